@@ -1,0 +1,51 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Command models-schema prints the OpenAPI v2 schema of the API types, from which
+// applyconfiguration-gen learns their structure (which lists are maps, and by what key).
+package main
+
+import (
+	"encoding/json"
+	"log"
+	"os"
+
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/samplecrd/samplecrd-controller/hack/openapi"
+)
+
+func main() {
+	definitions := openapi.GetOpenAPIDefinitions(func(name string) spec.Ref {
+		return spec.MustCreateRef("#/definitions/" + name)
+	})
+	swagger := spec.Swagger{SwaggerProps: spec.SwaggerProps{
+		Swagger:     "2.0",
+		Info:        &spec.Info{InfoProps: spec.InfoProps{Title: "samplecrd.k8s.io", Version: "v1"}},
+		Definitions: make(map[string]spec.Schema, len(definitions)),
+	}}
+	for name, definition := range definitions {
+		swagger.Definitions[name] = definition.Schema
+		// A type such as IntOrString has two schemas; the generator reads version 2.
+		if v2, ok := definition.Schema.Extensions[common.ExtensionV2Schema].(spec.Schema); ok {
+			swagger.Definitions[name] = v2
+		}
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(swagger); err != nil {
+		log.Fatalf("print the schema: %v", err)
+	}
+}

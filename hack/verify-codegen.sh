@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Fails if hack/update-codegen.sh would change anything, and shows what. It generates
+# in a copy, so the checkout stays as it is.
+set -o errexit -o nounset -o pipefail
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+COPY=$ROOT/hack/_output/verify-codegen
+GENERATED=(pkg/apis pkg/generated hack/openapi artifacts/crd)
+export GOBIN=$ROOT/hack/_output/bin
+
+rm -rf "$COPY"
+mkdir -p "$COPY"
+trap 'rm -rf "$COPY"' EXIT
+tar -C "$ROOT" --exclude=./.git --exclude=./hack/_output --exclude=./samplecrd-controller -cf - . | tar -C "$COPY" -xf -
+# What is no longer generated must not survive either.
+rm -rf "$COPY/pkg/generated" "$COPY/artifacts/crd"
+"$COPY/hack/update-codegen.sh" >"$COPY/log" 2>&1 || { cat "$COPY/log" >&2; exit 1; }
+
+for path in "${GENERATED[@]}"; do
+  if ! diff -Naupr "$ROOT/$path" "$COPY/$path"; then
+    echo "$path is out of date: run hack/update-codegen.sh" >&2
+    exit 1
+  fi
+done

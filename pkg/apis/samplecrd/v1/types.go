@@ -1,0 +1,153 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Network declares a network in OpenStack Neutron, with one subnet.
+//
+// The controller makes the network and the subnet, keeps them as the spec says,
+// and removes them when the Network is deleted.
+//
+// +genclient
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=net,scope=Namespaced
+// +kubebuilder:subresource:status
+// +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, the group is older than the policy"
+// +kubebuilder:printcolumn:name="CIDR",type=string,JSONPath=`.status.cidr`,description="The CIDR that is in force in Neutron"
+// +kubebuilder:printcolumn:name="Gateway",type=string,JSONPath=`.status.gateway`,description="The gateway that is in force in Neutron"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether Neutron was seen to match the spec"
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why the Network is ready, or is not"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="The time since the Network was created"
+// +kubebuilder:printcolumn:name="Network ID",type=string,priority=1,JSONPath=`.status.networkID`,description="The ID of the network in Neutron"
+// +kubebuilder:printcolumn:name="Cloud",type=string,priority=1,JSONPath=`.status.cloud`,description="The cloud in which the network is"
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What there is to say about it"
+type Network struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what the network shall be.
+	// +required
+	Spec NetworkSpec `json:"spec"`
+	// status is what the controller last saw in Neutron, and what it makes of it.
+	// Only the controller writes it.
+	// +optional
+	Status NetworkStatus `json:"status,omitempty"`
+}
+
+// NetworkSpec is what a network shall be. It says nothing of how to get there:
+// any field may be changed at any time, and the controller finds the way.
+//
+// A gateway is held against the CIDR by the rules below, each of which passes
+// what another one refuses, so that one mistake gives one message. Neutron
+// (check_gateway_invalid_in_subnet) refuses the network and the broadcast
+// address for IPv4 only; for IPv6 the first address is its own default. The
+// fourth and fifth rule count the address as a number, since CEL has no other
+// way to the last address of a CIDR.
+//
+// +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must be of the same IP family as cidr",rule="!has(self.gateway) || !isIP(self.gateway) || !isCIDR(self.cidr) || ip(self.gateway).family() == cidr(self.cidr).ip().family()"
+// +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must be an address inside cidr",messageExpression="'must be an address inside cidr ' + string(cidr(self.cidr).masked())",rule="!has(self.gateway) || !isIP(self.gateway) || !isCIDR(self.cidr) || ip(self.gateway).family() != cidr(self.cidr).ip().family() || cidr(self.cidr).containsIP(self.gateway)"
+// +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must not be the network address, the first one of cidr",rule="!has(self.gateway) || !isIP(self.gateway) || !isCIDR(self.cidr) || ip(self.gateway).family() == 6 || ip(self.gateway) != cidr(self.cidr).masked().ip()"
+// +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must not be the broadcast address, the last one of cidr",rule="!has(self.gateway) || !isIP(self.gateway) || !isCIDR(self.cidr) || ip(self.gateway).family() == 6 || cidr(self.cidr).ip().family() == 6 || !cidr(self.cidr).containsIP(self.gateway) || cidr(self.cidr).prefixLength() > 30 || (int(self.gateway.split('.')[0]) * 16777216 + int(self.gateway.split('.')[1]) * 65536 + int(self.gateway.split('.')[2]) * 256 + int(self.gateway.split('.')[3]) + 1) % [4294967296, 2147483648, 1073741824, 536870912, 268435456, 134217728, 67108864, 33554432, 16777216, 8388608, 4194304, 2097152, 1048576, 524288, 262144, 131072, 65536, 32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4][cidr(self.cidr).prefixLength()] != 0"
+type NetworkSpec struct {
+	// cidr is the range of addresses of the network's subnet, IPv4 or IPv6, as an
+	// address and a prefix length: 192.168.0.0/16 or fd00:1::/64.
+	//
+	// Bits beyond the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.
+	// The CIDR may be changed. Neutron cannot change a subnet's CIDR, so the
+	// controller replaces the subnet; while it has ports, the Network stays on the
+	// old CIDR and says so (Ready=False, reason InUse).
+	//
+	// +required
+	// +kubebuilder:validation:MaxLength=43
+	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,rule="isCIDR(self)",message="must be an IPv4 or IPv6 address and a prefix length, such as 192.168.0.0/16 or fd00:1::/64"
+	CIDR string `json:"cidr"`
+
+	// gateway is the address of the subnet's gateway, inside cidr: 192.168.0.1.
+	//
+	// None means a subnet without a gateway. Left out, Neutron chooses: the first
+	// address of the subnet; status.gateway shows it. The gateway may be changed.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=39
+	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,rule="self == '' || self == 'None' || isIP(self)",message="must be an IP address inside cidr, such as 192.168.0.1, or None"
+	Gateway string `json:"gateway,omitempty"`
+}
+
+// GatewayNone as spec.gateway means a subnet without a gateway, spelled as in the
+// clusterIP of a Service.
+const GatewayNone = "None"
+
+// NetworkStatus is what the controller last saw in Neutron. An outage of Neutron
+// does not wipe it: what was known stays.
+type NetworkStatus struct {
+	// observedGeneration is the metadata.generation that the status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// networkID is the ID of the network in Neutron.
+	// +optional
+	NetworkID string `json:"networkID,omitempty"`
+
+	// subnetID is the ID of the subnet in Neutron.
+	// +optional
+	SubnetID string `json:"subnetID,omitempty"`
+
+	// cidr is the CIDR in force: that of the subnet in Neutron. It differs from
+	// spec.cidr in bits beyond the prefix length, and while spec.cidr waits to be
+	// brought into force.
+	// +optional
+	CIDR string `json:"cidr,omitempty"`
+
+	// gateway is the gateway in force; None if the subnet has none.
+	// +optional
+	Gateway string `json:"gateway,omitempty"`
+
+	// cloud tells in which cloud the network is: the entry of clouds.yaml, or the
+	// address of Keystone if there is none.
+	// +optional
+	Cloud string `json:"cloud,omitempty"`
+
+	// mtu is the network's maximum transmission unit in bytes, as Neutron has it.
+	// +optional
+	MTU int32 `json:"mtu,omitempty"`
+
+	// conditions say how it stands. Ready is always there. Reconciling is there, and
+	// True, only while the controller has work to do; Stalled only while the spec
+	// cannot be brought into force without somebody's help.
+	// +optional
+	// +patchMergeKey=type
+	// +patchStrategy=merge
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty" patchMergeKey:"type" patchStrategy:"merge"`
+}
+
+// NetworkList is a list of Networks.
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+type NetworkList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []Network `json:"items"`
+}
