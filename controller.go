@@ -1,0 +1,493 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
+	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions/samplecrd/v1"
+	listers "github.com/samplecrd/samplecrd-controller/pkg/generated/listers/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+	"github.com/samplecrd/samplecrd-controller/pkg/retry"
+	"github.com/samplecrd/samplecrd-controller/pkg/status"
+)
+
+// fieldManager is the controller's name in managedFields.
+const fieldManager = "samplecrd-controller"
+
+// byUID is the index that leads from the UID in a mark to the Network.
+const byUID = "uid"
+
+// ControllerOptions are what a Controller is told from outside.
+type ControllerOptions struct {
+	// Cluster is the cluster's ID, which marks what is the controller's own in Neutron.
+	Cluster string
+	// Resync is how often what is final is looked at again, lest it was not.
+	Resync time.Duration
+	// Retry says how failed syncs are spaced out.
+	Retry retry.Options
+}
+
+// Controller makes Neutron's networks match the Networks in Kubernetes.
+type Controller struct {
+	options ControllerOptions
+	client  clientset.Interface
+	cloud   *neutron.Cloud
+
+	networks listers.NetworkLister
+	indexer  cache.TypedIndexer[*samplecrdv1.Network]
+	// handled is done when the handlers have seen the informer's first list.
+	handled cache.DoneChecker
+
+	// queue holds the names of the Networks that somebody has to look at. It hands out
+	// each to one worker at a time, however often it was added.
+	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	recorder record.EventRecorder
+}
+
+// NewController makes a Controller and registers its handlers. The caller starts the
+// informer, and then calls Run.
+func NewController(client clientset.Interface, informer informers.TypedNetworkInformer, cloud *neutron.Cloud, recorder record.EventRecorder, options ControllerOptions) (*Controller, error) {
+	c := &Controller{
+		options:  options,
+		client:   client,
+		cloud:    cloud,
+		networks: informer.Lister(),
+		indexer:  informer.TypedInformer().GetTypedIndexer(),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			retry.NewLimiter[cache.ObjectName](options.Retry),
+			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "networks"},
+		),
+		recorder: recorder,
+	}
+	err := informer.TypedInformer().AddTypedIndexers(informers.NetworkIndexers{
+		byUID: func(n *samplecrdv1.Network) ([]string, error) { return []string{string(n.UID)}, nil },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("index Networks by UID: %w", err)
+	}
+	registration, err := informer.TypedInformer().AddTypedEventHandler(informers.NetworkHandlerFuncs{
+		AddFunc: func(n *samplecrdv1.Network) { c.queue.Add(cache.MetaObjectToName(n)) },
+		UpdateFunc: func(before, now *samplecrdv1.Network) {
+			if needsSync(before, now) {
+				c.queue.Add(cache.MetaObjectToName(now))
+			}
+		},
+		// Nothing is left to do for what is gone, except that it may be there again: a
+		// watch that was cut off can turn a deletion and a creation into one update.
+		DeleteFunc: func(n informers.DeletedNetwork) { c.queue.Add(n.GetObjectName()) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("handle the events of Networks: %w", err)
+	}
+	c.handled = registration.HasSyncedChecker()
+	cloud.Observer().AddHandler(c.enqueueOwner)
+	return c, nil
+}
+
+// needsSync says whether something has changed that a sync looks at. Our own writes,
+// the status and the finalizer, are no reason to look again, nor is a periodic resync.
+func needsSync(before, now *samplecrdv1.Network) bool {
+	return before.UID != now.UID ||
+		before.Generation != now.Generation ||
+		before.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero() ||
+		hasFinalizer(before) && !hasFinalizer(now)
+}
+
+// enqueueOwner is the Observer's handler: Neutron's side of the loop.
+func (c *Controller) enqueueOwner(uid types.UID) {
+	networks, err := c.indexer.ByTypedIndex(byUID, string(uid))
+	if err != nil {
+		// The index was registered by NewController.
+		panic(err)
+	}
+	for _, n := range networks {
+		c.queue.Add(cache.MetaObjectToName(n))
+	}
+}
+
+// Run looks at both sides once, and then works until ctx is cancelled. What the workers
+// have in hand then, they finish; what is still queued, the next process finds again.
+func (c *Controller) Run(ctx context.Context, workers int) error {
+	logger := klog.FromContext(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer c.queue.ShutDown()
+
+	running.Go(func() { c.cloud.Observer().Run(ctx) })
+	if !cache.WaitFor(ctx, "Networks", c.handled) {
+		return ctx.Err()
+	}
+	// If Neutron is away, the workers say so in the status; they do not wait for it.
+	select {
+	case <-c.cloud.Observer().TriedOnce():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	running.Go(func() { c.enqueueAllOnceLooked(ctx) })
+
+	logger.Info("Starting workers", "count", workers)
+	for range workers {
+		running.Go(func() { c.runWorker(ctx) })
+	}
+	<-ctx.Done()
+	logger.Info("Letting the workers finish what they have in hand")
+	return nil
+}
+
+// enqueueAllOnceLooked wakes the Networks that have been waiting for the first look at
+// Neutron. If that succeeded at once, all of them are in the queue already.
+func (c *Controller) enqueueAllOnceLooked(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-c.cloud.Observer().LookedOnce():
+		for _, key := range c.indexer.ListKeys() {
+			if name, err := cache.ParseObjectName(key); err == nil {
+				c.queue.Add(name)
+			}
+		}
+	}
+}
+
+func (c *Controller) runWorker(ctx context.Context) {
+	// A queue that was shut down still hands out what it holds.
+	for ctx.Err() == nil && c.processNextWorkItem(ctx) {
+	}
+}
+
+func (c *Controller) processNextWorkItem(ctx context.Context) bool {
+	key, shutdown := c.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer c.queue.Done(key)
+
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "network", key)
+	// A request to Neutron that is cut off may have taken effect or not. So shutting
+	// down does not cut it off: each request has a time-out of its own.
+	err := c.recoverSync(klog.NewContext(context.WithoutCancel(ctx), logger), key)
+	if err == nil {
+		c.queue.Forget(key)
+		return true
+	}
+	if delay, known := retry.After(err, c.options.Resync); known {
+		logger.V(2).Info("Will try again", "after", delay, "err", err)
+		c.queue.Forget(key)
+		c.queue.AddAfter(key, delay)
+		return true
+	}
+	// What Neutron's errors mean is told by the status and by events, once; and a
+	// conflict only means that the cache was behind.
+	if neutron.KindOf(err) != "" || apierrors.IsConflict(err) {
+		logger.V(2).Info("Will try again", "err", err)
+	} else {
+		logger.Error(err, "Failed to sync, will try again")
+	}
+	c.queue.AddRateLimited(key)
+	return true
+}
+
+// recoverSync makes an error of a panic, so that one poisonous object does not stop all
+// the others.
+func (c *Controller) recoverSync(ctx context.Context, key cache.ObjectName) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return c.syncHandler(ctx, key)
+}
+
+// syncHandler compares what a Network asks for with what Neutron has, and acts on the
+// difference. It may be called at any time and any number of times.
+func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) error {
+	network, err := c.networks.Networks(key.Namespace).Get(key.Name)
+	if apierrors.IsNotFound(err) {
+		klog.FromContext(ctx).V(4).Info("Network is gone")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !network.DeletionTimestamp.IsZero() {
+		return c.finalize(ctx, network)
+	}
+	return c.reconcile(ctx, network)
+}
+
+// reconcile brings a Network about that is to be there.
+func (c *Controller) reconcile(ctx context.Context, network *samplecrdv1.Network) error {
+	want, err := desired(network, c.options.Cluster)
+	if err != nil {
+		return c.report(ctx, network, status.Outcome{Err: err}, nil)
+	}
+	network, added, err := c.addFinalizerIfNeeded(ctx, network)
+	if err != nil {
+		return err
+	}
+	// Nothing can be there yet if the finalizer was not: nothing is made without it.
+	isNew := added && network.Status.NetworkID == ""
+	have, err := c.lookUp(ctx, network, isNew)
+	if err != nil {
+		return c.report(ctx, network, status.Outcome{Err: err}, nil)
+	}
+	adopted := have.Exists() && network.Status.NetworkID == ""
+	have, steps, err := c.bringAbout(ctx, network, want, have)
+	outcome := status.Outcome{Have: have, Subnet: neutron.Current(want, have), Err: err}
+	return c.report(ctx, network, outcome, eventFor(network, outcome, adopted, steps))
+}
+
+// lookUp returns the Network's network in Neutron, the zero Network if there is none:
+// from memory if it is there, and otherwise from Neutron, unless the caller knows that
+// for once memory that holds nothing is proof enough.
+func (c *Controller) lookUp(ctx context.Context, network *samplecrdv1.Network, trustMemory bool) (*neutron.Network, error) {
+	have, known, err := c.cloud.Owned(c.claim(network))
+	if err != nil || have.Exists() || known && trustMemory {
+		return have, err
+	}
+	return c.cloud.Find(ctx, c.claim(network))
+}
+
+// bringAbout takes one step after the other until Neutron has what is wanted, or one
+// fails. It returns what Neutron has then, and the steps that were taken.
+func (c *Controller) bringAbout(ctx context.Context, network *samplecrdv1.Network, want neutron.Desired, have *neutron.Network) (_ *neutron.Network, steps []neutron.Step, err error) {
+	for {
+		step := neutron.Next(want, have)
+		if step == nil {
+			return have, steps, nil
+		}
+		if step.Destroys() {
+			if err := c.confirm(ctx, network); err != nil {
+				return have, steps, err
+			}
+		}
+		if have, err = c.cloud.Take(ctx, c.claim(network), have, step); err != nil {
+			return have, steps, err
+		}
+		steps = append(steps, step)
+	}
+}
+
+// finalize takes the network away from Neutron, and then lets the Network go.
+func (c *Controller) finalize(ctx context.Context, network *samplecrdv1.Network) error {
+	if !hasFinalizer(network) {
+		return nil
+	}
+	// However many there are: two writers that raced may have made one each.
+	for deleted := false; ; deleted = true {
+		have, err := c.lookUp(ctx, network, deleted)
+		if err != nil {
+			return c.report(ctx, network, status.Outcome{Err: err}, nil)
+		}
+		if !have.Exists() {
+			return c.removeFinalizer(ctx, network)
+		}
+		if err := c.confirm(ctx, network); err != nil {
+			return err
+		}
+		if err := c.cloud.Delete(ctx, c.claim(network), have); err != nil {
+			return c.report(ctx, network, status.Outcome{Err: err}, nil)
+		}
+	}
+}
+
+// confirm makes sure, past the cache, that the Network still asks for what it asked for
+// when it was read. It comes before everything that cannot be undone.
+func (c *Controller) confirm(ctx context.Context, network *samplecrdv1.Network) error {
+	live, err := c.client.SamplecrdV1().Networks(network.Namespace).Get(ctx, network.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read the Network before destroying: %w", err)
+	}
+	if live.UID != network.UID || live.Generation != network.Generation {
+		return apierrors.NewConflict(samplecrdv1.Resource("networks"), network.Name, errors.New("it has changed since it was read"))
+	}
+	return nil
+}
+
+// report writes the status that follows from the outcome, if it says anything new, and
+// records the event, or the one that the transition calls for. It returns the outcome's
+// error, so that the sync is tried again.
+func (c *Controller) report(ctx context.Context, network *samplecrdv1.Network, outcome status.Outcome, event *event) error {
+	if outcome.Err != nil && (!status.Tells(outcome.Err) || c.notLookedYet(network)) {
+		return outcome.Err
+	}
+	outcome.Cloud = c.cloud.Name()
+	next := status.Compute(network, outcome)
+	if event == nil {
+		event = transition(status.Ready(&network.Status), status.Ready(&next))
+	}
+	if event != nil {
+		c.recorder.Event(network, event.kind, event.reason, event.message)
+	}
+	if equality.Semantic.DeepEqual(network.Status, next) {
+		return outcome.Err
+	}
+	_, err := c.client.SamplecrdV1().Networks(network.Namespace).ApplyStatus(ctx,
+		status.ApplyConfiguration(network, next), metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return errors.Join(fmt.Errorf("write the status: %w", err), outcome.Err)
+	}
+	return outcome.Err
+}
+
+// notLookedYet says whether there is nothing to tell of a Network that was in order: no
+// look at Neutron has succeeded since the controller started, so nothing speaks against
+// what the status says.
+func (c *Controller) notLookedYet(network *samplecrdv1.Network) bool {
+	_, _, err := c.cloud.Owned(c.claim(network))
+	return err != nil && status.InOrder(network) && network.DeletionTimestamp.IsZero()
+}
+
+// claim is what the Network knows of its network in Neutron.
+func (c *Controller) claim(network *samplecrdv1.Network) neutron.Claim {
+	return neutron.Claim{
+		Owner:     neutron.Owner{Cluster: c.options.Cluster, UID: network.UID},
+		Name:      neutron.Name(network.Namespace, network.Name),
+		NetworkID: network.Status.NetworkID,
+	}
+}
+
+func hasFinalizer(network *samplecrdv1.Network) bool {
+	return slices.Contains(network.Finalizers, samplecrdv1.Finalizer)
+}
+
+// addFinalizerIfNeeded returns the Network as it is with the finalizer, and whether it
+// had to be added.
+func (c *Controller) addFinalizerIfNeeded(ctx context.Context, network *samplecrdv1.Network) (*samplecrdv1.Network, bool, error) {
+	if hasFinalizer(network) {
+		return network, false, nil
+	}
+	finalizers := append(slices.Clone(network.Finalizers), samplecrdv1.Finalizer)
+	patched, err := c.patchFinalizers(ctx, network, finalizers)
+	if err != nil {
+		return nil, false, fmt.Errorf("add the finalizer: %w", err)
+	}
+	return patched, true, nil
+}
+
+// removeFinalizer lets Kubernetes remove the Network.
+func (c *Controller) removeFinalizer(ctx context.Context, network *samplecrdv1.Network) error {
+	finalizers := slices.DeleteFunc(slices.Clone(network.Finalizers), func(f string) bool { return f == samplecrdv1.Finalizer })
+	if _, err := c.patchFinalizers(ctx, network, finalizers); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove the finalizer: %w", err)
+	}
+	c.recorder.Event(network, corev1.EventTypeNormal, samplecrdv1.EventDeleted, "The network is gone from Neutron")
+	return nil
+}
+
+// patchFinalizers writes the finalizers if the Network is still as it was read: of two
+// controllers that act on the same version, one gets a conflict.
+func (c *Controller) patchFinalizers(ctx context.Context, network *samplecrdv1.Network, finalizers []string) (*samplecrdv1.Network, error) {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid":             network.UID,
+		"resourceVersion": network.ResourceVersion,
+		"finalizers":      finalizers,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return c.client.SamplecrdV1().Networks(network.Namespace).Patch(ctx, network.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+}
+
+// desired reads the spec. Most of what it refuses the API server has refused before,
+// but not of Networks that were stored under an older CRD.
+func desired(network *samplecrdv1.Network, cluster string) (neutron.Desired, error) {
+	cidr, err := netip.ParsePrefix(network.Spec.CIDR)
+	if err != nil {
+		return neutron.Desired{}, &neutron.Error{Op: "spec.cidr", Kind: neutron.Invalid,
+			Message: fmt.Sprintf("%q is not an address and a prefix length, such as 192.168.0.0/16", network.Spec.CIDR)}
+	}
+	subnet := neutron.DesiredSubnet{CIDR: cidr.Masked()}
+	switch gateway := network.Spec.Gateway; gateway {
+	case "":
+	case samplecrdv1.GatewayNone:
+		subnet.NoGateway = true
+	default:
+		// Neutron takes a gateway that is outside the CIDR.
+		subnet.Gateway, err = netip.ParseAddr(gateway)
+		if err != nil || !subnet.CIDR.Contains(subnet.Gateway) {
+			return neutron.Desired{}, &neutron.Error{Op: "spec.gateway", Kind: neutron.Invalid,
+				Message: fmt.Sprintf("%q is not an address inside %s, nor %s", gateway, subnet.CIDR, samplecrdv1.GatewayNone)}
+		}
+	}
+	return neutron.Desired{
+		Owner:   neutron.Owner{Cluster: cluster, UID: network.UID},
+		Name:    neutron.Name(network.Namespace, network.Name),
+		Subnets: []neutron.DesiredSubnet{subnet},
+		Known:   network.Status.SubnetID,
+	}, nil
+}
+
+// event is an event to record on a Network.
+type event struct{ kind, reason, message string }
+
+// eventFor returns the event that tells of what was done in Neutron; nil if nothing was,
+// or not to the end.
+func eventFor(network *samplecrdv1.Network, outcome status.Outcome, adopted bool, steps []neutron.Step) *event {
+	if outcome.Err != nil || len(steps) == 0 && !adopted {
+		return nil
+	}
+	done := make([]string, len(steps))
+	for i, step := range steps {
+		done[i] = step.String()
+	}
+	normal := func(reason, format string, args ...any) *event {
+		return &event{corev1.EventTypeNormal, reason, fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case adopted:
+		return normal(samplecrdv1.EventAdopted, "Took on network %s, which carried this Network's mark", outcome.Have.ID)
+	case network.Status.NetworkID == "":
+		return normal(samplecrdv1.EventCreated, "Created network %s with subnet %s", outcome.Have.ID, outcome.Subnet.CIDR)
+	case status.InOrder(network):
+		return normal(samplecrdv1.EventDriftRepaired, "Put right what had changed in Neutron: %s", strings.Join(done, ", "))
+	}
+	return normal(samplecrdv1.EventUpdated, "Updated network %s: %s", outcome.Have.ID, strings.Join(done, ", "))
+}
+
+// transition returns the event that tells of a change of the Ready condition; nil if
+// its reason is the same, or if the Network is ready for the first time.
+func transition(before, now *metav1.Condition) *event {
+	if before == nil && now.Status == metav1.ConditionTrue || before != nil && before.Reason == now.Reason {
+		return nil
+	}
+	if now.Status == metav1.ConditionTrue {
+		return &event{corev1.EventTypeNormal, now.Reason, now.Message}
+	}
+	return &event{corev1.EventTypeWarning, now.Reason, now.Message}
+}

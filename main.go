@@ -1,0 +1,323 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Command samplecrd-controller makes OpenStack Neutron networks out of Network objects
+// in Kubernetes, keeps them as they are declared, and takes them away again.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
+	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/scheme"
+	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+	"github.com/samplecrd/samplecrd-controller/pkg/options"
+	"github.com/samplecrd/samplecrd-controller/pkg/retry"
+)
+
+func main() {
+	os.Exit(mainExit(os.Args[1:]))
+}
+
+// mainExit is main, and returns the exit code: 0, 1 for an error, 2 for wrong flags.
+func mainExit(args []string) int {
+	o, flags := options.New()
+	err := flags.Parse(args)
+	if err == nil && !o.Version {
+		err = o.Validate(flags.Args())
+	}
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		flags.PrintHelp(os.Stdout)
+		return 0
+	case err != nil:
+		return complain(2, fmt.Errorf("%w (-h lists the flags)", err))
+	case o.Version:
+		fmt.Printf("samplecrd-controller %s, commit %s\n", version, commit)
+		return 0
+	}
+	defer klog.Flush()
+	ctx := stopOnSignal(context.Background())
+	if err := run(ctx, o); err != nil && ctx.Err() == nil {
+		return complain(1, err)
+	}
+	return 0
+}
+
+func complain(code int, err error) int {
+	fmt.Fprintf(os.Stderr, "samplecrd-controller: %v\n", err)
+	return code
+}
+
+// stopOnSignal returns a context that is cancelled by SIGINT or SIGTERM. A second
+// signal ends the process at once, whatever it has in hand.
+func stopOnSignal(parent context.Context) context.Context {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		klog.FromContext(ctx).Info("Stopping; a second signal stops at once", "signal", <-signals)
+		cancel()
+		<-signals
+		os.Exit(1)
+	}()
+	return ctx
+}
+
+// run makes everything, and works until ctx is cancelled.
+func run(ctx context.Context, o *options.Options) error {
+	logger := klog.FromContext(ctx)
+	config, inCluster, err := kubeConfig(o)
+	if err != nil {
+		return err
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("kubeconfig: %w", err)
+	}
+	networks, err := clientset.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("kubeconfig: %w", err)
+	}
+	cluster, err := clusterID(ctx, kube, config.Host, o.ClusterID)
+	if err != nil {
+		return err
+	}
+	cloudConfig, closeCloud, err := openCloud(o, inCluster)
+	if err != nil {
+		return err
+	}
+	defer closeCloud()
+	cloud := neutron.NewCloud(cloudConfig.Name, neutron.NewClient(cloudConfig, clientOptions(o)), cluster, o.Resync)
+	logger.Info("Starting", "version", version, "commit", commit,
+		"kubernetes", config.Host, "clusterID", cluster, "cloud", cloud.Name())
+
+	if err := waitForNetworks(ctx, networks, o.Namespace); err != nil {
+		return err
+	}
+	recorder, stopRecording := newRecorder(ctx, kube)
+	defer stopRecording()
+
+	factory := informers.NewSharedInformerFactoryWithOptions(networks, 0,
+		informers.WithNamespace(o.Namespace), informers.WithTransform(stripManagedFields))
+	controller, err := NewController(networks, factory.Samplecrd().V1().Networks(), cloud, recorder, controllerOptions(o, cluster))
+	if err != nil {
+		return err
+	}
+	// Run outlives ctx by the time that the workers need; the informers do not.
+	factory.StartWithContext(ctx)
+	if err := controller.Run(ctx, o.Workers); err != nil {
+		return err
+	}
+	factory.Shutdown()
+	logger.Info("Stopped")
+	return nil
+}
+
+func clientOptions(o *options.Options) neutron.ClientOptions {
+	return neutron.ClientOptions{
+		Timeout:     o.NeutronTimeout,
+		QPS:         o.NeutronQPS,
+		Burst:       o.NeutronBurst,
+		Connections: o.Workers + 1, // one more for the Observer
+		UserAgent:   userAgent(),
+	}
+}
+
+func controllerOptions(o *options.Options, cluster string) ControllerOptions {
+	return ControllerOptions{
+		Cluster: cluster,
+		Resync:  o.Resync,
+		Retry: retry.Options{
+			BaseDelay: o.RetryBaseDelay,
+			MaxDelay:  o.RetryMaxDelay,
+			QPS:       o.RetryQPS,
+			Burst:     o.RetryBurst,
+		},
+	}
+}
+
+// kubeConfig returns how to reach Kubernetes, and whether that is from within.
+func kubeConfig(o *options.Options) (config *rest.Config, inCluster bool, err error) {
+	if o.Kubeconfig == "" && o.Master == "" {
+		config, err = rest.InClusterConfig()
+		if errors.Is(err, rest.ErrNotInCluster) {
+			return nil, false, errors.New("this is no pod in a cluster: say with -kubeconfig or -master which cluster to work for")
+		}
+		inCluster = true
+	} else {
+		config, err = clientcmd.BuildConfigFromFlags(o.Master, o.Kubeconfig)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("kubeconfig: %w", err)
+	}
+	config.UserAgent = userAgent()
+	config.QPS = float32(o.KubeAPIQPS)
+	config.Burst = o.KubeAPIBurst
+	return config, inCluster, nil
+}
+
+// firstContact bounds how long Kubernetes may take to answer for the first time.
+const firstContact = 15 * time.Second
+
+// clusterID returns what tells this cluster's networks in Neutron from another's. It is
+// the first that is asked of Kubernetes: if that fails, something is set up wrong.
+func clusterID(ctx context.Context, kube kubernetes.Interface, host, given string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, firstContact)
+	defer cancel()
+	if given != "" {
+		if _, err := kube.Discovery().ServerVersion(); err != nil {
+			return "", fmt.Errorf("Kubernetes at %s: %w", host, err)
+		}
+		return given, nil
+	}
+	namespace, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if apierrors.IsForbidden(err) {
+		return "", fmt.Errorf("Kubernetes at %s: read the cluster's ID: %w: allow it, or give an ID with -cluster-id", host, err)
+	}
+	if err != nil {
+		return "", fmt.Errorf("Kubernetes at %s: %w", host, err)
+	}
+	return string(namespace.UID), nil
+}
+
+// openCloud returns the cloud to work in, and what closes it: the one that is
+// configured, or outside a cluster one of our own.
+func openCloud(o *options.Options, inCluster bool) (neutron.Config, func(), error) {
+	config, err := neutron.LoadConfig(o.Cloud)
+	if !errors.Is(err, neutron.ErrNoCloud) || inCluster {
+		return config, func() {}, err
+	}
+	const name = "embedded"
+	server, err := embedded.Start("127.0.0.1:0", embedded.Options{})
+	if err != nil {
+		return neutron.Config{}, nil, err
+	}
+	cloudsYAML := server.CloudsYAML(name)
+	config, err = neutron.ParseConfig(name, cloudsYAML)
+	if err != nil {
+		return neutron.Config{}, nil, err
+	}
+	config.Name = "embedded (in memory, gone with the controller)"
+	fmt.Fprintf(os.Stderr, embeddedWarning, indent(cloudsYAML))
+	return config, func() { _ = server.Close() }, nil
+}
+
+const embeddedWarning = `
+  *** No cloud is configured: this is an EMBEDDED Neutron, in memory. ***
+  Its networks carry no traffic, and are gone when the controller ends. For a real
+  cloud, name an entry of clouds.yaml with -cloud or OS_CLOUD. To look at this one,
+  save this as clouds.yaml, and then: openstack --os-cloud embedded network list
+
+%s
+`
+
+func indent(text []byte) string {
+	return "    " + strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", "\n    ")
+}
+
+// waitForNetworks returns once Kubernetes knows what a Network is. An informer that is
+// started before keeps trying too, but ever more slowly, and says so each time.
+func waitForNetworks(ctx context.Context, client clientset.Interface, namespace string) error {
+	logger := klog.FromContext(ctx)
+	var waiting string
+	return wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		_, err := client.SamplecrdV1().Networks(namespace).List(ctx, metav1.ListOptions{Limit: 1})
+		reason := ""
+		switch {
+		case err == nil:
+			if waiting != "" {
+				logger.Info("Kubernetes knows Networks now")
+			}
+			return true, nil
+		case apierrors.IsNotFound(err):
+			reason = "the CustomResourceDefinition is not there; kubectl apply -f artifacts/crd makes it"
+		case waiting == "":
+			return false, fmt.Errorf("list Networks: %w", err)
+		default:
+			reason = err.Error()
+		}
+		if reason != waiting {
+			logger.Info("Waiting for Kubernetes to know what a Network is", "reason", reason)
+			waiting = reason
+		}
+		return false, nil
+	})
+}
+
+// stripManagedFields keeps out of memory what nobody looks at, and what is more than
+// half of a small object.
+func stripManagedFields(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
+	}
+	return object, nil
+}
+
+// newRecorder returns what records events, and what stops it. It outlives ctx, so that
+// what happens while the workers finish is told too.
+func newRecorder(ctx context.Context, kube kubernetes.Interface) (record.EventRecorder, func()) {
+	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
+	broadcaster.StartStructuredLogging(0)
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
+	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "samplecrd-controller"}), broadcaster.Shutdown
+}
+
+// version and commit are set by the linker in a release; go build finds out by itself.
+var version, commit string
+
+func init() {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return
+	}
+	if version == "" {
+		version = info.Main.Version
+	}
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" && commit == "" {
+			commit = setting.Value
+		}
+	}
+	if commit == "" {
+		commit = "unknown"
+	}
+}
+
+func userAgent() string { return "samplecrd-controller/" + version }

@@ -1,0 +1,283 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+	"go4.org/netipx"
+	"golang.org/x/time/rate"
+)
+
+// ClientOptions bound what a Client does to Neutron.
+type ClientOptions struct {
+	// Timeout bounds each request and the reading of its answer. Required.
+	Timeout time.Duration
+	// QPS and Burst bound the rate of requests; a QPS of 0 leaves it unbounded.
+	QPS   float64
+	Burst int
+	// Connections is how many connections are kept for requests at the same time.
+	Connections int
+	// UserAgent is put before gophercloud's own.
+	UserAgent string
+}
+
+// Client makes requests of one Neutron, as one project. It authenticates when it is
+// first used, and again when its token has run out. Its methods may be called
+// concurrently; each returns an *Error on failure, and each is one request, but for
+// the lists, which are one for each page.
+type Client struct {
+	config  Config
+	options ClientOptions
+	http    http.Client
+
+	mu      sync.Mutex
+	service *gophercloud.ServiceClient
+	project string
+}
+
+// NewClient makes a Client; it does not yet talk to the cloud.
+func NewClient(config Config, options ClientOptions) *Client {
+	base := http.DefaultTransport.(*http.Transport).Clone()
+	base.TLSClientConfig = config.TLS
+	base.MaxIdleConnsPerHost = options.Connections
+	limit := rate.Inf
+	if options.QPS > 0 {
+		limit = rate.Limit(options.QPS)
+	}
+	return &Client{
+		config:  config,
+		options: options,
+		http: http.Client{Transport: &transport{
+			base:    base,
+			limiter: rate.NewLimiter(limit, max(1, options.Burst)),
+			timeout: options.Timeout,
+		}},
+	}
+}
+
+// connect returns the authenticated client, and authenticates if there is none yet.
+// It holds the lock meanwhile: many workers make one authentication.
+func (c *Client) connect(ctx context.Context) (*gophercloud.ServiceClient, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.service != nil {
+		return c.service, nil
+	}
+	provider, err := openstack.NewClient(c.config.Auth.IdentityEndpoint)
+	if err != nil {
+		return nil, wrap("authenticate", err)
+	}
+	provider.HTTPClient = c.http
+	provider.UserAgent.Prepend(c.options.UserAgent)
+	if err := openstack.Authenticate(ctx, provider, c.config.Auth); err != nil {
+		return nil, authenticationError(err)
+	}
+	service, err := openstack.NewNetworkV2(provider, c.config.Endpoint)
+	if err != nil {
+		return nil, wrap("find Neutron in Keystone's catalog", err)
+	}
+	c.service, c.project = service, projectOf(provider)
+	return service, nil
+}
+
+// authenticationError is wrap for Keystone's answers: one that refuses the request's
+// content refuses the credentials.
+func authenticationError(err error) error {
+	err = wrap("authenticate", err)
+	if e, ok := err.(*Error); ok && (e.Kind == Invalid || e.Kind == Forbidden || e.Kind == NotFound) {
+		e.Kind = Unauthenticated
+	}
+	return err
+}
+
+// projectOf returns the ID of the project that the token is for, "" if it is for none.
+func projectOf(provider *gophercloud.ProviderClient) string {
+	result, ok := provider.GetAuthResult().(interface {
+		ExtractProject() (*tokens.Project, error)
+	})
+	if !ok {
+		return ""
+	}
+	project, err := result.ExtractProject()
+	if err != nil || project == nil {
+		return ""
+	}
+	return project.ID
+}
+
+// CreateNetwork makes a network without subnets.
+func (c *Client) CreateNetwork(ctx context.Context, step CreateNetwork) (Network, error) {
+	const op = "create network"
+	service, err := c.connect(ctx)
+	if err != nil {
+		return Network{}, err
+	}
+	var network Network
+	err = networks.Create(ctx, service, networks.CreateOpts{Name: step.Name, Description: step.Description}).ExtractInto(&network)
+	return network, wrapAnswer(op, err, network.ID)
+}
+
+// UpdateNetwork changes the network's name or description, if it is still at the
+// revision that was read; it fails with Stale otherwise.
+func (c *Client) UpdateNetwork(ctx context.Context, have *Network, step UpdateNetwork) (Network, error) {
+	const op = "update network"
+	service, err := c.connect(ctx)
+	if err != nil {
+		return Network{}, err
+	}
+	opts := networks.UpdateOpts{RevisionNumber: have.Revision}
+	if step.Name != "" {
+		opts.Name = &step.Name
+	}
+	if step.Description != "" {
+		opts.Description = &step.Description
+	}
+	var network Network
+	err = networks.Update(ctx, service, have.ID, opts).ExtractInto(&network)
+	return network, wrapAnswer(op, err, network.ID)
+}
+
+// getNetwork reads the network without its subnets.
+func (c *Client) getNetwork(ctx context.Context, id string) (*Network, error) {
+	const op = "get network"
+	service, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var network Network
+	err = networks.Get(ctx, service, id).ExtractInto(&network)
+	return &network, wrapAnswer(op, err, network.ID)
+}
+
+// DeleteNetwork removes the network and its subnets, if it is still at that revision
+// (nil: at whatever revision); it fails with Stale otherwise, and with InUse if there
+// are ports on it. That the network is not there is not an error.
+func (c *Client) DeleteNetwork(ctx context.Context, id string, revision *int) error {
+	return c.delete(ctx, "delete network", "networks", id, revision)
+}
+
+// DeleteSubnet removes the subnet, as DeleteNetwork a network.
+func (c *Client) DeleteSubnet(ctx context.Context, id string, revision *int) error {
+	return c.delete(ctx, "delete subnet", "subnets", id, revision)
+}
+
+func (c *Client) delete(ctx context.Context, op, collection, id string, revision *int) error {
+	service, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	opts := &gophercloud.RequestOpts{}
+	if revision != nil {
+		opts.MoreHeaders = map[string]string{"If-Match": "revision_number=" + strconv.Itoa(*revision)}
+	}
+	_, err = service.Delete(ctx, service.ServiceURL(collection, id), opts)
+	err = wrap(op, err)
+	if KindOf(err) == NotFound {
+		return nil
+	}
+	return err
+}
+
+// CreateSubnet makes a subnet on the network.
+func (c *Client) CreateSubnet(ctx context.Context, networkID string, step CreateSubnet) (Subnet, error) {
+	const op = "create subnet"
+	service, err := c.connect(ctx)
+	if err != nil {
+		return Subnet{}, err
+	}
+	opts := subnets.CreateOpts{
+		NetworkID:   networkID,
+		Name:        step.Name,
+		Description: step.Description,
+		CIDR:        step.Subnet.CIDR.String(),
+		IPVersion:   ipVersion(step.Subnet.CIDR),
+	}
+	if step.Subnet.NoGateway || step.Subnet.Gateway.IsValid() {
+		opts.GatewayIP = gatewayIP(step.Subnet.Gateway)
+	}
+	var subnet Subnet
+	err = subnets.Create(ctx, service, opts).ExtractInto(&subnet)
+	return subnet, wrapAnswer(op, err, subnet.ID)
+}
+
+// UpdateSubnet changes what the step says, if the subnet is still at the revision
+// that was read; it fails with Stale otherwise.
+func (c *Client) UpdateSubnet(ctx context.Context, have *Subnet, step UpdateSubnet) (Subnet, error) {
+	const op = "update subnet"
+	service, err := c.connect(ctx)
+	if err != nil {
+		return Subnet{}, err
+	}
+	opts := subnets.UpdateOpts{RevisionNumber: have.Revision}
+	if step.Name != "" {
+		opts.Name = &step.Name
+	}
+	if step.Description != "" {
+		opts.Description = &step.Description
+	}
+	if step.SetGateway {
+		opts.GatewayIP = gatewayIP(step.Gateway)
+		opts.AllocationPools = poolOpts(step.Pools)
+	}
+	var subnet Subnet
+	err = subnets.Update(ctx, service, have.ID, opts).ExtractInto(&subnet)
+	return subnet, wrapAnswer(op, err, subnet.ID)
+}
+
+func ipVersion(cidr netip.Prefix) gophercloud.IPVersion {
+	if cidr.Addr().Is4() {
+		return gophercloud.IPv4
+	}
+	return gophercloud.IPv6
+}
+
+// gatewayIP gives gophercloud the gateway; it makes null of the empty string.
+func gatewayIP(gateway netip.Addr) *string {
+	text := ""
+	if gateway.IsValid() {
+		text = gateway.String()
+	}
+	return &text
+}
+
+func poolOpts(ranges []netipx.IPRange) []subnets.AllocationPool {
+	pools := make([]subnets.AllocationPool, len(ranges))
+	for i, r := range ranges {
+		pools[i] = subnets.AllocationPool{Start: r.From().String(), End: r.To().String()}
+	}
+	return pools
+}
+
+// wrapAnswer is wrap, and takes an answer without an ID, from whatever stands between
+// us and Neutron, for no answer.
+func wrapAnswer(op string, err error, id string) error {
+	if err == nil && id == "" {
+		return &Error{Op: op, Kind: Unavailable, Message: "the answer is not Neutron's"}
+	}
+	return wrap(op, err)
+}

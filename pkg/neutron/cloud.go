@@ -1,0 +1,217 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// Cloud is one project of one Neutron as the controller deals with it: what is there
+// (from memory, or looked up), and steps that change it. It keeps the Observer in step
+// with the answers.
+//
+// For one owner at a time no two of its methods may run; the queue sees to that.
+type Cloud struct {
+	name     string
+	client   *Client
+	observer *Observer
+}
+
+// NewCloud makes a Cloud of what carries the cluster's mark. The period is how often
+// all networks are listed.
+func NewCloud(name string, client *Client, cluster string, period time.Duration) *Cloud {
+	return &Cloud{name: name, client: client, observer: NewObserver(cluster, period, client.ListNetworks)}
+}
+
+// Name is what people call the cloud.
+func (c *Cloud) Name() string { return c.name }
+
+// Observer returns what remembers the cloud's networks. The caller has to Run it.
+func (c *Cloud) Observer() *Observer { return c.observer }
+
+// Claim is what somebody who is sure to own at most one network knows of it.
+type Claim struct {
+	Owner Owner
+	// Name is the network's name.
+	Name string
+	// NetworkID is the ID of the network that was seen last; "" if none was.
+	NetworkID string
+}
+
+// Owned returns the claim's network as it was last seen, and the zero Network if there
+// is none. Known is false if that cannot be told from memory.
+func (c *Cloud) Owned(claim Claim) (network *Network, known bool, err error) {
+	networks, known, err := c.observer.Owned(claim.Owner.UID)
+	return choose(networks, claim), known, err
+}
+
+// Find looks in Neutron for the claim's network; it returns the zero Network if there
+// is none. It finds networks by their mark, and the one that was seen last by its ID
+// too if it has no mark any more but still the name: somebody has taken the mark off.
+// A network without either is a stranger's, whatever its ID.
+func (c *Cloud) Find(ctx context.Context, claim Claim) (*Network, error) {
+	found, err := c.client.FindNetworks(ctx, claim.Owner.Mark())
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 && claim.NetworkID != "" {
+		network, err := c.client.GetNetwork(ctx, claim.NetworkID)
+		if err != nil && KindOf(err) != NotFound {
+			return nil, err
+		}
+		if err == nil && claim.covers(network) {
+			found = append(found, network)
+		}
+	}
+	c.observer.Saw(claim.Owner.UID, found...)
+	return choose(found, claim), nil
+}
+
+// covers says whether the network is the claim's.
+func (c Claim) covers(n *Network) bool {
+	if owner, marked := OwnerOf(n.Description); marked {
+		return owner == c.Owner
+	}
+	return n.ID == c.NetworkID && n.Name == c.Name
+}
+
+// choose returns the network that was seen last if it is one of several, else the
+// first, else the zero Network.
+func choose(networks []*Network, claim Claim) *Network {
+	for _, n := range networks {
+		if n.ID == claim.NetworkID {
+			return n
+		}
+	}
+	if len(networks) > 0 {
+		return networks[0]
+	}
+	return &Network{}
+}
+
+// Take takes one step, and returns the network as it is then.
+func (c *Cloud) Take(ctx context.Context, claim Claim, have *Network, step Step) (*Network, error) {
+	klog.FromContext(ctx).V(4).Info("Changing Neutron", "step", step)
+	next, err := c.take(ctx, have, step)
+	if err != nil {
+		c.afterFailure(claim.Owner, err)
+		return have, err
+	}
+	c.observer.Changed(claim.Owner.UID, next)
+	return next, nil
+}
+
+func (c *Cloud) take(ctx context.Context, have *Network, step Step) (*Network, error) {
+	switch step := step.(type) {
+	case CreateNetwork:
+		network, err := c.client.CreateNetwork(ctx, step)
+		return &network, err
+	case UpdateNetwork:
+		network, err := c.client.UpdateNetwork(ctx, have, step)
+		network.Subnets = have.Subnets
+		return &network, err
+	case CreateSubnet:
+		return c.createSubnet(ctx, have, step)
+	case UpdateSubnet:
+		subnet, err := c.client.UpdateSubnet(ctx, have.subnet(step.ID), step)
+		return have.withSubnet(subnet), err
+	case DeleteSubnet:
+		return have.withoutSubnet(step.ID), c.deleteSubnet(ctx, have, step)
+	}
+	return nil, fmt.Errorf("no such step: %T", step)
+}
+
+// createSubnet makes the new subnet only if the one that it replaces can go, so that a
+// network does not end up with both.
+func (c *Cloud) createSubnet(ctx context.Context, have *Network, step CreateSubnet) (*Network, error) {
+	if step.Replaces != "" {
+		ports, err := c.client.PortsOnSubnet(ctx, step.Replaces)
+		if err == nil {
+			err = inUse("replace subnet "+have.subnet(step.Replaces).CIDR.String(), ports)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	subnet, err := c.client.CreateSubnet(ctx, have.ID, step)
+	return have.withSubnet(subnet), err
+}
+
+func (c *Cloud) deleteSubnet(ctx context.Context, have *Network, step DeleteSubnet) error {
+	err := c.client.DeleteSubnet(ctx, step.ID, have.subnet(step.ID).Revision)
+	if KindOf(err) != InUse {
+		return err
+	}
+	return c.namePorts(ctx, err, "delete subnet "+step.CIDR.String(), c.client.PortsOnSubnet, step.ID)
+}
+
+// Delete removes the network with its subnets. That it is not there is not an error,
+// nor that it is a stranger's by now: that one stays.
+func (c *Cloud) Delete(ctx context.Context, claim Claim, network *Network) error {
+	err := c.deleteNetwork(ctx, claim, network)
+	if err != nil {
+		c.afterFailure(claim.Owner, err)
+		return err
+	}
+	c.observer.Gone(claim.Owner.UID, network.ID)
+	return nil
+}
+
+func (c *Cloud) deleteNetwork(ctx context.Context, claim Claim, network *Network) error {
+	if network.Revision == nil {
+		fresh, err := c.client.getNetwork(ctx, network.ID)
+		if KindOf(err) == NotFound {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !claim.covers(fresh) {
+			klog.FromContext(ctx).Info("Left a network in Neutron that carries somebody else's mark now", "networkID", fresh.ID, "description", fresh.Description)
+			return nil
+		}
+		network = fresh
+	}
+	err := c.client.DeleteNetwork(ctx, network.ID, network.Revision)
+	if KindOf(err) != InUse {
+		return err
+	}
+	return c.namePorts(ctx, err, "delete network", c.client.PortsOnNetwork, network.ID)
+}
+
+// namePorts says which ports it was that err, Neutron's answer, speaks of.
+func (c *Cloud) namePorts(ctx context.Context, err error, op string, portsOn func(context.Context, string) ([]Port, error), id string) error {
+	ports, listErr := portsOn(ctx, id)
+	if listErr != nil || len(ports) == 0 {
+		return err
+	}
+	return inUse(op, ports)
+}
+
+// afterFailure makes the next sync look for itself, unless the answer says that
+// nothing was changed and that what was known of Neutron still holds.
+func (c *Cloud) afterFailure(owner Owner, err error) {
+	switch KindOf(err) {
+	case Invalid, Forbidden, Unauthenticated, InUse, OverQuota:
+	default:
+		c.observer.Forget(owner.UID)
+	}
+}

@@ -1,0 +1,145 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+	"sigs.k8s.io/yaml"
+)
+
+// ErrNoCloud is returned by LoadConfig when nothing says which cloud to use.
+var ErrNoCloud = errors.New("no cloud is configured: name an entry of clouds.yaml with -cloud or OS_CLOUD, or set OS_AUTH_URL and what belongs to it")
+
+// Config says where Neutron is, and as whom to talk to it.
+type Config struct {
+	// Name is what people call the cloud: the entry of clouds.yaml, or the address of Keystone.
+	Name     string
+	Auth     gophercloud.AuthOptions
+	Endpoint gophercloud.EndpointOpts
+	// TLS may be nil for the defaults.
+	TLS *tls.Config
+}
+
+// LoadConfig reads which cloud to use as OpenStack's own clients do: the entry of
+// clouds.yaml that cloud names, or else OS_CLOUD; or else the OS_* variables by
+// themselves. The file is that of OS_CLIENT_CONFIG_FILE, or clouds.yaml in the working
+// directory, in ~/.config/openstack or in /etc/openstack. The errors name the file or
+// the variable. It does not talk to the cloud.
+func LoadConfig(cloud string) (Config, error) {
+	if cloud == "" {
+		cloud = os.Getenv("OS_CLOUD")
+	}
+	if cloud != "" {
+		return parseCloud(cloud, "cloud "+cloud, clouds.WithCloudName(cloud))
+	}
+	authURL := os.Getenv("OS_AUTH_URL")
+	if authURL == "" {
+		return Config{}, ErrNoCloud
+	}
+	entry, err := environmentAsCloud()
+	if err != nil {
+		return Config{}, err
+	}
+	return parseCloud(authURL, "the OS_* variables", clouds.WithCloudName(environment), clouds.WithCloudsYAML(bytes.NewReader(entry)))
+}
+
+// ParseConfig reads one entry of the content of a clouds.yaml.
+func ParseConfig(cloud string, cloudsYAML []byte) (Config, error) {
+	return parseCloud(cloud, "cloud "+cloud, clouds.WithCloudName(cloud), clouds.WithCloudsYAML(bytes.NewReader(cloudsYAML)))
+}
+
+// parseCloud is clouds.Parse, with what it does not check.
+func parseCloud(name, where string, opts ...clouds.ParseOption) (_ Config, err error) {
+	// gophercloud v2.15 dereferences a missing auth section.
+	defer func() {
+		if recover() != nil {
+			err = fmt.Errorf("%s: the entry in clouds.yaml has no auth section", where)
+		}
+	}()
+	auth, endpoint, tlsConfig, err := clouds.Parse(opts...)
+	if err != nil {
+		return Config{}, fmt.Errorf("%s: %s", where, oneLine(err))
+	}
+	if auth.IdentityEndpoint == "" {
+		return Config{}, fmt.Errorf("%s: no auth_url is given", where)
+	}
+	auth.AllowReauth = true
+	return Config{Name: name, Auth: auth, Endpoint: endpoint, TLS: tlsConfig}, nil
+}
+
+// oneLine joins what the YAML parser says on several lines.
+func oneLine(err error) string {
+	return strings.Join(strings.Fields(err.Error()), " ")
+}
+
+// environment is the name of the entry that environmentAsCloud makes.
+const environment = "environment"
+
+// environmentAsCloud writes the OS_* variables as an entry of clouds.yaml, so that
+// there is one reader for both. (gophercloud's own reader of the variables knows
+// nothing of OS_USER_DOMAIN_NAME, OS_PROJECT_DOMAIN_NAME or OS_CACERT.)
+func environmentAsCloud() ([]byte, error) {
+	auth := map[string]any{}
+	for key, variables := range map[string][]string{
+		"auth_url":                      {"OS_AUTH_URL"},
+		"username":                      {"OS_USERNAME"},
+		"user_id":                       {"OS_USER_ID"},
+		"password":                      {"OS_PASSWORD"},
+		"token":                         {"OS_TOKEN"},
+		"project_name":                  {"OS_PROJECT_NAME", "OS_TENANT_NAME"},
+		"project_id":                    {"OS_PROJECT_ID", "OS_TENANT_ID"},
+		"user_domain_name":              {"OS_USER_DOMAIN_NAME"},
+		"user_domain_id":                {"OS_USER_DOMAIN_ID"},
+		"project_domain_name":           {"OS_PROJECT_DOMAIN_NAME"},
+		"project_domain_id":             {"OS_PROJECT_DOMAIN_ID"},
+		"domain_name":                   {"OS_DOMAIN_NAME"},
+		"domain_id":                     {"OS_DOMAIN_ID"},
+		"application_credential_id":     {"OS_APPLICATION_CREDENTIAL_ID"},
+		"application_credential_name":   {"OS_APPLICATION_CREDENTIAL_NAME"},
+		"application_credential_secret": {"OS_APPLICATION_CREDENTIAL_SECRET"},
+	} {
+		setFromEnvironment(auth, key, variables...)
+	}
+	entry := map[string]any{"auth": auth}
+	setFromEnvironment(entry, "region_name", "OS_REGION_NAME")
+	setFromEnvironment(entry, "interface", "OS_INTERFACE", "OS_ENDPOINT_TYPE")
+	setFromEnvironment(entry, "cacert", "OS_CACERT")
+	setFromEnvironment(entry, "cert", "OS_CERT")
+	setFromEnvironment(entry, "key", "OS_KEY")
+	if insecure := os.Getenv("OS_INSECURE"); insecure == "true" || insecure == "1" {
+		entry["verify"] = false
+	}
+	return yaml.Marshal(map[string]any{"clouds": map[string]any{environment: entry}})
+}
+
+// setFromEnvironment sets the key to the first of the variables that is set.
+func setFromEnvironment(values map[string]any, key string, variables ...string) {
+	for _, variable := range variables {
+		if value := os.Getenv(variable); value != "" {
+			values[key] = value
+			return
+		}
+	}
+}

@@ -1,0 +1,205 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+)
+
+// Kind says what an Error means for the caller.
+type Kind string
+
+// The kinds of errors. Only Invalid and Forbidden are final: trying again cannot help.
+const (
+	// Invalid: Neutron refused the content of the request (400).
+	Invalid Kind = "Invalid"
+	// Forbidden: the credentials lack the right (403).
+	Forbidden Kind = "Forbidden"
+	// Unauthenticated: Keystone refused the credentials, or Neutron a fresh token (401).
+	Unauthenticated Kind = "Unauthenticated"
+	// NotFound: what the request names is not there (404).
+	NotFound Kind = "NotFound"
+	// InUse: ports stand in the way (409).
+	InUse Kind = "InUse"
+	// OverQuota: the project's quota is used up (409).
+	OverQuota Kind = "OverQuota"
+	// Stale: the resource has changed since it was read (412).
+	Stale Kind = "Stale"
+	// Unavailable: no answer, or one that says nothing of the request. Whether the
+	// request took effect is not known.
+	Unavailable Kind = "Unavailable"
+)
+
+// Error is what every method that talks to Neutron or Keystone returns on failure.
+type Error struct {
+	// Op is what was tried, such as "create subnet".
+	Op   string
+	Kind Kind
+	// Message is Neutron's own word where it gave one, and is the same each time the
+	// same thing happens. It contains no credentials.
+	Message string
+	// RetryAfter is how long Neutron asked to be left alone; 0 if it did not.
+	RetryAfter time.Duration
+
+	err error
+}
+
+func (e *Error) Error() string { return e.Op + ": " + e.Message }
+
+// Unwrap returns gophercloud's error.
+func (e *Error) Unwrap() error { return e.err }
+
+// KindOf returns the Kind of err, and "" for an error that did not come from Neutron.
+func KindOf(err error) Kind {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	return ""
+}
+
+// RetryAfterOf returns how long Neutron asked, with err, to be left alone; 0 if it did not.
+func RetryAfterOf(err error) time.Duration {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.RetryAfter
+	}
+	return 0
+}
+
+// wrap makes an Error of what gophercloud returned; nil stays nil.
+func wrap(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var known *Error
+	if errors.As(err, &known) {
+		return err
+	}
+	err = innermost(err)
+	var answer gophercloud.ErrUnexpectedResponseCode
+	if !errors.As(err, &answer) {
+		return &Error{Op: op, Kind: Unavailable, Message: transportMessage(err), err: err}
+	}
+	kind, message := answered(answer)
+	return &Error{Op: op, Kind: kind, Message: message, RetryAfter: retryAfter(answer.ResponseHeader), err: err}
+}
+
+// innermost returns the error that tells most. A 401 that could not be cured by
+// authenticating again hides why: Keystone may be down, or the password wrong.
+func innermost(err error) error {
+	var reauth *gophercloud.ErrUnableToReauthenticate
+	if errors.As(err, &reauth) && reauth.ErrReauth != nil {
+		return reauth.ErrReauth
+	}
+	return err
+}
+
+// answered tells what an answer with an unexpected status code means.
+func answered(answer gophercloud.ErrUnexpectedResponseCode) (Kind, string) {
+	errorType, message := neutronError(answer.Body)
+	if message == "" {
+		message = http.StatusText(answer.Actual)
+	}
+	switch answer.Actual {
+	case http.StatusBadRequest:
+		return Invalid, message
+	case http.StatusUnauthorized:
+		return Unauthenticated, message
+	case http.StatusForbidden:
+		return Forbidden, message
+	case http.StatusNotFound:
+		return NotFound, message
+	case http.StatusPreconditionFailed:
+		return Stale, message
+	case http.StatusConflict:
+		// NetworkInUse, SubnetInUse, GatewayIpInUse: in Neutron's source all end so.
+		if strings.HasSuffix(errorType, "InUse") {
+			return InUse, message
+		}
+		if errorType == "OverQuota" {
+			return OverQuota, message
+		}
+	}
+	return Unavailable, fmt.Sprintf("%d %s", answer.Actual, message)
+}
+
+// neutronError reads the body of an error: Neutron's, or Keystone's, or text.
+func neutronError(body []byte) (errorType, message string) {
+	var parsed struct {
+		NeutronError struct{ Type, Message string }
+		Error        struct{ Message string }
+	}
+	if json.Unmarshal(body, &parsed) != nil {
+		return "", firstLine(string(body))
+	}
+	if parsed.Error.Message != "" {
+		return "", parsed.Error.Message
+	}
+	return parsed.NeutronError.Type, parsed.NeutronError.Message
+}
+
+// firstLine keeps a proxy's page of HTML out of a condition's message.
+func firstLine(text string) string {
+	const enough = 200
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	if len(line) > enough || strings.HasPrefix(line, "<") {
+		return ""
+	}
+	return line
+}
+
+// transportMessage says why there was no answer, without what differs from one time
+// to the next (the local port), so that a message repeats itself while an outage lasts.
+func transportMessage(err error) string {
+	var urlErr *url.Error
+	if errors.As(err, &urlErr) {
+		err = urlErr.Err
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errTimeout) {
+		return "no answer in time"
+	}
+	var opErr *net.OpError
+	if errors.As(err, &opErr) && opErr.Addr != nil {
+		return fmt.Sprintf("%s %s: %v", opErr.Op, opErr.Addr, opErr.Err)
+	}
+	return err.Error()
+}
+
+// retryAfter reads the header of that name, which is a number of seconds or a date
+// (RFC 9110, section 10.2.3).
+func retryAfter(header http.Header) time.Duration {
+	value := header.Get("Retry-After")
+	if seconds, err := strconv.Atoi(value); err == nil {
+		return max(0, time.Duration(seconds)*time.Second)
+	}
+	if date, err := http.ParseTime(value); err == nil {
+		return max(0, time.Until(date))
+	}
+	return 0
+}

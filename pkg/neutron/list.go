@@ -1,0 +1,219 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+)
+
+// pageSize is how many items a page of a list may have. Neutron cuts a page short if
+// its operator says so, and sends the whole list at once to whoever names no size.
+const pageSize = 1000
+
+// list reads all pages of a collection. It fails if any of them does: a list that is
+// cut short must not pass for a short list.
+//
+// It goes on from the last item that it has (idOf), and not to the address in the
+// answer, which behind a proxy may be one that only the cloud itself can reach.
+func list[T any](ctx context.Context, c *Client, collection, fields string, filter url.Values, idOf func(T) string) ([]T, error) {
+	op := "list " + collection
+	service, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	query := url.Values{"fields": strings.Split(fields, ","), "limit": {strconv.Itoa(pageSize)}}
+	maps.Copy(query, filter)
+	var all []T
+	for {
+		items, more, err := page[T](ctx, service, collection, query)
+		if err != nil {
+			return nil, wrap(op, err)
+		}
+		all = append(all, items...)
+		if !more || len(items) == 0 {
+			return all, nil
+		}
+		query.Set("marker", idOf(items[len(items)-1]))
+	}
+}
+
+// page reads one page, and whether there is another.
+func page[T any](ctx context.Context, service *gophercloud.ServiceClient, collection string, query url.Values) (items []T, more bool, err error) {
+	var answer map[string]json.RawMessage
+	if _, err := service.Get(ctx, service.ServiceURL(collection)+"?"+query.Encode(), &answer, nil); err != nil {
+		return nil, false, err
+	}
+	// Unmarshal refuses a key that is missing, and so an answer that is not a list.
+	if err := json.Unmarshal(answer[collection], &items); err != nil {
+		return nil, false, fmt.Errorf("the answer is not a list of %s: %w", collection, err)
+	}
+	if items == nil {
+		return nil, false, fmt.Errorf("the answer is not a list of %s", collection)
+	}
+	var links []gophercloud.Link
+	if raw, ok := answer[collection+"_links"]; ok {
+		if err := json.Unmarshal(raw, &links); err != nil {
+			return nil, false, fmt.Errorf("read the links of a page of %s: %w", collection, err)
+		}
+	}
+	next, err := gophercloud.ExtractNextURL(links)
+	return items, next != "", err
+}
+
+// ListNetworks lists all networks of the client's project, with their subnets.
+//
+// An admin sees every project's, and everybody sees those that are shared: what is not
+// of the project is left out, since nothing that the client makes can be there.
+func (c *Client) ListNetworks(ctx context.Context) ([]*Network, error) {
+	filter, err := c.projectFilter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// The networks first: a subnet that is made meanwhile finds its network in the list.
+	found, err := c.networks(ctx, filter)
+	if err != nil {
+		return nil, err
+	}
+	return found, c.attachSubnets(ctx, found, filter)
+}
+
+// FindNetworks lists the networks of the client's project whose description is that
+// one, to the letter, with their subnets.
+func (c *Client) FindNetworks(ctx context.Context, description string) ([]*Network, error) {
+	filter, err := c.projectFilter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	filter.Set("description", description)
+	found, err := c.networks(ctx, filter)
+	if err != nil {
+		return nil, err
+	}
+	// Some databases compare without regard to case, accents and trailing blanks.
+	found = slices.DeleteFunc(found, func(n *Network) bool { return n.Description != description })
+	return found, c.attachSubnets(ctx, found, nil)
+}
+
+// GetNetwork reads one network with its subnets.
+func (c *Client) GetNetwork(ctx context.Context, id string) (*Network, error) {
+	network, err := c.getNetwork(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return network, c.attachSubnets(ctx, []*Network{network}, nil)
+}
+
+// projectFilter is the filter for what is the project's own; a token that is for no
+// project needs none.
+func (c *Client) projectFilter(ctx context.Context) (url.Values, error) {
+	if _, err := c.connect(ctx); err != nil {
+		return nil, err
+	}
+	if c.project == "" {
+		return url.Values{}, nil
+	}
+	return url.Values{"project_id": {c.project}}, nil
+}
+
+func (c *Client) networks(ctx context.Context, filter url.Values) ([]*Network, error) {
+	return list(ctx, c, "networks", "id,name,description,mtu,revision_number", filter, func(n *Network) string { return n.ID })
+}
+
+// attachSubnets lists the subnets that match the filter, those of the networks if it
+// is nil, and gives each network its own.
+func (c *Client) attachSubnets(ctx context.Context, networks []*Network, filter url.Values) error {
+	if len(networks) == 0 {
+		return nil
+	}
+	byID := make(map[string]*Network, len(networks))
+	for _, n := range networks {
+		byID[n.ID] = n
+	}
+	if filter == nil {
+		filter = url.Values{"network_id": slices.Collect(maps.Keys(byID))}
+	}
+	subnets, err := list(ctx, c, "subnets", "id,network_id,name,description,cidr,gateway_ip,revision_number", filter, func(s Subnet) string { return s.ID })
+	if err != nil {
+		return err
+	}
+	for _, s := range subnets {
+		if n, ok := byID[s.NetworkID]; ok {
+			n.Subnets = append(n.Subnets, s)
+		}
+	}
+	for _, n := range networks {
+		n.sortSubnets()
+	}
+	return nil
+}
+
+// Port is what is told of a port that stands in the way.
+type Port struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	DeviceOwner string `json:"device_owner"`
+}
+
+// String returns the port's name, or its ID if it has none, and whose it is.
+func (p Port) String() string {
+	return cmp.Or(p.Name, p.ID) + " (" + cmp.Or(p.DeviceOwner, "no device") + ")"
+}
+
+// PortsOnNetwork lists the ports that keep the network from being deleted.
+func (c *Client) PortsOnNetwork(ctx context.Context, id string) ([]Port, error) {
+	return c.blockingPorts(ctx, url.Values{"network_id": {id}})
+}
+
+// PortsOnSubnet lists the ports that keep the subnet from being deleted.
+func (c *Client) PortsOnSubnet(ctx context.Context, id string) ([]Port, error) {
+	return c.blockingPorts(ctx, url.Values{"fixed_ips": {"subnet_id=" + id}})
+}
+
+func (c *Client) blockingPorts(ctx context.Context, filter url.Values) ([]Port, error) {
+	ports, err := list(ctx, c, "ports", "id,name,device_owner", filter, func(p Port) string { return p.ID })
+	// Neutron removes the ports of its own DHCP servers by itself.
+	return slices.DeleteFunc(ports, func(p Port) bool { return p.DeviceOwner == "network:dhcp" }), err
+}
+
+// inUse returns the error that names the ports, and nil if there are none.
+func inUse(op string, ports []Port) error {
+	if len(ports) == 0 {
+		return nil
+	}
+	const enough = 5
+	names := make([]string, 0, len(ports))
+	for _, p := range ports {
+		names = append(names, p.String())
+	}
+	// Sorted, so that the message is the same each time.
+	slices.Sort(names)
+	message := strings.Join(names[:min(enough, len(names))], ", ")
+	if len(names) > enough {
+		message += fmt.Sprintf(" and %d more", len(names)-enough)
+	}
+	return &Error{Op: op, Kind: InUse, Message: "in use by port " + message}
+}

@@ -1,0 +1,105 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+)
+
+// Network is a network as Neutron has it, as far as the controller looks at it. The
+// zero Network says that there is none. Networks are shared: never change one, copy it.
+type Network struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	MTU         int    `json:"mtu"`
+	// Revision is counted up by Neutron at each change of the network or its subnets;
+	// nil after a change of our own whose effect on it is not known.
+	Revision *int `json:"revision_number"`
+
+	// Subnets are all of the network's subnets, strangers' too, ordered by their IDs.
+	Subnets []Subnet `json:"-"`
+}
+
+// Subnet is a subnet as Neutron has it.
+type Subnet struct {
+	ID          string       `json:"id"`
+	NetworkID   string       `json:"network_id"`
+	Name        string       `json:"name"`
+	Description string       `json:"description"`
+	CIDR        netip.Prefix `json:"cidr"`
+	// Gateway is the zero Addr if the subnet has none.
+	Gateway  netip.Addr `json:"gateway_ip"`
+	Revision *int       `json:"revision_number"`
+}
+
+// Exists says whether there is a network at all.
+func (n *Network) Exists() bool { return n.ID != "" }
+
+func byID(a, b *Network) int { return cmp.Compare(a.ID, b.ID) }
+
+// sortSubnets puts the subnets in the order of their IDs.
+func (n *Network) sortSubnets() {
+	slices.SortFunc(n.Subnets, func(a, b Subnet) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// withSubnet returns a copy of the network in which s stands in for the subnet of its
+// ID, or is added to the others.
+func (n *Network) withSubnet(s Subnet) *Network {
+	next := n.withoutSubnet(s.ID)
+	next.Subnets = append(next.Subnets, s)
+	next.sortSubnets()
+	return next
+}
+
+// withoutSubnet returns a copy of the network without the subnet of that ID. Neutron
+// counts up the network's revision with each change of a subnet, so the copy's is not
+// known.
+func (n *Network) withoutSubnet(id string) *Network {
+	next := *n
+	next.Revision = nil
+	next.Subnets = slices.DeleteFunc(slices.Clone(n.Subnets), func(s Subnet) bool { return s.ID == id })
+	return &next
+}
+
+// subnet returns the subnet of that ID, nil if there is none.
+func (n *Network) subnet(id string) *Subnet {
+	for i := range n.Subnets {
+		if n.Subnets[i].ID == id {
+			return &n.Subnets[i]
+		}
+	}
+	return nil
+}
+
+// same says whether a and b look alike to the plan. Revisions count changes of
+// everything, of much that no spec speaks of, so they do not matter here.
+func same(a, b *Network) bool {
+	if a.ID != b.ID || a.Name != b.Name || a.Description != b.Description || a.MTU != b.MTU || len(a.Subnets) != len(b.Subnets) {
+		return false
+	}
+	for i, s := range a.Subnets {
+		t := b.Subnets[i]
+		s.Revision, t.Revision = nil, nil
+		if s != t {
+			return false
+		}
+	}
+	return true
+}

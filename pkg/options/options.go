@@ -1,0 +1,176 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package options holds the controller's flags.
+package options
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"regexp"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// Options is what the flags set.
+type Options struct {
+	Version bool
+
+	Kubeconfig   string
+	Master       string
+	Namespace    string
+	ClusterID    string
+	KubeAPIQPS   float64
+	KubeAPIBurst int
+
+	Cloud          string
+	Resync         time.Duration
+	NeutronTimeout time.Duration
+	NeutronQPS     float64
+	NeutronBurst   int
+
+	Workers        int
+	RetryBaseDelay time.Duration
+	RetryMaxDelay  time.Duration
+	RetryQPS       float64
+	RetryBurst     int
+}
+
+const synopsis = `samplecrd-controller makes OpenStack Neutron networks out of Network objects in
+Kubernetes, keeps them as they are declared, and takes them away again.
+
+Usage:
+  samplecrd-controller -kubeconfig=$HOME/.kube/config [flags]
+  samplecrd-controller [flags]    in a pod, with its service account
+
+`
+
+// Flags are the controller's flags. Their Parse returns flag.ErrHelp for -h, and prints
+// nothing.
+type Flags struct {
+	*flag.FlagSet
+	groups []group
+}
+
+// group is some of the flags, under a title of their own in the help.
+type group struct {
+	title string
+	flags *flag.FlagSet
+}
+
+// New returns Options with their defaults, and the flags that set them.
+func New() (*Options, *Flags) {
+	o := &Options{}
+	flags := &Flags{
+		FlagSet: flag.NewFlagSet("samplecrd-controller", flag.ContinueOnError),
+		groups: []group{
+			{"Kubernetes", o.kubernetesFlags()},
+			{"OpenStack", o.openStackFlags()},
+			{"Work", o.workFlags()},
+			{"Logging", loggingFlags()},
+		},
+	}
+	for _, g := range flags.groups {
+		g.flags.VisitAll(func(f *flag.Flag) { flags.Var(f.Value, f.Name, f.Usage) })
+	}
+	// By itself, Parse prints each error, and all of the help after it.
+	flags.SetOutput(io.Discard)
+	flags.Usage = func() {}
+	return o, flags
+}
+
+// PrintHelp says what the program does, and lists the flags.
+func (f *Flags) PrintHelp(w io.Writer) {
+	fmt.Fprint(w, synopsis)
+	for _, g := range f.groups {
+		fmt.Fprintf(w, "%s:\n", g.title)
+		g.flags.SetOutput(w)
+		g.flags.PrintDefaults()
+		fmt.Fprintln(w)
+	}
+}
+
+func (o *Options) kubernetesFlags() *flag.FlagSet {
+	fs := flag.NewFlagSet("", flag.ContinueOnError)
+	fs.StringVar(&o.Kubeconfig, "kubeconfig", "", "the `file` that says how to reach Kubernetes; without it and -master, the pod's service account")
+	fs.StringVar(&o.Master, "master", "", "the `address` of the API server; overrides the one in -kubeconfig")
+	fs.StringVar(&o.Namespace, "namespace", "", "look at Networks in this `namespace` only (default all)")
+	fs.StringVar(&o.ClusterID, "cluster-id", "", "the `ID` that marks this cluster's networks in Neutron; it must never change, nor be another cluster's (default the UID of the kube-system namespace)")
+	// The API server's own priority and fairness keeps us in check; these only keep a
+	// mistake of ours from becoming its load.
+	fs.Float64Var(&o.KubeAPIQPS, "kube-api-qps", 100, "requests per second to Kubernetes, on average")
+	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", 200, "requests to Kubernetes at once, above the average")
+	return fs
+}
+
+func (o *Options) openStackFlags() *flag.FlagSet {
+	fs := flag.NewFlagSet("", flag.ContinueOnError)
+	fs.StringVar(&o.Cloud, "cloud", "", "the `entry` of clouds.yaml to work in (default $OS_CLOUD, or else the other OS_* variables; with none of them, outside a cluster, an embedded Neutron in memory)")
+	fs.DurationVar(&o.Resync, "resync", 5*time.Minute, "how often Neutron is looked through for what has changed there, and what is stalled is tried again")
+	fs.DurationVar(&o.NeutronTimeout, "neutron-timeout", 30*time.Second, "how long to wait for one answer of Neutron or Keystone")
+	fs.Float64Var(&o.NeutronQPS, "neutron-qps", 0, "requests per second to Neutron, on average (0: no limit)")
+	fs.IntVar(&o.NeutronBurst, "neutron-burst", 10, "requests to Neutron at once, above the average")
+	return fs
+}
+
+func (o *Options) workFlags() *flag.FlagSet {
+	fs := flag.NewFlagSet("", flag.ContinueOnError)
+	fs.IntVar(&o.Workers, "workers", 8, "how many Networks are worked on at the same time")
+	fs.DurationVar(&o.RetryBaseDelay, "retry-base-delay", time.Second, "how long a Network waits after the first failure; it doubles with each further one")
+	fs.DurationVar(&o.RetryMaxDelay, "retry-max-delay", time.Minute, "how long a Network waits after a failure at the most")
+	fs.Float64Var(&o.RetryQPS, "retry-qps", 10, "retries per second of all Networks together, on average")
+	fs.IntVar(&o.RetryBurst, "retry-burst", 100, "retries at once, above the average")
+	fs.BoolVar(&o.Version, "version", false, "print the version, and exit")
+	return fs
+}
+
+func loggingFlags() *flag.FlagSet {
+	fs := flag.NewFlagSet("", flag.ContinueOnError)
+	klog.InitFlags(fs)
+	return fs
+}
+
+// clusterID is what may stand in a mark in a description in Neutron.
+var clusterID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+
+// Validate returns the first thing that is wrong with the flags and the arguments that
+// follow them.
+func (o *Options) Validate(arguments []string) error {
+	switch {
+	case len(arguments) > 0:
+		return fmt.Errorf("%q is no flag, and there are no arguments", arguments[0])
+	case o.Workers < 1:
+		return fmt.Errorf("-workers=%d: there must be at least 1", o.Workers)
+	case o.Resync < time.Second:
+		return fmt.Errorf("-resync=%s: it must be 1s at least", o.Resync)
+	case o.NeutronTimeout <= 0:
+		return fmt.Errorf("-neutron-timeout=%s: it must be more than 0", o.NeutronTimeout)
+	case o.NeutronQPS < 0 || o.NeutronBurst < 1:
+		return errors.New("-neutron-qps must not be less than 0, nor -neutron-burst less than 1")
+	case o.KubeAPIQPS <= 0 || o.KubeAPIBurst < 1:
+		return errors.New("-kube-api-qps must be more than 0, and -kube-api-burst at least 1")
+	case o.RetryBaseDelay <= 0 || o.RetryMaxDelay < o.RetryBaseDelay:
+		return fmt.Errorf("-retry-base-delay=%s and -retry-max-delay=%s: the first must be more than 0, the second not less than the first", o.RetryBaseDelay, o.RetryMaxDelay)
+	case o.RetryQPS <= 0 || o.RetryBurst < 1:
+		return errors.New("-retry-qps must be more than 0, and -retry-burst at least 1")
+	case o.ClusterID != "" && !clusterID.MatchString(o.ClusterID):
+		return fmt.Errorf("-cluster-id=%q: at most 63 letters, digits, dots, dashes and underscores, a letter or digit first and last", o.ClusterID)
+	}
+	return nil
+}

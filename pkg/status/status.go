@@ -1,0 +1,170 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package status says what a Network's status is, given what was seen in Neutron. All
+// conditions are derived here, in one place.
+package status
+
+import (
+	"net/netip"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	samplecrdv1ac "github.com/samplecrd/samplecrd-controller/pkg/generated/applyconfiguration/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+)
+
+// Outcome is how a sync ended.
+type Outcome struct {
+	// Cloud is the name of the cloud that was looked at.
+	Cloud string
+	// Have is the network in Neutron, the zero Network if there is none; nil if Neutron
+	// could not be asked: then what was known stays.
+	Have *neutron.Network
+	// Subnet is the subnet in force; nil if there is none.
+	Subnet *neutron.Subnet
+	// Err is why Neutron does not match the spec; nil if it does. It comes from Neutron.
+	Err error
+}
+
+// Compute returns the status of the network after a sync with that outcome. It changes
+// nothing, and tells the time of a transition from the clock.
+func Compute(network *samplecrdv1.Network, o Outcome) samplecrdv1.NetworkStatus {
+	status := *network.Status.DeepCopy()
+	status.ObservedGeneration = network.Generation
+	status.Cloud = o.Cloud
+	if o.Have != nil {
+		status.NetworkID = o.Have.ID
+		status.MTU = int32(o.Have.MTU)
+		status.SubnetID, status.CIDR, status.Gateway = "", "", ""
+	}
+	if o.Subnet != nil {
+		status.SubnetID = o.Subnet.ID
+		status.CIDR = o.Subnet.CIDR.String()
+		status.Gateway = gateway(o.Subnet.Gateway)
+	}
+	setConditions(&status, network.Generation, o.Err)
+	return status
+}
+
+func gateway(address netip.Addr) string {
+	if !address.IsValid() {
+		return samplecrdv1.GatewayNone
+	}
+	return address.String()
+}
+
+func setConditions(status *samplecrdv1.NetworkStatus, generation int64, err error) {
+	condition := metav1.Condition{
+		Type:               samplecrdv1.ConditionReady,
+		Status:             metav1.ConditionTrue,
+		ObservedGeneration: generation,
+		Reason:             samplecrdv1.ReasonAvailable,
+		Message:            "Neutron matches the spec",
+	}
+	also := ""
+	if err != nil {
+		condition.Status = metav1.ConditionFalse
+		condition.Reason, also = reason(neutron.KindOf(err))
+		condition.Message = err.Error()
+	}
+	meta.SetStatusCondition(&status.Conditions, condition)
+	for _, other := range []string{samplecrdv1.ConditionReconciling, samplecrdv1.ConditionStalled} {
+		if other != also {
+			meta.RemoveStatusCondition(&status.Conditions, other)
+			continue
+		}
+		condition.Type, condition.Status = other, metav1.ConditionTrue
+		meta.SetStatusCondition(&status.Conditions, condition)
+	}
+}
+
+// reason returns the reason for errors of that kind, and which condition besides Ready
+// tells what to expect.
+func reason(kind neutron.Kind) (reason, condition string) {
+	switch kind {
+	case neutron.Invalid:
+		return samplecrdv1.ReasonInvalidSpec, samplecrdv1.ConditionStalled
+	case neutron.Forbidden:
+		return samplecrdv1.ReasonForbidden, samplecrdv1.ConditionStalled
+	case neutron.Unauthenticated:
+		return samplecrdv1.ReasonAuthenticationFailed, samplecrdv1.ConditionReconciling
+	case neutron.InUse:
+		return samplecrdv1.ReasonInUse, samplecrdv1.ConditionReconciling
+	case neutron.OverQuota:
+		return samplecrdv1.ReasonQuotaExceeded, samplecrdv1.ConditionReconciling
+	}
+	return samplecrdv1.ReasonNeutronUnavailable, samplecrdv1.ConditionReconciling
+}
+
+// Tells says whether an error says anything of how Neutron and the spec stand to each
+// other. An error of Kubernetes does not, nor one that only means that Neutron has
+// changed since it was looked at.
+func Tells(err error) bool {
+	switch neutron.KindOf(err) {
+	case "", neutron.NotFound, neutron.Stale:
+		return false
+	}
+	return true
+}
+
+// Ready returns the Ready condition; nil if there is none yet.
+func Ready(status *samplecrdv1.NetworkStatus) *metav1.Condition {
+	return meta.FindStatusCondition(status.Conditions, samplecrdv1.ConditionReady)
+}
+
+// InOrder says whether Neutron was last seen to match the network's present generation.
+func InOrder(network *samplecrdv1.Network) bool {
+	ready := Ready(&network.Status)
+	return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == network.Generation
+}
+
+// ApplyConfiguration returns the status for a server-side apply. That takes away what
+// it was given before and is not given any more, so it is given all of the status. The
+// UID goes along: a Network made anew under the same name refuses it (409).
+func ApplyConfiguration(network *samplecrdv1.Network, status samplecrdv1.NetworkStatus) *samplecrdv1ac.NetworkApplyConfiguration {
+	apply := &samplecrdv1ac.NetworkStatusApplyConfiguration{
+		ObservedGeneration: optional(status.ObservedGeneration),
+		NetworkID:          optional(status.NetworkID),
+		SubnetID:           optional(status.SubnetID),
+		CIDR:               optional(status.CIDR),
+		Gateway:            optional(status.Gateway),
+		Cloud:              optional(status.Cloud),
+		MTU:                optional(status.MTU),
+	}
+	for _, c := range status.Conditions {
+		apply.WithConditions(metav1ac.Condition().
+			WithType(c.Type).
+			WithStatus(c.Status).
+			WithObservedGeneration(c.ObservedGeneration).
+			WithLastTransitionTime(c.LastTransitionTime).
+			WithReason(c.Reason).
+			WithMessage(c.Message))
+	}
+	return samplecrdv1ac.Network(network.Name, network.Namespace).WithUID(network.UID).WithStatus(apply)
+}
+
+// optional returns nil for the zero value, so that it is left out.
+func optional[T comparable](value T) *T {
+	var zero T
+	if value == zero {
+		return nil
+	}
+	return &value
+}
