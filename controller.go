@@ -150,7 +150,7 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	defer c.queue.ShutDown()
 
 	running.Go(func() { c.cloud.Observer().Run(ctx) })
-	if !cache.WaitFor(ctx, "Networks", c.handled) {
+	if !cache.WaitFor(klog.NewContext(ctx, logger.V(2)), "Networks", c.handled) {
 		return ctx.Err()
 	}
 	// If Neutron is away, the workers say so in the status; they do not wait for it.

@@ -197,7 +197,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NetworkSpec is what a network shall be. It says nothing of how to get there: any field may be changed at any time, and the controller finds the way.\n\nA gateway is held against the CIDR by the rules below, each of which passes what another one refuses, so that one mistake gives one message. Neutron (check_gateway_invalid_in_subnet) refuses the network and the broadcast address for IPv4 only; for IPv6 the first address is its own default. The fourth and fifth rule count the address as a number, since CEL has no other way to the last address of a CIDR.",
+				Description: "NetworkSpec is what a network shall be. It says nothing of how to get there: any field may be changed at any time, and the controller finds the way.\n\nA gateway is held against the CIDR by the rules below, each of which passes what another one refuses, so that one mistake gives one message. The last rule counts an IPv4 address as a number n: with s addresses in the CIDR, (n + 1) mod s is 1 for the first address and 0 for the last. CEL has no other way to the last one. Neutron refuses both for IPv4 only; for IPv6 the first address is its own default.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"cidr": {

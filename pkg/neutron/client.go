@@ -221,7 +221,7 @@ func (c *Client) CreateSubnet(ctx context.Context, networkID string, step Create
 		opts.GatewayIP = gatewayIP(step.Subnet.Gateway)
 	}
 	var subnet Subnet
-	err = subnets.Create(ctx, service, opts).ExtractInto(&subnet)
+	err = subnets.Create(ctx, service, opts).ExtractIntoStructPtr(&subnet, "subnet")
 	return subnet, wrapAnswer(op, err, subnet.ID)
 }
 
@@ -245,7 +245,7 @@ func (c *Client) UpdateSubnet(ctx context.Context, have *Subnet, step UpdateSubn
 		opts.AllocationPools = poolOpts(step.Pools)
 	}
 	var subnet Subnet
-	err = subnets.Update(ctx, service, have.ID, opts).ExtractInto(&subnet)
+	err = subnets.Update(ctx, service, have.ID, opts).ExtractIntoStructPtr(&subnet, "subnet")
 	return subnet, wrapAnswer(op, err, subnet.ID)
 }
 

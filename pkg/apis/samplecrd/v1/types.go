@@ -55,17 +55,15 @@ type Network struct {
 // NetworkSpec is what a network shall be. It says nothing of how to get there:
 // any field may be changed at any time, and the controller finds the way.
 //
-// A gateway is held against the CIDR by the rules below, each of which passes
-// what another one refuses, so that one mistake gives one message. Neutron
-// (check_gateway_invalid_in_subnet) refuses the network and the broadcast
-// address for IPv4 only; for IPv6 the first address is its own default. The
-// fourth and fifth rule count the address as a number, since CEL has no other
-// way to the last address of a CIDR.
+// A gateway is held against the CIDR by the rules below, each of which passes what
+// another one refuses, so that one mistake gives one message. The last rule counts an
+// IPv4 address as a number n: with s addresses in the CIDR, (n + 1) mod s is 1 for the
+// first address and 0 for the last. CEL has no other way to the last one. Neutron
+// refuses both for IPv4 only; for IPv6 the first address is its own default.
 //
 // +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must be of the same IP family as cidr",rule="!has(self.gateway) || !isIP(self.gateway) || !isCIDR(self.cidr) || ip(self.gateway).family() == cidr(self.cidr).ip().family()"
-// +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must be an address inside cidr",messageExpression="'must be an address inside cidr ' + string(cidr(self.cidr).masked())",rule="!has(self.gateway) || !isIP(self.gateway) || !isCIDR(self.cidr) || ip(self.gateway).family() != cidr(self.cidr).ip().family() || cidr(self.cidr).containsIP(self.gateway)"
-// +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must not be the network address, the first one of cidr",rule="!has(self.gateway) || !isIP(self.gateway) || !isCIDR(self.cidr) || ip(self.gateway).family() == 6 || ip(self.gateway) != cidr(self.cidr).masked().ip()"
-// +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must not be the broadcast address, the last one of cidr",rule="!has(self.gateway) || !isIP(self.gateway) || !isCIDR(self.cidr) || ip(self.gateway).family() == 6 || cidr(self.cidr).ip().family() == 6 || !cidr(self.cidr).containsIP(self.gateway) || cidr(self.cidr).prefixLength() > 30 || (int(self.gateway.split('.')[0]) * 16777216 + int(self.gateway.split('.')[1]) * 65536 + int(self.gateway.split('.')[2]) * 256 + int(self.gateway.split('.')[3]) + 1) % [4294967296, 2147483648, 1073741824, 536870912, 268435456, 134217728, 67108864, 33554432, 16777216, 8388608, 4194304, 2097152, 1048576, 524288, 262144, 131072, 65536, 32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4][cidr(self.cidr).prefixLength()] != 0"
+// +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must be an address inside cidr",messageExpression="'must be an address inside cidr, ' + self.cidr",rule="!has(self.gateway) || !isIP(self.gateway) || !isCIDR(self.cidr) || ip(self.gateway).family() != cidr(self.cidr).ip().family() || cidr(self.cidr).containsIP(self.gateway)"
+// +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must be neither the first address of cidr, which is the network's, nor the last, which is for broadcasts",rule="!has(self.gateway) || !isIP(self.gateway) || !isCIDR(self.cidr) || ip(self.gateway).family() == 6 || !cidr(self.cidr).containsIP(self.gateway) || cidr(self.cidr).prefixLength() > 30 || (int(self.gateway.split('.')[0]) * 16777216 + int(self.gateway.split('.')[1]) * 65536 + int(self.gateway.split('.')[2]) * 256 + int(self.gateway.split('.')[3]) + 1) % [4294967296, 2147483648, 1073741824, 536870912, 268435456, 134217728, 67108864, 33554432, 16777216, 8388608, 4194304, 2097152, 1048576, 524288, 262144, 131072, 65536, 32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4][cidr(self.cidr).prefixLength()] > 1"
 type NetworkSpec struct {
 	// cidr is the range of addresses of the network's subnet, IPv4 or IPv6, as an
 	// address and a prefix length: 192.168.0.0/16 or fd00:1::/64.

@@ -24,12 +24,11 @@ package v1
 // NetworkSpec is what a network shall be. It says nothing of how to get there:
 // any field may be changed at any time, and the controller finds the way.
 //
-// A gateway is held against the CIDR by the rules below, each of which passes
-// what another one refuses, so that one mistake gives one message. Neutron
-// (check_gateway_invalid_in_subnet) refuses the network and the broadcast
-// address for IPv4 only; for IPv6 the first address is its own default. The
-// fourth and fifth rule count the address as a number, since CEL has no other
-// way to the last address of a CIDR.
+// A gateway is held against the CIDR by the rules below, each of which passes what
+// another one refuses, so that one mistake gives one message. The last rule counts an
+// IPv4 address as a number n: with s addresses in the CIDR, (n + 1) mod s is 1 for the
+// first address and 0 for the last. CEL has no other way to the last one. Neutron
+// refuses both for IPv4 only; for IPv6 the first address is its own default.
 type NetworkSpecApplyConfiguration struct {
 	// cidr is the range of addresses of the network's subnet, IPv4 or IPv6, as an
 	// address and a prefix length: 192.168.0.0/16 or fd00:1::/64.
