@@ -1,0 +1,214 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package embedded
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// maxText is the length of names, descriptions and tags, in characters.
+const maxText = 255
+
+// standardAttributes are those of every kind. The order is that of Neutron's checks
+// where it matters: the first that fails is reported.
+func standardAttributes[T object](special ...attribute[T]) []attribute[T] {
+	head := []attribute[T]{
+		{name: "id", flags: filter | sortable, get: func(o T) any { return o.std().id }},
+		{name: "name", flags: onPost | onPut | filter | sortable | folded, check: text(maxText), get: func(o T) any { return o.std().name }},
+	}
+	project := func(o T) any { return o.std().project }
+	tail := []attribute[T]{
+		{name: "tenant_id", flags: onPost | filter | sortable, check: text(maxText), get: project},
+		{name: "project_id", flags: onPost | filter | sortable, check: text(maxText), get: project},
+		{name: "description", flags: onPost | onPut | filter | folded, check: text(maxText), get: func(o T) any { return o.std().description }},
+		{name: "tags", flags: filter, get: func(o T) any { return o.std().tags }, match: matchTags[T](hasAll, false)},
+		{name: "tags-any", flags: filter, match: matchTags[T](hasAny, false)},
+		{name: "not-tags", flags: filter, match: matchTags[T](hasAll, true)},
+		{name: "not-tags-any", flags: filter, match: matchTags[T](hasAny, true)},
+		{name: "created_at", get: func(o T) any { return timestamp(o.std().created) }},
+		{name: "updated_at", get: func(o T) any { return timestamp(o.std().updated) }},
+		{name: "revision_number", flags: filter, get: func(o T) any { return o.std().revision }},
+	}
+	return append(append(head, special...), tail...)
+}
+
+// timestamp has whole seconds, as the database column has.
+func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
+
+// text checks for a string of at most so many characters.
+func text(limit int) func(string, any) (any, *failure) {
+	return func(name string, v any) (any, *failure) {
+		if reason := textFault(v, limit); reason != "" {
+			return nil, badValue(name, reason)
+		}
+		return v, nil
+	}
+}
+
+// textFault counts characters, not bytes, as Python does.
+func textFault(v any, limit int) string {
+	s, ok := v.(string)
+	if !ok {
+		return fmt.Sprintf("'%s' is not a valid string", python(v))
+	}
+	if utf8.RuneCountInString(s) > limit {
+		return fmt.Sprintf("'%s' exceeds maximum length of %d", s, limit)
+	}
+	return ""
+}
+
+// truth converts what oslo's bool_from_string takes, which is more than JSON's booleans.
+func truth(_ string, v any) (any, *failure) {
+	switch strings.ToLower(strings.TrimSpace(python(v))) {
+	case "1", "t", "true", "on", "y", "yes":
+		return true, nil
+	case "0", "f", "false", "off", "n", "no":
+		return false, nil
+	}
+	return nil, invalidInput("'%s' cannot be converted to boolean", python(v))
+}
+
+// integer converts a number, or a string that holds one.
+func integer(_ string, v any) (any, *failure) {
+	if b, ok := v.(bool); ok { // Python's booleans are numbers
+		if b {
+			return 1, nil
+		}
+		return 0, nil
+	}
+	s := strings.TrimSpace(python(v))
+	if n, ok := v.(json.Number); ok {
+		s, _, _ = strings.Cut(string(n), ".")
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return nil, invalidInput("'%s' is not an integer", python(v))
+	}
+	return n, nil
+}
+
+// atLeastZero is an integer that is not negative.
+func atLeastZero(name string, v any) (any, *failure) {
+	n, err := integer(name, v)
+	if err == nil && n.(int) < 0 {
+		return nil, badValue(name, fmt.Sprintf("'%d' should be non-negative", n))
+	}
+	return n, err
+}
+
+// uuid checks an ID in a body; one in a path is only looked up.
+func uuid(name string, v any) (any, *failure) {
+	s, ok := v.(string)
+	if !ok || !isUUID(s) {
+		return nil, badValue(name, fmt.Sprintf("'%s' is not a valid UUID", python(v)))
+	}
+	return s, nil
+}
+
+// isUUID is as generous as oslo's is_uuid_like: hyphens and case do not matter.
+func isUUID(s string) bool {
+	s = strings.NewReplacer("urn:", "", "uuid:", "", "-", "").Replace(strings.ToLower(s))
+	s = strings.Trim(s, "{}")
+	return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// oneOf checks for one of some strings.
+// oneOf prints the choices in the order given, Neutron in that of its constants.
+func oneOf(allowed ...string) func(string, any) (any, *failure) {
+	return func(name string, v any) (any, *failure) {
+		for _, a := range allowed {
+			if v == a {
+				return v, nil
+			}
+		}
+		return nil, badValue(name, fmt.Sprintf("%s is not in ['%s']", python(v), strings.Join(allowed, "', '")))
+	}
+}
+
+// texts checks for a list of different strings.
+func texts(name string, v any) (any, *failure) {
+	list, reason := textsFault(v)
+	if reason != "" {
+		return nil, badValue(name, reason)
+	}
+	return list, nil
+}
+
+// textsFault reads a list of different strings; reason is "" if it is one.
+func textsFault(v any) (list []string, reason string) {
+	all, ok := v.([]any)
+	if !ok {
+		return nil, fmt.Sprintf("'%s' is not a list", python(v))
+	}
+	list = []string{}
+	seen := map[string]bool{}
+	for _, e := range all {
+		if reason := textFault(e, maxText); reason != "" {
+			return nil, reason
+		}
+		s := e.(string)
+		if seen[s] {
+			return nil, fmt.Sprintf("Duplicate items in the list: '%s'", s)
+		}
+		seen[s] = true
+		list = append(list, s)
+	}
+	return list, ""
+}
+
+// orNull lets null through a check.
+func orNull(check func(string, any) (any, *failure)) func(string, any) (any, *failure) {
+	return func(name string, v any) (any, *failure) {
+		if v == nil {
+			return nil, nil
+		}
+		return check(name, v)
+	}
+}
+
+// Where the value is a list or an object the text is JSON, not Python: nobody compares that.
+// python writes a value as Neutron's messages have it.
+func python(v any) string {
+	switch x := v.(type) {
+	case nil:
+		return "None"
+	case bool:
+		if x {
+			return "True"
+		}
+		return "False"
+	case string:
+		return x
+	case json.Number:
+		return x.String()
+	}
+	b, _ := json.Marshal(v)
+	return string(b)
+}
+
+// nullable shows "" as null.
+func nullable(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}

@@ -1,0 +1,112 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package embedded
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// failure is a request refused: Neutron's status, exception name and message.
+type failure struct {
+	status  int
+	kind    string
+	message string
+}
+
+func (f *failure) answer() *answer {
+	type neutronError struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+		Detail  string `json:"detail"`
+	}
+	body, _ := json.Marshal(map[string]neutronError{"NeutronError": {f.kind, f.message, ""}})
+	return jsonAnswer(f.status, body)
+}
+
+// badRequest is what the API layer refuses before the plug-in sees it.
+func badRequest(format string, args ...any) *failure {
+	return &failure{http.StatusBadRequest, "HTTPBadRequest", fmt.Sprintf(format, args...)}
+}
+
+// badValue is the API layer's refusal of one attribute's value.
+func badValue(attr, reason string) *failure {
+	return badRequest("Invalid input for %s. Reason: %s.", attr, reason)
+}
+
+// invalidInput is what the plug-in, and the conversion of values, refuse. The message
+// gets a full stop even where it has one already; so it is in Neutron.
+func invalidInput(format string, args ...any) *failure {
+	return &failure{http.StatusBadRequest, "InvalidInput", "Invalid input for operation: " + fmt.Sprintf(format, args...) + "."}
+}
+
+// badResource is neutron-lib's BadRequest.
+func badResource(resource, message string) *failure {
+	return &failure{http.StatusBadRequest, "BadRequest", fmt.Sprintf("Bad %s request: %s.", resource, message)}
+}
+
+// conflict is a 409, whatever the exception.
+func conflict(kind, format string, args ...any) *failure {
+	return &failure{http.StatusConflict, kind, fmt.Sprintf(format, args...)}
+}
+
+func notFound(kind, format string, args ...any) *failure {
+	return &failure{http.StatusNotFound, kind, fmt.Sprintf(format, args...)}
+}
+
+// notFoundPath is also what a caller gets who may see a thing but not touch it.
+func notFoundPath() *failure {
+	return notFound("HTTPNotFound", "The resource could not be found.")
+}
+
+func methodNotAllowed(method string) *failure {
+	return &failure{http.StatusMethodNotAllowed, "HTTPMethodNotAllowed",
+		fmt.Sprintf("The method %s is not allowed for this resource.", method)}
+}
+
+// disallowed is the policy engine's refusal; oslo.policy joins rules in pairs.
+func disallowed(rules ...string) *failure {
+	text := "rule:" + rules[0]
+	for _, r := range rules[1:] {
+		text = "(" + text + " and rule:" + r + ")"
+	}
+	return &failure{http.StatusForbidden, "PolicyNotAuthorized", text + " is disallowed by policy"}
+}
+
+// internalError is what Neutron answers to a bug of its own; it tells nothing more.
+func internalError() *failure {
+	return &failure{http.StatusInternalServerError, "HTTPInternalServerError",
+		"Request Failed: internal server error while processing your request."}
+}
+
+// newUUID is a random UUID of version 4.
+func newUUID() string {
+	h := newID()
+	variant := "89ab"[strings.IndexByte("0123456789abcdef", h[16])&3]
+	return h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-" + string(variant) + h[17:20] + "-" + h[20:]
+}
+
+// newID is 32 random hexadecimal digits, Keystone's form of an ID.
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
+	return hex.EncodeToString(b[:])
+}

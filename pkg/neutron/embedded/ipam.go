@@ -1,0 +1,228 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package embedded
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// pool is a range of addresses, both ends included.
+type pool struct {
+	Start netip.Addr `json:"start"`
+	End   netip.Addr `json:"end"`
+}
+
+func (p pool) String() string { return p.Start.String() + "-" + p.End.String() }
+
+func (p pool) contains(a netip.Addr) bool {
+	return a.BitLen() == p.Start.BitLen() && p.Start.Compare(a) <= 0 && a.Compare(p.End) <= 0
+}
+
+// parseCIDR reads what Python's netaddr reads, which is more than netip: blanks around
+// it, leading zeros, fewer than four octets, netmasks and hostmasks, and an address
+// alone. Host bits are masked.
+func parseCIDR(s string) (netip.Prefix, bool) {
+	host, mask, masked := strings.Cut(s, "/")
+	addr, err := netip.ParseAddr(host)
+	if err != nil || addr.Zone() != "" {
+		var ok bool
+		if addr, ok = parsePartial(host); !ok {
+			return netip.Prefix{}, false
+		}
+	}
+	bits := addr.BitLen()
+	if masked {
+		var ok bool
+		if bits, ok = parseMask(strings.TrimSpace(mask), addr.BitLen()); !ok {
+			return netip.Prefix{}, false
+		}
+	}
+	return netip.PrefixFrom(addr, bits).Masked(), true
+}
+
+// parsePartial reads what netaddr falls back to, octet by octet with Python's int(): so
+// leading zeros are decimal, not octal, and missing octets are zero.
+func parsePartial(s string) (netip.Addr, bool) {
+	parts := strings.Split(s, ".")
+	if len(parts) > 4 {
+		return netip.Addr{}, false
+	}
+	var octets [4]byte
+	for i, p := range parts {
+		n, err := strconv.ParseUint(strings.TrimSpace(p), 10, 8)
+		if err != nil {
+			return netip.Addr{}, false
+		}
+		octets[i] = byte(n)
+	}
+	return netip.AddrFrom4(octets), true
+}
+
+// parseMask reads a prefix length, a netmask (255.255.0.0) or a hostmask (0.0.255.255).
+func parseMask(s string, width int) (int, bool) {
+	if n, err := strconv.Atoi(s); err == nil {
+		return n, n >= 0 && n <= width
+	}
+	m, err := netip.ParseAddr(s)
+	if err != nil || m.BitLen() != width {
+		return 0, false
+	}
+	for _, hosts := range []netip.Addr{invert(m), m} {
+		for n := 0; n <= width; n++ {
+			if lastAddr(netip.PrefixFrom(zero(m), n)) == hosts {
+				return n, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// zero is the unspecified address of the same family.
+func zero(a netip.Addr) netip.Addr {
+	if a.Is4() {
+		return netip.IPv4Unspecified()
+	}
+	return netip.IPv6Unspecified()
+}
+
+func invert(a netip.Addr) netip.Addr {
+	b := a.AsSlice()
+	for i := range b {
+		b[i] = ^b[i]
+	}
+	inverted, _ := netip.AddrFromSlice(b)
+	return inverted
+}
+
+// lastAddr is the last address of a prefix: the broadcast address, in IPv4.
+func lastAddr(p netip.Prefix) netip.Addr {
+	b := p.Masked().Addr().AsSlice()
+	for i := p.Bits(); i < len(b)*8; i++ {
+		b[i/8] |= 1 << (7 - i%8)
+	}
+	last, _ := netip.AddrFromSlice(b)
+	return last
+}
+
+// addressFault is what the API layer has to say against an IP address; "": nothing.
+func addressFault(v any) string {
+	s, ok := v.(string)
+	if a, err := netip.ParseAddr(s); ok && err == nil && a.Zone() == "" {
+		return ""
+	}
+	if a, loose := parsePartial(s); ok && loose && strings.Count(s, ".") == 3 && !strings.ContainsAny(s, " \t\n") {
+		return fmt.Sprintf("'%s' is not an accepted IP address, '%s' is recommended", s, a)
+	}
+	return fmt.Sprintf("'%s' is not a valid IP address", python(v))
+}
+
+// defaultGateway is the first address in IPv4, and the subnet-router anycast address
+// (RFC 4291, 2.6.1), the ::0 of the subnet, in IPv6.
+func defaultGateway(cidr netip.Prefix) netip.Addr {
+	if cidr.Addr().Is4() {
+		return cidr.Addr().Next() // the zero Addr, so none, for 255.255.255.255/32
+	}
+	return cidr.Addr()
+}
+
+// hostRange is what ports and pools can have of a subnet: in IPv4 all but the network
+// and the broadcast address, in IPv6 all but the first.
+func hostRange(cidr netip.Prefix) pool {
+	r := pool{cidr.Addr(), lastAddr(cidr)}
+	if r.Start == r.End || cidr.Addr().Is4() && cidr.Bits() == 31 {
+		return r
+	}
+	r.Start = r.Start.Next()
+	if cidr.Addr().Is4() {
+		r.End = r.End.Prev()
+	}
+	return r
+}
+
+// defaultPools is the host range without the gateway: up to two pools around it.
+func defaultPools(cidr netip.Prefix, gateway netip.Addr) []pool {
+	r := hostRange(cidr)
+	if !gateway.IsValid() || !r.contains(gateway) || r.Start == r.End {
+		return []pool{r}
+	}
+	pools := []pool{}
+	if gateway != r.Start {
+		pools = append(pools, pool{r.Start, gateway.Prev()})
+	}
+	if gateway != r.End {
+		pools = append(pools, pool{gateway.Next(), r.End})
+	}
+	return pools
+}
+
+// checkPools refuses pools outside the subnet or overlapping, and a gateway in one.
+func checkPools(pools []pool, cidr netip.Prefix, gateway netip.Addr) *failure {
+	hosts := hostRange(cidr)
+	for _, p := range pools {
+		if p.Start.BitLen() != cidr.Addr().BitLen() || p.End.BitLen() != p.Start.BitLen() {
+			return badAs("InvalidAllocationPool", "The allocation pool %s is not valid.", p)
+		}
+		if p.End.Less(p.Start) {
+			return badAs("InvalidAllocationPool", "The allocation pool {'start': '%s', 'end': '%s'} is not valid.", p.Start, p.End)
+		}
+		if !hosts.contains(p.Start) || !hosts.contains(p.End) {
+			return badAs("OutOfBoundsAllocationPool", "The allocation pool %s spans beyond the subnet cidr %s.", p, cidr)
+		}
+	}
+	for i, p := range pools {
+		for _, q := range pools[i+1:] {
+			if p.contains(q.Start) || q.contains(p.Start) {
+				return conflict("OverlappingAllocationPools", "Found overlapping allocation pools: %s %s for subnet %s.", p, q, cidr)
+			}
+		}
+	}
+	return checkGatewayOutside(pools, gateway)
+}
+
+// badAs is a 400 of an exception of its own.
+func badAs(kind, format string, args ...any) *failure {
+	err := badRequest(format, args...)
+	err.kind = kind
+	return err
+}
+
+// checkGatewayOutside is why a gateway cannot be moved within a subnet of default pools
+// unless pools are sent along.
+func checkGatewayOutside(pools []pool, gateway netip.Addr) *failure {
+	for _, p := range pools {
+		if gateway.IsValid() && p.contains(gateway) {
+			return conflict("GatewayConflictWithAllocationPools", "Gateway ip %s conflicts with allocation pool %s.", gateway, p)
+		}
+	}
+	return nil
+}
+
+// firstFree is the first address of the pools that is not in use. (The real Neutron
+// picks one at random among the first few.)
+func firstFree(pools []pool, used map[netip.Addr]bool) (netip.Addr, bool) {
+	for _, p := range pools {
+		for a := p.Start; p.contains(a); a = a.Next() {
+			if !used[a] {
+				return a, true
+			}
+		}
+	}
+	return netip.Addr{}, false
+}

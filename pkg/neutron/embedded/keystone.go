@@ -1,0 +1,349 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package embedded
+
+import (
+	"crypto/subtle"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	region          = "RegionOne"
+	unauthenticated = "The request you have made requires authentication."
+	// keystoneTime is how Keystone writes times: microseconds, and Z for UTC.
+	keystoneTime = "2006-01-02T15:04:05.000000Z"
+)
+
+// caller is who a token says is calling.
+type caller struct {
+	project string
+	admin   bool
+}
+
+// user is one of the fixed users, each with a role in just one project.
+type user struct {
+	id, name, password string
+	project            Project
+}
+
+// token is a token that was issued. Tokens are opaque here: unlike Fernet tokens they say
+// nothing by themselves, so that revoking one is forgetting it.
+type token struct {
+	user            *user
+	method          string
+	issued, expires time.Time
+	audit           string
+}
+
+// keystone is the identity service: fixed users, and tokens for them. It has no
+// application credentials, no domains but Default, and no API to change any of it.
+type keystone struct {
+	now func() time.Time
+	ttl time.Duration
+	// ids of the catalog's services and of its endpoints, which clients may cache.
+	ids map[string]string
+
+	mu     sync.Mutex
+	users  []*user
+	tokens map[string]token
+}
+
+func newKeystone(o Options) *keystone {
+	k := &keystone{now: o.Now, ttl: o.TokenTTL, ids: map[string]string{}, tokens: map[string]token{}}
+	for _, p := range o.Projects {
+		k.users = append(k.users, &user{id: newID(), name: p.Name, password: p.Password, project: p})
+	}
+	for _, name := range []string{"identity", "network", "admin", "member", "reader"} {
+		k.ids[name] = newID()
+		for _, i := range interfaces {
+			k.ids[name+i] = newID()
+		}
+	}
+	return k
+}
+
+// interfaces are what clients may ask the catalog for; all lead to the same place.
+var interfaces = []string{"public", "internal", "admin"}
+
+// credentials are the users with their passwords, in the order of the options.
+func (k *keystone) credentials() []user {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var all []user
+	for _, u := range k.users {
+		all = append(all, *u)
+	}
+	return all
+}
+
+func (k *keystone) setPassword(name, password string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, u := range k.users {
+		if u.name == name {
+			u.password = password
+			maps.DeleteFunc(k.tokens, func(_ string, t token) bool { return t.user == u })
+			return nil
+		}
+	}
+	return fmt.Errorf("set password: no user %q", name)
+}
+
+func (k *keystone) revokeAll() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	clear(k.tokens)
+}
+
+// authenticate is what keystonemiddleware does for Neutron, but without its cache: a
+// token that was revoked is refused at once.
+func (k *keystone) authenticate(id string) (caller, bool) {
+	t, ok := k.lookup(id)
+	if !ok {
+		return caller{}, false
+	}
+	return caller{project: t.user.project.ID, admin: t.user.project.Admin}, true
+}
+
+// lookup finds a token that is still valid.
+func (k *keystone) lookup(id string) (token, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t, ok := k.tokens[id]
+	return t, ok && k.now().Before(t.expires)
+}
+
+// serve answers requests under /identity. The list of versions comes with status 300
+// and the one version with 200, since discovery in clients tells them apart by that.
+func (k *keystone) serve(r *request) *answer {
+	switch path := strings.Join(r.path, "/"); {
+	case path == "":
+		body, _ := json.Marshal(map[string]any{"versions": map[string]any{"values": []any{identityVersion(r.base)}}})
+		return jsonAnswer(http.StatusMultipleChoices, body)
+	case path == "v3":
+		body, _ := json.Marshal(map[string]any{"version": identityVersion(r.base)})
+		return jsonAnswer(http.StatusOK, body)
+	case path == "v3/auth/tokens":
+		return k.serveTokens(r)
+	}
+	return keystoneError(http.StatusNotFound, "Could not find: "+r.URL.Path+".")
+}
+
+// serveTokens lets any valid token look at and revoke any other, where Keystone has a
+// policy: with users that are all of one person there is nothing to protect.
+func (k *keystone) serveTokens(r *request) *answer {
+	if r.Method == http.MethodPost {
+		return k.issue(r)
+	}
+	if _, ok := k.lookup(r.Header.Get("X-Auth-Token")); !ok {
+		return keystoneError(http.StatusUnauthorized, unauthenticated)
+	}
+	subject := r.Header.Get("X-Subject-Token")
+	t, ok := k.lookup(subject)
+	if !ok {
+		return keystoneError(http.StatusNotFound, "Could not find token: "+subject+".")
+	}
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		return k.describe(r, http.StatusOK, subject, t)
+	case http.MethodDelete:
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.tokens, subject)
+		return &answer{status: http.StatusNoContent}
+	}
+	return keystoneError(http.StatusMethodNotAllowed, "The method is not allowed for the requested URL.")
+}
+
+// authRequest is the body of POST /v3/auth/tokens.
+type authRequest struct {
+	Auth struct {
+		Identity struct {
+			Methods  []string `json:"methods"`
+			Password struct {
+				User struct {
+					ID       string    `json:"id"`
+					Name     string    `json:"name"`
+					Domain   reference `json:"domain"`
+					Password string    `json:"password"`
+				} `json:"user"`
+			} `json:"password"`
+			Token struct {
+				ID string `json:"id"`
+			} `json:"token"`
+		} `json:"identity"`
+		Scope json.RawMessage `json:"scope"`
+	} `json:"auth"`
+}
+
+// reference names a project or a domain, by ID or by name.
+type reference struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+func (d reference) isDefault() bool {
+	return d.ID == "default" || d.ID == "" && strings.EqualFold(d.Name, "Default")
+}
+
+// issue answers 401 for a wrong password, an unknown user and a project that is not the
+// user's alike, as Keystone does, so that nothing can be found out by trying.
+func (k *keystone) issue(r *request) *answer {
+	var body authRequest
+	if err := json.Unmarshal(r.body, &body); err != nil || len(body.Auth.Identity.Methods) != 1 {
+		return keystoneError(http.StatusBadRequest, "Invalid input: the request body must name one authentication method")
+	}
+	u, ok := k.identify(&body)
+	if !ok || !inScope(body.Auth.Scope, u.project) {
+		return keystoneError(http.StatusUnauthorized, unauthenticated)
+	}
+	now := k.now()
+	t := token{user: u, method: body.Auth.Identity.Methods[0], issued: now, expires: now.Add(k.ttl), audit: newID()[:22]}
+	id := "gAAAAA" + newID() + newID()
+
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	// Or they would pile up in a server that runs for months.
+	maps.DeleteFunc(k.tokens, func(_ string, t token) bool { return !now.Before(t.expires) })
+	k.tokens[id] = t
+	return k.describe(r, http.StatusCreated, id, t)
+}
+
+// identify finds the user that a request proves to be.
+func (k *keystone) identify(body *authRequest) (*user, bool) {
+	switch body.Auth.Identity.Methods[0] {
+	case "token":
+		t, ok := k.lookup(body.Auth.Identity.Token.ID)
+		return t.user, ok
+	case "password":
+		want := body.Auth.Identity.Password.User
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		for _, u := range k.users {
+			if want.ID == u.id || want.ID == "" && want.Name == u.name && want.Domain.isDefault() {
+				return u, subtle.ConstantTimeCompare([]byte(want.Password), []byte(u.password)) == 1
+			}
+		}
+	}
+	return nil, false
+}
+
+// inScope reports whether the scope asked for is the user's project. Without a scope
+// the token is for the user's default project, which is the same one.
+func inScope(scope json.RawMessage, p Project) bool {
+	var want struct {
+		Project *struct {
+			reference
+			Domain reference `json:"domain"`
+		} `json:"project"`
+	}
+	// Clients spell "no scope" in three ways.
+	if len(scope) == 0 || string(scope) == `"unscoped"` || string(scope) == "null" {
+		return true
+	}
+	if json.Unmarshal(scope, &want) != nil || want.Project == nil {
+		return false
+	}
+	return want.Project.ID == p.ID || want.Project.ID == "" && want.Project.Name == p.Name && want.Project.Domain.isDefault()
+}
+
+// describe is the answer both to issuing a token and to asking about one.
+func (k *keystone) describe(r *request, status int, id string, t token) *answer {
+	domain := map[string]string{"id": "default", "name": "Default"}
+	body := map[string]any{
+		"methods":    []string{t.method},
+		"user":       map[string]any{"id": t.user.id, "name": t.user.name, "domain": domain, "password_expires_at": nil},
+		"project":    map[string]any{"id": t.user.project.ID, "name": t.user.name, "domain": domain},
+		"is_domain":  false,
+		"roles":      k.roles(t.user),
+		"audit_ids":  []string{t.audit},
+		"issued_at":  t.issued.UTC().Format(keystoneTime),
+		"expires_at": t.expires.UTC().Format(keystoneTime),
+	}
+	// keystonemiddleware asks without the catalog, which it has no use for.
+	if !r.URL.Query().Has("nocatalog") {
+		body["catalog"] = k.catalog(r.base)
+	}
+	b, _ := json.Marshal(map[string]any{"token": body})
+	a := jsonAnswer(status, b)
+	a.header.Set("X-Subject-Token", id)
+	a.header.Set("Vary", "X-Auth-Token")
+	if r.Method == http.MethodHead {
+		a.body = nil
+	}
+	return a
+}
+
+// roles are the user's and those they imply in a Keystone after its bootstrap.
+func (k *keystone) roles(u *user) []map[string]string {
+	names := []string{"member", "reader"}
+	if u.project.Admin {
+		names = append([]string{"admin"}, names...)
+	}
+	var roles []map[string]string
+	for _, n := range names {
+		roles = append(roles, map[string]string{"id": k.ids[n], "name": n})
+	}
+	return roles
+}
+
+// catalog points back to wherever the request came to, so that it holds behind a test's
+// own listener too.
+func (k *keystone) catalog(base string) []any {
+	service := func(kind, name, url string) any {
+		var endpoints []any
+		for _, i := range interfaces {
+			endpoints = append(endpoints, map[string]string{
+				"id": k.ids[kind+i], "interface": i, "region": region, "region_id": region, "url": url})
+		}
+		return map[string]any{"id": k.ids[kind], "type": kind, "name": name, "endpoints": endpoints}
+	}
+	return []any{
+		service("identity", "keystone", base+"/identity"),
+		service("network", "neutron", base+"/networking"),
+	}
+}
+
+// identityVersion is in both the list of versions and the document of v3; clients read
+// id, status and the self link.
+func identityVersion(base string) map[string]any {
+	return map[string]any{
+		"id":      "v3.14",
+		"status":  "stable",
+		"updated": "2020-04-07T00:00:00Z",
+		"links":   []any{map[string]string{"rel": "self", "href": base + "/identity/v3/"}},
+		"media-types": []any{map[string]string{
+			"base": "application/json", "type": "application/vnd.openstack.identity-v3+json"}},
+	}
+}
+
+// keystoneError is an error as Keystone, and its middleware in Neutron, write it.
+func keystoneError(status int, message string) *answer {
+	body, _ := json.Marshal(map[string]any{"error": map[string]any{
+		"code": status, "title": http.StatusText(status), "message": message}})
+	a := jsonAnswer(status, body)
+	if status == http.StatusUnauthorized {
+		a.header.Set("WWW-Authenticate", `Keystone uri="/identity/v3"`)
+	}
+	return a
+}

@@ -1,0 +1,231 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package embedded
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// network is a network as stored; what is derived (status, zones) is made up when shown.
+type network struct {
+	standard
+	adminStateUp, shared, external bool
+	mtu                            int
+	subnets                        []string
+	zoneHints                      []string
+	networkType, physical          string
+	segment                        int // 0: none
+}
+
+func (n *network) parent() string { return "" }
+
+const (
+	// tunnelOverhead is what VXLAN takes of the underlay's MTU, in bytes; the
+	// embedded cloud's other network types have the whole of it.
+	tunnelOverhead = 50
+	// defaultZone is the one availability zone there is, as in a stock deployment.
+	defaultZone = "nova"
+	// dhcpOwner marks the ports of DHCP agents, which do not keep a network in use.
+	dhcpOwner = "network:dhcp"
+)
+
+// networkKind: a network is seen by others when it is shared or external (both are RBAC
+// entries in Neutron), but changed only by its own project.
+func (n *neutron) networkKind() *kind[*network] {
+	k := &kind[*network]{
+		neutron: n, name: "network", plural: "networks", items: n.networks, attrs: networkAttributes(),
+		visible: func(c caller, o *network) bool {
+			return c.admin || o.project == c.project || o.shared || o.external
+		},
+		owned:  func(c caller, o *network) bool { return c.admin || o.project == c.project },
+		create: createNetwork,
+		update: updateNetwork,
+		remove: removeNetwork,
+		copy:   func(o *network) *network { c := *o; return &c },
+		missing: func(id string) *failure {
+			return notFound("NetworkNotFound", "Network %s could not be found.", id)
+		},
+	}
+	return k.init()
+}
+
+// networkAttributes are those of Neutron with the extensions listed in neutron.go: what
+// needs another (dns_domain, port_security_enabled, qos_policy_id) is not recognized.
+func networkAttributes() []attribute[*network] {
+	null := func(*network) any { return nil }
+	return standardAttributes(
+		attribute[*network]{name: "subnets", get: func(n *network) any { return n.subnets }},
+		attribute[*network]{name: "admin_state_up", flags: onPost | onPut | filter | sortable | boolean, check: truth,
+			get: func(n *network) any { return n.adminStateUp }},
+		attribute[*network]{name: "status", flags: filter | sortable, get: func(*network) any { return "ACTIVE" }},
+		attribute[*network]{name: "shared", flags: onPost | onPut | filter | boolean | adminSets, check: truth, def: false,
+			get: func(n *network) any { return n.shared }},
+		attribute[*network]{name: "router:external", flags: onPost | onPut | filter | boolean | adminSets, check: truth, def: false,
+			get: func(n *network) any { return n.external }},
+		attribute[*network]{name: "mtu", flags: onPost | onPut | filter, check: atLeastZero,
+			get: func(n *network) any { return n.mtu }},
+		attribute[*network]{name: "provider:network_type", flags: onPost | onPut | filter | adminSets | adminSees, check: orNull(text(maxText)),
+			get: func(n *network) any { return n.networkType }},
+		attribute[*network]{name: "provider:physical_network", flags: onPost | onPut | filter | adminSets | adminSees, check: orNull(text(maxText)),
+			get: func(n *network) any { return nullable(n.physical) }},
+		attribute[*network]{name: "provider:segmentation_id", flags: onPost | onPut | filter | adminSets | adminSees, check: orNull(integer),
+			get: func(n *network) any {
+				if n.segment == 0 {
+					return nil
+				}
+				return n.segment
+			}},
+		attribute[*network]{name: "availability_zone_hints", flags: onPost | filter, check: texts,
+			get: func(n *network) any { return n.zoneHints }},
+		// Without agents no network is in any zone.
+		attribute[*network]{name: "availability_zones", get: func(*network) any { return []string{} }},
+		attribute[*network]{name: "ipv4_address_scope", get: null},
+		attribute[*network]{name: "ipv6_address_scope", get: null},
+	)
+}
+
+// createNetwork starts at revision 1: in Neutron the segment that is made with a network
+// bumps it once.
+func createNetwork(t *tx, v values) (*network, *failure) {
+	n := &network{
+		standard:     t.newStandard(v, 1),
+		adminStateUp: v.truth("admin_state_up", true),
+		shared:       v.truth("shared", false),
+		external:     v.truth("router:external", false),
+		subnets:      []string{},
+		zoneHints:    []string{},
+		networkType:  v.text("provider:network_type", "vxlan"),
+		physical:     v.text("provider:physical_network", ""),
+		segment:      v.number("provider:segmentation_id", 0),
+	}
+	if hints, ok := v["availability_zone_hints"].([]string); ok {
+		n.zoneHints = hints
+	}
+	for _, z := range n.zoneHints {
+		if z != defaultZone {
+			return nil, notFound("AvailabilityZoneNotFound", "AvailabilityZone %s could not be found.", z)
+		}
+	}
+	if !slices.Contains([]string{"local", "flat", "vlan", "vxlan"}, n.networkType) {
+		return nil, invalidInput("network_type value '%s' not supported", n.networkType)
+	}
+	// Segments are numbered through; that an admin asks for one in use is not noticed.
+	if n.segment == 0 && (n.networkType == "vlan" || n.networkType == "vxlan") {
+		t.segment++
+		n.segment = t.segment
+	}
+	if err := t.setMTU(n, v); err != nil {
+		return nil, err
+	}
+	store(t, t.networks, n)
+	return n, nil
+}
+
+// setMTU takes the MTU asked for; 0, like none, means the largest that there can be.
+func (t *tx) setMTU(n *network, v values) *failure {
+	most := t.mtu
+	if n.networkType != "vxlan" {
+		most += tunnelOverhead
+	}
+	mtu := v.number("mtu", n.mtu)
+	if mtu > most {
+		return invalidInput("Requested MTU is too big, maximum is %d", most)
+	}
+	if mtu == 0 {
+		mtu = most
+	}
+	n.mtu = mtu
+	return nil
+}
+
+// updateNetwork refuses any provider attribute, the same value too, as ML2 does.
+func updateNetwork(t *tx, old *network, v values) (*network, *failure) {
+	var provider []string
+	for _, name := range sortedKeys(v) {
+		if strings.HasPrefix(name, "provider:") {
+			provider = append(provider, name)
+		}
+	}
+	if provider != nil {
+		return nil, invalidInput("Plugin does not support updating the following provider network attributes: %s", strings.Join(provider, ", "))
+	}
+	n := *old
+	n.adminStateUp = v.truth("admin_state_up", n.adminStateUp)
+	n.shared = v.truth("shared", n.shared)
+	n.external = v.truth("router:external", n.external)
+	if v.has("mtu") {
+		if err := t.setMTU(&n, v); err != nil {
+			return nil, err
+		}
+	}
+	if old.shared && !n.shared && t.usedByOthers(old) {
+		return nil, conflict("InvalidSharedSetting",
+			"Unable to reconfigure sharing settings for network %s. Multiple tenants are using it.", old.name)
+	}
+	return &n, nil
+}
+
+// usedByOthers reports whether another project than the owner's has ports on a network.
+func (t *tx) usedByOthers(n *network) bool {
+	return slices.ContainsFunc(t.ports.in(n.id), func(p *port) bool {
+		return p.project != n.project && !strings.HasPrefix(p.deviceOwner, "network:")
+	})
+}
+
+// removeNetwork takes the subnets and the DHCP ports along; any other port forbids it.
+func removeNetwork(t *tx, n *network) *failure {
+	var blocking []string
+	for _, p := range t.ports.in(n.id) {
+		if p.deviceOwner != dhcpOwner {
+			blocking = append(blocking, p.id)
+		}
+	}
+	if blocking != nil {
+		return conflict("NetworkInUse", "Unable to complete operation on network %s. "+
+			"There are one or more ports still in use on the network, id for these ports is: %s.", n.id, strings.Join(blocking, ","))
+	}
+	// Only DHCP ports are left.
+	for _, p := range t.ports.in(n.id) {
+		discard(t, t.ports, p.id)
+	}
+	for _, id := range n.subnets {
+		discard(t, t.subnets, id)
+	}
+	discard(t, t.networks, n.id)
+	return nil
+}
+
+// admitToNetwork refuses a member's subnet or port in a network of another project,
+// unless it is shared.
+func (n *neutron) admitToNetwork(resource string) func(caller, values) *failure {
+	return func(c caller, v values) *failure {
+		id := v.text("network_id", "")
+		net, ok := n.networks.byID[id]
+		switch {
+		case !ok || net.project != c.project && !net.shared && !net.external:
+			return notFound("NetworkNotFound", "Network %s could not be found.", id)
+		case net.project == c.project || net.shared && resource == "port":
+			return nil
+		case net.shared:
+			return disallowed("create_" + resource)
+		}
+		return &failure{http.StatusForbidden, "HTTPForbidden",
+			"Tenant " + c.project + " not allowed to create " + resource + " on this network"}
+	}
+}

@@ -1,0 +1,385 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package embedded
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// maxFixedIPs is Neutron's default for max_fixed_ips_per_port.
+const maxFixedIPs = 5
+
+// port is an attachment to a network. It is never bound: its status stays DOWN.
+type port struct {
+	standard
+	networkID, mac        string
+	adminStateUp          bool
+	deviceID, deviceOwner string
+	fixedIPs              []fixedIP
+	vnicType, host        string
+	profile               map[string]any
+}
+
+// fixedIP is an address of a port; in a request either field may be missing.
+type fixedIP struct {
+	SubnetID string     `json:"subnet_id"`
+	Address  netip.Addr `json:"ip_address"`
+}
+
+func (p *port) parent() string { return p.networkID }
+
+// portKind: besides its own project, that of the network may see and change a port.
+func (n *neutron) portKind() *kind[*port] {
+	mine := func(c caller, o *port) bool {
+		net := n.networks.byID[o.networkID]
+		return c.admin || o.project == c.project || net != nil && net.project == c.project
+	}
+	k := &kind[*port]{
+		neutron: n, name: "port", plural: "ports", items: n.ports, attrs: portAttributes(),
+		visible: mine,
+		owned:   mine,
+		admit:   n.admitToNetwork("port"),
+		create:  createPort,
+		update:  updatePort,
+		remove:  func(t *tx, o *port) *failure { discard(t, t.ports, o.id); return nil },
+		copy:    func(o *port) *port { c := *o; return &c },
+		missing: func(id string) *failure {
+			return notFound("PortNotFound", "Port %s could not be found.", id)
+		},
+	}
+	return k.init()
+}
+
+// portAttributes has no security groups, allowed address pairs or port security: those
+// extensions are not there.
+func portAttributes() []attribute[*port] {
+	return standardAttributes(
+		attribute[*port]{name: "network_id", flags: onPost | required | filter | sortable, check: uuid,
+			get: func(p *port) any { return p.networkID }},
+		attribute[*port]{name: "admin_state_up", flags: onPost | onPut | filter | sortable | boolean, check: truth,
+			get: func(p *port) any { return p.adminStateUp }},
+		attribute[*port]{name: "mac_address", flags: onPost | onPut | filter | sortable, check: checkMAC,
+			get: func(p *port) any { return p.mac }},
+		attribute[*port]{name: "fixed_ips", flags: onPost | onPut | filter, check: checkFixedIPs,
+			get: func(p *port) any { return p.fixedIPs }, match: matchFixedIPs},
+		attribute[*port]{name: "device_id", flags: onPost | onPut | filter | sortable, check: text(maxText),
+			get: func(p *port) any { return p.deviceID }},
+		attribute[*port]{name: "device_owner", flags: onPost | onPut | filter | sortable, check: text(maxText),
+			get: func(p *port) any { return p.deviceOwner }},
+		attribute[*port]{name: "status", flags: filter | sortable, get: func(*port) any { return "DOWN" }},
+		attribute[*port]{name: "extra_dhcp_opts", get: func(*port) any { return []string{} }},
+		attribute[*port]{name: "binding:vnic_type", flags: onPost | onPut, check: text(64),
+			get: func(p *port) any { return p.vnicType }},
+		attribute[*port]{name: "binding:host_id", flags: onPost | onPut | filter | adminSets | adminSees, check: text(maxText),
+			get: func(p *port) any { return p.host }},
+		attribute[*port]{name: "binding:profile", flags: onPost | onPut | adminSets | adminSees, check: orNull(dictionary),
+			get: func(p *port) any { return p.profile }},
+		attribute[*port]{name: "binding:vif_type", flags: adminSees, get: func(*port) any { return "unbound" }},
+		attribute[*port]{name: "binding:vif_details", flags: adminSees, get: func(*port) any { return map[string]any{} }},
+	)
+}
+
+// dictionary checks for a JSON object of any content.
+func dictionary(name string, v any) (any, *failure) {
+	if _, ok := v.(map[string]any); !ok {
+		return nil, badValue(name, fmt.Sprintf("'%s' is not a dictionary", python(v)))
+	}
+	return v, nil
+}
+
+// checkMAC takes what is written in any of the usual ways and stores it with colons.
+func checkMAC(name string, v any) (any, *failure) {
+	s, _ := v.(string)
+	mac, err := net.ParseMAC(s)
+	if err != nil || len(mac) != 6 || s == "00:00:00:00:00:00" {
+		return nil, badValue(name, fmt.Sprintf("'%s' is not a valid MAC address", python(v)))
+	}
+	return mac.String(), nil
+}
+
+// checkFixedIPs only checks the form; subnetFor looks whether an address can be had.
+func checkFixedIPs(name string, v any) (any, *failure) {
+	bad := func(v any) *failure {
+		return badValue(name, fmt.Sprintf("Invalid data format for fixed IP: '%s'", python(v)))
+	}
+	list, ok := v.([]any)
+	if !ok {
+		return nil, bad(v)
+	}
+	wanted := []fixedIP{}
+	for _, e := range list {
+		m, ok := e.(map[string]any)
+		if !ok {
+			return nil, bad(e)
+		}
+		var f fixedIP
+		if a, has := m["ip_address"]; has {
+			if reason := addressFault(a); reason != "" {
+				return nil, badValue(name, reason)
+			}
+			f.Address = netip.MustParseAddr(a.(string))
+			if slices.ContainsFunc(wanted, func(w fixedIP) bool { return w.Address == f.Address }) {
+				return nil, badValue(name, fmt.Sprintf("Duplicate IP address '%s'", a))
+			}
+		}
+		if id, has := m["subnet_id"]; has {
+			if _, err := uuid(name, id); err != nil {
+				return nil, err
+			}
+			f.SubnetID = id.(string)
+		}
+		wanted = append(wanted, f)
+	}
+	return wanted, nil
+}
+
+// matchFixedIPs reads filters of the form fixed_ips=ip_address=A or fixed_ips=subnet_id=S.
+// Values of one key are alternatives; both keys must hold.
+func matchFixedIPs(values []string) (func(*port) bool, *failure) {
+	wanted := map[string][]string{}
+	for _, v := range values {
+		key, value, ok := strings.Cut(v, "=")
+		if !ok || key != "ip_address" && key != "subnet_id" {
+			return nil, invalidInput("'%s' is not of the form <key>=[value]", v)
+		}
+		wanted[key] = append(wanted[key], value)
+	}
+	holds := func(key, value string) bool {
+		return wanted[key] == nil || slices.Contains(wanted[key], value)
+	}
+	return func(p *port) bool {
+		return slices.ContainsFunc(p.fixedIPs, func(f fixedIP) bool {
+			return holds("ip_address", f.Address.String()) && holds("subnet_id", f.SubnetID)
+		})
+	}, nil
+}
+
+// createPort tells fixed_ips left out (an address of each family) from an empty list (no
+// address).
+func createPort(t *tx, v values) (*port, *failure) {
+	p := &port{
+		standard:     t.newStandard(v, 1),
+		networkID:    v.text("network_id", ""),
+		mac:          v.text("mac_address", ""),
+		adminStateUp: v.truth("admin_state_up", true),
+		vnicType:     "normal",
+		fixedIPs:     []fixedIP{},
+		profile:      map[string]any{},
+	}
+	net, ok := t.networks.byID[p.networkID]
+	if !ok {
+		return nil, notFound("NetworkNotFound", "Network %s could not be found.", p.networkID)
+	}
+	p.apply(v)
+	if err := t.checkMAC(p); err != nil {
+		return nil, err
+	}
+	// An empty list is given, and asks for no address.
+	if wanted, given := v["fixed_ips"].([]fixedIP); !given {
+		if err := t.allocate(p, net); err != nil {
+			return nil, err
+		}
+	} else if err := t.assign(p, net, wanted, nil); err != nil {
+		return nil, err
+	}
+	store(t, t.ports, p)
+	return p, nil
+}
+
+// updatePort replaces the whole list of addresses, if one is sent.
+func updatePort(t *tx, old *port, v values) (*port, *failure) {
+	p := *old
+	p.apply(v)
+	if v.has("mac_address") {
+		p.mac = v.text("mac_address", "")
+		if err := t.checkMAC(&p); err != nil {
+			return nil, err
+		}
+	}
+	if wanted, given := v["fixed_ips"].([]fixedIP); given {
+		p.fixedIPs = []fixedIP{}
+		if err := t.assign(&p, t.networks.byID[p.networkID], wanted, old.fixedIPs); err != nil {
+			return nil, err
+		}
+	}
+	return &p, nil
+}
+
+// apply takes over what needs no look at other ports.
+func (p *port) apply(v values) {
+	p.adminStateUp = v.truth("admin_state_up", p.adminStateUp)
+	p.deviceID = v.text("device_id", p.deviceID)
+	p.deviceOwner = v.text("device_owner", p.deviceOwner)
+	p.vnicType = v.text("binding:vnic_type", p.vnicType)
+	p.host = v.text("binding:host_id", p.host)
+	if profile, ok := v["binding:profile"].(map[string]any); ok {
+		p.profile = profile
+	}
+}
+
+// checkMAC gives a port without a MAC address one of Neutron's default range.
+func (t *tx) checkMAC(p *port) *failure {
+	taken := func(mac string) bool {
+		for _, other := range t.ports.byParent[p.networkID] {
+			if other.id != p.id && other.mac == mac {
+				return true
+			}
+		}
+		return false
+	}
+	// Random, as Neutron's are: a client must not be able to rely on an order.
+	for p.mac == "" {
+		var b [3]byte
+		_, _ = rand.Read(b[:])
+		if mac := fmt.Sprintf("fa:16:3e:%02x:%02x:%02x", b[0], b[1], b[2]); !taken(mac) {
+			p.mac = mac
+		}
+	}
+	if taken(p.mac) {
+		return conflict("MacAddressInUse", "Unable to complete operation for network %s. The mac address %s is in use.", p.networkID, p.mac)
+	}
+	return nil
+}
+
+// used are the addresses that the other ports of a network have.
+func (t *tx) used(p *port) map[netip.Addr]bool {
+	used := map[netip.Addr]bool{}
+	for _, other := range t.ports.byParent[p.networkID] {
+		if other.id == p.id {
+			continue
+		}
+		for _, f := range other.fixedIPs {
+			used[f.Address] = true
+		}
+	}
+	return used
+}
+
+// allocate gives a port what it gets unasked: one IPv4 address, one IPv6 address, and
+// one of each subnet with automatic addresses.
+func (t *tx) allocate(p *port, net *network) *failure {
+	used := t.used(p)
+	groups := map[int][]*subnet{}
+	for _, id := range net.subnets {
+		s := t.subnets.byID[id]
+		if s.automatic() {
+			p.add(s, automaticAddress(s.cidr, p.mac))
+			continue
+		}
+		groups[s.version()] = append(groups[s.version()], s)
+	}
+	// A family whose subnets are all full fails the port, even if the other has room.
+	for _, version := range []int{4, 6} {
+		if len(groups[version]) > 0 && !p.addFree(groups[version], used) {
+			return conflict("IpAddressGenerationFailure", "No more IP addresses available on network %s.", net.id)
+		}
+	}
+	return nil
+}
+
+func (p *port) add(s *subnet, a netip.Addr) {
+	p.fixedIPs = append(slices.Clone(p.fixedIPs), fixedIP{s.id, a})
+}
+
+// addFree adds the first free address of the first subnet that has one.
+func (p *port) addFree(subnets []*subnet, used map[netip.Addr]bool) bool {
+	for _, s := range subnets {
+		if a, ok := firstFree(s.pools, used); ok {
+			used[a] = true
+			p.add(s, a)
+			return true
+		}
+	}
+	return false
+}
+
+// assign gives a port what is wanted. An entry without an address keeps the one that
+// the port had in that subnet.
+func (t *tx) assign(p *port, net *network, wanted, had []fixedIP) *failure {
+	if len(wanted) > maxFixedIPs {
+		return invalidInput("Exceeded maximum amount of fixed ips per port")
+	}
+	used := t.used(p)
+	for _, w := range wanted {
+		s, err := t.subnetFor(net, w)
+		if err != nil {
+			return err
+		}
+		// Without this a client that adds an address would lose the one it has.
+		if i := slices.IndexFunc(had, func(h fixedIP) bool { return h.SubnetID == s.id }); !w.Address.IsValid() && i >= 0 {
+			w.Address = had[i].Address
+		}
+		switch {
+		case !w.Address.IsValid() && s.automatic():
+			p.add(s, automaticAddress(s.cidr, p.mac))
+		case !w.Address.IsValid():
+			if !p.addFree([]*subnet{s}, used) {
+				return conflict("IpAddressGenerationFailure", "No more IP addresses available on network %s.", net.id)
+			}
+		case used[w.Address]:
+			return conflict("IpAddressAlreadyAllocated", "IP address %s already allocated in subnet %s", w.Address, s.id)
+		default:
+			used[w.Address] = true
+			p.add(s, w.Address)
+		}
+	}
+	return nil
+}
+
+// subnetFor finds the subnet of the network that an entry of fixed_ips means.
+func (t *tx) subnetFor(net *network, w fixedIP) (*subnet, *failure) {
+	if len(net.subnets) == 0 {
+		return nil, invalidInput("IP allocation requires subnets for network")
+	}
+	if w.SubnetID == "" && !w.Address.IsValid() {
+		return nil, invalidInput("IP allocation requires subnet_id or ip_address")
+	}
+	for _, id := range net.subnets {
+		s := t.subnets.byID[id]
+		if w.SubnetID != "" && w.SubnetID != id {
+			continue
+		}
+		if !w.Address.IsValid() || hostRange(s.cidr).contains(w.Address) {
+			return s, nil
+		}
+		// Named outright: no other subnet of the network will do.
+		if w.SubnetID == id {
+			return nil, badAs("InvalidIpForSubnet", "IP address %s is not a valid IP for the specified subnet.", w.Address)
+		}
+	}
+	if w.SubnetID == "" {
+		return nil, badAs("InvalidIpForNetwork", "IP address %s is not a valid IP for any of the subnets on the specified network.", w.Address)
+	}
+	s, ok := t.subnets.byID[w.SubnetID]
+	if !ok {
+		return nil, notFound("SubnetNotFound", "Subnet %s could not be found.", w.SubnetID)
+	}
+	return nil, invalidInput("Failed to create port on network %s, because fixed_ips included invalid subnet %s", s.networkID, w.SubnetID)
+}
+
+// automaticAddress is the modified EUI-64 address of RFC 4291, appendix A.
+func automaticAddress(cidr netip.Prefix, mac string) netip.Addr {
+	m, _ := net.ParseMAC(mac)
+	a := cidr.Addr().As16()
+	copy(a[8:], []byte{m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]})
+	return netip.AddrFrom16(a)
+}

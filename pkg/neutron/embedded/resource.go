@@ -1,0 +1,527 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package embedded
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// flags say what may be done with an attribute, as in Neutron's attribute maps.
+type flags uint
+
+const (
+	onPost    flags = 1 << iota // may be given on creation
+	onPut                       // may be updated
+	required                    // must be given on creation
+	filter                      // may be filtered on
+	sortable                    // may be sorted by
+	adminSets                   // only an admin may set it
+	adminSees                   // only an admin is shown it
+	boolean                     // filters on it are read as booleans
+	folded                      // filters on it ignore case and trailing blanks
+)
+
+// attribute is one attribute of a kind: how it is read, checked and shown.
+type attribute[T object] struct {
+	name  string
+	flags flags
+	// get is the value as shown; nil: never shown.
+	get func(T) any
+	// check converts and validates a value that was sent; nil: taken as it is.
+	check func(name string, v any) (any, *failure)
+	// def is what a member may send on creation of an adminSets attribute.
+	def any
+	// match makes a filter of query values, for attributes whose filter is not the
+	// comparison of one value.
+	match func(values []string) (func(T) bool, *failure)
+}
+
+// values are the checked attributes of a request. What a check has let through has
+// the type that the getters below expect.
+type values map[string]any
+
+func (v values) has(name string) bool { _, ok := v[name]; return ok }
+
+func (v values) text(name, def string) string {
+	if s, ok := v[name].(string); ok {
+		return s
+	}
+	return def
+}
+
+func (v values) truth(name string, def bool) bool {
+	if b, ok := v[name].(bool); ok {
+		return b
+	}
+	return def
+}
+
+func (v values) number(name string, def int) int {
+	if n, ok := v[name].(int); ok {
+		return n
+	}
+	return def
+}
+
+// resource is a kind, whatever its type of object.
+type resource interface {
+	serve(*request) *answer
+}
+
+// kind is one collection of the API: its attributes, and what is its own in the
+// making, changing and deleting of its objects.
+type kind[T object] struct {
+	*neutron
+	name, plural string
+	attrs        []attribute[T]
+	index        map[string]*attribute[T]
+	items        *collection[T]
+	// visible and owned say whether a caller sees an object, and may change it.
+	visible, owned func(caller, T) bool
+	// admit is asked before the quota is, and only for members.
+	admit  func(c caller, v values) *failure
+	create func(t *tx, v values) (T, *failure)
+	update func(t *tx, old T, v values) (T, *failure)
+	remove func(t *tx, o T) *failure
+	// copy makes the copy that a change of the standard attributes needs.
+	copy func(T) T
+	// missing is the failure for an ID that is not there.
+	missing func(id string) *failure
+}
+
+func (k *kind[T]) init() *kind[T] {
+	k.index = map[string]*attribute[T]{}
+	for i := range k.attrs {
+		k.index[k.attrs[i].name] = &k.attrs[i]
+	}
+	return k
+}
+
+func (k *kind[T]) serve(r *request) *answer {
+	// Go would answer HEAD as it does GET; pecan, Neutron's framework, refuses it.
+	if r.Method == http.MethodHead || r.Method == http.MethodPatch {
+		return methodNotAllowed(r.Method).answer()
+	}
+	rest := r.path[2:]
+	switch {
+	case len(rest) == 0:
+		return k.serveAll(r)
+	case len(rest) == 1:
+		return k.serveOne(r, rest[0])
+	case rest[1] == "tags" && len(rest) <= 3:
+		return k.serveTags(r, rest[0], rest[2:])
+	}
+	return notFoundPath().answer()
+}
+
+// serveAll answers PUT and DELETE on a collection with what Neutron makes of them: there is
+// no bulk update (400) and no bulk delete (404).
+func (k *kind[T]) serveAll(r *request) *answer {
+	switch r.Method {
+	case http.MethodGet:
+		return k.list(r)
+	case http.MethodPost:
+		return k.post(r)
+	case http.MethodPut:
+		if _, _, err := k.decode(r.body, false); err != nil {
+			return err.answer()
+		}
+	}
+	return k.missing("None").answer() // the ID that Neutron reads out of such a path
+}
+
+func (k *kind[T]) serveOne(r *request, id string) *answer {
+	switch r.Method {
+	case http.MethodGet:
+		return k.show(r, id)
+	case http.MethodPut:
+		return k.put(r, id)
+	case http.MethodDelete:
+		return k.delete(r, id)
+	}
+	return methodNotAllowed(r.Method).answer()
+}
+
+func (k *kind[T]) show(r *request, id string) *answer {
+	k.mu.RLock()
+	o, err := k.find(r.caller, id)
+	k.mu.RUnlock()
+	if err != nil {
+		return err.answer()
+	}
+	return k.single(http.StatusOK, r, o)
+}
+
+// post makes one resource or several, all or none of them.
+func (k *kind[T]) post(r *request) *answer {
+	items, bulk, err := k.decode(r.body, true)
+	if err != nil {
+		return err.answer()
+	}
+	all := make([]values, len(items))
+	for i, item := range items {
+		if all[i], err = k.check(r.caller, item, true); err != nil {
+			return err.answer()
+		}
+	}
+	var made []T
+	if err := k.write(func(t *tx) *failure { made, err = k.createAll(t, r.caller, all); return err }); err != nil {
+		return err.answer()
+	}
+	if !bulk {
+		return k.single(http.StatusCreated, r, made[0])
+	}
+	return jsonAnswer(http.StatusCreated, k.appendList(nil, made, k.shown(r.caller, r.URL.Query()["fields"]), "}"))
+}
+
+// createAll keeps the order of Neutron's hooks: the network's owner, quota, policy,
+// and only then the plug-in.
+func (k *kind[T]) createAll(t *tx, c caller, all []values) ([]T, *failure) {
+	for _, v := range all {
+		if k.admit != nil && !c.admin {
+			if err := k.admit(c, v); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := k.checkQuota(all); err != nil {
+		return nil, err
+	}
+	for _, v := range all {
+		if err := k.authorize(c, v, "create_"+k.name, true); err != nil {
+			return nil, err
+		}
+	}
+	made := make([]T, 0, len(all))
+	for _, v := range all {
+		o, err := k.create(t, v)
+		if err != nil {
+			return nil, err
+		}
+		made = append(made, o)
+	}
+	return made, nil
+}
+
+// put always bumps the revision, even when nothing changes.
+func (k *kind[T]) put(r *request, id string) *answer {
+	items, _, err := k.decode(r.body, false)
+	if err != nil {
+		return err.answer()
+	}
+	v, err := k.check(r.caller, items[0], false)
+	if err != nil {
+		return err.answer()
+	}
+	var o T
+	err = k.write(func(t *tx) *failure {
+		old, err := k.change(r, id)
+		if err != nil {
+			return err
+		}
+		if err := k.authorize(r.caller, v, "update_"+k.name, false); err != nil {
+			return err
+		}
+		if o, err = k.update(t, old, v); err != nil {
+			return err
+		}
+		s := o.std()
+		s.name = v.text("name", s.name)
+		s.description = v.text("description", s.description)
+		t.bump(s)
+		store(t, k.items, o)
+		return ifMatch(r, old.std().revision)
+	})
+	if err != nil {
+		return err.answer()
+	}
+	return k.single(http.StatusOK, r, o)
+}
+
+func (k *kind[T]) delete(r *request, id string) *answer {
+	err := k.write(func(t *tx) *failure {
+		o, err := k.change(r, id)
+		if err != nil {
+			return err
+		}
+		if err := k.remove(t, o); err != nil {
+			return err
+		}
+		return ifMatch(r, o.std().revision)
+	})
+	if err != nil {
+		return err.answer()
+	}
+	return &answer{status: http.StatusNoContent}
+}
+
+// find hides what the caller may not see behind the same 404 as what is not there.
+func (k *kind[T]) find(c caller, id string) (T, *failure) {
+	o, ok := k.items.byID[id]
+	if !ok || !k.visible(c, o) {
+		var none T
+		return none, k.missing(id)
+	}
+	return o, nil
+}
+
+// change finds an object that the caller wants to change.
+func (k *kind[T]) change(r *request, id string) (T, *failure) {
+	o, err := k.find(r.caller, id)
+	if err == nil && !k.owned(r.caller, o) {
+		err = notFoundPath()
+	}
+	return o, err
+}
+
+var revisionConstraint = regexp.MustCompile(`^revision_number=(\d+)$`)
+
+// ifMatch checks the revision that a request is constrained to. It comes last, as in
+// Neutron, where the database session checks it: a refusal on other grounds wins. An
+// If-Match of any other form is ignored.
+func ifMatch(r *request, current int) *failure {
+	m := revisionConstraint.FindStringSubmatch(strings.TrimSpace(r.Header.Get("If-Match")))
+	if m == nil || m[1] == strconv.Itoa(current) {
+		return nil
+	}
+	return &failure{http.StatusPreconditionFailed, "RevisionNumberConstraintFailed",
+		"Constrained to " + m[1] + ", but current revision is " + strconv.Itoa(current)}
+}
+
+// decode reads a body into the resources it holds: one, or on creation several.
+func (k *kind[T]) decode(body []byte, create bool) (items []map[string]any, bulk bool, err *failure) {
+	root, err := decodeObject(body)
+	if err != nil {
+		return nil, false, err
+	}
+	// The collection wins over the single resource if both are there.
+	list, bulk := root[k.plural]
+	if !bulk {
+		item, ok := root[k.name].(map[string]any)
+		if !ok {
+			return nil, false, badRequest("Unable to find '%s' in request body", k.name)
+		}
+		return []map[string]any{item}, false, nil
+	}
+	if !create {
+		return nil, true, badRequest("Bulk operation not supported")
+	}
+	all, _ := list.([]any)
+	for _, e := range all {
+		item, ok := e.(map[string]any)
+		// Both forms are taken: {"networks": [{"network": {...}}]} as well as the bare one.
+		if inner, wrapped := item[k.name].(map[string]any); wrapped {
+			item = inner
+		}
+		if !ok {
+			return nil, true, badRequest("Body contains invalid data")
+		}
+		items = append(items, item)
+	}
+	if len(items) == 0 {
+		return nil, true, badRequest("Resources required")
+	}
+	return items, true, nil
+}
+
+// decodeObject keeps numbers as they were written, for the error messages.
+func decodeObject(body []byte) (map[string]any, *failure) {
+	var root map[string]any
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	err := d.Decode(&root)
+	if err == nil {
+		_, err = d.Token() // io.EOF, unless something follows
+	}
+	if !errors.Is(err, io.EOF) || root == nil || !utf8.Valid(body) {
+		return nil, badRequest("Body contains invalid data")
+	}
+	return root, nil
+}
+
+// check goes through the attributes of one resource in the order of Neutron's own
+// checks: owner, unknown names, what is (not) to be sent, and then the values.
+func (k *kind[T]) check(c caller, item map[string]any, create bool) (values, *failure) {
+	if err := populateProject(c, item, create); err != nil {
+		return nil, err
+	}
+	if err := k.checkNames(item, create); err != nil {
+		return nil, err
+	}
+	v := values{}
+	for i := range k.attrs {
+		a := &k.attrs[i]
+		x, sent := item[a.name]
+		if !sent {
+			continue
+		}
+		if a.check != nil {
+			var err *failure
+			if x, err = a.check(a.name, x); err != nil {
+				return nil, err
+			}
+		}
+		v[a.name] = x
+	}
+	// The real Neutron's tables are utf8mb3 on MariaDB, which cannot hold these.
+	if outsideBMP(v.text("name", "")) || outsideBMP(v.text("description", "")) {
+		return nil, internalError()
+	}
+	return v, nil
+}
+
+// checkNames sorts what it names; in Neutron the order is any.
+func (k *kind[T]) checkNames(item map[string]any, create bool) *failure {
+	var unknown []string
+	for name := range item {
+		if k.index[name] == nil {
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown) > 0 {
+		sort.Strings(unknown)
+		return badRequest("Unrecognized attribute(s) '%s'", strings.Join(unknown, ", "))
+	}
+	for i := range k.attrs {
+		a := &k.attrs[i]
+		_, sent := item[a.name]
+		switch {
+		case create && !sent && a.flags&required != 0:
+			return badRequest("Failed to parse request. Required attribute '%s' not specified", a.name)
+		case create && sent && a.flags&onPost == 0:
+			return badRequest("Attribute '%s' not allowed in POST", a.name)
+		case !create && sent && a.flags&onPut == 0:
+			return badRequest("Cannot update read-only attribute %s", a.name)
+		}
+	}
+	return nil
+}
+
+// populateProject makes project_id and tenant_id, two names of one thing, agree, and
+// on creation fills in the caller's.
+func populateProject(c caller, item map[string]any, create bool) *failure {
+	project, isProject := item["project_id"]
+	tenant, isTenant := item["tenant_id"]
+	switch {
+	case isProject && isTenant && python(project) != python(tenant):
+		return badRequest("'project_id' and 'tenant_id' do not match")
+	case isProject:
+		item["tenant_id"] = project
+	case isTenant:
+		item["project_id"] = tenant
+	case create:
+		item["project_id"], item["tenant_id"] = c.project, c.project
+	default:
+		return nil
+	}
+	if item["project_id"] != c.project && !c.admin {
+		return badRequest("Specifying 'project_id' or 'tenant_id' other than the authenticated project in request is not allowed for current user.")
+	}
+	return nil
+}
+
+// authorize refuses attributes that only an admin may set. On creation the default
+// may be sent by anybody, on update nothing.
+func (k *kind[T]) authorize(c caller, v values, action string, create bool) *failure {
+	if c.admin {
+		return nil
+	}
+	rules := []string{action}
+	for i := range k.attrs {
+		a := &k.attrs[i]
+		if a.flags&adminSets == 0 || !v.has(a.name) || create && a.def != nil && v[a.name] == a.def {
+			continue
+		}
+		rules = append(rules, action+":"+a.name)
+	}
+	if len(rules) == 1 {
+		return nil
+	}
+	return disallowed(rules...)
+}
+
+// newStandard is what every object that is created starts with.
+func (t *tx) newStandard(v values, revision int) standard {
+	now := t.now()
+	return standard{
+		id: newUUID(), project: v.text("project_id", ""), name: v.text("name", ""), description: v.text("description", ""),
+		tags: []string{}, revision: revision, created: now, updated: now,
+	}
+}
+
+// shown picks the attributes that an answer has; fields that do not exist are ignored.
+func (k *kind[T]) shown(c caller, fields []string) []*attribute[T] {
+	// fields= without a value asks for nothing in particular, so for everything.
+	fields = slices.DeleteFunc(slices.Clone(fields), func(f string) bool { return f == "" })
+	var show []*attribute[T]
+	for i := range k.attrs {
+		a := &k.attrs[i]
+		if a.get == nil || a.flags&adminSees != 0 && !c.admin {
+			continue
+		}
+		if len(fields) == 0 || slices.Contains(fields, a.name) {
+			show = append(show, a)
+		}
+	}
+	return show
+}
+
+func (k *kind[T]) single(status int, r *request, o T) *answer {
+	body := append([]byte(`{"`+k.name+`": `), k.appendObject(nil, o, k.shown(r.caller, r.URL.Query()["fields"]))...)
+	return jsonAnswer(status, append(body, '}'))
+}
+
+func (k *kind[T]) appendList(b []byte, all []T, show []*attribute[T], tail string) []byte {
+	b = append(b, `{"`+k.plural+`": [`...)
+	for i, o := range all {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = k.appendObject(b, o, show)
+	}
+	return append(append(b, ']'), tail...)
+}
+
+// appendObject writes an object attribute by attribute: with 50,000 of them, a map
+// for each would cost more than all the rest of a list.
+func (k *kind[T]) appendObject(b []byte, o T, show []*attribute[T]) []byte {
+	b = append(b, '{')
+	for i, a := range show {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = append(b, `"`+a.name+`": `...)
+		value, _ := json.Marshal(a.get(o)) // strings, numbers, and structs of them
+		b = append(b, value...)
+	}
+	return append(b, '}')
+}
+
+// outsideBMP finds what takes four bytes in UTF-8.
+func outsideBMP(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return r > 0xffff })
+}

@@ -1,0 +1,187 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package embedded
+
+import (
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+)
+
+// standard is what networks, subnets and ports have in common. The objects that hold
+// it are never changed once stored: an update stores a changed copy. So a list can be
+// rendered without the lock, and undoing is putting the old pointer back.
+type standard struct {
+	id, project, name, description string
+	tags                           []string
+	revision                       int
+	created, updated               time.Time
+}
+
+func (s *standard) std() *standard { return s }
+
+// object is a *network, a *subnet or a *port.
+type object interface {
+	std() *standard
+	// parent is the ID of the network it is in; "" for a network.
+	parent() string
+}
+
+// collection holds the objects of one kind, by ID, in the order of their IDs (the
+// order in which Neutron lists), by network and by number for each project.
+type collection[T object] struct {
+	byID     map[string]T
+	sorted   []T
+	byParent map[string]map[string]T
+	count    map[string]int
+}
+
+func newCollection[T object]() *collection[T] {
+	return &collection[T]{byID: map[string]T{}, byParent: map[string]map[string]T{}, count: map[string]int{}}
+}
+
+// position is where an ID is, or would be, in the sorted list.
+func (c *collection[T]) position(id string) int {
+	return sort.Search(len(c.sorted), func(i int) bool { return c.sorted[i].std().id >= id })
+}
+
+// put inserts into the sorted list in place, which moves pointers only: at 50,000 objects
+// some ten microseconds.
+func (c *collection[T]) put(o T) {
+	id := o.std().id
+	at := c.position(id)
+	if _, known := c.byID[id]; known {
+		c.sorted[at] = o
+	} else {
+		c.sorted = slices.Insert(c.sorted, at, o)
+		c.count[o.std().project]++
+	}
+	c.byID[id] = o
+	if p := o.parent(); p != "" {
+		if c.byParent[p] == nil {
+			c.byParent[p] = map[string]T{}
+		}
+		c.byParent[p][id] = o
+	}
+}
+
+func (c *collection[T]) remove(id string) {
+	o, known := c.byID[id]
+	if !known {
+		return
+	}
+	at := c.position(id)
+	c.sorted = slices.Delete(c.sorted, at, at+1)
+	delete(c.byID, id)
+	c.count[o.std().project]--
+	if p := o.parent(); p != "" {
+		delete(c.byParent[p], id)
+		if len(c.byParent[p]) == 0 {
+			delete(c.byParent, p)
+		}
+	}
+}
+
+// in lists what is in a network, in the order of the IDs.
+func (c *collection[T]) in(network string) []T {
+	all := make([]T, 0, len(c.byParent[network]))
+	for _, o := range c.byParent[network] {
+		all = append(all, o)
+	}
+	slices.SortFunc(all, func(a, b T) int { return strings.Compare(a.std().id, b.std().id) })
+	return all
+}
+
+// neutron is the network service: its objects behind one lock, so that a subnet can
+// never be made in a network that is being deleted.
+type neutron struct {
+	now       func() time.Time
+	pageLimit int
+	mtu       int
+	resources map[string]resource
+
+	mu       sync.RWMutex
+	networks *collection[*network]
+	subnets  *collection[*subnet]
+	ports    *collection[*port]
+	quotas   map[string]map[string]int
+	segment  int
+}
+
+// tx is one change of the store, all or nothing. The write lock is held throughout.
+type tx struct {
+	*neutron
+	undo []func()
+}
+
+// write runs change under the lock and, if it fails, takes back what it did.
+func (n *neutron) write(change func(*tx) *failure) *failure {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	t := &tx{neutron: n}
+	if err := change(t); err != nil {
+		for i := len(t.undo) - 1; i >= 0; i-- {
+			t.undo[i]()
+		}
+		return err
+	}
+	return nil
+}
+
+// store puts an object in, and remembers what was there.
+func store[T object](t *tx, c *collection[T], o T) {
+	id := o.std().id
+	old, known := c.byID[id]
+	c.put(o)
+	t.undo = append(t.undo, func() {
+		if known {
+			c.put(old)
+		} else {
+			c.remove(id)
+		}
+	})
+}
+
+// discard takes an object out, and remembers it.
+func discard[T object](t *tx, c *collection[T], id string) {
+	old, known := c.byID[id]
+	if !known {
+		return
+	}
+	c.remove(id)
+	t.undo = append(t.undo, func() { c.put(old) })
+}
+
+// bump gives an object that is about to be stored its next revision.
+func (t *tx) bump(s *standard) {
+	s.revision++
+	s.updated = t.now()
+}
+
+// changeNetwork stores a changed copy of a network, with its next revision.
+func (t *tx) changeNetwork(id string, change func(*network)) {
+	old, ok := t.networks.byID[id]
+	if !ok {
+		return
+	}
+	n := *old
+	change(&n)
+	t.bump(&n.standard)
+	store(t, t.networks, &n)
+}

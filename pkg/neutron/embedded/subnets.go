@@ -1,0 +1,533 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package embedded
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+const (
+	// Neutron's defaults for max_dns_nameservers and max_subnet_host_routes.
+	maxNameservers = 5
+	maxHostRoutes  = 20
+)
+
+// subnet is a subnet as stored. There are no subnet pools and no segments.
+type subnet struct {
+	standard
+	networkID      string
+	cidr           netip.Prefix
+	gateway        netip.Addr // the zero Addr: none
+	dhcp           bool
+	pools          []pool
+	nameservers    []string
+	routes         []route
+	raMode, ipMode string // "": not set
+	serviceTypes   []string
+}
+
+// route is a host route. Both ends are kept as they were written.
+type route struct {
+	Destination string `json:"destination"`
+	Nexthop     string `json:"nexthop"`
+}
+
+func (s *subnet) parent() string { return s.networkID }
+
+func (s *subnet) version() int {
+	if s.cidr.Addr().Is4() {
+		return 4
+	}
+	return 6
+}
+
+// automatic reports whether ports make up their own addresses (SLAAC): such a subnet
+// is not kept in use by them.
+func (s *subnet) automatic() bool {
+	for _, mode := range []string{s.raMode, s.ipMode} {
+		if mode == "slaac" || mode == "dhcpv6-stateless" {
+			return true
+		}
+	}
+	return false
+}
+
+// subnetKind: who sees a subnet is a matter of its network, and so is who changes it.
+func (n *neutron) subnetKind() *kind[*subnet] {
+	k := &kind[*subnet]{
+		neutron: n, name: "subnet", plural: "subnets", items: n.subnets, attrs: subnetAttributes(),
+		visible: func(c caller, o *subnet) bool {
+			net := n.networks.byID[o.networkID]
+			return c.admin || o.project == c.project || net != nil && (net.shared || net.project == c.project)
+		},
+		owned: func(c caller, o *subnet) bool {
+			net := n.networks.byID[o.networkID]
+			return c.admin || net != nil && net.project == c.project
+		},
+		admit:  n.admitToNetwork("subnet"),
+		create: createSubnet,
+		update: updateSubnet,
+		remove: removeSubnet,
+		copy:   func(o *subnet) *subnet { c := *o; return &c },
+		missing: func(id string) *failure {
+			return notFound("SubnetNotFound", "Subnet %s could not be found.", id)
+		},
+	}
+	return k.init()
+}
+
+// subnetAttributes has cidr and network_id without onPut: Neutron cannot change them, and
+// refuses even the value that they have.
+func subnetAttributes() []attribute[*subnet] {
+	modes := oneOf("dhcpv6-stateful", "dhcpv6-stateless", "slaac")
+	return standardAttributes(
+		attribute[*subnet]{name: "ip_version", flags: onPost | required | filter | sortable, check: ipVersion,
+			get: func(s *subnet) any { return s.version() }},
+		attribute[*subnet]{name: "network_id", flags: onPost | required | filter | sortable, check: uuid,
+			get: func(s *subnet) any { return s.networkID }},
+		attribute[*subnet]{name: "subnetpool_id", flags: onPost | filter | sortable, check: orNull(uuid),
+			get: func(*subnet) any { return nil }},
+		attribute[*subnet]{name: "use_default_subnetpool", flags: onPost, check: truth},
+		attribute[*subnet]{name: "prefixlen", flags: onPost, check: atLeastZero},
+		attribute[*subnet]{name: "cidr", flags: onPost | filter | sortable, check: checkCIDR,
+			get: func(s *subnet) any { return s.cidr.String() }},
+		attribute[*subnet]{name: "gateway_ip", flags: onPost | onPut | filter | sortable, check: orNull(checkAddress),
+			get: func(s *subnet) any {
+				if !s.gateway.IsValid() {
+					return nil
+				}
+				return s.gateway.String()
+			}},
+		attribute[*subnet]{name: "allocation_pools", flags: onPost | onPut, check: checkPoolList,
+			get: func(s *subnet) any { return s.pools }},
+		attribute[*subnet]{name: "dns_nameservers", flags: onPost | onPut, check: checkNameservers,
+			get: func(s *subnet) any { return s.nameservers }},
+		attribute[*subnet]{name: "host_routes", flags: onPost | onPut, check: checkRoutes,
+			get: func(s *subnet) any { return s.routes }},
+		attribute[*subnet]{name: "enable_dhcp", flags: onPost | onPut | filter | sortable | boolean, check: truth,
+			get: func(s *subnet) any { return s.dhcp }},
+		attribute[*subnet]{name: "ipv6_ra_mode", flags: onPost | filter | sortable, check: modes,
+			get: func(s *subnet) any { return nullable(s.raMode) }},
+		attribute[*subnet]{name: "ipv6_address_mode", flags: onPost | filter | sortable, check: modes,
+			get: func(s *subnet) any { return nullable(s.ipMode) }},
+		attribute[*subnet]{name: "service_types", flags: onPost | onPut | adminSets, check: texts,
+			get: func(s *subnet) any { return s.serviceTypes }},
+	)
+}
+
+func ipVersion(name string, v any) (any, *failure) {
+	n, err := integer(name, v)
+	if err == nil && n != 4 && n != 6 {
+		return nil, badValue(name, fmt.Sprintf("%d is not in [4, 6]", n))
+	}
+	return n, err
+}
+
+// checkCIDR refuses as the conversion of a value does, with InvalidInput; what comes out
+// of it is masked.
+func checkCIDR(_ string, v any) (any, *failure) {
+	if v == nil {
+		return nil, internalError() // measured: Neutron trips over it
+	}
+	if s, ok := v.(string); ok {
+		if p, ok := parseCIDR(s); ok {
+			return p, nil
+		}
+	}
+	return nil, invalidInput("%s is not in a CIDR format", python(v))
+}
+
+// checkAddress takes one IP address, in IPv4 without leading zeros.
+func checkAddress(name string, v any) (any, *failure) {
+	if reason := addressFault(v); reason != "" {
+		return nil, badValue(name, reason)
+	}
+	return netip.MustParseAddr(v.(string)), nil
+}
+
+// keysFault checks that v is an object with two keys and nothing else.
+func keysFault(v any, a, b string) string {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return fmt.Sprintf("Invalid input. '%s' must be a dictionary with keys: ['%s', '%s']", python(v), a, b)
+	}
+	_, hasA := m[a]
+	_, hasB := m[b]
+	if len(m) != 2 || !hasA || !hasB {
+		return fmt.Sprintf("Validation of dictionary's keys failed. Expected keys: {'%s', '%s'} Provided keys: {'%s'}",
+			a, b, strings.Join(sortedKeys(m), "', '"))
+	}
+	return ""
+}
+
+// checkPoolList only checks the form; whether pools fit the subnet is checkPools's.
+func checkPoolList(name string, v any) (any, *failure) {
+	list, ok := v.([]any)
+	if !ok {
+		return nil, badValue(name, fmt.Sprintf("Invalid data format for IP pool: '%s'", python(v)))
+	}
+	pools := []pool{}
+	for _, e := range list {
+		if reason := keysFault(e, "start", "end"); reason != "" {
+			return nil, badValue(name, reason)
+		}
+		var ends [2]netip.Addr
+		for i, key := range []string{"start", "end"} {
+			a, err := checkAddress(name, e.(map[string]any)[key])
+			if err != nil {
+				return nil, err
+			}
+			ends[i] = a.(netip.Addr)
+		}
+		pools = append(pools, pool{ends[0], ends[1]})
+	}
+	return pools, nil
+}
+
+// checkNameservers takes null for none.
+func checkNameservers(name string, v any) (any, *failure) {
+	servers := []string{}
+	if v == nil {
+		return servers, nil
+	}
+	list, ok := v.([]any)
+	if !ok {
+		return nil, badValue(name, fmt.Sprintf("Invalid data format for nameserver: '%s'", python(v)))
+	}
+	for _, e := range list {
+		if reason := addressFault(e); reason != "" {
+			return nil, badValue(name, fmt.Sprintf("'%s' is not a valid nameserver. %s", python(e), reason))
+		}
+		if slices.Contains(servers, e.(string)) {
+			return nil, badValue(name, fmt.Sprintf("Duplicate nameserver '%s'", e))
+		}
+		servers = append(servers, e.(string))
+	}
+	return servers, nil
+}
+
+// checkRoutes takes null for none.
+func checkRoutes(name string, v any) (any, *failure) {
+	routes := []route{}
+	if v == nil {
+		return routes, nil
+	}
+	list, ok := v.([]any)
+	if !ok {
+		return nil, badValue(name, fmt.Sprintf("Invalid data format for hostroute: '%s'", python(v)))
+	}
+	for _, e := range list {
+		if reason := keysFault(e, "destination", "nexthop"); reason != "" {
+			return nil, badValue(name, reason)
+		}
+		m := e.(map[string]any)
+		if reason := subnetFault(m["destination"]); reason != "" {
+			return nil, badValue(name, reason)
+		}
+		if reason := addressFault(m["nexthop"]); reason != "" {
+			return nil, badValue(name, reason)
+		}
+		r := route{m["destination"].(string), m["nexthop"].(string)}
+		if slices.Contains(routes, r) {
+			return nil, badValue(name, fmt.Sprintf("Duplicate hostroute '%s'", python(e)))
+		}
+		routes = append(routes, r)
+	}
+	return routes, nil
+}
+
+// subnetFault is stricter than parseCIDR, as the validator of routes is in Neutron.
+func subnetFault(v any) string {
+	s, _ := v.(string)
+	p, err := netip.ParsePrefix(s)
+	if err == nil {
+		return ""
+	}
+	var ok bool
+	if p, ok = parseCIDR(s); ok {
+		return fmt.Sprintf("'%s' isn't a recognized IP subnet cidr, '%s' is recommended", s, p)
+	}
+	return fmt.Sprintf("'%s' is not a valid IP subnet", python(v))
+}
+
+// createSubnet keeps Neutron's order: the subnet by itself, its network, and then the two
+// together. Its revision starts at 0.
+func createSubnet(t *tx, v values) (*subnet, *failure) {
+	if err := checkSubnetSource(v); err != nil {
+		return nil, err
+	}
+	s := &subnet{
+		standard:     t.newStandard(v, 0),
+		networkID:    v.text("network_id", ""),
+		cidr:         v["cidr"].(netip.Prefix),
+		dhcp:         v.truth("enable_dhcp", true),
+		nameservers:  []string{},
+		routes:       []route{},
+		raMode:       v.text("ipv6_ra_mode", ""),
+		ipMode:       v.text("ipv6_address_mode", ""),
+		serviceTypes: []string{},
+	}
+	// The version is sent apart from the CIDR, and may contradict it.
+	if want := v.number("ip_version", 0); s.version() != want {
+		return nil, versionMismatch("cidr", s.cidr, want)
+	}
+	if err := s.apply(v, "new subnet", s.dhcp); err != nil {
+		return nil, err
+	}
+	if err := s.checkIPv6Modes(); err != nil {
+		return nil, err
+	}
+	// A member without access was refused before; this is for admins.
+	net, ok := t.networks.byID[s.networkID]
+	if !ok {
+		return nil, notFound("NetworkNotFound", "Network %s could not be found.", s.networkID)
+	}
+	if err := t.place(s, net, v); err != nil {
+		return nil, err
+	}
+	store(t, t.subnets, s)
+	// A copy: readers may still hold the old list.
+	t.changeNetwork(net.id, func(n *network) { n.subnets = append(slices.Clone(n.subnets), s.id) })
+	return s, nil
+}
+
+// checkSubnetSource refuses what needs a subnet pool: there are none here.
+func checkSubnetSource(v values) *failure {
+	id := v.text("subnetpool_id", "")
+	switch {
+	case v.has("cidr") && v.has("prefixlen"):
+		return badResource("subnets", "cidr and prefixlen must not be supplied together")
+	case id != "" && v.truth("use_default_subnetpool", false):
+		return badResource("subnets", "subnetpool_id and use_default_subnetpool cannot both be specified")
+	case v.truth("use_default_subnetpool", false):
+		return badResource("subnets", fmt.Sprintf("No default subnetpool found for IPv%d", v.number("ip_version", 0)))
+	case id != "":
+		return notFound("SubnetPoolNotFound", "Subnet pool %s could not be found.", id)
+	case !v.has("cidr"):
+		return badResource("subnets", "a subnetpool must be specified in the absence of a cidr")
+	}
+	return nil
+}
+
+// place finds out gateway and pools, and whether there is room in the network.
+func (t *tx) place(s *subnet, net *network, v values) *failure {
+	if !v.has("gateway_ip") {
+		s.gateway = defaultGateway(s.cidr)
+	}
+	if v.has("allocation_pools") {
+		if err := checkPools(s.pools, s.cidr, s.gateway); err != nil {
+			return err
+		}
+	} else {
+		s.pools = defaultPools(s.cidr, s.gateway)
+	}
+	// After the pools, as in Neutron, where it is part of looking for overlaps.
+	if s.cidr.Bits() == 0 {
+		return invalidInput("0 is not allowed as CIDR prefix length")
+	}
+	for _, id := range net.subnets {
+		if t.subnets.byID[id].cidr.Overlaps(s.cidr) {
+			return invalidInput("Requested subnet with cidr: %s for network: %s overlaps with another subnet", s.cidr, net.id)
+		}
+	}
+	return nil
+}
+
+// apply takes over and validates what may be given both on creation and on update.
+// dhcpNew says that DHCP is being enabled: only then does it matter for the CIDR.
+func (s *subnet) apply(v values, label string, dhcpNew bool) *failure {
+	if dhcpNew {
+		if err := s.checkDHCP(); err != nil {
+			return err
+		}
+	}
+	if v.has("gateway_ip") {
+		s.gateway, _ = v["gateway_ip"].(netip.Addr)
+		if err := s.checkGateway(); err != nil {
+			return err
+		}
+	}
+	if list, ok := v["dns_nameservers"].([]string); ok {
+		if err := s.checkServers(list, label); err != nil {
+			return err
+		}
+		s.nameservers = list
+	}
+	if list, ok := v["host_routes"].([]route); ok {
+		if err := s.checkHostRoutes(list, label); err != nil {
+			return err
+		}
+		s.routes = list
+	}
+	if list, ok := v["allocation_pools"].([]pool); ok {
+		s.pools = list
+	}
+	if list, ok := v["service_types"].([]string); ok {
+		s.serviceTypes = list
+	}
+	return nil
+}
+
+// versionMismatch is how Neutron tells of an address of the other family.
+func versionMismatch(attr string, value any, version int) *failure {
+	return invalidInput("%s '%s' does not match the ip_version '%d'", attr, value, version)
+}
+
+// checkDHCP is only about what a DHCP server could not serve; without DHCP a subnet of
+// one address, or of multicast, is fine.
+func (s *subnet) checkDHCP() *failure {
+	first := s.cidr.Addr()
+	longest := 30
+	if s.version() == 6 {
+		longest = 126
+	}
+	switch {
+	case s.cidr.Bits() > longest:
+		return invalidInput("Subnet has a prefix length that is incompatible with DHCP service enabled")
+	case first.IsMulticast():
+		return invalidInput("Multicast IP subnet is not supported if enable_dhcp is True")
+	case first.IsLoopback():
+		return invalidInput("Loopback IP subnet is not supported if enable_dhcp is True")
+	case first == netip.IPv4Unspecified():
+		return invalidInput("First IP '0.0.0.0' of network is not supported if enable_dhcp is True.")
+	}
+	return nil
+}
+
+// checkGateway lets a gateway outside the subnet through: so does Neutron.
+func (s *subnet) checkGateway() *failure {
+	g := s.gateway
+	if !g.IsValid() {
+		return nil
+	}
+	if g.BitLen() != s.cidr.Addr().BitLen() {
+		return versionMismatch("gateway_ip", g, s.version())
+	}
+	if g.Is4() && (g == s.cidr.Addr() || g == lastAddr(s.cidr)) {
+		return invalidInput("Gateway is not valid on subnet")
+	}
+	return nil
+}
+
+func exhausted(kind, label, what string, limit int) *failure {
+	return &failure{http.StatusBadRequest, kind,
+		fmt.Sprintf("Unable to complete operation for %s. The number of %s exceeds the limit %d.", label, what, limit)}
+}
+
+func (s *subnet) checkServers(list []string, label string) *failure {
+	if len(list) > maxNameservers {
+		return exhausted("DNSNameServersExhausted", label, "DNS nameservers", maxNameservers)
+	}
+	for _, server := range list {
+		if netip.MustParseAddr(server).BitLen() != s.cidr.Addr().BitLen() {
+			return versionMismatch("dns_nameserver", server, s.version())
+		}
+	}
+	return nil
+}
+
+func (s *subnet) checkHostRoutes(list []route, label string) *failure {
+	if len(list) > maxHostRoutes {
+		return exhausted("HostRoutesExhausted", label, "host routes", maxHostRoutes)
+	}
+	width := s.cidr.Addr().BitLen()
+	for _, r := range list {
+		if netip.MustParseAddr(r.Nexthop).BitLen() != width {
+			return versionMismatch("nexthop", r.Nexthop, s.version())
+		}
+		if netip.MustParsePrefix(r.Destination).Addr().BitLen() != width {
+			return versionMismatch("destination", r.Destination, s.version())
+		}
+	}
+	return nil
+}
+
+// checkIPv6Modes follows the table of valid combinations in Neutron's IPv6 guide.
+func (s *subnet) checkIPv6Modes() *failure {
+	switch {
+	case s.version() == 4 && s.raMode != "":
+		return invalidInput("ipv6_ra_mode is not valid when ip_version is 4")
+	case s.version() == 4 && s.ipMode != "":
+		return invalidInput("ipv6_address_mode is not valid when ip_version is 4")
+	case s.raMode == "" && s.ipMode == "":
+		return nil
+	case !s.dhcp:
+		return invalidInput("ipv6_ra_mode or ipv6_address_mode cannot be set when enable_dhcp is set to False")
+	case s.raMode != "" && s.ipMode != "" && s.raMode != s.ipMode:
+		return invalidInput("ipv6_ra_mode set to '%s' with ipv6_address_mode set to '%s' is not valid. "+
+			"If both attributes are set, they must be the same value", s.raMode, s.ipMode)
+	case s.automatic() && s.cidr.Bits() != 64:
+		return invalidInput("Invalid CIDR %s for IPv6 address mode. OpenStack uses the EUI-64 address format, "+
+			"which requires the prefix to be /64", s.cidr)
+	}
+	return nil
+}
+
+// updateSubnet bumps the network too, so that a revision of a network that a client has
+// seen is soon stale.
+func updateSubnet(t *tx, old *subnet, v values) (*subnet, *failure) {
+	s := *old
+	s.dhcp = v.truth("enable_dhcp", s.dhcp)
+	if err := s.apply(v, s.id, s.dhcp && !old.dhcp); err != nil {
+		return nil, err
+	}
+	// The modes themselves cannot be changed once the subnet is there.
+	if !s.dhcp && v.has("enable_dhcp") && (s.raMode != "" || s.ipMode != "") {
+		return nil, invalidInput("Cannot disable enable_dhcp with ipv6 attributes set")
+	}
+	if v.has("allocation_pools") {
+		if err := checkPools(s.pools, s.cidr, s.gateway); err != nil {
+			return nil, err
+		}
+	} else if s.gateway != old.gateway {
+		// The pools stay as they are: a gateway that moves into one is refused.
+		if err := checkGatewayOutside(s.pools, s.gateway); err != nil {
+			return nil, err
+		}
+	}
+	t.changeNetwork(s.networkID, func(*network) {})
+	return &s, nil
+}
+
+// removeSubnet is forbidden by any port with an address of the subnet, but for the
+// ports of DHCP agents, which lose it, and addresses that ports make up themselves.
+func removeSubnet(t *tx, s *subnet) *failure {
+	for _, p := range t.ports.in(s.networkID) {
+		left := slices.DeleteFunc(slices.Clone(p.fixedIPs), func(f fixedIP) bool { return f.SubnetID == s.id })
+		if len(left) == len(p.fixedIPs) {
+			continue
+		}
+		if p.deviceOwner != dhcpOwner && !s.automatic() {
+			return conflict("SubnetInUse", "Unable to complete operation on subnet %s: "+
+				"One or more ports have an IP allocation from this subnet.", s.id)
+		}
+		// The port stays, without the address.
+		changed := *p
+		changed.fixedIPs = left
+		t.bump(&changed.standard)
+		store(t, t.ports, &changed)
+	}
+	discard(t, t.subnets, s.id)
+	t.changeNetwork(s.networkID, func(n *network) {
+		n.subnets = slices.DeleteFunc(slices.Clone(n.subnets), func(id string) bool { return id == s.id })
+	})
+	return nil
+}
