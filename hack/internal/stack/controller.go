@@ -1,0 +1,170 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package stack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Controller is a running controller process. It ends with the process that started
+// it, on Linux, however that ends.
+type Controller struct {
+	// Log holds everything that the controller has written.
+	Log *Log
+	cmd *exec.Cmd
+	// done is closed when the process has ended; err is set before.
+	done chan struct{}
+	err  error
+}
+
+// StartController starts the executable with these flags. It gets none of the caller's
+// OS_* variables, but those of env. What it writes goes to log too, unless that is nil.
+func StartController(binary string, env []string, log io.Writer, flags ...string) (*Controller, error) {
+	c := &Controller{Log: &Log{also: log}, done: make(chan struct{})}
+	c.cmd = exec.Command(binary, flags...)
+	c.cmd.Env = append(withoutOpenStack(os.Environ()), env...)
+	c.cmd.Stdout, c.cmd.Stderr = c.Log, c.Log
+	// Ctrl-C is for the caller, who then calls Stop.
+	c.cmd.SysProcAttr = dieWithParent(&syscall.SysProcAttr{Setpgid: true})
+	if err := c.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the controller: %w", err)
+	}
+	go func() {
+		c.err = c.cmd.Wait()
+		c.Log.close()
+		close(c.done)
+	}()
+	return c, nil
+}
+
+func withoutOpenStack(env []string) []string {
+	var kept []string
+	for _, variable := range env {
+		if !strings.HasPrefix(variable, "OS_") {
+			kept = append(kept, variable)
+		}
+	}
+	return kept
+}
+
+// Signal sends the signal to the process.
+func (c *Controller) Signal(signal os.Signal) error { return c.cmd.Process.Signal(signal) }
+
+// Done is closed when the process has ended.
+func (c *Controller) Done() <-chan struct{} { return c.done }
+
+// ExitCode returns the exit code, once Done is closed; -1 if a signal ended the process.
+func (c *Controller) ExitCode() int { return c.cmd.ProcessState.ExitCode() }
+
+// stopTimeout is more than the workers need to finish what they have in hand.
+const stopTimeout = time.Minute
+
+// Stop asks the process to end, waits for that, and returns an error unless the exit
+// code is 0. It may be called more than once.
+func (c *Controller) Stop() error {
+	_ = c.Signal(syscall.SIGTERM) // it may have ended
+	select {
+	case <-c.done:
+		return c.err
+	case <-time.After(stopTimeout):
+		_ = c.Signal(syscall.SIGKILL)
+		<-c.done
+		return errors.New("the controller did not stop when asked to")
+	}
+}
+
+// Log is what a process has written, and can be waited for.
+type Log struct {
+	also io.Writer
+
+	mu      sync.Mutex
+	text    bytes.Buffer
+	ended   bool
+	changed chan struct{}
+}
+
+// Write adds to the log.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.Write(p)
+	l.wake()
+	if l.also != nil {
+		return l.also.Write(p)
+	}
+	return len(p), nil
+}
+
+func (l *Log) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	l.wake()
+}
+
+// wake must be called with the lock held.
+func (l *Log) wake() {
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
+	}
+}
+
+// String returns the whole log.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Count returns how often text is in the log.
+func (l *Log) Count(text string) int { return strings.Count(l.String(), text) }
+
+// WaitFor waits until text is in the log.
+func (l *Log) WaitFor(ctx context.Context, text string) error {
+	for {
+		l.mu.Lock()
+		if strings.Contains(l.text.String(), text) {
+			l.mu.Unlock()
+			return nil
+		}
+		if l.ended {
+			l.mu.Unlock()
+			return fmt.Errorf("the process ended and never wrote %q", text)
+		}
+		if l.changed == nil {
+			l.changed = make(chan struct{})
+		}
+		changed := l.changed
+		l.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %q in the log: %w", text, context.Cause(ctx))
+		}
+	}
+}

@@ -1,0 +1,118 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package stack
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/config"
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+)
+
+// Cloud is the name of the entry of clouds.yaml that the parts of a stack use.
+const Cloud = "local"
+
+// Neutron is an embedded Neutron that outlives controllers, and a client of it.
+type Neutron struct {
+	*embedded.Server
+	// Client is an ordinary gophercloud client of the same project as the controller's.
+	Client *gophercloud.ServiceClient
+	// CloudsYAML is the file that tells other clients how to reach it, as the entry Cloud.
+	CloudsYAML string
+}
+
+// StartNeutron starts an embedded Neutron, and writes dir/clouds.yaml.
+func StartNeutron(ctx context.Context, dir string, options embedded.Options) (*Neutron, error) {
+	server, err := embedded.Start("127.0.0.1:0", options)
+	if err != nil {
+		return nil, err
+	}
+	n := &Neutron{Server: server, CloudsYAML: filepath.Join(dir, "clouds.yaml")}
+	content := server.CloudsYAML(Cloud)
+	if err := os.WriteFile(n.CloudsYAML, content, 0o600); err != nil {
+		return nil, err
+	}
+	n.Client, err = connect(ctx, content)
+	return n, err
+}
+
+func connect(ctx context.Context, cloudsYAML []byte) (*gophercloud.ServiceClient, error) {
+	auth, endpoint, tls, err := clouds.Parse(clouds.WithCloudName(Cloud), clouds.WithCloudsYAML(bytes.NewReader(cloudsYAML)))
+	if err != nil {
+		return nil, err
+	}
+	auth.AllowReauth = true
+	provider, err := config.NewProviderClient(ctx, auth, config.WithTLSConfig(tls))
+	if err != nil {
+		return nil, err
+	}
+	return openstack.NewNetworkV2(provider, endpoint)
+}
+
+// Env is what a controller, or any other client, has to have in its environment.
+func (n *Neutron) Env() []string {
+	return []string{"OS_CLIENT_CONFIG_FILE=" + n.CloudsYAML, "OS_CLOUD=" + Cloud}
+}
+
+// Network is a network with its subnets, as Neutron tells of them.
+type Network struct {
+	networks.Network
+	Subnets []subnets.Subnet
+}
+
+// Networks returns all networks that the project can see, ordered by name.
+func (n *Neutron) Networks(ctx context.Context) ([]Network, error) {
+	pages, err := networks.List(n.Client, networks.ListOpts{}).AllPages(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list networks: %w", err)
+	}
+	all, err := networks.ExtractNetworks(pages)
+	if err != nil {
+		return nil, fmt.Errorf("list networks: %w", err)
+	}
+	pages, err = subnets.List(n.Client, subnets.ListOpts{}).AllPages(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list subnets: %w", err)
+	}
+	allSubnets, err := subnets.ExtractSubnets(pages)
+	if err != nil {
+		return nil, fmt.Errorf("list subnets: %w", err)
+	}
+	result := make([]Network, len(all))
+	for i, network := range all {
+		result[i].Network = network
+		for _, s := range allSubnets {
+			if s.NetworkID == network.ID {
+				result[i].Subnets = append(result[i].Subnets, s)
+			}
+		}
+	}
+	slices.SortFunc(result, func(a, b Network) int { return strings.Compare(a.Name, b.Name) })
+	return result, nil
+}

@@ -1,0 +1,178 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Command localup is the main job in one go: a Kubernetes control plane, a Neutron, the
+// controller, and a Network that becomes a network. With -once it does the whole
+// walkthrough unattended, and says by its exit code whether each step was seen to happen.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+)
+
+func main() {
+	var o options
+	flag.StringVar(&o.kubeconfig, "kubeconfig", "", "work in the cluster of this `file` instead of starting a control plane")
+	flag.BoolVar(&o.fresh, "fresh", false, "forget what earlier runs left in the control plane")
+	flag.BoolVar(&o.once, "once", false, "do the whole walkthrough unattended, in a fresh control plane, and exit 0 if each step was seen to happen")
+	flag.Usage = usage
+	flag.Parse()
+	if flag.NArg() > 0 || o.once && o.kubeconfig != "" {
+		usage()
+		os.Exit(2)
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	err := run(ctx, o)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintf(os.Stderr, "local-up: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func usage() {
+	fmt.Fprint(flag.CommandLine.Output(), `local-up.sh starts a Kubernetes control plane, an embedded Neutron and the controller,
+and makes the network of artifacts/examples/example-network.yaml. Ctrl-C takes all down.
+
+Usage: hack/local-up.sh [-fresh | -kubeconfig FILE]
+       hack/local-up.sh -once
+
+`)
+	flag.PrintDefaults()
+}
+
+type options struct {
+	kubeconfig  string
+	fresh, once bool
+}
+
+func run(ctx context.Context, o options) error {
+	s, err := newSession(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if o.once {
+		return s.walkthrough(ctx)
+	}
+	return s.interactive(ctx)
+}
+
+// interactive shows the example, and then the controller's log until ctx is cancelled.
+func (s *session) interactive(ctx context.Context) error {
+	if err := s.say("CustomResourceDefinition applied", func() error { return s.kubectl(ctx, "apply", "-f", crd) }); err != nil {
+		return err
+	}
+	if err := s.say("controller started", func() error { return s.startController(ctx) }); err != nil {
+		return err
+	}
+	if err := s.say(example+" applied", func() error { return s.kubectl(ctx, "apply", "-f", example) }); err != nil {
+		return err
+	}
+	err := s.say("Network example-network is Ready", func() error {
+		return s.kubectl(ctx, "wait", "--for=condition=Ready", "network/example-network", "--timeout=30s")
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.showBothSides(ctx); err != nil {
+		return err
+	}
+	s.showNext()
+	s.logs.open()
+	select {
+	case <-ctx.Done():
+		fmt.Println("\nTaking all down.")
+		return nil
+	case <-s.controller.Done():
+		return errors.New("the controller has ended")
+	}
+}
+
+func (s *session) showBothSides(ctx context.Context) error {
+	fmt.Println("\nIn Kubernetes (kubectl get networks):")
+	table, err := s.output(ctx, "get", "networks", "-A")
+	if err != nil {
+		return err
+	}
+	fmt.Println(indent(table))
+	fmt.Println("In Neutron:")
+	networks, err := s.neutron.Networks(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Println(indent(neutronTable(networks)))
+	return nil
+}
+
+// neutronTable shows networks as kubectl would.
+func neutronTable(networks []stack.Network) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "ID\tNAME\tSUBNET\tGATEWAY")
+	for _, n := range networks {
+		cidr, gateway := "-", "-"
+		for _, subnet := range n.Subnets {
+			cidr, gateway = subnet.CIDR, subnet.GatewayIP
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", n.ID, n.Name, cidr, gateway)
+	}
+	w.Flush()
+	return b.String()
+}
+
+func (s *session) showNext() {
+	fmt.Printf(`Try next, in another terminal:
+    export KUBECONFIG=%s PATH=%s:$PATH
+    kubectl get networks --watch
+    kubectl edit network example-network        # try another gateway, another CIDR
+    kubectl describe network example-network
+    kubectl delete network example-network
+
+and to look at Neutron with OpenStack's client:
+    export OS_CLIENT_CONFIG_FILE=%s OS_CLOUD=%s
+    openstack network list
+
+Ctrl-C takes all down. The controller's log:
+
+`, s.kubeconfig, filepath.Dir(s.kubectlPath), s.neutron.CloudsYAML, stack.Cloud)
+}
+
+// say prints what was done and how long it took, or how it failed.
+func (s *session) say(what string, do func() error) error {
+	started := time.Now()
+	if err := do(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	fmt.Printf("==> %-60s %6.1fs\n", what, time.Since(started).Seconds())
+	return nil
+}
+
+func indent(text string) string {
+	return "    " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    ") + "\n"
+}
