@@ -1,0 +1,228 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package cluster builds, starts and stops a real Kubernetes control plane
+// (etcd, kube-apiserver and kube-controller-manager) for tests and for
+// development. Importing it does not mean compiling Kubernetes: the control
+// plane is an executable of its own.
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/samplecrd/samplecrd-controller/hack/controlplane/internal/protocol"
+)
+
+// stopTimeout covers three components that stop one after the other.
+const stopTimeout = time.Minute
+
+// Options say which control plane Start starts.
+type Options struct {
+	// Binary is what Build or Built returned.
+	Binary string
+	// Dir holds the control plane's data, certificates, logs and kubeconfig.
+	// One control plane at a time can run in it.
+	Dir string
+	// Fresh forgets what earlier control planes left in Dir. Otherwise their
+	// data is kept, and their kubeconfig stays valid if its port is free.
+	Fresh bool
+	// Stderr receives what the supervisor says. Nil discards it; errors are
+	// returned in any case.
+	Stderr io.Writer
+}
+
+// Cluster is a running control plane. It ends with the process that started
+// it, however that ends.
+type Cluster struct {
+	binary, dir string
+	cmd         *exec.Cmd
+
+	mu    sync.Mutex // one command at a time
+	stdin io.WriteCloser
+
+	answers chan protocol.Answer
+	// done is closed when the control plane has ended; err is set before.
+	done chan struct{}
+	err  error
+}
+
+// Start starts a control plane and waits until it is ready. The context bounds
+// only that wait.
+func Start(ctx context.Context, opts Options) (*Cluster, error) {
+	dir, err := filepath.Abs(opts.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("start control plane: %w", err)
+	}
+	args := []string{"up", "-control", "-dir", dir}
+	if opts.Fresh {
+		args = append(args, "-fresh")
+	}
+	cmd := exec.Command(opts.Binary, args...)
+	cmd.Stderr = opts.Stderr
+	// A group of its own: Ctrl-C is for the caller, who then calls Stop.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stdin, errIn := cmd.StdinPipe()
+	stdout, errOut := cmd.StdoutPipe()
+	if err := errors.Join(errIn, errOut); err != nil {
+		return nil, fmt.Errorf("start control plane: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start control plane: %w", err)
+	}
+	c := &Cluster{
+		binary:  opts.Binary,
+		dir:     dir,
+		cmd:     cmd,
+		stdin:   stdin,
+		answers: make(chan protocol.Answer, 1),
+		done:    make(chan struct{}),
+	}
+	go c.listen(stdout)
+	if err := c.await(ctx); err != nil {
+		_ = c.Stop() // its error is the one that await returned
+		return nil, fmt.Errorf("start control plane: %w", err)
+	}
+	return c, nil
+}
+
+// listen passes answers on until the supervisor ends.
+func (c *Cluster) listen(stdout io.Reader) {
+	defer close(c.done)
+	for answers := json.NewDecoder(stdout); ; {
+		var a protocol.Answer
+		if err := answers.Decode(&a); err != nil {
+			break
+		}
+		if a.Fatal {
+			c.err = errors.New(a.Error)
+			continue
+		}
+		c.answers <- a
+	}
+	// The exit status tells nothing that a fatal answer has not told better.
+	if err := c.cmd.Wait(); c.err == nil {
+		c.err = err
+	}
+}
+
+// await returns the supervisor's next answer as an error.
+func (c *Cluster) await(ctx context.Context) error {
+	select {
+	case a := <-c.answers:
+		if a.Error != "" {
+			return errors.New(a.Error)
+		}
+		return nil
+	case <-c.done:
+		if c.err != nil {
+			return c.err
+		}
+		return errors.New("the control plane has ended")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Kubeconfig returns the path of a kubeconfig of a cluster administrator.
+func (c *Cluster) Kubeconfig() string {
+	return filepath.Join(c.dir, "kubeconfig")
+}
+
+// Dir returns the folder of the control plane; the components' logs are in its
+// logs folder.
+func (c *Cluster) Dir() string {
+	return c.dir
+}
+
+// Kubectl returns a command that runs kubectl as the administrator. It takes
+// no notice of the user's own configuration.
+func (c *Cluster) Kubectl(args ...string) *exec.Cmd {
+	cmd := exec.Command(c.binary, append([]string{"kubectl"}, args...)...)
+	cmd.Env = append(os.Environ(),
+		"KUBECONFIG="+c.Kubeconfig(),
+		"KUBERC=off",
+		// The usual cache goes by host and port, which another control plane
+		// may have had, with other resources.
+		"KUBECACHEDIR="+filepath.Join(c.dir, "cache"),
+	)
+	return cmd
+}
+
+// RestartAPIServer stops kube-apiserver, starts it again on the same port, and
+// waits until it is ready.
+func (c *Cluster) RestartAPIServer() error {
+	return errors.Join(c.StopAPIServer(), c.StartAPIServer())
+}
+
+// StopAPIServer makes kube-apiserver end in order, and waits for that.
+func (c *Cluster) StopAPIServer() error {
+	return c.command(protocol.Stop, protocol.APIServer)
+}
+
+// KillAPIServer ends kube-apiserver as a crash would, with SIGKILL.
+func (c *Cluster) KillAPIServer() error {
+	return c.command(protocol.Kill, protocol.APIServer)
+}
+
+// StartAPIServer starts kube-apiserver on its port after StopAPIServer or
+// KillAPIServer, and waits until it is ready.
+func (c *Cluster) StartAPIServer() error {
+	return c.command(protocol.Start, protocol.APIServer)
+}
+
+// command has the supervisor do something to a component.
+func (c *Cluster) command(verb, component string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, err := fmt.Fprintln(c.stdin, verb, component)
+	if err == nil {
+		// Not to be cut short: the answer would be taken for the next one's.
+		// The supervisor bounds the time.
+		err = c.await(context.Background())
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", verb, component, err)
+	}
+	return nil
+}
+
+// Done is closed when the control plane has ended, by Stop or by a failure.
+func (c *Cluster) Done() <-chan struct{} {
+	return c.done
+}
+
+// Stop ends the control plane and waits for that. If it had failed before, the
+// error says how. Stop may be called more than once.
+func (c *Cluster) Stop() error {
+	c.stdin.Close() // the supervisor takes that for our end
+	select {
+	case <-c.done:
+	case <-time.After(stopTimeout):
+		_ = c.cmd.Process.Kill()
+		<-c.done
+	}
+	return c.err
+}

@@ -1,0 +1,370 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cluster_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/samplecrd/samplecrd-controller/hack/controlplane/cluster"
+)
+
+const timeout = time.Minute
+
+// starterEnv makes the test binary start a control plane in the folder it
+// names, and wait to be killed: see TestMain.
+const starterEnv = "CONTROLPLANE_TEST_STARTER"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(starterEnv); dir != "" {
+		starter(dir)
+	}
+	os.Exit(m.Run())
+}
+
+// starter prints the supervisor's process ID when the control plane is ready.
+func starter(dir string) {
+	binary, err := cluster.Built()
+	if err == nil {
+		var c *cluster.Cluster
+		if c, err = cluster.Start(context.Background(), cluster.Options{Binary: binary, Dir: dir}); err == nil {
+			fmt.Println(c.PID())
+			select {}
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+func TestControlPlane(t *testing.T) {
+	c := start(t, cluster.Options{Dir: t.TempDir()})
+	// In this order: each leaves the control plane as it found it.
+	t.Run("reports the version in go.mod", func(t *testing.T) { reportsVersion(t, c) })
+	t.Run("runs the controllers", func(t *testing.T) { runsControllers(t, c) })
+	t.Run("enforces RBAC", func(t *testing.T) { enforcesRBAC(t, c) })
+	t.Run("writes a kubeconfig for its owner only", func(t *testing.T) { protectsKubeconfig(t, c) })
+	t.Run("survives a restart of the API server", func(t *testing.T) { survivesRestart(t, c) })
+	t.Run("stops in order", func(t *testing.T) { stopsInOrder(t, c) })
+}
+
+func reportsVersion(t *testing.T, c *cluster.Cluster) {
+	want, err := exec.Command("go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := kubectl(t, c, "version")
+	for _, side := range []string{"Client", "Server"} {
+		if line := side + " Version: " + strings.TrimSpace(string(want)); !strings.Contains(got, line) {
+			t.Errorf("want %q in:\n%s", line, got)
+		}
+	}
+}
+
+func runsControllers(t *testing.T, c *cluster.Cluster) {
+	kubectl(t, c, "create", "namespace", "work")
+	kubectl(t, c, "create", "deployment", "web", "--namespace=work", "--image=web.invalid/web")
+	eventually(t, "the Deployment has its Pod", func() bool {
+		return strings.Contains(kubectl(t, c, "get", "replicasets,pods", "--namespace=work", "--output=name"), "pod/web-")
+	})
+	kubectl(t, c, "delete", "deployment", "web", "--namespace=work")
+	eventually(t, "the ReplicaSet is collected", func() bool {
+		return kubectl(t, c, "get", "replicasets,pods", "--namespace=work", "--output=name") == ""
+	})
+	kubectl(t, c, "delete", "namespace", "work", "--timeout="+timeout.String())
+}
+
+func enforcesRBAC(t *testing.T, c *cluster.Cluster) {
+	out, err := c.Kubectl("get", "secrets", "--all-namespaces", "--as=nobody").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "Forbidden") {
+		t.Errorf("want it to be forbidden, got %v:\n%s", err, out)
+	}
+	kubectl(t, c, "create", "clusterrolebinding", "nobody-views", "--clusterrole=view", "--user=nobody")
+	eventually(t, "the binding is in force", func() bool {
+		return c.Kubectl("get", "configmaps", "--all-namespaces", "--as=nobody").Run() == nil
+	})
+	kubectl(t, c, "delete", "clusterrolebinding", "nobody-views")
+}
+
+func protectsKubeconfig(t *testing.T, c *cluster.Cluster) {
+	info, err := os.Stat(c.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("its mode is %v", info.Mode())
+	}
+}
+
+func survivesRestart(t *testing.T, c *cluster.Cluster) {
+	kubectl(t, c, "create", "namespace", "kept")
+	if err := c.RestartAPIServer(); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, c, "get", "namespace", "kept")
+	if err := c.KillAPIServer(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Kubectl("get", "namespace", "kept").Run(); err == nil {
+		t.Error("a killed API server answers")
+	}
+	if err := c.StartAPIServer(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.StartAPIServer(); err == nil {
+		t.Error("it was started twice")
+	}
+	// The controller manager has got over it too.
+	kubectl(t, c, "delete", "namespace", "kept", "--timeout="+timeout.String())
+}
+
+func stopsInOrder(t *testing.T, c *cluster.Cluster) {
+	pids := children(c.PID())
+	if err := c.Stop(); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if err := c.Stop(); err != nil {
+		t.Errorf("stop again: %v", err)
+	}
+	if left := alive(pids); len(left) > 0 {
+		t.Errorf("processes %v are left", left)
+	}
+}
+
+func TestDataIsKeptBetweenRunsUnlessFresh(t *testing.T) {
+	dir := t.TempDir()
+	first := start(t, cluster.Options{Dir: dir})
+	kubectl(t, first, "create", "namespace", "kept")
+	before := mustRead(t, first.Kubeconfig())
+	stop(t, first)
+
+	second := start(t, cluster.Options{Dir: dir})
+	kubectl(t, second, "get", "namespace", "kept")
+	if mustRead(t, second.Kubeconfig()) != before {
+		t.Error("the kubeconfig has changed")
+	}
+	stop(t, second)
+
+	third := start(t, cluster.Options{Dir: dir, Fresh: true})
+	if out, err := third.Kubectl("get", "namespace", "kept").CombinedOutput(); !strings.Contains(string(out), "NotFound") {
+		t.Errorf("want it to be gone, got %v:\n%s", err, out)
+	}
+	stop(t, third)
+}
+
+func TestNothingOutlivesASupervisorThatIsKilled(t *testing.T) {
+	needProc(t)
+	dir := t.TempDir()
+	c := start(t, cluster.Options{Dir: dir})
+	kubectl(t, c, "create", "namespace", "kept")
+	components := children(c.PID())
+	if len(components) != 3 {
+		t.Fatalf("want three components, got %v", components)
+	}
+	if err := syscall.Kill(c.PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-c.Done()
+	// Another waits until the last child of the dead one has gone.
+	again := start(t, cluster.Options{Dir: dir})
+	if left := alive(components); len(left) > 0 {
+		t.Errorf("processes %v are left", left)
+	}
+	kubectl(t, again, "get", "namespace", "kept")
+}
+
+func TestNothingOutlivesAStarterThatIsKilled(t *testing.T) {
+	needProc(t)
+	built(t)
+	starter := exec.Command(os.Args[0])
+	starter.Env = append(os.Environ(), starterEnv+"="+t.TempDir())
+	starter.Stderr = os.Stderr
+	stdout, err := starter.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := starter.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var supervisor int
+	if _, err := fmt.Fscan(stdout, &supervisor); err != nil {
+		t.Fatalf("read the supervisor's process ID: %v", err)
+	}
+	pids := append(children(supervisor), supervisor)
+	_ = starter.Process.Kill()
+	_ = starter.Wait()
+	eventually(t, "all processes have gone", func() bool { return len(alive(pids)) == 0 })
+}
+
+func TestComponentThatFailsIsNamedWithItsLog(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "etcd"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := cluster.Start(t.Context(), cluster.Options{Binary: built(t), Dir: dir})
+	if err == nil {
+		t.Fatal("it started with a file for a data folder")
+	}
+	for _, want := range []string{"etcd ended early", filepath.Join(dir, "logs", "etcd.log"), "not a directory"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q in:\n%v", want, err)
+		}
+	}
+}
+
+func TestComponentThatFailsLaterEndsTheControlPlane(t *testing.T) {
+	needProc(t)
+	c := start(t, cluster.Options{Dir: t.TempDir()})
+	for _, pid := range children(c.PID()) {
+		if data, _ := os.ReadFile(procFile(pid, "cmdline")); bytes.Contains(data, []byte("\x00etcd\x00")) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	<-c.Done()
+	if err := c.Stop(); err == nil || !strings.Contains(err.Error(), "etcd ended early (signal: killed)") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// built returns the control plane to test. Building it takes minutes, which no
+// test should: without it they are skipped, but not where everything is tested.
+func built(t *testing.T) string {
+	t.Helper()
+	binary, err := cluster.Built()
+	if errors.Is(err, cluster.ErrNotBuilt) && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}
+
+func start(t *testing.T, opts cluster.Options) *cluster.Cluster {
+	t.Helper()
+	opts.Binary = built(t)
+	c, err := cluster.Start(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Stop() })
+	return c
+}
+
+func stop(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	if err := c.Stop(); err != nil {
+		t.Fatalf("stop: %v", err)
+	}
+}
+
+// kubectl runs kubectl and returns its standard output.
+func kubectl(t *testing.T, c *cluster.Cluster, args ...string) string {
+	t.Helper()
+	cmd := c.Kubectl(args...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out)
+}
+
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, timeout, true,
+		func(context.Context) (bool, error) { return done(), nil })
+	if err != nil {
+		t.Fatalf("waiting until %s: %v", what, err)
+	}
+}
+
+func mustRead(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// needProc skips a test that looks at the processes of others.
+func needProc(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat(procFile(os.Getpid(), "stat")); err != nil {
+		t.Skip("this system has no /proc")
+	}
+}
+
+func procFile(pid int, name string) string {
+	return filepath.Join("/proc", strconv.Itoa(pid), name)
+}
+
+// children returns the children of a process; the components have none.
+func children(parent int) []int {
+	var pids []int
+	entries, _ := os.ReadDir("/proc")
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		if _, ppid := status(pid); ppid == parent {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// alive returns those of the processes that run.
+func alive(pids []int) []int {
+	var left []int
+	for _, pid := range pids {
+		// A zombie has ended; whoever inherited it has only not looked.
+		if state, _ := status(pid); state != "" && state != "Z" {
+			left = append(left, pid)
+		}
+	}
+	return left
+}
+
+// status returns the state and the parent of a process.
+func status(pid int) (state string, parent int) {
+	data, err := os.ReadFile(procFile(pid, "stat"))
+	if err != nil {
+		return "", 0
+	}
+	// The name, in parentheses, may hold anything.
+	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+	if len(fields) < 2 {
+		return "", 0
+	}
+	parent, _ = strconv.Atoi(fields[1])
+	return fields[0], parent
+}

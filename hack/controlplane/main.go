@@ -1,0 +1,104 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Command controlplane is a Kubernetes control plane in one executable: etcd,
+// kube-apiserver, kube-controller-manager and kubectl, each as released, and
+// "up", which runs the first three together on loopback.
+//
+// The command is chosen by the first argument, or by the name the executable
+// is called by, so that a link named kubectl is kubectl.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	_ "time/tzdata" // CronJob time zones, on machines that have none
+
+	"go.etcd.io/etcd/server/v3/etcdmain"
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // as in kubectl
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client metrics, as in the real commands
+	_ "k8s.io/component-base/metrics/prometheus/version"
+	kubectl "k8s.io/kubectl/pkg/cmd"
+	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+
+	"github.com/samplecrd/samplecrd-controller/hack/controlplane/internal/protocol"
+	"github.com/samplecrd/samplecrd-controller/hack/controlplane/supervisor"
+)
+
+const usage = `usage: controlplane up -dir DIR [-fresh]
+       controlplane etcd|kube-apiserver|kube-controller-manager|kubectl [ARGUMENT...]
+`
+
+var commands = map[string]func(){
+	"up":                       up,
+	protocol.Etcd:              func() { etcdmain.Main(os.Args) },
+	protocol.APIServer:         func() { os.Exit(cli.Run(apiserver.NewAPIServerCommand())) },
+	protocol.ControllerManager: func() { os.Exit(cli.Run(controllermanager.NewControllerManagerCommand())) },
+	"kubectl":                  runKubectl,
+}
+
+func main() {
+	supervisor.DieWithParent()
+	if run, ok := commands[filepath.Base(os.Args[0])]; ok {
+		run()
+		return
+	}
+	if len(os.Args) > 1 {
+		if run, ok := commands[os.Args[1]]; ok {
+			// The commands read os.Args themselves, kubectl to look for plug-ins.
+			os.Args = os.Args[1:]
+			run()
+			return
+		}
+	}
+	fmt.Fprint(os.Stderr, usage)
+	os.Exit(2)
+}
+
+func runKubectl() {
+	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
+		kubectlutil.CheckErr(err)
+	}
+}
+
+func up() {
+	flags := flag.NewFlagSet("controlplane up", flag.ExitOnError)
+	var opts supervisor.Options
+	flags.StringVar(&opts.Dir, "dir", "", "the folder for the data, the certificates, the logs and the kubeconfig")
+	flags.BoolVar(&opts.Fresh, "fresh", false, "forget what earlier runs left in the folder")
+	flags.BoolVar(&opts.Control, "control", false, "obey commands on standard input, and stop at its end (for programs)")
+	_ = flags.Parse(os.Args[1:]) // ExitOnError
+	if opts.Dir == "" || flags.NArg() > 0 {
+		fmt.Fprint(os.Stderr, usage)
+		os.Exit(2)
+	}
+
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	if err := supervisor.Up(ctx, opts); err != nil {
+		fmt.Fprintln(os.Stderr, "controlplane:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,124 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package supervisor
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/samplecrd/samplecrd-controller/hack/controlplane/internal/protocol"
+)
+
+// layout says where in the folder of a control plane things are.
+type layout struct{ dir string }
+
+func (l layout) lock() string                { return filepath.Join(l.dir, "lock") }
+func (l layout) ports() string               { return filepath.Join(l.dir, "ports.json") }
+func (l layout) data() string                { return filepath.Join(l.dir, "etcd") }
+func (l layout) logs() string                { return filepath.Join(l.dir, "logs") }
+func (l layout) log(component string) string { return filepath.Join(l.logs(), component+".log") }
+func (l layout) pki(name string) string      { return filepath.Join(l.dir, "pki", name) }
+func (l layout) flexVolumes() string         { return filepath.Join(l.dir, "flexvolume") }
+func (l layout) kubeconfig() string          { return filepath.Join(l.dir, "kubeconfig") }
+func (l layout) managerKubeconfig() string {
+	return filepath.Join(l.dir, "controller-manager.kubeconfig")
+}
+
+// arguments returns the command line of each component.
+func arguments(l layout, p ports) map[string][]string {
+	return map[string][]string{
+		protocol.Etcd:              etcdArguments(l, p),
+		protocol.APIServer:         apiServerArguments(l, p),
+		protocol.ControllerManager: controllerManagerArguments(l),
+	}
+}
+
+// etcd speaks TLS and asks for certificates even on loopback: it holds the
+// Secrets, and other users of the machine reach loopback too.
+func etcdArguments(l layout, p ports) []string {
+	clientURL, peerURL := localURL(p.EtcdClient), localURL(p.EtcdPeer)
+	return []string{
+		"--name=local",
+		"--data-dir=" + l.data(),
+		"--listen-client-urls=" + clientURL,
+		"--advertise-client-urls=" + clientURL,
+		"--listen-peer-urls=" + peerURL,
+		"--initial-advertise-peer-urls=" + peerURL,
+		"--initial-cluster=local=" + peerURL,
+		"--client-cert-auth",
+		"--trusted-ca-file=" + l.pki("etcd-ca.crt"),
+		"--cert-file=" + l.pki("etcd.crt"),
+		"--key-file=" + l.pki("etcd.key"),
+		"--peer-client-cert-auth",
+		"--peer-trusted-ca-file=" + l.pki("etcd-ca.crt"),
+		"--peer-cert-file=" + l.pki("etcd.crt"),
+		"--peer-key-file=" + l.pki("etcd.key"),
+		// A crash of the machine may lose this data; nobody will miss it.
+		"--unsafe-no-fsync",
+	}
+}
+
+func apiServerArguments(l layout, p ports) []string {
+	return []string{
+		"--bind-address=" + loopback,
+		fmt.Sprintf("--secure-port=%d", p.APIServer),
+		// Left out, it is looked up in the routes of the machine.
+		"--advertise-address=" + loopback,
+		// A loopback address is not allowed in Endpoints.
+		"--endpoint-reconciler-type=none",
+		"--etcd-servers=" + localURL(p.EtcdClient),
+		"--etcd-cafile=" + l.pki("etcd-ca.crt"),
+		"--etcd-certfile=" + l.pki("etcd.crt"),
+		"--etcd-keyfile=" + l.pki("etcd.key"),
+		"--client-ca-file=" + l.pki("ca.crt"),
+		"--tls-cert-file=" + l.pki("apiserver.crt"),
+		"--tls-private-key-file=" + l.pki("apiserver.key"),
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file=" + l.pki("service-account.key"),
+		"--service-account-signing-key-file=" + l.pki("service-account.key"),
+		"--service-cluster-ip-range=10.0.0.0/24",
+		// No Node authorizer: there are no nodes.
+		"--authorization-mode=RBAC",
+		"--shutdown-delay-duration=0",
+		// Without it a shutdown waits for watches to end by themselves.
+		"--shutdown-watch-termination-grace-period=2s",
+		"--profiling=false",
+	}
+}
+
+// The controller manager runs all controllers it runs by default. It serves
+// nothing: its health is that of what it does.
+func controllerManagerArguments(l layout) []string {
+	return []string{
+		"--kubeconfig=" + l.managerKubeconfig(),
+		"--secure-port=0",
+		// One instance; a lease of an earlier run would have to expire first.
+		"--leader-elect=false",
+		"--use-service-account-credentials",
+		"--service-account-private-key-file=" + l.pki("service-account.key"),
+		"--root-ca-file=" + l.pki("ca.crt"),
+		// It makes this folder, elsewhere if it is not told.
+		"--flex-volume-plugin-dir=" + l.flexVolumes(),
+		"--kube-api-qps=500",
+		"--kube-api-burst=1000",
+		"--profiling=false",
+	}
+}
+
+func localURL(port int) string {
+	return fmt.Sprintf("https://%s:%d", loopback, port)
+}

@@ -1,0 +1,88 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package supervisor
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+
+	"github.com/samplecrd/samplecrd-controller/hack/controlplane/internal/protocol"
+)
+
+// control is the conversation with the program that started the supervisor.
+// The zero value is none.
+type control struct {
+	lines   chan string
+	answers *json.Encoder
+}
+
+// readControl reads commands, one a line, and calls cancel at their end: then
+// the program that gives them has gone.
+func readControl(r io.Reader, w io.Writer, cancel context.CancelFunc) control {
+	c := control{lines: make(chan string), answers: json.NewEncoder(w)}
+	go func() {
+		defer cancel()
+		for lines := bufio.NewScanner(r); lines.Scan(); {
+			c.lines <- lines.Text()
+		}
+	}()
+	return c
+}
+
+// answer reports how the start or the last command went.
+func (c control) answer(err error) {
+	if c.answers == nil {
+		return
+	}
+	var a protocol.Answer
+	if err != nil {
+		a.Error = err.Error()
+	}
+	_ = c.answers.Encode(a) // the end of standard input tells that nobody listens
+}
+
+// fail reports that the control plane is about to end.
+func (c control) fail(err error) {
+	if c.answers == nil {
+		return
+	}
+	_ = c.answers.Encode(protocol.Answer{Error: err.Error(), Fatal: true})
+}
+
+// obey carries out a command: a verb and the name of a component.
+func (s *supervisor) obey(ctx context.Context, command string) error {
+	verb, name, _ := strings.Cut(command, " ")
+	if s.arguments[name] == nil {
+		return fmt.Errorf("%s: no such component", command)
+	}
+	switch verb {
+	case protocol.Start:
+		return s.startReady(ctx, name)
+	case protocol.Stop:
+		s.stop(name, syscall.SIGTERM)
+	case protocol.Kill:
+		s.stop(name, syscall.SIGKILL)
+	default:
+		return fmt.Errorf("%s: no such command", command)
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package supervisor
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// writeKubeconfig writes a kubeconfig that needs no other file, and that only
+// its owner can read.
+func writeKubeconfig(file, server, user string, l layout) error {
+	ca, errCA := os.ReadFile(l.pki("ca.crt"))
+	certificate, errCertificate := os.ReadFile(l.pki(user + ".crt"))
+	key, errKey := os.ReadFile(l.pki(user + ".key"))
+	if err := errors.Join(errCA, errCertificate, errKey); err != nil {
+		return fmt.Errorf("write kubeconfig: %w", err)
+	}
+	const name = "samplecrd-local"
+	err := clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: server, CertificateAuthorityData: ca}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{user: {ClientCertificateData: certificate, ClientKeyData: key}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: user}},
+		CurrentContext: name,
+	}, file)
+	if err != nil {
+		return fmt.Errorf("write kubeconfig: %w", err)
+	}
+	return nil
+}
+
+// adminClient returns an HTTP client that the API server takes for the admin.
+func adminClient(l layout) (*http.Client, error) {
+	ca, err := os.ReadFile(l.pki("ca.crt"))
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := tls.LoadX509KeyPair(l.pki("admin.crt"), l.pki("admin.key"))
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	return &http.Client{
+		Timeout: 5 * time.Second,
+		Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{certificate}},
+			// A kept connection would be one to the API server before its restart.
+			DisableKeepAlives: true,
+		},
+	}, nil
+}

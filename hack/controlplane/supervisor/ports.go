@@ -1,0 +1,72 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package supervisor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strconv"
+)
+
+const loopback = "127.0.0.1"
+
+// ports are what the control plane listens on, all on loopback.
+type ports struct {
+	APIServer  int `json:"apiserver"`
+	EtcdClient int `json:"etcdClient"`
+	EtcdPeer   int `json:"etcdPeer"`
+}
+
+// choosePorts returns the ports that an earlier run stored in file, so that
+// kubeconfigs stay valid, and puts another in the place of each that is taken.
+func choosePorts(file string) (ports, error) {
+	var p ports
+	data, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return p, fmt.Errorf("read the ports of the last run: %w", err)
+	}
+	// What cannot be parsed leaves zeros, which the next step fills in.
+	_ = json.Unmarshal(data, &p)
+	if err := fillPorts(&p.APIServer, &p.EtcdClient, &p.EtcdPeer); err != nil {
+		return p, fmt.Errorf("find free ports: %w", err)
+	}
+	if data, err = json.Marshal(p); err != nil {
+		return p, err
+	}
+	return p, os.WriteFile(file, data, 0o600)
+}
+
+// fillPorts replaces each port that is zero or taken by a free one. It holds
+// all of them until it has the last: no two come out the same.
+func fillPorts(wanted ...*int) error {
+	for _, port := range wanted {
+		l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(*port)))
+		if err != nil {
+			l, err = net.Listen("tcp", net.JoinHostPort(loopback, "0"))
+		}
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		*port = l.Addr().(*net.TCPAddr).Port
+	}
+	return nil
+}

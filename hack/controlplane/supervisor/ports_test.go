@@ -1,0 +1,72 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package supervisor
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestPortsAreKeptWhileTheyAreFree(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ports.json")
+	first := mustChoose(t, file)
+	if first.APIServer == first.EtcdClient || first.EtcdClient == first.EtcdPeer || first.APIServer == first.EtcdPeer {
+		t.Fatalf("ports are not distinct: %+v", first)
+	}
+	if again := mustChoose(t, file); again != first {
+		t.Errorf("want %+v again, got %+v", first, again)
+	}
+}
+
+func TestPortThatIsTakenIsReplaced(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ports.json")
+	first := mustChoose(t, file)
+	l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", loopback, first.APIServer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	second := mustChoose(t, file)
+	if second.APIServer == first.APIServer {
+		t.Errorf("port %d was chosen though it is taken", first.APIServer)
+	}
+	if second.EtcdClient != first.EtcdClient {
+		t.Errorf("etcd's port changed from %d to %d", first.EtcdClient, second.EtcdClient)
+	}
+}
+
+func TestPortsFileThatIsDamagedIsReplaced(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ports.json")
+	if err := os.WriteFile(file, []byte(`{"apiserver":`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if p := mustChoose(t, file); p.APIServer == 0 {
+		t.Errorf("no port was chosen: %+v", p)
+	}
+}
+
+func mustChoose(t *testing.T, file string) ports {
+	t.Helper()
+	p, err := choosePorts(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

@@ -1,0 +1,175 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package supervisor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// helperFlag makes the test binary play a component: see TestMain.
+const helperFlag = "-helper="
+
+func TestMain(m *testing.M) {
+	DieWithParent()
+	if len(os.Args) == 2 && strings.HasPrefix(os.Args[1], helperFlag) {
+		helper(strings.TrimPrefix(os.Args[1], helperFlag))
+	}
+	os.Exit(m.Run())
+}
+
+func helper(what string) {
+	if what == "fail" {
+		os.Stderr.WriteString(strings.Repeat("noise\n", 100) + "the reason\n")
+		os.Exit(3)
+	}
+	select {} // until the lifeline ends
+}
+
+func TestProcessThatEndsEarlyIsReportedWithTheEndOfItsLog(t *testing.T) {
+	p, end := startHelper(t, "fail")
+	defer end.Close()
+	<-p.done
+	message := p.failure().Error()
+	for _, want := range []string{"fail ended early", "exit status 3", p.log, "the reason"} {
+		if !strings.Contains(message, want) {
+			t.Errorf("%q is missing in %q", want, message)
+		}
+	}
+	if lines := strings.Count(message, "\n"); lines > logTail {
+		t.Errorf("the message has %d lines", lines)
+	}
+}
+
+func TestProcessEndsWhenTheOtherEndOfItsLifelineIsClosed(t *testing.T) {
+	p, end := startHelper(t, "wait")
+	end.Close()
+	<-p.done
+	if p.cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("want exit status 1, got %v", p.err)
+	}
+}
+
+func TestProcessCanBeStopped(t *testing.T) {
+	p, end := startHelper(t, "wait")
+	defer end.Close()
+	p.stop(syscall.SIGTERM)
+	if p.err == nil {
+		t.Error("the process ended by itself")
+	}
+}
+
+func TestFolderIsLockedForOneSupervisor(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "lock")
+	first, err := takeLock(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*pollInterval)
+	defer cancel()
+	if _, err := takeLock(ctx, file); err == nil {
+		t.Fatal("a second supervisor got the lock")
+	}
+	first.Close()
+	second, err := takeLock(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Close()
+}
+
+func TestClearLeavesWhatIsNotOurs(t *testing.T) {
+	l := layout{dir: t.TempDir()}
+	other := filepath.Join(l.dir, "other")
+	for _, file := range []string{l.kubeconfig(), l.ports(), l.lock(), other} {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(ensurePKI(l.pki("")), l.clear()); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(l.dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left) != 2 || left[0] != l.lock() || left[1] != other {
+		t.Errorf("want the lock and what is not ours to be left, got %v", left)
+	}
+}
+
+func TestEndOfStandardInputCancels(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c := readControl(strings.NewReader("stop it\n"), io.Discard, cancel)
+	if got := <-c.lines; got != "stop it" {
+		t.Errorf("want the command, got %q", got)
+	}
+	<-ctx.Done()
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		t.Errorf("want the context to be cancelled, got %v", ctx.Err())
+	}
+}
+
+func TestCommandsThatMakeNoSenseAreRefused(t *testing.T) {
+	s := &supervisor{arguments: testArguments()}
+	for _, command := range []string{"", "stop", "stop kubelet", "dance etcd"} {
+		if err := s.obey(t.Context(), command); err == nil {
+			t.Errorf("%q was obeyed", command)
+		}
+	}
+}
+
+func TestAnswersAreOneLineEach(t *testing.T) {
+	var w bytes.Buffer
+	c := readControl(strings.NewReader(""), &w, func() {})
+	c.answer(nil)
+	c.answer(errors.New("no\nluck"))
+	c.fail(errors.New("gone"))
+	want := "{}\n" + `{"error":"no\nluck"}` + "\n" + `{"error":"gone","fatal":true}` + "\n"
+	if w.String() != want {
+		t.Errorf("want %s, got %s", want, w.String())
+	}
+}
+
+// startHelper starts the test binary as a component, and returns the
+// supervisor's end of its lifeline too.
+func startHelper(t *testing.T, what string) (*process, *os.File) {
+	t.Helper()
+	lifeline, end, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lifeline.Close()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := startProcess(what, filepath.Join(t.TempDir(), "log"), []string{binary, helperFlag + what}, lifeline)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, end
+}
