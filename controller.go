@@ -78,6 +78,8 @@ type Controller struct {
 	// each to one worker at a time, however often it was added.
 	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	recorder record.EventRecorder
+	// sync is syncHandler, or what a test of the queue puts in its place.
+	sync func(context.Context, cache.ObjectName) error
 }
 
 // NewController makes a Controller and registers its handlers. The caller starts the
@@ -95,29 +97,34 @@ func NewController(client clientset.Interface, informer informers.TypedNetworkIn
 		),
 		recorder: recorder,
 	}
+	c.sync = c.syncHandler
 	err := informer.TypedInformer().AddTypedIndexers(informers.NetworkIndexers{
 		byUID: func(n *samplecrdv1.Network) ([]string, error) { return []string{string(n.UID)}, nil },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("index Networks by UID: %w", err)
 	}
-	registration, err := informer.TypedInformer().AddTypedEventHandler(informers.NetworkHandlerFuncs{
-		AddFunc: func(n *samplecrdv1.Network) { c.queue.Add(cache.MetaObjectToName(n)) },
-		UpdateFunc: func(before, now *samplecrdv1.Network) {
-			if needsSync(before, now) {
-				c.queue.Add(cache.MetaObjectToName(now))
-			}
-		},
-		// Nothing is left to do for what is gone, except that it may be there again: a
-		// watch that was cut off can turn a deletion and a creation into one update.
-		DeleteFunc: func(n informers.DeletedNetwork) { c.queue.Add(n.GetObjectName()) },
-	})
+	registration, err := informer.TypedInformer().AddTypedEventHandler(c.handlers())
 	if err != nil {
 		return nil, fmt.Errorf("handle the events of Networks: %w", err)
 	}
 	c.handled = registration.HasSyncedChecker()
 	cloud.Observer().AddHandler(c.enqueueOwner)
 	return c, nil
+}
+
+// handlers turn the informer's events into keys in the queue.
+func (c *Controller) handlers() informers.NetworkHandlerFuncs {
+	return informers.NetworkHandlerFuncs{
+		AddFunc: func(n *samplecrdv1.Network) { c.queue.Add(cache.MetaObjectToName(n)) },
+		UpdateFunc: func(before, now *samplecrdv1.Network) {
+			if needsSync(before, now) {
+				c.queue.Add(cache.MetaObjectToName(now))
+			}
+		},
+		// The name is known even of what was deleted while the watch was cut off.
+		DeleteFunc: func(n informers.DeletedNetwork) { c.queue.Add(n.GetObjectName()) },
+	}
 }
 
 // needsSync says whether something has changed that a sync looks at. Our own writes,
@@ -230,7 +237,7 @@ func (c *Controller) recoverSync(ctx context.Context, key cache.ObjectName) (err
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return c.syncHandler(ctx, key)
+	return c.sync(ctx, key)
 }
 
 // syncHandler compares what a Network asks for with what Neutron has, and acts on the

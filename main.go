@@ -234,7 +234,7 @@ func openCloud(o *options.Options, inCluster bool) (neutron.Config, func(), erro
 	if err != nil {
 		return neutron.Config{}, nil, err
 	}
-	config.Name = "embedded (in memory, gone with the controller)"
+	config.Name = "embedded (in memory)"
 	fmt.Fprintf(os.Stderr, embeddedWarning, indent(cloudsYAML))
 	return config, func() { _ = server.Close() }, nil
 }

@@ -19,6 +19,7 @@ limitations under the License.
 package status
 
 import (
+	"errors"
 	"net/netip"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -82,7 +83,7 @@ func setConditions(status *samplecrdv1.NetworkStatus, generation int64, err erro
 	if err != nil {
 		condition.Status = metav1.ConditionFalse
 		condition.Reason, also = reason(neutron.KindOf(err))
-		condition.Message = err.Error()
+		condition.Message = message(err)
 	}
 	meta.SetStatusCondition(&status.Conditions, condition)
 	for _, other := range []string{samplecrdv1.ConditionReconciling, samplecrdv1.ConditionStalled} {
@@ -93,6 +94,16 @@ func setConditions(status *samplecrdv1.NetworkStatus, generation int64, err erro
 		condition.Type, condition.Status = other, metav1.ConditionTrue
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
+}
+
+// message returns what there is to say of the error: the same for as long as an outage
+// lasts, whatever was tried meanwhile, so that nothing is written for each attempt.
+func message(err error) string {
+	var e *neutron.Error
+	if errors.As(err, &e) && e.Kind == neutron.Unavailable {
+		return "Neutron is not available: " + e.Message
+	}
+	return err.Error()
 }
 
 // reason returns the reason for errors of that kind, and which condition besides Ready
