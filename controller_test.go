@@ -349,6 +349,9 @@ func ready(t *testing.T, cidr, gateway string) *fixture {
 }
 
 func TestMain(m *testing.M) {
+	if os.Getenv(asController) != "" {
+		main()
+	}
 	// client-go then panics when somebody changes an object in an informer's cache.
 	_ = os.Setenv("KUBE_CACHE_MUTATION_DETECTOR", "true")
 	os.Exit(m.Run())

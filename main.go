@@ -115,15 +115,25 @@ func run(ctx context.Context, o *options.Options) error {
 	if err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
+	cloudConfig, err := neutron.LoadConfig(o.Cloud)
+	noCloud := errors.Is(err, neutron.ErrNoCloud) && !inCluster
+	if err != nil && !noCloud {
+		return err
+	}
 	cluster, err := clusterID(ctx, kube, config.Host, o.ClusterID)
 	if err != nil {
 		return err
 	}
-	cloudConfig, closeCloud, err := openCloud(o, inCluster)
-	if err != nil {
-		return err
+	if noCloud {
+		server, err := embedded.Start("127.0.0.1:0", embedded.Options{})
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+		if cloudConfig, err = useEmbedded(server); err != nil {
+			return err
+		}
 	}
-	defer closeCloud()
 	cloud := neutron.NewCloud(cloudConfig.Name, neutron.NewClient(cloudConfig, clientOptions(o)), cluster, o.Resync)
 	logger.Info("Starting", "version", version, "commit", commit,
 		"kubernetes", config.Host, "clusterID", cluster, "cloud", cloud.Name())
@@ -203,40 +213,31 @@ func clusterID(ctx context.Context, kube kubernetes.Interface, host, given strin
 	defer cancel()
 	if given != "" {
 		if _, err := kube.Discovery().ServerVersion(); err != nil {
-			return "", fmt.Errorf("Kubernetes at %s: %w", host, err)
+			return "", fmt.Errorf("reach Kubernetes at %s: %w", host, err)
 		}
 		return given, nil
 	}
 	namespace, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if apierrors.IsForbidden(err) {
-		return "", fmt.Errorf("Kubernetes at %s: read the cluster's ID: %w: allow it, or give an ID with -cluster-id", host, err)
+		return "", fmt.Errorf("read the cluster's ID from Kubernetes at %s: %w: allow it, or give an ID with -cluster-id", host, err)
 	}
 	if err != nil {
-		return "", fmt.Errorf("Kubernetes at %s: %w", host, err)
+		return "", fmt.Errorf("reach Kubernetes at %s: %w", host, err)
 	}
 	return string(namespace.UID), nil
 }
 
-// openCloud returns the cloud to work in, and what closes it: the one that is
-// configured, or outside a cluster one of our own.
-func openCloud(o *options.Options, inCluster bool) (neutron.Config, func(), error) {
-	config, err := neutron.LoadConfig(o.Cloud)
-	if !errors.Is(err, neutron.ErrNoCloud) || inCluster {
-		return config, func() {}, err
-	}
+// useEmbedded returns how to reach the embedded Neutron, and tells everybody.
+func useEmbedded(server *embedded.Server) (neutron.Config, error) {
 	const name = "embedded"
-	server, err := embedded.Start("127.0.0.1:0", embedded.Options{})
-	if err != nil {
-		return neutron.Config{}, nil, err
-	}
 	cloudsYAML := server.CloudsYAML(name)
-	config, err = neutron.ParseConfig(name, cloudsYAML)
+	config, err := neutron.ParseConfig(name, cloudsYAML)
 	if err != nil {
-		return neutron.Config{}, nil, err
+		return neutron.Config{}, err
 	}
 	config.Name = "embedded (in memory)"
 	fmt.Fprintf(os.Stderr, embeddedWarning, indent(cloudsYAML))
-	return config, func() { _ = server.Close() }, nil
+	return config, nil
 }
 
 const embeddedWarning = `

@@ -204,7 +204,7 @@ func (s *session) both(ctx context.Context, cidr, gateway string) (stack.Network
 		return stack.Network{}, err
 	}
 	if len(all) != 1 || len(all[0].Subnets) != 1 {
-		return stack.Network{}, fmt.Errorf("Neutron has not one network with one subnet: %+v", all)
+		return stack.Network{}, fmt.Errorf("want one network with one subnet in Neutron, got %+v", all)
 	}
 	network, subnet := all[0], all[0].Subnets[0]
 	if subnet.CIDR != cidr || subnet.GatewayIP != gateway {

@@ -50,11 +50,20 @@ func BuildController(ctx context.Context, flags ...string) (string, error) {
 		return "", err
 	}
 	binary := filepath.Join(root, "samplecrd-controller")
+	return binary, BuildControllerAs(ctx, binary, flags...)
+}
+
+// BuildControllerAs is BuildController, for an executable somewhere else.
+func BuildControllerAs(ctx context.Context, binary string, flags ...string) error {
+	root, err := Root()
+	if err != nil {
+		return err
+	}
 	args := append(append([]string{"build"}, flags...), "-o", binary, ".")
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", errors.Join(fmt.Errorf("build the controller: %w", err), errors.New(string(out)))
+		return errors.Join(fmt.Errorf("build the controller: %w", err), errors.New(string(out)))
 	}
-	return binary, nil
+	return nil
 }

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Runs the tests, all of them or the suites that are named, and sums up:
+#   lint         formatting, go vet, staticcheck
+#   codegen      generated code is what the generators make
+#   unit         go test -race ./..., which needs no cluster and no network
+#   e2e          the controller, on a real control plane, with the real kubectl
+#   walkthrough  hack/local-up.sh -once
+# The control plane is built for the last two if it has not been: that takes minutes.
+set -o nounset -o pipefail
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+LOGS=$ROOT/hack/_output/test
+SUITES=(lint codegen unit e2e walkthrough)
+# client-go panics when a test changes an object in an informer's cache.
+export KUBE_CACHE_MUTATION_DETECTOR=true
+
+lint() {
+  local unformatted bin=$ROOT/hack/_output/bin
+  unformatted=$(find . -name '*.go' -not -path './hack/_output/*' -print0 | xargs -0 gofmt -l) || return 1
+  [ -z "$unformatted" ] || { echo "not gofmt'ed: $unformatted"; return 1; }
+  go vet ./... && go -C hack vet "${HACK_LIGHT[@]}" || return 1
+  go -C hack build -o "$bin/" honnef.co/go/tools/cmd/staticcheck || return 1
+  # shellcheck disable=SC2046 # package paths hold no blanks
+  "$bin/staticcheck" $(go list ./... | grep -v /pkg/generated) && (cd hack && "$bin/staticcheck" "${HACK_LIGHT[@]}")
+}
+
+# What of hack's module can be compiled without Kubernetes.
+HACK_LIGHT=(./controlplane/cluster/... ./controlplane/supervisor/... ./controlplane/build/... ./controlplane/internal/... ./e2e/... ./internal/... ./localup/... ./openapi/models-schema/...)
+
+codegen() { hack/verify-codegen.sh; }
+
+unit() { go test -race -v ./...; }
+
+e2e() { control_plane && go -C hack test -race -v -timeout 20m ./controlplane/... ./e2e/...; }
+
+walkthrough() { control_plane && hack/local-up.sh -once; }
+
+# control_plane shows its progress to who waits for it, not to the log.
+control_plane() { go run -C hack ./controlplane/build 2>&4; }
+
+# count prints how many tests of a suite's log ended so; a suite that is no Go test is
+# one test.
+count() { grep -cE "^ *--- $1: " "$2" || true; }
+
+run() {
+  local suite=$1 log=$LOGS/$1.log started=$SECONDS failed=0
+  echo "==> $suite"
+  "$suite" >"$log" 2>&1 </dev/null || failed=1
+  local p f s
+  p=$(count PASS "$log") f=$(count FAIL "$log") s=$(count SKIP "$log")
+  if [ $((p + f + s)) = 0 ] || { [ $failed = 1 ] && [ "$f" = 0 ]; }; then
+    p=$((p + 1 - failed)) f=$((f + failed))
+  fi
+  if [ $failed = 1 ]; then
+    grep -E -A 30 '^ *--- FAIL: |^panic: |^# ' "$log" | head -n 200
+    echo "--- the end of $log:"
+    tail -n 30 "$log"
+  fi
+  SUMMARY+=("$(printf '%-12s %4d passed %4d failed %4d skipped %5ds' "$suite" "$p" "$f" "$s" $((SECONDS - started)))")
+  # The reason stands in the lines before "--- SKIP".
+  [ "$s" = 0 ] || SUMMARY+=("$(grep -B 1 -E '^ *--- SKIP: ' "$log")")
+  PASSED=$((PASSED + p)) FAILED=$((FAILED + f)) SKIPPED=$((SKIPPED + s))
+}
+
+main() {
+  cd "$ROOT" || exit 1
+  mkdir -p "$LOGS"
+  exec 4>&2
+  local suite
+  SUMMARY=() PASSED=0 FAILED=0 SKIPPED=0
+  [ $# -gt 0 ] || set -- "${SUITES[@]}"
+  for suite; do
+    [[ " ${SUITES[*]} " == *" $suite "* ]] || { echo "test.sh: no suite $suite; there are: ${SUITES[*]}" >&2; exit 2; }
+  done
+  for suite; do run "$suite"; done
+  echo
+  printf '%s\n' "${SUMMARY[@]}" "$PASSED passed, $FAILED failed, $SKIPPED skipped"
+  [ $FAILED = 0 ]
+}
+
+main "$@"
