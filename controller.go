@@ -292,7 +292,9 @@ func (c *Controller) lookUp(ctx context.Context, network *samplecrdv1.Network, t
 
 // bringAbout takes one step after the other until Neutron has what is wanted, or one
 // fails. It returns what Neutron has then, and the steps that were taken.
-func (c *Controller) bringAbout(ctx context.Context, network *samplecrdv1.Network, want neutron.Desired, have *neutron.Network) (_ *neutron.Network, steps []neutron.Step, err error) {
+func (c *Controller) bringAbout(ctx context.Context, network *samplecrdv1.Network, want neutron.Desired, have *neutron.Network) (*neutron.Network, []neutron.Step, error) {
+	var steps []neutron.Step
+	reread := false
 	for {
 		step := neutron.Next(want, have)
 		if step == nil {
@@ -303,10 +305,19 @@ func (c *Controller) bringAbout(ctx context.Context, network *samplecrdv1.Networ
 				return have, steps, err
 			}
 		}
-		if have, err = c.cloud.Take(ctx, c.claim(network), have, step); err != nil {
+		next, err := c.cloud.Take(ctx, c.claim(network), have, step)
+		if neutron.KindOf(err) == neutron.Stale && !reread {
+			// Somebody was quicker: read again at once, and plan again.
+			reread = true
+			if next, err = c.cloud.Find(ctx, c.claim(network)); err == nil {
+				have = next
+				continue
+			}
+		}
+		if err != nil {
 			return have, steps, err
 		}
-		steps = append(steps, step)
+		have, steps = next, append(steps, step)
 	}
 }
 

@@ -751,6 +751,19 @@ func (f *fixture) createPort(name string) string {
 	return port.ID
 }
 
+func TestAChangeByOtherHandsBetweenLookAndChangeIsReadAndPlannedAgainAtOnce(t *testing.T) {
+	f := ready(t, "10.0.0.0/24", "")
+	subnet := f.get().Status.SubnetID
+	name := "by hand"
+	if _, err := subnets.Update(t.Context(), f.openStack(), subnet, subnets.UpdateOpts{Name: &name}).Extract(); err != nil {
+		t.Fatal(err)
+	}
+	f.edit(func(n *samplecrdv1.Network) { n.Spec.Gateway = "10.0.0.9" })
+	f.mustSync()
+	f.expectJournal("PUT subnets/ID", "GET networks", "GET subnets", "PUT subnets/ID", "patch networks/status")
+	f.expectNeutron("default/net-a 10.0.0.0/24 10.0.0.9")
+}
+
 func TestANetworkWithPortsIsNotDeleted(t *testing.T) {
 	f := ready(t, "10.0.0.0/24", "")
 	port := f.createPort("web-0")
@@ -1013,7 +1026,7 @@ func TestAFailedSyncIsAlwaysTriedAgain(t *testing.T) {
 		{"Neutron asked for a time", &neutron.Error{Kind: neutron.Unavailable, RetryAfter: 7 * time.Second}, 7 * time.Second, 7 * time.Second},
 		{"final: at the slow resync", &neutron.Error{Kind: neutron.Invalid}, 10 * time.Minute, 10 * time.Minute},
 		{"ports in the way: steadily", &neutron.Error{Kind: neutron.InUse}, 10 * time.Second, 10 * time.Second},
-		{"changed meanwhile: at once", &neutron.Error{Kind: neutron.Stale}, 0, 0},
+		{"changed meanwhile, twice: the limiter's back-off", &neutron.Error{Kind: neutron.Stale}, 1200 * time.Millisecond, 2400 * time.Millisecond},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

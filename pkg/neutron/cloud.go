@@ -176,20 +176,28 @@ func (c *Cloud) Delete(ctx context.Context, claim Claim, network *Network) error
 }
 
 func (c *Cloud) deleteNetwork(ctx context.Context, claim Claim, network *Network) error {
-	if network.Revision == nil {
-		fresh, err := c.client.getNetwork(ctx, network.ID)
-		if KindOf(err) == NotFound {
-			return nil
-		}
-		if err != nil {
+	if network.Revision != nil {
+		if err := c.tryDelete(ctx, network); KindOf(err) != Stale {
 			return err
 		}
-		if !claim.covers(fresh) {
-			klog.FromContext(ctx).Info("Left a network in Neutron that carries somebody else's mark now", "networkID", fresh.ID, "description", fresh.Description)
-			return nil
-		}
-		network = fresh
 	}
+	// What was seen of it is out of date: it may be a stranger's by now.
+	fresh, err := c.client.getNetwork(ctx, network.ID)
+	if KindOf(err) == NotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !claim.covers(fresh) {
+		klog.FromContext(ctx).Info("Left a network in Neutron that no longer carries our mark", "networkID", fresh.ID, "description", fresh.Description)
+		return nil
+	}
+	return c.tryDelete(ctx, fresh)
+}
+
+// tryDelete deletes the network if it is still as it was read.
+func (c *Cloud) tryDelete(ctx context.Context, network *Network) error {
 	err := c.client.DeleteNetwork(ctx, network.ID, network.Revision)
 	if KindOf(err) != InUse {
 		return err

@@ -79,9 +79,6 @@ func After(err error, final time.Duration) (time.Duration, bool) {
 		return slowly, true
 	case neutron.InUse:
 		return inUse, true
-	case neutron.Stale:
-		// Somebody was quicker. The next sync reads again, and plans again.
-		return 0, true
 	}
 	return 0, false
 }
