@@ -108,10 +108,19 @@ func (s *session) interactive(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		fmt.Println("\nTaking all down.")
-		return nil
+		return s.leaveCluster(context.WithoutCancel(ctx))
 	case <-s.controller.Done():
 		return errors.New("the controller has ended")
 	}
+}
+
+// leaveCluster takes the example out of a cluster that goes on without the controller:
+// nobody else could take its finalizer off.
+func (s *session) leaveCluster(ctx context.Context) error {
+	if s.cluster != nil {
+		return nil
+	}
+	return s.kubectl(ctx, "delete", "-f", example, "--ignore-not-found", "--timeout=30s")
 }
 
 func (s *session) showBothSides(ctx context.Context) error {
@@ -167,7 +176,7 @@ Ctrl-C takes all down. The controller's log:
 func (s *session) say(what string, do func() error) error {
 	started := time.Now()
 	if err := do(); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+		return fmt.Errorf("failed at %q: %w", what, err)
 	}
 	fmt.Printf("==> %-60s %6.1fs\n", what, time.Since(started).Seconds())
 	return nil

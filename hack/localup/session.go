@@ -87,6 +87,12 @@ func newSession(ctx context.Context, o options) (_ *session, err error) {
 
 // useCluster starts a control plane, or takes the one that it is told to.
 func (s *session) useCluster(ctx context.Context, o options, dir string) error {
+	if o.kubeconfig != "" {
+		// kubectl takes a file that is not there for an empty one.
+		if _, err := os.Stat(o.kubeconfig); err != nil {
+			return err
+		}
+	}
 	binary, err := cluster.Build(ctx, os.Stderr)
 	if err != nil {
 		return err

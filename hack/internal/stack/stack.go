@@ -59,7 +59,8 @@ func BuildControllerAs(ctx context.Context, binary string, flags ...string) erro
 	if err != nil {
 		return err
 	}
-	args := append(append([]string{"build"}, flags...), "-o", binary, ".")
+	// The commit is for -version, wherever Git can tell it.
+	args := append(append([]string{"build", "-buildvcs=auto"}, flags...), "-o", binary, ".")
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
