@@ -270,11 +270,14 @@ func (c *Controller) reconcile(ctx context.Context, network *samplecrdv1.Network
 	// Nothing can be there yet if the finalizer was not: nothing is made without it.
 	isNew := added && network.Status.NetworkID == ""
 	have, err := c.lookUp(ctx, network, isNew)
+	if err == nil {
+		have, err = c.cloud.Prefer(ctx, c.claim(network), have)
+	}
 	if err != nil {
 		return c.report(ctx, network, status.Outcome{Err: err}, nil)
 	}
 	adopted := have.Exists() && network.Status.NetworkID == ""
-	have, steps, err := c.bringAbout(ctx, network, want, have)
+	have, steps, err := c.bringAbout(ctx, network, isNew, want, have)
 	outcome := status.Outcome{Have: have, Subnet: neutron.Current(want, have), Err: err}
 	return c.report(ctx, network, outcome, eventFor(network, outcome, adopted, steps))
 }
@@ -291,16 +294,21 @@ func (c *Controller) lookUp(ctx context.Context, network *samplecrdv1.Network, t
 }
 
 // bringAbout takes one step after the other until Neutron has what is wanted, or one
-// fails. It returns what Neutron has then, and the steps that were taken.
-func (c *Controller) bringAbout(ctx context.Context, network *samplecrdv1.Network, want neutron.Desired, have *neutron.Network) (*neutron.Network, []neutron.Step, error) {
+// fails. It returns what Neutron has then, and the steps that were taken. Confirmed says
+// that the Network was just seen past the cache.
+func (c *Controller) bringAbout(ctx context.Context, network *samplecrdv1.Network, confirmed bool, want neutron.Desired, have *neutron.Network) (*neutron.Network, []neutron.Step, error) {
 	var steps []neutron.Step
 	reread := false
 	for {
 		step := neutron.Next(want, have)
 		if step == nil {
+			step = c.cloud.Surplus(c.claim(network), have)
+		}
+		if step == nil {
 			return have, steps, nil
 		}
-		if step.Destroys() {
+		// A network that is made for one that is gone by now would be nobody's.
+		if !confirmed && (step.Destroys() || !have.Exists()) {
 			if err := c.confirm(ctx, network); err != nil {
 				return have, steps, err
 			}
@@ -345,11 +353,11 @@ func (c *Controller) finalize(ctx context.Context, network *samplecrdv1.Network)
 }
 
 // confirm makes sure, past the cache, that the Network still asks for what it asked for
-// when it was read. It comes before everything that cannot be undone.
+// when it was read. It comes before everything that could not be put right afterwards.
 func (c *Controller) confirm(ctx context.Context, network *samplecrdv1.Network) error {
 	live, err := c.client.SamplecrdV1().Networks(network.Namespace).Get(ctx, network.Name, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("read the Network before destroying: %w", err)
+		return fmt.Errorf("read the Network past the cache: %w", err)
 	}
 	if live.UID != network.UID || live.Generation != network.Generation {
 		return apierrors.NewConflict(samplecrdv1.Resource("networks"), network.Name, errors.New("it has changed since it was read"))
@@ -395,8 +403,8 @@ func (c *Controller) notLookedYet(network *samplecrdv1.Network) bool {
 func (c *Controller) claim(network *samplecrdv1.Network) neutron.Claim {
 	return neutron.Claim{
 		Owner:     neutron.Owner{Cluster: c.options.Cluster, UID: network.UID},
-		Name:      neutron.Name(network.Namespace, network.Name),
 		NetworkID: network.Status.NetworkID,
+		SubnetID:  network.Status.SubnetID,
 	}
 }
 

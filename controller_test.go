@@ -23,10 +23,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,7 +44,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
@@ -57,6 +58,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 	"github.com/samplecrd/samplecrd-controller/pkg/retry"
 	"github.com/samplecrd/samplecrd-controller/pkg/status"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/apiserver"
 )
 
 const (
@@ -87,13 +89,16 @@ func beingDeleted(n *samplecrdv1.Network) {
 	n.Generation++
 }
 
-// fixture is a controller between a fake Kubernetes and an embedded Neutron. The fake
-// keeps no generation, no resourceVersion and no conflict, and lets go of what has a
-// finalizer: what depends on those is tested on a real API server, under hack/e2e.
+// fixture is a controller between a stand-in for Kubernetes and an embedded Neutron. Its
+// informer is not started: its cache holds what the test puts there, and so lags behind
+// as far as the test likes.
 type fixture struct {
 	t          *testing.T
 	kube       *fake.Clientset
+	api        *apiserver.Server
 	neutron    *embedded.Server
+	client     *gophercloud.ServiceClient // the users', and the oracle's
+	osClient   *neutron.Client            // the controllers'
 	cloud      *neutron.Cloud
 	controller *Controller
 	indexer    cache.Indexer
@@ -102,36 +107,34 @@ type fixture struct {
 	mu sync.Mutex
 	// journal holds the writes to Kubernetes and the calls of Neutron, as they came.
 	journal []string
+	crash   *crash
+
+	// acted is set by an act that is done once.
+	acted bool
+	// strangers are the IDs of networks that must not be touched.
+	strangers       map[string]bool
+	strangersBefore []string
+	unmarked        string // the one of them that has no mark
+	ports           []string
 }
 
-func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
+func newFixture(t *testing.T, networks ...*samplecrdv1.Network) *fixture {
 	t.Helper()
 	server, err := embedded.Start("127.0.0.1:0", embedded.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
-	f := &fixture{t: t, kube: fake.NewClientset(objects...), neutron: server, events: record.NewFakeRecorder(100)}
-	f.cloud = f.newCloud()
-	factory := informers.NewSharedInformerFactory(f.kube, 0)
-	informer := factory.Samplecrd().V1().Networks()
-	f.controller, err = NewController(f.kube, informer, f.cloud, f.events,
-		ControllerOptions{Cluster: testCluster, Resync: time.Minute, Retry: testRetry})
-	if err != nil {
-		t.Fatal(err)
+	f := &fixture{t: t, kube: fake.NewClientset(), neutron: server, events: record.NewFakeRecorder(1000)}
+	f.client = f.openStack()
+	f.api = apiserver.Install(f.kube)
+	for _, n := range networks {
+		f.api.Put(n)
 	}
-	t.Cleanup(f.controller.queue.ShutDown)
-	// The informer is not started: what is in its cache is what the test puts there.
-	f.indexer = informer.Informer().GetIndexer()
-	f.refresh()
-	if err := f.cloud.Observer().Look(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	f.kube.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		if !slices.Contains([]string{"list", "watch"}, action.GetVerb()) {
-			f.note(strings.TrimSuffix(action.GetVerb()+" "+action.GetResource().Resource+"/"+action.GetSubresource(), "/"))
-		}
-		return false, nil, nil
+	f.start()
+	f.api.Around(func(r apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error) {
+		f.noteKubernetes(r)
+		return do()
 	})
 	server.Observe(func(r embedded.Request) {
 		if r.Service == "network" && strings.HasPrefix(r.Path, "v2.0/") {
@@ -141,25 +144,48 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 	return f
 }
 
-// newCloud returns the cloud as a controller sees it that has just been started.
-func (f *fixture) newCloud() *neutron.Cloud {
+// start makes a controller that knows nothing yet but what it reads.
+func (f *fixture) start() {
 	f.t.Helper()
-	config, err := neutron.ParseConfig("test", f.neutron.CloudsYAML("test"))
+	f.cloud = f.newCloud()
+	informer := informers.NewSharedInformerFactory(f.kube, 0).Samplecrd().V1().Networks()
+	controller, err := NewController(f.kube, informer, f.cloud, f.events,
+		ControllerOptions{Cluster: testCluster, Resync: time.Minute, Retry: testRetry})
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	client := neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second})
-	return neutron.NewCloud("test", client, testCluster, time.Hour)
-}
-
-// restart forgets what the controller remembers of Neutron.
-func (f *fixture) restart() {
-	f.t.Helper()
-	f.cloud = f.newCloud()
-	f.controller.cloud = f.cloud
+	f.t.Cleanup(controller.queue.ShutDown)
+	f.controller, f.indexer = controller, informer.Informer().GetIndexer()
+	f.refresh()
 	if err := f.cloud.Observer().Look(f.t.Context()); err != nil {
 		f.t.Fatal(err)
 	}
+}
+
+func (f *fixture) noteKubernetes(r apiserver.Request) {
+	if r.Verb != "list" && r.Verb != "watch" {
+		f.note(strings.TrimSuffix(r.Verb+" networks/"+r.Subresource, "/"))
+	}
+}
+
+// newCloud returns the cloud as a controller sees it that has just been started. All of
+// them share a client, and so its token.
+func (f *fixture) newCloud() *neutron.Cloud {
+	f.t.Helper()
+	if f.osClient == nil {
+		config, err := neutron.ParseConfig("test", f.neutron.CloudsYAML("test"))
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		f.osClient = neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second, Connections: 1, UserAgent: "controller"})
+	}
+	return neutron.NewCloud("test", f.osClient, testCluster, time.Hour)
+}
+
+// restart is what a new process does; what it reads is not in the journal.
+func (f *fixture) restart() {
+	f.t.Helper()
+	f.start()
 	f.takeJournal()
 }
 
@@ -203,18 +229,19 @@ func withoutID(path string) string {
 // refresh puts what Kubernetes has into the informer's cache.
 func (f *fixture) refresh() {
 	f.t.Helper()
-	list, err := f.kube.SamplecrdV1().Networks("").List(f.t.Context(), metav1.ListOptions{})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	items := make([]any, len(list.Items))
-	for i := range list.Items {
-		items[i] = &list.Items[i]
+	f.see(f.api.After(f.api.Changes()))
+}
+
+// see makes that the content of the informer's cache.
+func (f *fixture) see(networks []*samplecrdv1.Network) {
+	f.t.Helper()
+	items := make([]any, len(networks))
+	for i, n := range networks {
+		items[i] = n
 	}
 	if err := f.indexer.Replace(items, ""); err != nil {
 		f.t.Fatal(err)
 	}
-	f.kube.ClearActions()
 }
 
 // sync syncs the Network against a cache that is up to date, and returns the error.
@@ -234,23 +261,26 @@ func (f *fixture) mustSync() {
 
 func (f *fixture) get() *samplecrdv1.Network {
 	f.t.Helper()
-	n, err := f.kube.SamplecrdV1().Networks(testKey.Namespace).Get(context.Background(), testKey.Name, metav1.GetOptions{})
-	if err != nil {
-		f.t.Fatal(err)
+	for _, n := range f.api.After(f.api.Changes()) {
+		if n.Name == testKey.Name {
+			return n
+		}
 	}
-	return n
+	f.t.Fatal("the Network is gone")
+	return nil
 }
 
-// edit changes the Network as kubectl edit does.
+// edit changes the Network as kubectl edit does, and as kubectl delete does with
+// beingDeleted.
 func (f *fixture) edit(change func(*samplecrdv1.Network)) {
 	f.t.Helper()
 	n := f.get()
+	spec := n.Spec
 	change(n)
-	n.Generation++
-	if _, err := f.kube.SamplecrdV1().Networks(n.Namespace).Update(context.Background(), n, metav1.UpdateOptions{}); err != nil {
-		f.t.Fatal(err)
+	if n.Spec != spec {
+		n.Generation++
 	}
-	f.takeJournal()
+	f.api.Put(n)
 }
 
 // openStack is a client of the same project that shares no code with the controller.
@@ -275,7 +305,7 @@ func (f *fixture) openStack() *gophercloud.ServiceClient {
 func (f *fixture) inNeutron() []string {
 	f.t.Helper()
 	defer f.takeJournal()
-	client := f.openStack()
+	client := f.client
 	pages, err := networks.List(client, nil).AllPages(context.Background())
 	if err != nil {
 		f.t.Fatal(err)
@@ -420,31 +450,29 @@ func TestAnEditIsBroughtAbout(t *testing.T) {
 
 func TestNothingIsMadeIfTheFinalizerIsNotStored(t *testing.T) {
 	f := newFixture(t, newNetwork("10.0.0.0/24", ""))
-	conflict := apierrors.NewConflict(samplecrdv1.Resource("networks"), testKey.Name, errors.New("somebody was quicker"))
-	f.kube.PrependReactor("patch", "networks", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, conflict })
-	if err := f.sync(); !apierrors.IsConflict(err) {
-		t.Fatalf("got %v, want the conflict", err)
+	stale := f.api.After(f.api.Changes())
+	f.edit(func(n *samplecrdv1.Network) { n.Labels = map[string]string{"somebody": "was quicker"} })
+	f.see(stale)
+	_, ctx := ktesting.NewTestContext(t)
+	if err := f.controller.syncHandler(ctx, testKey); !apierrors.IsConflict(err) {
+		t.Fatalf("got %v, want a conflict", err)
 	}
 	f.expectNeutron()
 	f.expectEvents()
 }
 
-func TestTheFinalizerPatchHoldsOnlyForTheVersionThatWasRead(t *testing.T) {
-	f := newFixture(t, newNetwork("10.0.0.0/24", "", func(n *samplecrdv1.Network) {
-		n.ResourceVersion = "41"
-		n.Finalizers = []string{"example.com/another"}
-	}))
+func TestOtherFinalizersStay(t *testing.T) {
+	const another = "example.com/another"
+	f := newFixture(t, newNetwork("10.0.0.0/24", "", func(n *samplecrdv1.Network) { n.Finalizers = []string{another} }))
 	f.mustSync()
-	for _, action := range f.kube.Actions() {
-		if patch, ok := action.(clienttesting.PatchAction); ok && patch.GetSubresource() == "" {
-			want := `{"metadata":{"finalizers":["example.com/another","samplecrd.k8s.io/neutron"],"resourceVersion":"41","uid":"` + string(testUID) + `"}}`
-			if diff := gocmp.Diff(want, string(patch.GetPatch())); diff != "" {
-				t.Errorf("patch (-want +got):\n%s", diff)
-			}
-			return
-		}
+	if diff := gocmp.Diff([]string{another, samplecrdv1.Finalizer}, f.get().Finalizers); diff != "" {
+		t.Error(diff)
 	}
-	t.Fatal("no finalizer patch")
+	f.edit(beingDeleted)
+	f.mustSync()
+	if diff := gocmp.Diff([]string{another}, f.get().Finalizers); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestADeletedNetworkGoesFromNeutronBeforeItGoesFromKubernetes(t *testing.T) {
@@ -510,35 +538,17 @@ func TestADeletionDoesNotTakeAFailedLookUpForProof(t *testing.T) {
 }
 
 func TestNothingIsDestroyedOnTheWordOfTheCache(t *testing.T) {
-	tests := []struct {
-		name   string
-		cached func(*samplecrdv1.Network)
-	}{
-		{"the CIDR was changed and is changed back already", func(n *samplecrdv1.Network) { n.Spec.CIDR = "10.0.0.0/16"; n.Generation++ }},
-		{"another Network has the name by now", func(n *samplecrdv1.Network) { beingDeleted(n); n.UID = "another" }},
+	f := ready(t, "10.0.0.0/24", "")
+	f.edit(func(n *samplecrdv1.Network) { n.Spec.CIDR = "10.0.0.0/16" })
+	overlapping := f.api.After(f.api.Changes())
+	f.edit(func(n *samplecrdv1.Network) { n.Spec.CIDR = "10.0.0.0/24" })
+	f.see(overlapping)
+	_, ctx := ktesting.NewTestContext(t)
+	if err := f.controller.syncHandler(ctx, testKey); !apierrors.IsConflict(err) {
+		t.Fatalf("got %v, want a conflict", err)
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			f := ready(t, "10.0.0.0/24", "")
-			f.edit(func(*samplecrdv1.Network) {}) // two generations on
-			f.edit(func(*samplecrdv1.Network) {})
-			stale := f.get()
-			stale.Generation -= 2
-			tt.cached(stale)
-			if err := f.indexer.Replace([]any{stale}, ""); err != nil {
-				t.Fatal(err)
-			}
-			have := neutron.Claim{Owner: neutron.Owner{Cluster: testCluster, UID: stale.UID}}
-			if networks, _, _ := f.cloud.Observer().Owned(testUID); stale.UID != testUID {
-				f.cloud.Observer().Saw(have.Owner.UID, networks...)
-			}
-			_, ctx := ktesting.NewTestContext(t)
-			if err := f.controller.syncHandler(ctx, testKey); err == nil {
-				t.Error("the sync succeeded")
-			}
-			f.expectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
-		})
-	}
+	f.expectJournal("get networks")
+	f.expectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
 }
 
 func TestACreateWhoseAnswerWasLostIsAdopted(t *testing.T) {
@@ -572,7 +582,6 @@ func TestANetworkThatVanishedIsMadeAgain(t *testing.T) {
 				id = f.get().Status.SubnetID
 			}
 			f.deleteInNeutron(vanished, id)
-			f.controller.queue.ShutDown()
 			if err := f.cloud.Observer().Look(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -588,7 +597,7 @@ func TestANetworkThatVanishedIsMadeAgain(t *testing.T) {
 func (f *fixture) deleteInNeutron(collection, id string) {
 	f.t.Helper()
 	defer f.takeJournal()
-	client := f.openStack()
+	client := f.client
 	if _, err := client.Delete(context.Background(), client.ServiceURL(collection, id), nil); err != nil {
 		f.t.Fatal(err)
 	}
@@ -705,8 +714,12 @@ func TestBeforeTheFirstLookANetworkInOrderKeepsItsStatus(t *testing.T) {
 func TestAFailedStatusWriteIsTriedAgainAndMakesNothingTwice(t *testing.T) {
 	f := newFixture(t, newNetwork("10.0.0.0/24", ""))
 	fail := true
-	f.kube.PrependReactor("patch", "networks", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		return fail && action.GetSubresource() == "status", nil, apierrors.NewInternalError(errors.New("etcd is away"))
+	f.api.Around(func(r apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error) {
+		f.noteKubernetes(r)
+		if fail && r.Subresource == "status" {
+			return nil, apierrors.NewInternalError(errors.New("etcd is away"))
+		}
+		return do()
 	})
 	if err := f.sync(); err == nil {
 		t.Fatal("the sync succeeded")
@@ -720,7 +733,7 @@ func TestAFailedStatusWriteIsTriedAgainAndMakesNothingTwice(t *testing.T) {
 
 func TestPortsKeepTheOldSubnetInForce(t *testing.T) {
 	f := ready(t, "10.0.0.0/24", "")
-	port := f.createPort("web-0")
+	port := f.portOn(f.get().Status.NetworkID)
 	for _, cidr := range []string{"10.1.0.0/24", "10.0.0.0/16"} {
 		f.edit(func(n *samplecrdv1.Network) { n.Spec.CIDR = cidr })
 		if err := f.sync(); neutron.KindOf(err) != neutron.InUse {
@@ -740,24 +753,14 @@ func TestPortsKeepTheOldSubnetInForce(t *testing.T) {
 	f.expectNeutron("default/net-a 10.0.0.0/16 10.0.0.1")
 }
 
-// createPort puts a port on the Network's network, and returns its ID.
-func (f *fixture) createPort(name string) string {
-	f.t.Helper()
-	defer f.takeJournal()
-	port, err := ports.Create(context.Background(), f.openStack(), ports.CreateOpts{NetworkID: f.get().Status.NetworkID, Name: name}).Extract()
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return port.ID
-}
-
 func TestAChangeByOtherHandsBetweenLookAndChangeIsReadAndPlannedAgainAtOnce(t *testing.T) {
 	f := ready(t, "10.0.0.0/24", "")
 	subnet := f.get().Status.SubnetID
 	name := "by hand"
-	if _, err := subnets.Update(t.Context(), f.openStack(), subnet, subnets.UpdateOpts{Name: &name}).Extract(); err != nil {
+	if _, err := subnets.Update(t.Context(), f.client, subnet, subnets.UpdateOpts{Name: &name}).Extract(); err != nil {
 		t.Fatal(err)
 	}
+	f.takeJournal()
 	f.edit(func(n *samplecrdv1.Network) { n.Spec.Gateway = "10.0.0.9" })
 	f.mustSync()
 	f.expectJournal("PUT subnets/ID", "GET networks", "GET subnets", "PUT subnets/ID", "patch networks/status")
@@ -766,7 +769,7 @@ func TestAChangeByOtherHandsBetweenLookAndChangeIsReadAndPlannedAgainAtOnce(t *t
 
 func TestANetworkWithPortsIsNotDeleted(t *testing.T) {
 	f := ready(t, "10.0.0.0/24", "")
-	port := f.createPort("web-0")
+	port := f.portOn(f.get().Status.NetworkID)
 	f.edit(beingDeleted)
 	if err := f.sync(); neutron.KindOf(err) != neutron.InUse {
 		t.Fatalf("got %v, want that the network is in use", err)
@@ -1102,5 +1105,605 @@ func TestTheFakeClientsetTakesEveryKindOfWrite(t *testing.T) {
 	}
 	if got.Spec.CIDR != "10.0.0.0/25" || got.Spec.Gateway != "10.0.0.2" || got.Status.Cloud != "test" || len(got.Status.Conditions) != 1 {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// The systematic part: crashes at every point, views that are behind, and any starting
+// state, each followed by an oracle that reads both sides.
+
+// scenario is something that users do with one Network, from a state that is in order.
+type scenario struct {
+	name string
+	// start is the Network that is brought about before; nil: there is none.
+	start *samplecrdv1.NetworkSpec
+	// act is what happens then. It is called before each round of syncs, so it must take
+	// no notice of what it has done already.
+	act func(*fixture)
+	// want is the Network's spec in the end; nil: there is none.
+	want *samplecrdv1.NetworkSpec
+}
+
+func spec(cidr, gateway string) *samplecrdv1.NetworkSpec {
+	return &samplecrdv1.NetworkSpec{CIDR: cidr, Gateway: gateway}
+}
+
+func edited(want *samplecrdv1.NetworkSpec) func(*fixture) {
+	return func(f *fixture) {
+		if n := f.find(); n != nil && n.DeletionTimestamp == nil && n.Spec != *want {
+			f.edit(func(n *samplecrdv1.Network) { n.Spec = *want })
+		}
+	}
+}
+
+// once makes of an act one that is done in the first round only.
+func once(act func(*fixture)) func(*fixture) {
+	return func(f *fixture) {
+		if !f.acted {
+			f.acted = true
+			act(f)
+		}
+	}
+}
+
+func kubectlDelete(f *fixture) {
+	if n := f.find(); n != nil && n.DeletionTimestamp == nil {
+		f.edit(beingDeleted)
+	}
+}
+
+var scenarios = []scenario{
+	{"create", nil, once(func(f *fixture) { f.create(*spec("10.0.0.0/24", "")) }), spec("10.0.0.0/24", "")},
+	{"edit of the gateway", spec("10.0.0.0/24", ""), edited(spec("10.0.0.0/24", "10.0.0.9")), spec("10.0.0.0/24", "10.0.0.9")},
+	{"replacement", spec("10.0.0.0/24", ""), edited(spec("10.1.0.0/24", "")), spec("10.1.0.0/24", "")},
+	{"replacement with overlap", spec("10.0.0.0/24", ""), edited(spec("10.0.0.0/16", "10.0.3.1")), spec("10.0.0.0/16", "10.0.3.1")},
+	{"delete", spec("10.0.0.0/24", ""), kubectlDelete, nil},
+	{"delete before anything was made", nil, once(func(f *fixture) { f.create(*spec("10.0.0.0/24", "")); f.edit(beingDeleted) }), nil},
+	{"delete and re-create under the same name", spec("10.0.0.0/24", ""), func(f *fixture) {
+		if n := f.find(); n == nil {
+			f.create(*spec("10.1.0.0/24", ""))
+		} else if n.Spec.CIDR != "10.1.0.0/24" {
+			kubectlDelete(f)
+		}
+	}, spec("10.1.0.0/24", "")},
+	{"adoption", nil, once(func(f *fixture) {
+		f.create(*spec("10.0.0.0/24", ""))
+		f.edit(withFinalizer)
+		f.inject(f.find().UID, "10.0.0.0/24")
+	}), spec("10.0.0.0/24", "")},
+	{"network vanished", spec("10.0.0.0/24", ""), once(func(f *fixture) { f.deleteInNeutron("networks", f.find().Status.NetworkID) }), spec("10.0.0.0/24", "")},
+	{"subnet vanished", spec("10.0.0.0/24", ""), once(func(f *fixture) { f.deleteInNeutron("subnets", f.find().Status.SubnetID) }), spec("10.0.0.0/24", "")},
+	{"gateway changed in Neutron", spec("10.0.0.0/24", ""), once(func(f *fixture) { f.setGateway(f.find().Status.SubnetID, "10.0.0.77") }), spec("10.0.0.0/24", "")},
+	{"marks wiped in Neutron", spec("10.0.0.0/24", ""), once(func(f *fixture) {
+		f.put("networks", "network", f.find().Status.NetworkID, map[string]any{"description": ""})
+		f.put("subnets", "subnet", f.find().Status.SubnetID, map[string]any{"description": ""})
+	}), spec("10.0.0.0/24", "")},
+	{"a second network with the mark", spec("10.0.0.0/24", ""), once(func(f *fixture) { f.inject(f.find().UID, "10.0.0.0/24") }), spec("10.0.0.0/24", "")},
+	{"edits that come and go between two looks", spec("10.0.0.0/24", ""), once(func(f *fixture) {
+		f.edit(func(n *samplecrdv1.Network) { n.Spec = *spec("10.0.0.0/16", "") })
+		f.edit(func(n *samplecrdv1.Network) { n.Spec = *spec("fd00:1::/64", "") })
+		f.edit(func(n *samplecrdv1.Network) { n.Spec = *spec("10.0.0.0/24", "None") })
+	}), spec("10.0.0.0/24", "None")},
+}
+
+// find returns the Network, nil if there is none.
+func (f *fixture) find() *samplecrdv1.Network {
+	for _, n := range f.api.After(f.api.Changes()) {
+		return n
+	}
+	return nil
+}
+
+func (f *fixture) create(spec samplecrdv1.NetworkSpec) {
+	n := newNetwork(spec.CIDR, spec.Gateway)
+	n.UID = ""
+	f.api.Put(n)
+}
+
+// inject makes a network in Neutron with that owner's mark, with subnets, and returns
+// its ID: what is left of a creation whose answer was lost.
+func (f *fixture) inject(owner types.UID, cidrs ...string) string {
+	f.t.Helper()
+	return f.makeNetwork("default/net-a", neutron.Owner{Cluster: testCluster, UID: owner}.Mark(), cidrs...)
+}
+
+func (f *fixture) makeNetwork(name, description string, cidrs ...string) string {
+	f.t.Helper()
+	defer f.takeJournal()
+	network, err := networks.Create(context.Background(), f.client, networks.CreateOpts{Name: name, Description: description}).Extract()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, cidr := range cidrs {
+		opts := subnets.CreateOpts{NetworkID: network.ID, Name: name, Description: description, CIDR: cidr, IPVersion: gophercloud.IPv4}
+		if _, err := subnets.Create(context.Background(), f.client, opts).Extract(); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	return network.ID
+}
+
+func (f *fixture) setGateway(subnet, gateway string) {
+	f.t.Helper()
+	f.put("subnets", "subnet", subnet, map[string]any{
+		"gateway_ip": gateway, "allocation_pools": []map[string]string{{"start": "10.0.0.100", "end": "10.0.0.200"}}})
+}
+
+func (f *fixture) put(collection, key, id string, change map[string]any) {
+	f.t.Helper()
+	defer f.takeJournal()
+	_, err := f.client.Put(context.Background(), f.client.ServiceURL(collection, id), map[string]any{key: change}, nil, &gophercloud.RequestOpts{OkCodes: []int{200}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// newWorld is a fixture with strangers in the same project: networks of the same name,
+// without a mark and with another cluster's, which look like ours in all but that.
+func newWorld(t *testing.T) *fixture {
+	f := newFixture(t)
+	f.unmarked = f.makeNetwork("default/net-a", "", "10.0.0.0/24")
+	f.strangers = map[string]bool{
+		f.unmarked: true,
+		f.makeNetwork("default/net-a", neutron.Owner{Cluster: "another", UID: testUID}.Mark(), "10.0.0.0/24"): true,
+	}
+	f.strangersBefore = f.describeStrangers()
+	return f
+}
+
+// describeStrangers tells everything of the strangers' networks, their revisions too.
+func (f *fixture) describeStrangers() []string {
+	f.t.Helper()
+	defer f.takeJournal()
+	var all []string
+	for id := range f.strangers {
+		n, err := networks.Get(context.Background(), f.client, id).Extract()
+		if err != nil {
+			f.t.Fatalf("a stranger's network: %v", err)
+		}
+		all = append(all, fmt.Sprintf("%+v", *n))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// settle lets the controller work until a round has no error and changes nothing. It
+// returns what the last round still had to do, if there is no end.
+func (f *fixture) settle(act func(*fixture)) error {
+	f.t.Helper()
+	var last error
+	for range 12 {
+		act(f)
+		f.takeJournal()
+		err := f.round()
+		if f.dead() {
+			return nil
+		}
+		var writes []string
+		for _, line := range f.takeJournal() {
+			if !strings.HasPrefix(line, "GET ") && !strings.HasPrefix(line, "get ") {
+				writes = append(writes, line)
+			}
+		}
+		if err == nil && len(writes) == 0 {
+			return nil
+		}
+		last = fmt.Errorf("last round: %v, error: %w", writes, err)
+	}
+	return last
+}
+
+// round is one look at both sides, and one sync.
+func (f *fixture) round() error {
+	if err := f.cloud.Observer().Look(context.Background()); err != nil {
+		return err
+	}
+	f.refresh()
+	return f.controller.syncHandler(klog.NewContext(context.Background(), klog.Logger{}), testKey)
+}
+
+// check is the oracle: it returns what is not as it should be.
+func (f *fixture) check(want *samplecrdv1.NetworkSpec) (violations []string) {
+	f.t.Helper()
+	violate := func(format string, args ...any) { violations = append(violations, fmt.Sprintf(format, args...)) }
+	if diff := gocmp.Diff(f.strangersBefore, f.describeStrangers()); diff != "" {
+		violate("a stranger's network was touched:\n%s", diff)
+	}
+	owned := f.owned()
+	n := f.find()
+	switch {
+	case want == nil && n != nil:
+		violate("the Network is still there: %+v", n)
+	case want == nil && len(owned) > 0:
+		violate("left over in Neutron: %v", owned)
+	case want != nil && n == nil:
+		violate("the Network is gone")
+	}
+	if want == nil || n == nil {
+		return violations
+	}
+	cidr, _ := neutronSubnet(want)
+	gateway := cmp.Or(want.Gateway, cidr.Addr().Next().String())
+	wantOwned := []string{fmt.Sprintf("%s of %s: %s %s", n.Status.NetworkID, n.UID, cidr, gateway)}
+	if diff := gocmp.Diff(wantOwned, owned); diff != "" {
+		violate("in Neutron (-want +got):\n%s", diff)
+	}
+	if !status.InOrder(n) || n.Status.CIDR != cidr.String() || n.Status.Gateway != gateway || n.Status.ObservedGeneration != n.Generation || !hasFinalizer(n) {
+		violate("the Network: %+v", n)
+	}
+	return violations
+}
+
+func neutronSubnet(spec *samplecrdv1.NetworkSpec) (netip.Prefix, error) {
+	prefix, err := netip.ParsePrefix(spec.CIDR)
+	return prefix.Masked(), err
+}
+
+// owned tells of the networks with this cluster's mark, and of their subnets.
+func (f *fixture) owned() []string {
+	f.t.Helper()
+	defer f.takeJournal()
+	pages, err := networks.List(f.client, nil).AllPages(context.Background())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	all, err := networks.ExtractNetworks(pages)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var lines []string
+	for _, n := range all {
+		owner, marked := neutron.OwnerOf(n.Description)
+		if f.strangers[n.ID] {
+			continue
+		}
+		line := n.ID + " without our mark"
+		if marked && owner.Cluster == testCluster {
+			line = fmt.Sprintf("%s of %s:", n.ID, owner.UID)
+		}
+		for _, id := range n.Subnets {
+			s, err := subnets.Get(context.Background(), f.client, id).Extract()
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			line += " " + s.CIDR + " " + cmp.Or(s.GatewayIP, samplecrdv1.GatewayNone)
+		}
+		lines = append(lines, line)
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// crash is how a controller dies: with one of its requests, before that leaves or after
+// it has taken effect and before the answer is read. A dead controller sends nothing.
+type crash struct {
+	request int
+	after   bool
+
+	seen int
+	dead bool
+}
+
+// fate says what becomes of the next request: whether it takes effect, and whether its
+// answer arrives.
+func (c *crash) fate() (effect, answer bool) {
+	if c.dead {
+		return false, false
+	}
+	c.seen++
+	if c.seen != c.request {
+		return true, true
+	}
+	c.dead = true
+	return c.after, false
+}
+
+func (f *fixture) dead() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.crash != nil && f.crash.dead
+}
+
+func (f *fixture) fate() (effect, answer bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.crash == nil {
+		return true, true
+	}
+	return f.crash.fate()
+}
+
+// arm has the controller die so; nil lets it live. The requests of act and of the oracle
+// are not the controller's: they go past it.
+func (f *fixture) arm(c *crash) {
+	f.mu.Lock()
+	f.crash = c
+	f.mu.Unlock()
+	lost := errors.New("connection lost")
+	f.api.Around(func(r apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error) {
+		f.noteKubernetes(r)
+		effect, answer := f.fate()
+		if !effect {
+			return nil, lost
+		}
+		object, err := do()
+		if !answer {
+			return nil, lost
+		}
+		return object, err
+	})
+	f.neutron.SetFault(func(r *http.Request) *embedded.Fault {
+		if strings.Contains(r.URL.Path, "/identity") || !strings.HasPrefix(r.UserAgent(), "controller") {
+			return nil
+		}
+		effect, answer := f.fate()
+		if effect && answer {
+			return nil
+		}
+		return &embedded.Fault{Drop: true, After: effect}
+	})
+}
+
+// prepare brings the scenario's start about.
+func (s scenario) prepare(t *testing.T) *fixture {
+	t.Helper()
+	f := newWorld(t)
+	if s.start != nil {
+		f.create(*s.start)
+		if err := f.settle(func(*fixture) {}); err != nil {
+			t.Fatalf("start: %v", err)
+		}
+	}
+	return f
+}
+
+// finish lets a new process end what the others have left, and asks the oracle.
+func (s scenario) finish(f *fixture) []string {
+	f.arm(nil)
+	f.start()
+	if err := f.settle(s.act); err != nil {
+		return []string{err.Error()}
+	}
+	return f.check(s.want)
+}
+
+// run has one process after the other die as the crashes say, and the last one live. It
+// returns how many requests the last of those that should die had sent if it did not.
+func (s scenario) run(t *testing.T, crashes ...crash) (survived bool) {
+	t.Helper()
+	f := s.prepare(t)
+	for i := range crashes {
+		f.arm(nil)
+		f.start()
+		f.arm(&crashes[i])
+		if err := f.settle(s.act); err != nil {
+			t.Errorf("%v: %v", crashes, err)
+		}
+		if !f.dead() {
+			survived = true
+		}
+	}
+	for _, violation := range s.finish(f) {
+		t.Errorf("after %+v: %s", crashes, violation)
+	}
+	return survived
+}
+
+func TestEveryCrashPointOfEveryScenario(t *testing.T) {
+	var runs, points atomic.Int64
+	t.Run("scenarios", func(t *testing.T) {
+		for _, s := range scenarios {
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				for request := 1; ; request++ {
+					runs.Add(2)
+					survived := s.run(t, crash{request: request})
+					if s.run(t, crash{request: request, after: true}) != survived || t.Failed() {
+						break
+					}
+					if survived {
+						break
+					}
+					points.Add(2)
+				}
+			})
+		}
+	})
+	t.Logf("%d crash points of %d scenarios, %d runs", points.Load(), len(scenarios), runs.Load())
+}
+
+func TestPairsOfCrashPoints(t *testing.T) {
+	var runs atomic.Int64
+	t.Run("scenarios", func(t *testing.T) {
+		for _, s := range scenarios {
+			// Elsewhere a second crash meets what a first one can leave, too.
+			if s.name != "create" && s.name != "replacement" {
+				continue
+			}
+			for _, after := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, the first one after=%v", s.name, after), func(t *testing.T) {
+					t.Parallel()
+					for first := 1; !t.Failed(); first++ {
+						for second := 1; !t.Failed(); second++ {
+							runs.Add(2)
+							survived := s.run(t, crash{request: first, after: after}, crash{request: second})
+							s.run(t, crash{request: first, after: after}, crash{request: second, after: true})
+							if survived {
+								break
+							}
+						}
+						runs.Add(1)
+						if s.run(t, crash{request: first, after: after}) {
+							break
+						}
+					}
+				})
+			}
+		}
+	})
+	t.Logf("%d runs with two crashes", runs.Load())
+}
+
+func TestAViewThatIsBehindDoesNoHarm(t *testing.T) {
+	var views atomic.Int64
+	t.Run("scenarios", func(t *testing.T) {
+		for _, s := range scenarios {
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				for behind := 1; ; behind++ {
+					f := s.prepare(t)
+					if err := f.settle(s.act); err != nil {
+						t.Fatal(err)
+					}
+					if behind > f.api.Changes() {
+						break
+					}
+					views.Add(1)
+					f.start()
+					f.see(f.api.After(f.api.Changes() - behind))
+					// It may fail, as long as it does no harm.
+					_ = f.controller.syncHandler(klog.NewContext(t.Context(), klog.Logger{}), testKey)
+					for _, violation := range s.finish(f) {
+						t.Errorf("behind by %d: %s", behind, violation)
+					}
+				}
+			})
+		}
+	})
+	t.Logf("%d views that are behind, of %d scenarios", views.Load(), len(scenarios))
+}
+
+// TestAnyStartingState puts together what a Network may look like and what Neutron may
+// hold, and lets the controller begin there. It must reach what is specified, and then
+// make no further write.
+func TestAnyStartingState(t *testing.T) {
+	const right, other = "10.0.0.0/24", "10.1.0.0/24"
+	objects := []struct {
+		name   string
+		change func(*samplecrdv1.Network)
+	}{
+		{"no finalizer", func(*samplecrdv1.Network) {}},
+		{"finalizer", withFinalizer},
+		{"being deleted", func(n *samplecrdv1.Network) { withFinalizer(n); beingDeleted(n) }},
+		{"old generation in the status", func(n *samplecrdv1.Network) { withFinalizer(n); n.Generation = 7; n.Status.ObservedGeneration = 5 }},
+	}
+	ids := []string{"none", "right", "vanished", "a stranger's"}
+	// Each returns the ID of the network that is the Network's, if any, and of a port that
+	// stands in the way of what is specified, if any.
+	inNeutron := []struct {
+		name string
+		make func(*fixture) (network, port string)
+	}{
+		{"nothing", func(*fixture) (string, string) { return "", "" }},
+		{"network without subnet", func(f *fixture) (string, string) { return f.inject(testUID), "" }},
+		{"as specified", func(f *fixture) (string, string) { return f.inject(testUID, right), "" }},
+		{"other subnet", func(f *fixture) (string, string) { return f.inject(testUID, other), "" }},
+		{"two subnets", func(f *fixture) (string, string) { return f.inject(testUID, right, other), "" }},
+		{"two networks with the mark", func(f *fixture) (string, string) { f.inject(testUID, right); return f.inject(testUID, other), "" }},
+		{"mark wiped", func(f *fixture) (string, string) { return f.makeNetwork("default/net-a", "", right), "" }},
+		{"port on the right subnet", func(f *fixture) (string, string) {
+			id := f.inject(testUID, right)
+			f.portOn(id)
+			return id, ""
+		}},
+		{"port on the other subnet", func(f *fixture) (string, string) { id := f.inject(testUID, other); return id, f.portOn(id) }},
+		{"two networks, one of them in use", func(f *fixture) (string, string) {
+			f.inject(testUID, right)
+			id := f.inject(testUID, right)
+			f.portOn(id)
+			f.inject(testUID, right)
+			return id, ""
+		}},
+	}
+	var states atomic.Int64
+	t.Run("states", func(t *testing.T) {
+		for _, object := range objects {
+			for _, id := range ids {
+				for _, start := range inNeutron {
+					t.Run(object.name+", ID "+id+", "+start.name, func(t *testing.T) {
+						t.Parallel()
+						states.Add(1)
+						f := newWorld(t)
+						own, port := start.make(f)
+						n := newNetwork(right, "", object.change)
+						switch id {
+						case "right":
+							n.Status.NetworkID, n.Status.SubnetID = own, f.subnetOf(own)
+						case "vanished":
+							n.Status.NetworkID = "99999999-9999-4999-8999-999999999999"
+						case "a stranger's":
+							n.Status.NetworkID = f.unmarked
+						}
+						if start.name == "mark wiped" && id != "right" {
+							// Nothing says that it is ours: it is a stranger's.
+							f.strangers[own] = true
+							f.strangersBefore = f.describeStrangers()
+						}
+						f.api.Put(n)
+						f.start()
+						f.converge(n, port)
+					})
+				}
+			}
+		}
+	})
+	t.Logf("%d starting states", states.Load())
+}
+
+// subnetOf returns the ID of the network's first subnet, if it has one.
+func (f *fixture) subnetOf(network string) string {
+	f.t.Helper()
+	defer f.takeJournal()
+	if network == "" {
+		return ""
+	}
+	n, err := networks.Get(context.Background(), f.client, network).Extract()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return strings.Join(n.Subnets[:min(1, len(n.Subnets))], "")
+}
+
+// portOn puts a port on the network, and returns its ID.
+func (f *fixture) portOn(network string) string {
+	f.t.Helper()
+	defer f.takeJournal()
+	port, err := ports.Create(context.Background(), f.client, ports.CreateOpts{NetworkID: network, Name: "web-0"}).Extract()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.ports = append(f.ports, port.ID)
+	return port.ID
+}
+
+// converge lets the controller work on n, takes the ports away if they have to go first,
+// and asks the oracle.
+func (f *fixture) converge(n *samplecrdv1.Network, blocking string) {
+	f.t.Helper()
+	deleted := n.DeletionTimestamp != nil
+	if blocking != "" || deleted && len(f.ports) > 0 {
+		if err := f.settle(func(*fixture) {}); !strings.Contains(fmt.Sprint(err), "in use by port web-0") {
+			f.t.Errorf("a port was in the way, and the controller said: %v", err)
+		}
+		for _, port := range f.ports {
+			f.deleteInNeutron("ports", port)
+		}
+	}
+	if err := f.settle(func(*fixture) {}); err != nil {
+		f.t.Fatal(err)
+	}
+	want := &n.Spec
+	if deleted {
+		want = nil
+	}
+	for _, violation := range f.check(want) {
+		f.t.Error(violation)
+	}
+	if err := f.round(); err != nil {
+		f.t.Error(err)
+	}
+	for _, line := range f.takeJournal() {
+		if !strings.HasPrefix(line, "GET ") && !strings.HasPrefix(line, "get ") {
+			f.t.Errorf("it goes on writing: %s", line)
+		}
 	}
 }

@@ -35,6 +35,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -212,7 +213,7 @@ func clusterID(ctx context.Context, kube kubernetes.Interface, host, given strin
 	ctx, cancel := context.WithTimeout(ctx, firstContact)
 	defer cancel()
 	if given != "" {
-		if _, err := kube.Discovery().ServerVersion(); err != nil {
+		if _, err := discovery.ToServerVersionInterfaceWithContext(kube.Discovery()).ServerVersionWithContext(ctx); err != nil {
 			return "", fmt.Errorf("reach Kubernetes at %s: %w", host, err)
 		}
 		return given, nil
@@ -291,13 +292,44 @@ func stripManagedFields(object any) (any, error) {
 	return object, nil
 }
 
-// newRecorder returns what records events, and what stops it. It outlives ctx, so that
-// what happens while the workers finish is told too.
+// newRecorder returns what records events, and what stops it once they are written. It
+// outlives ctx, so that what happens while the workers finish is told too.
 func newRecorder(ctx context.Context, kube kubernetes.Interface) (record.EventRecorder, func()) {
 	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
 	broadcaster.StartStructuredLogging(0)
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
-	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "samplecrd-controller"}), broadcaster.Shutdown
+	sink := &eventSink{&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")}, make(chan struct{})}
+	broadcaster.StartRecordingToSink(sink)
+	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "samplecrd-controller"})
+	return recorder, func() {
+		recorder.Event(&corev1.ObjectReference{Kind: "Process", Name: "samplecrd-controller"}, corev1.EventTypeNormal, lastEvent, "No more events")
+		select {
+		case <-sink.drained:
+		case <-time.After(lastEventsTimeout):
+		}
+		broadcaster.Shutdown()
+	}
+}
+
+const (
+	// lastEvent is the reason of the event that comes after all others, and is not written.
+	lastEvent = "Stopping"
+	// lastEventsTimeout bounds how long the end is put off for events.
+	lastEventsTimeout = 5 * time.Second
+)
+
+// eventSink tells when the broadcaster has written all events: its Shutdown does not wait
+// for that, but drops them. It writes one after the other, in the order of their recording.
+type eventSink struct {
+	record.EventSink
+	drained chan struct{}
+}
+
+func (s *eventSink) Create(event *corev1.Event) (*corev1.Event, error) {
+	if event.Reason != lastEvent {
+		return s.EventSink.Create(event)
+	}
+	close(s.drained)
+	return event, nil
 }
 
 // version and commit are set by the linker in a release; go build finds out by itself.

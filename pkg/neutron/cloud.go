@@ -19,6 +19,7 @@ package neutron
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -50,10 +51,8 @@ func (c *Cloud) Observer() *Observer { return c.observer }
 // Claim is what somebody who is sure to own at most one network knows of it.
 type Claim struct {
 	Owner Owner
-	// Name is the network's name.
-	Name string
-	// NetworkID is the ID of the network that was seen last; "" if none was.
-	NetworkID string
+	// NetworkID and SubnetID are the IDs of what was seen last; "" if nothing was.
+	NetworkID, SubnetID string
 }
 
 // Owned returns the claim's network as it was last seen, and the zero Network if there
@@ -64,9 +63,9 @@ func (c *Cloud) Owned(claim Claim) (network *Network, known bool, err error) {
 }
 
 // Find looks in Neutron for the claim's network; it returns the zero Network if there
-// is none. It finds networks by their mark, and the one that was seen last by its ID
-// too if it has no mark any more but still the name: somebody has taken the mark off.
-// A network without either is a stranger's, whatever its ID.
+// is none. It finds networks by their mark, and the one that was seen last by its ID too
+// if somebody has taken the mark off but it still has a subnet of the claim's. Without
+// either it is a stranger's, whatever its ID and its name.
 func (c *Cloud) Find(ctx context.Context, claim Claim) (*Network, error) {
 	found, err := c.client.FindNetworks(ctx, claim.Owner.Mark())
 	if err != nil {
@@ -90,7 +89,12 @@ func (c Claim) covers(n *Network) bool {
 	if owner, marked := OwnerOf(n.Description); marked {
 		return owner == c.Owner
 	}
-	return n.ID == c.NetworkID && n.Name == c.Name
+	return n.ID == c.NetworkID && slices.ContainsFunc(n.Subnets, func(s Subnet) bool {
+		if owner, marked := OwnerOf(s.Description); marked {
+			return owner == c.Owner
+		}
+		return s.ID == c.SubnetID
+	})
 }
 
 // choose returns the network that was seen last if it is one of several, else the
@@ -107,9 +111,40 @@ func choose(networks []*Network, claim Claim) *Network {
 	return &Network{}
 }
 
+// Prefer returns the one of the claim's networks to keep: the one that was seen last, or
+// else the one that is in use. It asks Neutron only if there are several.
+func (c *Cloud) Prefer(ctx context.Context, claim Claim, chosen *Network) (*Network, error) {
+	networks, _, err := c.observer.Owned(claim.Owner.UID)
+	if err != nil || len(networks) < 2 || chosen.ID == claim.NetworkID {
+		return chosen, err
+	}
+	for _, n := range networks {
+		ports, err := c.client.PortsOnNetwork(ctx, n.ID)
+		if err != nil {
+			return nil, err
+		}
+		if len(ports) > 0 {
+			return n, nil
+		}
+	}
+	return chosen, nil
+}
+
+// Surplus is the function of that name for the claim's networks.
+func (c *Cloud) Surplus(claim Claim, keep *Network) Step {
+	networks, _, err := c.observer.Owned(claim.Owner.UID)
+	if err != nil {
+		return nil
+	}
+	return Surplus(networks, keep)
+}
+
 // Take takes one step, and returns the network as it is then.
 func (c *Cloud) Take(ctx context.Context, claim Claim, have *Network, step Step) (*Network, error) {
-	klog.FromContext(ctx).V(4).Info("Changing Neutron", "step", step)
+	klog.FromContext(ctx).V(2).Info("Changing Neutron", "step", step)
+	if step, ok := step.(DeleteNetwork); ok {
+		return have, c.Delete(ctx, claim, step.Network)
+	}
 	next, err := c.take(ctx, have, step)
 	if err != nil {
 		c.afterFailure(claim.Owner, err)
@@ -189,6 +224,7 @@ func (c *Cloud) deleteNetwork(ctx context.Context, claim Claim, network *Network
 	if err != nil {
 		return err
 	}
+	fresh.Subnets = network.Subnets
 	if !claim.covers(fresh) {
 		klog.FromContext(ctx).Info("Left a network in Neutron that no longer carries our mark", "networkID", fresh.ID, "description", fresh.Description)
 		return nil

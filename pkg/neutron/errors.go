@@ -18,6 +18,7 @@ package neutron
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -101,23 +102,18 @@ func wrap(op string, err error) error {
 	if errors.As(err, &known) {
 		return err
 	}
-	err = innermost(err)
+	// A 401 that could not be cured by authenticating again hides why: Keystone may be
+	// down, or the password wrong. And Keystone's 404 must not pass for Neutron's.
+	var reauth *gophercloud.ErrUnableToReauthenticate
+	if errors.As(err, &reauth) && reauth.ErrReauth != nil {
+		return authenticationError(reauth.ErrReauth)
+	}
 	var answer gophercloud.ErrUnexpectedResponseCode
 	if !errors.As(err, &answer) {
 		return &Error{Op: op, Kind: Unavailable, Message: transportMessage(err), err: err}
 	}
 	kind, message := answered(answer)
 	return &Error{Op: op, Kind: kind, Message: message, RetryAfter: retryAfter(answer.ResponseHeader), err: err}
-}
-
-// innermost returns the error that tells most. A 401 that could not be cured by
-// authenticating again hides why: Keystone may be down, or the password wrong.
-func innermost(err error) error {
-	var reauth *gophercloud.ErrUnableToReauthenticate
-	if errors.As(err, &reauth) && reauth.ErrReauth != nil {
-		return reauth.ErrReauth
-	}
-	return err
 }
 
 // answered tells what an answer with an unexpected status code means.
@@ -134,7 +130,11 @@ func answered(answer gophercloud.ErrUnexpectedResponseCode) (Kind, string) {
 	case http.StatusForbidden:
 		return Forbidden, message
 	case http.StatusNotFound:
-		return NotFound, message
+		// A proxy whose backend is away says 404 too, and that is no proof that anything
+		// is gone.
+		if errorType != "" {
+			return NotFound, message
+		}
 	case http.StatusPreconditionFailed:
 		return Stale, message
 	case http.StatusConflict:
@@ -146,20 +146,21 @@ func answered(answer gophercloud.ErrUnexpectedResponseCode) (Kind, string) {
 			return OverQuota, message
 		}
 	}
-	return Unavailable, fmt.Sprintf("%d %s", answer.Actual, message)
+	return Unavailable, strings.TrimSpace(fmt.Sprintf("%d %s", answer.Actual, message))
 }
 
-// neutronError reads the body of an error: Neutron's, or Keystone's, or text.
+// neutronError reads the body of an error: Neutron's, or Keystone's, or text, which has
+// no type.
 func neutronError(body []byte) (errorType, message string) {
 	var parsed struct {
 		NeutronError struct{ Type, Message string }
-		Error        struct{ Message string }
+		Error        struct{ Title, Message string }
 	}
 	if json.Unmarshal(body, &parsed) != nil {
 		return "", firstLine(string(body))
 	}
 	if parsed.Error.Message != "" {
-		return "", parsed.Error.Message
+		return parsed.Error.Title, parsed.Error.Message
 	}
 	return parsed.NeutronError.Type, parsed.NeutronError.Message
 }
@@ -175,7 +176,8 @@ func firstLine(text string) string {
 }
 
 // transportMessage says why there was no answer, without what differs from one time
-// to the next (the local port), so that a message repeats itself while an outage lasts.
+// to the next (the local port, the time of day), so that a message repeats itself while
+// an outage lasts.
 func transportMessage(err error) string {
 	var urlErr *url.Error
 	if errors.As(err, &urlErr) {
@@ -183,6 +185,17 @@ func transportMessage(err error) string {
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errTimeout) {
 		return "no answer in time"
+	}
+	var dnsErr *net.DNSError
+	if errors.As(err, &dnsErr) {
+		if dnsErr.IsNotFound {
+			return "lookup " + dnsErr.Name + ": no such host"
+		}
+		return "lookup " + dnsErr.Name + ": no answer from a name server"
+	}
+	var certErr x509.CertificateInvalidError
+	if errors.As(err, &certErr) && certErr.Reason == x509.Expired {
+		return "the server's certificate has expired or is not yet valid"
 	}
 	var opErr *net.OpError
 	if errors.As(err, &opErr) && opErr.Addr != nil {

@@ -195,9 +195,13 @@ func (c *Client) PortsOnSubnet(ctx context.Context, id string) ([]Port, error) {
 
 func (c *Client) blockingPorts(ctx context.Context, filter url.Values) ([]Port, error) {
 	ports, err := list(ctx, c, "ports", "id,name,device_owner", filter, func(p Port) string { return p.ID })
-	// Neutron removes the ports of its own DHCP servers by itself.
-	return slices.DeleteFunc(ports, func(p Port) bool { return p.DeviceOwner == "network:dhcp" }), err
+	return slices.DeleteFunc(ports, func(p Port) bool { return slices.Contains(autoDeleted, p.DeviceOwner) }), err
 }
+
+// autoDeleted are the owners of the ports that Neutron makes, and removes by itself
+// (AUTO_DELETE_PORT_OWNERS in neutron.common._constants): of its DHCP servers, and with
+// OVN of the metadata service, which has one on every network.
+var autoDeleted = []string{"network:dhcp", "network:distributed", "network:floatingip_agent_gateway"}
 
 // inUse returns the error that names the ports, and nil if there are none.
 func inUse(op string, ports []Port) error {

@@ -143,6 +143,7 @@ func (o *Observer) Owned(uid types.UID) (networks []*Network, known bool, err er
 
 // Saw remembers that these are all of the owner's networks.
 func (o *Observer) Saw(uid types.UID, networks ...*Network) {
+	networks = slices.SortedFunc(slices.Values(networks), byID)
 	o.update(uid, func(r *record) { r.networks, r.unknown = networks, false })
 }
 

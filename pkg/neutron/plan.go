@@ -85,6 +85,8 @@ type (
 		ID   string
 		CIDR netip.Prefix
 	}
+	// DeleteNetwork removes a second network with the owner's mark: see Surplus.
+	DeleteNetwork struct{ Network *Network }
 )
 
 func (CreateNetwork) Destroys() bool { return false }
@@ -92,6 +94,7 @@ func (UpdateNetwork) Destroys() bool { return false }
 func (CreateSubnet) Destroys() bool  { return false }
 func (UpdateSubnet) Destroys() bool  { return false }
 func (DeleteSubnet) Destroys() bool  { return true }
+func (DeleteNetwork) Destroys() bool { return true }
 
 func (s CreateNetwork) String() string { return "network created" }
 
@@ -115,6 +118,20 @@ func (s UpdateSubnet) String() string {
 }
 
 func (s DeleteSubnet) String() string { return "subnet " + s.CIDR.String() + " deleted" }
+
+func (s DeleteNetwork) String() string { return "second network " + s.Network.ID + " deleted" }
+
+// Surplus returns the step that removes one of the owner's networks but the one that it
+// keeps, and nil if there is no other. There is one if two writers raced, or if Neutron
+// made a network after it was given up. Ports keep it: Neutron does not delete it then.
+func Surplus(owned []*Network, keep *Network) Step {
+	for _, n := range owned {
+		if n.ID != keep.ID {
+			return DeleteNetwork{n}
+		}
+	}
+	return nil
+}
 
 // Next is the plan: it returns the next step from what Neutron has to what it shall
 // have, and nil once they are the same. Since each step's effect is seen before the

@@ -1,0 +1,291 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package apiserver stands in for the API server in tests that run through thousands
+// of cases. Under the generated fake clientset it keeps, for Networks, what that one by
+// itself does not: UIDs, resourceVersions and the conflicts that they are for,
+// generations, deletion that waits for finalizers, and a status that only its
+// subresource changes.
+//
+// It can be trusted as far as the end-to-end tests meet the same things on a real API
+// server. It does not validate, default, or keep managed fields; an apply of the status
+// replaces all of it, which is what it comes to when one manager applies all of it.
+package apiserver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/fake"
+)
+
+// Server holds the Networks. Its zero value is not ready for use; see Install.
+type Server struct {
+	mu      sync.Mutex
+	objects map[types.NamespacedName]*samplecrdv1.Network
+	version int
+	uids    int
+	// history holds what there was after each change; the Networks in it are never changed.
+	history []map[types.NamespacedName]*samplecrdv1.Network
+
+	around func(Request, func() (runtime.Object, error)) (runtime.Object, error)
+}
+
+// Request is one request of a client.
+type Request struct {
+	Verb, Subresource string
+}
+
+// Writes says whether the request may change anything.
+func (r Request) Writes() bool { return !slices.Contains([]string{"get", "list"}, r.Verb) }
+
+// Install makes a Server the store of all Networks of the fake clientset.
+func Install(client *fake.Clientset) *Server {
+	s := &Server{objects: map[types.NamespacedName]*samplecrdv1.Network{}}
+	client.PrependReactor("*", "networks", s.react)
+	return s
+}
+
+// Around has each request go through around, which decides whether to do it, and what
+// to answer. nil: requests are just done.
+func (s *Server) Around(around func(r Request, do func() (runtime.Object, error)) (runtime.Object, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.around = around
+}
+
+func (s *Server) react(action clienttesting.Action) (bool, runtime.Object, error) {
+	s.mu.Lock()
+	around := s.around
+	s.mu.Unlock()
+	do := func() (runtime.Object, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.do(action)
+	}
+	if around == nil {
+		object, err := do()
+		return true, object, err
+	}
+	object, err := around(Request{action.GetVerb(), action.GetSubresource()}, do)
+	return true, object, err
+}
+
+func (s *Server) do(action clienttesting.Action) (runtime.Object, error) {
+	key := types.NamespacedName{Namespace: action.GetNamespace()}
+	switch a := action.(type) {
+	case clienttesting.GetActionImpl:
+		key.Name = a.Name
+		return s.get(key)
+	case clienttesting.ListActionImpl:
+		return s.list(key.Namespace), nil
+	case clienttesting.CreateActionImpl:
+		return s.create(a.Object.(*samplecrdv1.Network))
+	case clienttesting.UpdateActionImpl:
+		return s.update(a.Object.(*samplecrdv1.Network), a.Subresource)
+	case clienttesting.PatchActionImpl:
+		key.Name = a.Name
+		return s.patch(key, a)
+	case clienttesting.DeleteActionImpl:
+		key.Name = a.Name
+		return s.remove(key)
+	}
+	return nil, fmt.Errorf("no such action: %T", action)
+}
+
+func notFound(key types.NamespacedName) error {
+	return apierrors.NewNotFound(samplecrdv1.Resource("networks"), key.Name)
+}
+
+func conflict(key types.NamespacedName, what string) error {
+	return apierrors.NewConflict(samplecrdv1.Resource("networks"), key.Name, errors.New(what))
+}
+
+func (s *Server) get(key types.NamespacedName) (*samplecrdv1.Network, error) {
+	if n, ok := s.objects[key]; ok {
+		return n.DeepCopy(), nil
+	}
+	return nil, notFound(key)
+}
+
+func (s *Server) list(namespace string) *samplecrdv1.NetworkList {
+	list := &samplecrdv1.NetworkList{}
+	for key, n := range s.objects {
+		if namespace == "" || key.Namespace == namespace {
+			list.Items = append(list.Items, *n.DeepCopy())
+		}
+	}
+	slices.SortFunc(list.Items, func(a, b samplecrdv1.Network) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	return list
+}
+
+func (s *Server) create(n *samplecrdv1.Network) (*samplecrdv1.Network, error) {
+	key := types.NamespacedName{Namespace: n.Namespace, Name: n.Name}
+	if _, there := s.objects[key]; there {
+		return nil, apierrors.NewAlreadyExists(samplecrdv1.Resource("networks"), n.Name)
+	}
+	n = n.DeepCopy()
+	s.uids++
+	n.UID = types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.uids))
+	n.Generation = 1
+	n.CreationTimestamp = metav1.Time{Time: time.Unix(int64(s.uids), 0)}
+	n.Status = samplecrdv1.NetworkStatus{}
+	return s.store(key, n), nil
+}
+
+// store keeps the Network under a new resourceVersion, or lets it go if it is being
+// deleted and nothing holds it back any more.
+func (s *Server) store(key types.NamespacedName, n *samplecrdv1.Network) *samplecrdv1.Network {
+	s.version++
+	n.ResourceVersion = strconv.Itoa(s.version)
+	if n.DeletionTimestamp != nil && len(n.Finalizers) == 0 {
+		delete(s.objects, key)
+	} else {
+		s.objects[key] = n
+	}
+	s.history = append(s.history, maps.Clone(s.objects))
+	return n.DeepCopy()
+}
+
+// update takes over what may be changed, if the Network is still the one that was read.
+func (s *Server) update(n *samplecrdv1.Network, subresource string) (*samplecrdv1.Network, error) {
+	key := types.NamespacedName{Namespace: n.Namespace, Name: n.Name}
+	old, ok := s.objects[key]
+	if !ok {
+		return nil, notFound(key)
+	}
+	if n.UID != "" && n.UID != old.UID {
+		return nil, conflict(key, "it is another one")
+	}
+	if n.ResourceVersion != "" && n.ResourceVersion != old.ResourceVersion {
+		return nil, conflict(key, "the object has been modified")
+	}
+	next := old.DeepCopy()
+	if subresource == "status" {
+		next.Status = *n.Status.DeepCopy()
+	} else {
+		next.Labels, next.Annotations, next.Finalizers = n.Labels, n.Annotations, n.Finalizers
+		next.Spec = n.Spec
+		if next.Spec != old.Spec {
+			next.Generation++
+		}
+	}
+	if equality.Semantic.DeepEqual(next, old) {
+		return old.DeepCopy(), nil
+	}
+	return s.store(key, next), nil
+}
+
+func (s *Server) patch(key types.NamespacedName, a clienttesting.PatchActionImpl) (*samplecrdv1.Network, error) {
+	old, ok := s.objects[key]
+	if !ok {
+		return nil, notFound(key)
+	}
+	if a.PatchType == types.ApplyPatchType {
+		return s.applyStatus(old, a)
+	}
+	before, err := json.Marshal(old)
+	if err != nil {
+		return nil, err
+	}
+	after, err := jsonpatch.MergePatch(before, a.Patch)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	n := &samplecrdv1.Network{}
+	if err := json.Unmarshal(after, n); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return s.update(n, a.Subresource)
+}
+
+func (s *Server) applyStatus(old *samplecrdv1.Network, a clienttesting.PatchActionImpl) (*samplecrdv1.Network, error) {
+	if a.Subresource != "status" {
+		return nil, apierrors.NewBadRequest("only the status can be applied here")
+	}
+	n := &samplecrdv1.Network{}
+	if err := json.Unmarshal(a.Patch, n); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return s.update(n, "status")
+}
+
+func (s *Server) remove(key types.NamespacedName) (*samplecrdv1.Network, error) {
+	old, ok := s.objects[key]
+	if !ok {
+		return nil, notFound(key)
+	}
+	if old.DeletionTimestamp != nil {
+		return old.DeepCopy(), nil
+	}
+	n := old.DeepCopy()
+	n.DeletionTimestamp = &metav1.Time{Time: time.Unix(int64(s.version), 0)}
+	n.Generation++
+	return s.store(key, n), nil
+}
+
+// Changes returns how many changes there have been.
+func (s *Server) Changes() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.history)
+}
+
+// After returns the Networks as they were after so many changes: what a cache holds that
+// has seen no more.
+func (s *Server) After(changes int) []*samplecrdv1.Network {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var networks []*samplecrdv1.Network
+	if changes > 0 {
+		for _, n := range s.history[changes-1] {
+			networks = append(networks, n.DeepCopy())
+		}
+	}
+	return networks
+}
+
+// Put stores the Network as it is, whatever it looks like, and gives it what it lacks
+// of a UID, a generation and a resourceVersion: for tests that begin in the middle.
+func (s *Server) Put(n *samplecrdv1.Network) *samplecrdv1.Network {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n = n.DeepCopy()
+	if n.UID == "" {
+		s.uids++
+		n.UID = types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.uids))
+	}
+	n.Generation = max(n.Generation, 1)
+	return s.store(types.NamespacedName{Namespace: n.Namespace, Name: n.Name}, n)
+}
