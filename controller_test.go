@@ -551,6 +551,25 @@ func TestNothingIsDestroyedOnTheWordOfTheCache(t *testing.T) {
 	f.expectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
 }
 
+// A failed look-up is no proof that there is nothing.
+func TestACreateWhoseAnswerWasLostIsNotRepeatedWhileNeutronCannotTell(t *testing.T) {
+	f := newFixture(t, newNetwork("10.0.0.0/24", "", withFinalizer))
+	f.inject(testUID, "10.0.0.0/24")
+	f.cloud.Observer().Forget(testUID)
+	f.neutron.SetFault(func(r *http.Request) *embedded.Fault {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/networks") {
+			return &embedded.Fault{Status: http.StatusInternalServerError, Type: "HTTPInternalServerError", Message: "Request Failed: internal server error while processing your request."}
+		}
+		return nil
+	})
+	if err := f.sync(); neutron.KindOf(err) != neutron.Unavailable {
+		t.Fatalf("got %v, want that Neutron is not available", err)
+	}
+	f.neutron.SetFault(nil)
+	f.mustSync()
+	f.expectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
+}
+
 func TestACreateWhoseAnswerWasLostIsAdopted(t *testing.T) {
 	for _, lost := range []string{"networks", "subnets"} {
 		t.Run(lost, func(t *testing.T) {
