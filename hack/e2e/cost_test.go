@@ -1,0 +1,139 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestEachChangeCostsNoMoreRequestsThanItNeeds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	kubernetes := w.throughProxy()
+	controller := w.start()
+	steps := []struct {
+		what string
+		do   func()
+		// event is whether there is one.
+		event               bool
+		neutron, kubernetes counts
+	}{
+		{
+			"the start, besides the watch",
+			func() {}, false,
+			counts{"GET networks": 1},
+			counts{"get namespaces": 1, "list networks": 1, "watch networks": 1},
+		}, {
+			"a create: the finalizer, then both in Neutron, then the status",
+			func() { w.create("net", "192.168.0.0/16", "192.168.0.1") }, true,
+			counts{"POST networks": 1, "POST subnets": 1},
+			counts{"patch networks": 1, "patch networks/status": 1, "create events": 1},
+		}, {
+			"another gateway",
+			func() { w.create("net", "192.168.0.0/16", "192.168.1.1") }, true,
+			counts{"PUT subnets/*": 1},
+			counts{"patch networks/status": 1, "create events": 1},
+		}, {
+			"other host bits only",
+			func() { w.create("net", "192.168.7.0/16", "192.168.1.1") }, false,
+			nil,
+			counts{"patch networks/status": 1},
+		}, {
+			"another CIDR: ports are looked for, and Kubernetes is asked before the old subnet goes",
+			func() { w.create("net", "10.0.0.0/16", "10.0.0.1") }, true,
+			counts{"GET ports": 1, "POST subnets": 1, "DELETE subnets/*": 1},
+			counts{"get networks": 1, "patch networks/status": 1, "create events": 1},
+		}, {
+			// The revision is not known after the changes of the subnets.
+			"a deletion: the revision is read, and Kubernetes is asked before the network goes",
+			func() { w.delete("net") }, true,
+			counts{"GET networks/*": 1, "DELETE networks/*": 1},
+			counts{"get networks": 1, "patch networks": 1, "create events": 1},
+		}, {
+			"the end",
+			func() { w.must(controller.Stop()) }, false,
+			nil,
+			nil,
+		},
+	}
+	for _, step := range steps {
+		if step.do(); step.event {
+			w.waitForEventIn(kubernetes)
+		}
+		if diff := cmp.Diff(step.neutron, w.calls.take()); diff != "" {
+			t.Errorf("%s: requests to Neutron (-want +got):\n%s", step.what, diff)
+		}
+		if diff := cmp.Diff(step.kubernetes, kubernetes.take()); diff != "" {
+			t.Errorf("%s: requests to Kubernetes (-want +got):\n%s", step.what, diff)
+		}
+	}
+}
+
+// A queue with one worker hands out first what came first. So once a Network that was
+// added last is ready, all that were there before have been synced.
+func TestSyncThatFindsNothingToDoCostsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.start()
+	for _, name := range []string{"a", "b", "c"} {
+		w.create(name, "10.1.0.0/16", "")
+	}
+	w.must(first.Stop())
+	w.calls.take()
+
+	kubernetes := w.throughProxy()
+	w.start("-workers=1")
+	w.create("last", "10.2.0.0/16", "")
+	w.waitForEventIn(kubernetes)
+	wantNeutron := counts{"GET networks": 1, "GET subnets": 1, "POST networks": 1, "POST subnets": 1}
+	if diff := cmp.Diff(wantNeutron, w.calls.take()); diff != "" {
+		t.Errorf("one look at Neutron, and the last one's creation (-want +got):\n%s", diff)
+	}
+	wantKubernetes := counts{
+		"get namespaces": 1, "list networks": 1, "watch networks": 1,
+		"patch networks": 1, "patch networks/status": 1, "create events": 1,
+	}
+	if diff := cmp.Diff(wantKubernetes, kubernetes.take()); diff != "" {
+		t.Errorf("what a start needs, and the last one's creation (-want +got):\n%s", diff)
+	}
+
+	w.kubectl("annotate", "network", "a", "note=something that no spec speaks of")
+	w.kubectl("label", "network", "b", "team=one")
+	w.create("last", "10.2.0.0/16", "10.2.0.9")
+	w.waitForEventIn(kubernetes)
+	if diff := cmp.Diff(counts{"PUT subnets/*": 1}, w.calls.take()); diff != "" {
+		t.Errorf("the last one's edit only (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(counts{"patch networks/status": 1, "create events": 1}, kubernetes.take()); diff != "" {
+		t.Errorf("the last one's edit only (-want +got):\n%s", diff)
+	}
+}
+
+// waitForEventIn waits until an event has been recorded through the proxy: that comes
+// after all else that a sync does.
+func (w *world) waitForEventIn(p *proxy) {
+	w.Helper()
+	w.eventually(func() error {
+		if p.peek()["create events"] == 0 {
+			return errors.New("no event")
+		}
+		return nil
+	})
+}

@@ -1,0 +1,180 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"bytes"
+	"io"
+	"log"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// agent is what the controller's User-Agent begins with, towards either side.
+const agent = "samplecrd-controller/"
+
+// counts says how often something was asked, such as "POST networks" of Neutron or
+// "patch networks/status" of Kubernetes.
+type counts map[string]int
+
+// tally counts requests. It is safe for concurrent use.
+type tally struct {
+	mu    sync.Mutex
+	since counts
+}
+
+func (t *tally) add(what string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.since == nil {
+		t.since = counts{}
+	}
+	t.since[what]++
+}
+
+// take returns what was counted since it was last called.
+func (t *tally) take() counts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	taken := t.since
+	t.since = nil
+	return taken
+}
+
+// peek is take, and goes on counting.
+func (t *tally) peek() counts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.since)
+}
+
+// proxy stands between the controller and the API server, and counts what passes when
+// it arrives: what a test sees the effect of has been counted.
+type proxy struct {
+	tally
+	// refused counts what was answered with 403.
+	refused tally
+	// slow is a kind of request that is kept waiting; "" is none.
+	slow atomic.Value
+	url  string
+}
+
+// slowness is much for a request, and little for a test.
+const slowness = 500 * time.Millisecond
+
+// newProxy starts a proxy that talks to the API server with those credentials.
+func newProxy(t *testing.T, config *rest.Config) *proxy {
+	t.Helper()
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{}
+	forward := &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:     transport,
+		FlushInterval: -1, // a watch is of no use in a buffer
+		ErrorLog:      log.New(io.Discard, "", 0),
+		ModifyResponse: func(r *http.Response) error {
+			if r.StatusCode == http.StatusForbidden {
+				p.refused.add(kubernetesRequest(r.Request))
+			}
+			return nil
+		},
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.UserAgent(), agent) {
+			p.add(kubernetesRequest(r))
+		}
+		if kubernetesRequest(r) == p.slow.Load() {
+			// Before its body is read, net/http does not notice that a client has gone.
+			body, _ := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			select {
+			case <-time.After(slowness):
+			case <-r.Context().Done():
+			}
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	p.url = server.URL
+	return p
+}
+
+// kubernetesRequest returns the verb, the resource and the subresource, as in a Role.
+func kubernetesRequest(r *http.Request) string {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	switch parts[0] {
+	case "api":
+		parts = parts[min(2, len(parts)):]
+	case "apis":
+		parts = parts[min(3, len(parts)):]
+	default:
+		return strings.ToLower(r.Method) + " " + r.URL.Path
+	}
+	if len(parts) > 2 && parts[0] == "namespaces" {
+		parts = parts[2:]
+	}
+	resource, named := strings.Join(parts[:min(1, len(parts))], ""), len(parts) > 1
+	if len(parts) > 2 {
+		resource += "/" + parts[2]
+	}
+	return verb(r, named) + " " + resource
+}
+
+func verb(r *http.Request, named bool) string {
+	switch {
+	case r.Method == http.MethodPost:
+		return "create"
+	case r.Method == http.MethodPut:
+		return "update"
+	case r.Method != http.MethodGet || named:
+		return strings.ToLower(r.Method)
+	case r.URL.Query().Has("watch"):
+		return "watch"
+	}
+	return "list"
+}
+
+// neutronRequest returns the method and the collection, with /* for one of its items;
+// "" for a request that is not for Neutron but for Keystone.
+func neutronRequest(r *http.Request) string {
+	path, ok := strings.CutPrefix(r.URL.Path, "/networking/v2.0/")
+	if !ok {
+		return ""
+	}
+	collection, _, item := strings.Cut(path, "/")
+	if item {
+		collection += "/*"
+	}
+	return r.Method + " " + collection
+}

@@ -1,0 +1,22 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package e2e tests the controller as its users meet it: the executable, between a real
+// Kubernetes control plane with the real kubectl, and an embedded Neutron that can be told
+// to fail. What is counted is counted at the HTTP level, on either side.
+//
+// Each test has a namespace, a Neutron and a controller of its own.
+package e2e

@@ -1,0 +1,202 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+)
+
+// What the controller may do, and all of which it needs: in the namespaces that it
+// works in, and in the cluster.
+var (
+	inNamespace = []rbacv1.PolicyRule{
+		{APIGroups: []string{"samplecrd.k8s.io"}, Resources: []string{"networks"}, Verbs: []string{"get", "list", "watch", "patch"}},
+		{APIGroups: []string{"samplecrd.k8s.io"}, Resources: []string{"networks/status"}, Verbs: []string{"patch"}},
+		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+	}
+	inCluster = []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}},
+	}
+)
+
+func TestControllerNeedsNoMoreRightsThanThese(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := newProxy(t, w.serviceAccount())
+	w.reach = "-master=" + p.url
+	w.grant()
+	w.start("-resync=1s")
+	n := w.create("net", "10.1.0.0/16", "10.1.0.1")
+	// What has happened before is recorded by a patch of the event.
+	other := "10.1.0.77"
+	for range 2 {
+		before := w.timesRepaired("net")
+		pools := []subnets.AllocationPool{{Start: "10.1.0.100", End: "10.1.0.200"}}
+		w.must(subnets.Update(t.Context(), w.neutron.Client, n.Status.SubnetID, subnets.UpdateOpts{GatewayIP: &other, AllocationPools: pools}).Err)
+		w.eventually(func() error {
+			if w.timesRepaired("net") == before {
+				return errors.New("not repaired")
+			}
+			return nil
+		})
+	}
+	w.create("net", "10.2.0.0/16", "10.2.0.1")
+	w.delete("net")
+	w.nothing("net")
+
+	used := slices.Sorted(maps.Keys(p.peek()))
+	if diff := cmp.Diff(granted(), used); diff != "" {
+		t.Errorf("what is granted and what is used differ (-granted +used):\n%s", diff)
+	}
+	if refused := p.refused.take(); len(refused) > 0 {
+		t.Errorf("refused: %v", refused)
+	}
+}
+
+func TestControllerThatMayNotReadTheClustersIDSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := newProxy(t, w.serviceAccount())
+	said, code := w.run(w.neutron.Env(), "-master="+p.url, "-namespace="+w.namespace)
+	if code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	w.contains(said, "forbidden", "kube-system", "-cluster-id")
+	said, code = w.run(w.neutron.Env(), "-master="+p.url, "-namespace="+w.namespace, "-cluster-id=me")
+	if code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	w.contains(said, "list Networks", "forbidden")
+}
+
+// serviceAccount makes a service account without any rights, and returns how to
+// reach the API server as it.
+func (w *world) serviceAccount() *rest.Config {
+	w.Helper()
+	accounts := kube.CoreV1().ServiceAccounts(w.namespace)
+	_, err := accounts.Create(w.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "controller"}}, metav1.CreateOptions{})
+	w.must(err)
+	token, err := accounts.CreateToken(w.Context(), "controller", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	w.must(err)
+	config := rest.AnonymousClientConfig(adminConfig)
+	config.BearerToken = token.Status.Token
+	return config
+}
+
+// grant gives the service account what the controller needs.
+func (w *world) grant() {
+	w.Helper()
+	rbac, meta := kube.RbacV1(), metav1.ObjectMeta{Name: w.namespace}
+	account := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: w.namespace, Name: "controller"}}
+	_, err := rbac.Roles(w.namespace).Create(w.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: inNamespace}, metav1.CreateOptions{})
+	w.must(err)
+	_, err = rbac.RoleBindings(w.namespace).Create(w.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: meta, Subjects: account, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: w.namespace},
+	}, metav1.CreateOptions{})
+	w.must(err)
+	_, err = rbac.ClusterRoles().Create(w.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: inCluster}, metav1.CreateOptions{})
+	w.must(err)
+	_, err = rbac.ClusterRoleBindings().Create(w.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta, Subjects: account, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: w.namespace},
+	}, metav1.CreateOptions{})
+	w.must(err)
+	// The API server takes a moment to hear of it.
+	w.eventually(func() error {
+		as := "--as=system:serviceaccount:" + w.namespace + ":controller"
+		_, err := w.tryKubectl("", "auth", "can-i", "get", "namespaces/kube-system", as)
+		if err == nil {
+			_, err = w.tryKubectl("", "auth", "can-i", "create", "events", as)
+		}
+		return err
+	})
+}
+
+// granted returns the rules one by one, as the proxy counts requests.
+func granted() []string {
+	var all []string
+	for _, rule := range slices.Concat(inNamespace, inCluster) {
+		for _, verb := range rule.Verbs {
+			all = append(all, verb+" "+rule.Resources[0])
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// timesRepaired returns how often the event was recorded.
+func (w *world) timesRepaired(name string) (n int32) {
+	w.Helper()
+	for _, e := range w.events(name, samplecrdv1.EventDriftRepaired) {
+		n += e.Count
+	}
+	return n
+}
+
+// This one comes before the parallel ones: all of them need the API server.
+func TestRestartOfTheAPIServerIsGotOver(t *testing.T) {
+	w := newWorld(t)
+	w.expected = failedToSync
+	controller := w.start(retryQuickly)
+	w.create("edited", "10.1.0.0/16", "10.1.0.1")
+	w.create("deleted", "10.2.0.0/16", "10.2.0.1")
+
+	// When Neutron answers, the API server is away, and cannot be told.
+	came, away := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	w.harm(func(r *http.Request) *embedded.Fault {
+		if neutronRequest(r) == "POST networks" {
+			once.Do(func() { close(came) })
+			<-away
+		}
+		return nil
+	})
+	w.apply("new", "10.3.0.0/16", "10.3.0.1")
+	w.await("the request", came)
+	err := controlPlane.StopAPIServer()
+	close(away)
+	w.must(err)
+	w.waitForLog(controller, failedToSync)
+	w.must(controlPlane.StartAPIServer())
+
+	w.waitReady("new")
+	w.matches("new", "10.3.0.0/16", "10.3.0.1")
+	w.create("edited", "10.1.0.0/16", "10.1.0.2")
+	w.matches("edited", "10.1.0.0/16", "10.1.0.2")
+	w.delete("deleted")
+	w.nothing("deleted")
+	select {
+	case <-controller.Done():
+		t.Error("the controller has ended")
+	default:
+	}
+}

@@ -1,0 +1,459 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+)
+
+// patience bounds each wait. It is long for a machine that has other things to do;
+// nothing is waited for longer than it takes.
+const patience = 60 * time.Second
+
+// retryQuickly has failed syncs tried again soon, so that a test need not wait long.
+const retryQuickly = "-retry-base-delay=100ms -retry-max-delay=500ms"
+
+// project and password are what the controller logs in to Neutron with.
+const (
+	project  = "samplecrd"
+	password = "right"
+)
+
+// failedToSync is what the controller logs of errors that are not Neutron's.
+const failedToSync = "Failed to sync, will try again"
+
+// world is what a test has to itself.
+type world struct {
+	*testing.T
+	namespace string
+	dir       string
+	neutron   *stack.Neutron
+	// calls counts the controller's requests to Neutron, whatever becomes of them.
+	calls *tally
+	// expected is trouble that the controller may have, and say so in its log.
+	expected string
+	// reach are the flags that lead the controller to Kubernetes.
+	reach string
+
+	fault   *atomic.Pointer[chooser]
+	started *atomic.Int32
+}
+
+// chooser returns what goes wrong with one of the controller's requests; nil if nothing.
+type chooser func(*http.Request) *embedded.Fault
+
+// newWorld makes a namespace and a Neutron. If the test fails, it shows what is there.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{
+		T:       t,
+		dir:     filepath.Join(dir, "tests", t.Name()),
+		calls:   &tally{},
+		reach:   "-kubeconfig=" + controlPlane.Kubeconfig(),
+		fault:   &atomic.Pointer[chooser]{},
+		started: &atomic.Int32{},
+	}
+	w.must(os.MkdirAll(w.dir, 0o700))
+	namespace, err := kube.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}}, metav1.CreateOptions{})
+	w.must(err)
+	w.namespace = namespace.Name
+	w.neutron, err = stack.StartNeutron(t.Context(), w.dir, embedded.Options{
+		Projects: []embedded.Project{{Name: project, Password: password}},
+	})
+	w.must(err)
+	w.neutron.SetFault(w.chooseFault)
+	t.Cleanup(func() {
+		w.showIfFailed()
+		_ = w.neutron.Close()
+	})
+	return w
+}
+
+// at returns the same world for a subtest.
+func (w *world) at(t *testing.T) *world {
+	sub := *w
+	sub.T = t
+	return &sub
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// throughProxy has the controllers that are started from now on reach Kubernetes
+// through a proxy that counts.
+func (w *world) throughProxy() *proxy {
+	w.Helper()
+	p := newProxy(w.T, adminConfig)
+	w.reach = "-master=" + p.url
+	return p
+}
+
+// chooseFault sees each request that comes to Neutron. The test's own are neither
+// counted nor harmed.
+func (w *world) chooseFault(r *http.Request) *embedded.Fault {
+	if !strings.Contains(r.UserAgent(), agent) {
+		return nil
+	}
+	if request := neutronRequest(r); request != "" {
+		w.calls.add(request)
+	}
+	if choose := w.fault.Load(); choose != nil {
+		return (*choose)(r)
+	}
+	return nil
+}
+
+// harm has the controller's requests to Keystone and Neutron go wrong; nil ends it.
+func (w *world) harm(choose chooser) { w.fault.Store(&choose) }
+
+// heal ends what harm began.
+func (w *world) heal() { w.fault.Store(nil) }
+
+// harmOnce has the first of those requests go wrong, and returns what is closed when
+// it has come.
+func (w *world) harmOnce(request string, fault embedded.Fault) <-chan struct{} {
+	came := make(chan struct{})
+	var once sync.Once
+	w.harm(func(r *http.Request) (now *embedded.Fault) {
+		if neutronRequest(r) == request {
+			once.Do(func() {
+				close(came)
+				now = &fault
+			})
+		}
+		return now
+	})
+	return came
+}
+
+// await waits for what is closed.
+func (w *world) await(what string, done <-chan struct{}) {
+	w.Helper()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		w.Fatalf("it never happened: %s", what)
+	}
+}
+
+// start starts a controller, and waits until its workers work.
+func (w *world) start(flags ...string) *stack.Controller {
+	w.Helper()
+	c := w.launch(flags...)
+	w.waitForLog(c, "Starting workers")
+	return c
+}
+
+// launch starts a controller for the namespace. When the test ends, it has to end in
+// order too, unless it has ended before.
+func (w *world) launch(flags ...string) *stack.Controller {
+	w.Helper()
+	return w.launchIn(w.neutron.Env(), flags...)
+}
+
+func (w *world) launchIn(env []string, flags ...string) *stack.Controller {
+	w.Helper()
+	file, err := os.Create(filepath.Join(w.dir, fmt.Sprintf("controller-%d.log", w.started.Add(1))))
+	w.must(err)
+	args := []string{"-v=4", "-namespace=" + w.namespace}
+	args = append(args, strings.Fields(w.reach+" "+strings.Join(flags, " "))...)
+	env = append(slices.Clone(env),
+		// A cache that somebody has changed makes the controller panic.
+		"KUBE_CACHE_MUTATION_DETECTOR=true",
+		// With the race detector, a process has another second to live after its end,
+		// in which it may do what it would not have done without.
+		"GORACE=atexit_sleep_ms=0",
+	)
+	c, err := stack.StartController(binary, env, file, args...)
+	w.must(err)
+	w.Cleanup(func() {
+		defer file.Close()
+		w.heal()
+		select {
+		case <-c.Done():
+		default:
+			if err := c.Stop(); err != nil {
+				w.Errorf("stop the controller: %v", err)
+			}
+		}
+		for _, trouble := range []string{"DATA RACE", "panic: ", failedToSync} {
+			if c.Log.Count(trouble) > 0 && trouble != w.expected {
+				w.Errorf("%q in the controller's log, %s", trouble, file.Name())
+			}
+		}
+	})
+	return c
+}
+
+func (w *world) waitForLog(c *stack.Controller, text string) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), patience)
+	defer cancel()
+	w.must(c.Log.WaitFor(ctx, text))
+}
+
+// kill ends the controller as a crash would.
+func (w *world) kill(c *stack.Controller) {
+	w.Helper()
+	w.must(c.Signal(os.Kill))
+	w.await("the controller's end", c.Done())
+}
+
+// kubectl runs kubectl in the namespace, and returns what it printed.
+func (w *world) kubectl(args ...string) string {
+	w.Helper()
+	out, err := w.tryKubectl("", args...)
+	w.must(err)
+	return out
+}
+
+// tryKubectl is kubectl with a standard input, and may fail.
+func (w *world) tryKubectl(stdin string, args ...string) (string, error) {
+	cmd := controlPlane.Kubectl(append([]string{"--namespace=" + w.namespace}, args...)...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), nil
+}
+
+// manifest is a Network as a user writes it; without a gateway if that is empty.
+func manifest(name, cidr, gateway string) string {
+	text := fmt.Sprintf("apiVersion: samplecrd.k8s.io/v1\nkind: Network\nmetadata:\n  name: %s\nspec:\n  cidr: %q\n", name, cidr)
+	if gateway != "" {
+		text += fmt.Sprintf("  gateway: %q\n", gateway)
+	}
+	return text
+}
+
+// apply applies a Network.
+func (w *world) apply(name, cidr, gateway string) {
+	w.Helper()
+	_, err := w.tryKubectl(manifest(name, cidr, gateway), "apply", "-f", "-")
+	w.must(err)
+}
+
+// create applies a Network, and waits until it is ready.
+func (w *world) create(name, cidr, gateway string) *samplecrdv1.Network {
+	w.Helper()
+	w.apply(name, cidr, gateway)
+	return w.waitReady(name)
+}
+
+// delete has kubectl delete the Network, and wait until it is gone.
+func (w *world) delete(name string) {
+	w.Helper()
+	w.kubectl("delete", "network", name, "--timeout="+patience.String())
+}
+
+// eventually tries until there is no error any more, and fails with the last one.
+func (w *world) eventually(try func() error) {
+	w.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(w.Context(), 50*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		last = try()
+		return last == nil, nil
+	})
+	if err != nil {
+		w.Fatalf("%v: %v", err, last)
+	}
+}
+
+func (w *world) get(name string) *samplecrdv1.Network {
+	w.Helper()
+	network, err := client.SamplecrdV1().Networks(w.namespace).Get(w.Context(), name, metav1.GetOptions{})
+	w.must(err)
+	return network
+}
+
+// waitReady waits until the Network is ready as it is now.
+func (w *world) waitReady(name string) *samplecrdv1.Network {
+	w.Helper()
+	return w.waitFor(name, metav1.ConditionTrue, samplecrdv1.ReasonAvailable)
+}
+
+// waitNotReady waits until the Network is not ready, for that reason.
+func (w *world) waitNotReady(name, reason string) *samplecrdv1.Network {
+	w.Helper()
+	return w.waitFor(name, metav1.ConditionFalse, reason)
+}
+
+func (w *world) waitFor(name string, status metav1.ConditionStatus, reason string) (network *samplecrdv1.Network) {
+	w.Helper()
+	w.eventually(func() error {
+		network = w.get(name)
+		ready := condition(network, samplecrdv1.ConditionReady)
+		if ready.Status == status && ready.Reason == reason && ready.ObservedGeneration == network.Generation {
+			return nil
+		}
+		return fmt.Errorf("Network %s is not Ready=%s for reason %s but %+v", name, status, reason, ready)
+	})
+	return network
+}
+
+// condition returns the condition of that type, the zero Condition if there is none.
+func condition(network *samplecrdv1.Network, kind string) metav1.Condition {
+	for _, c := range network.Status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return metav1.Condition{}
+}
+
+// waitGone waits until Kubernetes has no such Network.
+func (w *world) waitGone(name string) {
+	w.Helper()
+	w.eventually(func() error {
+		_, err := client.SamplecrdV1().Networks(w.namespace).Get(w.Context(), name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return errors.Join(errors.New("it is still there"), err)
+	})
+}
+
+// networks returns what Neutron has under the Network's name.
+func (w *world) networks(name string) []stack.Network {
+	w.Helper()
+	all, err := w.neutron.Networks(w.Context())
+	w.must(err)
+	var found []stack.Network
+	for _, n := range all {
+		if n.Name == w.namespace+"/"+name {
+			found = append(found, n)
+		}
+	}
+	return found
+}
+
+// matches returns the Network's one network with its one subnet in Neutron. It fails
+// unless that, the Network's status and what is wanted are the same.
+func (w *world) matches(name, cidr, gateway string) stack.Network {
+	w.Helper()
+	found := w.networks(name)
+	if len(found) != 1 || len(found[0].Subnets) != 1 {
+		w.Fatalf("Neutron has not one network with one subnet: %+v", found)
+	}
+	n, subnet, status := found[0], found[0].Subnets[0], w.get(name).Status
+	want := []string{n.ID, subnet.ID, cidr, gateway}
+	in := []string{n.ID, subnet.ID, subnet.CIDR, subnet.GatewayIP}
+	said := []string{status.NetworkID, status.SubnetID, status.CIDR, strings.Replace(status.Gateway, samplecrdv1.GatewayNone, "", 1)}
+	if fmt.Sprint(in) != fmt.Sprint(want) || fmt.Sprint(said) != fmt.Sprint(want) {
+		w.Fatalf("want %s, Neutron has %s, the status says %s", want, in, said)
+	}
+	return n
+}
+
+// nothing fails if Neutron still has something under the Network's name.
+func (w *world) nothing(name string) {
+	w.Helper()
+	if found := w.networks(name); len(found) > 0 {
+		w.Errorf("still in Neutron: %+v", found)
+	}
+}
+
+// mark is what the description of all that is made for the Network ends with.
+func (w *world) mark(network *samplecrdv1.Network) string {
+	w.Helper()
+	system, err := kube.CoreV1().Namespaces().Get(w.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
+	w.must(err)
+	return "samplecrd.k8s.io/owner=" + string(system.UID) + "/" + string(network.UID)
+}
+
+// events returns the Network's events of that reason, all of them if it is "".
+func (w *world) events(name, reason string) []corev1.Event {
+	w.Helper()
+	list, err := kube.CoreV1().Events(w.namespace).List(w.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
+	w.must(err)
+	var found []corev1.Event
+	for _, e := range list.Items {
+		if reason == "" || e.Reason == reason {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// waitForEvent waits for an event of that reason with that in its message. Events come
+// a little after the status.
+func (w *world) waitForEvent(name, reason, text string) corev1.Event {
+	w.Helper()
+	var event corev1.Event
+	w.eventually(func() error {
+		for _, event = range w.events(name, reason) {
+			if strings.Contains(event.Message, text) {
+				return nil
+			}
+		}
+		return fmt.Errorf("no event %s of %s with %q", reason, name, text)
+	})
+	return event
+}
+
+// contains fails unless each of these is in the text.
+func (w *world) contains(text string, wanted ...string) {
+	w.Helper()
+	for _, want := range wanted {
+		if !strings.Contains(text, want) {
+			w.Errorf("want %q in:\n%s", want, text)
+		}
+	}
+}
+
+// showIfFailed logs what there is to know about a failure.
+func (w *world) showIfFailed() {
+	if !w.Failed() {
+		return
+	}
+	logs, _ := filepath.Glob(filepath.Join(w.dir, "controller-*.log"))
+	for _, file := range logs {
+		text, _ := os.ReadFile(file)
+		w.Logf("%s:\n%s", filepath.Base(file), text)
+	}
+	for _, args := range [][]string{{"get", "networks", "-o", "yaml"}, {"get", "events"}} {
+		out, err := w.tryKubectl("", args...)
+		w.Logf("kubectl %s:\n%s%v", strings.Join(args, " "), out, err)
+	}
+}
