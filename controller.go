@@ -110,6 +110,7 @@ func NewController(client clientset.Interface, informer informers.TypedNetworkIn
 	}
 	c.handled = registration.HasSyncedChecker()
 	cloud.Observer().AddHandler(c.enqueueOwner)
+	cloud.Client().OnRecovery(c.enqueueAll)
 	return c, nil
 }
 
@@ -127,13 +128,15 @@ func (c *Controller) handlers() informers.NetworkHandlerFuncs {
 	}
 }
 
-// needsSync says whether something has changed that a sync looks at. Our own writes,
-// the status and the finalizer, are no reason to look again, nor is a periodic resync.
+// needsSync says whether something has changed that a sync looks at. Our own writes are
+// no reason to look again, nor is a periodic resync; but that somebody has taken the
+// finalizer off, or wiped the status, is.
 func needsSync(before, now *samplecrdv1.Network) bool {
 	return before.UID != now.UID ||
 		before.Generation != now.Generation ||
 		before.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero() ||
-		hasFinalizer(before) && !hasFinalizer(now)
+		hasFinalizer(before) && !hasFinalizer(now) ||
+		status.Ready(&before.Status) != nil && status.Ready(&now.Status) == nil
 }
 
 // enqueueOwner is the Observer's handler: Neutron's side of the loop.
@@ -183,10 +186,15 @@ func (c *Controller) enqueueAllOnceLooked(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 	case <-c.cloud.Observer().LookedOnce():
-		for _, key := range c.indexer.ListKeys() {
-			if name, err := cache.ParseObjectName(key); err == nil {
-				c.queue.Add(name)
-			}
+		c.enqueueAll()
+	}
+}
+
+// enqueueAll wakes all Networks. For those that are in order, that costs nothing.
+func (c *Controller) enqueueAll() {
+	for _, key := range c.indexer.ListKeys() {
+		if name, err := cache.ParseObjectName(key); err == nil {
+			c.queue.Add(name)
 		}
 	}
 }
@@ -209,6 +217,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	// down does not cut it off: each request has a time-out of its own.
 	err := c.recoverSync(klog.NewContext(context.WithoutCancel(ctx), logger), key)
 	if err == nil {
+		logger.V(4).Info("Synced")
 		c.queue.Forget(key)
 		return true
 	}
@@ -373,6 +382,9 @@ func (c *Controller) report(ctx context.Context, network *samplecrdv1.Network, o
 		return outcome.Err
 	}
 	outcome.Cloud = c.cloud.Name()
+	if since, away := c.cloud.Client().Away(); away {
+		outcome.Away = since
+	}
 	next := status.Compute(network, outcome)
 	if event == nil {
 		event = transition(status.Ready(&network.Status), status.Ready(&next))

@@ -818,6 +818,9 @@ func TestOnlyWhatASyncLooksAtIsAReasonToSync(t *testing.T) {
 		{"an edit of the spec", nil, func(n *samplecrdv1.Network) { n.Generation = 2 }, true},
 		{"a deletion", nil, beingDeleted, true},
 		{"our finalizer taken off by hand", withFinalizer, nil, true},
+		{"the status wiped by hand", func(n *samplecrdv1.Network) {
+			n.Status.Conditions = []metav1.Condition{{Type: samplecrdv1.ConditionReady}}
+		}, nil, true},
 		{"a deletion and a creation that the watch has missed", nil, func(n *samplecrdv1.Network) { n.UID = "another" }, true},
 	}
 	for _, tt := range tests {

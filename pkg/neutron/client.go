@@ -47,12 +47,14 @@ type ClientOptions struct {
 }
 
 // Client makes requests of one Neutron, as one project. It authenticates when it is
-// first used, and again when its token has run out. Its methods may be called
+// first used, and again when its token has run out. When nothing is answered as it
+// should be, it fails at once for most requests, and lets one a second through. Its methods may be called
 // concurrently; each returns an *Error on failure, and each is one request, but for
 // the lists, which are one for each page.
 type Client struct {
 	config  Config
 	options ClientOptions
+	circuit *circuit
 	http    http.Client
 
 	mu      sync.Mutex
@@ -69,16 +71,25 @@ func NewClient(config Config, options ClientOptions) *Client {
 	if options.QPS > 0 {
 		limit = rate.Limit(options.QPS)
 	}
-	return &Client{
-		config:  config,
-		options: options,
-		http: http.Client{Transport: &transport{
-			base:    base,
-			limiter: rate.NewLimiter(limit, max(1, options.Burst)),
-			timeout: options.Timeout,
-		}},
-	}
+	circuit := &circuit{base: &transport{
+		base:    base,
+		limiter: rate.NewLimiter(limit, max(1, options.Burst)),
+		timeout: options.Timeout,
+	}}
+	return &Client{config: config, options: options, circuit: circuit, http: http.Client{Transport: circuit}}
 }
+
+// OnRecovery has recovered called whenever Neutron answers again after an outage. It
+// must not block.
+func (c *Client) OnRecovery(recovered func()) {
+	c.circuit.mu.Lock()
+	defer c.circuit.mu.Unlock()
+	c.circuit.closed = recovered
+}
+
+// Away returns since when Neutron and Keystone have given no good answer, if the last one
+// was none.
+func (c *Client) Away() (since time.Time, away bool) { return c.circuit.away() }
 
 // connect returns the authenticated client, and authenticates if there is none yet.
 // It holds the lock meanwhile: many workers make one authentication.

@@ -48,6 +48,9 @@ func (c *Cloud) Name() string { return c.name }
 // Observer returns what remembers the cloud's networks. The caller has to Run it.
 func (c *Cloud) Observer() *Observer { return c.observer }
 
+// Client returns what the cloud is talked to with.
+func (c *Cloud) Client() *Client { return c.client }
+
 // Claim is what somebody who is sure to own at most one network knows of it.
 type Claim struct {
 	Owner Owner

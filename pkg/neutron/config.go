@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -52,7 +53,11 @@ func LoadConfig(cloud string) (Config, error) {
 		cloud = os.Getenv("OS_CLOUD")
 	}
 	if cloud != "" {
-		return parseCloud(cloud, "cloud "+cloud, clouds.WithCloudName(cloud))
+		where := "cloud " + cloud
+		if file := os.Getenv("OS_CLIENT_CONFIG_FILE"); file != "" {
+			where += " in " + file
+		}
+		return parseCloud(cloud, where, clouds.WithCloudName(cloud))
 	}
 	authURL := os.Getenv("OS_AUTH_URL")
 	if authURL == "" {
@@ -65,9 +70,11 @@ func LoadConfig(cloud string) (Config, error) {
 	return parseCloud(authURL, "the OS_* variables", clouds.WithCloudName(environment), clouds.WithCloudsYAML(bytes.NewReader(entry)))
 }
 
-// ParseConfig reads one entry of the content of a clouds.yaml.
+// ParseConfig reads one entry of the content of a clouds.yaml. The OS_* variables, which
+// speak of the process's own cloud, do not count.
 func ParseConfig(cloud string, cloudsYAML []byte) (Config, error) {
-	return parseCloud(cloud, "cloud "+cloud, clouds.WithCloudName(cloud), clouds.WithCloudsYAML(bytes.NewReader(cloudsYAML)))
+	return parseCloud(cloud, "cloud "+cloud, clouds.WithCloudName(cloud), clouds.WithCloudsYAML(bytes.NewReader(cloudsYAML)),
+		clouds.WithRegion(""), clouds.WithEndpointType(""))
 }
 
 // parseCloud is clouds.Parse, with what it does not check.
@@ -89,9 +96,13 @@ func parseCloud(name, where string, opts ...clouds.ParseOption) (_ Config, err e
 	return Config{Name: name, Auth: auth, Endpoint: endpoint, TLS: tlsConfig}, nil
 }
 
+// quoted is what the YAML parser quotes of the file: it may be a password, such as one
+// that begins with an asterisk and is taken for an alias.
+var quoted = regexp.MustCompile("(?s)`.*`|'[^' ]*'")
+
 // oneLine joins what the YAML parser says on several lines.
 func oneLine(err error) string {
-	return strings.Join(strings.Fields(err.Error()), " ")
+	return strings.Join(strings.Fields(quoted.ReplaceAllString(err.Error(), "(...)")), " ")
 }
 
 // environment is the name of the entry that environmentAsCloud makes.

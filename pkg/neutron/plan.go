@@ -173,16 +173,27 @@ func differs(want, have string) string {
 
 // makeRoom creates a subnet that is missing. Neutron refuses two that overlap on one
 // network: then the old one goes first, and otherwise last, so that the network is
-// never without a subnet if it can be helped.
+// never without a subnet if it can be helped. Nor does it go first for one that Neutron
+// is bound to refuse.
 func makeRoom(want Desired, subnet DesiredSubnet, obsolete []Subnet) Step {
 	create := CreateSubnet{Subnet: subnet, Name: want.Name, Description: want.Owner.Mark()}
 	for _, s := range obsolete {
-		if s.CIDR.Overlaps(subnet.CIDR) {
+		if s.CIDR.Overlaps(subnet.CIDR) && servesDHCP(subnet.CIDR) {
 			return DeleteSubnet{ID: s.ID, CIDR: s.CIDR}
 		}
 		create.Replaces = s.ID
 	}
 	return create
+}
+
+// servesDHCP says whether Neutron takes a subnet with DHCP, which is its default, of
+// that CIDR: one with room for a server and a client, of addresses for hosts.
+func servesDHCP(cidr netip.Prefix) bool {
+	first := cidr.Addr()
+	if first.Is4() && first.As4()[0] == 0 || first.IsMulticast() || first.IsLoopback() {
+		return false
+	}
+	return first.BitLen()-cidr.Bits() >= 2
 }
 
 // updateSubnet returns the step that puts existing right, or nil.

@@ -19,8 +19,8 @@ limitations under the License.
 package status
 
 import (
-	"errors"
 	"net/netip"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,6 +42,8 @@ type Outcome struct {
 	Subnet *neutron.Subnet
 	// Err is why Neutron does not match the spec; nil if it does. It comes from Neutron.
 	Err error
+	// Away is since when Neutron has given no good answer; zero if it has.
+	Away time.Time
 }
 
 // Compute returns the status of the network after a sync with that outcome. It changes
@@ -60,7 +62,7 @@ func Compute(network *samplecrdv1.Network, o Outcome) samplecrdv1.NetworkStatus 
 		status.CIDR = o.Subnet.CIDR.String()
 		status.Gateway = gateway(o.Subnet.Gateway)
 	}
-	setConditions(&status, network.Generation, o.Err)
+	setConditions(&status, network.Generation, o)
 	return status
 }
 
@@ -71,7 +73,7 @@ func gateway(address netip.Addr) string {
 	return address.String()
 }
 
-func setConditions(status *samplecrdv1.NetworkStatus, generation int64, err error) {
+func setConditions(status *samplecrdv1.NetworkStatus, generation int64, o Outcome) {
 	condition := metav1.Condition{
 		Type:               samplecrdv1.ConditionReady,
 		Status:             metav1.ConditionTrue,
@@ -80,10 +82,10 @@ func setConditions(status *samplecrdv1.NetworkStatus, generation int64, err erro
 		Message:            "Neutron matches the spec",
 	}
 	also := ""
-	if err != nil {
+	if o.Err != nil {
 		condition.Status = metav1.ConditionFalse
-		condition.Reason, also = reason(neutron.KindOf(err))
-		condition.Message = message(err)
+		condition.Reason, also = reason(neutron.KindOf(o.Err))
+		condition.Message = message(Ready(status), condition, o)
 	}
 	meta.SetStatusCondition(&status.Conditions, condition)
 	for _, other := range []string{samplecrdv1.ConditionReconciling, samplecrdv1.ConditionStalled} {
@@ -96,14 +98,21 @@ func setConditions(status *samplecrdv1.NetworkStatus, generation int64, err erro
 	}
 }
 
-// message returns what there is to say of the error: the same for as long as an outage
-// lasts, whatever was tried meanwhile, so that nothing is written for each attempt.
-func message(err error) string {
-	var e *neutron.Error
-	if errors.As(err, &e) && e.Kind == neutron.Unavailable {
-		return "Neutron is not available: " + e.Message
+// message returns what there is to say of the error. While an outage lasts that is what
+// was said when it began: each attempt may fail in a way of its own, and none of that is
+// worth a write.
+func message(before *metav1.Condition, now metav1.Condition, o Outcome) string {
+	if now.Reason != samplecrdv1.ReasonNeutronUnavailable {
+		return o.Err.Error()
 	}
-	return err.Error()
+	if before != nil && before.Reason == now.Reason && before.ObservedGeneration == now.ObservedGeneration {
+		return before.Message
+	}
+	since := ""
+	if !o.Away.IsZero() {
+		since = " since " + o.Away.UTC().Format(time.RFC3339)
+	}
+	return "Neutron is not available" + since + ": " + o.Err.Error()
 }
 
 // reason returns the reason for errors of that kind, and which condition besides Ready

@@ -1,0 +1,116 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// enough failures in a row, without a good answer to anybody in between, mean that
+	// it is not the requests.
+	enough = 5
+	// probing is how often one request is let through then.
+	probing = time.Second
+)
+
+// circuit keeps many workers with many Networks from hammering a Neutron that is away:
+// after enough failures in a row it answers with the last of them by itself, and lets
+// one request a second through to see. One good answer, to whatever it was, and all
+// pass again at once. Bad answers that are about their request alone (4xx) are good ones
+// here.
+type circuit struct {
+	base http.RoundTripper
+
+	mu       sync.Mutex
+	failures int
+	last     error
+	// since is when the first of the failures happened.
+	since     time.Time
+	nextProbe time.Time
+	// closed is called when the circuit closes again.
+	closed func()
+}
+
+func (c *circuit) RoundTrip(request *http.Request) (*http.Response, error) {
+	if err := c.admit(); err != nil {
+		return nil, err
+	}
+	response, err := c.base.RoundTrip(request)
+	switch {
+	case err != nil && errors.Is(request.Context().Err(), context.Canceled):
+		// It is the caller who went away.
+	case err != nil:
+		c.failed(err)
+	case response.StatusCode >= http.StatusInternalServerError:
+		c.failed(fmt.Errorf("%d %s", response.StatusCode, http.StatusText(response.StatusCode)))
+	default:
+		c.succeeded()
+	}
+	return response, err
+}
+
+// admit returns the last failure if the request has to stay.
+func (c *circuit) admit() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if c.failures < enough {
+		return nil
+	}
+	if now.Before(c.nextProbe) {
+		return c.last
+	}
+	c.nextProbe = now.Add(probing)
+	return nil
+}
+
+func (c *circuit) failed(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failures == 0 {
+		c.since = time.Now()
+	}
+	c.failures++
+	c.last = err
+	if c.failures == enough {
+		c.nextProbe = time.Now().Add(probing)
+	}
+}
+
+func (c *circuit) succeeded() {
+	c.mu.Lock()
+	wasOpen := c.failures >= enough
+	c.failures = 0
+	closed := c.closed
+	c.mu.Unlock()
+	if wasOpen && closed != nil {
+		closed()
+	}
+}
+
+// away returns since when there has been no good answer, if the last one was none.
+func (c *circuit) away() (since time.Time, away bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.since, c.failures > 0
+}
