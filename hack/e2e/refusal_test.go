@@ -32,9 +32,9 @@ import (
 const (
 	noCIDR    = "must be an IPv4 or IPv6 address and a prefix length, such as 192.168.0.0/16 or fd00:1::/64"
 	noAddress = "must be an IP address inside cidr, such as 192.168.0.1, or None"
-	family    = "must be of the same IP family as cidr"
-	outside   = "must be an address inside cidr, "
-	notAHost  = "must be neither the first address of cidr, which is the network's, nor the last, which is for broadcasts"
+	family    = " is not of the same IP family as cidr, "
+	outside   = " is not an address inside cidr, "
+	notAHost  = " must be neither the first address of cidr, "
 	tooLong   = "Too long"
 )
 
@@ -178,7 +178,7 @@ func TestKubectlShowsWhatTheAPIServerRefuses(t *testing.T) {
 	if err == nil {
 		t.Fatal("it was accepted")
 	}
-	w.contains(err.Error(), `The Network "net" is invalid: spec.gateway: Invalid value: must be an address inside cidr, 192.168.0.0/16`)
+	w.contains(err.Error(), `The Network "net" is invalid: spec.gateway: Invalid value: 10.0.0.1 is not an address inside cidr, 192.168.0.0/16`)
 	_, err = w.tryKubectl(strings.Replace(manifest("net", "10.0.0.0/8", ""), "cidr", "cdir", 1), "apply", "--dry-run=server", "-f", "-")
 	if err == nil {
 		t.Fatal("it was accepted")
