@@ -1,0 +1,145 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func statusOnly(status int) roundTripper {
+	return func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: status, Body: http.NoBody}, nil
+	}
+}
+
+func failing(err error) roundTripper {
+	return func(*http.Request) (*http.Response, error) { return nil, err }
+}
+
+func try(t *testing.T, c *circuit) error {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := c.RoundTrip(request)
+	if err == nil {
+		response.Body.Close()
+	}
+	return err
+}
+
+func TestADeadNeutronIsAskedOnceASecondHoweverManyAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := errors.New("connection refused")
+		var asked atomic.Int64
+		c := &circuit{base: roundTripper(func(*http.Request) (*http.Response, error) {
+			asked.Add(1)
+			return nil, refused
+		})}
+		const minute = time.Minute
+		var workers sync.WaitGroup
+		for range 8 {
+			workers.Go(func() {
+				for end := time.Now().Add(minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+					if err := try(t, c); !errors.Is(err, refused) {
+						t.Errorf("got %v, want the last failure", err)
+					}
+				}
+			})
+		}
+		workers.Wait()
+		// Those that were under way when the fifth one failed got through, too.
+		if got := asked.Load(); got < 55 || got > 60+enough+8 {
+			t.Errorf("asked %d times in a minute, want about once a second", got)
+		}
+	})
+}
+
+func TestOneGoodAnswerLetsAllThroughAgainAndTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		recoveries := 0
+		c := &circuit{base: failing(errors.New("connection refused")), closed: func() { recoveries++ }}
+		began := time.Now()
+		for range enough + 3 {
+			_ = try(t, c)
+		}
+		if since, away := c.away(); !away || !since.Equal(began) {
+			t.Errorf("away since %v: %v, want since %v", since, away, began)
+		}
+		c.base = statusOnly(http.StatusNotFound) // an answer about the request, and so a good one
+		time.Sleep(probing)
+		for i := range 20 {
+			if err := try(t, c); err != nil {
+				t.Errorf("request %d after the recovery: %v", i, err)
+			}
+		}
+		if _, away := c.away(); away || recoveries != 1 {
+			t.Errorf("away %v, %d recoveries, want 1", away, recoveries)
+		}
+	})
+}
+
+func TestFailuresThatAreNotInARowOpenNothing(t *testing.T) {
+	c := &circuit{closed: func() { t.Error("there was nothing to recover from") }}
+	for range 10 * enough {
+		c.base = statusOnly(http.StatusInternalServerError)
+		_ = try(t, c)
+		c.base = statusOnly(http.StatusOK)
+		if err := try(t, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestACallerThatGoesAwayIsNoFailureOfNeutron(t *testing.T) {
+	c := &circuit{base: roundTripper(func(r *http.Request) (*http.Response, error) { return nil, r.Context().Err() })}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 * enough {
+		if _, err := c.RoundTrip(request); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	if _, away := c.away(); away {
+		t.Error("Neutron is held to be away")
+	}
+}
+
+func TestAnswersThatSayNothingOfTheRequestOpenTheCircuit(t *testing.T) {
+	c := &circuit{base: statusOnly(http.StatusServiceUnavailable)}
+	for range enough {
+		if err := try(t, c); err != nil {
+			t.Fatalf("got %v, want the answer", err)
+		}
+	}
+	if err := try(t, c); err == nil || !strings.Contains(err.Error(), "503") {
+		t.Errorf("got %v, want what the last answer was", err)
+	}
+}

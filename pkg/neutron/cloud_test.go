@@ -1,0 +1,641 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+)
+
+var claim = Claim{Owner: owner}
+
+// seen returns the claim of who has seen that network last.
+func seen(n *Network) Claim {
+	c := Claim{Owner: owner, NetworkID: n.ID}
+	for _, s := range n.Subnets {
+		c.SubnetID = s.ID
+	}
+	return c
+}
+
+// world is a Cloud on a lab, and a client of the same project for what other hands do.
+type world struct {
+	*lab
+	*Cloud
+	others *Client
+	told   []types.UID
+}
+
+func newWorld(t *testing.T, options embedded.Options) *world {
+	t.Helper()
+	l := newLab(t, options)
+	w := &world{lab: l, Cloud: NewCloud("test", l.client(t), owner.Cluster, time.Minute), others: l.client(t)}
+	w.Observer().AddHandler(func(uid types.UID) { w.told = append(w.told, uid) })
+	noError(t, w.Observer().Look(t.Context()))
+	return w
+}
+
+// bringAbout takes one step after the other until Neutron has what is wanted. It
+// returns the requests, besides, that it took.
+func (w *world) bringAbout(t *testing.T, want Desired, have *Network) (*Network, []string) {
+	t.Helper()
+	w.mu.Lock()
+	w.served = nil
+	w.mu.Unlock()
+	for range 10 {
+		step := Next(want, have)
+		if step == nil {
+			return have, w.changes(have)
+		}
+		var err error
+		have, err = w.Take(t.Context(), claim, have, step)
+		noError(t, err)
+	}
+	t.Fatalf("no end in sight; the next step is %+v", Next(want, have))
+	return nil, nil
+}
+
+// changes returns the requests that there were to Neutron, with IDs left out.
+func (w *world) changes(n *Network) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []string
+	for _, request := range w.served {
+		method, path, _ := strings.Cut(request, " ")
+		if rest, ok := strings.CutPrefix(path, "/networking/v2.0/"); ok && rest != "" {
+			collection, _, _ := strings.Cut(rest, "/")
+			all = append(all, method+" "+collection)
+		}
+	}
+	return all
+}
+
+// made returns a world in which the Network is as it is wanted.
+func made(t *testing.T, want Desired) (*world, *Network) {
+	t.Helper()
+	w := newWorld(t, embedded.Options{})
+	have, _ := w.bringAbout(t, want, &Network{})
+	return w, have
+}
+
+// inNeutron returns what Neutron has of the network.
+func (w *world) inNeutron(t *testing.T, id string) *Network {
+	t.Helper()
+	n, err := w.others.GetNetwork(t.Context(), id)
+	noError(t, err)
+	return n
+}
+
+// remembered returns what the Cloud knows without asking Neutron.
+func (w *world) remembered(t *testing.T) (*Network, bool) {
+	t.Helper()
+	n, known, err := w.Owned(claim)
+	noError(t, err)
+	return n, known
+}
+
+// theirs lets other hands change the network's description, and its name unless it is "".
+func (w *world) theirs(t *testing.T, id, name, description string) {
+	t.Helper()
+	service, err := w.others.connect(t.Context())
+	noError(t, err)
+	opts := networks.UpdateOpts{Description: &description}
+	if name != "" {
+		opts.Name = &name
+	}
+	noError(t, networks.Update(t.Context(), service, id, opts).Err)
+}
+
+func TestThePlanComesTrueInNeutron(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name        string
+		first, then Desired
+		gateway     string
+		requests    []string
+	}{
+		{"a network is made, with a gateway", Desired{}, wants("192.168.0.0/16", "192.168.0.1"), "192.168.0.1", []string{"POST networks", "POST subnets"}},
+		{"a network is made, with Neutron's gateway", Desired{}, wants("192.168.0.0/16", ""), "192.168.0.1", []string{"POST networks", "POST subnets"}},
+		{"a network is made, without a gateway", Desired{}, wants("192.168.0.0/16", "none"), "", []string{"POST networks", "POST subnets"}},
+		{"a network of IPv6 is made", Desired{}, wants("fd00:1::/64", "fd00:1::9"), "fd00:1::9", []string{"POST networks", "POST subnets"}},
+		{"a network of IPv6 is made, with Neutron's gateway", Desired{}, wants("fd00:1::/64", ""), "fd00:1::", []string{"POST networks", "POST subnets"}},
+		{"nothing is to be done", wants("192.168.0.0/16", "192.168.0.1"), wants("192.168.0.0/16", "192.168.0.1"), "192.168.0.1", nil},
+		{"the gateway becomes an address that was in the pool", wants("192.168.0.0/16", "192.168.0.1"), wants("192.168.0.0/16", "192.168.1.1"), "192.168.1.1", []string{"PUT subnets"}},
+		{"the gateway becomes Neutron's choice again", wants("192.168.0.0/16", "192.168.1.1"), wants("192.168.0.0/16", ""), "192.168.0.1", []string{"PUT subnets"}},
+		{"the gateway is taken away", wants("192.168.0.0/16", ""), wants("192.168.0.0/16", "none"), "", []string{"PUT subnets"}},
+		{"a gateway is added", wants("192.168.0.0/16", "none"), wants("192.168.0.0/16", "192.168.0.1"), "192.168.0.1", []string{"PUT subnets"}},
+		{"the gateway of the smallest subnet moves", wants("10.0.0.0/30", "10.0.0.1"), wants("10.0.0.0/30", "10.0.0.2"), "10.0.0.2", []string{"PUT subnets"}},
+		{"the gateway of IPv6 moves", wants("fd00:1::/64", ""), wants("fd00:1::/64", "fd00:1::ff"), "fd00:1::ff", []string{"PUT subnets"}},
+		{"the CIDR moves", wants("192.168.0.0/16", ""), wants("10.0.0.0/24", ""), "10.0.0.1", []string{"GET ports", "POST subnets", "DELETE subnets"}},
+		{"the CIDR grows", wants("10.0.0.0/24", ""), wants("10.0.0.0/16", ""), "10.0.0.1", []string{"DELETE subnets", "POST subnets"}},
+		{"the CIDR shrinks", wants("10.0.0.0/16", ""), wants("10.0.0.0/24", ""), "10.0.0.1", []string{"DELETE subnets", "POST subnets"}},
+		{"the family changes", wants("192.168.0.0/16", ""), wants("fd00:1::/64", ""), "fd00:1::", []string{"GET ports", "POST subnets", "DELETE subnets"}},
+		{"the name changes", wants("10.0.0.0/24", "", func(d *Desired) { d.Name = "x" }), wants("10.0.0.0/24", ""), "10.0.0.1", []string{"PUT networks", "PUT subnets"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, embedded.Options{})
+			have := &Network{}
+			if test.first.Name != "" {
+				have, _ = w.bringAbout(t, test.first, have)
+			}
+			w.told = nil
+			have, requests := w.bringAbout(t, test.then, have)
+			equal(t, test.requests, requests)
+
+			now := w.inNeutron(t, have.ID)
+			equal(t, testName+" "+owner.Mark(), now.Name+" "+now.Description)
+			if len(now.Subnets) != 1 {
+				t.Fatalf("there are the subnets %+v", now.Subnets)
+			}
+			s := now.Subnets[0]
+			equal(t, []any{testName, owner.Mark(), test.then.Subnets[0].CIDR, addr(test.gateway)}, []any{s.Name, s.Description, s.CIDR, s.Gateway})
+
+			// What is remembered is what is there, so that a look brings no news.
+			remembered, known := w.remembered(t)
+			equal(t, true, known)
+			equal(t, true, same(now, remembered))
+			noError(t, w.Observer().Look(t.Context()))
+			equal(t, []types.UID(nil), w.told)
+			if found, err := w.Find(t.Context(), claim); err != nil || !same(now, found) {
+				t.Errorf("found %+v, %v", found, err)
+			}
+		})
+	}
+}
+
+func TestACloudHasAName(t *testing.T) {
+	equal(t, "test", newWorld(t, embedded.Options{}).Name())
+}
+
+func TestAStepThatDoesNotExistIsAnError(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	if _, err := w.Take(t.Context(), claim, &Network{}, nil); err == nil {
+		t.Error("there is no error")
+	}
+}
+
+func TestTheMarkIsPutBackOnANetworkThatWasSeenBefore(t *testing.T) {
+	want := wants("10.0.0.0/24", "")
+	w, have := made(t, want)
+	want.Known = have.Subnets[0].ID
+	w.theirs(t, have.ID, "", "mine now")
+	service, err := w.others.connect(t.Context())
+	noError(t, err)
+	empty := ""
+	noError(t, subnets.Update(t.Context(), service, have.Subnets[0].ID, subnets.UpdateOpts{Description: &empty}).Err)
+	w.told = nil
+	noError(t, w.Observer().Look(t.Context()))
+	equal(t, []types.UID{owner.UID}, w.told)
+
+	found, err := w.Find(t.Context(), seen(have))
+	noError(t, err)
+	equal(t, have.ID, found.ID)
+	have, requests := w.bringAbout(t, want, found)
+	equal(t, []string{"PUT networks", "PUT subnets"}, requests)
+	now := w.inNeutron(t, have.ID)
+	equal(t, owner.Mark()+" "+owner.Mark(), now.Description+" "+now.Subnets[0].Description)
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	other := Owner{Cluster: owner.Cluster, UID: "33333333-0000-0000-0000-000000000000"}.Mark()
+	for _, test := range []struct {
+		name         string
+		mark, subnet string // descriptions; with a subnet of "-" there is none
+		lastSeen     bool   // under these IDs
+		want         bool
+	}{
+		{"a network with the mark", owner.Mark(), "-", false, true},
+		{"a network with the mark, seen before", owner.Mark(), owner.Mark(), true, true},
+		{"a network that lost its mark, but was seen before and has a subnet with the mark", "", owner.Mark(), true, true},
+		{"a network that lost its mark and its subnet's, but both were seen before", "", "", true, true},
+		{"a network that lost its mark and all of its subnets is nobody's", "", "-", true, false},
+		{"a network that lost its mark, with another's subnet", "", other, true, false},
+		{"a network of the same name only", "", "", false, false},
+		{"a network with a subnet of the owner's that was never seen", "", owner.Mark(), false, false},
+		{"a network with another's mark, though it was seen before", other, owner.Mark(), true, false},
+		{"a network whose mark is the owner's of another cluster", Owner{"other", owner.UID}.Mark(), owner.Mark(), true, false},
+		{"a network with the mark in another case", strings.ToUpper(owner.Mark()), "-", false, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, embedded.Options{})
+			made, err := w.others.CreateNetwork(t.Context(), CreateNetwork{Name: testName, Description: test.mark})
+			noError(t, err)
+			if test.subnet != "-" {
+				s, err := w.others.CreateSubnet(t.Context(), made.ID, CreateSubnet{Subnet: wants("10.0.0.0/24", "").Subnets[0], Description: test.subnet})
+				noError(t, err)
+				made.Subnets = []Subnet{s}
+			}
+			as := claim
+			if test.lastSeen {
+				as = seen(&made)
+			}
+			got, err := w.Find(t.Context(), as)
+			noError(t, err)
+			equal(t, test.want, got.ID == made.ID)
+			equal(t, test.want, got.Exists())
+			remembered, known := w.remembered(t)
+			equal(t, true, known)
+			equal(t, got.ID, remembered.ID)
+		})
+	}
+}
+
+func TestFindPrefersTheNetworkThatWasSeenLast(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	var ids []string
+	for range 3 {
+		n, err := w.others.CreateNetwork(t.Context(), CreateNetwork{Name: testName, Description: owner.Mark()})
+		noError(t, err)
+		ids = append(ids, n.ID)
+	}
+	for _, id := range ids {
+		got, err := w.Find(t.Context(), Claim{Owner: owner, NetworkID: id})
+		noError(t, err)
+		equal(t, id, got.ID)
+		remembered, _, err := w.Owned(Claim{Owner: owner, NetworkID: id})
+		noError(t, err)
+		equal(t, id, remembered.ID)
+	}
+	got, err := w.Find(t.Context(), Claim{Owner: owner, NetworkID: "gone"})
+	noError(t, err)
+	equal(t, slices.Min(ids), got.ID)
+}
+
+func TestOfSeveralNetworksOneIsKept(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		// ports and lastSeen are of the n-th network; -1: of none.
+		ports, lastSeen int
+		kept            int
+		err             bool // a port keeps the other one too
+	}{
+		{"the first, if nothing speaks for the other", -1, -1, 0, false},
+		{"the one in use", 1, -1, 1, false},
+		{"the one that was seen last", -1, 1, 1, false},
+		{"the one that was seen last, even if the other is in use, which stays then too", 0, 1, 1, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, embedded.Options{})
+			ids := makeNetworks(t, w.others, 2)
+			if test.ports >= 0 {
+				makePort(t, w.others, ids[test.ports], "web-0", "compute:nova")
+			}
+			as := claim
+			if test.lastSeen >= 0 {
+				as.NetworkID = ids[test.lastSeen]
+			}
+			have, err := w.Find(t.Context(), as)
+			noError(t, err)
+			have, err = w.Prefer(t.Context(), as, have)
+			noError(t, err)
+			equal(t, ids[test.kept], have.ID)
+			step := w.Surplus(as, have)
+			if surplus, ok := step.(DeleteNetwork); !ok || surplus.Network.ID != ids[1-test.kept] {
+				t.Fatalf("the step is %+v", step)
+			}
+			kept, err := w.Take(t.Context(), as, have, step)
+			equal(t, have, kept)
+			if test.err {
+				equal(t, InUse, KindOf(err))
+				return
+			}
+			noError(t, err)
+			equal(t, Step(nil), w.Surplus(as, have))
+			left, err := w.others.ListNetworks(t.Context())
+			noError(t, err)
+			equal(t, []string{ids[test.kept]}, idsOf(left))
+		})
+	}
+}
+
+func TestTheOnlyNetworkIsPreferredWithoutAskingNeutron(t *testing.T) {
+	w, have := made(t, wants("10.0.0.0/24", ""))
+	w.answer(func(rw http.ResponseWriter, _ *http.Request) bool { return reply(rw, 500, "") })
+	got, err := w.Prefer(t.Context(), claim, have)
+	noError(t, err)
+	equal(t, have, got)
+	equal(t, Step(nil), w.Surplus(claim, have))
+}
+
+func TestPortsThatCannotBeListedSpeakForNoNetwork(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	makeNetworks(t, w.others, 2)
+	have, err := w.Find(t.Context(), claim)
+	noError(t, err)
+	w.answer(replyTo("GET", portsPath, 500, ""))
+	if _, err := w.Prefer(t.Context(), claim, have); KindOf(err) != Unavailable {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAFindThatFailsIsNoProofOfAnything(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		tap  func(http.ResponseWriter, *http.Request) bool
+	}{
+		{"the list fails", replyTo("GET", networksPath, 500, "")},
+		{"the list of subnets fails", replyTo("GET", subnetsPath, 500, "")},
+		{"the network that was seen last cannot be read", func(w http.ResponseWriter, r *http.Request) bool {
+			return r.Method == "GET" && strings.HasPrefix(r.URL.Path, networksPath) &&
+				(strings.HasPrefix(r.URL.Path, networksPath+"/") && reply(w, 404, "no backend") || reply(w, 200, `{"networks": []}`))
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w, have := made(t, wants("10.0.0.0/24", ""))
+			w.answer(test.tap)
+			if _, err := w.Find(t.Context(), seen(have)); KindOf(err) != Unavailable {
+				t.Errorf("got %v", err)
+			}
+			remembered, known := w.remembered(t)
+			equal(t, true, known)
+			equal(t, have.ID, remembered.ID)
+		})
+	}
+	t.Run("the network that was seen last is gone", func(t *testing.T) {
+		w := newWorld(t, embedded.Options{})
+		got, err := w.Find(t.Context(), Claim{Owner: owner, NetworkID: "44444444-0000-0000-0000-000000000000"})
+		noError(t, err)
+		equal(t, false, got.Exists())
+	})
+}
+
+func TestACreateWhoseAnswerIsLostIsFoundAndNotMadeAgain(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]embedded.Fault{
+		"it took effect":      {After: true, Drop: true},
+		"it took no effect":   {Drop: true},
+		"a proxy gave up":     {After: true, Status: 504},
+		"the answer was cut":  {After: true, Status: 201, Message: `{"network": {"id": `},
+		"somebody else spoke": {After: true, Status: 200, Message: "<html>"},
+	} {
+		for _, path := range []string{networksPath, subnetsPath} {
+			t.Run(name+": "+path, func(t *testing.T) {
+				want := wants("10.0.0.0/24", "")
+				w := newWorld(t, embedded.Options{})
+				w.SetFault(func(r *http.Request) *embedded.Fault {
+					if r.Method == "POST" && r.URL.Path == path {
+						return &fault
+					}
+					return nil
+				})
+				have := &Network{}
+				var err error
+				for step := Next(want, have); err == nil; step = Next(want, have) {
+					have, err = w.Take(t.Context(), claim, have, step)
+				}
+				equal(t, Unavailable, KindOf(err))
+				_, known := w.remembered(t)
+				equal(t, false, known)
+
+				w.SetFault(nil)
+				have, err = w.Find(t.Context(), claim)
+				noError(t, err)
+				w.bringAbout(t, want, have)
+				all, err := w.others.ListNetworks(t.Context())
+				noError(t, err)
+				equal(t, 1, len(all))
+				equal(t, 1, len(all[0].Subnets))
+			})
+		}
+	}
+}
+
+func TestWhatIsRememberedAfterAFailure(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		status int
+		body   string
+		known  bool
+	}{
+		{"a refusal changes nothing", 400, neutronBody("InvalidInput", ""), true},
+		{"nor does a lack of rights", 403, neutronBody("PolicyNotAuthorized", ""), true},
+		{"nor does a token that is refused", 401, keystoneBody(401, unauthorized), true},
+		{"nor do ports", 409, neutronBody("SubnetInUse", ""), true},
+		{"nor does a quota", 409, neutronBody("OverQuota", ""), true},
+		{"what is not there shows that memory is wrong", 404, neutronBody("NetworkNotFound", ""), false},
+		{"so does another revision", 412, neutronBody("RevisionNumberConstraintFailed", ""), false},
+		{"after an error of Neutron's anything may be so", 500, "", false},
+		{"or after one of a proxy", 502, proxysPage, false},
+	} {
+		for op, act := range map[string]func(*testing.T, *world, *Network) error{
+			"a step": func(t *testing.T, w *world, n *Network) error {
+				got, err := w.Take(t.Context(), claim, n, UpdateNetwork{Name: "x"})
+				equal(t, n, got)
+				return err
+			},
+			"deleting": func(t *testing.T, w *world, n *Network) error { return w.Delete(t.Context(), claim, n) },
+		} {
+			if op == "deleting" && test.status == http.StatusNotFound {
+				continue // is no failure
+			}
+			t.Run(test.name+", "+op, func(t *testing.T) {
+				w, have := made(t, wants("10.0.0.0/24", ""))
+				w.answer(func(rw http.ResponseWriter, r *http.Request) bool {
+					return r.Method != "GET" && strings.HasPrefix(r.URL.Path, networksPath) && reply(rw, test.status, test.body)
+				})
+				if act(t, w, have) == nil {
+					t.Error("there is no error")
+				}
+				_, known := w.remembered(t)
+				equal(t, test.known, known)
+			})
+		}
+	}
+}
+
+func TestSomebodyElseWasQuicker(t *testing.T) {
+	w, have := made(t, wants("10.0.0.0/24", ""))
+	have = w.inNeutron(t, have.ID)
+	w.theirs(t, have.ID, "x", owner.Mark())
+	_, err := w.Take(t.Context(), claim, have, UpdateNetwork{Name: testName})
+	equal(t, Stale, KindOf(err))
+	equal(t, "x", w.inNeutron(t, have.ID).Name)
+
+	service, err := w.others.connect(t.Context())
+	noError(t, err)
+	name := "x"
+	noError(t, subnets.Update(t.Context(), service, have.Subnets[0].ID, subnets.UpdateOpts{Name: &name}).Err)
+	for _, step := range []Step{
+		UpdateSubnet{ID: have.Subnets[0].ID, Name: testName},
+		DeleteSubnet{ID: have.Subnets[0].ID, CIDR: have.Subnets[0].CIDR},
+	} {
+		_, err = w.Take(t.Context(), claim, have, step)
+		equal(t, Stale, KindOf(err))
+	}
+	// A fresh look cures it.
+	have, err = w.Find(t.Context(), claim)
+	noError(t, err)
+	_, requests := w.bringAbout(t, wants("10.0.0.0/24", ""), have)
+	equal(t, []string{"PUT networks", "PUT subnets"}, requests)
+}
+
+func TestASubnetWithPortsIsNotReplaced(t *testing.T) {
+	for _, test := range []struct {
+		name, cidr string
+		want       Error
+	}{
+		{"by one beside it, which is not even made", "10.1.0.0/24", Error{Op: "replace subnet 10.0.0.0/24", Kind: InUse, Message: "in use by port web-0 (compute:nova), web-1 (compute:nova)"}},
+		{"by one around it", "10.0.0.0/16", Error{Op: "delete subnet 10.0.0.0/24", Kind: InUse, Message: "in use by port web-0 (compute:nova), web-1 (compute:nova)"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w, have := made(t, wants("10.0.0.0/24", ""))
+			var portIDs []string
+			for _, name := range []string{"web-1", "web-0"} {
+				portIDs = append(portIDs, makePort(t, w.others, have.ID, name, "compute:nova"))
+			}
+			makePort(t, w.others, have.ID, "", "network:dhcp")
+			want := wants(test.cidr, "")
+			got, err := w.Take(t.Context(), claim, have, Next(want, have))
+			wantError(t, test.want, err)
+			equal(t, have, got)
+			equal(t, true, same(have, w.inNeutron(t, have.ID)))
+			_, known := w.remembered(t)
+			equal(t, true, known)
+
+			service, err := w.others.connect(t.Context())
+			noError(t, err)
+			for _, id := range portIDs {
+				_, err := service.Delete(t.Context(), service.ServiceURL("ports", id), nil)
+				noError(t, err)
+			}
+			have, _ = w.bringAbout(t, want, have)
+			equal(t, []Subnet{have.Subnets[0]}, w.inNeutron(t, have.ID).Subnets)
+		})
+	}
+}
+
+func TestPortsThatCannotBeListed(t *testing.T) {
+	w, have := made(t, wants("10.0.0.0/24", ""))
+	makePort(t, w.others, have.ID, "web-0", "compute:nova")
+	w.answer(replyTo("GET", portsPath, 500, ""))
+	// Before a replacement that says nothing, and so nothing is done.
+	_, err := w.Take(t.Context(), claim, have, Next(wants("10.1.0.0/24", ""), have))
+	wantError(t, Error{Op: "list ports", Kind: Unavailable, Message: "500 Internal Server Error"}, err)
+	equal(t, 1, len(w.inNeutron(t, have.ID).Subnets))
+	// After a refusal, Neutron's own words do.
+	err = w.Delete(t.Context(), claim, have)
+	equal(t, InUse, KindOf(err))
+	if !strings.Contains(err.Error(), have.ID) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name     string
+		change   func(t *testing.T, w *world, n *Network) // by other hands, after n was seen
+		want     Error
+		gone     bool
+		stranger bool
+	}{
+		{"a network goes with its subnets", nil, Error{}, true, false},
+		{"a network that is gone already", func(t *testing.T, w *world, n *Network) {
+			noError(t, w.others.DeleteNetwork(t.Context(), n.ID, nil))
+		}, Error{}, true, false},
+		{"DHCP's own port does not keep it", func(t *testing.T, w *world, n *Network) {
+			makePort(t, w.others, n.ID, "", "network:dhcp")
+		}, Error{}, true, false},
+		{"ports keep it", func(t *testing.T, w *world, n *Network) {
+			makePort(t, w.others, n.ID, "web-0", "compute:nova")
+		}, Error{Op: "delete network", Kind: InUse, Message: "in use by port web-0 (compute:nova)"}, false, false},
+		{"a network that was renamed is still the claim's", func(t *testing.T, w *world, n *Network) {
+			w.theirs(t, n.ID, "x", n.Description)
+		}, Error{}, true, false},
+		{"a network that lost its mark but has the claim's subnet is still the claim's", func(t *testing.T, w *world, n *Network) {
+			w.theirs(t, n.ID, "", "")
+		}, Error{}, true, false},
+		{"a network that is another cluster's by now stays, and is forgotten", func(t *testing.T, w *world, n *Network) {
+			w.theirs(t, n.ID, "", Owner{"other", owner.UID}.Mark())
+		}, Error{}, false, true},
+		{"a network that is another Network's by now stays, and is forgotten", func(t *testing.T, w *world, n *Network) {
+			w.theirs(t, n.ID, "", Owner{owner.Cluster, "other"}.Mark())
+		}, Error{}, false, true},
+		{"a network that a proxy knows nothing of stays", func(t *testing.T, w *world, n *Network) {
+			w.theirs(t, n.ID, "x", n.Description)
+			w.answer(replyTo("GET", networksPath+"/"+n.ID, 404, "no backend"))
+		}, Error{Op: "get network", Kind: Unavailable, Message: "404 no backend"}, false, false},
+	} {
+		for name, known := range map[string]bool{"its revision known": true, "its revision not known": false} {
+			t.Run(test.name+", "+name, func(t *testing.T) {
+				w, have := made(t, wants("10.0.0.0/24", ""))
+				have = w.inNeutron(t, have.ID)
+				if !known {
+					have.Revision = nil
+				}
+				if test.change != nil {
+					test.change(t, w, have)
+				}
+				err := w.Delete(t.Context(), seen(have), have)
+				if test.want.Kind != "" {
+					wantError(t, test.want, err)
+				} else {
+					noError(t, err)
+				}
+				w.answer(nil)
+				_, err = w.others.GetNetwork(t.Context(), have.ID)
+				equal(t, test.gone, KindOf(err) == NotFound)
+				if remembered, known := w.remembered(t); known {
+					equal(t, test.gone || test.stranger, !remembered.Exists())
+				}
+			})
+		}
+	}
+}
+
+func TestTheQuotaIsUsedUp(t *testing.T) {
+	w := newWorld(t, embedded.Options{Projects: []embedded.Project{
+		{Name: "samplecrd", Password: password, Quota: map[string]int{"network": 1, "subnet": 0}},
+	}})
+	have, err := w.Take(t.Context(), claim, &Network{}, CreateNetwork{Name: testName, Description: owner.Mark()})
+	noError(t, err)
+	_, err = w.Take(t.Context(), claim, have, creates("10.0.0.0/24", "", ""))
+	wantError(t, Error{Op: "create subnet", Kind: OverQuota, Message: "Quota exceeded for resources: ['subnet']."}, err)
+	_, err = w.Take(t.Context(), claim, &Network{}, CreateNetwork{Name: testName, Description: owner.Mark()})
+	wantError(t, Error{Op: "create network", Kind: OverQuota, Message: "Quota exceeded for resources: ['network']."}, err)
+}
+
+func TestNeutronRefusesTheContent(t *testing.T) {
+	w, have := made(t, wants("10.0.0.0/24", ""))
+	for _, test := range []struct {
+		name string
+		step Step
+		want string // is contained in the message
+	}{
+		{"a subnet that overlaps a stranger's", creates("10.0.0.0/16", "", ""), "overlaps with another subnet"},
+		{"a gateway that is the network's address", creates("10.1.0.0/24", "10.1.0.0", ""), "Gateway is not valid on subnet"},
+		{"a subnet without room for DHCP", creates("10.1.0.0/31", "", ""), "incompatible with DHCP"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := w.Take(t.Context(), claim, have, test.step)
+			if KindOf(err) != Invalid || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}

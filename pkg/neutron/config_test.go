@@ -1,0 +1,301 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gophercloud/gophercloud/v2"
+)
+
+// bare gives the test an environment without any cloud: no variables, and no files in
+// the places where they are looked for.
+func bare(t *testing.T) {
+	t.Helper()
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		if strings.HasPrefix(name, "OS_") {
+			t.Setenv(name, "") // puts it back at the end
+			_ = os.Unsetenv(name)
+		}
+	}
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Chdir(t.TempDir())
+}
+
+func setenv(t *testing.T, variables map[string]string) {
+	t.Helper()
+	for name, value := range variables {
+		t.Setenv(name, value)
+	}
+}
+
+func write(t *testing.T, path, content string) string {
+	t.Helper()
+	noError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	noError(t, os.WriteFile(path, []byte(content), 0o600))
+	return path
+}
+
+const twoClouds = `
+clouds:
+  one:
+    region_name: RegionOne
+    interface: internal
+    auth:
+      auth_url: https://one.example.com/v3
+      username: user-1
+      password: ` + password + `
+      project_name: project-1
+      user_domain_name: Default
+      project_domain_name: Default
+  two:
+    auth:
+      auth_url: https://two.example.com/v3
+      application_credential_id: app-2
+      application_credential_secret: ` + password + `
+`
+
+var cloudOne = Config{
+	Name: "one",
+	Auth: gophercloud.AuthOptions{
+		IdentityEndpoint: "https://one.example.com/v3",
+		Username:         "user-1",
+		Password:         password,
+		DomainName:       "Default",
+		TenantName:       "project-1",
+		AllowReauth:      true,
+		Scope:            &gophercloud.AuthScope{ProjectName: "project-1", DomainName: "Default"},
+	},
+	Endpoint: gophercloud.EndpointOpts{Region: "RegionOne", Availability: gophercloud.AvailabilityInternal},
+}
+
+var cloudTwo = Config{
+	Name: "two",
+	Auth: gophercloud.AuthOptions{
+		IdentityEndpoint:            "https://two.example.com/v3",
+		ApplicationCredentialID:     "app-2",
+		ApplicationCredentialSecret: password,
+		AllowReauth:                 true,
+	},
+	Endpoint: gophercloud.EndpointOpts{Availability: gophercloud.AvailabilityPublic},
+}
+
+// wantConfig compares all but the TLS settings.
+func wantConfig(t *testing.T, want Config, got Config, err error) {
+	t.Helper()
+	noError(t, err)
+	got.TLS = nil
+	equal(t, want, got)
+}
+
+func TestTheCloudIsFoundAsOpenStacksClientsDo(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		file  string // in the working directory, if it is relative
+		env   map[string]string
+		cloud string // of -cloud
+		want  Config
+	}{
+		{"OS_CLOUD names the entry", "clouds.yaml", map[string]string{"OS_CLOUD": "one"}, "", cloudOne},
+		{"-cloud names the entry", "clouds.yaml", nil, "two", cloudTwo},
+		{"-cloud wins over OS_CLOUD", "clouds.yaml", map[string]string{"OS_CLOUD": "one"}, "two", cloudTwo},
+		{"OS_CLIENT_CONFIG_FILE names the file", "elsewhere/my.yaml", map[string]string{"OS_CLOUD": "one", "OS_CLIENT_CONFIG_FILE": "elsewhere/my.yaml"}, "", cloudOne},
+		{"the file is in ~/.config", "config/openstack/clouds.yaml", map[string]string{"OS_CLOUD": "one", "XDG_CONFIG_HOME": "config"}, "", cloudOne},
+		{"an entry wins over OS_AUTH_URL", "clouds.yaml", map[string]string{"OS_CLOUD": "one", "OS_AUTH_URL": "https://env.example.com/v3", "OS_USERNAME": "env", "OS_PASSWORD": "env"}, "", cloudOne},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bare(t)
+			setenv(t, test.env)
+			write(t, test.file, twoClouds)
+			got, err := LoadConfig(test.cloud)
+			wantConfig(t, test.want, got, err)
+		})
+	}
+}
+
+func TestTheSecretsMayBeInAFileOfTheirOwn(t *testing.T) {
+	bare(t)
+	write(t, "clouds.yaml", strings.ReplaceAll(twoClouds, "password: "+password, ""))
+	write(t, "secure.yaml", "clouds: {one: {auth: {password: "+password+"}}}")
+	got, err := LoadConfig("one")
+	wantConfig(t, cloudOne, got, err)
+}
+
+func TestTheVariablesAloneAreEnough(t *testing.T) {
+	const url = "https://env.example.com/v3"
+	public := gophercloud.EndpointOpts{Availability: gophercloud.AvailabilityPublic}
+	for _, test := range []struct {
+		name string
+		env  map[string]string
+		want Config
+	}{
+		{
+			"a user and a project by name, as openrc files have them",
+			map[string]string{
+				"OS_USERNAME": "u", "OS_PASSWORD": password, "OS_PROJECT_NAME": "p", "OS_USER_DOMAIN_NAME": "ud", "OS_PROJECT_DOMAIN_NAME": "pd",
+				"OS_REGION_NAME": "r", "OS_INTERFACE": "admin", "OS_IDENTITY_API_VERSION": "3",
+			},
+			Config{
+				Auth: gophercloud.AuthOptions{Username: "u", Password: password, DomainName: "ud", TenantName: "p",
+					Scope: &gophercloud.AuthScope{ProjectName: "p", DomainName: "pd"}},
+				Endpoint: gophercloud.EndpointOpts{Region: "r", Availability: gophercloud.AvailabilityAdmin},
+			},
+		},
+		{
+			"everything by ID",
+			map[string]string{"OS_USER_ID": "u", "OS_PASSWORD": password, "OS_PROJECT_ID": "p", "OS_USER_DOMAIN_ID": "ud", "OS_PROJECT_DOMAIN_ID": "pd"},
+			Config{Auth: gophercloud.AuthOptions{UserID: "u", Password: password, DomainID: "ud", TenantID: "p",
+				Scope: &gophercloud.AuthScope{ProjectID: "p"}}, Endpoint: public},
+		},
+		{
+			"the names of old, from the time of tenants",
+			map[string]string{"OS_USERNAME": "u", "OS_PASSWORD": password, "OS_TENANT_NAME": "p", "OS_DOMAIN_NAME": "d", "OS_ENDPOINT_TYPE": "internalURL"},
+			Config{Auth: gophercloud.AuthOptions{Username: "u", Password: password, DomainName: "d", TenantName: "p",
+				Scope: &gophercloud.AuthScope{ProjectName: "p", DomainName: "d"}},
+				Endpoint: gophercloud.EndpointOpts{Availability: gophercloud.AvailabilityInternal}},
+		},
+		{
+			"an application credential",
+			map[string]string{"OS_APPLICATION_CREDENTIAL_ID": "a", "OS_APPLICATION_CREDENTIAL_SECRET": password},
+			Config{Auth: gophercloud.AuthOptions{ApplicationCredentialID: "a", ApplicationCredentialSecret: password}, Endpoint: public},
+		},
+		{
+			"a password that is no string to YAML",
+			map[string]string{"OS_USERNAME": "yes", "OS_PASSWORD": "0123", "OS_USER_DOMAIN_NAME": "null"},
+			Config{Auth: gophercloud.AuthOptions{Username: "yes", Password: "0123", DomainName: "null"}, Endpoint: public},
+		},
+		{
+			"a password of YAML's own signs",
+			map[string]string{"OS_USERNAME": "u", "OS_PASSWORD": "*a: {b} # \"c'\n%"},
+			Config{Auth: gophercloud.AuthOptions{Username: "u", Password: "*a: {b} # \"c'\n%"}, Endpoint: public},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bare(t)
+			setenv(t, test.env)
+			t.Setenv("OS_AUTH_URL", url)
+			// Nobody asked for a file.
+			write(t, "clouds.yaml", twoClouds)
+			test.want.Name, test.want.Auth.IdentityEndpoint, test.want.Auth.AllowReauth = url, url, true
+			got, err := LoadConfig("")
+			wantConfig(t, test.want, got, err)
+		})
+	}
+}
+
+func TestOSInsecure(t *testing.T) {
+	for value, want := range map[string]bool{"": false, "false": false, "0": false, "true": true, "1": true} {
+		t.Run(value, func(t *testing.T) {
+			bare(t)
+			setenv(t, map[string]string{"OS_AUTH_URL": "https://env.example.com/v3", "OS_INSECURE": value})
+			got, err := LoadConfig("")
+			noError(t, err)
+			equal(t, want, got.TLS != nil && got.TLS.InsecureSkipVerify)
+		})
+	}
+}
+
+func TestNoCloudIsConfigured(t *testing.T) {
+	bare(t)
+	// Neither a file that nobody asked for nor a lone variable says which cloud to use.
+	write(t, "clouds.yaml", twoClouds)
+	t.Setenv("OS_REGION_NAME", "RegionOne")
+	if _, err := LoadConfig(""); !errors.Is(err, ErrNoCloud) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAConfigurationThatIsWrong(t *testing.T) {
+	const secret = "s3cr3t" // short, since YAML's errors quote the beginning
+	for _, test := range []struct {
+		name    string
+		content string
+		want    []string
+	}{
+		{"there is no such entry", twoClouds, []string{"not found"}},
+		{"the entry has no auth section", "clouds: {mine: {region_name: r}}", []string{"no auth section"}},
+		{"the entry is empty", "clouds: {mine: }", []string{"no auth section"}},
+		{"there is no auth_url", "clouds: {mine: {auth: {username: u, password: " + secret + "}}}", []string{"auth_url"}},
+		{"the file is no YAML", "clouds:\n  mine:\n  auth: x: y\n", []string{"yaml", "line 3"}},
+		{"the file is empty", "", []string{"EOF"}},
+		{"the file is of something else", "- a\n- b\n", []string{"yaml", "line 1"}},
+		{"the auth section is a text", "clouds:\n  mine:\n    auth: " + secret + "\n", []string{"yaml", "line 3"}},
+		{"the entry is a text", "clouds:\n  mine: " + secret + "\n  other: " + secret + "\n", []string{"yaml", "line 2"}},
+		{"the text holds YAML's quotes", "clouds:\n  mine: \"a`" + secret + "`b\"\n", []string{"yaml", "line 2"}},
+		{"the password is taken for an alias", "clouds:\n  mine:\n    auth:\n      password: *" + secret + "\n", []string{"yaml", "unknown anchor"}},
+		{"the password is taken for a tag", "clouds:\n  mine:\n    auth:\n      password: !!int " + secret + "\n", []string{"yaml"}},
+		{"the certificate is not there", "clouds: {mine: {cacert: /nowhere/ca.pem, auth: {auth_url: 'https://x', password: " + secret + "}}}", []string{"/nowhere/ca.pem"}},
+	} {
+		check := func(t *testing.T, err error, want ...string) {
+			t.Helper()
+			if err == nil {
+				t.Fatal("there is no error")
+			}
+			for _, part := range append(want, test.want...) {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%q does not contain %q", err, part)
+				}
+			}
+			if strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), password) {
+				t.Errorf("%q is more than one line, or tells a secret", err)
+			}
+		}
+		t.Run(test.name, func(t *testing.T) {
+			bare(t)
+			file := write(t, filepath.Join(t.TempDir(), "my.yaml"), test.content)
+			t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+			_, err := LoadConfig("mine")
+			check(t, err, "mine", file)
+			_, err = ParseConfig("mine", []byte(test.content))
+			check(t, err, "mine")
+		})
+	}
+}
+
+func TestAFileThatIsNotThere(t *testing.T) {
+	bare(t)
+	t.Setenv("OS_CLIENT_CONFIG_FILE", "/nowhere/clouds.yaml")
+	_, err := LoadConfig("mine")
+	if err == nil || !strings.Contains(err.Error(), "/nowhere/clouds.yaml") || !strings.Contains(err.Error(), "mine") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheVariablesMayBeWrongToo(t *testing.T) {
+	bare(t)
+	setenv(t, map[string]string{"OS_AUTH_URL": "https://env.example.com/v3", "OS_PASSWORD": password, "OS_CACERT": "/nowhere/ca.pem"})
+	_, err := LoadConfig("")
+	if err == nil || !strings.Contains(err.Error(), "the OS_* variables") || !strings.Contains(err.Error(), "/nowhere/ca.pem") || strings.Contains(err.Error(), password) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheContentOfACloudsYAMLStandsForItself(t *testing.T) {
+	bare(t)
+	// What belongs to the process's own cloud says nothing of another one.
+	setenv(t, map[string]string{
+		"OS_CLOUD": "two", "OS_REGION_NAME": "Elsewhere", "OS_INTERFACE": "admin", "OS_USERNAME": "env", "OS_CLIENT_CONFIG_FILE": "/nowhere",
+	})
+	got, err := ParseConfig("one", []byte(twoClouds))
+	wantConfig(t, cloudOne, got, err)
+}

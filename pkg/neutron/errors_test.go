@@ -1,0 +1,470 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+)
+
+const (
+	notNeutrons  = "the answer is not Neutron's"
+	unauthorized = "The request you have made requires authentication."
+	proxysPage   = "<html>\n<head><title>502 Bad Gateway</title></head>\n</html>"
+)
+
+func neutronBody(errorType, message string) string {
+	return fmt.Sprintf(`{"NeutronError": {"type": %q, "message": %q, "detail": ""}}`, errorType, message)
+}
+
+func keystoneBody(status int, message string) string {
+	return fmt.Sprintf(`{"error": {"code": %d, "title": %q, "message": %q}}`, status, http.StatusText(status), message)
+}
+
+// wantError fails the test if err is not that Error.
+func wantError(t *testing.T, want Error, err error) {
+	t.Helper()
+	var got *Error
+	if !errors.As(err, &got) {
+		t.Fatalf("got %T %v, want %+v", err, err, want)
+	}
+	if diff := cmp.Diff(want, *got, comparers); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestWhatAnAnswerMeans(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		status int
+		body   string
+		want   Error
+	}{
+		{"the content is refused", 400, neutronBody("InvalidInput", "Invalid input for operation: Gateway is not valid on subnet."),
+			Error{Kind: Invalid, Message: "Invalid input for operation: Gateway is not valid on subnet."}},
+		{"the right is lacking", 403, neutronBody("PolicyNotAuthorized", "rule:create_network is disallowed by policy"),
+			Error{Kind: Forbidden, Message: "rule:create_network is disallowed by policy"}},
+		{"what it names is not there", 404, neutronBody("NetworkNotFound", "Network n could not be found."),
+			Error{Kind: NotFound, Message: "Network n could not be found."}},
+		{"a proxy knows no backend: that proves nothing", 404, "<html><h1>404 Not Found</h1></html>",
+			Error{Kind: Unavailable, Message: "404 Not Found"}},
+		{"an ingress says so in plain text", 404, "default backend - 404",
+			Error{Kind: Unavailable, Message: "404 default backend - 404"}},
+		{"ports are on the network", 409, neutronBody("NetworkInUse", "There are one or more ports still in use on the network."),
+			Error{Kind: InUse, Message: "There are one or more ports still in use on the network."}},
+		{"ports are on the subnet", 409, neutronBody("SubnetInUse", "One or more ports have an IP allocation from this subnet."),
+			Error{Kind: InUse, Message: "One or more ports have an IP allocation from this subnet."}},
+		{"a port has the gateway", 409, neutronBody("GatewayIpInUse", "Current gateway ip is already in use."),
+			Error{Kind: InUse, Message: "Current gateway ip is already in use."}},
+		{"the quota is used up", 409, neutronBody("OverQuota", "Quota exceeded for resources: ['network']."),
+			Error{Kind: OverQuota, Message: "Quota exceeded for resources: ['network']."}},
+		{"another conflict is not final", 409, neutronBody("GatewayConflictWithAllocationPools", "Gateway ip conflicts with allocation pool."),
+			Error{Kind: Unavailable, Message: "409 Gateway ip conflicts with allocation pool."}},
+		{"it has changed meanwhile", 412, neutronBody("RevisionNumberConstraintFailed", "Constrained to 3, but current revision is 4"),
+			Error{Kind: Stale, Message: "Constrained to 3, but current revision is 4"}},
+		{"too many requests", 429, "Too Many Requests",
+			Error{Kind: Unavailable, Message: "429 Too Many Requests"}},
+		{"something in Neutron broke", 500, neutronBody("HTTPInternalServerError", "Request Failed: internal server error while processing your request."),
+			Error{Kind: Unavailable, Message: "500 Request Failed: internal server error while processing your request."}},
+		{"Keystone is away, as Neutron tells it", 503, "The server is currently unavailable. Please try again at a later time.",
+			Error{Kind: Unavailable, Message: "503 The server is currently unavailable. Please try again at a later time."}},
+		{"a proxy answers with a page", 502, proxysPage,
+			Error{Kind: Unavailable, Message: "502 Bad Gateway"}},
+		{"a proxy answers with several lines", 503, "\nno server is available\nto handle this request\n",
+			Error{Kind: Unavailable, Message: "503 no server is available"}},
+		{"a proxy answers with a novel", 503, strings.Repeat("once upon a time ", 100),
+			Error{Kind: Unavailable, Message: "503 Service Unavailable"}},
+		{"there is no body", 504, "",
+			Error{Kind: Unavailable, Message: "504 Gateway Timeout"}},
+		{"JSON of another API", 500, `{"message": "?"}`,
+			Error{Kind: Unavailable, Message: "500 Internal Server Error"}},
+		{"a status that HTTP does not know", 599, "",
+			Error{Kind: Unavailable, Message: "599"}},
+		{"a status that is no error but not expected either", 200, "{}",
+			Error{Kind: Unavailable, Message: "200 OK"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLab(t, embedded.Options{})
+			l.answer(replyTo("POST", networksPath, test.status, test.body))
+			_, err := l.client(t).CreateNetwork(t.Context(), CreateNetwork{Name: testName})
+			test.want.Op = "create network"
+			wantError(t, test.want, err)
+		})
+	}
+}
+
+func TestAnErrorSaysWhatWasTriedAndNeutronsWords(t *testing.T) {
+	err := fmt.Errorf("sync: %w", &Error{Op: "create subnet", Kind: OverQuota, Message: "Quota exceeded.", RetryAfter: time.Second})
+	equal(t, "sync: create subnet: Quota exceeded.", err.Error())
+	equal(t, OverQuota, KindOf(err))
+	equal(t, time.Second, RetryAfterOf(err))
+	equal(t, Kind(""), KindOf(errors.New("of Kubernetes")))
+	equal(t, time.Duration(0), RetryAfterOf(errors.New("of Kubernetes")))
+	equal(t, Kind(""), KindOf(nil))
+}
+
+func TestRetryAfter(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		header string
+		want   time.Duration
+	}{
+		{"seconds", "120", 2 * time.Minute},
+		{"none", "", 0},
+		{"no time at all", "0", 0},
+		{"less than no time", "-5", 0},
+		{"garbage", "soon", 0},
+		{"a date that is past", "Wed, 21 Oct 2015 07:28:00 GMT", 0},
+		{"a number that overflows", "99999999999999999999", 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLab(t, embedded.Options{})
+			l.answer(func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path != networksPath {
+					return false
+				}
+				w.Header().Set("Retry-After", test.header)
+				return reply(w, http.StatusServiceUnavailable, "")
+			})
+			_, err := l.client(t).ListNetworks(t.Context())
+			equal(t, test.want, RetryAfterOf(err))
+		})
+	}
+	t.Run("a date to come", func(t *testing.T) {
+		header := http.Header{"Retry-After": {time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}}
+		if got := retryAfter(header); got < 59*time.Minute || got > time.Hour {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
+func TestWhatKeystonesAnswerMeans(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		status int
+		body   string
+		want   Error
+	}{
+		{"the password is wrong", 401, keystoneBody(401, unauthorized), Error{Kind: Unauthenticated, Message: unauthorized}},
+		{"it does not understand the credentials", 400, keystoneBody(400, "Invalid input"), Error{Kind: Unauthenticated, Message: "Invalid input"}},
+		{"the user may not", 403, keystoneBody(403, "You are not authorized"), Error{Kind: Unauthenticated, Message: "You are not authorized"}},
+		{"it does not know the application credential", 404, keystoneBody(404, "Could not find Application Credential: x."), Error{Kind: Unauthenticated, Message: "Could not find Application Credential: x."}},
+		{"a proxy has no Keystone behind it", 404, "default backend - 404", Error{Kind: Unavailable, Message: "404 default backend - 404"}},
+		{"it is away", 503, "", Error{Kind: Unavailable, Message: "503 Service Unavailable"}},
+		{"it answers with a page", 502, proxysPage, Error{Kind: Unavailable, Message: "502 Bad Gateway"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.want.Op = "authenticate"
+			l := newLab(t, embedded.Options{})
+			l.answer(replyTo("POST", tokensPath, test.status, test.body))
+			_, err := l.client(t).ListNetworks(t.Context())
+			wantError(t, test.want, err)
+		})
+		// A client that has worked for an hour meets the same when its token runs out.
+		t.Run(test.name+", when the token has run out", func(t *testing.T) {
+			test.want.Op = "authenticate"
+			l, c, network := labWithNetwork(t)
+			l.RevokeTokens()
+			l.answer(replyTo("POST", tokensPath, test.status, test.body))
+			wantError(t, test.want, c.DeleteNetwork(t.Context(), network.ID, nil))
+		})
+	}
+}
+
+// labWithNetwork returns a client that is authenticated, and a network.
+func labWithNetwork(t *testing.T) (*lab, *Client, Network) {
+	t.Helper()
+	l := newLab(t, embedded.Options{})
+	c := l.client(t)
+	network, err := c.CreateNetwork(t.Context(), CreateNetwork{Name: testName, Description: owner.Mark()})
+	noError(t, err)
+	return l, c, network
+}
+
+func TestCredentialsThatAreWrong(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	for _, test := range []struct{ name, user, password string }{
+		{"a wrong password", "samplecrd", "hunter2hunter2"},
+		{"an unknown user", "nobody", password},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := newTestClient(t, l.configAs(t, test.user, test.password), ClientOptions{Timeout: 10 * time.Second}).ListNetworks(t.Context())
+			wantError(t, Error{Op: "authenticate", Kind: Unauthenticated, Message: unauthorized}, err)
+			if strings.Contains(fmt.Sprintf("%+v", err), test.password) {
+				t.Errorf("the error tells the password: %+v", err)
+			}
+		})
+	}
+}
+
+func TestACatalogWithoutNeutronInTheRegion(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	config := l.config(t)
+	config.Endpoint.Region = "Elsewhere"
+	_, err := newTestClient(t, config, ClientOptions{Timeout: 10 * time.Second}).ListNetworks(t.Context())
+	wantError(t, Error{Op: "find Neutron in Keystone's catalog", Kind: Unavailable, Message: "No suitable endpoint could be found in the service catalog."}, err)
+}
+
+func TestManyRequestsAuthenticateOnce(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	c := l.client(t)
+	var running sync.WaitGroup
+	for range 8 {
+		running.Go(func() {
+			if _, err := c.ListNetworks(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	running.Wait()
+	equal(t, 1, l.count("POST "+tokensPath))
+}
+
+func TestATokenThatHasRunOutIsRenewed(t *testing.T) {
+	l, c, network := labWithNetwork(t)
+	l.RevokeTokens()
+	got, err := c.GetNetwork(t.Context(), network.ID)
+	noError(t, err)
+	equal(t, network.ID, got.ID)
+	equal(t, 2, l.count("POST "+tokensPath))
+}
+
+func TestAFreshTokenThatIsRefused(t *testing.T) {
+	l, c, network := labWithNetwork(t)
+	l.answer(replyTo("DELETE", networksPath, 401, keystoneBody(401, unauthorized)))
+	err := c.DeleteNetwork(t.Context(), network.ID, nil)
+	wantError(t, Error{Op: "delete network", Kind: Unauthenticated, Message: unauthorized}, err)
+	// Once more, and not for ever.
+	equal(t, 2, l.count("DELETE "+networksPath+"/"+network.ID))
+	equal(t, 2, l.count("POST "+tokensPath))
+}
+
+func TestAPasswordThatWasChanged(t *testing.T) {
+	l, c, network := labWithNetwork(t)
+	noError(t, l.SetPassword("samplecrd", "another"))
+	_, err := c.GetNetwork(t.Context(), network.ID)
+	wantError(t, Error{Op: "authenticate", Kind: Unauthenticated, Message: unauthorized}, err)
+	noError(t, l.SetPassword("samplecrd", password))
+	_, err = c.GetNetwork(t.Context(), network.ID)
+	noError(t, err)
+}
+
+func TestKeystoneIsDownWhenTheTokenHasRunOut(t *testing.T) {
+	l, c, network := labWithNetwork(t)
+	l.RevokeTokens()
+	l.answer(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == tokensPath {
+			panic(http.ErrAbortHandler) // cuts the connection
+		}
+		return false
+	})
+	_, err := c.GetNetwork(t.Context(), network.ID)
+	wantError(t, Error{Op: "authenticate", Kind: Unavailable, Message: "EOF"}, err)
+	l.answer(nil)
+	_, err = c.GetNetwork(t.Context(), network.ID)
+	noError(t, err)
+}
+
+// hang returns when the client has gone away, which net/http notices only once the body
+// was read.
+func hang(r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	<-r.Context().Done()
+}
+
+func TestThereIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	cut := func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }
+	hangs := func(_ http.ResponseWriter, r *http.Request) bool { hang(r); return true }
+	hangHalfway := func(w http.ResponseWriter, r *http.Request) bool {
+		_, _ = w.Write([]byte(`{"networks": [`))
+		_ = http.NewResponseController(w).Flush()
+		hang(r)
+		return true
+	}
+	cutHalfway := func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Content-Length", "1000")
+		_, _ = w.Write([]byte(`{"networks": [`))
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	for _, test := range []struct {
+		name string
+		tap  func(http.ResponseWriter, *http.Request) bool
+		want string
+	}{
+		{"the connection is cut", cut, "EOF"},
+		{"the connection is cut in the middle of the answer", cutHalfway, "unexpected EOF"},
+		{"the server hangs", hangs, "no answer in time"},
+		{"the server hangs in the middle of the answer", hangHalfway, "no answer in time"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, embedded.Options{})
+			c := l.client(t)
+			_, err := c.ListNetworks(t.Context())
+			noError(t, err)
+			c.circuit.base.(*transport).timeout = 100 * time.Millisecond
+			l.answer(test.tap)
+			// The same words each time, or the status would be written each time.
+			for range 2 {
+				_, err := c.ListNetworks(t.Context())
+				wantError(t, Error{Op: "list networks", Kind: Unavailable, Message: test.want}, err)
+			}
+		})
+	}
+}
+
+func TestNobodyListens(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	c := l.client(t)
+	l.http.Close()
+	want := "dial " + strings.TrimPrefix(l.http.URL, "http://") + ": connect: connection refused"
+	for range 2 {
+		_, err := c.ListNetworks(t.Context())
+		wantError(t, Error{Op: "authenticate", Kind: Unavailable, Message: want}, err)
+	}
+}
+
+func TestTheCallerGivesUp(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	c := l.client(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	l.answer(func(_ http.ResponseWriter, r *http.Request) bool {
+		cancel()
+		hang(r)
+		return true
+	})
+	_, err := c.ListNetworks(ctx)
+	wantError(t, Error{Op: "authenticate", Kind: Unavailable, Message: "context canceled"}, err)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v does not unwrap", err)
+	}
+}
+
+func TestAMessageIsTheSameEachTime(t *testing.T) {
+	local := func(port int) net.Addr { return &net.UDPAddr{IP: net.IPv4(10, 0, 0, 9), Port: port} }
+	remote := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 2), Port: 5000}
+	for _, test := range []struct {
+		name string
+		err  func(n int) error // as it is the n-th time
+		want string
+	}{
+		{"the local port differs", func(n int) error {
+			return &net.OpError{Op: "read", Net: "tcp", Source: local(40000 + n), Addr: remote, Err: os.NewSyscallError("read", syscall.ECONNRESET)}
+		}, "read 10.0.0.2:5000: read: connection reset by peer"},
+		{"the name server is away, and the local port stands in its error", func(n int) error {
+			text := fmt.Sprintf("read udp 10.0.0.9:%d->10.0.0.2:53: i/o timeout", 40000+n)
+			return &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: text, Name: "keystone.example.com", Server: "10.0.0.2:53", IsTimeout: true, IsTemporary: true}}
+		}, "lookup keystone.example.com: no answer from a name server"},
+		{"the name is wrong", func(int) error {
+			return &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "keystone.example.com", Server: "10.0.0.2:53", IsNotFound: true}}
+		}, "lookup keystone.example.com: no such host"},
+		{"the certificate has expired, and the time stands in the error", func(n int) error {
+			return &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired, Detail: fmt.Sprintf("current time 2026-01-01T00:00:%02dZ is after 2025-12-31T00:00:00Z", n)}}
+		}, "the server's certificate has expired or is not yet valid"},
+		{"the certificate is for another host", func(int) error {
+			return &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign}}
+		}, "tls: failed to verify certificate: x509: certificate is not authorized to sign other certificates"},
+		{"the time was up", func(int) error { return context.DeadlineExceeded }, "no answer in time"},
+		{"the server hung up", func(int) error { return io.EOF }, "EOF"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for n := range 2 {
+				err := wrap("list networks", &url.Error{Op: "Get", URL: "http://user:secret@keystone", Err: test.err(n)})
+				wantError(t, Error{Op: "list networks", Kind: Unavailable, Message: test.want}, err)
+			}
+		})
+	}
+}
+
+func TestAnAnswerThatIsNotNeutrons(t *testing.T) {
+	t.Parallel()
+	operations := map[string]func(context.Context, *Client) error{
+		"create network": func(ctx context.Context, c *Client) error {
+			_, err := c.CreateNetwork(ctx, CreateNetwork{Name: "x"})
+			return err
+		},
+		"update network": func(ctx context.Context, c *Client) error {
+			_, err := c.UpdateNetwork(ctx, &Network{ID: "n"}, UpdateNetwork{Name: "x"})
+			return err
+		},
+		"get network": func(ctx context.Context, c *Client) error {
+			_, err := c.GetNetwork(ctx, "n")
+			return err
+		},
+		"create subnet": func(ctx context.Context, c *Client) error {
+			_, err := c.CreateSubnet(ctx, "n", creates("10.0.0.0/24", "", ""))
+			return err
+		},
+		"update subnet": func(ctx context.Context, c *Client) error {
+			_, err := c.UpdateSubnet(ctx, &Subnet{ID: "s"}, UpdateSubnet{Name: "x"})
+			return err
+		},
+	}
+	success := map[string]int{http.MethodPost: 201, http.MethodPut: 200, http.MethodGet: 200}
+	for _, test := range []struct {
+		name string
+		body string
+		want string
+	}{
+		{"a page", "<html>Please log in</html>", "invalid character '<' looking for beginning of value"},
+		{"nothing", "", "EOF"},
+		{"an empty object", "{}", notNeutrons},
+		{"null", `{"network": null, "subnet": null}`, notNeutrons},
+		{"a resource without an ID", `{"network": {"name": "x"}, "subnet": {"name": "x"}}`, notNeutrons},
+		{"an empty resource", `{"network": {}, "subnet": {}}`, notNeutrons},
+	} {
+		for op, do := range operations {
+			t.Run(op+" answered with "+test.name, func(t *testing.T) {
+				l := newLab(t, embedded.Options{})
+				l.answer(func(w http.ResponseWriter, r *http.Request) bool {
+					return strings.HasPrefix(r.URL.Path, "/networking/v2.0/") && reply(w, success[r.Method], test.body)
+				})
+				wantError(t, Error{Op: op, Kind: Unavailable, Message: test.want}, do(t.Context(), l.client(t)))
+			})
+		}
+	}
+}
+
+func TestToDeleteWhatIsGoneIsNoError(t *testing.T) {
+	l, c, network := labWithNetwork(t)
+	noError(t, c.DeleteNetwork(t.Context(), network.ID, network.Revision))
+	noError(t, c.DeleteNetwork(t.Context(), network.ID, network.Revision))
+	noError(t, c.DeleteSubnet(t.Context(), network.ID, nil))
+
+	l.answer(replyTo("DELETE", "/networking/", 404, "<html>no backend</html>"))
+	wantError(t, Error{Op: "delete network", Kind: Unavailable, Message: "404 Not Found"}, c.DeleteNetwork(t.Context(), network.ID, nil))
+	wantError(t, Error{Op: "delete subnet", Kind: Unavailable, Message: "404 Not Found"}, c.DeleteSubnet(t.Context(), network.ID, nil))
+}

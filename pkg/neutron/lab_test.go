@@ -1,0 +1,184 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"go4.org/netipx"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+)
+
+const (
+	password = "correct-horse-battery-staple"
+
+	tokensPath   = "/identity/v3/auth/tokens"
+	networksPath = "/networking/v2.0/networks"
+	subnetsPath  = "/networking/v2.0/subnets"
+	portsPath    = "/networking/v2.0/ports"
+)
+
+var owner = Owner{Cluster: "11111111-0000-0000-0000-000000000000", UID: "22222222-0000-0000-0000-000000000000"}
+
+// comparers let cmp look at what has no exported fields, and take nil for empty.
+var comparers = cmp.Options{
+	cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}, netipx.IPRange{}),
+	cmpopts.IgnoreUnexported(Error{}),
+	cmpopts.EquateEmpty(),
+}
+
+// lab is an embedded OpenStack behind a tap: what a test puts into answer may answer in
+// its place.
+type lab struct {
+	*embedded.Server
+	http *httptest.Server
+
+	mu     sync.Mutex
+	tap    func(http.ResponseWriter, *http.Request) bool
+	served []string
+}
+
+func newLab(t *testing.T, options embedded.Options) *lab {
+	t.Helper()
+	if options.Projects == nil {
+		options.Projects = []embedded.Project{{Name: "samplecrd", ID: "project-1", Password: password}}
+	}
+	l := &lab{Server: embedded.New(options)}
+	l.http = httptest.NewServer(l)
+	t.Cleanup(func() {
+		_ = l.Close() // ends the requests that hang
+		l.http.CloseClientConnections()
+		l.http.Close()
+	})
+	return l
+}
+
+// answer has tap called for each request from now on; it returns whether it answered.
+func (l *lab) answer(tap func(http.ResponseWriter, *http.Request) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tap = tap
+}
+
+func (l *lab) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	l.mu.Lock()
+	l.served = append(l.served, r.Method+" "+r.URL.Path)
+	tap := l.tap
+	l.mu.Unlock()
+	if tap == nil || !tap(w, r) {
+		l.Server.ServeHTTP(w, r)
+	}
+}
+
+// count returns how many requests of that method and path there were.
+func (l *lab) count(request string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var n int
+	for _, s := range l.served {
+		if s == request {
+			n++
+		}
+	}
+	return n
+}
+
+func (l *lab) config(t *testing.T) Config {
+	t.Helper()
+	return l.configAs(t, "samplecrd", password)
+}
+
+func (l *lab) configAs(t *testing.T, user, password string) Config {
+	t.Helper()
+	config, err := ParseConfig("lab", fmt.Appendf(nil, `
+clouds:
+  lab:
+    auth:
+      auth_url: %s/identity/v3
+      username: %s
+      password: %s
+      project_name: %[2]s
+      user_domain_name: Default
+      project_domain_name: Default
+`, l.http.URL, user, password))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+func (l *lab) client(t *testing.T) *Client {
+	t.Helper()
+	return newTestClient(t, l.config(t), ClientOptions{Timeout: 10 * time.Second})
+}
+
+func newTestClient(t *testing.T, config Config, options ClientOptions) *Client {
+	t.Helper()
+	c := NewClient(config, options)
+	t.Cleanup(c.http.CloseIdleConnections)
+	return c
+}
+
+// reply answers with that status and body.
+func reply(w http.ResponseWriter, status int, body string) bool {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(body))
+	return true
+}
+
+// replyTo answers the requests of that method and path, and no other.
+func replyTo(method, path string, status int, body string) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		return r.Method == method && strings.HasPrefix(r.URL.Path, path) && reply(w, status, body)
+	}
+}
+
+func cidr(text string) netip.Prefix { return netip.MustParsePrefix(text) }
+
+// addr is the zero Addr for "".
+func addr(text string) netip.Addr {
+	if text == "" {
+		return netip.Addr{}
+	}
+	return netip.MustParseAddr(text)
+}
+
+// equal fails the test if got is not what is wanted.
+func equal(t *testing.T, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, comparers); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func noError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

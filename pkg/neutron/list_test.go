@@ -1,0 +1,354 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/external"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+)
+
+// makeNetworks makes n networks with a subnet each, and returns their IDs, ordered.
+func makeNetworks(t *testing.T, c *Client, n int) []string {
+	t.Helper()
+	var ids []string
+	for i := range n {
+		network, err := c.CreateNetwork(t.Context(), CreateNetwork{Name: fmt.Sprint("net-", i), Description: owner.Mark()})
+		noError(t, err)
+		_, err = c.CreateSubnet(t.Context(), network.ID, creates(fmt.Sprintf("10.%d.0.0/16", i), "", ""))
+		noError(t, err)
+		ids = append(ids, network.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// makePort makes a port on the network; it belongs to a device of that owner.
+func makePort(t *testing.T, c *Client, networkID, name, deviceOwner string) string {
+	t.Helper()
+	service, err := c.connect(t.Context())
+	noError(t, err)
+	port, err := ports.Create(t.Context(), service, ports.CreateOpts{NetworkID: networkID, Name: name, DeviceOwner: deviceOwner}).Extract()
+	noError(t, err)
+	return port.ID
+}
+
+func idsOf(networks []*Network) []string {
+	var ids []string
+	for _, n := range networks {
+		ids = append(ids, n.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// queries records the queries of the requests for that collection.
+func queries(l *lab, collection string) func() []url.Values {
+	var mu sync.Mutex
+	var seen []url.Values
+	l.Observe(func(r embedded.Request) {
+		if r.Path == "v2.0/"+collection {
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, r.Query)
+		}
+	})
+	return func() []url.Values {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(seen)
+	}
+}
+
+func TestAListFollowsAllPages(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		limit int
+		pages int
+	}{
+		{"the server's limit cuts every page short", 3, 3},
+		{"the last page is full", 7, 2},
+		{"there is one page", 0, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLab(t, embedded.Options{PageLimit: test.limit})
+			c := l.client(t)
+			ids := makeNetworks(t, c, 7)
+			asked := queries(l, "networks")
+			got, err := c.ListNetworks(t.Context())
+			noError(t, err)
+			equal(t, ids, idsOf(got))
+			for _, n := range got {
+				if len(n.Subnets) != 1 || n.Subnets[0].NetworkID != n.ID {
+					t.Errorf("network %s has the subnets %+v", n.ID, n.Subnets)
+				}
+			}
+			equal(t, test.pages, len(asked()))
+		})
+	}
+}
+
+func TestAListAsksForNoMoreThanItNeeds(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	networkQueries := queries(l, "networks")
+	_, err := l.client(t).ListNetworks(t.Context())
+	noError(t, err)
+	equal(t, []url.Values{{
+		"fields":     {"id", "name", "description", "mtu", "revision_number"},
+		"limit":      {"1000"},
+		"project_id": {"project-1"},
+	}}, networkQueries())
+	equal(t, 0, l.count("GET "+subnetsPath))
+}
+
+func TestAListGoesOnFromItsLastItem(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	l.answer(func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case r.URL.Path == subnetsPath:
+			return reply(w, 200, `{"subnets": []}`)
+		case r.URL.Path != networksPath:
+			return false
+		case r.URL.Query().Get("marker") == "":
+			// Behind a proxy the link may lead where only the cloud itself gets.
+			return reply(w, 200, `{"networks": [{"id": "a"}, {"id": "b"}], "networks_links": [{"rel": "next", "href": "http://10.255.255.1/v2.0/networks?marker=b"}]}`)
+		case r.URL.Query().Get("marker") == "b":
+			return reply(w, 200, `{"networks": [{"id": "c"}], "networks_links": [{"rel": "previous", "href": "http://10.255.255.1/v2.0/networks?marker=c"}]}`)
+		}
+		return reply(w, 400, "")
+	})
+	got, err := l.client(t).ListNetworks(t.Context())
+	noError(t, err)
+	equal(t, []string{"a", "b", "c"}, idsOf(got))
+}
+
+func TestAPageThatFailsFailsTheList(t *testing.T) {
+	for _, path := range []string{networksPath, subnetsPath} {
+		t.Run(path, func(t *testing.T) {
+			l := newLab(t, embedded.Options{PageLimit: 2})
+			c := l.client(t)
+			makeNetworks(t, c, 3)
+			l.answer(func(w http.ResponseWriter, r *http.Request) bool {
+				return r.URL.Path == path && r.URL.Query().Has("marker") && reply(w, 500, "")
+			})
+			_, err := c.ListNetworks(t.Context())
+			wantError(t, Error{Op: "list " + path[len("/networking/v2.0/"):], Kind: Unavailable, Message: "500 Internal Server Error"}, err)
+			_, err = c.FindNetworks(t.Context(), owner.Mark())
+			equal(t, Unavailable, KindOf(err))
+		})
+	}
+}
+
+func TestWhatIsNotAListNeverPassesForAnEmptyOne(t *testing.T) {
+	for _, test := range []struct{ name, body string }{
+		{"an empty object", `{}`},
+		{"null instead of the list", `{"networks": null}`},
+		{"null", `null`},
+		{"an object instead of the list", `{"networks": {}}`},
+		{"a list without its name", `[]`},
+		{"a list of something else", `{"subnets": []}`},
+		{"a network that is none", `{"networks": [1]}`},
+		{"links that are none", `{"networks": [], "networks_links": {}}`},
+		{"an error with a good status", `{"NeutronError": {"type": "x", "message": "y"}}`},
+		{"the page of a proxy", `<html>Please log in</html>`},
+		{"half an answer", `{"networks": [`},
+		{"nothing", ``},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLab(t, embedded.Options{})
+			l.answer(replyTo("GET", networksPath, 200, test.body))
+			c := l.client(t)
+			got, err := c.ListNetworks(t.Context())
+			if len(got) != 0 || KindOf(err) != Unavailable {
+				t.Errorf("ListNetworks: got %d networks and the error %v", len(got), err)
+			}
+			got, err = c.FindNetworks(t.Context(), owner.Mark())
+			if len(got) != 0 || KindOf(err) != Unavailable {
+				t.Errorf("FindNetworks: got %d networks and the error %v", len(got), err)
+			}
+		})
+	}
+}
+
+func TestAnEmptyListIsAnEmptyList(t *testing.T) {
+	c := newLab(t, embedded.Options{}).client(t)
+	got, err := c.ListNetworks(t.Context())
+	noError(t, err)
+	equal(t, 0, len(got))
+	got, err = c.FindNetworks(t.Context(), owner.Mark())
+	noError(t, err)
+	equal(t, 0, len(got))
+}
+
+func TestAListIsOfTheClientsOwnProject(t *testing.T) {
+	l := newLab(t, embedded.Options{Projects: []embedded.Project{
+		{Name: "samplecrd", ID: "project-1", Password: password},
+		{Name: "admin", ID: "project-2", Password: password},
+	}})
+	own := l.client(t)
+	admin := newTestClient(t, l.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
+	ids := makeNetworks(t, own, 1)
+	shared := true
+	service, err := admin.connect(t.Context())
+	noError(t, err)
+	// An admin sees both; and what an admin shares, everybody sees.
+	foreign, err := networks.Create(t.Context(), service, external.CreateOptsExt{
+		CreateOptsBuilder: networks.CreateOpts{Name: "shared", Shared: &shared, Description: owner.Mark()},
+	}).Extract()
+	noError(t, err)
+	for _, list := range []func(*Client) ([]*Network, error){
+		func(c *Client) ([]*Network, error) { return c.ListNetworks(t.Context()) },
+		func(c *Client) ([]*Network, error) { return c.FindNetworks(t.Context(), owner.Mark()) },
+	} {
+		got, err := list(own)
+		noError(t, err)
+		equal(t, ids, idsOf(got))
+		got, err = list(admin)
+		noError(t, err)
+		equal(t, []string{foreign.ID}, idsOf(got))
+	}
+
+	// A token for no project has none to filter by.
+	admin.project = ""
+	got, err := admin.ListNetworks(t.Context())
+	noError(t, err)
+	equal(t, 2, len(got))
+}
+
+func TestTheDescriptionIsComparedToTheLetter(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	// As some databases do: without regard to case, accents and trailing blanks.
+	l.answer(replyTo("GET", networksPath, 200, `{"networks": [
+		{"id": "a", "description": "samplecrd.k8s.io/owner=c/U"},
+		{"id": "b", "description": "samplecrd.k8s.io/owner=c/u"},
+		{"id": "c", "description": "samplecrd.k8s.io/owner=c/u "},
+		{"id": "d", "description": "samplecrd.k8s.io/owner=ç/u"}]}`))
+	asked := queries(l, "subnets")
+	got, err := l.client(t).FindNetworks(t.Context(), "samplecrd.k8s.io/owner=c/u")
+	noError(t, err)
+	equal(t, []string{"b"}, idsOf(got))
+	equal(t, []string{"b"}, asked()[0]["network_id"])
+}
+
+func TestSubnetsAreAttachedToTheirNetwork(t *testing.T) {
+	l, c, network := labWithNetwork(t)
+	other, err := c.CreateNetwork(t.Context(), CreateNetwork{Name: "other"})
+	noError(t, err)
+	var want []Subnet
+	for _, step := range []CreateSubnet{
+		creates("10.0.0.0/24", "", ""),
+		creates("10.0.1.0/24", "none", ""),
+		creates("10.0.2.0/24", "10.0.2.9", ""),
+		creates("fd00:1::/64", "fd00:1::9", ""),
+		{Subnet: wants("10.0.3.0/24", "").Subnets[0], Name: "a stranger's"},
+	} {
+		s, err := c.CreateSubnet(t.Context(), network.ID, step)
+		noError(t, err)
+		want = append(want, s)
+	}
+	equal(t, []any{addr("10.0.0.1"), addr(""), addr("10.0.2.9"), addr("fd00:1::9")},
+		[]any{want[0].Gateway, want[1].Gateway, want[2].Gateway, want[3].Gateway})
+	slices.SortFunc(want, func(a, b Subnet) int { return strings.Compare(a.ID, b.ID) })
+
+	for name, get := range map[string]func(context.Context) ([]*Network, error){
+		"listed": c.ListNetworks,
+		"found":  func(ctx context.Context) ([]*Network, error) { return c.FindNetworks(ctx, owner.Mark()) },
+		"got": func(ctx context.Context) ([]*Network, error) {
+			n, err := c.GetNetwork(ctx, network.ID)
+			return []*Network{n}, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := get(t.Context())
+			noError(t, err)
+			for _, n := range got {
+				if n.ID == network.ID {
+					equal(t, want, n.Subnets)
+				} else {
+					equal(t, other.ID, n.ID)
+					equal(t, 0, len(n.Subnets))
+				}
+			}
+		})
+	}
+	l.answer(replyTo("GET", subnetsPath, 500, ""))
+	_, err = c.GetNetwork(t.Context(), network.ID)
+	wantError(t, Error{Op: "list subnets", Kind: Unavailable, Message: "500 Internal Server Error"}, err)
+}
+
+func TestPortsThatNeutronRemovesByItselfDoNotBlock(t *testing.T) {
+	_, c, network := labWithNetwork(t)
+	subnet, err := c.CreateSubnet(t.Context(), network.ID, creates("10.0.0.0/24", "", ""))
+	noError(t, err)
+	other := makeNetworks(t, c, 1)[0]
+	makePort(t, c, other, "elsewhere", "compute:nova")
+	for _, owner := range []string{"network:dhcp", "network:distributed", "network:floatingip_agent_gateway"} {
+		makePort(t, c, network.ID, owner, owner)
+	}
+	for _, list := range []func() ([]Port, error){
+		func() ([]Port, error) { return c.PortsOnNetwork(t.Context(), network.ID) },
+		func() ([]Port, error) { return c.PortsOnSubnet(t.Context(), subnet.ID) },
+	} {
+		got, err := list()
+		noError(t, err)
+		equal(t, []Port{}, got)
+	}
+	id := makePort(t, c, network.ID, "web-0", "compute:nova")
+	for _, list := range []func() ([]Port, error){
+		func() ([]Port, error) { return c.PortsOnNetwork(t.Context(), network.ID) },
+		func() ([]Port, error) { return c.PortsOnSubnet(t.Context(), subnet.ID) },
+	} {
+		got, err := list()
+		noError(t, err)
+		equal(t, []Port{{ID: id, Name: "web-0", DeviceOwner: "compute:nova"}}, got)
+	}
+}
+
+func TestInUseNamesThePorts(t *testing.T) {
+	port := func(name string) Port { return Port{ID: "id-of-" + name, Name: name, DeviceOwner: "compute:nova"} }
+	for _, test := range []struct {
+		name  string
+		ports []Port
+		want  string
+	}{
+		{"one port", []Port{port("a")}, "in use by port a (compute:nova)"},
+		{"the order does not depend on Neutron's", []Port{port("b"), port("c"), port("a")}, "in use by port a (compute:nova), b (compute:nova), c (compute:nova)"},
+		{"a port without a name goes by its ID", []Port{{ID: "i", DeviceOwner: "compute:nova"}}, "in use by port i (compute:nova)"},
+		{"a port that nobody uses is in the way too", []Port{{ID: "i", Name: "n"}}, "in use by port n (no device)"},
+		{"five are told", []Port{port("a"), port("b"), port("c"), port("d"), port("e")},
+			"in use by port a (compute:nova), b (compute:nova), c (compute:nova), d (compute:nova), e (compute:nova)"},
+		{"of more, the first five are told, and how many there are", []Port{port("g"), port("f"), port("e"), port("d"), port("c"), port("b"), port("a")},
+			"in use by port a (compute:nova), b (compute:nova), c (compute:nova), d (compute:nova), e (compute:nova) and 2 more"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			wantError(t, Error{Op: "delete subnet", Kind: InUse, Message: test.want}, inUse("delete subnet", test.ports))
+		})
+	}
+	noError(t, inUse("delete subnet", nil))
+}

@@ -1,0 +1,483 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+)
+
+var errAway = errors.New("connection refused")
+
+// sky is what an Observer's list function finds.
+type sky struct {
+	networks []*Network
+	err      error
+	// meanwhile, if not nil, happens while the list is under way, after it was read.
+	meanwhile func()
+}
+
+func (s *sky) list(context.Context) ([]*Network, error) {
+	networks, err := slices.Clone(s.networks), s.err
+	if s.meanwhile != nil {
+		s.meanwhile()
+	}
+	return networks, err
+}
+
+// watcher is an Observer that notes for whom its handler was called.
+type watcher struct {
+	*Observer
+	sky  sky
+	told []types.UID
+}
+
+func watch(networks ...*Network) *watcher {
+	w := &watcher{sky: sky{networks: networks}}
+	w.Observer = NewObserver(owner.Cluster, time.Minute, w.sky.list)
+	w.AddHandler(func(uid types.UID) { w.told = append(w.told, uid) })
+	return w
+}
+
+// look looks once, and returns for whom the handler was called.
+func (w *watcher) look(t *testing.T) []types.UID {
+	t.Helper()
+	w.told = nil
+	if err := w.Look(t.Context()); !errors.Is(err, w.sky.err) {
+		t.Fatal(err)
+	}
+	slices.Sort(w.told)
+	return w.told
+}
+
+// owned fails the test unless those networks are known to be the owner's.
+func (w *watcher) owned(t *testing.T, uid types.UID, want ...*Network) {
+	t.Helper()
+	got, known, err := w.Owned(uid)
+	noError(t, err)
+	equal(t, true, known)
+	equal(t, want, got)
+}
+
+// netOf returns a network of that owner in the cluster.
+func netOf(uid types.UID, id string, changes ...func(*Network)) *Network {
+	revision := 1
+	n := &Network{ID: id, Name: testName, Description: Owner{owner.Cluster, uid}.Mark(), Revision: &revision}
+	for _, change := range changes {
+		change(n)
+	}
+	return n
+}
+
+func TestOtherHandsAreToldOfOnceAndTheirOwnersOnly(t *testing.T) {
+	with := func(change func(*Network)) []*Network { return []*Network{netOf("u", "a", change), netOf("v", "b")} }
+	gateway := func(text string) func(*Network) {
+		return func(n *Network) { n.Subnets = []Subnet{ours("s", "10.0.0.0/24", text)} }
+	}
+	revision := 7
+	for _, test := range []struct {
+		name          string
+		before, after []*Network
+		want          []types.UID
+	}{
+		{"nothing", with(gateway("10.0.0.1")), with(gateway("10.0.0.1")), nil},
+		{"a network is made", []*Network{netOf("v", "b")}, with(gateway("")), []types.UID{"u"}},
+		{"a network is deleted", with(gateway("")), []*Network{netOf("v", "b")}, []types.UID{"u"}},
+		{"all networks are deleted", with(gateway("")), nil, []types.UID{"u", "v"}},
+		{"a network is made anew", with(gateway("")), with(func(n *Network) { n.ID = "c" }), []types.UID{"u"}},
+		{"a second network appears", with(gateway("")), append(with(gateway("")), netOf("u", "c")), []types.UID{"u"}},
+		{"a network is renamed", with(gateway("")), with(func(n *Network) { gateway("")(n); n.Name = "x" }), []types.UID{"u"}},
+		{"text is put before a mark", with(gateway("")), with(func(n *Network) { gateway("")(n); n.Description = "x " + n.Description }), []types.UID{"u"}},
+		{"a mark is taken off", with(gateway("")), with(func(n *Network) { n.Description = "" }), []types.UID{"u"}},
+		{"a network is given to another owner", with(gateway("")), with(func(n *Network) { n.Description = Owner{owner.Cluster, "w"}.Mark() }), []types.UID{"u", "w"}},
+		{"the MTU is changed", with(gateway("")), with(func(n *Network) { gateway("")(n); n.MTU = 1400 }), []types.UID{"u"}},
+		{"a gateway is changed", with(gateway("10.0.0.1")), with(gateway("10.0.0.2")), []types.UID{"u"}},
+		{"a subnet is deleted", with(gateway("")), with(func(*Network) {}), []types.UID{"u"}},
+		{"a subnet is made anew", with(gateway("")), with(func(n *Network) { gateway("")(n); n.Subnets[0].ID = "t" }), []types.UID{"u"}},
+		{"the mark of a subnet is taken off", with(gateway("")), with(func(n *Network) { gateway("")(n); n.Subnets[0].Description = "" }), []types.UID{"u"}},
+		{"only revisions are counted up, by tags and other things that no spec speaks of",
+			with(gateway("")), with(func(n *Network) { gateway("")(n); n.Revision, n.Subnets[0].Revision = &revision, &revision }), nil},
+		{"a network of another cluster appears", with(gateway("")), append(with(gateway("")), &Network{ID: "x", Description: Owner{"other", "u"}.Mark()}), nil},
+		{"a network without a mark appears", with(gateway("")), append(with(gateway("")), &Network{ID: "x", Name: testName}), nil},
+		{"the order differs", append(with(gateway("")), netOf("u", "c")), append([]*Network{netOf("u", "c")}, with(gateway(""))...), nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := watch(test.before...)
+			w.look(t)
+			w.sky.networks = test.after
+			equal(t, test.want, w.look(t))
+			equal(t, []types.UID(nil), w.look(t))
+		})
+	}
+}
+
+func TestTheFirstLookTellsOfAllThatIsThere(t *testing.T) {
+	w := watch(netOf("u", "a"), netOf("v", "b"), &Network{ID: "x"})
+	equal(t, []types.UID{"u", "v"}, w.look(t))
+	w.owned(t, "u", netOf("u", "a"))
+	w.owned(t, "v", netOf("v", "b"))
+	w.owned(t, "nobody")
+}
+
+func TestOurOwnChangesAreNoNews(t *testing.T) {
+	a, b := netOf("u", "a"), netOf("u", "b")
+	renamed := netOf("u", "a", func(n *Network) { n.Name = "x" })
+	for _, test := range []struct {
+		name   string
+		before []*Network
+		change func(*Observer)
+		after  []*Network
+	}{
+		{"a network was made", nil, func(o *Observer) { o.Changed("u", a) }, []*Network{a}},
+		{"a network was changed", []*Network{a}, func(o *Observer) { o.Changed("u", renamed) }, []*Network{renamed}},
+		{"a network was deleted", []*Network{a}, func(o *Observer) { o.Gone("u", "a") }, nil},
+		{"one of two was deleted", []*Network{a, b}, func(o *Observer) { o.Gone("u", "a") }, []*Network{b}},
+		{"a second one was made", []*Network{b}, func(o *Observer) { o.Changed("u", a) }, []*Network{a, b}},
+		{"a network was found", nil, func(o *Observer) { o.Saw("u", a) }, []*Network{a}},
+		{"two were found, in whatever order", nil, func(o *Observer) { o.Saw("u", b, a) }, []*Network{a, b}},
+		{"it was found that there is none", []*Network{a}, func(o *Observer) { o.Saw("u") }, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := watch(test.before...)
+			w.look(t)
+			test.change(w.Observer)
+			w.owned(t, "u", test.after...)
+			w.sky.networks = test.after
+			equal(t, []types.UID(nil), w.look(t))
+			w.owned(t, "u", test.after...)
+		})
+	}
+}
+
+func TestOtherHandsUndoOurChangeAndAreToldOf(t *testing.T) {
+	w := watch(netOf("u", "a"))
+	w.look(t)
+	w.Changed("u", netOf("u", "a", func(n *Network) { n.Name = "ours" }))
+	equal(t, []types.UID{"u"}, w.look(t))
+	w.owned(t, "u", netOf("u", "a"))
+}
+
+func TestAListThatBeganBeforeAChangeDoesNotUndoIt(t *testing.T) {
+	a := netOf("u", "a")
+	renamed := netOf("u", "a", func(n *Network) { n.Name = "ours" })
+	for _, test := range []struct {
+		name   string
+		before []*Network // and in the list
+		change func(*Observer)
+		after  []*Network
+		known  bool
+	}{
+		{"a network was made", nil, func(o *Observer) { o.Changed("u", a) }, []*Network{a}, true},
+		{"a network was changed", []*Network{a}, func(o *Observer) { o.Changed("u", renamed) }, []*Network{renamed}, true},
+		{"a network was deleted", []*Network{a}, func(o *Observer) { o.Gone("u", "a") }, nil, true},
+		{"the outcome of a change is not known", []*Network{a}, func(o *Observer) { o.Forget("u") }, nil, false},
+		{"a network was found", nil, func(o *Observer) { o.Saw("u", a) }, []*Network{a}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := watch(append(test.before, netOf("v", "b"))...)
+			w.look(t)
+			w.sky.meanwhile = func() { test.change(w.Observer) }
+			w.sky.networks = append(slices.Clone(test.before), netOf("v", "b", func(n *Network) { n.Name = "x" }))
+			// The others' news is not held up.
+			equal(t, []types.UID{"v"}, w.look(t))
+			got, known, err := w.Owned("u")
+			noError(t, err)
+			equal(t, test.after, got)
+			equal(t, test.known, known)
+
+			// The next list began after the change, and counts.
+			w.sky.meanwhile = nil
+			w.sky.networks = []*Network{netOf("u", "z")}
+			equal(t, []types.UID{"u", "v"}, w.look(t))
+			w.owned(t, "u", netOf("u", "z"))
+		})
+	}
+}
+
+func TestAfterAChangeOfUnknownOutcomeTheNextLookTellsInAnyCase(t *testing.T) {
+	for name, networks := range map[string][]*Network{"it took effect": {netOf("u", "a")}, "it did not": nil} {
+		t.Run(name, func(t *testing.T) {
+			w := watch()
+			w.look(t)
+			w.Forget("u")
+			got, known, err := w.Owned("u")
+			noError(t, err)
+			equal(t, false, known)
+			equal(t, 0, len(got))
+			w.sky.networks = networks
+			equal(t, []types.UID{"u"}, w.look(t))
+			w.owned(t, "u", networks...)
+			equal(t, []types.UID(nil), w.look(t))
+		})
+	}
+}
+
+func TestALookThatFailsChangesNothing(t *testing.T) {
+	a := netOf("u", "a")
+	w := watch(a)
+	w.look(t)
+	// Even if it brings something, as a list that was cut short.
+	w.sky.networks, w.sky.err = []*Network{netOf("u", "z")}, errAway
+	equal(t, []types.UID(nil), w.look(t))
+	w.owned(t, "u", a)
+	w.sky.networks, w.sky.err = []*Network{a}, nil
+	equal(t, []types.UID(nil), w.look(t))
+}
+
+func TestBeforeTheFirstLookNothingIsKnown(t *testing.T) {
+	w := watch(netOf("u", "a"))
+	ask := func() (known bool, err error) {
+		_, known, err = w.Owned("u")
+		return known, err
+	}
+	known, err := ask()
+	equal(t, false, known)
+	noError(t, err)
+	equal(t, false, closed(w.TriedOnce()) || closed(w.LookedOnce()))
+
+	w.sky.err = errAway
+	w.look(t)
+	known, err = ask()
+	equal(t, false, known)
+	if !errors.Is(err, errAway) {
+		t.Errorf("got %v", err)
+	}
+	equal(t, true, closed(w.TriedOnce()))
+	equal(t, false, closed(w.LookedOnce()))
+
+	w.sky.err = nil
+	w.look(t)
+	known, err = ask()
+	equal(t, true, known)
+	noError(t, err)
+	equal(t, true, closed(w.LookedOnce()))
+
+	// From then on an outage wipes nothing.
+	w.sky.err = errAway
+	w.look(t)
+	known, err = ask()
+	equal(t, true, known)
+	noError(t, err)
+}
+
+func TestWhatIsRememberedIsNotChangedBehindTheReadersBack(t *testing.T) {
+	w := watch(netOf("u", "a"), netOf("u", "b"))
+	w.look(t)
+	got, _, _ := w.Owned("u")
+	w.Changed("u", netOf("u", "a", func(n *Network) { n.Name = "x" }))
+	w.Gone("u", "b")
+	equal(t, []*Network{netOf("u", "a"), netOf("u", "b")}, got)
+}
+
+// closed is isClosed for channels that only receive.
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// running is an Observer whose Run works in a bubble of synctest, and the moments at
+// which it looked.
+func running(t *testing.T, period time.Duration, list func(n int) error) (*Observer, func() []time.Duration) {
+	t.Helper()
+	var mu sync.Mutex
+	var looks []time.Duration
+	began := time.Now()
+	o := NewObserver(owner.Cluster, period, func(context.Context) ([]*Network, error) {
+		mu.Lock()
+		looks = append(looks, time.Since(began))
+		n := len(looks)
+		mu.Unlock()
+		return nil, list(n)
+	})
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+	var run sync.WaitGroup
+	run.Go(func() { o.Run(ctx) })
+	t.Cleanup(func() { cancel(); run.Wait() })
+	return o, func() []time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(looks)
+	}
+}
+
+// gaps are the times between the looks.
+func gaps(looks []time.Duration) []time.Duration {
+	var all []time.Duration
+	for i := 1; i < len(looks); i++ {
+		all = append(all, looks[i]-looks[i-1])
+	}
+	return all
+}
+
+func between(t *testing.T, low, high, got time.Duration) {
+	t.Helper()
+	if got < low || got > high {
+		t.Errorf("%s is not between %s and %s", got, low, high)
+	}
+}
+
+func TestRunLooksAtOnceAndThenOncePerPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, looks := running(t, time.Minute, func(int) error { return nil })
+		synctest.Wait()
+		equal(t, []time.Duration{0}, looks())
+		equal(t, true, closed(o.TriedOnce()) && closed(o.LookedOnce()))
+		time.Sleep(10 * time.Hour)
+		synctest.Wait()
+		distinct := map[time.Duration]bool{}
+		for _, gap := range gaps(looks()) {
+			between(t, 54*time.Second, 66*time.Second, gap)
+			distinct[gap] = true
+		}
+		if len(distinct) < 100 {
+			t.Errorf("%d different waits: there is no jitter", len(distinct))
+		}
+	})
+}
+
+func TestRunLooksSoonerAfterAFailureUntilItSucceeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const failures = 10
+		o, looks := running(t, 5*time.Minute, func(n int) error {
+			if n <= failures {
+				return errAway
+			}
+			return nil
+		})
+		synctest.Wait()
+		equal(t, true, closed(o.TriedOnce()))
+		equal(t, false, closed(o.LookedOnce()))
+		time.Sleep(20 * time.Minute)
+		synctest.Wait()
+		equal(t, true, closed(o.LookedOnce()))
+		for i, gap := range gaps(looks()) {
+			if i >= failures {
+				between(t, 5*time.Minute, 330*time.Second, gap)
+				continue
+			}
+			least := time.Second << min(i, 5)
+			between(t, least, least*3/2, gap)
+		}
+	})
+}
+
+func TestRunBacksOffAnewAfterARecovery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, looks := running(t, time.Minute, func(n int) error {
+			if n == 3 || n == 5 || n == 6 {
+				return nil
+			}
+			return errAway
+		})
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		got := gaps(looks())
+		// Failures 1 and 2, success, failure 4, successes.
+		between(t, time.Second, 3*time.Second/2, got[0])
+		between(t, 2*time.Second, 3*time.Second, got[1])
+		between(t, 54*time.Second, 66*time.Second, got[2])
+		between(t, time.Second, 3*time.Second/2, got[3])
+		between(t, 54*time.Second, 66*time.Second, got[4])
+	})
+}
+
+func TestRunDoesNotWaitLongerThanAPeriodAfterAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, looks := running(t, time.Second, func(int) error { return errAway })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for _, gap := range gaps(looks()) {
+			between(t, time.Second, 1100*time.Millisecond, gap)
+		}
+	})
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		after time.Duration
+	}{
+		{"while it waits", 10 * time.Second},
+		{"while it looks", time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := NewObserver(owner.Cluster, time.Hour, func(ctx context.Context) ([]*Network, error) {
+					select {
+					case <-ctx.Done():
+						return nil, ctx.Err()
+					case <-time.After(5 * time.Second):
+						return nil, nil
+					}
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), test.after)
+				defer cancel()
+				began := time.Now()
+				o.Run(ctx)
+				equal(t, test.after, time.Since(began))
+			})
+		})
+	}
+}
+
+// With -race.
+func TestAnObserverMayBeUsedByMany(t *testing.T) {
+	o := NewObserver(owner.Cluster, time.Minute, func(context.Context) ([]*Network, error) {
+		return []*Network{netOf("u", "a"), netOf("u", "b"), netOf("v", "c")}, nil
+	})
+	var users sync.WaitGroup
+	for range 4 {
+		users.Go(func() {
+			for range 50 {
+				o.AddHandler(func(uid types.UID) { _, _, _ = o.Owned(uid) })
+				if err := o.Look(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		users.Go(func() {
+			for range 200 {
+				o.Changed("u", netOf("u", "a"))
+				o.Saw("u", netOf("u", "b"), netOf("u", "a"))
+				o.Gone("u", "a")
+				o.Forget("v")
+				networks, _, _ := o.Owned("u")
+				for _, n := range networks {
+					_ = n.Name
+				}
+			}
+		})
+	}
+	users.Wait()
+	noError(t, o.Look(t.Context()))
+	networks, known, err := o.Owned("u")
+	noError(t, err)
+	equal(t, true, known)
+	equal(t, 2, len(networks))
+}

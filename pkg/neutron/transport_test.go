@@ -1,0 +1,212 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+)
+
+// roundTripper stands in for the network, so that time is virtual.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// slowBody is a body of so many chunks of one byte, before each of which it waits.
+type slowBody struct {
+	ctx    context.Context
+	chunks int
+	wait   time.Duration
+	closed bool
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	if b.chunks == 0 {
+		return 0, io.EOF
+	}
+	select {
+	case <-b.ctx.Done():
+		return 0, context.Cause(b.ctx)
+	case <-time.After(b.wait):
+	}
+	b.chunks--
+	return copy(p, "x"), nil
+}
+
+func (b *slowBody) Close() error { b.closed = true; return nil }
+
+// answering answers after a wait, with a body of which each chunk takes a wait too.
+func answering(header time.Duration, chunks int, chunk time.Duration) roundTripper {
+	return func(r *http.Request) (*http.Response, error) {
+		select {
+		case <-r.Context().Done():
+			return nil, context.Cause(r.Context())
+		case <-time.After(header):
+		}
+		return &http.Response{StatusCode: 200, Body: &slowBody{ctx: r.Context(), chunks: chunks, wait: chunk}}, nil
+	}
+}
+
+// ask makes one request and reads its answer.
+func ask(ctx context.Context, t *transport) error {
+	request, err := http.NewRequestWithContext(ctx, "GET", "http://neutron", nil)
+	if err != nil {
+		return err
+	}
+	response, err := t.RoundTrip(request)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, response.Body)
+	return errors.Join(err, response.Body.Close())
+}
+
+func TestTheTimeOutCoversTheWholeAnswer(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		base roundTripper
+		took time.Duration
+		want error
+	}{
+		{"an answer in time", answering(5*time.Second, 4, time.Second), 9 * time.Second, nil},
+		{"no answer", answering(time.Hour, 0, 0), 10 * time.Second, errTimeout},
+		{"an answer that stops halfway", answering(time.Second, 1, time.Hour), 10 * time.Second, errTimeout},
+		{"an answer that drips for ever", answering(time.Second, 1000, time.Second), 10 * time.Second, errTimeout},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				err := ask(t.Context(), &transport{base: test.base, limiter: rate.NewLimiter(rate.Inf, 1), timeout: 10 * time.Second})
+				if !errors.Is(err, test.want) {
+					t.Errorf("got %v, want %v", err, test.want)
+				}
+				equal(t, test.took, time.Since(began))
+			})
+		})
+	}
+}
+
+func TestRequestsWaitForTheirTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var turns []time.Duration
+		tr := &transport{limiter: rate.NewLimiter(0.5, 2), timeout: time.Second, base: roundTripper(func(r *http.Request) (*http.Response, error) {
+			turns = append(turns, time.Since(began))
+			return answering(0, 0, 0)(r)
+		})}
+		for range 4 {
+			// The wait of two seconds is not counted, or the time-out of one would end it.
+			noError(t, ask(t.Context(), tr))
+		}
+		equal(t, []time.Duration{0, 0, 2 * time.Second, 4 * time.Second}, turns)
+	})
+}
+
+func TestWaitingForATurnEndsWithTheCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &transport{base: answering(0, 0, 0), limiter: rate.NewLimiter(rate.Every(time.Hour), 1), timeout: time.Second}
+		noError(t, ask(t.Context(), tr))
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Minute, cancel)
+		if err := ask(ctx, tr); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestClosingTheBodyFreesTheRequest(t *testing.T) {
+	var request *http.Request
+	body := &slowBody{}
+	tr := &transport{limiter: rate.NewLimiter(rate.Inf, 1), timeout: time.Hour, base: roundTripper(func(r *http.Request) (*http.Response, error) {
+		request = r
+		return &http.Response{Body: body}, nil
+	})}
+	response, err := tr.RoundTrip(&http.Request{})
+	noError(t, err)
+	noError(t, request.Context().Err())
+	noError(t, response.Body.Close())
+	equal(t, true, body.closed)
+	if request.Context().Err() == nil {
+		t.Error("the request's timer still runs")
+	}
+}
+
+func TestTheSizeOfAnAnswerIsBounded(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		size int64
+		want error
+	}{
+		{"as large as can be", 1000, nil},
+		{"a byte more", 1001, errTooLarge},
+		{"without an end", 1 << 60, errTooLarge},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			endless := io.NopCloser(io.LimitReader(zeros{}, test.size))
+			_, err := io.Copy(io.Discard, &boundedBody{ReadCloser: endless, left: 1000, cancel: func() {}})
+			if !errors.Is(err, test.want) {
+				t.Errorf("got %v, want %v", err, test.want)
+			}
+		})
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+func TestAnAnswerWithoutAnEndIsAnError(t *testing.T) {
+	err := ask(t.Context(), &transport{limiter: rate.NewLimiter(rate.Inf, 1), timeout: time.Minute, base: roundTripper(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 200, Body: io.NopCloser(zeros{})}, nil
+	})})
+	if !errors.Is(err, errTooLarge) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheClientKeepsToItsOptions(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	agents := map[string]bool{}
+	l.answer(func(_ http.ResponseWriter, r *http.Request) bool {
+		agent, _, _ := strings.Cut(r.UserAgent(), " ")
+		agents[agent] = true
+		return false
+	})
+	c := newTestClient(t, l.config(t), ClientOptions{Timeout: 10 * time.Second, QPS: 1000, Burst: 7, Connections: 9, UserAgent: "samplecrd-controller/test"})
+	_, err := c.ListNetworks(t.Context())
+	noError(t, err)
+	equal(t, map[string]bool{"samplecrd-controller/test": true}, agents)
+
+	tr := c.circuit.base.(*transport)
+	equal(t, 10*time.Second, tr.timeout)
+	equal(t, rate.Limit(1000), tr.limiter.Limit())
+	equal(t, 7, tr.limiter.Burst())
+	equal(t, 9, tr.base.(*http.Transport).MaxIdleConnsPerHost)
+
+	unbounded := NewClient(l.config(t), ClientOptions{}).circuit.base.(*transport).limiter
+	equal(t, rate.Inf, unbounded.Limit())
+}

@@ -1,0 +1,179 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package options
+
+import (
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTheDefaultsAreValid(t *testing.T) {
+	o, flags := New()
+	if err := flags.Parse(nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Validate(flags.Args()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFlagsTakeOneDashOrTwo(t *testing.T) {
+	o, flags := New()
+	args := []string{"-kubeconfig=a", "--master", "b", "--version", "-resync=1h", "-neutron-qps", "2.5", "-v=4", "-workers", "3"}
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	want, _ := New()
+	want.Kubeconfig, want.Master, want.Version, want.Resync, want.NeutronQPS, want.Workers = "a", "b", true, time.Hour, 2.5, 3
+	if diff := cmp.Diff(want, o); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		args []string
+		want string // is contained in the error; "" for none
+	}{
+		{"one worker", []string{"-workers=1"}, ""},
+		{"no worker would do nothing", []string{"-workers=0"}, "-workers=0"},
+		{"fewer than no workers", []string{"-workers=-1"}, "-workers=-1"},
+		{"a resync each second", []string{"-resync=1s"}, ""},
+		{"a resync all the time", []string{"-resync=999ms"}, "-resync=999ms"},
+		{"no resync", []string{"-resync=0"}, "-resync=0s"},
+		{"no time to answer", []string{"-neutron-timeout=0"}, "-neutron-timeout=0s"},
+		{"less than no time to answer", []string{"-neutron-timeout=-1s"}, "-neutron-timeout=-1s"},
+		{"no limit for Neutron", []string{"-neutron-qps=0"}, ""},
+		{"less than no limit for Neutron", []string{"-neutron-qps=-1"}, "-neutron-qps"},
+		{"a burst of nothing for Neutron", []string{"-neutron-burst=0"}, "-neutron-burst"},
+		{"no requests to Kubernetes", []string{"-kube-api-qps=0"}, "-kube-api-qps"},
+		{"a burst of nothing to Kubernetes", []string{"-kube-api-burst=0"}, "-kube-api-burst"},
+		{"one delay", []string{"-retry-base-delay=1m", "-retry-max-delay=1m"}, ""},
+		{"no first delay", []string{"-retry-base-delay=0"}, "-retry-base-delay=0s"},
+		{"a greatest delay that is less than the first", []string{"-retry-base-delay=2m"}, "-retry-max-delay=1m0s"},
+		{"no retries", []string{"-retry-qps=0"}, "-retry-qps"},
+		{"a burst of no retries", []string{"-retry-burst=0"}, "-retry-burst"},
+		{"an ID as Kubernetes makes them", []string{"-cluster-id=11111111-0000-0000-0000-000000000000"}, ""},
+		{"an ID of one letter", []string{"-cluster-id=a"}, ""},
+		{"an ID of 63 letters", []string{"-cluster-id=" + strings.Repeat("a", 63)}, ""},
+		{"an ID that is too long for the mark", []string{"-cluster-id=" + strings.Repeat("a", 64)}, "-cluster-id"},
+		{"an ID with a slash, which ends it in the mark", []string{"-cluster-id=a/b"}, "-cluster-id"},
+		{"an ID with a blank, which ends the mark", []string{"-cluster-id=a b"}, "-cluster-id"},
+		{"an ID with an accent, which databases ignore", []string{"-cluster-id=ça"}, "-cluster-id"},
+		{"an ID that ends with a dash", []string{"-cluster-id=a-"}, "-cluster-id"},
+		{"an ID of two lines", []string{"-cluster-id=a\nb"}, "-cluster-id"},
+		{"an argument", []string{"-workers=1", "up"}, "\"up\""},
+		{"a flag behind an argument", []string{"--", "-workers=0"}, "\"-workers=0\""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o, flags := New()
+			if err := flags.Parse(test.args); err != nil {
+				t.Fatal(err)
+			}
+			err := o.Validate(flags.Args())
+			if test.want == "" && err != nil {
+				t.Errorf("got %v", err)
+			}
+			if test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n")) {
+				t.Errorf("got %v, want one line with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestFlagsThatCannotBeRead(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"an unknown flag", []string{"-wrokers=1"}, "-wrokers"},
+		{"a number that is none", []string{"-workers=many"}, "-workers"},
+		{"a duration without a unit", []string{"-resync=5"}, "-resync"},
+		{"a value that is missing", []string{"-kubeconfig"}, "-kubeconfig"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, flags := New()
+			printed, err := parse(t, flags, test.args)
+			if err == nil || errors.Is(err, flag.ErrHelp) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q in it", err, test.want)
+			}
+			if printed != "" {
+				t.Errorf("it printed %q", printed)
+			}
+		})
+	}
+}
+
+func TestHelpIsAskedForAndNotPrintedByItself(t *testing.T) {
+	for _, arg := range []string{"-h", "-help", "--help"} {
+		_, flags := New()
+		printed, err := parse(t, flags, []string{arg})
+		if !errors.Is(err, flag.ErrHelp) || printed != "" {
+			t.Errorf("%s: got %v, and it printed %q", arg, err, printed)
+		}
+	}
+}
+
+// parse parses, and returns what was printed meanwhile to wherever.
+func parse(t *testing.T, flags *Flags, args []string) (printed string, err error) {
+	t.Helper()
+	r, w, pipeErr := os.Pipe()
+	if pipeErr != nil {
+		t.Fatal(pipeErr)
+	}
+	stdout, stderr := os.Stdout, os.Stderr
+	os.Stdout, os.Stderr = w, w
+	err = flags.Parse(args)
+	os.Stdout, os.Stderr = stdout, stderr
+	_ = w.Close()
+	all, readErr := io.ReadAll(r)
+	if readErr != nil {
+		t.Fatal(readErr)
+	}
+	return string(all), err
+}
+
+func TestTheHelpListsEveryFlagWithItsDefault(t *testing.T) {
+	_, flags := New()
+	var help strings.Builder
+	flags.PrintHelp(&help)
+	n := 0
+	flags.VisitAll(func(f *flag.Flag) {
+		n++
+		if !regexp.MustCompile(`\n  -`+f.Name+`[ \t\n]`).MatchString(help.String()) || f.Usage == "" {
+			t.Errorf("the help does not tell of -%s", f.Name)
+		}
+	})
+	if n < 25 {
+		t.Errorf("there are only %d flags", n)
+	}
+	for _, part := range []string{"Usage:", "Kubernetes:\n", "OpenStack:\n", "Work:\n", "Logging:\n", "-kubeconfig file", "(default 5m0s)", "(default 8)"} {
+		if !strings.Contains(help.String(), part) {
+			t.Errorf("the help does not contain %q", part)
+		}
+	}
+}

@@ -1,0 +1,334 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package status
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+)
+
+// longAgo is when the conditions of the tests' Networks changed last.
+var longAgo = metav1.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: 2, LastTransitionTime: longAgo}
+}
+
+func ready() metav1.Condition {
+	return condition("Ready", "True", "Available", "Neutron matches the spec")
+}
+
+// newNetwork returns a Network of generation 2 with a status, all of which is known.
+func newNetwork(conditions ...metav1.Condition) *samplecrdv1.Network {
+	return &samplecrdv1.Network{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u", Generation: 2},
+		Status: samplecrdv1.NetworkStatus{
+			ObservedGeneration: 2, NetworkID: "n", SubnetID: "s", CIDR: "10.0.0.0/24", Gateway: "10.0.0.1", Cloud: "test", MTU: 1450,
+			Conditions: conditions,
+		},
+	}
+}
+
+func haveNetwork() *neutron.Network { return &neutron.Network{ID: "n", MTU: 1450} }
+
+func haveSubnet(gateway string) *neutron.Subnet {
+	s := &neutron.Subnet{ID: "s", CIDR: netip.MustParsePrefix("10.0.0.0/24")}
+	if gateway != "" {
+		s.Gateway = netip.MustParseAddr(gateway)
+	}
+	return s
+}
+
+func neutronError(kind neutron.Kind) error {
+	return &neutron.Error{Op: "create subnet", Kind: kind, Message: "Neutron's own words"}
+}
+
+func equal(t *testing.T, want, got any, opts ...cmp.Option) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, opts...); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+var whenever = cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")
+
+func TestTheConditionsTellTheOutcome(t *testing.T) {
+	const words = "create subnet: Neutron's own words"
+	both := func(reason, also, message string) []metav1.Condition {
+		return []metav1.Condition{condition("Ready", "False", reason, message), condition(also, "True", reason, message)}
+	}
+	for _, test := range []struct {
+		name string
+		err  error
+		away time.Time
+		want []metav1.Condition
+	}{
+		{name: "Neutron matches the spec", want: []metav1.Condition{ready()}},
+		{name: "the spec is refused, for good", err: neutronError(neutron.Invalid), want: both("InvalidSpec", "Stalled", words)},
+		{name: "the right is lacking, for good", err: neutronError(neutron.Forbidden), want: both("Forbidden", "Stalled", words)},
+		{name: "the credentials are refused", err: neutronError(neutron.Unauthenticated), want: both("AuthenticationFailed", "Reconciling", words)},
+		{name: "ports are in the way", err: neutronError(neutron.InUse), want: both("InUse", "Reconciling", words)},
+		{name: "the quota is used up", err: neutronError(neutron.OverQuota), want: both("QuotaExceeded", "Reconciling", words)},
+		{name: "Neutron is away", err: neutronError(neutron.Unavailable),
+			want: both("NeutronUnavailable", "Reconciling", "Neutron is not available: "+words)},
+		{name: "Neutron is away, and it is known since when", err: neutronError(neutron.Unavailable), away: longAgo.Time,
+			want: both("NeutronUnavailable", "Reconciling", "Neutron is not available since 2026-01-01T00:00:00Z: "+words)},
+		{name: "the error is wrapped", err: fmt.Errorf("sync: %w", neutronError(neutron.InUse)), want: both("InUse", "Reconciling", "sync: "+words)},
+		{name: "an error of no kind says nothing final", err: errors.New("oops"),
+			want: both("NeutronUnavailable", "Reconciling", "Neutron is not available: oops")},
+	} {
+		for name, before := range map[string][]metav1.Condition{
+			"for the first time": nil,
+			"after success":      {ready()},
+			"after a stall":      both("InvalidSpec", "Stalled", "x"),
+			"after ports":        both("InUse", "Reconciling", "x"),
+		} {
+			t.Run(test.name+", "+name, func(t *testing.T) {
+				got := Compute(newNetwork(before...), Outcome{Have: haveNetwork(), Subnet: haveSubnet(""), Err: test.err, Away: test.away}).Conditions
+				byType := cmpopts.SortSlices(func(a, b metav1.Condition) bool { return a.Type < b.Type })
+				equal(t, test.want, got, whenever, byType)
+			})
+		}
+	}
+}
+
+func TestTheConditionsSpeakOfTheGenerationThatWasSynced(t *testing.T) {
+	for _, err := range []error{nil, neutronError(neutron.Invalid), neutronError(neutron.Unavailable)} {
+		network := newNetwork(ready())
+		network.Generation = 3
+		got := Compute(network, Outcome{Have: haveNetwork(), Err: err})
+		equal(t, int64(3), got.ObservedGeneration)
+		for _, c := range got.Conditions {
+			equal(t, int64(3), c.ObservedGeneration)
+		}
+	}
+}
+
+func TestWhileAnOutageLastsNothingNewIsSaid(t *testing.T) {
+	began := neutron.Error{Op: "list networks", Kind: neutron.Unavailable, Message: "connection refused"}
+	goesOn := neutron.Error{Op: "create subnet", Kind: neutron.Unavailable, Message: "no answer in time"}
+	away := longAgo.Time
+	network := newNetwork(ready())
+	network.Status = Compute(network, Outcome{Err: &began, Away: away})
+	equal(t, network.Status, Compute(network, Outcome{Cloud: "test", Err: &goesOn, Away: away}), cmpopts.IgnoreFields(samplecrdv1.NetworkStatus{}, "Cloud"))
+
+	// A new generation is told of, at least.
+	network.Generation++
+	got := Ready(new(Compute(network, Outcome{Err: &goesOn, Away: away})))
+	if !strings.Contains(got.Message, "no answer in time") {
+		t.Errorf("got %q", got.Message)
+	}
+}
+
+func TestWhatIsKnownOfNeutron(t *testing.T) {
+	known := newNetwork().Status
+	known.Conditions = nil
+	with := func(change func(*samplecrdv1.NetworkStatus)) samplecrdv1.NetworkStatus {
+		s := known
+		change(&s)
+		return s
+	}
+	for _, test := range []struct {
+		name    string
+		outcome Outcome
+		want    samplecrdv1.NetworkStatus
+	}{
+		{"all is as it was", Outcome{Have: haveNetwork(), Subnet: haveSubnet("10.0.0.1")}, known},
+		{"there is no gateway", Outcome{Have: haveNetwork(), Subnet: haveSubnet("")},
+			with(func(s *samplecrdv1.NetworkStatus) { s.Gateway = "None" })},
+		{"Neutron could not be asked: what was known stays", Outcome{Err: neutronError(neutron.Unavailable)}, known},
+		{"there is no subnet", Outcome{Have: haveNetwork(), Err: neutronError(neutron.Invalid)},
+			with(func(s *samplecrdv1.NetworkStatus) { s.SubnetID, s.CIDR, s.Gateway = "", "", "" })},
+		{"there is no network", Outcome{Have: &neutron.Network{}, Err: neutronError(neutron.OverQuota)},
+			samplecrdv1.NetworkStatus{ObservedGeneration: 2, Cloud: "test"}},
+		{"there is another network", Outcome{Have: &neutron.Network{ID: "n2", MTU: 9000}, Subnet: &neutron.Subnet{ID: "s2", CIDR: netip.MustParsePrefix("fd00:1::/64"), Gateway: netip.MustParseAddr("fd00:1::1")}},
+			with(func(s *samplecrdv1.NetworkStatus) {
+				s.NetworkID, s.MTU, s.SubnetID, s.CIDR, s.Gateway = "n2", 9000, "s2", "fd00:1::/64", "fd00:1::1"
+			})},
+		{"it is another cloud", Outcome{Cloud: "other", Have: haveNetwork(), Subnet: haveSubnet("10.0.0.1")},
+			with(func(s *samplecrdv1.NetworkStatus) { s.Cloud = "other" })},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if test.outcome.Cloud == "" {
+				test.outcome.Cloud = "test"
+			}
+			equal(t, test.want, Compute(newNetwork(ready()), test.outcome), cmpopts.IgnoreFields(samplecrdv1.NetworkStatus{}, "Conditions"))
+		})
+	}
+}
+
+func TestATransitionIsTimedAndNothingElseIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // the time stands still
+		now := metav1.Now()
+		inUse := []metav1.Condition{condition("Ready", "False", "InUse", "x"), condition("Reconciling", "True", "InUse", "x")}
+		for _, test := range []struct {
+			name   string
+			before []metav1.Condition
+			err    error
+			want   map[string]metav1.Time
+		}{
+			{"for the first time", nil, nil, map[string]metav1.Time{"Ready": now}},
+			{"ready as before", []metav1.Condition{ready()}, nil, map[string]metav1.Time{"Ready": longAgo}},
+			{"no longer ready", []metav1.Condition{ready()}, neutronError(neutron.InUse), map[string]metav1.Time{"Ready": now, "Reconciling": now}},
+			{"not ready for another reason", inUse, neutronError(neutron.OverQuota), map[string]metav1.Time{"Ready": longAgo, "Reconciling": longAgo}},
+			{"stalled now", inUse, neutronError(neutron.Invalid), map[string]metav1.Time{"Ready": longAgo, "Stalled": now}},
+			{"ready again", inUse, nil, map[string]metav1.Time{"Ready": now}},
+		} {
+			got := map[string]metav1.Time{}
+			for _, c := range Compute(newNetwork(test.before...), Outcome{Have: haveNetwork(), Err: test.err}).Conditions {
+				got[c.Type] = c.LastTransitionTime
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("%s (-want +got)\n%s", test.name, diff)
+			}
+		}
+	})
+}
+
+func TestTheSameOutcomeGivesTheSameStatus(t *testing.T) {
+	for _, err := range []error{nil, neutronError(neutron.Invalid), neutronError(neutron.InUse), neutronError(neutron.Unavailable)} {
+		outcome := Outcome{Cloud: "test", Have: haveNetwork(), Subnet: haveSubnet("10.0.0.1"), Err: err}
+		network := newNetwork()
+		network.Status = Compute(network, outcome)
+		equal(t, network.Status, Compute(network, outcome))
+	}
+}
+
+func TestComputeChangesNothingThatItIsGiven(t *testing.T) {
+	network := newNetwork(ready(), condition("Foreign", "True", "X", "somebody else's"))
+	have, subnet := haveNetwork(), haveSubnet("")
+	before := network.DeepCopy()
+	got := Compute(network, Outcome{Cloud: "other", Have: have, Subnet: subnet, Err: neutronError(neutron.Invalid)})
+	equal(t, before, network)
+	equal(t, haveNetwork(), have)
+	for i := range got.Conditions {
+		got.Conditions[i].Message = "changed"
+	}
+	equal(t, before, network)
+	if !slices.ContainsFunc(got.Conditions, func(c metav1.Condition) bool { return c.Type == "Foreign" }) {
+		t.Error("somebody else's condition is gone")
+	}
+}
+
+func TestWhichErrorsSayAnything(t *testing.T) {
+	for kind, want := range map[neutron.Kind]bool{
+		neutron.Invalid: true, neutron.Forbidden: true, neutron.Unauthenticated: true, neutron.InUse: true,
+		neutron.OverQuota: true, neutron.Unavailable: true, neutron.NotFound: false, neutron.Stale: false,
+	} {
+		if got := Tells(neutronError(kind)); got != want {
+			t.Errorf("%s: %v, want %v", kind, got, want)
+		}
+	}
+	if Tells(errors.New("of Kubernetes")) || Tells(nil) {
+		t.Error("an error that is not Neutron's says something")
+	}
+}
+
+func TestInOrder(t *testing.T) {
+	older := ready()
+	older.ObservedGeneration = 1
+	for _, test := range []struct {
+		name       string
+		conditions []metav1.Condition
+		want       bool
+	}{
+		{"ready at the present generation", []metav1.Condition{ready()}, true},
+		{"ready at an older generation", []metav1.Condition{older}, false},
+		{"not ready", []metav1.Condition{condition("Ready", "False", "InUse", "")}, false},
+		{"nothing is known yet", nil, false},
+		{"another condition is true", []metav1.Condition{condition("Stalled", "True", "InvalidSpec", "")}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			equal(t, test.want, InOrder(newNetwork(test.conditions...)))
+		})
+	}
+}
+
+// fill sets each field to a value that is not its zero value.
+func fill(t *testing.T, v reflect.Value) {
+	t.Helper()
+	if v.Type() == reflect.TypeFor[metav1.Time]() {
+		v.Set(reflect.ValueOf(longAgo))
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int32, reflect.Int64:
+		v.SetInt(7)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(t, v.Index(0))
+	case reflect.Struct:
+		for _, field := range v.Fields() {
+			fill(t, field)
+		}
+	default:
+		t.Fatalf("fill knows nothing of %s", v.Type())
+	}
+}
+
+func asJSON(t *testing.T, v any) (decoded map[string]any) {
+	t.Helper()
+	encoded, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(encoded, &decoded); err != nil {
+		t.Fatal(err)
+	}
+	return decoded
+}
+
+// What a server-side apply leaves out is removed, so a field that is added to the status
+// and forgotten here would vanish.
+func TestApplyConfigurationCarriesEveryFieldOfTheStatus(t *testing.T) {
+	var status samplecrdv1.NetworkStatus
+	fill(t, reflect.ValueOf(&status).Elem())
+	apply := ApplyConfiguration(newNetwork(), status)
+	equal(t, asJSON(t, status), asJSON(t, apply.Status))
+
+	apply.Status = nil
+	equal(t, map[string]any{
+		"apiVersion": "samplecrd.k8s.io/v1", "kind": "Network",
+		"metadata": map[string]any{"namespace": "default", "name": "web", "uid": "u"},
+	}, asJSON(t, apply))
+}
+
+func TestApplyConfigurationLeavesOutWhatIsEmpty(t *testing.T) {
+	equal(t, map[string]any{}, asJSON(t, ApplyConfiguration(newNetwork(), samplecrdv1.NetworkStatus{}).Status))
+}
