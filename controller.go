@@ -110,7 +110,10 @@ func NewController(client clientset.Interface, informer informers.TypedNetworkIn
 	}
 	c.handled = registration.HasSyncedChecker()
 	cloud.Observer().AddHandler(c.enqueueOwner)
+	// The circuit notices first that Neutron answers again, and the Observer that it
+	// takes the credentials again.
 	cloud.Client().OnRecovery(c.enqueueAll)
+	cloud.Observer().OnRecovery(c.enqueueAll)
 	return c, nil
 }
 
@@ -169,7 +172,6 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	running.Go(func() { c.enqueueAllOnceLooked(ctx) })
 
 	logger.Info("Starting workers", "count", workers)
 	for range workers {
@@ -180,17 +182,8 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	return nil
 }
 
-// enqueueAllOnceLooked wakes the Networks that have been waiting for the first look at
-// Neutron. If that succeeded at once, all of them are in the queue already.
-func (c *Controller) enqueueAllOnceLooked(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-c.cloud.Observer().LookedOnce():
-		c.enqueueAll()
-	}
-}
-
-// enqueueAll wakes all Networks. For those that are in order, that costs nothing.
+// enqueueAll wakes all Networks, those that wait for Neutron among them. Those that are
+// in order cost nothing.
 func (c *Controller) enqueueAll() {
 	for _, key := range c.indexer.ListKeys() {
 		if name, err := cache.ParseObjectName(key); err == nil {

@@ -44,6 +44,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
@@ -728,6 +729,29 @@ func TestBeforeTheFirstLookANetworkInOrderKeepsItsStatus(t *testing.T) {
 		t.Fatalf("got %v, want that Neutron is not available", err)
 	}
 	f.expectReady(samplecrdv1.ReasonNeutronUnavailable, samplecrdv1.ConditionReconciling)
+}
+
+func TestAllAreWokenWhenNeutronIsBack(t *testing.T) {
+	f := ready(t, "10.0.0.0/24", "")
+	f.neutron.SetFault(func(*http.Request) *embedded.Fault { return &embedded.Fault{Drop: true} })
+	for range 10 {
+		if err := f.cloud.Observer().Look(t.Context()); err == nil {
+			t.Fatal("the look succeeded")
+		}
+	}
+	if n := f.controller.queue.Len(); n != 0 {
+		t.Fatalf("%d keys in the queue, want none yet", n)
+	}
+	f.neutron.SetFault(nil)
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		return f.cloud.Observer().Look(ctx) == nil, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := f.controller.queue.Len(); n != 1 {
+		t.Errorf("%d keys in the queue, want the Network's", n)
+	}
 }
 
 func TestAFailedStatusWriteIsTriedAgainAndMakesNothingTwice(t *testing.T) {

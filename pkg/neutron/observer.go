@@ -36,8 +36,9 @@ type Observer struct {
 	period  time.Duration
 	list    func(context.Context) ([]*Network, error)
 
-	mu       sync.Mutex
-	handlers []func(types.UID)
+	mu        sync.Mutex
+	handlers  []func(types.UID)
+	recovered func()
 	// tick orders lists and our own changes: a list must not undo a change that was
 	// made after the list had begun.
 	tick    int64
@@ -45,8 +46,9 @@ type Observer struct {
 	// err is why there is no complete look at Neutron yet; it is nil once there was one.
 	err error
 
-	firstTry  chan struct{}
-	firstLook chan struct{}
+	// looked is set once there was one, tried once it was tried.
+	looked, tried bool
+	firstTry      chan struct{}
 }
 
 // record is what is remembered of one owner.
@@ -64,9 +66,9 @@ func NewObserver(cluster string, period time.Duration, list func(context.Context
 		cluster:   cluster,
 		period:    period,
 		list:      list,
+		recovered: func() {},
 		records:   map[types.UID]record{},
 		firstTry:  make(chan struct{}),
-		firstLook: make(chan struct{}),
 	}
 }
 
@@ -76,6 +78,14 @@ func (o *Observer) AddHandler(handler func(types.UID)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.handlers = append(o.handlers, handler)
+}
+
+// OnRecovery has recovered called when a look succeeds after others have failed: what
+// waits for Neutron may go on. It must not block.
+func (o *Observer) OnRecovery(recovered func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.recovered = recovered
 }
 
 // Run looks at Neutron once per period (give or take a tenth, so that many controllers
@@ -94,11 +104,12 @@ func (o *Observer) Run(ctx context.Context) {
 			if failures == 0 {
 				logger.Error(err, "Failed to look at Neutron; what was known stays, and the look is tried again until it succeeds")
 			}
-			delay = min(delay, wait.Jitter(time.Second<<min(failures, 5), 0.5))
+			delay = min(delay, wait.Jitter(time.Second<<min(failures, 3), 0.5))
 			failures++
 		case failures > 0:
 			logger.Info("Looked at Neutron again", "failures", failures)
 			failures = 0
+			o.tellRecovered()
 		}
 		logger.V(4).Info("Looked at Neutron", "duration", time.Since(started), "err", err)
 		select {
@@ -107,6 +118,13 @@ func (o *Observer) Run(ctx context.Context) {
 		case <-time.After(delay):
 		}
 	}
+}
+
+func (o *Observer) tellRecovered() {
+	o.mu.Lock()
+	recovered := o.recovered
+	o.mu.Unlock()
+	recovered()
 }
 
 // Look lists Neutron's networks once. If the list fails, nothing changes but the error.
@@ -125,16 +143,13 @@ func (o *Observer) Look(ctx context.Context) error {
 // TriedOnce is closed when the first look has ended, well or not.
 func (o *Observer) TriedOnce() <-chan struct{} { return o.firstTry }
 
-// LookedOnce is closed when the first look has succeeded.
-func (o *Observer) LookedOnce() <-chan struct{} { return o.firstLook }
-
 // Owned returns the networks that the owner was last seen to have. Whether it is known
 // at all is false after a change whose outcome is not known: the caller has to look
 // for itself. The error is that of the last look if none has succeeded yet.
 func (o *Observer) Owned(uid types.UID) (networks []*Network, known bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !isClosed(o.firstLook) {
+	if !o.looked {
 		return nil, false, o.err
 	}
 	r := o.records[uid]
@@ -189,13 +204,15 @@ func (o *Observer) now() int64 {
 func (o *Observer) merge(began int64, networks []*Network, err error) (changed []types.UID, handlers []func(types.UID)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	closeOnce(o.firstTry)
+	if !o.tried {
+		o.tried = true
+		close(o.firstTry)
+	}
 	if err != nil {
 		o.err = err
 		return nil, nil
 	}
-	o.err = nil
-	closeOnce(o.firstLook)
+	o.err, o.looked = nil, true
 
 	found := map[types.UID][]*Network{}
 	for _, n := range networks {
@@ -230,20 +247,4 @@ func (o *Observer) merge(began int64, networks []*Network, err error) (changed [
 
 func without(networks []*Network, id string) []*Network {
 	return slices.DeleteFunc(slices.Clone(networks), func(n *Network) bool { return n.ID == id })
-}
-
-func isClosed(c chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
-// closeOnce must be called with the lock held.
-func closeOnce(c chan struct{}) {
-	if !isClosed(c) {
-		close(c)
-	}
 }

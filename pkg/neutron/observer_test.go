@@ -21,6 +21,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -255,7 +256,7 @@ func TestBeforeTheFirstLookNothingIsKnown(t *testing.T) {
 	known, err := ask()
 	equal(t, false, known)
 	noError(t, err)
-	equal(t, false, closed(w.TriedOnce()) || closed(w.LookedOnce()))
+	equal(t, false, closed(w.TriedOnce()) || looked(w.Observer))
 
 	w.sky.err = errAway
 	w.look(t)
@@ -265,14 +266,14 @@ func TestBeforeTheFirstLookNothingIsKnown(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	equal(t, true, closed(w.TriedOnce()))
-	equal(t, false, closed(w.LookedOnce()))
+	equal(t, false, looked(w.Observer))
 
 	w.sky.err = nil
 	w.look(t)
 	known, err = ask()
 	equal(t, true, known)
 	noError(t, err)
-	equal(t, true, closed(w.LookedOnce()))
+	equal(t, true, looked(w.Observer))
 
 	// From then on an outage wipes nothing.
 	w.sky.err = errAway
@@ -292,6 +293,12 @@ func TestWhatIsRememberedIsNotChangedBehindTheReadersBack(t *testing.T) {
 }
 
 // closed is isClosed for channels that only receive.
+// looked says whether a look has succeeded.
+func looked(o *Observer) bool {
+	_, known, _ := o.Owned("nobody")
+	return known
+}
+
 func closed(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -347,7 +354,7 @@ func TestRunLooksAtOnceAndThenOncePerPeriod(t *testing.T) {
 		o, looks := running(t, time.Minute, func(int) error { return nil })
 		synctest.Wait()
 		equal(t, []time.Duration{0}, looks())
-		equal(t, true, closed(o.TriedOnce()) && closed(o.LookedOnce()))
+		equal(t, true, closed(o.TriedOnce()) && looked(o))
 		time.Sleep(10 * time.Hour)
 		synctest.Wait()
 		distinct := map[time.Duration]bool{}
@@ -370,18 +377,21 @@ func TestRunLooksSoonerAfterAFailureUntilItSucceeds(t *testing.T) {
 			}
 			return nil
 		})
+		var recoveries atomic.Int64
+		o.OnRecovery(func() { recoveries.Add(1) })
 		synctest.Wait()
 		equal(t, true, closed(o.TriedOnce()))
-		equal(t, false, closed(o.LookedOnce()))
+		equal(t, false, looked(o))
 		time.Sleep(20 * time.Minute)
 		synctest.Wait()
-		equal(t, true, closed(o.LookedOnce()))
+		equal(t, true, looked(o))
+		equal(t, int64(1), recoveries.Load())
 		for i, gap := range gaps(looks()) {
 			if i >= failures {
 				between(t, 5*time.Minute, 330*time.Second, gap)
 				continue
 			}
-			least := time.Second << min(i, 5)
+			least := time.Second << min(i, 3)
 			between(t, least, least*3/2, gap)
 		}
 	})
