@@ -39,14 +39,23 @@ func TestTheDefaultsAreValid(t *testing.T) {
 	}
 }
 
-func TestFlagsTakeOneDashOrTwo(t *testing.T) {
+func TestEachFlagSetsItsOption(t *testing.T) {
 	o, flags := New()
-	args := []string{"-kubeconfig=a", "--master", "b", "--version", "-resync=1h", "-neutron-qps", "2.5", "-v=4", "-workers", "3"}
+	if o.Version {
+		t.Error("the version is printed unless it is asked not to")
+	}
+	// With one dash or two, with = or without.
+	args := strings.Fields(`-kubeconfig=a --master b -namespace=c --cluster-id=d -kube-api-qps=1.5 -kube-api-burst 2
+		-cloud=e -resync=3s -neutron-timeout=4s -neutron-qps=5.5 -neutron-burst=6
+		-workers=7 -retry-base-delay=8s -retry-max-delay=9s -retry-qps=10.5 -retry-burst=11 --version -v=4`)
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	want, _ := New()
-	want.Kubeconfig, want.Master, want.Version, want.Resync, want.NeutronQPS, want.Workers = "a", "b", true, time.Hour, 2.5, 3
+	want := &Options{
+		Version: true, Kubeconfig: "a", Master: "b", Namespace: "c", ClusterID: "d", KubeAPIQPS: 1.5, KubeAPIBurst: 2,
+		Cloud: "e", Resync: 3 * time.Second, NeutronTimeout: 4 * time.Second, NeutronQPS: 5.5, NeutronBurst: 6,
+		Workers: 7, RetryBaseDelay: 8 * time.Second, RetryMaxDelay: 9 * time.Second, RetryQPS: 10.5, RetryBurst: 11,
+	}
 	if diff := cmp.Diff(want, o); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -71,6 +80,7 @@ func TestValidate(t *testing.T) {
 		{"a burst of nothing for Neutron", []string{"-neutron-burst=0"}, "-neutron-burst"},
 		{"no requests to Kubernetes", []string{"-kube-api-qps=0"}, "-kube-api-qps"},
 		{"a burst of nothing to Kubernetes", []string{"-kube-api-burst=0"}, "-kube-api-burst"},
+		{"bursts of one", []string{"-neutron-burst=1", "-kube-api-burst=1", "-retry-burst=1"}, ""},
 		{"one delay", []string{"-retry-base-delay=1m", "-retry-max-delay=1m"}, ""},
 		{"no first delay", []string{"-retry-base-delay=0"}, "-retry-base-delay=0s"},
 		{"a greatest delay that is less than the first", []string{"-retry-base-delay=2m"}, "-retry-max-delay=1m0s"},

@@ -58,12 +58,14 @@ func StartNeutron(ctx context.Context, dir string, options embedded.Options) (*N
 	if err := os.WriteFile(n.CloudsYAML, content, 0o600); err != nil {
 		return nil, err
 	}
-	n.Client, err = connect(ctx, content)
+	n.Client, err = Connect(ctx, Cloud, content)
 	return n, err
 }
 
-func connect(ctx context.Context, cloudsYAML []byte) (*gophercloud.ServiceClient, error) {
-	auth, endpoint, tls, err := clouds.Parse(clouds.WithCloudName(Cloud), clouds.WithCloudsYAML(bytes.NewReader(cloudsYAML)))
+// Connect returns an ordinary client of the Neutron of that entry of a clouds.yaml, with
+// that content.
+func Connect(ctx context.Context, cloud string, cloudsYAML []byte) (*gophercloud.ServiceClient, error) {
+	auth, endpoint, tls, err := clouds.Parse(clouds.WithCloudName(cloud), clouds.WithCloudsYAML(bytes.NewReader(cloudsYAML)))
 	if err != nil {
 		return nil, err
 	}
