@@ -33,6 +33,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
@@ -71,13 +72,19 @@ type Controller struct {
 
 	networks listers.NetworkLister
 	indexer  cache.TypedIndexer[*samplecrdv1.Network]
-	// handled is done when the handlers have seen the informer's first list.
-	handled cache.DoneChecker
+	// networksSynced is done when the handlers have seen the informer's first list.
+	networksSynced cache.DoneChecker
 
 	// queue holds the names of the Networks that somebody has to look at. It hands out
 	// each to one worker at a time, however often it was added.
 	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	recorder record.EventRecorder
+
+	mu sync.Mutex
+	// written holds the resourceVersion of our last write of a Network, by UID, until the
+	// cache has it: see behind.
+	written map[types.UID]string
+
 	// sync is syncHandler, or what a test of the queue puts in its place.
 	sync func(context.Context, cache.ObjectName) error
 }
@@ -96,6 +103,7 @@ func NewController(client clientset.Interface, informer informers.TypedNetworkIn
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "networks"},
 		),
 		recorder: recorder,
+		written:  map[types.UID]string{},
 	}
 	c.sync = c.syncHandler
 	err := informer.TypedInformer().AddTypedIndexers(informers.NetworkIndexers{
@@ -108,7 +116,7 @@ func NewController(client clientset.Interface, informer informers.TypedNetworkIn
 	if err != nil {
 		return nil, fmt.Errorf("handle the events of Networks: %w", err)
 	}
-	c.handled = registration.HasSyncedChecker()
+	c.networksSynced = registration.HasSyncedChecker()
 	cloud.Observer().AddHandler(c.enqueueOwner)
 	// The circuit notices first that Neutron answers again, and the Observer that it
 	// takes the credentials again.
@@ -127,7 +135,12 @@ func (c *Controller) handlers() informers.NetworkHandlerFuncs {
 			}
 		},
 		// The name is known even of what was deleted while the watch was cut off.
-		DeleteFunc: func(n informers.DeletedNetwork) { c.queue.Add(n.GetObjectName()) },
+		DeleteFunc: func(n informers.DeletedNetwork) {
+			if n.OptionalObj != nil {
+				c.forget(n.OptionalObj.UID)
+			}
+			c.queue.Add(n.GetObjectName())
+		},
 	}
 }
 
@@ -139,7 +152,7 @@ func needsSync(before, now *samplecrdv1.Network) bool {
 		before.Generation != now.Generation ||
 		before.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero() ||
 		hasFinalizer(before) && !hasFinalizer(now) ||
-		status.Ready(&before.Status) != nil && status.Ready(&now.Status) == nil
+		status.Known(&before.Status) && !status.Known(&now.Status)
 }
 
 // enqueueOwner is the Observer's handler: Neutron's side of the loop.
@@ -152,6 +165,24 @@ func (c *Controller) enqueueOwner(uid types.UID) {
 	for _, n := range networks {
 		c.queue.Add(cache.MetaObjectToName(n))
 	}
+	if len(networks) == 0 {
+		c.tellOfOrphan(uid)
+	}
+}
+
+// tellOfOrphan says that a network carries our mark though there is no such Network: its
+// finalizer may have been taken off by hand.
+func (c *Controller) tellOfOrphan(uid types.UID) {
+	select {
+	case <-c.networksSynced.Done():
+	default:
+		return // the informer has not seen all Networks yet
+	}
+	owned, _, _ := c.cloud.Observer().Owned(uid)
+	for _, n := range owned {
+		klog.Background().Info("A network in Neutron carries this cluster's mark, and there is no such Network here; it is left alone",
+			"networkID", n.ID, "name", n.Name, "uid", uid)
+	}
 }
 
 // Run looks at both sides once, and then works until ctx is cancelled. What the workers
@@ -163,7 +194,7 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	defer c.queue.ShutDown()
 
 	running.Go(func() { c.cloud.Observer().Run(ctx) })
-	if !cache.WaitFor(klog.NewContext(ctx, logger.V(2)), "Networks", c.handled) {
+	if !cache.WaitFor(klog.NewContext(ctx, logger.V(2)), "Networks", c.networksSynced) {
 		return ctx.Err()
 	}
 	// If Neutron is away, the workers say so in the status; they do not wait for it.
@@ -209,6 +240,10 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	// A request to Neutron that is cut off may have taken effect or not. So shutting
 	// down does not cut it off: each request has a time-out of its own.
 	err := c.recoverSync(klog.NewContext(context.WithoutCancel(ctx), logger), key)
+	if errors.Is(err, errBehind) {
+		c.queue.AddAfter(key, catchUp)
+		return true
+	}
 	if err == nil {
 		logger.V(4).Info("Synced")
 		c.queue.Forget(key)
@@ -253,10 +288,50 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) erro
 	if err != nil {
 		return err
 	}
+	if c.behind(network) {
+		return errBehind
+	}
 	if !network.DeletionTimestamp.IsZero() {
 		return c.finalize(ctx, network)
 	}
 	return c.reconcile(ctx, network)
+}
+
+// errBehind is returned by a sync that has to wait for the cache.
+var errBehind = errors.New("the cache has not seen our own last write yet")
+
+// catchUp is how long a sync waits for the cache, which is rarely that far behind.
+const catchUp = 20 * time.Millisecond
+
+// behind says whether the cache holds an older Network than we have written ourselves. A
+// sync of that one would take our last status for the one before it, find that it has
+// nothing to write, and leave the wrong one there.
+func (c *Controller) behind(network *samplecrdv1.Network) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	written, ok := c.written[network.UID]
+	if !ok {
+		return false
+	}
+	if order, err := resourceversion.CompareResourceVersion(network.ResourceVersion, written); err == nil && order < 0 {
+		return true
+	}
+	delete(c.written, network.UID)
+	return false
+}
+
+// wrote remembers what the API server has answered to a write.
+func (c *Controller) wrote(network *samplecrdv1.Network) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.written[network.UID] = network.ResourceVersion
+}
+
+// forget is for a Network that is gone, or on its way.
+func (c *Controller) forget(uid types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.written, uid)
 }
 
 // reconcile brings a Network about that is to be there.
@@ -271,9 +346,12 @@ func (c *Controller) reconcile(ctx context.Context, network *samplecrdv1.Network
 	}
 	// Nothing can be there yet if the finalizer was not: nothing is made without it.
 	isNew := added && network.Status.NetworkID == ""
-	have, err := c.lookUp(ctx, network, isNew)
+	have, err := c.lookUp(ctx, c.claim(network), isNew)
 	if err == nil {
 		have, err = c.cloud.Prefer(ctx, c.claim(network), have)
+	}
+	if err == nil && !have.Exists() {
+		err = c.elsewhere(network)
 	}
 	if err != nil {
 		return c.report(ctx, network, status.Outcome{Err: err}, nil)
@@ -284,15 +362,26 @@ func (c *Controller) reconcile(ctx context.Context, network *samplecrdv1.Network
 	return c.report(ctx, network, outcome, eventFor(network, outcome, adopted, steps))
 }
 
-// lookUp returns the Network's network in Neutron, the zero Network if there is none:
+// elsewhere returns an error if the network was made in another cloud than the one that
+// we work in. We would make a second one here, and lose the first.
+func (c *Controller) elsewhere(network *samplecrdv1.Network) error {
+	if network.Status.NetworkID == "" || network.Status.Cloud == "" || network.Status.Cloud == c.cloud.Name() {
+		return nil
+	}
+	return &neutron.Error{Op: "find network " + network.Status.NetworkID, Kind: neutron.Elsewhere, Message: fmt.Sprintf(
+		"it was made in cloud %q, and cloud %q, in which the controller works, does not have it: run the controller with the right -cloud, or clear status.cloud to give that network up",
+		network.Status.Cloud, c.cloud.Name())}
+}
+
+// lookUp returns the claim's network in Neutron, the zero Network if there is none:
 // from memory if it is there, and otherwise from Neutron, unless the caller knows that
 // for once memory that holds nothing is proof enough.
-func (c *Controller) lookUp(ctx context.Context, network *samplecrdv1.Network, trustMemory bool) (*neutron.Network, error) {
-	have, known, err := c.cloud.Owned(c.claim(network))
+func (c *Controller) lookUp(ctx context.Context, claim neutron.Claim, trustMemory bool) (*neutron.Network, error) {
+	have, known, err := c.cloud.Owned(claim)
 	if err != nil || have.Exists() || known && trustMemory {
 		return have, err
 	}
-	return c.cloud.Find(ctx, c.claim(network))
+	return c.cloud.Find(ctx, claim)
 }
 
 // bringAbout takes one step after the other until Neutron has what is wanted, or one
@@ -316,11 +405,15 @@ func (c *Controller) bringAbout(ctx context.Context, network *samplecrdv1.Networ
 			}
 		}
 		next, err := c.cloud.Take(ctx, c.claim(network), have, step)
-		if neutron.KindOf(err) == neutron.Stale && !reread {
-			// Somebody was quicker: read again at once, and plan again.
+		if outdated(step, err) && !reread {
+			// Read again at once, and plan again, if there is anything new.
 			reread = true
-			if next, err = c.cloud.Find(ctx, c.claim(network)); err == nil {
-				have = next
+			fresh, findErr := c.cloud.Find(ctx, c.claim(network))
+			if findErr != nil {
+				return have, steps, findErr
+			}
+			if neutron.KindOf(err) == neutron.Stale || neutron.Next(want, fresh) != step {
+				have = fresh
 				continue
 			}
 		}
@@ -331,37 +424,56 @@ func (c *Controller) bringAbout(ctx context.Context, network *samplecrdv1.Networ
 	}
 }
 
+// outdated says whether an error may come from what we knew of Neutron and not from what
+// we asked for: somebody was quicker, or a subnet that we had given up was made after all
+// and is now in the way of itself.
+func outdated(step neutron.Step, err error) bool {
+	_, creates := step.(neutron.CreateSubnet)
+	return neutron.KindOf(err) == neutron.Stale || creates && neutron.KindOf(err) == neutron.Invalid
+}
+
 // finalize takes the network away from Neutron, and then lets the Network go.
 func (c *Controller) finalize(ctx context.Context, network *samplecrdv1.Network) error {
 	if !hasFinalizer(network) {
 		return nil
 	}
-	// However many there are: two writers that raced may have made one each.
+	// However many there are: two writers that raced may have made one each. The last look
+	// is one at Neutron itself, and finds none.
+	claim := c.claim(network)
 	for deleted := false; ; deleted = true {
-		have, err := c.lookUp(ctx, network, deleted)
+		have, err := c.lookUp(ctx, claim, false)
+		if err == nil && !have.Exists() && !deleted {
+			err = c.elsewhere(network)
+		}
 		if err != nil {
 			return c.report(ctx, network, status.Outcome{Err: err}, nil)
 		}
 		if !have.Exists() {
-			return c.removeFinalizer(ctx, network)
+			return c.removeFinalizer(ctx, network, "The network is gone from Neutron")
+		}
+		if !claim.Marks(have) {
+			return c.removeFinalizer(ctx, network, "Left network "+have.ID+" in Neutron: its ownership mark was taken off")
 		}
 		if err := c.confirm(ctx, network); err != nil {
 			return err
 		}
-		if err := c.cloud.Delete(ctx, c.claim(network), have); err != nil {
+		if err := c.cloud.Delete(ctx, claim, have); err != nil {
 			return c.report(ctx, network, status.Outcome{Err: err}, nil)
 		}
+		claim.NetworkID = "" // what is left can only be found by its mark
 	}
 }
 
-// confirm makes sure, past the cache, that the Network still asks for what it asked for
-// when it was read. It comes before everything that could not be put right afterwards.
+// confirm makes sure, past the cache, that the Network is still the same one (UID), asks
+// for the same (generation), and speaks of the same network (status.networkID, which
+// another controller may have written). It comes before everything that could not be put
+// right afterwards.
 func (c *Controller) confirm(ctx context.Context, network *samplecrdv1.Network) error {
 	live, err := c.client.SamplecrdV1().Networks(network.Namespace).Get(ctx, network.Name, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read the Network past the cache: %w", err)
 	}
-	if live.UID != network.UID || live.Generation != network.Generation {
+	if live.UID != network.UID || live.Generation != network.Generation || live.Status.NetworkID != network.Status.NetworkID {
 		return apierrors.NewConflict(samplecrdv1.Resource("networks"), network.Name, errors.New("it has changed since it was read"))
 	}
 	return nil
@@ -379,19 +491,20 @@ func (c *Controller) report(ctx context.Context, network *samplecrdv1.Network, o
 		outcome.Away = since
 	}
 	next := status.Compute(network, outcome)
+	if !equality.Semantic.DeepEqual(network.Status, next) {
+		written, err := c.client.SamplecrdV1().Networks(network.Namespace).ApplyStatus(ctx,
+			status.ApplyConfiguration(network, next), metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+		if err != nil {
+			// The outcome's error may be one that waits; the next sync finds it again.
+			return fmt.Errorf("write the status: %w", err)
+		}
+		c.wrote(written)
+	}
 	if event == nil {
 		event = transition(status.Ready(&network.Status), status.Ready(&next))
 	}
 	if event != nil {
 		c.recorder.Event(network, event.kind, event.reason, event.message)
-	}
-	if equality.Semantic.DeepEqual(network.Status, next) {
-		return outcome.Err
-	}
-	_, err := c.client.SamplecrdV1().Networks(network.Namespace).ApplyStatus(ctx,
-		status.ApplyConfiguration(network, next), metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return errors.Join(fmt.Errorf("write the status: %w", err), outcome.Err)
 	}
 	return outcome.Err
 }
@@ -428,16 +541,21 @@ func (c *Controller) addFinalizerIfNeeded(ctx context.Context, network *samplecr
 	if err != nil {
 		return nil, false, fmt.Errorf("add the finalizer: %w", err)
 	}
+	c.wrote(patched)
 	return patched, true, nil
 }
 
-// removeFinalizer lets Kubernetes remove the Network.
-func (c *Controller) removeFinalizer(ctx context.Context, network *samplecrdv1.Network) error {
+// removeFinalizer lets Kubernetes remove the Network, and says why in an event.
+func (c *Controller) removeFinalizer(ctx context.Context, network *samplecrdv1.Network, why string) error {
 	finalizers := slices.DeleteFunc(slices.Clone(network.Finalizers), func(f string) bool { return f == samplecrdv1.Finalizer })
-	if _, err := c.patchFinalizers(ctx, network, finalizers); err != nil && !apierrors.IsNotFound(err) {
+	_, err := c.patchFinalizers(ctx, network, finalizers)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("remove the finalizer: %w", err)
 	}
-	c.recorder.Event(network, corev1.EventTypeNormal, samplecrdv1.EventDeleted, "The network is gone from Neutron")
+	c.recorder.Event(network, corev1.EventTypeNormal, samplecrdv1.EventDeleted, why)
 	return nil
 }
 
@@ -514,7 +632,8 @@ func eventFor(network *samplecrdv1.Network, outcome status.Outcome, adopted bool
 // transition returns the event that tells of a change of the Ready condition; nil if
 // its reason is the same, or if the Network is ready for the first time.
 func transition(before, now *metav1.Condition) *event {
-	if before == nil && now.Status == metav1.ConditionTrue || before != nil && before.Reason == now.Reason {
+	isFirst := before == nil || before.Status == metav1.ConditionUnknown
+	if isFirst && now.Status == metav1.ConditionTrue || !isFirst && before.Reason == now.Reason {
 		return nil
 	}
 	if now.Status == metav1.ConditionTrue {

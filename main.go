@@ -104,7 +104,7 @@ func stopOnSignal(parent context.Context) context.Context {
 // run makes everything, and works until ctx is cancelled.
 func run(ctx context.Context, o *options.Options) error {
 	logger := klog.FromContext(ctx)
-	config, inCluster, err := kubeConfig(o)
+	config, err := kubeConfig(o)
 	if err != nil {
 		return err
 	}
@@ -116,8 +116,12 @@ func run(ctx context.Context, o *options.Options) error {
 	if err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
+	watched, err := clientset.NewForConfig(withoutTimeout(config))
+	if err != nil {
+		return fmt.Errorf("kubeconfig: %w", err)
+	}
 	cloudConfig, err := neutron.LoadConfig(o.Cloud)
-	noCloud := errors.Is(err, neutron.ErrNoCloud) && !inCluster
+	noCloud := errors.Is(err, neutron.ErrNoCloud) && !inPod()
 	if err != nil && !noCloud {
 		return err
 	}
@@ -145,7 +149,7 @@ func run(ctx context.Context, o *options.Options) error {
 	recorder, stopRecording := newRecorder(ctx, kube)
 	defer stopRecording()
 
-	factory := informers.NewSharedInformerFactoryWithOptions(networks, 0,
+	factory := informers.NewSharedInformerFactoryWithOptions(watched, 0,
 		informers.WithNamespace(o.Namespace), informers.WithTransform(stripManagedFields))
 	controller, err := NewController(networks, factory.Samplecrd().V1().Networks(), cloud, recorder, controllerOptions(o, cluster))
 	if err != nil {
@@ -184,25 +188,40 @@ func controllerOptions(o *options.Options, cluster string) ControllerOptions {
 	}
 }
 
-// kubeConfig returns how to reach Kubernetes, and whether that is from within.
-func kubeConfig(o *options.Options) (config *rest.Config, inCluster bool, err error) {
+// kubernetesTimeout bounds each request to Kubernetes but the watches, so that none can
+// hold up a worker, or the end.
+const kubernetesTimeout = 30 * time.Second
+
+// kubeConfig returns how to reach Kubernetes.
+func kubeConfig(o *options.Options) (config *rest.Config, err error) {
 	if o.Kubeconfig == "" && o.Master == "" {
 		config, err = rest.InClusterConfig()
 		if errors.Is(err, rest.ErrNotInCluster) {
-			return nil, false, errors.New("this is no pod in a cluster: say with -kubeconfig or -master which cluster to work for")
+			return nil, errors.New("this is no pod in a cluster: say with -kubeconfig or -master which cluster to work for")
 		}
-		inCluster = true
 	} else {
 		config, err = clientcmd.BuildConfigFromFlags(o.Master, o.Kubeconfig)
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("kubeconfig: %w", err)
+		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
+	config.Timeout = kubernetesTimeout
 	config.UserAgent = userAgent()
 	config.QPS = float32(o.KubeAPIQPS)
 	config.Burst = o.KubeAPIBurst
-	return config, inCluster, nil
+	return config, nil
 }
+
+// withoutTimeout returns the configuration for watches, which last.
+func withoutTimeout(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Timeout = 0
+	return config
+}
+
+// inPod says whether this is a pod in a cluster, whichever cluster it works for: there,
+// nobody would notice that the networks are made in memory only.
+func inPod() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
 
 // firstContact bounds how long Kubernetes may take to answer for the first time.
 const firstContact = 15 * time.Second
@@ -296,7 +315,12 @@ func stripManagedFields(object any) (any, error) {
 // outlives ctx, so that what happens while the workers finish is told too.
 func newRecorder(ctx context.Context, kube kubernetes.Interface) (record.EventRecorder, func()) {
 	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
-	broadcaster.StartStructuredLogging(0)
+	broadcaster.StartEventWatcher(func(event *corev1.Event) {
+		if event.Reason != lastEvent {
+			klog.FromContext(ctx).Info("Event", "network", klog.KRef(event.InvolvedObject.Namespace, event.InvolvedObject.Name),
+				"type", event.Type, "reason", event.Reason, "message", event.Message)
+		}
+	})
 	sink := &eventSink{&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")}, make(chan struct{})}
 	broadcaster.StartRecordingToSink(sink)
 	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "samplecrd-controller"})

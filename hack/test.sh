@@ -31,7 +31,7 @@ codegen() { hack/verify-codegen.sh; }
 
 unit() { go test -race -v ./...; }
 
-e2e() { control_plane && go -C hack test -race -v -timeout 20m ./controlplane/... ./e2e/...; }
+e2e() { control_plane && go -C hack test -race -v -count=1 -timeout 20m ./controlplane/... ./e2e/...; }
 
 walkthrough() { control_plane && hack/local-up.sh -once; }
 

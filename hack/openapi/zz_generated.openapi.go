@@ -131,7 +131,7 @@ func schema_pkg_apis_samplecrd_v1_Network(ref common.ReferenceCallback) common.O
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is what the controller last saw in Neutron, and what it makes of it. Only the controller writes it.",
+							Description: "status is what the controller last saw in Neutron, and what it makes of it. Only the controller writes it.\n\nThe default keeps those who wait for a Network from taking one for ready that no controller has looked at.",
 							Default:     map[string]interface{}{},
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.NetworkStatus"),
 						},

@@ -47,8 +47,8 @@ type circuit struct {
 	// since is when the first of the failures happened.
 	since     time.Time
 	nextProbe time.Time
-	// closed is called when the circuit closes again.
-	closed func()
+	// onClose is called when the circuit closes again.
+	onClose func()
 }
 
 func (c *circuit) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -101,10 +101,10 @@ func (c *circuit) succeeded() {
 	c.mu.Lock()
 	wasOpen := c.failures >= enough
 	c.failures = 0
-	closed := c.closed
+	onClose := c.onClose
 	c.mu.Unlock()
-	if wasOpen && closed != nil {
-		closed()
+	if wasOpen && onClose != nil {
+		onClose()
 	}
 }
 

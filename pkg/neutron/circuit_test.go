@@ -81,7 +81,7 @@ func TestADeadNeutronIsAskedOnceASecondHoweverManyAsk(t *testing.T) {
 func TestOneGoodAnswerLetsAllThroughAgainAndTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		recoveries := 0
-		c := &circuit{base: failing(errors.New("connection refused")), closed: func() { recoveries++ }}
+		c := &circuit{base: failing(errors.New("connection refused")), onClose: func() { recoveries++ }}
 		began := time.Now()
 		for range enough + 3 {
 			_ = try(t, c)
@@ -103,7 +103,7 @@ func TestOneGoodAnswerLetsAllThroughAgainAndTells(t *testing.T) {
 }
 
 func TestFailuresThatAreNotInARowOpenNothing(t *testing.T) {
-	c := &circuit{closed: func() { t.Error("there was nothing to recover from") }}
+	c := &circuit{onClose: func() { t.Error("there was nothing to recover from") }}
 	for range 10 * enough {
 		c.base = statusOnly(http.StatusInternalServerError)
 		_ = try(t, c)

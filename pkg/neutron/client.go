@@ -79,12 +79,12 @@ func NewClient(config Config, options ClientOptions) *Client {
 	return &Client{config: config, options: options, circuit: circuit, http: http.Client{Transport: circuit}}
 }
 
-// OnRecovery has recovered called whenever Neutron answers again after an outage. It
-// must not block.
+// OnRecovery has recovered called, in place of what was given before, whenever Neutron
+// answers again after an outage. It must not block.
 func (c *Client) OnRecovery(recovered func()) {
 	c.circuit.mu.Lock()
 	defer c.circuit.mu.Unlock()
-	c.circuit.closed = recovered
+	c.circuit.onClose = recovered
 }
 
 // Away returns since when Neutron and Keystone have given no good answer, if the last one

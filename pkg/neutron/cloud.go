@@ -87,7 +87,13 @@ func (c *Cloud) Find(ctx context.Context, claim Claim) (*Network, error) {
 	return choose(found, claim), nil
 }
 
-// covers says whether the network is the claim's.
+// Marks says whether the network carries the claim's mark. Without it, it is not deleted.
+func (c Claim) Marks(n *Network) bool {
+	owner, marked := OwnerOf(n.Description)
+	return marked && owner == c.Owner
+}
+
+// covers says whether the network is the claim's, though its mark may be off.
 func (c Claim) covers(n *Network) bool {
 	if owner, marked := OwnerOf(n.Description); marked {
 		return owner == c.Owner
@@ -115,7 +121,8 @@ func choose(networks []*Network, claim Claim) *Network {
 }
 
 // Prefer returns the one of the claim's networks to keep: the one that was seen last, or
-// else the one that is in use. It asks Neutron only if there are several.
+// else the first that has ports, or else the one that was chosen. It asks Neutron for
+// ports only if there are several.
 func (c *Cloud) Prefer(ctx context.Context, claim Claim, chosen *Network) (*Network, error) {
 	networks, _, err := c.observer.Owned(claim.Owner.UID)
 	if err != nil || len(networks) < 2 || chosen.ID == claim.NetworkID {
@@ -133,7 +140,8 @@ func (c *Cloud) Prefer(ctx context.Context, claim Claim, chosen *Network) (*Netw
 	return chosen, nil
 }
 
-// Surplus is the function of that name for the claim's networks.
+// Surplus returns the step that removes a second network with the claim's mark, as the
+// function of that name. It reads memory only: nil may also mean that there is none in it.
 func (c *Cloud) Surplus(claim Claim, keep *Network) Step {
 	networks, _, err := c.observer.Owned(claim.Owner.UID)
 	if err != nil {
@@ -227,8 +235,7 @@ func (c *Cloud) deleteNetwork(ctx context.Context, claim Claim, network *Network
 	if err != nil {
 		return err
 	}
-	fresh.Subnets = network.Subnets
-	if !claim.covers(fresh) {
+	if !claim.Marks(fresh) {
 		klog.FromContext(ctx).Info("Left a network in Neutron that no longer carries our mark", "networkID", fresh.ID, "description", fresh.Description)
 		return nil
 	}

@@ -567,9 +567,9 @@ func TestDelete(t *testing.T) {
 		{"a network that was renamed is still the claim's", func(t *testing.T, w *world, n *Network) {
 			w.theirs(t, n.ID, "x", n.Description)
 		}, Error{}, true, false},
-		{"a network that lost its mark but has the claim's subnet is still the claim's", func(t *testing.T, w *world, n *Network) {
+		{"a network whose mark was taken off stays, though it has the claim's subnet, and is forgotten", func(t *testing.T, w *world, n *Network) {
 			w.theirs(t, n.ID, "", "")
-		}, Error{}, true, false},
+		}, Error{}, false, true},
 		{"a network that is another cluster's by now stays, and is forgotten", func(t *testing.T, w *world, n *Network) {
 			w.theirs(t, n.ID, "", Owner{"other", owner.UID}.Mark())
 		}, Error{}, false, true},

@@ -51,6 +51,9 @@ const (
 	OverQuota Kind = "OverQuota"
 	// Stale: the resource has changed since it was read (412).
 	Stale Kind = "Stale"
+	// Elsewhere: the network was made in another cloud. No answer says so: it is what the
+	// controller makes of a status that speaks of one.
+	Elsewhere Kind = "Elsewhere"
 	// Unavailable: no answer, or one that says nothing of the request. Whether the
 	// request took effect is not known.
 	Unavailable Kind = "Unavailable"
@@ -124,14 +127,18 @@ func answered(answer gophercloud.ErrUnexpectedResponseCode) (Kind, string) {
 	}
 	switch answer.Actual {
 	case http.StatusBadRequest:
-		return Invalid, message
+		if errorType != "" {
+			return Invalid, message
+		}
 	case http.StatusUnauthorized:
 		return Unauthenticated, message
 	case http.StatusForbidden:
-		return Forbidden, message
+		if errorType != "" {
+			return Forbidden, message
+		}
 	case http.StatusNotFound:
 		// A proxy whose backend is away says 404 too, and that is no proof that anything
-		// is gone.
+		// is gone. Nor is its 400 or 403 final.
 		if errorType != "" {
 			return NotFound, message
 		}

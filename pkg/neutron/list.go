@@ -51,7 +51,7 @@ func list[T any](ctx context.Context, c *Client, collection, fields string, filt
 	for {
 		items, more, err := page[T](ctx, service, collection, query)
 		if err != nil {
-			return nil, wrap(op, err)
+			return nil, listError(op, err)
 		}
 		all = append(all, items...)
 		if !more || len(items) == 0 {
@@ -59,6 +59,15 @@ func list[T any](ctx context.Context, c *Client, collection, fields string, filt
 		}
 		query.Set("marker", idOf(items[len(items)-1]))
 	}
+}
+
+// listError is wrap for a list. Whatever Neutron has against it, the spec is not at fault.
+func listError(op string, err error) error {
+	err = wrap(op, err)
+	if e, ok := err.(*Error); ok && e.Kind == Invalid {
+		e.Kind = Unavailable
+	}
+	return err
 }
 
 // page reads one page, and whether there is another.

@@ -244,14 +244,22 @@ func TestAListIsOfTheClientsOwnProject(t *testing.T) {
 func TestTheDescriptionIsComparedToTheLetter(t *testing.T) {
 	l := newLab(t, embedded.Options{})
 	// As some databases do: without regard to case, accents and trailing blanks.
-	l.answer(replyTo("GET", networksPath, 200, `{"networks": [
+	someCases := replyTo("GET", networksPath, 200, `{"networks": [
 		{"id": "a", "description": "samplecrd.k8s.io/owner=c/U"},
 		{"id": "b", "description": "samplecrd.k8s.io/owner=c/u"},
 		{"id": "c", "description": "samplecrd.k8s.io/owner=c/u "},
-		{"id": "d", "description": "samplecrd.k8s.io/owner=ç/u"}]}`))
+		{"id": "d", "description": "samplecrd.k8s.io/owner=ç/u"}]}`)
 	asked := queries(l, "subnets")
+	var filter []string
+	l.answer(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == networksPath {
+			filter = r.URL.Query()["description"]
+		}
+		return someCases(w, r)
+	})
 	got, err := l.client(t).FindNetworks(t.Context(), "samplecrd.k8s.io/owner=c/u")
 	noError(t, err)
+	equal(t, []string{"samplecrd.k8s.io/owner=c/u"}, filter)
 	equal(t, []string{"b"}, idsOf(got))
 	equal(t, []string{"b"}, asked()[0]["network_id"])
 }
@@ -300,6 +308,27 @@ func TestSubnetsAreAttachedToTheirNetwork(t *testing.T) {
 	l.answer(replyTo("GET", subnetsPath, 500, ""))
 	_, err = c.GetNetwork(t.Context(), network.ID)
 	wantError(t, Error{Op: "list subnets", Kind: Unavailable, Message: "500 Internal Server Error"}, err)
+}
+
+func TestSubnetsAreInTheOrderOfTheirIDs(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	l.answer(func(w http.ResponseWriter, r *http.Request) bool {
+		return r.URL.Path == networksPath && reply(w, 200, `{"networks": [{"id": "n"}]}`) ||
+			r.URL.Path == subnetsPath && reply(w, 200, `{"subnets": [{"id": "b", "network_id": "n"}, {"id": "c", "network_id": "n"}, {"id": "a", "network_id": "n"}]}`)
+	})
+	got, err := l.client(t).ListNetworks(t.Context())
+	noError(t, err)
+	ids := func(n *Network) (ids []string) {
+		for _, s := range n.Subnets {
+			ids = append(ids, s.ID)
+		}
+		return ids
+	}
+	equal(t, []string{"a", "b", "c"}, ids(got[0]))
+	// And stay so, when our own changes are put in.
+	changed := got[0].withoutSubnet("b").withSubnet(Subnet{ID: "aa"})
+	equal(t, []string{"a", "aa", "c"}, ids(changed))
+	equal(t, []string{"a", "b", "c"}, ids(got[0]))
 }
 
 func TestPortsThatNeutronRemovesByItselfDoNotBlock(t *testing.T) {

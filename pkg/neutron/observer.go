@@ -80,8 +80,8 @@ func (o *Observer) AddHandler(handler func(types.UID)) {
 	o.handlers = append(o.handlers, handler)
 }
 
-// OnRecovery has recovered called when a look succeeds after others have failed: what
-// waits for Neutron may go on. It must not block.
+// OnRecovery has recovered called, in place of what was given before, when a look
+// succeeds after others have failed: what waits for Neutron may go on. It must not block.
 func (o *Observer) OnRecovery(recovered func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -104,7 +104,7 @@ func (o *Observer) Run(ctx context.Context) {
 			if failures == 0 {
 				logger.Error(err, "Failed to look at Neutron; what was known stays, and the look is tried again until it succeeds")
 			}
-			delay = min(delay, wait.Jitter(time.Second<<min(failures, 3), 0.5))
+			delay = min(delay, retryLook(err, failures))
 			failures++
 		case failures > 0:
 			logger.Info("Looked at Neutron again", "failures", failures)
@@ -118,6 +118,17 @@ func (o *Observer) Run(ctx context.Context) {
 		case <-time.After(delay):
 		}
 	}
+}
+
+// retryLook is how long to wait after a look that failed, as so many before it. It is not
+// long, since much may wait for it; but as long as Neutron asks, and not so short that
+// Keystone locks the account for its wrong password.
+func retryLook(err error, failures int) time.Duration {
+	delay := wait.Jitter(time.Second<<min(failures, 3), 0.5)
+	if KindOf(err) == Unauthenticated || KindOf(err) == Forbidden {
+		delay = wait.Jitter(time.Minute, 0.1)
+	}
+	return max(delay, RetryAfterOf(err))
 }
 
 func (o *Observer) tellRecovered() {

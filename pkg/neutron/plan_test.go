@@ -198,6 +198,21 @@ func TestNext(t *testing.T) {
 			step: DeleteSubnet{ID: id, CIDR: cidr("192.168.7.0/24")},
 		},
 		{
+			name: "the CIDR shrinks to one without room for DHCP", reason: "Neutron is bound to refuse it, so nothing is destroyed for it",
+			want: wants("192.168.0.0/31", ""), have: has(right),
+			step: creates("192.168.0.0/31", "", id),
+		},
+		{
+			name: "the CIDR shrinks to the smallest with room for DHCP", reason: "a server and a client are enough",
+			want: wants("192.168.0.0/30", ""), have: has(right),
+			step: DeleteSubnet{ID: id, CIDR: right.CIDR},
+		},
+		{
+			name: "the CIDR of IPv6 shrinks to one without room for DHCP", reason: "the same holds for IPv6",
+			want: wants("fd00:1::/127", ""), have: has(ours(id, "fd00:1::/64", "fd00:1::")),
+			step: creates("fd00:1::/127", "", id),
+		},
+		{
 			name: "the new subnet waits to be put right while the old one is there", reason: "what is to stay is put right before anything is destroyed",
 			want: wants("10.0.0.0/24", "10.0.0.9"), have: has(right, ours("b", "10.0.0.0/24", "10.0.0.1")),
 			step: UpdateSubnet{ID: "b", SetGateway: true, Gateway: addr("10.0.0.9"), Pools: ranges("10.0.0.1-10.0.0.8", "10.0.0.10-10.0.0.254")},
@@ -308,6 +323,37 @@ func TestNext(t *testing.T) {
 	}
 }
 
+func TestOneMoreNetworkThanWantedIsSurplus(t *testing.T) {
+	keep, second := &Network{ID: "a"}, &Network{ID: "b"}
+	for _, test := range []struct {
+		name  string
+		owned []*Network
+		want  Step
+	}{
+		{"there is none at all", nil, nil},
+		{"there is the one to keep", []*Network{keep}, nil},
+		{"there is another before it", []*Network{second, keep}, DeleteNetwork{second}},
+		{"there is another behind it", []*Network{keep, second}, DeleteNetwork{second}},
+		{"one of several goes at a time", []*Network{keep, second, {ID: "c"}}, DeleteNetwork{second}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			equal(t, test.want, Surplus(test.owned, keep))
+		})
+	}
+}
+
+func TestNoSubnetGoesForOneThatNeutronIsBoundToRefuse(t *testing.T) {
+	for text, want := range map[string]bool{
+		"10.0.0.0/24": true, "10.0.0.0/30": true, "10.0.0.0/31": false, "10.0.0.0/32": false,
+		"0.0.0.0/0": false, "0.1.0.0/16": false, "127.0.0.0/24": false, "224.0.0.0/24": false, "169.254.0.0/16": true,
+		"fd00:1::/64": true, "fd00:1::/126": true, "fd00:1::/127": false, "fd00:1::/128": false, "ff02::/64": false, "::1/128": false,
+	} {
+		if got := servesDHCP(cidr(text)); got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}
+
 func TestCurrentIsTheSubnetInForce(t *testing.T) {
 	old, new := ours("a", "192.168.0.0/16", "192.168.0.1"), ours("b", "10.0.0.0/24", "10.0.0.1")
 	for _, test := range []struct {
@@ -330,7 +376,7 @@ func TestCurrentIsTheSubnetInForce(t *testing.T) {
 
 func TestOnlyDeletingDestroys(t *testing.T) {
 	for step, want := range map[Step]bool{
-		CreateNetwork{}: false, UpdateNetwork{}: false, CreateSubnet{}: false, DeleteSubnet{}: true,
+		CreateNetwork{}: false, UpdateNetwork{}: false, CreateSubnet{}: false, DeleteSubnet{}: true, DeleteNetwork{}: true,
 	} {
 		equal(t, want, step.Destroys())
 	}
@@ -351,6 +397,7 @@ func TestAStepTellsWhatItDoes(t *testing.T) {
 		{UpdateSubnet{SetGateway: true, Gateway: addr("10.0.0.1")}, "gateway set to 10.0.0.1"},
 		{UpdateSubnet{SetGateway: true}, "gateway removed"},
 		{DeleteSubnet{ID: "a", CIDR: cidr("10.0.0.0/24")}, "subnet 10.0.0.0/24 deleted"},
+		{DeleteNetwork{&Network{ID: "b"}}, "second network b deleted"},
 	} {
 		equal(t, test.want, test.step.String())
 	}

@@ -133,7 +133,7 @@ func (o *Options) workFlags() *flag.FlagSet {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
 	fs.IntVar(&o.Workers, "workers", 8, "how many Networks are worked on at the same time")
 	fs.DurationVar(&o.RetryBaseDelay, "retry-base-delay", time.Second, "how long a Network waits after the first failure; it doubles with each further one")
-	fs.DurationVar(&o.RetryMaxDelay, "retry-max-delay", time.Minute, "how long a Network waits after a failure at the most")
+	fs.DurationVar(&o.RetryMaxDelay, "retry-max-delay", time.Minute, "how long a Network waits after a failure at the most, but for a jitter of a fifth")
 	fs.Float64Var(&o.RetryQPS, "retry-qps", 10, "retries per second of all Networks together, on average")
 	fs.IntVar(&o.RetryBurst, "retry-burst", 100, "retries at once, above the average")
 	fs.BoolVar(&o.Version, "version", false, "print the version, and exit")

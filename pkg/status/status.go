@@ -33,7 +33,7 @@ import (
 
 // Outcome is how a sync ended.
 type Outcome struct {
-	// Cloud is the name of the cloud that was looked at.
+	// Cloud is the name of the cloud that the controller works in.
 	Cloud string
 	// Have is the network in Neutron, the zero Network if there is none; nil if Neutron
 	// could not be asked: then what was known stays.
@@ -51,7 +51,9 @@ type Outcome struct {
 func Compute(network *samplecrdv1.Network, o Outcome) samplecrdv1.NetworkStatus {
 	status := *network.Status.DeepCopy()
 	status.ObservedGeneration = network.Generation
-	status.Cloud = o.Cloud
+	if neutron.KindOf(o.Err) != neutron.Elsewhere {
+		status.Cloud = o.Cloud
+	}
 	if o.Have != nil {
 		status.NetworkID = o.Have.ID
 		status.MTU = int32(o.Have.MTU)
@@ -105,14 +107,13 @@ func message(before *metav1.Condition, now metav1.Condition, o Outcome) string {
 	if now.Reason != samplecrdv1.ReasonNeutronUnavailable {
 		return o.Err.Error()
 	}
+	if o.Away.IsZero() {
+		return o.Err.Error()
+	}
 	if before != nil && before.Reason == now.Reason && before.ObservedGeneration == now.ObservedGeneration {
 		return before.Message
 	}
-	since := ""
-	if !o.Away.IsZero() {
-		since = " since " + o.Away.UTC().Format(time.RFC3339)
-	}
-	return "Neutron is not available" + since + ": " + o.Err.Error()
+	return "Neutron is not available since " + o.Away.UTC().Format(time.RFC3339) + ": " + o.Err.Error()
 }
 
 // reason returns the reason for errors of that kind, and which condition besides Ready
@@ -123,6 +124,8 @@ func reason(kind neutron.Kind) (reason, condition string) {
 		return samplecrdv1.ReasonInvalidSpec, samplecrdv1.ConditionStalled
 	case neutron.Forbidden:
 		return samplecrdv1.ReasonForbidden, samplecrdv1.ConditionStalled
+	case neutron.Elsewhere:
+		return samplecrdv1.ReasonOtherCloud, samplecrdv1.ConditionStalled
 	case neutron.Unauthenticated:
 		return samplecrdv1.ReasonAuthenticationFailed, samplecrdv1.ConditionReconciling
 	case neutron.InUse:
@@ -147,6 +150,13 @@ func Tells(err error) bool {
 // Ready returns the Ready condition; nil if there is none yet.
 func Ready(status *samplecrdv1.NetworkStatus) *metav1.Condition {
 	return meta.FindStatusCondition(status.Conditions, samplecrdv1.ConditionReady)
+}
+
+// Known says whether the controller has written the status yet: the API server itself
+// gives a Network a Ready condition that is Unknown.
+func Known(status *samplecrdv1.NetworkStatus) bool {
+	ready := Ready(status)
+	return ready != nil && ready.Status != metav1.ConditionUnknown
 }
 
 // InOrder says whether Neutron was last seen to match the network's present generation.

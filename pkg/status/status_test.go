@@ -99,12 +99,12 @@ func TestTheConditionsTellTheOutcome(t *testing.T) {
 		{name: "ports are in the way", err: neutronError(neutron.InUse), want: both("InUse", "Reconciling", words)},
 		{name: "the quota is used up", err: neutronError(neutron.OverQuota), want: both("QuotaExceeded", "Reconciling", words)},
 		{name: "Neutron is away", err: neutronError(neutron.Unavailable),
-			want: both("NeutronUnavailable", "Reconciling", "Neutron is not available: "+words)},
+			want: both("NeutronUnavailable", "Reconciling", words)},
 		{name: "Neutron is away, and it is known since when", err: neutronError(neutron.Unavailable), away: longAgo.Time,
 			want: both("NeutronUnavailable", "Reconciling", "Neutron is not available since 2026-01-01T00:00:00Z: "+words)},
 		{name: "the error is wrapped", err: fmt.Errorf("sync: %w", neutronError(neutron.InUse)), want: both("InUse", "Reconciling", "sync: "+words)},
 		{name: "an error of no kind says nothing final", err: errors.New("oops"),
-			want: both("NeutronUnavailable", "Reconciling", "Neutron is not available: oops")},
+			want: both("NeutronUnavailable", "Reconciling", "oops")},
 	} {
 		for name, before := range map[string][]metav1.Condition{
 			"for the first time": nil,

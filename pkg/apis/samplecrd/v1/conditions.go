@@ -25,7 +25,8 @@ const Finalizer = "samplecrd.k8s.io/neutron"
 // https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md
 const (
 	// ConditionReady is True when Neutron was seen to match the generation in
-	// status.observedGeneration, and False otherwise. It is always there.
+	// status.observedGeneration, False if it was not, and Unknown before the controller has
+	// looked. It is always there.
 	ConditionReady = "Ready"
 	// ConditionReconciling is there, and True, while the controller has yet to bring
 	// the spec into force and will go on trying by itself.
@@ -37,6 +38,9 @@ const (
 
 // The reasons of a Network's conditions.
 const (
+	// ReasonPending is what the API server says of a Network that no controller has looked
+	// at yet: Ready is Unknown.
+	ReasonPending = "Pending"
 	// ReasonAvailable is set when Neutron matches the spec.
 	ReasonAvailable = "Available"
 	// ReasonInvalidSpec is set when Neutron refused the content of the spec (400).
@@ -45,6 +49,9 @@ const (
 	ReasonForbidden = "Forbidden"
 	// ReasonAuthenticationFailed is set when Keystone refused the credentials (401).
 	ReasonAuthenticationFailed = "AuthenticationFailed"
+	// ReasonOtherCloud is set when the network was made in another cloud than the one that
+	// the controller works in, which knows nothing of it: nothing is changed in either.
+	ReasonOtherCloud = "OtherCloud"
 	// ReasonInUse is set when ports stand in the way of a deletion or replacement (409).
 	ReasonInUse = "InUse"
 	// ReasonQuotaExceeded is set when the project's quota is used up (409).

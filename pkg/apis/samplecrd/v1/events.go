@@ -16,13 +16,14 @@ limitations under the License.
 
 package v1
 
-// The reasons of the events that the controller records on a Network. Besides these,
-// a Network that ceases to be ready gets a Warning with the reason of its condition.
+// The reasons of the events that the controller records on a Network. Besides these, a
+// Network that ceases to be ready gets a Warning with the reason of its condition, and one
+// that is ready again without anything having been done gets Available.
 const (
 	// EventCreated: the network was made in Neutron.
 	EventCreated = "Created"
-	// EventAdopted: a network that carried this Network's mark already was taken on,
-	// after the answer to its creation had been lost.
+	// EventAdopted: a network that carried this Network's mark already was taken on: its
+	// creation had not got as far as the status.
 	EventAdopted = "Adopted"
 	// EventUpdated: the network in Neutron was brought in line with an edit of the spec.
 	EventUpdated = "Updated"

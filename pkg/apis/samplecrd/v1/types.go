@@ -28,7 +28,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=net,scope=Namespaced
 // +kubebuilder:subresource:status
-// +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, the group is older than the policy"
+// +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, a third party's example"
 // +kubebuilder:printcolumn:name="CIDR",type=string,JSONPath=`.status.cidr`,description="The CIDR that is in force in Neutron"
 // +kubebuilder:printcolumn:name="Gateway",type=string,JSONPath=`.status.gateway`,description="The gateway that is in force in Neutron"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether Neutron was seen to match the spec"
@@ -48,7 +48,12 @@ type Network struct {
 	Spec NetworkSpec `json:"spec"`
 	// status is what the controller last saw in Neutron, and what it makes of it.
 	// Only the controller writes it.
+	//
+	// The default keeps those who wait for a Network from taking one for ready that no
+	// controller has looked at.
+	//
 	// +optional
+	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "Waiting for the controller", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status NetworkStatus `json:"status,omitempty"`
 }
 

@@ -42,6 +42,9 @@ type NetworkApplyConfiguration struct {
 	Spec *NetworkSpecApplyConfiguration `json:"spec,omitempty"`
 	// status is what the controller last saw in Neutron, and what it makes of it.
 	// Only the controller writes it.
+	//
+	// The default keeps those who wait for a Network from taking one for ready that no
+	// controller has looked at.
 	Status *NetworkStatusApplyConfiguration `json:"status,omitempty"`
 }
 
