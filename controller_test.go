@@ -732,6 +732,64 @@ func TestBeforeTheFirstLookANetworkInOrderKeepsItsStatus(t *testing.T) {
 	f.expectReady(samplecrdv1.ReasonNeutronUnavailable, samplecrdv1.ConditionReconciling)
 }
 
+// Without that, it would take our last status for the one before it, find nothing to
+// write, and leave it there, though it is no longer true.
+func TestASyncWaitsForTheCacheToHaveOurOwnLastWrite(t *testing.T) {
+	f := ready(t, "10.0.0.0/24", "")
+	f.mustSync() // the cache has our last write
+	f.edit(func(n *samplecrdv1.Network) { n.Spec.Gateway = "10.0.0.9" })
+	before := f.api.After(f.api.Changes())
+	f.neutron.SetFault(func(*http.Request) *embedded.Fault { return &embedded.Fault{Drop: true} })
+	if err := f.sync(); neutron.KindOf(err) != neutron.Unavailable {
+		t.Fatalf("got %v, want that Neutron is not available", err)
+	}
+	f.neutron.SetFault(nil)
+	f.see(before)
+	_, ctx := ktesting.NewTestContext(t)
+	if err := f.controller.syncHandler(ctx, testKey); !errors.Is(err, errBehind) {
+		t.Fatalf("got %v, want that the cache is behind", err)
+	}
+	f.mustSync()
+	f.expectReady(samplecrdv1.ReasonAvailable)
+}
+
+func TestANetworkOfAnotherCloudIsNeitherMadeAgainNorLetGo(t *testing.T) {
+	f := newFixture(t, newNetwork("10.0.0.0/24", "", withFinalizer, func(n *samplecrdv1.Network) {
+		n.Status.Cloud, n.Status.NetworkID = "another", "99999999-9999-4999-8999-999999999999"
+	}))
+	for _, change := range []func(*samplecrdv1.Network){func(*samplecrdv1.Network) {}, beingDeleted} {
+		f.edit(change)
+		if err := f.sync(); neutron.KindOf(err) != neutron.Elsewhere {
+			t.Fatalf("got %v, want that it is elsewhere", err)
+		}
+		f.expectReady(samplecrdv1.ReasonOtherCloud, samplecrdv1.ConditionStalled)
+		if n := f.get(); n.Status.Cloud != "another" || n.Status.NetworkID == "" || !hasFinalizer(n) {
+			t.Errorf("got %+v", n)
+		}
+		f.expectNeutron()
+	}
+	f.edit(func(n *samplecrdv1.Network) { n.Status.Cloud = "" })
+	f.mustSync()
+	if f.find() != nil {
+		t.Error("the Network is still there though its network was given up")
+	}
+}
+
+func TestAStatusThatCouldNotBeWrittenIsNotPutOffWithTheOutcome(t *testing.T) {
+	f := newFixture(t, newNetwork("10.0.0.0/31", ""))
+	f.api.Around(func(r apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error) {
+		if r.Subresource == "status" {
+			return nil, apierrors.NewInternalError(errors.New("etcd is away"))
+		}
+		return do()
+	})
+	err := f.sync()
+	if delay, known := retry.After(err, time.Hour); err == nil || known {
+		t.Errorf("got %v, put off by %s; want an error for the back-off", err, delay)
+	}
+	f.expectEvents()
+}
+
 func TestAllAreWokenWhenNeutronIsBack(t *testing.T) {
 	f := ready(t, "10.0.0.0/24", "")
 	f.neutron.SetFault(func(*http.Request) *embedded.Fault { return &embedded.Fault{Drop: true} })

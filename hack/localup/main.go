@@ -49,7 +49,7 @@ func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	err := run(ctx, o)
-	if err != nil && !errors.Is(err, context.Canceled) {
+	if err != nil && ctx.Err() == nil {
 		fmt.Fprintf(os.Stderr, "local-up: %v\n", err)
 		os.Exit(1)
 	}
@@ -91,6 +91,7 @@ func (s *session) interactive(ctx context.Context) error {
 	if err := s.say("controller started", func() error { return s.startController(ctx) }); err != nil {
 		return err
 	}
+	defer s.leaveCluster(context.WithoutCancel(ctx))
 	if err := s.say(example+" applied", func() error { return s.kubectl(ctx, "apply", "-f", example) }); err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (s *session) interactive(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		fmt.Println("\nTaking all down.")
-		return s.leaveCluster(context.WithoutCancel(ctx))
+		return nil
 	case <-s.controller.Done():
 		return errors.New("the controller has ended")
 	}
@@ -116,11 +117,13 @@ func (s *session) interactive(ctx context.Context) error {
 
 // leaveCluster takes the example out of a cluster that goes on without the controller:
 // nobody else could take its finalizer off.
-func (s *session) leaveCluster(ctx context.Context) error {
+func (s *session) leaveCluster(ctx context.Context) {
 	if s.cluster != nil {
-		return nil
+		return
 	}
-	return s.kubectl(ctx, "delete", "-f", example, "--ignore-not-found", "--timeout=30s")
+	if err := s.kubectl(ctx, "delete", "-f", example, "--ignore-not-found", "--timeout=30s"); err != nil {
+		fmt.Fprintln(os.Stderr, "local-up:", err)
+	}
 }
 
 func (s *session) showBothSides(ctx context.Context) error {

@@ -124,6 +124,10 @@ func (s *session) startController(ctx context.Context, flags ...string) error {
 
 func (s *session) launch(flags ...string) (err error) {
 	flags = append([]string{"-kubeconfig=" + s.kubeconfig}, flags...)
+	if s.cluster == nil {
+		// What else there is in somebody's cluster is none of this Neutron's business.
+		flags = append(flags, "-namespace=default")
+	}
 	s.controller, err = stack.StartController(s.binary, s.neutron.Env(), s.logs, flags...)
 	return err
 }

@@ -168,8 +168,12 @@ func (s *session) deleteWhileDown(ctx context.Context) error {
 	if err := s.kubectl(ctx, "get", "network", "example-network"); err != nil {
 		return fmt.Errorf("it went without waiting for Neutron: %w", err)
 	}
-	if all, err := s.neutron.Networks(ctx); err != nil || len(all) != 1 {
-		return fmt.Errorf("%d networks in Neutron, want the 1 that nobody has deleted yet (%w)", len(all), err)
+	all, err := s.neutron.Networks(ctx)
+	if err != nil {
+		return err
+	}
+	if len(all) != 1 {
+		return fmt.Errorf("%d networks in Neutron, want the 1 that nobody has deleted yet", len(all))
 	}
 	if err := s.startController(ctx, resync); err != nil {
 		return err
@@ -243,7 +247,7 @@ func (s *session) eventually(ctx context.Context, try func() error) error {
 		return last == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("%w: %w", err, last)
+		return errors.Join(err, last)
 	}
 	return nil
 }
