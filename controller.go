@@ -84,6 +84,8 @@ type Controller struct {
 	// written holds the resourceVersion of our last write of a Network, by UID, until the
 	// cache has it: see behind.
 	written map[types.UID]string
+	// abandoned is what is still to be removed from Neutron of Networks that are gone.
+	abandoned map[cache.ObjectName][]neutron.Claim
 
 	// sync is syncHandler, or what a test of the queue puts in its place.
 	sync func(context.Context, cache.ObjectName) error
@@ -102,8 +104,9 @@ func NewController(client clientset.Interface, informer informers.TypedNetworkIn
 			retry.NewLimiter[cache.ObjectName](options.Retry),
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "networks"},
 		),
-		recorder: recorder,
-		written:  map[types.UID]string{},
+		recorder:  recorder,
+		written:   map[types.UID]string{},
+		abandoned: map[cache.ObjectName][]neutron.Claim{},
 	}
 	c.sync = c.syncHandler
 	err := informer.TypedInformer().AddTypedIndexers(informers.NetworkIndexers{
@@ -118,9 +121,6 @@ func NewController(client clientset.Interface, informer informers.TypedNetworkIn
 	}
 	c.networksSynced = registration.HasSyncedChecker()
 	cloud.Observer().AddHandler(c.enqueueOwner)
-	// The circuit notices first that Neutron answers again, and the Observer that it
-	// takes the credentials again.
-	cloud.Client().OnRecovery(c.enqueueAll)
 	cloud.Observer().OnRecovery(c.enqueueAll)
 	return c, nil
 }
@@ -280,6 +280,9 @@ func (c *Controller) recoverSync(ctx context.Context, key cache.ObjectName) (err
 // syncHandler compares what a Network asks for with what Neutron has, and acts on the
 // difference. It may be called at any time and any number of times.
 func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) error {
+	if err := c.removeAbandoned(ctx, key); err != nil {
+		return err
+	}
 	network, err := c.networks.Networks(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		klog.FromContext(ctx).V(4).Info("Network is gone")
@@ -421,8 +424,15 @@ func (c *Controller) bringAbout(ctx context.Context, network *samplecrdv1.Networ
 			return have, steps, err
 		}
 		have, steps = next, append(steps, step)
+		if len(steps) > maxSteps {
+			return have, nil, &neutron.Error{Op: "bring the network about", Kind: neutron.Unavailable,
+				Message: "the answers do not show what was asked for: " + step.String()}
+		}
 	}
 }
+
+// maxSteps is more than it takes, unless what Neutron answers is not what it was told.
+const maxSteps = 10
 
 // outdated says whether an error may come from what we knew of Neutron and not from what
 // we asked for: somebody was quicker, or a subnet that we had given up was made after all
@@ -494,6 +504,9 @@ func (c *Controller) report(ctx context.Context, network *samplecrdv1.Network, o
 	if !equality.Semantic.DeepEqual(network.Status, next) {
 		written, err := c.client.SamplecrdV1().Networks(network.Namespace).ApplyStatus(ctx,
 			status.ApplyConfiguration(network, next), metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			err = errors.Join(err, c.abandonIfGone(ctx, network))
+		}
 		if err != nil {
 			// The outcome's error may be one that waits; the next sync finds it again.
 			return fmt.Errorf("write the status: %w", err)
@@ -509,6 +522,57 @@ func (c *Controller) report(ctx context.Context, network *samplecrdv1.Network, o
 	return outcome.Err
 }
 
+// abandonIfGone takes the network away from Neutron again if the Network is gone though
+// it had our finalizer: the API server overlooks a finalizer that is stored just while a
+// deletion is under way.
+func (c *Controller) abandonIfGone(ctx context.Context, network *samplecrdv1.Network) error {
+	live, err := c.client.SamplecrdV1().Networks(network.Namespace).Get(ctx, network.Name, metav1.GetOptions{})
+	if err == nil && live.UID == network.UID {
+		return nil
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	key := cache.MetaObjectToName(network)
+	c.mu.Lock()
+	c.abandoned[key] = append(c.abandoned[key], c.claim(network))
+	c.mu.Unlock()
+	return c.removeAbandoned(ctx, key)
+}
+
+// removeAbandoned removes what Networks of that name have left in Neutron. What it fails
+// at, it does again when the key is synced again.
+func (c *Controller) removeAbandoned(ctx context.Context, key cache.ObjectName) error {
+	c.mu.Lock()
+	claims := c.abandoned[key]
+	delete(c.abandoned, key)
+	c.mu.Unlock()
+	for i, claim := range claims {
+		if err := c.remove(ctx, claim); err != nil {
+			c.mu.Lock()
+			c.abandoned[key] = append(c.abandoned[key], claims[i:]...)
+			c.mu.Unlock()
+			return fmt.Errorf("remove what a Network that is gone has left: %w", err)
+		}
+	}
+	return nil
+}
+
+// remove removes all networks with the claim's mark.
+func (c *Controller) remove(ctx context.Context, claim neutron.Claim) error {
+	claim.NetworkID = ""
+	for {
+		have, err := c.lookUp(ctx, claim, false)
+		if err != nil || !have.Exists() {
+			return err
+		}
+		if err := c.cloud.Delete(ctx, claim, have); err != nil {
+			return err
+		}
+		klog.FromContext(ctx).Info("Removed a network whose Network is gone", "networkID", have.ID, "uid", claim.Owner.UID)
+	}
+}
+
 // notLookedYet says whether there is nothing to tell of a Network that was in order: no
 // look at Neutron has succeeded since the controller started, so nothing speaks against
 // what the status says.
@@ -522,7 +586,6 @@ func (c *Controller) claim(network *samplecrdv1.Network) neutron.Claim {
 	return neutron.Claim{
 		Owner:     neutron.Owner{Cluster: c.options.Cluster, UID: network.UID},
 		NetworkID: network.Status.NetworkID,
-		SubnetID:  network.Status.SubnetID,
 	}
 }
 

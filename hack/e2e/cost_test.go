@@ -64,7 +64,7 @@ func TestEachChangeCostsNoMoreRequestsThanItNeeds(t *testing.T) {
 			// The revision is not known after the changes of the subnets.
 			"a deletion: the revision is read, and Kubernetes is asked before the network goes",
 			func() { w.delete("net") }, true,
-			counts{"GET networks/*": 1, "DELETE networks/*": 1},
+			counts{"GET networks": 1, "GET networks/*": 1, "DELETE networks/*": 1},
 			counts{"get networks": 1, "patch networks": 1, "create events": 1},
 		}, {
 			"the end",

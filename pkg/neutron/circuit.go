@@ -47,8 +47,6 @@ type circuit struct {
 	// since is when the first of the failures happened.
 	since     time.Time
 	nextProbe time.Time
-	// onClose is called when the circuit closes again.
-	onClose func()
 }
 
 func (c *circuit) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -99,13 +97,8 @@ func (c *circuit) failed(err error) {
 
 func (c *circuit) succeeded() {
 	c.mu.Lock()
-	wasOpen := c.failures >= enough
+	defer c.mu.Unlock()
 	c.failures = 0
-	onClose := c.onClose
-	c.mu.Unlock()
-	if wasOpen && onClose != nil {
-		onClose()
-	}
 }
 
 // away returns since when there has been no good answer, if the last one was none.

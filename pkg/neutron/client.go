@@ -76,15 +76,12 @@ func NewClient(config Config, options ClientOptions) *Client {
 		limiter: rate.NewLimiter(limit, max(1, options.Burst)),
 		timeout: options.Timeout,
 	}}
-	return &Client{config: config, options: options, circuit: circuit, http: http.Client{Transport: circuit}}
-}
-
-// OnRecovery has recovered called, in place of what was given before, whenever Neutron
-// answers again after an outage. It must not block.
-func (c *Client) OnRecovery(recovered func()) {
-	c.circuit.mu.Lock()
-	defer c.circuit.mu.Unlock()
-	c.circuit.onClose = recovered
+	return &Client{config: config, options: options, circuit: circuit, http: http.Client{
+		Transport: circuit,
+		// Neutron and Keystone redirect nobody. Who does would be sent the token, and by
+		// Keystone's client the password; and a DELETE would become a GET.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
 }
 
 // Away returns since when Neutron and Keystone have given no good answer, if the last one

@@ -54,8 +54,8 @@ func (c *Cloud) Client() *Client { return c.client }
 // Claim is what somebody who is sure to own at most one network knows of it.
 type Claim struct {
 	Owner Owner
-	// NetworkID and SubnetID are the IDs of what was seen last; "" if nothing was.
-	NetworkID, SubnetID string
+	// NetworkID is the ID of the network that was seen last; "" if none was.
+	NetworkID string
 }
 
 // Owned returns the claim's network as it was last seen, and the zero Network if there
@@ -67,8 +67,9 @@ func (c *Cloud) Owned(claim Claim) (network *Network, known bool, err error) {
 
 // Find looks in Neutron for the claim's network; it returns the zero Network if there
 // is none. It finds networks by their mark, and the one that was seen last by its ID too
-// if somebody has taken the mark off but it still has a subnet of the claim's. Without
-// either it is a stranger's, whatever its ID and its name.
+// if somebody has taken the mark off but it still has a subnet with it. Without either it
+// is a stranger's, whatever its name, and whatever the IDs in a status, which people can
+// write.
 func (c *Cloud) Find(ctx context.Context, claim Claim) (*Network, error) {
 	found, err := c.client.FindNetworks(ctx, claim.Owner.Mark())
 	if err != nil {
@@ -99,10 +100,8 @@ func (c Claim) covers(n *Network) bool {
 		return owner == c.Owner
 	}
 	return n.ID == c.NetworkID && slices.ContainsFunc(n.Subnets, func(s Subnet) bool {
-		if owner, marked := OwnerOf(s.Description); marked {
-			return owner == c.Owner
-		}
-		return s.ID == c.SubnetID
+		owner, marked := OwnerOf(s.Description)
+		return marked && owner == c.Owner
 	})
 }
 

@@ -21,6 +21,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"regexp"
 	"strings"
@@ -67,7 +68,17 @@ func LoadConfig(cloud string) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	return parseCloud(authURL, "the OS_* variables", clouds.WithCloudName(environment), clouds.WithCloudsYAML(bytes.NewReader(entry)))
+	return parseCloud(withoutUser(authURL), "the OS_* variables", clouds.WithCloudName(environment), clouds.WithCloudsYAML(bytes.NewReader(entry)))
+}
+
+// withoutUser takes out of an address what nobody but Keystone needs to see.
+func withoutUser(address string) string {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return "OS_AUTH_URL"
+	}
+	parsed.User = nil
+	return parsed.String()
 }
 
 // ParseConfig reads one entry of the content of a clouds.yaml. The OS_* variables, which

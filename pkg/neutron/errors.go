@@ -116,8 +116,19 @@ func wrap(op string, err error) error {
 		return &Error{Op: op, Kind: Unavailable, Message: transportMessage(err), err: err}
 	}
 	kind, message := answered(answer)
-	return &Error{Op: op, Kind: kind, Message: message, RetryAfter: retryAfter(answer.ResponseHeader), err: err}
+	e := &Error{Op: op, Kind: kind, Message: message[:min(len(message), maxMessage)], err: err}
+	if answer.Actual == http.StatusTooManyRequests || answer.Actual == http.StatusServiceUnavailable {
+		e.RetryAfter = min(retryAfter(answer.ResponseHeader), maxRetryAfter)
+	}
+	return e
 }
+
+const (
+	// maxMessage is how long a message may get, in bytes; a condition takes 32,768.
+	maxMessage = 1024
+	// maxRetryAfter is how long we let ourselves be sent away.
+	maxRetryAfter = 10 * time.Minute
+)
 
 // answered tells what an answer with an unexpected status code means.
 func answered(answer gophercloud.ErrUnexpectedResponseCode) (Kind, string) {

@@ -20,6 +20,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -50,6 +51,9 @@ func list[T any](ctx context.Context, c *Client, collection, fields string, filt
 	var all []T
 	for {
 		items, more, err := page[T](ctx, service, collection, query)
+		if err == nil {
+			err = checkPage(items, idOf, query.Get("marker"))
+		}
 		if err != nil {
 			return nil, listError(op, err)
 		}
@@ -59,6 +63,20 @@ func list[T any](ctx context.Context, c *Client, collection, fields string, filt
 		}
 		query.Set("marker", idOf(items[len(items)-1]))
 	}
+}
+
+// checkPage refuses items that are none, and a page that ends where the one before it
+// did: a server that takes no notice of the marker would have us read for ever.
+func checkPage[T any](items []T, idOf func(T) string, marker string) error {
+	for _, item := range items {
+		if idOf(item) == "" {
+			return errors.New("the answer holds an item without an ID")
+		}
+	}
+	if marker != "" && len(items) > 0 && idOf(items[len(items)-1]) == marker {
+		return errors.New("the pages do not go on")
+	}
+	return nil
 }
 
 // listError is wrap for a list. Whatever Neutron has against it, the spec is not at fault.
@@ -149,7 +167,15 @@ func (c *Client) projectFilter(ctx context.Context) (url.Values, error) {
 }
 
 func (c *Client) networks(ctx context.Context, filter url.Values) ([]*Network, error) {
-	return list(ctx, c, "networks", "id,name,description,mtu,revision_number", filter, func(n *Network) string { return n.ID })
+	found, err := list(ctx, c, "networks", "id,name,description,mtu,revision_number", filter, func(n Network) string { return n.ID })
+	if err != nil {
+		return nil, err
+	}
+	networks := make([]*Network, len(found))
+	for i := range found {
+		networks[i] = &found[i]
+	}
+	return networks, nil
 }
 
 // attachSubnets lists the subnets that match the filter, those of the networks if it

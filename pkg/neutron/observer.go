@@ -126,7 +126,7 @@ func (o *Observer) Run(ctx context.Context) {
 func retryLook(err error, failures int) time.Duration {
 	delay := wait.Jitter(time.Second<<min(failures, 3), 0.5)
 	if KindOf(err) == Unauthenticated || KindOf(err) == Forbidden {
-		delay = wait.Jitter(time.Minute, 0.1)
+		delay = wait.Jitter(20*time.Second, 0.5)
 	}
 	return max(delay, RetryAfterOf(err))
 }

@@ -149,6 +149,9 @@ func loggingFlags() *flag.FlagSet {
 // clusterID is what may stand in a mark in a description in Neutron.
 var clusterID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 
+// maxWorkers is more than any Neutron serves at the same time.
+const maxWorkers = 1000
+
 // Validate returns the first thing that is wrong with the flags and the arguments that
 // follow them.
 func (o *Options) Validate(arguments []string) error {
@@ -157,17 +160,19 @@ func (o *Options) Validate(arguments []string) error {
 		return fmt.Errorf("%q is no flag, and there are no arguments", arguments[0])
 	case o.Workers < 1:
 		return fmt.Errorf("-workers=%d: there must be at least 1", o.Workers)
+	case o.Workers > maxWorkers:
+		return fmt.Errorf("-workers=%d: there must be no more than %d", o.Workers, maxWorkers)
 	case o.Resync < time.Second:
 		return fmt.Errorf("-resync=%s: it must be 1s at least", o.Resync)
 	case o.NeutronTimeout <= 0:
 		return fmt.Errorf("-neutron-timeout=%s: it must be more than 0", o.NeutronTimeout)
-	case o.NeutronQPS < 0 || o.NeutronBurst < 1:
+	case !(o.NeutronQPS >= 0) || o.NeutronBurst < 1:
 		return errors.New("-neutron-qps must not be less than 0, nor -neutron-burst less than 1")
-	case o.KubeAPIQPS <= 0 || o.KubeAPIBurst < 1:
+	case !(o.KubeAPIQPS > 0) || o.KubeAPIBurst < 1:
 		return errors.New("-kube-api-qps must be more than 0, and -kube-api-burst at least 1")
 	case o.RetryBaseDelay <= 0 || o.RetryMaxDelay < o.RetryBaseDelay:
 		return fmt.Errorf("-retry-base-delay=%s and -retry-max-delay=%s: the first must be more than 0, the second not less than the first", o.RetryBaseDelay, o.RetryMaxDelay)
-	case o.RetryQPS <= 0 || o.RetryBurst < 1:
+	case !(o.RetryQPS > 0) || o.RetryBurst < 1:
 		return errors.New("-retry-qps must be more than 0, and -retry-burst at least 1")
 	case o.ClusterID != "" && !clusterID.MatchString(o.ClusterID):
 		return fmt.Errorf("-cluster-id=%q: at most 63 letters, digits, dots, dashes and underscores, a letter or digit first and last", o.ClusterID)

@@ -167,7 +167,9 @@ func InOrder(network *samplecrdv1.Network) bool {
 
 // ApplyConfiguration returns the status for a server-side apply. That takes away what
 // it was given before and is not given any more, so it is given all of the status. The
-// UID goes along: a Network made anew under the same name refuses it (409).
+// resourceVersion that was read goes along: a Network made anew under the same name
+// refuses it (409). The UID would not do: for the status of a custom resource, the API
+// server takes no notice of it.
 func ApplyConfiguration(network *samplecrdv1.Network, status samplecrdv1.NetworkStatus) *samplecrdv1ac.NetworkApplyConfiguration {
 	apply := &samplecrdv1ac.NetworkStatusApplyConfiguration{
 		ObservedGeneration: optional(status.ObservedGeneration),
@@ -187,7 +189,7 @@ func ApplyConfiguration(network *samplecrdv1.Network, status samplecrdv1.Network
 			WithReason(c.Reason).
 			WithMessage(c.Message))
 	}
-	return samplecrdv1ac.Network(network.Name, network.Namespace).WithUID(network.UID).WithStatus(apply)
+	return samplecrdv1ac.Network(network.Name, network.Namespace).WithResourceVersion(network.ResourceVersion).WithStatus(apply)
 }
 
 // optional returns nil for the zero value, so that it is left out.

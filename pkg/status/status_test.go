@@ -50,7 +50,7 @@ func ready() metav1.Condition {
 // newNetwork returns a Network of generation 2 with a status, all of which is known.
 func newNetwork(conditions ...metav1.Condition) *samplecrdv1.Network {
 	return &samplecrdv1.Network{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u", Generation: 2},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u", ResourceVersion: "41", Generation: 2},
 		Status: samplecrdv1.NetworkStatus{
 			ObservedGeneration: 2, NetworkID: "n", SubnetID: "s", CIDR: "10.0.0.0/24", Gateway: "10.0.0.1", Cloud: "test", MTU: 1450,
 			Conditions: conditions,
@@ -325,7 +325,7 @@ func TestApplyConfigurationCarriesEveryFieldOfTheStatus(t *testing.T) {
 	apply.Status = nil
 	equal(t, map[string]any{
 		"apiVersion": "samplecrd.k8s.io/v1", "kind": "Network",
-		"metadata": map[string]any{"namespace": "default", "name": "web", "uid": "u"},
+		"metadata": map[string]any{"namespace": "default", "name": "web", "resourceVersion": "41"},
 	}, asJSON(t, apply))
 }
 

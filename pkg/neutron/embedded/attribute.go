@@ -131,8 +131,8 @@ func isUUID(s string) bool {
 	return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// oneOf checks for one of some strings.
-// oneOf prints the choices in the order given, Neutron in that of its constants.
+// oneOf checks for one of some strings. The message is Neutron's, which names the variable
+// instead of the values.
 func oneOf(allowed ...string) func(string, any) (any, *failure) {
 	return func(name string, v any) (any, *failure) {
 		for _, a := range allowed {
@@ -140,7 +140,7 @@ func oneOf(allowed ...string) func(string, any) (any, *failure) {
 				return v, nil
 			}
 		}
-		return nil, badValue(name, fmt.Sprintf("%s is not in ['%s']", python(v), strings.Join(allowed, "', '")))
+		return nil, badValue(name, python(v)+" is not in valid_values")
 	}
 }
 

@@ -78,8 +78,11 @@ func notFoundPath() *failure {
 }
 
 func methodNotAllowed(method string) *failure {
-	return &failure{http.StatusMethodNotAllowed, "HTTPMethodNotAllowed",
-		fmt.Sprintf("The method %s is not allowed for this resource.", method)}
+	message := "The method " + method + " is not allowed for this resource."
+	if method == http.MethodPatch {
+		message = "The server could not comply with the request since it is either malformed or otherwise incorrect."
+	}
+	return &failure{http.StatusMethodNotAllowed, "HTTPMethodNotAllowed", message}
 }
 
 // disallowed is the policy engine's refusal; oslo.policy joins rules in pairs.

@@ -156,10 +156,11 @@ func hostRange(cidr netip.Prefix) pool {
 	return r
 }
 
-// defaultPools is the host range without the gateway: up to two pools around it.
+// defaultPools is the host range without the gateway: up to two pools around it, and none
+// if there is no other address. A single address is a pool even if it is the gateway's.
 func defaultPools(cidr netip.Prefix, gateway netip.Addr) []pool {
 	r := hostRange(cidr)
-	if !gateway.IsValid() || !r.contains(gateway) || r.Start == r.End {
+	if !gateway.IsValid() || !r.contains(gateway) || cidr.IsSingleIP() {
 		return []pool{r}
 	}
 	pools := []pool{}

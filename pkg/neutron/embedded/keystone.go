@@ -146,7 +146,7 @@ func (k *keystone) serve(r *request) *answer {
 	case path == "v3/auth/tokens":
 		return k.serveTokens(r)
 	}
-	return keystoneError(http.StatusNotFound, "Could not find: "+r.URL.Path+".")
+	return keystoneError(r, http.StatusNotFound, "Could not find: "+r.URL.Path+".")
 }
 
 // serveTokens lets any valid token look at and revoke any other, where Keystone has a
@@ -156,12 +156,12 @@ func (k *keystone) serveTokens(r *request) *answer {
 		return k.issue(r)
 	}
 	if _, ok := k.lookup(r.Header.Get("X-Auth-Token")); !ok {
-		return keystoneError(http.StatusUnauthorized, unauthenticated)
+		return keystoneError(r, http.StatusUnauthorized, unauthenticated)
 	}
 	subject := r.Header.Get("X-Subject-Token")
 	t, ok := k.lookup(subject)
 	if !ok {
-		return keystoneError(http.StatusNotFound, "Could not find token: "+subject+".")
+		return keystoneError(r, http.StatusNotFound, "Could not find token: "+subject+".")
 	}
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
@@ -172,7 +172,7 @@ func (k *keystone) serveTokens(r *request) *answer {
 		delete(k.tokens, subject)
 		return &answer{status: http.StatusNoContent}
 	}
-	return keystoneError(http.StatusMethodNotAllowed, "The method is not allowed for the requested URL.")
+	return keystoneError(r, http.StatusMethodNotAllowed, "The method is not allowed for the requested URL.")
 }
 
 // authRequest is the body of POST /v3/auth/tokens.
@@ -211,11 +211,14 @@ func (d reference) isDefault() bool {
 func (k *keystone) issue(r *request) *answer {
 	var body authRequest
 	if err := json.Unmarshal(r.body, &body); err != nil || len(body.Auth.Identity.Methods) != 1 {
-		return keystoneError(http.StatusBadRequest, "Invalid input: the request body must name one authentication method")
+		return keystoneError(r, http.StatusBadRequest, "Invalid input: the request body must name one authentication method")
 	}
 	u, ok := k.identify(&body)
+	if !ok && body.Auth.Identity.Methods[0] == "token" {
+		return keystoneError(r, http.StatusNotFound, "Could not recognize Fernet token")
+	}
 	if !ok || !inScope(body.Auth.Scope, u.project) {
-		return keystoneError(http.StatusUnauthorized, unauthenticated)
+		return keystoneError(r, http.StatusUnauthorized, unauthenticated)
 	}
 	now := k.now()
 	t := token{user: u, method: body.Auth.Identity.Methods[0], issued: now, expires: now.Add(k.ttl), audit: newID()[:22]}
@@ -338,12 +341,12 @@ func identityVersion(base string) map[string]any {
 }
 
 // keystoneError is an error as Keystone, and its middleware in Neutron, write it.
-func keystoneError(status int, message string) *answer {
+func keystoneError(r *request, status int, message string) *answer {
 	body, _ := json.Marshal(map[string]any{"error": map[string]any{
 		"code": status, "title": http.StatusText(status), "message": message}})
 	a := jsonAnswer(status, body)
 	if status == http.StatusUnauthorized {
-		a.header.Set("WWW-Authenticate", `Keystone uri="/identity/v3"`)
+		a.header.Set("WWW-Authenticate", fmt.Sprintf("Keystone uri=%q", r.base+"/identity/v3"))
 	}
 	return a
 }

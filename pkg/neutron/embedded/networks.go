@@ -41,6 +41,8 @@ const (
 	tunnelOverhead = 50
 	// defaultZone is the one availability zone there is, as in a stock deployment.
 	defaultZone = "nova"
+	// physicalNetwork is the one that VLANs may be on, as in most of Neutron's examples.
+	physicalNetwork = "physnet1"
 	// dhcpOwner marks the ports of DHCP agents, which do not keep a network in use.
 	dhcpOwner = "network:dhcp"
 )
@@ -57,7 +59,9 @@ func (n *neutron) networkKind() *kind[*network] {
 		create: createNetwork,
 		update: updateNetwork,
 		remove: removeNetwork,
-		copy:   func(o *network) *network { c := *o; return &c },
+		// ML2 has flushed the session before it looks at what it may refuse.
+		matchFirst: true,
+		copy:       func(o *network) *network { c := *o; return &c },
 		missing: func(id string) *failure {
 			return notFound("NetworkNotFound", "Network %s could not be found.", id)
 		},
@@ -125,6 +129,9 @@ func createNetwork(t *tx, v values) (*network, *failure) {
 	if !slices.Contains([]string{"local", "flat", "vlan", "vxlan"}, n.networkType) {
 		return nil, invalidInput("network_type value '%s' not supported", n.networkType)
 	}
+	if n.physical != "" && n.physical != physicalNetwork && n.networkType == "vlan" {
+		return nil, invalidInput("physical_network '%s' unknown for VLAN provider network", n.physical)
+	}
 	// Segments are numbered through; that an admin asks for one in use is not noticed.
 	if n.segment == 0 && (n.networkType == "vlan" || n.networkType == "vxlan") {
 		t.segment++
@@ -154,16 +161,10 @@ func (t *tx) setMTU(n *network, v values) *failure {
 	return nil
 }
 
-// updateNetwork refuses any provider attribute, the same value too, as ML2 does.
+// updateNetwork refuses another type or physical network, as ML2 does.
 func updateNetwork(t *tx, old *network, v values) (*network, *failure) {
-	var provider []string
-	for _, name := range sortedKeys(v) {
-		if strings.HasPrefix(name, "provider:") {
-			provider = append(provider, name)
-		}
-	}
-	if provider != nil {
-		return nil, invalidInput("Plugin does not support updating the following provider network attributes: %s", strings.Join(provider, ", "))
+	if v.text("provider:network_type", old.networkType) != old.networkType || v.text("provider:physical_network", old.physical) != old.physical {
+		return nil, invalidInput("Plugin does not support updating the following provider network attributes: provider:network_type, provider:physical_network")
 	}
 	n := *old
 	n.adminStateUp = v.truth("admin_state_up", n.adminStateUp)
@@ -220,10 +221,8 @@ func (n *neutron) admitToNetwork(resource string) func(caller, values) *failure 
 		switch {
 		case !ok || net.project != c.project && !net.shared && !net.external:
 			return notFound("NetworkNotFound", "Network %s could not be found.", id)
-		case net.project == c.project || net.shared && resource == "port":
+		case net.project == c.project || net.shared:
 			return nil
-		case net.shared:
-			return disallowed("create_" + resource)
 		}
 		return &failure{http.StatusForbidden, "HTTPForbidden",
 			"Tenant " + c.project + " not allowed to create " + resource + " on this network"}

@@ -256,8 +256,8 @@ func TestProjectsAreSeparate(t *testing.T) {
 
 	admin.api("PUT", "networks/"+id, `{"network":{"shared":true}}`).want(t, 200)
 	two.api("GET", "networks/"+id, "").want(t, 200)
-	two.api("DELETE", "networks/"+id, "").refused(t, 404, "HTTPNotFound", "The resource could not be found.")
-	two.api("POST", "subnets", `{"subnet":{"network_id":"`+id+`","ip_version":4,"cidr":"10.0.0.0/24"}}`).refused(t, 403, "PolicyNotAuthorized", "rule:create_subnet")
+	two.api("DELETE", "networks/"+id, "").refused(t, 403, "PolicyNotAuthorized", "rule:delete_network is disallowed by policy")
+	two.api("POST", "subnets", `{"subnet":{"network_id":"`+id+`","ip_version":4,"cidr":"10.0.0.0/24"}}`).want(t, 201)
 	two.port(id, "")
 	admin.api("PUT", "networks/"+id, `{"network":{"shared":false}}`).refused(t, 409, "InvalidSharedSetting", "")
 }
@@ -276,7 +276,7 @@ func TestQuotas(t *testing.T) {
 	c.api("DELETE", "networks/"+id, "")
 	c.network("")
 
-	c.api("PUT", "quotas/p", `{"quota":{"network":9}}`).refused(t, 403, "AdminRequired", "")
+	c.api("PUT", "quotas/p", `{"quota":{"network":9}}`).refused(t, 403, "PolicyNotAuthorized", "rule:update_quota is disallowed by policy")
 	c.api("GET", "quotas/other", "").refused(t, 403, "AdminRequired", "")
 	admin.api("PUT", "quotas/p", `{"quota":{"network":3}}`).want(t, 200)
 	if q := c.api("GET", "quotas/p", "").json["quota"].(map[string]any); q["network"] != 3.0 || q["port"] != -1.0 {

@@ -140,7 +140,9 @@ func serveExtensions(r *request, rest []string) *answer {
 	}
 	i := slices.IndexFunc(extensions, func(e extension) bool { return e.Alias == rest[0] })
 	if i < 0 || len(rest) > 1 {
-		return notFound("HTTPNotFound", "Extension with alias %s does not exist", rest[0]).answer()
+		// Not as JSON: the framework's own answer.
+		text := fmt.Sprintf("404 Not Found\n\nThe resource could not be found.\n\n Extension with alias %s does not exist", rest[0])
+		return &answer{status: http.StatusNotFound, header: http.Header{"Content-Type": {"text/plain; charset=UTF-8"}}, body: []byte(text)}
 	}
 	body, _ := json.Marshal(map[string]any{"extension": extensions[i]})
 	return jsonAnswer(http.StatusOK, body)
@@ -188,7 +190,7 @@ func (n *neutron) serveQuotas(r *request, rest []string) *answer {
 		return n.quotaAnswer(project)
 	}
 	if !r.caller.admin {
-		return adminRequired("Only admin can view or configure quota").answer()
+		return disallowed(map[string]string{http.MethodPut: "update_quota", http.MethodDelete: "delete_quota"}[r.Method]).answer()
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

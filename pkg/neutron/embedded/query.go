@@ -25,6 +25,9 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // listing is a list request, read from its query.
@@ -89,8 +92,7 @@ func (k *kind[T]) parseLimit(q url.Values) (int, *failure) {
 // parseSort always ends with the ID, so that pages are cut the same way every time.
 func (k *kind[T]) parseSort(q url.Values) (func(a, b T) int, *failure) {
 	keys, dirs := q["sort_key"], q["sort_dir"]
-	// A direction left out is ascending.
-	if len(dirs) > len(keys) {
+	if len(dirs) != len(keys) {
 		return nil, badRequest("The number of sort_keys and sort_dirs must be same")
 	}
 	var absent []string
@@ -114,7 +116,7 @@ func (k *kind[T]) parseSort(q url.Values) (func(a, b T) int, *failure) {
 		for i, key := range keys {
 			get := k.index[key].get
 			if order := strings.Compare(sortText(get(a)), sortText(get(b))); order != 0 {
-				if i < len(dirs) && dirs[i] == "desc" {
+				if dirs[i] == "desc" {
 					return -order
 				}
 				return order
@@ -191,10 +193,19 @@ func (a *attribute[T]) comparable(s string) string {
 	return s
 }
 
-// fold is how MariaDB's utf8_general_ci compares, but for accents: without regard to
-// case and to trailing blanks. So a client must compare exactly what a filter gave it.
+// fold is how MariaDB's utf8_general_ci compares: without regard to case, to accents and to
+// trailing blanks. So a client must compare exactly what a filter gave it.
 func fold(s string) string {
-	return strings.ToLower(strings.TrimRight(s, " "))
+	s = strings.ToLower(strings.TrimRight(s, " "))
+	if norm.NFD.IsNormalString(s) { // nearly always
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Mn, r) {
+			return -1
+		}
+		return r
+	}, norm.NFD.String(s))
 }
 
 // byID is the order of a list that asked for none.

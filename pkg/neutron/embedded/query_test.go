@@ -38,7 +38,9 @@ func TestFilters(t *testing.T) {
 		c.api("PUT", "networks/"+id+"/tags", `{"tags":[`+n.tags+`]}`).want(t, 200)
 		ids[n.name] = id
 	}
-	c.api("PUT", "networks/"+ids["c"], `{"network":{"admin_state_up":false}}`).want(t, 200)
+	for range 2 {
+		c.api("PUT", "networks/"+ids["c"], `{"network":{"admin_state_up":false}}`).want(t, 200)
+	}
 	tests := []struct {
 		name, query string
 		want        []string
@@ -47,6 +49,7 @@ func TestFilters(t *testing.T) {
 		{"by part of a name finds nothing", "name=Case", []string{}},
 		{"by name regardless of case", "name=case-name", []string{"Case-Name"}},
 		{"by name regardless of trailing blanks", "name=a%20%20", []string{"a"}},
+		{"by name regardless of accents", "name=%C3%A1", []string{"a"}},
 		{"but not of leading ones", "name=%20a", []string{}},
 		{"by description", "description=mark-1", []string{"a"}},
 		{"by description regardless of case", "description=MARK-2", []string{"c"}},
@@ -95,8 +98,9 @@ func TestListsAreRefused(t *testing.T) {
 		{"for a negative limit", "networks?limit=-1", 400, "BadRequest", "Bad limit request: Limit must be an integer 0 or greater and not '-1'."},
 		{"for a limit that is no number", "networks?limit=abc", 400, "BadRequest", "not 'abc'"},
 		{"for an unknown marker", "networks?limit=1&marker=" + newUUID(), 404, "NetworkNotFound", ""},
-		{"for sorting by created_at", "networks?sort_key=created_at", 400, "HTTPBadRequest", "['created_at'] is invalid attribute for sort_keys"},
-		{"for sorting by revision", "networks?sort_key=revision_number", 400, "HTTPBadRequest", ""},
+		{"for sorting by created_at", "networks?sort_key=created_at&sort_dir=asc", 400, "HTTPBadRequest", "['created_at'] is invalid attribute for sort_keys"},
+		{"for sorting by revision", "networks?sort_key=revision_number&sort_dir=asc", 400, "HTTPBadRequest", ""},
+		{"for sorting without a direction", "networks?sort_key=name", 400, "HTTPBadRequest", "The number of sort_keys and sort_dirs must be same"},
 		{"for an unknown direction", "networks?sort_key=name&sort_dir=up", 400, "HTTPBadRequest", "is invalid value for sort_dirs"},
 		{"for a fixed_ips filter of another form", "ports?fixed_ips=10.0.0.1", 400, "InvalidInput", "is not of the form <key>=[value]"},
 	}
@@ -127,12 +131,12 @@ func TestSorting(t *testing.T) {
 		c.network(`"name":"` + n + `"`)
 	}
 	for query, want := range map[string][]string{
-		"sort_key=name":                           {"a", "b", "C"},
-		"sort_key=name&sort_dir=desc":             {"C", "b", "a"},
-		"sort_key=status&sort_key=name":           {"a", "b", "C"},
-		"sort_key=name&sort_dir=desc&limit=2":     {"C", "b"},
-		"sort_key=name&limit=2&page_reverse=1":    {"a", "b"}, // only "true" turns the page round
-		"sort_key=name&limit=2&page_reverse=TRUE": {"b", "C"},
+		"sort_key=name&sort_dir=asc":                               {"a", "b", "C"},
+		"sort_key=name&sort_dir=desc":                              {"C", "b", "a"},
+		"sort_key=status&sort_key=name&sort_dir=asc&sort_dir=desc": {"C", "b", "a"},
+		"sort_key=name&sort_dir=desc&limit=2":                      {"C", "b"},
+		"sort_key=name&sort_dir=asc&limit=2&page_reverse=1":        {"a", "b"}, // only "true" turns the page round
+		"sort_key=name&sort_dir=asc&limit=2&page_reverse=TRUE":     {"b", "C"},
 	} {
 		if diff := cmp.Diff(want, c.names(query)); diff != "" {
 			t.Errorf("%s: %s", query, diff)
@@ -176,7 +180,7 @@ func TestPaging(t *testing.T) {
 		c.network(`"name":"` + n + `","description":"d"`)
 	}
 	c.network(`"name":"other"`)
-	const list = "/networking/v2.0/networks?sort_key=name&description=d"
+	const list = "/networking/v2.0/networks?sort_key=name&sort_dir=asc&description=d"
 	tests := []struct {
 		name, path, rel string
 		want            [][]string

@@ -20,6 +20,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
@@ -107,6 +108,8 @@ type kind[T object] struct {
 	create func(t *tx, v values) (T, *failure)
 	update func(t *tx, old T, v values) (T, *failure)
 	remove func(t *tx, o T) *failure
+	// matchFirst: If-Match is looked at before update is asked, not after it.
+	matchFirst bool
 	// copy makes the copy that a change of the standard attributes needs.
 	copy func(T) T
 	// missing is the failure for an ID that is not there.
@@ -127,7 +130,13 @@ func (k *kind[T]) serve(r *request) *answer {
 		return methodNotAllowed(r.Method).answer()
 	}
 	rest := r.path[2:]
+	var err *failure
+	if r.constraint, err = readConstraint(r.Header.Get("If-Match")); err != nil {
+		return err.answer()
+	}
 	switch {
+	case len(rest) == 0 && r.constraint != nil:
+		return internalError().answer() // Neutron looks for the ID that is constrained
 	case len(rest) == 0:
 		return k.serveAll(r)
 	case len(rest) == 1:
@@ -227,7 +236,7 @@ func (k *kind[T]) createAll(t *tx, c caller, all []values) ([]T, *failure) {
 	return made, nil
 }
 
-// put always bumps the revision, even when nothing changes.
+// put bumps the revision even when nothing changes, but not when nothing is sent.
 func (k *kind[T]) put(r *request, id string) *answer {
 	items, _, err := k.decode(r.body, false)
 	if err != nil {
@@ -239,12 +248,20 @@ func (k *kind[T]) put(r *request, id string) *answer {
 	}
 	var o T
 	err = k.write(func(t *tx) *failure {
-		old, err := k.change(r, id)
+		old, err := k.change(r, id, "update_"+k.name)
 		if err != nil {
 			return err
 		}
 		if err := k.authorize(r.caller, v, "update_"+k.name, false); err != nil {
 			return err
+		}
+		if k.matchFirst {
+			if err := ifMatch(r, old.std().revision); err != nil {
+				return err
+			}
+		}
+		if o = old; len(v) == 0 {
+			return nil
 		}
 		if o, err = k.update(t, old, v); err != nil {
 			return err
@@ -264,7 +281,7 @@ func (k *kind[T]) put(r *request, id string) *answer {
 
 func (k *kind[T]) delete(r *request, id string) *answer {
 	err := k.write(func(t *tx) *failure {
-		o, err := k.change(r, id)
+		o, err := k.change(r, id, "delete_"+k.name)
 		if err != nil {
 			return err
 		}
@@ -290,30 +307,58 @@ func (k *kind[T]) find(c caller, id string) (T, *failure) {
 }
 
 // change finds an object that the caller wants to change.
-func (k *kind[T]) change(r *request, id string) (T, *failure) {
+func (k *kind[T]) change(r *request, id, action string) (T, *failure) {
 	o, err := k.find(r.caller, id)
 	if err == nil && !k.owned(r.caller, o) {
-		err = notFoundPath()
+		err = disallowed(action)
 	}
 	return o, err
 }
 
-var revisionConstraint = regexp.MustCompile(`^revision_number=(\d+)$`)
+var quotedTag = regexp.MustCompile(`(?:^|\s)(?:W/)?"((?:\\"|.)*?)"`)
 
-// ifMatch checks the revision that a request is constrained to. It comes last, as in
-// Neutron, where the database session checks it: a refusal on other grounds wins. An
-// If-Match of any other form is ignored.
+// readConstraint reads the revision that an If-Match demands, which may be quoted as entity
+// tags are. nil: one of any other form, which is ignored.
+func readConstraint(header string) (constraint *int, err *failure) {
+	tags := []string{strings.TrimSpace(header)}
+	if quoted := quotedTag.FindAllStringSubmatch(header, -1); quoted != nil {
+		tags = nil
+		for _, m := range quoted {
+			tags = append(tags, m[1])
+		}
+	}
+	for _, tag := range tags {
+		number, ok := strings.CutPrefix(tag, "revision_number=")
+		if !ok {
+			continue
+		}
+		if constraint != nil {
+			return nil, badResource("if-match", "Multiple revision_number etags are not supported.")
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(number))
+		if err != nil {
+			return nil, badResource("if-match", "Revision number etag must be in the format of revision_number=<int>")
+		}
+		constraint = &n
+	}
+	return constraint, nil
+}
+
+// ifMatch checks the revision that a request is constrained to. It mostly comes last, as in
+// Neutron, where the database session checks it: a refusal on other grounds wins.
 func ifMatch(r *request, current int) *failure {
-	m := revisionConstraint.FindStringSubmatch(strings.TrimSpace(r.Header.Get("If-Match")))
-	if m == nil || m[1] == strconv.Itoa(current) {
+	if r.constraint == nil || *r.constraint == current {
 		return nil
 	}
 	return &failure{http.StatusPreconditionFailed, "RevisionNumberConstraintFailed",
-		"Constrained to " + m[1] + ", but current revision is " + strconv.Itoa(current)}
+		fmt.Sprintf("Constrained to %d, but current revision is %d", *r.constraint, current)}
 }
 
 // decode reads a body into the resources it holds: one, or on creation several.
 func (k *kind[T]) decode(body []byte, create bool) (items []map[string]any, bulk bool, err *failure) {
+	if len(body) == 0 {
+		return nil, false, badRequest("Unable to find '%s' in request body", k.name)
+	}
 	root, err := decodeObject(body)
 	if err != nil {
 		return nil, false, err
@@ -321,9 +366,12 @@ func (k *kind[T]) decode(body []byte, create bool) (items []map[string]any, bulk
 	// The collection wins over the single resource if both are there.
 	list, bulk := root[k.plural]
 	if !bulk {
+		if root[k.name] == nil {
+			return nil, false, badRequest("Unable to find '%s' in request body", k.name)
+		}
 		item, ok := root[k.name].(map[string]any)
 		if !ok {
-			return nil, false, badRequest("Unable to find '%s' in request body", k.name)
+			return nil, false, badRequest("Object '%s' contains invalid data", k.name)
 		}
 		return []map[string]any{item}, false, nil
 	}
@@ -338,7 +386,7 @@ func (k *kind[T]) decode(body []byte, create bool) (items []map[string]any, bulk
 			item = inner
 		}
 		if !ok {
-			return nil, true, badRequest("Body contains invalid data")
+			return nil, true, badRequest("Object '%s' contains invalid data", k.name)
 		}
 		items = append(items, item)
 	}
@@ -439,7 +487,7 @@ func populateProject(c caller, item map[string]any, create bool) *failure {
 		return nil
 	}
 	if item["project_id"] != c.project && !c.admin {
-		return badRequest("Specifying 'project_id' or 'tenant_id' other than the authenticated project in request is not allowed for current user.")
+		return badRequest("Specifying 'project_id' or 'tenant_id' other than the authenticated project in request requires admin or advsvc privileges")
 	}
 	return nil
 }
@@ -473,10 +521,9 @@ func (t *tx) newStandard(v values, revision int) standard {
 	}
 }
 
-// shown picks the attributes that an answer has; fields that do not exist are ignored.
+// shown picks the attributes that an answer has; fields that do not exist are ignored, so
+// that fields= with no value asks for an object without any.
 func (k *kind[T]) shown(c caller, fields []string) []*attribute[T] {
-	// fields= without a value asks for nothing in particular, so for everything.
-	fields = slices.DeleteFunc(slices.Clone(fields), func(f string) bool { return f == "" })
 	var show []*attribute[T]
 	for i := range k.attrs {
 		a := &k.attrs[i]

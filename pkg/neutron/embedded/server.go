@@ -254,9 +254,7 @@ func (s *Server) serveNeutron(r *request) *answer {
 	}
 	c, ok := s.keystone.authenticate(r.Header.Get("X-Auth-Token"))
 	if !ok {
-		a := keystoneError(http.StatusUnauthorized, unauthenticated)
-		a.header.Set("WWW-Authenticate", fmt.Sprintf("Keystone uri=%q", r.base+"/identity"))
-		return a
+		return keystoneError(r, http.StatusUnauthorized, unauthenticated)
 	}
 	r.caller = c
 	return s.neutron.serve(r)
@@ -269,6 +267,8 @@ type request struct {
 	base   string   // scheme, host and port, for links
 	path   []string // what follows the service's prefix
 	caller caller
+	// constraint is the revision that If-Match demands, if it does.
+	constraint *int
 }
 
 // answer is a whole response, made before a byte is sent, so that it can be counted

@@ -334,7 +334,7 @@ func FuzzAnyRequestIsAnswered(f *testing.F) {
 		{"POST", "ports", `{"port":{"network_id":"` + net + `","fixed_ips":[{"subnet_id":null,"ip_address":7}]}}`},
 		{"PUT", "networks/" + net, `{"network":{"mtu":-1,"name":{}}}`},
 		{"PUT", "networks/" + net + "/tags", `{"tags":[{}]}`},
-		{"GET", "networks?sort_key=name&limit=1&marker=" + net + "&page_reverse=true", ""},
+		{"GET", "networks?sort_key=name&sort_dir=asc&limit=1&marker=" + net + "&page_reverse=true", ""},
 		{"GET", "subnets?fields=id&ip_version=&tags=&id=", ""},
 		{"DELETE", "networks/" + net + "/tags/x/y", ""},
 		{"PUT", "quotas/p", `{"quota":{"network":null}}`},

@@ -128,13 +128,15 @@ type neutron struct {
 type tx struct {
 	*neutron
 	undo []func()
+	// bumped are the networks that had their next revision for a subnet's sake.
+	bumped map[string]bool
 }
 
 // write runs change under the lock and, if it fails, takes back what it did.
 func (n *neutron) write(change func(*tx) *failure) *failure {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	t := &tx{neutron: n}
+	t := &tx{neutron: n, bumped: map[string]bool{}}
 	if err := change(t); err != nil {
 		for i := len(t.undo) - 1; i >= 0; i-- {
 			t.undo[i]()
@@ -174,7 +176,8 @@ func (t *tx) bump(s *standard) {
 	s.updated = t.now()
 }
 
-// changeNetwork stores a changed copy of a network, with its next revision.
+// changeNetwork stores a changed copy of a network, with its next revision: one, however
+// many subnets are made in bulk.
 func (t *tx) changeNetwork(id string, change func(*network)) {
 	old, ok := t.networks.byID[id]
 	if !ok {
@@ -182,6 +185,9 @@ func (t *tx) changeNetwork(id string, change func(*network)) {
 	}
 	n := *old
 	change(&n)
-	t.bump(&n.standard)
+	if !t.bumped[id] {
+		t.bumped[id] = true
+		t.bump(&n.standard)
+	}
 	store(t, t.networks, &n)
 }

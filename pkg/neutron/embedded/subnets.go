@@ -74,13 +74,14 @@ func (s *subnet) automatic() bool {
 func (n *neutron) subnetKind() *kind[*subnet] {
 	k := &kind[*subnet]{
 		neutron: n, name: "subnet", plural: "subnets", items: n.subnets, attrs: subnetAttributes(),
+		// A subnet that an admin made is hidden from its network's owner.
 		visible: func(c caller, o *subnet) bool {
 			net := n.networks.byID[o.networkID]
-			return c.admin || o.project == c.project || net != nil && (net.shared || net.project == c.project)
+			return c.admin || o.project == c.project || net != nil && net.shared
 		},
 		owned: func(c caller, o *subnet) bool {
 			net := n.networks.byID[o.networkID]
-			return c.admin || net != nil && net.project == c.project
+			return c.admin || o.project == c.project || net != nil && net.project == c.project
 		},
 		admit:  n.admitToNetwork("subnet"),
 		create: createSubnet,
@@ -107,7 +108,7 @@ func subnetAttributes() []attribute[*subnet] {
 			get: func(*subnet) any { return nil }},
 		attribute[*subnet]{name: "use_default_subnetpool", flags: onPost, check: truth},
 		attribute[*subnet]{name: "prefixlen", flags: onPost, check: atLeastZero},
-		attribute[*subnet]{name: "cidr", flags: onPost | filter | sortable, check: checkCIDR,
+		attribute[*subnet]{name: "cidr", flags: onPost | filter | sortable, check: checkCIDR, match: matchCIDR,
 			get: func(s *subnet) any { return s.cidr.String() }},
 		attribute[*subnet]{name: "gateway_ip", flags: onPost | onPut | filter | sortable, check: orNull(checkAddress),
 			get: func(s *subnet) any {
@@ -128,7 +129,7 @@ func subnetAttributes() []attribute[*subnet] {
 			get: func(s *subnet) any { return nullable(s.raMode) }},
 		attribute[*subnet]{name: "ipv6_address_mode", flags: onPost | filter | sortable, check: modes,
 			get: func(s *subnet) any { return nullable(s.ipMode) }},
-		attribute[*subnet]{name: "service_types", flags: onPost | onPut | adminSets, check: texts,
+		attribute[*subnet]{name: "service_types", flags: onPost | onPut, check: texts,
 			get: func(s *subnet) any { return s.serviceTypes }},
 	)
 }
@@ -136,7 +137,7 @@ func subnetAttributes() []attribute[*subnet] {
 func ipVersion(name string, v any) (any, *failure) {
 	n, err := integer(name, v)
 	if err == nil && n != 4 && n != 6 {
-		return nil, badValue(name, fmt.Sprintf("%d is not in [4, 6]", n))
+		return nil, badValue(name, fmt.Sprintf("%d is not in valid_values", n))
 	}
 	return n, err
 }
@@ -144,15 +145,26 @@ func ipVersion(name string, v any) (any, *failure) {
 // checkCIDR refuses as the conversion of a value does, with InvalidInput; what comes out
 // of it is masked.
 func checkCIDR(_ string, v any) (any, *failure) {
-	if v == nil {
-		return nil, internalError() // measured: Neutron trips over it
+	// Neutron trips over what is no string, and over a second mask.
+	s, ok := v.(string)
+	if !ok || strings.Count(s, "/") > 1 {
+		return nil, internalError()
 	}
-	if s, ok := v.(string); ok {
-		if p, ok := parseCIDR(s); ok {
-			return p, nil
+	if p, ok := parseCIDR(s); ok {
+		return p, nil
+	}
+	return nil, invalidInput("%s is not in a CIDR format", s)
+}
+
+// matchCIDR masks what is asked for as it does what is stored.
+func matchCIDR(values []string) (func(*subnet) bool, *failure) {
+	wanted := map[netip.Prefix]bool{}
+	for _, v := range values {
+		if p, ok := parseCIDR(v); ok {
+			wanted[p] = true
 		}
 	}
-	return nil, invalidInput("%s is not in a CIDR format", python(v))
+	return func(s *subnet) bool { return wanted[s.cidr] }, nil
 }
 
 // checkAddress takes one IP address, in IPv4 without leading zeros.
@@ -209,6 +221,12 @@ func checkNameservers(name string, v any) (any, *failure) {
 		return servers, nil
 	}
 	list, ok := v.([]any)
+	if s, isText := v.(string); isText { // a list of characters, to Python
+		ok = true
+		for _, c := range s {
+			list = append(list, string(c))
+		}
+	}
 	if !ok {
 		return nil, badValue(name, fmt.Sprintf("Invalid data format for nameserver: '%s'", python(v)))
 	}
@@ -257,13 +275,12 @@ func checkRoutes(name string, v any) (any, *failure) {
 // subnetFault is stricter than parseCIDR, as the validator of routes is in Neutron.
 func subnetFault(v any) string {
 	s, _ := v.(string)
-	p, err := netip.ParsePrefix(s)
-	if err == nil {
+	p, ok := parseCIDR(s)
+	if ok && p.String() == s {
 		return ""
 	}
-	var ok bool
-	if p, ok = parseCIDR(s); ok {
-		return fmt.Sprintf("'%s' isn't a recognized IP subnet cidr, '%s' is recommended", s, p)
+	if ok {
+		return fmt.Sprintf("'%s' is not a recognized CIDR, '%s' is recommended", s, p)
 	}
 	return fmt.Sprintf("'%s' is not a valid IP subnet", python(v))
 }
@@ -302,6 +319,9 @@ func createSubnet(t *tx, v values) (*subnet, *failure) {
 	}
 	if err := t.place(s, net, v); err != nil {
 		return nil, err
+	}
+	if len(s.serviceTypes) > 0 {
+		s.revision++ // they are stored after the subnet is
 	}
 	store(t, t.subnets, s)
 	// A copy: readers may still hold the old list.
@@ -347,6 +367,10 @@ func (t *tx) place(s *subnet, net *network, v values) *failure {
 		if t.subnets.byID[id].cidr.Overlaps(s.cidr) {
 			return invalidInput("Requested subnet with cidr: %s for network: %s overlaps with another subnet", s.cidr, net.id)
 		}
+	}
+	// Neutron's own choice for an IPv4 subnet of two addresses.
+	if s.checkGateway() != nil {
+		return conflict("IpamValueInvalid", "Gateway IP %s cannot be allocated in CIDR %s", s.gateway, s.cidr)
 	}
 	return nil
 }

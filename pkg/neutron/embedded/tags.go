@@ -41,6 +41,9 @@ func (k *kind[T]) serveTags(r *request, id string, tag []string) *answer {
 		if tags, err = change(old.std().tags); err != nil {
 			return err
 		}
+		if slices.Equal(tags, old.std().tags) {
+			return nil
+		}
 		// Stored objects never change, not even their tags.
 		o := k.copy(old)
 		o.std().tags = tags
@@ -51,9 +54,11 @@ func (k *kind[T]) serveTags(r *request, id string, tag []string) *answer {
 	if err != nil {
 		return err.answer()
 	}
-	// Only replacing all tags answers with a body.
-	if status == http.StatusOK {
+	switch status {
+	case http.StatusOK:
 		return tagsAnswer(tags)
+	case http.StatusCreated:
+		return jsonAnswer(status, []byte("null"))
 	}
 	return &answer{status: status}
 }
@@ -77,7 +82,7 @@ func (k *kind[T]) showTags(r *request, id string, tag []string) *answer {
 
 // findTagged has its own failure for what is missing: the tag plug-in names the collection.
 func (k *kind[T]) findTagged(r *request, id string) (T, *failure) {
-	o, err := k.change(r, id)
+	o, err := k.change(r, id, "")
 	if err != nil {
 		err = notFound("TagResourceNotFound", "Resource %s %s could not be found.", k.plural, id)
 	}

@@ -185,7 +185,8 @@ func (s *Server) update(n *samplecrdv1.Network, subresource string) (*samplecrdv
 	if !ok {
 		return nil, notFound(key)
 	}
-	if n.UID != "" && n.UID != old.UID {
+	// The status of a custom resource may be written with any UID, on the real one too.
+	if subresource != "status" && n.UID != "" && n.UID != old.UID {
 		return nil, conflict(key, "it is another one")
 	}
 	if n.ResourceVersion != "" && n.ResourceVersion != old.ResourceVersion {
@@ -274,6 +275,14 @@ func (s *Server) After(changes int) []*samplecrdv1.Network {
 		}
 	}
 	return networks
+}
+
+// Remove lets the Network go at once, whatever holds it back.
+func (s *Server) Remove(namespace, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.objects, types.NamespacedName{Namespace: namespace, Name: name})
+	s.history = append(s.history, maps.Clone(s.objects))
 }
 
 // Put stores the Network as it is, whatever it looks like, and gives it what it lacks
