@@ -17,6 +17,7 @@ limitations under the License.
 package embedded
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -161,10 +162,15 @@ func (t *tx) setMTU(n *network, v values) *failure {
 	return nil
 }
 
-// updateNetwork refuses another type or physical network, as ML2 does.
+// updateNetwork refuses another type or physical network, as ML2 does. A change that sends
+// nothing else is none.
 func updateNetwork(t *tx, old *network, v values) (*network, *failure) {
 	if v.text("provider:network_type", old.networkType) != old.networkType || v.text("provider:physical_network", old.physical) != old.physical {
 		return nil, invalidInput("Plugin does not support updating the following provider network attributes: provider:network_type, provider:physical_network")
+	}
+	maps.DeleteFunc(v, func(name string, _ any) bool { return strings.HasPrefix(name, "provider:") })
+	if len(v) == 0 {
+		return old, nil
 	}
 	n := *old
 	n.adminStateUp = v.truth("admin_state_up", n.adminStateUp)

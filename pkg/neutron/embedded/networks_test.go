@@ -277,7 +277,7 @@ func TestQuotas(t *testing.T) {
 	c.network("")
 
 	c.api("PUT", "quotas/p", `{"quota":{"network":9}}`).refused(t, 403, "PolicyNotAuthorized", "rule:update_quota is disallowed by policy")
-	c.api("GET", "quotas/other", "").refused(t, 403, "AdminRequired", "")
+	c.api("GET", "quotas/other", "").refused(t, 403, "PolicyNotAuthorized", "rule:get_quota")
 	admin.api("PUT", "quotas/p", `{"quota":{"network":3}}`).want(t, 200)
 	if q := c.api("GET", "quotas/p", "").json["quota"].(map[string]any); q["network"] != 3.0 || q["port"] != -1.0 {
 		t.Errorf("quota %v", q)

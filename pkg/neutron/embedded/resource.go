@@ -236,7 +236,7 @@ func (k *kind[T]) createAll(t *tx, c caller, all []values) ([]T, *failure) {
 	return made, nil
 }
 
-// put bumps the revision even when nothing changes, but not when nothing is sent.
+// put bumps the revision even when nothing changes, unless update returns the old object.
 func (k *kind[T]) put(r *request, id string) *answer {
 	items, _, err := k.decode(r.body, false)
 	if err != nil {
@@ -255,15 +255,12 @@ func (k *kind[T]) put(r *request, id string) *answer {
 		if err := k.authorize(r.caller, v, "update_"+k.name, false); err != nil {
 			return err
 		}
-		if k.matchFirst {
+		if k.matchFirst && len(v) > 0 {
 			if err := ifMatch(r, old.std().revision); err != nil {
 				return err
 			}
 		}
-		if o = old; len(v) == 0 {
-			return nil
-		}
-		if o, err = k.update(t, old, v); err != nil {
+		if o, err = k.update(t, old, v); err != nil || any(o) == any(old) {
 			return err
 		}
 		s := o.std()

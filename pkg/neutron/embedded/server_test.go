@@ -87,8 +87,9 @@ func TestGophercloudGoesThroughTheLifeOfANetworkWithTheServersOwnCloudsYAML(t *t
 	if err := ports.Delete(ctx, c, p.ID).ExtractErr(); err != nil {
 		t.Error(err)
 	}
-	stale := 1
-	if _, err := networks.Update(ctx, c, n.ID, networks.UpdateOpts{RevisionNumber: &stale}).Extract(); !gophercloud.ResponseCodeIs(err, http.StatusPreconditionFailed) {
+	// Neutron looks at the revision only if there is something to change.
+	stale, name := 1, "x"
+	if _, err := networks.Update(ctx, c, n.ID, networks.UpdateOpts{RevisionNumber: &stale, Name: &name}).Extract(); !gophercloud.ResponseCodeIs(err, http.StatusPreconditionFailed) {
 		t.Errorf("update with a stale revision: %v, want 412", err)
 	}
 	if err := networks.Delete(ctx, c, n.ID).ExtractErr(); err != nil {

@@ -160,9 +160,11 @@ func checkCIDR(_ string, v any) (any, *failure) {
 func matchCIDR(values []string) (func(*subnet) bool, *failure) {
 	wanted := map[netip.Prefix]bool{}
 	for _, v := range values {
-		if p, ok := parseCIDR(v); ok {
-			wanted[p] = true
+		p, ok := parseCIDR(v)
+		if !ok {
+			return nil, invalidInput("%s is not in a CIDR format", v)
 		}
+		wanted[p] = true
 	}
 	return func(s *subnet) bool { return wanted[s.cidr] }, nil
 }
@@ -265,10 +267,12 @@ func checkRoutes(name string, v any) (any, *failure) {
 		}
 		r := route{m["destination"].(string), m["nexthop"].(string)}
 		if slices.Contains(routes, r) {
-			return nil, badValue(name, fmt.Sprintf("Duplicate hostroute '%s'", python(e)))
+			return nil, badValue(name, fmt.Sprintf("Duplicate hostroute '{'destination': '%s', 'nexthop': '%s'}'", r.Destination, r.Nexthop))
 		}
 		routes = append(routes, r)
 	}
+	// The order of the database's primary key.
+	slices.SortFunc(routes, func(a, b route) int { return strings.Compare(a.Destination+" "+a.Nexthop, b.Destination+" "+b.Nexthop) })
 	return routes, nil
 }
 
@@ -352,7 +356,8 @@ func (t *tx) place(s *subnet, net *network, v values) *failure {
 	if !v.has("gateway_ip") {
 		s.gateway = defaultGateway(s.cidr)
 	}
-	if v.has("allocation_pools") {
+	// On creation an empty list asks for the default, on update for none.
+	if len(s.pools) > 0 {
 		if err := checkPools(s.pools, s.cidr, s.gateway); err != nil {
 			return err
 		}

@@ -41,7 +41,7 @@ func (k *kind[T]) serveTags(r *request, id string, tag []string) *answer {
 		if tags, err = change(old.std().tags); err != nil {
 			return err
 		}
-		if slices.Equal(tags, old.std().tags) {
+		if slices.Equal(slices.Sorted(slices.Values(tags)), slices.Sorted(slices.Values(old.std().tags))) {
 			return nil
 		}
 		// Stored objects never change, not even their tags.
@@ -81,8 +81,9 @@ func (k *kind[T]) showTags(r *request, id string, tag []string) *answer {
 }
 
 // findTagged has its own failure for what is missing: the tag plug-in names the collection.
+// Who sees a thing may tag it, whoever owns it.
 func (k *kind[T]) findTagged(r *request, id string) (T, *failure) {
-	o, err := k.change(r, id, "")
+	o, err := k.find(r.caller, id)
 	if err != nil {
 		err = notFound("TagResourceNotFound", "Resource %s %s could not be found.", k.plural, id)
 	}
