@@ -1,0 +1,193 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package chaos
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// fault is one way in which a request goes wrong.
+type fault struct {
+	name string
+	// fits says what it can happen to; nil: to everything.
+	fits func(*call) bool
+	// effect has Neutron do what is asked of it first.
+	effect bool
+	// slow says that the controller, rightly, looks at a Network again only after a minute.
+	// Such a fault happens as long as there is a kill to come, which cuts that short.
+	slow bool
+	// spoil answers, or does not. The answer is Neutron's if the fault has an effect.
+	spoil func(http.ResponseWriter, *call, *answer)
+}
+
+// faults are what can go wrong with Keystone and Neutron, one as likely as the other.
+var faults = []*fault{
+	{name: "500", spoil: says(500, neutronError("HTTPInternalServerError"))},
+	{name: "500 after effect", effect: true, spoil: says(500, neutronError("HTTPInternalServerError"))},
+	{name: "503, Retry-After", spoil: says(503, "", "Retry-After", "1")},
+	{name: "429, Retry-After", spoil: says(429, "", "Retry-After", "1")},
+	{name: "502 page of a proxy", spoil: says(502, page, "Content-Type", "text/html")},
+	{name: "504 page of a proxy after effect", effect: true, spoil: says(504, page, "Content-Type", "text/html")},
+	{name: "404 page of a proxy", spoil: says(404, page, "Content-Type", "text/html")},
+	{name: "200 page of a proxy", spoil: says(200, page, "Content-Type", "text/html"), fits: (*call).isRead},
+	{name: "401", spoil: says(401, keystoneError), fits: (*call).revokeToken},
+	{name: "401 of Keystone", slow: true, spoil: says(401, keystoneError), fits: (*call).isKeystone},
+	{name: "409", spoil: says(409, neutronError("Conflict")), fits: (*call).isWrite},
+	{name: "409 in use", spoil: says(409, neutronError("NetworkInUse")), fits: (*call).isDelete},
+	{name: "409 over quota", slow: true, spoil: says(409, neutronError("OverQuota")), fits: (*call).isCreate},
+	{name: "412", spoil: says(412, neutronError("RevisionNumberConstraintFailed")), fits: (*call).isConditional},
+	{name: "delay", spoil: delay},
+	{name: "delay after effect", effect: true, spoil: delay},
+	{name: "hang", spoil: hang},
+	{name: "hang after effect", effect: true, spoil: hang},
+	{name: "connection cut", spoil: cut},
+	{name: "connection cut after effect", effect: true, spoil: cut},
+	{name: "connection cut within the answer", effect: true, spoil: cutWithin},
+	{name: "connection cut within the answer to a list", effect: true, spoil: cutWithin, fits: (*call).isRead},
+}
+
+// outages are what happens to all requests for a while.
+var outages = []*fault{
+	{name: "outage, 503", spoil: says(503, page, "Content-Type", "text/html")},
+	{name: "outage, connection cut", spoil: cut},
+}
+
+const (
+	page          = "<html>\n<body>The server has gone fishing.</body></html>"
+	keystoneError = `{"error": {"code": 401, "title": "Unauthorized", "message": "The request you have made requires authentication."}}`
+)
+
+func neutronError(kind string) string {
+	return fmt.Sprintf(`{"NeutronError": {"type": %q, "message": "One of the faults.", "detail": ""}}`, kind)
+}
+
+// says answers with that, instead of what Neutron may have answered.
+func says(status int, body string, header ...string) func(http.ResponseWriter, *call, *answer) {
+	return func(w http.ResponseWriter, _ *call, _ *answer) {
+		for i := 0; i < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body)) // who went away needs no answer
+	}
+}
+
+// delay answers late. A request that was given up by then has no effect any more.
+func delay(w http.ResponseWriter, c *call, a *answer) {
+	select {
+	case <-time.After(time.Duration(c.rand.IntN(1000)) * time.Millisecond):
+	case <-c.Context().Done():
+		cut(w, c, a)
+	}
+	if a == nil {
+		a = c.proxy.forward(c)
+	}
+	a.send(w)
+}
+
+// hang answers nothing until the client gives up.
+func hang(w http.ResponseWriter, c *call, a *answer) {
+	<-c.Context().Done()
+	cut(w, c, a)
+}
+
+// cut closes the connection: net/http's way of doing so.
+func cut(http.ResponseWriter, *call, *answer) { panic(http.ErrAbortHandler) }
+
+// cutWithin closes the connection when half of the body is sent, or before the end of
+// one that has no length.
+func cutWithin(w http.ResponseWriter, c *call, a *answer) {
+	w.Header().Set("Content-Type", "application/json")
+	if c.rand.IntN(2) == 0 {
+		w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body[:len(a.body)/2])
+	_ = http.NewResponseController(w).Flush() // lest nothing at all is sent
+	cut(w, c, a)
+}
+
+// seeded returns random numbers that only depend on the seed and on what they are for.
+func seeded(seed uint64, purpose string, n int) *rand.Rand {
+	hash := fnv.New64a()
+	fmt.Fprintf(hash, "%s/%d", purpose, n)
+	return rand.New(rand.NewPCG(seed, hash.Sum64()))
+}
+
+// How often nothing works, and for how long: in requests.
+const (
+	outageEvery = 200
+	outageFor   = 8
+)
+
+// choose returns what goes wrong with the call, nil if nothing. It goes by how many calls
+// of its class came before, so that the seed decides, and not the moment.
+func (p *proxy) choose(c *call) *fault {
+	if p.healed.Load() {
+		return nil
+	}
+	all := faults
+	if c.isKubernetes() {
+		all = kubernetesFaults
+	} else if c.number%outageEvery >= outageEvery-outageFor {
+		return outages[c.number/outageEvery%len(outages)]
+	}
+	if c.rand.IntN(100) >= p.share {
+		return nil
+	}
+	for {
+		f := all[c.rand.IntN(len(all))]
+		if (f.fits == nil || f.fits(c)) && (!f.slow || p.killsLeft() > 0) {
+			return f
+		}
+	}
+}
+
+func (c *call) isKeystone() bool    { return c.service == "keystone" }
+func (c *call) isRead() bool        { return c.service == "neutron" && c.Method == http.MethodGet }
+func (c *call) isWrite() bool       { return c.service == "neutron" && c.Method != http.MethodGet }
+func (c *call) isCreate() bool      { return c.service == "neutron" && c.Method == http.MethodPost }
+func (c *call) isDelete() bool      { return c.service == "neutron" && c.Method == http.MethodDelete }
+func (c *call) isConditional() bool { return c.Header.Get("If-Match") != "" }
+
+// revokeToken has the call's token refused from now on. One that was never good for
+// anything is spared: authenticating anew would not help then.
+func (c *call) revokeToken() bool {
+	return !c.isKeystone() && c.proxy.tokens.revoke(c.Header.Get("X-Auth-Token"))
+}
+
+// class is what calls of a kind have in common, such as "neutron GET v2.0/networks/*".
+func class(service, method, path string) string {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	switch {
+	case service == "neutron" && len(parts) > 2:
+		parts[2] = "*"
+	case service == "kubernetes" && slices.Contains(parts, "events"):
+		parts = []string{"events"}
+	case service == "kubernetes" && len(parts) > 6:
+		// apis/GROUP/VERSION/namespaces/NAMESPACE/networks/NAME
+		parts = slices.Concat(parts[5:6], []string{"*"}, parts[7:])
+	}
+	return service + " " + method + " " + strings.Join(parts, "/")
+}

@@ -1,0 +1,83 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package chaos
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+
+	"k8s.io/client-go/rest"
+)
+
+// kubernetesFaults are what can go wrong with a request for one object. There is none that
+// hangs: client-go gives up on no request, and the API server keeps none waiting for ever.
+var kubernetesFaults = []*fault{
+	{name: "500", spoil: says(500, statusOf(500, "InternalError"), "Content-Type", "application/json")},
+	{name: "500 after effect", effect: true, spoil: says(500, statusOf(500, "InternalError"), "Content-Type", "application/json")},
+	{name: "503", spoil: says(503, statusOf(503, "ServiceUnavailable"), "Content-Type", "application/json")},
+	{name: "429, Retry-After", spoil: says(429, statusOf(429, "TooManyRequests"), "Content-Type", "application/json", "Retry-After", "1")},
+	{name: "409", spoil: says(409, statusOf(409, "Conflict"), "Content-Type", "application/json"), fits: (*call).isPatch},
+	{name: "delay", spoil: delay},
+	{name: "delay after effect", effect: true, spoil: delay},
+	{name: "connection cut", spoil: cut},
+	{name: "connection cut after effect", effect: true, spoil: cut},
+	{name: "connection cut within the answer", effect: true, spoil: cutWithin},
+}
+
+func (c *call) isPatch() bool { return c.Method == http.MethodPatch }
+
+func statusOf(code int, reason string) string {
+	return fmt.Sprintf(`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": %q, "code": %d, "message": "one of the faults"}`, reason, code)
+}
+
+// reachKubernetes has the proxy stand before the API server as well.
+func (p *proxy) reachKubernetes(config *rest.Config) error {
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		return err
+	}
+	if p.kubernetes, err = rest.TransportFor(config); err != nil {
+		return err
+	}
+	p.target.kubernetes = strings.TrimRight(config.Host, "/")
+	p.stream = &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Path = strings.TrimPrefix(r.Out.URL.Path, "/kubernetes")
+			r.SetURL(target)
+		},
+		Transport:     p.kubernetes,
+		FlushInterval: -1, // a watch is of no use in a buffer
+		ErrorLog:      log.New(io.Discard, "", 0),
+	}
+	return nil
+}
+
+// streams says whether a request is spared: a list or a watch, and what is asked when the
+// controller starts. If that fails, it ends, as it should.
+func streams(r *http.Request) bool {
+	path, ok := strings.CutPrefix(r.URL.Path, "/kubernetes/")
+	if !ok {
+		return false
+	}
+	named := strings.Count(path, "/") > 5 // apis/GROUP/VERSION/namespaces/NAMESPACE/networks/NAME
+	return r.Method == http.MethodGet && !named
+}

@@ -1,0 +1,207 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+// violations are what is not as it should be.
+type violations []string
+
+func (v *violations) add(format string, args ...any) { *v = append(*v, fmt.Sprintf(format, args...)) }
+
+// waitForOrder waits until the oracle has nothing to say, and returns what it says last.
+func (w *world) waitForOrder(ctx context.Context) (last violations, err error) {
+	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, w.patience, true, func(ctx context.Context) (bool, error) {
+		last, err = w.consult(ctx)
+		return len(last) == 0, err
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		err = nil
+	}
+	return last, err
+}
+
+// consult asks the oracle. It reads both sides, past everybody's cache, and knows of the
+// controller only what the API's documentation says.
+func (w *world) consult(ctx context.Context) (violations, error) {
+	var v violations
+	inNeutron, err := w.neutron.Networks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	byOwner := w.sort(inNeutron, &v)
+	for _, c := range w.controllers {
+		list, err := w.client.SamplecrdV1().Networks(c.namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		live := map[string]*samplecrdv1.Network{}
+		for i := range list.Items {
+			live[list.Items[i].Name] = &list.Items[i]
+		}
+		for _, n := range w.wanted {
+			if n.cluster != c.cluster {
+				continue
+			}
+			owner := c.cluster + "/" + string(n.uid)
+			n.check(live[n.name], byOwner[owner], &v)
+			delete(byOwner, owner)
+		}
+	}
+	for owner, networks := range byOwner {
+		v.add("left over: %s of %s", describe(networks), owner)
+	}
+	return v, w.checkStrangers(ctx, &v)
+}
+
+const ownerPrefix = "samplecrd.k8s.io/owner="
+
+// sort returns the networks by the owner that their mark names.
+func (w *world) sort(networks []stack.Network, v *violations) map[string][]stack.Network {
+	byOwner := map[string][]stack.Network{}
+	for _, n := range networks {
+		owner, marked := strings.CutPrefix(n.Description, ownerPrefix)
+		_, isStranger := w.strangers.before[n.ID]
+		switch {
+		case isStranger:
+		case marked && slices.ContainsFunc(w.controllers, func(c *controller) bool { return strings.HasPrefix(owner, c.cluster+"/") }):
+			byOwner[owner] = append(byOwner[owner], n)
+		case slices.ContainsFunc(w.controllers, func(c *controller) bool { return strings.HasPrefix(n.Name, c.namespace+"/") }):
+			v.add("without a mark of ours: %s, description %q", describe([]stack.Network{n}), n.Description)
+		}
+	}
+	return byOwner
+}
+
+// check compares what is wanted of one Network with what there is on both sides.
+func (n *wanted) check(live *samplecrdv1.Network, found []stack.Network, v *violations) {
+	who := n.namespace + "/" + n.name
+	if n.spec == nil {
+		if live != nil {
+			v.add("%s: it was deleted, and is still there: %+v", who, live.ObjectMeta)
+		}
+		if len(found) > 0 {
+			v.add("%s: it was deleted, and lives on in Neutron: %s", who, describe(found))
+		}
+		return
+	}
+	if live == nil || live.UID != n.uid || live.Spec != *n.spec {
+		v.add("%s: want it with UID %s and %+v, got %+v", who, n.uid, *n.spec, live)
+		return
+	}
+	if len(found) != 1 || len(found[0].Subnets) != 1 {
+		v.add("%s: want one network with one subnet, got %s; the status: %+v", who, describe(found), live.Status)
+		return
+	}
+	if diff := differences(n, live, found[0]); diff != "" {
+		v.add("%s: %s", who, diff)
+	}
+	if !isReady(live) {
+		v.add("%s: not ready: generation %d, %+v", who, live.Generation, live.Status)
+	}
+	if !slices.Contains(live.Finalizers, samplecrdv1.Finalizer) {
+		v.add("%s: it has no finalizer", who)
+	}
+}
+
+// differences tells how Neutron, the status and the spec differ; "" if they do not.
+func differences(n *wanted, live *samplecrdv1.Network, network stack.Network) string {
+	subnet := network.Subnets[0]
+	cidr := netip.MustParsePrefix(n.spec.CIDR).Masked()
+	want := []string{
+		n.namespace + "/" + n.name, n.namespace + "/" + n.name,
+		network.Description, cidr.String(), wantedGateway(n.spec, cidr, subnet),
+		live.Status.NetworkID, live.Status.SubnetID, live.Status.CIDR, live.Status.Gateway,
+	}
+	gateway := subnet.GatewayIP
+	if gateway == "" {
+		gateway = samplecrdv1.GatewayNone
+	}
+	have := []string{
+		network.Name, subnet.Name,
+		subnet.Description, subnet.CIDR, gateway,
+		network.ID, subnet.ID, subnet.CIDR, gateway,
+	}
+	if slices.Equal(want, have) {
+		return ""
+	}
+	return fmt.Sprintf("the spec and the status want %q, Neutron has %q", want, have)
+}
+
+func wantedGateway(spec *samplecrdv1.NetworkSpec, cidr netip.Prefix, subnet subnets.Subnet) string {
+	switch {
+	case spec.Gateway != "":
+		return spec.Gateway
+	case cidr.Addr().Is6() && subnet.GatewayIP == cidr.Addr().String():
+		// Neutron's choice, in some of its releases.
+		return subnet.GatewayIP
+	}
+	return cidr.Addr().Next().String()
+}
+
+func isReady(n *samplecrdv1.Network) bool {
+	ready := meta.FindStatusCondition(n.Status.Conditions, samplecrdv1.ConditionReady)
+	return ready != nil && ready.Status == metav1.ConditionTrue && len(n.Status.Conditions) == 1 &&
+		ready.ObservedGeneration == n.Generation && n.Status.ObservedGeneration == n.Generation
+}
+
+func (w *world) checkStrangers(ctx context.Context, v *violations) error {
+	for collection, all := range map[string]map[string]map[string]any{"networks": w.strangers.before, "subnets": w.strangers.subnets} {
+		for id, before := range all {
+			now, err := w.show(ctx, collection, id)
+			if err != nil && !gophercloud.ResponseCodeIs(err, 404) {
+				return err
+			}
+			if !reflect.DeepEqual(before, now) {
+				v.add("a stranger's was touched: before %v, now %v", before, now)
+			}
+		}
+	}
+	return nil
+}
+
+func describe(networks []stack.Network) string {
+	if len(networks) == 0 {
+		return "none"
+	}
+	var all []string
+	for _, n := range networks {
+		text := n.ID + " (" + n.Name
+		for _, s := range n.Subnets {
+			text += ", " + s.CIDR + " of " + s.Description
+		}
+		all = append(all, text+")")
+	}
+	return strings.Join(all, ", ")
+}

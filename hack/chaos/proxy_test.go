@@ -1,0 +1,398 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// proxy stands between one controller on the one side, and Keystone, Neutron and the API
+// server on the other. It spoils requests, and kills the controller when its time has come.
+type proxy struct {
+	name string
+	seed uint64
+	// share is how many of a hundred calls are spoiled.
+	share  int
+	tally  *tally
+	target target
+	url    string
+	// kill ends the controller, and returns when it has ended.
+	kill   func()
+	healed atomic.Bool
+	tokens tokens
+	ledger ledger
+	// kubernetes carries requests to the API server, and stream passes on those that are
+	// spared.
+	kubernetes http.RoundTripper
+	stream     http.Handler
+	// inFlight is the number of calls in hand.
+	inFlight atomic.Int32
+	// looks counts the lists of all networks, and writes what was changed on either side.
+	looks, writes atomic.Int32
+	server        http.Server
+
+	mu     sync.Mutex
+	calls  int
+	counts map[string]int
+	deaths deaths
+}
+
+// target is where they are, without the versions.
+type target struct{ keystone, neutron, kubernetes string }
+
+// deaths are the kills to come.
+type deaths struct {
+	rand *rand.Rand
+	left int
+	// in is the number of calls until the next.
+	in int
+}
+
+// betweenKills is how many calls pass from one kill to the next, on average.
+const betweenKills = 30
+
+// startProxy starts a proxy on loopback.
+func startProxy(name string, seed uint64, share, kills int, target target, tally *tally) (*proxy, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &proxy{
+		name: name, seed: seed, share: share, tally: tally, target: target,
+		url:    "http://" + listener.Addr().String(),
+		counts: map[string]int{},
+		deaths: deaths{rand: seeded(seed, "deaths", 0), left: kills},
+	}
+	p.deaths.in = p.deaths.interval()
+	p.server.Handler = p
+	p.server.ErrorLog = log.New(io.Discard, "", 0)
+	go func() { _ = p.server.Serve(listener) }()
+	return p, nil
+}
+
+// cloudsYAML returns a clouds.yaml that leads to the proxy instead.
+func (p *proxy) cloudsYAML(original []byte) []byte {
+	return bytes.ReplaceAll(original, []byte(p.target.keystone), []byte(p.url+"/keystone"))
+}
+
+// call is a request of the controller.
+type call struct {
+	*http.Request
+	proxy *proxy
+	// service is keystone, neutron or kubernetes, and path what follows.
+	service, path string
+	body          []byte
+	// number is how many came before for the cloud, of all classes.
+	number int
+	// rand is this call's own.
+	rand *rand.Rand
+}
+
+func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if streams(r) {
+		p.stream.ServeHTTP(w, r)
+		return
+	}
+	p.inFlight.Add(1)
+	defer p.inFlight.Add(-1)
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	c := p.admit(r, body)
+	f, death := p.choose(c), p.nextDeath()
+	if death == beforeEffect {
+		p.kill()
+		cut(w, c, nil)
+	}
+	var a *answer
+	if f == nil || f.effect || death == afterEffect {
+		a = p.forward(c)
+	}
+	switch death {
+	case afterEffect:
+		p.kill()
+		cut(w, c, a)
+	case soon:
+		time.AfterFunc(time.Duration(c.rand.IntN(30))*time.Millisecond, p.kill)
+	}
+	if f == nil {
+		a.send(w)
+		return
+	}
+	p.tally.add(c.realm() + " fault: " + f.name)
+	p.tally.log("%s %s %s/%s: fault %s", p.name, c.Method, c.service, c.path, f.name)
+	f.spoil(w, c, a)
+}
+
+// admit counts the call.
+func (p *proxy) admit(r *http.Request, body []byte) *call {
+	service, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	c := &call{Request: r, proxy: p, service: service, path: path, body: body}
+	p.tally.add(c.realm() + " calls")
+	class := class(service, r.Method, path)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.number = p.calls
+	c.rand = seeded(p.seed, class, p.counts[class])
+	p.counts[class]++
+	if !c.isKubernetes() {
+		p.calls++
+	}
+	return c
+}
+
+func (c *call) isKubernetes() bool { return c.service == "kubernetes" }
+
+// sent is the body as far as it may be told.
+func (c *call) sent() string {
+	if c.isKeystone() || bytes.IndexByte(c.body, 0) >= 0 {
+		return fmt.Sprintf("(%d bytes)", len(c.body))
+	}
+	return string(c.body)
+}
+
+// realm is under what the call is counted.
+func (c *call) realm() string {
+	if c.isKubernetes() {
+		return "Kubernetes"
+	}
+	return "OpenStack"
+}
+
+// The moments at which the controller can die with regard to one of its calls.
+type moment int
+
+const (
+	never moment = iota
+	beforeEffect
+	afterEffect // and before the answer
+	soon        // after the answer, with whatever it has in hand then
+)
+
+func (p *proxy) nextDeath() moment {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := &p.deaths
+	d.in--
+	if p.healed.Load() || d.left == 0 || d.in > 0 {
+		return never
+	}
+	d.left--
+	d.in = d.interval()
+	return moment(1 + d.rand.IntN(3))
+}
+
+func (d *deaths) interval() int { return 1 + d.rand.IntN(2*betweenKills) }
+
+func (p *proxy) killsLeft() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.deaths.left
+}
+
+// answer is Neutron's or Keystone's.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (a *answer) send(w http.ResponseWriter) {
+	for key, values := range a.header {
+		w.Header()[key] = values
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body) // who went away needs no answer
+}
+
+// forward has the call answered. That the client goes away meanwhile does not matter, as
+// it does not to Neutron.
+func (p *proxy) forward(c *call) *answer {
+	token := c.Header.Get("X-Auth-Token")
+	if !c.isKubernetes() && p.tokens.isRevoked(token) {
+		return &answer{status: http.StatusUnauthorized, body: []byte(keystoneError)}
+	}
+	a, err := p.roundTrip(c)
+	if err != nil {
+		p.tally.log("%s %s %s/%s: %v", p.name, c.Method, c.service, c.path, err)
+		return &answer{status: http.StatusBadGateway, body: []byte(err.Error())}
+	}
+	p.tally.log("%s %s %s/%s?%s %s: %d", p.name, c.Method, c.service, c.path, c.URL.RawQuery, c.sent(), a.status)
+	if a.status < http.StatusBadRequest {
+		p.note(c, a)
+	}
+	return a
+}
+
+func (p *proxy) roundTrip(c *call) (*answer, error) {
+	base, transport := p.target.neutron, http.DefaultTransport
+	switch {
+	case c.isKeystone():
+		base = p.target.keystone
+	case c.isKubernetes():
+		base, transport = p.target.kubernetes, p.kubernetes
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), time.Minute)
+	defer cancel()
+	url := base + "/" + c.path
+	if c.URL.RawQuery != "" {
+		url += "?" + c.URL.RawQuery
+	}
+	request, err := http.NewRequestWithContext(ctx, c.Method, url, bytes.NewReader(c.body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header = c.Header.Clone()
+	// The transport then sees to it by itself, and gives us plain text.
+	request.Header.Del("Accept-Encoding")
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	response.Header.Del("Content-Length")
+	return &answer{response.StatusCode, response.Header, p.rewrite(c, body)}, nil
+}
+
+// rewrite has what Keystone says of where Keystone and Neutron are lead to the proxy.
+func (p *proxy) rewrite(c *call, body []byte) []byte {
+	if !c.isKeystone() {
+		return body
+	}
+	body = bytes.ReplaceAll(body, []byte(p.target.neutron), []byte(p.url+"/neutron"))
+	return bytes.ReplaceAll(body, []byte(p.target.keystone), []byte(p.url+"/keystone"))
+}
+
+// note keeps the books of what has taken effect.
+func (p *proxy) note(c *call, a *answer) {
+	if c.isKeystone() {
+		return
+	}
+	if c.Method != http.MethodGet && !strings.Contains(c.path, "/events") {
+		p.writes.Add(1)
+	}
+	if c.isKubernetes() {
+		return
+	}
+	p.tokens.use(c.Header.Get("X-Auth-Token"))
+	collection, id, _ := strings.Cut(strings.TrimPrefix(c.path, "v2.0/"), "/")
+	if c.isRead() && collection == "networks" && id == "" && !c.URL.Query().Has("description") {
+		p.looks.Add(1)
+	}
+	if collection != "networks" {
+		return
+	}
+	switch c.Method {
+	case http.MethodPost:
+		p.ledger.created(a.body)
+	case http.MethodDelete:
+		p.ledger.deleted(id)
+	}
+}
+
+// ledger knows which networks the controller has made and not deleted, and what was wrong
+// with that at any time: at the end, a second network may have been removed again.
+type ledger struct {
+	mu         sync.Mutex
+	owners     map[string]string // by network ID
+	violations []string
+}
+
+func (l *ledger) created(body []byte) {
+	var made struct {
+		Network struct{ ID, Description string }
+	}
+	err := json.Unmarshal(body, &made)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.violations = append(l.violations, fmt.Sprintf("unreadable answer to a create: %v", err))
+		return
+	}
+	if l.owners == nil {
+		l.owners = map[string]string{}
+	}
+	for id, owner := range l.owners {
+		if owner == made.Network.Description {
+			l.violations = append(l.violations, fmt.Sprintf("duplicate: network %s was made while there was %s with the same mark, %s", made.Network.ID, id, owner))
+		}
+	}
+	l.owners[made.Network.ID] = made.Network.Description
+}
+
+func (l *ledger) deleted(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.owners, id)
+}
+
+func (l *ledger) found() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string(nil), l.violations...)
+}
+
+// tokens are what was used with success, and what was revoked.
+type tokens struct {
+	mu      sync.Mutex
+	revoked map[string]bool // false: it is good
+}
+
+func (t *tokens) use(token string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.revoked == nil {
+		t.revoked = map[string]bool{}
+	}
+	if _, known := t.revoked[token]; !known {
+		t.revoked[token] = false
+	}
+}
+
+// revoke says whether the token was good until now.
+func (t *tokens) revoke(token string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	revoked, known := t.revoked[token]
+	if known {
+		t.revoked[token] = true
+	}
+	return known && !revoked
+}
+
+func (t *tokens) isRevoked(token string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.revoked[token]
+}

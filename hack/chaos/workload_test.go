@@ -1,0 +1,312 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/typed/samplecrd/v1"
+)
+
+const (
+	// clients work at the same time, each on Networks of its own, so that each knows what
+	// the last word on them was.
+	clients = 8
+	// editsEach is how many edits, deletions and so on there are for each Network at least.
+	editsEach = 4
+	// editsAfterwards follow for each client when nobody is killed any more.
+	editsAfterwards = 10
+)
+
+// user is one of the clients.
+type user struct {
+	rand     *rand.Rand
+	networks []*wanted
+	world    *world
+}
+
+// wanted is what a user wants of one Network.
+type wanted struct {
+	api       clientset.NetworkInterface
+	cluster   string
+	namespace string
+	name      string
+	spec      *samplecrdv1.NetworkSpec // nil: it shall not be there
+	uid       types.UID
+}
+
+// work makes the Networks, and then does this and that with them until enough is done.
+func (u *user) work(ctx context.Context, enough func() bool) error {
+	for _, n := range u.networks {
+		if err := u.create(ctx, n); err != nil {
+			return err
+		}
+	}
+	for done := 0; done < editsEach*len(u.networks) || !enough(); done++ {
+		if err := u.act(ctx); err != nil {
+			return err
+		}
+	}
+	for range editsAfterwards {
+		if err := u.act(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// act does one thing with one Network, and then often has a look at what comes of it.
+func (u *user) act(ctx context.Context) error {
+	n := u.networks[u.rand.IntN(len(u.networks))]
+	if n.spec == nil {
+		return u.create(ctx, n)
+	}
+	err := u.change(ctx, n)
+	if err != nil || u.rand.IntN(2) == 0 {
+		return err
+	}
+	u.waitAWhile(ctx, n)
+	return ctx.Err()
+}
+
+func (u *user) change(ctx context.Context, n *wanted) error {
+	switch u.rand.IntN(10) {
+	case 0:
+		return u.delete(ctx, n)
+	case 1, 2:
+		if err := u.delete(ctx, n); err != nil {
+			return err
+		}
+		u.world.tally.add("Networks made again under their name")
+		return u.create(ctx, n)
+	case 3, 4, 5:
+		spec := randomSpec(u.rand)
+		return u.edit(ctx, n, spec)
+	case 6:
+		return u.edit(ctx, n, withOtherHostBits(u.rand, *n.spec))
+	}
+	spec := *n.spec
+	spec.Gateway = randomGateway(u.rand, spec.CIDR)
+	return u.edit(ctx, n, spec)
+}
+
+// persist tries until it works: the API server may be away, and an edit may conflict with
+// what the controller writes.
+func persist(ctx context.Context, try func(context.Context) (bool, error)) error {
+	var last error
+	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		var done bool
+		done, last = try(ctx)
+		if apierrors.IsInvalid(last) || apierrors.IsBadRequest(last) {
+			return false, last
+		}
+		return done && last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", err, last)
+	}
+	return nil
+}
+
+func (u *user) create(ctx context.Context, n *wanted) error {
+	spec := randomSpec(u.rand)
+	err := persist(ctx, func(ctx context.Context) (bool, error) {
+		made, err := n.api.Create(ctx, &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Name: n.name}, Spec: spec}, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			// It is on its way out, or is what an answer that was lost has made.
+			if made, err = n.api.Get(ctx, n.name, metav1.GetOptions{}); err != nil {
+				return false, err
+			}
+		}
+		if err != nil || !made.DeletionTimestamp.IsZero() {
+			return false, err
+		}
+		n.uid = made.UID
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("create %s: %w", n.name, err)
+	}
+	n.spec = &spec
+	u.world.tally.add("Networks created")
+	u.world.tally.log("user created %s/%s, %s: %+v", n.namespace, n.name, n.uid, spec)
+	if u.rand.IntN(4) == 0 {
+		return u.world.addStranger(ctx, u.rand, n)
+	}
+	return nil
+}
+
+func (u *user) edit(ctx context.Context, n *wanted, spec samplecrdv1.NetworkSpec) error {
+	err := persist(ctx, func(ctx context.Context) (bool, error) {
+		network, err := n.api.Get(ctx, n.name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		network.Spec = spec
+		_, err = n.api.Update(ctx, network, metav1.UpdateOptions{})
+		if apierrors.IsConflict(err) {
+			u.world.tally.add("conflicting edits")
+		}
+		return true, err
+	})
+	if err != nil {
+		return fmt.Errorf("edit %s: %w", n.name, err)
+	}
+	n.spec = &spec
+	u.world.tally.add("Networks edited")
+	u.world.tally.log("user edited %s/%s, %s: %+v", n.namespace, n.name, n.uid, spec)
+	return nil
+}
+
+func (u *user) delete(ctx context.Context, n *wanted) error {
+	err := persist(ctx, func(ctx context.Context) (bool, error) {
+		if u.world.lateDeletes {
+			live, err := n.api.Get(ctx, n.name, metav1.GetOptions{})
+			if err == nil && !slices.Contains(live.Finalizers, samplecrdv1.Finalizer) {
+				return false, nil
+			}
+		}
+		err := n.api.Delete(ctx, n.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &n.uid}})
+		if apierrors.IsNotFound(err) {
+			err = nil
+		}
+		return true, err
+	})
+	if err != nil {
+		return fmt.Errorf("delete %s: %w", n.name, err)
+	}
+	n.spec = nil
+	u.world.tally.add("Networks deleted")
+	u.world.tally.log("user deleted %s/%s, %s", n.namespace, n.name, n.uid)
+	return nil
+}
+
+// waitAWhile waits until the Network is in order, but not for long: some edits shall meet
+// one that is, and others one that is not.
+func (u *user) waitAWhile(ctx context.Context, n *wanted) {
+	if n.spec == nil {
+		return
+	}
+	_ = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 2*time.Second, true, func(ctx context.Context) (bool, error) {
+		network, err := n.api.Get(ctx, n.name, metav1.GetOptions{})
+		return err == nil && isReady(network), nil
+	})
+}
+
+// randomSpec returns a spec of few CIDRs, so that many edits are from one to another that
+// overlaps with it, or is the same but for the bits that do not count.
+func randomSpec(r *rand.Rand) samplecrdv1.NetworkSpec {
+	cidr := fmt.Sprintf("10.%d.0.0/%d", r.IntN(3), []int{16, 20, 24}[r.IntN(3)])
+	if r.IntN(10) == 0 {
+		cidr = fmt.Sprintf("fd00:%d::/64", r.IntN(3))
+	}
+	spec := samplecrdv1.NetworkSpec{CIDR: cidr, Gateway: randomGateway(r, cidr)}
+	if r.IntN(3) == 0 {
+		return withOtherHostBits(r, spec)
+	}
+	return spec
+}
+
+func randomGateway(r *rand.Rand, cidr string) string {
+	switch r.IntN(4) {
+	case 0:
+		return ""
+	case 1:
+		return samplecrdv1.GatewayNone
+	}
+	return addressIn(r, cidr).String()
+}
+
+// addressIn returns one of the first addresses, none that stands for all.
+func addressIn(r *rand.Rand, cidr string) netip.Addr {
+	address := netip.MustParsePrefix(cidr).Masked().Addr()
+	for range 1 + r.IntN(250) {
+		address = address.Next()
+	}
+	return address
+}
+
+func withOtherHostBits(r *rand.Rand, spec samplecrdv1.NetworkSpec) samplecrdv1.NetworkSpec {
+	spec.CIDR = netip.PrefixFrom(addressIn(r, spec.CIDR), netip.MustParsePrefix(spec.CIDR).Bits()).String()
+	return spec
+}
+
+// strangers are the networks that are nobody's here, with all that Neutron tells of them.
+type strangers struct {
+	mu      sync.Mutex
+	before  map[string]map[string]any // by network ID
+	subnets map[string]map[string]any // by subnet ID
+}
+
+// addStranger makes a network that looks much like the Network's.
+func (w *world) addStranger(ctx context.Context, r *rand.Rand, n *wanted) error {
+	owner := func(cluster string) string { return "samplecrd.k8s.io/owner=" + cluster + "/" + string(n.uid) }
+	descriptions := []string{
+		"",
+		"made by hand",
+		owner("another"),
+		owner(n.cluster + "x"),
+		"SAMPLECRD.K8S.IO/OWNER=" + n.cluster + "/" + string(n.uid),
+		owner(n.cluster) + " (copied)",
+		"samplecrd.k8s.io/owner=" + n.cluster,
+	}
+	description := descriptions[r.IntN(len(descriptions))]
+	network, err := networks.Create(ctx, w.neutron.Client, networks.CreateOpts{Name: n.namespace + "/" + n.name, Description: description}).Extract()
+	if err != nil {
+		return fmt.Errorf("make a stranger's network: %w", err)
+	}
+	subnet, err := subnets.Create(ctx, w.neutron.Client, subnets.CreateOpts{
+		NetworkID: network.ID, Description: description, CIDR: "10.0.0.0/24", IPVersion: gophercloud.IPv4,
+	}).Extract()
+	if err != nil {
+		return fmt.Errorf("make a stranger's subnet: %w", err)
+	}
+	networkAsIs, err := w.show(ctx, "networks", network.ID)
+	if err != nil {
+		return err
+	}
+	subnetAsIs, err := w.show(ctx, "subnets", subnet.ID)
+	if err != nil {
+		return err
+	}
+	w.strangers.mu.Lock()
+	defer w.strangers.mu.Unlock()
+	w.strangers.before[network.ID], w.strangers.subnets[subnet.ID] = networkAsIs, subnetAsIs
+	w.tally.add("strangers' networks")
+	return nil
+}
+
+// show returns all that Neutron tells of a network or subnet, its revision among it.
+func (w *world) show(ctx context.Context, collection, id string) (all map[string]any, err error) {
+	_, err = w.neutron.Client.Get(ctx, w.neutron.Client.ServiceURL(collection, id), &all, nil)
+	return all, err
+}

@@ -1,0 +1,321 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/samplecrd/samplecrd-controller/hack/controlplane/cluster"
+	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+)
+
+// world is all that takes part in one run.
+type world struct {
+	plan
+	dir          string
+	controlPlane *cluster.Cluster
+	client       clientset.Interface
+	neutron      *stack.Neutron
+	controllers  []*controller
+	wanted       []*wanted
+	strangers    strangers
+	tally        *tally
+	journal      *os.File
+
+	// away counts up when kube-apiserver goes and when it comes: it is odd in between.
+	away     atomic.Int64
+	restarts atomic.Int32
+}
+
+// newWorld makes what a run needs, and starts nothing yet but Neutron and the proxies.
+func newWorld(ctx context.Context, p plan, controlPlane *cluster.Cluster, binary, dir string) (*world, error) {
+	w := &world{plan: p, dir: dir, controlPlane: controlPlane}
+	w.strangers.before, w.strangers.subnets = map[string]map[string]any{}, map[string]map[string]any{}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	var err error
+	if w.journal, err = os.Create(filepath.Join(dir, "journal.log")); err != nil {
+		return nil, err
+	}
+	w.tally = &tally{counts: map[string]int{}, journal: w.journal}
+	config, err := clientcmd.BuildConfigFromFlags("", controlPlane.Kubeconfig())
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1 // no limit
+	if w.client, err = clientset.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	if err := w.reachNeutron(ctx); err != nil {
+		return nil, err
+	}
+	// The second cluster is there to be a stranger to the first, and smaller.
+	for i, share := range []int{1, 4} {
+		if err := w.addController(ctx, config, binary, i, share); err != nil {
+			return nil, errors.Join(err, w.close())
+		}
+	}
+	return w, nil
+}
+
+// reachNeutron starts an embedded Neutron, unless the plan names another.
+func (w *world) reachNeutron(ctx context.Context) (err error) {
+	if w.cloudsYAML == "" {
+		w.neutron, err = stack.StartNeutron(ctx, w.dir, embedded.Options{})
+		w.cloud = stack.Cloud
+		return err
+	}
+	content, err := os.ReadFile(w.cloudsYAML)
+	if err != nil {
+		return err
+	}
+	client, err := stack.Connect(ctx, w.cloud, content)
+	w.neutron = &stack.Neutron{Client: client, CloudsYAML: w.cloudsYAML}
+	return err
+}
+
+func (w *world) target() target {
+	keystone := strings.TrimRight(w.neutron.Client.IdentityBase, "/")
+	return target{keystone: keystone, neutron: strings.TrimRight(w.neutron.Client.Endpoint, "/")}
+}
+
+// addController adds the controller of another cluster, with a proxy, a namespace and the
+// share of the plan's Networks and kills.
+func (w *world) addController(ctx context.Context, config *rest.Config, binary string, i, share int) error {
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	namespace, err := kube.CoreV1().Namespaces().Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "chaos-"}}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	c := &controller{
+		// Neutron may have seen an earlier run.
+		cluster:        fmt.Sprintf("cluster-%d-of-%s", i+1, namespace.Name),
+		namespace:      namespace.Name,
+		binary:         binary,
+		dir:            w.dir,
+		tally:          w.tally,
+		kubernetesAway: w.away.Load,
+	}
+	c.proxy, err = startProxy(c.cluster, w.seed+uint64(i)<<32, w.faults, w.kills/share, w.target(), w.tally)
+	if err != nil {
+		return err
+	}
+	w.controllers = append(w.controllers, c)
+	if err := c.proxy.reachKubernetes(config); err != nil {
+		return err
+	}
+	c.proxy.kill = c.kill
+	return w.configure(c, w.networks/share)
+}
+
+// configure says how the controller is started, and what is wanted of it.
+func (w *world) configure(c *controller, networks int) error {
+	original, err := os.ReadFile(w.neutron.CloudsYAML)
+	if err != nil {
+		return err
+	}
+	cloudsYAML := filepath.Join(w.dir, c.cluster+".yaml")
+	if err := os.WriteFile(cloudsYAML, c.proxy.cloudsYAML(original), 0o600); err != nil {
+		return err
+	}
+	c.env = []string{"OS_CLIENT_CONFIG_FILE=" + cloudsYAML, "OS_CLOUD=" + w.cloud,
+		"KUBE_CACHE_MUTATION_DETECTOR=true", "GORACE=atexit_sleep_ms=0"}
+	c.flags = []string{"-v=4", "-master=" + c.proxy.url + "/kubernetes", "-namespace=" + c.namespace, "-cluster-id=" + c.cluster,
+		"-retry-base-delay=100ms", "-retry-max-delay=1s", "-neutron-timeout=2s", "-resync=3s"}
+	for i := range networks {
+		w.wanted = append(w.wanted, &wanted{
+			api:     w.client.SamplecrdV1().Networks(c.namespace),
+			cluster: c.cluster, namespace: c.namespace, name: fmt.Sprintf("net-%d", i),
+		})
+	}
+	return nil
+}
+
+// run lets things happen, and returns what is wrong in the end.
+func (w *world) run(ctx context.Context) (violations, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	running := make([]error, len(w.controllers))
+	var group sync.WaitGroup
+	for i, c := range w.controllers {
+		group.Go(func() { running[i] = c.keepRunning(ctx) })
+	}
+	found, err := w.happen(ctx)
+	cancel()
+	group.Wait()
+	for _, c := range w.controllers {
+		found = append(found, c.found()...)
+		found = append(found, c.proxy.ledger.found()...)
+	}
+	return found, errors.Join(append(running, err)...)
+}
+
+func (w *world) happen(ctx context.Context) (violations, error) {
+	if err := w.makeTrouble(ctx); err != nil {
+		return nil, err
+	}
+	for _, c := range w.controllers {
+		c.proxy.healed.Store(true)
+	}
+	w.tally.log("the faults stop")
+	started := time.Now()
+	found, err := w.waitForOrder(ctx)
+	w.tally.note("order after", time.Since(started))
+	if len(found) > 0 || err != nil {
+		return found, err
+	}
+	if found, err = w.waitForQuiet(ctx); len(found) > 0 || err != nil {
+		return found, err
+	}
+	return w.takeAway(ctx)
+}
+
+// makeTrouble has the users work until all kills and restarts are done.
+func (w *world) makeTrouble(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var group sync.WaitGroup
+	do := func(what func() error) {
+		group.Go(func() {
+			if err := what(); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	do(func() error { return w.restartKubernetes(ctx) })
+	for i := range clients {
+		u := &user{rand: seeded(w.seed, "user", i), world: w}
+		for j := i; j < len(w.wanted); j += clients {
+			u.networks = append(u.networks, w.wanted[j])
+		}
+		if len(u.networks) > 0 {
+			do(func() error { return u.work(ctx, w.noMoreTrouble) })
+		}
+	}
+	group.Wait()
+	return context.Cause(ctx)
+}
+
+func (w *world) killsLeft() (left int) {
+	for _, c := range w.controllers {
+		left += c.proxy.killsLeft()
+	}
+	return left
+}
+
+func (w *world) noMoreTrouble() bool {
+	return w.killsLeft() == 0 && int(w.restarts.Load()) == w.plan.restarts
+}
+
+// restartKubernetes kills kube-apiserver and starts it again, spread evenly over the kills
+// of the controllers.
+func (w *world) restartKubernetes(ctx context.Context) error {
+	all := w.killsLeft()
+	for i := range w.plan.restarts {
+		err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
+			return w.killsLeft() <= all*(w.plan.restarts-i)/(w.plan.restarts+1), nil
+		})
+		if err != nil {
+			return err
+		}
+		w.away.Add(1)
+		w.tally.log("kube-apiserver is killed")
+		if err := errors.Join(w.controlPlane.KillAPIServer(), w.controlPlane.StartAPIServer()); err != nil {
+			return err
+		}
+		w.away.Add(1)
+		w.tally.log("kube-apiserver is back")
+		w.restarts.Add(1)
+		w.tally.add("restarts of kube-apiserver")
+	}
+	return nil
+}
+
+// waitForQuiet returns what is wrong once each controller has looked at Neutron twice more:
+// it must find nothing to do.
+func (w *world) waitForQuiet(ctx context.Context) (violations, error) {
+	var v violations
+	for _, c := range w.controllers {
+		looks, writes := c.proxy.looks.Load(), c.proxy.writes.Load()
+		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, w.patience, true, func(context.Context) (bool, error) {
+			return c.proxy.looks.Load() >= looks+2, nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("wait for %s to look at Neutron: %w", c.cluster, err)
+		}
+		if more := c.proxy.writes.Load() - writes; more > 0 {
+			v.add("%s: %d writes to Neutron when all was in order", c.cluster, more)
+		}
+	}
+	found, err := w.consult(ctx)
+	return append(v, found...), err
+}
+
+// takeAway deletes all Networks: nothing but the strangers' must be left.
+func (w *world) takeAway(ctx context.Context) (violations, error) {
+	u := &user{world: w}
+	for _, n := range w.wanted {
+		if n.spec == nil {
+			continue
+		}
+		if err := u.delete(ctx, n); err != nil {
+			return nil, err
+		}
+	}
+	return w.waitForOrder(ctx)
+}
+
+// close ends what newWorld has started, and removes the strangers' networks, for Neutron
+// may be there for longer.
+func (w *world) close() error {
+	errs := []error{w.journal.Close()}
+	for _, c := range w.controllers {
+		errs = append(errs, c.proxy.server.Close())
+	}
+	if w.neutron.Server != nil {
+		return errors.Join(append(errs, w.neutron.Close())...)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for id := range w.strangers.before {
+		_, err := w.neutron.Client.Delete(ctx, w.neutron.Client.ServiceURL("networks", id), nil)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
