@@ -1,0 +1,101 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package contract
+
+import "fmt"
+
+// addressRows are about where the gateway and the pools lie if they are, or are not, asked
+// for, in CIDRs of all kinds.
+var addressRows = func() []row {
+	var all []row
+	add := func(version int, cidr, more string) {
+		attributes := fmt.Sprintf(`"ip_version": %d, "cidr": %q%s`, version, cidr, more)
+		all = append(all, row{name: "addresses of " + attributes, script: anyNetwork + subnetOf(attributes)})
+	}
+	for _, cidr := range []string{
+		"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "10.0.0.0/28", "10.0.0.0/29", "10.0.0.0/30", "10.0.0.0/31", "10.0.0.0/32",
+		"10.0.0.128/25", "0.0.0.0/0", "0.0.0.0/8", "10.0.0.0/0", "127.0.0.0/8", "224.0.0.0/4", "239.1.0.0/16", "240.0.0.0/4", "169.254.0.0/16", "255.255.255.0/24",
+		"192.168.77.1/24", "192.169.0.1/16", " 10.41.0.0/24", "10.41.0.0/24 ", "010.040.000.000/24", "10.0.0.0/255.255.255.0", "10.0.0.0",
+		"10.0/16", "10.0.0.0/33", "10.0.0.0/-1", "300.1.1.0/24", "10.0.0.0/", "/24", "10.0.0.0/24/24", "fd00::/129",
+	} {
+		add(4, cidr, "")
+	}
+	for _, cidr := range []string{"10.0.0.0/31", "10.0.0.0/32", "224.0.0.0/4", "127.0.0.0/8", "0.0.0.0/8", "10.0.0.0", "0.0.0.0/0"} {
+		add(4, cidr, `, "enable_dhcp": false`)
+	}
+	for _, cidr := range []string{
+		"fd00:2::/64", "fd00:2::/48", "fd00:2::/120", "fd00:2::/126", "fd00:2::/127", "fd00:2::/128", "fd00:2::1/64", "FD00:2:0:0::/64",
+		"fe80::/64", "ff02::/64", "::1/128", "::/64", "::/0", "::ffff:10.0.0.0/120", "fd00::",
+	} {
+		add(6, cidr, "")
+	}
+	for _, cidr := range []string{"fd00:2::/127", "fd00:2::/128", "ff02::/64", "fd00::"} {
+		add(6, cidr, `, "enable_dhcp": false`)
+	}
+	for _, gateway := range []string{`null`, `""`, `"x"`, `7`, `"10.0.0.0"`, `"10.0.0.1"`, `"10.0.0.2"`, `"10.0.0.100"`, `"10.0.0.254"`, `"10.0.0.255"`,
+		`"10.0.1.1"`, `"fd00::1"`, `"010.0.0.1"`, `"10.0.0.1/24"`, `" 10.0.0.1"`, `"0.0.0.0"`, `"224.0.0.1"`} {
+		add(4, "10.0.0.0/24", `, "gateway_ip": `+gateway)
+	}
+	for _, cidr := range []string{"10.0.0.0/30", "10.0.0.0/31", "10.0.0.0/32"} {
+		for _, gateway := range []string{`null`, `"10.0.0.0"`, `"10.0.0.1"`, `"10.0.0.2"`} {
+			add(4, cidr, `, "enable_dhcp": false, "gateway_ip": `+gateway)
+		}
+	}
+	for _, gateway := range []string{`null`, `"fd00:2::"`, `"fd00:2::1"`, `"FD00:2:0::1"`, `"fd00:2::ffff:ffff:ffff:ffff"`, `"fd00:3::1"`, `"fe80::1"`, `"10.0.0.1"`} {
+		add(6, "fd00:2::/64", `, "gateway_ip": `+gateway)
+	}
+	for _, cidr := range []string{"fd00:2::/127", "fd00:2::/128"} {
+		for _, gateway := range []string{`null`, `"fd00:2::"`, `"fd00:2::1"`} {
+			add(6, cidr, `, "enable_dhcp": false, "gateway_ip": `+gateway)
+		}
+	}
+	for _, pools := range []string{
+		`[]`, `null`, `"x"`, `["x"]`, `[{"start": "10.0.0.10"}]`, `[{"start": "10.0.0.10", "end": "x"}]`, `[{"start": "10.0.0.20", "end": "10.0.0.10"}]`,
+		`[{"start": "10.0.0.0", "end": "10.0.0.10"}]`, `[{"start": "10.0.0.10", "end": "10.0.0.255"}]`, `[{"start": "10.0.1.1", "end": "10.0.1.2"}]`,
+		`[{"start": "10.0.0.1", "end": "10.0.0.10"}]`, `[{"start": "10.0.0.5", "end": "10.0.0.5"}]`, `[{"start": "fd00::1", "end": "fd00::2"}]`,
+		`[{"start": "10.0.0.20", "end": "10.0.0.30"}, {"start": "10.0.0.2", "end": "10.0.0.10"}]`,
+		`[{"start": "10.0.0.2", "end": "10.0.0.10"}, {"start": "10.0.0.10", "end": "10.0.0.20"}]`,
+		`[{"start": "10.0.0.2", "end": "10.0.0.10"}, {"start": "10.0.0.11", "end": "10.0.0.20"}]`,
+	} {
+		add(4, "10.0.0.0/24", `, "allocation_pools": `+pools)
+	}
+	add(4, "10.0.0.0/24", `, "gateway_ip": "10.0.0.9", "allocation_pools": [{"start": "10.0.0.2", "end": "10.0.0.20"}]`)
+	add(4, "10.0.0.0/24", `, "gateway_ip": "10.0.0.9", "allocation_pools": [{"start": "10.0.0.10", "end": "10.0.0.20"}]`)
+	add(4, "10.0.0.0/24", `, "gateway_ip": null, "allocation_pools": [{"start": "10.0.0.1", "end": "10.0.0.20"}]`)
+	add(6, "fd00:2::/64", `, "allocation_pools": [{"start": "fd00:2::10", "end": "fd00:2::20"}]`)
+	add(6, "fd00:2::/64", `, "allocation_pools": [{"start": "fd00:2::", "end": "fd00:2::20"}]`)
+	add(6, "fd00:2::/64", `, "gateway_ip": null, "allocation_pools": [{"start": "fd00:2::", "end": "fd00:2::ffff:ffff:ffff:ffff"}]`)
+	return append(all, ipv6ChangeRows()...)
+}()
+
+// ipv6ChangeRows are changes of the gateway of fd00:2::/64.
+func ipv6ChangeRows() []row {
+	var all []row
+	for _, change := range []string{
+		`"gateway_ip": null`, `"gateway_ip": "fd00:2::"`, `"gateway_ip": "fd00:2::1"`, `"gateway_ip": "fd00:3::1"`, `"gateway_ip": "fe80::1"`,
+		`"gateway_ip": "10.0.0.1"`, `"gateway_ip": "fd00:2::ffff:ffff:ffff:ffff"`,
+		`"gateway_ip": "fd00:2::1", "allocation_pools": [{"start": "fd00:2::2", "end": "fd00:2::ffff:ffff:ffff:ffff"}]`,
+		`"gateway_ip": "fd00:2::", "allocation_pools": [{"start": "fd00:2::1", "end": "fd00:2::ffff:ffff:ffff:ffff"}]`,
+		`"gateway_ip": null, "allocation_pools": [{"start": "fd00:2::1", "end": "fd00:2::ffff:ffff:ffff:ffff"}]`,
+		`"gateway_ip": "fd00:2::9", "allocation_pools": [{"start": "fd00:2::1", "end": "fd00:2::8"}, {"start": "fd00:2::a", "end": "fd00:2::ffff:ffff:ffff:ffff"}]`,
+	} {
+		all = append(all, row{name: "a change of fd00:2::/64 to " + change,
+			script: anyNetwork + ipv6(`"cidr": "fd00:2::/64"`) + "! " + updateSubnet(change) + showSubnet})
+	}
+	return append(all, row{name: "a change of fd00:2::/64 from ::1 to its first address", script: anyNetwork +
+		ipv6(`"cidr": "fd00:2::/64", "gateway_ip": "fd00:2::1"`) + "! " + updateSubnet(`"gateway_ip": "fd00:2::"`) + showSubnet})
+}

@@ -1,0 +1,137 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package contract
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/config"
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+
+	"github.com/samplecrd/samplecrd-controller/hack/neutron/realneutron"
+)
+
+// account is one user of a cloud, logged in.
+type account struct {
+	name, password  string
+	token           string
+	project         string
+	neutron, v3auth string // where the requests go to, with a slash at the end
+}
+
+// cloud is a Neutron with its Keystone, and who asks it: the users that a script can name.
+type cloud struct {
+	kind     string
+	accounts map[string]*account
+}
+
+// connect logs in all the users of a clouds.yaml.
+func connect(t *testing.T, kind string, cloudsYAML []byte) *cloud {
+	t.Helper()
+	c := &cloud{kind, map[string]*account{}}
+	for user, entry := range map[string]string{"": realneutron.Cloud, "other": realneutron.OtherCloud, "admin": realneutron.AdminCloud} {
+		auth, endpoint, tls, err := clouds.Parse(clouds.WithCloudName(entry), clouds.WithCloudsYAML(bytes.NewReader(cloudsYAML)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		provider, err := config.NewProviderClient(t.Context(), auth, config.WithTLSConfig(tls))
+		if err != nil {
+			t.Fatalf("log in to the %s Neutron as %s: %v", kind, entry, err)
+		}
+		client, err := openstack.NewNetworkV2(provider, endpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.accounts[user] = &account{auth.Username, auth.Password, provider.Token(), projectOf(t, provider),
+			client.ServiceURL(), strings.TrimSuffix(auth.IdentityEndpoint, "/") + "/"}
+	}
+	c.addStrangers(t)
+	return c
+}
+
+func projectOf(t *testing.T, provider *gophercloud.ProviderClient) string {
+	t.Helper()
+	project, err := provider.GetAuthResult().(tokens.CreateResult).ExtractProject()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return project.ID
+}
+
+// addStrangers adds the users whom Neutron does not let in. It keeps a token that it has
+// seen for some minutes after it was revoked, so that this one is revoked unseen.
+func (c *cloud) addStrangers(t *testing.T) {
+	t.Helper()
+	member := *c.accounts[""]
+	nobody, forged, revoked := member, member, member
+	nobody.token, forged.token = "", "gAAAAABforged"
+	login := fmt.Sprintf(`{"auth": {"identity": {"methods": ["password"], "password": {"user": {"name": %q, "domain": {"id": "default"}, "password": %q}}}}}`,
+		member.name, member.password)
+	resp, _ := send(t, "POST", member.v3auth+"auth/tokens", login, nil)
+	revoked.token = resp.Header.Get("X-Subject-Token")
+	send(t, "DELETE", member.v3auth+"auth/tokens", "", http.Header{"X-Auth-Token": {revoked.token}, "X-Subject-Token": {revoked.token}})
+	c.accounts["nobody"], c.accounts["forged"], c.accounts["revoked"] = &nobody, &forged, &revoked
+}
+
+// client keeps no connections: the real Neutron serves each by one worker only, and the
+// worker's number of connections is small.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+// send sends one request and reads the whole answer.
+func send(t *testing.T, method, url, body string, header http.Header) (*http.Response, []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, raw
+}
+
+// decode reads an answer's body; nil: it is no JSON object.
+func decode(raw []byte) map[string]any {
+	var body map[string]any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if d.Decode(&body) != nil {
+		return nil
+	}
+	return body
+}

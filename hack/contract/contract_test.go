@@ -1,0 +1,203 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package contract
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/samplecrd/samplecrd-controller/hack/neutron/realneutron"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+)
+
+var update = flag.Bool("update", false, "record what the real Neutron answers")
+
+const recording = "testdata/answers.txt"
+
+// rows is the whole contract.
+var rows = slices.Concat(networkRows, subnetRows, addressRows, portRows, listRows, pageRows, revisionRows, tenancyRows, tokenRows)
+
+func TestTheEmbeddedNeutronAnswersAsRecorded(t *testing.T) {
+	for _, paged := range []bool{false, true} {
+		options := embedded.Options{Projects: []embedded.Project{{Name: "samplecrd"}, {Name: "other"}}}
+		if paged {
+			options.PageLimit = pageLimit
+		}
+		s, err := embedded.Start("127.0.0.1:0", options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close() }()
+		runAll(t, connect(t, "embedded", s.CloudsYAML(realneutron.Cloud)), paged, compare)
+	}
+}
+
+func TestTheRealNeutronAnswersAsRecorded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short")
+	}
+	use, r := compare, recorder{answers: map[string]string{}}
+	if *update {
+		use = r.add
+	}
+	n := startReal(t)
+	runAll(t, n.connect(t), false, use)
+	n.restart(t, "[DEFAULT]", fmt.Sprint("pagination_max_limit = ", pageLimit))
+	runAll(t, n.connect(t), true, use)
+	if *update {
+		r.write(t)
+	}
+}
+
+// real is a real Neutron in a folder of its own.
+type real struct{ *realneutron.Neutron }
+
+// startReal brings one up. At the end of the test its database is thrown away, which is
+// quicker than to have it delete what the rows have made.
+func startReal(t *testing.T) *real {
+	t.Helper()
+	n := &real{}
+	n.up(t)
+	t.Cleanup(func() {
+		if err := n.Purge(); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+func (n *real) restart(t *testing.T, config ...string) {
+	t.Helper()
+	if err := n.Down(); err != nil {
+		t.Fatal(err)
+	}
+	n.up(t, config...)
+}
+
+func (n *real) up(t *testing.T, config ...string) {
+	t.Helper()
+	var err error
+	n.Neutron, err = realneutron.Up(t.Context(), filepath.Join("..", "_output", "neutron", "contract"), config...)
+	if errors.Is(err, realneutron.ErrUnavailable) && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (n *real) connect(t *testing.T) *cloud {
+	t.Helper()
+	cloudsYAML, err := os.ReadFile(n.CloudsYAML)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return connect(t, "real", cloudsYAML)
+}
+
+// runAll runs the rows that are for such a cloud, first those that must be alone, and hands
+// over their answers.
+func runAll(t *testing.T, c *cloud, paged bool, use func(t *testing.T, r *row, answers string)) {
+	one := func(t *testing.T, r *row) {
+		t.Run(r.name, func(t *testing.T) {
+			if !r.alone {
+				t.Parallel()
+			}
+			use(t, r, c.answersOf(t, r))
+		})
+	}
+	// In a test of their own, so that all have ended when this returns.
+	t.Run("rows", func(t *testing.T) {
+		for _, alone := range []bool{true, false} {
+			for i := range rows {
+				if rows[i].alone == alone && rows[i].paged == paged {
+					one(t, &rows[i])
+				}
+			}
+		}
+	})
+}
+
+// compare compares with the recording.
+func compare(t *testing.T, r *row, answers string) {
+	t.Helper()
+	want, ok := recorded()[r.name]
+	if !ok {
+		t.Fatal("nothing is recorded; see doc.go")
+	}
+	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(answers, "\n")); diff != "" {
+		t.Errorf("-recorded +answered:\n%s", diff)
+	}
+}
+
+// The recording has a line "# name" before the answers of each row.
+var recorded = sync.OnceValue(func() map[string]string {
+	raw, _ := os.ReadFile(recording) // without it no row is recorded
+	all := map[string]string{}
+	for _, part := range strings.Split("\n"+string(raw), "\n# ")[1:] {
+		name, answers, _ := strings.Cut(part, "\n")
+		all[name] = strings.TrimRight(answers, "\n") + "\n"
+	}
+	return all
+})
+
+// recorder collects answers to be written.
+type recorder struct {
+	mu      sync.Mutex
+	answers map[string]string
+}
+
+func (r *recorder) add(_ *testing.T, row *row, answers string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answers[row.name] = answers
+}
+
+// write keeps the order of the table; what was not run stays as it was.
+func (r *recorder) write(t *testing.T) {
+	t.Helper()
+	var b strings.Builder
+	for _, row := range rows {
+		answers, ok := r.answers[row.name]
+		if !ok {
+			answers = recorded()[row.name]
+		}
+		fmt.Fprintf(&b, "# %s\n%s\n", row.name, answers)
+	}
+	if err := os.WriteFile(recording, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNoTwoRowsHaveOneName(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range rows {
+		if seen[r.name] {
+			t.Errorf("two rows are called %q", r.name)
+		}
+		seen[r.name] = true
+	}
+}

@@ -1,0 +1,178 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package contract
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// read are the fields that clients of networks, subnets and ports read.
+var read = map[string][]string{
+	"network": {"id", "name", "description", "project_id", "tenant_id", "admin_state_up", "status", "mtu", "subnets", "shared",
+		"router:external", "revision_number", "tags", "availability_zone_hints"},
+	"subnet": {"id", "name", "description", "project_id", "network_id", "cidr", "ip_version", "gateway_ip", "allocation_pools",
+		"enable_dhcp", "dns_nameservers", "host_routes", "ipv6_address_mode", "ipv6_ra_mode", "revision_number", "tags"},
+	"port": {"id", "name", "description", "project_id", "network_id", "fixed_ips", "device_owner", "device_id", "status",
+		"admin_state_up", "revision_number", "tags"},
+	"extension": {"alias", "name"},
+}
+
+// describe writes an answer as it is compared: two servers that answer alike give the
+// same text.
+func (w *run) describe(s *step, resp *http.Response, raw []byte, body map[string]any) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "    %d", resp.StatusCode)
+	for _, name := range []string{"Content-Type", "Retry-After", "WWW-Authenticate", "Allow"} {
+		if v := resp.Header.Get(name); v != "" {
+			fmt.Fprintf(&b, " | %s: %s", name, v)
+		}
+	}
+	b.WriteByte('\n')
+	switch {
+	case body == nil:
+		if text := strings.TrimSpace(string(raw)); text != "" {
+			fmt.Fprintf(&b, "    %q\n", text)
+		}
+	case body["NeutronError"] != nil:
+		e := body["NeutronError"].(map[string]any)
+		fmt.Fprintf(&b, "    %s: %s %v\n", e["type"], e["message"], e["detail"])
+	default:
+		w.describeBody(&b, s, body)
+	}
+	return w.normalise(s, b.String())
+}
+
+// describeBody writes what is in a body, key by key.
+func (w *run) describeBody(b *strings.Builder, s *step, body map[string]any) {
+	for _, key := range sortedKeys(body) {
+		kind := strings.TrimSuffix(key, "s")
+		switch v := body[key].(type) {
+		case []any:
+			fmt.Fprintf(b, "    %s: %d\n", key, len(v))
+			var items []string
+			for _, one := range v {
+				items = append(items, "      "+w.describeItem(kind, one)+"\n")
+			}
+			// Without a sort_key the order is that of the IDs, which are random.
+			if s.method == http.MethodGet && !strings.Contains(s.path, "sort_key") {
+				slices.Sort(items)
+			}
+			b.WriteString(strings.Join(items, ""))
+		default:
+			fmt.Fprintf(b, "    %s: %s\n", key, w.describeItem(kind, v))
+		}
+	}
+}
+
+// describeItem writes one resource, or whatever else it is, as JSON.
+func (w *run) describeItem(kind string, v any) string {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return compact(v)
+	}
+	if href, ok := m["href"].(string); ok {
+		m["href"] = inOrder(href)
+	}
+	for name := range m {
+		if fields := read[kind]; fields != nil && !w.row.whole && !slices.Contains(fields, name) {
+			delete(m, name)
+		}
+	}
+	// The database's order, by random IDs.
+	for _, key := range []string{"subnets", "tags", "allocation_pools"} {
+		if list, ok := m[key].([]any); ok {
+			slices.SortFunc(list, func(a, b any) int { return strings.Compare(w.normalise(nil, compact(a)), w.normalise(nil, compact(b))) })
+		}
+	}
+	return w.normalise(nil, compact(m))
+}
+
+// inOrder sorts the query of a link: no client may depend on its order.
+func inOrder(href string) string {
+	u, err := url.Parse(href)
+	if err != nil {
+		return href
+	}
+	u.RawQuery = u.Query().Encode()
+	return u.String()
+}
+
+var (
+	uuid     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	hexID    = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
+	mac      = regexp.MustCompile(`\bfa:16:3e(:[0-9a-f]{2}){3}\b`)
+	moment   = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+	address  = regexp.MustCompile(`"ip_address":"([^"]*)"`)
+	hostPort = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
+	// A set in a message of Python's is in any order.
+	pythonSet = regexp.MustCompile(`\{'[^'{}]*'(, '[^'{}]*')*\}`)
+	segment   = regexp.MustCompile(`"provider:segmentation_id":\d+`)
+)
+
+// normalise replaces what differs from one run to the next.
+func (w *run) normalise(s *step, text string) string {
+	for label, id := range w.ids {
+		text = strings.ReplaceAll(text, id, "$"+label)
+	}
+	for user, a := range w.accounts {
+		text = strings.ReplaceAll(text, a.neutron, "$neutron/")
+		text = strings.ReplaceAll(text, strings.TrimSuffix(a.v3auth, "/"), "$keystone")
+		if user == "" {
+			text = strings.ReplaceAll(text, a.password, "$password")
+		}
+	}
+	text = strings.ReplaceAll(text, w.name, "NAME")
+	text = uuid.ReplaceAllString(text, "<uuid>")
+	text = hexID.ReplaceAllString(text, "<id>")
+	text = mac.ReplaceAllString(text, "<mac>")
+	text = moment.ReplaceAllString(text, "<time>")
+	text = segment.ReplaceAllString(text, `"provider:segmentation_id":<number>`)
+	text = hostPort.ReplaceAllString(text, "$$host")
+	text = strings.ReplaceAll(text, "provider:physical_network, provider:network_type", "provider:network_type, provider:physical_network")
+	text = pythonSet.ReplaceAllStringFunc(text, func(set string) string {
+		elements := strings.Split(strings.Trim(set, "{}"), ", ")
+		slices.Sort(elements)
+		return "{" + strings.Join(elements, ", ") + "}"
+	})
+	// Neutron picks addresses by chance; those that the row asked for are not.
+	return address.ReplaceAllStringFunc(text, func(found string) string {
+		if ip := address.FindStringSubmatch(found)[1]; strings.Contains(w.row.script, `"`+ip+`"`) {
+			return found
+		}
+		return `"ip_address":"<address>"`
+	})
+}
+
+func compact(v any) string {
+	b, _ := json.Marshal(v) // it was JSON a moment ago
+	return string(b)
+}
+
+func sortedKeys(m map[string]any) []string {
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

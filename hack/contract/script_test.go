@@ -1,0 +1,219 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package contract
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// row is one clause of the contract.
+type row struct {
+	name string
+	// script are the requests, one in a line, as
+	//
+	//	label: @user METHOD path {body} | Header: value
+	//
+	// of which only METHOD and path must be there. The path is relative to /v2.0, or, if it
+	// begins with "identity/", to Keystone's /v3. $label stands for the ID of what was made
+	// under that label, $label0, $label1... for those of a bulk create, NAME for a name that
+	// no other row uses, $project, $other and $admin for the users' projects. WALK for a
+	// METHOD is a list by pages to its end.
+	//
+	// Of the answers all but the last are compared by their status only; those of a line
+	// that begins with ! whole.
+	script string
+	// whole compares all fields of what is answered, not only those that clients read.
+	whole bool
+	// alone: not beside other rows, since it changes what belongs to the whole project.
+	alone bool
+	// paged: on the Neutron whose lists are cut after pageLimit.
+	paged bool
+}
+
+// pageLimit is pagination_max_limit where that is set.
+const pageLimit = 3
+
+// step is one line of a script.
+type step struct {
+	shown              string // as it was written
+	compared           bool
+	label, user        string
+	method, path, body string
+	header             http.Header
+}
+
+var stepForm = regexp.MustCompile(`^(!?)\s*(?:(\w+): )?(?:@(\w+) )?([A-Z]+) (\S+)(?: ([^|]*?))?(?: \| ([\w-]+): (.*))?$`)
+
+// parse reads the script.
+func (r *row) parse(t *testing.T) []step {
+	t.Helper()
+	var steps []step
+	for line := range strings.Lines(r.script) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		m := stepForm.FindStringSubmatch(line)
+		if m == nil {
+			t.Fatalf("this line is no request: %s", line)
+		}
+		s := step{shown: line, compared: m[1] != "", label: m[2], user: m[3], method: m[4], path: m[5], body: m[6], header: http.Header{}}
+		if m[7] != "" {
+			s.header.Set(m[7], m[8])
+		}
+		steps = append(steps, s)
+	}
+	steps[len(steps)-1].compared = true
+	return steps
+}
+
+// run is a row in work on one cloud.
+type run struct {
+	*cloud
+	row  *row
+	name string
+	// ids are what the labels stand for.
+	ids map[string]string
+}
+
+// answersOf runs a row on a cloud and returns its answers as they are compared.
+func (c *cloud) answersOf(t *testing.T, r *row) string {
+	t.Helper()
+	w := &run{cloud: c, row: r, name: "contract-" + strings.ToLower(rand.Text()[:12]), ids: map[string]string{}}
+	for user, a := range c.accounts {
+		w.ids[map[string]string{"": "project", "other": "other", "admin": "admin"}[user]] = a.project
+	}
+	delete(w.ids, "")
+	if r.alone {
+		w.reset(t)
+		defer w.reset(t)
+	}
+	var b strings.Builder
+	for _, s := range r.parse(t) {
+		fmt.Fprintf(&b, "%s\n%s", s.shown, w.do(t, &s))
+	}
+	return b.String()
+}
+
+// do sends one request, remembers what it made, and returns the answer as it is compared.
+func (w *run) do(t *testing.T, s *step) string {
+	t.Helper()
+	if s.method == "WALK" {
+		return w.walk(t, s)
+	}
+	resp, raw := w.send(t, s.user, s.method, w.expand(s.path), w.expand(s.body), s.header)
+	body := decode(raw)
+	if s.method == http.MethodPost && resp.StatusCode == http.StatusCreated {
+		w.remember(s, body)
+	}
+	if !s.compared {
+		return fmt.Sprintf("    %d\n", resp.StatusCode)
+	}
+	return w.describe(s, resp, raw, body)
+}
+
+func (w *run) send(t *testing.T, user, method, path, body string, header http.Header) (*http.Response, []byte) {
+	t.Helper()
+	a := w.accounts[user]
+	url := a.neutron + path
+	if rest, ok := strings.CutPrefix(path, "identity/"); ok {
+		url = a.v3auth + rest
+	}
+	header = header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	if a.token != "" {
+		header.Set("X-Auth-Token", a.token)
+	}
+	return send(t, method, url, body, header)
+}
+
+var reference = regexp.MustCompile(`\$\w+`)
+
+// expand fills in names and IDs. A label that stands for nothing, since its request was
+// refused, stays as it is.
+func (w *run) expand(s string) string {
+	s = strings.NewReplacer("NAME", w.name, "$user", w.accounts[""].name, "$password", w.accounts[""].password).Replace(s)
+	return reference.ReplaceAllStringFunc(s, func(ref string) string {
+		if id, ok := w.ids[ref[1:]]; ok {
+			return id
+		}
+		return ref
+	})
+}
+
+// remember keeps the IDs of what was made.
+func (w *run) remember(s *step, body map[string]any) {
+	kind := strings.TrimSuffix(s.path, "s")
+	if one, ok := body[kind].(map[string]any); ok {
+		w.keep(s.label, one)
+	}
+	list, _ := body[kind+"s"].([]any)
+	for i, one := range list {
+		w.keep(fmt.Sprint(s.label, i), one.(map[string]any))
+	}
+}
+
+func (w *run) keep(label string, one map[string]any) {
+	if id, ok := one["id"].(string); ok && label != "" {
+		w.ids[label] = id
+	}
+}
+
+// reset takes away the other project's quota and networks: who counts begins with none.
+func (w *run) reset(t *testing.T) {
+	t.Helper()
+	project := w.accounts["other"].project
+	w.send(t, "admin", "DELETE", "quotas/"+project, "", nil)
+	_, raw := w.send(t, "admin", "GET", "networks?fields=id&project_id="+project, "", nil)
+	networks, _ := decode(raw)["networks"].([]any)
+	for _, n := range networks {
+		w.send(t, "admin", "DELETE", "networks/"+n.(map[string]any)["id"].(string), "", nil)
+	}
+}
+
+// walk follows the links of a list as clients do, and tells of each page how long it is.
+func (w *run) walk(t *testing.T, s *step) string {
+	t.Helper()
+	kind, _, _ := strings.Cut(s.path, "?")
+	var b strings.Builder
+	found := map[string]bool{}
+	for path := w.expand(s.path); path != ""; {
+		resp, raw := w.send(t, s.user, "GET", path, "", nil)
+		body := decode(raw)
+		page, _ := body[kind].([]any)
+		fmt.Fprintf(&b, "    %d with %d items\n", resp.StatusCode, len(page))
+		for _, one := range page {
+			found[one.(map[string]any)["id"].(string)] = true
+		}
+		path = ""
+		links, _ := body[kind+"_links"].([]any)
+		for _, l := range links {
+			if l := l.(map[string]any); l["rel"] == "next" {
+				path = l["href"].(string)[len(w.accounts[s.user].neutron):]
+			}
+		}
+	}
+	fmt.Fprintf(&b, "    %d different ones\n", len(found))
+	return b.String()
+}

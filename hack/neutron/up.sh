@@ -1,0 +1,246 @@
+#!/usr/bin/env bash
+# Brings up Keystone and Neutron, from Debian's packages and as they come, with MariaDB, on
+# free loopback ports, and prints the path of a clouds.yaml for them. Its entries: "local"
+# and "local-other" (projects of their own, role member) and "local-admin".
+#   -state DIR    where it keeps its files; hack/_output/neutron/state if left out
+#   -config FILE  more configuration of Neutron, which wins over what conf/neutron.conf says
+#   -parent PID   stops everything when that process ends
+# If it runs already, only the path is printed. Where the packages cannot be had, the exit
+# code is 3. down.sh stops it.
+# shellcheck source-path=SCRIPTDIR disable=SC1091,SC2153
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+parse() {
+  local state=$OUTPUT/state
+  CONFIG='' PARENT=''
+  while [ $# -gt 0 ]; do
+    case $1 in
+      -state) state=$2 ;;
+      -config) CONFIG=$(realpath -- "$2") ;;
+      -parent) PARENT=$2 ;;
+      *) die "unknown option $1; there are -state DIR, -config FILE and -parent PID" ;;
+    esac
+    shift 2
+  done
+  use_state "$state"
+}
+
+# set_paths finds what was unpacked and, where a package was installed already, the system's.
+# shellcheck disable=SC2034 # write_config reads some by their names
+set_paths() {
+  export PYTHONPATH=$ROOT/usr/lib/python3/dist-packages PYTHONWARNINGS=ignore PYTHONNOUSERSITE=1 LC_ALL=C.UTF-8
+  export PATH=$ROOT/usr/sbin:$ROOT/usr/bin:/usr/sbin:/usr/bin:/sbin:/bin
+  unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY
+  local dir
+  for dir in "$ROOT"/lib/*-linux-gnu "$ROOT"/usr/lib/*-linux-gnu; do
+    LD_LIBRARY_PATH=$dir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  done
+  export LD_LIBRARY_PATH
+  PYTHON=/usr/bin/python3
+  [ -x "$PYTHON" ] || PYTHON=$ROOT/usr/bin/python3
+  SHARE=$(dirname "$(place /usr/share/neutron-common)")
+  WSGI=$(place /usr/bin/keystone-wsgi-public)
+  MARIADB=$(place /usr/sbin/mariadbd)
+  MARIADB=${MARIADB%/sbin/mariadbd}
+  local plugins=("$(place /usr/lib/uwsgi/plugins)"/python3*_plugin.so)
+  UWSGI_PLUGIN=${plugins[0]}
+}
+
+# place prints where a file of the packages is.
+place() { if [ -e "$ROOT$1" ]; then echo "$ROOT$1"; else echo "$1"; fi; }
+
+make_secrets() {
+  [ -e "$STATE/secrets" ] || (
+    umask 077
+    local name
+    for name in ADMIN NEUTRON MEMBER OTHER DB; do echo "PW_$name=$(random 12 | tr -d '=_-')"; done >"$STATE/secrets.new"
+    mkdir -p "$STATE"/keys/{fernet,credential}
+    local key
+    for key in fernet/0 fernet/1 credential/0 credential/1; do random 32 >"$STATE/keys/$key"; done
+    mv "$STATE/secrets.new" "$STATE/secrets"
+  )
+  # shellcheck disable=SC1091 # made a moment ago
+  . "$STATE/secrets"
+}
+
+random() { head -c "$1" /dev/urandom | base64 -w 0 | tr '+/' '-_'; }
+
+# choose_ports keeps to those of the last time, unless somebody else has taken them. The
+# range is below the one from which the kernel gives ports to clients.
+choose_ports() {
+  # shellcheck disable=SC1091 # written below
+  [ ! -e "$STATE/ports" ] || . "$STATE/ports"
+  if [ -z "${KEYSTONE_PORT:-}" ] || taken "$KEYSTONE_PORT" || taken "$NEUTRON_PORT"; then
+    KEYSTONE_PORT=$(free_port)
+    NEUTRON_PORT=$(free_port)
+    printf 'KEYSTONE_PORT=%s NEUTRON_PORT=%s\n' "$KEYSTONE_PORT" "$NEUTRON_PORT" >"$STATE/ports"
+  fi
+  KEYSTONE=http://127.0.0.1:$KEYSTONE_PORT/v3
+  NEUTRON=http://127.0.0.1:$NEUTRON_PORT
+}
+
+taken() { (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+free_port() {
+  local port
+  while port=$(shuf -n 1 -i 20000-32000); do taken "$port" || break; done
+  echo "$port"
+}
+
+# write_config fills in the @NAMES@ of the files in conf.
+write_config() {
+  local name script=
+  for name in STATE SHARE WSGI UWSGI_PLUGIN KEYSTONE_PORT NEUTRON_PORT PW_DB PW_NEUTRON; do
+    script+="s|@$name@|${!name}|g;"
+  done
+  for name in neutron.conf keystone.conf uwsgi.ini catalog; do
+    sed "$script" "$HERE/conf/$name" >"$STATE/etc/$name"
+  done
+  [ -z "$CONFIG" ] || cp -- "$CONFIG" "$STATE/etc/more.conf"
+  NEUTRON_CONFIG=(--config-file "$STATE/etc/neutron.conf" ${CONFIG:+--config-file "$STATE/etc/more.conf"})
+}
+
+# start runs a server in a process group of its own, so that it can be stopped with all its
+# workers, and without the lock, which it would hold for ever.
+start() {
+  local name=$1
+  shift
+  setsid "$@" </dev/null >>"$STATE/log/$name.out" 2>&1 9>&- &
+  echo $! >"$STATE/run/$name.pid"
+}
+
+# wait_for waits until a command succeeds, as long as the server lives.
+wait_for() {
+  local name=$1
+  shift
+  for _ in $(seq 1200); do
+    ! "$@" >/dev/null 2>&1 || return 0
+    kill -0 "$(cat "$STATE/run/$name.pid")" 2>/dev/null || break
+    sleep 0.1
+  done
+  tail -n 5 "$STATE/log/$name.out" >&2
+  die "$name did not start; see $STATE/log"
+}
+
+sql() { mariadb --no-defaults -S "$STATE/run/mysql.sock" -u root "$@"; }
+
+# start_mariadb leaves out what makes a database survive a power cut.
+start_mariadb() {
+  # A path of a socket cannot be longer.
+  [ ${#STATE} -le 90 ] || die "the path of the state folder is too long for a socket: $STATE"
+  local user
+  user=$(id -un)
+  if [ ! -e "$STATE/mysql/.complete" ]; then
+    rm -rf "$STATE/mysql"
+    mariadb-install-db --no-defaults --basedir="$MARIADB" --datadir="$STATE/mysql" --user="$user" \
+      --auth-root-authentication-method=normal --skip-test-db --skip-name-resolve >"$STATE/log/mariadb-install.log" 2>&1 ||
+      die "cannot make a database; see $STATE/log/mariadb-install.log"
+    touch "$STATE/mysql/.complete"
+  fi
+  start mariadb mariadbd --no-defaults --basedir="$MARIADB" --datadir="$STATE/mysql" --socket="$STATE/run/mysql.sock" \
+    --pid-file="$STATE/run/mariadbd.pid" --lc-messages-dir="$MARIADB/share/mysql" --plugin-dir="$MARIADB/lib/mysql/plugin" \
+    --character-sets-dir="$MARIADB/share/mysql/charsets" --user="$user" --skip-networking --skip-log-bin \
+    --innodb-flush-log-at-trx-commit=0 --innodb-fast-shutdown=2 --max-connections=300 --performance-schema=OFF
+  wait_for mariadb sql -e 'SELECT 1'
+}
+
+# make_tables is done once: if it is cut off, both databases are made anew.
+make_tables() {
+  [ ! -e "$STATE/tables" ] || return 0
+  local db
+  for db in neutron keystone; do sql -e "DROP DATABASE IF EXISTS $db; CREATE DATABASE $db CHARACTER SET utf8"; done
+  sql -e "CREATE OR REPLACE USER openstack@localhost IDENTIFIED BY '$PW_DB'; GRANT ALL ON *.* TO openstack@localhost"
+  "$PYTHON" "$(place /usr/bin/neutron-db-manage)" "${NEUTRON_CONFIG[@]}" upgrade heads >"$STATE/log/neutron-db.log" 2>&1 9>&- &
+  local neutron=$!
+  keystone_manage db_sync
+  keystone_manage bootstrap --bootstrap-password "$PW_ADMIN"
+  wait "$neutron" || die "cannot make Neutron's tables; see $STATE/log/neutron-db.log"
+  touch "$STATE/tables"
+}
+
+keystone_manage() {
+  "$PYTHON" "$(place /usr/bin/keystone-manage)" --config-file "$STATE/etc/keystone.conf" "$@" >>"$STATE/log/keystone-manage.out" 2>&1 ||
+    die "keystone-manage $1 failed; see $STATE/log/keystone-manage.out"
+}
+
+start_servers() {
+  OS_KEYSTONE_CONFIG_FILES=$STATE/etc/keystone.conf start keystone uwsgi-core --ini "$STATE/etc/uwsgi.ini"
+  start neutron "$PYTHON" "$(place /usr/bin/neutron-server)" "${NEUTRON_CONFIG[@]}"
+  wait_for keystone answers 200 "$KEYSTONE"
+  "$PYTHON" "$HERE/accounts.py" "$KEYSTONE" "$PW_ADMIN" "neutron:$PW_NEUTRON:admin" \
+    "samplecrd:$PW_MEMBER:member" "other:$PW_OTHER:member" || die "cannot make the accounts"
+  wait_for neutron answers 401 "$NEUTRON/v2.0/networks"
+}
+
+# answers asks with Python: curl may not be there.
+answers() {
+  "$PYTHON" - "$@" <<'EOP'
+import sys, urllib.error, urllib.request
+try:
+    status = urllib.request.urlopen(sys.argv[2], timeout=10).status
+except urllib.error.HTTPError as e:
+    status = e.code
+sys.exit(str(status) != sys.argv[1])
+EOP
+}
+
+write_clouds() {
+  (
+    umask 077
+    echo "clouds:"
+    cloud local samplecrd "$PW_MEMBER"
+    cloud local-other other "$PW_OTHER"
+    cloud local-admin admin "$PW_ADMIN"
+  ) >"$STATE/clouds.yaml"
+}
+
+cloud() {
+  cat <<EOC
+  $1:
+    auth_type: password
+    auth:
+      auth_url: $KEYSTONE
+      username: $2
+      password: $3
+      project_name: $2
+      user_domain_name: Default
+      project_domain_name: Default
+    region_name: RegionOne
+    interface: public
+    identity_api_version: 3
+EOC
+}
+
+# watch outlives this script; it is there before the first server is.
+watch() {
+  [ -n "$PARENT" ] || return 0
+  # shellcheck disable=SC2016 # expanded by the other shell
+  start watch bash -c 'while kill -0 "$1" 2>/dev/null; do sleep 1; done; "$2/down.sh" -state "$3"' watch "$PARENT" "$HERE" "$STATE"
+}
+
+main() {
+  parse "$@"
+  "$HERE/fetch.sh"
+  exec 9>"$STATE/lock"
+  flock 9
+  if running neutron && running keystone && running mariadb; then
+    echo "$STATE/clouds.yaml"
+    return
+  fi
+  "$HERE/down.sh" -state "$STATE"
+  trap '"$HERE/down.sh" -state "$STATE"' EXIT
+  mkdir -p "$STATE"/{etc,log,run/lock}
+  watch
+  set_paths
+  make_secrets
+  choose_ports
+  write_config
+  start_mariadb
+  make_tables
+  start_servers
+  write_clouds
+  trap - EXIT
+  echo "$STATE/clouds.yaml"
+}
+
+main "$@"
