@@ -361,7 +361,7 @@ func (c *Controller) reconcile(ctx context.Context, network *samplecrdv1.Network
 	}
 	adopted := have.Exists() && network.Status.NetworkID == ""
 	have, steps, err := c.bringAbout(ctx, network, isNew, want, have)
-	outcome := status.Outcome{Have: have, Subnet: neutron.Current(want, have), Err: err}
+	outcome := status.Outcome{Have: have, Subnet: neutron.Current(want, have), Foreign: neutron.Foreign(want, have), Err: err}
 	return c.report(ctx, network, outcome, eventFor(network, outcome, adopted, steps))
 }
 
@@ -514,7 +514,7 @@ func (c *Controller) report(ctx context.Context, network *samplecrdv1.Network, o
 		c.wrote(written)
 	}
 	if event == nil {
-		event = transition(status.Ready(&network.Status), status.Ready(&next))
+		event = transition(status.Ready(&network.Status), status.Ready(&next), len(outcome.Foreign) > 0)
 	}
 	if event != nil {
 		c.recorder.Event(network, event.kind, event.reason, event.message)
@@ -693,9 +693,13 @@ func eventFor(network *samplecrdv1.Network, outcome status.Outcome, adopted bool
 }
 
 // transition returns the event that tells of a change of the Ready condition; nil if
-// its reason is the same, or if the Network is ready for the first time.
-func transition(before, now *metav1.Condition) *event {
+// its reason is the same, or if the Network is ready for the first time. Foreign says
+// that the network has subnets of others, which is told when it becomes so.
+func transition(before, now *metav1.Condition, foreign bool) *event {
 	isFirst := before == nil || before.Status == metav1.ConditionUnknown
+	if foreign && now.Status == metav1.ConditionTrue && (isFirst || before.Message != now.Message) {
+		return &event{corev1.EventTypeWarning, samplecrdv1.EventForeignSubnet, now.Message}
+	}
 	if isFirst && now.Status == metav1.ConditionTrue || !isFirst && before.Reason == now.Reason {
 		return nil
 	}

@@ -612,6 +612,44 @@ func TestANetworkThatVanishedIsMadeAgain(t *testing.T) {
 	}
 }
 
+func TestASubnetThatSomebodyElseAddsIsLeftAloneAndTold(t *testing.T) {
+	f := ready(t, "10.0.0.0/24", "")
+	foreign, err := subnets.Create(t.Context(), f.client, subnets.CreateOpts{
+		NetworkID: f.get().Status.NetworkID, CIDR: "10.9.0.0/24", IPVersion: gophercloud.IPv4,
+	}).Extract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.takeJournal()
+	look := func() {
+		t.Helper()
+		if err := f.cloud.Observer().Look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		f.mustSync()
+	}
+	look()
+	f.expectEvents(samplecrdv1.EventForeignSubnet)
+	f.expectReady(samplecrdv1.ReasonAvailable)
+	if message := status.Ready(&f.get().Status).Message; !strings.Contains(message, foreign.ID) {
+		t.Errorf("got %q, want it to name %s", message, foreign.ID)
+	}
+	// It is told once.
+	before := f.get().ResourceVersion
+	look()
+	f.expectEvents()
+	if after := f.get().ResourceVersion; after != before {
+		t.Error("the Network was written though nothing has changed")
+	}
+
+	f.deleteInNeutron("subnets", foreign.ID)
+	look()
+	f.expectEvents()
+	if message := status.Ready(&f.get().Status).Message; strings.Contains(message, foreign.ID) {
+		t.Errorf("got %q, though it is gone", message)
+	}
+}
+
 // deleteInNeutron deletes behind the controller's back.
 func (f *fixture) deleteInNeutron(collection, id string) {
 	f.t.Helper()

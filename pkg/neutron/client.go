@@ -21,7 +21,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -30,6 +30,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	"go4.org/netipx"
+	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
 )
 
@@ -47,19 +48,31 @@ type ClientOptions struct {
 }
 
 // Client makes requests of one Neutron, as one project. It authenticates when it is
-// first used, and again when its token has run out. When nothing is answered as it
-// should be, it fails at once for most requests, and lets one a second through. Its methods may be called
-// concurrently; each returns an *Error on failure, and each is one request, but for
-// the lists, which are one for each page.
+// first used, and again when its token has run out, with the credentials that are
+// configured then. When nothing is answered as it should be, it fails at once for most
+// requests, and lets one a second through. Its methods may be called concurrently; each
+// returns an *Error on failure, and each is one request, but for the lists, which are one
+// for each page.
 type Client struct {
 	config  Config
 	options ClientOptions
 	circuit *circuit
 	http    http.Client
 
-	mu      sync.Mutex
+	session        atomic.Pointer[session] // nil: not authenticated
+	authentication singleflight.Group
+
+	// These are used by one authentication after the other.
+
+	project   string // of the first session
+	refusal   *Error // of the credentials, if that was the last answer
+	refusedAt time.Time
+}
+
+// session is what an authentication has led to.
+type session struct {
 	service *gophercloud.ServiceClient
-	project string
+	project string // its ID; "" if the token is for none
 }
 
 // NewClient makes a Client; it does not yet talk to the cloud.
@@ -89,28 +102,84 @@ func NewClient(config Config, options ClientOptions) *Client {
 func (c *Client) Away() (since time.Time, away bool) { return c.circuit.away() }
 
 // connect returns the authenticated client, and authenticates if there is none yet.
-// It holds the lock meanwhile: many workers make one authentication.
 func (c *Client) connect(ctx context.Context) (*gophercloud.ServiceClient, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.service != nil {
-		return c.service, nil
+	s, err := c.connected(ctx)
+	if err != nil {
+		return nil, err
 	}
-	provider, err := openstack.NewClient(c.config.Auth.IdentityEndpoint)
+	return s.service, nil
+}
+
+// connected returns the session. Many workers make one authentication, and share what
+// becomes of it.
+func (c *Client) connected(ctx context.Context) (*session, error) {
+	if s := c.session.Load(); s != nil {
+		return s, nil
+	}
+	s, err, _ := c.authentication.Do("", func() (any, error) { return c.authenticate(ctx) })
+	if err != nil {
+		return nil, err
+	}
+	return s.(*session), nil
+}
+
+// refusalHolds is how long refused credentials are not tried again, whoever asks:
+// Keystone may lock the account for its wrong password.
+const refusalHolds = 20 * time.Second
+
+// authenticate makes a session, and keeps it until its token has run out and cannot be
+// had anew: the credentials may be others by then.
+func (c *Client) authenticate(ctx context.Context) (*session, error) {
+	if wait := time.Until(c.refusedAt.Add(refusalHolds)); c.refusal != nil && wait > 0 {
+		again := *c.refusal
+		again.RetryAfter = wait
+		return nil, &again
+	}
+	c.refusal = nil
+	s, err := c.newSession(ctx)
+	if err != nil {
+		if e, ok := err.(*Error); ok && e.Kind == Unauthenticated {
+			c.refusal, c.refusedAt = e, time.Now()
+		}
+		return nil, err
+	}
+	reauthenticate := s.service.ReauthFunc
+	s.service.ReauthFunc = func(ctx context.Context) error {
+		err := reauthenticate(ctx)
+		if err != nil {
+			c.session.CompareAndSwap(s, nil)
+		}
+		return err
+	}
+	c.session.Store(s)
+	return s, nil
+}
+
+func (c *Client) newSession(ctx context.Context) (*session, error) {
+	config, err := c.config.now()
+	if err != nil {
+		return nil, &Error{Op: "authenticate", Kind: Unauthenticated, Message: err.Error()}
+	}
+	provider, err := openstack.NewClient(config.Auth.IdentityEndpoint)
 	if err != nil {
 		return nil, wrap("authenticate", err)
 	}
 	provider.HTTPClient = c.http
 	provider.UserAgent.Prepend(c.options.UserAgent)
-	if err := openstack.Authenticate(ctx, provider, c.config.Auth); err != nil {
+	if err := openstack.Authenticate(ctx, provider, config.Auth); err != nil {
 		return nil, authenticationError(err)
 	}
-	service, err := openstack.NewNetworkV2(provider, c.config.Endpoint)
+	service, err := openstack.NewNetworkV2(provider, config.Endpoint)
 	if err != nil {
 		return nil, wrap("find Neutron in Keystone's catalog", err)
 	}
-	c.service, c.project = service, projectOf(provider)
-	return service, nil
+	project := projectOf(provider)
+	if c.project != "" && c.project != project {
+		return nil, &Error{Op: "authenticate", Kind: Unauthenticated, Message: "the credentials are now for project " + project +
+			", and were for " + c.project + ": restart the controller if its networks are to be made there"}
+	}
+	c.project = project
+	return &session{service, project}, nil
 }
 
 // authenticationError is wrap for Keystone's answers: one that refuses the request's

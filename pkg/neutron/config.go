@@ -42,13 +42,26 @@ type Config struct {
 	Endpoint gophercloud.EndpointOpts
 	// TLS may be nil for the defaults.
 	TLS *tls.Config
+
+	// reload reads the configuration again; nil if it cannot have changed.
+	reload func() (Config, error)
+}
+
+// now returns the configuration as it is by now. A Client takes up new credentials from
+// it, but no new TLS.
+func (c Config) now() (Config, error) {
+	if c.reload == nil {
+		return c, nil
+	}
+	return c.reload()
 }
 
 // LoadConfig reads which cloud to use as OpenStack's own clients do: the entry of
 // clouds.yaml that cloud names, or else OS_CLOUD; or else the OS_* variables by
 // themselves. The file is that of OS_CLIENT_CONFIG_FILE, or clouds.yaml in the working
 // directory, in ~/.config/openstack or in /etc/openstack. The errors name the file or
-// the variable. It does not talk to the cloud.
+// the variable. It does not talk to the cloud. A Client that is made with the result reads
+// the file again whenever it authenticates.
 func LoadConfig(cloud string) (Config, error) {
 	if cloud == "" {
 		cloud = os.Getenv("OS_CLOUD")
@@ -58,7 +71,10 @@ func LoadConfig(cloud string) (Config, error) {
 		if file := os.Getenv("OS_CLIENT_CONFIG_FILE"); file != "" {
 			where += " in " + file
 		}
-		return parseCloud(cloud, where, clouds.WithCloudName(cloud))
+		reload := func() (Config, error) { return parseCloud(cloud, where, clouds.WithCloudName(cloud)) }
+		config, err := reload()
+		config.reload = reload
+		return config, err
 	}
 	authURL := os.Getenv("OS_AUTH_URL")
 	if authURL == "" {

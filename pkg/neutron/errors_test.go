@@ -27,13 +27,17 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
@@ -282,6 +286,106 @@ func TestAPasswordThatWasChanged(t *testing.T) {
 	noError(t, l.SetPassword("samplecrd", password))
 	_, err = c.GetNetwork(t.Context(), network.ID)
 	noError(t, err)
+}
+
+func TestAPasswordThatIsCorrectedInTheFile(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	c, write := l.clientOfFile(t)
+	_, err := c.ListNetworks(t.Context())
+	noError(t, err)
+	noError(t, l.SetPassword("samplecrd", "another"))
+	_, err = c.ListNetworks(t.Context())
+	wantError(t, Error{Op: "authenticate", Kind: Unauthenticated, Message: unauthorized}, err)
+	write(l.cloudsYAML("samplecrd", "another"))
+	_, err = c.ListNetworks(t.Context())
+	noError(t, err)
+}
+
+func TestAFileThatIsSpoiledWhileItIsNeeded(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	c, write := l.clientOfFile(t)
+	_, err := c.ListNetworks(t.Context())
+	noError(t, err)
+	// As long as the token is good, nobody looks at the file.
+	write(nil)
+	_, err = c.ListNetworks(t.Context())
+	noError(t, err)
+	noError(t, l.SetPassword("samplecrd", "another"))
+	_, err = c.ListNetworks(t.Context())
+	wantError(t, Error{Op: "authenticate", Kind: Unauthenticated, Message: unauthorized}, err)
+	_, err = c.ListNetworks(t.Context())
+	if KindOf(err) != Unauthenticated || !strings.Contains(err.Error(), "clouds.yaml") {
+		t.Errorf("got %v, want it to name the file", err)
+	}
+}
+
+func TestCredentialsForAnotherProjectAreNotTakenUp(t *testing.T) {
+	l := newLab(t, embedded.Options{Projects: []embedded.Project{
+		{Name: "samplecrd", ID: "project-1", Password: password}, {Name: "other", ID: "project-2", Password: password},
+	}})
+	c, write := l.clientOfFile(t)
+	_, err := c.ListNetworks(t.Context())
+	noError(t, err)
+	noError(t, l.SetPassword("samplecrd", "another"))
+	write(l.cloudsYAML("other", password))
+	_, err = c.ListNetworks(t.Context())
+	wantError(t, Error{Op: "authenticate", Kind: Unauthenticated, Message: unauthorized}, err)
+	_, err = c.ListNetworks(t.Context())
+	wantError(t, Error{Op: "authenticate", Kind: Unauthenticated, Message: "the credentials are now for project project-2, and were for project-1: " +
+		"restart the controller if its networks are to be made there"}, err)
+}
+
+// clientOfFile returns a client that is configured by a file, and what writes the file.
+func (l *lab) clientOfFile(t *testing.T) (*Client, func(content []byte)) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+	write := func(content []byte) { noError(t, os.WriteFile(file, content, 0o600)) }
+	write(l.cloudsYAML("samplecrd", password))
+	config, err := LoadConfig("lab")
+	noError(t, err)
+	return newTestClient(t, config, ClientOptions{Timeout: 10 * time.Second}), write
+}
+
+func TestRefusedCredentialsAreLeftAloneForAWhile(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	c := newTestClient(t, l.configAs(t, "samplecrd", "wrong"), ClientOptions{Timeout: 10 * time.Second})
+	for i := range 5 {
+		_, err := c.ListNetworks(t.Context())
+		if asked := RetryAfterOf(err); KindOf(err) != Unauthenticated || (asked > 0) != (i > 0) || asked > refusalHolds {
+			t.Errorf("attempt %d: got %v, to be tried again after %s", i, err, asked)
+		}
+	}
+	equal(t, 1, l.count("POST "+tokensPath))
+
+	noError(t, l.SetPassword("samplecrd", "wrong"))
+	c.refusedAt = c.refusedAt.Add(-refusalHolds)
+	_, err := c.ListNetworks(t.Context())
+	noError(t, err)
+}
+
+func TestAKeystoneThatHangsHoldsUpAllForOneTimeOutOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 30 * time.Second
+		var asked atomic.Int32
+		c := NewClient(Config{Auth: gophercloud.AuthOptions{IdentityEndpoint: "http://keystone.test/v3", Username: "u", Password: "p", DomainName: "d"}}, ClientOptions{})
+		c.circuit.base = roundTripper(func(*http.Request) (*http.Response, error) {
+			asked.Add(1)
+			time.Sleep(timeout)
+			return nil, errTimeout
+		})
+		began := time.Now()
+		var running sync.WaitGroup
+		for range 4 {
+			running.Go(func() {
+				_, err := c.ListNetworks(t.Context())
+				wantError(t, Error{Op: "authenticate", Kind: Unavailable, Message: "no answer in time"}, err)
+			})
+		}
+		running.Wait()
+		equal(t, timeout, time.Since(began))
+		equal(t, int32(1), asked.Load())
+	})
 }
 
 func TestKeystoneIsDownWhenTheTokenHasRunOut(t *testing.T) {

@@ -47,7 +47,7 @@ var owner = Owner{Cluster: "11111111-0000-0000-0000-000000000000", UID: "2222222
 // comparers let cmp look at what has no exported fields, and take nil for empty.
 var comparers = cmp.Options{
 	cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}, netipx.IPRange{}),
-	cmpopts.IgnoreUnexported(Error{}),
+	cmpopts.IgnoreUnexported(Error{}, Config{}),
 	cmpopts.EquateEmpty(),
 }
 
@@ -114,7 +114,16 @@ func (l *lab) config(t *testing.T) Config {
 
 func (l *lab) configAs(t *testing.T, user, password string) Config {
 	t.Helper()
-	config, err := ParseConfig("lab", fmt.Appendf(nil, `
+	config, err := ParseConfig("lab", l.cloudsYAML(user, password))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// cloudsYAML has one entry, lab.
+func (l *lab) cloudsYAML(user, password string) []byte {
+	return fmt.Appendf(nil, `
 clouds:
   lab:
     auth:
@@ -124,11 +133,7 @@ clouds:
       project_name: %[2]s
       user_domain_name: Default
       project_domain_name: Default
-`, l.http.URL, user, password))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return config
+`, l.http.URL, user, password)
 }
 
 func (l *lab) client(t *testing.T) *Client {

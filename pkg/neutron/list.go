@@ -157,13 +157,14 @@ func (c *Client) GetNetwork(ctx context.Context, id string) (*Network, error) {
 // projectFilter is the filter for what is the project's own; a token that is for no
 // project needs none.
 func (c *Client) projectFilter(ctx context.Context) (url.Values, error) {
-	if _, err := c.connect(ctx); err != nil {
+	s, err := c.connected(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if c.project == "" {
+	if s.project == "" {
 		return url.Values{}, nil
 	}
-	return url.Values{"project_id": {c.project}}, nil
+	return url.Values{"project_id": {s.project}}, nil
 }
 
 func (c *Client) networks(ctx context.Context, filter url.Values) ([]*Network, error) {

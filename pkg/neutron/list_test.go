@@ -235,7 +235,7 @@ func TestAListIsOfTheClientsOwnProject(t *testing.T) {
 	}
 
 	// A token for no project has none to filter by.
-	admin.project = ""
+	admin.session.Store(&session{service: service})
 	got, err := admin.ListNetworks(t.Context())
 	noError(t, err)
 	equal(t, 2, len(got))

@@ -19,6 +19,7 @@ package neutron
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"go4.org/netipx"
 )
@@ -262,6 +263,11 @@ func isOurs(want Desired, s *Subnet) bool {
 		return owner == want.Owner
 	}
 	return s.ID == want.Known
+}
+
+// Foreign returns the network's subnets that are not the owner's.
+func Foreign(want Desired, have *Network) []Subnet {
+	return slices.DeleteFunc(slices.Clone(have.Subnets), func(s Subnet) bool { return isOurs(want, &s) })
 }
 
 func findSubnet(want Desired, have *Network, cidr netip.Prefix) *Subnet {

@@ -19,7 +19,9 @@ limitations under the License.
 package status
 
 import (
+	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -40,6 +42,8 @@ type Outcome struct {
 	Have *neutron.Network
 	// Subnet is the subnet in force; nil if there is none.
 	Subnet *neutron.Subnet
+	// Foreign are the network's other subnets, which somebody else has made.
+	Foreign []neutron.Subnet
 	// Err is why Neutron does not match the spec; nil if it does. It comes from Neutron.
 	Err error
 	// Away is since when Neutron has given no good answer; zero if it has.
@@ -81,7 +85,7 @@ func setConditions(status *samplecrdv1.NetworkStatus, generation int64, o Outcom
 		Status:             metav1.ConditionTrue,
 		ObservedGeneration: generation,
 		Reason:             samplecrdv1.ReasonAvailable,
-		Message:            "Neutron matches the spec",
+		Message:            inOrderMessage(o.Foreign),
 	}
 	also := ""
 	if o.Err != nil {
@@ -98,6 +102,20 @@ func setConditions(status *samplecrdv1.NetworkStatus, generation int64, o Outcom
 		condition.Type, condition.Status = other, metav1.ConditionTrue
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
+}
+
+// inOrderMessage names the subnets that are not ours: they are left alone, but go when
+// the network goes.
+func inOrderMessage(foreign []neutron.Subnet) string {
+	const inOrder = "Neutron matches the spec"
+	if len(foreign) == 0 {
+		return inOrder
+	}
+	names := make([]string, len(foreign))
+	for i, s := range foreign {
+		names[i] = fmt.Sprintf("%s (%s)", s.CIDR, s.ID)
+	}
+	return inOrder + "; left alone what somebody else has added to the network: subnet " + strings.Join(names, ", ")
 }
 
 // message returns what there is to say of the error. While an outage lasts that is what

@@ -121,6 +121,17 @@ func TestTheConditionsTellTheOutcome(t *testing.T) {
 	}
 }
 
+func TestSubnetsOfOthersAreNamed(t *testing.T) {
+	foreign := []neutron.Subnet{
+		{ID: "f-1", CIDR: netip.MustParsePrefix("10.1.0.0/24")},
+		{ID: "f-2", CIDR: netip.MustParsePrefix("fd00::/64")},
+	}
+	got := Compute(newNetwork(ready()), Outcome{Have: haveNetwork(), Subnet: haveSubnet(""), Foreign: foreign}).Conditions
+	want := ready()
+	want.Message = "Neutron matches the spec; left alone what somebody else has added to the network: subnet 10.1.0.0/24 (f-1), fd00::/64 (f-2)"
+	equal(t, []metav1.Condition{want}, got, whenever)
+}
+
 func TestTheConditionsSpeakOfTheGenerationThatWasSynced(t *testing.T) {
 	for _, err := range []error{nil, neutronError(neutron.Invalid), neutronError(neutron.Unavailable)} {
 		network := newNetwork(ready())

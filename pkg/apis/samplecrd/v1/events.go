@@ -29,6 +29,9 @@ const (
 	EventUpdated = "Updated"
 	// EventDriftRepaired: something had changed in Neutron, and was put right.
 	EventDriftRepaired = "DriftRepaired"
+	// EventForeignSubnet: somebody else has added a subnet to the network. It is left alone,
+	// but goes when the network goes.
+	EventForeignSubnet = "ForeignSubnet"
 	// EventDeleted: the network is gone from Neutron.
 	EventDeleted = "Deleted"
 )
