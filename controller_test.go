@@ -674,6 +674,56 @@ func TestAChangeInNeutronLeadsBackToTheNetwork(t *testing.T) {
 	}
 }
 
+func TestALookForDriftCostsAHandfulOfCallsAndWakesWhomItConcernsOnly(t *testing.T) {
+	const many = 1000
+	networks := make([]*samplecrdv1.Network, many)
+	for i := range networks {
+		networks[i] = newNetwork("10.0.0.0/24", "", func(n *samplecrdv1.Network) {
+			n.Name, n.UID = fmt.Sprintf("net-%d", i), types.UID(fmt.Sprintf("22222222-0000-0000-0000-%012d", i))
+		})
+	}
+	f := newFixture(t, networks...)
+	f.refresh()
+	for _, n := range networks {
+		if err := f.controller.syncHandler(t.Context(), cache.MetaObjectToName(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.refresh()
+	all, err := f.cloud.Client().ListNetworks(t.Context())
+	if err != nil || len(all) != many {
+		t.Fatalf("%d networks in Neutron, error %v", len(all), err)
+	}
+	f.takeJournal()
+	f.takeEvents()
+
+	look := func() (calls []string) {
+		t.Helper()
+		if err := f.cloud.Observer().Look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return f.takeJournal()
+	}
+	calls := look()
+	t.Logf("%d calls for %d Networks: %v", len(calls), many, calls)
+	if len(calls) > 5 || slices.ContainsFunc(calls, func(c string) bool { return !strings.HasPrefix(c, "GET ") }) {
+		t.Errorf("got %v, want at most 5 lists and nothing else", calls)
+	}
+	if n := f.controller.queue.Len(); n != 0 {
+		t.Errorf("%d keys in the queue, want none", n)
+	}
+
+	changed := all[many/2]
+	f.setGateway(changed.Subnets[0].ID, "10.0.0.9")
+	look()
+	if n := f.controller.queue.Len(); n != 1 {
+		t.Fatalf("%d keys in the queue, want one", n)
+	}
+	if key, _ := f.controller.queue.Get(); key.String() != changed.Name {
+		t.Errorf("got %s, want %s", key, changed.Name)
+	}
+}
+
 func TestWhatNeutronRefusesStallsTheNetworkUntilItIsEdited(t *testing.T) {
 	f := newFixture(t, newNetwork("10.0.0.0/31", ""))
 	if err := f.sync(); neutron.KindOf(err) != neutron.Invalid {

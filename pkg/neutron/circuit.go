@@ -40,6 +40,8 @@ const (
 // here.
 type circuit struct {
 	base http.RoundTripper
+	// opened is called when there were enough failures; nil is nobody.
+	opened func()
 
 	mu       sync.Mutex
 	failures int
@@ -83,6 +85,13 @@ func (c *circuit) admit() error {
 }
 
 func (c *circuit) failed(err error) {
+	if c.count(err) == enough && c.opened != nil {
+		c.opened()
+	}
+}
+
+// count returns how many failures in a row it is with this one.
+func (c *circuit) count(err error) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.failures == 0 {
@@ -93,6 +102,7 @@ func (c *circuit) failed(err error) {
 	if c.failures == enough {
 		c.nextProbe = time.Now().Add(probing)
 	}
+	return c.failures
 }
 
 func (c *circuit) succeeded() {

@@ -78,6 +78,23 @@ func TestADeadNeutronIsAskedOnceASecondHoweverManyAsk(t *testing.T) {
 	})
 }
 
+func TestADeadNeutronIsToldOfOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := 0
+		c := &circuit{base: failing(errors.New("connection refused")), opened: func() { told++ }}
+		for _, want := range []int{1, 2} { // once for each time that it dies
+			for i := range enough + 10 {
+				if _ = try(t, c); i < enough-1 && told == want {
+					t.Errorf("told after %d failures", i+1)
+				}
+				time.Sleep(probing)
+			}
+			equal(t, want, told)
+			c.succeeded()
+		}
+	})
+}
+
 func TestOneGoodAnswerLetsAllThroughAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &circuit{base: failing(errors.New("connection refused"))}

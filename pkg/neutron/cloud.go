@@ -39,7 +39,9 @@ type Cloud struct {
 // NewCloud makes a Cloud of what carries the cluster's mark. The period is how often
 // all networks are listed.
 func NewCloud(name string, client *Client, cluster string, period time.Duration) *Cloud {
-	return &Cloud{name: name, client: client, observer: NewObserver(cluster, period, client.ListNetworks)}
+	observer := NewObserver(cluster, period, client.ListNetworks)
+	client.circuit.opened = observer.LookSoon
+	return &Cloud{name: name, client: client, observer: observer}
 }
 
 // Name is what people call the cloud.

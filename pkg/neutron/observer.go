@@ -49,6 +49,8 @@ type Observer struct {
 	// looked is set once there was one, tried once it was tried.
 	looked, tried bool
 	firstTry      chan struct{}
+	// soon holds something when the next look is not to wait for its time.
+	soon chan struct{}
 }
 
 // record is what is remembered of one owner.
@@ -69,6 +71,7 @@ func NewObserver(cluster string, period time.Duration, list func(context.Context
 		recovered: func() {},
 		records:   map[types.UID]record{},
 		firstTry:  make(chan struct{}),
+		soon:      make(chan struct{}, 1),
 	}
 }
 
@@ -81,7 +84,7 @@ func (o *Observer) AddHandler(handler func(types.UID)) {
 }
 
 // OnRecovery has recovered called, in place of what was given before, when a look
-// succeeds after others have failed: what waits for Neutron may go on. It must not block.
+// succeeds after others, or LookSoon: what waits for Neutron may go on. It must not block.
 func (o *Observer) OnRecovery(recovered func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -93,6 +96,7 @@ func (o *Observer) OnRecovery(recovered func()) {
 func (o *Observer) Run(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	var failures int
+	var asked bool // somebody else has failed
 	for {
 		delay := wait.Jitter(o.period, 0.1)
 		started := time.Now()
@@ -106,17 +110,28 @@ func (o *Observer) Run(ctx context.Context) {
 			}
 			delay = min(delay, retryLook(err, failures))
 			failures++
-		case failures > 0:
+		case failures > 0 || asked:
 			logger.Info("Looked at Neutron again", "failures", failures)
-			failures = 0
+			failures, asked = 0, false
 			o.tellRecovered()
 		}
 		logger.V(4).Info("Looked at Neutron", "duration", time.Since(started), "err", err)
 		select {
 		case <-ctx.Done():
 			return
+		case <-o.soon:
+			asked = true
 		case <-time.After(delay):
 		}
+	}
+}
+
+// LookSoon is for those whose requests fail: it has Run look at Neutron now, and then
+// until it succeeds, and tell of the recovery.
+func (o *Observer) LookSoon() {
+	select {
+	case o.soon <- struct{}{}:
+	default: // it will, anyway
 	}
 }
 

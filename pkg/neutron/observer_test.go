@@ -417,6 +417,36 @@ func TestRunBacksOffAnewAfterARecovery(t *testing.T) {
 	})
 }
 
+func TestRunLooksSoonerWhenOthersFailAndTellsOfTheRecovery(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		failures int // of the looks that are made then
+	}{{"Neutron is back already", 0}, {"Neutron is away for a while", 3}} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o, looks := running(t, time.Hour, func(n int) error {
+					if n > 1 && n <= 1+test.failures {
+						return errAway
+					}
+					return nil
+				})
+				var recoveries atomic.Int64
+				o.OnRecovery(func() { recoveries.Add(1) })
+				time.Sleep(time.Minute)
+				equal(t, int64(0), recoveries.Load())
+				o.LookSoon()
+				time.Sleep(20 * time.Second)
+				equal(t, int64(1), recoveries.Load())
+				equal(t, time.Minute, looks()[1])
+				time.Sleep(30 * time.Minute)
+				if got := len(looks()); got > 3+test.failures {
+					t.Errorf("%d looks: it goes on without a reason", got)
+				}
+			})
+		})
+	}
+}
+
 func TestRunDoesNotWaitLongerThanAPeriodAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, looks := running(t, time.Second, func(int) error { return errAway })
