@@ -23,7 +23,7 @@ use_state() {
 running() {
   local pid
   pid=$(cat "$STATE/run/$1.pid" 2>/dev/null) && [ -n "$pid" ] &&
-    tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF -- "$STATE"
+    tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF -- "$STATE/"
 }
 
 # stop ends a process and, with it, whatever it has started.

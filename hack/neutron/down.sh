@@ -24,7 +24,7 @@ main() {
   wait
   # A database that is thrown away need not be closed.
   stop mariadb ${purge:+KILL}
-  rm -f "$STATE/run/watch.pid"
+  rm -f "$STATE/run/watch.pid" "$STATE/run/parent"
   [ -z "$purge" ] || rm -rf "$STATE"
 }
 

@@ -38,7 +38,11 @@ main() {
   mkdir -p "$OUTPUT/archives/partial"
   download || { update_lists && download; } || unavailable "apt-get failed: $(tail -n 1 "$OUTPUT/fetch.log")"
   mkdir -p "$ROOT"
-  find "$OUTPUT/archives" -name '*.deb' -exec dpkg-deb -x {} "$ROOT" \;
+  # None, if all of them are installed.
+  local package
+  for package in "$OUTPUT"/archives/*.deb; do
+    [ ! -e "$package" ] || dpkg-deb -x "$package" "$ROOT"
+  done
   rm -rf "$OUTPUT/archives" "$OUTPUT/lists"
   touch "$ROOT/.complete"
 }

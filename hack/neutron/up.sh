@@ -5,7 +5,7 @@
 #   -state DIR    where it keeps its files; hack/_output/neutron/state if left out
 #   -config FILE  more configuration of Neutron, which wins over what conf/neutron.conf says
 #   -parent PID   stops everything when that process ends
-# If it runs already, only the path is printed. Where the packages cannot be had, the exit
+# If it runs already, only the path is printed, and it ends with its first parent. Where the packages cannot be had, the exit
 # code is 3. down.sh stops it.
 # shellcheck source-path=SCRIPTDIR disable=SC1091,SC2153
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -70,9 +70,10 @@ random() { head -c "$1" /dev/urandom | base64 -w 0 | tr '+/' '-_'; }
 choose_ports() {
   # shellcheck disable=SC1091 # written below
   [ ! -e "$STATE/ports" ] || . "$STATE/ports"
-  if [ -z "${KEYSTONE_PORT:-}" ] || taken "$KEYSTONE_PORT" || taken "$NEUTRON_PORT"; then
+  if [ -z "${NEUTRON_PORT:-}" ] || taken "$KEYSTONE_PORT" || taken "$NEUTRON_PORT"; then
     KEYSTONE_PORT=$(free_port)
     NEUTRON_PORT=$(free_port)
+    while [ "$NEUTRON_PORT" = "$KEYSTONE_PORT" ]; do NEUTRON_PORT=$(free_port); done
     printf 'KEYSTONE_PORT=%s NEUTRON_PORT=%s\n' "$KEYSTONE_PORT" "$NEUTRON_PORT" >"$STATE/ports"
   fi
   KEYSTONE=http://127.0.0.1:$KEYSTONE_PORT/v3
@@ -150,7 +151,7 @@ make_tables() {
   local db
   for db in neutron keystone; do sql -e "DROP DATABASE IF EXISTS $db; CREATE DATABASE $db CHARACTER SET utf8"; done
   sql -e "CREATE OR REPLACE USER openstack@localhost IDENTIFIED BY '$PW_DB'; GRANT ALL ON *.* TO openstack@localhost"
-  "$PYTHON" "$(place /usr/bin/neutron-db-manage)" "${NEUTRON_CONFIG[@]}" upgrade heads >"$STATE/log/neutron-db.log" 2>&1 9>&- &
+  "$PYTHON" "$(place /usr/bin/neutron-db-manage)" "${NEUTRON_CONFIG[@]}" upgrade heads >"$STATE/log/neutron-db.log" 2>&1 &
   local neutron=$!
   keystone_manage db_sync
   keystone_manage bootstrap --bootstrap-password "$PW_ADMIN"
@@ -191,7 +192,8 @@ write_clouds() {
     cloud local samplecrd "$PW_MEMBER"
     cloud local-other other "$PW_OTHER"
     cloud local-admin admin "$PW_ADMIN"
-  ) >"$STATE/clouds.yaml"
+  ) >"$STATE/clouds.new"
+  mv "$STATE/clouds.new" "$STATE/clouds.yaml"
 }
 
 cloud() {
@@ -211,11 +213,28 @@ cloud() {
 EOC
 }
 
-# watch outlives this script; it is there before the first server is.
+# watch outlives this script; it is there before the first server is. It stops nothing
+# while another up.sh is at work, which stops what has lost its parent by itself.
 watch() {
   [ -n "$PARENT" ] || return 0
+  echo "$PARENT" >"$STATE/run/parent"
   # shellcheck disable=SC2016 # expanded by the other shell
-  start watch bash -c 'while kill -0 "$1" 2>/dev/null; do sleep 1; done; "$2/down.sh" -state "$3"' watch "$PARENT" "$HERE" "$STATE"
+  start watch bash -c 'while [ -d "/proc/$1" ]; do sleep 1; done; exec flock "$3lock" "$2/down.sh" -state "$3"' watch "$PARENT" "$HERE" "$STATE/"
+}
+
+# is_up says whether all is there, and is to stay: there is no clouds.yaml until all answer.
+is_up() {
+  [ -e "$STATE/clouds.yaml" ] && running neutron && running keystone && running mariadb &&
+    { [ ! -e "$STATE/run/parent" ] || [ -d "/proc/$(cat "$STATE/run/parent")" ]; }
+}
+
+# give_up leaves nothing behind, whatever failed or whoever interrupted.
+give_up() {
+  local jobs
+  jobs=$(jobs -p)
+  # shellcheck disable=SC2086 # one word for each
+  [ -z "$jobs" ] || kill $jobs 2>/dev/null || true
+  "$HERE/down.sh" -state "$STATE"
 }
 
 main() {
@@ -223,12 +242,13 @@ main() {
   "$HERE/fetch.sh"
   exec 9>"$STATE/lock"
   flock 9
-  if running neutron && running keystone && running mariadb; then
+  if is_up; then
     echo "$STATE/clouds.yaml"
     return
   fi
   "$HERE/down.sh" -state "$STATE"
-  trap '"$HERE/down.sh" -state "$STATE"' EXIT
+  trap give_up EXIT
+  rm -f "$STATE/clouds.yaml"
   mkdir -p "$STATE"/{etc,log,run/lock}
   watch
   set_paths
