@@ -39,6 +39,14 @@ var listRows = []row{
 	found("a list by a name with an accent", "name=NAME-%C3%A1"),
 	found("a list by a pattern", "name=NAME-%25"),
 	found("a list by a description finds other case too", "description=NAME-mark"),
+	found("a list by a description in other case", "description=NAME-MARK"),
+	found("a list by part of a description", "description=NAME-mar"),
+	found("a list by a description with a trailing blank", "description=NAME-mark%20"),
+	found("a list by several descriptions", theThree+"&description=NAME-mark&description="),
+	{name: "the networks of a mark are found as the controller looks for them", script: `net: POST networks {"network": {"name": "NAME", "description": "NAME mark"}}` +
+		"\nGET networks?description=NAME+mark&project_id=$project&fields=id&fields=name&fields=description&fields=mtu&fields=revision_number&limit=1000"},
+	{name: "a mark is found with a blank, an equals sign and a slash in it", script: `net: POST networks {"network": {"description": "of NAME owner=a/b"}}` +
+		"\nGET networks?description=of+NAME+owner%3Da%2Fb&fields=description"},
 	found("a list by two filters", "description=NAME-mark&name=NAME-a"),
 	found("a list by two filters that exclude each other", "description=NAME-mark&name=NAME-b"),
 	found("a list by an empty description", theThree+"&description="),
@@ -79,6 +87,12 @@ var listRows = []row{
 	{name: "subnets are listed by several networks", script: inSubnet("two: POST networks {\"network\": {\"name\": \"NAME\"}}\n" +
 		"GET subnets?network_id=$net&network_id=$two")},
 	{name: "subnets are listed by CIDR", script: inSubnet("! GET subnets?network_id=$net&cidr=10.0.0.0/24\nGET subnets?network_id=$net&cidr=10.0.0.1/24")},
+	{name: "the subnets of networks are found as the controller looks for them", script: inSubnet("two: POST networks {\"network\": {\"name\": \"NAME\"}}\n" +
+		"GET subnets?network_id=$net&network_id=$two&fields=id&fields=network_id&fields=name&fields=description&fields=cidr&fields=gateway_ip&fields=revision_number&limit=1000")},
+	{name: "subnets are listed by the own project", script: inSubnet("! GET subnets?network_id=$net&project_id=$project&fields=cidr\n" +
+		"GET subnets?network_id=$net&project_id=$other&fields=cidr")},
+	{name: "subnets are listed by a filter that nobody knows", script: "GET subnets?colour=red"},
+	{name: "ports are listed by a filter that nobody knows", script: "GET ports?colour=red"},
 	{name: "subnets are listed by what is no CIDR", script: inSubnet("GET subnets?network_id=$net&cidr=x")},
 	{name: "subnets are listed by what is no gateway", script: inSubnet("GET subnets?network_id=$net&gateway_ip=x")},
 	{name: "a list by a name of accents", script: `net: POST networks {"network": {"name": "NAME-äé"}}` + "\nGET networks?name=NAME-AE&fields=name"},

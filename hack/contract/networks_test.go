@@ -131,6 +131,11 @@ var networkRows = []row{
 	{name: "a port keeps its network from being deleted", script: anyNetwork + portOn("") + "DELETE networks/$net"},
 	{name: "a DHCP port does not keep its network from being deleted", script: anyNetwork + ipv4(`"cidr": "10.0.0.0/24"`) +
 		`port: @admin POST ports {"port": {"network_id": "$net", "device_owner": "network:dhcp"}}` + "\n! DELETE networks/$net\nGET ports/$port"},
+	// No labels: the order of the IDs in the message is any.
+	{name: "all ports that keep a network from being deleted are told by their IDs", script: inSubnet(
+		`POST ports {"port": {"network_id": "$net", "name": "NAME-a", "device_owner": "compute:nova"}}` + "\n" +
+			`POST ports {"port": {"network_id": "$net", "name": "NAME-b"}}` + "\nDELETE networks/$net")},
+	{name: "a port that goes lets its network go", script: inSubnet(portOn("") + "! DELETE networks/$net\n! DELETE ports/$port\nDELETE networks/$net")},
 	{name: "there is no delete of the collection", script: "DELETE networks"},
 
 	{name: "networks are made in bulk, in their order",
@@ -144,6 +149,9 @@ var networkRows = []row{
 
 	{name: "tags are put and shown", script: anyNetwork + `! PUT networks/$net/tags {"tags": ["b", "a"]}` + "\nGET networks/$net?fields=tags"},
 	{name: "tags are found by", script: anyNetwork + `PUT networks/$net/tags {"tags": ["b", "a"]}` + "\nGET networks?name=NAME&tags=a,b&fields=name"},
+	{name: "tags are found by, any of them", script: anyNetwork + `PUT networks/$net/tags {"tags": ["b", "a"]}` + "\nGET networks?name=NAME&tags-any=a,c&fields=name"},
+	{name: "tags are found by, none of them", script: anyNetwork + `PUT networks/$net/tags {"tags": ["b", "a"]}` +
+		"\n! GET networks?name=NAME&not-tags=a,b&fields=name\n! GET networks?name=NAME&not-tags=a,c&fields=name\nGET networks?name=NAME&not-tags-any=a,c&fields=name"},
 	{name: "a single tag is added and removed", script: anyNetwork + "! PUT networks/$net/tags/x\n! GET networks/$net/tags/x\n" +
 		"! DELETE networks/$net/tags/x\nGET networks/$net/tags/x"},
 	{name: "all tags are removed", script: anyNetwork + "PUT networks/$net/tags/x\n! DELETE networks/$net/tags\nGET networks/$net/tags"},

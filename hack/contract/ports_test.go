@@ -48,6 +48,8 @@ var portRows = []row{
 	{name: "a port that is not there is not found", script: "GET ports/11111111-2222-3333-4444-555555555555"},
 	{name: "a port is changed", script: inSubnet(portOn("") + `! PUT ports/$port {"port": {"name": "NAME-2", "description": "d", "admin_state_up": false}}`)},
 	{name: "an empty change of a port", script: inSubnet(portOn("") + `PUT ports/$port {"port": {}}`)},
+	{name: "an empty change of a port under a condition", script: inSubnet(portOn("") + `PUT ports/$port {"port": {}}` + ifMatch + "99")},
+	{name: "a change of nothing of a port", script: inSubnet(portOn(`, "name": "NAME"`) + `PUT ports/$port {"port": {"name": "NAME"}}`)},
 	{name: "a port moves to another address", script: inSubnet(portOn(`, "fixed_ips": [{"ip_address": "10.0.0.7"}]`) +
 		`! PUT ports/$port {"port": {"fixed_ips": [{"ip_address": "10.0.0.8"}]}}`)},
 	{name: "a port cannot move to another network", script: inSubnet(portOn("") + `PUT ports/$port {"port": {"network_id": "$net"}}`)},
@@ -59,5 +61,12 @@ var portRows = []row{
 	{name: "ports are listed by owner", script: inSubnet(portOn(`, "device_owner": "compute:nova"`) + dhcpPort + "! GET ports?network_id=$net&device_owner=compute:nova\n" +
 		"GET ports?network_id=$net&device_owner=network:dhcp")},
 	{name: "ports are listed with the fields asked for", script: inSubnet(portOn("") + "GET ports?network_id=$net&fields=device_owner&fields=network_id")},
+	{name: "the ports that keep a network are listed", script: inSubnet(portOn(`, "name": "NAME"`) + dhcpPort +
+		"GET ports?network_id=$net&fields=id&fields=name&fields=device_owner&limit=1000")},
+	{name: "the ports that keep a subnet are listed", script: inSubnet(portOn(`, "name": "NAME"`) + portOn(`, "fixed_ips": []`) +
+		"GET ports?fixed_ips=subnet_id%3D$sub&fields=id&fields=name&fields=device_owner&limit=1000")},
+	{name: "ports are listed by a subnet that is not there",
+		script: "GET ports?fixed_ips=subnet_id%3D11111111-2222-3333-4444-555555555555&fields=id"},
+	{name: "ports are listed by what is no address", script: "GET ports?fixed_ips=x"},
 	{name: "the DHCP port belongs to the admin who made it", script: inSubnet(dhcpPort + "GET ports/$port")},
 }

@@ -39,6 +39,22 @@ var revisionRows = []row{
 	{name: "a subnet is not changed if the revision is old", script: inSubnet("! " + updateSubnet(`"name": "x"`) + `! PUT subnets/$sub {"subnet": {"name": "y"}}` + ifMatch + "0\n" + showSubnet)},
 	{name: "a subnet is deleted if the revision is right", script: inSubnet("! DELETE subnets/$sub" + ifMatch + "0\n" + showNetwork)},
 	{name: "a subnet is not deleted if the revision is old", script: inSubnet(updateSubnet(`"name": "x"`) + "! DELETE subnets/$sub" + ifMatch + "0\n" + showSubnet + showNetwork)},
+	{name: "a subnet is put right in one as the controller does it", script: inSubnet(`! PUT subnets/$sub {"subnet": {"name": "NAME", "description": "mark", ` +
+		`"gateway_ip": "10.0.0.9", "allocation_pools": [{"start": "10.0.0.1", "end": "10.0.0.8"}, {"start": "10.0.0.10", "end": "10.0.0.254"}]}}` +
+		ifMatch + "0\n" + showSubnet + showNetwork)},
+	{name: "a subnet's gateway and pools are not changed if the revision is old", script: inSubnet(updateSubnet(`"name": "x"`) +
+		`! PUT subnets/$sub {"subnet": {"gateway_ip": "10.0.0.9", "allocation_pools": [{"start": "10.0.0.10", "end": "10.0.0.254"}]}}` +
+		ifMatch + "0\n" + showSubnet + showNetwork)},
+	{name: "a network is put right in one as the controller does it", script: anyNetwork +
+		`! PUT networks/$net {"network": {"name": "NAME-2", "description": "mark"}}` + ifMatch + "1\n" + showNetwork},
+	{name: "a network with a port is not deleted though the revision is right", script: inSubnet(portOn("") + "! DELETE networks/$net" + ifMatch + "2\n" + showNetwork)},
+	{name: "a subnet with a port is not deleted though the revision is right", script: inSubnet(portOn("") + "! DELETE subnets/$sub" + ifMatch + "0\n" + showSubnet)},
+	{name: "a network is not deleted if its subnet was changed meanwhile", script: inSubnet(updateSubnet(`"name": "x"`) + "! DELETE networks/$net" + ifMatch + "2\n" + showNetwork)},
+	{name: "a network is not deleted if its subnet was deleted meanwhile", script: inSubnet("DELETE subnets/$sub\n! DELETE networks/$net" + ifMatch + "2\n" + showNetwork)},
+	{name: "a subnet that is not there is not found, whatever the condition", script: "DELETE subnets/11111111-2222-3333-4444-555555555555" + ifMatch + "1"},
+	{name: "a change of a network that is not there is not found, whatever the condition",
+		script: `PUT networks/11111111-2222-3333-4444-555555555555 {"network": {"name": "x"}}` + ifMatch + "1"},
+	{name: "another project's network is not found, whatever the condition", script: anyNetwork + "@other DELETE networks/$net" + ifMatch + "9"},
 	{name: "a subnet's gateway is changed if the revision is right", script: inSubnet(`! PUT subnets/$sub {"subnet": {"gateway_ip": null}}` + ifMatch + "0\n" + showNetwork)},
 	{name: "a port is not deleted if the revision is wrong", script: inSubnet(portOn("") + "! DELETE ports/$port" + ifMatch + "99")},
 	{name: "a creation under a condition", script: `net: POST networks {"network": {"name": "NAME"}} | If-Match: revision_number=7`},

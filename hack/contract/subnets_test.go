@@ -169,6 +169,12 @@ var subnetRows = []row{
 	{name: "the walkthrough's change of the gateway is taken with pools", script: anyNetwork +
 		ipv4(`"cidr": "192.168.0.0/16", "gateway_ip": "192.168.0.1"`) + updateSubnet(`"gateway_ip": "192.168.1.1", `+
 		`"allocation_pools": [{"start": "192.168.0.1", "end": "192.168.1.0"}, {"start": "192.168.1.2", "end": "192.168.255.254"}]`) + showSubnet},
+	{name: "a gateway of the smallest subnet moved, with pools", script: anyNetwork + ipv4(`"cidr": "10.0.0.0/30"`) +
+		"! " + updateSubnet(`"gateway_ip": "10.0.0.2", "allocation_pools": [{"start": "10.0.0.1", "end": "10.0.0.1"}]`) + showSubnet},
+	{name: "a gateway moved to where a port is, with pools as the controller makes them", script: inSubnet(portOn(`, "fixed_ips": [{"ip_address": "10.0.0.7"}]`) +
+		"! " + updateSubnet(`"gateway_ip": "10.0.0.7", "allocation_pools": [{"start": "10.0.0.1", "end": "10.0.0.6"}, {"start": "10.0.0.8", "end": "10.0.0.254"}]`) + showSubnet)},
+	{name: "a gateway moved, with a port elsewhere in the subnet", script: inSubnet(portOn(`, "fixed_ips": [{"ip_address": "10.0.0.7"}]`) +
+		updateSubnet(`"gateway_ip": "10.0.0.9", "allocation_pools": [{"start": "10.0.0.1", "end": "10.0.0.8"}, {"start": "10.0.0.10", "end": "10.0.0.254"}]`) + showSubnet)},
 	{name: "a gateway moved to where a port is, with pools", script: inSubnet(portOn(`, "fixed_ips": [{"ip_address": "10.0.0.7"}]`) +
 		"! " + updateSubnet(`"gateway_ip": "10.0.0.7", "allocation_pools": [{"start": "10.0.0.8", "end": "10.0.0.20"}]`) + showSubnet)},
 	{name: "a gateway moved to where a port is, without pools", script: inSubnet(portOn(`, "fixed_ips": [{"ip_address": "10.0.0.7"}]`) +

@@ -125,6 +125,9 @@ func login(user, password, scope string) string {
 		`", "domain": {"id": "default"}, "password": "` + password + `"}}}` + scope + `}}`
 }
 
+// ofTheUser is the scope of the project that is called as the user is.
+const ofTheUser = `, "scope": {"project": {"name": "$user", "domain": {"id": "default"}}}`
+
 var tokenRows = []row{
 	{name: "no token", script: "@nobody GET networks"},
 	{name: "a token that is none", script: "@forged GET networks"},
@@ -132,6 +135,11 @@ var tokenRows = []row{
 	{name: "no token, to create", script: `@nobody POST networks {"network": {"name": "NAME"}}`},
 	{name: "no token comes before a path that is not there", script: "@nobody GET nothing"},
 	{name: "no token comes before a body that is no JSON", script: "@nobody POST networks {"},
+	{name: "a login for the project", script: login("$user", "$password", ofTheUser)},
+	{name: "a login without a project is for the user's own", script: login("$user", "$password", "")},
+	{name: "a login with a body that is no JSON", script: "POST identity/auth/tokens {"},
+	{name: "what Keystone there is", script: "GET identity/"},
+	{name: "a path of Keystone's that is not there", script: "GET identity/nothing"},
 	{name: "a login with a wrong password", script: login("$user", "wrong", "")},
 	{name: "a login of a user that is not there", script: login("stranger", "wrong", "")},
 	{name: "a login for a project that is not there", script: login("$user", "$password", `, "scope": {"project": {"name": "nothing", "domain": {"id": "default"}}}`)},

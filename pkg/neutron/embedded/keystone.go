@@ -146,8 +146,16 @@ func (k *keystone) serve(r *request) *answer {
 	case path == "v3/auth/tokens":
 		return k.serveTokens(r)
 	}
-	return keystoneError(r, http.StatusNotFound, "Could not find: "+r.URL.Path+".")
+	return &answer{status: http.StatusNotFound, header: http.Header{"Content-Type": {"text/html; charset=utf-8"}}, body: []byte(noSuchPath)}
 }
+
+// Keystone's own words, in which it answers in HTML to a path that it does not know.
+const (
+	noSuchPath = "<!doctype html>\n<html lang=en>\n<title>404 Not Found</title>\n<h1>Not Found</h1>\n" +
+		"<p>The requested URL was not found on the server. If you entered the URL manually please check your spelling and try again.</p>\n"
+	malformed = "The server could not comply with the request since it is either malformed or otherwise incorrect. " +
+		"The client is assumed to be in error."
+)
 
 // serveTokens lets any valid token look at and revoke any other, where Keystone has a
 // policy: with users that are all of one person there is nothing to protect.
@@ -210,6 +218,9 @@ func (d reference) isDefault() bool {
 // user's alike, as Keystone does, so that nothing can be found out by trying.
 func (k *keystone) issue(r *request) *answer {
 	var body authRequest
+	if !json.Valid(r.body) {
+		return keystoneError(r, http.StatusBadRequest, "Expecting to find valid JSON in request body. "+malformed)
+	}
 	if err := json.Unmarshal(r.body, &body); err != nil || len(body.Auth.Identity.Methods) != 1 {
 		return keystoneError(r, http.StatusBadRequest, "Invalid input: the request body must name one authentication method")
 	}

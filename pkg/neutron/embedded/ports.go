@@ -207,6 +207,9 @@ func createPort(t *tx, v values) (*port, *failure) {
 
 // updatePort replaces the whole list of addresses, if one is sent.
 func updatePort(t *tx, old *port, v values) (*port, *failure) {
+	if len(v) == 0 {
+		return old, nil
+	}
 	p := *old
 	p.apply(v)
 	if v.has("mac_address") {
