@@ -18,11 +18,16 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
@@ -179,4 +184,111 @@ func TestNeutronThatAsksToBeLeftAloneIs(t *testing.T) {
 	}
 	w.waitReady("net")
 	w.matches("net", "10.1.0.0/16", "10.1.0.1")
+}
+
+// An outage of two minutes, with the controller's own defaults: it is longer than any back-off is spaced out, and shorter than
+// the time between two looks at Neutron.
+func TestTwoMinutesWithoutNeutronLoseNothing(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short: it takes more than two minutes")
+	}
+	const (
+		many     = 200
+		workers  = 4
+		duration = 2 * time.Minute
+		recovery = 30 * time.Second
+	)
+	w := newWorld(t)
+	w.start(fmt.Sprintf("-workers=%d", workers))
+	for i := range many {
+		w.make(fmt.Sprintf("net-%d", i), samplecrdv1.NetworkSpec{CIDR: "10.1.0.0/16", Gateway: "10.1.0.1"})
+	}
+	w.waitAllReady(patience)
+	before := w.list()
+
+	w.harm(all(embedded.Fault{Drop: true}))
+	w.calls.take()
+	began := time.Now()
+	for name := range before {
+		w.patch(name, `{"spec": {"gateway": "10.1.0.2"}}`)
+	}
+	select {
+	case <-time.After(duration - time.Since(began)):
+	case <-t.Context().Done():
+	}
+	calls := 0
+	for _, n := range w.calls.take() {
+		calls += n
+	}
+	t.Logf("%d Networks, %d workers: %d calls in %s without Neutron", many, workers, calls, duration)
+	if most := workers * int(duration/time.Second); calls >= most {
+		t.Errorf("%d calls, want fewer than one a second for each worker, %d", calls, most)
+	}
+	for name, now := range w.list() {
+		was := before[name].Status
+		if now.Status.NetworkID != was.NetworkID || now.Status.SubnetID != was.SubnetID {
+			t.Errorf("%s has lost its IDs: %+v", name, now.Status)
+		}
+	}
+
+	w.heal()
+	began = time.Now()
+	w.waitAllReady(recovery)
+	t.Logf("all were ready again %s after Neutron's return", time.Since(began).Round(100*time.Millisecond))
+	inNeutron, err := w.neutron.Networks(t.Context())
+	w.must(err)
+	if len(inNeutron) != many {
+		t.Errorf("%d networks in Neutron, want %d", len(inNeutron), many)
+	}
+	for _, n := range inNeutron {
+		if len(n.Subnets) != 1 || n.Subnets[0].GatewayIP != "10.1.0.2" {
+			t.Errorf("not as it is wanted: %+v", n)
+		}
+	}
+}
+
+// make makes a Network, as kubectl create does but faster.
+func (w *world) make(name string, spec samplecrdv1.NetworkSpec) {
+	w.Helper()
+	_, err := client.SamplecrdV1().Networks(w.namespace).Create(w.Context(),
+		&samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{})
+	w.must(err)
+}
+
+// patch changes a Network, as kubectl patch --type=merge does but faster.
+func (w *world) patch(name, patch string) {
+	w.Helper()
+	_, err := client.SamplecrdV1().Networks(w.namespace).Patch(w.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	w.must(err)
+}
+
+// list returns the world's Networks by their names.
+func (w *world) list() map[string]samplecrdv1.Network {
+	w.Helper()
+	list, err := client.SamplecrdV1().Networks(w.namespace).List(w.Context(), metav1.ListOptions{})
+	w.must(err)
+	byName := map[string]samplecrdv1.Network{}
+	for _, n := range list.Items {
+		byName[n.Name] = n
+	}
+	return byName
+}
+
+// waitAllReady waits until all Networks are ready as they are now.
+func (w *world) waitAllReady(patience time.Duration) {
+	w.Helper()
+	var waiting []string
+	err := wait.PollUntilContextTimeout(w.Context(), 100*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		waiting = nil
+		for name, n := range w.list() {
+			if ready := condition(&n, samplecrdv1.ConditionReady); ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != n.Generation {
+				waiting = append(waiting, name)
+			}
+		}
+		return len(waiting) == 0, nil
+	})
+	if err != nil {
+		w.Fatalf("%v: not ready after %s: %d, %v", err, patience, len(waiting), waiting)
+	}
 }

@@ -43,7 +43,7 @@ import (
 
 // patience bounds each wait. It is long for a machine that has other things to do;
 // nothing is waited for longer than it takes.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // retryQuickly has failed syncs tried again soon, so that a test need not wait long.
 const retryQuickly = "-retry-base-delay=100ms -retry-max-delay=500ms"
@@ -77,8 +77,22 @@ type world struct {
 // chooser returns what goes wrong with one of the controller's requests; nil if nothing.
 type chooser func(*http.Request) *embedded.Fault
 
-// newWorld makes a namespace and a Neutron. If the test fails, it shows what is there.
+// newWorld makes a namespace and an embedded Neutron.
 func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := newWorldWithoutNeutron(t)
+	var err error
+	w.neutron, err = stack.StartNeutron(t.Context(), w.dir, embedded.Options{
+		Projects: []embedded.Project{{Name: project, Password: password}},
+	})
+	w.must(err)
+	t.Cleanup(func() { _ = w.neutron.Close() })
+	w.neutron.SetFault(w.chooseFault)
+	return w
+}
+
+// newWorldWithoutNeutron makes a namespace. If the test fails, it shows what is there.
+func newWorldWithoutNeutron(t *testing.T) *world {
 	t.Helper()
 	w := &world{
 		T:       t,
@@ -93,15 +107,7 @@ func newWorld(t *testing.T) *world {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}}, metav1.CreateOptions{})
 	w.must(err)
 	w.namespace = namespace.Name
-	w.neutron, err = stack.StartNeutron(t.Context(), w.dir, embedded.Options{
-		Projects: []embedded.Project{{Name: project, Password: password}},
-	})
-	w.must(err)
-	w.neutron.SetFault(w.chooseFault)
-	t.Cleanup(func() {
-		w.showIfFailed()
-		_ = w.neutron.Close()
-	})
+	t.Cleanup(w.showIfFailed)
 	return w
 }
 

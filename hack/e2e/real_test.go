@@ -1,0 +1,295 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/users"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/quotas"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+
+	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+	"github.com/samplecrd/samplecrd-controller/hack/neutron/realneutron"
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+// real is a world whose Neutron and Keystone are the real ones.
+type real struct {
+	*world
+	cloud *realneutron.Neutron
+	// dir is where they keep their files.
+	dir string
+	// policy is the file that says, besides the defaults, who may do what.
+	policy string
+	// admin is a client that may do everything.
+	admin *gophercloud.ServiceClient
+	// userID and projectID are the controller's own.
+	userID, projectID string
+}
+
+// TestRealNeutron shows what people see when something is wrong with a real cloud, and that
+// it heals by itself when that is put right. All of it changes what the others would see, so
+// that one comes after the other.
+func TestRealNeutron(t *testing.T) {
+	t.Parallel()
+	r := newReal(t)
+	for _, part := range []struct {
+		name string
+		run  func(*real)
+	}{
+		{"a Network from its creation to its end", (*real).fromCreationToEnd},
+		{"the quota is used up", (*real).quotaIsUsedUp},
+		{"a right is lacking", (*real).rightIsLacking},
+		{"the token is revoked", (*real).tokenIsRevoked},
+		{"the password is changed, and then corrected in clouds.yaml", (*real).passwordIsChanged},
+		{"Keystone is down", (*real).keystoneIsDown},
+		{"Neutron is down", (*real).neutronIsDown},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.run(r.at(t)) })
+	}
+}
+
+// newReal brings up a real Neutron for this test alone.
+func newReal(t *testing.T) *real {
+	t.Helper()
+	r := &real{world: newWorldWithoutNeutron(t), dir: filepath.Join(dir, "neutron")}
+	r.must(os.MkdirAll(r.dir, 0o700))
+	r.policy = filepath.Join(r.dir, "policy.yaml")
+	r.setPolicy("{}")
+	r.up()
+	t.Cleanup(func() {
+		if err := r.cloud.Purge(); err != nil {
+			t.Error(err)
+		}
+	})
+	r.world.neutron = &stack.Neutron{CloudsYAML: filepath.Join(r.world.dir, "clouds.yaml")}
+	r.configure(r.cloudsYAML())
+	r.admin = r.connectTo(realneutron.AdminCloud, r.cloudsYAML())
+	result := r.neutron.Client.GetAuthResult().(tokens.CreateResult)
+	user, err := result.ExtractUser()
+	r.must(err)
+	project, err := result.ExtractProject()
+	r.must(err)
+	r.userID, r.projectID = user.ID, project.ID
+	return r
+}
+
+// up starts what does not run. Neutron remembers tokens that it has seen for a while, even
+// if they are revoked: not here.
+func (r *real) up() {
+	r.Helper()
+	var err error
+	r.cloud, err = realneutron.Up(r.Context(), r.dir,
+		"[oslo_policy]", "policy_file = "+r.policy, "[keystone_authtoken]", "token_cache_time = -1")
+	if errors.Is(err, realneutron.ErrUnavailable) && os.Getenv("CI") != "true" {
+		r.Skip(err)
+	}
+	r.must(err)
+}
+
+// kill ends Neutron or Keystone, with all its workers, as a crash would.
+func (r *real) kill(server string) {
+	r.Helper()
+	text, err := os.ReadFile(filepath.Join(r.dir, "run", server+".pid"))
+	r.must(err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	r.must(err)
+	r.must(syscall.Kill(-pid, syscall.SIGKILL))
+}
+
+// at returns the same for a subtest.
+func (r *real) at(t *testing.T) *real {
+	sub := *r
+	sub.world = r.world.at(t)
+	return &sub
+}
+
+// cloudsYAML is what up.sh has written.
+func (r *real) cloudsYAML() []byte {
+	r.Helper()
+	content, err := os.ReadFile(r.cloud.CloudsYAML)
+	r.must(err)
+	return content
+}
+
+// configure writes the clouds.yaml of the controller, and connects the test itself.
+func (r *real) configure(cloudsYAML []byte) {
+	r.Helper()
+	r.must(os.WriteFile(r.neutron.CloudsYAML, cloudsYAML, 0o600))
+	r.neutron.Client = r.connectTo(realneutron.Cloud, cloudsYAML)
+}
+
+// setPolicy says who may do what, besides the defaults. Neutron reads it again at once.
+func (r *real) setPolicy(content string) {
+	r.Helper()
+	r.must(os.WriteFile(r.policy, []byte(content+"\n"), 0o600))
+}
+
+func (r *real) setQuota(networks int) {
+	r.Helper()
+	r.must(quotas.Update(r.Context(), r.admin, r.projectID, quotas.UpdateOpts{Network: &networks}).Err)
+}
+
+func (r *real) keystone() *gophercloud.ServiceClient {
+	r.Helper()
+	client, err := openstack.NewIdentityV3(r.admin.ProviderClient, gophercloud.EndpointOpts{})
+	r.must(err)
+	return client
+}
+
+// says waits until the Network is not ready, for that reason, and in those words.
+func (r *real) says(name, reason, words string) {
+	r.Helper()
+	network := r.waitNotReady(name, reason)
+	message := condition(network, samplecrdv1.ConditionReady).Message
+	r.Logf("%s: %s", reason, message)
+	r.contains(message, words)
+}
+
+func (r *real) fromCreationToEnd() {
+	r.start("-resync=2s", retryQuickly)
+	r.create("net", "192.168.0.0/16", "192.168.0.1")
+	first := r.matches("net", "192.168.0.0/16", "192.168.0.1")
+	r.create("net", "192.168.0.0/16", "192.168.1.1")
+	r.matches("net", "192.168.0.0/16", "192.168.1.1")
+	r.create("net", "192.168.0.0/24", "None")
+	r.matches("net", "192.168.0.0/24", "")
+	r.create("net", "10.1.0.0/16", "")
+	last := r.matches("net", "10.1.0.0/16", "10.1.0.1")
+	r.equal(last.ID, first.ID)
+
+	gateway := ""
+	r.must(subnets.Update(r.Context(), r.neutron.Client, last.Subnets[0].ID, subnets.UpdateOpts{GatewayIP: &gateway}).Err)
+	r.waitForEvent("net", samplecrdv1.EventDriftRepaired, "gateway set to 10.1.0.1")
+	r.matches("net", "10.1.0.0/16", "10.1.0.1")
+
+	port := r.port(last.ID, "vm")
+	r.kubectl("delete", "network", "net", "--wait=false")
+	r.says("net", samplecrdv1.ReasonInUse, "vm")
+	r.removePort(port)
+	r.waitGone("net")
+	r.nothing("net")
+}
+
+func (r *real) quotaIsUsedUp() {
+	r.setQuota(0)
+	r.start()
+	r.apply("quota", "10.1.0.0/16", "")
+	r.says("quota", samplecrdv1.ReasonQuotaExceeded, "Quota exceeded for resources: ['network']")
+	r.setQuota(-1)
+	r.waitReady("quota")
+	r.matches("quota", "10.1.0.0/16", "10.1.0.1")
+}
+
+func (r *real) rightIsLacking() {
+	r.setPolicy(`"create_network": "role:admin"`)
+	r.start("-resync=2s")
+	r.apply("right", "10.1.0.0/16", "")
+	r.says("right", samplecrdv1.ReasonForbidden, "disallowed by policy")
+	r.setPolicy("{}")
+	r.waitReady("right")
+	r.matches("right", "10.1.0.0/16", "10.1.0.1")
+}
+
+// tokenIsRevoked learns the controller's token from a proxy before Keystone.
+func (r *real) tokenIsRevoked() {
+	keystone, err := url.Parse(r.neutron.Client.IdentityEndpoint)
+	r.must(err)
+	issued := make(chan string, 10)
+	proxy := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(&url.URL{Scheme: keystone.Scheme, Host: keystone.Host}) },
+		ModifyResponse: func(answer *http.Response) error {
+			if token := answer.Header.Get("X-Subject-Token"); token != "" {
+				issued <- token
+			}
+			return nil
+		},
+	})
+	defer proxy.Close()
+	direct := keystone.Scheme + "://" + keystone.Host
+	file := r.file("proxied.yaml", strings.ReplaceAll(string(r.cloudsYAML()), direct, proxy.URL))
+	r.launchIn([]string{"OS_CLIENT_CONFIG_FILE=" + file, "OS_CLOUD=" + realneutron.Cloud})
+	r.create("token", "10.1.0.0/16", "10.1.0.1")
+
+	token := <-issued
+	_, err = tokens.Revoke(r.Context(), r.keystone(), token).Extract()
+	r.must(err)
+	r.create("token", "10.1.0.0/16", "10.1.0.2")
+	r.matches("token", "10.1.0.0/16", "10.1.0.2")
+	if again := <-issued; again == token {
+		r.Error("the token is the same")
+	}
+	if n := r.warnings("token"); n != 0 {
+		r.Errorf("%d warnings", n)
+	}
+}
+
+func (r *real) passwordIsChanged() {
+	r.start()
+	r.create("password", "10.1.0.0/16", "10.1.0.1")
+	const other = "quite-another"
+	r.must(users.Update(r.Context(), r.keystone(), r.userID, users.UpdateOpts{Password: other}).Err)
+	r.apply("password", "10.1.0.0/16", "10.1.0.2")
+	r.says("password", samplecrdv1.ReasonAuthenticationFailed, "The request you have made requires authentication.")
+	network := r.get("password")
+	if network.Status.NetworkID == "" || network.Status.SubnetID == "" {
+		r.Errorf("what was known of it was lost: %+v", network.Status)
+	}
+	password := regexp.MustCompile("(username: samplecrd\n *password: ).*")
+	r.configure(password.ReplaceAll(r.cloudsYAML(), []byte("${1}"+other)))
+	r.waitReady("password")
+	r.matches("password", "10.1.0.0/16", "10.1.0.2")
+}
+
+func (r *real) keystoneIsDown() {
+	r.kill("keystone")
+	r.start()
+	r.apply("keystone", "10.1.0.0/16", "")
+	r.says("keystone", samplecrdv1.ReasonNeutronUnavailable, "authenticate: dial ")
+	r.up()
+	r.waitReady("keystone")
+	r.matches("keystone", "10.1.0.0/16", "10.1.0.1")
+}
+
+func (r *real) neutronIsDown() {
+	r.start()
+	before := r.create("neutron", "10.1.0.0/16", "10.1.0.1").Status
+	r.kill("neutron")
+	r.apply("neutron", "10.1.0.0/16", "10.1.0.2")
+	r.says("neutron", samplecrdv1.ReasonNeutronUnavailable, "update subnet: dial ")
+	if now := r.get("neutron").Status; now.NetworkID != before.NetworkID || now.SubnetID != before.SubnetID {
+		r.Errorf("what was known of it was lost: %+v", now)
+	}
+	r.up()
+	r.waitReady("neutron")
+	r.matches("neutron", "10.1.0.0/16", "10.1.0.2")
+}
