@@ -33,13 +33,15 @@ import (
 	"time"
 
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+	"github.com/samplecrd/samplecrd-controller/hack/neutron/realneutron"
 )
 
 func main() {
-	var o options
+	o := options{neutron: embeddedNeutron}
 	flag.StringVar(&o.kubeconfig, "kubeconfig", "", "work in the cluster of this `file` instead of starting a control plane")
-	flag.BoolVar(&o.fresh, "fresh", false, "forget what earlier runs left in the control plane")
+	flag.BoolVar(&o.fresh, "fresh", false, "forget what earlier runs left in the control plane and the real Neutron")
 	flag.BoolVar(&o.once, "once", false, "do the whole walkthrough unattended, in a fresh control plane, and exit 0 if each step was seen to happen")
+	flag.Var(&o.neutron, "neutron", "which Neutron: embedded, a part of the controller's code, or `real`, with Keystone, from Debian's packages")
 	flag.Usage = usage
 	flag.Parse()
 	if flag.NArg() > 0 || o.once && o.kubeconfig != "" {
@@ -56,11 +58,11 @@ func main() {
 }
 
 func usage() {
-	fmt.Fprint(flag.CommandLine.Output(), `local-up.sh starts a Kubernetes control plane, an embedded Neutron and the controller,
+	fmt.Fprint(flag.CommandLine.Output(), `local-up.sh starts a Kubernetes control plane, a Neutron and the controller,
 and makes the network of artifacts/examples/example-network.yaml. Ctrl-C takes all down.
 
-Usage: hack/local-up.sh [-fresh | -kubeconfig FILE]
-       hack/local-up.sh -once
+Usage: hack/local-up.sh [-neutron real] [-fresh] [-kubeconfig FILE]
+       hack/local-up.sh -once [-neutron real]
 
 `)
 	flag.PrintDefaults()
@@ -68,6 +70,7 @@ Usage: hack/local-up.sh [-fresh | -kubeconfig FILE]
 
 type options struct {
 	kubeconfig  string
+	neutron     neutronKind
 	fresh, once bool
 }
 
@@ -169,10 +172,23 @@ func (s *session) showNext() {
 and to look at Neutron with OpenStack's client:
     export OS_CLIENT_CONFIG_FILE=%s OS_CLOUD=%s
     openstack network list
-
+%s
 Ctrl-C takes all down. The controller's log:
 
-`, s.kubeconfig, filepath.Dir(s.kubectlPath), s.neutron.CloudsYAML, stack.Cloud)
+`, s.kubeconfig, filepath.Dir(s.kubectlPath), s.neutron.CloudsYAML, stack.Cloud, s.aboutRealNeutron())
+}
+
+// aboutRealNeutron says what is not so with the embedded one.
+func (s *session) aboutRealNeutron() string {
+	if s.neutronLogs == "" {
+		return ""
+	}
+	return fmt.Sprintf(`
+This Neutron is a real one; its cloud %s is an admin's. It ends with local-up. The
+next session with it finds what it holds, unless that one begins with -fresh. The logs of
+Neutron, Keystone and MariaDB are in
+    %s
+`, realneutron.AdminCloud, s.neutronLogs)
 }
 
 // say prints what was done and how long it took, or how it failed.

@@ -26,10 +26,10 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/samplecrd/samplecrd-controller/hack/controlplane/cluster"
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
-	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
 // What kubectl applies, from the top of the repository.
@@ -48,6 +48,10 @@ type session struct {
 	neutron    *stack.Neutron
 	controller *stack.Controller
 	logs       *gate
+
+	locked      *os.File
+	stopNeutron func() error // nil until there is something to stop
+	neutronLogs string       // the folder of the real one's logs
 }
 
 // newSession brings up everything but the controller.
@@ -68,6 +72,14 @@ func newSession(ctx context.Context, o options) (_ *session, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
+	if err := s.lock(dir); err != nil {
+		return nil, err
+	}
+	// First, for where the real one cannot be had that shows at once.
+	err = s.say(fmt.Sprintf("Neutron started (%s)", o.neutron), func() error { return s.startNeutron(ctx, o, dir) })
+	if err != nil {
+		return nil, err
+	}
 	if err := s.useCluster(ctx, o, dir); err != nil {
 		return nil, err
 	}
@@ -75,14 +87,20 @@ func newSession(ctx context.Context, o options) (_ *session, err error) {
 		s.binary, err = stack.BuildController(ctx)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	err = s.say("Neutron started (embedded)", func() error {
-		s.neutron, err = stack.StartNeutron(ctx, dir, embedded.Options{})
-		return err
-	})
 	return s, err
+}
+
+// lock keeps a second session out of dir: it would stop what the first one has running.
+func (s *session) lock(dir string) error {
+	f, err := os.Create(filepath.Join(dir, "lock"))
+	if err != nil {
+		return err
+	}
+	s.locked = f // until this process ends
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("another local-up is running: lock %s: %w", f.Name(), err)
+	}
+	return nil
 }
 
 // useCluster starts a control plane, or takes the one that it is told to.
@@ -156,8 +174,8 @@ func (s *session) close() {
 	if s.controller != nil {
 		errs = append(errs, s.controller.Stop())
 	}
-	if s.neutron != nil {
-		errs = append(errs, s.neutron.Close())
+	if s.stopNeutron != nil {
+		errs = append(errs, s.stopNeutron())
 	}
 	if s.cluster != nil {
 		errs = append(errs, s.cluster.Stop())

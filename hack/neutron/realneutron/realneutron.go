@@ -88,8 +88,11 @@ func (n *Neutron) Down() error {
 }
 
 // Purge stops it and removes all its files.
-func (n *Neutron) Purge() error {
-	_, err := script(context.Background(), "down.sh", "-state", n.dir, "-purge")
+func (n *Neutron) Purge() error { return Purge(n.dir) }
+
+// Purge removes the files that a Neutron kept in dir, and stops it first if it runs.
+func Purge(dir string) error {
+	_, err := script(context.Background(), "down.sh", "-state", dir, "-purge")
 	return err
 }
 

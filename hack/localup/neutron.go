@@ -1,0 +1,93 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+	"github.com/samplecrd/samplecrd-controller/hack/neutron/realneutron"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+)
+
+// neutronKind is which Neutron the controller works with. It is a flag.Value.
+type neutronKind string
+
+// The Neutrons that there are.
+const (
+	embeddedNeutron neutronKind = "embedded"
+	realNeutron     neutronKind = "real"
+)
+
+func (k *neutronKind) String() string { return string(*k) }
+
+// Set is called with what stands on the command line.
+func (k *neutronKind) Set(value string) error {
+	switch kind := neutronKind(value); kind {
+	case embeddedNeutron, realNeutron:
+		*k = kind
+		return nil
+	}
+	return errors.New("must be embedded or real")
+}
+
+// startNeutron starts the Neutron of that kind. dir is for the files of this session.
+func (s *session) startNeutron(ctx context.Context, o options, dir string) error {
+	if o.neutron == realNeutron {
+		fmt.Fprintln(os.Stderr, "==> starting Neutron, Keystone and MariaDB; the first time their packages are fetched (40 MB)")
+		return s.startRealNeutron(ctx, filepath.Join(s.root, "hack", "_output", "neutron", filepath.Base(dir)), o.fresh || o.once)
+	}
+	neutron, err := stack.StartNeutron(ctx, dir, embedded.Options{})
+	if err != nil {
+		return err
+	}
+	s.neutron, s.stopNeutron = neutron, neutron.Close
+	return nil
+}
+
+// startRealNeutron starts the one of hack/neutron. What it holds is kept for the next
+// session, as what the control plane holds is, unless this one is to begin anew.
+func (s *session) startRealNeutron(ctx context.Context, dir string, fresh bool) error {
+	if fresh {
+		if err := realneutron.Purge(dir); err != nil {
+			return err
+		}
+	}
+	neutron, err := realneutron.Up(ctx, dir)
+	if errors.Is(err, realneutron.ErrUnavailable) {
+		return fmt.Errorf("%w; with -neutron=embedded, the default, no packages are needed", err)
+	}
+	if err != nil {
+		return err
+	}
+	s.stopNeutron = neutron.Down
+	cloudsYAML, err := os.ReadFile(neutron.CloudsYAML)
+	if err != nil {
+		return err
+	}
+	client, err := stack.Connect(ctx, stack.Cloud, cloudsYAML)
+	if err != nil {
+		return err
+	}
+	s.neutron = &stack.Neutron{Client: client, CloudsYAML: neutron.CloudsYAML}
+	s.neutronLogs = filepath.Join(dir, "log")
+	return nil
+}
