@@ -18,49 +18,127 @@ package chaos
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/samplecrd/samplecrd-controller/hack/controlplane/cluster"
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+	"github.com/samplecrd/samplecrd-controller/hack/neutron/realneutron"
 )
 
 // plan says what a run is to be.
 type plan struct {
-	seed                              uint64
-	networks, kills, faults, restarts int
-	// lateDeletes has users delete only what has its finalizer. Otherwise some deletions meet
-	// the very patch that stores it, and Kubernetes may then remove the object all the same:
-	// it looks at the finalizers when the deletion begins.
-	lateDeletes bool
+	// The runs have the seeds from seed on.
+	seed  uint64
+	seeds int
+	// networks and kills are those of the first cluster.
+	networks, kills int
+	// edits is how many edits, deletions and so on there are for each Network at least.
+	edits int
+	// faults is how many of a hundred requests are spoiled.
+	faults int
+	// restarts is how often kube-apiserver is killed.
+	restarts int
+	// pageLimit is how many items Neutron lists at once.
+	pageLimit int
+	// neutronTimeout is for how long the controllers wait for an answer of Neutron.
+	neutronTimeout time.Duration
 	// patience is how long order may take to come when the faults have stopped: longer than
 	// the minute after which the controller tries again what a person has to put right.
 	patience time.Duration
 	// bound is how long a run may take.
-	bound             time.Duration
-	cloudsYAML, cloud string
+	bound time.Duration
+	// cloudsYAML leads to the Neutron to use; without it, an embedded one is started.
+	cloudsYAML string
 }
 
-// The plans that there are; the environment changes them.
+// The plans that there are. The flags change them.
 var (
-	short = plan{seed: 1, networks: 60, kills: 10, faults: 20, restarts: 1, patience: 90 * time.Second, bound: 10 * time.Minute}
-	long  = plan{seed: 1, networks: 300, kills: 100, faults: 20, restarts: 2, patience: 2 * time.Minute, bound: 30 * time.Minute}
+	short = plan{
+		seed: 1, seeds: 1, networks: 60, kills: 12, edits: 3, faults: 20, restarts: 1, pageLimit: 60,
+		neutronTimeout: 2 * time.Second, patience: 90 * time.Second, bound: 10 * time.Minute,
+	}
+	// The real Neutron does a tenth of the work in the same time, and takes seconds for one
+	// request when it has many in hand.
+	shortOnReal = plan{
+		seed: 1, seeds: 1, networks: 50, kills: 12, edits: 2, faults: 20, restarts: 1, pageLimit: 60,
+		neutronTimeout: 10 * time.Second, patience: 2 * time.Minute, bound: 15 * time.Minute,
+	}
+	long = plan{
+		seed: 1, seeds: 10, networks: 300, kills: 100, edits: 4, faults: 20, restarts: 2, pageLimit: 300,
+		neutronTimeout: 2 * time.Second, patience: 2 * time.Minute, bound: 30 * time.Minute,
+	}
 )
 
-func TestChaos(t *testing.T) {
-	p, seeds := planned(t)
-	controlPlane := startControlPlane(t)
-	binary := filepath.Join(outputDir(t), "samplecrd-controller")
-	if err := stack.BuildControllerAs(t.Context(), binary, "-race"); err != nil {
+var (
+	isLong = flag.Bool("long", false, "run what takes long, too")
+
+	seedFlag     = flag.Int("seed", notSet, "the first seed")
+	seedsFlag    = flag.Int("seeds", notSet, "how many seeds, one after the other")
+	networksFlag = flag.Int("networks", notSet, "how many Networks")
+	killsFlag    = flag.Int("kills", notSet, "how often the controller is killed")
+	editsFlag    = flag.Int("edits", notSet, "how many edits for each Network")
+	faultsFlag   = flag.Int("faults", notSet, "how many of a hundred requests are spoiled")
+	restartsFlag = flag.Int("restarts", notSet, "how often kube-apiserver is killed")
+)
+
+const notSet = -1
+
+// adjusted returns the plan as the flags want it.
+func (p plan) adjusted() plan {
+	if *seedFlag != notSet {
+		p.seed = uint64(*seedFlag)
+	}
+	for value, given := range map[*int]int{
+		&p.seeds: *seedsFlag, &p.networks: *networksFlag, &p.kills: *killsFlag,
+		&p.edits: *editsFlag, &p.faults: *faultsFlag, &p.restarts: *restartsFlag,
+	} {
+		if given != notSet {
+			*value = given
+		}
+	}
+	return p
+}
+
+func TestChaos(t *testing.T) { short.adjusted().test(t) }
+
+func TestChaosReal(t *testing.T) {
+	p := shortOnReal.adjusted()
+	p.cloudsYAML = startRealNeutron(t, p.pageLimit)
+	p.test(t)
+}
+
+func TestChaosLong(t *testing.T) {
+	needLong(t)
+	long.adjusted().test(t)
+}
+
+func needLong(t *testing.T) {
+	t.Helper()
+	if !*isLong {
+		t.Skip("-long runs it: it takes long")
+	}
+}
+
+// test runs the plan with each of its seeds.
+func (p plan) test(t *testing.T) {
+	t.Helper()
+	dir := makeDir(t)
+	binary, err := buildController()
+	if err != nil {
 		t.Fatal(err)
 	}
-	for range seeds {
+	controlPlane := startControlPlane(t, dir)
+	for range p.seeds {
 		t.Run(fmt.Sprintf("seed %d", p.seed), func(t *testing.T) {
-			for _, violation := range p.execute(t, controlPlane, binary) {
+			for _, violation := range p.execute(t, controlPlane, binary, filepath.Join(dir, strconv.FormatUint(p.seed, 10))) {
 				t.Error(violation)
 			}
 		})
@@ -68,49 +146,19 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// planned returns the plan, and how many seeds it is for.
-func planned(t *testing.T) (p plan, seeds int) {
-	t.Helper()
-	p, seeds = short, 1
-	if os.Getenv("CHAOS_LONG") != "" {
-		p, seeds = long, 10
-	}
-	p.seed = uint64(number(t, "CHAOS_SEED", int(p.seed)))
-	p.networks = number(t, "CHAOS_NETWORKS", p.networks)
-	p.kills = number(t, "CHAOS_KILLS", p.kills)
-	p.faults = number(t, "CHAOS_FAULTS", p.faults)
-	p.restarts = number(t, "CHAOS_RESTARTS", p.restarts)
-	p.lateDeletes = os.Getenv("CHAOS_LATE_DELETES") != ""
-	p.cloudsYAML, p.cloud = os.Getenv("CHAOS_CLOUDS_YAML"), os.Getenv("CHAOS_CLOUD")
-	return p, number(t, "CHAOS_SEEDS", seeds)
-}
-
-func number(t *testing.T, variable string, otherwise int) int {
-	t.Helper()
-	text := os.Getenv(variable)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatalf("%s=%q is not a number", variable, text)
-	}
-	return n
-}
-
-// execute runs the plan, and returns the violations.
-func (p plan) execute(t *testing.T, controlPlane *cluster.Cluster, binary string) violations {
+// execute runs the plan with one seed, and returns the violations.
+func (p plan) execute(t *testing.T, controlPlane *cluster.Cluster, binary, dir string) violations {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), p.bound)
 	defer cancel()
 	started := time.Now()
-	w, err := newWorld(ctx, p, controlPlane, binary, filepath.Join(outputDir(t), filepath.Base(binary)+"-"+strconv.FormatUint(p.seed, 10)))
+	w, err := newWorld(ctx, p, controlPlane, binary, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	found, err := w.run(ctx)
 	w.tally.note("in all", time.Since(started))
-	t.Logf("seed %d: %d Networks, %d kills and %d %% of the calls faulty, and a quarter of that in a second cluster; logs in %s\n%s\n%8d violations",
+	t.Logf("seed %d: %d Networks, %d kills and %d %% of the requests spoiled, and a quarter of that in a second cluster; logs in %s\n%s\n%8d violations",
 		p.seed, p.networks, p.kills, p.faults, w.dir, w.tally, len(found))
 	if err != nil {
 		t.Error(err)
@@ -121,24 +169,40 @@ func (p plan) execute(t *testing.T, controlPlane *cluster.Cluster, binary string
 	return found
 }
 
-func outputDir(t *testing.T) string {
+// makeDir makes the test's folder anew, and returns it.
+func makeDir(t *testing.T) string {
 	t.Helper()
-	root, err := stack.Root()
+	dir, err := outputDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(root, "hack", "_output", "chaos")
-}
-
-func startControlPlane(t *testing.T) *cluster.Cluster {
-	t.Helper()
-	dir := outputDir(t)
+	dir = filepath.Join(dir, t.Name())
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	return dir
+}
+
+func outputDir() (string, error) {
+	root, err := stack.Root()
+	return filepath.Join(root, "hack", "_output", "chaos"), err
+}
+
+// buildController builds the controller, once for all tests.
+var buildController = sync.OnceValues(func() (string, error) {
+	dir, err := outputDir()
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "samplecrd-controller")
+	return binary, stack.BuildControllerAs(context.Background(), binary, "-race")
+})
+
+func startControlPlane(t *testing.T, dir string) *cluster.Cluster {
+	t.Helper()
 	executable, err := cluster.Build(t.Context(), os.Stderr)
 	if err != nil {
 		t.Fatal(err)
@@ -152,9 +216,12 @@ func startControlPlane(t *testing.T) *cluster.Cluster {
 			t.Error(err)
 		}
 	})
-	crd := filepath.Join(dir, "..", "..", "..", "artifacts", "crd")
+	root, err := stack.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, args := range [][]string{
-		{"apply", "-f", crd},
+		{"apply", "-f", filepath.Join(root, "artifacts", "crd")},
 		{"wait", "--for=condition=Established", "crd/networks.samplecrd.k8s.io", "--timeout=30s"},
 	} {
 		if out, err := controlPlane.Kubectl(args...).CombinedOutput(); err != nil {
@@ -162,4 +229,28 @@ func startControlPlane(t *testing.T) *cluster.Cluster {
 		}
 	}
 	return controlPlane
+}
+
+// startRealNeutron starts a Neutron that lists so many items at once, and returns its
+// clouds.yaml.
+func startRealNeutron(t *testing.T, pageLimit int) string {
+	t.Helper()
+	dir, err := outputDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := realneutron.Up(t.Context(), filepath.Join(dir, "..", "neutron", "chaos"),
+		"[DEFAULT]", fmt.Sprintf("pagination_max_limit = %d", pageLimit))
+	if errors.Is(err, realneutron.ErrUnavailable) && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Purge(); err != nil {
+			t.Error(err)
+		}
+	})
+	return n.CloudsYAML
 }

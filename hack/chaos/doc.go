@@ -24,13 +24,15 @@ limitations under the License.
 // All that is decided by chance is decided by the seed. What the threads of five processes
 // make of it is not: the same seed leads to the same faults and edits, in another order.
 //
-//	go -C hack test ./chaos -run TestChaos -v
+//	go -C hack test ./chaos -v -run 'TestChaos$'       short, on the embedded Neutron
+//	go -C hack test ./chaos -v -run TestChaosReal      short, on the real one
+//	go -C hack test ./chaos -v -timeout 5h -long       all, the long run and the mutations too
 //
-// These variables change what is done: CHAOS_SEED, CHAOS_SEEDS (how many, one after the
-// other), CHAOS_NETWORKS, CHAOS_KILLS, CHAOS_FAULTS (per cent of the requests),
-// CHAOS_RESTARTS (of kube-apiserver), and CHAOS_LONG=1, which sets them to what takes long.
-// CHAOS_LATE_DELETES=1 spares the controller what it cannot prevent: see lateDeletes.
-// CHAOS_CLOUDS_YAML and CHAOS_CLOUD name another Neutron than the embedded one, to be had
-// without TLS. CHAOS_MUTATIONS=1 shows that the oracle finds fault with controllers that
-// are broken on purpose.
+// Each run tells its seed, what it did and how often, and what was wrong in the end. Its logs
+// and a journal of all requests, faults, kills and edits are in hack/_output/chaos. The
+// mutations are controllers that are broken on purpose: they show that the oracle can fail.
+//
+// These flags come after the package, and change the plans: -seed=7, -seeds (how many, one
+// after the other), -networks, -edits (for each Network), -kills, -faults (per cent of the
+// requests) and -restarts (of kube-apiserver).
 package chaos

@@ -65,6 +65,8 @@ var faults = []*fault{
 	{name: "connection cut after effect", effect: true, spoil: cut},
 	{name: "connection cut within the answer", effect: true, spoil: cutWithin},
 	{name: "connection cut within the answer to a list", effect: true, spoil: cutWithin, fits: (*call).isRead},
+	{name: "hang within the answer", effect: true, spoil: hangWithin},
+	{name: "answer cut short", effect: true, spoil: cutShort},
 }
 
 // outages are what happens to all requests for a while.
@@ -126,6 +128,21 @@ func cutWithin(w http.ResponseWriter, c *call, a *answer) {
 	_, _ = w.Write(a.body[:len(a.body)/2])
 	_ = http.NewResponseController(w).Flush() // lest nothing at all is sent
 	cut(w, c, a)
+}
+
+// hangWithin answers no more than half until the client gives up.
+func hangWithin(w http.ResponseWriter, c *call, a *answer) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body[:len(a.body)/2])
+	_ = http.NewResponseController(w).Flush() // lest nothing at all is sent
+	hang(w, c, a)
+}
+
+// cutShort answers half of it, as if that were all.
+func cutShort(w http.ResponseWriter, _ *call, a *answer) {
+	a.body = a.body[:len(a.body)/2]
+	a.send(w)
 }
 
 // seeded returns random numbers that only depend on the seed and on what they are for.

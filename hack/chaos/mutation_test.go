@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,40 +35,54 @@ type mutation struct {
 	name, file string
 	// edits are pairs of what is there, once, and what stands there instead.
 	edits []string
+	// harm is what the oracle has to say of it, the one or the other.
+	harm []string
 }
 
 var mutations = []mutation{
 	{"look-up-by-mark-disabled", "pkg/neutron/cloud.go", []string{
 		"found, err := c.client.FindNetworks(ctx, claim.Owner.Mark())",
 		"var found []*Network\n\tvar err error",
-	}},
+	}, []string{duplicate}},
 	{"finalizer-put-on-late", "controller.go", []string{
 		"network, added, err := c.addFinalizerIfNeeded(ctx, network)",
 		"added, err := !hasFinalizer(network), error(nil)",
-		"	outcome := status.Outcome{Have: have, Subnet: neutron.Current(want, have), Err: err}\n",
-		"	if err == nil {\n\t\tif network, _, err = c.addFinalizerIfNeeded(ctx, network); err != nil {\n\t\t\treturn err\n\t\t}\n\t}\n" +
-			"	outcome := status.Outcome{Have: have, Subnet: neutron.Current(want, have), Err: err}\n",
-	}},
+		"	have, steps, err := c.bringAbout(ctx, network, isNew, want, have)\n",
+		"	have, steps, err := c.bringAbout(ctx, network, isNew, want, have)\n" +
+			"	if err == nil {\n\t\tif network, _, err = c.addFinalizerIfNeeded(ctx, network); err != nil {\n\t\t\treturn err\n\t\t}\n\t}\n",
+	}, []string{leftOver, livesOn}},
 	{"list-errors-dropped", "pkg/neutron/list.go", []string{
-		"return nil, wrap(op, err)\n\t\t}\n\t\tall = append(",
+		"return nil, listError(op, err)\n\t\t}\n\t\tall = append(",
 		"_ = op\n\t\t\treturn all, nil\n\t\t}\n\t\tall = append(",
-	}},
+	}, []string{duplicate, leftOver, livesOn}},
+}
+
+// TestMutationsFitTheCode is quick, so that they do not fall behind.
+func TestMutationsFitTheCode(t *testing.T) {
+	for _, m := range mutations {
+		if _, _, err := m.apply(); err != nil {
+			t.Errorf("%s: %v", m.name, err)
+		}
+	}
 }
 
 // TestOracleFindsFaultWithBrokenControllers shows that the oracle can fail.
 func TestOracleFindsFaultWithBrokenControllers(t *testing.T) {
-	if os.Getenv("CHAOS_MUTATIONS") == "" {
-		t.Skip("CHAOS_MUTATIONS=1 runs it: it takes minutes")
-	}
-	p, _ := planned(t)
+	needLong(t)
+	p := short.adjusted()
 	// What these do wrong does not heal.
 	p.patience = 20 * time.Second
-	controlPlane := startControlPlane(t)
+	dir := makeDir(t)
+	controlPlane := startControlPlane(t, dir)
 	for _, m := range mutations {
 		t.Run(m.name, func(t *testing.T) {
-			found := p.execute(t, controlPlane, m.build(t))
-			if len(found) == 0 {
-				t.Error("nobody noticed")
+			binary := filepath.Join(dir, m.name)
+			if err := m.build(t.Context(), binary); err != nil {
+				t.Fatal(err)
+			}
+			found := p.execute(t, controlPlane, binary, binary+"-run")
+			if !slices.ContainsFunc(found, m.isHarm) {
+				t.Errorf("want one of %q", m.harm)
 			}
 			for _, violation := range found {
 				t.Log(violation)
@@ -76,33 +91,36 @@ func TestOracleFindsFaultWithBrokenControllers(t *testing.T) {
 	}
 }
 
-// build builds the mutant, and leaves the tree as it is.
-func (m mutation) build(t *testing.T) string {
-	t.Helper()
-	dir := outputDir(t)
-	binary := filepath.Join(dir, m.name)
-	if err := m.buildAs(t.Context(), binary); err != nil {
-		t.Fatal(err)
-	}
-	return binary
+func (m mutation) isHarm(violation string) bool {
+	return slices.ContainsFunc(m.harm, func(harm string) bool { return strings.Contains(violation, harm) })
 }
 
-func (m mutation) buildAs(ctx context.Context, binary string) error {
+// apply returns the file and what is to stand there.
+func (m mutation) apply() (original, mutated string, err error) {
 	root, err := stack.Root()
 	if err != nil {
-		return err
+		return "", "", err
 	}
-	original := filepath.Join(root, m.file)
+	original = filepath.Join(root, m.file)
 	text, err := os.ReadFile(original)
 	if err != nil {
-		return err
+		return "", "", err
 	}
-	mutated := string(text)
+	mutated = string(text)
 	for i := 0; i < len(m.edits); i += 2 {
 		if n := strings.Count(mutated, m.edits[i]); n != 1 {
-			return fmt.Errorf("%q is %d times in %s: mend the mutation", m.edits[i], n, m.file)
+			return "", "", fmt.Errorf("%q is %d times in %s: mend the mutation", m.edits[i], n, m.file)
 		}
 		mutated = strings.Replace(mutated, m.edits[i], m.edits[i+1], 1)
+	}
+	return original, mutated, nil
+}
+
+// build builds the mutant, and leaves the tree as it is.
+func (m mutation) build(ctx context.Context, binary string) error {
+	original, mutated, err := m.apply()
+	if err != nil {
+		return err
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{original: binary + ".go"}})
 	if err != nil {

@@ -25,7 +25,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,6 +36,13 @@ import (
 
 // violations are what is not as it should be.
 type violations []string
+
+// The worst of them, as far as others look for them.
+const (
+	duplicate = "duplicate: "
+	leftOver  = "left over: "
+	livesOn   = "lives on in Neutron: "
+)
 
 func (v *violations) add(format string, args ...any) { *v = append(*v, fmt.Sprintf(format, args...)) }
 
@@ -80,9 +86,10 @@ func (w *world) consult(ctx context.Context) (violations, error) {
 		}
 	}
 	for owner, networks := range byOwner {
-		v.add("left over: %s of %s", describe(networks), owner)
+		v.add(leftOver+"%s of %s", describe(networks), owner)
 	}
-	return v, w.checkStrangers(ctx, &v)
+	w.checkStrangers(inNeutron, &v)
+	return v, nil
 }
 
 const ownerPrefix = "samplecrd.k8s.io/owner="
@@ -112,7 +119,7 @@ func (n *wanted) check(live *samplecrdv1.Network, found []stack.Network, v *viol
 			v.add("%s: it was deleted, and is still there: %+v", who, live.ObjectMeta)
 		}
 		if len(found) > 0 {
-			v.add("%s: it was deleted, and lives on in Neutron: %s", who, describe(found))
+			v.add("%s: it was deleted, and "+livesOn+"%s", who, describe(found))
 		}
 		return
 	}
@@ -176,19 +183,15 @@ func isReady(n *samplecrdv1.Network) bool {
 		ready.ObservedGeneration == n.Generation && n.Status.ObservedGeneration == n.Generation
 }
 
-func (w *world) checkStrangers(ctx context.Context, v *violations) error {
-	for collection, all := range map[string]map[string]map[string]any{"networks": w.strangers.before, "subnets": w.strangers.subnets} {
-		for id, before := range all {
-			now, err := w.show(ctx, collection, id)
-			if err != nil && !gophercloud.ResponseCodeIs(err, 404) {
-				return err
-			}
-			if !reflect.DeepEqual(before, now) {
-				v.add("a stranger's was touched: before %v, now %v", before, now)
-			}
+func (w *world) checkStrangers(inNeutron []stack.Network, v *violations) {
+	for id, before := range w.strangers.before {
+		i := slices.IndexFunc(inNeutron, func(n stack.Network) bool { return n.ID == id })
+		if i < 0 {
+			v.add("a stranger's was deleted: %+v", before)
+		} else if !reflect.DeepEqual(before, inNeutron[i]) {
+			v.add("a stranger's was touched: before %+v, now %+v", before, inNeutron[i])
 		}
 	}
-	return nil
 }
 
 func describe(networks []stack.Network) string {

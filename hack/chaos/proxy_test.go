@@ -70,15 +70,12 @@ type target struct{ keystone, neutron, kubernetes string }
 type deaths struct {
 	rand *rand.Rand
 	left int
-	// in is the number of calls until the next.
-	in int
+	// in is the number of calls until the next, and between what it is on average.
+	in, between int
 }
 
-// betweenKills is how many calls pass from one kill to the next, on average.
-const betweenKills = 30
-
 // startProxy starts a proxy on loopback.
-func startProxy(name string, seed uint64, share, kills int, target target, tally *tally) (*proxy, error) {
+func startProxy(name string, seed uint64, share int, deaths deaths, target target, tally *tally) (*proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -87,8 +84,9 @@ func startProxy(name string, seed uint64, share, kills int, target target, tally
 		name: name, seed: seed, share: share, tally: tally, target: target,
 		url:    "http://" + listener.Addr().String(),
 		counts: map[string]int{},
-		deaths: deaths{rand: seeded(seed, "deaths", 0), left: kills},
+		deaths: deaths,
 	}
+	p.deaths.rand = seeded(seed, "deaths", 0)
 	p.deaths.in = p.deaths.interval()
 	p.server.Handler = p
 	p.server.ErrorLog = log.New(io.Discard, "", 0)
@@ -209,7 +207,7 @@ func (p *proxy) nextDeath() moment {
 	return moment(1 + d.rand.IntN(3))
 }
 
-func (d *deaths) interval() int { return 1 + d.rand.IntN(2*betweenKills) }
+func (d *deaths) interval() int { return 1 + d.rand.IntN(2*d.between) }
 
 func (p *proxy) killsLeft() int {
 	p.mu.Lock()
@@ -345,7 +343,7 @@ func (l *ledger) created(body []byte) {
 	}
 	for id, owner := range l.owners {
 		if owner == made.Network.Description {
-			l.violations = append(l.violations, fmt.Sprintf("duplicate: network %s was made while there was %s with the same mark, %s", made.Network.ID, id, owner))
+			l.violations = append(l.violations, fmt.Sprintf(duplicate+"network %s was made while there was %s with the same mark, %s", made.Network.ID, id, owner))
 		}
 	}
 	l.owners[made.Network.ID] = made.Network.Description

@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +32,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/typed/samplecrd/v1"
 )
@@ -41,10 +41,8 @@ const (
 	// clients work at the same time, each on Networks of its own, so that each knows what
 	// the last word on them was.
 	clients = 8
-	// editsEach is how many edits, deletions and so on there are for each Network at least.
-	editsEach = 4
 	// editsAfterwards follow for each client when nobody is killed any more.
-	editsAfterwards = 10
+	editsAfterwards = 5
 )
 
 // user is one of the clients.
@@ -71,7 +69,7 @@ func (u *user) work(ctx context.Context, enough func() bool) error {
 			return err
 		}
 	}
-	for done := 0; done < editsEach*len(u.networks) || !enough(); done++ {
+	for done := 0; done < u.world.edits*len(u.networks) || !enough(); done++ {
 		if err := u.act(ctx); err != nil {
 			return err
 		}
@@ -189,12 +187,6 @@ func (u *user) edit(ctx context.Context, n *wanted, spec samplecrdv1.NetworkSpec
 
 func (u *user) delete(ctx context.Context, n *wanted) error {
 	err := persist(ctx, func(ctx context.Context) (bool, error) {
-		if u.world.lateDeletes {
-			live, err := n.api.Get(ctx, n.name, metav1.GetOptions{})
-			if err == nil && !slices.Contains(live.Finalizers, samplecrdv1.Finalizer) {
-				return false, nil
-			}
-		}
 		err := n.api.Delete(ctx, n.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &n.uid}})
 		if apierrors.IsNotFound(err) {
 			err = nil
@@ -260,11 +252,11 @@ func withOtherHostBits(r *rand.Rand, spec samplecrdv1.NetworkSpec) samplecrdv1.N
 	return spec
 }
 
-// strangers are the networks that are nobody's here, with all that Neutron tells of them.
+// strangers are the networks that are nobody's here, by ID and with all that Neutron told
+// of them at first.
 type strangers struct {
-	mu      sync.Mutex
-	before  map[string]map[string]any // by network ID
-	subnets map[string]map[string]any // by subnet ID
+	mu     sync.Mutex
+	before map[string]stack.Network
 }
 
 // addStranger makes a network that looks much like the Network's.
@@ -290,23 +282,26 @@ func (w *world) addStranger(ctx context.Context, r *rand.Rand, n *wanted) error 
 	if err != nil {
 		return fmt.Errorf("make a stranger's subnet: %w", err)
 	}
-	networkAsIs, err := w.show(ctx, "networks", network.ID)
+	before, err := w.show(ctx, network.ID, subnet.ID)
 	if err != nil {
-		return err
-	}
-	subnetAsIs, err := w.show(ctx, "subnets", subnet.ID)
-	if err != nil {
-		return err
+		return fmt.Errorf("read a stranger's network: %w", err)
 	}
 	w.strangers.mu.Lock()
 	defer w.strangers.mu.Unlock()
-	w.strangers.before[network.ID], w.strangers.subnets[subnet.ID] = networkAsIs, subnetAsIs
+	w.strangers.before[network.ID] = before
 	w.tally.add("strangers' networks")
 	return nil
 }
 
-// show returns all that Neutron tells of a network or subnet, its revision among it.
-func (w *world) show(ctx context.Context, collection, id string) (all map[string]any, err error) {
-	_, err = w.neutron.Client.Get(ctx, w.neutron.Client.ServiceURL(collection, id), &all, nil)
-	return all, err
+// show returns all that Neutron tells of a network and its subnet, their revisions among it.
+func (w *world) show(ctx context.Context, networkID, subnetID string) (stack.Network, error) {
+	network, err := networks.Get(ctx, w.neutron.Client, networkID).Extract()
+	if err != nil {
+		return stack.Network{}, err
+	}
+	subnet, err := subnets.Get(ctx, w.neutron.Client, subnetID).Extract()
+	if err != nil {
+		return stack.Network{}, err
+	}
+	return stack.Network{Network: *network, Subnets: []subnets.Subnet{*subnet}}, nil
 }

@@ -61,7 +61,7 @@ type world struct {
 // newWorld makes what a run needs, and starts nothing yet but Neutron and the proxies.
 func newWorld(ctx context.Context, p plan, controlPlane *cluster.Cluster, binary, dir string) (*world, error) {
 	w := &world{plan: p, dir: dir, controlPlane: controlPlane}
-	w.strangers.before, w.strangers.subnets = map[string]map[string]any{}, map[string]map[string]any{}
+	w.strangers.before = map[string]stack.Network{}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -93,15 +93,14 @@ func newWorld(ctx context.Context, p plan, controlPlane *cluster.Cluster, binary
 // reachNeutron starts an embedded Neutron, unless the plan names another.
 func (w *world) reachNeutron(ctx context.Context) (err error) {
 	if w.cloudsYAML == "" {
-		w.neutron, err = stack.StartNeutron(ctx, w.dir, embedded.Options{})
-		w.cloud = stack.Cloud
+		w.neutron, err = stack.StartNeutron(ctx, w.dir, embedded.Options{PageLimit: w.pageLimit})
 		return err
 	}
 	content, err := os.ReadFile(w.cloudsYAML)
 	if err != nil {
 		return err
 	}
-	client, err := stack.Connect(ctx, w.cloud, content)
+	client, err := stack.Connect(ctx, stack.Cloud, content)
 	w.neutron = &stack.Neutron{Client: client, CloudsYAML: w.cloudsYAML}
 	return err
 }
@@ -132,7 +131,7 @@ func (w *world) addController(ctx context.Context, config *rest.Config, binary s
 		tally:          w.tally,
 		kubernetesAway: w.away.Load,
 	}
-	c.proxy, err = startProxy(c.cluster, w.seed+uint64(i)<<32, w.faults, w.kills/share, w.target(), w.tally)
+	c.proxy, err = startProxy(c.cluster, w.seed+uint64(i)<<32, w.faults, w.deaths(share), w.target(), w.tally)
 	if err != nil {
 		return err
 	}
@@ -142,6 +141,12 @@ func (w *world) addController(ctx context.Context, config *rest.Config, binary s
 	}
 	c.proxy.kill = c.kill
 	return w.configure(c, w.networks/share)
+}
+
+// deaths spreads the kills over most of the work, which takes about so many calls.
+func (w *world) deaths(share int) deaths {
+	kills := w.kills / share
+	return deaths{left: kills, between: 1 + w.networks/share*(5+5*w.edits)/(1+kills)}
 }
 
 // configure says how the controller is started, and what is wanted of it.
@@ -154,10 +159,10 @@ func (w *world) configure(c *controller, networks int) error {
 	if err := os.WriteFile(cloudsYAML, c.proxy.cloudsYAML(original), 0o600); err != nil {
 		return err
 	}
-	c.env = []string{"OS_CLIENT_CONFIG_FILE=" + cloudsYAML, "OS_CLOUD=" + w.cloud,
+	c.env = []string{"OS_CLIENT_CONFIG_FILE=" + cloudsYAML, "OS_CLOUD=" + stack.Cloud,
 		"KUBE_CACHE_MUTATION_DETECTOR=true", "GORACE=atexit_sleep_ms=0"}
 	c.flags = []string{"-v=4", "-master=" + c.proxy.url + "/kubernetes", "-namespace=" + c.namespace, "-cluster-id=" + c.cluster,
-		"-retry-base-delay=100ms", "-retry-max-delay=1s", "-neutron-timeout=2s", "-resync=3s"}
+		"-retry-base-delay=100ms", "-retry-max-delay=1s", "-neutron-timeout=" + w.neutronTimeout.String(), "-resync=3s"}
 	for i := range networks {
 		w.wanted = append(w.wanted, &wanted{
 			api:     w.client.SamplecrdV1().Networks(c.namespace),
@@ -301,21 +306,14 @@ func (w *world) takeAway(ctx context.Context) (violations, error) {
 	return w.waitForOrder(ctx)
 }
 
-// close ends what newWorld has started, and removes the strangers' networks, for Neutron
-// may be there for longer.
+// close ends what newWorld has started.
 func (w *world) close() error {
 	errs := []error{w.journal.Close()}
 	for _, c := range w.controllers {
 		errs = append(errs, c.proxy.server.Close())
 	}
 	if w.neutron.Server != nil {
-		return errors.Join(append(errs, w.neutron.Close())...)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	for id := range w.strangers.before {
-		_, err := w.neutron.Client.Delete(ctx, w.neutron.Client.ServiceURL("networks", id), nil)
-		errs = append(errs, err)
+		errs = append(errs, w.neutron.Close())
 	}
 	return errors.Join(errs...)
 }
