@@ -1394,6 +1394,11 @@ var scenarios = []scenario{
 		f.edit(func(n *samplecrdv1.Network) { n.Spec = *spec("fd00:1::/64", "") })
 		f.edit(func(n *samplecrdv1.Network) { n.Spec = *spec("10.0.0.0/24", "None") })
 	}), spec("10.0.0.0/24", "None")},
+	{"delete and re-create between two looks", nil, once(func(f *fixture) {
+		f.create(*spec("10.0.0.0/24", ""))
+		f.edit(beingDeleted)
+		f.create(*spec("10.1.0.0/24", ""))
+	}), spec("10.1.0.0/24", "")},
 }
 
 // find returns the Network, nil if there is none.
