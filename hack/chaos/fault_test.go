@@ -132,6 +132,9 @@ func cutWithin(w http.ResponseWriter, c *call, a *answer) {
 
 // hangWithin answers no more than half until the client gives up.
 func hangWithin(w http.ResponseWriter, c *call, a *answer) {
+	if len(a.body) == 0 {
+		hang(w, c, a) // the header would be all that the client waits for
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(a.status)
 	_, _ = w.Write(a.body[:len(a.body)/2])
@@ -152,11 +155,29 @@ func seeded(seed uint64, purpose string, n int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, hash.Sum64()))
 }
 
-// How often nothing works, and for how long: in requests.
+// How often nothing works, and for how long: in requests, and no longer than outageAtMost,
+// for the controller asks rarely then.
 const (
-	outageEvery = 200
-	outageFor   = 8
+	outageEvery  = 200
+	outageFor    = 8
+	outageAtMost = 5 * time.Second
 )
+
+// outage returns what goes wrong with all calls at the moment, nil if nothing.
+func (p *proxy) outage(c *call) *fault {
+	if c.number%outageEvery < outageEvery-outageFor {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := 1 + c.number/outageEvery; i != p.outages {
+		p.outages, p.outageBegan = i, time.Now()
+	}
+	if time.Since(p.outageBegan) > outageAtMost {
+		return nil
+	}
+	return outages[p.outages%len(outages)]
+}
 
 // choose returns what goes wrong with the call, nil if nothing. It goes by how many calls
 // of its class came before, so that the seed decides, and not the moment.
@@ -167,8 +188,8 @@ func (p *proxy) choose(c *call) *fault {
 	all := faults
 	if c.isKubernetes() {
 		all = kubernetesFaults
-	} else if c.number%outageEvery >= outageEvery-outageFor {
-		return outages[c.number/outageEvery%len(outages)]
+	} else if f := p.outage(c); f != nil {
+		return f
 	}
 	if c.rand.IntN(100) >= p.share {
 		return nil

@@ -61,6 +61,9 @@ type proxy struct {
 	calls  int
 	counts map[string]int
 	deaths deaths
+	// outages is how many there were, and outageBegan when the last did.
+	outages     int
+	outageBegan time.Time
 }
 
 // target is where they are, without the versions.
