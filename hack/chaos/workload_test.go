@@ -121,7 +121,7 @@ func (u *user) change(ctx context.Context, n *wanted) error {
 // what the controller writes.
 func persist(ctx context.Context, try func(context.Context) (bool, error)) error {
 	var last error
-	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		var done bool
 		done, last = try(ctx)
 		if apierrors.IsInvalid(last) || apierrors.IsBadRequest(last) {
@@ -208,7 +208,7 @@ func (u *user) waitAWhile(ctx context.Context, n *wanted) {
 	if n.spec == nil {
 		return
 	}
-	_ = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 2*time.Second, true, func(ctx context.Context) (bool, error) {
+	_ = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 2*time.Second, true, func(ctx context.Context) (bool, error) {
 		network, err := n.api.Get(ctx, n.name, metav1.GetOptions{})
 		return err == nil && isReady(network), nil
 	})
