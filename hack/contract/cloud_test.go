@@ -24,6 +24,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
@@ -97,8 +98,8 @@ func (c *cloud) addStrangers(t *testing.T) {
 }
 
 // client keeps no connections: the real Neutron serves each by one worker only, and the
-// worker's number of connections is small.
-var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+// worker's number of connections is small. What is not answered by then never is.
+var client = &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // send sends one request and reads the whole answer.
 func send(t *testing.T, method, url, body string, header http.Header) (*http.Response, []byte) {

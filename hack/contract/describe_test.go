@@ -34,7 +34,7 @@ var read = map[string][]string{
 		"enable_dhcp", "dns_nameservers", "host_routes", "ipv6_address_mode", "ipv6_ra_mode", "revision_number", "tags"},
 	"port": {"id", "name", "description", "project_id", "network_id", "fixed_ips", "device_owner", "device_id", "status",
 		"admin_state_up", "revision_number", "tags"},
-	"extension": {"alias", "name"},
+	"extension": {"alias"},
 	"token":     {"methods", "user", "project", "is_domain"},
 	"version":   {"id", "status"},
 }

@@ -20,7 +20,8 @@ limitations under the License.
 //	go -C hack test -timeout 30m ./contract/...                     both against the recording
 //	go -C hack test -timeout 30m ./contract/... -run Real -update   record anew
 //
-// The real one is brought up by hack/neutron, and takes minutes. Where it cannot be had its
+// With -run 'Real/rows/some_name' one row only is recorded, and the others stay. The real
+// one is brought up by hack/neutron, and takes two to four minutes. Where it cannot be had its
 // test is skipped, but with CI=true in the environment that is a failure; -short skips it
 // too. Where the two differ, the embedded one is wrong.
 package contract
