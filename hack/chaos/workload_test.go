@@ -88,12 +88,31 @@ func (u *user) act(ctx context.Context) error {
 	if n.spec == nil {
 		return u.create(ctx, n)
 	}
+	if u.rand.IntN(10) == 0 {
+		return u.changeMind(ctx, n)
+	}
 	err := u.change(ctx, n)
 	if err != nil || u.rand.IntN(2) == 0 {
 		return err
 	}
 	u.waitAWhile(ctx, n)
 	return ctx.Err()
+}
+
+// changeMind makes the Network again, and deletes it while the controller is at it.
+func (u *user) changeMind(ctx context.Context, n *wanted) error {
+	if err := u.delete(ctx, n); err != nil {
+		return err
+	}
+	if err := u.create(ctx, n); err != nil {
+		return err
+	}
+	select {
+	case <-time.After(time.Duration(u.rand.IntN(300)) * time.Millisecond):
+	case <-ctx.Done():
+	}
+	u.world.tally.add("Networks deleted soon after")
+	return u.delete(ctx, n)
 }
 
 func (u *user) change(ctx context.Context, n *wanted) error {
