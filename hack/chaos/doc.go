@@ -24,9 +24,9 @@ limitations under the License.
 // All that is decided by chance is decided by the seed. What the threads of five processes
 // make of it is not: the same seed leads to the same faults and edits, in another order.
 //
-//	go -C hack test ./chaos -v -run 'TestChaos$'       short, on the embedded Neutron
-//	go -C hack test ./chaos -v -run TestChaosReal      short, on the real one
-//	go -C hack test ./chaos -v -timeout 5h -long       all, the long run and the mutations too
+//	go -C hack test ./chaos -v -timeout 20m -run 'TestChaos$'     short, on the embedded Neutron
+//	go -C hack test ./chaos -v -timeout 30m -run TestChaosReal    short, on the real one
+//	go -C hack test ./chaos -v -timeout 5h -long                  all, the long run and the mutations too
 //
 // Each run tells its seed, what it did and how often, and what was wrong in the end. Its logs
 // and a journal of all requests, faults, kills and edits are in hack/_output/chaos. The
