@@ -62,13 +62,13 @@ type plan struct {
 // The plans that there are. The flags change them.
 var (
 	short = plan{
-		seed: 1, seeds: 1, networks: 60, kills: 12, edits: 3, faults: 20, restarts: 1, pageLimit: 60,
+		seed: 1, seeds: 1, networks: 60, kills: 10, edits: 2, faults: 20, restarts: 1, pageLimit: 100,
 		neutronTimeout: 2 * time.Second, patience: 90 * time.Second, bound: 10 * time.Minute,
 	}
 	// The real Neutron does a tenth of the work in the same time, and takes seconds for one
 	// request when it has many in hand.
 	shortOnReal = plan{
-		seed: 1, seeds: 1, networks: 50, kills: 12, edits: 2, faults: 20, restarts: 1, pageLimit: 60,
+		seed: 1, seeds: 1, networks: 50, kills: 10, edits: 2, faults: 20, restarts: 1, pageLimit: 60,
 		neutronTimeout: 10 * time.Second, patience: 2 * time.Minute, bound: 15 * time.Minute,
 	}
 	long = plan{
