@@ -1,0 +1,499 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package deployment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions/samplecrd/v1"
+)
+
+// cidrOf returns what the Network of that name asks for.
+func (f *fixture) cidrOf(name string) string {
+	f.t.Helper()
+	return f.get(name).Spec.CIDR
+}
+
+func (f *fixture) expectCIDR(name, want string) {
+	f.t.Helper()
+	if got := f.cidrOf(name); got != want {
+		f.t.Errorf("%s has %s, want %s", name, got, want)
+	}
+}
+
+// expectApart fails if any two Networks overlap.
+func (f *fixture) expectApart() {
+	f.t.Helper()
+	all := f.api.After(f.api.Changes())
+	for i, a := range all {
+		for _, b := range all[:i] {
+			if netip.MustParsePrefix(a.Spec.CIDR).Overlaps(netip.MustParsePrefix(b.Spec.CIDR)) {
+				f.t.Errorf("%s of %s and %s of %s overlap", a.Spec.CIDR, a.Name, b.Spec.CIDR, b.Name)
+			}
+		}
+	}
+}
+
+func TestAutoTakesTheLowestFreeBlock(t *testing.T) {
+	f := newFixture(t, "10.0.0.0/16", 24)
+	f.stray("spec", "10.0.0.7/24")
+	f.stray("status", "192.168.0.0/24", func(n *samplecrdv1.Network) { n.Status.CIDR = "10.0.1.0/28" })
+	f.stray("moved", "192.168.1.0/24", func(n *samplecrdv1.Network) {
+		n.Annotations = map[string]string{samplecrdv1.AnnotationAllocatedCIDR: "10.0.2.0/24"}
+	})
+	f.stray("nonsense", "nonsense")
+	f.deploy("web", "auto", "None")
+	f.mustSync()
+	f.expectSpec("10.0.3.0/24", "None")
+	f.expectEvents(samplecrdv1.EventNetworkCreated)
+	// One look past the cache, and that before the first block only.
+	f.expectJournal("list networks", "create networks")
+	f.deploy("second", "auto", "-")
+	f.refresh()
+	f.must(f.sync("second"))
+	f.expectCIDR("second", "10.0.4.0/24")
+	f.expectJournal("create networks")
+	f.mustSync()
+	f.expectJournal()
+}
+
+func TestAutoIsSticky(t *testing.T) {
+	f := newFixture(t, "10.0.0.0/16", 24)
+	f.deploy("web", "10.0.7.0/24", "-")
+	f.mustSync()
+	for _, step := range []struct {
+		what string
+		do   func()
+		want string
+	}{
+		{"explicit becomes auto, in a block of the pool", func() { f.annotate("auto", "-") }, "10.0.7.0/24"},
+		{"a lower block is free", func() {}, "10.0.7.0/24"},
+		{"an edit by hand is put back", func() { f.edit(func(n *samplecrdv1.Network) { n.Spec.CIDR = "10.0.8.0/24" }) }, "10.0.7.0/24"},
+		{"another pool", func() { f.options.CIDRPool = netip.MustParsePrefix("172.16.0.0/16"); f.start() }, "10.0.7.0/24"},
+		{"no pool", func() { f.options.CIDRPool = netip.Prefix{}; f.start() }, "10.0.7.0/24"},
+		{"auto becomes explicit", func() { f.annotate("10.0.9.0/24", "-") }, "10.0.9.0/24"},
+		{"explicit becomes auto, outside the pool", func() {
+			f.options.CIDRPool = netip.MustParsePrefix("172.16.0.0/16")
+			f.start()
+			f.annotate("auto", "-")
+		}, "172.16.0.0/24"},
+		{"the annotation that remembers it is gone: it is one of the pool's", func() { f.edit(func(n *samplecrdv1.Network) { n.Annotations = nil }) }, "172.16.0.0/24"},
+		{"the annotation that remembers it is nonsense", func() {
+			f.edit(func(n *samplecrdv1.Network) {
+				n.Annotations = map[string]string{samplecrdv1.AnnotationAllocatedCIDR: "x"}
+			})
+		}, "172.16.0.0/24"},
+		{"a process that knows nothing", func() { f.start() }, "172.16.0.0/24"},
+	} {
+		step.do()
+		f.mustSync()
+		if got := f.cidrOf("web"); got != step.want {
+			t.Fatalf("%s: %s, want %s", step.what, got, step.want)
+		}
+	}
+	if events := f.takeEvents(); slices.Contains(events, samplecrdv1.EventNoCIDRPool) {
+		t.Errorf("events: %v", events)
+	}
+}
+
+func TestExplicitThatBecomesAutoDoesNotKeepWhatAnotherOneHasToo(t *testing.T) {
+	f := newFixture(t, "10.0.0.0/16", 24)
+	f.stray("other", "10.0.0.0/23")
+	f.deploy("web", "10.0.1.0/24", "-")
+	f.mustSync()
+	f.annotate("auto", "-")
+	f.mustSync()
+	f.expectSpec("10.0.2.0/24", "")
+	f.expectApart()
+}
+
+func TestAnExhaustedPoolIsToldOfOnceAndABlockThatIsFreedWakesThoseThatWait(t *testing.T) {
+	f := newFixture(t, "10.0.0.0/24", 24)
+	h := f.controller.networkHandlers()
+	stray := f.stray("stray", "10.0.0.0/28")
+	f.deploy("web", "auto", "-")
+	for range 2 {
+		f.refresh()
+		if err := f.sync("web"); !errors.Is(err, errExhausted) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	f.expectEvents(samplecrdv1.EventCIDRPoolExhausted)
+
+	moved := stray.DeepCopy()
+	moved.Status.NetworkID = "id"
+	h.UpdateFunc(stray, moved)
+	f.expectQueued() // that has freed nothing
+	moved.Spec.CIDR = "192.168.0.0/24"
+	h.UpdateFunc(stray, moved)
+	f.expectQueued("web")
+	if err := f.sync("web"); !errors.Is(err, errExhausted) {
+		t.Fatalf("got %v", err)
+	}
+	f.api.Remove("default", "stray")
+	h.DeleteFunc(informers.DeletedNetwork{FinalStateUnknown: &cache.DeletedFinalStateUnknown{Key: "default/stray"}})
+	f.expectQueued("web")
+	f.mustSync()
+	f.expectSpec("10.0.0.0/24", "")
+}
+
+func TestABlockThatWasRefusedIsFreeAgain(t *testing.T) {
+	f := newFixture(t, "10.0.0.0/24", 24)
+	f.deploy("web", "auto", "-")
+	f.deploy("other", "auto", "-")
+	f.refresh()
+	f.around = func(request string, do func() (runtime.Object, error)) (runtime.Object, error) {
+		if request != "create networks" {
+			return do()
+		}
+		// While this one is asked for, the other one finds nothing.
+		f.around = nil
+		if err := f.sync("other"); !errors.Is(err, errExhausted) {
+			t.Errorf("got %v", err)
+		}
+		return nil, apierrors.NewForbidden(samplecrdv1.Resource("networks"), "web", errors.New("no right"))
+	}
+	if err := f.sync("web"); !apierrors.IsForbidden(err) {
+		t.Errorf("got %v", err)
+	}
+	f.expectQueued("other")
+	f.must(f.sync("other"))
+	f.expectCIDR("other", "10.0.0.0/24")
+}
+
+func TestBlocksAreApartThoughTheCacheIsBehind(t *testing.T) {
+	f := newFixture(t, "10.0.0.0/16", 24)
+	f.deploy("fixed", "10.0.0.0/24", "-")
+	for i := range 20 {
+		f.deploy("web-"+strconv.Itoa(i), "auto", "-")
+	}
+	f.refreshDeployments()
+	f.must(f.sync("fixed"))
+	for i := range 20 {
+		f.must(f.sync("web-" + strconv.Itoa(i))) // the cache of Networks is as empty as ever
+	}
+	f.expectApart()
+	f.expectCIDR("web-19", "10.0.20.0/24")
+	f.refresh()
+	if n := len(f.controller.pool.reserved); n > 0 {
+		t.Errorf("%d are still reserved", n)
+	}
+}
+
+func TestANewProcessDoesNotTakeWhatItsCacheDoesNotShow(t *testing.T) {
+	f := newFixture(t, "10.0.0.0/16", 24)
+	for i := range 3 {
+		f.deploy("web-"+strconv.Itoa(i), "auto", "-")
+		f.refresh()
+		f.must(f.sync("web-" + strconv.Itoa(i)))
+	}
+	f.start()
+	f.refreshNetworks(1) // filled by an API server that is behind
+	f.deploy("late", "auto", "-")
+	f.refreshDeployments()
+	f.must(f.sync("late"))
+	f.expectCIDR("late", "10.0.3.0/24")
+	f.must(f.sync("web-2")) // there is one already, and an event will tell
+	f.expectApart()
+
+	// Once the cache has come as far, what has gone since then is free.
+	f.api.Remove("default", "web-0")
+	f.refreshNetworks(f.api.Changes())
+	f.deploy("later", "auto", "-")
+	f.refreshDeployments()
+	f.must(f.sync("later"))
+	f.expectCIDR("later", "10.0.0.0/24")
+	if f.controller.pool.listed != nil {
+		t.Error("the list is still kept")
+	}
+}
+
+func TestNoBlockIsHandedOutBeforeTheListHasSucceeded(t *testing.T) {
+	f := newFixture(t, "10.0.0.0/16", 24)
+	f.deploy("web", "auto", "-")
+	f.fail("list networks", errLost)
+	f.refresh()
+	for range 2 {
+		if err := f.sync("web"); !errors.Is(err, errLost) {
+			t.Errorf("got %v", err)
+		}
+	}
+	f.expectJournal("list networks", "list networks")
+	f.around = nil
+	f.mustSync()
+	f.expectSpec("10.0.0.0/24", "")
+}
+
+func TestTheListGoesByPages(t *testing.T) {
+	var limits []int64
+	a := &allocator{
+		pool: netip.MustParsePrefix("10.0.0.0/16"), bits: 24,
+		networks:     newFixture(t, "", 0).controller.networks,
+		cacheVersion: func() string { return "1" },
+		reserved:     map[cache.ObjectName]netip.Prefix{},
+		waiting:      map[cache.ObjectName]bool{},
+		list: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			limits = append(limits, o.Limit)
+			page := len(limits)
+			list := &samplecrdv1.NetworkList{ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: []samplecrdv1.Network{{
+				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(page)}, Spec: samplecrdv1.NetworkSpec{CIDR: fmt.Sprintf("10.0.%d.0/24", page-1)},
+			}}}
+			if page < 3 {
+				list.Continue = fmt.Sprint(page)
+			}
+			return list, nil
+		},
+	}
+	block, err := a.allocate(t.Context(), testKey, netip.Prefix{})
+	if err != nil || block.String() != "10.0.3.0/24" {
+		t.Errorf("got %v, %v", block, err)
+	}
+	if len(limits) != 3 || limits[0] == 0 {
+		t.Errorf("got pages of %v", limits)
+	}
+}
+
+func TestBlocksHandedOutAtTheSameTimeAreApart(t *testing.T) {
+	f := newFixture(t, "10.0.0.0/16", 24)
+	f.refresh()
+	blocks := make([]netip.Prefix, 200)
+	var group sync.WaitGroup
+	for worker := range 8 {
+		group.Go(func() {
+			for i := worker; i < len(blocks); i += 8 {
+				block, err := f.controller.pool.allocate(t.Context(), cache.NewObjectName("default", strconv.Itoa(i)), netip.Prefix{})
+				if err != nil {
+					t.Error(err)
+				}
+				blocks[i] = block
+			}
+		})
+	}
+	group.Wait()
+	slices.SortFunc(blocks, netip.Prefix.Compare)
+	for i, block := range blocks {
+		if want := fmt.Sprintf("10.0.%d.0/24", i); block.String() != want {
+			t.Fatalf("got %v", blocks)
+		}
+	}
+}
+
+// Every request is one with which the process can die or the connection can break: before
+// it takes effect, or after.
+func TestWhereverItBreaksOffEachDeploymentGetsOneBlock(t *testing.T) {
+	scenarios := map[string]func(*fixture){
+		"create":   func(*fixture) {},
+		"adopt":    func(f *fixture) { f.stray("web", "192.168.0.0/24", labelled) },
+		"allocate": func(f *fixture) { f.deployedAs("192.168.0.0/24") },
+	}
+	points := 0
+	for name, begin := range scenarios {
+		for _, after := range []bool{false, true} {
+			for _, dies := range []bool{false, true} {
+				for at := 1; ; at++ {
+					f := newFixture(t, "10.0.0.0/16", 24)
+					f.stray("stray", "10.0.0.0/24")
+					begin(f)
+					f.deploy("other", "auto", "-")
+					if f.find("web") == nil || name == "adopt" {
+						f.deploy("web", "auto", "-")
+					} else {
+						f.annotate("auto", "-")
+					}
+					if !f.breakOff(at, after, dies) {
+						break
+					}
+					points++
+					for range 3 {
+						f.refresh()
+						f.must(f.sync("web"))
+						f.must(f.sync("other"))
+					}
+					f.expectApart()
+					if diff := gocmp.Diff(2, len(f.controllersOwn())); diff != "" {
+						t.Errorf("%s, request %d, after %v, dies %v: owned Networks (-want +got):\n%s", name, at, after, dies, diff)
+					}
+					if n := len(f.controller.pool.reserved); n > 0 {
+						t.Errorf("%s, request %d, after %v, dies %v: %d are still reserved", name, at, after, dies, n)
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d points", points)
+	if points < 20 {
+		t.Errorf("there are only %d", points)
+	}
+}
+
+// deployedAs has a Deployment with its Network in order.
+func (f *fixture) deployedAs(cidr string) {
+	f.t.Helper()
+	f.deploy("web", cidr, "-")
+	f.mustSync()
+}
+
+// controllersOwn are the Networks that have an owner.
+func (f *fixture) controllersOwn() []*samplecrdv1.Network {
+	return slices.DeleteFunc(f.api.After(f.api.Changes()), func(n *samplecrdv1.Network) bool { return metav1.GetControllerOf(n) == nil })
+}
+
+// breakOff syncs until the request of that number of the sync of web breaks off. Then the
+// other Deployment is synced, by the same process or a new one, while the cache still
+// shows what it did. It says whether there was such a request.
+func (f *fixture) breakOff(at int, after, dies bool) (came bool) {
+	f.t.Helper()
+	f.refresh()
+	requests := 0
+	f.around = func(_ string, do func() (runtime.Object, error)) (runtime.Object, error) {
+		if requests++; requests != at {
+			return do()
+		}
+		came = true
+		if after {
+			_, _ = do()
+		}
+		return nil, errLost
+	}
+	if err := f.sync("web"); came && !errors.Is(err, errLost) {
+		f.t.Errorf("got %v", err)
+	}
+	f.around = nil
+	seen := len(f.networkCache.List())
+	if dies {
+		f.start()
+	}
+	if err := f.sync("other"); err != nil {
+		f.t.Errorf("with %d Networks in the cache: %v", seen, err)
+	}
+	return came
+}
+
+// A walk through what Deployments, other people, caches, the network and the process may
+// do, with the promise checked after each step: blocks are apart.
+func TestBlocksStayApartWhateverHappens(t *testing.T) {
+	seed := rand.Uint64()
+	for walk := range 30 {
+		random := rand.New(rand.NewPCG(seed, uint64(walk)))
+		f := newFixture(t, "10.0.0.0/24", 28) // 16 blocks
+		for range 300 {
+			f.step(random)
+			f.expectApart()
+			if t.Failed() {
+				t.Fatalf("seed %d, walk %d", seed, walk)
+			}
+		}
+		f.around = nil
+		for range 3 { // once at rest, all is well
+			f.collectGarbage()
+			for i := range 10 {
+				f.refresh()
+				f.must(f.sync(strconv.Itoa(i)))
+			}
+		}
+		f.expectAllWell()
+		if t.Failed() {
+			t.Fatalf("seed %d, walk %d", seed, walk)
+		}
+		f.takeEvents()
+	}
+}
+
+func (f *fixture) step(random *rand.Rand) {
+	name := strconv.Itoa(random.IntN(10))
+	_, err := f.kube.Tracker().Get(appsv1.SchemeGroupVersion.WithResource("deployments"), testKey.Namespace, name)
+	switch random.IntN(12) {
+	case 0, 1:
+		if err != nil {
+			f.deploy(name, "auto", "-")
+		}
+	case 2:
+		if err == nil {
+			f.editDeployment(name, func(d *appsv1.Deployment) { d.Annotations = annotations("-", "-") })
+		}
+	case 3:
+		if err == nil {
+			f.editDeployment(name, func(d *appsv1.Deployment) { d.Annotations = annotations("auto", "-") })
+		}
+	case 4:
+		if err == nil {
+			f.undeploy(name)
+		}
+		if random.IntN(2) == 0 {
+			f.collectGarbage()
+		}
+	case 5:
+		f.start()
+		// Its cache may be behind, but not what it lists.
+		f.refreshNetworks(random.IntN(f.api.Changes() + 1))
+	case 6:
+		f.around = nil
+		if random.IntN(2) == 0 {
+			f.lose("create networks")
+		}
+	case 7:
+		f.refresh()
+	case 8:
+		f.refreshDeployments()
+	default:
+		_ = f.sync(name) // what goes wrong is the point of it
+	}
+}
+
+// collectGarbage deletes the Networks whose owners are gone.
+func (f *fixture) collectGarbage() {
+	f.t.Helper()
+	for _, n := range f.controllersOwn() {
+		object, err := f.kube.Tracker().Get(appsv1.SchemeGroupVersion.WithResource("deployments"), testKey.Namespace, n.Name)
+		if err != nil || !metav1.IsControlledBy(n, object.(*appsv1.Deployment)) {
+			f.remove(n)
+		}
+	}
+}
+
+// expectAllWell fails unless each Deployment that asks for a Network has one, and no other
+// Deployment has.
+func (f *fixture) expectAllWell() {
+	f.t.Helper()
+	object, err := f.kube.Tracker().List(appsv1.SchemeGroupVersion.WithResource("deployments"), kind, "")
+	f.must(err)
+	for _, d := range object.(*appsv1.DeploymentList).Items {
+		n := f.find(d.Name)
+		if has := n != nil && metav1.IsControlledBy(n, &d); has != wants(&d) {
+			f.t.Errorf("Deployment %s: it wants a Network: %v; it has one: %v", d.Name, wants(&d), has)
+		}
+	}
+	if n := len(f.controller.pool.reserved); n > 0 {
+		f.t.Errorf("%d are still reserved", n)
+	}
+}

@@ -1,0 +1,431 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package deployment
+
+import (
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	kubeinformers "k8s.io/client-go/informers"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/fake"
+	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions"
+	"github.com/samplecrd/samplecrd-controller/pkg/retry"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/apiserver"
+)
+
+var testKey = cache.NewObjectName("default", "web")
+
+func TestMain(m *testing.M) {
+	// client-go then panics when somebody changes an object in an informer's cache.
+	_ = os.Setenv("KUBE_CACHE_MUTATION_DETECTOR", "true")
+	os.Exit(m.Run())
+}
+
+// fixture is a controller on stand-ins for the API server. Its informers are not started:
+// the caches hold what the test puts there, and lag behind as far as the test likes.
+type fixture struct {
+	t          *testing.T
+	kube       *kubefake.Clientset
+	client     *fake.Clientset
+	api        *apiserver.Server
+	controller *Controller
+	options    Options
+
+	deploymentCache, networkCache cache.Indexer
+	events                        *record.FakeRecorder
+	// around decides what becomes of a request; nil: it is done.
+	around func(request string, do func() (runtime.Object, error)) (runtime.Object, error)
+	// journal holds the requests, as they came.
+	journal []string
+	uids    int
+}
+
+func newFixture(t *testing.T, pool string, bits int) *fixture {
+	t.Helper()
+	f := &fixture{t: t, kube: kubefake.NewClientset(), client: fake.NewClientset(), events: record.NewFakeRecorder(10000)}
+	f.events.IncludeObject = true
+	f.options = Options{CIDRPrefixLength: bits, Retry: retry.Options{BaseDelay: time.Second, MaxDelay: time.Minute, QPS: 1000, Burst: 1000}}
+	if pool != "" {
+		f.options.CIDRPool = netip.MustParsePrefix(pool)
+	}
+	f.api = apiserver.Install(f.client)
+	f.client.PrependReactor("*", "networks", f.react)
+	f.kube.PrependReactor("get", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {
+		f.journal = append(f.journal, "get deployments")
+		return false, nil, nil
+	})
+	f.start()
+	return f
+}
+
+// start makes a controller that knows nothing yet but what it reads: a new process.
+func (f *fixture) start() {
+	f.t.Helper()
+	deployments := kubeinformers.NewSharedInformerFactory(f.kube, 0).Apps().V1().Deployments()
+	networks := informers.NewSharedInformerFactory(f.client, 0).Samplecrd().V1().Networks()
+	controller, err := NewController(f.kube, f.client, deployments, networks, f.events, f.options)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(controller.queue.ShutDown)
+	f.controller, f.deploymentCache, f.networkCache = controller, deployments.Informer().GetIndexer(), networks.Informer().GetIndexer()
+	f.refresh()
+}
+
+// react adds to the stand-in what it does not know: owner references in patches,
+// preconditions of deletions, and the resourceVersion of lists.
+func (f *fixture) react(action clienttesting.Action) (bool, runtime.Object, error) {
+	request := action.GetVerb() + " networks"
+	f.journal = append(f.journal, request)
+	do := func() (runtime.Object, error) { return f.do(action) }
+	if f.around != nil {
+		object, err := f.around(request, do)
+		return true, object, err
+	}
+	object, err := do()
+	return true, object, err
+}
+
+func (f *fixture) do(action clienttesting.Action) (runtime.Object, error) {
+	networks := f.api.After(f.api.Changes())
+	find := func(name string) (*samplecrdv1.Network, error) {
+		for _, n := range networks {
+			if n.Namespace == action.GetNamespace() && n.Name == name {
+				return n, nil
+			}
+		}
+		return nil, apierrors.NewNotFound(samplecrdv1.Resource("networks"), name)
+	}
+	switch a := action.(type) {
+	case clienttesting.GetActionImpl:
+		return find(a.Name)
+	case clienttesting.ListActionImpl:
+		list := &samplecrdv1.NetworkList{ListMeta: metav1.ListMeta{ResourceVersion: f.version()}}
+		for _, n := range networks {
+			list.Items = append(list.Items, *n)
+		}
+		return list, nil
+	case clienttesting.CreateActionImpl:
+		n := a.Object.(*samplecrdv1.Network)
+		if _, err := find(n.Name); err == nil {
+			return nil, apierrors.NewAlreadyExists(samplecrdv1.Resource("networks"), n.Name)
+		}
+		return f.api.Put(n), nil
+	case clienttesting.PatchActionImpl:
+		old, err := find(a.Name)
+		if err != nil {
+			return nil, err
+		}
+		return f.patch(old, a.Patch)
+	case clienttesting.DeleteActionImpl:
+		old, err := find(a.Name)
+		if err != nil {
+			return nil, err
+		}
+		if p := a.DeleteOptions.Preconditions; p == nil || *p.UID != old.UID || *p.ResourceVersion != old.ResourceVersion {
+			return nil, apierrors.NewConflict(samplecrdv1.Resource("networks"), a.Name, errors.New("preconditions"))
+		}
+		f.remove(old)
+		return nil, nil
+	}
+	return nil, errors.New("no such action here")
+}
+
+func (f *fixture) patch(old *samplecrdv1.Network, patch []byte) (runtime.Object, error) {
+	before, err := json.Marshal(old)
+	if err != nil {
+		return nil, err
+	}
+	after, err := jsonpatch.MergePatch(before, patch)
+	if err != nil {
+		return nil, err
+	}
+	n := &samplecrdv1.Network{}
+	if err := json.Unmarshal(after, n); err != nil {
+		return nil, err
+	}
+	if n.UID != old.UID || n.ResourceVersion != old.ResourceVersion {
+		return nil, apierrors.NewConflict(samplecrdv1.Resource("networks"), n.Name, errors.New("it has changed"))
+	}
+	if n.Spec != old.Spec {
+		n.Generation++
+	}
+	return f.api.Put(n), nil
+}
+
+// remove deletes a Network: one with a finalizer stays for the time being.
+func (f *fixture) remove(n *samplecrdv1.Network) {
+	if len(n.Finalizers) == 0 {
+		f.api.Remove(n.Namespace, n.Name)
+		return
+	}
+	n.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	n.Generation++
+	f.api.Put(n)
+}
+
+// version is the resourceVersion that all have come to.
+func (f *fixture) version() string { return strconv.Itoa(f.api.Changes()) }
+
+// deploy makes a Deployment; an annotation that is "-" is left out.
+func (f *fixture) deploy(name, cidr, gateway string) *appsv1.Deployment {
+	f.t.Helper()
+	f.uids++
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: testKey.Namespace, Name: name, UID: types.UID("uid-" + strconv.Itoa(f.uids)), Annotations: annotations(cidr, gateway),
+	}}
+	f.must(f.kube.Tracker().Add(d))
+	return d
+}
+
+func annotations(cidr, gateway string) map[string]string {
+	all := map[string]string{samplecrdv1.AnnotationNetworkCIDR: cidr, samplecrdv1.AnnotationNetworkGateway: gateway}
+	for name, value := range all {
+		if value == "-" {
+			delete(all, name)
+		}
+	}
+	return all
+}
+
+// editDeployment changes the Deployment as somebody else would.
+func (f *fixture) editDeployment(name string, change func(*appsv1.Deployment)) {
+	f.t.Helper()
+	object, err := f.kube.Tracker().Get(appsv1.SchemeGroupVersion.WithResource("deployments"), testKey.Namespace, name)
+	f.must(err)
+	d := object.(*appsv1.Deployment).DeepCopy()
+	change(d)
+	f.must(f.kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), d, testKey.Namespace))
+}
+
+func (f *fixture) annotate(cidr, gateway string) {
+	f.t.Helper()
+	f.editDeployment(testKey.Name, func(d *appsv1.Deployment) { d.Annotations = annotations(cidr, gateway) })
+}
+
+func (f *fixture) undeploy(name string) {
+	f.t.Helper()
+	f.must(f.kube.Tracker().Delete(appsv1.SchemeGroupVersion.WithResource("deployments"), testKey.Namespace, name))
+}
+
+func (f *fixture) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// refresh brings both caches up to date.
+func (f *fixture) refresh() {
+	f.t.Helper()
+	f.refreshDeployments()
+	f.refreshNetworks(f.api.Changes())
+}
+
+func (f *fixture) refreshDeployments() {
+	f.t.Helper()
+	object, err := f.kube.Tracker().List(appsv1.SchemeGroupVersion.WithResource("deployments"), kind, "")
+	f.must(err)
+	var items []any
+	for _, d := range object.(*appsv1.DeploymentList).Items {
+		trimmed, err := Trim(&d)
+		f.must(err)
+		items = append(items, trimmed)
+	}
+	f.must(f.deploymentCache.Replace(items, ""))
+}
+
+// refreshNetworks has the cache show the Networks as they were after so many changes,
+// and the handlers hear of it.
+func (f *fixture) refreshNetworks(changes int) {
+	f.t.Helper()
+	var items []any
+	for _, n := range f.api.After(changes) {
+		items = append(items, n)
+	}
+	f.must(f.networkCache.Replace(items, strconv.Itoa(changes)))
+	for _, item := range items {
+		f.controller.pool.seen(item.(*samplecrdv1.Network))
+	}
+}
+
+// sync syncs the Deployment against caches that are as they are.
+func (f *fixture) sync(name string) error {
+	f.t.Helper()
+	_, ctx := ktesting.NewTestContext(f.t)
+	return f.controller.recoverSync(ctx, cache.NewObjectName(testKey.Namespace, name))
+}
+
+// mustSync syncs the Deployment of testKey against caches that are up to date.
+func (f *fixture) mustSync() {
+	f.t.Helper()
+	f.refresh()
+	f.must(f.sync(testKey.Name))
+}
+
+func (f *fixture) find(name string) *samplecrdv1.Network {
+	for _, n := range f.api.After(f.api.Changes()) {
+		if n.Name == name {
+			return n
+		}
+	}
+	return nil
+}
+
+func (f *fixture) get(name string) *samplecrdv1.Network {
+	f.t.Helper()
+	n := f.find(name)
+	if n == nil {
+		f.t.Fatalf("there is no Network %s", name)
+	}
+	return n
+}
+
+// edit changes the Network as somebody else would.
+func (f *fixture) edit(change func(*samplecrdv1.Network)) {
+	f.t.Helper()
+	n := f.get(testKey.Name)
+	spec := n.Spec
+	change(n)
+	if n.Spec != spec {
+		n.Generation++
+	}
+	f.api.Put(n)
+}
+
+// stray puts a Network there that no controller has made.
+func (f *fixture) stray(name, cidr string, changes ...func(*samplecrdv1.Network)) *samplecrdv1.Network {
+	n := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: testKey.Namespace, Name: name}, Spec: samplecrdv1.NetworkSpec{CIDR: cidr}}
+	for _, change := range changes {
+		change(n)
+	}
+	return f.api.Put(n)
+}
+
+func labelled(n *samplecrdv1.Network) {
+	n.Labels = map[string]string{samplecrdv1.LabelDeployment: labelValue(n.Name)}
+}
+
+func (f *fixture) takeJournal() []string {
+	taken := f.journal
+	f.journal = nil
+	return taken
+}
+
+func (f *fixture) expectJournal(want ...string) {
+	f.t.Helper()
+	if diff := gocmp.Diff(want, f.takeJournal()); diff != "" {
+		f.t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+// takeEvents returns the reasons of the events since they were last taken.
+func (f *fixture) takeEvents() []string {
+	var reasons []string
+	for {
+		select {
+		case text := <-f.events.Events:
+			if !strings.HasSuffix(text, "involvedObject{kind=Deployment,apiVersion=apps/v1}") {
+				f.t.Errorf("not on a Deployment: %s", text)
+			}
+			reasons = append(reasons, strings.Fields(text)[1])
+		default:
+			return reasons
+		}
+	}
+}
+
+func (f *fixture) expectEvents(want ...string) {
+	f.t.Helper()
+	if diff := gocmp.Diff(want, f.takeEvents()); diff != "" {
+		f.t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// expectSpec checks the Network of testKey.
+func (f *fixture) expectSpec(cidr, gateway string) {
+	f.t.Helper()
+	if diff := gocmp.Diff(samplecrdv1.NetworkSpec{CIDR: cidr, Gateway: gateway}, f.get(testKey.Name).Spec); diff != "" {
+		f.t.Errorf("spec (-want +got):\n%s", diff)
+	}
+}
+
+// queued empties the queue, and returns what was in it.
+func (f *fixture) queued() []string {
+	var names []string
+	for f.controller.queue.Len() > 0 {
+		key, _ := f.controller.queue.Get()
+		f.controller.queue.Done(key)
+		names = append(names, key.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (f *fixture) expectQueued(want ...string) {
+	f.t.Helper()
+	if diff := gocmp.Diff(want, f.queued()); diff != "" {
+		f.t.Errorf("in the queue (-want +got):\n%s", diff)
+	}
+}
+
+// fail has the requests of that kind answered with the error, and not done.
+func (f *fixture) fail(request string, err error) {
+	f.around = func(r string, do func() (runtime.Object, error)) (runtime.Object, error) {
+		if r == request {
+			return nil, err
+		}
+		return do()
+	}
+}
+
+// lose has the requests of that kind done, and the answers lost.
+func (f *fixture) lose(request string) {
+	f.around = func(r string, do func() (runtime.Object, error)) (runtime.Object, error) {
+		object, err := do()
+		if r == request {
+			return nil, errLost
+		}
+		return object, err
+	}
+}
+
+var errLost = errors.New("connection lost")
+
+var quiet = klog.Logger{}

@@ -1,0 +1,373 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package deployment
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+func prefixes(texts ...string) []netip.Prefix {
+	var all []netip.Prefix
+	for _, text := range texts {
+		all = append(all, netip.MustParsePrefix(text))
+	}
+	return all
+}
+
+func TestLowestFree(t *testing.T) {
+	tests := []struct {
+		name  string
+		pool  string
+		bits  int
+		taken []netip.Prefix
+		want  string // "" for none
+	}{
+		{"nothing is taken", "10.0.0.0/16", 24, nil, "10.0.0.0/24"},
+		{"the first is taken", "10.0.0.0/16", 24, prefixes("10.0.0.0/24"), "10.0.1.0/24"},
+		{"a gap is filled", "10.0.0.0/16", 24, prefixes("10.0.0.0/24", "10.0.2.0/24"), "10.0.1.0/24"},
+		{"something smaller takes the block in which it is", "10.0.0.0/16", 24, prefixes("10.0.0.128/30"), "10.0.1.0/24"},
+		{"something larger takes many", "10.0.0.0/16", 24, prefixes("10.0.0.0/18"), "10.0.64.0/24"},
+		{"what is taken twice", "10.0.0.0/16", 24, prefixes("10.0.0.0/24", "10.0.0.0/23", "10.0.0.1/32"), "10.0.2.0/24"},
+		{"what encloses the pool takes all", "10.0.0.0/16", 24, prefixes("10.0.0.0/8"), ""},
+		{"what is elsewhere takes nothing", "10.0.0.0/16", 24, prefixes("10.1.0.0/16", "192.168.0.0/16"), "10.0.0.0/24"},
+		{"another family takes nothing", "10.0.0.0/16", 24, prefixes("::/0"), "10.0.0.0/24"},
+		{"a pool of one block", "10.0.0.0/24", 24, nil, "10.0.0.0/24"},
+		{"a pool of one block that is taken", "10.0.0.0/24", 24, prefixes("10.0.0.0/24"), ""},
+		{"the last one of two", "10.0.0.0/23", 24, prefixes("10.0.0.0/24"), "10.0.1.0/24"},
+		{"enough addresses, but not in one block", "10.0.0.0/24", 25, prefixes("10.0.0.64/26", "10.0.0.128/26"), ""},
+		{"blocks larger than the pool", "10.0.0.0/24", 23, nil, ""},
+		{"the end of all addresses", "255.255.254.0/23", 24, prefixes("255.255.254.0/24"), "255.255.255.0/24"},
+		{"all addresses", "0.0.0.0/0", 24, prefixes("0.0.0.0/1"), "128.0.0.0/24"},
+		{"IPv6", "fd00::/48", 64, prefixes("fd00::/64", "fd00:0:0:1::1/128"), "fd00:0:0:2::/64"},
+		{"a large pool of IPv6", "fd00::/8", 64, prefixes("fd00::/16"), "fd01::/64"},
+		{"the end of IPv6", "ffff:ffff:ffff:ffff::/64", 64, nil, "ffff:ffff:ffff:ffff::/64"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, ok := lowestFree(netip.MustParsePrefix(tt.pool), tt.bits, tt.taken)
+			if ok != (tt.want != "") || ok && got.String() != tt.want {
+				t.Errorf("got %v, %v, want %q", got, ok, tt.want)
+			}
+		})
+	}
+	if got, ok := lowestFree(netip.Prefix{}, 24, nil); ok {
+		t.Errorf("out of no pool: %v", got)
+	}
+}
+
+// blocks returns all blocks of a small pool, in order.
+func blocks(pool netip.Prefix, bits int) []netip.Prefix {
+	var all []netip.Prefix
+	for addr := pool.Addr(); pool.Contains(addr); {
+		block := netip.PrefixFrom(addr, bits)
+		all = append(all, block)
+		for block.Contains(addr) {
+			addr = addr.Next()
+		}
+	}
+	return all
+}
+
+func TestLowestFreeIsWhatASearchFinds(t *testing.T) {
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	for _, pool := range prefixes("10.1.0.0/24", "fd00::a00/120") {
+		width := pool.Addr().BitLen()
+		for range 2000 {
+			bits := pool.Bits() + random.IntN(7)
+			var taken []netip.Prefix
+			for range random.IntN(20) {
+				addr := pool.Addr().AsSlice()
+				addr[len(addr)-1] = byte(random.Uint32())
+				at, _ := netip.AddrFromSlice(addr)
+				taken = append(taken, netip.PrefixFrom(at, width-random.IntN(8)).Masked())
+			}
+			var want netip.Prefix
+			for _, block := range blocks(pool, bits) {
+				if !overlapsAny(block, taken) {
+					want = block
+					break
+				}
+			}
+			if got, ok := lowestFree(pool, bits, taken); got != want || ok != want.IsValid() {
+				t.Fatalf("seed %d: /%d of %s without %v: got %v, %v, want %v", seed, bits, pool, taken, got, ok, want)
+			}
+		}
+	}
+}
+
+func TestBlocksTakenOneAfterTheOtherFillThePoolExactly(t *testing.T) {
+	for _, tt := range []struct {
+		pool string
+		bits int
+		want int
+	}{
+		{"10.0.0.0/24", 24, 1}, {"10.0.0.0/24", 28, 16}, {"10.0.0.0/16", 24, 256}, {"fd00::/56", 64, 256},
+	} {
+		var taken []netip.Prefix
+		for {
+			block, ok := lowestFree(netip.MustParsePrefix(tt.pool), tt.bits, taken)
+			if !ok {
+				break
+			}
+			if overlapsAny(block, taken) || len(taken) > 0 && block.Addr().Less(taken[len(taken)-1].Addr()) {
+				t.Fatalf("%v after %v", block, taken)
+			}
+			taken = append(taken, block)
+		}
+		if len(taken) != tt.want {
+			t.Errorf("%d blocks of /%d in %s, want %d", len(taken), tt.bits, tt.pool, tt.want)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	tests := []struct {
+		name, cidr, gateway string
+		want                request
+		err                 string
+	}{
+		{"a CIDR", "10.1.0.0/24", "", request{cidr: "10.1.0.0/24"}, ""},
+		{"a gateway", "10.1.0.0/24", "10.1.0.9", request{cidr: "10.1.0.0/24", gateway: "10.1.0.9"}, ""},
+		{"no gateway", "10.1.0.0/24", "None", request{cidr: "10.1.0.0/24", gateway: "None"}, ""},
+		{"bits beyond the prefix length", "10.1.0.7/24", "10.1.0.9", request{cidr: "10.1.0.7/24", gateway: "10.1.0.9"}, ""},
+		{"IPv6", "fd00::/64", "fd00::9", request{cidr: "fd00::/64", gateway: "fd00::9"}, ""},
+		{"auto", "auto", "", request{auto: true}, ""},
+		{"auto without a gateway", "auto", "None", request{auto: true, gateway: "None"}, ""},
+		{"auto with an address, of which nobody knows whether it will be inside", "auto", "10.1.0.9", request{}, "only None can go with samplecrd.k8s.io/network-cidr: auto"},
+		{"nothing", "", "", request{}, `network-cidr: "" is neither`},
+		{"another word", "Auto", "", request{}, `network-cidr: "Auto" is neither`},
+		{"an address", "10.1.0.0", "", request{}, `"10.1.0.0" is neither`},
+		{"a blank", " 10.1.0.0/24", "", request{}, "is neither"},
+		{"a prefix length that is too long", "10.1.0.0/33", "", request{}, "is neither"},
+		{"a gateway outside", "10.1.0.0/24", "10.2.0.9", request{}, `network-gateway: "10.2.0.9" is not an address inside 10.1.0.0/24`},
+		{"a gateway of the other family", "10.1.0.0/24", "fd00::1", request{}, "is not an address inside"},
+		{"a gateway that is no address", "10.1.0.0/24", "first", request{}, `"first" is not an address inside`},
+		{"a very long value is cut", strings.Repeat("x", 1000), "", request{}, `"` + strings.Repeat("x", 64) + `"… is neither`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := parse(map[string]string{samplecrdv1.AnnotationNetworkCIDR: tt.cidr, samplecrdv1.AnnotationNetworkGateway: tt.gateway})
+			if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("got %+v, %v, want %+v, %q", got, err, tt.want, tt.err)
+			}
+		})
+	}
+}
+
+func TestEveryNameOfADeploymentMakesALabelOfItsOwn(t *testing.T) {
+	seen := map[string]string{}
+	for _, name := range []string{
+		"a", "web", "web.example.com", strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a", 253), strings.Repeat("a", 252) + "b",
+		strings.Repeat("a", 53) + "-" + strings.Repeat("b", 20), strings.Repeat("a", 53) + "." + strings.Repeat("b", 20),
+	} {
+		value := labelValue(name)
+		if wrong := validation.IsValidLabelValue(value); len(wrong) > 0 {
+			t.Errorf("%s: %v", value, wrong)
+		}
+		if len(name) <= 63 && value != name {
+			t.Errorf("%s became %s", name, value)
+		}
+		if other, ok := seen[value]; ok {
+			t.Errorf("%s and %s have the same label", name, other)
+		}
+		seen[value] = name
+	}
+}
+
+// A Deployment and its Network for the tests of what is decided.
+func aDeployment(cidr string) *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "web", UID: "uid-1", Annotations: map[string]string{samplecrdv1.AnnotationNetworkCIDR: cidr},
+	}}
+}
+
+func aNetwork(r request, changes ...func(*samplecrdv1.Network)) *samplecrdv1.Network {
+	n := newNetwork(aDeployment(""), r)
+	n.UID, n.ResourceVersion = "uid-n", "7"
+	for _, change := range changes {
+		change(n)
+	}
+	return n
+}
+
+func TestDifference(t *testing.T) {
+	fixed, auto := request{cidr: "10.1.0.0/24", gateway: "10.1.0.9"}, request{auto: true, cidr: "10.1.0.0/24"}
+	with := func(more map[string]any) map[string]any {
+		more["uid"], more["resourceVersion"] = "uid-n", "7"
+		return more
+	}
+	tests := []struct {
+		name    string
+		network *samplecrdv1.Network
+		asked   request
+		want    map[string]any
+	}{
+		{"in order", aNetwork(fixed), fixed, nil},
+		{"in order, auto", aNetwork(auto), auto, nil},
+		{"somebody's labels and annotations", aNetwork(fixed, func(n *samplecrdv1.Network) {
+			n.Labels["team"], n.Annotations = "a", map[string]string{"note": "b"}
+		}), fixed, nil},
+		{"another CIDR", aNetwork(fixed), request{cidr: "10.1.0.0/16", gateway: "10.1.0.9"},
+			map[string]any{"metadata": with(map[string]any{}), "spec": map[string]any{"cidr": "10.1.0.0/16"}}},
+		{"no gateway any more", aNetwork(fixed), request{cidr: "10.1.0.0/24"},
+			map[string]any{"metadata": with(map[string]any{}), "spec": map[string]any{"gateway": nil}}},
+		{"label changed by hand", aNetwork(fixed, func(n *samplecrdv1.Network) { n.Labels[samplecrdv1.LabelDeployment] = "x" }), fixed,
+			map[string]any{"metadata": with(map[string]any{"labels": map[string]any{samplecrdv1.LabelDeployment: "web"}}), "spec": map[string]any{}}},
+		{"auto becomes explicit", aNetwork(auto), request{cidr: "10.1.0.0/24"},
+			map[string]any{"metadata": with(map[string]any{"annotations": map[string]any{samplecrdv1.AnnotationAllocatedCIDR: nil}}), "spec": map[string]any{}}},
+		{"explicit becomes auto", aNetwork(request{cidr: "10.1.0.0/24"}), auto,
+			map[string]any{"metadata": with(map[string]any{"annotations": map[string]any{samplecrdv1.AnnotationAllocatedCIDR: "10.1.0.0/24"}}), "spec": map[string]any{}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := difference(tt.network, aDeployment(""), tt.asked)
+			if diff := cmp.Diff(plain(tt.want), plain(got)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// plain is a patch as it is written out.
+func plain(patch map[string]any) string { return fmt.Sprintf("%v", patch) }
+
+func TestAdoptionKeepsOtherOwners(t *testing.T) {
+	other := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "c", UID: "uid-c"}
+	mine := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "uid-1"}
+	n := aNetwork(request{cidr: "10.1.0.0/24"}, func(n *samplecrdv1.Network) { n.OwnerReferences = []metav1.OwnerReference{mine, other} })
+	before := n.DeepCopy()
+	patch := difference(n, aDeployment(""), request{cidr: "10.1.0.0/24"})
+	want := []metav1.OwnerReference{other, *metav1.NewControllerRef(aDeployment(""), kind)}
+	if diff := cmp.Diff(any(want), patch["metadata"].(map[string]any)["ownerReferences"]); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff(before, n); diff != "" {
+		t.Errorf("the cache's Network was changed:\n%s", diff)
+	}
+}
+
+func TestObstacle(t *testing.T) {
+	owner := func(kind, name, uid string) func(*samplecrdv1.Network) {
+		return func(n *samplecrdv1.Network) {
+			yes := true
+			n.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: name, UID: types.UID("uid-" + uid), Controller: &yes}}
+		}
+	}
+	none := func(n *samplecrdv1.Network) { n.OwnerReferences = nil }
+	unlabelled := func(n *samplecrdv1.Network) { n.Labels = nil }
+	deleted := func(n *samplecrdv1.Network) { now := metav1.Now(); n.DeletionTimestamp = &now }
+	tests := []struct {
+		name    string
+		changes []func(*samplecrdv1.Network)
+		reason  string
+		says    string
+	}{
+		{"its own", nil, "", ""},
+		{"its own, without the label", []func(*samplecrdv1.Network){unlabelled}, "", ""},
+		{"nobody's, with the label: to be adopted", []func(*samplecrdv1.Network){none}, "", ""},
+		{"nobody's, without the label", []func(*samplecrdv1.Network){none, unlabelled}, samplecrdv1.EventNetworkNotOwned, "label it samplecrd.k8s.io/deployment=web"},
+		{"somebody else's", []func(*samplecrdv1.Network){owner("StatefulSet", "db", "2")}, samplecrdv1.EventNetworkNotOwned, "belongs to StatefulSet db"},
+		{"another Deployment's", []func(*samplecrdv1.Network){owner("Deployment", "db", "2")}, samplecrdv1.EventNetworkNotOwned, "belongs to Deployment db"},
+		{"one of another kind and of its own name", []func(*samplecrdv1.Network){owner("StatefulSet", "web", "2")}, samplecrdv1.EventNetworkNotOwned, "belongs to StatefulSet web"},
+		{"its predecessor's", []func(*samplecrdv1.Network){owner("Deployment", "web", "0")}, samplecrdv1.EventNetworkBeingDeleted, "earlier Deployment"},
+		{"its own, being deleted", []func(*samplecrdv1.Network){deleted}, samplecrdv1.EventNetworkBeingDeleted, "is being deleted"},
+		{"nobody's, being deleted", []func(*samplecrdv1.Network){none, deleted}, samplecrdv1.EventNetworkBeingDeleted, "is being deleted"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := obstacle(aNetwork(request{cidr: "10.1.0.0/24"}, tt.changes...), aDeployment(""))
+			if got == nil {
+				got = &event{}
+			}
+			if got.reason != tt.reason || !strings.Contains(got.message, tt.says) {
+				t.Errorf("got %+v, want %s with %q", got, tt.reason, tt.says)
+			}
+		})
+	}
+	if got := obstacle(nil, aDeployment("")); got != nil {
+		t.Errorf("no Network is an obstacle: %+v", got)
+	}
+}
+
+func TestTrimKeepsWhatASyncLooksAtAndNothingElse(t *testing.T) {
+	now := metav1.Now()
+	replicas := int32(3)
+	want := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "web", UID: "uid-1", ResourceVersion: "7", DeletionTimestamp: &now,
+		Annotations: map[string]string{samplecrdv1.AnnotationNetworkCIDR: "auto", samplecrdv1.AnnotationNetworkGateway: ""},
+	}}
+	full := want.DeepCopy()
+	full.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
+	full.Labels = map[string]string{"app": "web"}
+	full.Annotations["kubectl.kubernetes.io/last-applied-configuration"] = "{}"
+	full.Spec.Replicas, full.Status.Replicas = &replicas, 3
+	got, err := Trim(full)
+	if diff := cmp.Diff(any(want), got); err != nil || diff != "" {
+		t.Errorf("(-want +got)\n%s%v", diff, err)
+	}
+	if again, err := Trim(got); err != nil || cmp.Diff(got, again) != "" {
+		t.Errorf("a second time: %v, %v", again, err)
+	}
+	if bare, _ := Trim(&appsv1.Deployment{}); bare.(*appsv1.Deployment).Annotations != nil {
+		t.Errorf("got annotations where there are none: %+v", bare)
+	}
+	if other, err := Trim("no Deployment"); err != nil || other != "no Deployment" {
+		t.Errorf("got %v, %v", other, err)
+	}
+}
+
+func TestNetworkNeedsSync(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*samplecrdv1.Network)
+		want   bool
+	}{
+		{"nothing", func(*samplecrdv1.Network) {}, false},
+		{"the status", func(n *samplecrdv1.Network) { n.Status.CIDR, n.ResourceVersion = "10.1.0.0/24", "8" }, false},
+		{"a finalizer", func(n *samplecrdv1.Network) { n.Finalizers = []string{samplecrdv1.Finalizer} }, false},
+		{"somebody's label", func(n *samplecrdv1.Network) { n.Labels["team"] = "a" }, false},
+		{"the spec", func(n *samplecrdv1.Network) { n.Generation++ }, true},
+		{"the UID", func(n *samplecrdv1.Network) { n.UID = "uid-o" }, true},
+		{"the owner", func(n *samplecrdv1.Network) { n.OwnerReferences = nil }, true},
+		{"our label", func(n *samplecrdv1.Network) { delete(n.Labels, samplecrdv1.LabelDeployment) }, true},
+		{"the allocated block", func(n *samplecrdv1.Network) { n.Annotations = nil }, true},
+		{"its deletion", func(n *samplecrdv1.Network) { now := metav1.Now(); n.DeletionTimestamp = &now }, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			before := aNetwork(request{auto: true, cidr: "10.1.0.0/24"})
+			now := before.DeepCopy()
+			tt.change(now)
+			if got := networkNeedsSync(before, now); got != tt.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
