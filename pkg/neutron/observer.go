@@ -39,6 +39,7 @@ type Observer struct {
 	mu        sync.Mutex
 	handlers  []func(types.UID)
 	recovered func()
+	onLook    func()
 	// tick orders lists and our own changes: a list must not undo a change that was
 	// made after the list had begun.
 	tick    int64
@@ -46,9 +47,10 @@ type Observer struct {
 	// err is why there is no complete look at Neutron yet; it is nil once there was one.
 	err error
 
-	// looked is set once there was one, tried once it was tried.
-	looked, tried bool
-	firstTry      chan struct{}
+	// looks is how many there were, tried is set once it was tried.
+	looks    int
+	tried    bool
+	firstTry chan struct{}
 	// soon holds something when the next look is not to wait for its time.
 	soon chan struct{}
 }
@@ -69,6 +71,7 @@ func NewObserver(cluster string, period time.Duration, list func(context.Context
 		period:    period,
 		list:      list,
 		recovered: func() {},
+		onLook:    func() {},
 		records:   map[types.UID]record{},
 		firstTry:  make(chan struct{}),
 		soon:      make(chan struct{}, 1),
@@ -89,6 +92,14 @@ func (o *Observer) OnRecovery(recovered func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.recovered = recovered
+}
+
+// OnLook has looked called, in place of what was given before, after each complete look,
+// and after the handlers. It must not block.
+func (o *Observer) OnLook(looked func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.onLook = looked
 }
 
 // Run looks at Neutron once per period (give or take a tenth, so that many controllers
@@ -163,7 +174,17 @@ func (o *Observer) Look(ctx context.Context) error {
 			handler(uid)
 		}
 	}
+	if err == nil {
+		o.tellLooked()
+	}
 	return err
+}
+
+func (o *Observer) tellLooked() {
+	o.mu.Lock()
+	looked := o.onLook
+	o.mu.Unlock()
+	looked()
 }
 
 // TriedOnce is closed when the first look has ended, well or not.
@@ -175,11 +196,29 @@ func (o *Observer) TriedOnce() <-chan struct{} { return o.firstTry }
 func (o *Observer) Owned(uid types.UID) (networks []*Network, known bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.looked {
+	if o.looks == 0 {
 		return nil, false, o.err
 	}
 	r := o.records[uid]
 	return r.networks, !r.unknown, nil
+}
+
+// All returns the networks of all owners as they are remembered, and how many complete
+// looks there have been. Owners for whom Owned would say that it does not know, or none,
+// are left out.
+func (o *Observer) All() (networks map[types.UID][]*Network, looks int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	networks = make(map[types.UID][]*Network, len(o.records))
+	if o.looks == 0 {
+		return networks, 0
+	}
+	for uid, r := range o.records {
+		if len(r.networks) > 0 {
+			networks[uid] = r.networks
+		}
+	}
+	return networks, o.looks
 }
 
 // Saw remembers that these are all of the owner's networks.
@@ -238,7 +277,8 @@ func (o *Observer) merge(began int64, networks []*Network, err error) (changed [
 		o.err = err
 		return nil, nil
 	}
-	o.err, o.looked = nil, true
+	o.err = nil
+	o.looks++
 
 	found := map[types.UID][]*Network{}
 	for _, n := range networks {

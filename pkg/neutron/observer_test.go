@@ -292,6 +292,41 @@ func TestWhatIsRememberedIsNotChangedBehindTheReadersBack(t *testing.T) {
 	equal(t, []*Network{netOf("u", "a"), netOf("u", "b")}, got)
 }
 
+func TestAfterEachCompleteLookAllIsToldAtOnce(t *testing.T) {
+	w := watch(netOf("u", "a"), netOf("u", "b"), netOf("v", "c"), &Network{ID: "x"})
+	var inHandlers []int
+	calls := 0
+	w.AddHandler(func(types.UID) { inHandlers = append(inHandlers, calls) })
+	w.OnLook(func() { t.Error("what was given before is called") })
+	w.OnLook(func() { calls++ })
+	all := func(wantLooks int, want map[types.UID][]*Network) {
+		t.Helper()
+		got, looks := w.All()
+		equal(t, want, got)
+		equal(t, wantLooks, looks)
+		equal(t, wantLooks, calls)
+	}
+	// What we have made ourselves is no look.
+	w.Saw("u", netOf("u", "a"))
+	all(0, map[types.UID][]*Network{})
+	w.look(t)
+	all(1, map[types.UID][]*Network{"u": {netOf("u", "a"), netOf("u", "b")}, "v": {netOf("v", "c")}})
+	equal(t, []int{0, 0}, inHandlers)
+
+	w.Gone("u", "a")
+	w.Gone("v", "c")
+	all(1, map[types.UID][]*Network{"u": {netOf("u", "b")}})
+	w.Forget("u")
+	all(1, map[types.UID][]*Network{})
+
+	w.sky.err = errAway
+	w.look(t)
+	all(1, map[types.UID][]*Network{})
+	w.sky.networks, w.sky.err = []*Network{netOf("u", "b")}, nil
+	w.look(t)
+	all(2, map[types.UID][]*Network{"u": {netOf("u", "b")}})
+}
+
 // closed is isClosed for channels that only receive.
 // looked says whether a look has succeeded.
 func looked(o *Observer) bool {
