@@ -40,6 +40,7 @@ import (
 	"k8s.io/klog/v2"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/credentials"
 	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
 	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions/samplecrd/v1"
 	listers "github.com/samplecrd/samplecrd-controller/pkg/generated/listers/samplecrd/v1"
@@ -51,8 +52,12 @@ import (
 // fieldManager is the controller's name in managedFields.
 const fieldManager = "samplecrd-controller"
 
-// byUID is the index that leads from the UID in a mark to the Network.
-const byUID = "uid"
+// The indexes of Networks: byUID leads from the UID in a mark to the Network, bySecret from
+// a Secret to the Networks that refer to it.
+const (
+	byUID    = "uid"
+	bySecret = "secret"
+)
 
 // ControllerOptions are what a Controller is told from outside.
 type ControllerOptions struct {
@@ -62,13 +67,21 @@ type ControllerOptions struct {
 	Resync time.Duration
 	// Retry says how failed syncs are spaced out.
 	Retry retry.Options
+	// Share is how many workers may work for one cloud at the same time, but for the
+	// controller's own.
+	Share int
 }
 
 // Controller makes Neutron's networks match the Networks in Kubernetes.
 type Controller struct {
 	options ControllerOptions
 	client  clientset.Interface
-	cloud   *neutron.Cloud
+	// cloud is the controller's own, credentials lead to the clouds of the Networks that
+	// name credentials of their own.
+	cloud       *neutron.Cloud
+	credentials *credentials.Set
+	// share keeps one cloud of those from holding up the Networks of all others.
+	share *share
 
 	networks listers.NetworkLister
 	indexer  cache.TypedIndexer[*samplecrdv1.Network]
@@ -84,8 +97,10 @@ type Controller struct {
 	// written holds the resourceVersion of our last write of a Network, by UID, until the
 	// cache has it: see behind.
 	written map[types.UID]string
-	// abandoned is what is still to be removed from Neutron of Networks that are gone.
-	abandoned map[cache.ObjectName][]neutron.Claim
+	// abandoned are Networks that are gone, and may have left something in Neutron.
+	abandoned map[cache.ObjectName][]*samplecrdv1.Network
+	// refs holds which credentials each Network was seen to refer to.
+	refs map[cache.ObjectName]credentials.Ref
 
 	// sync is syncHandler, or what a test of the queue puts in its place.
 	sync func(context.Context, cache.ObjectName) error
@@ -93,27 +108,31 @@ type Controller struct {
 
 // NewController makes a Controller and registers its handlers. The caller starts the
 // informer, and then calls Run.
-func NewController(client clientset.Interface, informer informers.TypedNetworkInformer, cloud *neutron.Cloud, recorder record.EventRecorder, options ControllerOptions) (*Controller, error) {
+func NewController(client clientset.Interface, informer informers.TypedNetworkInformer, cloud *neutron.Cloud, credentialsSet *credentials.Set, recorder record.EventRecorder, options ControllerOptions) (*Controller, error) {
 	c := &Controller{
-		options:  options,
-		client:   client,
-		cloud:    cloud,
-		networks: informer.Lister(),
-		indexer:  informer.TypedInformer().GetTypedIndexer(),
+		options:     options,
+		client:      client,
+		cloud:       cloud,
+		credentials: credentialsSet,
+		networks:    informer.Lister(),
+		indexer:     informer.TypedInformer().GetTypedIndexer(),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			retry.NewLimiter[cache.ObjectName](options.Retry),
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "networks"},
 		),
 		recorder:  recorder,
 		written:   map[types.UID]string{},
-		abandoned: map[cache.ObjectName][]neutron.Claim{},
+		abandoned: map[cache.ObjectName][]*samplecrdv1.Network{},
+		refs:      map[cache.ObjectName]credentials.Ref{},
 	}
+	c.share = newShare(options.Share, c.queue.Add)
 	c.sync = c.syncHandler
 	err := informer.TypedInformer().AddTypedIndexers(informers.NetworkIndexers{
-		byUID: func(n *samplecrdv1.Network) ([]string, error) { return []string{string(n.UID)}, nil },
+		byUID:    func(n *samplecrdv1.Network) ([]string, error) { return []string{string(n.UID)}, nil },
+		bySecret: func(n *samplecrdv1.Network) ([]string, error) { return secretOf(n), nil },
 	})
 	if err != nil {
-		return nil, fmt.Errorf("index Networks by UID: %w", err)
+		return nil, fmt.Errorf("index Networks: %w", err)
 	}
 	registration, err := informer.TypedInformer().AddTypedEventHandler(c.handlers())
 	if err != nil {
@@ -122,7 +141,26 @@ func NewController(client clientset.Interface, informer informers.TypedNetworkIn
 	c.networksSynced = registration.HasSyncedChecker()
 	cloud.Observer().AddHandler(c.enqueueOwner)
 	cloud.Observer().OnRecovery(c.enqueueAll)
+	credentialsSet.OnDrift(c.enqueueOwner)
+	credentialsSet.OnChange(c.enqueueUsers)
 	return c, nil
+}
+
+// refOf returns which credentials the Network names; false: the controller's own.
+func refOf(network *samplecrdv1.Network) (ref credentials.Ref, ok bool) {
+	named := network.Spec.CloudCredentialsRef
+	if named == nil {
+		return credentials.Ref{}, false
+	}
+	return credentials.Ref{Secret: cache.NewObjectName(network.Namespace, named.SecretName), CloudName: named.CloudName}, true
+}
+
+// secretOf returns the name of the Secret that the Network refers to, if it does.
+func secretOf(network *samplecrdv1.Network) []string {
+	if ref, ok := refOf(network); ok {
+		return []string{ref.Secret.String()}
+	}
+	return nil
 }
 
 // handlers turn the informer's events into keys in the queue.
@@ -136,8 +174,13 @@ func (c *Controller) handlers() informers.NetworkHandlerFuncs {
 		},
 		// The name is known even of what was deleted while the watch was cut off.
 		DeleteFunc: func(n informers.DeletedNetwork) {
-			if n.OptionalObj != nil {
-				c.forget(n.OptionalObj.UID)
+			if gone := n.OptionalObj; gone != nil {
+				c.forget(gone.UID)
+				// Only of what was seen to go: a list without it may come from a Kubernetes that
+				// has lost its memory.
+				if n.FinalStateUnknown == nil && overlooked(gone) {
+					c.abandon(gone)
+				}
 			}
 			c.queue.Add(n.GetObjectName())
 		},
@@ -151,23 +194,38 @@ func needsSync(before, now *samplecrdv1.Network) bool {
 	return before.UID != now.UID ||
 		before.Generation != now.Generation ||
 		before.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero() ||
+		isPaused(before) != isPaused(now) ||
+		now.Annotations[samplecrdv1.AnnotationReconcileRequestedAt] != before.Annotations[samplecrdv1.AnnotationReconcileRequestedAt] ||
 		hasFinalizer(before) && !hasFinalizer(now) ||
 		status.Known(&before.Status) && !status.Known(&now.Status)
 }
 
 // enqueueOwner is the Observer's handler: Neutron's side of the loop.
 func (c *Controller) enqueueOwner(uid types.UID) {
-	networks, err := c.indexer.ByTypedIndex(byUID, string(uid))
-	if err != nil {
-		// The index was registered by NewController.
-		panic(err)
-	}
+	networks := c.indexed(byUID, string(uid))
 	for _, n := range networks {
 		c.queue.Add(cache.MetaObjectToName(n))
 	}
 	if len(networks) == 0 {
 		c.tellOfOrphan(uid)
 	}
+}
+
+// enqueueUsers wakes the Networks that refer to the Secret.
+func (c *Controller) enqueueUsers(secret cache.ObjectName) {
+	for _, n := range c.indexed(bySecret, secret.String()) {
+		c.queue.Add(cache.MetaObjectToName(n))
+	}
+}
+
+// indexed returns the Networks that an index leads to.
+func (c *Controller) indexed(index, value string) []*samplecrdv1.Network {
+	networks, err := c.indexer.ByTypedIndex(index, value)
+	if err != nil {
+		// The indexes were registered by NewController.
+		panic(err)
+	}
+	return networks
 }
 
 // tellOfOrphan says that a network carries our mark though there is no such Network: its
@@ -244,6 +302,10 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 		c.queue.AddAfter(key, catchUp)
 		return true
 	}
+	if errors.Is(err, errNotYet) {
+		logger.V(4).Info("Not yet", "err", err)
+		return true
+	}
 	if err == nil {
 		logger.V(4).Info("Synced")
 		c.queue.Forget(key)
@@ -280,12 +342,14 @@ func (c *Controller) recoverSync(ctx context.Context, key cache.ObjectName) (err
 // syncHandler compares what a Network asks for with what Neutron has, and acts on the
 // difference. It may be called at any time and any number of times.
 func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) error {
+	defer c.share.pass(key)
 	if err := c.removeAbandoned(ctx, key); err != nil {
 		return err
 	}
 	network, err := c.networks.Networks(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		klog.FromContext(ctx).V(4).Info("Network is gone")
+		c.refer(key, credentials.Ref{})
 		return nil
 	}
 	if err != nil {
@@ -294,10 +358,61 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) erro
 	if c.behind(network) {
 		return errBehind
 	}
-	if !network.DeletionTimestamp.IsZero() {
-		return c.finalize(ctx, network)
+	if !network.DeletionTimestamp.IsZero() && !hasFinalizer(network) {
+		return nil // it waits for others
 	}
-	return c.reconcile(ctx, network)
+	cloud, err := c.cloudOf(network)
+	if errors.Is(err, credentials.ErrNotYet) {
+		return fmt.Errorf("%w: %w", errNotYet, err)
+	}
+	if err != nil {
+		return c.report(ctx, nil, network, status.Outcome{Err: err}, nil)
+	}
+	if cloud != c.cloud {
+		if !c.share.enter(cloud, key) {
+			return errNotYet
+		}
+		defer c.share.leave(cloud)
+	}
+	if !network.DeletionTimestamp.IsZero() {
+		return c.finalize(ctx, cloud, network)
+	}
+	return c.reconcile(ctx, cloud, network)
+}
+
+// errNotYet is returned by a sync that will be woken when it can go on.
+var errNotYet = errors.New("it is not this Network's turn yet")
+
+// cloudOf returns the cloud that the Network is for.
+func (c *Controller) cloudOf(network *samplecrdv1.Network) (*neutron.Cloud, error) {
+	ref, ok := refOf(network)
+	c.refer(cache.MetaObjectToName(network), ref)
+	if !ok {
+		return c.cloud, nil
+	}
+	return c.credentials.For(ref)
+}
+
+// refer remembers which credentials the Network of that name refers to, the zero Ref for
+// none, and releases those that nobody refers to any more.
+func (c *Controller) refer(key cache.ObjectName, ref credentials.Ref) {
+	c.mu.Lock()
+	before, ok := c.refs[key]
+	if ref == (credentials.Ref{}) {
+		delete(c.refs, key)
+	} else {
+		c.refs[key] = ref
+	}
+	c.mu.Unlock()
+	if !ok || before == ref {
+		return
+	}
+	for _, n := range c.indexed(bySecret, before.Secret.String()) {
+		if other, _ := refOf(n); other == before {
+			return
+		}
+	}
+	c.credentials.Release(before)
 }
 
 // errBehind is returned by a sync that has to wait for the cache.
@@ -338,10 +453,13 @@ func (c *Controller) forget(uid types.UID) {
 }
 
 // reconcile brings a Network about that is to be there.
-func (c *Controller) reconcile(ctx context.Context, network *samplecrdv1.Network) error {
+func (c *Controller) reconcile(ctx context.Context, cloud *neutron.Cloud, network *samplecrdv1.Network) error {
 	want, err := desired(network, c.options.Cluster)
 	if err != nil {
-		return c.report(ctx, network, status.Outcome{Err: err}, nil)
+		return c.report(ctx, cloud, network, status.Outcome{Err: err}, nil)
+	}
+	if isPaused(network) {
+		return c.reconcilePaused(ctx, cloud, network, want)
 	}
 	network, added, err := c.addFinalizerIfNeeded(ctx, network)
 	if err != nil {
@@ -349,54 +467,87 @@ func (c *Controller) reconcile(ctx context.Context, network *samplecrdv1.Network
 	}
 	// Nothing can be there yet if the finalizer was not: nothing is made without it.
 	isNew := added && network.Status.NetworkID == ""
-	have, err := c.lookUp(ctx, c.claim(network), isNew)
+	have, err := c.lookUp(ctx, cloud, network, isNew)
 	if err == nil {
-		have, err = c.cloud.Prefer(ctx, c.claim(network), have)
+		have, err = cloud.Prefer(ctx, c.claim(network), have)
 	}
 	if err == nil && !have.Exists() {
-		err = c.elsewhere(network)
+		err = elsewhere(cloud, network)
 	}
 	if err != nil {
-		return c.report(ctx, network, status.Outcome{Err: err}, nil)
+		return c.report(ctx, cloud, network, status.Outcome{Err: err}, nil)
 	}
 	adopted := have.Exists() && network.Status.NetworkID == ""
-	have, steps, err := c.bringAbout(ctx, network, isNew, want, have)
+	have, steps, err := c.bringAbout(ctx, cloud, network, isNew, want, have)
 	outcome := status.Outcome{Have: have, Subnet: neutron.Current(want, have), Foreign: neutron.Foreign(want, have), Err: err}
-	return c.report(ctx, network, outcome, eventFor(network, outcome, adopted, steps))
+	return c.report(ctx, cloud, network, outcome, eventFor(network, outcome, adopted, steps))
+}
+
+// reconcilePaused looks at Neutron, changes nothing, and tells what there would be to do.
+func (c *Controller) reconcilePaused(ctx context.Context, cloud *neutron.Cloud, network *samplecrdv1.Network, want neutron.Desired) error {
+	have, err := c.lookUp(ctx, cloud, network, false)
+	if err != nil {
+		return c.report(ctx, cloud, network, status.Outcome{Err: err}, nil)
+	}
+	outcome := status.Outcome{Have: have, Subnet: neutron.Current(want, have), Foreign: neutron.Foreign(want, have)}
+	if step := neutron.Next(want, have); step != nil {
+		outcome.Err = paused("this is still to come: " + step.String())
+	}
+	return c.report(ctx, cloud, network, outcome, nil)
+}
+
+func isPaused(network *samplecrdv1.Network) bool {
+	return network.Annotations[samplecrdv1.AnnotationPaused] == "true"
+}
+
+// paused returns the error of something that waits until the Network is not paused.
+func paused(what string) error {
+	return &neutron.Error{Op: samplecrdv1.AnnotationPaused, Kind: neutron.Paused, Message: what}
 }
 
 // elsewhere returns an error if the network was made in another cloud than the one that
 // we work in. We would make a second one here, and lose the first.
-func (c *Controller) elsewhere(network *samplecrdv1.Network) error {
-	if network.Status.NetworkID == "" || network.Status.Cloud == "" || network.Status.Cloud == c.cloud.Name() {
+func elsewhere(cloud *neutron.Cloud, network *samplecrdv1.Network) error {
+	was, project := network.Status, cloud.Client().Project()
+	sameCloud := was.Cloud == "" || was.Cloud == cloud.Name()
+	sameProject := was.ProjectID == "" || was.ProjectID == project
+	if was.NetworkID == "" || sameCloud && sameProject {
 		return nil
 	}
-	return &neutron.Error{Op: "find network " + network.Status.NetworkID, Kind: neutron.Elsewhere, Message: fmt.Sprintf(
-		"it was made in cloud %q, and cloud %q, in which the controller works, does not have it: run the controller with the right -cloud, or clear status.cloud to give that network up",
-		network.Status.Cloud, c.cloud.Name())}
+	return &neutron.Error{Op: "find network " + was.NetworkID, Kind: neutron.Elsewhere, Message: fmt.Sprintf(
+		"it was made in cloud %q, project %s, and cloud %q, project %s, does not have it: give the controller the right credentials, or clear status.networkID to give that network up",
+		was.Cloud, was.ProjectID, cloud.Name(), project)}
 }
 
-// lookUp returns the claim's network in Neutron, the zero Network if there is none:
+// lookUp returns the Network's network in Neutron, the zero Network if there is none:
 // from memory if it is there, and otherwise from Neutron, unless the caller knows that
-// for once memory that holds nothing is proof enough.
-func (c *Controller) lookUp(ctx context.Context, claim neutron.Claim, trustMemory bool) (*neutron.Network, error) {
-	have, known, err := c.cloud.Owned(claim)
+// for once memory that holds nothing is proof enough. If somebody has asked for a look at
+// Neutron itself, it is one.
+func (c *Controller) lookUp(ctx context.Context, cloud *neutron.Cloud, network *samplecrdv1.Network, trustMemory bool) (*neutron.Network, error) {
+	if status.RequestedLook(network) != "" {
+		return cloud.Find(ctx, c.claim(network))
+	}
+	return lookUpClaim(ctx, cloud, c.claim(network), trustMemory)
+}
+
+func lookUpClaim(ctx context.Context, cloud *neutron.Cloud, claim neutron.Claim, trustMemory bool) (*neutron.Network, error) {
+	have, known, err := cloud.Owned(claim)
 	if err != nil || have.Exists() || known && trustMemory {
 		return have, err
 	}
-	return c.cloud.Find(ctx, claim)
+	return cloud.Find(ctx, claim)
 }
 
 // bringAbout takes one step after the other until Neutron has what is wanted, or one
 // fails. It returns what Neutron has then, and the steps that were taken. Confirmed says
 // that the Network was just seen past the cache.
-func (c *Controller) bringAbout(ctx context.Context, network *samplecrdv1.Network, confirmed bool, want neutron.Desired, have *neutron.Network) (*neutron.Network, []neutron.Step, error) {
+func (c *Controller) bringAbout(ctx context.Context, cloud *neutron.Cloud, network *samplecrdv1.Network, confirmed bool, want neutron.Desired, have *neutron.Network) (*neutron.Network, []neutron.Step, error) {
 	var steps []neutron.Step
 	reread := false
 	for {
 		step := neutron.Next(want, have)
 		if step == nil {
-			step = c.cloud.Surplus(c.claim(network), have)
+			step = cloud.Surplus(c.claim(network), have)
 		}
 		if step == nil {
 			return have, steps, nil
@@ -407,11 +558,11 @@ func (c *Controller) bringAbout(ctx context.Context, network *samplecrdv1.Networ
 				return have, steps, err
 			}
 		}
-		next, err := c.cloud.Take(ctx, c.claim(network), have, step)
+		next, err := cloud.Take(ctx, c.claim(network), have, step)
 		if outdated(step, err) && !reread {
 			// Read again at once, and plan again, if there is anything new.
 			reread = true
-			fresh, findErr := c.cloud.Find(ctx, c.claim(network))
+			fresh, findErr := cloud.Find(ctx, c.claim(network))
 			if findErr != nil {
 				return have, steps, findErr
 			}
@@ -442,24 +593,25 @@ func outdated(step neutron.Step, err error) bool {
 	return neutron.KindOf(err) == neutron.Stale || creates && neutron.KindOf(err) == neutron.Invalid
 }
 
-// finalize takes the network away from Neutron, and then lets the Network go.
-func (c *Controller) finalize(ctx context.Context, network *samplecrdv1.Network) error {
-	if !hasFinalizer(network) {
-		return nil
-	}
+// finalize takes the network away from Neutron, or its mark off it if it is to stay, and
+// then lets the Network go.
+func (c *Controller) finalize(ctx context.Context, cloud *neutron.Cloud, network *samplecrdv1.Network) error {
 	// However many there are: two writers that raced may have made one each. The last look
 	// is one at Neutron itself, and finds none.
 	claim := c.claim(network)
 	for deleted := false; ; deleted = true {
-		have, err := c.lookUp(ctx, claim, false)
+		have, err := lookUpClaim(ctx, cloud, claim, false)
 		if err == nil && !have.Exists() && !deleted {
-			err = c.elsewhere(network)
+			err = elsewhere(cloud, network)
+		}
+		if err == nil && have.Exists() && isPaused(network) {
+			err = paused("the deletion waits")
 		}
 		if err != nil {
-			return c.report(ctx, network, status.Outcome{Err: err}, nil)
+			return c.report(ctx, cloud, network, status.Outcome{Err: err}, nil)
 		}
 		if !have.Exists() {
-			return c.removeFinalizer(ctx, network, "The network is gone from Neutron")
+			return c.removeFinalizer(ctx, network, goneMessage(network))
 		}
 		if !claim.Marks(have) {
 			return c.removeFinalizer(ctx, network, "Left network "+have.ID+" in Neutron: its ownership mark was taken off")
@@ -467,11 +619,26 @@ func (c *Controller) finalize(ctx context.Context, network *samplecrdv1.Network)
 		if err := c.confirm(ctx, network); err != nil {
 			return err
 		}
-		if err := c.cloud.Delete(ctx, claim, have); err != nil {
-			return c.report(ctx, network, status.Outcome{Err: err}, nil)
+		if err := c.letGo(ctx, cloud, network, claim, have); err != nil {
+			return c.report(ctx, cloud, network, status.Outcome{Err: err}, nil)
 		}
 		claim.NetworkID = "" // what is left can only be found by its mark
 	}
+}
+
+// letGo does with the network in Neutron what the deletion policy says.
+func (c *Controller) letGo(ctx context.Context, cloud *neutron.Cloud, network *samplecrdv1.Network, claim neutron.Claim, have *neutron.Network) error {
+	if network.Spec.DeletionPolicy == samplecrdv1.DeletionRetain {
+		return cloud.Release(ctx, claim, have)
+	}
+	return cloud.Delete(ctx, claim, have)
+}
+
+func goneMessage(network *samplecrdv1.Network) string {
+	if network.Spec.DeletionPolicy == samplecrdv1.DeletionRetain && network.Status.NetworkID != "" {
+		return "Left network " + network.Status.NetworkID + " in Neutron, without its ownership mark, as the deletionPolicy says"
+	}
+	return "The network is gone from Neutron"
 }
 
 // confirm makes sure, past the cache, that the Network is still the same one (UID), asks
@@ -492,14 +659,15 @@ func (c *Controller) confirm(ctx context.Context, network *samplecrdv1.Network) 
 // report writes the status that follows from the outcome, if it says anything new, and
 // records the event, or the one that the transition calls for. It returns the outcome's
 // error, so that the sync is tried again.
-func (c *Controller) report(ctx context.Context, network *samplecrdv1.Network, outcome status.Outcome, event *event) error {
-	if outcome.Err != nil && (!status.Tells(outcome.Err) || c.notLookedYet(network)) {
+func (c *Controller) report(ctx context.Context, cloud *neutron.Cloud, network *samplecrdv1.Network, outcome status.Outcome, event *event) error {
+	if outcome.Err != nil && (!status.Tells(outcome.Err) || c.notLookedYet(cloud, network, outcome.Err)) {
 		return outcome.Err
 	}
-	outcome.Cloud = c.cloud.Name()
-	if since, away := c.cloud.Client().Away(); away {
-		outcome.Away = since
+	if cloud != nil {
+		outcome.Cloud, outcome.Project = cloud.Name(), cloud.Client().Project()
+		outcome.Away, _ = cloud.Client().Away()
 	}
+	outcome.Err = nameSecret(network, outcome.Err)
 	next := status.Compute(network, outcome)
 	if !equality.Semantic.DeepEqual(network.Status, next) {
 		written, err := c.client.SamplecrdV1().Networks(network.Namespace).ApplyStatus(ctx,
@@ -522,9 +690,31 @@ func (c *Controller) report(ctx context.Context, network *samplecrdv1.Network, o
 	return outcome.Err
 }
 
+// nameSecret says in the error whose credentials it is that were refused.
+func nameSecret(network *samplecrdv1.Network, err error) error {
+	if ref, ok := refOf(network); ok && neutron.KindOf(err) == neutron.Unauthenticated {
+		return fmt.Errorf("Secret %s, key clouds.yaml, cloud %s: %w", ref.Secret.Name, ref.CloudName, err)
+	}
+	return err
+}
+
+// overlooked says of a Network that is gone whether its finalizer was overlooked. The API
+// server does that with one which is stored just while a deletion is under way: what it
+// deletes then was never marked for deletion.
+func overlooked(gone *samplecrdv1.Network) bool {
+	return hasFinalizer(gone) && gone.DeletionTimestamp.IsZero()
+}
+
+// abandon remembers a Network that is gone, and has not been finalized.
+func (c *Controller) abandon(network *samplecrdv1.Network) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := cache.MetaObjectToName(network)
+	c.abandoned[key] = append(c.abandoned[key], network)
+}
+
 // abandonIfGone takes the network away from Neutron again if the Network is gone though
-// it had our finalizer: the API server overlooks a finalizer that is stored just while a
-// deletion is under way.
+// it had our finalizer.
 func (c *Controller) abandonIfGone(ctx context.Context, network *samplecrdv1.Network) error {
 	live, err := c.client.SamplecrdV1().Networks(network.Namespace).Get(ctx, network.Name, metav1.GetOptions{})
 	if err == nil && live.UID == network.UID {
@@ -533,24 +723,21 @@ func (c *Controller) abandonIfGone(ctx context.Context, network *samplecrdv1.Net
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	key := cache.MetaObjectToName(network)
-	c.mu.Lock()
-	c.abandoned[key] = append(c.abandoned[key], c.claim(network))
-	c.mu.Unlock()
-	return c.removeAbandoned(ctx, key)
+	c.abandon(network)
+	return c.removeAbandoned(ctx, cache.MetaObjectToName(network))
 }
 
 // removeAbandoned removes what Networks of that name have left in Neutron. What it fails
 // at, it does again when the key is synced again.
 func (c *Controller) removeAbandoned(ctx context.Context, key cache.ObjectName) error {
 	c.mu.Lock()
-	claims := c.abandoned[key]
+	left := c.abandoned[key]
 	delete(c.abandoned, key)
 	c.mu.Unlock()
-	for i, claim := range claims {
-		if err := c.remove(ctx, claim); err != nil {
+	for i, network := range left {
+		if err := c.removeLeft(ctx, network); err != nil {
 			c.mu.Lock()
-			c.abandoned[key] = append(c.abandoned[key], claims[i:]...)
+			c.abandoned[key] = append(c.abandoned[key], left[i:]...)
 			c.mu.Unlock()
 			return fmt.Errorf("remove what a Network that is gone has left: %w", err)
 		}
@@ -558,26 +745,34 @@ func (c *Controller) removeAbandoned(ctx context.Context, key cache.ObjectName) 
 	return nil
 }
 
-// remove removes all networks with the claim's mark.
-func (c *Controller) remove(ctx context.Context, claim neutron.Claim) error {
+// removeLeft lets all networks go that carry the mark of a Network that is gone.
+func (c *Controller) removeLeft(ctx context.Context, network *samplecrdv1.Network) error {
+	cloud, err := c.cloudOf(network)
+	if err != nil {
+		return err
+	}
+	claim := c.claim(network)
 	claim.NetworkID = ""
 	for {
-		have, err := c.lookUp(ctx, claim, false)
+		have, err := lookUpClaim(ctx, cloud, claim, false)
 		if err != nil || !have.Exists() {
 			return err
 		}
-		if err := c.cloud.Delete(ctx, claim, have); err != nil {
+		if err := c.letGo(ctx, cloud, network, claim, have); err != nil {
 			return err
 		}
-		klog.FromContext(ctx).Info("Removed a network whose Network is gone", "networkID", have.ID, "uid", claim.Owner.UID)
+		klog.FromContext(ctx).Info("Let a network go whose Network is gone", "networkID", have.ID, "uid", claim.Owner.UID)
 	}
 }
 
 // notLookedYet says whether there is nothing to tell of a Network that was in order: no
 // look at Neutron has succeeded since the controller started, so nothing speaks against
-// what the status says.
-func (c *Controller) notLookedYet(network *samplecrdv1.Network) bool {
-	_, _, err := c.cloud.Owned(c.claim(network))
+// what the status says. But somebody has to put refused credentials right.
+func (c *Controller) notLookedYet(cloud *neutron.Cloud, network *samplecrdv1.Network, syncErr error) bool {
+	if cloud == nil || neutron.KindOf(syncErr) == neutron.Unauthenticated {
+		return false
+	}
+	_, _, err := cloud.Owned(c.claim(network))
 	return err != nil && status.InOrder(network) && network.DeletionTimestamp.IsZero()
 }
 
@@ -707,4 +902,74 @@ func transition(before, now *metav1.Condition, foreign bool) *event {
 		return &event{corev1.EventTypeNormal, now.Reason, now.Message}
 	}
 	return &event{corev1.EventTypeWarning, now.Reason, now.Message}
+}
+
+// share bounds how many Networks of one cloud are worked on at the same time: those of a
+// cloud that does not answer wait for each other, and the other workers go on.
+type share struct {
+	most int
+	add  func(cache.ObjectName)
+
+	mu      sync.Mutex
+	busy    map[*neutron.Cloud]int
+	waiting map[*neutron.Cloud][]cache.ObjectName
+	// woken are those that were added, and have not entered yet.
+	woken map[cache.ObjectName]*neutron.Cloud
+}
+
+func newShare(most int, add func(cache.ObjectName)) *share {
+	return &share{
+		most:    most,
+		add:     add,
+		busy:    map[*neutron.Cloud]int{},
+		waiting: map[*neutron.Cloud][]cache.ObjectName{},
+		woken:   map[cache.ObjectName]*neutron.Cloud{},
+	}
+}
+
+// enter says whether the key may be worked on now. If not, it is added to the queue when it
+// may.
+func (s *share) enter(cloud *neutron.Cloud, key cache.ObjectName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.woken, key)
+	if s.busy[cloud] >= s.most {
+		s.waiting[cloud] = append(s.waiting[cloud], key)
+		return false
+	}
+	s.busy[cloud]++
+	return true
+}
+
+// leave ends what enter has begun.
+func (s *share) leave(cloud *neutron.Cloud) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy[cloud]--; s.busy[cloud] == 0 {
+		delete(s.busy, cloud)
+	}
+	s.wake(cloud)
+}
+
+// pass is for a key that does not need to enter, though it may have been woken to.
+func (s *share) pass(key cache.ObjectName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if cloud, ok := s.woken[key]; ok {
+		delete(s.woken, key)
+		s.wake(cloud)
+	}
+}
+
+// wake must be called with the lock held.
+func (s *share) wake(cloud *neutron.Cloud) {
+	waiting := s.waiting[cloud]
+	if len(waiting) == 0 {
+		return
+	}
+	if s.waiting[cloud] = waiting[1:]; len(waiting) == 1 {
+		delete(s.waiting, cloud)
+	}
+	s.woken[waiting[0]] = cloud
+	s.add(waiting[0])
 }

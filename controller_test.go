@@ -40,10 +40,13 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
@@ -51,6 +54,7 @@ import (
 	"k8s.io/klog/v2/ktesting"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/credentials"
 	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/fake"
 	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions"
 	networkinformers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions/samplecrd/v1"
@@ -95,6 +99,7 @@ func beingDeleted(n *samplecrdv1.Network) {
 type fixture struct {
 	t          *testing.T
 	kube       *fake.Clientset
+	secrets    *kubefake.Clientset
 	api        *apiserver.Server
 	neutron    *embedded.Server
 	client     *gophercloud.ServiceClient // the users', and the oracle's
@@ -125,7 +130,7 @@ func newFixture(t *testing.T, networks ...*samplecrdv1.Network) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
-	f := &fixture{t: t, kube: fake.NewClientset(), neutron: server, events: record.NewFakeRecorder(1000)}
+	f := &fixture{t: t, kube: fake.NewClientset(), secrets: kubefake.NewClientset(), neutron: server, events: record.NewFakeRecorder(1000)}
 	f.client = f.openStack()
 	f.api = apiserver.Install(f.kube)
 	for _, n := range networks {
@@ -144,13 +149,23 @@ func newFixture(t *testing.T, networks ...*samplecrdv1.Network) *fixture {
 	return f
 }
 
+// newCredentials are those in Secrets.
+func newCredentials(t *testing.T, secrets kubernetes.Interface) *credentials.Set {
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
+	set := credentials.NewSet(ctx, credentials.Options{Client: secrets, NewCloud: func(config neutron.Config) *neutron.Cloud {
+		return neutron.NewCloud(config.Name, neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second}), testCluster, time.Hour)
+	}})
+	t.Cleanup(func() { cancel(); set.Wait() })
+	return set
+}
+
 // start makes a controller that knows nothing yet but what it reads.
 func (f *fixture) start() {
 	f.t.Helper()
 	f.cloud = f.newCloud()
 	informer := informers.NewSharedInformerFactory(f.kube, 0).Samplecrd().V1().Networks()
-	controller, err := NewController(f.kube, informer, f.cloud, f.events,
-		ControllerOptions{Cluster: testCluster, Resync: time.Minute, Retry: testRetry})
+	controller, err := NewController(f.kube, informer, f.cloud, newCredentials(f.t, f.secrets), f.events,
+		ControllerOptions{Cluster: testCluster, Resync: time.Minute, Retry: testRetry, Share: 2})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -917,6 +932,42 @@ func TestANetworkThatGoesInSpiteOfItsFinalizerLeavesNothingBehind(t *testing.T) 
 	f.expectNeutron()
 }
 
+func TestANetworkThatIsSeenToGoInSpiteOfItsFinalizerLeavesNothingBehind(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		gone    func(*samplecrdv1.Network) networkinformers.DeletedNetwork
+		removed bool
+	}{
+		{"its finalizer was overlooked", func(n *samplecrdv1.Network) networkinformers.DeletedNetwork {
+			return networkinformers.DeletedNetwork{OptionalObj: n}
+		}, true},
+		{"it was let go", func(n *samplecrdv1.Network) networkinformers.DeletedNetwork {
+			beingDeleted(n)
+			return networkinformers.DeletedNetwork{OptionalObj: n}
+		}, false},
+		{"somebody has taken off the finalizer", func(n *samplecrdv1.Network) networkinformers.DeletedNetwork {
+			n.Finalizers = nil
+			return networkinformers.DeletedNetwork{OptionalObj: n}
+		}, false},
+		{"a list does not have it any more", func(n *samplecrdv1.Network) networkinformers.DeletedNetwork {
+			return networkinformers.DeletedNetwork{OptionalObj: n, FinalStateUnknown: &cache.DeletedFinalStateUnknown{Key: testKey.String(), Obj: n}}
+		}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := ready(t, "10.0.0.0/24", "")
+			gone := f.get()
+			f.api.Remove(testKey.Namespace, testKey.Name)
+			f.controller.handlers().DeleteFunc(test.gone(gone))
+			f.mustSync()
+			if test.removed {
+				f.expectNeutron()
+			} else {
+				f.expectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
+			}
+		})
+	}
+}
+
 func TestAFailedStatusWriteIsTriedAgainAndMakesNothingTwice(t *testing.T) {
 	f := newFixture(t, newNetwork("10.0.0.0/24", ""))
 	fail := true
@@ -991,6 +1042,239 @@ func TestANetworkWithPortsIsNotDeleted(t *testing.T) {
 	f.expectNeutron()
 }
 
+func withCredentials(n *samplecrdv1.Network) {
+	n.Spec.CloudCredentialsRef = &samplecrdv1.CloudCredentialsReference{SecretName: "creds", CloudName: "theirs"}
+}
+
+// secret is one with credentials for the fixture's Neutron.
+func (f *fixture) secret() *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: testKey.Namespace, Name: "creds"},
+		Data:       map[string][]byte{"clouds.yaml": f.neutron.CloudsYAML("theirs")},
+	}
+}
+
+// syncUntil syncs each time that the key is in the queue, until that is the reason of Ready.
+func (f *fixture) syncUntil(reason string) {
+	f.t.Helper()
+	for {
+		f.refresh()
+		err := f.controller.syncHandler(klog.NewContext(f.t.Context(), klog.Logger{}), testKey)
+		if ready := status.Ready(&f.get().Status); ready != nil && ready.Reason == reason {
+			return
+		}
+		key, shutdown := f.controller.queue.Get()
+		if shutdown || key != testKey {
+			f.t.Fatalf("the queue holds %v, after the sync ended with %v", key, err)
+		}
+		f.controller.queue.Done(key)
+	}
+}
+
+func TestANetworkWithCredentialsOfItsOwnWaitsForThem(t *testing.T) {
+	f := newFixture(t, newNetwork("10.0.0.0/24", "", withCredentials))
+	f.syncUntil(samplecrdv1.ReasonNoCredentials)
+	f.expectReady(samplecrdv1.ReasonNoCredentials, samplecrdv1.ConditionReconciling)
+	if hasFinalizer(f.get()) {
+		t.Error("it has a finalizer, though nothing can have been made")
+	}
+	secrets := f.secrets.CoreV1().Secrets(testKey.Namespace)
+	if _, err := secrets.Create(t.Context(), f.secret(), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.syncUntil(samplecrdv1.ReasonAvailable)
+	f.expectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
+	if got := f.get().Status; got.Cloud != "theirs" || got.ProjectID == "" {
+		t.Errorf("the status tells of cloud %q, project %q", got.Cloud, got.ProjectID)
+	}
+
+	// Without its credentials, a Network that is deleted waits, and says so.
+	id := f.get().Status.NetworkID
+	if err := secrets.Delete(t.Context(), "creds", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.syncUntil(samplecrdv1.ReasonNoCredentials)
+	f.edit(beingDeleted)
+	if err := f.sync(); neutron.KindOf(err) != neutron.NoCredentials {
+		t.Errorf("got %v, want that the credentials are missing", err)
+	}
+	if got := f.get(); got.Status.NetworkID != id || !hasFinalizer(got) {
+		t.Errorf("what was known is lost: %+v", got)
+	}
+	if _, err := secrets.Create(t.Context(), f.secret(), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for f.find() != nil {
+		if err := f.sync(); err != nil && !errors.Is(err, errNotYet) && neutron.KindOf(err) != neutron.NoCredentials {
+			t.Fatal(err)
+		}
+	}
+	f.expectNeutron()
+	f.mustSync() // the Network is gone
+	if n := len(f.controller.credentials.Clouds()); n != 0 {
+		t.Errorf("%d clouds are open for a Network that is gone", n)
+	}
+}
+
+func TestOneCloudHoldsUpItsOwnShareOfTheWorkersOnly(t *testing.T) {
+	queue := []cache.ObjectName{}
+	s := newShare(2, func(key cache.ObjectName) { queue = append(queue, key) })
+	slow, other := &neutron.Cloud{}, &neutron.Cloud{}
+	enter := func(cloud *neutron.Cloud, name string, want bool) {
+		t.Helper()
+		if got := s.enter(cloud, key(name)); got != want {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+	}
+	enter(slow, "a", true)
+	enter(slow, "b", true)
+	enter(slow, "c", false)
+	enter(slow, "d", false)
+	enter(slow, "e", false)
+	enter(other, "f", true)
+	s.leave(slow)
+	enter(slow, "c", true)
+	s.leave(slow)
+	s.pass(key("d")) // it has gone
+	enter(slow, "e", true)
+	s.leave(slow)
+	s.leave(slow)
+	s.leave(other)
+	if diff := gocmp.Diff([]cache.ObjectName{key("c"), key("d"), key("e")}, queue); diff != "" {
+		t.Errorf("woken (-want +got):\n%s", diff)
+	}
+	if len(s.busy)+len(s.waiting)+len(s.woken) > 0 {
+		t.Errorf("something is left: %+v", s)
+	}
+}
+
+func isToBePaused(n *samplecrdv1.Network) {
+	n.Annotations = map[string]string{samplecrdv1.AnnotationPaused: "true"}
+}
+
+func TestWhilePausedNothingIsChangedInNeutron(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*fixture)
+		says   string
+		// caughtUp is what Neutron has when the annotation is taken away.
+		caughtUp []string
+	}{
+		{"an edit", func(f *fixture) {
+			f.edit(func(n *samplecrdv1.Network) { n.Spec.Gateway = "10.0.0.9" })
+		}, "gateway set to 10.0.0.9", []string{"default/net-a 10.0.0.0/24 10.0.0.9"}},
+		{"drift", func(f *fixture) {
+			f.setGateway(f.get().Status.SubnetID, "10.0.0.77")
+		}, "gateway set to 10.0.0.1", []string{"default/net-a 10.0.0.0/24 10.0.0.1"}},
+		{"the network vanishes", func(f *fixture) {
+			f.deleteInNeutron("networks", f.get().Status.NetworkID)
+		}, "network created", []string{"default/net-a 10.0.0.0/24 10.0.0.1"}},
+		{"a deletion", func(f *fixture) { f.edit(beingDeleted) }, "the deletion waits", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := ready(t, "10.0.0.0/24", "")
+			f.edit(isToBePaused)
+			f.mustSync()
+			f.expectReady(samplecrdv1.ReasonAvailable)
+			test.change(f)
+			if err := f.cloud.Observer().Look(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			f.takeJournal()
+			if err := f.sync(); neutron.KindOf(err) != neutron.Paused {
+				t.Fatalf("got %v, want that it waits", err)
+			}
+			f.expectReady(samplecrdv1.ReasonPaused)
+			if message := status.Ready(&f.get().Status).Message; !strings.Contains(message, test.says) {
+				t.Errorf("got %q, want it to tell: %s", message, test.says)
+			}
+			for _, request := range f.takeJournal() {
+				if !strings.HasPrefix(request, "GET ") && request != "patch networks/status" {
+					t.Errorf("%s, though it is paused", request)
+				}
+			}
+			f.edit(func(n *samplecrdv1.Network) { n.Annotations = nil })
+			f.mustSync()
+			f.expectNeutron(test.caughtUp...)
+		})
+	}
+}
+
+func TestANewNetworkThatIsPausedMakesNothingAndMayGo(t *testing.T) {
+	f := newFixture(t, newNetwork("10.0.0.0/24", "", isToBePaused))
+	if err := f.sync(); neutron.KindOf(err) != neutron.Paused {
+		t.Fatalf("got %v, want that it waits", err)
+	}
+	if hasFinalizer(f.get()) {
+		t.Error("it has a finalizer, though there is nothing to finalize")
+	}
+	f.expectNeutron()
+}
+
+func TestARequestedLookIsOneAtNeutronItself(t *testing.T) {
+	f := ready(t, "10.0.0.0/24", "")
+	f.setGateway(f.get().Status.SubnetID, "10.0.0.77") // nobody has looked since
+	f.edit(func(n *samplecrdv1.Network) {
+		n.Annotations = map[string]string{samplecrdv1.AnnotationReconcileRequestedAt: "now"}
+	})
+	f.takeJournal()
+	f.mustSync()
+	f.expectJournal("GET networks", "GET subnets", "PUT subnets/ID", "patch networks/status")
+	f.expectEvents(samplecrdv1.EventDriftRepaired)
+	f.expectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
+	if got := f.get().Status.LastHandledReconcileAt; got != "now" {
+		t.Errorf("the status says %q", got)
+	}
+	f.mustSync()
+	f.expectJournal()
+}
+
+func TestARequestedLookThatFailsIsStillToCome(t *testing.T) {
+	f := ready(t, "10.0.0.0/24", "")
+	f.edit(func(n *samplecrdv1.Network) {
+		n.Annotations = map[string]string{samplecrdv1.AnnotationReconcileRequestedAt: "now"}
+	})
+	f.neutron.SetFault(func(*http.Request) *embedded.Fault { return &embedded.Fault{Status: 503} })
+	if err := f.sync(); err == nil {
+		t.Error("it succeeded")
+	}
+	if got := f.get().Status.LastHandledReconcileAt; got != "" {
+		t.Errorf("the status says %q", got)
+	}
+	f.neutron.SetFault(nil)
+	f.mustSync()
+	if got := f.get().Status.LastHandledReconcileAt; got != "now" {
+		t.Errorf("the status says %q", got)
+	}
+}
+
+func TestANetworkThatIsRetainedStaysWithoutItsMark(t *testing.T) {
+	f := ready(t, "10.0.0.0/24", "")
+	id := f.get().Status.NetworkID
+	f.edit(func(n *samplecrdv1.Network) { n.Spec.DeletionPolicy = samplecrdv1.DeletionRetain })
+	f.mustSync()
+	f.takeEvents()
+	f.edit(beingDeleted)
+	f.takeJournal()
+	f.mustSync()
+	f.expectEvents(samplecrdv1.EventDeleted)
+	f.expectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
+	network, err := networks.Get(t.Context(), f.client, id).Extract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	subnet, err := subnets.Get(t.Context(), f.client, network.Subnets[0]).Extract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if network.Description != "" || subnet.Description != "" {
+		t.Errorf("the marks are still there: %q, %q", network.Description, subnet.Description)
+	}
+	if f.find() != nil {
+		t.Error("the Network is still there")
+	}
+}
+
 func TestOnlyWhatASyncLooksAtIsAReasonToSync(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -1002,6 +1286,11 @@ func TestOnlyWhatASyncLooksAtIsAReasonToSync(t *testing.T) {
 		{"our own status write", nil, func(n *samplecrdv1.Network) { n.ResourceVersion = "2"; n.Status.NetworkID = "id" }, false},
 		{"our own finalizer", nil, func(n *samplecrdv1.Network) { n.ResourceVersion = "2"; withFinalizer(n) }, false},
 		{"a label", nil, func(n *samplecrdv1.Network) { n.ResourceVersion = "2"; n.Labels = map[string]string{"a": "b"} }, false},
+		{"paused", nil, isToBePaused, true},
+		{"not paused any more", isToBePaused, nil, true},
+		{"a look is requested", nil, func(n *samplecrdv1.Network) {
+			n.Annotations = map[string]string{samplecrdv1.AnnotationReconcileRequestedAt: "now"}
+		}, true},
 		{"an edit of the spec", nil, func(n *samplecrdv1.Network) { n.Generation = 2 }, true},
 		{"a deletion", nil, beingDeleted, true},
 		{"our finalizer taken off by hand", withFinalizer, nil, true},
@@ -1033,7 +1322,7 @@ func TestTheHandlersEnqueueWhatTheInformerTells(t *testing.T) {
 		kube := fake.NewClientset(newNetwork("10.0.0.0/24", ""))
 		factory := informers.NewSharedInformerFactory(kube, 0)
 		cloud := neutron.NewCloud("none", neutron.NewClient(neutron.Config{}, neutron.ClientOptions{}), testCluster, time.Hour)
-		controller, err := NewController(kube, factory.Samplecrd().V1().Networks(), cloud, record.NewFakeRecorder(10),
+		controller, err := NewController(kube, factory.Samplecrd().V1().Networks(), cloud, newCredentials(t, nil), record.NewFakeRecorder(10),
 			ControllerOptions{Cluster: testCluster, Resync: time.Minute, Retry: testRetry})
 		if err != nil {
 			t.Fatal(err)
@@ -1366,6 +1655,7 @@ var scenarios = []scenario{
 	{"replacement", spec("10.0.0.0/24", ""), edited(spec("10.1.0.0/24", "")), spec("10.1.0.0/24", "")},
 	{"replacement with overlap", spec("10.0.0.0/24", ""), edited(spec("10.0.0.0/16", "10.0.3.1")), spec("10.0.0.0/16", "10.0.3.1")},
 	{"delete", spec("10.0.0.0/24", ""), kubectlDelete, nil},
+	{"delete of one that is retained", &samplecrdv1.NetworkSpec{CIDR: "10.0.0.0/24", DeletionPolicy: samplecrdv1.DeletionRetain}, kubectlDelete, nil},
 	{"delete before anything was made", nil, once(func(f *fixture) { f.create(*spec("10.0.0.0/24", "")); f.edit(beingDeleted) }), nil},
 	{"delete and re-create under the same name", spec("10.0.0.0/24", ""), func(f *fixture) {
 		if n := f.find(); n == nil {

@@ -43,6 +43,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
+	"github.com/samplecrd/samplecrd-controller/pkg/credentials"
 	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
 	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/scheme"
 	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions"
@@ -120,6 +121,10 @@ func run(ctx context.Context, o *options.Options) error {
 	if err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
+	watchedSecrets, err := kubernetes.NewForConfig(withoutTimeout(config))
+	if err != nil {
+		return fmt.Errorf("kubeconfig: %w", err)
+	}
 	cloudConfig, err := neutron.LoadConfig(o.Cloud)
 	noCloud := errors.Is(err, neutron.ErrNoCloud) && !inPod()
 	if err != nil && !noCloud {
@@ -139,7 +144,7 @@ func run(ctx context.Context, o *options.Options) error {
 			return err
 		}
 	}
-	cloud := neutron.NewCloud(cloudConfig.Name, neutron.NewClient(cloudConfig, clientOptions(o)), cluster, o.Resync)
+	cloud := newCloud(o, cloudConfig, cluster)
 	logger.Info("Starting", "version", version, "commit", commit,
 		"kubernetes", config.Host, "clusterID", cluster, "cloud", cloud.Name())
 
@@ -151,7 +156,11 @@ func run(ctx context.Context, o *options.Options) error {
 
 	factory := informers.NewSharedInformerFactoryWithOptions(watched, 0,
 		informers.WithNamespace(o.Namespace), informers.WithTransform(stripManagedFields))
-	controller, err := NewController(networks, factory.Samplecrd().V1().Networks(), cloud, recorder, controllerOptions(o, cluster))
+	credentialsSet := credentials.NewSet(ctx, credentials.Options{Client: watchedSecrets, NewCloud: func(config neutron.Config) *neutron.Cloud {
+		return newCloud(o, config, cluster)
+	}})
+	defer credentialsSet.Wait()
+	controller, err := NewController(networks, factory.Samplecrd().V1().Networks(), cloud, credentialsSet, recorder, controllerOptions(o, cluster))
 	if err != nil {
 		return err
 	}
@@ -163,6 +172,10 @@ func run(ctx context.Context, o *options.Options) error {
 	factory.Shutdown()
 	logger.Info("Stopped")
 	return nil
+}
+
+func newCloud(o *options.Options, config neutron.Config, cluster string) *neutron.Cloud {
+	return neutron.NewCloud(config.Name, neutron.NewClient(config, clientOptions(o)), cluster, o.Resync)
 }
 
 func clientOptions(o *options.Options) neutron.ClientOptions {
@@ -179,6 +192,7 @@ func controllerOptions(o *options.Options, cluster string) ControllerOptions {
 	return ControllerOptions{
 		Cluster: cluster,
 		Resync:  o.Resync,
+		Share:   max(1, o.Workers/2),
 		Retry: retry.Options{
 			BaseDelay: o.RetryBaseDelay,
 			MaxDelay:  o.RetryMaxDelay,

@@ -44,6 +44,7 @@ type circuit struct {
 	opened func()
 
 	mu       sync.Mutex
+	underWay int
 	failures int
 	last     error
 	// since is when the first of the failures happened.
@@ -55,6 +56,7 @@ func (c *circuit) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err := c.admit(); err != nil {
 		return nil, err
 	}
+	defer c.leave()
 	response, err := c.base.RoundTrip(request)
 	switch {
 	case err != nil && errors.Is(request.Context().Err(), context.Canceled):
@@ -69,19 +71,27 @@ func (c *circuit) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// admit returns the last failure if the request has to stay.
+// admit returns the last failure if the request has to stay. While others are under way,
+// there is no need for a probe: a Neutron that hangs holds up one caller only.
 func (c *circuit) admit() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	if c.failures < enough {
-		return nil
+	if c.failures >= enough {
+		if c.underWay > 0 || now.Before(c.nextProbe) {
+			return c.last
+		}
+		c.nextProbe = now.Add(probing)
 	}
-	if now.Before(c.nextProbe) {
-		return c.last
-	}
-	c.nextProbe = now.Add(probing)
+	c.underWay++
 	return nil
+}
+
+// leave is for a request that was admitted, and has ended.
+func (c *circuit) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.underWay--
 }
 
 func (c *circuit) failed(err error) {

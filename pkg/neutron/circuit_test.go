@@ -78,6 +78,36 @@ func TestADeadNeutronIsAskedOnceASecondHoweverManyAsk(t *testing.T) {
 	})
 }
 
+func TestANeutronThatHangsHoldsUpOneCallerOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 30 * time.Second
+		c := &circuit{base: roundTripper(func(*http.Request) (*http.Response, error) {
+			time.Sleep(timeout)
+			return nil, errTimeout
+		})}
+		var held atomic.Int64 // callers for more than an instant, after the circuit has opened
+		var workers sync.WaitGroup
+		began := time.Now()
+		for range 8 {
+			workers.Go(func() {
+				for time.Since(began) < 10*time.Minute {
+					asked := time.Now()
+					_ = try(t, c)
+					if asked.Sub(began) > timeout && time.Since(asked) > 0 {
+						held.Add(1)
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+			})
+		}
+		workers.Wait()
+		// One after the other, each for the whole time-out.
+		if got := held.Load(); got < 15 || got > 20 {
+			t.Errorf("callers were held up %d times in nine and a half minutes, want once in %s", got, timeout)
+		}
+	})
+}
+
 func TestADeadNeutronIsToldOfOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0

@@ -57,6 +57,7 @@ type Client struct {
 	config  Config
 	options ClientOptions
 	circuit *circuit
+	base    *http.Transport
 	http    http.Client
 
 	session        atomic.Pointer[session] // nil: not authenticated
@@ -89,13 +90,25 @@ func NewClient(config Config, options ClientOptions) *Client {
 		limiter: rate.NewLimiter(limit, max(1, options.Burst)),
 		timeout: options.Timeout,
 	}}
-	return &Client{config: config, options: options, circuit: circuit, http: http.Client{
+	return &Client{config: config, options: options, circuit: circuit, base: base, http: http.Client{
 		Transport: circuit,
 		// Neutron and Keystone redirect nobody. Who does would be sent the token, and by
 		// Keystone's client the password; and a DELETE would become a GET.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
+
+// Project returns the ID of the project that the client works in; "" if it has not
+// authenticated, or its token is for none.
+func (c *Client) Project() string {
+	if s := c.session.Load(); s != nil {
+		return s.project
+	}
+	return ""
+}
+
+// Close closes the connections that are not in use. The Client may still be used.
+func (c *Client) Close() { c.base.CloseIdleConnections() }
 
 // Away returns since when Neutron and Keystone have given no good answer, if the last one
 // was none.
@@ -324,6 +337,29 @@ func (c *Client) UpdateSubnet(ctx context.Context, have *Subnet, step UpdateSubn
 	var subnet Subnet
 	err = subnets.Update(ctx, service, have.ID, opts).ExtractIntoStructPtr(&subnet, "subnet")
 	return subnet, wrapAnswer(op, err, subnet.ID)
+}
+
+// UnmarkNetwork takes the mark off the network's description, if the network is still at
+// the revision that was read; it fails with Stale otherwise.
+func (c *Client) UnmarkNetwork(ctx context.Context, have *Network) error {
+	service, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	unmarked := withoutMark(have.Description)
+	return wrap("update network", networks.Update(ctx, service, have.ID,
+		networks.UpdateOpts{RevisionNumber: have.Revision, Description: &unmarked}).Err)
+}
+
+// UnmarkSubnet takes the mark off the subnet, as UnmarkNetwork off a network.
+func (c *Client) UnmarkSubnet(ctx context.Context, have *Subnet) error {
+	service, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	unmarked := withoutMark(have.Description)
+	return wrap("update subnet", subnets.Update(ctx, service, have.ID,
+		subnets.UpdateOpts{RevisionNumber: have.Revision, Description: &unmarked}).Err)
 }
 
 func ipVersion(cidr netip.Prefix) gophercloud.IPVersion {

@@ -243,6 +243,37 @@ func (c *Cloud) deleteNetwork(ctx context.Context, claim Claim, network *Network
 	return c.tryDelete(ctx, fresh)
 }
 
+// Release takes the claim's mark off the network and its subnets, which stay as they are
+// otherwise. The network's is the last to go: as long as it is there, the rest is found.
+func (c *Cloud) Release(ctx context.Context, claim Claim, network *Network) error {
+	err := c.release(ctx, claim, network)
+	if err != nil {
+		c.afterFailure(claim.Owner, err)
+		return err
+	}
+	c.observer.Gone(claim.Owner.UID, network.ID)
+	return nil
+}
+
+func (c *Cloud) release(ctx context.Context, claim Claim, network *Network) error {
+	for _, s := range network.Subnets {
+		if owner, marked := OwnerOf(s.Description); marked && owner == claim.Owner {
+			if err := c.client.UnmarkSubnet(ctx, &s); err != nil {
+				return err
+			}
+		}
+	}
+	// The revision has changed with the subnets'.
+	fresh, err := c.client.getNetwork(ctx, network.ID)
+	if KindOf(err) == NotFound {
+		return nil
+	}
+	if err != nil || !claim.Marks(fresh) {
+		return err
+	}
+	return c.client.UnmarkNetwork(ctx, fresh)
+}
+
 // tryDelete deletes the network if it is still as it was read.
 func (c *Cloud) tryDelete(ctx context.Context, network *Network) error {
 	err := c.client.DeleteNetwork(ctx, network.ID, network.Revision)

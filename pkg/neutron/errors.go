@@ -54,6 +54,10 @@ const (
 	// Elsewhere: the network was made in another cloud. No answer says so: it is what the
 	// controller makes of a status that speaks of one.
 	Elsewhere Kind = "Elsewhere"
+	// NoCredentials: there is nothing to authenticate with. No answer says so.
+	NoCredentials Kind = "NoCredentials"
+	// Paused: a change waits because somebody has said so. No answer says so.
+	Paused Kind = "Paused"
 	// Unavailable: no answer, or one that says nothing of the request. Whether the
 	// request took effect is not known.
 	Unavailable Kind = "Unavailable"

@@ -144,7 +144,7 @@ func (l *lab) client(t *testing.T) *Client {
 func newTestClient(t *testing.T, config Config, options ClientOptions) *Client {
 	t.Helper()
 	c := NewClient(config, options)
-	t.Cleanup(c.http.CloseIdleConnections)
+	t.Cleanup(c.Close)
 	return c
 }
 

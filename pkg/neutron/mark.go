@@ -55,6 +55,11 @@ func OwnerOf(description string) (Owner, bool) {
 	return Owner{Cluster: cluster, UID: types.UID(uid)}, true
 }
 
+// withoutMark returns the description without the mark that it ends with.
+func withoutMark(description string) string {
+	return strings.TrimRight(description[:strings.LastIndexByte(description, ' ')+1], " ")
+}
+
 // maxName is how many characters Neutron takes as a name.
 const maxName = 255
 

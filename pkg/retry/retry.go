@@ -73,7 +73,7 @@ func After(err error, final time.Duration) (time.Duration, bool) {
 		return asked, true
 	}
 	switch neutron.KindOf(err) {
-	case neutron.Invalid, neutron.Forbidden, neutron.Elsewhere:
+	case neutron.Invalid, neutron.Forbidden, neutron.Elsewhere, neutron.NoCredentials, neutron.Paused:
 		return final, true
 	case neutron.Unauthenticated, neutron.OverQuota:
 		return slowly, true

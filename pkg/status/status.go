@@ -19,6 +19,7 @@ limitations under the License.
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -35,8 +36,10 @@ import (
 
 // Outcome is how a sync ended.
 type Outcome struct {
-	// Cloud is the name of the cloud that the controller works in.
+	// Cloud is the name of the cloud that the Network is for; "" if it is not known.
 	Cloud string
+	// Project is the ID of the project in it; "" if it is not known.
+	Project string
 	// Have is the network in Neutron, the zero Network if there is none; nil if Neutron
 	// could not be asked: then what was known stays.
 	Have *neutron.Network
@@ -56,7 +59,8 @@ func Compute(network *samplecrdv1.Network, o Outcome) samplecrdv1.NetworkStatus 
 	status := *network.Status.DeepCopy()
 	status.ObservedGeneration = network.Generation
 	if neutron.KindOf(o.Err) != neutron.Elsewhere {
-		status.Cloud = o.Cloud
+		status.Cloud = cmp.Or(o.Cloud, status.Cloud)
+		status.ProjectID = cmp.Or(o.Project, status.ProjectID)
 	}
 	if o.Have != nil {
 		status.NetworkID = o.Have.ID
@@ -68,8 +72,21 @@ func Compute(network *samplecrdv1.Network, o Outcome) samplecrdv1.NetworkStatus 
 		status.CIDR = o.Subnet.CIDR.String()
 		status.Gateway = gateway(o.Subnet.Gateway)
 	}
+	if requested := RequestedLook(network); requested != "" && o.Have != nil {
+		status.LastHandledReconcileAt = requested
+	}
 	setConditions(&status, network.Generation, o)
 	return status
+}
+
+// RequestedLook returns the value of the annotation that asks for a look at Neutron, if
+// there was none for that value yet; "" otherwise.
+func RequestedLook(network *samplecrdv1.Network) string {
+	requested := network.Annotations[samplecrdv1.AnnotationReconcileRequestedAt]
+	if requested == network.Status.LastHandledReconcileAt {
+		return ""
+	}
+	return requested
 }
 
 func gateway(address netip.Addr) string {
@@ -135,7 +152,7 @@ func message(before *metav1.Condition, now metav1.Condition, o Outcome) string {
 }
 
 // reason returns the reason for errors of that kind, and which condition besides Ready
-// tells what to expect.
+// tells what to expect; "" is none.
 func reason(kind neutron.Kind) (reason, condition string) {
 	switch kind {
 	case neutron.Invalid:
@@ -144,6 +161,10 @@ func reason(kind neutron.Kind) (reason, condition string) {
 		return samplecrdv1.ReasonForbidden, samplecrdv1.ConditionStalled
 	case neutron.Elsewhere:
 		return samplecrdv1.ReasonOtherCloud, samplecrdv1.ConditionStalled
+	case neutron.Paused:
+		return samplecrdv1.ReasonPaused, ""
+	case neutron.NoCredentials:
+		return samplecrdv1.ReasonNoCredentials, samplecrdv1.ConditionReconciling
 	case neutron.Unauthenticated:
 		return samplecrdv1.ReasonAuthenticationFailed, samplecrdv1.ConditionReconciling
 	case neutron.InUse:
@@ -196,7 +217,10 @@ func ApplyConfiguration(network *samplecrdv1.Network, status samplecrdv1.Network
 		CIDR:               optional(status.CIDR),
 		Gateway:            optional(status.Gateway),
 		Cloud:              optional(status.Cloud),
+		ProjectID:          optional(status.ProjectID),
 		MTU:                optional(status.MTU),
+
+		LastHandledReconcileAt: optional(status.LastHandledReconcileAt),
 	}
 	for _, c := range status.Conditions {
 		apply.WithConditions(metav1ac.Condition().

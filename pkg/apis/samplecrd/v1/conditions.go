@@ -52,6 +52,13 @@ const (
 	// ReasonOtherCloud is set when the network was made in another cloud than the one that
 	// the controller works in, which knows nothing of it: nothing is changed in either.
 	ReasonOtherCloud = "OtherCloud"
+	// ReasonNoCredentials is set when the Secret that spec.cloudCredentialsRef names is not
+	// there, cannot be read, or does not say how to reach a cloud. The message says which key
+	// of it is wrong.
+	ReasonNoCredentials = "NoCredentials"
+	// ReasonPaused is set when something is to be changed in Neutron, and the annotation
+	// samplecrd.k8s.io/paused forbids it.
+	ReasonPaused = "Paused"
 	// ReasonInUse is set when ports stand in the way of a deletion or replacement (409).
 	ReasonInUse = "InUse"
 	// ReasonQuotaExceeded is set when the project's quota is used up (409).

@@ -66,6 +66,7 @@ type Network struct {
 // first address and 0 for the last. CEL has no other way to the last one. Neutron
 // refuses both for IPv4 only; for IPv6 the first address is its own default.
 //
+// +kubebuilder:validation:XValidation:fieldPath=".cloudCredentialsRef",reason=FieldValueForbidden,message="can be neither added, changed nor removed: delete the Network, and make another",rule="has(self.cloudCredentialsRef) == has(oldSelf.cloudCredentialsRef) && (!has(self.cloudCredentialsRef) || self.cloudCredentialsRef == oldSelf.cloudCredentialsRef)"
 // +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must be of the same IP family as cidr",messageExpression="self.gateway + ' is not of the same IP family as cidr, ' + self.cidr",rule="!has(self.gateway) || !isIP(self.gateway) || !isCIDR(self.cidr) || ip(self.gateway).family() == cidr(self.cidr).ip().family()"
 // +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must be an address inside cidr",messageExpression="self.gateway + ' is not an address inside cidr, ' + self.cidr",rule="!has(self.gateway) || !isIP(self.gateway) || !isCIDR(self.cidr) || ip(self.gateway).family() != cidr(self.cidr).ip().family() || cidr(self.cidr).containsIP(self.gateway)"
 // +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must be neither the first address of cidr, which is the network's, nor the last, which is for broadcasts",messageExpression="self.gateway + ' must be neither the first address of cidr, ' + self.cidr + ', which is the network\\'s, nor the last, which is for broadcasts'",rule="!has(self.gateway) || !isIP(self.gateway) || !isCIDR(self.cidr) || ip(self.gateway).family() == 6 || !cidr(self.cidr).containsIP(self.gateway) || cidr(self.cidr).prefixLength() > 30 || (int(self.gateway.split('.')[0]) * 16777216 + int(self.gateway.split('.')[1]) * 65536 + int(self.gateway.split('.')[2]) * 256 + int(self.gateway.split('.')[3]) + 1) % [4294967296, 2147483648, 1073741824, 536870912, 268435456, 134217728, 67108864, 33554432, 16777216, 8388608, 4194304, 2097152, 1048576, 524288, 262144, 131072, 65536, 32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4][cidr(self.cidr).prefixLength()] > 1"
@@ -92,6 +93,54 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:MaxLength=39
 	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,rule="self == '' || self == 'None' || isIP(self)",message="must be an IP address inside cidr, such as 192.168.0.1, or None"
 	Gateway string `json:"gateway,omitempty"`
+
+	// cloudCredentialsRef names a Secret in the Network's own namespace that says in which
+	// cloud and project the network is made, and with whose rights. Left out, it is the
+	// controller's own cloud. It can be neither added, changed nor removed later: the
+	// network would be lost.
+	//
+	// +optional
+	CloudCredentialsRef *CloudCredentialsReference `json:"cloudCredentialsRef,omitempty"`
+
+	// deletionPolicy says what becomes of the network in Neutron when the Network is
+	// deleted. Delete, which is meant if it is left out: it is deleted. Retain: it stays,
+	// with the ownership mark taken off, and nobody looks after it any more.
+	//
+	// +optional
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+}
+
+// DeletionPolicy says what becomes of a network when its Network is deleted.
+//
+// +kubebuilder:validation:Enum=Delete;Retain
+type DeletionPolicy string
+
+// The deletion policies.
+const (
+	// DeletionDelete: the network is deleted from Neutron. No policy means the same.
+	DeletionDelete DeletionPolicy = "Delete"
+	// DeletionRetain: the network stays in Neutron, without its ownership mark.
+	DeletionRetain DeletionPolicy = "Retain"
+)
+
+// CloudCredentialsReference names an entry of a clouds.yaml in a Secret.
+type CloudCredentialsReference struct {
+	// secretName is the name of a Secret in the Network's namespace. Its key clouds.yaml
+	// holds a file of that name, as every OpenStack client reads it; its key cacert, if it
+	// is there, the PEM certificates of the authorities that the cloud's own is held
+	// against.
+	//
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	SecretName string `json:"secretName"`
+
+	// cloudName is the entry of clouds.yaml.
+	//
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	CloudName string `json:"cloudName"`
 }
 
 // GatewayNone as spec.gateway means a subnet without a gateway, spelled as in the
@@ -128,9 +177,18 @@ type NetworkStatus struct {
 	// +optional
 	Cloud string `json:"cloud,omitempty"`
 
+	// projectID is the ID of the project in which the network is.
+	// +optional
+	ProjectID string `json:"projectID,omitempty"`
+
 	// mtu is the network's maximum transmission unit in bytes, as Neutron has it.
 	// +optional
 	MTU int32 `json:"mtu,omitempty"`
+
+	// lastHandledReconcileAt is the value of the annotation
+	// samplecrd.k8s.io/reconcile-requested-at for which Neutron was looked at last.
+	// +optional
+	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
 
 	// conditions say how it stands. Ready is always there. Reconciling is there, and
 	// True, only while the controller has work to do; Stalled only while the spec

@@ -18,6 +18,10 @@ limitations under the License.
 
 package v1
 
+import (
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
 // NetworkSpecApplyConfiguration represents a declarative configuration of the NetworkSpec type for use
 // with apply.
 //
@@ -43,6 +47,15 @@ type NetworkSpecApplyConfiguration struct {
 	// None means a subnet without a gateway. Left out, Neutron chooses: the first
 	// address of the subnet; status.gateway shows it. The gateway may be changed.
 	Gateway *string `json:"gateway,omitempty"`
+	// cloudCredentialsRef names a Secret in the Network's own namespace that says in which
+	// cloud and project the network is made, and with whose rights. Left out, it is the
+	// controller's own cloud. It can be neither added, changed nor removed later: the
+	// network would be lost.
+	CloudCredentialsRef *CloudCredentialsReferenceApplyConfiguration `json:"cloudCredentialsRef,omitempty"`
+	// deletionPolicy says what becomes of the network in Neutron when the Network is
+	// deleted. Delete, which is meant if it is left out: it is deleted. Retain: it stays,
+	// with the ownership mark taken off, and nobody looks after it any more.
+	DeletionPolicy *samplecrdv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
 // NetworkSpecApplyConfiguration constructs a declarative configuration of the NetworkSpec type for use with
@@ -64,5 +77,21 @@ func (b *NetworkSpecApplyConfiguration) WithCIDR(value string) *NetworkSpecApply
 // If called multiple times, the Gateway field is set to the value of the last call.
 func (b *NetworkSpecApplyConfiguration) WithGateway(value string) *NetworkSpecApplyConfiguration {
 	b.Gateway = &value
+	return b
+}
+
+// WithCloudCredentialsRef sets the CloudCredentialsRef field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the CloudCredentialsRef field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithCloudCredentialsRef(value *CloudCredentialsReferenceApplyConfiguration) *NetworkSpecApplyConfiguration {
+	b.CloudCredentialsRef = value
+	return b
+}
+
+// WithDeletionPolicy sets the DeletionPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DeletionPolicy field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithDeletionPolicy(value samplecrdv1.DeletionPolicy) *NetworkSpecApplyConfiguration {
+	b.DeletionPolicy = &value
 	return b
 }

@@ -43,8 +43,13 @@ type NetworkStatusApplyConfiguration struct {
 	// cloud tells in which cloud the network is: the entry of clouds.yaml, or the
 	// address of Keystone if there is none.
 	Cloud *string `json:"cloud,omitempty"`
+	// projectID is the ID of the project in which the network is.
+	ProjectID *string `json:"projectID,omitempty"`
 	// mtu is the network's maximum transmission unit in bytes, as Neutron has it.
 	MTU *int32 `json:"mtu,omitempty"`
+	// lastHandledReconcileAt is the value of the annotation
+	// samplecrd.k8s.io/reconcile-requested-at for which Neutron was looked at last.
+	LastHandledReconcileAt *string `json:"lastHandledReconcileAt,omitempty"`
 	// conditions say how it stands. Ready is always there. Reconciling is there, and
 	// True, only while the controller has work to do; Stalled only while the spec
 	// cannot be brought into force without somebody's help.
@@ -105,11 +110,27 @@ func (b *NetworkStatusApplyConfiguration) WithCloud(value string) *NetworkStatus
 	return b
 }
 
+// WithProjectID sets the ProjectID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ProjectID field is set to the value of the last call.
+func (b *NetworkStatusApplyConfiguration) WithProjectID(value string) *NetworkStatusApplyConfiguration {
+	b.ProjectID = &value
+	return b
+}
+
 // WithMTU sets the MTU field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the MTU field is set to the value of the last call.
 func (b *NetworkStatusApplyConfiguration) WithMTU(value int32) *NetworkStatusApplyConfiguration {
 	b.MTU = &value
+	return b
+}
+
+// WithLastHandledReconcileAt sets the LastHandledReconcileAt field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastHandledReconcileAt field is set to the value of the last call.
+func (b *NetworkStatusApplyConfiguration) WithLastHandledReconcileAt(value string) *NetworkStatusApplyConfiguration {
+	b.LastHandledReconcileAt = &value
 	return b
 }
 

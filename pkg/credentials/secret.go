@@ -1,0 +1,108 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package credentials finds the clouds of the Networks that name credentials of their own.
+//
+// It watches the Secrets that are referred to, each by itself and no others; reads each
+// into a neutron.Config; and keeps one neutron.Cloud, which is one authenticated client and
+// one Observer, for each distinct content, however many Networks use it.
+package credentials
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+)
+
+// The keys of a Secret.
+const (
+	keyCloudsYAML = "clouds.yaml"
+	keyCACert     = "cacert"
+)
+
+// content identifies credentials: everything that matters for a connection counts.
+type content [sha256.Size]byte
+
+func contentOf(secret *corev1.Secret, cloudName string) content {
+	hash := sha256.New()
+	for _, part := range [][]byte{[]byte(cloudName), secret.Data[keyCloudsYAML], secret.Data[keyCACert]} {
+		sum := sha256.Sum256(part)
+		hash.Write(sum[:])
+	}
+	return content(hash.Sum(nil))
+}
+
+// parse reads an entry of the clouds.yaml in a Secret. The errors name the key that is
+// wrong, and contain nothing of its content.
+func parse(secret *corev1.Secret, cloudName string) (neutron.Config, error) {
+	cloudsYAML, ok := secret.Data[keyCloudsYAML]
+	if !ok {
+		return neutron.Config{}, invalid(secret, keyCloudsYAML, "it is not there")
+	}
+	verify, err := checkEntry(cloudsYAML, cloudName)
+	if err != nil {
+		return neutron.Config{}, invalid(secret, keyCloudsYAML, err.Error())
+	}
+	config, err := neutron.ParseConfig(cloudName, cloudsYAML)
+	if err != nil {
+		return neutron.Config{}, invalid(secret, keyCloudsYAML, err.Error())
+	}
+	// gophercloud's own counts OS_CACERT and the like, which speak of the process's own cloud.
+	config.TLS = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: !verify}
+	if pem, ok := secret.Data[keyCACert]; ok {
+		config.TLS.RootCAs = x509.NewCertPool()
+		if !config.TLS.RootCAs.AppendCertsFromPEM(pem) {
+			return neutron.Config{}, invalid(secret, keyCACert, "it holds no certificate in PEM")
+		}
+	}
+	return config, nil
+}
+
+// checkEntry refuses what would have the controller read its own files for somebody else,
+// and returns whether the server's certificate is to be verified. What else is wrong, the
+// real parser tells.
+func checkEntry(cloudsYAML []byte, cloudName string) (verify bool, err error) {
+	var file struct {
+		Clouds map[string]map[string]any `json:"clouds"`
+	}
+	if yaml.Unmarshal(cloudsYAML, &file) != nil {
+		return false, fmt.Errorf("it is not YAML of the form that clouds.yaml has")
+	}
+	entry := file.Clouds[cloudName]
+	for _, key := range []string{"cacert", "cert", "key", "profile", "cloud"} {
+		if _, ok := entry[key]; ok {
+			return false, fmt.Errorf("%s in cloud %s names a file, which the controller does not have; certificates of authorities belong into the key %s of the Secret",
+				key, cloudName, keyCACert)
+		}
+	}
+	return entry["verify"] != false, nil
+}
+
+// invalid is the error for a key of a Secret.
+func invalid(secret *corev1.Secret, key, what string) error {
+	return unusable(secret.Name, fmt.Sprintf("key %s: %s", key, what))
+}
+
+// unusable is the error for a Secret.
+func unusable(name, what string) error {
+	return &neutron.Error{Op: "Secret " + name, Kind: neutron.NoCredentials, Message: what}
+}

@@ -1,0 +1,364 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package credentials
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+)
+
+// patience is how long a test waits for what does not come.
+const patience = 10 * time.Second
+
+var ref = Ref{Secret: cache.NewObjectName("team", "creds"), CloudName: "mycloud"}
+
+// lab is a Set between a stand-in for Kubernetes and an embedded OpenStack.
+type lab struct {
+	*testing.T
+	*Set
+	kube    *fake.Clientset
+	neutron *embedded.Server
+	// told receives something when somebody is told to ask again.
+	told chan cache.ObjectName
+
+	mu     sync.Mutex
+	logins int
+	lists  int
+}
+
+func newLab(t *testing.T, objects ...runtime.Object) *lab {
+	t.Helper()
+	l := &lab{T: t, kube: fake.NewClientset(objects...), told: make(chan cache.ObjectName, 1000)}
+	var err error
+	l.neutron, err = embedded.Start("127.0.0.1:0", embedded.Options{Projects: []embedded.Project{
+		{Name: "one", Password: "password-of-one"}, {Name: "two", Password: "password-of-two"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.neutron.Observe(l.count)
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
+	l.Set = NewSet(ctx, Options{Client: l.kube, NewCloud: func(config neutron.Config) *neutron.Cloud {
+		return neutron.NewCloud(config.Name, neutron.NewClient(config, neutron.ClientOptions{Timeout: patience}), "cluster", time.Hour)
+	}})
+	l.OnChange(func(name cache.ObjectName) { l.told <- name })
+	l.OnDrift(func(types.UID) {})
+	t.Cleanup(func() {
+		cancel()
+		l.Wait()
+		_ = l.neutron.Close()
+	})
+	return l
+}
+
+func (l *lab) count(r embedded.Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case r.Method == http.MethodPost && strings.HasSuffix(r.Path, "auth/tokens"):
+		l.logins++
+	case r.Method == http.MethodGet && strings.HasSuffix(r.Path, "networks"):
+		l.lists++
+	}
+}
+
+// calls returns how many log-ins and lists of networks there were.
+func (l *lab) calls() (logins, lists int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.logins, l.lists
+}
+
+// secret has the clouds.yaml of that project, as the cloud mycloud.
+func (l *lab) secret(name, project string, change ...func(*corev1.Secret)) *corev1.Secret {
+	cloudsYAML := string(l.neutron.CloudsYAML("mycloud")) // its first project's; the other's is mycloud-two
+	if project == "two" {
+		cloudsYAML = strings.NewReplacer(`"mycloud"`, `"mycloud-one"`, `"mycloud-two"`, `"mycloud"`).Replace(cloudsYAML)
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name}, Data: map[string][]byte{keyCloudsYAML: []byte(cloudsYAML)}}
+	for _, c := range change {
+		c(secret)
+	}
+	return secret
+}
+
+func (l *lab) create(secret *corev1.Secret) {
+	l.Helper()
+	if _, err := l.kube.CoreV1().Secrets(secret.Namespace).Create(l.Context(), secret, metav1.CreateOptions{}); err != nil {
+		l.Fatal(err)
+	}
+}
+
+func (l *lab) update(secret *corev1.Secret) {
+	l.Helper()
+	if _, err := l.kube.CoreV1().Secrets(secret.Namespace).Update(l.Context(), secret, metav1.UpdateOptions{}); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// until asks each time that it is told to, until the answer is as wanted.
+func (l *lab) until(ref Ref, wanted func(*neutron.Cloud, error) bool) *neutron.Cloud {
+	l.Helper()
+	timeout := time.After(patience)
+	for {
+		cloud, err := l.For(ref)
+		if wanted(cloud, err) {
+			return cloud
+		}
+		select {
+		case <-l.told:
+		case <-timeout:
+			l.Fatalf("nobody was told of anything new; the last answer is %v, %v", cloud, err)
+		}
+	}
+}
+
+func ready(cloud *neutron.Cloud, err error) bool {
+	if err != nil {
+		return false
+	}
+	_, _, err = cloud.Observer().Owned("any")
+	return err == nil
+}
+
+// says is for an error of the Secret with that in it.
+func says(text string) func(*neutron.Cloud, error) bool {
+	return func(_ *neutron.Cloud, err error) bool {
+		return neutron.KindOf(err) == neutron.NoCredentials && strings.Contains(err.Error(), text)
+	}
+}
+
+func TestTheCloudIsThereOnceItWasLookedAt(t *testing.T) {
+	l := newLab(t)
+	l.create(l.secret("creds", "one"))
+	if _, err := l.For(ref); !errors.Is(err, ErrNotYet) {
+		t.Fatalf("got %v, want that it is not known yet", err)
+	}
+	cloud := l.until(ref, ready)
+	if cloud.Name() != "mycloud" {
+		t.Errorf("got %s", cloud.Name())
+	}
+	if again, err := l.For(ref); again != cloud || err != nil {
+		t.Errorf("got %v, %v, want the same one", again, err)
+	}
+	if logins, lists := l.calls(); logins != 1 || lists != 1 {
+		t.Errorf("%d log-ins and %d lists, want one each", logins, lists)
+	}
+}
+
+func TestASecretThatComesLateIsCorrectedAndGoes(t *testing.T) {
+	l := newLab(t)
+	l.until(ref, says("Secret creds: it is not there"))
+	l.create(l.secret("creds", "one", func(s *corev1.Secret) { s.Data = map[string][]byte{"cloud.yaml": nil} }))
+	l.until(ref, says("Secret creds: key clouds.yaml: it is not there"))
+	l.update(l.secret("creds", "one", func(s *corev1.Secret) {
+		s.Data[keyCloudsYAML] = []byte(strings.ReplaceAll(string(s.Data[keyCloudsYAML]), "password-of-one", "wrong"))
+	}))
+	l.until(ref, func(cloud *neutron.Cloud, err error) bool {
+		if err != nil {
+			return false
+		}
+		_, _, err = cloud.Observer().Owned("any")
+		return neutron.KindOf(err) == neutron.Unauthenticated
+	})
+	l.update(l.secret("creds", "one"))
+	before := l.until(ref, ready)
+
+	if err := l.kube.CoreV1().Secrets("team").Delete(t.Context(), "creds", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l.until(ref, says("it is not there"))
+	l.create(l.secret("creds", "one"))
+	if after := l.until(ref, ready); after != before {
+		t.Error("the same credentials have another cloud after they were away")
+	}
+}
+
+func TestCredentialsOfTheSameContentShareACloud(t *testing.T) {
+	l := newLab(t)
+	other := func(name string) Ref { return Ref{cache.NewObjectName("team", name), "mycloud"} }
+	l.create(l.secret("a", "one"))
+	l.create(l.secret("b", "one"))
+	l.create(l.secret("c", "two"))
+	l.create(l.secret("d", "one", func(s *corev1.Secret) { s.Data[keyCACert] = certificate(t) }))
+	a, b, c, d := l.until(other("a"), ready), l.until(other("b"), ready), l.until(other("c"), ready), l.until(other("d"), ready)
+	if a != b || a == c || a == d || c == d {
+		t.Errorf("a %p and b %p are to be one, c %p and d %p by themselves", a, b, c, d)
+	}
+	if n := len(l.Clouds()); n != 3 {
+		t.Errorf("%d clouds, want 3", n)
+	}
+	if logins, _ := l.calls(); logins != 3 {
+		t.Errorf("%d log-ins, want 3", logins)
+	}
+}
+
+func TestRotationCostsOneLogInAndClosesWhatIsNotUsedAnyMore(t *testing.T) {
+	l := newLab(t)
+	l.create(l.secret("creds", "one"))
+	before := l.until(ref, ready)
+	l.update(l.secret("creds", "one", func(s *corev1.Secret) {
+		s.Data[keyCloudsYAML] = append(s.Data[keyCloudsYAML], "# rotated\n"...)
+	}))
+	l.until(ref, func(cloud *neutron.Cloud, err error) bool { return cloud != before && ready(cloud, err) })
+	if logins, lists := l.calls(); logins != 2 || lists != 2 {
+		t.Errorf("%d log-ins and %d lists, want two each", logins, lists)
+	}
+	if n := len(l.Clouds()); n != 1 {
+		t.Errorf("%d clouds are open, want 1", n)
+	}
+}
+
+func TestWhatNobodyRefersToIsForgotten(t *testing.T) {
+	l := newLab(t)
+	l.create(l.secret("creds", "one"))
+	second := Ref{ref.Secret, "another"}
+	l.until(ref, ready)
+	l.until(second, says(`"another" not found`))
+	l.Release(ref)
+	if n := len(l.Clouds()); n != 0 {
+		t.Errorf("%d clouds are open, want none", n)
+	}
+	if len(l.secrets) != 1 {
+		t.Error("the Secret is forgotten though another refers to it")
+	}
+	l.Release(second)
+	l.Release(second) // more than once
+	if len(l.secrets) != 0 {
+		t.Error("the Secret is still held")
+	}
+	l.until(ref, ready)
+}
+
+func TestOnlySecretsThatAreReferredToAreRead(t *testing.T) {
+	l := newLab(t)
+	l.create(l.secret("creds", "one"))
+	l.until(ref, ready)
+	for _, action := range l.kube.Actions() {
+		var restrictions clienttesting.ListRestrictions
+		switch action := action.(type) {
+		case clienttesting.ListAction:
+			restrictions = action.GetListRestrictions()
+		case clienttesting.WatchAction:
+			if fields := action.GetWatchRestrictions().Fields.String(); fields != "metadata.name=creds" {
+				t.Errorf("watched %q", fields)
+			}
+			continue
+		case clienttesting.CreateAction:
+			continue
+		}
+		if fields := restrictions.Fields.String(); fields != "metadata.name=creds" || action.GetNamespace() != "team" {
+			t.Errorf("listed %q in %q", fields, action.GetNamespace())
+		}
+	}
+}
+
+func TestASecretThatMayNotBeRead(t *testing.T) {
+	l := newLab(t)
+	var mu sync.Mutex
+	forbidden := true
+	refuse := func(clienttesting.Action) (bool, runtime.Object, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !forbidden {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewForbidden(corev1.Resource("secrets"), "creds", errors.New("no right"))
+	}
+	l.kube.PrependReactor("list", "secrets", refuse)
+	l.kube.PrependWatchReactor("secrets", func(a clienttesting.Action) (bool, watch.Interface, error) {
+		handled, _, err := refuse(a)
+		return handled, nil, err
+	})
+	l.create(l.secret("creds", "one"))
+	l.until(ref, says("it cannot be read: "))
+	mu.Lock()
+	forbidden = false
+	mu.Unlock()
+	l.until(ref, ready)
+}
+
+func TestWhatIsWrongWithASecretIsToldWithoutItsContent(t *testing.T) {
+	const good = "clouds: {mycloud: {auth: {auth_url: 'http://127.0.0.1/v3', username: u, password: hunter2hunter2, project_name: p, user_domain_name: d, project_domain_name: d}"
+	for _, test := range []struct {
+		name, cloudsYAML, cacert string
+		want                     string
+	}{
+		{"not YAML", "password: *hunter2hunter2", "", "key clouds.yaml: it is not YAML of the form that clouds.yaml has"},
+		{"another form", "clouds: [hunter2hunter2]", "", "key clouds.yaml: it is not YAML"},
+		{"empty", "", "", "key clouds.yaml: "},
+		{"no such cloud", "clouds: {other: {auth: {password: hunter2hunter2}}}", "", `"mycloud" not found`},
+		{"no auth section", "clouds: {mycloud: {region_name: hunter2hunter2}}", "", "no auth section"},
+		{"no address", "clouds: {mycloud: {auth: {password: hunter2hunter2}}}", "", "no auth_url"},
+		{"a file of the controller", good + ", cacert: /hunter2hunter2}}", "", "cacert in cloud mycloud names a file"},
+		{"a key of the controller", good + ", key: /hunter2hunter2}}", "", "key in cloud mycloud names a file"},
+		{"a profile", good + ", profile: hunter2hunter2}}", "", "profile in cloud mycloud names a file"},
+		{"no certificate", good + "}}", "hunter2hunter2", "key cacert: it holds no certificate in PEM"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "creds"}, Data: map[string][]byte{keyCloudsYAML: []byte(test.cloudsYAML)}}
+			if test.cacert != "" {
+				secret.Data[keyCACert] = []byte(test.cacert)
+			}
+			_, err := parse(secret, "mycloud")
+			if neutron.KindOf(err) != neutron.NoCredentials || !strings.HasPrefix(err.Error(), "Secret creds: ") || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q in it", err, test.want)
+			}
+			if strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("it tells the password: %v", err)
+			}
+		})
+	}
+}
+
+func TestTheProcessesOwnEnvironmentDoesNotCount(t *testing.T) {
+	for variable, value := range map[string]string{"OS_PASSWORD": "of another", "OS_REGION_NAME": "elsewhere", "OS_AUTH_URL": "http://elsewhere"} {
+		t.Setenv(variable, value)
+	}
+	l := newLab(t)
+	l.create(l.secret("creds", "one"))
+	l.until(ref, ready)
+}
+
+// certificate returns one in PEM.
+func certificate(t *testing.T) []byte {
+	t.Helper()
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+}
