@@ -3,14 +3,20 @@
 #   lint         formatting, go vet, staticcheck
 #   codegen      generated code is what the generators make
 #   unit         go test -race ./..., which needs no cluster and no network
+#   contract     the embedded Neutron answers as the real one does
 #   e2e          the controller, on a real control plane, with the real kubectl
-#   walkthrough  hack/local-up.sh -once
-# The control plane is built for the last two if it has not been: that takes minutes.
+#   faults       the controller under faults and kills, on the embedded and the real Neutron
+#   walkthrough  hack/local-up.sh -once, on either Neutron
+#   chaos        faults, at length: ten seeds, and controllers that are broken on purpose.
+#                It takes hours, and runs only when it is named
+# The control plane is built for the last ones if it has not been: that takes minutes.
+# Where the real Neutron cannot be had (it comes from Debian 12's packages), what needs it is
+# skipped; but with CI=true in the environment that is a failure.
 set -o nounset -o pipefail
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 LOGS=$ROOT/hack/_output/test
-SUITES=(lint codegen unit e2e walkthrough)
+SUITES=(lint codegen unit contract e2e faults walkthrough)
 # client-go panics when a test changes an object in an informer's cache.
 export KUBE_CACHE_MUTATION_DETECTOR=true
 
@@ -25,15 +31,32 @@ lint() {
 }
 
 # What of hack's module can be compiled without Kubernetes.
-HACK_LIGHT=(./controlplane/cluster/... ./controlplane/supervisor/... ./controlplane/build/... ./controlplane/internal/... ./e2e/... ./internal/... ./localup/... ./openapi/models-schema/...)
+HACK_LIGHT=(./chaos/... ./contract/... ./controlplane/cluster/... ./controlplane/supervisor/... ./controlplane/build/...
+  ./controlplane/internal/... ./e2e/... ./internal/... ./localup/... ./neutron/... ./openapi/models-schema/...)
 
 codegen() { hack/verify-codegen.sh; }
 
 unit() { go test -race -v ./...; }
 
+contract() { go -C hack test -race -v -count=1 -timeout 30m ./contract/...; }
+
 e2e() { control_plane && go -C hack test -race -v -count=1 -timeout 20m ./controlplane/... ./e2e/...; }
 
-walkthrough() { control_plane && hack/local-up.sh -once; }
+faults() { control_plane && go -C hack test -v -count=1 -timeout 40m -run 'TestChaos$|TestChaosReal|TestMutationsFit' ./chaos/...; }
+
+chaos() { control_plane && go -C hack test -v -count=1 -timeout 5h ./chaos/... -long; }
+
+walkthrough() { control_plane && hack/local-up.sh -once && on_real_neutron hack/local-up.sh -once -neutron=real; }
+
+# on_real_neutron runs a command, and takes it for skipped if the real Neutron cannot be had.
+on_real_neutron() {
+  hack/neutron/fetch.sh
+  case $? in
+    0) "$@" ;;
+    3) [ "${CI:-}" != true ] && echo "--- SKIP: $*: the real Neutron cannot be had here" ;;
+    *) return 1 ;;
+  esac
+}
 
 # control_plane shows its progress to who waits for it, not to the log.
 control_plane() { go run -C hack ./controlplane/build 2>&4; }
@@ -70,7 +93,7 @@ main() {
   SUMMARY=() PASSED=0 FAILED=0 SKIPPED=0
   [ $# -gt 0 ] || set -- "${SUITES[@]}"
   for suite; do
-    [[ " ${SUITES[*]} " == *" $suite "* ]] || { echo "test.sh: no suite $suite; there are: ${SUITES[*]}" >&2; exit 2; }
+    [[ " ${SUITES[*]} chaos " == *" $suite "* ]] || { echo "test.sh: no suite $suite; there are: ${SUITES[*]} chaos" >&2; exit 2; }
   done
   for suite; do run "$suite"; done
   echo

@@ -47,8 +47,8 @@ var mutations = []mutation{
 	{"finalizer-put-on-late", "controller.go", []string{
 		"network, added, err := c.addFinalizerIfNeeded(ctx, network)",
 		"added, err := !hasFinalizer(network), error(nil)",
-		"	have, steps, err := c.bringAbout(ctx, network, isNew, want, have)\n",
-		"	have, steps, err := c.bringAbout(ctx, network, isNew, want, have)\n" +
+		"	have, steps, err := c.bringAbout(ctx, cloud, network, isNew, want, have)\n",
+		"	have, steps, err := c.bringAbout(ctx, cloud, network, isNew, want, have)\n" +
 			"	if err == nil {\n\t\tif network, _, err = c.addFinalizerIfNeeded(ctx, network); err != nil {\n\t\t\treturn err\n\t\t}\n\t}\n",
 	}, []string{leftOver, livesOn}},
 	{"list-errors-dropped", "pkg/neutron/list.go", []string{
