@@ -30,12 +30,14 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
+	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -44,9 +46,11 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/credentials"
+	"github.com/samplecrd/samplecrd-controller/pkg/deployment"
 	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
 	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/scheme"
 	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions"
+	networkinformers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 	"github.com/samplecrd/samplecrd-controller/pkg/options"
@@ -164,9 +168,16 @@ func run(ctx context.Context, o *options.Options) error {
 	if err != nil {
 		return err
 	}
+	runDeployments, err := deploymentRunner(config, kube, networks, factory.Samplecrd().V1().Networks(), recorder, o)
+	if err != nil {
+		return err
+	}
 	// Run outlives ctx by the time that the workers need; the informers do not.
 	factory.StartWithContext(ctx)
-	if err := controller.Run(ctx, o.Workers); err != nil {
+	var running errgroup.Group
+	running.Go(func() error { return controller.Run(ctx, o.Workers) })
+	running.Go(func() error { return runDeployments(ctx) })
+	if err := running.Wait(); err != nil {
 		return err
 	}
 	factory.Shutdown()
@@ -176,6 +187,35 @@ func run(ctx context.Context, o *options.Options) error {
 
 func newCloud(o *options.Options, config neutron.Config, cluster string) *neutron.Cloud {
 	return neutron.NewCloud(config.Name, neutron.NewClient(config, clientOptions(o)), cluster, o.Resync)
+}
+
+// deploymentRunner returns what runs the controller of the Networks of Deployments until
+// its context is cancelled; it does nothing if there are to be no workers.
+func deploymentRunner(config *rest.Config, kube kubernetes.Interface, client clientset.Interface, networks networkinformers.TypedNetworkInformer,
+	recorder record.EventRecorder, o *options.Options) (func(context.Context) error, error) {
+	if o.DeploymentWorkers == 0 {
+		return func(context.Context) error { return nil }, nil
+	}
+	watched, err := kubernetes.NewForConfig(withoutTimeout(config))
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	factory := kubeinformers.NewSharedInformerFactoryWithOptions(watched, 0,
+		kubeinformers.WithNamespace(o.Namespace), kubeinformers.WithTransform(deployment.Trim))
+	controller, err := deployment.NewController(kube, client, factory.Apps().V1().Deployments(), networks, recorder, deployment.Options{
+		Namespace:        o.Namespace,
+		CIDRPool:         o.DeploymentCIDRPool,
+		CIDRPrefixLength: o.DeploymentCIDRPrefixLength,
+		Retry:            retryOptions(o),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		factory.StartWithContext(ctx)
+		defer factory.Shutdown()
+		return controller.Run(ctx, o.DeploymentWorkers)
+	}, nil
 }
 
 func clientOptions(o *options.Options) neutron.ClientOptions {
@@ -193,12 +233,16 @@ func controllerOptions(o *options.Options, cluster string) ControllerOptions {
 		Cluster: cluster,
 		Resync:  o.Resync,
 		Share:   max(1, o.Workers/2),
-		Retry: retry.Options{
-			BaseDelay: o.RetryBaseDelay,
-			MaxDelay:  o.RetryMaxDelay,
-			QPS:       o.RetryQPS,
-			Burst:     o.RetryBurst,
-		},
+		Retry:   retryOptions(o),
+	}
+}
+
+func retryOptions(o *options.Options) retry.Options {
+	return retry.Options{
+		BaseDelay: o.RetryBaseDelay,
+		MaxDelay:  o.RetryMaxDelay,
+		QPS:       o.RetryQPS,
+		Burst:     o.RetryBurst,
 	}
 }
 
@@ -331,7 +375,7 @@ func newRecorder(ctx context.Context, kube kubernetes.Interface) (record.EventRe
 	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
 	broadcaster.StartEventWatcher(func(event *corev1.Event) {
 		if event.Reason != lastEvent {
-			klog.FromContext(ctx).Info("Event", "network", klog.KRef(event.InvolvedObject.Namespace, event.InvolvedObject.Name),
+			klog.FromContext(ctx).Info("Event", strings.ToLower(event.InvolvedObject.Kind), klog.KRef(event.InvolvedObject.Namespace, event.InvolvedObject.Name),
 				"type", event.Type, "reason", event.Reason, "message", event.Message)
 		}
 	})

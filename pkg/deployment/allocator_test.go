@@ -193,14 +193,16 @@ func TestABlockThatWasRefusedIsFreeAgain(t *testing.T) {
 
 func TestBlocksAreApartThoughTheCacheIsBehind(t *testing.T) {
 	f := newFixture(t, "10.0.0.0/16", 24)
-	f.deploy("fixed", "10.0.0.0/24", "-")
+	f.deploy("fixed", "10.0.1.0/24", "-")
 	for i := range 20 {
 		f.deploy("web-"+strconv.Itoa(i), "auto", "-")
 	}
 	f.refreshDeployments()
+	// The cache of Networks stays as empty as it is.
+	f.must(f.sync("web-0"))
 	f.must(f.sync("fixed"))
-	for i := range 20 {
-		f.must(f.sync("web-" + strconv.Itoa(i))) // the cache of Networks is as empty as ever
+	for i := 1; i < 20; i++ {
+		f.must(f.sync("web-" + strconv.Itoa(i)))
 	}
 	f.expectApart()
 	f.expectCIDR("web-19", "10.0.20.0/24")
@@ -208,6 +210,22 @@ func TestBlocksAreApartThoughTheCacheIsBehind(t *testing.T) {
 	if n := len(f.controller.pool.reserved); n > 0 {
 		t.Errorf("%d are still reserved", n)
 	}
+}
+
+func TestABlockIsApartFromAnEditThatTheCacheDoesNotShow(t *testing.T) {
+	f := newFixture(t, "10.0.0.0/16", 24)
+	f.deployedAs("192.168.0.0/24")
+	f.deploy("first", "auto", "-")
+	f.refresh()
+	f.must(f.sync("first"))
+	f.refresh()
+	f.annotate("10.0.1.0/24", "-")
+	f.deploy("late", "auto", "-")
+	f.refreshDeployments()
+	f.must(f.sync("web"))
+	f.must(f.sync("late"))
+	f.expectCIDR("late", "10.0.2.0/24")
+	f.expectApart()
 }
 
 func TestANewProcessDoesNotTakeWhatItsCacheDoesNotShow(t *testing.T) {

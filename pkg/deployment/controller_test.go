@@ -136,13 +136,13 @@ func TestADeploymentBeingDeletedIsLeftToTheGarbageCollector(t *testing.T) {
 }
 
 func TestNothingIsChangedOnTheWordOfACacheOfDeployments(t *testing.T) {
-	changes := map[string]func(*fixture){
-		"gone":    func(f *fixture) { f.undeploy("web") },
-		"another": func(f *fixture) { f.undeploy("web"); f.deploy("web", "10.9.0.0/24", "-") },
-		"being deleted": func(f *fixture) {
+	changes := map[string]func(*fixture, string){
+		"gone":    func(f *fixture, _ string) { f.undeploy("web") },
+		"another": func(f *fixture, cached string) { f.undeploy("web"); f.deploy("web", cached, "-") },
+		"being deleted": func(f *fixture, _ string) {
 			f.editDeployment("web", func(d *appsv1.Deployment) { d.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} })
 		},
-		"asks for something else": func(f *fixture) { f.annotate("10.3.0.0/24", "-") },
+		"asks for something else": func(f *fixture, _ string) { f.annotate("10.3.0.0/24", "-") },
 	}
 	for name, change := range changes {
 		for _, cached := range []string{"10.2.0.0/24", "-"} {
@@ -152,7 +152,7 @@ func TestNothingIsChangedOnTheWordOfACacheOfDeployments(t *testing.T) {
 				f.mustSync()
 				f.annotate(cached, "-")
 				f.refresh()
-				change(f)
+				change(f, cached)
 				f.takeJournal()
 				if err := f.sync("web"); !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 					t.Errorf("got %v", err)

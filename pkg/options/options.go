@@ -22,6 +22,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/netip"
 	"regexp"
 	"time"
 
@@ -50,6 +51,10 @@ type Options struct {
 	RetryMaxDelay  time.Duration
 	RetryQPS       float64
 	RetryBurst     int
+
+	DeploymentWorkers          int
+	DeploymentCIDRPool         netip.Prefix
+	DeploymentCIDRPrefixLength int
 }
 
 const synopsis = `samplecrd-controller makes OpenStack Neutron networks out of Network objects in
@@ -83,6 +88,7 @@ func New() (*Options, *Flags) {
 			{"Kubernetes", o.kubernetesFlags()},
 			{"OpenStack", o.openStackFlags()},
 			{"Work", o.workFlags()},
+			{"Networks for Deployments", o.deploymentFlags()},
 			{"Logging", loggingFlags()},
 		},
 	}
@@ -140,6 +146,14 @@ func (o *Options) workFlags() *flag.FlagSet {
 	return fs
 }
 
+func (o *Options) deploymentFlags() *flag.FlagSet {
+	fs := flag.NewFlagSet("", flag.ContinueOnError)
+	fs.IntVar(&o.DeploymentWorkers, "deployment-workers", 2, "how many Deployments are worked on at the same time (0: none ever, and the annotations on Deployments mean nothing)")
+	fs.TextVar(&o.DeploymentCIDRPool, "deployment-cidr-pool", netip.Prefix{}, "the `CIDR` that Deployments with the annotation network-cidr: auto get their blocks from (default none, and auto is refused)")
+	fs.IntVar(&o.DeploymentCIDRPrefixLength, "deployment-cidr-prefix-length", 24, "the size of those blocks")
+	return fs
+}
+
 func loggingFlags() *flag.FlagSet {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
 	klog.InitFlags(fs)
@@ -176,6 +190,19 @@ func (o *Options) Validate(arguments []string) error {
 		return errors.New("-retry-qps must be more than 0, and -retry-burst at least 1")
 	case o.ClusterID != "" && !clusterID.MatchString(o.ClusterID):
 		return fmt.Errorf("-cluster-id=%q: at most 63 letters, digits, dots, dashes and underscores, a letter or digit first and last", o.ClusterID)
+	}
+	return o.validateDeployments()
+}
+
+func (o *Options) validateDeployments() error {
+	pool, length := o.DeploymentCIDRPool, o.DeploymentCIDRPrefixLength
+	// Neutron's DHCP needs two addresses besides the first and the last.
+	longest := pool.Addr().BitLen() - 2
+	switch {
+	case o.DeploymentWorkers < 0 || o.DeploymentWorkers > maxWorkers:
+		return fmt.Errorf("-deployment-workers=%d: there must be between 0 and %d", o.DeploymentWorkers, maxWorkers)
+	case pool.IsValid() && (length < pool.Bits() || length > longest):
+		return fmt.Errorf("-deployment-cidr-prefix-length=%d: with -deployment-cidr-pool=%s it must be between %d and %d", length, pool, pool.Bits(), longest)
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"net/netip"
 	"os"
 	"regexp"
 	"strings"
@@ -47,7 +48,8 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 	// With one dash or two, with = or without.
 	args := strings.Fields(`-kubeconfig=a --master b -namespace=c --cluster-id=d -kube-api-qps=1.5 -kube-api-burst 2
 		-cloud=e -resync=3s -neutron-timeout=4s -neutron-qps=5.5 -neutron-burst=6
-		-workers=7 -retry-base-delay=8s -retry-max-delay=9s -retry-qps=10.5 -retry-burst=11 --version -v=4`)
+		-workers=7 -retry-base-delay=8s -retry-max-delay=9s -retry-qps=10.5 -retry-burst=11 --version -v=4
+		-deployment-workers=12 -deployment-cidr-pool=10.0.0.0/8 -deployment-cidr-prefix-length 13`)
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -55,8 +57,9 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 		Version: true, Kubeconfig: "a", Master: "b", Namespace: "c", ClusterID: "d", KubeAPIQPS: 1.5, KubeAPIBurst: 2,
 		Cloud: "e", Resync: 3 * time.Second, NeutronTimeout: 4 * time.Second, NeutronQPS: 5.5, NeutronBurst: 6,
 		Workers: 7, RetryBaseDelay: 8 * time.Second, RetryMaxDelay: 9 * time.Second, RetryQPS: 10.5, RetryBurst: 11,
+		DeploymentWorkers: 12, DeploymentCIDRPool: netip.MustParsePrefix("10.0.0.0/8"), DeploymentCIDRPrefixLength: 13,
 	}
-	if diff := cmp.Diff(want, o); diff != "" {
+	if diff := cmp.Diff(want, o, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
@@ -95,6 +98,16 @@ func TestValidate(t *testing.T) {
 		{"an ID with an accent, which databases ignore", []string{"-cluster-id=ça"}, "-cluster-id"},
 		{"an ID that ends with a dash", []string{"-cluster-id=a-"}, "-cluster-id"},
 		{"an ID of two lines", []string{"-cluster-id=a\nb"}, "-cluster-id"},
+		{"no Deployments", []string{"-deployment-workers=0"}, ""},
+		{"fewer than no Deployments", []string{"-deployment-workers=-1"}, "-deployment-workers=-1"},
+		{"a pool", []string{"-deployment-cidr-pool=10.0.0.0/8"}, ""},
+		{"a pool of one block", []string{"-deployment-cidr-pool=10.0.0.0/24"}, ""},
+		{"a pool that is smaller than a block", []string{"-deployment-cidr-pool=10.0.0.0/25"}, "-deployment-cidr-prefix-length=24"},
+		{"the smallest blocks", []string{"-deployment-cidr-pool=10.0.0.0/8", "-deployment-cidr-prefix-length=30"}, ""},
+		{"blocks that are too small for DHCP", []string{"-deployment-cidr-pool=10.0.0.0/8", "-deployment-cidr-prefix-length=31"}, "between 8 and 30"},
+		{"a pool of IPv6", []string{"-deployment-cidr-pool=fd00::/48", "-deployment-cidr-prefix-length=64"}, ""},
+		{"a pool of IPv6 with blocks of IPv4", []string{"-deployment-cidr-pool=fd00::/48"}, "between 48 and 126"},
+		{"a size without a pool", []string{"-deployment-cidr-prefix-length=99"}, ""},
 		{"an argument", []string{"-workers=1", "up"}, "\"up\""},
 		{"a flag behind an argument", []string{"--", "-workers=0"}, "\"-workers=0\""},
 	} {
@@ -123,6 +136,7 @@ func TestFlagsThatCannotBeRead(t *testing.T) {
 		{"an unknown flag", []string{"-wrokers=1"}, "-wrokers"},
 		{"a number that is none", []string{"-workers=many"}, "-workers"},
 		{"a duration without a unit", []string{"-resync=5"}, "-resync"},
+		{"a pool that is no CIDR", []string{"-deployment-cidr-pool=10.0.0.0"}, "-deployment-cidr-pool"},
 		{"a value that is missing", []string{"-kubeconfig"}, "-kubeconfig"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -181,7 +195,7 @@ func TestTheHelpListsEveryFlagWithItsDefault(t *testing.T) {
 	if n < 25 {
 		t.Errorf("there are only %d flags", n)
 	}
-	for _, part := range []string{"Usage:", "Kubernetes:\n", "OpenStack:\n", "Work:\n", "Logging:\n", "-kubeconfig file", "(default 5m0s)", "(default 8)"} {
+	for _, part := range []string{"Usage:", "Kubernetes:\n", "OpenStack:\n", "Work:\n", "Networks for Deployments:\n", "Logging:\n", "-kubeconfig file", "(default 5m0s)", "(default 8)"} {
 		if !strings.Contains(help.String(), part) {
 			t.Errorf("the help does not contain %q", part)
 		}
