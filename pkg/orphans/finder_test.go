@@ -1,0 +1,602 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package orphans
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/fake"
+	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+)
+
+// lab is a Finder between a stand-in for Kubernetes and an embedded Neutron.
+type lab struct {
+	*testing.T
+	kube   *fake.Clientset
+	cached cache.Indexer
+	server *embedded.Server
+	cloud  *neutron.Cloud
+	clouds []*neutron.Cloud
+	// people is what others change Neutron with.
+	people *gophercloud.ServiceClient
+	finder *Finder
+	ctx    context.Context
+	log    *bytes.Buffer
+
+	mu      sync.Mutex
+	journal []string
+}
+
+func newLab(t *testing.T, removal Removal) *lab {
+	t.Helper()
+	server, err := embedded.Start("127.0.0.1:0", embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	l := &lab{T: t, kube: fake.NewClientset(), server: server, log: &bytes.Buffer{}}
+	l.ctx = klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(l.log))))
+	l.cloud = l.newCloud("cloud")
+	l.clouds = []*neutron.Cloud{l.cloud}
+	l.people = l.openStack()
+	informer := informers.NewSharedInformerFactory(l.kube, 0).Samplecrd().V1().Networks()
+	l.cached = informer.Informer().GetIndexer()
+	l.finder = NewFinder(l.kube, informer, Options{Removal: removal, Clouds: func() []*neutron.Cloud { return l.clouds }})
+	l.kube.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		l.note("Kubernetes " + action.GetVerb())
+		return false, nil, nil
+	})
+	server.Observe(func(r embedded.Request) {
+		if path, ok := strings.CutPrefix(r.Path, "v2.0/"); ok {
+			collection, _, _ := strings.Cut(path, "/")
+			l.note(r.Method + " " + collection + " " + strconv.Itoa(r.Status))
+		}
+	})
+	return l
+}
+
+func (l *lab) must(err error) {
+	l.Helper()
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+func (l *lab) newCloud(name string) *neutron.Cloud {
+	l.Helper()
+	config, err := neutron.ParseConfig("test", l.server.CloudsYAML("test"))
+	l.must(err)
+	client := neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second, UserAgent: "finder"})
+	l.Cleanup(client.Close)
+	return neutron.NewCloud(name, client, testCluster, time.Hour)
+}
+
+func (l *lab) openStack() *gophercloud.ServiceClient {
+	l.Helper()
+	auth, endpoint, _, err := clouds.Parse(clouds.WithCloudName("test"), clouds.WithCloudsYAML(bytes.NewReader(l.server.CloudsYAML("test"))))
+	l.must(err)
+	provider, err := openstack.AuthenticatedClient(l.ctx, auth)
+	l.must(err)
+	client, err := openstack.NewNetworkV2(provider, endpoint)
+	l.must(err)
+	return client
+}
+
+func (l *lab) note(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.journal = append(l.journal, line)
+}
+
+func (l *lab) takeJournal() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	taken := l.journal
+	l.journal = nil
+	return taken
+}
+
+// inNeutron makes a network for the owner of that UID, and returns its ID.
+func (l *lab) inNeutron(name string, uid types.UID) string {
+	l.Helper()
+	n, err := l.cloud.Client().CreateNetwork(l.ctx, neutron.CreateNetwork{
+		Name: name, Description: neutron.Owner{Cluster: testCluster, UID: uid}.Mark(),
+	})
+	l.must(err)
+	return n.ID
+}
+
+// inKubernetes makes a Network, and hides it from the cache if that is behind.
+func (l *lab) inKubernetes(name string, uid types.UID, behind bool) {
+	l.Helper()
+	n := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: uid}}
+	l.must(l.kube.Tracker().Add(n))
+	if !behind {
+		l.must(l.cached.Add(n))
+	}
+}
+
+// fill makes so many Networks with their networks, and one network without: its ID is
+// returned.
+func (l *lab) fill(n int) string {
+	l.Helper()
+	for i := range n {
+		name := fmt.Sprintf("net-%d", i)
+		l.inKubernetes(name, types.UID("u-"+name), false)
+		l.inNeutron("default/"+name, types.UID("u-"+name))
+	}
+	return l.inNeutron("default/gone", "u-gone")
+}
+
+// look looks at Neutron, and then for orphans.
+func (l *lab) look() error {
+	l.Helper()
+	for _, cloud := range l.clouds {
+		l.must(cloud.Observer().Look(l.ctx))
+	}
+	l.takeJournal()
+	return l.finder.find(l.ctx)
+}
+
+// exists says whether Neutron has the network.
+func (l *lab) exists(id string) bool {
+	l.Helper()
+	err := networks.Get(l.ctx, l.people, id).Err
+	if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		l.Fatal(err)
+	}
+	return err == nil
+}
+
+// ids are those of the networks that the Finder lists.
+func (l *lab) ids() (ids []string) {
+	for _, orphan := range l.finder.List() {
+		ids = append(ids, orphan.NetworkID)
+	}
+	return ids
+}
+
+func (l *lab) counts(want string) {
+	l.Helper()
+	const head = "# HELP samplecrd_orphans Networks in Neutron that carry this cluster's mark though their Network is gone.\n# TYPE samplecrd_orphans gauge\n"
+	l.must(testutil.CollectAndCompare(l.finder, strings.NewReader(head+want+"\n")))
+	problems, err := testutil.CollectAndLint(l.finder)
+	l.must(err)
+	if len(problems) > 0 {
+		l.Error(problems)
+	}
+}
+
+func TestASteadyStateCostsNoCall(t *testing.T) {
+	l := newLab(t, RemoveAll)
+	l.fill(3)
+	l.inKubernetes("gone", "u-gone", false)
+	for range 3 {
+		l.must(l.look())
+		equal(t, 0, len(l.takeJournal()))
+	}
+	l.counts(`samplecrd_orphans{cloud="cloud"} 0`)
+}
+
+func TestACacheThatIsBehindCostsOneList(t *testing.T) {
+	l := newLab(t, RemoveAll)
+	id := l.fill(3)
+	l.inKubernetes("gone", "u-gone", true)
+	for range 3 {
+		l.must(l.look())
+		equal(t, []string{"Kubernetes list"}, l.takeJournal())
+	}
+	equal(t, true, l.exists(id))
+	equal(t, 0, len(l.finder.List()))
+	equal(t, "", l.log.String())
+}
+
+func TestAnOrphanIsToldOfOnceListedAndCounted(t *testing.T) {
+	l := newLab(t, RemoveNone)
+	id := l.fill(2)
+	before := time.Now().Truncate(time.Second)
+	l.counts("")
+	for range 3 {
+		l.must(l.look())
+		equal(t, []string{"Kubernetes list"}, l.takeJournal())
+	}
+	equal(t, true, l.exists(id))
+	got := l.finder.List()
+	equal(t, 1, len(got))
+	equal(t, []string{"cloud", id, "default/gone", "u-gone"}, []string{got[0].Cloud, got[0].NetworkID, got[0].Name, string(got[0].OwnerUID)})
+	if got[0].Since.Before(before) || got[0].Since.After(time.Now()) || got[0].Ports != nil {
+		t.Errorf("got %+v", got[0])
+	}
+	l.counts(`samplecrd_orphans{cloud="cloud"} 1`)
+	equal(t, 1, strings.Count(l.log.String(), "\n"))
+	for _, want := range []string{"its Network is gone", id, "u-gone", `delete-orphans="false"`} {
+		if !strings.Contains(l.log.String(), want) {
+			t.Errorf("%q does not say %q", l.log.String(), want)
+		}
+	}
+	// Its Network is back, from a backup.
+	l.inKubernetes("gone", "u-gone", true)
+	l.must(l.look())
+	l.counts(`samplecrd_orphans{cloud="cloud"} 0`)
+}
+
+func TestAnOrphanIsRemovedAfterTheSecondLook(t *testing.T) {
+	l := newLab(t, RemoveFew)
+	id := l.fill(2)
+	// One of another cluster, one of nobody, and one of the same name by somebody else.
+	theirs := neutron.Owner{Cluster: "other", UID: "u-gone"}.Mark()
+	for _, description := range []string{theirs, "", "somebody's"} {
+		l.must(networks.Create(l.ctx, l.people, networks.CreateOpts{Name: "default/gone", Description: description}).Err)
+	}
+	// A Network of that name is another one.
+	l.inKubernetes("gone", "u-new", false)
+	// Neutron removes these by itself.
+	l.must(ports.Create(l.ctx, l.people, ports.CreateOpts{NetworkID: id, DeviceOwner: "network:dhcp"}).Err)
+
+	l.must(l.look())
+	equal(t, []string{"Kubernetes list"}, l.takeJournal())
+	// The same look again is no second one.
+	l.must(l.finder.find(l.ctx))
+	equal(t, 0, len(l.takeJournal()))
+	equal(t, true, l.exists(id))
+
+	l.must(l.look())
+	equal(t, []string{"Kubernetes list", "GET networks 200", "GET subnets 200", "GET ports 200", "Kubernetes get", "DELETE networks 204"}, l.takeJournal())
+	equal(t, false, l.exists(id))
+	l.counts(`samplecrd_orphans{cloud="cloud"} 0`)
+	equal(t, 0, len(l.ids()))
+	l.must(l.look())
+	equal(t, 0, len(l.takeJournal()))
+	var left []string
+	pages, err := networks.List(l.people, networks.ListOpts{}).AllPages(l.ctx)
+	l.must(err)
+	all, err := networks.ExtractNetworks(pages)
+	l.must(err)
+	for _, n := range all {
+		left = append(left, n.Name)
+	}
+	slices.Sort(left)
+	equal(t, []string{"default/gone", "default/gone", "default/gone", "default/net-0", "default/net-1"}, left)
+	if !strings.Contains(l.log.String(), "Removed a network from Neutron") {
+		t.Error(l.log.String())
+	}
+}
+
+// errKubernetes is an answer of Kubernetes that says nothing.
+var errKubernetes = errors.New("connection refused")
+
+// kubernetesFails has requests of that verb fail.
+func (l *lab) kubernetesFails(verb string) {
+	l.kube.PrependReactor(verb, "networks", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errKubernetes })
+}
+
+// kubernetesForgets has the list not contain any of those UIDs.
+func (l *lab) kubernetesForgets(uids ...types.UID) {
+	l.kube.PrependReactor("list", "networks", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		object, err := l.kube.Tracker().List(action.GetResource(), samplecrdv1.SchemeGroupVersion.WithKind("Network"), "")
+		list := object.(*samplecrdv1.NetworkList)
+		list.Items = slices.DeleteFunc(list.Items, func(n samplecrdv1.Network) bool { return slices.Contains(uids, n.UID) })
+		return true, list, err
+	})
+}
+
+// neutronFails has Neutron not answer requests of that method for that collection.
+func (l *lab) neutronFails(method, collection string) {
+	l.server.SetFault(func(r *http.Request) *embedded.Fault {
+		if r.Method == method && strings.Contains(r.URL.Path, "/v2.0/"+collection) && r.UserAgent() != "" && !strings.HasPrefix(r.UserAgent(), "gophercloud") {
+			return &embedded.Fault{Status: http.StatusBadGateway}
+		}
+		return nil
+	})
+}
+
+func TestAnOrphanIsLeftAloneFor(t *testing.T) {
+	type change func(l *lab, id string)
+	rename := func(l *lab, id string) {
+		name := "default/other"
+		l.must(networks.Update(l.ctx, l.people, id, networks.UpdateOpts{Name: &name}).Err)
+	}
+	for _, test := range []struct {
+		name string
+		// first is done before the first look, then between the second look and what
+		// follows.
+		first, then change
+		fails       bool
+		few, all    bool // whether it is left alone with RemoveFew, and with RemoveAll
+	}{
+		{name: "a list of Networks that fails", first: func(l *lab, _ string) { l.kubernetesFails("list") }, fails: true, few: true, all: true},
+		{name: "a second page of Networks that fails", first: func(l *lab, _ string) { l.pages(1) }, fails: true, few: true, all: true},
+		{name: "a Network that the list leaves out", first: func(l *lab, _ string) {
+			l.inKubernetes("gone", "u-gone", true)
+			l.kubernetesForgets("u-gone")
+		}, fails: true, few: true, all: true},
+		{name: "a Network that cannot be read", first: func(l *lab, _ string) { l.kubernetesFails("get") }, fails: true, few: true, all: true},
+		{name: "a port", first: func(l *lab, id string) {
+			l.must(ports.Create(l.ctx, l.people, ports.CreateOpts{NetworkID: id, DeviceOwner: "compute:nova"}).Err)
+		}, few: true, all: true},
+		{name: "a list of ports that fails", then: func(l *lab, _ string) { l.neutronFails("GET", "ports") }, fails: true, few: true, all: true},
+		{name: "a network that cannot be read", then: func(l *lab, _ string) { l.neutronFails("GET", "networks") }, fails: true, few: true, all: true},
+		{name: "a change since the look", then: rename, few: true, all: true},
+		{name: "a mark that was taken off since the look", then: func(l *lab, id string) {
+			nothing := ""
+			l.must(networks.Update(l.ctx, l.people, id, networks.UpdateOpts{Description: &nothing}).Err)
+		}, few: true, all: true},
+		{name: "a change in the last moment", then: func(l *lab, id string) {
+			var once sync.Once
+			l.server.SetFault(func(r *http.Request) *embedded.Fault {
+				if r.Method == http.MethodDelete {
+					once.Do(func() { rename(l, id) })
+				}
+				return nil
+			})
+		}, few: true, all: true},
+		{name: "a port in the last moment", then: func(l *lab, id string) {
+			l.server.SetFault(func(r *http.Request) *embedded.Fault {
+				if r.Method == http.MethodDelete {
+					l.must(ports.Create(l.ctx, l.people, ports.CreateOpts{NetworkID: id, DeviceOwner: "compute:nova"}).Err)
+				}
+				return nil
+			})
+		}, few: true, all: true},
+		{name: "a second orphan, which is more than a tenth", first: func(l *lab, _ string) { l.inNeutron("default/gone-too", "u-too") }, few: true},
+		{name: "a Kubernetes that has nothing at all", first: func(l *lab, _ string) {
+			l.kubernetesForgets("u-net-0", "u-net-1", "u-net-2")
+			for _, id := range []string{"u-net-0", "u-net-1", "u-net-2"} {
+				l.must(networks.Delete(l.ctx, l.people, l.idOf("default/"+id[2:])).Err)
+			}
+		}, few: true},
+		{name: "nothing: a name that tells of nobody", first: func(l *lab, id string) {
+			name := "no namespace"
+			l.must(networks.Update(l.ctx, l.people, id, networks.UpdateOpts{Name: &name}).Err)
+			l.kubernetesFails("get")
+		}},
+		{name: "nothing: somebody else has removed it", then: func(l *lab, id string) { l.must(networks.Delete(l.ctx, l.people, id).Err) }},
+		{name: "nothing"},
+	} {
+		for _, removal := range []Removal{RemoveFew, RemoveAll} {
+			t.Run(test.name+", "+removal.String(), func(t *testing.T) {
+				l := newLab(t, removal)
+				id := l.fill(3)
+				if test.first != nil {
+					test.first(l, id)
+				}
+				_ = l.look()
+				l.must(l.cloud.Observer().Look(l.ctx))
+				if test.then != nil {
+					test.then(l, id)
+				}
+				err := l.finder.find(l.ctx)
+				l.server.SetFault(nil)
+				equal(t, test.fails, err != nil)
+				equal(t, removal == RemoveFew && test.few || removal == RemoveAll && test.all, l.exists(id))
+				if !l.exists(id) && slices.Contains(l.ids(), id) {
+					t.Error("it is still listed")
+				}
+			})
+		}
+	}
+}
+
+// idOf returns the ID of the network of that name.
+func (l *lab) idOf(name string) string {
+	l.Helper()
+	pages, err := networks.List(l.people, networks.ListOpts{Name: name}).AllPages(l.ctx)
+	l.must(err)
+	found, err := networks.ExtractNetworks(pages)
+	l.must(err)
+	if len(found) != 1 {
+		l.Fatalf("%d networks %s", len(found), name)
+	}
+	return found[0].ID
+}
+
+// pages has Kubernetes list the Networks one by one; so many pages come, then it fails.
+func (l *lab) pages(good int) {
+	l.kube.PrependReactor("list", "networks", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		object, err := l.kube.Tracker().List(action.GetResource(), samplecrdv1.SchemeGroupVersion.WithKind("Network"), "")
+		l.must(err)
+		list := object.(*samplecrdv1.NetworkList)
+		options := action.(clienttesting.ListActionImpl).ListOptions
+		if options.Limit != pageSize || options.ResourceVersion != "" {
+			l.Errorf("%+v is no list past the caches by pages", options)
+		}
+		at, _ := strconv.Atoi(options.Continue)
+		if at >= good {
+			return true, nil, errKubernetes
+		}
+		if at+1 < len(list.Items) {
+			list.Continue = strconv.Itoa(at + 1)
+		}
+		list.Items = list.Items[at : at+1]
+		return true, list, nil
+	})
+}
+
+func TestAllPagesOfNetworksCount(t *testing.T) {
+	l := newLab(t, RemoveAll)
+	id := l.fill(3)
+	l.pages(3)
+	l.must(l.look())
+	equal(t, []string{id}, l.ids())
+}
+
+func TestWhatHappensWhileNetworksAreListedMakesNoOrphan(t *testing.T) {
+	l := newLab(t, RemoveAll)
+	id := l.fill(3)
+	l.must(l.cloud.Observer().Look(l.ctx))
+	l.kube.PrependReactor("list", "networks", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if _, looks := l.cloud.Observer().All(); looks == 0 {
+			t.Error("Kubernetes is listed before Neutron")
+		}
+		// A worker finalizes one, and makes another.
+		l.cloud.Observer().Gone("u-gone", id)
+		l.cloud.Observer().Changed("u-new", &neutron.Network{ID: "new"})
+		return false, nil, nil
+	})
+	l.must(l.finder.find(l.ctx))
+	equal(t, 0, len(l.ids()))
+	equal(t, "", l.log.String())
+}
+
+func TestAnOrphanThatWasAliveAfterAllHasToBeSeenAnew(t *testing.T) {
+	l := newLab(t, RemoveFew)
+	id := l.fill(3)
+	l.inKubernetes("gone", "u-gone", true)
+	l.kubernetesForgets("u-gone")
+	l.must(l.look())
+	if err := l.look(); !errors.Is(err, errAlive) {
+		t.Fatalf("got %v", err)
+	}
+	// It goes now, but one look is not enough to say so.
+	l.must(l.kube.Tracker().Delete(samplecrdv1.SchemeGroupVersion.WithResource("networks"), "default", "gone"))
+	l.must(l.look())
+	equal(t, true, l.exists(id))
+	l.must(l.look())
+	equal(t, false, l.exists(id))
+}
+
+func TestThatThereAreManyIsToldOnce(t *testing.T) {
+	l := newLab(t, RemoveFew)
+	l.fill(3)
+	l.inNeutron("default/gone-too", "u-too")
+	for range 3 {
+		l.must(l.look())
+	}
+	equal(t, 1, strings.Count(l.log.String(), "2 of 5 networks are orphans"))
+	l.counts(`samplecrd_orphans{cloud="cloud"} 2`)
+}
+
+func TestPortsAreCountedAndToldOfOnce(t *testing.T) {
+	l := newLab(t, RemoveFew)
+	id := l.fill(3)
+	port, err := ports.Create(l.ctx, l.people, ports.CreateOpts{NetworkID: id}).Extract()
+	l.must(err)
+	for range 4 {
+		l.must(l.look())
+	}
+	equal(t, 1, *l.finder.List()[0].Ports)
+	equal(t, 1, strings.Count(l.log.String(), "has ports on it"))
+	l.must(ports.Delete(l.ctx, l.people, port.ID).ExtractErr())
+	l.must(l.look())
+	equal(t, false, l.exists(id))
+}
+
+func TestCloudsCountByTheirNamesAsLongAsTheyAreInUse(t *testing.T) {
+	l := newLab(t, RemoveNone)
+	id := l.fill(2)
+	other := l.newCloud("cloud")
+	l.clouds = append(l.clouds, other, l.newCloud("third"))
+	l.must(l.look())
+	equal(t, []string{id, id, id}, l.ids())
+	l.counts("samplecrd_orphans{cloud=\"cloud\"} 2\nsamplecrd_orphans{cloud=\"third\"} 1")
+	l.clouds = l.clouds[:1]
+	equal(t, []string{id}, l.ids())
+	l.counts(`samplecrd_orphans{cloud="cloud"} 1`)
+	l.must(l.look())
+	equal(t, 1, len(l.finder.known))
+}
+
+func TestRunLooksForOrphansWhenItIsWoken(t *testing.T) {
+	l := newLab(t, RemoveNone)
+	listed := make(chan struct{})
+	fail := true
+	l.kube.PrependReactor("list", "networks", func(clienttesting.Action) (bool, runtime.Object, error) {
+		<-listed
+		defer func() { fail = false }()
+		return fail, nil, errKubernetes
+	})
+	id := l.inNeutron("default/gone", "u-gone")
+	l.cloud.Observer().OnLook(l.finder.Wake)
+	synced := make(chan struct{})
+	close(synced)
+	l.finder.synced = checker(synced)
+	ctx, cancel := context.WithCancel(l.ctx)
+	var run sync.WaitGroup
+	run.Go(func() { l.finder.Run(ctx) })
+	for range 2 {
+		l.must(l.cloud.Observer().Look(l.ctx))
+		listed <- struct{}{}
+	}
+	l.must(l.cloud.Observer().Look(l.ctx))
+	listed <- struct{}{} // what was listed before was compared
+	cancel()
+	run.Wait()
+	equal(t, []string{id}, l.ids())
+	equal(t, 1, strings.Count(l.log.String(), "Failed to look for orphans"))
+}
+
+func TestRunWaitsForTheCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, synced := 0, make(chan struct{})
+		f := &Finder{options: Options{Clouds: func() []*neutron.Cloud { asked++; return nil }}, synced: checker(synced), awake: make(chan struct{}, 1)}
+		ctx, cancel := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() { f.Run(ctx) })
+		f.Wake()
+		f.Wake()
+		synctest.Wait()
+		equal(t, 0, asked)
+		close(synced)
+		synctest.Wait()
+		equal(t, 1, asked)
+		cancel()
+		run.Wait()
+	})
+}
+
+// checker is done when it is closed.
+type checker chan struct{}
+
+func (c checker) Name() string { return "Networks" }
+
+func (c checker) Done() <-chan struct{} { return c }
+
+func TestRunEndsBeforeTheCacheIsFilled(t *testing.T) {
+	l := newLab(t, RemoveNone)
+	l.finder.synced = checker(make(chan struct{}))
+	ctx, cancel := context.WithCancel(l.ctx)
+	cancel()
+	l.finder.Run(ctx)
+}

@@ -1,0 +1,244 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package orphans
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+)
+
+const testCluster = "11111111-0000-0000-0000-000000000000"
+
+var (
+	monday  = time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
+	tuesday = monday.AddDate(0, 0, 1)
+)
+
+func equal(t *testing.T, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// of returns what an Observer remembers, from texts such as "u:a,b".
+func of(texts ...string) snapshot {
+	s := snapshot{networks: map[types.UID][]*neutron.Network{}}
+	for _, text := range texts {
+		uid, ids, _ := strings.Cut(text, ":")
+		for id := range strings.SplitSeq(ids, ",") {
+			s.networks[types.UID(uid)] = append(s.networks[types.UID(uid)], &neutron.Network{ID: id})
+		}
+	}
+	return s
+}
+
+func TestAnOrphanIsThereBeforeAndAfterAllOwnersAreListed(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		before, after snapshot
+		owners        []types.UID
+		want          []string
+	}{
+		{"nothing at all", of(), of(), nil, nil},
+		{"all have owners", of("u:a", "v:b"), of("u:a", "v:b"), []types.UID{"u", "v", "w"}, nil},
+		{"one has none", of("u:a", "v:b"), of("u:a", "v:b"), []types.UID{"v"}, []string{"a"}},
+		{"two of one that is gone", of("u:a,b", "v:c"), of("u:a,b", "v:c"), []types.UID{"v"}, []string{"a", "b"}},
+		{"Kubernetes has nothing", of("u:a", "v:b"), of("u:a", "v:b"), nil, []string{"a", "b"}},
+		{"it was removed meanwhile, with its owner", of("u:a", "v:b"), of("v:b"), []types.UID{"v"}, nil},
+		{"one of two was removed meanwhile", of("u:a,b"), of("u:b"), nil, []string{"b"}},
+		{"it was made meanwhile, for an owner that was made meanwhile", of("v:b"), of("u:a", "v:b"), []types.UID{"v"}, nil},
+		{"the next look finds it with another owner", of("u:a"), of("v:a"), []types.UID{"v"}, nil},
+		{"the cases of UIDs differ", of("u:a"), of("u:a"), []types.UID{"U"}, []string{"a"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := compare("cloud", test.before, test.after, sets.New(test.owners...), nil, monday)
+			equal(t, test.want, slices.Sorted(maps.Keys(got)))
+			if len(got) > 0 && !test.before.unowned(sets.New(test.owners...)) {
+				t.Error("nobody would ask Kubernetes")
+			}
+			for id, orphan := range got {
+				equal(t, "cloud "+id, orphan.Cloud+" "+orphan.NetworkID)
+				equal(t, true, test.before.has(orphan.OwnerUID, id))
+				equal(t, monday, orphan.Since)
+				equal(t, 1, orphan.seen)
+			}
+		})
+	}
+}
+
+func TestWhatIsKnownOfAnOrphanIsKept(t *testing.T) {
+	ports := 2
+	was := Orphan{Cloud: "cloud", NetworkID: "a", OwnerUID: "u", Since: monday, Ports: &ports, seen: 3}
+	for _, test := range []struct {
+		name  string
+		known map[string]Orphan
+		since time.Time
+		ports *int
+		seen  int
+	}{
+		{"it was not known", nil, tuesday, nil, 1},
+		{"it was known", map[string]Orphan{"a": was}, monday, &ports, 4},
+		{"another one was known", map[string]Orphan{"b": was}, tuesday, nil, 1},
+		{"it had another owner", map[string]Orphan{"a": {NetworkID: "a", OwnerUID: "v", Since: monday, seen: 3}}, tuesday, nil, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := compare("cloud", of("u:a"), of("u:a"), nil, test.known, tuesday)["a"]
+			equal(t, test.since, got.Since)
+			equal(t, test.ports, got.Ports)
+			equal(t, test.seen, got.seen)
+		})
+	}
+}
+
+func TestRemovable(t *testing.T) {
+	// seen makes an orphan for each number, which is how often it was seen.
+	seen := func(times ...int) map[string]Orphan {
+		orphans := map[string]Orphan{}
+		for i, n := range times {
+			id := fmt.Sprintf("o%02d", i)
+			orphans[id] = Orphan{NetworkID: id, seen: n}
+		}
+		return orphans
+	}
+	for _, test := range []struct {
+		name          string
+		orphans       map[string]Orphan
+		removal       Removal
+		total, owners int
+		want          []string
+		refusal       string
+	}{
+		{"none", nil, RemoveFew, 20, 20, nil, ""},
+		{"none, and nothing else either", nil, RemoveFew, 0, 0, nil, ""},
+		{"nobody has asked for it", seen(9), RemoveNone, 20, 19, nil, ""},
+		{"it was seen once", seen(1), RemoveFew, 20, 19, nil, ""},
+		{"it was seen once, all are meant", seen(1), RemoveAll, 20, 19, nil, ""},
+		{"it was seen twice", seen(2), RemoveFew, 20, 19, []string{"o00"}, ""},
+		{"one of two was seen twice", seen(1, 2), RemoveFew, 20, 18, []string{"o01"}, ""},
+		{"the only one of few", seen(2), RemoveFew, 2, 1, []string{"o00"}, ""},
+		{"a tenth", seen(2, 3), RemoveFew, 20, 18, []string{"o00", "o01"}, ""},
+		{"a tenth, rounded down", seen(2, 2), RemoveFew, 29, 27, []string{"o00", "o01"}, ""},
+		{"more than a tenth", seen(2, 2, 2), RemoveFew, 29, 26, nil, "3 of 29"},
+		{"more than a tenth, of which a tenth was seen twice", seen(2, 2, 1), RemoveFew, 29, 26, nil, "3 of 29"},
+		{"more than a tenth, all are meant", seen(2, 2, 1), RemoveAll, 29, 26, []string{"o00", "o01"}, ""},
+		{"two of few", seen(2, 2), RemoveFew, 3, 1, nil, "2 of 3"},
+		{"everything, and Kubernetes has others", seen(2, 2), RemoveFew, 2, 1, nil, "2 of 2"},
+		{"Kubernetes has nothing", seen(2), RemoveFew, 1, 0, nil, "no Network at all"},
+		{"Kubernetes has nothing, all are meant", seen(2, 2), RemoveAll, 2, 0, []string{"o00", "o01"}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, refusal := removable(test.orphans, test.removal, test.total, test.owners)
+			var ids []string
+			for _, orphan := range got {
+				ids = append(ids, orphan.NetworkID)
+			}
+			equal(t, test.want, ids)
+			if test.refusal == "" && refusal != nil || test.refusal != "" && (refusal == nil || !strings.Contains(refusal.Error(), test.refusal)) {
+				t.Errorf("got %v, want %q", refusal, test.refusal)
+			}
+		})
+	}
+}
+
+func TestRemovalIsAFlagThatNeedsNoValue(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want Removal
+		says string
+		fail bool
+	}{
+		{args: nil, want: RemoveNone, says: "false"},
+		{args: []string{"-delete-orphans"}, want: RemoveFew, says: "true"},
+		{args: []string{"-delete-orphans=true"}, want: RemoveFew, says: "true"},
+		{args: []string{"-delete-orphans=false"}, want: RemoveNone, says: "false"},
+		{args: []string{"-delete-orphans", "-delete-orphans=false"}, want: RemoveNone, says: "false"},
+		{args: []string{"-delete-orphans=all"}, want: RemoveAll, says: "all"},
+		{args: []string{"-delete-orphans=some"}, want: RemoveNone, says: "false", fail: true},
+		{args: []string{"-delete-orphans="}, want: RemoveNone, says: "false", fail: true},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			var removal Removal
+			flags := flag.NewFlagSet("", flag.ContinueOnError)
+			flags.SetOutput(&strings.Builder{})
+			flags.Var(&removal, "delete-orphans", "")
+			err := flags.Parse(test.args)
+			equal(t, test.fail, err != nil)
+			equal(t, test.want, removal)
+			equal(t, test.says, removal.String())
+		})
+	}
+}
+
+func TestOwnerName(t *testing.T) {
+	long := strings.Repeat("a", 60) + "/" + strings.Repeat("b", 253)
+	for name, want := range map[string]string{
+		"default/net-a":            "default/net-a",
+		"default/a.b":              "default/a.b",
+		neutron.Name("n", "a"):     "n/a",
+		"net-a":                    "",
+		"":                         "",
+		"default/":                 "",
+		"/net-a":                   "",
+		"default/net-a/b":          "",
+		"default/../secrets/x":     "",
+		"default/net a":            "",
+		"Default/net-a":            "",
+		"default/net%2Fa":          "",
+		neutron.Name("", long[1:]): "",
+	} {
+		got, ok := ownerName(name)
+		equal(t, want != "", ok)
+		if ok {
+			equal(t, want, got.String())
+		}
+	}
+}
+
+func TestUnchanged(t *testing.T) {
+	revision := func(n int) *int { return &n }
+	ours := neutron.Owner{Cluster: testCluster, UID: "u"}.Mark()
+	for _, test := range []struct {
+		name      string
+		seen, now neutron.Network
+		want      bool
+	}{
+		{"the same", neutron.Network{Description: ours, Revision: revision(3)}, neutron.Network{Description: ours, Revision: revision(3)}, true},
+		{"changed since", neutron.Network{Description: ours, Revision: revision(3)}, neutron.Network{Description: ours, Revision: revision(4)}, false},
+		{"by us since", neutron.Network{Description: ours}, neutron.Network{Description: ours, Revision: revision(4)}, false},
+		{"the mark is off", neutron.Network{Description: ours, Revision: revision(3)}, neutron.Network{Revision: revision(3)}, false},
+		{"another's mark", neutron.Network{Description: ours, Revision: revision(3)},
+			neutron.Network{Description: neutron.Owner{Cluster: testCluster, UID: "v"}.Mark(), Revision: revision(3)}, false},
+		{"another cluster's mark", neutron.Network{Description: ours, Revision: revision(3)},
+			neutron.Network{Description: neutron.Owner{Cluster: "other", UID: "u"}.Mark(), Revision: revision(3)}, false},
+		{"Neutron counts no changes", neutron.Network{Description: ours}, neutron.Network{Description: ours}, true},
+		{"Neutron counts none any more", neutron.Network{Description: ours, Revision: revision(3)}, neutron.Network{Description: ours}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) { equal(t, test.want, unchanged(&test.seen, &test.now)) })
+	}
+}
