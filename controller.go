@@ -505,17 +505,24 @@ func paused(what string) error {
 	return &neutron.Error{Op: samplecrdv1.AnnotationPaused, Kind: neutron.Paused, Message: what}
 }
 
-// elsewhere returns an error if the network was made in another cloud than the one that
-// we work in. We would make a second one here, and lose the first.
+// elsewhere returns an error if the network, which was not found, was made in another
+// project than the one that we work in: we would make a second one here, and lose the first.
+// Of a status that knows no project yet, the cloud's name is what counts.
 func elsewhere(cloud *neutron.Cloud, network *samplecrdv1.Network) error {
 	was, project := network.Status, cloud.Client().Project()
-	sameCloud := was.Cloud == "" || was.Cloud == cloud.Name()
-	sameProject := was.ProjectID == "" || was.ProjectID == project
-	if was.NetworkID == "" || sameCloud && sameProject {
+	op := "find network " + was.NetworkID
+	switch {
+	case was.NetworkID == "" || was.Cloud == "":
 		return nil
+	case was.ProjectID == "" && was.Cloud == cloud.Name():
+		return nil
+	case was.ProjectID != "" && was.ProjectID == project:
+		return nil
+	case was.ProjectID != "" && project == "":
+		return &neutron.Error{Op: op, Kind: neutron.Unavailable, Message: "the session was lost"}
 	}
-	return &neutron.Error{Op: "find network " + was.NetworkID, Kind: neutron.Elsewhere, Message: fmt.Sprintf(
-		"it was made in cloud %q, project %s, and cloud %q, project %s, does not have it: give the controller the right credentials, or clear status.networkID to give that network up",
+	return &neutron.Error{Op: op, Kind: neutron.Elsewhere, Message: fmt.Sprintf(
+		"it was made in cloud %q, project %q; cloud %q, project %q, does not have it: give the controller the right credentials, or clear status.cloud to give that network up",
 		was.Cloud, was.ProjectID, cloud.Name(), project)}
 }
 

@@ -856,8 +856,28 @@ func TestASyncWaitsForTheCacheToHaveOurOwnLastWrite(t *testing.T) {
 }
 
 func TestANetworkOfAnotherCloudIsNeitherMadeAgainNorLetGo(t *testing.T) {
+	for _, test := range []struct{ name, cloud, project string }{
+		{"of another name", "another", ""},
+		{"of the same name, but another project", "test", "another"},
+	} {
+		t.Run(test.name, func(t *testing.T) { staysElsewhere(t, test.cloud, test.project) })
+	}
+}
+
+func TestTheProjectCountsAndNotWhatTheCloudIsCalled(t *testing.T) {
+	f := ready(t, "10.0.0.0/24", "")
+	f.deleteInNeutron("networks", f.get().Status.NetworkID)
+	f.edit(func(n *samplecrdv1.Network) { n.Status.Cloud = "another name for it" })
+	if err := f.cloud.Observer().Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.mustSync()
+	f.expectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
+}
+
+func staysElsewhere(t *testing.T, cloud, project string) {
 	f := newFixture(t, newNetwork("10.0.0.0/24", "", withFinalizer, func(n *samplecrdv1.Network) {
-		n.Status.Cloud, n.Status.NetworkID = "another", "99999999-9999-4999-8999-999999999999"
+		n.Status.Cloud, n.Status.ProjectID, n.Status.NetworkID = cloud, project, "99999999-9999-4999-8999-999999999999"
 	}))
 	for _, change := range []func(*samplecrdv1.Network){func(*samplecrdv1.Network) {}, beingDeleted} {
 		f.edit(change)
@@ -865,7 +885,7 @@ func TestANetworkOfAnotherCloudIsNeitherMadeAgainNorLetGo(t *testing.T) {
 			t.Fatalf("got %v, want that it is elsewhere", err)
 		}
 		f.expectReady(samplecrdv1.ReasonOtherCloud, samplecrdv1.ConditionStalled)
-		if n := f.get(); n.Status.Cloud != "another" || n.Status.NetworkID == "" || !hasFinalizer(n) {
+		if n := f.get(); n.Status.Cloud != cloud || n.Status.ProjectID != project || n.Status.NetworkID == "" || !hasFinalizer(n) {
 			t.Errorf("got %+v", n)
 		}
 		f.expectNeutron()
