@@ -1,0 +1,108 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package serving
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// recheck is how often the files of a certificate are read again, if anybody connects.
+const recheck = time.Second
+
+// certificate is one that is taken up anew when its files have changed.
+type certificate struct {
+	certFile, keyFile string
+	recheck           time.Duration
+
+	mu      sync.Mutex
+	current *tls.Certificate
+	// cert and key are what was in the files, and err what was wrong with it, at checked.
+	cert, key []byte
+	err       error
+	checked   time.Time
+}
+
+// loadCertificate reads it for the first time, when it has to be there.
+func loadCertificate(certFile, keyFile string) (*certificate, error) {
+	c := &certificate{certFile: certFile, keyFile: keyFile, recheck: recheck}
+	c.read()
+	return c, c.err
+}
+
+// forConnection is a tls.Config's GetCertificate.
+func (c *certificate) forConnection(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return c.get(hello.Context()), nil
+}
+
+// get returns the certificate, anew if it has changed and was not looked at just now.
+func (c *certificate) get(ctx context.Context) *tls.Certificate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.checked) < c.recheck {
+		return c.current
+	}
+	changed := c.read()
+	logger := klog.FromContext(ctx)
+	switch {
+	case changed && c.err != nil:
+		// Of the two files one may have been written, and the other not yet.
+		logger.Error(c.err, "Failed to take up the TLS certificate; the one before stays")
+	case changed:
+		logger.Info("Took up a TLS certificate that has changed", "file", c.certFile)
+	}
+	return c.current
+}
+
+// read reads the files, and returns whether there is anything new.
+func (c *certificate) read() (changed bool) {
+	c.checked = time.Now()
+	cert, key, err := readFiles(c.certFile, c.keyFile)
+	if err != nil {
+		changed = c.err == nil || c.err.Error() != err.Error()
+		c.cert, c.key, c.err = nil, nil, err
+		return changed
+	}
+	if bytes.Equal(cert, c.cert) && bytes.Equal(key, c.key) {
+		return false
+	}
+	c.cert, c.key = cert, key
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		c.err = fmt.Errorf("TLS certificate %s with key %s: %w", c.certFile, c.keyFile, err)
+		return true
+	}
+	c.current, c.err = &pair, nil
+	return true
+}
+
+func readFiles(certFile, keyFile string) (cert, key []byte, err error) {
+	if cert, err = os.ReadFile(certFile); err == nil {
+		key, err = os.ReadFile(keyFile)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("TLS certificate: %w", err)
+	}
+	return cert, key, nil
+}

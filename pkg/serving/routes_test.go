@@ -1,0 +1,437 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package serving
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/fake"
+	"github.com/samplecrd/samplecrd-controller/pkg/orphans"
+)
+
+// The tokens of people, and of nobody.
+const (
+	right    = "right-token"
+	stranger = "stranger-token"
+	nobody   = "nobody-token"
+)
+
+var alice = authenticationv1.UserInfo{
+	Username: "alice", UID: "a-1", Groups: []string{"admins", "system:authenticated"},
+	Extra: map[string]authenticationv1.ExtraValue{"scopes": {"x", "y"}},
+}
+
+func equal(t *testing.T, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// lab is a handler with stand-ins for Kubernetes.
+type lab struct {
+	*testing.T
+	kube     *kubefake.Clientset
+	networks *fake.Clientset
+	routes   Routes
+	log      bytes.Buffer
+	// asked holds what Kubernetes was asked, the reviews in full.
+	asked   []string
+	reviews []authorizationv1.SubjectAccessReviewSpec
+}
+
+var errAway = errors.New("connection refused")
+
+func newLab(t *testing.T) *lab {
+	l := &lab{T: t, kube: kubefake.NewClientset(), networks: fake.NewClientset(&samplecrdv1.Network{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "net", Annotations: map[string]string{"other": "stays"}},
+		Spec:       samplecrdv1.NetworkSpec{CIDR: "10.0.0.0/24"},
+	})}
+	l.routes = Routes{
+		Metrics:  NewRegistry(),
+		Guarded:  true,
+		Kube:     l.kube,
+		Networks: l.networks,
+		Orphans:  func() []orphans.Orphan { return nil },
+		Limiter:  rate.NewLimiter(rate.Inf, 1),
+	}
+	l.kube.PrependReactor("create", "tokenreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		l.asked = append(l.asked, "who")
+		review := action.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
+		switch review.Spec.Token {
+		case right:
+			review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: alice}
+		case stranger:
+			review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "mallory"}}
+		default:
+			review.Status = authenticationv1.TokenReviewStatus{Error: "invalid bearer token"}
+		}
+		return true, review, nil
+	})
+	l.kube.PrependReactor("create", "subjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview).DeepCopy()
+		l.asked = append(l.asked, "may "+review.Spec.User)
+		l.reviews = append(l.reviews, review.Spec)
+		review.Status.Allowed = review.Spec.User == "alice"
+		return true, review, nil
+	})
+	l.networks.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		l.asked = append(l.asked, action.GetVerb())
+		return false, nil, nil
+	})
+	return l
+}
+
+// fails has requests to Kubernetes fail.
+func (l *lab) fails(verb, resource string, err error) {
+	fail := func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err }
+	l.kube.PrependReactor(verb, resource, fail)
+	l.networks.PrependReactor(verb, resource, fail)
+}
+
+// ask sends a request with those Authorization headers, and returns the answer.
+func (l *lab) ask(handler http.Handler, method, path string, headers ...string) *http.Response {
+	l.Helper()
+	ctx := klog.NewContext(l.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&l.log), textlogger.Verbosity(10))))
+	request := httptest.NewRequestWithContext(ctx, method, path, nil)
+	request.Header["Authorization"] = headers
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, request)
+	return recorder.Result()
+}
+
+func bearer(token string) string { return "Bearer " + token }
+
+func (l *lab) body(response *http.Response) string {
+	l.Helper()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		l.Fatal(err)
+	}
+	return string(body)
+}
+
+func TestAnswers(t *testing.T) {
+	forbiddenToUs := apierrors.NewForbidden(authenticationv1.Resource("tokenreviews"), "", errors.New("no right"))
+	const reconcile, list = "/reconcile/default/net", "/orphans"
+	for _, test := range []struct {
+		name         string
+		method, path string
+		headers      []string
+		change       func(*lab)
+		code         int
+		says         string   // part of the body
+		asked        []string // of Kubernetes
+	}{
+		{name: "the right token", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 202, says: "T", asked: []string{"who", "may alice", "patch"}},
+		{name: "the scheme in other letters", method: "POST", path: reconcile, headers: []string{"bearer  " + right}, code: 202, asked: []string{"who", "may alice", "patch"}},
+		{name: "no token", method: "POST", path: reconcile, code: 401, says: "token is needed"},
+		{name: "an empty header", method: "POST", path: reconcile, headers: []string{""}, code: 401},
+		{name: "an empty token", method: "POST", path: reconcile, headers: []string{"Bearer "}, code: 401},
+		{name: "another scheme", method: "POST", path: reconcile, headers: []string{"Basic " + right}, code: 401},
+		{name: "two words", method: "POST", path: reconcile, headers: []string{bearer(right + " " + right)}, code: 401},
+		{name: "two tokens", method: "POST", path: reconcile, headers: []string{bearer(right), bearer(right)}, code: 401},
+		{name: "a token in the address", method: "POST", path: reconcile + "?access_token=" + right, code: 401},
+		{name: "a token of nobody", method: "POST", path: reconcile, headers: []string{bearer(nobody)}, code: 401, says: "not valid", asked: []string{"who"}},
+		{name: "a stranger's token", method: "POST", path: reconcile, headers: []string{bearer(stranger)}, code: 403,
+			says: `user "mallory" may not update networks.samplecrd.k8s.io "net" in namespace "default"`, asked: []string{"who", "may mallory"}},
+		{name: "a right that is denied", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 403, change: func(l *lab) {
+			l.kube.PrependReactor("create", "subjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, &authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true, Denied: true}}, nil
+			})
+		}, asked: []string{"who"}},
+		{name: "no such Network", method: "POST", path: "/reconcile/default/none", headers: []string{bearer(right)}, code: 404,
+			says: `no Network "none"`, asked: []string{"who", "may alice", "patch"}},
+		{name: "no such Network, and a stranger", method: "POST", path: "/reconcile/default/none", headers: []string{bearer(stranger)}, code: 403, asked: []string{"who", "may mallory"}},
+		{name: "no such Network, and no token", method: "POST", path: "/reconcile/default/none", code: 401},
+		{name: "a name that no Network has", method: "POST", path: "/reconcile/default/a%2Fstatus", headers: []string{bearer(right)}, code: 404, asked: []string{"who", "may alice"}},
+		{name: "a namespace that is none", method: "POST", path: "/reconcile/a%2Fb/net", headers: []string{bearer(right)}, code: 404, asked: []string{"who", "may alice"}},
+		{name: "a Network that is not worked on", method: "POST", path: "/reconcile/other/net", headers: []string{bearer(right)}, code: 404,
+			change: func(l *lab) { l.routes.Namespace = "default" }, asked: []string{"who", "may alice"}},
+		{name: "a Network of the namespace that is worked in", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 202,
+			change: func(l *lab) { l.routes.Namespace = "default" }, asked: []string{"who", "may alice", "patch"}},
+		{name: "no name", method: "POST", path: "/reconcile/default", headers: []string{bearer(right)}, code: 404},
+		{name: "an empty name", method: "POST", path: "/reconcile/default/", headers: []string{bearer(right)}, code: 404},
+		{name: "more than a name", method: "POST", path: reconcile + "/status", headers: []string{bearer(right)}, code: 404},
+		{name: "another method", method: "GET", path: reconcile, headers: []string{bearer(right)}, code: 405},
+		{name: "too many requests", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 429,
+			change: func(l *lab) { l.routes.Limiter = rate.NewLimiter(0, 0) }},
+		{name: "too many requests, and no token", method: "POST", path: reconcile, code: 401, change: func(l *lab) { l.routes.Limiter = rate.NewLimiter(0, 0) }},
+		{name: "nobody reviews tokens", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 503,
+			change: func(l *lab) { l.fails("create", "tokenreviews", errAway) }},
+		{name: "we may not have tokens reviewed", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 503,
+			change: func(l *lab) { l.fails("create", "tokenreviews", forbiddenToUs) }},
+		{name: "nobody reviews rights", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 503,
+			change: func(l *lab) { l.fails("create", "subjectaccessreviews", errAway) }, asked: []string{"who"}},
+		{name: "nobody takes the patch", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 503,
+			change: func(l *lab) { l.fails("patch", "networks", errAway) }, asked: []string{"who", "may alice"}},
+
+		{name: "orphans, the right token", method: "GET", path: list, headers: []string{bearer(right)}, code: 200, says: "[]", asked: []string{"who", "may alice"}},
+		{name: "orphans, no token", method: "GET", path: list, code: 401},
+		{name: "orphans, a token of nobody", method: "GET", path: list, headers: []string{bearer(nobody)}, code: 401, asked: []string{"who"}},
+		{name: "orphans, a stranger's token", method: "GET", path: list, headers: []string{bearer(stranger)}, code: 403,
+			says: `user "mallory" may not list networks.samplecrd.k8s.io in all namespaces`, asked: []string{"who", "may mallory"}},
+		{name: "orphans, too many requests", method: "GET", path: list, headers: []string{bearer(right)}, code: 429,
+			change: func(l *lab) { l.routes.Limiter = rate.NewLimiter(0, 0) }},
+		{name: "orphans, nobody reviews tokens", method: "GET", path: list, headers: []string{bearer(right)}, code: 503,
+			change: func(l *lab) { l.fails("create", "tokenreviews", errAway) }},
+		{name: "orphans, another method", method: "DELETE", path: list, headers: []string{bearer(right)}, code: 405},
+		{name: "orphans, nobody looks for them", method: "GET", path: list, headers: []string{bearer(right)}, code: 404,
+			change: func(l *lab) { l.routes.Orphans = nil }},
+
+		{name: "metrics, no token", method: "GET", path: "/metrics", code: 200, says: "go_goroutines "},
+		{name: "metrics, another method", method: "POST", path: "/metrics", code: 405},
+		{name: "routes are off: reconcile", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 404, change: func(l *lab) { l.routes.Guarded = false }},
+		{name: "routes are off: orphans", method: "GET", path: list, headers: []string{bearer(right)}, code: 404, change: func(l *lab) { l.routes.Guarded = false }},
+		{name: "routes are off: metrics", method: "GET", path: "/metrics", code: 200, change: func(l *lab) { l.routes.Guarded = false }},
+		{name: "no such route", method: "GET", path: "/", code: 404},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLab(t)
+			if test.change != nil {
+				test.change(l)
+			}
+			response := l.ask(NewHandler(l.routes), test.method, test.path, test.headers...)
+			body := l.body(response)
+			equal(t, test.code, response.StatusCode)
+			equal(t, test.asked, l.asked)
+			if !strings.Contains(body, test.says) {
+				t.Errorf("%q does not say %q", body, test.says)
+			}
+			equal(t, test.code == 401, response.Header.Get("WWW-Authenticate") != "")
+			equal(t, test.code == 429 || test.code == 503, response.Header.Get("Retry-After") != "")
+			equal(t, test.code == 503, strings.Contains(l.log.String(), "Failed to serve"))
+			kind, want := response.Header.Get("Content-Type"), "text/plain"
+			if test.path == list && test.code == 200 {
+				want = "application/json"
+			}
+			if !strings.HasPrefix(kind, want) {
+				t.Errorf("it is %s, want %s", kind, want)
+			}
+			patched := slices.Contains(l.asked, "patch") && test.code == 202
+			equal(t, patched, l.annotation() != "")
+			if said := l.log.String() + body; strings.Contains(said, "-token") {
+				t.Errorf("it tells a token: %s", said)
+			}
+		})
+	}
+}
+
+func (l *lab) annotation() string {
+	n, err := l.networks.Tracker().Get(samplecrdv1.SchemeGroupVersion.WithResource("networks"), "default", "net")
+	if err != nil {
+		l.Fatal(err)
+	}
+	network := n.(*samplecrdv1.Network)
+	equal(l.T, "stays", network.Annotations["other"])
+	equal(l.T, "10.0.0.0/24", network.Spec.CIDR)
+	return network.Annotations[samplecrdv1.AnnotationReconcileRequestedAt]
+}
+
+func TestTheAnswerIsTheValueOfTheAnnotation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		handler := NewHandler(l.routes)
+		l.networks.PrependReactor("patch", "networks", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			options := action.(clienttesting.PatchActionImpl).PatchOptions
+			if options.FieldManager != fieldManager || options.Force != nil {
+				t.Errorf("%+v", options)
+			}
+			return false, nil, nil
+		})
+		for range 2 {
+			time.Sleep(123 * time.Millisecond)
+			body := l.body(l.ask(handler, "POST", "/reconcile/default/net", bearer(right)))
+			equal(t, l.annotation()+"\n", body)
+			at, err := time.Parse(time.RFC3339Nano, strings.TrimSpace(body))
+			if err != nil || !at.Equal(time.Now()) || len(body) != len("2000-01-01T00:00:00.000000000Z\n") {
+				t.Errorf("got %q, %v", body, err)
+			}
+		}
+	})
+}
+
+func TestAllThatIsKnownOfTheCallerIsReviewed(t *testing.T) {
+	l := newLab(t)
+	handler := NewHandler(l.routes)
+	l.ask(handler, "POST", "/reconcile/default/net", bearer(right))
+	l.ask(handler, "GET", "/orphans", bearer(right))
+	who := authorizationv1.SubjectAccessReviewSpec{
+		User: "alice", UID: "a-1", Groups: []string{"admins", "system:authenticated"},
+		Extra: map[string]authorizationv1.ExtraValue{"scopes": {"x", "y"}},
+	}
+	update, list := who, who
+	update.ResourceAttributes = &authorizationv1.ResourceAttributes{Verb: "update", Group: "samplecrd.k8s.io", Resource: "networks", Namespace: "default", Name: "net"}
+	list.ResourceAttributes = &authorizationv1.ResourceAttributes{Verb: "list", Group: "samplecrd.k8s.io", Resource: "networks"}
+	equal(t, []authorizationv1.SubjectAccessReviewSpec{update, list}, l.reviews)
+}
+
+func TestOrphansAreListedAsJSON(t *testing.T) {
+	l := newLab(t)
+	ports := 2
+	since := time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
+	l.routes.Orphans = func() []orphans.Orphan {
+		return []orphans.Orphan{
+			{Cloud: "mine", NetworkID: "a", Name: "default/a", OwnerUID: "u", Since: since, Ports: &ports},
+			{Cloud: "mine", NetworkID: "b", Name: "default/b", OwnerUID: "v", Since: since},
+		}
+	}
+	var got []map[string]any
+	if err := json.NewDecoder(l.ask(NewHandler(l.routes), "GET", "/orphans", bearer(right)).Body).Decode(&got); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, []map[string]any{
+		{"cloud": "mine", "networkID": "a", "name": "default/a", "ownerUID": "u", "since": "2026-11-16T12:00:00Z", "ports": 2.0},
+		{"cloud": "mine", "networkID": "b", "name": "default/b", "ownerUID": "v", "since": "2026-11-16T12:00:00Z"},
+	}, got)
+}
+
+func TestTheUsualLimitIsForRequestsWithTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		l.routes.Limiter = nil
+		handler := NewHandler(l.routes)
+		codes := func(n int, headers ...string) map[string]int {
+			counts := map[string]int{}
+			for range n {
+				counts[strconv.Itoa(l.ask(handler, "POST", "/reconcile/default/net", headers...).StatusCode)]++
+			}
+			return counts
+		}
+		equal(t, map[string]int{"401": 100}, codes(100))
+		equal(t, map[string]int{"401": 20, "429": 5}, codes(25, bearer(nobody)))
+		equal(t, 20, len(l.asked))
+		time.Sleep(time.Second)
+		equal(t, map[string]int{"202": 10, "429": 5}, codes(15, bearer(right)))
+		equal(t, map[string]int{"200": 1}, map[string]int{strconv.Itoa(l.ask(handler, "GET", "/metrics").StatusCode): 1})
+	})
+}
+
+func TestACallerWhoGoesAwayIsNoError(t *testing.T) {
+	l := newLab(t)
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&l.log)))))
+	l.kube.PrependReactor("create", "tokenreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+		cancel()
+		return true, nil, context.Canceled
+	})
+	request := httptest.NewRequestWithContext(ctx, "POST", "/reconcile/default/net", nil)
+	request.Header.Set("Authorization", bearer(right))
+	NewHandler(l.routes).ServeHTTP(httptest.NewRecorder(), request)
+	equal(t, "", l.log.String())
+}
+
+func TestNoTokenIsLoggedAtWhateverVerbosity(t *testing.T) {
+	var reviewed, log bytes.Buffer
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		reviewed.Write(body)
+		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
+		w.WriteHeader(http.StatusCreated)
+		_, _ = w.Write(body) // as the API server does: with the token
+	}))
+	defer api.Close()
+	logAll(t, &log)
+	kube, err := kubernetes.NewForConfig(&rest.Config{Host: api.URL, BearerToken: "our-own", ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLab(t)
+	l.routes.Kube = kube
+	request := httptest.NewRequestWithContext(t.Context(), "POST", "/reconcile/default/net", nil)
+	request.Header.Set("Authorization", bearer(right))
+	NewHandler(l.routes).ServeHTTP(httptest.NewRecorder(), request)
+	klog.Flush()
+	if !strings.Contains(reviewed.String(), right) {
+		t.Errorf("no token was reviewed: %q", reviewed.String())
+	}
+	if !strings.Contains(log.String(), "Refused a request") || strings.Contains(log.String(), right) {
+		t.Errorf("no log, or the token in it:\n%s", log.String())
+	}
+}
+
+// logAll has klog write all that there is to w for the rest of the test.
+func logAll(t *testing.T, w io.Writer) {
+	t.Helper()
+	state := klog.CaptureState()
+	t.Cleanup(state.Restore)
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	for name, value := range map[string]string{"v": "10", "logtostderr": "false", "alsologtostderr": "false"} {
+		if err := flags.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mu sync.Mutex
+	klog.SetOutput(writerFunc(func(p []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return w.Write(p)
+	}))
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestMetricsThatCannotBeGatheredAreAnError(t *testing.T) {
+	l := newLab(t)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(broken{})
+	l.routes.Metrics = registry
+	equal(t, http.StatusInternalServerError, l.ask(NewHandler(l.routes), "GET", "/metrics").StatusCode)
+}
+
+// broken is a collector that cannot collect.
+type broken struct{}
+
+var brokenDesc = prometheus.NewDesc("broken", "It is.", nil, nil)
+
+func (broken) Describe(descs chan<- *prometheus.Desc) { descs <- brokenDesc }
+
+func (broken) Collect(metrics chan<- prometheus.Metric) {
+	metrics <- prometheus.NewInvalidMetric(brokenDesc, errAway)
+}

@@ -1,0 +1,144 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package serving is the controller's HTTP server: the metrics, and what people may ask of
+// the controller if Kubernetes lets them.
+package serving
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// Options say where and how to serve.
+type Options struct {
+	// Address is a host, or none, and a port.
+	Address string
+	// CertFile and KeyFile are those of a certificate to serve TLS with. Without them it
+	// is plain HTTP.
+	CertFile, KeyFile string
+}
+
+// Server listens, and serves HTTP once it is told to.
+type Server struct {
+	listener net.Listener
+	tls      *tls.Config // nil: plain HTTP
+}
+
+// Listen makes a Server: what is wrong with its address or certificate is told here.
+func Listen(options Options) (*Server, error) {
+	s := &Server{}
+	if options.CertFile != "" {
+		certificate, err := loadCertificate(options.CertFile, options.KeyFile)
+		if err != nil {
+			return nil, err
+		}
+		s.tls = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate.forConnection}
+	}
+	var err error
+	if s.listener, err = net.Listen("tcp", options.Address); err != nil {
+		return nil, fmt.Errorf("serve HTTP: %w", err)
+	}
+	return s, nil
+}
+
+// Address is where the Server listens.
+func (s *Server) Address() string { return s.listener.Addr().String() }
+
+// TLS says whether it serves TLS.
+func (s *Server) TLS() bool { return s.tls != nil }
+
+// Confidential says whether nobody on the way can read what callers send.
+func (s *Server) Confidential() bool {
+	address, ok := s.listener.Addr().(*net.TCPAddr)
+	return s.TLS() || ok && address.IP.IsLoopback()
+}
+
+// Close is for a Server that does not come to serve.
+func (s *Server) Close() error { return s.listener.Close() }
+
+const (
+	// readTimeout and writeTimeout bound one request.
+	readTimeout  = 10 * time.Second
+	writeTimeout = 30 * time.Second
+	idleTimeout  = 2 * time.Minute
+	// shutdownTimeout bounds how long the end is put off for requests.
+	shutdownTimeout = 5 * time.Second
+	// maxHeader has room for the longest of tokens.
+	maxHeader = 64 << 10
+)
+
+// Serve serves until ctx is cancelled; then it finishes what it has in hand.
+func (s *Server) Serve(ctx context.Context, handler http.Handler) error {
+	server := &http.Server{
+		Handler:           handler,
+		TLSConfig:         s.tls,
+		ReadHeaderTimeout: readTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+		ErrorLog:          log.New(errorLog{klog.FromContext(ctx)}, "", 0),
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		<-ctx.Done()
+		shutDown(context.WithoutCancel(ctx), server)
+	}()
+	err := s.serve(server)
+	cancel()
+	<-done
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serve HTTP: %w", err)
+}
+
+func (s *Server) serve(server *http.Server) error {
+	if s.TLS() {
+		return server.ServeTLS(s.listener, "", "")
+	}
+	return server.Serve(s.listener)
+}
+
+func shutDown(ctx context.Context, server *http.Server) {
+	ctx, cancel := context.WithTimeout(ctx, shutdownTimeout)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		klog.FromContext(ctx).Info("Cut off HTTP requests that did not end", "err", err)
+		_ = server.Close() // nothing can be done about what it says
+	}
+}
+
+// errorLog takes what net/http has to say: of callers, mostly, who speak no TLS.
+type errorLog struct{ klog.Logger }
+
+func (l errorLog) Write(line []byte) (int, error) {
+	l.V(2).Info("HTTP server", "message", strings.TrimSpace(string(line)))
+	return len(line), nil
+}

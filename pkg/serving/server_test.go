@@ -1,0 +1,347 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package serving
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+)
+
+// pair makes a certificate of that name with its key, both in PEM.
+func pair(t *testing.T, name string) (cert, key []byte) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
+}
+
+// files are those of a certificate.
+type files struct {
+	*testing.T
+	cert, key string
+}
+
+func newFiles(t *testing.T, name string) files {
+	t.Helper()
+	f := files{T: t, cert: filepath.Join(t.TempDir(), "tls.crt"), key: filepath.Join(t.TempDir(), "tls.key")}
+	cert, key := pair(t, name)
+	f.write(f.cert, cert)
+	f.write(f.key, key)
+	return f
+}
+
+func (f files) write(path string, content []byte) {
+	f.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// hello is a handler that says so.
+var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) })
+
+// serve serves until the test ends, and returns what is logged.
+func serve(t *testing.T, options Options, handler http.Handler) (*Server, *safeBuffer) {
+	t.Helper()
+	server, err := Listen(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logged := &safeBuffer{}
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(logged), textlogger.Verbosity(2)))))
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := server.Serve(ctx, handler); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { cancel(); serving.Wait() })
+	return server, logged
+}
+
+// safeBuffer may be written and read at the same time.
+type safeBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}
+
+func get(t *testing.T, client *http.Client, url string) string {
+	t.Helper()
+	response, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+func TestServe(t *testing.T) {
+	server, _ := serve(t, Options{Address: "127.0.0.1:0"}, hello)
+	equal(t, "hello", get(t, http.DefaultClient, "http://"+server.Address()))
+	equal(t, false, server.TLS())
+	equal(t, true, server.Confidential())
+}
+
+// at is a listener that listens at no address, but says that it does.
+type at string
+
+func (at) Accept() (net.Conn, error) { return nil, net.ErrClosed }
+
+func (at) Close() error { return nil }
+
+func (a at) Addr() net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(string(a))) }
+
+func TestConfidential(t *testing.T) {
+	for address, want := range map[string]bool{
+		"127.0.0.1:1": true, "127.0.0.77:1": true, "[::1]:1": true, "[::ffff:127.0.0.1]:1": true,
+		"0.0.0.0:1": false, "[::]:1": false, "10.0.0.1:1": false, "[fe80::1]:1": false,
+	} {
+		if got := (&Server{listener: at(address)}).Confidential(); got != want {
+			t.Errorf("%s: got %t", address, got)
+		}
+		equal(t, true, (&Server{listener: at(address), tls: &tls.Config{}}).Confidential())
+	}
+}
+
+func TestListenSaysWhatIsWrong(t *testing.T) {
+	taken, err := Listen(Options{Address: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	f, other := newFiles(t, "one"), newFiles(t, "other")
+	for _, test := range []struct {
+		options Options
+		want    string
+	}{
+		{Options{Address: taken.Address()}, "address already in use"},
+		{Options{Address: "nonsense"}, "missing port"},
+		{Options{Address: "127.0.0.1:0", CertFile: "/does/not/exist", KeyFile: f.key}, "/does/not/exist"},
+		{Options{Address: "127.0.0.1:0", CertFile: f.cert, KeyFile: "/does/not/exist"}, "/does/not/exist"},
+		{Options{Address: "127.0.0.1:0", CertFile: f.cert, KeyFile: other.key}, "does not match"},
+		{Options{Address: "127.0.0.1:0", CertFile: f.key, KeyFile: f.cert}, "TLS certificate"},
+	} {
+		if _, err := Listen(test.options); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("got %v, want %q", err, test.want)
+		}
+	}
+}
+
+// certificateOf returns the name of the certificate that the server shows to a new
+// connection of that version of TLS.
+func certificateOf(server *Server, version uint16) (string, error) {
+	connection, err := tls.Dial("tcp", server.Address(), &tls.Config{InsecureSkipVerify: true, MinVersion: version, MaxVersion: version})
+	if err != nil {
+		return "", err
+	}
+	defer connection.Close()
+	return connection.ConnectionState().PeerCertificates[0].Subject.CommonName, nil
+}
+
+func TestOldVersionsOfTLSAreRefused(t *testing.T) {
+	f := newFiles(t, "one")
+	server, _ := serve(t, Options{Address: "127.0.0.1:0", CertFile: f.cert, KeyFile: f.key}, hello)
+	for version, want := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
+		name, err := certificateOf(server, version)
+		equal(t, want, err == nil && name == "one")
+	}
+}
+
+func TestACertificateThatHasChangedIsTakenUp(t *testing.T) {
+	f := newFiles(t, "one")
+	server, err := Listen(Options{Address: "127.0.0.1:0", CertFile: f.cert, KeyFile: f.key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	reader, err := loadCertificate(f.cert, f.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader.recheck = 0
+	server.tls.GetCertificate = reader.forConnection
+	logged := &safeBuffer{}
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(logged)))))
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(ctx, hello) })
+	defer func() { cancel(); serving.Wait() }()
+
+	shows := func(want string, lines int) {
+		t.Helper()
+		for range 2 {
+			name, err := certificateOf(server, tls.VersionTLS13)
+			equal(t, want, fmt.Sprint(name, err)[:len(want)])
+		}
+		equal(t, lines, strings.Count(logged.String(), "\n"))
+	}
+	shows("one", 0)
+	cert, key := pair(t, "two")
+	f.write(f.cert, cert) // and the key not yet
+	shows("one", 1)
+	f.write(f.key, key)
+	shows("two", 2)
+	if err := os.Remove(f.cert); err != nil {
+		t.Fatal(err)
+	}
+	shows("two", 3)
+	f.write(f.cert, cert)
+	shows("two", 4)
+	cert, key = pair(t, "three")
+	f.write(f.key, key)
+	f.write(f.cert, cert)
+	shows("three", 5)
+	if strings.Contains(logged.String(), "PRIVATE KEY") {
+		t.Error("it tells the key")
+	}
+	response, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}).Get("https://" + server.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	equal(t, 2, response.ProtoMajor)
+}
+
+func TestFilesAreNotReadForEachConnection(t *testing.T) {
+	f := newFiles(t, "one")
+	c, err := loadCertificate(f.cert, f.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.recheck = time.Hour
+	first := c.current
+	cert, key := pair(t, "two")
+	f.write(f.cert, cert)
+	f.write(f.key, key)
+	for _, test := range []struct {
+		checked time.Time
+		same    bool
+	}{{time.Now(), true}, {time.Now().Add(-2 * time.Hour), false}} {
+		c.checked = test.checked
+		equal(t, test.same, c.get(klog.NewContext(t.Context(), klog.Logger{})) == first)
+	}
+}
+
+func TestTheEndWaitsForRequests(t *testing.T) {
+	server, err := Listen(Options{Address: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	came, finish := make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+	served := make(chan error)
+	go func() {
+		served <- server.Serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			close(came)
+			<-finish
+			if r.Context().Err() != nil {
+				t.Error("the request is cut off")
+			}
+			hello(w, r)
+		}))
+	}()
+	answers := make(chan string)
+	go func() { answers <- get(t, http.DefaultClient, "http://"+server.Address()) }()
+	<-came
+	cancel()
+	// Nobody else gets in any more, once it has noticed.
+	for {
+		connection, err := net.Dial("tcp", server.Address())
+		if err != nil {
+			break
+		}
+		connection.Close()
+	}
+	close(finish)
+	equal(t, "hello", <-answers)
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAServerThatCannotGoOnSaysSo(t *testing.T) {
+	server, err := Listen(Options{Address: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Close()
+	if err := server.Serve(klog.NewContext(t.Context(), klog.Logger{}), hello); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestWhatTheServerHasToSayIsForThoseWhoLook(t *testing.T) {
+	for verbosity, want := range map[int]int{0: 0, 2: 1} {
+		var logged bytes.Buffer
+		logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&logged), textlogger.Verbosity(verbosity)))
+		log.New(errorLog{logger}, "", 0).Print("TLS handshake error")
+		equal(t, want, strings.Count(logged.String(), `message="TLS handshake error"`+"\n"))
+	}
+}
