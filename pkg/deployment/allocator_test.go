@@ -421,7 +421,7 @@ func (f *fixture) breakOff(at int, after, dies bool) (came bool) {
 // do, with the promise checked after each step: blocks are apart.
 func TestBlocksStayApartWhateverHappens(t *testing.T) {
 	seed := rand.Uint64()
-	for walk := range 30 {
+	for walk := range 15 {
 		random := rand.New(rand.NewPCG(seed, uint64(walk)))
 		f := newFixture(t, "10.0.0.0/24", 28) // 16 blocks
 		for range 300 {

@@ -252,7 +252,7 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	if !cache.WaitFor(klog.NewContext(ctx, logger.V(2)), "Deployments and their Networks", c.synced...) {
 		return ctx.Err()
 	}
-	logger.Info("Starting workers for Deployments", "count", workers)
+	logger.Info("Starting Deployment workers", "count", workers)
 	for range workers {
 		running.Go(func() { c.runWorker(ctx) })
 	}
@@ -414,7 +414,7 @@ func (c *Controller) create(ctx context.Context, d *appsv1.Deployment, asked req
 	if err != nil {
 		return c.failed(ctx, d, fmt.Errorf("create the Network: %w", err))
 	}
-	c.done(ctx, d, samplecrdv1.EventNetworkCreated, "Created Network %s, %s", network.Name, network.Spec.CIDR)
+	c.done(d, samplecrdv1.EventNetworkCreated, "Created Network %s, %s", network.Name, network.Spec.CIDR)
 	return nil
 }
 
@@ -442,10 +442,10 @@ func (c *Controller) updateIfNeeded(ctx context.Context, d *appsv1.Deployment, n
 		return c.failed(ctx, d, fmt.Errorf("update the Network: %w", err))
 	}
 	if !metav1.IsControlledBy(network, d) {
-		c.done(ctx, d, samplecrdv1.EventNetworkAdopted, "Adopted Network %s, %s", network.Name, asked.cidr)
+		c.done(d, samplecrdv1.EventNetworkAdopted, "Adopted Network %s, %s", network.Name, asked.cidr)
 		return nil
 	}
-	c.done(ctx, d, samplecrdv1.EventNetworkUpdated, "Updated Network %s, %s", network.Name, asked.cidr)
+	c.done(d, samplecrdv1.EventNetworkUpdated, "Updated Network %s: %s", network.Name, changes(network, asked))
 	return nil
 }
 
@@ -466,7 +466,7 @@ func (c *Controller) deleteIfOwned(ctx context.Context, d *appsv1.Deployment, ne
 	if err != nil {
 		return fmt.Errorf("delete the Network: %w", err)
 	}
-	c.done(ctx, d, samplecrdv1.EventNetworkDeleted, "Deleted Network %s: the annotation %s is gone", network.Name, samplecrdv1.AnnotationNetworkCIDR)
+	c.done(d, samplecrdv1.EventNetworkDeleted, "Deleted Network %s: the annotation %s is gone", network.Name, samplecrdv1.AnnotationNetworkCIDR)
 	return nil
 }
 
@@ -525,7 +525,7 @@ func (c *Controller) release(key cache.ObjectName) {
 }
 
 // done records that something was done, and that all is well.
-func (c *Controller) done(ctx context.Context, d *appsv1.Deployment, reason, format string, args ...any) {
+func (c *Controller) done(d *appsv1.Deployment, reason, format string, args ...any) {
 	c.forget(cache.MetaObjectToName(d))
 	c.recorder.Eventf(reference(d), corev1.EventTypeNormal, reason, format, args...)
 }

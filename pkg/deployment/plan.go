@@ -17,11 +17,13 @@ limitations under the License.
 package deployment
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -144,6 +146,21 @@ func difference(network *samplecrdv1.Network, d *appsv1.Deployment, r request) m
 	// It holds for this Network only, and for this version of it.
 	metadata["uid"], metadata["resourceVersion"] = network.UID, network.ResourceVersion
 	return map[string]any{"metadata": metadata, "spec": spec}
+}
+
+// changes tells of a difference.
+func changes(network *samplecrdv1.Network, r request) string {
+	var all []string
+	if network.Spec.CIDR != r.cidr {
+		all = append(all, "cidr "+r.cidr)
+	}
+	if network.Spec.Gateway != r.gateway {
+		all = append(all, "gateway "+cmp.Or(r.gateway, "left to Neutron"))
+	}
+	if len(all) == 0 {
+		return "labels and annotations" // which nobody else is to change
+	}
+	return strings.Join(all, ", ")
 }
 
 func orNull(value string) any {

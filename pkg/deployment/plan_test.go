@@ -255,6 +255,20 @@ func TestDifference(t *testing.T) {
 	}
 }
 
+func TestChanges(t *testing.T) {
+	n := aNetwork(request{cidr: "10.1.0.0/24", gateway: "10.1.0.9"})
+	for want, r := range map[string]request{
+		"labels and annotations":                    {cidr: "10.1.0.0/24", gateway: "10.1.0.9"},
+		"cidr 10.1.0.0/16":                          {cidr: "10.1.0.0/16", gateway: "10.1.0.9"},
+		"gateway None":                              {cidr: "10.1.0.0/24", gateway: "None"},
+		"cidr 10.2.0.0/24, gateway left to Neutron": {cidr: "10.2.0.0/24"},
+	} {
+		if got := changes(n, r); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // plain is a patch as it is written out.
 func plain(patch map[string]any) string { return fmt.Sprintf("%v", patch) }
 
