@@ -28,6 +28,7 @@ func TestEachChangeCostsNoMoreRequestsThanItNeeds(t *testing.T) {
 	w := newWorld(t)
 	kubernetes := w.throughProxy()
 	controller := w.start()
+	w.waitForLog(controller, deploymentWorkers)
 	steps := []struct {
 		what string
 		do   func()
@@ -39,7 +40,7 @@ func TestEachChangeCostsNoMoreRequestsThanItNeeds(t *testing.T) {
 			"the start, besides the watch",
 			func() {}, false,
 			counts{"GET networks": 1},
-			counts{"get namespaces": 1, "list networks": 1, "watch networks": 1},
+			counts{"get namespaces": 1, "list networks": 1, "watch networks": 1, "watch deployments": 1},
 		}, {
 			"a create: the finalizer, then both in Neutron, then the status",
 			func() { w.create("net", "192.168.0.0/16", "192.168.0.1") }, true,
@@ -99,7 +100,7 @@ func TestSyncThatFindsNothingToDoCostsNothing(t *testing.T) {
 	w.calls.take()
 
 	kubernetes := w.throughProxy()
-	w.start("-workers=1")
+	w.waitForLog(w.start("-workers=1"), deploymentWorkers)
 	w.create("last", "10.2.0.0/16", "")
 	w.waitForEventIn(kubernetes)
 	wantNeutron := counts{"GET networks": 1, "GET subnets": 1, "POST networks": 1, "POST subnets": 1}
@@ -107,7 +108,7 @@ func TestSyncThatFindsNothingToDoCostsNothing(t *testing.T) {
 		t.Errorf("one look at Neutron, and the last one's creation (-want +got):\n%s", diff)
 	}
 	wantKubernetes := counts{
-		"get namespaces": 1, "list networks": 1, "watch networks": 1,
+		"get namespaces": 1, "list networks": 1, "watch networks": 1, "watch deployments": 1,
 		"patch networks": 1, "patch networks/status": 1, "create events": 1,
 	}
 	if diff := cmp.Diff(wantKubernetes, kubernetes.take()); diff != "" {

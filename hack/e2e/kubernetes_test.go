@@ -40,9 +40,11 @@ import (
 // works in, and in the cluster.
 var (
 	inNamespace = []rbacv1.PolicyRule{
-		{APIGroups: []string{"samplecrd.k8s.io"}, Resources: []string{"networks"}, Verbs: []string{"get", "list", "watch", "patch"}},
+		{APIGroups: []string{"samplecrd.k8s.io"}, Resources: []string{"networks"}, Verbs: []string{"get", "list", "watch", "patch", "create", "delete"}},
 		{APIGroups: []string{"samplecrd.k8s.io"}, Resources: []string{"networks/status"}, Verbs: []string{"patch"}},
 		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+		// And list, if the API server does not stream lists.
+		{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"get", "watch"}},
 	}
 	inCluster = []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}},
@@ -73,6 +75,11 @@ func TestControllerNeedsNoMoreRightsThanThese(t *testing.T) {
 	w.create("net", "10.2.0.0/16", "10.2.0.1")
 	w.delete("net")
 	w.nothing("net")
+	w.deploy("web", "10.3.0.0/16", "")
+	w.waitInForce("web", "10.3.0.0/16", "10.3.0.1")
+	w.annotate("web", cidrAnnotation+"-")
+	w.waitGone("web")
+	w.nothing("web")
 
 	used := slices.Sorted(maps.Keys(p.peek()))
 	if diff := cmp.Diff(granted(), used); diff != "" {

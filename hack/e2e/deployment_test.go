@@ -1,0 +1,434 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+// deploymentWorkers is what the controller logs when it is ready for Deployments.
+const deploymentWorkers = "Starting Deployment workers"
+
+// deploymentOf is a Deployment without pods; without an annotation that is empty.
+func deploymentOf(name, cidr, gateway string) *appsv1.Deployment {
+	labels, none := map[string]string{"app": name}, int32(0)
+	d := &appsv1.Deployment{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &none,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx"}}},
+			},
+		},
+	}
+	if cidr != "" {
+		d.Annotations[samplecrdv1.AnnotationNetworkCIDR] = cidr
+	}
+	if gateway != "" {
+		d.Annotations[samplecrdv1.AnnotationNetworkGateway] = gateway
+	}
+	return d
+}
+
+// deploy creates a Deployment.
+func (w *world) deploy(name, cidr, gateway string) *appsv1.Deployment {
+	w.Helper()
+	d, err := kube.AppsV1().Deployments(w.namespace).Create(w.Context(), deploymentOf(name, cidr, gateway), metav1.CreateOptions{})
+	w.must(err)
+	return d
+}
+
+// annotate sets annotations of a Deployment, or removes those that end with a dash.
+func (w *world) annotate(name string, annotations ...string) {
+	w.Helper()
+	w.kubectl(append([]string{"annotate", "--overwrite", "deployment", name}, annotations...)...)
+}
+
+const (
+	cidrAnnotation    = samplecrdv1.AnnotationNetworkCIDR
+	gatewayAnnotation = samplecrdv1.AnnotationNetworkGateway
+)
+
+// waitInForce waits until there is a Network of that name, and has that CIDR and gateway
+// in Neutron.
+func (w *world) waitInForce(name, cidr, gateway string) *samplecrdv1.Network {
+	w.Helper()
+	w.eventually(func() error {
+		n, err := client.SamplecrdV1().Networks(w.namespace).Get(w.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		ready := condition(n, samplecrdv1.ConditionReady)
+		if ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != n.Generation || n.Status.CIDR != cidr || n.Status.Gateway != gateway {
+			return fmt.Errorf("it is %+v, %+v", n.Spec, n.Status)
+		}
+		return nil
+	})
+	w.matches(name, cidr, strings.Replace(gateway, samplecrdv1.GatewayNone, "", 1))
+	return w.get(name)
+}
+
+// ownedBy fails unless the Network is the Deployment's.
+func (w *world) ownedBy(n *samplecrdv1.Network, d *appsv1.Deployment) {
+	w.Helper()
+	if !metav1.IsControlledBy(n, d) || n.Labels[samplecrdv1.LabelDeployment] != d.Name {
+		w.Errorf("Network %s is not Deployment %s's: %+v", n.Name, d.UID, n.ObjectMeta)
+	}
+}
+
+func TestDeploymentsNetworkFollowsItsAnnotations(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start(retryQuickly)
+	root, err := stack.Root()
+	w.must(err)
+	const name = "example-deployment"
+	w.kubectl("apply", "-f", filepath.Join(root, "artifacts", "examples", "example-deployment.yaml"))
+	first := w.waitInForce(name, "10.1.0.0/24", "10.1.0.1")
+	d, err := kube.AppsV1().Deployments(w.namespace).Get(t.Context(), name, metav1.GetOptions{})
+	w.must(err)
+	w.ownedBy(first, d)
+	w.waitForEvent(name, samplecrdv1.EventNetworkCreated, "10.1.0.0/24")
+
+	w.annotate(name, gatewayAnnotation+"=None")
+	w.waitInForce(name, "10.1.0.0/24", "None")
+	w.annotate(name, cidrAnnotation+"=10.2.3.4/16", gatewayAnnotation+"=10.2.0.9")
+	w.waitInForce(name, "10.2.0.0/16", "10.2.0.9")
+	w.waitForEvent(name, samplecrdv1.EventNetworkUpdated, "10.2.3.4/16")
+	w.annotate(name, gatewayAnnotation+"-")
+	w.waitInForce(name, "10.2.0.0/16", "10.2.0.1") // Neutron's choice
+	w.kubectl("patch", "network", name, "--type=merge", "-p", `{"spec":{"cidr":"10.3.0.0/16"}}`)
+	w.eventually(func() error {
+		if n := w.get(name); n.Spec.CIDR != "10.2.3.4/16" || n.Generation < first.Generation+5 {
+			return fmt.Errorf("the edit by hand was not put back: %+v, generation %d", n.Spec, n.Generation)
+		}
+		return nil
+	})
+	w.kubectl("scale", "deployment", name, "--replicas=2")
+	w.kubectl("annotate", "deployment", name, "note=something else")
+	if last := w.waitReady(name); last.UID != first.UID || last.Status.NetworkID != first.Status.NetworkID {
+		t.Error("it is another one")
+	}
+
+	w.annotate(name, cidrAnnotation+"-")
+	w.waitGone(name)
+	w.nothing(name)
+	w.waitForEvent(name, samplecrdv1.EventNetworkDeleted, "is gone")
+	w.annotate(name, cidrAnnotation+"=10.4.0.0/16")
+	w.waitInForce(name, "10.4.0.0/16", "10.4.0.1")
+}
+
+func TestDeploymentTakesItsNetworkAlong(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start(retryQuickly)
+	for _, cascade := range []string{"background", "foreground"} {
+		t.Run(cascade, func(t *testing.T) {
+			w := w.at(t)
+			w.deploy("web", "10.1.0.0/24", "")
+			w.waitInForce("web", "10.1.0.0/24", "10.1.0.1")
+			w.kubectl("delete", "deployment", "web", "--cascade="+cascade, "--timeout="+patience.String())
+			if cascade == "background" {
+				w.waitGone("web")
+			}
+			// In the foreground, the Deployment goes last.
+			if _, err := client.SamplecrdV1().Networks(w.namespace).Get(t.Context(), "web", metav1.GetOptions{}); err == nil {
+				t.Error("the Network outlived the Deployment")
+			}
+			w.nothing("web")
+		})
+	}
+	t.Run("orphan, and then adopted by the next of its name", func(t *testing.T) {
+		w := w.at(t)
+		w.deploy("web", "10.1.0.0/24", "")
+		before := w.waitInForce("web", "10.1.0.0/24", "10.1.0.1")
+		w.kubectl("delete", "deployment", "web", "--cascade=orphan", "--timeout="+patience.String())
+		w.eventually(func() error {
+			if n := w.get("web"); len(n.OwnerReferences) > 0 {
+				return errors.New("it still has an owner")
+			}
+			return nil
+		})
+		d := w.deploy("web", "10.2.0.0/24", "")
+		after := w.waitInForce("web", "10.2.0.0/24", "10.2.0.1")
+		w.ownedBy(after, d)
+		w.waitForEvent("web", samplecrdv1.EventNetworkAdopted, "10.2.0.0/24")
+		if after.UID != before.UID || after.Status.NetworkID != before.Status.NetworkID {
+			t.Error("it is another one")
+		}
+	})
+}
+
+func TestDeploymentMadeAnewUnderItsNameGetsANetworkAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start(retryQuickly, "-deployment-cidr-pool=10.0.0.0/16")
+	w.deploy("web", "auto", "")
+	before := w.waitInForce("web", "10.0.0.0/24", "10.0.0.1")
+	for range 3 {
+		w.kubectl("delete", "deployment", "web", "--timeout="+patience.String())
+		d := w.deploy("web", "auto", "")
+		w.eventually(func() error {
+			n, err := client.SamplecrdV1().Networks(w.namespace).Get(t.Context(), "web", metav1.GetOptions{})
+			if err == nil && !metav1.IsControlledBy(n, d) {
+				err = errors.New("it is still the old one")
+			}
+			return err
+		})
+		w.waitReady("web")
+		after := w.waitInForce("web", "10.0.0.0/24", "10.0.0.1") // free again
+		w.ownedBy(after, d)
+		if after.Status.NetworkID == before.Status.NetworkID {
+			t.Error("it has the old network")
+		}
+		before = after
+	}
+}
+
+func TestDeploymentAdoptsWhatIsMeantForItAndLeavesTheRestAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start(retryQuickly)
+	w.apply("labelled", "10.1.0.0/24", "10.1.0.9")
+	w.kubectl("label", "network", "labelled", samplecrdv1.LabelDeployment+"=labelled")
+	labelled := w.waitReady("labelled")
+	d := w.deploy("labelled", "10.1.0.0/24", "10.1.0.9")
+	w.waitForEvent("labelled", samplecrdv1.EventNetworkAdopted, "10.1.0.0/24")
+	adopted := w.get("labelled")
+	w.ownedBy(adopted, d)
+	if adopted.UID != labelled.UID || adopted.Generation != labelled.Generation {
+		t.Error("it was changed")
+	}
+
+	w.create("plain", "10.2.0.0/24", "")
+	w.create("owned", "10.3.0.0/24", "")
+	w.kubectl("create", "configmap", "owner")
+	uid := w.kubectl("get", "configmap", "owner", "-o", "jsonpath={.metadata.uid}")
+	w.kubectl("patch", "network", "owned", "--type=merge", "-p",
+		`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":"`+uid+`","controller":true}]}}`)
+	plain, owned := w.get("plain"), w.get("owned")
+	w.deploy("plain", "10.9.0.0/24", "")
+	w.deploy("owned", "10.9.0.0/24", "")
+	w.waitForEvent("plain", samplecrdv1.EventNetworkNotOwned, "label it "+samplecrdv1.LabelDeployment+"=plain")
+	w.waitForEvent("owned", samplecrdv1.EventNetworkNotOwned, "belongs to ConfigMap owner")
+	w.contains(w.kubectl("describe", "deployment", "owned"), "Warning", "belongs to ConfigMap owner and is left alone")
+	if diff := cmp.Diff(plain, w.get("plain")); diff != "" {
+		t.Errorf("plain was touched:\n%s", diff)
+	}
+	if diff := cmp.Diff(owned, w.get("owned")); diff != "" {
+		t.Errorf("owned was touched:\n%s", diff)
+	}
+	// Handed over the one, removed the other: no Deployment has to be touched.
+	w.kubectl("label", "network", "plain", samplecrdv1.LabelDeployment+"=plain")
+	w.waitInForce("plain", "10.9.0.0/24", "10.9.0.1")
+	w.delete("owned")
+	w.eventually(func() error { _, err := w.tryKubectl("", "get", "network", "owned"); return err })
+	w.waitInForce("owned", "10.9.0.0/24", "10.9.0.1")
+}
+
+func TestDeploymentWithABadAnnotationIsToldSo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start(retryQuickly)
+	w.deploy("web", "10.1.0.0/24", "")
+	first := w.waitInForce("web", "10.1.0.0/24", "10.1.0.1")
+	for _, tt := range []struct{ cidr, gateway, reason, says string }{
+		{"10.1.0.0", "", samplecrdv1.EventNetworkAnnotationInvalid, `"10.1.0.0" is neither`},
+		{"10.1.0.0/24", "10.2.0.1", samplecrdv1.EventNetworkAnnotationInvalid, "not an address inside 10.1.0.0/24"},
+		{"10.1.0.0/24", "10.1.0.255", samplecrdv1.EventNetworkAnnotationInvalid, "which is for broadcasts"}, // says the API server
+		{"auto", "", samplecrdv1.EventNoCIDRPool, "-deployment-cidr-pool"},
+	} {
+		w.annotate("web", cidrAnnotation+"="+tt.cidr, gatewayAnnotation+"="+tt.gateway)
+		w.waitForEvent("web", tt.reason, tt.says)
+		if n := w.get("web"); n.Generation != first.Generation {
+			t.Errorf("%s: the Network was touched: %+v", tt.says, n.Spec)
+		}
+	}
+	w.annotate("web", cidrAnnotation+"=10.5.0.0/24", gatewayAnnotation+"=10.5.0.5")
+	w.waitInForce("web", "10.5.0.0/24", "10.5.0.5")
+	if n := len(w.events("web", samplecrdv1.EventNetworkAnnotationInvalid)); n != 3 {
+		t.Errorf("%d events, want one for each cause", n)
+	}
+}
+
+func TestDeploymentThatFindsThePoolExhaustedGetsTheNextBlockThatIsFree(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start(retryQuickly, "-deployment-cidr-pool=10.0.0.0/23")
+	w.create("by-hand", "10.0.0.64/26", "")
+	w.deploy("first", "auto", "")
+	w.waitInForce("first", "10.0.1.0/24", "10.0.1.1")
+	w.deploy("second", "auto", "None")
+	w.waitForEvent("second", samplecrdv1.EventCIDRPoolExhausted, "10.0.0.0/23")
+	w.delete("by-hand")
+	w.waitInForce("second", "10.0.0.0/24", "None")
+	w.kubectl("patch", "network", "second", "--type=merge", "-p", `{"spec":{"cidr":"10.9.0.0/24"}}`)
+	w.annotate("second", cidrAnnotation+"=10.8.0.0/24")
+	w.waitInForce("second", "10.8.0.0/24", "None")
+	w.annotate("second", cidrAnnotation+"=auto")
+	w.waitInForce("second", "10.0.0.0/24", "None")
+}
+
+func TestDeploymentAndItsNetworkCostNoMoreRequestsThanTheyNeed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	kubernetes := w.throughProxy()
+	w.waitForLog(w.start("-deployment-workers=1", "-deployment-cidr-pool=10.0.0.0/16"), deploymentWorkers)
+	kubernetes.take()
+	create := counts{"create networks": 1, "patch networks": 1, "patch networks/status": 1, "create events": 2}
+	withList := counts{"list networks": 1, "create networks": 1, "patch networks": 1, "patch networks/status": 1, "create events": 2}
+	edit := counts{"get deployments": 1, "patch networks": 1, "patch networks/status": 1, "create events": 2}
+	for _, step := range []struct {
+		what          string
+		do            func()
+		name          string
+		cidr, gateway string
+		want          counts
+	}{
+		{"kubectl apply, until it is Ready", func() { w.applyDeployment("fixed", "10.9.0.0/24", "") }, "fixed", "10.9.0.0/24", "10.9.0.1", create},
+		{"the first auto: one list past the cache", func() { w.applyDeployment("auto", "auto", "") }, "auto", "10.0.0.0/24", "10.0.0.1", withList},
+		{"the next auto", func() { w.applyDeployment("next", "auto", "") }, "next", "10.0.1.0/24", "10.0.1.1", create},
+		{"an edit", func() { w.annotate("fixed", gatewayAnnotation+"=10.9.0.9") }, "fixed", "10.9.0.0/24", "10.9.0.9", edit},
+		{"what concerns nobody, and then an edit", func() {
+			w.applyDeployment("plain", "", "")
+			w.annotate("plain", "note=a")
+			w.kubectl("delete", "deployment", "plain")
+			w.kubectl("scale", "deployment", "fixed", "--replicas=1")
+			w.kubectl("rollout", "restart", "deployment", "fixed")
+			w.annotate("fixed", gatewayAnnotation+"=None")
+		}, "fixed", "10.9.0.0/24", "None", edit},
+	} {
+		step.do()
+		w.waitInForce(step.name, step.cidr, step.gateway)
+		w.eventually(func() error {
+			if kubernetes.peek()["create events"] < step.want["create events"] {
+				return errors.New("an event is missing")
+			}
+			return nil
+		})
+		got := kubernetes.take()
+		t.Logf("%s: %v", step.what, got)
+		if diff := cmp.Diff(step.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.what, diff)
+		}
+	}
+}
+
+// applyDeployment has kubectl apply a Deployment.
+func (w *world) applyDeployment(name, cidr, gateway string) {
+	w.Helper()
+	manifest, err := json.Marshal(deploymentOf(name, cidr, gateway))
+	w.must(err)
+	_, err = w.tryKubectl(string(manifest), "apply", "-f", "-")
+	w.must(err)
+}
+
+func TestDeployments200AtOnceGetBlocksThatAreApart(t *testing.T) {
+	t.Parallel()
+	const clients, each = 8, 25
+	for _, killed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("killed in the middle %v", killed), func(t *testing.T) {
+			w := newWorld(t)
+			kubernetes := w.throughProxy()
+			flags := []string{retryQuickly, "-deployment-cidr-pool=10.0.0.0/16", "-deployment-workers=8", "-kube-api-qps=1000", "-kube-api-burst=1000"}
+			c := w.start(flags...)
+			w.waitForLog(c, deploymentWorkers)
+			kubernetes.take()
+			var making sync.WaitGroup
+			for n := range clients {
+				making.Go(func() {
+					for i := range each {
+						_, err := kube.AppsV1().Deployments(w.namespace).Create(t.Context(), deploymentOf(fmt.Sprintf("web-%d-%d", n, i), "auto", ""), metav1.CreateOptions{})
+						if err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			if killed {
+				w.waitForNetworks(clients * each / 4)
+				w.kill(c)
+				t.Logf("killed with %d Networks there", len(w.list()))
+				w.start(flags...)
+			}
+			making.Wait()
+			w.waitForNetworks(clients * each)
+			w.waitAllReady(patience)
+			w.apart(clients * each)
+			t.Logf("requests to Kubernetes: %v", kubernetes.take())
+		})
+	}
+}
+
+// waitForNetworks waits until there are so many Networks at least.
+func (w *world) waitForNetworks(want int) {
+	w.Helper()
+	w.eventually(func() error {
+		if n := len(w.list()); n < want {
+			return fmt.Errorf("there are %d Networks", n)
+		}
+		return nil
+	})
+}
+
+// apart fails unless there are so many Networks, on the lowest blocks of 10.0.0.0/16, each
+// with its network in Neutron, and nothing else.
+func (w *world) apart(want int) {
+	w.Helper()
+	var cidrs []netip.Prefix
+	inKubernetes := map[string]string{}
+	for _, n := range w.list() {
+		cidrs = append(cidrs, netip.MustParsePrefix(n.Status.CIDR))
+		inKubernetes[n.Status.NetworkID] = n.Status.CIDR
+	}
+	slices.SortFunc(cidrs, netip.Prefix.Compare)
+	for i, cidr := range cidrs {
+		if block := fmt.Sprintf("10.0.%d.0/24", i); cidr.String() != block {
+			w.Fatalf("not the lowest blocks one after the other: %v", cidrs)
+		}
+	}
+	all, err := w.neutron.Networks(w.Context())
+	w.must(err)
+	inNeutron := map[string]string{}
+	for _, n := range all {
+		for _, s := range n.Subnets {
+			inNeutron[n.ID] += s.CIDR
+		}
+	}
+	if diff := cmp.Diff(inKubernetes, inNeutron); diff != "" || len(cidrs) != want || len(all) != want {
+		w.Errorf("%d Networks, %d networks, want %d each (-Kubernetes +Neutron):\n%s", len(cidrs), len(all), want, diff)
+	}
+}
