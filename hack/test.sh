@@ -44,7 +44,7 @@ e2e() { control_plane && go -C hack test -race -v -count=1 -timeout 20m ./contro
 
 faults() { control_plane && go -C hack test -v -count=1 -timeout 40m -run 'TestChaos$|TestChaosReal|TestMutationsFit' ./chaos/...; }
 
-chaos() { control_plane && go -C hack test -v -count=1 -timeout 5h ./chaos/... -long; }
+chaos() { control_plane && go -C hack test -v -count=1 -timeout 5h -run 'TestChaosLong|TestOracle' ./chaos/... -long; }
 
 walkthrough() { control_plane && hack/local-up.sh -once && on_real_neutron hack/local-up.sh -once -neutron=real; }
 
