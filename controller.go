@@ -700,7 +700,8 @@ func (c *Controller) report(ctx context.Context, cloud *neutron.Cloud, network *
 // nameSecret says in the error whose credentials it is that were refused.
 func nameSecret(network *samplecrdv1.Network, err error) error {
 	if ref, ok := refOf(network); ok && neutron.KindOf(err) == neutron.Unauthenticated {
-		return fmt.Errorf("Secret %s, key clouds.yaml, cloud %s: %w", ref.Secret.Name, ref.CloudName, err)
+		whose := fmt.Sprintf("Secret %s, key clouds.yaml, cloud %s", ref.Secret.Name, ref.CloudName)
+		return fmt.Errorf("%s: %w", whose, err)
 	}
 	return err
 }

@@ -175,7 +175,7 @@ func removable(orphans map[string]Orphan, removal Removal, total, owners int) ([
 		return nil, nil
 	}
 	if removal != RemoveAll && owners == 0 {
-		return nil, fmt.Errorf("Kubernetes has no Network at all, and Neutron has %d networks of this cluster", total)
+		return nil, fmt.Errorf("no Network at all is in Kubernetes, and %d networks of this cluster are in Neutron", total)
 	}
 	if most := max(1, total/few); removal != RemoveAll && len(orphans) > most {
 		return nil, fmt.Errorf("%d of %d networks are orphans, which is more than %d, a tenth", len(orphans), total, most)
