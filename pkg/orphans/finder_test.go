@@ -490,7 +490,7 @@ func TestAnOrphanThatWasAliveAfterAllHasToBeSeenAnew(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	// It goes now, but one look is not enough to say so.
-	l.must(l.kube.Tracker().Delete(samplecrdv1.GroupVersion.WithResource("networks"), "default", "gone"))
+	l.must(l.kube.Tracker().Delete(samplecrdv1.Resource("networks").WithVersion("v1"), "default", "gone"))
 	l.must(l.look())
 	equal(t, true, l.exists(id))
 	l.must(l.look())
