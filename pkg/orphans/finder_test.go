@@ -315,7 +315,7 @@ func (l *lab) kubernetesFails(verb string) {
 // kubernetesForgets has the list not contain any of those UIDs.
 func (l *lab) kubernetesForgets(uids ...types.UID) {
 	l.kube.PrependReactor("list", "networks", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		object, err := l.kube.Tracker().List(action.GetResource(), samplecrdv1.GroupVersion.WithKind("Network"), "")
+		object, err := l.kube.Tracker().List(action.GetResource(), action.GetResource().GroupVersion().WithKind("Network"), "")
 		list := object.(*samplecrdv1.NetworkList)
 		list.Items = slices.DeleteFunc(list.Items, func(n samplecrdv1.Network) bool { return slices.Contains(uids, n.UID) })
 		return true, list, err
@@ -435,7 +435,7 @@ func (l *lab) idOf(name string) string {
 // pages has Kubernetes list the Networks one by one; so many pages come, then it fails.
 func (l *lab) pages(good int) {
 	l.kube.PrependReactor("list", "networks", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		object, err := l.kube.Tracker().List(action.GetResource(), samplecrdv1.GroupVersion.WithKind("Network"), "")
+		object, err := l.kube.Tracker().List(action.GetResource(), action.GetResource().GroupVersion().WithKind("Network"), "")
 		l.must(err)
 		list := object.(*samplecrdv1.NetworkList)
 		options := action.(clienttesting.ListActionImpl).ListOptions
