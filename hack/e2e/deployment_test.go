@@ -71,8 +71,8 @@ func (w *world) deploy(name, cidr, gateway string) *appsv1.Deployment {
 	return d
 }
 
-// annotate sets annotations of a Deployment, or removes those that end with a dash.
-func (w *world) annotate(name string, annotations ...string) {
+// annotateDeployment sets annotations of a Deployment, or removes those that end with a dash.
+func (w *world) annotateDeployment(name string, annotations ...string) {
 	w.Helper()
 	w.kubectl(append([]string{"annotate", "--overwrite", "deployment", name}, annotations...)...)
 }
@@ -123,12 +123,12 @@ func TestDeploymentsNetworkFollowsItsAnnotations(t *testing.T) {
 	w.ownedBy(first, d)
 	w.waitForEvent(name, samplecrdv1.EventNetworkCreated, "10.1.0.0/24")
 
-	w.annotate(name, gatewayAnnotation+"=None")
+	w.annotateDeployment(name, gatewayAnnotation+"=None")
 	w.waitInForce(name, "10.1.0.0/24", "None")
-	w.annotate(name, cidrAnnotation+"=10.2.3.4/16", gatewayAnnotation+"=10.2.0.9")
+	w.annotateDeployment(name, cidrAnnotation+"=10.2.3.4/16", gatewayAnnotation+"=10.2.0.9")
 	w.waitInForce(name, "10.2.0.0/16", "10.2.0.9")
 	w.waitForEvent(name, samplecrdv1.EventNetworkUpdated, "10.2.3.4/16")
-	w.annotate(name, gatewayAnnotation+"-")
+	w.annotateDeployment(name, gatewayAnnotation+"-")
 	w.waitInForce(name, "10.2.0.0/16", "10.2.0.1") // Neutron's choice
 	w.kubectl("patch", "network", name, "--type=merge", "-p", `{"spec":{"cidr":"10.3.0.0/16"}}`)
 	w.eventually(func() error {
@@ -143,11 +143,11 @@ func TestDeploymentsNetworkFollowsItsAnnotations(t *testing.T) {
 		t.Error("it is another one")
 	}
 
-	w.annotate(name, cidrAnnotation+"-")
+	w.annotateDeployment(name, cidrAnnotation+"-")
 	w.waitGone(name)
 	w.nothing(name)
 	w.waitForEvent(name, samplecrdv1.EventNetworkDeleted, "is gone")
-	w.annotate(name, cidrAnnotation+"=10.4.0.0/16")
+	w.annotateDeployment(name, cidrAnnotation+"=10.4.0.0/16")
 	w.waitInForce(name, "10.4.0.0/16", "10.4.0.1")
 }
 
@@ -271,13 +271,13 @@ func TestDeploymentWithABadAnnotationIsToldSo(t *testing.T) {
 		{"10.1.0.0/24", "10.1.0.255", samplecrdv1.EventNetworkAnnotationInvalid, "which is for broadcasts"}, // says the API server
 		{"auto", "", samplecrdv1.EventNoCIDRPool, "-deployment-cidr-pool"},
 	} {
-		w.annotate("web", cidrAnnotation+"="+tt.cidr, gatewayAnnotation+"="+tt.gateway)
+		w.annotateDeployment("web", cidrAnnotation+"="+tt.cidr, gatewayAnnotation+"="+tt.gateway)
 		w.waitForEvent("web", tt.reason, tt.says)
 		if n := w.get("web"); n.Generation != first.Generation {
 			t.Errorf("%s: the Network was touched: %+v", tt.says, n.Spec)
 		}
 	}
-	w.annotate("web", cidrAnnotation+"=10.5.0.0/24", gatewayAnnotation+"=10.5.0.5")
+	w.annotateDeployment("web", cidrAnnotation+"=10.5.0.0/24", gatewayAnnotation+"=10.5.0.5")
 	w.waitInForce("web", "10.5.0.0/24", "10.5.0.5")
 	if n := len(w.events("web", samplecrdv1.EventNetworkAnnotationInvalid)); n != 3 {
 		t.Errorf("%d events, want one for each cause", n)
@@ -296,9 +296,9 @@ func TestDeploymentThatFindsThePoolExhaustedGetsTheNextBlockThatIsFree(t *testin
 	w.delete("by-hand")
 	w.waitInForce("second", "10.0.0.0/24", "None")
 	w.kubectl("patch", "network", "second", "--type=merge", "-p", `{"spec":{"cidr":"10.9.0.0/24"}}`)
-	w.annotate("second", cidrAnnotation+"=10.8.0.0/24")
+	w.annotateDeployment("second", cidrAnnotation+"=10.8.0.0/24")
 	w.waitInForce("second", "10.8.0.0/24", "None")
-	w.annotate("second", cidrAnnotation+"=auto")
+	w.annotateDeployment("second", cidrAnnotation+"=auto")
 	w.waitInForce("second", "10.0.0.0/24", "None")
 }
 
@@ -321,14 +321,14 @@ func TestDeploymentAndItsNetworkCostNoMoreRequestsThanTheyNeed(t *testing.T) {
 		{"kubectl apply, until it is Ready", func() { w.applyDeployment("fixed", "10.9.0.0/24", "") }, "fixed", "10.9.0.0/24", "10.9.0.1", create},
 		{"the first auto: one list past the cache", func() { w.applyDeployment("auto", "auto", "") }, "auto", "10.0.0.0/24", "10.0.0.1", withList},
 		{"the next auto", func() { w.applyDeployment("next", "auto", "") }, "next", "10.0.1.0/24", "10.0.1.1", create},
-		{"an edit", func() { w.annotate("fixed", gatewayAnnotation+"=10.9.0.9") }, "fixed", "10.9.0.0/24", "10.9.0.9", edit},
+		{"an edit", func() { w.annotateDeployment("fixed", gatewayAnnotation+"=10.9.0.9") }, "fixed", "10.9.0.0/24", "10.9.0.9", edit},
 		{"what concerns nobody, and then an edit", func() {
 			w.applyDeployment("plain", "", "")
-			w.annotate("plain", "note=a")
+			w.annotateDeployment("plain", "note=a")
 			w.kubectl("delete", "deployment", "plain")
 			w.kubectl("scale", "deployment", "fixed", "--replicas=1")
 			w.kubectl("rollout", "restart", "deployment", "fixed")
-			w.annotate("fixed", gatewayAnnotation+"=None")
+			w.annotateDeployment("fixed", gatewayAnnotation+"=None")
 		}, "fixed", "10.9.0.0/24", "None", edit},
 	} {
 		step.do()
@@ -347,6 +347,45 @@ func TestDeploymentAndItsNetworkCostNoMoreRequestsThanTheyNeed(t *testing.T) {
 	}
 }
 
+func TestDeploymentsAreNotLookedAtWithoutWorkersForThem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	kubernetes := w.throughProxy()
+	c := w.start("-deployment-workers=0")
+	w.deploy("web", "10.1.0.0/24", "")
+	w.create("net", "10.2.0.0/24", "")
+	w.must(c.Stop())
+	for request := range kubernetes.take() {
+		if strings.Contains(request, "deployments") {
+			t.Errorf("there was a request: %s", request)
+		}
+	}
+	if n := len(w.list()); n != 1 {
+		t.Errorf("there are %d Networks", n)
+	}
+}
+
+func TestDeploymentWithAVeryLongNameHasANetworkToo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start()
+	name := strings.Repeat("long-", 20) + "name"
+	d := w.deploy(name, "10.1.0.0/24", "")
+	n := w.waitInForce(name, "10.1.0.0/24", "10.1.0.1")
+	if label := n.Labels[samplecrdv1.LabelDeployment]; !metav1.IsControlledBy(n, d) || !strings.HasPrefix(label, "long-long-") || len(label) != 63 {
+		t.Errorf("got %+v", n.ObjectMeta)
+	}
+	w.kubectl("delete", "network", name, "--wait=false")
+	w.eventually(func() error { // it is made again
+		again, err := client.SamplecrdV1().Networks(w.namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err == nil && again.UID == n.UID {
+			err = errors.New("it is still the old one")
+		}
+		return err
+	})
+	w.waitReady(name)
+}
+
 // applyDeployment has kubectl apply a Deployment.
 func (w *world) applyDeployment(name, cidr, gateway string) {
 	w.Helper()
@@ -363,7 +402,7 @@ func TestDeployments200AtOnceGetBlocksThatAreApart(t *testing.T) {
 		t.Run(fmt.Sprintf("killed in the middle %v", killed), func(t *testing.T) {
 			w := newWorld(t)
 			kubernetes := w.throughProxy()
-			flags := []string{retryQuickly, "-deployment-cidr-pool=10.0.0.0/16", "-deployment-workers=8", "-kube-api-qps=1000", "-kube-api-burst=1000"}
+			flags := []string{retryQuickly, "-deployment-cidr-pool=10.0.0.0/16"}
 			c := w.start(flags...)
 			w.waitForLog(c, deploymentWorkers)
 			kubernetes.take()

@@ -77,7 +77,7 @@ func TestControllerNeedsNoMoreRightsThanThese(t *testing.T) {
 	w.nothing("net")
 	w.deploy("web", "10.3.0.0/16", "")
 	w.waitInForce("web", "10.3.0.0/16", "10.3.0.1")
-	w.annotate("web", cidrAnnotation+"-")
+	w.annotateDeployment("web", cidrAnnotation+"-")
 	w.waitGone("web")
 	w.nothing("web")
 
