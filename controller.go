@@ -940,7 +940,12 @@ func newShare(most int, add func(cache.ObjectName)) *share {
 func (s *share) enter(cloud *neutron.Cloud, key cache.ObjectName) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.woken, key)
+	if woken, ok := s.woken[key]; ok {
+		delete(s.woken, key)
+		if woken != cloud { // its credentials have changed meanwhile
+			s.wake(woken)
+		}
+	}
 	if s.busy[cloud] >= s.most {
 		s.waiting[cloud] = append(s.waiting[cloud], key)
 		return false

@@ -1168,6 +1168,24 @@ func TestOneCloudHoldsUpItsOwnShareOfTheWorkersOnly(t *testing.T) {
 	}
 }
 
+// Networks with credentials of the same content, in two Secrets, wait for one cloud; then
+// one of the Secrets is changed.
+func TestOneThatIsWokenAndGoesElsewherePassesItsTurnOn(t *testing.T) {
+	queue := []cache.ObjectName{}
+	s := newShare(1, func(key cache.ObjectName) { queue = append(queue, key) })
+	before, now := &neutron.Cloud{}, &neutron.Cloud{}
+	s.enter(before, key("a"))
+	s.enter(before, key("changed"))
+	s.enter(before, key("unchanged"))
+	s.leave(before)
+	if !s.enter(now, key("changed")) {
+		t.Error("it has to wait for a cloud that is idle")
+	}
+	if diff := gocmp.Diff([]cache.ObjectName{key("changed"), key("unchanged")}, queue); diff != "" {
+		t.Errorf("woken (-want +got):\n%s", diff)
+	}
+}
+
 func isToBePaused(n *samplecrdv1.Network) {
 	n.Annotations = map[string]string{samplecrdv1.AnnotationPaused: "true"}
 }

@@ -159,8 +159,13 @@ func (s *Set) watch(name cache.ObjectName) *secret {
 	})
 	watched := &secret{informer: informer, stop: stop, refs: map[Ref]bool{}}
 	changed := func() { s.changed(name) }
-	// The errors of both are about an informer that runs already.
+	// The errors of all of these are about an informer that runs already.
 	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { s.failed(name, watched, err) })
+	// The handlers are not told of a list that brings nothing new.
+	_ = informer.SetTransform(func(object any) (any, error) {
+		s.succeeded(name, watched)
+		return object, nil
+	})
 	_, _ = informer.AddTypedEventHandler(coreinformers.SecretHandlerFuncs{
 		AddFunc:    func(*corev1.Secret) { changed() },
 		UpdateFunc: func(_, _ *corev1.Secret) { changed() },
@@ -186,6 +191,17 @@ func (s *Set) failed(name cache.ObjectName, watched *secret, err error) {
 	watched.err = err
 	s.mu.Unlock()
 	s.changed(name)
+}
+
+// succeeded is for a Secret that was read again after the right to it was taken away.
+func (s *Set) succeeded(name cache.ObjectName, watched *secret) {
+	s.mu.Lock()
+	failed := watched.err != nil
+	watched.err = nil
+	s.mu.Unlock()
+	if failed {
+		s.changed(name)
+	}
 }
 
 // use has the ref use the cloud of that content, and no other any more.

@@ -288,29 +288,71 @@ func TestOnlySecretsThatAreReferredToAreRead(t *testing.T) {
 	}
 }
 
+// right is the right to read Secrets, which may be taken away and given.
+type right struct {
+	mu     sync.Mutex
+	denied bool
+	// watches are those that go on.
+	watches []watch.Interface
+}
+
+// guard has the stand-in for Kubernetes ask for the right.
+func (r *right) guard(kube *fake.Clientset) {
+	kube.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return r.refuse(), nil, noRight })
+	kube.PrependWatchReactor("secrets", func(a clienttesting.Action) (bool, watch.Interface, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.denied {
+			return true, nil, noRight
+		}
+		w, err := kube.Tracker().Watch(a.GetResource(), a.GetNamespace())
+		r.watches = append(r.watches, w)
+		return true, w, err
+	})
+}
+
+var noRight = apierrors.NewForbidden(corev1.Resource("secrets"), "creds", errors.New("no right"))
+
+func (r *right) refuse() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.denied
+}
+
+// set gives the right or takes it away. As with the real one, that is noticed when a watch
+// ends, which all do now.
+func (r *right) set(given bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.denied = !given
+	for _, w := range r.watches {
+		w.Stop()
+	}
+	r.watches = nil
+}
+
 func TestASecretThatMayNotBeRead(t *testing.T) {
 	l := newLab(t)
-	var mu sync.Mutex
-	forbidden := true
-	refuse := func(clienttesting.Action) (bool, runtime.Object, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if !forbidden {
-			return false, nil, nil
-		}
-		return true, nil, apierrors.NewForbidden(corev1.Resource("secrets"), "creds", errors.New("no right"))
-	}
-	l.kube.PrependReactor("list", "secrets", refuse)
-	l.kube.PrependWatchReactor("secrets", func(a clienttesting.Action) (bool, watch.Interface, error) {
-		handled, _, err := refuse(a)
-		return handled, nil, err
-	})
+	right := &right{denied: true}
+	right.guard(l.kube)
 	l.create(l.secret("creds", "one"))
 	l.until(ref, says("it cannot be read: "))
-	mu.Lock()
-	forbidden = false
-	mu.Unlock()
+	right.set(true)
 	l.until(ref, ready)
+}
+
+func TestTheRightToReadASecretComesBack(t *testing.T) {
+	l := newLab(t)
+	right := &right{}
+	right.guard(l.kube)
+	l.create(l.secret("creds", "one"))
+	before := l.until(ref, ready)
+	right.set(false)
+	l.until(ref, says("it cannot be read: "))
+	right.set(true)
+	if after := l.until(ref, ready); after != before {
+		t.Error("the same credentials have another cloud")
+	}
 }
 
 func TestWhatIsWrongWithASecretIsToldWithoutItsContent(t *testing.T) {
