@@ -54,7 +54,9 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 	"github.com/samplecrd/samplecrd-controller/pkg/options"
+	"github.com/samplecrd/samplecrd-controller/pkg/orphans"
 	"github.com/samplecrd/samplecrd-controller/pkg/retry"
+	"github.com/samplecrd/samplecrd-controller/pkg/serving"
 )
 
 func main() {
@@ -149,6 +151,10 @@ func run(ctx context.Context, o *options.Options) error {
 		}
 	}
 	cloud := newCloud(o, cloudConfig, cluster)
+	server, err := listen(o)
+	if err != nil {
+		return err
+	}
 	logger.Info("Starting", "version", version, "commit", commit,
 		"kubernetes", config.Host, "clusterID", cluster, "cloud", cloud.Name())
 
@@ -160,9 +166,7 @@ func run(ctx context.Context, o *options.Options) error {
 
 	factory := informers.NewSharedInformerFactoryWithOptions(watched, 0,
 		informers.WithNamespace(o.Namespace), informers.WithTransform(stripManagedFields))
-	credentialsSet := credentials.NewSet(ctx, credentials.Options{Client: watchedSecrets, NewCloud: func(config neutron.Config) *neutron.Cloud {
-		return newCloud(o, config, cluster)
-	}})
+	credentialsSet, finder := newClouds(ctx, o, cluster, cloud, watchedSecrets, networks, factory.Samplecrd().V1().Networks())
 	defer credentialsSet.Wait()
 	controller, err := NewController(networks, factory.Samplecrd().V1().Networks(), cloud, credentialsSet, recorder, controllerOptions(o, cluster))
 	if err != nil {
@@ -177,6 +181,8 @@ func run(ctx context.Context, o *options.Options) error {
 	var running errgroup.Group
 	running.Go(func() error { return controller.Run(ctx, o.Workers) })
 	running.Go(func() error { return runDeployments(ctx) })
+	running.Go(func() error { findOrphans(ctx, o, finder); return nil })
+	running.Go(func() error { serve(ctx, server, o, kube, networks, finder); return nil })
 	if err := running.Wait(); err != nil {
 		return err
 	}
@@ -187,6 +193,72 @@ func run(ctx context.Context, o *options.Options) error {
 
 func newCloud(o *options.Options, config neutron.Config, cluster string) *neutron.Cloud {
 	return neutron.NewCloud(config.Name, neutron.NewClient(config, clientOptions(o)), cluster, o.Resync)
+}
+
+// newClouds returns what finds the clouds of the Networks that name credentials of their own,
+// and what finds orphans in all clouds.
+func newClouds(ctx context.Context, o *options.Options, cluster string, own *neutron.Cloud, secrets kubernetes.Interface,
+	networks clientset.Interface, informer networkinformers.TypedNetworkInformer) (*credentials.Set, *orphans.Finder) {
+	var finder *orphans.Finder
+	set := credentials.NewSet(ctx, credentials.Options{Client: secrets, NewCloud: func(config neutron.Config) *neutron.Cloud {
+		cloud := newCloud(o, config, cluster)
+		cloud.Observer().OnLook(finder.Wake)
+		return cloud
+	}})
+	finder = orphans.NewFinder(networks, informer, orphans.Options{
+		Clouds:  func() []*neutron.Cloud { return append(set.Clouds(), own) },
+		Removal: o.DeleteOrphans,
+	})
+	own.Observer().OnLook(finder.Wake)
+	return set, finder
+}
+
+// seesAll says whether the controller sees the Networks of all namespaces. If not, it would
+// take all others' networks for orphans.
+func seesAll(o *options.Options) bool { return o.Namespace == metav1.NamespaceAll }
+
+func findOrphans(ctx context.Context, o *options.Options, finder *orphans.Finder) {
+	if !seesAll(o) {
+		klog.FromContext(ctx).Info("Not looking for orphans in Neutron: that takes sight of all namespaces", "namespace", o.Namespace)
+		return
+	}
+	finder.Run(ctx)
+}
+
+// listen returns what is to serve HTTP; nil if nothing is.
+func listen(o *options.Options) (*serving.Server, error) {
+	if o.BindAddress == "" {
+		return nil, nil
+	}
+	return serving.Listen(serving.Options{Address: o.BindAddress, CertFile: o.TLSCertFile, KeyFile: o.TLSPrivateKeyFile})
+}
+
+// serve answers HTTP until ctx is cancelled. The controller can do without.
+func serve(ctx context.Context, server *serving.Server, o *options.Options, kube kubernetes.Interface, networks clientset.Interface, finder *orphans.Finder) {
+	if server == nil {
+		return
+	}
+	logger := klog.FromContext(ctx)
+	registry := serving.NewRegistry()
+	routes := serving.Routes{
+		Metrics:   registry,
+		Guarded:   o.ServeAuthorized == "true" || o.ServeAuthorized == "auto" && server.Confidential(),
+		Kube:      kube,
+		Networks:  networks,
+		Namespace: o.Namespace,
+	}
+	if seesAll(o) {
+		registry.MustRegister(finder)
+		routes.Orphans = finder.List
+	}
+	logger.Info("Serving HTTP", "address", server.Address(), "tls", server.TLS())
+	if !routes.Guarded {
+		logger.Info("Not serving POST /reconcile and GET /orphans: callers send tokens, which others could read on the way unless it is TLS, or a loopback address",
+			"serve-authorized", o.ServeAuthorized)
+	}
+	if err := server.Serve(ctx, serving.NewHandler(routes)); err != nil {
+		logger.Error(err, "Failed to serve HTTP, and gave up")
+	}
 }
 
 // deploymentRunner returns what runs the controller of the Networks of Deployments until

@@ -24,9 +24,12 @@ import (
 	"io"
 	"net/netip"
 	"regexp"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/orphans"
 )
 
 // Options is what the flags set.
@@ -55,6 +58,13 @@ type Options struct {
 	DeploymentWorkers          int
 	DeploymentCIDRPool         netip.Prefix
 	DeploymentCIDRPrefixLength int
+
+	DeleteOrphans orphans.Removal
+
+	BindAddress       string
+	TLSCertFile       string
+	TLSPrivateKeyFile string
+	ServeAuthorized   string
 }
 
 const synopsis = `samplecrd-controller makes OpenStack Neutron networks out of Network objects in
@@ -89,6 +99,8 @@ func New() (*Options, *Flags) {
 			{"OpenStack", o.openStackFlags()},
 			{"Work", o.workFlags()},
 			{"Networks for Deployments", o.deploymentFlags()},
+			{"Orphans", o.orphanFlags()},
+			{"Serving", o.servingFlags()},
 			{"Logging", loggingFlags()},
 		},
 	}
@@ -154,6 +166,21 @@ func (o *Options) deploymentFlags() *flag.FlagSet {
 	return fs
 }
 
+func (o *Options) orphanFlags() *flag.FlagSet {
+	fs := flag.NewFlagSet("", flag.ContinueOnError)
+	fs.Var(&o.DeleteOrphans, "delete-orphans", "delete networks that carry this cluster's mark though their Network is gone, unless they have ports, or are more than a tenth of all; =all: however many they are")
+	return fs
+}
+
+func (o *Options) servingFlags() *flag.FlagSet {
+	fs := flag.NewFlagSet("", flag.ContinueOnError)
+	fs.StringVar(&o.BindAddress, "bind-address", "", "the `address` to serve HTTP on, such as 127.0.0.1:8080 or :8443 (default none)")
+	fs.StringVar(&o.TLSCertFile, "tls-cert-file", "", "the `file` of the certificate to serve HTTPS with; it is read again when it changes")
+	fs.StringVar(&o.TLSPrivateKeyFile, "tls-private-key-file", "", "the `file` of that certificate's key")
+	fs.StringVar(&o.ServeAuthorized, "serve-authorized", "auto", "`when` to serve what callers need a token for, POST /reconcile and GET /orphans: true, false, or auto, which means over HTTPS and on loopback addresses only")
+	return fs
+}
+
 func loggingFlags() *flag.FlagSet {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
 	klog.InitFlags(fs)
@@ -188,6 +215,10 @@ func (o *Options) Validate(arguments []string) error {
 		return fmt.Errorf("-retry-base-delay=%s and -retry-max-delay=%s: the first must be more than 0, the second not less than the first", o.RetryBaseDelay, o.RetryMaxDelay)
 	case !(o.RetryQPS > 0) || o.RetryBurst < 1:
 		return errors.New("-retry-qps must be more than 0, and -retry-burst at least 1")
+	case (o.TLSCertFile == "") != (o.TLSPrivateKeyFile == ""):
+		return errors.New("-tls-cert-file and -tls-private-key-file need each other")
+	case !slices.Contains([]string{"auto", "true", "false"}, o.ServeAuthorized):
+		return fmt.Errorf("-serve-authorized=%s: it is auto, true or false", o.ServeAuthorized)
 	case o.ClusterID != "" && !clusterID.MatchString(o.ClusterID):
 		return fmt.Errorf("-cluster-id=%q: at most 63 letters, digits, dots, dashes and underscores, a letter or digit first and last", o.ClusterID)
 	}

@@ -28,6 +28,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/orphans"
 )
 
 func TestTheDefaultsAreValid(t *testing.T) {
@@ -49,7 +51,8 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 	args := strings.Fields(`-kubeconfig=a --master b -namespace=c --cluster-id=d -kube-api-qps=1.5 -kube-api-burst 2
 		-cloud=e -resync=3s -neutron-timeout=4s -neutron-qps=5.5 -neutron-burst=6
 		-workers=7 -retry-base-delay=8s -retry-max-delay=9s -retry-qps=10.5 -retry-burst=11 --version -v=4
-		-deployment-workers=12 -deployment-cidr-pool=10.0.0.0/8 -deployment-cidr-prefix-length 13`)
+		-deployment-workers=12 -deployment-cidr-pool=10.0.0.0/8 -deployment-cidr-prefix-length 13
+		-delete-orphans -bind-address=:14 -tls-cert-file=f -tls-private-key-file=g -serve-authorized=false`)
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -58,6 +61,7 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 		Cloud: "e", Resync: 3 * time.Second, NeutronTimeout: 4 * time.Second, NeutronQPS: 5.5, NeutronBurst: 6,
 		Workers: 7, RetryBaseDelay: 8 * time.Second, RetryMaxDelay: 9 * time.Second, RetryQPS: 10.5, RetryBurst: 11,
 		DeploymentWorkers: 12, DeploymentCIDRPool: netip.MustParsePrefix("10.0.0.0/8"), DeploymentCIDRPrefixLength: 13,
+		DeleteOrphans: orphans.RemoveFew, BindAddress: ":14", TLSCertFile: "f", TLSPrivateKeyFile: "g", ServeAuthorized: "false",
 	}
 	if diff := cmp.Diff(want, o, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -108,6 +112,14 @@ func TestValidate(t *testing.T) {
 		{"a pool of IPv6", []string{"-deployment-cidr-pool=fd00::/48", "-deployment-cidr-prefix-length=64"}, ""},
 		{"a pool of IPv6 with blocks of IPv4", []string{"-deployment-cidr-pool=fd00::/48"}, "between 48 and 126"},
 		{"a size without a pool", []string{"-deployment-cidr-prefix-length=99"}, ""},
+		{"a certificate with its key", []string{"-tls-cert-file=a", "-tls-private-key-file=b"}, ""},
+		{"a certificate without its key", []string{"-tls-cert-file=a"}, "-tls-private-key-file"},
+		{"a key without its certificate", []string{"-tls-private-key-file=b"}, "-tls-cert-file"},
+		{"authorized routes in any case", []string{"-serve-authorized=true"}, ""},
+		{"no authorized routes", []string{"-serve-authorized=false"}, ""},
+		{"authorized routes now and then", []string{"-serve-authorized=sometimes"}, "-serve-authorized=sometimes"},
+		{"few orphans", []string{"-delete-orphans"}, ""},
+		{"all orphans", []string{"-delete-orphans=all"}, ""},
 		{"an argument", []string{"-workers=1", "up"}, "\"up\""},
 		{"a flag behind an argument", []string{"--", "-workers=0"}, "\"-workers=0\""},
 	} {
@@ -138,6 +150,7 @@ func TestFlagsThatCannotBeRead(t *testing.T) {
 		{"a duration without a unit", []string{"-resync=5"}, "-resync"},
 		{"a pool that is no CIDR", []string{"-deployment-cidr-pool=10.0.0.0"}, "-deployment-cidr-pool"},
 		{"a value that is missing", []string{"-kubeconfig"}, "-kubeconfig"},
+		{"some orphans", []string{"-delete-orphans=some"}, "-delete-orphans"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, flags := New()
