@@ -17,6 +17,7 @@ limitations under the License.
 package e2e
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,7 +42,7 @@ const deploymentWorkers = "Starting Deployment workers"
 
 // deploymentOf is a Deployment without pods; without an annotation that is empty.
 func deploymentOf(name, cidr, gateway string) *appsv1.Deployment {
-	labels, none := map[string]string{"app": name}, int32(0)
+	labels, none := map[string]string{"app": fmt.Sprintf("%x", sha256.Sum224([]byte(name)))}, int32(0)
 	d := &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}},
