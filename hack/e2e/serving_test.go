@@ -1,0 +1,308 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+// serve is the flag for a server on any port.
+const serve = "-bind-address=127.0.0.1:0"
+
+// servingAt is how the controller's log tells where it serves.
+var servingAt = regexp.MustCompile(`"Serving HTTP" address="\S+:(\d+)"`)
+
+// site is a controller's HTTP server.
+type site struct {
+	*world
+	client *http.Client
+	url    string
+}
+
+// siteOf waits until the controller serves.
+func (w *world) siteOf(c *stack.Controller, scheme string) *site {
+	w.Helper()
+	w.waitForLog(c, "Serving HTTP")
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	w.Cleanup(client.CloseIdleConnections)
+	return &site{world: w, client: client, url: scheme + "://127.0.0.1:" + servingAt.FindStringSubmatch(c.Log.String())[1]}
+}
+
+// try sends a request, with a token unless that is "", and returns the answer's code and body.
+func (s *site) try(method, path, token string) (int, string, error) {
+	request, err := http.NewRequestWithContext(s.Context(), method, s.url+path, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := s.client.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(body), err
+}
+
+// ask is try, and fails unless the answer has that code.
+func (s *site) ask(method, path, token string, code int) string {
+	s.Helper()
+	got, body, err := s.try(method, path, token)
+	s.must(err)
+	if got != code {
+		s.Fatalf("%s %s: got %d, want %d: %s", method, path, got, code, body)
+	}
+	return body
+}
+
+// account makes a ServiceAccount, and returns its token.
+func (w *world) account(name string) string {
+	w.Helper()
+	w.kubectl("create", "serviceaccount", name)
+	return strings.TrimSpace(w.kubectl("create", "token", name))
+}
+
+// may waits until Kubernetes knows that the ServiceAccount may do that.
+func (w *world) may(account string, what ...string) {
+	w.Helper()
+	w.eventually(func() error {
+		_, err := w.tryKubectl("", append([]string{"auth", "can-i", "--as=system:serviceaccount:" + w.namespace + ":" + account}, what...)...)
+		return err
+	})
+}
+
+// mayUpdate makes an account that may update Networks of those names.
+func (w *world) mayUpdate(account string, names ...string) (token string) {
+	w.Helper()
+	token = w.account(account)
+	role := []string{"create", "role", account, "--verb=update", "--resource=networks.samplecrd.k8s.io"}
+	for _, name := range names {
+		role = append(role, "--resource-name="+name)
+	}
+	w.kubectl(role...)
+	w.kubectl("create", "rolebinding", account, "--role="+account, "--serviceaccount="+w.namespace+":"+account)
+	w.may(account, "update", "networks.samplecrd.k8s.io/"+names[0])
+	return token
+}
+
+func TestServingLooksAtNeutronForThoseWhoMayUpdate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	// At this verbosity, client-go logs all that it sends and receives.
+	c := w.start(serve, "-resync=1h", "-v=10")
+	s := w.siteOf(c, "http")
+	for _, name := range []string{"net", "other"} {
+		w.create(name, "10.1.0.0/16", "10.1.0.1")
+	}
+	stranger, right := w.account("stranger"), w.mayUpdate("right", "net", "none")
+	w.calls.take()
+
+	s.ask("POST", "/reconcile/"+w.namespace+"/net", "", http.StatusUnauthorized)
+	s.ask("POST", "/reconcile/"+w.namespace+"/net", "nonsense", http.StatusUnauthorized)
+	s.ask("POST", "/reconcile/"+w.namespace+"/net", stranger, http.StatusForbidden)
+	s.ask("POST", "/reconcile/"+w.namespace+"/none", stranger, http.StatusForbidden)
+	s.ask("POST", "/reconcile/"+w.namespace+"/other", right, http.StatusForbidden)
+	s.ask("POST", "/reconcile/default/net", right, http.StatusForbidden)
+	s.ask("POST", "/reconcile/"+w.namespace+"/none", right, http.StatusNotFound)
+	s.ask("GET", "/reconcile/"+w.namespace+"/net", right, http.StatusMethodNotAllowed)
+	if calls := w.calls.take(); len(calls) > 0 {
+		t.Errorf("Neutron was asked for nobody: %v", calls)
+	}
+
+	before := w.get("net")
+	var last string
+	for range 2 {
+		at := strings.TrimSpace(s.ask("POST", "/reconcile/"+w.namespace+"/net", right, http.StatusAccepted))
+		if at == "" || at == last {
+			t.Errorf("asked for at %q, after %q", at, last)
+		}
+		last = at
+		w.kubectl("wait", "network/net", "--for=jsonpath={.status.lastHandledReconcileAt}="+at, "--timeout="+patience.String())
+		calls := w.calls.take()
+		if calls["GET networks"] == 0 {
+			t.Errorf("Neutron was not looked at: %v", calls)
+		}
+		for request := range calls {
+			if !strings.HasPrefix(request, "GET ") {
+				t.Errorf("Neutron was asked to %s", request)
+			}
+		}
+	}
+	after := w.waitReady("net")
+	w.equal(after.Annotations[samplecrdv1.AnnotationReconcileRequestedAt], last)
+	w.equal(fmt.Sprint(after.Generation, after.Spec), fmt.Sprint(before.Generation, before.Spec))
+	w.equal(w.get("other").Status.LastHandledReconcileAt, "")
+	for _, token := range []string{stranger, right} {
+		if c.Log.Count(token) > 0 {
+			t.Error("a token is in the controller's log")
+		}
+	}
+}
+
+func TestServingSaysWhatItDoesNotServe(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply("net", "10.1.0.0/16", "10.1.0.1")
+	right := w.mayUpdate("right", "net")
+	path := "/reconcile/" + w.namespace + "/net"
+	for _, test := range []struct {
+		name, flags string
+		code        int
+	}{
+		{"on a loopback address", serve, http.StatusAccepted},
+		{"on a loopback address, but they are off", serve + " -serve-authorized=false", http.StatusNotFound},
+		{"on all addresses", "-bind-address=:0", http.StatusNotFound},
+		{"on all addresses, and they are on", "-bind-address=:0 -serve-authorized=true", http.StatusAccepted},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := w.at(t)
+			c := w.start(test.flags)
+			s := w.siteOf(c, "http")
+			s.ask("POST", path, right, test.code)
+			// One namespace is all that this controller sees.
+			s.ask("GET", "/orphans", right, http.StatusNotFound)
+			metrics := s.ask("GET", "/metrics", "", http.StatusOK)
+			w.contains(metrics, "go_goroutines ")
+			if strings.Contains(metrics, "samplecrd_orphans") {
+				t.Error("orphans are counted")
+			}
+			w.waitForLog(c, "Not looking for orphans")
+			if said := c.Log.Count("Not serving POST /reconcile") > 0; said != (test.code == http.StatusNotFound) {
+				t.Errorf("it says that it does not serve: %t", said)
+			}
+			w.must(c.Stop())
+		})
+	}
+}
+
+func TestServingTLSTakesUpACertificateThatHasChanged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	cert, key := filepath.Join(w.dir, "tls.crt"), filepath.Join(w.dir, "tls.key")
+	w.writeCertificate(cert, key, 1)
+	c := w.start("-bind-address=127.0.0.1:0", "-tls-cert-file="+cert, "-tls-private-key-file="+key)
+	s := w.siteOf(c, "https")
+	w.equal(s.serial(), "1")
+	w.writeCertificate(cert, key, 2)
+	w.eventually(func() error {
+		if s.serial() != "2" {
+			return errors.New("it still shows the certificate before")
+		}
+		return nil
+	})
+	s.ask("POST", "/reconcile/"+w.namespace+"/net", "", http.StatusUnauthorized)
+	w.must(c.Stop())
+
+	said, code := w.run(w.neutron.Env(), w.reach, "-namespace="+w.namespace, "-bind-address=127.0.0.1:0", "-tls-cert-file="+cert, "-tls-private-key-file="+cert)
+	if code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	w.contains(said, "TLS certificate", cert)
+}
+
+// serial returns the number of the certificate that is shown to a new connection.
+func (s *site) serial() string {
+	s.Helper()
+	connection, err := tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"), &tls.Config{InsecureSkipVerify: true})
+	s.must(err)
+	defer connection.Close()
+	return connection.ConnectionState().PeerCertificates[0].SerialNumber.String()
+}
+
+// writeCertificate makes a certificate of that number.
+func (w *world) writeCertificate(certFile, keyFile string, serial int64) {
+	w.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	w.must(err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(serial), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	w.must(err)
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	w.must(err)
+	w.must(os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o600))
+	w.must(os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600))
+}
+
+// toServe is what the controller may do besides, to serve callers with tokens.
+var toServe = []rbacv1.PolicyRule{
+	{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
+	{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
+}
+
+func TestServingNeedsNoMoreRightsThanThese(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := newProxy(t, w.serviceAccount())
+	w.reach = "-master=" + p.url
+	w.grant()
+	c := w.start(serve)
+	s := w.siteOf(c, "http")
+	w.create("net", "10.1.0.0/16", "10.1.0.1")
+	right := w.mayUpdate("right", "net")
+	path := "/reconcile/" + w.namespace + "/net"
+
+	s.ask("POST", path, right, http.StatusServiceUnavailable)
+	w.contains(c.Log.String(), `cannot create resource \"tokenreviews\"`)
+	name := w.namespace + "-serving"
+	_, err := kube.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: toServe}, metav1.CreateOptions{})
+	w.must(err)
+	w.kubectl("create", "clusterrolebinding", name, "--clusterrole="+name, "--serviceaccount="+w.namespace+":controller")
+	w.may("controller", "create", "tokenreviews.authentication.k8s.io")
+	w.may("controller", "create", "subjectaccessreviews.authorization.k8s.io")
+	p.refused.take()
+	p.take()
+	at := strings.TrimSpace(s.ask("POST", path, right, http.StatusAccepted))
+	w.eventually(func() error {
+		if got := w.get("net").Status.LastHandledReconcileAt; got != at {
+			return fmt.Errorf("looked at for %q", got)
+		}
+		return nil
+	})
+	used := p.take()
+	for _, request := range []string{"create tokenreviews", "create subjectaccessreviews", "patch networks", "patch networks/status"} {
+		if used[request] != 1 {
+			t.Errorf("%s: %d times", request, used[request])
+		}
+	}
+	if refused := p.refused.take(); len(refused) > 0 {
+		t.Errorf("refused: %v", refused)
+	}
+}
