@@ -202,12 +202,8 @@ func needsSync(before, now *samplecrdv1.Network) bool {
 
 // enqueueOwner is the Observer's handler: Neutron's side of the loop.
 func (c *Controller) enqueueOwner(uid types.UID) {
-	networks := c.indexed(byUID, string(uid))
-	for _, n := range networks {
+	for _, n := range c.indexed(byUID, string(uid)) {
 		c.queue.Add(cache.MetaObjectToName(n))
-	}
-	if len(networks) == 0 {
-		c.tellOfOrphan(uid)
 	}
 }
 
@@ -226,21 +222,6 @@ func (c *Controller) indexed(index, value string) []*samplecrdv1.Network {
 		panic(err)
 	}
 	return networks
-}
-
-// tellOfOrphan says that a network carries our mark though there is no such Network: its
-// finalizer may have been taken off by hand.
-func (c *Controller) tellOfOrphan(uid types.UID) {
-	select {
-	case <-c.networksSynced.Done():
-	default:
-		return // the informer has not seen all Networks yet
-	}
-	owned, _, _ := c.cloud.Observer().Owned(uid)
-	for _, n := range owned {
-		klog.Background().Info("A network in Neutron carries this cluster's mark, and there is no such Network here; it is left alone",
-			"networkID", n.ID, "name", n.Name, "uid", uid)
-	}
 }
 
 // Run looks at both sides once, and then works until ctx is cancelled. What the workers
@@ -362,6 +343,9 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) erro
 		return nil // it waits for others
 	}
 	cloud, err := c.cloudOf(network)
+	if neutron.KindOf(err) == neutron.NoCredentials && !network.DeletionTimestamp.IsZero() {
+		cloud, err = c.lastCloudOf(ctx, network, err)
+	}
 	if errors.Is(err, credentials.ErrNotYet) {
 		return fmt.Errorf("%w: %w", errNotYet, err)
 	}
@@ -391,6 +375,20 @@ func (c *Controller) cloudOf(network *samplecrdv1.Network) (*neutron.Cloud, erro
 		return c.cloud, nil
 	}
 	return c.credentials.For(ref)
+}
+
+// lastCloudOf returns the cloud that a Network has worked in whose credentials have gone
+// with their namespace, and err if they have not.
+func (c *Controller) lastCloudOf(ctx context.Context, network *samplecrdv1.Network, err error) (*neutron.Cloud, error) {
+	ref, _ := refOf(network)
+	last, lastErr := c.credentials.Last(ctx, ref)
+	if lastErr != nil {
+		return nil, lastErr
+	}
+	if last == nil {
+		return nil, err
+	}
+	return last, nil
 }
 
 // refer remembers which credentials the Network of that name refers to, the zero Ref for

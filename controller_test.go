@@ -1136,6 +1136,30 @@ func TestANetworkWithCredentialsOfItsOwnWaitsForThem(t *testing.T) {
 	}
 }
 
+func TestANetworkWhoseCredentialsGoWithTheirNamespaceGoesToo(t *testing.T) {
+	f := newFixture(t, newNetwork("10.0.0.0/24", "", withCredentials))
+	secrets := f.secrets.CoreV1().Secrets(testKey.Namespace)
+	if _, err := secrets.Create(t.Context(), f.secret(), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.syncUntil(samplecrdv1.ReasonAvailable)
+	if err := secrets.Delete(t.Context(), "creds", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.syncUntil(samplecrdv1.ReasonNoCredentials)
+	err := f.secrets.Tracker().Add(&corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: testKey.Namespace, DeletionTimestamp: &metav1.Time{Time: time.Now()}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.edit(beingDeleted)
+	f.mustSync()
+	f.expectNeutron()
+	if f.find() != nil {
+		t.Error("the Network is still there")
+	}
+}
+
 func TestOneCloudHoldsUpItsOwnShareOfTheWorkersOnly(t *testing.T) {
 	queue := []cache.ObjectName{}
 	s := newShare(2, func(key cache.ObjectName) { queue = append(queue, key) })

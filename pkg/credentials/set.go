@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,7 +49,7 @@ type Ref struct {
 var ErrNotYet = errors.New("the cloud of these credentials has not been looked at yet")
 
 // Set holds the clouds of all credentials that are in use. Its methods may be called
-// concurrently, and do not wait for Kubernetes or Neutron.
+// concurrently, and do not wait for Kubernetes or Neutron, but for Last.
 type Set struct {
 	ctx     context.Context // until which what is started goes on
 	options Options
@@ -65,7 +66,8 @@ type Set struct {
 
 // Options are what a Set is told from outside. Both are required.
 type Options struct {
-	// Client reads the Secrets. It needs no more than to list and watch them.
+	// Client reads the Secrets. It needs no more than to list and watch them, and to get the
+	// namespaces that they are in, lest Networks be stuck in one that is being deleted.
 	Client kubernetes.Interface
 	// NewCloud makes a cloud. The Set runs its Observer.
 	NewCloud func(neutron.Config) *neutron.Cloud
@@ -129,6 +131,31 @@ func (s *Set) For(ref Ref) (*neutron.Cloud, error) {
 		return nil, ErrNotYet
 	}
 }
+
+// Last returns the cloud that the credentials led to before their Secret went, if their
+// namespace is being deleted; nil otherwise, and if the process has not seen the Secret. It
+// is for what has to be taken away: in such a namespace the Secret cannot be made again.
+func (s *Set) Last(ctx context.Context, ref Ref) (*neutron.Cloud, error) {
+	s.mu.Lock()
+	last := s.inUse[ref]
+	s.mu.Unlock()
+	if last == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, namespaceTimeout)
+	defer cancel()
+	namespace, err := s.options.Client.CoreV1().Namespaces().Get(ctx, ref.Secret.Namespace, metav1.GetOptions{})
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || err == nil && namespace.DeletionTimestamp.IsZero() {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the namespace: %w", err)
+	}
+	return last.Cloud, nil
+}
+
+// namespaceTimeout bounds the one request whose answer is waited for.
+const namespaceTimeout = 30 * time.Second
 
 // read returns the Secret from memory. It watches it from the first time on.
 func (s *Set) read(ref Ref) (*corev1.Secret, error) {

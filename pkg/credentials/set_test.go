@@ -265,6 +265,32 @@ func TestWhatNobodyRefersToIsForgotten(t *testing.T) {
 	l.until(ref, ready)
 }
 
+func TestTheLastCloudOfANamespaceThatIsBeingDeleted(t *testing.T) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}
+	l := newLab(t, namespace)
+	expect := func(want *neutron.Cloud) {
+		t.Helper()
+		if got, err := l.Last(t.Context(), ref); got != want || err != nil {
+			t.Errorf("got %v, %v, want %v", got, err, want)
+		}
+	}
+	expect(nil)
+	l.create(l.secret("creds", "one"))
+	cloud := l.until(ref, ready)
+	if err := l.kube.CoreV1().Secrets("team").Delete(t.Context(), "creds", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l.until(ref, says("it is not there"))
+	expect(nil)
+	namespace.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	if err := l.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("namespaces"), namespace, ""); err != nil {
+		t.Fatal(err)
+	}
+	expect(cloud)
+	l.Release(ref)
+	expect(nil)
+}
+
 func TestOnlySecretsThatAreReferredToAreRead(t *testing.T) {
 	l := newLab(t)
 	l.create(l.secret("creds", "one"))
