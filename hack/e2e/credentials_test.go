@@ -194,12 +194,18 @@ func (w *world) nothingIsTold() {
 		w.noError(err)
 		texts[resource] = text
 	}
-	encoded := base64.StdEncoding.EncodeToString([]byte(canary))
 	for where, text := range texts {
-		for _, hidden := range []string{canary, encoded[:len(encoded)-4], passwordPrefix, tokenPrefix} {
-			if at := strings.Index(text, hidden); at >= 0 {
-				w.Errorf("%s tells a secret: ...%q...", where, text[max(0, at-100):min(len(text), at+100)])
-			}
+		w.hides(where, text)
+	}
+}
+
+// hides fails if the text holds something that is for Secrets only.
+func (w *world) hides(where, text string) {
+	w.Helper()
+	encoded := base64.StdEncoding.EncodeToString([]byte(canary))
+	for _, hidden := range []string{canary, encoded[:len(encoded)-4], passwordPrefix, tokenPrefix} {
+		if at := strings.Index(text, hidden); at >= 0 {
+			w.Errorf("%s tells a secret: ...%q...", where, text[max(0, at-100):min(len(text), at+100)])
 		}
 	}
 }
@@ -246,6 +252,7 @@ func TestCredentialsThatComeLateAndChangeAreTakenUpAtOnce(t *testing.T) {
 		network := w.waitSays("net", step.reason, step.says)
 		t.Logf("a Secret %s was told of %s after kubectl began: %s", step.what, time.Since(began).Round(time.Millisecond),
 			condition(network, samplecrdv1.ConditionReady).Message)
+		w.hides("the Network", fmt.Sprintf("%+v", network))
 		w.nothing("net")
 	}
 
