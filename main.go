@@ -180,7 +180,7 @@ func run(ctx context.Context, o *options.Options) error {
 	factory.StartWithContext(ctx)
 	var running errgroup.Group
 	running.Go(func() error { return controller.Run(ctx, o.Workers) })
-	running.Go(func() error { return runDeployments(ctx) })
+	running.Go(func() error { runDeployments(ctx); return nil })
 	running.Go(func() error { findOrphans(ctx, o, finder); return nil })
 	running.Go(func() error { serve(ctx, server, o, kube, networks, finder); return nil })
 	if err := running.Wait(); err != nil {
@@ -264,9 +264,9 @@ func serve(ctx context.Context, server *serving.Server, o *options.Options, kube
 // deploymentRunner returns what runs the controller of the Networks of Deployments until
 // its context is cancelled; it does nothing if there are to be no workers.
 func deploymentRunner(config *rest.Config, kube kubernetes.Interface, client clientset.Interface, networks networkinformers.TypedNetworkInformer,
-	recorder record.EventRecorder, o *options.Options) (func(context.Context) error, error) {
+	recorder record.EventRecorder, o *options.Options) (func(context.Context), error) {
 	if o.DeploymentWorkers == 0 {
-		return func(context.Context) error { return nil }, nil
+		return func(context.Context) {}, nil
 	}
 	watched, err := kubernetes.NewForConfig(withoutTimeout(config))
 	if err != nil {
@@ -283,10 +283,10 @@ func deploymentRunner(config *rest.Config, kube kubernetes.Interface, client cli
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) error {
+	return func(ctx context.Context) {
 		factory.StartWithContext(ctx)
 		defer factory.Shutdown()
-		return controller.Run(ctx, o.DeploymentWorkers)
+		controller.Run(ctx, o.DeploymentWorkers)
 	}, nil
 }
 

@@ -243,21 +243,20 @@ func (c *Controller) remembers(key cache.ObjectName) bool {
 }
 
 // Run works until ctx is cancelled. What the workers have in hand then, they finish.
-func (c *Controller) Run(ctx context.Context, workers int) error {
+func (c *Controller) Run(ctx context.Context, workers int) {
 	logger := klog.FromContext(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer c.queue.ShutDown()
 
 	if !cache.WaitFor(klog.NewContext(ctx, logger.V(2)), "Deployments and their Networks", c.synced...) {
-		return ctx.Err()
+		return
 	}
 	logger.Info("Starting Deployment workers", "count", workers)
 	for range workers {
 		running.Go(func() { c.runWorker(ctx) })
 	}
 	<-ctx.Done()
-	return nil
 }
 
 func (c *Controller) runWorker(ctx context.Context) {
