@@ -444,7 +444,7 @@ func (w *world) waitForNetworks(want int) {
 	})
 }
 
-// apart fails unless there are so many Networks, on the lowest blocks of 10.0.0.0/16, each
+// apart fails unless there are so many Networks, on blocks of 10.0.0.0/16 of their own, each
 // with its network in Neutron, and nothing else.
 func (w *world) apart(want int) {
 	w.Helper()
@@ -456,8 +456,8 @@ func (w *world) apart(want int) {
 	}
 	slices.SortFunc(cidrs, netip.Prefix.Compare)
 	for i, cidr := range cidrs {
-		if block := fmt.Sprintf("10.0.%d.0/24", i); cidr.String() != block {
-			w.Fatalf("not the lowest blocks one after the other: %v", cidrs)
+		if cidr.Bits() != 24 || !netip.MustParsePrefix("10.0.0.0/16").Contains(cidr.Addr()) || i > 0 && cidr.Overlaps(cidrs[i-1]) {
+			w.Fatalf("not blocks of the pool that are apart: %v", cidrs)
 		}
 	}
 	all, err := w.neutron.Networks(w.Context())
