@@ -198,7 +198,7 @@ func (s *Set) watch(name cache.ObjectName) *secret {
 		UpdateFunc: func(_, _ *corev1.Secret) { changed() },
 		DeleteFunc: func(coreinformers.DeletedSecret) { changed() },
 	})
-	s.running.Go(func() { informer.RunWithContext(ctx) })
+	s.running.Go(func() { informer.RunWithContext(klog.NewContext(ctx, withoutBodies(klog.FromContext(ctx)))) })
 	s.running.Go(func() {
 		// No event tells of a Secret that is not there.
 		if cache.WaitFor(klog.NewContext(ctx, klog.Logger{}), "", informer.HasSyncedChecker()) {
