@@ -31,8 +31,8 @@ lint() {
 }
 
 # What of hack's module can be compiled without Kubernetes.
-HACK_LIGHT=(./chaos/... ./contract/... ./controlplane/cluster/... ./controlplane/supervisor/... ./controlplane/build/...
-  ./controlplane/internal/... ./e2e/... ./internal/... ./localup/... ./neutron/... ./openapi/models-schema/...)
+CONTROL_PLANE_LIGHT=(./controlplane/build/... ./controlplane/cluster/... ./controlplane/internal/... ./controlplane/supervisor/...)
+HACK_LIGHT=(./chaos/... ./contract/... ./e2e/... ./internal/... ./localup/... ./neutron/... ./openapi/models-schema/... "${CONTROL_PLANE_LIGHT[@]}")
 
 codegen() { hack/verify-codegen.sh; }
 
@@ -40,7 +40,7 @@ unit() { go test -race -v ./...; }
 
 contract() { go -C hack test -race -v -count=1 -timeout 30m ./contract/...; }
 
-e2e() { control_plane && go -C hack test -race -v -count=1 -timeout 20m ./controlplane/... ./e2e/...; }
+e2e() { control_plane && go -C hack test -race -v -count=1 -timeout 20m "${CONTROL_PLANE_LIGHT[@]}" ./e2e/...; }
 
 faults() { control_plane && go -C hack test -v -count=1 -timeout 40m -run 'TestChaos$|TestChaosReal|TestMutationsFit' ./chaos/...; }
 
