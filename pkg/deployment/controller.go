@@ -286,8 +286,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 		c.queue.Forget(key)
 		c.queue.AddAfter(key, slowly)
 		return true
-	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
-		// The cache was behind.
+	case errors.Is(err, errBehind) || apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 		logger.V(2).Info("Will try again", "err", err)
 	default:
 		logger.Error(err, "Failed to sync, will try again")
@@ -317,7 +316,7 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) erro
 	if err != nil {
 		return err
 	}
-	if behind, err := c.settle(ctx, key, network); behind || err != nil {
+	if err := c.settle(ctx, key, network); err != nil {
 		return err
 	}
 	deployment, err := c.deployments.Deployments(key.Namespace).Get(key.Name)
@@ -339,25 +338,24 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) erro
 	return c.bringAbout(ctx, deployment, network)
 }
 
-// settle finds out what has become of our last write, if the cache did not show it yet. It
-// says whether the cache is behind: then there will be an event, and another sync.
-func (c *Controller) settle(ctx context.Context, key cache.ObjectName, network *samplecrdv1.Network) (behind bool, err error) {
+// errBehind is returned by a sync that has to wait for the cache. There will be an event,
+// but for what comes and goes while the informer lists anew; so it is tried again, too.
+var errBehind = errors.New("the cache does not show the Network as it is yet")
+
+// settle finds out what has become of our last write, if the cache did not show it yet.
+func (c *Controller) settle(ctx context.Context, key cache.ObjectName, network *samplecrdv1.Network) error {
 	if !c.pool.isReserved(key) {
-		return false, nil
+		return nil
 	}
 	live, err := c.client.SamplecrdV1().Networks(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		c.release(key)
-		return network != nil, nil
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("read the Network past the cache: %w", err)
 	}
-	if err != nil {
-		return false, fmt.Errorf("read the Network past the cache: %w", err)
-	}
-	if network == nil || network.ResourceVersion != live.ResourceVersion {
-		return true, nil
+	if gone := err != nil; gone != (network == nil) || !gone && network.ResourceVersion != live.ResourceVersion {
+		return errBehind
 	}
 	c.release(key)
-	return false, nil
+	return nil
 }
 
 // bringAbout makes the Network what the Deployment asks for, if it may.
@@ -411,7 +409,7 @@ func (c *Controller) create(ctx context.Context, d *appsv1.Deployment, asked req
 	c.reserve(d, asked)
 	network, err := c.client.SamplecrdV1().Networks(d.Namespace).Create(ctx, newNetwork(d, asked), metav1.CreateOptions{FieldManager: fieldManager})
 	if err != nil {
-		return c.failed(ctx, d, fmt.Errorf("create the Network: %w", err))
+		return c.failed(d, fmt.Errorf("create the Network: %w", err))
 	}
 	c.done(d, samplecrdv1.EventNetworkCreated, "Created Network %s, %s", network.Name, network.Spec.CIDR)
 	return nil
@@ -438,7 +436,7 @@ func (c *Controller) updateIfNeeded(ctx context.Context, d *appsv1.Deployment, n
 	}
 	_, err = c.client.SamplecrdV1().Networks(d.Namespace).Patch(ctx, network.Name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: fieldManager})
 	if err != nil {
-		return c.failed(ctx, d, fmt.Errorf("update the Network: %w", err))
+		return c.failed(d, fmt.Errorf("update the Network: %w", err))
 	}
 	if !metav1.IsControlledBy(network, d) {
 		c.done(d, samplecrdv1.EventNetworkAdopted, "Adopted Network %s, %s", network.Name, asked.cidr)
@@ -485,7 +483,7 @@ func (c *Controller) confirm(ctx context.Context, d *appsv1.Deployment) error {
 
 // failed says what a write that failed means. What Kubernetes has refused has not been
 // written, so its CIDR is free; of all else we do not know.
-func (c *Controller) failed(ctx context.Context, d *appsv1.Deployment, err error) error {
+func (c *Controller) failed(d *appsv1.Deployment, err error) error {
 	if refused(err) {
 		c.release(cache.MetaObjectToName(d))
 	}
@@ -494,8 +492,7 @@ func (c *Controller) failed(ctx context.Context, d *appsv1.Deployment, err error
 		c.tell(d, event{corev1.EventTypeWarning, samplecrdv1.EventNetworkAnnotationInvalid, err.Error()})
 		return nil
 	case apierrors.IsAlreadyExists(err):
-		klog.FromContext(ctx).V(2).Info("The cache does not show the Network yet; waiting for it")
-		return nil
+		return errBehind
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil // the Deployment is about to go too
 	case apierrors.IsForbidden(err):

@@ -326,7 +326,7 @@ func TestWhatTheAPIServerSaysToAWrite(t *testing.T) {
 			samplecrdv1.EventNetworkAnnotationInvalid, false, false},
 		{"forbidden, or a quota is used up", apierrors.NewForbidden(resource, "web", errors.New("no right")), samplecrdv1.EventNetworkRefused, true, false},
 		{"the namespace is going", terminating, "", false, false},
-		{"there is one already", apierrors.NewAlreadyExists(resource, "web"), "", false, false},
+		{"there is one already", apierrors.NewAlreadyExists(resource, "web"), "", true, false},
 		{"too many requests", apierrors.NewTooManyRequests("later", 1), "", true, false},
 		{"conflict", apierrors.NewConflict(resource, "web", errors.New("changed")), "", true, false},
 		{"an error inside", apierrors.NewInternalError(errors.New("etcd")), "", true, true},
@@ -528,6 +528,7 @@ func TestWhatBecomesOfASync(t *testing.T) {
 		{"success", nil, 1},
 		{"no block: a minute later", fmt.Errorf("allocate: %w", errExhausted), 2},
 		{"conflict: after 1, 2, 4… seconds", apierrors.NewConflict(samplecrdv1.Resource("networks"), "web", errors.New("changed")), 6},
+		{"the cache is behind: the same", errBehind, 6},
 		{"an error: the same", errLost, 6},
 	}
 	for _, tt := range tests {
