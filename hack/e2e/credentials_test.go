@@ -392,6 +392,43 @@ func TestCredentialsThatAreGoneLoseNothing(t *testing.T) {
 	}
 }
 
+func TestCredentialsAfterARestartCostOneLookAndNoWrite(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t, "team", "other-team")
+	first := w.start("-v=6", "-resync=1h")
+	for _, name := range []string{"team", "other-team"} {
+		w.applySecret(name, w.credentialsOf(name))
+		for i := range 3 {
+			w.make(fmt.Sprintf("%s-%d", name, i), specWith("10.1.0.0/16", "10.1.0.1", name))
+		}
+	}
+	w.waitAllReady(patience)
+	w.must(first.Stop())
+	before := w.list()
+	w.calls.take()
+
+	kubernetes, logins := w.throughProxy(), w.logins()
+	second := w.start("-v=6", "-resync=1h")
+	for name := range before {
+		w.waitForLog(second, fmt.Sprintf(`"Synced" network="%s/%s"`, w.namespace, name))
+	}
+	w.must(second.Stop())
+	if diff := cmp.Diff(counts{"POST auth/tokens": 3}, logins.take()); diff != "" {
+		t.Errorf("authentications, the controller's own among them (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(counts{"GET networks": 3, "GET subnets": 2}, w.calls.take()); diff != "" {
+		t.Errorf("one look at each project, of which the controller's own is empty (-want +got):\n%s", diff)
+	}
+	for request, n := range kubernetes.take() {
+		if verb, _, _ := strings.Cut(request, " "); verb != "get" && verb != "list" && verb != "watch" {
+			t.Errorf("%d times %s", n, request)
+		}
+	}
+	if diff := cmp.Diff(before, w.list()); diff != "" {
+		t.Errorf("the Networks (-before +after):\n%s", diff)
+	}
+}
+
 func TestCredentialsOfAnotherProjectMakeNothingThere(t *testing.T) {
 	t.Parallel()
 	w := newWorldOf(t, "team", "other-team")
