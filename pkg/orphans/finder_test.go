@@ -515,6 +515,9 @@ func TestPortsAreCountedAndToldOfOnce(t *testing.T) {
 	l.must(err)
 	for range 4 {
 		l.must(l.look())
+		if asked := l.takeJournal(); strings.Contains(strings.Join(asked, ","), "DELETE") {
+			t.Errorf("it does not look at the ports: %v", asked)
+		}
 	}
 	equal(t, 1, *l.finder.List()[0].Ports)
 	equal(t, 1, strings.Count(l.log.String(), "has ports on it"))

@@ -262,7 +262,7 @@ func TestAnswers(t *testing.T) {
 }
 
 func (l *lab) annotation() string {
-	n, err := l.networks.Tracker().Get(samplecrdv1.SchemeGroupVersion.WithResource("networks"), "default", "net")
+	n, err := l.networks.Tracker().Get(samplecrdv1.Resource("networks").WithVersion("v1"), "default", "net")
 	if err != nil {
 		l.Fatal(err)
 	}
