@@ -213,6 +213,17 @@ func TestServingSaysWhatItDoesNotServe(t *testing.T) {
 	}
 }
 
+func TestServingExampleGivesTheRights(t *testing.T) {
+	t.Parallel()
+	w := newWorldWithoutNeutron(t)
+	root, err := stack.Root()
+	w.must(err)
+	w.namespace = "default"
+	w.kubectl("apply", "-f", filepath.Join(root, "artifacts", "examples", "example-callers.yaml"))
+	w.may("ops", "update", "networks.samplecrd.k8s.io/net")
+	w.may("ops", "list", "networks.samplecrd.k8s.io", "--all-namespaces")
+}
+
 func TestServingTLSTakesUpACertificateThatHasChanged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
