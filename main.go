@@ -115,28 +115,17 @@ func run(ctx context.Context, o *options.Options) error {
 	if err != nil {
 		return err
 	}
-	kube, err := kubernetes.NewForConfig(config)
+	clients, err := newClients(config)
 	if err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
-	networks, err := clientset.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("kubeconfig: %w", err)
-	}
-	watched, err := clientset.NewForConfig(withoutTimeout(config))
-	if err != nil {
-		return fmt.Errorf("kubeconfig: %w", err)
-	}
-	watchedSecrets, err := kubernetes.NewForConfig(withoutTimeout(config))
-	if err != nil {
-		return fmt.Errorf("kubeconfig: %w", err)
-	}
+	// What is set up wrong is told before anything waits.
 	cloudConfig, err := neutron.LoadConfig(o.Cloud)
 	noCloud := errors.Is(err, neutron.ErrNoCloud) && !inPod()
 	if err != nil && !noCloud {
 		return err
 	}
-	cluster, err := clusterID(ctx, kube, config.Host, o.ClusterID)
+	cluster, err := clusterID(ctx, clients.kube, config.Host, o.ClusterID)
 	if err != nil {
 		return err
 	}
@@ -150,45 +139,71 @@ func run(ctx context.Context, o *options.Options) error {
 			return err
 		}
 	}
-	cloud := newCloud(o, cloudConfig, cluster)
 	server, err := listen(o)
 	if err != nil {
 		return err
 	}
 	logger.Info("Starting", "version", version, "commit", commit,
-		"kubernetes", config.Host, "clusterID", cluster, "cloud", cloud.Name())
-
-	if err := waitForNetworks(ctx, networks, o.Namespace); err != nil {
+		"kubernetes", config.Host, "clusterID", cluster, "cloud", cloudConfig.Name)
+	if err := waitForNetworks(ctx, clients.networks, o.Namespace); err != nil {
 		return err
 	}
-	recorder, stopRecording := newRecorder(ctx, kube)
+	if err := runControllers(ctx, o, clients, cluster, newCloud(o, cloudConfig, cluster), server); err != nil {
+		return err
+	}
+	logger.Info("Stopped")
+	return nil
+}
+
+// runControllers makes the controllers, and runs them until ctx is cancelled.
+func runControllers(ctx context.Context, o *options.Options, clients *clients, cluster string, cloud *neutron.Cloud, server *serving.Server) error {
+	recorder, stopRecording := newRecorder(ctx, clients.kube)
 	defer stopRecording()
 
-	factory := informers.NewSharedInformerFactoryWithOptions(watched, 0,
+	factory := informers.NewSharedInformerFactoryWithOptions(clients.watchNetworks, 0,
 		informers.WithNamespace(o.Namespace), informers.WithTransform(stripManagedFields))
-	credentialsSet, finder := newClouds(ctx, o, cluster, cloud, watchedSecrets, networks, factory.Samplecrd().V1().Networks())
+	networks := factory.Samplecrd().V1().Networks()
+	credentialsSet, finder := newClouds(ctx, o, clients, cluster, cloud, networks)
 	defer credentialsSet.Wait()
-	controller, err := NewController(networks, factory.Samplecrd().V1().Networks(), cloud, credentialsSet, recorder, controllerOptions(o, cluster))
+	controller, err := NewController(clients.networks, networks, cloud, credentialsSet, recorder, controllerOptions(o, cluster))
 	if err != nil {
 		return err
 	}
-	runDeployments, err := deploymentRunner(config, kube, networks, factory.Samplecrd().V1().Networks(), recorder, o)
+	runDeployments, err := deploymentRunner(o, clients, networks, recorder)
 	if err != nil {
 		return err
 	}
 	// Run outlives ctx by the time that the workers need; the informers do not.
 	factory.StartWithContext(ctx)
+	defer factory.Shutdown()
 	var running errgroup.Group
 	running.Go(func() error { return controller.Run(ctx, o.Workers) })
 	running.Go(func() error { runDeployments(ctx); return nil })
 	running.Go(func() error { findOrphans(ctx, o, finder); return nil })
-	running.Go(func() error { serve(ctx, server, o, kube, networks, finder); return nil })
-	if err := running.Wait(); err != nil {
-		return err
+	running.Go(func() error { serve(ctx, server, o, clients, finder); return nil })
+	return running.Wait()
+}
+
+// clients are those of one API server. What watches has its own, whose requests last.
+type clients struct {
+	kube, watchKube         kubernetes.Interface
+	networks, watchNetworks clientset.Interface
+}
+
+func newClients(config *rest.Config) (c *clients, err error) {
+	c = &clients{}
+	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, err
 	}
-	factory.Shutdown()
-	logger.Info("Stopped")
-	return nil
+	if c.networks, err = clientset.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	config = withoutTimeout(config)
+	if c.watchKube, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	c.watchNetworks, err = clientset.NewForConfig(config)
+	return c, err
 }
 
 func newCloud(o *options.Options, config neutron.Config, cluster string) *neutron.Cloud {
@@ -197,15 +212,15 @@ func newCloud(o *options.Options, config neutron.Config, cluster string) *neutro
 
 // newClouds returns what finds the clouds of the Networks that name credentials of their own,
 // and what finds orphans in all clouds.
-func newClouds(ctx context.Context, o *options.Options, cluster string, own *neutron.Cloud, secrets kubernetes.Interface,
-	networks clientset.Interface, informer networkinformers.TypedNetworkInformer) (*credentials.Set, *orphans.Finder) {
+func newClouds(ctx context.Context, o *options.Options, clients *clients, cluster string, own *neutron.Cloud,
+	informer networkinformers.TypedNetworkInformer) (*credentials.Set, *orphans.Finder) {
 	var finder *orphans.Finder
-	set := credentials.NewSet(ctx, credentials.Options{Client: secrets, NewCloud: func(config neutron.Config) *neutron.Cloud {
+	set := credentials.NewSet(ctx, credentials.Options{Client: clients.watchKube, NewCloud: func(config neutron.Config) *neutron.Cloud {
 		cloud := newCloud(o, config, cluster)
 		cloud.Observer().OnLook(finder.Wake)
 		return cloud
 	}})
-	finder = orphans.NewFinder(networks, informer, orphans.Options{
+	finder = orphans.NewFinder(clients.networks, informer, orphans.Options{
 		Clouds:  func() []*neutron.Cloud { return append(set.Clouds(), own) },
 		Removal: o.DeleteOrphans,
 	})
@@ -234,7 +249,7 @@ func listen(o *options.Options) (*serving.Server, error) {
 }
 
 // serve answers HTTP until ctx is cancelled. The controller can do without.
-func serve(ctx context.Context, server *serving.Server, o *options.Options, kube kubernetes.Interface, networks clientset.Interface, finder *orphans.Finder) {
+func serve(ctx context.Context, server *serving.Server, o *options.Options, clients *clients, finder *orphans.Finder) {
 	if server == nil {
 		return
 	}
@@ -243,8 +258,8 @@ func serve(ctx context.Context, server *serving.Server, o *options.Options, kube
 	routes := serving.Routes{
 		Metrics:   registry,
 		Guarded:   o.ServeAuthorized == "true" || o.ServeAuthorized == "auto" && server.Confidential(),
-		Kube:      kube,
-		Networks:  networks,
+		Kube:      clients.kube,
+		Networks:  clients.networks,
 		Namespace: o.Namespace,
 	}
 	if seesAll(o) {
@@ -263,18 +278,14 @@ func serve(ctx context.Context, server *serving.Server, o *options.Options, kube
 
 // deploymentRunner returns what runs the controller of the Networks of Deployments until
 // its context is cancelled; it does nothing if there are to be no workers.
-func deploymentRunner(config *rest.Config, kube kubernetes.Interface, client clientset.Interface, networks networkinformers.TypedNetworkInformer,
-	recorder record.EventRecorder, o *options.Options) (func(context.Context), error) {
+func deploymentRunner(o *options.Options, clients *clients, networks networkinformers.TypedNetworkInformer,
+	recorder record.EventRecorder) (func(context.Context), error) {
 	if o.DeploymentWorkers == 0 {
 		return func(context.Context) {}, nil
 	}
-	watched, err := kubernetes.NewForConfig(withoutTimeout(config))
-	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
-	}
-	factory := kubeinformers.NewSharedInformerFactoryWithOptions(watched, 0,
+	factory := kubeinformers.NewSharedInformerFactoryWithOptions(clients.watchKube, 0,
 		kubeinformers.WithNamespace(o.Namespace), kubeinformers.WithTransform(deployment.Trim))
-	controller, err := deployment.NewController(kube, client, factory.Apps().V1().Deployments(), networks, recorder, deployment.Options{
+	controller, err := deployment.NewController(clients.kube, clients.networks, factory.Apps().V1().Deployments(), networks, recorder, deployment.Options{
 		Namespace:        o.Namespace,
 		CIDRPool:         o.DeploymentCIDRPool,
 		CIDRPrefixLength: o.DeploymentCIDRPrefixLength,
