@@ -80,8 +80,9 @@ type Controller struct {
 	// name credentials of their own.
 	cloud       *neutron.Cloud
 	credentials *credentials.Set
-	// share keeps one cloud of those from holding up the Networks of all others.
-	share *share
+	// share and retries keep one cloud of those from holding up the Networks of all others.
+	share   *share
+	retries *retries
 
 	networks listers.NetworkLister
 	indexer  cache.TypedIndexer[*samplecrdv1.Network]
@@ -116,15 +117,14 @@ func NewController(client clientset.Interface, informer informers.TypedNetworkIn
 		credentials: credentialsSet,
 		networks:    informer.Lister(),
 		indexer:     informer.TypedInformer().GetTypedIndexer(),
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			retry.NewLimiter[cache.ObjectName](options.Retry),
-			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "networks"},
-		),
-		recorder:  recorder,
-		written:   map[types.UID]string{},
-		abandoned: map[cache.ObjectName][]*samplecrdv1.Network{},
-		refs:      map[cache.ObjectName]credentials.Ref{},
+		recorder:    recorder,
+		written:     map[types.UID]string{},
+		abandoned:   map[cache.ObjectName][]*samplecrdv1.Network{},
+		refs:        map[cache.ObjectName]credentials.Ref{},
 	}
+	c.retries = &retries{options: options.Retry, refOf: c.refOfKey, limiters: map[credentials.Ref]workqueue.TypedRateLimiter[cache.ObjectName]{}}
+	c.queue = workqueue.NewTypedRateLimitingQueueWithConfig[cache.ObjectName](c.retries,
+		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "networks"})
 	c.share = newShare(options.Share, c.queue.Add)
 	c.sync = c.syncHandler
 	err := informer.TypedInformer().AddTypedIndexers(informers.NetworkIndexers{
@@ -330,6 +330,7 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) erro
 	network, err := c.networks.Networks(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		klog.FromContext(ctx).V(4).Info("Network is gone")
+		c.queue.Forget(key) // while it is known which credentials it had
 		c.refer(key, credentials.Ref{})
 		return nil
 	}
@@ -411,6 +412,15 @@ func (c *Controller) refer(key cache.ObjectName, ref credentials.Ref) {
 		}
 	}
 	c.credentials.Release(before)
+	c.retries.drop(before)
+}
+
+// refOfKey returns which credentials the Network of that name was last seen to refer to;
+// the zero Ref for none.
+func (c *Controller) refOfKey(key cache.ObjectName) credentials.Ref {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refs[key]
 }
 
 // errBehind is returned by a sync that has to wait for the cache.
@@ -983,4 +993,42 @@ func (s *share) wake(cloud *neutron.Cloud) {
 	}
 	s.woken[waiting[0]] = cloud
 	s.add(waiting[0])
+}
+
+// retries is the queue's rate limiter: one for each of the credentials, and one for all
+// Networks without. The retries of those that wait for one cloud use up nobody else's rate.
+type retries struct {
+	options retry.Options
+	refOf   func(cache.ObjectName) credentials.Ref
+
+	mu       sync.Mutex
+	limiters map[credentials.Ref]workqueue.TypedRateLimiter[cache.ObjectName]
+}
+
+func (r *retries) limiter(key cache.ObjectName) workqueue.TypedRateLimiter[cache.ObjectName] {
+	ref := r.refOf(key)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	limiter := r.limiters[ref]
+	if limiter == nil {
+		limiter = retry.NewLimiter[cache.ObjectName](r.options)
+		r.limiters[ref] = limiter
+	}
+	return limiter
+}
+
+// When implements workqueue.TypedRateLimiter.
+func (r *retries) When(key cache.ObjectName) time.Duration { return r.limiter(key).When(key) }
+
+// Forget implements workqueue.TypedRateLimiter.
+func (r *retries) Forget(key cache.ObjectName) { r.limiter(key).Forget(key) }
+
+// NumRequeues implements workqueue.TypedRateLimiter.
+func (r *retries) NumRequeues(key cache.ObjectName) int { return r.limiter(key).NumRequeues(key) }
+
+// drop is for credentials that nobody refers to any more.
+func (r *retries) drop(ref credentials.Ref) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.limiters, ref)
 }

@@ -1210,6 +1210,31 @@ func TestOneThatIsWokenAndGoesElsewherePassesItsTurnOn(t *testing.T) {
 	}
 }
 
+func TestRetriesOfOneCloudUseUpNobodyElsesRate(t *testing.T) {
+	bad := credentials.Ref{Secret: key("secret"), CloudName: "bad"}
+	refs := map[cache.ObjectName]credentials.Ref{}
+	r := &retries{
+		options:  retry.Options{BaseDelay: time.Second, MaxDelay: time.Minute, QPS: 1, Burst: 1},
+		refOf:    func(key cache.ObjectName) credentials.Ref { return refs[key] },
+		limiters: map[credentials.Ref]workqueue.TypedRateLimiter[cache.ObjectName]{},
+	}
+	for i := range 100 {
+		refs[key(fmt.Sprint(i))] = bad
+		r.When(key(fmt.Sprint(i)))
+	}
+	if delay := r.When(key("good")); delay > 2*time.Second {
+		t.Errorf("another one is retried after %s", delay)
+	}
+	if n := r.NumRequeues(key("good")); n != 1 {
+		t.Errorf("%d retries", n)
+	}
+	r.Forget(key("good"))
+	r.drop(bad)
+	if n := r.NumRequeues(key("good")) + r.NumRequeues(key("0")); n != 0 {
+		t.Errorf("%d retries are remembered", n)
+	}
+}
+
 func isToBePaused(n *samplecrdv1.Network) {
 	n.Annotations = map[string]string{samplecrdv1.AnnotationPaused: "true"}
 }

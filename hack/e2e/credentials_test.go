@@ -586,6 +586,32 @@ func TestCredentialsThatAreBadHoldUpNobodyElse(t *testing.T) {
 	t.Logf("those of the clouds that hung were all Ready %s after these answered again", time.Since(began).Round(time.Millisecond))
 }
 
+func TestCredentialsThatAreBadDelayNobodyElsesRetries(t *testing.T) {
+	t.Parallel()
+	// At the default -retry-qps, it takes 50 s to retry so many.
+	const many, most = 500, 25 * time.Second
+	w := newWorldOf(t, "team")
+	w.applySecret("refuses", map[string]string{"clouds.yaml": cloudsYAML("http://127.0.0.1:1", "team", passwordOf("team"))})
+	w.start("-v=6", "-resync=1h", "-kube-api-qps=1000", "-kube-api-burst=1000")
+	w.create("own", "10.1.0.0/16", "10.1.0.1")
+	for i := range many {
+		w.make(fmt.Sprintf("refuses-%d", i), specWith("10.1.0.0/16", "10.1.0.1", "refuses"))
+	}
+	for i := range many {
+		w.waitNotReady(fmt.Sprintf("refuses-%d", i), samplecrdv1.ReasonNeutronUnavailable)
+	}
+	came := w.harmOnce("PUT subnets/*", embedded.Fault{Status: http.StatusServiceUnavailable})
+	w.patch("own", `{"spec": {"gateway": "10.1.0.2"}}`)
+	w.await("the failure", came)
+	began := time.Now()
+	w.waitReady("own")
+	after := time.Since(began)
+	t.Logf("a failure was put right after %s, while %d Networks of bad credentials were retried", after.Round(time.Millisecond), many)
+	if after > most {
+		t.Errorf("it waited for the retries of the others")
+	}
+}
+
 // behindTLS puts the world's Neutron behind a server with TLS that no public authority
 // knows, and returns that one's address and certificate.
 func (w *world) behindTLS() *httptest.Server {
