@@ -392,6 +392,24 @@ func TestCredentialsThatAreGoneLoseNothing(t *testing.T) {
 	}
 }
 
+func TestCredentialsThatGoWithTheirNamespaceDoNotHoldItUp(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t, "team")
+	w.start("-v=6", "-resync=1h")
+	w.applySecret("team-cloud", w.credentialsOf("team"))
+	names := []string{"a", "b", "c"}
+	for _, name := range names {
+		w.applyWith(name, "10.1.0.0/16", "10.1.0.1", "team-cloud")
+		w.waitReady(name)
+	}
+	began := time.Now()
+	w.kubectl("delete", "namespace", w.namespace, "--timeout="+patience.String())
+	t.Logf("the namespace was gone %s after kubectl began", time.Since(began).Round(time.Millisecond))
+	for _, name := range names {
+		w.nothing(name)
+	}
+}
+
 func TestCredentialsAfterARestartCostOneLookAndNoWrite(t *testing.T) {
 	t.Parallel()
 	w := newWorldOf(t, "team", "other-team")
