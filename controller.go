@@ -41,6 +41,7 @@ import (
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/credentials"
+	"github.com/samplecrd/samplecrd-controller/pkg/fair"
 	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
 	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions/samplecrd/v1"
 	listers "github.com/samplecrd/samplecrd-controller/pkg/generated/listers/samplecrd/v1"
@@ -81,8 +82,8 @@ type Controller struct {
 	cloud       *neutron.Cloud
 	credentials *credentials.Set
 	// share and retries keep one cloud of those from holding up the Networks of all others.
-	share   *share
-	retries *retries
+	share   *fair.Share[*neutron.Cloud, cache.ObjectName]
+	retries *fair.Limiter[credentials.Ref, cache.ObjectName]
 
 	networks listers.NetworkLister
 	indexer  cache.TypedIndexer[*samplecrdv1.Network]
@@ -122,10 +123,12 @@ func NewController(client clientset.Interface, informer informers.TypedNetworkIn
 		abandoned:   map[cache.ObjectName][]*samplecrdv1.Network{},
 		refs:        map[cache.ObjectName]credentials.Ref{},
 	}
-	c.retries = &retries{options: options.Retry, refOf: c.refOfKey, limiters: map[credentials.Ref]workqueue.TypedRateLimiter[cache.ObjectName]{}}
+	c.retries = fair.NewLimiter(c.refOfKey, func() workqueue.TypedRateLimiter[cache.ObjectName] {
+		return retry.NewLimiter[cache.ObjectName](options.Retry)
+	})
 	c.queue = workqueue.NewTypedRateLimitingQueueWithConfig[cache.ObjectName](c.retries,
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "networks"})
-	c.share = newShare(options.Share, c.queue.Add)
+	c.share = fair.NewShare[*neutron.Cloud](options.Share, c.queue.Add)
 	c.sync = c.syncHandler
 	err := informer.TypedInformer().AddTypedIndexers(informers.NetworkIndexers{
 		byUID:    func(n *samplecrdv1.Network) ([]string, error) { return []string{string(n.UID)}, nil },
@@ -323,7 +326,7 @@ func (c *Controller) recoverSync(ctx context.Context, key cache.ObjectName) (err
 // syncHandler compares what a Network asks for with what Neutron has, and acts on the
 // difference. It may be called at any time and any number of times.
 func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) error {
-	defer c.share.pass(key)
+	defer c.share.Pass(key)
 	if err := c.removeAbandoned(ctx, key); err != nil {
 		return err
 	}
@@ -354,10 +357,10 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) erro
 		return c.report(ctx, nil, network, status.Outcome{Err: err}, nil)
 	}
 	if cloud != c.cloud {
-		if !c.share.enter(cloud, key) {
+		if !c.share.Enter(cloud, key) {
 			return errNotYet
 		}
-		defer c.share.leave(cloud)
+		defer c.share.Leave(cloud)
 	}
 	if !network.DeletionTimestamp.IsZero() {
 		return c.finalize(ctx, cloud, network)
@@ -412,7 +415,7 @@ func (c *Controller) refer(key cache.ObjectName, ref credentials.Ref) {
 		}
 	}
 	c.credentials.Release(before)
-	c.retries.drop(before)
+	c.retries.Drop(before)
 }
 
 // refOfKey returns which credentials the Network of that name was last seen to refer to;
@@ -918,117 +921,4 @@ func transition(before, now *metav1.Condition, foreign bool) *event {
 		return &event{corev1.EventTypeNormal, now.Reason, now.Message}
 	}
 	return &event{corev1.EventTypeWarning, now.Reason, now.Message}
-}
-
-// share bounds how many Networks of one cloud are worked on at the same time: those of a
-// cloud that does not answer wait for each other, and the other workers go on.
-type share struct {
-	most int
-	add  func(cache.ObjectName)
-
-	mu      sync.Mutex
-	busy    map[*neutron.Cloud]int
-	waiting map[*neutron.Cloud][]cache.ObjectName
-	// woken are those that were added, and have not entered yet.
-	woken map[cache.ObjectName]*neutron.Cloud
-}
-
-func newShare(most int, add func(cache.ObjectName)) *share {
-	return &share{
-		most:    most,
-		add:     add,
-		busy:    map[*neutron.Cloud]int{},
-		waiting: map[*neutron.Cloud][]cache.ObjectName{},
-		woken:   map[cache.ObjectName]*neutron.Cloud{},
-	}
-}
-
-// enter says whether the key may be worked on now. If not, it is added to the queue when it
-// may.
-func (s *share) enter(cloud *neutron.Cloud, key cache.ObjectName) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if woken, ok := s.woken[key]; ok {
-		delete(s.woken, key)
-		if woken != cloud { // its credentials have changed meanwhile
-			s.wake(woken)
-		}
-	}
-	if s.busy[cloud] >= s.most {
-		s.waiting[cloud] = append(s.waiting[cloud], key)
-		return false
-	}
-	s.busy[cloud]++
-	return true
-}
-
-// leave ends what enter has begun.
-func (s *share) leave(cloud *neutron.Cloud) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.busy[cloud]--; s.busy[cloud] == 0 {
-		delete(s.busy, cloud)
-	}
-	s.wake(cloud)
-}
-
-// pass is for a key that does not need to enter, though it may have been woken to.
-func (s *share) pass(key cache.ObjectName) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if cloud, ok := s.woken[key]; ok {
-		delete(s.woken, key)
-		s.wake(cloud)
-	}
-}
-
-// wake must be called with the lock held.
-func (s *share) wake(cloud *neutron.Cloud) {
-	waiting := s.waiting[cloud]
-	if len(waiting) == 0 {
-		return
-	}
-	if s.waiting[cloud] = waiting[1:]; len(waiting) == 1 {
-		delete(s.waiting, cloud)
-	}
-	s.woken[waiting[0]] = cloud
-	s.add(waiting[0])
-}
-
-// retries is the queue's rate limiter: one for each of the credentials, and one for all
-// Networks without. The retries of those that wait for one cloud use up nobody else's rate.
-type retries struct {
-	options retry.Options
-	refOf   func(cache.ObjectName) credentials.Ref
-
-	mu       sync.Mutex
-	limiters map[credentials.Ref]workqueue.TypedRateLimiter[cache.ObjectName]
-}
-
-func (r *retries) limiter(key cache.ObjectName) workqueue.TypedRateLimiter[cache.ObjectName] {
-	ref := r.refOf(key)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	limiter := r.limiters[ref]
-	if limiter == nil {
-		limiter = retry.NewLimiter[cache.ObjectName](r.options)
-		r.limiters[ref] = limiter
-	}
-	return limiter
-}
-
-// When implements workqueue.TypedRateLimiter.
-func (r *retries) When(key cache.ObjectName) time.Duration { return r.limiter(key).When(key) }
-
-// Forget implements workqueue.TypedRateLimiter.
-func (r *retries) Forget(key cache.ObjectName) { r.limiter(key).Forget(key) }
-
-// NumRequeues implements workqueue.TypedRateLimiter.
-func (r *retries) NumRequeues(key cache.ObjectName) int { return r.limiter(key).NumRequeues(key) }
-
-// drop is for credentials that nobody refers to any more.
-func (r *retries) drop(ref credentials.Ref) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.limiters, ref)
 }
