@@ -69,8 +69,8 @@ type ControllerOptions struct {
 	// Retry says how failed syncs are spaced out.
 	Retry retry.Options
 	// Share is how many workers may work for one cloud at the same time, but for the
-	// controller's own.
-	Share int
+	// controller's own, and ShareOfAll how many for all those clouds together.
+	Share, ShareOfAll int
 }
 
 // Controller makes Neutron's networks match the Networks in Kubernetes.
@@ -101,8 +101,10 @@ type Controller struct {
 	written map[types.UID]string
 	// abandoned are Networks that are gone, and may have left something in Neutron.
 	abandoned map[cache.ObjectName][]*samplecrdv1.Network
-	// refs holds which credentials each Network was seen to refer to.
-	refs map[cache.ObjectName]credentials.Ref
+	// refs holds which credentials each Network was seen to refer to, users how many
+	// Networks refer to each.
+	refs  map[cache.ObjectName]credentials.Ref
+	users map[credentials.Ref]int
 
 	// sync is syncHandler, or what a test of the queue puts in its place.
 	sync func(context.Context, cache.ObjectName) error
@@ -122,13 +124,14 @@ func NewController(client clientset.Interface, informer informers.TypedNetworkIn
 		written:     map[types.UID]string{},
 		abandoned:   map[cache.ObjectName][]*samplecrdv1.Network{},
 		refs:        map[cache.ObjectName]credentials.Ref{},
+		users:       map[credentials.Ref]int{},
 	}
 	c.retries = fair.NewLimiter(c.refOfKey, func() workqueue.TypedRateLimiter[cache.ObjectName] {
 		return retry.NewLimiter[cache.ObjectName](options.Retry)
 	})
 	c.queue = workqueue.NewTypedRateLimitingQueueWithConfig[cache.ObjectName](c.retries,
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "networks"})
-	c.share = fair.NewShare[*neutron.Cloud](options.Share, c.queue.Add)
+	c.share = fair.NewShare[*neutron.Cloud](options.Share, options.ShareOfAll, c.queue.Add)
 	c.sync = c.syncHandler
 	err := informer.TypedInformer().AddTypedIndexers(informers.NetworkIndexers{
 		byUID:    func(n *samplecrdv1.Network) ([]string, error) { return []string{string(n.UID)}, nil },
@@ -303,7 +306,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	}
 	// What Neutron's errors mean is told by the status and by events, once; and a
 	// conflict only means that the cache was behind.
-	if neutron.KindOf(err) != "" || apierrors.IsConflict(err) {
+	if neutron.KindOf(err) != "" || apierrors.IsConflict(err) || errors.Is(err, credentials.ErrNotYet) {
 		logger.V(2).Info("Will try again", "err", err)
 	} else {
 		logger.Error(err, "Failed to sync, will try again")
@@ -327,14 +330,20 @@ func (c *Controller) recoverSync(ctx context.Context, key cache.ObjectName) (err
 // difference. It may be called at any time and any number of times.
 func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) error {
 	defer c.share.Pass(key)
-	if err := c.removeAbandoned(ctx, key); err != nil {
+	// What others of that name have left must not hold up the one that there is now.
+	leftErr := c.removeAbandoned(ctx, key)
+	if err := c.syncNetwork(ctx, key); err != nil {
 		return err
 	}
+	return leftErr
+}
+
+func (c *Controller) syncNetwork(ctx context.Context, key cache.ObjectName) error {
 	network, err := c.networks.Networks(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		klog.FromContext(ctx).V(4).Info("Network is gone")
 		c.queue.Forget(key) // while it is known which credentials it had
-		c.refer(key, credentials.Ref{})
+		c.referIfNothingIsLeft(key)
 		return nil
 	}
 	if err != nil {
@@ -399,23 +408,37 @@ func (c *Controller) lastCloudOf(ctx context.Context, network *samplecrdv1.Netwo
 // none, and releases those that nobody refers to any more.
 func (c *Controller) refer(key cache.ObjectName, ref credentials.Ref) {
 	c.mu.Lock()
-	before, ok := c.refs[key]
+	defer c.mu.Unlock()
+	before := c.refs[key]
+	if before == ref {
+		return
+	}
 	if ref == (credentials.Ref{}) {
 		delete(c.refs, key)
 	} else {
 		c.refs[key] = ref
+		c.users[ref]++
 	}
-	c.mu.Unlock()
-	if !ok || before == ref {
+	if before == (credentials.Ref{}) {
 		return
 	}
-	for _, n := range c.indexed(bySecret, before.Secret.String()) {
-		if other, _ := refOf(n); other == before {
-			return
-		}
+	if c.users[before]--; c.users[before] == 0 {
+		delete(c.users, before)
+		// With the lock held, so that nobody comes to use them between the two.
+		c.credentials.Release(before)
+		c.retries.Drop(before)
 	}
-	c.credentials.Release(before)
-	c.retries.Drop(before)
+}
+
+// referIfNothingIsLeft releases the credentials of a Network that is gone, unless they are
+// still needed to remove what it has left.
+func (c *Controller) referIfNothingIsLeft(key cache.ObjectName) {
+	c.mu.Lock()
+	left := len(c.abandoned[key])
+	c.mu.Unlock()
+	if left == 0 {
+		c.refer(key, credentials.Ref{})
+	}
 }
 
 // refOfKey returns which credentials the Network of that name was last seen to refer to;
@@ -478,13 +501,7 @@ func (c *Controller) reconcile(ctx context.Context, cloud *neutron.Cloud, networ
 	}
 	// Nothing can be there yet if the finalizer was not: nothing is made without it.
 	isNew := added && network.Status.NetworkID == ""
-	have, err := c.lookUp(ctx, cloud, network, isNew)
-	if err == nil {
-		have, err = cloud.Prefer(ctx, c.claim(network), have)
-	}
-	if err == nil && !have.Exists() {
-		err = elsewhere(cloud, network)
-	}
+	have, err := c.find(ctx, cloud, network, isNew)
 	if err != nil {
 		return c.report(ctx, cloud, network, status.Outcome{Err: err}, nil)
 	}
@@ -496,15 +513,38 @@ func (c *Controller) reconcile(ctx context.Context, cloud *neutron.Cloud, networ
 
 // reconcilePaused looks at Neutron, changes nothing, and tells what there would be to do.
 func (c *Controller) reconcilePaused(ctx context.Context, cloud *neutron.Cloud, network *samplecrdv1.Network, want neutron.Desired) error {
-	have, err := c.lookUp(ctx, cloud, network, false)
+	if network.Status.NetworkID != "" { // it may have been taken off by hand
+		var err error
+		if network, _, err = c.addFinalizerIfNeeded(ctx, network); err != nil {
+			return err
+		}
+	}
+	have, err := c.find(ctx, cloud, network, false)
 	if err != nil {
 		return c.report(ctx, cloud, network, status.Outcome{Err: err}, nil)
 	}
 	outcome := status.Outcome{Have: have, Subnet: neutron.Current(want, have), Foreign: neutron.Foreign(want, have)}
-	if step := neutron.Next(want, have); step != nil {
+	step := neutron.Next(want, have)
+	if step == nil {
+		step = cloud.Surplus(c.claim(network), have)
+	}
+	if step != nil {
 		outcome.Err = paused("this is still to come: " + step.String())
 	}
 	return c.report(ctx, cloud, network, outcome, nil)
+}
+
+// find returns the one of the Network's networks to keep, the zero Network if there is none,
+// and an error if it must be somewhere else.
+func (c *Controller) find(ctx context.Context, cloud *neutron.Cloud, network *samplecrdv1.Network, trustMemory bool) (*neutron.Network, error) {
+	have, err := c.lookUp(ctx, cloud, network, trustMemory)
+	if err == nil {
+		have, err = cloud.Prefer(ctx, c.claim(network), have)
+	}
+	if err == nil && !have.Exists() {
+		err = elsewhere(cloud, network)
+	}
+	return have, err
 }
 
 func isPaused(network *samplecrdv1.Network) bool {
@@ -517,24 +557,25 @@ func paused(what string) error {
 }
 
 // elsewhere returns an error if the network, which was not found, was made in another
-// project than the one that we work in: we would make a second one here, and lose the first.
-// Of a status that knows no project yet, the cloud's name is what counts.
+// project or region than the one that we work in: we would make a second one here, and lose
+// the first. Of a status that knows no project yet, the cloud's name is what counts.
 func elsewhere(cloud *neutron.Cloud, network *samplecrdv1.Network) error {
-	was, project := network.Status, cloud.Client().Project()
-	op := "find network " + was.NetworkID
+	was := neutron.Place{Project: network.Status.ProjectID, Region: network.Status.Region}
+	op := "find network " + network.Status.NetworkID
+	now, connected := cloud.Client().Place()
 	switch {
-	case was.NetworkID == "" || was.Cloud == "":
+	case network.Status.NetworkID == "" || network.Status.Cloud == "":
 		return nil
-	case was.ProjectID == "" && was.Cloud == cloud.Name():
+	case was.Project == "" && network.Status.Cloud == cloud.Name():
 		return nil
-	case was.ProjectID != "" && was.ProjectID == project:
+	case !connected:
+		return &neutron.Error{Op: op, Kind: neutron.Unavailable, Message: "the session was lost meanwhile"}
+	case was.Project != "" && was == now:
 		return nil
-	case was.ProjectID != "" && project == "":
-		return &neutron.Error{Op: op, Kind: neutron.Unavailable, Message: "the session was lost"}
 	}
 	return &neutron.Error{Op: op, Kind: neutron.Elsewhere, Message: fmt.Sprintf(
-		"it was made in cloud %q, project %q; cloud %q, project %q, does not have it: give the controller the right credentials, or clear status.cloud to give that network up",
-		was.Cloud, was.ProjectID, cloud.Name(), project)}
+		"it was made in cloud %q, %s; cloud %q, %s, does not have it: give the controller the right credentials, or clear status.cloud to give that network up",
+		network.Status.Cloud, was, cloud.Name(), now)}
 }
 
 // lookUp returns the Network's network in Neutron, the zero Network if there is none:
@@ -617,19 +658,20 @@ func (c *Controller) finalize(ctx context.Context, cloud *neutron.Cloud, network
 	// However many there are: two writers that raced may have made one each. The last look
 	// is one at Neutron itself, and finds none.
 	claim := c.claim(network)
-	for deleted := false; ; deleted = true {
-		have, err := lookUpClaim(ctx, cloud, claim, false)
-		if err == nil && !have.Exists() && !deleted {
-			err = elsewhere(cloud, network)
-		}
+	have, err := c.lookUp(ctx, cloud, network, false)
+	if err == nil && !have.Exists() {
+		err = elsewhere(cloud, network)
+	}
+	for letGo := false; ; letGo = true {
+		looked := err == nil
 		if err == nil && have.Exists() && isPaused(network) {
 			err = paused("the deletion waits")
 		}
 		if err != nil {
-			return c.report(ctx, cloud, network, status.Outcome{Err: err}, nil)
+			return c.report(ctx, cloud, network, status.Outcome{Err: err, Looked: looked}, nil)
 		}
 		if !have.Exists() {
-			return c.removeFinalizer(ctx, network, goneMessage(network))
+			return c.removeFinalizer(ctx, network, goneMessage(network, letGo))
 		}
 		if !claim.Marks(have) {
 			return c.removeFinalizer(ctx, network, "Left network "+have.ID+" in Neutron: its ownership mark was taken off")
@@ -638,9 +680,10 @@ func (c *Controller) finalize(ctx context.Context, cloud *neutron.Cloud, network
 			return err
 		}
 		if err := c.letGo(ctx, cloud, network, claim, have); err != nil {
-			return c.report(ctx, cloud, network, status.Outcome{Err: err}, nil)
+			return c.report(ctx, cloud, network, status.Outcome{Err: err, Looked: true}, nil)
 		}
 		claim.NetworkID = "" // what is left can only be found by its mark
+		have, err = lookUpClaim(ctx, cloud, claim, false)
 	}
 }
 
@@ -652,8 +695,8 @@ func (c *Controller) letGo(ctx context.Context, cloud *neutron.Cloud, network *s
 	return cloud.Delete(ctx, claim, have)
 }
 
-func goneMessage(network *samplecrdv1.Network) string {
-	if network.Spec.DeletionPolicy == samplecrdv1.DeletionRetain && network.Status.NetworkID != "" {
+func goneMessage(network *samplecrdv1.Network, letGo bool) string {
+	if letGo && network.Spec.DeletionPolicy == samplecrdv1.DeletionRetain {
 		return "Left network " + network.Status.NetworkID + " in Neutron, without its ownership mark, as the deletionPolicy says"
 	}
 	return "The network is gone from Neutron"
@@ -682,7 +725,10 @@ func (c *Controller) report(ctx context.Context, cloud *neutron.Cloud, network *
 		return outcome.Err
 	}
 	if cloud != nil {
-		outcome.Cloud, outcome.Project = cloud.Name(), cloud.Client().Project()
+		outcome.Cloud = cloud.Name()
+		if place, ok := cloud.Client().Place(); ok {
+			outcome.Place = &place
+		}
 		outcome.Away, _ = cloud.Client().Away()
 	}
 	outcome.Err = nameSecret(network, outcome.Err)
@@ -690,7 +736,7 @@ func (c *Controller) report(ctx context.Context, cloud *neutron.Cloud, network *
 	if !equality.Semantic.DeepEqual(network.Status, next) {
 		written, err := c.client.SamplecrdV1().Networks(network.Namespace).ApplyStatus(ctx,
 			status.ApplyConfiguration(network, next), metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
-		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		if isGone(err) || apierrors.IsConflict(err) {
 			err = errors.Join(err, c.abandonIfGone(ctx, network))
 		}
 		if err != nil {
@@ -724,6 +770,12 @@ func overlooked(gone *samplecrdv1.Network) bool {
 	return hasFinalizer(gone) && gone.DeletionTimestamp.IsZero()
 }
 
+// isGone says whether an error is the API server's word that the object is not there. A
+// 404 of a proxy, or of an API server that does not serve Networks at the moment, is not.
+func isGone(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
 // abandon remembers a Network that is gone, and has not been finalized.
 func (c *Controller) abandon(network *samplecrdv1.Network) {
 	c.mu.Lock()
@@ -739,7 +791,7 @@ func (c *Controller) abandonIfGone(ctx context.Context, network *samplecrdv1.Net
 	if err == nil && live.UID == network.UID {
 		return nil
 	}
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err != nil && !isGone(err) {
 		return err
 	}
 	c.abandon(network)
@@ -764,9 +816,17 @@ func (c *Controller) removeAbandoned(ctx context.Context, key cache.ObjectName) 
 	return nil
 }
 
-// removeLeft lets all networks go that carry the mark of a Network that is gone.
+// removeLeft lets all networks go that carry the mark of a Network that is gone. What it
+// must not or cannot touch, the orphans' finder tells of.
 func (c *Controller) removeLeft(ctx context.Context, network *samplecrdv1.Network) error {
+	if isPaused(network) {
+		return nil
+	}
 	cloud, err := c.cloudOf(network)
+	if neutron.KindOf(err) == neutron.NoCredentials {
+		klog.FromContext(ctx).Info("Without its credentials, nothing can be removed of a Network that is gone", "uid", network.UID, "err", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -774,7 +834,21 @@ func (c *Controller) removeLeft(ctx context.Context, network *samplecrdv1.Networ
 	claim.NetworkID = ""
 	for {
 		have, err := lookUpClaim(ctx, cloud, claim, false)
+		if err == nil && !have.Exists() {
+			err = elsewhere(cloud, network)
+		}
+		if neutron.KindOf(err) == neutron.Elsewhere {
+			klog.FromContext(ctx).Info("What a Network that is gone has left is in another cloud", "uid", network.UID, "err", err)
+			return nil
+		}
 		if err != nil || !have.Exists() {
+			return err
+		}
+		live, err := c.client.SamplecrdV1().Networks(network.Namespace).Get(ctx, network.Name, metav1.GetOptions{})
+		if err == nil && live.UID == network.UID {
+			return nil // it is back
+		}
+		if err != nil && !isGone(err) {
 			return err
 		}
 		if err := c.letGo(ctx, cloud, network, claim, have); err != nil {
@@ -826,7 +900,7 @@ func (c *Controller) addFinalizerIfNeeded(ctx context.Context, network *samplecr
 func (c *Controller) removeFinalizer(ctx context.Context, network *samplecrdv1.Network, why string) error {
 	finalizers := slices.DeleteFunc(slices.Clone(network.Finalizers), func(f string) bool { return f == samplecrdv1.Finalizer })
 	_, err := c.patchFinalizers(ctx, network, finalizers)
-	if apierrors.IsNotFound(err) {
+	if isGone(err) {
 		return nil
 	}
 	if err != nil {
@@ -911,7 +985,7 @@ func eventFor(network *samplecrdv1.Network, outcome status.Outcome, adopted bool
 // that the network has subnets of others, which is told when it becomes so.
 func transition(before, now *metav1.Condition, foreign bool) *event {
 	isFirst := before == nil || before.Status == metav1.ConditionUnknown
-	if foreign && now.Status == metav1.ConditionTrue && (isFirst || before.Message != now.Message) {
+	if foreign && now.Status == metav1.ConditionTrue && (isFirst || before.Status == now.Status && before.Message != now.Message) {
 		return &event{corev1.EventTypeWarning, samplecrdv1.EventForeignSubnet, now.Message}
 	}
 	if isFirst && now.Status == metav1.ConditionTrue || !isFirst && before.Reason == now.Reason {

@@ -165,7 +165,7 @@ func (f *fixture) start() {
 	f.cloud = f.newCloud()
 	informer := informers.NewSharedInformerFactory(f.kube, 0).Samplecrd().V1().Networks()
 	controller, err := NewController(f.kube, informer, f.cloud, newCredentials(f.t, f.secrets), f.events,
-		ControllerOptions{Cluster: testCluster, Resync: time.Minute, Retry: testRetry, Share: 2})
+		ControllerOptions{Cluster: testCluster, Resync: time.Minute, Retry: testRetry, Share: 2, ShareOfAll: 3})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -856,11 +856,15 @@ func TestASyncWaitsForTheCacheToHaveOurOwnLastWrite(t *testing.T) {
 }
 
 func TestANetworkOfAnotherCloudIsNeitherMadeAgainNorLetGo(t *testing.T) {
-	for _, test := range []struct{ name, cloud, project string }{
-		{"of another name", "another", ""},
-		{"of the same name, but another project", "test", "another"},
+	here := ready(t, "10.0.0.0/24", "").get().Status
+	for _, test := range []struct{ name, cloud, project, region string }{
+		{"of another name", "another", "", ""},
+		{"of the same name, but another project", "test", "another", here.Region},
+		{"of the same name, but another region", "test", here.ProjectID, "another"},
 	} {
-		t.Run(test.name, func(t *testing.T) { staysElsewhere(t, test.cloud, test.project) })
+		t.Run(test.name, func(t *testing.T) {
+			staysElsewhere(t, samplecrdv1.NetworkStatus{Cloud: test.cloud, ProjectID: test.project, Region: test.region})
+		})
 	}
 }
 
@@ -875,17 +879,17 @@ func TestTheProjectCountsAndNotWhatTheCloudIsCalled(t *testing.T) {
 	f.expectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
 }
 
-func staysElsewhere(t *testing.T, cloud, project string) {
-	f := newFixture(t, newNetwork("10.0.0.0/24", "", withFinalizer, func(n *samplecrdv1.Network) {
-		n.Status.Cloud, n.Status.ProjectID, n.Status.NetworkID = cloud, project, "99999999-9999-4999-8999-999999999999"
-	}))
-	for _, change := range []func(*samplecrdv1.Network){func(*samplecrdv1.Network) {}, beingDeleted} {
+func staysElsewhere(t *testing.T, was samplecrdv1.NetworkStatus) {
+	was.NetworkID = "99999999-9999-4999-8999-999999999999"
+	f := newFixture(t, newNetwork("10.0.0.0/24", "", withFinalizer, func(n *samplecrdv1.Network) { n.Status = was }))
+	notPaused := func(n *samplecrdv1.Network) { n.Annotations = nil }
+	for _, change := range []func(*samplecrdv1.Network){func(*samplecrdv1.Network) {}, isToBePaused, notPaused, beingDeleted} {
 		f.edit(change)
 		if err := f.sync(); neutron.KindOf(err) != neutron.Elsewhere {
 			t.Fatalf("got %v, want that it is elsewhere", err)
 		}
 		f.expectReady(samplecrdv1.ReasonOtherCloud, samplecrdv1.ConditionStalled)
-		if n := f.get(); n.Status.Cloud != cloud || n.Status.ProjectID != project || n.Status.NetworkID == "" || !hasFinalizer(n) {
+		if n := f.get(); n.Status.Cloud != was.Cloud || n.Status.ProjectID != was.ProjectID || n.Status.Region != was.Region || n.Status.NetworkID != was.NetworkID || !hasFinalizer(n) {
 			t.Errorf("got %+v", n)
 		}
 		f.expectNeutron()
@@ -1257,6 +1261,98 @@ func TestARequestedLookThatFailsIsStillToCome(t *testing.T) {
 	f.mustSync()
 	if got := f.get().Status.LastHandledReconcileAt; got != "now" {
 		t.Errorf("the status says %q", got)
+	}
+}
+
+func TestALookIsRequestedOfANetworkThatIsBeingDeleted(t *testing.T) {
+	f := ready(t, "10.0.0.0/24", "")
+	port := f.portOn(f.get().Status.NetworkID)
+	f.edit(func(n *samplecrdv1.Network) {
+		n.Annotations = map[string]string{samplecrdv1.AnnotationReconcileRequestedAt: "now"}
+		beingDeleted(n)
+	})
+	if err := f.sync(); neutron.KindOf(err) != neutron.InUse {
+		t.Fatalf("got %v, want that it is in use", err)
+	}
+	if got := f.get().Status; got.LastHandledReconcileAt != "now" || got.SubnetID == "" {
+		t.Errorf("got %+v", got)
+	}
+	f.deleteInNeutron("ports", port)
+	f.mustSync()
+	f.expectNeutron()
+}
+
+func TestAPausedNetworkGetsItsFinalizerBack(t *testing.T) {
+	f := ready(t, "10.0.0.0/24", "")
+	f.edit(isToBePaused)
+	f.edit(func(n *samplecrdv1.Network) { n.Finalizers = nil })
+	f.mustSync()
+	if !hasFinalizer(f.get()) {
+		t.Error("it has no finalizer, and would leave an orphan")
+	}
+}
+
+func TestA404OfSomebodyElseIsNoWordThatANetworkIsGone(t *testing.T) {
+	notServed := apierrors.NewGenericServerResponse(http.StatusNotFound, "patch", samplecrdv1.Resource("networks"), "net-a", "404 page not found", 0, true)
+	for _, err := range []error{notServed, fmt.Errorf("patch: %w", notServed), errors.New("other")} {
+		if isGone(err) {
+			t.Errorf("%v passes for the API server's word", err)
+		}
+	}
+	if !isGone(apierrors.NewNotFound(samplecrdv1.Resource("networks"), "net-a")) {
+		t.Error("the API server's word does not count")
+	}
+}
+
+func TestWhatANetworkThatIsGoneHasLeftDoesNotHoldUpTheNextOne(t *testing.T) {
+	f := ready(t, "10.0.0.0/24", "")
+	port := f.portOn(f.get().Status.NetworkID)
+	gone := f.get()
+	f.api.Remove(testKey.Namespace, testKey.Name)
+	f.controller.handlers().DeleteFunc(networkinformers.DeletedNetwork{OptionalObj: gone})
+	f.create(*spec("10.1.0.0/24", ""))
+	if err := f.sync(); neutron.KindOf(err) != neutron.InUse {
+		t.Errorf("got %v, want that the old one is in use", err)
+	}
+	f.expectReady(samplecrdv1.ReasonAvailable)
+	f.expectNeutron("default/net-a 10.0.0.0/24 10.0.0.1", "default/net-a 10.1.0.0/24 10.1.0.1")
+	f.deleteInNeutron("ports", port)
+	f.mustSync()
+	f.expectNeutron("default/net-a 10.1.0.0/24 10.1.0.1")
+}
+
+func TestWhatIsAbandonedIsNotRemovedIfItsNetworkIsBack(t *testing.T) {
+	f := ready(t, "10.0.0.0/24", "")
+	f.controller.abandon(f.get())
+	f.mustSync()
+	f.expectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
+}
+
+func TestCredentialsAreReleasedByTheLastThatRefersToThem(t *testing.T) {
+	f := newFixture(t)
+	ref := credentials.Ref{Secret: key("creds"), CloudName: "theirs"}
+	if _, err := f.secrets.CoreV1().Secrets(testKey.Namespace).Create(t.Context(), f.secret(), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c := f.controller
+	c.refer(key("a"), ref)
+	c.refer(key("b"), ref)
+	for open := false; !open; {
+		_, err := c.credentials.For(ref)
+		if open = err == nil; !open && !errors.Is(err, credentials.ErrNotYet) {
+			t.Fatal(err)
+		}
+	}
+	c.refer(key("a"), credentials.Ref{})
+	if n := len(c.credentials.Clouds()); n != 1 {
+		t.Errorf("%d clouds are open while one still refers to it", n)
+	}
+	c.refer(key("b"), credentials.Ref{Secret: key("other"), CloudName: "theirs"})
+	if n := len(c.credentials.Clouds()); n != 0 {
+		t.Errorf("%d clouds are open that nobody refers to", n)
+	}
+	if len(c.users) != 1 || len(c.refs) != 1 {
+		t.Errorf("%v and %v are remembered", c.users, c.refs)
 	}
 }
 

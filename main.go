@@ -43,6 +43,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/credentials"
@@ -315,8 +316,10 @@ func controllerOptions(o *options.Options, cluster string) ControllerOptions {
 	return ControllerOptions{
 		Cluster: cluster,
 		Resync:  o.Resync,
-		Share:   max(1, o.Workers/2),
-		Retry:   retryOptions(o),
+		// So neither one cloud of a Secret nor all of them hold up the others.
+		Share:      max(1, o.Workers/2),
+		ShareOfAll: max(1, o.Workers-1),
+		Retry:      retryOptions(o),
 	}
 }
 
@@ -348,8 +351,8 @@ func kubeConfig(o *options.Options) (config *rest.Config, err error) {
 	}
 	config.Timeout = kubernetesTimeout
 	config.UserAgent = userAgent()
-	config.QPS = float32(o.KubeAPIQPS)
-	config.Burst = o.KubeAPIBurst
+	// All clients share it.
+	config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(float32(o.KubeAPIQPS), o.KubeAPIBurst)
 	return config, nil
 }
 

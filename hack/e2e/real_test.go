@@ -141,11 +141,15 @@ func (r *real) cloudsYAML() []byte {
 	return content
 }
 
-// configure writes the clouds.yaml of the controller, and connects the test itself.
+// configure writes the clouds.yaml of the controller, and connects the test itself. Its
+// client logs in again when it has to: Keystone revokes the tokens of the whole second in
+// which a password is changed.
 func (r *real) configure(cloudsYAML []byte) {
 	r.Helper()
 	r.must(os.WriteFile(r.neutron.CloudsYAML, cloudsYAML, 0o600))
-	r.neutron.Client = r.connectTo(realneutron.Cloud, cloudsYAML)
+	var err error
+	r.neutron.Client, err = stack.Connect(r.Context(), realneutron.Cloud, cloudsYAML)
+	r.must(err)
 }
 
 // setPolicy says who may do what, besides the defaults. Neutron reads it again at once.

@@ -324,6 +324,13 @@ func schema_pkg_apis_samplecrd_v1_NetworkStatus(ref common.ReferenceCallback) co
 							Format:      "",
 						},
 					},
+					"region": {
+						SchemaProps: spec.SchemaProps{
+							Description: "region is the region of the cloud in which the network is; empty if the credentials name none.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"mtu": {
 						SchemaProps: spec.SchemaProps{
 							Description: "mtu is the network's maximum transmission unit in bytes, as Neutron has it.",

@@ -25,6 +25,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -81,13 +82,14 @@ func parse(secret *corev1.Secret, cloudName string) (neutron.Config, error) {
 // and returns whether the server's certificate is to be verified. What else is wrong, the
 // real parser tells.
 func checkEntry(cloudsYAML []byte, cloudName string) (verify bool, err error) {
-	var file struct {
-		Clouds map[string]map[string]any `json:"clouds"`
+	// Not into a struct: that would take keys of other spellings for the same.
+	var file map[string]any
+	err = yaml.Unmarshal(cloudsYAML, &file)
+	clouds, isMap := file["clouds"].(map[string]any)
+	if err != nil || !isMap {
+		return false, errors.New("it is not YAML of the form that clouds.yaml has")
 	}
-	if yaml.Unmarshal(cloudsYAML, &file) != nil {
-		return false, fmt.Errorf("it is not YAML of the form that clouds.yaml has")
-	}
-	entry := file.Clouds[cloudName]
+	entry, _ := clouds[cloudName].(map[string]any)
 	for _, key := range []string{"cacert", "cert", "key", "profile", "cloud"} {
 		if _, ok := entry[key]; ok {
 			return false, fmt.Errorf("%s in cloud %s names a file, which the controller does not have; certificates of authorities belong into the key %s of the Secret",

@@ -196,7 +196,10 @@ func (s *Set) watch(name cache.ObjectName) *secret {
 	_, _ = informer.AddTypedEventHandler(coreinformers.SecretHandlerFuncs{
 		AddFunc:    func(*corev1.Secret) { changed() },
 		UpdateFunc: func(_, _ *corev1.Secret) { changed() },
-		DeleteFunc: func(coreinformers.DeletedSecret) { changed() },
+		DeleteFunc: func(coreinformers.DeletedSecret) {
+			s.succeeded(name, watched) // somebody could see that it is gone
+			changed()
+		},
 	})
 	s.running.Go(func() { informer.RunWithContext(klog.NewContext(ctx, withoutBodies(klog.FromContext(ctx)))) })
 	s.running.Go(func() {

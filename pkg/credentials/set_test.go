@@ -388,6 +388,7 @@ func TestWhatIsWrongWithASecretIsToldWithoutItsContent(t *testing.T) {
 		want                     string
 	}{
 		{"not YAML", "password: *hunter2hunter2", "", "key clouds.yaml: it is not YAML of the form that clouds.yaml has"},
+		{"a key of another spelling that would hide the right one", good + ", cacert: /hunter2hunter2}}\n\"cloud\u017f\": {mycloud: {}}", "", "cacert in cloud mycloud names a file"},
 		{"another form", "clouds: [hunter2hunter2]", "", "key clouds.yaml: it is not YAML"},
 		{"empty", "", "", "key clouds.yaml: "},
 		{"no such cloud", "clouds: {other: {auth: {password: hunter2hunter2}}}", "", `"mycloud" not found`},

@@ -33,9 +33,9 @@ type lab struct {
 	woken []string
 }
 
-func newLab(t *testing.T, most int) *lab {
+func newLab(t *testing.T, each, all int) *lab {
 	l := &lab{T: t}
-	l.Share = NewShare[string](most, func(key string) { l.woken = append(l.woken, key) })
+	l.Share = NewShare[string](each, all, func(key string) { l.woken = append(l.woken, key) })
 	return l
 }
 
@@ -54,7 +54,7 @@ func (l *lab) expectWoken(want ...string) {
 }
 
 func TestAGroupKeepsToItsShareAndNobodyWaitsForEver(t *testing.T) {
-	l := newLab(t, 2)
+	l := newLab(t, 2, 10)
 	l.enter("slow", "a", true)
 	l.enter("slow", "b", true)
 	l.enter("slow", "c", false)
@@ -70,15 +70,67 @@ func TestAGroupKeepsToItsShareAndNobodyWaitsForEver(t *testing.T) {
 	l.Leave("slow")
 	l.Leave("other")
 	l.expectWoken("c", "d", "e")
-	if len(l.busy)+len(l.waiting)+len(l.Share.woken) > 0 {
-		t.Errorf("something is left: %+v", l.Share)
+	l.expectNothingLeft()
+}
+
+func (l *lab) expectNothingLeft() {
+	l.Helper()
+	if len(l.busy)+l.total+len(l.waiting)+len(l.isWaiting)+len(l.Share.woken) > 0 {
+		l.Errorf("something is left: %+v", l.Share)
 	}
+}
+
+func TestAllGroupsTogetherKeepToTheirShare(t *testing.T) {
+	l := newLab(t, 2, 3)
+	l.enter("slow", "a", true)
+	l.enter("slow", "b", true)
+	l.enter("slower", "c", true)
+	l.enter("slower", "d", false)
+	l.enter("good", "e", false)
+	l.Leave("slower")
+	l.expectWoken("d")
+	l.enter("slower", "d", true)
+	l.Leave("slow")
+	l.expectWoken("d", "e")
+	l.enter("good", "e", true)
+	for _, group := range []string{"slow", "slower", "good"} {
+		l.Leave(group)
+	}
+	l.expectNothingLeft()
+}
+
+func TestOneThatComesAgainAndAgainWaitsOnce(t *testing.T) {
+	l := newLab(t, 1, 1)
+	l.enter("slow", "a", true)
+	for range 1000 {
+		l.enter("slow", "b", false)
+	}
+	l.Leave("slow")
+	l.enter("slow", "b", true)
+	l.Leave("slow")
+	l.expectWoken("b")
+	l.expectNothingLeft()
+}
+
+// It waits for two groups, since it belonged to the one first, and then to the other.
+func TestOneThatIsWokenTwiceTakesOneTurnOnly(t *testing.T) {
+	l := newLab(t, 1, 10)
+	l.enter("x", "a", true)
+	l.enter("y", "b", true)
+	l.enter("x", "both", false)
+	l.enter("x", "other", false)
+	l.enter("y", "both", false)
+	l.Leave("x")
+	l.Leave("y")
+	l.enter("y", "both", true)
+	l.enter("x", "other", true)
+	l.expectWoken("both", "both", "other")
 }
 
 // Keys of two groups may come to belong to one, and one of them to another again while it
 // waits. That one must not keep the turn that it was woken for.
 func TestOneThatIsWokenAndGoesElsewherePassesItsTurnOn(t *testing.T) {
-	l := newLab(t, 1)
+	l := newLab(t, 1, 10)
 	l.enter("before", "a", true)
 	l.enter("before", "changed", false)
 	l.enter("before", "unchanged", false)

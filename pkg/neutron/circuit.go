@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -56,19 +57,53 @@ func (c *circuit) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err := c.admit(); err != nil {
 		return nil, err
 	}
-	defer c.leave()
 	response, err := c.base.RoundTrip(request)
+	if err != nil {
+		c.ended(request, err)
+		return nil, err
+	}
+	if response.StatusCode >= http.StatusInternalServerError {
+		err = fmt.Errorf("%d %s", response.StatusCode, http.StatusText(response.StatusCode))
+	}
+	// An answer that does not come to its end is none.
+	response.Body = &answerBody{ReadCloser: response.Body, err: err, ended: func(err error) { c.ended(request, err) }}
+	return response, nil
+}
+
+// answerBody tells, when it is closed, how the answer was.
+type answerBody struct {
+	io.ReadCloser
+	err   error
+	ended func(error)
+}
+
+func (b *answerBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF && b.err == nil {
+		b.err = err
+	}
+	return n, err
+}
+
+func (b *answerBody) Close() error {
+	if b.ended != nil {
+		b.ended(b.err)
+		b.ended = nil
+	}
+	return b.ReadCloser.Close()
+}
+
+// ended counts a request that was admitted.
+func (c *circuit) ended(request *http.Request, err error) {
+	c.leave()
 	switch {
 	case err != nil && errors.Is(request.Context().Err(), context.Canceled):
 		// It is the caller who went away.
 	case err != nil:
 		c.failed(err)
-	case response.StatusCode >= http.StatusInternalServerError:
-		c.failed(fmt.Errorf("%d %s", response.StatusCode, http.StatusText(response.StatusCode)))
 	default:
 		c.succeeded()
 	}
-	return response, err
 }
 
 // admit returns the last failure if the request has to stay. While others are under way,

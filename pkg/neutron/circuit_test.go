@@ -19,11 +19,13 @@ package neutron
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 )
@@ -106,6 +108,30 @@ func TestANeutronThatHangsHoldsUpOneCallerOnly(t *testing.T) {
 			t.Errorf("callers were held up %d times in nine and a half minutes, want once in %s", got, timeout)
 		}
 	})
+}
+
+func TestAnswersThatDoNotComeToTheirEndOpenTheCircuit(t *testing.T) {
+	c := &circuit{base: roundTripper(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(iotest.ErrReader(errTimeout))}, nil
+	})}
+	for i := range enough + 1 {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := c.RoundTrip(request)
+		if (err != nil) != (i == enough) {
+			t.Fatalf("request %d: %v", i, err)
+		}
+		if err == nil {
+			_, _ = io.ReadAll(response.Body)
+			_ = response.Body.Close()
+			_ = response.Body.Close() // it counts once
+		}
+	}
+	if c.underWay != 0 {
+		t.Errorf("%d requests are under way", c.underWay)
+	}
 }
 
 func TestADeadNeutronIsToldOfOnce(t *testing.T) {

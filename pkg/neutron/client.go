@@ -18,6 +18,8 @@ package neutron
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -65,7 +67,7 @@ type Client struct {
 
 	// These are used by one authentication after the other.
 
-	project   string // of the first session
+	place     *Place // of the first session
 	refusal   *Error // of the credentials, if that was the last answer
 	refusedAt time.Time
 }
@@ -73,7 +75,23 @@ type Client struct {
 // session is what an authentication has led to.
 type session struct {
 	service *gophercloud.ServiceClient
-	project string // its ID; "" if the token is for none
+	place   Place
+}
+
+// Place says where a network is: those of another place have nothing to do with it.
+type Place struct {
+	// Project is the ID of the project; "" if the token is for none.
+	Project string
+	// Region is as the credentials name it; "" if they name none.
+	Region string
+}
+
+// String names the place.
+func (p Place) String() string {
+	if p.Region == "" {
+		return "project " + strconv.Quote(p.Project)
+	}
+	return "project " + strconv.Quote(p.Project) + " in region " + strconv.Quote(p.Region)
 }
 
 // NewClient makes a Client; it does not yet talk to the cloud.
@@ -98,13 +116,12 @@ func NewClient(config Config, options ClientOptions) *Client {
 	}}
 }
 
-// Project returns the ID of the project that the client works in; "" if it has not
-// authenticated, or its token is for none.
-func (c *Client) Project() string {
+// Place returns where the client works; false if it is not authenticated.
+func (c *Client) Place() (Place, bool) {
 	if s := c.session.Load(); s != nil {
-		return s.project
+		return s.place, true
 	}
-	return ""
+	return Place{}, false
 }
 
 // Close closes the connections that are not in use. The Client may still be used.
@@ -129,11 +146,16 @@ func (c *Client) connected(ctx context.Context) (*session, error) {
 	if s := c.session.Load(); s != nil {
 		return s, nil
 	}
-	s, err, _ := c.authentication.Do("", func() (any, error) { return c.authenticate(ctx) })
-	if err != nil {
-		return nil, err
+	for {
+		s, err, _ := c.authentication.Do("", func() (any, error) { return c.authenticate(ctx) })
+		if err == nil {
+			return s.(*session), nil
+		}
+		// It may be another one who has gone away.
+		if !errors.Is(err, context.Canceled) || ctx.Err() != nil {
+			return nil, err
+		}
 	}
-	return s.(*session), nil
 }
 
 // refusalHolds is how long refused credentials are not tried again, whoever asks:
@@ -159,7 +181,7 @@ func (c *Client) authenticate(ctx context.Context) (*session, error) {
 	reauthenticate := s.service.ReauthFunc
 	s.service.ReauthFunc = func(ctx context.Context) error {
 		err := reauthenticate(ctx)
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			c.session.CompareAndSwap(s, nil)
 		}
 		return err
@@ -186,13 +208,13 @@ func (c *Client) newSession(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, wrap("find Neutron in Keystone's catalog", err)
 	}
-	project := projectOf(provider)
-	if c.project != "" && c.project != project {
-		return nil, &Error{Op: "authenticate", Kind: Unauthenticated, Message: "the credentials are now for project " + project +
-			", and were for " + c.project + ": restart the controller if its networks are to be made there"}
+	place := Place{projectOf(provider), config.Endpoint.Region}
+	if c.place != nil && *c.place != place {
+		return nil, &Error{Op: "authenticate", Kind: Unauthenticated, Message: fmt.Sprintf(
+			"the credentials are now for %s, and were for %s: restart the controller if its networks are to be made there", place, c.place)}
 	}
-	c.project = project
-	return &session{service, project}, nil
+	c.place = &place
+	return &session{service, place}, nil
 }
 
 // authenticationError is wrap for Keystone's answers: one that refuses the request's

@@ -331,7 +331,7 @@ func TestCredentialsForAnotherProjectAreNotTakenUp(t *testing.T) {
 	_, err = c.ListNetworks(t.Context())
 	wantError(t, Error{Op: "authenticate", Kind: Unauthenticated, Message: unauthorized}, err)
 	_, err = c.ListNetworks(t.Context())
-	wantError(t, Error{Op: "authenticate", Kind: Unauthenticated, Message: "the credentials are now for project project-2, and were for project-1: " +
+	wantError(t, Error{Op: "authenticate", Kind: Unauthenticated, Message: "the credentials are now for project \"project-2\", and were for project \"project-1\": " +
 		"restart the controller if its networks are to be made there"}, err)
 }
 

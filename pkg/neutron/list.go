@@ -161,10 +161,10 @@ func (c *Client) projectFilter(ctx context.Context) (url.Values, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.project == "" {
+	if s.place.Project == "" {
 		return url.Values{}, nil
 	}
-	return url.Values{"project_id": {s.project}}, nil
+	return url.Values{"project_id": {s.place.Project}}, nil
 }
 
 func (c *Client) networks(ctx context.Context, filter url.Values) ([]*Network, error) {

@@ -262,10 +262,9 @@ func (o *Observer) now() int64 {
 	return o.tick
 }
 
-// merge takes over what a list that began at that tick has found, and returns the
-// owners for whom that is something new, and whom to tell. The owners' records that were changed since
-// the list began stay as they are: the list may have been read before the change, or
-// after it.
+// merge takes over what a list that began at that tick has found, and returns the owners
+// for whom that is something new, and whom to tell. The records that were changed since the
+// list began stay as they are: the list may have been read before the change, or after it.
 func (o *Observer) merge(began int64, networks []*Network, err error) (changed []types.UID, handlers []func(types.UID)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -38,8 +38,10 @@ import (
 type Outcome struct {
 	// Cloud is the name of the cloud that the Network is for; "" if it is not known.
 	Cloud string
-	// Project is the ID of the project in it; "" if it is not known.
-	Project string
+	// Place is where in it the Network is to be; nil if it is not known.
+	Place *neutron.Place
+	// Looked says that Neutron itself was looked at, even if Have does not tell.
+	Looked bool
 	// Have is the network in Neutron, the zero Network if there is none; nil if Neutron
 	// could not be asked: then what was known stays.
 	Have *neutron.Network
@@ -60,7 +62,9 @@ func Compute(network *samplecrdv1.Network, o Outcome) samplecrdv1.NetworkStatus 
 	status.ObservedGeneration = network.Generation
 	if neutron.KindOf(o.Err) != neutron.Elsewhere {
 		status.Cloud = cmp.Or(o.Cloud, status.Cloud)
-		status.ProjectID = cmp.Or(o.Project, status.ProjectID)
+		if o.Place != nil {
+			status.ProjectID, status.Region = o.Place.Project, o.Place.Region
+		}
 	}
 	if o.Have != nil {
 		status.NetworkID = o.Have.ID
@@ -72,7 +76,7 @@ func Compute(network *samplecrdv1.Network, o Outcome) samplecrdv1.NetworkStatus 
 		status.CIDR = o.Subnet.CIDR.String()
 		status.Gateway = gateway(o.Subnet.Gateway)
 	}
-	if requested := RequestedLook(network); requested != "" && o.Have != nil {
+	if requested := RequestedLook(network); requested != "" && (o.Have != nil || o.Looked) {
 		status.LastHandledReconcileAt = requested
 	}
 	setConditions(&status, network.Generation, o)
@@ -218,6 +222,7 @@ func ApplyConfiguration(network *samplecrdv1.Network, status samplecrdv1.Network
 		Gateway:            optional(status.Gateway),
 		Cloud:              optional(status.Cloud),
 		ProjectID:          optional(status.ProjectID),
+		Region:             optional(status.Region),
 		MTU:                optional(status.MTU),
 
 		LastHandledReconcileAt: optional(status.LastHandledReconcileAt),

@@ -181,6 +181,11 @@ type NetworkStatus struct {
 	// +optional
 	ProjectID string `json:"projectID,omitempty"`
 
+	// region is the region of the cloud in which the network is; empty if the credentials
+	// name none.
+	// +optional
+	Region string `json:"region,omitempty"`
+
 	// mtu is the network's maximum transmission unit in bytes, as Neutron has it.
 	// +optional
 	MTU int32 `json:"mtu,omitempty"`

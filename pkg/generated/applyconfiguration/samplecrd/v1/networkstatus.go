@@ -45,6 +45,9 @@ type NetworkStatusApplyConfiguration struct {
 	Cloud *string `json:"cloud,omitempty"`
 	// projectID is the ID of the project in which the network is.
 	ProjectID *string `json:"projectID,omitempty"`
+	// region is the region of the cloud in which the network is; empty if the credentials
+	// name none.
+	Region *string `json:"region,omitempty"`
 	// mtu is the network's maximum transmission unit in bytes, as Neutron has it.
 	MTU *int32 `json:"mtu,omitempty"`
 	// lastHandledReconcileAt is the value of the annotation
@@ -115,6 +118,14 @@ func (b *NetworkStatusApplyConfiguration) WithCloud(value string) *NetworkStatus
 // If called multiple times, the ProjectID field is set to the value of the last call.
 func (b *NetworkStatusApplyConfiguration) WithProjectID(value string) *NetworkStatusApplyConfiguration {
 	b.ProjectID = &value
+	return b
+}
+
+// WithRegion sets the Region field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Region field is set to the value of the last call.
+func (b *NetworkStatusApplyConfiguration) WithRegion(value string) *NetworkStatusApplyConfiguration {
+	b.Region = &value
 	return b
 }
 
