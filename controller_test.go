@@ -45,8 +45,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
@@ -100,6 +102,7 @@ type fixture struct {
 	t          *testing.T
 	kube       *fake.Clientset
 	secrets    *kubefake.Clientset
+	watched    chan struct{} // see awaitWatch
 	api        *apiserver.Server
 	neutron    *embedded.Server
 	client     *gophercloud.ServiceClient // the users', and the oracle's
@@ -130,7 +133,8 @@ func newFixture(t *testing.T, networks ...*samplecrdv1.Network) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
-	f := &fixture{t: t, kube: fake.NewClientset(), secrets: kubefake.NewClientset(), neutron: server, events: record.NewFakeRecorder(1000)}
+	f := &fixture{t: t, kube: fake.NewClientset(), secrets: kubefake.NewClientset(), watched: make(chan struct{}, 100), neutron: server, events: record.NewFakeRecorder(1000)}
+	tellOfWatches(f.secrets, f.watched)
 	f.client = f.openStack()
 	f.api = apiserver.Install(f.kube)
 	for _, n := range networks {
@@ -1078,6 +1082,26 @@ func (f *fixture) secret() *corev1.Secret {
 	}
 }
 
+// awaitWatch waits until the Secret is watched: what the stand-in is told between an
+// informer's list and its watch, the informer never hears of.
+func (f *fixture) awaitWatch() {
+	f.t.Helper()
+	select {
+	case <-f.watched:
+	case <-time.After(time.Minute):
+		f.t.Fatal("the Secret is not watched")
+	}
+}
+
+// tellOfWatches has watched told of each watch once it works.
+func tellOfWatches(kube *kubefake.Clientset, watched chan<- struct{}) {
+	kube.PrependWatchReactor("secrets", func(action clienttesting.Action) (bool, watch.Interface, error) {
+		w, err := kube.Tracker().Watch(action.GetResource(), action.GetNamespace(), action.(clienttesting.WatchActionImpl).ListOptions)
+		watched <- struct{}{}
+		return true, w, err
+	})
+}
+
 // syncUntil syncs each time that the key is in the queue, until that is the reason of Ready.
 func (f *fixture) syncUntil(reason string) {
 	f.t.Helper()
@@ -1102,6 +1126,7 @@ func TestANetworkWithCredentialsOfItsOwnWaitsForThem(t *testing.T) {
 	if hasFinalizer(f.get()) {
 		t.Error("it has a finalizer, though nothing can have been made")
 	}
+	f.awaitWatch()
 	secrets := f.secrets.CoreV1().Secrets(testKey.Namespace)
 	if _, err := secrets.Create(t.Context(), f.secret(), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -1147,6 +1172,7 @@ func TestANetworkWhoseCredentialsGoWithTheirNamespaceGoesToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.syncUntil(samplecrdv1.ReasonAvailable)
+	f.awaitWatch()
 	if err := secrets.Delete(t.Context(), "creds", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

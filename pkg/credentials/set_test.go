@@ -55,6 +55,9 @@ type lab struct {
 	neutron *embedded.Server
 	// told receives something when somebody is told to ask again.
 	told chan cache.ObjectName
+	// watched receives something when a watch works; watches are how many were received.
+	watched chan struct{}
+	watches int
 
 	mu     sync.Mutex
 	logins int
@@ -63,7 +66,12 @@ type lab struct {
 
 func newLab(t *testing.T, objects ...runtime.Object) *lab {
 	t.Helper()
-	l := &lab{T: t, kube: fake.NewClientset(objects...), told: make(chan cache.ObjectName, 1000)}
+	l := &lab{T: t, kube: fake.NewClientset(objects...), told: make(chan cache.ObjectName, 1000), watched: make(chan struct{}, 1000)}
+	l.kube.PrependWatchReactor("secrets", func(action clienttesting.Action) (bool, watch.Interface, error) {
+		w, err := l.kube.Tracker().Watch(action.GetResource(), action.GetNamespace(), action.(clienttesting.WatchActionImpl).ListOptions)
+		l.watched <- struct{}{}
+		return true, w, err
+	})
 	var err error
 	l.neutron, err = embedded.Start("127.0.0.1:0", embedded.Options{Projects: []embedded.Project{
 		{Name: "one", Password: "password-of-one"}, {Name: "two", Password: "password-of-two"},
@@ -117,8 +125,25 @@ func (l *lab) secret(name, project string, change ...func(*corev1.Secret)) *core
 	return secret
 }
 
+// awaitWatches waits until all Secrets that are referred to are watched: what the stand-in
+// is told between an informer's list and its watch, the informer never hears of.
+func (l *lab) awaitWatches() {
+	l.Helper()
+	l.Set.mu.Lock()
+	want := len(l.secrets)
+	l.Set.mu.Unlock()
+	for ; l.watches < want; l.watches++ {
+		select {
+		case <-l.watched:
+		case <-time.After(patience):
+			l.Fatal("a Secret is not watched")
+		}
+	}
+}
+
 func (l *lab) create(secret *corev1.Secret) {
 	l.Helper()
+	l.awaitWatches()
 	if _, err := l.kube.CoreV1().Secrets(secret.Namespace).Create(l.Context(), secret, metav1.CreateOptions{}); err != nil {
 		l.Fatal(err)
 	}
@@ -126,6 +151,7 @@ func (l *lab) create(secret *corev1.Secret) {
 
 func (l *lab) update(secret *corev1.Secret) {
 	l.Helper()
+	l.awaitWatches()
 	if _, err := l.kube.CoreV1().Secrets(secret.Namespace).Update(l.Context(), secret, metav1.UpdateOptions{}); err != nil {
 		l.Fatal(err)
 	}
@@ -199,6 +225,7 @@ func TestASecretThatComesLateIsCorrectedAndGoes(t *testing.T) {
 	l.update(l.secret("creds", "one"))
 	before := l.until(ref, ready)
 
+	l.awaitWatches()
 	if err := l.kube.CoreV1().Secrets("team").Delete(t.Context(), "creds", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -277,6 +304,7 @@ func TestTheLastCloudOfANamespaceThatIsBeingDeleted(t *testing.T) {
 	expect(nil)
 	l.create(l.secret("creds", "one"))
 	cloud := l.until(ref, ready)
+	l.awaitWatches()
 	if err := l.kube.CoreV1().Secrets("team").Delete(t.Context(), "creds", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
