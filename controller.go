@@ -343,7 +343,7 @@ func (c *Controller) syncNetwork(ctx context.Context, key cache.ObjectName) erro
 	if apierrors.IsNotFound(err) {
 		klog.FromContext(ctx).V(4).Info("Network is gone")
 		c.queue.Forget(key) // while it is known which credentials it had
-		c.referIfNothingIsLeft(key)
+		c.refer(key, credentials.Ref{})
 		return nil
 	}
 	if err != nil {
@@ -355,7 +355,7 @@ func (c *Controller) syncNetwork(ctx context.Context, key cache.ObjectName) erro
 	if !network.DeletionTimestamp.IsZero() && !hasFinalizer(network) {
 		return nil // it waits for others
 	}
-	cloud, err := c.cloudOf(network)
+	cloud, err := c.cloudOf(key, network)
 	if neutron.KindOf(err) == neutron.NoCredentials && !network.DeletionTimestamp.IsZero() {
 		cloud, err = c.lastCloudOf(ctx, network, err)
 	}
@@ -380,10 +380,11 @@ func (c *Controller) syncNetwork(ctx context.Context, key cache.ObjectName) erro
 // errNotYet is returned by a sync that will be woken when it can go on.
 var errNotYet = errors.New("it is not this Network's turn yet")
 
-// cloudOf returns the cloud that the Network is for.
-func (c *Controller) cloudOf(network *samplecrdv1.Network) (*neutron.Cloud, error) {
+// cloudOf returns the cloud that the Network is for. Under that key it refers to its
+// credentials until the key refers to others.
+func (c *Controller) cloudOf(key cache.ObjectName, network *samplecrdv1.Network) (*neutron.Cloud, error) {
 	ref, ok := refOf(network)
-	c.refer(cache.MetaObjectToName(network), ref)
+	c.refer(key, ref)
 	if !ok {
 		return c.cloud, nil
 	}
@@ -427,17 +428,6 @@ func (c *Controller) refer(key cache.ObjectName, ref credentials.Ref) {
 		// With the lock held, so that nobody comes to use them between the two.
 		c.credentials.Release(before)
 		c.retries.Drop(before)
-	}
-}
-
-// referIfNothingIsLeft releases the credentials of a Network that is gone, unless they are
-// still needed to remove what it has left.
-func (c *Controller) referIfNothingIsLeft(key cache.ObjectName) {
-	c.mu.Lock()
-	left := len(c.abandoned[key])
-	c.mu.Unlock()
-	if left == 0 {
-		c.refer(key, credentials.Ref{})
 	}
 }
 
@@ -812,8 +802,15 @@ func (c *Controller) removeAbandoned(ctx context.Context, key cache.ObjectName) 
 			c.mu.Unlock()
 			return fmt.Errorf("remove what a Network that is gone has left: %w", err)
 		}
+		c.refer(leftKey(network), credentials.Ref{})
 	}
 	return nil
+}
+
+// leftKey is under what a Network that is gone refers to its credentials: another one may
+// have its name by now.
+func leftKey(gone *samplecrdv1.Network) cache.ObjectName {
+	return cache.NewObjectName(gone.Namespace, gone.Name+"/"+string(gone.UID))
 }
 
 // removeLeft lets all networks go that carry the mark of a Network that is gone. What it
@@ -822,7 +819,7 @@ func (c *Controller) removeLeft(ctx context.Context, network *samplecrdv1.Networ
 	if isPaused(network) {
 		return nil
 	}
-	cloud, err := c.cloudOf(network)
+	cloud, err := c.cloudOf(leftKey(network), network)
 	if neutron.KindOf(err) == neutron.NoCredentials {
 		klog.FromContext(ctx).Info("Without its credentials, nothing can be removed of a Network that is gone", "uid", network.UID, "err", err)
 		return nil

@@ -1347,6 +1347,28 @@ func TestWhatANetworkThatIsGoneHasLeftDoesNotHoldUpTheNextOne(t *testing.T) {
 	f.expectNeutron("default/net-a 10.1.0.0/24 10.1.0.1")
 }
 
+func TestWhatIsLeftInACloudOfItsOwnIsRemovedBesideANewNetworkWithoutOne(t *testing.T) {
+	f := newFixture(t, newNetwork("10.0.0.0/24", "", withCredentials))
+	if _, err := f.secrets.CoreV1().Secrets(testKey.Namespace).Create(t.Context(), f.secret(), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.syncUntil(samplecrdv1.ReasonAvailable)
+	port := f.portOn(f.get().Status.NetworkID)
+	gone := f.get()
+	f.api.Remove(testKey.Namespace, testKey.Name)
+	f.controller.handlers().DeleteFunc(networkinformers.DeletedNetwork{OptionalObj: gone})
+	f.create(*spec("10.1.0.0/24", ""))
+	if err := f.sync(); neutron.KindOf(err) != neutron.InUse {
+		t.Errorf("got %v, want that the old one is in use", err)
+	}
+	f.deleteInNeutron("ports", port)
+	f.mustSync() // the cloud of the old one is still open
+	f.expectNeutron("default/net-a 10.1.0.0/24 10.1.0.1")
+	if n := len(f.controller.credentials.Clouds()); n != 0 {
+		t.Errorf("%d clouds are open that nobody refers to", n)
+	}
+}
+
 func TestWhatIsAbandonedIsNotRemovedIfItsNetworkIsBack(t *testing.T) {
 	f := ready(t, "10.0.0.0/24", "")
 	f.controller.abandon(f.get())
