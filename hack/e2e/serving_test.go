@@ -205,10 +205,10 @@ func TestServingSaysWhatItDoesNotServe(t *testing.T) {
 				t.Error("orphans are counted")
 			}
 			w.waitForLog(c, "Not looking for orphans")
+			w.must(c.Stop()) // then the log is complete
 			if said := c.Log.Count("Not serving POST /reconcile") > 0; said != (test.code == http.StatusNotFound) {
 				t.Errorf("it says that it does not serve: %t", said)
 			}
-			w.must(c.Stop())
 		})
 	}
 }
@@ -291,7 +291,7 @@ func TestServingNeedsNoMoreRightsThanThese(t *testing.T) {
 	path := "/reconcile/" + w.namespace + "/net"
 
 	s.ask("POST", path, right, http.StatusServiceUnavailable)
-	w.contains(c.Log.String(), `cannot create resource \"tokenreviews\"`)
+	w.waitForLog(c, `cannot create resource \"tokenreviews\"`)
 	name := w.namespace + "-serving"
 	_, err := kube.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: toServe}, metav1.CreateOptions{})
 	w.must(err)
