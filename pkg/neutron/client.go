@@ -47,6 +47,8 @@ type ClientOptions struct {
 	Connections int
 	// UserAgent is put before gophercloud's own.
 	UserAgent string
+	// Meter is told of each request; nil is nobody.
+	Meter Meter
 }
 
 // Client makes requests of one Neutron, as one project. It authenticates when it is
@@ -56,11 +58,12 @@ type ClientOptions struct {
 // returns an *Error on failure, and each is one request, but for the lists, which are one
 // for each page.
 type Client struct {
-	config  Config
-	options ClientOptions
-	circuit *circuit
-	base    *http.Transport
-	http    http.Client
+	config    Config
+	options   ClientOptions
+	circuit   *circuit
+	transport *transport
+	base      *http.Transport
+	http      http.Client
 
 	session        atomic.Pointer[session] // nil: not authenticated
 	authentication singleflight.Group
@@ -103,12 +106,17 @@ func NewClient(config Config, options ClientOptions) *Client {
 	if options.QPS > 0 {
 		limit = rate.Limit(options.QPS)
 	}
-	circuit := &circuit{base: &transport{
+	if options.Meter == nil {
+		options.Meter = unmetered{}
+	}
+	transport := &transport{
 		base:    base,
 		limiter: rate.NewLimiter(limit, max(1, options.Burst)),
 		timeout: options.Timeout,
-	}}
-	return &Client{config: config, options: options, circuit: circuit, base: base, http: http.Client{
+		meter:   options.Meter,
+	}
+	circuit := &circuit{base: transport}
+	return &Client{config: config, options: options, circuit: circuit, transport: transport, base: base, http: http.Client{
 		Transport: circuit,
 		// Neutron and Keystone redirect nobody. Who does would be sent the token, and by
 		// Keystone's client the password; and a DELETE would become a GET.
@@ -175,14 +183,20 @@ func (c *Client) authenticate(ctx context.Context) (*session, error) {
 	if err != nil {
 		if e, ok := err.(*Error); ok && e.Kind == Unauthenticated {
 			c.refusal, c.refusedAt = e, time.Now()
+			c.options.Meter.CountAuthenticationFailure()
 		}
 		return nil, err
 	}
 	reauthenticate := s.service.ReauthFunc
 	s.service.ReauthFunc = func(ctx context.Context) error {
+		// The token was refused. If it was never taken, it has not run out.
+		refused := !c.transport.hasTaken(s.service.Token())
 		err := reauthenticate(ctx)
 		if err != nil && ctx.Err() == nil {
 			c.session.CompareAndSwap(s, nil)
+		}
+		if refused || KindOf(authenticationError(err)) == Unauthenticated {
+			c.options.Meter.CountAuthenticationFailure()
 		}
 		return err
 	}
@@ -193,11 +207,11 @@ func (c *Client) authenticate(ctx context.Context) (*session, error) {
 func (c *Client) newSession(ctx context.Context) (*session, error) {
 	config, err := c.config.now()
 	if err != nil {
-		return nil, &Error{Op: "authenticate", Kind: Unauthenticated, Message: err.Error()}
+		return nil, &Error{Op: authenticate, Kind: Unauthenticated, Message: err.Error()}
 	}
 	provider, err := openstack.NewClient(config.Auth.IdentityEndpoint)
 	if err != nil {
-		return nil, wrap("authenticate", err)
+		return nil, wrap(authenticate, err)
 	}
 	provider.HTTPClient = c.http
 	provider.UserAgent.Prepend(c.options.UserAgent)
@@ -210,7 +224,7 @@ func (c *Client) newSession(ctx context.Context) (*session, error) {
 	}
 	place := Place{projectOf(provider), config.Endpoint.Region}
 	if c.place != nil && *c.place != place {
-		return nil, &Error{Op: "authenticate", Kind: Unauthenticated, Message: fmt.Sprintf(
+		return nil, &Error{Op: authenticate, Kind: Unauthenticated, Message: fmt.Sprintf(
 			"the credentials are now for %s, and were for %s: restart the controller if its networks are to be made there", place, c.place)}
 	}
 	c.place = &place
@@ -220,7 +234,7 @@ func (c *Client) newSession(ctx context.Context) (*session, error) {
 // authenticationError is wrap for Keystone's answers: one that refuses the request's
 // content refuses the credentials.
 func authenticationError(err error) error {
-	err = wrap("authenticate", err)
+	err = wrap(authenticate, err)
 	if e, ok := err.(*Error); ok && (e.Kind == Invalid || e.Kind == Forbidden || e.Kind == NotFound) {
 		e.Kind = Unauthenticated
 	}

@@ -151,9 +151,10 @@ func (c *Cloud) Surplus(claim Claim, keep *Network) Step {
 	return Surplus(networks, keep)
 }
 
-// Take takes one step, and returns the network as it is then.
+// Take takes one step, and returns the network as it is then. What is logged of its requests
+// names the step.
 func (c *Cloud) Take(ctx context.Context, claim Claim, have *Network, step Step) (*Network, error) {
-	klog.FromContext(ctx).V(2).Info("Changing Neutron", "step", step)
+	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "step", step))
 	if step, ok := step.(DeleteNetwork); ok {
 		return have, c.Delete(ctx, claim, step.Network)
 	}

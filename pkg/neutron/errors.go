@@ -73,6 +73,9 @@ type Error struct {
 	Message string
 	// RetryAfter is how long Neutron asked to be left alone; 0 if it did not.
 	RetryAfter time.Duration
+	// RequestID is what OpenStack calls the request in its logs; "" if it did not say. It is
+	// another one each time, and so no part of the text.
+	RequestID string
 
 	err error
 }
@@ -100,6 +103,16 @@ func RetryAfterOf(err error) time.Duration {
 	return 0
 }
 
+// RequestIDOf returns what OpenStack calls, in its logs, the request that ended in err; ""
+// if it did not say.
+func RequestIDOf(err error) string {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.RequestID
+	}
+	return ""
+}
+
 // wrap makes an Error of what gophercloud returned; nil stays nil.
 func wrap(op string, err error) error {
 	if err == nil {
@@ -120,7 +133,7 @@ func wrap(op string, err error) error {
 		return &Error{Op: op, Kind: Unavailable, Message: transportMessage(err), err: err}
 	}
 	kind, message := answered(answer)
-	e := &Error{Op: op, Kind: kind, Message: message[:min(len(message), maxMessage)], err: err}
+	e := &Error{Op: op, Kind: kind, Message: message[:min(len(message), maxMessage)], RequestID: requestIDOf(answer.ResponseHeader), err: err}
 	if answer.Actual == http.StatusTooManyRequests || answer.Actual == http.StatusServiceUnavailable {
 		e.RetryAfter = min(retryAfter(answer.ResponseHeader), maxRetryAfter)
 	}

@@ -48,6 +48,7 @@ var owner = Owner{Cluster: "11111111-0000-0000-0000-000000000000", UID: "2222222
 var comparers = cmp.Options{
 	cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}, netipx.IPRange{}),
 	cmpopts.IgnoreUnexported(Error{}, Config{}),
+	cmpopts.IgnoreFields(Error{}, "RequestID"), // which is another one each time
 	cmpopts.EquateEmpty(),
 }
 

@@ -47,8 +47,10 @@ type Observer struct {
 	// err is why there is no complete look at Neutron yet; it is nil once there was one.
 	err error
 
-	// looks is how many there were, tried is set once it was tried.
+	// looks is how many there were, lastLook when the last one ended, and tried is set once it
+	// was tried.
 	looks    int
+	lastLook time.Time
 	tried    bool
 	firstTry chan struct{}
 	// soon holds something when the next look is not to wait for its time.
@@ -187,6 +189,13 @@ func (o *Observer) tellLooked() {
 	looked()
 }
 
+// LastLook returns when the last complete look ended; the zero Time if there was none yet.
+func (o *Observer) LastLook() time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.lastLook
+}
+
 // TriedOnce is closed when the first look has ended, well or not.
 func (o *Observer) TriedOnce() <-chan struct{} { return o.firstTry }
 
@@ -278,6 +287,7 @@ func (o *Observer) merge(began int64, networks []*Network, err error) (changed [
 	}
 	o.err = nil
 	o.looks++
+	o.lastLook = time.Now()
 
 	found := map[types.UID][]*Network{}
 	for _, n := range networks {

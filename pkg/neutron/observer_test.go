@@ -556,3 +556,21 @@ func TestAnObserverMayBeUsedByMany(t *testing.T) {
 	equal(t, true, known)
 	equal(t, 2, len(networks))
 }
+
+func TestTheLastLookIsTheLastOneThatSucceeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watch()
+		equal(t, time.Time{}, w.LastLook())
+		w.sky.err = errAway
+		w.look(t)
+		equal(t, time.Time{}, w.LastLook())
+		w.sky.err = nil
+		w.sky.meanwhile = func() { time.Sleep(time.Second) }
+		w.look(t)
+		ended := time.Now()
+		equal(t, ended, w.LastLook())
+		w.sky.err = errAway
+		w.look(t)
+		equal(t, ended, w.LastLook())
+	})
+}

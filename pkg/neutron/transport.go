@@ -21,6 +21,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -37,11 +38,15 @@ var (
 
 // transport lets requests through at a bounded rate, and gives each of them, with the
 // reading of its answer, a bounded time. The waiting for its turn is not counted,
-// which is why http.Client.Timeout does not serve.
+// which is why http.Client.Timeout does not serve. The meter and the log are told of each
+// request that has ended.
 type transport struct {
 	base    http.RoundTripper
 	limiter *rate.Limiter
 	timeout time.Duration
+	meter   Meter
+	// taken is the last token with which something was answered.
+	taken atomic.Pointer[string]
 }
 
 func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -49,32 +54,82 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(request.Context(), t.timeout, errTimeout)
-	response, err := t.base.RoundTrip(request.WithContext(ctx))
+	began := time.Now()
+	response, err := t.base.RoundTrip(prepare(ctx, request))
 	if err != nil {
 		cancel()
+		t.ended(request, began, nil, err)
 		return nil, err
 	}
-	response.Body = &boundedBody{ReadCloser: response.Body, left: maxAnswer, cancel: cancel}
+	response.Body = &boundedBody{ReadCloser: response.Body, left: maxAnswer, ended: func(err error) {
+		cancel()
+		t.ended(request, began, response, err)
+	}}
 	return response, nil
 }
 
-// boundedBody ends the request's time when it is closed, and fails when there is more
-// of it than there can be.
+// prepare returns a copy of the request with that context, for a RoundTripper must not
+// change what it is given.
+func prepare(ctx context.Context, request *http.Request) *http.Request {
+	request = request.Clone(ctx)
+	tellReconcileID(request)
+	return request
+}
+
+// ended tells of a request that has ended, and err, why its answer did not come to its end.
+func (t *transport) ended(request *http.Request, began time.Time, response *http.Response, err error) {
+	r := Request{Operation: operationOf(request.Method, request.URL.Path), Duration: time.Since(began)}
+	if response != nil {
+		r.RequestID = requestIDOf(response.Header)
+		r.Code = codeOf(response.StatusCode)
+		t.noteToken(request, r.Operation, response.StatusCode)
+	}
+	if err != nil {
+		r.Code = failureOf(request.Context(), err)
+	}
+	t.meter.CountRequest(r)
+	r.log(request.Context(), request.Method)
+}
+
+// noteToken remembers the request's token if it was taken. Other operations are looks at
+// what there is, such as the versions of Neutron, for which it takes any.
+func (t *transport) noteToken(request *http.Request, operation string, status int) {
+	token := request.Header.Get("X-Auth-Token")
+	if token != "" && operation != other && status != http.StatusUnauthorized && status < http.StatusInternalServerError {
+		t.taken.Store(&token)
+	}
+}
+
+// hasTaken says whether something was answered with that token since there is a newer one.
+func (t *transport) hasTaken(token string) bool {
+	taken := t.taken.Load()
+	return taken != nil && *taken == token
+}
+
+// boundedBody tells when it is closed, with the error that ended the reading if one did, and
+// fails when there is more of it than there can be.
 type boundedBody struct {
 	io.ReadCloser
-	left   int64
-	cancel context.CancelFunc
+	left  int64
+	err   error
+	ended func(error)
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= int64(n); b.left < 0 {
-		return n, errTooLarge
+		err = errTooLarge
+	}
+	if err != nil && err != io.EOF && b.err == nil {
+		b.err = err
 	}
 	return n, err
 }
 
 func (b *boundedBody) Close() error {
-	defer b.cancel()
+	if b.ended != nil {
+		defer b.ended(b.err)
+		b.ended = nil
+	}
 	return b.ReadCloser.Close()
 }

@@ -21,6 +21,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -100,7 +101,7 @@ func TestTheTimeOutCoversTheWholeAnswer(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				err := ask(t.Context(), &transport{base: test.base, limiter: rate.NewLimiter(rate.Inf, 1), timeout: 10 * time.Second})
+				err := ask(t.Context(), &transport{meter: unmetered{}, base: test.base, limiter: rate.NewLimiter(rate.Inf, 1), timeout: 10 * time.Second})
 				if !errors.Is(err, test.want) {
 					t.Errorf("got %v, want %v", err, test.want)
 				}
@@ -114,7 +115,7 @@ func TestRequestsWaitForTheirTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		var turns []time.Duration
-		tr := &transport{limiter: rate.NewLimiter(0.5, 2), timeout: time.Second, base: roundTripper(func(r *http.Request) (*http.Response, error) {
+		tr := &transport{meter: unmetered{}, limiter: rate.NewLimiter(0.5, 2), timeout: time.Second, base: roundTripper(func(r *http.Request) (*http.Response, error) {
 			turns = append(turns, time.Since(began))
 			return answering(0, 0, 0)(r)
 		})}
@@ -128,7 +129,7 @@ func TestRequestsWaitForTheirTurn(t *testing.T) {
 
 func TestWaitingForATurnEndsWithTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr := &transport{base: answering(0, 0, 0), limiter: rate.NewLimiter(rate.Every(time.Hour), 1), timeout: time.Second}
+		tr := &transport{meter: unmetered{}, base: answering(0, 0, 0), limiter: rate.NewLimiter(rate.Every(time.Hour), 1), timeout: time.Second}
 		noError(t, ask(t.Context(), tr))
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Minute, cancel)
@@ -141,11 +142,11 @@ func TestWaitingForATurnEndsWithTheCaller(t *testing.T) {
 func TestClosingTheBodyFreesTheRequest(t *testing.T) {
 	var request *http.Request
 	body := &slowBody{}
-	tr := &transport{limiter: rate.NewLimiter(rate.Inf, 1), timeout: time.Hour, base: roundTripper(func(r *http.Request) (*http.Response, error) {
+	tr := &transport{meter: unmetered{}, limiter: rate.NewLimiter(rate.Inf, 1), timeout: time.Hour, base: roundTripper(func(r *http.Request) (*http.Response, error) {
 		request = r
-		return &http.Response{Body: body}, nil
+		return &http.Response{StatusCode: 200, Body: body}, nil
 	})}
-	response, err := tr.RoundTrip(&http.Request{})
+	response, err := tr.RoundTrip(httptest.NewRequest("GET", "/", nil))
 	noError(t, err)
 	noError(t, request.Context().Err())
 	noError(t, response.Body.Close())
@@ -167,7 +168,7 @@ func TestTheSizeOfAnAnswerIsBounded(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			endless := io.NopCloser(io.LimitReader(zeros{}, test.size))
-			_, err := io.Copy(io.Discard, &boundedBody{ReadCloser: endless, left: 1000, cancel: func() {}})
+			_, err := io.Copy(io.Discard, &boundedBody{ReadCloser: endless, left: 1000})
 			if !errors.Is(err, test.want) {
 				t.Errorf("got %v, want %v", err, test.want)
 			}
@@ -180,7 +181,7 @@ type zeros struct{}
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
 func TestAnAnswerWithoutAnEndIsAnError(t *testing.T) {
-	err := ask(t.Context(), &transport{limiter: rate.NewLimiter(rate.Inf, 1), timeout: time.Minute, base: roundTripper(func(*http.Request) (*http.Response, error) {
+	err := ask(t.Context(), &transport{meter: unmetered{}, limiter: rate.NewLimiter(rate.Inf, 1), timeout: time.Minute, base: roundTripper(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 200, Body: io.NopCloser(zeros{})}, nil
 	})})
 	if !errors.Is(err, errTooLarge) {

@@ -1,0 +1,389 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/time/rate"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+)
+
+// meter notes what it is told.
+type meter struct {
+	mu       sync.Mutex
+	requests []Request
+	failures int
+}
+
+func (m *meter) CountRequest(r Request) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.requests = append(m.requests, r)
+}
+
+func (m *meter) CountAuthenticationFailure() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failures++
+}
+
+// told returns operation and code of each request, and forgets them.
+func (m *meter) told() (told []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.requests {
+		told = append(told, r.Operation+" "+r.Code)
+	}
+	m.requests = nil
+	return told
+}
+
+func (m *meter) failed() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.failures
+}
+
+func TestOperationsAreNamedByMethodAndPath(t *testing.T) {
+	for _, test := range []struct{ method, path, want string }{
+		{"POST", "/v3/auth/tokens", "authenticate"},
+		{"POST", "/identity/v3/auth/tokens", "authenticate"},
+		{"GET", "/v3/auth/tokens", "other"},
+		{"GET", "/identity/v3", "other"},
+		{"GET", "/", "other"},
+		{"GET", "", "other"},
+		{"GET", "/v2.0/networks", "list networks"},
+		{"GET", "/networking/v2.0/networks", "list networks"},
+		{"POST", "/v2.0/networks", "create network"},
+		{"GET", "/v2.0/networks/1", "get network"},
+		{"PUT", "/v2.0/networks/1", "update network"},
+		{"DELETE", "/v2.0/networks/1", "delete network"},
+		{"GET", "/v2.0/subnets", "list subnets"},
+		{"POST", "/v2.0/subnets", "create subnet"},
+		{"GET", "/v2.0/subnets/1", "get subnet"},
+		{"PUT", "/v2.0/subnets/1", "update subnet"},
+		{"DELETE", "/v2.0/subnets/1", "delete subnet"},
+		{"GET", "/v2.0/ports", "list ports"},
+		{"DELETE", "/v2.0/networks", "other"},
+		{"POST", "/v2.0/networks/1", "other"},
+		{"PUT", "/v2.0/networks/1/tags", "other"},
+		{"GET", "/v2.0/networks/../../v2.0/ports", "other"},
+		{"GET", "/v2.0/routers", "other"},
+		{"GET", "/v2.0/", "other"},
+		{"BREW", "/v2.0/networks/1", "other"},
+	} {
+		equal(t, test.want, operationOf(test.method, test.path))
+	}
+}
+
+func TestCodesAreFew(t *testing.T) {
+	codes := map[string]bool{}
+	for status := range 1000 {
+		codes[codeOf(status)] = true
+	}
+	if len(codes) > 70 {
+		t.Errorf("%d codes", len(codes))
+	}
+	for status, want := range map[int]string{200: "200", 299: "2xx", 404: "404", 409: "409", 499: "4xx", 503: "503", 599: "5xx", 600: "other", 999: "other", 0: "other"} {
+		equal(t, want, codeOf(status))
+	}
+}
+
+func TestRequestIDsAreWhatOpenStackMakes(t *testing.T) {
+	const id = "req-11111111-2222-3333-4444-555555555555"
+	for _, test := range []struct{ header, want string }{
+		{id, id},
+		{"", ""},
+		{"11111111-2222-3333-4444-555555555555", ""},
+		{"req-", ""},
+		{"req-11111111222233334444555555555555", ""},
+		{"req-{11111111-2222-3333-4444-555555555555}", ""},
+		{"req-11111111-2222-3333-4444-55555555555x", ""},
+		{id + id, ""},
+		{"req-" + strings.Repeat("x", 1<<20), ""},
+	} {
+		equal(t, test.want, requestIDOf(http.Header{"X-Openstack-Request-Id": {test.header}}))
+	}
+}
+
+func TestEachRequestIsCountedOnceWithTheTimeThatItTook(t *testing.T) {
+	status := func(status int, then roundTripper) roundTripper {
+		return func(r *http.Request) (*http.Response, error) {
+			response, err := then(r)
+			if err == nil {
+				response.StatusCode = status
+			}
+			return response, err
+		}
+	}
+	for _, test := range []struct {
+		name string
+		base roundTripper
+		want Request
+	}{
+		{"an answer", answering(2*time.Second, 3, time.Second), Request{Code: "200", Duration: 5 * time.Second}},
+		{"a refusal", status(409, answering(2*time.Second, 0, 0)), Request{Code: "409", Duration: 2 * time.Second}},
+		{"a status of somebody's own", status(299, answering(0, 0, 0)), Request{Code: "2xx"}},
+		{"no answer", answering(time.Hour, 0, 0), Request{Code: "timeout", Duration: 10 * time.Second}},
+		{"an answer that stops halfway", answering(time.Second, 1, time.Hour), Request{Code: "timeout", Duration: 10 * time.Second}},
+		{"a connection that cannot be had", func(*http.Request) (*http.Response, error) { return nil, errAway }, Request{Code: "error"}},
+		{"an answer that is too large", func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Body: io.NopCloser(zeros{})}, nil
+		}, Request{Code: "error"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &meter{}
+				tr := &transport{meter: m, base: test.base, limiter: rate.NewLimiter(rate.Every(time.Hour), 1), timeout: 10 * time.Second}
+				tr.limiter.Allow() // so that it has to wait an hour, which does not count
+				_ = ask(t.Context(), tr)
+				test.want.Operation = "other"
+				equal(t, []Request{test.want}, m.requests)
+			})
+		})
+	}
+}
+
+func TestACallerWhoGoesAwayIsNoFailureOfOpenStack(t *testing.T) {
+	for name, base := range map[string]roundTripper{
+		"before the answer": answering(time.Hour, 0, 0),
+		"while reading it":  answering(0, 1, time.Hour),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &meter{}
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(time.Second, cancel)
+				_ = ask(ctx, &transport{meter: m, base: base, limiter: rate.NewLimiter(rate.Inf, 1), timeout: 10 * time.Second})
+				equal(t, []string{"other canceled"}, m.told())
+			})
+		})
+	}
+}
+
+func TestWhatIsNotSentIsNotCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &meter{}
+		tr := &transport{meter: m, base: answering(0, 0, 0), limiter: rate.NewLimiter(rate.Every(time.Hour), 1), timeout: time.Second}
+		noError(t, ask(t.Context(), tr))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := ask(ctx, tr); err == nil {
+			t.Error("it did not wait for its turn")
+		}
+		equal(t, []string{"other 200"}, m.told())
+	})
+}
+
+func TestABodyThatIsClosedTwiceIsCountedOnce(t *testing.T) {
+	m := &meter{}
+	tr := &transport{meter: m, base: answering(0, 0, 0), limiter: rate.NewLimiter(rate.Inf, 1), timeout: time.Second}
+	response, err := tr.RoundTrip(httptest.NewRequest("GET", "/", nil))
+	noError(t, err)
+	noError(t, errors.Join(response.Body.Close(), response.Body.Close()))
+	equal(t, []string{"other 200"}, m.told())
+}
+
+// metered returns a client of the lab, and its meter.
+func (l *lab) metered(t *testing.T) (*Client, *meter) {
+	t.Helper()
+	m := &meter{}
+	return newTestClient(t, l.config(t), ClientOptions{Timeout: 10 * time.Second, Meter: m}), m
+}
+
+func TestTheOperationsOfAClientHaveNames(t *testing.T) {
+	ctx, l := t.Context(), newLab(t, embedded.Options{})
+	c, m := l.metered(t)
+	network, err := c.CreateNetwork(ctx, CreateNetwork{Name: "a", Description: owner.Mark()})
+	noError(t, err)
+	subnet, err := c.CreateSubnet(ctx, network.ID, CreateSubnet{Subnet: DesiredSubnet{CIDR: cidr("10.0.0.0/24")}})
+	noError(t, err)
+	_, err = c.UpdateSubnet(ctx, &subnet, UpdateSubnet{Name: "b"})
+	noError(t, err)
+	_, err = c.UpdateNetwork(ctx, &Network{ID: network.ID}, UpdateNetwork{Name: "b"})
+	noError(t, err)
+	_, err = c.GetNetwork(ctx, network.ID)
+	noError(t, err)
+	_, err = c.PortsOnNetwork(ctx, network.ID)
+	noError(t, err)
+	_, err = c.ListNetworks(ctx)
+	noError(t, err)
+	noError(t, c.DeleteSubnet(ctx, subnet.ID, nil))
+	noError(t, c.DeleteNetwork(ctx, network.ID, nil))
+	noError(t, c.DeleteNetwork(ctx, network.ID, nil))
+	told := slices.DeleteFunc(m.told(), func(r string) bool { return r == "other 200" }) // which versions there are
+	equal(t, []string{
+		"authenticate 201", "create network 201", "create subnet 201", "update subnet 200", "update network 200",
+		"get network 200", "list subnets 200", "list ports 200", "list networks 200", "list subnets 200",
+		"delete subnet 204", "delete network 204", "delete network 404",
+	}, told)
+	equal(t, 0, m.failed())
+}
+
+func TestWhatTheCircuitRefusesIsNotCounted(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	c, m := l.metered(t)
+	_, err := c.ListNetworks(t.Context())
+	noError(t, err)
+	m.told()
+	l.answer(replyTo("GET", networksPath, 503, ""))
+	for range 3 * enough {
+		_, _ = c.ListNetworks(t.Context())
+	}
+	// A probe may have been let through.
+	if told := m.told(); len(told) < enough || len(told) > enough+1 || told[0] != "list networks 503" {
+		t.Error(told)
+	}
+}
+
+func TestRefusedCredentialsAreCounted(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	m := &meter{}
+	c := newTestClient(t, l.configAs(t, "samplecrd", "wrong"), ClientOptions{Timeout: 10 * time.Second, Meter: m})
+	for range 3 { // the last two are refused without asking
+		_, err := c.ListNetworks(t.Context())
+		equal(t, Unauthenticated, KindOf(err))
+	}
+	equal(t, 1, m.failed())
+}
+
+func TestAKeystoneThatIsAwayRefusesNobody(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	c, m := l.metered(t)
+	l.answer(replyTo("POST", tokensPath, 503, ""))
+	_, err := c.ListNetworks(t.Context())
+	equal(t, Unavailable, KindOf(err))
+	equal(t, 0, m.failed())
+}
+
+func TestATokenThatHasRunOutIsNoAuthenticationFailure(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	c, m := l.metered(t)
+	_, err := c.ListNetworks(t.Context())
+	noError(t, err)
+	runOut := c.session.Load().service.Token()
+	l.answer(func(w http.ResponseWriter, r *http.Request) bool {
+		return r.Header.Get("X-Auth-Token") == runOut && reply(w, 401, "")
+	})
+	_, err = c.ListNetworks(t.Context())
+	noError(t, err)
+	equal(t, 0, m.failed())
+}
+
+func TestATokenThatCannotBeHadAnewIsAnAuthenticationFailure(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	c, m := l.metered(t)
+	_, err := c.ListNetworks(t.Context())
+	noError(t, err)
+	l.answer(func(w http.ResponseWriter, r *http.Request) bool { return reply(w, 401, "") })
+	_, err = c.ListNetworks(t.Context())
+	equal(t, Unauthenticated, KindOf(err))
+	equal(t, 1, m.failed())
+}
+
+func TestAFreshTokenThatNeutronRefusesIsAnAuthenticationFailure(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	l.answer(replyTo("GET", networksPath, 401, ""))
+	c, m := l.metered(t)
+	for i := range 3 {
+		_, err := c.ListNetworks(t.Context())
+		equal(t, Unauthenticated, KindOf(err))
+		equal(t, i+1, m.failed())
+	}
+}
+
+func TestAnErrorKnowsItsRequestAndDoesNotSaySo(t *testing.T) {
+	const id = "req-11111111-2222-3333-4444-555555555555"
+	l := newLab(t, embedded.Options{})
+	l.answer(func(w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set("X-Openstack-Request-Id", id)
+		return replyTo("GET", networksPath, 404, `{"NeutronError":{"type":"NetworkNotFound","message":"no"}}`)(w, r)
+	})
+	_, err := l.client(t).GetNetwork(t.Context(), "1")
+	equal(t, id, RequestIDOf(err))
+	equal(t, "get network: no", err.Error())
+	equal(t, "", RequestIDOf(errAway))
+}
+
+// logged returns a context whose logger writes to the buffer all up to that level.
+func logged(ctx context.Context, level int) (context.Context, *bytes.Buffer) {
+	var buffer bytes.Buffer
+	return klog.NewContext(ctx, textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&buffer), textlogger.Verbosity(level)))), &buffer
+}
+
+func TestTheReconcileIDGoesWithEachRequestOfItsContext(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	var mu sync.Mutex
+	sent := map[string][]string{}
+	l.answer(func(_ http.ResponseWriter, r *http.Request) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		operation := operationOf(r.Method, r.URL.Path)
+		sent[operation] = append(sent[operation], r.Header.Get("X-Openstack-Request-Id"))
+		return false
+	})
+	c := l.client(t)
+	id := uuid.MustParse("AAAAAAAA-2222-3333-4444-555555555555")
+	const want = "req-aaaaaaaa-2222-3333-4444-555555555555" // oslo.middleware wants it in small letters
+	_, err := c.ListNetworks(WithReconcileID(t.Context(), id))
+	noError(t, err)
+	_, err = c.ListNetworks(t.Context())
+	noError(t, err)
+	equal(t, []string{want}, sent["authenticate"])
+	equal(t, []string{want, ""}, sent["list networks"])
+}
+
+func TestTheLogSaysWhatWasChangedAndByWhichRequest(t *testing.T) {
+	const id = "req-11111111-2222-3333-4444-555555555555"
+	for _, test := range []struct {
+		name, method, path, code, want string
+		level                          int
+	}{
+		{"a change", "PUT", "/v2.0/subnets/1", "200", `"Changed Neutron" operation="update subnet" code="200" requestID="` + id + `" duration="1s"`, 0},
+		{"a change that was refused", "POST", "/v2.0/networks", "409", `"Request to OpenStack failed" operation="create network" code="409"`, 2},
+		{"a change without an answer", "POST", "/v2.0/networks", "timeout", `"Request to OpenStack failed" operation="create network" code="timeout"`, 2},
+		{"a look", "GET", "/v2.0/networks", "200", `"Asked OpenStack" operation="list networks" code="200"`, 4},
+		{"an authentication", "POST", "/v3/auth/tokens", "201", `"Asked OpenStack" operation="authenticate" code="201"`, 4},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for level := range 6 {
+				ctx, log := logged(t.Context(), level)
+				r := Request{operationOf(test.method, test.path), test.code, time.Second, id}
+				r.log(ctx, test.method)
+				if got := strings.Contains(log.String(), test.want); got != (level >= test.level) {
+					t.Errorf("at level %d: %q", level, log)
+				}
+			}
+		})
+	}
+}
