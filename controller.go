@@ -28,6 +28,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -281,10 +282,13 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	}
 	defer c.queue.Done(key)
 
-	logger := klog.LoggerWithValues(klog.FromContext(ctx), "network", key)
+	// Neutron logs the ID with each request of this sync.
+	id := uuid.New()
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "network", key, "reconcileID", id)
 	// A request to Neutron that is cut off may have taken effect or not. So shutting
 	// down does not cut it off: each request has a time-out of its own.
-	err := c.recoverSync(klog.NewContext(context.WithoutCancel(ctx), logger), key)
+	ctx = neutron.WithReconcileID(context.WithoutCancel(ctx), id)
+	err := c.recoverSync(klog.NewContext(ctx, logger), key)
 	if errors.Is(err, errBehind) {
 		c.queue.AddAfter(key, catchUp)
 		return true
@@ -299,7 +303,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 		return true
 	}
 	if delay, known := retry.After(err, c.options.Resync); known {
-		logger.V(2).Info("Will try again", "after", delay, "err", err)
+		logger.V(2).Info("Will try again", "after", delay, "err", err, "requestID", neutron.RequestIDOf(err))
 		c.queue.Forget(key)
 		c.queue.AddAfter(key, delay)
 		return true
@@ -307,7 +311,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	// What Neutron's errors mean is told by the status and by events, once; and a
 	// conflict only means that the cache was behind.
 	if neutron.KindOf(err) != "" || apierrors.IsConflict(err) || errors.Is(err, credentials.ErrNotYet) {
-		logger.V(2).Info("Will try again", "err", err)
+		logger.V(2).Info("Will try again", "err", err, "requestID", neutron.RequestIDOf(err))
 	} else {
 		logger.Error(err, "Failed to sync, will try again")
 	}
@@ -739,7 +743,7 @@ func (c *Controller) report(ctx context.Context, cloud *neutron.Cloud, network *
 		event = transition(status.Ready(&network.Status), status.Ready(&next), len(outcome.Foreign) > 0)
 	}
 	if event != nil {
-		c.recorder.Event(network, event.kind, event.reason, event.message)
+		c.tell(ctx, network, event)
 	}
 	return outcome.Err
 }
@@ -903,7 +907,7 @@ func (c *Controller) removeFinalizer(ctx context.Context, network *samplecrdv1.N
 	if err != nil {
 		return fmt.Errorf("remove the finalizer: %w", err)
 	}
-	c.recorder.Event(network, corev1.EventTypeNormal, samplecrdv1.EventDeleted, why)
+	c.tell(ctx, network, &event{corev1.EventTypeNormal, samplecrdv1.EventDeleted, why})
 	return nil
 }
 
@@ -952,6 +956,12 @@ func desired(network *samplecrdv1.Network, cluster string) (neutron.Desired, err
 
 // event is an event to record on a Network.
 type event struct{ kind, reason, message string }
+
+// tell records the event, and logs it.
+func (c *Controller) tell(ctx context.Context, network *samplecrdv1.Network, e *event) {
+	klog.FromContext(ctx).Info("Event", "type", e.kind, "reason", e.reason, "message", e.message)
+	c.recorder.Event(network, e.kind, e.reason, e.message)
+}
 
 // eventFor returns the event that tells of what was done in Neutron; nil if nothing was,
 // or not to the end.

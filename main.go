@@ -23,6 +23,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -30,6 +31,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	_ "golang.org/x/crypto/x509roots/fallback" // an image from scratch has no certificate authorities
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,16 +41,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	kubeinformers "k8s.io/client-go/informers"
+	appsinformers "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/component-base/metrics/legacyregistry"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // the metrics of queues, requests and leader election
 	"k8s.io/klog/v2"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/credentials"
 	"github.com/samplecrd/samplecrd-controller/pkg/deployment"
+	"github.com/samplecrd/samplecrd-controller/pkg/election"
 	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
 	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/scheme"
 	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions"
@@ -82,11 +90,38 @@ func mainExit(args []string) int {
 		return 0
 	}
 	defer klog.Flush()
+	setLogger(o, flags)
 	ctx := stopOnSignal(context.Background())
 	if err := run(ctx, o); err != nil && ctx.Err() == nil {
 		return complain(1, err)
 	}
 	return 0
+}
+
+// setLogger has the log written in another format, if that is asked for.
+func setLogger(o *options.Options, flags *options.Flags) {
+	if o.LoggingFormat == "json" {
+		klog.SetSlogLogger(slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{
+			AddSource:   true,
+			Level:       slog.Level(-flags.Verbosity()),
+			ReplaceAttr: plain,
+		})))
+	}
+}
+
+// plain has names, durations and the like written as in the text format, and levels by the
+// names that everybody knows: DEBUG is what -v brings.
+func plain(_ []string, a slog.Attr) slog.Attr {
+	switch value := a.Value.Any().(type) {
+	case slog.Level:
+		if a.Key == slog.LevelKey && value < slog.LevelInfo {
+			return slog.String(a.Key, slog.LevelDebug.String())
+		}
+	case time.Time:
+	case fmt.Stringer:
+		return slog.String(a.Key, value.String())
+	}
+	return a
 }
 
 func complain(code int, err error) int {
@@ -116,7 +151,7 @@ func run(ctx context.Context, o *options.Options) error {
 	if err != nil {
 		return err
 	}
-	clients, err := newClients(config)
+	clients, err := newClients(config, o.Election.RenewDeadline)
 	if err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
@@ -146,99 +181,224 @@ func run(ctx context.Context, o *options.Options) error {
 	}
 	logger.Info("Starting", "version", version, "commit", commit,
 		"kubernetes", config.Host, "clusterID", cluster, "cloud", cloudConfig.Name)
-	if err := waitForNetworks(ctx, clients.networks, o.Namespace); err != nil {
+	recorder, stopRecording := newRecorder(ctx, clients.kube)
+	defer stopRecording()
+	r, err := newReplica(ctx, o, clients, recorder, cloudConfig, cluster)
+	if err != nil {
 		return err
 	}
-	if err := runControllers(ctx, o, clients, cluster, newCloud(o, cloudConfig, cluster), server); err != nil {
+	stopServing := r.serve(ctx, server)
+	defer stopServing()
+	if err := r.run(ctx); err != nil {
 		return err
 	}
 	logger.Info("Stopped")
 	return nil
 }
 
-// runControllers makes the controllers, and runs them until ctx is cancelled.
-func runControllers(ctx context.Context, o *options.Options, clients *clients, cluster string, cloud *neutron.Cloud, server *serving.Server) error {
-	recorder, stopRecording := newRecorder(ctx, clients.kube)
-	defer stopRecording()
+// replica is one of the processes of which one works, and the others stand by.
+type replica struct {
+	options  *options.Options
+	clients  *clients
+	recorder record.EventRecorder
+	cluster  string
+	election *election.Election // nil: there is but one
+	ready    *serving.Readiness
 
-	factory := informers.NewSharedInformerFactoryWithOptions(clients.watchNetworks, 0,
+	networkFactory    informers.SharedInformerFactory
+	networks          networkinformers.TypedNetworkInformer
+	deploymentFactory kubeinformers.SharedInformerFactory
+	deployments       appsinformers.TypedDeploymentInformer
+
+	cloud       *neutron.Cloud // the controller's own
+	credentials *credentials.Set
+	orphans     *orphans.Finder
+}
+
+// What a replica waits for, by the names that /readyz gives.
+const (
+	networksReady    = "networks"
+	deploymentsReady = "deployments"
+	runningReady     = "running"
+)
+
+// newReplica makes a replica; it does not talk to anybody yet.
+func newReplica(ctx context.Context, o *options.Options, clients *clients, recorder record.EventRecorder, config neutron.Config, cluster string) (*replica, error) {
+	r := &replica{options: o, clients: clients, recorder: recorder, cluster: cluster}
+	r.ready = serving.NewReadiness(networksReady, deploymentsReady, runningReady)
+	if electing(o) {
+		var err error
+		if r.election, err = election.New(clients.leases.CoordinationV1(), recorder, electionOptions(o)); err != nil {
+			return nil, err
+		}
+	}
+	r.networkFactory = informers.NewSharedInformerFactoryWithOptions(clients.watchNetworks, 0,
 		informers.WithNamespace(o.Namespace), informers.WithTransform(stripManagedFields))
-	networks := factory.Samplecrd().V1().Networks()
-	credentialsSet, finder := newClouds(ctx, o, clients, cluster, cloud, networks)
-	defer credentialsSet.Wait()
-	controller, err := NewController(clients.networks, networks, cloud, credentialsSet, recorder, controllerOptions(o, cluster))
+	r.networks = r.networkFactory.Samplecrd().V1().Networks()
+	r.deploymentFactory = kubeinformers.NewSharedInformerFactoryWithOptions(clients.watchKube, 0,
+		kubeinformers.WithNamespace(o.Namespace), kubeinformers.WithTransform(deployment.Trim))
+	r.deployments = r.deploymentFactory.Apps().V1().Deployments()
+
+	r.cloud = r.newCloud(config)
+	r.credentials = credentials.NewSet(ctx, credentials.Options{Client: clients.watchKube, NewCloud: r.newCloud})
+	r.orphans = orphans.NewFinder(clients.networks, r.networks, orphans.Options{
+		Clouds:  func() []*neutron.Cloud { return append(r.credentials.Clouds(), r.cloud) },
+		Removal: o.DeleteOrphans,
+	})
+	return r, nil
+}
+
+func (r *replica) newCloud(config neutron.Config) *neutron.Cloud {
+	cloud := neutron.NewCloud(config.Name, neutron.NewClient(config, r.clientOptions()), r.cluster, r.options.Resync)
+	cloud.Observer().OnLook(func() { r.orphans.Wake() })
+	return cloud
+}
+
+// run fills the caches, waits until this replica leads, and works until ctx is cancelled.
+func (r *replica) run(ctx context.Context) error {
+	if err := waitForNetworks(ctx, r.clients.networks, r.options.Namespace, r.ready); err != nil {
+		return err
+	}
+	defer r.networkFactory.Shutdown()
+	defer r.deploymentFactory.Shutdown()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// A factory starts the informers that it was asked for. They end with ctx, though the
+	// workers then have something in hand still.
+	networks := r.networks.Informer()
+	r.networkFactory.StartWithContext(ctx)
+	if r.options.DeploymentWorkers > 0 {
+		r.deployments.Informer()
+	}
+	r.deploymentFactory.StartWithContext(ctx)
+
+	go r.tellReadiness(ctx)
+	if !cache.WaitFor(klog.NewContext(ctx, klog.FromContext(ctx).V(2)), "Networks", networks.HasSyncedChecker()) {
+		return ctx.Err()
+	}
+	if r.election == nil {
+		return r.work(ctx)
+	}
+	err := r.election.Run(ctx, r.work)
+	if errors.Is(err, election.ErrLost) {
+		lost()
+	}
+	return err
+}
+
+// lost ends the process at once, whatever is under way: another replica goes on with it.
+func lost() {
+	code := complain(1, election.ErrLost)
+	klog.Flush()
+	os.Exit(code)
+}
+
+// mustLead comes before each request to OpenStack. A process that was suspended finds out
+// here that it has lost the lease, before it makes what another replica has made.
+func (r *replica) mustLead() {
+	if r.election != nil && !r.election.Leads() {
+		lost()
+	}
+}
+
+// tellReadiness tells /readyz how far the caches are.
+func (r *replica) tellReadiness(ctx context.Context) {
+	r.ready.Set(runningReady, nil)
+	wait := func(name string, informer cache.SharedIndexInformer) {
+		r.ready.Set(name, errors.New("not listed yet"))
+		if cache.WaitFor(klog.NewContext(ctx, klog.FromContext(ctx).V(2)), name, informer.HasSyncedChecker()) {
+			r.ready.Set(name, nil)
+		}
+	}
+	wait(networksReady, r.networks.Informer())
+	if r.options.DeploymentWorkers > 0 {
+		wait(deploymentsReady, r.deployments.Informer())
+	} else {
+		r.ready.Set(deploymentsReady, nil)
+	}
+	<-ctx.Done()
+	r.ready.Set(runningReady, errors.New("shutting down"))
+}
+
+// work runs the controllers until ctx is cancelled and they have finished what they have in
+// hand. Their handlers are registered on informers that are running, and so are given what
+// there is, as on a first list.
+func (r *replica) work(ctx context.Context) error {
+	controller, err := NewController(r.clients.networks, r.networks, r.cloud, r.credentials, r.recorder, controllerOptions(r.options, r.cluster))
 	if err != nil {
 		return err
 	}
-	runDeployments, err := deploymentRunner(o, clients, networks, recorder)
+	runDeployments, err := r.deploymentRunner()
 	if err != nil {
 		return err
 	}
-	// Run outlives ctx by the time that the workers need; the informers do not.
-	factory.StartWithContext(ctx)
-	defer factory.Shutdown()
+	defer r.credentials.Wait()
 	var running errgroup.Group
-	running.Go(func() error { return controller.Run(ctx, o.Workers) })
+	running.Go(func() error { return controller.Run(ctx, r.options.Workers) })
 	running.Go(func() error { runDeployments(ctx); return nil })
-	running.Go(func() error { findOrphans(ctx, o, finder); return nil })
-	running.Go(func() error { serve(ctx, server, o, clients, finder); return nil })
+	running.Go(func() error { r.findOrphans(ctx); return nil })
 	return running.Wait()
 }
 
-// clients are those of one API server. What watches has its own, whose requests last.
-type clients struct {
-	kube, watchKube         kubernetes.Interface
-	networks, watchNetworks clientset.Interface
-}
-
-func newClients(config *rest.Config) (c *clients, err error) {
-	c = &clients{}
-	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, err
+// deploymentRunner returns what runs the controller of the Networks of Deployments until
+// its context is cancelled; it does nothing if there are to be no workers.
+func (r *replica) deploymentRunner() (func(context.Context), error) {
+	o := r.options
+	if o.DeploymentWorkers == 0 {
+		return func(context.Context) {}, nil
 	}
-	if c.networks, err = clientset.NewForConfig(config); err != nil {
-		return nil, err
-	}
-	config = withoutTimeout(config)
-	if c.watchKube, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, err
-	}
-	c.watchNetworks, err = clientset.NewForConfig(config)
-	return c, err
-}
-
-func newCloud(o *options.Options, config neutron.Config, cluster string) *neutron.Cloud {
-	return neutron.NewCloud(config.Name, neutron.NewClient(config, clientOptions(o)), cluster, o.Resync)
-}
-
-// newClouds returns what finds the clouds of the Networks that name credentials of their own,
-// and what finds orphans in all clouds.
-func newClouds(ctx context.Context, o *options.Options, clients *clients, cluster string, own *neutron.Cloud,
-	informer networkinformers.TypedNetworkInformer) (*credentials.Set, *orphans.Finder) {
-	var finder *orphans.Finder
-	set := credentials.NewSet(ctx, credentials.Options{Client: clients.watchKube, NewCloud: func(config neutron.Config) *neutron.Cloud {
-		cloud := newCloud(o, config, cluster)
-		cloud.Observer().OnLook(finder.Wake)
-		return cloud
-	}})
-	finder = orphans.NewFinder(clients.networks, informer, orphans.Options{
-		Clouds:  func() []*neutron.Cloud { return append(set.Clouds(), own) },
-		Removal: o.DeleteOrphans,
+	controller, err := deployment.NewController(r.clients.kube, r.clients.networks, r.deployments, r.networks, r.recorder, deployment.Options{
+		Namespace:        o.Namespace,
+		CIDRPool:         o.DeploymentCIDRPool,
+		CIDRPrefixLength: o.DeploymentCIDRPrefixLength,
+		Retry:            retryOptions(o),
 	})
-	own.Observer().OnLook(finder.Wake)
-	return set, finder
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) { controller.Run(ctx, o.DeploymentWorkers) }, nil
+}
+
+func (r *replica) findOrphans(ctx context.Context) {
+	if !seesAll(r.options) {
+		klog.FromContext(ctx).Info("Not looking for orphans in Neutron: that takes sight of all namespaces", "namespace", r.options.Namespace)
+		return
+	}
+	r.orphans.Run(ctx)
 }
 
 // seesAll says whether the controller sees the Networks of all namespaces. If not, it would
 // take all others' networks for orphans.
 func seesAll(o *options.Options) bool { return o.Namespace == metav1.NamespaceAll }
 
-func findOrphans(ctx context.Context, o *options.Options, finder *orphans.Finder) {
-	if !seesAll(o) {
-		klog.FromContext(ctx).Info("Not looking for orphans in Neutron: that takes sight of all namespaces", "namespace", o.Namespace)
-		return
+// leader names the replica that leads, and says whether it is this one.
+func (r *replica) leader() (name string, here bool) {
+	if r.election == nil {
+		return "", true
 	}
-	finder.Run(ctx)
+	return r.election.Leader(), r.election.Leads()
+}
+
+// electing says whether there may be several replicas.
+func electing(o *options.Options) bool {
+	return o.LeaderElect == "true" || o.LeaderElect == "auto" && inPod()
+}
+
+func electionOptions(o *options.Options) election.Options {
+	e := o.Election
+	if e.Namespace == "" {
+		e.Namespace = podNamespace()
+	}
+	return e
+}
+
+// podNamespace returns the namespace of the pod that this is, or else kube-system.
+func podNamespace() string {
+	namespace, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+	if err != nil {
+		return metav1.NamespaceSystem
+	}
+	return strings.TrimSpace(string(namespace))
 }
 
 // listen returns what is to serve HTTP; nil if nothing is.
@@ -249,66 +409,82 @@ func listen(o *options.Options) (*serving.Server, error) {
 	return serving.Listen(serving.Options{Address: o.BindAddress, CertFile: o.TLSCertFile, KeyFile: o.TLSPrivateKeyFile})
 }
 
-// serve answers HTTP until ctx is cancelled. The controller can do without.
-func serve(ctx context.Context, server *serving.Server, o *options.Options, clients *clients, finder *orphans.Finder) {
+// serve answers HTTP, until what it returns is called. The controller can do without.
+func (r *replica) serve(ctx context.Context, server *serving.Server) (stop func()) {
 	if server == nil {
-		return
+		return func() {}
 	}
-	logger := klog.FromContext(ctx)
-	registry := serving.NewRegistry()
+	logger, o := klog.FromContext(ctx), r.options
+	registry := prometheus.NewRegistry()
 	routes := serving.Routes{
-		Metrics:   registry,
+		Metrics:   prometheus.Gatherers{legacyregistry.DefaultGatherer, registry},
+		Readiness: r.ready,
+		Profiled:  o.Profiling,
 		Guarded:   o.ServeAuthorized == "true" || o.ServeAuthorized == "auto" && server.Confidential(),
-		Kube:      clients.kube,
-		Networks:  clients.networks,
+		Kube:      r.clients.kube,
+		Networks:  r.clients.networks,
 		Namespace: o.Namespace,
+		Leader:    r.leader,
 	}
 	if seesAll(o) {
-		registry.MustRegister(finder)
-		routes.Orphans = finder.List
+		registry.MustRegister(r.orphans)
+		routes.Orphans = r.orphans.List
 	}
 	logger.Info("Serving HTTP", "address", server.Address(), "tls", server.TLS())
 	if !routes.Guarded {
 		logger.Info("Not serving POST /reconcile and GET /orphans: callers send tokens, which others could read on the way unless it is TLS, or a loopback address",
 			"serve-authorized", o.ServeAuthorized)
 	}
-	if err := server.Serve(ctx, serving.NewHandler(routes)); err != nil {
-		logger.Error(err, "Failed to serve HTTP, and gave up")
+	// Not before all else has ended is nobody told any more how it is.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := server.Serve(ctx, serving.NewHandler(routes)); err != nil {
+			logger.Error(err, "Failed to serve HTTP, and gave up")
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
 	}
 }
 
-// deploymentRunner returns what runs the controller of the Networks of Deployments until
-// its context is cancelled; it does nothing if there are to be no workers.
-func deploymentRunner(o *options.Options, clients *clients, networks networkinformers.TypedNetworkInformer,
-	recorder record.EventRecorder) (func(context.Context), error) {
-	if o.DeploymentWorkers == 0 {
-		return func(context.Context) {}, nil
-	}
-	factory := kubeinformers.NewSharedInformerFactoryWithOptions(clients.watchKube, 0,
-		kubeinformers.WithNamespace(o.Namespace), kubeinformers.WithTransform(deployment.Trim))
-	controller, err := deployment.NewController(clients.kube, clients.networks, factory.Apps().V1().Deployments(), networks, recorder, deployment.Options{
-		Namespace:        o.Namespace,
-		CIDRPool:         o.DeploymentCIDRPool,
-		CIDRPrefixLength: o.DeploymentCIDRPrefixLength,
-		Retry:            retryOptions(o),
-	})
-	if err != nil {
+// clients are those of one API server. What watches has its own, whose requests last, and
+// so has leader election, whose requests must not wait for others'.
+type clients struct {
+	kube, watchKube, leases kubernetes.Interface
+	networks, watchNetworks clientset.Interface
+}
+
+func newClients(config *rest.Config, renewDeadline time.Duration) (c *clients, err error) {
+	c = &clients{}
+	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) {
-		factory.StartWithContext(ctx)
-		defer factory.Shutdown()
-		controller.Run(ctx, o.DeploymentWorkers)
-	}, nil
+	if c.networks, err = clientset.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	if c.leases, err = kubernetes.NewForConfig(forLeases(config, renewDeadline)); err != nil {
+		return nil, err
+	}
+	config = withoutTimeout(config)
+	if c.watchKube, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	c.watchNetworks, err = clientset.NewForConfig(config)
+	return c, err
 }
 
-func clientOptions(o *options.Options) neutron.ClientOptions {
+func (r *replica) clientOptions() neutron.ClientOptions {
+	o := r.options
 	return neutron.ClientOptions{
 		Timeout:     o.NeutronTimeout,
 		QPS:         o.NeutronQPS,
 		Burst:       o.NeutronBurst,
 		Connections: o.Workers + 1, // one more for the Observer
 		UserAgent:   userAgent(),
+		Fence:       r.mustLead,
 	}
 }
 
@@ -360,6 +536,15 @@ func kubeConfig(o *options.Options) (config *rest.Config, err error) {
 func withoutTimeout(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Timeout = 0
+	return config
+}
+
+// forLeases returns the configuration for leader election: a request that hangs leaves time
+// for another one.
+func forLeases(config *rest.Config, renewDeadline time.Duration) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter()
+	config.Timeout = renewDeadline / 2
 	return config
 }
 
@@ -419,7 +604,7 @@ func indent(text []byte) string {
 
 // waitForNetworks returns once Kubernetes knows what a Network is. An informer that is
 // started before keeps trying too, but ever more slowly, and says so each time.
-func waitForNetworks(ctx context.Context, client clientset.Interface, namespace string) error {
+func waitForNetworks(ctx context.Context, client clientset.Interface, namespace string, ready *serving.Readiness) error {
 	logger := klog.FromContext(ctx)
 	var waiting string
 	return wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
@@ -440,6 +625,7 @@ func waitForNetworks(ctx context.Context, client clientset.Interface, namespace 
 		}
 		if reason != waiting {
 			logger.Info("Waiting for Kubernetes to know what a Network is", "reason", reason)
+			ready.Set(networksReady, errors.New(reason))
 			waiting = reason
 		}
 		return false, nil
@@ -459,12 +645,6 @@ func stripManagedFields(object any) (any, error) {
 // outlives ctx, so that what happens while the workers finish is told too.
 func newRecorder(ctx context.Context, kube kubernetes.Interface) (record.EventRecorder, func()) {
 	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
-	broadcaster.StartEventWatcher(func(event *corev1.Event) {
-		if event.Reason != lastEvent {
-			klog.FromContext(ctx).Info("Event", strings.ToLower(event.InvolvedObject.Kind), klog.KRef(event.InvolvedObject.Namespace, event.InvolvedObject.Name),
-				"type", event.Type, "reason", event.Reason, "message", event.Message)
-		}
-	})
 	sink := &eventSink{&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")}, make(chan struct{})}
 	broadcaster.StartRecordingToSink(sink)
 	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "samplecrd-controller"})

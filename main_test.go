@@ -39,6 +39,7 @@ import (
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/fake"
+	"github.com/samplecrd/samplecrd-controller/pkg/serving"
 )
 
 // asController, set in the environment, makes the test binary be the controller: see
@@ -168,7 +169,7 @@ func TestTheCRDIsWaitedForWithOneLine(t *testing.T) {
 			return time.Since(began) < time.Hour, nil, missing
 		})
 		var log bytes.Buffer
-		if err := waitForNetworks(logTo(t.Context(), &log), client, metav1.NamespaceAll); err != nil {
+		if err := waitForNetworks(logTo(t.Context(), &log), client, metav1.NamespaceAll, serving.NewReadiness(networksReady)); err != nil {
 			t.Fatal(err)
 		}
 		if late := time.Since(began) - time.Hour; late > 2*time.Second {
@@ -192,7 +193,7 @@ func TestAnAPIServerThatGoesAwayWhileTheCRDIsWaitedForIsWaitedForToo(t *testing.
 			answers = answers[1:]
 			return true, nil, err
 		})
-		if err := waitForNetworks(logTo(t.Context(), io.Discard), client, metav1.NamespaceAll); err != nil {
+		if err := waitForNetworks(logTo(t.Context(), io.Discard), client, metav1.NamespaceAll, serving.NewReadiness(networksReady)); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -202,7 +203,7 @@ func TestAListOfNetworksThatIsForbiddenIsAnError(t *testing.T) {
 	client := fake.NewClientset()
 	forbidden := apierrors.NewForbidden(samplecrdv1.Resource("networks"), "", errors.New("no right"))
 	client.PrependReactor("list", "networks", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, forbidden })
-	if err := waitForNetworks(logTo(t.Context(), io.Discard), client, metav1.NamespaceAll); !apierrors.IsForbidden(err) {
+	if err := waitForNetworks(logTo(t.Context(), io.Discard), client, metav1.NamespaceAll, serving.NewReadiness(networksReady)); !apierrors.IsForbidden(err) {
 		t.Errorf("got %v, want the API server's error", err)
 	}
 }

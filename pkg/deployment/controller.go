@@ -362,11 +362,11 @@ func (c *Controller) settle(ctx context.Context, key cache.ObjectName, network *
 func (c *Controller) bringAbout(ctx context.Context, d *appsv1.Deployment, network *samplecrdv1.Network) error {
 	asked, err := parse(d.Annotations)
 	if err != nil {
-		c.tell(d, event{corev1.EventTypeWarning, samplecrdv1.EventNetworkAnnotationInvalid, err.Error()})
+		c.tell(ctx, d, event{corev1.EventTypeWarning, samplecrdv1.EventNetworkAnnotationInvalid, err.Error()})
 		return nil
 	}
 	if why := obstacle(network, d); why != nil {
-		c.tell(d, *why)
+		c.tell(ctx, d, *why)
 		return nil
 	}
 	if asked.auto {
@@ -390,11 +390,11 @@ func (c *Controller) allocate(ctx context.Context, d *appsv1.Deployment, network
 	block, err := c.pool.allocate(ctx, cache.MetaObjectToName(d), preferred)
 	switch {
 	case errors.Is(err, errNoPool):
-		c.tell(d, event{corev1.EventTypeWarning, samplecrdv1.EventNoCIDRPool,
+		c.tell(ctx, d, event{corev1.EventTypeWarning, samplecrdv1.EventNoCIDRPool,
 			"The controller has no pool to take a block from: start it with -deployment-cidr-pool, or write a CIDR instead of " + samplecrdv1.NetworkCIDRAuto})
 		return "", nil
 	case errors.Is(err, errExhausted):
-		c.tell(d, event{corev1.EventTypeWarning, samplecrdv1.EventCIDRPoolExhausted,
+		c.tell(ctx, d, event{corev1.EventTypeWarning, samplecrdv1.EventCIDRPoolExhausted,
 			fmt.Sprintf("No block of prefix length %d is free in %s; waiting for one", c.pool.bits, c.pool.pool)})
 		return "", err
 	case err != nil:
@@ -409,9 +409,9 @@ func (c *Controller) create(ctx context.Context, d *appsv1.Deployment, asked req
 	c.reserve(d, asked)
 	network, err := c.client.SamplecrdV1().Networks(d.Namespace).Create(ctx, newNetwork(d, asked), metav1.CreateOptions{FieldManager: fieldManager})
 	if err != nil {
-		return c.failed(d, fmt.Errorf("create the Network: %w", err))
+		return c.failed(ctx, d, fmt.Errorf("create the Network: %w", err))
 	}
-	c.done(d, samplecrdv1.EventNetworkCreated, "Created Network %s, %s", network.Name, network.Spec.CIDR)
+	c.done(ctx, d, samplecrdv1.EventNetworkCreated, "Created Network %s, %s", network.Name, network.Spec.CIDR)
 	return nil
 }
 
@@ -436,13 +436,13 @@ func (c *Controller) updateIfNeeded(ctx context.Context, d *appsv1.Deployment, n
 	}
 	_, err = c.client.SamplecrdV1().Networks(d.Namespace).Patch(ctx, network.Name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: fieldManager})
 	if err != nil {
-		return c.failed(d, fmt.Errorf("update the Network: %w", err))
+		return c.failed(ctx, d, fmt.Errorf("update the Network: %w", err))
 	}
 	if !metav1.IsControlledBy(network, d) {
-		c.done(d, samplecrdv1.EventNetworkAdopted, "Adopted Network %s, %s", network.Name, asked.cidr)
+		c.done(ctx, d, samplecrdv1.EventNetworkAdopted, "Adopted Network %s, %s", network.Name, asked.cidr)
 		return nil
 	}
-	c.done(d, samplecrdv1.EventNetworkUpdated, "Updated Network %s: %s", network.Name, changes(network, asked))
+	c.done(ctx, d, samplecrdv1.EventNetworkUpdated, "Updated Network %s: %s", network.Name, changes(network, asked))
 	return nil
 }
 
@@ -463,7 +463,7 @@ func (c *Controller) deleteIfOwned(ctx context.Context, d *appsv1.Deployment, ne
 	if err != nil {
 		return fmt.Errorf("delete the Network: %w", err)
 	}
-	c.done(d, samplecrdv1.EventNetworkDeleted, "Deleted Network %s: the annotation %s is gone", network.Name, samplecrdv1.AnnotationNetworkCIDR)
+	c.done(ctx, d, samplecrdv1.EventNetworkDeleted, "Deleted Network %s: the annotation %s is gone", network.Name, samplecrdv1.AnnotationNetworkCIDR)
 	return nil
 }
 
@@ -483,20 +483,20 @@ func (c *Controller) confirm(ctx context.Context, d *appsv1.Deployment) error {
 
 // failed says what a write that failed means. What Kubernetes has refused has not been
 // written, so its CIDR is free; of all else we do not know.
-func (c *Controller) failed(d *appsv1.Deployment, err error) error {
+func (c *Controller) failed(ctx context.Context, d *appsv1.Deployment, err error) error {
 	if refused(err) {
 		c.release(cache.MetaObjectToName(d))
 	}
 	switch {
 	case apierrors.IsInvalid(err):
-		c.tell(d, event{corev1.EventTypeWarning, samplecrdv1.EventNetworkAnnotationInvalid, err.Error()})
+		c.tell(ctx, d, event{corev1.EventTypeWarning, samplecrdv1.EventNetworkAnnotationInvalid, err.Error()})
 		return nil
 	case apierrors.IsAlreadyExists(err):
 		return errBehind
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil // the Deployment is about to go too
 	case apierrors.IsForbidden(err):
-		c.tell(d, event{corev1.EventTypeWarning, samplecrdv1.EventNetworkRefused, err.Error()})
+		c.tell(ctx, d, event{corev1.EventTypeWarning, samplecrdv1.EventNetworkRefused, err.Error()})
 	}
 	return err
 }
@@ -521,21 +521,27 @@ func (c *Controller) release(key cache.ObjectName) {
 }
 
 // done records that something was done, and that all is well.
-func (c *Controller) done(d *appsv1.Deployment, reason, format string, args ...any) {
+func (c *Controller) done(ctx context.Context, d *appsv1.Deployment, reason, format string, args ...any) {
 	c.forget(cache.MetaObjectToName(d))
-	c.recorder.Eventf(reference(d), corev1.EventTypeNormal, reason, format, args...)
+	c.record(ctx, d, event{corev1.EventTypeNormal, reason, fmt.Sprintf(format, args...)})
 }
 
 // tell records an event, unless it was the last one that was told of the Deployment.
-func (c *Controller) tell(d *appsv1.Deployment, e event) {
+func (c *Controller) tell(ctx context.Context, d *appsv1.Deployment, e event) {
 	key, now := cache.MetaObjectToName(d), told{d.UID, e}
 	c.mu.Lock()
 	isNew := c.told[key] != now
 	c.told[key] = now
 	c.mu.Unlock()
 	if isNew {
-		c.recorder.Event(reference(d), e.kind, e.reason, e.message)
+		c.record(ctx, d, e)
 	}
+}
+
+// record records an event, and logs it.
+func (c *Controller) record(ctx context.Context, d *appsv1.Deployment, e event) {
+	klog.FromContext(ctx).Info("Event", "type", e.kind, "reason", e.reason, "message", e.message)
+	c.recorder.Event(reference(d), e.kind, e.reason, e.message)
 }
 
 // forget is for a Deployment with which all is well, or which is gone.

@@ -47,6 +47,9 @@ type ClientOptions struct {
 	Connections int
 	// UserAgent is put before gophercloud's own.
 	UserAgent string
+	// Fence is called right before each request is sent; nil: nothing is. Who must no longer
+	// send any does not return from it.
+	Fence func()
 	// Meter is told of each request; nil is nobody.
 	Meter Meter
 }
@@ -113,6 +116,7 @@ func NewClient(config Config, options ClientOptions) *Client {
 		base:    base,
 		limiter: rate.NewLimiter(limit, max(1, options.Burst)),
 		timeout: options.Timeout,
+		fence:   options.Fence,
 		meter:   options.Meter,
 	}
 	circuit := &circuit{base: transport}

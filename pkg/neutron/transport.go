@@ -44,6 +44,7 @@ type transport struct {
 	base    http.RoundTripper
 	limiter *rate.Limiter
 	timeout time.Duration
+	fence   func() // nil: none
 	meter   Meter
 	// taken is the last token with which something was answered.
 	taken atomic.Pointer[string]
@@ -52,6 +53,9 @@ type transport struct {
 func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err := t.limiter.Wait(request.Context()); err != nil {
 		return nil, err
+	}
+	if t.fence != nil {
+		t.fence()
 	}
 	ctx, cancel := context.WithTimeoutCause(request.Context(), t.timeout, errTimeout)
 	began := time.Now()

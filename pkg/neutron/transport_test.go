@@ -21,6 +21,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -210,4 +211,27 @@ func TestTheClientKeepsToItsOptions(t *testing.T) {
 
 	unbounded := NewClient(l.config(t), ClientOptions{}).circuit.base.(*transport).limiter
 	equal(t, rate.Inf, unbounded.Limit())
+}
+
+func TestTheFenceComesRightBeforeEachRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		began := time.Now()
+		tr := &transport{meter: unmetered{}, limiter: rate.NewLimiter(rate.Every(time.Minute), 1), timeout: time.Second,
+			fence: func() { order = append(order, "fence after "+time.Since(began).String()) },
+			base: roundTripper(func(r *http.Request) (*http.Response, error) {
+				order = append(order, "request")
+				return answering(0, 0, 0).RoundTrip(r)
+			})}
+		for range 2 {
+			if err := ask(t.Context(), tr); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// The one that had to wait for its turn has not asked before it waited.
+		want := []string{"fence after 0s", "request", "fence after 1m0s", "request"}
+		if !slices.Equal(order, want) {
+			t.Errorf("got %q, want %q", order, want)
+		}
+	})
 }

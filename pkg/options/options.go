@@ -25,10 +25,13 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
 
+	"github.com/samplecrd/samplecrd-controller/pkg/election"
 	"github.com/samplecrd/samplecrd-controller/pkg/orphans"
 )
 
@@ -61,10 +64,18 @@ type Options struct {
 
 	DeleteOrphans orphans.Removal
 
+	// LeaderElect is auto, true or false.
+	LeaderElect string
+	Election    election.Options
+
 	BindAddress       string
 	TLSCertFile       string
 	TLSPrivateKeyFile string
 	ServeAuthorized   string
+	Profiling         bool
+
+	// LoggingFormat is text or json.
+	LoggingFormat string
 }
 
 const synopsis = `samplecrd-controller makes OpenStack Neutron networks out of Network objects in
@@ -100,8 +111,9 @@ func New() (*Options, *Flags) {
 			{"Work", o.workFlags()},
 			{"Networks for Deployments", o.deploymentFlags()},
 			{"Orphans", o.orphanFlags()},
+			{"Leader election", o.electionFlags()},
 			{"Serving", o.servingFlags()},
-			{"Logging", loggingFlags()},
+			{"Logging", o.loggingFlags()},
 		},
 	}
 	for _, g := range flags.groups {
@@ -111,6 +123,12 @@ func New() (*Options, *Flags) {
 	flags.SetOutput(io.Discard)
 	flags.Usage = func() {}
 	return o, flags
+}
+
+// Verbosity is the value of -v.
+func (f *Flags) Verbosity() int {
+	v, _ := strconv.Atoi(f.Lookup("v").Value.String()) // klog's flag takes nothing but numbers
+	return v
 }
 
 // PrintHelp says what the program does, and lists the flags.
@@ -172,18 +190,33 @@ func (o *Options) orphanFlags() *flag.FlagSet {
 	return fs
 }
 
+func (o *Options) electionFlags() *flag.FlagSet {
+	fs := flag.NewFlagSet("", flag.ContinueOnError)
+	fs.StringVar(&o.LeaderElect, "leader-elect", "auto", "`whether` replicas elect one that works, while the others stand by: true, false, or auto, which means in a pod")
+	fs.DurationVar(&o.Election.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long the others wait after the leader's last renewal")
+	fs.DurationVar(&o.Election.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader goes on without a renewal; then it exits")
+	// Kubernetes' own take 2s. Here it is shorter, so that a Lease that was given up is taken
+	// within a second, and one that has run out soon after.
+	fs.DurationVar(&o.Election.RetryPeriod, "leader-elect-retry-period", 400*time.Millisecond, "how often the leader renews the Lease; the others look at it at up to 2.2 times this interval")
+	fs.StringVar(&o.Election.Name, "leader-elect-resource-name", "samplecrd-controller", "the `name` of the Lease; whoever works for the same Networks has the same")
+	fs.StringVar(&o.Election.Namespace, "leader-elect-resource-namespace", "", "the `namespace` of the Lease (default the pod's own, or else kube-system)")
+	return fs
+}
+
 func (o *Options) servingFlags() *flag.FlagSet {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
 	fs.StringVar(&o.BindAddress, "bind-address", "", "the `address` to serve HTTP on, such as 127.0.0.1:8080 or :8443 (default none)")
 	fs.StringVar(&o.TLSCertFile, "tls-cert-file", "", "the `file` of the certificate to serve HTTPS with; it is read again when it changes")
 	fs.StringVar(&o.TLSPrivateKeyFile, "tls-private-key-file", "", "the `file` of that certificate's key")
 	fs.StringVar(&o.ServeAuthorized, "serve-authorized", "auto", "`when` to serve what callers need a token for, POST /reconcile and GET /orphans: true, false, or auto, which means over HTTPS and on loopback addresses only")
+	fs.BoolVar(&o.Profiling, "profiling", false, "serve /debug/pprof/ too, to everybody who reaches the address")
 	return fs
 }
 
-func loggingFlags() *flag.FlagSet {
+func (o *Options) loggingFlags() *flag.FlagSet {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
 	klog.InitFlags(fs)
+	fs.StringVar(&o.LoggingFormat, "logging-format", "text", "the `format` of the log: text, or json, a line for each message, to standard error; of the flags here, only -v is heeded then")
 	return fs
 }
 
@@ -219,10 +252,36 @@ func (o *Options) Validate(arguments []string) error {
 		return errors.New("-tls-cert-file and -tls-private-key-file need each other")
 	case !slices.Contains([]string{"auto", "true", "false"}, o.ServeAuthorized):
 		return fmt.Errorf("-serve-authorized=%s: it is auto, true or false", o.ServeAuthorized)
+	case !slices.Contains([]string{"auto", "true", "false"}, o.LeaderElect):
+		return fmt.Errorf("-leader-elect=%s: it is auto, true or false", o.LeaderElect)
+	case !slices.Contains([]string{"text", "json"}, o.LoggingFormat):
+		return fmt.Errorf("-logging-format=%s: it is text or json", o.LoggingFormat)
+	case o.Profiling && o.BindAddress == "":
+		return errors.New("-profiling takes a -bind-address to serve on")
 	case o.ClusterID != "" && !clusterID.MatchString(o.ClusterID):
 		return fmt.Errorf("-cluster-id=%q: at most 63 letters, digits, dots, dashes and underscores, a letter or digit first and last", o.ClusterID)
 	}
+	if err := o.validateElection(); err != nil {
+		return err
+	}
 	return o.validateDeployments()
+}
+
+// validateElection asks for what client-go's elector does, by the names of the flags.
+func (o *Options) validateElection() error {
+	e := o.Election
+	switch {
+	case e.LeaseDuration < time.Second || e.LeaseDuration%time.Second != 0:
+		return fmt.Errorf("-leader-elect-lease-duration=%s: it must be whole seconds, at least 1s", e.LeaseDuration)
+	case e.RetryPeriod < 10*time.Millisecond:
+		return fmt.Errorf("-leader-elect-retry-period=%s: it must be 10ms at least", e.RetryPeriod)
+	case e.RenewDeadline >= e.LeaseDuration || e.RenewDeadline < 2*e.RetryPeriod:
+		return fmt.Errorf("-leader-elect-renew-deadline=%s: it must be less than -leader-elect-lease-duration (%s), and at least twice -leader-elect-retry-period (%s)",
+			e.RenewDeadline, e.LeaseDuration, e.RetryPeriod)
+	case e.Name == "" || len(validation.IsDNS1123Subdomain(e.Name)) > 0:
+		return fmt.Errorf("-leader-elect-resource-name=%q: it must be the name of an object", e.Name)
+	}
+	return nil
 }
 
 func (o *Options) validateDeployments() error {

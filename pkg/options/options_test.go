@@ -29,6 +29,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/samplecrd/samplecrd-controller/pkg/election"
 	"github.com/samplecrd/samplecrd-controller/pkg/orphans"
 )
 
@@ -52,7 +53,9 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 		-cloud=e -resync=3s -neutron-timeout=4s -neutron-qps=5.5 -neutron-burst=6
 		-workers=7 -retry-base-delay=8s -retry-max-delay=9s -retry-qps=10.5 -retry-burst=11 --version -v=4
 		-deployment-workers=12 -deployment-cidr-pool=10.0.0.0/8 -deployment-cidr-prefix-length 13
-		-delete-orphans -bind-address=:14 -tls-cert-file=f -tls-private-key-file=g -serve-authorized=false`)
+		-delete-orphans -bind-address=:14 -tls-cert-file=f -tls-private-key-file=g -serve-authorized=false
+		-leader-elect=true -leader-elect-lease-duration=15m -leader-elect-renew-deadline 16s -leader-elect-retry-period=17s
+		-leader-elect-resource-name=h -leader-elect-resource-namespace=i -profiling -logging-format=json`)
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -62,6 +65,8 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 		Workers: 7, RetryBaseDelay: 8 * time.Second, RetryMaxDelay: 9 * time.Second, RetryQPS: 10.5, RetryBurst: 11,
 		DeploymentWorkers: 12, DeploymentCIDRPool: netip.MustParsePrefix("10.0.0.0/8"), DeploymentCIDRPrefixLength: 13,
 		DeleteOrphans: orphans.RemoveFew, BindAddress: ":14", TLSCertFile: "f", TLSPrivateKeyFile: "g", ServeAuthorized: "false",
+		LeaderElect: "true", Profiling: true, LoggingFormat: "json",
+		Election: election.Options{Namespace: "i", Name: "h", LeaseDuration: 15 * time.Minute, RenewDeadline: 16 * time.Second, RetryPeriod: 17 * time.Second},
 	}
 	if diff := cmp.Diff(want, o, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -74,6 +79,18 @@ func TestValidate(t *testing.T) {
 		args []string
 		want string // is contained in the error; "" for none
 	}{
+		{"the shortest lease", []string{"-leader-elect-lease-duration=1s", "-leader-elect-renew-deadline=900ms", "-leader-elect-retry-period=450ms"}, ""},
+		{"a lease is counted in seconds", []string{"-leader-elect-lease-duration=15500ms"}, "-leader-elect-lease-duration=15.5s"},
+		{"no lease", []string{"-leader-elect-lease-duration=0s"}, "-leader-elect-lease-duration=0s"},
+		{"a leader that outlives its lease", []string{"-leader-elect-renew-deadline=15s"}, "-leader-elect-renew-deadline=15s"},
+		{"one try only", []string{"-leader-elect-retry-period=6s"}, "at least twice -leader-elect-retry-period (6s)"},
+		{"renewing all the time", []string{"-leader-elect-retry-period=0s"}, "-leader-elect-retry-period=0s"},
+		{"a Lease without a name", []string{"-leader-elect-resource-name="}, `-leader-elect-resource-name=""`},
+		{"a Lease's name that none can have", []string{"-leader-elect-resource-name=A_b"}, `"A_b"`},
+		{"electing maybe", []string{"-leader-elect=maybe"}, "-leader-elect=maybe"},
+		{"a log that nobody reads", []string{"-logging-format=xml"}, "-logging-format=xml"},
+		{"profiles nowhere", []string{"-profiling"}, "-bind-address"},
+		{"profiles", []string{"-profiling", "-bind-address=127.0.0.1:0"}, ""},
 		{"one worker", []string{"-workers=1"}, ""},
 		{"no worker would do nothing", []string{"-workers=0"}, "-workers=0"},
 		{"fewer than no workers", []string{"-workers=-1"}, "-workers=-1"},
@@ -212,5 +229,12 @@ func TestTheHelpListsEveryFlagWithItsDefault(t *testing.T) {
 		if !strings.Contains(help.String(), part) {
 			t.Errorf("the help does not contain %q", part)
 		}
+	}
+}
+
+func TestVerbosity(t *testing.T) {
+	_, flags := New()
+	if err := flags.Parse([]string{"-v=4"}); err != nil || flags.Verbosity() != 4 {
+		t.Errorf("got %d, %v", flags.Verbosity(), err)
 	}
 }

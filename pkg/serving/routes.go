@@ -24,7 +24,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/time/rate"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -54,8 +53,11 @@ const (
 
 // Routes are what a handler is told from outside.
 type Routes struct {
-	// Metrics are served to everybody.
-	Metrics prometheus.Gatherer
+	// Metrics and Readiness are served to everybody, and so are the profiles of the process,
+	// if it is to be Profiled.
+	Metrics   prometheus.Gatherer
+	Readiness *Readiness
+	Profiled  bool
 	// Guarded says whether there are routes for callers with tokens. They need what follows.
 	Guarded bool
 	// Kube reviews the callers' tokens and rights.
@@ -66,22 +68,23 @@ type Routes struct {
 	Namespace string
 	// Orphans lists the orphans; nil: nobody looks for them.
 	Orphans func() []orphans.Orphan
+	// Leader names the replica that leads, and says whether it is this one: only that one
+	// knows orphans. nil: it is the only one.
+	Leader func() (name string, here bool)
 	// Limiter is for requests with tokens; nil: the usual one.
 	Limiter *rate.Limiter
-}
-
-// NewRegistry makes a registry of metrics that holds those of the Go runtime.
-func NewRegistry() *prometheus.Registry {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector())
-	return registry
 }
 
 // NewHandler makes the handler of all routes. Answers are plain text, but for metrics, and
 // the list of orphans, which is JSON.
 func NewHandler(routes Routes) http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", healthz)
+	mux.Handle("GET /readyz", routes.Readiness)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(routes.Metrics, promhttp.HandlerOpts{}))
+	if routes.Profiled {
+		handleProfiles(mux)
+	}
 	if !routes.Guarded {
 		return mux
 	}
@@ -146,10 +149,22 @@ func (o *Routes) request(ctx context.Context, namespace, name, at string) error 
 }
 
 func (o *Routes) listOrphans(w http.ResponseWriter, _ *http.Request) {
+	if leader, here := o.leader(); !here {
+		(&refusal{code: http.StatusServiceUnavailable, header: http.Header{"Retry-After": {"5"}},
+			message: fmt.Sprintf("this replica does not lead, and so knows of no orphans; the one that leads is %q", leader)}).send(w)
+		return
+	}
 	list := o.Orphans()
 	if list == nil {
 		list = []orphans.Orphan{} // and not null
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(list) // the caller may have gone away
+}
+
+func (o *Routes) leader() (name string, here bool) {
+	if o.Leader == nil {
+		return "", true
+	}
+	return o.Leader()
 }

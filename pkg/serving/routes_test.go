@@ -35,6 +35,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -86,18 +87,25 @@ type lab struct {
 
 var errAway = errors.New("connection refused")
 
+func newRegistry() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector())
+	return registry
+}
+
 func newLab(t *testing.T) *lab {
 	l := &lab{T: t, kube: kubefake.NewClientset(), networks: fake.NewClientset(&samplecrdv1.Network{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "net", Annotations: map[string]string{"other": "stays"}},
 		Spec:       samplecrdv1.NetworkSpec{CIDR: "10.0.0.0/24"},
 	})}
 	l.routes = Routes{
-		Metrics:  NewRegistry(),
-		Guarded:  true,
-		Kube:     l.kube,
-		Networks: l.networks,
-		Orphans:  func() []orphans.Orphan { return nil },
-		Limiter:  rate.NewLimiter(rate.Inf, 1),
+		Metrics:   newRegistry(),
+		Readiness: NewReadiness("networks"),
+		Guarded:   true,
+		Kube:      l.kube,
+		Networks:  l.networks,
+		Orphans:   func() []orphans.Orphan { return nil },
+		Limiter:   rate.NewLimiter(rate.Inf, 1),
 	}
 	l.kube.PrependReactor("create", "tokenreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		l.asked = append(l.asked, "who")
@@ -223,6 +231,8 @@ func TestAnswers(t *testing.T) {
 		{name: "orphans, nobody looks for them", method: "GET", path: list, headers: []string{bearer(right)}, code: 404,
 			change: func(l *lab) { l.routes.Orphans = nil }},
 
+		{name: "reconcile, another replica leads", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 202,
+			change: anotherLeads, asked: []string{"who", "may alice", "patch"}},
 		{name: "metrics, no token", method: "GET", path: "/metrics", code: 200, says: "go_goroutines "},
 		{name: "metrics, another method", method: "POST", path: "/metrics", code: 405},
 		{name: "routes are off: reconcile", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 404, change: func(l *lab) { l.routes.Guarded = false }},

@@ -1,0 +1,96 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package serving
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+	"sync"
+)
+
+// Readiness is what a replica waits for before it can do its work, or stand by for it.
+type Readiness struct {
+	mu    sync.Mutex
+	names []string
+	waits map[string]error
+}
+
+var errStarting = errors.New("starting")
+
+// NewReadiness makes a Readiness that waits for all that is named.
+func NewReadiness(names ...string) *Readiness {
+	r := &Readiness{names: names, waits: map[string]error{}}
+	for _, name := range names {
+		r.waits[name] = errStarting
+	}
+	return r
+}
+
+// Set says why name is still waited for; nil: it no longer is. The name is one of those that
+// NewReadiness was given.
+func (r *Readiness) Set(name string, why error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waits[name] = why
+}
+
+// ServeHTTP answers 200, or 503 while something is waited for. The answer has a line for
+// each name, as the ones of Kubernetes' own /readyz.
+func (r *Readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	text, ready := r.describe()
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if !ready {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_, _ = fmt.Fprint(w, text) // the caller may have gone away
+}
+
+func (r *Readiness) describe() (text string, ready bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var b strings.Builder
+	ready = true
+	for _, name := range r.names {
+		if why := r.waits[name]; why != nil {
+			ready = false
+			fmt.Fprintf(&b, "[-]%s: %v\n", name, why)
+			continue
+		}
+		fmt.Fprintf(&b, "[+]%s ok\n", name)
+	}
+	return b.String(), ready
+}
+
+// healthz is for the kubelet: a process that answers is alive. One that has lost the lease
+// ends by itself.
+func healthz(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = fmt.Fprintln(w, "ok") // the caller may have gone away
+}
+
+// handleProfiles adds the routes of net/http/pprof.
+func handleProfiles(mux *http.ServeMux) {
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+}

@@ -1,0 +1,84 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package serving
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestHealth(t *testing.T) {
+	for _, test := range []struct {
+		name, method, path string
+		change             func(*lab)
+		code               int
+		says               string
+	}{
+		{"alive", "GET", "/healthz", nil, 200, "ok\n"},
+		{"alive, though not ready", "GET", "/healthz", notReady, 200, "ok\n"},
+		{"ready", "GET", "/readyz", ready, 200, "[+]networks ok\n[+]deployments ok\n"},
+		{"nothing was told yet", "GET", "/readyz", nil, 503, "[-]networks: starting\n[-]deployments: starting\n"},
+		{"one is waited for", "GET", "/readyz", notReady, 503, "[-]networks: not listed yet\n[+]deployments ok\n"},
+		{"nobody makes it ready", "POST", "/readyz", ready, 405, ""},
+		{"profiles that nobody has asked for", "GET", "/debug/pprof/", nil, 404, ""},
+		{"profiles", "GET", "/debug/pprof/", profiled, 200, "goroutine"},
+		{"a profile by its name", "GET", "/debug/pprof/heap?debug=1", profiled, 200, "heap profile"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLab(t)
+			l.routes.Readiness = NewReadiness("networks", "deployments")
+			if test.change != nil {
+				test.change(l)
+			}
+			response := l.ask(NewHandler(l.routes), test.method, test.path)
+			body := l.body(response)
+			equal(t, test.code, response.StatusCode)
+			if !strings.Contains(body, test.says) {
+				t.Errorf("%q does not say %q", body, test.says)
+			}
+		})
+	}
+}
+
+func ready(l *lab) {
+	l.routes.Readiness.Set("networks", nil)
+	l.routes.Readiness.Set("deployments", nil)
+}
+
+func notReady(l *lab) {
+	ready(l)
+	l.routes.Readiness.Set("networks", errors.New("not listed yet"))
+}
+
+func profiled(l *lab) { l.routes.Profiled = true }
+
+func anotherLeads(l *lab) { l.routes.Leader = func() (string, bool) { return "pod-1", false } }
+
+func TestOrphansAreKnownToTheLeaderOnly(t *testing.T) {
+	l := newLab(t)
+	anotherLeads(l)
+	response := l.ask(NewHandler(l.routes), "GET", "/orphans", bearer(right))
+	equal(t, http.StatusServiceUnavailable, response.StatusCode)
+	equal(t, "5", response.Header.Get("Retry-After"))
+	if body := l.body(response); !strings.Contains(body, `the one that leads is "pod-1"`) {
+		t.Errorf("it does not say who leads: %q", body)
+	}
+	l.routes.Leader = func() (string, bool) { return "pod-1", true }
+	equal(t, http.StatusOK, l.ask(NewHandler(l.routes), "GET", "/orphans", bearer(right)).StatusCode)
+}
