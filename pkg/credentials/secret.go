@@ -23,13 +23,10 @@ package credentials
 
 import (
 	"crypto/sha256"
-	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 )
@@ -54,21 +51,20 @@ func contentOf(secret *corev1.Secret, cloudName string) content {
 
 // parse reads an entry of the clouds.yaml in a Secret. The errors name the key that is
 // wrong, and contain nothing of its content.
-func parse(secret *corev1.Secret, cloudName string) (neutron.Config, error) {
+func (o Options) parse(secret *corev1.Secret, cloudName string) (neutron.Config, error) {
 	cloudsYAML, ok := secret.Data[keyCloudsYAML]
 	if !ok {
 		return neutron.Config{}, invalid(secret, keyCloudsYAML, "it is not there")
-	}
-	verify, err := checkEntry(cloudsYAML, cloudName)
-	if err != nil {
-		return neutron.Config{}, invalid(secret, keyCloudsYAML, err.Error())
 	}
 	config, err := neutron.ParseConfig(cloudName, cloudsYAML)
 	if err != nil {
 		return neutron.Config{}, invalid(secret, keyCloudsYAML, err.Error())
 	}
-	// gophercloud's own counts OS_CACERT and the like, which speak of the process's own cloud.
-	config.TLS = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: !verify}
+	if !o.AllowedAuthURLs.Allows(config.Auth.IdentityEndpoint) {
+		// Which ones are allowed may be nobody's business here.
+		return neutron.Config{}, invalid(secret, keyCloudsYAML, fmt.Sprintf(
+			"the auth_url of cloud %s is none that the controller may connect to; whoever runs it can allow it with -allowed-auth-urls", cloudName))
+	}
 	if pem, ok := secret.Data[keyCACert]; ok {
 		config.TLS.RootCAs = x509.NewCertPool()
 		if !config.TLS.RootCAs.AppendCertsFromPEM(pem) {
@@ -76,27 +72,6 @@ func parse(secret *corev1.Secret, cloudName string) (neutron.Config, error) {
 		}
 	}
 	return config, nil
-}
-
-// checkEntry refuses what would have the controller read its own files for somebody else,
-// and returns whether the server's certificate is to be verified. What else is wrong, the
-// real parser tells.
-func checkEntry(cloudsYAML []byte, cloudName string) (verify bool, err error) {
-	// Not into a struct: that would take keys of other spellings for the same.
-	var file map[string]any
-	err = yaml.Unmarshal(cloudsYAML, &file)
-	clouds, isMap := file["clouds"].(map[string]any)
-	if err != nil || !isMap {
-		return false, errors.New("it is not YAML of the form that clouds.yaml has")
-	}
-	entry, _ := clouds[cloudName].(map[string]any)
-	for _, key := range []string{"cacert", "cert", "key", "profile", "cloud"} {
-		if _, ok := entry[key]; ok {
-			return false, fmt.Errorf("%s in cloud %s names a file, which the controller does not have; certificates of authorities belong into the key %s of the Secret",
-				key, cloudName, keyCACert)
-		}
-	}
-	return entry["verify"] != false, nil
 }
 
 // invalid is the error for a key of a Secret.

@@ -64,13 +64,16 @@ type Set struct {
 	inUse   map[Ref]*cloud
 }
 
-// Options are what a Set is told from outside. Both are required.
+// Options are what a Set is told from outside. Client and NewCloud are required.
 type Options struct {
 	// Client reads the Secrets. It needs no more than to list and watch them, and to get the
 	// namespaces that they are in, lest Networks be stuck in one that is being deleted.
 	Client kubernetes.Interface
 	// NewCloud makes a cloud. The Set runs its Observer.
 	NewCloud func(neutron.Config) *neutron.Cloud
+	// AllowedAuthURLs are the Keystones that Secrets may name. Whoever may write a Secret and a
+	// Network could have the controller connect to anything in its network otherwise.
+	AllowedAuthURLs neutron.URLs
 }
 
 // secret is a Secret that is referred to.
@@ -117,7 +120,7 @@ func (s *Set) For(ref Ref) (*neutron.Cloud, error) {
 		return nil, err
 	}
 	if used := s.inUse[ref]; used == nil || used.content != contentOf(object, ref.CloudName) {
-		config, err := parse(object, ref.CloudName)
+		config, err := s.options.parse(object, ref.CloudName)
 		if err != nil {
 			return nil, err
 		}

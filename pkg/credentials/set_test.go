@@ -424,6 +424,8 @@ func TestWhatIsWrongWithASecretIsToldWithoutItsContent(t *testing.T) {
 		{"no address", "clouds: {mycloud: {auth: {password: hunter2hunter2}}}", "", "no auth_url"},
 		{"a file of the controller", good + ", cacert: /hunter2hunter2}}", "", "cacert in cloud mycloud names a file"},
 		{"a key of the controller", good + ", key: /hunter2hunter2}}", "", "key in cloud mycloud names a file"},
+		{"a file that another entry of the name hides", good + ", cacert: /hunter2hunter2}}\nclouds: {other: {}}", "", "cacert in cloud mycloud names a file"},
+		{"a file in an entry that is put together of others", "base: &base {cacert: /hunter2hunter2}\n" + good + ", <<: *base}}", "", "cacert in cloud mycloud names a file"},
 		{"a profile", good + ", profile: hunter2hunter2}}", "", "profile in cloud mycloud names a file"},
 		{"no certificate", good + "}}", "hunter2hunter2", "key cacert: it holds no certificate in PEM"},
 	} {
@@ -432,7 +434,7 @@ func TestWhatIsWrongWithASecretIsToldWithoutItsContent(t *testing.T) {
 			if test.cacert != "" {
 				secret.Data[keyCACert] = []byte(test.cacert)
 			}
-			_, err := parse(secret, "mycloud")
+			_, err := Options{}.parse(secret, "mycloud")
 			if neutron.KindOf(err) != neutron.NoCredentials || !strings.HasPrefix(err.Error(), "Secret creds: ") || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q in it", err, test.want)
 			}
@@ -458,4 +460,41 @@ func certificate(t *testing.T) []byte {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+}
+
+func TestSecretsMayNameOnlyTheKeystonesThatAreAllowed(t *testing.T) {
+	allowed, err := neutron.ParseURLs("https://keystone.example.com/identity, http://127.0.0.1:5000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for address, want := range map[string]bool{
+		"https://keystone.example.com/identity/v3":         true,
+		"http://127.0.0.1:5000/v3":                         true,
+		"http://keystone.example.com/identity/v3":          false,
+		"https://keystone.example.com/identity/../hunter2": false,
+		"http://169.254.169.254/hunter2":                   false,
+	} {
+		t.Run(address, func(t *testing.T) {
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "creds"}, Data: map[string][]byte{
+				keyCloudsYAML: []byte("clouds: {mycloud: {auth: {auth_url: '" + address + "', username: u, password: hunter2}}}")}}
+			if _, err := (Options{}).parse(secret, "mycloud"); err != nil {
+				t.Errorf("not allowed where all are: %v", err)
+			}
+			_, err := Options{AllowedAuthURLs: allowed}.parse(secret, "mycloud")
+			if want {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if neutron.KindOf(err) != neutron.NoCredentials || !strings.Contains(err.Error(), "-allowed-auth-urls") {
+				t.Errorf("got %v", err)
+			}
+			for _, hidden := range []string{"hunter2", "keystone.example.com", "5000"} {
+				if strings.Contains(err.Error(), hidden) {
+					t.Errorf("it tells what is allowed, or a secret: %v", err)
+				}
+			}
+		})
+	}
 }

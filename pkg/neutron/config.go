@@ -28,6 +28,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+	yamlv2 "gopkg.in/yaml.v2"
 	"sigs.k8s.io/yaml"
 )
 
@@ -97,11 +98,53 @@ func withoutUser(address string) string {
 	return parsed.String()
 }
 
-// ParseConfig reads one entry of the content of a clouds.yaml. The OS_* variables, which
-// speak of the process's own cloud, do not count.
+// ParseConfig reads one entry of the content of a clouds.yaml, which may be that of somebody
+// who may not read the process's files: an entry that names any is refused. The OS_* variables,
+// which speak of the process's own cloud, do not count.
 func ParseConfig(cloud string, cloudsYAML []byte) (Config, error) {
-	return parseCloud(cloud, "cloud "+cloud, clouds.WithCloudName(cloud), clouds.WithCloudsYAML(bytes.NewReader(cloudsYAML)),
+	entry, err := readEntry(cloud, cloudsYAML)
+	if err != nil {
+		return Config{}, err
+	}
+	config, err := parseCloud(cloud, "cloud "+cloud, clouds.WithCloudName(cloud), clouds.WithCloudsYAML(bytes.NewReader(cloudsYAML)),
 		clouds.WithRegion(""), clouds.WithEndpointType(""))
+	if err != nil {
+		return Config{}, err
+	}
+	// gophercloud's own counts OS_CACERT and the like.
+	config.TLS = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: entry.Verify != nil && !*entry.Verify}
+	return config, nil
+}
+
+// readEntry returns an entry that names no files. It reads it as clouds.Parse does, by the
+// same parser into the same type: what two parsers take for two things (a key that is there
+// twice, one that is no string) could hide a file from the one that looks for it.
+func readEntry(cloud string, cloudsYAML []byte) (clouds.Cloud, error) {
+	var file clouds.Clouds
+	if err := yamlv2.NewDecoder(bytes.NewReader(cloudsYAML)).Decode(&file); err != nil {
+		// What else the parser says may quote a password.
+		return clouds.Cloud{}, fmt.Errorf("it is not YAML of the form that clouds.yaml has %s", lineOf(err))
+	}
+	entry := file.Clouds[cloud]
+	for _, named := range []struct{ key, file string }{
+		{"cacert", entry.CACertFile}, {"cert", entry.ClientCertFile}, {"key", entry.ClientKeyFile},
+		{"profile", entry.Profile}, {"cloud", entry.Cloud},
+	} {
+		if named.file != "" {
+			return clouds.Cloud{}, fmt.Errorf("%s in cloud %s names a file, which the controller does not have; certificates of authorities belong into the key cacert of the Secret", named.key, cloud)
+		}
+	}
+	return entry, nil
+}
+
+// lineNumber is where the YAML parser says that an error is.
+var lineNumber = regexp.MustCompile(`line \d+`)
+
+func lineOf(err error) string {
+	if line := lineNumber.FindString(err.Error()); line != "" {
+		return "(" + line + ")"
+	}
+	return ""
 }
 
 // parseCloud is clouds.Parse, with what it does not check.

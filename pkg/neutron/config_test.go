@@ -230,28 +230,30 @@ func TestAConfigurationThatIsWrong(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		content string
-		want    []string
+		want    []string // of a file
+		// ofContent is what is wanted of the content alone, if it is something else.
+		ofContent []string
 	}{
-		{"there is no such entry", twoClouds, []string{"not found"}},
-		{"the entry has no auth section", "clouds: {mine: {region_name: r}}", []string{"no auth section"}},
-		{"the entry is empty", "clouds: {mine: }", []string{"no auth section"}},
-		{"there is no auth_url", "clouds: {mine: {auth: {username: u, password: " + secret + "}}}", []string{"auth_url"}},
-		{"the file is no YAML", "clouds:\n  mine:\n  auth: x: y\n", []string{"yaml", "line 3"}},
-		{"the file is empty", "", []string{"EOF"}},
-		{"the file is of something else", "- a\n- b\n", []string{"yaml", "line 1"}},
-		{"the auth section is a text", "clouds:\n  mine:\n    auth: " + secret + "\n", []string{"yaml", "line 3"}},
-		{"the entry is a text", "clouds:\n  mine: " + secret + "\n  other: " + secret + "\n", []string{"yaml", "line 2"}},
-		{"the text holds YAML's quotes", "clouds:\n  mine: \"a`" + secret + "`b\"\n", []string{"yaml", "line 2"}},
-		{"the password is taken for an alias", "clouds:\n  mine:\n    auth:\n      password: *" + secret + "\n", []string{"yaml", "unknown anchor"}},
-		{"the password is taken for a tag", "clouds:\n  mine:\n    auth:\n      password: !!int " + secret + "\n", []string{"yaml"}},
-		{"the certificate is not there", "clouds: {mine: {cacert: /nowhere/ca.pem, auth: {auth_url: 'https://x', password: " + secret + "}}}", []string{"/nowhere/ca.pem"}},
+		{"there is no such entry", twoClouds, []string{"not found"}, nil},
+		{"the entry has no auth section", "clouds: {mine: {region_name: r}}", []string{"no auth section"}, nil},
+		{"the entry is empty", "clouds: {mine: }", []string{"no auth section"}, nil},
+		{"there is no auth_url", "clouds: {mine: {auth: {username: u, password: " + secret + "}}}", []string{"auth_url"}, nil},
+		{"the file is no YAML", "clouds:\n  mine:\n  auth: x: y\n", []string{"yaml", "line 3"}, []string{"not YAML", "line 3"}},
+		{"the file is empty", "", []string{"EOF"}, []string{"not YAML"}},
+		{"the file is of something else", "- a\n- b\n", []string{"yaml", "line 1"}, []string{"not YAML", "line 1"}},
+		{"the auth section is a text", "clouds:\n  mine:\n    auth: " + secret + "\n", []string{"yaml", "line 3"}, []string{"not YAML", "line 3"}},
+		{"the entry is a text", "clouds:\n  mine: " + secret + "\n  other: " + secret + "\n", []string{"yaml", "line 2"}, []string{"not YAML", "line 2"}},
+		{"the text holds YAML's quotes", "clouds:\n  mine: \"a`" + secret + "`b\"\n", []string{"yaml", "line 2"}, []string{"not YAML", "line 2"}},
+		{"the password is taken for an alias", "clouds:\n  mine:\n    auth:\n      password: *" + secret + "\n", []string{"yaml", "unknown anchor"}, []string{"not YAML"}},
+		{"the password is taken for a tag", "clouds:\n  mine:\n    auth:\n      password: !!int " + secret + "\n", []string{"yaml"}, []string{"not YAML"}},
+		{"the certificate is not there", "clouds: {mine: {cacert: /nowhere/ca.pem, auth: {auth_url: 'https://x', password: " + secret + "}}}", []string{"/nowhere/ca.pem"}, []string{"cacert", "names a file"}},
 	} {
 		check := func(t *testing.T, err error, want ...string) {
 			t.Helper()
 			if err == nil {
 				t.Fatal("there is no error")
 			}
-			for _, part := range append(want, test.want...) {
+			for _, part := range want {
 				if !strings.Contains(err.Error(), part) {
 					t.Errorf("%q does not contain %q", err, part)
 				}
@@ -265,9 +267,12 @@ func TestAConfigurationThatIsWrong(t *testing.T) {
 			file := write(t, filepath.Join(t.TempDir(), "my.yaml"), test.content)
 			t.Setenv("OS_CLIENT_CONFIG_FILE", file)
 			_, err := LoadConfig("mine")
-			check(t, err, "mine", file)
+			check(t, err, append(test.want, "mine", file)...)
 			_, err = ParseConfig("mine", []byte(test.content))
-			check(t, err, "mine")
+			if test.ofContent == nil {
+				test.ofContent = append(test.want, "mine")
+			}
+			check(t, err, test.ofContent...)
 		})
 	}
 }
@@ -298,4 +303,48 @@ func TestTheContentOfACloudsYAMLStandsForItself(t *testing.T) {
 	})
 	got, err := ParseConfig("one", []byte(twoClouds))
 	wantConfig(t, cloudOne, got, err)
+}
+
+func TestTheContentOfACloudsYAMLNamesNoFiles(t *testing.T) {
+	bare(t)
+	file := write(t, "ca.pem", "no certificate")
+	write(t, "clouds-public.yaml", "public-clouds: {it: {auth: {auth_url: 'https://public.example.com'}}}")
+	const auth = "auth: {auth_url: 'https://x', password: p}"
+	for _, test := range []struct{ name, cloud, content, key string }{
+		{"the file of authorities", "mine", "clouds: {mine: {cacert: " + file + ", " + auth + "}}", "cacert"},
+		{"the certificate of a client", "mine", "clouds: {mine: {cert: " + file + ", " + auth + "}}", "cert"},
+		{"the key of a client", "mine", "clouds: {mine: {key: " + file + ", " + auth + "}}", "key"},
+		{"clouds-public.yaml", "mine", "clouds: {mine: {profile: it, " + auth + "}}", "profile"},
+		{"clouds-public.yaml, by the name of old", "mine", "clouds: {mine: {cloud: it, " + auth + "}}", "cloud"},
+		{"a device without an end", "mine", "clouds: {mine: {cacert: /dev/zero, " + auth + "}}", "cacert"},
+		{"hidden by a second list of clouds", "mine", "clouds: {mine: {cacert: " + file + ", " + auth + "}}\nclouds: {other: {}}", "cacert"},
+		{"in an entry whose name is a boolean to YAML", "yes", "clouds: {yes: {cacert: " + file + ", " + auth + "}}", "cacert"},
+		{"in an entry whose name is a number to YAML", "0x10", "clouds: {0x10: {cacert: " + file + ", " + auth + "}}", "cacert"},
+		{"merged from somewhere else", "mine", "x: &x {cacert: " + file + "}\nclouds: {mine: {<<: *x, " + auth + "}}", "cacert"},
+		{"by an alias", "mine", "x: &x " + file + "\nclouds: {mine: {cacert: *x, " + auth + "}}", "cacert"},
+		{"by a key in base64", "mine", "clouds: {mine: {!!binary Y2FjZXJ0: " + file + ", " + auth + "}}", "cacert"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := ParseConfig(test.cloud, []byte(test.content))
+			if err == nil || !strings.Contains(err.Error(), test.key+" in cloud "+test.cloud+" names a file") || strings.Contains(err.Error(), file) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	// What other clients know, and this one does not, leads nowhere.
+	got, err := ParseConfig("mine", []byte("clouds: {mine: {network_endpoint_override: 'http://elsewhere', regions: [{name: r, values: {cacert: "+file+"}}], "+auth+"}}"))
+	noError(t, err)
+	equal(t, "https://x", got.Auth.IdentityEndpoint)
+	equal(t, gophercloud.EndpointOpts{Availability: gophercloud.AvailabilityPublic}, got.Endpoint)
+}
+
+func TestACertificateIsVerifiedUnlessTheEntrySaysOtherwise(t *testing.T) {
+	bare(t)
+	for entry, want := range map[string]bool{"": false, "verify: true, ": false, "verify: false, ": true, "verify: no, ": true} {
+		t.Run(entry, func(t *testing.T) {
+			got, err := ParseConfig("mine", []byte("clouds: {mine: {"+entry+"auth: {auth_url: 'https://x'}}}"))
+			noError(t, err)
+			equal(t, want, got.TLS.InsecureSkipVerify)
+		})
+	}
 }

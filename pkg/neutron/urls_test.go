@@ -1,0 +1,119 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestURLsAllow(t *testing.T) {
+	for _, test := range []struct {
+		name, allowed, address string
+		want                   bool
+	}{
+		{"the same", "https://a.example/v3", "https://a.example/v3", true},
+		{"below it", "https://a.example/identity", "https://a.example/identity/v3", true},
+		{"below a host without a path", "https://a.example", "https://a.example/identity/v3", true},
+		{"a slash at the end of what is allowed", "https://a.example/v3/", "https://a.example/v3", true},
+		{"a slash at the end", "https://a.example/v3", "https://a.example/v3/", true},
+		{"one of several", "https://a.example, https://b.example", "https://b.example/v3", true},
+		{"the scheme and the host are names, in whatever case", "https://A.example", "HTTPS://a.EXAMPLE", true},
+		{"the port that https has", "https://a.example", "https://a.example:443/v3", true},
+		{"the port that http has", "http://a.example:80", "http://a.example", true},
+		{"no port after the colon", "http://a.example", "http://a.example:/v3", true},
+		{"a port with a zero before it", "http://a.example:5000", "http://a.example:05000", true},
+		{"the dot at the end of a name that is not relative", "https://a.example", "https://a.example./v3", true},
+		{"an IPv6 address, written at length", "https://[2001:db8::1]:5000", "https://[2001:0DB8:0:0:0:0:0:1]:5000/v3", true},
+		{"an IPv4 address, written as IPv6", "https://192.0.2.1", "https://[::ffff:192.0.2.1]", true},
+
+		{"another host", "https://a.example", "https://b.example", false},
+		{"a host that begins with it", "https://a.example", "https://a.example.evil.example", false},
+		{"a host that ends with it", "https://a.example", "https://evil-a.example", false},
+		{"a host below it", "https://example", "https://a.example", false},
+		{"another scheme", "https://a.example", "http://a.example", false},
+		{"another scheme at the same port", "https://a.example", "http://a.example:443", false},
+		{"another port", "https://a.example", "https://a.example:8443", false},
+		{"another path", "https://a.example/identity", "https://a.example/image", false},
+		{"a path above it", "https://a.example/identity", "https://a.example/", false},
+		{"a path that begins with it", "https://a.example/identity", "https://a.example/identity2", false},
+		{"a path in another case", "https://a.example/identity", "https://a.example/Identity", false},
+		{"a way up", "https://a.example/identity", "https://a.example/identity/../admin", false},
+		{"a way up, encoded", "https://a.example/identity", "https://a.example/identity/%2e%2e/admin", false},
+		{"a way up, encoded twice", "https://a.example/identity", "https://a.example/identity/%252e%252e/admin", false},
+		{"a slash, encoded", "https://a.example/identity", "https://a.example/identity%2fadmin", false},
+		{"a segment that is empty", "https://a.example/identity", "https://a.example//identity", false},
+		{"a segment of a dot", "https://a.example/identity", "https://a.example/./identity", false},
+		{"a backslash", "https://a.example", `https://a.example\@evil.example`, false},
+		{"a user, who looks like the host", "https://a.example", "https://a.example@evil.example/", false},
+		{"a user", "https://a.example", "https://user:password@a.example/", false},
+		{"a query", "https://a.example", "https://a.example/?x=/v3", false},
+		{"a fragment", "https://a.example", "https://a.example/#/v3", false},
+		{"a line end", "https://a.example", "https://a.example/\r\nHost: evil.example", false},
+		{"a blank before it", "https://a.example", " https://a.example", false},
+		{"a dot of another script", "https://a.example", "https://a。example", false},
+		{"a letter of another script", "https://a.example", "https://а.example", false},
+		{"two dots at the end", "https://a.example", "https://a.example..", false},
+		{"an IPv4 address, written with fewer parts", "http://127.0.0.1", "http://127.1", false},
+		{"an IPv4 address, written in hexadecimal", "http://127.0.0.1", "http://0x7f000001", false},
+		{"an IPv6 address with a zone", "http://[fe80::1]", "http://[fe80::1%25eth0]", false},
+		{"a port that is none", "https://a.example", "https://a.example:99999", false},
+		{"another protocol", "https://a.example", "file://a.example/etc/passwd", false},
+		{"no scheme", "https://a.example", "//a.example", false},
+		{"no host", "https://a.example", "https:a.example", false},
+		{"no URL", "https://a.example", "", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			urls, err := ParseURLs(test.allowed)
+			noError(t, err)
+			equal(t, test.want, urls.Allows(test.address))
+		})
+	}
+}
+
+func TestWithoutAListAllURLsAreAllowed(t *testing.T) {
+	for _, address := range []string{"https://a.example/v3", "http://127.0.0.1:5000", "anything"} {
+		equal(t, true, URLs{}.Allows(address))
+	}
+}
+
+func TestURLsThatCannotBeRead(t *testing.T) {
+	for _, test := range []struct{ name, text, want string }{
+		{"nothing, which would allow all", "", "there is no URL"},
+		{"blanks", "  ", "there is no URL"},
+		{"nothing after the comma", "https://a.example,", "there is no URL"},
+		{"a host alone", "a.example", "http://"},
+		{"a star", "https://*.example", "letters"},
+		{"a query", "https://a.example?x", "letters"},
+		{"a user", "https://u:p@a.example", "letters"},
+		{"a way up", "https://a.example/a/../b", "dots"},
+		{"another protocol", "ftp://a.example", "http://"},
+		{"no host", "https://:5000", "no host"},
+		{"no port", "https://a.example:0", "port"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var urls URLs
+			noError(t, urls.Set("https://before.example"))
+			err := urls.Set(test.text)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q in it", err, test.want)
+			}
+			equal(t, "https://before.example", urls.String())
+			equal(t, false, urls.Allows("https://a.example"))
+		})
+	}
+}
