@@ -1,0 +1,102 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	listers "github.com/samplecrd/samplecrd-controller/pkg/generated/listers/samplecrd/v1"
+)
+
+var networksDesc = prometheus.NewDesc("samplecrd_networks",
+	"Networks by their Ready condition and its reason.", []string{"ready", "reason"}, nil)
+
+// reasons are those of the Ready condition. Others are counted as otherReason: a status can
+// be written by people, too.
+var reasons = map[string]bool{
+	samplecrdv1.ReasonPending:              true,
+	samplecrdv1.ReasonAvailable:            true,
+	samplecrdv1.ReasonInvalidSpec:          true,
+	samplecrdv1.ReasonForbidden:            true,
+	samplecrdv1.ReasonAuthenticationFailed: true,
+	samplecrdv1.ReasonOtherCloud:           true,
+	samplecrdv1.ReasonNoCredentials:        true,
+	samplecrdv1.ReasonPaused:               true,
+	samplecrdv1.ReasonInUse:                true,
+	samplecrdv1.ReasonQuotaExceeded:        true,
+	samplecrdv1.ReasonNeutronUnavailable:   true,
+}
+
+const otherReason = "Other"
+
+// networks counts Networks when it is asked.
+type networks struct {
+	lister  listers.NetworkLister
+	leading func() bool
+}
+
+// Networks collects samplecrd_networks from memory, while leading is true: two replicas would
+// have them count twice.
+func Networks(lister listers.NetworkLister, leading func() bool) prometheus.Collector {
+	return &networks{lister, leading}
+}
+
+func (n *networks) Describe(descs chan<- *prometheus.Desc) { descs <- networksDesc }
+
+func (n *networks) Collect(metrics chan<- prometheus.Metric) {
+	if !n.leading() {
+		return
+	}
+	all, err := n.lister.List(labels.Everything())
+	if err != nil {
+		metrics <- prometheus.NewInvalidMetric(networksDesc, err)
+		return
+	}
+	// So that there is a sum if there is no Network.
+	counts := map[state]int{{string(metav1.ConditionTrue), samplecrdv1.ReasonAvailable}: 0}
+	for _, network := range all {
+		counts[stateOf(network)]++
+	}
+	for s, count := range counts {
+		metrics <- prometheus.MustNewConstMetric(networksDesc, prometheus.GaugeValue, float64(count), s.ready, s.reason)
+	}
+}
+
+// state is one of few.
+type state struct{ ready, reason string }
+
+// stateOf reads the Ready condition. Without one, nobody has looked at the Network yet, as
+// the API server itself says of new ones.
+func stateOf(network *samplecrdv1.Network) state {
+	s := state{string(metav1.ConditionUnknown), samplecrdv1.ReasonPending}
+	condition := meta.FindStatusCondition(network.Status.Conditions, samplecrdv1.ConditionReady)
+	if condition == nil {
+		return s
+	}
+	if condition.Status == metav1.ConditionTrue || condition.Status == metav1.ConditionFalse {
+		s.ready = string(condition.Status)
+	}
+	s.reason = otherReason
+	if reasons[condition.Reason] {
+		s.reason = condition.Reason
+	}
+	return s
+}
