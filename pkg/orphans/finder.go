@@ -36,12 +36,13 @@ import (
 	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
 	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions/samplecrd/v1"
 	listers "github.com/samplecrd/samplecrd-controller/pkg/generated/listers/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/metrics"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 )
 
 // Options are what a Finder is told from outside.
 type Options struct {
-	// Clouds returns the clouds that are in use.
+	// Clouds returns the clouds that are in use, the controller's own first.
 	Clouds func() []*neutron.Cloud
 	// Removal says which orphans are removed.
 	Removal Removal
@@ -371,19 +372,19 @@ var orphansDesc = prometheus.NewDesc("samplecrd_orphans",
 // Describe makes a Finder a prometheus.Collector.
 func (f *Finder) Describe(descs chan<- *prometheus.Desc) { descs <- orphansDesc }
 
-// Collect counts the orphans of each cloud that was compared. Clouds of one name count
+// Collect counts the orphans of each cloud that was compared. Clouds of one label count
 // together.
-func (f *Finder) Collect(metrics chan<- prometheus.Metric) {
+func (f *Finder) Collect(collected chan<- prometheus.Metric) {
 	clouds := f.options.Clouds()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	counts := map[string]int{}
-	for _, cloud := range clouds {
-		if now := f.known[cloud]; now != nil {
-			counts[cloud.Name()] += len(now.orphans)
+	for i, label := range metrics.CloudLabels(clouds) {
+		if now := f.known[clouds[i]]; now != nil {
+			counts[label] += len(now.orphans)
 		}
 	}
-	for name, count := range counts {
-		metrics <- prometheus.MustNewConstMetric(orphansDesc, prometheus.GaugeValue, float64(count), name)
+	for label, count := range counts {
+		collected <- prometheus.MustNewConstMetric(orphansDesc, prometheus.GaugeValue, float64(count), label)
 	}
 }

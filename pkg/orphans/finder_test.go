@@ -138,10 +138,11 @@ func (l *lab) takeJournal() []string {
 	return taken
 }
 
-// inNeutron makes a network for the owner of that UID, and returns its ID.
+// inNeutron makes a network for the owner of that UID, and returns its ID. The log does not
+// tell of it.
 func (l *lab) inNeutron(name string, uid types.UID) string {
 	l.Helper()
-	n, err := l.cloud.Client().CreateNetwork(l.ctx, neutron.CreateNetwork{
+	n, err := l.cloud.Client().CreateNetwork(l.Context(), neutron.CreateNetwork{
 		Name: name, Description: neutron.Owner{Cluster: testCluster, UID: uid}.Mark(),
 	})
 	l.must(err)
@@ -529,11 +530,11 @@ func TestPortsAreCountedAndToldOfOnce(t *testing.T) {
 func TestCloudsCountByTheirNamesAsLongAsTheyAreInUse(t *testing.T) {
 	l := newLab(t, RemoveNone)
 	id := l.fill(2)
-	other := l.newCloud("cloud")
-	l.clouds = append(l.clouds, other, l.newCloud("third"))
+	l.clouds = append(l.clouds, l.newCloud("second"), l.newCloud("second"), l.newCloud("cloud"))
 	l.must(l.look())
-	equal(t, []string{id, id, id}, l.ids())
-	l.counts("samplecrd_orphans{cloud=\"cloud\"} 2\nsamplecrd_orphans{cloud=\"third\"} 1")
+	equal(t, []string{id, id, id, id}, l.ids())
+	// The last has the name of the controller's own.
+	l.counts("samplecrd_orphans{cloud=\"cloud\"} 1\nsamplecrd_orphans{cloud=\"others\"} 1\nsamplecrd_orphans{cloud=\"second\"} 2")
 	l.clouds = l.clouds[:1]
 	equal(t, []string{id}, l.ids())
 	l.counts(`samplecrd_orphans{cloud="cloud"} 1`)
