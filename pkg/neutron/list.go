@@ -24,9 +24,11 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/gophercloud/gophercloud/v2"
 )
@@ -35,12 +37,32 @@ import (
 // its operator says so, and sends the whole list at once to whoever names no size.
 const pageSize = 1000
 
+// What a list may have at the most. Neutron has far less in one project; but it may be
+// somebody who says that he is Neutron, whose pages never end.
+const (
+	maxPages = 1000
+	maxItems = 50_000
+	// maxText is how many bytes a name or a description takes: 255 characters.
+	maxText = 4 * 255
+)
+
+// item is what a list holds.
+type item interface {
+	// listed returns the item's ID, and its other texts.
+	listed() (id string, texts []string)
+}
+
+func (n Network) listed() (string, []string) { return n.ID, []string{n.Name, n.Description} }
+func (s Subnet) listed() (string, []string)  { return s.ID, []string{s.Name, s.Description} }
+func (p Port) listed() (string, []string)    { return p.ID, []string{p.Name, p.DeviceOwner} }
+
 // list reads all pages of a collection. It fails if any of them does: a list that is
 // cut short must not pass for a short list.
 //
-// It goes on from the last item that it has (idOf), and not to the address in the
-// answer, which behind a proxy may be one that only the cloud itself can reach.
-func list[T any](ctx context.Context, c *Client, collection, fields string, filter url.Values, idOf func(T) string) ([]T, error) {
+// It goes on from the last item that it has, and not to the address in the answer, which
+// behind a proxy may be one that only the cloud itself can reach, and which could lead the
+// token anywhere.
+func list[T item](ctx context.Context, c *Client, collection, fields string, filter url.Values) ([]T, error) {
 	op := "list " + collection
 	service, err := c.connect(ctx)
 	if err != nil {
@@ -49,34 +71,69 @@ func list[T any](ctx context.Context, c *Client, collection, fields string, filt
 	query := url.Values{"fields": strings.Split(fields, ","), "limit": {strconv.Itoa(pageSize)}}
 	maps.Copy(query, filter)
 	var all []T
-	for {
+	for range maxPages {
 		items, more, err := page[T](ctx, service, collection, query)
 		if err == nil {
-			err = checkPage(items, idOf, query.Get("marker"))
+			err = checkPage(items, query.Get("marker"))
 		}
 		if err != nil {
 			return nil, listError(op, err)
 		}
 		all = append(all, items...)
+		if len(all) > maxItems {
+			break
+		}
 		if !more || len(items) == 0 {
 			return all, nil
 		}
-		query.Set("marker", idOf(items[len(items)-1]))
+		last, _ := items[len(items)-1].listed()
+		query.Set("marker", last)
 	}
+	return nil, listError(op, fmt.Errorf("the list has no end, or more than %d items or %d pages", maxItems, maxPages))
 }
 
-// checkPage refuses items that are none, and a page that ends where the one before it
-// did: a server that takes no notice of the marker would have us read for ever.
-func checkPage[T any](items []T, idOf func(T) string, marker string) error {
+// checkPage refuses items that cannot be Neutron's, and a page that ends where the one
+// before it did: a server that takes no notice of the marker would have us read for long.
+func checkPage[T item](items []T, marker string) error {
 	for _, item := range items {
-		if idOf(item) == "" {
+		id, texts := item.listed()
+		if !validID(id) {
 			return errors.New("the answer holds an item without an ID")
 		}
+		if slices.ContainsFunc(texts, func(text string) bool { return len(text) > maxText }) {
+			return errors.New("the answer holds a text that is longer than any of Neutron's")
+		}
 	}
-	if marker != "" && len(items) > 0 && idOf(items[len(items)-1]) == marker {
-		return errors.New("the pages do not go on")
+	if marker != "" && len(items) > 0 {
+		if last, _ := items[len(items)-1].listed(); last == marker {
+			return errors.New("the pages do not go on")
+		}
 	}
 	return nil
+}
+
+// idForm is that of all IDs in OpenStack, and of some more. What has it is one segment of a
+// path, and nothing else.
+var idForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// validID says whether that is an ID. A request for another one might not be what it seems:
+// gophercloud puts IDs into paths as they are.
+func validID(id string) bool { return idForm.MatchString(id) }
+
+// printable returns a text of somebody else's as it may be shown: on one line, without what
+// would make a terminal or a reader take it for something else, and not too long.
+func printable(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
+	if len(text) > maxMessage {
+		// What is cut in two is no text.
+		text = strings.ToValidUTF8(text[:maxMessage], "")
+	}
+	return text
 }
 
 // listError is wrap for a list. Whatever Neutron has against it, the spec is not at fault.
@@ -145,8 +202,12 @@ func (c *Client) FindNetworks(ctx context.Context, description string) ([]*Netwo
 	return found, c.attachSubnets(ctx, found, nil)
 }
 
-// GetNetwork reads one network with its subnets.
+// GetNetwork reads one network with its subnets. The ID may come from a status, which people
+// can write.
 func (c *Client) GetNetwork(ctx context.Context, id string) (*Network, error) {
+	if !validID(id) {
+		return nil, &Error{Op: "get network", Kind: NotFound, Message: "that is no ID"}
+	}
 	network, err := c.getNetwork(ctx, id)
 	if err != nil {
 		return nil, err
@@ -168,7 +229,7 @@ func (c *Client) projectFilter(ctx context.Context) (url.Values, error) {
 }
 
 func (c *Client) networks(ctx context.Context, filter url.Values) ([]*Network, error) {
-	found, err := list(ctx, c, "networks", "id,name,description,mtu,revision_number", filter, func(n Network) string { return n.ID })
+	found, err := list[Network](ctx, c, "networks", "id,name,description,mtu,revision_number", filter)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +253,7 @@ func (c *Client) attachSubnets(ctx context.Context, networks []*Network, filter 
 	if filter == nil {
 		filter = url.Values{"network_id": slices.Collect(maps.Keys(byID))}
 	}
-	subnets, err := list(ctx, c, "subnets", "id,network_id,name,description,cidr,gateway_ip,revision_number", filter, func(s Subnet) string { return s.ID })
+	subnets, err := list[Subnet](ctx, c, "subnets", "id,network_id,name,description,cidr,gateway_ip,revision_number", filter)
 	if err != nil {
 		return err
 	}
@@ -230,7 +291,7 @@ func (c *Client) PortsOnSubnet(ctx context.Context, id string) ([]Port, error) {
 }
 
 func (c *Client) blockingPorts(ctx context.Context, filter url.Values) ([]Port, error) {
-	ports, err := list(ctx, c, "ports", "id,name,device_owner", filter, func(p Port) string { return p.ID })
+	ports, err := list[Port](ctx, c, "ports", "id,name,device_owner", filter)
 	return slices.DeleteFunc(ports, func(p Port) bool { return slices.Contains(autoDeleted, p.DeviceOwner) }), err
 }
 
@@ -255,5 +316,5 @@ func inUse(op string, ports []Port) error {
 	if len(names) > enough {
 		message += fmt.Sprintf(" and %d more", len(names)-enough)
 	}
-	return &Error{Op: op, Kind: InUse, Message: "in use by port " + message}
+	return &Error{Op: op, Kind: InUse, Message: printable("in use by port " + message)}
 }

@@ -24,6 +24,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,6 +67,13 @@ func idsOf(networks []*Network) []string {
 	}
 	slices.Sort(ids)
 	return ids
+}
+
+// requests returns what was asked of the lab so far.
+func (l *lab) requests() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.served)
 }
 
 // queries records the queries of the requests for that collection.
@@ -193,6 +201,97 @@ func TestWhatIsNotAListNeverPassesForAnEmptyOne(t *testing.T) {
 				t.Errorf("FindNetworks: got %d networks and the error %v", len(got), err)
 			}
 		})
+	}
+}
+
+func TestAListThatHasNoEndIsAnError(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		page func(n int) string // the n-th, from 0
+		want string
+	}{
+		{"every page has something new", func(n int) string { return fmt.Sprintf(`{"id": "n%d"}`, n) }, "the list has no end"},
+		{"the pages go round in a circle", func(n int) string { return fmt.Sprintf(`{"id": "n%d"}`, n%3) }, "the list has no end"},
+		{"the pages are the same", func(int) string { return `{"id": "n"}` }, "the pages do not go on"},
+		{"a page has all that fits in", func(n int) string {
+			return strings.TrimSuffix(strings.Repeat(fmt.Sprintf(`{"id": "n%d"},`, n), 20_000), ",")
+		}, "the list has no end"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLab(t, embedded.Options{})
+			var pages atomic.Int32
+			l.answer(func(w http.ResponseWriter, r *http.Request) bool {
+				return r.URL.Path == networksPath && reply(w, 200, `{"networks": [`+test.page(int(pages.Add(1)-1))+`],
+					"networks_links": [{"rel": "next", "href": "http://127.0.0.1:1/v2.0/networks?marker=x"}]}`)
+			})
+			got, err := l.client(t).ListNetworks(t.Context())
+			if len(got) != 0 || KindOf(err) != Unavailable || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %d networks and the error %v, want %q in it", len(got), err, test.want)
+			}
+			if n := pages.Load(); n > maxPages {
+				t.Errorf("%d pages were read", n)
+			}
+		})
+	}
+}
+
+func TestWhatCannotBeNeutronsIsRefused(t *testing.T) {
+	long := strings.Repeat("x", maxText+1)
+	for _, test := range []struct{ name, body, want string }{
+		{"no ID", `{"name": "n"}`, "without an ID"},
+		{"an ID that leads elsewhere", `{"id": "../../identity/v3/users/x"}`, "without an ID"},
+		{"an ID that is two dots", `{"id": ".."}`, "without an ID"},
+		{"an ID with a query", `{"id": "x?force=true"}`, "without an ID"},
+		{"an ID with a fragment", `{"id": "x#"}`, "without an ID"},
+		{"an ID that is encoded", `{"id": "%2e%2e%2fx"}`, "without an ID"},
+		{"an ID with a line end", `{"id": "x\r\ny"}`, "without an ID"},
+		{"an ID that is long", `{"id": "` + long + `"}`, "without an ID"},
+		{"a name that is long", `{"id": "x", "name": "` + long + `"}`, "longer than any"},
+		{"a description that is long", `{"id": "x", "description": "` + long + `"}`, "longer than any"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLab(t, embedded.Options{})
+			c := l.client(t)
+			l.answer(replyTo("GET", networksPath, 200, `{"networks": [`+test.body+`]}`))
+			got, err := c.ListNetworks(t.Context())
+			if len(got) != 0 || KindOf(err) != Unavailable || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %d networks and the error %v, want %q in it", len(got), err, test.want)
+			}
+		})
+	}
+}
+
+func TestAStatusThatSomebodyHasWrittenLeadsNowhereElse(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	c := l.client(t)
+	_, err := c.connect(t.Context())
+	noError(t, err)
+	before := len(l.requests())
+	for _, id := range []string{"..", "../../v2.0/subnets/x", "x/../y", "x?fields=id", "x#y", "%2e%2e", "x y", "", "-", strings.Repeat("x", 65)} {
+		_, err := c.GetNetwork(t.Context(), id)
+		equal(t, NotFound, KindOf(err))
+	}
+	equal(t, before, len(l.requests()))
+	_, err = c.GetNetwork(t.Context(), "0a85c3e1-eb5c-4133-b676-3c110cdd7132")
+	equal(t, NotFound, KindOf(err))
+	equal(t, before+1, len(l.requests()))
+}
+
+func TestForeignTextIsShownOnOneLineAndNotTooLong(t *testing.T) {
+	for _, test := range []struct{ name, text, want string }{
+		{"the usual", "Quota exceeded for resources: ['network'].", "Quota exceeded for resources: ['network']."},
+		{"other scripts", "сеть 网络 réseau", "сеть 网络 réseau"},
+		{"what moves the cursor", "web\x1b[2J\x1b[H-0", "web [2J [H-0"},
+		{"lines that could be of the log", "web\nI1121 12:00:00.000000 1 main.go:1] all is well\r", "web I1121 12:00:00.000000 1 main.go:1] all is well "},
+		{"what turns the direction round", "a\u202eb\u2066c", "a b c"},
+		{"a character that is cut in two", strings.Repeat("x", maxMessage-1) + "é", strings.Repeat("x", maxMessage-1)},
+		{"bytes that are no text", "a\xffb", "a\ufffdb"},
+	} {
+		t.Run(test.name, func(t *testing.T) { equal(t, test.want, printable(test.text)) })
+	}
+	err := inUse("delete network", []Port{{ID: "i", Name: "a\x1b[2Jb\nc", DeviceOwner: strings.Repeat("é", maxText)}})
+	if text := err.Error(); strings.ContainsAny(text, "\x1b\n") || len(text) > maxMessage+len("delete network: ") {
+		t.Errorf("got %q", text)
 	}
 }
 
