@@ -72,6 +72,9 @@ type ControllerOptions struct {
 	// Share is how many workers may work for one cloud at the same time, but for the
 	// controller's own, and ShareOfAll how many for all those clouds together.
 	Share, ShareOfAll int
+	// OnRepair is told of the steps that have put right what others had changed in Neutron;
+	// nil: nobody is.
+	OnRepair func([]neutron.Step)
 }
 
 // Controller makes Neutron's networks match the Networks in Kubernetes.
@@ -502,7 +505,11 @@ func (c *Controller) reconcile(ctx context.Context, cloud *neutron.Cloud, networ
 	adopted := have.Exists() && network.Status.NetworkID == ""
 	have, steps, err := c.bringAbout(ctx, cloud, network, isNew, want, have)
 	outcome := status.Outcome{Have: have, Subnet: neutron.Current(want, have), Foreign: neutron.Foreign(want, have), Err: err}
-	return c.report(ctx, cloud, network, outcome, eventFor(network, outcome, adopted, steps))
+	event := eventFor(network, outcome, adopted, steps)
+	if event != nil && event.reason == samplecrdv1.EventDriftRepaired && c.options.OnRepair != nil {
+		c.options.OnRepair(steps)
+	}
+	return c.report(ctx, cloud, network, outcome, event)
 }
 
 // reconcilePaused looks at Neutron, changes nothing, and tells what there would be to do.

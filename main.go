@@ -31,7 +31,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	_ "golang.org/x/crypto/x509roots/fallback" // an image from scratch has no certificate authorities
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -49,8 +48,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/flowcontrol"
-	"k8s.io/component-base/metrics/legacyregistry"
-	_ "k8s.io/component-base/metrics/prometheus/clientgo" // the metrics of queues, requests and leader election
 	"k8s.io/klog/v2"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/credentials"
@@ -60,6 +57,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/scheme"
 	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions"
 	networkinformers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/metrics"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 	"github.com/samplecrd/samplecrd-controller/pkg/options"
@@ -204,6 +202,7 @@ type replica struct {
 	cluster  string
 	election *election.Election // nil: there is but one
 	ready    *serving.Readiness
+	metrics  *metrics.Metrics
 
 	networkFactory    informers.SharedInformerFactory
 	networks          networkinformers.TypedNetworkInformer
@@ -225,6 +224,7 @@ const (
 // newReplica makes a replica; it does not talk to anybody yet.
 func newReplica(ctx context.Context, o *options.Options, clients *clients, recorder record.EventRecorder, config neutron.Config, cluster string) (*replica, error) {
 	r := &replica{options: o, clients: clients, recorder: recorder, cluster: cluster}
+	r.metrics = metrics.New(version, commit)
 	r.ready = serving.NewReadiness(networksReady, deploymentsReady, runningReady)
 	if electing(o) {
 		var err error
@@ -239,19 +239,32 @@ func newReplica(ctx context.Context, o *options.Options, clients *clients, recor
 		kubeinformers.WithNamespace(o.Namespace), kubeinformers.WithTransform(deployment.Trim))
 	r.deployments = r.deploymentFactory.Apps().V1().Deployments()
 
-	r.cloud = r.newCloud(config)
-	r.credentials = credentials.NewSet(ctx, credentials.Options{Client: clients.watchKube, NewCloud: r.newCloud})
-	r.orphans = orphans.NewFinder(clients.networks, r.networks, orphans.Options{
-		Clouds:  func() []*neutron.Cloud { return append(r.credentials.Clouds(), r.cloud) },
-		Removal: o.DeleteOrphans,
+	r.cloud = r.newCloud(config, metrics.Controller)
+	r.credentials = credentials.NewSet(ctx, credentials.Options{
+		Client:          clients.watchKube,
+		AllowedAuthURLs: o.AllowedAuthURLs,
+		NewCloud:        func(config neutron.Config) *neutron.Cloud { return r.newCloud(config, metrics.Secret) },
 	})
+	r.orphans = orphans.NewFinder(clients.networks, r.networks, orphans.Options{Clouds: r.clouds, Removal: o.DeleteOrphans})
+	r.metrics.MustRegister(metrics.Networks(r.networks.Lister(), r.leads), metrics.Clouds(r.clouds, r.leads))
+	if seesAll(o) {
+		r.metrics.MustRegister(r.orphans)
+	}
 	return r, nil
 }
 
-func (r *replica) newCloud(config neutron.Config) *neutron.Cloud {
-	cloud := neutron.NewCloud(config.Name, neutron.NewClient(config, r.clientOptions()), r.cluster, r.options.Resync)
+// newCloud makes a cloud of whose credentials metrics tells.
+func (r *replica) newCloud(config neutron.Config, whose string) *neutron.Cloud {
+	options := r.clientOptions()
+	options.Meter = r.metrics.Meter(whose)
+	cloud := neutron.NewCloud(config.Name, neutron.NewClient(config, options), r.cluster, r.options.Resync)
 	cloud.Observer().OnLook(func() { r.orphans.Wake() })
 	return cloud
+}
+
+// clouds returns those that are in use, the controller's own first.
+func (r *replica) clouds() []*neutron.Cloud {
+	return append([]*neutron.Cloud{r.cloud}, r.credentials.Clouds()...)
 }
 
 // run fills the caches, waits until this replica leads, and works until ctx is cancelled.
@@ -296,7 +309,7 @@ func lost() {
 // mustLead comes before each request to OpenStack. A process that was suspended finds out
 // here that it has lost the lease, before it makes what another replica has made.
 func (r *replica) mustLead() {
-	if r.election != nil && !r.election.Leads() {
+	if !r.leads() {
 		lost()
 	}
 }
@@ -324,7 +337,7 @@ func (r *replica) tellReadiness(ctx context.Context) {
 // hand. Their handlers are registered on informers that are running, and so are given what
 // there is, as on a first list.
 func (r *replica) work(ctx context.Context) error {
-	controller, err := NewController(r.clients.networks, r.networks, r.cloud, r.credentials, r.recorder, controllerOptions(r.options, r.cluster))
+	controller, err := NewController(r.clients.networks, r.networks, r.cloud, r.credentials, r.recorder, r.controllerOptions())
 	if err != nil {
 		return err
 	}
@@ -371,12 +384,15 @@ func (r *replica) findOrphans(ctx context.Context) {
 // take all others' networks for orphans.
 func seesAll(o *options.Options) bool { return o.Namespace == metav1.NamespaceAll }
 
+// leads says whether it is this replica that works.
+func (r *replica) leads() bool { return r.election == nil || r.election.Leads() }
+
 // leader names the replica that leads, and says whether it is this one.
 func (r *replica) leader() (name string, here bool) {
 	if r.election == nil {
 		return "", true
 	}
-	return r.election.Leader(), r.election.Leads()
+	return r.election.Leader(), r.leads()
 }
 
 // electing says whether there may be several replicas.
@@ -415,9 +431,8 @@ func (r *replica) serve(ctx context.Context, server *serving.Server) (stop func(
 		return func() {}
 	}
 	logger, o := klog.FromContext(ctx), r.options
-	registry := prometheus.NewRegistry()
 	routes := serving.Routes{
-		Metrics:   prometheus.Gatherers{legacyregistry.DefaultGatherer, registry},
+		Metrics:   r.metrics.Gatherer(),
 		Readiness: r.ready,
 		Profiled:  o.Profiling,
 		Guarded:   o.ServeAuthorized == "true" || o.ServeAuthorized == "auto" && server.Confidential(),
@@ -427,7 +442,6 @@ func (r *replica) serve(ctx context.Context, server *serving.Server) (stop func(
 		Leader:    r.leader,
 	}
 	if seesAll(o) {
-		registry.MustRegister(r.orphans)
 		routes.Orphans = r.orphans.List
 	}
 	logger.Info("Serving HTTP", "address", server.Address(), "tls", server.TLS())
@@ -488,14 +502,16 @@ func (r *replica) clientOptions() neutron.ClientOptions {
 	}
 }
 
-func controllerOptions(o *options.Options, cluster string) ControllerOptions {
+func (r *replica) controllerOptions() ControllerOptions {
+	o := r.options
 	return ControllerOptions{
-		Cluster: cluster,
+		Cluster: r.cluster,
 		Resync:  o.Resync,
 		// So neither one cloud of a Secret nor all of them hold up the others.
 		Share:      max(1, o.Workers/2),
 		ShareOfAll: max(1, o.Workers-1),
 		Retry:      retryOptions(o),
+		OnRepair:   r.metrics.DriftRepaired,
 	}
 }
 

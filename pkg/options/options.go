@@ -32,6 +32,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/election"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/orphans"
 )
 
@@ -51,6 +52,8 @@ type Options struct {
 	NeutronTimeout time.Duration
 	NeutronQPS     float64
 	NeutronBurst   int
+	// AllowedAuthURLs are the Keystones that Secrets may name.
+	AllowedAuthURLs neutron.URLs
 
 	Workers        int
 	RetryBaseDelay time.Duration
@@ -162,6 +165,7 @@ func (o *Options) openStackFlags() *flag.FlagSet {
 	fs.DurationVar(&o.NeutronTimeout, "neutron-timeout", 30*time.Second, "how long to wait for one answer of Neutron or Keystone")
 	fs.Float64Var(&o.NeutronQPS, "neutron-qps", 0, "requests per second to Neutron, on average (0: no limit)")
 	fs.IntVar(&o.NeutronBurst, "neutron-burst", 10, "requests to Neutron at once, above the average")
+	fs.Var(&o.AllowedAuthURLs, "allowed-auth-urls", "the `URLs` of Keystones that Secrets may name, separated by commas; each allows what is below it too (default all)")
 	return fs
 }
 

@@ -30,6 +30,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/election"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/orphans"
 )
 
@@ -55,12 +56,17 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 		-deployment-workers=12 -deployment-cidr-pool=10.0.0.0/8 -deployment-cidr-prefix-length 13
 		-delete-orphans -bind-address=:14 -tls-cert-file=f -tls-private-key-file=g -serve-authorized=false
 		-leader-elect=true -leader-elect-lease-duration=15m -leader-elect-renew-deadline 16s -leader-elect-retry-period=17s
-		-leader-elect-resource-name=h -leader-elect-resource-namespace=i -profiling -logging-format=json`)
+		-leader-elect-resource-name=h -leader-elect-resource-namespace=i -profiling -logging-format=json -allowed-auth-urls=https://j`)
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
+	allowed, err := neutron.ParseURLs("https://j")
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := &Options{
-		Version: true, Kubeconfig: "a", Master: "b", Namespace: "c", ClusterID: "d", KubeAPIQPS: 1.5, KubeAPIBurst: 2,
+		AllowedAuthURLs: allowed,
+		Version:         true, Kubeconfig: "a", Master: "b", Namespace: "c", ClusterID: "d", KubeAPIQPS: 1.5, KubeAPIBurst: 2,
 		Cloud: "e", Resync: 3 * time.Second, NeutronTimeout: 4 * time.Second, NeutronQPS: 5.5, NeutronBurst: 6,
 		Workers: 7, RetryBaseDelay: 8 * time.Second, RetryMaxDelay: 9 * time.Second, RetryQPS: 10.5, RetryBurst: 11,
 		DeploymentWorkers: 12, DeploymentCIDRPool: netip.MustParsePrefix("10.0.0.0/8"), DeploymentCIDRPrefixLength: 13,
@@ -68,7 +74,7 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 		LeaderElect: "true", Profiling: true, LoggingFormat: "json",
 		Election: election.Options{Namespace: "i", Name: "h", LeaseDuration: 15 * time.Minute, RenewDeadline: 16 * time.Second, RetryPeriod: 17 * time.Second},
 	}
-	if diff := cmp.Diff(want, o, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff(want, o, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b neutron.URLs) bool { return a.String() == b.String() })); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
