@@ -26,7 +26,9 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -91,9 +93,18 @@ func mainExit(args []string) int {
 	setLogger(o, flags)
 	ctx := stopOnSignal(context.Background())
 	if err := run(ctx, o); err != nil && ctx.Err() == nil {
-		return complain(1, err)
+		return fail(o, err)
 	}
 	return 0
+}
+
+// fail tells, for people or for what reads the log, why the process ends.
+func fail(o *options.Options, err error) int {
+	if o.LoggingFormat == "json" {
+		klog.ErrorS(err, "Failed")
+		return 1
+	}
+	return complain(1, err)
 }
 
 // setLogger has the log written in another format, if that is asked for.
@@ -111,6 +122,8 @@ func setLogger(o *options.Options, flags *options.Flags) {
 // names that everybody knows: DEBUG is what -v brings.
 func plain(_ []string, a slog.Attr) slog.Attr {
 	switch value := a.Value.Any().(type) {
+	case *slog.Source:
+		return slog.String(a.Key, filepath.Base(value.File)+":"+strconv.Itoa(value.Line))
 	case slog.Level:
 		if a.Key == slog.LevelKey && value < slog.LevelInfo {
 			return slog.String(a.Key, slog.LevelDebug.String())
@@ -294,14 +307,14 @@ func (r *replica) run(ctx context.Context) error {
 	}
 	err := r.election.Run(ctx, r.work)
 	if errors.Is(err, election.ErrLost) {
-		lost()
+		r.lost()
 	}
 	return err
 }
 
 // lost ends the process at once, whatever is under way: another replica goes on with it.
-func lost() {
-	code := complain(1, election.ErrLost)
+func (r *replica) lost() {
+	code := fail(r.options, election.ErrLost)
 	klog.Flush()
 	os.Exit(code)
 }
@@ -310,7 +323,7 @@ func lost() {
 // here that it has lost the lease, before it makes what another replica has made.
 func (r *replica) mustLead() {
 	if !r.leads() {
-		lost()
+		r.lost()
 	}
 }
 

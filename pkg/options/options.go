@@ -196,7 +196,7 @@ func (o *Options) orphanFlags() *flag.FlagSet {
 
 func (o *Options) electionFlags() *flag.FlagSet {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
-	fs.StringVar(&o.LeaderElect, "leader-elect", "auto", "`whether` replicas elect one that works, while the others stand by: true, false, or auto, which means in a pod")
+	fs.StringVar(&o.LeaderElect, "leader-elect", "auto", "`when` replicas elect one that works, while the others stand by: true, false, or auto, which means in a pod")
 	fs.DurationVar(&o.Election.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long the others wait after the leader's last renewal")
 	fs.DurationVar(&o.Election.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader goes on without a renewal; then it exits")
 	// Kubernetes' own take 2s. Here it is shorter, so that a Lease that was given up is taken
