@@ -1,0 +1,394 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The fuzz tests run their seeds in a normal go test. To have them search, name one:
+//
+//	go test -fuzz=FuzzMark ./pkg/neutron
+
+func FuzzMark(f *testing.F) {
+	mark := owner.Mark()
+	for _, description := range []string{
+		mark, "the DMZ " + mark, mark + " " + mark, mark + " ", mark + "/x", "x" + mark, strings.ToUpper(mark),
+		markPrefix, markPrefix + "/", markPrefix + "a/", markPrefix + "/b", markPrefix + "a/b/c", "\u00a0" + mark, " \n" + mark, "",
+	} {
+		f.Add(owner.Cluster, string(owner.UID), description)
+	}
+	f.Add("c", "u", "samplecrd.k8s.io/owner=c/u")
+	f.Add("", "", "")
+	f.Fuzz(func(t *testing.T, cluster, uid, description string) {
+		read, marked := OwnerOf(description)
+		if marked && (read.Cluster == "" || read.UID == "" || strings.ContainsAny(read.Cluster, " /") || strings.Contains(string(read.UID), " ")) {
+			t.Errorf("%q is taken for the mark of %+v", description, read)
+		}
+		if marked && description != read.Mark() && !strings.HasSuffix(description, " "+read.Mark()) {
+			t.Errorf("%q does not end with the mark of %+v", description, read)
+		}
+		if unmarked := withoutMark(description); marked && description != unmarked+description[len(unmarked):] {
+			t.Errorf("%q without its mark is %q", description, unmarked)
+		}
+		if cluster == "" || uid == "" || strings.ContainsAny(cluster, " /") || strings.Contains(uid, " ") {
+			return // there are none such: see pkg/options for the first
+		}
+		want := Owner{cluster, types.UID(uid)}
+		for _, before := range []string{"", description + " "} {
+			if got, marked := OwnerOf(before + want.Mark()); !marked || got != want {
+				t.Errorf("of %q is read back %+v, %v", before+want.Mark(), got, marked)
+			}
+		}
+		// It is its owner's, and nobody else's.
+		if marked && read == want && description != want.Mark() && !strings.HasSuffix(description, " "+want.Mark()) {
+			t.Errorf("%q is taken for the mark of %+v", description, want)
+		}
+	})
+}
+
+// source makes things out of the bytes that a fuzz test is given.
+type source []byte
+
+// below returns a number from 0 to n-1; 0 when there is nothing left.
+func (s *source) below(n int) int {
+	if len(*s) == 0 {
+		return 0
+	}
+	first := int((*s)[0])
+	*s = (*s)[1:]
+	return first % n
+}
+
+// cidr returns one of few addresses, so that they often overlap.
+func (s *source) cidr() netip.Prefix {
+	if s.below(4) == 0 {
+		address := netip.AddrFrom16([16]byte{0xfd, 7: byte(s.below(4)), 15: byte(s.below(4))})
+		return netip.PrefixFrom(address, 61+s.below(68)).Masked()
+	}
+	address := netip.AddrFrom4([4]byte{byte(s.below(3) * 10), 0, byte(s.below(4)), byte(s.below(8) * 32)})
+	return netip.PrefixFrom(address, 8+s.below(25)).Masked()
+}
+
+// addressIn returns one of the first addresses of the CIDR, or the zero Addr.
+func (s *source) addressIn(cidr netip.Prefix) netip.Addr {
+	address := cidr.Addr()
+	for range s.below(4) {
+		address = address.Next()
+	}
+	if s.below(3) == 0 || !cidr.Contains(address) {
+		return netip.Addr{}
+	}
+	return address
+}
+
+func (s *source) description() string {
+	other := Owner{Cluster: owner.Cluster, UID: "33333333-0000-0000-0000-000000000000"}
+	elsewhere := Owner{Cluster: "other", UID: owner.UID}
+	all := []string{owner.Mark(), "", "mine", "mine " + owner.Mark(), other.Mark(), elsewhere.Mark(), owner.Mark() + " ", owner.Mark() + " " + other.Mark()}
+	return all[s.below(len(all))]
+}
+
+func (s *source) name() string { return []string{testName, "x", ""}[s.below(3)] }
+
+// network returns one that Neutron may hold, whose subnets do not overlap, or the zero one.
+func (s *source) network() *Network {
+	if s.below(8) == 0 {
+		return &Network{}
+	}
+	n := &Network{ID: "n", Name: s.name(), Description: s.description()}
+	for i := range s.below(6) {
+		subnet := Subnet{ID: fmt.Sprint("s", i), NetworkID: n.ID, Name: s.name(), Description: s.description(), CIDR: s.cidr()}
+		subnet.Gateway = s.addressIn(subnet.CIDR)
+		if !slices.ContainsFunc(n.Subnets, func(o Subnet) bool { return o.CIDR.Overlaps(subnet.CIDR) }) {
+			n.Subnets = append(n.Subnets, subnet)
+		}
+	}
+	return n
+}
+
+func (s *source) desired() Desired {
+	subnet := DesiredSubnet{CIDR: s.cidr(), NoGateway: s.below(4) == 0}
+	if !subnet.NoGateway {
+		subnet.Gateway = s.addressIn(subnet.CIDR)
+	}
+	return Desired{Owner: owner, Name: testName, Subnets: []DesiredSubnet{subnet}, Known: []string{"", "s0", "s1", "s2"}[s.below(4)]}
+}
+
+// From whatever there is, the plan comes to an end within a bounded number of steps, and
+// touches nothing of anybody else's.
+func FuzzThePlan(f *testing.F) {
+	for _, seed := range []string{"", "\x01\x01\x01\x01\x01", "0123456789abcdefghijklmnopqrstuvwxyz", "\x01\x00\x00\x00\x00\x10\x01\x01\x01\x01\x00\x00\x05\x00\x00\x01\x00\x00\x00\x18",
+		strings.Repeat("\x01\x07\x03", 30), strings.Repeat("\x03\x00\x01\x05\x02", 20)} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s := source(data)
+		want, have := s.desired(), s.network()
+		began, strangers := have, strangersSubnets(want, have)
+		for range 5 + len(have.Subnets) {
+			step := Next(want, have)
+			if step == nil {
+				checkGoal(t, want, have)
+				if again := Next(want, have); again != nil {
+					t.Errorf("at the goal, the plan goes on with %+v", again)
+				}
+				return
+			}
+			checkStep(t, want, have, step)
+			next, taken := simulate(t, have, step)
+			if !taken {
+				return // FuzzThePlan does not know all of Neutron's reasons
+			}
+			if now := strangersSubnets(want, next); !slices.Equal(strangers, now) {
+				t.Errorf("%+v makes of the strangers' subnets %+v", step, now)
+			}
+			have = next
+		}
+		t.Errorf("no end: want %+v, have %+v, after many steps %+v", want, began, have)
+	})
+}
+
+func FuzzAllocationPools(f *testing.F) {
+	for _, seed := range [][2]string{{"10.0.0.0/24", "10.0.0.1"}, {"10.0.0.0/24", "10.0.0.9"}, {"10.0.0.0/24", ""}, {"10.0.0.0/30", "10.0.0.2"},
+		{"10.0.0.0/31", "10.0.0.1"}, {"10.0.0.0/32", "10.0.0.0"}, {"0.0.0.0/0", "255.255.255.255"}, {"fd00::/64", "fd00::"}, {"fd00::/128", "fd00::"}, {"::/0", "::1"}} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, cidrText, gatewayText string) {
+		cidr, err := netip.ParsePrefix(cidrText)
+		if err != nil {
+			return
+		}
+		cidr = cidr.Masked()
+		gateway, _ := netip.ParseAddr(gatewayText)
+		if !cidr.Contains(gateway) {
+			gateway = netip.Addr{}
+		}
+		var last netip.Addr
+		for _, pool := range allocationPools(cidr, gateway) {
+			if !cidr.Contains(pool.From()) || !cidr.Contains(pool.To()) || pool.To().Less(pool.From()) || gateway.IsValid() && pool.Contains(gateway) {
+				t.Errorf("%s with gateway %s has the pool %s", cidr, gateway, pool)
+			}
+			if last.IsValid() && !last.Less(pool.From()) {
+				t.Errorf("%s with gateway %s has pools that overlap", cidr, gateway)
+			}
+			last = pool.To()
+		}
+	})
+}
+
+// What it is told of in a clouds.yaml of somebody else's, is in no error; and nothing but
+// what is in it, in no configuration.
+func FuzzParseConfig(f *testing.F) {
+	const canary = "hunter2"
+	for _, seed := range []string{
+		twoClouds,
+		"clouds: {one: {auth: {auth_url: 'http://h/v3', username: u, password: hunter2}}}",
+		"clouds: {one: {auth: {auth_url: 'http://h/v3', password: *hunter2}}}",
+		"clouds: {one: {auth: {auth_url: 'http://h/v3', password: !!int hunter2}}}",
+		"clouds: {one: {cacert: /hunter2, auth: {auth_url: 'http://h'}}}\nclouds: {other: {}}",
+		"clouds: {one: {cert: /hunter2, key: /hunter2, auth: {auth_url: 'http://h'}}}",
+		"clouds: {one: {profile: hunter2, auth: {auth_url: 'http://h'}}}",
+		"x: &x {cacert: /hunter2}\nclouds: {one: {<<: *x, auth: {auth_url: 'http://h'}}}",
+		"a: &a [x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b]\nclouds: {one: *c}",
+		"clouds: {one: {auth: {auth_url: hunter2, system_scope: hunter2}}}",
+		"clouds: {one: {verify: hunter2, auth: {auth_url: hunter2}}}",
+		"clouds: {one: {auth: hunter2}}", "clouds: {one: hunter2}", "clouds: [hunter2]", "hunter2", "? {hunter2: x}\n: y", "\x00", "---\n---\n", "",
+	} {
+		f.Add("one", []byte(seed))
+	}
+	f.Add("yes", []byte("clouds: {yes: {cacert: /hunter2, auth: {auth_url: 'http://h'}}}"))
+	f.Add("", []byte("clouds: {'': {auth: {auth_url: 'http://h'}}}"))
+	for _, variable := range []string{"OS_CLOUD", "OS_AUTH_URL", "OS_USERNAME", "OS_PASSWORD", "OS_PROJECT_NAME", "OS_REGION_NAME", "OS_INTERFACE", "OS_CLIENT_CONFIG_FILE"} {
+		f.Setenv(variable, "of-the-process")
+	}
+	f.Fuzz(func(t *testing.T, cloud string, content []byte) {
+		config, err := ParseConfig(cloud, content)
+		if err != nil {
+			if strings.Contains(err.Error(), canary) && !strings.Contains(cloud, canary) || strings.Contains(err.Error(), "Search locations") {
+				t.Errorf("it tells what is in the file, or looks for others: %v", err)
+			}
+			return
+		}
+		if config.Auth.IdentityEndpoint == "" || config.TLS == nil || config.TLS.RootCAs != nil || config.TLS.Certificates != nil {
+			t.Errorf("got %+v", config)
+		}
+		if shown := fmt.Sprintf("%+v%+v", config.Auth, config.Endpoint); strings.Contains(shown, "of-the-process") && !bytes.Contains(content, []byte("of-the-process")) {
+			t.Errorf("something is of the environment: %s", shown)
+		}
+	})
+}
+
+// What is allowed is what Go connects to: the host and the port, and a path that begins
+// with the one that was named, however a server puts it in order.
+func FuzzURLs(f *testing.F) {
+	for _, address := range []string{
+		"https://a.example/identity/v3", "https://a.example:443/identity", "https://A.example./identity/", "https://a.example/identity/../x",
+		"https://a.example@evil.example/identity", "https://a.example/identity%2f..%2fx", "https://[::1]/identity", "https://a.example:0443/identity",
+		"https://a.example\\identity", "https://a.example/identity//x", "https://a.example/identity?x#y", "https://a。example/identity", "",
+	} {
+		f.Add(address)
+	}
+	allowed, err := ParseURLs("https://a.example/identity,http://192.0.2.1:5000")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, address string) {
+		if urls, err := ParseURLs(address); err == nil && !strings.Contains(address, ",") && !urls.Allows(strings.TrimSpace(address)) {
+			t.Errorf("%q does not allow itself", address)
+		}
+		if !allowed.Allows(address) {
+			return
+		}
+		// As gophercloud and net/http read it.
+		request, err := http.NewRequest(http.MethodPost, gophercloud.NormalizeURL(address)+"auth/tokens", nil)
+		if err != nil {
+			t.Fatalf("%q is allowed, and no URL: %v", address, err)
+		}
+		u := request.URL
+		at := u.Scheme + " " + strings.TrimSuffix(strings.ToLower(u.Hostname()), ".") + " " + strings.TrimLeft(u.Port(), "0")
+		switch at {
+		case "https a.example ", "https a.example 443":
+			if clean := path.Clean(u.Path); clean != strings.TrimSuffix(u.Path, "/") || !strings.HasPrefix(clean, "/identity/") {
+				t.Errorf("%q is allowed, and leads to %s", address, u)
+			}
+		case "http 192.0.2.1 5000", "http ::ffff:192.0.2.1 5000", "http ::ffff:c000:201 5000":
+		default:
+			if ip, err := netip.ParseAddr(u.Hostname()); err != nil || ip.Unmap().String() != "192.0.2.1" || strings.TrimLeft(u.Port(), "0") != "5000" {
+				t.Errorf("%q is allowed, and leads to %s", address, u)
+			}
+		}
+		if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			t.Errorf("%q is allowed, and is %+v", address, u)
+		}
+	})
+}
+
+// sameAnswer is a Neutron that answers everything in the same way.
+type sameAnswer struct {
+	t      *testing.T
+	status int
+	body   string
+	asked  int
+}
+
+// RoundTrip fails the test if a request leads elsewhere than to what it is for.
+func (s *sameAnswer) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.asked++
+	collection, id, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/v2.0/"), "/")
+	if r.URL.Host != "neutron.example" || !slices.Contains([]string{"networks", "subnets", "ports"}, collection) || strings.ContainsAny(id, "/%") || id == ".." || r.URL.Fragment != "" {
+		s.t.Errorf("asked for %s", r.URL)
+	}
+	return &http.Response{StatusCode: s.status, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(s.body)), Request: r}, nil
+}
+
+func (s *sameAnswer) client() *Client {
+	provider := &gophercloud.ProviderClient{HTTPClient: http.Client{Transport: s}}
+	provider.UseTokenLock()
+	c := NewClient(Config{}, ClientOptions{Timeout: time.Minute})
+	c.session.Store(&session{service: &gophercloud.ServiceClient{ProviderClient: provider, Endpoint: "http://neutron.example/v2.0/"}})
+	return c
+}
+
+// Whatever is answered, it is an error of ours, or what Neutron could have answered.
+func FuzzAnswers(f *testing.F) {
+	for _, body := range []string{
+		`{"networks": [{"id": "n", "name": "x", "description": "` + owner.Mark() + `", "mtu": 1450, "revision_number": 3}], "subnets": [{"id": "s", "network_id": "n", "cidr": "10.0.0.0/24", "gateway_ip": null}], "ports": []}`,
+		`{"network": {"id": "n"}, "subnet": {"id": "s", "cidr": "fd00::/64", "gateway_ip": "fd00::1"}}`,
+		`{"networks": [{"id": "../x"}]}`, `{"network": {"id": "n", "mtu": 1e300}}`, `{"subnet": {"id": "s", "cidr": "` + strings.Repeat("9", 2000) + `"}}`,
+		`{"networks": [{"id": "n"}], "networks_links": [{"rel": "next", "href": "http://elsewhere.example"}]}`,
+		`{"NeutronError": {"type": "NetworkInUse", "message": "a\u001b[2Jb\nc"}}`, `{"error": {"title": "x", "message": "y"}}`,
+		`{"networks": null}`, `[]`, `null`, `{`, ``, "<html>", strings.Repeat("[", 20_000),
+	} {
+		for _, status := range []int{200, 201, 204, 400, 409, 500} {
+			f.Add(status, body)
+		}
+	}
+	f.Fuzz(func(t *testing.T, status int, body string) {
+		if status < 200 || status > 599 || status == http.StatusUnauthorized {
+			return // net/http hands out no others; a 401 leads to Keystone
+		}
+		s := &sameAnswer{t: t, status: status, body: body}
+		c := s.client()
+		ctx := t.Context()
+		check := func(err error, networks ...*Network) {
+			t.Helper()
+			if err != nil && KindOf(err) == "" {
+				t.Errorf("an error of another kind: %v", err)
+			}
+			for _, n := range networks {
+				if err == nil && n.ID == "" {
+					t.Errorf("a network without an ID: %+v", n)
+				}
+			}
+		}
+		all, err := c.ListNetworks(ctx)
+		check(err, all...)
+		all, err = c.FindNetworks(ctx, owner.Mark())
+		check(err, all...)
+		for _, n := range all {
+			check(c.DeleteNetwork(ctx, n.ID, n.Revision))
+		}
+		one, err := c.GetNetwork(ctx, "n")
+		check(err, one)
+		made, err := c.CreateNetwork(ctx, CreateNetwork{Name: testName, Description: owner.Mark()})
+		check(err, &made)
+		_, err = c.CreateSubnet(ctx, "n", creates("10.0.0.0/24", "", ""))
+		check(err)
+		ports, err := c.PortsOnNetwork(ctx, "n")
+		check(err)
+		check(inUse("delete network", ports))
+		if s.asked > 3*maxPages {
+			t.Errorf("%d requests", s.asked)
+		}
+	})
+}
+
+// FuzzReplies reads what is answered to a request that has failed.
+func FuzzReplies(f *testing.F) {
+	f.Add(400, `{"NeutronError": {"type": "InvalidInput", "message": "m"}}`, "3")
+	f.Add(503, "The server is currently unavailable.", "Wed, 21 Oct 2065 07:28:00 GMT")
+	f.Add(409, `{"NeutronError": {"type": "OverQuota"}}`, "-1")
+	f.Add(404, `{"NeutronError": "x"}`, "99999999999999999999")
+	f.Add(429, `{"error": []}`, "9223372036854775807")
+	f.Fuzz(func(t *testing.T, status int, body, after string) {
+		err := wrap("try", gophercloud.ErrUnexpectedResponseCode{URL: "http://neutron.example", Actual: status, Body: []byte(body),
+			ResponseHeader: http.Header{"Retry-After": {after}}})
+		if KindOf(err) == "" {
+			t.Errorf("an error of no kind: %v", err)
+		}
+		if wait := RetryAfterOf(err); wait < 0 || wait > maxRetryAfter {
+			t.Errorf("it waits for %s", wait)
+		}
+		if KindOf(err) == NotFound && !strings.Contains(body, "ype") && !strings.Contains(body, "itle") {
+			t.Errorf("%q is taken for Neutron's word that something is gone", body)
+		}
+	})
+}
