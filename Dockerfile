@@ -1,11 +1,12 @@
-# The controller as a static binary, with nothing beside it but the certificate
-# authorities that it trusts. Build from the top of the repository:
+# The controller as a static binary, with nothing beside it: the certificate authorities
+# that it trusts are in it. hack/release.sh makes the same image without Docker, for more
+# than one architecture. Build from the top of the repository:
 #   docker build --build-arg VERSION=v0.1.0 --build-arg COMMIT=$(git rev-parse HEAD) .
 FROM golang:1.26 AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
-COPY main.go controller.go ./
+COPY *.go ./
 COPY pkg pkg
 ARG VERSION=devel
 ARG COMMIT=unknown
@@ -14,7 +15,6 @@ RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false \
       -o /samplecrd-controller .
 
 FROM scratch
-COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /samplecrd-controller /
 # Nobody's: no user of a host has this ID.
 USER 65532:65532

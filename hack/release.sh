@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Makes the artifacts of a release: binaries, images, install.yaml, SBOMs and checksums.
+#   hack/release.sh [-o FOLDER] [-image NAME] [VERSION]
+# -h says more. It takes Go and Git, and no Docker.
+set -o errexit -o nounset -o pipefail
+
+HACK=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+command -v go >/dev/null || { echo "release.sh: Go is not installed: see https://go.dev/doc/install" >&2; exit 1; }
+go -C "$HACK" build -o _output/bin/release ./release
+cd "$HACK/.."
+exec "$HACK/_output/bin/release" "$@"

@@ -1,0 +1,80 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+// makeInstall writes what kubectl apply -k artifacts/deploy would apply, with this
+// release's image.
+func (r *release) makeInstall() error {
+	folder, err := os.MkdirTemp("", "release-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	// Kustomize takes relative paths only, and follows symbolic links first.
+	if folder, err = filepath.EvalSymlinks(folder); err != nil {
+		return err
+	}
+	root, err := filepath.EvalSymlinks(r.root)
+	if err != nil {
+		return err
+	}
+	base, err := filepath.Rel(folder, filepath.Join(root, "artifacts", "deploy"))
+	if err != nil {
+		return err
+	}
+	overlay, err := yaml.Marshal(types.Kustomization{
+		Resources: []string{base},
+		Images:    []types.Image{{Name: program, NewName: r.image, NewTag: r.version}},
+	})
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), overlay, 0o600); err != nil {
+		return err
+	}
+	return r.kustomize(folder)
+}
+
+func (r *release) kustomize(folder string) error {
+	options := krusty.MakeDefaultOptions()
+	options.Reorder = krusty.ReorderOptionLegacy // the namespace before what is in it
+	resources, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), folder)
+	if err != nil {
+		return err
+	}
+	text, err := resources.AsYaml()
+	if err != nil {
+		return err
+	}
+	image := fmt.Appendf(nil, "image: %s:%s\n", r.image, r.version)
+	if !bytes.Contains(text, image) {
+		return fmt.Errorf("artifacts/deploy has no container with the image %s", program)
+	}
+	return os.WriteFile(filepath.Join(r.out, "install.yaml"), text, 0o644)
+}
