@@ -99,7 +99,7 @@ func beingDeleted(n *samplecrdv1.Network) {
 // informer is not started: its cache holds what the test puts there, and so lags behind
 // as far as the test likes.
 type fixture struct {
-	t          *testing.T
+	t          testing.TB
 	kube       *fake.Clientset
 	secrets    *kubefake.Clientset
 	watched    chan struct{} // see awaitWatch
@@ -126,7 +126,7 @@ type fixture struct {
 	ports           []string
 }
 
-func newFixture(t *testing.T, networks ...*samplecrdv1.Network) *fixture {
+func newFixture(t testing.TB, networks ...*samplecrdv1.Network) *fixture {
 	t.Helper()
 	server, err := embedded.Start("127.0.0.1:0", embedded.Options{})
 	if err != nil {
@@ -154,7 +154,7 @@ func newFixture(t *testing.T, networks ...*samplecrdv1.Network) *fixture {
 }
 
 // newCredentials are those in Secrets.
-func newCredentials(t *testing.T, secrets kubernetes.Interface) *credentials.Set {
+func newCredentials(t testing.TB, secrets kubernetes.Interface) *credentials.Set {
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	set := credentials.NewSet(ctx, credentials.Options{Client: secrets, NewCloud: func(config neutron.Config) *neutron.Cloud {
 		return neutron.NewCloud(config.Name, neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second}), testCluster, time.Hour)
