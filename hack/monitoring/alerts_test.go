@@ -1,0 +1,221 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package monitoring
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"sigs.k8s.io/yaml"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+// programs returns the folder of prometheus and promtool. The test is skipped where they
+// cannot be had.
+func programs(t *testing.T) string {
+	t.Helper()
+	folder, err := Fetch(t.Context())
+	if errors.Is(err, ErrUnavailable) && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	}
+	noError(t, err)
+	return folder
+}
+
+// promtool runs it, and returns what it says.
+func promtool(ctx context.Context, programs, stdin string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(programs, "promtool"), args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func rules(t *testing.T) []Rule {
+	t.Helper()
+	rules, err := ReadRules(file(t, "artifacts", "monitoring", "alerts.yaml"))
+	noError(t, err)
+	if len(rules) == 0 {
+		t.Fatal("there are no rules")
+	}
+	return rules
+}
+
+// runbook is where the runbooks are.
+const runbook = "https://github.com/samplecrd/samplecrd-controller/blob/main/README.md#"
+
+func TestAlertsSayHowBadItIsAndWhatToDo(t *testing.T) {
+	readme := read(t, "README.md")
+	seen := map[string]bool{}
+	for _, rule := range rules(t) {
+		t.Run(rule.Alert, func(t *testing.T) {
+			if seen[rule.Alert] {
+				t.Error("there are two of that name")
+			}
+			seen[rule.Alert] = true
+			if severity := rule.Labels["severity"]; severity != "critical" && severity != "warning" {
+				t.Errorf("severity %q", severity)
+			}
+			if rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
+				t.Errorf("summary or description is missing: %v", rule.Annotations)
+			}
+			equal(t, runbook+strings.ToLower(rule.Alert), rule.Annotations["runbook_url"])
+			if !regexp.MustCompile(`(?m)^#+ ` + rule.Alert + `$`).MatchString(readme) {
+				t.Error("README.md has no such heading")
+			}
+		})
+	}
+}
+
+// reasons are those of the Ready condition.
+var reasons = []string{
+	samplecrdv1.ReasonPending, samplecrdv1.ReasonAvailable, samplecrdv1.ReasonInvalidSpec, samplecrdv1.ReasonForbidden,
+	samplecrdv1.ReasonAuthenticationFailed, samplecrdv1.ReasonOtherCloud, samplecrdv1.ReasonNoCredentials, samplecrdv1.ReasonPaused,
+	samplecrdv1.ReasonInUse, samplecrdv1.ReasonQuotaExceeded, samplecrdv1.ReasonNeutronUnavailable,
+}
+
+func TestAlertsNameReasonsThatThereAre(t *testing.T) {
+	named := 0
+	for _, rule := range rules(t) {
+		root, err := parser.NewParser(parser.Options{}).ParseExpr(rule.Expr)
+		noError(t, err)
+		for _, matcher := range matchers(root, "reason") {
+			for _, reason := range strings.Split(matcher.Value, "|") {
+				named++
+				if !slices.Contains(reasons, reason) {
+					t.Errorf("%s: there is no reason %q", rule.Alert, reason)
+				}
+			}
+		}
+	}
+	if named == 0 {
+		t.Error("no reason was found")
+	}
+}
+
+// matchers returns what the expression selects by that label.
+func matchers(root parser.Node, label string) (found []*labels.Matcher) {
+	parser.Inspect(root, func(node parser.Node, _ []parser.Node) error {
+		if selector, ok := node.(*parser.VectorSelector); ok {
+			for _, m := range selector.LabelMatchers {
+				if m.Name == label {
+					found = append(found, m)
+				}
+			}
+		}
+		return nil
+	})
+	return found
+}
+
+func TestEveryAlertIsSeenToFireAndNotToFire(t *testing.T) {
+	var content struct {
+		Tests []struct {
+			Cases []struct {
+				Alert    string `json:"alertname"`
+				Expected []any  `json:"exp_alerts"`
+			} `json:"alert_rule_test"`
+		} `json:"tests"`
+	}
+	noError(t, yaml.Unmarshal([]byte(read(t, "hack", "monitoring", "testdata", "alerts_test.yaml")), &content))
+	fires, quiet := map[string]bool{}, map[string]bool{}
+	for _, test := range content.Tests {
+		for _, c := range test.Cases {
+			if len(c.Expected) > 0 {
+				fires[c.Alert] = true
+			} else {
+				quiet[c.Alert] = true
+			}
+		}
+	}
+	for _, rule := range rules(t) {
+		if !fires[rule.Alert] || !quiet[rule.Alert] {
+			t.Errorf("%s: a test in which it fires: %t, in which it does not: %t", rule.Alert, fires[rule.Alert], quiet[rule.Alert])
+		}
+	}
+}
+
+func TestPromtoolPassesRulesAndTheirTests(t *testing.T) {
+	folder := programs(t)
+	for _, args := range [][]string{
+		{"check", "rules", "--lint=all", "--lint-fatal", file(t, "artifacts", "monitoring", "alerts.yaml")},
+		{"test", "rules", file(t, "hack", "monitoring", "testdata", "alerts_test.yaml")},
+	} {
+		if said, err := promtool(t.Context(), folder, "", args...); err != nil {
+			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, said)
+		}
+	}
+}
+
+// scrapeConfig is what is looked at of scrape.yaml.
+type scrapeConfig struct {
+	RuleFiles []string         `json:"rule_files"`
+	Scrapes   []map[string]any `json:"scrape_configs"`
+}
+
+func TestScrapeConfigIsOneThatPrometheusTakes(t *testing.T) {
+	folder := programs(t)
+	var config scrapeConfig
+	noError(t, yaml.UnmarshalStrict([]byte(read(t, "artifacts", "monitoring", "scrape.yaml")), &config))
+	equal(t, 1, len(config.Scrapes))
+	equal(t, any(Job), config.Scrapes[0]["job_name"])
+	equal(t, []string{"alerts.yaml"}, config.RuleFiles)
+	config.RuleFiles[0] = file(t, "artifacts", "monitoring", "alerts.yaml")
+	// Debian's Prometheus was built without the discovery of pods.
+	if config.Scrapes[0]["kubernetes_sd_configs"] == nil {
+		t.Error("no pods are looked for")
+	}
+	delete(config.Scrapes[0], "kubernetes_sd_configs")
+	text, err := yaml.Marshal(config)
+	noError(t, err)
+	path := filepath.Join(t.TempDir(), "prometheus.yaml")
+	noError(t, os.WriteFile(path, text, 0o600))
+	if said, err := promtool(t.Context(), folder, "", "check", "config", path); err != nil {
+		t.Errorf("%v\n%s", err, said)
+	}
+}
+
+func TestScrapeConfigsFindWhatIsDeployed(t *testing.T) {
+	deployment, service := read(t, "artifacts", "deploy", "base", "deployment.yaml"), read(t, "artifacts", "deploy", "base", "service.yaml")
+	for _, text := range []string{deployment, service} {
+		for _, want := range []string{"app.kubernetes.io/name: samplecrd-controller", "- name: http\n"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in:\n%s", want, text)
+			}
+		}
+	}
+	for path, wants := range map[string][]string{
+		"scrape.yaml":         {"regex: samplecrd-controller;http\n", "names: [samplecrd-system]"},
+		"servicemonitor.yaml": {"app.kubernetes.io/name: samplecrd-controller", "- port: http\n", "namespace: samplecrd-system"},
+	} {
+		text := read(t, "artifacts", "monitoring", path)
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in %s", want, path)
+			}
+		}
+	}
+}

@@ -1,0 +1,139 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package monitoring
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+)
+
+// Dashboard is what is looked at of a Grafana dashboard's JSON.
+type Dashboard struct {
+	UID           string `json:"uid"`
+	Title         string `json:"title"`
+	SchemaVersion int    `json:"schemaVersion"`
+	Templating    struct {
+		List []Variable `json:"list"`
+	} `json:"templating"`
+	Panels []Panel `json:"panels"`
+}
+
+// Variable is what a reader of the dashboard chooses.
+type Variable struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+	// Definition is a query's text.
+	Definition string `json:"definition"`
+}
+
+// Panel is one picture, or a heading.
+type Panel struct {
+	ID          int         `json:"id"`
+	Type        string      `json:"type"`
+	Title       string      `json:"title"`
+	Description string      `json:"description"`
+	Datasource  *Datasource `json:"datasource"`
+	Place       Place       `json:"gridPos"`
+	FieldConfig struct {
+		Defaults  Defaults   `json:"defaults"`
+		Overrides []Override `json:"overrides"`
+	} `json:"fieldConfig"`
+	Targets []Target `json:"targets"`
+	Options struct {
+		// Content is a heading's text.
+		Content string `json:"content"`
+	} `json:"options"`
+}
+
+// The types of panels that the dashboard has.
+const (
+	TypeText       = "text"
+	TypeStat       = "stat"
+	TypeTimeSeries = "timeseries"
+	TypeTable      = "table"
+)
+
+// Datasource is where a panel's data come from.
+type Datasource struct {
+	Type string `json:"type"`
+	UID  string `json:"uid"`
+}
+
+// Place is where a panel is: the dashboard is 24 wide.
+type Place struct {
+	X, Y, W, H int
+}
+
+// Defaults say how a panel shows its series.
+type Defaults struct {
+	Unit       string   `json:"unit"`
+	NoValue    string   `json:"noValue"`
+	Min        *float64 `json:"min"`
+	Max        *float64 `json:"max"`
+	Thresholds struct {
+		Steps []Step `json:"steps"`
+	} `json:"thresholds"`
+	Custom struct {
+		Stacking struct {
+			Mode string `json:"mode"`
+		} `json:"stacking"`
+	} `json:"custom"`
+}
+
+// Step is the color from a value on; from the least on, if that is nil.
+type Step struct {
+	Color string   `json:"color"`
+	Value *float64 `json:"value"`
+}
+
+// Override is what is different for one series.
+type Override struct {
+	Matcher struct {
+		Options string `json:"options"`
+	} `json:"matcher"`
+	Properties []struct {
+		ID    string `json:"id"`
+		Value struct {
+			FixedColor string `json:"fixedColor"`
+		} `json:"value"`
+	} `json:"properties"`
+}
+
+// Target is one query of a panel.
+type Target struct {
+	RefID        string      `json:"refId"`
+	Expr         string      `json:"expr"`
+	LegendFormat string      `json:"legendFormat"`
+	Datasource   *Datasource `json:"datasource"`
+}
+
+// Query is the target's PromQL with what a reader chooses filled in; window is the
+// interval that rates are taken over.
+func (t *Target) Query(window string) string {
+	return strings.NewReplacer("$__rate_interval", window, "$job", Job, "$namespace", ".*").Replace(t.Expr)
+}
+
+// ReadDashboard reads a dashboard's file.
+func ReadDashboard(file string) (*Dashboard, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dashboard{}
+	return d, json.Unmarshal(text, d)
+}

@@ -1,0 +1,93 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package monitoring
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// Scraped holds the labels that each metric has, by its name.
+type Scraped map[string]map[string]bool
+
+// Missing returns what a PromQL expression uses and Prometheus does not have: metrics, and
+// labels that it selects, groups or matches by.
+func (s Scraped) Missing(expression string) ([]string, error) {
+	root, err := parser.NewParser(parser.Options{}).ParseExpr(expression)
+	if err != nil {
+		return nil, err
+	}
+	missing := map[string]bool{}
+	want := func(metrics []string, labels ...string) {
+		for _, label := range labels {
+			if !s.anyHas(metrics, label) {
+				missing[fmt.Sprintf("%s of %v", label, metrics)] = true
+			}
+		}
+	}
+	parser.Inspect(root, func(node parser.Node, _ []parser.Node) error {
+		switch n := node.(type) {
+		case *parser.VectorSelector:
+			metric := nameOf(n)
+			if s[metric] == nil {
+				missing[metric] = true
+			}
+			for _, m := range n.LabelMatchers {
+				if m.Name != model.MetricNameLabel {
+					want([]string{metric}, m.Name)
+				}
+			}
+		case *parser.AggregateExpr:
+			want(metricsIn(n.Expr), n.Grouping...)
+		case *parser.BinaryExpr:
+			if n.VectorMatching != nil {
+				want(metricsIn(n.LHS), n.VectorMatching.MatchingLabels...)
+				want(metricsIn(n.RHS), n.VectorMatching.MatchingLabels...)
+			}
+		}
+		return nil
+	})
+	return slices.Sorted(maps.Keys(missing)), nil
+}
+
+func (s Scraped) anyHas(metrics []string, label string) bool {
+	return slices.ContainsFunc(metrics, func(metric string) bool { return s[metric][label] })
+}
+
+func metricsIn(node parser.Node) (names []string) {
+	parser.Inspect(node, func(node parser.Node, _ []parser.Node) error {
+		if selector, ok := node.(*parser.VectorSelector); ok {
+			names = append(names, nameOf(selector))
+		}
+		return nil
+	})
+	return names
+}
+
+// nameOf returns the metric's name, which the parser has as a label too.
+func nameOf(selector *parser.VectorSelector) string {
+	for _, m := range selector.LabelMatchers {
+		if m.Name == model.MetricNameLabel {
+			return m.Value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,47 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package monitoring
+
+import "testing"
+
+func TestMissing(t *testing.T) {
+	scraped := Scraped{"depth": {"job": true, "name": true}, "time_bucket": {"job": true, "le": true}}
+	tests := []struct {
+		why, expression string
+		missing         []string
+	}{
+		{"all is there", `sum by (name) (depth{job="a"}) > 0`, nil},
+		{"a metric is not", `sum(rate(dept[5m]))`, []string{"dept"}},
+		{"a label is not selected by", `depth{jobb="a"}`, []string{"jobb of [depth]"}},
+		{"nor if it is to be empty", `depth{jobb=""}`, []string{"jobb of [depth]"}},
+		{"nor grouped by", `sum by (nam) (depth)`, []string{"nam of [depth]"}},
+		{"nor left out of a group", `sum without (nam) (depth)`, []string{"nam of [depth]"}},
+		{"nor matched by, on either side", `depth and on (name) time_bucket`, []string{"name of [time_bucket]"}},
+		{"of a quantile", `histogram_quantile(0.9, sum by (le) (rate(time_bucket{job="a"}[5m])))`, nil},
+		{"of a metric whose name is a label", `{__name__="depth"}`, nil},
+	}
+	for _, tc := range tests {
+		t.Run(tc.why, func(t *testing.T) {
+			missing, err := scraped.Missing(tc.expression)
+			noError(t, err)
+			equal(t, tc.missing, missing)
+		})
+	}
+	if _, err := scraped.Missing("sum("); err == nil {
+		t.Error("what is no PromQL is taken for some")
+	}
+}

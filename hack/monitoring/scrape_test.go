@@ -1,0 +1,177 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package monitoring
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/model"
+)
+
+// window is what rates are taken over, a few times what lies between two scrapes.
+const window = "5s"
+
+// played is a scene in which everything has happened.
+type played struct {
+	*Scene
+	*testing.T
+	programs string
+	began    time.Time
+}
+
+func TestRealScrape(t *testing.T) {
+	p := &played{T: t, programs: programs(t)}
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	t.Cleanup(cancel)
+	var err error
+	p.Scene, err = StartScene(ctx, SceneOptions{
+		Programs: p.programs,
+		Dir:      file(t, "hack", "_output", "monitoring"),
+		Every:    time.Second,
+		Flags:    []string{"-v=2", "-resync=2s"},
+	})
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(p.Logs())
+		}
+		noError(t, p.Stop())
+	})
+	noError(t, err)
+	p.began = time.Now()
+	noError(t, p.Play(ctx, 3*time.Second, func(name string) { t.Log(name) }))
+	for name, test := range map[string]func(*testing.T){
+		"promlint has nothing to say":             p.testLint,
+		"what is used is there":                   p.testUsed,
+		"every panel of the dashboard shows data": p.testPanels,
+		"every alert is evaluated":                p.testAlerts,
+	} {
+		t.Run(name, test)
+	}
+}
+
+// lintExceptions are what promlint has against metrics that are not ours.
+var lintExceptions = map[string]string{}
+
+func (p *played) testLint(t *testing.T) {
+	for _, address := range p.Addresses {
+		said, err := promtool(t.Context(), p.programs, p.scrape(t, address), "check", "metrics")
+		for line := range strings.Lines(said) {
+			metric, _, _ := strings.Cut(line, " ")
+			if lintExceptions[metric] == "" {
+				t.Error(strings.TrimSpace(line))
+			}
+		}
+		if err != nil && said == "" {
+			t.Error(err)
+		}
+	}
+}
+
+// scrape returns what a replica tells Prometheus.
+func (p *played) scrape(t *testing.T, address string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/metrics", nil)
+	noError(t, err)
+	response, err := http.DefaultClient.Do(request)
+	noError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	noError(t, err)
+	return string(text)
+}
+
+// scraped returns all that was scraped, but for what Prometheus knows by itself.
+func (p *played) scraped(t *testing.T) Scraped {
+	t.Helper()
+	series, _, err := p.Prometheus.Series(t.Context(), []string{fmt.Sprintf("{job=%q}", Job)}, p.began, time.Now())
+	noError(t, err)
+	scraped := Scraped{"ALERTS": {"alertname": true, "alertstate": true, "severity": true, "namespace": true}}
+	for _, labels := range series {
+		name := string(labels[model.MetricNameLabel])
+		if scraped[name] == nil {
+			scraped[name] = map[string]bool{}
+		}
+		for label := range labels {
+			scraped[name][string(label)] = true
+		}
+	}
+	return scraped
+}
+
+func (p *played) testUsed(t *testing.T) {
+	scraped := p.scraped(t)
+	check := func(user, expression string) {
+		missing, err := scraped.Missing(expression)
+		if err != nil || len(missing) > 0 {
+			t.Errorf("%s: not in any scrape: %q, %v", user, missing, err)
+		}
+	}
+	for _, rule := range rules(t) {
+		check(rule.Alert, rule.Expr)
+	}
+	for _, panel := range dashboard(t).Panels {
+		for _, target := range panel.Targets {
+			check(panel.Title, target.Query(window))
+		}
+	}
+}
+
+// quiet are panels that show nothing when all goes as in the scene.
+var quiet = map[string]string{
+	"Alerts that fire": "the alerts wait longer than the test",
+}
+
+func (p *played) testPanels(t *testing.T) {
+	span := promv1.Range{Start: p.began, End: time.Now(), Step: time.Second}
+	for _, panel := range dashboard(t).Panels {
+		for _, target := range panel.Targets {
+			result, warnings, err := p.Prometheus.QueryRange(t.Context(), target.Query(window), span)
+			if err != nil || len(warnings) > 0 {
+				t.Errorf("%s: %v, %q", panel.Title, err, warnings)
+				continue
+			}
+			if matrix, ok := result.(model.Matrix); (!ok || len(matrix) == 0) && quiet[panel.Title] == "" {
+				t.Errorf("%s: there is nothing to show for %s", panel.Title, target.Expr)
+			}
+		}
+	}
+}
+
+func (p *played) testAlerts(t *testing.T) {
+	result, err := p.Prometheus.Rules(t.Context(), nil)
+	noError(t, err)
+	evaluated := map[string]promv1.AlertingRule{}
+	for _, group := range result.Groups {
+		for _, rule := range group.Rules {
+			if alert, ok := rule.(promv1.AlertingRule); ok {
+				evaluated[alert.Name] = alert
+			}
+		}
+	}
+	for _, rule := range rules(t) {
+		if alert := evaluated[rule.Alert]; alert.Health != promv1.RuleHealthGood || alert.LastError != "" {
+			t.Errorf("%s: %q %s", rule.Alert, alert.Health, alert.LastError)
+		}
+	}
+}
