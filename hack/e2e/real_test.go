@@ -18,6 +18,7 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -179,10 +180,32 @@ func (r *real) says(name, reason, words string) {
 	r.contains(message, words)
 }
 
+// logsTellOfTheSame fails the test unless Neutron's log has both IDs by which the
+// controller's tells of the operation: of the sync, and of the request.
+func (r *real) logsTellOfTheSame(c *stack.Controller, operation string) {
+	r.Helper()
+	r.waitForLog(c, operation)
+	line := regexp.MustCompile(`"Changed Neutron".* reconcileID="([^"]+)".* operation="` + operation + `".* requestID="([^"]+)"`)
+	ids := line.FindStringSubmatch(c.Log.String())
+	if ids == nil {
+		r.Fatalf("the controller's log does not tell of: %s", operation)
+	}
+	want := "[req-" + ids[1] + " " + ids[2] + " "
+	r.eventually(func() error { // it writes a line after it has answered
+		log, err := os.ReadFile(filepath.Join(r.dir, "log", "neutron.log"))
+		if err == nil && !strings.Contains(string(log), want) {
+			err = fmt.Errorf("no %q in Neutron's log", want)
+		}
+		return err
+	})
+}
+
 func (r *real) fromCreationToEnd() {
-	r.start("-resync=2s", retryQuickly)
+	c := r.start("-resync=2s", retryQuickly)
 	r.create("net", "192.168.0.0/16", "192.168.0.1")
 	first := r.matches("net", "192.168.0.0/16", "192.168.0.1")
+	r.logsTellOfTheSame(c, "create network")
+	r.logsTellOfTheSame(c, "create subnet")
 	r.create("net", "192.168.0.0/16", "192.168.1.1")
 	r.matches("net", "192.168.0.0/16", "192.168.1.1")
 	r.create("net", "192.168.0.0/24", "None")
