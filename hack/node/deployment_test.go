@@ -1,0 +1,258 @@
+//go:build linux
+
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package node
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestDeployment installs a release as the README tells, works with it, and removes it.
+func TestDeployment(t *testing.T) {
+	w := world{T: t, system: "samplecrd-system", namespace: "default"}
+	w.run(
+		step{"two replicas become available", world.install},
+		step{"they are as confined as their pods say", world.lookAtProcesses},
+		step{"one of them leads", world.lookAtLeader},
+		step{"a Network becomes ready", world.createNetwork},
+		step{"a rolling restart loses no edit", world.restart},
+		step{"work goes on when the leader is killed", world.killLeader},
+		step{"nothing is left behind", world.remove},
+	)
+}
+
+// TestNamespacedDeployment does the same with the controller for one namespace.
+func TestNamespacedDeployment(t *testing.T) {
+	w := world{T: t, system: "team", namespace: "team"}
+	w.run(
+		step{"two replicas become available", world.installNamespaced},
+		step{"a Network becomes ready", world.createNetwork},
+		step{"those of other namespaces are left alone", world.lookElsewhere},
+		step{"a rolling restart loses no edit", world.restart},
+		step{"nothing is left behind", world.removeNamespaced},
+	)
+}
+
+// manifest is what the release says is to be applied.
+func manifest() string { return filepath.Join(dir, "release", "install.yaml") }
+
+func (w world) install() {
+	w.kubectl("apply", "--filename="+manifest())
+	w.startWorking()
+}
+
+// startWorking adds what the pods wait for.
+func (w world) startWorking() {
+	w.Helper()
+	w.inSystem("create", "secret", "generic", "clouds", "--from-literal=clouds.yaml="+cloudsYAML())
+	w.inSystem("rollout", "status", deployment, within)
+	if got := w.inSystem("get", deployment, "--output=jsonpath={.status.availableReplicas}"); got != "2" {
+		w.Errorf("available replicas: %s", got)
+	}
+}
+
+func (w world) lookAtProcesses() {
+	all := w.processes()
+	if len(all) != 2 {
+		w.Fatalf("there are %d processes, want 2", len(all))
+	}
+	for _, p := range all {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
+		w.must(err)
+		for _, want := range []string{
+			`Uid:\t65532\t65532\t65532\t65532`,
+			`Gid:\t65532\t65532\t65532\t65532`,
+			`CapPrm:\t0+`,
+			`CapEff:\t0+`,
+			`CapBnd:\t0+`,
+			`NoNewPrivs:\t1`,
+			`Seccomp:\t2`, // a filter
+		} {
+			if !regexp.MustCompile(`(?m)^` + want + `$`).Match(status) {
+				w.Errorf("%s: its status has no line %s:\n%s", p.pod, want, status)
+			}
+		}
+		mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", p.pid))
+		w.must(err)
+		if !regexp.MustCompile(`(?m)^\S+ / overlay ro,`).Match(mounts) {
+			w.Errorf("%s: its root can be written to:\n%s", p.pod, mounts)
+		}
+	}
+}
+
+func (w world) lookAtLeader() {
+	leader := w.leader()
+	addresses := w.inSystem("get", "pods", `--output=jsonpath={range .items[*]}{.metadata.name}={.status.podIP}{"\n"}{end}`)
+	for pod := range strings.FieldsSeq(addresses) {
+		name, address, _ := strings.Cut(pod, "=")
+		leads := 0
+		if name == leader {
+			leads = 1
+		}
+		want := fmt.Sprintf("leader_election_master_status{name=%q} %d\n", "samplecrd-controller", leads)
+		w.eventually(func() error {
+			if !strings.Contains(w.metrics(address), want) {
+				return fmt.Errorf("%s does not tell %s", name, want)
+			}
+			return nil
+		})
+	}
+}
+
+func (w world) createNetwork() {
+	w.apply("net", w.namespace, "10.9.0.1")
+	w.kubectl("wait", "--for=condition=Ready", "network/net", "--namespace="+w.namespace, within)
+	w.waitMatches("10.9.0.1")
+	if log := w.inSystem("logs", w.leader()); !strings.Contains(log, w.namespace+"/net") {
+		w.Errorf("the leader's log tells nothing of the Network:\n%s", log)
+	}
+}
+
+// restart edits the Network as often as it can while all pods are replaced.
+func (w world) restart() {
+	before := w.processes()
+	w.inSystem("rollout", "restart", deployment)
+	done := make(chan error, 1)
+	go func() {
+		_, err := kubectl("", "rollout", "status", deployment, "--namespace="+w.system, within)
+		done <- err
+	}()
+	last := ""
+	for rolling, edits := true, 1; rolling; edits++ {
+		select {
+		case err := <-done:
+			w.must(err)
+			rolling = false
+		default:
+		}
+		last = fmt.Sprintf("10.9.%d.%d", 1+edits/250, 1+edits%250)
+		w.apply("net", w.namespace, last)
+	}
+	w.waitMatches(last)
+	// The old ones finish what they have in hand.
+	w.eventually(func() error {
+		now := w.processes()
+		if len(now) != 2 || slices.ContainsFunc(before, func(p process) bool { return slices.Contains(now, p) }) {
+			return fmt.Errorf("there were %v, and now there are %v", before, now)
+		}
+		return nil
+	})
+}
+
+func (w world) killLeader() {
+	leader := w.leader()
+	for _, p := range w.processes() {
+		if p.pod == leader {
+			w.must(syscall.Kill(p.pid, syscall.SIGKILL))
+		}
+	}
+	w.apply("net", w.namespace, "10.9.0.99")
+	w.waitMatches("10.9.0.99")
+	w.eventually(func() error {
+		got := w.inSystem("get", "pod/"+leader, "--output=jsonpath={.status.containerStatuses[0].restartCount}")
+		if got != "1" {
+			return fmt.Errorf("the container of %s has been started again %s times, want once", leader, got)
+		}
+		return nil
+	})
+	w.inSystem("rollout", "status", deployment, within)
+}
+
+func (w world) remove() {
+	w.removeNetwork()
+	w.kubectl("delete", "--filename="+manifest(), within)
+	w.lookForProcesses()
+}
+
+func (w world) removeNetwork() {
+	w.Helper()
+	w.kubectl("delete", "network/net", "--namespace="+w.namespace, within)
+	all, err := neutron.Networks(w.Context())
+	w.must(err)
+	if len(all) > 0 {
+		w.Errorf("Neutron still has %+v", all)
+	}
+}
+
+func (w world) lookForProcesses() {
+	w.Helper()
+	if left := w.processes(); len(left) > 0 {
+		w.Errorf("there are still %v", left)
+	}
+}
+
+// installNamespaced installs the release's image in the namespace, and there only.
+func (w world) installNamespaced() {
+	w.kubectl("apply", "--kustomize="+filepath.Join(artifacts(), "crd"))
+	w.kubectl("create", "namespace", w.system)
+	w.kubectl("label", "namespace", w.system, "pod-security.kubernetes.io/enforce=restricted")
+	w.must(os.MkdirAll(overlay(), 0o755))
+	w.must(os.WriteFile(filepath.Join(overlay(), "kustomization.yaml"), fmt.Appendf(nil, `
+resources: [%s]
+namespace: %s
+images: [{name: samplecrd-controller, newTag: %s}]
+configMapGenerator:
+- name: samplecrd-controller-environment
+  behavior: merge
+  literals: [CLUSTER_ID=node]
+`, "../../../../artifacts/deploy/namespaced", w.system, w.releasedTag()), 0o600))
+	w.kubectl("apply", "--kustomize="+overlay())
+	w.startWorking()
+}
+
+func artifacts() string { return filepath.Join(dir, "..", "..", "..", "artifacts") }
+
+func overlay() string { return filepath.Join(dir, "overlay") }
+
+// releasedTag returns the tag of the release's image.
+func (w world) releasedTag() string {
+	w.Helper()
+	text, err := os.ReadFile(manifest())
+	w.must(err)
+	found := regexp.MustCompile(`image: samplecrd-controller:(\S+)`).FindSubmatch(text)
+	if found == nil {
+		w.Fatalf("%s names no image", manifest())
+	}
+	return string(found[1])
+}
+
+func (w world) lookElsewhere() {
+	w.apply("other", "default", "10.9.0.1")
+	// What it is told later is in force, and so it has had the time.
+	w.apply("net", w.namespace, "10.9.0.2")
+	w.waitMatches("10.9.0.2")
+	if got := w.kubectl("get", "network/other", "--output=jsonpath={.metadata.finalizers}{.status.observedGeneration}"); got != "" {
+		w.Errorf("the controller has worked on it: %s", got)
+	}
+	w.kubectl("delete", "network/other", within)
+}
+
+func (w world) removeNamespaced() {
+	w.removeNetwork()
+	w.kubectl("delete", "--kustomize="+overlay(), within)
+	w.kubectl("delete", "namespace/"+w.system, within)
+	w.kubectl("delete", "--kustomize="+filepath.Join(artifacts(), "crd"), within)
+	w.lookForProcesses()
+}

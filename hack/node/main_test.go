@@ -1,0 +1,212 @@
+//go:build linux
+
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/opencontainers/cgroups"
+	"github.com/opencontainers/cgroups/manager"
+
+	"github.com/samplecrd/samplecrd-controller/hack/controlplane/cluster"
+	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+)
+
+// cgroupVariable is in the environment of the process that runs the tests, on the node. It
+// names the cgroup that the pods are in.
+const cgroupVariable = "SAMPLECRD_NODE_CGROUP"
+
+// errUnavailable is returned where no node can be had.
+var errUnavailable = errors.New("no node can be had here")
+
+var (
+	// dir is where the programs and the logs are.
+	dir string
+	// unavailable says why there is no node.
+	unavailable error
+)
+
+// TestMain starts the tests once more, as the first process of the node.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	root, err := stack.Root()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "node:", err)
+		os.Exit(1)
+	}
+	dir = filepath.Join(root, "hack", "_output", "node")
+	if cgroup := os.Getenv(cgroupVariable); cgroup != "" {
+		os.Exit(inside(m, cgroup))
+	}
+	os.Exit(outside(m))
+}
+
+// outside prepares what the node cannot, and cleans up after it.
+func outside(m *testing.M) int {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	cgroup := fmt.Sprintf("samplecrd-node-%d", os.Getpid())
+	defer removeCgroup(cgroup)
+	err := prepare(ctx, cgroup)
+	if errors.Is(err, errUnavailable) && os.Getenv("CI") != "true" {
+		unavailable = err
+		return m.Run()
+	}
+	if err == nil {
+		err = build(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "node:", err)
+		return 1
+	}
+	cmd := isolated(ctx, "/proc/self/exe", os.Args[1:]...)
+	cmd.Env = append(os.Environ(), cgroupVariable+"="+cgroup)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		fmt.Fprintln(os.Stderr, "node:", err)
+		return 1
+	}
+	if !cmd.ProcessState.Exited() {
+		fmt.Fprintln(os.Stderr, "node:", cmd.ProcessState)
+		return 1
+	}
+	return cmd.ProcessState.ExitCode()
+}
+
+// prepare makes sure that a node can be had, as far as that is known before.
+func prepare(ctx context.Context, cgroup string) error {
+	if err := check(ctx); err != nil {
+		return err
+	}
+	if err := makeCgroup(cgroup); err != nil {
+		return err
+	}
+	return fetch(ctx)
+}
+
+// isolated returns a command that becomes the first process of new namespaces. When it
+// ends, all processes there do.
+func isolated(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
+		Pdeathsig:  syscall.SIGKILL,
+	}
+	return cmd
+}
+
+// check finds out what can be found out at once.
+func check(ctx context.Context) error {
+	if err := isolated(ctx, "true").Run(); err != nil {
+		return fmt.Errorf("%w: make namespaces: %w", errUnavailable, err)
+	}
+	if _, err := exec.LookPath("ip"); err != nil {
+		return fmt.Errorf("%w: %w: it is in the package iproute2", errUnavailable, err)
+	}
+	filesystems, err := os.ReadFile("/proc/filesystems")
+	if err == nil && !strings.Contains(string(filesystems), "\toverlay\n") {
+		err = fmt.Errorf("%w: the kernel has no overlayfs", errUnavailable)
+	}
+	return err
+}
+
+// makeCgroup makes a cgroup in each hierarchy.
+func makeCgroup(name string) error {
+	m, err := manager.New(&cgroups.Cgroup{Path: "/" + name, Resources: &cgroups.Resources{}})
+	if err == nil {
+		err = m.Apply(-1) // no process
+	}
+	if err != nil {
+		return fmt.Errorf("%w: make a cgroup: %w", errUnavailable, err)
+	}
+	return nil
+}
+
+func removeCgroup(name string) {
+	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
+		folders, _ := filepath.Glob(filepath.Join(pattern, name)) // the pattern is well formed
+		for _, folder := range folders {
+			if err := cgroups.RemovePath(folder); err != nil {
+				fmt.Fprintln(os.Stderr, "node:", err)
+			}
+		}
+	}
+}
+
+// fetch has containerd and the like unpacked.
+func fetch(ctx context.Context) error {
+	out, err := exec.CommandContext(ctx, "./fetch.sh").CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 3 {
+		return fmt.Errorf("%w: %s", errUnavailable, bytes.TrimSpace(out))
+	}
+	if err != nil {
+		return fmt.Errorf("fetch.sh: %w: %s", err, out)
+	}
+	return nil
+}
+
+// build builds all that runs on the node, and the release that is tested.
+func build(ctx context.Context) error {
+	if _, err := cluster.Build(ctx, os.Stderr); err != nil {
+		return err
+	}
+	version, err := output(ctx, nil, "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+	if err != nil {
+		return err
+	}
+	linker := "-s -w -X k8s.io/component-base/version.gitVersion=" + strings.TrimSpace(version)
+	if _, err := output(ctx, nil, "go", "build", "-trimpath", "-ldflags", linker, "-o", filepath.Join(dir, "kubelet"), "./kubelet"); err != nil {
+		return err
+	}
+	static := []string{"CGO_ENABLED=0"}
+	if _, err := output(ctx, static, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, "pause"), "./pause"); err != nil {
+		return err
+	}
+	release := filepath.Join(dir, "release")
+	if err := os.RemoveAll(release); err != nil {
+		return err
+	}
+	_, err = output(ctx, nil, "../release.sh", "-o", release)
+	return err
+}
+
+// output runs a command, and returns what it prints.
+func output(ctx context.Context, env []string, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), env...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, stderr.String())
+	}
+	return string(out), nil
+}

@@ -1,0 +1,211 @@
+//go:build linux
+
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	// patience bounds each wait, and within tells kubectl so.
+	patience = 2 * time.Minute
+	within   = "--timeout=2m"
+
+	// deployment is the controller's.
+	deployment = "deployment/samplecrd-controller"
+)
+
+// world is what the steps of a test work with.
+type world struct {
+	*testing.T
+	// system is the controller's namespace.
+	system string
+	// namespace is that of the Network that the steps work with.
+	namespace string
+}
+
+// step is a part of a test. If it fails, there is no point in the next one.
+type step struct {
+	what string
+	do   func(world)
+}
+
+func (w world) run(steps ...step) {
+	w.Helper()
+	if unavailable != nil {
+		w.Skip(unavailable)
+	}
+	for _, s := range steps {
+		passed := w.Run(s.what, func(t *testing.T) {
+			w := world{t, w.system, w.namespace}
+			t.Cleanup(w.showIfFailed)
+			s.do(w)
+		})
+		if !passed {
+			return
+		}
+	}
+}
+
+func (w world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w world) kubectl(args ...string) string {
+	w.Helper()
+	out, err := kubectl("", args...)
+	w.must(err)
+	return out
+}
+
+// inSystem runs kubectl in the controller's namespace.
+func (w world) inSystem(args ...string) string {
+	w.Helper()
+	return w.kubectl(append([]string{"--namespace=" + w.system}, args...)...)
+}
+
+// eventually tries until there is no error any more, and fails with the last one.
+func (w world) eventually(try func() error) {
+	w.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(w.Context(), 100*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		last = try()
+		return last == nil, nil
+	})
+	if err != nil {
+		w.Fatalf("%v: %v", err, last)
+	}
+}
+
+func (w world) showIfFailed() {
+	if !w.Failed() {
+		return
+	}
+	pods := "--selector=app.kubernetes.io/name=samplecrd-controller"
+	for _, args := range [][]string{
+		{"get", "networks,pods,leases", "--all-namespaces", "--output=wide"},
+		{"describe", "pods"},
+		{"logs", pods, "--prefix", "--tail=50"},
+		{"logs", pods, "--prefix", "--tail=50", "--previous"},
+	} {
+		out, err := kubectl("", append([]string{"--namespace=" + w.system}, args...)...)
+		w.Logf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// process is one of the controller's, as the node's kernel sees it.
+type process struct {
+	pid int
+	pod string
+}
+
+// processes returns the controllers that run on the node.
+func (w world) processes() (all []process) {
+	w.Helper()
+	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	w.must(err)
+	for _, file := range commands {
+		// What cannot be read has ended.
+		if command, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(command), "/samplecrd-controller\x00") {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		w.must(err)
+		environment, err := os.ReadFile(filepath.Join(filepath.Dir(file), "environ"))
+		if err != nil {
+			continue
+		}
+		for variable := range strings.SplitSeq(string(environment), "\x00") {
+			if pod, ok := strings.CutPrefix(variable, "HOSTNAME="); ok {
+				all = append(all, process{pid, pod})
+			}
+		}
+	}
+	return all
+}
+
+// leader waits until a process that runs holds the Lease, and returns its pod's name.
+func (w world) leader() (pod string) {
+	w.Helper()
+	w.eventually(func() error {
+		holder := w.inSystem("get", "lease/samplecrd-controller", "--output=jsonpath={.spec.holderIdentity}")
+		pod, _, _ = strings.Cut(holder, "_")
+		if !slices.ContainsFunc(w.processes(), func(p process) bool { return p.pod == pod }) {
+			return fmt.Errorf("%q holds the Lease", holder)
+		}
+		return nil
+	})
+	return pod
+}
+
+// metrics returns what a pod tells of itself.
+func (w world) metrics(address string) string {
+	w.Helper()
+	response, err := http.Get("http://" + address + ":8080/metrics")
+	w.must(err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	w.must(err)
+	return string(body)
+}
+
+// apply applies a Network of 10.9.0.0/16.
+func (w world) apply(name, namespace, gateway string) {
+	w.Helper()
+	_, err := kubectl(fmt.Sprintf(`
+apiVersion: samplecrd.k8s.io/v1
+kind: Network
+metadata: {name: %s, namespace: %s}
+spec: {cidr: 10.9.0.0/16, gateway: %s}
+`, name, namespace, gateway), "apply", "--filename=-")
+	w.must(err)
+}
+
+// waitMatches waits until Neutron has that network, and no other, with that gateway.
+func (w world) waitMatches(gateway string) {
+	w.Helper()
+	w.eventually(func() error {
+		all, err := neutron.Networks(w.Context())
+		if err != nil {
+			return err
+		}
+		if len(all) != 1 || all[0].Name != w.namespace+"/net" || len(all[0].Subnets) != 1 {
+			return fmt.Errorf("there is not one network with one subnet: %+v", all)
+		}
+		if s := all[0].Subnets[0]; s.CIDR != "10.9.0.0/16" || s.GatewayIP != gateway {
+			return fmt.Errorf("the gateway is to be %s: %+v", gateway, s)
+		}
+		return nil
+	})
+}
