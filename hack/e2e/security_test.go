@@ -1,0 +1,244 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+)
+
+// internal is a server that only the controller can reach, and that nobody has allowed it to.
+type internal struct {
+	*httptest.Server
+	asked atomic.Int32
+}
+
+func (w *world) newInternal() *internal {
+	w.Helper()
+	i := &internal{}
+	i.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		i.asked.Add(1)
+		http.Error(rw, canary, http.StatusForbidden)
+	}))
+	w.Cleanup(i.Close)
+	return i
+}
+
+func TestSecurityOnlyAllowedKeystonesAreConnectedTo(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t, "team")
+	allowed := w.startNeutron(projectsOf([]string{"team"}))
+	forbidden := w.newInternal()
+	w.start("-resync=1h", "-allowed-auth-urls="+allowed.URL()+"/identity")
+	w.create("own", "10.1.0.0/16", "10.1.0.1") // the list is not for the controller's own cloud
+
+	port := strings.TrimPrefix(allowed.URL(), "http://127.0.0.1")
+	for i, address := range []string{
+		forbidden.URL,
+		w.neutron.URL(),
+		"http://127.0.0.1" + port + "@" + strings.TrimPrefix(forbidden.URL, "http://"),
+		"http://localhost" + port,
+		"https://127.0.0.1" + port,
+		allowed.URL() + "/networking/v2.0/networks/..",
+	} {
+		name := fmt.Sprint("net-", i)
+		w.applySecret(name, map[string]string{"clouds.yaml": cloudsYAML(address, "team", passwordOf("team"))})
+		w.applyWith(name, "10.1.0.0/16", "10.1.0.1", name)
+		network := w.waitSays(name, samplecrdv1.ReasonNoCredentials, "Secret "+name+": key clouds.yaml: the auth_url of cloud mycloud is none that", "-allowed-auth-urls")
+		if message := condition(network, samplecrdv1.ConditionReady).Message; strings.Contains(message, port) {
+			t.Errorf("it tells what is allowed: %s", message)
+		}
+	}
+	if n := forbidden.asked.Load(); n > 0 {
+		t.Errorf("%d requests came to a server that is not allowed", n)
+	}
+	w.applySecret("net-0", map[string]string{"clouds.yaml": cloudsYAML(allowed.URL(), "team", passwordOf("team"))})
+	w.waitReady("net-0")
+	if len(w.networks("net-0")) > 0 {
+		t.Error("it is in a cloud that is not allowed")
+	}
+}
+
+func TestSecuritySecretNamesNoFilesOfTheController(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t, "team")
+	w.start("-resync=1h")
+	good := w.credentialsOf("team")["clouds.yaml"]
+	for name, text := range map[string]string{
+		"open":   good + "    cacert: /dev/zero\n",
+		"hidden": good + "    cacert: /dev/zero\nclouds: {other: {}}\n",
+		"merged": "files: &files {cacert: /dev/zero}\n" + good + "    <<: *files\n",
+	} {
+		w.applySecret(name, map[string]string{"clouds.yaml": text})
+		w.applyWith(name, "10.1.0.0/16", "10.1.0.1", name)
+		w.waitSays(name, samplecrdv1.ReasonNoCredentials, "cacert in cloud mycloud names a file")
+		w.applySecret(name, map[string]string{"clouds.yaml": good})
+		w.waitReady(name)
+	}
+}
+
+func TestSecuritySecretOfAnotherNamespaceIsNotRead(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t, "team")
+	other, err := kube.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-other-"}}, metav1.CreateOptions{})
+	w.must(err)
+	credentials := secret("creds", w.credentialsOf("team"))
+	_, err = kube.CoreV1().Secrets(other.Name).Create(t.Context(), credentials, metav1.CreateOptions{})
+	w.must(err)
+	w.start("-resync=1h")
+	for i, name := range []string{"creds", other.Name + "/creds", "../" + other.Name + "/creds", "../../" + other.Name + "/secrets/creds", "creds,metadata.namespace=" + other.Name} {
+		network := fmt.Sprint("net-", i)
+		w.applyWith(network, "10.1.0.0/16", "10.1.0.1", `"`+name+`"`)
+		w.waitSays(network, samplecrdv1.ReasonNoCredentials, "Secret "+name+": it is not there")
+		w.nothing(network)
+	}
+}
+
+// rogue is a cloud of a tenant's own making, which answers the requests for networks as the
+// tenant likes.
+func (w *world) rogue(answer func(http.ResponseWriter, *http.Request)) *httptest.Server {
+	w.Helper()
+	cloud := embedded.New(embedded.Options{Projects: projectsOf([]string{"team"})})
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/networks") {
+			rw.Header().Set("Content-Type", "application/json")
+			answer(rw, r)
+			return
+		}
+		cloud.ServeHTTP(rw, r)
+	}))
+	w.Cleanup(func() {
+		_ = cloud.Close()
+		server.Close()
+	})
+	return server
+}
+
+func TestSecurityRogueNeutronHarmsNobodyElse(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t)
+	elsewhere := w.newInternal()
+	var pages atomic.Int64
+	rogues := map[string]struct {
+		answer func(http.ResponseWriter, *http.Request)
+		says   string
+	}{
+		"endless": {func(rw http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(rw, `{"networks": [{"id": "n%d"}], "networks_links": [{"rel": "next", "href": "%s/v2.0/networks"}]}`, pages.Add(1), elsewhere.URL)
+		}, "the list has no end"},
+		"elsewhere": {func(rw http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(rw, `{"networks": [{"id": "../../identity/v3/users/x", "description": "x"}]}`)
+		}, "without an ID"},
+		"redirects": {func(rw http.ResponseWriter, r *http.Request) {
+			http.Redirect(rw, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		}, "307 Temporary Redirect"},
+		"long": {func(rw http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(rw, `{"networks": [{"id": "n", "name": %q}]}`, strings.Repeat("x", 1<<20))
+		}, "longer than any of Neutron's"},
+		"immense": {func(rw http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(rw, `{"networks": [`)
+			block := []byte(strings.Repeat(`{"id": "n", "name": "x"},`, 10_000))
+			for range 1 << 10 {
+				if _, err := rw.Write(block); err != nil {
+					return
+				}
+			}
+		}, "larger than any that Neutron gives"},
+	}
+	controller := w.start("-resync=1h", retryQuickly)
+	for name, rogue := range rogues {
+		server := w.rogue(rogue.answer)
+		w.applySecret(name, map[string]string{"clouds.yaml": cloudsYAML(server.URL, "team", passwordOf("team"))})
+		w.applyWith(name, "10.1.0.0/16", "10.1.0.1", name)
+	}
+	for name, rogue := range rogues {
+		network := w.waitSays(name, samplecrdv1.ReasonNeutronUnavailable, rogue.says)
+		if message := condition(network, samplecrdv1.ConditionReady).Message; len(message) > 2048 {
+			t.Errorf("%s: the message has %d characters", name, len(message))
+		}
+	}
+	if n := elsewhere.asked.Load(); n > 0 {
+		t.Errorf("%d requests were led elsewhere", n)
+	}
+	w.create("own", "10.1.0.0/16", "10.1.0.1")
+	w.apply("own", "10.1.0.0/16", "10.1.0.2")
+	w.waitReady("own")
+	w.matches("own", "10.1.0.0/16", "10.1.0.2")
+	w.must(controller.Stop())
+}
+
+// unmark takes the mark off a network.
+func (w *world) unmark(id string) {
+	w.Helper()
+	w.must(networks.Update(w.Context(), w.neutron.Client, id, networks.UpdateOpts{Description: new("")}).Err)
+}
+
+func TestSecurityForgedStatusLeadsToNobodyElsesNetwork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start("-resync=1h")
+	victim := w.create("victim", "10.2.0.0/16", "10.2.0.1")
+	stranger, subnet := w.stranger("stranger", "made by hand", "10.3.0.0/16")
+	ids := [][2]string{{"networks", victim.Status.NetworkID}, {"subnets", victim.Status.SubnetID}, {"networks", stranger}, {"subnets", subnet}}
+	look := func() (all []map[string]any) {
+		for _, id := range ids {
+			all = append(all, w.asItIs(id[0], id[1]))
+		}
+		return all
+	}
+	before := look()
+	for i, forged := range [][2]string{
+		{victim.Status.NetworkID, victim.Status.SubnetID},
+		{stranger, subnet},
+		{"../../v2.0/networks/" + stranger, "../networks/" + stranger},
+		{stranger + "?fields=id", subnet + "#"},
+	} {
+		name := fmt.Sprint("forger-", i)
+		own := w.create(name, "10.1.0.0/16", "10.1.0.1")
+		// It is looked for by its mark first, which is taken off here.
+		for _, forget := range []bool{false, true} {
+			w.kubectl("patch", "network", name, "--subresource=status", "--type=merge",
+				"-p", fmt.Sprintf(`{"status": {"networkID": %q, "subnetID": %q}}`, forged[0], forged[1]))
+			if forget {
+				w.unmark(own.Status.NetworkID)
+			}
+			w.kubectl("annotate", "network", name, "--overwrite", fmt.Sprintf("%s=%v", samplecrdv1.AnnotationReconcileRequestedAt, forget))
+			w.eventually(func() error {
+				if n := w.get(name); n.Status.LastHandledReconcileAt != fmt.Sprint(forget) || n.Status.NetworkID == forged[0] {
+					return fmt.Errorf("the status is %+v", n.Status)
+				}
+				return nil
+			})
+		}
+		w.delete(name)
+	}
+	if after := look(); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("before: %v\nafter: %v", before, after)
+	}
+}
