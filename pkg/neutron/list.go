@@ -120,9 +120,9 @@ var idForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // gophercloud puts IDs into paths as they are.
 func validID(id string) bool { return idForm.MatchString(id) }
 
-// printable returns a text of somebody else's as it may be shown: on one line, without what
+// Printable returns a text of somebody else's as it may be shown: on one line, without what
 // would make a terminal or a reader take it for something else, and not too long.
-func printable(text string) string {
+func Printable(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
@@ -316,5 +316,5 @@ func inUse(op string, ports []Port) error {
 	if len(names) > enough {
 		message += fmt.Sprintf(" and %d more", len(names)-enough)
 	}
-	return &Error{Op: op, Kind: InUse, Message: printable("in use by port " + message)}
+	return &Error{Op: op, Kind: InUse, Message: Printable("in use by port " + message)}
 }

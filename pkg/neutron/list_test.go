@@ -287,7 +287,7 @@ func TestForeignTextIsShownOnOneLineAndNotTooLong(t *testing.T) {
 		{"a character that is cut in two", strings.Repeat("x", maxMessage-1) + "é", strings.Repeat("x", maxMessage-1)},
 		{"bytes that are no text", "a\xffb", "a\ufffdb"},
 	} {
-		t.Run(test.name, func(t *testing.T) { equal(t, test.want, printable(test.text)) })
+		t.Run(test.name, func(t *testing.T) { equal(t, test.want, Printable(test.text)) })
 	}
 	err := inUse("delete network", []Port{{ID: "i", Name: "a\x1b[2Jb\nc", DeviceOwner: strings.Repeat("é", maxText)}})
 	if text := err.Error(); strings.ContainsAny(text, "\x1b\n") || len(text) > maxMessage+len("delete network: ") {
