@@ -1,0 +1,327 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+)
+
+// What artifacts/deploy makes.
+const (
+	systemNamespace = "samplecrd-system"
+	deployedName    = "samplecrd-controller"
+)
+
+// The kustomizations of artifacts/deploy that are applied as they are.
+const (
+	clusterWide  = "."
+	oneNamespace = "namespaced"
+)
+
+// kustomization returns the folder of one of artifacts/deploy.
+func (w *world) kustomization(name string) string {
+	w.Helper()
+	root, err := stack.Root()
+	w.must(err)
+	return filepath.Join(root, "artifacts", "deploy", name)
+}
+
+// overlay writes a kustomization as a user does who edits nothing of artifacts/deploy: with
+// that one among its resources. It returns the folder.
+func (w *world) overlay(of, text string) string {
+	w.Helper()
+	folder := filepath.Join(w.dir, "overlay")
+	w.must(os.MkdirAll(folder, 0o700))
+	relative := func(name string) string {
+		path, err := filepath.Rel(folder, w.kustomization(name))
+		w.must(err)
+		return path
+	}
+	text = fmt.Sprintf("resources: [%s]\n", relative(of)) + strings.ReplaceAll(text, "HTTPS", relative("https"))
+	w.must(os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600))
+	return folder
+}
+
+// built returns the objects of a kustomization.
+func (w *world) built(folder string) (objects []*unstructured.Unstructured) {
+	w.Helper()
+	text := w.kubectl("kustomize", folder)
+	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(object); err != nil {
+			break
+		}
+		objects = append(objects, object)
+	}
+	if len(objects) < strings.Count(text, "\nkind: ") {
+		w.Fatalf("only %d objects can be read of:\n%s", len(objects), text)
+	}
+	return objects
+}
+
+// find returns the objects of that kind, as what they are.
+func find[T any](w *world, objects []*unstructured.Unstructured, kind string) (found []*T) {
+	w.Helper()
+	for _, object := range objects {
+		if object.GetKind() == kind {
+			typed := new(T)
+			w.must(runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed))
+			found = append(found, typed)
+		}
+	}
+	return found
+}
+
+// applyAll applies a kustomization, and returns what kubectl did to each object. It fails
+// if there is a warning, or anything else on standard error.
+func (w *world) applyAll(folder string, flags ...string) []string {
+	w.Helper()
+	cmd := controlPlane.Kubectl(append([]string{"apply", "-k", folder, "--validate=strict"}, flags...)...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil || stderr.Len() > 0 {
+		w.Fatalf("kubectl apply -k %s: %v: %s", folder, err, stderr.String())
+	}
+	return strings.Split(strings.TrimSpace(stdout.String()), "\n")
+}
+
+// takeAway deletes the Deployment in the end: its pods are for nothing then. The rest of
+// what was applied harms nobody.
+func (w *world) takeAway(namespace string) {
+	w.Cleanup(func() {
+		out, err := controlPlane.Kubectl("delete", "deployment", deployedName, "--namespace="+namespace, "--cascade=foreground", "--ignore-not-found").CombinedOutput()
+		if err != nil {
+			w.Errorf("delete the Deployment: %v: %s", err, out)
+		}
+	})
+}
+
+// None of these tests is parallel: there is one samplecrd-system.
+
+func TestDeployIsOneCommandThatMayBeGivenAgain(t *testing.T) {
+	w := newWorldWithoutNeutron(t)
+	folder := w.kustomization(clusterWide)
+	w.takeAway(systemNamespace)
+	w.applyAll(folder)
+	before := w.versions(folder)
+	w.applyAll(folder)
+	if diff := cmp.Diff(before, w.versions(folder)); diff != "" {
+		t.Errorf("the second time, this was changed (-before +after):\n%s", diff)
+	}
+	// The pods come through the admission of the namespace, which takes no others.
+	w.eventually(func() error {
+		pods, err := kube.CoreV1().Pods(systemNamespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + deployedName})
+		w.must(err)
+		if len(pods.Items) != 2 {
+			return fmt.Errorf("%d pods", len(pods.Items))
+		}
+		return nil
+	})
+}
+
+// versions returns the generation of each of the objects, or of those that have none, what
+// changes with each write.
+func (w *world) versions(folder string) map[string]string {
+	w.Helper()
+	versions := map[string]string{}
+	for _, object := range w.built(folder) {
+		fields := strings.Fields(w.kubectl("get", object.GetKind(), object.GetName(), "--namespace="+object.GetNamespace(),
+			"-o", "jsonpath={.metadata.generation} {.metadata.resourceVersion}"))
+		versions[object.GetKind()+" "+object.GetName()] = fields[0]
+	}
+	return versions
+}
+
+// Strict validation, which the other tests rely on, does refuse what there is not.
+func TestDeployIsValidatedStrictly(t *testing.T) {
+	w := newWorldWithoutNeutron(t)
+	folder := w.overlay(clusterWide, `
+patches:
+- target: {kind: Deployment, name: samplecrd-controller}
+  patch: '[{op: add, path: /spec/template/spec/containers/0/livenesProbe, value: {}}]'
+`)
+	_, err := w.tryKubectl("", "apply", "-k", folder, "--validate=strict", "--dry-run=server")
+	if err == nil || !strings.Contains(err.Error(), "livenesProbe") {
+		t.Errorf("a field that there is not: %v", err)
+	}
+}
+
+func TestDeployOverlaysOfAUser(t *testing.T) {
+	w := newWorldWithoutNeutron(t)
+	w.namespace += "-overlay"
+	const mine = `
+namespace: %s
+components: %s
+images:
+- {name: samplecrd-controller, newName: images.example.com/net/controller, newTag: v1.2.3}
+configMapGenerator:
+- {name: samplecrd-controller-environment, behavior: merge, literals: [OS_CLOUD=mine]}
+`
+	for _, test := range []struct{ name, of, components string }{
+		{"cluster-wide", clusterWide, "[]"},
+		{"cluster-wide with HTTPS", clusterWide, "[HTTPS]"},
+		{"one namespace", oneNamespace, "[]"},
+		{"one namespace with HTTPS", oneNamespace, "[HTTPS]"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := w.at(t)
+			// Nothing can be tried out in a namespace that is not there.
+			_, err := w.tryKubectl("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: "+w.namespace+"\n", "apply", "-f", "-")
+			w.must(err)
+			folder := w.overlay(test.of, fmt.Sprintf(mine, w.namespace, test.components))
+			objects := w.built(folder)
+			w.inOneNamespace(objects)
+			deployment := find[appsv1.Deployment](w, objects, "Deployment")[0]
+			w.equal(deployment.Spec.Template.Spec.Containers[0].Image, "images.example.com/net/controller:v1.2.3")
+			environment := find[corev1.ConfigMap](w, objects, "ConfigMap")[0]
+			w.equal(environment.Data["OS_CLOUD"], "mine")
+			w.equal(deployment.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name, environment.Name)
+			w.applyAll(folder, "--dry-run=server")
+			if test.of == oneNamespace && test.components == "[]" {
+				w.ownsNothingOfTheCluster(objects)
+			}
+		})
+	}
+}
+
+// inOneNamespace fails unless all objects, and the subjects of all bindings, are in the
+// world's namespace.
+func (w *world) inOneNamespace(objects []*unstructured.Unstructured) {
+	w.Helper()
+	for _, object := range objects {
+		if namespace := object.GetNamespace(); namespace != "" && namespace != w.namespace {
+			w.Errorf("%s %s is in namespace %s", object.GetKind(), object.GetName(), namespace)
+		}
+		subjects, _, err := unstructured.NestedSlice(object.Object, "subjects")
+		w.must(err)
+		for _, subject := range subjects {
+			if namespace := subject.(map[string]any)["namespace"]; namespace != w.namespace {
+				w.Errorf("%s %s is for an account in namespace %s", object.GetKind(), object.GetName(), namespace)
+			}
+		}
+	}
+}
+
+// ownsNothingOfTheCluster fails unless all objects are namespaced.
+func (w *world) ownsNothingOfTheCluster(objects []*unstructured.Unstructured) {
+	w.Helper()
+	for _, object := range objects {
+		if object.GetNamespace() == "" {
+			w.Errorf("%s %s is the cluster's", object.GetKind(), object.GetName())
+		}
+	}
+}
+
+func TestDeployedPodsAreAsRestrictedAsCanBe(t *testing.T) {
+	w := newWorldWithoutNeutron(t)
+	for _, components := range []string{"[]", "[HTTPS]"} {
+		folder := w.overlay(clusterWide, "components: "+components+"\n")
+		w.takeAway(systemNamespace)
+		w.applyAll(folder)
+		deployment := find[appsv1.Deployment](w, w.built(folder), "Deployment")[0]
+		if _, err := w.admit(deployment.Spec.Template, func(*corev1.PodSpec) {}); err != nil {
+			t.Errorf("with components %s: %v", components, err)
+		}
+		// Without any one of these, the namespace refuses it. So it is that which lets it in.
+		for what, spoil := range map[string]func(*corev1.PodSpec){
+			"runAsNonRoot":             func(s *corev1.PodSpec) { s.SecurityContext.RunAsNonRoot = nil },
+			"runAsUser":                func(s *corev1.PodSpec) { *s.SecurityContext.RunAsUser = 0 },
+			"seccompProfile":           func(s *corev1.PodSpec) { s.SecurityContext.SeccompProfile = nil },
+			"allowPrivilegeEscalation": func(s *corev1.PodSpec) { s.Containers[0].SecurityContext.AllowPrivilegeEscalation = nil },
+			"capabilities":             func(s *corev1.PodSpec) { s.Containers[0].SecurityContext.Capabilities = nil },
+			"host namespaces":          func(s *corev1.PodSpec) { s.HostNetwork = true },
+		} {
+			_, err := w.admit(deployment.Spec.Template, spoil)
+			if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `violates PodSecurity "restricted:latest"`) || !strings.Contains(err.Error(), what) {
+				t.Errorf("without %s: %v", what, err)
+			}
+		}
+		// restricted does not ask for this one.
+		if readOnly := deployment.Spec.Template.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem; readOnly == nil || !*readOnly {
+			t.Error("the root file system can be written to")
+		}
+	}
+}
+
+// admit has the API server say whether it would take a pod of the template in the
+// namespace, with a change.
+func (w *world) admit(template corev1.PodTemplateSpec, change func(*corev1.PodSpec)) (*corev1.Pod, error) {
+	w.Helper()
+	pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
+	pod.GenerateName = deployedName + "-"
+	change(&pod.Spec)
+	return kube.CoreV1().Pods(systemNamespace).Create(w.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+}
+
+func TestDeployGivesNetworksToThoseWhoEditAndView(t *testing.T) {
+	w := newWorldWithoutNeutron(t)
+	w.takeAway(systemNamespace)
+	w.applyAll(w.kustomization(clusterWide))
+	verbs := []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
+	for role, want := range map[string][]string{"view": verbs[:3], "edit": verbs, "admin": verbs} {
+		w.kubectl("create", "rolebinding", role, "--clusterrole="+role, "--user="+role)
+		// The controller manager adds the rules to the roles.
+		w.eventually(func() error {
+			var can []string
+			for _, verb := range verbs {
+				if w.can(role, verb, "networks") {
+					can = append(can, verb)
+				}
+			}
+			if diff := cmp.Diff(want, can); diff != "" {
+				return fmt.Errorf("who may %s may do this with Networks (-want +got):\n%s", role, diff)
+			}
+			return nil
+		})
+		for _, verb := range []string{"update", "patch"} {
+			if w.can(role, verb, "networks/status") {
+				t.Errorf("who may %s may %s the status of Networks", role, verb)
+			}
+		}
+	}
+}
+
+// can says whether the user may do that in the namespace.
+func (w *world) can(user, verb, resource string) bool {
+	w.Helper()
+	resource, subresource, _ := strings.Cut(resource, "/")
+	review, err := kube.AuthorizationV1().SubjectAccessReviews().Create(w.Context(), &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: w.namespace, Verb: verb, Group: "samplecrd.k8s.io", Resource: resource, Subresource: subresource,
+		}},
+	}, metav1.CreateOptions{})
+	w.must(err)
+	return review.Status.Allowed
+}
