@@ -1,0 +1,292 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+// The CustomResourceDefinitions of the first release and of today.
+var (
+	crdOfFirstRelease = filepath.Join("testdata", "v0")
+	crdOfToday        = filepath.Join("..", "..", "artifacts", "crd")
+)
+
+// useCRD applies a CustomResourceDefinition, and waits until the API server goes by it:
+// until it refuses what only that of today refuses, or takes it. All tests share it, so
+// one that does this is not parallel, and puts it right before it ends.
+func (w *world) useCRD(folder string) {
+	w.Helper()
+	w.must(applyCRD(folder))
+	w.eventually(func() error {
+		err := w.dryRun(manifest("probe", "no CIDR", ""))
+		if refused := apierrors.IsInvalid(err); refused != (folder == crdOfToday) || err != nil && !refused {
+			return errors.Join(errors.New("the API server goes by another one"), err)
+		}
+		return nil
+	})
+}
+
+// applyText applies a manifest.
+func (w *world) applyText(text string) {
+	w.Helper()
+	_, err := w.tryKubectl(text, "apply", "-f", "-")
+	w.must(err)
+}
+
+// network is a manifest, with a spec that is not ours to choose.
+func network(name, spec string) string {
+	return "apiVersion: samplecrd.k8s.io/v1\nkind: Network\nmetadata:\n  name: " + name + "\n" + spec
+}
+
+// Networks that the first release stored: plain ones, and those that are refused today.
+var (
+	plain = []struct{ name, cidr, gateway, inForce, gatewayInForce string }{
+		{"plain", "10.1.0.0/16", "10.1.0.1", "10.1.0.0/16", "10.1.0.1"},
+		{"host-bits", "10.1.2.3/16", "10.1.0.254", "10.1.0.0/16", "10.1.0.254"},
+		{"no-gateway", "10.2.0.0/16", "", "10.2.0.0/16", "10.2.0.1"},
+		{"upper-case", "FD00:ABCD::/64", "FD00:ABCD::A", "fd00:abcd::/64", "fd00:abcd::a"},
+	}
+	odd = []struct{ name, spec, says string }{
+		{"no-spec", "", "spec.cidr: "},
+		{"no-cidr", "spec: {}", "spec.cidr: "},
+		{"word", "spec: {cidr: anything}", "spec.cidr: "},
+		{"no-length", `spec: {cidr: 10.3.0.0}`, "spec.cidr: "},
+		{"length-too-large", "spec: {cidr: 10.3.0.0/33, gateway: 10.3.0.1}", "spec.cidr: "},
+		{"leading-zero", "spec: {cidr: 010.3.0.0/16}", "spec.cidr: "},
+		{"zone", `spec: {cidr: "fe80::%eth0/64"}`, "spec.cidr: "},
+		{"gateway-outside", "spec: {cidr: 10.3.0.0/16, gateway: 10.4.0.1}", "spec.gateway: "},
+		{"gateway-of-other-family", `spec: {cidr: 10.3.0.0/16, gateway: "fd00:3::1"}`, "spec.gateway: "},
+		{"gateway-no-address", "spec: {cidr: 10.3.0.0/16, gateway: first}", "spec.gateway: "},
+		{"gateway-for-broadcasts", "spec: {cidr: 10.3.0.0/16, gateway: 10.3.255.255}", "create subnet: "},
+	}
+)
+
+func TestNetworksOfTheFirstReleaseAreTakenOver(t *testing.T) {
+	w := newWorld(t)
+	defer w.useCRD(crdOfToday)
+	w.useCRD(crdOfFirstRelease)
+	for _, n := range plain {
+		w.apply(n.name, n.cidr, n.gateway)
+	}
+	for _, n := range odd {
+		w.applyText(network(n.name, n.spec))
+	}
+
+	w.useCRD(crdOfToday)
+	w.start(retryQuickly)
+	for _, n := range plain {
+		w.waitReady(n.name)
+		w.matches(n.name, n.inForce, n.gatewayInForce)
+	}
+	for _, n := range odd {
+		t.Run(n.name, func(t *testing.T) { w.at(t).isStalledButNotStuck(n.name, n.says) })
+	}
+	w.create("new", "10.9.0.0/16", "10.9.0.1")
+	for _, n := range plain {
+		w.delete(n.name)
+		w.nothing(n.name)
+	}
+}
+
+// isStalledButNotStuck fails unless the Network says what is wrong with it, can be edited
+// as far as the edit makes it no worse, put right and deleted.
+func (w *world) isStalledButNotStuck(name, says string) {
+	w.Helper()
+	n := w.waitNotReady(name, samplecrdv1.ReasonInvalidSpec)
+	stalled := condition(n, samplecrdv1.ConditionStalled)
+	if stalled.Status != metav1.ConditionTrue || !strings.HasPrefix(stalled.Message, says) {
+		w.Errorf("want Stalled for %q, got %+v", says, stalled)
+	}
+	// What is broken is let through as long as it stays as it was; but a spec that is not
+	// there is missed at each write.
+	if name != "no-spec" {
+		w.kubectl("label", "network", name, "edited=yes")
+	}
+	if _, err := w.tryKubectl("", "patch", "network", name, "--type=merge", "-p", `{"spec":{"cidr":"worse"}}`); err == nil {
+		w.Error("a spec that is worse was accepted")
+	}
+	w.kubectl("patch", "network", name, "--type=merge", "-p", `{"spec":{"cidr":"10.5.0.0/16","gateway":"10.5.0.1"}}`)
+	w.waitReady(name)
+	w.matches(name, "10.5.0.0/16", "10.5.0.1")
+	w.delete(name)
+	w.nothing(name)
+}
+
+func TestNetworksThatAreRefusedTodayCanBeDeletedAsTheyAre(t *testing.T) {
+	w := newWorld(t)
+	defer w.useCRD(crdOfToday)
+	w.useCRD(crdOfFirstRelease)
+	for _, n := range odd {
+		w.applyText(network(n.name, n.spec))
+	}
+	w.useCRD(crdOfToday)
+	w.start(retryQuickly)
+	for _, n := range odd {
+		w.waitNotReady(n.name, samplecrdv1.ReasonInvalidSpec)
+		w.delete(n.name)
+		w.nothing(n.name)
+	}
+}
+
+func TestOlderCRDInBetweenLosesNoNetwork(t *testing.T) {
+	for _, running := range []bool{true, false} {
+		t.Run(fmt.Sprintf("running=%t", running), func(t *testing.T) {
+			w := newWorld(t)
+			w.expected = failedToSync // there is no status to write
+			defer w.useCRD(crdOfToday)
+			controller := w.start(retryQuickly)
+			ids := map[string]string{}
+			for _, name := range []string{"kept", "edited", "moved", "deleted"} {
+				ids[name] = w.create(name, "10.1.0.0/16", "10.1.0.1").Status.NetworkID
+			}
+			w.calls.take()
+
+			if !running {
+				w.must(controller.Stop())
+			}
+			w.useCRD(crdOfFirstRelease)
+			if !running {
+				controller = w.start(retryQuickly)
+			}
+			w.waitForLog(controller, failedToSync)
+			w.kubectl("patch", "network", "edited", "--type=merge", "-p", `{"spec":{"gateway":"10.1.0.9"}}`)
+			w.kubectl("patch", "network", "moved", "--type=merge", "-p", `{"spec":{"cidr":"10.2.0.0/16","gateway":"10.2.0.1"}}`)
+			w.kubectl("delete", "network", "deleted", "--wait=false")
+			w.apply("new", "10.3.0.0/16", "10.3.0.1")
+
+			w.useCRD(crdOfToday)
+			w.inForce(ids, "kept", "10.1.0.0/16", "10.1.0.1")
+			w.inForce(ids, "edited", "10.1.0.0/16", "10.1.0.9")
+			w.inForce(ids, "moved", "10.2.0.0/16", "10.2.0.1")
+			ids["new"] = w.waitReady("new").Status.NetworkID
+			w.inForce(ids, "new", "10.3.0.0/16", "10.3.0.1")
+			w.waitGone("deleted")
+			w.nothing("deleted")
+			if got := w.calls.take(); got["POST networks"] != 1 || got["DELETE networks/*"] != 1 {
+				t.Errorf("want one network made and one deleted, got %v", got)
+			}
+		})
+	}
+}
+
+// inForce waits until the Network is ready, and fails unless it is the network that it was
+// before, and as the spec says.
+func (w *world) inForce(ids map[string]string, name, cidr, gateway string) {
+	w.Helper()
+	w.waitReady(name)
+	if n := w.matches(name, cidr, gateway); n.ID != ids[name] {
+		w.Errorf("network %s of %s became %s", ids[name], name, n.ID)
+	}
+}
+
+// olderCommit is the last commit of this repository before leader election.
+const olderCommit = "d86dbe516e92a3dfeb150a0e52baa38609071d55"
+
+func TestOlderControllerTakesOverAndGivesBack(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t, "team")
+	older := w.buildOlder()
+	p := w.throughProxy()
+	w.applySecret("team-cloud", w.credentialsOf("team"))
+	today := w.start()
+	w.create("plain", "10.1.0.0/16", "10.1.0.1")
+	w.applyText(manifest("retained", "10.2.0.0/16", "") + "  deletionPolicy: Retain\n")
+	w.applyWith("elsewhere", "10.3.0.0/16", "", "team-cloud")
+	w.deploy("web", "10.4.0.0/16", "")
+	w.waitInForce("web", "10.4.0.0/16", "10.4.0.1")
+	w.waitReady("retained")
+	w.waitReady("elsewhere")
+	w.must(today.Stop())
+
+	for _, executable := range []string{older, binary} {
+		before := w.list()
+		w.calls.take()
+		p.take()
+		next := w.startBinary(executable)
+		for _, name := range []string{"plain", "retained", "elsewhere", "web"} {
+			w.waitForLog(next, fmt.Sprintf(`"Synced" network="%s/%s"`, w.namespace, name))
+		}
+		w.must(next.Stop())
+		if diff := cmp.Diff(before, w.list()); diff != "" {
+			t.Errorf("%s has changed Networks (-before +after):\n%s", filepath.Base(executable), diff)
+		}
+		w.onlyReads(w.calls.take(), "GET ")
+		w.onlyReads(p.take(), "get ", "list ", "watch ")
+	}
+}
+
+// onlyReads fails if something else was asked than what begins so.
+func (w *world) onlyReads(asked counts, reads ...string) {
+	w.Helper()
+	for request, n := range asked {
+		if !slices.ContainsFunc(reads, func(read string) bool { return strings.HasPrefix(request, read) }) {
+			w.Errorf("%d requests %s", n, request)
+		}
+	}
+}
+
+// buildOlder builds the controller as of olderCommit.
+func (w *world) buildOlder() string {
+	w.Helper()
+	root, err := stack.Root()
+	w.must(err)
+	if err := exec.Command("git", "-C", root, "cat-file", "-e", olderCommit+"^{commit}").Run(); err != nil {
+		w.Skipf("git does not have the commit %s (is this a shallow clone?): %v", olderCommit, err)
+	}
+	folder := w.TempDir()
+	w.shell(root, "git archive "+olderCommit+" | tar -x -C "+folder)
+	older := filepath.Join(w.dir, "older-controller")
+	w.shell(folder, "go build -race -buildvcs=false -o "+older+" .")
+	return older
+}
+
+func (w *world) shell(folder, script string) {
+	w.Helper()
+	cmd := exec.Command("bash", "-o", "pipefail", "-c", script)
+	cmd.Dir = folder
+	if out, err := cmd.CombinedOutput(); err != nil {
+		w.Fatalf("%s: %v: %s", script, err, out)
+	}
+}
+
+// startBinary is start, of another executable, which has no other flags than those that
+// all have had.
+func (w *world) startBinary(executable string) *stack.Controller {
+	w.Helper()
+	file, err := os.Create(filepath.Join(w.dir, fmt.Sprintf("controller-%d.log", w.started.Add(1))))
+	w.must(err)
+	w.Cleanup(func() { _ = file.Close() })
+	c, err := stack.StartController(executable, w.neutron.Env(), file, "-v=4", "-namespace="+w.namespace, w.reach)
+	w.must(err)
+	w.waitForLog(c, "Starting workers")
+	return c
+}
