@@ -242,3 +242,20 @@ func TestSecurityForgedStatusLeadsToNobodyElsesNetwork(t *testing.T) {
 		t.Errorf("before: %v\nafter: %v", before, after)
 	}
 }
+
+func TestSecurityEventsOfANetworkAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	kubernetes := w.throughProxy()
+	w.start("-resync=1h")
+	w.create("net", "10.1.0.0/16", "10.1.0.1")
+	const edits, most = 40, 30
+	for i := range edits {
+		w.patch("net", fmt.Sprintf(`{"spec": {"gateway": "10.1.1.%d"}}`, i+1))
+		w.waitReady("net")
+	}
+	told := kubernetes.take()
+	if n := told["create events"] + told["patch events"]; n < 2 || n > most {
+		t.Errorf("%d edits led to %d events: %v", edits, n, told)
+	}
+}

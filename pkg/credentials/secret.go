@@ -81,5 +81,6 @@ func invalid(secret *corev1.Secret, key, what string) error {
 
 // unusable is the error for a Secret.
 func unusable(name, what string) error {
-	return &neutron.Error{Op: "Secret " + name, Kind: neutron.NoCredentials, Message: what}
+	// The names of entries, and of Secrets that there cannot be, are of any characters.
+	return &neutron.Error{Op: "Secret " + neutron.Printable(name), Kind: neutron.NoCredentials, Message: neutron.Printable(what)}
 }

@@ -462,6 +462,14 @@ func certificate(t *testing.T) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 }
 
+func TestNamesOfAnyCharactersAreShownOnOneLine(t *testing.T) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "a\x1b[2J\nb"}, Data: map[string][]byte{keyCloudsYAML: []byte("clouds: {}")}}
+	_, err := Options{}.parse(secret, "c\x1b[2J\nd")
+	if err == nil || strings.ContainsAny(err.Error(), "\x1b\n") {
+		t.Errorf("got %q", err)
+	}
+}
+
 func TestSecretsMayNameOnlyTheKeystonesThatAreAllowed(t *testing.T) {
 	allowed, err := neutron.ParseURLs("https://keystone.example.com/identity, http://127.0.0.1:5000")
 	if err != nil {
