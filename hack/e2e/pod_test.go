@@ -1,0 +1,489 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+)
+
+// There is no node here. What a kubelet and a container runtime make of a pod as far as the
+// controller can notice it, is made here, of the pod that Kubernetes has: arguments,
+// environment, files, user, rights, and a root file system that is read-only. What is
+// missing is the seccomp profile.
+
+// pod is a pod of the Deployment.
+type pod struct {
+	*world
+	object    *corev1.Pod
+	container *corev1.Container
+	// root is where its files are, as they are seen from outside.
+	root    string
+	process *stack.Controller
+	// door is what the pod takes for the API server; nil is the API server itself.
+	door *door
+}
+
+// door stands before the API server, and sees which tokens are shown to it.
+type door struct {
+	*httptest.Server
+	tokens tally
+}
+
+func (w *world) newDoor() *door {
+	w.Helper()
+	target, err := url.Parse(adminConfig.Host)
+	w.must(err)
+	transport, err := rest.TransportFor(rest.AnonymousClientConfig(adminConfig))
+	w.must(err)
+	d := &door{}
+	forward := &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:     transport,
+		FlushInterval: -1,
+		ErrorLog:      log.New(io.Discard, "", 0),
+	}
+	d.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d.tokens.add(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+		forward.ServeHTTP(w, r)
+	}))
+	w.Cleanup(d.Close)
+	return d
+}
+
+// podPrograms are built once: the controller as the image has it, and what runs it.
+var podPrograms = sync.OnceValues(func() (programs struct{ controller, runner string }, err error) {
+	root, err := stack.Root()
+	if err != nil {
+		return programs, err
+	}
+	programs.controller, programs.runner = filepath.Join(dir, "controller-static"), filepath.Join(dir, "pod")
+	for folder, args := range map[string][]string{
+		root:                        {"build", "-o", programs.controller, "."},
+		filepath.Join(root, "hack"): {"build", "-o", programs.runner, "./e2e/pod"},
+	} {
+		cmd := exec.Command("go", args...)
+		cmd.Dir, cmd.Env = folder, append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return programs, fmt.Errorf("go %s: %w: %s", strings.Join(args, " "), err, out)
+		}
+	}
+	return programs, nil
+})
+
+// inUserNamespace is what has to come before the runner for those who are not root.
+var inUserNamespace = []string{"unshare", "--user", "--mount", "--map-user=65532", "--map-group=65532", "--keep-caps"}
+
+// needsNamespaces skips the test where the kernel gives no mount namespace.
+func needsNamespaces(t *testing.T) {
+	t.Helper()
+	probe := []string{"unshare", "--mount", "true"}
+	if os.Geteuid() != 0 {
+		probe = append(slices.Clone(inUserNamespace), "true")
+	}
+	if out, err := exec.Command(probe[0], probe[1:]...).CombinedOutput(); err != nil {
+		t.Skipf("%s: %v: %s: without a mount namespace, a pod's files cannot be where the controller looks for them", strings.Join(probe, " "), err, out)
+	}
+}
+
+// pods waits until Kubernetes has that many pods of the Deployment.
+func (w *world) pods(namespace string, n int) (pods []*pod) {
+	w.Helper()
+	w.eventually(func() error {
+		list, err := kube.CoreV1().Pods(namespace).List(w.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + deployedName})
+		w.must(err)
+		pods = nil
+		for _, object := range list.Items {
+			pods = append(pods, &pod{world: w, object: &object, container: &object.Spec.Containers[0]})
+		}
+		if len(pods) != n {
+			return fmt.Errorf("%d pods, want %d", len(pods), n)
+		}
+		return nil
+	})
+	return pods
+}
+
+// createSecrets makes the Secrets that the Deployment mounts, as the README says.
+func (w *world) createSecrets(namespace string) {
+	w.Helper()
+	file := w.file("clouds.yaml.of-pods", cloudsYAML(w.neutron.URL(), project, password))
+	cert, key := filepath.Join(w.dir, "tls.crt"), filepath.Join(w.dir, "tls.key")
+	w.writeCertificate(cert, key, 1)
+	w.kubectl("create", "secret", "generic", "clouds", "--from-file=clouds.yaml="+file, "--namespace="+namespace)
+	w.kubectl("create", "secret", "tls", "samplecrd-controller-tls", "--cert="+cert, "--key="+key, "--namespace="+namespace)
+	w.Cleanup(func() {
+		out, err := controlPlane.Kubectl("delete", "secret", "clouds", "samplecrd-controller-tls", "--namespace="+namespace).CombinedOutput()
+		if err != nil {
+			w.Errorf("delete the Secrets: %v: %s", err, out)
+		}
+	})
+}
+
+// start runs the pod's container.
+func (p *pod) start() {
+	p.Helper()
+	programs, err := podPrograms()
+	p.must(err)
+	// Each in a folder of its own, since there may be two.
+	p.root = filepath.Join(p.dir, p.object.Name)
+	p.must(os.MkdirAll(filepath.Join(p.root, "proc"), 0o755))
+	p.must(os.Link(programs.controller, filepath.Join(p.root, "samplecrd-controller")))
+	for _, mount := range p.container.VolumeMounts {
+		p.mount(mount)
+	}
+	env := p.environment()
+	file, err := os.Create(filepath.Join(p.dir, "controller-"+p.object.Name+".log"))
+	p.must(err)
+	command := []string{programs.runner, "-root=" + p.root, fmt.Sprintf("-user=%d", *p.object.Spec.SecurityContext.RunAsUser)}
+	if os.Geteuid() != 0 {
+		command = append(slices.Clone(inUserNamespace), command...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		command = append(command, "-env="+name+"="+env[name])
+	}
+	command = append(append(command, "/samplecrd-controller"), p.arguments(env)...)
+	p.process, err = stack.StartController(command[0], nil, file, command[1:]...)
+	p.must(err)
+	p.Cleanup(func() {
+		defer file.Close()
+		if err := p.process.Stop(); err != nil {
+			p.Errorf("stop pod %s: %v", p.object.Name, err)
+		}
+		for _, trouble := range []string{"panic: ", failedToSync} {
+			if p.process.Log.Count(trouble) > 0 && trouble != p.expected {
+				p.Errorf("%q in the log of pod %s", trouble, p.object.Name)
+			}
+		}
+	})
+}
+
+// environment returns the variables of the container.
+func (p *pod) environment() map[string]string {
+	p.Helper()
+	server := adminConfig.Host
+	if p.door != nil {
+		server = p.door.URL
+	}
+	host, port, _ := strings.Cut(strings.TrimPrefix(server, "https://"), ":")
+	env := map[string]string{
+		"HOME": "/", "HOSTNAME": p.object.Name, "PATH": "/bin",
+		"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port,
+	}
+	for _, from := range p.container.EnvFrom {
+		object, err := kube.CoreV1().ConfigMaps(p.object.Namespace).Get(p.Context(), from.ConfigMapRef.Name, metav1.GetOptions{})
+		p.must(err)
+		for name, value := range object.Data {
+			env[name] = value
+		}
+	}
+	for _, variable := range p.container.Env {
+		if variable.ValueFrom.FieldRef.FieldPath != "metadata.namespace" {
+			p.Fatalf("variable %s is of the pod's %s", variable.Name, variable.ValueFrom.FieldRef.FieldPath)
+		}
+		env[variable.Name] = p.object.Namespace
+	}
+	return env
+}
+
+// bindAddress is the one argument that cannot be as it is: pods have addresses of their own.
+var bindAddress = regexp.MustCompile(`^-bind-address=:\d+$`)
+
+// arguments returns those of the container.
+func (p *pod) arguments(env map[string]string) (args []string) {
+	p.Helper()
+	for _, arg := range p.container.Args {
+		for name, value := range env {
+			arg = strings.ReplaceAll(arg, "$("+name+")", value)
+		}
+		args = append(args, bindAddress.ReplaceAllString(arg, "-bind-address=:0"))
+	}
+	if slices.Equal(args, p.container.Args) {
+		p.Fatalf("no -bind-address in %q", args)
+	}
+	return args
+}
+
+// mount writes the files of a volume where the container has them.
+func (p *pod) mount(mount corev1.VolumeMount) {
+	p.Helper()
+	i := slices.IndexFunc(p.object.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })
+	volume := p.object.Spec.Volumes[i]
+	switch {
+	case !mount.ReadOnly:
+		p.Fatalf("volume %s can be written to", volume.Name)
+	case volume.Secret != nil:
+		secret, err := kube.CoreV1().Secrets(p.object.Namespace).Get(p.Context(), volume.Secret.SecretName, metav1.GetOptions{})
+		p.must(err)
+		for name, content := range secret.Data {
+			p.write(filepath.Join(mount.MountPath, name), content, os.FileMode(*volume.Secret.DefaultMode))
+		}
+	case volume.Projected != nil:
+		for _, source := range volume.Projected.Sources {
+			p.project(mount.MountPath, source, os.FileMode(*volume.Projected.DefaultMode))
+		}
+	default:
+		p.Fatalf("volume %s is of a kind that is not known here", volume.Name)
+	}
+}
+
+// project writes what the pod gets of its service account.
+func (p *pod) project(folder string, source corev1.VolumeProjection, mode os.FileMode) {
+	p.Helper()
+	switch {
+	case source.ServiceAccountToken != nil:
+		p.write(filepath.Join(folder, source.ServiceAccountToken.Path), []byte(p.token()), 0o600)
+	case source.ConfigMap != nil:
+		object, err := kube.CoreV1().ConfigMaps(p.object.Namespace).Get(p.Context(), source.ConfigMap.Name, metav1.GetOptions{})
+		p.must(err)
+		for _, item := range source.ConfigMap.Items {
+			content := []byte(object.Data[item.Key])
+			if p.door != nil {
+				content = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.door.Certificate().Raw})
+			}
+			p.write(filepath.Join(folder, item.Path), content, mode)
+		}
+	case source.DownwardAPI != nil:
+		// The namespace; there is nothing else.
+		p.write(filepath.Join(folder, source.DownwardAPI.Items[0].Path), []byte(p.object.Namespace), mode)
+	}
+}
+
+// token returns a token of the pod's service account. It is bound to the pod, as a
+// kubelet's requests have it.
+func (p *pod) token() string {
+	p.Helper()
+	token, err := kube.CoreV1().ServiceAccounts(p.object.Namespace).CreateToken(p.Context(), p.object.Spec.ServiceAccountName, &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{
+			BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: p.object.Name, UID: p.object.UID},
+		},
+	}, metav1.CreateOptions{})
+	p.must(err)
+	return token.Status.Token
+}
+
+// write puts a file into the container, at once as a whole. As on a node, it belongs to
+// root and to the group of the pod, and the token to its user.
+func (p *pod) write(path string, content []byte, mode os.FileMode) {
+	p.Helper()
+	path = filepath.Join(p.root, path)
+	p.must(os.MkdirAll(filepath.Dir(path), 0o755))
+	p.must(os.WriteFile(path+".new", content, mode))
+	if os.Geteuid() == 0 {
+		user := 0
+		if mode == 0o600 {
+			user = int(*p.object.Spec.SecurityContext.RunAsUser)
+		}
+		p.must(os.Chown(path+".new", user, int(*p.object.Spec.SecurityContext.FSGroup)))
+	}
+	p.must(os.Rename(path+".new", path))
+}
+
+// passes waits until the answer to a probe is that all is well. It fails at once if it is
+// to be well from the start.
+func (p *pod) passes(probe *corev1.Probe, atOnce bool) {
+	p.Helper()
+	if port := probe.HTTPGet.Port.StrVal; port != p.container.Ports[0].Name {
+		p.Fatalf("the probe is for port %q", port)
+	}
+	s := p.site()
+	p.eventually(func() error {
+		code, body, err := s.try(http.MethodGet, probe.HTTPGet.Path, "")
+		if code != http.StatusOK {
+			err = errors.Join(err, fmt.Errorf("%s: %d %s", probe.HTTPGet.Path, code, body))
+		}
+		if atOnce {
+			p.must(err)
+		}
+		return err
+	})
+}
+
+// site is the pod's HTTP server.
+func (p *pod) site() *site {
+	p.Helper()
+	return p.siteOf(p.process, strings.ToLower(string(p.container.LivenessProbe.HTTPGet.Scheme)))
+}
+
+var runsAs = regexp.MustCompile(`(?m)^pod (\d+): `)
+
+// isConfined fails unless the kernel says that the process has no rights, and cannot write.
+func (p *pod) isConfined() {
+	p.Helper()
+	p.waitForLog(p.process, "Starting")
+	proc := filepath.Join("/proc", runsAs.FindStringSubmatch(p.process.Log.String())[1])
+	status, err := os.ReadFile(filepath.Join(proc, "status"))
+	p.must(err)
+	user := "65532"
+	if id := os.Geteuid(); id != 0 {
+		user = fmt.Sprint(id) // that is how it looks from outside
+	}
+	fields := strings.Join(strings.Fields(string(status)), " ")
+	none := " 0000000000000000 "
+	p.contains(fields, " Uid: "+strings.Repeat(user+" ", 4), " CapPrm:"+none, " CapEff:"+none, " CapBnd:"+none, " CapAmb:"+none, " NoNewPrivs: 1 ")
+	mounts, err := os.ReadFile(filepath.Join(proc, "mountinfo"))
+	p.must(err)
+	for mount := range strings.Lines(string(mounts)) {
+		if at := strings.Fields(mount); !strings.HasPrefix(at[4], "/proc") && !strings.HasPrefix(at[5], "ro") {
+			p.Errorf("%s can be written to: %s", at[4], at[5])
+		}
+	}
+}
+
+// leads waits until one of the pods leads, and returns it, and the others.
+func (w *world) leads(pods ...*pod) (leader *pod, others []*pod) {
+	w.Helper()
+	w.eventually(func() error {
+		leader, others = nil, nil
+		for _, p := range pods {
+			if p.process.Log.Count("Starting workers") > 0 {
+				leader = p
+			} else {
+				others = append(others, p)
+			}
+		}
+		if leader == nil {
+			return errors.New("no pod leads")
+		}
+		return nil
+	})
+	return leader, others
+}
+
+func TestDeployedPodsWorkAsTheyAreDeployed(t *testing.T) {
+	needsNamespaces(t)
+	w := newWorld(t)
+	w.createSecrets(systemNamespace)
+	w.takeAway(systemNamespace)
+	w.applyAll(w.kustomization(clusterWide))
+	pods := w.pods(systemNamespace, 2)
+	for _, p := range pods {
+		p.start()
+		p.waitForLog(p.process, "Serving HTTP")
+		p.passes(p.container.LivenessProbe, true)
+		p.passes(p.container.ReadinessProbe, false)
+		p.isConfined()
+	}
+	leader, others := w.leads(pods...)
+	if len(others) != 1 {
+		t.Fatal("both lead")
+	}
+	w.walk(slices.Concat(walkthrough, withDeployment))
+	w.contains(leader.site().ask(http.MethodGet, "/metrics", "", http.StatusOK), "go_goroutines ", "process_resident_memory_bytes ")
+	standby := others[0]
+	if standby.process.Log.Count("Starting workers") > 0 {
+		t.Error("both have led")
+	}
+	standby.passes(standby.container.ReadinessProbe, true)
+
+	stopped := time.Now()
+	w.must(leader.process.Stop())
+	w.waitForLog(standby.process, "Starting workers")
+	t.Logf("the other leads %s after the leader was told to stop", time.Since(stopped).Round(time.Millisecond))
+	w.create("net", "10.9.0.0/16", "10.9.0.1")
+
+	w.matches("net", "10.9.0.0/16", "10.9.0.1")
+	w.delete("net")
+	standby.passes(standby.container.LivenessProbe, true)
+	standby.passes(standby.container.ReadinessProbe, true)
+}
+
+func TestDeployedPodServesHTTPS(t *testing.T) {
+	needsNamespaces(t)
+	w := newWorld(t)
+	w.createSecrets(systemNamespace)
+	w.takeAway(systemNamespace)
+	w.applyAll(w.overlay(clusterWide, "components: [HTTPS]\n"))
+	p := w.pods(systemNamespace, 2)[0]
+	p.start()
+	p.waitForLog(p.process, "Serving HTTP")
+	p.passes(p.container.LivenessProbe, true)
+	p.passes(p.container.ReadinessProbe, false)
+	w.leads(p)
+	s := p.site()
+	w.create("net", "10.1.0.0/16", "10.1.0.1")
+	may, reader := w.mayUpdate("may", "net"), w.mayListAll("reader")
+	path := "/reconcile/" + w.namespace + "/net"
+	s.ask(http.MethodPost, path, "", http.StatusUnauthorized)
+	s.ask(http.MethodPost, path, reader, http.StatusForbidden)
+	at := strings.TrimSpace(s.ask(http.MethodPost, path, may, http.StatusAccepted))
+	w.kubectl("wait", "network/net", "--for=jsonpath={.status.lastHandledReconcileAt}="+at, "--timeout="+patience.String())
+	s.ask(http.MethodGet, "/orphans", reader, http.StatusOK)
+	w.delete("net")
+}
+
+func TestDeployedPodOfOneNamespace(t *testing.T) {
+	t.Parallel()
+	needsNamespaces(t)
+	w := newWorld(t)
+	w.createSecrets(w.namespace)
+	w.takeAway(w.namespace)
+	system, err := kube.CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
+	w.must(err)
+	w.applyAll(w.overlay(oneNamespace, fmt.Sprintf(`
+namespace: %s
+configMapGenerator:
+- {name: samplecrd-controller-environment, behavior: merge, literals: [CLUSTER_ID=%s]}
+`, w.namespace, system.UID)))
+	p := w.pods(w.namespace, 2)[0]
+	p.door = w.newDoor()
+	p.start()
+	p.waitForLog(p.process, "Serving HTTP")
+	p.passes(p.container.ReadinessProbe, false)
+	w.walk(slices.Concat(walkthrough, withDeployment))
+	out := w.kubectl("auth", "can-i", "--list", "--as=system:serviceaccount:"+w.namespace+":"+deployedName, "--namespace=default")
+	if strings.Contains(out, "networks") || strings.Contains(out, "namespaces") {
+		t.Errorf("it may do this elsewhere:\n%s", out)
+	}
+
+	// A kubelet replaces the token long before it is no good any more. client-go looks at
+	// the file once a minute.
+	token := p.token()
+	p.write("/var/run/secrets/kubernetes.io/serviceaccount/token", []byte(token), 0o600)
+	w.eventually(func() error {
+		if p.door.tokens.peek()[token] == 0 {
+			return errors.New("the new token is not used")
+		}
+		return nil
+	})
+	w.create("net", "10.9.0.0/16", "10.9.0.1")
+	w.delete("net")
+}
