@@ -23,7 +23,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -40,6 +39,10 @@ type plan struct {
 	seeds int
 	// networks and kills are those of the first cluster.
 	networks, kills int
+	// replicas is of how many processes each controller is, one of which leads.
+	replicas int
+	// troubles is what happens to the replicas of the first cluster, besides kills.
+	troubles int
 	// edits is how many edits, deletions and so on there are for each Network at least.
 	edits int
 	// faults is how many of a hundred requests are spoiled.
@@ -85,6 +88,7 @@ var (
 	networksFlag = flag.Int("networks", notSet, "how many Networks")
 	killsFlag    = flag.Int("kills", notSet, "how often the controller is killed")
 	editsFlag    = flag.Int("edits", notSet, "how many edits for each Network")
+	troublesFlag = flag.Int("troubles", notSet, "what happens to the replicas, how often")
 	faultsFlag   = flag.Int("faults", notSet, "how many of a hundred requests are spoiled")
 	restartsFlag = flag.Int("restarts", notSet, "how often kube-apiserver is killed")
 )
@@ -99,6 +103,7 @@ func (p plan) adjusted() plan {
 	for value, given := range map[*int]int{
 		&p.seeds: *seedsFlag, &p.networks: *networksFlag, &p.kills: *killsFlag,
 		&p.edits: *editsFlag, &p.faults: *faultsFlag, &p.restarts: *restartsFlag,
+		&p.troubles: *troublesFlag,
 	} {
 		if given != notSet {
 			*value = given
@@ -127,8 +132,8 @@ func needLong(t *testing.T) {
 	}
 }
 
-// test runs the plan with each of its seeds.
-func (p plan) test(t *testing.T) {
+// test runs the plan, and then the others, with each of their seeds.
+func (p plan) test(t *testing.T, others ...plan) {
 	t.Helper()
 	dir := makeDir(t)
 	binary, err := buildController()
@@ -136,13 +141,17 @@ func (p plan) test(t *testing.T) {
 		t.Fatal(err)
 	}
 	controlPlane := startControlPlane(t, dir)
-	for range p.seeds {
-		t.Run(fmt.Sprintf("seed %d", p.seed), func(t *testing.T) {
-			for _, violation := range p.execute(t, controlPlane, binary, filepath.Join(dir, strconv.FormatUint(p.seed, 10))) {
-				t.Error(violation)
-			}
-		})
-		p.seed++
+	for _, p := range append([]plan{p}, others...) {
+		for range p.seeds {
+			name := fmt.Sprintf("seed %d, %d %% spoiled", p.seed, p.faults)
+			t.Run(name, func(t *testing.T) {
+				run := filepath.Join(dir, fmt.Sprintf("%d-%d", p.seed, p.faults))
+				for _, violation := range p.execute(t, controlPlane, binary, run) {
+					t.Error(violation)
+				}
+			})
+			p.seed++
+		}
 	}
 }
 
@@ -158,8 +167,8 @@ func (p plan) execute(t *testing.T, controlPlane *cluster.Cluster, binary, dir s
 	}
 	found, err := w.run(ctx)
 	w.tally.note("in all", time.Since(started))
-	t.Logf("seed %d: %d Networks, %d kills and %d %% of the requests spoiled, and a quarter of that in a second cluster; logs in %s\n%s\n%8d violations",
-		p.seed, p.networks, p.kills, p.faults, w.dir, w.tally, len(found))
+	t.Logf("seed %d: %d Networks, %d kills, %d troubles of replicas and %d %% of the requests spoiled, and a quarter of that in a second cluster; logs in %s\n%s\n%8d violations",
+		p.seed, p.networks, p.kills, p.troubles, p.faults, w.dir, w.tally, len(found))
 	if err != nil {
 		t.Error(err)
 	}

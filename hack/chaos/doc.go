@@ -21,18 +21,25 @@ limitations under the License.
 // Meanwhile clients create, edit, delete and re-create Networks, and strangers have networks
 // of the same names. Then the faults stop, and an oracle reads both sides.
 //
-// All that is decided by chance is decided by the seed. What the threads of five processes
+// With replicas, each controller is three processes, one of which leads. Leaders are killed,
+// stopped, paused until another one is at work, and cut off from the API server, and followers
+// are killed, with and without the other faults. The proxies, one for each process, keep a
+// record of who held the Lease when and of who asked for what: only the leader may have asked
+// OpenStack for anything, or written to Kubernetes.
+//
+// All that is decided by chance is decided by the seed. What the threads of so many processes
 // make of it is not: the same seed leads to the same faults and edits, in another order.
 //
 //	go -C hack test ./chaos -v -timeout 20m -run 'TestChaos$'     short, on the embedded Neutron
+//	go -C hack test ./chaos -v -timeout 20m -run 'Replicas$'      short, with replicas
 //	go -C hack test ./chaos -v -timeout 30m -run TestChaosReal    short, on the real one
-//	go -C hack test ./chaos -v -timeout 5h -long                  all, the long run and the mutations too
+//	go -C hack test ./chaos -v -timeout 6h -long                  all, the long runs and the mutations too
 //
 // Each run tells its seed, what it did and how often, and what was wrong in the end. Its logs
 // and a journal of all requests, faults, kills and edits are in hack/_output/chaos. The
 // mutations are controllers that are broken on purpose: they show that the oracle can fail.
 //
 // These flags come after the package, and change the plans: -seed=7, -seeds (how many, one
-// after the other), -networks, -edits (for each Network), -kills, -faults (per cent of the
-// requests) and -restarts (of kube-apiserver).
+// after the other), -networks, -edits (for each Network), -kills, -troubles (of replicas),
+// -faults (per cent of the requests) and -restarts (of kube-apiserver).
 package chaos

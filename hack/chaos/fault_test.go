@@ -165,7 +165,7 @@ const (
 
 // outage returns what goes wrong with all calls at the moment, nil if nothing.
 func (p *proxy) outage(c *call) *fault {
-	if c.number%outageEvery < outageEvery-outageFor {
+	if p.share == 0 || c.number%outageEvery < outageEvery-outageFor {
 		return nil
 	}
 	p.mu.Lock()

@@ -44,6 +44,11 @@ var kubernetesFaults = []*fault{
 }
 
 func (c *call) isPatch() bool { return c.Method == http.MethodPatch }
+func (c *call) isEvent() bool { return c.isKubernetes() && strings.Contains(c.path, "/events") }
+
+func (c *call) isLeaseWrite() bool {
+	return c.isKubernetes() && c.Method != http.MethodGet && strings.Contains(c.path, "/leases")
+}
 
 func statusOf(code int, reason string) string {
 	return fmt.Sprintf(`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": %q, "code": %d, "message": "one of the faults"}`, reason, code)
@@ -71,7 +76,7 @@ func (p *proxy) reachKubernetes(config *rest.Config) error {
 	return nil
 }
 
-// streams says whether a request is spared: a list or a watch, and what is asked when the
+// streams says whether a request is never spoiled: a list or a watch, and what is asked when the
 // controller starts. If that fails, it ends, as it should.
 func streams(r *http.Request) bool {
 	path, ok := strings.CutPrefix(r.URL.Path, "/kubernetes/")

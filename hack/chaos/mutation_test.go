@@ -37,25 +37,44 @@ type mutation struct {
 	edits []string
 	// harm is what the oracle has to say of it, the one or the other.
 	harm []string
+	// plan is how that comes to light.
+	plan plan
 }
 
 var mutations = []mutation{
 	{"look-up-by-mark-disabled", "pkg/neutron/cloud.go", []string{
 		"found, err := c.client.FindNetworks(ctx, claim.Owner.Mark())",
 		"var found []*Network\n\tvar err error",
-	}, []string{duplicate}},
+	}, []string{duplicate}, short},
 	{"finalizer-put-on-late", "controller.go", []string{
 		"network, added, err := c.addFinalizerIfNeeded(ctx, network)",
 		"added, err := !hasFinalizer(network), error(nil)",
 		"	have, steps, err := c.bringAbout(ctx, cloud, network, isNew, want, have)\n",
 		"	have, steps, err := c.bringAbout(ctx, cloud, network, isNew, want, have)\n" +
 			"	if err == nil {\n\t\tif network, _, err = c.addFinalizerIfNeeded(ctx, network); err != nil {\n\t\t\treturn err\n\t\t}\n\t}\n",
-	}, []string{leftOver, livesOn}},
+	}, []string{leftOver, livesOn}, short},
 	{"list-errors-dropped", "pkg/neutron/list.go", []string{
 		"return nil, listError(op, err)\n\t\t}\n\t\tall = append(",
 		"_ = op\n\t\t\treturn all, nil\n\t\t}\n\t\tall = append(",
-	}, []string{duplicate, leftOver, livesOn}},
+	}, []string{duplicate, leftOver, livesOn}, short},
+	{"lease-given-up-before-the-drain", "pkg/election/election.go", []string{
+		"context.WithCancel(context.WithoutCancel(ctx))",
+		"context.WithCancel(ctx)",
+		"case <-ended:\n\t\treturn ErrLost",
+		"case <-ended:\n\t\te.release(context.WithoutCancel(ctx))\n\t\treturn <-result",
+	}, []string{beforeDrain, afterGiving}, shortWithReplicas},
+	{"no-look-at-the-lease-before-a-request", "main.go", []string{
+		"if !r.leads() {",
+		"if false {",
+	}, []string{afterLoss}, pauses},
 }
+
+// pauses is a plan with many paused leaders.
+var pauses = func() plan {
+	p := shortWithReplicas
+	p.troubles *= 2
+	return p
+}()
 
 // TestMutationsFitTheCode is quick, so that they do not fall behind.
 func TestMutationsFitTheCode(t *testing.T) {
@@ -69,9 +88,6 @@ func TestMutationsFitTheCode(t *testing.T) {
 // TestOracleFindsFaultWithBrokenControllers shows that the oracle can fail.
 func TestOracleFindsFaultWithBrokenControllers(t *testing.T) {
 	needLong(t)
-	p := short.adjusted()
-	// What these do wrong does not heal.
-	p.patience = 20 * time.Second
 	dir := makeDir(t)
 	controlPlane := startControlPlane(t, dir)
 	for _, m := range mutations {
@@ -80,6 +96,9 @@ func TestOracleFindsFaultWithBrokenControllers(t *testing.T) {
 			if err := m.build(t.Context(), binary); err != nil {
 				t.Fatal(err)
 			}
+			p := m.plan.adjusted()
+			// What these do wrong does not heal.
+			p.patience = 20 * time.Second
 			found := p.execute(t, controlPlane, binary, binary+"-run")
 			if !slices.ContainsFunc(found, m.isHarm) {
 				t.Errorf("want one of %q", m.harm)

@@ -22,6 +22,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -29,125 +30,229 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 )
 
-// controller is a controller process that is started again whenever it has ended, as a
+// replica is a process of a controller that is started again whenever it has ended, as a
 // Deployment would.
-type controller struct {
-	cluster, namespace string
-	proxy              *proxy
-	binary, dir        string
-	env, flags         []string
-	tally              *tally
+type replica struct {
+	name        string
+	proxy       *proxy
+	binary, dir string
+	env, flags  []string
+	tally       *tally
 	// kubernetesAway counts up when kube-apiserver goes and when it comes.
 	kubernetesAway func() int64
 
 	mu         sync.Mutex
-	process    *stack.Controller
-	killed     bool
+	life       *life
 	starts     int
 	violations []string
 }
 
-// kill ends the process as a crash would.
-func (c *controller) kill() {
-	c.mu.Lock()
-	process := c.process
-	c.killed = true
-	c.mu.Unlock()
-	c.tally.log("%s is killed", c.cluster)
-	if process.Signal(os.Kill) == nil {
-		c.tally.add("kills")
+// life is one process, from its start to its end.
+type life struct {
+	name    string
+	replica *replica
+	process *stack.Controller
+	// away is what kubernetesAway was when it was started.
+	away int64
+
+	mu                 sync.Mutex
+	end                end
+	stopped, continued time.Time
+}
+
+// end says how a process is to end.
+type end int
+
+const (
+	notYet    end = iota
+	byAKill       // whatever it was doing
+	inOrder       // after a SIGTERM: with exit code 0
+	leaseLost     // at once, with exit code 1
+)
+
+// is says which end the process is to have from now on.
+func (l *life) is(e end) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.end = e
+}
+
+func (l *life) isTo() end {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.end
+}
+
+// stop suspends the process, and resume has it go on.
+func (l *life) stop() {
+	_ = l.process.Signal(syscall.SIGSTOP) // it may have ended
+	l.replica.tally.log("%s is paused", l.name)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopped = time.Now()
+}
+
+func (l *life) resume() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.continued.IsZero() {
+		l.continued = time.Now()
+		l.replica.tally.log("%s is continued", l.name)
+		_ = l.process.Signal(syscall.SIGCONT) // it may have ended
 	}
-	<-process.Done()
+}
+
+// pause says when it was suspended, and when it went on; zero: never.
+func (l *life) pause() (stopped, continued time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stopped, l.continued
+}
+
+// ended waits until the process has ended, for so long at the most.
+func (l *life) ended(ctx context.Context, atMost time.Duration) bool {
+	select {
+	case <-l.process.Done():
+		return true
+	case <-time.After(atMost):
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// kill ends the process as a crash would.
+func (r *replica) kill() {
+	l := r.now()
+	l.is(byAKill)
+	r.tally.log("%s is killed", l.name)
+	if l.process.Signal(os.Kill) == nil {
+		r.tally.add("kills")
+	}
+	<-l.process.Done()
+}
+
+// now returns the process that is running, or was last.
+func (r *replica) now() *life {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.life
 }
 
 // afterOwnEnd is how long it takes to start a process that has ended by itself.
 const afterOwnEnd = 200 * time.Millisecond
 
 // keepRunning returns when ctx is done and the process has ended in order.
-func (c *controller) keepRunning(ctx context.Context) error {
+func (r *replica) keepRunning(ctx context.Context) error {
 	for {
-		away := c.kubernetesAway()
-		process, err := c.start()
+		l, err := r.start()
 		if err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			err := process.Stop()
-			c.look(process)
+			_ = l.process.Signal(syscall.SIGCONT) // it may have ended, and not be stopped
+			err := l.process.Stop()
+			r.look(l)
 			return err
-		case <-process.Done():
+		case <-l.process.Done():
 		}
-		c.look(process)
-		if !c.wasKilled() {
-			c.tally.add("controller ended by itself")
-			// Without Kubernetes it cannot start, and may say so by its exit code.
-			if away == c.kubernetesAway() && away%2 == 0 {
-				c.violate("the controller ended by itself, exit code %d: see %s", process.ExitCode(), c.dir)
-			}
+		r.look(l)
+		r.judge(l)
+		if l.isTo() != byAKill {
 			select {
 			case <-time.After(afterOwnEnd):
 			case <-ctx.Done():
 				return nil
 			}
 		}
-		c.waitUntilIdle()
-	}
-}
-
-func (c *controller) start() (*stack.Controller, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.starts++
-	c.killed = false
-	c.tally.log("%s is started, time %d", c.cluster, c.starts)
-	file, err := os.Create(filepath.Join(c.dir, fmt.Sprintf("%s-%03d.log", c.cluster, c.starts)))
-	if err != nil {
-		return nil, err
-	}
-	c.process, err = stack.StartController(c.binary, c.env, file, c.flags...)
-	if err != nil {
-		return nil, err
-	}
-	go func(process *stack.Controller) {
-		<-process.Done()
-		file.Close()
-	}(c.process)
-	return c.process, nil
-}
-
-func (c *controller) wasKilled() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.killed
-}
-
-// look reads the log of a process that has ended.
-func (c *controller) look(process *stack.Controller) {
-	for _, trouble := range []string{"DATA RACE", "panic: "} {
-		if process.Log.Count(trouble) > 0 {
-			c.violate("%q in a log in %s", trouble, c.dir)
+		r.waitUntilIdle()
+		if err := r.proxy.gate.wait(ctx); err != nil {
+			return nil
 		}
 	}
 }
 
-func (c *controller) violate(format string, args ...any) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.violations = append(c.violations, c.cluster+": "+fmt.Sprintf(format, args...))
+func (r *replica) start() (*life, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.starts++
+	l := &life{name: fmt.Sprintf("%s-%03d", r.name, r.starts), replica: r, away: r.kubernetesAway()}
+	r.tally.log("%s is started", l.name)
+	file, err := os.Create(filepath.Join(r.dir, l.name+".log"))
+	if err != nil {
+		return nil, err
+	}
+	r.proxy.life.Store(l)
+	l.process, err = stack.StartController(r.binary, r.env, file, r.flags...)
+	if err != nil {
+		return nil, err
+	}
+	r.life = l
+	go func() {
+		<-l.process.Done()
+		file.Close()
+	}()
+	return l, nil
 }
 
-func (c *controller) found() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return append([]string(nil), c.violations...)
+// judge says whether a process may end as it has.
+func (r *replica) judge(l *life) {
+	code, lost := l.process.ExitCode(), l.process.Log.Count(lostMessage) > 0
+	r.tally.log("%s has ended, exit code %d", l.name, code)
+	// Without Kubernetes it cannot start, nor lead, and may say so by its exit code.
+	undisturbed := l.away == r.kubernetesAway() && l.away%2 == 0
+	switch l.isTo() {
+	case byAKill:
+	case leaseLost:
+		if code != 1 || !lost {
+			r.violate("%s had lost the lease, and ended with exit code %d: see %s", l.name, code, r.dir)
+		}
+	case inOrder:
+		if code != 0 && undisturbed {
+			r.violate("%s was asked to stop, and ended with exit code %d: see %s", l.name, code, r.dir)
+		}
+	case notYet:
+		if lost && code == 1 {
+			// The answers to its renewals came too late, or never.
+			r.tally.add("leaders that lost the lease by themselves")
+			return
+		}
+		r.tally.add("controller ended by itself")
+		if undisturbed {
+			r.violate("%s ended by itself, exit code %d: see %s", l.name, code, r.dir)
+		}
+	}
+}
+
+// lostMessage is the last that a controller says that has lost the Lease.
+const lostMessage = "the lease is lost"
+
+// look reads the log of a process that has ended.
+func (r *replica) look(l *life) {
+	for _, trouble := range []string{"DATA RACE", "panic: "} {
+		if l.process.Log.Count(trouble) > 0 {
+			r.violate("%q in the log of %s in %s", trouble, l.name, r.dir)
+		}
+	}
+}
+
+func (r *replica) violate(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.violations = append(r.violations, fmt.Sprintf(format, args...))
+}
+
+func (r *replica) found() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string(nil), r.violations...)
 }
 
 // waitUntilIdle waits for what the dead process had asked for. There is no telling a
 // network that Neutron makes after that from one that nobody has asked for, so the ledger
 // could not call any second network a mistake.
-func (c *controller) waitUntilIdle() {
+func (r *replica) waitUntilIdle() {
 	_ = wait.PollUntilContextTimeout(context.Background(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return c.proxy.inFlight.Load() == 0, nil
+		return r.proxy.inFlight.Load() == 0, nil
 	})
 }

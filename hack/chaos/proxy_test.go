@@ -26,14 +26,15 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// proxy stands between one controller on the one side, and Keystone, Neutron and the API
-// server on the other. It spoils requests, and kills the controller when its time has come.
+// proxy stands between one process of a controller on the one side, and Keystone, Neutron and
+// the API server on the other. It spoils requests, and kills the process when its time has come.
 type proxy struct {
 	name string
 	seed uint64
@@ -42,13 +43,20 @@ type proxy struct {
 	tally  *tally
 	target target
 	url    string
-	// kill ends the controller, and returns when it has ended.
+	// kill ends the process, and returns when it has ended.
 	kill   func()
 	healed atomic.Bool
 	tokens tokens
-	ledger ledger
+	// ledger and record are kept by all replicas together.
+	ledger *ledger
+	record *record
+	// life is the process that is running.
+	life atomic.Pointer[life]
+	gate gate
+	// holdUp is called with the next request that has changed the Lease, before its answer.
+	holdUp atomic.Pointer[func()]
 	// kubernetes carries requests to the API server, and stream passes on those that are
-	// spared.
+	// never spoiled.
 	kubernetes http.RoundTripper
 	stream     http.Handler
 	// inFlight is the number of calls in hand.
@@ -113,11 +121,15 @@ type call struct {
 	number int
 	// rand is this call's own.
 	rand *rand.Rand
+	// life is the process that it comes from.
+	life *life
+	// entry is its own in the record; nil if it is of no interest there.
+	entry *entry
 }
 
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if streams(r) {
-		p.stream.ServeHTTP(w, r)
+		p.gate.stream(p.stream, w, r)
 		return
 	}
 	p.inFlight.Add(1)
@@ -127,6 +139,13 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := p.admit(r, body)
+	defer p.record.answered(c.entry)
+	w = &watchedWriter{w, func() {
+		if c.isKubernetes() {
+			p.gate.pass(r.Context())
+		}
+		p.record.answered(c.entry)
+	}}
 	f, death := p.choose(c), p.nextDeath()
 	if death == beforeEffect {
 		p.kill()
@@ -155,7 +174,8 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // admit counts the call.
 func (p *proxy) admit(r *http.Request, body []byte) *call {
 	service, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	c := &call{Request: r, proxy: p, service: service, path: path, body: body}
+	c := &call{Request: r, proxy: p, service: service, path: path, body: body, life: p.life.Load()}
+	c.entry = p.record.arrived(c)
 	p.tally.add(c.realm() + " calls")
 	class := class(service, r.Method, path)
 	p.mu.Lock()
@@ -236,11 +256,16 @@ func (a *answer) send(w http.ResponseWriter) {
 // forward has the call answered. That the client goes away meanwhile does not matter, as
 // it does not to Neutron.
 func (p *proxy) forward(c *call) *answer {
+	if c.isKubernetes() {
+		p.gate.pass(c.Context())
+	}
 	token := c.Header.Get("X-Auth-Token")
 	if !c.isKubernetes() && p.tokens.isRevoked(token) {
 		return &answer{status: http.StatusUnauthorized, body: []byte(keystoneError)}
 	}
+	began := time.Now()
 	a, err := p.roundTrip(c)
+	p.record.hadEffect(c.entry)
 	if err != nil {
 		p.tally.log("%s %s %s/%s: %v", p.name, c.Method, c.service, c.path, err)
 		return &answer{status: http.StatusBadGateway, body: []byte(err.Error())}
@@ -248,6 +273,12 @@ func (p *proxy) forward(c *call) *answer {
 	p.tally.log("%s %s %s/%s?%s %s: %d", p.name, c.Method, c.service, c.path, c.URL.RawQuery, c.sent(), a.status)
 	if a.status < http.StatusBadRequest {
 		p.note(c, a)
+	}
+	if c.isLeaseWrite() && a.status < http.StatusBadRequest {
+		p.record.leaseWritten(c.life, a.body, began)
+		if holdUp := p.holdUp.Swap(nil); holdUp != nil {
+			(*holdUp)()
+		}
 	}
 	return a
 }
@@ -300,7 +331,7 @@ func (p *proxy) note(c *call, a *answer) {
 	if c.isKeystone() {
 		return
 	}
-	if c.Method != http.MethodGet && !strings.Contains(c.path, "/events") {
+	if c.Method != http.MethodGet && !c.isEvent() && !c.isLeaseWrite() {
 		p.writes.Add(1)
 	}
 	if c.isKubernetes() {
@@ -316,21 +347,33 @@ func (p *proxy) note(c *call, a *answer) {
 	}
 	switch c.Method {
 	case http.MethodPost:
-		p.ledger.created(a.body)
+		p.ledger.created(c.entry, a.body)
 	case http.MethodDelete:
 		p.ledger.deleted(id)
 	}
 }
 
-// ledger knows which networks the controller has made and not deleted, and what was wrong
+// ledger knows which networks a controller has made and not deleted, and what was wrong
 // with that at any time: at the end, a second network may have been removed again.
 type ledger struct {
-	mu         sync.Mutex
-	owners     map[string]string // by network ID
-	violations []string
+	mu       sync.Mutex
+	made     map[string]creation // by network ID
+	mistakes []mistake
 }
 
-func (l *ledger) created(body []byte) {
+// creation is what made a network, and for whom.
+type creation struct {
+	request *entry
+	owner   string
+}
+
+// mistake is what was wrong, and the requests that led to it.
+type mistake struct {
+	text     string
+	requests []*entry
+}
+
+func (l *ledger) created(request *entry, body []byte) {
 	var made struct {
 		Network struct{ ID, Description string }
 	}
@@ -338,30 +381,42 @@ func (l *ledger) created(body []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
-		l.violations = append(l.violations, fmt.Sprintf("unreadable answer to a create: %v", err))
+		l.mistakes = append(l.mistakes, mistake{text: fmt.Sprintf("unreadable answer to a create: %v", err)})
 		return
 	}
-	if l.owners == nil {
-		l.owners = map[string]string{}
+	if l.made == nil {
+		l.made = map[string]creation{}
 	}
-	for id, owner := range l.owners {
-		if owner == made.Network.Description {
-			l.violations = append(l.violations, fmt.Sprintf(duplicate+"network %s was made while there was %s with the same mark, %s", made.Network.ID, id, owner))
+	for id, other := range l.made {
+		if other.owner == made.Network.Description {
+			l.mistakes = append(l.mistakes, mistake{
+				fmt.Sprintf(duplicate+"network %s was made while there was %s with the same mark, %s", made.Network.ID, id, other.owner),
+				[]*entry{request, other.request},
+			})
 		}
 	}
-	l.owners[made.Network.ID] = made.Network.Description
+	l.made[made.Network.ID] = creation{request, made.Network.Description}
 }
 
 func (l *ledger) deleted(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.owners, id)
+	delete(l.made, id)
 }
 
-func (l *ledger) found() []string {
+// found returns what was wrong, but for what came of requests that nobody could call back.
+func (l *ledger) found(tally *tally) (v violations) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]string(nil), l.violations...)
+	for _, m := range l.mistakes {
+		if slices.ContainsFunc(m.requests, func(e *entry) bool { return e.tooLate }) {
+			tally.log("%s", m.text)
+			tally.add("duplicates, for a time, by such changes")
+			continue
+		}
+		v.add("%s", m.text)
+	}
+	return v
 }
 
 // tokens are what was used with success, and what was revoked.

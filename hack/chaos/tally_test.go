@@ -31,6 +31,7 @@ import (
 type tally struct {
 	mu      sync.Mutex
 	counts  map[string]int
+	samples map[string]sample
 	notes   []string
 	journal io.Writer
 }
@@ -55,6 +56,16 @@ func (t *tally) note(what string, duration time.Duration) {
 	t.notes = append(t.notes, fmt.Sprintf("%8s %s", duration.Round(100*time.Millisecond), what))
 }
 
+// sample adds to how long something takes.
+func (t *tally) sample(what string, duration time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.samples == nil {
+		t.samples = map[string]sample{}
+	}
+	t.samples[what] = append(t.samples[what], duration)
+}
+
 // String has one line for each count, and the sums of the faults.
 func (t *tally) String() string {
 	t.mu.Lock()
@@ -69,6 +80,9 @@ func (t *tally) String() string {
 	}
 	for _, realm := range slices.Sorted(maps.Keys(faults)) {
 		lines = append(lines, fmt.Sprintf("%8d %s faults in all", faults[realm], realm))
+	}
+	for _, what := range slices.Sorted(maps.Keys(t.samples)) {
+		lines = append(lines, fmt.Sprintf("%8s %s: %s", "", what, t.samples[what]))
 	}
 	return strings.Join(append(lines, t.notes...), "\n")
 }

@@ -47,7 +47,7 @@ type world struct {
 	controlPlane *cluster.Cluster
 	client       clientset.Interface
 	neutron      *stack.Neutron
-	controllers  []*controller
+	controllers  []*controller // one for each cluster
 	wanted       []*wanted
 	strangers    strangers
 	tally        *tally
@@ -83,7 +83,7 @@ func newWorld(ctx context.Context, p plan, controlPlane *cluster.Cluster, binary
 	}
 	// The second cluster is there to be a stranger to the first, and smaller.
 	for i, share := range []int{1, 4} {
-		if err := w.addController(ctx, config, binary, i, share); err != nil {
+		if err := w.addController(ctx, config, binary, uint64(i), share); err != nil {
 			return nil, errors.Join(err, w.close())
 		}
 	}
@@ -110,9 +110,9 @@ func (w *world) target() target {
 	return target{keystone: keystone, neutron: strings.TrimRight(w.neutron.Client.Endpoint, "/")}
 }
 
-// addController adds the controller of another cluster, with a proxy, a namespace and the
-// share of the plan's Networks and kills.
-func (w *world) addController(ctx context.Context, config *rest.Config, binary string, i, share int) error {
+// addController adds the controller of another cluster, with a namespace and the share of the
+// plan's Networks, kills and troubles.
+func (w *world) addController(ctx context.Context, config *rest.Config, binary string, i uint64, share int) error {
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
@@ -124,23 +124,38 @@ func (w *world) addController(ctx context.Context, config *rest.Config, binary s
 	}
 	c := &controller{
 		// Neutron may have seen an earlier run.
-		cluster:        fmt.Sprintf("cluster-%d-of-%s", i+1, namespace.Name),
-		namespace:      namespace.Name,
-		binary:         binary,
-		dir:            w.dir,
-		tally:          w.tally,
-		kubernetesAway: w.away.Load,
+		cluster:   fmt.Sprintf("cluster-%d-of-%s", i+1, namespace.Name),
+		namespace: namespace.Name,
+		tally:     w.tally,
+		record:    &record{tally: w.tally},
+		strict:    w.faults == 0 && w.plan.restarts == 0,
 	}
-	c.proxy, err = startProxy(c.cluster, w.seed+uint64(i)<<32, w.faults, w.deaths(share), w.target(), w.tally)
-	if err != nil {
-		return err
-	}
+	c.troubles.Store(int32(w.troubles / share))
 	w.controllers = append(w.controllers, c)
-	if err := c.proxy.reachKubernetes(config); err != nil {
+	for j := range max(1, w.replicas) {
+		r := &replica{name: c.cluster, binary: binary, dir: w.dir, tally: w.tally, kubernetesAway: w.away.Load}
+		if w.replicas > 1 {
+			r.name += "-" + string(rune('a'+j))
+		}
+		if err := w.addReplica(c, r, w.seed+i<<32+uint64(j)<<40, share, config); err != nil {
+			return err
+		}
+	}
+	w.want(c, w.networks/share)
+	return nil
+}
+
+// addReplica adds one process of the controller, with a proxy.
+func (w *world) addReplica(c *controller, r *replica, seed uint64, share int, config *rest.Config) (err error) {
+	if r.proxy, err = startProxy(r.name, seed, w.faults, w.deaths(share), w.target(), w.tally); err != nil {
 		return err
 	}
-	c.proxy.kill = c.kill
-	return w.configure(c, w.networks/share)
+	c.replicas = append(c.replicas, r)
+	r.proxy.ledger, r.proxy.record, r.proxy.kill = &c.ledger, c.record, r.kill
+	if err := r.proxy.reachKubernetes(config); err != nil {
+		return err
+	}
+	return w.configure(c, r)
 }
 
 // deaths spreads the kills over most of the work, which takes about so many calls.
@@ -149,46 +164,55 @@ func (w *world) deaths(share int) deaths {
 	return deaths{left: kills, between: 1 + w.networks/share*(5+5*w.edits)/(1+kills)}
 }
 
-// configure says how the controller is started, and what is wanted of it.
-func (w *world) configure(c *controller, networks int) error {
+// configure says how the process is started.
+func (w *world) configure(c *controller, r *replica) error {
 	original, err := os.ReadFile(w.neutron.CloudsYAML)
 	if err != nil {
 		return err
 	}
-	cloudsYAML := filepath.Join(w.dir, c.cluster+".yaml")
-	if err := os.WriteFile(cloudsYAML, c.proxy.cloudsYAML(original), 0o600); err != nil {
+	cloudsYAML := filepath.Join(w.dir, r.name+".yaml")
+	if err := os.WriteFile(cloudsYAML, r.proxy.cloudsYAML(original), 0o600); err != nil {
 		return err
 	}
-	c.env = []string{"OS_CLIENT_CONFIG_FILE=" + cloudsYAML, "OS_CLOUD=" + stack.Cloud,
+	r.env = []string{"OS_CLIENT_CONFIG_FILE=" + cloudsYAML, "OS_CLOUD=" + stack.Cloud,
 		"KUBE_CACHE_MUTATION_DETECTOR=true", "GORACE=atexit_sleep_ms=0"}
-	c.flags = []string{"-v=4", "-master=" + c.proxy.url + "/kubernetes", "-namespace=" + c.namespace, "-cluster-id=" + c.cluster,
+	r.flags = []string{"-v=4", "-master=" + r.proxy.url + "/kubernetes", "-namespace=" + c.namespace, "-cluster-id=" + c.cluster,
 		"-retry-base-delay=100ms", "-retry-max-delay=1s", "-neutron-timeout=" + w.neutronTimeout.String(), "-resync=3s"}
+	if w.replicas > 1 {
+		r.flags = append(r.flags, electionFlags...)
+		r.flags = append(r.flags, "-leader-elect-resource-namespace="+c.namespace)
+	}
+	return nil
+}
+
+// want adds Networks to what is wanted of the controller; none is there yet.
+func (w *world) want(c *controller, networks int) {
 	for i := range networks {
 		w.wanted = append(w.wanted, &wanted{
 			api:     w.client.SamplecrdV1().Networks(c.namespace),
 			cluster: c.cluster, namespace: c.namespace, name: fmt.Sprintf("net-%d", i),
 		})
 	}
-	return nil
 }
 
 // run lets things happen, and returns what is wrong in the end.
 func (w *world) run(ctx context.Context) (violations, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	running := make([]error, len(w.controllers))
-	var group sync.WaitGroup
-	for i, c := range w.controllers {
-		group.Go(func() { running[i] = c.keepRunning(ctx) })
+	var running []func() error
+	for _, c := range w.controllers {
+		running = append(running, c.keepRunning(ctx))
 	}
 	found, err := w.happen(ctx)
 	cancel()
-	group.Wait()
+	errs := []error{err}
+	for _, wait := range running {
+		errs = append(errs, wait())
+	}
 	for _, c := range w.controllers {
 		found = append(found, c.found()...)
-		found = append(found, c.proxy.ledger.found()...)
 	}
-	return found, errors.Join(append(running, err)...)
+	return found, errors.Join(errs...)
 }
 
 func (w *world) happen(ctx context.Context) (violations, error) {
@@ -196,7 +220,7 @@ func (w *world) happen(ctx context.Context) (violations, error) {
 		return nil, err
 	}
 	for _, c := range w.controllers {
-		c.proxy.healed.Store(true)
+		c.heal()
 	}
 	w.tally.log("the faults stop")
 	started := time.Now()
@@ -224,6 +248,9 @@ func (w *world) makeTrouble(ctx context.Context) error {
 		})
 	}
 	do(func() error { return w.restartKubernetes(ctx) })
+	for i, c := range w.controllers {
+		do(func() error { return c.makeTrouble(ctx, seeded(w.seed, "trouble", i)) })
+	}
 	for i := range clients {
 		u := &user{rand: seeded(w.seed, "user", i), world: w}
 		for j := i; j < len(w.wanted); j += clients {
@@ -239,7 +266,7 @@ func (w *world) makeTrouble(ctx context.Context) error {
 
 func (w *world) killsLeft() (left int) {
 	for _, c := range w.controllers {
-		left += c.proxy.killsLeft()
+		left += c.killsLeft()
 	}
 	return left
 }
@@ -272,19 +299,19 @@ func (w *world) restartKubernetes(ctx context.Context) error {
 	return nil
 }
 
-// waitForQuiet returns what is wrong once each controller has looked at Neutron twice more:
-// it must find nothing to do.
+// waitForQuiet returns what is wrong once each controller has looked at Neutron twice more: it
+// must find nothing to do.
 func (w *world) waitForQuiet(ctx context.Context) (violations, error) {
 	var v violations
 	for _, c := range w.controllers {
-		looks, writes := c.proxy.looks.Load(), c.proxy.writes.Load()
+		looks, writes := c.looks(), c.writes()
 		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, w.patience, true, func(context.Context) (bool, error) {
-			return c.proxy.looks.Load() >= looks+2, nil
+			return c.looks() >= looks+2, nil
 		})
 		if err != nil {
 			return nil, fmt.Errorf("wait for %s to look at Neutron: %w", c.cluster, err)
 		}
-		if more := c.proxy.writes.Load() - writes; more > 0 {
+		if more := c.writes() - writes; more > 0 {
 			v.add("%s: %d writes to Neutron when all was in order", c.cluster, more)
 		}
 	}
@@ -310,7 +337,7 @@ func (w *world) takeAway(ctx context.Context) (violations, error) {
 func (w *world) close() error {
 	errs := []error{w.journal.Close()}
 	for _, c := range w.controllers {
-		errs = append(errs, c.proxy.server.Close())
+		errs = append(errs, c.close())
 	}
 	if w.neutron.Server != nil {
 		errs = append(errs, w.neutron.Close())

@@ -1,0 +1,122 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package chaos
+
+import (
+	"context"
+	"net/http"
+	"sync"
+)
+
+// gate is the way of one replica to the API server. While it is shut, nothing passes, in
+// neither direction.
+type gate struct {
+	mu sync.Mutex
+	// opened is closed when the gate is opened again; nil: it is open.
+	opened chan struct{}
+	// refuses says that who comes to the shut gate is sent away, and need not wait.
+	refuses bool
+	// streams are what ends the streams that are open, by their requests.
+	streams map[*http.Request]context.CancelFunc
+}
+
+// shut has requests refused, and streams ended, or else all of them hang.
+func (g *gate) shut(refuses bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.opened, g.refuses = make(chan struct{}), refuses
+	if refuses {
+		for _, end := range g.streams {
+			end()
+		}
+	}
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.opened)
+	g.opened = nil
+}
+
+func (g *gate) state() (opened chan struct{}, refuses bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.opened, g.refuses
+}
+
+// wait waits until the gate is open.
+func (g *gate) wait(ctx context.Context) error {
+	opened, _ := g.state()
+	if opened == nil {
+		return nil
+	}
+	select {
+	case <-opened:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// pass returns when a request, or its answer, may pass; if it is refused, or given up
+// meanwhile, its connection is closed.
+func (g *gate) pass(ctx context.Context) {
+	if opened, refuses := g.state(); opened != nil && refuses || g.wait(ctx) != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// stream has a request answered bit by bit.
+func (g *gate) stream(handler http.Handler, w http.ResponseWriter, r *http.Request) {
+	g.pass(r.Context())
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	g.mu.Lock()
+	if g.streams == nil {
+		g.streams = map[*http.Request]context.CancelFunc{}
+	}
+	g.streams[r] = cancel
+	g.mu.Unlock()
+	defer func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.streams, r)
+	}()
+	handler.ServeHTTP(&watchedWriter{w, func() { g.pass(ctx) }}, r.WithContext(ctx))
+}
+
+// watchedWriter calls something before anything is answered.
+type watchedWriter struct {
+	http.ResponseWriter
+	before func()
+}
+
+// WriteHeader writes the header of an answer.
+func (w *watchedWriter) WriteHeader(status int) {
+	w.before()
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write writes of the body of an answer.
+func (w *watchedWriter) Write(body []byte) (int, error) {
+	w.before()
+	return w.ResponseWriter.Write(body)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *watchedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
