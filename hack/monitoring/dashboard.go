@@ -19,7 +19,10 @@ package monitoring
 import (
 	"encoding/json"
 	"os"
+	"regexp"
 	"strings"
+
+	"github.com/prometheus/common/model"
 )
 
 // Dashboard is what is looked at of a Grafana dashboard's JSON.
@@ -92,6 +95,9 @@ type Defaults struct {
 		Stacking struct {
 			Mode string `json:"mode"`
 		} `json:"stacking"`
+		Scale struct {
+			Type string `json:"type"`
+		} `json:"scaleDistribution"`
 	} `json:"custom"`
 }
 
@@ -126,6 +132,16 @@ type Target struct {
 // interval that rates are taken over.
 func (t *Target) Query(window string) string {
 	return strings.NewReplacer("$__rate_interval", window, "$job", Job, "$namespace", ".*").Replace(t.Expr)
+}
+
+// legendLabel is how a legend refers to a label.
+var legendLabel = regexp.MustCompile(`{{\s*(\w+)\s*}}`)
+
+// Legend is the name of the target's series with those labels.
+func (t *Target) Legend(metric model.Metric) string {
+	return legendLabel.ReplaceAllStringFunc(t.LegendFormat, func(reference string) string {
+		return string(metric[model.LabelName(legendLabel.FindStringSubmatch(reference)[1])])
+	})
 }
 
 // ReadDashboard reads a dashboard's file.

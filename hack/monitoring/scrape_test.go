@@ -60,14 +60,10 @@ func TestRealScrape(t *testing.T) {
 	noError(t, err)
 	p.began = time.Now()
 	noError(t, p.Play(ctx, 3*time.Second, func(name string) { t.Log(name) }))
-	for name, test := range map[string]func(*testing.T){
-		"promlint has nothing to say":             p.testLint,
-		"what is used is there":                   p.testUsed,
-		"every panel of the dashboard shows data": p.testPanels,
-		"every alert is evaluated":                p.testAlerts,
-	} {
-		t.Run(name, test)
-	}
+	t.Run("promlint has nothing to say", p.testLint)
+	t.Run("what is used is there", p.testUsed)
+	t.Run("every panel of the dashboard shows data", p.testPanels)
+	t.Run("every alert is evaluated", p.testAlerts)
 }
 
 // lintExceptions are what promlint has against metrics that are not ours.
