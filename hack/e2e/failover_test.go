@@ -1,0 +1,157 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+// released is the controller as people run it: without the race detector, which takes many
+// times the processor and the memory.
+var released = sync.OnceValues(func() (string, error) {
+	executable := filepath.Join(dir, "samplecrd-controller-released")
+	return executable, stack.BuildControllerAs(context.Background(), executable)
+})
+
+// fast has the controller work off many Networks at once.
+const fast = "-kube-api-qps=1000 -kube-api-burst=1000"
+
+// atOnceMany is how many requests a test sends to Kubernetes at a time.
+const atOnceMany = 8
+
+// nth names one of many Networks.
+func nth(i int) string { return fmt.Sprintf("net-%04d", i) }
+
+// nthCIDR is that Network's, and nthGateway one of its gateways.
+func nthCIDR(i int) string             { return fmt.Sprintf("10.%d.%d.0/24", i/256, i%256) }
+func nthGateway(i, address int) string { return fmt.Sprintf("10.%d.%d.%d", i/256, i%256, address) }
+
+// createMany creates Networks, and waits until they are ready.
+func (w *world) createMany(n int) {
+	w.Helper()
+	w.each(n, func(ctx context.Context, i int) error {
+		_, err := client.SamplecrdV1().Networks(w.namespace).Create(ctx, nthNetwork(i, 1), metav1.CreateOptions{})
+		return err
+	})
+	w.eventually(func() error {
+		list, err := client.SamplecrdV1().Networks(w.namespace).List(w.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		ready := 0
+		for i := range list.Items {
+			if condition(&list.Items[i], samplecrdv1.ConditionReady).Status == metav1.ConditionTrue {
+				ready++
+			}
+		}
+		if ready != n {
+			return fmt.Errorf("%d of %d Networks are ready", ready, n)
+		}
+		return nil
+	})
+}
+
+// each does something n times, several at a time.
+func (w *world) each(n int, do func(ctx context.Context, i int) error) {
+	w.Helper()
+	group, ctx := errgroup.WithContext(context.WithoutCancel(w.Context()))
+	group.SetLimit(atOnceMany)
+	for i := range n {
+		group.Go(func() error { return do(ctx, i) })
+	}
+	w.must(group.Wait())
+}
+
+// removeMany takes the Networks away from Kubernetes, without a controller: another test
+// may work on all there are.
+func (w *world) removeMany(n int) {
+	w.Helper()
+	networks := client.SamplecrdV1().Networks(w.namespace)
+	w.each(n, func(ctx context.Context, i int) error {
+		_, err := networks.Patch(ctx, nth(i), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		return err
+	})
+	w.must(networks.DeleteCollection(context.WithoutCancel(w.Context()), metav1.DeleteOptions{}, metav1.ListOptions{}))
+}
+
+// waitForCount waits until text is in the log that often.
+func (w *world) waitForCount(c *stack.Controller, text string, n int) {
+	w.Helper()
+	w.eventually(func() error {
+		if got := c.Log.Count(text); got < n {
+			return fmt.Errorf("%q is in the log %d times, want %d", text, got, n)
+		}
+		return nil
+	})
+}
+
+// The time it takes is measured, so that this one is not parallel.
+func TestTheNextLeaderIsAtWorkSoonAfterOneWasKilled(t *testing.T) {
+	const (
+		networks = 500
+		lease    = 15 * time.Second // the default
+		promised = lease + 2*time.Second
+	)
+	w := newWorld(t)
+	t.Cleanup(func() { w.removeMany(networks) })
+	first := w.lead(fast)
+	w.createMany(networks)
+	kubernetes := w.throughProxy()
+	second := w.elect()
+	w.waitForEvent(leaseName, "LeaderElection", "became leader")
+	seen := w.watchLease()
+	w.calls.take()
+	kubernetes.take()
+
+	before := w.holder()
+	killed := time.Now()
+	w.kill(first)
+	taken := w.becomes("taken over", seen, func(holder string) bool { return holder != before })
+	w.waitForLog(second, "Looked at Neutron")
+	looked := time.Since(killed)
+	w.waitForCount(second, `"Synced"`, networks)
+	synced := time.Since(killed)
+	t.Logf("killed with %d Networks in order; the next one leads after %s, has looked at all of Neutron after %s, and at all Networks after %s",
+		networks, taken.at.Sub(killed), looked, synced)
+	if looked > promised {
+		t.Errorf("it is at work after %s, want %s", looked, promised)
+	}
+	if diff := cmp.Diff(counts{"GET networks": 1, "GET subnets": 1}, w.calls.take()); diff != "" {
+		t.Errorf("requests to Neutron (-want +got):\n%s", diff)
+	}
+	w.waitForEvent(leaseName, "LeaderElection", taken.holder()+" became leader")
+	if diff := cmp.Diff(counts{"create events": 1}, writes(kubernetes.take())); diff != "" {
+		t.Errorf("writes to Kubernetes, besides the Lease's (-want +got):\n%s", diff)
+	}
+
+	w.create(nth(0), nthCIDR(0), nthGateway(0, 9))
+	w.matches(nth(0), nthCIDR(0), nthGateway(0, 9))
+	w.must(second.Stop())
+}
