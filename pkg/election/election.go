@@ -56,7 +56,7 @@ var ErrLost = errors.New("the lease is lost: another replica may be at work")
 type Election struct {
 	options  Options
 	identity string
-	lock     resourcelock.Interface
+	lock     *lock
 	elector  *leaderelection.LeaderElector
 	elected  chan struct{}
 }
@@ -76,11 +76,11 @@ func New(client coordinationv1.LeasesGetter, recorder resourcelock.EventRecorder
 		identity: hostname + "_" + uuid.NewString(),
 		elected:  make(chan struct{}),
 	}
-	e.lock = &resourcelock.LeaseLock{
+	e.lock = newLock(&resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: options.Namespace, Name: options.Name},
 		Client:     client,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: e.identity, EventRecorder: recorder},
-	}
+	})
 	e.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Name:          options.Name,
 		Lock:          e.lock,
@@ -126,6 +126,8 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context) error) er
 	}
 	select {
 	case <-ended:
+		return ErrLost
+	case <-e.lock.taken:
 		return ErrLost
 	case err := <-result:
 		letGo()
@@ -173,7 +175,7 @@ func (e *Election) release(ctx context.Context) {
 // within RenewDeadline. Others do not take it over before LeaseDuration has passed. A
 // process that was suspended finds out here, before the elector does.
 func (e *Election) Leads() bool {
-	return e.elector.IsLeader() && e.elector.Check(e.options.RenewDeadline-e.options.LeaseDuration) == nil
+	return e.elector.IsLeader() && e.lock.age() < e.options.RenewDeadline
 }
 
 // Leader names the replica that leads; "" if none is known to.
