@@ -227,6 +227,9 @@ func (c *Client) newSession(ctx context.Context) (*session, error) {
 		return nil, wrap("find Neutron in Keystone's catalog", err)
 	}
 	place := Place{projectOf(provider), config.Endpoint.Region}
+	if place.Project != "" && !validID(place.Project) {
+		return nil, &Error{Op: authenticate, Kind: Unavailable, Message: "the answer is not Keystone's"}
+	}
 	if c.place != nil && *c.place != place {
 		return nil, &Error{Op: authenticate, Kind: Unauthenticated, Message: fmt.Sprintf(
 			"the credentials are now for %s, and were for %s: restart the controller if its networks are to be made there", place, c.place)}
@@ -429,7 +432,7 @@ func poolOpts(ranges []netipx.IPRange) []subnets.AllocationPool {
 // wrapAnswer is wrap, and takes an answer without an ID, from whatever stands between
 // us and Neutron, for no answer.
 func wrapAnswer(op string, err error, id string) error {
-	if err == nil && id == "" {
+	if err == nil && !validID(id) {
 		return &Error{Op: op, Kind: Unavailable, Message: "the answer is not Neutron's"}
 	}
 	return wrap(op, err)

@@ -238,7 +238,7 @@ func (c *Cloud) deleteNetwork(ctx context.Context, claim Claim, network *Network
 		return err
 	}
 	if !claim.Marks(fresh) {
-		klog.FromContext(ctx).Info("Left a network in Neutron that no longer carries our mark", "networkID", fresh.ID, "description", fresh.Description)
+		klog.FromContext(ctx).Info("Left a network in Neutron that no longer carries our mark", "networkID", fresh.ID, "description", Printable(fresh.Description))
 		return nil
 	}
 	return c.tryDelete(ctx, fresh)

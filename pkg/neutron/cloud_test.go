@@ -571,7 +571,7 @@ func TestDelete(t *testing.T) {
 		{"a network that a proxy knows nothing of stays", func(t *testing.T, w *world, n *Network) {
 			w.theirs(t, n.ID, "x", n.Description)
 			w.answer(replyTo("GET", networksPath+"/"+n.ID, 404, "no backend"))
-		}, Error{Op: "get network", Kind: Unavailable, Message: "404 no backend"}, false, false},
+		}, Error{Op: "get network", Kind: Unavailable, Message: "404 Not Found"}, false, false},
 	} {
 		for name, known := range map[string]bool{"its revision known": true, "its revision not known": false} {
 			t.Run(test.name+", "+name, func(t *testing.T) {

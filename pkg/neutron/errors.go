@@ -130,10 +130,10 @@ func wrap(op string, err error) error {
 	}
 	var answer gophercloud.ErrUnexpectedResponseCode
 	if !errors.As(err, &answer) {
-		return &Error{Op: op, Kind: Unavailable, Message: transportMessage(err), err: err}
+		return &Error{Op: op, Kind: Unavailable, Message: Printable(transportMessage(err)), err: err}
 	}
 	kind, message := answered(answer)
-	e := &Error{Op: op, Kind: kind, Message: message[:min(len(message), maxMessage)], RequestID: requestIDOf(answer.ResponseHeader), err: err}
+	e := &Error{Op: op, Kind: kind, Message: Printable(message), RequestID: requestIDOf(answer.ResponseHeader), err: err}
 	if answer.Actual == http.StatusTooManyRequests || answer.Actual == http.StatusServiceUnavailable {
 		e.RetryAfter = min(retryAfter(answer.ResponseHeader), maxRetryAfter)
 	}
@@ -184,30 +184,21 @@ func answered(answer gophercloud.ErrUnexpectedResponseCode) (Kind, string) {
 	return Unavailable, strings.TrimSpace(fmt.Sprintf("%d %s", answer.Actual, message))
 }
 
-// neutronError reads the body of an error: Neutron's, or Keystone's, or text, which has
-// no type.
+// neutronError reads the body of an error: Neutron's, or Keystone's. What is neither, such as
+// a proxy's page, is not shown: where Secrets name Keystones, it may be of anything that the
+// controller can reach, and the status be read by who could not reach it himself.
 func neutronError(body []byte) (errorType, message string) {
 	var parsed struct {
 		NeutronError struct{ Type, Message string }
 		Error        struct{ Title, Message string }
 	}
 	if json.Unmarshal(body, &parsed) != nil {
-		return "", firstLine(string(body))
+		return "", ""
 	}
 	if parsed.Error.Message != "" {
 		return parsed.Error.Title, parsed.Error.Message
 	}
 	return parsed.NeutronError.Type, parsed.NeutronError.Message
-}
-
-// firstLine keeps a proxy's page of HTML out of a condition's message.
-func firstLine(text string) string {
-	const enough = 200
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	if len(line) > enough || strings.HasPrefix(line, "<") {
-		return ""
-	}
-	return line
 }
 
 // transportMessage says why there was no answer, without what differs from one time

@@ -83,8 +83,8 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 			Error{Kind: NotFound, Message: "Network n could not be found."}},
 		{"a proxy knows no backend: that proves nothing", 404, "<html><h1>404 Not Found</h1></html>",
 			Error{Kind: Unavailable, Message: "404 Not Found"}},
-		{"an ingress says so in plain text", 404, "default backend - 404",
-			Error{Kind: Unavailable, Message: "404 default backend - 404"}},
+		{"an ingress says so in plain text: it may be anybody's", 404, "default backend - 404",
+			Error{Kind: Unavailable, Message: "404 Not Found"}},
 		{"ports are on the network", 409, neutronBody("NetworkInUse", "There are one or more ports still in use on the network."),
 			Error{Kind: InUse, Message: "There are one or more ports still in use on the network."}},
 		{"ports are on the subnet", 409, neutronBody("SubnetInUse", "One or more ports have an IP allocation from this subnet."),
@@ -102,19 +102,13 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		{"something in Neutron broke", 500, neutronBody("HTTPInternalServerError", "Request Failed: internal server error while processing your request."),
 			Error{Kind: Unavailable, Message: "500 Request Failed: internal server error while processing your request."}},
 		{"Keystone is away, as Neutron tells it", 503, "The server is currently unavailable. Please try again at a later time.",
-			Error{Kind: Unavailable, Message: "503 The server is currently unavailable. Please try again at a later time."}},
+			Error{Kind: Unavailable, Message: "503 Service Unavailable"}},
 		{"a proxy answers with a page", 502, proxysPage,
 			Error{Kind: Unavailable, Message: "502 Bad Gateway"}},
-		{"a proxy answers with several lines", 503, "\nno server is available\nto handle this request\n",
-			Error{Kind: Unavailable, Message: "503 no server is available"}},
-		{"a line that is just short enough", 503, strings.Repeat("x", 200),
-			Error{Kind: Unavailable, Message: "503 " + strings.Repeat("x", 200)}},
-		{"a line that is too long", 503, strings.Repeat("x", 201),
-			Error{Kind: Unavailable, Message: "503 Service Unavailable"}},
-		{"a proxy answers with a novel", 503, strings.Repeat("once upon a time ", 100),
-			Error{Kind: Unavailable, Message: "503 Service Unavailable"}},
 		{"there is no body", 504, "",
 			Error{Kind: Unavailable, Message: "504 Gateway Timeout"}},
+		{"what would make a terminal show something else", 500, `{"NeutronError": {"type": "X", "message": "a\u001b[2Jb\nc"}}`,
+			Error{Kind: Unavailable, Message: "500 a [2Jb c"}},
 		{"JSON of another API", 500, `{"message": "?"}`,
 			Error{Kind: Unavailable, Message: "500 Internal Server Error"}},
 		{"a status that HTTP does not know", 599, "",
@@ -188,7 +182,7 @@ func TestWhatKeystonesAnswerMeans(t *testing.T) {
 		{"it does not understand the credentials", 400, keystoneBody(400, "Invalid input"), Error{Kind: Unauthenticated, Message: "Invalid input"}},
 		{"the user may not", 403, keystoneBody(403, "You are not authorized"), Error{Kind: Unauthenticated, Message: "You are not authorized"}},
 		{"it does not know the application credential", 404, keystoneBody(404, "Could not find Application Credential: x."), Error{Kind: Unauthenticated, Message: "Could not find Application Credential: x."}},
-		{"a proxy has no Keystone behind it", 404, "default backend - 404", Error{Kind: Unavailable, Message: "404 default backend - 404"}},
+		{"a proxy has no Keystone behind it", 404, "default backend - 404", Error{Kind: Unavailable, Message: "404 Not Found"}},
 		{"it is away", 503, "", Error{Kind: Unavailable, Message: "503 Service Unavailable"}},
 		{"it answers with a page", 502, proxysPage, Error{Kind: Unavailable, Message: "502 Bad Gateway"}},
 	} {
@@ -428,14 +422,15 @@ func TestThereIsNoAnswer(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}
 	for _, test := range []struct {
-		name string
-		tap  func(http.ResponseWriter, *http.Request) bool
-		want string
+		name    string
+		tap     func(http.ResponseWriter, *http.Request) bool
+		timeout time.Duration
+		want    string
 	}{
-		{"the connection is cut", cut, "EOF"},
-		{"the connection is cut in the middle of the answer", cutHalfway, "unexpected EOF"},
-		{"the server hangs", hangs, "no answer in time"},
-		{"the server hangs in the middle of the answer", hangHalfway, "no answer in time"},
+		{"the connection is cut", cut, time.Minute, "EOF"},
+		{"the connection is cut in the middle of the answer", cutHalfway, time.Minute, "unexpected EOF"},
+		{"the server hangs", hangs, 100 * time.Millisecond, "no answer in time"},
+		{"the server hangs in the middle of the answer", hangHalfway, 100 * time.Millisecond, "no answer in time"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -443,7 +438,7 @@ func TestThereIsNoAnswer(t *testing.T) {
 			c := l.client(t)
 			_, err := c.ListNetworks(t.Context())
 			noError(t, err)
-			c.circuit.base.(*transport).timeout = 100 * time.Millisecond
+			c.circuit.base.(*transport).timeout = test.timeout
 			l.answer(test.tap)
 			// The same words each time, or the status would be written each time.
 			for range 2 {

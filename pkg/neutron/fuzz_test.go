@@ -27,6 +27,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"k8s.io/apimachinery/pkg/types"
@@ -317,6 +319,18 @@ func (s *sameAnswer) client() *Client {
 	return c
 }
 
+// checkMessage fails the test if an error is none of ours, or cannot be shown.
+func checkMessage(t *testing.T, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	text := err.Error()
+	if KindOf(err) == "" || len(text) > maxMessage+100 || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		t.Errorf("kind %q: %q", KindOf(err), text)
+	}
+}
+
 // Whatever is answered, it is an error of ours, or what Neutron could have answered.
 func FuzzAnswers(f *testing.F) {
 	for _, body := range []string{
@@ -340,11 +354,9 @@ func FuzzAnswers(f *testing.F) {
 		ctx := t.Context()
 		check := func(err error, networks ...*Network) {
 			t.Helper()
-			if err != nil && KindOf(err) == "" {
-				t.Errorf("an error of another kind: %v", err)
-			}
+			checkMessage(t, err)
 			for _, n := range networks {
-				if err == nil && n.ID == "" {
+				if err == nil && !validID(n.ID) {
 					t.Errorf("a network without an ID: %+v", n)
 				}
 			}
@@ -360,8 +372,15 @@ func FuzzAnswers(f *testing.F) {
 		check(err, one)
 		made, err := c.CreateNetwork(ctx, CreateNetwork{Name: testName, Description: owner.Mark()})
 		check(err, &made)
-		_, err = c.CreateSubnet(ctx, "n", creates("10.0.0.0/24", "", ""))
+		if err == nil {
+			changed, err := c.UpdateNetwork(ctx, &made, UpdateNetwork{Name: testName})
+			check(err, &changed)
+		}
+		subnet, err := c.CreateSubnet(ctx, "n", creates("10.0.0.0/24", "", ""))
 		check(err)
+		if err == nil {
+			check(c.DeleteSubnet(ctx, subnet.ID, subnet.Revision))
+		}
 		ports, err := c.PortsOnNetwork(ctx, "n")
 		check(err)
 		check(inUse("delete network", ports))
@@ -381,9 +400,7 @@ func FuzzReplies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status int, body, after string) {
 		err := wrap("try", gophercloud.ErrUnexpectedResponseCode{URL: "http://neutron.example", Actual: status, Body: []byte(body),
 			ResponseHeader: http.Header{"Retry-After": {after}}})
-		if KindOf(err) == "" {
-			t.Errorf("an error of no kind: %v", err)
-		}
+		checkMessage(t, err)
 		if wait := RetryAfterOf(err); wait < 0 || wait > maxRetryAfter {
 			t.Errorf("it waits for %s", wait)
 		}

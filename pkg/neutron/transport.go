@@ -28,8 +28,8 @@ import (
 )
 
 // maxAnswer bounds how much of one answer is read, in bytes: a page of 1,000 networks
-// is about half of a megabyte.
-const maxAnswer = 64 << 20
+// is about half of a megabyte. What is read takes several times as much memory.
+const maxAnswer = 16 << 20
 
 var (
 	errTimeout  = errors.New("no answer in time")

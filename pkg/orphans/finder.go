@@ -214,7 +214,7 @@ func (f *Finder) compare(ctx context.Context, cloud *neutron.Cloud, before snaps
 }
 
 func (o *Orphan) log(ctx context.Context) klog.Logger {
-	return klog.LoggerWithValues(klog.FromContext(ctx), "cloud", o.Cloud, "networkID", o.NetworkID, "name", o.Name, "ownerUID", o.OwnerUID)
+	return klog.LoggerWithValues(klog.FromContext(ctx), "cloud", o.Cloud, "networkID", o.NetworkID, "name", neutron.Printable(o.Name), "ownerUID", neutron.Printable(string(o.OwnerUID)))
 }
 
 // remove removes those of a cloud's orphans that may be removed.

@@ -132,11 +132,16 @@ func inOrderMessage(foreign []neutron.Subnet) string {
 	if len(foreign) == 0 {
 		return inOrder
 	}
-	names := make([]string, len(foreign))
-	for i, s := range foreign {
-		names[i] = fmt.Sprintf("%s (%s)", s.CIDR, s.ID)
+	const enough = 5
+	names := make([]string, 0, enough)
+	for _, s := range foreign[:min(enough, len(foreign))] {
+		names = append(names, fmt.Sprintf("%s (%s)", s.CIDR, s.ID))
 	}
-	return inOrder + "; left alone what somebody else has added to the network: subnet " + strings.Join(names, ", ")
+	message := inOrder + "; left alone what somebody else has added to the network: subnet " + strings.Join(names, ", ")
+	if more := len(foreign) - enough; more > 0 {
+		message += fmt.Sprintf(" and %d more", more)
+	}
+	return message
 }
 
 // message returns what there is to say of the error. While an outage lasts that is what

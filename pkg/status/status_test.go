@@ -132,6 +132,18 @@ func TestSubnetsOfOthersAreNamed(t *testing.T) {
 	equal(t, []metav1.Condition{want}, got, whenever)
 }
 
+func TestOfManySubnetsOfOthersTheFirstAreNamed(t *testing.T) {
+	var foreign []neutron.Subnet
+	for i := range 2000 {
+		foreign = append(foreign, neutron.Subnet{ID: fmt.Sprint("f-", i), CIDR: netip.MustParsePrefix("10.1.0.0/24")})
+	}
+	got := Ready(new(Compute(newNetwork(ready()), Outcome{Have: haveNetwork(), Subnet: haveSubnet(""), Foreign: foreign}))).Message
+	// A condition's message has room for 32,768 bytes.
+	if !strings.HasSuffix(got, "10.1.0.0/24 (f-4) and 1995 more") || len(got) > 1024 {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestTheConditionsSpeakOfTheGenerationThatWasSynced(t *testing.T) {
 	for _, err := range []error{nil, neutronError(neutron.Invalid), neutronError(neutron.Unavailable)} {
 		network := newNetwork(ready())
