@@ -317,5 +317,5 @@ type sample []time.Duration
 func (s sample) String() string {
 	sorted := slices.Sorted(slices.Values(s))
 	round := func(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
-	return fmt.Sprintf("p50 %s, max %s, of %d", round(sorted[len(sorted)/2]), round(sorted[len(sorted)-1]), len(sorted))
+	return fmt.Sprintf("p50 %s, max %s, of %d", round(sorted[(len(sorted)-1)/2]), round(sorted[len(sorted)-1]), len(sorted))
 }
