@@ -142,7 +142,8 @@ func (w *world) pods(namespace string, n int) (pods []*pod) {
 	return pods
 }
 
-// createSecrets makes the Secrets that the Deployment mounts, as the README says.
+// createSecrets makes the Secrets that the Deployment mounts, as the README says: after it.
+// Its pods wait for them.
 func (w *world) createSecrets(namespace string) {
 	w.Helper()
 	file := w.file("clouds.yaml.of-pods", cloudsYAML(w.neutron.URL(), project, password))
@@ -391,9 +392,9 @@ func (w *world) leads(pods ...*pod) (leader *pod, others []*pod) {
 func TestDeployedPodsWorkAsTheyAreDeployed(t *testing.T) {
 	needsNamespaces(t)
 	w := newWorld(t)
-	w.createSecrets(systemNamespace)
 	w.takeAway(systemNamespace)
 	w.applyAll(w.kustomization(clusterWide))
+	w.createSecrets(systemNamespace)
 	pods := w.pods(systemNamespace, 2)
 	for _, p := range pods {
 		p.start()
@@ -429,9 +430,9 @@ func TestDeployedPodsWorkAsTheyAreDeployed(t *testing.T) {
 func TestDeployedPodServesHTTPS(t *testing.T) {
 	needsNamespaces(t)
 	w := newWorld(t)
-	w.createSecrets(systemNamespace)
 	w.takeAway(systemNamespace)
 	w.applyAll(w.overlay(clusterWide, "components: [HTTPS]\n"))
+	w.createSecrets(systemNamespace)
 	p := w.pods(systemNamespace, 2)[0]
 	p.start()
 	p.waitForLog(p.process, "Serving HTTP")

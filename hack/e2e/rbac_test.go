@@ -547,7 +547,7 @@ func (w *world) failsFor(taken right, steps []step, asked *accesses) {
 	}
 }
 
-func TestRolesHaveNoWildcards(t *testing.T) {
+func TestDeployedRolesOfAllNamespacesAndOfOne(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutNeutron(t)
 	cluster, namespaced := w.built(w.overlay(clusterWide, "components: [HTTPS]\n")), w.built(w.kustomization(oneNamespace))
