@@ -20,6 +20,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"path"
@@ -150,6 +151,14 @@ func FuzzThePlan(f *testing.F) {
 		strings.Repeat("\x01\x07\x03", 30), strings.Repeat("\x03\x00\x01\x05\x02", 20)} {
 		f.Add([]byte(seed))
 	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 500 {
+		seed := make([]byte, 60)
+		for i := range seed {
+			seed[i] = byte(random.Uint32())
+		}
+		f.Add(seed)
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := source(data)
 		want, have := s.desired(), s.network()
@@ -166,7 +175,13 @@ func FuzzThePlan(f *testing.F) {
 			checkStep(t, want, have, step)
 			next, taken := simulate(t, have, step)
 			if !taken {
-				return // FuzzThePlan does not know all of Neutron's reasons
+				// A stranger's subnet may be in the way for good, and Neutron has something against
+				// a few CIDRs, for which nothing is removed.
+				goal := want.Subnets[0].CIDR
+				if servesDHCP(goal) && !slices.ContainsFunc(strangers, func(s Subnet) bool { return s.CIDR.Overlaps(goal) }) {
+					t.Errorf("Neutron refuses %+v", step)
+				}
+				return
 			}
 			if now := strangersSubnets(want, next); !slices.Equal(strangers, now) {
 				t.Errorf("%+v makes of the strangers' subnets %+v", step, now)
@@ -252,7 +267,7 @@ func FuzzParseConfig(f *testing.F) {
 func FuzzURLs(f *testing.F) {
 	for _, address := range []string{
 		"https://a.example/identity/v3", "https://a.example:443/identity", "https://A.example./identity/", "https://a.example/identity/../x",
-		"https://a.example@evil.example/identity", "https://a.example/identity%2f..%2fx", "https://[::1]/identity", "https://a.example:0443/identity",
+		"https://a.example@evil.example/identity", "https://a.example:8443/identity", "https://a.example/identity2/x", "https://a.example/identity%2f..%2fx", "https://[::1]/identity", "https://a.example:0443/identity",
 		"https://a.example\\identity", "https://a.example/identity//x", "https://a.example/identity?x#y", "https://a。example/identity", "",
 	} {
 		f.Add(address)
@@ -361,11 +376,12 @@ func FuzzAnswers(f *testing.F) {
 				}
 			}
 		}
-		all, err := c.ListNetworks(ctx)
-		check(err, all...)
-		all, err = c.FindNetworks(ctx, owner.Mark())
-		check(err, all...)
-		for _, n := range all {
+		listed, err := c.ListNetworks(ctx)
+		check(err, listed...)
+		found, err := c.FindNetworks(ctx, owner.Mark())
+		check(err, found...)
+		// RoundTrip sees where these lead.
+		for _, n := range slices.Concat(listed, found)[:min(5, len(listed)+len(found))] {
 			check(c.DeleteNetwork(ctx, n.ID, n.Revision))
 		}
 		one, err := c.GetNetwork(ctx, "n")
