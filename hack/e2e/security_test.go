@@ -84,6 +84,21 @@ func TestSecurityOnlyAllowedKeystonesAreConnectedTo(t *testing.T) {
 	}
 }
 
+func TestSecurityForeignAnswersAreNotShown(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t) // nothing of the canary is told
+	foreign := w.newInternal()
+	w.start("-resync=1h", retryQuickly)
+	for name, path := range map[string]string{"versions": "/", "token": "/v3"} {
+		w.applySecret(name, map[string]string{"clouds.yaml": strings.Replace(cloudsYAML(foreign.URL, "team", passwordOf("team")), "/identity/v3", path, 1)})
+		w.applyWith(name, "10.1.0.0/16", "10.1.0.1", name)
+		w.waitSays(name, samplecrdv1.ReasonNeutronUnavailable, "403 Forbidden")
+	}
+	if foreign.asked.Load() == 0 {
+		t.Error("the server was not asked: the test shows nothing")
+	}
+}
+
 func TestSecuritySecretNamesNoFilesOfTheController(t *testing.T) {
 	t.Parallel()
 	w := newWorldOf(t, "team")
