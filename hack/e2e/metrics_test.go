@@ -1,0 +1,269 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+)
+
+// metrics are those of one scrape, by their names.
+type metrics map[string]*dto.MetricFamily
+
+// scrape reads the metrics as Prometheus does.
+func (s *site) scrape() metrics {
+	s.Helper()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	found, err := parser.TextToMetricFamilies(strings.NewReader(s.ask(http.MethodGet, "/metrics", "", http.StatusOK)))
+	s.must(err)
+	return found
+}
+
+// sum adds up the metric's values with those labels, such as code=200; of a histogram, how
+// many there were. There need not be any.
+func (m metrics) sum(name string, labels ...string) (sum float64) {
+	for _, metric := range m[name].GetMetric() {
+		if has(metric, labels) {
+			// Only one of them is there.
+			sum += metric.GetGauge().GetValue() + metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+		}
+	}
+	return sum
+}
+
+func has(metric *dto.Metric, labels []string) bool {
+	is := map[string]bool{}
+	for _, pair := range metric.GetLabel() {
+		is[pair.GetName()+"="+pair.GetValue()] = true
+	}
+	for _, label := range labels {
+		if !is[label] {
+			return false
+		}
+	}
+	return true
+}
+
+// becomes waits until that is the metric's sum.
+func (s *site) becomes(want float64, name string, labels ...string) {
+	s.Helper()
+	s.eventually(func() error {
+		if got := s.scrape().sum(name, labels...); got != want {
+			return fmt.Errorf("%s with %v is %v, want %v", name, labels, got, want)
+		}
+		return nil
+	})
+}
+
+func TestMetricsCountNetworksAndRequests(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.siteOf(w.start(serve, "-resync=1h"), "http")
+	w.create("one", "10.1.0.0/16", "10.1.0.1")
+	w.create("one", "10.1.0.0/16", "10.1.0.2")
+	w.create("two", "10.2.0.0/16", "10.2.0.1")
+	w.create("gone", "10.3.0.0/16", "10.3.0.1")
+	w.delete("gone")
+	w.apply("bad", "10.4.0.0/31", "")
+	w.waitNotReady("bad", samplecrdv1.ReasonInvalidSpec)
+	s.becomes(2, "samplecrd_networks", "ready=True", "reason=Available")
+	s.becomes(1, "samplecrd_networks", "ready=False", "reason=InvalidSpec")
+	s.becomes(0, "samplecrd_networks", "ready=Unknown")
+
+	calls := w.calls.peek()
+	for operation, request := range map[string]string{
+		"list networks":  "GET networks",
+		"list subnets":   "GET subnets",
+		"create network": "POST networks",
+		"create subnet":  "POST subnets",
+		"update subnet":  "PUT subnets/*",
+		"delete network": "DELETE networks/*",
+	} {
+		// They are counted by Neutron when they come, by the controller when they have ended.
+		if calls[request] == 0 {
+			t.Errorf("%s: Neutron was never asked", request)
+		}
+		s.becomes(float64(calls[request]), "samplecrd_neutron_requests_total", "credentials=controller", "operation="+operation)
+		s.becomes(float64(calls[request]), "samplecrd_neutron_request_duration_seconds", "credentials=controller", "operation="+operation)
+	}
+	m := s.scrape()
+	w.equal(fmt.Sprint(m.sum("samplecrd_neutron_requests_total", "operation=create subnet", "code=400")), "1")
+	w.equal(fmt.Sprint(m.sum("samplecrd_neutron_requests_total", "operation=create subnet", "code=201")), "3")
+	w.equal(fmt.Sprint(m.sum("samplecrd_neutron_requests_total", "operation=authenticate", "code=201")), "1")
+	w.equal(fmt.Sprint(m.sum("samplecrd_neutron_requests_total", "credentials=secret")), "0")
+}
+
+func TestMetricsTellWhatAndWhoIsThere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.siteOf(w.start(serve), "http")
+	m := s.scrape()
+	said, code := w.run(nil, "-version")
+	w.equal(fmt.Sprint(code), "0")
+	var version, commit string
+	_, err := fmt.Sscanf(strings.ReplaceAll(said, ",", ""), "samplecrd-controller %s commit %s\n", &version, &commit)
+	w.must(err)
+	w.equal(fmt.Sprint(m.sum("samplecrd_build_info", "version="+version, "commit="+commit)), "1")
+	for _, name := range []string{"go_goroutines", "process_resident_memory_bytes", "process_start_time_seconds", "rest_client_requests_total"} {
+		if m.sum(name) == 0 {
+			t.Errorf("%s is missing, or 0", name)
+		}
+	}
+	for _, queue := range []string{"networks", "deployments"} {
+		if !has(m["workqueue_depth"].GetMetric()[0], []string{"name=" + queue}) && !has(m["workqueue_depth"].GetMetric()[1], []string{"name=" + queue}) {
+			t.Errorf("there is no depth of the queue %s", queue)
+		}
+	}
+}
+
+func TestMetricsTellOfAnOutage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	before := time.Now()
+	s := w.siteOf(w.start(serve, retryQuickly, "-resync=1s"), "http")
+	cloud := "cloud=" + stack.Cloud
+	s.becomes(1, "samplecrd_neutron_up", cloud)
+	looked := s.scrape().sum("samplecrd_neutron_last_look_timestamp_seconds", cloud)
+	if at := time.UnixMilli(int64(looked * 1000)); at.Before(before) || at.After(time.Now()) {
+		t.Errorf("the last look was at %s", at)
+	}
+
+	w.harm(all(embedded.Fault{Status: http.StatusServiceUnavailable}))
+	s.becomes(0, "samplecrd_neutron_up", cloud)
+	m := s.scrape()
+	if m.sum("samplecrd_neutron_requests_total", "code=503") == 0 {
+		t.Error("no request was counted that failed")
+	}
+	during := m.sum("samplecrd_neutron_last_look_timestamp_seconds", cloud)
+
+	w.heal()
+	s.becomes(1, "samplecrd_neutron_up", cloud)
+	s.eventually(func() error {
+		if s.scrape().sum("samplecrd_neutron_last_look_timestamp_seconds", cloud) > during {
+			return nil
+		}
+		return errors.New("no look has succeeded since")
+	})
+}
+
+func TestMetricsTellOfRequestsThatGetNoAnswer(t *testing.T) {
+	t.Parallel()
+	for code, fault := range map[string]embedded.Fault{"timeout": {Hang: true}, "error": {Drop: true}} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			s := w.siteOf(w.start(serve, retryQuickly, "-neutron-timeout=1s -resync=1h"), "http")
+			came := w.harmOnce("POST networks", fault)
+			w.apply("net", "10.1.0.0/16", "10.1.0.1")
+			w.await("the request", came)
+			s.becomes(1, "samplecrd_neutron_requests_total", "operation=create network", "code="+code)
+			w.waitReady("net")
+			s.becomes(1, "samplecrd_neutron_requests_total", "operation=create network", "code=201")
+		})
+	}
+}
+
+func TestMetricsCountDriftByField(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.siteOf(w.start(serve, "-resync=1s"), "http")
+	network := w.create("net", "10.1.0.0/16", "10.1.0.1")
+	w.equal(fmt.Sprint(s.scrape().sum("samplecrd_drift_repaired_total")), "0")
+
+	other := "other"
+	w.must(networks.Update(t.Context(), w.neutron.Client, network.Status.NetworkID, networks.UpdateOpts{Name: &other}).Err)
+	s.becomes(1, "samplecrd_drift_repaired_total", "field=network name")
+	w.must(networks.Delete(t.Context(), w.neutron.Client, network.Status.NetworkID).Err)
+	s.becomes(1, "samplecrd_drift_repaired_total", "field=network")
+	// Somebody's own edit is no drift.
+	w.create("net", "10.1.0.0/16", "10.1.0.2")
+	w.equal(fmt.Sprint(s.scrape().sum("samplecrd_drift_repaired_total", "field=gateway")), "0")
+}
+
+func TestMetricsCountRefusedCredentials(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.siteOf(w.start(serve, retryQuickly, "-resync=1h"), "http")
+	w.applySecret("team", map[string]string{"clouds.yaml": cloudsYAML(w.neutron.URL(), project, "wrong")})
+	w.applyWith("net", "10.1.0.0/16", "10.1.0.1", "team")
+	w.waitNotReady("net", samplecrdv1.ReasonAuthenticationFailed)
+	m := s.scrape()
+	if m.sum("samplecrd_neutron_authentication_failures_total", "credentials=secret") == 0 {
+		t.Error("a Secret's failure was not counted")
+	}
+	w.equal(fmt.Sprint(m.sum("samplecrd_neutron_authentication_failures_total", "credentials=controller")), "0")
+
+	w.must(w.neutron.SetPassword(project, "another"))
+	w.apply("own", "10.2.0.0/16", "10.2.0.1")
+	w.waitNotReady("own", samplecrdv1.ReasonAuthenticationFailed)
+	if s.scrape().sum("samplecrd_neutron_authentication_failures_total", "credentials=controller") == 0 {
+		t.Error("the controller's own failure was not counted")
+	}
+}
+
+// What two replicas would count twice, only the leader tells.
+func TestMetricsOfTheLeaderAndOfAFollower(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	elect := "-leader-elect=true -leader-elect-resource-namespace=" + w.namespace
+	first := w.start(serve, elect)
+	leader := w.siteOf(first, "http")
+	w.create("net", "10.1.0.0/16", "10.1.0.1")
+	second := w.launch(serve, elect)
+	follower := w.siteOf(second, "http")
+
+	const isLeader = "leader_election_master_status"
+	follower.eventually(func() error {
+		if follower.scrape()[isLeader] == nil {
+			return errors.New("it does not stand for election yet")
+		}
+		return nil
+	})
+	follower.becomes(0, isLeader)
+	leader.becomes(1, isLeader, "name=samplecrd-controller")
+	leader.becomes(1, "samplecrd_networks", "ready=True")
+	leaderOnly := []string{"samplecrd_networks", "samplecrd_neutron_up", "samplecrd_neutron_last_look_timestamp_seconds", "workqueue_depth"}
+	of, ofFollower := leader.scrape(), follower.scrape()
+	for _, name := range leaderOnly {
+		if of[name] == nil || ofFollower[name] != nil {
+			t.Errorf("%s: the leader has it: %t, the follower: %t", name, of[name] != nil, ofFollower[name] != nil)
+		}
+	}
+	if n := ofFollower.sum("samplecrd_neutron_requests_total"); n != 0 {
+		t.Errorf("the follower has asked Neutron %v times", n)
+	}
+
+	w.must(first.Signal(os.Interrupt))
+	w.await("the leader's end", first.Done())
+	follower.becomes(1, isLeader, "name=samplecrd-controller")
+	follower.becomes(1, "samplecrd_networks", "ready=True")
+	follower.becomes(0, "workqueue_depth", "name=networks")
+}
