@@ -69,17 +69,19 @@ func (e *edits) run(ctx context.Context, namespace string) error {
 	}
 }
 
+// one makes an edit: of ten, two are creations and one is a deletion.
 func (e *edits) one(ctx context.Context, namespace string) error {
 	networks := client.SamplecrdV1().Networks(namespace)
-	what, address := e.random.IntN(10), 2+e.random.IntN(250)
-	if what == 0 {
+	address := 2 + e.random.IntN(250)
+	switch e.done % 10 {
+	case 2, 5:
 		i := e.created
 		e.created++
 		e.gateways[i] = address
 		_, err := networks.Create(ctx, nthNetwork(i, address), metav1.CreateOptions{})
 		return err
-	}
-	if i, ok := e.removable(); ok && what == 1 {
+	case 7:
+		i := e.removable()
 		delete(e.gateways, i)
 		return networks.Delete(ctx, nth(i), metav1.DeleteOptions{})
 	}
@@ -90,14 +92,15 @@ func (e *edits) one(ctx context.Context, namespace string) error {
 	return err
 }
 
-// removable returns one of those that the stream has created.
-func (e *edits) removable() (int, bool) {
-	for i := e.lasting; i < e.created; i++ {
-		if _, ok := e.gateways[i]; ok && e.random.IntN(2) == 0 {
-			return i, true
+// removable returns one of those that the stream has created. There is one: there are more
+// creations than deletions.
+func (e *edits) removable() int {
+	for {
+		i := e.lasting + e.random.IntN(e.created-e.lasting)
+		if _, ok := e.gateways[i]; ok {
+			return i
 		}
 	}
-	return 0, false
 }
 
 // nthNetwork is one of many Networks.
