@@ -6,17 +6,20 @@
 #   contract     the embedded Neutron answers as the real one does
 #   e2e          the controller, on a real control plane, with the real kubectl
 #   faults       the controller under faults and kills, on the embedded and the real Neutron
+#   release      what a release is made of: binaries, images, install.yaml, SBOMs
+#   monitoring   alerts, dashboard and metrics, with a real Prometheus
+#   node         the Deployment on a real node: kubelet, containerd, runc; it takes Linux and root
 #   walkthrough  hack/local-up.sh -once, on either Neutron
 #   chaos        faults, at length: ten seeds, and controllers that are broken on purpose.
 #                It takes hours, and runs only when it is named
 # The control plane is built for the last ones if it has not been: that takes minutes.
-# Where the real Neutron cannot be had (it comes from Debian 12's packages), what needs it is
-# skipped; but with CI=true in the environment that is a failure.
+# Where the real Neutron, Prometheus or containerd cannot be had (they come from Debian 12's
+# packages), what needs them is skipped; but with CI=true in the environment that is a failure.
 set -o nounset -o pipefail
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 LOGS=$ROOT/hack/_output/test
-SUITES=(lint codegen unit contract e2e faults walkthrough)
+SUITES=(lint codegen unit contract e2e faults release monitoring node walkthrough)
 # client-go panics when a test changes an object in an informer's cache.
 export KUBE_CACHE_MUTATION_DETECTOR=true
 
@@ -32,7 +35,8 @@ lint() {
 
 # What of hack's module can be compiled without Kubernetes.
 CONTROL_PLANE_LIGHT=(./controlplane/build/... ./controlplane/cluster/... ./controlplane/internal/... ./controlplane/supervisor/...)
-HACK_LIGHT=(./chaos/... ./contract/... ./e2e/... ./internal/... ./localup/... ./neutron/... ./openapi/models-schema/... "${CONTROL_PLANE_LIGHT[@]}")
+HACK_LIGHT=(./chaos/... ./contract/... ./e2e/... ./internal/... ./localup/... ./monitoring/... ./neutron/... ./node ./node/pause
+  ./openapi/models-schema/... ./release/... "${CONTROL_PLANE_LIGHT[@]}")
 
 codegen() { hack/verify-codegen.sh; }
 
@@ -43,6 +47,12 @@ contract() { go -C hack test -race -v -count=1 -timeout 30m ./contract/...; }
 e2e() { control_plane && go -C hack test -race -v -count=1 -timeout 20m "${CONTROL_PLANE_LIGHT[@]}" ./e2e/...; }
 
 faults() { control_plane && go -C hack test -v -count=1 -timeout 40m -run 'TestChaos$|TestChaosReal|TestMutationsFit' ./chaos/...; }
+
+release() { control_plane && go -C hack test -v -count=1 -timeout 20m ./release/...; }
+
+monitoring() { control_plane && go -C hack test -v -count=1 -timeout 20m ./monitoring/...; }
+
+node() { control_plane && go -C hack test -v -count=1 -timeout 20m ./node; }
 
 chaos() { control_plane && go -C hack test -v -count=1 -timeout 5h -run 'TestChaosLong|TestOracle' ./chaos/... -long; }
 
