@@ -65,9 +65,13 @@ func (w *world) conforms(v validator.Validator, object *unstructured.Unstructure
 	return v.ValidateResource(resource.Resource{Bytes: text})
 }
 
-// writeSchema writes the schema of a kind, with all that it refers to.
+// writeSchema writes the schema of a kind, with all that it refers to, unless it is there.
 func (w *world) writeSchema(folder string, kind schema.GroupVersionKind) {
 	w.Helper()
+	file := filepath.Join(folder, strings.ToLower(kind.Kind)+".json")
+	if _, err := os.Stat(file); err == nil {
+		return
+	}
 	path := "/openapi/v3/apis/" + kind.GroupVersion().String()
 	if kind.Group == "" {
 		path = "/openapi/v3/api/" + kind.Version
@@ -88,7 +92,7 @@ func (w *world) writeSchema(folder string, kind schema.GroupVersionKind) {
 	}
 	text, err = json.Marshal(map[string]any{"$ref": ref, "components": map[string]any{"schemas": schemas}})
 	w.must(err)
-	w.must(os.WriteFile(filepath.Join(folder, strings.ToLower(kind.Kind)+".json"), text, 0o600))
+	w.must(os.WriteFile(file, text, 0o600))
 }
 
 // refuseUnknownFields makes a schema strict, and those in it.

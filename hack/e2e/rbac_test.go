@@ -105,12 +105,13 @@ func (w *world) boundRights(objects []*unstructured.Unstructured) (rights []righ
 	return rights
 }
 
-// credentialsRights returns those of the ClusterRole that is bound by whoever wants it.
-func (w *world) credentialsRights(objects []*unstructured.Unstructured) []right {
+// credentialsRights returns those of the ClusterRole that is bound in a namespace by
+// whoever wants it.
+func (w *world) credentialsRights(objects []*unstructured.Unstructured, namespace string) []right {
 	w.Helper()
 	for _, role := range find[rbacv1.ClusterRole](w, objects, "ClusterRole") {
 		if role.Name == "samplecrd-controller-credentials" {
-			return rightsOf(role.Rules, w.namespace)
+			return rightsOf(role.Rules, namespace)
 		}
 	}
 	w.Fatal("there is no such role")
@@ -388,7 +389,7 @@ func TestDeployedRightsAreAllUsedAndNoOthersAreTried(t *testing.T) {
 	c := w.start(flags, serve)
 	w.walk(slices.Concat(walkthrough[:1], []step{reconciled("net", c)}, walkthrough[1:], withDeployment, withCredentials[1:]))
 
-	rights := append(w.boundRights(objects), w.credentialsRights(objects)...)
+	rights := append(w.boundRights(objects), w.credentialsRights(objects, w.namespace)...)
 	requested, refused := asked.all()
 	if len(refused) > 0 {
 		t.Errorf("refused: %v", refused)
@@ -414,7 +415,7 @@ func TestDeployedControllerFailsWithoutAnyOneOfItsRights(t *testing.T) {
 	t.Parallel()
 	parent := newWorldWithoutNeutron(t)
 	objects := parent.built(parent.overlay(clusterWide, "components: [HTTPS]\n"))
-	all := append(parent.boundRights(objects), parent.credentialsRights(objects)...)
+	all := append(parent.boundRights(objects), parent.credentialsRights(objects, "")...)
 	for i, taken := range all {
 		t.Run(taken.String(), func(t *testing.T) {
 			t.Parallel()
