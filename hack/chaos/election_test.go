@@ -294,7 +294,7 @@ func (r *record) judge(t *term, i int) (what string, wrong bool) {
 }
 
 // onItsWay is more than it takes to send a request that is past the last look at the lease.
-const onItsWay = 100 * time.Millisecond
+const onItsWay = 250 * time.Millisecond
 
 // wasHeld says whether the i-th request can have been under way in its process when that was
 // stopped: past the last look at the lease, and not yet sent. Then it is the first that comes

@@ -351,12 +351,11 @@ func (c *controller) continueLater(ctx context.Context, l *life) error {
 	l.is(leaseLost)
 	// Else nothing could end it but a SIGKILL.
 	defer l.resume()
-	next, err := c.next(ctx, l, began, "from the pause of a leader to the next one", leaseDuration+allowance)
-	if err != nil {
+	if _, err := c.next(ctx, l, began, "from the pause of a leader to the next one", leaseDuration+allowance); err != nil {
 		return err
 	}
-	if err := c.await(ctx, func() bool { return c.record.changesOf(next.life) > 0 }); err != nil {
-		return fmt.Errorf("wait until %s is at work: %w", next.life.name, err)
+	if _, err := c.atWork(ctx); err != nil {
+		return err
 	}
 	l.resume()
 	return c.seeItEnd(ctx, l, time.Now(), "from being continued to the old leader's end", renewDeadline+allowance)
