@@ -311,6 +311,17 @@ func TestALineOfTheLogInJSON(t *testing.T) {
 	}
 }
 
+func TestWhatEndsItIsALineInJSONToo(t *testing.T) {
+	_, stderr, code := runController(t, nil, "-logging-format=json", "-master="+nobody)
+	var line struct{ Level, Msg, Err string }
+	if err := json.Unmarshal([]byte(stderr), &line); err != nil {
+		t.Fatalf("not an object: %q: %v", stderr, err)
+	}
+	if code != 1 || line.Level != "ERROR" || line.Msg == "" || !strings.Contains(line.Err, "Kubernetes at "+nobody) {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
 func TestWhetherReplicasElectALeader(t *testing.T) {
 	for _, tt := range []struct {
 		flag, pod string
