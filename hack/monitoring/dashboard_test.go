@@ -18,6 +18,7 @@ package monitoring
 
 import (
 	"fmt"
+	"html"
 	"os"
 	"path/filepath"
 	"slices"
@@ -138,5 +139,21 @@ func TestDashboardAnswersFourQuestionsFromLeftToRight(t *testing.T) {
 		if columns[column] < 4 {
 			t.Errorf("column %d has only %d panels", column, columns[column])
 		}
+	}
+}
+
+func TestPictureIsOfThisDashboard(t *testing.T) {
+	picture := read(t, "artifacts", "monitoring", "dashboard.svg")
+	for _, p := range dashboard(t).Panels {
+		title := html.EscapeString(p.Title)
+		if p.Type == TypeText {
+			title = strings.TrimPrefix(p.Options.Content, "## ")
+		}
+		if !strings.Contains(picture, ">"+title+"</text>") {
+			t.Errorf("the picture has no panel %q: make it anew with go run ./monitoring/picture", p.Title)
+		}
+	}
+	if size := len(picture); size > 300_000 {
+		t.Errorf("the picture has %d bytes", size)
 	}
 }
