@@ -177,11 +177,11 @@ func TestOlderCRDInBetweenLosesNoNetwork(t *testing.T) {
 			if !running {
 				controller = w.start(retryQuickly)
 			}
-			w.waitForLog(controller, failedToSync)
 			w.kubectl("patch", "network", "edited", "--type=merge", "-p", `{"spec":{"gateway":"10.1.0.9"}}`)
 			w.kubectl("patch", "network", "moved", "--type=merge", "-p", `{"spec":{"cidr":"10.2.0.0/16","gateway":"10.2.0.1"}}`)
 			w.kubectl("delete", "network", "deleted", "--wait=false")
 			w.apply("new", "10.3.0.0/16", "10.3.0.1")
+			w.waitForLog(controller, failedToSync)
 
 			w.useCRD(crdOfToday)
 			w.inForce(ids, "kept", "10.1.0.0/16", "10.1.0.1")
