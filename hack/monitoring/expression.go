@@ -37,8 +37,9 @@ func (s Scraped) Missing(expression string) ([]string, error) {
 	}
 	missing := map[string]bool{}
 	want := func(metrics []string, labels ...string) {
+		metrics = slices.DeleteFunc(metrics, func(metric string) bool { return s[metric] == nil })
 		for _, label := range labels {
-			if !s.anyHas(metrics, label) {
+			if len(metrics) > 0 && !s.anyHas(metrics, label) {
 				missing[fmt.Sprintf("%s of %v", label, metrics)] = true
 			}
 		}

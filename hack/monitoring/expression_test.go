@@ -25,7 +25,7 @@ func TestMissing(t *testing.T) {
 		missing         []string
 	}{
 		{"all is there", `sum by (name) (depth{job="a"}) > 0`, nil},
-		{"a metric is not", `sum(rate(dept[5m]))`, []string{"dept"}},
+		{"a metric is not", `sum by (name) (rate(dept{job="a"}[5m]))`, []string{"dept"}},
 		{"a label is not selected by", `depth{jobb="a"}`, []string{"jobb of [depth]"}},
 		{"nor if it is to be empty", `depth{jobb=""}`, []string{"jobb of [depth]"}},
 		{"nor grouped by", `sum by (nam) (depth)`, []string{"nam of [depth]"}},
