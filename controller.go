@@ -359,6 +359,11 @@ func (c *Controller) syncNetwork(ctx context.Context, key cache.ObjectName) erro
 	if c.behind(network) {
 		return errBehind
 	}
+	if statusless(network) {
+		if network, err = c.rereadStatus(ctx, network); err != nil {
+			return err
+		}
+	}
 	if !network.DeletionTimestamp.IsZero() && !hasFinalizer(network) {
 		return nil // it waits for others
 	}
@@ -382,6 +387,32 @@ func (c *Controller) syncNetwork(ctx context.Context, key cache.ObjectName) erro
 		return c.finalize(ctx, cloud, network)
 	}
 	return c.reconcile(ctx, cloud, network)
+}
+
+// statusless says whether the Network has no status at all, not even the one that the
+// CustomResourceDefinition gives to all.
+func statusless(network *samplecrdv1.Network) bool {
+	return equality.Semantic.DeepEqual(network.Status, samplecrdv1.NetworkStatus{})
+}
+
+// rereadStatus returns the Network as the API server has it in the place where its status
+// is, by a patch that changes nothing. If there is no such place, the API server goes by an
+// older CustomResourceDefinition, and hides what that one does not know: where the network
+// is, whose credentials made it, whether it is to be retained. Then nothing is safe to do.
+// The cache may go on holding what it saw then, after the right one is back.
+func (c *Controller) rereadStatus(ctx context.Context, network *samplecrdv1.Network) (*samplecrdv1.Network, error) {
+	live, err := c.client.SamplecrdV1().Networks(network.Namespace).Patch(ctx, network.Name, types.MergePatchType, []byte("{}"),
+		metav1.PatchOptions{FieldManager: fieldManager}, "status")
+	if isGone(err) {
+		return nil, fmt.Errorf("find the status: %w: if the Network is there, the CustomResourceDefinition is too old; kubectl apply -f artifacts/crd", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find the status: %w", err)
+	}
+	if live.UID != network.UID {
+		return nil, apierrors.NewConflict(samplecrdv1.Resource("networks"), network.Name, errors.New("it is another one by now"))
+	}
+	return live, nil
 }
 
 // errNotYet is returned by a sync that will be woken when it can go on.

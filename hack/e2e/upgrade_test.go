@@ -198,6 +198,49 @@ func TestOlderCRDInBetweenLosesNoNetwork(t *testing.T) {
 	}
 }
 
+func TestOlderCRDHidesNothingThatIsThenDoneWrong(t *testing.T) {
+	for _, running := range []bool{true, false} {
+		t.Run(fmt.Sprintf("running=%t", running), func(t *testing.T) {
+			w := newWorldOf(t, "team")
+			w.expected = failedToSync
+			defer w.useCRD(crdOfToday)
+			controller := w.start(retryQuickly)
+			w.applySecret("team-cloud", w.credentialsOf("team"))
+			w.applyWith("elsewhere", "10.1.0.0/16", "10.1.0.1", "team-cloud")
+			w.applyText(manifest("retained", "10.2.0.0/16", "10.2.0.1") + "  deletionPolicy: Retain\n")
+			ids := map[string]string{}
+			for _, name := range []string{"elsewhere", "retained"} {
+				ids[name] = w.waitReady(name).Status.NetworkID
+			}
+			w.calls.take()
+
+			if !running {
+				w.must(controller.Stop())
+			}
+			w.useCRD(crdOfFirstRelease)
+			if !running {
+				controller = w.start(retryQuickly)
+			}
+			// The others need not be seen anew while they are as they were.
+			w.apply("new", "10.3.0.0/16", "10.3.0.1")
+			w.waitForLog(controller, failedToSync)
+
+			w.useCRD(crdOfToday)
+			w.inForce(ids, "elsewhere", "10.1.0.0/16", "10.1.0.1")
+			w.inForce(ids, "retained", "10.2.0.0/16", "10.2.0.1")
+			ids["new"] = w.waitReady("new").Status.NetworkID
+			w.inForce(ids, "new", "10.3.0.0/16", "10.3.0.1")
+			if n := w.calls.take()["POST networks"]; n != 1 {
+				t.Errorf("%d networks were made, want one", n)
+			}
+			w.delete("retained")
+			if left := w.networks("retained"); len(left) != 1 || left[0].ID != ids["retained"] {
+				t.Errorf("the network that was to be retained: %+v", left)
+			}
+		})
+	}
+}
+
 // inForce waits until the Network is ready, and fails unless it is the network that it was
 // before, and as the spec says.
 func (w *world) inForce(ids map[string]string, name, cidr, gateway string) {

@@ -21,7 +21,7 @@ limitations under the License.
 // subresource changes.
 //
 // It can be trusted as far as the end-to-end tests meet the same things on a real API
-// server. It does not validate, default, or keep managed fields; an apply of the status
+// server. It does not validate, nor keep managed fields, and defaults the status only; an apply of the status
 // replaces all of it, which is what it comes to when one manager applies all of it.
 package apiserver
 
@@ -164,9 +164,20 @@ func (s *Server) create(n *samplecrdv1.Network) (*samplecrdv1.Network, error) {
 	return s.store(key, n), nil
 }
 
+// defaultStatus is what the CustomResourceDefinition gives to a Network without a status.
+func defaultStatus() samplecrdv1.NetworkStatus {
+	return samplecrdv1.NetworkStatus{Conditions: []metav1.Condition{{
+		Type: samplecrdv1.ConditionReady, Status: metav1.ConditionUnknown, Reason: samplecrdv1.ReasonPending,
+		Message: "Waiting for the controller", LastTransitionTime: metav1.Unix(0, 0),
+	}}}
+}
+
 // store keeps the Network under a new resourceVersion, or lets it go if it is being
 // deleted and nothing holds it back any more.
 func (s *Server) store(key types.NamespacedName, n *samplecrdv1.Network) *samplecrdv1.Network {
+	if equality.Semantic.DeepEqual(n.Status, samplecrdv1.NetworkStatus{}) {
+		n.Status = defaultStatus()
+	}
 	s.version++
 	n.ResourceVersion = strconv.Itoa(s.version)
 	if n.DeletionTimestamp != nil && len(n.Finalizers) == 0 {
