@@ -82,7 +82,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Op + ": " + e.Message }
 
-// Unwrap returns gophercloud's error.
+// Unwrap returns why there was no answer; nil if there was one.
 func (e *Error) Unwrap() error { return e.err }
 
 // KindOf returns the Kind of err, and "" for an error that did not come from Neutron.
@@ -133,7 +133,8 @@ func wrap(op string, err error) error {
 		return &Error{Op: op, Kind: Unavailable, Message: Printable(transportMessage(err)), err: err}
 	}
 	kind, message := answered(answer)
-	e := &Error{Op: op, Kind: kind, Message: Printable(message), RequestID: requestIDOf(answer.ResponseHeader), err: err}
+	// Not with gophercloud's error, which holds all of the answer.
+	e := &Error{Op: op, Kind: kind, Message: Printable(message), RequestID: requestIDOf(answer.ResponseHeader)}
 	if answer.Actual == http.StatusTooManyRequests || answer.Actual == http.StatusServiceUnavailable {
 		e.RetryAfter = min(retryAfter(answer.ResponseHeader), maxRetryAfter)
 	}
