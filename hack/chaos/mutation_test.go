@@ -62,17 +62,17 @@ var mutations = []mutation{
 		"context.WithCancel(ctx)",
 		"case <-ended:\n\t\treturn ErrLost",
 		"case <-ended:\n\t\te.release(context.WithoutCancel(ctx))\n\t\treturn <-result",
-	}, []string{beforeDrain, afterGiving}, shortWithReplicas},
+	}, []string{beforeDrain, afterGiving}, muchTrouble},
 	{"no-look-at-the-lease-before-a-request", "main.go", []string{
 		"if !r.leads() {",
 		"if false {",
-	}, []string{afterLoss}, pauses},
+	}, []string{afterLoss}, muchTrouble},
 }
 
-// pauses is a plan with many paused leaders.
-var pauses = func() plan {
+// muchTrouble has each kind of trouble often enough to meet a leader with its hands full.
+var muchTrouble = func() plan {
 	p := shortWithReplicas
-	p.troubles *= 2
+	p.troubles *= 3
 	return p
 }()
 
