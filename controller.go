@@ -478,7 +478,7 @@ func (c *Controller) refOfKey(key cache.ObjectName) credentials.Ref {
 }
 
 // errBehind is returned by a sync that has to wait for the cache.
-var errBehind = errors.New("the cache has not seen our own last write yet")
+var errBehind = errors.New("the cache is behind")
 
 // catchUp is how long a sync waits for the cache, which is rarely that far behind.
 const catchUp = 20 * time.Millisecond
@@ -928,6 +928,9 @@ func (c *Controller) addFinalizerIfNeeded(ctx context.Context, network *samplecr
 	}
 	finalizers := append(slices.Clone(network.Finalizers), samplecrdv1.Finalizer)
 	patched, err := c.patchFinalizers(ctx, network, finalizers)
+	if isGone(err) {
+		return nil, false, fmt.Errorf("%w: the Network is gone", errBehind)
+	}
 	if err != nil {
 		return nil, false, fmt.Errorf("add the finalizer: %w", err)
 	}

@@ -130,7 +130,7 @@ func plain(_ []string, a slog.Attr) slog.Attr {
 		}
 	case time.Time:
 	case fmt.Stringer:
-		return slog.String(a.Key, value.String())
+		return slog.String(a.Key, fmt.Sprint(value)) // which minds a nil pointer
 	}
 	return a
 }

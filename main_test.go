@@ -22,6 +22,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -279,6 +280,7 @@ func TestALineOfTheLogInJSON(t *testing.T) {
 		{"a name as the queue has it", func(l klog.Logger) { l.Info("", "network", cache.MetaObjectToName(n)) }, map[string]any{"network": name}},
 		{"a duration", func(l klog.Logger) { l.Info("", "after", 1500*time.Millisecond) }, map[string]any{"after": "1.5s"}},
 		{"a moment", func(l klog.Logger) { l.Info("", "at", time.Unix(0, 0).UTC()) }, map[string]any{"at": "1970-01-01T00:00:00Z"}},
+		{"nothing where there could be something", func(l klog.Logger) { l.Info("", "url", (*url.URL)(nil)) }, map[string]any{"url": "<nil>"}},
 		{"a number", func(l klog.Logger) { l.Info("", "count", 8) }, map[string]any{"count": 8.0}},
 		{"several lines are one", func(l klog.Logger) { l.Info("", "err", errors.New("one\ntwo")) }, map[string]any{"err": "one\ntwo"}},
 		{"what a logger has of its own", func(l klog.Logger) { klog.LoggerWithValues(l, "network", cache.MetaObjectToName(n)).Info("") }, map[string]any{"network": name}},

@@ -323,20 +323,38 @@ func TestALeaderThatIsCutOffFromKubernetesEnds(t *testing.T) {
 	w.matches("net", "10.1.0.0/16", "10.1.0.2")
 }
 
-func TestAReplicaThatMayNotUseLeasesSaysWhatToDo(t *testing.T) {
+func TestAReplicaThatCanNeverLeadSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	config := w.serviceAccount()
 	w.grant()
 	p := newProxy(t, config)
-	said, code := w.run(w.neutron.Env(), "-master="+p.url, "-namespace="+w.namespace, "-leader-elect=true", "-leader-elect-resource-namespace="+w.namespace)
-	if code != 1 {
-		t.Errorf("exit code %d", code)
+	fails := func(namespace, reason string) {
+		t.Helper()
+		said, code := w.run(w.neutron.Env(), "-master="+p.url, "-namespace="+w.namespace, "-leader-elect=true", "-leader-elect-resource-namespace="+namespace)
+		if code != 1 {
+			t.Errorf("exit code %d", code)
+		}
+		w.contains(said, "samplecrd-controller: leader election: ", reason, "-leader-elect=false")
 	}
-	w.contains(said, "samplecrd-controller: leader election: ", `cannot get resource "leases"`, "-leader-elect=false")
+	fails(w.namespace, `cannot get resource "leases"`)
+	w.mayUseLeases("get")
+	fails(w.namespace, `cannot create resource "leases"`)
+	w.kubectl("create", "-f", w.file("lease.json", `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"`+leaseName+`"}}`))
+	fails(w.namespace, `cannot update resource "leases"`)
 	if made := writes(p.take()); len(made) > 0 {
 		t.Errorf("it has written to Kubernetes: %v", made)
 	}
+	p = newProxy(t, adminConfig)
+	fails("no-such-namespace", `namespaces "no-such-namespace" not found`)
+}
+
+// mayUseLeases gives the controller's account a right to Leases.
+func (w *world) mayUseLeases(verb string) {
+	w.Helper()
+	w.kubectl("create", "role", "leases", "--verb="+verb, "--resource=leases.coordination.k8s.io")
+	w.kubectl("create", "rolebinding", "leases", "--role=leases", "--serviceaccount="+w.namespace+":controller")
+	w.may("controller", verb, "leases.coordination.k8s.io")
 }
 
 // This one has a control plane of its own, which has no CRD at first.

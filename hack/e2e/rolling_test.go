@@ -23,7 +23,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -188,10 +187,7 @@ func TestRollingRestartsUnderAStreamOfEditsLoseAndDuplicateNothing(t *testing.T)
 		promised = 5 * time.Second
 	)
 	w := newWorld(t)
-	// One that is deleted at once may be gone when it is to get its finalizer.
-	w.expected = failedToSync
 	replicas := []*stack.Controller{w.lead(), w.elect()}
-	all := slices.Clone(replicas)
 	w.createMany(lasting)
 	before := w.ids(lasting)
 	made := &tally{}
@@ -214,7 +210,6 @@ func TestRollingRestartsUnderAStreamOfEditsLoseAndDuplicateNothing(t *testing.T)
 	for range rounds {
 		for i := range replicas {
 			replicas[i] = w.replace(replicas[i])
-			all = append(all, replicas[i])
 			w.afterMore(stream, 10)
 		}
 	}
@@ -245,12 +240,5 @@ func TestRollingRestartsUnderAStreamOfEditsLoseAndDuplicateNothing(t *testing.T)
 	}
 	for i := range stream.gateways {
 		w.waitReady(nth(i))
-	}
-	for _, c := range all {
-		for line := range strings.Lines(c.Log.String()) {
-			if strings.Contains(line, failedToSync) && !strings.Contains(line, "add the finalizer: networks.samplecrd.k8s.io") {
-				t.Errorf("a sync has failed: %s", line)
-			}
-		}
 	}
 }

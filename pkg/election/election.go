@@ -121,6 +121,8 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context) error) er
 	select {
 	case <-ctx.Done():
 		result <- nil
+	case err := <-e.lock.refused:
+		result <- advise(err)
 	case <-e.elected:
 		go func() { result <- lead(ctx) }()
 	}
@@ -141,9 +143,14 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context) error) er
 func (e *Election) check(ctx context.Context) error {
 	_, _, err := e.lock.Get(ctx)
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("leader election: %w: allow it, or run one replica with -leader-elect=false", err)
+		return advise(err)
 	}
 	return nil
+}
+
+// advise says what to do about what would be an error for ever.
+func advise(err error) error {
+	return fmt.Errorf("leader election: %w: put that right, or run one replica with -leader-elect=false", err)
 }
 
 // release gives up the Lease, if it is ours, so that another one need not wait until it

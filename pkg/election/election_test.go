@@ -26,6 +26,7 @@ import (
 	"time"
 
 	coordinationapi "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
@@ -409,14 +410,38 @@ func TestALeaseThatIsNotGivenUpIsWaitedForNoLongerThanItIsWorth(t *testing.T) {
 	})
 }
 
-func TestLeasesThatAreForbiddenAreAnErrorThatSaysWhatToDo(t *testing.T) {
-	k := newKubernetes()
-	forbidden := apierrors.NewForbidden(coordinationapi.Resource("leases"), options.Name, errors.New("no right"))
-	k.harm(func(context.Context, string) error { return forbidden }, nil)
-	c := run(t, k)
-	err, _ := within(t, long, "the end", c.ended)
-	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "-leader-elect=false") {
-		t.Errorf("it ended with %v", err)
+func TestWhatWouldBeAnErrorForEverIsOneAtOnceThatSaysWhatToDo(t *testing.T) {
+	resource := coordinationapi.Resource("leases")
+	forbidden := apierrors.NewForbidden(resource, options.Name, errors.New("no right"))
+	for _, tt := range []struct {
+		name, verb string
+		err        error
+	}{
+		{"no right to read it", "get", forbidden},
+		{"no right to make it", "create", forbidden},
+		{"no right to change it", "update", forbidden},
+		{"no such namespace", "create", apierrors.NewNotFound(corev1.Resource("namespaces"), options.Namespace)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newKubernetes()
+				if tt.verb == "update" {
+					leader(t, k.another()).end(t)
+				}
+				k.harm(func(_ context.Context, verb string) error {
+					if verb == tt.verb {
+						return tt.err
+					}
+					return nil
+				}, nil)
+				c := run(t, k)
+				err, _ := within(t, soon, "the end", c.ended)
+				if !errors.Is(err, tt.err) || !strings.Contains(err.Error(), "-leader-elect=false") {
+					t.Errorf("it ended with %v", err)
+				}
+				never(t, long, "it leads", c.leads)
+			})
+		})
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
@@ -33,10 +34,13 @@ type lock struct {
 	// taken is closed when another one holds the Lease that was ours.
 	taken     chan struct{}
 	takenOnce sync.Once
+	// refused holds why Kubernetes will not ever have it from us: the right is lacking, or the
+	// namespace.
+	refused chan error
 }
 
 func newLock(lease resourcelock.Interface) *lock {
-	return &lock{Interface: lease, taken: make(chan struct{})}
+	return &lock{Interface: lease, taken: make(chan struct{}), refused: make(chan error, 1)}
 }
 
 // age is how long ago the last renewal was sent. The others count from when it took effect,
@@ -51,7 +55,11 @@ func (l *lock) age() time.Duration {
 
 // Create makes the Lease, as ours.
 func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.write(ctx, record, l.Interface.Create)
+	err := l.write(ctx, record, l.Interface.Create)
+	if apierrors.IsNotFound(err) {
+		l.refuse(err)
+	}
+	return err
 }
 
 // Update renews the Lease, or gives it up.
@@ -65,7 +73,17 @@ func (l *lock) write(ctx context.Context, record resourcelock.LeaderElectionReco
 	if err == nil && record.HolderIdentity == l.Identity() {
 		l.renewed.Store(&sent)
 	}
+	if apierrors.IsForbidden(err) {
+		l.refuse(err)
+	}
 	return err
+}
+
+func (l *lock) refuse(err error) {
+	select {
+	case l.refused <- err:
+	default: // it is known
+	}
 }
 
 // Get reads the Lease. The elector, when it reads that it has lost it, keeps trying to renew it

@@ -32,6 +32,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -126,7 +127,7 @@ func (o *Routes) reconcile(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		unavailable(r.Context(), err).send(w)
 	default:
-		klog.FromContext(r.Context()).Info("Asked over HTTP to look at Neutron", "network", klog.KRef(namespace, name), "requestedAt", at)
+		klog.FromContext(r.Context()).Info("Asked over HTTP to look at Neutron", "network", cache.NewObjectName(namespace, name), "requestedAt", at)
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(http.StatusAccepted)
 		_, _ = fmt.Fprintln(w, at) // the caller may have gone away
