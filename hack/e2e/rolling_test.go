@@ -22,7 +22,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
