@@ -13,7 +13,7 @@ mkdir -p "$COPY"
 trap 'rm -rf "$COPY"' EXIT
 tar -C "$ROOT" --exclude=./.git --exclude=./hack/_output --exclude=./samplecrd-controller -cf - . | tar -C "$COPY" -xf -
 # What is no longer generated must not survive either.
-rm -rf "$COPY/pkg/generated" "$COPY/artifacts/crd"
+rm -rf "$COPY/pkg/generated" "$COPY"/artifacts/crd/*.yaml
 "$COPY/hack/update-codegen.sh" >"$COPY/log" 2>&1 || { cat "$COPY/log" >&2; exit 1; }
 
 for path in "${GENERATED[@]}"; do
