@@ -46,7 +46,7 @@ contract() { go -C hack test -race -v -count=1 -timeout 30m ./contract/...; }
 
 e2e() { control_plane && go -C hack test -race -v -count=1 -timeout 20m "${CONTROL_PLANE_LIGHT[@]}" ./e2e/...; }
 
-faults() { control_plane && go -C hack test -v -count=1 -timeout 40m -run 'TestChaos$|TestChaosReal|TestMutationsFit' ./chaos/...; }
+faults() { control_plane && go -C hack test -v -count=1 -timeout 40m -run 'TestChaos$|TestChaosReal|TestChaosReplicas$|TestMutationsFit' ./chaos/...; }
 
 release() { control_plane && go -C hack test -v -count=1 -timeout 20m ./release/...; }
 
@@ -54,7 +54,7 @@ monitoring() { control_plane && go -C hack test -v -count=1 -timeout 20m ./monit
 
 node() { control_plane && go -C hack test -v -count=1 -timeout 20m ./node; }
 
-chaos() { control_plane && go -C hack test -v -count=1 -timeout 5h -run 'TestChaosLong|TestOracle' ./chaos/... -long; }
+chaos() { control_plane && go -C hack test -v -count=1 -timeout 6h -run 'TestChaosLong|TestChaosReplicasLong|TestOracle' ./chaos/... -long; }
 
 walkthrough() { control_plane && hack/local-up.sh -once && on_real_neutron hack/local-up.sh -once -neutron=real; }
 

@@ -27,10 +27,10 @@ import (
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 )
 
@@ -154,28 +154,35 @@ func advise(err error) error {
 }
 
 // release gives up the Lease, if it is ours, so that another one need not wait until it
-// has run out.
+// has run out. It tries until RenewDeadline.
 func (e *Election) release(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, e.options.RenewDeadline)
-	defer cancel()
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		record, _, err := e.lock.Get(ctx)
-		if err != nil || record.HolderIdentity != e.identity {
-			return err
-		}
-		now := metav1.Now()
-		return e.lock.Update(ctx, resourcelock.LeaderElectionRecord{
-			LeaderTransitions:    record.LeaderTransitions,
-			LeaseDurationSeconds: 1, // the API server refuses 0
-			AcquireTime:          now,
-			RenewTime:            now,
-		})
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, e.options.RetryPeriod, e.options.RenewDeadline, true, func(ctx context.Context) (bool, error) {
+		last = e.giveUp(ctx)
+		return last == nil, nil
 	})
-	if err != nil && !apierrors.IsNotFound(err) {
-		klog.FromContext(ctx).Info("Failed to give up the lease; the others wait until it has run out", "lease", e.lock.Describe(), "err", err)
+	if err != nil {
+		klog.FromContext(ctx).Info("Failed to give up the lease; the others wait until it has run out", "lease", e.lock.Describe(), "err", last)
 		return
 	}
 	klog.FromContext(ctx).V(2).Info("No longer holding the lease", "lease", e.lock.Describe())
+}
+
+func (e *Election) giveUp(ctx context.Context) error {
+	record, _, err := e.lock.Get(ctx)
+	if apierrors.IsNotFound(err) || err == nil && record.HolderIdentity != e.identity {
+		return nil // it is not ours, or was given up by a request whose answer was lost
+	}
+	if err != nil {
+		return err
+	}
+	now := metav1.Now()
+	return e.lock.Update(ctx, resourcelock.LeaderElectionRecord{
+		LeaderTransitions:    record.LeaderTransitions,
+		LeaseDurationSeconds: 1, // the API server refuses 0
+		AcquireTime:          now,
+		RenewTime:            now,
+	})
 }
 
 // Leads says whether this replica leads, and can be sure of it: it has renewed the Lease
