@@ -288,6 +288,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	// Neutron logs the ID with each request of this sync.
 	id := uuid.New()
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "network", key, "reconcileID", id)
+	logger.V(4).Info("Syncing")
 	// A request to Neutron that is cut off may have taken effect or not. So shutting
 	// down does not cut it off: each request has a time-out of its own.
 	ctx = neutron.WithReconcileID(context.WithoutCancel(ctx), id)
@@ -478,7 +479,7 @@ func (c *Controller) refOfKey(key cache.ObjectName) credentials.Ref {
 }
 
 // errBehind is returned by a sync that has to wait for the cache.
-var errBehind = errors.New("the cache is behind")
+var errBehind = errors.New("the cache has not seen our own last write yet")
 
 // catchUp is how long a sync waits for the cache, which is rarely that far behind.
 const catchUp = 20 * time.Millisecond
@@ -929,7 +930,7 @@ func (c *Controller) addFinalizerIfNeeded(ctx context.Context, network *samplecr
 	finalizers := append(slices.Clone(network.Finalizers), samplecrdv1.Finalizer)
 	patched, err := c.patchFinalizers(ctx, network, finalizers)
 	if isGone(err) {
-		return nil, false, fmt.Errorf("%w: the Network is gone", errBehind)
+		return nil, false, fmt.Errorf("%w: it is gone, as the informer will tell", errNotYet)
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("add the finalizer: %w", err)

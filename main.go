@@ -292,9 +292,10 @@ func (r *replica) run(ctx context.Context) error {
 	// A factory starts the informers that it was asked for. They end with ctx, though the
 	// workers then have something in hand still.
 	networks := r.networks.Informer()
+	r.tellFailures(networksReady, networks)
 	r.networkFactory.StartWithContext(ctx)
 	if r.options.DeploymentWorkers > 0 {
-		r.deployments.Informer()
+		r.tellFailures(deploymentsReady, r.deployments.Informer())
 	}
 	r.deploymentFactory.StartWithContext(ctx)
 
@@ -320,10 +321,25 @@ func (r *replica) lost() {
 }
 
 // mustLead comes before each request to OpenStack. A process that was suspended finds out
-// here that it has lost the lease, before it makes what another replica has made.
+// here that it has lost the lease, before it makes what another replica has made. (Of what
+// Kubernetes is asked to write, most holds for the version that was read only.)
 func (r *replica) mustLead() {
 	if !r.leads() {
 		r.lost()
+	}
+}
+
+// tellFailures tells /readyz why an informer has not got its first list.
+func (r *replica) tellFailures(name string, informer cache.SharedIndexInformer) {
+	r.ready.Set(name, errors.New("not listed yet"))
+	err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, err error) {
+		cache.DefaultWatchErrorHandler(ctx, reflector, err)
+		if !informer.HasSynced() {
+			r.ready.Set(name, err)
+		}
+	})
+	if err != nil {
+		panic(err) // only an informer that is running says so
 	}
 }
 
@@ -331,7 +347,6 @@ func (r *replica) mustLead() {
 func (r *replica) tellReadiness(ctx context.Context) {
 	r.ready.Set(runningReady, nil)
 	wait := func(name string, informer cache.SharedIndexInformer) {
-		r.ready.Set(name, errors.New("not listed yet"))
 		if cache.WaitFor(klog.NewContext(ctx, klog.FromContext(ctx).V(2)), name, informer.HasSyncedChecker()) {
 			r.ready.Set(name, nil)
 		}
@@ -378,6 +393,7 @@ func (r *replica) deploymentRunner() (func(context.Context), error) {
 		CIDRPool:         o.DeploymentCIDRPool,
 		CIDRPrefixLength: o.DeploymentCIDRPrefixLength,
 		Retry:            retryOptions(o),
+		Fence:            r.mustLead,
 	})
 	if err != nil {
 		return nil, err
@@ -462,7 +478,7 @@ func (r *replica) serve(ctx context.Context, server *serving.Server) (stop func(
 		logger.Info("Not serving POST /reconcile and GET /orphans: callers send tokens, which others could read on the way unless it is TLS, or a loopback address",
 			"serve-authorized", o.ServeAuthorized)
 	}
-	// Not before all else has ended is nobody told any more how it is.
+	// Until all else has ended, everybody is told how it is.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {

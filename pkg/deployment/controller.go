@@ -66,6 +66,9 @@ type Options struct {
 	CIDRPrefixLength int
 	// Retry says how failed syncs are spaced out.
 	Retry retry.Options
+	// Fence is called right before a Network is made; nil: nothing is. Who must no longer make
+	// any does not return from it: the block that it was to get may be another's by now.
+	Fence func()
 }
 
 // Controller makes the Networks of Deployments match their annotations.
@@ -82,6 +85,7 @@ type Controller struct {
 	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	pool     *allocator
 	recorder record.EventRecorder
+	fence    func() // nil: none
 
 	mu sync.Mutex
 	// told holds what was last said about why a Deployment has not got its Network.
@@ -121,6 +125,7 @@ func NewController(kube kubernetes.Interface, client clientset.Interface, deploy
 			waiting:      map[cache.ObjectName]bool{},
 		},
 		recorder: recorder,
+		fence:    options.Fence,
 		told:     map[cache.ObjectName]told{},
 	}
 	c.sync = c.syncHandler
@@ -276,6 +281,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	defer c.queue.Done(key)
 
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "deployment", key)
+	logger.V(4).Info("Syncing")
 	err := c.recoverSync(klog.NewContext(context.WithoutCancel(ctx), logger), key)
 	switch {
 	case err == nil:
@@ -407,6 +413,9 @@ func (c *Controller) allocate(ctx context.Context, d *appsv1.Deployment, network
 // is not overwritten, and the garbage collector removes that of a Deployment that is gone.
 func (c *Controller) create(ctx context.Context, d *appsv1.Deployment, asked request) error {
 	c.reserve(d, asked)
+	if c.fence != nil {
+		c.fence()
+	}
 	network, err := c.client.SamplecrdV1().Networks(d.Namespace).Create(ctx, newNetwork(d, asked), metav1.CreateOptions{FieldManager: fieldManager})
 	if err != nil {
 		return c.failed(ctx, d, fmt.Errorf("create the Network: %w", err))

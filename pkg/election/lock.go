@@ -48,7 +48,8 @@ func newLock(lease resourcelock.Interface) *lock {
 // suspended meanwhile.
 func (l *lock) age() time.Duration {
 	if renewed := l.renewed.Load(); renewed != nil {
-		return time.Since(*renewed)
+		// By either clock: the monotonic one stands still while the machine sleeps.
+		return max(time.Since(*renewed), time.Now().Round(0).Sub(renewed.Round(0)))
 	}
 	return 1<<63 - 1
 }

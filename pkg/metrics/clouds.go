@@ -90,7 +90,7 @@ const (
 	// maxCloudLabel is how long such a name may be, in bytes.
 	maxCloudLabel = 64
 	// otherClouds are all the others together.
-	otherClouds = "others"
+	otherClouds = "(others)"
 )
 
 // CloudLabels returns the value of the label cloud for each of the clouds. The first one is

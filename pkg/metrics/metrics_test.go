@@ -269,10 +269,10 @@ func TestOfCloudsOfOneNameTheWorstCounts(t *testing.T) {
 	m.MustRegister(Clouds(func() []*neutron.Cloud { return clouds }, yes))
 	samples := scrape(t, m)
 	equal(t, []string{
+		`samplecrd_neutron_up{cloud="(others)"} 0`,
 		`samplecrd_neutron_up{cloud="a"} 1`,
 		`samplecrd_neutron_up{cloud="b"} 0`,
 		`samplecrd_neutron_up{cloud="c"} 1`,
-		`samplecrd_neutron_up{cloud="others"} 0`,
 		`samplecrd_neutron_up{cloud="own"} 1`,
 	}, of(samples, "samplecrd_neutron_up"))
 	looks := map[string]bool{}
@@ -287,7 +287,7 @@ func TestOfCloudsOfOneNameTheWorstCounts(t *testing.T) {
 		_, label, _ := strings.Cut(series, "=")
 		looks[strings.Trim(label, `"}`)] = seconds != 0
 	}
-	equal(t, map[string]bool{"own": true, "others": false, "a": false, "b": false, "c": true}, looks)
+	equal(t, map[string]bool{"own": true, "(others)": false, "a": false, "b": false, "c": true}, looks)
 }
 
 func TestCloudsHaveFewLabels(t *testing.T) {
@@ -304,8 +304,8 @@ func TestCloudsHaveFewLabels(t *testing.T) {
 		{"none", nil, nil, 0},
 		{"the controller's own", []string{"own"}, []string{"own"}, 1},
 		{"two of one name", []string{"own", "a", "a"}, []string{"own", "a", "a"}, 2},
-		{"one that would pass for the controller's own", []string{"own", "own", "a"}, []string{"own", "others", "a"}, 3},
-		{"one that would in its first bytes", []string{strings.Repeat("x", 64), strings.Repeat("x", 65)}, []string{strings.Repeat("x", 64), "others"}, 2},
+		{"one that would pass for the controller's own", []string{"own", "own", "a"}, []string{"own", "(others)", "a"}, 3},
+		{"one that would in its first bytes", []string{strings.Repeat("x", 64), strings.Repeat("x", 65)}, []string{strings.Repeat("x", 64), "(others)"}, 2},
 		{"a name that is too long", []string{"own", strings.Repeat("x", 1<<20)}, []string{"own", strings.Repeat("x", 64)}, 2},
 		{"a name that is cut within a letter", []string{"own", strings.Repeat("x", 63) + "ü"}, []string{"own", strings.Repeat("x", 63)}, 2},
 		{"a name that is no text", []string{"own", "a\xff\xfe"}, []string{"own", "a"}, 2},

@@ -105,8 +105,9 @@ func (l location) covers(other location) bool {
 // escape. Whatever reads such a one takes it for the same.
 var plainURL = regexp.MustCompile(`^[A-Za-z0-9:/._~\[\]-]+$`)
 
-// hostName is a name as DNS has it.
-var hostName = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$`)
+// hostName is a name as DNS has it. With a dot at its end it may be that of another host: it is
+// not looked for in the search domains, of which a pod has several.
+var hostName = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*\.?$`)
 
 // parseLocation refuses all that two readers could take for different places.
 func parseLocation(address string) (location, error) {
@@ -140,7 +141,6 @@ func hostOf(parsed *url.URL) (string, error) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return ip.Unmap().String(), nil
 	}
-	host = strings.TrimSuffix(host, ".")
 	if !hostName.MatchString(host) {
 		return "", errors.New("it has no host that is an address or a name")
 	}

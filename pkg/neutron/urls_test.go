@@ -37,7 +37,9 @@ func TestURLsAllow(t *testing.T) {
 		{"the port that http has", "http://a.example:80", "http://a.example", true},
 		{"no port after the colon", "http://a.example", "http://a.example:/v3", true},
 		{"a port with a zero before it", "http://a.example:5000", "http://a.example:05000", true},
-		{"the dot at the end of a name that is not relative", "https://a.example", "https://a.example./v3", true},
+		{"a dot at the end makes another name: it is not looked for in a pod's search domains", "https://a.example", "https://a.example./v3", false},
+		{"without the dot, it would be", "https://a.example.", "https://a.example/v3", false},
+		{"a dot at the end, if it is meant so", "https://a.example.", "https://a.example./v3", true},
 		{"an IPv6 address, written at length", "https://[2001:db8::1]:5000", "https://[2001:0DB8:0:0:0:0:0:1]:5000/v3", true},
 		{"an IPv4 address, written as IPv6", "https://192.0.2.1", "https://[::ffff:192.0.2.1]", true},
 

@@ -125,12 +125,12 @@ func (f *Finder) find(ctx context.Context) error {
 	for cloud, snapshot := range before {
 		f.compare(ctx, cloud, snapshot, owners)
 	}
+	// One cloud in which it fails does not keep it from the others.
+	var failed []error
 	for cloud, snapshot := range before {
-		if err := f.remove(ctx, cloud, snapshot.total(), len(owners)); err != nil {
-			return err
-		}
+		failed = append(failed, f.remove(ctx, cloud, snapshot.total(), len(owners)))
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // fresh returns what the clouds have that were looked at since they were last compared. It
@@ -196,8 +196,26 @@ func (f *Finder) listOwners(ctx context.Context) (sets.Set[types.UID], error) {
 	}
 }
 
+// maxTold is how many orphans of a cloud the log tells of at once.
+const maxTold = 100
+
 // compare remembers a cloud's orphans, and tells of those that are new.
 func (f *Finder) compare(ctx context.Context, cloud *neutron.Cloud, before snapshot, owners sets.Set[types.UID]) {
+	told := 0
+	for _, orphan := range sorted(maps.Values(f.remember(cloud, before, owners))) {
+		if orphan.seen > 1 {
+			continue
+		}
+		if told++; told <= maxTold {
+			orphan.log(ctx).Info("A network in Neutron carries this cluster's mark, and its Network is gone", "delete-orphans", &f.options.Removal)
+		}
+	}
+	if more := told - maxTold; more > 0 {
+		klog.FromContext(ctx).Info("More networks in Neutron carry this cluster's mark, and their Networks are gone", "cloud", cloud.Name(), "count", more)
+	}
+}
+
+func (f *Finder) remember(cloud *neutron.Cloud, before snapshot, owners sets.Set[types.UID]) map[string]Orphan {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	last := f.known[cloud]
@@ -206,11 +224,7 @@ func (f *Finder) compare(ctx context.Context, cloud *neutron.Cloud, before snaps
 	}
 	now := compare(cloud.Name(), before, take(cloud), owners, last.orphans, time.Now().UTC().Truncate(time.Second))
 	f.known[cloud] = &found{looks: before.looks, orphans: now, refusal: last.refusal}
-	for _, orphan := range sorted(maps.Values(now)) {
-		if orphan.seen == 1 {
-			orphan.log(ctx).Info("A network in Neutron carries this cluster's mark, and its Network is gone", "delete-orphans", &f.options.Removal)
-		}
-	}
+	return maps.Clone(now)
 }
 
 func (o *Orphan) log(ctx context.Context) klog.Logger {

@@ -534,7 +534,7 @@ func TestCloudsCountByTheirNamesAsLongAsTheyAreInUse(t *testing.T) {
 	l.must(l.look())
 	equal(t, []string{id, id, id, id}, l.ids())
 	// The last has the name of the controller's own.
-	l.counts("samplecrd_orphans{cloud=\"cloud\"} 1\nsamplecrd_orphans{cloud=\"others\"} 1\nsamplecrd_orphans{cloud=\"second\"} 2")
+	l.counts("samplecrd_orphans{cloud=\"(others)\"} 1\nsamplecrd_orphans{cloud=\"cloud\"} 1\nsamplecrd_orphans{cloud=\"second\"} 2")
 	l.clouds = l.clouds[:1]
 	equal(t, []string{id}, l.ids())
 	l.counts(`samplecrd_orphans{cloud="cloud"} 1`)

@@ -151,8 +151,12 @@ func (o *Routes) request(ctx context.Context, namespace, name, at string) error 
 
 func (o *Routes) listOrphans(w http.ResponseWriter, _ *http.Request) {
 	if leader, here := o.leader(); !here {
+		whom := "none is known to"
+		if leader != "" {
+			whom = fmt.Sprintf("the one that leads is %q", leader)
+		}
 		(&refusal{code: http.StatusServiceUnavailable, header: http.Header{"Retry-After": {"5"}},
-			message: fmt.Sprintf("this replica does not lead, and so knows of no orphans; the one that leads is %q", leader)}).send(w)
+			message: "this replica does not lead, and so knows of no orphans; " + whom}).send(w)
 		return
 	}
 	list := o.Orphans()
