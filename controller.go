@@ -30,7 +30,6 @@ import (
 
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -393,7 +392,7 @@ func (c *Controller) syncNetwork(ctx context.Context, key cache.ObjectName) erro
 // statusless says whether the Network has no status at all, not even the one that the
 // CustomResourceDefinition gives to all.
 func statusless(network *samplecrdv1.Network) bool {
-	return equality.Semantic.DeepEqual(network.Status, samplecrdv1.NetworkStatus{})
+	return status.Equal(&network.Status, &samplecrdv1.NetworkStatus{})
 }
 
 // rereadStatus returns the Network as the API server has it in the place where its status
@@ -766,7 +765,7 @@ func (c *Controller) report(ctx context.Context, cloud *neutron.Cloud, network *
 	}
 	outcome.Err = nameSecret(network, outcome.Err)
 	next := status.Compute(network, outcome)
-	if !equality.Semantic.DeepEqual(network.Status, next) {
+	if !status.Equal(&network.Status, &next) {
 		written, err := c.client.SamplecrdV1().Networks(network.Namespace).ApplyStatus(ctx,
 			status.ApplyConfiguration(network, next), metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 		if isGone(err) || apierrors.IsConflict(err) {

@@ -22,6 +22,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,9 +73,10 @@ func Compute(network *samplecrdv1.Network, o Outcome) samplecrdv1.NetworkStatus 
 		status.SubnetID, status.CIDR, status.Gateway = "", "", ""
 	}
 	if o.Subnet != nil {
+		var text [64]byte
 		status.SubnetID = o.Subnet.ID
-		status.CIDR = o.Subnet.CIDR.String()
-		status.Gateway = gateway(o.Subnet.Gateway)
+		status.CIDR = keep(network.Status.CIDR, o.Subnet.CIDR.AppendTo(text[:0]))
+		status.Gateway = keep(network.Status.Gateway, appendGateway(text[:0], o.Subnet.Gateway))
 	}
 	if requested := RequestedLook(network); requested != "" && (o.Have != nil || o.Looked) {
 		status.LastHandledReconcileAt = requested
@@ -93,11 +95,19 @@ func RequestedLook(network *samplecrdv1.Network) string {
 	return requested
 }
 
-func gateway(address netip.Addr) string {
-	if !address.IsValid() {
-		return samplecrdv1.GatewayNone
+// keep returns before if that is what now says, which takes no memory, and mostly it is.
+func keep(before string, now []byte) string {
+	if before == string(now) {
+		return before
 	}
-	return address.String()
+	return string(now)
+}
+
+func appendGateway(text []byte, address netip.Addr) []byte {
+	if !address.IsValid() {
+		return append(text, samplecrdv1.GatewayNone...)
+	}
+	return address.AppendTo(text)
 }
 
 func setConditions(status *samplecrdv1.NetworkStatus, generation int64, o Outcome) {
@@ -117,7 +127,9 @@ func setConditions(status *samplecrdv1.NetworkStatus, generation int64, o Outcom
 	meta.SetStatusCondition(&status.Conditions, condition)
 	for _, other := range []string{samplecrdv1.ConditionReconciling, samplecrdv1.ConditionStalled} {
 		if other != also {
-			meta.RemoveStatusCondition(&status.Conditions, other)
+			if meta.FindStatusCondition(status.Conditions, other) != nil {
+				meta.RemoveStatusCondition(&status.Conditions, other)
+			}
 			continue
 		}
 		condition.Type, condition.Status = other, metav1.ConditionTrue
@@ -182,6 +194,28 @@ func reason(kind neutron.Kind) (reason, condition string) {
 		return samplecrdv1.ReasonQuotaExceeded, samplecrdv1.ConditionReconciling
 	}
 	return samplecrdv1.ReasonNeutronUnavailable, samplecrdv1.ConditionReconciling
+}
+
+// Equal says whether two statuses say the same. It is asked at the end of every sync, and so
+// compares field by field.
+func Equal(a, b *samplecrdv1.NetworkStatus) bool {
+	return a.ObservedGeneration == b.ObservedGeneration &&
+		a.NetworkID == b.NetworkID &&
+		a.SubnetID == b.SubnetID &&
+		a.CIDR == b.CIDR &&
+		a.Gateway == b.Gateway &&
+		a.Cloud == b.Cloud &&
+		a.ProjectID == b.ProjectID &&
+		a.Region == b.Region &&
+		a.MTU == b.MTU &&
+		a.LastHandledReconcileAt == b.LastHandledReconcileAt &&
+		slices.EqualFunc(a.Conditions, b.Conditions, equalConditions)
+}
+
+func equalConditions(a, b metav1.Condition) bool {
+	sameTime := a.LastTransitionTime.Equal(&b.LastTransitionTime)
+	a.LastTransitionTime, b.LastTransitionTime = metav1.Time{}, metav1.Time{}
+	return sameTime && a == b
 }
 
 // Tells says whether an error says anything of how Neutron and the spec stand to each

@@ -355,3 +355,42 @@ func TestApplyConfigurationCarriesEveryFieldOfTheStatus(t *testing.T) {
 func TestApplyConfigurationLeavesOutWhatIsEmpty(t *testing.T) {
 	equal(t, map[string]any{}, asJSON(t, ApplyConfiguration(newNetwork(), samplecrdv1.NetworkStatus{}).Status))
 }
+
+func TestStatusesAreEqualIfEachFieldIs(t *testing.T) {
+	full := samplecrdv1.NetworkStatus{Conditions: []metav1.Condition{{}}}
+	fill(reflect.ValueOf(&full).Elem())
+	fill(reflect.ValueOf(&full.Conditions[0]).Elem())
+	if !Equal(&full, full.DeepCopy()) {
+		t.Error("a copy differs")
+	}
+	elsewhere := full.DeepCopy()
+	elsewhere.Conditions[0].LastTransitionTime = metav1.NewTime(elsewhere.Conditions[0].LastTransitionTime.In(time.FixedZone("", 3600)))
+	if !Equal(&full, elsewhere) {
+		t.Error("the same moment, told by another clock, differs")
+	}
+	differs := func(of func(*samplecrdv1.NetworkStatus) reflect.Value) {
+		for i := range of(&full).NumField() {
+			other := full.DeepCopy()
+			of(other).Field(i).SetZero()
+			if Equal(&full, other) {
+				t.Errorf("%s makes no difference", of(other).Type().Field(i).Name)
+			}
+		}
+	}
+	differs(func(s *samplecrdv1.NetworkStatus) reflect.Value { return reflect.ValueOf(s).Elem() })
+	differs(func(s *samplecrdv1.NetworkStatus) reflect.Value { return reflect.ValueOf(&s.Conditions[0]).Elem() })
+}
+
+// fill sets all fields that are numbers, texts or times.
+func fill(v reflect.Value) {
+	for i := range v.NumField() {
+		switch field := v.Field(i); field.Kind() {
+		case reflect.Int32, reflect.Int64:
+			field.SetInt(1)
+		case reflect.String:
+			field.SetString("x")
+		case reflect.Struct:
+			field.Set(reflect.ValueOf(metav1.Unix(1, 0)))
+		}
+	}
+}
