@@ -769,7 +769,9 @@ func (c *Controller) report(ctx context.Context, cloud *neutron.Cloud, network *
 		written, err := c.client.SamplecrdV1().Networks(network.Namespace).ApplyStatus(ctx,
 			status.ApplyConfiguration(network, next), metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 		if isGone(err) || apierrors.IsConflict(err) {
-			err = errors.Join(err, c.abandonIfGone(ctx, network))
+			if gone, leftErr := c.abandonIfGone(ctx, network); gone || leftErr != nil {
+				return leftErr
+			}
 		}
 		if err != nil {
 			// The outcome's error may be one that waits; the next sync finds it again.
@@ -818,16 +820,16 @@ func (c *Controller) abandon(network *samplecrdv1.Network) {
 
 // abandonIfGone takes the network away from Neutron again if the Network is gone though
 // it had our finalizer.
-func (c *Controller) abandonIfGone(ctx context.Context, network *samplecrdv1.Network) error {
+func (c *Controller) abandonIfGone(ctx context.Context, network *samplecrdv1.Network) (gone bool, err error) {
 	live, err := c.client.SamplecrdV1().Networks(network.Namespace).Get(ctx, network.Name, metav1.GetOptions{})
 	if err == nil && live.UID == network.UID {
-		return nil
+		return false, nil
 	}
 	if err != nil && !isGone(err) {
-		return err
+		return false, err
 	}
 	c.abandon(network)
-	return c.removeAbandoned(ctx, cache.MetaObjectToName(network))
+	return true, c.removeAbandoned(ctx, cache.MetaObjectToName(network))
 }
 
 // removeAbandoned removes what Networks of that name have left in Neutron. What it fails
