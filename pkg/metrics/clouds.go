@@ -28,11 +28,11 @@ import (
 
 var (
 	lastLookDesc = prometheus.NewDesc("samplecrd_neutron_last_look_timestamp_seconds",
-		"When the last complete look at what Neutron has ended, in seconds since 1970; 0 if there was none yet. Of clouds of one name, it is the oldest.",
-		[]string{"cloud"}, nil)
+		"When the last complete look at all of Neutron ended, in seconds since 1970; 0 if there was none yet. Of clouds of one name, it is the oldest.",
+		[]string{"cloud", "credentials"}, nil)
 	upDesc = prometheus.NewDesc("samplecrd_neutron_up",
 		"Whether Neutron and Keystone have answered the last request; 0 if any of the clouds of that name has not.",
-		[]string{"cloud"}, nil)
+		[]string{"cloud", "credentials"}, nil)
 )
 
 // clouds asks the clouds when it is asked.
@@ -41,7 +41,7 @@ type clouds struct {
 	leading func() bool
 }
 
-// Clouds collects how well the clouds are, while leading is true: nobody else talks to them.
+// Clouds collects how well the clouds are, and with whose credentials they are looked at, while leading is true: nobody else talks to them.
 // What list returns is as for CloudLabels.
 func Clouds(list func() []*neutron.Cloud, leading func() bool) prometheus.Collector {
 	return &clouds{list, leading}
@@ -57,19 +57,26 @@ func (c *clouds) Collect(metrics chan<- prometheus.Metric) {
 		return
 	}
 	list := c.list()
-	worst := map[string]health{}
+	worst := map[series]health{}
 	for i, label := range CloudLabels(list) {
+		of := series{label, Secret}
+		if i == 0 {
+			of.credentials = Controller
+		}
 		now := healthOf(list[i])
-		if known, ok := worst[label]; ok {
+		if known, ok := worst[of]; ok {
 			now = health{min(known.lastLook, now.lastLook), min(known.up, now.up)}
 		}
-		worst[label] = now
+		worst[of] = now
 	}
-	for label, h := range worst {
-		metrics <- prometheus.MustNewConstMetric(lastLookDesc, prometheus.GaugeValue, h.lastLook, label)
-		metrics <- prometheus.MustNewConstMetric(upDesc, prometheus.GaugeValue, h.up, label)
+	for of, h := range worst {
+		metrics <- prometheus.MustNewConstMetric(lastLookDesc, prometheus.GaugeValue, h.lastLook, of.cloud, of.credentials)
+		metrics <- prometheus.MustNewConstMetric(upDesc, prometheus.GaugeValue, h.up, of.cloud, of.credentials)
 	}
 }
+
+// series are the values of the labels of a cloud.
+type series struct{ cloud, credentials string }
 
 // health is what is told of a cloud; less is worse.
 type health struct{ lastLook, up float64 }

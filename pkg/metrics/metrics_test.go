@@ -269,11 +269,11 @@ func TestOfCloudsOfOneNameTheWorstCounts(t *testing.T) {
 	m.MustRegister(Clouds(func() []*neutron.Cloud { return clouds }, yes))
 	samples := scrape(t, m)
 	equal(t, []string{
-		`samplecrd_neutron_up{cloud="(others)"} 0`,
-		`samplecrd_neutron_up{cloud="a"} 1`,
-		`samplecrd_neutron_up{cloud="b"} 0`,
-		`samplecrd_neutron_up{cloud="c"} 1`,
-		`samplecrd_neutron_up{cloud="own"} 1`,
+		`samplecrd_neutron_up{cloud="(others)",credentials="secret"} 0`,
+		`samplecrd_neutron_up{cloud="a",credentials="secret"} 1`,
+		`samplecrd_neutron_up{cloud="b",credentials="secret"} 0`,
+		`samplecrd_neutron_up{cloud="c",credentials="secret"} 1`,
+		`samplecrd_neutron_up{cloud="own",credentials="controller"} 1`,
 	}, of(samples, "samplecrd_neutron_up"))
 	looks := map[string]bool{}
 	for _, sample := range of(samples, "samplecrd_neutron_last_look_timestamp_seconds") {
@@ -284,8 +284,9 @@ func TestOfCloudsOfOneNameTheWorstCounts(t *testing.T) {
 		if seconds != 0 && time.Since(time.Unix(int64(seconds), 0)).Abs() > time.Minute {
 			t.Errorf("a look at %v", seconds)
 		}
-		_, label, _ := strings.Cut(series, "=")
-		looks[strings.Trim(label, `"}`)] = seconds != 0
+		_, label, _ := strings.Cut(series, `cloud="`)
+		label, _, _ = strings.Cut(label, `"`)
+		looks[label] = seconds != 0
 	}
 	equal(t, map[string]bool{"own": true, "(others)": false, "a": false, "b": false, "c": true}, looks)
 }
