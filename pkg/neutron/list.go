@@ -22,6 +22,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/url"
 	"regexp"
@@ -44,6 +45,18 @@ const (
 	maxItems = 50_000
 	// maxText is how many bytes a name or a description takes: 255 characters.
 	maxText = 4 * 255
+	// maxListText is how many bytes all texts of a list take: 250 for each of 50,000 items. A
+	// network of ours has some 170 of them, its subnet some 210.
+	maxListText = 12 << 20
+	// maxValue is how many bytes are read for one item: one with the longest texts, in the
+	// longest of spellings, takes a tenth of it.
+	maxValue = 64 << 10
+)
+
+var (
+	errNoEnd = fmt.Errorf("the list has no end, or is larger than any that Neutron gives: more than %d items, %d pages or %d MiB of text",
+		maxItems, maxPages, maxListText>>20)
+	errLongValue = errors.New("the answer holds something that is longer than any of Neutron's")
 )
 
 // item is what a list holds.
@@ -53,8 +66,11 @@ type item interface {
 }
 
 func (n Network) listed() (string, []string) { return n.ID, []string{n.Name, n.Description} }
-func (s Subnet) listed() (string, []string)  { return s.ID, []string{s.Name, s.Description} }
 func (p Port) listed() (string, []string)    { return p.ID, []string{p.Name, p.DeviceOwner} }
+func (s Subnet) listed() (string, []string) {
+	// Whatever follows the % of an address is a text, too.
+	return s.ID, []string{s.Name, s.Description, s.NetworkID, s.Gateway.Zone()}
+}
 
 // list reads all pages of a collection. It fails if any of them does: a list that is
 // cut short must not pass for a short list.
@@ -70,45 +86,52 @@ func list[T item](ctx context.Context, c *Client, collection, fields string, fil
 	}
 	query := url.Values{"fields": strings.Split(fields, ","), "limit": {strconv.Itoa(pageSize)}}
 	maps.Copy(query, filter)
-	var all []T
+	var l listing[T]
 	for range maxPages {
-		items, more, err := page[T](ctx, service, collection, query)
-		if err == nil {
-			err = checkPage(items, query.Get("marker"))
-		}
+		before := len(l.items)
+		more, err := page(ctx, service, collection, query, l.add)
 		if err != nil {
 			return nil, listError(op, err)
 		}
-		all = append(all, items...)
-		if len(all) > maxItems {
-			break
+		if len(l.items) == before {
+			return l.items, nil
 		}
-		if !more || len(items) == 0 {
-			return all, nil
+		last, _ := l.items[len(l.items)-1].listed()
+		// A server that takes no notice of the marker would have us read for long.
+		if last == query.Get("marker") {
+			return nil, listError(op, errors.New("the pages do not go on"))
 		}
-		last, _ := items[len(items)-1].listed()
+		if !more {
+			return l.items, nil
+		}
 		query.Set("marker", last)
 	}
-	return nil, listError(op, fmt.Errorf("the list has no end, or more than %d items or %d pages", maxItems, maxPages))
+	return nil, listError(op, errNoEnd)
 }
 
-// checkPage refuses items that cannot be Neutron's, and a page that ends where the one
-// before it did: a server that takes no notice of the marker would have us read for long.
-func checkPage[T item](items []T, marker string) error {
-	for _, item := range items {
-		id, texts := item.listed()
-		if !validID(id) {
-			return errors.New("the answer holds an item without an ID")
-		}
-		if slices.ContainsFunc(texts, func(text string) bool { return len(text) > maxText }) {
+// listing is a list as far as it was read.
+type listing[T item] struct {
+	items []T
+	text  int // bytes
+}
+
+// add refuses what cannot be Neutron's, and more than there can be.
+func (l *listing[T]) add(item T) error {
+	id, texts := item.listed()
+	if !validID(id) {
+		return errors.New("the answer holds an item without an ID")
+	}
+	l.text += len(id)
+	for _, text := range texts {
+		if len(text) > maxText {
 			return errors.New("the answer holds a text that is longer than any of Neutron's")
 		}
+		l.text += len(text)
 	}
-	if marker != "" && len(items) > 0 {
-		if last, _ := items[len(items)-1].listed(); last == marker {
-			return errors.New("the pages do not go on")
-		}
+	if len(l.items) == maxItems || l.text > maxListText {
+		return errNoEnd
 	}
+	l.items = append(l.items, item)
 	return nil
 }
 
@@ -145,27 +168,153 @@ func listError(op string, err error) error {
 	return err
 }
 
-// page reads one page, and whether there is another.
-func page[T any](ctx context.Context, service *gophercloud.ServiceClient, collection string, query url.Values) (items []T, more bool, err error) {
-	var answer map[string]json.RawMessage
-	if _, err := service.Get(ctx, service.ServiceURL(collection)+"?"+query.Encode(), &answer, nil); err != nil {
-		return nil, false, err
+// page reads one page, and whether there is another. It calls add for each item as it comes,
+// and reads no further once there is something wrong: of a few bytes that are none of
+// Neutron's, much more memory can be made.
+func page[T item](ctx context.Context, service *gophercloud.ServiceClient, collection string, query url.Values, add func(T) error) (more bool, err error) {
+	response, err := service.Get(ctx, service.ServiceURL(collection)+"?"+query.Encode(), nil, &gophercloud.RequestOpts{KeepResponseBody: true})
+	if err != nil {
+		return false, err
 	}
-	// Unmarshal refuses a key that is missing, and so an answer that is not a list.
-	if err := json.Unmarshal(answer[collection], &items); err != nil {
-		return nil, false, fmt.Errorf("the answer is not a list of %s: %w", collection, err)
+	defer response.Body.Close()
+	body := &ration{reader: response.Body}
+	p := &pageReader[T]{collection: collection, body: body, json: json.NewDecoder(body), add: add}
+	return p.read()
+}
+
+// pageReader reads the answer of a list.
+type pageReader[T item] struct {
+	collection string
+	body       *ration
+	json       *json.Decoder
+	add        func(T) error
+
+	listed bool // the collection was there
+	links  []gophercloud.Link
+}
+
+func (p *pageReader[T]) read() (more bool, err error) {
+	if err := p.delimiter('{'); err != nil {
+		return false, err
 	}
-	if items == nil {
-		return nil, false, fmt.Errorf("the answer is not a list of %s", collection)
-	}
-	var links []gophercloud.Link
-	if raw, ok := answer[collection+"_links"]; ok {
-		if err := json.Unmarshal(raw, &links); err != nil {
-			return nil, false, fmt.Errorf("read the links of a page of %s: %w", collection, err)
+	for p.more() {
+		if err := p.member(); err != nil {
+			return false, err
 		}
 	}
-	next, err := gophercloud.ExtractNextURL(links)
-	return items, next != "", err
+	if err := p.delimiter('}'); err != nil {
+		return false, err
+	}
+	p.body.left = maxValue
+	if _, err := p.json.Token(); err != io.EOF {
+		return false, p.fault(errors.New("something comes after it"))
+	}
+	if !p.listed {
+		return false, p.fault(nil)
+	}
+	next, err := gophercloud.ExtractNextURL(p.links)
+	return next != "", err
+}
+
+// member reads a key of the answer and what it has.
+func (p *pageReader[T]) member() error {
+	key, err := p.token()
+	if err != nil {
+		return err
+	}
+	switch key {
+	case p.collection:
+		return p.items()
+	case p.collection + "_links":
+		return p.value(&p.links)
+	}
+	var others json.RawMessage
+	return p.value(&others)
+}
+
+func (p *pageReader[T]) items() error {
+	if p.listed {
+		return p.fault(errors.New("it is there twice"))
+	}
+	p.listed = true
+	if err := p.delimiter('['); err != nil {
+		return err
+	}
+	var item T
+	for p.more() {
+		item = *new(T)
+		if err := p.value(&item); err != nil {
+			return err
+		}
+		if err := p.add(item); err != nil {
+			return err
+		}
+	}
+	return p.delimiter(']')
+}
+
+// more says whether there is something else in what is being read.
+func (p *pageReader[T]) more() bool {
+	p.body.left = maxValue
+	return p.json.More()
+}
+
+func (p *pageReader[T]) delimiter(want json.Delim) error {
+	got, err := p.token()
+	if err == nil && got != want {
+		err = p.fault(nil)
+	}
+	return err
+}
+
+func (p *pageReader[T]) token() (json.Token, error) {
+	p.body.left = maxValue
+	token, err := p.json.Token()
+	if err != nil {
+		return nil, p.fault(err)
+	}
+	return token, nil
+}
+
+func (p *pageReader[T]) value(into any) error {
+	p.body.left = maxValue
+	if err := p.json.Decode(into); err != nil {
+		return p.fault(err)
+	}
+	return nil
+}
+
+// fault returns why there is no list; what is wrong with the answer, without the answer.
+func (p *pageReader[T]) fault(err error) error {
+	switch {
+	case p.body.err != nil:
+		return p.body.err
+	case err != nil:
+		return fmt.Errorf("the answer is not a list of %s: %s", p.collection, Printable(err.Error()))
+	}
+	return fmt.Errorf("the answer is not a list of %s", p.collection)
+}
+
+// ration is a reader of which no more is read than is left.
+type ration struct {
+	reader io.Reader
+	left   int
+	err    error // other than the end
+}
+
+func (r *ration) Read(p []byte) (int, error) {
+	if r.left <= 0 && r.err == nil {
+		r.err = errLongValue
+	}
+	if r.err != nil {
+		return 0, r.err
+	}
+	n, err := r.reader.Read(p[:min(len(p), r.left)])
+	r.left -= n
+	if err != io.EOF {
+		r.err = err
+	}
+	return n, err
 }
 
 // ListNetworks lists all networks of the client's project, with their subnets.
@@ -234,8 +383,8 @@ func (c *Client) networks(ctx context.Context, filter url.Values) ([]*Network, e
 		return nil, err
 	}
 	networks := make([]*Network, len(found))
-	for i := range found {
-		networks[i] = &found[i]
+	for i, n := range found {
+		networks[i] = &n // a copy: who keeps one, keeps not all of them
 	}
 	return networks, nil
 }
@@ -259,6 +408,7 @@ func (c *Client) attachSubnets(ctx context.Context, networks []*Network, filter 
 	}
 	for _, s := range subnets {
 		if n, ok := byID[s.NetworkID]; ok {
+			s.NetworkID = n.ID // the same text, and not one for each
 			n.Subnets = append(n.Subnets, s)
 		}
 	}

@@ -18,6 +18,7 @@ package neutron
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -186,6 +187,28 @@ func TestWhatIsNotAListNeverPassesForAnEmptyOne(t *testing.T) {
 		{"an error with a good status", `{"NeutronError": {"type": "x", "message": "y"}}`},
 		{"the page of a proxy", `<html>Please log in</html>`},
 		{"half an answer", `{"networks": [`},
+		{"an answer that ends after an item", `{"networks": [{"id": "a"}`},
+		{"an answer that ends within an item", `{"networks": [{"id": "a"}, {"id": "b"`},
+		{"an answer that ends after the list", `{"networks": [{"id": "a"}]`},
+		{"an item that is no JSON", `{"networks": [{"id": "a"}, {"id" "b"}]}`},
+		{"no comma between the items", `{"networks": [{"id": "a"} {"id": "b"}]}`},
+		{"a comma after the last item", `{"networks": [{"id": "a"},]}`},
+		{"a list that is closed as an object", `{"networks": [{"id": "a"}}}`},
+		{"an item that is null", `{"networks": [{"id": "a"}, null]}`},
+		{"an item that is of another type", `{"networks": [{"id": "a"}, {"id": "b", "mtu": "x"}]}`},
+		{"the list twice", `{"networks": [{"id": "a"}], "networks": []}`},
+		{"the list, and null", `{"networks": [{"id": "a"}], "networks": null}`},
+		{"null, and the list", `{"networks": null, "networks": [{"id": "a"}]}`},
+		{"links of another type", `{"networks": [{"id": "a"}], "networks_links": [{"rel": 1}]}`},
+		{"links that are no JSON", `{"networks": [{"id": "a"}], "networks_links": [}`},
+		{"something else that is no JSON", `{"networks": [{"id": "a"}], "x": y}`},
+		{"something after it", `{"networks": [{"id": "a"}]} x`},
+		{"one more bracket", `{"networks": [{"id": "a"}]}}`},
+		{"two answers", `{"networks": [{"id": "a"}]}{"networks": []}`},
+		{"a list in a list", `{"networks": [[{"id": "a"}]]}`},
+		{"a list one below", `{"x": {"networks": [{"id": "a"}]}}`},
+		{"lists in lists without an end", `{"networks": ` + strings.Repeat("[", 20_000)},
+		{"objects in objects without an end", `{"networks": [{"id": "a", "x": ` + strings.Repeat(`{"x":`, 11_000)},
 		{"nothing", ``},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -200,6 +223,21 @@ func TestWhatIsNotAListNeverPassesForAnEmptyOne(t *testing.T) {
 			if len(got) != 0 || KindOf(err) != Unavailable {
 				t.Errorf("FindNetworks: got %d networks and the error %v", len(got), err)
 			}
+		})
+	}
+}
+
+func TestOfAPageOnlyTheListAndItsLinksMatter(t *testing.T) {
+	for _, test := range []struct{ name, body string }{
+		{"as Neutron writes it", `{"networks": [{"id": "a"}, {"id": "b"}], "networks_links": [{"rel": "next", "href": "x"}]}`},
+		{"the links first", `{"networks_links": [{"rel": "next", "href": "x"}], "networks": [{"id": "a"}, {"id": "b"}]}`},
+		{"something else", `{"a": null, "b": [{"networks": []}, 1], "networks": [{"id": "a", "x": {"id": "y"}}, {"x": [1], "id": "b"}], "c": {"d": "}"}, "networks_links": [{"rel": "next", "href": "x"}]}`},
+		{"blanks", "\r\n{ \"networks\" :\t[ {\"id\": \"a\"} , {\"id\": \"b\"} ] , \"networks_links\" : [ { \"rel\" : \"next\", \"href\" : \"x\" } ] }\r\n\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := clientOf(pages{"networks ": test.body, "networks b": `{"networks": [{"id": "c"}]}`, "subnets ": `{"subnets": []}`}).ListNetworks(t.Context())
+			noError(t, err)
+			equal(t, []string{"a", "b", "c"}, idsOf(got))
 		})
 	}
 }
@@ -256,6 +294,31 @@ func TestWhatCannotBeNeutronsIsRefused(t *testing.T) {
 			got, err := c.ListNetworks(t.Context())
 			if len(got) != 0 || KindOf(err) != Unavailable || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %d networks and the error %v, want %q in it", len(got), err, test.want)
+			}
+		})
+	}
+}
+
+func TestASubnetThatCannotBeNeutronsIsRefused(t *testing.T) {
+	long := strings.Repeat("x", maxText+1)
+	for _, test := range []struct{ name, members, want string }{
+		{"a network's ID that is long", `"network_id": "` + long + `"`, "longer than any"},
+		{"a name that is long", `"name": "` + long + `"`, "longer than any"},
+		{"a gateway with a long zone", `"gateway_ip": "fe80::1%` + long + `"`, "longer than any"},
+		{"a gateway that is none", `"gateway_ip": "` + strings.Repeat(long, 10) + `"`, "not a list of subnets"},
+		{"a CIDR that is none", `"cidr": "` + strings.Repeat(long, 10) + `"`, "not a list of subnets"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := clientOf(pages{"networks ": `{"networks": [{"id": "a"}]}`, "subnets ": `{"subnets": [{"id": "s", ` + test.members + `}]}`}).ListNetworks(t.Context())
+			checkMessage(t, err)
+			if KindOf(err) != Unavailable || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got the error %v, want %q in it", err, test.want)
+			}
+			// Whoever keeps it, keeps nothing of the answer.
+			for ; err != nil; err = errors.Unwrap(err) {
+				if len(err.Error()) > 2*maxMessage {
+					t.Errorf("the error %T holds %d bytes", err, len(err.Error()))
+				}
 			}
 		})
 	}

@@ -17,19 +17,30 @@ limitations under the License.
 package neutron
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
 )
 
-// maxAnswer bounds how much of one answer is read, in bytes: a page of 1,000 networks
-// is about half of a megabyte. What is read takes several times as much memory.
-const maxAnswer = 16 << 20
+// How much of one answer is read, in bytes. A list is read item by item, and takes little
+// memory however long a page is: one of 1,000 networks is about a third of a megabyte, and
+// twenty times that if all of their texts are as long as can be. Of all else gophercloud
+// makes a tree of values, and it keeps Keystone's: a catalog of 50 services with 3 endpoints
+// each is some 50 KB, with 1,500 values.
+const (
+	maxPage   = 8 << 20
+	maxAnswer = 512 << 10
+	// maxValues is how many values such a tree may have: one of two bytes takes as much
+	// memory as one of a hundred.
+	maxValues = 25_000
+)
 
 var (
 	errTimeout  = errors.New("no answer in time")
@@ -65,10 +76,14 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		t.ended(request, began, nil, err)
 		return nil, err
 	}
-	response.Body = &boundedBody{ReadCloser: response.Body, left: maxAnswer, ended: func(err error) {
+	body := &boundedBody{ReadCloser: response.Body, left: maxAnswer, values: maxValues, ended: func(err error) {
 		cancel()
 		t.ended(request, began, response, err)
 	}}
+	if response.StatusCode == http.StatusOK && strings.HasPrefix(operationOf(request.Method, request.URL.Path), "list ") {
+		body.left, body.values = maxPage, maxPage
+	}
+	response.Body = body
 	return response, nil
 }
 
@@ -114,14 +129,18 @@ func (t *transport) hasTaken(token string) bool {
 // fails when there is more of it than there can be.
 type boundedBody struct {
 	io.ReadCloser
-	left  int64
-	err   error
-	ended func(error)
+	left   int64
+	values int
+	err    error
+	ended  func(error)
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if b.left -= int64(n); b.left < 0 {
+	b.left -= int64(n)
+	// Of two values, one has one of these before it.
+	b.values -= bytes.Count(p[:n], []byte{'{'}) + bytes.Count(p[:n], []byte{'['}) + bytes.Count(p[:n], []byte{','})
+	if b.left < 0 || b.values < 0 {
 		err = errTooLarge
 	}
 	if err != nil && err != io.EOF && b.err == nil {

@@ -179,7 +179,10 @@ func TestTheSizeOfAnAnswerIsBounded(t *testing.T) {
 
 type zeros struct{}
 
-func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
 
 func TestAnAnswerWithoutAnEndIsAnError(t *testing.T) {
 	err := ask(t.Context(), &transport{meter: unmetered{}, limiter: rate.NewLimiter(rate.Inf, 1), timeout: time.Minute, base: roundTripper(func(*http.Request) (*http.Response, error) {

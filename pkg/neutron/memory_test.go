@@ -1,0 +1,263 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+)
+
+// pages answers the pages of lists with bodies that are made beforehand: the key is the
+// collection and the marker.
+type pages map[string]string
+
+func (p pages) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, ok := p[strings.TrimPrefix(r.URL.Path, "/v2.0/")+" "+r.URL.Query().Get("marker")]
+	if !ok {
+		return nil, fmt.Errorf("nobody asks for %s", r.URL)
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+}
+
+// add makes pages of n items, as Neutron does. Each has its number for an ID, and the members
+// that follow.
+func (p pages) add(collection string, n int, members func(id string) string) {
+	marker := ""
+	for first := 0; first < n; first += pageSize {
+		var items []string
+		var last string
+		for i := first; i < min(n, first+pageSize); i++ {
+			last = fmt.Sprintf("%08d-0000-0000-0000-000000000000", i)
+			items = append(items, fmt.Sprintf(`{"id": %q, %s}`, last, members(last)))
+		}
+		p[collection+" "+marker] = fmt.Sprintf(`{%q: [%s], "%[1]s_links": [{"rel": "next", "href": "http://neutron.example/v2.0/%[1]s?marker=%[3]s"}]}`,
+			collection, strings.Join(items, ","), last)
+		marker = last
+	}
+	p[collection+" "+marker] = fmt.Sprintf(`{%q: []}`, collection)
+}
+
+// project makes pages of n networks of ours with a subnet each, whose names are so long.
+func project(n, nameLength int) pages {
+	name := strings.Repeat("x", nameLength)
+	p := pages{}
+	p.add("networks", n, func(string) string {
+		return fmt.Sprintf(`"name": %q, "description": %q, "mtu": 1450, "revision_number": 2`, name, owner.Mark())
+	})
+	p.add("subnets", n, func(id string) string {
+		return fmt.Sprintf(`"network_id": %q, "name": %q, "description": %q, "cidr": "10.0.0.0/24", "gateway_ip": "10.0.0.1", "revision_number": 0`, id, name, owner.Mark())
+	})
+	return p
+}
+
+// clientOf returns a client that has authenticated, and sends its requests there.
+func clientOf(base http.RoundTripper) *Client {
+	c := NewClient(Config{}, ClientOptions{Timeout: time.Minute})
+	c.transport.base = base
+	provider := &gophercloud.ProviderClient{HTTPClient: c.http}
+	provider.UseTokenLock()
+	c.session.Store(&session{service: &gophercloud.ServiceClient{ProviderClient: provider, Endpoint: "http://neutron.example/v2.0/"}})
+	return c
+}
+
+// heap returns how many bytes are in use by what is still needed.
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// memory runs f, and returns how many bytes of heap it has taken at the most, with garbage
+// that was not yet collected, and how many what it returns takes.
+func memory(f func() any) (peak, kept uint64) {
+	before := heap()
+	var top atomic.Uint64
+	watched, stop := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			top.Store(max(top.Load(), m.HeapAlloc))
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	result := f()
+	close(stop)
+	<-watched
+	after := heap()
+	runtime.KeepAlive(f)
+	runtime.KeepAlive(result)
+	return max(top.Load(), before) - before, max(after, before) - before
+}
+
+// checkMemory fails the test if f takes more than so many MiB of heap. What is measured is a
+// third of that at the most; without the bounds that a test is for, it is several times as much.
+func checkMemory(t *testing.T, peak, kept uint64, f func() any) {
+	t.Helper()
+	gotPeak, gotKept := memory(f)
+	t.Logf("%.1f MiB at the most, %.1f MiB kept", float64(gotPeak)/(1<<20), float64(gotKept)/(1<<20))
+	if gotPeak > peak<<20 || gotKept > kept<<20 {
+		t.Errorf("%d MiB of heap are taken, and %d MiB kept; want no more than %d and %d", gotPeak>>20, gotKept>>20, peak, kept)
+	}
+}
+
+func TestAListThatIsNoneOfNeutronsTakesLittleMemory(t *testing.T) {
+	full := func(unit string) string { return strings.Repeat(unit+",", (maxPage-100)/(len(unit)+1)) + unit }
+	for _, test := range []struct {
+		name, body string
+		peak       uint64
+	}{
+		{"items without an ID", `{"networks": [` + full(`{}`) + `]}`, 16},
+		{"items that are none", `{"networks": [` + full(`0`) + `]}`, 16},
+		{"very many items", `{"networks": [` + full(`{"id":"a"}`) + `]}`, 100},
+		{"an item that is very long", `{"networks": [{"id": "a", "name": "` + full(`x`) + `"}]}`, 16},
+		{"an item with very much else", `{"networks": [{"id": "a", "x": [` + full(`{}`) + `]}]}`, 16},
+		{"very much beside the list", `{"x": [` + full(`{}`) + `], "networks": []}`, 16},
+		{"very many links", `{"networks_links": [` + full(`{}`) + `], "networks": []}`, 16},
+		{"a key that is very long", `{"` + full(`x`) + `": 0, "networks": []}`, 16},
+		{"a list in a list in a list", `{"networks": ` + strings.Repeat("[", maxPage/2), 16},
+		{"blanks", `{"networks": [` + strings.Repeat(" ", maxPage/2) + `]}`, 16},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := clientOf(pages{"networks ": test.body})
+			checkMemory(t, test.peak, 1, func() any {
+				got, err := c.ListNetworks(t.Context())
+				if len(got) != 0 || KindOf(err) != Unavailable {
+					t.Errorf("got %d networks and the error %v", len(got), err)
+				}
+				return err
+			})
+		})
+	}
+}
+
+func TestAListThatIsAsLongAsCanBeTakesABoundedAmountOfMemory(t *testing.T) {
+	c := clientOf(project(maxItems, 80))
+	checkMemory(t, 180, 100, func() any {
+		got, err := c.ListNetworks(t.Context())
+		noError(t, err)
+		equal(t, maxItems, len(got))
+		return got
+	})
+}
+
+func TestWhoKeepsOneNetworkOfAListKeepsNotAllOfThem(t *testing.T) {
+	c := clientOf(project(10_000, 40))
+	checkMemory(t, 60, 1, func() any {
+		got, err := c.ListNetworks(t.Context())
+		noError(t, err)
+		return got[len(got)/2]
+	})
+}
+
+func TestAListWithMoreTextThanThereIsIsAnError(t *testing.T) {
+	got, err := clientOf(project(maxItems, 255)).ListNetworks(t.Context())
+	if len(got) != 0 || KindOf(err) != Unavailable || !strings.Contains(err.Error(), "the list has no end") {
+		t.Errorf("got %d networks and the error %v", len(got), err)
+	}
+}
+
+func TestAPageWithTheLongestTextsIsRead(t *testing.T) {
+	// As Neutron writes what is not ASCII.
+	text := strings.Repeat(`\ud83d\ude00`, 255)
+	p := pages{"subnets ": `{"subnets": []}`}
+	p.add("networks", pageSize, func(string) string { return `"name": "` + text + `", "description": "` + text + `"` })
+	got, err := clientOf(p).ListNetworks(t.Context())
+	noError(t, err)
+	equal(t, pageSize, len(got))
+	equal(t, strings.Repeat("\U0001f600", 255), got[0].Name)
+}
+
+// keystone is a client whose Keystone answers that, and of which there is no Neutron.
+func keystone(t *testing.T, answer string) *Client {
+	config, err := ParseConfig("c", []byte(`clouds: {c: {auth: {auth_url: 'http://keystone.example/v3', username: u, password: p, project_name: p, user_domain_name: d, project_domain_name: d}}}`))
+	noError(t, err)
+	c := NewClient(config, ClientOptions{Timeout: time.Minute})
+	c.transport.base = roundTripper(func(r *http.Request) (*http.Response, error) {
+		if !strings.HasSuffix(r.URL.Path, "/auth/tokens") {
+			return nil, errors.New("there is no Neutron")
+		}
+		return &http.Response{StatusCode: http.StatusCreated, Header: http.Header{"X-Subject-Token": {"t"}}, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
+	})
+	return c
+}
+
+func TestAnAnswerOfKeystoneTakesABoundedAmountOfMemory(t *testing.T) {
+	for _, unit := range []string{`{}`, `{"":0}`, `0`, `[]`, `{"":{"":{"":0}}}`} {
+		signs := strings.Count(unit, "{") + strings.Count(unit, "[") + 1
+		for name, n := range map[string]int{"as many as can be": (maxValues - 10) / signs, "more": (maxAnswer - 100) / (len(unit) + 1)} {
+			t.Run(name+" "+unit, func(t *testing.T) {
+				c := keystone(t, `{"token": {"catalog": [`+strings.Repeat(unit+",", n-1)+unit+`]}}`)
+				checkMemory(t, 48, 24, func() any {
+					_, err := c.connect(t.Context())
+					if err == nil || name == "more" && !strings.Contains(err.Error(), errTooLarge.Error()) {
+						t.Errorf("got the error %v", err)
+					}
+					return c
+				})
+			})
+		}
+	}
+}
+
+func TestTheCatalogOfALargeCloudIsRead(t *testing.T) {
+	var services []string
+	for i := range 60 {
+		var endpoints []string
+		for region := range 10 {
+			for _, kind := range []string{"public", "internal", "admin"} {
+				endpoints = append(endpoints, fmt.Sprintf(`{"id": "0123456789abcdef0123456789abcdef", "interface": %q, "region_id": "region-%d", "region": "region-%[2]d",
+					"url": "https://service-%d.region-%[2]d.cloud.example:8774/v2.1/0123456789abcdef0123456789abcdef"}`, kind, region, i))
+			}
+		}
+		services = append(services, fmt.Sprintf(`{"id": "0123456789abcdef0123456789abcdef", "type": "type-%d", "name": "name-%[1]d", "endpoints": [%s]}`, i, strings.Join(endpoints, ",")))
+	}
+	_, err := keystone(t, `{"token": {"catalog": [`+strings.Join(services, ",")+`]}}`).connect(t.Context())
+	// It was read, and Neutron is not in it.
+	wantError(t, Error{Op: "find Neutron in Keystone's catalog", Kind: Unavailable, Message: "No suitable endpoint could be found in the service catalog."}, err)
+}
+
+func BenchmarkListNetworks(b *testing.B) {
+	for _, n := range []int{1_000, 10_000} {
+		c := clientOf(project(n, 20))
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if got, err := c.ListNetworks(b.Context()); err != nil || len(got) != n {
+					b.Fatalf("%d networks and the error %v", len(got), err)
+				}
+			}
+		})
+	}
+}
