@@ -54,8 +54,8 @@ var mutations = []mutation{
 			"	if err == nil {\n\t\tif network, _, err = c.addFinalizerIfNeeded(ctx, network); err != nil {\n\t\t\treturn err\n\t\t}\n\t}\n",
 	}, []string{leftOver, livesOn}, short},
 	{"list-errors-dropped", "pkg/neutron/list.go", []string{
-		"return nil, listError(op, err)\n\t\t}\n\t\tall = append(",
-		"_ = op\n\t\t\treturn all, nil\n\t\t}\n\t\tall = append(",
+		"return nil, listError(op, err)\n\t\t}\n\t\tif len(l.items) == before {",
+		"return l.items, nil\n\t\t}\n\t\tif len(l.items) == before {",
 	}, []string{duplicate, leftOver, livesOn}, short},
 	{"lease-given-up-before-the-drain", "pkg/election/election.go", []string{
 		"context.WithCancel(context.WithoutCancel(ctx))",

@@ -217,6 +217,10 @@ func (p *pod) environment() map[string]string {
 		}
 	}
 	for _, variable := range p.container.Env {
+		if variable.ValueFrom == nil {
+			env[variable.Name] = variable.Value
+			continue
+		}
 		if variable.ValueFrom.FieldRef.FieldPath != "metadata.namespace" {
 			p.Fatalf("variable %s is of the pod's %s", variable.Name, variable.ValueFrom.FieldRef.FieldPath)
 		}
