@@ -1,0 +1,184 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"k8s.io/client-go/kubernetes"
+)
+
+// tally counts requests. It is safe for concurrent use.
+type tally struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (t *tally) add(what string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.counts == nil {
+		t.counts = map[string]int{}
+	}
+	t.counts[what]++
+}
+
+// now returns a copy of the counts.
+func (t *tally) now() map[string]int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return since(nil, t.counts)
+}
+
+// kubernetesCounts are the API server's own counts of requests. They cost the controller
+// nothing; but they do not tell whose a request was. The benchmark itself makes Networks
+// with POST, changes them with PUT, deletes them with DELETE and watches them, so the other
+// requests for Networks are the controller's.
+type kubernetesCounts struct {
+	writes, reads, events map[string]int
+}
+
+// countKubernetes asks the API server.
+func countKubernetes(ctx context.Context, kube kubernetes.Interface) (kubernetesCounts, error) {
+	text, err := kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return kubernetesCounts{}, fmt.Errorf("metrics of kube-apiserver: %w", err)
+	}
+	return parseKubernetesCounts(text)
+}
+
+const apiServerRequests = "apiserver_request_total"
+
+func parseKubernetesCounts(text []byte) (kubernetesCounts, error) {
+	// It is a hundredth of a megabyte of metrics.
+	var lines bytes.Buffer
+	for line := range bytes.Lines(text) {
+		if bytes.HasPrefix(line, []byte(apiServerRequests)) {
+			lines.Write(line)
+		}
+	}
+	families, err := parseMetrics(&lines)
+	if err != nil {
+		return kubernetesCounts{}, err
+	}
+	c := kubernetesCounts{writes: map[string]int{}, reads: map[string]int{}, events: map[string]int{}}
+	for _, metric := range families[apiServerRequests].GetMetric() {
+		labels := labelsOf(metric)
+		what := strings.ToLower(labels["verb"]) + " " + labels["resource"]
+		if labels["subresource"] != "" {
+			what += "/" + labels["subresource"]
+		}
+		n := int(value(metric))
+		switch verb := labels["verb"]; {
+		case labels["resource"] == "events" && (verb == "POST" || verb == "PATCH"):
+			c.events[what] += n
+		case labels["resource"] == "networks" && (verb == "PATCH" || verb == "APPLY"):
+			c.writes[what] += n
+		case labels["resource"] == "networks" && verb == "GET":
+			c.reads[what] += n
+		}
+	}
+	return c, nil
+}
+
+func parseMetrics(text io.Reader) (map[string]*dto.MetricFamily, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(text)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	return families, nil
+}
+
+// scrape returns the metrics that a process serves.
+func scrape(ctx context.Context, url string) (map[string]*dto.MetricFamily, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("GET %s/metrics: %s", url, response.Status)
+	}
+	return parseMetrics(response.Body)
+}
+
+func labelsOf(metric *dto.Metric) map[string]string {
+	labels := map[string]string{}
+	for _, label := range metric.GetLabel() {
+		labels[label.GetName()] = label.GetValue()
+	}
+	return labels
+}
+
+// value returns a counter's or a gauge's value, and what a histogram has counted. One of
+// unknown type is of a text without "# TYPE".
+func value(metric *dto.Metric) float64 {
+	switch {
+	case metric.Counter != nil:
+		return metric.Counter.GetValue()
+	case metric.Gauge != nil:
+		return metric.Gauge.GetValue()
+	case metric.Histogram != nil:
+		return float64(metric.Histogram.GetSampleCount())
+	}
+	return metric.Untyped.GetValue()
+}
+
+// backlog is what a work queue has done and has to do.
+type backlog struct {
+	done, waiting, inHand float64
+}
+
+// backlogOf reads the metrics of the queue of that name.
+func backlogOf(families map[string]*dto.MetricFamily, queue string) backlog {
+	read := func(name string) float64 {
+		for _, metric := range families[name].GetMetric() {
+			if labelsOf(metric)["name"] == queue {
+				return value(metric)
+			}
+		}
+		return 0
+	}
+	return backlog{
+		done:    read("workqueue_work_duration_seconds"),
+		waiting: read("workqueue_depth"),
+		inHand:  read("workqueue_unfinished_work_seconds"),
+	}
+}
+
+// neutronCalls reads the controller's own counts, for a Neutron that cannot be observed.
+func neutronCalls(families map[string]*dto.MetricFamily) map[string]int {
+	calls := map[string]int{}
+	for _, metric := range families["samplecrd_neutron_requests_total"].GetMetric() {
+		calls[labelsOf(metric)["operation"]] += int(value(metric))
+	}
+	return calls
+}

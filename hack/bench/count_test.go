@@ -1,0 +1,100 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestRequestsToKubernetesAreToldApart(t *testing.T) {
+	const text = `# HELP apiserver_request_total [STABLE] Counter of requests.
+# TYPE apiserver_request_total counter
+apiserver_request_total{code="200",group="samplecrd.k8s.io",resource="networks",subresource="",verb="PATCH",version="v1"} 5
+apiserver_request_total{code="409",group="samplecrd.k8s.io",resource="networks",subresource="",verb="PATCH",version="v1"} 2
+apiserver_request_total{code="200",group="samplecrd.k8s.io",resource="networks",subresource="status",verb="PATCH",version="v1"} 6
+apiserver_request_total{code="200",group="samplecrd.k8s.io",resource="networks",subresource="status",verb="APPLY",version="v1"} 1
+apiserver_request_total{code="200",group="samplecrd.k8s.io",resource="networks",subresource="",verb="GET",version="v1"} 4
+apiserver_request_total{code="201",group="samplecrd.k8s.io",resource="networks",subresource="",verb="POST",version="v1"} 100
+apiserver_request_total{code="200",group="samplecrd.k8s.io",resource="networks",subresource="",verb="WATCH",version="v1"} 3
+apiserver_request_total{code="201",group="",resource="events",subresource="",verb="POST",version="v1"} 8
+apiserver_request_total{code="200",group="",resource="events",subresource="",verb="PATCH",version="v1"} 9
+apiserver_request_total{code="200",group="",resource="events",subresource="",verb="LIST",version="v1"} 9
+apiserver_request_total{code="200",group="",resource="pods",subresource="",verb="PATCH",version="v1"} 9
+apiserver_request_duration_seconds_count{resource="networks",verb="PATCH"} 70
+`
+	got, err := parseKubernetesCounts([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := kubernetesCounts{
+		writes: map[string]int{"patch networks": 7, "patch networks/status": 6, "apply networks/status": 1},
+		reads:  map[string]int{"get networks": 4},
+		events: map[string]int{"post events": 8, "patch events": 9},
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(kubernetesCounts{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, err := parseKubernetesCounts([]byte(`apiserver_request_total{code="200"`)); err == nil {
+		t.Error("no error of what is cut short")
+	}
+}
+
+func TestBacklogAndCallsAreReadFromTheControllersMetrics(t *testing.T) {
+	families, err := parseMetrics(strings.NewReader(`# TYPE workqueue_depth gauge
+workqueue_depth{name="deployments"} 9
+workqueue_depth{name="networks"} 3
+# TYPE workqueue_unfinished_work_seconds gauge
+workqueue_unfinished_work_seconds{name="networks"} 0.5
+# TYPE workqueue_work_duration_seconds histogram
+workqueue_work_duration_seconds_bucket{name="networks",le="+Inf"} 70
+workqueue_work_duration_seconds_sum{name="networks"} 1.5
+workqueue_work_duration_seconds_count{name="networks"} 70
+# TYPE samplecrd_neutron_requests_total counter
+samplecrd_neutron_requests_total{code="201",credentials="controller",operation="create network"} 5
+samplecrd_neutron_requests_total{code="503",credentials="controller",operation="create network"} 2
+samplecrd_neutron_requests_total{code="200",credentials="secret",operation="list subnets"} 1
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := backlogOf(families, "networks"), (backlog{done: 70, waiting: 3, inHand: 0.5}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := backlogOf(families, "no such queue"); got != (backlog{}) {
+		t.Errorf("%+v of a queue that is not there", got)
+	}
+	want := map[string]int{"create network": 7, "list subnets": 1}
+	if diff := cmp.Diff(want, neutronCalls(families)); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+func TestNeutronRequest(t *testing.T) {
+	for path, want := range map[string]string{
+		"/networking/v2.0/networks":    "GET networks",
+		"/networking/v2.0/subnets/123": "GET subnets/*",
+		"/identity/v3/auth/tokens":     "",
+		"/networking":                  "",
+	} {
+		if got := neutronRequest("GET", path); got != want {
+			t.Errorf("%s is %q, want %q", path, got, want)
+		}
+	}
+}

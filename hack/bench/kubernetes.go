@@ -1,0 +1,266 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
+	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions"
+	networkinformers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions/samplecrd/v1"
+)
+
+// namespace is where the Networks are. They all have names and CIDRs of their own.
+const namespace = "default"
+
+// appliers is how many clients apply, edit and delete Networks at the same time.
+const appliers = 8
+
+func name(i int) string { return fmt.Sprintf("network-%05d", i) }
+
+// numberOf returns the number of the Network of that name.
+func numberOf(name string) (i int, err error) {
+	_, err = fmt.Sscanf(name, "network-%d", &i)
+	return i, err
+}
+
+// cidr returns the CIDR of one of up to 65,536 Networks, gateway one of its addresses.
+func cidr(i int) string { return fmt.Sprintf("10.%d.%d.0/24", i>>8, i&255) }
+
+func gateway(i, address int) string { return fmt.Sprintf("10.%d.%d.%d", i>>8, i&255, address) }
+
+// inParallel calls do for each of n, by so many clients.
+func inParallel(ctx context.Context, clients, n int, do func(ctx context.Context, i int) error) error {
+	var next atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	for range clients {
+		group.Go(func() error {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				if err := do(ctx, i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// moments says when something has happened to Networks, by their names. It is safe for
+// concurrent use.
+type moments struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+func newMoments() *moments { return &moments{at: map[string]time.Time{}} }
+
+func (m *moments) now(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.at[name] = time.Now()
+}
+
+// until returns how long it took from these to those that have happened later.
+func (m *moments) until(later map[string]time.Time) []time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var times []time.Duration
+	for name, at := range later {
+		if began, ok := m.at[name]; ok {
+			times = append(times, at.Sub(began))
+		}
+	}
+	return times
+}
+
+// after returns how long after began each has happened.
+func after(began time.Time, at map[string]time.Time) []time.Duration {
+	times := make([]time.Duration, 0, len(at))
+	for _, t := range at {
+		times = append(times, t.Sub(began))
+	}
+	return times
+}
+
+// watcher sees all Networks, and when they become what they are awaited to be.
+type watcher struct {
+	client   clientset.Interface
+	networks networkinformers.TypedNetworkInformer
+
+	mu sync.Mutex
+	// is says whether a Network is as it is awaited to be; nil: it is to be gone.
+	is   func(*samplecrdv1.Network) bool
+	want int
+	at   map[string]time.Time
+	done chan struct{}
+}
+
+// watch returns a watcher that has seen all Networks that there are. It ends with ctx.
+func watch(ctx context.Context, client clientset.Interface) (*watcher, error) {
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(func(object any) (any, error) {
+		if network, ok := object.(*samplecrdv1.Network); ok {
+			network.ManagedFields = nil
+		}
+		return object, nil
+	}))
+	w := &watcher{client: client, networks: factory.Samplecrd().V1().Networks()}
+	registration, err := w.networks.TypedInformer().AddTypedEventHandler(networkinformers.NetworkHandlerFuncs{
+		AddFunc:    func(n *samplecrdv1.Network) { w.see(n) },
+		UpdateFunc: func(_, n *samplecrdv1.Network) { w.see(n) },
+		DeleteFunc: func(n networkinformers.DeletedNetwork) { w.seeGone(n.GetObjectName().Name) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	factory.StartWithContext(ctx)
+	select {
+	case <-registration.HasSyncedChecker().Done():
+		return w, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (w *watcher) see(network *samplecrdv1.Network) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.is != nil && w.is(network) {
+		w.note(network.Name)
+	}
+}
+
+func (w *watcher) seeGone(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.is == nil {
+		w.note(name)
+	}
+}
+
+// note must be called with the lock held.
+func (w *watcher) note(name string) {
+	if _, known := w.at[name]; known || w.done == nil {
+		return
+	}
+	w.at[name] = time.Now()
+	if len(w.at) == w.want {
+		close(w.done)
+	}
+}
+
+// await begins to look for n Networks that become so; nil: that go. The Networks that are
+// so already count too.
+func (w *watcher) await(n int, is func(*samplecrdv1.Network) bool) {
+	w.mu.Lock()
+	w.is, w.want, w.at, w.done = is, n, map[string]time.Time{}, make(chan struct{})
+	w.mu.Unlock()
+	for _, network := range w.all() {
+		w.see(network)
+	}
+}
+
+// wait waits until all of them are so, and returns since when.
+func (w *watcher) wait(ctx context.Context) (map[string]time.Time, error) {
+	w.mu.Lock()
+	done := w.done
+	w.mu.Unlock()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		return nil, fmt.Errorf("only %d of %d Networks have become what they were to be: %w", len(w.at), w.want, err)
+	}
+	return maps.Clone(w.at), nil
+}
+
+// all returns the Networks that there are.
+func (w *watcher) all() []*samplecrdv1.Network {
+	networks, err := w.networks.Lister().List(labels.Everything())
+	if err != nil {
+		panic(err) // a cache has none
+	}
+	return networks
+}
+
+// isReady says whether Neutron was seen to match the Network as it is now.
+func isReady(network *samplecrdv1.Network) bool {
+	for _, c := range network.Status.Conditions {
+		if c.Type == samplecrdv1.ConditionReady {
+			return c.Status == metav1.ConditionTrue && c.ObservedGeneration == network.Generation
+		}
+	}
+	return false
+}
+
+// apply makes the Network of that number.
+func (w *watcher) apply(ctx context.Context, i int) error {
+	network := &samplecrdv1.Network{Spec: samplecrdv1.NetworkSpec{CIDR: cidr(i), Gateway: gateway(i, 1)}}
+	network.Name = name(i)
+	_, err := w.client.SamplecrdV1().Networks(namespace).Create(ctx, network, metav1.CreateOptions{})
+	return err
+}
+
+// applyAll makes the Networks from the one number up to the other, and tells when each was
+// asked for.
+func (w *watcher) applyAll(ctx context.Context, from, to int, asked *moments) error {
+	return inParallel(ctx, appliers, to-from, func(ctx context.Context, i int) error {
+		asked.now(name(from + i))
+		return w.apply(ctx, from+i)
+	})
+}
+
+// editAll gives all Networks another gateway, with that last number, and tells when each
+// was asked for.
+func (w *watcher) editAll(ctx context.Context, address int, asked *moments) error {
+	networks := w.all()
+	return inParallel(ctx, appliers, len(networks), func(ctx context.Context, i int) error {
+		network := networks[i].DeepCopy()
+		number, err := numberOf(network.Name)
+		if err != nil {
+			return err
+		}
+		network.Spec.Gateway = gateway(number, address)
+		asked.now(network.Name)
+		_, err = w.client.SamplecrdV1().Networks(namespace).Update(ctx, network, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// deleteAll deletes all Networks, and tells when each was asked for.
+func (w *watcher) deleteAll(ctx context.Context, asked *moments) error {
+	networks := w.all()
+	return inParallel(ctx, appliers, len(networks), func(ctx context.Context, i int) error {
+		asked.now(networks[i].Name)
+		return w.client.SamplecrdV1().Networks(namespace).Delete(ctx, networks[i].Name, metav1.DeleteOptions{})
+	})
+}

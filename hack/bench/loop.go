@@ -1,0 +1,83 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	samplecrdv1ac "github.com/samplecrd/samplecrd-controller/pkg/generated/applyconfiguration/samplecrd/v1"
+)
+
+// writeRaw makes the same two writes of each Network as the controller does: the finalizer,
+// and the status of a Network that is Ready.
+func (w *watcher) writeRaw(ctx context.Context, connections int) error {
+	networks := w.all()
+	return inParallel(ctx, connections, len(networks), func(ctx context.Context, i int) error {
+		n, err := w.patchFinalizer(ctx, networks[i])
+		if err != nil {
+			return fmt.Errorf("write the finalizer: %w", err)
+		}
+		_, err = w.client.SamplecrdV1().Networks(n.Namespace).ApplyStatus(ctx, readyStatus(n),
+			metav1.ApplyOptions{FieldManager: "bench", Force: true})
+		if err != nil {
+			return fmt.Errorf("write the status: %w", err)
+		}
+		return nil
+	})
+}
+
+func (w *watcher) patchFinalizer(ctx context.Context, n *samplecrdv1.Network) (*samplecrdv1.Network, error) {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": n.UID, "resourceVersion": n.ResourceVersion, "finalizers": []string{samplecrdv1.Finalizer},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return w.client.SamplecrdV1().Networks(n.Namespace).Patch(ctx, n.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "bench"})
+}
+
+// readyStatus is what the controller writes, by the same kind of request.
+func readyStatus(n *samplecrdv1.Network) *samplecrdv1ac.NetworkApplyConfiguration {
+	const id = "0a85c3e1-eb5c-4133-b676-3c110cdd7132"
+	ready := metav1ac.Condition().
+		WithType(samplecrdv1.ConditionReady).
+		WithStatus(metav1.ConditionTrue).
+		WithObservedGeneration(n.Generation).
+		WithLastTransitionTime(metav1.Now()).
+		WithReason(samplecrdv1.ReasonAvailable).
+		WithMessage("Neutron matches the spec")
+	return samplecrdv1ac.Network(n.Name, n.Namespace).
+		WithResourceVersion(n.ResourceVersion).
+		WithStatus(samplecrdv1ac.NetworkStatus().
+			WithObservedGeneration(n.Generation).
+			WithNetworkID(id).
+			WithSubnetID(id).
+			WithCIDR(n.Spec.CIDR).
+			WithGateway(n.Spec.Gateway).
+			WithCloud("local").
+			WithProjectID("0a85c3e1eb5c4133b6763c110cdd7132").
+			WithRegion("RegionOne").
+			WithMTU(1450).
+			WithConditions(ready))
+}

@@ -1,0 +1,267 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Command bench measures the controller, the executable itself, between a real control
+// plane and a Neutron. It knows it by what it asks of either side and by what the kernel
+// tells of its process.
+//
+// Neutron is the embedded one, which answers after a set latency, or the real one. The
+// controller's requests to the embedded one are counted where they arrive, those to the real
+// one by the controller itself; its requests to Kubernetes are counted by kube-apiserver.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// options are what is told by flags.
+type options struct {
+	sizes, connections ints
+	runs               int
+	latency, resync    time.Duration
+	neutron            string
+	controller, flags  string
+	cpuProfile         bool
+	memoryProfile      bool
+	names              []string
+}
+
+const (
+	embeddedNeutron = "embedded"
+	realNeutron     = "real"
+)
+
+// ints is a flag.Value: numbers, separated by commas.
+type ints []int
+
+func (v *ints) String() string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint([]int(*v)), " ", ","), "[]")
+}
+
+// Set is called with what stands on the command line.
+func (v *ints) Set(text string) error {
+	*v = nil
+	for part := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 1 {
+			return errors.New("must be numbers above 0, separated by commas")
+		}
+		*v = append(*v, n)
+	}
+	return nil
+}
+
+func main() {
+	o, batches, err := parse(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		os.Exit(0)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(2)
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	if err := run(ctx, o, batches); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (o options, batches []batch, err error) {
+	o.connections = ints{32}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.Var(&o.sizes, "n", "how many `Networks` there are, up to 65536 (default: each scenario's own number); several numbers, separated by commas, have each scenario made with each")
+	flags.IntVar(&o.runs, "runs", 5, "how often each is measured; the medians are told")
+	flags.DurationVar(&o.latency, "latency", 50*time.Millisecond, "how long each answer of the embedded Neutron takes")
+	flags.Var(&o.connections, "connections", "the `number` of the controller's -workers, and of the raw loop's connections; several numbers have the scenarios that begin with nothing made with each")
+	flags.DurationVar(&o.resync, "resync", 10*time.Second, "the controller's -resync")
+	flags.StringVar(&o.neutron, "neutron", embeddedNeutron, "which `Neutron`: embedded, or real")
+	flags.StringVar(&o.controller, "controller", "", "the `executable` of the controller (default: it is built)")
+	flags.StringVar(&o.flags, "flags", "", "more `flags` for the controller, separated by blanks")
+	flags.BoolVar(&o.cpuProfile, "cpuprofile", false, "make one more run of each, with a CPU profile of the controller")
+	flags.BoolVar(&o.memoryProfile, "memprofile", false, "make one more run of each, with a profile of the controller's memory in the end")
+	flags.Usage = func() { usage(flags) }
+	if err := flags.Parse(args); err != nil {
+		return o, nil, err
+	}
+	for _, n := range o.sizes {
+		if n > 1<<16 {
+			return o, nil, fmt.Errorf("-n=%d: there are CIDRs for 65536", n)
+		}
+	}
+	switch {
+	case o.runs < 1:
+		return o, nil, errors.New("-runs must be 1 at least")
+	case o.neutron != embeddedNeutron && o.neutron != realNeutron:
+		return o, nil, errors.New("-neutron must be embedded or real")
+	case runtime.GOOS != "linux":
+		return o, nil, errors.New("what processes use is read in /proc, which Linux has")
+	}
+	o.names = flags.Args()
+	batches, err = plan(o.names, o.sizes, o.connections, o.neutron == realNeutron)
+	return o, batches, err
+}
+
+func usage(flags *flag.FlagSet) {
+	out := flags.Output()
+	fmt.Fprint(out, `bench.sh measures the controller, between a real control plane and a Neutron.
+
+Usage: hack/bench.sh [flags] [SCENARIO...]
+
+Scenarios (all but grow, if none is named):
+`)
+	for _, s := range scenarios {
+		fmt.Fprintf(out, "  %-9s %s (N = %d)\n", s.name, s.what, s.n)
+	}
+	fmt.Fprintf(out, "  %-9s restart and steady, with more and more Networks, up to %d\n\n", growName, grow[len(grow)-1].n)
+	fmt.Fprint(out, "The times p50, p95 and p99 are those of single Networks: from the start of the controller in\nconverge, to the first request to Neutron in react, and else from the client's request to Ready.\n\n")
+	flags.PrintDefaults()
+}
+
+func run(ctx context.Context, o options, batches []batch) error {
+	l, err := newLab(ctx, o)
+	if err != nil {
+		return err
+	}
+	results, err := l.measureAll(ctx, batches)
+	// What was measured before a failure is told, too.
+	if len(results) == 0 {
+		return err
+	}
+	return errors.Join(err, l.report(os.Stdout, results))
+}
+
+// measureAll makes all runs.
+func (l *lab) measureAll(ctx context.Context, batches []batch) (results []Result, err error) {
+	var shared *stand
+	defer func() {
+		if shared != nil {
+			err = errors.Join(err, shared.close())
+		}
+	}()
+	for _, b := range batches {
+		if !b.fresh && shared == nil {
+			if shared, err = l.open(ctx, true); err != nil {
+				return results, err
+			}
+		}
+		of, err := l.measure(ctx, b, shared)
+		results = append(results, of...)
+		if err != nil {
+			return results, err
+		}
+	}
+	return results, nil
+}
+
+// measure makes all runs of a batch.
+func (l *lab) measure(ctx context.Context, b batch, shared *stand) (results []Result, err error) {
+	samples := map[*scenario][]Sample{}
+	for run := range l.runs {
+		for _, sc := range b.turn(run) {
+			sample, err := l.once(ctx, sc, b, shared)
+			if err != nil {
+				return nil, fmt.Errorf("%s, N = %d: %w", sc.name, b.n, err)
+			}
+			samples[sc] = append(samples[sc], sample)
+			fmt.Fprintf(os.Stderr, "==> %-8s N = %-6d %d connections  run %d of %d: %s\n", sc.name, b.n, b.connections, run+1, l.runs, seconds(sample.Seconds))
+		}
+	}
+	for _, sc := range b.scenarios {
+		r := Result{Scenario: sc.name, N: b.n, Connections: b.connections, Runs: samples[sc], Median: summarize(samples[sc])}
+		results = append(results, r)
+		if (l.cpuProfile || l.memoryProfile) && sc.name != rawName && sc.name != writesName {
+			if err := l.profile(ctx, sc, b, shared, r.Median); err != nil {
+				return results, fmt.Errorf("%s, N = %d, for a profile: %w", sc.name, b.n, err)
+			}
+		}
+	}
+	return results, nil
+}
+
+// profile makes one more run, which is not counted.
+func (l *lab) profile(ctx context.Context, sc *scenario, b batch, shared *stand, median Sample) error {
+	length := time.Duration(median.Seconds * float64(time.Second))
+	if sc.name == steadyName || sc.name == "drift" { // the look is waited for
+		length += l.resync + l.resync/10
+	}
+	l.profiles = l.profilesOf(fmt.Sprintf("%s-%d", sc.name, b.n), length)
+	defer func() { l.profiles = nil }()
+	if _, err := l.once(ctx, sc, b, shared); err != nil || !l.cpuProfile {
+		return err
+	}
+	top, err := l.profiles.top(ctx)
+	fmt.Fprintf(os.Stderr, "%s, N = %d:\n%s", sc.name, b.n, top)
+	return err
+}
+
+// once makes one run.
+func (l *lab) once(ctx context.Context, sc *scenario, b batch, shared *stand) (sample Sample, err error) {
+	// More than it takes, by far: it only keeps what hangs from hanging for ever.
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute+time.Duration(b.n)*100*time.Millisecond)
+	defer cancel()
+	s := shared
+	if sc.fresh {
+		if s, err = l.open(ctx, sc.name != rawName); err != nil {
+			return sample, err
+		}
+		defer func() { err = errors.Join(err, s.close()) }()
+	} else if err := s.prepare(ctx, b.n); err != nil {
+		return sample, fmt.Errorf("prepare: %w", err)
+	}
+	return sc.run(ctx, s, b.n, b.connections)
+}
+
+// report prints the results, and writes bench.json and bench.svg.
+func (l *lab) report(out io.Writer, results []Result) error {
+	fmt.Fprintf(out, "\nNeutron: %s, latency %s; %d CPUs, %s; medians of %d runs; the controller's -resync=%s %s\n\n",
+		l.neutron, l.latency, runtime.NumCPU(), runtime.Version(), l.runs, l.resync, l.flags)
+	writeTable(out, results)
+	fmt.Fprintln(out)
+	writeCPU(out, results)
+	fmt.Fprintln(out)
+	writeRatios(out, results)
+	writeGrowth(out, results)
+	text, err := json.MarshalIndent(map[string]any{
+		"neutron": l.neutron, "latencySeconds": l.latency.Seconds(), "resyncSeconds": l.resync.Seconds(), "flags": l.flags,
+		"cpus": runtime.NumCPU(), "go": runtime.Version(), "results": results,
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(l.dir, "bench.json"), append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(l.dir, "bench.svg"), svg(charts(results)), 0o644); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "The figures of each run are in %s, the curves in bench.svg beside it.\n", filepath.Join(l.dir, "bench.json"))
+	return nil
+}

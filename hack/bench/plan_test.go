@@ -1,0 +1,134 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// show writes batches as "fresh N×connections: scenarios".
+func show(batches []batch) (lines []string) {
+	for _, b := range batches {
+		var names []string
+		for _, s := range b.scenarios {
+			names = append(names, s.name)
+		}
+		line := fmt.Sprintf("%d×%d: %s", b.n, b.connections, strings.Join(names, " "))
+		if b.fresh {
+			line = "fresh " + line
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func TestPlan(t *testing.T) {
+	for _, tt := range []struct {
+		name, args string
+		want       []string
+	}{
+		{"all but grow", "", []string{
+			"fresh 50×32: react", "fresh 500×32: converge apply raw writes", "1000×32: restart steady edit drift delete",
+		}},
+		{"what cannot be observed is left out", "-neutron=real", []string{
+			"fresh 500×32: converge apply raw writes", "1000×32: restart edit delete",
+		}},
+		{"each size with each number of connections, but not of what is in order", "-n 10,20 -connections 1,2 raw edit", []string{
+			"fresh 10×1: raw", "fresh 10×2: raw", "fresh 20×1: raw", "fresh 20×2: raw", "10×1: edit", "20×1: edit",
+		}},
+		{"what grows goes on with what there is", "grow", []string{
+			"100×32: restart steady", "1000×32: restart steady", "10000×32: restart steady", "50000×32: restart",
+		}},
+		{"nothing is measured twice", "steady grow steady", []string{
+			"100×32: restart steady", "1000×32: steady restart", "10000×32: restart steady", "50000×32: restart",
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, batches, err := parse(strings.Fields(tt.args))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, show(batches)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhatCannotBeMeasuredIsRefused(t *testing.T) {
+	hideStderr(t)
+	for _, args := range []string{
+		"-n 0", "-n 70000", "-n 1,x", "-connections -1", "-runs 0", "-neutron fake", "converg", "-neutron real steady", "-no-such-flag",
+	} {
+		if _, _, err := parse(strings.Fields(args)); err == nil {
+			t.Errorf("%s: no error", args)
+		}
+	}
+}
+
+// hideStderr keeps what the package flag prints with its errors out of the test's log.
+func hideStderr(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr := os.Stderr
+	os.Stderr = w
+	go io.Copy(io.Discard, r)
+	t.Cleanup(func() {
+		os.Stderr = stderr
+		w.Close()
+	})
+}
+
+func TestRunsTakeTurns(t *testing.T) {
+	b := batch{scenarios: scenarios[:3]}
+	var got []string
+	for run := range 3 {
+		for _, s := range b.turn(run) {
+			got = append(got, s.name)
+		}
+	}
+	want := strings.Fields("converge apply raw  raw apply converge  converge apply raw")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestNamesAndAddressesAreThoseOfTheirNumber(t *testing.T) {
+	for i, want := range map[int]string{
+		0:     "network-00000 10.0.0.0/24 10.0.0.1",
+		258:   "network-00258 10.1.2.0/24 10.1.2.1",
+		65535: "network-65535 10.255.255.0/24 10.255.255.1",
+	} {
+		if got := name(i) + " " + cidr(i) + " " + gateway(i, 1); got != want {
+			t.Errorf("%d has %s, want %s", i, got, want)
+		}
+		if number, err := numberOf(name(i)); err != nil || number != i {
+			t.Errorf("the number of %s is %d, error %v", name(i), number, err)
+		}
+	}
+	if _, err := numberOf("somebody-elses"); err == nil {
+		t.Error("a number was read from a name that has none")
+	}
+}

@@ -1,0 +1,241 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// processNames are the processes whose CPU is measured. The benchmark is the one that
+// applies the Networks, and holds the embedded Neutron.
+var processNames = []string{controllerProcess, "kube-apiserver", "etcd", "kube-controller-manager", benchmarkProcess}
+
+const benchmarkProcess = "benchmark"
+
+// process is what the kernel tells of a process.
+type process struct {
+	pid, parent int
+	// cpu is the time that it has used, in seconds.
+	cpu float64
+}
+
+// tick is the unit of times in /proc, in seconds. It is the same on all Linuxes.
+const tick = 0.01
+
+// parseStat reads /proc/PID/stat. The name in parentheses may hold anything.
+func parseStat(stat string) (process, error) {
+	end := strings.LastIndexByte(stat, ')')
+	fields := strings.Fields(stat[end+1:])
+	if end < 0 || len(fields) < 13 {
+		return process{}, fmt.Errorf("%q is not what /proc/PID/stat holds", stat)
+	}
+	var values [4]int
+	pid, _, _ := strings.Cut(stat, " ")
+	// Counted from the state, which is the third field.
+	for i, text := range []string{pid, fields[1], fields[11], fields[12]} {
+		var err error
+		if values[i], err = strconv.Atoi(text); err != nil {
+			return process{}, fmt.Errorf("/proc/PID/stat: %w", err)
+		}
+	}
+	return process{pid: values[0], parent: values[1], cpu: float64(values[2]+values[3]) * tick}, nil
+}
+
+func readProcess(pid int) (process, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return process{}, err
+	}
+	return parseStat(string(stat))
+}
+
+// nameOf returns which of processNames a process is, by its command line; "" if none.
+// Those of the control plane are one executable.
+func nameOf(commandLine []string, controller string) string {
+	switch {
+	case len(commandLine) == 0:
+		return ""
+	case commandLine[0] == controller:
+		return controllerProcess
+	case len(commandLine) > 1 && slices.Contains(processNames, commandLine[1]):
+		return commandLine[1]
+	}
+	return ""
+}
+
+// family returns those of processNames that descend from this process, and itself.
+func family(controller string) (map[string]process, error) {
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil, err
+	}
+	all := map[int]process{}
+	for _, file := range files {
+		stat, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		p, err := parseStat(string(stat))
+		if err != nil {
+			return nil, err
+		}
+		all[p.pid] = p
+	}
+	found := map[string]process{}
+	for pid, p := range all {
+		if !descends(all, pid, os.Getpid()) {
+			continue
+		}
+		if pid == os.Getpid() {
+			found[benchmarkProcess] = p
+			continue
+		}
+		commandLine, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended
+		if name := nameOf(strings.Split(string(bytes.TrimRight(commandLine, "\x00")), "\x00"), controller); name != "" {
+			found[name] = p
+		}
+	}
+	return found, nil
+}
+
+func descends(all map[int]process, pid, from int) bool {
+	for ; pid != 0; pid = all[pid].parent {
+		if pid == from {
+			return true
+		}
+	}
+	return false
+}
+
+// memory returns the most memory that a process has had in RAM, and what it has now.
+func memory(pid int) (peak, resident int64, err error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, 0, err
+	}
+	peak, errPeak := parseMemory(string(status), "VmHWM")
+	resident, errNow := parseMemory(string(status), "VmRSS")
+	return peak, resident, errors.Join(errPeak, errNow)
+}
+
+// parseMemory reads a line such as "VmHWM:   1234 kB", and returns bytes.
+func parseMemory(status, key string) (int64, error) {
+	for line := range strings.Lines(status) {
+		value, ok := strings.CutPrefix(line, key+":")
+		if !ok {
+			continue
+		}
+		number, ok := strings.CutSuffix(strings.TrimSpace(value), " kB")
+		if !ok {
+			return 0, fmt.Errorf("%q is not in kB", line)
+		}
+		kilobytes, err := strconv.ParseInt(number, 10, 64)
+		return kilobytes * 1024, err
+	}
+	return 0, fmt.Errorf("no %s in /proc/PID/status", key)
+}
+
+// parseIdle reads the first line of /proc/stat, and returns how long all CPUs together
+// have been idle, and how long there have been CPUs.
+func parseIdle(stat string) (idle, all float64, err error) {
+	line, _, _ := strings.Cut(stat, "\n")
+	fields := strings.Fields(line)
+	if len(fields) < 9 || fields[0] != "cpu" {
+		return 0, 0, fmt.Errorf("%q is not what /proc/stat begins with", line)
+	}
+	// user nice system idle iowait irq softirq steal; what follows is counted in user already.
+	for i, text := range fields[1:9] {
+		value, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return 0, 0, fmt.Errorf("/proc/stat: %w", err)
+		}
+		if all += value; i == 3 || i == 4 {
+			idle += value
+		}
+	}
+	return idle, all, nil
+}
+
+func readIdle() (idle, all float64, err error) {
+	stat, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, 0, err
+	}
+	return parseIdle(string(stat))
+}
+
+const (
+	// calm is how much of the CPU may be in use when a measurement begins.
+	calm = 0.08
+	// calmDown is how long it is waited for that.
+	calmDown = 30 * time.Second
+)
+
+// settle waits until the machine has nothing to do, as after the start of a control plane,
+// but not for ever. It returns how much of the CPU was in use in the last second.
+func settle(ctx context.Context) (busy float64, err error) {
+	idle, all, err := readIdle()
+	for deadline := time.Now().Add(calmDown); err == nil; {
+		if err := pause(ctx, time.Second); err != nil {
+			return 0, err
+		}
+		wasIdle, was := idle, all
+		if idle, all, err = readIdle(); err != nil {
+			break
+		}
+		busy = 1 - (idle-wasIdle)/(all-was)
+		if busy < calm || time.Now().After(deadline) {
+			return busy, nil
+		}
+	}
+	return 0, err
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// rest waits until the process has nothing to do.
+func rest(ctx context.Context, pid int) error {
+	const window, most = 500 * time.Millisecond, 2 * tick
+	before, err := readProcess(pid)
+	for err == nil {
+		if err := pause(ctx, window); err != nil {
+			return err
+		}
+		var now process
+		if now, err = readProcess(pid); err == nil && now.cpu-before.cpu <= most {
+			return nil
+		}
+		before = now
+	}
+	return err
+}

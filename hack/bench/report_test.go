@@ -1,0 +1,174 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// measured is what a benchmark could have measured.
+func measured() []Result {
+	of := func(scenario string, n, connections int, m Sample) Result {
+		return Result{Scenario: scenario, N: n, Connections: connections, Runs: make([]Sample, 3), Median: m}
+	}
+	cpu := func(s float64) map[string]float64 { return map[string]float64{controllerProcess: s} }
+	return []Result{
+		of(convergeName, 500, 32, Sample{Seconds: 2, WorkSeconds: 1.6, Wait: Percentiles{1, 1.9, 1.99}, Calls: map[string]int{"POST networks": 500, "POST subnets": 500},
+			Writes: map[string]int{"patch networks": 1000}, Events: map[string]int{"post events": 500}, CPU: cpu(0.5), Peak: 50 << 20, Resident: 40 << 20, Curve: []Point{{0, 0}, {1, 200}, {2, 500}}}),
+		of(rawName, 500, 32, Sample{Seconds: 1.5, WorkSeconds: 1.2, Calls: map[string]int{"POST networks": 500, "POST subnets": 500}, Curve: []Point{{0, 0}, {1.5, 500}}}),
+		of(rawName, 500, 64, Sample{Seconds: 0.75}),
+		of(restartName, 1000, 32, Sample{Seconds: 0.5, CPU: cpu(0.1), Peak: 40 << 20, Resident: 30 << 20}),
+		of(restartName, 11000, 32, Sample{Seconds: 2, CPU: cpu(1.1), Peak: 140 << 20, Resident: 130 << 20}),
+	}
+}
+
+func TestTable(t *testing.T) {
+	var out bytes.Buffer
+	writeTable(&out, measured())
+	lines := strings.Split(out.String(), "\n")
+	want := strings.Fields("converge 500 32 3 2 s 250.0 1 s 1.9 s 1.99 s 1000 2.00 1000 2.00 500 0.50 s 50 MiB 40 MiB")
+	if diff := cmp.Diff(want, strings.Fields(lines[1])); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, line := range lines[1:6] {
+		if len(line) != len(lines[0]) {
+			t.Errorf("the lines are not equally long:\n%s", out.String())
+		}
+	}
+}
+
+func TestRatiosAreOfWhatCanBeCompared(t *testing.T) {
+	var out bytes.Buffer
+	writeRatios(&out, measured())
+	const want = "converge/raw, N = 500, 32 connections: 0.75 (from the first request that changes Neutron on: 0.75)\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestGrowthIsPerNetwork(t *testing.T) {
+	var out bytes.Buffer
+	writeGrowth(&out, measured())
+	const want = "restart, N = 1000 to 11000, for each Network: 100.0 µs of CPU, 10.24 KiB resident in the end, 10.24 KiB at the peak\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for s, want := range map[float64]string{0: "-", 0.0123: "12.3 ms", 0.9994: "999 ms", 1: "1 s", 12.345: "12.3 s"} {
+		if got := seconds(s); got != want {
+			t.Errorf("%v is %q, want %q", s, got, want)
+		}
+	}
+}
+
+func TestScales(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		values []float64
+		log    bool
+		want   scale
+	}{
+		{"the next round number", []float64{3, 370}, false, scale{high: 400}},
+		{"a round number is high enough", []float64{200}, false, scale{high: 200}},
+		{"above the last factor", []float64{9.5}, false, scale{high: 10}},
+		{"nothing", []float64{0, 0}, true, scale{high: 1}},
+		{"whole powers", []float64{150, 40000}, true, scale{100, 100000, true}},
+		{"one power is too short", []float64{100}, true, scale{100, 1000, true}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := scaleOf(tt.values, tt.log)
+			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(scale{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			for _, v := range tt.values {
+				if at := got.of(v); !(at >= 0 && at <= 1) {
+					t.Errorf("%v is at %v of the axis", v, at)
+				}
+			}
+			if ticks := got.ticks(); ticks[0] != got.low || ticks[len(ticks)-1] != got.high {
+				t.Errorf("the ticks %v do not go from %v to %v", ticks, got.low, got.high)
+			}
+		})
+	}
+}
+
+func TestChartsAreOfWhatWasMeasured(t *testing.T) {
+	drawn := map[string][]string{}
+	for _, c := range charts(measured()) {
+		for _, l := range c.lines {
+			drawn[c.title] = append(drawn[c.title], l.name)
+		}
+	}
+	want := map[string][]string{
+		"Networks that are done":                          {"converge", "raw"},
+		"Networks per second, by connections":             {"raw, N = 500"},
+		"Restart: time until every Network was looked at": {"restart"},
+		"Resident memory after a restart":                 {"resident"},
+	}
+	if diff := cmp.Diff(want, drawn); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := charts(measured()[3:4]); len(got) != 0 {
+		t.Errorf("lines of one point are drawn: %+v", got)
+	}
+}
+
+func TestSVGHoldsEachLineInsideThePicture(t *testing.T) {
+	drawn := []chart{
+		{title: "a < b & c", lines: []line{{"one", []Point{{0, 0}, {10, 100}}}, {"two", []Point{{5, 50}}}}},
+		{title: "powers", log: true, lines: []line{{"three", []Point{{100, 0}, {50000, 12}}}}},
+	}
+	decoder := xml.NewDecoder(bytes.NewReader(svg(drawn)))
+	var points []string
+	var text strings.Builder
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch token := token.(type) {
+		case xml.CharData:
+			text.Write(token)
+		case xml.StartElement:
+			for _, a := range token.Attr {
+				if a.Name.Local == "points" {
+					points = append(points, a.Value)
+				}
+			}
+		}
+	}
+	// The third begins at 0, for which powers of ten have no place but the bottom.
+	want := []string{"56.0,210.0 406.0,30.0", "231.0,120.0", "56.0,210.0 370.9,195.7"}
+	if diff := cmp.Diff(want, points); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(text.String(), "a < b & c") {
+		t.Errorf("no title in %s", text.String())
+	}
+}

@@ -1,0 +1,187 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"time"
+)
+
+// Sample is what one run has measured, or the medians of several.
+type Sample struct {
+	// Seconds is how long it took, from the beginning to the last Network.
+	Seconds float64 `json:"seconds"`
+	// WorkSeconds is how long it took from the first request that changes Neutron on.
+	WorkSeconds float64 `json:"workSeconds,omitempty"`
+	// Wait is how long the Networks took, each from its own beginning.
+	Wait Percentiles `json:"waitSeconds"`
+	// Calls are the controller's requests to Neutron.
+	Calls map[string]int `json:"neutronCalls,omitempty"`
+	// Writes are the controller's requests that change Networks in Kubernetes.
+	Writes map[string]int `json:"kubernetesWrites,omitempty"`
+	// Reads are the controller's requests for single Networks.
+	Reads map[string]int `json:"kubernetesReads,omitempty"`
+	// Events are the requests that record events.
+	Events map[string]int `json:"events,omitempty"`
+	// CPU is the time that each process has used, in seconds, by its name.
+	CPU map[string]float64 `json:"cpuSeconds,omitempty"`
+	// Peak is the most memory that the controller has had, Resident what it had in the end,
+	// in bytes.
+	Peak     int64 `json:"peakBytes,omitempty"`
+	Resident int64 `json:"residentBytes,omitempty"`
+	// Busy is how much of the machine's CPU others had used right before, between 0 and 1.
+	Busy float64 `json:"busyBefore"`
+	// Curve tells when each Network was done, in seconds, as at most maxCurve points.
+	Curve []Point `json:"curve,omitempty"`
+}
+
+// Percentiles are in seconds; all 0 if nothing was measured.
+type Percentiles struct {
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+	P99 float64 `json:"p99"`
+}
+
+// Point is a place in a chart.
+type Point struct {
+	X float64 `json:"x"`
+	Y float64 `json:"y"`
+}
+
+// Result is what the runs of a scenario have measured, of one size.
+type Result struct {
+	Scenario    string `json:"scenario"`
+	N           int    `json:"n"`
+	Connections int    `json:"connections"`
+	// Runs are in the order in which they were made. Median has the median of each figure
+	// by itself, but for the curve, which is that of the run with the median time.
+	Runs   []Sample `json:"runs"`
+	Median Sample   `json:"median"`
+}
+
+// rate returns how many Networks were done per second.
+func (r Result) rate() float64 {
+	if r.Median.Seconds == 0 {
+		return 0
+	}
+	return float64(r.N) / r.Median.Seconds
+}
+
+// controllerProcess is the controller's name in Sample.CPU.
+const controllerProcess = "controller"
+
+// total sums up counts.
+func total(counts map[string]int) (sum int) {
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
+}
+
+// median returns the middle one; of an even number, the lower of the two in the middle, so
+// that it is one that was measured. There must be one.
+func median[T cmp.Ordered](values []T) T {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[(len(sorted)-1)/2]
+}
+
+// medianOf returns the median of what get returns of each sample.
+func medianOf[T cmp.Ordered](samples []Sample, get func(Sample) T) T {
+	values := make([]T, len(samples))
+	for i, s := range samples {
+		values[i] = get(s)
+	}
+	return median(values)
+}
+
+// medianOfMaps is medianOf for each key that is in any of the maps; what is not there is 0.
+func medianOfMaps[T cmp.Ordered](samples []Sample, get func(Sample) map[string]T) map[string]T {
+	result := map[string]T{}
+	for _, s := range samples {
+		for key := range get(s) {
+			result[key] = medianOf(samples, func(s Sample) T { return get(s)[key] })
+		}
+	}
+	return result
+}
+
+// summarize returns the medians.
+func summarize(samples []Sample) Sample {
+	m := Sample{
+		Seconds:     medianOf(samples, func(s Sample) float64 { return s.Seconds }),
+		WorkSeconds: medianOf(samples, func(s Sample) float64 { return s.WorkSeconds }),
+		Wait: Percentiles{
+			P50: medianOf(samples, func(s Sample) float64 { return s.Wait.P50 }),
+			P95: medianOf(samples, func(s Sample) float64 { return s.Wait.P95 }),
+			P99: medianOf(samples, func(s Sample) float64 { return s.Wait.P99 }),
+		},
+		Calls:    medianOfMaps(samples, func(s Sample) map[string]int { return s.Calls }),
+		Writes:   medianOfMaps(samples, func(s Sample) map[string]int { return s.Writes }),
+		Reads:    medianOfMaps(samples, func(s Sample) map[string]int { return s.Reads }),
+		Events:   medianOfMaps(samples, func(s Sample) map[string]int { return s.Events }),
+		CPU:      medianOfMaps(samples, func(s Sample) map[string]float64 { return s.CPU }),
+		Peak:     medianOf(samples, func(s Sample) int64 { return s.Peak }),
+		Resident: medianOf(samples, func(s Sample) int64 { return s.Resident }),
+		Busy:     medianOf(samples, func(s Sample) float64 { return s.Busy }),
+	}
+	for _, s := range samples {
+		if s.Seconds == m.Seconds {
+			m.Curve = s.Curve
+		}
+	}
+	return m
+}
+
+// percentiles returns how long half, 95 and 99 of a hundred have taken at the most.
+func percentiles(times []time.Duration) Percentiles {
+	if len(times) == 0 {
+		return Percentiles{}
+	}
+	sorted := slices.Sorted(slices.Values(times))
+	at := func(part float64) float64 {
+		rank := int(math.Ceil(part * float64(len(sorted))))
+		return sorted[max(rank, 1)-1].Seconds()
+	}
+	return Percentiles{P50: at(0.5), P95: at(0.95), P99: at(0.99)}
+}
+
+// maxCurve is how many points are enough for a chart.
+const maxCurve = 100
+
+// curve returns how many were done at which time.
+func curve(times []time.Duration) []Point {
+	sorted := slices.Sorted(slices.Values(times))
+	points := []Point{{0, 0}}
+	for i := range min(len(sorted), maxCurve) {
+		done := (i + 1) * len(sorted) / min(len(sorted), maxCurve)
+		points = append(points, Point{sorted[done-1].Seconds(), float64(done)})
+	}
+	return points
+}
+
+// since returns what was counted after before; what has not changed is left out.
+func since(before, after map[string]int) map[string]int {
+	difference := maps.Clone(after)
+	for key, n := range before {
+		difference[key] -= n
+	}
+	maps.DeleteFunc(difference, func(_ string, n int) bool { return n == 0 })
+	return difference
+}

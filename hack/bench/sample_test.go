@@ -1,0 +1,129 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestMedian(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		values []int
+		want   int
+	}{
+		{"one", []int{7}, 7},
+		{"in no order", []int{9, 1, 5}, 5},
+		{"of an even number, the lower one: it was measured", []int{4, 1, 3, 2}, 2},
+		{"one that is far off does not count", []int{1, 2, 1000000, 2, 2}, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before := append([]int(nil), tt.values...)
+			if got := median(tt.values); got != tt.want {
+				t.Errorf("median(%v) = %d, want %d", tt.values, got, tt.want)
+			}
+			if diff := cmp.Diff(before, tt.values); diff != "" {
+				t.Errorf("it has changed the values:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPercentilesAreOfTimesThatWereMeasured(t *testing.T) {
+	hundred := make([]time.Duration, 100)
+	for i := range hundred {
+		hundred[(i*37)%100] = time.Duration(i+1) * time.Second // in no order
+	}
+	for _, tt := range []struct {
+		name  string
+		times []time.Duration
+		want  Percentiles
+	}{
+		{"none", nil, Percentiles{}},
+		{"one is all of them", []time.Duration{time.Second}, Percentiles{1, 1, 1}},
+		{"half are no longer than the lower of two", []time.Duration{2 * time.Second, time.Second}, Percentiles{1, 2, 2}},
+		{"of a hundred", hundred, Percentiles{50, 95, 99}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, percentiles(tt.times)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCurveEndsWithTheLastOne(t *testing.T) {
+	few := curve([]time.Duration{3 * time.Second, time.Second})
+	if diff := cmp.Diff([]Point{{0, 0}, {1, 1}, {3, 2}}, few); diff != "" {
+		t.Errorf("of two (-want +got):\n%s", diff)
+	}
+	many := make([]time.Duration, 12345)
+	for i := range many {
+		many[i] = time.Duration(len(many)-i) * time.Second
+	}
+	points := curve(many)
+	if len(points) != maxCurve+1 {
+		t.Errorf("%d points, want %d", len(points), maxCurve+1)
+	}
+	if diff := cmp.Diff(Point{12345, 12345}, points[len(points)-1]); diff != "" {
+		t.Errorf("the end (-want +got):\n%s", diff)
+	}
+	for _, p := range points[1:] {
+		if p.X != p.Y { // one was done in each second
+			t.Errorf("%v done after %v s", p.Y, p.X)
+		}
+	}
+}
+
+func TestSummaryHasTheMedianOfEachFigure(t *testing.T) {
+	got := summarize([]Sample{
+		{
+			Seconds: 3, Wait: Percentiles{P50: 1, P95: 5}, Calls: map[string]int{"POST networks": 10, "GET networks": 1},
+			CPU: map[string]float64{"etcd": 2}, Peak: 30, Curve: []Point{{3, 3}},
+		},
+		{Seconds: 1, Wait: Percentiles{P50: 2, P95: 4}, Calls: map[string]int{"POST networks": 12}, CPU: map[string]float64{"etcd": 1}, Peak: 10, Curve: []Point{{1, 1}}},
+		{Seconds: 2, Wait: Percentiles{P50: 3, P95: 3}, Calls: map[string]int{"POST networks": 11}, CPU: map[string]float64{"etcd": 3}, Peak: 20, Curve: []Point{{2, 2}}},
+	})
+	want := Sample{
+		Seconds: 2, Wait: Percentiles{P50: 2, P95: 4}, Calls: map[string]int{"POST networks": 11, "GET networks": 0},
+		Writes: map[string]int{}, Reads: map[string]int{}, Events: map[string]int{},
+		CPU: map[string]float64{"etcd": 2}, Peak: 20, Curve: []Point{{2, 2}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestSince(t *testing.T) {
+	got := since(map[string]int{"a": 1, "b": 2}, map[string]int{"a": 1, "b": 5, "c": 3})
+	if diff := cmp.Diff(map[string]int{"b": 3, "c": 3}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestMomentsPairWhatHasOneName(t *testing.T) {
+	began := time.Unix(1000, 0)
+	m := newMoments()
+	m.at["a"], m.at["lost"] = began, began
+	got := m.until(map[string]time.Time{"a": began.Add(time.Minute), "never asked for": began})
+	if diff := cmp.Diff([]time.Duration{time.Minute}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,375 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+// The scenarios that others speak of.
+const (
+	convergeName = "converge"
+	applyName    = "apply"
+	rawName      = "raw"
+	writesName   = "writes"
+	steadyName   = "steady"
+	restartName  = "restart"
+	growName     = "grow"
+)
+
+// scenario is something that is measured.
+type scenario struct {
+	name string
+	// what is for the help.
+	what string
+	// n is how many Networks there are if nobody says.
+	n int
+	// fresh has each run begin with a control plane and a Neutron that hold nothing.
+	// Otherwise all runs are made where there are n Networks in order, and begin with a new
+	// process of the controller.
+	fresh bool
+	// observes says that it takes the embedded Neutron, which can be observed.
+	observes bool
+	run      func(ctx context.Context, s *stand, n, connections int) (Sample, error)
+}
+
+// scenarios are all but grow, in the order in which they are made.
+var scenarios = []*scenario{
+	{name: convergeName, what: "N Networks are there, and the controller is started: until all are Ready", n: 500, fresh: true, run: converge},
+	{name: applyName, what: "the controller runs, and 8 clients apply N Networks: until all are Ready", n: 500, fresh: true, run: applyAll},
+	{name: rawName, what: "the same networks made by a plain loop, with as many connections and no Kubernetes: the limit", n: 500, fresh: true, run: raw},
+	{name: writesName, what: "the same writes to Kubernetes made by a plain loop, events left out, and no Neutron: the limit on the other side", n: 500, fresh: true, run: writes},
+	{name: "react", what: "one by one, N Networks are applied to an idle controller: from the answer to the first request to Neutron", n: 50, fresh: true, observes: true, run: react},
+	{name: restartName, what: "N Networks are in order, and the controller is started: until it has looked at each", n: 1000, run: restart},
+	{name: steadyName, what: "N Networks are in order: one look at Neutron, as every -resync", n: 1000, observes: true, run: steady},
+	{name: "edit", what: "the gateways of all N are changed: until all are Ready again", n: 1000, run: edit},
+	{name: "drift", what: "the gateways of 5 % of N are taken off in Neutron: from the next look until they are put right", n: 1000, observes: true, run: drift},
+	{name: "delete", what: "all N are deleted: until Kubernetes has none", n: 1000, run: deleteAll},
+}
+
+// grow is how many Networks there are in the scenarios by which the growth is seen.
+var grow = []struct {
+	n         int
+	scenarios []string
+}{
+	{100, []string{restartName, steadyName}},
+	{1_000, []string{restartName, steadyName}},
+	{10_000, []string{restartName, steadyName}},
+	{50_000, []string{restartName}},
+}
+
+func converge(ctx context.Context, s *stand, n, connections int) (sample Sample, err error) {
+	if err := s.applyAll(ctx, 0, n, newMoments()); err != nil {
+		return sample, err
+	}
+	m, err := s.begin(ctx, nil)
+	if err != nil {
+		return sample, err
+	}
+	s.await(n, isReady)
+	c, err := s.start(ctx, connections)
+	if err != nil {
+		return sample, err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	m.profile(ctx, c)
+	at, err := s.wait(ctx)
+	if err != nil {
+		return sample, err
+	}
+	sample, err = m.end(ctx, c, last(at))
+	times := after(m.began, at)
+	sample.Wait, sample.Curve = percentiles(times), curve(times)
+	return sample, err
+}
+
+// atWork starts a controller, and waits until it has looked at all there is.
+func (s *stand) atWork(ctx context.Context, connections int) (*running, error) {
+	c, err := s.start(ctx, connections)
+	if err != nil {
+		return nil, err
+	}
+	if err = c.Log.WaitFor(ctx, "Starting workers"); err == nil {
+		err = c.waitUntilAllSeen(ctx, len(s.all()))
+	}
+	if err == nil {
+		err = rest(ctx, c.pid)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.stop())
+	}
+	return c, nil
+}
+
+// changeAll measures something that is done to all n Networks while the controller runs,
+// until they are so; nil: gone.
+func changeAll(ctx context.Context, s *stand, n, connections int, do func(context.Context, *moments) error, is func(*samplecrdv1.Network) bool) (sample Sample, err error) {
+	c, err := s.atWork(ctx, connections)
+	if err != nil {
+		return sample, err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	m, err := s.begin(ctx, c)
+	if err != nil {
+		return sample, err
+	}
+	s.await(n, is)
+	asked := newMoments()
+	if err := do(ctx, asked); err != nil {
+		return sample, err
+	}
+	at, err := s.wait(ctx)
+	if err != nil {
+		return sample, err
+	}
+	sample, err = m.end(ctx, c, last(at))
+	sample.Wait, sample.Curve = percentiles(asked.until(at)), curve(after(m.began, at))
+	return sample, err
+}
+
+func applyAll(ctx context.Context, s *stand, n, connections int) (Sample, error) {
+	do := func(ctx context.Context, asked *moments) error { return s.applyAll(ctx, 0, n, asked) }
+	return changeAll(ctx, s, n, connections, do, isReady)
+}
+
+func edit(ctx context.Context, s *stand, n, connections int) (Sample, error) {
+	s.address++
+	do := func(ctx context.Context, asked *moments) error { return s.editAll(ctx, s.address, asked) }
+	return changeAll(ctx, s, n, connections, do, func(network *samplecrdv1.Network) bool {
+		i, err := numberOf(network.Name)
+		return err == nil && network.Spec.Gateway == gateway(i, s.address) && isReady(network)
+	})
+}
+
+func deleteAll(ctx context.Context, s *stand, n, connections int) (Sample, error) {
+	sample, err := changeAll(ctx, s, n, connections, s.deleteAll, nil)
+	if err != nil {
+		return sample, err
+	}
+	left, err := s.cloud.subnets(ctx)
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("still in Neutron: %d subnets", len(left))
+	}
+	return sample, err
+}
+
+func raw(ctx context.Context, s *stand, n, connections int) (sample Sample, err error) {
+	s.cloud.latency.Store(int64(s.latency))
+	m, err := s.begin(ctx, nil)
+	if err != nil {
+		return sample, err
+	}
+	times, err := s.cloud.makeRaw(ctx, n, connections)
+	if err != nil {
+		return sample, err
+	}
+	points := curve(times)
+	ended := m.began.Add(time.Duration(points[len(points)-1].X * float64(time.Second)))
+	sample, err = m.end(ctx, nil, ended)
+	sample.Curve = points
+	return sample, err
+}
+
+func writes(ctx context.Context, s *stand, n, connections int) (sample Sample, err error) {
+	if err := s.applyAll(ctx, 0, n, newMoments()); err != nil {
+		return sample, err
+	}
+	m, err := s.begin(ctx, nil)
+	if err != nil {
+		return sample, err
+	}
+	s.await(n, isReady)
+	if err := s.writeRaw(ctx, connections); err != nil {
+		return sample, err
+	}
+	at, err := s.wait(ctx)
+	if err != nil {
+		return sample, err
+	}
+	sample, err = m.end(ctx, nil, last(at))
+	sample.Curve = curve(after(m.began, at))
+	return sample, err
+}
+
+func react(ctx context.Context, s *stand, n, connections int) (sample Sample, err error) {
+	c, err := s.atWork(ctx, connections)
+	if err != nil {
+		return sample, err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	m, err := s.begin(ctx, c)
+	if err != nil {
+		return sample, err
+	}
+	var times []time.Duration
+	for i := range n {
+		s.cloud.reset()
+		s.await(i+1, isReady)
+		if err := s.apply(ctx, i); err != nil {
+			return sample, err
+		}
+		answered := time.Now()
+		came, err := waitFor(ctx, &s.cloud.firstChange)
+		if err != nil {
+			return sample, err
+		}
+		times = append(times, came.Sub(answered))
+		if _, err := s.wait(ctx); err != nil {
+			return sample, err
+		}
+		if err := pause(ctx, 100*time.Millisecond); err != nil { // for its event
+			return sample, err
+		}
+	}
+	ended := time.Now()
+	s.cloud.reset()
+	sample, err = m.end(ctx, c, ended)
+	sample.Wait = percentiles(times)
+	return sample, err
+}
+
+func restart(ctx context.Context, s *stand, n, connections int) (sample Sample, err error) {
+	m, err := s.begin(ctx, nil)
+	if err != nil {
+		return sample, err
+	}
+	c, err := s.start(ctx, connections)
+	if err != nil {
+		return sample, err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	m.profile(ctx, c)
+	if err := c.waitUntilAllSeen(ctx, n); err != nil {
+		return sample, err
+	}
+	return m.end(ctx, c, time.Now())
+}
+
+// afterLook waits for a look at Neutron, and until all that it has led to is done.
+func (s *stand) afterLook(ctx context.Context, c *running) error {
+	s.cloud.reset()
+	if _, err := waitFor(ctx, &s.cloud.first); err != nil {
+		return err
+	}
+	return rest(ctx, c.pid)
+}
+
+func steady(ctx context.Context, s *stand, _, connections int) (sample Sample, err error) {
+	c, err := s.atWork(ctx, connections)
+	if err != nil {
+		return sample, err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	if err := s.afterLook(ctx, c); err != nil {
+		return sample, err
+	}
+	m, err := s.begin(ctx, c)
+	if err != nil {
+		return sample, err
+	}
+	began, err := waitFor(ctx, &s.cloud.first)
+	if err != nil {
+		return sample, err
+	}
+	if err := rest(ctx, c.pid); err != nil {
+		return sample, err
+	}
+	ended := time.Unix(0, s.cloud.last.Load())
+	sample, err = m.end(ctx, c, ended)
+	// Each request is seen when it comes, and is answered after the latency.
+	sample.Seconds = (ended.Sub(began) + s.latency).Seconds()
+	return sample, err
+}
+
+func drift(ctx context.Context, s *stand, n, connections int) (sample Sample, err error) {
+	c, err := s.atWork(ctx, connections)
+	if err != nil {
+		return sample, err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	if err := s.afterLook(ctx, c); err != nil {
+		return sample, err
+	}
+	m, err := s.begin(ctx, c)
+	if err != nil {
+		return sample, err
+	}
+	right, err := s.setWrong(ctx, max(1, n/20))
+	if err != nil {
+		return sample, err
+	}
+	began, err := waitFor(ctx, &s.cloud.first)
+	if err != nil {
+		return sample, err
+	}
+	if err := s.waitUntilRepaired(ctx, m.calls, len(right)); err != nil {
+		return sample, err
+	}
+	ended := time.Unix(0, s.cloud.last.Load())
+	if sample, err = m.end(ctx, c, ended); err != nil {
+		return sample, err
+	}
+	sample.Seconds = (ended.Sub(began) + s.latency).Seconds()
+	return sample, s.checkGateways(ctx, right)
+}
+
+// setWrong takes the gateways off k subnets, and returns those that they had, by name.
+func (s *stand) setWrong(ctx context.Context, k int) (map[string]string, error) {
+	all, err := s.cloud.subnets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	right := map[string]string{}
+	for name, subnet := range all {
+		if len(right) == k {
+			break
+		}
+		right[name] = subnet.GatewayIP
+		if err := s.cloud.removeGateway(ctx, subnet); err != nil {
+			return nil, err
+		}
+	}
+	return right, nil
+}
+
+func (s *stand) waitUntilRepaired(ctx context.Context, before map[string]int, k int) error {
+	const update = "PUT subnets/*"
+	for s.cloud.calls.now()[update]-before[update] < k {
+		if err := pause(ctx, 2*time.Millisecond); err != nil {
+			return fmt.Errorf("only %d of %d gateways were put right: %w", s.cloud.calls.now()[update]-before[update], k, err)
+		}
+	}
+	return nil
+}
+
+func (s *stand) checkGateways(ctx context.Context, right map[string]string) error {
+	all, err := s.cloud.subnets(ctx)
+	if err != nil {
+		return err
+	}
+	for name, want := range right {
+		if got := all[name].GatewayIP; got != want {
+			return fmt.Errorf("the gateway of %s is %s, not %s", name, got, want)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,257 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/samplecrd/samplecrd-controller/hack/controlplane/cluster"
+	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
+)
+
+// lab has what all stands are made with.
+type lab struct {
+	options
+	// dir is for all files.
+	dir string
+	// crd is the folder of the CustomResourceDefinition.
+	crd string
+	// controlPlane and controller are executables.
+	controlPlane, controller string
+	// profiles says where to put profiles of the run that is being made; nil: nowhere.
+	profiles *profiles
+}
+
+func newLab(ctx context.Context, o options) (*lab, error) {
+	root, err := stack.Root()
+	if err != nil {
+		return nil, err
+	}
+	l := &lab{options: o, dir: filepath.Join(root, "hack", "_output", "bench"), crd: filepath.Join(root, "artifacts", "crd")}
+	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		return nil, err
+	}
+	if l.controlPlane, err = cluster.Build(ctx, os.Stderr); err != nil {
+		return nil, err
+	}
+	if o.controller != "" {
+		l.controller, err = filepath.Abs(o.controller)
+		return l, err
+	}
+	l.controller = filepath.Join(l.dir, "samplecrd-controller")
+	return l, stack.BuildControllerAs(ctx, l.controller)
+}
+
+// stand is a control plane and a Neutron that hold nothing when it is set up, and that run
+// until it is closed.
+type stand struct {
+	*lab
+	cloud   *cloud
+	cluster *cluster.Cluster // nil: there is none
+	kube    kubernetes.Interface
+	*watcher
+	stopWatching context.CancelFunc
+	// address is what the gateways end with that were given to Networks last.
+	address int
+	started int
+}
+
+// open sets up a stand; without Kubernetes if it is but for the raw loop.
+func (l *lab) open(ctx context.Context, withKubernetes bool) (s *stand, err error) {
+	s = &stand{lab: l, address: 1}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if s.cloud, err = startCloud(ctx, l.neutron == realNeutron, l.dir); err != nil {
+		return s, err
+	}
+	if !withKubernetes {
+		return s, nil
+	}
+	s.cluster, err = cluster.Start(ctx, cluster.Options{Binary: l.controlPlane, Dir: filepath.Join(l.dir, "cluster"), Fresh: true})
+	if err != nil {
+		return s, err
+	}
+	if err := s.applyCRD(); err != nil {
+		return s, err
+	}
+	return s, s.connect(ctx)
+}
+
+func (s *stand) applyCRD() error {
+	for _, args := range [][]string{
+		{"apply", "-f", s.crd},
+		{"wait", "--for=condition=Established", "crd/networks.samplecrd.k8s.io", "--timeout=30s"},
+	} {
+		if out, err := s.cluster.Kubectl(args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("kubectl %s: %w: %s", args[0], err, out)
+		}
+	}
+	return nil
+}
+
+func (s *stand) connect(ctx context.Context) error {
+	config, err := clientcmd.BuildConfigFromFlags("", s.cluster.Kubeconfig())
+	if err != nil {
+		return err
+	}
+	config.QPS = -1 // no limit
+	if s.kube, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
+	client, err := clientset.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	ctx, s.stopWatching = context.WithCancel(ctx)
+	s.watcher, err = watch(ctx, client)
+	return err
+}
+
+func (s *stand) close() error {
+	var errs []error
+	if s.stopWatching != nil {
+		s.stopWatching()
+	}
+	if s.cluster != nil {
+		errs = append(errs, s.cluster.Stop())
+	}
+	if s.cloud != nil {
+		errs = append(errs, s.cloud.stop())
+	}
+	return errors.Join(errs...)
+}
+
+// running is a controller's process.
+type running struct {
+	*stack.Controller
+	pid int
+	// url is where it serves its metrics.
+	url string
+	log *os.File
+}
+
+// servingAt is how the controller's log tells where it serves.
+var servingAt = regexp.MustCompile(`"Serving HTTP" address="(\S+)"`)
+
+// start starts a controller that is to be measured.
+func (s *stand) start(ctx context.Context, connections int) (*running, error) {
+	s.cloud.latency.Store(int64(s.latency))
+	return s.launch(ctx, append([]string{
+		fmt.Sprintf("-workers=%d", connections),
+		"-resync=" + s.resync.String(),
+		"-profiling",
+	}, strings.Fields(s.flags)...)...)
+}
+
+// startQuick starts a controller that has to be done soon, and is not measured.
+func (s *stand) startQuick(ctx context.Context) (*running, error) {
+	s.cloud.latency.Store(0)
+	workers := 32
+	if s.cloud.isReal() {
+		workers = 8
+	}
+	return s.launch(ctx, fmt.Sprintf("-workers=%d", workers), "-kube-api-qps=10000", "-kube-api-burst=10000")
+}
+
+func (s *stand) launch(ctx context.Context, flags ...string) (*running, error) {
+	s.started++
+	log, err := os.Create(filepath.Join(s.dir, fmt.Sprintf("controller-%d.log", s.started)))
+	if err != nil {
+		return nil, err
+	}
+	flags = append([]string{"-kubeconfig=" + s.cluster.Kubeconfig(), "-bind-address=127.0.0.1:0"}, flags...)
+	c, err := stack.StartController(s.controller, s.cloud.Env(), log, flags...)
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	r := &running{Controller: c, log: log}
+	if err := c.Log.WaitFor(ctx, "Serving HTTP"); err != nil {
+		return nil, errors.Join(err, r.stop())
+	}
+	r.url = "http://" + servingAt.FindStringSubmatch(c.Log.String())[1]
+	processes, err := family(s.controller)
+	if err != nil {
+		return nil, errors.Join(err, r.stop())
+	}
+	r.pid = processes[controllerProcess].pid
+	return r, nil
+}
+
+func (r *running) stop() error {
+	defer r.log.Close()
+	if err := r.Stop(); err != nil {
+		return fmt.Errorf("stop the controller: %w; its log is %s", err, r.log.Name())
+	}
+	return nil
+}
+
+// waitUntilAllSeen waits until the controller has looked at n Networks.
+func (r *running) waitUntilAllSeen(ctx context.Context, n int) error {
+	for {
+		families, err := scrape(ctx, r.url)
+		if err != nil {
+			return err
+		}
+		b := backlogOf(families, "networks")
+		if b.done >= float64(n) && b.waiting == 0 && b.inHand == 0 {
+			return nil
+		}
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return fmt.Errorf("%.0f of %d Networks were looked at, %.0f wait: %w", b.done, n, b.waiting, err)
+		}
+	}
+}
+
+// prepare sees to it that there are n Networks, all of them in order. It is the controller
+// that makes them, as it would in earnest; with no latency that takes no longer than it
+// would to write them, with their status, into Kubernetes.
+func (s *stand) prepare(ctx context.Context, n int) error {
+	have := len(s.all())
+	if have == n {
+		return nil
+	}
+	if have > n {
+		return fmt.Errorf("there are %d Networks, which is more than %d", have, n)
+	}
+	c, err := s.startQuick(ctx)
+	if err != nil {
+		return err
+	}
+	s.await(n, isReady)
+	err = s.applyAll(ctx, have, n, newMoments())
+	if err == nil {
+		_, err = s.wait(ctx)
+	}
+	if err == nil {
+		err = rest(ctx, c.pid) // it may have events to record
+	}
+	return errors.Join(err, c.stop())
+}

@@ -1,0 +1,117 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+)
+
+// writeTable prints the medians, a line for each result.
+func writeTable(out io.Writer, results []Result) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "scenario\tN\tconn.\truns\ttime\tNetworks/s\tp50\tp95\tp99\tcalls\tper N\twrites\tper N\tevents\tCPU\tpeak\tat the end\t")
+	for _, r := range results {
+		m := r.Median
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%.1f\t%s\t%s\t%s\t%d\t%.2f\t%d\t%.2f\t%d\t%.2f s\t%s\t%s\t\n",
+			r.Scenario, r.N, r.Connections, len(r.Runs), seconds(m.Seconds), r.rate(),
+			seconds(m.Wait.P50), seconds(m.Wait.P95), seconds(m.Wait.P99),
+			total(m.Calls), float64(total(m.Calls))/float64(r.N),
+			total(m.Writes), float64(total(m.Writes))/float64(r.N),
+			total(m.Events), m.CPU[controllerProcess], mebibytes(m.Peak), mebibytes(m.Resident))
+	}
+	w.Flush()
+}
+
+// seconds writes a time as people read it.
+func seconds(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	switch {
+	case d == 0:
+		return "-"
+	case d < time.Second:
+		return fmt.Sprintf("%.3g ms", d.Seconds()*1e3)
+	}
+	return fmt.Sprintf("%.3g s", d.Seconds())
+}
+
+func mebibytes(bytes int64) string {
+	if bytes == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f MiB", float64(bytes)/(1<<20))
+}
+
+// writeRatios prints how near to the limits the controller comes.
+func writeRatios(out io.Writer, results []Result) {
+	for _, limit := range results {
+		if limit.Scenario != rawName && limit.Scenario != writesName || limit.Median.Seconds == 0 {
+			continue
+		}
+		for _, r := range results {
+			if r.Scenario != convergeName && r.Scenario != applyName || r.N != limit.N || r.Connections != limit.Connections || r.Median.Seconds == 0 {
+				continue
+			}
+			fmt.Fprintf(out, "%s/%s, N = %d, %d connections: %.2f", r.Scenario, limit.Scenario, r.N, r.Connections, limit.Median.Seconds/r.Median.Seconds)
+			if limit.Median.WorkSeconds > 0 && r.Median.WorkSeconds > 0 {
+				fmt.Fprintf(out, " (from the first request that changes Neutron on: %.2f)", limit.Median.WorkSeconds/r.Median.WorkSeconds)
+			}
+			fmt.Fprintln(out)
+		}
+	}
+}
+
+// writeGrowth prints what each further Network takes, between the sizes of a scenario.
+func writeGrowth(out io.Writer, results []Result) {
+	for _, name := range []string{restartName, steadyName} {
+		var before *Result
+		for _, r := range results {
+			if r.Scenario != name {
+				continue
+			}
+			if before != nil && r.N > before.N {
+				more := float64(r.N - before.N)
+				fmt.Fprintf(out, "%s, N = %d to %d, for each Network: %.1f µs of CPU, %.2f KiB resident in the end, %.2f KiB at the peak\n",
+					name, before.N, r.N,
+					(r.Median.CPU[controllerProcess]-before.Median.CPU[controllerProcess])/more*1e6,
+					float64(r.Median.Resident-before.Median.Resident)/more/1024,
+					float64(r.Median.Peak-before.Median.Peak)/more/1024)
+			}
+			before = &r
+		}
+	}
+}
+
+// writeCPU prints who has used the machine's CPU, which tells what the limit was.
+func writeCPU(out io.Writer, results []Result) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(w, "CPU of\tN\ttime\t")
+	for _, name := range processNames {
+		fmt.Fprintf(w, "%s\t", name)
+	}
+	fmt.Fprintln(w, "busy before\t")
+	for _, r := range results {
+		fmt.Fprintf(w, "%s\t%d\t%s\t", r.Scenario, r.N, seconds(r.Median.Seconds))
+		for _, name := range processNames {
+			fmt.Fprintf(w, "%.2f s\t", r.Median.CPU[name])
+		}
+		fmt.Fprintf(w, "%.0f %%\t\n", 100*r.Median.Busy)
+	}
+	w.Flush()
+}
