@@ -284,6 +284,14 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	}
 	defer c.queue.Done(key)
 
+	if c.settled(key) {
+		if logger := klog.FromContext(ctx).V(4); logger.Enabled() {
+			logger.Info("Synced", "network", key)
+		}
+		c.share.Pass(key)
+		c.queue.Forget(key)
+		return true
+	}
 	// Neutron logs the ID with each request of this sync.
 	id := uuid.New()
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "network", key, "reconcileID", id)
@@ -320,6 +328,52 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	}
 	c.queue.AddRateLimited(key)
 	return true
+}
+
+// settled says whether a sync of the Network would find nothing to do, for all that is in
+// memory. Most find nothing, after a start or when another replica takes over: they make no
+// more of it than that.
+func (c *Controller) settled(key cache.ObjectName) (yes bool) {
+	defer func() {
+		if recover() != nil {
+			yes = false // the sync tells of it
+		}
+	}()
+	network, err := c.networks.Networks(key.Namespace).Get(key.Name)
+	if err != nil || !network.DeletionTimestamp.IsZero() || !hasFinalizer(network) || isPaused(network) ||
+		!status.InOrder(network) || status.RequestedLook(network) != "" || c.behind(network) || c.hasAbandoned(key) {
+		return false
+	}
+	cloud, err := c.cloudOf(key, network)
+	if err != nil {
+		return false
+	}
+	claim := c.claim(network)
+	have, _, err := cloud.Owned(claim)
+	if err != nil || !have.Exists() {
+		return false
+	}
+	want, err := desired(network, c.options.Cluster)
+	if err != nil || neutron.Next(want, have) != nil || cloud.Surplus(claim, have) != nil {
+		return false
+	}
+	next := status.Compute(network, inCloud(cloud, outcomeOf(want, have)))
+	return status.Equal(&network.Status, &next)
+}
+
+// outcomeOf is that of a sync after which Neutron has that.
+func outcomeOf(want neutron.Desired, have *neutron.Network) status.Outcome {
+	return status.Outcome{Have: have, Subnet: neutron.Current(want, have), Foreign: neutron.Foreign(want, have)}
+}
+
+// inCloud adds to an outcome what is known of the cloud.
+func inCloud(cloud *neutron.Cloud, outcome status.Outcome) status.Outcome {
+	outcome.Cloud = cloud.Name()
+	if place, ok := cloud.Client().Place(); ok {
+		outcome.Place = &place
+	}
+	outcome.Away, _ = cloud.Client().Away()
+	return outcome
 }
 
 // recoverSync makes an error of a panic, so that one poisonous object does not stop all
@@ -535,7 +589,8 @@ func (c *Controller) reconcile(ctx context.Context, cloud *neutron.Cloud, networ
 	}
 	adopted := have.Exists() && network.Status.NetworkID == ""
 	have, steps, err := c.bringAbout(ctx, cloud, network, isNew, want, have)
-	outcome := status.Outcome{Have: have, Subnet: neutron.Current(want, have), Foreign: neutron.Foreign(want, have), Err: err}
+	outcome := outcomeOf(want, have)
+	outcome.Err = err
 	event := eventFor(network, outcome, adopted, steps)
 	if event != nil && event.reason == samplecrdv1.EventDriftRepaired && c.options.OnRepair != nil {
 		c.options.OnRepair(steps)
@@ -555,7 +610,7 @@ func (c *Controller) reconcilePaused(ctx context.Context, cloud *neutron.Cloud, 
 	if err != nil {
 		return c.report(ctx, cloud, network, status.Outcome{Err: err}, nil)
 	}
-	outcome := status.Outcome{Have: have, Subnet: neutron.Current(want, have), Foreign: neutron.Foreign(want, have)}
+	outcome := outcomeOf(want, have)
 	step := neutron.Next(want, have)
 	if step == nil {
 		step = cloud.Surplus(c.claim(network), have)
@@ -757,11 +812,7 @@ func (c *Controller) report(ctx context.Context, cloud *neutron.Cloud, network *
 		return outcome.Err
 	}
 	if cloud != nil {
-		outcome.Cloud = cloud.Name()
-		if place, ok := cloud.Client().Place(); ok {
-			outcome.Place = &place
-		}
-		outcome.Away, _ = cloud.Client().Away()
+		outcome = inCloud(cloud, outcome)
 	}
 	outcome.Err = nameSecret(network, outcome.Err)
 	next := status.Compute(network, outcome)
@@ -830,6 +881,13 @@ func (c *Controller) abandonIfGone(ctx context.Context, network *samplecrdv1.Net
 	}
 	c.abandon(network)
 	return true, c.removeAbandoned(ctx, cache.MetaObjectToName(network))
+}
+
+// hasAbandoned says whether Networks of that name may have left something in Neutron.
+func (c *Controller) hasAbandoned(key cache.ObjectName) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.abandoned[key]) > 0
 }
 
 // removeAbandoned removes what Networks of that name have left in Neutron. What it fails

@@ -60,6 +60,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/fake"
 	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions"
 	networkinformers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions/samplecrd/v1"
+	listers "github.com/samplecrd/samplecrd-controller/pkg/generated/listers/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 	"github.com/samplecrd/samplecrd-controller/pkg/retry"
@@ -264,11 +265,29 @@ func (f *fixture) see(networks []*samplecrdv1.Network) {
 }
 
 // sync syncs the Network against a cache that is up to date, and returns the error.
+// syncHandler is the controller's. If nothing was to do by what settled says, that has to be so.
+func (f *fixture) syncHandler(ctx context.Context) error {
+	f.t.Helper()
+	settled, began := f.controller.settled(testKey), f.noted()
+	err := f.controller.syncHandler(ctx, testKey)
+	if settled && (err != nil || f.noted() > began) {
+		f.t.Errorf("nothing was to do, and the sync has done %d things: %v", f.noted()-began, err)
+	}
+	return err
+}
+
+// noted returns how many lines the journal has.
+func (f *fixture) noted() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.journal)
+}
+
 func (f *fixture) sync() error {
 	f.t.Helper()
 	f.refresh()
 	_, ctx := ktesting.NewTestContext(f.t)
-	return f.controller.syncHandler(ctx, testKey)
+	return f.syncHandler(ctx)
 }
 
 func (f *fixture) mustSync() {
@@ -473,7 +492,7 @@ func TestNothingIsMadeIfTheFinalizerIsNotStored(t *testing.T) {
 	f.edit(func(n *samplecrdv1.Network) { n.Labels = map[string]string{"somebody": "was quicker"} })
 	f.see(stale)
 	_, ctx := ktesting.NewTestContext(t)
-	if err := f.controller.syncHandler(ctx, testKey); !apierrors.IsConflict(err) {
+	if err := f.syncHandler(ctx); !apierrors.IsConflict(err) {
 		t.Fatalf("got %v, want a conflict", err)
 	}
 	f.expectNeutron()
@@ -563,7 +582,7 @@ func TestNothingIsDestroyedOnTheWordOfTheCache(t *testing.T) {
 	f.edit(func(n *samplecrdv1.Network) { n.Spec.CIDR = "10.0.0.0/24" })
 	f.see(overlapping)
 	_, ctx := ktesting.NewTestContext(t)
-	if err := f.controller.syncHandler(ctx, testKey); !apierrors.IsConflict(err) {
+	if err := f.syncHandler(ctx); !apierrors.IsConflict(err) {
 		t.Fatalf("got %v, want a conflict", err)
 	}
 	f.expectJournal("get networks")
@@ -852,7 +871,7 @@ func TestASyncWaitsForTheCacheToHaveOurOwnLastWrite(t *testing.T) {
 	f.neutron.SetFault(nil)
 	f.see(before)
 	_, ctx := ktesting.NewTestContext(t)
-	if err := f.controller.syncHandler(ctx, testKey); !errors.Is(err, errBehind) {
+	if err := f.syncHandler(ctx); !errors.Is(err, errBehind) {
 		t.Fatalf("got %v, want that the cache is behind", err)
 	}
 	f.mustSync()
@@ -1107,7 +1126,7 @@ func (f *fixture) syncUntil(reason string) {
 	f.t.Helper()
 	for {
 		f.refresh()
-		err := f.controller.syncHandler(klog.NewContext(f.t.Context(), klog.Logger{}), testKey)
+		err := f.syncHandler(klog.NewContext(f.t.Context(), klog.Logger{}))
 		if ready := status.Ready(&f.get().Status); ready != nil && ready.Reason == reason {
 			return
 		}
@@ -1540,9 +1559,10 @@ func TestATombstoneLeadsToItsKey(t *testing.T) {
 // queueOnly is a controller of which only the queue and the workers are used.
 func queueOnly(sync func(context.Context, cache.ObjectName) error) *Controller {
 	return &Controller{
-		options: ControllerOptions{Resync: 10 * time.Minute, Retry: testRetry},
-		queue:   workqueue.NewTypedRateLimitingQueue(retry.NewLimiter[cache.ObjectName](testRetry)),
-		sync:    sync,
+		options:  ControllerOptions{Resync: 10 * time.Minute, Retry: testRetry},
+		networks: listers.NewNetworkLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})),
+		queue:    workqueue.NewTypedRateLimitingQueue(retry.NewLimiter[cache.ObjectName](testRetry)),
+		sync:     sync,
 	}
 }
 
@@ -1711,6 +1731,39 @@ func TestAFailedSyncIsAlwaysTriedAgain(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestWhatPanicsBeforeASyncIsLeftToTheSync(t *testing.T) {
+	synced := 0
+	c := queueOnly(func(context.Context, cache.ObjectName) error { synced++; return nil })
+	c.networks = nil // so that settled panics
+	c.queue.Add(testKey)
+	c.processNextWorkItem(quiet(t))
+	if synced != 1 {
+		t.Errorf("%d syncs, want 1", synced)
+	}
+}
+
+func TestASettledNetworkPassesItsTurnOn(t *testing.T) {
+	f := newFixture(t, newNetwork("10.0.0.0/24", ""))
+	f.syncUntil(samplecrdv1.ReasonAvailable)
+	f.refresh()
+	share, cloud, next := f.controller.share, new(neutron.Cloud), key("next")
+	for _, name := range []string{"a", "b"} {
+		if !share.Enter(cloud, key(name)) {
+			t.Fatal("there is no room for two")
+		}
+	}
+	for _, waits := range []cache.ObjectName{testKey, next} {
+		if share.Enter(cloud, waits) {
+			t.Fatal("there is room for three")
+		}
+	}
+	share.Leave(cloud)
+	f.controller.processNextWorkItem(quiet(t))
+	if woken, _ := f.controller.queue.Get(); woken != next {
+		t.Errorf("%s was woken, want %s", woken, next)
 	}
 }
 
@@ -1960,7 +2013,7 @@ func (f *fixture) round() error {
 		return err
 	}
 	f.refresh()
-	return f.controller.syncHandler(klog.NewContext(context.Background(), klog.Logger{}), testKey)
+	return f.syncHandler(klog.NewContext(context.Background(), klog.Logger{}))
 }
 
 // check is the oracle: it returns what is not as it should be.
@@ -2223,7 +2276,7 @@ func TestAViewThatIsBehindDoesNoHarm(t *testing.T) {
 					f.start()
 					f.see(f.api.After(f.api.Changes() - behind))
 					// It may fail, as long as it does no harm.
-					_ = f.controller.syncHandler(klog.NewContext(t.Context(), klog.Logger{}), testKey)
+					_ = f.syncHandler(klog.NewContext(t.Context(), klog.Logger{}))
 					for _, violation := range s.finish(f) {
 						t.Errorf("behind by %d: %s", behind, violation)
 					}

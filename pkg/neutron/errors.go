@@ -87,6 +87,9 @@ func (e *Error) Unwrap() error { return e.err }
 
 // KindOf returns the Kind of err, and "" for an error that did not come from Neutron.
 func KindOf(err error) Kind {
+	if err == nil {
+		return "" // as at the end of most syncs
+	}
 	var e *Error
 	if errors.As(err, &e) {
 		return e.Kind

@@ -19,7 +19,6 @@ package neutron
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"go4.org/netipx"
 )
@@ -154,7 +153,7 @@ func Next(want Desired, have *Network) Step {
 		if existing == nil {
 			return makeRoom(want, subnet, obsolete)
 		}
-		if step := updateSubnet(want, subnet, existing); step != nil {
+		if step := updateSubnet(want, mark, subnet, existing); step != nil {
 			return step
 		}
 	}
@@ -198,11 +197,11 @@ func servesDHCP(cidr netip.Prefix) bool {
 }
 
 // updateSubnet returns the step that puts existing right, or nil.
-func updateSubnet(want Desired, subnet DesiredSubnet, existing *Subnet) Step {
+func updateSubnet(want Desired, mark string, subnet DesiredSubnet, existing *Subnet) Step {
 	step := UpdateSubnet{
 		ID:          existing.ID,
 		Name:        differs(want.Name, existing.Name),
-		Description: differs(want.Owner.Mark(), existing.Description),
+		Description: differs(mark, existing.Description),
 	}
 	gateway, inOrder := wantedGateway(subnet, existing.Gateway)
 	if step.Name == "" && step.Description == "" && inOrder {
@@ -267,7 +266,13 @@ func isOurs(want Desired, s *Subnet) bool {
 
 // Foreign returns the network's subnets that are not the owner's.
 func Foreign(want Desired, have *Network) []Subnet {
-	return slices.DeleteFunc(slices.Clone(have.Subnets), func(s Subnet) bool { return isOurs(want, &s) })
+	var foreign []Subnet
+	for i := range have.Subnets {
+		if !isOurs(want, &have.Subnets[i]) {
+			foreign = append(foreign, have.Subnets[i])
+		}
+	}
+	return foreign
 }
 
 func findSubnet(want Desired, have *Network, cidr netip.Prefix) *Subnet {

@@ -59,7 +59,8 @@ type Outcome struct {
 // Compute returns the status of the network after a sync with that outcome. It changes
 // nothing, and tells the time of a transition from the clock.
 func Compute(network *samplecrdv1.Network, o Outcome) samplecrdv1.NetworkStatus {
-	status := *network.Status.DeepCopy()
+	var status samplecrdv1.NetworkStatus
+	network.Status.DeepCopyInto(&status)
 	status.ObservedGeneration = network.Generation
 	if neutron.KindOf(o.Err) != neutron.Elsewhere {
 		status.Cloud = cmp.Or(o.Cloud, status.Cloud)
