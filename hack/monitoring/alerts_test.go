@@ -198,6 +198,24 @@ func TestScrapeConfigIsOneThatPrometheusTakes(t *testing.T) {
 	}
 }
 
+func TestScrapeConfigKeepsThePodsOfEitherPort(t *testing.T) {
+	var config scrapeConfig
+	noError(t, yaml.UnmarshalStrict([]byte(read(t, "artifacts", "monitoring", "scrape.yaml")), &config))
+	keep := config.Scrapes[0]["relabel_configs"].([]any)[0].(map[string]any)
+	equal(t, any("keep"), keep["action"])
+	kept := regexp.MustCompile("^(?:" + keep["regex"].(string) + ")$") // Prometheus anchors it
+	ports := regexp.MustCompile(`- name: (\S+)\n +containerPort:`)
+	for _, overlay := range []string{"base/deployment.yaml", "https/deployment-patch.yaml"} {
+		port := ports.FindStringSubmatch(read(t, "artifacts", "deploy", filepath.FromSlash(overlay)))
+		if len(port) != 2 || !kept.MatchString("samplecrd-controller;"+port[1]) {
+			t.Errorf("%s: the port %q is not scraped", overlay, port)
+		}
+		if kept.MatchString("another;" + port[1]) {
+			t.Error("others' pods are scraped too")
+		}
+	}
+}
+
 func TestScrapeConfigsFindWhatIsDeployed(t *testing.T) {
 	deployment, service := read(t, "artifacts", "deploy", "base", "deployment.yaml"), read(t, "artifacts", "deploy", "base", "service.yaml")
 	for _, text := range []string{deployment, service} {
@@ -208,7 +226,7 @@ func TestScrapeConfigsFindWhatIsDeployed(t *testing.T) {
 		}
 	}
 	for path, wants := range map[string][]string{
-		"scrape.yaml":         {"regex: samplecrd-controller;http\n", "names: [samplecrd-system]"},
+		"scrape.yaml":         {"names: [samplecrd-system]"},
 		"servicemonitor.yaml": {"app.kubernetes.io/name: samplecrd-controller", "- port: http\n", "namespace: samplecrd-system"},
 	} {
 		text := read(t, "artifacts", "monitoring", path)
