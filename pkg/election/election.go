@@ -189,7 +189,7 @@ func (e *Election) giveUp(ctx context.Context) error {
 // within RenewDeadline. Others do not take it over before LeaseDuration has passed. A
 // process that was suspended finds out here, before the elector does.
 func (e *Election) Leads() bool {
-	return e.elector.IsLeader() && e.lock.age() < e.options.RenewDeadline
+	return !e.lock.isTaken() && e.elector.IsLeader() && e.lock.age() < e.options.RenewDeadline
 }
 
 // Leader names the replica that leads; "" if none is known to.

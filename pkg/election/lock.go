@@ -54,6 +54,17 @@ func (l *lock) age() time.Duration {
 	return 1<<63 - 1
 }
 
+// isTaken says whether the Lease that was ours was seen to be another's: the elector comes to
+// know a moment later.
+func (l *lock) isTaken() bool {
+	select {
+	case <-l.taken:
+		return true
+	default:
+		return false
+	}
+}
+
 // Create makes the Lease, as ours.
 func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	err := l.write(ctx, record, l.Interface.Create)
