@@ -35,7 +35,7 @@ lint() {
 
 # What of hack's module can be compiled without Kubernetes.
 CONTROL_PLANE_LIGHT=(./controlplane/build/... ./controlplane/cluster/... ./controlplane/internal/... ./controlplane/supervisor/...)
-HACK_LIGHT=(./chaos/... ./contract/... ./e2e/... ./internal/... ./localup/... ./monitoring/... ./neutron/... ./node ./node/pause
+HACK_LIGHT=(./bench/... ./chaos/... ./contract/... ./e2e/... ./internal/... ./localup/... ./monitoring/... ./neutron/... ./node ./node/pause
   ./openapi/models-schema/... ./release/... "${CONTROL_PLANE_LIGHT[@]}")
 
 codegen() { hack/verify-codegen.sh; }
@@ -44,7 +44,7 @@ unit() { go test -race -v ./...; }
 
 contract() { go -C hack test -race -v -count=1 -timeout 30m ./contract/...; }
 
-e2e() { control_plane && go -C hack test -race -v -count=1 -timeout 20m "${CONTROL_PLANE_LIGHT[@]}" ./e2e/...; }
+e2e() { control_plane && go -C hack test -race -v -count=1 -timeout 20m "${CONTROL_PLANE_LIGHT[@]}" ./bench/... ./e2e/...; }
 
 faults() { control_plane && go -C hack test -v -count=1 -timeout 40m -run 'TestChaos$|TestChaosReal|TestChaosReplicas$|TestMutationsFit' ./chaos/...; }
 
