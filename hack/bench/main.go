@@ -181,29 +181,42 @@ func (l *lab) measureAll(ctx context.Context, batches []batch) (results []Result
 	return results, nil
 }
 
-// measure makes all runs of a batch.
+// measure makes all runs of a batch. If one fails, those before it count.
 func (l *lab) measure(ctx context.Context, b batch, shared *stand) (results []Result, err error) {
+	samples, err := l.sample(ctx, b, shared)
+	for _, sc := range b.scenarios {
+		if len(samples[sc]) > 0 {
+			results = append(results, Result{Scenario: sc.name, N: b.n, Connections: b.connections, Runs: samples[sc], Median: summarize(samples[sc])})
+		}
+	}
+	if err != nil || !l.cpuProfile && !l.memoryProfile {
+		return results, err
+	}
+	for i, sc := range b.scenarios {
+		if sc.name == rawName || sc.name == writesName {
+			continue
+		}
+		if err := l.profile(ctx, sc, b, shared, results[i].Median); err != nil {
+			return results, fmt.Errorf("%s, N = %d, for a profile: %w", sc.name, b.n, err)
+		}
+	}
+	return results, nil
+}
+
+// sample makes the runs that count.
+func (l *lab) sample(ctx context.Context, b batch, shared *stand) (map[*scenario][]Sample, error) {
 	samples := map[*scenario][]Sample{}
 	for run := range l.runs {
 		for _, sc := range b.turn(run) {
 			sample, err := l.once(ctx, sc, b, shared)
 			if err != nil {
-				return nil, fmt.Errorf("%s, N = %d: %w", sc.name, b.n, err)
+				return samples, fmt.Errorf("%s, N = %d: %w", sc.name, b.n, err)
 			}
 			samples[sc] = append(samples[sc], sample)
 			fmt.Fprintf(os.Stderr, "==> %-8s N = %-6d %d connections  run %d of %d: %s\n", sc.name, b.n, b.connections, run+1, l.runs, seconds(sample.Seconds))
 		}
 	}
-	for _, sc := range b.scenarios {
-		r := Result{Scenario: sc.name, N: b.n, Connections: b.connections, Runs: samples[sc], Median: summarize(samples[sc])}
-		results = append(results, r)
-		if (l.cpuProfile || l.memoryProfile) && sc.name != rawName && sc.name != writesName {
-			if err := l.profile(ctx, sc, b, shared, r.Median); err != nil {
-				return results, fmt.Errorf("%s, N = %d, for a profile: %w", sc.name, b.n, err)
-			}
-		}
-	}
-	return results, nil
+	return samples, nil
 }
 
 // profile makes one more run, which is not counted.
@@ -241,8 +254,8 @@ func (l *lab) once(ctx context.Context, sc *scenario, b batch, shared *stand) (s
 
 // report prints the results, and writes bench.json and bench.svg.
 func (l *lab) report(out io.Writer, results []Result) error {
-	fmt.Fprintf(out, "\nNeutron: %s, latency %s; %d CPUs, %s; medians of %d runs; the controller's -resync=%s %s\n\n",
-		l.neutron, l.latency, runtime.NumCPU(), runtime.Version(), l.runs, l.resync, l.flags)
+	fmt.Fprintf(out, "\nNeutron: %s; %d CPUs, %s; medians of %d runs; the controller's -resync=%s %s\n\n",
+		l.neutronText(), runtime.NumCPU(), runtime.Version(), l.runs, l.resync, l.flags)
 	writeTable(out, results)
 	fmt.Fprintln(out)
 	writeCPU(out, results)
@@ -250,7 +263,7 @@ func (l *lab) report(out io.Writer, results []Result) error {
 	writeRatios(out, results)
 	writeGrowth(out, results)
 	text, err := json.MarshalIndent(map[string]any{
-		"neutron": l.neutron, "latencySeconds": l.latency.Seconds(), "resyncSeconds": l.resync.Seconds(), "flags": l.flags,
+		"neutron": l.neutronText(), "resyncSeconds": l.resync.Seconds(), "flags": l.flags,
 		"cpus": runtime.NumCPU(), "go": runtime.Version(), "results": results,
 	}, "", "  ")
 	if err != nil {
@@ -264,4 +277,12 @@ func (l *lab) report(out io.Writer, results []Result) error {
 	}
 	fmt.Fprintf(out, "The figures of each run are in %s, the curves in bench.svg beside it.\n", filepath.Join(l.dir, "bench.json"))
 	return nil
+}
+
+// neutronText says what Neutron it is.
+func (l *lab) neutronText() string {
+	if l.neutron == realNeutron {
+		return realNeutron
+	}
+	return fmt.Sprintf("%s, each answer after %s", l.neutron, l.latency)
 }
