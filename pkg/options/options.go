@@ -152,9 +152,10 @@ func (o *Options) kubernetesFlags() *flag.FlagSet {
 	fs.StringVar(&o.Namespace, "namespace", "", "look at Networks in this `namespace` only (default all)")
 	fs.StringVar(&o.ClusterID, "cluster-id", "", "the `ID` that marks this cluster's networks in Neutron; it must never change, nor be another cluster's (default the UID of the kube-system namespace)")
 	// The API server's own priority and fairness keeps us in check; these only keep a
-	// mistake of ours from becoming its load.
-	fs.Float64Var(&o.KubeAPIQPS, "kube-api-qps", 100, "requests per second to Kubernetes, on average")
-	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", 200, "requests to Kubernetes at once, above the average")
+	// mistake of ours from becoming its load. At 100 a second they were what new Networks
+	// waited for, at two writes and an event each.
+	fs.Float64Var(&o.KubeAPIQPS, "kube-api-qps", 1000, "requests per second to Kubernetes, on average")
+	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", 2000, "requests to Kubernetes at once, above the average")
 	return fs
 }
 
