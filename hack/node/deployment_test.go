@@ -68,9 +68,14 @@ func (w world) startWorking() {
 	w.Helper()
 	w.inSystem("create", "secret", "generic", "clouds", "--from-literal=clouds.yaml="+cloudsYAML())
 	w.inSystem("rollout", "status", deployment, within)
-	if got := w.inSystem("get", deployment, "--output=jsonpath={.status.availableReplicas}"); got != "2" {
-		w.Errorf("available replicas: %s", got)
-	}
+	// A pod that has just become ready may be told of as not ready once more: the kubelet's
+	// sync that was under way at the time writes what it had found before.
+	w.eventually(func() error {
+		if got := w.inSystem("get", deployment, "--output=jsonpath={.status.availableReplicas}"); got != "2" {
+			return fmt.Errorf("available replicas: %q", got)
+		}
+		return nil
+	})
 }
 
 func (w world) lookAtProcesses() {
@@ -125,9 +130,14 @@ func (w world) createNetwork() {
 	w.apply("net", w.namespace, "10.9.0.1")
 	w.kubectl("wait", "--for=condition=Ready", "network/net", "--namespace="+w.namespace, within)
 	w.waitMatches("10.9.0.1")
-	if log := w.inSystem("logs", w.leader()); !strings.Contains(log, w.namespace+"/net") {
-		w.Errorf("the leader's log tells nothing of the Network:\n%s", log)
-	}
+	// A line comes to the kubelet by way of containerd, some time after it was written.
+	leader := w.leader()
+	w.eventually(func() error {
+		if log := w.inSystem("logs", leader); !strings.Contains(log, w.namespace+"/net") {
+			return fmt.Errorf("the leader's log tells nothing of the Network:\n%s", log)
+		}
+		return nil
+	})
 }
 
 // restart edits the Network as often as it can while all pods are replaced.
