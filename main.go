@@ -525,7 +525,7 @@ func (r *replica) clientOptions() neutron.ClientOptions {
 		Timeout:     o.NeutronTimeout,
 		QPS:         o.NeutronQPS,
 		Burst:       o.NeutronBurst,
-		Connections: o.Workers + 1, // one more for the Observer
+		Connections: o.NeutronConnections,
 		UserAgent:   userAgent(),
 		Fence:       r.mustLead,
 	}

@@ -24,6 +24,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -39,8 +41,13 @@ const (
 // one request a second through to see. One good answer, to whatever it was, and all
 // pass again at once. Bad answers that are about their request alone (4xx) are good ones
 // here.
+//
+// It also bounds how many requests are under way at the same time. Whoever has waited for a
+// turn, and finds by then that there were enough failures, makes no request.
 type circuit struct {
 	base http.RoundTripper
+	// turns are as many as there may be requests under way; nil: that is not bounded.
+	turns *semaphore.Weighted
 	// opened is called when there were enough failures; nil is nobody.
 	opened func()
 
@@ -54,7 +61,7 @@ type circuit struct {
 }
 
 func (c *circuit) RoundTrip(request *http.Request) (*http.Response, error) {
-	if err := c.admit(); err != nil {
+	if err := c.admit(request.Context()); err != nil {
 		return nil, err
 	}
 	response, err := c.base.RoundTrip(request)
@@ -95,6 +102,7 @@ func (b *answerBody) Close() error {
 
 // ended counts a request that was admitted.
 func (c *circuit) ended(request *http.Request, err error) {
+	defer c.passOn()
 	c.leave()
 	switch {
 	case err != nil && errors.Is(request.Context().Err(), context.Canceled):
@@ -106,9 +114,31 @@ func (c *circuit) ended(request *http.Request, err error) {
 	}
 }
 
-// admit returns the last failure if the request has to stay. While others are under way,
-// there is no need for a probe: a Neutron that hangs holds up one caller only.
-func (c *circuit) admit() error {
+// admit waits for a turn, until ctx is done. It returns the last failure if the request has
+// to stay.
+func (c *circuit) admit(ctx context.Context) error {
+	if c.turns != nil {
+		if err := c.turns.Acquire(ctx, 1); err != nil {
+			return err
+		}
+	}
+	err := c.enter()
+	if err != nil {
+		c.passOn()
+	}
+	return err
+}
+
+// passOn gives the turn to the next one.
+func (c *circuit) passOn() {
+	if c.turns != nil {
+		c.turns.Release(1)
+	}
+}
+
+// enter counts a request that is let through. While others are under way, there is no need
+// for a probe: a Neutron that hangs holds up one caller only.
+func (c *circuit) enter() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()

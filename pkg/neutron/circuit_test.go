@@ -28,6 +28,8 @@ import (
 	"testing/iotest"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 func statusOnly(status int) roundTripper {
@@ -108,6 +110,88 @@ func TestANeutronThatHangsHoldsUpOneCallerOnly(t *testing.T) {
 			t.Errorf("callers were held up %d times in nine and a half minutes, want once in %s", got, timeout)
 		}
 	})
+}
+
+func TestRequestsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const turns, each = 3, time.Second
+		var underWay, most atomic.Int64
+		c := &circuit{turns: semaphore.NewWeighted(turns), base: roundTripper(func(r *http.Request) (*http.Response, error) {
+			most.Store(max(most.Load(), underWay.Add(1)))
+			time.Sleep(each)
+			underWay.Add(-1)
+			return statusOnly(http.StatusOK).RoundTrip(r)
+		})}
+		began := time.Now()
+		var workers sync.WaitGroup
+		for range 4 * turns {
+			workers.Go(func() {
+				if err := try(t, c); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		workers.Wait()
+		if got := most.Load(); got != turns {
+			t.Errorf("%d requests were under way at the same time, want %d", got, turns)
+		}
+		if got := time.Since(began); got != 4*each {
+			t.Errorf("it took %s, want %s", got, 4*each)
+		}
+	})
+}
+
+func TestWhoWaitsForATurnDoesNotAskADeadNeutron(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 30 * time.Second
+		var asked atomic.Int64
+		c := &circuit{turns: semaphore.NewWeighted(enough), base: roundTripper(func(*http.Request) (*http.Response, error) {
+			asked.Add(1)
+			time.Sleep(timeout)
+			return nil, errTimeout
+		})}
+		began := time.Now()
+		var workers sync.WaitGroup
+		for range 100 {
+			workers.Go(func() {
+				if err := try(t, c); !errors.Is(err, errTimeout) {
+					t.Error(err)
+				}
+			})
+		}
+		workers.Wait()
+		// Between the first of those failures and the last, others got their turns.
+		if got := asked.Load(); got < enough || got >= 2*enough {
+			t.Errorf("asked %d times, want %d, and fewer than as many again", got, enough)
+		}
+		if got := time.Since(began); got > 2*timeout {
+			t.Errorf("it took %s, want no more than %s", got, 2*timeout)
+		}
+	})
+}
+
+func TestTheWaitForATurnEndsWithItsContext(t *testing.T) {
+	c := &circuit{turns: semaphore.NewWeighted(1), base: statusOnly(http.StatusOK)}
+	if err := c.turns.Acquire(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.RoundTrip(request); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want that the caller has gone away", err)
+	}
+	if _, away := c.away(); away {
+		t.Error("Neutron is taken to be away")
+	}
+	// It has not taken the turn along.
+	c.passOn()
+	if err := try(t, c); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestAnswersThatDoNotComeToTheirEndOpenTheCircuit(t *testing.T) {

@@ -32,6 +32,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	"go4.org/netipx"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
 )
@@ -43,7 +44,10 @@ type ClientOptions struct {
 	// QPS and Burst bound the rate of requests; a QPS of 0 leaves it unbounded.
 	QPS   float64
 	Burst int
-	// Connections is how many connections are kept for requests at the same time.
+	// Connections is how many requests are made at the same time, and how many connections are
+	// kept open for them; 0: as many as are asked for, and two are kept open. Each request
+	// has a connection of its own (unless the server speaks HTTP/2), so the balancer in front
+	// of several servers can spread them.
 	Connections int
 	// UserAgent is put before gophercloud's own.
 	UserAgent string
@@ -104,6 +108,7 @@ func (p Place) String() string {
 func NewClient(config Config, options ClientOptions) *Client {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.TLSClientConfig = config.TLS
+	base.MaxIdleConns = 0 // no limit but the next one
 	base.MaxIdleConnsPerHost = options.Connections
 	limit := rate.Inf
 	if options.QPS > 0 {
@@ -120,6 +125,9 @@ func NewClient(config Config, options ClientOptions) *Client {
 		meter:   options.Meter,
 	}
 	circuit := &circuit{base: transport}
+	if options.Connections > 0 {
+		circuit.turns = semaphore.NewWeighted(int64(options.Connections))
+	}
 	return &Client{config: config, options: options, circuit: circuit, transport: transport, base: base, http: http.Client{
 		Transport: circuit,
 		// Neutron and Keystone redirect nobody. Who does would be sent the token, and by

@@ -216,6 +216,23 @@ func TestTheClientKeepsToItsOptions(t *testing.T) {
 	equal(t, rate.Inf, unbounded.Limit())
 }
 
+// Whoever has a turn must not need another one: neither to authenticate again, nor for the
+// next page.
+func TestOneConnectionIsEnough(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	c := newTestClient(t, l.config(t), ClientOptions{Timeout: 10 * time.Second, Connections: 1})
+	for range pageSize + 1 {
+		_, err := c.CreateNetwork(t.Context(), CreateNetwork{Name: testName, Description: owner.Mark()})
+		noError(t, err)
+	}
+	l.RevokeTokens()
+	networks, err := c.ListNetworks(t.Context())
+	noError(t, err)
+	equal(t, pageSize+1, len(networks))
+	l.RevokeTokens()
+	noError(t, c.DeleteNetwork(t.Context(), networks[0].ID, nil))
+}
+
 func TestTheFenceComesRightBeforeEachRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string

@@ -47,11 +47,12 @@ type Options struct {
 	KubeAPIQPS   float64
 	KubeAPIBurst int
 
-	Cloud          string
-	Resync         time.Duration
-	NeutronTimeout time.Duration
-	NeutronQPS     float64
-	NeutronBurst   int
+	Cloud              string
+	Resync             time.Duration
+	NeutronTimeout     time.Duration
+	NeutronConnections int
+	NeutronQPS         float64
+	NeutronBurst       int
 	// AllowedAuthURLs are the Keystones that Secrets may name.
 	AllowedAuthURLs neutron.URLs
 
@@ -164,6 +165,7 @@ func (o *Options) openStackFlags() *flag.FlagSet {
 	fs.StringVar(&o.Cloud, "cloud", "", "the `entry` of clouds.yaml to work in (default $OS_CLOUD, or else the other OS_* variables; with none of them, outside a cluster, an embedded Neutron in memory)")
 	fs.DurationVar(&o.Resync, "resync", 5*time.Minute, "how often Neutron is looked through for what has changed there, and what is stalled is tried again")
 	fs.DurationVar(&o.NeutronTimeout, "neutron-timeout", 30*time.Second, "how long to wait for one answer of Neutron or Keystone")
+	fs.IntVar(&o.NeutronConnections, "neutron-connections", 8, "how many requests to one Neutron are under way at the same time")
 	fs.Float64Var(&o.NeutronQPS, "neutron-qps", 0, "requests per second to Neutron, on average (0: no limit)")
 	fs.IntVar(&o.NeutronBurst, "neutron-burst", 10, "requests to Neutron at once, above the average")
 	fs.Var(&o.AllowedAuthURLs, "allowed-auth-urls", "the `URLs` of Keystones that Secrets may name, separated by commas; each allows what is below it too (default all)")
@@ -241,6 +243,8 @@ func (o *Options) Validate(arguments []string) error {
 		return fmt.Errorf("-workers=%d: there must be at least 1", o.Workers)
 	case o.Workers > maxWorkers:
 		return fmt.Errorf("-workers=%d: there must be no more than %d", o.Workers, maxWorkers)
+	case o.NeutronConnections < 1:
+		return fmt.Errorf("-neutron-connections=%d: there must be at least 1", o.NeutronConnections)
 	case o.Resync < time.Second:
 		return fmt.Errorf("-resync=%s: it must be 1s at least", o.Resync)
 	case o.NeutronTimeout <= 0:

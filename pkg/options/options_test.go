@@ -52,7 +52,7 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 	// With one dash or two, with = or without.
 	args := strings.Fields(`-kubeconfig=a --master b -namespace=c --cluster-id=d -kube-api-qps=1.5 -kube-api-burst 2
 		-cloud=e -resync=3s -neutron-timeout=4s -neutron-qps=5.5 -neutron-burst=6
-		-workers=7 -retry-base-delay=8s -retry-max-delay=9s -retry-qps=10.5 -retry-burst=11 --version -v=4
+		-workers=7 -neutron-connections=18 -retry-base-delay=8s -retry-max-delay=9s -retry-qps=10.5 -retry-burst=11 --version -v=4
 		-deployment-workers=12 -deployment-cidr-pool=10.0.0.0/8 -deployment-cidr-prefix-length 13
 		-delete-orphans -bind-address=:14 -tls-cert-file=f -tls-private-key-file=g -serve-authorized=false
 		-leader-elect=true -leader-elect-lease-duration=15m -leader-elect-renew-deadline 16s -leader-elect-retry-period=17s
@@ -67,7 +67,7 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 	want := &Options{
 		AllowedAuthURLs: allowed,
 		Version:         true, Kubeconfig: "a", Master: "b", Namespace: "c", ClusterID: "d", KubeAPIQPS: 1.5, KubeAPIBurst: 2,
-		Cloud: "e", Resync: 3 * time.Second, NeutronTimeout: 4 * time.Second, NeutronQPS: 5.5, NeutronBurst: 6,
+		Cloud: "e", Resync: 3 * time.Second, NeutronTimeout: 4 * time.Second, NeutronConnections: 18, NeutronQPS: 5.5, NeutronBurst: 6,
 		Workers: 7, RetryBaseDelay: 8 * time.Second, RetryMaxDelay: 9 * time.Second, RetryQPS: 10.5, RetryBurst: 11,
 		DeploymentWorkers: 12, DeploymentCIDRPool: netip.MustParsePrefix("10.0.0.0/8"), DeploymentCIDRPrefixLength: 13,
 		DeleteOrphans: orphans.RemoveFew, BindAddress: ":14", TLSCertFile: "f", TLSPrivateKeyFile: "g", ServeAuthorized: "false",
@@ -100,6 +100,7 @@ func TestValidate(t *testing.T) {
 		{"one worker", []string{"-workers=1"}, ""},
 		{"no worker would do nothing", []string{"-workers=0"}, "-workers=0"},
 		{"fewer than no workers", []string{"-workers=-1"}, "-workers=-1"},
+		{"no connection to Neutron", []string{"-neutron-connections=0"}, "-neutron-connections=0"},
 		{"a resync each second", []string{"-resync=1s"}, ""},
 		{"a resync all the time", []string{"-resync=999ms"}, "-resync=999ms"},
 		{"no resync", []string{"-resync=0"}, "-resync=0s"},
