@@ -2448,14 +2448,37 @@ func BenchmarkSyncInOrder(b *testing.B) {
 	}
 }
 
-// BenchmarkNeedsSync is what an update that says nothing new costs.
-func BenchmarkNeedsSync(b *testing.B) {
-	network := newNetwork("10.0.0.0/24", "", withFinalizer)
-	b.ReportAllocs()
-	for b.Loop() {
-		if needsSync(network, network) {
-			b.Fatal("nothing has changed")
-		}
+// BenchmarkUpdateHandler is what an update costs that the informer tells of: the decision whether
+// somebody has to look at the Network, and if so, its way through the queue to a worker.
+func BenchmarkUpdateHandler(b *testing.B) {
+	before := newNetwork("10.0.0.0/24", "", withFinalizer)
+	written := newNetwork("10.0.0.0/24", "", withFinalizer, func(n *samplecrdv1.Network) { n.ResourceVersion = "2"; n.Status.NetworkID = "id" })
+	edited := newNetwork("10.0.0.0/25", "", withFinalizer, func(n *samplecrdv1.Network) { n.ResourceVersion = "2"; n.Generation = 2 })
+	for _, bench := range []struct {
+		name string
+		now  *samplecrdv1.Network
+		keys int
+	}{
+		{"a resync", before, 0},
+		{"a status write", written, 0},
+		{"an edit of the spec", edited, 1},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			c := queueOnly(nil)
+			defer c.queue.ShutDown()
+			handlers := c.handlers()
+			b.ReportAllocs()
+			for b.Loop() {
+				handlers.OnUpdate(before, bench.now)
+				if got := c.queue.Len(); got != bench.keys {
+					b.Fatalf("%d keys in the queue, want %d", got, bench.keys)
+				}
+				for range bench.keys {
+					key, _ := c.queue.Get()
+					c.queue.Done(key)
+				}
+			}
+		})
 	}
 }
 

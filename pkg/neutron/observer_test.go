@@ -19,6 +19,7 @@ package neutron
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -573,4 +574,54 @@ func TestTheLastLookIsTheLastOneThatSucceeded(t *testing.T) {
 		w.look(t)
 		equal(t, ended, w.LastLook())
 	})
+}
+
+// netsOf returns that many networks with a subnet each, every one of another owner, whose UID
+// is the network's ID.
+func netsOf(n int) []*Network {
+	networks := make([]*Network, n)
+	for i := range networks {
+		id := fmt.Sprintf("%08d-0000-0000-0000-000000000000", i)
+		networks[i] = netOf(types.UID(id), id, func(n *Network) { n.Subnets = []Subnet{ours(id, "10.0.0.0/24", "10.0.0.1")} })
+	}
+	return networks
+}
+
+// BenchmarkLook is what the Observer makes of a list that was read: of the first, and of one
+// that brings nothing new. BenchmarkListNetworks reads one.
+func BenchmarkLook(b *testing.B) {
+	for _, n := range []int{1_000, 10_000} {
+		s := sky{networks: netsOf(n)}
+		next := netsOf(n) // equal, but of other memory, as what was read anew
+		o := NewObserver(owner.Cluster, time.Minute, s.list)
+		look := func(b *testing.B) {
+			if err := o.Look(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+		expectAll := func(b *testing.B) {
+			for _, want := range s.networks {
+				if got, _, err := o.Owned(types.UID(want.ID)); err != nil || len(got) != 1 || got[0] != want {
+					b.Fatalf("network %s is not found by its mark: %v", want.ID, err)
+				}
+			}
+		}
+		b.Run(fmt.Sprintf("first/%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				o = NewObserver(owner.Cluster, time.Minute, s.list)
+				look(b)
+			}
+			expectAll(b)
+		})
+		b.Run(fmt.Sprintf("again/%d", n), func(b *testing.B) {
+			look(b)
+			b.ReportAllocs()
+			for b.Loop() {
+				s.networks, next = next, s.networks
+				look(b)
+			}
+			expectAll(b)
+		})
+	}
 }

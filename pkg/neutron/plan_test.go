@@ -631,3 +631,30 @@ func checkGoal(t *testing.T, want Desired, have *Network) {
 		t.Errorf("the gateway is %s", subnet.Gateway)
 	}
 }
+
+// BenchmarkNext is what it costs to tell what is to be done for one Network.
+func BenchmarkNext(b *testing.B) {
+	right := ours("a", "192.168.0.0/16", "192.168.0.1")
+	for _, bench := range []struct {
+		name    string
+		have    *Network
+		inOrder bool
+	}{
+		{"in order", has(right), true},
+		{"to be created", &Network{}, false},
+		{"a subnet is missing", has(), false},
+		{"another name", has(named("x", right)), false},
+		{"another gateway", has(ours("a", "192.168.0.0/16", "192.168.1.1")), false},
+		{"another CIDR", has(ours("a", "192.168.7.0/24", "192.168.7.1")), false},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			want := wants("192.168.0.0/16", "192.168.0.1")
+			b.ReportAllocs()
+			for b.Loop() {
+				if step := Next(want, bench.have); (step == nil) != bench.inOrder {
+					b.Fatalf("got %v", step)
+				}
+			}
+		})
+	}
+}
