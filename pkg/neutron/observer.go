@@ -289,7 +289,7 @@ func (o *Observer) merge(began int64, networks []*Network, err error) (changed [
 	o.looks++
 	o.lastLook = time.Now()
 
-	found := map[types.UID][]*Network{}
+	found := make(map[types.UID][]*Network, len(networks))
 	for _, n := range networks {
 		if owner, marked := OwnerOf(n.Description); marked && owner.Cluster == o.cluster {
 			found[owner.UID] = append(found[owner.UID], n)
