@@ -17,235 +17,144 @@ limitations under the License.
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
-	"html"
-	"math"
 	"slices"
-	"strings"
 )
 
 // chart is a picture of lines.
 type chart struct {
-	title, x, y string
-	// log has both axes in powers of ten.
-	log   bool
-	lines []line
+	title, note string
+	x, y        axis
+	lines       []line
+	// curves says that the lines are curves which end at the same height. Otherwise they
+	// join what was measured, and each place is marked.
+	curves bool
+	// half says that another chart has room beside it.
+	half bool
 }
 
 type line struct {
-	name   string
+	name string
+	// color is the line's place among the colors.
+	color  int
 	points []Point
 }
 
 // charts returns what there is to draw: lines of more than one point.
 func charts(results []Result) []chart {
-	all := []chart{
-		{title: "Networks that are done", x: "seconds", y: "Networks", lines: progress(results)},
-		{title: "Networks per second, by connections", x: "connections", y: "Networks/s", lines: byConnections(results)},
-		{title: "Restart: time until every Network was looked at", x: "Networks", y: "seconds", log: true,
-			lines: byN(results, restartName, "restart", func(s Sample) float64 { return s.Seconds })},
-		{title: "Resident memory after a restart", x: "Networks", y: "MiB", log: true,
-			lines: byN(results, restartName, "resident", func(s Sample) float64 { return float64(s.Resident) / (1 << 20) })},
-		{title: "Steady: CPU of one look at Neutron", x: "Networks", y: "seconds", log: true,
-			lines: byN(results, steadyName, "CPU", func(s Sample) float64 { return s.CPU[controllerProcess] })},
-		{title: "Steady: requests of one look at Neutron", x: "Networks", y: "requests", log: true,
-			lines: byN(results, steadyName, "requests", func(s Sample) float64 { return float64(total(s.Calls)) })},
-	}
 	var drawn []chart
-	for _, c := range all {
+	for _, c := range []chart{
+		progress(results),
+		byConnections(results),
+		restartTime(results),
+		restartMemory(results),
+	} {
+		c.lines = slices.DeleteFunc(c.lines, func(l line) bool { return len(l.points) < 2 })
 		if len(c.lines) > 0 {
+			c.setAxes()
 			drawn = append(drawn, c)
 		}
 	}
 	return drawn
 }
 
-// fromNothing are the scenarios that can be compared.
-var fromNothing = []string{convergeName, applyName, rawName, writesName}
+// compared are the scenarios that begin with nothing and can be compared.
+var compared = []string{convergeName, rawName, applyName, writesName}
 
-// progress returns a line for each scenario that has a curve and begins with nothing, of
-// the largest N, and of the most connections with that.
-func progress(results []Result) (lines []line) {
-	var of Result
-	begins := func(r Result) bool {
-		return len(r.Median.Curve) > 1 && slices.Contains(fromNothing, r.Scenario)
-	}
-	for _, r := range results {
-		if begins(r) && cmp.Or(cmp.Compare(r.N, of.N), cmp.Compare(r.Connections, of.Connections)) > 0 {
-			of = r
-		}
-	}
-	for _, r := range results {
-		if begins(r) && r.N == of.N && r.Connections == of.Connections {
-			lines = append(lines, line{r.Scenario, r.Median.Curve})
-		}
-	}
-	return lines
+// alone says what is measured for comparison.
+var alone = map[string]string{
+	rawName:    "raw: Neutron alone",
+	writesName: "writes: Kubernetes alone",
 }
 
-// byConnections returns a line for each scenario that was made with several numbers of
+// toCompare returns the results of these scenarios, of the largest N.
+func toCompare(results []Result) (of []Result) {
+	for _, r := range results {
+		switch {
+		case !slices.Contains(compared, r.Scenario) || len(of) > 0 && r.N < of[0].N:
+		case len(of) > 0 && r.N == of[0].N:
+			of = append(of, r)
+		default:
+			of = []Result{r}
+		}
+	}
+	return of
+}
+
+// progress has a line for each scenario that can be compared, of the connections with which
+// most of them were made, and of the most connections then.
+func progress(results []Result) chart {
+	c := chart{title: "Networks Ready, over time", curves: true,
+		x: axis{name: "seconds since the start"}, y: axis{name: "Networks"}}
+	of := map[int][]Result{}
+	for _, r := range toCompare(results) {
+		of[r.Connections] = append(of[r.Connections], r)
+	}
+	most := 0
+	for connections := range of {
+		if cmp.Or(cmp.Compare(len(of[connections]), len(of[most])), cmp.Compare(connections, most)) > 0 {
+			most = connections
+		}
+	}
+	for i, r := range of[most] {
+		if i == 0 {
+			c.note = fmt.Sprintf("%d Networks, %d connections; each the run with the median time", r.N, most)
+		}
+		if what := alone[r.Scenario]; what != "" {
+			c.note += "; " + what
+		}
+		name := fmt.Sprintf("%s %.3g s", r.Scenario, r.Median.Seconds)
+		c.lines = append(c.lines, line{name, slices.Index(compared, r.Scenario), r.Median.Curve})
+	}
+	return c
+}
+
+// byConnections tells how near the controller comes to the limit, with more and more
 // connections.
-func byConnections(results []Result) []line {
-	var lines []line
+func byConnections(results []Result) chart {
+	c := chart{title: "Networks per second, by connections",
+		x: axis{name: "connections", kind: measuredAxis}, y: axis{name: "Networks per second"}}
+	for color, name := range []string{convergeName, rawName} {
+		l := line{name: name, color: color}
+		for _, r := range toCompare(results) {
+			if r.Scenario == name {
+				l.points = append(l.points, Point{float64(r.Connections), r.rate()})
+				c.note = fmt.Sprintf("%d Networks; medians; %s", r.N, alone[rawName])
+			}
+		}
+		c.lines = append(c.lines, l)
+	}
+	return c
+}
+
+func restartTime(results []Result) chart {
+	cpu := func(s Sample) float64 { return s.CPU[controllerProcess] }
+	return chart{title: "Time of a restart, and CPU", note: "look: one look at Neutron, as every -resync; medians", half: true,
+		x: axis{name: "Networks", kind: measuredAxis}, y: axis{name: "seconds", kind: powersAxis},
+		lines: []line{
+			byN(results, 0, restartName, "restart", func(s Sample) float64 { return s.Seconds }),
+			byN(results, 2, restartName, "restart, CPU", cpu),
+			byN(results, 3, steadyName, "look, CPU", cpu),
+		}}
+}
+
+func restartMemory(results []Result) chart {
+	return chart{title: "Resident memory of the controller", note: "after a restart; medians", half: true,
+		x: axis{name: "Networks", kind: measuredAxis}, y: axis{name: "MiB", kind: powersAxis},
+		lines: []line{
+			byN(results, 0, restartName, "in the end", func(s Sample) float64 { return float64(s.Resident) / (1 << 20) }),
+			byN(results, 1, restartName, "at the peak", func(s Sample) float64 { return float64(s.Peak) / (1 << 20) }),
+		}}
+}
+
+// byN returns the line of a figure over N. What was too little to be measured is left out.
+func byN(results []Result, color int, scenario, name string, get func(Sample) float64) line {
+	l := line{name: name, color: color}
 	for _, r := range results {
-		if !slices.Contains(fromNothing, r.Scenario) {
-			continue
-		}
-		name := fmt.Sprintf("%s, N = %d", r.Scenario, r.N)
-		i := slices.IndexFunc(lines, func(l line) bool { return l.name == name })
-		if i < 0 {
-			i = len(lines)
-			lines = append(lines, line{name: name})
-		}
-		lines[i].points = append(lines[i].points, Point{float64(r.Connections), r.rate()})
-	}
-	return slices.DeleteFunc(lines, func(l line) bool { return len(l.points) < 2 })
-}
-
-// byN returns the line of a figure over N, if there is more than one N.
-func byN(results []Result, scenario, name string, get func(Sample) float64) []line {
-	l := line{name: name}
-	for _, r := range results {
-		if r.Scenario == scenario {
-			l.points = append(l.points, Point{float64(r.N), get(r.Median)})
+		if y := get(r.Median); r.Scenario == scenario && y > 0 {
+			l.points = append(l.points, Point{float64(r.N), y})
 		}
 	}
-	if len(l.points) < 2 {
-		return nil
-	}
-	return []line{l}
-}
-
-// Sizes in pixels, of a chart with what is around it.
-const (
-	chartWidth, chartHeight = 420, 260
-	left, right             = 56, 14
-	top, bottom             = 30, 50
-)
-
-// style has the colors of either theme.
-const style = `text{font:11px system-ui,sans-serif;fill:#24292f}.title{font-weight:600;font-size:12px}.small{fill:#6e7781;font-size:10px}
-.back{fill:#fff}.grid{stroke:#d0d7de;stroke-width:.5}polyline{fill:none;stroke-width:1.5}
-@media(prefers-color-scheme:dark){text{fill:#e6edf3}.small{fill:#8d96a0}.back{fill:#0d1117}.grid{stroke:#30363d}}`
-
-var palette = []string{"#218bff", "#2da44e", "#bf8700", "#cf222e", "#8250df", "#1b9e9e"}
-
-// svg draws the charts, two beside each other.
-func svg(charts []chart) []byte {
-	var b bytes.Buffer
-	width, height := 2*chartWidth, (len(charts)+1)/2*chartHeight
-	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\"><title>Benchmarks of samplecrd-controller</title>\n<style>%s</style>\n<rect width=\"%d\" height=\"%d\" class=\"back\"/>\n",
-		width, height, width, height, style, width, height)
-	for i, c := range charts {
-		fmt.Fprintf(&b, "<g transform=\"translate(%d,%d)\">\n", i%2*chartWidth, i/2*chartHeight)
-		c.draw(&b)
-		b.WriteString("</g>\n")
-	}
-	b.WriteString("</svg>\n")
-	return b.Bytes()
-}
-
-func (c chart) draw(b *bytes.Buffer) {
-	text := func(x, y float64, anchor, class, what string) {
-		fmt.Fprintf(b, "<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"%s\" class=\"%s\">%s</text>\n", x, y, anchor, class, html.EscapeString(what))
-	}
-	text(left, 18, "start", "title", c.title)
-	const w, h = chartWidth - left - right, chartHeight - top - bottom
-	xs, ys := c.scales()
-	for _, tick := range ys.ticks() {
-		y := top + h*(1-ys.of(tick))
-		fmt.Fprintf(b, "<path d=\"M%d %.1fh%d\" class=\"grid\"/>\n", left, y, w)
-		text(left-5, y+3, "end", "small", short(tick))
-	}
-	for _, tick := range xs.ticks() {
-		x := left + w*xs.of(tick)
-		fmt.Fprintf(b, "<path d=\"M%.1f %dv%d\" class=\"grid\"/>\n", x, top, h)
-		text(x, top+h+13, "middle", "small", short(tick))
-	}
-	text(left+w, top+h+26, "end", "small", c.x)
-	text(left+4, top+10, "start", "small", c.y)
-	for i, l := range c.lines {
-		color := palette[i%len(palette)]
-		var points []string
-		for _, p := range l.points {
-			points = append(points, fmt.Sprintf("%.1f,%.1f", left+w*xs.of(p.X), top+h*(1-ys.of(p.Y))))
-		}
-		fmt.Fprintf(b, "<polyline points=\"%s\" stroke=\"%s\"/>\n", strings.Join(points, " "), color)
-		x := float64(left + i*w/max(len(c.lines), 3))
-		fmt.Fprintf(b, "<rect x=\"%.0f\" y=\"%d\" width=\"9\" height=\"3\" fill=\"%s\"/>\n", x, chartHeight-12, color)
-		text(x+13, chartHeight-7, "start", "small", l.name)
-	}
-}
-
-// scale is what the ends of an axis stand for.
-type scale struct {
-	low, high float64
-	log       bool
-}
-
-// scales returns those of both axes, in which all points have room.
-func (c chart) scales() (x, y scale) {
-	var xs, ys []float64
-	for _, l := range c.lines {
-		for _, p := range l.points {
-			xs, ys = append(xs, p.X), append(ys, p.Y)
-		}
-	}
-	return scaleOf(xs, c.log), scaleOf(ys, c.log)
-}
-
-func scaleOf(values []float64, log bool) scale {
-	low, high := math.Inf(1), 0.0
-	for _, v := range values {
-		high = max(high, v)
-		if v > 0 {
-			low = min(low, v)
-		}
-	}
-	switch {
-	case high == 0:
-		return scale{high: 1}
-	case log:
-		low, high = math.Floor(math.Log10(low)), math.Ceil(math.Log10(high))
-		return scale{math.Pow(10, low), math.Pow(10, max(high, low+1)), true}
-	}
-	power := math.Pow(10, math.Floor(math.Log10(high)))
-	for _, factor := range []float64{1, 2, 4, 6, 8} {
-		if factor*power >= high {
-			return scale{high: factor * power}
-		}
-	}
-	return scale{high: 10 * power}
-}
-
-// of returns how far along the axis a value is, between 0 and 1.
-func (s scale) of(value float64) float64 {
-	if s.log {
-		return math.Log(max(value, s.low)/s.low) / math.Log(s.high/s.low)
-	}
-	return value / s.high
-}
-
-// ticks returns the values that are written at the axis.
-func (s scale) ticks() (ticks []float64) {
-	if s.log {
-		for tick := s.low; tick < s.high*1.5; tick *= 10 {
-			ticks = append(ticks, tick)
-		}
-		return ticks
-	}
-	for i := range 5 {
-		ticks = append(ticks, s.high*float64(i)/4)
-	}
-	return ticks
-}
-
-// short writes a number with as few digits as it takes.
-func short(value float64) string {
-	if value >= 1000 && math.Mod(value, 1000) == 0 {
-		return fmt.Sprintf("%gk", value/1000)
-	}
-	return fmt.Sprintf("%.3g", value)
+	return l
 }

@@ -18,9 +18,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/xml"
-	"errors"
-	"io"
 	"strings"
 	"testing"
 
@@ -81,94 +78,5 @@ func TestSeconds(t *testing.T) {
 		if got := seconds(s); got != want {
 			t.Errorf("%v is %q, want %q", s, got, want)
 		}
-	}
-}
-
-func TestScales(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		values []float64
-		log    bool
-		want   scale
-	}{
-		{"the next round number", []float64{3, 370}, false, scale{high: 400}},
-		{"a round number is high enough", []float64{200}, false, scale{high: 200}},
-		{"above the last factor", []float64{9.5}, false, scale{high: 10}},
-		{"nothing", []float64{0, 0}, true, scale{high: 1}},
-		{"whole powers", []float64{150, 40000}, true, scale{100, 100000, true}},
-		{"one power is too short", []float64{100}, true, scale{100, 1000, true}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got := scaleOf(tt.values, tt.log)
-			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(scale{})); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-			for _, v := range tt.values {
-				if at := got.of(v); !(at >= 0 && at <= 1) {
-					t.Errorf("%v is at %v of the axis", v, at)
-				}
-			}
-			if ticks := got.ticks(); ticks[0] != got.low || ticks[len(ticks)-1] != got.high {
-				t.Errorf("the ticks %v do not go from %v to %v", ticks, got.low, got.high)
-			}
-		})
-	}
-}
-
-func TestChartsAreOfWhatWasMeasured(t *testing.T) {
-	drawn := map[string][]string{}
-	for _, c := range charts(measured()) {
-		for _, l := range c.lines {
-			drawn[c.title] = append(drawn[c.title], l.name)
-		}
-	}
-	want := map[string][]string{
-		"Networks that are done":                          {"converge", "raw"},
-		"Networks per second, by connections":             {"raw, N = 500"},
-		"Restart: time until every Network was looked at": {"restart"},
-		"Resident memory after a restart":                 {"resident"},
-	}
-	if diff := cmp.Diff(want, drawn); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if got := charts(measured()[3:4]); len(got) != 0 {
-		t.Errorf("lines of one point are drawn: %+v", got)
-	}
-}
-
-func TestSVGHoldsEachLineInsideThePicture(t *testing.T) {
-	drawn := []chart{
-		{title: "a < b & c", lines: []line{{"one", []Point{{0, 0}, {10, 100}}}, {"two", []Point{{5, 50}}}}},
-		{title: "powers", log: true, lines: []line{{"three", []Point{{100, 0}, {50000, 12}}}}},
-	}
-	decoder := xml.NewDecoder(bytes.NewReader(svg(drawn)))
-	var points []string
-	var text strings.Builder
-	for {
-		token, err := decoder.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		switch token := token.(type) {
-		case xml.CharData:
-			text.Write(token)
-		case xml.StartElement:
-			for _, a := range token.Attr {
-				if a.Name.Local == "points" {
-					points = append(points, a.Value)
-				}
-			}
-		}
-	}
-	// The third begins at 0, for which powers of ten have no place but the bottom.
-	want := []string{"56.0,210.0 406.0,30.0", "231.0,120.0", "56.0,210.0 370.9,195.7"}
-	if diff := cmp.Diff(want, points); diff != "" {
-		t.Errorf("lines (-want +got):\n%s", diff)
-	}
-	if !strings.Contains(text.String(), "a < b & c") {
-		t.Errorf("no title in %s", text.String())
 	}
 }
