@@ -43,7 +43,7 @@ import (
 // options are what is told by flags.
 type options struct {
 	sizes, connections ints
-	runs               int
+	runs, workers      int
 	latency, resync    time.Duration
 	neutron            string
 	controller, flags  string
@@ -100,7 +100,8 @@ func parse(args []string) (o options, batches []batch, err error) {
 	flags.Var(&o.sizes, "n", "how many `Networks` there are, up to 65536 (default: each scenario's own number); several numbers, separated by commas, have each scenario made with each")
 	flags.IntVar(&o.runs, "runs", 5, "how often each is measured; the medians are told")
 	flags.DurationVar(&o.latency, "latency", 50*time.Millisecond, "how long each answer of the embedded Neutron takes")
-	flags.Var(&o.connections, "connections", "the `number` of the controller's -workers, and of the raw loop's connections; several numbers have the scenarios that begin with nothing made with each")
+	flags.Var(&o.connections, "connections", "the `number` of the controller's -neutron-connections, and of the raw loop's; several numbers have the scenarios that begin with nothing made with each")
+	flags.IntVar(&o.workers, "workers", 0, "the controller's -workers (default twice its connections)")
 	flags.DurationVar(&o.resync, "resync", 10*time.Second, "the controller's -resync")
 	flags.StringVar(&o.neutron, "neutron", embeddedNeutron, "which `Neutron`: embedded, or real")
 	flags.StringVar(&o.controller, "controller", "", "the `executable` of the controller (default: it is built)")

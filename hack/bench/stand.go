@@ -17,6 +17,7 @@ limitations under the License.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -165,7 +166,8 @@ var servingAt = regexp.MustCompile(`"Serving HTTP" address="(\S+)"`)
 func (s *stand) start(ctx context.Context, connections int) (*running, error) {
 	s.cloud.latency.Store(int64(s.latency))
 	return s.launch(ctx, append([]string{
-		fmt.Sprintf("-workers=%d", connections),
+		fmt.Sprintf("-neutron-connections=%d", connections),
+		fmt.Sprintf("-workers=%d", cmp.Or(s.workers, 2*connections)),
 		"-resync=" + s.resync.String(),
 		"-profiling",
 	}, strings.Fields(s.flags)...)...)
@@ -174,11 +176,11 @@ func (s *stand) start(ctx context.Context, connections int) (*running, error) {
 // startQuick starts a controller that has to be done soon, and is not measured.
 func (s *stand) startQuick(ctx context.Context) (*running, error) {
 	s.cloud.latency.Store(0)
-	workers := 32
+	connections := 32
 	if s.cloud.isReal() {
-		workers = 8
+		connections = 8
 	}
-	return s.launch(ctx, fmt.Sprintf("-workers=%d", workers), "-kube-api-qps=10000", "-kube-api-burst=10000")
+	return s.launch(ctx, fmt.Sprintf("-workers=%d", connections), fmt.Sprintf("-neutron-connections=%d", connections), "-kube-api-qps=10000", "-kube-api-burst=10000")
 }
 
 func (s *stand) launch(ctx context.Context, flags ...string) (*running, error) {
