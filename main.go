@@ -55,6 +55,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/credentials"
 	"github.com/samplecrd/samplecrd-controller/pkg/deployment"
 	"github.com/samplecrd/samplecrd-controller/pkg/election"
+	"github.com/samplecrd/samplecrd-controller/pkg/events"
 	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
 	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/scheme"
 	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions"
@@ -192,8 +193,8 @@ func run(ctx context.Context, o *options.Options) error {
 	}
 	logger.Info("Starting", "version", version, "commit", commit,
 		"kubernetes", config.Host, "clusterID", cluster, "cloud", cloudConfig.Name)
-	recorder, stopRecording := newRecorder(ctx, clients.kube)
-	defer stopRecording()
+	recorder := newRecorder(ctx, clients.kube)
+	defer recorder.Stop()
 	r, err := newReplica(ctx, o, clients, recorder, cloudConfig, cluster)
 	if err != nil {
 		return err
@@ -686,43 +687,10 @@ func stripManagedFields(object any) (any, error) {
 	return object, nil
 }
 
-// newRecorder returns what records events, and what stops it once they are written. It
-// outlives ctx, so that what happens while the workers finish is told too.
-func newRecorder(ctx context.Context, kube kubernetes.Interface) (record.EventRecorder, func()) {
-	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
-	sink := &eventSink{&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")}, make(chan struct{})}
-	broadcaster.StartRecordingToSink(sink)
-	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "samplecrd-controller"})
-	return recorder, func() {
-		recorder.Event(&corev1.ObjectReference{Kind: "Process", Name: "samplecrd-controller"}, corev1.EventTypeNormal, lastEvent, "No more events")
-		select {
-		case <-sink.drained:
-		case <-time.After(lastEventsTimeout):
-		}
-		broadcaster.Shutdown()
-	}
-}
-
-const (
-	// lastEvent is the reason of the event that comes after all others, and is not written.
-	lastEvent = "Stopping"
-	// lastEventsTimeout bounds how long the end is put off for events.
-	lastEventsTimeout = 5 * time.Second
-)
-
-// eventSink tells when the broadcaster has written all events: its Shutdown does not wait
-// for that, but drops them. It writes one after the other, in the order of their recording.
-type eventSink struct {
-	record.EventSink
-	drained chan struct{}
-}
-
-func (s *eventSink) Create(event *corev1.Event) (*corev1.Event, error) {
-	if event.Reason != lastEvent {
-		return s.EventSink.Create(event)
-	}
-	close(s.drained)
-	return event, nil
+// newRecorder returns what records events, and is to be stopped.
+func newRecorder(ctx context.Context, kube kubernetes.Interface) *events.Recorder {
+	sink := &typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")}
+	return events.NewRecorder(ctx, sink, scheme.Scheme, corev1.EventSource{Component: "samplecrd-controller"})
 }
 
 // version and commit are set by the linker in a release; go build finds out by itself.
