@@ -38,6 +38,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 )
 
 // options are what is told by flags.
@@ -47,6 +49,7 @@ type options struct {
 	latency, resync    time.Duration
 	neutron            string
 	controller, flags  string
+	draw               string
 	cpuProfile         bool
 	memoryProfile      bool
 	names              []string
@@ -88,7 +91,11 @@ func main() {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	if err := run(ctx, o, batches); err != nil {
+	work := run
+	if o.draw != "" {
+		work = redraw
+	}
+	if err := work(ctx, o, batches); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -101,13 +108,14 @@ func parse(args []string) (o options, batches []batch, err error) {
 	flags.IntVar(&o.runs, "runs", 5, "how often each is measured; the medians are told")
 	flags.DurationVar(&o.latency, "latency", 50*time.Millisecond, "how long each answer of the embedded Neutron takes")
 	flags.Var(&o.connections, "connections", "the `number` of the controller's -neutron-connections, and of the raw loop's; several numbers have the scenarios that begin with nothing made with each")
-	flags.IntVar(&o.workers, "workers", 0, "the controller's -workers (default twice its connections)")
+	flags.IntVar(&o.workers, "workers", 0, "the controller's -workers (default four times its connections)")
 	flags.DurationVar(&o.resync, "resync", 10*time.Second, "the controller's -resync")
 	flags.StringVar(&o.neutron, "neutron", embeddedNeutron, "which `Neutron`: embedded, or real")
 	flags.StringVar(&o.controller, "controller", "", "the `executable` of the controller (default: it is built)")
 	flags.StringVar(&o.flags, "flags", "", "more `flags` for the controller, separated by blanks")
 	flags.BoolVar(&o.cpuProfile, "cpuprofile", false, "make one more run of each, with a CPU profile of the controller")
 	flags.BoolVar(&o.memoryProfile, "memprofile", false, "make one more run of each, with a profile of the controller's memory in the end")
+	flags.StringVar(&o.draw, "draw", "", "measure nothing, but draw bench.svg once more from these `files` of figures, separated by commas")
 	flags.Usage = func() { usage(flags) }
 	if err := flags.Parse(args); err != nil {
 		return o, nil, err
@@ -278,6 +286,27 @@ func (l *lab) report(out io.Writer, results []Result) error {
 	}
 	fmt.Fprintf(out, "The figures of each run are in %s, the curves in bench.svg beside it.\n", filepath.Join(l.dir, "bench.json"))
 	return nil
+}
+
+// redraw draws the figures of earlier runs, together.
+func redraw(_ context.Context, o options, _ []batch) error {
+	var results []Result
+	for file := range strings.SplitSeq(o.draw, ",") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		var figures struct{ Results []Result }
+		if err := json.Unmarshal(text, &figures); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		results = append(results, figures.Results...)
+	}
+	root, err := stack.Root()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(root, "hack", "_output", "bench", "bench.svg"), svg(charts(results)), 0o644)
 }
 
 // neutronText says what Neutron it is.

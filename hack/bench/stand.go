@@ -167,7 +167,7 @@ func (s *stand) start(ctx context.Context, connections int) (*running, error) {
 	s.cloud.latency.Store(int64(s.latency))
 	return s.launch(ctx, append([]string{
 		fmt.Sprintf("-neutron-connections=%d", connections),
-		fmt.Sprintf("-workers=%d", cmp.Or(s.workers, 2*connections)),
+		fmt.Sprintf("-workers=%d", cmp.Or(s.workers, 4*connections)),
 		"-resync=" + s.resync.String(),
 		"-profiling",
 	}, strings.Fields(s.flags)...)...)

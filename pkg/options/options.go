@@ -174,7 +174,7 @@ func (o *Options) openStackFlags() *flag.FlagSet {
 
 func (o *Options) workFlags() *flag.FlagSet {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
-	fs.IntVar(&o.Workers, "workers", 8, "how many Networks are worked on at the same time")
+	fs.IntVar(&o.Workers, "workers", 32, "how many Networks are worked on at the same time")
 	fs.DurationVar(&o.RetryBaseDelay, "retry-base-delay", time.Second, "how long a Network waits after the first failure; it doubles with each further one")
 	fs.DurationVar(&o.RetryMaxDelay, "retry-max-delay", time.Minute, "how long a Network waits after a failure at the most, but for a jitter of a fifth")
 	fs.Float64Var(&o.RetryQPS, "retry-qps", 10, "retries per second of all Networks together, on average")
