@@ -271,48 +271,69 @@ func projectOf(provider *gophercloud.ProviderClient) string {
 	return project.ID
 }
 
-// CreateNetwork makes a network without subnets.
-func (c *Client) CreateNetwork(ctx context.Context, step CreateNetwork) (Network, error) {
-	const op = "create network"
+// Answers that hold one network or one subnet are decoded right into these. gophercloud's own
+// Create and Update decode an answer into a tree of values, write that as JSON, and decode
+// that.
+type (
+	networkAnswer struct {
+		Network Network `json:"network"`
+	}
+	subnetAnswer struct {
+		Subnet Subnet `json:"subnet"`
+	}
+)
+
+// send makes a request of what path names, and decodes the answer. Given a revision, Neutron
+// refuses the request (with 412) if the item is at another one.
+func (c *Client) send(ctx context.Context, method string, body, answer any, revision *int, path ...string) error {
 	service, err := c.connect(ctx)
 	if err != nil {
-		return Network{}, err
+		return err
 	}
-	var network Network
-	err = networks.Create(ctx, service, networks.CreateOpts{Name: step.Name, Description: step.Description}).ExtractInto(&network)
-	return network, wrapAnswer(op, err, network.ID)
+	opts := &gophercloud.RequestOpts{JSONBody: body, JSONResponse: answer}
+	if method == http.MethodPut {
+		opts.OkCodes = []int{http.StatusOK} // which gophercloud takes for a GET's only
+	}
+	if revision != nil {
+		opts.MoreHeaders = map[string]string{"If-Match": "revision_number=" + strconv.Itoa(*revision)}
+	}
+	_, err = service.Request(ctx, method, service.ServiceURL(path...), opts)
+	return err
+}
+
+// CreateNetwork makes a network without subnets.
+func (c *Client) CreateNetwork(ctx context.Context, step CreateNetwork) (Network, error) {
+	var answer networkAnswer
+	body, err := networks.CreateOpts{Name: step.Name, Description: step.Description}.ToNetworkCreateMap()
+	if err == nil {
+		err = c.send(ctx, http.MethodPost, body, &answer, nil, "networks")
+	}
+	return answer.Network, wrapAnswer("create network", err, answer.Network.ID)
 }
 
 // UpdateNetwork changes the network's name or description, if it is still at the
 // revision that was read; it fails with Stale otherwise.
 func (c *Client) UpdateNetwork(ctx context.Context, have *Network, step UpdateNetwork) (Network, error) {
-	const op = "update network"
-	service, err := c.connect(ctx)
-	if err != nil {
-		return Network{}, err
-	}
-	opts := networks.UpdateOpts{RevisionNumber: have.Revision}
+	var opts networks.UpdateOpts
 	if step.Name != "" {
 		opts.Name = &step.Name
 	}
 	if step.Description != "" {
 		opts.Description = &step.Description
 	}
-	var network Network
-	err = networks.Update(ctx, service, have.ID, opts).ExtractInto(&network)
-	return network, wrapAnswer(op, err, network.ID)
+	var answer networkAnswer
+	body, err := opts.ToNetworkUpdateMap()
+	if err == nil {
+		err = c.send(ctx, http.MethodPut, body, &answer, have.Revision, "networks", have.ID)
+	}
+	return answer.Network, wrapAnswer("update network", err, answer.Network.ID)
 }
 
 // getNetwork reads the network without its subnets.
 func (c *Client) getNetwork(ctx context.Context, id string) (*Network, error) {
-	const op = "get network"
-	service, err := c.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var network Network
-	err = networks.Get(ctx, service, id).ExtractInto(&network)
-	return &network, wrapAnswer(op, err, network.ID)
+	var answer networkAnswer
+	err := c.send(ctx, http.MethodGet, nil, &answer, nil, "networks", id)
+	return &answer.Network, wrapAnswer("get network", err, answer.Network.ID)
 }
 
 // DeleteNetwork removes the network and its subnets, if it is still at that revision
@@ -346,11 +367,6 @@ func (c *Client) delete(ctx context.Context, op, collection, id string, revision
 
 // CreateSubnet makes a subnet on the network.
 func (c *Client) CreateSubnet(ctx context.Context, networkID string, step CreateSubnet) (Subnet, error) {
-	const op = "create subnet"
-	service, err := c.connect(ctx)
-	if err != nil {
-		return Subnet{}, err
-	}
 	opts := subnets.CreateOpts{
 		NetworkID:   networkID,
 		Name:        step.Name,
@@ -361,20 +377,18 @@ func (c *Client) CreateSubnet(ctx context.Context, networkID string, step Create
 	if step.Subnet.NoGateway || step.Subnet.Gateway.IsValid() {
 		opts.GatewayIP = gatewayIP(step.Subnet.Gateway)
 	}
-	var subnet Subnet
-	err = subnets.Create(ctx, service, opts).ExtractIntoStructPtr(&subnet, "subnet")
-	return subnet, wrapAnswer(op, err, subnet.ID)
+	var answer subnetAnswer
+	body, err := opts.ToSubnetCreateMap()
+	if err == nil {
+		err = c.send(ctx, http.MethodPost, body, &answer, nil, "subnets")
+	}
+	return answer.Subnet, wrapAnswer("create subnet", err, answer.Subnet.ID)
 }
 
 // UpdateSubnet changes what the step says, if the subnet is still at the revision
 // that was read; it fails with Stale otherwise.
 func (c *Client) UpdateSubnet(ctx context.Context, have *Subnet, step UpdateSubnet) (Subnet, error) {
-	const op = "update subnet"
-	service, err := c.connect(ctx)
-	if err != nil {
-		return Subnet{}, err
-	}
-	opts := subnets.UpdateOpts{RevisionNumber: have.Revision}
+	var opts subnets.UpdateOpts
 	if step.Name != "" {
 		opts.Name = &step.Name
 	}
@@ -385,9 +399,12 @@ func (c *Client) UpdateSubnet(ctx context.Context, have *Subnet, step UpdateSubn
 		opts.GatewayIP = gatewayIP(step.Gateway)
 		opts.AllocationPools = poolOpts(step.Pools)
 	}
-	var subnet Subnet
-	err = subnets.Update(ctx, service, have.ID, opts).ExtractIntoStructPtr(&subnet, "subnet")
-	return subnet, wrapAnswer(op, err, subnet.ID)
+	var answer subnetAnswer
+	body, err := opts.ToSubnetUpdateMap()
+	if err == nil {
+		err = c.send(ctx, http.MethodPut, body, &answer, have.Revision, "subnets", have.ID)
+	}
+	return answer.Subnet, wrapAnswer("update subnet", err, answer.Subnet.ID)
 }
 
 // UnmarkNetwork takes the mark off the network's description, if the network is still at

@@ -31,8 +31,8 @@ import (
 
 // How much of one answer is read, in bytes. A list is read item by item, and takes little
 // memory however long a page is: one of 1,000 networks is about a third of a megabyte, and
-// twenty times that if all of their texts are as long as can be. Of all else gophercloud
-// makes a tree of values, and it keeps Keystone's: a catalog of 50 services with 3 endpoints
+// twenty times that if all of their texts are as long as can be. Of Keystone's answers
+// gophercloud makes a tree of values, and keeps it: a catalog of 50 services with 3 endpoints
 // each is some 50 KB, with 1,500 values.
 const (
 	maxPage   = 8 << 20
