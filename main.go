@@ -538,8 +538,8 @@ func (r *replica) controllerOptions() ControllerOptions {
 		Cluster: r.cluster,
 		Resync:  o.Resync,
 		// So neither one cloud of a Secret nor all of them hold up the others.
-		Share:      max(1, o.Workers/2),
-		ShareOfAll: max(1, o.Workers-1),
+		Share:      max(1, min(o.Workers/2, 2*o.NeutronConnections)),
+		ShareOfAll: max(1, o.Workers-max(1, o.Workers/4)),
 		Retry:      retryOptions(o),
 		OnRepair:   r.metrics.DriftRepaired,
 	}

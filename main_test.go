@@ -153,7 +153,7 @@ func TestHelpAndVersionGoToStandardOutput(t *testing.T) {
 		if code != 0 || stderr != "" {
 			t.Errorf("%s: exit code %d, and on standard error: %s", arg, code, stderr)
 		}
-		for _, want := range []string{"Usage:", "-kubeconfig file", "-workers", "(default 8)", "Logging:"} {
+		for _, want := range []string{"Usage:", "-kubeconfig file", "-workers", "(default 32)", "Logging:"} {
 			if !strings.Contains(stdout, want) {
 				t.Errorf("%s does not show %q", arg, want)
 			}

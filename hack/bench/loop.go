@@ -30,10 +30,10 @@ import (
 )
 
 // writeRaw makes the same two writes of each Network as the controller does: the finalizer,
-// and the status of a Network that is Ready.
-func (w *watcher) writeRaw(ctx context.Context, connections int) error {
+// and the status of a Network that is Ready, with as many workers.
+func (w *watcher) writeRaw(ctx context.Context, workers int) error {
 	networks := w.all()
-	return inParallel(ctx, connections, len(networks), func(ctx context.Context, i int) error {
+	return inParallel(ctx, workers, len(networks), func(ctx context.Context, i int) error {
 		n, err := w.patchFinalizer(ctx, networks[i])
 		if err != nil {
 			return fmt.Errorf("write the finalizer: %w", err)

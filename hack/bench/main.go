@@ -107,7 +107,7 @@ func parse(args []string) (o options, batches []batch, err error) {
 	flags.Var(&o.sizes, "n", "how many `Networks` there are, up to 65536 (default: each scenario's own number); several numbers, separated by commas, have each scenario made with each")
 	flags.IntVar(&o.runs, "runs", 5, "how often each is measured; the medians are told")
 	flags.DurationVar(&o.latency, "latency", 50*time.Millisecond, "how long each answer of the embedded Neutron takes")
-	flags.Var(&o.connections, "connections", "the `number` of the controller's -neutron-connections, and of the raw loop's; several numbers have the scenarios that begin with nothing made with each")
+	flags.Var(&o.connections, "connections", "the `number` of the controller's -neutron-connections, and of the raw loop's connections; several numbers have the scenarios that begin with nothing made with each")
 	flags.IntVar(&o.workers, "workers", 0, "the controller's -workers (default four times its connections)")
 	flags.DurationVar(&o.resync, "resync", 10*time.Second, "the controller's -resync")
 	flags.StringVar(&o.neutron, "neutron", embeddedNeutron, "which `Neutron`: embedded, or real")
@@ -126,6 +126,8 @@ func parse(args []string) (o options, batches []batch, err error) {
 		}
 	}
 	switch {
+	case o.workers < 0:
+		return o, nil, errors.New("-workers must be 1 at least")
 	case o.runs < 1:
 		return o, nil, errors.New("-runs must be 1 at least")
 	case o.neutron != embeddedNeutron && o.neutron != realNeutron:
@@ -195,7 +197,7 @@ func (l *lab) measure(ctx context.Context, b batch, shared *stand) (results []Re
 	samples, err := l.sample(ctx, b, shared)
 	for _, sc := range b.scenarios {
 		if len(samples[sc]) > 0 {
-			results = append(results, Result{Scenario: sc.name, N: b.n, Connections: b.connections, Runs: samples[sc], Median: summarize(samples[sc])})
+			results = append(results, Result{Scenario: sc.name, N: b.n, Connections: b.connections, Workers: l.workersFor(b.connections), Runs: samples[sc], Median: summarize(samples[sc])})
 		}
 	}
 	if err != nil || !l.cpuProfile && !l.memoryProfile {

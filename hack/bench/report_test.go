@@ -27,7 +27,7 @@ import (
 // measured is what a benchmark could have measured.
 func measured() []Result {
 	of := func(scenario string, n, connections int, m Sample) Result {
-		return Result{Scenario: scenario, N: n, Connections: connections, Runs: make([]Sample, 3), Median: m}
+		return Result{Scenario: scenario, N: n, Connections: connections, Workers: 4 * connections, Runs: make([]Sample, 3), Median: m}
 	}
 	cpu := func(s float64) map[string]float64 { return map[string]float64{controllerProcess: s} }
 	return []Result{
@@ -44,7 +44,7 @@ func TestTable(t *testing.T) {
 	var out bytes.Buffer
 	writeTable(&out, measured())
 	lines := strings.Split(out.String(), "\n")
-	want := strings.Fields("converge 500 32 3 2 s 250.0 1 s 1.9 s 1.99 s 1000 2.00 1000 2.00 500 0.50 s 50 MiB 40 MiB")
+	want := strings.Fields("converge 500 32 128 3 2 s 250.0 1 s 1.9 s 1.99 s 1000 2.00 1000 2.00 500 0.50 s 50 MiB 40 MiB")
 	if diff := cmp.Diff(want, strings.Fields(lines[1])); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -70,6 +70,8 @@ type Result struct {
 	Scenario    string `json:"scenario"`
 	N           int    `json:"n"`
 	Connections int    `json:"connections"`
+	// Workers is the controller's -workers, and how many make the writes of that scenario.
+	Workers int `json:"workers"`
 	// Runs are in the order in which they were made. Median has the median of each figure
 	// by itself, but for the curve, which is that of the run with the median time.
 	Runs   []Sample `json:"runs"`

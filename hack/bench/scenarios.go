@@ -198,7 +198,7 @@ func writes(ctx context.Context, s *stand, n, connections int) (sample Sample, e
 		return sample, err
 	}
 	s.await(n, isReady)
-	if err := s.writeRaw(ctx, connections); err != nil {
+	if err := s.writeRaw(ctx, s.workersFor(connections)); err != nil {
 		return sample, err
 	}
 	at, err := s.wait(ctx)

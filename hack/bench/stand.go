@@ -167,11 +167,14 @@ func (s *stand) start(ctx context.Context, connections int) (*running, error) {
 	s.cloud.latency.Store(int64(s.latency))
 	return s.launch(ctx, append([]string{
 		fmt.Sprintf("-neutron-connections=%d", connections),
-		fmt.Sprintf("-workers=%d", cmp.Or(s.workers, 4*connections)),
+		fmt.Sprintf("-workers=%d", s.workersFor(connections)),
 		"-resync=" + s.resync.String(),
 		"-profiling",
 	}, strings.Fields(s.flags)...)...)
 }
+
+// workersFor returns how many workers there are for so many connections.
+func (l *lab) workersFor(connections int) int { return cmp.Or(l.workers, 4*connections) }
 
 // startQuick starts a controller that has to be done soon, and is not measured.
 func (s *stand) startQuick(ctx context.Context) (*running, error) {

@@ -26,11 +26,11 @@ import (
 // writeTable prints the medians, a line for each result.
 func writeTable(out io.Writer, results []Result) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "scenario\tN\tconn.\truns\ttime\tNetworks/s\tp50\tp95\tp99\tcalls\tper N\twrites\tper N\tevents\tCPU\tpeak\tat the end\t")
+	fmt.Fprintln(w, "scenario\tN\tconn.\tworkers\truns\ttime\tNetworks/s\tp50\tp95\tp99\tcalls\tper N\twrites\tper N\tevents\tCPU\tpeak\tat the end\t")
 	for _, r := range results {
 		m := r.Median
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%.1f\t%s\t%s\t%s\t%d\t%.2f\t%d\t%.2f\t%d\t%.2f s\t%s\t%s\t\n",
-			r.Scenario, r.N, r.Connections, len(r.Runs), seconds(m.Seconds), r.rate(),
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\t%.1f\t%s\t%s\t%s\t%d\t%.2f\t%d\t%.2f\t%d\t%.2f s\t%s\t%s\t\n",
+			r.Scenario, r.N, r.Connections, r.Workers, len(r.Runs), seconds(m.Seconds), r.rate(),
 			seconds(m.Wait.P50), seconds(m.Wait.P95), seconds(m.Wait.P99),
 			total(m.Calls), float64(total(m.Calls))/float64(r.N),
 			total(m.Writes), float64(total(m.Writes))/float64(r.N),

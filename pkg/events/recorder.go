@@ -37,20 +37,22 @@ import (
 )
 
 const (
-	// maxWaiting bounds the events that wait to be written. One takes about 1 kB of memory,
-	// so that together they take 100 MB.
-	maxWaiting = 100_000
+	// maxWaiting bounds the events that wait to be written. One takes 1 to 2 kB of memory, and
+	// together they take 100 MB at the most.
+	maxWaiting = 50_000
 	// stopTimeout bounds how long Stop waits for events to be written.
 	stopTimeout = 5 * time.Second
 	// lastEvent is the reason of the event that comes after all others, and is not written.
 	lastEvent = "Stopping"
 )
 
-// backoff spaces out the tries to write one event, as client-go's recorder does.
-var backoff = wait.Backoff{Steps: 12, Duration: 10 * time.Second, Jitter: 0.1}
+// backoff spaces out the tries to write one event. They last for two minutes, as those of
+// client-go's recorder.
+var backoff = wait.Backoff{Steps: 9, Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.1}
 
 // Recorder records events. They wait in memory until they are counted, filtered and written
-// as by client-go's own recorder: one after the other, in the order of their recording.
+// as by client-go's own recorder: one after the other, in the order of their recording, and
+// by the time at which that happens.
 type Recorder struct {
 	record.EventRecorder
 
@@ -84,7 +86,8 @@ func NewRecorder(ctx context.Context, sink record.EventSink, scheme *runtime.Sch
 	return r
 }
 
-// Stop returns once all events are written that were recorded before, or cannot be in time.
+// Stop returns once all events are written that were recorded before, or after 5 seconds. What
+// is not written by then is lost, and its number logged.
 func (r *Recorder) Stop() {
 	defer r.cancel()
 	r.Event(&corev1.ObjectReference{}, corev1.EventTypeNormal, lastEvent, "")
@@ -173,7 +176,9 @@ func (r *Recorder) try(result *record.EventCorrelateResult) error {
 	return err
 }
 
-// final says whether the same event would meet the same error again.
+// final says whether there is no point in asking again: one namespace's events, which are too
+// many for it or which its webhook refuses, must not hold up those of all others. What only
+// says that nobody was there to answer is worth another try.
 func final(err error) bool {
 	if _, ok := errors.AsType[*rest.RequestConstructionError](err); ok {
 		return true
@@ -182,6 +187,9 @@ func final(err error) bool {
 	if !ok {
 		return false // there was no answer, or none that can be understood
 	}
-	code := status.ErrStatus.Code
-	return code < http.StatusInternalServerError && code != http.StatusTooManyRequests
+	switch status.ErrStatus.Code {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return false
+	}
+	return true
 }

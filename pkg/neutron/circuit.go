@@ -94,7 +94,7 @@ func (b *answerBody) Read(p []byte) (int, error) {
 
 func (b *answerBody) Close() error {
 	if b.ended != nil {
-		b.ended(b.err)
+		defer b.ended(b.err)
 		b.ended = nil
 	}
 	return b.ReadCloser.Close()

@@ -44,7 +44,8 @@ type ClientOptions struct {
 	// QPS and Burst bound the rate of requests; a QPS of 0 leaves it unbounded.
 	QPS   float64
 	Burst int
-	// Connections is how many requests are made at the same time, and how many connections are
+	// Connections is how many requests are under way at the same time, those that wait for QPS
+	// and those to Keystone among them, and how many connections are
 	// kept open for them; 0: as many as are asked for, and two are kept open. Each request
 	// has a connection of its own (unless the server speaks HTTP/2), so the balancer in front
 	// of several servers can spread them.
@@ -292,7 +293,7 @@ func (c *Client) send(ctx context.Context, method string, body, answer any, revi
 	}
 	opts := &gophercloud.RequestOpts{JSONBody: body, JSONResponse: answer}
 	if method == http.MethodPut {
-		opts.OkCodes = []int{http.StatusOK} // which gophercloud takes for a GET's only
+		opts.OkCodes = []int{http.StatusOK} // it is none of gophercloud's defaults for a PUT
 	}
 	if revision != nil {
 		opts.MoreHeaders = map[string]string{"If-Match": "revision_number=" + strconv.Itoa(*revision)}

@@ -165,7 +165,7 @@ func (o *Options) openStackFlags() *flag.FlagSet {
 	fs.StringVar(&o.Cloud, "cloud", "", "the `entry` of clouds.yaml to work in (default $OS_CLOUD, or else the other OS_* variables; with none of them, outside a cluster, an embedded Neutron in memory)")
 	fs.DurationVar(&o.Resync, "resync", 5*time.Minute, "how often Neutron is looked through for what has changed there, and what is stalled is tried again")
 	fs.DurationVar(&o.NeutronTimeout, "neutron-timeout", 30*time.Second, "how long to wait for one answer of Neutron or Keystone")
-	fs.IntVar(&o.NeutronConnections, "neutron-connections", 8, "how many requests to one Neutron are under way at the same time")
+	fs.IntVar(&o.NeutronConnections, "neutron-connections", 8, "how many requests to one cloud, with one set of credentials, are under way at the same time")
 	fs.Float64Var(&o.NeutronQPS, "neutron-qps", 0, "requests per second to Neutron, on average (0: no limit)")
 	fs.IntVar(&o.NeutronBurst, "neutron-burst", 10, "requests to Neutron at once, above the average")
 	fs.Var(&o.AllowedAuthURLs, "allowed-auth-urls", "the `URLs` of Keystones that Secrets may name, separated by commas; each allows what is below it too (default all)")
@@ -174,7 +174,7 @@ func (o *Options) openStackFlags() *flag.FlagSet {
 
 func (o *Options) workFlags() *flag.FlagSet {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
-	fs.IntVar(&o.Workers, "workers", 32, "how many Networks are worked on at the same time")
+	fs.IntVar(&o.Workers, "workers", 32, "how many Networks are worked on at the same time; more than -neutron-connections, for a worker also writes to Kubernetes")
 	fs.DurationVar(&o.RetryBaseDelay, "retry-base-delay", time.Second, "how long a Network waits after the first failure; it doubles with each further one")
 	fs.DurationVar(&o.RetryMaxDelay, "retry-max-delay", time.Minute, "how long a Network waits after a failure at the most, but for a jitter of a fifth")
 	fs.Float64Var(&o.RetryQPS, "retry-qps", 10, "retries per second of all Networks together, on average")
@@ -230,7 +230,8 @@ func (o *Options) loggingFlags() *flag.FlagSet {
 // clusterID is what may stand in a mark in a description in Neutron.
 var clusterID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 
-// maxWorkers is more than any Neutron serves at the same time.
+// maxWorkers bounds -workers and -neutron-connections: it is more than any Neutron serves at
+// the same time.
 const maxWorkers = 1000
 
 // Validate returns the first thing that is wrong with the flags and the arguments that
@@ -245,6 +246,8 @@ func (o *Options) Validate(arguments []string) error {
 		return fmt.Errorf("-workers=%d: there must be no more than %d", o.Workers, maxWorkers)
 	case o.NeutronConnections < 1:
 		return fmt.Errorf("-neutron-connections=%d: there must be at least 1", o.NeutronConnections)
+	case o.NeutronConnections > maxWorkers:
+		return fmt.Errorf("-neutron-connections=%d: there must be no more than %d", o.NeutronConnections, maxWorkers)
 	case o.Resync < time.Second:
 		return fmt.Errorf("-resync=%s: it must be 1s at least", o.Resync)
 	case o.NeutronTimeout <= 0:

@@ -101,6 +101,7 @@ func TestValidate(t *testing.T) {
 		{"no worker would do nothing", []string{"-workers=0"}, "-workers=0"},
 		{"fewer than no workers", []string{"-workers=-1"}, "-workers=-1"},
 		{"no connection to Neutron", []string{"-neutron-connections=0"}, "-neutron-connections=0"},
+		{"more connections than any Neutron serves", []string{"-neutron-connections=1001"}, "-neutron-connections=1001"},
 		{"a resync each second", []string{"-resync=1s"}, ""},
 		{"a resync all the time", []string{"-resync=999ms"}, "-resync=999ms"},
 		{"no resync", []string{"-resync=0"}, "-resync=0s"},
@@ -232,7 +233,7 @@ func TestTheHelpListsEveryFlagWithItsDefault(t *testing.T) {
 	if n < 25 {
 		t.Errorf("there are only %d flags", n)
 	}
-	for _, part := range []string{"Usage:", "Kubernetes:\n", "OpenStack:\n", "Work:\n", "Networks for Deployments:\n", "Logging:\n", "-kubeconfig file", "(default 5m0s)", "(default 8)"} {
+	for _, part := range []string{"Usage:", "Kubernetes:\n", "OpenStack:\n", "Work:\n", "Networks for Deployments:\n", "Logging:\n", "-kubeconfig file", "(default 5m0s)", "(default 32)"} {
 		if !strings.Contains(help.String(), part) {
 			t.Errorf("the help does not contain %q", part)
 		}
