@@ -87,19 +87,10 @@ func toCompare(results []Result) (of []Result) {
 func progress(results []Result) chart {
 	c := chart{title: "Networks Ready, over time", curves: true,
 		x: axis{name: "seconds since the start"}, y: axis{name: "Networks"}}
-	of := map[int][]Result{}
-	for _, r := range toCompare(results) {
-		of[r.Connections] = append(of[r.Connections], r)
-	}
-	most := 0
-	for connections := range of {
-		if cmp.Or(cmp.Compare(len(of[connections]), len(of[most])), cmp.Compare(connections, most)) > 0 {
-			most = connections
-		}
-	}
-	for i, r := range of[most] {
+	of := most(toCompare(results), func(r Result) int { return r.Connections })
+	for i, r := range of {
 		if i == 0 {
-			c.note = fmt.Sprintf("%d Networks, %d connections; each the run with the median time", r.N, most)
+			c.note = fmt.Sprintf("%d Networks, %d connections; each the run with the median time", r.N, r.Connections)
 		}
 		if what := alone[r.Scenario]; what != "" {
 			c.note += "; " + what
@@ -110,14 +101,33 @@ func progress(results []Result) chart {
 	return c
 }
 
+// most returns the largest group of results that have the same key, and of groups that are
+// equally large the one with the largest key.
+func most(results []Result, key func(Result) int) []Result {
+	groups := map[int][]Result{}
+	for _, r := range results {
+		groups[key(r)] = append(groups[key(r)], r)
+	}
+	largest := 0
+	for k, group := range groups {
+		if cmp.Or(cmp.Compare(len(group), len(groups[largest])), cmp.Compare(k, largest)) > 0 {
+			largest = k
+		}
+	}
+	return groups[largest]
+}
+
 // byConnections tells how near the controller comes to the limit, with more and more
-// connections.
+// connections, of the N that was made with most of them.
 func byConnections(results []Result) chart {
 	c := chart{title: "Networks per second, by connections",
 		x: axis{name: "connections", kind: measuredAxis}, y: axis{name: "Networks per second"}}
-	for color, name := range []string{convergeName, rawName} {
+	names := []string{convergeName, rawName}
+	of := slices.DeleteFunc(slices.Clone(results), func(r Result) bool { return !slices.Contains(names, r.Scenario) })
+	of = most(of, func(r Result) int { return r.N })
+	for color, name := range names {
 		l := line{name: name, color: color}
-		for _, r := range toCompare(results) {
+		for _, r := range of {
 			if r.Scenario == name {
 				l.points = append(l.points, Point{float64(r.Connections), r.rate()})
 				c.note = fmt.Sprintf("%d Networks; medians; %s", r.N, alone[rawName])

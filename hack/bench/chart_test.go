@@ -48,6 +48,8 @@ func TestChartsAreOfWhatWasMeasured(t *testing.T) {
 			map[string][]string{"Networks Ready, over time": {"converge 2 s", "raw 1 s"}, "Networks per second, by connections": {"raw"}}},
 		{"curves are of the most connections", []Result{of(rawName, 50, 8, 1), of(rawName, 50, 16, 0.5)},
 			map[string][]string{"Networks Ready, over time": {"raw 0.5 s"}, "Networks per second, by connections": {"raw"}}},
+		{"connections are compared of the N that was made with most", []Result{of(rawName, 500, 32, 2), of(convergeName, 500, 32, 3), of(rawName, 50, 8, 1), of(rawName, 50, 16, 0.5), of(rawName, 50, 32, 0.25)},
+			map[string][]string{"Networks Ready, over time": {"raw 2 s", "converge 3 s"}, "Networks per second, by connections": {"raw"}}},
 		{"a figure over N takes two", measured()[3:4], map[string][]string{}},
 		{"figures over N; of a look, there is none", measured()[3:],
 			map[string][]string{"Time of a restart, and CPU": {"restart", "restart, CPU"}, "Resident memory of the controller": {"in the end", "at the peak"}}},
