@@ -556,7 +556,7 @@ func TestCredentialsThatAreBadHoldUpNobodyElse(t *testing.T) {
 	for name, url := range map[string]string{"good": w.neutron.URL(), "hangs": hangs.URL(), "silent": silent.URL(), "refuses": "http://127.0.0.1:1"} {
 		w.applySecret(name, map[string]string{"clouds.yaml": cloudsYAML(url, "team", passwordOf("team"))})
 	}
-	w.start("-v=6", "-workers=4", "-neutron-timeout=15s", "-resync=1h")
+	w.start("-v=6", "-workers=4", "-neutron-timeout=20s", "-resync=1h")
 	for i := range many {
 		w.make(fmt.Sprintf("hangs-%d", i), specWith("10.1.0.0/16", "10.1.0.1", "hangs"))
 	}
@@ -566,11 +566,14 @@ func TestCredentialsThatAreBadHoldUpNobodyElse(t *testing.T) {
 	}
 	w.waitAllReady(patience)
 
+	for i := range many {
+		w.make(fmt.Sprintf("silent-%d", i), specWith("10.1.0.0/16", "10.1.0.1", "silent"))
+		w.make(fmt.Sprintf("refuses-%d", i), specWith("10.1.0.0/16", "10.1.0.1", "refuses"))
+	}
+	// From here on it must not take as long as -neutron-timeout.
 	hangs.hang()
 	for i := range many {
 		w.patch(fmt.Sprintf("hangs-%d", i), `{"spec": {"gateway": "10.1.0.2"}}`)
-		w.make(fmt.Sprintf("silent-%d", i), specWith("10.1.0.0/16", "10.1.0.1", "silent"))
-		w.make(fmt.Sprintf("refuses-%d", i), specWith("10.1.0.0/16", "10.1.0.1", "refuses"))
 	}
 	w.eventually(func() error {
 		if hangs.came.Load() < 2 || silent.came.Load() < 1 {
