@@ -39,7 +39,7 @@ import (
 func main() {
 	o := options{neutron: embeddedNeutron}
 	flag.StringVar(&o.kubeconfig, "kubeconfig", "", "work in the cluster of this `file` instead of starting a control plane")
-	flag.BoolVar(&o.fresh, "fresh", false, "forget what earlier runs left in the control plane and the real Neutron")
+	flag.BoolVar(&o.fresh, "fresh", false, "forget what earlier runs with the real Neutron left there and in the control plane; with the embedded one, each run begins with nothing")
 	flag.BoolVar(&o.once, "once", false, "do the whole walkthrough unattended, in a fresh control plane, and exit 0 if each step was seen to happen")
 	flag.Var(&o.neutron, "neutron", "which Neutron: embedded, a part of the controller's code, or `real`, with Keystone, from Debian's packages")
 	flag.Usage = usage

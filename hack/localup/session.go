@@ -121,8 +121,11 @@ func (s *session) useCluster(ctx context.Context, o options, dir string) error {
 		s.kubectlEnv = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
 		return err
 	}
+	// The embedded Neutron forgets everything when it ends, its projects too: Networks that were
+	// made in the one before would be another cloud's.
+	fresh := o.fresh || o.once || o.neutron == embeddedNeutron
 	return s.say("control plane started (etcd, kube-apiserver, kube-controller-manager)", func() error {
-		s.cluster, err = cluster.Start(ctx, cluster.Options{Binary: binary, Dir: filepath.Join(dir, "cluster"), Fresh: o.fresh || o.once})
+		s.cluster, err = cluster.Start(ctx, cluster.Options{Binary: binary, Dir: filepath.Join(dir, "cluster"), Fresh: fresh})
 		if err != nil {
 			return err
 		}
