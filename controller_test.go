@@ -1122,11 +1122,13 @@ func tellOfWatches(kube *kubefake.Clientset, watched chan<- struct{}) {
 }
 
 // syncUntil syncs each time that the key is in the queue, until that is the reason of Ready.
+// A Secret may change at any moment here, so that what settled says may be over when the sync
+// begins: unlike f.syncHandler, it does not compare the two.
 func (f *fixture) syncUntil(reason string) {
 	f.t.Helper()
 	for {
 		f.refresh()
-		err := f.syncHandler(klog.NewContext(f.t.Context(), klog.Logger{}))
+		err := f.controller.syncHandler(klog.NewContext(f.t.Context(), klog.Logger{}), testKey)
 		if ready := status.Ready(&f.get().Status); ready != nil && ready.Reason == reason {
 			return
 		}
