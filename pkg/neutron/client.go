@@ -233,7 +233,7 @@ func (c *Client) newSession(ctx context.Context) (*session, error) {
 	}
 	service, err := openstack.NewNetworkV2(provider, config.Endpoint)
 	if err != nil {
-		return nil, wrap("find Neutron in Keystone's catalog", err)
+		return nil, endpointError(err)
 	}
 	place := Place{projectOf(provider), config.Endpoint.Region}
 	if place.Project != "" && !validID(place.Project) {
@@ -253,6 +253,16 @@ func authenticationError(err error) error {
 	err = wrap(authenticate, err)
 	if e, ok := err.(*Error); ok && (e.Kind == Invalid || e.Kind == Forbidden || e.Kind == NotFound) {
 		e.Kind = Unauthenticated
+	}
+	return err
+}
+
+// endpointError is wrap for where Neutron should be: if a version of it is asked for, and the
+// answer is a 404, say, that must not pass for one about a network.
+func endpointError(err error) error {
+	err = wrap("find Neutron in Keystone's catalog", err)
+	if e, ok := err.(*Error); ok && e.Kind != Unauthenticated {
+		e.Kind = Unavailable
 	}
 	return err
 }
@@ -322,6 +332,10 @@ func (c *Client) UpdateNetwork(ctx context.Context, have *Network, step UpdateNe
 	if step.Description != "" {
 		opts.Description = &step.Description
 	}
+	return c.updateNetwork(ctx, have, opts)
+}
+
+func (c *Client) updateNetwork(ctx context.Context, have *Network, opts networks.UpdateOpts) (Network, error) {
 	var answer networkAnswer
 	body, err := opts.ToNetworkUpdateMap()
 	if err == nil {
@@ -350,16 +364,7 @@ func (c *Client) DeleteSubnet(ctx context.Context, id string, revision *int) err
 }
 
 func (c *Client) delete(ctx context.Context, op, collection, id string, revision *int) error {
-	service, err := c.connect(ctx)
-	if err != nil {
-		return err
-	}
-	opts := &gophercloud.RequestOpts{}
-	if revision != nil {
-		opts.MoreHeaders = map[string]string{"If-Match": "revision_number=" + strconv.Itoa(*revision)}
-	}
-	_, err = service.Delete(ctx, service.ServiceURL(collection, id), opts)
-	err = wrap(op, err)
+	err := wrap(op, c.send(ctx, http.MethodDelete, nil, nil, revision, collection, id))
 	if KindOf(err) == NotFound {
 		return nil
 	}
@@ -400,6 +405,10 @@ func (c *Client) UpdateSubnet(ctx context.Context, have *Subnet, step UpdateSubn
 		opts.GatewayIP = gatewayIP(step.Gateway)
 		opts.AllocationPools = poolOpts(step.Pools)
 	}
+	return c.updateSubnet(ctx, have, opts)
+}
+
+func (c *Client) updateSubnet(ctx context.Context, have *Subnet, opts subnets.UpdateOpts) (Subnet, error) {
 	var answer subnetAnswer
 	body, err := opts.ToSubnetUpdateMap()
 	if err == nil {
@@ -411,24 +420,16 @@ func (c *Client) UpdateSubnet(ctx context.Context, have *Subnet, step UpdateSubn
 // UnmarkNetwork takes the mark off the network's description, if the network is still at
 // the revision that was read; it fails with Stale otherwise.
 func (c *Client) UnmarkNetwork(ctx context.Context, have *Network) error {
-	service, err := c.connect(ctx)
-	if err != nil {
-		return err
-	}
 	unmarked := withoutMark(have.Description)
-	return wrap("update network", networks.Update(ctx, service, have.ID,
-		networks.UpdateOpts{RevisionNumber: have.Revision, Description: &unmarked}).Err)
+	_, err := c.updateNetwork(ctx, have, networks.UpdateOpts{Description: &unmarked})
+	return err
 }
 
 // UnmarkSubnet takes the mark off the subnet, as UnmarkNetwork off a network.
 func (c *Client) UnmarkSubnet(ctx context.Context, have *Subnet) error {
-	service, err := c.connect(ctx)
-	if err != nil {
-		return err
-	}
 	unmarked := withoutMark(have.Description)
-	return wrap("update subnet", subnets.Update(ctx, service, have.ID,
-		subnets.UpdateOpts{RevisionNumber: have.Revision, Description: &unmarked}).Err)
+	_, err := c.updateSubnet(ctx, have, subnets.UpdateOpts{Description: &unmarked})
+	return err
 }
 
 func ipVersion(cidr netip.Prefix) gophercloud.IPVersion {

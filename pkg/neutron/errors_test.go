@@ -238,6 +238,24 @@ func TestACatalogWithoutNeutronInTheRegion(t *testing.T) {
 	wantError(t, Error{Op: "find Neutron in Keystone's catalog", Kind: Unavailable, Message: "No suitable endpoint could be found in the service catalog."}, err)
 }
 
+func TestNoAnswerFromWhereNeutronShouldBeIsTakenForOneAboutANetwork(t *testing.T) {
+	for _, status := range []int{400, 403, 404, 409, 412, 500, 503} {
+		l, _, network := labWithNetwork(t)
+		l.answer(replyTo("GET", "/networking/", status, `{"NeutronError": {"type": "NetworkNotFound", "message": "gone"}}`))
+		for op, try := range map[string]func(*Client) error{
+			"get":    func(c *Client) error { _, err := c.GetNetwork(t.Context(), network.ID); return err },
+			"delete": func(c *Client) error { return c.DeleteNetwork(t.Context(), network.ID, nil) },
+			"unmark": func(c *Client) error { return c.UnmarkNetwork(t.Context(), &network) },
+			"list":   func(c *Client) error { _, err := c.ListNetworks(t.Context()); return err },
+		} {
+			if err := try(l.client(t)); KindOf(err) != Unavailable {
+				t.Errorf("%s: %d from Neutron's root is %s: %v", op, status, KindOf(err), err)
+			}
+		}
+		equal(t, 0, l.count("DELETE "+networksPath+"/"+network.ID))
+	}
+}
+
 func TestManyRequestsAuthenticateOnce(t *testing.T) {
 	l := newLab(t, embedded.Options{})
 	c := l.client(t)
