@@ -42,6 +42,7 @@ type Metrics struct {
 	registry               *prometheus.Registry
 	requests               *prometheus.CounterVec
 	durations              *prometheus.HistogramVec
+	waits                  *prometheus.HistogramVec
 	authenticationFailures *prometheus.CounterVec
 	repaired               *prometheus.CounterVec
 }
@@ -62,6 +63,14 @@ func New(version, commit string) *Metrics {
 			NativeHistogramMaxBucketNumber:  100,
 			NativeHistogramMinResetDuration: time.Hour,
 		}, []string{"credentials", "operation"}),
+		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:                            "samplecrd_neutron_request_wait_duration_seconds",
+			Help:                            "How long requests waited before they were sent: for a connection (-neutron-connections), and for the rate (-neutron-qps).",
+			Buckets:                         []float64{.001, .01, .05, .1, .5, 1, 5, 10, 60},
+			NativeHistogramBucketFactor:     1.1,
+			NativeHistogramMaxBucketNumber:  100,
+			NativeHistogramMinResetDuration: time.Hour,
+		}, []string{"credentials", "for"}),
 		authenticationFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "samplecrd_neutron_authentication_failures_total",
 			Help: "How often credentials, or a token fresh from Keystone, were refused.",
@@ -71,10 +80,13 @@ func New(version, commit string) *Metrics {
 			Help: "What others had changed in Neutron, and was put right.",
 		}, []string{"field"}),
 	}
-	m.MustRegister(m.requests, m.durations, m.authenticationFailures, m.repaired, buildInfo(version, commit))
+	m.MustRegister(m.requests, m.durations, m.waits, m.authenticationFailures, m.repaired, buildInfo(version, commit))
 	// A counter that begins to be with its first count hides that count from rate().
 	for _, credentials := range []string{Controller, Secret} {
 		m.authenticationFailures.WithLabelValues(credentials)
+		for _, wait := range neutron.Waits {
+			m.waits.WithLabelValues(credentials, string(wait))
+		}
 	}
 	for _, field := range neutron.Fields {
 		m.repaired.WithLabelValues(field)
@@ -119,6 +131,7 @@ func (m *Metrics) Meter(credentials string) neutron.Meter {
 	return &meter{
 		requests:               m.requests.MustCurryWith(labels),
 		durations:              m.durations.MustCurryWith(labels),
+		waits:                  m.waits.MustCurryWith(labels),
 		authenticationFailures: m.authenticationFailures.With(labels),
 	}
 }
@@ -126,12 +139,17 @@ func (m *Metrics) Meter(credentials string) neutron.Meter {
 type meter struct {
 	requests               *prometheus.CounterVec
 	durations              prometheus.ObserverVec
+	waits                  prometheus.ObserverVec
 	authenticationFailures prometheus.Counter
 }
 
 func (m *meter) CountRequest(r neutron.Request) {
 	m.requests.WithLabelValues(r.Operation, r.Code).Inc()
 	m.durations.WithLabelValues(r.Operation).Observe(r.Duration.Seconds())
+}
+
+func (m *meter) CountWait(what neutron.Wait, d time.Duration) {
+	m.waits.WithLabelValues(string(what)).Observe(d.Seconds())
 }
 
 func (m *meter) CountAuthenticationFailure() { m.authenticationFailures.Inc() }

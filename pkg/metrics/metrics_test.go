@@ -72,7 +72,7 @@ func scrape(t *testing.T, m *Metrics) (samples []string) {
 	promhttp.HandlerFor(m.Gatherer(), promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	equal(t, http.StatusOK, w.Code)
 	for line := range strings.Lines(w.Body.String()) {
-		if strings.HasPrefix(line, "samplecrd_") && !strings.Contains(line, "_seconds_bucket{") && !strings.Contains(line, "_seconds_sum{") {
+		if strings.HasPrefix(line, "samplecrd_") && !strings.Contains(line, "_seconds_bucket{") {
 			samples = append(samples, strings.TrimSpace(line))
 		}
 	}
@@ -178,6 +178,19 @@ func TestRequestsAreCountedByWhoseCredentialsTheyAreMadeWith(t *testing.T) {
 		`samplecrd_neutron_requests_total{code="409",credentials="secret",operation="create network"} 1`,
 		`samplecrd_neutron_requests_total{code="timeout",credentials="secret",operation="create network"} 1`,
 	}, of(scrape(t, m), "samplecrd_neutron_authentication_failures_total", "samplecrd_neutron_request_duration_seconds_count", "samplecrd_neutron_requests_total"))
+}
+
+func TestTheWaitsOfRequestsAreCountedByWhatTheyWereFor(t *testing.T) {
+	m := New("", "")
+	m.Meter(Controller).CountWait(neutron.ForConnection, 2*time.Second)
+	m.Meter(Controller).CountWait(neutron.ForConnection, time.Second)
+	m.Meter(Secret).CountWait(neutron.ForRate, time.Minute)
+	equal(t, []string{
+		`samplecrd_neutron_request_wait_duration_seconds_sum{credentials="controller",for="connection"} 3`,
+		`samplecrd_neutron_request_wait_duration_seconds_sum{credentials="controller",for="rate"} 0`,
+		`samplecrd_neutron_request_wait_duration_seconds_sum{credentials="secret",for="connection"} 0`,
+		`samplecrd_neutron_request_wait_duration_seconds_sum{credentials="secret",for="rate"} 60`,
+	}, of(scrape(t, m), "samplecrd_neutron_request_wait_duration_seconds_sum"))
 }
 
 func TestAHostileServerMakesFewSeries(t *testing.T) {

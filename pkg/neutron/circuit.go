@@ -48,6 +48,8 @@ type circuit struct {
 	base http.RoundTripper
 	// turns are as many as there may be requests under way; nil: that is not bounded.
 	turns *semaphore.Weighted
+	// meter is told how long each request has waited for its turn.
+	meter Meter
 	// opened is called when there were enough failures; nil is nobody.
 	opened func()
 
@@ -117,16 +119,18 @@ func (c *circuit) ended(request *http.Request, err error) {
 // admit waits for a turn, until ctx is done. It returns the last failure if the request has
 // to stay.
 func (c *circuit) admit(ctx context.Context) error {
+	began := time.Now()
 	if c.turns != nil {
 		if err := c.turns.Acquire(ctx, 1); err != nil {
 			return err
 		}
 	}
-	err := c.enter()
-	if err != nil {
+	if err := c.enter(); err != nil {
 		c.passOn()
+		return err
 	}
-	return err
+	c.meter.CountWait(ForConnection, time.Since(began))
+	return nil
 }
 
 // passOn gives the turn to the next one.

@@ -59,7 +59,7 @@ func TestADeadNeutronIsAskedOnceASecondHoweverManyAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := errors.New("connection refused")
 		var asked atomic.Int64
-		c := &circuit{base: roundTripper(func(*http.Request) (*http.Response, error) {
+		c := &circuit{meter: unmetered{}, base: roundTripper(func(*http.Request) (*http.Response, error) {
 			asked.Add(1)
 			return nil, refused
 		})}
@@ -85,7 +85,7 @@ func TestADeadNeutronIsAskedOnceASecondHoweverManyAsk(t *testing.T) {
 func TestANeutronThatHangsHoldsUpOneCallerOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 30 * time.Second
-		c := &circuit{base: roundTripper(func(*http.Request) (*http.Response, error) {
+		c := &circuit{meter: unmetered{}, base: roundTripper(func(*http.Request) (*http.Response, error) {
 			time.Sleep(timeout)
 			return nil, errTimeout
 		})}
@@ -116,7 +116,7 @@ func TestRequestsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const turns, each = 3, time.Second
 		var underWay, most atomic.Int64
-		c := &circuit{turns: semaphore.NewWeighted(turns), base: roundTripper(func(r *http.Request) (*http.Response, error) {
+		c := &circuit{meter: unmetered{}, turns: semaphore.NewWeighted(turns), base: roundTripper(func(r *http.Request) (*http.Response, error) {
 			most.Store(max(most.Load(), underWay.Add(1)))
 			time.Sleep(each)
 			underWay.Add(-1)
@@ -145,7 +145,7 @@ func TestWhoWaitsForATurnDoesNotAskADeadNeutron(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 30 * time.Second
 		var asked atomic.Int64
-		c := &circuit{turns: semaphore.NewWeighted(enough), base: roundTripper(func(*http.Request) (*http.Response, error) {
+		c := &circuit{meter: unmetered{}, turns: semaphore.NewWeighted(enough), base: roundTripper(func(*http.Request) (*http.Response, error) {
 			asked.Add(1)
 			time.Sleep(timeout)
 			return nil, errTimeout
@@ -171,7 +171,7 @@ func TestWhoWaitsForATurnDoesNotAskADeadNeutron(t *testing.T) {
 }
 
 func TestTheWaitForATurnEndsWithItsContext(t *testing.T) {
-	c := &circuit{turns: semaphore.NewWeighted(1), base: statusOnly(http.StatusOK)}
+	c := &circuit{meter: unmetered{}, turns: semaphore.NewWeighted(1), base: statusOnly(http.StatusOK)}
 	if err := c.turns.Acquire(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestTheWaitForATurnEndsWithItsContext(t *testing.T) {
 }
 
 func TestAnswersThatDoNotComeToTheirEndOpenTheCircuit(t *testing.T) {
-	c := &circuit{base: roundTripper(func(*http.Request) (*http.Response, error) {
+	c := &circuit{meter: unmetered{}, base: roundTripper(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(iotest.ErrReader(errTimeout))}, nil
 	})}
 	for i := range enough + 1 {
@@ -221,7 +221,7 @@ func TestAnswersThatDoNotComeToTheirEndOpenTheCircuit(t *testing.T) {
 func TestADeadNeutronIsToldOfOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
-		c := &circuit{base: failing(errors.New("connection refused")), opened: func() { told++ }}
+		c := &circuit{meter: unmetered{}, base: failing(errors.New("connection refused")), opened: func() { told++ }}
 		for _, want := range []int{1, 2} { // once for each time that it dies
 			for i := range enough + 10 {
 				if _ = try(t, c); i < enough-1 && told == want {
@@ -237,7 +237,7 @@ func TestADeadNeutronIsToldOfOnce(t *testing.T) {
 
 func TestOneGoodAnswerLetsAllThroughAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &circuit{base: failing(errors.New("connection refused"))}
+		c := &circuit{meter: unmetered{}, base: failing(errors.New("connection refused"))}
 		began := time.Now()
 		for range enough + 3 {
 			_ = try(t, c)
@@ -259,7 +259,7 @@ func TestOneGoodAnswerLetsAllThroughAgain(t *testing.T) {
 }
 
 func TestFailuresThatAreNotInARowOpenNothing(t *testing.T) {
-	c := &circuit{}
+	c := &circuit{meter: unmetered{}}
 	for range 10 * enough {
 		c.base = statusOnly(http.StatusInternalServerError)
 		_ = try(t, c)
@@ -271,7 +271,7 @@ func TestFailuresThatAreNotInARowOpenNothing(t *testing.T) {
 }
 
 func TestACallerThatGoesAwayIsNoFailureOfNeutron(t *testing.T) {
-	c := &circuit{base: roundTripper(func(r *http.Request) (*http.Response, error) { return nil, r.Context().Err() })}
+	c := &circuit{meter: unmetered{}, base: roundTripper(func(r *http.Request) (*http.Response, error) { return nil, r.Context().Err() })}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1/", nil)
@@ -289,7 +289,7 @@ func TestACallerThatGoesAwayIsNoFailureOfNeutron(t *testing.T) {
 }
 
 func TestAnswersThatSayNothingOfTheRequestOpenTheCircuit(t *testing.T) {
-	c := &circuit{base: statusOnly(http.StatusServiceUnavailable)}
+	c := &circuit{meter: unmetered{}, base: statusOnly(http.StatusServiceUnavailable)}
 	for range enough {
 		if err := try(t, c); err != nil {
 			t.Fatalf("got %v, want the answer", err)

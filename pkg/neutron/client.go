@@ -125,7 +125,7 @@ func NewClient(config Config, options ClientOptions) *Client {
 		fence:   options.Fence,
 		meter:   options.Meter,
 	}
-	circuit := &circuit{base: transport}
+	circuit := &circuit{base: transport, meter: options.Meter}
 	if options.Connections > 0 {
 		circuit.turns = semaphore.NewWeighted(int64(options.Connections))
 	}

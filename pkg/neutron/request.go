@@ -35,6 +35,9 @@ type Meter interface {
 	// CountRequest is called once for each HTTP request that was sent, when it has ended. What
 	// is refused because Neutron is known to be away, is not sent.
 	CountRequest(Request)
+	// CountWait is called once for each request that was let through, before it is sent, for each
+	// of the Waits, with the time that the request has waited for it; most have not.
+	CountWait(Wait, time.Duration)
 	// CountAuthenticationFailure is called each time that Keystone has refused the credentials,
 	// or Neutron a token that it has never taken, and when the credentials cannot be read.
 	CountAuthenticationFailure()
@@ -50,17 +53,31 @@ type Request struct {
 	// "canceled" (by the caller) or "error". There are few of them, whatever is answered.
 	Code string
 	// Duration is the time from sending the request to having read the answer. It does not
-	// include the waiting for a turn.
+	// include the Waits.
 	Duration time.Duration
 	// RequestID is what OpenStack calls the request in its logs; "" if it did not say.
 	RequestID string
 }
 
+// Wait is what a request may wait for before it is sent.
+type Wait string
+
+const (
+	// ForConnection is while as many requests are under way as ClientOptions.Connections allows.
+	ForConnection Wait = "connection"
+	// ForRate is while ClientOptions.QPS and Burst are used up.
+	ForRate Wait = "rate"
+)
+
+// Waits are all there are.
+var Waits = []Wait{ForConnection, ForRate}
+
 // unmetered is the Meter of who has none.
 type unmetered struct{}
 
-func (unmetered) CountRequest(Request)        {}
-func (unmetered) CountAuthenticationFailure() {}
+func (unmetered) CountRequest(Request)          {}
+func (unmetered) CountWait(Wait, time.Duration) {}
+func (unmetered) CountAuthenticationFailure()   {}
 
 // operations name what is done to one of a collection, and to the collection.
 var (

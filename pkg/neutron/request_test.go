@@ -20,6 +20,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -31,6 +32,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
@@ -42,6 +44,7 @@ import (
 type meter struct {
 	mu       sync.Mutex
 	requests []Request
+	waits    []string
 	failures int
 }
 
@@ -49,6 +52,12 @@ func (m *meter) CountRequest(r Request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.requests = append(m.requests, r)
+}
+
+func (m *meter) CountWait(what Wait, d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.waits = append(m.waits, fmt.Sprint(what, " ", d))
 }
 
 func (m *meter) CountAuthenticationFailure() {
@@ -191,6 +200,20 @@ func TestACallerWhoGoesAwayIsNoFailureOfOpenStack(t *testing.T) {
 	}
 }
 
+func TestWhatARequestHasWaitedForIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &meter{}
+		c := &circuit{meter: m, turns: semaphore.NewWeighted(1), base: &transport{meter: m,
+			base: answering(2*time.Second, 0, 0), limiter: rate.NewLimiter(rate.Every(10*time.Second), 1), timeout: time.Minute}}
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() { noError(t, ask(t.Context(), c)) })
+		}
+		both.Wait()
+		equal(t, []string{"connection 0s", "rate 0s", "connection 2s", "rate 8s"}, m.waits)
+	})
+}
+
 func TestWhatIsNotSentIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &meter{}
@@ -202,6 +225,7 @@ func TestWhatIsNotSentIsNotCounted(t *testing.T) {
 			t.Error("it did not wait for its turn")
 		}
 		equal(t, []string{"other 200"}, m.told())
+		equal(t, []string{"rate 0s"}, m.waits)
 	})
 }
 

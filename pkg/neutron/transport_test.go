@@ -74,7 +74,7 @@ func answering(header time.Duration, chunks int, chunk time.Duration) roundTripp
 }
 
 // ask makes one request and reads its answer.
-func ask(ctx context.Context, t *transport) error {
+func ask(ctx context.Context, t http.RoundTripper) error {
 	request, err := http.NewRequestWithContext(ctx, "GET", "http://neutron", nil)
 	if err != nil {
 		return err
