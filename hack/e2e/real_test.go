@@ -181,25 +181,32 @@ func (r *real) says(name, reason, words string) {
 }
 
 // logsTellOfTheSame fails the test unless Neutron's log has both IDs by which the
-// controller's tells of its changes: of the sync, and of the request. It has been seen to lack
-// a line, so that most of them will do.
+// controller's tells of its requests: of the sync, and of the request. Debian 12's Neutron has
+// had its log of a change lose the first of them since oslo.messaging is 14.0.3, which hands a
+// copy of the request's context to notifications: neutron-lib makes the copy without that ID,
+// and it takes the place of the original in what is logged from then on.
 func (r *real) logsTellOfTheSame(c *stack.Controller) {
 	r.Helper()
-	line := regexp.MustCompile(`"Changed Neutron".* reconcileID="([^"]+)".* requestID="([^"]+)"`)
-	changes := line.FindAllStringSubmatch(c.Log.String(), -1)
-	if len(changes) < 5 {
-		r.Fatalf("the controller's log tells of %d changes only", len(changes))
+	line := regexp.MustCompile(`"(Changed Neutron|Asked OpenStack)".* reconcileID="([^"]+)".* requestID="([^"]+)"`)
+	requests := line.FindAllStringSubmatch(c.Log.String(), -1)
+	changes := strings.Count(c.Log.String(), `"Changed Neutron"`)
+	if changes < 5 || len(requests) == changes {
+		r.Fatalf("the controller's log tells of %d changes, and of %d requests of syncs", changes, len(requests))
 	}
 	r.eventually(func() error { // it writes a line after it has answered
 		log, err := os.ReadFile(filepath.Join(r.dir, "log", "neutron.log"))
-		found := 0
-		for _, ids := range changes {
-			if strings.Contains(string(log), "[req-"+ids[1]+" "+ids[2]+" ") {
-				found++
+		var missing []string
+		for _, request := range requests {
+			told := strings.Contains(string(log), "[req-"+request[2]+" "+request[3]+" ")
+			if !told && request[1] == "Changed Neutron" {
+				told = strings.Contains(string(log), "[None "+request[3]+" ")
+			}
+			if !told {
+				missing = append(missing, request[0])
 			}
 		}
-		if err == nil && found <= len(changes)/2 {
-			err = fmt.Errorf("Neutron's log has %d of these: %q", found, changes)
+		if err == nil && missing != nil {
+			err = fmt.Errorf("Neutron's log does not tell of these:\n%s", strings.Join(missing, "\n"))
 		}
 		return err
 	})

@@ -158,7 +158,8 @@ func requestIDOf(header http.Header) string {
 type reconcileID struct{}
 
 // WithReconcileID has each request with the context tell OpenStack the ID, which writes it
-// into its logs beside its own: req-<id>, the "global request ID".
+// into its logs beside its own: req-<id>, the "global request ID". A Neutron with
+// neutron-lib 3.1 and oslo.messaging 14.0.3 forgets it in the middle of a change.
 func WithReconcileID(ctx context.Context, id uuid.UUID) context.Context {
 	return context.WithValue(ctx, reconcileID{}, id)
 }
