@@ -19,18 +19,19 @@ set -o nounset -o pipefail
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 LOGS=$ROOT/hack/_output/test
+BIN=$ROOT/hack/_output/bin
 SUITES=(lint codegen unit contract e2e faults release monitoring node walkthrough)
 # client-go panics when a test changes an object in an informer's cache.
 export KUBE_CACHE_MUTATION_DETECTOR=true
 
 lint() {
-  local unformatted bin=$ROOT/hack/_output/bin
+  local unformatted
   unformatted=$(find . -name '*.go' -not -path './hack/_output/*' -print0 | xargs -0 gofmt -l) || return 1
   [ -z "$unformatted" ] || { echo "not gofmt'ed: $unformatted"; return 1; }
   go vet ./... && go -C hack vet "${HACK_LIGHT[@]}" || return 1
-  go -C hack build -o "$bin/" honnef.co/go/tools/cmd/staticcheck || return 1
+  go -C hack build -o "$BIN/" honnef.co/go/tools/cmd/staticcheck || return 1
   # shellcheck disable=SC2046 # package paths hold no blanks
-  "$bin/staticcheck" $(go list ./... | grep -v /pkg/generated) && (cd hack && "$bin/staticcheck" "${HACK_LIGHT[@]}")
+  "$BIN/staticcheck" $(go list ./... | grep -v /pkg/generated) && (cd hack && "$BIN/staticcheck" "${HACK_LIGHT[@]}")
 }
 
 # What of hack's module can be compiled without Kubernetes.
@@ -40,21 +41,32 @@ HACK_LIGHT=(./bench/... ./chaos/... ./contract/... ./e2e/... ./internal/... ./lo
 
 codegen() { hack/verify-codegen.sh; }
 
-unit() { go test -race -v ./...; }
+# tests runs go test, and tells at the end of each test that failed or was skipped what it has
+# printed: in the output of tests that run at the same time, that is all over the place.
+tests() {
+  go -C "$ROOT/hack" build -o "$BIN/" gotest.tools/gotestsum &&
+    "$BIN/gotestsum" --format standard-verbose --no-color -- "$@"
+}
 
-contract() { go -C hack test -race -v -count=1 -timeout 30m ./contract/...; }
+unit() { tests -race ./...; }
 
-e2e() { control_plane && go -C hack test -race -v -count=1 -timeout 20m "${CONTROL_PLANE_LIGHT[@]}" ./bench/... ./e2e/...; }
+# hack_tests runs tests of hack's module, which are never taken from the cache: they build the
+# controller, and start what Go does not know of.
+hack_tests() { (cd hack && tests -count=1 "$@"); }
 
-faults() { control_plane && go -C hack test -v -count=1 -timeout 40m -run 'TestChaos$|TestChaosReal|TestChaosReplicas$|TestMutationsFit' ./chaos/...; }
+contract() { hack_tests -race -timeout 30m ./contract/...; }
 
-release() { control_plane && go -C hack test -v -count=1 -timeout 20m ./release/...; }
+e2e() { control_plane && hack_tests -race -timeout 20m "${CONTROL_PLANE_LIGHT[@]}" ./bench/... ./e2e/...; }
 
-monitoring() { control_plane && go -C hack test -v -count=1 -timeout 20m ./monitoring/...; }
+faults() { control_plane && hack_tests -timeout 40m -run 'TestChaos$|TestChaosReal|TestChaosReplicas$|TestMutationsFit' ./chaos/...; }
 
-node() { control_plane && go -C hack test -v -count=1 -timeout 20m ./node; }
+release() { control_plane && hack_tests -timeout 20m ./release/...; }
 
-chaos() { control_plane && go -C hack test -v -count=1 -timeout 6h -run 'TestChaosLong|TestChaosReplicasLong|TestOracle' ./chaos/... -long; }
+monitoring() { control_plane && hack_tests -timeout 20m ./monitoring/...; }
+
+node() { control_plane && hack_tests -timeout 20m ./node; }
+
+chaos() { control_plane && hack_tests -timeout 6h -run 'TestChaosLong|TestChaosReplicasLong|TestOracle' ./chaos/... -long; }
 
 walkthrough() { control_plane && hack/local-up.sh -once && on_real_neutron hack/local-up.sh -once -neutron=real; }
 
@@ -71,9 +83,12 @@ on_real_neutron() {
 # control_plane shows its progress to who waits for it, not to the log.
 control_plane() { go run -C hack ./controlplane/build 2>&4; }
 
-# count prints how many tests of a suite's log ended so; a suite that is no Go test is
-# one test.
-count() { grep -cE "^ *--- $1: " "$2" || true; }
+# count prints how many tests of a suite's log ended so, without those told at its end; a
+# suite that is no Go test is one test.
+count() { sed -E '/^=== (Skipped|Failed|Errors)$/,$d' "$2" | grep -cE "^ *--- $1: " || true; }
+
+# told prints one of the parts at the end of a suite's log, the beginning of each test's output.
+told() { awk -v part="=== $1" '/^=== (Skipped|Failed|Errors)$/ {on = $0 == part} /^=== (FAIL|SKIP): / {n = 0} on && n++ < 40' "$2"; }
 
 run() {
   local suite=$1 log=$LOGS/$1.log started=$SECONDS failed=0
@@ -85,13 +100,11 @@ run() {
     p=$((p + 1 - failed)) f=$((f + failed))
   fi
   if [ $failed = 1 ]; then
-    grep -E -A 30 '^ *--- FAIL: |^panic: |^# ' "$log" | head -n 200
-    echo "--- the end of $log:"
-    tail -n 30 "$log"
+    told Failed "$log" | head -n 600 | grep . || tail -n 30 "$log"
+    echo "--- all of it: $log"
   fi
   SUMMARY+=("$(printf '%-12s %4d passed %4d failed %4d skipped %5ds' "$suite" "$p" "$f" "$s" $((SECONDS - started)))")
-  # The reason stands in the lines before "--- SKIP".
-  [ "$s" = 0 ] || SUMMARY+=("$(grep -B 1 -E '^ *--- SKIP: ' "$log")")
+  [ "$s" = 0 ] || SUMMARY+=("$(told Skipped "$log"; grep -E '^--- SKIP: hack/' "$log")")
   PASSED=$((PASSED + p)) FAILED=$((FAILED + f)) SKIPPED=$((SKIPPED + s))
 }
 
