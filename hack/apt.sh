@@ -18,7 +18,7 @@ fetch() {
   # This machine's own lists of packages may be missing, or so old that they name versions
   # without their security updates; and two machines are to fetch the same.
   local lists=(-o Dir::State::lists="$OUTPUT/lists")
-  { apt_get update && apt_get "$@"; } || { lists=() && apt_get "$@"; } ||
+  { apt_get -o APT::Update::Error-Mode=any update && apt_get "$@"; } || with_old_lists "$@" ||
     unavailable "apt-get failed: $(tail -n 1 "$OUTPUT/fetch.log")"
   # None, if all of them are installed.
   local package
@@ -29,10 +29,18 @@ fetch() {
   touch "$ROOT/.complete"
 }
 
+with_old_lists() {
+  echo "${0##*/}: the lists of packages cannot be had: this machine's serve" >&2
+  rm -f "$OUTPUT"/archives/*.deb
+  lists=()
+  apt_get "$@"
+}
+
 # apt_get keeps to folders of its own, so that it need not be root.
 apt_get() {
   (cd "$OUTPUT/archives" && apt-get -qq --yes -o Debug::NoLocking=1 -o APT::Sandbox::User= -o Acquire::Retries=2 \
-    -o Dir::Cache::archives="$OUTPUT/archives" "${lists[@]}" "$@") </dev/null >>"$OUTPUT/fetch.log" 2>&1
+    -o Dir::Cache::archives="$OUTPUT/archives" -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
+    "${lists[@]}" "$@") </dev/null >>"$OUTPUT/fetch.log" 2>&1
 }
 
 # on_debian_12 is for what differs from release to release.

@@ -13,5 +13,8 @@ unavailable() { echo "${0##*/}: Prometheus cannot be had here: $*" >&2; exit 3; 
 
 # The package alone: what it depends on is for its web pages.
 fetch download prometheus
-"$ROOT/usr/bin/promtool" --version >>"$OUTPUT/fetch.log" 2>&1 || unavailable "its executables do not run here"
+"$ROOT/usr/bin/promtool" --version >>"$OUTPUT/fetch.log" 2>&1 || {
+  rm "$ROOT/.complete"
+  unavailable "its executables do not run here"
+}
 echo "$ROOT/usr/bin"
