@@ -87,8 +87,10 @@ control_plane() { go run -C hack ./controlplane/build 2>&4; }
 # suite that is no Go test is one test.
 count() { sed -E '/^=== (Skipped|Failed|Errors)$/,$d' "$2" | grep -cE "^ *--- $1: " || true; }
 
-# told prints one of the parts at the end of a suite's log, the beginning of each test's output.
-told() { awk -v part="=== $1" '/^=== (Skipped|Failed|Errors)$/ {on = $0 == part} /^=== (FAIL|SKIP): / {n = 0} on && n++ < 40' "$2"; }
+# told prints those parts at the end of a suite's log, of each test no more than so many lines.
+told() {
+  awk -v parts="^=== ($1)\$" '/^=== (Skipped|Failed|Errors)$/ {on = $0 ~ parts} /^=== (FAIL|SKIP): / {n = 0} on && n++ < 200' "$2"
+}
 
 run() {
   local suite=$1 log=$LOGS/$1.log started=$SECONDS failed=0
@@ -100,7 +102,7 @@ run() {
     p=$((p + 1 - failed)) f=$((f + failed))
   fi
   if [ $failed = 1 ]; then
-    told Failed "$log" | head -n 600 | grep . || tail -n 30 "$log"
+    if grep -q '^=== Failed$' "$log"; then told 'Failed|Errors' "$log"; else tail -n 30 "$log"; fi
     echo "--- all of it: $log"
   fi
   SUMMARY+=("$(printf '%-12s %4d passed %4d failed %4d skipped %5ds' "$suite" "$p" "$f" "$s" $((SECONDS - started)))")
