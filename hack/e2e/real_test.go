@@ -187,21 +187,24 @@ func (r *real) says(name, reason, words string) {
 // and it takes the place of the original in what is logged from then on.
 func (r *real) logsTellOfTheSame(c *stack.Controller) {
 	r.Helper()
-	line := regexp.MustCompile(`"(Changed Neutron|Asked OpenStack)".* reconcileID="([^"]+)".* requestID="([^"]+)"`)
+	line := regexp.MustCompile(`"(Changed Neutron|Asked OpenStack)".* reconcileID="([^"]+)".* operation="[a-z]+ (?:network|subnet|port)s?".* requestID="([^"]+)"`)
 	requests := line.FindAllStringSubmatch(c.Log.String(), -1)
-	changes := strings.Count(c.Log.String(), `"Changed Neutron"`)
-	if changes < 5 || len(requests) == changes {
-		r.Fatalf("the controller's log tells of %d changes, and of %d requests of syncs", changes, len(requests))
+	told := map[string]int{}
+	for _, request := range requests {
+		told[request[1]]++
+	}
+	if n := strings.Count(c.Log.String(), `"Changed Neutron"`); n < 5 || told["Changed Neutron"] != n || told["Asked OpenStack"] == 0 {
+		r.Fatalf("the controller's log tells of %d changes; with both IDs: %v", n, told)
 	}
 	r.eventually(func() error { // it writes a line after it has answered
 		log, err := os.ReadFile(filepath.Join(r.dir, "log", "neutron.log"))
 		var missing []string
 		for _, request := range requests {
-			told := strings.Contains(string(log), "[req-"+request[2]+" "+request[3]+" ")
-			if !told && request[1] == "Changed Neutron" {
-				told = strings.Contains(string(log), "[None "+request[3]+" ")
+			found := strings.Contains(string(log), "[req-"+request[2]+" "+request[3]+" ")
+			if !found && request[1] == "Changed Neutron" {
+				found = strings.Contains(string(log), "[None "+request[3]+" ")
 			}
-			if !told {
+			if !found {
 				missing = append(missing, request[0])
 			}
 		}
