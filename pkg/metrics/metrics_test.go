@@ -65,7 +65,7 @@ func yes() bool { return true }
 func no() bool  { return false }
 
 // scrape returns the samples of our own metrics, as Prometheus gets them, without those of
-// histograms' buckets and sums.
+// histograms' buckets.
 func scrape(t *testing.T, m *Metrics) (samples []string) {
 	t.Helper()
 	w := httptest.NewRecorder()

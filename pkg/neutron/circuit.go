@@ -122,6 +122,7 @@ func (c *circuit) admit(ctx context.Context) error {
 	began := time.Now()
 	if c.turns != nil {
 		if err := c.turns.Acquire(ctx, 1); err != nil {
+			c.meter.CountWait(ForConnection, time.Since(began))
 			return err
 		}
 	}

@@ -35,8 +35,9 @@ type Meter interface {
 	// CountRequest is called once for each HTTP request that was sent, when it has ended. What
 	// is refused because Neutron is known to be away, is not sent.
 	CountRequest(Request)
-	// CountWait is called once for each request that was let through, before it is sent, for each
-	// of the Waits, with the time that the request has waited for it; most have not.
+	// CountWait is called with the time that a request has waited for one of the Waits, when that
+	// is over or its caller has gone away. For most it is next to nothing. What is refused because
+	// Neutron is known to be away does not count.
 	CountWait(Wait, time.Duration)
 	// CountAuthenticationFailure is called each time that Keystone has refused the credentials,
 	// or Neutron a token that it has never taken, and when the credentials cannot be read.
@@ -64,6 +65,7 @@ type Wait string
 
 const (
 	// ForConnection is while as many requests are under way as ClientOptions.Connections allows.
+	// Those that wait for the rate are among them: if both waits are long, it is the rate.
 	ForConnection Wait = "connection"
 	// ForRate is while ClientOptions.QPS and Burst are used up.
 	ForRate Wait = "rate"
@@ -158,8 +160,8 @@ func requestIDOf(header http.Header) string {
 type reconcileID struct{}
 
 // WithReconcileID has each request with the context tell OpenStack the ID, which writes it
-// into its logs beside its own: req-<id>, the "global request ID". A Neutron with
-// neutron-lib 3.1 and oslo.messaging 14.0.3 forgets it in the middle of a change.
+// into its logs beside its own: req-<id>, the "global request ID". Debian 12's Neutron, with
+// neutron-lib 3.1.0 and oslo.messaging 14.0.3, forgets it in the middle of a change.
 func WithReconcileID(ctx context.Context, id uuid.UUID) context.Context {
 	return context.WithValue(ctx, reconcileID{}, id)
 }

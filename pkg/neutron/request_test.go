@@ -209,8 +209,14 @@ func TestWhatARequestHasWaitedForIsTold(t *testing.T) {
 		for range 2 {
 			both.Go(func() { noError(t, ask(t.Context(), c)) })
 		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		synctest.Wait()
+		if err := ask(ctx, c); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it did not wait for its turn: %v", err)
+		}
 		both.Wait()
-		equal(t, []string{"connection 0s", "rate 0s", "connection 2s", "rate 8s"}, m.waits)
+		equal(t, []string{"connection 0s", "rate 0s", "connection 1s", "connection 2s", "rate 8s"}, m.waits)
 	})
 }
 
@@ -225,7 +231,7 @@ func TestWhatIsNotSentIsNotCounted(t *testing.T) {
 			t.Error("it did not wait for its turn")
 		}
 		equal(t, []string{"other 200"}, m.told())
-		equal(t, []string{"rate 0s"}, m.waits)
+		equal(t, []string{"rate 0s", "rate 0s"}, m.waits) // it need not wait to know that it will be too late
 	})
 }
 

@@ -63,10 +63,11 @@ type transport struct {
 
 func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	waiting := time.Now()
-	if err := t.limiter.Wait(request.Context()); err != nil {
+	err := t.limiter.Wait(request.Context())
+	t.meter.CountWait(ForRate, time.Since(waiting))
+	if err != nil {
 		return nil, err
 	}
-	t.meter.CountWait(ForRate, time.Since(waiting))
 	if t.fence != nil {
 		t.fence()
 	}
