@@ -83,11 +83,16 @@ func newSession(ctx context.Context, o options) (_ *session, err error) {
 	if err := s.useCluster(ctx, o, dir); err != nil {
 		return nil, err
 	}
-	err = s.say("controller built", func() error {
-		s.binary, err = stack.BuildController(ctx)
-		return err
-	})
-	return s, err
+	return s, s.say("controller built", func() error { return s.build(ctx) })
+}
+
+// build builds the controller, and says so beforehand when it is going to take long.
+func (s *session) build(ctx context.Context) (err error) {
+	if _, err := os.Stat(filepath.Join(s.root, "samplecrd-controller")); err != nil {
+		fmt.Fprintln(os.Stderr, "building the controller; the first time this takes a minute or two")
+	}
+	s.binary, err = stack.BuildController(ctx)
+	return err
 }
 
 // lock keeps a second session out of dir: it would stop what the first one has running.
