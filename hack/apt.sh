@@ -29,8 +29,9 @@ fetch() {
   touch "$ROOT/.complete"
 }
 
+# with_old_lists is for when new lists cannot be had, or name what cannot be fetched.
 with_old_lists() {
-  echo "${0##*/}: the lists of packages cannot be had: this machine's serve" >&2
+  echo "${0##*/}: apt-get failed; once more, with this machine's own lists of packages" >&2
   rm -f "$OUTPUT"/archives/*.deb
   lists=()
   apt_get "$@"

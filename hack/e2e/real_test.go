@@ -181,10 +181,10 @@ func (r *real) says(name, reason, words string) {
 }
 
 // logsTellOfTheSame fails the test unless Neutron's log has both IDs by which the
-// controller's tells of its requests: of the sync, and of the request. Debian 12's Neutron has
-// had its log of a change lose the first of them since oslo.messaging is 14.0.3, which hands a
-// copy of the request's context to notifications: neutron-lib makes the copy without that ID,
-// and it takes the place of the original in what is logged from then on.
+// controller's tells of its requests: of the sync, and of the request. Of a change, Debian 12's
+// Neutron may have forgotten the first one: oslo.messaging 14.0.3 hands notifications a copy of
+// the request's context, which neutron-lib 3.1.0 makes without that ID, and the copy takes the
+// place of the original in what is logged from then on.
 func (r *real) logsTellOfTheSame(c *stack.Controller) {
 	r.Helper()
 	line := regexp.MustCompile(`"(Changed Neutron|Asked OpenStack)".* reconcileID="([^"]+)".* operation="[a-z]+ (?:network|subnet|port)s?".* requestID="([^"]+)"`)
