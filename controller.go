@@ -40,7 +40,7 @@ import (
 	"k8s.io/klog/v2"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
-	"github.com/samplecrd/samplecrd-controller/pkg/credentials"
+	"github.com/samplecrd/samplecrd-controller/pkg/clouds"
 	"github.com/samplecrd/samplecrd-controller/pkg/fair"
 	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
 	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions/samplecrd/v1"
@@ -83,10 +83,10 @@ type Controller struct {
 	// cloud is the controller's own, credentials lead to the clouds of the Networks that
 	// name credentials of their own.
 	cloud       *neutron.Cloud
-	credentials *credentials.Set
+	credentials *clouds.Set
 	// share and retries keep one cloud of those from holding up the Networks of all others.
 	share   *fair.Share[*neutron.Cloud, cache.ObjectName]
-	retries *fair.Limiter[credentials.Ref, cache.ObjectName]
+	retries *fair.Limiter[clouds.Ref, cache.ObjectName]
 
 	networks listers.NetworkLister
 	indexer  cache.TypedIndexer[*samplecrdv1.Network]
@@ -106,8 +106,8 @@ type Controller struct {
 	abandoned map[cache.ObjectName][]*samplecrdv1.Network
 	// refs holds which credentials each Network was seen to refer to, users how many
 	// Networks refer to each.
-	refs  map[cache.ObjectName]credentials.Ref
-	users map[credentials.Ref]int
+	refs  map[cache.ObjectName]clouds.Ref
+	users map[clouds.Ref]int
 
 	// sync is syncHandler, or what a test of the queue puts in its place.
 	sync func(context.Context, cache.ObjectName) error
@@ -115,7 +115,7 @@ type Controller struct {
 
 // NewController makes a Controller and registers its handlers. The caller starts the
 // informer, and then calls Run.
-func NewController(client clientset.Interface, informer informers.TypedNetworkInformer, cloud *neutron.Cloud, credentialsSet *credentials.Set, recorder record.EventRecorder, options ControllerOptions) (*Controller, error) {
+func NewController(client clientset.Interface, informer informers.TypedNetworkInformer, cloud *neutron.Cloud, credentialsSet *clouds.Set, recorder record.EventRecorder, options ControllerOptions) (*Controller, error) {
 	c := &Controller{
 		options:     options,
 		client:      client,
@@ -126,8 +126,8 @@ func NewController(client clientset.Interface, informer informers.TypedNetworkIn
 		recorder:    recorder,
 		written:     map[types.UID]string{},
 		abandoned:   map[cache.ObjectName][]*samplecrdv1.Network{},
-		refs:        map[cache.ObjectName]credentials.Ref{},
-		users:       map[credentials.Ref]int{},
+		refs:        map[cache.ObjectName]clouds.Ref{},
+		users:       map[clouds.Ref]int{},
 	}
 	c.retries = fair.NewLimiter(c.refOfKey, func() workqueue.TypedRateLimiter[cache.ObjectName] {
 		return retry.NewLimiter[cache.ObjectName](options.Retry)
@@ -156,12 +156,12 @@ func NewController(client clientset.Interface, informer informers.TypedNetworkIn
 }
 
 // refOf returns which credentials the Network names; false: the controller's own.
-func refOf(network *samplecrdv1.Network) (ref credentials.Ref, ok bool) {
+func refOf(network *samplecrdv1.Network) (ref clouds.Ref, ok bool) {
 	named := network.Spec.CloudCredentialsRef
 	if named == nil {
-		return credentials.Ref{}, false
+		return clouds.Ref{}, false
 	}
-	return credentials.Ref{Secret: cache.NewObjectName(network.Namespace, named.SecretName), CloudName: named.CloudName}, true
+	return clouds.Ref{Secret: cache.NewObjectName(network.Namespace, named.SecretName), CloudName: named.CloudName}, true
 }
 
 // secretOf returns the name of the Secret that the Network refers to, if it does.
@@ -247,7 +247,7 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	}
 	// If Neutron is away, the workers say so in the status; they do not wait for it.
 	select {
-	case <-c.cloud.Observer().TriedOnce():
+	case <-c.cloud.Observer().FirstListDone():
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -321,7 +321,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	}
 	// What Neutron's errors mean is told by the status and by events, once; and a
 	// conflict only means that the cache was behind.
-	if neutron.KindOf(err) != "" || apierrors.IsConflict(err) || errors.Is(err, credentials.ErrNotYet) {
+	if neutron.ReasonOf(err) != "" || apierrors.IsConflict(err) || errors.Is(err, clouds.ErrNotYet) {
 		logger.V(2).Info("Will try again", "err", err, "requestID", neutron.RequestIDOf(err))
 	} else {
 		logger.Error(err, "Failed to sync, will try again")
@@ -348,13 +348,13 @@ func (c *Controller) settled(key cache.ObjectName) (yes bool) {
 	if err != nil {
 		return false
 	}
-	claim := c.claim(network)
-	have, _, err := cloud.Owned(claim)
+	identity := c.identity(network)
+	have, _, err := cloud.Owned(identity)
 	if err != nil || !have.Exists() {
 		return false
 	}
 	want, err := desired(network, c.options.Cluster)
-	if err != nil || neutron.Next(want, have) != nil || cloud.Surplus(claim, have) != nil {
+	if err != nil || neutron.Next(want, have) != nil || cloud.Surplus(identity, have) != nil {
 		return false
 	}
 	next := status.Compute(network, inCloud(cloud, outcomeOf(want, have)))
@@ -404,7 +404,7 @@ func (c *Controller) syncNetwork(ctx context.Context, key cache.ObjectName) erro
 	if apierrors.IsNotFound(err) {
 		klog.FromContext(ctx).V(4).Info("Network is gone")
 		c.queue.Forget(key) // while it is known which credentials it had
-		c.refer(key, credentials.Ref{})
+		c.refer(key, clouds.Ref{})
 		return nil
 	}
 	if err != nil {
@@ -422,10 +422,10 @@ func (c *Controller) syncNetwork(ctx context.Context, key cache.ObjectName) erro
 		return nil // it waits for others
 	}
 	cloud, err := c.cloudOf(key, network)
-	if neutron.KindOf(err) == neutron.NoCredentials && !network.DeletionTimestamp.IsZero() {
+	if neutron.ReasonOf(err) == neutron.NoCredentials && !network.DeletionTimestamp.IsZero() {
 		cloud, err = c.lastCloudOf(ctx, network, err)
 	}
-	if errors.Is(err, credentials.ErrNotYet) {
+	if errors.Is(err, clouds.ErrNotYet) {
 		return fmt.Errorf("%w: %w", errNotYet, err)
 	}
 	if err != nil {
@@ -499,20 +499,20 @@ func (c *Controller) lastCloudOf(ctx context.Context, network *samplecrdv1.Netwo
 
 // refer remembers which credentials the Network of that name refers to, the zero Ref for
 // none, and releases those that nobody refers to any more.
-func (c *Controller) refer(key cache.ObjectName, ref credentials.Ref) {
+func (c *Controller) refer(key cache.ObjectName, ref clouds.Ref) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.refs[key]
 	if before == ref {
 		return
 	}
-	if ref == (credentials.Ref{}) {
+	if ref == (clouds.Ref{}) {
 		delete(c.refs, key)
 	} else {
 		c.refs[key] = ref
 		c.users[ref]++
 	}
-	if before == (credentials.Ref{}) {
+	if before == (clouds.Ref{}) {
 		return
 	}
 	if c.users[before]--; c.users[before] == 0 {
@@ -525,7 +525,7 @@ func (c *Controller) refer(key cache.ObjectName, ref credentials.Ref) {
 
 // refOfKey returns which credentials the Network of that name was last seen to refer to;
 // the zero Ref for none.
-func (c *Controller) refOfKey(key cache.ObjectName) credentials.Ref {
+func (c *Controller) refOfKey(key cache.ObjectName) clouds.Ref {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.refs[key]
@@ -613,7 +613,7 @@ func (c *Controller) reconcilePaused(ctx context.Context, cloud *neutron.Cloud, 
 	outcome := outcomeOf(want, have)
 	step := neutron.Next(want, have)
 	if step == nil {
-		step = cloud.Surplus(c.claim(network), have)
+		step = cloud.Surplus(c.identity(network), have)
 	}
 	if step != nil {
 		outcome.Err = paused("this is still to come: " + step.String())
@@ -626,7 +626,7 @@ func (c *Controller) reconcilePaused(ctx context.Context, cloud *neutron.Cloud, 
 func (c *Controller) find(ctx context.Context, cloud *neutron.Cloud, network *samplecrdv1.Network, trustMemory bool) (*neutron.Network, error) {
 	have, err := c.lookUp(ctx, cloud, network, trustMemory)
 	if err == nil {
-		have, err = cloud.Prefer(ctx, c.claim(network), have)
+		have, err = cloud.Prefer(ctx, c.identity(network), have)
 	}
 	if err == nil && !have.Exists() {
 		err = elsewhere(cloud, network)
@@ -640,7 +640,7 @@ func isPaused(network *samplecrdv1.Network) bool {
 
 // paused returns the error of something that waits until the Network is not paused.
 func paused(what string) error {
-	return &neutron.Error{Op: samplecrdv1.AnnotationPaused, Kind: neutron.Paused, Message: what}
+	return &neutron.Error{Op: samplecrdv1.AnnotationPaused, Reason: neutron.Paused, Message: what}
 }
 
 // elsewhere returns an error if the network, which was not found, was made in another
@@ -656,11 +656,11 @@ func elsewhere(cloud *neutron.Cloud, network *samplecrdv1.Network) error {
 	case was.Project == "" && network.Status.Cloud == cloud.Name():
 		return nil
 	case !connected:
-		return &neutron.Error{Op: op, Kind: neutron.Unavailable, Message: "the session was lost meanwhile"}
+		return &neutron.Error{Op: op, Reason: neutron.Unavailable, Message: "the session was lost meanwhile"}
 	case was.Project != "" && was == now:
 		return nil
 	}
-	return &neutron.Error{Op: op, Kind: neutron.Elsewhere, Message: fmt.Sprintf(
+	return &neutron.Error{Op: op, Reason: neutron.OtherCloud, Message: fmt.Sprintf(
 		"it was made in cloud %q, %s; cloud %q, %s, does not have it: give the controller the right credentials, or clear status.cloud to give that network up",
 		network.Status.Cloud, was, cloud.Name(), now)}
 }
@@ -671,17 +671,17 @@ func elsewhere(cloud *neutron.Cloud, network *samplecrdv1.Network) error {
 // Neutron itself, it is one.
 func (c *Controller) lookUp(ctx context.Context, cloud *neutron.Cloud, network *samplecrdv1.Network, trustMemory bool) (*neutron.Network, error) {
 	if status.RequestedLook(network) != "" {
-		return cloud.Find(ctx, c.claim(network))
+		return cloud.Find(ctx, c.identity(network))
 	}
-	return lookUpClaim(ctx, cloud, c.claim(network), trustMemory)
+	return lookUpClaim(ctx, cloud, c.identity(network), trustMemory)
 }
 
-func lookUpClaim(ctx context.Context, cloud *neutron.Cloud, claim neutron.Claim, trustMemory bool) (*neutron.Network, error) {
-	have, known, err := cloud.Owned(claim)
+func lookUpClaim(ctx context.Context, cloud *neutron.Cloud, identity neutron.Identity, trustMemory bool) (*neutron.Network, error) {
+	have, known, err := cloud.Owned(identity)
 	if err != nil || have.Exists() || known && trustMemory {
 		return have, err
 	}
-	return cloud.Find(ctx, claim)
+	return cloud.Find(ctx, identity)
 }
 
 // bringAbout takes one step after the other until Neutron has what is wanted, or one
@@ -693,26 +693,26 @@ func (c *Controller) bringAbout(ctx context.Context, cloud *neutron.Cloud, netwo
 	for {
 		step := neutron.Next(want, have)
 		if step == nil {
-			step = cloud.Surplus(c.claim(network), have)
+			step = cloud.Surplus(c.identity(network), have)
 		}
 		if step == nil {
 			return have, steps, nil
 		}
 		// A network that is made for one that is gone by now would be nobody's.
-		if !confirmed && (step.Destroys() || !have.Exists()) {
+		if !confirmed && (step.Irreversible() || !have.Exists()) {
 			if err := c.confirm(ctx, network); err != nil {
 				return have, steps, err
 			}
 		}
-		next, err := cloud.Take(ctx, c.claim(network), have, step)
+		next, err := cloud.Take(ctx, c.identity(network), have, step)
 		if outdated(step, err) && !reread {
 			// Read again at once, and plan again, if there is anything new.
 			reread = true
-			fresh, findErr := cloud.Find(ctx, c.claim(network))
+			fresh, findErr := cloud.Find(ctx, c.identity(network))
 			if findErr != nil {
 				return have, steps, findErr
 			}
-			if neutron.KindOf(err) == neutron.Stale || neutron.Next(want, fresh) != step {
+			if neutron.ReasonOf(err) == neutron.Stale || neutron.Next(want, fresh) != step {
 				have = fresh
 				continue
 			}
@@ -722,7 +722,7 @@ func (c *Controller) bringAbout(ctx context.Context, cloud *neutron.Cloud, netwo
 		}
 		have, steps = next, append(steps, step)
 		if len(steps) > maxSteps {
-			return have, nil, &neutron.Error{Op: "bring the network about", Kind: neutron.Unavailable,
+			return have, nil, &neutron.Error{Op: "bring the network about", Reason: neutron.Unavailable,
 				Message: "the answers do not show what was asked for: " + step.String()}
 		}
 	}
@@ -736,7 +736,7 @@ const maxSteps = 10
 // and is now in the way of itself.
 func outdated(step neutron.Step, err error) bool {
 	_, creates := step.(neutron.CreateSubnet)
-	return neutron.KindOf(err) == neutron.Stale || creates && neutron.KindOf(err) == neutron.Invalid
+	return neutron.ReasonOf(err) == neutron.Stale || creates && neutron.ReasonOf(err) == neutron.Invalid
 }
 
 // finalize takes the network away from Neutron, or its mark off it if it is to stay, and
@@ -744,7 +744,7 @@ func outdated(step neutron.Step, err error) bool {
 func (c *Controller) finalize(ctx context.Context, cloud *neutron.Cloud, network *samplecrdv1.Network) error {
 	// However many there are: two writers that raced may have made one each. The last look
 	// is one at Neutron itself, and finds none.
-	claim := c.claim(network)
+	identity := c.identity(network)
 	have, err := c.lookUp(ctx, cloud, network, false)
 	if err == nil && !have.Exists() {
 		err = elsewhere(cloud, network)
@@ -760,26 +760,26 @@ func (c *Controller) finalize(ctx context.Context, cloud *neutron.Cloud, network
 		if !have.Exists() {
 			return c.removeFinalizer(ctx, network, goneMessage(network, letGo))
 		}
-		if !claim.Marks(have) {
+		if !identity.Marks(have) {
 			return c.removeFinalizer(ctx, network, "Left network "+have.ID+" in Neutron: its ownership mark was taken off")
 		}
 		if err := c.confirm(ctx, network); err != nil {
 			return err
 		}
-		if err := c.letGo(ctx, cloud, network, claim, have); err != nil {
+		if err := c.letGo(ctx, cloud, network, identity, have); err != nil {
 			return c.report(ctx, cloud, network, status.Outcome{Err: err, Looked: true}, nil)
 		}
-		claim.NetworkID = "" // what is left can only be found by its mark
-		have, err = lookUpClaim(ctx, cloud, claim, false)
+		identity.NetworkID = "" // what is left can only be found by its mark
+		have, err = lookUpClaim(ctx, cloud, identity, false)
 	}
 }
 
 // letGo does with the network in Neutron what the deletion policy says.
-func (c *Controller) letGo(ctx context.Context, cloud *neutron.Cloud, network *samplecrdv1.Network, claim neutron.Claim, have *neutron.Network) error {
+func (c *Controller) letGo(ctx context.Context, cloud *neutron.Cloud, network *samplecrdv1.Network, identity neutron.Identity, have *neutron.Network) error {
 	if network.Spec.DeletionPolicy == samplecrdv1.DeletionRetain {
-		return cloud.Release(ctx, claim, have)
+		return cloud.Release(ctx, identity, have)
 	}
-	return cloud.Delete(ctx, claim, have)
+	return cloud.Delete(ctx, identity, have)
 }
 
 func goneMessage(network *samplecrdv1.Network, letGo bool) string {
@@ -841,7 +841,7 @@ func (c *Controller) report(ctx context.Context, cloud *neutron.Cloud, network *
 
 // nameSecret says in the error whose credentials it is that were refused.
 func nameSecret(network *samplecrdv1.Network, err error) error {
-	if ref, ok := refOf(network); ok && neutron.KindOf(err) == neutron.Unauthenticated {
+	if ref, ok := refOf(network); ok && neutron.ReasonOf(err) == neutron.Unauthenticated {
 		whose := fmt.Sprintf("Secret %s, key clouds.yaml, cloud %s", ref.Secret.Name, ref.CloudName)
 		return fmt.Errorf("%s: %w", whose, err)
 	}
@@ -904,7 +904,7 @@ func (c *Controller) removeAbandoned(ctx context.Context, key cache.ObjectName) 
 			c.mu.Unlock()
 			return fmt.Errorf("remove what a Network that is gone has left: %w", err)
 		}
-		c.refer(leftKey(network), credentials.Ref{})
+		c.refer(leftKey(network), clouds.Ref{})
 	}
 	return nil
 }
@@ -922,21 +922,21 @@ func (c *Controller) removeLeft(ctx context.Context, network *samplecrdv1.Networ
 		return nil
 	}
 	cloud, err := c.cloudOf(leftKey(network), network)
-	if neutron.KindOf(err) == neutron.NoCredentials {
+	if neutron.ReasonOf(err) == neutron.NoCredentials {
 		klog.FromContext(ctx).Info("Without its credentials, nothing can be removed of a Network that is gone", "uid", network.UID, "err", err)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	claim := c.claim(network)
-	claim.NetworkID = ""
+	identity := c.identity(network)
+	identity.NetworkID = ""
 	for {
-		have, err := lookUpClaim(ctx, cloud, claim, false)
+		have, err := lookUpClaim(ctx, cloud, identity, false)
 		if err == nil && !have.Exists() {
 			err = elsewhere(cloud, network)
 		}
-		if neutron.KindOf(err) == neutron.Elsewhere {
+		if neutron.ReasonOf(err) == neutron.OtherCloud {
 			klog.FromContext(ctx).Info("What a Network that is gone has left is in another cloud", "uid", network.UID, "err", err)
 			return nil
 		}
@@ -950,10 +950,10 @@ func (c *Controller) removeLeft(ctx context.Context, network *samplecrdv1.Networ
 		if err != nil && !isGone(err) {
 			return err
 		}
-		if err := c.letGo(ctx, cloud, network, claim, have); err != nil {
+		if err := c.letGo(ctx, cloud, network, identity, have); err != nil {
 			return err
 		}
-		klog.FromContext(ctx).Info("Let a network go whose Network is gone", "networkID", have.ID, "uid", claim.Owner.UID)
+		klog.FromContext(ctx).Info("Let a network go whose Network is gone", "networkID", have.ID, "uid", identity.Owner.UID)
 	}
 }
 
@@ -961,16 +961,16 @@ func (c *Controller) removeLeft(ctx context.Context, network *samplecrdv1.Networ
 // look at Neutron has succeeded since the controller started, so nothing speaks against
 // what the status says. But somebody has to put refused credentials right.
 func (c *Controller) notLookedYet(cloud *neutron.Cloud, network *samplecrdv1.Network, syncErr error) bool {
-	if cloud == nil || neutron.KindOf(syncErr) == neutron.Unauthenticated {
+	if cloud == nil || neutron.ReasonOf(syncErr) == neutron.Unauthenticated {
 		return false
 	}
-	_, _, err := cloud.Owned(c.claim(network))
+	_, _, err := cloud.Owned(c.identity(network))
 	return err != nil && status.InOrder(network) && network.DeletionTimestamp.IsZero()
 }
 
-// claim is what the Network knows of its network in Neutron.
-func (c *Controller) claim(network *samplecrdv1.Network) neutron.Claim {
-	return neutron.Claim{
+// identity is what the Network knows of its network in Neutron.
+func (c *Controller) identity(network *samplecrdv1.Network) neutron.Identity {
+	return neutron.Identity{
 		Owner:     neutron.Owner{Cluster: c.options.Cluster, UID: network.UID},
 		NetworkID: network.Status.NetworkID,
 	}
@@ -1031,7 +1031,7 @@ func (c *Controller) patchFinalizers(ctx context.Context, network *samplecrdv1.N
 func desired(network *samplecrdv1.Network, cluster string) (neutron.Desired, error) {
 	cidr, err := netip.ParsePrefix(network.Spec.CIDR)
 	if err != nil {
-		return neutron.Desired{}, &neutron.Error{Op: "spec.cidr", Kind: neutron.Invalid,
+		return neutron.Desired{}, &neutron.Error{Op: "spec.cidr", Reason: neutron.Invalid,
 			Message: fmt.Sprintf("%q is not an address and a prefix length, such as 192.168.0.0/16", network.Spec.CIDR)}
 	}
 	subnet := neutron.DesiredSubnet{CIDR: cidr.Masked()}
@@ -1043,7 +1043,7 @@ func desired(network *samplecrdv1.Network, cluster string) (neutron.Desired, err
 		// Neutron takes a gateway that is outside the CIDR.
 		subnet.Gateway, err = netip.ParseAddr(gateway)
 		if err != nil || !subnet.CIDR.Contains(subnet.Gateway) {
-			return neutron.Desired{}, &neutron.Error{Op: "spec.gateway", Kind: neutron.Invalid,
+			return neutron.Desired{}, &neutron.Error{Op: "spec.gateway", Reason: neutron.Invalid,
 				Message: fmt.Sprintf("%q is not an address inside %s, nor %s", gateway, subnet.CIDR, samplecrdv1.GatewayNone)}
 		}
 	}

@@ -36,7 +36,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
-	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+	cloudsyaml "github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
@@ -56,7 +56,7 @@ import (
 	"k8s.io/klog/v2/ktesting"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
-	"github.com/samplecrd/samplecrd-controller/pkg/credentials"
+	"github.com/samplecrd/samplecrd-controller/pkg/clouds"
 	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/fake"
 	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions"
 	networkinformers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions/samplecrd/v1"
@@ -155,9 +155,9 @@ func newFixture(t testing.TB, networks ...*samplecrdv1.Network) *fixture {
 }
 
 // newCredentials are those in Secrets.
-func newCredentials(t testing.TB, secrets kubernetes.Interface) *credentials.Set {
+func newCredentials(t testing.TB, secrets kubernetes.Interface) *clouds.Set {
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
-	set := credentials.NewSet(ctx, credentials.Options{Client: secrets, NewCloud: func(config neutron.Config) *neutron.Cloud {
+	set := clouds.NewSet(ctx, clouds.Options{Client: secrets, NewCloud: func(config neutron.Config) *neutron.Cloud {
 		return neutron.NewCloud(config.Name, neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second}), testCluster, time.Hour)
 	}})
 	t.Cleanup(func() { cancel(); set.Wait() })
@@ -177,7 +177,7 @@ func (f *fixture) start() {
 	f.t.Cleanup(controller.queue.ShutDown)
 	f.controller, f.indexer = controller, informer.Informer().GetIndexer()
 	f.refresh()
-	if err := f.cloud.Observer().Look(f.t.Context()); err != nil {
+	if err := f.cloud.Observer().Relist(f.t.Context()); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -324,7 +324,7 @@ func (f *fixture) edit(change func(*samplecrdv1.Network)) {
 // openStack is a client of the same project that shares no code with the controller.
 func (f *fixture) openStack() *gophercloud.ServiceClient {
 	f.t.Helper()
-	auth, endpoint, _, err := clouds.Parse(clouds.WithCloudName("test"), clouds.WithCloudsYAML(bytes.NewReader(f.neutron.CloudsYAML("test"))))
+	auth, endpoint, _, err := cloudsyaml.Parse(cloudsyaml.WithCloudName("test"), cloudsyaml.WithCloudsYAML(bytes.NewReader(f.neutron.CloudsYAML("test"))))
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -544,7 +544,7 @@ func TestADeletionWaitsForNeutron(t *testing.T) {
 		}
 		return nil
 	})
-	if err := f.sync(); neutron.KindOf(err) != neutron.Unavailable {
+	if err := f.sync(); neutron.ReasonOf(err) != neutron.Unavailable {
 		t.Fatalf("got %v, want an error of Neutron", err)
 	}
 	if !hasFinalizer(f.get()) {
@@ -560,7 +560,7 @@ func TestADeletionWaitsForNeutron(t *testing.T) {
 func TestADeletionDoesNotTakeAFailedLookUpForProof(t *testing.T) {
 	f := ready(t, "10.0.0.0/24", "")
 	f.edit(beingDeleted)
-	f.cloud.Observer().Forget(testUID)
+	f.cloud.Observer().Invalidate(testUID)
 	f.neutron.SetFault(func(r *http.Request) *embedded.Fault {
 		if r.Method == http.MethodGet {
 			return &embedded.Fault{Status: http.StatusServiceUnavailable, Message: "busy"}
@@ -593,14 +593,14 @@ func TestNothingIsDestroyedOnTheWordOfTheCache(t *testing.T) {
 func TestACreateWhoseAnswerWasLostIsNotRepeatedWhileNeutronCannotTell(t *testing.T) {
 	f := newFixture(t, newNetwork("10.0.0.0/24", "", withFinalizer))
 	f.inject(testUID, "10.0.0.0/24")
-	f.cloud.Observer().Forget(testUID)
+	f.cloud.Observer().Invalidate(testUID)
 	f.neutron.SetFault(func(r *http.Request) *embedded.Fault {
 		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/networks") {
 			return &embedded.Fault{Status: http.StatusInternalServerError, Type: "HTTPInternalServerError", Message: "Request Failed: internal server error while processing your request."}
 		}
 		return nil
 	})
-	if err := f.sync(); neutron.KindOf(err) != neutron.Unavailable {
+	if err := f.sync(); neutron.ReasonOf(err) != neutron.Unavailable {
 		t.Fatalf("got %v, want that Neutron is not available", err)
 	}
 	f.neutron.SetFault(nil)
@@ -618,7 +618,7 @@ func TestACreateWhoseAnswerWasLostIsAdopted(t *testing.T) {
 				}
 				return nil
 			})
-			if err := f.sync(); neutron.KindOf(err) != neutron.Unavailable {
+			if err := f.sync(); neutron.ReasonOf(err) != neutron.Unavailable {
 				t.Fatalf("got %v, want that Neutron is not available", err)
 			}
 			f.neutron.SetFault(nil)
@@ -639,7 +639,7 @@ func TestANetworkThatVanishedIsMadeAgain(t *testing.T) {
 				id = f.get().Status.SubnetID
 			}
 			f.deleteInNeutron(vanished, id)
-			if err := f.cloud.Observer().Look(t.Context()); err != nil {
+			if err := f.cloud.Observer().Relist(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			f.mustSync()
@@ -661,7 +661,7 @@ func TestASubnetThatSomebodyElseAddsIsLeftAloneAndTold(t *testing.T) {
 	f.takeJournal()
 	look := func() {
 		t.Helper()
-		if err := f.cloud.Observer().Look(t.Context()); err != nil {
+		if err := f.cloud.Observer().Relist(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		f.mustSync()
@@ -701,7 +701,7 @@ func (f *fixture) deleteInNeutron(collection, id string) {
 func TestAChangeInNeutronLeadsBackToTheNetwork(t *testing.T) {
 	f := ready(t, "10.0.0.0/24", "")
 	f.deleteInNeutron("networks", f.get().Status.NetworkID)
-	if err := f.cloud.Observer().Look(t.Context()); err != nil {
+	if err := f.cloud.Observer().Relist(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if f.controller.queue.Len() != 1 {
@@ -737,7 +737,7 @@ func TestALookForDriftCostsAHandfulOfCallsAndWakesWhomItConcernsOnly(t *testing.
 
 	look := func() (calls []string) {
 		t.Helper()
-		if err := f.cloud.Observer().Look(t.Context()); err != nil {
+		if err := f.cloud.Observer().Relist(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return f.takeJournal()
@@ -764,7 +764,7 @@ func TestALookForDriftCostsAHandfulOfCallsAndWakesWhomItConcernsOnly(t *testing.
 
 func TestWhatNeutronRefusesStallsTheNetworkUntilItIsEdited(t *testing.T) {
 	f := newFixture(t, newNetwork("10.0.0.0/31", ""))
-	if err := f.sync(); neutron.KindOf(err) != neutron.Invalid {
+	if err := f.sync(); neutron.ReasonOf(err) != neutron.Invalid {
 		t.Fatalf("got %v, want that the spec is invalid", err)
 	}
 	f.expectReady(samplecrdv1.ReasonInvalidSpec, samplecrdv1.ConditionStalled)
@@ -797,7 +797,7 @@ func TestASpecFromBeforeTheCRDHadRulesIsRefusedHere(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFixture(t, newNetwork(tt.cidr, tt.gateway))
-			if err := f.sync(); neutron.KindOf(err) != neutron.Invalid {
+			if err := f.sync(); neutron.ReasonOf(err) != neutron.Invalid {
 				t.Fatalf("got %v, want that the spec is invalid", err)
 			}
 			f.expectJournal("patch networks/status")
@@ -815,7 +815,7 @@ func TestAnOutageKeepsWhatWasKnown(t *testing.T) {
 	f.edit(func(n *samplecrdv1.Network) { n.Spec.Gateway = "10.0.0.9" })
 	f.neutron.SetFault(func(*http.Request) *embedded.Fault { return &embedded.Fault{Drop: true} })
 	for range 3 {
-		if err := f.sync(); neutron.KindOf(err) != neutron.Unavailable {
+		if err := f.sync(); neutron.ReasonOf(err) != neutron.Unavailable {
 			t.Fatalf("got %v, want that Neutron is not available", err)
 		}
 	}
@@ -843,15 +843,15 @@ func TestBeforeTheFirstLookANetworkInOrderKeepsItsStatus(t *testing.T) {
 	f := ready(t, "10.0.0.0/24", "")
 	f.controller.cloud = f.newCloud()
 	f.neutron.SetFault(func(*http.Request) *embedded.Fault { return &embedded.Fault{Drop: true} })
-	if err := f.controller.cloud.Observer().Look(t.Context()); err == nil {
+	if err := f.controller.cloud.Observer().Relist(t.Context()); err == nil {
 		t.Fatal("the look succeeded")
 	}
-	if err := f.sync(); neutron.KindOf(err) != neutron.Unavailable {
+	if err := f.sync(); neutron.ReasonOf(err) != neutron.Unavailable {
 		t.Fatalf("got %v, want that Neutron is not available", err)
 	}
 	f.expectReady(samplecrdv1.ReasonAvailable)
 	f.edit(func(n *samplecrdv1.Network) { n.Spec.Gateway = "10.0.0.9" })
-	if err := f.sync(); neutron.KindOf(err) != neutron.Unavailable {
+	if err := f.sync(); neutron.ReasonOf(err) != neutron.Unavailable {
 		t.Fatalf("got %v, want that Neutron is not available", err)
 	}
 	f.expectReady(samplecrdv1.ReasonNeutronUnavailable, samplecrdv1.ConditionReconciling)
@@ -865,7 +865,7 @@ func TestASyncWaitsForTheCacheToHaveOurOwnLastWrite(t *testing.T) {
 	f.edit(func(n *samplecrdv1.Network) { n.Spec.Gateway = "10.0.0.9" })
 	before := f.api.After(f.api.Changes())
 	f.neutron.SetFault(func(*http.Request) *embedded.Fault { return &embedded.Fault{Drop: true} })
-	if err := f.sync(); neutron.KindOf(err) != neutron.Unavailable {
+	if err := f.sync(); neutron.ReasonOf(err) != neutron.Unavailable {
 		t.Fatalf("got %v, want that Neutron is not available", err)
 	}
 	f.neutron.SetFault(nil)
@@ -895,7 +895,7 @@ func TestTheProjectCountsAndNotWhatTheCloudIsCalled(t *testing.T) {
 	f := ready(t, "10.0.0.0/24", "")
 	f.deleteInNeutron("networks", f.get().Status.NetworkID)
 	f.edit(func(n *samplecrdv1.Network) { n.Status.Cloud = "another name for it" })
-	if err := f.cloud.Observer().Look(t.Context()); err != nil {
+	if err := f.cloud.Observer().Relist(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f.mustSync()
@@ -908,7 +908,7 @@ func staysElsewhere(t *testing.T, was samplecrdv1.NetworkStatus) {
 	notPaused := func(n *samplecrdv1.Network) { n.Annotations = nil }
 	for _, change := range []func(*samplecrdv1.Network){func(*samplecrdv1.Network) {}, isToBePaused, notPaused, beingDeleted} {
 		f.edit(change)
-		if err := f.sync(); neutron.KindOf(err) != neutron.Elsewhere {
+		if err := f.sync(); neutron.ReasonOf(err) != neutron.OtherCloud {
 			t.Fatalf("got %v, want that it is elsewhere", err)
 		}
 		f.expectReady(samplecrdv1.ReasonOtherCloud, samplecrdv1.ConditionStalled)
@@ -935,7 +935,7 @@ func TestAnswersThatDoNotShowTheChangeAreAnError(t *testing.T) {
 		}
 		return &embedded.Fault{Status: http.StatusOK, Message: `{"subnet":{"id":"` + subnet + `","cidr":"10.0.0.0/24","gateway_ip":"10.0.0.1"}}`}
 	})
-	if err := f.sync(); neutron.KindOf(err) != neutron.Unavailable {
+	if err := f.sync(); neutron.ReasonOf(err) != neutron.Unavailable {
 		t.Fatalf("got %v, want that Neutron is not available", err)
 	}
 	if n := len(f.takeJournal()); n > maxSteps+3 {
@@ -1040,7 +1040,7 @@ func TestPortsKeepTheOldSubnetInForce(t *testing.T) {
 	port := f.portOn(f.get().Status.NetworkID)
 	for _, cidr := range []string{"10.1.0.0/24", "10.0.0.0/16"} {
 		f.edit(func(n *samplecrdv1.Network) { n.Spec.CIDR = cidr })
-		if err := f.sync(); neutron.KindOf(err) != neutron.InUse {
+		if err := f.sync(); neutron.ReasonOf(err) != neutron.InUse {
 			t.Fatalf("%s: got %v, want that the subnet is in use", cidr, err)
 		}
 		f.expectReady(samplecrdv1.ReasonInUse, samplecrdv1.ConditionReconciling)
@@ -1075,7 +1075,7 @@ func TestANetworkWithPortsIsNotDeleted(t *testing.T) {
 	f := ready(t, "10.0.0.0/24", "")
 	port := f.portOn(f.get().Status.NetworkID)
 	f.edit(beingDeleted)
-	if err := f.sync(); neutron.KindOf(err) != neutron.InUse {
+	if err := f.sync(); neutron.ReasonOf(err) != neutron.InUse {
 		t.Fatalf("got %v, want that the network is in use", err)
 	}
 	if !hasFinalizer(f.get()) {
@@ -1165,7 +1165,7 @@ func TestANetworkWithCredentialsOfItsOwnWaitsForThem(t *testing.T) {
 	}
 	f.syncUntil(samplecrdv1.ReasonNoCredentials)
 	f.edit(beingDeleted)
-	if err := f.sync(); neutron.KindOf(err) != neutron.NoCredentials {
+	if err := f.sync(); neutron.ReasonOf(err) != neutron.NoCredentials {
 		t.Errorf("got %v, want that the credentials are missing", err)
 	}
 	if got := f.get(); got.Status.NetworkID != id || !hasFinalizer(got) {
@@ -1175,7 +1175,7 @@ func TestANetworkWithCredentialsOfItsOwnWaitsForThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	for f.find() != nil {
-		if err := f.sync(); err != nil && !errors.Is(err, errNotYet) && neutron.KindOf(err) != neutron.NoCredentials {
+		if err := f.sync(); err != nil && !errors.Is(err, errNotYet) && neutron.ReasonOf(err) != neutron.NoCredentials {
 			t.Fatal(err)
 		}
 	}
@@ -1240,11 +1240,11 @@ func TestWhilePausedNothingIsChangedInNeutron(t *testing.T) {
 			f.mustSync()
 			f.expectReady(samplecrdv1.ReasonAvailable)
 			test.change(f)
-			if err := f.cloud.Observer().Look(t.Context()); err != nil {
+			if err := f.cloud.Observer().Relist(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			f.takeJournal()
-			if err := f.sync(); neutron.KindOf(err) != neutron.Paused {
+			if err := f.sync(); neutron.ReasonOf(err) != neutron.Paused {
 				t.Fatalf("got %v, want that it waits", err)
 			}
 			f.expectReady(samplecrdv1.ReasonPaused)
@@ -1265,7 +1265,7 @@ func TestWhilePausedNothingIsChangedInNeutron(t *testing.T) {
 
 func TestANewNetworkThatIsPausedMakesNothingAndMayGo(t *testing.T) {
 	f := newFixture(t, newNetwork("10.0.0.0/24", "", isToBePaused))
-	if err := f.sync(); neutron.KindOf(err) != neutron.Paused {
+	if err := f.sync(); neutron.ReasonOf(err) != neutron.Paused {
 		t.Fatalf("got %v, want that it waits", err)
 	}
 	if hasFinalizer(f.get()) {
@@ -1318,7 +1318,7 @@ func TestALookIsRequestedOfANetworkThatIsBeingDeleted(t *testing.T) {
 		n.Annotations = map[string]string{samplecrdv1.AnnotationReconcileRequestedAt: "now"}
 		beingDeleted(n)
 	})
-	if err := f.sync(); neutron.KindOf(err) != neutron.InUse {
+	if err := f.sync(); neutron.ReasonOf(err) != neutron.InUse {
 		t.Fatalf("got %v, want that it is in use", err)
 	}
 	if got := f.get().Status; got.LastHandledReconcileAt != "now" || got.SubnetID == "" {
@@ -1358,7 +1358,7 @@ func TestWhatANetworkThatIsGoneHasLeftDoesNotHoldUpTheNextOne(t *testing.T) {
 	f.api.Remove(testKey.Namespace, testKey.Name)
 	f.controller.handlers().DeleteFunc(networkinformers.DeletedNetwork{OptionalObj: gone})
 	f.create(*spec("10.1.0.0/24", ""))
-	if err := f.sync(); neutron.KindOf(err) != neutron.InUse {
+	if err := f.sync(); neutron.ReasonOf(err) != neutron.InUse {
 		t.Errorf("got %v, want that the old one is in use", err)
 	}
 	f.expectReady(samplecrdv1.ReasonAvailable)
@@ -1379,7 +1379,7 @@ func TestWhatIsLeftInACloudOfItsOwnIsRemovedBesideANewNetworkWithoutOne(t *testi
 	f.api.Remove(testKey.Namespace, testKey.Name)
 	f.controller.handlers().DeleteFunc(networkinformers.DeletedNetwork{OptionalObj: gone})
 	f.create(*spec("10.1.0.0/24", ""))
-	if err := f.sync(); neutron.KindOf(err) != neutron.InUse {
+	if err := f.sync(); neutron.ReasonOf(err) != neutron.InUse {
 		t.Errorf("got %v, want that the old one is in use", err)
 	}
 	f.deleteInNeutron("ports", port)
@@ -1399,7 +1399,7 @@ func TestWhatIsAbandonedIsNotRemovedIfItsNetworkIsBack(t *testing.T) {
 
 func TestCredentialsAreReleasedByTheLastThatRefersToThem(t *testing.T) {
 	f := newFixture(t)
-	ref := credentials.Ref{Secret: key("creds"), CloudName: "theirs"}
+	ref := clouds.Ref{Secret: key("creds"), CloudName: "theirs"}
 	if _, err := f.secrets.CoreV1().Secrets(testKey.Namespace).Create(t.Context(), f.secret(), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -1408,15 +1408,15 @@ func TestCredentialsAreReleasedByTheLastThatRefersToThem(t *testing.T) {
 	c.refer(key("b"), ref)
 	for open := false; !open; {
 		_, err := c.credentials.For(ref)
-		if open = err == nil; !open && !errors.Is(err, credentials.ErrNotYet) {
+		if open = err == nil; !open && !errors.Is(err, clouds.ErrNotYet) {
 			t.Fatal(err)
 		}
 	}
-	c.refer(key("a"), credentials.Ref{})
+	c.refer(key("a"), clouds.Ref{})
 	if n := len(c.credentials.Clouds()); n != 1 {
 		t.Errorf("%d clouds are open while one still refers to it", n)
 	}
-	c.refer(key("b"), credentials.Ref{Secret: key("other"), CloudName: "theirs"})
+	c.refer(key("b"), clouds.Ref{Secret: key("other"), CloudName: "theirs"})
 	if n := len(c.credentials.Clouds()); n != 0 {
 		t.Errorf("%d clouds are open that nobody refers to", n)
 	}
@@ -1701,11 +1701,11 @@ func TestAFailedSyncIsAlwaysTriedAgain(t *testing.T) {
 		first, second time.Duration
 	}{
 		{"an error of Kubernetes: the limiter's back-off", errors.New("etcd is away"), 1200 * time.Millisecond, 2400 * time.Millisecond},
-		{"Neutron is away: the limiter's back-off", &neutron.Error{Kind: neutron.Unavailable}, 1200 * time.Millisecond, 2400 * time.Millisecond},
-		{"Neutron asked for a time", &neutron.Error{Kind: neutron.Unavailable, RetryAfter: 7 * time.Second}, 7 * time.Second, 7 * time.Second},
-		{"final: at the slow resync", &neutron.Error{Kind: neutron.Invalid}, 10 * time.Minute, 10 * time.Minute},
-		{"ports in the way: steadily", &neutron.Error{Kind: neutron.InUse}, 10 * time.Second, 10 * time.Second},
-		{"changed meanwhile, twice: the limiter's back-off", &neutron.Error{Kind: neutron.Stale}, 1200 * time.Millisecond, 2400 * time.Millisecond},
+		{"Neutron is away: the limiter's back-off", &neutron.Error{Reason: neutron.Unavailable}, 1200 * time.Millisecond, 2400 * time.Millisecond},
+		{"Neutron asked for a time", &neutron.Error{Reason: neutron.Unavailable, RetryAfter: 7 * time.Second}, 7 * time.Second, 7 * time.Second},
+		{"final: at the slow resync", &neutron.Error{Reason: neutron.Invalid}, 10 * time.Minute, 10 * time.Minute},
+		{"ports in the way: steadily", &neutron.Error{Reason: neutron.InUse}, 10 * time.Second, 10 * time.Second},
+		{"changed meanwhile, twice: the limiter's back-off", &neutron.Error{Reason: neutron.Stale}, 1200 * time.Millisecond, 2400 * time.Millisecond},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -2011,7 +2011,7 @@ func (f *fixture) settle(act func(*fixture)) error {
 
 // round is one look at both sides, and one sync.
 func (f *fixture) round() error {
-	if err := f.cloud.Observer().Look(context.Background()); err != nil {
+	if err := f.cloud.Observer().Relist(context.Background()); err != nil {
 		return err
 	}
 	f.refresh()
@@ -2232,7 +2232,7 @@ func TestPairsOfCrashPoints(t *testing.T) {
 	var runs atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
 		for _, s := range scenarios {
-			// Elsewhere a second crash meets what a first one can leave, too.
+			// OtherCloud a second crash meets what a first one can leave, too.
 			if s.name != "create" && s.name != "replacement" {
 				continue
 			}
@@ -2504,7 +2504,7 @@ func FuzzDesired(f *testing.F) {
 		}
 		want, err := desired(network, "cluster")
 		if err != nil {
-			if neutron.KindOf(err) != neutron.Invalid || !strings.HasPrefix(err.Error(), "spec.") || strings.ContainsAny(err.Error(), "\n\r\x1b") {
+			if neutron.ReasonOf(err) != neutron.Invalid || !strings.HasPrefix(err.Error(), "spec.") || strings.ContainsAny(err.Error(), "\n\r\x1b") {
 				t.Errorf("got %q", err)
 			}
 			return

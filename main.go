@@ -52,7 +52,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
-	"github.com/samplecrd/samplecrd-controller/pkg/credentials"
+	"github.com/samplecrd/samplecrd-controller/pkg/clouds"
 	"github.com/samplecrd/samplecrd-controller/pkg/deployment"
 	"github.com/samplecrd/samplecrd-controller/pkg/election"
 	"github.com/samplecrd/samplecrd-controller/pkg/events"
@@ -224,7 +224,7 @@ type replica struct {
 	deployments       appsinformers.TypedDeploymentInformer
 
 	cloud       *neutron.Cloud // the controller's own
-	credentials *credentials.Set
+	credentials *clouds.Set
 	orphans     *orphans.Finder
 }
 
@@ -254,7 +254,7 @@ func newReplica(ctx context.Context, o *options.Options, clients *clients, recor
 	r.deployments = r.deploymentFactory.Apps().V1().Deployments()
 
 	r.cloud = r.newCloud(config, metrics.Controller)
-	r.credentials = credentials.NewSet(ctx, credentials.Options{
+	r.credentials = clouds.NewSet(ctx, clouds.Options{
 		Client:          clients.watchKube,
 		AllowedAuthURLs: o.AllowedAuthURLs,
 		NewCloud:        func(config neutron.Config) *neutron.Cloud { return r.newCloud(config, metrics.Secret) },
@@ -272,7 +272,7 @@ func (r *replica) newCloud(config neutron.Config, whose string) *neutron.Cloud {
 	options := r.clientOptions()
 	options.Meter = r.metrics.Meter(whose)
 	cloud := neutron.NewCloud(config.Name, neutron.NewClient(config, options), r.cluster, r.options.Resync)
-	cloud.Observer().OnLook(func() { r.orphans.Wake() })
+	cloud.Observer().OnRelist(func() { r.orphans.Wake() })
 	return cloud
 }
 

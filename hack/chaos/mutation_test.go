@@ -43,7 +43,7 @@ type mutation struct {
 
 var mutations = []mutation{
 	{"look-up-by-mark-disabled", "pkg/neutron/cloud.go", []string{
-		"found, err := c.client.FindNetworks(ctx, claim.Owner.Mark())",
+		"found, err := c.client.FindNetworks(ctx, identity.Owner.Mark())",
 		"var found []*Network\n\tvar err error",
 	}, []string{duplicate}, short},
 	{"finalizer-put-on-late", "controller.go", []string{

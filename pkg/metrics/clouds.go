@@ -82,7 +82,7 @@ type series struct{ cloud, credentials string }
 type health struct{ lastLook, up float64 }
 
 func healthOf(cloud *neutron.Cloud) (h health) {
-	if looked := cloud.Observer().LastLook(); !looked.IsZero() {
+	if looked := cloud.Observer().LastList(); !looked.IsZero() {
 		h.lastLook = float64(looked.UnixNano()) / float64(time.Second)
 	}
 	if _, away := cloud.Client().Away(); !away {

@@ -276,7 +276,7 @@ func TestOfCloudsOfOneNameTheWorstCounts(t *testing.T) {
 	away := func(name string) *neutron.Cloud { return cloudAt(t, name, "http://127.0.0.1:1/v3", "right") }
 	clouds := []*neutron.Cloud{good("own"), away("own"), good("a"), refused("a"), good("b"), away("b"), good("c")}
 	for _, cloud := range clouds {
-		_ = cloud.Observer().Look(t.Context())
+		_ = cloud.Observer().Relist(t.Context())
 	}
 	m := New("", "")
 	m.MustRegister(Clouds(func() []*neutron.Cloud { return clouds }, yes))

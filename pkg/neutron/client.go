@@ -194,7 +194,7 @@ func (c *Client) authenticate(ctx context.Context) (*session, error) {
 	c.refusal = nil
 	s, err := c.newSession(ctx)
 	if err != nil {
-		if e, ok := err.(*Error); ok && e.Kind == Unauthenticated {
+		if e, ok := err.(*Error); ok && e.Reason == Unauthenticated {
 			c.refusal, c.refusedAt = e, time.Now()
 			c.options.Meter.CountAuthenticationFailure()
 		}
@@ -208,7 +208,7 @@ func (c *Client) authenticate(ctx context.Context) (*session, error) {
 		if err != nil && ctx.Err() == nil {
 			c.session.CompareAndSwap(s, nil)
 		}
-		if refused || KindOf(authenticationError(err)) == Unauthenticated {
+		if refused || ReasonOf(authenticationError(err)) == Unauthenticated {
 			c.options.Meter.CountAuthenticationFailure()
 		}
 		return err
@@ -220,7 +220,7 @@ func (c *Client) authenticate(ctx context.Context) (*session, error) {
 func (c *Client) newSession(ctx context.Context) (*session, error) {
 	config, err := c.config.now()
 	if err != nil {
-		return nil, &Error{Op: authenticate, Kind: Unauthenticated, Message: err.Error()}
+		return nil, &Error{Op: authenticate, Reason: Unauthenticated, Message: err.Error()}
 	}
 	provider, err := openstack.NewClient(config.Auth.IdentityEndpoint)
 	if err != nil {
@@ -237,10 +237,10 @@ func (c *Client) newSession(ctx context.Context) (*session, error) {
 	}
 	place := Place{projectOf(provider), config.Endpoint.Region}
 	if place.Project != "" && !validID(place.Project) {
-		return nil, &Error{Op: authenticate, Kind: Unavailable, Message: "the answer is not Keystone's"}
+		return nil, &Error{Op: authenticate, Reason: Unavailable, Message: "the answer is not Keystone's"}
 	}
 	if c.place != nil && *c.place != place {
-		return nil, &Error{Op: authenticate, Kind: Unauthenticated, Message: fmt.Sprintf(
+		return nil, &Error{Op: authenticate, Reason: Unauthenticated, Message: fmt.Sprintf(
 			"the credentials are now for %s, and were for %s: restart the controller if its networks are to be made there", place, c.place)}
 	}
 	c.place = &place
@@ -251,8 +251,8 @@ func (c *Client) newSession(ctx context.Context) (*session, error) {
 // content refuses the credentials.
 func authenticationError(err error) error {
 	err = wrap(authenticate, err)
-	if e, ok := err.(*Error); ok && (e.Kind == Invalid || e.Kind == Forbidden || e.Kind == NotFound) {
-		e.Kind = Unauthenticated
+	if e, ok := err.(*Error); ok && (e.Reason == Invalid || e.Reason == Forbidden || e.Reason == NotFound) {
+		e.Reason = Unauthenticated
 	}
 	return err
 }
@@ -261,8 +261,8 @@ func authenticationError(err error) error {
 // answer is a 404, say, that must not pass for one about a network.
 func endpointError(err error) error {
 	err = wrap("find Neutron in Keystone's catalog", err)
-	if e, ok := err.(*Error); ok && e.Kind != Unauthenticated {
-		e.Kind = Unavailable
+	if e, ok := err.(*Error); ok && e.Reason != Unauthenticated {
+		e.Reason = Unavailable
 	}
 	return err
 }
@@ -365,7 +365,7 @@ func (c *Client) DeleteSubnet(ctx context.Context, id string, revision *int) err
 
 func (c *Client) delete(ctx context.Context, op, collection, id string, revision *int) error {
 	err := wrap(op, c.send(ctx, http.MethodDelete, nil, nil, revision, collection, id))
-	if KindOf(err) == NotFound {
+	if ReasonOf(err) == NotFound {
 		return nil
 	}
 	return err
@@ -460,7 +460,7 @@ func poolOpts(ranges []netipx.IPRange) []subnets.AllocationPool {
 // us and Neutron, for no answer.
 func wrapAnswer(op string, err error, id string) error {
 	if err == nil && !validID(id) {
-		return &Error{Op: op, Kind: Unavailable, Message: "the answer is not Neutron's"}
+		return &Error{Op: op, Reason: Unavailable, Message: "the answer is not Neutron's"}
 	}
 	return wrap(op, err)
 }

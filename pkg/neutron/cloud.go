@@ -40,7 +40,7 @@ type Cloud struct {
 // all networks are listed.
 func NewCloud(name string, client *Client, cluster string, period time.Duration) *Cloud {
 	observer := NewObserver(cluster, period, client.ListNetworks)
-	client.circuit.opened = observer.LookSoon
+	client.circuit.opened = observer.RelistSoon
 	return &Cloud{name: name, client: client, observer: observer}
 }
 
@@ -53,51 +53,51 @@ func (c *Cloud) Observer() *Observer { return c.observer }
 // Client returns what the cloud is talked to with.
 func (c *Cloud) Client() *Client { return c.client }
 
-// Claim is what somebody who is sure to own at most one network knows of it.
-type Claim struct {
+// Identity is what somebody who is sure to own at most one network knows of it.
+type Identity struct {
 	Owner Owner
 	// NetworkID is the ID of the network that was seen last; "" if none was.
 	NetworkID string
 }
 
-// Owned returns the claim's network as it was last seen, and the zero Network if there
+// Owned returns the identity's network as it was last seen, and the zero Network if there
 // is none. Known is false if that cannot be told from memory.
-func (c *Cloud) Owned(claim Claim) (network *Network, known bool, err error) {
-	networks, known, err := c.observer.Owned(claim.Owner.UID)
-	return choose(networks, claim), known, err
+func (c *Cloud) Owned(identity Identity) (network *Network, known bool, err error) {
+	networks, known, err := c.observer.Get(identity.Owner.UID)
+	return choose(networks, identity), known, err
 }
 
-// Find looks in Neutron for the claim's network; it returns the zero Network if there
+// Find looks in Neutron for the identity's network; it returns the zero Network if there
 // is none. It finds networks by their mark, and the one that was seen last by its ID too
 // if somebody has taken the mark off but it still has a subnet with it. Without either it
 // is a stranger's, whatever its name, and whatever the IDs in a status, which people can
 // write.
-func (c *Cloud) Find(ctx context.Context, claim Claim) (*Network, error) {
-	found, err := c.client.FindNetworks(ctx, claim.Owner.Mark())
+func (c *Cloud) Find(ctx context.Context, identity Identity) (*Network, error) {
+	found, err := c.client.FindNetworks(ctx, identity.Owner.Mark())
 	if err != nil {
 		return nil, err
 	}
-	if len(found) == 0 && claim.NetworkID != "" {
-		network, err := c.client.GetNetwork(ctx, claim.NetworkID)
-		if err != nil && KindOf(err) != NotFound {
+	if len(found) == 0 && identity.NetworkID != "" {
+		network, err := c.client.GetNetwork(ctx, identity.NetworkID)
+		if err != nil && ReasonOf(err) != NotFound {
 			return nil, err
 		}
-		if err == nil && claim.covers(network) {
+		if err == nil && identity.covers(network) {
 			found = append(found, network)
 		}
 	}
-	c.observer.Saw(claim.Owner.UID, found...)
-	return choose(found, claim), nil
+	c.observer.Replace(identity.Owner.UID, found...)
+	return choose(found, identity), nil
 }
 
-// Marks says whether the network carries the claim's mark. Without it, it is not deleted.
-func (c Claim) Marks(n *Network) bool {
+// Marks says whether the network carries the identity's mark. Without it, it is not deleted.
+func (c Identity) Marks(n *Network) bool {
 	owner, marked := OwnerOf(n.Description)
 	return marked && owner == c.Owner
 }
 
-// covers says whether the network is the claim's, though its mark may be off.
-func (c Claim) covers(n *Network) bool {
+// covers says whether the network is the identity's, though its mark may be off.
+func (c Identity) covers(n *Network) bool {
 	if owner, marked := OwnerOf(n.Description); marked {
 		return owner == c.Owner
 	}
@@ -109,9 +109,9 @@ func (c Claim) covers(n *Network) bool {
 
 // choose returns the network that was seen last if it is one of several, else the
 // first, else the zero Network.
-func choose(networks []*Network, claim Claim) *Network {
+func choose(networks []*Network, identity Identity) *Network {
 	for _, n := range networks {
-		if n.ID == claim.NetworkID {
+		if n.ID == identity.NetworkID {
 			return n
 		}
 	}
@@ -121,12 +121,12 @@ func choose(networks []*Network, claim Claim) *Network {
 	return &Network{}
 }
 
-// Prefer returns the one of the claim's networks to keep: the one that was seen last, or
+// Prefer returns the one of the identity's networks to keep: the one that was seen last, or
 // else the first that has ports, or else the one that was chosen. It asks Neutron for
 // ports only if there are several.
-func (c *Cloud) Prefer(ctx context.Context, claim Claim, chosen *Network) (*Network, error) {
-	networks, _, err := c.observer.Owned(claim.Owner.UID)
-	if err != nil || len(networks) < 2 || chosen.ID == claim.NetworkID {
+func (c *Cloud) Prefer(ctx context.Context, identity Identity, chosen *Network) (*Network, error) {
+	networks, _, err := c.observer.Get(identity.Owner.UID)
+	if err != nil || len(networks) < 2 || chosen.ID == identity.NetworkID {
 		return chosen, err
 	}
 	for _, n := range networks {
@@ -141,10 +141,10 @@ func (c *Cloud) Prefer(ctx context.Context, claim Claim, chosen *Network) (*Netw
 	return chosen, nil
 }
 
-// Surplus returns the step that removes a second network with the claim's mark, as the
+// Surplus returns the step that removes a second network with the identity's mark, as the
 // function of that name. It reads memory only: nil may also mean that there is none in it.
-func (c *Cloud) Surplus(claim Claim, keep *Network) Step {
-	networks, _, err := c.observer.Owned(claim.Owner.UID)
+func (c *Cloud) Surplus(identity Identity, keep *Network) Step {
+	networks, _, err := c.observer.Get(identity.Owner.UID)
 	if err != nil {
 		return nil
 	}
@@ -153,17 +153,17 @@ func (c *Cloud) Surplus(claim Claim, keep *Network) Step {
 
 // Take takes one step, and returns the network as it is then. What is logged of its requests
 // names the step.
-func (c *Cloud) Take(ctx context.Context, claim Claim, have *Network, step Step) (*Network, error) {
+func (c *Cloud) Take(ctx context.Context, identity Identity, have *Network, step Step) (*Network, error) {
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "step", step))
 	if step, ok := step.(DeleteNetwork); ok {
-		return have, c.Delete(ctx, claim, step.Network)
+		return have, c.Delete(ctx, identity, step.Network)
 	}
 	next, err := c.take(ctx, have, step)
 	if err != nil {
-		c.afterFailure(claim.Owner, err)
+		c.afterFailure(identity.Owner, err)
 		return have, err
 	}
-	c.observer.Changed(claim.Owner.UID, next)
+	c.observer.Update(identity.Owner.UID, next)
 	return next, nil
 }
 
@@ -205,7 +205,7 @@ func (c *Cloud) createSubnet(ctx context.Context, have *Network, step CreateSubn
 
 func (c *Cloud) deleteSubnet(ctx context.Context, have *Network, step DeleteSubnet) error {
 	err := c.client.DeleteSubnet(ctx, step.ID, have.subnet(step.ID).Revision)
-	if KindOf(err) != InUse {
+	if ReasonOf(err) != InUse {
 		return err
 	}
 	return c.namePorts(ctx, err, "delete subnet "+step.CIDR.String(), c.client.PortsOnSubnet, step.ID)
@@ -213,52 +213,52 @@ func (c *Cloud) deleteSubnet(ctx context.Context, have *Network, step DeleteSubn
 
 // Delete removes the network with its subnets. That it is not there is not an error,
 // nor that it is a stranger's by now: that one stays.
-func (c *Cloud) Delete(ctx context.Context, claim Claim, network *Network) error {
-	err := c.deleteNetwork(ctx, claim, network)
+func (c *Cloud) Delete(ctx context.Context, identity Identity, network *Network) error {
+	err := c.deleteNetwork(ctx, identity, network)
 	if err != nil {
-		c.afterFailure(claim.Owner, err)
+		c.afterFailure(identity.Owner, err)
 		return err
 	}
-	c.observer.Gone(claim.Owner.UID, network.ID)
+	c.observer.Delete(identity.Owner.UID, network.ID)
 	return nil
 }
 
-func (c *Cloud) deleteNetwork(ctx context.Context, claim Claim, network *Network) error {
+func (c *Cloud) deleteNetwork(ctx context.Context, identity Identity, network *Network) error {
 	if network.Revision != nil {
-		if err := c.tryDelete(ctx, network); KindOf(err) != Stale {
+		if err := c.tryDelete(ctx, network); ReasonOf(err) != Stale {
 			return err
 		}
 	}
 	// What was seen of it is out of date: it may be a stranger's by now.
 	fresh, err := c.client.getNetwork(ctx, network.ID)
-	if KindOf(err) == NotFound {
+	if ReasonOf(err) == NotFound {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if !claim.Marks(fresh) {
+	if !identity.Marks(fresh) {
 		klog.FromContext(ctx).Info("Left a network in Neutron that no longer carries our mark", "networkID", fresh.ID, "description", Printable(fresh.Description))
 		return nil
 	}
 	return c.tryDelete(ctx, fresh)
 }
 
-// Release takes the claim's mark off the network and its subnets, which stay as they are
+// Release takes the identity's mark off the network and its subnets, which stay as they are
 // otherwise. The network's is the last to go: as long as it is there, the rest is found.
-func (c *Cloud) Release(ctx context.Context, claim Claim, network *Network) error {
-	err := c.release(ctx, claim, network)
+func (c *Cloud) Release(ctx context.Context, identity Identity, network *Network) error {
+	err := c.release(ctx, identity, network)
 	if err != nil {
-		c.afterFailure(claim.Owner, err)
+		c.afterFailure(identity.Owner, err)
 		return err
 	}
-	c.observer.Gone(claim.Owner.UID, network.ID)
+	c.observer.Delete(identity.Owner.UID, network.ID)
 	return nil
 }
 
-func (c *Cloud) release(ctx context.Context, claim Claim, network *Network) error {
+func (c *Cloud) release(ctx context.Context, identity Identity, network *Network) error {
 	for _, s := range network.Subnets {
-		if owner, marked := OwnerOf(s.Description); marked && owner == claim.Owner {
+		if owner, marked := OwnerOf(s.Description); marked && owner == identity.Owner {
 			if err := c.client.UnmarkSubnet(ctx, &s); err != nil {
 				return err
 			}
@@ -266,10 +266,10 @@ func (c *Cloud) release(ctx context.Context, claim Claim, network *Network) erro
 	}
 	// The revision has changed with the subnets'.
 	fresh, err := c.client.getNetwork(ctx, network.ID)
-	if KindOf(err) == NotFound {
+	if ReasonOf(err) == NotFound {
 		return nil
 	}
-	if err != nil || !claim.Marks(fresh) {
+	if err != nil || !identity.Marks(fresh) {
 		return err
 	}
 	return c.client.UnmarkNetwork(ctx, fresh)
@@ -278,7 +278,7 @@ func (c *Cloud) release(ctx context.Context, claim Claim, network *Network) erro
 // tryDelete deletes the network if it is still as it was read.
 func (c *Cloud) tryDelete(ctx context.Context, network *Network) error {
 	err := c.client.DeleteNetwork(ctx, network.ID, network.Revision)
-	if KindOf(err) != InUse {
+	if ReasonOf(err) != InUse {
 		return err
 	}
 	return c.namePorts(ctx, err, "delete network", c.client.PortsOnNetwork, network.ID)
@@ -296,9 +296,9 @@ func (c *Cloud) namePorts(ctx context.Context, err error, op string, portsOn fun
 // afterFailure makes the next sync look for itself, unless the answer says that
 // nothing was changed and that what was known of Neutron still holds.
 func (c *Cloud) afterFailure(owner Owner, err error) {
-	switch KindOf(err) {
+	switch ReasonOf(err) {
 	case Invalid, Forbidden, Unauthenticated, InUse, OverQuota:
 	default:
-		c.observer.Forget(owner.UID)
+		c.observer.Invalidate(owner.UID)
 	}
 }

@@ -30,11 +30,11 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-var claim = Claim{Owner: owner}
+var identity = Identity{Owner: owner}
 
-// seen returns the claim of who has seen that network last.
-func seen(n *Network) Claim {
-	return Claim{Owner: owner, NetworkID: n.ID}
+// seen returns the identity of who has seen that network last.
+func seen(n *Network) Identity {
+	return Identity{Owner: owner, NetworkID: n.ID}
 }
 
 // world is a Cloud on a lab, and a client of the same project for what other hands do.
@@ -50,7 +50,7 @@ func newWorld(t *testing.T, options embedded.Options) *world {
 	l := newLab(t, options)
 	w := &world{lab: l, Cloud: NewCloud("test", l.client(t), owner.Cluster, time.Minute), others: l.client(t)}
 	w.Observer().AddHandler(func(uid types.UID) { w.told = append(w.told, uid) })
-	noError(t, w.Observer().Look(t.Context()))
+	noError(t, w.Observer().Relist(t.Context()))
 	return w
 }
 
@@ -67,7 +67,7 @@ func (w *world) bringAbout(t *testing.T, want Desired, have *Network) (*Network,
 			return have, w.changes(have)
 		}
 		var err error
-		have, err = w.Take(t.Context(), claim, have, step)
+		have, err = w.Take(t.Context(), identity, have, step)
 		noError(t, err)
 	}
 	t.Fatalf("no end in sight; the next step is %+v", Next(want, have))
@@ -108,7 +108,7 @@ func (w *world) inNeutron(t *testing.T, id string) *Network {
 // remembered returns what the Cloud knows without asking Neutron.
 func (w *world) remembered(t *testing.T) (*Network, bool) {
 	t.Helper()
-	n, known, err := w.Owned(claim)
+	n, known, err := w.Owned(identity)
 	noError(t, err)
 	return n, known
 }
@@ -173,9 +173,9 @@ func TestThePlanComesTrueInNeutron(t *testing.T) {
 			remembered, known := w.remembered(t)
 			equal(t, true, known)
 			equal(t, true, same(now, remembered))
-			noError(t, w.Observer().Look(t.Context()))
+			noError(t, w.Observer().Relist(t.Context()))
 			equal(t, []types.UID(nil), w.told)
-			if found, err := w.Find(t.Context(), claim); err != nil || !same(now, found) {
+			if found, err := w.Find(t.Context(), identity); err != nil || !same(now, found) {
 				t.Errorf("found %+v, %v", found, err)
 			}
 		})
@@ -188,7 +188,7 @@ func TestACloudHasAName(t *testing.T) {
 
 func TestAStepThatDoesNotExistIsAnError(t *testing.T) {
 	w := newWorld(t, embedded.Options{})
-	if _, err := w.Take(t.Context(), claim, &Network{}, nil); err == nil {
+	if _, err := w.Take(t.Context(), identity, &Network{}, nil); err == nil {
 		t.Error("there is no error")
 	}
 }
@@ -199,7 +199,7 @@ func TestTheMarkIsPutBackOnANetworkThatWasSeenBefore(t *testing.T) {
 	want.Known = have.Subnets[0].ID
 	w.theirs(t, have.ID, "", "mine now")
 	w.told = nil
-	noError(t, w.Observer().Look(t.Context()))
+	noError(t, w.Observer().Relist(t.Context()))
 	equal(t, []types.UID{owner.UID}, w.told)
 
 	found, err := w.Find(t.Context(), seen(have))
@@ -241,7 +241,7 @@ func TestFind(t *testing.T) {
 				noError(t, err)
 				made.Subnets = []Subnet{s}
 			}
-			as := claim
+			as := identity
 			if test.lastSeen {
 				as = seen(&made)
 			}
@@ -265,14 +265,14 @@ func TestFindPrefersTheNetworkThatWasSeenLast(t *testing.T) {
 		ids = append(ids, n.ID)
 	}
 	for _, id := range ids {
-		got, err := w.Find(t.Context(), Claim{Owner: owner, NetworkID: id})
+		got, err := w.Find(t.Context(), Identity{Owner: owner, NetworkID: id})
 		noError(t, err)
 		equal(t, id, got.ID)
-		remembered, _, err := w.Owned(Claim{Owner: owner, NetworkID: id})
+		remembered, _, err := w.Owned(Identity{Owner: owner, NetworkID: id})
 		noError(t, err)
 		equal(t, id, remembered.ID)
 	}
-	got, err := w.Find(t.Context(), Claim{Owner: owner, NetworkID: "gone"})
+	got, err := w.Find(t.Context(), Identity{Owner: owner, NetworkID: "gone"})
 	noError(t, err)
 	equal(t, slices.Min(ids), got.ID)
 }
@@ -296,7 +296,7 @@ func TestOfSeveralNetworksOneIsKept(t *testing.T) {
 			if test.ports >= 0 {
 				makePort(t, w.others, ids[test.ports], "web-0", "compute:nova")
 			}
-			as := claim
+			as := identity
 			if test.lastSeen >= 0 {
 				as.NetworkID = ids[test.lastSeen]
 			}
@@ -312,7 +312,7 @@ func TestOfSeveralNetworksOneIsKept(t *testing.T) {
 			kept, err := w.Take(t.Context(), as, have, step)
 			equal(t, have, kept)
 			if test.err {
-				equal(t, InUse, KindOf(err))
+				equal(t, InUse, ReasonOf(err))
 				return
 			}
 			noError(t, err)
@@ -327,19 +327,19 @@ func TestOfSeveralNetworksOneIsKept(t *testing.T) {
 func TestTheOnlyNetworkIsPreferredWithoutAskingNeutron(t *testing.T) {
 	w, have := made(t, wants("10.0.0.0/24", ""))
 	w.answer(func(rw http.ResponseWriter, _ *http.Request) bool { return reply(rw, 500, "") })
-	got, err := w.Prefer(t.Context(), claim, have)
+	got, err := w.Prefer(t.Context(), identity, have)
 	noError(t, err)
 	equal(t, have, got)
-	equal(t, Step(nil), w.Surplus(claim, have))
+	equal(t, Step(nil), w.Surplus(identity, have))
 }
 
 func TestPortsThatCannotBeListedSpeakForNoNetwork(t *testing.T) {
 	w := newWorld(t, embedded.Options{})
 	makeNetworks(t, w.others, 2)
-	have, err := w.Find(t.Context(), claim)
+	have, err := w.Find(t.Context(), identity)
 	noError(t, err)
 	w.answer(replyTo("GET", portsPath, 500, ""))
-	if _, err := w.Prefer(t.Context(), claim, have); KindOf(err) != Unavailable {
+	if _, err := w.Prefer(t.Context(), identity, have); ReasonOf(err) != Unavailable {
 		t.Errorf("got %v", err)
 	}
 }
@@ -359,7 +359,7 @@ func TestAFindThatFailsIsNoProofOfAnything(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w, have := made(t, wants("10.0.0.0/24", ""))
 			w.answer(test.tap)
-			if _, err := w.Find(t.Context(), seen(have)); KindOf(err) != Unavailable {
+			if _, err := w.Find(t.Context(), seen(have)); ReasonOf(err) != Unavailable {
 				t.Errorf("got %v", err)
 			}
 			remembered, known := w.remembered(t)
@@ -369,7 +369,7 @@ func TestAFindThatFailsIsNoProofOfAnything(t *testing.T) {
 	}
 	t.Run("the network that was seen last is gone", func(t *testing.T) {
 		w := newWorld(t, embedded.Options{})
-		got, err := w.Find(t.Context(), Claim{Owner: owner, NetworkID: "44444444-0000-0000-0000-000000000000"})
+		got, err := w.Find(t.Context(), Identity{Owner: owner, NetworkID: "44444444-0000-0000-0000-000000000000"})
 		noError(t, err)
 		equal(t, false, got.Exists())
 	})
@@ -397,14 +397,14 @@ func TestACreateWhoseAnswerIsLostIsFoundAndNotMadeAgain(t *testing.T) {
 				have := &Network{}
 				var err error
 				for step := Next(want, have); err == nil; step = Next(want, have) {
-					have, err = w.Take(t.Context(), claim, have, step)
+					have, err = w.Take(t.Context(), identity, have, step)
 				}
-				equal(t, Unavailable, KindOf(err))
+				equal(t, Unavailable, ReasonOf(err))
 				_, known := w.remembered(t)
 				equal(t, false, known)
 
 				w.SetFault(nil)
-				have, err = w.Find(t.Context(), claim)
+				have, err = w.Find(t.Context(), identity)
 				noError(t, err)
 				w.bringAbout(t, want, have)
 				all, err := w.others.ListNetworks(t.Context())
@@ -436,11 +436,11 @@ func TestWhatIsRememberedAfterAFailure(t *testing.T) {
 	} {
 		for op, act := range map[string]func(*testing.T, *world, *Network) error{
 			"a step": func(t *testing.T, w *world, n *Network) error {
-				got, err := w.Take(t.Context(), claim, n, UpdateNetwork{Name: "x"})
+				got, err := w.Take(t.Context(), identity, n, UpdateNetwork{Name: "x"})
 				equal(t, n, got)
 				return err
 			},
-			"deleting": func(t *testing.T, w *world, n *Network) error { return w.Delete(t.Context(), claim, n) },
+			"deleting": func(t *testing.T, w *world, n *Network) error { return w.Delete(t.Context(), identity, n) },
 		} {
 			if op == "deleting" && test.status == http.StatusNotFound {
 				continue // is no failure
@@ -464,8 +464,8 @@ func TestSomebodyElseWasQuicker(t *testing.T) {
 	w, have := made(t, wants("10.0.0.0/24", ""))
 	have = w.inNeutron(t, have.ID)
 	w.theirs(t, have.ID, "x", owner.Mark())
-	_, err := w.Take(t.Context(), claim, have, UpdateNetwork{Name: testName})
-	equal(t, Stale, KindOf(err))
+	_, err := w.Take(t.Context(), identity, have, UpdateNetwork{Name: testName})
+	equal(t, Stale, ReasonOf(err))
 	equal(t, "x", w.inNeutron(t, have.ID).Name)
 
 	service, err := w.others.connect(t.Context())
@@ -476,11 +476,11 @@ func TestSomebodyElseWasQuicker(t *testing.T) {
 		UpdateSubnet{ID: have.Subnets[0].ID, Name: testName},
 		DeleteSubnet{ID: have.Subnets[0].ID, CIDR: have.Subnets[0].CIDR},
 	} {
-		_, err = w.Take(t.Context(), claim, have, step)
-		equal(t, Stale, KindOf(err))
+		_, err = w.Take(t.Context(), identity, have, step)
+		equal(t, Stale, ReasonOf(err))
 	}
 	// A fresh look cures it.
-	have, err = w.Find(t.Context(), claim)
+	have, err = w.Find(t.Context(), identity)
 	noError(t, err)
 	_, requests := w.bringAbout(t, wants("10.0.0.0/24", ""), have)
 	equal(t, []string{"PUT networks", "PUT subnets"}, requests)
@@ -491,8 +491,8 @@ func TestASubnetWithPortsIsNotReplaced(t *testing.T) {
 		name, cidr string
 		want       Error
 	}{
-		{"by one beside it, which is not even made", "10.1.0.0/24", Error{Op: "replace subnet 10.0.0.0/24", Kind: InUse, Message: "in use by port web-0 (compute:nova), web-1 (compute:nova)"}},
-		{"by one around it", "10.0.0.0/16", Error{Op: "delete subnet 10.0.0.0/24", Kind: InUse, Message: "in use by port web-0 (compute:nova), web-1 (compute:nova)"}},
+		{"by one beside it, which is not even made", "10.1.0.0/24", Error{Op: "replace subnet 10.0.0.0/24", Reason: InUse, Message: "in use by port web-0 (compute:nova), web-1 (compute:nova)"}},
+		{"by one around it", "10.0.0.0/16", Error{Op: "delete subnet 10.0.0.0/24", Reason: InUse, Message: "in use by port web-0 (compute:nova), web-1 (compute:nova)"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w, have := made(t, wants("10.0.0.0/24", ""))
@@ -502,7 +502,7 @@ func TestASubnetWithPortsIsNotReplaced(t *testing.T) {
 			}
 			makePort(t, w.others, have.ID, "", "network:dhcp")
 			want := wants(test.cidr, "")
-			got, err := w.Take(t.Context(), claim, have, Next(want, have))
+			got, err := w.Take(t.Context(), identity, have, Next(want, have))
 			wantError(t, test.want, err)
 			equal(t, have, got)
 			equal(t, true, same(have, w.inNeutron(t, have.ID)))
@@ -526,12 +526,12 @@ func TestPortsThatCannotBeListed(t *testing.T) {
 	makePort(t, w.others, have.ID, "web-0", "compute:nova")
 	w.answer(replyTo("GET", portsPath, 500, ""))
 	// Before a replacement that says nothing, and so nothing is done.
-	_, err := w.Take(t.Context(), claim, have, Next(wants("10.1.0.0/24", ""), have))
-	wantError(t, Error{Op: "list ports", Kind: Unavailable, Message: "500 Internal Server Error"}, err)
+	_, err := w.Take(t.Context(), identity, have, Next(wants("10.1.0.0/24", ""), have))
+	wantError(t, Error{Op: "list ports", Reason: Unavailable, Message: "500 Internal Server Error"}, err)
 	equal(t, 1, len(w.inNeutron(t, have.ID).Subnets))
 	// After a refusal, Neutron's own words do.
-	err = w.Delete(t.Context(), claim, have)
-	equal(t, InUse, KindOf(err))
+	err = w.Delete(t.Context(), identity, have)
+	equal(t, InUse, ReasonOf(err))
 	if !strings.Contains(err.Error(), have.ID) {
 		t.Errorf("got %v", err)
 	}
@@ -555,11 +555,11 @@ func TestDelete(t *testing.T) {
 		}, Error{}, true, false},
 		{"ports keep it", func(t *testing.T, w *world, n *Network) {
 			makePort(t, w.others, n.ID, "web-0", "compute:nova")
-		}, Error{Op: "delete network", Kind: InUse, Message: "in use by port web-0 (compute:nova)"}, false, false},
-		{"a network that was renamed is still the claim's", func(t *testing.T, w *world, n *Network) {
+		}, Error{Op: "delete network", Reason: InUse, Message: "in use by port web-0 (compute:nova)"}, false, false},
+		{"a network that was renamed is still the identity's", func(t *testing.T, w *world, n *Network) {
 			w.theirs(t, n.ID, "x", n.Description)
 		}, Error{}, true, false},
-		{"a network whose mark was taken off stays, though it has the claim's subnet, and is forgotten", func(t *testing.T, w *world, n *Network) {
+		{"a network whose mark was taken off stays, though it has the identity's subnet, and is forgotten", func(t *testing.T, w *world, n *Network) {
 			w.theirs(t, n.ID, "", "")
 		}, Error{}, false, true},
 		{"a network that is another cluster's by now stays, and is forgotten", func(t *testing.T, w *world, n *Network) {
@@ -571,7 +571,7 @@ func TestDelete(t *testing.T) {
 		{"a network that a proxy knows nothing of stays", func(t *testing.T, w *world, n *Network) {
 			w.theirs(t, n.ID, "x", n.Description)
 			w.answer(replyTo("GET", networksPath+"/"+n.ID, 404, "no backend"))
-		}, Error{Op: "get network", Kind: Unavailable, Message: "404 Not Found"}, false, false},
+		}, Error{Op: "get network", Reason: Unavailable, Message: "404 Not Found"}, false, false},
 	} {
 		for name, known := range map[string]bool{"its revision known": true, "its revision not known": false} {
 			t.Run(test.name+", "+name, func(t *testing.T) {
@@ -584,14 +584,14 @@ func TestDelete(t *testing.T) {
 					test.change(t, w, have)
 				}
 				err := w.Delete(t.Context(), seen(have), have)
-				if test.want.Kind != "" {
+				if test.want.Reason != "" {
 					wantError(t, test.want, err)
 				} else {
 					noError(t, err)
 				}
 				w.answer(nil)
 				_, err = w.others.GetNetwork(t.Context(), have.ID)
-				equal(t, test.gone, KindOf(err) == NotFound)
+				equal(t, test.gone, ReasonOf(err) == NotFound)
 				if remembered, known := w.remembered(t); known {
 					equal(t, test.gone || test.stranger, !remembered.Exists())
 				}
@@ -604,12 +604,12 @@ func TestTheQuotaIsUsedUp(t *testing.T) {
 	w := newWorld(t, embedded.Options{Projects: []embedded.Project{
 		{Name: "samplecrd", Password: password, Quota: map[string]int{"network": 1, "subnet": 0}},
 	}})
-	have, err := w.Take(t.Context(), claim, &Network{}, CreateNetwork{Name: testName, Description: owner.Mark()})
+	have, err := w.Take(t.Context(), identity, &Network{}, CreateNetwork{Name: testName, Description: owner.Mark()})
 	noError(t, err)
-	_, err = w.Take(t.Context(), claim, have, creates("10.0.0.0/24", "", ""))
-	wantError(t, Error{Op: "create subnet", Kind: OverQuota, Message: "Quota exceeded for resources: ['subnet']."}, err)
-	_, err = w.Take(t.Context(), claim, &Network{}, CreateNetwork{Name: testName, Description: owner.Mark()})
-	wantError(t, Error{Op: "create network", Kind: OverQuota, Message: "Quota exceeded for resources: ['network']."}, err)
+	_, err = w.Take(t.Context(), identity, have, creates("10.0.0.0/24", "", ""))
+	wantError(t, Error{Op: "create subnet", Reason: OverQuota, Message: "Quota exceeded for resources: ['subnet']."}, err)
+	_, err = w.Take(t.Context(), identity, &Network{}, CreateNetwork{Name: testName, Description: owner.Mark()})
+	wantError(t, Error{Op: "create network", Reason: OverQuota, Message: "Quota exceeded for resources: ['network']."}, err)
 }
 
 func TestNeutronRefusesTheContent(t *testing.T) {
@@ -624,8 +624,8 @@ func TestNeutronRefusesTheContent(t *testing.T) {
 		{"a subnet without room for DHCP", creates("10.1.0.0/31", "", ""), "incompatible with DHCP"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := w.Take(t.Context(), claim, have, test.step)
-			if KindOf(err) != Invalid || !strings.Contains(err.Error(), test.want) {
+			_, err := w.Take(t.Context(), identity, have, test.step)
+			if ReasonOf(err) != Invalid || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v", err)
 			}
 		})

@@ -299,7 +299,7 @@ func TestTheContentOfACloudsYAMLStandsForItself(t *testing.T) {
 	bare(t)
 	// What belongs to the process's own cloud says nothing of another one.
 	setenv(t, map[string]string{
-		"OS_CLOUD": "two", "OS_REGION_NAME": "Elsewhere", "OS_INTERFACE": "admin", "OS_USERNAME": "env", "OS_CLIENT_CONFIG_FILE": "/nowhere",
+		"OS_CLOUD": "two", "OS_REGION_NAME": "OtherCloud", "OS_INTERFACE": "admin", "OS_USERNAME": "env", "OS_CLIENT_CONFIG_FILE": "/nowhere",
 	})
 	got, err := ParseConfig("one", []byte(twoClouds))
 	wantConfig(t, cloudOne, got, err)

@@ -32,42 +32,42 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// Kind says what an Error means for the caller.
-type Kind string
+// ErrorReason says what an Error means for the caller.
+type ErrorReason string
 
 // The kinds of errors. Only Invalid and Forbidden are final: trying again cannot help.
 const (
 	// Invalid: Neutron refused the content of the request (400).
-	Invalid Kind = "Invalid"
+	Invalid ErrorReason = "Invalid"
 	// Forbidden: the credentials lack the right (403).
-	Forbidden Kind = "Forbidden"
+	Forbidden ErrorReason = "Forbidden"
 	// Unauthenticated: Keystone refused the credentials, or Neutron a fresh token (401).
-	Unauthenticated Kind = "Unauthenticated"
+	Unauthenticated ErrorReason = "Unauthenticated"
 	// NotFound: what the request names is not there (404).
-	NotFound Kind = "NotFound"
+	NotFound ErrorReason = "NotFound"
 	// InUse: ports stand in the way (409).
-	InUse Kind = "InUse"
+	InUse ErrorReason = "InUse"
 	// OverQuota: the project's quota is used up (409).
-	OverQuota Kind = "OverQuota"
+	OverQuota ErrorReason = "OverQuota"
 	// Stale: the resource has changed since it was read (412).
-	Stale Kind = "Stale"
-	// Elsewhere: the network was made in another cloud. No answer says so: it is what the
+	Stale ErrorReason = "Stale"
+	// OtherCloud: the network was made in another cloud. No answer says so: it is what the
 	// controller makes of a status that speaks of one.
-	Elsewhere Kind = "Elsewhere"
+	OtherCloud ErrorReason = "OtherCloud"
 	// NoCredentials: there is nothing to authenticate with. No answer says so.
-	NoCredentials Kind = "NoCredentials"
+	NoCredentials ErrorReason = "NoCredentials"
 	// Paused: a change waits because somebody has said so. No answer says so.
-	Paused Kind = "Paused"
+	Paused ErrorReason = "Paused"
 	// Unavailable: no answer, or one that says nothing of the request. Whether the
 	// request took effect is not known.
-	Unavailable Kind = "Unavailable"
+	Unavailable ErrorReason = "Unavailable"
 )
 
 // Error is what every method that talks to Neutron or Keystone returns on failure.
 type Error struct {
 	// Op is what was tried, such as "create subnet".
-	Op   string
-	Kind Kind
+	Op     string
+	Reason ErrorReason
 	// Message is Neutron's own word where it gave one, and is the same each time the
 	// same thing happens. It contains no credentials.
 	Message string
@@ -85,14 +85,14 @@ func (e *Error) Error() string { return e.Op + ": " + e.Message }
 // Unwrap returns why there was no answer; nil if there was one.
 func (e *Error) Unwrap() error { return e.err }
 
-// KindOf returns the Kind of err, and "" for an error that did not come from Neutron.
-func KindOf(err error) Kind {
+// ReasonOf returns the ErrorReason of err, and "" for an error that did not come from Neutron.
+func ReasonOf(err error) ErrorReason {
 	if err == nil {
 		return "" // as at the end of most syncs
 	}
 	var e *Error
 	if errors.As(err, &e) {
-		return e.Kind
+		return e.Reason
 	}
 	return ""
 }
@@ -133,11 +133,11 @@ func wrap(op string, err error) error {
 	}
 	var answer gophercloud.ErrUnexpectedResponseCode
 	if !errors.As(err, &answer) {
-		return &Error{Op: op, Kind: Unavailable, Message: Printable(transportMessage(err)), err: err}
+		return &Error{Op: op, Reason: Unavailable, Message: Printable(transportMessage(err)), err: err}
 	}
 	kind, message := answered(answer)
 	// Not with gophercloud's error, which holds all of the answer.
-	e := &Error{Op: op, Kind: kind, Message: Printable(message), RequestID: requestIDOf(answer.ResponseHeader)}
+	e := &Error{Op: op, Reason: kind, Message: Printable(message), RequestID: requestIDOf(answer.ResponseHeader)}
 	if answer.Actual == http.StatusTooManyRequests || answer.Actual == http.StatusServiceUnavailable {
 		e.RetryAfter = min(retryAfter(answer.ResponseHeader), maxRetryAfter)
 	}
@@ -152,7 +152,7 @@ const (
 )
 
 // answered tells what an answer with an unexpected status code means.
-func answered(answer gophercloud.ErrUnexpectedResponseCode) (Kind, string) {
+func answered(answer gophercloud.ErrUnexpectedResponseCode) (ErrorReason, string) {
 	errorType, message := neutronError(answer.Body)
 	if message == "" {
 		message = http.StatusText(answer.Actual)

@@ -76,45 +76,45 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		want   Error
 	}{
 		{"the content is refused", 400, neutronBody("InvalidInput", "Invalid input for operation: Gateway is not valid on subnet."),
-			Error{Kind: Invalid, Message: "Invalid input for operation: Gateway is not valid on subnet."}},
+			Error{Reason: Invalid, Message: "Invalid input for operation: Gateway is not valid on subnet."}},
 		{"the right is lacking", 403, neutronBody("PolicyNotAuthorized", "rule:create_network is disallowed by policy"),
-			Error{Kind: Forbidden, Message: "rule:create_network is disallowed by policy"}},
+			Error{Reason: Forbidden, Message: "rule:create_network is disallowed by policy"}},
 		{"what it names is not there", 404, neutronBody("NetworkNotFound", "Network n could not be found."),
-			Error{Kind: NotFound, Message: "Network n could not be found."}},
+			Error{Reason: NotFound, Message: "Network n could not be found."}},
 		{"a proxy knows no backend: that proves nothing", 404, "<html><h1>404 Not Found</h1></html>",
-			Error{Kind: Unavailable, Message: "404 Not Found"}},
+			Error{Reason: Unavailable, Message: "404 Not Found"}},
 		{"an ingress says so in plain text: it may be anybody's", 404, "default backend - 404",
-			Error{Kind: Unavailable, Message: "404 Not Found"}},
+			Error{Reason: Unavailable, Message: "404 Not Found"}},
 		{"ports are on the network", 409, neutronBody("NetworkInUse", "There are one or more ports still in use on the network."),
-			Error{Kind: InUse, Message: "There are one or more ports still in use on the network."}},
+			Error{Reason: InUse, Message: "There are one or more ports still in use on the network."}},
 		{"ports are on the subnet", 409, neutronBody("SubnetInUse", "One or more ports have an IP allocation from this subnet."),
-			Error{Kind: InUse, Message: "One or more ports have an IP allocation from this subnet."}},
+			Error{Reason: InUse, Message: "One or more ports have an IP allocation from this subnet."}},
 		{"a port has the gateway", 409, neutronBody("GatewayIpInUse", "Current gateway ip is already in use."),
-			Error{Kind: InUse, Message: "Current gateway ip is already in use."}},
+			Error{Reason: InUse, Message: "Current gateway ip is already in use."}},
 		{"the quota is used up", 409, neutronBody("OverQuota", "Quota exceeded for resources: ['network']."),
-			Error{Kind: OverQuota, Message: "Quota exceeded for resources: ['network']."}},
+			Error{Reason: OverQuota, Message: "Quota exceeded for resources: ['network']."}},
 		{"another conflict is not final", 409, neutronBody("GatewayConflictWithAllocationPools", "Gateway ip conflicts with allocation pool."),
-			Error{Kind: Unavailable, Message: "409 Gateway ip conflicts with allocation pool."}},
+			Error{Reason: Unavailable, Message: "409 Gateway ip conflicts with allocation pool."}},
 		{"it has changed meanwhile", 412, neutronBody("RevisionNumberConstraintFailed", "Constrained to 3, but current revision is 4"),
-			Error{Kind: Stale, Message: "Constrained to 3, but current revision is 4"}},
+			Error{Reason: Stale, Message: "Constrained to 3, but current revision is 4"}},
 		{"too many requests", 429, "Too Many Requests",
-			Error{Kind: Unavailable, Message: "429 Too Many Requests"}},
+			Error{Reason: Unavailable, Message: "429 Too Many Requests"}},
 		{"something in Neutron broke", 500, neutronBody("HTTPInternalServerError", "Request Failed: internal server error while processing your request."),
-			Error{Kind: Unavailable, Message: "500 Request Failed: internal server error while processing your request."}},
+			Error{Reason: Unavailable, Message: "500 Request Failed: internal server error while processing your request."}},
 		{"Keystone is away, as Neutron tells it", 503, "The server is currently unavailable. Please try again at a later time.",
-			Error{Kind: Unavailable, Message: "503 Service Unavailable"}},
+			Error{Reason: Unavailable, Message: "503 Service Unavailable"}},
 		{"a proxy answers with a page", 502, proxysPage,
-			Error{Kind: Unavailable, Message: "502 Bad Gateway"}},
+			Error{Reason: Unavailable, Message: "502 Bad Gateway"}},
 		{"there is no body", 504, "",
-			Error{Kind: Unavailable, Message: "504 Gateway Timeout"}},
+			Error{Reason: Unavailable, Message: "504 Gateway Timeout"}},
 		{"what would make a terminal show something else", 500, `{"NeutronError": {"type": "X", "message": "a\u001b[2Jb\nc"}}`,
-			Error{Kind: Unavailable, Message: "500 a [2Jb c"}},
+			Error{Reason: Unavailable, Message: "500 a [2Jb c"}},
 		{"JSON of another API", 500, `{"message": "?"}`,
-			Error{Kind: Unavailable, Message: "500 Internal Server Error"}},
+			Error{Reason: Unavailable, Message: "500 Internal Server Error"}},
 		{"a status that HTTP does not know", 599, "",
-			Error{Kind: Unavailable, Message: "599"}},
+			Error{Reason: Unavailable, Message: "599"}},
 		{"a status that is no error but not expected either", 200, "{}",
-			Error{Kind: Unavailable, Message: "200 OK"}},
+			Error{Reason: Unavailable, Message: "200 OK"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			l := newLab(t, embedded.Options{})
@@ -127,13 +127,13 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 }
 
 func TestAnErrorSaysWhatWasTriedAndNeutronsWords(t *testing.T) {
-	err := fmt.Errorf("sync: %w", &Error{Op: "create subnet", Kind: OverQuota, Message: "Quota exceeded.", RetryAfter: time.Second})
+	err := fmt.Errorf("sync: %w", &Error{Op: "create subnet", Reason: OverQuota, Message: "Quota exceeded.", RetryAfter: time.Second})
 	equal(t, "sync: create subnet: Quota exceeded.", err.Error())
-	equal(t, OverQuota, KindOf(err))
+	equal(t, OverQuota, ReasonOf(err))
 	equal(t, time.Second, RetryAfterOf(err))
-	equal(t, Kind(""), KindOf(errors.New("of Kubernetes")))
+	equal(t, ErrorReason(""), ReasonOf(errors.New("of Kubernetes")))
 	equal(t, time.Duration(0), RetryAfterOf(errors.New("of Kubernetes")))
-	equal(t, Kind(""), KindOf(nil))
+	equal(t, ErrorReason(""), ReasonOf(nil))
 }
 
 func TestRetryAfter(t *testing.T) {
@@ -178,13 +178,13 @@ func TestWhatKeystonesAnswerMeans(t *testing.T) {
 		body   string
 		want   Error
 	}{
-		{"the password is wrong", 401, keystoneBody(401, unauthorized), Error{Kind: Unauthenticated, Message: unauthorized}},
-		{"it does not understand the credentials", 400, keystoneBody(400, "Invalid input"), Error{Kind: Unauthenticated, Message: "Invalid input"}},
-		{"the user may not", 403, keystoneBody(403, "You are not authorized"), Error{Kind: Unauthenticated, Message: "You are not authorized"}},
-		{"it does not know the application credential", 404, keystoneBody(404, "Could not find Application Credential: x."), Error{Kind: Unauthenticated, Message: "Could not find Application Credential: x."}},
-		{"a proxy has no Keystone behind it", 404, "default backend - 404", Error{Kind: Unavailable, Message: "404 Not Found"}},
-		{"it is away", 503, "", Error{Kind: Unavailable, Message: "503 Service Unavailable"}},
-		{"it answers with a page", 502, proxysPage, Error{Kind: Unavailable, Message: "502 Bad Gateway"}},
+		{"the password is wrong", 401, keystoneBody(401, unauthorized), Error{Reason: Unauthenticated, Message: unauthorized}},
+		{"it does not understand the credentials", 400, keystoneBody(400, "Invalid input"), Error{Reason: Unauthenticated, Message: "Invalid input"}},
+		{"the user may not", 403, keystoneBody(403, "You are not authorized"), Error{Reason: Unauthenticated, Message: "You are not authorized"}},
+		{"it does not know the application credential", 404, keystoneBody(404, "Could not find Application Credential: x."), Error{Reason: Unauthenticated, Message: "Could not find Application Credential: x."}},
+		{"a proxy has no Keystone behind it", 404, "default backend - 404", Error{Reason: Unavailable, Message: "404 Not Found"}},
+		{"it is away", 503, "", Error{Reason: Unavailable, Message: "503 Service Unavailable"}},
+		{"it answers with a page", 502, proxysPage, Error{Reason: Unavailable, Message: "502 Bad Gateway"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.want.Op = "authenticate"
@@ -222,7 +222,7 @@ func TestCredentialsThatAreWrong(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := newTestClient(t, l.configAs(t, test.user, test.password), ClientOptions{Timeout: 10 * time.Second}).ListNetworks(t.Context())
-			wantError(t, Error{Op: "authenticate", Kind: Unauthenticated, Message: unauthorized}, err)
+			wantError(t, Error{Op: "authenticate", Reason: Unauthenticated, Message: unauthorized}, err)
 			if strings.Contains(fmt.Sprintf("%+v", err), test.password) {
 				t.Errorf("the error tells the password: %+v", err)
 			}
@@ -233,9 +233,9 @@ func TestCredentialsThatAreWrong(t *testing.T) {
 func TestACatalogWithoutNeutronInTheRegion(t *testing.T) {
 	l := newLab(t, embedded.Options{})
 	config := l.config(t)
-	config.Endpoint.Region = "Elsewhere"
+	config.Endpoint.Region = "OtherCloud"
 	_, err := newTestClient(t, config, ClientOptions{Timeout: 10 * time.Second}).ListNetworks(t.Context())
-	wantError(t, Error{Op: "find Neutron in Keystone's catalog", Kind: Unavailable, Message: "No suitable endpoint could be found in the service catalog."}, err)
+	wantError(t, Error{Op: "find Neutron in Keystone's catalog", Reason: Unavailable, Message: "No suitable endpoint could be found in the service catalog."}, err)
 }
 
 func TestNoAnswerFromWhereNeutronShouldBeIsTakenForOneAboutANetwork(t *testing.T) {
@@ -248,8 +248,8 @@ func TestNoAnswerFromWhereNeutronShouldBeIsTakenForOneAboutANetwork(t *testing.T
 			"unmark": func(c *Client) error { return c.UnmarkNetwork(t.Context(), &network) },
 			"list":   func(c *Client) error { _, err := c.ListNetworks(t.Context()); return err },
 		} {
-			if err := try(l.client(t)); KindOf(err) != Unavailable {
-				t.Errorf("%s: %d from Neutron's root is %s: %v", op, status, KindOf(err), err)
+			if err := try(l.client(t)); ReasonOf(err) != Unavailable {
+				t.Errorf("%s: %d from Neutron's root is %s: %v", op, status, ReasonOf(err), err)
 			}
 		}
 		equal(t, 0, l.count("DELETE "+networksPath+"/"+network.ID))
@@ -284,7 +284,7 @@ func TestAFreshTokenThatIsRefused(t *testing.T) {
 	l, c, network := labWithNetwork(t)
 	l.answer(replyTo("DELETE", networksPath, 401, keystoneBody(401, unauthorized)))
 	err := c.DeleteNetwork(t.Context(), network.ID, nil)
-	wantError(t, Error{Op: "delete network", Kind: Unauthenticated, Message: unauthorized}, err)
+	wantError(t, Error{Op: "delete network", Reason: Unauthenticated, Message: unauthorized}, err)
 	// Once more, and not for ever.
 	equal(t, 2, l.count("DELETE "+networksPath+"/"+network.ID))
 	equal(t, 2, l.count("POST "+tokensPath))
@@ -294,7 +294,7 @@ func TestAPasswordThatWasChanged(t *testing.T) {
 	l, c, network := labWithNetwork(t)
 	noError(t, l.SetPassword("samplecrd", "another"))
 	_, err := c.GetNetwork(t.Context(), network.ID)
-	wantError(t, Error{Op: "authenticate", Kind: Unauthenticated, Message: unauthorized}, err)
+	wantError(t, Error{Op: "authenticate", Reason: Unauthenticated, Message: unauthorized}, err)
 	noError(t, l.SetPassword("samplecrd", password))
 	_, err = c.GetNetwork(t.Context(), network.ID)
 	noError(t, err)
@@ -307,7 +307,7 @@ func TestAPasswordThatIsCorrectedInTheFile(t *testing.T) {
 	noError(t, err)
 	noError(t, l.SetPassword("samplecrd", "another"))
 	_, err = c.ListNetworks(t.Context())
-	wantError(t, Error{Op: "authenticate", Kind: Unauthenticated, Message: unauthorized}, err)
+	wantError(t, Error{Op: "authenticate", Reason: Unauthenticated, Message: unauthorized}, err)
 	write(l.cloudsYAML("samplecrd", "another"))
 	_, err = c.ListNetworks(t.Context())
 	noError(t, err)
@@ -324,9 +324,9 @@ func TestAFileThatIsSpoiledWhileItIsNeeded(t *testing.T) {
 	noError(t, err)
 	noError(t, l.SetPassword("samplecrd", "another"))
 	_, err = c.ListNetworks(t.Context())
-	wantError(t, Error{Op: "authenticate", Kind: Unauthenticated, Message: unauthorized}, err)
+	wantError(t, Error{Op: "authenticate", Reason: Unauthenticated, Message: unauthorized}, err)
 	_, err = c.ListNetworks(t.Context())
-	if KindOf(err) != Unauthenticated || !strings.Contains(err.Error(), "clouds.yaml") {
+	if ReasonOf(err) != Unauthenticated || !strings.Contains(err.Error(), "clouds.yaml") {
 		t.Errorf("got %v, want it to name the file", err)
 	}
 }
@@ -341,9 +341,9 @@ func TestCredentialsForAnotherProjectAreNotTakenUp(t *testing.T) {
 	noError(t, l.SetPassword("samplecrd", "another"))
 	write(l.cloudsYAML("other", password))
 	_, err = c.ListNetworks(t.Context())
-	wantError(t, Error{Op: "authenticate", Kind: Unauthenticated, Message: unauthorized}, err)
+	wantError(t, Error{Op: "authenticate", Reason: Unauthenticated, Message: unauthorized}, err)
 	_, err = c.ListNetworks(t.Context())
-	wantError(t, Error{Op: "authenticate", Kind: Unauthenticated, Message: "the credentials are now for project \"project-2\", and were for project \"project-1\": " +
+	wantError(t, Error{Op: "authenticate", Reason: Unauthenticated, Message: "the credentials are now for project \"project-2\", and were for project \"project-1\": " +
 		"restart the controller if its networks are to be made there"}, err)
 }
 
@@ -364,7 +364,7 @@ func TestRefusedCredentialsAreLeftAloneForAWhile(t *testing.T) {
 	c := newTestClient(t, l.configAs(t, "samplecrd", "wrong"), ClientOptions{Timeout: 10 * time.Second})
 	for i := range 5 {
 		_, err := c.ListNetworks(t.Context())
-		if asked := RetryAfterOf(err); KindOf(err) != Unauthenticated || (asked > 0) != (i > 0) || asked > refusalHolds {
+		if asked := RetryAfterOf(err); ReasonOf(err) != Unauthenticated || (asked > 0) != (i > 0) || asked > refusalHolds {
 			t.Errorf("attempt %d: got %v, to be tried again after %s", i, err, asked)
 		}
 	}
@@ -391,7 +391,7 @@ func TestAKeystoneThatHangsHoldsUpAllForOneTimeOutOnly(t *testing.T) {
 		for range 4 {
 			running.Go(func() {
 				_, err := c.ListNetworks(t.Context())
-				wantError(t, Error{Op: "authenticate", Kind: Unavailable, Message: "no answer in time"}, err)
+				wantError(t, Error{Op: "authenticate", Reason: Unavailable, Message: "no answer in time"}, err)
 			})
 		}
 		running.Wait()
@@ -410,7 +410,7 @@ func TestKeystoneIsDownWhenTheTokenHasRunOut(t *testing.T) {
 		return false
 	})
 	_, err := c.GetNetwork(t.Context(), network.ID)
-	wantError(t, Error{Op: "authenticate", Kind: Unavailable, Message: "EOF"}, err)
+	wantError(t, Error{Op: "authenticate", Reason: Unavailable, Message: "EOF"}, err)
 	l.answer(nil)
 	_, err = c.GetNetwork(t.Context(), network.ID)
 	noError(t, err)
@@ -461,7 +461,7 @@ func TestThereIsNoAnswer(t *testing.T) {
 			// The same words each time, or the status would be written each time.
 			for range 2 {
 				_, err := c.ListNetworks(t.Context())
-				wantError(t, Error{Op: "list networks", Kind: Unavailable, Message: test.want}, err)
+				wantError(t, Error{Op: "list networks", Reason: Unavailable, Message: test.want}, err)
 			}
 		})
 	}
@@ -474,7 +474,7 @@ func TestNobodyListens(t *testing.T) {
 	want := "dial " + strings.TrimPrefix(l.http.URL, "http://") + ": connect: connection refused"
 	for range 2 {
 		_, err := c.ListNetworks(t.Context())
-		wantError(t, Error{Op: "authenticate", Kind: Unavailable, Message: want}, err)
+		wantError(t, Error{Op: "authenticate", Reason: Unavailable, Message: want}, err)
 	}
 }
 
@@ -488,7 +488,7 @@ func TestTheCallerGivesUp(t *testing.T) {
 		return true
 	})
 	_, err := c.ListNetworks(ctx)
-	wantError(t, Error{Op: "authenticate", Kind: Unavailable, Message: "context canceled"}, err)
+	wantError(t, Error{Op: "authenticate", Reason: Unavailable, Message: "context canceled"}, err)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%v does not unwrap", err)
 	}
@@ -524,7 +524,7 @@ func TestAMessageIsTheSameEachTime(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			for n := range 2 {
 				err := wrap("list networks", &url.Error{Op: "Get", URL: "http://user:secret@keystone", Err: test.err(n)})
-				wantError(t, Error{Op: "list networks", Kind: Unavailable, Message: test.want}, err)
+				wantError(t, Error{Op: "list networks", Reason: Unavailable, Message: test.want}, err)
 			}
 		})
 	}
@@ -573,7 +573,7 @@ func TestAnAnswerThatIsNotNeutrons(t *testing.T) {
 				l.answer(func(w http.ResponseWriter, r *http.Request) bool {
 					return strings.HasPrefix(r.URL.Path, "/networking/v2.0/") && reply(w, success[r.Method], test.body)
 				})
-				wantError(t, Error{Op: op, Kind: Unavailable, Message: test.want}, do(t.Context(), l.client(t)))
+				wantError(t, Error{Op: op, Reason: Unavailable, Message: test.want}, do(t.Context(), l.client(t)))
 			})
 		}
 	}
@@ -586,6 +586,6 @@ func TestToDeleteWhatIsGoneIsNoError(t *testing.T) {
 	noError(t, c.DeleteSubnet(t.Context(), network.ID, nil))
 
 	l.answer(replyTo("DELETE", "/networking/", 404, "<html>no backend</html>"))
-	wantError(t, Error{Op: "delete network", Kind: Unavailable, Message: "404 Not Found"}, c.DeleteNetwork(t.Context(), network.ID, nil))
-	wantError(t, Error{Op: "delete subnet", Kind: Unavailable, Message: "404 Not Found"}, c.DeleteSubnet(t.Context(), network.ID, nil))
+	wantError(t, Error{Op: "delete network", Reason: Unavailable, Message: "404 Not Found"}, c.DeleteNetwork(t.Context(), network.ID, nil))
+	wantError(t, Error{Op: "delete subnet", Reason: Unavailable, Message: "404 Not Found"}, c.DeleteSubnet(t.Context(), network.ID, nil))
 }

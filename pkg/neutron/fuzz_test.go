@@ -342,8 +342,8 @@ func checkMessage(t *testing.T, err error) {
 		return
 	}
 	text := err.Error()
-	if KindOf(err) == "" || len(text) > maxMessage+100 || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		t.Errorf("kind %q: %q", KindOf(err), text)
+	if ReasonOf(err) == "" || len(text) > maxMessage+100 || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		t.Errorf("kind %q: %q", ReasonOf(err), text)
 	}
 }
 
@@ -422,7 +422,7 @@ func FuzzReplies(f *testing.F) {
 			t.Errorf("it waits for %s", wait)
 		}
 		var object map[string]any
-		if KindOf(err) == NotFound && (json.Unmarshal([]byte(body), &object) != nil || len(object) == 0) {
+		if ReasonOf(err) == NotFound && (json.Unmarshal([]byte(body), &object) != nil || len(object) == 0) {
 			t.Errorf("%q is taken for Neutron's word that something is gone", body)
 		}
 	})

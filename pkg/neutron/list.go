@@ -162,8 +162,8 @@ func Printable(text string) string {
 // listError is wrap for a list. Whatever Neutron has against it, the spec is not at fault.
 func listError(op string, err error) error {
 	err = wrap(op, err)
-	if e, ok := err.(*Error); ok && e.Kind == Invalid {
-		e.Kind = Unavailable
+	if e, ok := err.(*Error); ok && e.Reason == Invalid {
+		e.Reason = Unavailable
 	}
 	return err
 }
@@ -355,7 +355,7 @@ func (c *Client) FindNetworks(ctx context.Context, description string) ([]*Netwo
 // can write.
 func (c *Client) GetNetwork(ctx context.Context, id string) (*Network, error) {
 	if !validID(id) {
-		return nil, &Error{Op: "get network", Kind: NotFound, Message: "that is no ID"}
+		return nil, &Error{Op: "get network", Reason: NotFound, Message: "that is no ID"}
 	}
 	network, err := c.getNetwork(ctx, id)
 	if err != nil {
@@ -466,5 +466,5 @@ func inUse(op string, ports []Port) error {
 	if len(names) > enough {
 		message += fmt.Sprintf(" and %d more", len(names)-enough)
 	}
-	return &Error{Op: op, Kind: InUse, Message: Printable("in use by port " + message)}
+	return &Error{Op: op, Reason: InUse, Message: Printable("in use by port " + message)}
 }

@@ -167,9 +167,9 @@ func TestAPageThatFailsFailsTheList(t *testing.T) {
 				return r.URL.Path == path && r.URL.Query().Has("marker") && reply(w, 500, "")
 			})
 			_, err := c.ListNetworks(t.Context())
-			wantError(t, Error{Op: "list " + path[len("/networking/v2.0/"):], Kind: Unavailable, Message: "500 Internal Server Error"}, err)
+			wantError(t, Error{Op: "list " + path[len("/networking/v2.0/"):], Reason: Unavailable, Message: "500 Internal Server Error"}, err)
 			_, err = c.FindNetworks(t.Context(), owner.Mark())
-			equal(t, Unavailable, KindOf(err))
+			equal(t, Unavailable, ReasonOf(err))
 		})
 	}
 }
@@ -216,11 +216,11 @@ func TestWhatIsNotAListNeverPassesForAnEmptyOne(t *testing.T) {
 			l.answer(replyTo("GET", networksPath, 200, test.body))
 			c := l.client(t)
 			got, err := c.ListNetworks(t.Context())
-			if len(got) != 0 || KindOf(err) != Unavailable {
+			if len(got) != 0 || ReasonOf(err) != Unavailable {
 				t.Errorf("ListNetworks: got %d networks and the error %v", len(got), err)
 			}
 			got, err = c.FindNetworks(t.Context(), owner.Mark())
-			if len(got) != 0 || KindOf(err) != Unavailable {
+			if len(got) != 0 || ReasonOf(err) != Unavailable {
 				t.Errorf("FindNetworks: got %d networks and the error %v", len(got), err)
 			}
 		})
@@ -263,7 +263,7 @@ func TestAListThatHasNoEndIsAnError(t *testing.T) {
 					"networks_links": [{"rel": "next", "href": "http://127.0.0.1:1/v2.0/networks?marker=x"}]}`)
 			})
 			got, err := l.client(t).ListNetworks(t.Context())
-			if len(got) != 0 || KindOf(err) != Unavailable || !strings.Contains(err.Error(), test.want) {
+			if len(got) != 0 || ReasonOf(err) != Unavailable || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %d networks and the error %v, want %q in it", len(got), err, test.want)
 			}
 			if n := pages.Load(); n > maxPages {
@@ -292,7 +292,7 @@ func TestWhatCannotBeNeutronsIsRefused(t *testing.T) {
 			c := l.client(t)
 			l.answer(replyTo("GET", networksPath, 200, `{"networks": [`+test.body+`]}`))
 			got, err := c.ListNetworks(t.Context())
-			if len(got) != 0 || KindOf(err) != Unavailable || !strings.Contains(err.Error(), test.want) {
+			if len(got) != 0 || ReasonOf(err) != Unavailable || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %d networks and the error %v, want %q in it", len(got), err, test.want)
 			}
 		})
@@ -311,7 +311,7 @@ func TestASubnetThatCannotBeNeutronsIsRefused(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := clientOf(pages{"networks ": `{"networks": [{"id": "a"}]}`, "subnets ": `{"subnets": [{"id": "s", ` + test.members + `}]}`}).ListNetworks(t.Context())
 			checkMessage(t, err)
-			if KindOf(err) != Unavailable || !strings.Contains(err.Error(), test.want) {
+			if ReasonOf(err) != Unavailable || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got the error %v, want %q in it", err, test.want)
 			}
 			// Whoever keeps it, keeps nothing of the answer.
@@ -332,11 +332,11 @@ func TestAStatusThatSomebodyHasWrittenLeadsNowhereElse(t *testing.T) {
 	before := len(l.requests())
 	for _, id := range []string{"..", "../../v2.0/subnets/x", "x/../y", "x?fields=id", "x#y", "%2e%2e", "x y", "", "-", strings.Repeat("x", 65)} {
 		_, err := c.GetNetwork(t.Context(), id)
-		equal(t, NotFound, KindOf(err))
+		equal(t, NotFound, ReasonOf(err))
 	}
 	equal(t, before, len(l.requests()))
 	_, err = c.GetNetwork(t.Context(), "0a85c3e1-eb5c-4133-b676-3c110cdd7132")
-	equal(t, NotFound, KindOf(err))
+	equal(t, NotFound, ReasonOf(err))
 	equal(t, before+1, len(l.requests()))
 }
 
@@ -469,7 +469,7 @@ func TestSubnetsAreAttachedToTheirNetwork(t *testing.T) {
 	}
 	l.answer(replyTo("GET", subnetsPath, 500, ""))
 	_, err = c.GetNetwork(t.Context(), network.ID)
-	wantError(t, Error{Op: "list subnets", Kind: Unavailable, Message: "500 Internal Server Error"}, err)
+	wantError(t, Error{Op: "list subnets", Reason: Unavailable, Message: "500 Internal Server Error"}, err)
 }
 
 func TestSubnetsAreInTheOrderOfTheirIDs(t *testing.T) {
@@ -538,7 +538,7 @@ func TestInUseNamesThePorts(t *testing.T) {
 			"in use by port a (compute:nova), b (compute:nova), c (compute:nova), d (compute:nova), e (compute:nova) and 2 more"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			wantError(t, Error{Op: "delete subnet", Kind: InUse, Message: test.want}, inUse("delete subnet", test.ports))
+			wantError(t, Error{Op: "delete subnet", Reason: InUse, Message: test.want}, inUse("delete subnet", test.ports))
 		})
 	}
 	noError(t, inUse("delete subnet", nil))

@@ -153,7 +153,7 @@ func TestAListThatIsNoneOfNeutronsTakesLittleMemory(t *testing.T) {
 			c := clientOf(pages{"networks ": test.body})
 			checkMemory(t, test.peak, 1, func() any {
 				got, err := c.ListNetworks(t.Context())
-				if len(got) != 0 || KindOf(err) != Unavailable {
+				if len(got) != 0 || ReasonOf(err) != Unavailable {
 					t.Errorf("got %d networks and the error %v", len(got), err)
 				}
 				return err
@@ -183,7 +183,7 @@ func TestWhoKeepsOneNetworkOfAListKeepsNotAllOfThem(t *testing.T) {
 
 func TestAListWithMoreTextThanThereIsIsAnError(t *testing.T) {
 	got, err := clientOf(project(maxItems, 255)).ListNetworks(t.Context())
-	if len(got) != 0 || KindOf(err) != Unavailable || !strings.Contains(err.Error(), "the list has no end") {
+	if len(got) != 0 || ReasonOf(err) != Unavailable || !strings.Contains(err.Error(), "the list has no end") {
 		t.Errorf("got %d networks and the error %v", len(got), err)
 	}
 }
@@ -245,7 +245,7 @@ func TestTheCatalogOfALargeCloudIsRead(t *testing.T) {
 	}
 	_, err := keystone(t, `{"token": {"catalog": [`+strings.Join(services, ",")+`]}}`).connect(t.Context())
 	// It was read, and Neutron is not in it.
-	wantError(t, Error{Op: "find Neutron in Keystone's catalog", Kind: Unavailable, Message: "No suitable endpoint could be found in the service catalog."}, err)
+	wantError(t, Error{Op: "find Neutron in Keystone's catalog", Reason: Unavailable, Message: "No suitable endpoint could be found in the service catalog."}, err)
 }
 
 func BenchmarkListNetworks(b *testing.B) {

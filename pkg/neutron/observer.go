@@ -89,16 +89,16 @@ func (o *Observer) AddHandler(handler func(types.UID)) {
 }
 
 // OnRecovery has recovered called, in place of what was given before, when a look
-// succeeds after others, or LookSoon: what waits for Neutron may go on. It must not block.
+// succeeds after others, or RelistSoon: what waits for Neutron may go on. It must not block.
 func (o *Observer) OnRecovery(recovered func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.recovered = recovered
 }
 
-// OnLook has looked called, in place of what was given before, after each complete look,
+// OnRelist has looked called, in place of what was given before, after each complete look,
 // and after the handlers. It must not block.
-func (o *Observer) OnLook(looked func()) {
+func (o *Observer) OnRelist(looked func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.onLook = looked
@@ -113,7 +113,7 @@ func (o *Observer) Run(ctx context.Context) {
 	for {
 		delay := wait.Jitter(o.period, 0.1)
 		started := time.Now()
-		err := o.Look(ctx)
+		err := o.Relist(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -139,9 +139,9 @@ func (o *Observer) Run(ctx context.Context) {
 	}
 }
 
-// LookSoon is for those whose requests fail: it has Run look at Neutron now, and then
+// RelistSoon is for those whose requests fail: it has Run look at Neutron now, and then
 // until it succeeds, and tell of the recovery.
-func (o *Observer) LookSoon() {
+func (o *Observer) RelistSoon() {
 	select {
 	case o.soon <- struct{}{}:
 	default: // it will, anyway
@@ -153,7 +153,7 @@ func (o *Observer) LookSoon() {
 // Keystone locks the account for its wrong password.
 func retryLook(err error, failures int) time.Duration {
 	delay := wait.Jitter(time.Second<<min(failures, 3), 0.5)
-	if KindOf(err) == Unauthenticated || KindOf(err) == Forbidden {
+	if ReasonOf(err) == Unauthenticated || ReasonOf(err) == Forbidden {
 		delay = wait.Jitter(20*time.Second, 0.5)
 	}
 	return max(delay, RetryAfterOf(err))
@@ -167,7 +167,7 @@ func (o *Observer) tellRecovered() {
 }
 
 // Look lists Neutron's networks once. If the list fails, nothing changes but the error.
-func (o *Observer) Look(ctx context.Context) error {
+func (o *Observer) Relist(ctx context.Context) error {
 	began := o.now()
 	networks, err := o.list(ctx)
 	changed, handlers := o.merge(began, networks, err)
@@ -189,20 +189,20 @@ func (o *Observer) tellLooked() {
 	looked()
 }
 
-// LastLook returns when the last complete look ended; the zero Time if there was none yet.
-func (o *Observer) LastLook() time.Time {
+// LastList returns when the last complete look ended; the zero Time if there was none yet.
+func (o *Observer) LastList() time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.lastLook
 }
 
-// TriedOnce is closed when the first look has ended, well or not.
-func (o *Observer) TriedOnce() <-chan struct{} { return o.firstTry }
+// FirstListDone is closed when the first look has ended, well or not.
+func (o *Observer) FirstListDone() <-chan struct{} { return o.firstTry }
 
-// Owned returns the networks that the owner was last seen to have. Whether it is known
+// Get returns the networks that the owner was last seen to have. Whether it is known
 // at all is false after a change whose outcome is not known: the caller has to look
 // for itself. The error is that of the last look if none has succeeded yet.
-func (o *Observer) Owned(uid types.UID) (networks []*Network, known bool, err error) {
+func (o *Observer) Get(uid types.UID) (networks []*Network, known bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.looks == 0 {
@@ -213,7 +213,7 @@ func (o *Observer) Owned(uid types.UID) (networks []*Network, known bool, err er
 }
 
 // All returns the networks of all owners as they are remembered, and how many complete
-// looks there have been. Owners for whom Owned would say that it does not know, or none,
+// looks there have been. Owners for whom Get would say that it does not know, or none,
 // are left out.
 func (o *Observer) All() (networks map[types.UID][]*Network, looks int) {
 	o.mu.Lock()
@@ -230,31 +230,31 @@ func (o *Observer) All() (networks map[types.UID][]*Network, looks int) {
 	return networks, o.looks
 }
 
-// Saw remembers that these are all of the owner's networks.
-func (o *Observer) Saw(uid types.UID, networks ...*Network) {
+// Replace remembers that these are all of the owner's networks.
+func (o *Observer) Replace(uid types.UID, networks ...*Network) {
 	networks = slices.SortedFunc(slices.Values(networks), byID)
-	o.update(uid, func(r *record) { r.networks, r.unknown = networks, false })
+	o.modify(uid, func(r *record) { r.networks, r.unknown = networks, false })
 }
 
-// Changed remembers the answer to a change of one of the owner's networks.
-func (o *Observer) Changed(uid types.UID, network *Network) {
-	o.update(uid, func(r *record) {
+// Update remembers the answer to a change of one of the owner's networks.
+func (o *Observer) Update(uid types.UID, network *Network) {
+	o.modify(uid, func(r *record) {
 		r.networks = append(without(r.networks, network.ID), network)
 		slices.SortFunc(r.networks, byID)
 	})
 }
 
-// Gone remembers that one of the owner's networks is no longer there, or no longer its own.
-func (o *Observer) Gone(uid types.UID, id string) {
-	o.update(uid, func(r *record) { r.networks = without(r.networks, id) })
+// Delete remembers that one of the owner's networks is no longer there, or no longer its own.
+func (o *Observer) Delete(uid types.UID, id string) {
+	o.modify(uid, func(r *record) { r.networks = without(r.networks, id) })
 }
 
-// Forget is for a change whose outcome is not known.
-func (o *Observer) Forget(uid types.UID) {
-	o.update(uid, func(r *record) { r.networks, r.unknown = nil, true })
+// Invalidate is for a change whose outcome is not known.
+func (o *Observer) Invalidate(uid types.UID) {
+	o.modify(uid, func(r *record) { r.networks, r.unknown = nil, true })
 }
 
-func (o *Observer) update(uid types.UID, change func(*record)) {
+func (o *Observer) modify(uid types.UID, change func(*record)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.tick++

@@ -67,7 +67,7 @@ func watch(networks ...*Network) *watcher {
 func (w *watcher) look(t *testing.T) []types.UID {
 	t.Helper()
 	w.told = nil
-	if err := w.Look(t.Context()); !errors.Is(err, w.sky.err) {
+	if err := w.Relist(t.Context()); !errors.Is(err, w.sky.err) {
 		t.Fatal(err)
 	}
 	slices.Sort(w.told)
@@ -77,7 +77,7 @@ func (w *watcher) look(t *testing.T) []types.UID {
 // owned fails the test unless those networks are known to be the owner's.
 func (w *watcher) owned(t *testing.T, uid types.UID, want ...*Network) {
 	t.Helper()
-	got, known, err := w.Owned(uid)
+	got, known, err := w.Get(uid)
 	noError(t, err)
 	equal(t, true, known)
 	equal(t, want, got)
@@ -152,14 +152,14 @@ func TestOurOwnChangesAreNoNews(t *testing.T) {
 		change func(*Observer)
 		after  []*Network
 	}{
-		{"a network was made", nil, func(o *Observer) { o.Changed("u", a) }, []*Network{a}},
-		{"a network was changed", []*Network{a}, func(o *Observer) { o.Changed("u", renamed) }, []*Network{renamed}},
-		{"a network was deleted", []*Network{a}, func(o *Observer) { o.Gone("u", "a") }, nil},
-		{"one of two was deleted", []*Network{a, b}, func(o *Observer) { o.Gone("u", "a") }, []*Network{b}},
-		{"a second one was made", []*Network{b}, func(o *Observer) { o.Changed("u", a) }, []*Network{a, b}},
-		{"a network was found", nil, func(o *Observer) { o.Saw("u", a) }, []*Network{a}},
-		{"two were found, in whatever order", nil, func(o *Observer) { o.Saw("u", b, a) }, []*Network{a, b}},
-		{"it was found that there is none", []*Network{a}, func(o *Observer) { o.Saw("u") }, nil},
+		{"a network was made", nil, func(o *Observer) { o.Update("u", a) }, []*Network{a}},
+		{"a network was changed", []*Network{a}, func(o *Observer) { o.Update("u", renamed) }, []*Network{renamed}},
+		{"a network was deleted", []*Network{a}, func(o *Observer) { o.Delete("u", "a") }, nil},
+		{"one of two was deleted", []*Network{a, b}, func(o *Observer) { o.Delete("u", "a") }, []*Network{b}},
+		{"a second one was made", []*Network{b}, func(o *Observer) { o.Update("u", a) }, []*Network{a, b}},
+		{"a network was found", nil, func(o *Observer) { o.Replace("u", a) }, []*Network{a}},
+		{"two were found, in whatever order", nil, func(o *Observer) { o.Replace("u", b, a) }, []*Network{a, b}},
+		{"it was found that there is none", []*Network{a}, func(o *Observer) { o.Replace("u") }, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := watch(test.before...)
@@ -176,7 +176,7 @@ func TestOurOwnChangesAreNoNews(t *testing.T) {
 func TestOtherHandsUndoOurChangeAndAreToldOf(t *testing.T) {
 	w := watch(netOf("u", "a"))
 	w.look(t)
-	w.Changed("u", netOf("u", "a", func(n *Network) { n.Name = "ours" }))
+	w.Update("u", netOf("u", "a", func(n *Network) { n.Name = "ours" }))
 	equal(t, []types.UID{"u"}, w.look(t))
 	w.owned(t, "u", netOf("u", "a"))
 }
@@ -191,11 +191,11 @@ func TestAListThatBeganBeforeAChangeDoesNotUndoIt(t *testing.T) {
 		after  []*Network
 		known  bool
 	}{
-		{"a network was made", nil, func(o *Observer) { o.Changed("u", a) }, []*Network{a}, true},
-		{"a network was changed", []*Network{a}, func(o *Observer) { o.Changed("u", renamed) }, []*Network{renamed}, true},
-		{"a network was deleted", []*Network{a}, func(o *Observer) { o.Gone("u", "a") }, nil, true},
-		{"the outcome of a change is not known", []*Network{a}, func(o *Observer) { o.Forget("u") }, nil, false},
-		{"a network was found", nil, func(o *Observer) { o.Saw("u", a) }, []*Network{a}, true},
+		{"a network was made", nil, func(o *Observer) { o.Update("u", a) }, []*Network{a}, true},
+		{"a network was changed", []*Network{a}, func(o *Observer) { o.Update("u", renamed) }, []*Network{renamed}, true},
+		{"a network was deleted", []*Network{a}, func(o *Observer) { o.Delete("u", "a") }, nil, true},
+		{"the outcome of a change is not known", []*Network{a}, func(o *Observer) { o.Invalidate("u") }, nil, false},
+		{"a network was found", nil, func(o *Observer) { o.Replace("u", a) }, []*Network{a}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := watch(append(test.before, netOf("v", "b"))...)
@@ -204,7 +204,7 @@ func TestAListThatBeganBeforeAChangeDoesNotUndoIt(t *testing.T) {
 			w.sky.networks = append(slices.Clone(test.before), netOf("v", "b", func(n *Network) { n.Name = "x" }))
 			// The others' news is not held up.
 			equal(t, []types.UID{"v"}, w.look(t))
-			got, known, err := w.Owned("u")
+			got, known, err := w.Get("u")
 			noError(t, err)
 			equal(t, test.after, got)
 			equal(t, test.known, known)
@@ -223,8 +223,8 @@ func TestAfterAChangeOfUnknownOutcomeTheNextLookTellsInAnyCase(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := watch()
 			w.look(t)
-			w.Forget("u")
-			got, known, err := w.Owned("u")
+			w.Invalidate("u")
+			got, known, err := w.Get("u")
 			noError(t, err)
 			equal(t, false, known)
 			equal(t, 0, len(got))
@@ -251,13 +251,13 @@ func TestALookThatFailsChangesNothing(t *testing.T) {
 func TestBeforeTheFirstLookNothingIsKnown(t *testing.T) {
 	w := watch(netOf("u", "a"))
 	ask := func() (known bool, err error) {
-		_, known, err = w.Owned("u")
+		_, known, err = w.Get("u")
 		return known, err
 	}
 	known, err := ask()
 	equal(t, false, known)
 	noError(t, err)
-	equal(t, false, closed(w.TriedOnce()) || looked(w.Observer))
+	equal(t, false, closed(w.FirstListDone()) || looked(w.Observer))
 
 	w.sky.err = errAway
 	w.look(t)
@@ -266,7 +266,7 @@ func TestBeforeTheFirstLookNothingIsKnown(t *testing.T) {
 	if !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}
-	equal(t, true, closed(w.TriedOnce()))
+	equal(t, true, closed(w.FirstListDone()))
 	equal(t, false, looked(w.Observer))
 
 	w.sky.err = nil
@@ -287,9 +287,9 @@ func TestBeforeTheFirstLookNothingIsKnown(t *testing.T) {
 func TestWhatIsRememberedIsNotChangedBehindTheReadersBack(t *testing.T) {
 	w := watch(netOf("u", "a"), netOf("u", "b"))
 	w.look(t)
-	got, _, _ := w.Owned("u")
-	w.Changed("u", netOf("u", "a", func(n *Network) { n.Name = "x" }))
-	w.Gone("u", "b")
+	got, _, _ := w.Get("u")
+	w.Update("u", netOf("u", "a", func(n *Network) { n.Name = "x" }))
+	w.Delete("u", "b")
 	equal(t, []*Network{netOf("u", "a"), netOf("u", "b")}, got)
 }
 
@@ -298,8 +298,8 @@ func TestAfterEachCompleteLookAllIsToldAtOnce(t *testing.T) {
 	var inHandlers []int
 	calls := 0
 	w.AddHandler(func(types.UID) { inHandlers = append(inHandlers, calls) })
-	w.OnLook(func() { t.Error("what was given before is called") })
-	w.OnLook(func() { calls++ })
+	w.OnRelist(func() { t.Error("what was given before is called") })
+	w.OnRelist(func() { calls++ })
 	all := func(wantLooks int, want map[types.UID][]*Network) {
 		t.Helper()
 		got, looks := w.All()
@@ -308,16 +308,16 @@ func TestAfterEachCompleteLookAllIsToldAtOnce(t *testing.T) {
 		equal(t, wantLooks, calls)
 	}
 	// What we have made ourselves is no look.
-	w.Saw("u", netOf("u", "a"))
+	w.Replace("u", netOf("u", "a"))
 	all(0, map[types.UID][]*Network{})
 	w.look(t)
 	all(1, map[types.UID][]*Network{"u": {netOf("u", "a"), netOf("u", "b")}, "v": {netOf("v", "c")}})
 	equal(t, []int{0, 0}, inHandlers)
 
-	w.Gone("u", "a")
-	w.Gone("v", "c")
+	w.Delete("u", "a")
+	w.Delete("v", "c")
 	all(1, map[types.UID][]*Network{"u": {netOf("u", "b")}})
-	w.Forget("u")
+	w.Invalidate("u")
 	all(1, map[types.UID][]*Network{})
 
 	w.sky.err = errAway
@@ -331,7 +331,7 @@ func TestAfterEachCompleteLookAllIsToldAtOnce(t *testing.T) {
 // closed is isClosed for channels that only receive.
 // looked says whether a look has succeeded.
 func looked(o *Observer) bool {
-	_, known, _ := o.Owned("nobody")
+	_, known, _ := o.Get("nobody")
 	return known
 }
 
@@ -390,7 +390,7 @@ func TestRunLooksAtOnceAndThenOncePerPeriod(t *testing.T) {
 		o, looks := running(t, time.Minute, func(int) error { return nil })
 		synctest.Wait()
 		equal(t, []time.Duration{0}, looks())
-		equal(t, true, closed(o.TriedOnce()) && looked(o))
+		equal(t, true, closed(o.FirstListDone()) && looked(o))
 		time.Sleep(10 * time.Hour)
 		synctest.Wait()
 		distinct := map[time.Duration]bool{}
@@ -416,7 +416,7 @@ func TestRunLooksSoonerAfterAFailureUntilItSucceeds(t *testing.T) {
 		var recoveries atomic.Int64
 		o.OnRecovery(func() { recoveries.Add(1) })
 		synctest.Wait()
-		equal(t, true, closed(o.TriedOnce()))
+		equal(t, true, closed(o.FirstListDone()))
 		equal(t, false, looked(o))
 		time.Sleep(20 * time.Minute)
 		synctest.Wait()
@@ -470,7 +470,7 @@ func TestRunLooksSoonerWhenOthersFailAndTellsOfTheRecovery(t *testing.T) {
 				o.OnRecovery(func() { recoveries.Add(1) })
 				time.Sleep(time.Minute)
 				equal(t, int64(0), recoveries.Load())
-				o.LookSoon()
+				o.RelistSoon()
 				time.Sleep(20 * time.Second)
 				equal(t, int64(1), recoveries.Load())
 				equal(t, time.Minute, looks()[1])
@@ -531,19 +531,19 @@ func TestAnObserverMayBeUsedByMany(t *testing.T) {
 	for range 4 {
 		users.Go(func() {
 			for range 50 {
-				o.AddHandler(func(uid types.UID) { _, _, _ = o.Owned(uid) })
-				if err := o.Look(t.Context()); err != nil {
+				o.AddHandler(func(uid types.UID) { _, _, _ = o.Get(uid) })
+				if err := o.Relist(t.Context()); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 		users.Go(func() {
 			for range 200 {
-				o.Changed("u", netOf("u", "a"))
-				o.Saw("u", netOf("u", "b"), netOf("u", "a"))
-				o.Gone("u", "a")
-				o.Forget("v")
-				networks, _, _ := o.Owned("u")
+				o.Update("u", netOf("u", "a"))
+				o.Replace("u", netOf("u", "b"), netOf("u", "a"))
+				o.Delete("u", "a")
+				o.Invalidate("v")
+				networks, _, _ := o.Get("u")
 				for _, n := range networks {
 					_ = n.Name
 				}
@@ -551,8 +551,8 @@ func TestAnObserverMayBeUsedByMany(t *testing.T) {
 		})
 	}
 	users.Wait()
-	noError(t, o.Look(t.Context()))
-	networks, known, err := o.Owned("u")
+	noError(t, o.Relist(t.Context()))
+	networks, known, err := o.Get("u")
 	noError(t, err)
 	equal(t, true, known)
 	equal(t, 2, len(networks))
@@ -561,18 +561,18 @@ func TestAnObserverMayBeUsedByMany(t *testing.T) {
 func TestTheLastLookIsTheLastOneThatSucceeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch()
-		equal(t, time.Time{}, w.LastLook())
+		equal(t, time.Time{}, w.LastList())
 		w.sky.err = errAway
 		w.look(t)
-		equal(t, time.Time{}, w.LastLook())
+		equal(t, time.Time{}, w.LastList())
 		w.sky.err = nil
 		w.sky.meanwhile = func() { time.Sleep(time.Second) }
 		w.look(t)
 		ended := time.Now()
-		equal(t, ended, w.LastLook())
+		equal(t, ended, w.LastList())
 		w.sky.err = errAway
 		w.look(t)
-		equal(t, ended, w.LastLook())
+		equal(t, ended, w.LastList())
 	})
 }
 
@@ -595,13 +595,13 @@ func BenchmarkLook(b *testing.B) {
 		next := netsOf(n) // equal, but of other memory, as what was read anew
 		o := NewObserver(owner.Cluster, time.Minute, s.list)
 		look := func(b *testing.B) {
-			if err := o.Look(b.Context()); err != nil {
+			if err := o.Relist(b.Context()); err != nil {
 				b.Fatal(err)
 			}
 		}
 		expectAll := func(b *testing.B) {
 			for _, want := range s.networks {
-				if got, _, err := o.Owned(types.UID(want.ID)); err != nil || len(got) != 1 || got[0] != want {
+				if got, _, err := o.Get(types.UID(want.ID)); err != nil || len(got) != 1 || got[0] != want {
 					b.Fatalf("network %s is not found by its mark: %v", want.ID, err)
 				}
 			}

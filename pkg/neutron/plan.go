@@ -49,9 +49,9 @@ type DesiredSubnet struct {
 type Step interface {
 	// String tells people what the step does.
 	fmt.Stringer
-	// Destroys says whether what the step removes cannot be had back, so that the
+	// Irreversible says whether what the step removes cannot be had back, so that the
 	// caller has to make sure of its word first.
-	Destroys() bool
+	Irreversible() bool
 }
 
 // The steps that there are.
@@ -89,12 +89,12 @@ type (
 	DeleteNetwork struct{ Network *Network }
 )
 
-func (CreateNetwork) Destroys() bool { return false }
-func (UpdateNetwork) Destroys() bool { return false }
-func (CreateSubnet) Destroys() bool  { return false }
-func (UpdateSubnet) Destroys() bool  { return false }
-func (DeleteSubnet) Destroys() bool  { return true }
-func (DeleteNetwork) Destroys() bool { return true }
+func (CreateNetwork) Irreversible() bool { return false }
+func (UpdateNetwork) Irreversible() bool { return false }
+func (CreateSubnet) Irreversible() bool  { return false }
+func (UpdateSubnet) Irreversible() bool  { return false }
+func (DeleteSubnet) Irreversible() bool  { return true }
+func (DeleteNetwork) Irreversible() bool { return true }
 
 func (s CreateNetwork) String() string { return "network created" }
 

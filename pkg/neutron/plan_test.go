@@ -378,9 +378,9 @@ func TestOnlyDeletingDestroys(t *testing.T) {
 	for step, want := range map[Step]bool{
 		CreateNetwork{}: false, UpdateNetwork{}: false, CreateSubnet{}: false, DeleteSubnet{}: true, DeleteNetwork{}: true,
 	} {
-		equal(t, want, step.Destroys())
+		equal(t, want, step.Irreversible())
 	}
-	equal(t, false, UpdateSubnet{}.Destroys())
+	equal(t, false, UpdateSubnet{}.Irreversible())
 }
 
 func TestAStepTellsWhatItDoes(t *testing.T) {

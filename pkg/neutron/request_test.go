@@ -302,7 +302,7 @@ func TestRefusedCredentialsAreCounted(t *testing.T) {
 	c := newTestClient(t, l.configAs(t, "samplecrd", "wrong"), ClientOptions{Timeout: 10 * time.Second, Meter: m})
 	for range 3 { // the last two are refused without asking
 		_, err := c.ListNetworks(t.Context())
-		equal(t, Unauthenticated, KindOf(err))
+		equal(t, Unauthenticated, ReasonOf(err))
 	}
 	equal(t, 1, m.failed())
 }
@@ -312,7 +312,7 @@ func TestAKeystoneThatIsAwayRefusesNobody(t *testing.T) {
 	c, m := l.metered(t)
 	l.answer(replyTo("POST", tokensPath, 503, ""))
 	_, err := c.ListNetworks(t.Context())
-	equal(t, Unavailable, KindOf(err))
+	equal(t, Unavailable, ReasonOf(err))
 	equal(t, 0, m.failed())
 }
 
@@ -337,7 +337,7 @@ func TestATokenThatCannotBeHadAnewIsAnAuthenticationFailure(t *testing.T) {
 	noError(t, err)
 	l.answer(func(w http.ResponseWriter, r *http.Request) bool { return reply(w, 401, "") })
 	_, err = c.ListNetworks(t.Context())
-	equal(t, Unauthenticated, KindOf(err))
+	equal(t, Unauthenticated, ReasonOf(err))
 	equal(t, 1, m.failed())
 }
 
@@ -347,7 +347,7 @@ func TestAFreshTokenThatNeutronRefusesIsAnAuthenticationFailure(t *testing.T) {
 	c, m := l.metered(t)
 	for i := range 3 {
 		_, err := c.ListNetworks(t.Context())
-		equal(t, Unauthenticated, KindOf(err))
+		equal(t, Unauthenticated, ReasonOf(err))
 		equal(t, i+1, m.failed())
 	}
 }

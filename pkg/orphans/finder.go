@@ -73,7 +73,7 @@ type found struct {
 	refusal string
 }
 
-// NewFinder makes a Finder. The caller starts the informer, has each Observer's OnLook call
+// NewFinder makes a Finder. The caller starts the informer, has each Observer's OnRelist call
 // Wake, and then calls Run.
 func NewFinder(client clientset.Interface, informer informers.TypedNetworkInformer, options Options) *Finder {
 	return &Finder{
@@ -295,7 +295,7 @@ var errAlive = errors.New("its Network is there, though the list of all Networks
 // there are no ports on it. It returns whether it is gone from Neutron.
 func (f *Finder) removeOne(ctx context.Context, cloud *neutron.Cloud, orphan *Orphan) (gone bool, err error) {
 	now, err := cloud.Client().GetNetwork(ctx, orphan.NetworkID)
-	if neutron.KindOf(err) == neutron.NotFound {
+	if neutron.ReasonOf(err) == neutron.NotFound {
 		return true, nil
 	}
 	if err != nil {
@@ -346,7 +346,7 @@ func (f *Finder) confirm(ctx context.Context, orphan *Orphan) error {
 // delete deletes the network if it is still as it was read.
 func (f *Finder) delete(ctx context.Context, cloud *neutron.Cloud, orphan *Orphan, network *neutron.Network) (gone bool, err error) {
 	err = cloud.Client().DeleteNetwork(ctx, network.ID, network.Revision)
-	switch neutron.KindOf(err) {
+	switch neutron.ReasonOf(err) {
 	case neutron.Stale, neutron.InUse:
 		orphan.log(ctx).V(2).Info("Left an orphan in Neutron that somebody was quicker to change", "err", err)
 		return false, nil
@@ -354,7 +354,7 @@ func (f *Finder) delete(ctx context.Context, cloud *neutron.Cloud, orphan *Orpha
 	if err != nil {
 		return false, err
 	}
-	cloud.Observer().Gone(orphan.OwnerUID, network.ID)
+	cloud.Observer().Delete(orphan.OwnerUID, network.ID)
 	orphan.log(ctx).Info("Removed a network from Neutron whose Network is gone")
 	return true, nil
 }

@@ -175,7 +175,7 @@ func (l *lab) fill(n int) string {
 func (l *lab) look() error {
 	l.Helper()
 	for _, cloud := range l.clouds {
-		l.must(cloud.Observer().Look(l.ctx))
+		l.must(cloud.Observer().Relist(l.ctx))
 	}
 	l.takeJournal()
 	return l.finder.find(l.ctx)
@@ -404,7 +404,7 @@ func TestAnOrphanIsLeftAloneFor(t *testing.T) {
 					test.first(l, id)
 				}
 				_ = l.look()
-				l.must(l.cloud.Observer().Look(l.ctx))
+				l.must(l.cloud.Observer().Relist(l.ctx))
 				if test.then != nil {
 					test.then(l, id)
 				}
@@ -466,14 +466,14 @@ func TestAllPagesOfNetworksCount(t *testing.T) {
 func TestWhatHappensWhileNetworksAreListedMakesNoOrphan(t *testing.T) {
 	l := newLab(t, RemoveAll)
 	id := l.fill(3)
-	l.must(l.cloud.Observer().Look(l.ctx))
+	l.must(l.cloud.Observer().Relist(l.ctx))
 	l.kube.PrependReactor("list", "networks", func(clienttesting.Action) (bool, runtime.Object, error) {
 		if _, looks := l.cloud.Observer().All(); looks == 0 {
 			t.Error("Kubernetes is listed before Neutron")
 		}
 		// A worker finalizes one, and makes another.
-		l.cloud.Observer().Gone("u-gone", id)
-		l.cloud.Observer().Changed("u-new", &neutron.Network{ID: "new"})
+		l.cloud.Observer().Delete("u-gone", id)
+		l.cloud.Observer().Update("u-new", &neutron.Network{ID: "new"})
 		return false, nil, nil
 	})
 	l.must(l.finder.find(l.ctx))
@@ -552,7 +552,7 @@ func TestRunLooksForOrphansWhenItIsWoken(t *testing.T) {
 		return fail, nil, errKubernetes
 	})
 	id := l.inNeutron("default/gone", "u-gone")
-	l.cloud.Observer().OnLook(l.finder.Wake)
+	l.cloud.Observer().OnRelist(l.finder.Wake)
 	synced := make(chan struct{})
 	close(synced)
 	l.finder.synced = checker(synced)
@@ -560,10 +560,10 @@ func TestRunLooksForOrphansWhenItIsWoken(t *testing.T) {
 	var run sync.WaitGroup
 	run.Go(func() { l.finder.Run(ctx) })
 	for range 2 {
-		l.must(l.cloud.Observer().Look(l.ctx))
+		l.must(l.cloud.Observer().Relist(l.ctx))
 		listed <- struct{}{}
 	}
-	l.must(l.cloud.Observer().Look(l.ctx))
+	l.must(l.cloud.Observer().Relist(l.ctx))
 	listed <- struct{}{} // what was listed before was compared
 	cancel()
 	run.Wait()

@@ -72,8 +72,8 @@ func After(err error, final time.Duration) (time.Duration, bool) {
 	if asked := neutron.RetryAfterOf(err); asked > 0 {
 		return asked, true
 	}
-	switch neutron.KindOf(err) {
-	case neutron.Invalid, neutron.Forbidden, neutron.Elsewhere, neutron.NoCredentials, neutron.Paused:
+	switch neutron.ReasonOf(err) {
+	case neutron.Invalid, neutron.Forbidden, neutron.OtherCloud, neutron.NoCredentials, neutron.Paused:
 		return final, true
 	case neutron.Unauthenticated, neutron.OverQuota:
 		return slowly, true

@@ -108,11 +108,11 @@ func TestAllKeysTogetherWaitForTheirTurn(t *testing.T) {
 
 func TestAfter(t *testing.T) {
 	const final = 5 * time.Minute
-	of := func(kind neutron.Kind) error {
-		return fmt.Errorf("sync: %w", &neutron.Error{Kind: kind})
+	of := func(kind neutron.ErrorReason) error {
+		return fmt.Errorf("sync: %w", &neutron.Error{Reason: kind})
 	}
-	asking := func(kind neutron.Kind) error {
-		return &neutron.Error{Kind: kind, RetryAfter: 7 * time.Second}
+	asking := func(kind neutron.ErrorReason) error {
+		return &neutron.Error{Reason: kind, RetryAfter: 7 * time.Second}
 	}
 	for _, test := range []struct {
 		name  string

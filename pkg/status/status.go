@@ -62,7 +62,7 @@ func Compute(network *samplecrdv1.Network, o Outcome) samplecrdv1.NetworkStatus 
 	var status samplecrdv1.NetworkStatus
 	network.Status.DeepCopyInto(&status)
 	status.ObservedGeneration = network.Generation
-	if neutron.KindOf(o.Err) != neutron.Elsewhere {
+	if neutron.ReasonOf(o.Err) != neutron.OtherCloud {
 		status.Cloud = cmp.Or(o.Cloud, status.Cloud)
 		if o.Place != nil {
 			status.ProjectID, status.Region = o.Place.Project, o.Place.Region
@@ -122,7 +122,7 @@ func setConditions(status *samplecrdv1.NetworkStatus, generation int64, o Outcom
 	also := ""
 	if o.Err != nil {
 		condition.Status = metav1.ConditionFalse
-		condition.Reason, also = reason(neutron.KindOf(o.Err))
+		condition.Reason, also = reason(neutron.ReasonOf(o.Err))
 		condition.Message = message(Ready(status), condition, o)
 	}
 	meta.SetStatusCondition(&status.Conditions, condition)
@@ -175,13 +175,13 @@ func message(before *metav1.Condition, now metav1.Condition, o Outcome) string {
 
 // reason returns the reason for errors of that kind, and which condition besides Ready
 // tells what to expect; "" is none.
-func reason(kind neutron.Kind) (reason, condition string) {
+func reason(kind neutron.ErrorReason) (reason, condition string) {
 	switch kind {
 	case neutron.Invalid:
 		return samplecrdv1.ReasonInvalidSpec, samplecrdv1.ConditionStalled
 	case neutron.Forbidden:
 		return samplecrdv1.ReasonForbidden, samplecrdv1.ConditionStalled
-	case neutron.Elsewhere:
+	case neutron.OtherCloud:
 		return samplecrdv1.ReasonOtherCloud, samplecrdv1.ConditionStalled
 	case neutron.Paused:
 		return samplecrdv1.ReasonPaused, ""
@@ -223,7 +223,7 @@ func equalConditions(a, b metav1.Condition) bool {
 // other. An error of Kubernetes does not, nor one that only means that Neutron has
 // changed since it was looked at.
 func Tells(err error) bool {
-	switch neutron.KindOf(err) {
+	switch neutron.ReasonOf(err) {
 	case "", neutron.NotFound, neutron.Stale:
 		return false
 	}

@@ -68,8 +68,8 @@ func haveSubnet(gateway string) *neutron.Subnet {
 	return s
 }
 
-func neutronError(kind neutron.Kind) error {
-	return &neutron.Error{Op: "create subnet", Kind: kind, Message: "Neutron's own words"}
+func neutronError(kind neutron.ErrorReason) error {
+	return &neutron.Error{Op: "create subnet", Reason: kind, Message: "Neutron's own words"}
 }
 
 func equal(t *testing.T, want, got any, opts ...cmp.Option) {
@@ -157,8 +157,8 @@ func TestTheConditionsSpeakOfTheGenerationThatWasSynced(t *testing.T) {
 }
 
 func TestWhileAnOutageLastsNothingNewIsSaid(t *testing.T) {
-	began := neutron.Error{Op: "list networks", Kind: neutron.Unavailable, Message: "connection refused"}
-	goesOn := neutron.Error{Op: "create subnet", Kind: neutron.Unavailable, Message: "no answer in time"}
+	began := neutron.Error{Op: "list networks", Reason: neutron.Unavailable, Message: "connection refused"}
+	goesOn := neutron.Error{Op: "create subnet", Reason: neutron.Unavailable, Message: "no answer in time"}
 	away := longAgo.Time
 	network := newNetwork(ready())
 	network.Status = Compute(network, Outcome{Err: &began, Away: away})
@@ -263,7 +263,7 @@ func TestComputeChangesNothingThatItIsGiven(t *testing.T) {
 }
 
 func TestWhichErrorsSayAnything(t *testing.T) {
-	for kind, want := range map[neutron.Kind]bool{
+	for kind, want := range map[neutron.ErrorReason]bool{
 		neutron.Invalid: true, neutron.Forbidden: true, neutron.Unauthenticated: true, neutron.InUse: true,
 		neutron.OverQuota: true, neutron.Unavailable: true, neutron.NotFound: false, neutron.Stale: false,
 	} {

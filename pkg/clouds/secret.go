@@ -14,12 +14,12 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package credentials finds the clouds of the Networks that name credentials of their own.
+// Package clouds finds the clouds of the Networks that name credentials of their own.
 //
 // It watches the Secrets that are referred to, each by itself and no others; reads each
 // into a neutron.Config; and keeps one neutron.Cloud, which is one authenticated client and
 // one Observer, for each distinct content, however many Networks use it.
-package credentials
+package clouds
 
 import (
 	"crypto/sha256"
@@ -82,5 +82,5 @@ func invalid(secret *corev1.Secret, key, what string) error {
 // unusable is the error for a Secret.
 func unusable(name, what string) error {
 	// The names of entries, and of Secrets that there cannot be, are of any characters.
-	return &neutron.Error{Op: "Secret " + neutron.Printable(name), Kind: neutron.NoCredentials, Message: neutron.Printable(what)}
+	return &neutron.Error{Op: "Secret " + neutron.Printable(name), Reason: neutron.NoCredentials, Message: neutron.Printable(what)}
 }

@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package credentials
+package clouds
 
 import (
 	"context"
@@ -128,7 +128,7 @@ func (s *Set) For(ref Ref) (*neutron.Cloud, error) {
 	}
 	used := s.inUse[ref]
 	select {
-	case <-used.Observer().TriedOnce():
+	case <-used.Observer().FirstListDone():
 		return used.Cloud, nil
 	default:
 		return nil, ErrNotYet
@@ -258,7 +258,7 @@ func (s *Set) start(content content, config neutron.Config) *cloud {
 	s.running.Go(func() { shared.Observer().Run(ctx) })
 	s.running.Go(func() {
 		select {
-		case <-shared.Observer().TriedOnce():
+		case <-shared.Observer().FirstListDone():
 			s.tell(shared)
 		case <-ctx.Done():
 		}

@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package credentials
+package clouds
 
 import (
 	"context"
@@ -178,14 +178,14 @@ func ready(cloud *neutron.Cloud, err error) bool {
 	if err != nil {
 		return false
 	}
-	_, _, err = cloud.Observer().Owned("any")
+	_, _, err = cloud.Observer().Get("any")
 	return err == nil
 }
 
 // says is for an error of the Secret with that in it.
 func says(text string) func(*neutron.Cloud, error) bool {
 	return func(_ *neutron.Cloud, err error) bool {
-		return neutron.KindOf(err) == neutron.NoCredentials && strings.Contains(err.Error(), text)
+		return neutron.ReasonOf(err) == neutron.NoCredentials && strings.Contains(err.Error(), text)
 	}
 }
 
@@ -219,8 +219,8 @@ func TestASecretThatComesLateIsCorrectedAndGoes(t *testing.T) {
 		if err != nil {
 			return false
 		}
-		_, _, err = cloud.Observer().Owned("any")
-		return neutron.KindOf(err) == neutron.Unauthenticated
+		_, _, err = cloud.Observer().Get("any")
+		return neutron.ReasonOf(err) == neutron.Unauthenticated
 	})
 	l.update(l.secret("creds", "one"))
 	before := l.until(ref, ready)
@@ -435,7 +435,7 @@ func TestWhatIsWrongWithASecretIsToldWithoutItsContent(t *testing.T) {
 				secret.Data[keyCACert] = []byte(test.cacert)
 			}
 			_, err := Options{}.parse(secret, "mycloud")
-			if neutron.KindOf(err) != neutron.NoCredentials || !strings.HasPrefix(err.Error(), "Secret creds: ") || !strings.Contains(err.Error(), test.want) {
+			if neutron.ReasonOf(err) != neutron.NoCredentials || !strings.HasPrefix(err.Error(), "Secret creds: ") || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q in it", err, test.want)
 			}
 			if strings.Contains(err.Error(), "hunter2") {
@@ -495,7 +495,7 @@ func TestSecretsMayNameOnlyTheKeystonesThatAreAllowed(t *testing.T) {
 				}
 				return
 			}
-			if neutron.KindOf(err) != neutron.NoCredentials || !strings.Contains(err.Error(), "-allowed-auth-urls") {
+			if neutron.ReasonOf(err) != neutron.NoCredentials || !strings.Contains(err.Error(), "-allowed-auth-urls") {
 				t.Errorf("got %v", err)
 			}
 			for _, hidden := range []string{"hunter2", "keystone.example.com", "5000"} {
