@@ -51,16 +51,17 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/clouds"
+	"github.com/samplecrd/samplecrd-controller/pkg/fair"
 	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/fake"
 	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions"
 	networkinformers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions/samplecrd/v1"
 	listers "github.com/samplecrd/samplecrd-controller/pkg/generated/listers/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/live"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 	"github.com/samplecrd/samplecrd-controller/pkg/retry"
@@ -154,14 +155,14 @@ func newFixture(t testing.TB, networks ...*samplecrdv1.Network) *fixture {
 	return f
 }
 
-// newCredentials are those in Secrets.
-func newCredentials(t testing.TB, secrets kubernetes.Interface) *clouds.Set {
+// newClouds returns Clouds with that one as the controller's own.
+func newClouds(t testing.TB, own *neutron.Cloud, secrets kubernetes.Interface) *clouds.Clouds {
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
-	set := clouds.NewSet(ctx, clouds.Options{Client: secrets, NewCloud: func(config neutron.Config) *neutron.Cloud {
+	all := clouds.New(ctx, own, clouds.Options{Client: secrets, NewCloud: func(config neutron.Config) *neutron.Cloud {
 		return neutron.NewCloud(config.Name, neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second}), testCluster, time.Hour)
 	}})
-	t.Cleanup(func() { cancel(); set.Wait() })
-	return set
+	t.Cleanup(func() { cancel(); all.Wait() })
+	return all
 }
 
 // start makes a controller that knows nothing yet but what it reads.
@@ -169,8 +170,8 @@ func (f *fixture) start() {
 	f.t.Helper()
 	f.cloud = f.newCloud()
 	informer := informers.NewSharedInformerFactory(f.kube, 0).Samplecrd().V1().Networks()
-	controller, err := NewController(f.kube, informer, f.cloud, newCredentials(f.t, f.secrets), f.events,
-		ControllerOptions{Cluster: testCluster, Resync: time.Minute, Retry: testRetry, Share: 2, ShareOfAll: 3})
+	controller, err := NewController(f.t.Context(), f.kube, informer, newClouds(f.t, f.cloud, f.secrets), f.events,
+		ControllerOptions{Cluster: testCluster, Resync: time.Minute, Retry: testRetry, Limits: fair.Limits{PerCloud: 2, Total: 3}})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -264,25 +265,12 @@ func (f *fixture) see(networks []*samplecrdv1.Network) {
 	}
 }
 
-// sync syncs the Network against a cache that is up to date, and returns the error.
-// syncHandler is the controller's. If nothing was to do by what settled says, that has to be so.
 func (f *fixture) syncHandler(ctx context.Context) error {
 	f.t.Helper()
-	settled, began := f.controller.settled(testKey), f.noted()
-	err := f.controller.syncHandler(ctx, testKey)
-	if settled && (err != nil || f.noted() > began) {
-		f.t.Errorf("nothing was to do, and the sync has done %d things: %v", f.noted()-began, err)
-	}
-	return err
+	return f.controller.syncHandler(ctx, testKey)
 }
 
-// noted returns how many lines the journal has.
-func (f *fixture) noted() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.journal)
-}
-
+// sync syncs the Network against a cache that is up to date, and returns the error.
 func (f *fixture) sync() error {
 	f.t.Helper()
 	f.refresh()
@@ -547,7 +535,7 @@ func TestADeletionWaitsForNeutron(t *testing.T) {
 	if err := f.sync(); neutron.ReasonOf(err) != neutron.Unavailable {
 		t.Fatalf("got %v, want an error of Neutron", err)
 	}
-	if !hasFinalizer(f.get()) {
+	if !live.HasFinalizer(f.get()) {
 		t.Error("the finalizer is gone though Neutron has not confirmed that the network is")
 	}
 	f.expectReady(samplecrdv1.ReasonNeutronUnavailable, samplecrdv1.ConditionReconciling)
@@ -570,7 +558,7 @@ func TestADeletionDoesNotTakeAFailedLookUpForProof(t *testing.T) {
 	if err := f.sync(); err == nil {
 		t.Fatal("the sync succeeded without an answer from Neutron")
 	}
-	if !hasFinalizer(f.get()) {
+	if !live.HasFinalizer(f.get()) {
 		t.Error("the finalizer is gone")
 	}
 }
@@ -841,9 +829,10 @@ func TestAnOutageKeepsWhatWasKnown(t *testing.T) {
 
 func TestBeforeTheFirstLookANetworkInOrderKeepsItsStatus(t *testing.T) {
 	f := ready(t, "10.0.0.0/24", "")
-	f.controller.cloud = f.newCloud()
+	f.cloud = f.newCloud()
+	f.controller.clouds = newClouds(t, f.cloud, f.secrets)
 	f.neutron.SetFault(func(*http.Request) *embedded.Fault { return &embedded.Fault{Drop: true} })
-	if err := f.controller.cloud.Observer().Relist(t.Context()); err == nil {
+	if err := f.cloud.Observer().Relist(t.Context()); err == nil {
 		t.Fatal("the look succeeded")
 	}
 	if err := f.sync(); neutron.ReasonOf(err) != neutron.Unavailable {
@@ -871,7 +860,7 @@ func TestASyncWaitsForTheCacheToHaveOurOwnLastWrite(t *testing.T) {
 	f.neutron.SetFault(nil)
 	f.see(before)
 	_, ctx := ktesting.NewTestContext(t)
-	if err := f.syncHandler(ctx); !errors.Is(err, errBehind) {
+	if err := f.syncHandler(ctx); !errors.Is(err, live.ErrStaleCache) {
 		t.Fatalf("got %v, want that the cache is behind", err)
 	}
 	f.mustSync()
@@ -912,7 +901,7 @@ func staysElsewhere(t *testing.T, was samplecrdv1.NetworkStatus) {
 			t.Fatalf("got %v, want that it is elsewhere", err)
 		}
 		f.expectReady(samplecrdv1.ReasonOtherCloud, samplecrdv1.ConditionStalled)
-		if n := f.get(); n.Status.Cloud != was.Cloud || n.Status.ProjectID != was.ProjectID || n.Status.Region != was.Region || n.Status.NetworkID != was.NetworkID || !hasFinalizer(n) {
+		if n := f.get(); n.Status.Cloud != was.Cloud || n.Status.ProjectID != was.ProjectID || n.Status.Region != was.Region || n.Status.NetworkID != was.NetworkID || !live.HasFinalizer(n) {
 			t.Errorf("got %+v", n)
 		}
 		f.expectNeutron()
@@ -938,7 +927,7 @@ func TestAnswersThatDoNotShowTheChangeAreAnError(t *testing.T) {
 	if err := f.sync(); neutron.ReasonOf(err) != neutron.Unavailable {
 		t.Fatalf("got %v, want that Neutron is not available", err)
 	}
-	if n := len(f.takeJournal()); n > maxSteps+3 {
+	if n := len(f.takeJournal()); n > 10+3 {
 		t.Errorf("%d requests", n)
 	}
 }
@@ -952,7 +941,7 @@ func TestAStatusThatCouldNotBeWrittenIsNotPutOffWithTheOutcome(t *testing.T) {
 		return do()
 	})
 	err := f.sync()
-	if delay, known := retry.After(err, time.Hour); err == nil || known {
+	if delay, known := status.RetryAfter(err, time.Hour); err == nil || known {
 		t.Errorf("got %v, put off by %s; want an error for the back-off", err, delay)
 	}
 	f.expectEvents()
@@ -1004,7 +993,7 @@ func TestANetworkThatIsSeenToGoInSpiteOfItsFinalizerLeavesNothingBehind(t *testi
 			f := ready(t, "10.0.0.0/24", "")
 			gone := f.get()
 			f.api.Remove(testKey.Namespace, testKey.Name)
-			f.controller.handlers().DeleteFunc(test.gone(gone))
+			f.controller.handlers(klog.Logger{}).DeleteFunc(test.gone(gone))
 			f.mustSync()
 			if test.removed {
 				f.expectNeutron()
@@ -1078,7 +1067,7 @@ func TestANetworkWithPortsIsNotDeleted(t *testing.T) {
 	if err := f.sync(); neutron.ReasonOf(err) != neutron.InUse {
 		t.Fatalf("got %v, want that the network is in use", err)
 	}
-	if !hasFinalizer(f.get()) {
+	if !live.HasFinalizer(f.get()) {
 		t.Error("the finalizer is gone")
 	}
 	if message := status.Ready(&f.get().Status).Message; !strings.Contains(message, "web-0") {
@@ -1144,7 +1133,7 @@ func TestANetworkWithCredentialsOfItsOwnWaitsForThem(t *testing.T) {
 	f := newFixture(t, newNetwork("10.0.0.0/24", "", withCredentials))
 	f.syncUntil(samplecrdv1.ReasonNoCredentials)
 	f.expectReady(samplecrdv1.ReasonNoCredentials, samplecrdv1.ConditionReconciling)
-	if hasFinalizer(f.get()) {
+	if live.HasFinalizer(f.get()) {
 		t.Error("it has a finalizer, though nothing can have been made")
 	}
 	f.awaitWatch()
@@ -1168,20 +1157,20 @@ func TestANetworkWithCredentialsOfItsOwnWaitsForThem(t *testing.T) {
 	if err := f.sync(); neutron.ReasonOf(err) != neutron.NoCredentials {
 		t.Errorf("got %v, want that the credentials are missing", err)
 	}
-	if got := f.get(); got.Status.NetworkID != id || !hasFinalizer(got) {
+	if got := f.get(); got.Status.NetworkID != id || !live.HasFinalizer(got) {
 		t.Errorf("what was known is lost: %+v", got)
 	}
 	if _, err := secrets.Create(t.Context(), f.secret(), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for f.find() != nil {
-		if err := f.sync(); err != nil && !errors.Is(err, errNotYet) && neutron.ReasonOf(err) != neutron.NoCredentials {
+		if err := f.sync(); err != nil && !errors.Is(err, clouds.ErrNotReady) && neutron.ReasonOf(err) != neutron.NoCredentials {
 			t.Fatal(err)
 		}
 	}
 	f.expectNeutron()
 	f.mustSync() // the Network is gone
-	if n := len(f.controller.credentials.Clouds()); n != 0 {
+	if n := len(f.controller.clouds.List()); n != 1 {
 		t.Errorf("%d clouds are open for a Network that is gone", n)
 	}
 }
@@ -1268,7 +1257,7 @@ func TestANewNetworkThatIsPausedMakesNothingAndMayGo(t *testing.T) {
 	if err := f.sync(); neutron.ReasonOf(err) != neutron.Paused {
 		t.Fatalf("got %v, want that it waits", err)
 	}
-	if hasFinalizer(f.get()) {
+	if live.HasFinalizer(f.get()) {
 		t.Error("it has a finalizer, though there is nothing to finalize")
 	}
 	f.expectNeutron()
@@ -1334,20 +1323,8 @@ func TestAPausedNetworkGetsItsFinalizerBack(t *testing.T) {
 	f.edit(isToBePaused)
 	f.edit(func(n *samplecrdv1.Network) { n.Finalizers = nil })
 	f.mustSync()
-	if !hasFinalizer(f.get()) {
+	if !live.HasFinalizer(f.get()) {
 		t.Error("it has no finalizer, and would leave an orphan")
-	}
-}
-
-func TestA404OfSomebodyElseIsNoWordThatANetworkIsGone(t *testing.T) {
-	notServed := apierrors.NewGenericServerResponse(http.StatusNotFound, "patch", samplecrdv1.Resource("networks"), "net-a", "404 page not found", 0, true)
-	for _, err := range []error{notServed, fmt.Errorf("patch: %w", notServed), errors.New("other")} {
-		if isGone(err) {
-			t.Errorf("%v passes for the API server's word", err)
-		}
-	}
-	if !isGone(apierrors.NewNotFound(samplecrdv1.Resource("networks"), "net-a")) {
-		t.Error("the API server's word does not count")
 	}
 }
 
@@ -1356,7 +1333,7 @@ func TestWhatANetworkThatIsGoneHasLeftDoesNotHoldUpTheNextOne(t *testing.T) {
 	port := f.portOn(f.get().Status.NetworkID)
 	gone := f.get()
 	f.api.Remove(testKey.Namespace, testKey.Name)
-	f.controller.handlers().DeleteFunc(networkinformers.DeletedNetwork{OptionalObj: gone})
+	f.controller.handlers(klog.Logger{}).DeleteFunc(networkinformers.DeletedNetwork{OptionalObj: gone})
 	f.create(*spec("10.1.0.0/24", ""))
 	if err := f.sync(); neutron.ReasonOf(err) != neutron.InUse {
 		t.Errorf("got %v, want that the old one is in use", err)
@@ -1377,7 +1354,7 @@ func TestWhatIsLeftInACloudOfItsOwnIsRemovedBesideANewNetworkWithoutOne(t *testi
 	port := f.portOn(f.get().Status.NetworkID)
 	gone := f.get()
 	f.api.Remove(testKey.Namespace, testKey.Name)
-	f.controller.handlers().DeleteFunc(networkinformers.DeletedNetwork{OptionalObj: gone})
+	f.controller.handlers(klog.Logger{}).DeleteFunc(networkinformers.DeletedNetwork{OptionalObj: gone})
 	f.create(*spec("10.1.0.0/24", ""))
 	if err := f.sync(); neutron.ReasonOf(err) != neutron.InUse {
 		t.Errorf("got %v, want that the old one is in use", err)
@@ -1385,44 +1362,16 @@ func TestWhatIsLeftInACloudOfItsOwnIsRemovedBesideANewNetworkWithoutOne(t *testi
 	f.deleteInNeutron("ports", port)
 	f.mustSync() // the cloud of the old one is still open
 	f.expectNeutron("default/net-a 10.1.0.0/24 10.1.0.1")
-	if n := len(f.controller.credentials.Clouds()); n != 0 {
+	if n := len(f.controller.clouds.List()); n != 1 {
 		t.Errorf("%d clouds are open that nobody refers to", n)
 	}
 }
 
 func TestWhatIsAbandonedIsNotRemovedIfItsNetworkIsBack(t *testing.T) {
 	f := ready(t, "10.0.0.0/24", "")
-	f.controller.abandon(f.get())
+	f.controller.vanished.Add(f.get())
 	f.mustSync()
 	f.expectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
-}
-
-func TestCredentialsAreReleasedByTheLastThatRefersToThem(t *testing.T) {
-	f := newFixture(t)
-	ref := clouds.Ref{Secret: key("creds"), CloudName: "theirs"}
-	if _, err := f.secrets.CoreV1().Secrets(testKey.Namespace).Create(t.Context(), f.secret(), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	c := f.controller
-	c.refer(key("a"), ref)
-	c.refer(key("b"), ref)
-	for open := false; !open; {
-		_, err := c.credentials.For(ref)
-		if open = err == nil; !open && !errors.Is(err, clouds.ErrNotYet) {
-			t.Fatal(err)
-		}
-	}
-	c.refer(key("a"), clouds.Ref{})
-	if n := len(c.credentials.Clouds()); n != 1 {
-		t.Errorf("%d clouds are open while one still refers to it", n)
-	}
-	c.refer(key("b"), clouds.Ref{Secret: key("other"), CloudName: "theirs"})
-	if n := len(c.credentials.Clouds()); n != 0 {
-		t.Errorf("%d clouds are open that nobody refers to", n)
-	}
-	if len(c.users) != 1 || len(c.refs) != 1 {
-		t.Errorf("%v and %v are remembered", c.users, c.refs)
-	}
 }
 
 func TestANetworkThatIsRetainedStaysWithoutItsMark(t *testing.T) {
@@ -1485,8 +1434,8 @@ func TestOnlyWhatASyncLooksAtIsAReasonToSync(t *testing.T) {
 			if tt.now != nil {
 				tt.now(now)
 			}
-			if got := needsSync(before, now); got != tt.want {
-				t.Errorf("got %v, want %v", got, tt.want)
+			if got := whyToSync(before, now); (got != "") != tt.want {
+				t.Errorf("got %q, want a reason: %v", got, tt.want)
 			}
 		})
 	}
@@ -1499,7 +1448,7 @@ func TestTheHandlersEnqueueWhatTheInformerTells(t *testing.T) {
 		kube := fake.NewClientset(newNetwork("10.0.0.0/24", ""))
 		factory := informers.NewSharedInformerFactory(kube, 0)
 		cloud := neutron.NewCloud("none", neutron.NewClient(neutron.Config{}, neutron.ClientOptions{}), testCluster, time.Hour)
-		controller, err := NewController(kube, factory.Samplecrd().V1().Networks(), cloud, newCredentials(t, nil), record.NewFakeRecorder(10),
+		controller, err := NewController(ctx, kube, factory.Samplecrd().V1().Networks(), newClouds(t, cloud, nil), record.NewFakeRecorder(10),
 			ControllerOptions{Cluster: testCluster, Resync: time.Minute, Retry: testRetry})
 		if err != nil {
 			t.Fatal(err)
@@ -1550,7 +1499,7 @@ func TestTheHandlersEnqueueWhatTheInformerTells(t *testing.T) {
 func TestATombstoneLeadsToItsKey(t *testing.T) {
 	f := newFixture(t)
 	// What an informer hands out for an object whose deletion it has missed.
-	f.controller.handlers().OnDelete(networkinformers.DeletedNetwork{
+	f.controller.handlers(klog.Logger{}).OnDelete(networkinformers.DeletedNetwork{
 		FinalStateUnknown: &cache.DeletedFinalStateUnknown{Key: testKey.String()},
 	})
 	if key, _ := f.controller.queue.Get(); key != testKey {
@@ -1560,12 +1509,15 @@ func TestATombstoneLeadsToItsKey(t *testing.T) {
 
 // queueOnly is a controller of which only the queue and the workers are used.
 func queueOnly(sync func(context.Context, cache.ObjectName) error) *Controller {
-	return &Controller{
+	own := neutron.NewCloud("none", neutron.NewClient(neutron.Config{}, neutron.ClientOptions{}), testCluster, time.Hour)
+	c := &Controller{
 		options:  ControllerOptions{Resync: 10 * time.Minute, Retry: testRetry},
 		networks: listers.NewNetworkLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})),
-		queue:    workqueue.NewTypedRateLimitingQueue(retry.NewLimiter[cache.ObjectName](testRetry)),
+		clouds:   clouds.New(context.Background(), own, clouds.Options{}),
 		sync:     sync,
 	}
+	c.newQueue()
+	return c
 }
 
 // work runs n workers in the bubble until stop is called, which waits for them.
@@ -1733,39 +1685,6 @@ func TestAFailedSyncIsAlwaysTriedAgain(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func TestWhatPanicsBeforeASyncIsLeftToTheSync(t *testing.T) {
-	synced := 0
-	c := queueOnly(func(context.Context, cache.ObjectName) error { synced++; return nil })
-	c.networks = nil // so that settled panics
-	c.queue.Add(testKey)
-	c.processNextWorkItem(quiet(t))
-	if synced != 1 {
-		t.Errorf("%d syncs, want 1", synced)
-	}
-}
-
-func TestASettledNetworkPassesItsTurnOn(t *testing.T) {
-	f := newFixture(t, newNetwork("10.0.0.0/24", ""))
-	f.syncUntil(samplecrdv1.ReasonAvailable)
-	f.refresh()
-	share, cloud, next := f.controller.share, new(neutron.Cloud), key("next")
-	for _, name := range []string{"a", "b"} {
-		if !share.Enter(cloud, key(name)) {
-			t.Fatal("there is no room for two")
-		}
-	}
-	for _, waits := range []cache.ObjectName{testKey, next} {
-		if share.Enter(cloud, waits) {
-			t.Fatal("there is room for three")
-		}
-	}
-	share.Leave(cloud)
-	f.controller.processNextWorkItem(quiet(t))
-	if woken, _ := f.controller.queue.Get(); woken != next {
-		t.Errorf("%s was woken, want %s", woken, next)
 	}
 }
 
@@ -2044,7 +1963,7 @@ func (f *fixture) check(want *samplecrdv1.NetworkSpec) (violations []string) {
 	if diff := gocmp.Diff(wantOwned, owned); diff != "" {
 		violate("in Neutron (-want +got):\n%s", diff)
 	}
-	if !status.InOrder(n) || n.Status.CIDR != cidr.String() || n.Status.Gateway != gateway || n.Status.ObservedGeneration != n.Generation || !hasFinalizer(n) {
+	if !status.IsAvailable(n) || n.Status.CIDR != cidr.String() || n.Status.Gateway != gateway || n.Status.ObservedGeneration != n.Generation || !live.HasFinalizer(n) {
 		violate("the Network: %+v", n)
 	}
 	return violations
@@ -2468,7 +2387,7 @@ func BenchmarkUpdateHandler(b *testing.B) {
 		b.Run(bench.name, func(b *testing.B) {
 			c := queueOnly(nil)
 			defer c.queue.ShutDown()
-			handlers := c.handlers()
+			handlers := c.handlers(klog.Logger{})
 			b.ReportAllocs()
 			for b.Loop() {
 				handlers.OnUpdate(before, bench.now)
@@ -2482,53 +2401,4 @@ func BenchmarkUpdateHandler(b *testing.B) {
 			}
 		})
 	}
-}
-
-// Whatever spec was stored under whatever CRD, it is refused as invalid, or says one thing:
-// a CIDR without host bits, and a gateway inside it or none. The seeds run in a normal go
-// test; go test -fuzz=FuzzDesired . searches.
-func FuzzDesired(f *testing.F) {
-	for _, seed := range [][2]string{
-		{"192.168.0.0/16", "192.168.0.1"}, {"192.168.1.0/16", "192.168.1.1"}, {"192.168.0.0/16", ""}, {"192.168.0.0/16", "None"}, {"192.168.0.0/16", "none"},
-		{"192.168.0.0/16", "10.0.0.1"}, {"192.168.0.0/16", "::ffff:192.168.0.1"}, {"::ffff:192.168.0.0/112", "192.168.0.1"}, {"fd00::/64", "fd00::1"},
-		{"fd00::/64", "fd00::1%eth0"}, {"fd00::%eth0/64", "fd00::1"}, {"0.0.0.0/0", "0.0.0.0"}, {"::/0", "::"}, {"10.0.0.0/32", "10.0.0.0"},
-		{"10.0.0.0/33", ""}, {"10.0.0.0/-1", ""}, {"10.0.0.0/08", ""}, {"010.0.0.0/8", ""}, {"10.0.0.0", ""}, {" 10.0.0.0/8", ""}, {"10.0.0.0/8\n", ""}, {"", ""},
-	} {
-		f.Add(seed[0], seed[1], "s")
-	}
-	f.Fuzz(func(t *testing.T, cidr, gateway, subnetID string) {
-		network := &samplecrdv1.Network{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: types.UID("22222222-0000-0000-0000-000000000000")},
-			Spec:       samplecrdv1.NetworkSpec{CIDR: cidr, Gateway: gateway},
-			Status:     samplecrdv1.NetworkStatus{SubnetID: subnetID},
-		}
-		want, err := desired(network, "cluster")
-		if err != nil {
-			if neutron.ReasonOf(err) != neutron.Invalid || !strings.HasPrefix(err.Error(), "spec.") || strings.ContainsAny(err.Error(), "\n\r\x1b") {
-				t.Errorf("got %q", err)
-			}
-			return
-		}
-		subnet := want.Subnets[0]
-		written, err := netip.ParsePrefix(cidr)
-		if err != nil || subnet.CIDR != written.Masked() || subnet.CIDR.Addr().Zone() != "" {
-			t.Errorf("of %q is made %s", cidr, subnet.CIDR)
-		}
-		switch gateway {
-		case "", samplecrdv1.GatewayNone:
-			if subnet.Gateway.IsValid() || subnet.NoGateway != (gateway != "") {
-				t.Errorf("of %q is made %+v", gateway, subnet)
-			}
-		default:
-			if subnet.NoGateway || !subnet.CIDR.Contains(subnet.Gateway) || subnet.Gateway.Zone() != "" {
-				t.Errorf("of %q in %s is made %+v", gateway, subnet.CIDR, subnet)
-			}
-		}
-		if owner, marked := neutron.OwnerOf(want.Owner.Mark()); !marked || owner.UID != network.UID {
-			t.Errorf("it is marked for %+v", owner)
-		}
-		if _, creates := neutron.Next(want, &neutron.Network{}).(neutron.CreateNetwork); !creates {
-			t.Error("the plan does not begin with the network")
-		}
-	})
 }

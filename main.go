@@ -56,6 +56,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/deployment"
 	"github.com/samplecrd/samplecrd-controller/pkg/election"
 	"github.com/samplecrd/samplecrd-controller/pkg/events"
+	"github.com/samplecrd/samplecrd-controller/pkg/fair"
 	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
 	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/scheme"
 	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions"
@@ -223,9 +224,8 @@ type replica struct {
 	deploymentFactory kubeinformers.SharedInformerFactory
 	deployments       appsinformers.TypedDeploymentInformer
 
-	cloud       *neutron.Cloud // the controller's own
-	credentials *clouds.Set
-	orphans     *orphans.Finder
+	allClouds *clouds.Clouds
+	orphans   *orphans.Finder
 }
 
 // What a replica waits for, by the names that /readyz gives.
@@ -253,14 +253,13 @@ func newReplica(ctx context.Context, o *options.Options, clients *clients, recor
 		kubeinformers.WithNamespace(o.Namespace), kubeinformers.WithTransform(deployment.Trim))
 	r.deployments = r.deploymentFactory.Apps().V1().Deployments()
 
-	r.cloud = r.newCloud(config, metrics.Controller)
-	r.credentials = clouds.NewSet(ctx, clouds.Options{
+	r.allClouds = clouds.New(ctx, r.newCloud(config, metrics.Controller), clouds.Options{
 		Client:          clients.watchKube,
 		AllowedAuthURLs: o.AllowedAuthURLs,
 		NewCloud:        func(config neutron.Config) *neutron.Cloud { return r.newCloud(config, metrics.Secret) },
 	})
-	r.orphans = orphans.NewFinder(clients.networks, r.networks, orphans.Options{Clouds: r.clouds, Removal: o.DeleteOrphans})
-	r.metrics.MustRegister(metrics.Networks(r.networks.Lister(), r.leads), metrics.Clouds(r.clouds, r.leads))
+	r.orphans = orphans.NewFinder(clients.networks, r.networks, orphans.Options{Clouds: r.allClouds.List, Removal: o.DeleteOrphans})
+	r.metrics.MustRegister(metrics.Networks(r.networks.Lister(), r.leads), metrics.Clouds(r.allClouds.List, r.leads))
 	if seesAll(o) {
 		r.metrics.MustRegister(r.orphans)
 	}
@@ -274,11 +273,6 @@ func (r *replica) newCloud(config neutron.Config, whose string) *neutron.Cloud {
 	cloud := neutron.NewCloud(config.Name, neutron.NewClient(config, options), r.cluster, r.options.Resync)
 	cloud.Observer().OnRelist(func() { r.orphans.Wake() })
 	return cloud
-}
-
-// clouds returns those that are in use, the controller's own first.
-func (r *replica) clouds() []*neutron.Cloud {
-	return append([]*neutron.Cloud{r.cloud}, r.credentials.Clouds()...)
 }
 
 // run fills the caches, waits until this replica leads, and works until ctx is cancelled.
@@ -366,7 +360,7 @@ func (r *replica) tellReadiness(ctx context.Context) {
 // hand. Their handlers are registered on informers that are running, and so are given what
 // there is, as on a first list.
 func (r *replica) work(ctx context.Context) error {
-	controller, err := NewController(r.clients.networks, r.networks, r.cloud, r.credentials, r.recorder, r.controllerOptions())
+	controller, err := NewController(ctx, r.clients.networks, r.networks, r.allClouds, r.recorder, r.controllerOptions())
 	if err != nil {
 		return err
 	}
@@ -374,7 +368,7 @@ func (r *replica) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer r.credentials.Wait()
+	defer r.allClouds.Wait()
 	var running errgroup.Group
 	running.Go(func() error { return controller.Run(ctx, r.options.Workers) })
 	running.Go(func() error { runDeployments(ctx); return nil })
@@ -538,10 +532,9 @@ func (r *replica) controllerOptions() ControllerOptions {
 		Cluster: r.cluster,
 		Resync:  o.Resync,
 		// So neither one cloud of a Secret nor all of them hold up the others.
-		Share:      max(1, min(o.Workers/2, 2*o.NeutronConnections)),
-		ShareOfAll: max(1, o.Workers-max(1, o.Workers/4)),
-		Retry:      retryOptions(o),
-		OnRepair:   r.metrics.DriftRepaired,
+		Limits:   fair.Limits{PerCloud: max(1, min(o.Workers/2, 2*o.NeutronConnections)), Total: max(1, o.Workers-max(1, o.Workers/4))},
+		Retry:    retryOptions(o),
+		OnRepair: r.metrics.DriftRepaired,
 	}
 }
 

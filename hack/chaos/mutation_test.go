@@ -42,16 +42,17 @@ type mutation struct {
 }
 
 var mutations = []mutation{
-	{"look-up-by-mark-disabled", "pkg/neutron/cloud.go", []string{
+	{"look-up-by-mark-disabled", "pkg/neutron/converge.go", []string{
 		"found, err := c.client.FindNetworks(ctx, identity.Owner.Mark())",
 		"var found []*Network\n\tvar err error",
 	}, []string{duplicate}, short},
 	{"finalizer-put-on-late", "controller.go", []string{
-		"network, added, err := c.addFinalizerIfNeeded(ctx, network)",
-		"added, err := !hasFinalizer(network), error(nil)",
-		"	have, steps, err := c.bringAbout(ctx, cloud, network, isNew, want, have)\n",
-		"	have, steps, err := c.bringAbout(ctx, cloud, network, isNew, want, have)\n" +
-			"	if err == nil {\n\t\tif network, _, err = c.addFinalizerIfNeeded(ctx, network); err != nil {\n\t\t\treturn err\n\t\t}\n\t}\n",
+		"patched, added, err := c.live.AddFinalizerIfNeeded(ctx, network)",
+		"patched, added, err := network, !live.HasFinalizer(network), error(nil)",
+		"	outcome := status.Observing(desired, observed)\n",
+		"	if err == nil {\n\t\tlate, _, lateErr := c.live.AddFinalizerIfNeeded(ctx, network)\n\t\tif lateErr != nil {\n" +
+			"\t\t\treturn network, status.Outcome{Err: lateErr}\n\t\t}\n\t\tnetwork = late\n\t}\n" +
+			"	outcome := status.Observing(desired, observed)\n",
 	}, []string{leftOver, livesOn}, short},
 	{"list-errors-dropped", "pkg/neutron/list.go", []string{
 		"return nil, listError(op, err)\n\t\t}\n\t\tif len(l.items) == before {",

@@ -232,7 +232,7 @@ func TestCredentialsThatComeLateAndChangeAreTakenUpAtOnce(t *testing.T) {
 	good := w.credentialsOf("team")["clouds.yaml"]
 	w.start("-v=6", "-resync=1h")
 	w.applyWith("net", "10.1.0.0/16", "10.1.0.1", "team-cloud")
-	w.waitSays("net", samplecrdv1.ReasonNoCredentials, "Secret team-cloud: it is not there", "clouds.yaml")
+	w.waitSays("net", samplecrdv1.ReasonNoCredentials, "Secret team-cloud: it does not exist", "clouds.yaml")
 	steps := []struct {
 		what   string
 		data   map[string]string
@@ -240,7 +240,7 @@ func TestCredentialsThatComeLateAndChangeAreTakenUpAtOnce(t *testing.T) {
 		says   string
 	}{
 		{"without the key", map[string]string{"cloud.yaml": good},
-			samplecrdv1.ReasonNoCredentials, "Secret team-cloud: key clouds.yaml: it is not there"},
+			samplecrdv1.ReasonNoCredentials, "Secret team-cloud: key clouds.yaml: it does not exist"},
 		{"not YAML", map[string]string{"clouds.yaml": canary + "\nclouds: [" + passwordPrefix + "\n"},
 			samplecrdv1.ReasonNoCredentials, "Secret team-cloud: key clouds.yaml: it is not YAML"},
 		{"YAML, where an alias is taken for a password", map[string]string{"clouds.yaml": strings.Replace(good, passwordPrefix, "*"+passwordPrefix, 1)},
@@ -250,7 +250,7 @@ func TestCredentialsThatComeLateAndChangeAreTakenUpAtOnce(t *testing.T) {
 		{"with a file of the controller", map[string]string{"clouds.yaml": good + "    cacert: /etc/passwd\n"},
 			samplecrdv1.ReasonNoCredentials, "Secret team-cloud: key clouds.yaml: cacert in cloud mycloud names a file"},
 		{"with an authority that is none", map[string]string{"clouds.yaml": good, "cacert": canary},
-			samplecrdv1.ReasonNoCredentials, "Secret team-cloud: key cacert: it holds no certificate in PEM"},
+			samplecrdv1.ReasonNoCredentials, "Secret team-cloud: key cacert: it contains no certificate in PEM format"},
 		{"with a wrong password", map[string]string{"clouds.yaml": strings.Replace(good, passwordOf("team"), passwordOf("nobody"), 1)},
 			samplecrdv1.ReasonAuthenticationFailed, "Secret team-cloud, key clouds.yaml, cloud mycloud: authenticate: The request you have made requires authentication."},
 	}
@@ -352,7 +352,7 @@ func TestCredentialsThatAreGoneLoseNothing(t *testing.T) {
 	w.kubectl("delete", "network", "deleted", "--wait=false")
 	waiting := func() {
 		for _, name := range []string{"idle", "edited", "deleted"} {
-			network := w.waitSays(name, samplecrdv1.ReasonNoCredentials, "Secret team-cloud: it is not there")
+			network := w.waitSays(name, samplecrdv1.ReasonNoCredentials, "Secret team-cloud: it does not exist")
 			if network.Status.NetworkID == "" || network.Status.SubnetID == "" || network.Status.Gateway != "10.1.0.1" {
 				t.Errorf("what was known of %s was lost: %+v", name, network.Status)
 			}

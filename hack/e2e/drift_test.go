@@ -52,10 +52,10 @@ func TestWhatIsChangedInNeutronByHandIsPutRight(t *testing.T) {
 		}, "network created, subnet 10.1.0.0/16 created", true},
 		{"mark wiped off the network", func(w *world, n stack.Network) error {
 			return networks.Update(w.Context(), w.neutron.Client, n.ID, networks.UpdateOpts{Description: &nothing}).Err
-		}, "ownership mark put back", false},
+		}, "ownership mark restored", false},
 		{"mark wiped off the subnet", func(w *world, n stack.Network) error {
 			return subnets.Update(w.Context(), w.neutron.Client, n.Subnets[0].ID, subnets.UpdateOpts{Description: &nothing}).Err
-		}, "ownership mark of the subnet put back", false},
+		}, "ownership mark of the subnet restored", false},
 		{"network renamed", func(w *world, n stack.Network) error {
 			other := "other"
 			return networks.Update(w.Context(), w.neutron.Client, n.ID, networks.UpdateOpts{Name: &other}).Err

@@ -222,7 +222,7 @@ func TestTheLeaseIsGivenUpWhenTheWorkIsDoneAndTakenOverAtOnce(t *testing.T) {
 	w.apply("net", "10.1.0.0/16", "10.1.0.1")
 	w.await("the request", came)
 	w.must(first.Signal(syscall.SIGTERM))
-	w.waitForLog(first, "Letting the workers finish what they have in hand")
+	w.waitForLog(first, "Shutting down workers")
 	for range 5 {
 		w.becomes("renewed while Neutron takes its time", seen, func(holder string) bool { return holder == before })
 	}

@@ -69,7 +69,7 @@ func TestSecurityOnlyAllowedKeystonesAreConnectedTo(t *testing.T) {
 		name := fmt.Sprint("net-", i)
 		w.applySecret(name, map[string]string{"clouds.yaml": cloudsYAML(address, "team", passwordOf("team"))})
 		w.applyWith(name, "10.1.0.0/16", "10.1.0.1", name)
-		network := w.waitSays(name, samplecrdv1.ReasonNoCredentials, "Secret "+name+": key clouds.yaml: the auth_url of cloud mycloud is none that", "-allowed-auth-urls")
+		network := w.waitSays(name, samplecrdv1.ReasonNoCredentials, "Secret "+name+": key clouds.yaml: the controller is not allowed to connect to the auth_url of cloud mycloud", "-allowed-auth-urls")
 		if message := condition(network, samplecrdv1.ConditionReady).Message; strings.Contains(message, port) {
 			t.Errorf("it tells what is allowed: %s", message)
 		}
@@ -130,7 +130,7 @@ func TestSecuritySecretOfAnotherNamespaceIsNotRead(t *testing.T) {
 	for i, name := range []string{"creds", other.Name + "/creds", "../" + other.Name + "/creds", "../../" + other.Name + "/secrets/creds", "creds,metadata.namespace=" + other.Name} {
 		network := fmt.Sprint("net-", i)
 		w.applyWith(network, "10.1.0.0/16", "10.1.0.1", `"`+name+`"`)
-		w.waitSays(network, samplecrdv1.ReasonNoCredentials, "Secret "+name+": it is not there")
+		w.waitSays(network, samplecrdv1.ReasonNoCredentials, "Secret "+name+": it does not exist")
 		w.nothing(network)
 	}
 }

@@ -18,14 +18,14 @@ package clouds
 
 import "k8s.io/klog/v2"
 
-// bodies is the verbosity from which on client-go logs what the API server answers.
+// bodies is the verbosity from which client-go logs response bodies.
 const bodies = 8
 
-// withoutBodies returns the logger, but for what is logged at that verbosity: nobody who
-// looks for a fault is to find a password.
+// withoutBodies returns the logger without what is logged at that verbosity: a Secret must not
+// be in a log.
 func withoutBodies(logger klog.Logger) klog.Logger {
 	if logger.GetSink() == nil {
-		return logger // it logs nothing
+		return logger // it discards everything
 	}
 	return logger.WithSink(discreet{logger.GetSink()})
 }

@@ -14,11 +14,6 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package clouds finds the clouds of the Networks that name credentials of their own.
-//
-// It watches the Secrets that are referred to, each by itself and no others; reads each
-// into a neutron.Config; and keeps one neutron.Cloud, which is one authenticated client and
-// one Observer, for each distinct content, however many Networks use it.
 package clouds
 
 import (
@@ -37,7 +32,7 @@ const (
 	keyCACert     = "cacert"
 )
 
-// content identifies credentials: everything that matters for a connection counts.
+// content identifies credentials: a hash of everything that matters for a connection.
 type content [sha256.Size]byte
 
 func contentOf(secret *corev1.Secret, cloudName string) content {
@@ -49,38 +44,38 @@ func contentOf(secret *corev1.Secret, cloudName string) content {
 	return content(hash.Sum(nil))
 }
 
-// parse reads an entry of the clouds.yaml in a Secret. The errors name the key that is
-// wrong, and contain nothing of its content.
+// parse reads an entry of the clouds.yaml in a Secret. The errors name the invalid key, and
+// contain nothing of its content.
 func (o Options) parse(secret *corev1.Secret, cloudName string) (neutron.Config, error) {
 	cloudsYAML, ok := secret.Data[keyCloudsYAML]
 	if !ok {
-		return neutron.Config{}, invalid(secret, keyCloudsYAML, "it is not there")
+		return neutron.Config{}, invalid(secret, keyCloudsYAML, "it does not exist")
 	}
 	config, err := neutron.ParseConfig(cloudName, cloudsYAML)
 	if err != nil {
 		return neutron.Config{}, invalid(secret, keyCloudsYAML, err.Error())
 	}
 	if !o.AllowedAuthURLs.Allows(config.Auth.IdentityEndpoint) {
-		// Which ones are allowed may be nobody's business here.
+		// The message does not list the allowed ones: they may be confidential.
 		return neutron.Config{}, invalid(secret, keyCloudsYAML, fmt.Sprintf(
-			"the auth_url of cloud %s is none that the controller may connect to; whoever runs it can allow it with -allowed-auth-urls", cloudName))
+			"the controller is not allowed to connect to the auth_url of cloud %s; its administrator can allow it with -allowed-auth-urls", cloudName))
 	}
 	if pem, ok := secret.Data[keyCACert]; ok {
 		config.TLS.RootCAs = x509.NewCertPool()
 		if !config.TLS.RootCAs.AppendCertsFromPEM(pem) {
-			return neutron.Config{}, invalid(secret, keyCACert, "it holds no certificate in PEM")
+			return neutron.Config{}, invalid(secret, keyCACert, "it contains no certificate in PEM format")
 		}
 	}
 	return config, nil
 }
 
-// invalid is the error for a key of a Secret.
+// invalid returns the error for a key of a Secret.
 func invalid(secret *corev1.Secret, key, what string) error {
 	return unusable(secret.Name, fmt.Sprintf("key %s: %s", key, what))
 }
 
-// unusable is the error for a Secret.
+// unusable returns the error for a Secret.
 func unusable(name, what string) error {
-	// The names of entries, and of Secrets that there cannot be, are of any characters.
+	// The names of entries, and of Secrets that cannot exist, can have any characters.
 	return &neutron.Error{Op: "Secret " + neutron.Printable(name), Reason: neutron.NoCredentials, Message: neutron.Printable(what)}
 }

@@ -44,16 +44,14 @@ type Ref struct {
 	CloudName string
 }
 
-// ErrNotYet is returned by Set.For while the Secret, or what Neutron has, is being read for
-// the first time. What OnChange was given is called when that is done.
-var ErrNotYet = errors.New("the cloud of these credentials has not been looked at yet")
+// ErrNotReady is returned while the Secret, or the cloud's networks, are being read for the
+// first time. Handlers.SecretChanged is called after that.
+var ErrNotReady = errors.New("the cloud of these credentials has not been listed yet")
 
-// Set holds the clouds of all credentials that are in use. Its methods may be called
-// concurrently, and do not wait for Kubernetes or Neutron, but for Last.
-type Set struct {
-	ctx     context.Context // until which what is started goes on
+// set holds the clouds of all credentials that are in use, except the controller's own.
+type set struct {
+	ctx     context.Context // what is started runs until it is cancelled
 	options Options
-	// changed and drifted are what OnChange and OnDrift were given.
 	changed func(cache.ObjectName)
 	drifted func(types.UID)
 	running sync.WaitGroup
@@ -64,19 +62,19 @@ type Set struct {
 	inUse   map[Ref]*cloud
 }
 
-// Options are what a Set is told from outside. Client and NewCloud are required.
+// Options are the settings of Clouds. Client and NewCloud are required.
 type Options struct {
-	// Client reads the Secrets. It needs no more than to list and watch them, and to get the
-	// namespaces that they are in, lest Networks be stuck in one that is being deleted.
+	// Client reads the Secrets. It needs the rights to list and watch them, and to get their
+	// namespaces, so that Networks are not stuck in a namespace that is being deleted.
 	Client kubernetes.Interface
-	// NewCloud makes a cloud. The Set runs its Observer.
+	// NewCloud returns a new cloud. Clouds runs its Observer.
 	NewCloud func(neutron.Config) *neutron.Cloud
-	// AllowedAuthURLs are the Keystones that Secrets may name. Whoever may write a Secret and a
-	// Network could have the controller connect to anything in its network otherwise.
+	// AllowedAuthURLs are the Keystones that Secrets may name. Without it, a user who may write
+	// Secrets and Networks can make the controller connect to anything that it can reach.
 	AllowedAuthURLs neutron.URLs
 }
 
-// secret is a Secret that is referred to.
+// secret is a Secret that Networks name.
 type secret struct {
 	informer coreinformers.SecretIndexInformer
 	stop     context.CancelFunc
@@ -85,7 +83,7 @@ type secret struct {
 	err error
 }
 
-// cloud is shared by all credentials of the same content.
+// cloud is shared by all credentials with the same content.
 type cloud struct {
 	*neutron.Cloud
 	content content
@@ -93,26 +91,24 @@ type cloud struct {
 	stop    context.CancelFunc
 }
 
-// NewSet makes a Set that holds nothing yet. What it will start, goes on until it is no
-// longer needed, or ctx is cancelled.
-func NewSet(ctx context.Context, options Options) *Set {
-	return &Set{ctx: ctx, options: options, secrets: map[cache.ObjectName]*secret{}, clouds: map[content]*cloud{}, inUse: map[Ref]*cloud{}}
+// newSet returns an empty set. What it starts runs until it is no longer used, or ctx is
+// cancelled.
+func newSet(ctx context.Context, options Options) *set {
+	return &set{ctx: ctx, options: options, secrets: map[cache.ObjectName]*secret{}, clouds: map[content]*cloud{}, inUse: map[Ref]*cloud{}}
 }
 
-// OnChange has changed called when For has something new to say of the credentials in a
-// Secret: everybody who refers to it has to ask again. It must not block. It is called
-// once, before For.
-func (s *Set) OnChange(changed func(cache.ObjectName)) { s.changed = changed }
+// onChange sets the handler that is called when get has a new answer for the credentials in a
+// Secret. It is called once, before get.
+func (s *set) onChange(changed func(cache.ObjectName)) { s.changed = changed }
 
-// OnDrift has drifted added to the handlers of each cloud's Observer. It is called once,
-// before For.
-func (s *Set) OnDrift(drifted func(types.UID)) { s.drifted = drifted }
+// onDrift sets the handler of each cloud's Observer. It is called once, before get.
+func (s *set) onDrift(drifted func(types.UID)) { s.drifted = drifted }
 
-// For returns the cloud of the credentials, once that has been looked at; ErrNotYet before.
-// Whatever is wrong with the Secret is a *neutron.Error of kind NoCredentials, which says
-// what, and contains nothing of the Secret's content. Until it is put right, or the
-// credentials are released, the cloud of the Secret as it was before is kept.
-func (s *Set) For(ref Ref) (*neutron.Cloud, error) {
+// get returns the cloud of the credentials, or ErrNotReady until it was listed once. An unusable
+// Secret is an *neutron.Error of reason NoCredentials, which says what is wrong and contains
+// nothing of the Secret's content. Until it is corrected, or the credentials are released, the
+// cloud of the Secret's previous content stays open.
+func (s *set) get(ref Ref) (*neutron.Cloud, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	object, err := s.read(ref)
@@ -131,14 +127,14 @@ func (s *Set) For(ref Ref) (*neutron.Cloud, error) {
 	case <-used.Observer().FirstListDone():
 		return used.Cloud, nil
 	default:
-		return nil, ErrNotYet
+		return nil, ErrNotReady
 	}
 }
 
-// Last returns the cloud that the credentials led to before their Secret went, if their
-// namespace is being deleted; nil otherwise, and if the process has not seen the Secret. It
-// is for what has to be taken away: in such a namespace the Secret cannot be made again.
-func (s *Set) Last(ctx context.Context, ref Ref) (*neutron.Cloud, error) {
+// last returns the cloud that the credentials led to before their Secret was deleted, if their
+// namespace is being deleted: the Secret cannot be created again there. It returns nil
+// otherwise, and if this process has not seen the Secret.
+func (s *set) last(ctx context.Context, ref Ref) (*neutron.Cloud, error) {
 	s.mu.Lock()
 	last := s.inUse[ref]
 	s.mu.Unlock()
@@ -157,11 +153,11 @@ func (s *Set) Last(ctx context.Context, ref Ref) (*neutron.Cloud, error) {
 	return last.Cloud, nil
 }
 
-// namespaceTimeout bounds the one request whose answer is waited for.
+// namespaceTimeout bounds the request for the namespace.
 const namespaceTimeout = 30 * time.Second
 
-// read returns the Secret from memory. It watches it from the first time on.
-func (s *Set) read(ref Ref) (*corev1.Secret, error) {
+// read returns the Secret from the cache. The first call starts to watch it.
+func (s *set) read(ref Ref) (*corev1.Secret, error) {
 	watched := s.secrets[ref.Secret]
 	if watched == nil {
 		watched = s.watch(ref.Secret)
@@ -172,26 +168,26 @@ func (s *Set) read(ref Ref) (*corev1.Secret, error) {
 		return nil, unusable(ref.Secret.Name, "it cannot be read: "+watched.err.Error())
 	}
 	if !watched.informer.HasSynced() {
-		return nil, ErrNotYet
+		return nil, ErrNotReady
 	}
 	object, err := corelisters.NewSecretLister(watched.informer.GetIndexer()).Secrets(ref.Secret.Namespace).Get(ref.Secret.Name)
 	if apierrors.IsNotFound(err) {
-		return nil, unusable(ref.Secret.Name, "it is not there; its key "+keyCloudsYAML+" is to say how to reach the cloud")
+		return nil, unusable(ref.Secret.Name, "it does not exist; its key "+keyCloudsYAML+" must contain the credentials")
 	}
 	return object, err
 }
 
 // watch starts to watch one Secret.
-func (s *Set) watch(name cache.ObjectName) *secret {
+func (s *set) watch(name cache.ObjectName) *secret {
 	ctx, stop := context.WithCancel(s.ctx)
 	informer := coreinformers.NewTypedFilteredSecretInformer(s.options.Client, name.Namespace, 0, nil, func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String()
 	})
 	watched := &secret{informer: informer, stop: stop, refs: map[Ref]bool{}}
 	changed := func() { s.changed(name) }
-	// The errors of all of these are about an informer that runs already.
+	// These fail only for an informer that is already running.
 	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { s.failed(name, watched, err) })
-	// The handlers are not told of a list that brings nothing new.
+	// A list without changes calls no handler, but the transform.
 	_ = informer.SetTransform(func(object any) (any, error) {
 		s.succeeded(name, watched)
 		return object, nil
@@ -200,13 +196,13 @@ func (s *Set) watch(name cache.ObjectName) *secret {
 		AddFunc:    func(*corev1.Secret) { changed() },
 		UpdateFunc: func(_, _ *corev1.Secret) { changed() },
 		DeleteFunc: func(coreinformers.DeletedSecret) {
-			s.succeeded(name, watched) // somebody could see that it is gone
+			s.succeeded(name, watched) // the Secret could be read: it is gone
 			changed()
 		},
 	})
 	s.running.Go(func() { informer.RunWithContext(klog.NewContext(ctx, withoutBodies(klog.FromContext(ctx)))) })
 	s.running.Go(func() {
-		// No event tells of a Secret that is not there.
+		// There is no event for a Secret that does not exist.
 		if cache.WaitFor(klog.NewContext(ctx, klog.Logger{}), "", informer.HasSyncedChecker()) {
 			s.failed(name, watched, nil)
 		}
@@ -214,9 +210,9 @@ func (s *Set) watch(name cache.ObjectName) *secret {
 	return watched
 }
 
-// failed remembers why the Secret cannot be read; nil: it can.
-func (s *Set) failed(name cache.ObjectName, watched *secret, err error) {
-	// A watch ends now and then, and is begun anew: that is no reason not to know it.
+// failed records why the Secret cannot be read; nil if it can.
+func (s *set) failed(name cache.ObjectName, watched *secret, err error) {
+	// A watch ends now and then and is started again. The cached Secret stays valid.
 	if err != nil && !apierrors.IsForbidden(err) && watched.informer.HasSynced() {
 		return
 	}
@@ -226,8 +222,8 @@ func (s *Set) failed(name cache.ObjectName, watched *secret, err error) {
 	s.changed(name)
 }
 
-// succeeded is for a Secret that was read again after the right to it was taken away.
-func (s *Set) succeeded(name cache.ObjectName, watched *secret) {
+// succeeded records that the Secret was read again, after the right to read it was missing.
+func (s *set) succeeded(name cache.ObjectName, watched *secret) {
 	s.mu.Lock()
 	failed := watched.err != nil
 	watched.err = nil
@@ -237,9 +233,9 @@ func (s *Set) succeeded(name cache.ObjectName, watched *secret) {
 	}
 }
 
-// use has the ref use the cloud of that content, and no other any more.
-func (s *Set) use(ref Ref, content content, config neutron.Config) {
-	s.release(ref)
+// use assigns the cloud of this content to the ref.
+func (s *set) use(ref Ref, content content, config neutron.Config) {
+	s.detach(ref)
 	shared := s.clouds[content]
 	if shared == nil {
 		shared = s.start(content, config)
@@ -249,25 +245,25 @@ func (s *Set) use(ref Ref, content content, config neutron.Config) {
 	s.inUse[ref] = shared
 }
 
-func (s *Set) start(content content, config neutron.Config) *cloud {
+func (s *set) start(content content, config neutron.Config) *cloud {
 	logger := klog.LoggerWithValues(klog.FromContext(s.ctx), "cloud", config.Name)
 	ctx, stop := context.WithCancel(klog.NewContext(s.ctx, logger))
 	shared := &cloud{Cloud: s.options.NewCloud(config), content: content, refs: map[Ref]bool{}, stop: stop}
 	shared.Observer().AddHandler(s.drifted)
-	shared.Observer().OnRecovery(func() { s.tell(shared) })
+	shared.Observer().OnRecovery(func() { s.notify(shared) })
 	s.running.Go(func() { shared.Observer().Run(ctx) })
 	s.running.Go(func() {
 		select {
 		case <-shared.Observer().FirstListDone():
-			s.tell(shared)
+			s.notify(shared)
 		case <-ctx.Done():
 		}
 	})
 	return shared
 }
 
-// tell tells all that use the cloud to ask again.
-func (s *Set) tell(shared *cloud) {
+// notify calls the handler for each Secret that leads to the cloud.
+func (s *set) notify(shared *cloud) {
 	s.mu.Lock()
 	secrets := map[cache.ObjectName]bool{}
 	for ref := range shared.refs {
@@ -279,12 +275,12 @@ func (s *Set) tell(shared *cloud) {
 	}
 }
 
-// Release is for credentials that nobody refers to any more. It closes what nobody else
-// uses either. That they are not in use is not an error.
-func (s *Set) Release(ref Ref) {
+// release closes what only these credentials use. Credentials that are not in use are not an
+// error.
+func (s *set) release(ref Ref) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.release(ref)
+	s.detach(ref)
 	if watched := s.secrets[ref.Secret]; watched != nil {
 		delete(watched.refs, ref)
 		if len(watched.refs) == 0 {
@@ -294,7 +290,7 @@ func (s *Set) Release(ref Ref) {
 	}
 }
 
-func (s *Set) release(ref Ref) {
+func (s *set) detach(ref Ref) {
 	shared := s.inUse[ref]
 	if shared == nil {
 		return
@@ -308,8 +304,8 @@ func (s *Set) release(ref Ref) {
 	}
 }
 
-// Clouds returns the clouds that are in use, in no order.
-func (s *Set) Clouds() []*neutron.Cloud {
+// list returns the clouds that are in use, in no order.
+func (s *set) list() []*neutron.Cloud {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clouds := make([]*neutron.Cloud, 0, len(s.clouds))
@@ -319,8 +315,5 @@ func (s *Set) Clouds() []*neutron.Cloud {
 	return clouds
 }
 
-// Wait waits for all that was started to end, once the Set's context was cancelled.
-func (s *Set) Wait() { s.running.Wait() }
-
-// String names the credentials.
+// String returns a name for logs.
 func (r Ref) String() string { return fmt.Sprintf("%s of Secret %s", r.CloudName, r.Secret) }

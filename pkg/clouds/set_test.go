@@ -50,7 +50,7 @@ var ref = Ref{Secret: cache.NewObjectName("team", "creds"), CloudName: "mycloud"
 // lab is a Set between a stand-in for Kubernetes and an embedded OpenStack.
 type lab struct {
 	*testing.T
-	*Set
+	*set
 	kube    *fake.Clientset
 	neutron *embedded.Server
 	// told receives something when somebody is told to ask again.
@@ -81,14 +81,14 @@ func newLab(t *testing.T, objects ...runtime.Object) *lab {
 	}
 	l.neutron.Observe(l.count)
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
-	l.Set = NewSet(ctx, Options{Client: l.kube, NewCloud: func(config neutron.Config) *neutron.Cloud {
+	l.set = newSet(ctx, Options{Client: l.kube, NewCloud: func(config neutron.Config) *neutron.Cloud {
 		return neutron.NewCloud(config.Name, neutron.NewClient(config, neutron.ClientOptions{Timeout: patience}), "cluster", time.Hour)
 	}})
-	l.OnChange(func(name cache.ObjectName) { l.told <- name })
-	l.OnDrift(func(types.UID) {})
+	l.onChange(func(name cache.ObjectName) { l.told <- name })
+	l.onDrift(func(types.UID) {})
 	t.Cleanup(func() {
 		cancel()
-		l.Wait()
+		l.running.Wait()
 		_ = l.neutron.Close()
 	})
 	return l
@@ -129,9 +129,9 @@ func (l *lab) secret(name, project string, change ...func(*corev1.Secret)) *core
 // is told between an informer's list and its watch, the informer never hears of.
 func (l *lab) awaitWatches() {
 	l.Helper()
-	l.Set.mu.Lock()
+	l.set.mu.Lock()
 	want := len(l.secrets)
-	l.Set.mu.Unlock()
+	l.set.mu.Unlock()
 	for ; l.watches < want; l.watches++ {
 		select {
 		case <-l.watched:
@@ -162,7 +162,7 @@ func (l *lab) until(ref Ref, wanted func(*neutron.Cloud, error) bool) *neutron.C
 	l.Helper()
 	timeout := time.After(patience)
 	for {
-		cloud, err := l.For(ref)
+		cloud, err := l.get(ref)
 		if wanted(cloud, err) {
 			return cloud
 		}
@@ -192,14 +192,14 @@ func says(text string) func(*neutron.Cloud, error) bool {
 func TestTheCloudIsThereOnceItWasLookedAt(t *testing.T) {
 	l := newLab(t)
 	l.create(l.secret("creds", "one"))
-	if _, err := l.For(ref); !errors.Is(err, ErrNotYet) {
+	if _, err := l.get(ref); !errors.Is(err, ErrNotReady) {
 		t.Fatalf("got %v, want that it is not known yet", err)
 	}
 	cloud := l.until(ref, ready)
 	if cloud.Name() != "mycloud" {
 		t.Errorf("got %s", cloud.Name())
 	}
-	if again, err := l.For(ref); again != cloud || err != nil {
+	if again, err := l.get(ref); again != cloud || err != nil {
 		t.Errorf("got %v, %v, want the same one", again, err)
 	}
 	if logins, lists := l.calls(); logins != 1 || lists != 1 {
@@ -209,9 +209,9 @@ func TestTheCloudIsThereOnceItWasLookedAt(t *testing.T) {
 
 func TestASecretThatComesLateIsCorrectedAndGoes(t *testing.T) {
 	l := newLab(t)
-	l.until(ref, says("Secret creds: it is not there"))
+	l.until(ref, says("Secret creds: it does not exist"))
 	l.create(l.secret("creds", "one", func(s *corev1.Secret) { s.Data = map[string][]byte{"cloud.yaml": nil} }))
-	l.until(ref, says("Secret creds: key clouds.yaml: it is not there"))
+	l.until(ref, says("Secret creds: key clouds.yaml: it does not exist"))
 	l.update(l.secret("creds", "one", func(s *corev1.Secret) {
 		s.Data[keyCloudsYAML] = []byte(strings.ReplaceAll(string(s.Data[keyCloudsYAML]), "password-of-one", "wrong"))
 	}))
@@ -229,7 +229,7 @@ func TestASecretThatComesLateIsCorrectedAndGoes(t *testing.T) {
 	if err := l.kube.CoreV1().Secrets("team").Delete(t.Context(), "creds", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	l.until(ref, says("it is not there"))
+	l.until(ref, says("it does not exist"))
 	l.create(l.secret("creds", "one"))
 	if after := l.until(ref, ready); after != before {
 		t.Error("the same credentials have another cloud after they were away")
@@ -247,7 +247,7 @@ func TestCredentialsOfTheSameContentShareACloud(t *testing.T) {
 	if a != b || a == c || a == d || c == d {
 		t.Errorf("a %p and b %p are to be one, c %p and d %p by themselves", a, b, c, d)
 	}
-	if n := len(l.Clouds()); n != 3 {
+	if n := len(l.list()); n != 3 {
 		t.Errorf("%d clouds, want 3", n)
 	}
 	if logins, _ := l.calls(); logins != 3 {
@@ -266,7 +266,7 @@ func TestRotationCostsOneLogInAndClosesWhatIsNotUsedAnyMore(t *testing.T) {
 	if logins, lists := l.calls(); logins != 2 || lists != 2 {
 		t.Errorf("%d log-ins and %d lists, want two each", logins, lists)
 	}
-	if n := len(l.Clouds()); n != 1 {
+	if n := len(l.list()); n != 1 {
 		t.Errorf("%d clouds are open, want 1", n)
 	}
 }
@@ -277,15 +277,15 @@ func TestWhatNobodyRefersToIsForgotten(t *testing.T) {
 	second := Ref{ref.Secret, "another"}
 	l.until(ref, ready)
 	l.until(second, says(`"another" not found`))
-	l.Release(ref)
-	if n := len(l.Clouds()); n != 0 {
+	l.release(ref)
+	if n := len(l.list()); n != 0 {
 		t.Errorf("%d clouds are open, want none", n)
 	}
 	if len(l.secrets) != 1 {
 		t.Error("the Secret is forgotten though another refers to it")
 	}
-	l.Release(second)
-	l.Release(second) // more than once
+	l.release(second)
+	l.release(second) // more than once
 	if len(l.secrets) != 0 {
 		t.Error("the Secret is still held")
 	}
@@ -297,7 +297,7 @@ func TestTheLastCloudOfANamespaceThatIsBeingDeleted(t *testing.T) {
 	l := newLab(t, namespace)
 	expect := func(want *neutron.Cloud) {
 		t.Helper()
-		if got, err := l.Last(t.Context(), ref); got != want || err != nil {
+		if got, err := l.last(t.Context(), ref); got != want || err != nil {
 			t.Errorf("got %v, %v, want %v", got, err, want)
 		}
 	}
@@ -308,14 +308,14 @@ func TestTheLastCloudOfANamespaceThatIsBeingDeleted(t *testing.T) {
 	if err := l.kube.CoreV1().Secrets("team").Delete(t.Context(), "creds", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	l.until(ref, says("it is not there"))
+	l.until(ref, says("it does not exist"))
 	expect(nil)
 	namespace.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	if err := l.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("namespaces"), namespace, ""); err != nil {
 		t.Fatal(err)
 	}
 	expect(cloud)
-	l.Release(ref)
+	l.release(ref)
 	expect(nil)
 }
 
@@ -427,7 +427,7 @@ func TestWhatIsWrongWithASecretIsToldWithoutItsContent(t *testing.T) {
 		{"a file that another entry of the name hides", good + ", cacert: /hunter2hunter2}}\nclouds: {other: {}}", "", "cacert in cloud mycloud names a file"},
 		{"a file in an entry that is put together of others", "base: &base {cacert: /hunter2hunter2}\n" + good + ", <<: *base}}", "", "cacert in cloud mycloud names a file"},
 		{"a profile", good + ", profile: hunter2hunter2}}", "", "profile in cloud mycloud names a file"},
-		{"no certificate", good + "}}", "hunter2hunter2", "key cacert: it holds no certificate in PEM"},
+		{"no certificate", good + "}}", "hunter2hunter2", "key cacert: it contains no certificate in PEM format"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "creds"}, Data: map[string][]byte{keyCloudsYAML: []byte(test.cloudsYAML)}}

@@ -110,7 +110,7 @@ func NewController(kube kubernetes.Interface, client clientset.Interface, deploy
 		deployments: deployments.Lister(),
 		networks:    networks.Lister(),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			retry.NewLimiter[cache.ObjectName](options.Retry),
+			retry.NewLimiter(options.Retry, func(cache.ObjectName) struct{} { return struct{}{} }),
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "deployments"},
 		),
 		pool: &allocator{

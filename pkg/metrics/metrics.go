@@ -118,7 +118,7 @@ func (m *Metrics) Gatherer() prometheus.Gatherer {
 // DriftRepaired counts what was put right by the steps.
 func (m *Metrics) DriftRepaired(steps []neutron.Step) {
 	for _, step := range steps {
-		for _, field := range neutron.FieldsOf(step) {
+		for _, field := range step.Fields() {
 			m.repaired.WithLabelValues(field).Inc()
 		}
 	}

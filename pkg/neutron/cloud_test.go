@@ -56,7 +56,7 @@ func newWorld(t *testing.T, options embedded.Options) *world {
 
 // bringAbout takes one step after the other until Neutron has what is wanted. It
 // returns the requests, besides, that it took.
-func (w *world) bringAbout(t *testing.T, want Desired, have *Network) (*Network, []string) {
+func (w *world) converge(t *testing.T, want Desired, have *Network) (*Network, []string) {
 	t.Helper()
 	w.mu.Lock()
 	w.served = nil
@@ -67,7 +67,7 @@ func (w *world) bringAbout(t *testing.T, want Desired, have *Network) (*Network,
 			return have, w.changes(have)
 		}
 		var err error
-		have, err = w.Take(t.Context(), identity, have, step)
+		have, err = w.apply(t.Context(), identity, have, step)
 		noError(t, err)
 	}
 	t.Fatalf("no end in sight; the next step is %+v", Next(want, have))
@@ -93,7 +93,7 @@ func (w *world) changes(n *Network) []string {
 func made(t *testing.T, want Desired) (*world, *Network) {
 	t.Helper()
 	w := newWorld(t, embedded.Options{})
-	have, _ := w.bringAbout(t, want, &Network{})
+	have, _ := w.converge(t, want, &Network{})
 	return w, have
 }
 
@@ -108,7 +108,7 @@ func (w *world) inNeutron(t *testing.T, id string) *Network {
 // remembered returns what the Cloud knows without asking Neutron.
 func (w *world) remembered(t *testing.T) (*Network, bool) {
 	t.Helper()
-	n, known, err := w.Owned(identity)
+	n, known, err := w.readCache(identity)
 	noError(t, err)
 	return n, known
 }
@@ -155,10 +155,10 @@ func TestThePlanComesTrueInNeutron(t *testing.T) {
 			w := newWorld(t, embedded.Options{})
 			have := &Network{}
 			if test.first.Name != "" {
-				have, _ = w.bringAbout(t, test.first, have)
+				have, _ = w.converge(t, test.first, have)
 			}
 			w.told = nil
-			have, requests := w.bringAbout(t, test.then, have)
+			have, requests := w.converge(t, test.then, have)
 			equal(t, test.requests, requests)
 
 			now := w.inNeutron(t, have.ID)
@@ -175,7 +175,7 @@ func TestThePlanComesTrueInNeutron(t *testing.T) {
 			equal(t, true, same(now, remembered))
 			noError(t, w.Observer().Relist(t.Context()))
 			equal(t, []types.UID(nil), w.told)
-			if found, err := w.Find(t.Context(), identity); err != nil || !same(now, found) {
+			if found, err := w.readNeutron(t.Context(), identity); err != nil || !same(now, found) {
 				t.Errorf("found %+v, %v", found, err)
 			}
 		})
@@ -184,13 +184,6 @@ func TestThePlanComesTrueInNeutron(t *testing.T) {
 
 func TestACloudHasAName(t *testing.T) {
 	equal(t, "test", newWorld(t, embedded.Options{}).Name())
-}
-
-func TestAStepThatDoesNotExistIsAnError(t *testing.T) {
-	w := newWorld(t, embedded.Options{})
-	if _, err := w.Take(t.Context(), identity, &Network{}, nil); err == nil {
-		t.Error("there is no error")
-	}
 }
 
 func TestTheMarkIsPutBackOnANetworkThatWasSeenBefore(t *testing.T) {
@@ -202,10 +195,10 @@ func TestTheMarkIsPutBackOnANetworkThatWasSeenBefore(t *testing.T) {
 	noError(t, w.Observer().Relist(t.Context()))
 	equal(t, []types.UID{owner.UID}, w.told)
 
-	found, err := w.Find(t.Context(), seen(have))
+	found, err := w.readNeutron(t.Context(), seen(have))
 	noError(t, err)
 	equal(t, have.ID, found.ID)
-	have, requests := w.bringAbout(t, want, found)
+	have, requests := w.converge(t, want, found)
 	equal(t, []string{"PUT networks"}, requests)
 	now := w.inNeutron(t, have.ID)
 	equal(t, owner.Mark()+" "+owner.Mark(), now.Description+" "+now.Subnets[0].Description)
@@ -245,7 +238,7 @@ func TestFind(t *testing.T) {
 			if test.lastSeen {
 				as = seen(&made)
 			}
-			got, err := w.Find(t.Context(), as)
+			got, err := w.readNeutron(t.Context(), as)
 			noError(t, err)
 			equal(t, test.want, got.ID == made.ID)
 			equal(t, test.want, got.Exists())
@@ -265,14 +258,14 @@ func TestFindPrefersTheNetworkThatWasSeenLast(t *testing.T) {
 		ids = append(ids, n.ID)
 	}
 	for _, id := range ids {
-		got, err := w.Find(t.Context(), Identity{Owner: owner, NetworkID: id})
+		got, err := w.readNeutron(t.Context(), Identity{Owner: owner, NetworkID: id})
 		noError(t, err)
 		equal(t, id, got.ID)
-		remembered, _, err := w.Owned(Identity{Owner: owner, NetworkID: id})
+		remembered, _, err := w.readCache(Identity{Owner: owner, NetworkID: id})
 		noError(t, err)
 		equal(t, id, remembered.ID)
 	}
-	got, err := w.Find(t.Context(), Identity{Owner: owner, NetworkID: "gone"})
+	got, err := w.readNeutron(t.Context(), Identity{Owner: owner, NetworkID: "gone"})
 	noError(t, err)
 	equal(t, slices.Min(ids), got.ID)
 }
@@ -300,23 +293,23 @@ func TestOfSeveralNetworksOneIsKept(t *testing.T) {
 			if test.lastSeen >= 0 {
 				as.NetworkID = ids[test.lastSeen]
 			}
-			have, err := w.Find(t.Context(), as)
+			have, err := w.readNeutron(t.Context(), as)
 			noError(t, err)
-			have, err = w.Prefer(t.Context(), as, have)
+			have, err = w.pickSurvivor(t.Context(), as, have)
 			noError(t, err)
 			equal(t, ids[test.kept], have.ID)
-			step := w.Surplus(as, have)
+			step := w.duplicate(as, have)
 			if surplus, ok := step.(DeleteNetwork); !ok || surplus.Network.ID != ids[1-test.kept] {
 				t.Fatalf("the step is %+v", step)
 			}
-			kept, err := w.Take(t.Context(), as, have, step)
+			kept, err := w.apply(t.Context(), as, have, step)
 			equal(t, have, kept)
 			if test.err {
 				equal(t, InUse, ReasonOf(err))
 				return
 			}
 			noError(t, err)
-			equal(t, Step(nil), w.Surplus(as, have))
+			equal(t, Step(nil), w.duplicate(as, have))
 			left, err := w.others.ListNetworks(t.Context())
 			noError(t, err)
 			equal(t, []string{ids[test.kept]}, idsOf(left))
@@ -327,19 +320,19 @@ func TestOfSeveralNetworksOneIsKept(t *testing.T) {
 func TestTheOnlyNetworkIsPreferredWithoutAskingNeutron(t *testing.T) {
 	w, have := made(t, wants("10.0.0.0/24", ""))
 	w.answer(func(rw http.ResponseWriter, _ *http.Request) bool { return reply(rw, 500, "") })
-	got, err := w.Prefer(t.Context(), identity, have)
+	got, err := w.pickSurvivor(t.Context(), identity, have)
 	noError(t, err)
 	equal(t, have, got)
-	equal(t, Step(nil), w.Surplus(identity, have))
+	equal(t, Step(nil), w.duplicate(identity, have))
 }
 
 func TestPortsThatCannotBeListedSpeakForNoNetwork(t *testing.T) {
 	w := newWorld(t, embedded.Options{})
 	makeNetworks(t, w.others, 2)
-	have, err := w.Find(t.Context(), identity)
+	have, err := w.readNeutron(t.Context(), identity)
 	noError(t, err)
 	w.answer(replyTo("GET", portsPath, 500, ""))
-	if _, err := w.Prefer(t.Context(), identity, have); ReasonOf(err) != Unavailable {
+	if _, err := w.pickSurvivor(t.Context(), identity, have); ReasonOf(err) != Unavailable {
 		t.Errorf("got %v", err)
 	}
 }
@@ -359,7 +352,7 @@ func TestAFindThatFailsIsNoProofOfAnything(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w, have := made(t, wants("10.0.0.0/24", ""))
 			w.answer(test.tap)
-			if _, err := w.Find(t.Context(), seen(have)); ReasonOf(err) != Unavailable {
+			if _, err := w.readNeutron(t.Context(), seen(have)); ReasonOf(err) != Unavailable {
 				t.Errorf("got %v", err)
 			}
 			remembered, known := w.remembered(t)
@@ -369,7 +362,7 @@ func TestAFindThatFailsIsNoProofOfAnything(t *testing.T) {
 	}
 	t.Run("the network that was seen last is gone", func(t *testing.T) {
 		w := newWorld(t, embedded.Options{})
-		got, err := w.Find(t.Context(), Identity{Owner: owner, NetworkID: "44444444-0000-0000-0000-000000000000"})
+		got, err := w.readNeutron(t.Context(), Identity{Owner: owner, NetworkID: "44444444-0000-0000-0000-000000000000"})
 		noError(t, err)
 		equal(t, false, got.Exists())
 	})
@@ -397,16 +390,16 @@ func TestACreateWhoseAnswerIsLostIsFoundAndNotMadeAgain(t *testing.T) {
 				have := &Network{}
 				var err error
 				for step := Next(want, have); err == nil; step = Next(want, have) {
-					have, err = w.Take(t.Context(), identity, have, step)
+					have, err = w.apply(t.Context(), identity, have, step)
 				}
 				equal(t, Unavailable, ReasonOf(err))
 				_, known := w.remembered(t)
 				equal(t, false, known)
 
 				w.SetFault(nil)
-				have, err = w.Find(t.Context(), identity)
+				have, err = w.readNeutron(t.Context(), identity)
 				noError(t, err)
-				w.bringAbout(t, want, have)
+				w.converge(t, want, have)
 				all, err := w.others.ListNetworks(t.Context())
 				noError(t, err)
 				equal(t, 1, len(all))
@@ -436,11 +429,11 @@ func TestWhatIsRememberedAfterAFailure(t *testing.T) {
 	} {
 		for op, act := range map[string]func(*testing.T, *world, *Network) error{
 			"a step": func(t *testing.T, w *world, n *Network) error {
-				got, err := w.Take(t.Context(), identity, n, UpdateNetwork{Name: "x"})
+				got, err := w.apply(t.Context(), identity, n, UpdateNetwork{Name: "x"})
 				equal(t, n, got)
 				return err
 			},
-			"deleting": func(t *testing.T, w *world, n *Network) error { return w.Delete(t.Context(), identity, n) },
+			"deleting": func(t *testing.T, w *world, n *Network) error { return w.delete(t.Context(), identity, n) },
 		} {
 			if op == "deleting" && test.status == http.StatusNotFound {
 				continue // is no failure
@@ -464,7 +457,7 @@ func TestSomebodyElseWasQuicker(t *testing.T) {
 	w, have := made(t, wants("10.0.0.0/24", ""))
 	have = w.inNeutron(t, have.ID)
 	w.theirs(t, have.ID, "x", owner.Mark())
-	_, err := w.Take(t.Context(), identity, have, UpdateNetwork{Name: testName})
+	_, err := w.apply(t.Context(), identity, have, UpdateNetwork{Name: testName})
 	equal(t, Stale, ReasonOf(err))
 	equal(t, "x", w.inNeutron(t, have.ID).Name)
 
@@ -476,13 +469,13 @@ func TestSomebodyElseWasQuicker(t *testing.T) {
 		UpdateSubnet{ID: have.Subnets[0].ID, Name: testName},
 		DeleteSubnet{ID: have.Subnets[0].ID, CIDR: have.Subnets[0].CIDR},
 	} {
-		_, err = w.Take(t.Context(), identity, have, step)
+		_, err = w.apply(t.Context(), identity, have, step)
 		equal(t, Stale, ReasonOf(err))
 	}
 	// A fresh look cures it.
-	have, err = w.Find(t.Context(), identity)
+	have, err = w.readNeutron(t.Context(), identity)
 	noError(t, err)
-	_, requests := w.bringAbout(t, wants("10.0.0.0/24", ""), have)
+	_, requests := w.converge(t, wants("10.0.0.0/24", ""), have)
 	equal(t, []string{"PUT networks", "PUT subnets"}, requests)
 }
 
@@ -502,7 +495,7 @@ func TestASubnetWithPortsIsNotReplaced(t *testing.T) {
 			}
 			makePort(t, w.others, have.ID, "", "network:dhcp")
 			want := wants(test.cidr, "")
-			got, err := w.Take(t.Context(), identity, have, Next(want, have))
+			got, err := w.apply(t.Context(), identity, have, Next(want, have))
 			wantError(t, test.want, err)
 			equal(t, have, got)
 			equal(t, true, same(have, w.inNeutron(t, have.ID)))
@@ -515,7 +508,7 @@ func TestASubnetWithPortsIsNotReplaced(t *testing.T) {
 				_, err := service.Delete(t.Context(), service.ServiceURL("ports", id), nil)
 				noError(t, err)
 			}
-			have, _ = w.bringAbout(t, want, have)
+			have, _ = w.converge(t, want, have)
 			equal(t, []Subnet{have.Subnets[0]}, w.inNeutron(t, have.ID).Subnets)
 		})
 	}
@@ -526,11 +519,11 @@ func TestPortsThatCannotBeListed(t *testing.T) {
 	makePort(t, w.others, have.ID, "web-0", "compute:nova")
 	w.answer(replyTo("GET", portsPath, 500, ""))
 	// Before a replacement that says nothing, and so nothing is done.
-	_, err := w.Take(t.Context(), identity, have, Next(wants("10.1.0.0/24", ""), have))
+	_, err := w.apply(t.Context(), identity, have, Next(wants("10.1.0.0/24", ""), have))
 	wantError(t, Error{Op: "list ports", Reason: Unavailable, Message: "500 Internal Server Error"}, err)
 	equal(t, 1, len(w.inNeutron(t, have.ID).Subnets))
 	// After a refusal, Neutron's own words do.
-	err = w.Delete(t.Context(), identity, have)
+	err = w.delete(t.Context(), identity, have)
 	equal(t, InUse, ReasonOf(err))
 	if !strings.Contains(err.Error(), have.ID) {
 		t.Errorf("got %v", err)
@@ -583,7 +576,7 @@ func TestDelete(t *testing.T) {
 				if test.change != nil {
 					test.change(t, w, have)
 				}
-				err := w.Delete(t.Context(), seen(have), have)
+				err := w.delete(t.Context(), seen(have), have)
 				if test.want.Reason != "" {
 					wantError(t, test.want, err)
 				} else {
@@ -604,11 +597,11 @@ func TestTheQuotaIsUsedUp(t *testing.T) {
 	w := newWorld(t, embedded.Options{Projects: []embedded.Project{
 		{Name: "samplecrd", Password: password, Quota: map[string]int{"network": 1, "subnet": 0}},
 	}})
-	have, err := w.Take(t.Context(), identity, &Network{}, CreateNetwork{Name: testName, Description: owner.Mark()})
+	have, err := w.apply(t.Context(), identity, &Network{}, CreateNetwork{Name: testName, Description: owner.Mark()})
 	noError(t, err)
-	_, err = w.Take(t.Context(), identity, have, creates("10.0.0.0/24", "", ""))
+	_, err = w.apply(t.Context(), identity, have, creates("10.0.0.0/24", "", ""))
 	wantError(t, Error{Op: "create subnet", Reason: OverQuota, Message: "Quota exceeded for resources: ['subnet']."}, err)
-	_, err = w.Take(t.Context(), identity, &Network{}, CreateNetwork{Name: testName, Description: owner.Mark()})
+	_, err = w.apply(t.Context(), identity, &Network{}, CreateNetwork{Name: testName, Description: owner.Mark()})
 	wantError(t, Error{Op: "create network", Reason: OverQuota, Message: "Quota exceeded for resources: ['network']."}, err)
 }
 
@@ -624,7 +617,7 @@ func TestNeutronRefusesTheContent(t *testing.T) {
 		{"a subnet without room for DHCP", creates("10.1.0.0/31", "", ""), "incompatible with DHCP"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := w.Take(t.Context(), identity, have, test.step)
+			_, err := w.apply(t.Context(), identity, have, test.step)
 			if ReasonOf(err) != Invalid || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v", err)
 			}

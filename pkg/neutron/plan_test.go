@@ -337,7 +337,7 @@ func TestOneMoreNetworkThanWantedIsSurplus(t *testing.T) {
 		{"one of several goes at a time", []*Network{keep, second, {ID: "c"}}, DeleteNetwork{second}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			equal(t, test.want, Surplus(test.owned, keep))
+			equal(t, test.want, duplicate(test.owned, keep))
 		})
 	}
 }
@@ -374,9 +374,9 @@ func TestCurrentIsTheSubnetInForce(t *testing.T) {
 	}
 }
 
-func TestOnlyDeletingDestroys(t *testing.T) {
+func TestOnlyDeletesAndTheFirstCreateAreIrreversible(t *testing.T) {
 	for step, want := range map[Step]bool{
-		CreateNetwork{}: false, UpdateNetwork{}: false, CreateSubnet{}: false, DeleteSubnet{}: true, DeleteNetwork{}: true,
+		CreateNetwork{}: true, UpdateNetwork{}: false, CreateSubnet{}: false, DeleteSubnet{}: true, DeleteNetwork{}: true,
 	} {
 		equal(t, want, step.Irreversible())
 	}
@@ -390,14 +390,14 @@ func TestAStepTellsWhatItDoes(t *testing.T) {
 	}{
 		{CreateNetwork{Name: testName}, "network created"},
 		{UpdateNetwork{Name: testName}, "name set to default/web"},
-		{UpdateNetwork{Description: "m"}, "ownership mark put back"},
-		{UpdateNetwork{Name: testName, Description: "m"}, "ownership mark put back"},
+		{UpdateNetwork{Description: "m"}, "ownership mark restored"},
+		{UpdateNetwork{Name: testName, Description: "m"}, "ownership mark restored"},
 		{creates("10.0.0.0/24", "", "a"), "subnet 10.0.0.0/24 created"},
-		{UpdateSubnet{Name: testName}, "name and ownership mark of the subnet put back"},
+		{UpdateSubnet{Name: testName}, "name and ownership mark of the subnet restored"},
 		{UpdateSubnet{SetGateway: true, Gateway: addr("10.0.0.1")}, "gateway set to 10.0.0.1"},
 		{UpdateSubnet{SetGateway: true}, "gateway removed"},
 		{DeleteSubnet{ID: "a", CIDR: cidr("10.0.0.0/24")}, "subnet 10.0.0.0/24 deleted"},
-		{DeleteNetwork{&Network{ID: "b"}}, "second network b deleted"},
+		{DeleteNetwork{&Network{ID: "b"}}, "duplicate network b deleted"},
 	} {
 		equal(t, test.want, test.step.String())
 	}

@@ -14,17 +14,16 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package retry says when a sync that failed is tried again.
+// Package retry spaces out the retries of failed syncs.
 package retry
 
 import (
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
-
-	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 )
 
 // Options say how failed syncs are spaced out.
@@ -33,52 +32,58 @@ type Options struct {
 	// other with each failure in a row.
 	BaseDelay time.Duration
 	MaxDelay  time.Duration
-	// QPS and Burst bound the retries of all keys together, per second.
+	// QPS and Burst bound the retries of all keys of a group together, per second.
 	QPS   float64
 	Burst int
 }
 
-// NewLimiter returns the rate limiter of a queue: a key waits for the longer of its own
-// exponential back-off, jittered, and its turn in a token bucket that all keys share.
-func NewLimiter[T comparable](o Options) workqueue.TypedRateLimiter[T] {
-	return workqueue.NewTypedMaxOfRateLimiter(
-		jittered[T]{workqueue.NewTypedItemExponentialFailureRateLimiter[T](o.BaseDelay, o.MaxDelay)},
-		&workqueue.TypedBucketRateLimiter[T]{Limiter: rate.NewLimiter(rate.Limit(o.QPS), o.Burst)},
-	)
-}
-
-// jitter is by how much of itself a delay is prolonged at the most, so that what failed
-// together is not retried together.
+// jitter is the fraction by which a delay is prolonged at most, so that what failed together
+// is not retried together.
 const jitter = 0.2
 
-type jittered[T comparable] struct{ workqueue.TypedRateLimiter[T] }
+// Limiter is the rate limiter of a queue: a key waits for the longer of its own exponential
+// back-off, with jitter, and its turn in the token bucket of its group. So the retries of one
+// group do not use up the rate of another.
+type Limiter[K, G comparable] struct {
+	workqueue.TypedRateLimiter[K] // the back-off of each key
 
-func (j jittered[T]) When(item T) time.Duration {
-	return wait.Jitter(j.TypedRateLimiter.When(item), jitter)
+	options Options
+	groupOf func(K) G
+
+	mu      sync.Mutex
+	buckets map[G]*rate.Limiter
 }
 
-// The waits that are known beforehand, where doubling would be of no use.
-const (
-	// inUse: ports come and go by other hands, and somebody may be watching.
-	inUse = 10 * time.Second
-	// slowly: a quota is raised, or a password put right, by a person.
-	slowly = time.Minute
-)
+// NewLimiter returns a Limiter. groupOf returns the group of a key; it must not use the queue.
+func NewLimiter[K, G comparable](o Options, groupOf func(K) G) *Limiter[K, G] {
+	return &Limiter[K, G]{
+		TypedRateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[K](o.BaseDelay, o.MaxDelay),
+		options:          o,
+		groupOf:          groupOf,
+		buckets:          map[G]*rate.Limiter{},
+	}
+}
 
-// After returns how long to wait after err, if that is known beforehand; if it is not,
-// the limiter knows. What is final is looked at again after the period final, lest it
-// was not.
-func After(err error, final time.Duration) (time.Duration, bool) {
-	if asked := neutron.RetryAfterOf(err); asked > 0 {
-		return asked, true
+// When returns how long the key waits before its next retry.
+func (l *Limiter[K, G]) When(key K) time.Duration {
+	return max(wait.Jitter(l.TypedRateLimiter.When(key), jitter), l.bucket(key).Reserve().Delay())
+}
+
+func (l *Limiter[K, G]) bucket(key K) *rate.Limiter {
+	group := l.groupOf(key)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	bucket := l.buckets[group]
+	if bucket == nil {
+		bucket = rate.NewLimiter(rate.Limit(l.options.QPS), l.options.Burst)
+		l.buckets[group] = bucket
 	}
-	switch neutron.ReasonOf(err) {
-	case neutron.Invalid, neutron.Forbidden, neutron.OtherCloud, neutron.NoCredentials, neutron.Paused:
-		return final, true
-	case neutron.Unauthenticated, neutron.OverQuota:
-		return slowly, true
-	case neutron.InUse:
-		return inUse, true
-	}
-	return 0, false
+	return bucket
+}
+
+// Drop forgets the token bucket of a group that has no keys any more.
+func (l *Limiter[K, G]) Drop(group G) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.buckets, group)
 }

@@ -17,19 +17,19 @@ limitations under the License.
 package retry
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 )
 
 // unhurried are Options whose token bucket never makes anybody wait.
 var unhurried = Options{BaseDelay: time.Second, MaxDelay: time.Minute, QPS: 1e6, Burst: 1e6}
+
+// oneGroup puts all keys into the same group.
+func oneGroup[K comparable](K) string { return "" }
 
 func between(t *testing.T, low, high, got time.Duration) {
 	t.Helper()
@@ -39,7 +39,7 @@ func between(t *testing.T, low, high, got time.Duration) {
 }
 
 func TestTheDelayOfAKeyDoublesUpToTheGreatest(t *testing.T) {
-	limiter := NewLimiter[string](unhurried)
+	limiter := NewLimiter(unhurried, oneGroup[string])
 	for _, least := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60} {
 		least *= time.Second
 		between(t, least, least*12/10, limiter.When("a"))
@@ -51,7 +51,7 @@ func TestTheDelayOfAKeyDoublesUpToTheGreatest(t *testing.T) {
 }
 
 func TestWhatFailedTogetherIsNotRetriedTogether(t *testing.T) {
-	limiter := NewLimiter[int](unhurried)
+	limiter := NewLimiter(unhurried, oneGroup[int])
 	distinct := map[time.Duration]bool{}
 	for key := range 1000 {
 		delay := limiter.When(key)
@@ -64,7 +64,7 @@ func TestWhatFailedTogetherIsNotRetriedTogether(t *testing.T) {
 }
 
 func TestTheKeysDoNotDelayEachOther(t *testing.T) {
-	limiter := NewLimiter[string](unhurried)
+	limiter := NewLimiter(unhurried, oneGroup[string])
 	for range 10 {
 		limiter.When("a")
 	}
@@ -75,7 +75,7 @@ func TestTheKeysDoNotDelayEachOther(t *testing.T) {
 }
 
 func TestForgettingAKeyStartsAnew(t *testing.T) {
-	limiter := NewLimiter[string](unhurried)
+	limiter := NewLimiter(unhurried, oneGroup[string])
 	for range 5 {
 		limiter.When("a")
 	}
@@ -88,7 +88,7 @@ func TestForgettingAKeyStartsAnew(t *testing.T) {
 
 func TestAllKeysTogetherWaitForTheirTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limiter := NewLimiter[int](Options{BaseDelay: time.Millisecond, MaxDelay: time.Minute, QPS: 2, Burst: 3})
+		limiter := NewLimiter(Options{BaseDelay: time.Millisecond, MaxDelay: time.Minute, QPS: 2, Burst: 3}, oneGroup[int])
 		for key := range 3 {
 			between(t, time.Millisecond, 2*time.Millisecond, limiter.When(key))
 		}
@@ -106,38 +106,35 @@ func TestAllKeysTogetherWaitForTheirTurn(t *testing.T) {
 	})
 }
 
-func TestAfter(t *testing.T) {
-	const final = 5 * time.Minute
-	of := func(kind neutron.ErrorReason) error {
-		return fmt.Errorf("sync: %w", &neutron.Error{Reason: kind})
+func TestRetriesOfOneGroupUseUpNobodyElsesRate(t *testing.T) {
+	options := Options{BaseDelay: time.Second, MaxDelay: time.Minute, QPS: 1, Burst: 1}
+	limiter := NewLimiter(options, func(key string) string { return key[:1] })
+	for i := range 100 {
+		limiter.When(fmt.Sprint("bad", i))
 	}
-	asking := func(kind neutron.ErrorReason) error {
-		return &neutron.Error{Reason: kind, RetryAfter: 7 * time.Second}
+	if delay := limiter.When("good"); delay > 2*time.Second {
+		t.Errorf("another group's key is retried after %s", delay)
 	}
-	for _, test := range []struct {
-		name  string
-		err   error
-		want  time.Duration
-		known bool
-	}{
-		{"a refused spec is looked at again at the resync", of(neutron.Invalid), final, true},
-		{"a lack of rights is looked at again at the resync", of(neutron.Forbidden), final, true},
-		{"a password is put right by a person", of(neutron.Unauthenticated), time.Minute, true},
-		{"a quota is raised by a person", of(neutron.OverQuota), time.Minute, true},
-		{"ports come and go, and somebody may be watching", of(neutron.InUse), 10 * time.Second, true},
-		{"an outage is for the limiter", of(neutron.Unavailable), 0, false},
-		{"a revision that is out of date is for the limiter, lest two writers fight for ever", of(neutron.Stale), 0, false},
-		{"what has vanished is for the limiter", of(neutron.NotFound), 0, false},
-		{"an error of Kubernetes is for the limiter", errors.New("conflict"), 0, false},
-		{"Neutron asked for time", asking(neutron.Unavailable), 7 * time.Second, true},
-		{"Neutron asked for time, and that comes first", asking(neutron.Invalid), 7 * time.Second, true},
-		{"of joined errors Neutron's counts", errors.Join(errors.New("write the status"), of(neutron.InUse)), 10 * time.Second, true},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			delay, known := After(test.err, final)
-			if delay != test.want || known != test.known {
-				t.Errorf("got %s, %v; want %s, %v", delay, known, test.want, test.known)
-			}
-		})
+	if n := limiter.NumRequeues("good"); n != 1 {
+		t.Errorf("%d retries", n)
 	}
+	limiter.Forget("good")
+	if n := limiter.NumRequeues("good"); n != 0 {
+		t.Errorf("%d retries are remembered", n)
+	}
+}
+
+func TestADroppedGroupStartsWithAFullBucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		options := Options{BaseDelay: time.Millisecond, MaxDelay: time.Minute, QPS: 0.001, Burst: 1}
+		limiter := NewLimiter(options, oneGroup[int])
+		limiter.When(1)
+		if delay := limiter.When(2); delay < time.Minute {
+			t.Errorf("the bucket is empty, and the delay is %s", delay)
+		}
+		limiter.Drop("")
+		if delay := limiter.When(3); delay > time.Second {
+			t.Errorf("the bucket is full, and the delay is %s", delay)
+		}
+	})
 }

@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package status says what a Network's status is, given what was seen in Neutron. All
-// conditions are derived here, in one place.
+// Package status decides what follows from the outcome of a sync: the status with its
+// conditions, the event, and when to try again. It only decides; the caller acts.
 package status
 
 import (
@@ -35,29 +35,60 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 )
 
-// Outcome is how a sync ended.
+// Outcome is the result of a sync.
 type Outcome struct {
-	// Cloud is the name of the cloud that the Network is for; "" if it is not known.
+	// Cloud is the name of the Network's cloud; "" if it is not known.
 	Cloud string
-	// Place is where in it the Network is to be; nil if it is not known.
+	// Place is where in the cloud the Network works; nil if it is not known.
 	Place *neutron.Place
-	// Looked says that Neutron itself was looked at, even if Have does not tell.
-	Looked bool
-	// Have is the network in Neutron, the zero Network if there is none; nil if Neutron
-	// could not be asked: then what was known stays.
-	Have *neutron.Network
-	// Subnet is the subnet in force; nil if there is none.
-	Subnet *neutron.Subnet
-	// Foreign are the network's other subnets, which somebody else has made.
-	Foreign []neutron.Subnet
-	// Err is why Neutron does not match the spec; nil if it does. It comes from Neutron.
-	Err error
-	// Away is since when Neutron has given no good answer; zero if it has.
+	// Away is since when Neutron has not answered; zero if it answers.
 	Away time.Time
+
+	// Live reports that Neutron itself was read, even if Observed is nil.
+	Live bool
+	// Observed is the network in Neutron, the zero Network if there is none; nil if Neutron
+	// could not be read: then the status keeps what was known.
+	Observed *neutron.Network
+	// Subnet is the subnet in use; nil if there is none.
+	Subnet *neutron.Subnet
+	// Unmanaged are the network's other subnets, which another client created.
+	Unmanaged []neutron.Subnet
+
+	// Adopted reports that the network was found by its mark, and was not in the status yet.
+	Adopted bool
+	// Steps were applied in Neutron.
+	Steps []neutron.Step
+	// Finalized is the message of the event for a Network whose finalizer was removed; it has
+	// no status any more. "" if the finalizer stays.
+	Finalized string
+
+	// Err is why Neutron does not match the spec; nil if it does.
+	Err error
 }
 
-// Compute returns the status of the network after a sync with that outcome. It changes
-// nothing, and tells the time of a transition from the clock.
+// Observing returns the outcome of a sync that observed this network.
+func Observing(desired neutron.Desired, observed *neutron.Network) Outcome {
+	if observed == nil {
+		return Outcome{}
+	}
+	return Outcome{Observed: observed, Subnet: neutron.Current(desired, observed), Unmanaged: neutron.Unmanaged(desired, observed)}
+}
+
+// In returns the outcome with what is known of the cloud.
+func (o Outcome) In(cloud *neutron.Cloud) Outcome {
+	if cloud == nil {
+		return o
+	}
+	o.Cloud = cloud.Name()
+	if place, ok := cloud.Client().Place(); ok {
+		o.Place = &place
+	}
+	o.Away, _ = cloud.Client().Away()
+	return o
+}
+
+// Compute returns the status of the Network after a sync with this outcome. It reads the clock
+// for the time of a transition, and has no other side effect.
 func Compute(network *samplecrdv1.Network, o Outcome) samplecrdv1.NetworkStatus {
 	var status samplecrdv1.NetworkStatus
 	network.Status.DeepCopyInto(&status)
@@ -68,9 +99,9 @@ func Compute(network *samplecrdv1.Network, o Outcome) samplecrdv1.NetworkStatus 
 			status.ProjectID, status.Region = o.Place.Project, o.Place.Region
 		}
 	}
-	if o.Have != nil {
-		status.NetworkID = o.Have.ID
-		status.MTU = int32(o.Have.MTU)
+	if o.Observed != nil {
+		status.NetworkID = o.Observed.ID
+		status.MTU = int32(o.Observed.MTU)
 		status.SubnetID, status.CIDR, status.Gateway = "", "", ""
 	}
 	if o.Subnet != nil {
@@ -79,16 +110,16 @@ func Compute(network *samplecrdv1.Network, o Outcome) samplecrdv1.NetworkStatus 
 		status.CIDR = keep(network.Status.CIDR, o.Subnet.CIDR.AppendTo(text[:0]))
 		status.Gateway = keep(network.Status.Gateway, appendGateway(text[:0], o.Subnet.Gateway))
 	}
-	if requested := RequestedLook(network); requested != "" && (o.Have != nil || o.Looked) {
+	if requested := RequestedReconcile(network); requested != "" && (o.Observed != nil || o.Live) {
 		status.LastHandledReconcileAt = requested
 	}
 	setConditions(&status, network.Generation, o)
 	return status
 }
 
-// RequestedLook returns the value of the annotation that asks for a look at Neutron, if
-// there was none for that value yet; "" otherwise.
-func RequestedLook(network *samplecrdv1.Network) string {
+// RequestedReconcile returns the value of the annotation that requests a live read of Neutron,
+// if that value has not been handled yet; "" otherwise.
+func RequestedReconcile(network *samplecrdv1.Network) string {
 	requested := network.Annotations[samplecrdv1.AnnotationReconcileRequestedAt]
 	if requested == network.Status.LastHandledReconcileAt {
 		return ""
@@ -96,7 +127,7 @@ func RequestedLook(network *samplecrdv1.Network) string {
 	return requested
 }
 
-// keep returns before if that is what now says, which takes no memory, and mostly it is.
+// keep returns before if now is the same text, to save an allocation in most syncs.
 func keep(before string, now []byte) string {
 	if before == string(now) {
 		return before
@@ -117,12 +148,16 @@ func setConditions(status *samplecrdv1.NetworkStatus, generation int64, o Outcom
 		Status:             metav1.ConditionTrue,
 		ObservedGeneration: generation,
 		Reason:             samplecrdv1.ReasonAvailable,
-		Message:            inOrderMessage(o.Foreign),
+		Message:            availableMessage(o.Unmanaged),
 	}
 	also := ""
 	if o.Err != nil {
 		condition.Status = metav1.ConditionFalse
-		condition.Reason, also = reason(neutron.ReasonOf(o.Err))
+		response := responseTo(o.Err)
+		if response.Reason == "" { // for callers that do not ask IsReported
+			response = responses[neutron.Unavailable]
+		}
+		condition.Reason, also = response.Reason, response.Condition
 		condition.Message = message(Ready(status), condition, o)
 	}
 	meta.SetStatusCondition(&status.Conditions, condition)
@@ -138,33 +173,29 @@ func setConditions(status *samplecrdv1.NetworkStatus, generation int64, o Outcom
 	}
 }
 
-// inOrderMessage names the subnets that are not ours: they are left alone, but go when
-// the network goes.
-func inOrderMessage(foreign []neutron.Subnet) string {
-	const inOrder = "Neutron matches the spec"
-	if len(foreign) == 0 {
-		return inOrder
+// availableMessage names the unmanaged subnets: they are left alone, but Neutron deletes them
+// with the network.
+func availableMessage(unmanaged []neutron.Subnet) string {
+	const available = "Neutron matches the spec"
+	if len(unmanaged) == 0 {
+		return available
 	}
-	const enough = 5
-	names := make([]string, 0, enough)
-	for _, s := range foreign[:min(enough, len(foreign))] {
+	const limit = 5
+	names := make([]string, 0, limit)
+	for _, s := range unmanaged[:min(limit, len(unmanaged))] {
 		names = append(names, fmt.Sprintf("%s (%s)", s.CIDR, s.ID))
 	}
-	message := inOrder + "; left alone what somebody else has added to the network: subnet " + strings.Join(names, ", ")
-	if more := len(foreign) - enough; more > 0 {
+	message := available + "; left alone unmanaged subnets on the network: " + strings.Join(names, ", ")
+	if more := len(unmanaged) - limit; more > 0 {
 		message += fmt.Sprintf(" and %d more", more)
 	}
 	return message
 }
 
-// message returns what there is to say of the error. While an outage lasts that is what
-// was said when it began: each attempt may fail in a way of its own, and none of that is
-// worth a write.
+// message returns the text for the error. During an outage it stays the text of its beginning:
+// each attempt may fail in another way, and none of that is worth a write.
 func message(before *metav1.Condition, now metav1.Condition, o Outcome) string {
-	if now.Reason != samplecrdv1.ReasonNeutronUnavailable {
-		return o.Err.Error()
-	}
-	if o.Away.IsZero() {
+	if now.Reason != samplecrdv1.ReasonNeutronUnavailable || o.Away.IsZero() {
 		return o.Err.Error()
 	}
 	if before != nil && before.Reason == now.Reason && before.ObservedGeneration == now.ObservedGeneration {
@@ -173,32 +204,8 @@ func message(before *metav1.Condition, now metav1.Condition, o Outcome) string {
 	return "Neutron is not available since " + o.Away.UTC().Format(time.RFC3339) + ": " + o.Err.Error()
 }
 
-// reason returns the reason for errors of that kind, and which condition besides Ready
-// tells what to expect; "" is none.
-func reason(kind neutron.ErrorReason) (reason, condition string) {
-	switch kind {
-	case neutron.Invalid:
-		return samplecrdv1.ReasonInvalidSpec, samplecrdv1.ConditionStalled
-	case neutron.Forbidden:
-		return samplecrdv1.ReasonForbidden, samplecrdv1.ConditionStalled
-	case neutron.OtherCloud:
-		return samplecrdv1.ReasonOtherCloud, samplecrdv1.ConditionStalled
-	case neutron.Paused:
-		return samplecrdv1.ReasonPaused, ""
-	case neutron.NoCredentials:
-		return samplecrdv1.ReasonNoCredentials, samplecrdv1.ConditionReconciling
-	case neutron.Unauthenticated:
-		return samplecrdv1.ReasonAuthenticationFailed, samplecrdv1.ConditionReconciling
-	case neutron.InUse:
-		return samplecrdv1.ReasonInUse, samplecrdv1.ConditionReconciling
-	case neutron.OverQuota:
-		return samplecrdv1.ReasonQuotaExceeded, samplecrdv1.ConditionReconciling
-	}
-	return samplecrdv1.ReasonNeutronUnavailable, samplecrdv1.ConditionReconciling
-}
-
-// Equal says whether two statuses say the same. It is asked at the end of every sync, and so
-// compares field by field.
+// Equal reports whether two statuses are the same. Every sync ends with it, so it compares
+// field by field.
 func Equal(a, b *samplecrdv1.NetworkStatus) bool {
 	return a.ObservedGeneration == b.ObservedGeneration &&
 		a.NetworkID == b.NetworkID &&
@@ -219,40 +226,28 @@ func equalConditions(a, b metav1.Condition) bool {
 	return sameTime && a == b
 }
 
-// Tells says whether an error says anything of how Neutron and the spec stand to each
-// other. An error of Kubernetes does not, nor one that only means that Neutron has
-// changed since it was looked at.
-func Tells(err error) bool {
-	switch neutron.ReasonOf(err) {
-	case "", neutron.NotFound, neutron.Stale:
-		return false
-	}
-	return true
-}
-
 // Ready returns the Ready condition; nil if there is none yet.
 func Ready(status *samplecrdv1.NetworkStatus) *metav1.Condition {
 	return meta.FindStatusCondition(status.Conditions, samplecrdv1.ConditionReady)
 }
 
-// Known says whether the controller has written the status yet: the API server itself
-// gives a Network a Ready condition that is Unknown.
+// Known reports whether the controller has written the status yet: the API server itself gives
+// a Network a Ready condition that is Unknown.
 func Known(status *samplecrdv1.NetworkStatus) bool {
 	ready := Ready(status)
 	return ready != nil && ready.Status != metav1.ConditionUnknown
 }
 
-// InOrder says whether Neutron was last seen to match the network's present generation.
-func InOrder(network *samplecrdv1.Network) bool {
+// IsAvailable reports whether Neutron was last seen to match the Network's current generation.
+func IsAvailable(network *samplecrdv1.Network) bool {
 	ready := Ready(&network.Status)
 	return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == network.Generation
 }
 
-// ApplyConfiguration returns the status for a server-side apply. That takes away what
-// it was given before and is not given any more, so it is given all of the status. The
-// resourceVersion that was read goes along: a Network made anew under the same name
-// refuses it (409). The UID would not do: for the status of a custom resource, the API
-// server takes no notice of it.
+// ApplyConfiguration returns the status for a server-side apply, which removes what it leaves
+// out, so it has the whole status. It has the resourceVersion that was read: a Network that was
+// created again under the same name refuses it (409). The UID would not help: the API server
+// ignores it for the status of a custom resource.
 func ApplyConfiguration(network *samplecrdv1.Network, status samplecrdv1.NetworkStatus) *samplecrdv1ac.NetworkApplyConfiguration {
 	apply := &samplecrdv1ac.NetworkStatusApplyConfiguration{
 		ObservedGeneration: optional(status.ObservedGeneration),
@@ -279,7 +274,7 @@ func ApplyConfiguration(network *samplecrdv1.Network, status samplecrdv1.Network
 	return samplecrdv1ac.Network(network.Name, network.Namespace).WithResourceVersion(network.ResourceVersion).WithStatus(apply)
 }
 
-// optional returns nil for the zero value, so that it is left out.
+// optional returns nil for the zero value, which omits the field.
 func optional[T comparable](value T) *T {
 	var zero T
 	if value == zero {

@@ -113,7 +113,7 @@ func TestTheConditionsTellTheOutcome(t *testing.T) {
 			"after ports":        both("InUse", "Reconciling", "x"),
 		} {
 			t.Run(test.name+", "+name, func(t *testing.T) {
-				got := Compute(newNetwork(before...), Outcome{Have: haveNetwork(), Subnet: haveSubnet(""), Err: test.err, Away: test.away}).Conditions
+				got := Compute(newNetwork(before...), Outcome{Observed: haveNetwork(), Subnet: haveSubnet(""), Err: test.err, Away: test.away}).Conditions
 				byType := cmpopts.SortSlices(func(a, b metav1.Condition) bool { return a.Type < b.Type })
 				equal(t, test.want, got, whenever, byType)
 			})
@@ -122,22 +122,22 @@ func TestTheConditionsTellTheOutcome(t *testing.T) {
 }
 
 func TestSubnetsOfOthersAreNamed(t *testing.T) {
-	foreign := []neutron.Subnet{
+	unmanaged := []neutron.Subnet{
 		{ID: "f-1", CIDR: netip.MustParsePrefix("10.1.0.0/24")},
 		{ID: "f-2", CIDR: netip.MustParsePrefix("fd00::/64")},
 	}
-	got := Compute(newNetwork(ready()), Outcome{Have: haveNetwork(), Subnet: haveSubnet(""), Foreign: foreign}).Conditions
+	got := Compute(newNetwork(ready()), Outcome{Observed: haveNetwork(), Subnet: haveSubnet(""), Unmanaged: unmanaged}).Conditions
 	want := ready()
-	want.Message = "Neutron matches the spec; left alone what somebody else has added to the network: subnet 10.1.0.0/24 (f-1), fd00::/64 (f-2)"
+	want.Message = "Neutron matches the spec; left alone unmanaged subnets on the network: 10.1.0.0/24 (f-1), fd00::/64 (f-2)"
 	equal(t, []metav1.Condition{want}, got, whenever)
 }
 
 func TestOfManySubnetsOfOthersTheFirstAreNamed(t *testing.T) {
-	var foreign []neutron.Subnet
+	var unmanaged []neutron.Subnet
 	for i := range 2000 {
-		foreign = append(foreign, neutron.Subnet{ID: fmt.Sprint("f-", i), CIDR: netip.MustParsePrefix("10.1.0.0/24")})
+		unmanaged = append(unmanaged, neutron.Subnet{ID: fmt.Sprint("f-", i), CIDR: netip.MustParsePrefix("10.1.0.0/24")})
 	}
-	got := Ready(new(Compute(newNetwork(ready()), Outcome{Have: haveNetwork(), Subnet: haveSubnet(""), Foreign: foreign}))).Message
+	got := Ready(new(Compute(newNetwork(ready()), Outcome{Observed: haveNetwork(), Subnet: haveSubnet(""), Unmanaged: unmanaged}))).Message
 	// A condition's message has room for 32,768 bytes.
 	if !strings.HasSuffix(got, "10.1.0.0/24 (f-4) and 1995 more") || len(got) > 1024 {
 		t.Errorf("got %q", got)
@@ -148,7 +148,7 @@ func TestTheConditionsSpeakOfTheGenerationThatWasSynced(t *testing.T) {
 	for _, err := range []error{nil, neutronError(neutron.Invalid), neutronError(neutron.Unavailable)} {
 		network := newNetwork(ready())
 		network.Generation = 3
-		got := Compute(network, Outcome{Have: haveNetwork(), Err: err})
+		got := Compute(network, Outcome{Observed: haveNetwork(), Err: err})
 		equal(t, int64(3), got.ObservedGeneration)
 		for _, c := range got.Conditions {
 			equal(t, int64(3), c.ObservedGeneration)
@@ -185,19 +185,19 @@ func TestWhatIsKnownOfNeutron(t *testing.T) {
 		outcome Outcome
 		want    samplecrdv1.NetworkStatus
 	}{
-		{"all is as it was", Outcome{Have: haveNetwork(), Subnet: haveSubnet("10.0.0.1")}, known},
-		{"there is no gateway", Outcome{Have: haveNetwork(), Subnet: haveSubnet("")},
+		{"all is as it was", Outcome{Observed: haveNetwork(), Subnet: haveSubnet("10.0.0.1")}, known},
+		{"there is no gateway", Outcome{Observed: haveNetwork(), Subnet: haveSubnet("")},
 			with(func(s *samplecrdv1.NetworkStatus) { s.Gateway = "None" })},
 		{"Neutron could not be asked: what was known stays", Outcome{Err: neutronError(neutron.Unavailable)}, known},
-		{"there is no subnet", Outcome{Have: haveNetwork(), Err: neutronError(neutron.Invalid)},
+		{"there is no subnet", Outcome{Observed: haveNetwork(), Err: neutronError(neutron.Invalid)},
 			with(func(s *samplecrdv1.NetworkStatus) { s.SubnetID, s.CIDR, s.Gateway = "", "", "" })},
-		{"there is no network", Outcome{Have: &neutron.Network{}, Err: neutronError(neutron.OverQuota)},
+		{"there is no network", Outcome{Observed: &neutron.Network{}, Err: neutronError(neutron.OverQuota)},
 			samplecrdv1.NetworkStatus{ObservedGeneration: 2, Cloud: "test"}},
-		{"there is another network", Outcome{Have: &neutron.Network{ID: "n2", MTU: 9000}, Subnet: &neutron.Subnet{ID: "s2", CIDR: netip.MustParsePrefix("fd00:1::/64"), Gateway: netip.MustParseAddr("fd00:1::1")}},
+		{"there is another network", Outcome{Observed: &neutron.Network{ID: "n2", MTU: 9000}, Subnet: &neutron.Subnet{ID: "s2", CIDR: netip.MustParsePrefix("fd00:1::/64"), Gateway: netip.MustParseAddr("fd00:1::1")}},
 			with(func(s *samplecrdv1.NetworkStatus) {
 				s.NetworkID, s.MTU, s.SubnetID, s.CIDR, s.Gateway = "n2", 9000, "s2", "fd00:1::/64", "fd00:1::1"
 			})},
-		{"it is another cloud", Outcome{Cloud: "other", Have: haveNetwork(), Subnet: haveSubnet("10.0.0.1")},
+		{"it is another cloud", Outcome{Cloud: "other", Observed: haveNetwork(), Subnet: haveSubnet("10.0.0.1")},
 			with(func(s *samplecrdv1.NetworkStatus) { s.Cloud = "other" })},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -227,7 +227,7 @@ func TestATransitionIsTimedAndNothingElseIs(t *testing.T) {
 			{"ready again", inUse, nil, map[string]metav1.Time{"Ready": now}},
 		} {
 			got := map[string]metav1.Time{}
-			for _, c := range Compute(newNetwork(test.before...), Outcome{Have: haveNetwork(), Err: test.err}).Conditions {
+			for _, c := range Compute(newNetwork(test.before...), Outcome{Observed: haveNetwork(), Err: test.err}).Conditions {
 				got[c.Type] = c.LastTransitionTime
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -239,7 +239,7 @@ func TestATransitionIsTimedAndNothingElseIs(t *testing.T) {
 
 func TestTheSameOutcomeGivesTheSameStatus(t *testing.T) {
 	for _, err := range []error{nil, neutronError(neutron.Invalid), neutronError(neutron.InUse), neutronError(neutron.Unavailable)} {
-		outcome := Outcome{Cloud: "test", Have: haveNetwork(), Subnet: haveSubnet("10.0.0.1"), Err: err}
+		outcome := Outcome{Cloud: "test", Observed: haveNetwork(), Subnet: haveSubnet("10.0.0.1"), Err: err}
 		network := newNetwork()
 		network.Status = Compute(network, outcome)
 		equal(t, network.Status, Compute(network, outcome))
@@ -250,7 +250,7 @@ func TestComputeChangesNothingThatItIsGiven(t *testing.T) {
 	network := newNetwork(ready(), condition("Foreign", "True", "X", "somebody else's"))
 	have, subnet := haveNetwork(), haveSubnet("")
 	before := network.DeepCopy()
-	got := Compute(network, Outcome{Cloud: "other", Have: have, Subnet: subnet, Err: neutronError(neutron.Invalid)})
+	got := Compute(network, Outcome{Cloud: "other", Observed: have, Subnet: subnet, Err: neutronError(neutron.Invalid)})
 	equal(t, before, network)
 	equal(t, haveNetwork(), have)
 	for i := range got.Conditions {
@@ -267,16 +267,16 @@ func TestWhichErrorsSayAnything(t *testing.T) {
 		neutron.Invalid: true, neutron.Forbidden: true, neutron.Unauthenticated: true, neutron.InUse: true,
 		neutron.OverQuota: true, neutron.Unavailable: true, neutron.NotFound: false, neutron.Stale: false,
 	} {
-		if got := Tells(neutronError(kind)); got != want {
+		if got := IsReported(neutronError(kind)); got != want {
 			t.Errorf("%s: %v, want %v", kind, got, want)
 		}
 	}
-	if Tells(errors.New("of Kubernetes")) || Tells(nil) {
+	if IsReported(errors.New("of Kubernetes")) || IsReported(nil) {
 		t.Error("an error that is not Neutron's says something")
 	}
 }
 
-func TestInOrder(t *testing.T) {
+func TestIsAvailable(t *testing.T) {
 	older := ready()
 	older.ObservedGeneration = 1
 	for _, test := range []struct {
@@ -291,7 +291,7 @@ func TestInOrder(t *testing.T) {
 		{"another condition is true", []metav1.Condition{condition("Stalled", "True", "InvalidSpec", "")}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			equal(t, test.want, InOrder(newNetwork(test.conditions...)))
+			equal(t, test.want, IsAvailable(newNetwork(test.conditions...)))
 		})
 	}
 }

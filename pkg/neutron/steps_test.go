@@ -31,15 +31,14 @@ func TestEachStepPutsSomethingRightThatHasAName(t *testing.T) {
 		{UpdateNetwork{Name: "a"}, []string{"network name"}},
 		{UpdateNetwork{Description: "b"}, []string{"network mark"}},
 		{UpdateNetwork{Name: "a", Description: "b"}, []string{"network mark", "network name"}},
-		{DeleteNetwork{}, []string{"surplus network"}},
+		{DeleteNetwork{}, []string{"duplicate network"}},
 		{CreateSubnet{}, []string{"subnet"}},
 		{UpdateSubnet{SetGateway: true}, []string{"gateway"}},
 		{UpdateSubnet{Name: "a"}, []string{"subnet name"}},
 		{UpdateSubnet{Name: "a", Description: "b", SetGateway: true}, []string{"gateway", "subnet mark", "subnet name"}},
-		{DeleteSubnet{}, []string{"surplus subnet"}},
-		{nil, nil},
+		{DeleteSubnet{}, []string{"obsolete subnet"}},
 	} {
-		got := FieldsOf(test.step)
+		got := test.step.Fields()
 		slices.Sort(got)
 		equal(t, test.want, got)
 		for _, field := range got {

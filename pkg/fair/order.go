@@ -1,0 +1,194 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package fair is the order in which a work queue hands out its keys, so that no cloud and no
+// namespace holds up the others.
+package fair
+
+import (
+	"slices"
+	"sync"
+
+	"k8s.io/client-go/util/workqueue"
+)
+
+// Group says for what a key competes with other keys.
+type Group[C comparable] struct {
+	// Cloud is the cloud that the key works in. The zero value is the controller's own cloud,
+	// whose keys are not limited.
+	Cloud     C
+	Namespace string
+}
+
+// Limits bound how many keys are handed out and not yet released. The keys of the zero cloud
+// do not count.
+type Limits struct {
+	// PerCloud is for the keys of one cloud, Total for those of all clouds together.
+	PerCloud, Total int
+}
+
+// Order is the order of a work queue: round robin among clouds, within a cloud round robin
+// among namespaces, and within a namespace first come, first served. A key that exceeds the
+// limits of its cloud stays in the queue, and the next cloud has its turn.
+//
+// It implements workqueue.Queue. The queue calls its methods under a lock, and never pushes a
+// key that is already waiting or being processed.
+type Order[K, C comparable] struct {
+	groupOf func(K) Group[C]
+	limits  Limits
+
+	mu sync.Mutex
+	// clouds have keys that wait, in the order of their turns.
+	clouds []*waiting[K, C]
+	// processing holds the clouds of the keys that are handed out and count.
+	processing map[K]C
+	// busy is the number of those keys for each cloud.
+	busy map[C]int
+}
+
+// waiting are the keys of one cloud that wait.
+type waiting[K, C comparable] struct {
+	cloud C
+	count int
+	// namespaces have keys that wait, in the order of their turns.
+	namespaces []string
+	keys       map[string][]K
+}
+
+// NewQueue returns a work queue with the order of the groups and the limits. groupOf is called
+// for each key that is pushed, under the queue's lock: it must not use the queue.
+func NewQueue[K, C comparable](name string, groupOf func(K) Group[C], limits Limits, limiter workqueue.TypedRateLimiter[K]) workqueue.TypedRateLimitingInterface[K] {
+	order := NewOrder(groupOf, limits)
+	typed := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[K]{Name: name, Queue: order})
+	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[K]{Name: name, Queue: typed})
+	limited := workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[K]{Name: name, DelayingQueue: delaying})
+	return &queue[K, C]{limited, order}
+}
+
+// queue tells its order which keys are done.
+type queue[K, C comparable] struct {
+	workqueue.TypedRateLimitingInterface[K]
+	order *Order[K, C]
+}
+
+// Done releases the key first, because the work queue then pushes a key that was added
+// meanwhile. A release makes room for one key at most, and the worker that calls Done calls
+// Get next, so no other worker has to be woken.
+func (q *queue[K, C]) Done(key K) {
+	q.order.Release(key)
+	q.TypedRateLimitingInterface.Done(key)
+}
+
+// NewOrder returns an empty Order.
+func NewOrder[K, C comparable](groupOf func(K) Group[C], limits Limits) *Order[K, C] {
+	return &Order[K, C]{groupOf: groupOf, limits: limits, processing: map[K]C{}, busy: map[C]int{}}
+}
+
+// Push adds a key.
+func (o *Order[K, C]) Push(key K) {
+	group := o.groupOf(key)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	i := slices.IndexFunc(o.clouds, func(w *waiting[K, C]) bool { return w.cloud == group.Cloud })
+	if i < 0 {
+		i = len(o.clouds)
+		o.clouds = append(o.clouds, &waiting[K, C]{cloud: group.Cloud, keys: map[string][]K{}})
+	}
+	o.clouds[i].push(group.Namespace, key)
+}
+
+// Touch does nothing: a key that is added again keeps its place.
+func (o *Order[K, C]) Touch(K) {}
+
+// Len returns how many keys Pop can return now. Keys that exceed a limit do not count, so the
+// queue's workers wait, and its depth metric does not include them.
+func (o *Order[K, C]) Len() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	unlimited, limited := 0, 0
+	for _, w := range o.clouds {
+		if o.isLimited(w.cloud) {
+			limited += min(w.count, o.limits.PerCloud-o.busy[w.cloud])
+		} else {
+			unlimited += w.count
+		}
+	}
+	return unlimited + min(limited, o.limits.Total-len(o.processing))
+}
+
+// Pop returns the next key, and removes it. Len must not be 0.
+func (o *Order[K, C]) Pop() K {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	i := slices.IndexFunc(o.clouds, func(w *waiting[K, C]) bool { return !o.isFull(w.cloud) })
+	w := o.clouds[i]
+	key := w.pop()
+	o.clouds = slices.Delete(o.clouds, i, i+1)
+	if w.count > 0 {
+		o.clouds = append(o.clouds, w)
+	}
+	if o.isLimited(w.cloud) {
+		o.processing[key] = w.cloud
+		o.busy[w.cloud]++
+	}
+	return key
+}
+
+// Release makes room for another key. Releasing a key that is not handed out does nothing.
+func (o *Order[K, C]) Release(key K) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	cloud, ok := o.processing[key]
+	if !ok {
+		return
+	}
+	delete(o.processing, key)
+	if o.busy[cloud]--; o.busy[cloud] == 0 {
+		delete(o.busy, cloud)
+	}
+}
+
+func (o *Order[K, C]) isLimited(cloud C) bool {
+	var own C
+	return cloud != own
+}
+
+// isFull reports whether no more keys of the cloud can be handed out now.
+func (o *Order[K, C]) isFull(cloud C) bool {
+	return o.isLimited(cloud) && (o.busy[cloud] >= o.limits.PerCloud || len(o.processing) >= o.limits.Total)
+}
+
+func (w *waiting[K, C]) push(namespace string, key K) {
+	w.count++
+	if len(w.keys[namespace]) == 0 {
+		w.namespaces = append(w.namespaces, namespace)
+	}
+	w.keys[namespace] = append(w.keys[namespace], key)
+}
+
+func (w *waiting[K, C]) pop() K {
+	w.count--
+	namespace := w.namespaces[0]
+	w.namespaces = w.namespaces[1:]
+	keys := w.keys[namespace]
+	if len(keys) > 1 {
+		w.keys[namespace] = keys[1:]
+		w.namespaces = append(w.namespaces, namespace)
+	} else {
+		delete(w.keys, namespace)
+	}
+	return keys[0]
+}

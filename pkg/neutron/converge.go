@@ -1,0 +1,341 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/klog/v2"
+)
+
+// Read says where Observe reads from.
+type Read int
+
+const (
+	// Cached reads the Observer's cache, and Neutron if the cache has no such network: an
+	// empty cache does not prove that there is none.
+	Cached Read = iota
+	// CacheOnly reads only the cache. It is for a Network whose finalizer was just added:
+	// nothing can exist yet in Neutron.
+	CacheOnly
+	// Live reads Neutron.
+	Live
+)
+
+// Observe returns the network that belongs to the identity, or the zero Network if there is
+// none. It fails with OtherCloud if there is none here because the network was created in
+// another place.
+func (c *Cloud) Observe(ctx context.Context, identity Identity, read Read) (*Network, error) {
+	network, err := c.read(ctx, identity, read)
+	if err == nil && !network.Exists() {
+		err = c.checkPlace(identity)
+	}
+	return network, err
+}
+
+func (c *Cloud) read(ctx context.Context, identity Identity, read Read) (*Network, error) {
+	if read != Live {
+		network, known, err := c.readCache(identity)
+		if err != nil || network.Exists() || known && read == CacheOnly {
+			return network, err
+		}
+	}
+	return c.readNeutron(ctx, identity)
+}
+
+// readCache returns the network from the Observer's cache. It is not known after a change
+// whose outcome is not known.
+func (c *Cloud) readCache(identity Identity) (network *Network, known bool, err error) {
+	networks, known, err := c.observer.Get(identity.Owner.UID)
+	return choose(networks, identity), known, err
+}
+
+// readNeutron finds networks by their mark. It finds the network that was seen last also by
+// its ID, if another client removed its mark and a subnet of it still has the mark. Names, and
+// IDs in a status, prove nothing.
+func (c *Cloud) readNeutron(ctx context.Context, identity Identity) (*Network, error) {
+	found, err := c.client.FindNetworks(ctx, identity.Owner.Mark())
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 && identity.NetworkID != "" {
+		network, err := c.client.GetNetwork(ctx, identity.NetworkID)
+		if err != nil && ReasonOf(err) != NotFound {
+			return nil, err
+		}
+		if err == nil && identity.covers(network) {
+			found = append(found, network)
+		}
+	}
+	c.observer.Replace(identity.Owner.UID, found...)
+	return choose(found, identity), nil
+}
+
+// choose returns the network that was seen last if it is among them, otherwise the first, or
+// the zero Network.
+func choose(networks []*Network, identity Identity) *Network {
+	for _, n := range networks {
+		if n.ID == identity.NetworkID {
+			return n
+		}
+	}
+	if len(networks) > 0 {
+		return networks[0]
+	}
+	return &Network{}
+}
+
+// checkPlace returns an error if the network was created in another project or region than
+// this client's: a second network here would be a duplicate, and the first would be lost. A
+// status from before it recorded the project is compared by the cloud's name.
+func (c *Cloud) checkPlace(identity Identity) error {
+	op := "find network " + identity.NetworkID
+	was := identity.Place
+	now, connected := c.client.Place()
+	switch {
+	case identity.NetworkID == "" || identity.CloudName == "":
+		return nil
+	case was.Project == "" && identity.CloudName == c.name:
+		return nil
+	case !connected:
+		return &Error{Op: op, Reason: Unavailable, Message: "the session ended while the network was looked for"}
+	case was.Project != "" && was == now:
+		return nil
+	}
+	return &Error{Op: op, Reason: OtherCloud, Message: fmt.Sprintf(
+		"it was created in cloud %q, %s; cloud %q, %s, does not have it: give the controller the credentials of the former, or clear status.cloud to abandon that network",
+		identity.CloudName, was, c.name, now)}
+}
+
+// maxSteps is more than any Network needs. More steps mean that Neutron's answers do not show
+// what was requested.
+const maxSteps = 10
+
+// Converge applies one step after the other until Neutron matches the desired network or a
+// step fails. It calls approve before each step; an error of approve ends it. It returns the
+// network as it is then, and the steps that were applied. The network is nil if Neutron cannot
+// tell which of several networks to keep.
+func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired, observed *Network, approve func(context.Context, Step) error) (*Network, []Step, error) {
+	observed, err := c.pickSurvivor(ctx, identity, observed)
+	if err != nil {
+		return nil, nil, err
+	}
+	var done []Step
+	for reread := false; ; {
+		step := c.next(identity, desired, observed)
+		if step == nil {
+			return observed, done, nil
+		}
+		if len(done) == maxSteps {
+			return observed, nil, &Error{Op: "converge", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: " + step.String()}
+		}
+		if err := approve(ctx, step); err != nil {
+			return observed, done, err
+		}
+		next, err := c.apply(ctx, identity, observed, step)
+		if isOutdated(step, err) && !reread {
+			// Read once more, and plan again unless that leads to the same step.
+			reread = true
+			fresh, readErr := c.readNeutron(ctx, identity)
+			if readErr != nil {
+				return observed, done, readErr
+			}
+			if ReasonOf(err) == Stale || Next(desired, fresh) != step {
+				observed = fresh
+				continue
+			}
+		}
+		if err != nil {
+			return observed, done, err
+		}
+		observed, done = next, append(done, step)
+	}
+}
+
+// next returns the next step, duplicates included.
+func (c *Cloud) next(identity Identity, desired Desired, observed *Network) Step {
+	if step := Next(desired, observed); step != nil {
+		return step
+	}
+	return c.duplicate(identity, observed)
+}
+
+// duplicate returns the step that deletes another network of the owner, as far as the cache
+// knows of one.
+func (c *Cloud) duplicate(identity Identity, keep *Network) Step {
+	networks, _, err := c.observer.Get(identity.Owner.UID)
+	if err != nil {
+		return nil
+	}
+	return duplicate(networks, keep)
+}
+
+// isOutdated reports whether an error may come from what was observed and not from the step:
+// another client was faster, or a create request that had timed out took effect after all and
+// its subnet now overlaps with itself.
+func isOutdated(step Step, err error) bool {
+	_, creates := step.(CreateSubnet)
+	return ReasonOf(err) == Stale || creates && ReasonOf(err) == Invalid
+}
+
+// pickSurvivor returns the network to keep. If the status names none of several, it is one
+// that has ports.
+func (c *Cloud) pickSurvivor(ctx context.Context, identity Identity, observed *Network) (*Network, error) {
+	networks, _, err := c.observer.Get(identity.Owner.UID)
+	if err != nil || len(networks) < 2 || observed.ID == identity.NetworkID {
+		return observed, err
+	}
+	for _, n := range networks {
+		ports, err := c.client.PortsOnNetwork(ctx, n.ID)
+		if err != nil {
+			return nil, err
+		}
+		if len(ports) > 0 {
+			return n, nil
+		}
+	}
+	return observed, nil
+}
+
+// apply applies the step, and returns the network as it is afterwards.
+func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network, step Step) (*Network, error) {
+	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "step", step))
+	next, err := step.apply(ctx, c, identity, observed)
+	if err != nil {
+		c.invalidateAfter(identity.Owner, err)
+		return observed, err
+	}
+	c.observer.Update(identity.Owner.UID, next)
+	return next, nil
+}
+
+// Remove deletes the identity's networks, or removes the mark from them if they are to be
+// retained, until Neutron has none. There can be several, if two writers raced. It calls approve
+// before each; an error of approve ends it. It returns a network that stays: a retained one, or
+// one that another client removed the mark from, which is left alone.
+func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network, retain bool, approve func(context.Context, *Network) error) (kept *Network, err error) {
+	for observed.Exists() {
+		if err := approve(ctx, observed); err != nil {
+			return nil, err
+		}
+		if !identity.Marks(observed) {
+			return observed, nil
+		}
+		if retain {
+			kept, err = observed, c.unmark(ctx, identity, observed)
+		} else {
+			err = c.delete(ctx, identity, observed)
+		}
+		if err != nil {
+			return nil, err
+		}
+		identity.NetworkID = "" // others can only be found by their mark
+		if observed, err = c.read(ctx, identity, Cached); err != nil {
+			return nil, err
+		}
+	}
+	return kept, nil
+}
+
+// delete deletes the network and its subnets, unless it no longer carries the mark. It fails
+// with InUse, and names the ports, if there are ports on it.
+func (c *Cloud) delete(ctx context.Context, identity Identity, network *Network) error {
+	return c.release(identity.Owner, network, c.deleteIfMarked(ctx, identity, network))
+}
+
+// unmark removes the mark from the network and its subnets.
+func (c *Cloud) unmark(ctx context.Context, identity Identity, network *Network) error {
+	return c.release(identity.Owner, network, c.removeMarks(ctx, identity, network))
+}
+
+// release updates the cache after a network was deleted or unmarked, or failed to be.
+func (c *Cloud) release(owner Owner, network *Network, err error) error {
+	if err != nil {
+		c.invalidateAfter(owner, err)
+		return err
+	}
+	c.observer.Delete(owner.UID, network.ID)
+	return nil
+}
+
+func (c *Cloud) deleteIfMarked(ctx context.Context, identity Identity, network *Network) error {
+	if network.Revision != nil {
+		if err := c.tryDelete(ctx, network); ReasonOf(err) != Stale {
+			return err
+		}
+	}
+	// The cache is out of date: the network may belong to someone else by now.
+	fresh, err := c.client.getNetwork(ctx, network.ID)
+	if ReasonOf(err) == NotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !identity.Marks(fresh) {
+		klog.FromContext(ctx).Info("Left a network in Neutron that no longer carries our mark", "networkID", fresh.ID, "description", Printable(fresh.Description))
+		return nil
+	}
+	return c.tryDelete(ctx, fresh)
+}
+
+func (c *Cloud) tryDelete(ctx context.Context, network *Network) error {
+	err := c.client.DeleteNetwork(ctx, network.ID, network.Revision)
+	if ReasonOf(err) != InUse {
+		return err
+	}
+	return c.namePorts(ctx, err, "delete network", c.client.PortsOnNetwork, network.ID)
+}
+
+func (c *Cloud) removeMarks(ctx context.Context, identity Identity, network *Network) error {
+	for _, s := range network.Subnets {
+		if owner, marked := OwnerOf(s.Description); marked && owner == identity.Owner {
+			if err := c.client.UnmarkSubnet(ctx, &s); err != nil {
+				return err
+			}
+		}
+	}
+	// The updates of the subnets changed the network's revision.
+	fresh, err := c.client.getNetwork(ctx, network.ID)
+	if ReasonOf(err) == NotFound {
+		return nil
+	}
+	if err != nil || !identity.Marks(fresh) {
+		return err
+	}
+	return c.client.UnmarkNetwork(ctx, fresh)
+}
+
+// namePorts returns the error that names the ports, or err if they cannot be listed.
+func (c *Cloud) namePorts(ctx context.Context, err error, op string, portsOn func(context.Context, string) ([]Port, error), id string) error {
+	ports, listErr := portsOn(ctx, id)
+	if listErr != nil || len(ports) == 0 {
+		return err
+	}
+	return inUse(op, ports)
+}
+
+// invalidateAfter invalidates what the cache has of the owner, unless the error shows that
+// nothing has changed in Neutron.
+func (c *Cloud) invalidateAfter(owner Owner, err error) {
+	switch ReasonOf(err) {
+	case Invalid, Forbidden, Unauthenticated, InUse, OverQuota:
+	default:
+		c.observer.Invalidate(owner.UID)
+	}
+}

@@ -1,0 +1,218 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"go4.org/netipx"
+)
+
+// A Step is one change in Neutron. Converge applies the step that Next returns. A new kind
+// of change is one more type here.
+type Step interface {
+	// String describes the step to users, in events and in the message of a paused Network.
+	fmt.Stringer
+	// Irreversible reports whether a later sync cannot repair what the step does. The
+	// caller reads the Network past the cache before such a step.
+	Irreversible() bool
+	// Fields names what the step repairs: what was missing, different or superfluous. Each
+	// name is one of Fields.
+	Fields() []string
+	// apply makes the request, and returns the network as it is afterwards.
+	apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error)
+}
+
+// Fields are all names that Step.Fields returns. They are label values of a metric.
+var Fields = []string{
+	fieldNetwork, fieldNetworkName, fieldNetworkMark, fieldDuplicateNetwork,
+	fieldSubnet, fieldSubnetName, fieldSubnetMark, fieldGateway, fieldObsoleteSubnet,
+}
+
+const (
+	fieldNetwork          = "network"
+	fieldNetworkName      = "network name"
+	fieldNetworkMark      = "network mark"
+	fieldDuplicateNetwork = "duplicate network"
+	fieldSubnet           = "subnet"
+	fieldSubnetName       = "subnet name"
+	fieldSubnetMark       = "subnet mark"
+	fieldGateway          = "gateway"
+	fieldObsoleteSubnet   = "obsolete subnet"
+)
+
+// CreateNetwork creates the network. Its description carries the mark from the start.
+type CreateNetwork struct{ Name, Description string }
+
+func (CreateNetwork) String() string { return "network created" }
+
+// Irreversible returns true: a network created for a deleted Network would be an orphan.
+func (CreateNetwork) Irreversible() bool { return true }
+
+// Fields returns the name of the network itself.
+func (CreateNetwork) Fields() []string { return []string{fieldNetwork} }
+
+func (s CreateNetwork) apply(ctx context.Context, c *Cloud, _ Identity, _ *Network) (*Network, error) {
+	network, err := c.client.CreateNetwork(ctx, s)
+	return &network, err
+}
+
+// UpdateNetwork sets the name and the description. An empty one stays as it is.
+type UpdateNetwork struct{ Name, Description string }
+
+func (s UpdateNetwork) String() string {
+	if s.Description == "" {
+		return "name set to " + s.Name
+	}
+	return "ownership mark restored"
+}
+
+// Irreversible returns false.
+func (UpdateNetwork) Irreversible() bool { return false }
+
+// Fields returns the names of what is set.
+func (s UpdateNetwork) Fields() []string {
+	return namesOf(field{fieldNetworkName, s.Name != ""}, field{fieldNetworkMark, s.Description != ""})
+}
+
+func (s UpdateNetwork) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
+	network, err := c.client.UpdateNetwork(ctx, observed, s)
+	network.Subnets = observed.Subnets
+	return &network, err
+}
+
+// CreateSubnet creates a subnet. Its description carries the mark from the start. If it
+// replaces a subnet that has ports, it fails with InUse and changes nothing.
+type CreateSubnet struct {
+	Subnet      DesiredSubnet
+	Name        string
+	Description string
+	// Replaces is the ID of the subnet that is deleted afterwards, or "".
+	Replaces string
+}
+
+func (s CreateSubnet) String() string { return "subnet " + s.Subnet.CIDR.String() + " created" }
+
+// Irreversible returns false: the subnet is on a network that is already ours.
+func (CreateSubnet) Irreversible() bool { return false }
+
+// Fields returns the name of the subnet itself.
+func (CreateSubnet) Fields() []string { return []string{fieldSubnet} }
+
+func (s CreateSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
+	if s.Replaces != "" {
+		ports, err := c.client.PortsOnSubnet(ctx, s.Replaces)
+		if err == nil {
+			err = inUse("replace subnet "+observed.subnet(s.Replaces).CIDR.String(), ports)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	subnet, err := c.client.CreateSubnet(ctx, observed.ID, s)
+	return observed.withSubnet(subnet), err
+}
+
+// UpdateSubnet sets the gateway, the name and the description of a subnet.
+type UpdateSubnet struct {
+	ID   string
+	Name string // "" stays as it is
+	// Description is the mark; "" stays as it is.
+	Description string
+	// SetGateway sets the gateway to Gateway (the zero Addr: none) and the allocation pools
+	// to Pools: Neutron refuses a gateway that is inside a pool.
+	SetGateway bool
+	Gateway    netip.Addr
+	Pools      []netipx.IPRange
+}
+
+func (s UpdateSubnet) String() string {
+	switch {
+	case !s.SetGateway:
+		return "name and ownership mark of the subnet restored"
+	case !s.Gateway.IsValid():
+		return "gateway removed"
+	}
+	return "gateway set to " + s.Gateway.String()
+}
+
+// Irreversible returns false.
+func (UpdateSubnet) Irreversible() bool { return false }
+
+// Fields returns the names of what is set.
+func (s UpdateSubnet) Fields() []string {
+	return namesOf(field{fieldSubnetName, s.Name != ""}, field{fieldSubnetMark, s.Description != ""}, field{fieldGateway, s.SetGateway})
+}
+
+func (s UpdateSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
+	subnet, err := c.client.UpdateSubnet(ctx, observed.subnet(s.ID), s)
+	return observed.withSubnet(subnet), err
+}
+
+// DeleteSubnet deletes a subnet that the spec no longer declares.
+type DeleteSubnet struct {
+	ID   string
+	CIDR netip.Prefix
+}
+
+func (s DeleteSubnet) String() string { return "subnet " + s.CIDR.String() + " deleted" }
+
+// Irreversible returns true.
+func (DeleteSubnet) Irreversible() bool { return true }
+
+// Fields returns the name of the subnet itself.
+func (DeleteSubnet) Fields() []string { return []string{fieldObsoleteSubnet} }
+
+func (s DeleteSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
+	err := c.client.DeleteSubnet(ctx, s.ID, observed.subnet(s.ID).Revision)
+	if ReasonOf(err) == InUse {
+		err = c.namePorts(ctx, err, "delete subnet "+s.CIDR.String(), c.client.PortsOnSubnet, s.ID)
+	}
+	return observed.withoutSubnet(s.ID), err
+}
+
+// DeleteNetwork deletes a duplicate: another network that carries the owner's mark.
+type DeleteNetwork struct{ Network *Network }
+
+func (s DeleteNetwork) String() string { return "duplicate network " + s.Network.ID + " deleted" }
+
+// Irreversible returns true.
+func (DeleteNetwork) Irreversible() bool { return true }
+
+// Fields returns the name of the network itself.
+func (DeleteNetwork) Fields() []string { return []string{fieldDuplicateNetwork} }
+
+func (s DeleteNetwork) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
+	return observed, c.delete(ctx, identity, s.Network)
+}
+
+// field is the name of something that a step may set.
+type field struct {
+	name  string
+	isSet bool
+}
+
+func namesOf(fields ...field) (names []string) {
+	for _, f := range fields {
+		if f.isSet {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,98 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package status
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+)
+
+// Event is an event to record on a Network.
+type Event struct{ Type, Reason, Message string }
+
+// EventFor returns the event for the outcome of a sync; nil if there is nothing new. The next
+// status is the one that Compute returns for it.
+func EventFor(network *samplecrdv1.Network, o Outcome, next *samplecrdv1.NetworkStatus) *Event {
+	if o.Finalized != "" {
+		return &Event{corev1.EventTypeNormal, samplecrdv1.EventDeleted, o.Finalized}
+	}
+	if o.Err == nil && (len(o.Steps) > 0 || o.Adopted) {
+		return changed(network, o)
+	}
+	return transition(Ready(&network.Status), Ready(next), len(o.Unmanaged) > 0)
+}
+
+// changed returns the event for what was done in Neutron.
+func changed(network *samplecrdv1.Network, o Outcome) *Event {
+	normal := func(reason, format string, args ...any) *Event {
+		return &Event{corev1.EventTypeNormal, reason, fmt.Sprintf(format, args...)}
+	}
+	steps := make([]string, len(o.Steps))
+	for i, step := range o.Steps {
+		steps[i] = step.String()
+	}
+	done := strings.Join(steps, ", ")
+	switch {
+	case o.Adopted:
+		return normal(samplecrdv1.EventAdopted, "Adopted network %s, which carries this Network's mark", o.Observed.ID)
+	case network.Status.NetworkID == "":
+		return normal(samplecrdv1.EventCreated, "Created network %s with subnet %s", o.Observed.ID, o.Subnet.CIDR)
+	case o.IsRepair(network):
+		return normal(samplecrdv1.EventDriftRepaired, "Repaired drift in Neutron: %s", done)
+	}
+	return normal(samplecrdv1.EventUpdated, "Updated network %s: %s", o.Observed.ID, done)
+}
+
+// IsRepair reports whether the steps repaired drift: Neutron matched this generation before.
+func (o Outcome) IsRepair(network *samplecrdv1.Network) bool {
+	return o.Err == nil && len(o.Steps) > 0 && network.Status.NetworkID != "" && IsAvailable(network)
+}
+
+// transition returns the event for a change of the Ready condition; nil if its reason is the
+// same, or if the Network is ready for the first time. Unmanaged subnets are reported when
+// they appear.
+func transition(before, now *metav1.Condition, unmanaged bool) *Event {
+	isFirst := before == nil || before.Status == metav1.ConditionUnknown
+	if unmanaged && now.Status == metav1.ConditionTrue && (isFirst || before.Status == now.Status && before.Message != now.Message) {
+		return &Event{corev1.EventTypeWarning, samplecrdv1.EventForeignSubnet, now.Message}
+	}
+	if isFirst && now.Status == metav1.ConditionTrue || !isFirst && before.Reason == now.Reason {
+		return nil
+	}
+	if now.Status == metav1.ConditionTrue {
+		return &Event{corev1.EventTypeNormal, now.Reason, now.Message}
+	}
+	return &Event{corev1.EventTypeWarning, now.Reason, now.Message}
+}
+
+// FinalizedMessage returns the message of the event for a Network whose finalizer was removed.
+// Kept is the network that stays in Neutron; nil if none does.
+func FinalizedMessage(network *samplecrdv1.Network, kept *neutron.Network) string {
+	switch {
+	case kept == nil:
+		return "Neutron has confirmed that the network is gone"
+	case network.IsRetained():
+		return "Left network " + kept.ID + " in Neutron without its ownership mark, as deletionPolicy says"
+	}
+	return "Left network " + kept.ID + " in Neutron: another client removed its ownership mark"
+}

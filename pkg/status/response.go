@@ -1,0 +1,92 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package status
+
+import (
+	"time"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+)
+
+// Response is what follows from an error of Neutron.
+type Response struct {
+	// Reason is the reason of the condition Ready=False; "" if the error says nothing about
+	// Neutron and the spec, and the status stays as it is.
+	Reason string
+	// Condition is the other condition that is True: Reconciling, Stalled, or "".
+	Condition string
+	// RetryAfter is when the sync is tried again; 0 for exponential back-off.
+	RetryAfter time.Duration
+	// Final errors are tried again only when something changes: the Network, its Secret, or
+	// Neutron. In case the error was not final after all, they are also tried once per resync.
+	Final bool
+}
+
+const (
+	// inUseDelay is short: ports come and go, and a user may be watching.
+	inUseDelay = 10 * time.Second
+	// byHandDelay is for what a person has to do, such as raising a quota.
+	byHandDelay = time.Minute
+)
+
+// responses is the table of what the answers of Neutron mean.
+var responses = map[neutron.ErrorReason]Response{
+	neutron.Invalid:         {Reason: samplecrdv1.ReasonInvalidSpec, Condition: samplecrdv1.ConditionStalled, Final: true},
+	neutron.Forbidden:       {Reason: samplecrdv1.ReasonForbidden, Condition: samplecrdv1.ConditionStalled, Final: true},
+	neutron.OtherCloud:      {Reason: samplecrdv1.ReasonOtherCloud, Condition: samplecrdv1.ConditionStalled, Final: true},
+	neutron.Paused:          {Reason: samplecrdv1.ReasonPaused, Final: true},
+	neutron.NoCredentials:   {Reason: samplecrdv1.ReasonNoCredentials, Condition: samplecrdv1.ConditionReconciling, Final: true},
+	neutron.Unauthenticated: {Reason: samplecrdv1.ReasonAuthenticationFailed, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
+	neutron.OverQuota:       {Reason: samplecrdv1.ReasonQuotaExceeded, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
+	neutron.InUse:           {Reason: samplecrdv1.ReasonInUse, Condition: samplecrdv1.ConditionReconciling, RetryAfter: inUseDelay},
+	neutron.Unavailable:     {Reason: samplecrdv1.ReasonNeutronUnavailable, Condition: samplecrdv1.ConditionReconciling},
+	// These mean that what was observed is out of date: the next sync observes again.
+	neutron.NotFound: {},
+	neutron.Stale:    {},
+}
+
+// responseTo returns the row of the table. Errors of Kubernetes have none: the zero Response.
+func responseTo(err error) Response { return responses[neutron.ReasonOf(err)] }
+
+// IsReported reports whether the status says what the error means.
+func IsReported(err error) bool { return responseTo(err).Reason != "" }
+
+// RetryAfter returns when to try again after the error; known is false if only the queue's
+// back-off can tell. Neutron's own request to wait comes first. Resync is the delay of final
+// errors.
+func RetryAfter(err error, resync time.Duration) (delay time.Duration, known bool) {
+	if requested := neutron.RetryAfterOf(err); requested > 0 {
+		return requested, true
+	}
+	response := responseTo(err)
+	if response.Final {
+		return resync, true
+	}
+	return response.RetryAfter, response.RetryAfter > 0
+}
+
+// IsPremature reports whether an error must not replace a status that says Available yet: Neutron
+// has not been listed since the controller started, so nothing contradicts that status. Refused
+// credentials are reported, because a person has to correct them.
+func IsPremature(cloud *neutron.Cloud, network *samplecrdv1.Network, err error) bool {
+	if cloud == nil || neutron.ReasonOf(err) == neutron.Unauthenticated {
+		return false
+	}
+	_, _, listErr := cloud.Observer().Get(network.UID)
+	return listErr != nil && IsAvailable(network) && network.DeletionTimestamp.IsZero()
+}
