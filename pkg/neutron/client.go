@@ -17,9 +17,11 @@ limitations under the License.
 package neutron
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -125,10 +127,8 @@ func NewClient(config Config, options ClientOptions) *Client {
 		fence:   options.Fence,
 		meter:   options.Meter,
 	}
-	circuit := &circuit{base: transport, meter: options.Meter}
-	if options.Connections > 0 {
-		circuit.turns = semaphore.NewWeighted(int64(options.Connections))
-	}
+	turns := semaphore.NewWeighted(cmp.Or(max(0, int64(options.Connections)), math.MaxInt64))
+	circuit := &circuit{base: transport, turns: turns, meter: options.Meter}
 	return &Client{config: config, options: options, circuit: circuit, transport: transport, base: base, http: http.Client{
 		Transport: circuit,
 		// Neutron and Keystone redirect nobody. Who does would be sent the token, and by

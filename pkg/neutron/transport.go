@@ -79,14 +79,14 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		t.ended(request, began, nil, err)
 		return nil, err
 	}
-	body := &boundedBody{ReadCloser: response.Body, left: maxAnswer, values: maxValues, ended: func(err error) {
-		cancel()
-		t.ended(request, began, response, err)
-	}}
+	body := &boundedBody{ReadCloser: response.Body, left: maxAnswer, values: maxValues}
 	if response.StatusCode == http.StatusOK && strings.HasPrefix(operationOf(request.Method, request.URL.Path), "list ") {
 		body.left, body.values = maxPage, maxPage
 	}
-	response.Body = body
+	response.Body = &watchedBody{ReadCloser: body, closed: func(err error) {
+		cancel()
+		t.ended(request, began, response, err)
+	}}
 	return response, nil
 }
 
@@ -128,34 +128,44 @@ func (t *transport) hasTaken(token string) bool {
 	return taken != nil && *taken == token
 }
 
-// boundedBody tells when it is closed, with the error that ended the reading if one did, and
-// fails when there is more of it than there can be.
+// boundedBody fails when the answer is larger than allowed.
 type boundedBody struct {
 	io.ReadCloser
-	left   int64
-	values int
-	err    error
-	ended  func(error)
+	left   int64 // bytes
+	values int   // JSON values
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.left -= int64(n)
-	// Of two values, one has one of these before it.
+	// One of each two JSON values has one of these before it.
 	b.values -= bytes.Count(p[:n], []byte{'{'}) + bytes.Count(p[:n], []byte{'['}) + bytes.Count(p[:n], []byte{','})
 	if b.left < 0 || b.values < 0 {
 		err = errTooLarge
 	}
+	return n, err
+}
+
+// watchedBody calls closed when it is closed for the first time, with the error that ended
+// the reading, if one did.
+type watchedBody struct {
+	io.ReadCloser
+	err    error
+	closed func(error)
+}
+
+func (b *watchedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
 	if err != nil && err != io.EOF && b.err == nil {
 		b.err = err
 	}
 	return n, err
 }
 
-func (b *boundedBody) Close() error {
-	if b.ended != nil {
-		defer b.ended(b.err)
-		b.ended = nil
+func (b *watchedBody) Close() error {
+	if b.closed != nil {
+		defer b.closed(b.err)
+		b.closed = nil
 	}
 	return b.ReadCloser.Close()
 }
