@@ -89,7 +89,7 @@ func list[T item](ctx context.Context, c *Client, collection, fields string, fil
 	var l listing[T]
 	for range maxPages {
 		before := len(l.items)
-		more, err := page(ctx, service, collection, query, l.add)
+		more, err := l.page(ctx, service, collection, query)
 		if err != nil {
 			return nil, listError(op, err)
 		}
@@ -168,151 +168,108 @@ func listError(op string, err error) error {
 	return err
 }
 
-// page reads one page, and whether there is another. It calls add for each item as it comes,
-// and reads no further once there is something wrong: of a few bytes that are none of
-// Neutron's, much more memory can be made.
-func page[T item](ctx context.Context, service *gophercloud.ServiceClient, collection string, query url.Values, add func(T) error) (more bool, err error) {
+// page reads one page of the collection and reports whether there is another one. It decodes
+// one item at a time, so that add can stop it: a page of 8 MiB that is not Neutron's has room
+// for three million items.
+func (l *listing[T]) page(ctx context.Context, service *gophercloud.ServiceClient, collection string, query url.Values) (more bool, err error) {
 	response, err := service.Get(ctx, service.ServiceURL(collection)+"?"+query.Encode(), nil, &gophercloud.RequestOpts{KeepResponseBody: true})
 	if err != nil {
 		return false, err
 	}
 	defer response.Body.Close()
-	body := &ration{reader: response.Body}
-	p := &pageReader[T]{collection: collection, body: body, json: json.NewDecoder(body), add: add}
-	return p.read()
+	body := &pageBody{body: response.Body}
+	body.decoder = json.NewDecoder(body)
+	more, err = l.decode(body.decoder, collection)
+	switch {
+	case body.err != nil:
+		return false, body.err
+	case err != nil:
+		// Only the text of err: the error itself may hold a whole value of the answer.
+		return false, fmt.Errorf("invalid list of %s: %s", collection, Printable(err.Error()))
+	}
+	return more, nil
 }
 
-// pageReader reads the answer of a list.
-type pageReader[T item] struct {
-	collection string
-	body       *ration
-	json       *json.Decoder
-	add        func(T) error
-
-	listed bool // the collection was there
-	links  []gophercloud.Link
-}
-
-func (p *pageReader[T]) read() (more bool, err error) {
-	if err := p.delimiter('{'); err != nil {
+func (l *listing[T]) decode(d *json.Decoder, collection string) (more bool, err error) {
+	var links []gophercloud.Link
+	listed := false
+	if err := expect(d, '{'); err != nil {
 		return false, err
 	}
-	for p.more() {
-		if err := p.member(); err != nil {
+	for d.More() {
+		key, err := d.Token()
+		switch {
+		case err != nil:
+		case key == collection && listed:
+			err = errors.New("there are two lists")
+		case key == collection:
+			listed, err = true, l.decodeItems(d)
+		case key == collection+"_links":
+			err = d.Decode(&links)
+		default:
+			err = d.Decode(new(json.RawMessage))
+		}
+		if err != nil {
 			return false, err
 		}
 	}
-	if err := p.delimiter('}'); err != nil {
+	if err := expect(d, '}'); err != nil {
 		return false, err
 	}
-	p.body.left = maxValue
-	if _, err := p.json.Token(); err != io.EOF {
-		return false, p.fault(errors.New("something comes after it"))
+	if _, err := d.Token(); err != io.EOF || !listed {
+		return false, errors.New("there is no list, or something after it")
 	}
-	if !p.listed {
-		return false, p.fault(nil)
-	}
-	next, err := gophercloud.ExtractNextURL(p.links)
+	next, err := gophercloud.ExtractNextURL(links)
 	return next != "", err
 }
 
-// member reads a key of the answer and what it has.
-func (p *pageReader[T]) member() error {
-	key, err := p.token()
-	if err != nil {
+func (l *listing[T]) decodeItems(d *json.Decoder) error {
+	if err := expect(d, '['); err != nil {
 		return err
 	}
-	switch key {
-	case p.collection:
-		return p.items()
-	case p.collection + "_links":
-		return p.value(&p.links)
-	}
-	var others json.RawMessage
-	return p.value(&others)
-}
-
-func (p *pageReader[T]) items() error {
-	if p.listed {
-		return p.fault(errors.New("it is there twice"))
-	}
-	p.listed = true
-	if err := p.delimiter('['); err != nil {
-		return err
-	}
-	var item T
-	for p.more() {
-		item = *new(T)
-		if err := p.value(&item); err != nil {
+	var item, zero T
+	for d.More() {
+		item = zero
+		if err := d.Decode(&item); err != nil {
 			return err
 		}
-		if err := p.add(item); err != nil {
+		if err := l.add(item); err != nil {
 			return err
 		}
 	}
-	return p.delimiter(']')
+	return expect(d, ']')
 }
 
-// more says whether there is something else in what is being read.
-func (p *pageReader[T]) more() bool {
-	p.body.left = maxValue
-	return p.json.More()
-}
-
-func (p *pageReader[T]) delimiter(want json.Delim) error {
-	got, err := p.token()
+// expect reads the next token, and fails if it is another one.
+func expect(d *json.Decoder, want json.Delim) error {
+	got, err := d.Token()
 	if err == nil && got != want {
-		err = p.fault(nil)
+		err = fmt.Errorf("%v instead of %v", got, want)
 	}
 	return err
 }
 
-func (p *pageReader[T]) token() (json.Token, error) {
-	p.body.left = maxValue
-	token, err := p.json.Token()
-	if err != nil {
-		return nil, p.fault(err)
-	}
-	return token, nil
+// pageBody is what a decoder reads a page from. It fails when the decoder, which holds a value
+// until it has all of it, holds too much. It keeps the error that ended the reading, to tell it
+// from what the decoder finds wrong.
+type pageBody struct {
+	body    io.Reader
+	decoder *json.Decoder
+	read    int64
+	err     error // except io.EOF
 }
 
-func (p *pageReader[T]) value(into any) error {
-	p.body.left = maxValue
-	if err := p.json.Decode(into); err != nil {
-		return p.fault(err)
+func (b *pageBody) Read(p []byte) (int, error) {
+	if b.read-b.decoder.InputOffset() > maxValue {
+		b.err = errLongValue
 	}
-	return nil
-}
-
-// fault returns why there is no list; what is wrong with the answer, without the answer.
-func (p *pageReader[T]) fault(err error) error {
-	switch {
-	case p.body.err != nil:
-		return p.body.err
-	case err != nil:
-		return fmt.Errorf("the answer is not a list of %s: %s", p.collection, Printable(err.Error()))
+	if b.err != nil {
+		return 0, b.err
 	}
-	return fmt.Errorf("the answer is not a list of %s", p.collection)
-}
-
-// ration is a reader of which no more is read than is left.
-type ration struct {
-	reader io.Reader
-	left   int
-	err    error // other than the end
-}
-
-func (r *ration) Read(p []byte) (int, error) {
-	if r.left <= 0 && r.err == nil {
-		r.err = errLongValue
-	}
-	if r.err != nil {
-		return 0, r.err
-	}
-	n, err := r.reader.Read(p[:min(len(p), r.left)])
-	r.left -= n
+	n, err := b.body.Read(p)
+	b.read += int64(n)
 	if err != io.EOF {
-		r.err = err
+		b.err = err
 	}
 	return n, err
 }

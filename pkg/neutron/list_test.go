@@ -305,8 +305,8 @@ func TestASubnetThatCannotBeNeutronsIsRefused(t *testing.T) {
 		{"a network's ID that is long", `"network_id": "` + long + `"`, "longer than any"},
 		{"a name that is long", `"name": "` + long + `"`, "longer than any"},
 		{"a gateway with a long zone", `"gateway_ip": "fe80::1%` + long + `"`, "longer than any"},
-		{"a gateway that is none", `"gateway_ip": "` + strings.Repeat(long, 10) + `"`, "not a list of subnets"},
-		{"a CIDR that is none", `"cidr": "` + strings.Repeat(long, 10) + `"`, "not a list of subnets"},
+		{"a gateway that is none", `"gateway_ip": "` + strings.Repeat(long, 10) + `"`, "invalid list of subnets"},
+		{"a CIDR that is none", `"cidr": "` + strings.Repeat(long, 10) + `"`, "invalid list of subnets"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := clientOf(pages{"networks ": `{"networks": [{"id": "a"}]}`, "subnets ": `{"subnets": [{"id": "s", ` + test.members + `}]}`}).ListNetworks(t.Context())
