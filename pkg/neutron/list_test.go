@@ -250,7 +250,7 @@ func TestAListThatHasNoEndIsAnError(t *testing.T) {
 	}{
 		{"every page has something new", func(n int) string { return fmt.Sprintf(`{"id": "n%d"}`, n) }, "the list has no end"},
 		{"the pages go round in a circle", func(n int) string { return fmt.Sprintf(`{"id": "n%d"}`, n%3) }, "the list has no end"},
-		{"the pages are the same", func(int) string { return `{"id": "n"}` }, "the pages do not go on"},
+		{"the pages are the same", func(int) string { return `{"id": "n"}` }, "every page is the same"},
 		{"a page has all that fits in", func(n int) string {
 			return strings.TrimSuffix(strings.Repeat(fmt.Sprintf(`{"id": "n%d"},`, n), 20_000), ",")
 		}, "the list has no end"},
