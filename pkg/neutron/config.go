@@ -50,7 +50,7 @@ type Config struct {
 
 // now returns the configuration as it is by now. A Client takes up new credentials from
 // it, but no new TLS.
-func (c Config) now() (Config, error) {
+func (c Config) current() (Config, error) {
 	if c.reload == nil {
 		return c, nil
 	}

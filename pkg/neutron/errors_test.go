@@ -43,7 +43,7 @@ import (
 )
 
 const (
-	notNeutrons  = "the answer is not Neutron's"
+	notNeutrons  = "the answer is not from Neutron"
 	unauthorized = "The request you have made requires authentication."
 	proxysPage   = "<html>\n<head><title>502 Bad Gateway</title></head>\n</html>"
 )
