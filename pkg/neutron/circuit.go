@@ -110,8 +110,8 @@ func (c *circuit) ended(request *http.Request, err error) {
 	c.turns.Release(1)
 }
 
-// count returns how many failures in a row there are with this one, and 0 if err is none of
-// Neutron's.
+// count returns the number of failures in a row, including this one, and 0 if this is not a
+// failure of Neutron.
 func (c *circuit) count(err error, canceled bool) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +120,7 @@ func (c *circuit) count(err error, canceled bool) int {
 	case err == nil:
 		c.failures = 0
 		return 0
-	case canceled: // by the caller, which says nothing about Neutron
+	case canceled: // by the caller, which is not a failure of Neutron
 		return 0
 	}
 	c.latest, c.last = time.Now(), err
