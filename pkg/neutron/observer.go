@@ -47,10 +47,10 @@ type Observer struct {
 	// err is the error of the last list; nil after a list that succeeded.
 	err error
 
-	lists        int // that succeeded
-	lastList     time.Time
-	endFirstList func() // closes firstList once
-	firstList    chan struct{}
+	lists      int // that succeeded
+	lastList   time.Time
+	firstList  chan struct{} // closed by closeFirst
+	closeFirst sync.Once
 	// soon has an element if the next list must not wait for the period.
 	soon chan struct{}
 }
@@ -67,17 +67,15 @@ type record struct {
 // NewObserver returns an Observer of the networks that list returns and that have a mark of the
 // cluster.
 func NewObserver(cluster string, period time.Duration, list func(context.Context) ([]*Network, error)) *Observer {
-	firstList := make(chan struct{})
 	return &Observer{
-		cluster:      cluster,
-		period:       period,
-		list:         list,
-		onRecovery:   func() {},
-		onRelist:     func() {},
-		records:      map[types.UID]record{},
-		endFirstList: sync.OnceFunc(func() { close(firstList) }),
-		firstList:    firstList,
-		soon:         make(chan struct{}, 1),
+		cluster:    cluster,
+		period:     period,
+		list:       list,
+		onRecovery: func() {},
+		onRelist:   func() {},
+		records:    map[types.UID]record{},
+		firstList:  make(chan struct{}),
+		soon:       make(chan struct{}, 1),
 	}
 }
 
@@ -276,7 +274,7 @@ func (o *Observer) nextTick() int64 {
 func (o *Observer) merge(began int64, networks []*Network, err error) (changed []types.UID, handlers []func(types.UID)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.endFirstList()
+	o.closeFirst.Do(func() { close(o.firstList) })
 	o.err = err
 	if err != nil {
 		return nil, nil
