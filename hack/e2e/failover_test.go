@@ -136,7 +136,7 @@ func TestTheNextLeaderIsAtWorkSoonAfterOneWasKilled(t *testing.T) {
 	killed := time.Now()
 	w.kill(first)
 	taken := w.becomes("taken over", seen, func(holder string) bool { return holder != before })
-	w.waitForLog(second, "Looked at Neutron")
+	w.waitForLog(second, "Listed Neutron's networks")
 	looked := time.Since(killed)
 	w.waitForCount(second, `"Synced"`, networks)
 	synced := time.Since(killed)

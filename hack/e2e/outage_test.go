@@ -68,7 +68,7 @@ func TestOutageLeavesStandingWhatWasKnownAndHealsByItself(t *testing.T) {
 				t.Errorf("what was known of it was lost: %+v", during.Status)
 			}
 			w.waitNotReady("deleted", samplecrdv1.ReasonNeutronUnavailable)
-			w.waitForLog(controller, "Failed to look at Neutron")
+			w.waitForLog(controller, "Failed to list Neutron's networks")
 
 			w.heal()
 			w.waitReady("new")
@@ -79,7 +79,7 @@ func TestOutageLeavesStandingWhatWasKnownAndHealsByItself(t *testing.T) {
 			}
 			w.waitGone("deleted")
 			w.nothing("deleted")
-			w.waitForLog(controller, "Looked at Neutron again")
+			w.waitForLog(controller, "Listed Neutron's networks again")
 			if after := w.get("known"); after.ResourceVersion != known.ResourceVersion {
 				t.Errorf("one that nobody has touched was written: %+v", after)
 			}

@@ -20,7 +20,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -29,37 +28,33 @@ import (
 )
 
 const (
-	// enough failures in a row, without a good answer to anybody in between, mean that
-	// it is not the requests.
+	// enough failures in a row open the circuit.
 	enough = 5
-	// probing is how often one request is let through then.
+	// probing is the least time between a failure and the next probe.
 	probing = time.Second
 )
 
-// circuit keeps many workers with many Networks from hammering a Neutron that is away:
-// after enough failures in a row it answers with the last of them by itself, and lets
-// one request a second through to see. One good answer, to whatever it was, and all
-// pass again at once. Bad answers that are about their request alone (4xx) are good ones
-// here.
+// circuit is an http.RoundTripper that protects an unavailable Neutron from many workers.
+// After enough failures in a row it answers with the last failure at once, and lets one
+// request per second through as a probe. One good answer to any request closes it. A 4xx
+// is a good answer: it is about the request, not about Neutron. It also bounds how many
+// requests are under way, and lets no request through that has waited for its turn until
+// the circuit was open.
 //
-// It also bounds how many requests are under way at the same time. Whoever has waited for a
-// turn, and finds by then that there were enough failures, makes no request.
+// sony/gobreaker would not make it shorter: it keeps neither the last failure nor the time of
+// the first one, and ignores the good answer to a request that was sent before it opened.
 type circuit struct {
-	base http.RoundTripper
-	// turns are as many as there may be requests under way; nil: that is not bounded.
-	turns *semaphore.Weighted
-	// meter is told how long each request has waited for its turn.
-	meter Meter
-	// opened is called when there were enough failures; nil is nobody.
-	opened func()
+	base   http.RoundTripper
+	turns  *semaphore.Weighted // one for each request under way
+	meter  Meter
+	opened func() // called when the circuit opens; may be nil
 
 	mu       sync.Mutex
 	underWay int
-	failures int
+	failures int       // in a row
+	since    time.Time // the first of them
+	latest   time.Time // the last of them
 	last     error
-	// since is when the first of the failures happened.
-	since     time.Time
-	nextProbe time.Time
 }
 
 func (c *circuit) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -74,124 +69,69 @@ func (c *circuit) RoundTrip(request *http.Request) (*http.Response, error) {
 	if response.StatusCode >= http.StatusInternalServerError {
 		err = fmt.Errorf("%d %s", response.StatusCode, http.StatusText(response.StatusCode))
 	}
-	// An answer that does not come to its end is none.
-	response.Body = &answerBody{ReadCloser: response.Body, err: err, ended: func(err error) { c.ended(request, err) }}
+	// A body that is cut short is a failure too.
+	response.Body = &watchedBody{ReadCloser: response.Body, err: err, closed: func(err error) { c.ended(request, err) }}
 	return response, nil
 }
 
-// answerBody tells, when it is closed, how the answer was.
-type answerBody struct {
-	io.ReadCloser
-	err   error
-	ended func(error)
-}
-
-func (b *answerBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF && b.err == nil {
-		b.err = err
-	}
-	return n, err
-}
-
-func (b *answerBody) Close() error {
-	if b.ended != nil {
-		defer b.ended(b.err)
-		b.ended = nil
-	}
-	return b.ReadCloser.Close()
-}
-
-// ended counts a request that was admitted.
-func (c *circuit) ended(request *http.Request, err error) {
-	defer c.passOn()
-	c.leave()
-	switch {
-	case err != nil && errors.Is(request.Context().Err(), context.Canceled):
-		// It is the caller who went away.
-	case err != nil:
-		c.failed(err)
-	default:
-		c.succeeded()
-	}
-}
-
-// admit waits for a turn, until ctx is done. It returns the last failure if the request has
-// to stay.
+// admit waits for a turn. It returns the last failure if the circuit is open, and the
+// context's error if ctx is done first.
 func (c *circuit) admit(ctx context.Context) error {
 	began := time.Now()
-	if c.turns != nil {
-		if err := c.turns.Acquire(ctx, 1); err != nil {
-			c.meter.CountWait(ForConnection, time.Since(began))
-			return err
+	err := c.turns.Acquire(ctx, 1)
+	if err == nil {
+		if err := c.enter(); err != nil {
+			c.turns.Release(1)
+			return err // at once, so this wait is not counted
 		}
 	}
-	if err := c.enter(); err != nil {
-		c.passOn()
-		return err
-	}
 	c.meter.CountWait(ForConnection, time.Since(began))
-	return nil
+	return err
 }
 
-// passOn gives the turn to the next one.
-func (c *circuit) passOn() {
-	if c.turns != nil {
-		c.turns.Release(1)
-	}
-}
-
-// enter counts a request that is let through. While others are under way, there is no need
-// for a probe: a Neutron that hangs holds up one caller only.
+// enter counts a request that is let through. While another one is under way no probe is
+// needed, so a Neutron that hangs holds up only one caller.
 func (c *circuit) enter() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
-	if c.failures >= enough {
-		if c.underWay > 0 || now.Before(c.nextProbe) {
-			return c.last
-		}
-		c.nextProbe = now.Add(probing)
+	if c.failures >= enough && (c.underWay > 0 || time.Since(c.latest) < probing) {
+		return c.last
 	}
 	c.underWay++
 	return nil
 }
 
-// leave is for a request that was admitted, and has ended.
-func (c *circuit) leave() {
+// ended counts the outcome of an admitted request, and then passes its turn on.
+func (c *circuit) ended(request *http.Request, err error) {
+	canceled := errors.Is(request.Context().Err(), context.Canceled)
+	if c.count(err, canceled) == enough && c.opened != nil {
+		c.opened()
+	}
+	c.turns.Release(1)
+}
+
+// count returns the number of failures in a row, including this one, and 0 if this is not a
+// failure of Neutron.
+func (c *circuit) count(err error, canceled bool) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.underWay--
-}
-
-func (c *circuit) failed(err error) {
-	if c.count(err) == enough && c.opened != nil {
-		c.opened()
+	switch {
+	case err == nil:
+		c.failures = 0
+		return 0
+	case canceled: // by the caller, which is not a failure of Neutron
+		return 0
 	}
-}
-
-// count returns how many failures in a row it is with this one.
-func (c *circuit) count(err error) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.latest, c.last = time.Now(), err
 	if c.failures == 0 {
-		c.since = time.Now()
+		c.since = c.latest
 	}
 	c.failures++
-	c.last = err
-	if c.failures == enough {
-		c.nextProbe = time.Now().Add(probing)
-	}
 	return c.failures
 }
 
-func (c *circuit) succeeded() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.failures = 0
-}
-
-// away returns since when there has been no good answer, if the last one was none.
+// away reports whether the last answer was a failure, and since when all have been.
 func (c *circuit) away() (since time.Time, away bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -32,6 +32,13 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
+const unbounded = 1 << 30
+
+// newCircuit returns a circuit that lets that many requests pass at the same time.
+func newCircuit(turns int64, base http.RoundTripper) *circuit {
+	return &circuit{base: base, turns: semaphore.NewWeighted(turns), meter: unmetered{}}
+}
+
 func statusOnly(status int) roundTripper {
 	return func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: status, Body: http.NoBody}, nil
@@ -55,14 +62,14 @@ func try(t *testing.T, c *circuit) error {
 	return err
 }
 
-func TestADeadNeutronIsAskedOnceASecondHoweverManyAsk(t *testing.T) {
+func TestAnUnavailableNeutronGetsOneRequestPerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := errors.New("connection refused")
 		var asked atomic.Int64
-		c := &circuit{meter: unmetered{}, base: roundTripper(func(*http.Request) (*http.Response, error) {
+		c := newCircuit(unbounded, roundTripper(func(*http.Request) (*http.Response, error) {
 			asked.Add(1)
 			return nil, refused
-		})}
+		}))
 		const minute = time.Minute
 		var workers sync.WaitGroup
 		for range 8 {
@@ -75,21 +82,21 @@ func TestADeadNeutronIsAskedOnceASecondHoweverManyAsk(t *testing.T) {
 			})
 		}
 		workers.Wait()
-		// Those that were under way when the fifth one failed got through, too.
+		// The requests that were under way at the fifth failure had passed too.
 		if got := asked.Load(); got < 55 || got > 60+enough+8 {
 			t.Errorf("asked %d times in a minute, want about once a second", got)
 		}
 	})
 }
 
-func TestANeutronThatHangsHoldsUpOneCallerOnly(t *testing.T) {
+func TestANeutronThatHangsHoldsUpOnlyOneCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 30 * time.Second
-		c := &circuit{meter: unmetered{}, base: roundTripper(func(*http.Request) (*http.Response, error) {
+		c := newCircuit(unbounded, roundTripper(func(*http.Request) (*http.Response, error) {
 			time.Sleep(timeout)
 			return nil, errTimeout
-		})}
-		var held atomic.Int64 // callers for more than an instant, after the circuit has opened
+		}))
+		var held atomic.Int64 // calls that took time after the circuit opened
 		var workers sync.WaitGroup
 		began := time.Now()
 		for range 8 {
@@ -105,7 +112,7 @@ func TestANeutronThatHangsHoldsUpOneCallerOnly(t *testing.T) {
 			})
 		}
 		workers.Wait()
-		// One after the other, each for the whole time-out.
+		// One after the other, each for the whole timeout.
 		if got := held.Load(); got < 15 || got > 20 {
 			t.Errorf("callers were held up %d times in nine and a half minutes, want once in %s", got, timeout)
 		}
@@ -116,12 +123,12 @@ func TestRequestsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const turns, each = 3, time.Second
 		var underWay, most atomic.Int64
-		c := &circuit{meter: unmetered{}, turns: semaphore.NewWeighted(turns), base: roundTripper(func(r *http.Request) (*http.Response, error) {
+		c := newCircuit(turns, roundTripper(func(r *http.Request) (*http.Response, error) {
 			most.Store(max(most.Load(), underWay.Add(1)))
 			time.Sleep(each)
 			underWay.Add(-1)
 			return statusOnly(http.StatusOK).RoundTrip(r)
-		})}
+		}))
 		began := time.Now()
 		var workers sync.WaitGroup
 		for range 4 * turns {
@@ -141,15 +148,15 @@ func TestRequestsTakeTurns(t *testing.T) {
 	})
 }
 
-func TestWhoWaitsForATurnDoesNotAskADeadNeutron(t *testing.T) {
+func TestACallerThatHasWaitedMakesNoRequestIfTheCircuitIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 30 * time.Second
 		var asked atomic.Int64
-		c := &circuit{meter: unmetered{}, turns: semaphore.NewWeighted(enough), base: roundTripper(func(*http.Request) (*http.Response, error) {
+		c := newCircuit(enough, roundTripper(func(*http.Request) (*http.Response, error) {
 			asked.Add(1)
 			time.Sleep(timeout)
 			return nil, errTimeout
-		})}
+		}))
 		began := time.Now()
 		var workers sync.WaitGroup
 		for range 100 {
@@ -160,18 +167,18 @@ func TestWhoWaitsForATurnDoesNotAskADeadNeutron(t *testing.T) {
 			})
 		}
 		workers.Wait()
-		// Between the first of those failures and the last, others got their turns.
+		// Between the first and the last of those failures, others got their turns.
 		if got := asked.Load(); got < enough || got >= 2*enough {
-			t.Errorf("asked %d times, want %d, and fewer than as many again", got, enough)
+			t.Errorf("%d requests, want at least %d, and fewer than twice as many", got, enough)
 		}
 		if got := time.Since(began); got > 2*timeout {
-			t.Errorf("it took %s, want no more than %s", got, 2*timeout)
+			t.Errorf("it took %s, want at most %s", got, 2*timeout)
 		}
 	})
 }
 
 func TestTheWaitForATurnEndsWithItsContext(t *testing.T) {
-	c := &circuit{meter: unmetered{}, turns: semaphore.NewWeighted(1), base: statusOnly(http.StatusOK)}
+	c := newCircuit(1, statusOnly(http.StatusOK))
 	if err := c.turns.Acquire(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
@@ -182,22 +189,22 @@ func TestTheWaitForATurnEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.RoundTrip(request); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want that the caller has gone away", err)
+		t.Errorf("got %v, want the error of the context", err)
 	}
 	if _, away := c.away(); away {
-		t.Error("Neutron is taken to be away")
+		t.Error("Neutron is considered away")
 	}
-	// It has not taken the turn along.
-	c.passOn()
+	// The request did not keep its turn.
+	c.turns.Release(1)
 	if err := try(t, c); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestAnswersThatDoNotComeToTheirEndOpenTheCircuit(t *testing.T) {
-	c := &circuit{meter: unmetered{}, base: roundTripper(func(*http.Request) (*http.Response, error) {
+func TestBodiesThatAreCutShortOpenTheCircuit(t *testing.T) {
+	c := newCircuit(unbounded, roundTripper(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(iotest.ErrReader(errTimeout))}, nil
-	})}
+	}))
 	for i := range enough + 1 {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/", nil)
 		if err != nil {
@@ -210,7 +217,7 @@ func TestAnswersThatDoNotComeToTheirEndOpenTheCircuit(t *testing.T) {
 		if err == nil {
 			_, _ = io.ReadAll(response.Body)
 			_ = response.Body.Close()
-			_ = response.Body.Close() // it counts once
+			_ = response.Body.Close() // counts once
 		}
 	}
 	if c.underWay != 0 {
@@ -218,26 +225,29 @@ func TestAnswersThatDoNotComeToTheirEndOpenTheCircuit(t *testing.T) {
 	}
 }
 
-func TestADeadNeutronIsToldOfOnce(t *testing.T) {
+func TestOpenedIsCalledOncePerOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		told := 0
-		c := &circuit{meter: unmetered{}, base: failing(errors.New("connection refused")), opened: func() { told++ }}
-		for _, want := range []int{1, 2} { // once for each time that it dies
+		calls, dead := 0, failing(errors.New("connection refused"))
+		c := newCircuit(unbounded, dead)
+		c.opened = func() { calls++ }
+		for _, want := range []int{1, 2} { // once per outage
 			for i := range enough + 10 {
-				if _ = try(t, c); i < enough-1 && told == want {
-					t.Errorf("told after %d failures", i+1)
+				if _ = try(t, c); i < enough-1 && calls == want {
+					t.Errorf("called after %d failures", i+1)
 				}
 				time.Sleep(probing)
 			}
-			equal(t, want, told)
-			c.succeeded()
+			equal(t, want, calls)
+			c.base = statusOnly(http.StatusOK)
+			noError(t, try(t, c))
+			c.base = dead
 		}
 	})
 }
 
-func TestOneGoodAnswerLetsAllThroughAgain(t *testing.T) {
+func TestOneGoodAnswerClosesTheCircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &circuit{meter: unmetered{}, base: failing(errors.New("connection refused"))}
+		c := newCircuit(unbounded, failing(errors.New("connection refused")))
 		began := time.Now()
 		for range enough + 3 {
 			_ = try(t, c)
@@ -245,7 +255,7 @@ func TestOneGoodAnswerLetsAllThroughAgain(t *testing.T) {
 		if since, away := c.away(); !away || !since.Equal(began) {
 			t.Errorf("away since %v: %v, want since %v", since, away, began)
 		}
-		c.base = statusOnly(http.StatusNotFound) // an answer about the request, and so a good one
+		c.base = statusOnly(http.StatusNotFound) // about the request, so a good answer
 		time.Sleep(probing)
 		for i := range 20 {
 			if err := try(t, c); err != nil {
@@ -253,13 +263,13 @@ func TestOneGoodAnswerLetsAllThroughAgain(t *testing.T) {
 			}
 		}
 		if _, away := c.away(); away {
-			t.Error("Neutron is still held to be away")
+			t.Error("Neutron is still considered away")
 		}
 	})
 }
 
-func TestFailuresThatAreNotInARowOpenNothing(t *testing.T) {
-	c := &circuit{meter: unmetered{}}
+func TestFailuresThatAreNotInARowDoNotOpenTheCircuit(t *testing.T) {
+	c := newCircuit(unbounded, nil)
 	for range 10 * enough {
 		c.base = statusOnly(http.StatusInternalServerError)
 		_ = try(t, c)
@@ -270,8 +280,8 @@ func TestFailuresThatAreNotInARowOpenNothing(t *testing.T) {
 	}
 }
 
-func TestACallerThatGoesAwayIsNoFailureOfNeutron(t *testing.T) {
-	c := &circuit{meter: unmetered{}, base: roundTripper(func(r *http.Request) (*http.Response, error) { return nil, r.Context().Err() })}
+func TestACancelledRequestIsNotAFailure(t *testing.T) {
+	c := newCircuit(unbounded, roundTripper(func(r *http.Request) (*http.Response, error) { return nil, r.Context().Err() }))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1/", nil)
@@ -284,18 +294,18 @@ func TestACallerThatGoesAwayIsNoFailureOfNeutron(t *testing.T) {
 		}
 	}
 	if _, away := c.away(); away {
-		t.Error("Neutron is held to be away")
+		t.Error("Neutron is considered away")
 	}
 }
 
-func TestAnswersThatSayNothingOfTheRequestOpenTheCircuit(t *testing.T) {
-	c := &circuit{meter: unmetered{}, base: statusOnly(http.StatusServiceUnavailable)}
+func TestServerErrorsOpenTheCircuit(t *testing.T) {
+	c := newCircuit(unbounded, statusOnly(http.StatusServiceUnavailable))
 	for range enough {
 		if err := try(t, c); err != nil {
 			t.Fatalf("got %v, want the answer", err)
 		}
 	}
 	if err := try(t, c); err == nil || !strings.Contains(err.Error(), "503") {
-		t.Errorf("got %v, want what the last answer was", err)
+		t.Errorf("got %v, want the status of the last answer", err)
 	}
 }

@@ -17,9 +17,11 @@ limitations under the License.
 package neutron
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -37,34 +39,32 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// ClientOptions bound what a Client does to Neutron.
+// ClientOptions limit the load that a Client puts on Neutron.
 type ClientOptions struct {
-	// Timeout bounds each request and the reading of its answer. Required.
+	// Timeout limits each request, including the reading of its answer. Required.
 	Timeout time.Duration
-	// QPS and Burst bound the rate of requests; a QPS of 0 leaves it unbounded.
+	// QPS and Burst limit the rate of requests; a QPS of 0 means no limit.
 	QPS   float64
 	Burst int
-	// Connections is how many requests are under way at the same time, those that wait for QPS
-	// and those to Keystone among them, and how many connections are
-	// kept open for them; 0: as many as are asked for, and two are kept open. Each request
-	// has a connection of its own (unless the server speaks HTTP/2), so the balancer in front
-	// of several servers can spread them.
+	// Connections is how many requests may be under way at the same time, including those that
+	// wait for QPS and those to Keystone, and how many idle connections are kept open; 0 means no
+	// limit and two idle connections. Unless the server speaks HTTP/2, each request has its own
+	// connection, so a load balancer in front of several servers can spread them.
 	Connections int
-	// UserAgent is put before gophercloud's own.
+	// UserAgent is prepended to gophercloud's own.
 	UserAgent string
-	// Fence is called right before each request is sent; nil: nothing is. Who must no longer
-	// send any does not return from it.
+	// Fence is called right before each request is sent; it may be nil. It does not return if the
+	// process must not send requests any more.
 	Fence func()
-	// Meter is told of each request; nil is nobody.
+	// Meter counts the requests; it may be nil.
 	Meter Meter
 }
 
-// Client makes requests of one Neutron, as one project. It authenticates when it is
-// first used, and again when its token has run out, with the credentials that are
-// configured then. When nothing is answered as it should be, it fails at once for most
-// requests, and lets one a second through. Its methods may be called concurrently; each
-// returns an *Error on failure, and each is one request, but for the lists, which are one
-// for each page.
+// Client makes requests of one Neutron, for one project. It authenticates with the first
+// request, and again when its token has expired, with the credentials that are configured at
+// that time. While Neutron is away, it sends one request per second and fails the others at
+// once. Its methods may be called concurrently and return an *Error on failure. Each method
+// makes one request, except that a list makes one for each page.
 type Client struct {
 	config    Config
 	options   ClientOptions
@@ -73,31 +73,31 @@ type Client struct {
 	base      *http.Transport
 	http      http.Client
 
-	session        atomic.Pointer[session] // nil: not authenticated
+	session        atomic.Pointer[session] // nil if not authenticated
 	authentication singleflight.Group
 
-	// These are used by one authentication after the other.
+	// Only authenticate uses these, and never twice at the same time.
 
 	place     *Place // of the first session
-	refusal   *Error // of the credentials, if that was the last answer
+	refusal   *Error // if Keystone refused the credentials last time
 	refusedAt time.Time
 }
 
-// session is what an authentication has led to.
+// session is the result of an authentication.
 type session struct {
 	service *gophercloud.ServiceClient
 	place   Place
 }
 
-// Place says where a network is: those of another place have nothing to do with it.
+// Place is where the networks of a Client are.
 type Place struct {
-	// Project is the ID of the project; "" if the token is for none.
+	// Project is the ID of the project; "" if the token is not for a project.
 	Project string
-	// Region is as the credentials name it; "" if they name none.
+	// Region is the region that the credentials name; "" if they name none.
 	Region string
 }
 
-// String names the place.
+// String returns the project and the region as a condition shows them.
 func (p Place) String() string {
 	if p.Region == "" {
 		return "project " + strconv.Quote(p.Project)
@@ -105,11 +105,11 @@ func (p Place) String() string {
 	return "project " + strconv.Quote(p.Project) + " in region " + strconv.Quote(p.Region)
 }
 
-// NewClient makes a Client; it does not yet talk to the cloud.
+// NewClient returns a Client. It makes no request.
 func NewClient(config Config, options ClientOptions) *Client {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.TLSClientConfig = config.TLS
-	base.MaxIdleConns = 0 // no limit but the next one
+	base.MaxIdleConns = 0 // no limit except the next one
 	base.MaxIdleConnsPerHost = options.Connections
 	limit := rate.Inf
 	if options.QPS > 0 {
@@ -125,19 +125,17 @@ func NewClient(config Config, options ClientOptions) *Client {
 		fence:   options.Fence,
 		meter:   options.Meter,
 	}
-	circuit := &circuit{base: transport, meter: options.Meter}
-	if options.Connections > 0 {
-		circuit.turns = semaphore.NewWeighted(int64(options.Connections))
-	}
+	turns := semaphore.NewWeighted(cmp.Or(max(0, int64(options.Connections)), math.MaxInt64))
+	circuit := &circuit{base: transport, turns: turns, meter: options.Meter}
 	return &Client{config: config, options: options, circuit: circuit, transport: transport, base: base, http: http.Client{
 		Transport: circuit,
-		// Neutron and Keystone redirect nobody. Who does would be sent the token, and by
-		// Keystone's client the password; and a DELETE would become a GET.
+		// Neutron and Keystone do not redirect. Following a redirect would send the token, or even
+		// the password, to another server, and turn a DELETE into a GET.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// Place returns where the client works; false if it is not authenticated.
+// Place returns the place of the client, and false if it is not authenticated.
 func (c *Client) Place() (Place, bool) {
 	if s := c.session.Load(); s != nil {
 		return s.place, true
@@ -145,14 +143,14 @@ func (c *Client) Place() (Place, bool) {
 	return Place{}, false
 }
 
-// Close closes the connections that are not in use. The Client may still be used.
+// Close closes the idle connections. The Client can still be used.
 func (c *Client) Close() { c.base.CloseIdleConnections() }
 
-// Away returns since when Neutron and Keystone have given no good answer, if the last one
-// was none.
+// Away reports whether the last request failed because Neutron or Keystone gave no good answer,
+// and since when that has been so.
 func (c *Client) Away() (since time.Time, away bool) { return c.circuit.away() }
 
-// connect returns the authenticated client, and authenticates if there is none yet.
+// connect returns gophercloud's authenticated client, and authenticates if necessary.
 func (c *Client) connect(ctx context.Context) (*gophercloud.ServiceClient, error) {
 	s, err := c.connected(ctx)
 	if err != nil {
@@ -161,8 +159,8 @@ func (c *Client) connect(ctx context.Context) (*gophercloud.ServiceClient, error
 	return s.service, nil
 }
 
-// connected returns the session. Many workers make one authentication, and share what
-// becomes of it.
+// connected returns the session, and authenticates if there is none. Concurrent callers share
+// one authentication and its result.
 func (c *Client) connected(ctx context.Context) (*session, error) {
 	if s := c.session.Load(); s != nil {
 		return s, nil
@@ -172,24 +170,24 @@ func (c *Client) connected(ctx context.Context) (*session, error) {
 		if err == nil {
 			return s.(*session), nil
 		}
-		// It may be another one who has gone away.
+		// The cancelled context may be that of another caller.
 		if !errors.Is(err, context.Canceled) || ctx.Err() != nil {
 			return nil, err
 		}
 	}
 }
 
-// refusalHolds is how long refused credentials are not tried again, whoever asks:
-// Keystone may lock the account for its wrong password.
+// refusalHolds is how long refused credentials are not tried again: Keystone may lock the
+// account after several wrong passwords.
 const refusalHolds = 20 * time.Second
 
-// authenticate makes a session, and keeps it until its token has run out and cannot be
-// had anew: the credentials may be others by then.
+// authenticate creates and stores a session. When its token has expired and cannot be renewed,
+// the session is dropped, so that the next request reads the credentials again.
 func (c *Client) authenticate(ctx context.Context) (*session, error) {
 	if wait := time.Until(c.refusedAt.Add(refusalHolds)); c.refusal != nil && wait > 0 {
-		again := *c.refusal
-		again.RetryAfter = wait
-		return nil, &again
+		refusal := *c.refusal
+		refusal.RetryAfter = wait
+		return nil, &refusal
 	}
 	c.refusal = nil
 	s, err := c.newSession(ctx)
@@ -202,8 +200,8 @@ func (c *Client) authenticate(ctx context.Context) (*session, error) {
 	}
 	reauthenticate := s.service.ReauthFunc
 	s.service.ReauthFunc = func(ctx context.Context) error {
-		// The token was refused. If it was never taken, it has not run out.
-		refused := !c.transport.hasTaken(s.service.Token())
+		// Neutron refused the token. If it never accepted it, the token has not expired.
+		refused := !c.transport.hasAccepted(s.service.Token())
 		err := reauthenticate(ctx)
 		if err != nil && ctx.Err() == nil {
 			c.session.CompareAndSwap(s, nil)
@@ -218,7 +216,7 @@ func (c *Client) authenticate(ctx context.Context) (*session, error) {
 }
 
 func (c *Client) newSession(ctx context.Context) (*session, error) {
-	config, err := c.config.now()
+	config, err := c.config.current()
 	if err != nil {
 		return nil, &Error{Op: authenticate, Reason: Unauthenticated, Message: err.Error()}
 	}
@@ -237,7 +235,7 @@ func (c *Client) newSession(ctx context.Context) (*session, error) {
 	}
 	place := Place{projectOf(provider), config.Endpoint.Region}
 	if place.Project != "" && !validID(place.Project) {
-		return nil, &Error{Op: authenticate, Reason: Unavailable, Message: "the answer is not Keystone's"}
+		return nil, &Error{Op: authenticate, Reason: Unavailable, Message: "the answer is not from Keystone"}
 	}
 	if c.place != nil && *c.place != place {
 		return nil, &Error{Op: authenticate, Reason: Unauthenticated, Message: fmt.Sprintf(
@@ -247,8 +245,8 @@ func (c *Client) newSession(ctx context.Context) (*session, error) {
 	return &session{service, place}, nil
 }
 
-// authenticationError is wrap for Keystone's answers: one that refuses the request's
-// content refuses the credentials.
+// authenticationError is wrap for answers of Keystone: if Keystone refuses the content of the
+// request, it refuses the credentials.
 func authenticationError(err error) error {
 	err = wrap(authenticate, err)
 	if e, ok := err.(*Error); ok && (e.Reason == Invalid || e.Reason == Forbidden || e.Reason == NotFound) {
@@ -257,8 +255,8 @@ func authenticationError(err error) error {
 	return err
 }
 
-// endpointError is wrap for where Neutron should be: if a version of it is asked for, and the
-// answer is a 404, say, that must not pass for one about a network.
+// endpointError is wrap for the discovery of Neutron. A 404 to the request for its versions, for
+// example, must not be taken for one about a network.
 func endpointError(err error) error {
 	err = wrap("find Neutron in Keystone's catalog", err)
 	if e, ok := err.(*Error); ok && e.Reason != Unauthenticated {
@@ -267,7 +265,7 @@ func endpointError(err error) error {
 	return err
 }
 
-// projectOf returns the ID of the project that the token is for, "" if it is for none.
+// projectOf returns the ID of the project that the token is for, or "" if there is none.
 func projectOf(provider *gophercloud.ProviderClient) string {
 	result, ok := provider.GetAuthResult().(interface {
 		ExtractProject() (*tokens.Project, error)
@@ -282,9 +280,9 @@ func projectOf(provider *gophercloud.ProviderClient) string {
 	return project.ID
 }
 
-// Answers that hold one network or one subnet are decoded right into these. gophercloud's own
-// Create and Update decode an answer into a tree of values, write that as JSON, and decode
-// that.
+// An answer with one network or one subnet is decoded directly into one of these. gophercloud's
+// own Create and Update decode it into a tree of values, encode that as JSON, and decode it
+// again.
 type (
 	networkAnswer struct {
 		Network Network `json:"network"`
@@ -294,8 +292,8 @@ type (
 	}
 )
 
-// send makes a request of what path names, and decodes the answer. Given a revision, Neutron
-// refuses the request (with 412) if the item is at another one.
+// send makes a request and decodes the answer. If revision is not nil, Neutron refuses the
+// request (with 412) when the object has another revision.
 func (c *Client) send(ctx context.Context, method string, body, answer any, revision *int, path ...string) error {
 	service, err := c.connect(ctx)
 	if err != nil {
@@ -303,7 +301,7 @@ func (c *Client) send(ctx context.Context, method string, body, answer any, revi
 	}
 	opts := &gophercloud.RequestOpts{JSONBody: body, JSONResponse: answer}
 	if method == http.MethodPut {
-		opts.OkCodes = []int{http.StatusOK} // it is none of gophercloud's defaults for a PUT
+		opts.OkCodes = []int{http.StatusOK} // gophercloud expects 201 or 202 after a PUT
 	}
 	if revision != nil {
 		opts.MoreHeaders = map[string]string{"If-Match": "revision_number=" + strconv.Itoa(*revision)}
@@ -312,7 +310,7 @@ func (c *Client) send(ctx context.Context, method string, body, answer any, revi
 	return err
 }
 
-// CreateNetwork makes a network without subnets.
+// CreateNetwork creates a network without subnets.
 func (c *Client) CreateNetwork(ctx context.Context, step CreateNetwork) (Network, error) {
 	var answer networkAnswer
 	body, err := networks.CreateOpts{Name: step.Name, Description: step.Description}.ToNetworkCreateMap()
@@ -322,9 +320,9 @@ func (c *Client) CreateNetwork(ctx context.Context, step CreateNetwork) (Network
 	return answer.Network, wrapAnswer("create network", err, answer.Network.ID)
 }
 
-// UpdateNetwork changes the network's name or description, if it is still at the
-// revision that was read; it fails with Stale otherwise.
-func (c *Client) UpdateNetwork(ctx context.Context, have *Network, step UpdateNetwork) (Network, error) {
+// UpdateNetwork changes the network's name or description. It fails with Stale if the network
+// no longer has the observed revision.
+func (c *Client) UpdateNetwork(ctx context.Context, observed *Network, step UpdateNetwork) (Network, error) {
 	var opts networks.UpdateOpts
 	if step.Name != "" {
 		opts.Name = &step.Name
@@ -332,14 +330,14 @@ func (c *Client) UpdateNetwork(ctx context.Context, have *Network, step UpdateNe
 	if step.Description != "" {
 		opts.Description = &step.Description
 	}
-	return c.updateNetwork(ctx, have, opts)
+	return c.updateNetwork(ctx, observed, opts)
 }
 
-func (c *Client) updateNetwork(ctx context.Context, have *Network, opts networks.UpdateOpts) (Network, error) {
+func (c *Client) updateNetwork(ctx context.Context, observed *Network, opts networks.UpdateOpts) (Network, error) {
 	var answer networkAnswer
 	body, err := opts.ToNetworkUpdateMap()
 	if err == nil {
-		err = c.send(ctx, http.MethodPut, body, &answer, have.Revision, "networks", have.ID)
+		err = c.send(ctx, http.MethodPut, body, &answer, observed.Revision, "networks", observed.ID)
 	}
 	return answer.Network, wrapAnswer("update network", err, answer.Network.ID)
 }
@@ -351,14 +349,14 @@ func (c *Client) getNetwork(ctx context.Context, id string) (*Network, error) {
 	return &answer.Network, wrapAnswer("get network", err, answer.Network.ID)
 }
 
-// DeleteNetwork removes the network and its subnets, if it is still at that revision
-// (nil: at whatever revision); it fails with Stale otherwise, and with InUse if there
-// are ports on it. That the network is not there is not an error.
+// DeleteNetwork deletes the network and its subnets. It fails with Stale if the network has
+// another revision (nil means any revision), and with InUse if there are ports on it. It returns
+// nil if the network does not exist.
 func (c *Client) DeleteNetwork(ctx context.Context, id string, revision *int) error {
 	return c.delete(ctx, "delete network", "networks", id, revision)
 }
 
-// DeleteSubnet removes the subnet, as DeleteNetwork a network.
+// DeleteSubnet deletes the subnet as DeleteNetwork deletes a network.
 func (c *Client) DeleteSubnet(ctx context.Context, id string, revision *int) error {
 	return c.delete(ctx, "delete subnet", "subnets", id, revision)
 }
@@ -371,7 +369,7 @@ func (c *Client) delete(ctx context.Context, op, collection, id string, revision
 	return err
 }
 
-// CreateSubnet makes a subnet on the network.
+// CreateSubnet creates a subnet of the network.
 func (c *Client) CreateSubnet(ctx context.Context, networkID string, step CreateSubnet) (Subnet, error) {
 	opts := subnets.CreateOpts{
 		NetworkID:   networkID,
@@ -391,9 +389,9 @@ func (c *Client) CreateSubnet(ctx context.Context, networkID string, step Create
 	return answer.Subnet, wrapAnswer("create subnet", err, answer.Subnet.ID)
 }
 
-// UpdateSubnet changes what the step says, if the subnet is still at the revision
-// that was read; it fails with Stale otherwise.
-func (c *Client) UpdateSubnet(ctx context.Context, have *Subnet, step UpdateSubnet) (Subnet, error) {
+// UpdateSubnet changes what the step contains. It fails with Stale if the subnet no longer has
+// the observed revision.
+func (c *Client) UpdateSubnet(ctx context.Context, observed *Subnet, step UpdateSubnet) (Subnet, error) {
 	var opts subnets.UpdateOpts
 	if step.Name != "" {
 		opts.Name = &step.Name
@@ -405,30 +403,30 @@ func (c *Client) UpdateSubnet(ctx context.Context, have *Subnet, step UpdateSubn
 		opts.GatewayIP = gatewayIP(step.Gateway)
 		opts.AllocationPools = poolOpts(step.Pools)
 	}
-	return c.updateSubnet(ctx, have, opts)
+	return c.updateSubnet(ctx, observed, opts)
 }
 
-func (c *Client) updateSubnet(ctx context.Context, have *Subnet, opts subnets.UpdateOpts) (Subnet, error) {
+func (c *Client) updateSubnet(ctx context.Context, observed *Subnet, opts subnets.UpdateOpts) (Subnet, error) {
 	var answer subnetAnswer
 	body, err := opts.ToSubnetUpdateMap()
 	if err == nil {
-		err = c.send(ctx, http.MethodPut, body, &answer, have.Revision, "subnets", have.ID)
+		err = c.send(ctx, http.MethodPut, body, &answer, observed.Revision, "subnets", observed.ID)
 	}
 	return answer.Subnet, wrapAnswer("update subnet", err, answer.Subnet.ID)
 }
 
-// UnmarkNetwork takes the mark off the network's description, if the network is still at
-// the revision that was read; it fails with Stale otherwise.
-func (c *Client) UnmarkNetwork(ctx context.Context, have *Network) error {
-	unmarked := withoutMark(have.Description)
-	_, err := c.updateNetwork(ctx, have, networks.UpdateOpts{Description: &unmarked})
+// UnmarkNetwork removes the mark from the network's description. It fails with Stale if the
+// network no longer has the observed revision.
+func (c *Client) UnmarkNetwork(ctx context.Context, observed *Network) error {
+	unmarked := withoutMark(observed.Description)
+	_, err := c.updateNetwork(ctx, observed, networks.UpdateOpts{Description: &unmarked})
 	return err
 }
 
-// UnmarkSubnet takes the mark off the subnet, as UnmarkNetwork off a network.
-func (c *Client) UnmarkSubnet(ctx context.Context, have *Subnet) error {
-	unmarked := withoutMark(have.Description)
-	_, err := c.updateSubnet(ctx, have, subnets.UpdateOpts{Description: &unmarked})
+// UnmarkSubnet removes the mark from the subnet's description as UnmarkNetwork does.
+func (c *Client) UnmarkSubnet(ctx context.Context, observed *Subnet) error {
+	unmarked := withoutMark(observed.Description)
+	_, err := c.updateSubnet(ctx, observed, subnets.UpdateOpts{Description: &unmarked})
 	return err
 }
 
@@ -439,7 +437,7 @@ func ipVersion(cidr netip.Prefix) gophercloud.IPVersion {
 	return gophercloud.IPv6
 }
 
-// gatewayIP gives gophercloud the gateway; it makes null of the empty string.
+// gatewayIP returns the gateway as gophercloud expects it: it sends null for the empty string.
 func gatewayIP(gateway netip.Addr) *string {
 	text := ""
 	if gateway.IsValid() {
@@ -456,11 +454,11 @@ func poolOpts(ranges []netipx.IPRange) []subnets.AllocationPool {
 	return pools
 }
 
-// wrapAnswer is wrap, and takes an answer without an ID, from whatever stands between
-// us and Neutron, for no answer.
+// wrapAnswer is wrap, and also fails if the answer has no ID. Such an answer may come from a
+// proxy between the controller and Neutron.
 func wrapAnswer(op string, err error, id string) error {
 	if err == nil && !validID(id) {
-		return &Error{Op: op, Reason: Unavailable, Message: "the answer is not Neutron's"}
+		return &Error{Op: op, Reason: Unavailable, Message: "the answer is not from Neutron"}
 	}
 	return wrap(op, err)
 }

@@ -32,37 +32,36 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ErrNoCloud is returned by LoadConfig when nothing says which cloud to use.
-var ErrNoCloud = errors.New("no cloud is configured: name an entry of clouds.yaml with -cloud or OS_CLOUD, or set OS_AUTH_URL and what belongs to it")
+// ErrNoCloud is the error of LoadConfig if neither an entry of clouds.yaml nor OS_AUTH_URL is named.
+var ErrNoCloud = errors.New("no cloud is configured: name an entry of clouds.yaml with -cloud or OS_CLOUD, or set OS_AUTH_URL and the other OS_* variables")
 
-// Config says where Neutron is, and as whom to talk to it.
+// Config is where Neutron is, and the credentials to use it.
 type Config struct {
-	// Name is what people call the cloud: the entry of clouds.yaml, or the address of Keystone.
+	// Name is the name of the cloud for users: the entry of clouds.yaml, or the URL of Keystone.
 	Name     string
 	Auth     gophercloud.AuthOptions
 	Endpoint gophercloud.EndpointOpts
-	// TLS may be nil for the defaults.
+	// TLS is nil for the defaults.
 	TLS *tls.Config
 
-	// reload reads the configuration again; nil if it cannot have changed.
+	// reload reads the configuration again; nil if it cannot change.
 	reload func() (Config, error)
 }
 
-// now returns the configuration as it is by now. A Client takes up new credentials from
-// it, but no new TLS.
-func (c Config) now() (Config, error) {
+// current returns the configuration with the credentials of now. A Client does not apply a
+// change of TLS.
+func (c Config) current() (Config, error) {
 	if c.reload == nil {
 		return c, nil
 	}
 	return c.reload()
 }
 
-// LoadConfig reads which cloud to use as OpenStack's own clients do: the entry of
-// clouds.yaml that cloud names, or else OS_CLOUD; or else the OS_* variables by
-// themselves. The file is that of OS_CLIENT_CONFIG_FILE, or clouds.yaml in the working
-// directory, in ~/.config/openstack or in /etc/openstack. The errors name the file or
-// the variable. It does not talk to the cloud. A Client that is made with the result reads
-// the file again whenever it authenticates.
+// LoadConfig reads the configuration as OpenStack's own clients do: from the entry of
+// clouds.yaml that cloud names, or else the entry that OS_CLOUD names, or else from the OS_*
+// variables alone. The file is OS_CLIENT_CONFIG_FILE, or clouds.yaml in the working directory,
+// in ~/.config/openstack or in /etc/openstack. Errors name the file or the variable. LoadConfig
+// makes no request. A Client with the result reads the file again each time it authenticates.
 func LoadConfig(cloud string) (Config, error) {
 	if cloud == "" {
 		cloud = os.Getenv("OS_CLOUD")
@@ -88,7 +87,7 @@ func LoadConfig(cloud string) (Config, error) {
 	return parseCloud(withoutUser(authURL), "the OS_* variables", clouds.WithCloudName(environment), clouds.WithCloudsYAML(bytes.NewReader(entry)))
 }
 
-// withoutUser takes out of an address what nobody but Keystone needs to see.
+// withoutUser returns the URL without the user and the password in it.
 func withoutUser(address string) string {
 	parsed, err := url.Parse(address)
 	if err != nil {
@@ -98,9 +97,9 @@ func withoutUser(address string) string {
 	return parsed.String()
 }
 
-// ParseConfig reads one entry of the content of a clouds.yaml, which may be that of somebody
-// who may not read the process's files: an entry that names any is refused. The OS_* variables,
-// which speak of the process's own cloud, do not count.
+// ParseConfig reads one entry from the content of a clouds.yaml. Its author may not be allowed to
+// read the process's files, so an entry that names a file is refused. The OS_* variables are
+// ignored, since they are for the process's own cloud.
 func ParseConfig(cloud string, cloudsYAML []byte) (Config, error) {
 	entry, err := readEntry(cloud, cloudsYAML)
 	if err != nil {
@@ -111,18 +110,18 @@ func ParseConfig(cloud string, cloudsYAML []byte) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	// gophercloud's own counts OS_CACERT and the like.
+	// The TLS settings of gophercloud depend on OS_CACERT and similar variables.
 	config.TLS = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: entry.Verify != nil && !*entry.Verify}
 	return config, nil
 }
 
-// readEntry returns an entry that names no files. It reads it as clouds.Parse does, by the
-// same parser into the same type: what two parsers take for two things (a key that is there
-// twice, one that is no string) could hide a file from the one that looks for it.
+// readEntry returns an entry, and fails if it names a file. It uses the same parser and type as
+// clouds.Parse: two parsers may read the same text differently (a key that occurs twice, or that
+// is not a string), and that could hide the name of a file from this check.
 func readEntry(cloud string, cloudsYAML []byte) (clouds.Cloud, error) {
 	var file clouds.Clouds
 	if err := yamlv2.NewDecoder(bytes.NewReader(cloudsYAML)).Decode(&file); err != nil {
-		// What else the parser says may quote a password.
+		// The rest of the parser's message may quote a password.
 		return clouds.Cloud{}, fmt.Errorf("it is not YAML of the form that clouds.yaml has %s", lineOf(err))
 	}
 	entry := file.Clouds[cloud]
@@ -131,13 +130,13 @@ func readEntry(cloud string, cloudsYAML []byte) (clouds.Cloud, error) {
 		{"profile", entry.Profile}, {"cloud", entry.Cloud},
 	} {
 		if named.file != "" {
-			return clouds.Cloud{}, fmt.Errorf("%s in cloud %s names a file, which the controller does not have; certificates of authorities belong into the key cacert of the Secret", named.key, cloud)
+			return clouds.Cloud{}, fmt.Errorf("%s in cloud %s names a file, which the controller does not have; put CA certificates into the key cacert of the Secret", named.key, cloud)
 		}
 	}
 	return entry, nil
 }
 
-// lineNumber is where the YAML parser says that an error is.
+// lineNumber matches the position in a message of the YAML parser.
 var lineNumber = regexp.MustCompile(`line \d+`)
 
 func lineOf(err error) string {
@@ -147,7 +146,7 @@ func lineOf(err error) string {
 	return ""
 }
 
-// parseCloud is clouds.Parse, with what it does not check.
+// parseCloud is clouds.Parse with additional checks. Errors begin with where.
 func parseCloud(name, where string, opts ...clouds.ParseOption) (_ Config, err error) {
 	// gophercloud v2.15 dereferences a missing auth section.
 	defer func() {
@@ -166,21 +165,21 @@ func parseCloud(name, where string, opts ...clouds.ParseOption) (_ Config, err e
 	return Config{Name: name, Auth: auth, Endpoint: endpoint, TLS: tlsConfig}, nil
 }
 
-// quoted is what the YAML parser quotes of the file: it may be a password, such as one
-// that begins with an asterisk and is taken for an alias.
+// quoted matches what the YAML parser quotes from the file. It may be a password: one that
+// begins with an asterisk, for example, is read as an alias.
 var quoted = regexp.MustCompile("(?s)`.*`|'[^' ]*'")
 
-// oneLine joins what the YAML parser says on several lines.
+// oneLine returns a message of the YAML parser on one line and without quoted text.
 func oneLine(err error) string {
 	return strings.Join(strings.Fields(quoted.ReplaceAllString(err.Error(), "(...)")), " ")
 }
 
-// environment is the name of the entry that environmentAsCloud makes.
+// environment is the name of the entry that environmentAsCloud returns.
 const environment = "environment"
 
-// environmentAsCloud writes the OS_* variables as an entry of clouds.yaml, so that
-// there is one reader for both. (gophercloud's own reader of the variables knows
-// nothing of OS_USER_DOMAIN_NAME, OS_PROJECT_DOMAIN_NAME or OS_CACERT.)
+// environmentAsCloud returns the OS_* variables as a clouds.yaml with one entry, so that one
+// reader does for both. gophercloud's own reader of the variables ignores OS_USER_DOMAIN_NAME,
+// OS_PROJECT_DOMAIN_NAME and OS_CACERT.
 func environmentAsCloud() ([]byte, error) {
 	auth := map[string]any{}
 	for key, variables := range map[string][]string{
@@ -215,7 +214,7 @@ func environmentAsCloud() ([]byte, error) {
 	return yaml.Marshal(map[string]any{"clouds": map[string]any{environment: entry}})
 }
 
-// setFromEnvironment sets the key to the first of the variables that is set.
+// setFromEnvironment sets the key to the value of the first variable that is not empty.
 func setFromEnvironment(values map[string]any, key string, variables ...string) {
 	for _, variable := range variables {
 		if value := os.Getenv(variable); value != "" {

@@ -26,14 +26,14 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// bare gives the test an environment without any cloud: no variables, and no files in
-// the places where they are looked for.
+// bare removes all clouds from the test's environment: no variables are set, and there are no
+// files in the directories that are searched.
 func bare(t *testing.T) {
 	t.Helper()
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
 		if strings.HasPrefix(name, "OS_") {
-			t.Setenv(name, "") // puts it back at the end
+			t.Setenv(name, "") // restores it at the end
 			_ = os.Unsetenv(name)
 		}
 	}
@@ -100,7 +100,7 @@ var cloudTwo = Config{
 	Endpoint: gophercloud.EndpointOpts{Availability: gophercloud.AvailabilityPublic},
 }
 
-// wantConfig compares all but the TLS settings.
+// wantConfig compares everything except the TLS settings.
 func wantConfig(t *testing.T, want Config, got Config, err error) {
 	t.Helper()
 	noError(t, err)
@@ -133,7 +133,7 @@ func TestTheCloudIsFoundAsOpenStacksClientsDo(t *testing.T) {
 	}
 }
 
-func TestTheSecretsMayBeInAFileOfTheirOwn(t *testing.T) {
+func TestThePasswordMayBeInSecureYAML(t *testing.T) {
 	bare(t)
 	write(t, "clouds.yaml", strings.ReplaceAll(twoClouds, "password: "+password, ""))
 	write(t, "secure.yaml", "clouds: {one: {auth: {password: "+password+"}}}")
@@ -168,7 +168,7 @@ func TestTheVariablesAloneAreEnough(t *testing.T) {
 				Scope: &gophercloud.AuthScope{ProjectID: "p"}}, Endpoint: public},
 		},
 		{
-			"the names of old, from the time of tenants",
+			"the old names, with tenants",
 			map[string]string{"OS_USERNAME": "u", "OS_PASSWORD": password, "OS_TENANT_NAME": "p", "OS_DOMAIN_NAME": "d", "OS_ENDPOINT_TYPE": "internalURL"},
 			Config{Auth: gophercloud.AuthOptions{Username: "u", Password: password, DomainName: "d", TenantName: "p",
 				Scope: &gophercloud.AuthScope{ProjectName: "p", DomainName: "d"}},
@@ -180,12 +180,12 @@ func TestTheVariablesAloneAreEnough(t *testing.T) {
 			Config{Auth: gophercloud.AuthOptions{ApplicationCredentialID: "a", ApplicationCredentialSecret: password}, Endpoint: public},
 		},
 		{
-			"a password that is no string to YAML",
+			"a password that YAML would not read as a string",
 			map[string]string{"OS_USERNAME": "yes", "OS_PASSWORD": "0123", "OS_USER_DOMAIN_NAME": "null"},
 			Config{Auth: gophercloud.AuthOptions{Username: "yes", Password: "0123", DomainName: "null"}, Endpoint: public},
 		},
 		{
-			"a password of YAML's own signs",
+			"a password with special characters of YAML",
 			map[string]string{"OS_USERNAME": "u", "OS_PASSWORD": "*a: {b} # \"c'\n%"},
 			Config{Auth: gophercloud.AuthOptions{Username: "u", Password: "*a: {b} # \"c'\n%"}, Endpoint: public},
 		},
@@ -194,7 +194,7 @@ func TestTheVariablesAloneAreEnough(t *testing.T) {
 			bare(t)
 			setenv(t, test.env)
 			t.Setenv("OS_AUTH_URL", url)
-			// Nobody asked for a file.
+			// A file that is not requested is ignored.
 			write(t, "clouds.yaml", twoClouds)
 			test.want.Name, test.want.Auth.IdentityEndpoint, test.want.Auth.AllowReauth = url, url, true
 			got, err := LoadConfig("")
@@ -217,7 +217,7 @@ func TestOSInsecure(t *testing.T) {
 
 func TestNoCloudIsConfigured(t *testing.T) {
 	bare(t)
-	// Neither a file that nobody asked for nor a lone variable says which cloud to use.
+	// Neither an unused file nor a single variable names a cloud.
 	write(t, "clouds.yaml", twoClouds)
 	t.Setenv("OS_REGION_NAME", "RegionOne")
 	if _, err := LoadConfig(""); !errors.Is(err, ErrNoCloud) {
@@ -226,32 +226,32 @@ func TestNoCloudIsConfigured(t *testing.T) {
 }
 
 func TestAConfigurationThatIsWrong(t *testing.T) {
-	const secret = "s3cr3t" // short, since YAML's errors quote the beginning
+	const secret = "s3cr3t" // short, since errors of the YAML parser quote the beginning
 	for _, test := range []struct {
 		name    string
 		content string
-		want    []string // of a file
-		// ofContent is what is wanted of the content alone, if it is something else.
+		want    []string // with LoadConfig
+		// ofContent is for ParseConfig, if it differs.
 		ofContent []string
 	}{
 		{"there is no such entry", twoClouds, []string{"not found"}, nil},
 		{"the entry has no auth section", "clouds: {mine: {region_name: r}}", []string{"no auth section"}, nil},
 		{"the entry is empty", "clouds: {mine: }", []string{"no auth section"}, nil},
 		{"there is no auth_url", "clouds: {mine: {auth: {username: u, password: " + secret + "}}}", []string{"auth_url"}, nil},
-		{"the file is no YAML", "clouds:\n  mine:\n  auth: x: y\n", []string{"yaml", "line 3"}, []string{"not YAML", "line 3"}},
+		{"the file is not YAML", "clouds:\n  mine:\n  auth: x: y\n", []string{"yaml", "line 3"}, []string{"not YAML", "line 3"}},
 		{"the file is empty", "", []string{"EOF"}, []string{"not YAML"}},
-		{"the file is of something else", "- a\n- b\n", []string{"yaml", "line 1"}, []string{"not YAML", "line 1"}},
-		{"the auth section is a text", "clouds:\n  mine:\n    auth: " + secret + "\n", []string{"yaml", "line 3"}, []string{"not YAML", "line 3"}},
-		{"the entry is a text", "clouds:\n  mine: " + secret + "\n  other: " + secret + "\n", []string{"yaml", "line 2"}, []string{"not YAML", "line 2"}},
-		{"the text holds YAML's quotes", "clouds:\n  mine: \"a`" + secret + "`b\"\n", []string{"yaml", "line 2"}, []string{"not YAML", "line 2"}},
-		{"the password is taken for an alias", "clouds:\n  mine:\n    auth:\n      password: *" + secret + "\n", []string{"yaml", "unknown anchor"}, []string{"not YAML"}},
-		{"the password is taken for a tag", "clouds:\n  mine:\n    auth:\n      password: !!int " + secret + "\n", []string{"yaml"}, []string{"not YAML"}},
-		{"the certificate is not there", "clouds: {mine: {cacert: /nowhere/ca.pem, auth: {auth_url: 'https://x', password: " + secret + "}}}", []string{"/nowhere/ca.pem"}, []string{"cacert", "names a file"}},
+		{"the file has another form", "- a\n- b\n", []string{"yaml", "line 1"}, []string{"not YAML", "line 1"}},
+		{"the auth section is a string", "clouds:\n  mine:\n    auth: " + secret + "\n", []string{"yaml", "line 3"}, []string{"not YAML", "line 3"}},
+		{"the entry is a string", "clouds:\n  mine: " + secret + "\n  other: " + secret + "\n", []string{"yaml", "line 2"}, []string{"not YAML", "line 2"}},
+		{"the text has backquotes", "clouds:\n  mine: \"a`" + secret + "`b\"\n", []string{"yaml", "line 2"}, []string{"not YAML", "line 2"}},
+		{"the password is read as an alias", "clouds:\n  mine:\n    auth:\n      password: *" + secret + "\n", []string{"yaml", "unknown anchor"}, []string{"not YAML"}},
+		{"the password is read as a tag", "clouds:\n  mine:\n    auth:\n      password: !!int " + secret + "\n", []string{"yaml"}, []string{"not YAML"}},
+		{"the certificate does not exist", "clouds: {mine: {cacert: /nowhere/ca.pem, auth: {auth_url: 'https://x', password: " + secret + "}}}", []string{"/nowhere/ca.pem"}, []string{"cacert", "names a file"}},
 	} {
 		check := func(t *testing.T, err error, want ...string) {
 			t.Helper()
 			if err == nil {
-				t.Fatal("there is no error")
+				t.Fatal("no error")
 			}
 			for _, part := range want {
 				if !strings.Contains(err.Error(), part) {
@@ -259,7 +259,7 @@ func TestAConfigurationThatIsWrong(t *testing.T) {
 				}
 			}
 			if strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), password) {
-				t.Errorf("%q is more than one line, or tells a secret", err)
+				t.Errorf("%q has more than one line, or a secret", err)
 			}
 		}
 		t.Run(test.name, func(t *testing.T) {
@@ -295,11 +295,11 @@ func TestTheVariablesMayBeWrongToo(t *testing.T) {
 	}
 }
 
-func TestTheContentOfACloudsYAMLStandsForItself(t *testing.T) {
+func TestParseConfigIgnoresTheEnvironment(t *testing.T) {
 	bare(t)
-	// What belongs to the process's own cloud says nothing of another one.
+	// These are for the process's own cloud.
 	setenv(t, map[string]string{
-		"OS_CLOUD": "two", "OS_REGION_NAME": "OtherCloud", "OS_INTERFACE": "admin", "OS_USERNAME": "env", "OS_CLIENT_CONFIG_FILE": "/nowhere",
+		"OS_CLOUD": "two", "OS_REGION_NAME": "elsewhere", "OS_INTERFACE": "admin", "OS_USERNAME": "env", "OS_CLIENT_CONFIG_FILE": "/nowhere",
 	})
 	got, err := ParseConfig("one", []byte(twoClouds))
 	wantConfig(t, cloudOne, got, err)
@@ -315,11 +315,11 @@ func TestTheContentOfACloudsYAMLNamesNoFiles(t *testing.T) {
 		{"the certificate of a client", "mine", "clouds: {mine: {cert: " + file + ", " + auth + "}}", "cert"},
 		{"the key of a client", "mine", "clouds: {mine: {key: " + file + ", " + auth + "}}", "key"},
 		{"clouds-public.yaml", "mine", "clouds: {mine: {profile: it, " + auth + "}}", "profile"},
-		{"clouds-public.yaml, by the name of old", "mine", "clouds: {mine: {cloud: it, " + auth + "}}", "cloud"},
-		{"a device without an end", "mine", "clouds: {mine: {cacert: /dev/zero, " + auth + "}}", "cacert"},
+		{"clouds-public.yaml, by the old key", "mine", "clouds: {mine: {cloud: it, " + auth + "}}", "cloud"},
+		{"an endless device", "mine", "clouds: {mine: {cacert: /dev/zero, " + auth + "}}", "cacert"},
 		{"hidden by a second list of clouds", "mine", "clouds: {mine: {cacert: " + file + ", " + auth + "}}\nclouds: {other: {}}", "cacert"},
-		{"in an entry whose name is a boolean to YAML", "yes", "clouds: {yes: {cacert: " + file + ", " + auth + "}}", "cacert"},
-		{"in an entry whose name is a number to YAML", "0x10", "clouds: {0x10: {cacert: " + file + ", " + auth + "}}", "cacert"},
+		{"in an entry whose name YAML reads as a boolean", "yes", "clouds: {yes: {cacert: " + file + ", " + auth + "}}", "cacert"},
+		{"in an entry whose name YAML reads as a number", "0x10", "clouds: {0x10: {cacert: " + file + ", " + auth + "}}", "cacert"},
 		{"merged from somewhere else", "mine", "x: &x {cacert: " + file + "}\nclouds: {mine: {<<: *x, " + auth + "}}", "cacert"},
 		{"by an alias", "mine", "x: &x " + file + "\nclouds: {mine: {cacert: *x, " + auth + "}}", "cacert"},
 		{"by a key in base64", "mine", "clouds: {mine: {!!binary Y2FjZXJ0: " + file + ", " + auth + "}}", "cacert"},
@@ -331,14 +331,14 @@ func TestTheContentOfACloudsYAMLNamesNoFiles(t *testing.T) {
 			}
 		})
 	}
-	// What other clients know, and this one does not, leads nowhere.
+	// Settings that only other clients know have no effect.
 	got, err := ParseConfig("mine", []byte("clouds: {mine: {network_endpoint_override: 'http://elsewhere', regions: [{name: r, values: {cacert: "+file+"}}], "+auth+"}}"))
 	noError(t, err)
 	equal(t, "https://x", got.Auth.IdentityEndpoint)
 	equal(t, gophercloud.EndpointOpts{Availability: gophercloud.AvailabilityPublic}, got.Endpoint)
 }
 
-func TestACertificateIsVerifiedUnlessTheEntrySaysOtherwise(t *testing.T) {
+func TestVerifyDisablesTheCheckOfCertificates(t *testing.T) {
 	bare(t)
 	for entry, want := range map[string]bool{"": false, "verify: true, ": false, "verify: false, ": true, "verify: no, ": true} {
 		t.Run(entry, func(t *testing.T) {

@@ -14,9 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package neutron is the cloud side of the controller: what shall be in Neutron
-// (Desired), what is there (Network, kept by the Observer), the pure function that
-// tells the next step from one to the other (Next), and the Cloud that takes it.
+// Package neutron is the cloud side of the controller: the desired state (Desired), the observed
+// state (Network, cached by the Observer), the pure function that decides the next step from the
+// one to the other (Next), and the Cloud that applies it.
 //
-// Nothing in this package knows of Kubernetes objects or of queues.
+// Nothing in this package depends on Kubernetes objects or queues.
 package neutron

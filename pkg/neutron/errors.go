@@ -32,49 +32,49 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// ErrorReason says what an Error means for the caller.
+// ErrorReason is what an Error means for the caller.
 type ErrorReason string
 
-// The kinds of errors. Only Invalid and Forbidden are final: trying again cannot help.
+// The reasons. Invalid and Forbidden are final: a retry cannot succeed.
 const (
 	// Invalid: Neutron refused the content of the request (400).
 	Invalid ErrorReason = "Invalid"
-	// Forbidden: the credentials lack the right (403).
+	// Forbidden: the credentials do not allow the request (403).
 	Forbidden ErrorReason = "Forbidden"
-	// Unauthenticated: Keystone refused the credentials, or Neutron a fresh token (401).
+	// Unauthenticated: Keystone refused the credentials, or Neutron refused a new token (401).
 	Unauthenticated ErrorReason = "Unauthenticated"
-	// NotFound: what the request names is not there (404).
+	// NotFound: an object that the request names does not exist (404).
 	NotFound ErrorReason = "NotFound"
-	// InUse: ports stand in the way (409).
+	// InUse: ports prevent the change (409).
 	InUse ErrorReason = "InUse"
 	// OverQuota: the project's quota is used up (409).
 	OverQuota ErrorReason = "OverQuota"
 	// Stale: the resource has changed since it was read (412).
 	Stale ErrorReason = "Stale"
-	// OtherCloud: the network was made in another cloud. No answer says so: it is what the
-	// controller makes of a status that speaks of one.
+	// OtherCloud: the network was created in another cloud, according to the status. No answer
+	// of Neutron has this reason.
 	OtherCloud ErrorReason = "OtherCloud"
-	// NoCredentials: there is nothing to authenticate with. No answer says so.
+	// NoCredentials: there are no credentials to authenticate with. No answer has this reason.
 	NoCredentials ErrorReason = "NoCredentials"
-	// Paused: a change waits because somebody has said so. No answer says so.
+	// Paused: a user has paused the change. No answer has this reason.
 	Paused ErrorReason = "Paused"
-	// Unavailable: no answer, or one that says nothing of the request. Whether the
-	// request took effect is not known.
+	// Unavailable: there was no answer, or the answer does not tell what became of the request.
+	// It may have taken effect.
 	Unavailable ErrorReason = "Unavailable"
 )
 
-// Error is what every method that talks to Neutron or Keystone returns on failure.
+// Error is the error of every method that makes requests of Neutron or Keystone.
 type Error struct {
-	// Op is what was tried, such as "create subnet".
+	// Op is the operation, such as "create subnet".
 	Op     string
 	Reason ErrorReason
-	// Message is Neutron's own word where it gave one, and is the same each time the
-	// same thing happens. It contains no credentials.
+	// Message is Neutron's own message if there is one. It is the same for each repetition of
+	// the same failure, and has no credentials in it.
 	Message string
-	// RetryAfter is how long Neutron asked to be left alone; 0 if it did not.
+	// RetryAfter is how long Neutron asked to wait before a retry; 0 if it did not ask.
 	RetryAfter time.Duration
-	// RequestID is what OpenStack calls the request in its logs; "" if it did not say. It is
-	// another one each time, and so no part of the text.
+	// RequestID identifies the request in OpenStack's logs; "" if the answer has none. It differs
+	// each time, so the text of the error does not contain it.
 	RequestID string
 
 	err error
@@ -82,13 +82,13 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Op + ": " + e.Message }
 
-// Unwrap returns why there was no answer; nil if there was one.
+// Unwrap returns why there was no answer, or nil if there was one.
 func (e *Error) Unwrap() error { return e.err }
 
-// ReasonOf returns the ErrorReason of err, and "" for an error that did not come from Neutron.
+// ReasonOf returns the ErrorReason of err, or "" if err has no Error in its chain.
 func ReasonOf(err error) ErrorReason {
 	if err == nil {
-		return "" // as at the end of most syncs
+		return "" // the usual case, without the cost of errors.As
 	}
 	var e *Error
 	if errors.As(err, &e) {
@@ -97,7 +97,7 @@ func ReasonOf(err error) ErrorReason {
 	return ""
 }
 
-// RetryAfterOf returns how long Neutron asked, with err, to be left alone; 0 if it did not.
+// RetryAfterOf returns the RetryAfter of err, or 0 if err has no Error in its chain.
 func RetryAfterOf(err error) time.Duration {
 	var e *Error
 	if errors.As(err, &e) {
@@ -106,8 +106,7 @@ func RetryAfterOf(err error) time.Duration {
 	return 0
 }
 
-// RequestIDOf returns what OpenStack calls, in its logs, the request that ended in err; ""
-// if it did not say.
+// RequestIDOf returns the RequestID of err, or "" if err has no Error in its chain.
 func RequestIDOf(err error) string {
 	var e *Error
 	if errors.As(err, &e) {
@@ -116,7 +115,7 @@ func RequestIDOf(err error) string {
 	return ""
 }
 
-// wrap makes an Error of what gophercloud returned; nil stays nil.
+// wrap turns an error of gophercloud into an Error. It returns nil for nil.
 func wrap(op string, err error) error {
 	if err == nil {
 		return nil
@@ -125,8 +124,9 @@ func wrap(op string, err error) error {
 	if errors.As(err, &known) {
 		return err
 	}
-	// A 401 that could not be cured by authenticating again hides why: Keystone may be
-	// down, or the password wrong. And Keystone's 404 must not pass for Neutron's.
+	// After a 401, gophercloud authenticates again. If that fails, its error matters and not the
+	// 401: Keystone may be down, or the password wrong. And a 404 of Keystone must not be taken
+	// for one of Neutron.
 	var reauth *gophercloud.ErrUnableToReauthenticate
 	if errors.As(err, &reauth) && reauth.ErrReauth != nil {
 		return authenticationError(reauth.ErrReauth)
@@ -135,9 +135,9 @@ func wrap(op string, err error) error {
 	if !errors.As(err, &answer) {
 		return &Error{Op: op, Reason: Unavailable, Message: Printable(transportMessage(err)), err: err}
 	}
-	kind, message := answered(answer)
-	// Not with gophercloud's error, which holds all of the answer.
-	e := &Error{Op: op, Reason: kind, Message: Printable(message), RequestID: requestIDOf(answer.ResponseHeader)}
+	reason, message := interpret(answer)
+	// gophercloud's error is not kept: it holds the whole answer.
+	e := &Error{Op: op, Reason: reason, Message: Printable(message), RequestID: requestIDOf(answer.ResponseHeader)}
 	if answer.Actual == http.StatusTooManyRequests || answer.Actual == http.StatusServiceUnavailable {
 		e.RetryAfter = min(retryAfter(answer.ResponseHeader), maxRetryAfter)
 	}
@@ -145,14 +145,14 @@ func wrap(op string, err error) error {
 }
 
 const (
-	// maxMessage is how long a message may get, in bytes; a condition takes 32,768.
+	// maxMessage is the length of a message in bytes; a condition allows 32,768.
 	maxMessage = 1024
-	// maxRetryAfter is how long we let ourselves be sent away.
+	// maxRetryAfter limits the wait that a server can ask for.
 	maxRetryAfter = 10 * time.Minute
 )
 
-// answered tells what an answer with an unexpected status code means.
-func answered(answer gophercloud.ErrUnexpectedResponseCode) (ErrorReason, string) {
+// interpret returns the reason and the message of an answer with an unexpected status code.
+func interpret(answer gophercloud.ErrUnexpectedResponseCode) (ErrorReason, string) {
 	errorType, message := neutronError(answer.Body)
 	if message == "" {
 		message = http.StatusText(answer.Actual)
@@ -169,15 +169,15 @@ func answered(answer gophercloud.ErrUnexpectedResponseCode) (ErrorReason, string
 			return Forbidden, message
 		}
 	case http.StatusNotFound:
-		// A proxy whose backend is away says 404 too, and that is no proof that anything
-		// is gone. Nor is its 400 or 403 final.
+		// A proxy without a backend answers 404 too, which does not prove that an object is
+		// gone. For the same reason a proxy's 400 or 403 is not final.
 		if errorType != "" {
 			return NotFound, message
 		}
 	case http.StatusPreconditionFailed:
 		return Stale, message
 	case http.StatusConflict:
-		// NetworkInUse, SubnetInUse, GatewayIpInUse: in Neutron's source all end so.
+		// All of these end in InUse in Neutron's source: NetworkInUse, SubnetInUse, GatewayIpInUse.
 		if strings.HasSuffix(errorType, "InUse") {
 			return InUse, message
 		}
@@ -188,9 +188,9 @@ func answered(answer gophercloud.ErrUnexpectedResponseCode) (ErrorReason, string
 	return Unavailable, strings.TrimSpace(fmt.Sprintf("%d %s", answer.Actual, message))
 }
 
-// neutronError reads the body of an error: Neutron's, or Keystone's. What is neither, such as
-// a proxy's page, is not shown: where Secrets name Keystones, it may be of anything that the
-// controller can reach, and the status be read by who could not reach it himself.
+// neutronError reads the body of an error of Neutron or Keystone. Any other body, such as a
+// proxy's page, is not shown: a Secret can name any URL as its Keystone, and the user who reads
+// the status may not be allowed to reach it.
 func neutronError(body []byte) (errorType, message string) {
 	var parsed struct {
 		NeutronError struct{ Type, Message string }
@@ -205,9 +205,8 @@ func neutronError(body []byte) (errorType, message string) {
 	return parsed.NeutronError.Type, parsed.NeutronError.Message
 }
 
-// transportMessage says why there was no answer, without what differs from one time
-// to the next (the local port, the time of day), so that a message repeats itself while
-// an outage lasts.
+// transportMessage returns why there was no answer. It leaves out what differs each time (the
+// local port, the time of day), so that the message stays the same during an outage.
 func transportMessage(err error) string {
 	var urlErr *url.Error
 	if errors.As(err, &urlErr) {
@@ -234,8 +233,8 @@ func transportMessage(err error) string {
 	return err.Error()
 }
 
-// retryAfter reads the header of that name, which is a number of seconds or a date
-// (RFC 9110, section 10.2.3).
+// retryAfter returns the value of the header Retry-After, which is a number of seconds or a date
+// (RFC 9110, section 10.2.3); 0 if there is none.
 func retryAfter(header http.Header) time.Duration {
 	value := header.Get("Retry-After")
 	if seconds, err := strconv.Atoi(value); err == nil {

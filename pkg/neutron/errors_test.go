@@ -43,9 +43,9 @@ import (
 )
 
 const (
-	notNeutrons  = "the answer is not Neutron's"
-	unauthorized = "The request you have made requires authentication."
-	proxysPage   = "<html>\n<head><title>502 Bad Gateway</title></head>\n</html>"
+	notFromNeutron = "the answer is not from Neutron"
+	unauthorized   = "The request you have made requires authentication."
+	proxysPage     = "<html>\n<head><title>502 Bad Gateway</title></head>\n</html>"
 )
 
 func neutronBody(errorType, message string) string {
@@ -56,7 +56,7 @@ func keystoneBody(status int, message string) string {
 	return fmt.Sprintf(`{"error": {"code": %d, "title": %q, "message": %q}}`, status, http.StatusText(status), message)
 }
 
-// wantError fails the test if err is not that Error.
+// wantError fails the test if err is not the Error want.
 func wantError(t *testing.T, want Error, err error) {
 	t.Helper()
 	var got *Error
@@ -77,13 +77,13 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 	}{
 		{"the content is refused", 400, neutronBody("InvalidInput", "Invalid input for operation: Gateway is not valid on subnet."),
 			Error{Reason: Invalid, Message: "Invalid input for operation: Gateway is not valid on subnet."}},
-		{"the right is lacking", 403, neutronBody("PolicyNotAuthorized", "rule:create_network is disallowed by policy"),
+		{"the right is missing", 403, neutronBody("PolicyNotAuthorized", "rule:create_network is disallowed by policy"),
 			Error{Reason: Forbidden, Message: "rule:create_network is disallowed by policy"}},
-		{"what it names is not there", 404, neutronBody("NetworkNotFound", "Network n could not be found."),
+		{"the object does not exist", 404, neutronBody("NetworkNotFound", "Network n could not be found."),
 			Error{Reason: NotFound, Message: "Network n could not be found."}},
-		{"a proxy knows no backend: that proves nothing", 404, "<html><h1>404 Not Found</h1></html>",
+		{"a proxy without a backend proves nothing", 404, "<html><h1>404 Not Found</h1></html>",
 			Error{Reason: Unavailable, Message: "404 Not Found"}},
-		{"an ingress says so in plain text: it may be anybody's", 404, "default backend - 404",
+		{"plain text of an ingress, which may be from any server", 404, "default backend - 404",
 			Error{Reason: Unavailable, Message: "404 Not Found"}},
 		{"ports are on the network", 409, neutronBody("NetworkInUse", "There are one or more ports still in use on the network."),
 			Error{Reason: InUse, Message: "There are one or more ports still in use on the network."}},
@@ -95,25 +95,25 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 			Error{Reason: OverQuota, Message: "Quota exceeded for resources: ['network']."}},
 		{"another conflict is not final", 409, neutronBody("GatewayConflictWithAllocationPools", "Gateway ip conflicts with allocation pool."),
 			Error{Reason: Unavailable, Message: "409 Gateway ip conflicts with allocation pool."}},
-		{"it has changed meanwhile", 412, neutronBody("RevisionNumberConstraintFailed", "Constrained to 3, but current revision is 4"),
+		{"the object has changed", 412, neutronBody("RevisionNumberConstraintFailed", "Constrained to 3, but current revision is 4"),
 			Error{Reason: Stale, Message: "Constrained to 3, but current revision is 4"}},
 		{"too many requests", 429, "Too Many Requests",
 			Error{Reason: Unavailable, Message: "429 Too Many Requests"}},
-		{"something in Neutron broke", 500, neutronBody("HTTPInternalServerError", "Request Failed: internal server error while processing your request."),
+		{"an internal error", 500, neutronBody("HTTPInternalServerError", "Request Failed: internal server error while processing your request."),
 			Error{Reason: Unavailable, Message: "500 Request Failed: internal server error while processing your request."}},
-		{"Keystone is away, as Neutron tells it", 503, "The server is currently unavailable. Please try again at a later time.",
+		{"Keystone is away, and Neutron answers", 503, "The server is currently unavailable. Please try again at a later time.",
 			Error{Reason: Unavailable, Message: "503 Service Unavailable"}},
 		{"a proxy answers with a page", 502, proxysPage,
 			Error{Reason: Unavailable, Message: "502 Bad Gateway"}},
-		{"there is no body", 504, "",
+		{"no body", 504, "",
 			Error{Reason: Unavailable, Message: "504 Gateway Timeout"}},
-		{"what would make a terminal show something else", 500, `{"NeutronError": {"type": "X", "message": "a\u001b[2Jb\nc"}}`,
+		{"control characters", 500, `{"NeutronError": {"type": "X", "message": "a\u001b[2Jb\nc"}}`,
 			Error{Reason: Unavailable, Message: "500 a [2Jb c"}},
 		{"JSON of another API", 500, `{"message": "?"}`,
 			Error{Reason: Unavailable, Message: "500 Internal Server Error"}},
-		{"a status that HTTP does not know", 599, "",
+		{"a status without a name", 599, "",
 			Error{Reason: Unavailable, Message: "599"}},
-		{"a status that is no error but not expected either", 200, "{}",
+		{"a status that is not an error but unexpected", 200, "{}",
 			Error{Reason: Unavailable, Message: "200 OK"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 	}
 }
 
-func TestAnErrorSaysWhatWasTriedAndNeutronsWords(t *testing.T) {
+func TestAnErrorHasTheOperationAndNeutronsMessage(t *testing.T) {
 	err := fmt.Errorf("sync: %w", &Error{Op: "create subnet", Reason: OverQuota, Message: "Quota exceeded.", RetryAfter: time.Second})
 	equal(t, "sync: create subnet: Quota exceeded.", err.Error())
 	equal(t, OverQuota, ReasonOf(err))
@@ -144,10 +144,10 @@ func TestRetryAfter(t *testing.T) {
 	}{
 		{"seconds", "120", 2 * time.Minute},
 		{"none", "", 0},
-		{"no time at all", "0", 0},
-		{"less than no time", "-5", 0},
+		{"zero", "0", 0},
+		{"a negative number", "-5", 0},
 		{"garbage", "soon", 0},
-		{"a date that is past", "Wed, 21 Oct 2015 07:28:00 GMT", 0},
+		{"a date in the past", "Wed, 21 Oct 2015 07:28:00 GMT", 0},
 		{"a number that overflows", "99999999999999999999", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestRetryAfter(t *testing.T) {
 			equal(t, test.want, RetryAfterOf(err))
 		})
 	}
-	t.Run("a date to come", func(t *testing.T) {
+	t.Run("a date in the future", func(t *testing.T) {
 		header := http.Header{"Retry-After": {time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}}
 		if got := retryAfter(header); got < 59*time.Minute || got > time.Hour {
 			t.Errorf("got %s", got)
@@ -179,12 +179,12 @@ func TestWhatKeystonesAnswerMeans(t *testing.T) {
 		want   Error
 	}{
 		{"the password is wrong", 401, keystoneBody(401, unauthorized), Error{Reason: Unauthenticated, Message: unauthorized}},
-		{"it does not understand the credentials", 400, keystoneBody(400, "Invalid input"), Error{Reason: Unauthenticated, Message: "Invalid input"}},
-		{"the user may not", 403, keystoneBody(403, "You are not authorized"), Error{Reason: Unauthenticated, Message: "You are not authorized"}},
-		{"it does not know the application credential", 404, keystoneBody(404, "Could not find Application Credential: x."), Error{Reason: Unauthenticated, Message: "Could not find Application Credential: x."}},
-		{"a proxy has no Keystone behind it", 404, "default backend - 404", Error{Reason: Unavailable, Message: "404 Not Found"}},
-		{"it is away", 503, "", Error{Reason: Unavailable, Message: "503 Service Unavailable"}},
-		{"it answers with a page", 502, proxysPage, Error{Reason: Unavailable, Message: "502 Bad Gateway"}},
+		{"the credentials are invalid", 400, keystoneBody(400, "Invalid input"), Error{Reason: Unauthenticated, Message: "Invalid input"}},
+		{"the user is not allowed", 403, keystoneBody(403, "You are not authorized"), Error{Reason: Unauthenticated, Message: "You are not authorized"}},
+		{"the application credential does not exist", 404, keystoneBody(404, "Could not find Application Credential: x."), Error{Reason: Unauthenticated, Message: "Could not find Application Credential: x."}},
+		{"a proxy without a Keystone", 404, "default backend - 404", Error{Reason: Unavailable, Message: "404 Not Found"}},
+		{"Keystone is away", 503, "", Error{Reason: Unavailable, Message: "503 Service Unavailable"}},
+		{"an HTML page", 502, proxysPage, Error{Reason: Unavailable, Message: "502 Bad Gateway"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.want.Op = "authenticate"
@@ -193,8 +193,8 @@ func TestWhatKeystonesAnswerMeans(t *testing.T) {
 			_, err := l.client(t).ListNetworks(t.Context())
 			wantError(t, test.want, err)
 		})
-		// A client that has worked for an hour meets the same when its token runs out.
-		t.Run(test.name+", when the token has run out", func(t *testing.T) {
+		// The same happens when the token of a client expires.
+		t.Run(test.name+", when the token has expired", func(t *testing.T) {
 			test.want.Op = "authenticate"
 			l, c, network := labWithNetwork(t)
 			l.RevokeTokens()
@@ -204,7 +204,7 @@ func TestWhatKeystonesAnswerMeans(t *testing.T) {
 	}
 }
 
-// labWithNetwork returns a client that is authenticated, and a network.
+// labWithNetwork returns a lab, an authenticated client, and a network.
 func labWithNetwork(t *testing.T) (*lab, *Client, Network) {
 	t.Helper()
 	l := newLab(t, embedded.Options{})
@@ -224,7 +224,7 @@ func TestCredentialsThatAreWrong(t *testing.T) {
 			_, err := newTestClient(t, l.configAs(t, test.user, test.password), ClientOptions{Timeout: 10 * time.Second}).ListNetworks(t.Context())
 			wantError(t, Error{Op: "authenticate", Reason: Unauthenticated, Message: unauthorized}, err)
 			if strings.Contains(fmt.Sprintf("%+v", err), test.password) {
-				t.Errorf("the error tells the password: %+v", err)
+				t.Errorf("the password is in the error: %+v", err)
 			}
 		})
 	}
@@ -233,12 +233,12 @@ func TestCredentialsThatAreWrong(t *testing.T) {
 func TestACatalogWithoutNeutronInTheRegion(t *testing.T) {
 	l := newLab(t, embedded.Options{})
 	config := l.config(t)
-	config.Endpoint.Region = "OtherCloud"
+	config.Endpoint.Region = "elsewhere"
 	_, err := newTestClient(t, config, ClientOptions{Timeout: 10 * time.Second}).ListNetworks(t.Context())
 	wantError(t, Error{Op: "find Neutron in Keystone's catalog", Reason: Unavailable, Message: "No suitable endpoint could be found in the service catalog."}, err)
 }
 
-func TestNoAnswerFromWhereNeutronShouldBeIsTakenForOneAboutANetwork(t *testing.T) {
+func TestAnErrorOfTheDiscoveryIsNotAboutANetwork(t *testing.T) {
 	for _, status := range []int{400, 403, 404, 409, 412, 500, 503} {
 		l, _, network := labWithNetwork(t)
 		l.answer(replyTo("GET", "/networking/", status, `{"NeutronError": {"type": "NetworkNotFound", "message": "gone"}}`))
@@ -271,7 +271,7 @@ func TestManyRequestsAuthenticateOnce(t *testing.T) {
 	equal(t, 1, l.count("POST "+tokensPath))
 }
 
-func TestATokenThatHasRunOutIsRenewed(t *testing.T) {
+func TestAnExpiredTokenIsRenewed(t *testing.T) {
 	l, c, network := labWithNetwork(t)
 	l.RevokeTokens()
 	got, err := c.GetNetwork(t.Context(), network.ID)
@@ -285,7 +285,7 @@ func TestAFreshTokenThatIsRefused(t *testing.T) {
 	l.answer(replyTo("DELETE", networksPath, 401, keystoneBody(401, unauthorized)))
 	err := c.DeleteNetwork(t.Context(), network.ID, nil)
 	wantError(t, Error{Op: "delete network", Reason: Unauthenticated, Message: unauthorized}, err)
-	// Once more, and not for ever.
+	// One retry only.
 	equal(t, 2, l.count("DELETE "+networksPath+"/"+network.ID))
 	equal(t, 2, l.count("POST "+tokensPath))
 }
@@ -313,12 +313,12 @@ func TestAPasswordThatIsCorrectedInTheFile(t *testing.T) {
 	noError(t, err)
 }
 
-func TestAFileThatIsSpoiledWhileItIsNeeded(t *testing.T) {
+func TestAFileThatIsDamagedLater(t *testing.T) {
 	l := newLab(t, embedded.Options{})
 	c, write := l.clientOfFile(t)
 	_, err := c.ListNetworks(t.Context())
 	noError(t, err)
-	// As long as the token is good, nobody looks at the file.
+	// The file is not read while the token is valid.
 	write(nil)
 	_, err = c.ListNetworks(t.Context())
 	noError(t, err)
@@ -327,11 +327,11 @@ func TestAFileThatIsSpoiledWhileItIsNeeded(t *testing.T) {
 	wantError(t, Error{Op: "authenticate", Reason: Unauthenticated, Message: unauthorized}, err)
 	_, err = c.ListNetworks(t.Context())
 	if ReasonOf(err) != Unauthenticated || !strings.Contains(err.Error(), "clouds.yaml") {
-		t.Errorf("got %v, want it to name the file", err)
+		t.Errorf("got %v, want the name of the file in it", err)
 	}
 }
 
-func TestCredentialsForAnotherProjectAreNotTakenUp(t *testing.T) {
+func TestCredentialsForAnotherProjectAreNotUsed(t *testing.T) {
 	l := newLab(t, embedded.Options{Projects: []embedded.Project{
 		{Name: "samplecrd", ID: "project-1", Password: password}, {Name: "other", ID: "project-2", Password: password},
 	}})
@@ -347,7 +347,7 @@ func TestCredentialsForAnotherProjectAreNotTakenUp(t *testing.T) {
 		"restart the controller if its networks are to be made there"}, err)
 }
 
-// clientOfFile returns a client that is configured by a file, and what writes the file.
+// clientOfFile returns a client that is configured by a file, and a function that writes the file.
 func (l *lab) clientOfFile(t *testing.T) (*Client, func(content []byte)) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
@@ -359,13 +359,13 @@ func (l *lab) clientOfFile(t *testing.T) (*Client, func(content []byte)) {
 	return newTestClient(t, config, ClientOptions{Timeout: 10 * time.Second}), write
 }
 
-func TestRefusedCredentialsAreLeftAloneForAWhile(t *testing.T) {
+func TestRefusedCredentialsAreNotRetriedAtOnce(t *testing.T) {
 	l := newLab(t, embedded.Options{})
 	c := newTestClient(t, l.configAs(t, "samplecrd", "wrong"), ClientOptions{Timeout: 10 * time.Second})
 	for i := range 5 {
 		_, err := c.ListNetworks(t.Context())
 		if asked := RetryAfterOf(err); ReasonOf(err) != Unauthenticated || (asked > 0) != (i > 0) || asked > refusalHolds {
-			t.Errorf("attempt %d: got %v, to be tried again after %s", i, err, asked)
+			t.Errorf("attempt %d: got %v with a RetryAfter of %s", i, err, asked)
 		}
 	}
 	equal(t, 1, l.count("POST "+tokensPath))
@@ -376,7 +376,7 @@ func TestRefusedCredentialsAreLeftAloneForAWhile(t *testing.T) {
 	noError(t, err)
 }
 
-func TestAKeystoneThatHangsHoldsUpAllForOneTimeOutOnly(t *testing.T) {
+func TestAKeystoneThatHangsDelaysAllCallersByOneTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 30 * time.Second
 		var asked atomic.Int32
@@ -400,7 +400,7 @@ func TestAKeystoneThatHangsHoldsUpAllForOneTimeOutOnly(t *testing.T) {
 	})
 }
 
-func TestKeystoneIsDownWhenTheTokenHasRunOut(t *testing.T) {
+func TestKeystoneIsDownWhenTheTokenExpires(t *testing.T) {
 	l, c, network := labWithNetwork(t)
 	l.RevokeTokens()
 	l.answer(func(_ http.ResponseWriter, r *http.Request) bool {
@@ -416,8 +416,8 @@ func TestKeystoneIsDownWhenTheTokenHasRunOut(t *testing.T) {
 	noError(t, err)
 }
 
-// hang returns when the client has gone away, which net/http notices only once the body
-// was read.
+// hang returns when the client has closed the connection. net/http notices that only after the
+// body was read.
 func hang(r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	<-r.Context().Done()
@@ -458,7 +458,7 @@ func TestThereIsNoAnswer(t *testing.T) {
 			noError(t, err)
 			c.circuit.base.(*transport).timeout = test.timeout
 			l.answer(test.tap)
-			// The same words each time, or the status would be written each time.
+			// The message must not change, or each failure would write the status.
 			for range 2 {
 				_, err := c.ListNetworks(t.Context())
 				wantError(t, Error{Op: "list networks", Reason: Unavailable, Message: test.want}, err)
@@ -478,7 +478,7 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
-func TestTheCallerGivesUp(t *testing.T) {
+func TestTheCallerCancels(t *testing.T) {
 	l := newLab(t, embedded.Options{})
 	c := l.client(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -499,27 +499,27 @@ func TestAMessageIsTheSameEachTime(t *testing.T) {
 	remote := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 2), Port: 5000}
 	for _, test := range []struct {
 		name string
-		err  func(n int) error // as it is the n-th time
+		err  func(n int) error // the n-th error
 		want string
 	}{
 		{"the local port differs", func(n int) error {
 			return &net.OpError{Op: "read", Net: "tcp", Source: local(40000 + n), Addr: remote, Err: os.NewSyscallError("read", syscall.ECONNRESET)}
 		}, "read 10.0.0.2:5000: read: connection reset by peer"},
-		{"the name server is away, and the local port stands in its error", func(n int) error {
+		{"the name server is away, and the local port is in the error", func(n int) error {
 			text := fmt.Sprintf("read udp 10.0.0.9:%d->10.0.0.2:53: i/o timeout", 40000+n)
 			return &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: text, Name: "keystone.example.com", Server: "10.0.0.2:53", IsTimeout: true, IsTemporary: true}}
 		}, "lookup keystone.example.com: no answer from a name server"},
 		{"the name is wrong", func(int) error {
 			return &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "keystone.example.com", Server: "10.0.0.2:53", IsNotFound: true}}
 		}, "lookup keystone.example.com: no such host"},
-		{"the certificate has expired, and the time stands in the error", func(n int) error {
+		{"the certificate has expired, and the time is in the error", func(n int) error {
 			return &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired, Detail: fmt.Sprintf("current time 2026-01-01T00:00:%02dZ is after 2025-12-31T00:00:00Z", n)}}
 		}, "the server's certificate has expired or is not yet valid"},
 		{"the certificate is for another host", func(int) error {
 			return &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign}}
 		}, "tls: failed to verify certificate: x509: certificate is not authorized to sign other certificates"},
-		{"the time was up", func(int) error { return context.DeadlineExceeded }, "no answer in time"},
-		{"the server hung up", func(int) error { return io.EOF }, "EOF"},
+		{"the deadline has passed", func(int) error { return context.DeadlineExceeded }, "no answer in time"},
+		{"the server closed the connection", func(int) error { return io.EOF }, "EOF"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for n := range 2 {
@@ -530,7 +530,7 @@ func TestAMessageIsTheSameEachTime(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsNotNeutrons(t *testing.T) {
+func TestAnAnswerThatIsNotFromNeutron(t *testing.T) {
 	t.Parallel()
 	operations := map[string]func(context.Context, *Client) error{
 		"create network": func(ctx context.Context, c *Client) error {
@@ -560,12 +560,12 @@ func TestAnAnswerThatIsNotNeutrons(t *testing.T) {
 		body string
 		want string
 	}{
-		{"a page", "<html>Please log in</html>", "invalid character '<' looking for beginning of value"},
+		{"an HTML page", "<html>Please log in</html>", "invalid character '<' looking for beginning of value"},
 		{"nothing", "", "EOF"},
-		{"an empty object", "{}", notNeutrons},
-		{"null", `{"network": null, "subnet": null}`, notNeutrons},
-		{"a resource without an ID", `{"network": {"name": "x"}, "subnet": {"name": "x"}}`, notNeutrons},
-		{"an empty resource", `{"network": {}, "subnet": {}}`, notNeutrons},
+		{"an empty object", "{}", notFromNeutron},
+		{"null", `{"network": null, "subnet": null}`, notFromNeutron},
+		{"a resource without an ID", `{"network": {"name": "x"}, "subnet": {"name": "x"}}`, notFromNeutron},
+		{"an empty resource", `{"network": {}, "subnet": {}}`, notFromNeutron},
 	} {
 		for op, do := range operations {
 			t.Run(op+" answered with "+test.name, func(t *testing.T) {
@@ -579,7 +579,7 @@ func TestAnAnswerThatIsNotNeutrons(t *testing.T) {
 	}
 }
 
-func TestToDeleteWhatIsGoneIsNoError(t *testing.T) {
+func TestDeletingWhatDoesNotExistIsNotAnError(t *testing.T) {
 	l, c, network := labWithNetwork(t)
 	noError(t, c.DeleteNetwork(t.Context(), network.ID, network.Revision))
 	noError(t, c.DeleteNetwork(t.Context(), network.ID, network.Revision))

@@ -36,7 +36,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The fuzz tests run their seeds in a normal go test. To have them search, name one:
+// A normal go test runs the fuzz tests with their seeds only. To search for new inputs, name one:
 //
 //	go test -fuzz=FuzzMark ./pkg/neutron
 
@@ -53,7 +53,7 @@ func FuzzMark(f *testing.F) {
 	f.Fuzz(func(t *testing.T, cluster, uid, description string) {
 		read, marked := OwnerOf(description)
 		if marked && (read.Cluster == "" || read.UID == "" || strings.ContainsAny(read.Cluster, " /") || strings.Contains(string(read.UID), " ")) {
-			t.Errorf("%q is taken for the mark of %+v", description, read)
+			t.Errorf("%q is read as the mark of %+v", description, read)
 		}
 		if marked && description != read.Mark() && !strings.HasSuffix(description, " "+read.Mark()) {
 			t.Errorf("%q does not end with the mark of %+v", description, read)
@@ -62,25 +62,25 @@ func FuzzMark(f *testing.F) {
 			t.Errorf("%q without its mark is %q", description, unmarked)
 		}
 		if cluster == "" || uid == "" || strings.ContainsAny(cluster, " /") || strings.Contains(uid, " ") {
-			return // there are none such: see pkg/options for the first
+			return // impossible: pkg/options validates the cluster, and UIDs have no blanks
 		}
 		want := Owner{cluster, types.UID(uid)}
 		for _, before := range []string{"", description + " "} {
 			if got, marked := OwnerOf(before + want.Mark()); !marked || got != want {
-				t.Errorf("of %q is read back %+v, %v", before+want.Mark(), got, marked)
+				t.Errorf("%q is read as %+v, %v", before+want.Mark(), got, marked)
 			}
 		}
-		// It is its owner's, and nobody else's.
+		// No other description has this owner.
 		if marked && read == want && description != want.Mark() && !strings.HasSuffix(description, " "+want.Mark()) {
-			t.Errorf("%q is taken for the mark of %+v", description, want)
+			t.Errorf("%q is read as the mark of %+v", description, want)
 		}
 	})
 }
 
-// source makes things out of the bytes that a fuzz test is given.
+// source derives values from the bytes of a fuzz test.
 type source []byte
 
-// below returns a number from 0 to n-1; 0 when there is nothing left.
+// below returns a number from 0 to n-1; 0 if no bytes are left.
 func (s *source) below(n int) int {
 	if len(*s) == 0 {
 		return 0
@@ -90,7 +90,7 @@ func (s *source) below(n int) int {
 	return first % n
 }
 
-// cidr returns one of few addresses, so that they often overlap.
+// cidr returns one of a few prefixes, so that they often overlap.
 func (s *source) cidr() netip.Prefix {
 	if s.below(4) == 0 {
 		address := netip.AddrFrom16([16]byte{0xfd, 7: byte(s.below(4)), 15: byte(s.below(4))})
@@ -121,7 +121,7 @@ func (s *source) description() string {
 
 func (s *source) name() string { return []string{testName, "x", ""}[s.below(3)] }
 
-// network returns one that Neutron may hold, whose subnets do not overlap, or the zero one.
+// network returns a network with subnets that do not overlap, or the zero Network.
 func (s *source) network() *Network {
 	if s.below(8) == 0 {
 		return &Network{}
@@ -145,8 +145,8 @@ func (s *source) desired() Desired {
 	return Desired{Owner: owner, Name: testName, Subnets: []DesiredSubnet{subnet}, Known: []string{"", "s0", "s1", "s2"}[s.below(4)]}
 }
 
-// From whatever there is, the plan comes to an end within a bounded number of steps, and
-// touches nothing of anybody else's.
+// From every observed state, the plan ends after a bounded number of steps, and does not change
+// objects of others.
 func FuzzThePlan(f *testing.F) {
 	for _, seed := range []string{"", "\x01\x01\x01\x01\x01", "0123456789abcdefghijklmnopqrstuvwxyz", "\x01\x00\x00\x00\x00\x10\x01\x01\x01\x01\x00\x00\x05\x00\x00\x01\x00\x00\x00\x18",
 		strings.Repeat("\x01\x07\x03", 30), strings.Repeat("\x03\x00\x01\x05\x02", 20)} {
@@ -169,15 +169,15 @@ func FuzzThePlan(f *testing.F) {
 			if step == nil {
 				checkGoal(t, want, have)
 				if again := Next(want, have); again != nil {
-					t.Errorf("at the goal, the plan goes on with %+v", again)
+					t.Errorf("at the goal, the plan continues with %+v", again)
 				}
 				return
 			}
 			checkStep(t, want, have, step)
 			next, taken := simulate(t, have, step)
 			if !taken {
-				// A stranger's subnet may be in the way for good, and Neutron has something against
-				// a few CIDRs, for which nothing is removed.
+				// An unmanaged subnet may overlap for ever, and Neutron refuses a few CIDRs, for which
+				// nothing is deleted.
 				goal := want.Subnets[0].CIDR
 				if servesDHCP(goal) && !slices.ContainsFunc(strangers, func(s Subnet) bool { return s.CIDR.Overlaps(goal) }) {
 					t.Errorf("Neutron refuses %+v", step)
@@ -185,11 +185,11 @@ func FuzzThePlan(f *testing.F) {
 				return
 			}
 			if now := strangersSubnets(want, next); !slices.Equal(strangers, now) {
-				t.Errorf("%+v makes of the strangers' subnets %+v", step, now)
+				t.Errorf("%+v changes the unmanaged subnets to %+v", step, now)
 			}
 			have = next
 		}
-		t.Errorf("no end: want %+v, have %+v, after many steps %+v", want, began, have)
+		t.Errorf("the plan does not end: want %+v, have %+v, after many steps %+v", want, began, have)
 	})
 }
 
@@ -221,8 +221,8 @@ func FuzzAllocationPools(f *testing.F) {
 	})
 }
 
-// What it is told of in a clouds.yaml of somebody else's, is in no error; and nothing but
-// what is in it, in no configuration.
+// Errors do not contain text of the clouds.yaml, and a configuration contains only values from the
+// clouds.yaml.
 func FuzzParseConfig(f *testing.F) {
 	const canary = "hunter2"
 	for _, seed := range []string{
@@ -250,7 +250,7 @@ func FuzzParseConfig(f *testing.F) {
 		config, err := ParseConfig(cloud, content)
 		if err != nil {
 			if strings.Contains(err.Error(), canary) && !strings.Contains(cloud, canary) || strings.Contains(err.Error(), "Search locations") {
-				t.Errorf("it tells what is in the file, or looks for others: %v", err)
+				t.Errorf("the error has text of the file, or other files were searched: %v", err)
 			}
 			return
 		}
@@ -258,13 +258,13 @@ func FuzzParseConfig(f *testing.F) {
 			t.Errorf("got %+v", config)
 		}
 		if shown := fmt.Sprintf("%+v%+v", config.Auth, config.Endpoint); strings.Contains(shown, "of-the-process") && !bytes.Contains(content, []byte("of-the-process")) {
-			t.Errorf("something is of the environment: %s", shown)
+			t.Errorf("a value is from the environment: %s", shown)
 		}
 	})
 }
 
-// What is allowed is what Go connects to: the host and the port, and a path that begins
-// with the one that was named, however a server puts it in order.
+// Go connects to the host and the port that are allowed, and the path begins with the allowed one,
+// also after a server has normalized it.
 func FuzzURLs(f *testing.F) {
 	for _, address := range []string{
 		"https://a.example/identity/v3", "https://a.example:443/identity", "https://A.example./identity/", "https://a.example/identity/../x",
@@ -284,10 +284,10 @@ func FuzzURLs(f *testing.F) {
 		if !allowed.Allows(address) {
 			return
 		}
-		// As gophercloud and net/http read it.
+		// This is how gophercloud and net/http read it.
 		request, err := http.NewRequest(http.MethodPost, gophercloud.NormalizeURL(address)+"auth/tokens", nil)
 		if err != nil {
-			t.Fatalf("%q is allowed, and no URL: %v", address, err)
+			t.Fatalf("%q is allowed, but is not a URL: %v", address, err)
 		}
 		u := request.URL
 		at := u.Scheme + " " + strings.TrimSuffix(strings.ToLower(u.Hostname()), ".") + " " + strings.TrimLeft(u.Port(), "0")
@@ -308,7 +308,7 @@ func FuzzURLs(f *testing.F) {
 	})
 }
 
-// sameAnswer is a Neutron that answers everything in the same way.
+// sameAnswer is a Neutron that gives the same answer to every request.
 type sameAnswer struct {
 	t      *testing.T
 	status int
@@ -316,12 +316,12 @@ type sameAnswer struct {
 	asked  int
 }
 
-// RoundTrip fails the test if a request leads elsewhere than to what it is for.
+// RoundTrip fails the test if a request is not for Neutron or has an unexpected path.
 func (s *sameAnswer) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.asked++
 	collection, id, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/v2.0/"), "/")
 	if r.URL.Host != "neutron.example" || !slices.Contains([]string{"networks", "subnets", "ports"}, collection) || strings.ContainsAny(id, "/%") || id == ".." || r.URL.Fragment != "" {
-		s.t.Errorf("asked for %s", r.URL)
+		s.t.Errorf("unexpected request for %s", r.URL)
 	}
 	return &http.Response{StatusCode: s.status, Header: http.Header{"Content-Type": {"application/json"}},
 		Body: io.NopCloser(strings.NewReader(s.body)), Request: r}, nil
@@ -335,7 +335,7 @@ func (s *sameAnswer) client() *Client {
 	return c
 }
 
-// checkMessage fails the test if an error is none of ours, or cannot be shown.
+// checkMessage fails the test if err is not an Error, or its text is not safe to show.
 func checkMessage(t *testing.T, err error) {
 	t.Helper()
 	if err == nil {
@@ -343,11 +343,11 @@ func checkMessage(t *testing.T, err error) {
 	}
 	text := err.Error()
 	if ReasonOf(err) == "" || len(text) > maxMessage+100 || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		t.Errorf("kind %q: %q", ReasonOf(err), text)
+		t.Errorf("reason %q: %q", ReasonOf(err), text)
 	}
 }
 
-// Whatever is answered, it is an error of ours, or what Neutron could have answered.
+// Every answer leads to an Error, or is one that Neutron could give.
 func FuzzAnswers(f *testing.F) {
 	for _, body := range []string{
 		`{"networks": [{"id": "n", "name": "x", "description": "` + owner.Mark() + `", "mtu": 1450, "revision_number": 3}], "subnets": [{"id": "s", "network_id": "n", "cidr": "10.0.0.0/24", "gateway_ip": null}], "ports": []}`,
@@ -363,7 +363,7 @@ func FuzzAnswers(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, status int, body string) {
 		if status < 200 || status > 599 || status == http.StatusUnauthorized {
-			return // net/http hands out no others; a 401 leads to Keystone
+			return // net/http returns no others; a 401 leads to Keystone
 		}
 		s := &sameAnswer{t: t, status: status, body: body}
 		c := s.client()
@@ -381,7 +381,7 @@ func FuzzAnswers(f *testing.F) {
 		check(err, listed...)
 		found, err := c.FindNetworks(ctx, owner.Mark())
 		check(err, found...)
-		// RoundTrip sees where these lead.
+		// RoundTrip checks the URLs.
 		for _, n := range slices.Concat(listed, found)[:min(5, len(listed)+len(found))] {
 			check(c.DeleteNetwork(ctx, n.ID, n.Revision))
 		}
@@ -407,7 +407,7 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// FuzzReplies reads what is answered to a request that has failed.
+// FuzzReplies reads the answers to requests that failed.
 func FuzzReplies(f *testing.F) {
 	f.Add(400, `{"NeutronError": {"type": "InvalidInput", "message": "m"}}`, "3")
 	f.Add(503, "The server is currently unavailable.", "Wed, 21 Oct 2065 07:28:00 GMT")
@@ -419,11 +419,11 @@ func FuzzReplies(f *testing.F) {
 			ResponseHeader: http.Header{"Retry-After": {after}}})
 		checkMessage(t, err)
 		if wait := RetryAfterOf(err); wait < 0 || wait > maxRetryAfter {
-			t.Errorf("it waits for %s", wait)
+			t.Errorf("RetryAfter is %s", wait)
 		}
 		var object map[string]any
 		if ReasonOf(err) == NotFound && (json.Unmarshal([]byte(body), &object) != nil || len(object) == 0) {
-			t.Errorf("%q is taken for Neutron's word that something is gone", body)
+			t.Errorf("%q is taken for a NotFound of Neutron", body)
 		}
 	})
 }

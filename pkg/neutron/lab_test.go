@@ -44,16 +44,15 @@ const (
 
 var owner = Owner{Cluster: "11111111-0000-0000-0000-000000000000", UID: "22222222-0000-0000-0000-000000000000"}
 
-// comparers let cmp look at what has no exported fields, and take nil for empty.
+// comparers make cmp compare types without exported fields, and treat nil as empty.
 var comparers = cmp.Options{
 	cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}, netipx.IPRange{}),
 	cmpopts.IgnoreUnexported(Error{}, Config{}),
-	cmpopts.IgnoreFields(Error{}, "RequestID"), // which is another one each time
+	cmpopts.IgnoreFields(Error{}, "RequestID"), // differs each time
 	cmpopts.EquateEmpty(),
 }
 
-// lab is an embedded OpenStack behind a tap: what a test puts into answer may answer in
-// its place.
+// lab is an embedded OpenStack behind a tap: a test can answer requests in its place.
 type lab struct {
 	*embedded.Server
 	http *httptest.Server
@@ -71,14 +70,15 @@ func newLab(t *testing.T, options embedded.Options) *lab {
 	l := &lab{Server: embedded.New(options)}
 	l.http = httptest.NewServer(l)
 	t.Cleanup(func() {
-		_ = l.Close() // ends the requests that hang
+		_ = l.Close() // ends requests that hang
 		l.http.CloseClientConnections()
 		l.http.Close()
 	})
 	return l
 }
 
-// answer has tap called for each request from now on; it returns whether it answered.
+// answer sets the function that is called for each request from now on. It reports whether it has
+// answered the request.
 func (l *lab) answer(tap func(http.ResponseWriter, *http.Request) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +95,7 @@ func (l *lab) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// count returns how many requests of that method and path there were.
+// count returns the number of requests with that method and path.
 func (l *lab) count(request string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +122,7 @@ func (l *lab) configAs(t *testing.T, user, password string) Config {
 	return config
 }
 
-// cloudsYAML has one entry, lab.
+// cloudsYAML returns a clouds.yaml with one entry, lab.
 func (l *lab) cloudsYAML(user, password string) []byte {
 	return fmt.Appendf(nil, `
 clouds:
@@ -149,7 +149,7 @@ func newTestClient(t *testing.T, config Config, options ClientOptions) *Client {
 	return c
 }
 
-// reply answers with that status and body.
+// reply answers with that status and body, and returns true.
 func reply(w http.ResponseWriter, status int, body string) bool {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -157,7 +157,8 @@ func reply(w http.ResponseWriter, status int, body string) bool {
 	return true
 }
 
-// replyTo answers the requests of that method and path, and no other.
+// replyTo returns a tap that answers the requests with that method, and with a path that begins
+// with that one.
 func replyTo(method, path string, status int, body string) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		return r.Method == method && strings.HasPrefix(r.URL.Path, path) && reply(w, status, body)
@@ -166,7 +167,7 @@ func replyTo(method, path string, status int, body string) func(http.ResponseWri
 
 func cidr(text string) netip.Prefix { return netip.MustParsePrefix(text) }
 
-// addr is the zero Addr for "".
+// addr parses an address. It returns the zero Addr for "".
 func addr(text string) netip.Addr {
 	if text == "" {
 		return netip.Addr{}
@@ -174,7 +175,7 @@ func addr(text string) netip.Addr {
 	return netip.MustParseAddr(text)
 }
 
-// equal fails the test if got is not what is wanted.
+// equal fails the test if got differs from want.
 func equal(t *testing.T, want, got any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, comparers); diff != "" {

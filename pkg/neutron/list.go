@@ -34,50 +34,50 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// pageSize is how many items a page of a list may have. Neutron cuts a page short if
-// its operator says so, and sends the whole list at once to whoever names no size.
+// pageSize is how many items a page may have. Neutron sends fewer if its operator limits
+// pages, and the whole list at once if the request has no limit.
 const pageSize = 1000
 
-// What a list may have at the most. Neutron has far less in one project; but it may be
-// somebody who says that he is Neutron, whose pages never end.
+// Limits of a list. A project in Neutron has far less, but a server that only pretends to be
+// Neutron may send pages without end.
 const (
 	maxPages = 1000
 	maxItems = 50_000
-	// maxText is how many bytes a name or a description takes: 255 characters.
+	// maxText is the length of a name or a description in bytes: 255 characters.
 	maxText = 4 * 255
-	// maxListText is how many bytes all texts of a list take: 250 for each of 50,000 items. A
-	// network of ours has some 170 of them, its subnet some 210.
+	// maxListText is the length of all texts of a list in bytes: 250 for each of 50,000 items.
+	// A network of the controller has about 170, its subnet about 210.
 	maxListText = 12 << 20
-	// maxValue is how many bytes are read for one item: one with the longest texts, in the
-	// longest of spellings, takes a tenth of it.
+	// maxValue is how many bytes of one JSON value a decoder may hold. An item with the longest
+	// texts, all of their characters escaped, takes a tenth of it. Without this limit the links
+	// of one page could take 300 MiB.
 	maxValue = 64 << 10
 )
 
 var (
 	errNoEnd = fmt.Errorf("the list has no end, or is larger than any that Neutron gives: more than %d items, %d pages or %d MiB of text",
 		maxItems, maxPages, maxListText>>20)
-	errLongValue = errors.New("the answer holds something that is longer than any of Neutron's")
+	errLongValue = errors.New("the answer has a value that is longer than any of Neutron's")
 )
 
-// item is what a list holds.
+// item is an element of a list.
 type item interface {
-	// listed returns the item's ID, and its other texts.
+	// listed returns the item's ID and its other texts.
 	listed() (id string, texts []string)
 }
 
 func (n Network) listed() (string, []string) { return n.ID, []string{n.Name, n.Description} }
 func (p Port) listed() (string, []string)    { return p.ID, []string{p.Name, p.DeviceOwner} }
 func (s Subnet) listed() (string, []string) {
-	// Whatever follows the % of an address is a text, too.
+	// The zone of an address may be any text.
 	return s.ID, []string{s.Name, s.Description, s.NetworkID, s.Gateway.Zone()}
 }
 
-// list reads all pages of a collection. It fails if any of them does: a list that is
-// cut short must not pass for a short list.
+// list reads all pages of a collection. If one of them fails, list fails: a list that is cut
+// short must not be taken for a short list.
 //
-// It goes on from the last item that it has, and not to the address in the answer, which
-// behind a proxy may be one that only the cloud itself can reach, and which could lead the
-// token anywhere.
+// It continues from the last item that it has, and not at the URL in the answer: behind a
+// proxy, perhaps only the cloud itself can reach that URL, and the token could be sent anywhere.
 func list[T item](ctx context.Context, c *Client, collection, fields string, filter url.Values) ([]T, error) {
 	op := "list " + collection
 	service, err := c.connect(ctx)
@@ -89,7 +89,7 @@ func list[T item](ctx context.Context, c *Client, collection, fields string, fil
 	var l listing[T]
 	for range maxPages {
 		before := len(l.items)
-		more, err := page(ctx, service, collection, query, l.add)
+		more, err := l.page(ctx, service, collection, query)
 		if err != nil {
 			return nil, listError(op, err)
 		}
@@ -97,9 +97,9 @@ func list[T item](ctx context.Context, c *Client, collection, fields string, fil
 			return l.items, nil
 		}
 		last, _ := l.items[len(l.items)-1].listed()
-		// A server that takes no notice of the marker would have us read for long.
+		// A server that ignores the marker sends the same page again and again.
 		if last == query.Get("marker") {
-			return nil, listError(op, errors.New("the pages do not go on"))
+			return nil, listError(op, errors.New("every page is the same"))
 		}
 		if !more {
 			return l.items, nil
@@ -109,22 +109,22 @@ func list[T item](ctx context.Context, c *Client, collection, fields string, fil
 	return nil, listError(op, errNoEnd)
 }
 
-// listing is a list as far as it was read.
+// listing is the part of a list that was read so far.
 type listing[T item] struct {
 	items []T
-	text  int // bytes
+	text  int // the length of all texts in bytes
 }
 
-// add refuses what cannot be Neutron's, and more than there can be.
+// add appends an item. It refuses an item that cannot be Neutron's, and more than the limits.
 func (l *listing[T]) add(item T) error {
 	id, texts := item.listed()
 	if !validID(id) {
-		return errors.New("the answer holds an item without an ID")
+		return errors.New("an item without an ID")
 	}
 	l.text += len(id)
 	for _, text := range texts {
 		if len(text) > maxText {
-			return errors.New("the answer holds a text that is longer than any of Neutron's")
+			return errors.New("a text that is longer than any of Neutron's")
 		}
 		l.text += len(text)
 	}
@@ -135,16 +135,16 @@ func (l *listing[T]) add(item T) error {
 	return nil
 }
 
-// idForm is that of all IDs in OpenStack, and of some more. What has it is one segment of a
-// path, and nothing else.
+// idForm matches all IDs of OpenStack, and only texts that are one segment of a path.
 var idForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// validID says whether that is an ID. A request for another one might not be what it seems:
-// gophercloud puts IDs into paths as they are.
+// validID reports whether id can be an ID of OpenStack. gophercloud does not escape IDs in
+// paths, so another text could turn one request into a different one.
 func validID(id string) bool { return idForm.MatchString(id) }
 
-// Printable returns a text of somebody else's as it may be shown: on one line, without what
-// would make a terminal or a reader take it for something else, and not too long.
+// Printable returns text in a form that is safe to show: on one line, without control
+// characters and marks of direction, which could mislead a terminal or a reader, and of at most
+// 1,024 bytes.
 func Printable(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -153,13 +153,13 @@ func Printable(text string) string {
 		return ' '
 	}, text)
 	if len(text) > maxMessage {
-		// What is cut in two is no text.
+		// The cut may have split a character.
 		text = strings.ToValidUTF8(text[:maxMessage], "")
 	}
 	return text
 }
 
-// listError is wrap for a list. Whatever Neutron has against it, the spec is not at fault.
+// listError is wrap for a list. A list that Neutron refuses does not make the spec invalid.
 func listError(op string, err error) error {
 	err = wrap(op, err)
 	if e, ok := err.(*Error); ok && e.Reason == Invalid {
@@ -168,165 +168,122 @@ func listError(op string, err error) error {
 	return err
 }
 
-// page reads one page, and whether there is another. It calls add for each item as it comes,
-// and reads no further once there is something wrong: of a few bytes that are none of
-// Neutron's, much more memory can be made.
-func page[T item](ctx context.Context, service *gophercloud.ServiceClient, collection string, query url.Values, add func(T) error) (more bool, err error) {
+// page reads one page of the collection and reports whether there is another one. It decodes
+// one item at a time, so that add can stop it: a page of 8 MiB that is not Neutron's has room
+// for three million items.
+func (l *listing[T]) page(ctx context.Context, service *gophercloud.ServiceClient, collection string, query url.Values) (more bool, err error) {
 	response, err := service.Get(ctx, service.ServiceURL(collection)+"?"+query.Encode(), nil, &gophercloud.RequestOpts{KeepResponseBody: true})
 	if err != nil {
 		return false, err
 	}
 	defer response.Body.Close()
-	body := &ration{reader: response.Body}
-	p := &pageReader[T]{collection: collection, body: body, json: json.NewDecoder(body), add: add}
-	return p.read()
+	body := &pageBody{body: response.Body}
+	body.decoder = json.NewDecoder(body)
+	more, err = l.decode(body.decoder, collection)
+	switch {
+	case body.err != nil:
+		return false, body.err
+	case err != nil:
+		// Only the text of err: the error itself may hold a whole value of the answer.
+		return false, fmt.Errorf("invalid list of %s: %s", collection, Printable(err.Error()))
+	}
+	return more, nil
 }
 
-// pageReader reads the answer of a list.
-type pageReader[T item] struct {
-	collection string
-	body       *ration
-	json       *json.Decoder
-	add        func(T) error
-
-	listed bool // the collection was there
-	links  []gophercloud.Link
-}
-
-func (p *pageReader[T]) read() (more bool, err error) {
-	if err := p.delimiter('{'); err != nil {
+func (l *listing[T]) decode(d *json.Decoder, collection string) (more bool, err error) {
+	var links []gophercloud.Link
+	listed := false
+	if err := expect(d, '{'); err != nil {
 		return false, err
 	}
-	for p.more() {
-		if err := p.member(); err != nil {
+	for d.More() {
+		key, err := d.Token()
+		switch {
+		case err != nil:
+		case key == collection && listed:
+			err = errors.New("there are two lists")
+		case key == collection:
+			listed, err = true, l.decodeItems(d)
+		case key == collection+"_links":
+			err = d.Decode(&links)
+		default:
+			err = d.Decode(new(json.RawMessage))
+		}
+		if err != nil {
 			return false, err
 		}
 	}
-	if err := p.delimiter('}'); err != nil {
+	if err := expect(d, '}'); err != nil {
 		return false, err
 	}
-	p.body.left = maxValue
-	if _, err := p.json.Token(); err != io.EOF {
-		return false, p.fault(errors.New("something comes after it"))
+	if _, err := d.Token(); err != io.EOF || !listed {
+		return false, errors.New("there is no list, or something after it")
 	}
-	if !p.listed {
-		return false, p.fault(nil)
-	}
-	next, err := gophercloud.ExtractNextURL(p.links)
+	next, err := gophercloud.ExtractNextURL(links)
 	return next != "", err
 }
 
-// member reads a key of the answer and what it has.
-func (p *pageReader[T]) member() error {
-	key, err := p.token()
-	if err != nil {
+func (l *listing[T]) decodeItems(d *json.Decoder) error {
+	if err := expect(d, '['); err != nil {
 		return err
 	}
-	switch key {
-	case p.collection:
-		return p.items()
-	case p.collection + "_links":
-		return p.value(&p.links)
-	}
-	var others json.RawMessage
-	return p.value(&others)
-}
-
-func (p *pageReader[T]) items() error {
-	if p.listed {
-		return p.fault(errors.New("it is there twice"))
-	}
-	p.listed = true
-	if err := p.delimiter('['); err != nil {
-		return err
-	}
-	var item T
-	for p.more() {
-		item = *new(T)
-		if err := p.value(&item); err != nil {
+	var item, zero T
+	for d.More() {
+		item = zero
+		if err := d.Decode(&item); err != nil {
 			return err
 		}
-		if err := p.add(item); err != nil {
+		if err := l.add(item); err != nil {
 			return err
 		}
 	}
-	return p.delimiter(']')
+	return expect(d, ']')
 }
 
-// more says whether there is something else in what is being read.
-func (p *pageReader[T]) more() bool {
-	p.body.left = maxValue
-	return p.json.More()
-}
-
-func (p *pageReader[T]) delimiter(want json.Delim) error {
-	got, err := p.token()
+// expect reads the next token, and fails if it is another one.
+func expect(d *json.Decoder, want json.Delim) error {
+	got, err := d.Token()
 	if err == nil && got != want {
-		err = p.fault(nil)
+		err = fmt.Errorf("%v instead of %v", got, want)
 	}
 	return err
 }
 
-func (p *pageReader[T]) token() (json.Token, error) {
-	p.body.left = maxValue
-	token, err := p.json.Token()
-	if err != nil {
-		return nil, p.fault(err)
-	}
-	return token, nil
+// pageBody is what a decoder reads a page from. It fails when the decoder, which holds a value
+// until it has all of it, holds too much. It keeps the error that ended the reading, to tell it
+// from what the decoder finds wrong.
+type pageBody struct {
+	body    io.Reader
+	decoder *json.Decoder
+	read    int64
+	err     error // except io.EOF
 }
 
-func (p *pageReader[T]) value(into any) error {
-	p.body.left = maxValue
-	if err := p.json.Decode(into); err != nil {
-		return p.fault(err)
+func (b *pageBody) Read(p []byte) (int, error) {
+	if b.read-b.decoder.InputOffset() > maxValue {
+		b.err = errLongValue
 	}
-	return nil
-}
-
-// fault returns why there is no list; what is wrong with the answer, without the answer.
-func (p *pageReader[T]) fault(err error) error {
-	switch {
-	case p.body.err != nil:
-		return p.body.err
-	case err != nil:
-		return fmt.Errorf("the answer is not a list of %s: %s", p.collection, Printable(err.Error()))
+	if b.err != nil {
+		return 0, b.err
 	}
-	return fmt.Errorf("the answer is not a list of %s", p.collection)
-}
-
-// ration is a reader of which no more is read than is left.
-type ration struct {
-	reader io.Reader
-	left   int
-	err    error // other than the end
-}
-
-func (r *ration) Read(p []byte) (int, error) {
-	if r.left <= 0 && r.err == nil {
-		r.err = errLongValue
-	}
-	if r.err != nil {
-		return 0, r.err
-	}
-	n, err := r.reader.Read(p[:min(len(p), r.left)])
-	r.left -= n
+	n, err := b.body.Read(p)
+	b.read += int64(n)
 	if err != io.EOF {
-		r.err = err
+		b.err = err
 	}
 	return n, err
 }
 
 // ListNetworks lists all networks of the client's project, with their subnets.
 //
-// An admin sees every project's, and everybody sees those that are shared: what is not
-// of the project is left out, since nothing that the client makes can be there.
+// An admin sees the networks of all projects, and everyone sees shared networks. Networks of
+// other projects are left out, since the client cannot have created them.
 func (c *Client) ListNetworks(ctx context.Context) ([]*Network, error) {
 	filter, err := c.projectFilter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// The networks first: a subnet that is made meanwhile finds its network in the list.
+	// Networks first: a subnet that is created in between then has its network in the list.
 	found, err := c.networks(ctx, filter)
 	if err != nil {
 		return nil, err
@@ -334,8 +291,8 @@ func (c *Client) ListNetworks(ctx context.Context) ([]*Network, error) {
 	return found, c.attachSubnets(ctx, found, filter)
 }
 
-// FindNetworks lists the networks of the client's project whose description is that
-// one, to the letter, with their subnets.
+// FindNetworks lists the networks of the client's project that have exactly this description,
+// with their subnets.
 func (c *Client) FindNetworks(ctx context.Context, description string) ([]*Network, error) {
 	filter, err := c.projectFilter(ctx)
 	if err != nil {
@@ -346,16 +303,16 @@ func (c *Client) FindNetworks(ctx context.Context, description string) ([]*Netwo
 	if err != nil {
 		return nil, err
 	}
-	// Some databases compare without regard to case, accents and trailing blanks.
+	// Some databases ignore case, accents and trailing blanks when they compare.
 	found = slices.DeleteFunc(found, func(n *Network) bool { return n.Description != description })
 	return found, c.attachSubnets(ctx, found, nil)
 }
 
-// GetNetwork reads one network with its subnets. The ID may come from a status, which people
-// can write.
+// GetNetwork reads one network with its subnets. It fails with NotFound, without a request, if
+// id cannot be an ID: it may come from a status, which users can edit.
 func (c *Client) GetNetwork(ctx context.Context, id string) (*Network, error) {
 	if !validID(id) {
-		return nil, &Error{Op: "get network", Reason: NotFound, Message: "that is no ID"}
+		return nil, &Error{Op: "get network", Reason: NotFound, Message: "not a valid ID"}
 	}
 	network, err := c.getNetwork(ctx, id)
 	if err != nil {
@@ -364,8 +321,8 @@ func (c *Client) GetNetwork(ctx context.Context, id string) (*Network, error) {
 	return network, c.attachSubnets(ctx, []*Network{network}, nil)
 }
 
-// projectFilter is the filter for what is the project's own; a token that is for no
-// project needs none.
+// projectFilter returns the filter for the client's project. It is empty if the token is not
+// for a project.
 func (c *Client) projectFilter(ctx context.Context) (url.Values, error) {
 	s, err := c.connected(ctx)
 	if err != nil {
@@ -384,13 +341,13 @@ func (c *Client) networks(ctx context.Context, filter url.Values) ([]*Network, e
 	}
 	networks := make([]*Network, len(found))
 	for i, n := range found {
-		networks[i] = &n // a copy: who keeps one, keeps not all of them
+		networks[i] = &n // copied, so that keeping one does not retain the whole slice
 	}
 	return networks, nil
 }
 
-// attachSubnets lists the subnets that match the filter, those of the networks if it
-// is nil, and gives each network its own.
+// attachSubnets lists the subnets that match the filter, and adds each of them to its network.
+// A nil filter matches the subnets of the networks.
 func (c *Client) attachSubnets(ctx context.Context, networks []*Network, filter url.Values) error {
 	if len(networks) == 0 {
 		return nil
@@ -408,7 +365,7 @@ func (c *Client) attachSubnets(ctx context.Context, networks []*Network, filter 
 	}
 	for _, s := range subnets {
 		if n, ok := byID[s.NetworkID]; ok {
-			s.NetworkID = n.ID // the same text, and not one for each
+			s.NetworkID = n.ID // one string for all subnets of the network
 			n.Subnets = append(n.Subnets, s)
 		}
 	}
@@ -418,24 +375,24 @@ func (c *Client) attachSubnets(ctx context.Context, networks []*Network, filter 
 	return nil
 }
 
-// Port is what is told of a port that stands in the way.
+// Port is a port that prevents a deletion.
 type Port struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
 	DeviceOwner string `json:"device_owner"`
 }
 
-// String returns the port's name, or its ID if it has none, and whose it is.
+// String returns the port's name, or its ID if it has no name, and the owner of its device.
 func (p Port) String() string {
 	return cmp.Or(p.Name, p.ID) + " (" + cmp.Or(p.DeviceOwner, "no device") + ")"
 }
 
-// PortsOnNetwork lists the ports that keep the network from being deleted.
+// PortsOnNetwork lists the ports that prevent the deletion of the network.
 func (c *Client) PortsOnNetwork(ctx context.Context, id string) ([]Port, error) {
 	return c.blockingPorts(ctx, url.Values{"network_id": {id}})
 }
 
-// PortsOnSubnet lists the ports that keep the subnet from being deleted.
+// PortsOnSubnet lists the ports that prevent the deletion of the subnet.
 func (c *Client) PortsOnSubnet(ctx context.Context, id string) ([]Port, error) {
 	return c.blockingPorts(ctx, url.Values{"fixed_ips": {"subnet_id=" + id}})
 }
@@ -445,26 +402,26 @@ func (c *Client) blockingPorts(ctx context.Context, filter url.Values) ([]Port, 
 	return slices.DeleteFunc(ports, func(p Port) bool { return slices.Contains(autoDeleted, p.DeviceOwner) }), err
 }
 
-// autoDeleted are the owners of the ports that Neutron makes, and removes by itself
-// (AUTO_DELETE_PORT_OWNERS in neutron.common._constants): of its DHCP servers, and with
-// OVN of the metadata service, which has one on every network.
+// autoDeleted are the device owners of the ports that Neutron creates and deletes by itself
+// (AUTO_DELETE_PORT_OWNERS in neutron.common._constants). They belong to its DHCP servers and,
+// with OVN, to the metadata service, which has a port on every network.
 var autoDeleted = []string{"network:dhcp", "network:distributed", "network:floatingip_agent_gateway"}
 
-// inUse returns the error that names the ports, and nil if there are none.
+// inUse returns an error that names the ports, or nil if there are none.
 func inUse(op string, ports []Port) error {
 	if len(ports) == 0 {
 		return nil
 	}
-	const enough = 5
+	const most = 5
 	names := make([]string, 0, len(ports))
 	for _, p := range ports {
 		names = append(names, p.String())
 	}
 	// Sorted, so that the message is the same each time.
 	slices.Sort(names)
-	message := strings.Join(names[:min(enough, len(names))], ", ")
-	if len(names) > enough {
-		message += fmt.Sprintf(" and %d more", len(names)-enough)
+	message := strings.Join(names[:min(most, len(names))], ", ")
+	if len(names) > most {
+		message += fmt.Sprintf(" and %d more", len(names)-most)
 	}
 	return &Error{Op: op, Reason: InUse, Message: Printable("in use by port " + message)}
 }

@@ -36,7 +36,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-// makeNetworks makes n networks with a subnet each, and returns their IDs, ordered.
+// makeNetworks creates n networks with a subnet each, and returns their IDs in order.
 func makeNetworks(t *testing.T, c *Client, n int) []string {
 	t.Helper()
 	var ids []string
@@ -51,7 +51,7 @@ func makeNetworks(t *testing.T, c *Client, n int) []string {
 	return ids
 }
 
-// makePort makes a port on the network; it belongs to a device of that owner.
+// makePort creates a port on the network and returns its ID.
 func makePort(t *testing.T, c *Client, networkID, name, deviceOwner string) string {
 	t.Helper()
 	service, err := c.connect(t.Context())
@@ -70,14 +70,14 @@ func idsOf(networks []*Network) []string {
 	return ids
 }
 
-// requests returns what was asked of the lab so far.
+// requests returns the requests to the lab so far.
 func (l *lab) requests() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.served)
 }
 
-// queries records the queries of the requests for that collection.
+// queries returns a function that returns the queries of the requests for the collection.
 func queries(l *lab, collection string) func() []url.Values {
 	var mu sync.Mutex
 	var seen []url.Values
@@ -123,7 +123,7 @@ func TestAListFollowsAllPages(t *testing.T) {
 	}
 }
 
-func TestAListAsksForNoMoreThanItNeeds(t *testing.T) {
+func TestAListRequestsOnlyTheFieldsItNeeds(t *testing.T) {
 	l := newLab(t, embedded.Options{})
 	networkQueries := queries(l, "networks")
 	_, err := l.client(t).ListNetworks(t.Context())
@@ -136,7 +136,7 @@ func TestAListAsksForNoMoreThanItNeeds(t *testing.T) {
 	equal(t, 0, l.count("GET "+subnetsPath))
 }
 
-func TestAListGoesOnFromItsLastItem(t *testing.T) {
+func TestAListContinuesFromItsLastItem(t *testing.T) {
 	l := newLab(t, embedded.Options{})
 	l.answer(func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
@@ -145,7 +145,7 @@ func TestAListGoesOnFromItsLastItem(t *testing.T) {
 		case r.URL.Path != networksPath:
 			return false
 		case r.URL.Query().Get("marker") == "":
-			// Behind a proxy the link may lead where only the cloud itself gets.
+			// Behind a proxy, perhaps only the cloud itself can reach the URL.
 			return reply(w, 200, `{"networks": [{"id": "a"}, {"id": "b"}], "networks_links": [{"rel": "next", "href": "http://10.255.255.1/v2.0/networks?marker=b"}]}`)
 		case r.URL.Query().Get("marker") == "b":
 			return reply(w, 200, `{"networks": [{"id": "c"}], "networks_links": [{"rel": "previous", "href": "http://10.255.255.1/v2.0/networks?marker=c"}]}`)
@@ -180,35 +180,35 @@ func TestWhatIsNotAListNeverPassesForAnEmptyOne(t *testing.T) {
 		{"null instead of the list", `{"networks": null}`},
 		{"null", `null`},
 		{"an object instead of the list", `{"networks": {}}`},
-		{"a list without its name", `[]`},
+		{"a list without its key", `[]`},
 		{"a list of something else", `{"subnets": []}`},
-		{"a network that is none", `{"networks": [1]}`},
-		{"links that are none", `{"networks": [], "networks_links": {}}`},
+		{"a network that is a number", `{"networks": [1]}`},
+		{"links that are an object", `{"networks": [], "networks_links": {}}`},
 		{"an error with a good status", `{"NeutronError": {"type": "x", "message": "y"}}`},
 		{"the page of a proxy", `<html>Please log in</html>`},
 		{"half an answer", `{"networks": [`},
 		{"an answer that ends after an item", `{"networks": [{"id": "a"}`},
 		{"an answer that ends within an item", `{"networks": [{"id": "a"}, {"id": "b"`},
 		{"an answer that ends after the list", `{"networks": [{"id": "a"}]`},
-		{"an item that is no JSON", `{"networks": [{"id": "a"}, {"id" "b"}]}`},
+		{"an item that is not JSON", `{"networks": [{"id": "a"}, {"id" "b"}]}`},
 		{"no comma between the items", `{"networks": [{"id": "a"} {"id": "b"}]}`},
 		{"a comma after the last item", `{"networks": [{"id": "a"},]}`},
 		{"a list that is closed as an object", `{"networks": [{"id": "a"}}}`},
 		{"an item that is null", `{"networks": [{"id": "a"}, null]}`},
-		{"an item that is of another type", `{"networks": [{"id": "a"}, {"id": "b", "mtu": "x"}]}`},
+		{"an item of another type", `{"networks": [{"id": "a"}, {"id": "b", "mtu": "x"}]}`},
 		{"the list twice", `{"networks": [{"id": "a"}], "networks": []}`},
 		{"the list, and null", `{"networks": [{"id": "a"}], "networks": null}`},
 		{"null, and the list", `{"networks": null, "networks": [{"id": "a"}]}`},
 		{"links of another type", `{"networks": [{"id": "a"}], "networks_links": [{"rel": 1}]}`},
-		{"links that are no JSON", `{"networks": [{"id": "a"}], "networks_links": [}`},
-		{"something else that is no JSON", `{"networks": [{"id": "a"}], "x": y}`},
+		{"links that are not JSON", `{"networks": [{"id": "a"}], "networks_links": [}`},
+		{"another member that is not JSON", `{"networks": [{"id": "a"}], "x": y}`},
 		{"something after it", `{"networks": [{"id": "a"}]} x`},
 		{"one more bracket", `{"networks": [{"id": "a"}]}}`},
 		{"two answers", `{"networks": [{"id": "a"}]}{"networks": []}`},
 		{"a list in a list", `{"networks": [[{"id": "a"}]]}`},
-		{"a list one below", `{"x": {"networks": [{"id": "a"}]}}`},
-		{"lists in lists without an end", `{"networks": ` + strings.Repeat("[", 20_000)},
-		{"objects in objects without an end", `{"networks": [{"id": "a", "x": ` + strings.Repeat(`{"x":`, 11_000)},
+		{"a list one level below", `{"x": {"networks": [{"id": "a"}]}}`},
+		{"lists in lists without end", `{"networks": ` + strings.Repeat("[", 20_000)},
+		{"objects in objects without end", `{"networks": [{"id": "a", "x": ` + strings.Repeat(`{"x":`, 11_000)},
 		{"nothing", ``},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -227,11 +227,11 @@ func TestWhatIsNotAListNeverPassesForAnEmptyOne(t *testing.T) {
 	}
 }
 
-func TestOfAPageOnlyTheListAndItsLinksMatter(t *testing.T) {
+func TestOtherMembersOfAPageAreIgnored(t *testing.T) {
 	for _, test := range []struct{ name, body string }{
 		{"as Neutron writes it", `{"networks": [{"id": "a"}, {"id": "b"}], "networks_links": [{"rel": "next", "href": "x"}]}`},
 		{"the links first", `{"networks_links": [{"rel": "next", "href": "x"}], "networks": [{"id": "a"}, {"id": "b"}]}`},
-		{"something else", `{"a": null, "b": [{"networks": []}, 1], "networks": [{"id": "a", "x": {"id": "y"}}, {"x": [1], "id": "b"}], "c": {"d": "}"}, "networks_links": [{"rel": "next", "href": "x"}]}`},
+		{"other members", `{"a": null, "b": [{"networks": []}, 1], "networks": [{"id": "a", "x": {"id": "y"}}, {"x": [1], "id": "b"}], "c": {"d": "}"}, "networks_links": [{"rel": "next", "href": "x"}]}`},
 		{"blanks", "\r\n{ \"networks\" :\t[ {\"id\": \"a\"} , {\"id\": \"b\"} ] , \"networks_links\" : [ { \"rel\" : \"next\", \"href\" : \"x\" } ] }\r\n\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -245,13 +245,13 @@ func TestOfAPageOnlyTheListAndItsLinksMatter(t *testing.T) {
 func TestAListThatHasNoEndIsAnError(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		page func(n int) string // the n-th, from 0
+		page func(n int) string // from 0
 		want string
 	}{
 		{"every page has something new", func(n int) string { return fmt.Sprintf(`{"id": "n%d"}`, n) }, "the list has no end"},
-		{"the pages go round in a circle", func(n int) string { return fmt.Sprintf(`{"id": "n%d"}`, n%3) }, "the list has no end"},
-		{"the pages are the same", func(int) string { return `{"id": "n"}` }, "the pages do not go on"},
-		{"a page has all that fits in", func(n int) string {
+		{"the pages repeat in a circle", func(n int) string { return fmt.Sprintf(`{"id": "n%d"}`, n%3) }, "the list has no end"},
+		{"the pages are the same", func(int) string { return `{"id": "n"}` }, "every page is the same"},
+		{"the pages are as long as possible", func(n int) string {
 			return strings.TrimSuffix(strings.Repeat(fmt.Sprintf(`{"id": "n%d"},`, n), 20_000), ",")
 		}, "the list has no end"},
 	} {
@@ -305,8 +305,8 @@ func TestASubnetThatCannotBeNeutronsIsRefused(t *testing.T) {
 		{"a network's ID that is long", `"network_id": "` + long + `"`, "longer than any"},
 		{"a name that is long", `"name": "` + long + `"`, "longer than any"},
 		{"a gateway with a long zone", `"gateway_ip": "fe80::1%` + long + `"`, "longer than any"},
-		{"a gateway that is none", `"gateway_ip": "` + strings.Repeat(long, 10) + `"`, "not a list of subnets"},
-		{"a CIDR that is none", `"cidr": "` + strings.Repeat(long, 10) + `"`, "not a list of subnets"},
+		{"a gateway that is not an address", `"gateway_ip": "` + strings.Repeat(long, 10) + `"`, "invalid list of subnets"},
+		{"a CIDR that is not a prefix", `"cidr": "` + strings.Repeat(long, 10) + `"`, "invalid list of subnets"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := clientOf(pages{"networks ": `{"networks": [{"id": "a"}]}`, "subnets ": `{"subnets": [{"id": "s", ` + test.members + `}]}`}).ListNetworks(t.Context())
@@ -314,7 +314,7 @@ func TestASubnetThatCannotBeNeutronsIsRefused(t *testing.T) {
 			if ReasonOf(err) != Unavailable || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got the error %v, want %q in it", err, test.want)
 			}
-			// Whoever keeps it, keeps nothing of the answer.
+			// The error must not retain the answer.
 			for ; err != nil; err = errors.Unwrap(err) {
 				if len(err.Error()) > 2*maxMessage {
 					t.Errorf("the error %T holds %d bytes", err, len(err.Error()))
@@ -340,15 +340,15 @@ func TestAStatusThatSomebodyHasWrittenLeadsNowhereElse(t *testing.T) {
 	equal(t, before+1, len(l.requests()))
 }
 
-func TestForeignTextIsShownOnOneLineAndNotTooLong(t *testing.T) {
+func TestPrintableTextIsOneShortLine(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"the usual", "Quota exceeded for resources: ['network'].", "Quota exceeded for resources: ['network']."},
 		{"other scripts", "сеть 网络 réseau", "сеть 网络 réseau"},
-		{"what moves the cursor", "web\x1b[2J\x1b[H-0", "web [2J [H-0"},
-		{"lines that could be of the log", "web\nI1121 12:00:00.000000 1 main.go:1] all is well\r", "web I1121 12:00:00.000000 1 main.go:1] all is well "},
-		{"what turns the direction round", "a\u202eb\u2066c", "a b c"},
-		{"a character that is cut in two", strings.Repeat("x", maxMessage-1) + "é", strings.Repeat("x", maxMessage-1)},
-		{"bytes that are no text", "a\xffb", "a\ufffdb"},
+		{"a sequence that moves the cursor", "web\x1b[2J\x1b[H-0", "web [2J [H-0"},
+		{"lines that look like the log", "web\nI1121 12:00:00.000000 1 main.go:1] all is well\r", "web I1121 12:00:00.000000 1 main.go:1] all is well "},
+		{"marks of direction", "a\u202eb\u2066c", "a b c"},
+		{"a character that is split by the cut", strings.Repeat("x", maxMessage-1) + "é", strings.Repeat("x", maxMessage-1)},
+		{"bytes that are not UTF-8", "a\xffb", "a\ufffdb"},
 	} {
 		t.Run(test.name, func(t *testing.T) { equal(t, test.want, Printable(test.text)) })
 	}
@@ -379,7 +379,7 @@ func TestAListIsOfTheClientsOwnProject(t *testing.T) {
 	shared := true
 	service, err := admin.connect(t.Context())
 	noError(t, err)
-	// An admin sees both; and what an admin shares, everybody sees.
+	// An admin sees both networks, and everyone sees the shared one.
 	foreign, err := networks.Create(t.Context(), service, external.CreateOptsExt{
 		CreateOptsBuilder: networks.CreateOpts{Name: "shared", Shared: &shared, Description: owner.Mark()},
 	}).Extract()
@@ -396,16 +396,16 @@ func TestAListIsOfTheClientsOwnProject(t *testing.T) {
 		equal(t, []string{foreign.ID}, idsOf(got))
 	}
 
-	// A token for no project has none to filter by.
+	// Without a project in the token there is no filter.
 	admin.session.Store(&session{service: service})
 	got, err := admin.ListNetworks(t.Context())
 	noError(t, err)
 	equal(t, 2, len(got))
 }
 
-func TestTheDescriptionIsComparedToTheLetter(t *testing.T) {
+func TestTheDescriptionIsComparedExactly(t *testing.T) {
 	l := newLab(t, embedded.Options{})
-	// As some databases do: without regard to case, accents and trailing blanks.
+	// Some databases ignore case, accents and trailing blanks.
 	someCases := replyTo("GET", networksPath, 200, `{"networks": [
 		{"id": "a", "description": "samplecrd.k8s.io/owner=c/U"},
 		{"id": "b", "description": "samplecrd.k8s.io/owner=c/u"},
@@ -487,13 +487,13 @@ func TestSubnetsAreInTheOrderOfTheirIDs(t *testing.T) {
 		return ids
 	}
 	equal(t, []string{"a", "b", "c"}, ids(got[0]))
-	// And stay so, when our own changes are put in.
+	// The order stays the same after own changes.
 	changed := got[0].withoutSubnet("b").withSubnet(Subnet{ID: "aa"})
 	equal(t, []string{"a", "aa", "c"}, ids(changed))
 	equal(t, []string{"a", "b", "c"}, ids(got[0]))
 }
 
-func TestPortsThatNeutronRemovesByItselfDoNotBlock(t *testing.T) {
+func TestPortsThatNeutronDeletesByItselfDoNotBlock(t *testing.T) {
 	_, c, network := labWithNetwork(t)
 	subnet, err := c.CreateSubnet(t.Context(), network.ID, creates("10.0.0.0/24", "", ""))
 	noError(t, err)
@@ -529,12 +529,12 @@ func TestInUseNamesThePorts(t *testing.T) {
 		want  string
 	}{
 		{"one port", []Port{port("a")}, "in use by port a (compute:nova)"},
-		{"the order does not depend on Neutron's", []Port{port("b"), port("c"), port("a")}, "in use by port a (compute:nova), b (compute:nova), c (compute:nova)"},
-		{"a port without a name goes by its ID", []Port{{ID: "i", DeviceOwner: "compute:nova"}}, "in use by port i (compute:nova)"},
-		{"a port that nobody uses is in the way too", []Port{{ID: "i", Name: "n"}}, "in use by port n (no device)"},
-		{"five are told", []Port{port("a"), port("b"), port("c"), port("d"), port("e")},
+		{"the order does not depend on Neutron", []Port{port("b"), port("c"), port("a")}, "in use by port a (compute:nova), b (compute:nova), c (compute:nova)"},
+		{"a port without a name is named by its ID", []Port{{ID: "i", DeviceOwner: "compute:nova"}}, "in use by port i (compute:nova)"},
+		{"a port without a device is in use too", []Port{{ID: "i", Name: "n"}}, "in use by port n (no device)"},
+		{"five ports", []Port{port("a"), port("b"), port("c"), port("d"), port("e")},
 			"in use by port a (compute:nova), b (compute:nova), c (compute:nova), d (compute:nova), e (compute:nova)"},
-		{"of more, the first five are told, and how many there are", []Port{port("g"), port("f"), port("e"), port("d"), port("c"), port("b"), port("a")},
+		{"of more ports, the first five and the number of the others", []Port{port("g"), port("f"), port("e"), port("d"), port("c"), port("b"), port("a")},
 			"in use by port a (compute:nova), b (compute:nova), c (compute:nova), d (compute:nova), e (compute:nova) and 2 more"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -24,8 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Owner says whose a network in Neutron is: the Network with this UID, in the
-// cluster with this ID.
+// Owner identifies the owner of a network in Neutron: the Network with this UID in the cluster
+// with this ID.
 type Owner struct {
 	Cluster string
 	UID     types.UID
@@ -33,16 +33,17 @@ type Owner struct {
 
 const markPrefix = "samplecrd.k8s.io/owner="
 
-// Mark is what the description of everything that is made for the owner ends with.
+// Mark returns the mark of the owner. The descriptions of its network and subnet end with it.
 //
-// The description carries it because Neutron takes no tags in the request that makes
-// a network, and there must be no moment at which a network exists without its mark.
+// The mark is in the description because a request that creates a network cannot set tags, and a
+// network must not exist without its mark, not even for a moment.
 func (o Owner) Mark() string {
 	return markPrefix + o.Cluster + "/" + string(o.UID)
 }
 
-// OwnerOf reads the mark off the description of a network or subnet. It is exact:
-// Neutron's own filters ignore case, accents and trailing blanks on some databases.
+// OwnerOf returns the owner according to the mark in a description, and false if there is no
+// mark. The comparison is exact, while Neutron's own filters ignore case, accents and trailing
+// blanks on some databases.
 func OwnerOf(description string) (Owner, bool) {
 	mark, ok := strings.CutPrefix(description[strings.LastIndexByte(description, ' ')+1:], markPrefix)
 	if !ok {
@@ -55,17 +56,17 @@ func OwnerOf(description string) (Owner, bool) {
 	return Owner{Cluster: cluster, UID: types.UID(uid)}, true
 }
 
-// withoutMark returns the description without the mark that it ends with.
+// withoutMark returns the description without the mark at its end.
 func withoutMark(description string) string {
 	return strings.TrimRight(description[:strings.LastIndexByte(description, ' ')+1], " ")
 }
 
-// maxName is how many characters Neutron takes as a name.
+// maxName is the greatest length of a name in Neutron, in characters.
 const maxName = 255
 
-// Name is what a network of the object namespace/name is called in Neutron. It is
-// for people: nothing is found by it, and it need not be unique. Where the two are
-// longer than Neutron takes, a hash stands for the end.
+// Name returns the name in Neutron for the object namespace/name. The name is for users: the
+// controller does not search by it, and it need not be unique. If it is too long for Neutron, a
+// hash replaces its end.
 func Name(namespace, name string) string {
 	full := namespace + "/" + name
 	if len(full) <= maxName {

@@ -24,7 +24,7 @@ import (
 func TestTheMarkIsReadBackAsItWasWritten(t *testing.T) {
 	got, marked := OwnerOf(owner.Mark())
 	if !marked {
-		t.Fatalf("%q is not taken for a mark", owner.Mark())
+		t.Fatalf("%q is not read as a mark", owner.Mark())
 	}
 	equal(t, owner, got)
 }
@@ -37,20 +37,20 @@ func TestOwnerOf(t *testing.T) {
 	}{
 		{"a mark alone", "samplecrd.k8s.io/owner=c/u", Owner{"c", "u"}},
 		{"text before the mark is the user's", "the DMZ samplecrd.k8s.io/owner=c/u", Owner{"c", "u"}},
-		{"of two marks the last one counts", "samplecrd.k8s.io/owner=a/b samplecrd.k8s.io/owner=c/u", Owner{"c", "u"}},
+		{"the last of two marks counts", "samplecrd.k8s.io/owner=a/b samplecrd.k8s.io/owner=c/u", Owner{"c", "u"}},
 		{"another cluster's mark is a mark", "samplecrd.k8s.io/owner=d/u", Owner{"d", "u"}},
 		{"case counts in the cluster and the UID", "samplecrd.k8s.io/owner=C/U", Owner{"C", "U"}},
 		{"no description", "", Owner{}},
-		{"a description of somebody else's", "my network", Owner{}},
-		{"a mark in another case was not written by us", "SampleCRD.k8s.io/owner=c/u", Owner{}},
-		{"text behind the mark hides it", "samplecrd.k8s.io/owner=c/u and more", Owner{}},
-		{"a blank behind the mark hides it", "samplecrd.k8s.io/owner=c/u ", Owner{}},
+		{"a description without a mark", "my network", Owner{}},
+		{"a mark in another case is not from the controller", "SampleCRD.k8s.io/owner=c/u", Owner{}},
+		{"text after the mark hides it", "samplecrd.k8s.io/owner=c/u and more", Owner{}},
+		{"a blank after the mark hides it", "samplecrd.k8s.io/owner=c/u ", Owner{}},
 		{"text that touches the mark is part of another word", "xsamplecrd.k8s.io/owner=c/u", Owner{}},
-		{"a mark that was cut off before the UID", "samplecrd.k8s.io/owner=c/", Owner{}},
-		{"a mark that was cut off before the slash", "samplecrd.k8s.io/owner=c", Owner{}},
+		{"a mark that is cut off before the UID", "samplecrd.k8s.io/owner=c/", Owner{}},
+		{"a mark that is cut off before the slash", "samplecrd.k8s.io/owner=c", Owner{}},
 		{"a mark without a cluster", "samplecrd.k8s.io/owner=/u", Owner{}},
-		{"a mark of nothing", "samplecrd.k8s.io/owner=", Owner{}},
-		{"a mark of a slash", "samplecrd.k8s.io/owner=/", Owner{}},
+		{"an empty mark", "samplecrd.k8s.io/owner=", Owner{}},
+		{"a mark with only a slash", "samplecrd.k8s.io/owner=/", Owner{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, marked := OwnerOf(test.description)
@@ -61,7 +61,7 @@ func TestOwnerOf(t *testing.T) {
 }
 
 func TestTheMarkFitsIntoADescription(t *testing.T) {
-	const most = 255 // characters that Neutron takes
+	const most = 255 // characters in Neutron
 	longest := Owner{Cluster: strings.Repeat("c", 63), UID: owner.UID}.Mark()
 	if len(longest) > most {
 		t.Errorf("the mark of the longest cluster ID has %d characters", len(longest))
@@ -69,17 +69,17 @@ func TestTheMarkFitsIntoADescription(t *testing.T) {
 }
 
 func TestName(t *testing.T) {
-	namespace := strings.Repeat("n", 63) // the longest that Kubernetes allows
+	namespace := strings.Repeat("n", 63) // the greatest length in Kubernetes
 	for _, test := range []struct {
 		name   string
 		object string
-		want   string // "": anything of the greatest length
+		want   string // "": any name of the greatest length
 	}{
 		{"the usual", "web", namespace + "/web"},
 		{"one below the greatest length", strings.Repeat("a", 190), namespace + "/" + strings.Repeat("a", 190)},
 		{"the greatest length", strings.Repeat("a", 191), namespace + "/" + strings.Repeat("a", 191)},
 		{"one above the greatest length", strings.Repeat("a", 192), ""},
-		{"the longest name that Kubernetes allows", strings.Repeat("a", 253), ""},
+		{"the longest name in Kubernetes", strings.Repeat("a", 253), ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := Name(namespace, test.object)
@@ -92,7 +92,7 @@ func TestName(t *testing.T) {
 	}
 }
 
-func TestNamesThatAreCutStayApart(t *testing.T) {
+func TestShortenedNamesDiffer(t *testing.T) {
 	long := strings.Repeat("a", 250)
 	seen := map[string]string{}
 	for _, namespace := range []string{"default", "default2"} {

@@ -30,20 +30,18 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// pages answers the pages of lists with bodies that are made beforehand: the key is the
-// collection and the marker.
+// pages answers lists with bodies that were prepared. The key is the collection and the marker.
 type pages map[string]string
 
 func (p pages) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, ok := p[strings.TrimPrefix(r.URL.Path, "/v2.0/")+" "+r.URL.Query().Get("marker")]
 	if !ok {
-		return nil, fmt.Errorf("nobody asks for %s", r.URL)
+		return nil, fmt.Errorf("unexpected request for %s", r.URL)
 	}
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 }
 
-// add makes pages of n items, as Neutron does. Each has its number for an ID, and the members
-// that follow.
+// add adds the pages of n items, as Neutron sends them. The ID of an item is its number.
 func (p pages) add(collection string, n int, members func(id string) string) {
 	marker := ""
 	for first := 0; first < n; first += pageSize {
@@ -60,7 +58,8 @@ func (p pages) add(collection string, n int, members func(id string) string) {
 	p[collection+" "+marker] = fmt.Sprintf(`{%q: []}`, collection)
 }
 
-// project makes pages of n networks of ours with a subnet each, whose names are so long.
+// project returns the pages of n networks of the owner with a subnet each, and with names of that
+// length.
 func project(n, nameLength int) pages {
 	name := strings.Repeat("x", nameLength)
 	p := pages{}
@@ -73,7 +72,7 @@ func project(n, nameLength int) pages {
 	return p
 }
 
-// clientOf returns a client that has authenticated, and sends its requests there.
+// clientOf returns an authenticated client that sends its requests to base.
 func clientOf(base http.RoundTripper) *Client {
 	c := NewClient(Config{}, ClientOptions{Timeout: time.Minute})
 	c.transport.base = base
@@ -83,7 +82,7 @@ func clientOf(base http.RoundTripper) *Client {
 	return c
 }
 
-// heap returns how many bytes are in use by what is still needed.
+// heap returns how many bytes of heap are in use after a garbage collection.
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -91,8 +90,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// memory runs f, and returns how many bytes of heap it has taken at the most, with garbage
-// that was not yet collected, and how many what it returns takes.
+// memory calls f, and returns the greatest number of bytes of heap that were in use during the
+// call, including garbage, and how many the result keeps.
 func memory(f func() any) (peak, kept uint64) {
 	before := heap()
 	var top atomic.Uint64
@@ -121,14 +120,14 @@ func memory(f func() any) (peak, kept uint64) {
 	return max(top.Load(), before) - before, max(after, before) - before
 }
 
-// checkMemory fails the test if f takes more than so many MiB of heap. What is measured is a
-// third of that at the most; without the bounds that a test is for, it is several times as much.
+// checkMemory fails the test if f uses more than peak MiB of heap, or its result more than kept
+// MiB. f uses at most a third of peak, and several times as much without the limits under test.
 func checkMemory(t *testing.T, peak, kept uint64, f func() any) {
 	t.Helper()
 	gotPeak, gotKept := memory(f)
-	t.Logf("%.1f MiB at the most, %.1f MiB kept", float64(gotPeak)/(1<<20), float64(gotKept)/(1<<20))
+	t.Logf("%.1f MiB at most, %.1f MiB kept", float64(gotPeak)/(1<<20), float64(gotKept)/(1<<20))
 	if gotPeak > peak<<20 || gotKept > kept<<20 {
-		t.Errorf("%d MiB of heap are taken, and %d MiB kept; want no more than %d and %d", gotPeak>>20, gotKept>>20, peak, kept)
+		t.Errorf("%d MiB of heap were used, and %d MiB are kept; want at most %d and %d", gotPeak>>20, gotKept>>20, peak, kept)
 	}
 }
 
@@ -139,7 +138,7 @@ func TestAListThatIsNoneOfNeutronsTakesLittleMemory(t *testing.T) {
 		peak       uint64
 	}{
 		{"items without an ID", `{"networks": [` + full(`{}`) + `]}`, 16},
-		{"items that are none", `{"networks": [` + full(`0`) + `]}`, 16},
+		{"items that are numbers", `{"networks": [` + full(`0`) + `]}`, 16},
 		{"very many items", `{"networks": [` + full(`{"id":"a"}`) + `]}`, 100},
 		{"an item that is very long", `{"networks": [{"id": "a", "name": "` + full(`x`) + `"}]}`, 16},
 		{"an item with very much else", `{"networks": [{"id": "a", "x": [` + full(`{}`) + `]}]}`, 16},
@@ -162,7 +161,7 @@ func TestAListThatIsNoneOfNeutronsTakesLittleMemory(t *testing.T) {
 	}
 }
 
-func TestAListThatIsAsLongAsCanBeTakesABoundedAmountOfMemory(t *testing.T) {
+func TestTheLongestListTakesABoundedAmountOfMemory(t *testing.T) {
 	c := clientOf(project(maxItems, 80))
 	checkMemory(t, 180, 100, func() any {
 		got, err := c.ListNetworks(t.Context())
@@ -172,7 +171,7 @@ func TestAListThatIsAsLongAsCanBeTakesABoundedAmountOfMemory(t *testing.T) {
 	})
 }
 
-func TestWhoKeepsOneNetworkOfAListKeepsNotAllOfThem(t *testing.T) {
+func TestKeepingOneNetworkDoesNotRetainTheWholeList(t *testing.T) {
 	c := clientOf(project(10_000, 40))
 	checkMemory(t, 60, 1, func() any {
 		got, err := c.ListNetworks(t.Context())
@@ -181,7 +180,7 @@ func TestWhoKeepsOneNetworkOfAListKeepsNotAllOfThem(t *testing.T) {
 	})
 }
 
-func TestAListWithMoreTextThanThereIsIsAnError(t *testing.T) {
+func TestAListWithTooMuchTextIsAnError(t *testing.T) {
 	got, err := clientOf(project(maxItems, 255)).ListNetworks(t.Context())
 	if len(got) != 0 || ReasonOf(err) != Unavailable || !strings.Contains(err.Error(), "the list has no end") {
 		t.Errorf("got %d networks and the error %v", len(got), err)
@@ -189,7 +188,7 @@ func TestAListWithMoreTextThanThereIsIsAnError(t *testing.T) {
 }
 
 func TestAPageWithTheLongestTextsIsRead(t *testing.T) {
-	// As Neutron writes what is not ASCII.
+	// Neutron escapes all characters that are not ASCII.
 	text := strings.Repeat(`\ud83d\ude00`, 255)
 	p := pages{"subnets ": `{"subnets": []}`}
 	p.add("networks", pageSize, func(string) string { return `"name": "` + text + `", "description": "` + text + `"` })
@@ -199,7 +198,7 @@ func TestAPageWithTheLongestTextsIsRead(t *testing.T) {
 	equal(t, strings.Repeat("\U0001f600", 255), got[0].Name)
 }
 
-// keystone is a client whose Keystone answers that, and of which there is no Neutron.
+// keystone returns a client whose Keystone answers with that token, and which has no Neutron.
 func keystone(t *testing.T, answer string) *Client {
 	config, err := ParseConfig("c", []byte(`clouds: {c: {auth: {auth_url: 'http://keystone.example/v3', username: u, password: p, project_name: p, user_domain_name: d, project_domain_name: d}}}`))
 	noError(t, err)
@@ -216,7 +215,7 @@ func keystone(t *testing.T, answer string) *Client {
 func TestAnAnswerOfKeystoneTakesABoundedAmountOfMemory(t *testing.T) {
 	for _, unit := range []string{`{}`, `{"":0}`, `0`, `[]`, `{"":{"":{"":0}}}`} {
 		signs := strings.Count(unit, "{") + strings.Count(unit, "[") + 1
-		for name, n := range map[string]int{"as many as can be": (maxValues - 10) / signs, "more": (maxAnswer - 100) / (len(unit) + 1)} {
+		for name, n := range map[string]int{"as many as allowed": (maxValues - 10) / signs, "more": (maxAnswer - 100) / (len(unit) + 1)} {
 			t.Run(name+" "+unit, func(t *testing.T) {
 				c := keystone(t, `{"token": {"catalog": [`+strings.Repeat(unit+",", n-1)+unit+`]}}`)
 				checkMemory(t, 48, 24, func() any {
@@ -236,15 +235,15 @@ func TestTheCatalogOfALargeCloudIsRead(t *testing.T) {
 	for i := range 60 {
 		var endpoints []string
 		for region := range 10 {
-			for _, kind := range []string{"public", "internal", "admin"} {
+			for _, availability := range []string{"public", "internal", "admin"} {
 				endpoints = append(endpoints, fmt.Sprintf(`{"id": "0123456789abcdef0123456789abcdef", "interface": %q, "region_id": "region-%d", "region": "region-%[2]d",
-					"url": "https://service-%d.region-%[2]d.cloud.example:8774/v2.1/0123456789abcdef0123456789abcdef"}`, kind, region, i))
+					"url": "https://service-%d.region-%[2]d.cloud.example:8774/v2.1/0123456789abcdef0123456789abcdef"}`, availability, region, i))
 			}
 		}
 		services = append(services, fmt.Sprintf(`{"id": "0123456789abcdef0123456789abcdef", "type": "type-%d", "name": "name-%[1]d", "endpoints": [%s]}`, i, strings.Join(endpoints, ",")))
 	}
 	_, err := keystone(t, `{"token": {"catalog": [`+strings.Join(services, ",")+`]}}`).connect(t.Context())
-	// It was read, and Neutron is not in it.
+	// The catalog was read, and has no Neutron.
 	wantError(t, Error{Op: "find Neutron in Keystone's catalog", Reason: Unavailable, Message: "No suitable endpoint could be found in the service catalog."}, err)
 }
 

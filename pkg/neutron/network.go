@@ -22,22 +22,22 @@ import (
 	"slices"
 )
 
-// Network is a network as Neutron has it, as far as the controller looks at it. The
-// zero Network says that there is none. Networks are shared: never change one, copy it.
+// Network is the observed state of a network in Neutron, with the fields that the controller
+// uses. The zero Network means that there is none. Networks are shared: copy one to change it.
 type Network struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
 	Description string `json:"description"`
 	MTU         int    `json:"mtu"`
-	// Revision is counted up by Neutron at each change of the network or its subnets;
-	// nil after a change of our own whose effect on it is not known.
+	// Revision is incremented by Neutron at each change of the network or its subnets. It is nil
+	// after an own change if the new value is not known.
 	Revision *int `json:"revision_number"`
 
-	// Subnets are all of the network's subnets, strangers' too, ordered by their IDs.
+	// Subnets are all subnets of the network, including unmanaged ones, ordered by ID.
 	Subnets []Subnet `json:"-"`
 }
 
-// Subnet is a subnet as Neutron has it.
+// Subnet is the observed state of a subnet in Neutron.
 type Subnet struct {
 	ID          string       `json:"id"`
 	NetworkID   string       `json:"network_id"`
@@ -49,18 +49,18 @@ type Subnet struct {
 	Revision *int       `json:"revision_number"`
 }
 
-// Exists says whether there is a network at all.
+// Exists reports whether there is a network.
 func (n *Network) Exists() bool { return n.ID != "" }
 
 func byID(a, b *Network) int { return cmp.Compare(a.ID, b.ID) }
 
-// sortSubnets puts the subnets in the order of their IDs.
+// sortSubnets orders the subnets by ID.
 func (n *Network) sortSubnets() {
 	slices.SortFunc(n.Subnets, func(a, b Subnet) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// withSubnet returns a copy of the network in which s stands in for the subnet of its
-// ID, or is added to the others.
+// withSubnet returns a copy of the network in which s replaces the subnet with the same ID, or
+// is added.
 func (n *Network) withSubnet(s Subnet) *Network {
 	next := n.withoutSubnet(s.ID)
 	next.Subnets = append(next.Subnets, s)
@@ -68,9 +68,8 @@ func (n *Network) withSubnet(s Subnet) *Network {
 	return next
 }
 
-// withoutSubnet returns a copy of the network without the subnet of that ID. Neutron
-// counts up the network's revision with each change of a subnet, so the copy's is not
-// known.
+// withoutSubnet returns a copy of the network without the subnet with that ID. The revision of
+// the copy is not known, since Neutron increments it with each change of a subnet.
 func (n *Network) withoutSubnet(id string) *Network {
 	next := *n
 	next.Revision = nil
@@ -78,7 +77,7 @@ func (n *Network) withoutSubnet(id string) *Network {
 	return &next
 }
 
-// subnet returns the subnet of that ID, nil if there is none.
+// subnet returns the subnet with that ID, or nil if there is none.
 func (n *Network) subnet(id string) *Subnet {
 	for i := range n.Subnets {
 		if n.Subnets[i].ID == id {
@@ -88,8 +87,8 @@ func (n *Network) subnet(id string) *Subnet {
 	return nil
 }
 
-// same says whether a and b look alike to the plan. Revisions count changes of
-// everything, of much that no spec speaks of, so they do not matter here.
+// same reports whether a and b are equal for the plan. It ignores revisions, which also count
+// changes of fields that no spec has.
 func same(a, b *Network) bool {
 	if a.ID != b.ID || a.Name != b.Name || a.Description != b.Description || a.MTU != b.MTU || len(a.Subnets) != len(b.Subnets) {
 		return false

@@ -27,89 +27,89 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Observer remembers which networks Neutron has for each owner of one cluster, as an
-// informer does for Kubernetes: it lists all of them once per period, is told of our
-// own changes in between, and calls its handlers for each owner whose networks have
-// changed by other hands. Its methods may be called concurrently.
+// Observer is a cache of the networks that Neutron has for each owner of one cluster, as an
+// informer is for Kubernetes. It lists all of them once per period, takes over the
+// controller's own changes in between, and calls its handlers for each owner whose networks
+// another client has changed. Its methods may be called concurrently.
 type Observer struct {
 	cluster string
 	period  time.Duration
 	list    func(context.Context) ([]*Network, error)
 
-	mu        sync.Mutex
-	handlers  []func(types.UID)
-	recovered func()
-	onLook    func()
-	// tick orders lists and our own changes: a list must not undo a change that was
-	// made after the list had begun.
+	mu         sync.Mutex
+	handlers   []func(types.UID)
+	onRecovery func()
+	onRelist   func()
+	// tick orders lists and own changes: a list must not undo a change that was made after the
+	// list began.
 	tick    int64
 	records map[types.UID]record
-	// err is why there is no complete look at Neutron yet; it is nil once there was one.
+	// err is the error of the last list; nil after a list that succeeded.
 	err error
 
-	// looks is how many there were, lastLook when the last one ended, and tried is set once it
-	// was tried.
-	looks    int
-	lastLook time.Time
-	tried    bool
-	firstTry chan struct{}
-	// soon holds something when the next look is not to wait for its time.
+	lists      int // that succeeded
+	lastList   time.Time
+	firstList  chan struct{} // closed by closeFirst
+	closeFirst sync.Once
+	// soon has an element if the next list must not wait for the period.
 	soon chan struct{}
 }
 
-// record is what is remembered of one owner.
+// record is the cached state of one owner.
 type record struct {
 	networks []*Network
-	// tick is the time of our own last change.
+	// tick is the tick of the last own change.
 	tick int64
 	// unknown is set after a change whose outcome is not known.
 	unknown bool
 }
 
-// NewObserver makes an Observer of what list returns that carries the cluster's mark.
+// NewObserver returns an Observer of the networks that list returns and that have a mark of the
+// cluster.
 func NewObserver(cluster string, period time.Duration, list func(context.Context) ([]*Network, error)) *Observer {
 	return &Observer{
-		cluster:   cluster,
-		period:    period,
-		list:      list,
-		recovered: func() {},
-		onLook:    func() {},
-		records:   map[types.UID]record{},
-		firstTry:  make(chan struct{}),
-		soon:      make(chan struct{}, 1),
+		cluster:    cluster,
+		period:     period,
+		list:       list,
+		onRecovery: func() {},
+		onRelist:   func() {},
+		records:    map[types.UID]record{},
+		firstList:  make(chan struct{}),
+		soon:       make(chan struct{}, 1),
 	}
 }
 
-// AddHandler has handler called for each owner whose networks have changed by other
-// hands since they were last seen. It must not block.
+// AddHandler adds a handler. It is called after a list for each owner whose networks another
+// client has changed since they were last observed. It must not block.
 func (o *Observer) AddHandler(handler func(types.UID)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.handlers = append(o.handlers, handler)
 }
 
-// OnRecovery has recovered called, in place of what was given before, when a look
-// succeeds after others, or RelistSoon: what waits for Neutron may go on. It must not block.
+// OnRecovery sets the function that is called when a list succeeds after one that failed, or
+// after RelistSoon. Work that waits for Neutron can then continue. It must not block.
 func (o *Observer) OnRecovery(recovered func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.recovered = recovered
+	o.onRecovery = recovered
 }
 
-// OnRelist has looked called, in place of what was given before, after each complete look,
-// and after the handlers. It must not block.
-func (o *Observer) OnRelist(looked func()) {
+// OnRelist sets the function that is called after each list that succeeded, and after the
+// handlers. It must not block.
+func (o *Observer) OnRelist(relisted func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.onLook = looked
+	o.onRelist = relisted
 }
 
-// Run looks at Neutron once per period (give or take a tenth, so that many controllers
-// do not ask at the same moment), and sooner after it failed, until ctx is cancelled.
+// Run lists Neutron's networks once per period until ctx is cancelled. The period varies by up
+// to a tenth, so that many controllers do not list at the same moment. After a failure Run
+// retries sooner.
 func (o *Observer) Run(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	var failures int
-	var asked bool // somebody else has failed
+	var asked bool // by RelistSoon
 	for {
 		delay := wait.Jitter(o.period, 0.1)
 		started := time.Now()
@@ -119,16 +119,16 @@ func (o *Observer) Run(ctx context.Context) {
 			return
 		case err != nil:
 			if failures == 0 {
-				logger.Error(err, "Failed to look at Neutron; what was known stays, and the look is tried again until it succeeds")
+				logger.Error(err, "Failed to list Neutron's networks; the cache stays as it is, and the list is retried until it succeeds")
 			}
-			delay = min(delay, retryLook(err, failures))
+			delay = min(delay, retryDelay(err, failures))
 			failures++
 		case failures > 0 || asked:
-			logger.Info("Looked at Neutron again", "failures", failures)
+			logger.Info("Listed Neutron's networks again", "failures", failures)
 			failures, asked = 0, false
-			o.tellRecovered()
+			o.notify(&o.onRecovery)
 		}
-		logger.V(4).Info("Looked at Neutron", "duration", time.Since(started), "err", err)
+		logger.V(4).Info("Listed Neutron's networks", "duration", time.Since(started), "err", err)
 		select {
 		case <-ctx.Done():
 			return
@@ -139,19 +139,19 @@ func (o *Observer) Run(ctx context.Context) {
 	}
 }
 
-// RelistSoon is for those whose requests fail: it has Run look at Neutron now, and then
-// until it succeeds, and tell of the recovery.
+// RelistSoon makes Run list now, retry until the list succeeds, and then notify the callback of
+// OnRecovery. It is for callers whose own requests fail.
 func (o *Observer) RelistSoon() {
 	select {
 	case o.soon <- struct{}{}:
-	default: // it will, anyway
+	default: // it is already requested
 	}
 }
 
-// retryLook is how long to wait after a look that failed, as so many before it. It is not
-// long, since much may wait for it; but as long as Neutron asks, and not so short that
-// Keystone locks the account for its wrong password.
-func retryLook(err error, failures int) time.Duration {
+// retryDelay returns how long to wait after a list that failed with err, after as many earlier
+// failures. The delay is short, since much may wait for the list. But it is at least what Neutron
+// asks for, and long enough that Keystone does not lock the account after wrong passwords.
+func retryDelay(err error, failures int) time.Duration {
 	delay := wait.Jitter(time.Second<<min(failures, 3), 0.5)
 	if ReasonOf(err) == Unauthenticated || ReasonOf(err) == Forbidden {
 		delay = wait.Jitter(20*time.Second, 0.5)
@@ -159,16 +159,18 @@ func retryLook(err error, failures int) time.Duration {
 	return max(delay, RetryAfterOf(err))
 }
 
-func (o *Observer) tellRecovered() {
+// notify calls a callback without the lock, so that it can call methods of the Observer.
+func (o *Observer) notify(callback *func()) {
 	o.mu.Lock()
-	recovered := o.recovered
+	call := *callback
 	o.mu.Unlock()
-	recovered()
+	call()
 }
 
-// Look lists Neutron's networks once. If the list fails, nothing changes but the error.
+// Relist lists Neutron's networks once, and returns the error of the list. If it fails, the
+// cache stays as it is.
 func (o *Observer) Relist(ctx context.Context) error {
-	began := o.now()
+	began := o.nextTick()
 	networks, err := o.list(ctx)
 	changed, handlers := o.merge(began, networks, err)
 	for _, uid := range changed {
@@ -177,49 +179,42 @@ func (o *Observer) Relist(ctx context.Context) error {
 		}
 	}
 	if err == nil {
-		o.tellLooked()
+		o.notify(&o.onRelist)
 	}
 	return err
 }
 
-func (o *Observer) tellLooked() {
-	o.mu.Lock()
-	looked := o.onLook
-	o.mu.Unlock()
-	looked()
-}
-
-// LastList returns when the last complete look ended; the zero Time if there was none yet.
+// LastList returns when the last list that succeeded ended; the zero Time if there was none.
 func (o *Observer) LastList() time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.lastLook
+	return o.lastList
 }
 
-// FirstListDone is closed when the first look has ended, well or not.
-func (o *Observer) FirstListDone() <-chan struct{} { return o.firstTry }
+// FirstListDone returns a channel that is closed when the first list has ended, whether it
+// succeeded or not.
+func (o *Observer) FirstListDone() <-chan struct{} { return o.firstList }
 
-// Get returns the networks that the owner was last seen to have. Whether it is known
-// at all is false after a change whose outcome is not known: the caller has to look
-// for itself. The error is that of the last look if none has succeeded yet.
+// Get returns the owner's networks from the cache. known is false after a change whose outcome
+// is not known: the caller must ask Neutron. It is false too, with the error of the last list,
+// if no list has succeeded yet. The networks are shared and must not be changed.
 func (o *Observer) Get(uid types.UID) (networks []*Network, known bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.looks == 0 {
+	if o.lists == 0 {
 		return nil, false, o.err
 	}
 	r := o.records[uid]
 	return r.networks, !r.unknown, nil
 }
 
-// All returns the networks of all owners as they are remembered, and how many complete
-// looks there have been. Owners for whom Get would say that it does not know, or none,
-// are left out.
-func (o *Observer) All() (networks map[types.UID][]*Network, looks int) {
+// All returns the cached networks of all owners, and how many lists have succeeded. It leaves
+// out owners without networks, and those whose networks are not known.
+func (o *Observer) All() (networks map[types.UID][]*Network, lists int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	networks = make(map[types.UID][]*Network, len(o.records))
-	if o.looks == 0 {
+	if o.lists == 0 {
 		return networks, 0
 	}
 	for uid, r := range o.records {
@@ -227,16 +222,16 @@ func (o *Observer) All() (networks map[types.UID][]*Network, looks int) {
 			networks[uid] = r.networks
 		}
 	}
-	return networks, o.looks
+	return networks, o.lists
 }
 
-// Replace remembers that these are all of the owner's networks.
+// Replace puts these networks into the cache as all networks of the owner.
 func (o *Observer) Replace(uid types.UID, networks ...*Network) {
 	networks = slices.SortedFunc(slices.Values(networks), byID)
 	o.modify(uid, func(r *record) { r.networks, r.unknown = networks, false })
 }
 
-// Update remembers the answer to a change of one of the owner's networks.
+// Update puts the answer to a change of one of the owner's networks into the cache.
 func (o *Observer) Update(uid types.UID, network *Network) {
 	o.modify(uid, func(r *record) {
 		r.networks = append(without(r.networks, network.ID), network)
@@ -244,12 +239,13 @@ func (o *Observer) Update(uid types.UID, network *Network) {
 	})
 }
 
-// Delete remembers that one of the owner's networks is no longer there, or no longer its own.
+// Delete removes a network that does not exist any more, or no longer belongs to the owner, from
+// the cache.
 func (o *Observer) Delete(uid types.UID, id string) {
 	o.modify(uid, func(r *record) { r.networks = without(r.networks, id) })
 }
 
-// Invalidate is for a change whose outcome is not known.
+// Invalidate drops what is known about the owner, after a change whose outcome is not known.
 func (o *Observer) Invalidate(uid types.UID) {
 	o.modify(uid, func(r *record) { r.networks, r.unknown = nil, true })
 }
@@ -264,30 +260,27 @@ func (o *Observer) modify(uid types.UID, change func(*record)) {
 	o.records[uid] = r
 }
 
-func (o *Observer) now() int64 {
+// nextTick returns a tick that is later than all changes so far.
+func (o *Observer) nextTick() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.tick++
 	return o.tick
 }
 
-// merge takes over what a list that began at that tick has found, and returns the owners
-// for whom that is something new, and whom to tell. The records that were changed since the
-// list began stay as they are: the list may have been read before the change, or after it.
+// merge takes over the result of a list that began at that tick, and returns the owners whose
+// networks have changed, and the handlers to call. It keeps the records that were changed since
+// the list began: Neutron may have answered before that change or after it.
 func (o *Observer) merge(began int64, networks []*Network, err error) (changed []types.UID, handlers []func(types.UID)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.tried {
-		o.tried = true
-		close(o.firstTry)
-	}
+	o.closeFirst.Do(func() { close(o.firstList) })
+	o.err = err
 	if err != nil {
-		o.err = err
 		return nil, nil
 	}
-	o.err = nil
-	o.looks++
-	o.lastLook = time.Now()
+	o.lists++
+	o.lastList = time.Now()
 
 	found := make(map[types.UID][]*Network, len(networks))
 	for _, n := range networks {
@@ -295,27 +288,27 @@ func (o *Observer) merge(began int64, networks []*Network, err error) (changed [
 			found[owner.UID] = append(found[owner.UID], n)
 		}
 	}
-	for _, now := range found {
-		slices.SortFunc(now, byID)
+	for _, observed := range found {
+		slices.SortFunc(observed, byID)
 	}
 	for uid, r := range o.records {
-		now, there := found[uid]
+		observed, exists := found[uid]
 		if r.tick > began {
 			delete(found, uid)
 			continue
 		}
-		if r.unknown || !slices.EqualFunc(r.networks, now, same) {
+		if r.unknown || !slices.EqualFunc(r.networks, observed, same) {
 			changed = append(changed, uid)
 		}
-		if !there {
+		if !exists {
 			delete(o.records, uid)
 		}
 	}
-	for uid, now := range found {
+	for uid, observed := range found {
 		if _, known := o.records[uid]; !known {
 			changed = append(changed, uid)
 		}
-		o.records[uid] = record{networks: now}
+		o.records[uid] = record{networks: observed}
 	}
 	return changed, o.handlers
 }

@@ -33,11 +33,11 @@ import (
 
 var errAway = errors.New("connection refused")
 
-// sky is what an Observer's list function finds.
+// sky is the state that an Observer lists.
 type sky struct {
 	networks []*Network
 	err      error
-	// meanwhile, if not nil, happens while the list is under way, after it was read.
+	// meanwhile, if not nil, is called during the list, after the networks were read.
 	meanwhile func()
 }
 
@@ -49,32 +49,32 @@ func (s *sky) list(context.Context) ([]*Network, error) {
 	return networks, err
 }
 
-// watcher is an Observer that notes for whom its handler was called.
+// watcher is an Observer that records the owners for which its handler was called.
 type watcher struct {
 	*Observer
-	sky  sky
-	told []types.UID
+	sky    sky
+	called []types.UID
 }
 
 func watch(networks ...*Network) *watcher {
 	w := &watcher{sky: sky{networks: networks}}
 	w.Observer = NewObserver(owner.Cluster, time.Minute, w.sky.list)
-	w.AddHandler(func(uid types.UID) { w.told = append(w.told, uid) })
+	w.AddHandler(func(uid types.UID) { w.called = append(w.called, uid) })
 	return w
 }
 
-// look looks once, and returns for whom the handler was called.
-func (w *watcher) look(t *testing.T) []types.UID {
+// relist lists once, and returns the owners for which the handler was called.
+func (w *watcher) relist(t *testing.T) []types.UID {
 	t.Helper()
-	w.told = nil
+	w.called = nil
 	if err := w.Relist(t.Context()); !errors.Is(err, w.sky.err) {
 		t.Fatal(err)
 	}
-	slices.Sort(w.told)
-	return w.told
+	slices.Sort(w.called)
+	return w.called
 }
 
-// owned fails the test unless those networks are known to be the owner's.
+// owned fails the test unless these are the owner's networks in the cache.
 func (w *watcher) owned(t *testing.T, uid types.UID, want ...*Network) {
 	t.Helper()
 	got, known, err := w.Get(uid)
@@ -83,7 +83,7 @@ func (w *watcher) owned(t *testing.T, uid types.UID, want ...*Network) {
 	equal(t, want, got)
 }
 
-// netOf returns a network of that owner in the cluster.
+// netOf returns a network of the owner with that UID.
 func netOf(uid types.UID, id string, changes ...func(*Network)) *Network {
 	revision := 1
 	n := &Network{ID: id, Name: testName, Description: Owner{owner.Cluster, uid}.Mark(), Revision: &revision}
@@ -93,7 +93,7 @@ func netOf(uid types.UID, id string, changes ...func(*Network)) *Network {
 	return n
 }
 
-func TestOtherHandsAreToldOfOnceAndTheirOwnersOnly(t *testing.T) {
+func TestHandlersAreCalledOnceForEachOwnerThatChanged(t *testing.T) {
 	with := func(change func(*Network)) []*Network { return []*Network{netOf("u", "a", change), netOf("v", "b")} }
 	gateway := func(text string) func(*Network) {
 		return func(n *Network) { n.Subnets = []Subnet{ours("s", "10.0.0.0/24", text)} }
@@ -105,21 +105,21 @@ func TestOtherHandsAreToldOfOnceAndTheirOwnersOnly(t *testing.T) {
 		want          []types.UID
 	}{
 		{"nothing", with(gateway("10.0.0.1")), with(gateway("10.0.0.1")), nil},
-		{"a network is made", []*Network{netOf("v", "b")}, with(gateway("")), []types.UID{"u"}},
+		{"a network is created", []*Network{netOf("v", "b")}, with(gateway("")), []types.UID{"u"}},
 		{"a network is deleted", with(gateway("")), []*Network{netOf("v", "b")}, []types.UID{"u"}},
 		{"all networks are deleted", with(gateway("")), nil, []types.UID{"u", "v"}},
-		{"a network is made anew", with(gateway("")), with(func(n *Network) { n.ID = "c" }), []types.UID{"u"}},
+		{"a network is created again", with(gateway("")), with(func(n *Network) { n.ID = "c" }), []types.UID{"u"}},
 		{"a second network appears", with(gateway("")), append(with(gateway("")), netOf("u", "c")), []types.UID{"u"}},
 		{"a network is renamed", with(gateway("")), with(func(n *Network) { gateway("")(n); n.Name = "x" }), []types.UID{"u"}},
-		{"text is put before a mark", with(gateway("")), with(func(n *Network) { gateway("")(n); n.Description = "x " + n.Description }), []types.UID{"u"}},
-		{"a mark is taken off", with(gateway("")), with(func(n *Network) { n.Description = "" }), []types.UID{"u"}},
+		{"text is inserted before a mark", with(gateway("")), with(func(n *Network) { gateway("")(n); n.Description = "x " + n.Description }), []types.UID{"u"}},
+		{"a mark is removed", with(gateway("")), with(func(n *Network) { n.Description = "" }), []types.UID{"u"}},
 		{"a network is given to another owner", with(gateway("")), with(func(n *Network) { n.Description = Owner{owner.Cluster, "w"}.Mark() }), []types.UID{"u", "w"}},
 		{"the MTU is changed", with(gateway("")), with(func(n *Network) { gateway("")(n); n.MTU = 1400 }), []types.UID{"u"}},
 		{"a gateway is changed", with(gateway("10.0.0.1")), with(gateway("10.0.0.2")), []types.UID{"u"}},
 		{"a subnet is deleted", with(gateway("")), with(func(*Network) {}), []types.UID{"u"}},
-		{"a subnet is made anew", with(gateway("")), with(func(n *Network) { gateway("")(n); n.Subnets[0].ID = "t" }), []types.UID{"u"}},
-		{"the mark of a subnet is taken off", with(gateway("")), with(func(n *Network) { gateway("")(n); n.Subnets[0].Description = "" }), []types.UID{"u"}},
-		{"only revisions are counted up, by tags and other things that no spec speaks of",
+		{"a subnet is created again", with(gateway("")), with(func(n *Network) { gateway("")(n); n.Subnets[0].ID = "t" }), []types.UID{"u"}},
+		{"the mark of a subnet is removed", with(gateway("")), with(func(n *Network) { gateway("")(n); n.Subnets[0].Description = "" }), []types.UID{"u"}},
+		{"only revisions are incremented, by tags and other fields that no spec has",
 			with(gateway("")), with(func(n *Network) { gateway("")(n); n.Revision, n.Subnets[0].Revision = &revision, &revision }), nil},
 		{"a network of another cluster appears", with(gateway("")), append(with(gateway("")), &Network{ID: "x", Description: Owner{"other", "u"}.Mark()}), nil},
 		{"a network without a mark appears", with(gateway("")), append(with(gateway("")), &Network{ID: "x", Name: testName}), nil},
@@ -127,23 +127,23 @@ func TestOtherHandsAreToldOfOnceAndTheirOwnersOnly(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := watch(test.before...)
-			w.look(t)
+			w.relist(t)
 			w.sky.networks = test.after
-			equal(t, test.want, w.look(t))
-			equal(t, []types.UID(nil), w.look(t))
+			equal(t, test.want, w.relist(t))
+			equal(t, []types.UID(nil), w.relist(t))
 		})
 	}
 }
 
-func TestTheFirstLookTellsOfAllThatIsThere(t *testing.T) {
+func TestTheFirstListCallsTheHandlersForAllOwners(t *testing.T) {
 	w := watch(netOf("u", "a"), netOf("v", "b"), &Network{ID: "x"})
-	equal(t, []types.UID{"u", "v"}, w.look(t))
+	equal(t, []types.UID{"u", "v"}, w.relist(t))
 	w.owned(t, "u", netOf("u", "a"))
 	w.owned(t, "v", netOf("v", "b"))
 	w.owned(t, "nobody")
 }
 
-func TestOurOwnChangesAreNoNews(t *testing.T) {
+func TestOwnChangesDoNotCallTheHandlers(t *testing.T) {
 	a, b := netOf("u", "a"), netOf("u", "b")
 	renamed := netOf("u", "a", func(n *Network) { n.Name = "x" })
 	for _, test := range []struct {
@@ -152,32 +152,32 @@ func TestOurOwnChangesAreNoNews(t *testing.T) {
 		change func(*Observer)
 		after  []*Network
 	}{
-		{"a network was made", nil, func(o *Observer) { o.Update("u", a) }, []*Network{a}},
+		{"a network was created", nil, func(o *Observer) { o.Update("u", a) }, []*Network{a}},
 		{"a network was changed", []*Network{a}, func(o *Observer) { o.Update("u", renamed) }, []*Network{renamed}},
 		{"a network was deleted", []*Network{a}, func(o *Observer) { o.Delete("u", "a") }, nil},
 		{"one of two was deleted", []*Network{a, b}, func(o *Observer) { o.Delete("u", "a") }, []*Network{b}},
-		{"a second one was made", []*Network{b}, func(o *Observer) { o.Update("u", a) }, []*Network{a, b}},
+		{"a second network was created", []*Network{b}, func(o *Observer) { o.Update("u", a) }, []*Network{a, b}},
 		{"a network was found", nil, func(o *Observer) { o.Replace("u", a) }, []*Network{a}},
-		{"two were found, in whatever order", nil, func(o *Observer) { o.Replace("u", b, a) }, []*Network{a, b}},
-		{"it was found that there is none", []*Network{a}, func(o *Observer) { o.Replace("u") }, nil},
+		{"two were found, in another order", nil, func(o *Observer) { o.Replace("u", b, a) }, []*Network{a, b}},
+		{"none was found", []*Network{a}, func(o *Observer) { o.Replace("u") }, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := watch(test.before...)
-			w.look(t)
+			w.relist(t)
 			test.change(w.Observer)
 			w.owned(t, "u", test.after...)
 			w.sky.networks = test.after
-			equal(t, []types.UID(nil), w.look(t))
+			equal(t, []types.UID(nil), w.relist(t))
 			w.owned(t, "u", test.after...)
 		})
 	}
 }
 
-func TestOtherHandsUndoOurChangeAndAreToldOf(t *testing.T) {
+func TestAnOwnChangeThatIsUndoneCallsTheHandlers(t *testing.T) {
 	w := watch(netOf("u", "a"))
-	w.look(t)
+	w.relist(t)
 	w.Update("u", netOf("u", "a", func(n *Network) { n.Name = "ours" }))
-	equal(t, []types.UID{"u"}, w.look(t))
+	equal(t, []types.UID{"u"}, w.relist(t))
 	w.owned(t, "u", netOf("u", "a"))
 }
 
@@ -191,7 +191,7 @@ func TestAListThatBeganBeforeAChangeDoesNotUndoIt(t *testing.T) {
 		after  []*Network
 		known  bool
 	}{
-		{"a network was made", nil, func(o *Observer) { o.Update("u", a) }, []*Network{a}, true},
+		{"a network was created", nil, func(o *Observer) { o.Update("u", a) }, []*Network{a}, true},
 		{"a network was changed", []*Network{a}, func(o *Observer) { o.Update("u", renamed) }, []*Network{renamed}, true},
 		{"a network was deleted", []*Network{a}, func(o *Observer) { o.Delete("u", "a") }, nil, true},
 		{"the outcome of a change is not known", []*Network{a}, func(o *Observer) { o.Invalidate("u") }, nil, false},
@@ -199,56 +199,56 @@ func TestAListThatBeganBeforeAChangeDoesNotUndoIt(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := watch(append(test.before, netOf("v", "b"))...)
-			w.look(t)
+			w.relist(t)
 			w.sky.meanwhile = func() { test.change(w.Observer) }
 			w.sky.networks = append(slices.Clone(test.before), netOf("v", "b", func(n *Network) { n.Name = "x" }))
-			// The others' news is not held up.
-			equal(t, []types.UID{"v"}, w.look(t))
+			// The handlers are called for the other owners all the same.
+			equal(t, []types.UID{"v"}, w.relist(t))
 			got, known, err := w.Get("u")
 			noError(t, err)
 			equal(t, test.after, got)
 			equal(t, test.known, known)
 
-			// The next list began after the change, and counts.
+			// The next list begins after the change, and is taken over.
 			w.sky.meanwhile = nil
 			w.sky.networks = []*Network{netOf("u", "z")}
-			equal(t, []types.UID{"u", "v"}, w.look(t))
+			equal(t, []types.UID{"u", "v"}, w.relist(t))
 			w.owned(t, "u", netOf("u", "z"))
 		})
 	}
 }
 
-func TestAfterAChangeOfUnknownOutcomeTheNextLookTellsInAnyCase(t *testing.T) {
+func TestTheListAfterAnUnknownOutcomeCallsTheHandlersInAnyCase(t *testing.T) {
 	for name, networks := range map[string][]*Network{"it took effect": {netOf("u", "a")}, "it did not": nil} {
 		t.Run(name, func(t *testing.T) {
 			w := watch()
-			w.look(t)
+			w.relist(t)
 			w.Invalidate("u")
 			got, known, err := w.Get("u")
 			noError(t, err)
 			equal(t, false, known)
 			equal(t, 0, len(got))
 			w.sky.networks = networks
-			equal(t, []types.UID{"u"}, w.look(t))
+			equal(t, []types.UID{"u"}, w.relist(t))
 			w.owned(t, "u", networks...)
-			equal(t, []types.UID(nil), w.look(t))
+			equal(t, []types.UID(nil), w.relist(t))
 		})
 	}
 }
 
-func TestALookThatFailsChangesNothing(t *testing.T) {
+func TestAListThatFailsChangesNothing(t *testing.T) {
 	a := netOf("u", "a")
 	w := watch(a)
-	w.look(t)
-	// Even if it brings something, as a list that was cut short.
+	w.relist(t)
+	// Even if it returns networks, such as a part of a list.
 	w.sky.networks, w.sky.err = []*Network{netOf("u", "z")}, errAway
-	equal(t, []types.UID(nil), w.look(t))
+	equal(t, []types.UID(nil), w.relist(t))
 	w.owned(t, "u", a)
 	w.sky.networks, w.sky.err = []*Network{a}, nil
-	equal(t, []types.UID(nil), w.look(t))
+	equal(t, []types.UID(nil), w.relist(t))
 }
 
-func TestBeforeTheFirstLookNothingIsKnown(t *testing.T) {
+func TestBeforeTheFirstListNothingIsKnown(t *testing.T) {
 	w := watch(netOf("u", "a"))
 	ask := func() (known bool, err error) {
 		_, known, err = w.Get("u")
@@ -257,60 +257,60 @@ func TestBeforeTheFirstLookNothingIsKnown(t *testing.T) {
 	known, err := ask()
 	equal(t, false, known)
 	noError(t, err)
-	equal(t, false, closed(w.FirstListDone()) || looked(w.Observer))
+	equal(t, false, closed(w.FirstListDone()) || succeeded(w.Observer))
 
 	w.sky.err = errAway
-	w.look(t)
+	w.relist(t)
 	known, err = ask()
 	equal(t, false, known)
 	if !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}
 	equal(t, true, closed(w.FirstListDone()))
-	equal(t, false, looked(w.Observer))
+	equal(t, false, succeeded(w.Observer))
 
 	w.sky.err = nil
-	w.look(t)
+	w.relist(t)
 	known, err = ask()
 	equal(t, true, known)
 	noError(t, err)
-	equal(t, true, looked(w.Observer))
+	equal(t, true, succeeded(w.Observer))
 
-	// From then on an outage wipes nothing.
+	// After that, an outage does not clear the cache.
 	w.sky.err = errAway
-	w.look(t)
+	w.relist(t)
 	known, err = ask()
 	equal(t, true, known)
 	noError(t, err)
 }
 
-func TestWhatIsRememberedIsNotChangedBehindTheReadersBack(t *testing.T) {
+func TestNetworksThatWereReadDoNotChange(t *testing.T) {
 	w := watch(netOf("u", "a"), netOf("u", "b"))
-	w.look(t)
+	w.relist(t)
 	got, _, _ := w.Get("u")
 	w.Update("u", netOf("u", "a", func(n *Network) { n.Name = "x" }))
 	w.Delete("u", "b")
 	equal(t, []*Network{netOf("u", "a"), netOf("u", "b")}, got)
 }
 
-func TestAfterEachCompleteLookAllIsToldAtOnce(t *testing.T) {
+func TestOnRelistIsCalledAfterEachListAndAllReturnsIt(t *testing.T) {
 	w := watch(netOf("u", "a"), netOf("u", "b"), netOf("v", "c"), &Network{ID: "x"})
 	var inHandlers []int
 	calls := 0
 	w.AddHandler(func(types.UID) { inHandlers = append(inHandlers, calls) })
-	w.OnRelist(func() { t.Error("what was given before is called") })
+	w.OnRelist(func() { t.Error("the previous callback is called") })
 	w.OnRelist(func() { calls++ })
-	all := func(wantLooks int, want map[types.UID][]*Network) {
+	all := func(wantLists int, want map[types.UID][]*Network) {
 		t.Helper()
-		got, looks := w.All()
+		got, lists := w.All()
 		equal(t, want, got)
-		equal(t, wantLooks, looks)
-		equal(t, wantLooks, calls)
+		equal(t, wantLists, lists)
+		equal(t, wantLists, calls)
 	}
-	// What we have made ourselves is no look.
+	// An own change is not a list.
 	w.Replace("u", netOf("u", "a"))
 	all(0, map[types.UID][]*Network{})
-	w.look(t)
+	w.relist(t)
 	all(1, map[types.UID][]*Network{"u": {netOf("u", "a"), netOf("u", "b")}, "v": {netOf("v", "c")}})
 	equal(t, []int{0, 0}, inHandlers)
 
@@ -321,16 +321,15 @@ func TestAfterEachCompleteLookAllIsToldAtOnce(t *testing.T) {
 	all(1, map[types.UID][]*Network{})
 
 	w.sky.err = errAway
-	w.look(t)
+	w.relist(t)
 	all(1, map[types.UID][]*Network{})
 	w.sky.networks, w.sky.err = []*Network{netOf("u", "b")}, nil
-	w.look(t)
+	w.relist(t)
 	all(2, map[types.UID][]*Network{"u": {netOf("u", "b")}})
 }
 
-// closed is isClosed for channels that only receive.
-// looked says whether a look has succeeded.
-func looked(o *Observer) bool {
+// succeeded reports whether a list has succeeded.
+func succeeded(o *Observer) bool {
 	_, known, _ := o.Get("nobody")
 	return known
 }
@@ -344,17 +343,17 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// running is an Observer whose Run works in a bubble of synctest, and the moments at
-// which it looked.
+// running returns an Observer whose Run is active in a bubble of synctest, and a function that
+// returns the times of its lists.
 func running(t *testing.T, period time.Duration, list func(n int) error) (*Observer, func() []time.Duration) {
 	t.Helper()
 	var mu sync.Mutex
-	var looks []time.Duration
+	var lists []time.Duration
 	began := time.Now()
 	o := NewObserver(owner.Cluster, period, func(context.Context) ([]*Network, error) {
 		mu.Lock()
-		looks = append(looks, time.Since(began))
-		n := len(looks)
+		lists = append(lists, time.Since(began))
+		n := len(lists)
 		mu.Unlock()
 		return nil, list(n)
 	})
@@ -365,15 +364,15 @@ func running(t *testing.T, period time.Duration, list func(n int) error) (*Obser
 	return o, func() []time.Duration {
 		mu.Lock()
 		defer mu.Unlock()
-		return slices.Clone(looks)
+		return slices.Clone(lists)
 	}
 }
 
-// gaps are the times between the looks.
-func gaps(looks []time.Duration) []time.Duration {
+// gaps returns the times between the lists.
+func gaps(lists []time.Duration) []time.Duration {
 	var all []time.Duration
-	for i := 1; i < len(looks); i++ {
-		all = append(all, looks[i]-looks[i-1])
+	for i := 1; i < len(lists); i++ {
+		all = append(all, lists[i]-lists[i-1])
 	}
 	return all
 }
@@ -385,16 +384,16 @@ func between(t *testing.T, low, high, got time.Duration) {
 	}
 }
 
-func TestRunLooksAtOnceAndThenOncePerPeriod(t *testing.T) {
+func TestRunListsAtOnceAndThenOncePerPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o, looks := running(t, time.Minute, func(int) error { return nil })
+		o, lists := running(t, time.Minute, func(int) error { return nil })
 		synctest.Wait()
-		equal(t, []time.Duration{0}, looks())
-		equal(t, true, closed(o.FirstListDone()) && looked(o))
+		equal(t, []time.Duration{0}, lists())
+		equal(t, true, closed(o.FirstListDone()) && succeeded(o))
 		time.Sleep(10 * time.Hour)
 		synctest.Wait()
 		distinct := map[time.Duration]bool{}
-		for _, gap := range gaps(looks()) {
+		for _, gap := range gaps(lists()) {
 			between(t, 54*time.Second, 66*time.Second, gap)
 			distinct[gap] = true
 		}
@@ -404,10 +403,10 @@ func TestRunLooksAtOnceAndThenOncePerPeriod(t *testing.T) {
 	})
 }
 
-func TestRunLooksSoonerAfterAFailureUntilItSucceeds(t *testing.T) {
+func TestRunListsSoonerAfterAFailureUntilItSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const failures = 10
-		o, looks := running(t, 5*time.Minute, func(n int) error {
+		o, lists := running(t, 5*time.Minute, func(n int) error {
 			if n <= failures {
 				return errAway
 			}
@@ -417,12 +416,12 @@ func TestRunLooksSoonerAfterAFailureUntilItSucceeds(t *testing.T) {
 		o.OnRecovery(func() { recoveries.Add(1) })
 		synctest.Wait()
 		equal(t, true, closed(o.FirstListDone()))
-		equal(t, false, looked(o))
+		equal(t, false, succeeded(o))
 		time.Sleep(20 * time.Minute)
 		synctest.Wait()
-		equal(t, true, looked(o))
+		equal(t, true, succeeded(o))
 		equal(t, int64(1), recoveries.Load())
-		for i, gap := range gaps(looks()) {
+		for i, gap := range gaps(lists()) {
 			if i >= failures {
 				between(t, 5*time.Minute, 330*time.Second, gap)
 				continue
@@ -433,9 +432,9 @@ func TestRunLooksSoonerAfterAFailureUntilItSucceeds(t *testing.T) {
 	})
 }
 
-func TestRunBacksOffAnewAfterARecovery(t *testing.T) {
+func TestRunBacksOffAgainAfterARecovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, looks := running(t, time.Minute, func(n int) error {
+		_, lists := running(t, time.Minute, func(n int) error {
 			if n == 3 || n == 5 || n == 6 {
 				return nil
 			}
@@ -443,7 +442,7 @@ func TestRunBacksOffAnewAfterARecovery(t *testing.T) {
 		})
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
-		got := gaps(looks())
+		got := gaps(lists())
 		// Failures 1 and 2, success, failure 4, successes.
 		between(t, time.Second, 3*time.Second/2, got[0])
 		between(t, 2*time.Second, 3*time.Second, got[1])
@@ -453,14 +452,14 @@ func TestRunBacksOffAnewAfterARecovery(t *testing.T) {
 	})
 }
 
-func TestRunLooksSoonerWhenOthersFailAndTellsOfTheRecovery(t *testing.T) {
+func TestRelistSoonListsAtOnceAndNotifiesOfTheRecovery(t *testing.T) {
 	for _, test := range []struct {
 		name     string
-		failures int // of the looks that are made then
+		failures int // of the lists after RelistSoon
 	}{{"Neutron is back already", 0}, {"Neutron is away for a while", 3}} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o, looks := running(t, time.Hour, func(n int) error {
+				o, lists := running(t, time.Hour, func(n int) error {
 					if n > 1 && n <= 1+test.failures {
 						return errAway
 					}
@@ -473,10 +472,10 @@ func TestRunLooksSoonerWhenOthersFailAndTellsOfTheRecovery(t *testing.T) {
 				o.RelistSoon()
 				time.Sleep(20 * time.Second)
 				equal(t, int64(1), recoveries.Load())
-				equal(t, time.Minute, looks()[1])
+				equal(t, time.Minute, lists()[1])
 				time.Sleep(30 * time.Minute)
-				if got := len(looks()); got > 3+test.failures {
-					t.Errorf("%d looks: it goes on without a reason", got)
+				if got := len(lists()); got > 3+test.failures {
+					t.Errorf("%d lists: it continues without a reason", got)
 				}
 			})
 		})
@@ -485,10 +484,10 @@ func TestRunLooksSoonerWhenOthersFailAndTellsOfTheRecovery(t *testing.T) {
 
 func TestRunDoesNotWaitLongerThanAPeriodAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, looks := running(t, time.Second, func(int) error { return errAway })
+		_, lists := running(t, time.Second, func(int) error { return errAway })
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		for _, gap := range gaps(looks()) {
+		for _, gap := range gaps(lists()) {
 			between(t, time.Second, 1100*time.Millisecond, gap)
 		}
 	})
@@ -500,7 +499,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		after time.Duration
 	}{
 		{"while it waits", 10 * time.Second},
-		{"while it looks", time.Second},
+		{"while it lists", time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -523,7 +522,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 }
 
 // With -race.
-func TestAnObserverMayBeUsedByMany(t *testing.T) {
+func TestAnObserverMayBeUsedConcurrently(t *testing.T) {
 	o := NewObserver(owner.Cluster, time.Minute, func(context.Context) ([]*Network, error) {
 		return []*Network{netOf("u", "a"), netOf("u", "b"), netOf("v", "c")}, nil
 	})
@@ -558,26 +557,26 @@ func TestAnObserverMayBeUsedByMany(t *testing.T) {
 	equal(t, 2, len(networks))
 }
 
-func TestTheLastLookIsTheLastOneThatSucceeded(t *testing.T) {
+func TestLastListIsTheLastListThatSucceeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch()
 		equal(t, time.Time{}, w.LastList())
 		w.sky.err = errAway
-		w.look(t)
+		w.relist(t)
 		equal(t, time.Time{}, w.LastList())
 		w.sky.err = nil
 		w.sky.meanwhile = func() { time.Sleep(time.Second) }
-		w.look(t)
+		w.relist(t)
 		ended := time.Now()
 		equal(t, ended, w.LastList())
 		w.sky.err = errAway
-		w.look(t)
+		w.relist(t)
 		equal(t, ended, w.LastList())
 	})
 }
 
-// netsOf returns that many networks with a subnet each, every one of another owner, whose UID
-// is the network's ID.
+// netsOf returns n networks with a subnet each. Each network has another owner, whose UID is the
+// network's ID.
 func netsOf(n int) []*Network {
 	networks := make([]*Network, n)
 	for i := range networks {
@@ -587,14 +586,14 @@ func netsOf(n int) []*Network {
 	return networks
 }
 
-// BenchmarkLook is what the Observer makes of a list that was read: of the first, and of one
-// that brings nothing new. BenchmarkListNetworks reads one.
-func BenchmarkLook(b *testing.B) {
+// BenchmarkRelist measures how the Observer takes over a list: the first one, and one without
+// changes. BenchmarkListNetworks measures how a list is read.
+func BenchmarkRelist(b *testing.B) {
 	for _, n := range []int{1_000, 10_000} {
 		s := sky{networks: netsOf(n)}
-		next := netsOf(n) // equal, but of other memory, as what was read anew
+		next := netsOf(n) // equal, but in other memory, like a list that was read again
 		o := NewObserver(owner.Cluster, time.Minute, s.list)
-		look := func(b *testing.B) {
+		relist := func(b *testing.B) {
 			if err := o.Relist(b.Context()); err != nil {
 				b.Fatal(err)
 			}
@@ -610,16 +609,16 @@ func BenchmarkLook(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				o = NewObserver(owner.Cluster, time.Minute, s.list)
-				look(b)
+				relist(b)
 			}
 			expectAll(b)
 		})
 		b.Run(fmt.Sprintf("again/%d", n), func(b *testing.B) {
-			look(b)
+			relist(b)
 			b.ReportAllocs()
 			for b.Loop() {
 				s.networks, next = next, s.networks
-				look(b)
+				relist(b)
 			}
 			expectAll(b)
 		})

@@ -29,65 +29,64 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Meter is told of what a Client does. Its methods are called concurrently, and must not
-// block.
+// Meter counts what a Client does. Its methods are called concurrently and must not block.
 type Meter interface {
-	// CountRequest is called once for each HTTP request that was sent, when it has ended. What
-	// is refused because Neutron is known to be away, is not sent.
+	// CountRequest is called once for each HTTP request that was sent, when it has ended. A
+	// request that fails because the circuit is open is not sent.
 	CountRequest(Request)
-	// CountWait is called with the time that a request has waited for one of the Waits, when that
-	// is over or its caller has gone away. For most it is next to nothing. What is refused because
-	// Neutron is known to be away does not count.
+	// CountWait is called with the time that a request has waited for one of the Waits, also if its
+	// context was done first. Most requests wait for almost no time. A request that fails because
+	// the circuit is open does not count.
 	CountWait(Wait, time.Duration)
-	// CountAuthenticationFailure is called each time that Keystone has refused the credentials,
-	// or Neutron a token that it has never taken, and when the credentials cannot be read.
+	// CountAuthenticationFailure is called each time that Keystone refuses the credentials, that
+	// Neutron refuses a token which it has never accepted, or that the credentials cannot be read.
 	CountAuthenticationFailure()
 }
 
 // Request is an HTTP request that has ended.
 type Request struct {
-	// Operation is what was asked for, such as "create network", "list ports" or
-	// "authenticate"; "other" for what a Client has no name for. There are few of them.
+	// Operation is one of a few names, such as "create network", "list ports" or "authenticate";
+	// "other" for everything else.
 	Operation string
-	// Code is the status of the answer, of those that HTTP has a name for, or the class of
-	// another one, such as "4xx". If there was no answer, or not the whole of it, it is "timeout",
-	// "canceled" (by the caller) or "error". There are few of them, whatever is answered.
+	// Code is the status of the answer if HTTP has a name for it, and its class otherwise, such as
+	// "4xx". If there was no complete answer, it is "timeout", "canceled" (by the caller) or
+	// "error". The number of different codes is small, whatever a server answers.
 	Code string
-	// Duration is the time from sending the request to having read the answer. It does not
-	// include the Waits.
+	// Duration is the time from sending the request until the answer was read, without the Waits.
 	Duration time.Duration
-	// RequestID is what OpenStack calls the request in its logs; "" if it did not say.
+	// RequestID identifies the request in OpenStack's logs; "" if the answer has none.
 	RequestID string
 }
 
-// Wait is what a request may wait for before it is sent.
+// Wait is something that a request may wait for before it is sent.
 type Wait string
 
 const (
-	// ForConnection is while as many requests are under way as ClientOptions.Connections allows.
-	// Those that wait for the rate are among them: if both waits are long, it is the rate.
+	// ForConnection lasts while as many requests are under way as ClientOptions.Connections allows.
+	// Requests that wait for the rate are among them: if both waits are long, the rate is the
+	// limit.
 	ForConnection Wait = "connection"
-	// ForRate is while ClientOptions.QPS and Burst are used up.
+	// ForRate lasts while ClientOptions.QPS and Burst are used up.
 	ForRate Wait = "rate"
 )
 
-// Waits are all there are.
+// Waits are all kinds of Wait.
 var Waits = []Wait{ForConnection, ForRate}
 
-// unmetered is the Meter of who has none.
+// unmetered is a Meter that counts nothing.
 type unmetered struct{}
 
 func (unmetered) CountRequest(Request)          {}
 func (unmetered) CountWait(Wait, time.Duration) {}
 func (unmetered) CountAuthenticationFailure()   {}
 
-// operations name what is done to one of a collection, and to the collection.
+// The verbs of the operations on one item of a collection, and on the collection.
 var (
 	itemOperations       = map[string]string{http.MethodGet: "get", http.MethodPut: "update", http.MethodDelete: "delete"}
 	collectionOperations = map[string]string{http.MethodGet: "list", http.MethodPost: "create"}
 )
 
-// operationOf names what a request asks for.
+// operationOf returns the name of the operation that a request is for.
 func operationOf(method, path string) string {
 	if method == http.MethodPost && strings.HasSuffix(path, "/auth/tokens") {
 		return authenticate
@@ -111,13 +110,11 @@ func operationOf(method, path string) string {
 }
 
 const (
-	// authenticate is Keystone's operation.
 	authenticate = "authenticate"
-	// other is what there is no name for.
-	other = "other"
+	other        = "other"
 )
 
-// codeOf names the status of an answer.
+// codeOf returns the Code of an answer with that status.
 func codeOf(status int) string {
 	switch {
 	case http.StatusText(status) != "":
@@ -128,7 +125,7 @@ func codeOf(status int) string {
 	return other
 }
 
-// failureOf names why there was no answer to a request of that context.
+// failureOf returns the Code of a request with that context that ended in err.
 func failureOf(ctx context.Context, err error) string {
 	var netErr net.Error
 	switch {
@@ -140,14 +137,14 @@ func failureOf(ctx context.Context, err error) string {
 	return "error"
 }
 
-// requestIDHeader is where OpenStack says what it calls a request, and is told what the
-// caller calls it (oslo.middleware, request_id.py).
+// requestIDHeader has the caller's ID in a request, and OpenStack's own ID in the answer
+// (oslo.middleware, request_id.py).
 const requestIDHeader = "X-Openstack-Request-Id"
 
-// requestIDOf returns the ID that OpenStack has given to a request, if it looks like one.
+// requestIDOf returns the ID that OpenStack gave to a request; "" if it has another form.
 func requestIDOf(header http.Header) string {
 	id := header.Get(requestIDHeader)
-	// A UUID may be written otherwise, too.
+	// Validate also accepts other spellings of a UUID.
 	const length = len("req-") + len("00000000-0000-0000-0000-000000000000")
 	bare, ok := strings.CutPrefix(id, "req-")
 	if !ok || len(id) != length || uuid.Validate(bare) != nil {
@@ -159,21 +156,21 @@ func requestIDOf(header http.Header) string {
 // reconcileID is the key of the ID in a context.
 type reconcileID struct{}
 
-// WithReconcileID has each request with the context tell OpenStack the ID, which writes it
-// into its logs beside its own: req-<id>, the "global request ID". Debian 12's Neutron, with
-// neutron-lib 3.1.0 and oslo.messaging 14.0.3, forgets it in the middle of a change.
+// WithReconcileID returns a context whose requests carry the ID to OpenStack, which logs it
+// beside its own request ID: req-<id>, the "global request ID". Debian 12's Neutron, with
+// neutron-lib 3.1.0 and oslo.messaging 14.0.3, loses it in the middle of a change.
 func WithReconcileID(ctx context.Context, id uuid.UUID) context.Context {
 	return context.WithValue(ctx, reconcileID{}, id)
 }
 
-// tellReconcileID puts the context's ID, if it has one, into a request's header.
-func tellReconcileID(request *http.Request) {
+// setReconcileID sets the request's header to the ID of its context, if it has one.
+func setReconcileID(request *http.Request) {
 	if id, ok := request.Context().Value(reconcileID{}).(uuid.UUID); ok {
 		request.Header.Set(requestIDHeader, "req-"+id.String())
 	}
 }
 
-// log tells of a request that has ended: of a change for everybody.
+// log logs a request that has ended: a change at every verbosity.
 func (r *Request) log(ctx context.Context, method string) {
 	isRead := method == http.MethodGet || r.Operation == authenticate
 	level, message := 0, "Changed Neutron"

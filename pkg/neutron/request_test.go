@@ -40,7 +40,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-// meter notes what it is told.
+// meter records what it counts.
 type meter struct {
 	mu       sync.Mutex
 	requests []Request
@@ -66,15 +66,15 @@ func (m *meter) CountAuthenticationFailure() {
 	m.failures++
 }
 
-// told returns operation and code of each request, and forgets them.
-func (m *meter) told() (told []string) {
+// counted returns the operation and the code of each request, and clears them.
+func (m *meter) counted() (counted []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range m.requests {
-		told = append(told, r.Operation+" "+r.Code)
+		counted = append(counted, r.Operation+" "+r.Code)
 	}
 	m.requests = nil
-	return told
+	return counted
 }
 
 func (m *meter) failed() int {
@@ -162,10 +162,10 @@ func TestEachRequestIsCountedOnceWithTheTimeThatItTook(t *testing.T) {
 	}{
 		{"an answer", answering(2*time.Second, 3, time.Second), Request{Code: "200", Duration: 5 * time.Second}},
 		{"a refusal", status(409, answering(2*time.Second, 0, 0)), Request{Code: "409", Duration: 2 * time.Second}},
-		{"a status of somebody's own", status(299, answering(0, 0, 0)), Request{Code: "2xx"}},
+		{"a status without a name", status(299, answering(0, 0, 0)), Request{Code: "2xx"}},
 		{"no answer", answering(time.Hour, 0, 0), Request{Code: "timeout", Duration: 10 * time.Second}},
 		{"an answer that stops halfway", answering(time.Second, 1, time.Hour), Request{Code: "timeout", Duration: 10 * time.Second}},
-		{"a connection that cannot be had", func(*http.Request) (*http.Response, error) { return nil, errAway }, Request{Code: "error"}},
+		{"no connection", func(*http.Request) (*http.Response, error) { return nil, errAway }, Request{Code: "error"}},
 		{"an answer that is too large", func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 200, Body: io.NopCloser(zeros{})}, nil
 		}, Request{Code: "error"}},
@@ -174,7 +174,7 @@ func TestEachRequestIsCountedOnceWithTheTimeThatItTook(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &meter{}
 				tr := &transport{meter: m, base: test.base, limiter: rate.NewLimiter(rate.Every(time.Hour), 1), timeout: 10 * time.Second}
-				tr.limiter.Allow() // so that it has to wait an hour, which does not count
+				tr.limiter.Allow() // the wait of an hour does not count
 				_ = ask(t.Context(), tr)
 				test.want.Operation = "other"
 				equal(t, []Request{test.want}, m.requests)
@@ -183,7 +183,7 @@ func TestEachRequestIsCountedOnceWithTheTimeThatItTook(t *testing.T) {
 	}
 }
 
-func TestACallerWhoGoesAwayIsNoFailureOfOpenStack(t *testing.T) {
+func TestARequestThatIsCancelledIsNotAnError(t *testing.T) {
 	for name, base := range map[string]roundTripper{
 		"before the answer": answering(time.Hour, 0, 0),
 		"while reading it":  answering(0, 1, time.Hour),
@@ -194,13 +194,13 @@ func TestACallerWhoGoesAwayIsNoFailureOfOpenStack(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				time.AfterFunc(time.Second, cancel)
 				_ = ask(ctx, &transport{meter: m, base: base, limiter: rate.NewLimiter(rate.Inf, 1), timeout: 10 * time.Second})
-				equal(t, []string{"other canceled"}, m.told())
+				equal(t, []string{"other canceled"}, m.counted())
 			})
 		})
 	}
 }
 
-func TestWhatARequestHasWaitedForIsTold(t *testing.T) {
+func TestWaitsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &meter{}
 		c := &circuit{meter: m, turns: semaphore.NewWeighted(1), base: &transport{meter: m,
@@ -213,7 +213,7 @@ func TestWhatARequestHasWaitedForIsTold(t *testing.T) {
 		defer cancel()
 		synctest.Wait()
 		if err := ask(ctx, c); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("it did not wait for its turn: %v", err)
+			t.Errorf("the request did not wait for its turn: %v", err)
 		}
 		both.Wait()
 		equal(t, []string{"connection 0s", "rate 0s", "connection 1s", "connection 2s", "rate 8s"}, m.waits)
@@ -228,10 +228,10 @@ func TestWhatIsNotSentIsNotCounted(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := ask(ctx, tr); err == nil {
-			t.Error("it did not wait for its turn")
+			t.Error("the request did not wait for the rate")
 		}
-		equal(t, []string{"other 200"}, m.told())
-		equal(t, []string{"rate 0s", "rate 0s"}, m.waits) // it need not wait to know that it will be too late
+		equal(t, []string{"other 200"}, m.counted())
+		equal(t, []string{"rate 0s", "rate 0s"}, m.waits) // the limiter knows the deadline, and fails at once
 	})
 }
 
@@ -241,7 +241,7 @@ func TestABodyThatIsClosedTwiceIsCountedOnce(t *testing.T) {
 	response, err := tr.RoundTrip(httptest.NewRequest("GET", "/", nil))
 	noError(t, err)
 	noError(t, errors.Join(response.Body.Close(), response.Body.Close()))
-	equal(t, []string{"other 200"}, m.told())
+	equal(t, []string{"other 200"}, m.counted())
 }
 
 // metered returns a client of the lab, and its meter.
@@ -251,7 +251,7 @@ func (l *lab) metered(t *testing.T) (*Client, *meter) {
 	return newTestClient(t, l.config(t), ClientOptions{Timeout: 10 * time.Second, Meter: m}), m
 }
 
-func TestTheOperationsOfAClientHaveNames(t *testing.T) {
+func TestEveryOperationOfAClientHasAName(t *testing.T) {
 	ctx, l := t.Context(), newLab(t, embedded.Options{})
 	c, m := l.metered(t)
 	network, err := c.CreateNetwork(ctx, CreateNetwork{Name: "a", Description: owner.Mark()})
@@ -271,12 +271,12 @@ func TestTheOperationsOfAClientHaveNames(t *testing.T) {
 	noError(t, c.DeleteSubnet(ctx, subnet.ID, nil))
 	noError(t, c.DeleteNetwork(ctx, network.ID, nil))
 	noError(t, c.DeleteNetwork(ctx, network.ID, nil))
-	told := slices.DeleteFunc(m.told(), func(r string) bool { return r == "other 200" }) // which versions there are
+	counted := slices.DeleteFunc(m.counted(), func(r string) bool { return r == "other 200" }) // the versions of the API
 	equal(t, []string{
 		"authenticate 201", "create network 201", "create subnet 201", "update subnet 200", "update network 200",
 		"get network 200", "list subnets 200", "list ports 200", "list networks 200", "list subnets 200",
 		"delete subnet 204", "delete network 204", "delete network 404",
-	}, told)
+	}, counted)
 	equal(t, 0, m.failed())
 }
 
@@ -285,14 +285,14 @@ func TestWhatTheCircuitRefusesIsNotCounted(t *testing.T) {
 	c, m := l.metered(t)
 	_, err := c.ListNetworks(t.Context())
 	noError(t, err)
-	m.told()
+	m.counted()
 	l.answer(replyTo("GET", networksPath, 503, ""))
 	for range 3 * enough {
 		_, _ = c.ListNetworks(t.Context())
 	}
-	// A probe may have been let through.
-	if told := m.told(); len(told) < enough || len(told) > enough+1 || told[0] != "list networks 503" {
-		t.Error(told)
+	// One more request may have passed as a probe.
+	if counted := m.counted(); len(counted) < enough || len(counted) > enough+1 || counted[0] != "list networks 503" {
+		t.Error(counted)
 	}
 }
 
@@ -300,14 +300,14 @@ func TestRefusedCredentialsAreCounted(t *testing.T) {
 	l := newLab(t, embedded.Options{})
 	m := &meter{}
 	c := newTestClient(t, l.configAs(t, "samplecrd", "wrong"), ClientOptions{Timeout: 10 * time.Second, Meter: m})
-	for range 3 { // the last two are refused without asking
+	for range 3 { // only the first one makes a request
 		_, err := c.ListNetworks(t.Context())
 		equal(t, Unauthenticated, ReasonOf(err))
 	}
 	equal(t, 1, m.failed())
 }
 
-func TestAKeystoneThatIsAwayRefusesNobody(t *testing.T) {
+func TestAnUnavailableKeystoneIsNotAnAuthenticationFailure(t *testing.T) {
 	l := newLab(t, embedded.Options{})
 	c, m := l.metered(t)
 	l.answer(replyTo("POST", tokensPath, 503, ""))
@@ -316,21 +316,21 @@ func TestAKeystoneThatIsAwayRefusesNobody(t *testing.T) {
 	equal(t, 0, m.failed())
 }
 
-func TestATokenThatHasRunOutIsNoAuthenticationFailure(t *testing.T) {
+func TestAnExpiredTokenIsNotAnAuthenticationFailure(t *testing.T) {
 	l := newLab(t, embedded.Options{})
 	c, m := l.metered(t)
 	_, err := c.ListNetworks(t.Context())
 	noError(t, err)
-	runOut := c.session.Load().service.Token()
+	expired := c.session.Load().service.Token()
 	l.answer(func(w http.ResponseWriter, r *http.Request) bool {
-		return r.Header.Get("X-Auth-Token") == runOut && reply(w, 401, "")
+		return r.Header.Get("X-Auth-Token") == expired && reply(w, 401, "")
 	})
 	_, err = c.ListNetworks(t.Context())
 	noError(t, err)
 	equal(t, 0, m.failed())
 }
 
-func TestATokenThatCannotBeHadAnewIsAnAuthenticationFailure(t *testing.T) {
+func TestATokenThatCannotBeRenewedIsAnAuthenticationFailure(t *testing.T) {
 	l := newLab(t, embedded.Options{})
 	c, m := l.metered(t)
 	_, err := c.ListNetworks(t.Context())
@@ -341,7 +341,7 @@ func TestATokenThatCannotBeHadAnewIsAnAuthenticationFailure(t *testing.T) {
 	equal(t, 1, m.failed())
 }
 
-func TestAFreshTokenThatNeutronRefusesIsAnAuthenticationFailure(t *testing.T) {
+func TestANewTokenThatNeutronRefusesIsAnAuthenticationFailure(t *testing.T) {
 	l := newLab(t, embedded.Options{})
 	l.answer(replyTo("GET", networksPath, 401, ""))
 	c, m := l.metered(t)
@@ -352,7 +352,7 @@ func TestAFreshTokenThatNeutronRefusesIsAnAuthenticationFailure(t *testing.T) {
 	}
 }
 
-func TestAnErrorKnowsItsRequestAndDoesNotSaySo(t *testing.T) {
+func TestTheRequestIDIsNotInTheTextOfAnError(t *testing.T) {
 	const id = "req-11111111-2222-3333-4444-555555555555"
 	l := newLab(t, embedded.Options{})
 	l.answer(func(w http.ResponseWriter, r *http.Request) bool {
@@ -365,13 +365,13 @@ func TestAnErrorKnowsItsRequestAndDoesNotSaySo(t *testing.T) {
 	equal(t, "", RequestIDOf(errAway))
 }
 
-// logged returns a context whose logger writes to the buffer all up to that level.
+// logged returns a context whose logger writes to the buffer, with that verbosity.
 func logged(ctx context.Context, level int) (context.Context, *bytes.Buffer) {
 	var buffer bytes.Buffer
 	return klog.NewContext(ctx, textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&buffer), textlogger.Verbosity(level)))), &buffer
 }
 
-func TestTheReconcileIDGoesWithEachRequestOfItsContext(t *testing.T) {
+func TestTheReconcileIDIsSentWithEachRequest(t *testing.T) {
 	l := newLab(t, embedded.Options{})
 	var mu sync.Mutex
 	sent := map[string][]string{}
@@ -384,7 +384,7 @@ func TestTheReconcileIDGoesWithEachRequestOfItsContext(t *testing.T) {
 	})
 	c := l.client(t)
 	id := uuid.MustParse("AAAAAAAA-2222-3333-4444-555555555555")
-	const want = "req-aaaaaaaa-2222-3333-4444-555555555555" // oslo.middleware wants it in small letters
+	const want = "req-aaaaaaaa-2222-3333-4444-555555555555" // oslo.middleware requires lower case
 	_, err := c.ListNetworks(WithReconcileID(t.Context(), id))
 	noError(t, err)
 	_, err = c.ListNetworks(t.Context())
@@ -393,7 +393,7 @@ func TestTheReconcileIDGoesWithEachRequestOfItsContext(t *testing.T) {
 	equal(t, []string{want, ""}, sent["list networks"])
 }
 
-func TestTheLogSaysWhatWasChangedAndByWhichRequest(t *testing.T) {
+func TestTheLogHasTheChangeAndItsRequestID(t *testing.T) {
 	const id = "req-11111111-2222-3333-4444-555555555555"
 	for _, test := range []struct {
 		name, method, path, code, want string
@@ -402,7 +402,7 @@ func TestTheLogSaysWhatWasChangedAndByWhichRequest(t *testing.T) {
 		{"a change", "PUT", "/v2.0/subnets/1", "200", `"Changed Neutron" operation="update subnet" code="200" requestID="` + id + `" duration="1s"`, 0},
 		{"a change that was refused", "POST", "/v2.0/networks", "409", `"Request to OpenStack failed" operation="create network" code="409"`, 2},
 		{"a change without an answer", "POST", "/v2.0/networks", "timeout", `"Request to OpenStack failed" operation="create network" code="timeout"`, 2},
-		{"a look", "GET", "/v2.0/networks", "200", `"Asked OpenStack" operation="list networks" code="200"`, 4},
+		{"a list", "GET", "/v2.0/networks", "200", `"Asked OpenStack" operation="list networks" code="200"`, 4},
 		{"an authentication", "POST", "/v3/auth/tokens", "201", `"Asked OpenStack" operation="authenticate" code="201"`, 4},
 	} {
 		t.Run(test.name, func(t *testing.T) {

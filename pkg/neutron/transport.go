@@ -29,16 +29,16 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// How much of one answer is read, in bytes. A list is read item by item, and takes little
-// memory however long a page is: one of 1,000 networks is about a third of a megabyte, and
-// twenty times that if all of their texts are as long as can be. Of Keystone's answers
-// gophercloud makes a tree of values, and keeps it: a catalog of 50 services with 3 endpoints
-// each is some 50 KB, with 1,500 values.
+// Limits of one answer in bytes. A page of 1,000 networks has about a third of a megabyte, and
+// twenty times that if all texts have their greatest length. It may be larger than other
+// answers, since it is decoded item by item. gophercloud decodes an answer of Keystone into a
+// tree of values, and keeps it: a catalog of 50 services with 3 endpoints each has about 50 KB
+// and 1,500 values.
 const (
 	maxPage   = 8 << 20
 	maxAnswer = 512 << 10
-	// maxValues is how many values such a tree may have: one of two bytes takes as much
-	// memory as one of a hundred.
+	// maxValues is how many values such a tree may have: a value of two bytes takes as much
+	// memory as a value of a hundred.
 	maxValues = 25_000
 )
 
@@ -47,24 +47,23 @@ var (
 	errTooLarge = errors.New("the answer is larger than any that Neutron gives")
 )
 
-// transport lets requests through at a bounded rate, and gives each of them, with the
-// reading of its answer, a bounded time. The waiting for its turn is not counted,
-// which is why http.Client.Timeout does not serve. The meter and the log are told of each
-// request that has ended.
+// transport is an http.RoundTripper that limits the rate of requests, and the time of each of
+// them until its answer was read. http.Client.Timeout cannot be used for that: it would include
+// the wait for the rate. Each request that has ended is counted and logged.
 type transport struct {
 	base    http.RoundTripper
 	limiter *rate.Limiter
 	timeout time.Duration
-	fence   func() // nil: none
+	fence   func() // may be nil
 	meter   Meter
-	// taken is the last token with which something was answered.
-	taken atomic.Pointer[string]
+	// accepted is the token that was accepted last.
+	accepted atomic.Pointer[string]
 }
 
 func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	waiting := time.Now()
+	began := time.Now()
 	err := t.limiter.Wait(request.Context())
-	t.meter.CountWait(ForRate, time.Since(waiting))
+	t.meter.CountWait(ForRate, time.Since(began))
 	if err != nil {
 		return nil, err
 	}
@@ -72,33 +71,33 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		t.fence()
 	}
 	ctx, cancel := context.WithTimeoutCause(request.Context(), t.timeout, errTimeout)
-	began := time.Now()
+	began = time.Now()
 	response, err := t.base.RoundTrip(prepare(ctx, request))
 	if err != nil {
 		cancel()
 		t.ended(request, began, nil, err)
 		return nil, err
 	}
-	body := &boundedBody{ReadCloser: response.Body, left: maxAnswer, values: maxValues, ended: func(err error) {
-		cancel()
-		t.ended(request, began, response, err)
-	}}
+	body := &boundedBody{ReadCloser: response.Body, left: maxAnswer, values: maxValues}
 	if response.StatusCode == http.StatusOK && strings.HasPrefix(operationOf(request.Method, request.URL.Path), "list ") {
 		body.left, body.values = maxPage, maxPage
 	}
-	response.Body = body
+	response.Body = &watchedBody{ReadCloser: body, closed: func(err error) {
+		cancel()
+		t.ended(request, began, response, err)
+	}}
 	return response, nil
 }
 
-// prepare returns a copy of the request with that context, for a RoundTripper must not
-// change what it is given.
+// prepare returns a copy of the request with ctx and its reconcile ID. A RoundTripper must not
+// change the request itself.
 func prepare(ctx context.Context, request *http.Request) *http.Request {
 	request = request.Clone(ctx)
-	tellReconcileID(request)
+	setReconcileID(request)
 	return request
 }
 
-// ended tells of a request that has ended, and err, why its answer did not come to its end.
+// ended counts and logs a request that has ended. err is why its answer was not complete.
 func (t *transport) ended(request *http.Request, began time.Time, response *http.Response, err error) {
 	r := Request{Operation: operationOf(request.Method, request.URL.Path), Duration: time.Since(began)}
 	if response != nil {
@@ -113,49 +112,59 @@ func (t *transport) ended(request *http.Request, began time.Time, response *http
 	r.log(request.Context(), request.Method)
 }
 
-// noteToken remembers the request's token if it was taken. Other operations are looks at
-// what there is, such as the versions of Neutron, for which it takes any.
+// noteToken remembers the request's token if Neutron accepted it. Other operations, such as
+// listing the versions of the API, do not count: Neutron answers them whatever the token is.
 func (t *transport) noteToken(request *http.Request, operation string, status int) {
 	token := request.Header.Get("X-Auth-Token")
 	if token != "" && operation != other && status != http.StatusUnauthorized && status < http.StatusInternalServerError {
-		t.taken.Store(&token)
+		t.accepted.Store(&token)
 	}
 }
 
-// hasTaken says whether something was answered with that token since there is a newer one.
-func (t *transport) hasTaken(token string) bool {
-	taken := t.taken.Load()
-	return taken != nil && *taken == token
+// hasAccepted reports whether token is the one that was accepted last.
+func (t *transport) hasAccepted(token string) bool {
+	accepted := t.accepted.Load()
+	return accepted != nil && *accepted == token
 }
 
-// boundedBody tells when it is closed, with the error that ended the reading if one did, and
-// fails when there is more of it than there can be.
+// boundedBody fails when the answer is larger than allowed.
 type boundedBody struct {
 	io.ReadCloser
-	left   int64
-	values int
-	err    error
-	ended  func(error)
+	left   int64 // bytes
+	values int   // JSON values
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.left -= int64(n)
-	// Of two values, one has one of these before it.
+	// One of each two JSON values has one of these before it.
 	b.values -= bytes.Count(p[:n], []byte{'{'}) + bytes.Count(p[:n], []byte{'['}) + bytes.Count(p[:n], []byte{','})
 	if b.left < 0 || b.values < 0 {
 		err = errTooLarge
 	}
+	return n, err
+}
+
+// watchedBody calls closed when it is closed for the first time, with the error that ended
+// the reading, if one did.
+type watchedBody struct {
+	io.ReadCloser
+	err    error
+	closed func(error)
+}
+
+func (b *watchedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
 	if err != nil && err != io.EOF && b.err == nil {
 		b.err = err
 	}
 	return n, err
 }
 
-func (b *boundedBody) Close() error {
-	if b.ended != nil {
-		defer b.ended(b.err)
-		b.ended = nil
+func (b *watchedBody) Close() error {
+	if b.closed != nil {
+		defer b.closed(b.err)
+		b.closed = nil
 	}
 	return b.ReadCloser.Close()
 }

@@ -33,12 +33,12 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-// roundTripper stands in for the network, so that time is virtual.
+// roundTripper replaces the network, so that tests can use virtual time.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// slowBody is a body of so many chunks of one byte, before each of which it waits.
+// slowBody is a body that waits before each of its chunks of one byte.
 type slowBody struct {
 	ctx    context.Context
 	chunks int
@@ -61,7 +61,7 @@ func (b *slowBody) Read(p []byte) (int, error) {
 
 func (b *slowBody) Close() error { b.closed = true; return nil }
 
-// answering answers after a wait, with a body of which each chunk takes a wait too.
+// answering returns a RoundTripper that waits before its answer, and before each chunk of the body.
 func answering(header time.Duration, chunks int, chunk time.Duration) roundTripper {
 	return func(r *http.Request) (*http.Response, error) {
 		select {
@@ -73,7 +73,7 @@ func answering(header time.Duration, chunks int, chunk time.Duration) roundTripp
 	}
 }
 
-// ask makes one request and reads its answer.
+// ask makes one request and reads the answer.
 func ask(ctx context.Context, t http.RoundTripper) error {
 	request, err := http.NewRequestWithContext(ctx, "GET", "http://neutron", nil)
 	if err != nil {
@@ -87,7 +87,7 @@ func ask(ctx context.Context, t http.RoundTripper) error {
 	return errors.Join(err, response.Body.Close())
 }
 
-func TestTheTimeOutCoversTheWholeAnswer(t *testing.T) {
+func TestTheTimeoutIncludesTheWholeAnswer(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		base roundTripper
@@ -97,7 +97,7 @@ func TestTheTimeOutCoversTheWholeAnswer(t *testing.T) {
 		{"an answer in time", answering(5*time.Second, 4, time.Second), 9 * time.Second, nil},
 		{"no answer", answering(time.Hour, 0, 0), 10 * time.Second, errTimeout},
 		{"an answer that stops halfway", answering(time.Second, 1, time.Hour), 10 * time.Second, errTimeout},
-		{"an answer that drips for ever", answering(time.Second, 1000, time.Second), 10 * time.Second, errTimeout},
+		{"an answer that arrives very slowly", answering(time.Second, 1000, time.Second), 10 * time.Second, errTimeout},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestTheTimeOutCoversTheWholeAnswer(t *testing.T) {
 	}
 }
 
-func TestRequestsWaitForTheirTurn(t *testing.T) {
+func TestRequestsWaitForTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		var turns []time.Duration
@@ -121,14 +121,14 @@ func TestRequestsWaitForTheirTurn(t *testing.T) {
 			return answering(0, 0, 0)(r)
 		})}
 		for range 4 {
-			// The wait of two seconds is not counted, or the time-out of one would end it.
+			// The timeout of one second does not include the wait of two seconds.
 			noError(t, ask(t.Context(), tr))
 		}
 		equal(t, []time.Duration{0, 0, 2 * time.Second, 4 * time.Second}, turns)
 	})
 }
 
-func TestWaitingForATurnEndsWithTheCaller(t *testing.T) {
+func TestTheWaitForTheRateEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &transport{meter: unmetered{}, base: answering(0, 0, 0), limiter: rate.NewLimiter(rate.Every(time.Hour), 1), timeout: time.Second}
 		noError(t, ask(t.Context(), tr))
@@ -140,7 +140,7 @@ func TestWaitingForATurnEndsWithTheCaller(t *testing.T) {
 	})
 }
 
-func TestClosingTheBodyFreesTheRequest(t *testing.T) {
+func TestClosingTheBodyReleasesTheTimer(t *testing.T) {
 	var request *http.Request
 	body := &slowBody{}
 	tr := &transport{meter: unmetered{}, limiter: rate.NewLimiter(rate.Inf, 1), timeout: time.Hour, base: roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -163,9 +163,9 @@ func TestTheSizeOfAnAnswerIsBounded(t *testing.T) {
 		size int64
 		want error
 	}{
-		{"as large as can be", 1000, nil},
+		{"as large as allowed", 1000, nil},
 		{"a byte more", 1001, errTooLarge},
-		{"without an end", 1 << 60, errTooLarge},
+		{"endless", 1 << 60, errTooLarge},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			endless := io.NopCloser(io.LimitReader(zeros{}, test.size))
@@ -193,7 +193,7 @@ func TestAnAnswerWithoutAnEndIsAnError(t *testing.T) {
 	}
 }
 
-func TestTheClientKeepsToItsOptions(t *testing.T) {
+func TestTheClientAppliesItsOptions(t *testing.T) {
 	l := newLab(t, embedded.Options{})
 	agents := map[string]bool{}
 	l.answer(func(_ http.ResponseWriter, r *http.Request) bool {
@@ -216,8 +216,8 @@ func TestTheClientKeepsToItsOptions(t *testing.T) {
 	equal(t, rate.Inf, unbounded.Limit())
 }
 
-// Whoever has a turn must not need another one: neither to authenticate again, nor for the
-// next page.
+// A request that has a turn must not need a second one, neither to authenticate again nor for
+// the next page.
 func TestOneConnectionIsEnough(t *testing.T) {
 	l := newLab(t, embedded.Options{})
 	c := newTestClient(t, l.config(t), ClientOptions{Timeout: 10 * time.Second, Connections: 1})
@@ -233,7 +233,7 @@ func TestOneConnectionIsEnough(t *testing.T) {
 	noError(t, c.DeleteNetwork(t.Context(), networks[0].ID, nil))
 }
 
-func TestTheFenceComesRightBeforeEachRequest(t *testing.T) {
+func TestTheFenceIsCalledRightBeforeEachRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
 		began := time.Now()
@@ -248,7 +248,7 @@ func TestTheFenceComesRightBeforeEachRequest(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// The one that had to wait for its turn has not asked before it waited.
+		// The fence is called after the wait, not before it.
 		want := []string{"fence after 0s", "request", "fence after 1m0s", "request"}
 		if !slices.Equal(order, want) {
 			t.Errorf("got %q, want %q", order, want)

@@ -27,25 +27,24 @@ import (
 	"strings"
 )
 
-// URLs are the addresses of Keystones that may be connected to. The zero URLs allow all.
+// URLs is a list of the Keystones that the controller may connect to. The zero URLs allow all.
 // *URLs is a flag.Value.
 type URLs struct {
-	// text is what they were made of.
+	// text is the text that was parsed.
 	text    string
 	allowed []location
 }
 
-// location is an http or https URL in the one form in which two of them can be compared.
+// location is an http or https URL in a normal form, so that two of them can be compared.
 type location struct {
 	scheme string
 	host   string // with the port
-	// segments are the path's.
+	// segments is the path.
 	segments []string
 }
 
-// ParseURLs reads a list of URLs, separated by commas. Each allows itself and whatever is
-// below it: scheme, host and port have to be the same, and the path has to begin with the
-// same segments.
+// ParseURLs parses a list of URLs, separated by commas. Each URL allows itself and all URLs below
+// it: those with the same scheme, host and port, and a path that begins with the same segments.
 func ParseURLs(text string) (URLs, error) {
 	urls := URLs{text: text}
 	for entry := range strings.SplitSeq(text, ",") {
@@ -58,29 +57,29 @@ func ParseURLs(text string) (URLs, error) {
 	return urls, nil
 }
 
-// Allows says whether that address may be connected to. What it cannot read, it does not
-// allow, unless all is.
+// Allows reports whether the controller may connect to the address. Unless all are allowed, it
+// is false for an address that cannot be parsed.
 func (u URLs) Allows(address string) bool {
 	if u.allowed == nil {
 		return true
 	}
-	wanted, err := parseLocation(address)
+	parsed, err := parseLocation(address)
 	if err != nil {
 		return false
 	}
 	for _, allowed := range u.allowed {
-		if allowed.covers(wanted) {
+		if allowed.covers(parsed) {
 			return true
 		}
 	}
 	return false
 }
 
-// String returns what the list was made of; "" for the list that allows all.
+// String returns the text that was parsed; "" for the list that allows all.
 func (u *URLs) String() string { return u.text }
 
-// Set makes u the list that the text is. An empty one, such as of a variable that is not set,
-// is an error: it would allow all.
+// Set parses the text into u. An empty text, as from a variable that is not set, is an error,
+// because an empty list would allow all.
 func (u *URLs) Set(text string) error {
 	urls, err := ParseURLs(text)
 	if err == nil {
@@ -101,25 +100,25 @@ func (l location) covers(other location) bool {
 	return true
 }
 
-// plainURL are the signs of a URL in which nothing is encoded: no user, query, fragment or
-// escape. Whatever reads such a one takes it for the same.
+// plainURL matches URLs without a user, query, fragment or escapes. All programs read such a URL
+// in the same way.
 var plainURL = regexp.MustCompile(`^[A-Za-z0-9:/._~\[\]-]+$`)
 
-// hostName is a name as DNS has it. With a dot at its end it may be that of another host: it is
-// not looked for in the search domains, of which a pod has several.
+// hostName matches a DNS name. The same name with a dot at its end can be another host: it is not
+// looked up in the search domains of the pod.
 var hostName = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*\.?$`)
 
-// parseLocation refuses all that two readers could take for different places.
+// parseLocation refuses every URL that two programs could read in different ways.
 func parseLocation(address string) (location, error) {
 	if address == "" {
 		return location{}, errors.New("there is no URL")
 	}
 	if !plainURL.MatchString(address) {
-		return location{}, errors.New("a URL of a scheme, a host, a port and a path is needed, of letters, digits and the signs . _ ~ - only")
+		return location{}, errors.New("a URL may have a scheme, a host, a port and a path, of letters, digits and the characters . _ ~ - only")
 	}
 	parsed, err := url.Parse(address)
 	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Opaque != "" || parsed.Host == "" {
-		return location{}, errors.New("it is no URL that begins with http:// or https://")
+		return location{}, errors.New("it is not a URL that begins with http:// or https://")
 	}
 	host, err := hostOf(parsed)
 	if err != nil {
@@ -142,7 +141,7 @@ func hostOf(parsed *url.URL) (string, error) {
 		return ip.Unmap().String(), nil
 	}
 	if !hostName.MatchString(host) {
-		return "", errors.New("it has no host that is an address or a name")
+		return "", errors.New("it has no host that is an IP address or a DNS name")
 	}
 	return host, nil
 }
@@ -157,12 +156,12 @@ func portOf(parsed *url.URL) (string, error) {
 	}
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || number == 0 {
-		return "", errors.New("its port is none")
+		return "", errors.New("its port is not valid")
 	}
 	return strconv.FormatUint(number, 10), nil
 }
 
-// segmentsOf splits a path. A slash at its end means nothing.
+// segmentsOf splits a path. It ignores a slash at the end.
 func segmentsOf(path string) ([]string, error) {
 	path = strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/")
 	if path == "" {
@@ -171,7 +170,7 @@ func segmentsOf(path string) ([]string, error) {
 	segments := strings.Split(path, "/")
 	for _, segment := range segments {
 		if segment == "" || segment == "." || segment == ".." {
-			return nil, errors.New("its path has an empty segment, or one of dots")
+			return nil, errors.New("its path has an empty segment, or a segment of dots")
 		}
 	}
 	return segments, nil
