@@ -306,7 +306,7 @@ func check(ok bool, format string, args ...any) error {
 
 // between returns an error unless value is between least and maxWorkers.
 func between(name string, value, least int) error {
-	return check(least <= value && value <= maxWorkers, "%s=%d: must be between %d and %d", name, value, least, maxWorkers)
+	return check(least <= value && value <= maxWorkers, "%s=%d: must be at least %d and at most %d", name, value, least, maxWorkers)
 }
 
 // oneOf returns an error unless value is one of the valid ones.
