@@ -87,6 +87,7 @@ func TestTheLeaseOfASuccessorIsNotReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKubernetes()
 		c := leader(t, k)
+		synctest.Wait() // the first renewal would overwrite the successor: the fake knows no conflicts
 		lease, err := k.LeasesGetter.Leases(options.Namespace).Get(t.Context(), options.Name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
