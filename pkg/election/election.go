@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package election has one of several replicas lead, by a Lease in Kubernetes.
+// Package election elects one leader among several replicas, with a Lease in Kubernetes.
 package election
 
 import (
@@ -34,25 +34,25 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Options say which Lease it is, and how long it holds.
+// Options name the Lease and set its durations.
 type Options struct {
 	// Namespace and Name are the Lease's.
 	Namespace, Name string
-	// LeaseDuration is how long the others wait after the last renewal that they have seen.
+	// LeaseDuration is how long the other replicas wait after the last renewal that they saw.
 	LeaseDuration time.Duration
-	// RenewDeadline is how long the leader tries to renew the Lease before it takes it for
-	// lost. It is shorter than LeaseDuration.
+	// RenewDeadline is how long the leader tries to renew the Lease before the Lease counts
+	// as lost. It is shorter than LeaseDuration.
 	RenewDeadline time.Duration
-	// RetryPeriod is how often the leader renews the Lease, and the others look at it:
-	// these with a jitter, up to 2.2 times as long.
+	// RetryPeriod is how often the leader renews the Lease. The other replicas read it at
+	// this interval with a jitter: up to 2.2 times as long.
 	RetryPeriod time.Duration
 }
 
-// ErrLost is returned by Run when the Lease was lost. Another replica may lead already, and
-// the work that was begun may still be under way: the process has to end at once.
+// ErrLost is returned by Run when the Lease was lost. Another replica may lead already while
+// work is still under way here: the process must exit at once.
 var ErrLost = errors.New("the lease is lost: another replica may be at work")
 
-// Election is one replica's part in it.
+// Election is one replica's part in the leader election.
 type Election struct {
 	options  Options
 	identity string
@@ -61,9 +61,9 @@ type Election struct {
 	elected  chan struct{}
 }
 
-// New makes an Election; it does not yet talk to Kubernetes. The client must not share its
-// rate limit with others, lest the Lease is lost for sheer work. Its time-out should be
-// shorter than the RenewDeadline, so that there is more than one try.
+// New returns an Election. It sends no requests yet. The client needs a rate limit of its own:
+// if it shares one, other requests can delay renewals until the Lease is lost. The client's
+// timeout should be shorter than RenewDeadline, so that there is time for a second try.
 func New(client coordinationv1.LeasesGetter, recorder resourcelock.EventRecorder, options Options) (*Election, error) {
 	hostname, err := os.Hostname()
 	if err != nil {
@@ -71,8 +71,7 @@ func New(client coordinationv1.LeasesGetter, recorder resourcelock.EventRecorder
 	}
 	e := &Election{
 		options: options,
-		// As Kubernetes' own controllers name themselves: a pod that is started again is
-		// another candidate.
+		// The same form as in Kubernetes' own controllers: a restarted pod is a new candidate.
 		identity: hostname + "_" + uuid.NewString(),
 		elected:  make(chan struct{}),
 	}
@@ -81,6 +80,7 @@ func New(client coordinationv1.LeasesGetter, recorder resourcelock.EventRecorder
 		Client:     client,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: e.identity, EventRecorder: recorder},
 	})
+	// Without ReleaseOnCancel: see release.
 	e.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Name:          options.Name,
 		Lock:          e.lock,
@@ -91,8 +91,6 @@ func New(client coordinationv1.LeasesGetter, recorder resourcelock.EventRecorder
 			OnStartedLeading: func(context.Context) { close(e.elected) },
 			OnStoppedLeading: func() {},
 		},
-		// ReleaseOnCancel would also try to give up a Lease that was lost, for as long as
-		// RenewDeadline, before it says so. By then others lead.
 	})
 	if err != nil {
 		return nil, fmt.Errorf("leader election: %w", err)
@@ -100,17 +98,16 @@ func New(client coordinationv1.LeasesGetter, recorder resourcelock.EventRecorder
 	return e, nil
 }
 
-// Run waits until this replica leads, and then calls lead. When ctx is cancelled, lead has
-// to finish what it has in hand and to return: the Lease is kept until it has, and given up
-// then. If the Lease is lost before, Run returns ErrLost at once. Otherwise it returns
-// lead's error.
+// Run waits until this replica leads, and then calls lead. When ctx is cancelled, lead must
+// finish its work and return. Run renews the Lease until then, releases it, and returns lead's
+// error. If the Lease is lost earlier, Run returns ErrLost at once, while lead still runs.
 func (e *Election) Run(ctx context.Context, lead func(context.Context) error) error {
 	if err := e.check(ctx); err != nil {
 		return err
 	}
 	// Two contexts: the Lease outlives the work.
-	holding, letGo := context.WithCancel(context.WithoutCancel(ctx))
-	defer letGo()
+	holding, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -129,17 +126,18 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context) error) er
 	select {
 	case <-ended:
 		return ErrLost
-	case <-e.lock.taken:
-		return ErrLost
+	case err := <-e.lock.taken:
+		return err
 	case err := <-result:
-		letGo()
+		stop()
 		<-ended
 		e.release(context.WithoutCancel(ctx))
 		return err
 	}
 }
 
-// check tells at once what would be an error for ever.
+// check returns an error if the controller may not read Leases: the elector would retry for
+// ever.
 func (e *Election) check(ctx context.Context) error {
 	_, _, err := e.lock.Get(ctx)
 	if apierrors.IsForbidden(err) {
@@ -148,52 +146,46 @@ func (e *Election) check(ctx context.Context) error {
 	return nil
 }
 
-// advise says what to do about what would be an error for ever.
+// advise adds to a permanent error what the user can do about it.
 func advise(err error) error {
-	return fmt.Errorf("leader election: %w: put that right, or run one replica with -leader-elect=false", err)
+	return fmt.Errorf("leader election: %w: correct that, or run one replica with -leader-elect=false", err)
 }
 
-// release gives up the Lease, if it is ours, so that another one need not wait until it
-// has run out. It tries until RenewDeadline.
+// release gives up the Lease if this replica holds it, so that the next leader need not wait
+// until it expires. It retries until RenewDeadline. client-go's ReleaseOnCancel is not used: it
+// would release a lost Lease too, while work is under way; it trusts the record that it observed
+// last, so a process that was suspended would release its successor's Lease; and it tries once.
 func (e *Election) release(ctx context.Context) {
+	logger := klog.FromContext(ctx).WithValues("lease", e.lock.Describe())
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, e.options.RetryPeriod, e.options.RenewDeadline, true, func(ctx context.Context) (bool, error) {
-		last = e.giveUp(ctx)
+		var record *resourcelock.LeaderElectionRecord
+		record, _, last = e.lock.Get(ctx)
+		if apierrors.IsNotFound(last) || last == nil && record.HolderIdentity != e.identity {
+			return true, nil // not held, or released by a request whose answer was lost
+		}
+		if last == nil {
+			record.HolderIdentity = ""
+			last = e.lock.Update(ctx, *record)
+		}
 		return last == nil, nil
 	})
 	if err != nil {
-		klog.FromContext(ctx).Info("Failed to give up the lease; the others wait until it has run out", "lease", e.lock.Describe(), "err", last)
+		logger.Info("Failed to release the lease; the other replicas wait until it expires", "err", last)
 		return
 	}
-	klog.FromContext(ctx).V(2).Info("No longer holding the lease", "lease", e.lock.Describe())
+	logger.V(2).Info("No longer holding the lease")
 }
 
-func (e *Election) giveUp(ctx context.Context) error {
-	record, _, err := e.lock.Get(ctx)
-	if apierrors.IsNotFound(err) || err == nil && record.HolderIdentity != e.identity {
-		return nil // it is not ours, or was given up by a request whose answer was lost
-	}
-	if err != nil {
-		return err
-	}
-	now := metav1.Now()
-	return e.lock.Update(ctx, resourcelock.LeaderElectionRecord{
-		LeaderTransitions:    record.LeaderTransitions,
-		LeaseDurationSeconds: 1, // the API server refuses 0
-		AcquireTime:          now,
-		RenewTime:            now,
-	})
-}
-
-// Leads says whether this replica leads, and can be sure of it: it has renewed the Lease
-// within RenewDeadline. Others do not take it over before LeaseDuration has passed. A
-// process that was suspended finds out here, before the elector does.
+// Leads reports whether this replica is certain to lead: it holds the Lease and renewed it within
+// RenewDeadline. Others do not take the Lease before LeaseDuration has passed. A process
+// that was suspended learns here that it no longer leads, before the elector notices.
 func (e *Election) Leads() bool {
-	return !e.lock.isTaken() && e.elector.IsLeader() && e.lock.age() < e.options.RenewDeadline
+	return e.elector.IsLeader() && e.lock.age() < e.options.RenewDeadline
 }
 
-// Leader names the replica that leads; "" if none is known to.
+// Leader returns the identity of the leader, or "" if none is known.
 func (e *Election) Leader() string { return e.elector.GetLeader() }
 
-// Identity names this replica.
+// Identity returns the identity of this replica.
 func (e *Election) Identity() string { return e.identity }

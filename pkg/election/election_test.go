@@ -21,6 +21,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,21 +45,21 @@ var options = Options{
 }
 
 const (
-	// soon is enough for a Lease that was given up to be taken.
+	// soon is enough time to take a Lease that was released.
 	soon = time.Second
-	// long is enough for one that was not, and more.
+	// long is more than enough for a Lease to expire.
 	long = 30 * time.Second
 )
 
-// kubernetes is an API server with one client, to which things can happen. It knows of no
+// kubernetes is one client of an API server. Its requests can be made to fail. There are no
 // conflicts.
 type kubernetes struct {
 	coordinationv1.LeasesGetter
 
 	mu sync.Mutex
-	// before is what happens to each request, and after to each answer; nil: nothing.
+	// before is called with each request, and after with each answer; nil: nothing happens.
 	before, after func(ctx context.Context, verb string) error
-	// asked counts the requests.
+	// asked counts the requests by verb.
 	asked map[string]int
 }
 
@@ -75,14 +76,14 @@ func (k *kubernetes) Leases(namespace string) coordinationv1.LeaseInterface {
 	return leases{k.LeasesGetter.Leases(namespace), k}
 }
 
-// harm has that happen from now on; nil ends it.
+// harm sets what happens to requests and answers from now on.
 func (k *kubernetes) harm(before, after func(ctx context.Context, verb string) error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.before, k.after = before, after
 }
 
-// requests returns how many there have been.
+// requests returns the number of requests so far.
 func (k *kubernetes) requests() (n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -109,7 +110,7 @@ func (k *kubernetes) do(ctx context.Context, verb string, request func() error) 
 	return err
 }
 
-// leases is what an Election uses of the client.
+// leases has the methods of the client that an Election uses.
 type leases struct {
 	coordinationv1.LeaseInterface
 	k *kubernetes
@@ -130,16 +131,16 @@ func (l leases) Update(ctx context.Context, new *coordinationapi.Lease, o metav1
 	return lease, err
 }
 
-// hangs is an API server that does not answer.
+// hangs simulates an API server that does not answer.
 func hangs(ctx context.Context, _ string) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// refuses is an API server that is not there.
+// refuses simulates an API server that does not run.
 func refuses(context.Context, string) error { return errors.New("connection refused") }
 
-// holder returns who holds the Lease; "" if nobody does.
+// holder returns the identity of the Lease's holder, or "".
 func (k *kubernetes) holder(t *testing.T) string {
 	t.Helper()
 	lease, err := k.LeasesGetter.Leases(options.Namespace).Get(context.Background(), options.Name, metav1.GetOptions{})
@@ -155,19 +156,19 @@ func (k *kubernetes) holder(t *testing.T) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// candidate is a replica whose work is to wait.
+// candidate is a replica that waits instead of working.
 type candidate struct {
 	*Election
 	stop context.CancelFunc
-	// leads is closed when it leads; asked, when it has been asked to stop after that.
+	// leads is closed when it leads, and asked when it was told to stop after that.
 	leads, asked chan struct{}
-	// finish ends its work, with an error or nil.
+	// finish ends its work with an error or nil.
 	finish chan error
-	// ended is what Run has returned.
+	// ended receives what Run returned.
 	ended chan error
 }
 
-// run has a replica take part, until the test ends at the latest.
+// run starts a replica. It stops when the test ends, at the latest.
 func run(t *testing.T, k coordinationv1.LeasesGetter) *candidate {
 	t.Helper()
 	e, err := New(k, nil, options)
@@ -190,13 +191,13 @@ func run(t *testing.T, k coordinationv1.LeasesGetter) *candidate {
 		c.stop()
 		select {
 		case c.finish <- nil:
-		default: // the test has said already how it ends
+		default: // the test has sent something already
 		}
 	})
 	return c
 }
 
-// leader is run, and waits until the replica leads.
+// leader starts a replica and waits until it leads.
 func leader(t *testing.T, k coordinationv1.LeasesGetter) *candidate {
 	t.Helper()
 	c := run(t, k)
@@ -204,59 +205,59 @@ func leader(t *testing.T, k coordinationv1.LeasesGetter) *candidate {
 	return c
 }
 
-// within waits for something, and returns how long it took.
+// within waits for a value, and returns it and how long that took.
 func within[T any](t *testing.T, limit time.Duration, what string, channel <-chan T) (value T, took time.Duration) {
 	t.Helper()
 	began := time.Now()
 	select {
 	case value = <-channel:
 	case <-time.After(limit):
-		t.Fatalf("within %s there was not: %s", limit, what)
+		t.Fatalf("waited %s in vain for %s", limit, what)
 	}
 	return value, time.Since(began)
 }
 
-// never fails if something happens in that time.
+// never fails the test if a value comes within limit.
 func never[T any](t *testing.T, limit time.Duration, what string, channel <-chan T) {
 	t.Helper()
 	select {
 	case <-channel:
-		t.Fatalf("it must not happen: %s", what)
+		t.Fatalf("unexpected: %s", what)
 	case <-time.After(limit):
 	}
 }
 
-// end lets it finish.
+// end stops it, lets it finish, and expects no error.
 func (c *candidate) end(t *testing.T) {
 	t.Helper()
 	c.stop()
 	c.finish <- nil
-	if err, _ := within(t, soon, "the end", c.ended); err != nil {
-		t.Errorf("it ended with %v", err)
+	if err, _ := within(t, soon, "Run to return", c.ended); err != nil {
+		t.Errorf("Run returned %v", err)
 	}
 }
 
-func TestTheLeaseIsKeptUntilTheWorkIsDoneAndTakenOverAtOnceThen(t *testing.T) {
+func TestTheLeaseIsHeldUntilTheWorkIsDoneAndThenTakenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKubernetes()
 		first := leader(t, k)
 		second := run(t, k.another())
-		never(t, long, "two lead", second.leads)
+		never(t, long, "two leaders", second.leads)
 
 		first.stop()
-		within(t, soon, "the end of its context", first.asked)
-		never(t, long, "another leads while the work goes on", second.leads)
+		within(t, soon, "its context to be cancelled", first.asked)
+		never(t, long, "another leader while the work goes on", second.leads)
 		if !first.Leads() || second.Leads() || k.holder(t) != first.Identity() || second.Leader() != first.Identity() {
-			t.Errorf("while the work goes on, the Lease is held by %q", k.holder(t))
+			t.Errorf("while the work goes on, %q holds the Lease", k.holder(t))
 		}
 		first.finish <- nil
-		if err, _ := within(t, soon, "the end", first.ended); err != nil {
-			t.Errorf("it ended with %v", err)
+		if err, _ := within(t, soon, "Run to return", first.ended); err != nil {
+			t.Errorf("Run returned %v", err)
 		}
 		_, took := within(t, soon, "the next leader", second.leads)
 		t.Logf("the next one leads %s after the work was done", took)
 		if !second.Leads() || k.holder(t) != second.Identity() || second.Leader() != second.Identity() {
-			t.Errorf("the Lease is held by %q", k.holder(t))
+			t.Errorf("%q holds the Lease", k.holder(t))
 		}
 		second.end(t)
 		if holder := k.holder(t); holder != "" {
@@ -265,85 +266,85 @@ func TestTheLeaseIsKeptUntilTheWorkIsDoneAndTakenOverAtOnceThen(t *testing.T) {
 	})
 }
 
-func TestTheNextOneLeadsWhenTheLeaseOfOneThatIsGoneHasRunOut(t *testing.T) {
+func TestAnotherReplicaLeadsWhenTheLeaseHasExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKubernetes()
 		first, second := leader(t, k), run(t, k.another())
-		never(t, long, "two lead", second.leads)
+		never(t, long, "two leaders", second.leads)
 		k.harm(hangs, nil)
 		_, took := within(t, options.LeaseDuration+2*time.Second, "the next leader", second.leads)
 		if took < options.RenewDeadline || first.Leads() {
-			t.Errorf("the next one leads after %s; the one before still: %t", took, first.Leads())
+			t.Errorf("the next one leads after %s; the first one still leads: %t", took, first.Leads())
 		}
-		within(t, soon, "the end of the first", first.ended)
+		within(t, soon, "the first Run to return", first.ended)
 	})
 }
 
-func TestALostLeaseEndsItAtOnce(t *testing.T) {
+func TestALostLeaseEndsRunAtOnce(t *testing.T) {
 	for name, harm := range map[string]func(context.Context, string) error{"no answer": hangs, "no connection": refuses} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				k := newKubernetes()
 				c := leader(t, k)
-				never(t, long, "the end", c.ended)
+				never(t, long, "Run returned", c.ended)
 
 				k.harm(harm, nil)
-				never(t, options.RenewDeadline-options.RetryPeriod-time.Millisecond, "the end before the deadline", c.ended)
+				never(t, options.RenewDeadline-options.RetryPeriod-time.Millisecond, "Run returned before the deadline", c.ended)
 				if !c.Leads() {
-					t.Error("it does not lead while it tries")
+					t.Error("it does not lead while it retries")
 				}
 				<-time.After(options.RetryPeriod + 2*time.Millisecond)
 				if c.Leads() {
-					t.Error("it is sure to lead without a renewal in all that time")
+					t.Error("it still leads, without a renewal within RenewDeadline")
 				}
-				err, _ := within(t, options.RetryPeriod+soon, "the end", c.ended)
+				err, _ := within(t, options.RetryPeriod+soon, "Run to return", c.ended)
 				if !errors.Is(err, ErrLost) {
-					t.Errorf("it ended with %v", err)
+					t.Errorf("Run returned %v", err)
 				}
 				asked := k.requests()
-				never(t, long, "the end of the work, which nobody has asked for", c.asked)
+				never(t, long, "the work was told to stop", c.asked)
 				if more := k.requests() - asked; more != 0 {
-					t.Errorf("after it has lost the Lease it asks Kubernetes %d times", more)
+					t.Errorf("%d requests after the Lease was lost", more)
 				}
 			})
 		})
 	}
 }
 
-func TestAShortOutageLosesNothing(t *testing.T) {
+func TestAShortOutageDoesNotLoseTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKubernetes()
 		first, second := leader(t, k), run(t, k.another())
 		k.harm(refuses, nil)
 		<-time.After(options.RenewDeadline - time.Second)
 		k.harm(nil, nil)
-		never(t, long, "two lead", second.leads)
+		never(t, long, "two leaders", second.leads)
 		if !first.Leads() {
-			t.Error("it leads no more")
+			t.Error("it no longer leads")
 		}
 	})
 }
 
-func TestACandidateThatIsStoppedBeforeItLeadsLeavesNothingBehind(t *testing.T) {
+func TestACandidateThatStopsBeforeItLeadsLeavesNoLeaseBehind(t *testing.T) {
 	t.Run("another one leads", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			k := newKubernetes()
 			first := leader(t, k)
 			second := run(t, k.another())
-			never(t, long, "two lead", second.leads)
+			never(t, long, "two leaders", second.leads)
 			second.stop()
-			if err, _ := within(t, soon, "the end", second.ended); err != nil {
-				t.Errorf("it ended with %v", err)
+			if err, _ := within(t, soon, "Run to return", second.ended); err != nil {
+				t.Errorf("Run returned %v", err)
 			}
 			if k.holder(t) != first.Identity() || !first.Leads() {
-				t.Errorf("the Lease is held by %q", k.holder(t))
+				t.Errorf("%q holds the Lease", k.holder(t))
 			}
 		})
 	})
 	t.Run("Kubernetes does not answer", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			k := newKubernetes()
-			// As the client's own time-out does.
+			// As the client's own timeout does.
 			k.harm(func(ctx context.Context, verb string) error {
 				ctx, cancel := context.WithTimeout(ctx, options.RenewDeadline/2)
 				defer cancel()
@@ -352,13 +353,13 @@ func TestACandidateThatIsStoppedBeforeItLeadsLeavesNothingBehind(t *testing.T) {
 			c := run(t, k)
 			never(t, long, "it leads", c.leads)
 			c.stop()
-			if err, _ := within(t, options.RenewDeadline+soon, "the end", c.ended); err != nil {
-				t.Errorf("it ended with %v", err)
+			if err, _ := within(t, options.RenewDeadline+soon, "Run to return", c.ended); err != nil {
+				t.Errorf("Run returned %v", err)
 			}
 			never(t, long, "it leads", c.leads)
 		})
 	})
-	t.Run("the answer that it leads comes when it has been stopped", func(t *testing.T) {
+	t.Run("the answer that it leads comes after the stop", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			k := newKubernetes()
 			k.harm(nil, func(_ context.Context, verb string) error {
@@ -370,8 +371,8 @@ func TestACandidateThatIsStoppedBeforeItLeadsLeavesNothingBehind(t *testing.T) {
 			c := run(t, k)
 			never(t, time.Second/2, "it leads", c.leads)
 			c.stop()
-			if err, _ := within(t, 2*soon, "the end", c.ended); err != nil {
-				t.Errorf("it ended with %v", err)
+			if err, _ := within(t, 2*soon, "Run to return", c.ended); err != nil {
+				t.Errorf("Run returned %v", err)
 			}
 			if holder := k.holder(t); holder != "" {
 				t.Errorf("%q holds the Lease", holder)
@@ -381,15 +382,15 @@ func TestACandidateThatIsStoppedBeforeItLeadsLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-func TestWhatLeadReturnsIsReturnedAndTheLeaseGivenUp(t *testing.T) {
+func TestRunReturnsTheErrorOfLeadAndReleasesTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKubernetes()
 		c := leader(t, k)
 		failed := errors.New("no luck")
 		c.finish <- failed
 		c.stop()
-		if err, _ := within(t, soon, "the end", c.ended); !errors.Is(err, failed) {
-			t.Errorf("it ended with %v", err)
+		if err, _ := within(t, soon, "Run to return", c.ended); !errors.Is(err, failed) {
+			t.Errorf("Run returned %v", err)
 		}
 		if holder := k.holder(t); holder != "" {
 			t.Errorf("%q still holds the Lease", holder)
@@ -397,29 +398,51 @@ func TestWhatLeadReturnsIsReturnedAndTheLeaseGivenUp(t *testing.T) {
 	})
 }
 
-func TestALeaseThatIsNotGivenUpIsWaitedForNoLongerThanItIsWorth(t *testing.T) {
+func TestReleasingTheLeaseIsBoundedByRenewDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKubernetes()
 		c := leader(t, k)
 		k.harm(hangs, nil)
 		c.stop()
 		c.finish <- nil
-		if err, _ := within(t, options.RenewDeadline+soon, "the end", c.ended); err != nil {
-			t.Errorf("it ended with %v", err)
+		if err, _ := within(t, options.RenewDeadline+soon, "Run to return", c.ended); err != nil {
+			t.Errorf("Run returned %v", err)
 		}
 	})
 }
 
-func TestWhatWouldBeAnErrorForEverIsOneAtOnceThatSaysWhatToDo(t *testing.T) {
+func TestReleasingTheLeaseIsRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKubernetes()
+		c := leader(t, k)
+		var requests atomic.Int32
+		k.harm(func(ctx context.Context, verb string) error {
+			if requests.Add(1) <= 3 {
+				return refuses(ctx, verb)
+			}
+			return nil
+		}, nil)
+		c.finish <- nil
+		c.stop()
+		if err, _ := within(t, options.RenewDeadline, "Run to return", c.ended); err != nil {
+			t.Errorf("Run returned %v", err)
+		}
+		if holder := k.holder(t); holder != "" || requests.Load() <= 3 {
+			t.Errorf("%q holds the Lease after %d requests", holder, requests.Load())
+		}
+	})
+}
+
+func TestAPermanentErrorIsReturnedAtOnceWithAdvice(t *testing.T) {
 	resource := coordinationapi.Resource("leases")
 	forbidden := apierrors.NewForbidden(resource, options.Name, errors.New("no right"))
 	for _, tt := range []struct {
 		name, verb string
 		err        error
 	}{
-		{"no right to read it", "get", forbidden},
-		{"no right to make it", "create", forbidden},
-		{"no right to change it", "update", forbidden},
+		{"no permission to read it", "get", forbidden},
+		{"no permission to create it", "create", forbidden},
+		{"no permission to update it", "update", forbidden},
 		{"no such namespace", "create", apierrors.NewNotFound(corev1.Resource("namespaces"), options.Namespace)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -435,9 +458,9 @@ func TestWhatWouldBeAnErrorForEverIsOneAtOnceThatSaysWhatToDo(t *testing.T) {
 					return nil
 				}, nil)
 				c := run(t, k)
-				err, _ := within(t, soon, "the end", c.ended)
+				err, _ := within(t, soon, "Run to return", c.ended)
 				if !errors.Is(err, tt.err) || !strings.Contains(err.Error(), "-leader-elect=false") {
-					t.Errorf("it ended with %v", err)
+					t.Errorf("Run returned %v", err)
 				}
 				never(t, long, "it leads", c.leads)
 			})
@@ -445,7 +468,7 @@ func TestWhatWouldBeAnErrorForEverIsOneAtOnceThatSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestTheElectionIsTold(t *testing.T) {
+func TestTheElectionIsRecordedInEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		recorder := record.NewFakeRecorder(10)
 		e, err := New(newKubernetes(), recorder, options)
@@ -453,7 +476,7 @@ func TestTheElectionIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		if e.Leads() || e.Leader() != "" {
-			t.Errorf("it has not begun, and %q leads", e.Leader())
+			t.Errorf("before the start, %q leads", e.Leader())
 		}
 		if err := e.Run(t.Context(), func(context.Context) error { return nil }); err != nil {
 			t.Fatal(err)
@@ -466,7 +489,7 @@ func TestTheElectionIsTold(t *testing.T) {
 	})
 }
 
-func TestOptionsThatMakeNoSenseAreAnError(t *testing.T) {
+func TestInvalidOptionsAreAnError(t *testing.T) {
 	senseless := options
 	senseless.RenewDeadline = options.LeaseDuration
 	if _, err := New(newKubernetes(), nil, senseless); err == nil || !strings.Contains(err.Error(), "leader election") {

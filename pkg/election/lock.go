@@ -18,7 +18,6 @@ package election
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,84 +25,75 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lock is a Lease, and remembers what the elector does not.
+// lock is a Lease. It records what the elector does not.
 type lock struct {
 	resourcelock.Interface
-	// renewed is when the last renewal was sent that Kubernetes has taken; nil: none was.
+	// renewed is when the last successful renewal was sent; nil while another replica leads.
 	renewed atomic.Pointer[time.Time]
-	// taken is closed when another one holds the Lease that was ours.
-	taken     chan struct{}
-	takenOnce sync.Once
-	// refused holds why Kubernetes will not ever have it from us: the right is lacking, or the
-	// namespace.
+	// taken receives ErrLost when another replica holds the Lease that this one held.
+	taken chan error
+	// refused receives the error of a request that cannot succeed: the permission is missing,
+	// or the namespace.
 	refused chan error
 }
 
 func newLock(lease resourcelock.Interface) *lock {
-	return &lock{Interface: lease, taken: make(chan struct{}), refused: make(chan error, 1)}
+	return &lock{Interface: lease, taken: make(chan error, 1), refused: make(chan error, 1)}
 }
 
-// age is how long ago the last renewal was sent. The others count from when it took effect,
-// the elector from when the answer came: that may be long after, in a process that was
-// suspended meanwhile.
+// age returns the time since the last successful renewal was sent. The other replicas count
+// from when it took effect. The elector counts from when the answer came, which can be much
+// later in a process that was suspended.
 func (l *lock) age() time.Duration {
 	if renewed := l.renewed.Load(); renewed != nil {
-		// By either clock: the monotonic one stands still while the machine sleeps.
+		// By either clock: the monotonic one stops while the machine sleeps.
 		return max(time.Since(*renewed), time.Now().Round(0).Sub(renewed.Round(0)))
 	}
 	return 1<<63 - 1
 }
 
-// isTaken says whether the Lease that was ours was seen to be another's: the elector comes to
-// know a moment later.
-func (l *lock) isTaken() bool {
-	select {
-	case <-l.taken:
-		return true
-	default:
-		return false
+// Get reads the Lease. An elector that reads that another replica has taken its Lease tries to
+// renew it until RenewDeadline nevertheless, so Get reports that to taken.
+func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	isOthers := err == nil && record.HolderIdentity != "" && record.HolderIdentity != l.Identity()
+	if isOthers && l.renewed.Swap(nil) != nil {
+		offer(l.taken, ErrLost)
 	}
+	return record, raw, err
 }
 
-// Create makes the Lease, as ours.
+// Create creates the Lease, held by this replica.
 func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	err := l.write(ctx, record, l.Interface.Create)
-	if apierrors.IsNotFound(err) {
-		l.refuse(err)
+	sent := time.Now()
+	err := l.written(sent, record, l.Interface.Create(ctx, record))
+	if apierrors.IsNotFound(err) { // the namespace
+		offer(l.refused, err)
 	}
 	return err
 }
 
-// Update renews the Lease, or gives it up.
+// Update takes, renews or releases the Lease.
 func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.write(ctx, record, l.Interface.Update)
+	sent := time.Now()
+	return l.written(sent, record, l.Interface.Update(ctx, record))
 }
 
-func (l *lock) write(ctx context.Context, record resourcelock.LeaderElectionRecord, write func(context.Context, resourcelock.LeaderElectionRecord) error) error {
-	sent := time.Now()
-	err := write(ctx, record)
+// written records the result of a write that was sent at that time, and returns err.
+func (l *lock) written(sent time.Time, record resourcelock.LeaderElectionRecord, err error) error {
 	if err == nil && record.HolderIdentity == l.Identity() {
 		l.renewed.Store(&sent)
 	}
 	if apierrors.IsForbidden(err) {
-		l.refuse(err)
+		offer(l.refused, err)
 	}
 	return err
 }
 
-func (l *lock) refuse(err error) {
+// offer sends err unless the channel is full: the first error is enough.
+func offer(errs chan<- error, err error) {
 	select {
-	case l.refused <- err:
-	default: // it is known
+	case errs <- err:
+	default:
 	}
-}
-
-// Get reads the Lease. The elector, when it reads that it has lost it, keeps trying to renew it
-// until RenewDeadline.
-func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	record, raw, err := l.Interface.Get(ctx)
-	if err == nil && l.renewed.Load() != nil && record.HolderIdentity != "" && record.HolderIdentity != l.Identity() {
-		l.takenOnce.Do(func() { close(l.taken) })
-	}
-	return record, raw, err
 }

@@ -14,15 +14,16 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package events writes events to Kubernetes. client-go's own recorder lets 1,000 of them
-// wait while they are written one after the other, and drops the rest without a word: a
-// burst of work that keeps the API server busy makes more.
+// Package events records events and writes them to Kubernetes, as client-go's recorder does, but
+// with a longer queue. client-go's broadcaster queues 1,000 events (a private constant) and drops
+// the rest silently. A burst of work has more, because the API server is busy then.
 package events
 
 import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -37,22 +38,20 @@ import (
 )
 
 const (
-	// maxWaiting bounds the events that wait to be written. One takes 1 to 2 kB of memory, and
-	// together they take 100 MB at the most.
+	// maxWaiting bounds the events that wait to be written. An event takes 1 to 2 kB of memory:
+	// together at most 100 MB.
 	maxWaiting = 50_000
 	// stopTimeout bounds how long Stop waits for events to be written.
 	stopTimeout = 5 * time.Second
-	// lastEvent is the reason of the event that comes after all others, and is not written.
+	// lastEvent is the reason of the event that Stop records last. It is not written.
 	lastEvent = "Stopping"
 )
 
-// backoff spaces out the tries to write one event. They last for two minutes, as those of
-// client-go's recorder.
+// backoff spaces out the tries to write one event, over two minutes as in client-go.
 var backoff = wait.Backoff{Steps: 9, Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.1}
 
-// Recorder records events. They wait in memory until they are counted, filtered and written
-// as by client-go's own recorder: one after the other, in the order of their recording, and
-// by the time at which that happens.
+// Recorder records events. It writes them in order, one after the other, and aggregates and
+// filters them with client-go's correlator when they are written.
 type Recorder struct {
 	record.EventRecorder
 
@@ -60,14 +59,14 @@ type Recorder struct {
 	sink       record.EventSink
 	correlator *record.EventCorrelator
 	queue      workqueue.TypedInterface[*corev1.Event]
-	limit      int           // how many may wait
-	dropped    atomic.Int64  // since this was last told
-	done       chan struct{} // closed when nothing is written any more
+	limit      int           // of the queue's length
+	dropped    atomic.Int64  // since it was last logged
+	done       chan struct{} // closed when run returns
 	cancel     context.CancelFunc
 }
 
-// NewRecorder returns a recorder that writes to sink until it is stopped. It outlives ctx,
-// so that what happens while the workers finish is told too.
+// NewRecorder returns a Recorder that writes to sink until Stop is called. The cancellation of
+// ctx does not stop it, so that events of the last syncs are written too.
 func NewRecorder(ctx context.Context, sink record.EventSink, scheme *runtime.Scheme, source corev1.EventSource) *Recorder {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
@@ -86,8 +85,8 @@ func NewRecorder(ctx context.Context, sink record.EventSink, scheme *runtime.Sch
 	return r
 }
 
-// Stop returns once all events are written that were recorded before, or after 5 seconds. What
-// is not written by then is lost, and its number logged.
+// Stop waits until all events recorded before are written, at most 5 seconds. The rest is lost;
+// Stop logs how many.
 func (r *Recorder) Stop() {
 	defer r.cancel()
 	r.Event(&corev1.ObjectReference{}, corev1.EventTypeNormal, lastEvent, "")
@@ -99,12 +98,11 @@ func (r *Recorder) Stop() {
 	}
 }
 
-// enqueue is called with one event after the other, and must be quick: the broadcaster
-// drops what it cannot hand over.
+// enqueue takes the broadcaster's events. It never blocks: the broadcaster would drop events.
 func (r *Recorder) enqueue(event *corev1.Event) {
 	switch {
 	case event.Reason == lastEvent:
-		r.queue.ShutDown() // run gets what it holds still
+		r.queue.ShutDown() // run still gets what is queued
 	case r.queue.Len() < r.limit:
 		r.queue.Add(event)
 	case r.dropped.Add(1) == 1:
@@ -112,7 +110,7 @@ func (r *Recorder) enqueue(event *corev1.Event) {
 	}
 }
 
-// run writes what is in the queue, until that is shut down and empty, or ctx is cancelled.
+// run writes the queued events, until the queue is shut down and empty, or ctx is cancelled.
 func (r *Recorder) run(ctx context.Context) {
 	defer close(r.done)
 	for ctx.Err() == nil {
@@ -131,28 +129,25 @@ func (r *Recorder) run(ctx context.Context) {
 	}
 }
 
-// write writes an event, unless there are too many of its kind. All others wait while the
-// API server cannot be reached.
+// write writes an event, unless the correlator filters it out. It retries while the API server
+// cannot be reached; all later events wait.
 func (r *Recorder) write(ctx context.Context, event *corev1.Event) {
 	logger := r.logger.WithValues("kind", event.InvolvedObject.Kind,
 		"object", klog.KRef(event.InvolvedObject.Namespace, event.InvolvedObject.Name),
 		"reason", event.Reason, "message", event.Message)
 	result, err := r.correlator.EventCorrelate(event)
-	if err != nil {
-		logger.Error(err, "Cannot count an event")
+	if err == nil && result.Skip {
 		return
 	}
-	if result.Skip {
-		return
-	}
-	_ = wait.ExponentialBackoffWithContext(ctx, backoff, func(context.Context) (bool, error) {
-		err = r.try(result)
-		if err == nil || final(err) {
+	if err == nil {
+		_ = wait.ExponentialBackoffWithContext(ctx, backoff, func(context.Context) (bool, error) {
+			if err = r.try(result); err != nil && !final(err) {
+				logger.V(2).Info("Cannot write an event yet", "err", err)
+				return false, nil
+			}
 			return true, nil
-		}
-		logger.V(2).Info("Cannot write an event yet", "err", err)
-		return false, nil
-	})
+		})
+	}
 	switch {
 	case err == nil:
 	case apierrors.IsAlreadyExists(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
@@ -162,34 +157,28 @@ func (r *Recorder) write(ctx context.Context, event *corev1.Event) {
 	}
 }
 
-// try asks once to have an event written. The correlator need not see the answer: it has
-// made the event's name itself, and a patch holds for any resourceVersion.
+// try sends one event. The correlator need not see the answer: the event's name is known before,
+// and a patch applies to any resourceVersion.
 func (r *Recorder) try(result *record.EventCorrelateResult) error {
 	if result.Event.Count > 1 {
 		_, err := r.sink.Patch(result.Event, result.Patch)
 		if !apierrors.IsNotFound(err) {
 			return err
 		}
-		// It was never written, or is so old that Kubernetes has deleted it.
+		// It was never written, or Kubernetes has deleted it because of its age.
 	}
 	_, err := r.sink.Create(result.Event)
 	return err
 }
 
-// final says whether there is no point in asking again: one namespace's events, which are too
-// many for it or which its webhook refuses, must not hold up those of all others. What only
-// says that nobody was there to answer is worth another try.
+// final reports whether a retry is pointless. Events that a namespace's quota or webhook refuses
+// must not hold up the events of other namespaces. An error that only means that no API server
+// answered is worth a retry.
 func final(err error) bool {
-	if _, ok := errors.AsType[*rest.RequestConstructionError](err); ok {
-		return true
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		unanswered := []int32{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+		return !slices.Contains(unanswered, status.ErrStatus.Code)
 	}
-	status, ok := errors.AsType[*apierrors.StatusError](err)
-	if !ok {
-		return false // there was no answer, or none that can be understood
-	}
-	switch status.ErrStatus.Code {
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return false
-	}
-	return true
+	_, unsendable := errors.AsType[*rest.RequestConstructionError](err)
+	return unsendable
 }

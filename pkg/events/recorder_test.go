@@ -41,19 +41,19 @@ import (
 	"k8s.io/klog/v2/ktesting"
 )
 
-// fixture is a recorder whose API server takes its time, and fails at will.
+// fixture is a recorder with an API server that can be slow and fail.
 type fixture struct {
 	*Recorder
 	t      *testing.T
 	client *fake.Clientset
 	log    ktesting.Buffer
 
-	// What comes before each request is answered.
+	// latency and fail apply to each request before it is answered.
 	latency time.Duration
 	fail    func() error
 
 	mu sync.Mutex
-	// asked are the requests, those that failed too, and when they came.
+	// asked holds all requests, at the time since start of each.
 	asked []string
 	at    []time.Duration
 	start time.Time
@@ -66,7 +66,7 @@ func newFixture(t *testing.T) *fixture {
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
 	sink := slowSink{&typedcorev1.EventSinkImpl{Interface: f.client.CoreV1().Events("")}, f}
 	f.Recorder = NewRecorder(ctx, sink, runtime.NewScheme(), corev1.EventSource{Component: "test"})
-	cancel() // it outlives the context
+	cancel() // the recorder outlives the context
 	return f
 }
 
@@ -101,7 +101,7 @@ func (f *fixture) before(verb string, event *corev1.Event) error {
 	return nil
 }
 
-// record records an event of the object of that name.
+// record records an event of the object with that name.
 func (f *fixture) record(name, message string) {
 	f.Event(&corev1.ObjectReference{Kind: "Thing", Namespace: "here", Name: name}, corev1.EventTypeNormal, "Tested", message)
 	time.Sleep(time.Nanosecond) // events of one object are named by their time
@@ -118,7 +118,7 @@ func (f *fixture) expectAsked(want ...string) {
 	}
 }
 
-// expectWritten compares what Kubernetes has with want.
+// expectWritten compares the events in Kubernetes with want.
 func (f *fixture) expectWritten(want ...string) {
 	f.t.Helper()
 	list, err := f.client.CoreV1().Events("here").List(f.t.Context(), metav1.ListOptions{})
@@ -134,7 +134,7 @@ func (f *fixture) expectWritten(want ...string) {
 	}
 }
 
-// expectLog wants text in the log once, or not at all.
+// expectLog expects text in the log once, or not at all.
 func (f *fixture) expectLog(text string, want bool) {
 	f.t.Helper()
 	if got := strings.Count(f.log.String(), text); got > 1 || (got == 1) != want {
@@ -153,7 +153,7 @@ func TestAllEventsOfABurstAreWrittenInOrder(t *testing.T) {
 			r.Event(&corev1.ObjectReference{Kind: "Thing", Namespace: "here", Name: name}, corev1.EventTypeNormal, "Tested", "made")
 			want = append(want, name)
 			if i%500 == 0 {
-				synctest.Wait() // the broadcaster itself holds 1,000; real work is slower
+				synctest.Wait() // the broadcaster itself queues 1,000; real work is slower
 			}
 		}
 		time.Sleep(burst * sinkLatency)
@@ -165,7 +165,7 @@ func TestAllEventsOfABurstAreWrittenInOrder(t *testing.T) {
 	})
 }
 
-// countingSink takes sinkLatency for each event, of which it keeps the object's name.
+// countingSink takes sinkLatency for each event, and keeps the names of the events' objects.
 type countingSink struct {
 	record.EventSink
 	created []string
@@ -179,7 +179,7 @@ func (s *countingSink) Create(event *corev1.Event) (*corev1.Event, error) {
 	return event, nil
 }
 
-func TestARepeatedEventIsCountedThoughItIsNotWrittenYet(t *testing.T) {
+func TestARepeatedEventIsCountedBeforeItIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		f.latency = time.Second
@@ -193,7 +193,7 @@ func TestARepeatedEventIsCountedThoughItIsNotWrittenYet(t *testing.T) {
 	})
 }
 
-func TestARepeatedEventThatIsGoneIsMadeAgain(t *testing.T) {
+func TestARepeatedEventThatWasDeletedIsCreatedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		f.record("thing", "made")
@@ -227,7 +227,7 @@ func terminating() error {
 func TestAnEventThatCannotBeWritten(t *testing.T) {
 	for name, test := range map[string]struct {
 		err   error
-		times int // how often it happens
+		times int // how often the error occurs
 		tries int
 		lost  bool
 		log   bool
@@ -262,7 +262,7 @@ func TestAnEventThatCannotBeWritten(t *testing.T) {
 					return test.err
 				}
 				f.record("thing", "first")
-				f.record("thing", "second") // it waits, whatever becomes of the first
+				f.record("thing", "second") // it waits for the first, and is written even if that is lost
 				time.Sleep(3 * time.Minute)
 				synctest.Wait()
 
@@ -311,7 +311,7 @@ func TestEventsBeyondTheBoundAreDropped(t *testing.T) {
 			}
 		}
 		if got := strings.Count(f.log.String(), "dropped=5"); got != 2 {
-			t.Errorf("the count of what was dropped was logged %d times, want once for each burst:\n%s", got, f.log)
+			t.Errorf("the number of dropped events was logged %d times, want once for each burst:\n%s", got, f.log)
 		}
 		f.Stop()
 	})
@@ -325,10 +325,10 @@ func TestStopWaitsForEvents(t *testing.T) {
 		written []string
 		log     bool
 	}{
-		"at once":                        {written: []string{"a made x1", "b made x1", "c made x1"}},
-		"that are being written":         {latency: time.Second, took: 3 * time.Second, written: []string{"a made x1", "b made x1", "c made x1"}},
-		"not for ever":                   {latency: 3 * time.Second, took: stopTimeout, written: []string{"a made x1", "b made x1"}, log: true},
-		"not until they are tried again": {fail: errAway, took: stopTimeout, log: true},
+		"at once":                {written: []string{"a made x1", "b made x1", "c made x1"}},
+		"that are being written": {latency: time.Second, took: 3 * time.Second, written: []string{"a made x1", "b made x1", "c made x1"}},
+		"not for ever":           {latency: 3 * time.Second, took: stopTimeout, written: []string{"a made x1", "b made x1"}, log: true},
+		"not for the next try":   {fail: errAway, took: stopTimeout, log: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -343,7 +343,7 @@ func TestStopWaitsForEvents(t *testing.T) {
 				if took := time.Since(start); took != test.took {
 					t.Errorf("it took %v, want %v", took, test.took)
 				}
-				<-f.done // what was under way ends
+				<-f.done // the request that is under way ends
 				f.expectWritten(test.written...)
 				f.expectLog("Stopped before all events were written", test.log)
 			})

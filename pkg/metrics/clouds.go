@@ -27,28 +27,29 @@ import (
 )
 
 var (
-	lastLookDesc = prometheus.NewDesc("samplecrd_neutron_last_look_timestamp_seconds",
-		"When the last complete look at all of Neutron ended, in seconds since 1970; 0 if there was none yet. Of clouds of one name, it is the oldest.",
+	lastListDesc = prometheus.NewDesc("samplecrd_neutron_last_look_timestamp_seconds",
+		"Unix time at which the last complete list of Neutron ended; 0 before the first. For several clouds with the same name, the oldest.",
 		[]string{"cloud", "credentials"}, nil)
 	upDesc = prometheus.NewDesc("samplecrd_neutron_up",
-		"Whether Neutron and Keystone have answered the last request; 0 if any of the clouds of that name has not.",
+		"1 if Neutron and Keystone answered the last request, else 0. For several clouds with the same name, 0 if one of them did not.",
 		[]string{"cloud", "credentials"}, nil)
 )
 
-// clouds asks the clouds when it is asked.
+// clouds collects the state of the clouds at each scrape.
 type clouds struct {
 	list    func() []*neutron.Cloud
 	leading func() bool
 }
 
-// Clouds collects how well the clouds are, and with whose credentials they are looked at, while leading is true: nobody else talks to them.
-// What list returns is as for CloudLabels.
+// Clouds returns a collector of the clouds' health, by cloud and credentials. It collects nothing
+// while leading returns false, because then this replica sends no requests to them. list returns
+// the clouds in the order that CloudLabels expects.
 func Clouds(list func() []*neutron.Cloud, leading func() bool) prometheus.Collector {
 	return &clouds{list, leading}
 }
 
 func (c *clouds) Describe(descs chan<- *prometheus.Desc) {
-	descs <- lastLookDesc
+	descs <- lastListDesc
 	descs <- upDesc
 }
 
@@ -59,31 +60,31 @@ func (c *clouds) Collect(metrics chan<- prometheus.Metric) {
 	list := c.list()
 	worst := map[series]health{}
 	for i, label := range CloudLabels(list) {
-		of := series{label, Secret}
+		key := series{label, Secret}
 		if i == 0 {
-			of.credentials = Controller
+			key.credentials = Controller
 		}
 		now := healthOf(list[i])
-		if known, ok := worst[of]; ok {
-			now = health{min(known.lastLook, now.lastLook), min(known.up, now.up)}
+		if known, ok := worst[key]; ok {
+			now = health{min(known.lastList, now.lastList), min(known.up, now.up)}
 		}
-		worst[of] = now
+		worst[key] = now
 	}
-	for of, h := range worst {
-		metrics <- prometheus.MustNewConstMetric(lastLookDesc, prometheus.GaugeValue, h.lastLook, of.cloud, of.credentials)
-		metrics <- prometheus.MustNewConstMetric(upDesc, prometheus.GaugeValue, h.up, of.cloud, of.credentials)
+	for key, h := range worst {
+		metrics <- prometheus.MustNewConstMetric(lastListDesc, prometheus.GaugeValue, h.lastList, key.cloud, key.credentials)
+		metrics <- prometheus.MustNewConstMetric(upDesc, prometheus.GaugeValue, h.up, key.cloud, key.credentials)
 	}
 }
 
-// series are the values of the labels of a cloud.
+// series identifies a time series of a cloud by the values of its labels.
 type series struct{ cloud, credentials string }
 
-// health is what is told of a cloud; less is worse.
-type health struct{ lastLook, up float64 }
+// health is the state of a cloud. Lower values are worse.
+type health struct{ lastList, up float64 }
 
 func healthOf(cloud *neutron.Cloud) (h health) {
-	if looked := cloud.Observer().LastList(); !looked.IsZero() {
-		h.lastLook = float64(looked.UnixNano()) / float64(time.Second)
+	if ended := cloud.Observer().LastList(); !ended.IsZero() {
+		h.lastList = float64(ended.UnixNano()) / float64(time.Second)
 	}
 	if _, away := cloud.Client().Away(); !away {
 		h.up = 1
@@ -92,18 +93,18 @@ func healthOf(cloud *neutron.Cloud) (h health) {
 }
 
 const (
-	// maxCloudLabels is how many clouds have a name of their own as a label.
+	// maxCloudLabels is how many clouds have their own name as a label.
 	maxCloudLabels = 100
-	// maxCloudLabel is how long such a name may be, in bytes.
+	// maxCloudLabel is the longest such name, in bytes.
 	maxCloudLabel = 64
-	// otherClouds are all the others together.
+	// otherClouds is the label of all other clouds together.
 	otherClouds = "(others)"
 )
 
-// CloudLabels returns the value of the label cloud for each of the clouds. The first one is
-// the controller's own. All others have been named by users, who may choose any name, and
-// any number of them: they cannot pass for the controller's own, and of their names the
-// first in the order of the alphabet are told apart.
+// CloudLabels returns the value of the label cloud for each cloud. The first cloud is the
+// controller's own. Users choose the names of all others, any name and any number of them, so these
+// never get the label of the controller's own cloud, and only the alphabetically first names get
+// labels of their own.
 func CloudLabels(clouds []*neutron.Cloud) []string {
 	values := make([]string, len(clouds))
 	for i, cloud := range clouds {
@@ -113,18 +114,18 @@ func CloudLabels(clouds []*neutron.Cloud) []string {
 		return nil
 	}
 	own, users := values[0], values[1:]
-	told := slices.Compact(slices.Sorted(slices.Values(users)))
-	told = slices.DeleteFunc(told, func(value string) bool { return value == own })
-	told = told[:min(len(told), maxCloudLabels-1)]
+	shown := slices.Compact(slices.Sorted(slices.Values(users)))
+	shown = slices.DeleteFunc(shown, func(value string) bool { return value == own })
+	shown = shown[:min(len(shown), maxCloudLabels-1)]
 	for i, value := range users {
-		if _, ok := slices.BinarySearch(told, value); !ok {
+		if _, ok := slices.BinarySearch(shown, value); !ok {
 			users[i] = otherClouds
 		}
 	}
 	return values
 }
 
-// cloudLabel bounds a name. One that is not UTF-8 would spoil the whole answer.
+// cloudLabel shortens a name and makes it valid UTF-8: an invalid label would fail the whole scrape.
 func cloudLabel(name string) string {
 	return strings.ToValidUTF8(name[:min(len(name), maxCloudLabel)], "")
 }

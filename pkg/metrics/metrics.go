@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package metrics is what the controller tells Prometheus. The values of all labels are
-// bounded, whatever Kubernetes' users and OpenStack say.
+// Package metrics has the controller's metrics for Prometheus. The number of values of each label is
+// bounded, whatever names users of Kubernetes and answers of OpenStack contain.
 package metrics
 
 import (
@@ -24,20 +24,20 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/component-base/metrics/legacyregistry"
-	_ "k8s.io/component-base/metrics/prometheus/clientgo" // of queues, requests to Kubernetes, and leader election
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of queues, requests to Kubernetes and leader election
 
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 )
 
-// The values of the label credentials: whose a request to OpenStack was made with.
+// The values of the label credentials: whose credentials a request to OpenStack was made with.
 const (
-	// Controller is for the controller's own credentials.
+	// Controller stands for the controller's own credentials.
 	Controller = "controller"
-	// Secret is for those of all Secrets.
+	// Secret stands for the credentials in all Secrets together.
 	Secret = "secret"
 )
 
-// Metrics are the controller's own. Its methods may be called concurrently.
+// Metrics are the controller's own metrics. Their methods may be called concurrently.
 type Metrics struct {
 	registry               *prometheus.Registry
 	requests               *prometheus.CounterVec
@@ -47,17 +47,17 @@ type Metrics struct {
 	repaired               *prometheus.CounterVec
 }
 
-// New makes the metrics of a process of that version and commit.
+// New returns the metrics of a process of this version and commit.
 func New(version, commit string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "samplecrd_neutron_requests_total",
-			Help: "HTTP requests to Neutron and Keystone, by the status of the answer; timeout, canceled or error if there was none.",
+			Help: "HTTP requests to Neutron and Keystone by status code; timeout, canceled or error if there was no answer.",
 		}, []string{"credentials", "operation", "code"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:                            "samplecrd_neutron_request_duration_seconds",
-			Help:                            "How long requests to Neutron and Keystone took until their answer was read, or they were given up.",
+			Help:                            "Duration of requests to Neutron and Keystone until the answer was read or the request failed.",
 			Buckets:                         []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 			NativeHistogramBucketFactor:     1.1,
 			NativeHistogramMaxBucketNumber:  100,
@@ -65,7 +65,7 @@ func New(version, commit string) *Metrics {
 		}, []string{"credentials", "operation"}),
 		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:                            "samplecrd_neutron_request_wait_duration_seconds",
-			Help:                            "How long requests waited before they were sent: for a connection (-neutron-connections), and for the rate (-neutron-qps).",
+			Help:                            "How long requests waited before they were sent: for a connection (-neutron-connections) or the rate limit (-neutron-qps).",
 			Buckets:                         []float64{.001, .01, .05, .1, .5, 1, 5, 10, 60},
 			NativeHistogramBucketFactor:     1.1,
 			NativeHistogramMaxBucketNumber:  100,
@@ -73,15 +73,15 @@ func New(version, commit string) *Metrics {
 		}, []string{"credentials", "for"}),
 		authenticationFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "samplecrd_neutron_authentication_failures_total",
-			Help: "How often credentials, or a token fresh from Keystone, were refused.",
+			Help: "How often credentials, or a token just issued by Keystone, were refused.",
 		}, []string{"credentials"}),
 		repaired: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "samplecrd_drift_repaired_total",
-			Help: "What others had changed in Neutron, and was put right.",
+			Help: "Fields that were changed in Neutron by others and that the controller repaired.",
 		}, []string{"field"}),
 	}
 	m.MustRegister(m.requests, m.durations, m.waits, m.authenticationFailures, m.repaired, buildInfo(version, commit))
-	// A counter that begins to be with its first count hides that count from rate().
+	// rate() does not see the first count of a counter that did not exist before.
 	for _, credentials := range []string{Controller, Secret} {
 		m.authenticationFailures.WithLabelValues(credentials)
 		for _, wait := range neutron.Waits {
@@ -97,25 +97,25 @@ func New(version, commit string) *Metrics {
 func buildInfo(version, commit string) prometheus.Collector {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "samplecrd_build_info",
-		Help:        "What runs; it is always 1.",
+		Help:        "Version, commit and Go version of the controller; always 1.",
 		ConstLabels: prometheus.Labels{"version": version, "commit": commit, "go_version": runtime.Version()},
 	})
 	info.Set(1)
 	return info
 }
 
-// MustRegister adds collectors, and panics if they collect what others do.
+// MustRegister adds collectors. It panics if their metrics are registered already.
 func (m *Metrics) MustRegister(collectors ...prometheus.Collector) {
 	m.registry.MustRegister(collectors...)
 }
 
-// Gatherer returns all there is to serve: these metrics, and those of the process, of
-// client-go and of the Go runtime.
+// Gatherer returns all metrics to serve: these, and those of the process, of client-go and of the
+// Go runtime.
 func (m *Metrics) Gatherer() prometheus.Gatherer {
 	return prometheus.Gatherers{legacyregistry.DefaultGatherer, m.registry}
 }
 
-// DriftRepaired counts what was put right by the steps.
+// DriftRepaired counts the fields that the steps repaired.
 func (m *Metrics) DriftRepaired(steps []neutron.Step) {
 	for _, step := range steps {
 		for _, field := range step.Fields() {
@@ -124,8 +124,7 @@ func (m *Metrics) DriftRepaired(steps []neutron.Step) {
 	}
 }
 
-// Meter returns what counts the requests that are made with those credentials, Controller
-// or Secret.
+// Meter returns the meter of requests that are made with these credentials: Controller or Secret.
 func (m *Metrics) Meter(credentials string) neutron.Meter {
 	labels := prometheus.Labels{"credentials": credentials}
 	return &meter{
@@ -148,8 +147,8 @@ func (m *meter) CountRequest(r neutron.Request) {
 	m.durations.WithLabelValues(r.Operation).Observe(r.Duration.Seconds())
 }
 
-func (m *meter) CountWait(what neutron.Wait, d time.Duration) {
-	m.waits.WithLabelValues(string(what)).Observe(d.Seconds())
+func (m *meter) CountWait(w neutron.Wait, d time.Duration) {
+	m.waits.WithLabelValues(string(w)).Observe(d.Seconds())
 }
 
 func (m *meter) CountAuthenticationFailure() { m.authenticationFailures.Inc() }

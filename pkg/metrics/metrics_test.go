@@ -60,12 +60,12 @@ func noError(t *testing.T, err error) {
 	}
 }
 
-// yes and no say whether this replica leads.
+// yes and no are answers to whether this replica leads.
 func yes() bool { return true }
 func no() bool  { return false }
 
-// scrape returns the samples of our own metrics, as Prometheus gets them, without those of
-// histograms' buckets.
+// scrape returns the samples of the controller's own metrics as Prometheus gets them, without the
+// buckets of histograms.
 func scrape(t *testing.T, m *Metrics) (samples []string) {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -79,7 +79,7 @@ func scrape(t *testing.T, m *Metrics) (samples []string) {
 	return samples
 }
 
-// of returns the samples of those metrics.
+// of returns the samples of the metrics with these names.
 func of(samples []string, names ...string) []string {
 	return slices.DeleteFunc(slices.Clone(samples), func(sample string) bool {
 		name, _, _ := strings.Cut(sample, "{")
@@ -87,7 +87,7 @@ func of(samples []string, names ...string) []string {
 	})
 }
 
-// network returns a Network with that Ready condition; none if ready is "".
+// network returns a Network with that Ready condition, or without one if ready is "".
 func network(i int, ready metav1.ConditionStatus, reason string) *samplecrdv1.Network {
 	n := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint(i)}}
 	if ready != "" {
@@ -109,7 +109,7 @@ func listerOf(t testing.TB, networks ...*samplecrdv1.Network) listers.NetworkLis
 	return listers.NewNetworkLister(indexer)
 }
 
-// cloudAt returns a cloud of that name with that Keystone.
+// cloudAt returns a cloud with that name and that Keystone.
 func cloudAt(t *testing.T, name, keystone, password string) *neutron.Cloud {
 	t.Helper()
 	config, err := neutron.ParseConfig("x", fmt.Appendf(nil,
@@ -120,7 +120,7 @@ func cloudAt(t *testing.T, name, keystone, password string) *neutron.Cloud {
 	return neutron.NewCloud(name, client, "cluster", time.Minute)
 }
 
-// named returns clouds of those names that nobody has asked anything yet.
+// named returns clouds with these names to which no request was sent yet.
 func named(t *testing.T, names ...string) (clouds []*neutron.Cloud) {
 	for _, name := range names {
 		clouds = append(clouds, cloudAt(t, name, "http://127.0.0.1:1/v3", "x"))
@@ -128,7 +128,7 @@ func named(t *testing.T, names ...string) (clouds []*neutron.Cloud) {
 	return clouds
 }
 
-func TestPrometheusHasNothingAgainstTheMetrics(t *testing.T) {
+func TestTheMetricsPassTheLinterOfPrometheus(t *testing.T) {
 	m := New("v1.2.3", "abc")
 	m.Meter(Controller).CountRequest(neutron.Request{Operation: "create network", Code: "201", Duration: time.Second})
 	m.MustRegister(Networks(listerOf(t, network(1, "False", "InUse")), yes), Clouds(func() []*neutron.Cloud { return named(t, "cloud") }, yes))
@@ -139,7 +139,7 @@ func TestPrometheusHasNothingAgainstTheMetrics(t *testing.T) {
 	}
 }
 
-func TestWhatOthersHaveIsServedToo(t *testing.T) {
+func TestMetricsOfClientGoAndOfTheProcessAreServed(t *testing.T) {
 	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "test"})
 	defer queue.ShutDown()
 	families, err := New("", "").Gatherer().Gather()
@@ -153,17 +153,17 @@ func TestWhatOthersHaveIsServedToo(t *testing.T) {
 			continue
 		}
 		if !names[name] {
-			t.Errorf("there is no %s", name)
+			t.Errorf("%s is missing", name)
 		}
 	}
 }
 
-func TestTheBuildIsTold(t *testing.T) {
+func TestBuildInfoHasVersionAndCommit(t *testing.T) {
 	equal(t, []string{fmt.Sprintf(`samplecrd_build_info{commit="abc",go_version=%q,version="v1.2.3"} 1`, runtime.Version())},
 		of(scrape(t, New("v1.2.3", "abc")), "samplecrd_build_info"))
 }
 
-func TestRequestsAreCountedByWhoseCredentialsTheyAreMadeWith(t *testing.T) {
+func TestRequestsAreCountedByCredentials(t *testing.T) {
 	m := New("", "")
 	m.Meter(Controller).CountRequest(neutron.Request{Operation: "create network", Code: "201", Duration: time.Second})
 	m.Meter(Secret).CountRequest(neutron.Request{Operation: "create network", Code: "409", Duration: time.Second})
@@ -180,7 +180,7 @@ func TestRequestsAreCountedByWhoseCredentialsTheyAreMadeWith(t *testing.T) {
 	}, of(scrape(t, m), "samplecrd_neutron_authentication_failures_total", "samplecrd_neutron_request_duration_seconds_count", "samplecrd_neutron_requests_total"))
 }
 
-func TestTheWaitsOfRequestsAreCountedByWhatTheyWereFor(t *testing.T) {
+func TestWaitsAreCountedByReason(t *testing.T) {
 	m := New("", "")
 	m.Meter(Controller).CountWait(neutron.ForConnection, 2*time.Second)
 	m.Meter(Controller).CountWait(neutron.ForConnection, time.Second)
@@ -255,19 +255,19 @@ func TestEachReasonOfTheAPIIsCountedByItsName(t *testing.T) {
 	equal(t, declared, reasons)
 }
 
-func TestNoNetworksAreNone(t *testing.T) {
+func TestNoNetworksAreCountedAsZero(t *testing.T) {
 	m := New("", "")
 	m.MustRegister(Networks(listerOf(t), yes))
 	equal(t, []string{`samplecrd_networks{ready="True",reason="Available"} 0`}, of(scrape(t, m), "samplecrd_networks"))
 }
 
-func TestWhoDoesNotLeadTellsNothingOfNetworksAndClouds(t *testing.T) {
+func TestOnlyTheLeaderHasMetricsOfNetworksAndClouds(t *testing.T) {
 	m := New("", "")
 	m.MustRegister(Networks(listerOf(t, network(1, "True", "Available")), no), Clouds(func() []*neutron.Cloud { return named(t, "cloud") }, no))
 	equal(t, []string{}, of(scrape(t, m), "samplecrd_networks", "samplecrd_neutron_up", "samplecrd_neutron_last_look_timestamp_seconds"))
 }
 
-func TestOfCloudsOfOneNameTheWorstCounts(t *testing.T) {
+func TestTheWorstOfCloudsWithOneNameCounts(t *testing.T) {
 	server, err := embedded.Start("127.0.0.1:0", embedded.Options{Projects: []embedded.Project{{Name: "samplecrd", Password: "right"}}})
 	noError(t, err)
 	defer server.Close()
@@ -288,20 +288,20 @@ func TestOfCloudsOfOneNameTheWorstCounts(t *testing.T) {
 		`samplecrd_neutron_up{cloud="c",credentials="secret"} 1`,
 		`samplecrd_neutron_up{cloud="own",credentials="controller"} 1`,
 	}, of(samples, "samplecrd_neutron_up"))
-	looks := map[string]bool{}
+	listed := map[string]bool{}
 	for _, sample := range of(samples, "samplecrd_neutron_last_look_timestamp_seconds") {
 		var seconds float64
 		series, value, _ := strings.Cut(sample, " ")
 		_, err := fmt.Sscan(value, &seconds)
 		noError(t, err)
 		if seconds != 0 && time.Since(time.Unix(int64(seconds), 0)).Abs() > time.Minute {
-			t.Errorf("a look at %v", seconds)
+			t.Errorf("a list at %v", seconds)
 		}
 		_, label, _ := strings.Cut(series, `cloud="`)
 		label, _, _ = strings.Cut(label, `"`)
-		looks[label] = seconds != 0
+		listed[label] = seconds != 0
 	}
-	equal(t, map[string]bool{"own": true, "(others)": false, "a": false, "b": false, "c": true}, looks)
+	equal(t, map[string]bool{"own": true, "(others)": false, "a": false, "b": false, "c": true}, listed)
 }
 
 func TestCloudsHaveFewLabels(t *testing.T) {
@@ -312,19 +312,19 @@ func TestCloudsHaveFewLabels(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		names []string
-		want  []string // the first of them
+		want  []string // the first labels
 		count int
 	}{
 		{"none", nil, nil, 0},
 		{"the controller's own", []string{"own"}, []string{"own"}, 1},
-		{"two of one name", []string{"own", "a", "a"}, []string{"own", "a", "a"}, 2},
-		{"one that would pass for the controller's own", []string{"own", "own", "a"}, []string{"own", "(others)", "a"}, 3},
-		{"one that would in its first bytes", []string{strings.Repeat("x", 64), strings.Repeat("x", 65)}, []string{strings.Repeat("x", 64), "(others)"}, 2},
+		{"two with one name", []string{"own", "a", "a"}, []string{"own", "a", "a"}, 2},
+		{"a user's cloud with the name of the controller's own", []string{"own", "own", "a"}, []string{"own", "(others)", "a"}, 3},
+		{"a user's cloud with that name in its first 64 bytes", []string{strings.Repeat("x", 64), strings.Repeat("x", 65)}, []string{strings.Repeat("x", 64), "(others)"}, 2},
 		{"a name that is too long", []string{"own", strings.Repeat("x", 1<<20)}, []string{"own", strings.Repeat("x", 64)}, 2},
 		{"a name that is cut within a letter", []string{"own", strings.Repeat("x", 63) + "ü"}, []string{"own", strings.Repeat("x", 63)}, 2},
-		{"a name that is no text", []string{"own", "a\xff\xfe"}, []string{"own", "a"}, 2},
-		{"a name that is no word", []string{"own", "a\"} 1\nsamplecrd_neutron_up{cloud=\"own"}, []string{"own", "a\"} 1\nsamplecrd_neutron_up{cloud=\"own"}, 2},
-		{"more than can be told apart", many, []string{"zzz, the controller's own", "000"}, 101},
+		{"a name that is not UTF-8", []string{"own", "a\xff\xfe"}, []string{"own", "a"}, 2},
+		{"a name that looks like a sample", []string{"own", "a\"} 1\nsamplecrd_neutron_up{cloud=\"own"}, []string{"own", "a\"} 1\nsamplecrd_neutron_up{cloud=\"own"}, 2},
+		{"more names than labels", many, []string{"zzz, the controller's own", "000"}, 101},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			clouds := named(t, test.names...)
@@ -343,7 +343,7 @@ func TestCloudsHaveFewLabels(t *testing.T) {
 	}
 }
 
-func TestThatDriftWasRepairedIsCountedByField(t *testing.T) {
+func TestRepairedDriftIsCountedByField(t *testing.T) {
 	m := New("", "")
 	equal(t, len(neutron.Fields), len(of(scrape(t, m), "samplecrd_drift_repaired_total")))
 	m.DriftRepaired([]neutron.Step{
@@ -359,7 +359,7 @@ func TestThatDriftWasRepairedIsCountedByField(t *testing.T) {
 	}, repaired)
 }
 
-func TestCountingAndServingGoTogether(t *testing.T) {
+func TestMetricsCanBeCountedAndServedConcurrently(t *testing.T) {
 	m := New("", "")
 	m.MustRegister(Networks(listerOf(t, network(1, "True", "Available")), yes))
 	var running sync.WaitGroup

@@ -29,8 +29,8 @@ import (
 var networksDesc = prometheus.NewDesc("samplecrd_networks",
 	"Networks by their Ready condition and its reason.", []string{"ready", "reason"}, nil)
 
-// reasons are those of the Ready condition. Others are counted as otherReason: a status can
-// be written by people, too.
+// reasons are the reasons of the Ready condition. Others count as otherReason: users can write a
+// status, too.
 var reasons = map[string]bool{
 	samplecrdv1.ReasonPending:              true,
 	samplecrdv1.ReasonAvailable:            true,
@@ -47,14 +47,14 @@ var reasons = map[string]bool{
 
 const otherReason = "Other"
 
-// networks counts Networks when it is asked.
+// networks counts the Networks in the cache at each scrape.
 type networks struct {
 	lister  listers.NetworkLister
 	leading func() bool
 }
 
-// Networks collects samplecrd_networks from memory, while leading is true: two replicas would
-// have them count twice.
+// Networks returns a collector of samplecrd_networks. It collects nothing while leading returns
+// false: else each Network would be counted once per replica.
 func Networks(lister listers.NetworkLister, leading func() bool) prometheus.Collector {
 	return &networks{lister, leading}
 }
@@ -70,7 +70,7 @@ func (n *networks) Collect(metrics chan<- prometheus.Metric) {
 		metrics <- prometheus.NewInvalidMetric(networksDesc, err)
 		return
 	}
-	// So that there is a sum if there is no Network.
+	// One series exists even without Networks, so that sums are 0 and not empty.
 	counts := map[state]int{{string(metav1.ConditionTrue), samplecrdv1.ReasonAvailable}: 0}
 	for _, network := range all {
 		counts[stateOf(network)]++
@@ -80,11 +80,11 @@ func (n *networks) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// state is one of few.
+// state is one of a bounded number of states of Networks.
 type state struct{ ready, reason string }
 
-// stateOf reads the Ready condition. Without one, nobody has looked at the Network yet, as
-// the API server itself says of new ones.
+// stateOf returns the state by the Ready condition. A Network without it is new: it counts as
+// Unknown and Pending, which are also the CRD's defaults for new Networks.
 func stateOf(network *samplecrdv1.Network) state {
 	s := state{string(metav1.ConditionUnknown), samplecrdv1.ReasonPending}
 	condition := meta.FindStatusCondition(network.Status.Conditions, samplecrdv1.ConditionReady)

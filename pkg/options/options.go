@@ -18,7 +18,7 @@ limitations under the License.
 package options
 
 import (
-	"errors"
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
@@ -26,6 +26,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -36,7 +37,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/orphans"
 )
 
-// Options is what the flags set.
+// Options are the values of the flags.
 type Options struct {
 	Version bool
 
@@ -53,7 +54,7 @@ type Options struct {
 	NeutronConnections int
 	NeutronQPS         float64
 	NeutronBurst       int
-	// AllowedAuthURLs are the Keystones that Secrets may name.
+	// AllowedAuthURLs are the URLs of Keystone that Secrets may name.
 	AllowedAuthURLs neutron.URLs
 
 	Workers        int
@@ -75,30 +76,31 @@ type Options struct {
 	BindAddress       string
 	TLSCertFile       string
 	TLSPrivateKeyFile string
-	ServeAuthorized   string
+	ServeAuthorized   string // auto, true or false
 	Profiling         bool
 
 	// LoggingFormat is text or json.
 	LoggingFormat string
 }
 
-const synopsis = `samplecrd-controller makes OpenStack Neutron networks out of Network objects in
-Kubernetes, keeps them as they are declared, and takes them away again.
+const synopsis = `samplecrd-controller turns Network objects in Kubernetes into OpenStack Neutron
+networks: it creates them, keeps them as declared, and deletes them.
 
 Usage:
   samplecrd-controller -kubeconfig=$HOME/.kube/config [flags]
   samplecrd-controller [flags]    in a pod, with its service account
 
+Durations have a unit: 400ms, 30s, 5m, 1h30m.
+
 `
 
-// Flags are the controller's flags. Their Parse returns flag.ErrHelp for -h, and prints
-// nothing.
+// Flags are the controller's flags. Their Parse returns flag.ErrHelp for -h. It prints nothing.
 type Flags struct {
 	*flag.FlagSet
 	groups []group
 }
 
-// group is some of the flags, under a title of their own in the help.
+// group is a set of flags with a title of its own in the help.
 type group struct {
 	title string
 	flags *flag.FlagSet
@@ -123,19 +125,19 @@ func New() (*Options, *Flags) {
 	for _, g := range flags.groups {
 		g.flags.VisitAll(func(f *flag.Flag) { flags.Var(f.Value, f.Name, f.Usage) })
 	}
-	// By itself, Parse prints each error, and all of the help after it.
+	// By default, Parse prints each error and the whole help after it.
 	flags.SetOutput(io.Discard)
 	flags.Usage = func() {}
 	return o, flags
 }
 
-// Verbosity is the value of -v.
+// Verbosity returns the value of -v.
 func (f *Flags) Verbosity() int {
-	v, _ := strconv.Atoi(f.Lookup("v").Value.String()) // klog's flag takes nothing but numbers
+	v, _ := strconv.Atoi(f.Lookup("v").Value.String()) // klog's flag accepts only numbers
 	return v
 }
 
-// PrintHelp says what the program does, and lists the flags.
+// PrintHelp prints what the program does, and all flags with their defaults.
 func (f *Flags) PrintHelp(w io.Writer) {
 	fmt.Fprint(w, synopsis)
 	for _, g := range f.groups {
@@ -148,163 +150,166 @@ func (f *Flags) PrintHelp(w io.Writer) {
 
 func (o *Options) kubernetesFlags() *flag.FlagSet {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
-	fs.StringVar(&o.Kubeconfig, "kubeconfig", "", "the `file` that says how to reach Kubernetes; without it and -master, the pod's service account")
-	fs.StringVar(&o.Master, "master", "", "the `address` of the API server; overrides the one in -kubeconfig")
-	fs.StringVar(&o.Namespace, "namespace", "", "look at Networks in this `namespace` only (default all)")
-	fs.StringVar(&o.ClusterID, "cluster-id", "", "the `ID` that marks this cluster's networks in Neutron; it must never change, nor be another cluster's (default the UID of the kube-system namespace)")
-	// The API server's own priority and fairness keeps us in check; these only keep a
-	// mistake of ours from becoming its load. At 100 a second they were what new Networks
-	// waited for, at two writes and an event each.
-	fs.Float64Var(&o.KubeAPIQPS, "kube-api-qps", 1000, "requests per second to Kubernetes, on average")
-	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", 2000, "requests to Kubernetes at once, above the average")
+	fs.StringVar(&o.Kubeconfig, "kubeconfig", "", "The kubeconfig `file` of the cluster to work for. $KUBECONFIG and ~/.kube/config are not read. (default in a pod: its service account)")
+	fs.StringVar(&o.Master, "master", "", "The `URL` of the API server. Overrides the one in -kubeconfig.")
+	fs.StringVar(&o.Namespace, "namespace", "", "Work only on Networks and Deployments in this `namespace`. Orphans are not looked for then. (default all namespaces)")
+	fs.StringVar(&o.ClusterID, "cluster-id", "", "The `ID` that marks this cluster's networks in Neutron. It must never change, and no other cluster may have the same: networks with another ID are not touched. At most 63 letters, digits, dots, dashes and underscores. (default the UID of the namespace kube-system)")
+	// The API server's own priority and fairness limits its load; these flags only limit the
+	// damage of a bug. At 100 per second they held up new Networks, each of which takes two
+	// writes and an event.
+	fs.Float64Var(&o.KubeAPIQPS, "kube-api-qps", 1000, "The average `number` of requests per second to Kubernetes. Requests of the leader election do not count.")
+	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", 2000, "The `number` of requests to Kubernetes that may be sent at once, above the average of -kube-api-qps.")
 	return fs
 }
 
 func (o *Options) openStackFlags() *flag.FlagSet {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
-	fs.StringVar(&o.Cloud, "cloud", "", "the `entry` of clouds.yaml to work in (default $OS_CLOUD, or else the other OS_* variables; with none of them, outside a cluster, an embedded Neutron in memory)")
-	fs.DurationVar(&o.Resync, "resync", 5*time.Minute, "how often Neutron is looked through for what has changed there, and what is stalled is tried again")
-	fs.DurationVar(&o.NeutronTimeout, "neutron-timeout", 30*time.Second, "how long to wait for one answer of Neutron or Keystone")
-	fs.IntVar(&o.NeutronConnections, "neutron-connections", 8, "how many requests to one cloud, with one set of credentials, are under way at the same time")
-	fs.Float64Var(&o.NeutronQPS, "neutron-qps", 0, "requests per second to Neutron, on average (0: no limit)")
-	fs.IntVar(&o.NeutronBurst, "neutron-burst", 10, "requests to Neutron at once, above the average")
-	fs.Var(&o.AllowedAuthURLs, "allowed-auth-urls", "the `URLs` of Keystones that Secrets may name, separated by commas; each allows what is below it too (default all)")
+	fs.StringVar(&o.Cloud, "cloud", "", "The `name` of the entry in clouds.yaml for all Networks that name no Secret with credentials. (default $OS_CLOUD, or the other OS_* variables; if none is set, outside a pod: an embedded Neutron in memory)")
+	fs.DurationVar(&o.Resync, "resync", 5*time.Minute, "How often all of Neutron is listed to find and repair drift, and how often terminal errors are retried. At least 1s.")
+	fs.DurationVar(&o.NeutronTimeout, "neutron-timeout", 30*time.Second, "How long one request to Neutron or Keystone may take.")
+	fs.IntVar(&o.NeutronConnections, "neutron-connections", 8, "The `number` of simultaneous requests to one cloud with one set of credentials: 1 to 1000.")
+	fs.Float64Var(&o.NeutronQPS, "neutron-qps", 0, "The average `number` of requests per second to one cloud with one set of credentials. 0 means no limit. (default 0)")
+	fs.IntVar(&o.NeutronBurst, "neutron-burst", 10, "The `number` of requests to Neutron that may be sent at once, above the average of -neutron-qps.")
+	fs.Var(&o.AllowedAuthURLs, "allowed-auth-urls", "The `URLs` of Keystone that Secrets may name, separated by commas. Each also allows the paths below it. (default all)")
 	return fs
 }
 
 func (o *Options) workFlags() *flag.FlagSet {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
-	fs.IntVar(&o.Workers, "workers", 32, "how many Networks are worked on at the same time; more than -neutron-connections, for a worker also writes to Kubernetes")
-	fs.DurationVar(&o.RetryBaseDelay, "retry-base-delay", time.Second, "how long a Network waits after the first failure; it doubles with each further one")
-	fs.DurationVar(&o.RetryMaxDelay, "retry-max-delay", time.Minute, "how long a Network waits after a failure at the most, but for a jitter of a fifth")
-	fs.Float64Var(&o.RetryQPS, "retry-qps", 10, "retries per second of all Networks together, on average")
-	fs.IntVar(&o.RetryBurst, "retry-burst", 100, "retries at once, above the average")
-	fs.BoolVar(&o.Version, "version", false, "print the version, and exit")
+	fs.IntVar(&o.Workers, "workers", 32, "The `number` of Networks that are synced at the same time: 1 to 1000. More than -neutron-connections, because a worker also writes to Kubernetes.")
+	fs.DurationVar(&o.RetryBaseDelay, "retry-base-delay", time.Second, "The delay before the first retry of a Network. It doubles with each further failure.")
+	fs.DurationVar(&o.RetryMaxDelay, "retry-max-delay", time.Minute, "The longest delay before a retry. A jitter adds up to a fifth. Terminal errors are retried after -resync.")
+	fs.Float64Var(&o.RetryQPS, "retry-qps", 10, "The average `number` of retries per second of all Networks together.")
+	fs.IntVar(&o.RetryBurst, "retry-burst", 100, "The `number` of retries that may start at once, above the average of -retry-qps.")
+	fs.BoolVar(&o.Version, "version", false, "Print the version and the commit, and exit.")
 	return fs
 }
 
 func (o *Options) deploymentFlags() *flag.FlagSet {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
-	fs.IntVar(&o.DeploymentWorkers, "deployment-workers", 2, "how many Deployments are worked on at the same time (0: none ever, and the annotations on Deployments mean nothing)")
-	fs.TextVar(&o.DeploymentCIDRPool, "deployment-cidr-pool", netip.Prefix{}, "the `CIDR` that Deployments with the annotation network-cidr: auto get their blocks from (default none, and auto is refused)")
-	fs.IntVar(&o.DeploymentCIDRPrefixLength, "deployment-cidr-prefix-length", 24, "the size of those blocks")
+	fs.IntVar(&o.DeploymentWorkers, "deployment-workers", 2, "The `number` of Deployments that are synced at the same time: 0 to 1000. 0 turns this off: Deployments are not watched and their annotations have no effect.")
+	fs.TextVar(&o.DeploymentCIDRPool, "deployment-cidr-pool", netip.Prefix{}, "The `CIDR` from which Deployments with the annotation samplecrd.k8s.io/network-cidr: auto get their blocks. (default none: auto is refused)")
+	fs.IntVar(&o.DeploymentCIDRPrefixLength, "deployment-cidr-prefix-length", 24, "The prefix `length` of each of these blocks, at most 30 (IPv4) or 126 (IPv6).")
 	return fs
 }
 
 func (o *Options) orphanFlags() *flag.FlagSet {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
-	fs.Var(&o.DeleteOrphans, "delete-orphans", "delete networks that carry this cluster's mark though their Network is gone, unless they have ports, or are more than a tenth of all; =all: however many they are")
+	fs.Var(&o.DeleteOrphans, "delete-orphans", "Delete orphans: networks in Neutron with this cluster's mark whose Network does not exist. Networks with ports are kept. None is deleted if more than a tenth of this cluster's networks (and more than one) are orphans, or if there is no Network at all; -delete-orphans=all deletes them nevertheless. Has no effect with -namespace. (default false: the log, the metrics and GET /orphans report them)")
 	return fs
 }
 
 func (o *Options) electionFlags() *flag.FlagSet {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
-	fs.StringVar(&o.LeaderElect, "leader-elect", "auto", "`when` replicas elect one that works, while the others stand by: true, false, or auto, which means in a pod")
-	fs.DurationVar(&o.Election.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long the others wait after the leader's last renewal")
-	fs.DurationVar(&o.Election.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader goes on without a renewal; then it exits")
-	// Kubernetes' own take 2s. Here it is shorter, so that a Lease that was given up is taken
-	// within a second, and one that has run out soon after.
-	fs.DurationVar(&o.Election.RetryPeriod, "leader-elect-retry-period", 400*time.Millisecond, "how often the leader renews the Lease; the others look at it at up to 2.2 times this interval")
-	fs.StringVar(&o.Election.Name, "leader-elect-resource-name", "samplecrd-controller", "the `name` of the Lease; whoever works for the same Networks has the same")
-	fs.StringVar(&o.Election.Namespace, "leader-elect-resource-namespace", "", "the `namespace` of the Lease (default the pod's own, or else kube-system)")
+	fs.StringVar(&o.LeaderElect, "leader-elect", "auto", "The `mode` of leader election. true: the replicas elect a leader that works while the others stand by. false: no election. auto: true in a pod, false elsewhere. Never run two replicas with false.")
+	fs.DurationVar(&o.Election.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long the other replicas wait after the leader's last renewal before one of them takes over. Whole seconds.")
+	fs.DurationVar(&o.Election.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long the leader works without a renewal before it exits. Less than -leader-elect-lease-duration.")
+	// Kubernetes' own controllers have 2s. With 400ms, a released Lease is taken within a second,
+	// and an expired one soon after.
+	fs.DurationVar(&o.Election.RetryPeriod, "leader-elect-retry-period", 400*time.Millisecond, "How often the leader renews the Lease. The other replicas read it at 1 to 2.2 times this interval. At most half of -leader-elect-renew-deadline.")
+	fs.StringVar(&o.Election.Name, "leader-elect-resource-name", "samplecrd-controller", "The `name` of the Lease. All controllers of the same Networks must have the same.")
+	fs.StringVar(&o.Election.Namespace, "leader-elect-resource-namespace", "", "The `namespace` of the Lease. (default the pod's namespace, or else kube-system)")
 	return fs
 }
 
 func (o *Options) servingFlags() *flag.FlagSet {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
-	fs.StringVar(&o.BindAddress, "bind-address", "", "the `address` to serve HTTP on, such as 127.0.0.1:8080 or :8443 (default none)")
-	fs.StringVar(&o.TLSCertFile, "tls-cert-file", "", "the `file` of the certificate to serve HTTPS with; it is read again when it changes")
-	fs.StringVar(&o.TLSPrivateKeyFile, "tls-private-key-file", "", "the `file` of that certificate's key")
-	fs.StringVar(&o.ServeAuthorized, "serve-authorized", "auto", "`when` to serve what callers need a token for, POST /reconcile and GET /orphans: true, false, or auto, which means over HTTPS and on loopback addresses only")
-	fs.BoolVar(&o.Profiling, "profiling", false, "serve /debug/pprof/ too, to everybody who reaches the address")
+	fs.StringVar(&o.BindAddress, "bind-address", "", "The `address` on which to serve /healthz, /readyz and /metrics over HTTP, such as 127.0.0.1:8080 or :8443. (default none: nothing is served)")
+	fs.StringVar(&o.TLSCertFile, "tls-cert-file", "", "The `file` with the certificate for HTTPS, in PEM. It is read again when it changes. (default none: plain HTTP)")
+	fs.StringVar(&o.TLSPrivateKeyFile, "tls-private-key-file", "", "The `file` with the key of -tls-cert-file, in PEM.")
+	fs.StringVar(&o.ServeAuthorized, "serve-authorized", "auto", "The `mode` of serving POST /reconcile/NAMESPACE/NAME and GET /orphans, for which callers need a token. true: always. false: never. auto: over HTTPS or on a loopback address only.")
+	fs.BoolVar(&o.Profiling, "profiling", false, "Serve /debug/pprof/ too, to everyone who can reach -bind-address: it needs no token.")
 	return fs
 }
 
 func (o *Options) loggingFlags() *flag.FlagSet {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
 	klog.InitFlags(fs)
-	fs.StringVar(&o.LoggingFormat, "logging-format", "text", "the `format` of the log: text, or json, a line for each message, to standard error; of the flags here, only -v is heeded then")
+	fs.Lookup("v").Usage = "The `verbosity` of the log. 0: what was changed, and errors. 2: also retries and HTTP requests that were served. 4: also each sync. 6 and more: also requests to Kubernetes."
+	fs.StringVar(&o.LoggingFormat, "logging-format", "text", "The `format` of the log: text or json. json writes one object per line to standard error, and of the other flags here only -v has an effect.")
 	return fs
 }
 
-// clusterID is what may stand in a mark in a description in Neutron.
+// clusterID matches the IDs that can be part of the mark in a description in Neutron.
 var clusterID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 
-// maxWorkers bounds -workers and -neutron-connections: it is more than any Neutron serves at
-// the same time.
+// maxWorkers bounds the numbers of workers and -neutron-connections. No Neutron serves as many
+// requests at the same time.
 const maxWorkers = 1000
 
-// Validate returns the first thing that is wrong with the flags and the arguments that
-// follow them.
+// Validate returns the first error in the flags and the arguments that follow them.
 func (o *Options) Validate(arguments []string) error {
-	switch {
-	case len(arguments) > 0:
-		return fmt.Errorf("%q is no flag, and there are no arguments", arguments[0])
-	case o.Workers < 1:
-		return fmt.Errorf("-workers=%d: there must be at least 1", o.Workers)
-	case o.Workers > maxWorkers:
-		return fmt.Errorf("-workers=%d: there must be no more than %d", o.Workers, maxWorkers)
-	case o.NeutronConnections < 1:
-		return fmt.Errorf("-neutron-connections=%d: there must be at least 1", o.NeutronConnections)
-	case o.NeutronConnections > maxWorkers:
-		return fmt.Errorf("-neutron-connections=%d: there must be no more than %d", o.NeutronConnections, maxWorkers)
-	case o.Resync < time.Second:
-		return fmt.Errorf("-resync=%s: it must be 1s at least", o.Resync)
-	case o.NeutronTimeout <= 0:
-		return fmt.Errorf("-neutron-timeout=%s: it must be more than 0", o.NeutronTimeout)
-	case !(o.NeutronQPS >= 0) || o.NeutronBurst < 1:
-		return errors.New("-neutron-qps must not be less than 0, nor -neutron-burst less than 1")
-	case !(o.KubeAPIQPS > 0) || o.KubeAPIBurst < 1:
-		return errors.New("-kube-api-qps must be more than 0, and -kube-api-burst at least 1")
-	case o.RetryBaseDelay <= 0 || o.RetryMaxDelay < o.RetryBaseDelay:
-		return fmt.Errorf("-retry-base-delay=%s and -retry-max-delay=%s: the first must be more than 0, the second not less than the first", o.RetryBaseDelay, o.RetryMaxDelay)
-	case !(o.RetryQPS > 0) || o.RetryBurst < 1:
-		return errors.New("-retry-qps must be more than 0, and -retry-burst at least 1")
-	case (o.TLSCertFile == "") != (o.TLSPrivateKeyFile == ""):
-		return errors.New("-tls-cert-file and -tls-private-key-file need each other")
-	case !slices.Contains([]string{"auto", "true", "false"}, o.ServeAuthorized):
-		return fmt.Errorf("-serve-authorized=%s: it is auto, true or false", o.ServeAuthorized)
-	case !slices.Contains([]string{"auto", "true", "false"}, o.LeaderElect):
-		return fmt.Errorf("-leader-elect=%s: it is auto, true or false", o.LeaderElect)
-	case !slices.Contains([]string{"text", "json"}, o.LoggingFormat):
-		return fmt.Errorf("-logging-format=%s: it is text or json", o.LoggingFormat)
-	case o.Profiling && o.BindAddress == "":
-		return errors.New("-profiling takes a -bind-address to serve on")
-	case o.ClusterID != "" && !clusterID.MatchString(o.ClusterID):
-		return fmt.Errorf("-cluster-id=%q: at most 63 letters, digits, dots, dashes and underscores, a letter or digit first and last", o.ClusterID)
+	if len(arguments) > 0 {
+		return fmt.Errorf("%q is not a flag: the command takes no arguments", arguments[0])
 	}
-	if err := o.validateElection(); err != nil {
-		return err
-	}
-	return o.validateDeployments()
+	return cmp.Or(o.validateClients(), o.validateWork(), o.validateDeployments(), o.validateElection(), o.validateServing(),
+		oneOf("-logging-format", o.LoggingFormat, "text", "json"))
 }
 
-// validateElection asks for what client-go's elector does, by the names of the flags.
-func (o *Options) validateElection() error {
-	e := o.Election
-	switch {
-	case e.LeaseDuration < time.Second || e.LeaseDuration%time.Second != 0:
-		return fmt.Errorf("-leader-elect-lease-duration=%s: it must be whole seconds, at least 1s", e.LeaseDuration)
-	case e.RetryPeriod < 10*time.Millisecond:
-		return fmt.Errorf("-leader-elect-retry-period=%s: it must be 10ms at least", e.RetryPeriod)
-	case e.RenewDeadline >= e.LeaseDuration || e.RenewDeadline < 2*e.RetryPeriod:
-		return fmt.Errorf("-leader-elect-renew-deadline=%s: it must be less than -leader-elect-lease-duration (%s), and at least twice -leader-elect-retry-period (%s)",
-			e.RenewDeadline, e.LeaseDuration, e.RetryPeriod)
-	case e.Name == "" || len(validation.IsDNS1123Subdomain(e.Name)) > 0:
-		return fmt.Errorf("-leader-elect-resource-name=%q: it must be the name of an object", e.Name)
-	}
-	return nil
+func (o *Options) validateClients() error {
+	return cmp.Or(
+		check(o.ClusterID == "" || clusterID.MatchString(o.ClusterID), "-cluster-id=%q: must be at most 63 letters, digits, dots, dashes and underscores, with a letter or digit first and last", o.ClusterID),
+		check(o.KubeAPIQPS > 0 && o.KubeAPIBurst >= 1, "-kube-api-qps must be more than 0, and -kube-api-burst at least 1"),
+		check(o.NeutronTimeout > 0, "-neutron-timeout=%s: must be more than 0", o.NeutronTimeout),
+		between("-neutron-connections", o.NeutronConnections, 1),
+		check(o.NeutronQPS >= 0 && o.NeutronBurst >= 1, "-neutron-qps must be at least 0, and -neutron-burst at least 1"),
+	)
+}
+
+func (o *Options) validateWork() error {
+	return cmp.Or(
+		between("-workers", o.Workers, 1),
+		check(o.Resync >= time.Second, "-resync=%s: must be at least 1s", o.Resync),
+		check(o.RetryBaseDelay > 0 && o.RetryMaxDelay >= o.RetryBaseDelay, "-retry-base-delay=%s must be more than 0, and -retry-max-delay=%s at least as long", o.RetryBaseDelay, o.RetryMaxDelay),
+		check(o.RetryQPS > 0 && o.RetryBurst >= 1, "-retry-qps must be more than 0, and -retry-burst at least 1"),
+	)
 }
 
 func (o *Options) validateDeployments() error {
 	pool, length := o.DeploymentCIDRPool, o.DeploymentCIDRPrefixLength
 	// Neutron's DHCP needs two addresses besides the first and the last.
 	longest := pool.Addr().BitLen() - 2
-	switch {
-	case o.DeploymentWorkers < 0 || o.DeploymentWorkers > maxWorkers:
-		return fmt.Errorf("-deployment-workers=%d: there must be between 0 and %d", o.DeploymentWorkers, maxWorkers)
-	case pool.IsValid() && (length < pool.Bits() || length > longest):
-		return fmt.Errorf("-deployment-cidr-prefix-length=%d: with -deployment-cidr-pool=%s it must be between %d and %d", length, pool, pool.Bits(), longest)
+	return cmp.Or(
+		between("-deployment-workers", o.DeploymentWorkers, 0),
+		check(!pool.IsValid() || pool.Bits() <= length && length <= longest, "-deployment-cidr-prefix-length=%d: must be between %d and %d with -deployment-cidr-pool=%s", length, pool.Bits(), longest, pool),
+	)
+}
+
+// validateElection checks what client-go's elector requires, but names the flags.
+func (o *Options) validateElection() error {
+	e := o.Election
+	return cmp.Or(
+		oneOf("-leader-elect", o.LeaderElect, "auto", "true", "false"),
+		check(e.LeaseDuration >= time.Second && e.LeaseDuration%time.Second == 0, "-leader-elect-lease-duration=%s: must be whole seconds, at least 1s", e.LeaseDuration),
+		check(e.RetryPeriod >= 10*time.Millisecond, "-leader-elect-retry-period=%s: must be at least 10ms", e.RetryPeriod),
+		check(e.RenewDeadline < e.LeaseDuration && e.RenewDeadline >= 2*e.RetryPeriod,
+			"-leader-elect-renew-deadline=%s: must be less than -leader-elect-lease-duration (%s), and at least twice -leader-elect-retry-period (%s)", e.RenewDeadline, e.LeaseDuration, e.RetryPeriod),
+		check(len(validation.IsDNS1123Subdomain(e.Name)) == 0, "-leader-elect-resource-name=%q: must be a valid name of an object", e.Name),
+	)
+}
+
+func (o *Options) validateServing() error {
+	return cmp.Or(
+		check((o.TLSCertFile == "") == (o.TLSPrivateKeyFile == ""), "-tls-cert-file and -tls-private-key-file must be set together"),
+		oneOf("-serve-authorized", o.ServeAuthorized, "auto", "true", "false"),
+		check(!o.Profiling || o.BindAddress != "", "-profiling needs -bind-address"),
+	)
+}
+
+// check returns an error with that message unless ok.
+func check(ok bool, format string, args ...any) error {
+	if ok {
+		return nil
 	}
-	return nil
+	return fmt.Errorf(format, args...)
+}
+
+// between returns an error unless value is between least and maxWorkers.
+func between(name string, value, least int) error {
+	return check(least <= value && value <= maxWorkers, "%s=%d: must be at least %d and at most %d", name, value, least, maxWorkers)
+}
+
+// oneOf returns an error unless value is one of the valid ones.
+func oneOf(name, value string, valid ...string) error {
+	return check(slices.Contains(valid, value), "%s=%s: must be one of: %s", name, value, strings.Join(valid, ", "))
 }

@@ -47,7 +47,7 @@ func TestTheDefaultsAreValid(t *testing.T) {
 func TestEachFlagSetsItsOption(t *testing.T) {
 	o, flags := New()
 	if o.Version {
-		t.Error("the version is printed unless it is asked not to")
+		t.Error("-version is set by default")
 	}
 	// With one dash or two, with = or without.
 	args := strings.Fields(`-kubeconfig=a --master b -namespace=c --cluster-id=d -kube-api-qps=1.5 -kube-api-burst 2
@@ -83,42 +83,42 @@ func TestValidate(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		args []string
-		want string // is contained in the error; "" for none
+		want string // part of the error; "" for no error
 	}{
 		{"the shortest lease", []string{"-leader-elect-lease-duration=1s", "-leader-elect-renew-deadline=900ms", "-leader-elect-retry-period=450ms"}, ""},
 		{"a lease is counted in seconds", []string{"-leader-elect-lease-duration=15500ms"}, "-leader-elect-lease-duration=15.5s"},
 		{"no lease", []string{"-leader-elect-lease-duration=0s"}, "-leader-elect-lease-duration=0s"},
 		{"a leader that outlives its lease", []string{"-leader-elect-renew-deadline=15s"}, "-leader-elect-renew-deadline=15s"},
-		{"one try only", []string{"-leader-elect-retry-period=6s"}, "at least twice -leader-elect-retry-period (6s)"},
-		{"renewing all the time", []string{"-leader-elect-retry-period=0s"}, "-leader-elect-retry-period=0s"},
+		{"time for only one try", []string{"-leader-elect-retry-period=6s"}, "at least twice -leader-elect-retry-period (6s)"},
+		{"renewing without a pause", []string{"-leader-elect-retry-period=0s"}, "-leader-elect-retry-period=0s"},
 		{"a Lease without a name", []string{"-leader-elect-resource-name="}, `-leader-elect-resource-name=""`},
-		{"a Lease's name that none can have", []string{"-leader-elect-resource-name=A_b"}, `"A_b"`},
-		{"electing maybe", []string{"-leader-elect=maybe"}, "-leader-elect=maybe"},
-		{"a log that nobody reads", []string{"-logging-format=xml"}, "-logging-format=xml"},
-		{"profiles nowhere", []string{"-profiling"}, "-bind-address"},
+		{"an invalid name of the Lease", []string{"-leader-elect-resource-name=A_b"}, `"A_b"`},
+		{"an unknown mode of election", []string{"-leader-elect=maybe"}, "-leader-elect=maybe"},
+		{"an unknown logging format", []string{"-logging-format=xml"}, "-logging-format=xml"},
+		{"profiles without an address", []string{"-profiling"}, "-bind-address"},
 		{"profiles", []string{"-profiling", "-bind-address=127.0.0.1:0"}, ""},
 		{"one worker", []string{"-workers=1"}, ""},
 		{"no worker would do nothing", []string{"-workers=0"}, "-workers=0"},
-		{"fewer than no workers", []string{"-workers=-1"}, "-workers=-1"},
+		{"a negative number of workers", []string{"-workers=-1"}, "-workers=-1"},
 		{"no connection to Neutron", []string{"-neutron-connections=0"}, "-neutron-connections=0"},
 		{"more connections than any Neutron serves", []string{"-neutron-connections=1001"}, "-neutron-connections=1001"},
 		{"a resync each second", []string{"-resync=1s"}, ""},
-		{"a resync all the time", []string{"-resync=999ms"}, "-resync=999ms"},
+		{"a resync that is too frequent", []string{"-resync=999ms"}, "-resync=999ms"},
 		{"no resync", []string{"-resync=0"}, "-resync=0s"},
 		{"no time to answer", []string{"-neutron-timeout=0"}, "-neutron-timeout=0s"},
-		{"less than no time to answer", []string{"-neutron-timeout=-1s"}, "-neutron-timeout=-1s"},
+		{"a negative time to answer", []string{"-neutron-timeout=-1s"}, "-neutron-timeout=-1s"},
 		{"no limit for Neutron", []string{"-neutron-qps=0"}, ""},
-		{"less than no limit for Neutron", []string{"-neutron-qps=-1"}, "-neutron-qps"},
+		{"a negative limit for Neutron", []string{"-neutron-qps=-1"}, "-neutron-qps"},
 		{"a burst of nothing for Neutron", []string{"-neutron-burst=0"}, "-neutron-burst"},
 		{"no requests to Kubernetes", []string{"-kube-api-qps=0"}, "-kube-api-qps"},
 		{"a burst of nothing to Kubernetes", []string{"-kube-api-burst=0"}, "-kube-api-burst"},
 		{"bursts of one", []string{"-neutron-burst=1", "-kube-api-burst=1", "-retry-burst=1"}, ""},
 		{"one delay", []string{"-retry-base-delay=1m", "-retry-max-delay=1m"}, ""},
 		{"no first delay", []string{"-retry-base-delay=0"}, "-retry-base-delay=0s"},
-		{"a greatest delay that is less than the first", []string{"-retry-base-delay=2m"}, "-retry-max-delay=1m0s"},
+		{"a longest delay that is shorter than the first", []string{"-retry-base-delay=2m"}, "-retry-max-delay=1m0s"},
 		{"no retries", []string{"-retry-qps=0"}, "-retry-qps"},
 		{"a burst of no retries", []string{"-retry-burst=0"}, "-retry-burst"},
-		{"an ID as Kubernetes makes them", []string{"-cluster-id=11111111-0000-0000-0000-000000000000"}, ""},
+		{"a UID of Kubernetes", []string{"-cluster-id=11111111-0000-0000-0000-000000000000"}, ""},
 		{"an ID of one letter", []string{"-cluster-id=a"}, ""},
 		{"an ID of 63 letters", []string{"-cluster-id=" + strings.Repeat("a", 63)}, ""},
 		{"an ID that is too long for the mark", []string{"-cluster-id=" + strings.Repeat("a", 64)}, "-cluster-id"},
@@ -128,7 +128,7 @@ func TestValidate(t *testing.T) {
 		{"an ID that ends with a dash", []string{"-cluster-id=a-"}, "-cluster-id"},
 		{"an ID of two lines", []string{"-cluster-id=a\nb"}, "-cluster-id"},
 		{"no Deployments", []string{"-deployment-workers=0"}, ""},
-		{"fewer than no Deployments", []string{"-deployment-workers=-1"}, "-deployment-workers=-1"},
+		{"a negative number of Deployments", []string{"-deployment-workers=-1"}, "-deployment-workers=-1"},
 		{"a pool", []string{"-deployment-cidr-pool=10.0.0.0/8"}, ""},
 		{"a pool of one block", []string{"-deployment-cidr-pool=10.0.0.0/24"}, ""},
 		{"a pool that is smaller than a block", []string{"-deployment-cidr-pool=10.0.0.0/25"}, "-deployment-cidr-prefix-length=24"},
@@ -140,13 +140,13 @@ func TestValidate(t *testing.T) {
 		{"a certificate with its key", []string{"-tls-cert-file=a", "-tls-private-key-file=b"}, ""},
 		{"a certificate without its key", []string{"-tls-cert-file=a"}, "-tls-private-key-file"},
 		{"a key without its certificate", []string{"-tls-private-key-file=b"}, "-tls-cert-file"},
-		{"authorized routes in any case", []string{"-serve-authorized=true"}, ""},
+		{"authorized routes always", []string{"-serve-authorized=true"}, ""},
 		{"no authorized routes", []string{"-serve-authorized=false"}, ""},
-		{"authorized routes now and then", []string{"-serve-authorized=sometimes"}, "-serve-authorized=sometimes"},
+		{"an unknown mode of authorized routes", []string{"-serve-authorized=sometimes"}, "-serve-authorized=sometimes"},
 		{"few orphans", []string{"-delete-orphans"}, ""},
 		{"all orphans", []string{"-delete-orphans=all"}, ""},
 		{"an argument", []string{"-workers=1", "up"}, "\"up\""},
-		{"a flag behind an argument", []string{"--", "-workers=0"}, "\"-workers=0\""},
+		{"a flag after --", []string{"--", "-workers=0"}, "\"-workers=0\""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			o, flags := New()
@@ -164,18 +164,18 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestFlagsThatCannotBeRead(t *testing.T) {
+func TestFlagsThatCannotBeParsed(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		args []string
 		want string
 	}{
 		{"an unknown flag", []string{"-wrokers=1"}, "-wrokers"},
-		{"a number that is none", []string{"-workers=many"}, "-workers"},
+		{"a word instead of a number", []string{"-workers=many"}, "-workers"},
 		{"a duration without a unit", []string{"-resync=5"}, "-resync"},
-		{"a pool that is no CIDR", []string{"-deployment-cidr-pool=10.0.0.0"}, "-deployment-cidr-pool"},
-		{"a value that is missing", []string{"-kubeconfig"}, "-kubeconfig"},
-		{"some orphans", []string{"-delete-orphans=some"}, "-delete-orphans"},
+		{"a pool that is not a CIDR", []string{"-deployment-cidr-pool=10.0.0.0"}, "-deployment-cidr-pool"},
+		{"a missing value", []string{"-kubeconfig"}, "-kubeconfig"},
+		{"an unknown number of orphans", []string{"-delete-orphans=some"}, "-delete-orphans"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, flags := New()
@@ -190,7 +190,7 @@ func TestFlagsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestHelpIsAskedForAndNotPrintedByItself(t *testing.T) {
+func TestParseDoesNotPrintTheHelp(t *testing.T) {
 	for _, arg := range []string{"-h", "-help", "--help"} {
 		_, flags := New()
 		printed, err := parse(t, flags, []string{arg})
@@ -200,7 +200,7 @@ func TestHelpIsAskedForAndNotPrintedByItself(t *testing.T) {
 	}
 }
 
-// parse parses, and returns what was printed meanwhile to wherever.
+// parse parses args, and returns what was printed to standard output and standard error.
 func parse(t *testing.T, flags *Flags, args []string) (printed string, err error) {
 	t.Helper()
 	r, w, pipeErr := os.Pipe()
@@ -227,7 +227,7 @@ func TestTheHelpListsEveryFlagWithItsDefault(t *testing.T) {
 	flags.VisitAll(func(f *flag.Flag) {
 		n++
 		if !regexp.MustCompile(`\n  -`+f.Name+`[ \t\n]`).MatchString(help.String()) || f.Usage == "" {
-			t.Errorf("the help does not tell of -%s", f.Name)
+			t.Errorf("the help lacks -%s", f.Name)
 		}
 	})
 	if n < 25 {

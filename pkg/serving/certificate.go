@@ -28,23 +28,23 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// recheck is how often the files of a certificate are read again, if anybody connects.
+// recheck is how often the files of a certificate are read again, if there are connections.
 const recheck = time.Second
 
-// certificate is one that is taken up anew when its files have changed.
+// certificate is a TLS certificate that is reloaded when its files change.
 type certificate struct {
 	certFile, keyFile string
 	recheck           time.Duration
 
 	mu      sync.Mutex
 	current *tls.Certificate
-	// cert and key are what was in the files, and err what was wrong with it, at checked.
+	// cert and key were the contents of the files at checked, and err the error in them.
 	cert, key []byte
 	err       error
 	checked   time.Time
 }
 
-// loadCertificate reads it for the first time, when it has to be there.
+// loadCertificate loads the certificate for the first time: it must be valid then.
 func loadCertificate(certFile, keyFile string) (*certificate, error) {
 	c := &certificate{certFile: certFile, keyFile: keyFile, recheck: recheck}
 	c.read()
@@ -56,7 +56,7 @@ func (c *certificate) forConnection(hello *tls.ClientHelloInfo) (*tls.Certificat
 	return c.get(hello.Context()), nil
 }
 
-// get returns the certificate, anew if it has changed and was not looked at just now.
+// get returns the certificate. It reads the files again, at most once per recheck.
 func (c *certificate) get(ctx context.Context) *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,15 +67,15 @@ func (c *certificate) get(ctx context.Context) *tls.Certificate {
 	logger := klog.FromContext(ctx)
 	switch {
 	case changed && c.err != nil:
-		// Of the two files one may have been written, and the other not yet.
-		logger.Error(c.err, "Failed to take up the TLS certificate; the one before stays")
+		// Only one of the two files may have been written yet.
+		logger.Error(c.err, "Failed to reload the TLS certificate; the previous one stays in use")
 	case changed:
-		logger.Info("Took up a TLS certificate that has changed", "file", c.certFile)
+		logger.Info("Reloaded the TLS certificate", "file", c.certFile)
 	}
 	return c.current
 }
 
-// read reads the files, and returns whether there is anything new.
+// read reads the files, and reports whether the certificate or the error changed.
 func (c *certificate) read() (changed bool) {
 	c.checked = time.Now()
 	cert, key, err := readFiles(c.certFile, c.keyFile)

@@ -32,25 +32,26 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// kubernetesTimeout bounds what Kubernetes is asked for one request.
+// kubernetesTimeout bounds the requests to Kubernetes for one request of a caller.
 const kubernetesTimeout = 10 * time.Second
 
-// guard lets those pass whom Kubernetes lets: it asks who the bearer of a token is, and
-// what he may do.
+// guard admits the callers that Kubernetes authorizes: it authenticates the bearer token with a
+// TokenReview, and authorizes its user with a SubjectAccessReview.
 type guard struct {
 	kube kubernetes.Interface
-	// limiter keeps callers, with whatever token, from becoming a load on Kubernetes.
+	// limiter bounds the reviews, with valid and invalid tokens, to protect Kubernetes.
 	limiter *rate.Limiter
 }
 
-// refusal is an answer to who does not pass.
+// refusal is the answer to a caller that is not admitted.
 type refusal struct {
 	code    int
 	message string
 	header  http.Header
 }
 
-// protect returns a handler of what only those may ask for who may do what attributes says.
+// protect returns a handler that calls next only for callers with the permission that attributes
+// returns.
 func (g *guard) protect(attributes func(*http.Request) *authorizationv1.ResourceAttributes, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), kubernetesTimeout)
@@ -67,33 +68,33 @@ func (g *guard) protect(attributes func(*http.Request) *authorizationv1.Resource
 	}
 }
 
-// check returns who asks, and an answer if that one may not.
+// check returns the name of the user, and a refusal unless the user is authorized.
 func (g *guard) check(r *http.Request, attributes *authorizationv1.ResourceAttributes) (user string, refused *refusal) {
 	token, ok := bearerToken(r)
 	if !ok {
-		return "", unauthorized("a bearer token is needed", "")
+		return "", unauthorized("a bearer token is required", "")
 	}
 	if !g.limiter.Allow() {
 		return "", &refusal{code: http.StatusTooManyRequests, message: "too many requests", header: http.Header{"Retry-After": {"1"}}}
 	}
-	who, err := g.authenticate(r.Context(), token)
+	caller, err := g.authenticate(r.Context(), token)
 	if err != nil {
 		return "", unavailable(r.Context(), err)
 	}
-	if who == nil {
+	if caller == nil {
 		return "", unauthorized("the token is not valid", `, error="invalid_token"`)
 	}
-	allowed, err := g.authorize(r.Context(), who, attributes)
+	allowed, err := g.authorize(r.Context(), caller, attributes)
 	if err != nil {
-		return who.Username, unavailable(r.Context(), err)
+		return caller.Username, unavailable(r.Context(), err)
 	}
 	if !allowed {
-		return who.Username, forbidden(who.Username, attributes)
+		return caller.Username, forbidden(caller.Username, attributes)
 	}
-	return who.Username, nil
+	return caller.Username, nil
 }
 
-// bearerToken returns the token of a request that has exactly one.
+// bearerToken returns the bearer token of a request, if it has exactly one.
 func bearerToken(r *http.Request) (string, bool) {
 	headers := r.Header.Values("Authorization")
 	if len(headers) != 1 {
@@ -104,10 +105,10 @@ func bearerToken(r *http.Request) (string, bool) {
 	return token, strings.EqualFold(scheme, "Bearer") && token != "" && !strings.ContainsAny(token, " \t")
 }
 
-// authenticate returns who the token's bearer is; nil if it is nobody's.
+// authenticate returns the user of the token, or nil if the token is not valid.
 func (g *guard) authenticate(ctx context.Context, token string) (*authenticationv1.UserInfo, error) {
-	// At its highest verbosity, client-go logs the bodies of requests and answers. In these
-	// the token stands.
+	// At its highest verbosity, client-go logs the bodies of requests and answers. They contain
+	// the token.
 	silent := klog.NewContext(ctx, klog.Logger{})
 	review, err := g.kube.AuthenticationV1().TokenReviews().Create(silent,
 		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
@@ -120,7 +121,7 @@ func (g *guard) authenticate(ctx context.Context, token string) (*authentication
 	return &review.Status.User, nil
 }
 
-// authorize says whether the user may do that.
+// authorize reports whether the user has the permission.
 func (g *guard) authorize(ctx context.Context, user *authenticationv1.UserInfo, attributes *authorizationv1.ResourceAttributes) (bool, error) {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range user.Extra {
@@ -136,7 +137,7 @@ func (g *guard) authorize(ctx context.Context, user *authenticationv1.UserInfo, 
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return false, fmt.Errorf("review the rights of %s: %w", user.Username, err)
+		return false, fmt.Errorf("review the permissions of %s: %w", user.Username, err)
 	}
 	return review.Status.Allowed && !review.Status.Denied, nil
 }
@@ -147,20 +148,20 @@ func unauthorized(message, parameters string) *refusal {
 }
 
 func forbidden(user string, a *authorizationv1.ResourceAttributes) *refusal {
-	what, where := "", "in all namespaces"
+	name, where := "", "in all namespaces"
 	if a.Namespace != "" {
-		what, where = fmt.Sprintf(" %q", a.Name), fmt.Sprintf("in namespace %q", a.Namespace)
+		name, where = fmt.Sprintf(" %q", a.Name), fmt.Sprintf("in namespace %q", a.Namespace)
 	}
 	return &refusal{code: http.StatusForbidden,
-		message: fmt.Sprintf("user %q may not %s %s.%s%s %s", user, a.Verb, a.Resource, a.Group, what, where)}
+		message: fmt.Sprintf("user %q may not %s %s.%s%s %s", user, a.Verb, a.Resource, a.Group, name, where)}
 }
 
-// unavailable is for when it is not the caller who is at fault.
+// unavailable returns the refusal for an error that is not the caller's fault, and logs it.
 func unavailable(ctx context.Context, err error) *refusal {
-	if !errors.Is(ctx.Err(), context.Canceled) { // the caller has not gone away
+	if !errors.Is(ctx.Err(), context.Canceled) { // canceled: the caller has gone away
 		klog.FromContext(ctx).Error(err, "Failed to serve a request")
 	}
-	return &refusal{code: http.StatusServiceUnavailable, message: "Kubernetes does not answer as it should; the controller's log says more",
+	return &refusal{code: http.StatusServiceUnavailable, message: "a request to Kubernetes failed: see the controller's log",
 		header: http.Header{"Retry-After": {"5"}}}
 }
 

@@ -25,7 +25,7 @@ import (
 	"sync"
 )
 
-// Readiness is what a replica waits for before it can do its work, or stand by for it.
+// Readiness is the set of conditions that a replica waits for before it works or stands by.
 type Readiness struct {
 	mu    sync.Mutex
 	names []string
@@ -34,7 +34,7 @@ type Readiness struct {
 
 var errStarting = errors.New("starting")
 
-// NewReadiness makes a Readiness that waits for all that is named.
+// NewReadiness returns a Readiness that waits for all of these names.
 func NewReadiness(names ...string) *Readiness {
 	r := &Readiness{names: names, waits: map[string]error{}}
 	for _, name := range names {
@@ -43,16 +43,16 @@ func NewReadiness(names ...string) *Readiness {
 	return r
 }
 
-// Set says why name is still waited for; nil: it no longer is. The name is one of those that
-// NewReadiness was given.
+// Set sets the reason why name is not ready; nil means that it is ready. The name is one of those
+// given to NewReadiness.
 func (r *Readiness) Set(name string, why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.waits[name] = why
 }
 
-// ServeHTTP answers 200, or 503 while something is waited for. The answer has a line for
-// each name, as the ones of Kubernetes' own /readyz.
+// ServeHTTP answers 200 if all names are ready, and else 503. The answer has a line for each name,
+// as in Kubernetes' own /readyz.
 func (r *Readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	text, ready := r.describe()
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -79,8 +79,8 @@ func (r *Readiness) describe() (text string, ready bool) {
 	return b.String(), ready
 }
 
-// healthz is for the kubelet: a process that answers is alive. One that has lost the lease
-// ends by itself.
+// healthz is for the kubelet: a process that answers is alive. A process that loses the Lease
+// exits by itself.
 func healthz(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = fmt.Fprintln(w, "ok") // the caller may have gone away

@@ -33,12 +33,12 @@ func TestHealth(t *testing.T) {
 		{"alive", "GET", "/healthz", nil, 200, "ok\n"},
 		{"alive, though not ready", "GET", "/healthz", notReady, 200, "ok\n"},
 		{"ready", "GET", "/readyz", ready, 200, "[+]networks ok\n[+]deployments ok\n"},
-		{"nothing was told yet", "GET", "/readyz", nil, 503, "[-]networks: starting\n[-]deployments: starting\n"},
-		{"one is waited for", "GET", "/readyz", notReady, 503, "[-]networks: not listed yet\n[+]deployments ok\n"},
-		{"nobody makes it ready", "POST", "/readyz", ready, 405, ""},
-		{"profiles that nobody has asked for", "GET", "/debug/pprof/", nil, 404, ""},
+		{"nothing is ready yet", "GET", "/readyz", nil, 503, "[-]networks: starting\n[-]deployments: starting\n"},
+		{"one is not ready", "GET", "/readyz", notReady, 503, "[-]networks: not listed yet\n[+]deployments ok\n"},
+		{"another method", "POST", "/readyz", ready, 405, ""},
+		{"profiles are off", "GET", "/debug/pprof/", nil, 404, ""},
 		{"profiles", "GET", "/debug/pprof/", profiled, 200, "goroutine"},
-		{"a profile by its name", "GET", "/debug/pprof/heap?debug=1", profiled, 200, "heap profile"},
+		{"a profile by name", "GET", "/debug/pprof/heap?debug=1", profiled, 200, "heap profile"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			l := newLab(t)
@@ -50,7 +50,7 @@ func TestHealth(t *testing.T) {
 			body := l.body(response)
 			equal(t, test.code, response.StatusCode)
 			if !strings.Contains(body, test.says) {
-				t.Errorf("%q does not say %q", body, test.says)
+				t.Errorf("%q does not contain %q", body, test.says)
 			}
 		})
 	}
@@ -70,14 +70,14 @@ func profiled(l *lab) { l.routes.Profiled = true }
 
 func anotherLeads(l *lab) { l.routes.Leader = func() (string, bool) { return "pod-1", false } }
 
-func TestOrphansAreKnownToTheLeaderOnly(t *testing.T) {
+func TestOnlyTheLeaderListsOrphans(t *testing.T) {
 	l := newLab(t)
 	anotherLeads(l)
 	response := l.ask(NewHandler(l.routes), "GET", "/orphans", bearer(right))
 	equal(t, http.StatusServiceUnavailable, response.StatusCode)
 	equal(t, "5", response.Header.Get("Retry-After"))
-	if body := l.body(response); !strings.Contains(body, `the one that leads is "pod-1"`) {
-		t.Errorf("it does not say who leads: %q", body)
+	if body := l.body(response); !strings.Contains(body, `the leader is "pod-1"`) {
+		t.Errorf("it does not name the leader: %q", body)
 	}
 	l.routes.Leader = func() (string, bool) { return "pod-1", true }
 	equal(t, http.StatusOK, l.ask(NewHandler(l.routes), "GET", "/orphans", bearer(right)).StatusCode)

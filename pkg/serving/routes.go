@@ -40,44 +40,45 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/orphans"
 )
 
-// fieldManager is in managedFields for those who ask over HTTP.
+// fieldManager is the field manager of changes that are requested over HTTP.
 const fieldManager = "samplecrd-controller-http"
 
-// requestedAt is the layout of AnnotationReconcileRequestedAt: no two requests get the same.
+// requestedAt is the layout of AnnotationReconcileRequestedAt, fine enough that no two requests get
+// the same value.
 const requestedAt = "2006-01-02T15:04:05.000000000Z07:00"
 
-// The limits of requests with tokens, of all callers together.
+// The limits for requests with tokens, of all callers together.
 const (
 	requestsPerSecond = 10
 	requestsAtOnce    = 20
 )
 
-// Routes are what a handler is told from outside.
+// Routes configure the handler.
 type Routes struct {
-	// Metrics and Readiness are served to everybody, and so are the profiles of the process,
-	// if it is to be Profiled.
+	// Metrics and Readiness are served without authorization. So are profiles of the process, if
+	// Profiled is set.
 	Metrics   prometheus.Gatherer
 	Readiness *Readiness
 	Profiled  bool
-	// Guarded says whether there are routes for callers with tokens. They need what follows.
+	// Guarded adds the routes for callers with tokens. They need the fields below.
 	Guarded bool
-	// Kube reviews the callers' tokens and rights.
+	// Kube reviews the callers' tokens and permissions.
 	Kube kubernetes.Interface
-	// Networks writes what callers ask for.
+	// Networks writes the callers' requests to Networks.
 	Networks clientset.Interface
-	// Namespace is the one in which Networks are worked on; "" for all.
+	// Namespace is the namespace that the controller is limited to; "" for all.
 	Namespace string
-	// Orphans lists the orphans; nil: nobody looks for them.
+	// Orphans returns the orphans; nil if the controller does not look for them.
 	Orphans func() []orphans.Orphan
-	// Leader names the replica that leads, and says whether it is this one: only that one
-	// knows orphans. nil: it is the only one.
+	// Leader returns the identity of the leader, and whether it is this replica: only the leader
+	// knows the orphans. nil: there is no leader election.
 	Leader func() (name string, here bool)
-	// Limiter is for requests with tokens; nil: the usual one.
+	// Limiter limits requests with tokens; nil for the default.
 	Limiter *rate.Limiter
 }
 
-// NewHandler makes the handler of all routes. Answers are plain text, but for metrics, and
-// the list of orphans, which is JSON.
+// NewHandler returns the handler of all routes. Answers are plain text, except metrics and the list
+// of orphans, which is JSON.
 func NewHandler(routes Routes) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", healthz)
@@ -100,7 +101,7 @@ func NewHandler(routes Routes) http.Handler {
 	return mux
 }
 
-// mayUpdate is the right that POST /reconcile takes.
+// mayUpdate returns the permission that POST /reconcile requires.
 func mayUpdate(r *http.Request) *authorizationv1.ResourceAttributes {
 	return &authorizationv1.ResourceAttributes{
 		Verb:      "update",
@@ -111,13 +112,13 @@ func mayUpdate(r *http.Request) *authorizationv1.ResourceAttributes {
 	}
 }
 
-// mayListAll is the right that GET /orphans takes.
+// mayListAll returns the permission that GET /orphans requires.
 func mayListAll(*http.Request) *authorizationv1.ResourceAttributes {
 	return &authorizationv1.ResourceAttributes{Verb: "list", Group: samplecrdv1.GroupName, Resource: "networks"}
 }
 
-// reconcile has the controller look at Neutron for one Network, whichever replica was
-// asked: it writes the annotation by which people do so. The answer is its value.
+// reconcile requests a sync of one Network that lists Neutron. It works on any replica: it sets the
+// annotation that users set for the same purpose. The answer is the annotation's value.
 func (o *Routes) reconcile(w http.ResponseWriter, r *http.Request) {
 	namespace, name := r.PathValue("namespace"), r.PathValue("name")
 	at := time.Now().UTC().Format(requestedAt)
@@ -127,7 +128,7 @@ func (o *Routes) reconcile(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		unavailable(r.Context(), err).send(w)
 	default:
-		klog.FromContext(r.Context()).Info("Asked over HTTP to look at Neutron", "network", cache.NewObjectName(namespace, name), "requestedAt", at)
+		klog.FromContext(r.Context()).Info("Requested a reconciliation over HTTP", "network", cache.NewObjectName(namespace, name), "requestedAt", at)
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(http.StatusAccepted)
 		_, _ = fmt.Fprintln(w, at) // the caller may have gone away
@@ -151,12 +152,12 @@ func (o *Routes) request(ctx context.Context, namespace, name, at string) error 
 
 func (o *Routes) listOrphans(w http.ResponseWriter, _ *http.Request) {
 	if leader, here := o.leader(); !here {
-		whom := "none is known to"
+		who := "no leader is known"
 		if leader != "" {
-			whom = fmt.Sprintf("the one that leads is %q", leader)
+			who = fmt.Sprintf("the leader is %q", leader)
 		}
 		(&refusal{code: http.StatusServiceUnavailable, header: http.Header{"Retry-After": {"5"}},
-			message: "this replica does not lead, and so knows of no orphans; " + whom}).send(w)
+			message: "only the leader knows the orphans, and this replica does not lead: " + who}).send(w)
 		return
 	}
 	list := o.Orphans()

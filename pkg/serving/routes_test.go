@@ -54,7 +54,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/orphans"
 )
 
-// The tokens of people, and of nobody.
+// The tokens of an authorized user, of another user, and of nobody.
 const (
 	right    = "right-token"
 	stranger = "stranger-token"
@@ -73,14 +73,14 @@ func equal(t *testing.T, want, got any) {
 	}
 }
 
-// lab is a handler with stand-ins for Kubernetes.
+// lab has the routes of a handler, with fake clients of Kubernetes.
 type lab struct {
 	*testing.T
 	kube     *kubefake.Clientset
 	networks *fake.Clientset
 	routes   Routes
 	log      bytes.Buffer
-	// asked holds what Kubernetes was asked, the reviews in full.
+	// asked holds the requests to Kubernetes, and reviews the access reviews in full.
 	asked   []string
 	reviews []authorizationv1.SubjectAccessReviewSpec
 }
@@ -134,14 +134,14 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
-// fails has requests to Kubernetes fail.
+// fails makes these requests to Kubernetes fail.
 func (l *lab) fails(verb, resource string, err error) {
 	fail := func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err }
 	l.kube.PrependReactor(verb, resource, fail)
 	l.networks.PrependReactor(verb, resource, fail)
 }
 
-// ask sends a request with those Authorization headers, and returns the answer.
+// ask sends a request with these Authorization headers, and returns the answer.
 func (l *lab) ask(handler http.Handler, method, path string, headers ...string) *http.Response {
 	l.Helper()
 	ctx := klog.NewContext(l.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&l.log), textlogger.Verbosity(10))))
@@ -173,34 +173,34 @@ func TestAnswers(t *testing.T) {
 		change       func(*lab)
 		code         int
 		says         string   // part of the body
-		asked        []string // of Kubernetes
+		asked        []string // requests to Kubernetes
 	}{
-		{name: "the right token", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 202, says: "T", asked: []string{"who", "may alice", "patch"}},
-		{name: "the scheme in other letters", method: "POST", path: reconcile, headers: []string{"bearer  " + right}, code: 202, asked: []string{"who", "may alice", "patch"}},
-		{name: "no token", method: "POST", path: reconcile, code: 401, says: "token is needed"},
+		{name: "an authorized user", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 202, says: "T", asked: []string{"who", "may alice", "patch"}},
+		{name: "the scheme in lower case", method: "POST", path: reconcile, headers: []string{"bearer  " + right}, code: 202, asked: []string{"who", "may alice", "patch"}},
+		{name: "no token", method: "POST", path: reconcile, code: 401, says: "token is required"},
 		{name: "an empty header", method: "POST", path: reconcile, headers: []string{""}, code: 401},
 		{name: "an empty token", method: "POST", path: reconcile, headers: []string{"Bearer "}, code: 401},
 		{name: "another scheme", method: "POST", path: reconcile, headers: []string{"Basic " + right}, code: 401},
 		{name: "two words", method: "POST", path: reconcile, headers: []string{bearer(right + " " + right)}, code: 401},
 		{name: "two tokens", method: "POST", path: reconcile, headers: []string{bearer(right), bearer(right)}, code: 401},
 		{name: "a token in the address", method: "POST", path: reconcile + "?access_token=" + right, code: 401},
-		{name: "a token of nobody", method: "POST", path: reconcile, headers: []string{bearer(nobody)}, code: 401, says: "not valid", asked: []string{"who"}},
-		{name: "a stranger's token", method: "POST", path: reconcile, headers: []string{bearer(stranger)}, code: 403,
+		{name: "an invalid token", method: "POST", path: reconcile, headers: []string{bearer(nobody)}, code: 401, says: "not valid", asked: []string{"who"}},
+		{name: "another user", method: "POST", path: reconcile, headers: []string{bearer(stranger)}, code: 403,
 			says: `user "mallory" may not update networks.samplecrd.k8s.io "net" in namespace "default"`, asked: []string{"who", "may mallory"}},
-		{name: "a right that is denied", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 403, change: func(l *lab) {
+		{name: "a permission that is denied", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 403, change: func(l *lab) {
 			l.kube.PrependReactor("create", "subjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return true, &authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true, Denied: true}}, nil
 			})
 		}, asked: []string{"who"}},
 		{name: "no such Network", method: "POST", path: "/reconcile/default/none", headers: []string{bearer(right)}, code: 404,
 			says: `no Network "none"`, asked: []string{"who", "may alice", "patch"}},
-		{name: "no such Network, and a stranger", method: "POST", path: "/reconcile/default/none", headers: []string{bearer(stranger)}, code: 403, asked: []string{"who", "may mallory"}},
+		{name: "no such Network, and another user", method: "POST", path: "/reconcile/default/none", headers: []string{bearer(stranger)}, code: 403, asked: []string{"who", "may mallory"}},
 		{name: "no such Network, and no token", method: "POST", path: "/reconcile/default/none", code: 401},
-		{name: "a name that no Network has", method: "POST", path: "/reconcile/default/a%2Fstatus", headers: []string{bearer(right)}, code: 404, asked: []string{"who", "may alice"}},
-		{name: "a namespace that is none", method: "POST", path: "/reconcile/a%2Fb/net", headers: []string{bearer(right)}, code: 404, asked: []string{"who", "may alice"}},
-		{name: "a Network that is not worked on", method: "POST", path: "/reconcile/other/net", headers: []string{bearer(right)}, code: 404,
+		{name: "an invalid name", method: "POST", path: "/reconcile/default/a%2Fstatus", headers: []string{bearer(right)}, code: 404, asked: []string{"who", "may alice"}},
+		{name: "an invalid namespace", method: "POST", path: "/reconcile/a%2Fb/net", headers: []string{bearer(right)}, code: 404, asked: []string{"who", "may alice"}},
+		{name: "a Network in another namespace than the controller's", method: "POST", path: "/reconcile/other/net", headers: []string{bearer(right)}, code: 404,
 			change: func(l *lab) { l.routes.Namespace = "default" }, asked: []string{"who", "may alice"}},
-		{name: "a Network of the namespace that is worked in", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 202,
+		{name: "a Network in the controller's namespace", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 202,
 			change: func(l *lab) { l.routes.Namespace = "default" }, asked: []string{"who", "may alice", "patch"}},
 		{name: "no name", method: "POST", path: "/reconcile/default", headers: []string{bearer(right)}, code: 404},
 		{name: "an empty name", method: "POST", path: "/reconcile/default/", headers: []string{bearer(right)}, code: 404},
@@ -209,26 +209,26 @@ func TestAnswers(t *testing.T) {
 		{name: "too many requests", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 429,
 			change: func(l *lab) { l.routes.Limiter = rate.NewLimiter(0, 0) }},
 		{name: "too many requests, and no token", method: "POST", path: reconcile, code: 401, change: func(l *lab) { l.routes.Limiter = rate.NewLimiter(0, 0) }},
-		{name: "nobody reviews tokens", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 503,
+		{name: "tokens cannot be reviewed", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 503,
 			change: func(l *lab) { l.fails("create", "tokenreviews", errAway) }},
-		{name: "we may not have tokens reviewed", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 503,
+		{name: "the controller may not review tokens", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 503,
 			change: func(l *lab) { l.fails("create", "tokenreviews", forbiddenToUs) }},
-		{name: "nobody reviews rights", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 503,
+		{name: "permissions cannot be reviewed", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 503,
 			change: func(l *lab) { l.fails("create", "subjectaccessreviews", errAway) }, asked: []string{"who"}},
-		{name: "nobody takes the patch", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 503,
+		{name: "the patch fails", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 503,
 			change: func(l *lab) { l.fails("patch", "networks", errAway) }, asked: []string{"who", "may alice"}},
 
-		{name: "orphans, the right token", method: "GET", path: list, headers: []string{bearer(right)}, code: 200, says: "[]", asked: []string{"who", "may alice"}},
+		{name: "orphans, an authorized user", method: "GET", path: list, headers: []string{bearer(right)}, code: 200, says: "[]", asked: []string{"who", "may alice"}},
 		{name: "orphans, no token", method: "GET", path: list, code: 401},
-		{name: "orphans, a token of nobody", method: "GET", path: list, headers: []string{bearer(nobody)}, code: 401, asked: []string{"who"}},
-		{name: "orphans, a stranger's token", method: "GET", path: list, headers: []string{bearer(stranger)}, code: 403,
+		{name: "orphans, an invalid token", method: "GET", path: list, headers: []string{bearer(nobody)}, code: 401, asked: []string{"who"}},
+		{name: "orphans, another user", method: "GET", path: list, headers: []string{bearer(stranger)}, code: 403,
 			says: `user "mallory" may not list networks.samplecrd.k8s.io in all namespaces`, asked: []string{"who", "may mallory"}},
 		{name: "orphans, too many requests", method: "GET", path: list, headers: []string{bearer(right)}, code: 429,
 			change: func(l *lab) { l.routes.Limiter = rate.NewLimiter(0, 0) }},
-		{name: "orphans, nobody reviews tokens", method: "GET", path: list, headers: []string{bearer(right)}, code: 503,
+		{name: "orphans, tokens cannot be reviewed", method: "GET", path: list, headers: []string{bearer(right)}, code: 503,
 			change: func(l *lab) { l.fails("create", "tokenreviews", errAway) }},
 		{name: "orphans, another method", method: "DELETE", path: list, headers: []string{bearer(right)}, code: 405},
-		{name: "orphans, nobody looks for them", method: "GET", path: list, headers: []string{bearer(right)}, code: 404,
+		{name: "orphans, not looked for", method: "GET", path: list, headers: []string{bearer(right)}, code: 404,
 			change: func(l *lab) { l.routes.Orphans = nil }},
 
 		{name: "reconcile, another replica leads", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 202,
@@ -250,7 +250,7 @@ func TestAnswers(t *testing.T) {
 			equal(t, test.code, response.StatusCode)
 			equal(t, test.asked, l.asked)
 			if !strings.Contains(body, test.says) {
-				t.Errorf("%q does not say %q", body, test.says)
+				t.Errorf("%q does not contain %q", body, test.says)
 			}
 			equal(t, test.code == 401, response.Header.Get("WWW-Authenticate") != "")
 			equal(t, test.code == 429 || test.code == 503, response.Header.Get("Retry-After") != "")
@@ -260,12 +260,12 @@ func TestAnswers(t *testing.T) {
 				want = "application/json"
 			}
 			if !strings.HasPrefix(kind, want) {
-				t.Errorf("it is %s, want %s", kind, want)
+				t.Errorf("Content-Type is %s, want %s", kind, want)
 			}
 			patched := slices.Contains(l.asked, "patch") && test.code == 202
 			equal(t, patched, l.annotation() != "")
 			if said := l.log.String() + body; strings.Contains(said, "-token") {
-				t.Errorf("it tells a token: %s", said)
+				t.Errorf("the log or the answer contains a token: %s", said)
 			}
 		})
 	}
@@ -305,7 +305,7 @@ func TestTheAnswerIsTheValueOfTheAnnotation(t *testing.T) {
 	})
 }
 
-func TestAllThatIsKnownOfTheCallerIsReviewed(t *testing.T) {
+func TestTheReviewHasAllAttributesOfTheCaller(t *testing.T) {
 	l := newLab(t)
 	handler := NewHandler(l.routes)
 	l.ask(handler, "POST", "/reconcile/default/net", bearer(right))
@@ -361,7 +361,7 @@ func TestTheUsualLimitIsForRequestsWithTokens(t *testing.T) {
 	})
 }
 
-func TestACallerWhoGoesAwayIsNoError(t *testing.T) {
+func TestACallerThatGoesAwayIsNotLogged(t *testing.T) {
 	l := newLab(t)
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&l.log)))))
 	l.kube.PrependReactor("create", "tokenreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -381,7 +381,7 @@ func TestNoTokenIsLoggedAtWhateverVerbosity(t *testing.T) {
 		reviewed.Write(body)
 		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
 		w.WriteHeader(http.StatusCreated)
-		_, _ = w.Write(body) // as the API server does: with the token
+		_, _ = w.Write(body) // with the token, as the API server does
 	}))
 	defer api.Close()
 	logAll(t, &log)
@@ -403,7 +403,7 @@ func TestNoTokenIsLoggedAtWhateverVerbosity(t *testing.T) {
 	}
 }
 
-// logAll has klog write all that there is to w for the rest of the test.
+// logAll makes klog write at the highest verbosity to w for the rest of the test.
 func logAll(t *testing.T, w io.Writer) {
 	t.Helper()
 	state := klog.CaptureState()
@@ -438,7 +438,7 @@ func TestMetricsThatCannotBeGatheredAreAnError(t *testing.T) {
 // broken is a collector that cannot collect.
 type broken struct{}
 
-var brokenDesc = prometheus.NewDesc("broken", "It is.", nil, nil)
+var brokenDesc = prometheus.NewDesc("broken", "A broken metric.", nil, nil)
 
 func (broken) Describe(descs chan<- *prometheus.Desc) { descs <- brokenDesc }
 

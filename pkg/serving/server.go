@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package serving is the controller's HTTP server: the metrics, and what people may ask of
-// the controller if Kubernetes lets them.
+// Package serving is the controller's HTTP server. It serves health, metrics and profiles to everyone,
+// and requests to the controller to callers that Kubernetes authorizes.
 package serving
 
 import (
@@ -32,22 +32,22 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Options say where and how to serve.
+// Options configure a Server.
 type Options struct {
-	// Address is a host, or none, and a port.
+	// Address is host:port, or :port for all addresses.
 	Address string
-	// CertFile and KeyFile are those of a certificate to serve TLS with. Without them it
-	// is plain HTTP.
+	// CertFile and KeyFile are the files of the TLS certificate; "" for plain HTTP.
 	CertFile, KeyFile string
 }
 
-// Server listens, and serves HTTP once it is told to.
+// Server listens from the start, and serves HTTP when Serve is called.
 type Server struct {
 	listener net.Listener
 	tls      *tls.Config // nil: plain HTTP
 }
 
-// Listen makes a Server: what is wrong with its address or certificate is told here.
+// Listen returns a Server that listens. It returns an error if the address or the certificate cannot
+// be used.
 func Listen(options Options) (*Server, error) {
 	s := &Server{}
 	if options.CertFile != "" {
@@ -64,19 +64,20 @@ func Listen(options Options) (*Server, error) {
 	return s, nil
 }
 
-// Address is where the Server listens.
+// Address returns the address on which the Server listens.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// TLS says whether it serves TLS.
+// TLS reports whether the Server serves HTTPS.
 func (s *Server) TLS() bool { return s.tls != nil }
 
-// Confidential says whether nobody on the way can read what callers send.
+// Confidential reports whether requests, with their tokens, cannot be read on the network: they are
+// encrypted, or stay on this machine.
 func (s *Server) Confidential() bool {
 	address, ok := s.listener.Addr().(*net.TCPAddr)
 	return s.TLS() || ok && address.IP.IsLoopback()
 }
 
-// Close is for a Server that does not come to serve.
+// Close stops listening. It is for a Server whose Serve is not called.
 func (s *Server) Close() error { return s.listener.Close() }
 
 const (
@@ -84,13 +85,13 @@ const (
 	readTimeout  = 10 * time.Second
 	writeTimeout = 30 * time.Second
 	idleTimeout  = 2 * time.Minute
-	// shutdownTimeout bounds how long the end is put off for requests.
+	// shutdownTimeout bounds how long Serve waits at the end for requests that are under way.
 	shutdownTimeout = 5 * time.Second
-	// maxHeader has room for the longest of tokens.
+	// maxHeader has room for long tokens.
 	maxHeader = 64 << 10
 )
 
-// Serve serves until ctx is cancelled; then it finishes what it has in hand.
+// Serve serves until ctx is cancelled. Then it finishes the requests that are under way.
 func (s *Server) Serve(ctx context.Context, handler http.Handler) error {
 	server := &http.Server{
 		Handler:           handler,
@@ -131,11 +132,11 @@ func shutDown(ctx context.Context, server *http.Server) {
 	defer cancel()
 	if err := server.Shutdown(ctx); err != nil {
 		klog.FromContext(ctx).Info("Cut off HTTP requests that did not end", "err", err)
-		_ = server.Close() // nothing can be done about what it says
+		_ = server.Close() // nothing can be done about an error
 	}
 }
 
-// errorLog takes what net/http has to say: of callers, mostly, who speak no TLS.
+// errorLog logs the messages of net/http. Most are about callers that do not use TLS.
 type errorLog struct{ klog.Logger }
 
 func (l errorLog) Write(line []byte) (int, error) {

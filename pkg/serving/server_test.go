@@ -44,7 +44,7 @@ import (
 	"k8s.io/klog/v2/textlogger"
 )
 
-// pair makes a certificate of that name with its key, both in PEM.
+// pair returns a certificate with that name and its key, both in PEM.
 func pair(t *testing.T, name string) (cert, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -67,7 +67,7 @@ func pair(t *testing.T, name string) (cert, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
 }
 
-// files are those of a certificate.
+// files are the files of a certificate.
 type files struct {
 	*testing.T
 	cert, key string
@@ -89,10 +89,10 @@ func (f files) write(path string, content []byte) {
 	}
 }
 
-// hello is a handler that says so.
+// hello is a handler that answers hello.
 var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) })
 
-// serve serves until the test ends, and returns what is logged.
+// serve serves until the test ends. It returns the server and its log.
 func serve(t *testing.T, options Options, handler http.Handler) (*Server, *safeBuffer) {
 	t.Helper()
 	server, err := Listen(options)
@@ -111,7 +111,7 @@ func serve(t *testing.T, options Options, handler http.Handler) (*Server, *safeB
 	return server, logged
 }
 
-// safeBuffer may be written and read at the same time.
+// safeBuffer is a buffer for concurrent use.
 type safeBuffer struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer
@@ -150,7 +150,7 @@ func TestServe(t *testing.T) {
 	equal(t, true, server.Confidential())
 }
 
-// at is a listener that listens at no address, but says that it does.
+// at is a listener that does not listen at its address.
 type at string
 
 func (at) Accept() (net.Conn, error) { return nil, net.ErrClosed }
@@ -171,7 +171,7 @@ func TestConfidential(t *testing.T) {
 	}
 }
 
-func TestListenSaysWhatIsWrong(t *testing.T) {
+func TestListenReturnsTheError(t *testing.T) {
 	taken, err := Listen(Options{Address: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
@@ -195,8 +195,8 @@ func TestListenSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// certificateOf returns the name of the certificate that the server shows to a new
-// connection of that version of TLS.
+// certificateOf returns the name of the server's certificate on a new connection with that version
+// of TLS.
 func certificateOf(server *Server, version uint16) (string, error) {
 	connection, err := tls.Dial("tcp", server.Address(), &tls.Config{InsecureSkipVerify: true, MinVersion: version, MaxVersion: version})
 	if err != nil {
@@ -215,7 +215,7 @@ func TestOldVersionsOfTLSAreRefused(t *testing.T) {
 	}
 }
 
-func TestACertificateThatHasChangedIsTakenUp(t *testing.T) {
+func TestAChangedCertificateIsReloaded(t *testing.T) {
 	f := newFiles(t, "one")
 	server, err := Listen(Options{Address: "127.0.0.1:0", CertFile: f.cert, KeyFile: f.key})
 	if err != nil {
@@ -244,7 +244,7 @@ func TestACertificateThatHasChangedIsTakenUp(t *testing.T) {
 	}
 	shows("one", 0)
 	cert, key := pair(t, "two")
-	f.write(f.cert, cert) // and the key not yet
+	f.write(f.cert, cert) // before the key
 	shows("one", 1)
 	f.write(f.key, key)
 	shows("two", 2)
@@ -259,7 +259,7 @@ func TestACertificateThatHasChangedIsTakenUp(t *testing.T) {
 	f.write(f.cert, cert)
 	shows("three", 5)
 	if strings.Contains(logged.String(), "PRIVATE KEY") {
-		t.Error("it tells the key")
+		t.Error("the log contains the key")
 	}
 	response, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}).Get("https://" + server.Address())
 	if err != nil {
@@ -289,7 +289,7 @@ func TestFilesAreNotReadForEachConnection(t *testing.T) {
 	}
 }
 
-func TestTheEndWaitsForRequests(t *testing.T) {
+func TestServeWaitsForRequestsAtTheEnd(t *testing.T) {
 	server, err := Listen(Options{Address: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
@@ -311,7 +311,7 @@ func TestTheEndWaitsForRequests(t *testing.T) {
 	go func() { answers <- get(t, http.DefaultClient, "http://"+server.Address()) }()
 	<-came
 	cancel()
-	// Nobody else gets in any more, once it has noticed.
+	// It refuses new connections soon after.
 	for {
 		connection, err := net.Dial("tcp", server.Address())
 		if err != nil {
@@ -326,7 +326,7 @@ func TestTheEndWaitsForRequests(t *testing.T) {
 	}
 }
 
-func TestAServerThatCannotGoOnSaysSo(t *testing.T) {
+func TestServeReturnsTheErrorOfItsListener(t *testing.T) {
 	server, err := Listen(Options{Address: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
@@ -337,7 +337,7 @@ func TestAServerThatCannotGoOnSaysSo(t *testing.T) {
 	}
 }
 
-func TestWhatTheServerHasToSayIsForThoseWhoLook(t *testing.T) {
+func TestMessagesOfNetHTTPAreLoggedAtVerbosity2(t *testing.T) {
 	for verbosity, want := range map[int]int{0: 0, 2: 1} {
 		var logged bytes.Buffer
 		logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&logged), textlogger.Verbosity(verbosity)))
