@@ -1094,7 +1094,7 @@ func eventFor(network *samplecrdv1.Network, outcome status.Outcome, adopted bool
 func transition(before, now *metav1.Condition, foreign bool) *event {
 	isFirst := before == nil || before.Status == metav1.ConditionUnknown
 	if foreign && now.Status == metav1.ConditionTrue && (isFirst || before.Status == now.Status && before.Message != now.Message) {
-		return &event{corev1.EventTypeWarning, samplecrdv1.EventForeignSubnet, now.Message}
+		return &event{corev1.EventTypeWarning, samplecrdv1.EventUnmanagedSubnet, now.Message}
 	}
 	if isFirst && now.Status == metav1.ConditionTrue || !isFirst && before.Reason == now.Reason {
 		return nil
