@@ -350,13 +350,14 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) erro
 	return c.reconcile(ctx, deployment, network)
 }
 
-// errStale is returned by a sync that must wait for the cache. The sync is retried, although
-// the cache sends an event: there is no event for a Network that is created and deleted
-// while the informer relists.
+// errStale is returned by a sync that must wait for the cache. Usually the informer sends an
+// event then. The sync is retried as well, because there is no event for a Network that is
+// created and deleted while the informer relists.
 var errStale = errors.New("the cache does not have the latest version of the Network yet")
 
-// checkFresh returns errStale if the cache does not have our last write yet. It reads the
-// Network live only if the result of that write is unknown.
+// checkFresh does nothing unless a CIDR is reserved for the Deployment: then the cache may not
+// have our last write. It reads the Network live. It releases the CIDR if the cache is up to
+// date, and returns errStale if it is not.
 func (c *Controller) checkFresh(ctx context.Context, key cache.ObjectName, network *samplecrdv1.Network) error {
 	if !c.allocator.isReserved(key) {
 		return nil

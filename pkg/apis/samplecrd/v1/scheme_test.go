@@ -86,7 +86,7 @@ func TestTheSchemeEncodesAndDecodesANetwork(t *testing.T) {
 	if diff := cmp.Diff(want, written); diff != "" {
 		t.Errorf("encoded (-want +got):\n%s", diff)
 	}
-	// Nobody passes a Go type here: the decoder takes it from the scheme.
+	// No Go type is passed here: the decoder takes it from the scheme.
 	decoded, kind, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestTheSchemeEncodesAndDecodesANetwork(t *testing.T) {
 	}
 }
 
-// A kind that nobody has registered has no Go type.
+// A kind that is not registered has no Go type.
 func TestTheSchemeDoesNotKnowOtherKinds(t *testing.T) {
 	unknown := networkKind.GroupVersion().WithKind("Router")
 	if _, err := scheme.Scheme.New(unknown); !runtime.IsNotRegisteredError(err) {
