@@ -655,7 +655,7 @@ func TestASubnetThatSomebodyElseAddsIsLeftAloneAndTold(t *testing.T) {
 		f.mustSync()
 	}
 	look()
-	f.expectEvents(samplecrdv1.EventForeignSubnet)
+	f.expectEvents(samplecrdv1.EventUnmanagedSubnet)
 	f.expectReady(samplecrdv1.ReasonAvailable)
 	if message := status.Ready(&f.get().Status).Message; !strings.Contains(message, foreign.ID) {
 		t.Errorf("got %q, want it to name %s", message, foreign.ID)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Generates everything that is generated: the deep copies and the registration of
-# the API types, the CRD, the clientset, listers, informers and apply configurations.
-# The generators come from the versions in hack/go.mod and go nowhere but hack/_output.
+# Generates the deep copies and the registration of the API types, the clientset, the
+# listers, the informers, the apply configurations and the CRD from pkg/apis.
+# The root go.mod has the version of k8s.io/code-generator, hack/go.mod that of
+# controller-gen. The generators are built in hack/_output.
 set -o errexit -o nounset -o pipefail
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -10,17 +11,17 @@ export GOBIN=${GOBIN:-$ROOT/hack/_output/bin}
 BOILERPLATE=$ROOT/hack/boilerplate.go.txt
 cd "$ROOT"
 
-# The folder may not be there before the module is downloaded.
-go -C hack mod download k8s.io/code-generator
+# go list prints no folder for a module that is not downloaded yet.
+go mod download k8s.io/code-generator
 # shellcheck source=/dev/null
-source "$(go -C hack list -m -f '{{.Dir}}' k8s.io/code-generator)/kube_codegen.sh"
+source "$(go list -m -f '{{.Dir}}' k8s.io/code-generator)/kube_codegen.sh"
 
 kube::codegen::gen_helpers --boilerplate "$BOILERPLATE" pkg/apis
 kube::codegen::gen_register --boilerplate "$BOILERPLATE" pkg/apis
 
 # The fake clientset and server-side apply need the schema of our types. The OpenAPI
-# definitions that it is printed from belong to hack's module: nobody else needs them.
-# api-violations.list holds apimachinery's known breaches of the API rules; ours are errors.
+# definitions behind it are in hack's module, because the controller does not need them.
+# api-violations.list lists the API rule violations of apimachinery. One of ours is an error.
 kube::codegen::gen_openapi --boilerplate "$BOILERPLATE" \
   --report-filename hack/openapi/api-violations.list \
   --output-dir hack/openapi --output-pkg "$MODULE/hack/openapi" pkg/apis

@@ -798,7 +798,7 @@ func TestCredentialsReferenceStaysAsItWasMade(t *testing.T) {
 	w := newWorld(t)
 	w.apply("without", "10.1.0.0/16", "")
 	w.applyWith("with", "10.1.0.0/16", "", "team-cloud")
-	const refused = "spec.cloudCredentialsRef: Forbidden: can be neither added, changed nor removed: delete the Network, and make another"
+	const refused = "spec.cloudCredentialsRef: Forbidden: cannot be added, changed or removed: delete the Network and create another one"
 	tests := []struct{ what, name, manifest string }{
 		{"added", "without", withSecret("without", "10.1.0.0/16", "", "team-cloud")},
 		{"another Secret", "with", withSecret("with", "10.1.0.0/16", "", "other-cloud")},

@@ -267,9 +267,9 @@ func TestDeploymentWithABadAnnotationIsToldSo(t *testing.T) {
 	w.deploy("web", "10.1.0.0/24", "")
 	first := w.waitInForce("web", "10.1.0.0/24", "10.1.0.1")
 	for _, tt := range []struct{ cidr, gateway, reason, says string }{
-		{"10.1.0.0", "", samplecrdv1.EventNetworkAnnotationInvalid, `"10.1.0.0" is neither`},
-		{"10.1.0.0/24", "10.2.0.1", samplecrdv1.EventNetworkAnnotationInvalid, "not an address inside 10.1.0.0/24"},
-		{"10.1.0.0/24", "10.1.0.255", samplecrdv1.EventNetworkAnnotationInvalid, "which is for broadcasts"}, // says the API server
+		{"10.1.0.0", "", samplecrdv1.EventNetworkAnnotationInvalid, `"10.1.0.0" must be an address`},
+		{"10.1.0.0/24", "10.2.0.1", samplecrdv1.EventNetworkAnnotationInvalid, "must be an address inside 10.1.0.0/24"},
+		{"10.1.0.0/24", "10.1.0.255", samplecrdv1.EventNetworkAnnotationInvalid, "the broadcast address"}, // from the API server
 		{"auto", "", samplecrdv1.EventNoCIDRPool, "-deployment-cidr-pool"},
 	} {
 		w.annotateDeployment("web", cidrAnnotation+"="+tt.cidr, gatewayAnnotation+"="+tt.gateway)

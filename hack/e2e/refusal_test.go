@@ -34,7 +34,7 @@ const (
 	noAddress = "must be an IP address inside cidr, such as 192.168.0.1, or None"
 	family    = " is not of the same IP family as cidr, "
 	outside   = " is not an address inside cidr, "
-	notAHost  = " must be neither the first address of cidr, "
+	notAHost  = " must not be the first or the last address of cidr, "
 	tooLong   = "Too long"
 )
 

@@ -99,12 +99,12 @@ func schema_pkg_apis_samplecrd_v1_CloudCredentialsReference(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "CloudCredentialsReference names an entry of a clouds.yaml in a Secret.",
+				Description: "CloudCredentialsReference names an entry of the clouds.yaml in a Secret.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"secretName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "secretName is the name of a Secret in the Network's namespace. Its key clouds.yaml holds a file of that name, as every OpenStack client reads it; its key cacert, if it is there, the PEM certificates of the authorities that the cloud's own is held against.",
+							Description: "secretName is the name of a Secret in the namespace of the Network. Its key clouds.yaml has the clouds.yaml file of the OpenStack clients. Its optional key cacert has the PEM certificates of the authorities that sign the cloud's certificate.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -112,7 +112,7 @@ func schema_pkg_apis_samplecrd_v1_CloudCredentialsReference(ref common.Reference
 					},
 					"cloudName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cloudName is the entry of clouds.yaml.",
+							Description: "cloudName is the name of the entry in clouds.yaml.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -129,7 +129,7 @@ func schema_pkg_apis_samplecrd_v1_Network(ref common.ReferenceCallback) common.O
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Network declares a network in OpenStack Neutron, with one subnet.\n\nThe controller makes the network and the subnet, keeps them as the spec says, and removes them when the Network is deleted.",
+				Description: "Network declares a network in OpenStack Neutron, with one subnet.\n\nThe controller creates the network and the subnet, keeps them as the spec says, and deletes them when the Network is deleted.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -155,14 +155,14 @@ func schema_pkg_apis_samplecrd_v1_Network(ref common.ReferenceCallback) common.O
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what the network shall be.",
+							Description: "spec is the desired state of the network.",
 							Default:     map[string]interface{}{},
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.NetworkSpec"),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is what the controller last saw in Neutron, and what it makes of it. Only the controller writes it.\n\nThe default keeps those who wait for a Network from taking one for ready that no controller has looked at.",
+							Description: "status is the state that the controller last observed in Neutron. Only the controller writes it.\n\nUntil the first sync Ready is Unknown, so that a client that waits for a new Network does not take it for ready.",
 							Default:     map[string]interface{}{},
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.NetworkStatus"),
 						},
@@ -228,12 +228,12 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NetworkSpec is what a network shall be. It says nothing of how to get there: any field may be changed at any time, and the controller finds the way.\n\nA gateway is held against the CIDR by the rules below, each of which passes what another one refuses, so that one mistake gives one message. The last rule counts an IPv4 address as a number n: with s addresses in the CIDR, (n + 1) mod s is 1 for the first address and 0 for the last. CEL has no other way to the last one. Neutron refuses both for IPv4 only; for IPv6 the first address is its own default.",
+				Description: "NetworkSpec is the desired state of a network. Every field except cloudCredentialsRef can change at any time.\n\nThe rules below compare the gateway with the CIDR. Each rule passes what another rule refuses, so that one mistake gives one message. The last rule takes an IPv4 address as a number n: if the CIDR has s addresses, (n + 1) mod s is 1 for the first address and 0 for the last one. CEL has no function that returns the last address. Neutron refuses both addresses for IPv4 only. For IPv6 the first address is its default.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the range of addresses of the network's subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64.\n\nBits beyond the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16. The CIDR may be changed. Neutron cannot change a subnet's CIDR, so the controller replaces the subnet; while it has ports, the Network stays on the old CIDR and says so (Ready=False, reason InUse).",
+							Description: "cidr is the address range of the network's subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -241,20 +241,20 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 					},
 					"gateway": {
 						SchemaProps: spec.SchemaProps{
-							Description: "gateway is the address of the subnet's gateway, inside cidr: 192.168.0.1.\n\nNone means a subnet without a gateway. Left out, Neutron chooses: the first address of the subnet; status.gateway shows it. The gateway may be changed.",
+							Description: "gateway is the address of the subnet's gateway, inside cidr: 192.168.0.1.\n\nNone means a subnet without a gateway. If it is not set, Neutron chooses the first address of the subnet, and status.gateway shows it. It can be changed.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"cloudCredentialsRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cloudCredentialsRef names a Secret in the Network's own namespace that says in which cloud and project the network is made, and with whose rights. Left out, it is the controller's own cloud. It can be neither added, changed nor removed later: the network would be lost.",
+							Description: "cloudCredentialsRef names a Secret in the namespace of the Network. The Secret has the cloud, the project and the credentials for the network. If it is not set, the controller uses its own cloud.\n\nIt is immutable: it cannot be added, changed or removed later, because the network stays in the cloud in which it was created.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.CloudCredentialsReference"),
 						},
 					},
 					"deletionPolicy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "deletionPolicy says what becomes of the network in Neutron when the Network is deleted. Delete, which is meant if it is left out: it is deleted. Retain: it stays, with the ownership mark taken off, and nobody looks after it any more.",
+							Description: "deletionPolicy says what happens to the network in Neutron when the Network is deleted. Delete (the default) deletes it. Retain leaves it in Neutron without its ownership mark, and no controller manages it any more.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -272,12 +272,12 @@ func schema_pkg_apis_samplecrd_v1_NetworkStatus(ref common.ReferenceCallback) co
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NetworkStatus is what the controller last saw in Neutron. An outage of Neutron does not wipe it: what was known stays.",
+				Description: "NetworkStatus is the state that the controller last observed in Neutron. It keeps the last observed values while Neutron is unavailable.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "observedGeneration is the metadata.generation that the status speaks of.",
+							Description: "observedGeneration is the metadata.generation that the status describes.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -298,49 +298,49 @@ func schema_pkg_apis_samplecrd_v1_NetworkStatus(ref common.ReferenceCallback) co
 					},
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the CIDR in force: that of the subnet in Neutron. It differs from spec.cidr in bits beyond the prefix length, and while spec.cidr waits to be brought into force.",
+							Description: "cidr is the CIDR of the subnet in Neutron. It differs from spec.cidr in the bits after the prefix length, and until the controller has replaced the subnet.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"gateway": {
 						SchemaProps: spec.SchemaProps{
-							Description: "gateway is the gateway in force; None if the subnet has none.",
+							Description: "gateway is the gateway of the subnet in Neutron. None means that it has no gateway.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"cloud": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cloud tells in which cloud the network is: the entry of clouds.yaml, or the address of Keystone if there is none.",
+							Description: "cloud is the cloud that has the network: the name of the entry in clouds.yaml, or the address of Keystone if there is no such entry.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"projectID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "projectID is the ID of the project in which the network is.",
+							Description: "projectID is the ID of the OpenStack project that has the network.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"region": {
 						SchemaProps: spec.SchemaProps{
-							Description: "region is the region of the cloud in which the network is; empty if the credentials name none.",
+							Description: "region is the region of the cloud that has the network. It is empty if the credentials name no region.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"mtu": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mtu is the network's maximum transmission unit in bytes, as Neutron has it.",
+							Description: "mtu is the maximum transmission unit of the network in Neutron, in bytes.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"lastHandledReconcileAt": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastHandledReconcileAt is the value of the annotation samplecrd.k8s.io/reconcile-requested-at for which Neutron was looked at last.",
+							Description: "lastHandledReconcileAt is the last value of the annotation samplecrd.k8s.io/reconcile-requested-at that the controller has handled.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -357,7 +357,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkStatus(ref common.ReferenceCallback) co
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions say how it stands. Ready is always there. Reconciling is there, and True, only while the controller has work to do; Stalled only while the spec cannot be brought into force without somebody's help.",
+							Description: "conditions describe the state of the Network. Ready is always present. Reconciling is present, and True, only while the controller still has work to do. Stalled is present, and True, only while a user must act before the spec can take effect.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -38,8 +38,8 @@ import (
 	listers "github.com/samplecrd/samplecrd-controller/pkg/generated/listers/samplecrd/v1"
 )
 
-// lowestFree returns the lowest block of that prefix length in the pool that overlaps
-// nothing that is taken.
+// lowestFree returns the lowest block of the given prefix length in the pool that does not
+// overlap with a taken prefix. It returns false if there is none.
 func lowestFree(pool netip.Prefix, bits int, taken []netip.Prefix) (netip.Prefix, bool) {
 	var free netipx.IPSetBuilder
 	free.AddPrefix(pool)
@@ -52,7 +52,8 @@ func lowestFree(pool netip.Prefix, bits int, taken []netip.Prefix) (netip.Prefix
 	if err != nil {
 		return netip.Prefix{}, false // the pool is the zero Prefix
 	}
-	// What is free, in as few prefixes as it takes, in order: a free block is in one of them.
+	// Prefixes returns the free addresses as the fewest possible prefixes, in order, so that
+	// each free block is inside one of them.
 	for _, p := range set.Prefixes() {
 		if p.Bits() <= bits {
 			return netip.PrefixFrom(p.Addr(), bits), true
@@ -61,9 +62,9 @@ func lowestFree(pool netip.Prefix, bits int, taken []netip.Prefix) (netip.Prefix
 	return netip.Prefix{}, false
 }
 
-// cidrs returns what a Network takes of the address space: what it is to have, what it
-// has, and what it was given and will be put back to.
-func cidrs(network *samplecrdv1.Network) []netip.Prefix {
+// cidrsOf returns the CIDRs that a Network takes: the desired one, the observed one, and the
+// allocated one, to which the controller reverts edits.
+func cidrsOf(network *samplecrdv1.Network) []netip.Prefix {
 	var all []netip.Prefix
 	for _, text := range []string{network.Spec.CIDR, network.Status.CIDR, network.Annotations[samplecrdv1.AnnotationAllocatedCIDR]} {
 		if cidr, err := netip.ParsePrefix(text); err == nil && !slices.Contains(all, cidr.Masked()) {
@@ -78,53 +79,50 @@ func overlapsAny(cidr netip.Prefix, others []netip.Prefix) bool {
 }
 
 var (
-	// errExhausted: no block of the pool is free.
 	errExhausted = errors.New("no block of the pool is free")
-	// errNoPool: there is no pool.
-	errNoPool = errors.New("there is no pool")
+	errNoPool    = errors.New("there is no pool")
 )
 
-// allocator hands out the blocks of the pool, one at a time. What is taken is told by
-// the cache. But the cache lags behind, so two things more count as taken: what we have
-// written ourselves and the cache does not show yet, and, after a start, what the process
-// before us has written.
+// allocator allocates blocks of the pool, one at a time. The CIDRs of all cached Networks
+// are taken. The cache is late, so these are taken too: the CIDRs of our own writes that the
+// cache does not have yet, and after a start the CIDRs that an earlier process has written.
 type allocator struct {
 	pool netip.Prefix
 	bits int
 
 	networks listers.NetworkLister
-	// list lists the Networks past the cache.
+	// list lists the Networks live.
 	list pager.ListPageFunc
-	// cacheVersion returns the resourceVersion that the cache has come to.
+	// cacheVersion returns the resourceVersion of the cache.
 	cacheVersion func() string
 
-	// looking is held during the one list. The other mutex is not, since the handlers
-	// need that.
-	looking sync.Mutex
-	looked  bool
+	// listing is locked during the one live list. mu is not, because the handlers need it.
+	listing  sync.Mutex
+	listDone bool
 
 	mu sync.Mutex
-	// reserved holds the CIDRs of writes that the cache does not show yet, or of which we
-	// do not know what has become.
+	// reserved has the CIDRs of writes that the cache does not have yet, or whose result is
+	// unknown.
 	reserved map[cache.ObjectName]netip.Prefix
-	// listed holds what was taken at listedVersion. It is nil once the cache has come that
-	// far.
+	// listed has the CIDRs that were taken at listedVersion. It is nil when the cache has
+	// reached that version.
 	listed        map[cache.ObjectName][]netip.Prefix
 	listedVersion string
-	// waiting holds the Deployments that have got no block.
+	// waiting has the Deployments for which no block was free.
 	waiting map[cache.ObjectName]bool
 }
 
-// allocate returns a block for the Deployment, and reserves it: the preferred one if that
-// is a block of the pool and nobody else's, and otherwise the lowest that is free.
+// allocate reserves a block for the Deployment and returns it: the preferred block if it is
+// in the pool and not taken by another Network, and otherwise the lowest free block. It
+// returns errNoPool or errExhausted if there is none.
 func (a *allocator) allocate(ctx context.Context, key cache.ObjectName, preferred netip.Prefix) (netip.Prefix, error) {
 	if !a.pool.IsValid() {
 		return netip.Prefix{}, errNoPool
 	}
-	if err := a.lookOnce(ctx); err != nil {
+	if err := a.listOnce(ctx); err != nil {
 		return netip.Prefix{}, err
 	}
-	// From here to the reservation nobody else gets a block.
+	// mu stays locked until the block is reserved, so that two workers cannot get the same one.
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	others, err := a.takenByOthers(key)
@@ -148,17 +146,17 @@ func (a *allocator) isBlock(cidr netip.Prefix) bool {
 	return cidr.IsValid() && cidr.Bits() == a.bits && cidr == cidr.Masked() && a.pool.Contains(cidr.Addr())
 }
 
-// lookOnce lists the Networks before the first block is handed out: a cache may have been
-// filled by an API server that is behind.
-func (a *allocator) lookOnce(ctx context.Context) error {
-	a.looking.Lock()
-	defer a.looking.Unlock()
-	if a.looked {
+// listOnce lists the Networks live before the first block is allocated: the API server that
+// filled the cache may have been out of date.
+func (a *allocator) listOnce(ctx context.Context) error {
+	a.listing.Lock()
+	defer a.listing.Unlock()
+	if a.listDone {
 		return nil
 	}
 	list, _, err := pager.New(a.list).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return fmt.Errorf("list the Networks past the cache: %w", err)
+		return fmt.Errorf("list the Networks live: %w", err)
 	}
 	accessor, err := meta.ListAccessor(list)
 	if err != nil {
@@ -167,7 +165,7 @@ func (a *allocator) lookOnce(ctx context.Context) error {
 	listed := map[cache.ObjectName][]netip.Prefix{}
 	err = meta.EachListItem(list, func(object runtime.Object) error {
 		network := object.(*samplecrdv1.Network)
-		listed[cache.MetaObjectToName(network)] = cidrs(network)
+		listed[cache.MetaObjectToName(network)] = cidrsOf(network)
 		return nil
 	})
 	if err != nil {
@@ -175,13 +173,13 @@ func (a *allocator) lookOnce(ctx context.Context) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.looked, a.listed, a.listedVersion = true, listed, accessor.GetResourceVersion()
+	a.listDone, a.listed, a.listedVersion = true, listed, accessor.GetResourceVersion()
 	return nil
 }
 
-// takenByOthers returns what all Networks take but the one of that name.
+// takenByOthers returns the CIDRs of all Networks except the one with that name.
 func (a *allocator) takenByOthers(key cache.ObjectName) ([]netip.Prefix, error) {
-	// First the version, then the content, which is as new at least.
+	// Read the version before the content, so that the content is at least as new.
 	if order, err := resourceversion.CompareResourceVersion(a.cacheVersion(), a.listedVersion); err == nil && order >= 0 {
 		a.listed = nil
 	}
@@ -192,7 +190,7 @@ func (a *allocator) takenByOthers(key cache.ObjectName) ([]netip.Prefix, error) 
 	var taken []netip.Prefix
 	for _, network := range networks {
 		if cache.MetaObjectToName(network) != key {
-			taken = append(taken, cidrs(network)...)
+			taken = append(taken, cidrsOf(network)...)
 		}
 	}
 	for other, cidr := range a.reserved {
@@ -208,14 +206,15 @@ func (a *allocator) takenByOthers(key cache.ObjectName) ([]netip.Prefix, error) 
 	return taken, nil
 }
 
-// reserve has a CIDR count as taken that was not allocated, but is about to be written.
+// reserve marks a CIDR as taken. It is for a CIDR that was not allocated, before it is
+// written.
 func (a *allocator) reserve(key cache.ObjectName, cidr netip.Prefix) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.reserved[key] = cidr.Masked()
 }
 
-// isReserved says whether a CIDR is reserved for the Deployment.
+// isReserved reports whether a CIDR is reserved for the Deployment.
 func (a *allocator) isReserved(key cache.ObjectName) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -223,15 +222,15 @@ func (a *allocator) isReserved(key cache.ObjectName) bool {
 	return ok
 }
 
-// release ends a reservation of what was not written after all.
+// release ends the reservation of a CIDR that was not written.
 func (a *allocator) release(key cache.ObjectName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.reserved, key)
 }
 
-// seen ends the reservation of what the cache shows now.
-func (a *allocator) seen(network *samplecrdv1.Network) {
+// releaseIfCached ends the reservation for the Network if the cache has the reserved CIDR.
+func (a *allocator) releaseIfCached(network *samplecrdv1.Network) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	key := cache.MetaObjectToName(network)
@@ -240,8 +239,7 @@ func (a *allocator) seen(network *samplecrdv1.Network) {
 	}
 }
 
-// takeWaiting returns the Deployments that have got no block, for whoever knows of a
-// reason to look again.
+// takeWaiting returns the Deployments for which no block was free, and forgets them.
 func (a *allocator) takeWaiting() []cache.ObjectName {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -38,7 +38,7 @@ import (
 	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions/samplecrd/v1"
 )
 
-// cidrOf returns what the Network of that name asks for.
+// cidrOf returns the spec.cidr of the Network.
 func (f *fixture) cidrOf(name string) string {
 	f.t.Helper()
 	return f.get(name).Spec.CIDR
@@ -76,7 +76,7 @@ func TestAutoTakesTheLowestFreeBlock(t *testing.T) {
 	f.mustSync()
 	f.expectSpec("10.0.3.0/24", "None")
 	f.expectEvents(samplecrdv1.EventNetworkCreated)
-	// One look past the cache, and that before the first block only.
+	// The Networks are listed live before the first block only.
 	f.expectJournal("list networks", "create networks")
 	f.deploy("second", "auto", "-")
 	f.refresh()
@@ -87,7 +87,7 @@ func TestAutoTakesTheLowestFreeBlock(t *testing.T) {
 	f.expectJournal()
 }
 
-func TestAutoIsSticky(t *testing.T) {
+func TestAutoKeepsItsBlock(t *testing.T) {
 	f := newFixture(t, "10.0.0.0/16", 24)
 	f.deploy("web", "10.0.7.0/24", "-")
 	f.mustSync()
@@ -98,7 +98,7 @@ func TestAutoIsSticky(t *testing.T) {
 	}{
 		{"explicit becomes auto, in a block of the pool", func() { f.annotate("auto", "-") }, "10.0.7.0/24"},
 		{"a lower block is free", func() {}, "10.0.7.0/24"},
-		{"an edit by hand is put back", func() { f.edit(func(n *samplecrdv1.Network) { n.Spec.CIDR = "10.0.8.0/24" }) }, "10.0.7.0/24"},
+		{"an edit of the spec is reverted", func() { f.edit(func(n *samplecrdv1.Network) { n.Spec.CIDR = "10.0.8.0/24" }) }, "10.0.7.0/24"},
 		{"another pool", func() { f.options.CIDRPool = netip.MustParsePrefix("172.16.0.0/16"); f.start() }, "10.0.7.0/24"},
 		{"no pool", func() { f.options.CIDRPool = netip.Prefix{}; f.start() }, "10.0.7.0/24"},
 		{"auto becomes explicit", func() { f.annotate("10.0.9.0/24", "-") }, "10.0.9.0/24"},
@@ -107,13 +107,13 @@ func TestAutoIsSticky(t *testing.T) {
 			f.start()
 			f.annotate("auto", "-")
 		}, "172.16.0.0/24"},
-		{"the annotation that remembers it is gone: it is one of the pool's", func() { f.edit(func(n *samplecrdv1.Network) { n.Annotations = nil }) }, "172.16.0.0/24"},
-		{"the annotation that remembers it is nonsense", func() {
+		{"the annotation with the block is gone, and the CIDR is a block of the pool", func() { f.edit(func(n *samplecrdv1.Network) { n.Annotations = nil }) }, "172.16.0.0/24"},
+		{"the annotation with the block is invalid", func() {
 			f.edit(func(n *samplecrdv1.Network) {
 				n.Annotations = map[string]string{samplecrdv1.AnnotationAllocatedCIDR: "x"}
 			})
 		}, "172.16.0.0/24"},
-		{"a process that knows nothing", func() { f.start() }, "172.16.0.0/24"},
+		{"a new process", func() { f.start() }, "172.16.0.0/24"},
 	} {
 		step.do()
 		f.mustSync()
@@ -126,7 +126,7 @@ func TestAutoIsSticky(t *testing.T) {
 	}
 }
 
-func TestExplicitThatBecomesAutoDoesNotKeepWhatAnotherOneHasToo(t *testing.T) {
+func TestExplicitThatBecomesAutoDoesNotKeepABlockThatOverlaps(t *testing.T) {
 	f := newFixture(t, "10.0.0.0/16", 24)
 	f.stray("other", "10.0.0.0/23")
 	f.deploy("web", "10.0.1.0/24", "-")
@@ -137,7 +137,7 @@ func TestExplicitThatBecomesAutoDoesNotKeepWhatAnotherOneHasToo(t *testing.T) {
 	f.expectApart()
 }
 
-func TestAnExhaustedPoolIsToldOfOnceAndABlockThatIsFreedWakesThoseThatWait(t *testing.T) {
+func TestAnExhaustedPoolIsReportedOnceAndAFreedBlockEnqueuesTheWaitingDeployments(t *testing.T) {
 	f := newFixture(t, "10.0.0.0/24", 24)
 	h := f.controller.networkHandlers()
 	stray := f.stray("stray", "10.0.0.0/28")
@@ -153,7 +153,7 @@ func TestAnExhaustedPoolIsToldOfOnceAndABlockThatIsFreedWakesThoseThatWait(t *te
 	moved := stray.DeepCopy()
 	moved.Status.NetworkID = "id"
 	h.UpdateFunc(stray, moved)
-	f.expectQueued() // that has freed nothing
+	f.expectQueued() // no block is free
 	moved.Spec.CIDR = "192.168.0.0/24"
 	h.UpdateFunc(stray, moved)
 	f.expectQueued("web")
@@ -167,7 +167,7 @@ func TestAnExhaustedPoolIsToldOfOnceAndABlockThatIsFreedWakesThoseThatWait(t *te
 	f.expectSpec("10.0.0.0/24", "")
 }
 
-func TestABlockThatWasRefusedIsFreeAgain(t *testing.T) {
+func TestTheBlockOfARefusedWriteIsFreeAgain(t *testing.T) {
 	f := newFixture(t, "10.0.0.0/24", 24)
 	f.deploy("web", "auto", "-")
 	f.deploy("other", "auto", "-")
@@ -176,7 +176,7 @@ func TestABlockThatWasRefusedIsFreeAgain(t *testing.T) {
 		if request != "create networks" {
 			return do()
 		}
-		// While this one is asked for, the other one finds nothing.
+		// During this request the other Deployment finds no free block.
 		f.around = nil
 		if err := f.sync("other"); !errors.Is(err, errExhausted) {
 			t.Errorf("got %v", err)
@@ -191,14 +191,14 @@ func TestABlockThatWasRefusedIsFreeAgain(t *testing.T) {
 	f.expectCIDR("other", "10.0.0.0/24")
 }
 
-func TestBlocksAreApartThoughTheCacheIsBehind(t *testing.T) {
+func TestBlocksDoNotOverlapWithAStaleCache(t *testing.T) {
 	f := newFixture(t, "10.0.0.0/16", 24)
 	f.deploy("fixed", "10.0.1.0/24", "-")
 	for i := range 20 {
 		f.deploy("web-"+strconv.Itoa(i), "auto", "-")
 	}
 	f.refreshDeployments()
-	// The cache of Networks stays as empty as it is.
+	// The cache of Networks stays empty.
 	f.must(f.sync("web-0"))
 	f.must(f.sync("fixed"))
 	for i := 1; i < 20; i++ {
@@ -207,12 +207,12 @@ func TestBlocksAreApartThoughTheCacheIsBehind(t *testing.T) {
 	f.expectApart()
 	f.expectCIDR("web-19", "10.0.20.0/24")
 	f.refresh()
-	if n := len(f.controller.pool.reserved); n > 0 {
+	if n := len(f.controller.allocator.reserved); n > 0 {
 		t.Errorf("%d are still reserved", n)
 	}
 }
 
-func TestABlockIsApartFromAnEditThatTheCacheDoesNotShow(t *testing.T) {
+func TestABlockDoesNotOverlapWithAnEditThatTheCacheDoesNotHave(t *testing.T) {
 	f := newFixture(t, "10.0.0.0/16", 24)
 	f.deployedAs("192.168.0.0/24")
 	f.deploy("first", "auto", "-")
@@ -228,7 +228,7 @@ func TestABlockIsApartFromAnEditThatTheCacheDoesNotShow(t *testing.T) {
 	f.expectApart()
 }
 
-func TestANewProcessDoesNotTakeWhatItsCacheDoesNotShow(t *testing.T) {
+func TestANewProcessDoesNotAllocateABlockThatItsCacheDoesNotHave(t *testing.T) {
 	f := newFixture(t, "10.0.0.0/16", 24)
 	for i := range 3 {
 		f.deploy("web-"+strconv.Itoa(i), "auto", "-")
@@ -236,29 +236,29 @@ func TestANewProcessDoesNotTakeWhatItsCacheDoesNotShow(t *testing.T) {
 		f.must(f.sync("web-" + strconv.Itoa(i)))
 	}
 	f.start()
-	f.refreshNetworks(1) // filled by an API server that is behind
+	f.refreshNetworks(1) // from an API server that is out of date
 	f.deploy("late", "auto", "-")
 	f.refreshDeployments()
 	f.must(f.sync("late"))
 	f.expectCIDR("late", "10.0.3.0/24")
-	if err := f.sync("web-2"); !errors.Is(err, errBehind) { // there is one already
+	if err := f.sync("web-2"); !errors.Is(err, errStale) { // the Network exists
 		t.Errorf("got %v", err)
 	}
 	f.expectApart()
 
-	// Once the cache has come as far, what has gone since then is free.
+	// When the cache is up to date, the block of a deleted Network is free.
 	f.api.Remove("default", "web-0")
 	f.refreshNetworks(f.api.Changes())
 	f.deploy("later", "auto", "-")
 	f.refreshDeployments()
 	f.must(f.sync("later"))
 	f.expectCIDR("later", "10.0.0.0/24")
-	if f.controller.pool.listed != nil {
+	if f.controller.allocator.listed != nil {
 		t.Error("the list is still kept")
 	}
 }
 
-func TestNoBlockIsHandedOutBeforeTheListHasSucceeded(t *testing.T) {
+func TestNoBlockIsAllocatedBeforeTheLiveListHasSucceeded(t *testing.T) {
 	f := newFixture(t, "10.0.0.0/16", 24)
 	f.deploy("web", "auto", "-")
 	f.fail("list networks", errLost)
@@ -274,7 +274,7 @@ func TestNoBlockIsHandedOutBeforeTheListHasSucceeded(t *testing.T) {
 	f.expectSpec("10.0.0.0/24", "")
 }
 
-func TestTheListGoesByPages(t *testing.T) {
+func TestTheLiveListUsesPages(t *testing.T) {
 	var limits []int64
 	a := &allocator{
 		pool: netip.MustParsePrefix("10.0.0.0/16"), bits: 24,
@@ -303,7 +303,7 @@ func TestTheListGoesByPages(t *testing.T) {
 	}
 }
 
-func TestBlocksHandedOutAtTheSameTimeAreApart(t *testing.T) {
+func TestBlocksAllocatedConcurrentlyDoNotOverlap(t *testing.T) {
 	f := newFixture(t, "10.0.0.0/16", 24)
 	f.refresh()
 	blocks := make([]netip.Prefix, 200)
@@ -311,7 +311,7 @@ func TestBlocksHandedOutAtTheSameTimeAreApart(t *testing.T) {
 	for worker := range 8 {
 		group.Go(func() {
 			for i := worker; i < len(blocks); i += 8 {
-				block, err := f.controller.pool.allocate(t.Context(), cache.NewObjectName("default", strconv.Itoa(i)), netip.Prefix{})
+				block, err := f.controller.allocator.allocate(t.Context(), cache.NewObjectName("default", strconv.Itoa(i)), netip.Prefix{})
 				if err != nil {
 					t.Error(err)
 				}
@@ -328,9 +328,9 @@ func TestBlocksHandedOutAtTheSameTimeAreApart(t *testing.T) {
 	}
 }
 
-// Every request is one with which the process can die or the connection can break: before
-// it takes effect, or after.
-func TestWhereverItBreaksOffEachDeploymentGetsOneBlock(t *testing.T) {
+// At every request the process can die or the connection can break: before the request takes
+// effect, or after.
+func TestEachDeploymentGetsOneBlockWhereverASyncBreaksOff(t *testing.T) {
 	scenarios := map[string]func(*fixture){
 		"create":   func(*fixture) {},
 		"adopt":    func(f *fixture) { f.stray("web", "192.168.0.0/24", labelled) },
@@ -363,7 +363,7 @@ func TestWhereverItBreaksOffEachDeploymentGetsOneBlock(t *testing.T) {
 					if diff := gocmp.Diff(2, len(f.controllersOwn())); diff != "" {
 						t.Errorf("%s, request %d, after %v, dies %v: owned Networks (-want +got):\n%s", name, at, after, dies, diff)
 					}
-					if n := len(f.controller.pool.reserved); n > 0 {
+					if n := len(f.controller.allocator.reserved); n > 0 {
 						t.Errorf("%s, request %d, after %v, dies %v: %d are still reserved", name, at, after, dies, n)
 					}
 				}
@@ -376,21 +376,21 @@ func TestWhereverItBreaksOffEachDeploymentGetsOneBlock(t *testing.T) {
 	}
 }
 
-// deployedAs has a Deployment with its Network in order.
+// deployedAs creates a Deployment and syncs it.
 func (f *fixture) deployedAs(cidr string) {
 	f.t.Helper()
 	f.deploy("web", cidr, "-")
 	f.mustSync()
 }
 
-// controllersOwn are the Networks that have an owner.
+// controllersOwn returns the Networks that have an owner.
 func (f *fixture) controllersOwn() []*samplecrdv1.Network {
 	return slices.DeleteFunc(f.api.After(f.api.Changes()), func(n *samplecrdv1.Network) bool { return metav1.GetControllerOf(n) == nil })
 }
 
-// breakOff syncs until the request of that number of the sync of web breaks off. Then the
-// other Deployment is synced, by the same process or a new one, while the cache still
-// shows what it did. It says whether there was such a request.
+// breakOff syncs web and breaks off the request with the given number. Then it syncs the other
+// Deployment with the same caches, in the same process or in a new one. It reports whether
+// there was such a request.
 func (f *fixture) breakOff(at int, after, dies bool) (came bool) {
 	f.t.Helper()
 	f.refresh()
@@ -419,9 +419,9 @@ func (f *fixture) breakOff(at int, after, dies bool) (came bool) {
 	return came
 }
 
-// A walk through what Deployments, other people, caches, the network and the process may
-// do, with the promise checked after each step: blocks are apart.
-func TestBlocksStayApartWhateverHappens(t *testing.T) {
+// Random steps of Deployments, users, caches, the connection and the process. After each step
+// no two blocks overlap.
+func TestBlocksNeverOverlapInARandomWalk(t *testing.T) {
 	seed := rand.Uint64()
 	for walk := range 15 {
 		random := rand.New(rand.NewPCG(seed, uint64(walk)))
@@ -434,7 +434,7 @@ func TestBlocksStayApartWhateverHappens(t *testing.T) {
 			}
 		}
 		f.around = nil
-		for range 3 { // once at rest, all is well
+		for range 3 { // without further steps, all Deployments get their Networks
 			f.collectGarbage()
 			for i := range 10 {
 				f.refresh()
@@ -474,7 +474,7 @@ func (f *fixture) step(random *rand.Rand) {
 		}
 	case 5:
 		f.start()
-		// Its cache may be behind, but not what it lists.
+		// The cache of a new process may be stale. The live list is not.
 		f.refreshNetworks(random.IntN(f.api.Changes() + 1))
 	case 6:
 		f.around = nil
@@ -486,7 +486,7 @@ func (f *fixture) step(random *rand.Rand) {
 	case 8:
 		f.refreshDeployments()
 	default:
-		_ = f.sync(name) // what goes wrong is the point of it
+		_ = f.sync(name) // errors are expected
 	}
 }
 
@@ -501,19 +501,18 @@ func (f *fixture) collectGarbage() {
 	}
 }
 
-// expectAllWell fails unless each Deployment that asks for a Network has one, and no other
-// Deployment has.
+// expectAllWell fails unless exactly the Deployments that request a Network own one.
 func (f *fixture) expectAllWell() {
 	f.t.Helper()
-	object, err := f.kube.Tracker().List(appsv1.SchemeGroupVersion.WithResource("deployments"), kind, "")
+	object, err := f.kube.Tracker().List(appsv1.SchemeGroupVersion.WithResource("deployments"), deploymentKind, "")
 	f.must(err)
 	for _, d := range object.(*appsv1.DeploymentList).Items {
 		n := f.find(d.Name)
-		if has := n != nil && metav1.IsControlledBy(n, &d); has != wants(&d) {
-			f.t.Errorf("Deployment %s: it wants a Network: %v; it has one: %v", d.Name, wants(&d), has)
+		if has := n != nil && metav1.IsControlledBy(n, &d); has != requestsNetwork(&d) {
+			f.t.Errorf("Deployment %s: it requests a Network: %v; it owns one: %v", d.Name, requestsNetwork(&d), has)
 		}
 	}
-	if n := len(f.controller.pool.reserved); n > 0 {
+	if n := len(f.controller.allocator.reserved); n > 0 {
 		f.t.Errorf("%d are still reserved", n)
 	}
 }

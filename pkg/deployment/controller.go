@@ -14,10 +14,11 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package deployment gives each Deployment that is annotated for it a Network of its own,
-// which follows the annotations and goes with the Deployment. It is a controller of
-// objects that own others: events lead from the owned to the owner, ownerless ones are
-// adopted, and the garbage collector does the rest.
+// Package deployment creates a Network for each Deployment that has the annotation
+// network-cidr, keeps it in line with the annotations, and deletes it with the annotation.
+// It is a controller of objects with an owner: events of a Network enqueue its Deployment, a
+// Deployment adopts a labelled Network without an owner, and the garbage collector deletes
+// the Networks of deleted Deployments.
 package deployment
 
 import (
@@ -56,53 +57,54 @@ import (
 // fieldManager is the controller's name in managedFields.
 const fieldManager = "samplecrd-controller"
 
-// Options are what a Controller is told from outside.
+// Options configure a Controller.
 type Options struct {
-	// Namespace is the one that the informers look at; all if it is empty.
+	// Namespace is the namespace of the informers. Empty means all namespaces.
 	Namespace string
-	// CIDRPool is what NetworkCIDRAuto takes blocks from. The zero Prefix: nothing.
+	// CIDRPool is the pool of NetworkCIDRAuto. The zero Prefix means that there is no pool.
 	CIDRPool netip.Prefix
-	// CIDRPrefixLength is the size of those blocks.
+	// CIDRPrefixLength is the prefix length of the pool's blocks.
 	CIDRPrefixLength int
-	// Retry says how failed syncs are spaced out.
+	// Retry configures the delays between retries.
 	Retry retry.Options
-	// Fence is called right before a Network is made; nil: nothing is. Who must no longer make
-	// any does not return from it: the block that it was to get may be another's by now.
+	// Fence is called directly before a Network is created. It is optional. It does not return
+	// if this process must not create Networks any more: by now another process may have
+	// allocated the same block.
 	Fence func()
 }
 
-// Controller makes the Networks of Deployments match their annotations.
+// Controller makes the Networks of Deployments match the annotations of the Deployments.
 type Controller struct {
 	kube   kubernetes.Interface
 	client clientset.Interface
 
 	deployments appslisters.DeploymentLister
 	networks    listers.NetworkLister
-	// synced are done when the handlers have seen the informers' first lists.
+	// synced are done when the handlers have received the first lists of the informers.
 	synced []cache.DoneChecker
 
-	// queue holds the names of the Deployments that somebody has to look at.
-	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
-	pool     *allocator
-	recorder record.EventRecorder
-	fence    func() // nil: none
+	// queue has the names of the Deployments to sync.
+	queue     workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	allocator *allocator
+	recorder  record.EventRecorder
+	fence     func() // optional
 
 	mu sync.Mutex
-	// told holds what was last said about why a Deployment has not got its Network.
-	told map[cache.ObjectName]told
+	// lastEvents has the last event that says why a Deployment has no Network, or an old one.
+	lastEvents map[cache.ObjectName]recordedEvent
 
-	// sync is syncHandler, or what a test of the queue puts in its place.
+	// sync is syncHandler, except in tests of the queue.
 	sync func(context.Context, cache.ObjectName) error
 }
 
-// told is an event, and the Deployment that it was about.
-type told struct {
+// recordedEvent is an event and the UID of its Deployment.
+type recordedEvent struct {
 	uid types.UID
 	event
 }
 
-// NewController makes a Controller and registers its handlers. The caller starts the
-// informers, and then calls Run.
+// NewController returns a Controller and registers its handlers. The caller starts the
+// informers and then calls Run.
 func NewController(kube kubernetes.Interface, client clientset.Interface, deployments appsinformers.TypedDeploymentInformer, networks informers.TypedNetworkInformer, recorder record.EventRecorder, options Options) (*Controller, error) {
 	c := &Controller{
 		kube:        kube,
@@ -113,7 +115,7 @@ func NewController(kube kubernetes.Interface, client clientset.Interface, deploy
 			retry.NewLimiter(options.Retry, func(cache.ObjectName) struct{} { return struct{}{} }),
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "deployments"},
 		),
-		pool: &allocator{
+		allocator: &allocator{
 			pool:     options.CIDRPool.Masked(),
 			bits:     options.CIDRPrefixLength,
 			networks: networks.Lister(),
@@ -124,9 +126,9 @@ func NewController(kube kubernetes.Interface, client clientset.Interface, deploy
 			reserved:     map[cache.ObjectName]netip.Prefix{},
 			waiting:      map[cache.ObjectName]bool{},
 		},
-		recorder: recorder,
-		fence:    options.Fence,
-		told:     map[cache.ObjectName]told{},
+		recorder:   recorder,
+		fence:      options.Fence,
+		lastEvents: map[cache.ObjectName]recordedEvent{},
 	}
 	c.sync = c.syncHandler
 	ofDeployments, err := deployments.TypedInformer().AddTypedEventHandler(c.deploymentHandlers())
@@ -141,80 +143,81 @@ func NewController(kube kubernetes.Interface, client clientset.Interface, deploy
 	return c, nil
 }
 
-// deploymentHandlers enqueue the Deployments that ask for a Network, or have one.
+// deploymentHandlers enqueue the Deployments that request or own a Network.
 func (c *Controller) deploymentHandlers() appsinformers.DeploymentHandlerFuncs {
 	return appsinformers.DeploymentHandlerFuncs{
 		AddFunc: func(d *appsv1.Deployment) {
-			if wants(d) || c.owns(d) {
+			if requestsNetwork(d) || c.owns(d) {
 				c.queue.Add(cache.MetaObjectToName(d))
 			}
 		},
 		UpdateFunc: func(before, now *appsv1.Deployment) {
-			if deploymentNeedsSync(before, now) && (wants(before) || wants(now) || c.owns(now)) {
+			if deploymentNeedsSync(before, now) && (requestsNetwork(before) || requestsNetwork(now) || c.owns(now)) {
 				c.queue.Add(cache.MetaObjectToName(now))
 			}
 		},
 		DeleteFunc: func(d appsinformers.DeletedDeployment) {
-			if c.remembers(d.GetObjectName()) {
+			if c.hasState(d.GetObjectName()) {
 				c.queue.Add(d.GetObjectName())
 			}
 		},
 	}
 }
 
-// networkHandlers enqueue the Deployments that Networks belong to, or stand in the way of.
-// An informer's cache is up to date when its handlers are called. So of a Deployment and a
-// Network that appear at the same time, the one that comes second finds the first.
+// networkHandlers enqueue the Deployment that owns a Network, or that has the same name.
+// An informer updates its cache before it calls its handlers. So if a Deployment and a
+// Network appear at the same time, the handler that runs second finds both.
 func (c *Controller) networkHandlers() informers.NetworkHandlerFuncs {
 	return informers.NetworkHandlerFuncs{
 		AddFunc: func(n *samplecrdv1.Network) {
-			c.pool.seen(n)
-			c.enqueueFor(n)
+			c.allocator.releaseIfCached(n)
+			c.enqueueOwner(n)
 		},
 		UpdateFunc: func(before, now *samplecrdv1.Network) {
 			key := cache.MetaObjectToName(now)
-			unsettled := c.pool.isReserved(key)
-			c.pool.seen(now)
-			if !slices.Equal(cidrs(before), cidrs(now)) {
+			wasReserved := c.allocator.isReserved(key)
+			c.allocator.releaseIfCached(now)
+			if !slices.Equal(cidrsOf(before), cidrsOf(now)) {
 				c.enqueueWaiting()
 			}
 			if networkNeedsSync(before, now) {
-				c.enqueueFor(before) // it may have belonged to another one
-				c.enqueueFor(now)
-			} else if unsettled {
+				c.enqueueOwner(before) // the owner may have changed
+				c.enqueueOwner(now)
+			} else if wasReserved {
 				c.queue.Add(key)
 			}
 		},
 		DeleteFunc: func(n informers.DeletedNetwork) {
 			c.enqueueWaiting()
 			if n.OptionalObj != nil {
-				c.enqueueFor(n.OptionalObj)
+				c.enqueueOwner(n.OptionalObj)
 			}
-			c.enqueueNamed(n.GetObjectName())
+			c.enqueueByName(n.GetObjectName())
 		},
 	}
 }
 
-// enqueueFor enqueues the Deployment that controls the Network, and otherwise the one that
-// might: it has the same name.
-func (c *Controller) enqueueFor(n *samplecrdv1.Network) {
+// enqueueOwner enqueues the Deployment that controls the Network. If there is none, it
+// enqueues the Deployment with the same name.
+func (c *Controller) enqueueOwner(n *samplecrdv1.Network) {
 	if owner := c.resolveControllerRef(n.Namespace, metav1.GetControllerOf(n)); owner != nil {
 		c.queue.Add(cache.MetaObjectToName(owner))
 		return
 	}
-	c.enqueueNamed(cache.MetaObjectToName(n))
+	c.enqueueByName(cache.MetaObjectToName(n))
 }
 
-// enqueueNamed enqueues the Deployment of that name if it asks for a Network.
-func (c *Controller) enqueueNamed(key cache.ObjectName) {
+// enqueueByName enqueues the Deployment of that name if it requests a Network, or if the
+// Controller still has state of it.
+func (c *Controller) enqueueByName(key cache.ObjectName) {
 	d, err := c.deployments.Deployments(key.Namespace).Get(key.Name)
-	if err == nil && wants(d) || c.remembers(key) {
+	if err == nil && requestsNetwork(d) || c.hasState(key) {
 		c.queue.Add(key)
 	}
 }
 
-// resolveControllerRef returns the Deployment that a reference means, nil if there is none:
-// a Deployment that was deleted and made again under its name is another one.
+// resolveControllerRef returns the Deployment of an owner reference, or nil. It compares the
+// UID, because a Deployment that was deleted and created again is another one.
 func (c *Controller) resolveControllerRef(namespace string, owner *metav1.OwnerReference) *appsv1.Deployment {
 	if owner == nil || !isDeployment(owner) {
 		return nil
@@ -226,28 +229,30 @@ func (c *Controller) resolveControllerRef(namespace string, owner *metav1.OwnerR
 	return d
 }
 
-// enqueueWaiting has those look again that have got no block of the pool.
+// enqueueWaiting enqueues the Deployments that wait for a free block of the pool.
 func (c *Controller) enqueueWaiting() {
-	for _, key := range c.pool.takeWaiting() {
+	for _, key := range c.allocator.takeWaiting() {
 		c.queue.Add(key)
 	}
 }
 
-// owns says whether the Deployment has a Network.
+// owns reports whether the Deployment owns a Network.
 func (c *Controller) owns(d *appsv1.Deployment) bool {
 	n, err := c.networks.Networks(d.Namespace).Get(d.Name)
 	return err == nil && metav1.IsControlledBy(n, d)
 }
 
-// remembers says whether there is something in memory that a sync has to clear away.
-func (c *Controller) remembers(key cache.ObjectName) bool {
+// hasState reports whether the Controller has state of the Deployment that a sync must
+// clear.
+func (c *Controller) hasState(key cache.ObjectName) bool {
 	c.mu.Lock()
-	_, isTold := c.told[key]
+	_, hasEvent := c.lastEvents[key]
 	c.mu.Unlock()
-	return isTold || c.pool.isReserved(key)
+	return hasEvent || c.allocator.isReserved(key)
 }
 
-// Run works until ctx is cancelled. What the workers have in hand then, they finish.
+// Run waits for the caches and runs the workers until ctx is cancelled. Then it waits until
+// the workers have finished their current syncs.
 func (c *Controller) Run(ctx context.Context, workers int) {
 	logger := klog.FromContext(ctx)
 	var running sync.WaitGroup
@@ -265,13 +270,14 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 }
 
 func (c *Controller) runWorker(ctx context.Context) {
-	// A queue that was shut down still hands out what it holds.
+	// A queue that is shut down still returns its remaining keys.
 	for ctx.Err() == nil && c.processNextWorkItem(ctx) {
 	}
 }
 
-// slowly is how long a Deployment that has got no block waits, unless it is woken before.
-const slowly = time.Minute
+// exhaustedRetryPeriod is how often a Deployment without a free block is retried. A block that
+// becomes free enqueues it earlier.
+const exhaustedRetryPeriod = time.Minute
 
 func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	key, shutdown := c.queue.Get()
@@ -290,9 +296,9 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 		return true
 	case errors.Is(err, errExhausted):
 		c.queue.Forget(key)
-		c.queue.AddAfter(key, slowly)
+		c.queue.AddAfter(key, exhaustedRetryPeriod)
 		return true
-	case errors.Is(err, errBehind) || apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+	case errors.Is(err, errStale) || apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 		logger.V(2).Info("Will try again", "err", err)
 	default:
 		logger.Error(err, "Failed to sync, will try again")
@@ -301,8 +307,8 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	return true
 }
 
-// recoverSync makes an error of a panic, so that one poisonous object does not stop all
-// the others.
+// recoverSync calls sync and returns a panic as an error, so that one bad object does not
+// stop the others.
 func (c *Controller) recoverSync(ctx context.Context, key cache.ObjectName) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -312,8 +318,8 @@ func (c *Controller) recoverSync(ctx context.Context, key cache.ObjectName) (err
 	return c.sync(ctx, key)
 }
 
-// syncHandler compares what a Deployment asks for with the Network of its name, and acts
-// on the difference. It may be called at any time and any number of times.
+// syncHandler compares the annotations of a Deployment with the Network of the same name, and
+// acts on the difference. It is idempotent.
 func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) error {
 	network, err := c.networks.Networks(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
@@ -322,86 +328,90 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) erro
 	if err != nil {
 		return err
 	}
-	if err := c.settle(ctx, key, network); err != nil {
+	if err := c.checkFresh(ctx, key, network); err != nil {
 		return err
 	}
 	deployment, err := c.deployments.Deployments(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		klog.FromContext(ctx).V(4).Info("Deployment is gone")
-		c.forget(key)
+		c.forgetEvent(key)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	if !deployment.DeletionTimestamp.IsZero() {
-		return nil // the garbage collector takes the Network along
+		return nil // the garbage collector deletes the Network
 	}
-	if !wants(deployment) {
-		c.forget(key)
+	if !requestsNetwork(deployment) {
+		c.forgetEvent(key)
 		return c.deleteIfOwned(ctx, deployment, network)
 	}
-	return c.bringAbout(ctx, deployment, network)
+	return c.reconcile(ctx, deployment, network)
 }
 
-// errBehind is returned by a sync that has to wait for the cache. There will be an event,
-// but for what comes and goes while the informer lists anew; so it is tried again, too.
-var errBehind = errors.New("the cache does not show the Network as it is yet")
+// errStale is returned by a sync that must wait for the cache. Usually the informer sends an
+// event then. The sync is retried as well, because there is no event for a Network that is
+// created and deleted while the informer relists.
+var errStale = errors.New("the cache does not have the latest version of the Network yet")
 
-// settle finds out what has become of our last write, if the cache did not show it yet.
-func (c *Controller) settle(ctx context.Context, key cache.ObjectName, network *samplecrdv1.Network) error {
-	if !c.pool.isReserved(key) {
+// checkFresh does nothing unless a CIDR is reserved for the Deployment: then the cache may not
+// have our last write. It reads the Network live. It releases the CIDR if the cache is up to
+// date, and returns errStale if it is not.
+func (c *Controller) checkFresh(ctx context.Context, key cache.ObjectName, network *samplecrdv1.Network) error {
+	if !c.allocator.isReserved(key) {
 		return nil
 	}
 	live, err := c.client.SamplecrdV1().Networks(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("read the Network past the cache: %w", err)
+		return fmt.Errorf("read the Network live: %w", err)
 	}
 	if gone := err != nil; gone != (network == nil) || !gone && network.ResourceVersion != live.ResourceVersion {
-		return errBehind
+		return errStale
 	}
 	c.release(key)
 	return nil
 }
 
-// bringAbout makes the Network what the Deployment asks for, if it may.
-func (c *Controller) bringAbout(ctx context.Context, d *appsv1.Deployment, network *samplecrdv1.Network) error {
-	asked, err := parse(d.Annotations)
+// reconcile makes the Network match the annotations of the Deployment. It records an event
+// if the annotations or the existing Network prevent that.
+func (c *Controller) reconcile(ctx context.Context, d *appsv1.Deployment, network *samplecrdv1.Network) error {
+	desired, err := parse(d.Annotations)
 	if err != nil {
-		c.tell(ctx, d, event{corev1.EventTypeWarning, samplecrdv1.EventNetworkAnnotationInvalid, err.Error()})
+		c.recordOnce(ctx, d, event{corev1.EventTypeWarning, samplecrdv1.EventNetworkAnnotationInvalid, err.Error()})
 		return nil
 	}
-	if why := obstacle(network, d); why != nil {
-		c.tell(ctx, d, *why)
+	if e := obstacle(network, d); e != nil {
+		c.recordOnce(ctx, d, *e)
 		return nil
 	}
-	if asked.auto {
-		if asked.cidr, err = c.allocate(ctx, d, network); asked.cidr == "" {
+	if desired.auto {
+		if desired.cidr, err = c.allocate(ctx, d, network); desired.cidr == "" {
 			return err
 		}
 	}
 	if network == nil {
-		return c.create(ctx, d, asked)
+		return c.create(ctx, d, desired)
 	}
-	return c.updateIfNeeded(ctx, d, network, asked)
+	return c.updateIfNeeded(ctx, d, network, desired)
 }
 
-// allocate returns the block of the pool that the Network has, or a new one; "" if there
-// is none to be had.
+// allocate returns the block that the Network has, or a new block of the pool. It returns ""
+// if there is none.
 func (c *Controller) allocate(ctx context.Context, d *appsv1.Deployment, network *samplecrdv1.Network) (string, error) {
-	allocated, preferred := keepable(network)
+	allocated, preferred := existingBlock(network)
 	if allocated != "" {
 		return allocated, nil
 	}
-	block, err := c.pool.allocate(ctx, cache.MetaObjectToName(d), preferred)
+	block, err := c.allocator.allocate(ctx, cache.MetaObjectToName(d), preferred)
 	switch {
 	case errors.Is(err, errNoPool):
-		c.tell(ctx, d, event{corev1.EventTypeWarning, samplecrdv1.EventNoCIDRPool,
-			"The controller has no pool to take a block from: start it with -deployment-cidr-pool, or write a CIDR instead of " + samplecrdv1.NetworkCIDRAuto})
+		c.recordOnce(ctx, d, event{corev1.EventTypeWarning, samplecrdv1.EventNoCIDRPool,
+			"The controller has no CIDR pool: start it with -deployment-cidr-pool, or use a CIDR instead of " + samplecrdv1.NetworkCIDRAuto})
 		return "", nil
 	case errors.Is(err, errExhausted):
-		c.tell(ctx, d, event{corev1.EventTypeWarning, samplecrdv1.EventCIDRPoolExhausted,
-			fmt.Sprintf("No block of prefix length %d is free in %s; waiting for one", c.pool.bits, c.pool.pool)})
+		c.recordOnce(ctx, d, event{corev1.EventTypeWarning, samplecrdv1.EventCIDRPoolExhausted,
+			fmt.Sprintf("No block of prefix length %d is free in %s; waiting for one", c.allocator.bits, c.allocator.pool)})
 		return "", err
 	case err != nil:
 		return "", err
@@ -409,30 +419,31 @@ func (c *Controller) allocate(ctx context.Context, d *appsv1.Deployment, network
 	return block.String(), nil
 }
 
-// create creates the Network. There is no look past the cache before: one that is there
-// is not overwritten, and the garbage collector removes that of a Deployment that is gone.
-func (c *Controller) create(ctx context.Context, d *appsv1.Deployment, asked request) error {
-	c.reserve(d, asked)
+// create creates the Network. It does not read the Deployment live first: create cannot
+// overwrite an existing Network, and the garbage collector deletes the Network of a
+// Deployment that is gone.
+func (c *Controller) create(ctx context.Context, d *appsv1.Deployment, desired request) error {
+	c.reserve(d, desired)
 	if c.fence != nil {
 		c.fence()
 	}
-	network, err := c.client.SamplecrdV1().Networks(d.Namespace).Create(ctx, newNetwork(d, asked), metav1.CreateOptions{FieldManager: fieldManager})
+	network, err := c.client.SamplecrdV1().Networks(d.Namespace).Create(ctx, newNetwork(d, desired), metav1.CreateOptions{FieldManager: fieldManager})
 	if err != nil {
-		return c.failed(ctx, d, fmt.Errorf("create the Network: %w", err))
+		return c.handleWriteError(ctx, d, fmt.Errorf("create the Network: %w", err))
 	}
-	c.done(ctx, d, samplecrdv1.EventNetworkCreated, "Created Network %s, %s", network.Name, network.Spec.CIDR)
+	c.recordDone(ctx, d, samplecrdv1.EventNetworkCreated, "Created Network %s, %s", network.Name, network.Spec.CIDR)
 	return nil
 }
 
-// updateIfNeeded puts right what differs from what the Deployment asks for, and adopts the
-// Network if it has no owner yet.
-func (c *Controller) updateIfNeeded(ctx context.Context, d *appsv1.Deployment, network *samplecrdv1.Network, asked request) error {
-	patch := difference(network, d, asked)
+// updateIfNeeded patches the Network if it differs from the desired one, and adopts it if it
+// has no owner.
+func (c *Controller) updateIfNeeded(ctx context.Context, d *appsv1.Deployment, network *samplecrdv1.Network, desired request) error {
+	patch := patchFor(network, d, desired)
 	if patch == nil {
-		c.forget(cache.MetaObjectToName(d))
+		c.forgetEvent(cache.MetaObjectToName(d))
 		return nil
 	}
-	if err := c.confirm(ctx, d); err != nil {
+	if err := c.verify(ctx, d); err != nil {
 		c.release(cache.MetaObjectToName(d))
 		return err
 	}
@@ -440,27 +451,27 @@ func (c *Controller) updateIfNeeded(ctx context.Context, d *appsv1.Deployment, n
 	if err != nil {
 		return err
 	}
-	if network.Spec.CIDR != asked.cidr {
-		c.reserve(d, asked)
+	if network.Spec.CIDR != desired.cidr {
+		c.reserve(d, desired)
 	}
 	_, err = c.client.SamplecrdV1().Networks(d.Namespace).Patch(ctx, network.Name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: fieldManager})
 	if err != nil {
-		return c.failed(ctx, d, fmt.Errorf("update the Network: %w", err))
+		return c.handleWriteError(ctx, d, fmt.Errorf("update the Network: %w", err))
 	}
 	if !metav1.IsControlledBy(network, d) {
-		c.done(ctx, d, samplecrdv1.EventNetworkAdopted, "Adopted Network %s, %s", network.Name, asked.cidr)
+		c.recordDone(ctx, d, samplecrdv1.EventNetworkAdopted, "Adopted Network %s, %s", network.Name, desired.cidr)
 		return nil
 	}
-	c.done(ctx, d, samplecrdv1.EventNetworkUpdated, "Updated Network %s: %s", network.Name, changes(network, asked))
+	c.recordDone(ctx, d, samplecrdv1.EventNetworkUpdated, "Updated Network %s: %s", network.Name, describeChanges(network, desired))
 	return nil
 }
 
-// deleteIfOwned deletes the Network of a Deployment that does not ask for one any more.
+// deleteIfOwned deletes the Network of a Deployment that does not request one any more.
 func (c *Controller) deleteIfOwned(ctx context.Context, d *appsv1.Deployment, network *samplecrdv1.Network) error {
 	if network == nil || !metav1.IsControlledBy(network, d) || !network.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	if err := c.confirm(ctx, d); err != nil {
+	if err := c.verify(ctx, d); err != nil {
 		return err
 	}
 	err := c.client.SamplecrdV1().Networks(d.Namespace).Delete(ctx, network.Name, metav1.DeleteOptions{
@@ -472,99 +483,101 @@ func (c *Controller) deleteIfOwned(ctx context.Context, d *appsv1.Deployment, ne
 	if err != nil {
 		return fmt.Errorf("delete the Network: %w", err)
 	}
-	c.done(ctx, d, samplecrdv1.EventNetworkDeleted, "Deleted Network %s: the annotation %s is gone", network.Name, samplecrdv1.AnnotationNetworkCIDR)
+	c.recordDone(ctx, d, samplecrdv1.EventNetworkDeleted, "Deleted Network %s: the annotation %s is gone", network.Name, samplecrdv1.AnnotationNetworkCIDR)
 	return nil
 }
 
-// confirm makes sure, past the cache, that the Deployment is still the same one, is not
-// being deleted, and asks for the same: a deleted one adopts nothing, and no subnet is
-// replaced on the word of a cache.
-func (c *Controller) confirm(ctx context.Context, d *appsv1.Deployment) error {
+// verify reads the Deployment live. It returns a conflict if the Deployment is another one,
+// is being deleted, or requests another Network than d. A deleted Deployment must not adopt
+// a Network, and a stale cache must not cause the replacement of a subnet.
+func (c *Controller) verify(ctx context.Context, d *appsv1.Deployment) error {
 	live, err := c.kube.AppsV1().Deployments(d.Namespace).Get(ctx, d.Name, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("read the Deployment past the cache: %w", err)
+		return fmt.Errorf("read the Deployment live: %w", err)
 	}
-	if live.UID != d.UID || !live.DeletionTimestamp.IsZero() || !asksTheSame(live, d) {
+	if live.UID != d.UID || !live.DeletionTimestamp.IsZero() || !sameRequest(live, d) {
 		return apierrors.NewConflict(appsv1.Resource("deployments"), d.Name, errors.New("it has changed since it was read"))
 	}
 	return nil
 }
 
-// failed says what a write that failed means. What Kubernetes has refused has not been
-// written, so its CIDR is free; of all else we do not know.
-func (c *Controller) failed(ctx context.Context, d *appsv1.Deployment, err error) error {
+// handleWriteError returns the error with which the sync ends, nil if a retry cannot help.
+// The CIDR of a refused write is released. After any other error the result of the write is
+// unknown, so the CIDR stays reserved.
+func (c *Controller) handleWriteError(ctx context.Context, d *appsv1.Deployment, err error) error {
 	if refused(err) {
 		c.release(cache.MetaObjectToName(d))
 	}
 	switch {
 	case apierrors.IsInvalid(err):
-		c.tell(ctx, d, event{corev1.EventTypeWarning, samplecrdv1.EventNetworkAnnotationInvalid, err.Error()})
+		c.recordOnce(ctx, d, event{corev1.EventTypeWarning, samplecrdv1.EventNetworkAnnotationInvalid, err.Error()})
 		return nil
 	case apierrors.IsAlreadyExists(err):
-		return errBehind
+		return errStale
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return nil // the Deployment is about to go too
+		return nil // the Deployment is deleted with its namespace
 	case apierrors.IsForbidden(err):
-		c.tell(ctx, d, event{corev1.EventTypeWarning, samplecrdv1.EventNetworkRefused, err.Error()})
+		c.recordOnce(ctx, d, event{corev1.EventTypeWarning, samplecrdv1.EventNetworkRefused, err.Error()})
 	}
 	return err
 }
 
-// refused says whether an error is the API server's word that it has done nothing.
+// refused reports whether the API server answered that it did not do the write.
 func refused(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Code >= http.StatusBadRequest && status.Status().Code < http.StatusInternalServerError
 }
 
-// reserve has what is about to be written count as taken.
-func (c *Controller) reserve(d *appsv1.Deployment, asked request) {
-	if cidr, err := netip.ParsePrefix(asked.cidr); err == nil {
-		c.pool.reserve(cache.MetaObjectToName(d), cidr)
+// reserve marks the desired CIDR as taken before it is written.
+func (c *Controller) reserve(d *appsv1.Deployment, desired request) {
+	if cidr, err := netip.ParsePrefix(desired.cidr); err == nil {
+		c.allocator.reserve(cache.MetaObjectToName(d), cidr)
 	}
 }
 
-// release frees what was not written, for those that wait for it.
+// release frees the CIDR of a write that did not happen, and enqueues the Deployments that
+// wait for a block.
 func (c *Controller) release(key cache.ObjectName) {
-	c.pool.release(key)
+	c.allocator.release(key)
 	c.enqueueWaiting()
 }
 
-// done records that something was done, and that all is well.
-func (c *Controller) done(ctx context.Context, d *appsv1.Deployment, reason, format string, args ...any) {
-	c.forget(cache.MetaObjectToName(d))
+// recordDone records an event about a successful write.
+func (c *Controller) recordDone(ctx context.Context, d *appsv1.Deployment, reason, format string, args ...any) {
+	c.forgetEvent(cache.MetaObjectToName(d))
 	c.record(ctx, d, event{corev1.EventTypeNormal, reason, fmt.Sprintf(format, args...)})
 }
 
-// tell records an event, unless it was the last one that was told of the Deployment.
-func (c *Controller) tell(ctx context.Context, d *appsv1.Deployment, e event) {
-	key, now := cache.MetaObjectToName(d), told{d.UID, e}
+// recordOnce records an event unless it is the same as the last one of the Deployment.
+func (c *Controller) recordOnce(ctx context.Context, d *appsv1.Deployment, e event) {
+	key, now := cache.MetaObjectToName(d), recordedEvent{d.UID, e}
 	c.mu.Lock()
-	isNew := c.told[key] != now
-	c.told[key] = now
+	isNew := c.lastEvents[key] != now
+	c.lastEvents[key] = now
 	c.mu.Unlock()
 	if isNew {
 		c.record(ctx, d, e)
 	}
 }
 
-// record records an event, and logs it.
+// record records an event and logs it.
 func (c *Controller) record(ctx context.Context, d *appsv1.Deployment, e event) {
-	klog.FromContext(ctx).Info("Event", "type", e.kind, "reason", e.reason, "message", e.message)
-	c.recorder.Event(reference(d), e.kind, e.reason, e.message)
+	klog.FromContext(ctx).Info("Event", "type", e.eventType, "reason", e.reason, "message", e.message)
+	c.recorder.Event(reference(d), e.eventType, e.reason, e.message)
 }
 
-// forget is for a Deployment with which all is well, or which is gone.
-func (c *Controller) forget(key cache.ObjectName) {
+// forgetEvent clears the last event of a Deployment that has its Network, or that is gone.
+func (c *Controller) forgetEvent(key cache.ObjectName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.told, key)
+	delete(c.lastEvents, key)
 }
 
-// reference is the Deployment as events speak of it. Objects from a cache do not say of
-// which kind they are.
+// reference returns the reference to the Deployment for an event. Objects in a cache have an
+// empty TypeMeta, so the kind is set here.
 func reference(d *appsv1.Deployment) *corev1.ObjectReference {
 	return &corev1.ObjectReference{
-		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind,
+		APIVersion: deploymentKind.GroupVersion().String(), Kind: deploymentKind.Kind,
 		Namespace: d.Namespace, Name: d.Name, UID: d.UID, ResourceVersion: d.ResourceVersion,
 	}
 }

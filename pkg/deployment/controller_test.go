@@ -96,7 +96,7 @@ func TestTheNetworkFollowsTheAnnotations(t *testing.T) {
 	}
 }
 
-func TestEditsOfTheNetworkByHandArePutBackAndOthersLeftAlone(t *testing.T) {
+func TestEditsOfTheSpecAreRevertedAndOtherEditsAreKept(t *testing.T) {
 	f := newFixture(t, "", 0)
 	f.deploy("web", "10.1.0.0/24", "-")
 	f.mustSync()
@@ -136,7 +136,7 @@ func TestADeploymentBeingDeletedIsLeftToTheGarbageCollector(t *testing.T) {
 	}
 }
 
-func TestNothingIsChangedOnTheWordOfACacheOfDeployments(t *testing.T) {
+func TestAStaleCacheOfDeploymentsChangesNothing(t *testing.T) {
 	changes := map[string]func(*fixture, string){
 		"gone":    func(f *fixture, _ string) { f.undeploy("web") },
 		"another": func(f *fixture, cached string) { f.undeploy("web"); f.deploy("web", cached, "-") },
@@ -165,7 +165,7 @@ func TestNothingIsChangedOnTheWordOfACacheOfDeployments(t *testing.T) {
 	}
 }
 
-func TestNothingIsChangedOnTheWordOfACacheOfNetworks(t *testing.T) {
+func TestAStaleCacheOfNetworksChangesNothing(t *testing.T) {
 	for _, cidr := range []string{"10.2.0.0/24", "-"} {
 		f := newFixture(t, "", 0)
 		f.deploy("web", "10.1.0.0/24", "-")
@@ -188,11 +188,11 @@ func TestAdoption(t *testing.T) {
 		cidr    string
 		want    string
 	}{
-		{"it is as asked for", labelled, "", "10.1.0.0/24", "10.1.0.0/24"},
+		{"it matches the annotations", labelled, "", "10.1.0.0/24", "10.1.0.0/24"},
 		{"it has another CIDR", labelled, "", "10.2.0.0/24", "10.2.0.0/24"},
 		{"auto: a block of the pool is kept", labelled, "10.0.0.0/8", "auto", "10.1.0.0/24"},
-		{"auto: something else is not", labelled, "192.168.0.0/16", "auto", "192.168.0.0/24"},
-		{"auto: what was allocated once is kept, whatever has become of the pool", func(n *samplecrdv1.Network) {
+		{"auto: a CIDR outside the pool is not", labelled, "192.168.0.0/16", "auto", "192.168.0.0/24"},
+		{"auto: the allocated block is kept if the pool has changed", func(n *samplecrdv1.Network) {
 			labelled(n)
 			n.Annotations = map[string]string{samplecrdv1.AnnotationAllocatedCIDR: "10.1.0.0/24"}
 		}, "192.168.0.0/16", "auto", "10.1.0.0/24"},
@@ -215,7 +215,7 @@ func TestAdoption(t *testing.T) {
 	}
 }
 
-func TestADeploymentThatIsGoneAdoptsNothing(t *testing.T) {
+func TestADeletedDeploymentAdoptsNothing(t *testing.T) {
 	f := newFixture(t, "", 0)
 	f.stray("web", "10.1.0.0/24", labelled)
 	f.deploy("web", "10.1.0.0/24", "-")
@@ -230,14 +230,14 @@ func TestADeploymentThatIsGoneAdoptsNothing(t *testing.T) {
 	}
 }
 
-func TestANetworkOfSomebodyElseIsToldOfOnceForEachCauseAndLeftAlone(t *testing.T) {
+func TestANetworkOfAnotherOwnerIsReportedOnceForEachCauseAndNotChanged(t *testing.T) {
 	f := newFixture(t, "", 0)
 	f.stray("web", "10.9.0.0/24")
 	f.deploy("web", "10.1.0.0/24", "-")
 	f.mustSync()
 	f.mustSync()
 	f.expectEvents(samplecrdv1.EventNetworkNotOwned)
-	// Another cause, and then the first again.
+	// Another cause, and then the first cause again.
 	yes := true
 	f.edit(func(n *samplecrdv1.Network) {
 		n.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "c", UID: "x", Controller: &yes}}
@@ -249,25 +249,25 @@ func TestANetworkOfSomebodyElseIsToldOfOnceForEachCauseAndLeftAlone(t *testing.T
 	f.expectEvents(samplecrdv1.EventNetworkNotOwned, samplecrdv1.EventNetworkNotOwned)
 	f.expectJournal()
 	f.expectSpec("10.9.0.0/24", "")
-	// A Deployment that is another one has not been told.
+	// Another Deployment with the same name gets its own event.
 	f.undeploy("web")
 	f.deploy("web", "10.1.0.0/24", "-")
 	f.mustSync()
 	f.expectEvents(samplecrdv1.EventNetworkNotOwned)
-	// Nor does the removal of the annotation touch it.
+	// The removal of the annotation does not change the Network.
 	f.annotate("-", "-")
 	f.mustSync()
 	f.expectJournal()
 	f.annotate("10.1.0.0/24", "-")
 	f.mustSync()
 	f.expectEvents(samplecrdv1.EventNetworkNotOwned)
-	// Handed over.
+	// A user labels the Network so that it can be adopted.
 	f.edit(labelled)
 	f.mustSync()
 	f.expectEvents(samplecrdv1.EventNetworkAdopted)
 }
 
-func TestADeploymentMadeAnewWaitsForItsPredecessorsNetworkToGo(t *testing.T) {
+func TestARecreatedDeploymentWaitsUntilTheOldNetworkIsGone(t *testing.T) {
 	f := newFixture(t, "10.0.0.0/16", 24)
 	f.deploy("web", "auto", "-")
 	f.mustSync()
@@ -290,7 +290,7 @@ func TestADeploymentMadeAnewWaitsForItsPredecessorsNetworkToGo(t *testing.T) {
 	}
 }
 
-func TestABadAnnotationIsToldOfAndTouchesNothing(t *testing.T) {
+func TestAnInvalidAnnotationIsReportedAndChangesNothing(t *testing.T) {
 	f := newFixture(t, "", 0)
 	f.deploy("web", "10.1.0.0/24", "-")
 	f.mustSync()
@@ -311,7 +311,7 @@ func TestABadAnnotationIsToldOfAndTouchesNothing(t *testing.T) {
 	f.expectSpec("10.1.0.0/24", "")
 }
 
-func TestWhatTheAPIServerSaysToAWrite(t *testing.T) {
+func TestErrorsOfTheAPIServerAfterAWrite(t *testing.T) {
 	resource := samplecrdv1.Resource("networks")
 	terminating := apierrors.NewForbidden(resource, "web", errors.New("namespace is going"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
@@ -342,7 +342,7 @@ func TestWhatTheAPIServerSaysToAWrite(t *testing.T) {
 				}
 				f.deploy("web", "auto", "-")
 				f.fail(request, tt.err)
-				for range 2 { // each is told of once
+				for range 2 { // each error is reported once
 					f.refresh()
 					if err := f.sync("web"); (err != nil) != tt.retry {
 						t.Errorf("got %v", err)
@@ -353,7 +353,7 @@ func TestWhatTheAPIServerSaysToAWrite(t *testing.T) {
 				} else {
 					f.expectEvents(tt.event)
 				}
-				if got := f.controller.pool.isReserved(testKey); got != tt.remain {
+				if got := f.controller.allocator.isReserved(testKey); got != tt.remain {
 					t.Errorf("reserved: %v", got)
 				}
 				f.around = nil
@@ -364,7 +364,7 @@ func TestWhatTheAPIServerSaysToAWrite(t *testing.T) {
 	}
 }
 
-func TestAFailedDeletionIsTriedAgain(t *testing.T) {
+func TestAFailedDeletionIsRetried(t *testing.T) {
 	f := newFixture(t, "", 0)
 	f.deploy("web", "10.1.0.0/24", "-")
 	f.mustSync()
@@ -379,7 +379,7 @@ func TestAFailedDeletionIsTriedAgain(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	f.around = nil
-	f.must(f.sync("web")) // the cache does not know yet
+	f.must(f.sync("web")) // the cache still has the Network
 	f.mustSync()
 	if n := f.find("web"); n != nil {
 		t.Errorf("still there: %+v", n)
@@ -402,7 +402,7 @@ func TestHandlersOfDeployments(t *testing.T) {
 	n := newNetwork(owner, request{cidr: "10.1.0.0/24"})
 	f.api.Put(n)
 	f.refresh()
-	h.AddFunc(owner) // the annotation went while nobody looked
+	h.AddFunc(owner) // the annotation was removed while no controller ran
 	f.expectQueued("owner")
 
 	update := func(change func(*appsv1.Deployment)) {
@@ -426,7 +426,7 @@ func TestHandlersOfDeployments(t *testing.T) {
 	f.expectQueued()
 }
 
-func TestADeploymentThatIsGoneIsForgotten(t *testing.T) {
+func TestTheStateOfADeletedDeploymentIsCleared(t *testing.T) {
 	for _, gone := range []appsinformers.DeletedDeployment{
 		{OptionalObj: aDeployment("x")},
 		{FinalStateUnknown: &cache.DeletedFinalStateUnknown{Key: "default/web"}},
@@ -434,20 +434,20 @@ func TestADeploymentThatIsGoneIsForgotten(t *testing.T) {
 		f := newFixture(t, "", 0)
 		h := f.controller.deploymentHandlers()
 		h.DeleteFunc(gone)
-		f.expectQueued() // there is nothing to forget
+		f.expectQueued() // there is no state to clear
 		f.deploy("web", "nonsense", "-")
 		f.mustSync()
 		f.undeploy("web")
 		h.DeleteFunc(gone)
 		f.expectQueued("web")
 		f.mustSync()
-		if f.controller.remembers(testKey) {
-			t.Error("not forgotten")
+		if f.controller.hasState(testKey) {
+			t.Error("the state is still there")
 		}
 	}
 }
 
-func TestHandlersOfNetworksLeadToTheDeployment(t *testing.T) {
+func TestHandlersOfNetworksEnqueueTheDeployment(t *testing.T) {
 	f := newFixture(t, "", 0)
 	owner := f.deploy("owner", "-", "-")
 	f.deploy("web", "10.1.0.0/24", "-")
@@ -466,7 +466,7 @@ func TestHandlersOfNetworksLeadToTheDeployment(t *testing.T) {
 
 	h.AddFunc(mine)
 	f.expectQueued("owner")
-	h.AddFunc(owned(owner, "other")) // of an owner that was made anew, and does not ask
+	h.AddFunc(owned(owner, "other")) // the owner was created again, and requests no Network
 	f.expectQueued()
 	wrongKind := mine.DeepCopy()
 	wrongKind.OwnerReferences[0].APIVersion = "example.com/v1"
@@ -476,7 +476,7 @@ func TestHandlersOfNetworksLeadToTheDeployment(t *testing.T) {
 	h.AddFunc(&samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nobody"}})
 	h.AddFunc(&samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere", Name: "web"}})
 	f.expectQueued()
-	h.AddFunc(&samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}) // in the way, or to be adopted
+	h.AddFunc(&samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}) // an obstacle, or to be adopted
 	f.expectQueued("web")
 
 	h.UpdateFunc(mine, mine)
@@ -490,7 +490,7 @@ func TestHandlersOfNetworksLeadToTheDeployment(t *testing.T) {
 
 	h.DeleteFunc(informers.DeletedNetwork{OptionalObj: mine})
 	f.expectQueued("owner")
-	// Of a deletion that was missed, nothing but the name may be known.
+	// A tombstone may have the name only.
 	h.DeleteFunc(informers.DeletedNetwork{FinalStateUnknown: &cache.DeletedFinalStateUnknown{Key: "default/web"}})
 	f.expectQueued("web")
 	h.DeleteFunc(informers.DeletedNetwork{FinalStateUnknown: &cache.DeletedFinalStateUnknown{Key: "default/plain"}})
@@ -499,7 +499,7 @@ func TestHandlersOfNetworksLeadToTheDeployment(t *testing.T) {
 
 // Queue.
 
-// work runs a controller whose informers have nothing to list, and returns what stops it.
+// work runs a controller with synced informers. The caller must call stop.
 func work(t *testing.T, c *Controller) (stop func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -519,16 +519,16 @@ type checker <-chan struct{}
 func (c checker) Name() string          { return "test" }
 func (c checker) Done() <-chan struct{} { return c }
 
-func TestWhatBecomesOfASync(t *testing.T) {
+func TestRetriesAfterASync(t *testing.T) {
 	tests := []struct {
 		name string
 		err  error
 		want int // syncs within a little more than a minute
 	}{
 		{"success", nil, 1},
-		{"no block: a minute later", fmt.Errorf("allocate: %w", errExhausted), 2},
+		{"no free block: after one minute", fmt.Errorf("allocate: %w", errExhausted), 2},
 		{"conflict: after 1, 2, 4… seconds", apierrors.NewConflict(samplecrdv1.Resource("networks"), "web", errors.New("changed")), 6},
-		{"the cache is behind: the same", errBehind, 6},
+		{"a stale cache: the same", errStale, 6},
 		{"an error: the same", errLost, 6},
 	}
 	for _, tt := range tests {
@@ -566,7 +566,7 @@ func TestAPanicIsAnErrorOfOneDeployment(t *testing.T) {
 		time.Sleep(1300 * time.Millisecond)
 		stop()
 		if len(synced) != 3 {
-			t.Errorf("%d syncs, want one of the other and two of the poison", len(synced))
+			t.Errorf("%d syncs, want one of other and two of poison", len(synced))
 		}
 	})
 }

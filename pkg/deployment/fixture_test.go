@@ -52,13 +52,13 @@ import (
 var testKey = cache.NewObjectName("default", "web")
 
 func TestMain(m *testing.M) {
-	// client-go then panics when somebody changes an object in an informer's cache.
+	// With this variable client-go panics if a test changes an object in an informer's cache.
 	_ = os.Setenv("KUBE_CACHE_MUTATION_DETECTOR", "true")
 	os.Exit(m.Run())
 }
 
-// fixture is a controller on stand-ins for the API server. Its informers are not started:
-// the caches hold what the test puts there, and lag behind as far as the test likes.
+// fixture is a controller with fake clients. Its informers are not started: a test fills the
+// caches, so that it can let them be out of date.
 type fixture struct {
 	t          *testing.T
 	kube       *kubefake.Clientset
@@ -69,9 +69,9 @@ type fixture struct {
 
 	deploymentCache, networkCache cache.Indexer
 	events                        *record.FakeRecorder
-	// around decides what becomes of a request; nil: it is done.
+	// around replaces the answer of a request. nil means that all requests are done.
 	around func(request string, do func() (runtime.Object, error)) (runtime.Object, error)
-	// journal holds the requests, as they came.
+	// journal has the requests in their order.
 	journal []string
 	uids    int
 }
@@ -94,7 +94,7 @@ func newFixture(t *testing.T, pool string, bits int) *fixture {
 	return f
 }
 
-// start makes a controller that knows nothing yet but what it reads: a new process.
+// start creates a controller without state, as a new process has it.
 func (f *fixture) start() {
 	f.t.Helper()
 	deployments := kubeinformers.NewSharedInformerFactory(f.kube, 0).Apps().V1().Deployments()
@@ -108,8 +108,8 @@ func (f *fixture) start() {
 	f.refresh()
 }
 
-// react adds to the stand-in what it does not know: owner references in patches,
-// preconditions of deletions, and the resourceVersion of lists.
+// react does what the fake client does not: owner references in patches, preconditions of
+// deletions, and the resourceVersion of lists.
 func (f *fixture) react(action clienttesting.Action) (bool, runtime.Object, error) {
 	request := action.GetVerb() + " networks"
 	f.journal = append(f.journal, request)
@@ -164,7 +164,7 @@ func (f *fixture) do(action clienttesting.Action) (runtime.Object, error) {
 		f.remove(old)
 		return nil, nil
 	}
-	return nil, errors.New("no such action here")
+	return nil, errors.New("unknown action")
 }
 
 func (f *fixture) patch(old *samplecrdv1.Network, patch []byte) (runtime.Object, error) {
@@ -189,7 +189,7 @@ func (f *fixture) patch(old *samplecrdv1.Network, patch []byte) (runtime.Object,
 	return f.api.Put(n), nil
 }
 
-// remove deletes a Network: one with a finalizer stays for the time being.
+// remove deletes a Network. A Network with a finalizer only gets a deletionTimestamp.
 func (f *fixture) remove(n *samplecrdv1.Network) {
 	if len(n.Finalizers) == 0 {
 		f.api.Remove(n.Namespace, n.Name)
@@ -200,10 +200,10 @@ func (f *fixture) remove(n *samplecrdv1.Network) {
 	f.api.Put(n)
 }
 
-// version is the resourceVersion that all have come to.
+// version returns the latest resourceVersion.
 func (f *fixture) version() string { return strconv.Itoa(f.api.Changes()) }
 
-// deploy makes a Deployment; an annotation that is "-" is left out.
+// deploy creates a Deployment. It leaves out an annotation with the value "-".
 func (f *fixture) deploy(name, cidr, gateway string) *appsv1.Deployment {
 	f.t.Helper()
 	f.uids++
@@ -224,7 +224,7 @@ func annotations(cidr, gateway string) map[string]string {
 	return all
 }
 
-// editDeployment changes the Deployment as somebody else would.
+// editDeployment changes the Deployment as another client.
 func (f *fixture) editDeployment(name string, change func(*appsv1.Deployment)) {
 	f.t.Helper()
 	object, err := f.kube.Tracker().Get(appsv1.SchemeGroupVersion.WithResource("deployments"), testKey.Namespace, name)
@@ -251,7 +251,7 @@ func (f *fixture) must(err error) {
 	}
 }
 
-// refresh brings both caches up to date.
+// refresh updates both caches.
 func (f *fixture) refresh() {
 	f.t.Helper()
 	f.refreshDeployments()
@@ -260,7 +260,7 @@ func (f *fixture) refresh() {
 
 func (f *fixture) refreshDeployments() {
 	f.t.Helper()
-	object, err := f.kube.Tracker().List(appsv1.SchemeGroupVersion.WithResource("deployments"), kind, "")
+	object, err := f.kube.Tracker().List(appsv1.SchemeGroupVersion.WithResource("deployments"), deploymentKind, "")
 	f.must(err)
 	var items []any
 	for _, d := range object.(*appsv1.DeploymentList).Items {
@@ -271,8 +271,8 @@ func (f *fixture) refreshDeployments() {
 	f.must(f.deploymentCache.Replace(items, ""))
 }
 
-// refreshNetworks has the cache show the Networks as they were after so many changes,
-// and the handlers hear of it.
+// refreshNetworks fills the cache with the Networks as they were after the given number of
+// changes, and releases reservations as the handlers do.
 func (f *fixture) refreshNetworks(changes int) {
 	f.t.Helper()
 	var items []any
@@ -281,18 +281,18 @@ func (f *fixture) refreshNetworks(changes int) {
 	}
 	f.must(f.networkCache.Replace(items, strconv.Itoa(changes)))
 	for _, item := range items {
-		f.controller.pool.seen(item.(*samplecrdv1.Network))
+		f.controller.allocator.releaseIfCached(item.(*samplecrdv1.Network))
 	}
 }
 
-// sync syncs the Deployment against caches that are as they are.
+// sync syncs the Deployment with the current caches.
 func (f *fixture) sync(name string) error {
 	f.t.Helper()
 	_, ctx := ktesting.NewTestContext(f.t)
 	return f.controller.recoverSync(ctx, cache.NewObjectName(testKey.Namespace, name))
 }
 
-// mustSync syncs the Deployment of testKey against caches that are up to date.
+// mustSync updates the caches and syncs the Deployment of testKey.
 func (f *fixture) mustSync() {
 	f.t.Helper()
 	f.refresh()
@@ -317,7 +317,7 @@ func (f *fixture) get(name string) *samplecrdv1.Network {
 	return n
 }
 
-// edit changes the Network as somebody else would.
+// edit changes the Network as another client.
 func (f *fixture) edit(change func(*samplecrdv1.Network)) {
 	f.t.Helper()
 	n := f.get(testKey.Name)
@@ -329,7 +329,7 @@ func (f *fixture) edit(change func(*samplecrdv1.Network)) {
 	f.api.Put(n)
 }
 
-// stray puts a Network there that no controller has made.
+// stray creates a Network as another client.
 func (f *fixture) stray(name, cidr string, changes ...func(*samplecrdv1.Network)) *samplecrdv1.Network {
 	n := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: testKey.Namespace, Name: name}, Spec: samplecrdv1.NetworkSpec{CIDR: cidr}}
 	for _, change := range changes {
@@ -355,7 +355,7 @@ func (f *fixture) expectJournal(want ...string) {
 	}
 }
 
-// takeEvents returns the reasons of the events since they were last taken.
+// takeEvents returns the reasons of the events since the last call.
 func (f *fixture) takeEvents() []string {
 	var reasons []string
 	for {
@@ -386,7 +386,7 @@ func (f *fixture) expectSpec(cidr, gateway string) {
 	}
 }
 
-// queued empties the queue, and returns what was in it.
+// queued empties the queue and returns the names that were in it.
 func (f *fixture) queued() []string {
 	var names []string
 	for f.controller.queue.Len() > 0 {
@@ -405,7 +405,7 @@ func (f *fixture) expectQueued(want ...string) {
 	}
 }
 
-// fail has the requests of that kind answered with the error, and not done.
+// fail answers these requests with the error and does not do them.
 func (f *fixture) fail(request string, err error) {
 	f.around = func(r string, do func() (runtime.Object, error)) (runtime.Object, error) {
 		if r == request {
@@ -415,7 +415,7 @@ func (f *fixture) fail(request string, err error) {
 	}
 }
 
-// lose has the requests of that kind done, and the answers lost.
+// lose does these requests and loses the answers.
 func (f *fixture) lose(request string) {
 	f.around = func(r string, do func() (runtime.Object, error)) (runtime.Object, error) {
 		object, err := do()

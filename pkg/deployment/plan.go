@@ -35,65 +35,67 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-// kind is what a controller reference to a Deployment says.
-var kind = appsv1.SchemeGroupVersion.WithKind("Deployment")
+// deploymentKind is the kind in an owner reference to a Deployment.
+var deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 
-// wants says whether the Deployment asks for a Network, be it in words that make sense.
-func wants(d *appsv1.Deployment) bool {
+// requestsNetwork reports whether the Deployment requests a Network. The annotations may be
+// invalid.
+func requestsNetwork(d *appsv1.Deployment) bool {
 	_, ok := d.Annotations[samplecrdv1.AnnotationNetworkCIDR]
 	return ok
 }
 
-// asksTheSame says whether both Deployments ask for the same Network.
-func asksTheSame(a, b *appsv1.Deployment) bool {
-	return wants(a) == wants(b) &&
+// sameRequest reports whether both Deployments request the same Network.
+func sameRequest(a, b *appsv1.Deployment) bool {
+	return requestsNetwork(a) == requestsNetwork(b) &&
 		a.Annotations[samplecrdv1.AnnotationNetworkCIDR] == b.Annotations[samplecrdv1.AnnotationNetworkCIDR] &&
 		a.Annotations[samplecrdv1.AnnotationNetworkGateway] == b.Annotations[samplecrdv1.AnnotationNetworkGateway]
 }
 
-// request is what a Deployment's annotations ask for.
+// request is the Network that the annotations of a Deployment request.
 type request struct {
-	// auto asks for a block of the pool; then cidr is empty until there is one.
+	// auto requests a block of the pool. cidr is empty until the block is allocated.
 	auto    bool
 	cidr    string
 	gateway string
 }
 
-// parse reads the annotations. Of what it lets through the API server may refuse more.
+// parse returns the request in the annotations, or an error that names the wrong one. The API
+// server can still refuse the Network.
 func parse(annotations map[string]string) (request, error) {
 	r := request{cidr: annotations[samplecrdv1.AnnotationNetworkCIDR], gateway: annotations[samplecrdv1.AnnotationNetworkGateway]}
 	if r.cidr == samplecrdv1.NetworkCIDRAuto {
 		if r.gateway != "" && r.gateway != samplecrdv1.GatewayNone {
-			return request{}, fmt.Errorf("annotation %s: %s: only %s can go with %s: %s", samplecrdv1.AnnotationNetworkGateway, shown(r.gateway),
-				samplecrdv1.GatewayNone, samplecrdv1.AnnotationNetworkCIDR, samplecrdv1.NetworkCIDRAuto)
+			return request{}, fmt.Errorf("annotation %s: %s is not possible with %s: %s, only %s is", samplecrdv1.AnnotationNetworkGateway, quote(r.gateway),
+				samplecrdv1.AnnotationNetworkCIDR, samplecrdv1.NetworkCIDRAuto, samplecrdv1.GatewayNone)
 		}
 		return request{auto: true, gateway: r.gateway}, nil
 	}
 	cidr, err := netip.ParsePrefix(r.cidr)
 	if err != nil {
-		return request{}, fmt.Errorf("annotation %s: %s is neither an address and a prefix length, such as 10.1.0.0/24, nor %s",
-			samplecrdv1.AnnotationNetworkCIDR, shown(r.cidr), samplecrdv1.NetworkCIDRAuto)
+		return request{}, fmt.Errorf("annotation %s: %s must be an address and a prefix length, such as 10.1.0.0/24, or %s",
+			samplecrdv1.AnnotationNetworkCIDR, quote(r.cidr), samplecrdv1.NetworkCIDRAuto)
 	}
 	if r.gateway == "" || r.gateway == samplecrdv1.GatewayNone {
 		return r, nil
 	}
 	if gateway, err := netip.ParseAddr(r.gateway); err != nil || !cidr.Masked().Contains(gateway) {
-		return request{}, fmt.Errorf("annotation %s: %s is not an address inside %s, nor %s",
-			samplecrdv1.AnnotationNetworkGateway, shown(r.gateway), cidr.Masked(), samplecrdv1.GatewayNone)
+		return request{}, fmt.Errorf("annotation %s: %s must be an address inside %s, or %s",
+			samplecrdv1.AnnotationNetworkGateway, quote(r.gateway), cidr.Masked(), samplecrdv1.GatewayNone)
 	}
 	return r, nil
 }
 
-// shown is the value of an annotation, or enough of it.
-func shown(value string) string {
-	const enough = 64
-	if len(value) > enough {
-		return fmt.Sprintf("%q…", value[:enough])
+// quote returns the value of an annotation in quotes. It cuts a long value.
+func quote(value string) string {
+	const maxLength = 64
+	if len(value) > maxLength {
+		return fmt.Sprintf("%q…", value[:maxLength])
 	}
 	return fmt.Sprintf("%q", value)
 }
 
-// labelValue is the Deployment's name as LabelDeployment has it.
+// labelValue returns the value of LabelDeployment for a Deployment of that name.
 func labelValue(name string) string {
 	if len(name) <= validation.LabelValueMaxLength {
 		return name
@@ -102,14 +104,14 @@ func labelValue(name string) string {
 	return name[:54] + "-" + hex.EncodeToString(sum[:4])
 }
 
-// newNetwork is the Network of a Deployment as it is created.
+// newNetwork returns the Network to create for a Deployment.
 func newNetwork(d *appsv1.Deployment, r request) *samplecrdv1.Network {
 	network := &samplecrdv1.Network{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       d.Namespace,
 			Name:            d.Name,
 			Labels:          map[string]string{samplecrdv1.LabelDeployment: labelValue(d.Name)},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, kind)},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, deploymentKind)},
 		},
 		Spec: samplecrdv1.NetworkSpec{CIDR: r.cidr, Gateway: r.gateway},
 	}
@@ -119,46 +121,47 @@ func newNetwork(d *appsv1.Deployment, r request) *samplecrdv1.Network {
 	return network
 }
 
-// difference returns the merge patch that makes of a Network what newNetwork makes, and
-// leaves alone all that newNetwork says nothing of. It is nil if there is none.
-func difference(network *samplecrdv1.Network, d *appsv1.Deployment, r request) map[string]any {
-	want := newNetwork(d, r)
+// patchFor returns the merge patch that makes a Network match newNetwork. The patch has only
+// fields that newNetwork sets. It is nil if nothing differs.
+func patchFor(network *samplecrdv1.Network, d *appsv1.Deployment, r request) map[string]any {
+	desired := newNetwork(d, r)
 	metadata, spec := map[string]any{}, map[string]any{}
-	if label := want.Labels[samplecrdv1.LabelDeployment]; network.Labels[samplecrdv1.LabelDeployment] != label {
+	if label := desired.Labels[samplecrdv1.LabelDeployment]; network.Labels[samplecrdv1.LabelDeployment] != label {
 		metadata["labels"] = map[string]any{samplecrdv1.LabelDeployment: label}
 	}
-	if allocated := want.Annotations[samplecrdv1.AnnotationAllocatedCIDR]; network.Annotations[samplecrdv1.AnnotationAllocatedCIDR] != allocated {
+	if allocated := desired.Annotations[samplecrdv1.AnnotationAllocatedCIDR]; network.Annotations[samplecrdv1.AnnotationAllocatedCIDR] != allocated {
 		metadata["annotations"] = map[string]any{samplecrdv1.AnnotationAllocatedCIDR: orNull(allocated)}
 	}
 	if !metav1.IsControlledBy(network, d) {
 		others := slices.DeleteFunc(slices.Clone(network.OwnerReferences), func(r metav1.OwnerReference) bool { return r.UID == d.UID })
-		metadata["ownerReferences"] = append(others, want.OwnerReferences...)
+		metadata["ownerReferences"] = append(others, desired.OwnerReferences...)
 	}
-	if network.Spec.CIDR != want.Spec.CIDR {
-		spec["cidr"] = want.Spec.CIDR
+	if network.Spec.CIDR != desired.Spec.CIDR {
+		spec["cidr"] = desired.Spec.CIDR
 	}
-	if network.Spec.Gateway != want.Spec.Gateway {
-		spec["gateway"] = orNull(want.Spec.Gateway)
+	if network.Spec.Gateway != desired.Spec.Gateway {
+		spec["gateway"] = orNull(desired.Spec.Gateway)
 	}
 	if len(metadata)+len(spec) == 0 {
 		return nil
 	}
-	// It holds for this Network only, and for this version of it.
+	// Preconditions: the API server refuses the patch if the Network is another one, or has
+	// changed.
 	metadata["uid"], metadata["resourceVersion"] = network.UID, network.ResourceVersion
 	return map[string]any{"metadata": metadata, "spec": spec}
 }
 
-// changes tells of a difference.
-func changes(network *samplecrdv1.Network, r request) string {
+// describeChanges describes a patch for the message of an event.
+func describeChanges(network *samplecrdv1.Network, r request) string {
 	var all []string
 	if network.Spec.CIDR != r.cidr {
 		all = append(all, "cidr "+r.cidr)
 	}
 	if network.Spec.Gateway != r.gateway {
-		all = append(all, "gateway "+cmp.Or(r.gateway, "left to Neutron"))
+		all = append(all, "gateway "+cmp.Or(r.gateway, "chosen by Neutron"))
 	}
 	if len(all) == 0 {
-		return "labels and annotations" // which nobody else is to change
+		return "labels and annotations"
 	}
 	return strings.Join(all, ", ")
 }
@@ -170,9 +173,10 @@ func orNull(value string) any {
 	return value
 }
 
-// keepable returns the block that a Network has got already: the one that was allocated,
-// and stays; or the one that it happens to have, which can stay if it is one of the pool's.
-func keepable(network *samplecrdv1.Network) (allocated string, preferred netip.Prefix) {
+// existingBlock returns the block that a Network has: allocated is the block from the
+// annotation, which the Network keeps. preferred is its spec.cidr, which the Network keeps if
+// it is a block of the pool.
+func existingBlock(network *samplecrdv1.Network) (allocated string, preferred netip.Prefix) {
 	if network == nil {
 		return "", netip.Prefix{}
 	}
@@ -187,10 +191,10 @@ func keepable(network *samplecrdv1.Network) (allocated string, preferred netip.P
 }
 
 // event is an event to record on a Deployment.
-type event struct{ kind, reason, message string }
+type event struct{ eventType, reason, message string }
 
-// obstacle returns what there is to say if the Network of the Deployment's name cannot be
-// the Deployment's; nil if it is, or can be adopted, or if there is none.
+// obstacle returns an event if the Deployment cannot own the Network of its name. It returns
+// nil if there is no such Network, or if the Deployment owns it or can adopt it.
 func obstacle(network *samplecrdv1.Network, d *appsv1.Deployment) *event {
 	if network == nil {
 		return nil
@@ -199,37 +203,37 @@ func obstacle(network *samplecrdv1.Network, d *appsv1.Deployment) *event {
 	switch {
 	case !network.DeletionTimestamp.IsZero():
 		return &event{corev1.EventTypeNormal, samplecrdv1.EventNetworkBeingDeleted,
-			fmt.Sprintf("Network %s is being deleted; there will be another one when it is gone", network.Name)}
+			fmt.Sprintf("Network %s is being deleted; a new one is created when it is gone", network.Name)}
 	case owner != nil && owner.UID == d.UID:
 		return nil
 	case owner != nil && isDeployment(owner) && owner.Name == d.Name:
 		return &event{corev1.EventTypeNormal, samplecrdv1.EventNetworkBeingDeleted,
-			fmt.Sprintf("Network %s is the one of an earlier Deployment of this name; there will be another one when it is gone", network.Name)}
+			fmt.Sprintf("Network %s belongs to an earlier Deployment of this name; a new one is created when it is gone", network.Name)}
 	case owner != nil:
 		return &event{corev1.EventTypeWarning, samplecrdv1.EventNetworkNotOwned,
 			fmt.Sprintf("Network %s belongs to %s %s and is left alone; give the Deployment another name, or delete the Network", network.Name, owner.Kind, owner.Name)}
 	case network.Labels[samplecrdv1.LabelDeployment] != labelValue(d.Name):
 		return &event{corev1.EventTypeWarning, samplecrdv1.EventNetworkNotOwned,
-			fmt.Sprintf("Network %s was not made for this Deployment and is left alone; to hand it over, label it %s=%s, or else delete it",
+			fmt.Sprintf("Network %s was not created for this Deployment and is left alone; to let the Deployment adopt it, label it %s=%s; otherwise delete it",
 				network.Name, samplecrdv1.LabelDeployment, labelValue(d.Name))}
 	}
 	return nil
 }
 
-// isDeployment says whether the owner is a Deployment, in whichever version of its API.
+// isDeployment reports whether the owner is a Deployment, in any version of the API.
 func isDeployment(owner *metav1.OwnerReference) bool {
 	version, err := schema.ParseGroupVersion(owner.APIVersion)
-	return err == nil && version.Group == kind.Group && owner.Kind == kind.Kind
+	return err == nil && version.Group == deploymentKind.Group && owner.Kind == deploymentKind.Kind
 }
 
-// deploymentNeedsSync says whether something has changed in a Deployment that a sync looks
-// at. Its deletion is not among that: the garbage collector takes the Network along.
+// deploymentNeedsSync reports whether a Deployment has changed in a way that matters to a
+// sync. Its deletion does not matter: the garbage collector deletes the Network.
 func deploymentNeedsSync(before, now *appsv1.Deployment) bool {
-	return before.UID != now.UID || !asksTheSame(before, now)
+	return before.UID != now.UID || !sameRequest(before, now)
 }
 
-// networkNeedsSync says whether something has changed in a Network that a sync of its
-// Deployment looks at. The status is not.
+// networkNeedsSync reports whether a Network has changed in a way that matters to a sync of
+// its Deployment. The status does not matter.
 func networkNeedsSync(before, now *samplecrdv1.Network) bool {
 	return before.UID != now.UID ||
 		before.Generation != now.Generation ||
@@ -239,8 +243,8 @@ func networkNeedsSync(before, now *samplecrdv1.Network) bool {
 		!equality.Semantic.DeepEqual(before.OwnerReferences, now.OwnerReferences)
 }
 
-// Trim keeps of a Deployment what the Controller looks at. It is an informer's transform:
-// the pod templates of a whole cluster are much to keep for two annotations.
+// Trim returns a Deployment with only the fields that the Controller reads. It is a transform
+// for the informer: without it, the cache has the pod templates of the whole cluster.
 func Trim(object any) (any, error) {
 	d, ok := object.(*appsv1.Deployment)
 	if !ok {

@@ -77,7 +77,7 @@ func TestLowestFree(t *testing.T) {
 		})
 	}
 	if got, ok := lowestFree(netip.Prefix{}, 24, nil); ok {
-		t.Errorf("out of no pool: %v", got)
+		t.Errorf("got %v from an empty pool", got)
 	}
 }
 
@@ -94,7 +94,7 @@ func blocks(pool netip.Prefix, bits int) []netip.Prefix {
 	return all
 }
 
-func TestLowestFreeIsWhatASearchFinds(t *testing.T) {
+func TestLowestFreeReturnsTheSameBlockAsALinearSearch(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	for _, pool := range prefixes("10.1.0.0/24", "fd00::a00/120") {
@@ -160,16 +160,16 @@ func TestParse(t *testing.T) {
 		{"IPv6", "fd00::/64", "fd00::9", request{cidr: "fd00::/64", gateway: "fd00::9"}, ""},
 		{"auto", "auto", "", request{auto: true}, ""},
 		{"auto without a gateway", "auto", "None", request{auto: true, gateway: "None"}, ""},
-		{"auto with an address, of which nobody knows whether it will be inside", "auto", "10.1.0.9", request{}, "only None can go with samplecrd.k8s.io/network-cidr: auto"},
-		{"nothing", "", "", request{}, `network-cidr: "" is neither`},
-		{"another word", "Auto", "", request{}, `network-cidr: "Auto" is neither`},
-		{"an address", "10.1.0.0", "", request{}, `"10.1.0.0" is neither`},
-		{"a blank", " 10.1.0.0/24", "", request{}, "is neither"},
-		{"a prefix length that is too long", "10.1.0.0/33", "", request{}, "is neither"},
-		{"a gateway outside", "10.1.0.0/24", "10.2.0.9", request{}, `network-gateway: "10.2.0.9" is not an address inside 10.1.0.0/24`},
-		{"a gateway of the other family", "10.1.0.0/24", "fd00::1", request{}, "is not an address inside"},
-		{"a gateway that is no address", "10.1.0.0/24", "first", request{}, `"first" is not an address inside`},
-		{"a very long value is cut", strings.Repeat("x", 1000), "", request{}, `"` + strings.Repeat("x", 64) + `"… is neither`},
+		{"auto with an address, which may be outside the block", "auto", "10.1.0.9", request{}, "is not possible with samplecrd.k8s.io/network-cidr: auto, only None is"},
+		{"nothing", "", "", request{}, `network-cidr: "" must be an address`},
+		{"another word", "Auto", "", request{}, `network-cidr: "Auto" must be an address`},
+		{"an address", "10.1.0.0", "", request{}, `"10.1.0.0" must be an address`},
+		{"a blank", " 10.1.0.0/24", "", request{}, "must be an address and a prefix length"},
+		{"a prefix length that is too long", "10.1.0.0/33", "", request{}, "must be an address and a prefix length"},
+		{"a gateway outside", "10.1.0.0/24", "10.2.0.9", request{}, `network-gateway: "10.2.0.9" must be an address inside 10.1.0.0/24`},
+		{"a gateway of the other family", "10.1.0.0/24", "fd00::1", request{}, "must be an address inside"},
+		{"a gateway that is no address", "10.1.0.0/24", "first", request{}, `"first" must be an address inside`},
+		{"a very long value is cut", strings.Repeat("x", 1000), "", request{}, `"` + strings.Repeat("x", 64) + `"… must be an address`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestEveryNameOfADeploymentMakesALabelOfItsOwn(t *testing.T) {
+func TestEveryDeploymentNameHasItsOwnLabelValue(t *testing.T) {
 	seen := map[string]string{}
 	for _, name := range []string{
 		"a", "web", "web.example.com", strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a", 253), strings.Repeat("a", 252) + "b",
@@ -201,7 +201,7 @@ func TestEveryNameOfADeploymentMakesALabelOfItsOwn(t *testing.T) {
 	}
 }
 
-// A Deployment and its Network for the tests of what is decided.
+// aDeployment and aNetwork return the objects for the tests of pure functions.
 func aDeployment(cidr string) *appsv1.Deployment {
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: "web", UID: "uid-1", Annotations: map[string]string{samplecrdv1.AnnotationNetworkCIDR: cidr},
@@ -217,7 +217,7 @@ func aNetwork(r request, changes ...func(*samplecrdv1.Network)) *samplecrdv1.Net
 	return n
 }
 
-func TestDifference(t *testing.T) {
+func TestPatchFor(t *testing.T) {
 	fixed, auto := request{cidr: "10.1.0.0/24", gateway: "10.1.0.9"}, request{auto: true, cidr: "10.1.0.0/24"}
 	with := func(more map[string]any) map[string]any {
 		more["uid"], more["resourceVersion"] = "uid-n", "7"
@@ -231,7 +231,7 @@ func TestDifference(t *testing.T) {
 	}{
 		{"in order", aNetwork(fixed), fixed, nil},
 		{"in order, auto", aNetwork(auto), auto, nil},
-		{"somebody's labels and annotations", aNetwork(fixed, func(n *samplecrdv1.Network) {
+		{"labels and annotations of another client", aNetwork(fixed, func(n *samplecrdv1.Network) {
 			n.Labels["team"], n.Annotations = "a", map[string]string{"note": "b"}
 		}), fixed, nil},
 		{"another CIDR", aNetwork(fixed), request{cidr: "10.1.0.0/16", gateway: "10.1.0.9"},
@@ -247,7 +247,7 @@ func TestDifference(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := difference(tt.network, aDeployment(""), tt.asked)
+			got := patchFor(tt.network, aDeployment(""), tt.asked)
 			if diff := cmp.Diff(plain(tt.want), plain(got)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
@@ -255,21 +255,21 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-func TestChanges(t *testing.T) {
+func TestDescribeChanges(t *testing.T) {
 	n := aNetwork(request{cidr: "10.1.0.0/24", gateway: "10.1.0.9"})
 	for want, r := range map[string]request{
-		"labels and annotations":                    {cidr: "10.1.0.0/24", gateway: "10.1.0.9"},
-		"cidr 10.1.0.0/16":                          {cidr: "10.1.0.0/16", gateway: "10.1.0.9"},
-		"gateway None":                              {cidr: "10.1.0.0/24", gateway: "None"},
-		"cidr 10.2.0.0/24, gateway left to Neutron": {cidr: "10.2.0.0/24"},
+		"labels and annotations":                      {cidr: "10.1.0.0/24", gateway: "10.1.0.9"},
+		"cidr 10.1.0.0/16":                            {cidr: "10.1.0.0/16", gateway: "10.1.0.9"},
+		"gateway None":                                {cidr: "10.1.0.0/24", gateway: "None"},
+		"cidr 10.2.0.0/24, gateway chosen by Neutron": {cidr: "10.2.0.0/24"},
 	} {
-		if got := changes(n, r); got != want {
+		if got := describeChanges(n, r); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }
 
-// plain is a patch as it is written out.
+// plain returns a patch as text.
 func plain(patch map[string]any) string { return fmt.Sprintf("%v", patch) }
 
 func TestAdoptionKeepsOtherOwners(t *testing.T) {
@@ -277,13 +277,13 @@ func TestAdoptionKeepsOtherOwners(t *testing.T) {
 	mine := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "uid-1"}
 	n := aNetwork(request{cidr: "10.1.0.0/24"}, func(n *samplecrdv1.Network) { n.OwnerReferences = []metav1.OwnerReference{mine, other} })
 	before := n.DeepCopy()
-	patch := difference(n, aDeployment(""), request{cidr: "10.1.0.0/24"})
-	want := []metav1.OwnerReference{other, *metav1.NewControllerRef(aDeployment(""), kind)}
+	patch := patchFor(n, aDeployment(""), request{cidr: "10.1.0.0/24"})
+	want := []metav1.OwnerReference{other, *metav1.NewControllerRef(aDeployment(""), deploymentKind)}
 	if diff := cmp.Diff(any(want), patch["metadata"].(map[string]any)["ownerReferences"]); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if diff := cmp.Diff(before, n); diff != "" {
-		t.Errorf("the cache's Network was changed:\n%s", diff)
+		t.Errorf("the Network in the cache was changed:\n%s", diff)
 	}
 }
 
@@ -305,14 +305,14 @@ func TestObstacle(t *testing.T) {
 	}{
 		{"its own", nil, "", ""},
 		{"its own, without the label", []func(*samplecrdv1.Network){unlabelled}, "", ""},
-		{"nobody's, with the label: to be adopted", []func(*samplecrdv1.Network){none}, "", ""},
-		{"nobody's, without the label", []func(*samplecrdv1.Network){none, unlabelled}, samplecrdv1.EventNetworkNotOwned, "label it samplecrd.k8s.io/deployment=web"},
-		{"somebody else's", []func(*samplecrdv1.Network){owner("StatefulSet", "db", "2")}, samplecrdv1.EventNetworkNotOwned, "belongs to StatefulSet db"},
-		{"another Deployment's", []func(*samplecrdv1.Network){owner("Deployment", "db", "2")}, samplecrdv1.EventNetworkNotOwned, "belongs to Deployment db"},
-		{"one of another kind and of its own name", []func(*samplecrdv1.Network){owner("StatefulSet", "web", "2")}, samplecrdv1.EventNetworkNotOwned, "belongs to StatefulSet web"},
-		{"its predecessor's", []func(*samplecrdv1.Network){owner("Deployment", "web", "0")}, samplecrdv1.EventNetworkBeingDeleted, "earlier Deployment"},
+		{"no owner, with the label: it can be adopted", []func(*samplecrdv1.Network){none}, "", ""},
+		{"no owner, without the label", []func(*samplecrdv1.Network){none, unlabelled}, samplecrdv1.EventNetworkNotOwned, "label it samplecrd.k8s.io/deployment=web"},
+		{"owned by another object", []func(*samplecrdv1.Network){owner("StatefulSet", "db", "2")}, samplecrdv1.EventNetworkNotOwned, "belongs to StatefulSet db"},
+		{"owned by another Deployment", []func(*samplecrdv1.Network){owner("Deployment", "db", "2")}, samplecrdv1.EventNetworkNotOwned, "belongs to Deployment db"},
+		{"owned by an object of another kind with its name", []func(*samplecrdv1.Network){owner("StatefulSet", "web", "2")}, samplecrdv1.EventNetworkNotOwned, "belongs to StatefulSet web"},
+		{"owned by an earlier Deployment of its name", []func(*samplecrdv1.Network){owner("Deployment", "web", "0")}, samplecrdv1.EventNetworkBeingDeleted, "earlier Deployment"},
 		{"its own, being deleted", []func(*samplecrdv1.Network){deleted}, samplecrdv1.EventNetworkBeingDeleted, "is being deleted"},
-		{"nobody's, being deleted", []func(*samplecrdv1.Network){none, deleted}, samplecrdv1.EventNetworkBeingDeleted, "is being deleted"},
+		{"no owner, being deleted", []func(*samplecrdv1.Network){none, deleted}, samplecrdv1.EventNetworkBeingDeleted, "is being deleted"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -326,11 +326,11 @@ func TestObstacle(t *testing.T) {
 		})
 	}
 	if got := obstacle(nil, aDeployment("")); got != nil {
-		t.Errorf("no Network is an obstacle: %+v", got)
+		t.Errorf("got %+v without a Network, want nil", got)
 	}
 }
 
-func TestTrimKeepsWhatASyncLooksAtAndNothingElse(t *testing.T) {
+func TestTrimKeepsOnlyTheFieldsThatASyncReads(t *testing.T) {
 	now := metav1.Now()
 	replicas := int32(3)
 	want := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
@@ -366,7 +366,7 @@ func TestNetworkNeedsSync(t *testing.T) {
 		{"nothing", func(*samplecrdv1.Network) {}, false},
 		{"the status", func(n *samplecrdv1.Network) { n.Status.CIDR, n.ResourceVersion = "10.1.0.0/24", "8" }, false},
 		{"a finalizer", func(n *samplecrdv1.Network) { n.Finalizers = []string{samplecrdv1.Finalizer} }, false},
-		{"somebody's label", func(n *samplecrdv1.Network) { n.Labels["team"] = "a" }, false},
+		{"a label of another client", func(n *samplecrdv1.Network) { n.Labels["team"] = "a" }, false},
 		{"the spec", func(n *samplecrdv1.Network) { n.Generation++ }, true},
 		{"the UID", func(n *samplecrdv1.Network) { n.UID = "uid-o" }, true},
 		{"the owner", func(n *samplecrdv1.Network) { n.OwnerReferences = nil }, true},

@@ -40,61 +40,62 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 )
 
-// Options are what a Finder is told from outside.
+// Options configure a Finder.
 type Options struct {
-	// Clouds returns the clouds that are in use, the controller's own first.
+	// Clouds returns the clouds that are in use. The first is the controller's own.
 	Clouds func() []*neutron.Cloud
-	// Removal says which orphans are removed.
+	// Removal says which orphans are deleted.
 	Removal Removal
 }
 
-// Finder compares what the clouds' Observers have seen with all Networks in Kubernetes,
-// those of all namespaces: with those of some, all others' networks would be orphans.
-// Its methods may be called concurrently.
+// Finder compares the networks in the clouds' Observers with all Networks in Kubernetes. It
+// needs the Networks of all namespaces: otherwise the networks of the other namespaces would
+// look like orphans. Its methods are safe for concurrent use.
 type Finder struct {
 	options Options
 	client  clientset.Interface
 	cached  listers.NetworkLister
 	synced  cache.DoneChecker
-	// awake holds something when an Observer has looked.
-	awake chan struct{}
+	// wake has an item after a relist of an Observer.
+	wake chan struct{}
 
 	mu sync.Mutex
-	// known holds what the last comparison of each cloud has found.
-	known map[*neutron.Cloud]*found
+	// last has the result of the last comparison of each cloud.
+	last map[*neutron.Cloud]*result
 }
 
-// found is what a comparison has found.
-type found struct {
-	// looks is how many looks there had been.
-	looks   int
+// result is the result of a comparison.
+type result struct {
+	// relists is the number of relists of the cloud before the comparison.
+	relists int
+	// orphans has the orphans by the IDs of their networks.
 	orphans map[string]Orphan
-	// refusal is why they were left alone, "" if they were not.
+	// refusal is the reason why no orphan may be deleted, or "".
 	refusal string
 }
 
-// NewFinder makes a Finder. The caller starts the informer, has each Observer's OnRelist call
-// Wake, and then calls Run.
+// NewFinder returns a Finder. The caller starts the informer, lets the OnRelist of each
+// Observer call Wake, and then calls Run.
 func NewFinder(client clientset.Interface, informer informers.TypedNetworkInformer, options Options) *Finder {
 	return &Finder{
 		options: options,
 		client:  client,
 		cached:  informer.Lister(),
 		synced:  informer.Informer().HasSyncedChecker(),
-		awake:   make(chan struct{}, 1),
-		known:   map[*neutron.Cloud]*found{},
+		wake:    make(chan struct{}, 1),
+		last:    map[*neutron.Cloud]*result{},
 	}
 }
 
-// Wake has Run look for orphans: an Observer has looked at Neutron. It does not block.
+// Wake makes Run look for orphans. It is called after a relist, and does not block.
 func (f *Finder) Wake() {
 	select {
-	case f.awake <- struct{}{}:
-	default: // it will, anyway
+	case f.wake <- struct{}{}:
+	default: // Run is already due
 	}
 }
 
-// Run looks for orphans whenever it is woken, until ctx is cancelled.
+// Run looks for orphans after each call of Wake, until ctx is cancelled.
 func (f *Finder) Run(ctx context.Context) {
 	if !cache.WaitFor(klog.NewContext(ctx, klog.Logger{}), "", f.synced) {
 		return
@@ -103,16 +104,17 @@ func (f *Finder) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-f.awake:
+		case <-f.wake:
 		}
 		if err := f.find(ctx); err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "Failed to look for orphans in Neutron; the next look at Neutron tries again")
+			klog.FromContext(ctx).Error(err, "Failed to look for orphans in Neutron, will try again after the next relist")
 		}
 	}
 }
 
-// find compares all that was looked at since it was last called, and removes what may be
-// removed. The order matters: what Kubernetes says must be younger than what Neutron says.
+// find compares the clouds that were relisted since the last call, and deletes the orphans
+// that may be deleted. The order matters: the list of Kubernetes must be newer than the list
+// of Neutron, or a network that was just created would look like an orphan.
 func (f *Finder) find(ctx context.Context) error {
 	before := f.fresh()
 	if len(before) == 0 {
@@ -123,9 +125,9 @@ func (f *Finder) find(ctx context.Context) error {
 		return err
 	}
 	for cloud, snapshot := range before {
-		f.compare(ctx, cloud, snapshot, owners)
+		f.compareCloud(ctx, cloud, snapshot, owners)
 	}
-	// One cloud in which it fails does not keep it from the others.
+	// An error in one cloud does not stop the others.
 	var failed []error
 	for cloud, snapshot := range before {
 		failed = append(failed, f.remove(ctx, cloud, snapshot.total(), len(owners)))
@@ -133,30 +135,30 @@ func (f *Finder) find(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// fresh returns what the clouds have that were looked at since they were last compared. It
-// forgets those that are no longer in use.
+// fresh returns snapshots of the clouds that were relisted since their last comparison. It
+// deletes the results of clouds that are no longer in use.
 func (f *Finder) fresh() map[*neutron.Cloud]snapshot {
 	clouds := sets.New(f.options.Clouds()...)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	maps.DeleteFunc(f.known, func(cloud *neutron.Cloud, _ *found) bool { return !clouds.Has(cloud) })
+	maps.DeleteFunc(f.last, func(cloud *neutron.Cloud, _ *result) bool { return !clouds.Has(cloud) })
 	fresh := map[*neutron.Cloud]snapshot{}
 	for cloud := range clouds {
-		now := take(cloud)
-		if last := f.known[cloud]; now.looks > 0 && (last == nil || last.looks != now.looks) {
+		now := takeSnapshot(cloud)
+		if last := f.last[cloud]; now.relists > 0 && (last == nil || last.relists != now.relists) {
 			fresh[cloud] = now
 		}
 	}
 	return fresh
 }
 
-func take(cloud *neutron.Cloud) snapshot {
-	networks, looks := cloud.Observer().All()
-	return snapshot{networks: networks, looks: looks}
+func takeSnapshot(cloud *neutron.Cloud) snapshot {
+	networks, relists := cloud.Observer().All()
+	return snapshot{networks: networks, relists: relists}
 }
 
-// owners returns the UIDs of all Networks: as the informer remembers them if each network
-// has its owner among them, and otherwise as Kubernetes has them.
+// owners returns the UIDs of all Networks. It reads the cache, and lists the Networks live
+// only if the cache lacks the owner of a network.
 func (f *Finder) owners(ctx context.Context, networks map[*neutron.Cloud]snapshot) (sets.Set[types.UID], error) {
 	cached, err := f.cached.List(labels.Everything())
 	if err != nil {
@@ -174,10 +176,10 @@ func (f *Finder) owners(ctx context.Context, networks map[*neutron.Cloud]snapsho
 	return owners, nil
 }
 
-// pageSize is how many Networks are read at once.
+// pageSize is the number of Networks in a page of the live list.
 const pageSize = 500
 
-// listOwners reads past all caches. A page that fails fails the list.
+// listOwners lists the Networks live. If a page fails, the whole list fails.
 func (f *Finder) listOwners(ctx context.Context) (sets.Set[types.UID], error) {
 	owners := sets.New[types.UID]()
 	options := metav1.ListOptions{Limit: pageSize}
@@ -196,103 +198,106 @@ func (f *Finder) listOwners(ctx context.Context) (sets.Set[types.UID], error) {
 	}
 }
 
-// maxTold is how many orphans of a cloud the log tells of at once.
-const maxTold = 100
+// maxLogged is the maximum number of orphans of a cloud that one comparison logs.
+const maxLogged = 100
 
-// compare remembers a cloud's orphans, and tells of those that are new.
-func (f *Finder) compare(ctx context.Context, cloud *neutron.Cloud, before snapshot, owners sets.Set[types.UID]) {
-	told := 0
-	for _, orphan := range sorted(maps.Values(f.remember(cloud, before, owners))) {
-		if orphan.seen > 1 {
+// compareCloud compares a cloud with the owners and logs the new orphans.
+func (f *Finder) compareCloud(ctx context.Context, cloud *neutron.Cloud, before snapshot, owners sets.Set[types.UID]) {
+	logged := 0
+	for _, orphan := range sorted(maps.Values(f.store(cloud, before, owners))) {
+		if orphan.sightings > 1 {
 			continue
 		}
-		if told++; told <= maxTold {
-			orphan.log(ctx).Info("A network in Neutron carries this cluster's mark, and its Network is gone", "delete-orphans", &f.options.Removal)
+		if logged++; logged <= maxLogged {
+			orphan.log(ctx).Info("Found an orphan in Neutron: its Network is gone", "delete-orphans", &f.options.Removal)
 		}
 	}
-	if more := told - maxTold; more > 0 {
-		klog.FromContext(ctx).Info("More networks in Neutron carry this cluster's mark, and their Networks are gone", "cloud", cloud.Name(), "count", more)
+	if more := logged - maxLogged; more > 0 {
+		klog.FromContext(ctx).Info("Found more orphans in Neutron", "cloud", cloud.Name(), "count", more)
 	}
 }
 
-func (f *Finder) remember(cloud *neutron.Cloud, before snapshot, owners sets.Set[types.UID]) map[string]Orphan {
+// store stores and returns the orphans of a cloud.
+func (f *Finder) store(cloud *neutron.Cloud, before snapshot, owners sets.Set[types.UID]) map[string]Orphan {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	last := f.known[cloud]
+	last := f.last[cloud]
 	if last == nil {
-		last = &found{}
+		last = &result{}
 	}
-	now := compare(cloud.Name(), before, take(cloud), owners, last.orphans, time.Now().UTC().Truncate(time.Second))
-	f.known[cloud] = &found{looks: before.looks, orphans: now, refusal: last.refusal}
+	now := compare(cloud.Name(), before, takeSnapshot(cloud), owners, last.orphans, time.Now().UTC().Truncate(time.Second))
+	f.last[cloud] = &result{relists: before.relists, orphans: now, refusal: last.refusal}
 	return maps.Clone(now)
 }
 
+// log returns a logger with the values that identify the orphan.
 func (o *Orphan) log(ctx context.Context) klog.Logger {
 	return klog.LoggerWithValues(klog.FromContext(ctx), "cloud", o.Cloud, "networkID", o.NetworkID, "name", neutron.Printable(o.Name), "ownerUID", neutron.Printable(string(o.OwnerUID)))
 }
 
-// remove removes those of a cloud's orphans that may be removed.
+// remove deletes the orphans of a cloud that may be deleted.
 func (f *Finder) remove(ctx context.Context, cloud *neutron.Cloud, total, owners int) error {
-	for _, orphan := range f.choose(ctx, cloud, total, owners) {
+	for _, orphan := range f.selectRemovable(ctx, cloud, total, owners) {
 		gone, err := f.removeOne(ctx, cloud, &orphan)
-		if errors.Is(err, errAlive) {
-			f.forget()
+		if errors.Is(err, errOwnerExists) {
+			f.resetSightings()
 		}
 		if err != nil {
-			return fmt.Errorf("remove network %s from Neutron: %w", orphan.NetworkID, err)
+			return fmt.Errorf("delete orphan network %s from Neutron: %w", orphan.NetworkID, err)
 		}
-		f.note(cloud, orphan, gone)
+		f.update(cloud, orphan, gone)
 	}
 	return nil
 }
 
-// choose returns what may be removed, and says when it begins or ceases to be nothing for
-// there being so many.
-func (f *Finder) choose(ctx context.Context, cloud *neutron.Cloud, total, owners int) []Orphan {
+// selectRemovable returns the orphans that may be deleted now. If none may be deleted because
+// there are too many, it logs the reason once.
+func (f *Finder) selectRemovable(ctx context.Context, cloud *neutron.Cloud, total, owners int) []Orphan {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := f.known[cloud]
+	now := f.last[cloud]
 	chosen, refusal := removable(now.orphans, f.options.Removal, total, owners)
 	text := ""
 	if refusal != nil {
 		text = refusal.Error()
 	}
 	if text != now.refusal && text != "" {
-		klog.FromContext(ctx).Info("Left all orphans in Neutron, lest it is Kubernetes that has lost its memory; -delete-orphans=all removes them all the same",
+		klog.FromContext(ctx).Info("Left all orphans in Neutron, because the API server may have lost data; -delete-orphans=all deletes them anyway",
 			"cloud", cloud.Name(), "reason", text)
 	}
 	now.refusal = text
 	return chosen
 }
 
-// note remembers what became of an orphan.
-func (f *Finder) note(cloud *neutron.Cloud, orphan Orphan, gone bool) {
+// update stores the state of an orphan, or removes it from the result if it is gone.
+func (f *Finder) update(cloud *neutron.Cloud, orphan Orphan, gone bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if gone {
-		delete(f.known[cloud].orphans, orphan.NetworkID)
+		delete(f.last[cloud].orphans, orphan.NetworkID)
 		return
 	}
-	f.known[cloud].orphans[orphan.NetworkID] = orphan
+	f.last[cloud].orphans[orphan.NetworkID] = orphan
 }
 
-// forget has all orphans be seen anew before any is removed.
-func (f *Finder) forget() {
+// resetSightings sets the sightings of all orphans to 0, so that none is deleted before it has
+// been found often enough again.
+func (f *Finder) resetSightings() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for now := range maps.Values(f.known) {
+	for now := range maps.Values(f.last) {
 		for id, orphan := range now.orphans {
-			orphan.seen = 0
+			orphan.sightings = 0
 			now.orphans[id] = orphan
 		}
 	}
 }
 
-// errAlive says that Kubernetes has a Network that it has left out of a list.
-var errAlive = errors.New("its Network is there, though the list of all Networks did not contain it")
+// errOwnerExists means that the API server has a Network that its list did not contain.
+var errOwnerExists = errors.New("its Network exists, but the list of all Networks did not contain it")
 
-// removeOne removes an orphan if it still is one, nobody has changed it since the look, and
-// there are no ports on it. It returns whether it is gone from Neutron.
+// removeOne deletes an orphan if it has no ports, and if no client has changed it since the
+// relist. It returns whether the network is gone from Neutron.
 func (f *Finder) removeOne(ctx context.Context, cloud *neutron.Cloud, orphan *Orphan) (gone bool, err error) {
 	now, err := cloud.Client().GetNetwork(ctx, orphan.NetworkID)
 	if neutron.ReasonOf(err) == neutron.NotFound {
@@ -302,7 +307,7 @@ func (f *Finder) removeOne(ctx context.Context, cloud *neutron.Cloud, orphan *Or
 		return false, err
 	}
 	if !unchanged(orphan.network, now) {
-		orphan.log(ctx).V(2).Info("Left an orphan in Neutron that has changed since the last look")
+		orphan.log(ctx).V(2).Info("Left an orphan in Neutron that has changed since the last relist")
 		return false, nil
 	}
 	ports, err := cloud.Client().PortsOnNetwork(ctx, orphan.NetworkID)
@@ -318,15 +323,15 @@ func (f *Finder) removeOne(ctx context.Context, cloud *neutron.Cloud, orphan *Or
 	if len(ports) > 0 {
 		return false, nil
 	}
-	if err := f.confirm(ctx, orphan); err != nil {
+	if err := f.verify(ctx, orphan); err != nil {
 		return false, err
 	}
 	return f.delete(ctx, cloud, orphan, now)
 }
 
-// confirm asks Kubernetes once more, past the cache and the list, if the name in Neutron
-// tells for whom the network was made.
-func (f *Finder) confirm(ctx context.Context, orphan *Orphan) error {
+// verify reads the owner of an orphan live, and returns errOwnerExists if it exists. It does
+// nothing if the name of the network is not that of a Network.
+func (f *Finder) verify(ctx context.Context, orphan *Orphan) error {
 	name, ok := ownerName(orphan.Name)
 	if !ok {
 		return nil
@@ -336,37 +341,37 @@ func (f *Finder) confirm(ctx context.Context, orphan *Orphan) error {
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("read the Network past the cache: %w", err)
+		return fmt.Errorf("read the Network live: %w", err)
 	case network.UID == orphan.OwnerUID:
-		return errAlive
+		return errOwnerExists
 	}
 	return nil
 }
 
-// delete deletes the network if it is still as it was read.
+// delete deletes the network if it has not changed since it was read.
 func (f *Finder) delete(ctx context.Context, cloud *neutron.Cloud, orphan *Orphan, network *neutron.Network) (gone bool, err error) {
 	err = cloud.Client().DeleteNetwork(ctx, network.ID, network.Revision)
 	switch neutron.ReasonOf(err) {
 	case neutron.Stale, neutron.InUse:
-		orphan.log(ctx).V(2).Info("Left an orphan in Neutron that somebody was quicker to change", "err", err)
+		orphan.log(ctx).V(2).Info("Left an orphan in Neutron that another client has just changed", "err", err)
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
 	cloud.Observer().Delete(orphan.OwnerUID, network.ID)
-	orphan.log(ctx).Info("Removed a network from Neutron whose Network is gone")
+	orphan.log(ctx).Info("Deleted an orphan from Neutron")
 	return true, nil
 }
 
-// List returns the orphans that are known, in the order of their clouds and IDs.
+// List returns the orphans of the last comparisons, sorted by cloud and ID.
 func (f *Finder) List() []Orphan {
 	clouds := f.options.Clouds()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return sorted(func(yield func(Orphan) bool) {
 		for _, cloud := range clouds {
-			now := f.known[cloud]
+			now := f.last[cloud]
 			if now == nil {
 				continue
 			}
@@ -379,22 +384,22 @@ func (f *Finder) List() []Orphan {
 	})
 }
 
-// orphansDesc is of the metric.
+// orphansDesc describes the metric samplecrd_orphans.
 var orphansDesc = prometheus.NewDesc("samplecrd_orphans",
-	"Networks in Neutron that carry this cluster's mark though their Network is gone.", []string{"cloud"}, nil)
+	"Networks in Neutron that have the mark of this cluster, but whose Network is gone.", []string{"cloud"}, nil)
 
 // Describe makes a Finder a prometheus.Collector.
 func (f *Finder) Describe(descs chan<- *prometheus.Desc) { descs <- orphansDesc }
 
-// Collect counts the orphans of each cloud that was compared. Clouds of one label count
-// together.
+// Collect counts the orphans of each cloud that has been compared. It adds up the clouds that
+// have the same label.
 func (f *Finder) Collect(collected chan<- prometheus.Metric) {
 	clouds := f.options.Clouds()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	counts := map[string]int{}
 	for i, label := range metrics.CloudLabels(clouds) {
-		if now := f.known[clouds[i]]; now != nil {
+		if now := f.last[clouds[i]]; now != nil {
 			counts[label] += len(now.orphans)
 		}
 	}

@@ -51,7 +51,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-// lab is a Finder between a stand-in for Kubernetes and an embedded Neutron.
+// lab is a Finder with a fake clientset and an embedded Neutron.
 type lab struct {
 	*testing.T
 	kube   *fake.Clientset
@@ -59,8 +59,8 @@ type lab struct {
 	server *embedded.Server
 	cloud  *neutron.Cloud
 	clouds []*neutron.Cloud
-	// people is what others change Neutron with.
-	people *gophercloud.ServiceClient
+	// users is the client with which users change Neutron.
+	users  *gophercloud.ServiceClient
 	finder *Finder
 	ctx    context.Context
 	log    *bytes.Buffer
@@ -80,7 +80,7 @@ func newLab(t *testing.T, removal Removal) *lab {
 	l.ctx = klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(l.log))))
 	l.cloud = l.newCloud("cloud")
 	l.clouds = []*neutron.Cloud{l.cloud}
-	l.people = l.openStack()
+	l.users = l.openStack()
 	informer := informers.NewSharedInformerFactory(l.kube, 0).Samplecrd().V1().Networks()
 	l.cached = informer.Informer().GetIndexer()
 	l.finder = NewFinder(l.kube, informer, Options{Removal: removal, Clouds: func() []*neutron.Cloud { return l.clouds }})
@@ -138,8 +138,7 @@ func (l *lab) takeJournal() []string {
 	return taken
 }
 
-// inNeutron makes a network for the owner of that UID, and returns its ID. The log does not
-// tell of it.
+// inNeutron creates a network for the owner of that UID and returns its ID.
 func (l *lab) inNeutron(name string, uid types.UID) string {
 	l.Helper()
 	n, err := l.cloud.Client().CreateNetwork(l.Context(), neutron.CreateNetwork{
@@ -149,18 +148,18 @@ func (l *lab) inNeutron(name string, uid types.UID) string {
 	return n.ID
 }
 
-// inKubernetes makes a Network, and hides it from the cache if that is behind.
-func (l *lab) inKubernetes(name string, uid types.UID, behind bool) {
+// inKubernetes creates a Network. It does not add it to the cache if the cache is stale.
+func (l *lab) inKubernetes(name string, uid types.UID, stale bool) {
 	l.Helper()
 	n := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: uid}}
 	l.must(l.kube.Tracker().Add(n))
-	if !behind {
+	if !stale {
 		l.must(l.cached.Add(n))
 	}
 }
 
-// fill makes so many Networks with their networks, and one network without: its ID is
-// returned.
+// fill creates n Networks with their networks, and one orphan. It returns the ID of the
+// orphan.
 func (l *lab) fill(n int) string {
 	l.Helper()
 	for i := range n {
@@ -171,8 +170,8 @@ func (l *lab) fill(n int) string {
 	return l.inNeutron("default/gone", "u-gone")
 }
 
-// look looks at Neutron, and then for orphans.
-func (l *lab) look() error {
+// relist relists all clouds and then looks for orphans.
+func (l *lab) relist() error {
 	l.Helper()
 	for _, cloud := range l.clouds {
 		l.must(cloud.Observer().Relist(l.ctx))
@@ -181,17 +180,17 @@ func (l *lab) look() error {
 	return l.finder.find(l.ctx)
 }
 
-// exists says whether Neutron has the network.
+// exists reports whether Neutron has the network.
 func (l *lab) exists(id string) bool {
 	l.Helper()
-	err := networks.Get(l.ctx, l.people, id).Err
+	err := networks.Get(l.ctx, l.users, id).Err
 	if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
 		l.Fatal(err)
 	}
 	return err == nil
 }
 
-// ids are those of the networks that the Finder lists.
+// ids returns the network IDs of the orphans that the Finder lists.
 func (l *lab) ids() (ids []string) {
 	for _, orphan := range l.finder.List() {
 		ids = append(ids, orphan.NetworkID)
@@ -201,7 +200,7 @@ func (l *lab) ids() (ids []string) {
 
 func (l *lab) counts(want string) {
 	l.Helper()
-	const head = "# HELP samplecrd_orphans Networks in Neutron that carry this cluster's mark though their Network is gone.\n# TYPE samplecrd_orphans gauge\n"
+	const head = "# HELP samplecrd_orphans Networks in Neutron that have the mark of this cluster, but whose Network is gone.\n# TYPE samplecrd_orphans gauge\n"
 	l.must(testutil.CollectAndCompare(l.finder, strings.NewReader(head+want+"\n")))
 	problems, err := testutil.CollectAndLint(l.finder)
 	l.must(err)
@@ -210,23 +209,23 @@ func (l *lab) counts(want string) {
 	}
 }
 
-func TestASteadyStateCostsNoCall(t *testing.T) {
+func TestASteadyStateCostsNoRequest(t *testing.T) {
 	l := newLab(t, RemoveAll)
 	l.fill(3)
 	l.inKubernetes("gone", "u-gone", false)
 	for range 3 {
-		l.must(l.look())
+		l.must(l.relist())
 		equal(t, 0, len(l.takeJournal()))
 	}
 	l.counts(`samplecrd_orphans{cloud="cloud"} 0`)
 }
 
-func TestACacheThatIsBehindCostsOneList(t *testing.T) {
+func TestAStaleCacheCostsOneList(t *testing.T) {
 	l := newLab(t, RemoveAll)
 	id := l.fill(3)
 	l.inKubernetes("gone", "u-gone", true)
 	for range 3 {
-		l.must(l.look())
+		l.must(l.relist())
 		equal(t, []string{"Kubernetes list"}, l.takeJournal())
 	}
 	equal(t, true, l.exists(id))
@@ -234,13 +233,13 @@ func TestACacheThatIsBehindCostsOneList(t *testing.T) {
 	equal(t, "", l.log.String())
 }
 
-func TestAnOrphanIsToldOfOnceListedAndCounted(t *testing.T) {
+func TestAnOrphanIsLoggedOnceListedAndCounted(t *testing.T) {
 	l := newLab(t, RemoveNone)
 	id := l.fill(2)
 	before := time.Now().Truncate(time.Second)
 	l.counts("")
 	for range 3 {
-		l.must(l.look())
+		l.must(l.relist())
 		equal(t, []string{"Kubernetes list"}, l.takeJournal())
 	}
 	equal(t, true, l.exists(id))
@@ -257,41 +256,41 @@ func TestAnOrphanIsToldOfOnceListedAndCounted(t *testing.T) {
 			t.Errorf("%q does not say %q", l.log.String(), want)
 		}
 	}
-	// Its Network is back, from a backup.
+	// The Network is restored from a backup.
 	l.inKubernetes("gone", "u-gone", true)
-	l.must(l.look())
+	l.must(l.relist())
 	l.counts(`samplecrd_orphans{cloud="cloud"} 0`)
 }
 
-func TestAnOrphanIsRemovedAfterTheSecondLook(t *testing.T) {
+func TestAnOrphanIsDeletedAfterTheSecondRelist(t *testing.T) {
 	l := newLab(t, RemoveFew)
 	id := l.fill(2)
-	// One of another cluster, one of nobody, and one of the same name by somebody else.
+	// A network of another cluster, one without a mark, and one of a user with the same name.
 	theirs := neutron.Owner{Cluster: "other", UID: "u-gone"}.Mark()
-	for _, description := range []string{theirs, "", "somebody's"} {
-		l.must(networks.Create(l.ctx, l.people, networks.CreateOpts{Name: "default/gone", Description: description}).Err)
+	for _, description := range []string{theirs, "", "a user's"} {
+		l.must(networks.Create(l.ctx, l.users, networks.CreateOpts{Name: "default/gone", Description: description}).Err)
 	}
-	// A Network of that name is another one.
+	// There is a new Network with that name.
 	l.inKubernetes("gone", "u-new", false)
-	// Neutron removes these by itself.
-	l.must(ports.Create(l.ctx, l.people, ports.CreateOpts{NetworkID: id, DeviceOwner: "network:dhcp"}).Err)
+	// Neutron deletes the ports of DHCP itself.
+	l.must(ports.Create(l.ctx, l.users, ports.CreateOpts{NetworkID: id, DeviceOwner: "network:dhcp"}).Err)
 
-	l.must(l.look())
+	l.must(l.relist())
 	equal(t, []string{"Kubernetes list"}, l.takeJournal())
-	// The same look again is no second one.
+	// A second comparison without a new relist does not count.
 	l.must(l.finder.find(l.ctx))
 	equal(t, 0, len(l.takeJournal()))
 	equal(t, true, l.exists(id))
 
-	l.must(l.look())
+	l.must(l.relist())
 	equal(t, []string{"Kubernetes list", "GET networks 200", "GET subnets 200", "GET ports 200", "Kubernetes get", "DELETE networks 204"}, l.takeJournal())
 	equal(t, false, l.exists(id))
 	l.counts(`samplecrd_orphans{cloud="cloud"} 0`)
 	equal(t, 0, len(l.ids()))
-	l.must(l.look())
+	l.must(l.relist())
 	equal(t, 0, len(l.takeJournal()))
 	var left []string
-	pages, err := networks.List(l.people, networks.ListOpts{}).AllPages(l.ctx)
+	pages, err := networks.List(l.users, networks.ListOpts{}).AllPages(l.ctx)
 	l.must(err)
 	all, err := networks.ExtractNetworks(pages)
 	l.must(err)
@@ -300,20 +299,20 @@ func TestAnOrphanIsRemovedAfterTheSecondLook(t *testing.T) {
 	}
 	slices.Sort(left)
 	equal(t, []string{"default/gone", "default/gone", "default/gone", "default/net-0", "default/net-1"}, left)
-	if !strings.Contains(l.log.String(), "Removed a network from Neutron") {
+	if !strings.Contains(l.log.String(), "Deleted an orphan from Neutron") {
 		t.Error(l.log.String())
 	}
 }
 
-// errKubernetes is an answer of Kubernetes that says nothing.
+// errKubernetes is an error of the connection to Kubernetes.
 var errKubernetes = errors.New("connection refused")
 
-// kubernetesFails has requests of that verb fail.
+// kubernetesFails makes requests of that verb fail.
 func (l *lab) kubernetesFails(verb string) {
 	l.kube.PrependReactor(verb, "networks", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errKubernetes })
 }
 
-// kubernetesForgets has the list not contain any of those UIDs.
+// kubernetesForgets removes the Networks with those UIDs from the list.
 func (l *lab) kubernetesForgets(uids ...types.UID) {
 	l.kube.PrependReactor("list", "networks", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		object, err := l.kube.Tracker().List(action.GetResource(), action.GetResource().GroupVersion().WithKind("Network"), "")
@@ -323,7 +322,7 @@ func (l *lab) kubernetesForgets(uids ...types.UID) {
 	})
 }
 
-// neutronFails has Neutron not answer requests of that method for that collection.
+// neutronFails makes requests of that method for that collection fail.
 func (l *lab) neutronFails(method, collection string) {
 	l.server.SetFault(func(r *http.Request) *embedded.Fault {
 		if r.Method == method && strings.Contains(r.URL.Path, "/v2.0/"+collection) && r.UserAgent() != "" && !strings.HasPrefix(r.UserAgent(), "gophercloud") {
@@ -337,15 +336,15 @@ func TestAnOrphanIsLeftAloneFor(t *testing.T) {
 	type change func(l *lab, id string)
 	rename := func(l *lab, id string) {
 		name := "default/other"
-		l.must(networks.Update(l.ctx, l.people, id, networks.UpdateOpts{Name: &name}).Err)
+		l.must(networks.Update(l.ctx, l.users, id, networks.UpdateOpts{Name: &name}).Err)
 	}
 	for _, test := range []struct {
 		name string
-		// first is done before the first look, then between the second look and what
-		// follows.
+		// first is called before the first relist, then after the second relist and before the
+		// comparison.
 		first, then change
 		fails       bool
-		few, all    bool // whether it is left alone with RemoveFew, and with RemoveAll
+		few, all    bool // whether the orphan stays with RemoveFew, and with RemoveAll
 	}{
 		{name: "a list of Networks that fails", first: func(l *lab, _ string) { l.kubernetesFails("list") }, fails: true, few: true, all: true},
 		{name: "a second page of Networks that fails", first: func(l *lab, _ string) { l.pages(1) }, fails: true, few: true, all: true},
@@ -355,16 +354,16 @@ func TestAnOrphanIsLeftAloneFor(t *testing.T) {
 		}, fails: true, few: true, all: true},
 		{name: "a Network that cannot be read", first: func(l *lab, _ string) { l.kubernetesFails("get") }, fails: true, few: true, all: true},
 		{name: "a port", first: func(l *lab, id string) {
-			l.must(ports.Create(l.ctx, l.people, ports.CreateOpts{NetworkID: id, DeviceOwner: "compute:nova"}).Err)
+			l.must(ports.Create(l.ctx, l.users, ports.CreateOpts{NetworkID: id, DeviceOwner: "compute:nova"}).Err)
 		}, few: true, all: true},
 		{name: "a list of ports that fails", then: func(l *lab, _ string) { l.neutronFails("GET", "ports") }, fails: true, few: true, all: true},
 		{name: "a network that cannot be read", then: func(l *lab, _ string) { l.neutronFails("GET", "networks") }, fails: true, few: true, all: true},
-		{name: "a change since the look", then: rename, few: true, all: true},
-		{name: "a mark that was taken off since the look", then: func(l *lab, id string) {
+		{name: "a change since the relist", then: rename, few: true, all: true},
+		{name: "a mark that was removed since the relist", then: func(l *lab, id string) {
 			nothing := ""
-			l.must(networks.Update(l.ctx, l.people, id, networks.UpdateOpts{Description: &nothing}).Err)
+			l.must(networks.Update(l.ctx, l.users, id, networks.UpdateOpts{Description: &nothing}).Err)
 		}, few: true, all: true},
-		{name: "a change in the last moment", then: func(l *lab, id string) {
+		{name: "a change directly before the deletion", then: func(l *lab, id string) {
 			var once sync.Once
 			l.server.SetFault(func(r *http.Request) *embedded.Fault {
 				if r.Method == http.MethodDelete {
@@ -373,27 +372,27 @@ func TestAnOrphanIsLeftAloneFor(t *testing.T) {
 				return nil
 			})
 		}, few: true, all: true},
-		{name: "a port in the last moment", then: func(l *lab, id string) {
+		{name: "a port directly before the deletion", then: func(l *lab, id string) {
 			l.server.SetFault(func(r *http.Request) *embedded.Fault {
 				if r.Method == http.MethodDelete {
-					l.must(ports.Create(l.ctx, l.people, ports.CreateOpts{NetworkID: id, DeviceOwner: "compute:nova"}).Err)
+					l.must(ports.Create(l.ctx, l.users, ports.CreateOpts{NetworkID: id, DeviceOwner: "compute:nova"}).Err)
 				}
 				return nil
 			})
 		}, few: true, all: true},
 		{name: "a second orphan, which is more than a tenth", first: func(l *lab, _ string) { l.inNeutron("default/gone-too", "u-too") }, few: true},
-		{name: "a Kubernetes that has nothing at all", first: func(l *lab, _ string) {
+		{name: "a Kubernetes without Networks", first: func(l *lab, _ string) {
 			l.kubernetesForgets("u-net-0", "u-net-1", "u-net-2")
 			for _, id := range []string{"u-net-0", "u-net-1", "u-net-2"} {
-				l.must(networks.Delete(l.ctx, l.people, l.idOf("default/"+id[2:])).Err)
+				l.must(networks.Delete(l.ctx, l.users, l.idOf("default/"+id[2:])).Err)
 			}
 		}, few: true},
-		{name: "nothing: a name that tells of nobody", first: func(l *lab, id string) {
+		{name: "nothing: a name without a namespace", first: func(l *lab, id string) {
 			name := "no namespace"
-			l.must(networks.Update(l.ctx, l.people, id, networks.UpdateOpts{Name: &name}).Err)
+			l.must(networks.Update(l.ctx, l.users, id, networks.UpdateOpts{Name: &name}).Err)
 			l.kubernetesFails("get")
 		}},
-		{name: "nothing: somebody else has removed it", then: func(l *lab, id string) { l.must(networks.Delete(l.ctx, l.people, id).Err) }},
+		{name: "nothing: another client has deleted it", then: func(l *lab, id string) { l.must(networks.Delete(l.ctx, l.users, id).Err) }},
 		{name: "nothing"},
 	} {
 		for _, removal := range []Removal{RemoveFew, RemoveAll} {
@@ -403,7 +402,7 @@ func TestAnOrphanIsLeftAloneFor(t *testing.T) {
 				if test.first != nil {
 					test.first(l, id)
 				}
-				_ = l.look()
+				_ = l.relist()
 				l.must(l.cloud.Observer().Relist(l.ctx))
 				if test.then != nil {
 					test.then(l, id)
@@ -413,7 +412,7 @@ func TestAnOrphanIsLeftAloneFor(t *testing.T) {
 				equal(t, test.fails, err != nil)
 				equal(t, removal == RemoveFew && test.few || removal == RemoveAll && test.all, l.exists(id))
 				if !l.exists(id) && slices.Contains(l.ids(), id) {
-					t.Error("it is still listed")
+					t.Error("the orphan is still listed")
 				}
 			})
 		}
@@ -423,7 +422,7 @@ func TestAnOrphanIsLeftAloneFor(t *testing.T) {
 // idOf returns the ID of the network of that name.
 func (l *lab) idOf(name string) string {
 	l.Helper()
-	pages, err := networks.List(l.people, networks.ListOpts{Name: name}).AllPages(l.ctx)
+	pages, err := networks.List(l.users, networks.ListOpts{Name: name}).AllPages(l.ctx)
 	l.must(err)
 	found, err := networks.ExtractNetworks(pages)
 	l.must(err)
@@ -433,7 +432,7 @@ func (l *lab) idOf(name string) string {
 	return found[0].ID
 }
 
-// pages has Kubernetes list the Networks one by one; so many pages come, then it fails.
+// pages makes Kubernetes list one Network per page. It answers good pages and then fails.
 func (l *lab) pages(good int) {
 	l.kube.PrependReactor("list", "networks", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		object, err := l.kube.Tracker().List(action.GetResource(), action.GetResource().GroupVersion().WithKind("Network"), "")
@@ -441,7 +440,7 @@ func (l *lab) pages(good int) {
 		list := object.(*samplecrdv1.NetworkList)
 		options := action.(clienttesting.ListActionImpl).ListOptions
 		if options.Limit != pageSize || options.ResourceVersion != "" {
-			l.Errorf("%+v is no list past the caches by pages", options)
+			l.Errorf("%+v is not a live list with pages", options)
 		}
 		at, _ := strconv.Atoi(options.Continue)
 		if at >= good {
@@ -459,19 +458,19 @@ func TestAllPagesOfNetworksCount(t *testing.T) {
 	l := newLab(t, RemoveAll)
 	id := l.fill(3)
 	l.pages(3)
-	l.must(l.look())
+	l.must(l.relist())
 	equal(t, []string{id}, l.ids())
 }
 
-func TestWhatHappensWhileNetworksAreListedMakesNoOrphan(t *testing.T) {
+func TestAChangeDuringTheListOfNetworksMakesNoOrphan(t *testing.T) {
 	l := newLab(t, RemoveAll)
 	id := l.fill(3)
 	l.must(l.cloud.Observer().Relist(l.ctx))
 	l.kube.PrependReactor("list", "networks", func(clienttesting.Action) (bool, runtime.Object, error) {
-		if _, looks := l.cloud.Observer().All(); looks == 0 {
-			t.Error("Kubernetes is listed before Neutron")
+		if _, relists := l.cloud.Observer().All(); relists == 0 {
+			t.Error("Kubernetes was listed before Neutron")
 		}
-		// A worker finalizes one, and makes another.
+		// A worker deletes one network and creates another one.
 		l.cloud.Observer().Delete("u-gone", id)
 		l.cloud.Observer().Update("u-new", &neutron.Network{ID: "new"})
 		return false, nil, nil
@@ -481,68 +480,68 @@ func TestWhatHappensWhileNetworksAreListedMakesNoOrphan(t *testing.T) {
 	equal(t, "", l.log.String())
 }
 
-func TestAnOrphanThatWasAliveAfterAllHasToBeSeenAnew(t *testing.T) {
+func TestSightingsStartAgainAfterAnOwnerWasMissingInTheList(t *testing.T) {
 	l := newLab(t, RemoveFew)
 	id := l.fill(3)
 	l.inKubernetes("gone", "u-gone", true)
 	l.kubernetesForgets("u-gone")
-	l.must(l.look())
-	if err := l.look(); !errors.Is(err, errAlive) {
+	l.must(l.relist())
+	if err := l.relist(); !errors.Is(err, errOwnerExists) {
 		t.Fatalf("got %v", err)
 	}
-	// It goes now, but one look is not enough to say so.
+	// Now the Network is deleted, but one relist is not enough.
 	l.must(l.kube.Tracker().Delete(samplecrdv1.Resource("networks").WithVersion("v1"), "default", "gone"))
-	l.must(l.look())
+	l.must(l.relist())
 	equal(t, true, l.exists(id))
-	l.must(l.look())
+	l.must(l.relist())
 	equal(t, false, l.exists(id))
 }
 
-func TestThatThereAreManyIsToldOnce(t *testing.T) {
+func TestTooManyOrphansAreLoggedOnce(t *testing.T) {
 	l := newLab(t, RemoveFew)
 	l.fill(3)
 	l.inNeutron("default/gone-too", "u-too")
 	for range 3 {
-		l.must(l.look())
+		l.must(l.relist())
 	}
 	equal(t, 1, strings.Count(l.log.String(), "2 of 5 networks are orphans"))
 	l.counts(`samplecrd_orphans{cloud="cloud"} 2`)
 }
 
-func TestPortsAreCountedAndToldOfOnce(t *testing.T) {
+func TestPortsAreCountedAndLoggedOnce(t *testing.T) {
 	l := newLab(t, RemoveFew)
 	id := l.fill(3)
-	port, err := ports.Create(l.ctx, l.people, ports.CreateOpts{NetworkID: id}).Extract()
+	port, err := ports.Create(l.ctx, l.users, ports.CreateOpts{NetworkID: id}).Extract()
 	l.must(err)
 	for range 4 {
-		l.must(l.look())
+		l.must(l.relist())
 		if asked := l.takeJournal(); strings.Contains(strings.Join(asked, ","), "DELETE") {
-			t.Errorf("it does not look at the ports: %v", asked)
+			t.Errorf("got a DELETE although there are ports: %v", asked)
 		}
 	}
 	equal(t, 1, *l.finder.List()[0].Ports)
 	equal(t, 1, strings.Count(l.log.String(), "has ports on it"))
-	l.must(ports.Delete(l.ctx, l.people, port.ID).ExtractErr())
-	l.must(l.look())
+	l.must(ports.Delete(l.ctx, l.users, port.ID).ExtractErr())
+	l.must(l.relist())
 	equal(t, false, l.exists(id))
 }
 
-func TestCloudsCountByTheirNamesAsLongAsTheyAreInUse(t *testing.T) {
+func TestOrphansAreCountedPerCloudInUse(t *testing.T) {
 	l := newLab(t, RemoveNone)
 	id := l.fill(2)
 	l.clouds = append(l.clouds, l.newCloud("second"), l.newCloud("second"), l.newCloud("cloud"))
-	l.must(l.look())
+	l.must(l.relist())
 	equal(t, []string{id, id, id, id}, l.ids())
-	// The last has the name of the controller's own.
+	// The last cloud has the same name as the controller's own cloud.
 	l.counts("samplecrd_orphans{cloud=\"(others)\"} 1\nsamplecrd_orphans{cloud=\"cloud\"} 1\nsamplecrd_orphans{cloud=\"second\"} 2")
 	l.clouds = l.clouds[:1]
 	equal(t, []string{id}, l.ids())
 	l.counts(`samplecrd_orphans{cloud="cloud"} 1`)
-	l.must(l.look())
-	equal(t, 1, len(l.finder.known))
+	l.must(l.relist())
+	equal(t, 1, len(l.finder.last))
 }
 
-func TestRunLooksForOrphansWhenItIsWoken(t *testing.T) {
+func TestRunLooksForOrphansAfterWake(t *testing.T) {
 	l := newLab(t, RemoveNone)
 	listed := make(chan struct{})
 	fail := true
@@ -564,7 +563,7 @@ func TestRunLooksForOrphansWhenItIsWoken(t *testing.T) {
 		listed <- struct{}{}
 	}
 	l.must(l.cloud.Observer().Relist(l.ctx))
-	listed <- struct{}{} // what was listed before was compared
+	listed <- struct{}{} // the previous list was compared
 	cancel()
 	run.Wait()
 	equal(t, []string{id}, l.ids())
@@ -574,7 +573,7 @@ func TestRunLooksForOrphansWhenItIsWoken(t *testing.T) {
 func TestRunWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, synced := 0, make(chan struct{})
-		f := &Finder{options: Options{Clouds: func() []*neutron.Cloud { asked++; return nil }}, synced: checker(synced), awake: make(chan struct{}, 1)}
+		f := &Finder{options: Options{Clouds: func() []*neutron.Cloud { asked++; return nil }}, synced: checker(synced), wake: make(chan struct{}, 1)}
 		ctx, cancel := context.WithCancel(t.Context())
 		var run sync.WaitGroup
 		run.Go(func() { f.Run(ctx) })
@@ -590,7 +589,7 @@ func TestRunWaitsForTheCache(t *testing.T) {
 	})
 }
 
-// checker is done when it is closed.
+// checker is a DoneChecker that is done when it is closed.
 type checker chan struct{}
 
 func (c checker) Name() string { return "Networks" }

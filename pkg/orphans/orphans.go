@@ -14,13 +14,13 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package orphans finds networks in Neutron that carry this cluster's mark though the
-// Network that they were made for is gone: somebody has taken its finalizer off by hand.
-// It counts and lists them, and removes them if it is told to.
+// Package orphans finds networks in Neutron that have the mark of this cluster, but whose
+// Network is gone, because a user removed its finalizer by hand. It counts and lists them,
+// and deletes them with the flag -delete-orphans.
 //
-// What decides is pure: compare says which networks are orphans, removable which of them
-// may be removed. Both are about an API server that may have lost its memory, which must
-// not cost anybody a network.
+// The pure functions decide: compare returns the orphans, and removable returns those that
+// may be deleted. Both take into account that the API server may have lost data, for example
+// when it was restored from a backup. That must not delete a network that is in use.
 package orphans
 
 import (
@@ -45,39 +45,40 @@ import (
 
 // Orphan is a network in Neutron whose Network is gone.
 type Orphan struct {
-	// Cloud is what people call the cloud that the network is in.
+	// Cloud is the name of the cloud that has the network.
 	Cloud     string `json:"cloud"`
 	NetworkID string `json:"networkID"`
 	Name      string `json:"name"`
 	// OwnerUID is the UID of the Network that is gone.
 	OwnerUID types.UID `json:"ownerUID"`
-	// Since is when the network was first seen to be an orphan by this process.
+	// Since is when this process first found the orphan.
 	Since time.Time `json:"since"`
-	// Ports is how many ports keep the network from being removed; nil if nobody has looked.
+	// Ports is the number of ports that prevent the deletion. It is nil before the ports were
+	// listed.
 	Ports *int `json:"ports,omitempty"`
 
-	// network is as the look saw it that the last comparison was about.
+	// network is the network as the last comparison found it.
 	network *neutron.Network
-	// seen is how many looks in a row have found the orphan.
-	seen int
+	// sightings is the number of consecutive relists that have found the orphan.
+	sightings int
 }
 
-// Removal says which orphans are removed. It is a flag that needs no value.
+// Removal says which orphans are deleted. It is a flag whose value is optional.
 type Removal int
 
 const (
-	// RemoveNone removes none: they are only told of.
+	// RemoveNone deletes no orphan. They are only logged, counted and listed.
 	RemoveNone Removal = iota
-	// RemoveFew removes them unless there are many, which has other reasons than that
-	// somebody took a finalizer off.
+	// RemoveFew deletes the orphans unless there are many: the probable cause of many orphans
+	// is lost data in Kubernetes, and not a finalizer that a user removed.
 	RemoveFew
-	// RemoveAll removes them however many there are.
+	// RemoveAll deletes all orphans.
 	RemoveAll
 )
 
 var _ flag.Value = new(Removal)
 
-// String returns the flag's value.
+// String returns the value of the flag.
 func (r *Removal) String() string {
 	if r == nil {
 		return "false"
@@ -85,7 +86,7 @@ func (r *Removal) String() string {
 	return [...]string{RemoveNone: "false", RemoveFew: "true", RemoveAll: "all"}[*r]
 }
 
-// Set takes the flag's value.
+// Set parses the value of the flag.
 func (r *Removal) Set(value string) error {
 	if value == "all" {
 		*r = RemoveAll
@@ -93,7 +94,7 @@ func (r *Removal) Set(value string) error {
 	}
 	some, err := strconv.ParseBool(value)
 	if err != nil {
-		return errors.New("it is true, false or all")
+		return errors.New("must be true, false or all")
 	}
 	*r = RemoveNone
 	if some {
@@ -102,16 +103,16 @@ func (r *Removal) Set(value string) error {
 	return nil
 }
 
-// IsBoolFlag lets the flag stand without a value.
+// IsBoolFlag makes the value of the flag optional.
 func (r *Removal) IsBoolFlag() bool { return true }
 
-// snapshot is what an Observer remembers, after so many looks.
+// snapshot is the content of an Observer, and the number of its relists so far.
 type snapshot struct {
 	networks map[types.UID][]*neutron.Network
-	looks    int
+	relists  int
 }
 
-// total is how many networks there are.
+// total returns the number of networks.
 func (s snapshot) total() int {
 	n := 0
 	for _, networks := range s.networks {
@@ -120,12 +121,12 @@ func (s snapshot) total() int {
 	return n
 }
 
-// has says whether the owner's network is there.
+// has reports whether the snapshot has the network of the owner.
 func (s snapshot) has(uid types.UID, id string) bool {
 	return slices.ContainsFunc(s.networks[uid], func(n *neutron.Network) bool { return n.ID == id })
 }
 
-// unowned says whether a network is there whose owner is none of those.
+// unowned reports whether the snapshot has a network whose owner is not in owners.
 func (s snapshot) unowned(owners sets.Set[types.UID]) bool {
 	for uid := range s.networks {
 		if !owners.Has(uid) {
@@ -135,10 +136,10 @@ func (s snapshot) unowned(owners sets.Set[types.UID]) bool {
 	return false
 }
 
-// compare returns the orphans by the IDs of their networks: those that were there before
-// the list of all owners began, and still are after it has ended. What is made meanwhile,
-// may have an owner that the list does not know, and what is removed with its owner
-// meanwhile, is no orphan. Known are the orphans of the comparison before.
+// compare returns the orphans by the IDs of their networks. before was taken before the list
+// of owners, after was taken after it. An orphan is in both: the owner of a network that was
+// created during the list may be missing in the list, and a network that was deleted during
+// the list is gone with its owner. known has the orphans of the previous comparison.
 func compare(cloud string, before, after snapshot, owners sets.Set[types.UID], known map[string]Orphan, now time.Time) map[string]Orphan {
 	orphans := map[string]Orphan{}
 	for uid, networks := range before.networks {
@@ -151,53 +152,55 @@ func compare(cloud string, before, after snapshot, owners sets.Set[types.UID], k
 			}
 			orphan := Orphan{Cloud: cloud, NetworkID: n.ID, Name: n.Name, OwnerUID: uid, Since: now}
 			if was, ok := known[n.ID]; ok && was.OwnerUID == uid {
-				orphan.Since, orphan.Ports, orphan.seen = was.Since, was.Ports, was.seen
+				orphan.Since, orphan.Ports, orphan.sightings = was.Since, was.Ports, was.sightings
 			}
 			orphan.network = n
-			orphan.seen++
+			orphan.sightings++
 			orphans[n.ID] = orphan
 		}
 	}
 	return orphans
 }
 
-// few is which part of all networks may be removed at one go: a tenth.
-const few = 10
+// maxShare limits RemoveFew: it deletes nothing if more than one in maxShare networks is an
+// orphan. A single orphan is always allowed.
+const maxShare = 10
 
-// enough is how many looks in a row must have found an orphan before it is removed.
-const enough = 2
+// minSightings is the number of consecutive relists that must find an orphan before it is
+// deleted.
+const minSightings = 2
 
-// removable returns which of a cloud's orphans may be removed now, in the order of their
-// IDs; and why none may, if it is for there being so many. Total is how many networks of
-// this cluster the cloud has, owners how many Networks Kubernetes has.
+// removable returns the orphans of a cloud that may be deleted now, sorted by ID. It returns
+// an error if none may be deleted because there are too many. total is the number of networks
+// of this cluster in the cloud, owners is the number of Networks in Kubernetes.
 func removable(orphans map[string]Orphan, removal Removal, total, owners int) ([]Orphan, error) {
 	if removal == RemoveNone || len(orphans) == 0 {
 		return nil, nil
 	}
 	if removal != RemoveAll && owners == 0 {
-		return nil, fmt.Errorf("no Network at all is in Kubernetes, and %d networks of this cluster are in Neutron", total)
+		return nil, fmt.Errorf("there are no Networks in Kubernetes, but %d networks of this cluster in Neutron", total)
 	}
-	if most := max(1, total/few); removal != RemoveAll && len(orphans) > most {
-		return nil, fmt.Errorf("%d of %d networks are orphans, which is more than %d, a tenth", len(orphans), total, most)
+	if limit := max(1, total/maxShare); removal != RemoveAll && len(orphans) > limit {
+		return nil, fmt.Errorf("%d of %d networks are orphans, which is more than a tenth (%d)", len(orphans), total, limit)
 	}
-	var now []Orphan
+	var chosen []Orphan
 	for _, orphan := range sorted(maps.Values(orphans)) {
-		if orphan.seen >= enough {
-			now = append(now, orphan)
+		if orphan.sightings >= minSightings {
+			chosen = append(chosen, orphan)
 		}
 	}
-	return now, nil
+	return chosen, nil
 }
 
-// sorted puts orphans in the order of their clouds and IDs.
+// sorted returns the orphans sorted by cloud and ID.
 func sorted(orphans iter.Seq[Orphan]) []Orphan {
 	return slices.SortedFunc(orphans, func(a, b Orphan) int {
 		return cmp.Or(cmp.Compare(a.Cloud, b.Cloud), cmp.Compare(a.NetworkID, b.NetworkID))
 	})
 }
 
-// ownerName returns the name of the Network that a network in Neutron was made for, if its
-// name tells.
+// ownerName returns the name of the Network from the name of its network in Neutron. It
+// returns false if that has another format.
 func ownerName(name string) (cache.ObjectName, bool) {
 	namespace, name, ok := strings.Cut(name, "/")
 	if !ok || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
@@ -206,15 +209,15 @@ func ownerName(name string) (cache.ObjectName, bool) {
 	return cache.NewObjectName(namespace, name), true
 }
 
-// unchanged says whether what was read of a network now is what a look has seen: it has
-// the same owner, and Neutron has counted no change.
-func unchanged(seen, now *neutron.Network) bool {
-	was, _ := neutron.OwnerOf(seen.Description)
+// unchanged reports whether a network still has the owner and the revision that the relist
+// listed.
+func unchanged(listed, now *neutron.Network) bool {
+	was, _ := neutron.OwnerOf(listed.Description)
 	is, marked := neutron.OwnerOf(now.Description)
-	return marked && is == was && sameRevision(seen.Revision, now.Revision)
+	return marked && is == was && sameRevision(listed.Revision, now.Revision)
 }
 
-// sameRevision says whether both are the same; a Neutron may count none.
+// sameRevision reports whether both revisions are equal. A Neutron without revisions has nil.
 func sameRevision(a, b *int) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }

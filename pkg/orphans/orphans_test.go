@@ -46,7 +46,7 @@ func equal(t *testing.T, want, got any) {
 	}
 }
 
-// of returns what an Observer remembers, from texts such as "u:a,b".
+// of returns a snapshot from texts such as "u:a,b": the UID of an owner, and network IDs.
 func of(texts ...string) snapshot {
 	s := snapshot{networks: map[types.UID][]*neutron.Network{}}
 	for _, text := range texts {
@@ -58,7 +58,7 @@ func of(texts ...string) snapshot {
 	return s
 }
 
-func TestAnOrphanIsThereBeforeAndAfterAllOwnersAreListed(t *testing.T) {
+func TestAnOrphanExistsBeforeAndAfterTheListOfOwners(t *testing.T) {
 	for _, test := range []struct {
 		name          string
 		before, after snapshot
@@ -68,33 +68,33 @@ func TestAnOrphanIsThereBeforeAndAfterAllOwnersAreListed(t *testing.T) {
 		{"nothing at all", of(), of(), nil, nil},
 		{"all have owners", of("u:a", "v:b"), of("u:a", "v:b"), []types.UID{"u", "v", "w"}, nil},
 		{"one has none", of("u:a", "v:b"), of("u:a", "v:b"), []types.UID{"v"}, []string{"a"}},
-		{"two of one that is gone", of("u:a,b", "v:c"), of("u:a,b", "v:c"), []types.UID{"v"}, []string{"a", "b"}},
-		{"Kubernetes has nothing", of("u:a", "v:b"), of("u:a", "v:b"), nil, []string{"a", "b"}},
-		{"it was removed meanwhile, with its owner", of("u:a", "v:b"), of("v:b"), []types.UID{"v"}, nil},
-		{"one of two was removed meanwhile", of("u:a,b"), of("u:b"), nil, []string{"b"}},
-		{"it was made meanwhile, for an owner that was made meanwhile", of("v:b"), of("u:a", "v:b"), []types.UID{"v"}, nil},
-		{"the next look finds it with another owner", of("u:a"), of("v:a"), []types.UID{"v"}, nil},
-		{"the cases of UIDs differ", of("u:a"), of("u:a"), []types.UID{"U"}, []string{"a"}},
+		{"two of an owner that is gone", of("u:a,b", "v:c"), of("u:a,b", "v:c"), []types.UID{"v"}, []string{"a", "b"}},
+		{"Kubernetes has no Networks", of("u:a", "v:b"), of("u:a", "v:b"), nil, []string{"a", "b"}},
+		{"it was deleted during the list, with its owner", of("u:a", "v:b"), of("v:b"), []types.UID{"v"}, nil},
+		{"one of two was deleted during the list", of("u:a,b"), of("u:b"), nil, []string{"b"}},
+		{"it was created during the list, with its owner", of("v:b"), of("u:a", "v:b"), []types.UID{"v"}, nil},
+		{"it has another owner after the list", of("u:a"), of("v:a"), []types.UID{"v"}, nil},
+		{"the UIDs differ in upper and lower case", of("u:a"), of("u:a"), []types.UID{"U"}, []string{"a"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := compare("cloud", test.before, test.after, sets.New(test.owners...), nil, monday)
 			equal(t, test.want, slices.Sorted(maps.Keys(got)))
 			if len(got) > 0 && !test.before.unowned(sets.New(test.owners...)) {
-				t.Error("nobody would ask Kubernetes")
+				t.Error("unowned is false, so Kubernetes would not be listed")
 			}
 			for id, orphan := range got {
 				equal(t, "cloud "+id, orphan.Cloud+" "+orphan.NetworkID)
 				equal(t, true, test.before.has(orphan.OwnerUID, id))
 				equal(t, monday, orphan.Since)
-				equal(t, 1, orphan.seen)
+				equal(t, 1, orphan.sightings)
 			}
 		})
 	}
 }
 
-func TestWhatIsKnownOfAnOrphanIsKept(t *testing.T) {
+func TestCompareKeepsTheStateOfAnOrphan(t *testing.T) {
 	ports := 2
-	was := Orphan{Cloud: "cloud", NetworkID: "a", OwnerUID: "u", Since: monday, Ports: &ports, seen: 3}
+	was := Orphan{Cloud: "cloud", NetworkID: "a", OwnerUID: "u", Since: monday, Ports: &ports, sightings: 3}
 	for _, test := range []struct {
 		name  string
 		known map[string]Orphan
@@ -105,24 +105,24 @@ func TestWhatIsKnownOfAnOrphanIsKept(t *testing.T) {
 		{"it was not known", nil, tuesday, nil, 1},
 		{"it was known", map[string]Orphan{"a": was}, monday, &ports, 4},
 		{"another one was known", map[string]Orphan{"b": was}, tuesday, nil, 1},
-		{"it had another owner", map[string]Orphan{"a": {NetworkID: "a", OwnerUID: "v", Since: monday, seen: 3}}, tuesday, nil, 1},
+		{"it had another owner", map[string]Orphan{"a": {NetworkID: "a", OwnerUID: "v", Since: monday, sightings: 3}}, tuesday, nil, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := compare("cloud", of("u:a"), of("u:a"), nil, test.known, tuesday)["a"]
 			equal(t, test.since, got.Since)
 			equal(t, test.ports, got.Ports)
-			equal(t, test.seen, got.seen)
+			equal(t, test.seen, got.sightings)
 		})
 	}
 }
 
 func TestRemovable(t *testing.T) {
-	// seen makes an orphan for each number, which is how often it was seen.
+	// seen returns an orphan for each number, which is the number of its sightings.
 	seen := func(times ...int) map[string]Orphan {
 		orphans := map[string]Orphan{}
 		for i, n := range times {
 			id := fmt.Sprintf("o%02d", i)
-			orphans[id] = Orphan{NetworkID: id, seen: n}
+			orphans[id] = Orphan{NetworkID: id, sightings: n}
 		}
 		return orphans
 	}
@@ -135,10 +135,10 @@ func TestRemovable(t *testing.T) {
 		refusal       string
 	}{
 		{"none", nil, RemoveFew, 20, 20, nil, ""},
-		{"none, and nothing else either", nil, RemoveFew, 0, 0, nil, ""},
-		{"nobody has asked for it", seen(9), RemoveNone, 20, 19, nil, ""},
+		{"none, and no other networks", nil, RemoveFew, 0, 0, nil, ""},
+		{"deletion is off", seen(9), RemoveNone, 20, 19, nil, ""},
 		{"it was seen once", seen(1), RemoveFew, 20, 19, nil, ""},
-		{"it was seen once, all are meant", seen(1), RemoveAll, 20, 19, nil, ""},
+		{"it was seen once, all", seen(1), RemoveAll, 20, 19, nil, ""},
 		{"it was seen twice", seen(2), RemoveFew, 20, 19, []string{"o00"}, ""},
 		{"one of two was seen twice", seen(1, 2), RemoveFew, 20, 18, []string{"o01"}, ""},
 		{"the only one of few", seen(2), RemoveFew, 2, 1, []string{"o00"}, ""},
@@ -146,11 +146,11 @@ func TestRemovable(t *testing.T) {
 		{"a tenth, rounded down", seen(2, 2), RemoveFew, 29, 27, []string{"o00", "o01"}, ""},
 		{"more than a tenth", seen(2, 2, 2), RemoveFew, 29, 26, nil, "3 of 29"},
 		{"more than a tenth, of which a tenth was seen twice", seen(2, 2, 1), RemoveFew, 29, 26, nil, "3 of 29"},
-		{"more than a tenth, all are meant", seen(2, 2, 1), RemoveAll, 29, 26, []string{"o00", "o01"}, ""},
+		{"more than a tenth, all", seen(2, 2, 1), RemoveAll, 29, 26, []string{"o00", "o01"}, ""},
 		{"two of few", seen(2, 2), RemoveFew, 3, 1, nil, "2 of 3"},
 		{"everything, and Kubernetes has others", seen(2, 2), RemoveFew, 2, 1, nil, "2 of 2"},
-		{"Kubernetes has nothing", seen(2), RemoveFew, 1, 0, nil, "no Network at all"},
-		{"Kubernetes has nothing, all are meant", seen(2, 2), RemoveAll, 2, 0, []string{"o00", "o01"}, ""},
+		{"Kubernetes has no Networks", seen(2), RemoveFew, 1, 0, nil, "there are no Networks"},
+		{"Kubernetes has no Networks, all", seen(2, 2), RemoveAll, 2, 0, []string{"o00", "o01"}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, refusal := removable(test.orphans, test.removal, test.total, test.owners)
@@ -166,21 +166,21 @@ func TestRemovable(t *testing.T) {
 	}
 }
 
-func TestRemovalIsAFlagThatNeedsNoValue(t *testing.T) {
+func TestRemovalIsAFlagWithAnOptionalValue(t *testing.T) {
 	for _, test := range []struct {
 		args []string
 		want Removal
-		says string
+		text string
 		fail bool
 	}{
-		{args: nil, want: RemoveNone, says: "false"},
-		{args: []string{"-delete-orphans"}, want: RemoveFew, says: "true"},
-		{args: []string{"-delete-orphans=true"}, want: RemoveFew, says: "true"},
-		{args: []string{"-delete-orphans=false"}, want: RemoveNone, says: "false"},
-		{args: []string{"-delete-orphans", "-delete-orphans=false"}, want: RemoveNone, says: "false"},
-		{args: []string{"-delete-orphans=all"}, want: RemoveAll, says: "all"},
-		{args: []string{"-delete-orphans=some"}, want: RemoveNone, says: "false", fail: true},
-		{args: []string{"-delete-orphans="}, want: RemoveNone, says: "false", fail: true},
+		{args: nil, want: RemoveNone, text: "false"},
+		{args: []string{"-delete-orphans"}, want: RemoveFew, text: "true"},
+		{args: []string{"-delete-orphans=true"}, want: RemoveFew, text: "true"},
+		{args: []string{"-delete-orphans=false"}, want: RemoveNone, text: "false"},
+		{args: []string{"-delete-orphans", "-delete-orphans=false"}, want: RemoveNone, text: "false"},
+		{args: []string{"-delete-orphans=all"}, want: RemoveAll, text: "all"},
+		{args: []string{"-delete-orphans=some"}, want: RemoveNone, text: "false", fail: true},
+		{args: []string{"-delete-orphans="}, want: RemoveNone, text: "false", fail: true},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			var removal Removal
@@ -190,7 +190,7 @@ func TestRemovalIsAFlagThatNeedsNoValue(t *testing.T) {
 			err := flags.Parse(test.args)
 			equal(t, test.fail, err != nil)
 			equal(t, test.want, removal)
-			equal(t, test.says, removal.String())
+			equal(t, test.text, removal.String())
 		})
 	}
 }
@@ -230,14 +230,14 @@ func TestUnchanged(t *testing.T) {
 	}{
 		{"the same", neutron.Network{Description: ours, Revision: revision(3)}, neutron.Network{Description: ours, Revision: revision(3)}, true},
 		{"changed since", neutron.Network{Description: ours, Revision: revision(3)}, neutron.Network{Description: ours, Revision: revision(4)}, false},
-		{"by us since", neutron.Network{Description: ours}, neutron.Network{Description: ours, Revision: revision(4)}, false},
-		{"the mark is off", neutron.Network{Description: ours, Revision: revision(3)}, neutron.Network{Revision: revision(3)}, false},
+		{"the relist had no revision", neutron.Network{Description: ours}, neutron.Network{Description: ours, Revision: revision(4)}, false},
+		{"the mark was removed", neutron.Network{Description: ours, Revision: revision(3)}, neutron.Network{Revision: revision(3)}, false},
 		{"another's mark", neutron.Network{Description: ours, Revision: revision(3)},
 			neutron.Network{Description: neutron.Owner{Cluster: testCluster, UID: "v"}.Mark(), Revision: revision(3)}, false},
 		{"another cluster's mark", neutron.Network{Description: ours, Revision: revision(3)},
 			neutron.Network{Description: neutron.Owner{Cluster: "other", UID: "u"}.Mark(), Revision: revision(3)}, false},
-		{"Neutron counts no changes", neutron.Network{Description: ours}, neutron.Network{Description: ours}, true},
-		{"Neutron counts none any more", neutron.Network{Description: ours, Revision: revision(3)}, neutron.Network{Description: ours}, false},
+		{"Neutron has no revisions", neutron.Network{Description: ours}, neutron.Network{Description: ours}, true},
+		{"Neutron has no revisions any more", neutron.Network{Description: ours, Revision: revision(3)}, neutron.Network{Description: ours}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) { equal(t, test.want, unchanged(&test.seen, &test.now)) })
 	}

@@ -74,7 +74,7 @@ func (o Outcome) IsRepair(network *samplecrdv1.Network) bool {
 func transition(before, now *metav1.Condition, unmanaged bool) *Event {
 	isFirst := before == nil || before.Status == metav1.ConditionUnknown
 	if unmanaged && now.Status == metav1.ConditionTrue && (isFirst || before.Status == now.Status && before.Message != now.Message) {
-		return &Event{corev1.EventTypeWarning, samplecrdv1.EventForeignSubnet, now.Message}
+		return &Event{corev1.EventTypeWarning, samplecrdv1.EventUnmanagedSubnet, now.Message}
 	}
 	if isFirst && now.Status == metav1.ConditionTrue || !isFirst && before.Reason == now.Reason {
 		return nil

@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command models-schema prints the OpenAPI v2 schema of the API types, from which
-// applyconfiguration-gen learns their structure (which lists are maps, and by what key).
+// Command models-schema prints the OpenAPI v2 schema of the API types. applyconfiguration-gen
+// reads from it which lists are maps, and by which key.
 package main
 
 import (
@@ -40,7 +40,7 @@ func main() {
 	}}
 	for name, definition := range definitions {
 		swagger.Definitions[name] = definition.Schema
-		// A type such as IntOrString has two schemas; the generator reads version 2.
+		// A type such as IntOrString has two schemas. The generator reads OpenAPI v2.
 		if v2, ok := definition.Schema.Extensions[common.ExtensionV2Schema].(spec.Schema); ok {
 			swagger.Definitions[name] = v2
 		}

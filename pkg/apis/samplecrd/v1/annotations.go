@@ -16,59 +16,61 @@ limitations under the License.
 
 package v1
 
-// What people write on a Deployment that shall have a Network of its own.
+// What a user writes on a Deployment that needs a Network of its own.
 const (
-	// AnnotationNetworkCIDR on a Deployment asks for a Network of its name in its
-	// namespace, with that spec.cidr, or, if it is NetworkCIDRAuto, with a free block of
-	// the controller's pool. The Network is the Deployment's: it follows the annotations,
-	// and goes with this annotation, or with the Deployment.
+	// AnnotationNetworkCIDR on a Deployment requests a Network of the same name in the same
+	// namespace. The value is its spec.cidr, or NetworkCIDRAuto. The Deployment owns the
+	// Network: the controller updates it when the annotations change, and the Network is
+	// deleted with this annotation or with the Deployment.
 	AnnotationNetworkCIDR = "samplecrd.k8s.io/network-cidr"
-	// AnnotationNetworkGateway on a Deployment is the spec.gateway of its Network. Left
-	// out, Neutron chooses. Beside NetworkCIDRAuto it can only be None.
+	// AnnotationNetworkGateway on a Deployment is the spec.gateway of its Network. If it is
+	// not set, Neutron chooses. With NetworkCIDRAuto the only possible value is None.
 	AnnotationNetworkGateway = "samplecrd.k8s.io/network-gateway"
-	// NetworkCIDRAuto as AnnotationNetworkCIDR stands for the lowest block of the
-	// controller's -deployment-cidr-pool that overlaps no other Network.
+	// NetworkCIDRAuto as AnnotationNetworkCIDR requests the lowest block of the controller's
+	// -deployment-cidr-pool that does not overlap with another Network.
 	NetworkCIDRAuto = "auto"
 )
 
 // What the controller writes on the Network of a Deployment.
 const (
-	// LabelDeployment is the name of the Deployment; of one of more than 63 characters the
-	// first 54, a dash, and eight digits of its SHA-256 sum. A Network that has no owner,
-	// and this label, and the Deployment's name, is for the Deployment to adopt.
+	// LabelDeployment is the name of the Deployment. If the name has more than 63
+	// characters, it is the first 54, a dash, and eight digits of the name's SHA-256 sum.
+	// A Deployment adopts a Network of its name that has this label and no owner.
 	LabelDeployment = "samplecrd.k8s.io/deployment"
-	// AnnotationAllocatedCIDR is the block that NetworkCIDRAuto has led to. As long as the
-	// Deployment asks for NetworkCIDRAuto it stays this one, whatever becomes of the pool.
+	// AnnotationAllocatedCIDR is the block that was allocated for NetworkCIDRAuto. The
+	// Network keeps it while the Deployment requests NetworkCIDRAuto, even if the pool
+	// changes.
 	AnnotationAllocatedCIDR = "samplecrd.k8s.io/allocated-cidr"
 )
 
-// The reasons of the events that the controller records on a Deployment. Warnings are
-// recorded once for each cause.
+// The reasons of the events that the controller records on a Deployment. It records a
+// Warning once for each cause.
 const (
-	// EventNetworkCreated: the Network was created.
+	// EventNetworkCreated is recorded when the Network was created.
 	EventNetworkCreated = "NetworkCreated"
-	// EventNetworkAdopted: a Network that had no owner and carried the Deployment's label is
-	// the Deployment's now.
+	// EventNetworkAdopted is recorded when the Deployment became the owner of a Network that
+	// had its label and no owner.
 	EventNetworkAdopted = "NetworkAdopted"
-	// EventNetworkUpdated: the Network was brought in line with the annotations.
+	// EventNetworkUpdated is recorded when the Network was changed to match the annotations.
 	EventNetworkUpdated = "NetworkUpdated"
-	// EventNetworkDeleted: the annotation is gone, and the Network was deleted.
+	// EventNetworkDeleted is recorded when the Network was deleted because the annotation is
+	// gone.
 	EventNetworkDeleted = "NetworkDeleted"
-	// EventNetworkBeingDeleted: the Deployment's Network has yet to be deleted before there
-	// can be another one.
+	// EventNetworkBeingDeleted is recorded when the old Network must be gone before the
+	// controller can create a new one.
 	EventNetworkBeingDeleted = "NetworkBeingDeleted"
-	// EventNetworkNotOwned: the Network of the Deployment's name is somebody else's, and is
-	// left alone.
+	// EventNetworkNotOwned is recorded when the Network of the Deployment's name has another
+	// owner, or no owner and no label. The controller does not change it.
 	EventNetworkNotOwned = "NetworkNotOwned"
-	// EventNetworkAnnotationInvalid: the annotations do not make a Network. The one that is
-	// there stays as it is.
+	// EventNetworkAnnotationInvalid is recorded when the annotations are not valid. The
+	// controller does not change an existing Network.
 	EventNetworkAnnotationInvalid = "NetworkAnnotationInvalid"
-	// EventNetworkRefused: the API server does not let the controller write the Network: a
-	// right is missing, or a quota is used up.
+	// EventNetworkRefused is recorded when the API server forbids the controller to write the
+	// Network: a right is missing, or a quota is used up.
 	EventNetworkRefused = "NetworkRefused"
-	// EventNoCIDRPool: NetworkCIDRAuto is asked for, and the controller has no
-	// -deployment-cidr-pool.
+	// EventNoCIDRPool is recorded when the Deployment requests NetworkCIDRAuto, but the
+	// controller has no -deployment-cidr-pool.
 	EventNoCIDRPool = "NoCIDRPool"
-	// EventCIDRPoolExhausted: no block of the pool is free.
+	// EventCIDRPoolExhausted is recorded when no block of the pool is free.
 	EventCIDRPoolExhausted = "CIDRPoolExhausted"
 )

@@ -16,30 +16,30 @@ limitations under the License.
 
 package v1
 
-// Finalizer keeps a Network in Kubernetes until Neutron has confirmed that its
-// network is gone. It is put on before anything is made in Neutron.
+// Finalizer keeps a Network in Kubernetes until Neutron has confirmed that its network
+// is gone. The controller adds it before it creates anything in Neutron.
 const Finalizer = "samplecrd.k8s.io/neutron"
 
 // The types of a Network's conditions. They follow kstatus, so that kubectl wait,
 // Flux, Argo CD and Helm understand them:
 // https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md
 const (
-	// ConditionReady is True when Neutron was seen to match the generation in
-	// status.observedGeneration, False if it was not, and Unknown before the controller has
-	// looked. It is always there.
+	// ConditionReady is True if Neutron matches the generation in
+	// status.observedGeneration, False if it does not, and Unknown before the first sync.
+	// It is always present.
 	ConditionReady = "Ready"
-	// ConditionReconciling is there, and True, while the controller has yet to bring
-	// the spec into force and will go on trying by itself.
+	// ConditionReconciling is present, and True, while the spec is not in force yet and the
+	// controller goes on trying.
 	ConditionReconciling = "Reconciling"
-	// ConditionStalled is there, and True, when trying again cannot help: somebody
-	// has to change the spec or what the credentials may do.
+	// ConditionStalled is present, and True, if a retry cannot help: a user must change the
+	// spec, or the rights of the credentials.
 	ConditionStalled = "Stalled"
 )
 
 // The reasons of a Network's conditions.
 const (
-	// ReasonPending is what the API server says of a Network that no controller has looked
-	// at yet: Ready is Unknown.
+	// ReasonPending is the default that the API server sets: no controller has synced the
+	// Network yet, and Ready is Unknown.
 	ReasonPending = "Pending"
 	// ReasonAvailable is set when Neutron matches the spec.
 	ReasonAvailable = "Available"
@@ -49,21 +49,20 @@ const (
 	ReasonForbidden = "Forbidden"
 	// ReasonAuthenticationFailed is set when Keystone refused the credentials (401).
 	ReasonAuthenticationFailed = "AuthenticationFailed"
-	// ReasonOtherCloud is set when the network was made in another cloud than the one that
-	// the controller works in, which knows nothing of it: nothing is changed in either.
+	// ReasonOtherCloud is set when the network was created in another cloud than the one
+	// that the controller works in now. The controller changes nothing in either cloud.
 	ReasonOtherCloud = "OtherCloud"
-	// ReasonNoCredentials is set when the Secret that spec.cloudCredentialsRef names is not
-	// there, cannot be read, or does not say how to reach a cloud. The message says which key
-	// of it is wrong.
+	// ReasonNoCredentials is set when the Secret of spec.cloudCredentialsRef does not exist,
+	// cannot be read, or has no valid cloud configuration. The message names the wrong key.
 	ReasonNoCredentials = "NoCredentials"
-	// ReasonPaused is set when something is to be changed in Neutron, and the annotation
+	// ReasonPaused is set when Neutron needs a change, but the annotation
 	// samplecrd.k8s.io/paused forbids it.
 	ReasonPaused = "Paused"
-	// ReasonInUse is set when ports stand in the way of a deletion or replacement (409).
+	// ReasonInUse is set when ports prevent a deletion or a replacement (409).
 	ReasonInUse = "InUse"
-	// ReasonQuotaExceeded is set when the project's quota is used up (409).
+	// ReasonQuotaExceeded is set when the quota of the project is used up (409).
 	ReasonQuotaExceeded = "QuotaExceeded"
-	// ReasonNeutronUnavailable is set when Neutron did not answer, or answered with an
-	// error that says nothing of the request.
+	// ReasonNeutronUnavailable is set when Neutron did not answer, or answered with an error
+	// that is not about the request.
 	ReasonNeutronUnavailable = "NeutronUnavailable"
 )

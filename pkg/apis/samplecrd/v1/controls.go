@@ -16,13 +16,14 @@ limitations under the License.
 
 package v1
 
-// The annotations by which people tell the controller what to do with a Network.
+// The annotations with which a user controls how a Network is reconciled.
 const (
-	// AnnotationPaused set to "true" stops every change in Neutron for the Network, its
-	// deletion too. Neutron is still looked at: the conditions tell what waits.
+	// AnnotationPaused set to "true" stops all changes in Neutron for the Network, including
+	// its deletion. The controller still observes Neutron, and the conditions show what is
+	// to be changed.
 	AnnotationPaused = "samplecrd.k8s.io/paused"
-	// AnnotationReconcileRequestedAt set to a new value, such as the time of day, makes the
-	// controller look at Neutron itself, and not at what it remembers of it.
-	// status.lastHandledReconcileAt shows the value when that is done.
+	// AnnotationReconcileRequestedAt set to a new value, such as the current time, makes the
+	// controller read Neutron itself instead of its cache. status.lastHandledReconcileAt
+	// shows the value when this is done.
 	AnnotationReconcileRequestedAt = "samplecrd.k8s.io/reconcile-requested-at"
 )

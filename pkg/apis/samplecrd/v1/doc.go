@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package v1 is version v1 of the samplecrd.k8s.io API: the Network kind, its
-// conditions and the names that belong to it.
+// Package v1 is version v1 of the samplecrd.k8s.io API: the Network kind, the types and
+// reasons of its conditions, the reasons of its events, and its annotations.
 //
 // +k8s:deepcopy-gen=package
 // +k8s:openapi-gen=true

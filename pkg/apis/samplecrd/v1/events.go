@@ -16,22 +16,24 @@ limitations under the License.
 
 package v1
 
-// The reasons of the events that the controller records on a Network. Besides these, a
-// Network that ceases to be ready gets a Warning with the reason of its condition, and one
-// that is ready again without anything having been done gets Available.
+// The reasons of the events that the controller records on a Network. In addition, a
+// Network that is no longer ready gets a Warning with the reason of its Ready condition,
+// and a Network that becomes ready without a change in Neutron gets Available.
 const (
-	// EventCreated: the network was made in Neutron.
+	// EventCreated is recorded when the network was created in Neutron.
 	EventCreated = "Created"
-	// EventAdopted: a network that carried this Network's mark already was taken on: its
-	// creation had not got as far as the status.
+	// EventAdopted is recorded when the controller found a network with the mark of this
+	// Network: an earlier sync created it, but did not write its ID to the status.
 	EventAdopted = "Adopted"
-	// EventUpdated: the network in Neutron was brought in line with an edit of the spec.
+	// EventUpdated is recorded when the network in Neutron was changed after an edit of the
+	// spec.
 	EventUpdated = "Updated"
-	// EventDriftRepaired: something had changed in Neutron, and was put right.
+	// EventDriftRepaired is recorded when another client had changed the network in Neutron,
+	// and the controller restored it.
 	EventDriftRepaired = "DriftRepaired"
-	// EventForeignSubnet: somebody else has added a subnet to the network. It is left alone,
-	// but goes when the network goes.
-	EventForeignSubnet = "ForeignSubnet"
-	// EventDeleted: the network is gone from Neutron.
+	// EventUnmanagedSubnet is recorded when another client has added a subnet to the network.
+	// The controller does not change it. It is deleted together with the network.
+	EventUnmanagedSubnet = "UnmanagedSubnet"
+	// EventDeleted is recorded when the network is gone from Neutron.
 	EventDeleted = "Deleted"
 )

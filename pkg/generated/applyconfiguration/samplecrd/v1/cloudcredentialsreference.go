@@ -21,14 +21,14 @@ package v1
 // CloudCredentialsReferenceApplyConfiguration represents a declarative configuration of the CloudCredentialsReference type for use
 // with apply.
 //
-// CloudCredentialsReference names an entry of a clouds.yaml in a Secret.
+// CloudCredentialsReference names an entry of the clouds.yaml in a Secret.
 type CloudCredentialsReferenceApplyConfiguration struct {
-	// secretName is the name of a Secret in the Network's namespace. Its key clouds.yaml
-	// holds a file of that name, as every OpenStack client reads it; its key cacert, if it
-	// is there, the PEM certificates of the authorities that the cloud's own is held
-	// against.
+	// secretName is the name of a Secret in the namespace of the Network. Its key
+	// clouds.yaml has the clouds.yaml file of the OpenStack clients. Its optional key
+	// cacert has the PEM certificates of the authorities that sign the cloud's
+	// certificate.
 	SecretName *string `json:"secretName,omitempty"`
-	// cloudName is the entry of clouds.yaml.
+	// cloudName is the name of the entry in clouds.yaml.
 	CloudName *string `json:"cloudName,omitempty"`
 }
 

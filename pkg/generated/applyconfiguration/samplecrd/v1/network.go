@@ -32,19 +32,19 @@ import (
 //
 // Network declares a network in OpenStack Neutron, with one subnet.
 //
-// The controller makes the network and the subnet, keeps them as the spec says,
-// and removes them when the Network is deleted.
+// The controller creates the network and the subnet, keeps them as the spec says,
+// and deletes them when the Network is deleted.
 type NetworkApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what the network shall be.
+	// spec is the desired state of the network.
 	Spec *NetworkSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what the controller last saw in Neutron, and what it makes of it.
+	// status is the state that the controller last observed in Neutron.
 	// Only the controller writes it.
 	//
-	// The default keeps those who wait for a Network from taking one for ready that no
-	// controller has looked at.
+	// Until the first sync Ready is Unknown, so that a client that waits for a new
+	// Network does not take it for ready.
 	Status *NetworkStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -25,36 +25,38 @@ import (
 // NetworkSpecApplyConfiguration represents a declarative configuration of the NetworkSpec type for use
 // with apply.
 //
-// NetworkSpec is what a network shall be. It says nothing of how to get there:
-// any field may be changed at any time, and the controller finds the way.
+// NetworkSpec is the desired state of a network. Every field except
+// cloudCredentialsRef can change at any time.
 //
-// A gateway is held against the CIDR by the rules below, each of which passes what
-// another one refuses, so that one mistake gives one message. The last rule counts an
-// IPv4 address as a number n: with s addresses in the CIDR, (n + 1) mod s is 1 for the
-// first address and 0 for the last. CEL has no other way to the last one. Neutron
-// refuses both for IPv4 only; for IPv6 the first address is its own default.
+// The rules below compare the gateway with the CIDR. Each rule passes what another
+// rule refuses, so that one mistake gives one message. The last rule takes an IPv4
+// address as a number n: if the CIDR has s addresses, (n + 1) mod s is 1 for the first
+// address and 0 for the last one. CEL has no function that returns the last address.
+// Neutron refuses both addresses for IPv4 only. For IPv6 the first address is its default.
 type NetworkSpecApplyConfiguration struct {
-	// cidr is the range of addresses of the network's subnet, IPv4 or IPv6, as an
-	// address and a prefix length: 192.168.0.0/16 or fd00:1::/64.
+	// cidr is the address range of the network's subnet, IPv4 or IPv6, as an address
+	// and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length
+	// are ignored: 192.168.1.0/16 means 192.168.0.0/16.
 	//
-	// Bits beyond the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.
-	// The CIDR may be changed. Neutron cannot change a subnet's CIDR, so the
-	// controller replaces the subnet; while it has ports, the Network stays on the
-	// old CIDR and says so (Ready=False, reason InUse).
+	// If the CIDR changes, the controller replaces the subnet, because Neutron cannot
+	// change it in place. While ports use the subnet, the old CIDR stays in force
+	// (Ready=False, reason InUse).
 	CIDR *string `json:"cidr,omitempty"`
 	// gateway is the address of the subnet's gateway, inside cidr: 192.168.0.1.
 	//
-	// None means a subnet without a gateway. Left out, Neutron chooses: the first
-	// address of the subnet; status.gateway shows it. The gateway may be changed.
+	// None means a subnet without a gateway. If it is not set, Neutron chooses the
+	// first address of the subnet, and status.gateway shows it. It can be changed.
 	Gateway *string `json:"gateway,omitempty"`
-	// cloudCredentialsRef names a Secret in the Network's own namespace that says in which
-	// cloud and project the network is made, and with whose rights. Left out, it is the
-	// controller's own cloud. It can be neither added, changed nor removed later: the
-	// network would be lost.
+	// cloudCredentialsRef names a Secret in the namespace of the Network. The Secret has
+	// the cloud, the project and the credentials for the network. If it is not set, the
+	// controller uses its own cloud.
+	//
+	// It is immutable: it cannot be added, changed or removed later, because the network
+	// stays in the cloud in which it was created.
 	CloudCredentialsRef *CloudCredentialsReferenceApplyConfiguration `json:"cloudCredentialsRef,omitempty"`
-	// deletionPolicy says what becomes of the network in Neutron when the Network is
-	// deleted. Delete, which is meant if it is left out: it is deleted. Retain: it stays,
-	// with the ownership mark taken off, and nobody looks after it any more.
+	// deletionPolicy says what happens to the network in Neutron when the Network is
+	// deleted. Delete (the default) deletes it. Retain leaves it in Neutron without its
+	// ownership mark, and no controller manages it any more.
 	DeletionPolicy *samplecrdv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 

@@ -25,37 +25,36 @@ import (
 // NetworkStatusApplyConfiguration represents a declarative configuration of the NetworkStatus type for use
 // with apply.
 //
-// NetworkStatus is what the controller last saw in Neutron. An outage of Neutron
-// does not wipe it: what was known stays.
+// NetworkStatus is the state that the controller last observed in Neutron. It keeps the
+// last observed values while Neutron is unavailable.
 type NetworkStatusApplyConfiguration struct {
-	// observedGeneration is the metadata.generation that the status speaks of.
+	// observedGeneration is the metadata.generation that the status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// networkID is the ID of the network in Neutron.
 	NetworkID *string `json:"networkID,omitempty"`
 	// subnetID is the ID of the subnet in Neutron.
 	SubnetID *string `json:"subnetID,omitempty"`
-	// cidr is the CIDR in force: that of the subnet in Neutron. It differs from
-	// spec.cidr in bits beyond the prefix length, and while spec.cidr waits to be
-	// brought into force.
+	// cidr is the CIDR of the subnet in Neutron. It differs from spec.cidr in the bits
+	// after the prefix length, and until the controller has replaced the subnet.
 	CIDR *string `json:"cidr,omitempty"`
-	// gateway is the gateway in force; None if the subnet has none.
+	// gateway is the gateway of the subnet in Neutron. None means that it has no gateway.
 	Gateway *string `json:"gateway,omitempty"`
-	// cloud tells in which cloud the network is: the entry of clouds.yaml, or the
-	// address of Keystone if there is none.
+	// cloud is the cloud that has the network: the name of the entry in clouds.yaml, or
+	// the address of Keystone if there is no such entry.
 	Cloud *string `json:"cloud,omitempty"`
-	// projectID is the ID of the project in which the network is.
+	// projectID is the ID of the OpenStack project that has the network.
 	ProjectID *string `json:"projectID,omitempty"`
-	// region is the region of the cloud in which the network is; empty if the credentials
-	// name none.
+	// region is the region of the cloud that has the network. It is empty if the
+	// credentials name no region.
 	Region *string `json:"region,omitempty"`
-	// mtu is the network's maximum transmission unit in bytes, as Neutron has it.
+	// mtu is the maximum transmission unit of the network in Neutron, in bytes.
 	MTU *int32 `json:"mtu,omitempty"`
-	// lastHandledReconcileAt is the value of the annotation
-	// samplecrd.k8s.io/reconcile-requested-at for which Neutron was looked at last.
+	// lastHandledReconcileAt is the last value of the annotation
+	// samplecrd.k8s.io/reconcile-requested-at that the controller has handled.
 	LastHandledReconcileAt *string `json:"lastHandledReconcileAt,omitempty"`
-	// conditions say how it stands. Ready is always there. Reconciling is there, and
-	// True, only while the controller has work to do; Stalled only while the spec
-	// cannot be brought into force without somebody's help.
+	// conditions describe the state of the Network. Ready is always present. Reconciling
+	// is present, and True, only while the controller still has work to do. Stalled is
+	// present, and True, only while a user must act before the spec can take effect.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 
