@@ -87,7 +87,7 @@ func TestNetworkCreateIsRefused(t *testing.T) {
 		})
 	}
 	if left := c.names(""); len(left) > 0 {
-		t.Errorf("refused, but made: %q", left)
+		t.Errorf("refused, but created: %q", left)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestIfMatch(t *testing.T) {
 	c.api("PUT", "networks/"+id, body, "If-Match: revision_number=9").
 		refused(t, 412, "RevisionNumberConstraintFailed", "Constrained to 9, but current revision is 1")
 	if n := c.get("network", id); n["name"] != "" || n["revision_number"] != 1.0 {
-		t.Errorf("a refused update left its mark: %v", n)
+		t.Errorf("a refused update changed the network: %v", n)
 	}
 	c.api("PUT", "networks/"+id, body, "If-Match: revision_number=1").want(t, 200)
 	c.api("PUT", "networks/"+id, body, "If-Match: nonsense").want(t, 200)
@@ -195,7 +195,7 @@ func TestIfMatch(t *testing.T) {
 	c.api("GET", "subnets/"+sub, "").want(t, 200)
 	c.api("DELETE", "subnets/"+sub, "", "If-Match: revision_number=1").refused(t, 412, "", "Constrained to 1, but current revision is 0")
 	if n := c.get("network", id); n["revision_number"] != 4.0 || len(n["subnets"].([]any)) != 1 {
-		t.Errorf("a refused delete of a subnet left its mark on the network: %v", n)
+		t.Errorf("a refused delete of a subnet changed the network: %v", n)
 	}
 	c.api("DELETE", "networks/"+id, "", "If-Match: revision_number=4").want(t, 204)
 }
@@ -217,7 +217,7 @@ func TestOfManyConstrainedUpdatesOneWins(t *testing.T) {
 		}
 	}
 	if won != 1 {
-		t.Errorf("%d updates won", won)
+		t.Errorf("%d updates succeeded, want 1", won)
 	}
 }
 
@@ -327,8 +327,8 @@ func TestExtensionsListWhatIsImplemented(t *testing.T) {
 	c.api("GET", "routers", "").want(t, 404)
 }
 
-// A subnet that was answered 201 must be there as long as its network is, and be gone
-// with it: nothing may be left over.
+// A subnet whose creation succeeded must exist as long as its network, and be deleted with
+// it.
 func TestSubnetCreatesThatRaceTheDeleteOfTheirNetworkLeaveNothing(t *testing.T) {
 	c := newClient(t)
 	for range 20 {

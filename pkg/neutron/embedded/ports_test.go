@@ -23,7 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// addresses are the IP addresses of a port, in its order.
+// addresses returns the IP addresses of a port, in the port's order.
 func addresses(port map[string]any) []string {
 	all := []string{}
 	for _, f := range port["fixed_ips"].([]any) {
@@ -102,11 +102,11 @@ func TestPortUpdateMovesAddresses(t *testing.T) {
 		}
 	}
 	if got := addresses(c.port(id, "")); !cmp.Equal(got, []string{"10.0.0.2"}) {
-		t.Errorf("an address that was given up was not given out again: %q", got)
+		t.Errorf("a released address was not allocated again: %q", got)
 	}
 }
 
-func TestASubnetWhoseOnlyPortsAreDHCPsOrAutomaticCanGo(t *testing.T) {
+func TestASubnetWithOnlyDHCPPortsOrAutomaticAddressesCanBeDeleted(t *testing.T) {
 	c := newClient(t)
 	id := c.network("")
 	sub := c.subnet(id, "10.0.0.0/24")

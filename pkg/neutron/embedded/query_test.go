@@ -121,7 +121,7 @@ func TestFields(t *testing.T) {
 		t.Error(diff)
 	}
 	if n := c.api("GET", "networks/"+id+"?fields=", "").json["network"].(map[string]any); len(n) > 0 {
-		t.Errorf("an empty field asks for none, got %v", n)
+		t.Errorf("an empty field selects no attribute, got %v", n)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestSorting(t *testing.T) {
 		"sort_key=name&sort_dir=desc":                              {"C", "b", "a"},
 		"sort_key=status&sort_key=name&sort_dir=asc&sort_dir=desc": {"C", "b", "a"},
 		"sort_key=name&sort_dir=desc&limit=2":                      {"C", "b"},
-		"sort_key=name&sort_dir=asc&limit=2&page_reverse=1":        {"a", "b"}, // only "true" turns the page round
+		"sort_key=name&sort_dir=asc&limit=2&page_reverse=1":        {"a", "b"}, // only "true" reverses the page
 		"sort_key=name&sort_dir=asc&limit=2&page_reverse=TRUE":     {"b", "C"},
 	} {
 		if diff := cmp.Diff(want, c.names(query)); diff != "" {
@@ -144,7 +144,7 @@ func TestSorting(t *testing.T) {
 	}
 }
 
-// pages walks a list by its links of one rel, and returns the names of each page.
+// pages follows the links of one rel through a list, and returns the names of each page.
 func pages(t *testing.T, c *client, path, rel string, most int) [][]string {
 	t.Helper()
 	var all [][]string
@@ -247,8 +247,8 @@ func TestSubnetsAndPortsAreListedByNetwork(t *testing.T) {
 	}
 }
 
-// With 50,000 networks a page by ID, a look at one and a search for a description must
-// not take long: the observer of the controller does them all the time.
+// With 50,000 networks a page by ID, a get and a search for a description must be fast,
+// because the controller does them all the time.
 func BenchmarkFiftyThousandNetworks(b *testing.B) {
 	s := New(Options{Projects: []Project{{Name: "samplecrd", ID: "p"}}})
 	k := s.neutron.resources["networks"].(*kind[*network])

@@ -171,7 +171,7 @@ func TestSubnetCreateIsRefused(t *testing.T) {
 func TestSubnetUpdate(t *testing.T) {
 	c := newClient(t)
 	id := c.subnet(c.network(""), "192.168.0.0/16")
-	tests := []struct { // one after the other, on one subnet
+	tests := []struct { // applied in sequence to one subnet
 		name, attrs   string
 		status        int
 		kind, message string
@@ -208,7 +208,7 @@ func TestSubnetUpdate(t *testing.T) {
 	}
 }
 
-func TestOfOverlappingSubnetsThatRaceOneIsMade(t *testing.T) {
+func TestOnlyOneOfConcurrentOverlappingSubnetsIsCreated(t *testing.T) {
 	c := newClient(t)
 	id := c.network("")
 	statuses := make(chan int, 8)
