@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Generates everything that is generated: the deep copies and the registration of
-# the API types, the CRD, the clientset, listers, informers and apply configurations.
-# The generators come from the versions in hack/go.mod and go nowhere but hack/_output.
+# Generates all generated code: deep copies and registration of the API types, the CRD, the
+# clientset, listers, informers and apply configurations. The generators have the versions
+# in hack/go.mod, and are built in hack/_output.
 set -o errexit -o nounset -o pipefail
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -10,7 +10,7 @@ export GOBIN=${GOBIN:-$ROOT/hack/_output/bin}
 BOILERPLATE=$ROOT/hack/boilerplate.go.txt
 cd "$ROOT"
 
-# The folder may not be there before the module is downloaded.
+# The module's folder does not exist before the module is downloaded.
 go -C hack mod download k8s.io/code-generator
 # shellcheck source=/dev/null
 source "$(go -C hack list -m -f '{{.Dir}}' k8s.io/code-generator)/kube_codegen.sh"
@@ -18,9 +18,10 @@ source "$(go -C hack list -m -f '{{.Dir}}' k8s.io/code-generator)/kube_codegen.s
 kube::codegen::gen_helpers --boilerplate "$BOILERPLATE" pkg/apis
 kube::codegen::gen_register --boilerplate "$BOILERPLATE" pkg/apis
 
-# The fake clientset and server-side apply need the schema of our types. The OpenAPI
-# definitions that it is printed from belong to hack's module: nobody else needs them.
-# api-violations.list holds apimachinery's known breaches of the API rules; ours are errors.
+# The fake clientset and server-side apply need the schema of our types. It is printed from
+# OpenAPI definitions, which are in hack's module because nothing else needs them.
+# api-violations.list has apimachinery's known violations of the API rules; violations in
+# our types are errors.
 kube::codegen::gen_openapi --boilerplate "$BOILERPLATE" \
   --report-filename hack/openapi/api-violations.list \
   --output-dir hack/openapi --output-pkg "$MODULE/hack/openapi" pkg/apis

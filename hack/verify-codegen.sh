@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails if hack/update-codegen.sh would change anything, and shows what. It generates
-# in a copy, so the checkout stays as it is.
+# Fails if hack/update-codegen.sh would change a file, and prints the difference. It
+# generates in a copy, so the checkout does not change.
 set -o errexit -o nounset -o pipefail
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -12,7 +12,7 @@ rm -rf "$COPY"
 mkdir -p "$COPY"
 trap 'rm -rf "$COPY"' EXIT
 tar -C "$ROOT" --exclude=./.git --exclude=./hack/_output --exclude=./samplecrd-controller -cf - . | tar -C "$COPY" -xf -
-# What is no longer generated must not survive either.
+# Otherwise files that are no longer generated would not be noticed.
 rm -rf "$COPY/pkg/generated" "$COPY"/artifacts/crd/*.yaml
 "$COPY/hack/update-codegen.sh" >"$COPY/log" 2>&1 || { cat "$COPY/log" >&2; exit 1; }
 
