@@ -18,8 +18,7 @@ package contract
 
 import "fmt"
 
-// addressRows are about where the gateway and the pools lie if they are, or are not, asked
-// for, in CIDRs of all kinds.
+// addressRows test the gateway and the pools, given or by default, in all kinds of CIDRs.
 var addressRows = func() []row {
 	var all []row
 	add := func(version int, cidr, more string) {
@@ -82,7 +81,7 @@ var addressRows = func() []row {
 	return append(all, ipv6ChangeRows()...)
 }()
 
-// ipv6ChangeRows are changes of the gateway of fd00:2::/64.
+// ipv6ChangeRows change the gateway of fd00:2::/64.
 func ipv6ChangeRows() []row {
 	var all []row
 	for _, change := range []string{

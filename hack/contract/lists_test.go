@@ -16,16 +16,16 @@ limitations under the License.
 
 package contract
 
-// three networks, two of them described, in the order of the letters.
+// three creates three networks in alphabetical order, two of them with a description.
 const three = `net: POST networks {"networks": [{"name": "NAME-a", "description": "NAME-mark"}, {"name": "NAME-b", "description": ""}, {"name": "NAME-C", "description": "NAME-Mark"}]}
 `
 
-// found is a row of a list of networks.
+// found returns a row that lists networks.
 func found(name, query string) row {
 	return row{name: name, script: three + "GET networks?" + query + "&fields=name&fields=description"}
 }
 
-// theThree are the filters that keep to the networks of the row.
+// theThree is a filter for the networks of the row.
 const theThree = "name=NAME-a&name=NAME-b&name=NAME-C"
 
 var listRows = []row{

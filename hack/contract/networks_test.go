@@ -18,16 +18,16 @@ package contract
 
 import "fmt"
 
-// anyNetwork is the network that most rows begin with.
+// anyNetwork creates the network that most rows begin with.
 const anyNetwork = `net: POST networks {"network": {"name": "NAME"}}
 `
 
-// newNetwork is one with further attributes; they are what the row is about.
+// newNetwork creates a network with additional attributes, which the row tests.
 func newNetwork(attributes string) string {
 	return fmt.Sprintf("net: POST networks {\"network\": {\"name\": \"NAME\", %s}}\n", attributes)
 }
 
-// subnetOf is a subnet in the network, of IPv4 unless the attributes say otherwise.
+// subnetOf creates a subnet in the network, with the attributes given.
 func subnetOf(attributes string) string {
 	return fmt.Sprintf("sub: POST subnets {\"subnet\": {\"network_id\": \"$net\", %s}}\n", attributes)
 }
@@ -35,7 +35,7 @@ func subnetOf(attributes string) string {
 func ipv4(attributes string) string { return subnetOf(`"ip_version": 4, ` + attributes) }
 func ipv6(attributes string) string { return subnetOf(`"ip_version": 6, ` + attributes) }
 
-// portOn is a port on the network.
+// portOn creates a port on the network.
 func portOn(attributes string) string {
 	return fmt.Sprintf("port: POST ports {\"port\": {\"network_id\": \"$net\"%s}}\n", attributes)
 }
@@ -47,7 +47,7 @@ const (
 		"aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeaaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeaaaaa"
 )
 
-// update is a change of the network, with that body.
+// updateNetwork updates the network with these attributes.
 func updateNetwork(attributes string) string {
 	return fmt.Sprintf("PUT networks/$net {\"network\": {%s}}\n", attributes)
 }
@@ -131,7 +131,7 @@ var networkRows = []row{
 	{name: "a port keeps its network from being deleted", script: anyNetwork + portOn("") + "DELETE networks/$net"},
 	{name: "a DHCP port does not keep its network from being deleted", script: anyNetwork + ipv4(`"cidr": "10.0.0.0/24"`) +
 		`port: @admin POST ports {"port": {"network_id": "$net", "device_owner": "network:dhcp"}}` + "\n! DELETE networks/$net\nGET ports/$port"},
-	// No labels: the order of the IDs in the message is any.
+	// No labels: the order of the IDs in the message is arbitrary.
 	{name: "all ports that keep a network from being deleted are told by their IDs", script: inSubnet(
 		`POST ports {"port": {"network_id": "$net", "name": "NAME-a", "device_owner": "compute:nova"}}` + "\n" +
 			`POST ports {"port": {"network_id": "$net", "name": "NAME-b"}}` + "\nDELETE networks/$net")},

@@ -18,7 +18,7 @@ package contract
 
 const ifMatch = " | If-Match: revision_number="
 
-// put is a change of the network under a condition.
+// put updates the network with a condition.
 func put(condition string) string {
 	return `! PUT networks/$net {"network": {"description": "d"}} | If-Match: ` + condition + "\n" + showNetwork
 }

@@ -18,20 +18,20 @@ package contract
 
 import "fmt"
 
-// updateSubnet is a change of the subnet, with that body.
+// updateSubnet updates the subnet with these attributes.
 func updateSubnet(attributes string) string {
 	return fmt.Sprintf("PUT subnets/$sub {\"subnet\": {%s}}\n", attributes)
 }
 
-// inSubnet begins with a network and its subnet 10.0.0.0/24.
+// inSubnet returns a script that begins with a network and its subnet 10.0.0.0/24.
 func inSubnet(script string) string { return anyNetwork + ipv4(`"cidr": "10.0.0.0/24"`) + script }
 
-// refusal is a row of one subnet that is asked for; its name is what is asked for.
+// asked returns a row that requests one subnet; its name is the request.
 func asked(attributes string) row {
 	return row{name: "a subnet of " + attributes, script: anyNetwork + subnetOf(attributes)}
 }
 
-// moved is a row of a change to the subnet 10.0.0.0/24.
+// moved returns a row that changes the subnet 10.0.0.0/24.
 func moved(attributes string) row {
 	return row{name: "a change of 10.0.0.0/24 to " + attributes, script: inSubnet("! " + updateSubnet(attributes) + showSubnet)}
 }

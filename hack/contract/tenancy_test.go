@@ -115,17 +115,17 @@ var tenancyRows = []row{
 	{name: "a quota that is no number is refused", alone: true, script: `@admin PUT quotas/$other {"quota": {"network": "x"}}`},
 }
 
-// shared is a network that an admin shared.
+// shared creates a network that an admin has shared.
 const shared = anyNetwork + `@admin PUT networks/$net {"network": {"shared": true}}
 `
 
-// login asks for a token.
+// login requests a token.
 func login(user, password, scope string) string {
 	return `POST identity/auth/tokens {"auth": {"identity": {"methods": ["password"], "password": {"user": {"name": "` + user +
 		`", "domain": {"id": "default"}, "password": "` + password + `"}}}` + scope + `}}`
 }
 
-// ofTheUser is the scope of the project that is called as the user is.
+// ofTheUser is the scope of the project with the user's name.
 const ofTheUser = `, "scope": {"project": {"name": "$user", "domain": {"id": "default"}}}`
 
 var tokenRows = []row{

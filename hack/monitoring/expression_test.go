@@ -42,6 +42,6 @@ func TestMissing(t *testing.T) {
 		})
 	}
 	if _, err := scraped.Missing("sum("); err == nil {
-		t.Error("what is no PromQL is taken for some")
+		t.Error("invalid PromQL was accepted")
 	}
 }

@@ -64,8 +64,7 @@ func starter(dir string) {
 
 func TestControlPlane(t *testing.T) {
 	c := start(t, cluster.Options{Dir: t.TempDir()})
-	// The order matters only for the last: each other one leaves the control plane as it
-	// found it.
+	// Run in this order. Each leaves the control plane as it found it, except the last.
 	t.Run("reports the version in go.mod", func(t *testing.T) { reportsVersion(t, c) })
 	t.Run("runs the controllers", func(t *testing.T) { runsControllers(t, c) })
 	t.Run("enforces RBAC", func(t *testing.T) { enforcesRBAC(t, c) })
