@@ -95,7 +95,7 @@ func ipv6ChangeRows() []row {
 		all = append(all, row{name: "a change of fd00:2::/64 to " + change,
 			script: anyNetwork + ipv6(`"cidr": "fd00:2::/64"`) + "! " + updateSubnet(change) + showSubnet})
 	}
-	all = append(all, row{name: "a gateway of IPv6 moved to where a port is, with pools", script: anyNetwork + ipv6(`"cidr": "fd00:2::/64"`) +
+	all = append(all, row{name: "a gateway of IPv6 moved to a port's address, with pools", script: anyNetwork + ipv6(`"cidr": "fd00:2::/64"`) +
 		portOn(`, "fixed_ips": [{"ip_address": "fd00:2::7"}]`) + "! " + updateSubnet(`"gateway_ip": "fd00:2::7", "allocation_pools": `+
 		`[{"start": "fd00:2::1", "end": "fd00:2::6"}, {"start": "fd00:2::8", "end": "fd00:2::ffff:ffff:ffff:ffff"}]`) + showSubnet})
 	return append(all, row{name: "a change of fd00:2::/64 from ::1 to its first address", script: anyNetwork +
