@@ -193,11 +193,11 @@ func (r *recorder) write(t *testing.T) {
 	}
 }
 
-func TestNoTwoRowsHaveOneName(t *testing.T) {
+func TestRowNamesAreUnique(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range rows {
 		if seen[r.name] {
-			t.Errorf("two rows are called %q", r.name)
+			t.Errorf("two rows have the name %q", r.name)
 		}
 		seen[r.name] = true
 	}

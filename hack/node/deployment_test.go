@@ -39,7 +39,7 @@ func TestDeployment(t *testing.T) {
 		step{"a Network becomes ready", world.createNetwork},
 		step{"a rolling restart loses no edit", world.restart},
 		step{"the other replica continues when the leader is killed", world.killLeader},
-		step{"nothing is left behind", world.remove},
+		step{"everything is removed", world.remove},
 	)
 }
 
@@ -51,7 +51,7 @@ func TestNamespacedDeployment(t *testing.T) {
 		step{"a Network becomes ready", world.createNetwork},
 		step{"Networks of other namespaces are ignored", world.checkOtherNamespace},
 		step{"a rolling restart loses no edit", world.restart},
-		step{"nothing is left behind", world.removeNamespaced},
+		step{"everything is removed", world.removeNamespaced},
 	)
 }
 
@@ -81,7 +81,7 @@ func (w world) startWorking() {
 func (w world) checkProcesses() {
 	all := w.processes()
 	if len(all) != 2 {
-		w.Fatalf("there are %d processes, want 2", len(all))
+		w.Fatalf("got %d processes, want 2", len(all))
 	}
 	for _, p := range all {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
@@ -209,7 +209,7 @@ func (w world) removeNetwork() {
 func (w world) checkNoProcesses() {
 	w.Helper()
 	if left := w.processes(); len(left) > 0 {
-		w.Errorf("there are still %v", left)
+		w.Errorf("processes %v still run", left)
 	}
 }
 

@@ -235,8 +235,8 @@ func TestFaults(t *testing.T) {
 	}{
 		{"an error answered instead", Fault{Status: 503, Message: "Keystone is down", RetryAfter: 1500 * time.Millisecond}, 503, false},
 		{"a Neutron error after the effect", Fault{Status: 500, Type: "HTTPInternalServerError", After: true}, 500, true},
-		{"a connection cut before the effect", Fault{Drop: true}, 0, false},
-		{"a connection cut after the effect", Fault{Drop: true, After: true}, 0, true},
+		{"a connection closed before the effect", Fault{Drop: true}, 0, false},
+		{"a connection closed after the effect", Fault{Drop: true, After: true}, 0, true},
 		{"a delay only", Fault{Delay: time.Millisecond}, 201, true},
 		{"nothing at all", Fault{}, 201, true},
 	}
