@@ -1,6 +1,6 @@
-# The controller as a static binary, with nothing beside it: the certificate authorities
-# that it trusts are in it. hack/release.sh makes the same image without Docker, for more
-# than one architecture. Build from the top of the repository:
+# The controller as a static binary and nothing else: the certificate authorities that it
+# trusts are inside the binary. hack/release.sh makes the same image without Docker, for
+# more than one architecture. Build from the top folder of the repository:
 #   docker build --build-arg VERSION=v0.1.0 --build-arg COMMIT=$(git rev-parse HEAD) .
 FROM golang:1.26 AS build
 WORKDIR /src
@@ -16,6 +16,6 @@ RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false \
 
 FROM scratch
 COPY --from=build /samplecrd-controller /
-# Nobody's: no user of a host has this ID.
+# An ID that no user of a host has.
 USER 65532:65532
 ENTRYPOINT ["/samplecrd-controller"]

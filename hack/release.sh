@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the artifacts of a release: binaries, images, install.yaml, SBOMs and checksums.
 #   hack/release.sh [-o FOLDER] [-image NAME] [VERSION]
-# -h says more. It takes Go and Git, and no Docker.
+# -h lists the flags. It needs Go and Git, but not Docker.
 set -o errexit -o nounset -o pipefail
 
 HACK=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

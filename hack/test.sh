@@ -1,20 +1,23 @@
 #!/usr/bin/env bash
-# Runs the tests, all of them or the suites that are named, and sums up:
+# Runs all test suites, or the named ones, and prints a summary:
+#   hack/test.sh [SUITE...]
+# The suites are:
 #   lint         formatting, go vet, staticcheck
-#   codegen      generated code is what the generators make
-#   unit         go test -race ./..., which needs no cluster and no network
-#   contract     the embedded Neutron answers as the real one does
-#   e2e          the controller, on a real control plane, with the real kubectl
-#   faults       the controller under faults and kills, on the embedded and the real Neutron
-#   release      what a release is made of: binaries, images, install.yaml, SBOMs
+#   codegen      the generated code is up to date
+#   unit         go test -race ./..., without a cluster or a network
+#   contract     the embedded Neutron answers like the real one
+#   e2e          the controller on a real control plane, with the real kubectl
+#   faults       the controller under faults and kills, with the embedded and the real Neutron
+#   release      the release artifacts: binaries, images, install.yaml, SBOMs
 #   monitoring   alerts, dashboard and metrics, with a real Prometheus
-#   node         the Deployment on a real node: kubelet, containerd, runc; it takes Linux and root
-#   walkthrough  hack/local-up.sh -once, on either Neutron
-#   chaos        faults, at length: ten seeds, and controllers that are broken on purpose.
-#                It takes hours, and runs only when it is named
-# The control plane is built for the last ones if it has not been: that takes minutes.
-# Where the real Neutron, Prometheus or containerd cannot be had (they come from Debian 12's
-# packages), what needs them is skipped; but with CI=true in the environment that is a failure.
+#   node         the Deployment on a real node: kubelet, containerd, runc; needs Linux and root
+#   walkthrough  hack/local-up.sh -once, with the embedded and the real Neutron
+#   chaos        faults with ten seeds, and with controllers that are broken on purpose.
+#                Takes hours; runs only when named
+# The suites from e2e on need the control plane. It is built first if it is not up to date,
+# which takes minutes. The real Neutron, Prometheus and containerd come from Debian 12's
+# packages. If they are not available, the tests that need them are skipped; with CI=true in
+# the environment these tests fail instead.
 set -o nounset -o pipefail
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -27,22 +30,22 @@ export KUBE_CACHE_MUTATION_DETECTOR=true
 lint() {
   local unformatted
   unformatted=$(find . -name '*.go' -not -path './hack/_output/*' -print0 | xargs -0 gofmt -l) || return 1
-  [ -z "$unformatted" ] || { echo "not gofmt'ed: $unformatted"; return 1; }
+  [ -z "$unformatted" ] || { echo "not formatted with gofmt: $unformatted"; return 1; }
   go vet ./... && go -C hack vet "${HACK_LIGHT[@]}" || return 1
   go -C hack build -o "$BIN/" honnef.co/go/tools/cmd/staticcheck || return 1
-  # shellcheck disable=SC2046 # package paths hold no blanks
+  # shellcheck disable=SC2046 # package paths have no spaces
   "$BIN/staticcheck" $(go list ./... | grep -v /pkg/generated) && (cd hack && "$BIN/staticcheck" "${HACK_LIGHT[@]}")
 }
 
-# What of hack's module can be compiled without Kubernetes.
+# The packages of hack's module that do not import Kubernetes itself.
 CONTROL_PLANE_LIGHT=(./controlplane/build/... ./controlplane/cluster/... ./controlplane/internal/... ./controlplane/supervisor/...)
 HACK_LIGHT=(./bench/... ./chaos/... ./contract/... ./e2e/... ./internal/... ./localup/... ./monitoring/... ./neutron/... ./node ./node/pause
   ./openapi/models-schema/... ./release/... "${CONTROL_PLANE_LIGHT[@]}")
 
 codegen() { hack/verify-codegen.sh; }
 
-# tests runs go test, and tells at the end of each test that failed or was skipped what it has
-# printed: in the output of tests that run at the same time, that is all over the place.
+# tests runs go test. At its end it prints the output of each failed or skipped test again,
+# because the output of tests that run in parallel is mixed.
 tests() {
   go -C "$ROOT/hack" build -o "$BIN/" gotest.tools/gotestsum &&
     "$BIN/gotestsum" --format standard-verbose --no-color -- "$@"
@@ -50,8 +53,8 @@ tests() {
 
 unit() { tests -race ./...; }
 
-# hack_tests runs tests of hack's module, which are never taken from the cache: they build the
-# controller, and start what Go does not know of.
+# hack_tests runs tests of hack's module. Their results are never cached, because they build
+# the controller and start programs that Go's test cache does not know.
 hack_tests() { (cd hack && tests -count=1 "$@"); }
 
 contract() { hack_tests -race -timeout 30m ./contract/...; }
@@ -70,25 +73,26 @@ chaos() { control_plane && hack_tests -timeout 6h -run 'TestChaosLong|TestChaosR
 
 walkthrough() { control_plane && hack/local-up.sh -once && on_real_neutron hack/local-up.sh -once -neutron=real; }
 
-# on_real_neutron runs a command, and takes it for skipped if the real Neutron cannot be had.
+# on_real_neutron runs a command, or skips it if the real Neutron is not available.
 on_real_neutron() {
   hack/neutron/fetch.sh
   case $? in
     0) "$@" ;;
-    3) [ "${CI:-}" != true ] && echo "--- SKIP: $*: the real Neutron cannot be had here" ;;
+    3) [ "${CI:-}" != true ] && echo "--- SKIP: $*: the real Neutron is not available here" ;;
     *) return 1 ;;
   esac
 }
 
-# control_plane shows its progress to who waits for it, not to the log.
+# control_plane prints the progress of the build to the terminal, not to the log.
 control_plane() { go run -C hack ./controlplane/build 2>&4; }
 
-# count prints how many tests of a suite's log ended so, without those told at its end; a
-# suite that is no Go test is one test.
+# count prints how many tests in a suite's log have that result. It ignores the repeated
+# output at the end of the log. A suite that has no Go tests is one test.
 count() { sed -E '/^=== (Skipped|Failed|Errors)$/,$d' "$2" | grep -cE "^ *--- $1: " || true; }
 
-# told prints those parts at the end of a suite's log, of each test no more than so many lines.
-told() {
+# repeated prints those parts of the repeated output at the end of a suite's log, at most
+# 200 lines for each test.
+repeated() {
   awk -v parts="^=== ($1)\$" '/^=== (Skipped|Failed|Errors)$/ {on = $0 ~ parts} /^=== (FAIL|SKIP): / {n = 0} on && n++ < 200' "$2"
 }
 
@@ -102,11 +106,11 @@ run() {
     p=$((p + 1 - failed)) f=$((f + failed))
   fi
   if [ $failed = 1 ]; then
-    if grep -q '^=== Failed$' "$log"; then told 'Failed|Errors' "$log"; else tail -n 30 "$log"; fi
-    echo "--- all of it: $log"
+    if grep -q '^=== Failed$' "$log"; then repeated 'Failed|Errors' "$log"; else tail -n 30 "$log"; fi
+    echo "--- full log: $log"
   fi
   SUMMARY+=("$(printf '%-12s %4d passed %4d failed %4d skipped %5ds' "$suite" "$p" "$f" "$s" $((SECONDS - started)))")
-  [ "$s" = 0 ] || SUMMARY+=("$(told Skipped "$log"; grep -E '^--- SKIP: hack/' "$log")")
+  [ "$s" = 0 ] || SUMMARY+=("$(repeated Skipped "$log"; grep -E '^--- SKIP: hack/' "$log")")
   PASSED=$((PASSED + p)) FAILED=$((FAILED + f)) SKIPPED=$((SKIPPED + s))
 }
 
@@ -118,7 +122,7 @@ main() {
   SUMMARY=() PASSED=0 FAILED=0 SKIPPED=0
   [ $# -gt 0 ] || set -- "${SUITES[@]}"
   for suite; do
-    [[ " ${SUITES[*]} chaos " == *" $suite "* ]] || { echo "test.sh: no suite $suite; there are: ${SUITES[*]} chaos" >&2; exit 2; }
+    [[ " ${SUITES[*]} chaos " == *" $suite "* ]] || { echo "test.sh: unknown suite $suite; the suites are: ${SUITES[*]} chaos" >&2; exit 2; }
   done
   for suite; do run "$suite"; done
   echo

@@ -18,8 +18,7 @@ package contract
 
 import "fmt"
 
-// addressRows are about where the gateway and the pools lie if they are, or are not, asked
-// for, in CIDRs of all kinds.
+// addressRows test the gateway and the pools, given or by default, in all kinds of CIDRs.
 var addressRows = func() []row {
 	var all []row
 	add := func(version int, cidr, more string) {
@@ -82,7 +81,7 @@ var addressRows = func() []row {
 	return append(all, ipv6ChangeRows()...)
 }()
 
-// ipv6ChangeRows are changes of the gateway of fd00:2::/64.
+// ipv6ChangeRows change the gateway of fd00:2::/64.
 func ipv6ChangeRows() []row {
 	var all []row
 	for _, change := range []string{
@@ -96,7 +95,7 @@ func ipv6ChangeRows() []row {
 		all = append(all, row{name: "a change of fd00:2::/64 to " + change,
 			script: anyNetwork + ipv6(`"cidr": "fd00:2::/64"`) + "! " + updateSubnet(change) + showSubnet})
 	}
-	all = append(all, row{name: "a gateway of IPv6 moved to where a port is, with pools", script: anyNetwork + ipv6(`"cidr": "fd00:2::/64"`) +
+	all = append(all, row{name: "a gateway of IPv6 moved to a port's address, with pools", script: anyNetwork + ipv6(`"cidr": "fd00:2::/64"`) +
 		portOn(`, "fixed_ips": [{"ip_address": "fd00:2::7"}]`) + "! " + updateSubnet(`"gateway_ip": "fd00:2::7", "allocation_pools": `+
 		`[{"start": "fd00:2::1", "end": "fd00:2::6"}, {"start": "fd00:2::8", "end": "fd00:2::ffff:ffff:ffff:ffff"}]`) + showSubnet})
 	return append(all, row{name: "a change of fd00:2::/64 from ::1 to its first address", script: anyNetwork +

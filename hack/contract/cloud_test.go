@@ -35,21 +35,21 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/neutron/realneutron"
 )
 
-// account is one user of a cloud, logged in.
+// account is one user of a cloud, with a token.
 type account struct {
 	name, password  string
 	token           string
 	project         string
-	neutron, v3auth string // where the requests go to, with a slash at the end
+	neutron, v3auth string // base URLs of requests, with a slash at the end
 }
 
-// cloud is a Neutron with its Keystone, and who asks it: the users that a script can name.
+// cloud is a Neutron with its Keystone, and the users that a script can name.
 type cloud struct {
 	kind     string
 	accounts map[string]*account
 }
 
-// connect logs in all the users of a clouds.yaml.
+// connect logs in all users of a clouds.yaml.
 func connect(t *testing.T, kind string, cloudsYAML []byte) *cloud {
 	t.Helper()
 	c := &cloud{kind, map[string]*account{}}
@@ -82,8 +82,8 @@ func projectOf(t *testing.T, provider *gophercloud.ProviderClient) string {
 	return project.ID
 }
 
-// addStrangers adds the users whom Neutron does not let in. It keeps a token that it has
-// seen for some minutes after it was revoked, so that this one is revoked unseen.
+// addStrangers adds the users that Neutron refuses. The real Neutron caches a token for
+// some minutes after it was revoked, so this token is revoked before Neutron has seen it.
 func (c *cloud) addStrangers(t *testing.T) {
 	t.Helper()
 	member := *c.accounts[""]
@@ -97,8 +97,9 @@ func (c *cloud) addStrangers(t *testing.T) {
 	c.accounts["nobody"], c.accounts["forged"], c.accounts["revoked"] = &nobody, &forged, &revoked
 }
 
-// client keeps no connections: the real Neutron serves each by one worker only, and the
-// worker's number of connections is small. What is not answered by then never is.
+// client does not reuse connections: the real Neutron binds each connection to one worker,
+// and a worker has few connections. A request without an answer within the timeout is never
+// answered.
 var client = &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // send sends one request and reads the whole answer.
@@ -126,7 +127,7 @@ func send(t *testing.T, method, url, body string, header http.Header) (*http.Res
 	return resp, raw
 }
 
-// decode reads an answer's body; nil: it is no JSON object.
+// decode decodes an answer's body; nil: it is not a JSON object.
 func decode(raw []byte) map[string]any {
 	var body map[string]any
 	d := json.NewDecoder(bytes.NewReader(raw))

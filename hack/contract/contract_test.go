@@ -33,11 +33,11 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-var update = flag.Bool("update", false, "record what the real Neutron answers")
+var update = flag.Bool("update", false, "record the answers of the real Neutron")
 
 const recording = "testdata/answers.txt"
 
-// rows is the whole contract.
+// rows is the complete contract.
 var rows = slices.Concat(networkRows, subnetRows, addressRows, portRows, listRows, pageRows, revisionRows, tenancyRows, tokenRows)
 
 func TestTheEmbeddedNeutronAnswersAsRecorded(t *testing.T) {
@@ -72,11 +72,11 @@ func TestTheRealNeutronAnswersAsRecorded(t *testing.T) {
 	}
 }
 
-// real is a real Neutron in a folder of its own.
+// real is a real Neutron in its own folder.
 type real struct{ *realneutron.Neutron }
 
-// startReal brings one up. At the end of the test its database is thrown away, which is
-// quicker than to have it delete what the rows have made.
+// startReal starts a real Neutron. At the end of the test its database is removed, which is
+// faster than deleting the objects of the rows.
 func startReal(t *testing.T) *real {
 	t.Helper()
 	n := &real{}
@@ -118,8 +118,8 @@ func (n *real) connect(t *testing.T) *cloud {
 	return connect(t, "real", cloudsYAML)
 }
 
-// runAll runs the rows that are for such a cloud, first those that must be alone, and hands
-// over their answers.
+// runAll runs the rows for this kind of cloud, first those that must run alone, and passes
+// their answers to use.
 func runAll(t *testing.T, c *cloud, paged bool, use func(t *testing.T, r *row, answers string)) {
 	one := func(t *testing.T, r *row) {
 		t.Run(r.name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func runAll(t *testing.T, c *cloud, paged bool, use func(t *testing.T, r *row, a
 			use(t, r, c.answersOf(t, r))
 		})
 	}
-	// In a test of their own, so that all have ended when this returns.
+	// In a subtest, so that all rows have ended when runAll returns.
 	t.Run("rows", func(t *testing.T) {
 		for _, alone := range []bool{true, false} {
 			for i := range rows {
@@ -141,12 +141,12 @@ func runAll(t *testing.T, c *cloud, paged bool, use func(t *testing.T, r *row, a
 	})
 }
 
-// compare compares with the recording.
+// compare compares the answers with the recording.
 func compare(t *testing.T, r *row, answers string) {
 	t.Helper()
 	want, ok := recorded()[r.name]
 	if !ok {
-		t.Fatal("nothing is recorded; see doc.go")
+		t.Fatal("there is no recording of this row; see doc.go")
 	}
 	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(answers, "\n")); diff != "" {
 		t.Errorf("-recorded +answered:\n%s", diff)
@@ -164,7 +164,7 @@ var recorded = sync.OnceValue(func() map[string]string {
 	return all
 })
 
-// recorder collects answers to be written.
+// recorder collects the answers to write.
 type recorder struct {
 	mu      sync.Mutex
 	answers map[string]string
@@ -176,7 +176,8 @@ func (r *recorder) add(_ *testing.T, row *row, answers string) {
 	r.answers[row.name] = answers
 }
 
-// write keeps the order of the table; what was not run stays as it was.
+// write writes the recording in the order of the table. Rows that did not run stay
+// unchanged.
 func (r *recorder) write(t *testing.T) {
 	t.Helper()
 	var b strings.Builder
@@ -192,11 +193,11 @@ func (r *recorder) write(t *testing.T) {
 	}
 }
 
-func TestNoTwoRowsHaveOneName(t *testing.T) {
+func TestRowNamesAreUnique(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range rows {
 		if seen[r.name] {
-			t.Errorf("two rows are called %q", r.name)
+			t.Errorf("two rows have the name %q", r.name)
 		}
 		seen[r.name] = true
 	}

@@ -26,7 +26,7 @@ import (
 	"strings"
 )
 
-// read are the fields that clients of networks, subnets and ports read.
+// read are the fields of networks, subnets and ports that clients read.
 var read = map[string][]string{
 	"network": {"id", "name", "description", "project_id", "tenant_id", "admin_state_up", "status", "mtu", "subnets", "shared",
 		"router:external", "revision_number", "tags", "availability_zone_hints"},
@@ -39,8 +39,8 @@ var read = map[string][]string{
 	"version":   {"id", "status"},
 }
 
-// describe writes an answer as it is compared: two servers that answer alike give the
-// same text.
+// describe returns an answer as text for the comparison. Equal answers of two servers give
+// the same text.
 func (w *run) describe(s *step, resp *http.Response, raw []byte, body map[string]any) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "    %d", resp.StatusCode)
@@ -64,7 +64,7 @@ func (w *run) describe(s *step, resp *http.Response, raw []byte, body map[string
 	return w.normalise(s, b.String())
 }
 
-// describeBody writes what is in a body, key by key.
+// describeBody writes the content of a body, key by key.
 func (w *run) describeBody(b *strings.Builder, s *step, body map[string]any) {
 	for _, key := range sortedKeys(body) {
 		kind := strings.TrimSuffix(key, "s")
@@ -75,7 +75,7 @@ func (w *run) describeBody(b *strings.Builder, s *step, body map[string]any) {
 			for _, one := range v {
 				items = append(items, "      "+w.describeItem(kind, one)+"\n")
 			}
-			// Without a sort_key the order is that of the IDs, which are random.
+			// Without a sort_key the list is in the order of the IDs, which are random.
 			if s.method == http.MethodGet && !strings.Contains(s.path, "sort_key") {
 				slices.Sort(items)
 			}
@@ -86,7 +86,7 @@ func (w *run) describeBody(b *strings.Builder, s *step, body map[string]any) {
 	}
 }
 
-// describeItem writes one resource, or whatever else it is, as JSON.
+// describeItem returns one resource, or any other value, as JSON.
 func (w *run) describeItem(kind string, v any) string {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -100,7 +100,7 @@ func (w *run) describeItem(kind string, v any) string {
 			delete(m, name)
 		}
 	}
-	// The database's order, by random IDs.
+	// The database orders these by random IDs.
 	for _, key := range []string{"subnets", "tags", "allocation_pools"} {
 		if list, ok := m[key].([]any); ok {
 			slices.SortFunc(list, func(a, b any) int { return strings.Compare(w.normalise(nil, compact(a)), w.normalise(nil, compact(b))) })
@@ -109,8 +109,8 @@ func (w *run) describeItem(kind string, v any) string {
 	return w.normalise(nil, compact(m))
 }
 
-// inOrder sorts the query of a link: no client may depend on its order. The marker of a
-// list in the order of IDs, which are random, may be any.
+// inOrder sorts the query of a link, because clients do not depend on its order. The marker
+// is replaced in a list in the order of IDs, because these are random.
 func inOrder(href string) string {
 	u, err := url.Parse(href)
 	if err != nil {
@@ -131,12 +131,12 @@ var (
 	moment   = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	address  = regexp.MustCompile(`"ip_address":"([^"]*)"`)
 	hostPort = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
-	// A set in a message of Python's is in any order.
+	// A Python set in a message has an arbitrary order.
 	pythonSet = regexp.MustCompile(`\{'[^'{}]*'(, '[^'{}]*')*\}`)
 	segment   = regexp.MustCompile(`"provider:segmentation_id":\d+`)
 )
 
-// normalise replaces what differs from one run to the next.
+// normalise replaces the values that differ from run to run.
 func (w *run) normalise(s *step, text string) string {
 	for label, id := range w.ids {
 		text = strings.ReplaceAll(text, id, "$"+label)
@@ -161,7 +161,7 @@ func (w *run) normalise(s *step, text string) string {
 		slices.Sort(elements)
 		return "{" + strings.Join(elements, ", ") + "}"
 	})
-	// Neutron picks addresses by chance; those that the row asked for are not.
+	// Neutron picks random addresses. Addresses that the row requested are kept.
 	return address.ReplaceAllStringFunc(text, func(found string) string {
 		if ip := address.FindStringSubmatch(found)[1]; strings.Contains(w.row.script, `"`+ip+`"`) {
 			return found
@@ -171,7 +171,7 @@ func (w *run) normalise(s *step, text string) string {
 }
 
 func compact(v any) string {
-	b, _ := json.Marshal(v) // it was JSON a moment ago
+	b, _ := json.Marshal(v) // v was decoded from JSON
 	return string(b)
 }
 

@@ -14,14 +14,14 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package contract holds the embedded Neutron to what the real one does: one table of
-// requests, and what the real Neutron answered to each, recorded in testdata/answers.txt.
+// Package contract checks that the embedded Neutron answers like the real one: a table of
+// requests, and the real Neutron's answers, which are recorded in testdata/answers.txt.
 //
-//	go -C hack test -timeout 30m ./contract/...                     both against the recording
-//	go -C hack test -timeout 30m ./contract/... -run Real -update   record anew
+//	go -C hack test -timeout 30m ./contract/...                     compare both with the recording
+//	go -C hack test -timeout 30m ./contract/... -run Real -update   record again
 //
-// With -run 'Real/rows/some_name' one row only is recorded, and the others stay. The real
-// one is brought up by hack/neutron, and takes two to four minutes. Where it cannot be had its
-// test is skipped, but with CI=true in the environment that is a failure; -short skips it
-// too. Where the two differ, the embedded one is wrong.
+// With -run 'Real/rows/some_name' only one row is recorded, and the others do not change.
+// hack/neutron starts the real Neutron, which takes two to four minutes. If it is not
+// available its test is skipped; with CI=true in the environment the test fails instead.
+// -short skips it too. Where the two differ, the embedded one is wrong.
 package contract

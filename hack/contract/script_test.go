@@ -28,33 +28,34 @@ import (
 // row is one clause of the contract.
 type row struct {
 	name string
-	// script are the requests, one in a line, as
+	// script has one request per line, in the form
 	//
 	//	label: @user METHOD path {body} | Header: value
 	//
-	// of which only METHOD and path must be there. The path is relative to /v2.0, or, if it
-	// begins with "identity/", to Keystone's /v3. $label stands for the ID of what was made
-	// under that label, $label0, $label1... for those of a bulk create, NAME for a name that
-	// no other row uses, $project, $other and $admin for the users' projects. WALK for a
-	// METHOD is a list by pages to its end.
+	// Only METHOD and path are required. The path is relative to /v2.0 or, if it begins with
+	// "identity/", to Keystone's /v3. $label is the ID of the object that the request with
+	// that label created, and $label0, $label1... are the IDs of a bulk create. NAME is a name
+	// that no other row uses. $project, $other and $admin are the users' projects. The METHOD
+	// WALK follows a list page by page to its end.
 	//
-	// Of the answers all but the last are compared by their status only; those of a line
-	// that begins with ! whole.
+	// Of the last answer, and of lines that begin with !, everything is compared; of all other
+	// answers only the status.
 	script string
-	// whole compares all fields of what is answered, not only those that clients read.
+	// whole: all fields of the answers are compared, not only those that clients read.
 	whole bool
-	// alone: not beside other rows, since it changes what belongs to the whole project.
+	// alone: the row cannot run in parallel with others, because it affects the whole
+	// project.
 	alone bool
-	// paged: on the Neutron whose lists are cut after pageLimit.
+	// paged: the row runs on a Neutron whose lists are limited to pageLimit.
 	paged bool
 }
 
-// pageLimit is pagination_max_limit where that is set.
+// pageLimit is pagination_max_limit for the paged rows.
 const pageLimit = 3
 
 // step is one line of a script.
 type step struct {
-	shown              string // as it was written
+	shown              string // as written in the script
 	compared           bool
 	label, user        string
 	method, path, body string
@@ -63,7 +64,7 @@ type step struct {
 
 var stepForm = regexp.MustCompile(`^(!?)\s*(?:(\w+): )?(?:@(\w+) )?([A-Z]+) (\S+)(?: ([^|]*?))?(?: \| ([\w-]+): (.*))?$`)
 
-// parse reads the script.
+// parse parses the script.
 func (r *row) parse(t *testing.T) []step {
 	t.Helper()
 	var steps []step
@@ -74,7 +75,7 @@ func (r *row) parse(t *testing.T) []step {
 		}
 		m := stepForm.FindStringSubmatch(line)
 		if m == nil {
-			t.Fatalf("this line is no request: %s", line)
+			t.Fatalf("this line is not a request: %s", line)
 		}
 		s := step{shown: line, compared: m[1] != "", label: m[2], user: m[3], method: m[4], path: m[5], body: m[6], header: http.Header{}}
 		if m[7] != "" {
@@ -86,16 +87,16 @@ func (r *row) parse(t *testing.T) []step {
 	return steps
 }
 
-// run is a row in work on one cloud.
+// run is a row that runs on one cloud.
 type run struct {
 	*cloud
 	row  *row
 	name string
-	// ids are what the labels stand for.
+	// ids are the IDs, by label.
 	ids map[string]string
 }
 
-// answersOf runs a row on a cloud and returns its answers as they are compared.
+// answersOf runs a row on a cloud and returns its answers as text for the comparison.
 func (c *cloud) answersOf(t *testing.T, r *row) string {
 	t.Helper()
 	w := &run{cloud: c, row: r, name: "contract-" + strings.ToLower(rand.Text()[:12]), ids: map[string]string{}}
@@ -114,7 +115,8 @@ func (c *cloud) answersOf(t *testing.T, r *row) string {
 	return b.String()
 }
 
-// do sends one request, remembers what it made, and returns the answer as it is compared.
+// do sends one request, remembers the IDs of created objects, and returns the answer as
+// text for the comparison.
 func (w *run) do(t *testing.T, s *step) string {
 	t.Helper()
 	if s.method == "WALK" {
@@ -150,8 +152,8 @@ func (w *run) send(t *testing.T, user, method, path, body string, header http.He
 
 var reference = regexp.MustCompile(`\$\w+`)
 
-// expand fills in names and IDs. A label that stands for nothing, since its request was
-// refused, stays as it is.
+// expand replaces names and labels. A label stays if it has no ID, because its request was
+// refused.
 func (w *run) expand(s string) string {
 	s = strings.NewReplacer("NAME", w.name, "$user", w.accounts[""].name, "$password", w.accounts[""].password).Replace(s)
 	return reference.ReplaceAllStringFunc(s, func(ref string) string {
@@ -162,7 +164,7 @@ func (w *run) expand(s string) string {
 	})
 }
 
-// remember keeps the IDs of what was made.
+// remember stores the IDs of created objects.
 func (w *run) remember(s *step, body map[string]any) {
 	kind := strings.TrimSuffix(s.path, "s")
 	if one, ok := body[kind].(map[string]any); ok {
@@ -180,7 +182,8 @@ func (w *run) keep(label string, one map[string]any) {
 	}
 }
 
-// reset takes away the other project's quota and networks: who counts begins with none.
+// reset removes the other project's quota and networks, so that a row that counts them
+// begins with none.
 func (w *run) reset(t *testing.T) {
 	t.Helper()
 	project := w.accounts["other"].project
@@ -192,7 +195,7 @@ func (w *run) reset(t *testing.T) {
 	}
 }
 
-// walk follows the links of a list as clients do, and tells of each page how long it is.
+// walk follows the links of a list as clients do, and returns the length of each page.
 func (w *run) walk(t *testing.T, s *step) string {
 	t.Helper()
 	kind, _, _ := strings.Cut(s.path, "?")

@@ -18,52 +18,52 @@ package contract
 
 import "fmt"
 
-// updateSubnet is a change of the subnet, with that body.
+// updateSubnet updates the subnet with these attributes.
 func updateSubnet(attributes string) string {
 	return fmt.Sprintf("PUT subnets/$sub {\"subnet\": {%s}}\n", attributes)
 }
 
-// inSubnet begins with a network and its subnet 10.0.0.0/24.
+// inSubnet returns a script that begins with a network and its subnet 10.0.0.0/24.
 func inSubnet(script string) string { return anyNetwork + ipv4(`"cidr": "10.0.0.0/24"`) + script }
 
-// refusal is a row of one subnet that is asked for; its name is what is asked for.
+// asked returns a row that requests one subnet; its name is the request.
 func asked(attributes string) row {
 	return row{name: "a subnet of " + attributes, script: anyNetwork + subnetOf(attributes)}
 }
 
-// moved is a row of a change to the subnet 10.0.0.0/24.
+// moved returns a row that changes the subnet 10.0.0.0/24.
 func moved(attributes string) row {
 	return row{name: "a change of 10.0.0.0/24 to " + attributes, script: inSubnet("! " + updateSubnet(attributes) + showSubnet)}
 }
 
 var subnetRows = []row{
-	{name: "a subnet of a CIDR alone has defaults", script: inSubnet(showSubnet + showNetwork)},
+	{name: "a subnet with only a CIDR has defaults", script: inSubnet(showSubnet + showNetwork)},
 	{name: "a subnet shows all its fields to a member", script: inSubnet(showSubnet), whole: true},
 	{name: "a subnet shows all its fields to an admin", script: inSubnet("@admin GET subnets/$sub"), whole: true},
-	{name: "a subnet takes what a member may set", script: anyNetwork + ipv4(`"cidr": "10.0.0.0/24", "name": "NAME", "description": "mark", `+
+	{name: "a subnet accepts what a member may set", script: anyNetwork + ipv4(`"cidr": "10.0.0.0/24", "name": "NAME", "description": "mark", `+
 		`"enable_dhcp": false, "gateway_ip": "10.0.0.254", "allocation_pools": [{"start": "10.0.0.10", "end": "10.0.0.20"}], `+
 		`"dns_nameservers": ["1.1.1.1", "10.0.0.1"], "host_routes": [{"destination": "10.9.0.0/16", "nexthop": "10.0.0.9"}]`)},
 	{name: "a subnet needs a network", script: `POST subnets {"subnet": {"ip_version": 4, "cidr": "10.0.0.0/24"}}`},
 	{name: "a subnet needs an IP version", script: anyNetwork + subnetOf(`"cidr": "10.0.0.0/24"`)},
 	{name: "a subnet needs a CIDR", script: anyNetwork + ipv4(`"name": "x"`)},
-	{name: "a subnet needs a network that is there",
+	{name: "a subnet needs a network that exists",
 		script: `POST subnets {"subnet": {"network_id": "11111111-2222-3333-4444-555555555555", "ip_version": 4, "cidr": "10.0.0.0/24"}}`},
-	{name: "an admin's subnet needs a network that is there",
+	{name: "an admin's subnet needs a network that exists",
 		script: `@admin POST subnets {"subnet": {"network_id": "11111111-2222-3333-4444-555555555555", "ip_version": 4, "cidr": "10.0.0.0/24"}}`},
-	{name: "a subnet needs a network ID that is one", script: `POST subnets {"subnet": {"network_id": "x", "ip_version": 4, "cidr": "10.0.0.0/24"}}`},
-	{name: "a subnet in a network just deleted is refused", script: anyNetwork + "DELETE networks/$net\n" + ipv4(`"cidr": "10.0.0.0/24"`)},
+	{name: "a subnet needs a valid network ID", script: `POST subnets {"subnet": {"network_id": "x", "ip_version": 4, "cidr": "10.0.0.0/24"}}`},
+	{name: "a subnet in a network that was just deleted is refused", script: anyNetwork + "DELETE networks/$net\n" + ipv4(`"cidr": "10.0.0.0/24"`)},
 
 	{name: "the same CIDR overlaps", script: inSubnet(ipv4(`"cidr": "10.0.0.0/24"`))},
 	{name: "a smaller CIDR overlaps", script: inSubnet(ipv4(`"cidr": "10.0.0.128/25"`))},
 	{name: "a larger CIDR overlaps", script: inSubnet(ipv4(`"cidr": "10.0.0.0/8"`))},
-	{name: "the CIDR beside does not overlap", script: inSubnet("! " + ipv4(`"cidr": "10.0.1.0/24"`) + showNetwork)},
+	{name: "the adjacent CIDR does not overlap", script: inSubnet("! " + ipv4(`"cidr": "10.0.1.0/24"`) + showNetwork)},
 	{name: "an IPv6 CIDR does not overlap", script: inSubnet("! " + ipv6(`"cidr": "fd00::/64"`) + showNetwork)},
 	{name: "an IPv6 CIDR overlaps", script: anyNetwork + ipv6(`"cidr": "fd00::/48"`) + ipv6(`"cidr": "fd00:0:0:1::/64"`)},
 	{name: "the same CIDR is taken in another network", script: inSubnet("") + "" +
 		"two: POST networks {\"network\": {\"name\": \"NAME\"}}\n" +
 		`sub: POST subnets {"subnet": {"network_id": "$two", "ip_version": 4, "cidr": "10.0.0.0/24"}}`},
 
-	{name: "subnets are made in bulk", script: anyNetwork +
+	{name: "subnets are created in bulk", script: anyNetwork +
 		`sub: POST subnets {"subnets": [{"network_id": "$net", "ip_version": 4, "cidr": "10.0.1.0/24"}, {"network_id": "$net", "ip_version": 4, "cidr": "10.0.0.0/24"}]}`},
 	{name: "subnets in bulk are all or nothing", script: anyNetwork +
 		`! sub: POST subnets {"subnets": [{"network_id": "$net", "ip_version": 4, "cidr": "10.0.1.0/24"}, {"network_id": "$net", "ip_version": 4, "cidr": "10.0.1.0/24"}]}
@@ -111,11 +111,11 @@ var subnetRows = []row{
 	asked(`"ip_version": 4, "cidr": "10.0.0.0/24", "host_routes": [{"destination": "10.9.0.0/16", "nexthop": "10.0.0.9"}, {"destination": "10.9.0.0/16", "nexthop": "10.0.0.9"}]`),
 	asked(`"ip_version": 4, "cidr": "10.0.0.0/24", "host_routes": [{"destination": "0.0.0.0/0", "nexthop": "10.0.0.9"}]`),
 
-	{name: "a subnet is shown with the fields asked for", script: inSubnet("GET subnets/$sub?fields=cidr&fields=gateway_ip")},
-	{name: "a subnet that is not there is not found", script: "GET subnets/11111111-2222-3333-4444-555555555555"},
-	{name: "a change of a subnet that is not there is not found", script: `PUT subnets/11111111-2222-3333-4444-555555555555 {"subnet": {"name": "x"}}`},
+	{name: "a subnet is shown with the requested fields", script: inSubnet("GET subnets/$sub?fields=cidr&fields=gateway_ip")},
+	{name: "a subnet that does not exist is not found", script: "GET subnets/11111111-2222-3333-4444-555555555555"},
+	{name: "a change of a subnet that does not exist is not found", script: `PUT subnets/11111111-2222-3333-4444-555555555555 {"subnet": {"name": "x"}}`},
 	{name: "a subnet that is deleted is gone", script: inSubnet("! DELETE subnets/$sub\n! GET subnets/$sub\n" + showNetwork)},
-	{name: "a subnet is deleted once only", script: inSubnet("DELETE subnets/$sub\nDELETE subnets/$sub")},
+	{name: "a subnet is deleted only once", script: inSubnet("DELETE subnets/$sub\nDELETE subnets/$sub")},
 	{name: "a port keeps its subnet from being deleted", script: inSubnet(portOn("") + "DELETE subnets/$sub")},
 	{name: "a port without an address does not keep a subnet from being deleted", script: inSubnet(portOn(`, "fixed_ips": []`) + "DELETE subnets/$sub")},
 	{name: "a DHCP port does not keep its subnet from being deleted", script: inSubnet(
@@ -161,34 +161,34 @@ var subnetRows = []row{
 	moved(`"gateway_ip": null, "allocation_pools": [{"start": "10.0.0.2", "end": "10.0.0.254"}]`),
 	moved(`"gateway_ip": "10.0.0.2", "allocation_pools": [{"start": "10.0.0.3", "end": "10.0.1.254"}]`),
 
-	{name: "a gateway outside the pools is taken", script: anyNetwork +
+	{name: "a gateway outside the pools is accepted", script: anyNetwork +
 		ipv4(`"cidr": "10.0.0.0/24", "allocation_pools": [{"start": "10.0.0.10", "end": "10.0.0.20"}]`) + "! " + updateSubnet(`"gateway_ip": "10.0.0.9"`) + showSubnet},
-	{name: "a gateway that is taken away and put back", script: inSubnet("! " + updateSubnet(`"gateway_ip": null`) + "! " + updateSubnet(`"gateway_ip": "10.0.0.1"`))},
+	{name: "a gateway that is removed and set again", script: inSubnet("! " + updateSubnet(`"gateway_ip": null`) + "! " + updateSubnet(`"gateway_ip": "10.0.0.1"`))},
 	{name: "the walkthrough's change of the gateway is refused without pools", script: anyNetwork +
 		ipv4(`"cidr": "192.168.0.0/16", "gateway_ip": "192.168.0.1"`) + "! " + updateSubnet(`"gateway_ip": "192.168.1.1"`) + showSubnet},
-	{name: "the walkthrough's change of the gateway is taken with pools", script: anyNetwork +
+	{name: "the walkthrough's change of the gateway is accepted with pools", script: anyNetwork +
 		ipv4(`"cidr": "192.168.0.0/16", "gateway_ip": "192.168.0.1"`) + updateSubnet(`"gateway_ip": "192.168.1.1", `+
 		`"allocation_pools": [{"start": "192.168.0.1", "end": "192.168.1.0"}, {"start": "192.168.1.2", "end": "192.168.255.254"}]`) + showSubnet},
 	{name: "a gateway of the smallest subnet moved, with pools", script: anyNetwork + ipv4(`"cidr": "10.0.0.0/30"`) +
 		"! " + updateSubnet(`"gateway_ip": "10.0.0.2", "allocation_pools": [{"start": "10.0.0.1", "end": "10.0.0.1"}]`) + showSubnet},
-	{name: "a gateway moved to where a port is, with pools as the controller makes them", script: inSubnet(portOn(`, "fixed_ips": [{"ip_address": "10.0.0.7"}]`) +
+	{name: "a gateway moved to a port's address, with pools as the controller makes them", script: inSubnet(portOn(`, "fixed_ips": [{"ip_address": "10.0.0.7"}]`) +
 		"! " + updateSubnet(`"gateway_ip": "10.0.0.7", "allocation_pools": [{"start": "10.0.0.1", "end": "10.0.0.6"}, {"start": "10.0.0.8", "end": "10.0.0.254"}]`) + showSubnet)},
 	{name: "a gateway moved, with a port elsewhere in the subnet", script: inSubnet(portOn(`, "fixed_ips": [{"ip_address": "10.0.0.7"}]`) +
 		updateSubnet(`"gateway_ip": "10.0.0.9", "allocation_pools": [{"start": "10.0.0.1", "end": "10.0.0.8"}, {"start": "10.0.0.10", "end": "10.0.0.254"}]`) + showSubnet)},
-	{name: "a gateway moved to where a port is, with pools", script: inSubnet(portOn(`, "fixed_ips": [{"ip_address": "10.0.0.7"}]`) +
+	{name: "a gateway moved to a port's address, with pools", script: inSubnet(portOn(`, "fixed_ips": [{"ip_address": "10.0.0.7"}]`) +
 		"! " + updateSubnet(`"gateway_ip": "10.0.0.7", "allocation_pools": [{"start": "10.0.0.8", "end": "10.0.0.20"}]`) + showSubnet)},
-	{name: "a gateway moved to where a port is, without pools", script: inSubnet(portOn(`, "fixed_ips": [{"ip_address": "10.0.0.7"}]`) +
+	{name: "a gateway moved to a port's address, without pools", script: inSubnet(portOn(`, "fixed_ips": [{"ip_address": "10.0.0.7"}]`) +
 		updateSubnet(`"gateway_ip": "10.0.0.7"`))},
-	{name: "a gateway moved to where a port is, outside the pools", script: anyNetwork +
+	{name: "a gateway moved to a port's address, outside the pools", script: anyNetwork +
 		ipv4(`"cidr": "10.0.0.0/24", "allocation_pools": [{"start": "10.0.0.10", "end": "10.0.0.20"}]`) +
 		portOn(`, "fixed_ips": [{"ip_address": "10.0.0.7"}]`) + updateSubnet(`"gateway_ip": "10.0.0.7"`)},
-	{name: "a gateway away from where a router's port is", script: inSubnet(
+	{name: "a gateway moved away from a router's port", script: inSubnet(
 		portOn(`, "device_owner": "network:router_interface", "fixed_ips": [{"ip_address": "10.0.0.1"}]`) +
 			updateSubnet(`"gateway_ip": null`))},
-	{name: "pools away from where a port is", script: inSubnet(portOn(`, "fixed_ips": [{"ip_address": "10.0.0.7"}]`) +
+	{name: "pools moved away from a port's address", script: inSubnet(portOn(`, "fixed_ips": [{"ip_address": "10.0.0.7"}]`) +
 		updateSubnet(`"allocation_pools": [{"start": "10.0.0.10", "end": "10.0.0.20"}]`))},
 	{name: "a change with a DHCP port on it", script: inSubnet(
 		`port: @admin POST ports {"port": {"network_id": "$net", "device_owner": "network:dhcp"}}` + "\n" + updateSubnet(`"enable_dhcp": false`))},
-	{name: "DHCP cannot be enabled where it could not serve", script: anyNetwork + ipv4(`"cidr": "10.0.0.0/31", "enable_dhcp": false`) + updateSubnet(`"enable_dhcp": true`)},
+	{name: "DHCP cannot be enabled in a CIDR that it cannot serve", script: anyNetwork + ipv4(`"cidr": "10.0.0.0/31", "enable_dhcp": false`) + updateSubnet(`"enable_dhcp": true`)},
 	{name: "tags of a subnet are put", script: inSubnet(`! PUT subnets/$sub/tags {"tags": ["b"]}` + "\n" + showSubnet + showNetwork)},
 }

@@ -32,8 +32,8 @@ var tenancyRows = []row{
 	{name: "another project's ports are not listed", script: inSubnet(portOn("") + "@other GET ports?network_id=$net")},
 	{name: "another project's port is not shown", script: inSubnet(portOn("") + "@other GET ports/$port")},
 	{name: "a network for another project is refused", script: newNetwork(`"project_id": "$other"`)},
-	{name: "a network for the own project is taken", script: newNetwork(`"project_id": "$project"`)},
-	{name: "a network for the own tenant is taken", script: newNetwork(`"tenant_id": "$project"`)},
+	{name: "a network for the caller's project is accepted", script: newNetwork(`"project_id": "$project"`)},
+	{name: "a network for the caller's tenant is accepted", script: newNetwork(`"tenant_id": "$project"`)},
 	{name: "a network for two projects is refused", script: newNetwork(`"tenant_id": "$project", "project_id": "$other"`)},
 	{name: "a subnet for another project is refused", script: anyNetwork + ipv4(`"cidr": "10.0.0.0/24", "project_id": "$other"`)},
 
@@ -52,97 +52,97 @@ var tenancyRows = []row{
 	{name: "an admin sees every project's networks", script: anyNetwork + "! @admin GET networks?name=NAME\n@admin GET networks/$net"},
 	{name: "an admin changes every project's networks", script: anyNetwork + `! @admin PUT networks/$net {"network": {"description": "d"}}` + "\n" + showNetwork},
 	{name: "an admin deletes every project's networks", script: anyNetwork + "! @admin DELETE networks/$net\n" + showNetwork},
-	{name: "an admin makes a network for another project", script: `net: @admin POST networks {"network": {"name": "NAME", "project_id": "$project"}}` + "\n" + showNetwork},
-	{name: "an admin makes a subnet in another project's network", script: anyNetwork +
+	{name: "an admin creates a network for another project", script: `net: @admin POST networks {"network": {"name": "NAME", "project_id": "$project"}}` + "\n" + showNetwork},
+	{name: "an admin creates a subnet in another project's network", script: anyNetwork +
 		`sub: @admin POST subnets {"subnet": {"network_id": "$net", "ip_version": 4, "cidr": "10.0.0.0/24"}}` + "\n! GET subnets/$sub\n! PUT subnets/$sub {\"subnet\": {\"name\": \"x\"}}\nDELETE subnets/$sub"},
 	{name: "an admin changes the gateway of another project's subnet", script: inSubnet(`@admin PUT subnets/$sub {"subnet": {"gateway_ip": null}}` + "\n" + showSubnet + showNetwork)},
 	{name: "an admin chooses the type", script: `net: @admin POST networks {"network": {"name": "NAME", "provider:network_type": "vlan", "provider:physical_network": "physnet1"}}`, whole: true},
-	{name: "an admin chooses a type that there is not", script: `net: @admin POST networks {"network": {"name": "NAME", "provider:network_type": "x"}}`},
-	{name: "an admin chooses a physical network that there is not",
+	{name: "an admin chooses a type that does not exist", script: `net: @admin POST networks {"network": {"name": "NAME", "provider:network_type": "x"}}`},
+	{name: "an admin chooses a physical network that does not exist",
 		script: `net: @admin POST networks {"network": {"name": "NAME", "provider:network_type": "vlan", "provider:physical_network": "x"}}`},
 	{name: "an admin cannot change the type", script: anyNetwork + `@admin PUT networks/$net {"network": {"provider:network_type": "vlan"}}`},
 
-	{name: "a shared network is seen by all", script: shared + "! @other GET networks/$net\n@other GET networks?name=NAME"},
-	{name: "a shared network is changed by its project only", script: shared + `@other PUT networks/$net {"network": {"name": "x"}}`},
-	{name: "a shared network is deleted by its project only", script: shared + "@other DELETE networks/$net"},
-	{name: "a shared network gets subnets of its project only", script: shared +
+	{name: "a shared network is visible to all", script: shared + "! @other GET networks/$net\n@other GET networks?name=NAME"},
+	{name: "a shared network is changed only by its project", script: shared + `@other PUT networks/$net {"network": {"name": "x"}}`},
+	{name: "a shared network is deleted only by its project", script: shared + "@other DELETE networks/$net"},
+	{name: "a shared network gets subnets only of its project", script: shared +
 		`@other POST subnets {"subnet": {"network_id": "$net", "ip_version": 4, "cidr": "10.0.0.0/24"}}`},
 	{name: "a shared network gets ports of others", script: shared + ipv4(`"cidr": "10.0.0.0/24"`) +
 		`! port: @other POST ports {"port": {"network_id": "$net"}}` + "\n! GET ports/$port\n! DELETE networks/$net\n! DELETE ports/$port\nDELETE networks/$net"},
 	{name: "a shared network with others' ports cannot be unshared", script: shared + `port: @other POST ports {"port": {"network_id": "$net"}}
 		@admin PUT networks/$net {"network": {"shared": false}}`},
-	{name: "a shared network's subnets are seen by all", script: shared + ipv4(`"cidr": "10.0.0.0/24"`) +
+	{name: "a shared network's subnets are visible to all", script: shared + ipv4(`"cidr": "10.0.0.0/24"`) +
 		"! @other GET subnets?network_id=$net\n! @other PUT subnets/$sub {\"subnet\": {\"name\": \"x\"}}\n@other DELETE subnets/$sub"},
 	{name: "a shared network's subnet of another project is its own", script: shared +
 		`sub: @other POST subnets {"subnet": {"network_id": "$net", "ip_version": 4, "cidr": "10.0.0.0/24"}}` +
 		"\n! @other PUT subnets/$sub {\"subnet\": {\"name\": \"x\"}}\n! GET subnets/$sub\n! PUT subnets/$sub {\"subnet\": {\"name\": \"y\"}}\n! @other DELETE subnets/$sub"},
-	{name: "a shared network gets tags of its project only", script: shared + `@other PUT networks/$net/tags {"tags": ["x"]}`},
+	{name: "a shared network gets tags only of its project", script: shared + `@other PUT networks/$net/tags {"tags": ["x"]}`},
 	{name: "an external network gets no subnet of others", script: `net: @admin POST networks {"network": {"name": "NAME", "router:external": true}}` + "\n" + ipv4(`"cidr": "10.0.0.0/24"`)},
 	{name: "an external network gets no port of others", script: `net: @admin POST networks {"network": {"name": "NAME", "router:external": true}}` + "\n" + portOn("")},
 	{name: "an external network is not changed by others", script: `net: @admin POST networks {"network": {"name": "NAME", "router:external": true}}` + "\n" + updateNetwork(`"name": "x"`)},
 	{name: "an admin repeats the type", script: anyNetwork + `@admin PUT networks/$net {"network": {"provider:network_type": "vxlan"}}`},
-	{name: "an external network is seen by all", script: `net: @admin POST networks {"network": {"name": "NAME", "router:external": true}}` + "\nGET networks/$net"},
+	{name: "an external network is visible to all", script: `net: @admin POST networks {"network": {"name": "NAME", "router:external": true}}` + "\nGET networks/$net"},
 
-	{name: "a quota of networks is kept", alone: true, script: `@admin PUT quotas/$other {"quota": {"network": 1}}
+	{name: "a quota of networks is enforced", alone: true, script: `@admin PUT quotas/$other {"quota": {"network": 1}}
 		net: @other POST networks {"network": {"name": "NAME"}}
 		! net: @other POST networks {"network": {"name": "NAME"}}
 		! net: @other POST networks {"networks": [{"name": "NAME"}, {"name": "NAME"}]}
 		DELETE networks/$net`},
 	{name: "a quota of networks of 0", alone: true, script: `@admin PUT quotas/$other {"quota": {"network": 0}}
 		@other POST networks {"network": {"name": "NAME"}}`},
-	{name: "a quota that is full comes before what is refused", alone: true, script: `@admin PUT quotas/$other {"quota": {"network": 0}}
+	{name: "a full quota is reported before another refusal", alone: true, script: `@admin PUT quotas/$other {"quota": {"network": 0}}
 		! @other POST networks {"network": {"name": "NAME", "shared": true}}
 		@other POST networks {"network": {"name": "NAME", "mtu": 9000}}`},
 	{name: "a quota of networks has room after a delete", alone: true, script: `@admin PUT quotas/$other {"quota": {"network": 1}}
 		net: @other POST networks {"network": {"name": "NAME"}}
 		@other DELETE networks/$net
 		net: @other POST networks {"network": {"name": "NAME"}}`},
-	{name: "a bulk create over the quota makes none", alone: true, script: `@admin PUT quotas/$other {"quota": {"network": 1}}
+	{name: "a bulk create over the quota creates nothing", alone: true, script: `@admin PUT quotas/$other {"quota": {"network": 1}}
 		! @other POST networks {"networks": [{"name": "NAME"}, {"name": "NAME"}]}
 		@other GET networks?name=NAME`},
-	{name: "a quota of subnets is kept", alone: true, script: `@admin PUT quotas/$other {"quota": {"subnet": 1}}
+	{name: "a quota of subnets is enforced", alone: true, script: `@admin PUT quotas/$other {"quota": {"subnet": 1}}
 		net: @other POST networks {"network": {"name": "NAME"}}
 		sub: @other POST subnets {"subnet": {"network_id": "$net", "ip_version": 4, "cidr": "10.0.0.0/24"}}
 		@other POST subnets {"subnet": {"network_id": "$net", "ip_version": 4, "cidr": "10.0.1.0/24"}}`},
-	{name: "a quota of ports is kept", alone: true, script: `@admin PUT quotas/$other {"quota": {"port": 0}}
+	{name: "a quota of ports is enforced", alone: true, script: `@admin PUT quotas/$other {"quota": {"port": 0}}
 		net: @other POST networks {"network": {"name": "NAME"}}
 		@other POST ports {"port": {"network_id": "$net"}}`},
-	{name: "a quota is changed by admins only", alone: true, script: `PUT quotas/$project {"quota": {"network": 1}}`},
+	{name: "a quota is changed only by admins", alone: true, script: `PUT quotas/$project {"quota": {"network": 1}}`},
 	{name: "a quota is shown", alone: true, script: "GET quotas/$project"},
-	{name: "a quota of others is shown to admins only", alone: true, script: "GET quotas/$other"},
-	{name: "a quota is reset by admins only", alone: true, script: "DELETE quotas/$project"},
+	{name: "a quota of others is shown only to admins", alone: true, script: "GET quotas/$other"},
+	{name: "a quota is reset only by admins", alone: true, script: "DELETE quotas/$project"},
 	{name: "a quota below -1 is refused", alone: true, script: `@admin PUT quotas/$other {"quota": {"network": -2}}`},
-	{name: "a quota that is no number is refused", alone: true, script: `@admin PUT quotas/$other {"quota": {"network": "x"}}`},
+	{name: "a quota that is not a number is refused", alone: true, script: `@admin PUT quotas/$other {"quota": {"network": "x"}}`},
 }
 
-// shared is a network that an admin shared.
+// shared creates a network that an admin has shared.
 const shared = anyNetwork + `@admin PUT networks/$net {"network": {"shared": true}}
 `
 
-// login asks for a token.
+// login requests a token.
 func login(user, password, scope string) string {
 	return `POST identity/auth/tokens {"auth": {"identity": {"methods": ["password"], "password": {"user": {"name": "` + user +
 		`", "domain": {"id": "default"}, "password": "` + password + `"}}}` + scope + `}}`
 }
 
-// ofTheUser is the scope of the project that is called as the user is.
+// ofTheUser is the scope of the project with the user's name.
 const ofTheUser = `, "scope": {"project": {"name": "$user", "domain": {"id": "default"}}}`
 
 var tokenRows = []row{
 	{name: "no token", script: "@nobody GET networks"},
-	{name: "a token that is none", script: "@forged GET networks"},
+	{name: "an invalid token", script: "@forged GET networks"},
 	{name: "a token that was revoked", script: "@revoked GET networks"},
 	{name: "no token, to create", script: `@nobody POST networks {"network": {"name": "NAME"}}`},
-	{name: "no token comes before a path that is not there", script: "@nobody GET nothing"},
-	{name: "no token comes before a body that is no JSON", script: "@nobody POST networks {"},
+	{name: "a missing token is reported before a path that does not exist", script: "@nobody GET nothing"},
+	{name: "a missing token is reported before a body that is not JSON", script: "@nobody POST networks {"},
 	{name: "a login for the project", script: login("$user", "$password", ofTheUser)},
-	{name: "a login without a project is for the user's own", script: login("$user", "$password", "")},
-	{name: "a login with a body that is no JSON", script: "POST identity/auth/tokens {"},
-	{name: "what Keystone there is", script: "GET identity/"},
-	{name: "a path of Keystone's that is not there", script: "GET identity/nothing"},
+	{name: "a login without a project is for the user's own project", script: login("$user", "$password", "")},
+	{name: "a login with a body that is not JSON", script: "POST identity/auth/tokens {"},
+	{name: "Keystone's versions", script: "GET identity/"},
+	{name: "a path of Keystone that does not exist", script: "GET identity/nothing"},
 	{name: "a login with a wrong password", script: login("$user", "wrong", "")},
-	{name: "a login of a user that is not there", script: login("stranger", "wrong", "")},
-	{name: "a login for a project that is not there", script: login("$user", "$password", `, "scope": {"project": {"name": "nothing", "domain": {"id": "default"}}}`)},
+	{name: "a login of a user that does not exist", script: login("stranger", "wrong", "")},
+	{name: "a login for a project that does not exist", script: login("$user", "$password", `, "scope": {"project": {"name": "nothing", "domain": {"id": "default"}}}`)},
 	{name: "a login for a project that is not the user's", script: login("$user", "$password", `, "scope": {"project": {"name": "other", "domain": {"id": "default"}}}`)},
-	{name: "a login with a token that is none", script: `POST identity/auth/tokens {"auth": {"identity": {"methods": ["token"], "token": {"id": "gAAAAABforged"}}}}`},
+	{name: "a login with an invalid token", script: `POST identity/auth/tokens {"auth": {"identity": {"methods": ["token"], "token": {"id": "gAAAAABforged"}}}}`},
 }

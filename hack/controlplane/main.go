@@ -15,11 +15,11 @@ limitations under the License.
 */
 
 // Command controlplane is a Kubernetes control plane in one executable: etcd,
-// kube-apiserver, kube-controller-manager and kubectl, each as released, and
-// "up", which runs the first three together on loopback.
+// kube-apiserver, kube-controller-manager and kubectl, each as released. The command "up"
+// runs the first three together on loopback.
 //
-// The command is chosen by the first argument, or by the name the executable
-// is called by, so that a link named kubectl is kubectl.
+// The first argument selects the command, or the name of the executable, so that a link
+// named kubectl is kubectl.
 package main
 
 import (
@@ -30,7 +30,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
-	_ "time/tzdata" // CronJob time zones, on machines that have none
+	_ "time/tzdata" // CronJob time zones, on machines without a time zone database
 
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // as in kubectl
@@ -86,9 +86,9 @@ func runKubectl() {
 func up() {
 	flags := flag.NewFlagSet("controlplane up", flag.ExitOnError)
 	var opts supervisor.Options
-	flags.StringVar(&opts.Dir, "dir", "", "the folder for the data, the certificates, the logs and the kubeconfig")
-	flags.BoolVar(&opts.Fresh, "fresh", false, "forget what earlier runs left in the folder")
-	flags.BoolVar(&opts.Control, "control", false, "obey commands on standard input, and stop at its end (for programs)")
+	flags.StringVar(&opts.Dir, "dir", "", "folder for the data, the certificates, the logs and the kubeconfig")
+	flags.BoolVar(&opts.Fresh, "fresh", false, "remove the files of earlier runs from the folder")
+	flags.BoolVar(&opts.Control, "control", false, "read commands from standard input, and stop when it ends (for programs)")
 	_ = flags.Parse(os.Args[1:]) // ExitOnError
 	if opts.Dir == "" || flags.NArg() > 0 {
 		fmt.Fprint(os.Stderr, usage)

@@ -34,8 +34,8 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-// programs returns the folder of prometheus and promtool. The test is skipped where they
-// cannot be had.
+// programs returns the folder of prometheus and promtool. It skips the test if they are not
+// available.
 func programs(t *testing.T) string {
 	t.Helper()
 	folder, err := Fetch(t.Context())
@@ -46,7 +46,7 @@ func programs(t *testing.T) string {
 	return folder
 }
 
-// promtool runs it, and returns what it says.
+// promtool runs promtool, and returns its output.
 func promtool(ctx context.Context, programs, stdin string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(programs, "promtool"), args...)
 	cmd.Stdin = strings.NewReader(stdin)
@@ -64,16 +64,16 @@ func rules(t *testing.T) []Rule {
 	return rules
 }
 
-// runbook is where the runbooks are.
+// runbook is the URL of the runbooks.
 const runbook = "https://github.com/samplecrd/samplecrd-controller/blob/main/README.md#"
 
-func TestAlertsSayHowBadItIsAndWhatToDo(t *testing.T) {
+func TestAlertsHaveASeverityASummaryAndARunbook(t *testing.T) {
 	readme := read(t, "README.md")
 	seen := map[string]bool{}
 	for _, rule := range rules(t) {
 		t.Run(rule.Alert, func(t *testing.T) {
 			if seen[rule.Alert] {
-				t.Error("there are two of that name")
+				t.Error("another alert has the same name")
 			}
 			seen[rule.Alert] = true
 			if severity := rule.Labels["severity"]; severity != "critical" && severity != "warning" {
@@ -90,14 +90,14 @@ func TestAlertsSayHowBadItIsAndWhatToDo(t *testing.T) {
 	}
 }
 
-// reasons are those of the Ready condition.
+// reasons are the reasons of the Ready condition.
 var reasons = []string{
 	samplecrdv1.ReasonPending, samplecrdv1.ReasonAvailable, samplecrdv1.ReasonInvalidSpec, samplecrdv1.ReasonForbidden,
 	samplecrdv1.ReasonAuthenticationFailed, samplecrdv1.ReasonOtherCloud, samplecrdv1.ReasonNoCredentials, samplecrdv1.ReasonPaused,
 	samplecrdv1.ReasonInUse, samplecrdv1.ReasonQuotaExceeded, samplecrdv1.ReasonNeutronUnavailable,
 }
 
-func TestAlertsNameReasonsThatThereAre(t *testing.T) {
+func TestAlertsNameExistingReasons(t *testing.T) {
 	named := 0
 	for _, rule := range rules(t) {
 		root, err := parser.NewParser(parser.Options{}).ParseExpr(rule.Expr)
@@ -106,7 +106,7 @@ func TestAlertsNameReasonsThatThereAre(t *testing.T) {
 			for _, reason := range strings.Split(matcher.Value, "|") {
 				named++
 				if !slices.Contains(reasons, reason) {
-					t.Errorf("%s: there is no reason %q", rule.Alert, reason)
+					t.Errorf("%s: unknown reason %q", rule.Alert, reason)
 				}
 			}
 		}
@@ -116,7 +116,7 @@ func TestAlertsNameReasonsThatThereAre(t *testing.T) {
 	}
 }
 
-// matchers returns what the expression selects by that label.
+// matchers returns the expression's matchers for that label.
 func matchers(root parser.Node, label string) (found []*labels.Matcher) {
 	parser.Inspect(root, func(node parser.Node, _ []parser.Node) error {
 		if selector, ok := node.(*parser.VectorSelector); ok {
@@ -131,7 +131,7 @@ func matchers(root parser.Node, label string) (found []*labels.Matcher) {
 	return found
 }
 
-func TestEveryAlertIsSeenToFireAndNotToFire(t *testing.T) {
+func TestEveryAlertHasTestsInWhichItFiresAndDoesNotFire(t *testing.T) {
 	var content struct {
 		Tests []struct {
 			Cases []struct {
@@ -153,7 +153,7 @@ func TestEveryAlertIsSeenToFireAndNotToFire(t *testing.T) {
 	}
 	for _, rule := range rules(t) {
 		if !fires[rule.Alert] || !quiet[rule.Alert] {
-			t.Errorf("%s: a test in which it fires: %t, in which it does not: %t", rule.Alert, fires[rule.Alert], quiet[rule.Alert])
+			t.Errorf("%s: has a test in which it fires: %t, and one in which it does not fire: %t", rule.Alert, fires[rule.Alert], quiet[rule.Alert])
 		}
 	}
 }
@@ -170,13 +170,13 @@ func TestPromtoolPassesRulesAndTheirTests(t *testing.T) {
 	}
 }
 
-// scrapeConfig is what is looked at of scrape.yaml.
+// scrapeConfig has the fields of scrape.yaml that the tests check.
 type scrapeConfig struct {
 	RuleFiles []string         `json:"rule_files"`
 	Scrapes   []map[string]any `json:"scrape_configs"`
 }
 
-func TestScrapeConfigIsOneThatPrometheusTakes(t *testing.T) {
+func TestPrometheusAcceptsTheScrapeConfig(t *testing.T) {
 	folder := programs(t)
 	var config scrapeConfig
 	noError(t, yaml.UnmarshalStrict([]byte(read(t, "artifacts", "monitoring", "scrape.yaml")), &config))
@@ -184,9 +184,9 @@ func TestScrapeConfigIsOneThatPrometheusTakes(t *testing.T) {
 	equal(t, any(Job), config.Scrapes[0]["job_name"])
 	equal(t, []string{"alerts.yaml"}, config.RuleFiles)
 	config.RuleFiles[0] = file(t, "artifacts", "monitoring", "alerts.yaml")
-	// Debian's Prometheus was built without the discovery of pods.
+	// Debian's Prometheus is built without the discovery of pods.
 	if config.Scrapes[0]["kubernetes_sd_configs"] == nil {
-		t.Error("no pods are looked for")
+		t.Error("the configuration does not discover pods")
 	}
 	delete(config.Scrapes[0], "kubernetes_sd_configs")
 	text, err := yaml.Marshal(config)
@@ -211,7 +211,7 @@ func TestScrapeConfigKeepsThePodsOfEitherPort(t *testing.T) {
 			t.Errorf("%s: the port %q is not scraped", overlay, port)
 		}
 		if kept.MatchString("another;" + port[1]) {
-			t.Error("others' pods are scraped too")
+			t.Error("the pods of other programs are scraped too")
 		}
 	}
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Dashboard is what is looked at of a Grafana dashboard's JSON.
+// Dashboard has the fields of a Grafana dashboard's JSON that are used here.
 type Dashboard struct {
 	UID           string `json:"uid"`
 	Title         string `json:"title"`
@@ -36,15 +36,15 @@ type Dashboard struct {
 	Panels []Panel `json:"panels"`
 }
 
-// Variable is what a reader of the dashboard chooses.
+// Variable is a value that the reader of the dashboard chooses.
 type Variable struct {
 	Name string `json:"name"`
 	Type string `json:"type"`
-	// Definition is a query's text.
+	// Definition is the text of the variable's query.
 	Definition string `json:"definition"`
 }
 
-// Panel is one picture, or a heading.
+// Panel is one chart, one value or a heading.
 type Panel struct {
 	ID          int         `json:"id"`
 	Type        string      `json:"type"`
@@ -58,12 +58,12 @@ type Panel struct {
 	} `json:"fieldConfig"`
 	Targets []Target `json:"targets"`
 	Options struct {
-		// Content is a heading's text.
+		// Content is the text of a heading.
 		Content string `json:"content"`
 	} `json:"options"`
 }
 
-// The types of panels that the dashboard has.
+// The types of the dashboard's panels.
 const (
 	TypeText       = "text"
 	TypeStat       = "stat"
@@ -71,18 +71,18 @@ const (
 	TypeTable      = "table"
 )
 
-// Datasource is where a panel's data come from.
+// Datasource is the source of a panel's data.
 type Datasource struct {
 	Type string `json:"type"`
 	UID  string `json:"uid"`
 }
 
-// Place is where a panel is: the dashboard is 24 wide.
+// Place is the position of a panel. The dashboard is 24 wide.
 type Place struct {
 	X, Y, W, H int
 }
 
-// Defaults say how a panel shows its series.
+// Defaults are how a panel shows its series.
 type Defaults struct {
 	Unit       string   `json:"unit"`
 	NoValue    string   `json:"noValue"`
@@ -101,13 +101,13 @@ type Defaults struct {
 	} `json:"custom"`
 }
 
-// Step is the color from a value on; from the least on, if that is nil.
+// Step is the color from this value on. A nil value means from the smallest value on.
 type Step struct {
 	Color string   `json:"color"`
 	Value *float64 `json:"value"`
 }
 
-// Override is what is different for one series.
+// Override is what differs for one series.
 type Override struct {
 	Matcher struct {
 		Options string `json:"options"`
@@ -128,23 +128,23 @@ type Target struct {
 	Datasource   *Datasource `json:"datasource"`
 }
 
-// Query is the target's PromQL with what a reader chooses filled in; window is the
-// interval that rates are taken over.
+// Query returns the target's PromQL with the reader's choices filled in. window is the
+// interval of the rates.
 func (t *Target) Query(window string) string {
 	return strings.NewReplacer("$__rate_interval", window, "$job", Job, "$namespace", ".*").Replace(t.Expr)
 }
 
-// legendLabel is how a legend refers to a label.
+// legendLabel matches a label in a legend.
 var legendLabel = regexp.MustCompile(`{{\s*(\w+)\s*}}`)
 
-// Legend is the name of the target's series with those labels.
+// Legend returns the name of the target's series with those labels.
 func (t *Target) Legend(metric model.Metric) string {
 	return legendLabel.ReplaceAllStringFunc(t.LegendFormat, func(reference string) string {
 		return string(metric[model.LabelName(legendLabel.FindStringSubmatch(reference)[1])])
 	})
 }
 
-// ReadDashboard reads a dashboard's file.
+// ReadDashboard reads a dashboard from a file.
 func ReadDashboard(file string) (*Dashboard, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -66,7 +66,7 @@ func dashboard(t *testing.T) *Dashboard {
 	return d
 }
 
-func TestDashboardIsOneThatGrafanaTakes(t *testing.T) {
+func TestDashboardHasTheFieldsThatGrafanaNeeds(t *testing.T) {
 	d := dashboard(t)
 	equal(t, "samplecrd-controller", d.UID)
 	if d.Title == "" || d.SchemaVersion < 36 {
@@ -86,7 +86,7 @@ func TestDashboardIsOneThatGrafanaTakes(t *testing.T) {
 	}
 }
 
-func TestDashboardPanelsSayWhatTheyShowAndWhatToDo(t *testing.T) {
+func TestDashboardPanelsHaveTitlesDescriptionsUnitsAndQueries(t *testing.T) {
 	source := &Datasource{Type: "prometheus", UID: "${datasource}"}
 	for _, p := range dashboard(t).Panels {
 		if p.Type == TypeText {
@@ -105,7 +105,7 @@ func TestDashboardPanelsSayWhatTheyShowAndWhatToDo(t *testing.T) {
 					t.Errorf("query or legend is missing: %+v", target)
 				}
 				if !strings.Contains(target.Expr, `job="$job", namespace=~"$namespace"`) && !strings.Contains(target.Expr, "ALERTS{") {
-					t.Errorf("it does not heed what the reader has chosen: %s", target.Expr)
+					t.Errorf("it ignores the reader's choice: %s", target.Expr)
 				}
 			}
 			equal(t, len(ids), len(slices.Compact(slices.Sorted(slices.Values(ids)))))
@@ -128,7 +128,7 @@ func TestDashboardAnswersFourQuestionsFromLeftToRight(t *testing.T) {
 			for y := p.Place.Y; y < p.Place.Y+p.Place.H; y++ {
 				spot := fmt.Sprint(x, ",", y)
 				if taken[spot] != "" || x >= width {
-					t.Errorf("%q is on top of %q at %s, or beyond the edge", p.Title, taken[spot], spot)
+					t.Errorf("%q overlaps %q at %s, or is outside the dashboard", p.Title, taken[spot], spot)
 				}
 				taken[spot] = p.Title + p.Options.Content
 			}
@@ -150,7 +150,7 @@ func TestPictureIsOfThisDashboard(t *testing.T) {
 			title = strings.TrimPrefix(p.Options.Content, "## ")
 		}
 		if !strings.Contains(picture, ">"+title+"</text>") {
-			t.Errorf("the picture has no panel %q: make it anew with go run ./monitoring/picture", p.Title)
+			t.Errorf("the picture has no panel %q: make it again with go run ./monitoring/picture", p.Title)
 		}
 	}
 	if size := len(picture); size > 300_000 {

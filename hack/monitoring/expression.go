@@ -25,11 +25,11 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// Scraped holds the labels that each metric has, by its name.
+// Scraped has the labels of each metric, by the metric's name.
 type Scraped map[string]map[string]bool
 
-// Missing returns what a PromQL expression uses and Prometheus does not have: metrics, and
-// labels that it selects, groups or matches by.
+// Missing returns the metrics that a PromQL expression uses and Prometheus does not have,
+// and likewise the labels that it selects, groups or matches by.
 func (s Scraped) Missing(expression string) ([]string, error) {
 	root, err := parser.NewParser(parser.Options{}).ParseExpr(expression)
 	if err != nil {
@@ -83,7 +83,7 @@ func metricsIn(node parser.Node) (names []string) {
 	return names
 }
 
-// nameOf returns the metric's name, which the parser has as a label too.
+// nameOf returns the metric's name, which the parser also has as a label.
 func nameOf(selector *parser.VectorSelector) string {
 	for _, m := range selector.LabelMatchers {
 		if m.Name == model.MetricNameLabel {

@@ -24,15 +24,15 @@ func TestMissing(t *testing.T) {
 		why, expression string
 		missing         []string
 	}{
-		{"all is there", `sum by (name) (depth{job="a"}) > 0`, nil},
-		{"a metric is not", `sum by (name) (rate(dept{job="a"}[5m]))`, []string{"dept"}},
-		{"a label is not selected by", `depth{jobb="a"}`, []string{"jobb of [depth]"}},
-		{"nor if it is to be empty", `depth{jobb=""}`, []string{"jobb of [depth]"}},
-		{"nor grouped by", `sum by (nam) (depth)`, []string{"nam of [depth]"}},
-		{"nor left out of a group", `sum without (nam) (depth)`, []string{"nam of [depth]"}},
-		{"nor matched by, on either side", `depth and on (name) time_bucket`, []string{"name of [time_bucket]"}},
-		{"of a quantile", `histogram_quantile(0.9, sum by (le) (rate(time_bucket{job="a"}[5m])))`, nil},
-		{"of a metric whose name is a label", `{__name__="depth"}`, nil},
+		{"everything exists", `sum by (name) (depth{job="a"}) > 0`, nil},
+		{"a missing metric", `sum by (name) (rate(dept{job="a"}[5m]))`, []string{"dept"}},
+		{"a missing label in a selector", `depth{jobb="a"}`, []string{"jobb of [depth]"}},
+		{"a missing label that must be empty", `depth{jobb=""}`, []string{"jobb of [depth]"}},
+		{"a missing label in by", `sum by (nam) (depth)`, []string{"nam of [depth]"}},
+		{"a missing label in without", `sum without (nam) (depth)`, []string{"nam of [depth]"}},
+		{"a missing label in on, on either side", `depth and on (name) time_bucket`, []string{"name of [time_bucket]"}},
+		{"a quantile", `histogram_quantile(0.9, sum by (le) (rate(time_bucket{job="a"}[5m])))`, nil},
+		{"a metric name as a label", `{__name__="depth"}`, nil},
 	}
 	for _, tc := range tests {
 		t.Run(tc.why, func(t *testing.T) {
@@ -42,6 +42,6 @@ func TestMissing(t *testing.T) {
 		})
 	}
 	if _, err := scraped.Missing("sum("); err == nil {
-		t.Error("what is no PromQL is taken for some")
+		t.Error("invalid PromQL was accepted")
 	}
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fetches Prometheus (20 MB), unpacks it into hack/_output/prometheus/root, and prints the folder
-# of its executables. Exits with 3 if it cannot be had.
+# Fetches Prometheus (20 MB), unpacks it into hack/_output/prometheus/root, and prints the
+# folder of its executables. Exits with 3 if it is not available.
 # shellcheck source-path=SCRIPTDIR disable=SC1091,SC2034
 set -o errexit -o nounset -o pipefail
 
@@ -9,9 +9,9 @@ OUTPUT=$HACK/_output/prometheus
 ROOT=$OUTPUT/root
 . "$HACK/apt.sh"
 
-unavailable() { echo "${0##*/}: Prometheus cannot be had here: $*" >&2; exit 3; }
+unavailable() { echo "${0##*/}: Prometheus is not available here: $*" >&2; exit 3; }
 
-# The package alone: what it depends on is for its web pages.
+# Only this package: its dependencies are for its web pages.
 fetch download prometheus
 "$ROOT/usr/bin/promtool" --version >>"$OUTPUT/fetch.log" 2>&1 || {
   rm "$ROOT/.complete"

@@ -40,18 +40,18 @@ import (
 )
 
 const (
-	// namespace is where the Networks are, many how many there are from the start.
+	// namespace is the namespace of the Networks; many is their number from the start.
 	namespace = "default"
 	many      = 40
-	// few are those to which something happens.
+	// few is the number of Networks that the acts change.
 	few = 6
-	// editEvery is how often a Network is edited, in the background.
+	// editEvery is the interval between edits in the background.
 	editEvery = 200 * time.Millisecond
 )
 
-// act is one thing that happens in a scene.
+// act is one event of a scene.
 type act struct {
-	// Name says what happens.
+	// Name describes the event.
 	Name string
 	do   func(context.Context, time.Duration) error
 }
@@ -59,16 +59,16 @@ type act struct {
 func (s *Scene) acts() []act {
 	return []act{
 		{fmt.Sprintf("%d Networks, and from now on five edits a second", many), s.fill},
-		{fmt.Sprintf("somebody changes %d networks in Neutron", few), s.drift},
+		{fmt.Sprintf("a user changes %d networks in Neutron", few), s.drift},
 		{"specs that Neutron refuses, more Networks than the quota allows, a wrong password in a Secret, an orphan", s.refusals},
 		{"Neutron is away: errors, then silence", s.outage},
 		{"the leader is killed", s.failover},
-		{"kube-apiserver is started anew", s.restartKubernetes},
+		{"kube-apiserver is restarted", s.restartKubernetes},
 	}
 }
 
-// Play has everything happen that the dashboard and the alerts are about, one after the
-// other, with a pause after each. began is told of each.
+// Play plays everything that the dashboard and the alerts show, one act after the other,
+// with a pause after each. It calls began at the start of each act.
 func (s *Scene) Play(ctx context.Context, pause time.Duration, began func(name string)) error {
 	if err := s.passed(ctx, pause); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (s *Scene) Play(ctx context.Context, pause time.Duration, began func(name s
 	return nil
 }
 
-// passed waits.
+// passed waits until the pause has passed.
 func (s *Scene) passed(ctx context.Context, pause time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -140,17 +140,17 @@ func (s *Scene) fill(ctx context.Context, _ time.Duration) error {
 	return nil
 }
 
-// edit gives Networks other gateways until ctx is cancelled.
+// edit changes the gateways of Networks until ctx is cancelled.
 func (s *Scene) edit(ctx context.Context) {
 	for s.passed(ctx, editEvery) == nil {
 		i := few + rand.IntN(many-few)
 		patch := fmt.Sprintf(`{"spec":{"gateway":"10.%d.0.%d"}}`, i, 1+rand.IntN(200))
-		// It fails while kube-apiserver is away; the next one will do.
+		// The patch fails while kube-apiserver is down; a later one succeeds.
 		_, _ = s.client.SamplecrdV1().Networks(namespace).Patch(ctx, numbered(i), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	}
 }
 
-// drift changes networks, and waits until they are put right.
+// drift changes networks in Neutron, and waits until the controller has corrected them.
 func (s *Scene) drift(ctx context.Context, _ time.Duration) error {
 	all, err := s.neutron.Networks(ctx)
 	if err != nil {
@@ -225,7 +225,7 @@ func (s *Scene) wrongPassword() string {
   username: team, password: wrong, project_name: team, user_domain_name: Default, project_domain_name: Default}}}`, s.neutron.URL()+"/identity/v3")
 }
 
-// orphan takes the finalizer off a Network whose deletion waits for a port.
+// orphan removes the finalizer from a Network whose deletion waits for a port.
 func (s *Scene) orphan(ctx context.Context) error {
 	if err := s.create(ctx, "gone", "10.250.0.0/16", nil); err != nil {
 		return err
@@ -254,8 +254,8 @@ func (s *Scene) orphan(ctx context.Context) error {
 	return err
 }
 
-// outage has the controllers' requests to Neutron fail for that long, and then hang for as
-// long, and waits until all is well again.
+// outage makes the controllers' requests to Neutron fail for that long, and then hang for
+// as long, and waits until all Networks are ready again.
 func (s *Scene) outage(ctx context.Context, length time.Duration) error {
 	defer s.neutron.SetFault(nil)
 	for _, fault := range []embedded.Fault{{Status: http.StatusServiceUnavailable, Message: "down"}, {Hang: true}} {
@@ -273,7 +273,8 @@ func (s *Scene) outage(ctx context.Context, length time.Duration) error {
 	return s.inOrder(ctx)
 }
 
-// failover kills the leader, waits until the other one leads, and starts it again.
+// failover kills the leader, waits until the other replica leads, and starts the killed one
+// again.
 func (s *Scene) failover(ctx context.Context, _ time.Duration) error {
 	leader, err := s.leader(ctx, -1)
 	if err != nil {
@@ -298,7 +299,7 @@ func (s *Scene) restartKubernetes(ctx context.Context, _ time.Duration) error {
 	return s.inOrder(ctx)
 }
 
-// leader waits until Prometheus has seen a leader, other than that one, and returns its number.
+// leader waits until Prometheus has seen a leader other than but, and returns its number.
 func (s *Scene) leader(ctx context.Context, but int) (leader int, err error) {
 	err = until(ctx, func(ctx context.Context) (bool, error) {
 		for i, address := range s.Addresses {
@@ -319,7 +320,7 @@ func (s *Scene) leader(ctx context.Context, but int) (leader int, err error) {
 	return leader, err
 }
 
-// inOrder waits until a Network that is made now is ready, and so are the others.
+// inOrder waits until a new Network and all others are ready.
 func (s *Scene) inOrder(ctx context.Context) error {
 	for i := range few {
 		if err := s.reaches(ctx, numbered(i), samplecrdv1.ReasonAvailable); err != nil {

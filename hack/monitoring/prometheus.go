@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package monitoring runs a real Prometheus on real controllers, for the tests of what is
-// in artifacts/monitoring, and for the picture of the dashboard.
+// Package monitoring runs a real Prometheus with real controllers, for the tests of
+// artifacts/monitoring and for the picture of the dashboard.
 package monitoring
 
 import (
@@ -38,15 +38,15 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 )
 
-// ErrUnavailable is returned where Prometheus' package cannot be had: a test that needs it
-// is skipped.
+// ErrUnavailable is returned if Prometheus' package is not available. A test that needs it
+// is then skipped.
 var ErrUnavailable = errors.New("Prometheus is not available")
 
-// unavailableCode is what fetch.sh exits with then.
+// unavailableCode is the exit code of fetch.sh in this case.
 const unavailableCode = 3
 
-// Fetch returns the folder of Debian's prometheus and promtool, which it unpacks if they
-// are not there yet.
+// Fetch returns the folder of Debian's prometheus and promtool. It unpacks them if
+// necessary.
 func Fetch(ctx context.Context) (string, error) {
 	root, err := stack.Root()
 	if err != nil {
@@ -66,19 +66,19 @@ func Fetch(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// The job and the namespace that the scraped metrics are labelled with, as in a cluster.
+// The job and the namespace labels of the scraped metrics, as in a cluster.
 const (
 	Job       = "samplecrd-controller"
 	Namespace = "samplecrd-system"
 )
 
-// Prometheus is a Prometheus that runs. It ends with the process that started it.
+// Prometheus is a running Prometheus. It ends with the process that started it.
 type Prometheus struct {
 	promv1.API
 	process *stack.Controller
 }
 
-// PrometheusOptions say what a Prometheus does.
+// PrometheusOptions are the options of StartPrometheus.
 type PrometheusOptions struct {
 	// Programs is the folder of its executables.
 	Programs string
@@ -86,16 +86,16 @@ type PrometheusOptions struct {
 	Dir string
 	// Targets are the addresses that it scrapes.
 	Targets []string
-	// Rules is a file of alert rules.
+	// Rules is the path of a file of alert rules.
 	Rules string
-	// Every is how often it scrapes.
+	// Every is the scrape interval.
 	Every time.Duration
 }
 
-// listeningOn is how Prometheus' log tells its address.
+// listeningOn matches the address in Prometheus' log.
 var listeningOn = regexp.MustCompile(`msg="Listening on" address=(\S+)`)
 
-// ready is what it logs once it answers queries.
+// ready is the log line after which Prometheus answers queries.
 const ready = "Server is ready to receive web requests"
 
 // StartPrometheus starts a Prometheus on a free port, and waits until it is ready.
@@ -145,7 +145,7 @@ func (p *Prometheus) connect(ctx context.Context) error {
 	}
 	address := listeningOn.FindStringSubmatch(p.process.Log.String())
 	if address == nil {
-		return errors.New("Prometheus does not tell where it listens")
+		return errors.New("Prometheus' log does not have its address")
 	}
 	client, err := api.NewClient(api.Config{Address: "http://" + address[1]})
 	if err != nil {
@@ -163,7 +163,7 @@ func (p *Prometheus) Value(ctx context.Context, query string) (float64, error) {
 	}
 	vector, ok := result.(model.Vector)
 	if !ok || len(vector) > 1 {
-		return 0, fmt.Errorf("%s: not one value but %s", query, result)
+		return 0, fmt.Errorf("%s: want one value, got %s", query, result)
 	}
 	if len(vector) == 0 {
 		return 0, nil
@@ -171,5 +171,5 @@ func (p *Prometheus) Value(ctx context.Context, query string) (float64, error) {
 	return float64(vector[0].Value), nil
 }
 
-// Stop ends it, and returns an error if it does not end well.
+// Stop stops Prometheus, and returns an error if it does not exit cleanly.
 func (p *Prometheus) Stop() error { return p.process.Stop() }

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Rule is what is looked at of an alert rule.
+// Rule has the fields of an alert rule that are used here.
 type Rule struct {
 	Alert       string            `json:"alert"`
 	Expr        string            `json:"expr"`

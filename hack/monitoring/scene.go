@@ -35,23 +35,23 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-// SceneOptions say what takes part in a scene.
+// SceneOptions are the options of StartScene.
 type SceneOptions struct {
 	// Programs is the folder of Prometheus' executables.
 	Programs string
 	// Dir holds the scene's files.
 	Dir string
-	// Every is how often Prometheus scrapes.
+	// Every is Prometheus' scrape interval.
 	Every time.Duration
-	// Flags are for the controllers.
+	// Flags are additional flags of the controllers.
 	Flags []string
 }
 
-// Scene is two replicas of the controller between a real control plane and an embedded
-// Neutron, and a Prometheus that scrapes them.
+// Scene is two replicas of the controller, with a real control plane, an embedded Neutron,
+// and a Prometheus that scrapes the replicas.
 type Scene struct {
 	Prometheus *Prometheus
-	// Addresses are where the replicas serve.
+	// Addresses are the replicas' HTTP addresses.
 	Addresses []string
 
 	options      SceneOptions
@@ -66,13 +66,14 @@ type Scene struct {
 
 const (
 	replicas = 2
-	// project is what the controllers log in to Neutron as, quota how many networks it may have.
+	// project is the controllers' project and user in Neutron; quota is its limit of
+	// networks.
 	project = "samplecrd"
 	quota   = 50
 )
 
-// StartScene starts everything, and waits until Prometheus is there. Stop has to be called,
-// even after an error.
+// StartScene starts everything, and waits until Prometheus is ready. The caller must call
+// Stop, even after an error.
 func StartScene(ctx context.Context, o SceneOptions) (*Scene, error) {
 	s := &Scene{options: o}
 	for _, start := range []func(context.Context) error{s.build, s.startKubernetes, s.startNeutron, s.startReplicas, s.startPrometheus} {
@@ -132,7 +133,7 @@ func (s *Scene) startNeutron(ctx context.Context) (err error) {
 	return err
 }
 
-// servingAt is how a controller's log tells where it serves.
+// servingAt matches the HTTP address in a controller's log.
 var servingAt = regexp.MustCompile(`"Serving HTTP" address="(\S+)"`)
 
 func (s *Scene) startReplicas(ctx context.Context) error {
@@ -166,7 +167,7 @@ func (s *Scene) startPrometheus(ctx context.Context) (err error) {
 	return err
 }
 
-// crash kills a replica, and waits for its end.
+// crash kills a replica, and waits until it has ended.
 func (s *Scene) crash(replica int) error {
 	c := s.replicas[replica]
 	err := c.Signal(syscall.SIGKILL)
@@ -174,13 +175,13 @@ func (s *Scene) crash(replica int) error {
 	return err
 }
 
-// restart starts a replica that has ended, where it served before.
+// restart starts a replica that has ended, on its earlier address.
 func (s *Scene) restart(replica int) (err error) {
 	s.replicas[replica], err = s.startReplica(s.Addresses[replica])
 	return err
 }
 
-// Logs returns what the replicas have written.
+// Logs returns the replicas' output.
 func (s *Scene) Logs() (logs string) {
 	for i, c := range s.replicas {
 		logs += fmt.Sprintf("replica %d:\n%s", i, c.Log)
@@ -188,7 +189,7 @@ func (s *Scene) Logs() (logs string) {
 	return logs
 }
 
-// Stop ends what was started, in the opposite order.
+// Stop stops everything in reverse order.
 func (s *Scene) Stop() (err error) {
 	if s.Prometheus != nil {
 		err = errors.Join(err, s.Prometheus.Stop())

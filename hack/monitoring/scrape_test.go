@@ -28,10 +28,10 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// window is what rates are taken over, a few times what lies between two scrapes.
+// window is the interval of the rates, several times the scrape interval.
 const window = "5s"
 
-// played is a scene in which everything has happened.
+// played is a scene in which all acts have happened.
 type played struct {
 	*Scene
 	*testing.T
@@ -59,13 +59,13 @@ func TestRealScrape(t *testing.T) {
 	noError(t, err)
 	p.began = time.Now()
 	noError(t, p.Play(ctx, 3*time.Second, func(name string) { t.Log(time.Since(p.began).Round(time.Second), name) }))
-	t.Run("promlint has nothing to say", p.testLint)
-	t.Run("what is used is there", p.testUsed)
+	t.Run("promlint reports nothing", p.testLint)
+	t.Run("all used metrics and labels exist", p.testUsed)
 	t.Run("every panel of the dashboard shows data", p.testPanels)
 	t.Run("every alert is evaluated", p.testAlerts)
 }
 
-// testLint has promlint look at all metrics, also those that are not our own.
+// testLint runs promlint on all metrics, including those of libraries.
 func (p *played) testLint(t *testing.T) {
 	for _, address := range p.Addresses {
 		if said, err := promtool(t.Context(), p.programs, p.scrape(t, address), "check", "metrics"); err != nil || said != "" {
@@ -74,7 +74,7 @@ func (p *played) testLint(t *testing.T) {
 	}
 }
 
-// scrape returns what a replica tells Prometheus.
+// scrape returns a replica's metrics.
 func (p *played) scrape(t *testing.T, address string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/metrics", nil)
@@ -87,7 +87,7 @@ func (p *played) scrape(t *testing.T, address string) string {
 	return string(text)
 }
 
-// scraped returns all that was scraped, but for what Prometheus knows by itself.
+// scraped returns all scraped metrics, and none that Prometheus adds itself.
 func (p *played) scraped(t *testing.T) Scraped {
 	t.Helper()
 	series, _, err := p.Prometheus.Series(t.Context(), []string{fmt.Sprintf("{job=%q}", Job)}, p.began, time.Now())
@@ -133,7 +133,7 @@ func (p *played) testPanels(t *testing.T) {
 				continue
 			}
 			if matrix, ok := result.(model.Matrix); !ok || len(matrix) == 0 {
-				t.Errorf("%s: there is nothing to show for %s", panel.Title, target.Expr)
+				t.Errorf("%s: no data for %s", panel.Title, target.Expr)
 			}
 		}
 	}

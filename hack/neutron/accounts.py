@@ -1,6 +1,6 @@
-"""Makes the projects, users and roles in a Keystone that was bootstrapped, over its API.
+"""Creates projects, users and roles in a bootstrapped Keystone, over its API.
 
-accounts.py KEYSTONE ADMIN_PASSWORD USER:PASSWORD:ROLE..., each in a project of its own name.
+accounts.py KEYSTONE ADMIN_PASSWORD USER:PASSWORD:ROLE..., each user in a project of the same name.
 """
 import json
 import sys
@@ -27,12 +27,12 @@ def login(password):
 
 
 def ensure(kind, name, **attributes):
-    """The ID of the one of that name, which is made if there is none."""
+    """Returns the ID of the object with that name, and creates it if it does not exist."""
     _, found = call("GET", f"/{kind}s?name={name}", token=TOKEN)
     if found[kind + "s"]:
         return found[kind + "s"][0]["id"]
-    _, made = call("POST", f"/{kind}s", {kind: {"name": name, **attributes}}, TOKEN)
-    return made[kind]["id"]
+    _, created = call("POST", f"/{kind}s", {kind: {"name": name, **attributes}}, TOKEN)
+    return created[kind]["id"]
 
 
 KEYSTONE = sys.argv[1]

@@ -1,4 +1,4 @@
-# Sourced by the scripts beside it: the options, and where things are.
+# Sourced by the scripts in this folder: shell options, paths and process control.
 # shellcheck shell=bash disable=SC2034
 set -o errexit -o nounset -o pipefail
 
@@ -6,27 +6,28 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 OUTPUT=$(dirname "$HERE")/_output/neutron
 ROOT=$OUTPUT/root
 
-# What callers may count as skipped: the packages cannot be had here.
+# The exit code when the packages are not available. Callers may count this as skipped.
 UNAVAILABLE=3
 
 say() { echo "${0##*/}: $*" >&2; }
 die() { say "$*"; exit 1; }
 
-# use_state makes the state folder known by its real path: processes are recognised by it.
+# use_state sets STATE to the state folder's real path, which running uses to recognize
+# processes.
 use_state() {
   mkdir -p "$1"
   STATE=$(cd "$1" && pwd -P)
 }
 
-# running says whether the process of that pid file is one of this state folder: a pid may
-# have been given to somebody else's process since.
+# running reports whether the process of that pid file belongs to this state folder. By now
+# another process may have that pid.
 running() {
   local pid
   pid=$(cat "$STATE/run/$1.pid" 2>/dev/null) && [ -n "$pid" ] &&
     tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF -- "$STATE/"
 }
 
-# stop ends a process and, with it, whatever it has started.
+# stop ends a process and its whole process group.
 stop() {
   local pid
   if running "$1"; then

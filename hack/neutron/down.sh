@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Stops the Neutron that up.sh started, and nothing else.
-#   -state DIR  which one; hack/_output/neutron/state if left out
-#   -purge      forgets it: removes the state folder
+#   -state DIR  its state folder (default hack/_output/neutron/state)
+#   -purge      also removes the state folder
 # shellcheck source-path=SCRIPTDIR disable=SC1091,SC2153
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -11,18 +11,19 @@ main() {
     case $1 in
       -state) state=$2; shift 2 ;;
       -purge) purge=1; shift ;;
-      *) die "unknown option $1; there are -state DIR and -purge" ;;
+      *) die "unknown option $1; the options are -state DIR and -purge" ;;
     esac
   done
   [ -d "$state" ] || exit 0
   use_state "$state"
-  # The watcher may be the one that calls.
+  # The watcher itself may be the caller.
   [ "$(cat "$STATE/run/watch.pid" 2>/dev/null)" = "$PPID" ] || stop watch
-  # Neutron would wait for its clients' connections; its database does not mind.
+  # On SIGTERM Neutron would wait until its clients close their connections. SIGKILL does no
+  # harm to its database.
   stop neutron KILL &
   stop keystone KILL &
   wait
-  # A database that is thrown away need not be closed.
+  # A database that is removed needs no clean shutdown.
   stop mariadb ${purge:+KILL}
   rm -f "$STATE/run/watch.pid" "$STATE/run/parent"
   [ -z "$purge" ] || rm -rf "$STATE"

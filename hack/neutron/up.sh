@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Brings up Keystone and Neutron, from Debian's packages and as they come, with MariaDB, on
-# free loopback ports, and prints the path of a clouds.yaml for them. Its entries: "local"
-# and "local-other" (projects of their own, role member) and "local-admin".
-#   -state DIR    where it keeps its files; hack/_output/neutron/state if left out
-#   -config FILE  more configuration of Neutron, which wins over what conf/neutron.conf says
+# Starts Keystone and Neutron, unmodified from Debian's packages, with MariaDB, on free
+# loopback ports, and prints the path of a clouds.yaml for them. Its entries are "local" and
+# "local-other" (each with its own project and the role member) and "local-admin".
+#   -state DIR    folder for its files (default hack/_output/neutron/state)
+#   -config FILE  additional Neutron configuration, which overrides conf/neutron.conf
 #   -parent PID   stops everything when that process ends
-# If it runs already, only the path is printed, and it ends with its first parent. Where the packages cannot be had, the exit
-# code is 3. down.sh stops it.
+# If it already runs, up.sh only prints the path; the parent of the first call stays in
+# effect. The exit code is 3 if the packages are not available. down.sh stops it.
 # shellcheck source-path=SCRIPTDIR disable=SC1091,SC2153
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -18,15 +18,16 @@ parse() {
       -state) state=$2 ;;
       -config) CONFIG=$(realpath -- "$2") ;;
       -parent) PARENT=$2 ;;
-      *) die "unknown option $1; there are -state DIR, -config FILE and -parent PID" ;;
+      *) die "unknown option $1; the options are -state DIR, -config FILE and -parent PID" ;;
     esac
     shift 2
   done
   use_state "$state"
 }
 
-# set_paths finds what was unpacked and, where a package was installed already, the system's.
-# shellcheck disable=SC2034 # write_config reads some by their names
+# set_paths finds the unpacked files, or the system's files of packages that are already
+# installed.
+# shellcheck disable=SC2034 # write_config reads some of them by name
 set_paths() {
   export PYTHONPATH=$ROOT/usr/lib/python3/dist-packages PYTHONWARNINGS=ignore PYTHONNOUSERSITE=1 LC_ALL=C.UTF-8
   export PATH=$ROOT/usr/sbin:$ROOT/usr/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -46,7 +47,7 @@ set_paths() {
   UWSGI_PLUGIN=${plugins[0]}
 }
 
-# place prints where a file of the packages is.
+# place prints the path of a file of the packages.
 place() { if [ -e "$ROOT$1" ]; then echo "$ROOT$1"; else echo "$1"; fi; }
 
 make_secrets() {
@@ -59,14 +60,14 @@ make_secrets() {
     for key in fernet/0 fernet/1 credential/0 credential/1; do random 32 >"$STATE/keys/$key"; done
     mv "$STATE/secrets.new" "$STATE/secrets"
   )
-  # shellcheck disable=SC1091 # made a moment ago
+  # shellcheck disable=SC1091 # just written
   . "$STATE/secrets"
 }
 
 random() { head -c "$1" /dev/urandom | base64 -w 0 | tr '+/' '-_'; }
 
-# choose_ports keeps to those of the last time, unless somebody else has taken them. The
-# range is below the one from which the kernel gives ports to clients.
+# choose_ports uses the ports of the last run again, unless they are in use. New ones are
+# below the range from which the kernel assigns ports to clients.
 choose_ports() {
   # shellcheck disable=SC1091 # written below
   [ ! -e "$STATE/ports" ] || . "$STATE/ports"
@@ -88,7 +89,7 @@ free_port() {
   echo "$port"
 }
 
-# write_config fills in the @NAMES@ of the files in conf.
+# write_config replaces the @NAMES@ in the files in conf.
 write_config() {
   local name script=
   for name in STATE SHARE WSGI UWSGI_PLUGIN KEYSTONE_PORT NEUTRON_PORT PW_DB PW_NEUTRON; do
@@ -101,8 +102,8 @@ write_config() {
   NEUTRON_CONFIG=(--config-file "$STATE/etc/neutron.conf" ${CONFIG:+--config-file "$STATE/etc/more.conf"})
 }
 
-# start runs a server in a process group of its own, so that it can be stopped with all its
-# workers, and without the lock, which it would hold for ever.
+# start runs a server in its own process group, so that it can be stopped with all its
+# workers. It closes the lock's descriptor, because the server would hold the lock forever.
 start() {
   local name=$1
   shift
@@ -110,7 +111,8 @@ start() {
   echo $! >"$STATE/run/$name.pid"
 }
 
-# wait_for waits until a command succeeds, as long as the server lives.
+# wait_for waits until a command succeeds. It fails when the server has ended, or after two
+# minutes.
 wait_for() {
   local name=$1
   shift
@@ -125,9 +127,9 @@ wait_for() {
 
 sql() { mariadb --no-defaults -S "$STATE/run/mysql.sock" -u root "$@"; }
 
-# start_mariadb leaves out what makes a database survive a power cut.
+# start_mariadb starts MariaDB without protection of the data against a power failure.
 start_mariadb() {
-  # A path of a socket cannot be longer.
+  # The path of a socket is limited to about 100 bytes.
   [ ${#STATE} -le 90 ] || die "the path of the state folder is too long for a socket: $STATE"
   local user
   user=$(id -un)
@@ -135,7 +137,7 @@ start_mariadb() {
     rm -rf "$STATE/mysql"
     mariadb-install-db --no-defaults --basedir="$MARIADB" --datadir="$STATE/mysql" --user="$user" \
       --auth-root-authentication-method=normal --skip-test-db --skip-name-resolve >"$STATE/log/mariadb-install.log" 2>&1 ||
-      die "cannot make a database; see $STATE/log/mariadb-install.log"
+      die "cannot create the database; see $STATE/log/mariadb-install.log"
     touch "$STATE/mysql/.complete"
   fi
   start mariadb mariadbd --no-defaults --basedir="$MARIADB" --datadir="$STATE/mysql" --socket="$STATE/run/mysql.sock" \
@@ -145,7 +147,7 @@ start_mariadb() {
   wait_for mariadb sql -e 'SELECT 1'
 }
 
-# make_tables is done once: if it is cut off, both databases are made anew.
+# make_tables runs once. If it is interrupted, the next run creates both databases again.
 make_tables() {
   [ ! -e "$STATE/tables" ] || return 0
   local db
@@ -155,7 +157,7 @@ make_tables() {
   local neutron=$!
   keystone_manage db_sync
   keystone_manage bootstrap --bootstrap-password "$PW_ADMIN"
-  wait "$neutron" || die "cannot make Neutron's tables; see $STATE/log/neutron-db.log"
+  wait "$neutron" || die "cannot create Neutron's tables; see $STATE/log/neutron-db.log"
   touch "$STATE/tables"
 }
 
@@ -169,11 +171,11 @@ start_servers() {
   start neutron "$PYTHON" "$(place /usr/bin/neutron-server)" "${NEUTRON_CONFIG[@]}"
   wait_for keystone answers 200 "$KEYSTONE"
   "$PYTHON" "$HERE/accounts.py" "$KEYSTONE" "$PW_ADMIN" "neutron:$PW_NEUTRON:admin" \
-    "samplecrd:$PW_MEMBER:member" "other:$PW_OTHER:member" || die "cannot make the accounts"
+    "samplecrd:$PW_MEMBER:member" "other:$PW_OTHER:member" || die "cannot create the accounts"
   wait_for neutron answers 401 "$NEUTRON/v2.0/networks"
 }
 
-# answers asks with Python: curl may not be there.
+# answers sends the request with Python, because curl may not be installed.
 answers() {
   "$PYTHON" - "$@" <<'EOP'
 import sys, urllib.error, urllib.request
@@ -213,8 +215,9 @@ cloud() {
 EOC
 }
 
-# watch outlives this script; it is there before the first server is. It stops nothing
-# while another up.sh is at work, which stops what has lost its parent by itself.
+# watch starts a process that outlives this script and calls down.sh when the parent has
+# ended. It starts before the first server. It waits while another up.sh holds the lock,
+# because that one already stops servers whose parent has ended.
 watch() {
   [ -n "$PARENT" ] || return 0
   echo "$PARENT" >"$STATE/run/parent"
@@ -222,13 +225,14 @@ watch() {
   start watch bash -c 'while [ -d "/proc/$1" ]; do sleep 1; done; exec flock "$3lock" "$2/down.sh" -state "$3"' watch "$PARENT" "$HERE" "$STATE/"
 }
 
-# is_up says whether all is there, and is to stay: there is no clouds.yaml until all answer.
+# is_up reports whether everything runs and its parent still exists. clouds.yaml is written
+# only after all servers answer.
 is_up() {
   [ -e "$STATE/clouds.yaml" ] && running neutron && running keystone && running mariadb &&
     { [ ! -e "$STATE/run/parent" ] || [ -d "/proc/$(cat "$STATE/run/parent")" ]; }
 }
 
-# give_up leaves nothing behind, whatever failed or whoever interrupted.
+# give_up stops everything after a failure or an interruption.
 give_up() {
   local jobs
   jobs=$(jobs -p)

@@ -29,33 +29,33 @@ import (
 	"testing"
 )
 
-// TestDeployment installs a release as the README tells, works with it, and removes it.
+// TestDeployment installs a release as described in the README, uses it, and removes it.
 func TestDeployment(t *testing.T) {
 	w := world{T: t, system: "samplecrd-system", namespace: "default"}
 	w.run(
 		step{"two replicas become available", world.install},
-		step{"they are as confined as their pods say", world.lookAtProcesses},
-		step{"one of them leads", world.lookAtLeader},
+		step{"the processes have the restrictions of their pods", world.checkProcesses},
+		step{"one of them leads", world.checkLeader},
 		step{"a Network becomes ready", world.createNetwork},
 		step{"a rolling restart loses no edit", world.restart},
-		step{"work goes on when the leader is killed", world.killLeader},
-		step{"nothing is left behind", world.remove},
+		step{"the other replica continues when the leader is killed", world.killLeader},
+		step{"everything is removed", world.remove},
 	)
 }
 
-// TestNamespacedDeployment does the same with the controller for one namespace.
+// TestNamespacedDeployment does the same with a controller for one namespace.
 func TestNamespacedDeployment(t *testing.T) {
 	w := world{T: t, system: "team", namespace: "team"}
 	w.run(
 		step{"two replicas become available", world.installNamespaced},
 		step{"a Network becomes ready", world.createNetwork},
-		step{"those of other namespaces are left alone", world.lookElsewhere},
+		step{"Networks of other namespaces are ignored", world.checkOtherNamespace},
 		step{"a rolling restart loses no edit", world.restart},
-		step{"nothing is left behind", world.removeNamespaced},
+		step{"everything is removed", world.removeNamespaced},
 	)
 }
 
-// manifest is what the release says is to be applied.
+// manifest returns the path of the release's install.yaml.
 func manifest() string { return filepath.Join(dir, "release", "install.yaml") }
 
 func (w world) install() {
@@ -63,13 +63,13 @@ func (w world) install() {
 	w.startWorking()
 }
 
-// startWorking adds what the pods wait for.
+// startWorking creates the objects that the pods wait for.
 func (w world) startWorking() {
 	w.Helper()
 	w.inSystem("create", "secret", "generic", "clouds", "--from-literal=clouds.yaml="+cloudsYAML())
 	w.inSystem("rollout", "status", deployment, within)
-	// A pod that has just become ready may be told of as not ready once more: the kubelet's
-	// sync that was under way at the time writes what it had found before.
+	// A pod that has just become ready may be reported as not ready once more: a kubelet
+	// sync that was in progress writes its older result.
 	w.eventually(func() error {
 		if got := w.inSystem("get", deployment, "--output=jsonpath={.status.availableReplicas}"); got != "2" {
 			return fmt.Errorf("available replicas: %q", got)
@@ -78,10 +78,10 @@ func (w world) startWorking() {
 	})
 }
 
-func (w world) lookAtProcesses() {
+func (w world) checkProcesses() {
 	all := w.processes()
 	if len(all) != 2 {
-		w.Fatalf("there are %d processes, want 2", len(all))
+		w.Fatalf("got %d processes, want 2", len(all))
 	}
 	for _, p := range all {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
@@ -96,18 +96,18 @@ func (w world) lookAtProcesses() {
 			`Seccomp:\t2`, // a filter
 		} {
 			if !regexp.MustCompile(`(?m)^` + want + `$`).Match(status) {
-				w.Errorf("%s: its status has no line %s:\n%s", p.pod, want, status)
+				w.Errorf("%s: /proc status has no line %s:\n%s", p.pod, want, status)
 			}
 		}
 		mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", p.pid))
 		w.must(err)
 		if !regexp.MustCompile(`(?m)^\S+ / overlay ro,`).Match(mounts) {
-			w.Errorf("%s: its root can be written to:\n%s", p.pod, mounts)
+			w.Errorf("%s: the root file system is writable:\n%s", p.pod, mounts)
 		}
 	}
 }
 
-func (w world) lookAtLeader() {
+func (w world) checkLeader() {
 	leader := w.leader()
 	addresses := w.inSystem("get", "pods", `--output=jsonpath={range .items[*]}{.metadata.name}={.status.podIP}{"\n"}{end}`)
 	for pod := range strings.FieldsSeq(addresses) {
@@ -119,7 +119,7 @@ func (w world) lookAtLeader() {
 		want := fmt.Sprintf("leader_election_master_status{name=%q} %d\n", "samplecrd-controller", leads)
 		w.eventually(func() error {
 			if !strings.Contains(w.metrics(address), want) {
-				return fmt.Errorf("%s does not tell %s", name, want)
+				return fmt.Errorf("the metrics of %s do not have %s", name, want)
 			}
 			return nil
 		})
@@ -130,17 +130,17 @@ func (w world) createNetwork() {
 	w.apply("net", w.namespace, "10.9.0.1")
 	w.kubectl("wait", "--for=condition=Ready", "network/net", "--namespace="+w.namespace, within)
 	w.waitMatches("10.9.0.1")
-	// A line comes to the kubelet by way of containerd, some time after it was written.
+	// The kubelet receives a line through containerd, some time after it was written.
 	leader := w.leader()
 	w.eventually(func() error {
 		if log := w.inSystem("logs", leader); !strings.Contains(log, w.namespace+"/net") {
-			return fmt.Errorf("the leader's log tells nothing of the Network:\n%s", log)
+			return fmt.Errorf("the leader's log has no line about the Network:\n%s", log)
 		}
 		return nil
 	})
 }
 
-// restart edits the Network as often as it can while all pods are replaced.
+// restart edits the Network as fast as it can while all pods are replaced.
 func (w world) restart() {
 	before := w.processes()
 	w.inSystem("rollout", "restart", deployment)
@@ -161,11 +161,11 @@ func (w world) restart() {
 		w.apply("net", w.namespace, last)
 	}
 	w.waitMatches(last)
-	// The old ones finish what they have in hand.
+	// The old pods finish the work that they have begun.
 	w.eventually(func() error {
 		now := w.processes()
 		if len(now) != 2 || slices.ContainsFunc(before, func(p process) bool { return slices.Contains(now, p) }) {
-			return fmt.Errorf("there were %v, and now there are %v", before, now)
+			return fmt.Errorf("the processes were %v, and are now %v", before, now)
 		}
 		return nil
 	})
@@ -183,7 +183,7 @@ func (w world) killLeader() {
 	w.eventually(func() error {
 		got := w.inSystem("get", "pod/"+leader, "--output=jsonpath={.status.containerStatuses[0].restartCount}")
 		if got != "1" {
-			return fmt.Errorf("the container of %s has been started again %s times, want once", leader, got)
+			return fmt.Errorf("the container of %s was restarted %s times, want once", leader, got)
 		}
 		return nil
 	})
@@ -193,7 +193,7 @@ func (w world) killLeader() {
 func (w world) remove() {
 	w.removeNetwork()
 	w.kubectl("delete", "--filename="+manifest(), within)
-	w.lookForProcesses()
+	w.checkNoProcesses()
 }
 
 func (w world) removeNetwork() {
@@ -206,14 +206,14 @@ func (w world) removeNetwork() {
 	}
 }
 
-func (w world) lookForProcesses() {
+func (w world) checkNoProcesses() {
 	w.Helper()
 	if left := w.processes(); len(left) > 0 {
-		w.Errorf("there are still %v", left)
+		w.Errorf("processes %v still run", left)
 	}
 }
 
-// installNamespaced installs the release's image in the namespace, and there only.
+// installNamespaced installs the release's image for only this namespace.
 func (w world) installNamespaced() {
 	w.kubectl("apply", "--kustomize="+filepath.Join(artifacts(), "crd"))
 	w.kubectl("create", "namespace", w.system)
@@ -243,18 +243,18 @@ func (w world) releasedTag() string {
 	w.must(err)
 	found := regexp.MustCompile(`image: samplecrd-controller:(\S+)`).FindSubmatch(text)
 	if found == nil {
-		w.Fatalf("%s names no image", manifest())
+		w.Fatalf("%s has no image", manifest())
 	}
 	return string(found[1])
 }
 
-func (w world) lookElsewhere() {
+func (w world) checkOtherNamespace() {
 	w.apply("other", "default", "10.9.0.1")
-	// What it is told later is in force, and so it has had the time.
+	// A later edit has taken effect, so the controller has had time for this one.
 	w.apply("net", w.namespace, "10.9.0.2")
 	w.waitMatches("10.9.0.2")
 	if got := w.kubectl("get", "network/other", "--output=jsonpath={.metadata.finalizers}{.status.observedGeneration}"); got != "" {
-		w.Errorf("the controller has worked on it: %s", got)
+		w.Errorf("the controller has reconciled it: %s", got)
 	}
 	w.kubectl("delete", "network/other", within)
 }
@@ -264,5 +264,5 @@ func (w world) removeNamespaced() {
 	w.kubectl("delete", "--kustomize="+overlay(), within)
 	w.kubectl("delete", "namespace/"+w.system, within)
 	w.kubectl("delete", "--kustomize="+filepath.Join(artifacts(), "crd"), within)
-	w.lookForProcesses()
+	w.checkNoProcesses()
 }

@@ -15,9 +15,8 @@ limitations under the License.
 */
 
 // Package node runs the Deployment of artifacts/deploy on a real node: a kubelet of the
-// control plane's version, containerd and runc. Its tests take Linux and root.
+// control plane's version, containerd and runc. Its tests need Linux and root.
 //
-// The node is of nobody's concern but the tests': it has process IDs, mounts and a network
-// of its own, and all of it ends with the tests. What it leaves behind is in
-// hack/_output/node.
+// The node is isolated from the machine: it has its own process IDs, mounts and network,
+// and ends with the tests. Its files are in hack/_output/node.
 package node

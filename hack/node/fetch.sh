@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fetches containerd, runc and the CNI plugins (36 MB), and unpacks them into
-# hack/_output/node/root. Exits with 3 if they cannot be had.
+# hack/_output/node/root. Exits with 3 if they are not available.
 # shellcheck source-path=SCRIPTDIR disable=SC1091,SC2034
 set -o errexit -o nounset -o pipefail
 
@@ -11,7 +11,7 @@ ROOT=$OUTPUT/root
 
 unavailable() { echo "${0##*/}: $*" >&2; exit 3; }
 
-# Others have other versions, which have not been tried.
+# Other releases have other versions, which are not tested.
 on_debian_12
-# What they need besides, libc and libseccomp, every Debian has.
+# Their other dependencies, libc and libseccomp, are part of every Debian.
 fetch download containerd runc containernetworking-plugins

@@ -39,21 +39,21 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 )
 
-// cgroupVariable is in the environment of the process that runs the tests, on the node. It
-// names the cgroup that the pods are in.
+// cgroupVariable is an environment variable of the process that runs the tests on the node.
+// It has the name of the pods' cgroup.
 const cgroupVariable = "SAMPLECRD_NODE_CGROUP"
 
-// errUnavailable is returned where no node can be had.
-var errUnavailable = errors.New("no node can be had here")
+// errUnavailable is returned where a node cannot run.
+var errUnavailable = errors.New("a node cannot run here")
 
 var (
-	// dir is where the programs and the logs are.
+	// dir is the folder of the programs and the logs.
 	dir string
-	// unavailable says why there is no node.
+	// unavailable is the reason why there is no node, or nil.
 	unavailable error
 )
 
-// TestMain starts the tests once more, as the first process of the node.
+// TestMain starts the test binary again as the first process of the node.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	root, err := stack.Root()
@@ -68,7 +68,7 @@ func TestMain(m *testing.M) {
 	os.Exit(outside(m))
 }
 
-// outside prepares what the node cannot, and cleans up after it.
+// outside does the preparation and the cleanup that cannot run on the node.
 func outside(m *testing.M) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
@@ -100,7 +100,7 @@ func outside(m *testing.M) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// prepare makes sure that a node can be had, as far as that is known before.
+// prepare checks whether a node can run here, as far as this can be checked in advance.
 func prepare(ctx context.Context, cgroup string) error {
 	if err := check(ctx); err != nil {
 		return err
@@ -112,7 +112,7 @@ func prepare(ctx context.Context, cgroup string) error {
 }
 
 // isolated returns a command that becomes the first process of new namespaces. When it
-// ends, all processes there do.
+// ends, the kernel ends all other processes in them.
 func isolated(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -122,13 +122,13 @@ func isolated(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// check finds out what can be found out at once.
+// check checks the quick requirements: namespaces, iproute2 and overlayfs.
 func check(ctx context.Context) error {
 	if err := isolated(ctx, "true").Run(); err != nil {
 		return fmt.Errorf("%w: make namespaces: %w", errUnavailable, err)
 	}
 	if _, err := exec.LookPath("ip"); err != nil {
-		return fmt.Errorf("%w: %w: it is in the package iproute2", errUnavailable, err)
+		return fmt.Errorf("%w: %w: install the package iproute2", errUnavailable, err)
 	}
 	filesystems, err := os.ReadFile("/proc/filesystems")
 	if err == nil && !strings.Contains(string(filesystems), "\toverlay\n") {
@@ -137,7 +137,7 @@ func check(ctx context.Context) error {
 	return err
 }
 
-// makeCgroup makes a cgroup in each hierarchy.
+// makeCgroup creates a cgroup in each hierarchy.
 func makeCgroup(name string) error {
 	m, err := manager.New(&cgroups.Cgroup{Path: "/" + name, Resources: &cgroups.Resources{}})
 	if err == nil {
@@ -160,7 +160,7 @@ func removeCgroup(name string) {
 	}
 }
 
-// fetch has containerd and the like unpacked.
+// fetch fetches and unpacks containerd, runc and the CNI plugins.
 func fetch(ctx context.Context) error {
 	out, err := exec.CommandContext(ctx, "./fetch.sh").CombinedOutput()
 	var exit *exec.ExitError
@@ -173,7 +173,7 @@ func fetch(ctx context.Context) error {
 	return nil
 }
 
-// build builds all that runs on the node, and the release that is tested.
+// build builds all programs that run on the node, and the release under test.
 func build(ctx context.Context) error {
 	if _, err := cluster.Build(ctx, os.Stderr); err != nil {
 		return err
@@ -198,7 +198,7 @@ func build(ctx context.Context) error {
 	return err
 }
 
-// output runs a command, and returns what it prints.
+// output runs a command, and returns its standard output.
 func output(ctx context.Context, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), env...)

@@ -51,23 +51,23 @@ import (
 )
 
 const (
-	// nodeAddress is the node's, and its name. Pods reach Neutron there, too.
+	// nodeAddress is the node's address and name. Pods also reach Neutron at this address.
 	nodeAddress = "10.2.0.1"
-	// serviceAddress is where pods look for Kubernetes.
+	// serviceAddress is the address at which pods expect Kubernetes.
 	serviceAddress = "10.0.0.1"
-	// cloud is the entry of clouds.yaml that artifacts/deploy names.
+	// cloud is the entry of clouds.yaml that artifacts/deploy uses.
 	cloud = "mycloud"
-	// pauseImage is what conf/containerd.toml names.
+	// pauseImage is the image in conf/containerd.toml.
 	pauseImage = "samplecrd.local/pause:node"
 )
 
-// What all tests share.
+// Shared by all tests.
 var (
 	controlPlane *cluster.Cluster
 	neutron      *stack.Neutron
 )
 
-// inside makes the node that this process is the first one of, and runs the tests.
+// inside sets up the node, of which this process is the first, and runs the tests.
 func inside(m *testing.M, cgroup string) int {
 	ctx := context.Background()
 	for _, step := range []struct {
@@ -93,8 +93,8 @@ func inside(m *testing.M, cgroup string) int {
 	return code
 }
 
-// mountAll gives the node its own view of the machine, and folders of its own where
-// containerd and the kubelet keep what they have. Nothing of that is seen outside.
+// mountAll gives the node its own mounts, and its own folders for the data of containerd
+// and the kubelet. These mounts are not visible outside.
 func mountAll() error {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return err
@@ -112,8 +112,8 @@ func mountAll() error {
 	)
 }
 
-// pretend shows the kubelet a kernel that is set as it wants it to be. The machine's stays
-// as it is.
+// pretend makes a kernel setting appear to have the value that the kubelet wants. The
+// machine's setting does not change.
 func pretend(setting, value string) error {
 	file := filepath.Join("/run", filepath.Base(setting))
 	if err := os.WriteFile(file, []byte(value+"\n"), 0o444); err != nil {
@@ -134,10 +134,10 @@ func addAddresses() error {
 
 func logs() string { return filepath.Join(dir, "logs") }
 
-// configuration returns the folder with what is told to the programs.
+// configuration returns the folder with the programs' configuration files.
 func configuration() string { return filepath.Join(dir, "..", "..", "node", "conf") }
 
-// start starts a program that is there as long as the node.
+// start starts a program that runs as long as the node.
 func start(name, program string, args ...string) error {
 	file, err := os.Create(filepath.Join(logs(), name+".log"))
 	if err != nil {
@@ -193,7 +193,7 @@ func importImages(ctx context.Context) error {
 	return nil
 }
 
-// writePauseImage writes an image of one file, with which each pod begins.
+// writePauseImage writes an image with one file, the first container of each pod.
 func writePauseImage(file string) error {
 	program, err := os.ReadFile(filepath.Join(dir, "pause"))
 	if err != nil {
@@ -232,7 +232,7 @@ func writePauseImage(file string) error {
 	return tarball.WriteToFile(file, tag, image)
 }
 
-// startControlPlane starts it where pods find it, too.
+// startControlPlane starts the control plane and makes it reachable for pods.
 func startControlPlane(ctx context.Context) error {
 	binary, err := cluster.Built()
 	if err != nil {
@@ -249,7 +249,7 @@ func startControlPlane(ctx context.Context) error {
 	return forward(serviceAddress+":443", config.Host)
 }
 
-// startNeutron starts it where pods find it, too.
+// startNeutron starts Neutron and makes it reachable for pods.
 func startNeutron(ctx context.Context) (err error) {
 	neutron, err = stack.StartNeutron(ctx, dir, embedded.Options{})
 	if err != nil {
@@ -262,13 +262,13 @@ func startNeutron(ctx context.Context) (err error) {
 	return forward(net.JoinHostPort(nodeAddress, server.Port()), neutron.URL())
 }
 
-// cloudsYAML returns what leads pods to Neutron.
+// cloudsYAML returns the path of the pods' clouds.yaml.
 func cloudsYAML() string {
 	return strings.ReplaceAll(string(neutron.Server.CloudsYAML(cloud)), "127.0.0.1", nodeAddress)
 }
 
-// forward passes on the connections to an address. Where there are more nodes than one,
-// kube-proxy does it.
+// forward forwards the connections to an address. On more than one node, kube-proxy does
+// this.
 func forward(address, server string) error {
 	to, err := url.Parse(server)
 	if err != nil {
@@ -290,18 +290,18 @@ func forward(address, server string) error {
 	return nil
 }
 
-// join makes one connection of two, until either ends.
+// join connects two connections until either ends.
 func join(client net.Conn, address string) {
 	defer client.Close()
 	server, err := net.Dial("tcp", address)
 	if err != nil {
-		return // the client sees it
+		return // the client sees that its connection is closed
 	}
 	defer server.Close()
 	ended := make(chan struct{}, 2)
 	for _, to := range []struct{ dst, src net.Conn }{{client, server}, {server, client}} {
 		go func() {
-			_, _ = io.Copy(to.dst, to.src) // how it ended is for the two to say
+			_, _ = io.Copy(to.dst, to.src) // both ends see errors themselves
 			ended <- struct{}{}
 		}()
 	}
@@ -333,7 +333,7 @@ func startKubelet(cgroup string) error {
 	return nil
 }
 
-// kubectl runs kubectl as the administrator, and returns what it printed.
+// kubectl runs kubectl as the administrator, and returns its standard output.
 func kubectl(stdin string, args ...string) (string, error) {
 	cmd := controlPlane.Kubectl(args...)
 	var stdout, stderr bytes.Buffer

@@ -35,24 +35,24 @@ import (
 )
 
 const (
-	// patience bounds each wait, and within tells kubectl so.
+	// patience limits each wait. within is the same limit as a flag of kubectl.
 	patience = 2 * time.Minute
 	within   = "--timeout=2m"
 
-	// deployment is the controller's.
+	// deployment is the controller's Deployment.
 	deployment = "deployment/samplecrd-controller"
 )
 
-// world is what the steps of a test work with.
+// world holds the state of the steps of a test.
 type world struct {
 	*testing.T
 	// system is the controller's namespace.
 	system string
-	// namespace is that of the Network that the steps work with.
+	// namespace is the namespace of the Network that the steps use.
 	namespace string
 }
 
-// step is a part of a test. If it fails, there is no point in the next one.
+// step is a part of a test. If it fails, the next steps do not run.
 type step struct {
 	what string
 	do   func(world)
@@ -95,7 +95,8 @@ func (w world) inSystem(args ...string) string {
 	return w.kubectl(append([]string{"--namespace=" + w.system}, args...)...)
 }
 
-// eventually tries until there is no error any more, and fails with the last one.
+// eventually calls try until it returns no error. After the limit it fails with the last
+// error.
 func (w world) eventually(try func() error) {
 	w.Helper()
 	var last error
@@ -124,19 +125,19 @@ func (w world) showIfFailed() {
 	}
 }
 
-// process is one of the controller's, as the node's kernel sees it.
+// process is a process of the controller, as the node's kernel sees it.
 type process struct {
 	pid int
 	pod string
 }
 
-// processes returns the controllers that run on the node.
+// processes returns the controller's processes on the node.
 func (w world) processes() (all []process) {
 	w.Helper()
 	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	w.must(err)
 	for _, file := range commands {
-		// What cannot be read has ended.
+		// If the file cannot be read, the process has ended.
 		if command, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(command), "/samplecrd-controller\x00") {
 			continue
 		}
@@ -155,7 +156,8 @@ func (w world) processes() (all []process) {
 	return all
 }
 
-// leader waits until a process that runs holds the Lease, and returns its pod's name.
+// leader waits until the holder of the Lease is a running process, and returns its pod's
+// name.
 func (w world) leader() (pod string) {
 	w.Helper()
 	w.eventually(func() error {
@@ -169,7 +171,7 @@ func (w world) leader() (pod string) {
 	return pod
 }
 
-// metrics returns what a pod tells of itself.
+// metrics returns a pod's metrics.
 func (w world) metrics(address string) string {
 	w.Helper()
 	response, err := http.Get("http://" + address + ":8080/metrics")
@@ -192,7 +194,8 @@ spec: {cidr: 10.9.0.0/16, gateway: %s}
 	w.must(err)
 }
 
-// waitMatches waits until Neutron has that network, and no other, with that gateway.
+// waitMatches waits until Neutron has exactly one network, with one subnet with that
+// gateway.
 func (w world) waitMatches(gateway string) {
 	w.Helper()
 	w.eventually(func() error {
@@ -201,10 +204,10 @@ func (w world) waitMatches(gateway string) {
 			return err
 		}
 		if len(all) != 1 || all[0].Name != w.namespace+"/net" || len(all[0].Subnets) != 1 {
-			return fmt.Errorf("there is not one network with one subnet: %+v", all)
+			return fmt.Errorf("want one network with one subnet, got %+v", all)
 		}
 		if s := all[0].Subnets[0]; s.CIDR != "10.9.0.0/16" || s.GatewayIP != gateway {
-			return fmt.Errorf("the gateway is to be %s: %+v", gateway, s)
+			return fmt.Errorf("want the gateway %s, got %+v", gateway, s)
 		}
 		return nil
 	})

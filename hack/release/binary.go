@@ -31,8 +31,8 @@ import (
 	"time"
 )
 
-// build builds the binary as the Dockerfile does. Nothing of it depends on the place, nor
-// on settings of who builds it.
+// build builds the binary like the Dockerfile. The result does not depend on the folder or
+// on the environment's Go settings.
 func (r *release) build(ctx context.Context, arch, binary string) error {
 	env := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOWORK=off", "GOEXPERIMENT="}
 	linker := fmt.Sprintf("-s -w -X main.version=%s -X main.commit=%s", r.version, r.commit)
@@ -52,13 +52,13 @@ func (r *release) makeArchive(arch, binary string) error {
 	})
 }
 
-// entry is a file to be in an archive.
+// entry is a file for an archive.
 type entry struct {
 	name, source string
 	mode         int64
 }
 
-// writeTar writes files of nobody in particular, as of that time.
+// writeTar writes files without an owner's name, with this modification time.
 func writeTar(w io.Writer, at time.Time, entries []entry) error {
 	archive := tar.NewWriter(w)
 	for _, e := range entries {
@@ -77,7 +77,7 @@ func writeTar(w io.Writer, at time.Time, entries []entry) error {
 	return archive.Close()
 }
 
-// writeFile makes a file of what write writes.
+// writeFile creates a file with the content that write writes.
 func writeFile(path string, write func(io.Writer) error) error {
 	file, err := os.Create(path)
 	if err != nil {

@@ -31,11 +31,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// user is nobody's ID on any host.
+// user is an ID that no user of a host has.
 const user = "65532:65532"
 
-// makeImages makes an image for each architecture, as an archive that docker load takes,
-// and one archive in the OCI layout of them all.
+// makeImages makes an image for each architecture, as an archive for docker load, and one
+// archive of all of them in the OCI layout.
 func (r *release) makeImages(binaries map[string]string) error {
 	tag, err := name.NewTag(r.image + ":" + r.version)
 	if err != nil {
@@ -57,8 +57,8 @@ func (r *release) makeImages(binaries map[string]string) error {
 	return r.writeLayout(annotated)
 }
 
-// makeImage makes the image for one architecture: of one layer, with one file. The
-// authorities that the controller trusts are in the binary itself.
+// makeImage makes the image for one architecture. It has one layer with one file. The
+// certificate authorities that the controller trusts are inside the binary.
 func (r *release) makeImage(arch, binary string) (v1.Image, error) {
 	var files bytes.Buffer
 	if err := writeTar(&files, r.time, []entry{{program, binary, 0o755}}); err != nil {
@@ -97,8 +97,9 @@ func (r *release) labels() map[string]string {
 	}
 }
 
-// writeLayout writes the archive in the OCI layout. What reads it finds the image's name
-// in annotations: the tag in the first, containerd's whole name in the second.
+// writeLayout writes the archive in the OCI layout. Tools that load it read the image's
+// name from annotations: the tag from the first one, and containerd reads the full name
+// from the second.
 func (r *release) writeLayout(index v1.ImageIndex) error {
 	named, err := reference.ParseNormalizedNamed(r.image + ":" + r.version)
 	if err != nil {

@@ -28,15 +28,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// makeInstall writes what kubectl apply -k artifacts/deploy would apply, with this
-// release's image.
+// makeInstall writes the output of kubectl kustomize artifacts/deploy, with this release's
+// image.
 func (r *release) makeInstall() error {
 	folder, err := os.MkdirTemp("", "release-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	// Kustomize takes relative paths only, and follows symbolic links first.
+	// Kustomize accepts only relative paths, and resolves symbolic links first.
 	if folder, err = filepath.EvalSymlinks(folder); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (r *release) makeInstall() error {
 
 func (r *release) kustomize(folder string) error {
 	options := krusty.MakeDefaultOptions()
-	options.Reorder = krusty.ReorderOptionLegacy // the namespace before what is in it
+	options.Reorder = krusty.ReorderOptionLegacy // the namespace before the objects in it
 	resources, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), folder)
 	if err != nil {
 		return err

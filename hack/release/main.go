@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command release makes the artifacts of a release from the work tree that it is started
-// in. The same commit makes the same files, wherever and whenever it is built.
+// Command release makes the artifacts of a release from the work tree in the working
+// directory. The same commit always gives the same files, on any machine and at any time.
 package main
 
 import (
@@ -32,27 +32,27 @@ import (
 const usage = `Makes the artifacts of a release:
   hack/release.sh [-o FOLDER] [-image NAME] [VERSION]
 
-VERSION is like v1.2.3; left out, it is what git describe says, with -dirty if the work
-tree is not as it was committed. SOURCE_DATE_EPOCH in the environment takes the place of
-the commit's time.
+VERSION has the form v1.2.3. The default is the output of git describe, with -dirty if the
+work tree has uncommitted changes. SOURCE_DATE_EPOCH in the environment replaces the
+commit's time.
 
 `
 
-// architectures are those of which there are binaries and images; the system is linux.
+// architectures are the architectures of the binaries and images; the system is linux.
 var architectures = []string{"amd64", "arm64"}
 
-// program is the name of the binary, and of the image unless -image says another.
+// program is the name of the binary, and the image's default name.
 const program = "samplecrd-controller"
 
 func main() {
 	flags := flag.NewFlagSet("release.sh", flag.ExitOnError)
-	out := flags.String("o", "", "the folder to write to (default hack/_output/release/VERSION)")
-	image := flags.String("image", program, "the image's name, and where install.yaml takes it from")
+	out := flags.String("o", "", "folder to write to (default hack/_output/release/VERSION)")
+	image := flags.String("image", program, "name of the image, with its registry, in the archives and in install.yaml")
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), usage)
 		flags.PrintDefaults()
 	}
-	_ = flags.Parse(os.Args[1:]) // it exits
+	_ = flags.Parse(os.Args[1:]) // ExitOnError
 	if flags.NArg() > 1 {
 		flags.Usage()
 		os.Exit(2)
@@ -79,23 +79,23 @@ func run(ctx context.Context, progress io.Writer, out, image, version string) er
 	return r.make(ctx)
 }
 
-// release is what there is to know before it is made.
+// release holds the properties of a release.
 type release struct {
-	// root is the work tree, out the folder that is filled.
+	// root is the work tree, out the output folder.
 	root, out string
-	// version is like v1.2.3, commit the whole hash.
+	// version has the form v1.2.3; commit is the full hash.
 	version, commit string
-	// time is that of the commit: nothing tells when it was built.
+	// time is the commit's time. The artifacts do not contain the build time.
 	time time.Time
 	// image is the image's name without a tag.
 	image    string
 	progress io.Writer
 }
 
-// make fills the folder. If it fails, there is no folder.
+// make writes all artifacts to the output folder. After an error it removes the folder.
 func (r *release) make(ctx context.Context) (err error) {
 	if found, _ := os.ReadDir(r.out); len(found) > 0 {
-		return fmt.Errorf("%s is not empty: remove it, or name another folder with -o", r.out)
+		return fmt.Errorf("%s is not empty: remove it, or choose another folder with -o", r.out)
 	}
 	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (r *release) make(ctx context.Context) (err error) {
 			err = errors.Join(err, os.RemoveAll(r.out))
 		}
 	}()
-	r.tell("%s %s, commit %s", program, r.version, r.commit)
+	r.report("%s %s, commit %s", program, r.version, r.commit)
 	if err := r.makeInstall(); err != nil {
 		return fmt.Errorf("make install.yaml: %w", err)
 	}
@@ -115,11 +115,12 @@ func (r *release) make(ctx context.Context) (err error) {
 	if err := r.sum(); err != nil {
 		return fmt.Errorf("make SHA256SUMS: %w", err)
 	}
-	r.tell("all is in %s", r.out)
+	r.report("all artifacts are in %s", r.out)
 	return nil
 }
 
-// makePrograms makes the binaries, and all that is made of them.
+// makePrograms makes the binaries, and the archives, SBOMs and images that contain or
+// describe them.
 func (r *release) makePrograms(ctx context.Context) error {
 	folder, err := os.MkdirTemp("", "release-")
 	if err != nil {
@@ -129,7 +130,7 @@ func (r *release) makePrograms(ctx context.Context) error {
 	binaries := map[string]string{}
 	for _, arch := range architectures {
 		binary := filepath.Join(folder, arch, program)
-		r.tell("binary for linux/%s", arch)
+		r.report("building the binary for linux/%s", arch)
 		if err := r.build(ctx, arch, binary); err != nil {
 			return err
 		}
@@ -141,18 +142,18 @@ func (r *release) makePrograms(ctx context.Context) error {
 		}
 		binaries[arch] = binary
 	}
-	r.tell("images")
+	r.report("making the images")
 	if err := r.makeImages(binaries); err != nil {
 		return fmt.Errorf("make the images: %w", err)
 	}
 	return nil
 }
 
-// file returns the path of an artifact whose name ends so.
+// file returns the path of the artifact whose name ends with end.
 func (r *release) file(end string) string {
 	return filepath.Join(r.out, program+"-"+r.version+end)
 }
 
-func (r *release) tell(format string, args ...any) {
+func (r *release) report(format string, args ...any) {
 	fmt.Fprintf(r.progress, "==> "+format+"\n", args...)
 }

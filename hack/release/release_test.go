@@ -48,7 +48,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// made is the release that all tests look at. None changes it.
+// made is the release that all tests read. No test changes it.
 var made *release
 
 func TestMain(m *testing.M) {
@@ -84,7 +84,7 @@ func newRelease(root, out string) *release {
 	}
 }
 
-func TestReleaseIsTheSameFromAnotherFolderAndByAnotherPerson(t *testing.T) {
+func TestReleaseIsTheSameFromAnotherFolderAndByAnotherUser(t *testing.T) {
 	root := t.TempDir()
 	for _, name := range []string{"pkg", "artifacts"} {
 		must(t, os.CopyFS(filepath.Join(root, name), os.DirFS(filepath.Join(made.root, name))))
@@ -128,11 +128,11 @@ func TestBinaryIsStaticAndForItsMachine(t *testing.T) {
 			binary, err := elf.NewFile(bytes.NewReader(packed(t, arch)[program]))
 			must(t, err)
 			if binary.Machine != machine {
-				t.Errorf("it is for %s", binary.Machine)
+				t.Errorf("the binary is for %s", binary.Machine)
 			}
 			for _, p := range binary.Progs {
 				if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
-					t.Errorf("it is not static: it has %s", p.Type)
+					t.Errorf("the binary is not static: it has %s", p.Type)
 				}
 			}
 		})
@@ -156,8 +156,8 @@ func packed(t *testing.T, arch string) map[string][]byte {
 	return untar(t, unzipped)
 }
 
-// untar returns the files in an archive, which are to be nobody's in particular and as
-// old as the release.
+// untar returns the files in an archive. It checks that they have no owner's name, and the
+// release's time.
 func untar(t *testing.T, r io.Reader) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
@@ -217,11 +217,11 @@ func images(t *testing.T) map[string]v1.Image {
 	return found
 }
 
-func TestLayoutNamesTheImageForThoseWhoLoadIt(t *testing.T) {
+func TestLayoutHasTheImagesNameForToolsThatLoadIt(t *testing.T) {
 	manifest, err := openLayout(t).IndexManifest()
 	must(t, err)
 	if len(manifest.Manifests) != 1 {
-		t.Fatalf("not one entry but %d", len(manifest.Manifests))
+		t.Fatalf("got %d entries, want 1", len(manifest.Manifests))
 	}
 	want := map[string]string{
 		"org.opencontainers.image.ref.name": "v9.8.7-rc.1",
@@ -244,12 +244,12 @@ func TestImageIsTheBinaryAndNothingElse(t *testing.T) {
 		must(t, err)
 		files := untar(t, content)
 		if len(files) != 1 || !bytes.Equal(files[program], packed(t, arch)[program]) {
-			t.Errorf("%s: the binary differs, or is not alone", arch)
+			t.Errorf("%s: the binary differs, or there are other files", arch)
 		}
 	}
 }
 
-func TestImageRunsAsNobody(t *testing.T) {
+func TestImageRunsWithoutRoot(t *testing.T) {
 	created := v1.Time{Time: made.time}
 	for arch, image := range images(t) {
 		got, err := image.ConfigFile()
@@ -268,7 +268,7 @@ func TestImageRunsAsNobody(t *testing.T) {
 				},
 			},
 			History: []v1.History{{Created: created, CreatedBy: "hack/release.sh"}},
-			RootFS:  got.RootFS, // validate has held it against the layers
+			RootFS:  got.RootFS, // validate has compared it with the layers
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: (-want +got):\n%s", arch, diff)
@@ -285,7 +285,7 @@ func TestDockerReadsTheSameImages(t *testing.T) {
 		must(t, validate.Image(loaded))
 		want, err := image.ConfigName()
 		must(t, err)
-		got, err := loaded.ConfigName() // what Docker calls the image's ID
+		got, err := loaded.ConfigName() // Docker's image ID
 		must(t, err)
 		if got != want {
 			t.Errorf("%s: the image's ID is %s, in the layout %s", arch, got, want)
@@ -295,7 +295,7 @@ func TestDockerReadsTheSameImages(t *testing.T) {
 
 func TestBinaryRunsInItsImage(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root may change the root folder of a process")
+		t.Skip("only root can change the root folder of a process")
 	}
 	image, ok := images(t)[runtime.GOARCH]
 	if !ok || runtime.GOOS != "linux" {
@@ -314,13 +314,13 @@ func TestBinaryRunsInItsImage(t *testing.T) {
 	}
 }
 
-func TestSBOMListsWhatTheBinarySaysOfItself(t *testing.T) {
+func TestSBOMListsTheBinarysOwnBuildInformation(t *testing.T) {
 	for _, arch := range architectures {
 		t.Run(arch, func(t *testing.T) {
 			var bom cdx.BOM
 			must(t, cdx.NewBOMDecoder(bytes.NewReader(read(t, made.file("-linux-"+arch+".cdx.json"))), cdx.BOMFileFormatJSON).Decode(&bom))
 			if main := bom.Metadata.Component; main.Version != made.version || main.Name != "github.com/samplecrd/samplecrd-controller" {
-				t.Errorf("it is of %s %s", main.Name, main.Version)
+				t.Errorf("the SBOM is for %s %s", main.Name, main.Version)
 			}
 			var got []string
 			for _, c := range *bom.Components {
@@ -335,11 +335,11 @@ func TestSBOMListsWhatTheBinarySaysOfItself(t *testing.T) {
 }
 
 // An image from scratch has no certificate authorities.
-func TestBinaryBringsItsOwnAuthorities(t *testing.T) {
+func TestBinaryContainsItsCertificateAuthorities(t *testing.T) {
 	const authorities = "golang.org/x/crypto/x509roots/fallback "
 	for _, arch := range architectures {
 		if !slices.ContainsFunc(goVersion(t, arch), func(m string) bool { return strings.HasPrefix(m, authorities) }) {
-			t.Errorf("%s: %s is not in it", arch, authorities)
+			t.Errorf("%s: the binary does not contain %s", arch, authorities)
 		}
 	}
 }
@@ -377,7 +377,7 @@ func goVersion(t *testing.T, arch string) []string {
 	return modules
 }
 
-func TestPackageURLsAreAsTheirSpecificationAsks(t *testing.T) {
+func TestPackageURLsFollowTheirSpecification(t *testing.T) {
 	for _, tc := range []struct{ path, version, want string }{
 		{"k8s.io/api", "v0.1.2", "pkg:golang/k8s.io/api@v0.1.2"},
 		{"github.com/Azure/go-x/v2", "v2.0.0+incompatible", "pkg:golang/github.com/azure/go-x/v2@v2.0.0%2Bincompatible"},
@@ -388,11 +388,11 @@ func TestPackageURLsAreAsTheirSpecificationAsks(t *testing.T) {
 	}
 }
 
-func TestInstallBeginsWithTheNamespaceAndTakesThisImage(t *testing.T) {
+func TestInstallBeginsWithTheNamespaceAndHasThisImage(t *testing.T) {
 	var kinds []string
 	var image string
 	for document := range bytes.SplitSeq(read(t, filepath.Join(made.out, "install.yaml")), []byte("\n---\n")) {
-		var object appsv1.Deployment // enough of any other kind, too
+		var object appsv1.Deployment // has the fields that are needed of other kinds too
 		must(t, yaml.Unmarshal(document, &object))
 		kinds = append(kinds, object.Kind)
 		if object.Kind == "Deployment" {
@@ -411,19 +411,19 @@ func TestFolderThatIsNotEmptyIsLeftAlone(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mine")
 	must(t, os.WriteFile(file, nil, 0o600))
 	err := newRelease(made.root, filepath.Dir(file)).make(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "is not empty: remove it, or name another folder with -o") {
+	if err == nil || !strings.Contains(err.Error(), "is not empty: remove it, or choose another folder with -o") {
 		t.Errorf("got %v", err)
 	}
 	read(t, file)
 }
 
-func TestFailureLeavesNothingHalfDone(t *testing.T) {
+func TestFailureLeavesNoFolder(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	if err := newRelease(t.TempDir(), out).make(t.Context()); err == nil {
-		t.Error("there was nothing to make it of, and no error")
+		t.Error("no error without a source")
 	}
 	if _, err := os.Stat(out); !os.IsNotExist(err) {
-		t.Errorf("the folder is there: %v", err)
+		t.Errorf("the folder exists: %v", err)
 	}
 }
 

@@ -38,7 +38,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// makeSBOM writes what the binary is made of, as the binary itself tells.
+// makeSBOM writes the SBOM, from the build information in the binary itself.
 func (r *release) makeSBOM(ctx context.Context, arch, binary string) error {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
@@ -107,18 +107,18 @@ func (r *release) components(ctx context.Context, info *debug.BuildInfo) ([]cdx.
 	return all, nil
 }
 
-// used returns what is in the binary: the module, or what was put in its place.
+// used returns the module that is in the binary: the module itself, or its replacement.
 func used(module *debug.Module) *debug.Module { return cmp.Or(module.Replace, module) }
 
 func packageURL(path, version string) string {
 	return "pkg:golang/" + strings.ToLower(path) + "@" + strings.ReplaceAll(version, "+", "%2B")
 }
 
-// hashes returns the hash in go.sum, which is one of all files of the module.
+// hashes returns the hash in go.sum, which covers all files of the module.
 func hashes(sum string) (*[]cdx.Hash, error) {
 	encoded, ok := strings.CutPrefix(sum, "h1:")
 	if !ok {
-		return nil, fmt.Errorf("%q is no hash of go.sum", sum)
+		return nil, fmt.Errorf("%q is not a hash from go.sum", sum)
 	}
 	hash, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
@@ -138,7 +138,8 @@ func licenseChoices(names []string) *cdx.Licenses {
 	return &choices
 }
 
-// licenses returns the licences of modules, by path, as far as their texts are known.
+// licenses returns the licences of the modules, by path, as far as their texts are
+// recognized.
 func (r *release) licenses(ctx context.Context, modules []*debug.Module) (map[string][]string, error) {
 	args := []string{"list", "-m", "-f", "{{.Path}}\t{{.Dir}}"}
 	for _, module := range modules {
@@ -162,7 +163,8 @@ func (r *release) licenses(ctx context.Context, modules []*debug.Module) (map[st
 	return licenses, nil
 }
 
-// folderLicenses returns the licences in the files of a folder that are named after them.
+// folderLicenses returns the licences in a folder's files that are named like licence
+// files.
 func folderLicenses(known *classifier.Classifier, folder string) (names []string, err error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

@@ -28,18 +28,18 @@ import (
 	"time"
 )
 
-// validVersion is what may be a version: it is an image's tag too.
+// validVersion matches valid versions. A version is also an image's tag.
 var validVersion = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
 
-// describe finds out from Git what the release in that work tree is.
+// describe returns the release of that work tree, according to Git.
 func describe(ctx context.Context, root, version string) (*release, error) {
 	commit, err := git(ctx, root, "rev-parse", "HEAD")
 	if err != nil {
-		return nil, fmt.Errorf("find the commit: %w: a release is made in a clone of the repository", err)
+		return nil, fmt.Errorf("find the commit: %w: run this in a clone of the repository", err)
 	}
 	changes, err := git(ctx, root, "status", "--porcelain")
 	if err != nil {
-		return nil, fmt.Errorf("look for what is not committed: %w", err)
+		return nil, fmt.Errorf("find uncommitted changes: %w", err)
 	}
 	switch {
 	case version == "":
@@ -47,10 +47,10 @@ func describe(ctx context.Context, root, version string) (*release, error) {
 			return nil, err
 		}
 	case changes != "":
-		return nil, fmt.Errorf("this is not version %s as it was committed: commit, or leave out the version to make one that says -dirty:\n%s", version, changes)
+		return nil, fmt.Errorf("version %s cannot have uncommitted changes: commit them, or omit the version to make one that ends with -dirty:\n%s", version, changes)
 	}
 	if !validVersion.MatchString(version) || len(version) > 128 {
-		return nil, fmt.Errorf("%q is no version: give one like v1.2.3 or v1.2.3-rc.1", version)
+		return nil, fmt.Errorf("%q is not a version: use one like v1.2.3 or v1.2.3-rc.1", version)
 	}
 	at, err := sourceDate(ctx, root)
 	if err != nil {
@@ -59,11 +59,11 @@ func describe(ctx context.Context, root, version string) (*release, error) {
 	return &release{root: root, version: version, commit: commit, time: at}, nil
 }
 
-// describedVersion returns the version that Git knows: from the last tag, or v0.0.0.
+// describedVersion returns the version from Git: from the last tag, or v0.0.0.
 func describedVersion(ctx context.Context, root, commit string, dirty bool) (string, error) {
 	version, err := git(ctx, root, "describe", "--tags", "--always", "--abbrev=12")
 	if err != nil {
-		return "", fmt.Errorf("find the version: %w: give one like v1.2.3", err)
+		return "", fmt.Errorf("find the version: %w: pass one like v1.2.3", err)
 	}
 	if strings.HasPrefix(commit, version) {
 		version = "v0.0.0-" + version // there is no tag
@@ -74,7 +74,7 @@ func describedVersion(ctx context.Context, root, commit string, dirty bool) (str
 	return version, nil
 }
 
-// sourceDate returns the time that stands in all artifacts.
+// sourceDate returns the time that all artifacts contain.
 func sourceDate(ctx context.Context, root string) (time.Time, error) {
 	seconds := os.Getenv("SOURCE_DATE_EPOCH")
 	if seconds == "" {
@@ -85,7 +85,7 @@ func sourceDate(ctx context.Context, root string) (time.Time, error) {
 	}
 	unix, err := strconv.ParseInt(seconds, 10, 64)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("SOURCE_DATE_EPOCH is to be seconds since 1970: %w", err)
+		return time.Time{}, fmt.Errorf("SOURCE_DATE_EPOCH must be in seconds since 1970: %w", err)
 	}
 	return time.Unix(unix, 0).UTC(), nil
 }
@@ -94,7 +94,7 @@ func git(ctx context.Context, folder string, args ...string) (string, error) {
 	return output(ctx, folder, nil, "git", args...)
 }
 
-// output returns what a command prints. Its complaints are in the error.
+// output returns a command's standard output. Its standard error is in the error.
 func output(ctx context.Context, folder string, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = folder

@@ -24,10 +24,10 @@ import (
 	"time"
 )
 
-// newRepository makes a Git repository with one commit, at a known time.
+// newRepository creates a Git repository with one commit that has a fixed time.
 func newRepository(t *testing.T) string {
 	t.Helper()
-	// Nobody's settings have a say.
+	// The user's Git settings have no effect.
 	for name, value := range map[string]string{
 		"GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_SYSTEM": os.DevNull, "SOURCE_DATE_EPOCH": "",
 		"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.com", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.com",
@@ -60,7 +60,7 @@ func commitAll(t *testing.T, folder string) {
 	mustGit(t, folder, "commit", "--quiet", "--message=m")
 }
 
-func TestVersionIsWhatGitKnowsUnlessItIsGiven(t *testing.T) {
+func TestVersionComesFromGitUnlessItIsGiven(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		given string
@@ -70,7 +70,7 @@ func TestVersionIsWhatGitKnowsUnlessItIsGiven(t *testing.T) {
 	}{
 		{name: "without a tag", want: "v0.0.0-COMMIT"},
 		{name: "with changes", do: func(t *testing.T, f string) { edit(t, f, "file") }, want: "v0.0.0-COMMIT-dirty"},
-		{name: "with a file that Git does not know, which go build would take", do: func(t *testing.T, f string) { edit(t, f, "new.go") }, want: "v0.0.0-COMMIT-dirty"},
+		{name: "with an untracked file, which go build would use", do: func(t *testing.T, f string) { edit(t, f, "new.go") }, want: "v0.0.0-COMMIT-dirty"},
 		{name: "with a tag", do: func(t *testing.T, f string) { mustGit(t, f, "tag", "v1.2.3") }, want: "v1.2.3"},
 		{name: "after a tag", do: func(t *testing.T, f string) {
 			mustGit(t, f, "tag", "v1.2.3")
@@ -78,11 +78,11 @@ func TestVersionIsWhatGitKnowsUnlessItIsGiven(t *testing.T) {
 			commitAll(t, f)
 		}, want: "v1.2.3-1-gCOMMIT"},
 		{name: "given", given: "v1.2.3-rc.1", want: "v1.2.3-rc.1"},
-		{name: "given, with changes", given: "v1.2.3", do: func(t *testing.T, f string) { edit(t, f, "file") }, wantErr: "commit, or leave out the version"},
-		{name: "given without v", given: "1.2.3", wantErr: `"1.2.3" is no version: give one like v1.2.3`},
-		{name: "given what no image's tag may hold", given: "v1.2.3+meta", wantErr: "is no version"},
-		{name: "given what would be another folder", given: "v1.2.3-/../..", wantErr: "is no version"},
-		{name: "with a tag that is no version", do: func(t *testing.T, f string) { mustGit(t, f, "tag", "nightly") }, wantErr: `"nightly" is no version: give one`},
+		{name: "given, with changes", given: "v1.2.3", do: func(t *testing.T, f string) { edit(t, f, "file") }, wantErr: "commit them, or omit the version"},
+		{name: "given without v", given: "1.2.3", wantErr: `"1.2.3" is not a version: use one like v1.2.3`},
+		{name: "given with a character that is invalid in an image's tag", given: "v1.2.3+meta", wantErr: "is not a version"},
+		{name: "given as a path to another folder", given: "v1.2.3-/../..", wantErr: "is not a version"},
+		{name: "with a tag that is not a version", do: func(t *testing.T, f string) { mustGit(t, f, "tag", "nightly") }, wantErr: `"nightly" is not a version: use one`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			folder := newRepository(t)
@@ -119,14 +119,14 @@ func TestTimeIsTheCommitsUnlessItIsGiven(t *testing.T) {
 		}
 	}
 	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
-	if _, err := describe(t.Context(), folder, ""); err == nil || !strings.Contains(err.Error(), "SOURCE_DATE_EPOCH is to be seconds since 1970") {
+	if _, err := describe(t.Context(), folder, ""); err == nil || !strings.Contains(err.Error(), "SOURCE_DATE_EPOCH must be in seconds since 1970") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestWithoutARepositoryTheErrorSaysWhatToDo(t *testing.T) {
 	t.Setenv("GIT_CEILING_DIRECTORIES", "/")
-	if _, err := describe(t.Context(), t.TempDir(), ""); err == nil || !strings.Contains(err.Error(), "a release is made in a clone of the repository") {
+	if _, err := describe(t.Context(), t.TempDir(), ""); err == nil || !strings.Contains(err.Error(), "run this in a clone of the repository") {
 		t.Errorf("got %v", err)
 	}
 }

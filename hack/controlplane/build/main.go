@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command build builds the control plane, unless that was done, and prints the
-// path of the executable.
+// Command build builds the control plane, unless it is up to date, and prints the path of
+// the executable.
 package main
 
 import (

@@ -40,7 +40,7 @@ const (
 // ErrNotBuilt is returned by Built before the first Build.
 var ErrNotBuilt = errors.New("the control plane is not built: run go run -C hack ./controlplane/build")
 
-// Built returns the executable that Build has made, up to date or not.
+// Built returns the executable of the last Build, even if it is out of date.
 func Built() (string, error) {
 	hack, err := findHack()
 	if err != nil {
@@ -53,10 +53,10 @@ func Built() (string, error) {
 	return binary, err
 }
 
-// Build builds the control plane into hack/_output/bin, with a kubectl beside
-// it, unless what is there is up to date, and returns the executable. The
-// first time takes minutes: progress is told how far it is. It works from any
-// folder of the repository, and waits for a build that is under way.
+// Build builds the control plane into hack/_output/bin, with a kubectl beside it, unless it
+// is up to date, and returns the executable. The first build takes minutes; its progress is
+// written to progress. Build works from any folder of the repository, and waits for another
+// build in progress.
 func Build(ctx context.Context, progress io.Writer) (string, error) {
 	hack, err := findHack()
 	if err != nil {
@@ -80,13 +80,13 @@ func build(ctx context.Context, hack, binary string, r *reporter) error {
 		return err
 	}
 	defer unlock()
-	// The hash is taken before the build: a source that changes meanwhile is
-	// built next time.
-	want, err := sourceHash(ctx, hack)
+	// The hash is computed before the build, so that a source that changes during the build
+	// is built next time.
+	hash, err := sourceHash(ctx, hack)
 	if err != nil {
 		return err
 	}
-	if upToDate(binary, want) {
+	if upToDate(binary, hash) {
 		return nil
 	}
 	if err := compile(ctx, hack, binary, r); err != nil {
@@ -95,10 +95,10 @@ func build(ctx context.Context, hack, binary string, r *reporter) error {
 	if err := linkKubectl(binary); err != nil {
 		return err
 	}
-	return os.WriteFile(stamp(binary), []byte(want), 0o644)
+	return os.WriteFile(stamp(binary), []byte(hash), 0o644)
 }
 
-// compile runs go build, with each package that it compiles told to r.
+// compile runs go build, and reports each compiled package to r.
 func compile(ctx context.Context, hack, binary string, r *reporter) error {
 	flags, err := versionFlags(ctx, hack)
 	if err != nil {
@@ -115,13 +115,13 @@ func compile(ctx context.Context, hack, binary string, r *reporter) error {
 	return err
 }
 
-// output runs a command and returns what it printed. Lines on its standard
-// error that tell accepts are progress; the others explain a failure.
-func output(cmd *exec.Cmd, tell func(line string) bool) (string, error) {
+// output runs a command and returns its standard output. Lines on standard error that
+// isProgress accepts are progress; the others explain a failure.
+func output(cmd *exec.Cmd, isProgress func(line string) bool) (string, error) {
 	var stdout, complaints strings.Builder
 	cmd.Stdout = &stdout
 	cmd.Stderr = &lineWriter{line: func(line string) {
-		if !tell(line) {
+		if !isProgress(line) {
 			fmt.Fprintln(&complaints, line)
 		}
 	}}
@@ -131,8 +131,8 @@ func output(cmd *exec.Cmd, tell func(line string) bool) (string, error) {
 	return stdout.String(), nil
 }
 
-// goCommand returns a go command that runs in folder, and that is interrupted
-// when the context ends: killed, it would leave its compilers running.
+// goCommand returns a go command that runs in folder. When the context ends it is
+// interrupted, not killed, because killing it would leave its compilers running.
 func goCommand(ctx context.Context, folder string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = folder
@@ -168,8 +168,8 @@ func linkerFlags(version string) (string, error) {
 	return strings.Join(flags, " "), nil
 }
 
-// linkKubectl puts a link named kubectl, which makes it kubectl, beside the
-// control plane.
+// linkKubectl creates a link named kubectl beside the control plane. Called by that name,
+// the executable is kubectl.
 func linkKubectl(binary string) error {
 	link := filepath.Join(filepath.Dir(binary), "kubectl")
 	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -178,7 +178,7 @@ func linkKubectl(binary string) error {
 	return os.Symlink(filepath.Base(binary), link)
 }
 
-// lockBuild waits until no other process builds.
+// lockBuild waits until no other process is building.
 func lockBuild(ctx context.Context, file string, r *reporter) (unlock func(), err error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -193,7 +193,7 @@ func lockBuild(ctx context.Context, file string, r *reporter) (unlock func(), er
 			f.Close()
 			return nil, fmt.Errorf("lock %s: %w", file, err)
 		}
-		r.phase("waiting for another build to end")
+		r.phase("waiting for another build to finish")
 		select {
 		case <-ctx.Done():
 			f.Close()
@@ -203,8 +203,7 @@ func lockBuild(ctx context.Context, file string, r *reporter) (unlock func(), er
 	}
 }
 
-// findHack returns the folder of the module, for a process that runs in the
-// repository.
+// findHack returns the folder of hack's module. The process must run in the repository.
 func findHack() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {
@@ -218,7 +217,7 @@ func findHack() (string, error) {
 			}
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("%s is not in the repository: no hack/go.mod above it", start)
+			return "", fmt.Errorf("%s is not in the repository: no parent folder has a hack/go.mod", start)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func TestLinkerFlagsCarryTheVersion(t *testing.T) {
 		}
 	}
 	if _, err := linkerFlags("latest"); err == nil {
-		t.Error("a version that is none was accepted")
+		t.Error("an invalid version was accepted")
 	}
 }
 
@@ -104,7 +104,7 @@ func TestExecutableIsUpToDateOnlyWithItsStamp(t *testing.T) {
 	}
 }
 
-func TestProgressIsToldOncePerInterval(t *testing.T) {
+func TestProgressIsPrintedOncePerInterval(t *testing.T) {
 	var out strings.Builder
 	now := time.Unix(0, 0)
 	r := newReporter(&out)
@@ -116,7 +116,7 @@ func TestProgressIsToldOncePerInterval(t *testing.T) {
 	r.compiling([]string{"a", "b"})
 	now = now.Add(logInterval)
 	if r.compiled("a.go:1: broken") || !r.compiled("a") {
-		t.Error("a package is not told from a complaint")
+		t.Error("a package and an error message are not distinguished")
 	}
 	want := `building the control plane: listing packages (0s)
 building the control plane: fetching modules, 2 so far (15s)
@@ -128,7 +128,7 @@ building the control plane: compiling, 1 of up to 2 packages (30s)
 	}
 }
 
-func TestFailedBuildShowsWhatTheCompilerSaid(t *testing.T) {
+func TestFailedBuildShowsTheCompilersOutput(t *testing.T) {
 	hack := t.TempDir()
 	write(t, filepath.Join(hack, "go.mod"), "module example\n")
 	write(t, filepath.Join(hack, "main.go"), "package main\n\nfunc main() { nonsense() }\n")

@@ -14,10 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package cluster builds, starts and stops a real Kubernetes control plane
-// (etcd, kube-apiserver and kube-controller-manager) for tests and for
-// development. Importing it does not mean compiling Kubernetes: the control
-// plane is an executable of its own.
+// Package cluster builds, starts and stops a real Kubernetes control plane (etcd,
+// kube-apiserver and kube-controller-manager) for tests and for development. The control
+// plane is a separate executable, so importing this package does not compile Kubernetes.
 package cluster
 
 import (
@@ -36,26 +35,26 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/controlplane/internal/protocol"
 )
 
-// stopTimeout covers three components that stop one after the other.
+// stopTimeout is enough for three components that stop one after the other.
 const stopTimeout = time.Minute
 
-// Options say which control plane Start starts.
+// Options are the options of Start.
 type Options struct {
-	// Binary is what Build or Built returned.
+	// Binary is the executable, from Build or Built.
 	Binary string
 	// Dir holds the control plane's data, certificates, logs and kubeconfig.
 	// One control plane at a time can run in it.
 	Dir string
-	// Fresh forgets what earlier control planes left in Dir. Otherwise their
-	// data is kept, and their kubeconfig stays valid if its port is free.
+	// Fresh removes the files of earlier control planes from Dir. Otherwise their data is
+	// kept, and their kubeconfig stays valid if its port is free.
 	Fresh bool
-	// Stderr receives what the supervisor says. Nil discards it; errors are
-	// returned in any case.
+	// Stderr receives the supervisor's output. Nil discards it; errors are returned in any
+	// case.
 	Stderr io.Writer
 }
 
-// Cluster is a running control plane. It ends with the process that started
-// it, however that ends.
+// Cluster is a running control plane. It ends with the process that started it, even if
+// that process crashes.
 type Cluster struct {
 	binary, dir string
 	cmd         *exec.Cmd
@@ -64,13 +63,13 @@ type Cluster struct {
 	stdin io.WriteCloser
 
 	answers chan protocol.Answer
-	// done is closed when the control plane has ended; err is set before.
+	// done is closed when the control plane has ended; err is set before that.
 	done chan struct{}
 	err  error
 }
 
-// Start starts a control plane and waits until it is ready. The context bounds
-// only that wait.
+// Start starts a control plane and waits until it is ready. The context limits only this
+// wait.
 func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	dir, err := filepath.Abs(opts.Dir)
 	if err != nil {
@@ -82,7 +81,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	}
 	cmd := exec.Command(opts.Binary, args...)
 	cmd.Stderr = opts.Stderr
-	// A group of its own: Ctrl-C is for the caller, who then calls Stop.
+	// A process group of its own: Ctrl-C reaches only the caller, who then calls Stop.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdin, errIn := cmd.StdinPipe()
 	stdout, errOut := cmd.StdoutPipe()
@@ -108,7 +107,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	return c, nil
 }
 
-// listen passes answers on until the supervisor ends.
+// listen forwards answers until the supervisor ends.
 func (c *Cluster) listen(stdout io.Reader) {
 	defer close(c.done)
 	for answers := json.NewDecoder(stdout); ; {
@@ -122,7 +121,7 @@ func (c *Cluster) listen(stdout io.Reader) {
 		}
 		c.answers <- a
 	}
-	// The exit status tells nothing that a fatal answer has not told better.
+	// A fatal answer is more informative than the exit status.
 	if err := c.cmd.Wait(); c.err == nil {
 		c.err = err
 	}
@@ -157,15 +156,15 @@ func (c *Cluster) Dir() string {
 	return c.dir
 }
 
-// Kubectl returns a command that runs kubectl as the administrator. It takes
-// no notice of the user's own configuration.
+// Kubectl returns a command that runs kubectl as the administrator. It ignores the user's
+// own configuration.
 func (c *Cluster) Kubectl(args ...string) *exec.Cmd {
 	cmd := exec.Command(c.binary, append([]string{"kubectl"}, args...)...)
 	cmd.Env = append(os.Environ(),
 		"KUBECONFIG="+c.Kubeconfig(),
 		"KUBERC=off",
-		// The usual cache goes by host and port, which another control plane
-		// may have had, with other resources.
+		// The default cache is keyed by host and port. Another control plane with other
+		// resources may have had the same port.
 		"KUBECACHEDIR="+filepath.Join(c.dir, "cache"),
 	)
 	return cmd
@@ -177,12 +176,12 @@ func (c *Cluster) RestartAPIServer() error {
 	return errors.Join(c.StopAPIServer(), c.StartAPIServer())
 }
 
-// StopAPIServer makes kube-apiserver end in order, and waits for that.
+// StopAPIServer stops kube-apiserver gracefully, and waits until it has ended.
 func (c *Cluster) StopAPIServer() error {
 	return c.command(protocol.Stop, protocol.APIServer)
 }
 
-// KillAPIServer ends kube-apiserver as a crash would, with SIGKILL.
+// KillAPIServer ends kube-apiserver with SIGKILL, like a crash.
 func (c *Cluster) KillAPIServer() error {
 	return c.command(protocol.Kill, protocol.APIServer)
 }
@@ -193,14 +192,14 @@ func (c *Cluster) StartAPIServer() error {
 	return c.command(protocol.Start, protocol.APIServer)
 }
 
-// command has the supervisor do something to a component.
+// command makes the supervisor act on a component.
 func (c *Cluster) command(verb, component string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, err := fmt.Fprintln(c.stdin, verb, component)
 	if err == nil {
-		// Not to be cut short: the answer would be taken for the next one's.
-		// The supervisor bounds the time.
+		// This wait must not be interrupted: the next command would receive this command's
+		// answer. The supervisor limits the time.
 		err = c.await(context.Background())
 	}
 	if err != nil {
@@ -209,15 +208,16 @@ func (c *Cluster) command(verb, component string) error {
 	return nil
 }
 
-// Done is closed when the control plane has ended, by Stop or by a failure.
+// Done returns a channel that is closed when the control plane has ended, by Stop or by a
+// failure.
 func (c *Cluster) Done() <-chan struct{} {
 	return c.done
 }
 
-// Stop ends the control plane and waits for that. If it had failed before, the
-// error says how. Stop may be called more than once.
+// Stop stops the control plane and waits until it has ended. If it failed before, Stop
+// returns that error. Stop may be called more than once.
 func (c *Cluster) Stop() error {
-	c.stdin.Close() // the supervisor takes that for our end
+	c.stdin.Close() // makes the supervisor stop
 	select {
 	case <-c.done:
 	case <-time.After(stopTimeout):

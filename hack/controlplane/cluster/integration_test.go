@@ -37,8 +37,8 @@ import (
 
 const timeout = time.Minute
 
-// starterEnv makes the test binary start a control plane in the folder it
-// names, and wait to be killed: see TestMain.
+// starterEnv makes the test binary start a control plane in the folder that it names, and
+// wait until it is killed. See TestMain.
 const starterEnv = "CONTROLPLANE_TEST_STARTER"
 
 func TestMain(m *testing.M) {
@@ -64,7 +64,7 @@ func starter(dir string) {
 
 func TestControlPlane(t *testing.T) {
 	c := start(t, cluster.Options{Dir: t.TempDir()})
-	// In this order: each leaves the control plane as it found it.
+	// Run in this order. Each leaves the control plane as it found it, except the last.
 	t.Run("reports the version in go.mod", func(t *testing.T) { reportsVersion(t, c) })
 	t.Run("runs the controllers", func(t *testing.T) { runsControllers(t, c) })
 	t.Run("enforces RBAC", func(t *testing.T) { enforcesRBAC(t, c) })
@@ -137,9 +137,9 @@ func survivesRestart(t *testing.T, c *cluster.Cluster) {
 		t.Fatal(err)
 	}
 	if err := c.StartAPIServer(); err == nil {
-		t.Error("it was started twice")
+		t.Error("a running API server was started again")
 	}
-	// The controller manager has got over it too.
+	// The controller manager has recovered too.
 	kubectl(t, c, "delete", "namespace", "kept", "--timeout="+timeout.String())
 }
 
@@ -152,7 +152,7 @@ func stopsInOrder(t *testing.T, c *cluster.Cluster) {
 		t.Errorf("stop again: %v", err)
 	}
 	if left := alive(pids); len(left) > 0 {
-		t.Errorf("processes %v are left", left)
+		t.Errorf("processes %v still run", left)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestDataIsKeptBetweenRunsUnlessFresh(t *testing.T) {
 
 	third := start(t, cluster.Options{Dir: dir, Fresh: true})
 	if out, err := third.Kubectl("get", "namespace", "kept").CombinedOutput(); !strings.Contains(string(out), "NotFound") {
-		t.Errorf("want it to be gone, got %v:\n%s", err, out)
+		t.Errorf("want the namespace to be gone, got %v:\n%s", err, out)
 	}
 	stop(t, third)
 }
@@ -190,10 +190,10 @@ func TestNothingOutlivesASupervisorThatIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-c.Done()
-	// Another waits until the last child of the dead one has gone.
+	// The new supervisor waits until the last child of the dead one has ended.
 	again := start(t, cluster.Options{Dir: dir})
 	if left := alive(components); len(left) > 0 {
-		t.Errorf("processes %v are left", left)
+		t.Errorf("processes %v still run", left)
 	}
 	kubectl(t, again, "get", "namespace", "kept")
 }
@@ -228,7 +228,7 @@ func TestComponentThatFailsIsNamedWithItsLog(t *testing.T) {
 	}
 	_, err := cluster.Start(t.Context(), cluster.Options{Binary: built(t), Dir: dir})
 	if err == nil {
-		t.Fatal("it started with a file for a data folder")
+		t.Fatal("the control plane started with a file in place of a data folder")
 	}
 	for _, want := range []string{"etcd ended early", filepath.Join(dir, "logs", "etcd.log"), "not a directory"} {
 		if !strings.Contains(err.Error(), want) {
@@ -251,8 +251,8 @@ func TestComponentThatFailsLaterEndsTheControlPlane(t *testing.T) {
 	}
 }
 
-// built returns the control plane to test. Building it takes minutes, which no
-// test should: without it they are skipped, but not where everything is tested.
+// built returns the control plane to test. Building it takes minutes, so a test does not
+// build it: without it the tests are skipped, except where all tests must run.
 func built(t *testing.T) string {
 	t.Helper()
 	binary, err := cluster.Built()
@@ -314,7 +314,8 @@ func mustRead(t *testing.T, file string) string {
 	return string(data)
 }
 
-// needProc skips a test that looks at the processes of others.
+// needProc skips a test that reads the processes of others, if the system does not show
+// them.
 func needProc(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat(procFile(os.Getpid(), "stat")); err != nil {
@@ -326,7 +327,7 @@ func procFile(pid int, name string) string {
 	return filepath.Join("/proc", strconv.Itoa(pid), name)
 }
 
-// children returns the children of a process; the components have none.
+// children returns the children of a process. The components have no children.
 func children(parent int) []int {
 	var pids []int
 	entries, _ := os.ReadDir("/proc")
@@ -342,11 +343,11 @@ func children(parent int) []int {
 	return pids
 }
 
-// alive returns those of the processes that run.
+// alive returns the processes in pids that still run.
 func alive(pids []int) []int {
 	var left []int
 	for _, pid := range pids {
-		// A zombie has ended; whoever inherited it has only not looked.
+		// A zombie has ended; its parent has just not waited for it yet.
 		if state, _ := status(pid); state != "" && state != "Z" {
 			left = append(left, pid)
 		}
@@ -360,7 +361,7 @@ func status(pid int) (state string, parent int) {
 	if err != nil {
 		return "", 0
 	}
-	// The name, in parentheses, may hold anything.
+	// The name, in parentheses, may contain any characters.
 	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 	if len(fields) < 2 {
 		return "", 0

@@ -26,14 +26,14 @@ import (
 	"time"
 )
 
-// How often the line is rewritten on a terminal, or another printed elsewhere.
+// How often the line is rewritten on a terminal, or a new line is printed otherwise.
 const (
 	terminalInterval = time.Second
 	logInterval      = 15 * time.Second
 )
 
-// reporter tells a person who waits for a build how far it is. A phase is
-// told when it begins, and then at intervals.
+// reporter prints the progress of a build. A phase is printed when it begins, and then at
+// intervals.
 type reporter struct {
 	w        io.Writer
 	interval time.Duration
@@ -43,7 +43,7 @@ type reporter struct {
 	mu          sync.Mutex // for what follows
 	begin, last time.Time
 	what        string
-	// packages are those that a build may have to compile.
+	// packages are the packages that a build may have to compile.
 	packages map[string]bool
 	count    int
 }
@@ -60,8 +60,8 @@ func newReporter(w io.Writer) *reporter {
 	return r
 }
 
-// isTerminal tells terminals from files and pipes. /dev/null passes for one,
-// which does no harm.
+// isTerminal reports whether w is a terminal. It also returns true for /dev/null, which
+// does no harm.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -71,7 +71,7 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// phase says what goes on. It may be said again and again.
+// phase sets the current phase. It may be called repeatedly with the same one.
 func (r *reporter) phase(what string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,7 +81,7 @@ func (r *reporter) phase(what string) {
 	r.report()
 }
 
-// compiling begins the phase in which these packages are compiled.
+// compiling begins the phase that compiles these packages.
 func (r *reporter) compiling(packages []string) {
 	set := make(map[string]bool, len(packages))
 	for _, p := range packages {
@@ -93,14 +93,16 @@ func (r *reporter) compiling(packages []string) {
 	r.phase("compiling")
 }
 
-// fetched takes a line of the go command and counts a module that it fetches.
+// fetched counts a line of the go command that fetches a module, and reports whether it is
+// one.
 func (r *reporter) fetched(line string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.progress(strings.HasPrefix(line, "go: downloading "))
 }
 
-// compiled takes a line of go build -v and counts a package that it compiles.
+// compiled counts a line of go build -v that names a compiled package, and reports whether
+// it is one.
 func (r *reporter) compiled(line string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +117,7 @@ func (r *reporter) progress(counts bool) bool {
 	return counts
 }
 
-// tick reports at intervals until stop is called: linking takes long and says
+// tick reports at intervals until stop is called, because linking takes long and prints
 // nothing.
 func (r *reporter) tick() (stop func()) {
 	ticker := time.NewTicker(r.interval)
@@ -138,8 +140,7 @@ func (r *reporter) tick() (stop func()) {
 	}
 }
 
-// report prints where things are, unless it has just done so, or nothing is
-// to be done.
+// report prints the progress, unless it was just printed or no phase has begun.
 func (r *reporter) report() {
 	now := r.now()
 	if r.what == "" || now.Sub(r.last) < r.interval {
@@ -161,7 +162,7 @@ func (r *reporter) status() string {
 	case len(r.packages) == 0:
 		return fmt.Sprintf("fetching modules, %d so far", r.count)
 	default:
-		// Packages that are in the build cache are not compiled again.
+		// Packages in the build cache are not compiled again.
 		return fmt.Sprintf("%s, %d of up to %d packages", r.what, r.count, len(r.packages))
 	}
 }

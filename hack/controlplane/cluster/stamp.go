@@ -27,12 +27,12 @@ import (
 	"strings"
 )
 
-// stamp is the file that says what the executable was built from.
+// stamp returns the file with the hash of the sources that the executable was built from.
 func stamp(binary string) string {
 	return binary + ".stamp"
 }
 
-// upToDate reports whether the executable was built from sources of this hash.
+// upToDate reports whether the executable was built from sources with this hash.
 func upToDate(binary, hash string) bool {
 	built, err := os.ReadFile(stamp(binary))
 	if err != nil || string(built) != hash {
@@ -42,9 +42,10 @@ func upToDate(binary, hash string) bool {
 	return err == nil
 }
 
-// sourceHash sums up all that the executable is built from: the Go toolchain,
-// the requirements and the sources. It takes no account of what does not go
-// into the executable; a build for nothing takes seconds.
+// sourceHash returns a hash of everything that the executable is built from: the Go
+// toolchain, the requirements and the sources. Sources that are not part of the executable
+// are ignored. Some requirements are not part of it either, but an unnecessary build takes
+// only seconds.
 func sourceHash(ctx context.Context, hack string) (string, error) {
 	toolchain, err := output(goCommand(ctx, hack, "env", "GOVERSION", "GOOS", "GOARCH", "GOFLAGS"), func(string) bool { return false })
 	if err != nil {
@@ -67,7 +68,7 @@ func sourceHash(ctx context.Context, hack string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// sources returns the files that matter, in a fixed order.
+// sources returns the files that are hashed, in a fixed order.
 func sources(hack string) ([]string, error) {
 	files := []string{"go.mod", "go.sum"}
 	err := fs.WalkDir(os.DirFS(hack), "controlplane", func(path string, entry fs.DirEntry, err error) error {

@@ -23,7 +23,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/controlplane/internal/protocol"
 )
 
-// layout says where in the folder of a control plane things are.
+// layout is the folder of a control plane. Its methods return the paths in it.
 type layout struct{ dir string }
 
 func (l layout) lock() string                { return filepath.Join(l.dir, "lock") }
@@ -47,8 +47,8 @@ func arguments(l layout, p ports) map[string][]string {
 	}
 }
 
-// etcd speaks TLS and asks for certificates even on loopback: it holds the
-// Secrets, and other users of the machine reach loopback too.
+// etcd uses TLS and requires client certificates even on loopback, because it holds the
+// Secrets and other users of the machine can connect to loopback too.
 func etcdArguments(l layout, p ports) []string {
 	clientURL, peerURL := localURL(p.EtcdClient), localURL(p.EtcdPeer)
 	return []string{
@@ -67,7 +67,7 @@ func etcdArguments(l layout, p ports) []string {
 		"--peer-trusted-ca-file=" + l.pki("etcd-ca.crt"),
 		"--peer-cert-file=" + l.pki("etcd.crt"),
 		"--peer-key-file=" + l.pki("etcd.key"),
-		// A crash of the machine may lose this data; nobody will miss it.
+		// A crash of the machine may lose this data, which does not matter here.
 		"--unsafe-no-fsync",
 	}
 }
@@ -76,7 +76,7 @@ func apiServerArguments(l layout, p ports) []string {
 	return []string{
 		"--bind-address=" + loopback,
 		fmt.Sprintf("--secure-port=%d", p.APIServer),
-		// Left out, it is looked up in the routes of the machine.
+		// Otherwise the address is taken from the machine's routes.
 		"--advertise-address=" + loopback,
 		// A loopback address is not allowed in Endpoints.
 		"--endpoint-reconciler-type=none",
@@ -94,24 +94,25 @@ func apiServerArguments(l layout, p ports) []string {
 		// No Node authorizer: there are no nodes.
 		"--authorization-mode=RBAC",
 		"--shutdown-delay-duration=0",
-		// Without it a shutdown waits for watches to end by themselves.
+		// Otherwise a shutdown waits for watches to end by themselves.
 		"--shutdown-watch-termination-grace-period=2s",
 		"--profiling=false",
 	}
 }
 
-// The controller manager runs all controllers it runs by default. It serves
-// nothing: its health is that of what it does.
+// The controller manager runs its default controllers. It serves nothing; it is healthy if
+// its controllers do their work.
 func controllerManagerArguments(l layout) []string {
 	return []string{
 		"--kubeconfig=" + l.managerKubeconfig(),
 		"--secure-port=0",
-		// One instance; a lease of an earlier run would have to expire first.
+		// There is only one instance, and it would have to wait until the lease of an
+		// earlier run expires.
 		"--leader-elect=false",
 		"--use-service-account-credentials",
 		"--service-account-private-key-file=" + l.pki("service-account.key"),
 		"--root-ca-file=" + l.pki("ca.crt"),
-		// It makes this folder, elsewhere if it is not told.
+		// The controller manager creates this folder; the default is outside our folder.
 		"--flex-volume-plugin-dir=" + l.flexVolumes(),
 		"--kube-api-qps=500",
 		"--kube-api-burst=1000",

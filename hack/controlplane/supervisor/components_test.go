@@ -49,7 +49,7 @@ func TestNoFlagIsGivenTwice(t *testing.T) {
 		for _, arg := range args {
 			flag, _, _ := strings.Cut(arg, "=")
 			if seen[flag] {
-				t.Errorf("%s: %s is", name, flag)
+				t.Errorf("%s: %s is given twice", name, flag)
 			}
 			seen[flag] = true
 		}

@@ -28,15 +28,15 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/controlplane/internal/protocol"
 )
 
-// control is the conversation with the program that started the supervisor.
-// The zero value is none.
+// control is the connection to the program that started the supervisor. The zero value
+// means that there is none.
 type control struct {
 	lines   chan string
 	answers *json.Encoder
 }
 
-// readControl reads commands, one a line, and calls cancel at their end: then
-// the program that gives them has gone.
+// readControl reads commands, one per line. When the input ends, the program has ended, and
+// readControl calls cancel.
 func readControl(r io.Reader, w io.Writer, cancel context.CancelFunc) control {
 	c := control{lines: make(chan string), answers: json.NewEncoder(w)}
 	go func() {
@@ -48,7 +48,7 @@ func readControl(r io.Reader, w io.Writer, cancel context.CancelFunc) control {
 	return c
 }
 
-// answer reports how the start or the last command went.
+// answer sends the result of the start or of the last command.
 func (c control) answer(err error) {
 	if c.answers == nil {
 		return
@@ -57,7 +57,7 @@ func (c control) answer(err error) {
 	if err != nil {
 		a.Error = err.Error()
 	}
-	_ = c.answers.Encode(a) // the end of standard input tells that nobody listens
+	_ = c.answers.Encode(a) // if the program has ended, standard input ends too
 }
 
 // fail reports that the control plane is about to end.
@@ -68,11 +68,11 @@ func (c control) fail(err error) {
 	_ = c.answers.Encode(protocol.Answer{Error: err.Error(), Fatal: true})
 }
 
-// obey carries out a command: a verb and the name of a component.
+// obey executes a command: a verb and the name of a component.
 func (s *supervisor) obey(ctx context.Context, command string) error {
 	verb, name, _ := strings.Cut(command, " ")
 	if s.arguments[name] == nil {
-		return fmt.Errorf("%s: no such component", command)
+		return fmt.Errorf("%s: unknown component", command)
 	}
 	switch verb {
 	case protocol.Start:
@@ -82,7 +82,7 @@ func (s *supervisor) obey(ctx context.Context, command string) error {
 	case protocol.Kill:
 		s.stop(name, syscall.SIGKILL)
 	default:
-		return fmt.Errorf("%s: no such command", command)
+		return fmt.Errorf("%s: unknown command", command)
 	}
 	return nil
 }

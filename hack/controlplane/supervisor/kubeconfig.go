@@ -29,8 +29,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// writeKubeconfig writes a kubeconfig that needs no other file, and that only
-// its owner can read.
+// writeKubeconfig writes a kubeconfig that refers to no other file, and that only its owner
+// can read.
 func writeKubeconfig(file, server, user string, l layout) error {
 	ca, errCA := os.ReadFile(l.pki("ca.crt"))
 	certificate, errCertificate := os.ReadFile(l.pki(user + ".crt"))
@@ -51,7 +51,7 @@ func writeKubeconfig(file, server, user string, l layout) error {
 	return nil
 }
 
-// adminClient returns an HTTP client that the API server takes for the admin.
+// adminClient returns an HTTP client that authenticates as the admin.
 func adminClient(l layout) (*http.Client, error) {
 	ca, err := os.ReadFile(l.pki("ca.crt"))
 	if err != nil {
@@ -67,7 +67,8 @@ func adminClient(l layout) (*http.Client, error) {
 		Timeout: 5 * time.Second,
 		Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{certificate}},
-			// A kept connection would be one to the API server before its restart.
+			// A connection that is kept open could be one to the API server before its
+			// restart.
 			DisableKeepAlives: true,
 		},
 	}, nil

@@ -33,23 +33,23 @@ import (
 	"time"
 )
 
-// Nothing but this control plane, on loopback, trusts these certificates, and
-// the data they go with may be kept for long: ten years spare us renewing.
+// Only this control plane, on loopback, trusts these certificates, and its data may be kept
+// for a long time. Ten years avoid renewing them.
 const certificateLife = 10 * 365 * 24 * time.Hour
 
-// An authority signs certificates. Its key is never stored: once the few
-// certificates below are made, nobody can make another.
+// An authority signs certificates. Its key is never stored, so after the certificates below
+// are issued no others can be.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 }
 
-// ensurePKI makes all keys and certificates in dir unless they are there.
+// ensurePKI creates all keys and certificates in dir, unless they exist.
 func ensurePKI(dir string) error {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// Renamed when complete, so that a run cut short leaves no half of it.
+	// Renamed when complete, so that an interrupted run leaves no partial result.
 	partial := dir + ".partial"
 	if err := errors.Join(os.RemoveAll(partial), os.Mkdir(partial, 0o700)); err != nil {
 		return fmt.Errorf("make certificates: %w", err)
@@ -65,8 +65,8 @@ func writePKI(dir string) error {
 	if err != nil {
 		return err
 	}
-	// etcd has an authority of its own: it takes any certificate of its
-	// authority for a superuser.
+	// etcd has an authority of its own, because every certificate of its authority is a
+	// superuser.
 	etcdCA, err := newAuthority(filepath.Join(dir, "etcd-ca"), "samplecrd-local-etcd")
 	if err != nil {
 		return err
@@ -84,8 +84,8 @@ func writePKI(dir string) error {
 	)
 }
 
-// serving describes the certificate of a server. etcd uses its own as a client
-// too, and the API server borrows it to reach etcd.
+// serving returns the template for a server's certificate. etcd also uses its own as a
+// client, and the API server uses it to connect to etcd.
 func serving(name string) *x509.Certificate {
 	return &x509.Certificate{
 		Subject:     pkix.Name{CommonName: name},
@@ -145,7 +145,7 @@ func (a *authority) sign(template *x509.Certificate, key *ecdsa.PrivateKey) ([]b
 		return nil, err
 	}
 	template.SerialNumber = serial
-	// An hour ago: clocks are set back now and then.
+	// An hour ago, in case the clock is set back.
 	template.NotBefore = time.Now().Add(-time.Hour)
 	template.NotAfter = time.Now().Add(certificateLife)
 	return x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)

@@ -24,7 +24,7 @@ import (
 	"testing"
 )
 
-func TestServerCertificateIsGoodForTheNamesClientsUse(t *testing.T) {
+func TestServerCertificateIsValidForTheNamesClientsUse(t *testing.T) {
 	dir := newPKI(t)
 	certificate := load(t, dir, "apiserver")
 	for _, name := range []string{"127.0.0.1", "localhost", "10.0.0.1", "kubernetes.default.svc"} {
@@ -35,7 +35,7 @@ func TestServerCertificateIsGoodForTheNamesClientsUse(t *testing.T) {
 	}
 }
 
-func TestClientCertificatesSayWhoTheyAre(t *testing.T) {
+func TestClientCertificatesHaveTheirSubjects(t *testing.T) {
 	dir := newPKI(t)
 	for file, want := range map[string]string{
 		"admin":              "CN=admin,O=system:masters",
@@ -63,14 +63,14 @@ func TestEtcdTrustsNoCertificateOfTheAPI(t *testing.T) {
 	}
 }
 
-func TestPKIIsMadeOnceAndForItsOwnerOnly(t *testing.T) {
+func TestPKIIsCreatedOnceAndOnlyItsOwnerCanReadIt(t *testing.T) {
 	dir := newPKI(t)
 	before := load(t, dir, "ca")
 	if err := ensurePKI(dir); err != nil {
 		t.Fatal(err)
 	}
 	if !load(t, dir, "ca").Equal(before) {
-		t.Error("the authority was made again")
+		t.Error("the authority was created again")
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {

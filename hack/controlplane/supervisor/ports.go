@@ -28,22 +28,22 @@ import (
 
 const loopback = "127.0.0.1"
 
-// ports are what the control plane listens on, all on loopback.
+// ports are the ports that the control plane listens on, all on loopback.
 type ports struct {
 	APIServer  int `json:"apiserver"`
 	EtcdClient int `json:"etcdClient"`
 	EtcdPeer   int `json:"etcdPeer"`
 }
 
-// choosePorts returns the ports that an earlier run stored in file, so that
-// kubeconfigs stay valid, and puts another in the place of each that is taken.
+// choosePorts returns the ports that an earlier run stored in file, so that kubeconfigs
+// stay valid. It replaces those that are in use.
 func choosePorts(file string) (ports, error) {
 	var p ports
 	data, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return p, fmt.Errorf("read the ports of the last run: %w", err)
 	}
-	// What cannot be parsed leaves zeros, which the next step fills in.
+	// If this fails the ports stay zero, and the next step chooses them.
 	_ = json.Unmarshal(data, &p)
 	if err := fillPorts(&p.APIServer, &p.EtcdClient, &p.EtcdPeer); err != nil {
 		return p, fmt.Errorf("find free ports: %w", err)
@@ -54,8 +54,8 @@ func choosePorts(file string) (ports, error) {
 	return p, os.WriteFile(file, data, 0o600)
 }
 
-// fillPorts replaces each port that is zero or taken by a free one. It holds
-// all of them until it has the last: no two come out the same.
+// fillPorts replaces each port that is zero or in use by a free one. It keeps all of them
+// open until the last is chosen, so that no two are the same.
 func fillPorts(wanted ...*int) error {
 	for _, port := range wanted {
 		l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(*port)))

@@ -35,7 +35,7 @@ func TestPortsAreKeptWhileTheyAreFree(t *testing.T) {
 	}
 }
 
-func TestPortThatIsTakenIsReplaced(t *testing.T) {
+func TestPortInUseIsReplaced(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ports.json")
 	first := mustChoose(t, file)
 	l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", loopback, first.APIServer))
@@ -45,7 +45,7 @@ func TestPortThatIsTakenIsReplaced(t *testing.T) {
 	defer l.Close()
 	second := mustChoose(t, file)
 	if second.APIServer == first.APIServer {
-		t.Errorf("port %d was chosen though it is taken", first.APIServer)
+		t.Errorf("port %d was chosen although it is in use", first.APIServer)
 	}
 	if second.EtcdClient != first.EtcdClient {
 		t.Errorf("etcd's port changed from %d to %d", first.EtcdClient, second.EtcdClient)

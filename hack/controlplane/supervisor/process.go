@@ -27,23 +27,23 @@ import (
 )
 
 const (
-	// lifelineEnv tells a component that its third descriptor is a pipe that
-	// ends with the supervisor.
+	// lifelineEnv is set for a component whose third descriptor is a pipe that is closed
+	// when the supervisor ends.
 	lifelineEnv = "CONTROLPLANE_LIFELINE"
 	lifelineFD  = 3
 
-	// stopTimeout is how long a component that was told to stop may take.
+	// stopTimeout is how long a component may take to stop before it is killed.
 	stopTimeout = 20 * time.Second
 
-	// logTail is how much of its log is shown when a component fails.
+	// logTail is how many lines of its log are shown when a component fails.
 	logTail = 12
 )
 
-// DieWithParent ends this process when the supervisor that started it has
-// ended, however that came about. It does nothing in other processes.
+// DieWithParent ends this process when the supervisor that started it has ended, for any
+// reason. It does nothing in other processes.
 //
-// The kernel closes the supervisor's end of a pipe for it, on every system;
-// Linux's parent death signal would be tied to the thread that forked.
+// On every system the kernel closes the supervisor's end of the pipe. Linux's parent death
+// signal would instead depend on the thread that forked.
 func DieWithParent() {
 	if os.Getenv(lifelineEnv) == "" {
 		return
@@ -62,13 +62,13 @@ type process struct {
 	name string
 	log  string
 	cmd  *exec.Cmd
-	// done is closed when the process has ended; err is set before.
+	// done is closed when the process has ended; err is set before that.
 	done chan struct{}
 	err  error
 }
 
-// startProcess runs command, which belongs to one of the components, with its
-// output appended to log. The inherited files begin with the lifeline.
+// startProcess runs the command of a component and appends its output to log. The first
+// inherited file is the lifeline.
 func startProcess(name, log string, command []string, inherited ...*os.File) (*process, error) {
 	output, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -78,10 +78,10 @@ func startProcess(name, log string, command []string, inherited ...*os.File) (*p
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.ExtraFiles = inherited
-	// None of the user's environment: ETCD_* are flags to etcd, and a proxy
-	// would be asked for other hosts.
+	// The component gets none of the user's environment: ETCD_* variables are flags of
+	// etcd, and a configured proxy would be used for other hosts.
 	cmd.Env = []string{lifelineEnv + "=1"}
-	// A group of its own, or Ctrl-C would reach all components at once.
+	// A process group of its own: otherwise Ctrl-C would reach all components at once.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
@@ -94,8 +94,8 @@ func startProcess(name, log string, command []string, inherited ...*os.File) (*p
 	return p, nil
 }
 
-// stop sends the signal and waits for the end, which SIGKILL brings about if
-// the process takes too long.
+// stop sends the signal and waits until the process has ended. It sends SIGKILL if the
+// process takes too long.
 func (p *process) stop(signal os.Signal) {
 	_ = p.cmd.Process.Signal(signal) // it may have ended
 	select {
@@ -106,7 +106,7 @@ func (p *process) stop(signal os.Signal) {
 	}
 }
 
-// failure says how a process ended that should not have, and why by its log.
+// failure returns how a process ended that should still run, with the end of its log.
 func (p *process) failure() error {
 	how := "exit status 0"
 	if p.err != nil {

@@ -14,9 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package supervisor runs etcd, kube-apiserver and kube-controller-manager
-// together, on loopback, as children of one process: with their certificates,
-// ports, data and logs in one folder, and none of them left behind.
+// Package supervisor runs etcd, kube-apiserver and kube-controller-manager together, on
+// loopback, as children of one process. Their certificates, ports, data and logs are in one
+// folder, and none of them outlives the supervisor.
 package supervisor
 
 import (
@@ -34,21 +34,21 @@ import (
 )
 
 const (
-	// startTimeout is for slow machines: a control plane is up in seconds.
+	// startTimeout is long enough for slow machines; usually a control plane is ready in
+	// seconds.
 	startTimeout = 3 * time.Minute
-	// lockTimeout is how long the children of a supervisor that was killed may
-	// take to notice.
+	// lockTimeout is how long the children of a killed supervisor may take to end.
 	lockTimeout  = 10 * time.Second
 	pollInterval = 50 * time.Millisecond
 )
 
-// Options say what Up runs.
+// Options are the options of Up.
 type Options struct {
 	// Dir holds the certificates, the data, the logs and the kubeconfig.
 	Dir string
-	// Fresh forgets what earlier runs left in Dir.
+	// Fresh removes the files of earlier runs from Dir.
 	Fresh bool
-	// Control makes Up obey commands on standard input, and stop at its end.
+	// Control makes Up read commands from standard input, and stop when it ends.
 	Control bool
 }
 
@@ -58,16 +58,16 @@ type supervisor struct {
 	arguments map[string][]string
 	server    string
 	client    *http.Client
-	// inherited are the files that every component holds open: the lifeline,
-	// and the lock, which is thus released when the last of them has ended.
+	// inherited are the files that every component keeps open: the lifeline, and the lock,
+	// which is therefore released when the last component has ended.
 	inherited []*os.File
 	running   map[string]*process
-	// exited receives every process that ended, whether it should or not.
+	// exited receives every process that has ended, expected or not.
 	exited chan *process
 }
 
-// Up runs a control plane until the context is cancelled, or with
-// Options.Control until standard input ends. Either is a success.
+// Up runs a control plane until the context is cancelled or, with Options.Control, until
+// standard input ends. It returns nil in both cases.
 func Up(ctx context.Context, opts Options) error {
 	begin := time.Now()
 	ctx, cancel := context.WithCancel(ctx)
@@ -115,8 +115,7 @@ func run(ctx context.Context, opts Options, commands control, ready func(*superv
 	return err
 }
 
-// takeLock makes sure that one supervisor only, and no children of a dead one,
-// are at work in the folder.
+// takeLock ensures that only one supervisor, and no children of a dead one, use the folder.
 func takeLock(ctx context.Context, file string) (*os.File, error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -130,7 +129,7 @@ func takeLock(ctx context.Context, file string) (*os.File, error) {
 		return true, err
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = errors.New("another control plane runs there")
+		err = errors.New("another control plane is running there")
 	}
 	if err != nil {
 		f.Close()
@@ -139,7 +138,7 @@ func takeLock(ctx context.Context, file string) (*os.File, error) {
 	return f, nil
 }
 
-// prepare makes everything that the components need to start.
+// prepare creates everything that the components need to start.
 func prepare(l layout, fresh bool, lock *os.File) (*supervisor, func(), error) {
 	if fresh {
 		if err := l.clear(); err != nil {
@@ -185,8 +184,8 @@ func prepare(l layout, fresh bool, lock *os.File) (*supervisor, func(), error) {
 	}, func() { lifeline.Close(); end.Close() }, nil
 }
 
-// clear removes what earlier runs made, and nothing else: the folder may be
-// one that holds other things.
+// clear removes the files of earlier runs and nothing else, because the folder may have
+// other files.
 func (l layout) clear() error {
 	for _, path := range []string{l.data(), l.logs(), l.pki(""), l.ports(), l.kubeconfig(), l.managerKubeconfig()} {
 		if err := os.RemoveAll(path); err != nil {
@@ -196,9 +195,9 @@ func (l layout) clear() error {
 	return nil
 }
 
-// startAll returns when the control plane does what it is for.
+// startAll starts the components and returns when the control plane is usable.
 func (s *supervisor) startAll(ctx context.Context) error {
-	// The API server waits for etcd itself, and has much to do before that.
+	// The API server waits for etcd itself, and has other work before that.
 	if err := s.start(protocol.Etcd); err != nil {
 		return err
 	}
@@ -208,12 +207,12 @@ func (s *supervisor) startAll(ctx context.Context) error {
 	if err := s.start(protocol.ControllerManager); err != nil {
 		return err
 	}
-	// No Pod can be made in a namespace before the controller manager has made
-	// its default ServiceAccount.
+	// Pods cannot be created in a namespace before the controller manager has created its
+	// default ServiceAccount.
 	return s.waitFor(ctx, "/api/v1/namespaces/default/serviceaccounts/default")
 }
 
-// startReady starts a component, and waits for the API server if it is that.
+// startReady starts a component. For the API server it waits until it is ready.
 func (s *supervisor) startReady(ctx context.Context, name string) error {
 	if err := s.start(name); err != nil {
 		return err
@@ -226,7 +225,7 @@ func (s *supervisor) startReady(ctx context.Context, name string) error {
 
 func (s *supervisor) start(name string) error {
 	if s.running[name] != nil {
-		return fmt.Errorf("start %s: it is running", name)
+		return fmt.Errorf("start %s: it is already running", name)
 	}
 	command := append([]string{s.binary, name}, s.arguments[name]...)
 	p, err := startProcess(name, s.log(name), command, s.inherited...)
@@ -241,20 +240,19 @@ func (s *supervisor) start(name string) error {
 	return nil
 }
 
-// stop ends a component if it is running, and waits for that.
+// stop stops a component that is running, and waits until it has ended.
 func (s *supervisor) stop(name string, signal os.Signal) {
 	p := s.running[name]
 	if p == nil {
 		return
 	}
-	// First, so that its end is not taken for a failure.
+	// Deleted first, so that the end of the process is not taken for a failure.
 	delete(s.running, name)
 	p.stop(signal)
 }
 
-// stopAll stops each component before those that it depends on. After a
-// failure it gives them no time: an API server waits long for an etcd that has
-// gone.
+// stopAll stops each component before those that it depends on. After a failure it kills
+// them, because an API server without etcd waits a long time.
 func (s *supervisor) stopAll(failed bool) {
 	signal := syscall.SIGTERM
 	if failed {
@@ -265,7 +263,7 @@ func (s *supervisor) stopAll(failed bool) {
 	}
 }
 
-// loop obeys commands until the context ends or a component fails.
+// loop executes commands until the context ends or a component fails.
 func (s *supervisor) loop(ctx context.Context, commands control) error {
 	for {
 		select {
@@ -281,8 +279,8 @@ func (s *supervisor) loop(ctx context.Context, commands control) error {
 	}
 }
 
-// waitFor waits until the API server answers the path with success. It fails
-// at once when one of the components that should be running has ended.
+// waitFor waits until the API server answers the path with success. It fails at once if one
+// of the running components has ended.
 func (s *supervisor) waitFor(ctx context.Context, path string) error {
 	err := poll(ctx, startTimeout, func() (bool, error) {
 		for _, p := range s.running {

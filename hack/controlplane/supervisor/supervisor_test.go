@@ -29,7 +29,7 @@ import (
 	"time"
 )
 
-// helperFlag makes the test binary play a component: see TestMain.
+// helperFlag makes the test binary act as a component. See TestMain.
 const helperFlag = "-helper="
 
 func TestMain(m *testing.M) {
@@ -100,7 +100,7 @@ func TestFolderIsLockedForOneSupervisor(t *testing.T) {
 	second.Close()
 }
 
-func TestClearLeavesWhatIsNotOurs(t *testing.T) {
+func TestClearLeavesOtherFiles(t *testing.T) {
 	l := layout{dir: t.TempDir()}
 	other := filepath.Join(l.dir, "other")
 	for _, file := range []string{l.kubeconfig(), l.ports(), l.lock(), other} {
@@ -116,7 +116,7 @@ func TestClearLeavesWhatIsNotOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(left) != 2 || left[0] != l.lock() || left[1] != other {
-		t.Errorf("want the lock and what is not ours to be left, got %v", left)
+		t.Errorf("want the lock and the other files to be left, got %v", left)
 	}
 }
 
@@ -133,11 +133,11 @@ func TestEndOfStandardInputCancels(t *testing.T) {
 	}
 }
 
-func TestCommandsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidCommandsAreRefused(t *testing.T) {
 	s := &supervisor{arguments: testArguments()}
 	for _, command := range []string{"", "stop", "stop kubelet", "dance etcd"} {
 		if err := s.obey(t.Context(), command); err == nil {
-			t.Errorf("%q was obeyed", command)
+			t.Errorf("%q was accepted", command)
 		}
 	}
 }

@@ -30,25 +30,26 @@ import (
 	"time"
 )
 
-// Controller is a running controller process. It ends with the process that started
-// it, on Linux, however that ends.
+// Controller is a running controller process. On Linux it ends with the process that
+// started it, even if that process crashes.
 type Controller struct {
-	// Log holds everything that the controller has written.
+	// Log is the controller's whole output.
 	Log *Log
 	cmd *exec.Cmd
-	// done is closed when the process has ended; err is set before.
+	// done is closed when the process has ended; err is set before that.
 	done chan struct{}
 	err  error
 }
 
-// StartController starts the executable with these flags. It gets none of the caller's
-// OS_* variables, but those of env. What it writes goes to log too, unless that is nil.
+// StartController starts the executable with these flags. It does not inherit the caller's
+// OS_* variables, and gets those in env. Its output is also written to log, unless log is
+// nil.
 func StartController(binary string, env []string, log io.Writer, flags ...string) (*Controller, error) {
 	c := &Controller{Log: &Log{also: log}, done: make(chan struct{})}
 	c.cmd = exec.Command(binary, flags...)
 	c.cmd.Env = append(withoutOpenStack(os.Environ()), env...)
 	c.cmd.Stdout, c.cmd.Stderr = c.Log, c.Log
-	// Ctrl-C is for the caller, who then calls Stop.
+	// Ctrl-C reaches only the caller, who then calls Stop.
 	c.cmd.SysProcAttr = dieWithParent(&syscall.SysProcAttr{Setpgid: true})
 	if err := c.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the controller: %w", err)
@@ -74,17 +75,17 @@ func withoutOpenStack(env []string) []string {
 // Signal sends the signal to the process.
 func (c *Controller) Signal(signal os.Signal) error { return c.cmd.Process.Signal(signal) }
 
-// Done is closed when the process has ended.
+// Done returns a channel that is closed when the process has ended.
 func (c *Controller) Done() <-chan struct{} { return c.done }
 
-// ExitCode returns the exit code, once Done is closed; -1 if a signal ended the process.
+// ExitCode returns the exit code after Done is closed; -1 if a signal ended the process.
 func (c *Controller) ExitCode() int { return c.cmd.ProcessState.ExitCode() }
 
-// stopTimeout is more than the workers need to finish what they have in hand.
+// stopTimeout is longer than the workers need to finish the work that they have begun.
 const stopTimeout = time.Minute
 
-// Stop asks the process to end, waits for that, and returns an error unless the exit
-// code is 0. It may be called more than once.
+// Stop sends SIGTERM, waits until the process has ended, and returns an error unless the
+// exit code is 0. It may be called more than once.
 func (c *Controller) Stop() error {
 	_ = c.Signal(syscall.SIGTERM) // it may have ended
 	select {
@@ -93,11 +94,11 @@ func (c *Controller) Stop() error {
 	case <-time.After(stopTimeout):
 		_ = c.Signal(syscall.SIGKILL)
 		<-c.done
-		return errors.New("the controller did not stop when asked to")
+		return errors.New("the controller did not stop after SIGTERM")
 	}
 }
 
-// Log is what a process has written, and can be waited for.
+// Log is the output of a process. A caller can wait for text in it.
 type Log struct {
 	also io.Writer
 
@@ -154,7 +155,7 @@ func (l *Log) WaitFor(ctx context.Context, text string) error {
 		}
 		if l.ended {
 			l.mu.Unlock()
-			return fmt.Errorf("the process ended and never wrote %q", text)
+			return fmt.Errorf("the process ended without writing %q", text)
 		}
 		if l.changed == nil {
 			l.changed = make(chan struct{})

@@ -35,15 +35,15 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-// Cloud is the name of the entry of clouds.yaml that the parts of a stack use.
+// Cloud is the entry of clouds.yaml that all parts of a stack use.
 const Cloud = "local"
 
-// Neutron is an embedded Neutron that outlives controllers, and a client of it.
+// Neutron is an embedded Neutron that outlives controllers, with a client.
 type Neutron struct {
 	*embedded.Server
-	// Client is an ordinary gophercloud client of the same project as the controller's.
+	// Client is a plain gophercloud client in the controller's project.
 	Client *gophercloud.ServiceClient
-	// CloudsYAML is the file that tells other clients how to reach it, as the entry Cloud.
+	// CloudsYAML is the path of a clouds.yaml with the entry Cloud, for other clients.
 	CloudsYAML string
 }
 
@@ -62,8 +62,7 @@ func StartNeutron(ctx context.Context, dir string, options embedded.Options) (*N
 	return n, err
 }
 
-// Connect returns an ordinary client of the Neutron of that entry of a clouds.yaml, with
-// that content.
+// Connect returns a plain client for that entry of a clouds.yaml with this content.
 func Connect(ctx context.Context, cloud string, cloudsYAML []byte) (*gophercloud.ServiceClient, error) {
 	auth, endpoint, tls, err := clouds.Parse(clouds.WithCloudName(cloud), clouds.WithCloudsYAML(bytes.NewReader(cloudsYAML)))
 	if err != nil {
@@ -77,12 +76,12 @@ func Connect(ctx context.Context, cloud string, cloudsYAML []byte) (*gophercloud
 	return openstack.NewNetworkV2(provider, endpoint)
 }
 
-// Env is what a controller, or any other client, has to have in its environment.
+// Env returns the environment variables that a controller, or any other client, needs.
 func (n *Neutron) Env() []string {
 	return []string{"OS_CLIENT_CONFIG_FILE=" + n.CloudsYAML, "OS_CLOUD=" + Cloud}
 }
 
-// Network is a network with its subnets, as Neutron tells of them.
+// Network is a network with its subnets, as Neutron returns them.
 type Network struct {
 	networks.Network
 	Subnets []subnets.Subnet

@@ -18,7 +18,7 @@ package stack
 
 import "syscall"
 
-// dieWithParent has the kernel end the child when the thread that started it ends. Go's
+// dieWithParent makes the kernel end the child when the thread that started it ends. Go's
 // threads live as long as the process, except those that a goroutine was locked to.
 func dieWithParent(attr *syscall.SysProcAttr) *syscall.SysProcAttr {
 	attr.Pdeathsig = syscall.SIGKILL

@@ -14,10 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package stack runs what the controller works between, for tests and for development:
-// the controller itself, as a process of its own, and an embedded Neutron with a view
-// of what it holds that shares no code with the controller. The Kubernetes part is in
-// controlplane/cluster.
+// Package stack runs the controller and its surroundings, for tests and for development:
+// the controller as a separate process, and an embedded Neutron with a client that shares
+// no code with the controller. The Kubernetes part is in controlplane/cluster.
 package stack
 
 import (
@@ -29,7 +28,7 @@ import (
 	"strings"
 )
 
-// Root returns the folder of the repository that the working directory is in.
+// Root returns the top folder of the repository that contains the working directory.
 func Root() (string, error) {
 	out, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
@@ -42,8 +41,8 @@ func Root() (string, error) {
 	return folder, nil
 }
 
-// BuildController builds the controller into the top folder of the repository, as
-// go build does there, and returns the executable. The flags go to go build.
+// BuildController builds the controller into the top folder of the repository, like go
+// build, and returns the executable. The flags are passed to go build.
 func BuildController(ctx context.Context, flags ...string) (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -53,13 +52,13 @@ func BuildController(ctx context.Context, flags ...string) (string, error) {
 	return binary, BuildControllerAs(ctx, binary, flags...)
 }
 
-// BuildControllerAs is BuildController, for an executable somewhere else.
+// BuildControllerAs is BuildController with another path for the executable.
 func BuildControllerAs(ctx context.Context, binary string, flags ...string) error {
 	root, err := Root()
 	if err != nil {
 		return err
 	}
-	// The commit is for -version, wherever Git can tell it.
+	// The commit is for -version, if Git knows it.
 	args := append(append([]string{"build", "-buildvcs=auto"}, flags...), "-o", binary, ".")
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = root

@@ -29,13 +29,13 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/monitoring"
 )
 
-// moment is when something began to happen.
+// moment is the time at which an act began.
 type moment struct {
 	name string
 	at   time.Duration
 }
 
-// drawing is an SVG that grows panel by panel.
+// drawing is an SVG to which panels are added.
 type drawing struct {
 	began   time.Time
 	length  time.Duration
@@ -45,7 +45,7 @@ type drawing struct {
 	bottom int
 }
 
-// Sizes in pixels: of a unit of Grafana's grid, of the space around things and of a letter.
+// Sizes in pixels: of a unit of Grafana's grid, of the margins and of a letter.
 const (
 	unitWidth, unitHeight = 42, 24
 	width                 = 24 * unitWidth
@@ -54,7 +54,7 @@ const (
 	axis                  = 34
 )
 
-// style has the colors of either theme.
+// style has the colors of the light and the dark theme.
 const style = `text{font:10px system-ui,sans-serif;fill:#24292f}.b{font-weight:600}.h{font-size:17px;font-weight:600}.v{font-size:24px;font-weight:600;fill:#fff}
 .s{fill:#6e7781;font-size:9px}.back{fill:#f6f8fa}.card{fill:#fff;stroke:#d0d7de}.grid{stroke:#d0d7de;stroke-width:.5}.when{stroke:#8c959f;stroke-dasharray:2 2;stroke-width:.7}polyline{fill:none;stroke-width:1.3}
 @media(prefers-color-scheme:dark){text{fill:#e6edf3}.s{fill:#8d96a0}.back{fill:#0d1117}.card{fill:#161b22;stroke:#30363d}.grid{stroke:#30363d}}`
@@ -69,7 +69,7 @@ func (d *drawing) text(x, y float64, class, text string) {
 	d.add(`<text x="%.0f" y="%.0f" class="%s">%s</text>`, x, y, class, html.EscapeString(text))
 }
 
-// box is where something is drawn.
+// box is the area of an element.
 type box struct{ x, y, w, h float64 }
 
 // panel draws a panel, or a heading.
@@ -98,7 +98,7 @@ func (d *drawing) panel(p monitoring.Panel, lines []line) {
 	d.text(b.x+2*space, b.y+14, "b", p.Title)
 }
 
-// stat draws one value, on its color.
+// stat draws one value on a background of its color.
 func (d *drawing) stat(b box, p monitoring.Panel, lines []line) {
 	said, color := p.FieldConfig.Defaults.NoValue, ""
 	if len(lines) > 0 {
@@ -114,7 +114,7 @@ func (d *drawing) stat(b box, p monitoring.Panel, lines []line) {
 	d.text(b.x+b.w/2-float64(len(said))*6.5, b.y+b.h/2+18, "v", said)
 }
 
-// chart draws lines over time, one on top of the other if the panel stacks them.
+// chart draws lines over time, stacked if the panel stacks them.
 func (d *drawing) chart(b box, p monitoring.Panel, lines []line) {
 	stacked := p.FieldConfig.Defaults.Custom.Stacking.Mode == "normal"
 	if stacked {
@@ -138,7 +138,7 @@ func (d *drawing) chart(b box, p monitoring.Panel, lines []line) {
 	}
 }
 
-// scale is what a chart's bottom and top stand for.
+// scale has the values at the bottom and at the top of a chart.
 type scale struct {
 	low, high float64
 	log       bool
@@ -162,12 +162,12 @@ func scaleOf(p monitoring.Panel, lines []line) scale {
 	}
 	if s.log {
 		low, high := math.Floor(math.Log10(s.low)), math.Ceil(math.Log10(s.high))
-		if math.Mod(high-low, 2) != 0 { // so that the middle is a power of ten, too
+		if math.Mod(high-low, 2) != 0 { // so that the middle is also a power of ten
 			high++
 		}
 		return scale{math.Pow(10, low), math.Pow(10, max(high, low+2)), true}
 	}
-	// The next of 1, 1.2, 1.6, 2, 3, 4, 6, 8, 10 times a power of ten.
+	// Round up to 1, 1.2, 1.6, 2, 3, 4, 6, 8 or 10 times a power of ten.
 	power := math.Pow(10, math.Floor(math.Log10(s.high)))
 	for _, factor := range []float64{1, 1.2, 1.6, 2, 3, 4, 6, 8, 10} {
 		if factor*power >= s.high {
@@ -185,7 +185,7 @@ func (s scale) ticks() []float64 {
 	return []float64{0, s.high / 2, s.high}
 }
 
-// of returns how far up a value is, between 0 and 1.
+// of returns the height of a value in the chart, between 0 and 1.
 func (s scale) of(value float64) float64 {
 	if s.log {
 		return math.Log(max(value, s.low)/s.low) / math.Log(s.high/s.low)
@@ -193,7 +193,7 @@ func (s scale) of(value float64) float64 {
 	return min(value/s.high, 1)
 }
 
-// pile adds to each line those before it.
+// pile stacks the lines: it adds the earlier lines to each line.
 func pile(lines []line) {
 	for i := 1; i < len(lines); i++ {
 		for x, below := range lines[i-1].values {
@@ -234,7 +234,7 @@ func colorOf(p monitoring.Panel, i int, name string) string {
 	return palette[i%len(palette)]
 }
 
-// legend draws the names of as many lines as there is room for.
+// legend draws the names of as many lines as fit.
 func (d *drawing) legend(b box, p monitoring.Panel, lines []line) {
 	x, y := b.x, b.y+9
 	for i, l := range lines {
@@ -260,7 +260,7 @@ func shorten(text string, width float64) string {
 	return text
 }
 
-// format writes a value as Grafana does with that unit, more or less.
+// format formats a value in a unit, approximately as Grafana does.
 func format(unit string, value float64) string {
 	switch {
 	case unit == "bool_yes_no":
@@ -281,7 +281,7 @@ func format(unit string, value float64) string {
 	return fmt.Sprintf("%.3g", value)
 }
 
-// svg returns the whole of it, with what happened when below.
+// svg returns the complete SVG, with the list of acts at the bottom.
 func (d *drawing) svg() []byte {
 	height := d.bottom + 14*len(d.moments) + 24
 	for i, m := range d.moments {

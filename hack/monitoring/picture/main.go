@@ -14,9 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Picture makes artifacts/monitoring/dashboard.svg: the panels of the dashboard, as a real
-// Prometheus answers them after a run of the real controller in which much goes wrong. It
-// takes about seven minutes. Run it in hack's module: go run ./monitoring/picture
+// Picture makes artifacts/monitoring/dashboard.svg: the dashboard's panels with the answers
+// of a real Prometheus, after a run of the real controller with many faults. It takes about
+// seven minutes. Run it in hack's module: go run ./monitoring/picture
 package main
 
 import (
@@ -40,7 +40,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/monitoring"
 )
 
-var pause = flag.Duration("pause", 35*time.Second, "how long nothing happens after each thing that happens")
+var pause = flag.Duration("pause", 35*time.Second, "pause after each act")
 
 func main() {
 	flag.Parse()
@@ -96,19 +96,19 @@ func run(ctx context.Context) (err error) {
 }
 
 const (
-	// window is what rates are taken over.
+	// window is the interval of the rates.
 	window = "10s"
-	// points is how many values a line has.
+	// points is the number of values of a line.
 	points = 150
 )
 
-// line is a series: its values, by their place from left to right.
+// line is a series: its values, indexed from left to right.
 type line struct {
 	name   string
 	values map[int]float64
 }
 
-// top is the largest value; 0 if none is above.
+// top returns the largest value; 0 if none is positive.
 func (l *line) top() (top float64) {
 	for _, value := range l.values {
 		if !math.IsNaN(value) {
@@ -118,11 +118,11 @@ func (l *line) top() (top float64) {
 	return top
 }
 
-// ask returns what a panel shows; lines that never leave 0 are left out.
+// ask returns the lines of a panel, without those that are always 0.
 func ask(ctx context.Context, prometheus *monitoring.Prometheus, panel monitoring.Panel, d *drawing) (lines []line, err error) {
 	step := (d.length / points).Truncate(time.Millisecond)
 	span := promv1.Range{Start: d.began, End: d.began.Add(d.length), Step: step}
-	if panel.Type != monitoring.TypeTimeSeries { // they show what is now
+	if panel.Type != monitoring.TypeTimeSeries { // these show only the current value
 		span.Start = span.End
 	}
 	for _, target := range panel.Targets {
@@ -146,7 +146,7 @@ func ask(ctx context.Context, prometheus *monitoring.Prometheus, panel monitorin
 	return lines, nil
 }
 
-// row is a line of a table: the values of the labels, in the order of their names.
+// row returns a line of a table: the values of the labels, in the order of their names.
 func row(metric model.Metric) string {
 	var values []string
 	for _, label := range slices.Sorted(maps.Keys(metric)) {

@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package realneutron brings up the real Neutron with a real Keystone, for tests. The
-// work is done by the scripts in hack/neutron.
+// Package realneutron starts the real Neutron with a real Keystone, for tests. It calls the
+// scripts in hack/neutron.
 package realneutron
 
 import (
@@ -33,31 +33,31 @@ import (
 	"time"
 )
 
-// The entries of the clouds.yaml.
+// The entries of clouds.yaml.
 const (
 	Cloud      = "local"       // role member
 	OtherCloud = "local-other" // role member, in another project
-	AdminCloud = "local-admin" // sees every project
+	AdminCloud = "local-admin" // can see every project
 )
 
-// ErrUnavailable is returned where Neutron's packages cannot be had: a test that needs
-// them is skipped.
+// ErrUnavailable is returned if Neutron's packages are not available. A test that needs
+// them is then skipped.
 var ErrUnavailable = errors.New("the real Neutron is not available")
 
-// unavailableCode is what up.sh exits with then.
+// unavailableCode is the exit code of up.sh in this case.
 const unavailableCode = 3
 
-// Neutron is a Neutron that runs. It ends with this process, if Down is never called.
+// Neutron is a running Neutron. It ends with this process, even if Down is not called.
 type Neutron struct {
 	// CloudsYAML is the path of a clouds.yaml with the entries named above.
 	CloudsYAML string
 	dir        string
 }
 
-// Up starts a Neutron that keeps its files in dir, and waits until it answers. With a
-// database already in dir that takes seconds; without the packages, minutes. config are
-// lines of neutron.conf that are added to the usual ones. The Neutron that runs in dir
-// already, if any, is returned as it is.
+// Up starts a Neutron with its files in dir, and waits until it answers. With an existing
+// database in dir this takes seconds; if the packages must be fetched, minutes. config are
+// additional lines for neutron.conf. If a Neutron already runs in dir, Up returns that one
+// unchanged.
 func Up(ctx context.Context, dir string, config ...string) (*Neutron, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -81,27 +81,27 @@ func Up(ctx context.Context, dir string, config ...string) (*Neutron, error) {
 	return &Neutron{CloudsYAML: out, dir: dir}, nil
 }
 
-// Down stops it. What it had is there again after the next Up.
+// Down stops Neutron. Its data is kept for the next Up.
 func (n *Neutron) Down() error {
 	_, err := script(context.Background(), "down.sh", "-state", n.dir)
 	return err
 }
 
-// Purge stops it and removes all its files.
+// Purge stops Neutron and removes all its files.
 func (n *Neutron) Purge() error { return Purge(n.dir) }
 
-// Purge removes the files that a Neutron kept in dir, and stops it first if it runs.
+// Purge removes the files of the Neutron in dir, and stops it first if it runs.
 func Purge(dir string) error {
 	_, err := script(context.Background(), "down.sh", "-state", dir, "-purge")
 	return err
 }
 
-// script runs one of the scripts and returns what it prints.
+// script runs one of the scripts and returns its output.
 func script(ctx context.Context, name string, args ...string) (string, error) {
-	// Where this file was compiled from.
+	// The folder of the scripts, from the path of this source file.
 	_, file, _, _ := runtime.Caller(0)
 	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(filepath.Dir(file)), name), args...)
-	// Told to end, rather than killed, the script cleans up.
+	// On SIGTERM the script cleans up; SIGKILL would prevent that.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = time.Minute
 	var stderr bytes.Buffer

@@ -15,9 +15,9 @@ limitations under the License.
 */
 
 // Command kubelet is the kubelet and the kube-scheduler in one executable, each as
-// released: what the control plane lacks to run Pods.
+// released. Together with the control plane they run Pods.
 //
-// The command is chosen by the first argument.
+// The first argument selects the command.
 package main
 
 import (

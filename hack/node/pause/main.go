@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command pause waits to be told to end. A pod's first container does nothing else: it
-// holds the pod's namespaces.
+// Command pause waits for SIGTERM. It is the first container of each pod, which only keeps
+// the pod's namespaces.
 package main
 
 import (

@@ -28,8 +28,8 @@ import (
 // maxText is the length of names, descriptions and tags, in characters.
 const maxText = 255
 
-// standardAttributes are those of every kind. The order is that of Neutron's checks
-// where it matters: the first that fails is reported.
+// standardAttributes returns the attributes that every kind has, around the special ones.
+// The order is that of Neutron's checks where it matters: the first failure is reported.
 func standardAttributes[T object](special ...attribute[T]) []attribute[T] {
 	head := []attribute[T]{
 		{name: "id", flags: filter | sortable, get: func(o T) any { return o.std().id }},
@@ -51,10 +51,10 @@ func standardAttributes[T object](special ...attribute[T]) []attribute[T] {
 	return append(append(head, special...), tail...)
 }
 
-// timestamp has whole seconds, as the database column has.
+// timestamp formats t with whole seconds, the precision of Neutron's database column.
 func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
-// text checks for a string of at most so many characters.
+// text returns a check for a string of at most limit characters.
 func text(limit int) func(string, any) (any, *failure) {
 	return func(name string, v any) (any, *failure) {
 		if reason := textFault(v, limit); reason != "" {
@@ -64,7 +64,8 @@ func text(limit int) func(string, any) (any, *failure) {
 	}
 }
 
-// textFault counts characters, not bytes, as Python does.
+// textFault returns why v is not a string of at most limit characters; "" means that it is.
+// It counts characters, not bytes, as Python does.
 func textFault(v any, limit int) string {
 	s, ok := v.(string)
 	if !ok {
@@ -76,7 +77,8 @@ func textFault(v any, limit int) string {
 	return ""
 }
 
-// truth converts what oslo's bool_from_string takes, which is more than JSON's booleans.
+// truth converts everything that oslo's bool_from_string accepts, which is more than JSON's
+// booleans.
 func truth(_ string, v any) (any, *failure) {
 	switch strings.ToLower(strings.TrimSpace(python(v))) {
 	case "1", "t", "true", "on", "y", "yes":
@@ -106,7 +108,7 @@ func integer(_ string, v any) (any, *failure) {
 	return n, nil
 }
 
-// atLeastZero is an integer that is not negative.
+// atLeastZero converts an integer and refuses a negative one.
 func atLeastZero(name string, v any) (any, *failure) {
 	n, err := integer(name, v)
 	if err == nil && n.(int) < 0 {
@@ -115,7 +117,7 @@ func atLeastZero(name string, v any) (any, *failure) {
 	return n, err
 }
 
-// uuid checks an ID in a body; one in a path is only looked up.
+// uuid checks an ID in a body. An ID in a path is only looked up, not checked.
 func uuid(name string, v any) (any, *failure) {
 	s, ok := v.(string)
 	if !ok || !isUUID(s) {
@@ -124,15 +126,15 @@ func uuid(name string, v any) (any, *failure) {
 	return s, nil
 }
 
-// isUUID is as generous as oslo's is_uuid_like: hyphens and case do not matter.
+// isUUID reports whether s is a UUID. Like oslo's is_uuid_like it ignores hyphens and case.
 func isUUID(s string) bool {
 	s = strings.NewReplacer("urn:", "", "uuid:", "", "-", "").Replace(strings.ToLower(s))
 	s = strings.Trim(s, "{}")
 	return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// oneOf checks for one of some strings. The message is Neutron's, which names the variable
-// instead of the values.
+// oneOf returns a check for one of the allowed strings. The message is Neutron's own, which
+// names the variable instead of the values.
 func oneOf(allowed ...string) func(string, any) (any, *failure) {
 	return func(name string, v any) (any, *failure) {
 		for _, a := range allowed {
@@ -153,7 +155,7 @@ func texts(name string, v any) (any, *failure) {
 	return list, nil
 }
 
-// textsFault reads a list of different strings; reason is "" if it is one.
+// textsFault reads a list of different strings. reason is "" if v is such a list.
 func textsFault(v any) (list []string, reason string) {
 	all, ok := v.([]any)
 	if !ok {
@@ -175,7 +177,7 @@ func textsFault(v any) (list []string, reason string) {
 	return list, ""
 }
 
-// orNull lets null through a check.
+// orNull returns a check that accepts null, and otherwise calls check.
 func orNull(check func(string, any) (any, *failure)) func(string, any) (any, *failure) {
 	return func(name string, v any) (any, *failure) {
 		if v == nil {
@@ -185,8 +187,8 @@ func orNull(check func(string, any) (any, *failure)) func(string, any) (any, *fa
 	}
 }
 
-// Where the value is a list or an object the text is JSON, not Python: nobody compares that.
-// python writes a value as Neutron's messages have it.
+// python formats a value as Neutron's messages do. A list or an object is formatted as
+// JSON, not as Python; no test compares those.
 func python(v any) string {
 	switch x := v.(type) {
 	case nil:
@@ -205,7 +207,7 @@ func python(v any) string {
 	return string(b)
 }
 
-// nullable shows "" as null.
+// nullable returns nil for "", which JSON shows as null.
 func nullable(s string) any {
 	if s == "" {
 		return nil

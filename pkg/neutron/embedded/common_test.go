@@ -28,14 +28,16 @@ import (
 	"time"
 )
 
-// client talks raw HTTP as one user, so that tests see codes and bodies as they are.
+// client sends raw HTTP requests as one user, so that tests see status codes and bodies
+// unchanged.
 type client struct {
 	t     *testing.T
 	s     *Server
 	token string
 }
 
-// reply is an answer: its status, its body, and Neutron's error if it is one.
+// reply is an answer: its status, its body and, if it is an error, Neutron's type and
+// message.
 type reply struct {
 	status        int
 	kind, message string
@@ -54,7 +56,7 @@ func start(t *testing.T, o Options) *Server {
 	return s
 }
 
-// as is a client of the project of that name.
+// as returns a client for the user of that name.
 func as(t *testing.T, s *Server, user string) *client {
 	t.Helper()
 	for _, u := range s.keystone.credentials() {
@@ -82,7 +84,7 @@ func newClient(t *testing.T) *client {
 	return as(t, start(t, Options{}), "samplecrd")
 }
 
-// do sends a request. header holds further headers as "Name: value".
+// do sends a request. header holds additional headers as "Name: value".
 func (c *client) do(method, path, body string, header ...string) reply {
 	c.t.Helper()
 	r, err := c.try(method, path, body, header...)
@@ -129,7 +131,7 @@ func (c *client) api(method, path, body string, header ...string) reply {
 	return c.do(method, "/networking/v2.0/"+path, body, header...)
 }
 
-// create makes one resource and returns its attributes.
+// create creates one resource and returns its attributes.
 func (c *client) create(kind, attrs string) map[string]any {
 	c.t.Helper()
 	r := c.api("POST", kind+"s", fmt.Sprintf(`{%q: {%s}}`, kind, attrs))
@@ -163,7 +165,7 @@ func (c *client) get(kind, id string) map[string]any {
 	return r.json[kind].(map[string]any)
 }
 
-// names lists the names that a query of networks finds.
+// names returns the names of the networks that a query lists.
 func (c *client) names(query string) []string {
 	c.t.Helper()
 	r := c.api("GET", "networks?"+query, "")
@@ -177,8 +179,8 @@ func (c *client) names(query string) []string {
 	return names
 }
 
-// refused checks an answer against a status, a type and (part of) a message; a type or
-// message of "" is not looked at.
+// refused compares an answer with a status, a type and (part of) a message. An empty type
+// or message is not compared.
 func (r reply) refused(t *testing.T, status int, kind, message string) {
 	t.Helper()
 	if r.status != status || kind != "" && r.kind != kind || !strings.Contains(r.message, message) {
@@ -193,7 +195,7 @@ func (r reply) want(t *testing.T, status int) {
 	}
 }
 
-// fakeClock is a clock that stands still until it is set forward.
+// fakeClock is a clock that advances only when a test advances it.
 type fakeClock struct {
 	mu sync.Mutex
 	at time.Time

@@ -25,7 +25,7 @@ import (
 	"strings"
 )
 
-// failure is a request refused: Neutron's status, exception name and message.
+// failure is a refused request: Neutron's status, exception name and message.
 type failure struct {
 	status  int
 	kind    string
@@ -42,7 +42,7 @@ func (f *failure) answer() *answer {
 	return jsonAnswer(f.status, body)
 }
 
-// badRequest is what the API layer refuses before the plug-in sees it.
+// badRequest is a refusal by the API layer, before the plug-in is called.
 func badRequest(format string, args ...any) *failure {
 	return &failure{http.StatusBadRequest, "HTTPBadRequest", fmt.Sprintf(format, args...)}
 }
@@ -52,8 +52,8 @@ func badValue(attr, reason string) *failure {
 	return badRequest("Invalid input for %s. Reason: %s.", attr, reason)
 }
 
-// invalidInput is what the plug-in, and the conversion of values, refuse. The message
-// gets a full stop even where it has one already; so it is in Neutron.
+// invalidInput is a refusal by the plug-in, or by the conversion of a value. The message
+// gets a full stop even if it already ends with one, as in Neutron.
 func invalidInput(format string, args ...any) *failure {
 	return &failure{http.StatusBadRequest, "InvalidInput", "Invalid input for operation: " + fmt.Sprintf(format, args...) + "."}
 }
@@ -63,7 +63,7 @@ func badResource(resource, message string) *failure {
 	return &failure{http.StatusBadRequest, "BadRequest", fmt.Sprintf("Bad %s request: %s.", resource, message)}
 }
 
-// conflict is a 409, whatever the exception.
+// conflict is a 409 with any exception name.
 func conflict(kind, format string, args ...any) *failure {
 	return &failure{http.StatusConflict, kind, fmt.Sprintf(format, args...)}
 }
@@ -72,7 +72,7 @@ func notFound(kind, format string, args ...any) *failure {
 	return &failure{http.StatusNotFound, kind, fmt.Sprintf(format, args...)}
 }
 
-// notFoundPath is also what a caller gets who may see a thing but not touch it.
+// notFoundPath is also the answer to a caller that may see an object but not change it.
 func notFoundPath() *failure {
 	return notFound("HTTPNotFound", "The resource could not be found.")
 }
@@ -85,7 +85,7 @@ func methodNotAllowed(method string) *failure {
 	return &failure{http.StatusMethodNotAllowed, "HTTPMethodNotAllowed", message}
 }
 
-// disallowed is the policy engine's refusal; oslo.policy joins rules in pairs.
+// disallowed is a refusal by the policy engine. oslo.policy joins rules in pairs.
 func disallowed(rules ...string) *failure {
 	text := "rule:" + rules[0]
 	for _, r := range rules[1:] {
@@ -94,20 +94,20 @@ func disallowed(rules ...string) *failure {
 	return &failure{http.StatusForbidden, "PolicyNotAuthorized", text + " is disallowed by policy"}
 }
 
-// internalError is what Neutron answers to a bug of its own; it tells nothing more.
+// internalError is Neutron's answer to a bug of its own. It contains no details.
 func internalError() *failure {
 	return &failure{http.StatusInternalServerError, "HTTPInternalServerError",
 		"Request Failed: internal server error while processing your request."}
 }
 
-// newUUID is a random UUID of version 4.
+// newUUID returns a random UUID of version 4.
 func newUUID() string {
 	h := newID()
 	variant := "89ab"[strings.IndexByte("0123456789abcdef", h[16])&3]
 	return h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-" + string(variant) + h[17:20] + "-" + h[20:]
 }
 
-// newID is 32 random hexadecimal digits, Keystone's form of an ID.
+// newID returns 32 random hexadecimal digits, Keystone's form of an ID.
 func newID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails: it ends the program instead

@@ -26,28 +26,30 @@ import (
 	"time"
 )
 
-// Fault is what shall go wrong with one request. The zero value changes nothing.
+// Fault describes what goes wrong with one request. The zero value changes nothing.
 type Fault struct {
-	// After lets the request take effect first: only its answer is lost, late or
-	// replaced. Without it, a request that is dropped, hung or answered with Status
+	// After lets the request take effect first: only its answer is lost, delayed or
+	// replaced. Without After, a request that is dropped, hangs or is answered with Status
 	// has no effect.
 	After bool
-	// Delay is waited before anything else (with After: before answering). A client
-	// that goes away meanwhile ends the wait; its request then has no effect (with
-	// After: had it already).
+	// Delay is how long to wait before anything else, or with After, before answering. If
+	// the client disconnects meanwhile, the wait ends; the request then has no effect,
+	// except with After.
 	Delay time.Duration
-	// Hang answers nothing until the client goes away or the server is closed. It
-	// wins over Drop and Status.
+	// Hang sends no answer until the client disconnects or the server is closed. It takes
+	// precedence over Drop and Status.
 	Hang bool
-	// Drop cuts the connection instead of answering. It wins over Status. For who
-	// calls ServeHTTP, cutting is panic(http.ErrAbortHandler), which net/http expects.
+	// Drop closes the connection instead of answering. It takes precedence over Status. A
+	// direct call of ServeHTTP then panics with http.ErrAbortHandler, which net/http
+	// expects.
 	Drop bool
-	// Status, if not 0, is answered instead, with Type and Message in the body as
-	// Neutron has them; without a Type, Message is the whole body, as plain text.
+	// Status, if not 0, is the answer's status. The body has Type and Message in Neutron's
+	// form; without a Type, Message is the whole body, as plain text.
 	Status  int
 	Type    string
 	Message string
-	// RetryAfter, rounded up to whole seconds, is sent with Status; 0: not sent.
+	// RetryAfter is sent with Status, rounded up to whole seconds. 0: the header is not
+	// sent.
 	RetryAfter time.Duration
 }
 
@@ -63,9 +65,9 @@ func (f *Fault) answer() *answer {
 	return a
 }
 
-// SetFault has choose called for every request, Keystone's among them, before it is
-// looked at; the Fault it returns, if any, happens to the request. choose may read
-// the request's body, and must be safe for concurrent use. nil: no faults.
+// SetFault sets a function that is called for every request, Keystone's too, before the
+// request is handled. The Fault that choose returns, if not nil, happens to the request.
+// choose may read the request's body, and must be safe for concurrent use. nil: no faults.
 func (s *Server) SetFault(choose func(*http.Request) *Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +85,7 @@ func (s *Server) faultFor(r *http.Request, body []byte) *Fault {
 	return choose(r)
 }
 
-// Request tells of one request that was answered.
+// Request describes one request that was answered.
 type Request struct {
 	// Service is "identity" or "network".
 	Service string
@@ -91,13 +93,13 @@ type Request struct {
 	// Path is relative to the service, such as v2.0/networks or v3/auth/tokens.
 	Path  string
 	Query url.Values
-	// Status is what was answered; 0: the connection was cut.
+	// Status is the status of the answer; 0: the connection was closed without one.
 	Status int
 }
 
-// Observe has see called for each request once its answer is known and before the
-// answer is sent: a client that has its answer has been counted. see must be safe
-// for concurrent use. nil: none.
+// Observe sets a function that is called for each request after its answer is known and
+// before the answer is sent, so a client never has an answer that see has not been called
+// for. see must be safe for concurrent use. nil: no function.
 func (s *Server) Observe(see func(Request)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

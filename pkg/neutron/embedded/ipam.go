@@ -35,9 +35,9 @@ func (p pool) contains(a netip.Addr) bool {
 	return a.BitLen() == p.Start.BitLen() && p.Start.Compare(a) <= 0 && a.Compare(p.End) <= 0
 }
 
-// parseCIDR reads what Python's netaddr reads, which is more than netip: blanks around
-// it, leading zeros, fewer than four octets, netmasks and hostmasks, and an address
-// alone. Host bits are masked.
+// parseCIDR accepts everything that Python's netaddr accepts, which is more than netip:
+// surrounding blanks, leading zeros, fewer than four octets, netmasks and hostmasks, and an
+// address without a mask. Host bits are cleared.
 func parseCIDR(s string) (netip.Prefix, bool) {
 	host, mask, masked := strings.Cut(s, "/")
 	addr, err := netip.ParseAddr(host)
@@ -57,8 +57,8 @@ func parseCIDR(s string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(addr, bits).Masked(), true
 }
 
-// parsePartial reads what netaddr falls back to, octet by octet with Python's int(): so
-// leading zeros are decimal, not octal, and missing octets are zero.
+// parsePartial parses an IPv4 address in netaddr's fallback form. Each octet is parsed with
+// Python's int(), so leading zeros are decimal, not octal; missing octets are zero.
 func parsePartial(s string) (netip.Addr, bool) {
 	parts := strings.Split(s, ".")
 	if len(parts) > 4 {
@@ -94,7 +94,7 @@ func parseMask(s string, width int) (int, bool) {
 	return 0, false
 }
 
-// zero is the unspecified address of the same family.
+// zero returns the unspecified address of the same family.
 func zero(a netip.Addr) netip.Addr {
 	if a.Is4() {
 		return netip.IPv4Unspecified()
@@ -111,7 +111,7 @@ func invert(a netip.Addr) netip.Addr {
 	return inverted
 }
 
-// lastAddr is the last address of a prefix: the broadcast address, in IPv4.
+// lastAddr returns the last address of a prefix, in IPv4 the broadcast address.
 func lastAddr(p netip.Prefix) netip.Addr {
 	b := p.Masked().Addr().AsSlice()
 	for i := p.Bits(); i < len(b)*8; i++ {
@@ -121,7 +121,8 @@ func lastAddr(p netip.Prefix) netip.Addr {
 	return last
 }
 
-// addressFault is what the API layer has to say against an IP address; "": nothing.
+// addressFault returns why the API layer refuses v as an IP address; "" means that it
+// accepts v.
 func addressFault(v any) string {
 	s, ok := v.(string)
 	if a, err := netip.ParseAddr(s); ok && err == nil && a.Zone() == "" {
@@ -133,17 +134,17 @@ func addressFault(v any) string {
 	return fmt.Sprintf("'%s' is not a valid IP address", python(v))
 }
 
-// defaultGateway is the first address in IPv4, and the subnet-router anycast address
-// (RFC 4291, 2.6.1), the ::0 of the subnet, in IPv6.
+// defaultGateway returns the first usable address in IPv4, and in IPv6 the subnet-router
+// anycast address (RFC 4291, 2.6.1), which is the subnet's first address.
 func defaultGateway(cidr netip.Prefix) netip.Addr {
 	if cidr.Addr().Is4() {
-		return cidr.Addr().Next() // the zero Addr, so none, for 255.255.255.255/32
+		return cidr.Addr().Next() // for 255.255.255.255/32 the zero Addr, which means no gateway
 	}
 	return cidr.Addr()
 }
 
-// hostRange is what ports and pools can have of a subnet: in IPv4 all but the network
-// and the broadcast address, in IPv6 all but the first.
+// hostRange returns the addresses of a subnet that ports and pools can use: in IPv4 all
+// except the network and the broadcast address, in IPv6 all except the first.
 func hostRange(cidr netip.Prefix) pool {
 	r := pool{cidr.Addr(), lastAddr(cidr)}
 	if r.Start == r.End || cidr.Addr().Is4() && cidr.Bits() == 31 {
@@ -156,8 +157,8 @@ func hostRange(cidr netip.Prefix) pool {
 	return r
 }
 
-// defaultPools is the host range without the gateway: up to two pools around it, and none
-// if there is no other address. A single address is a pool even if it is the gateway's.
+// defaultPools returns the host range without the gateway: up to two pools around it, and
+// none if there is no other address. A single address is a pool even if it is the gateway.
 func defaultPools(cidr netip.Prefix, gateway netip.Addr) []pool {
 	r := hostRange(cidr)
 	if !gateway.IsValid() || !r.contains(gateway) || cidr.IsSingleIP() {
@@ -173,7 +174,7 @@ func defaultPools(cidr netip.Prefix, gateway netip.Addr) []pool {
 	return pools
 }
 
-// checkPools refuses pools outside the subnet or overlapping, and a gateway in one.
+// checkPools refuses pools that overlap, lie outside the subnet, or contain the gateway.
 func checkPools(pools []pool, cidr netip.Prefix, gateway netip.Addr) *failure {
 	hosts := hostRange(cidr)
 	for _, p := range pools {
@@ -197,15 +198,15 @@ func checkPools(pools []pool, cidr netip.Prefix, gateway netip.Addr) *failure {
 	return checkGatewayOutside(pools, gateway)
 }
 
-// badAs is a 400 of an exception of its own.
+// badAs is a 400 with an exception name of its own.
 func badAs(kind, format string, args ...any) *failure {
 	err := badRequest(format, args...)
 	err.kind = kind
 	return err
 }
 
-// checkGatewayOutside is why a gateway cannot be moved within a subnet of default pools
-// unless pools are sent along.
+// checkGatewayOutside refuses a gateway inside a pool. This is why the gateway of a subnet
+// with default pools cannot change within the subnet unless the request has new pools too.
 func checkGatewayOutside(pools []pool, gateway netip.Addr) *failure {
 	for _, p := range pools {
 		if gateway.IsValid() && p.contains(gateway) {
@@ -215,7 +216,7 @@ func checkGatewayOutside(pools []pool, gateway netip.Addr) *failure {
 	return nil
 }
 
-// firstFree is the first address of the pools that is not in use. (The real Neutron
+// firstFree returns the first address of the pools that is not in use. (The real Neutron
 // picks one at random among the first few.)
 func firstFree(pools []pool, used map[netip.Addr]bool) (netip.Addr, bool) {
 	for _, p := range pools {

@@ -34,20 +34,20 @@ const (
 	keystoneTime = "2006-01-02T15:04:05.000000Z"
 )
 
-// caller is who a token says is calling.
+// caller is the identity that a token stands for.
 type caller struct {
 	project string
 	admin   bool
 }
 
-// user is one of the fixed users, each with a role in just one project.
+// user is one of the fixed users. Each has a role in exactly one project.
 type user struct {
 	id, name, password string
 	project            Project
 }
 
-// token is a token that was issued. Tokens are opaque here: unlike Fernet tokens they say
-// nothing by themselves, so that revoking one is forgetting it.
+// token is an issued token. Unlike Fernet tokens, these hold no data, so deleting the
+// record revokes the token.
 type token struct {
 	user            *user
 	method          string
@@ -55,12 +55,13 @@ type token struct {
 	audit           string
 }
 
-// keystone is the identity service: fixed users, and tokens for them. It has no
-// application credentials, no domains but Default, and no API to change any of it.
+// keystone is the identity service: a fixed set of users, and their tokens. It has no
+// application credentials, no domain except Default, and no API to change users.
 type keystone struct {
 	now func() time.Time
 	ttl time.Duration
-	// ids of the catalog's services and of its endpoints, which clients may cache.
+	// ids are the IDs of the catalog's services and endpoints. They stay the same because
+	// clients may cache them.
 	ids map[string]string
 
 	mu     sync.Mutex
@@ -82,10 +83,10 @@ func newKeystone(o Options) *keystone {
 	return k
 }
 
-// interfaces are what clients may ask the catalog for; all lead to the same place.
+// interfaces are the endpoint interfaces of the catalog. All have the same URL.
 var interfaces = []string{"public", "internal", "admin"}
 
-// credentials are the users with their passwords, in the order of the options.
+// credentials returns the users with their passwords, in the order of the options.
 func (k *keystone) credentials() []user {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -115,8 +116,8 @@ func (k *keystone) revokeAll() {
 	clear(k.tokens)
 }
 
-// authenticate is what keystonemiddleware does for Neutron, but without its cache: a
-// token that was revoked is refused at once.
+// authenticate does what keystonemiddleware does for Neutron, except that it has no cache:
+// a revoked token is refused at once.
 func (k *keystone) authenticate(id string) (caller, bool) {
 	t, ok := k.lookup(id)
 	if !ok {
@@ -125,7 +126,7 @@ func (k *keystone) authenticate(id string) (caller, bool) {
 	return caller{project: t.user.project.ID, admin: t.user.project.Admin}, true
 }
 
-// lookup finds a token that is still valid.
+// lookup returns a token, and whether it is still valid.
 func (k *keystone) lookup(id string) (token, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -133,8 +134,8 @@ func (k *keystone) lookup(id string) (token, bool) {
 	return t, ok && k.now().Before(t.expires)
 }
 
-// serve answers requests under /identity. The list of versions comes with status 300
-// and the one version with 200, since discovery in clients tells them apart by that.
+// serve answers requests under /identity. The list of versions has status 300 and the
+// single version 200, because clients' discovery distinguishes them by the status.
 func (k *keystone) serve(r *request) *answer {
 	switch path := strings.Join(r.path, "/"); {
 	case path == "":
@@ -149,7 +150,7 @@ func (k *keystone) serve(r *request) *answer {
 	return &answer{status: http.StatusNotFound, header: http.Header{"Content-Type": {"text/html; charset=utf-8"}}, body: []byte(noSuchPath)}
 }
 
-// Keystone's own words, in which it answers in HTML to a path that it does not know.
+// Keystone's own texts. It answers an unknown path in HTML.
 const (
 	noSuchPath = "<!doctype html>\n<html lang=en>\n<title>404 Not Found</title>\n<h1>Not Found</h1>\n" +
 		"<p>The requested URL was not found on the server. If you entered the URL manually please check your spelling and try again.</p>\n"
@@ -157,8 +158,8 @@ const (
 		"The client is assumed to be in error."
 )
 
-// serveTokens lets any valid token look at and revoke any other, where Keystone has a
-// policy: with users that are all of one person there is nothing to protect.
+// serveTokens lets any valid token read and revoke any other. Keystone has a policy for
+// this; here all users belong to one person, so there is nothing to protect.
 func (k *keystone) serveTokens(r *request) *answer {
 	if r.Method == http.MethodPost {
 		return k.issue(r)
@@ -204,7 +205,7 @@ type authRequest struct {
 	} `json:"auth"`
 }
 
-// reference names a project or a domain, by ID or by name.
+// reference is a project or a domain, by ID or by name.
 type reference struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -214,8 +215,9 @@ func (d reference) isDefault() bool {
 	return d.ID == "default" || d.ID == "" && strings.EqualFold(d.Name, "Default")
 }
 
-// issue answers 401 for a wrong password, an unknown user and a project that is not the
-// user's alike, as Keystone does, so that nothing can be found out by trying.
+// issue answers 401 for a wrong password, for an unknown user and for a project that is not
+// the user's. As in Keystone the three answers are the same, so a client cannot find out
+// which users exist.
 func (k *keystone) issue(r *request) *answer {
 	var body authRequest
 	if !json.Valid(r.body) {
@@ -237,13 +239,14 @@ func (k *keystone) issue(r *request) *answer {
 
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// Or they would pile up in a server that runs for months.
+	// Expired tokens are deleted here, because they would accumulate in a server that runs
+	// for months.
 	maps.DeleteFunc(k.tokens, func(_ string, t token) bool { return !now.Before(t.expires) })
 	k.tokens[id] = t
 	return k.describe(r, http.StatusCreated, id, t)
 }
 
-// identify finds the user that a request proves to be.
+// identify returns the user whose password or token a request contains.
 func (k *keystone) identify(body *authRequest) (*user, bool) {
 	switch body.Auth.Identity.Methods[0] {
 	case "token":
@@ -262,8 +265,8 @@ func (k *keystone) identify(body *authRequest) (*user, bool) {
 	return nil, false
 }
 
-// inScope reports whether the scope asked for is the user's project. Without a scope
-// the token is for the user's default project, which is the same one.
+// inScope reports whether the requested scope is the user's project. Without a scope the
+// token is for the user's default project, which is the same project.
 func inScope(scope json.RawMessage, p Project) bool {
 	var want struct {
 		Project *struct {
@@ -281,7 +284,7 @@ func inScope(scope json.RawMessage, p Project) bool {
 	return want.Project.ID == p.ID || want.Project.ID == "" && want.Project.Name == p.Name && want.Project.Domain.isDefault()
 }
 
-// describe is the answer both to issuing a token and to asking about one.
+// describe returns the answer both to issuing and to reading a token.
 func (k *keystone) describe(r *request, status int, id string, t token) *answer {
 	domain := map[string]string{"id": "default", "name": "Default"}
 	body := map[string]any{
@@ -294,7 +297,7 @@ func (k *keystone) describe(r *request, status int, id string, t token) *answer 
 		"issued_at":  t.issued.UTC().Format(keystoneTime),
 		"expires_at": t.expires.UTC().Format(keystoneTime),
 	}
-	// keystonemiddleware asks without the catalog, which it has no use for.
+	// keystonemiddleware asks without the catalog, because it does not use it.
 	if !r.URL.Query().Has("nocatalog") {
 		body["catalog"] = k.catalog(r.base)
 	}
@@ -308,7 +311,8 @@ func (k *keystone) describe(r *request, status int, id string, t token) *answer 
 	return a
 }
 
-// roles are the user's and those they imply in a Keystone after its bootstrap.
+// roles returns the user's roles, including those that they imply after Keystone's
+// bootstrap.
 func (k *keystone) roles(u *user) []map[string]string {
 	names := []string{"member", "reader"}
 	if u.project.Admin {
@@ -321,8 +325,8 @@ func (k *keystone) roles(u *user) []map[string]string {
 	return roles
 }
 
-// catalog points back to wherever the request came to, so that it holds behind a test's
-// own listener too.
+// catalog returns endpoints at the address that the request came to, so that they are right
+// behind a test's own listener too.
 func (k *keystone) catalog(base string) []any {
 	service := func(kind, name, url string) any {
 		var endpoints []any
@@ -338,7 +342,7 @@ func (k *keystone) catalog(base string) []any {
 	}
 }
 
-// identityVersion is in both the list of versions and the document of v3; clients read
+// identityVersion is part of both the list of versions and the document of v3. Clients read
 // id, status and the self link.
 func identityVersion(base string) map[string]any {
 	return map[string]any{
@@ -351,7 +355,7 @@ func identityVersion(base string) map[string]any {
 	}
 }
 
-// keystoneError is an error as Keystone, and its middleware in Neutron, write it.
+// keystoneError returns an error in the form of Keystone and of its middleware in Neutron.
 func keystoneError(r *request, status int, message string) *answer {
 	body, _ := json.Marshal(map[string]any{"error": map[string]any{
 		"code": status, "title": http.StatusText(status), "message": message}})

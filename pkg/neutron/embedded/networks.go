@@ -23,7 +23,8 @@ import (
 	"strings"
 )
 
-// network is a network as stored; what is derived (status, zones) is made up when shown.
+// network is a network as stored. Derived attributes (status, zones) are computed when it
+// is shown.
 type network struct {
 	standard
 	adminStateUp, shared, external bool
@@ -37,19 +38,20 @@ type network struct {
 func (n *network) parent() string { return "" }
 
 const (
-	// tunnelOverhead is what VXLAN takes of the underlay's MTU, in bytes; the
-	// embedded cloud's other network types have the whole of it.
+	// tunnelOverhead is the number of bytes that VXLAN takes from the underlay's MTU. The
+	// other network types of the embedded cloud have the whole MTU.
 	tunnelOverhead = 50
-	// defaultZone is the one availability zone there is, as in a stock deployment.
+	// defaultZone is the only availability zone, as in a stock deployment.
 	defaultZone = "nova"
-	// physicalNetwork is the one that VLANs may be on, as in most of Neutron's examples.
+	// physicalNetwork is the only physical network for VLANs, with the name from most of
+	// Neutron's examples.
 	physicalNetwork = "physnet1"
 	// dhcpOwner marks the ports of DHCP agents, which do not keep a network in use.
 	dhcpOwner = "network:dhcp"
 )
 
-// networkKind: a network is seen by others when it is shared or external (both are RBAC
-// entries in Neutron), but changed only by its own project.
+// networkKind: other projects see a network if it is shared or external (both are RBAC
+// entries in Neutron), but only its own project can change it.
 func (n *neutron) networkKind() *kind[*network] {
 	k := &kind[*network]{
 		neutron: n, name: "network", plural: "networks", items: n.networks, attrs: networkAttributes(),
@@ -60,7 +62,7 @@ func (n *neutron) networkKind() *kind[*network] {
 		create: createNetwork,
 		update: updateNetwork,
 		remove: removeNetwork,
-		// ML2 has flushed the session before it looks at what it may refuse.
+		// ML2 flushes the session before it checks what it may refuse.
 		matchFirst: true,
 		copy:       func(o *network) *network { c := *o; return &c },
 		missing: func(id string) *failure {
@@ -70,8 +72,8 @@ func (n *neutron) networkKind() *kind[*network] {
 	return k.init()
 }
 
-// networkAttributes are those of Neutron with the extensions listed in neutron.go: what
-// needs another (dns_domain, port_security_enabled, qos_policy_id) is not recognized.
+// networkAttributes are Neutron's, with the extensions listed in neutron.go. Attributes of
+// other extensions (dns_domain, port_security_enabled, qos_policy_id) are not recognized.
 func networkAttributes() []attribute[*network] {
 	null := func(*network) any { return nil }
 	return standardAttributes(
@@ -105,8 +107,8 @@ func networkAttributes() []attribute[*network] {
 	)
 }
 
-// createNetwork starts at revision 1: in Neutron the segment that is made with a network
-// bumps it once.
+// createNetwork creates a network with revision 1, because in Neutron the segment that is
+// created with the network increments its revision.
 func createNetwork(t *tx, v values) (*network, *failure) {
 	n := &network{
 		standard:     t.newStandard(v, 1),
@@ -133,7 +135,8 @@ func createNetwork(t *tx, v values) (*network, *failure) {
 	if n.physical != "" && n.physical != physicalNetwork && n.networkType == "vlan" {
 		return nil, invalidInput("physical_network '%s' unknown for VLAN provider network", n.physical)
 	}
-	// Segments are numbered through; that an admin asks for one in use is not noticed.
+	// Segments are numbered in sequence. It is not noticed if an admin asks for one that is
+	// in use.
 	if n.segment == 0 && (n.networkType == "vlan" || n.networkType == "vxlan") {
 		t.segment++
 		n.segment = t.segment
@@ -145,7 +148,7 @@ func createNetwork(t *tx, v values) (*network, *failure) {
 	return n, nil
 }
 
-// setMTU takes the MTU asked for; 0, like none, means the largest that there can be.
+// setMTU sets the requested MTU. 0, or none, means the largest possible.
 func (t *tx) setMTU(n *network, v values) *failure {
 	most := t.mtu
 	if n.networkType != "vxlan" {
@@ -162,8 +165,8 @@ func (t *tx) setMTU(n *network, v values) *failure {
 	return nil
 }
 
-// updateNetwork refuses another type or physical network, as ML2 does. A change that sends
-// nothing else is none.
+// updateNetwork refuses to change the type or the physical network, as ML2 does. An update
+// with only these attributes, unchanged, changes nothing.
 func updateNetwork(t *tx, old *network, v values) (*network, *failure) {
 	if v.text("provider:network_type", old.networkType) != old.networkType || v.text("provider:physical_network", old.physical) != old.physical {
 		return nil, invalidInput("Plugin does not support updating the following provider network attributes: provider:network_type, provider:physical_network")
@@ -188,14 +191,15 @@ func updateNetwork(t *tx, old *network, v values) (*network, *failure) {
 	return &n, nil
 }
 
-// usedByOthers reports whether another project than the owner's has ports on a network.
+// usedByOthers reports whether projects other than the owner's have ports on the network.
 func (t *tx) usedByOthers(n *network) bool {
 	return slices.ContainsFunc(t.ports.in(n.id), func(p *port) bool {
 		return p.project != n.project && !strings.HasPrefix(p.deviceOwner, "network:")
 	})
 }
 
-// removeNetwork takes the subnets and the DHCP ports along; any other port forbids it.
+// removeNetwork deletes the subnets and the DHCP ports too. Any other port prevents the
+// deletion.
 func removeNetwork(t *tx, n *network) *failure {
 	var blocking []string
 	for _, p := range t.ports.in(n.id) {
@@ -218,8 +222,8 @@ func removeNetwork(t *tx, n *network) *failure {
 	return nil
 }
 
-// admitToNetwork refuses a member's subnet or port in a network of another project,
-// unless it is shared.
+// admitToNetwork returns a check that refuses a member's subnet or port in another
+// project's network, unless the network is shared.
 func (n *neutron) admitToNetwork(resource string) func(caller, values) *failure {
 	return func(c caller, v values) *failure {
 		id := v.text("network_id", "")

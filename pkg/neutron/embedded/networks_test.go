@@ -57,12 +57,12 @@ func TestNetworkCreateIsRefused(t *testing.T) {
 		status        int
 		kind, message string
 	}{
-		{"for a body that is no JSON", `{`, 400, "HTTPBadRequest", ""},
+		{"for a body that is not JSON", `{`, 400, "HTTPBadRequest", ""},
 		{"for a body that is followed by another", `{"network":{}}{}`, 400, "HTTPBadRequest", ""},
 		{"for a body without a network", `{"net":{}}`, 400, "HTTPBadRequest", "Unable to find 'network' in request body"},
 		{"for an unknown attribute", `{"network":{"x":1}}`, 400, "HTTPBadRequest", "Unrecognized attribute(s) 'x'"},
-		{"for an attribute of an extension that is not there", `{"network":{"port_security_enabled":true}}`, 400, "HTTPBadRequest", "Unrecognized attribute(s) 'port_security_enabled'"},
-		{"for an ID of the client's choosing", `{"network":{"id":"b5a6b1a6-3d4e-4f47-9d5e-3d2a3b0c5a11"}}`, 400, "HTTPBadRequest", "Attribute 'id' not allowed in POST"},
+		{"for an attribute of a missing extension", `{"network":{"port_security_enabled":true}}`, 400, "HTTPBadRequest", "Unrecognized attribute(s) 'port_security_enabled'"},
+		{"for an ID chosen by the client", `{"network":{"id":"b5a6b1a6-3d4e-4f47-9d5e-3d2a3b0c5a11"}}`, 400, "HTTPBadRequest", "Attribute 'id' not allowed in POST"},
 		{"for tags", `{"network":{"tags":["a"]}}`, 400, "HTTPBadRequest", "Attribute 'tags' not allowed in POST"},
 		{"for inline subnets", `{"network":{"subnets":[]}}`, 400, "HTTPBadRequest", "Attribute 'subnets' not allowed in POST"},
 		{"for a name of null", `{"network":{"name":null}}`, 400, "HTTPBadRequest", "Invalid input for name. Reason: 'None' is not a valid string."},
@@ -70,8 +70,8 @@ func TestNetworkCreateIsRefused(t *testing.T) {
 		{"for a description of 256 characters", `{"network":{"description":"` + long + `"}}`, 400, "HTTPBadRequest", "exceeds maximum length of 255."},
 		{"for four-byte UTF-8", `{"network":{"name":"😀"}}`, 500, "HTTPInternalServerError", "Request Failed: internal server error"},
 		{"for an MTU above the largest", `{"network":{"mtu":1451}}`, 400, "InvalidInput", "Requested MTU is too big, maximum is 1450."},
-		{"for an MTU that is no number", `{"network":{"mtu":"x"}}`, 400, "InvalidInput", "'x' is not an integer"},
-		{"for a state that is no boolean", `{"network":{"admin_state_up":"x"}}`, 400, "InvalidInput", "'x' cannot be converted to boolean"},
+		{"for an MTU that is not a number", `{"network":{"mtu":"x"}}`, 400, "InvalidInput", "'x' is not an integer"},
+		{"for a state that is not a boolean", `{"network":{"admin_state_up":"x"}}`, 400, "InvalidInput", "'x' cannot be converted to boolean"},
 		{"for an unknown zone", `{"network":{"availability_zone_hints":["x"]}}`, 404, "AvailabilityZoneNotFound", ""},
 		{"for another project", `{"network":{"project_id":"x"}}`, 400, "HTTPBadRequest", "other than the authenticated project"},
 		{"for sharing, by a member", `{"network":{"shared":true}}`, 403, "PolicyNotAuthorized", "(rule:create_network and rule:create_network:shared) is disallowed by policy"},
@@ -87,7 +87,7 @@ func TestNetworkCreateIsRefused(t *testing.T) {
 		})
 	}
 	if left := c.names(""); len(left) > 0 {
-		t.Errorf("refused, but made: %q", left)
+		t.Errorf("refused, but created: %q", left)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestNetworkCreateIsAccepted(t *testing.T) {
 	for name, attrs := range map[string]string{
 		"without any attribute":           ``,
 		"with a name of 255 characters":   `"name":"` + strings.Repeat("ä", 255) + `"`,
-		"with a name that is taken":       `"name":"` + strings.Repeat("ä", 255) + `"`,
+		"with a name that is in use":      `"name":"` + strings.Repeat("ä", 255) + `"`,
 		"with the default of shared":      `"shared":false`,
 		"with a state written as text":    `"admin_state_up":"False"`,
 		"with the largest MTU":            `"mtu":1450`,
@@ -121,7 +121,7 @@ func TestNetworkUpdateIsRefused(t *testing.T) {
 		{"for tags", id, `{"network":{"tags":[]}}`, 400, "HTTPBadRequest", "Cannot update read-only attribute tags"},
 		{"for sharing, by a member, even with false", id, `{"network":{"shared":false}}`, 403, "PolicyNotAuthorized", "rule:update_network:shared"},
 		{"for an unknown network", newUUID(), `{"network":{}}`, 404, "NetworkNotFound", "could not be found."},
-		{"for something that is no UUID", "x", `{"network":{}}`, 404, "NetworkNotFound", "Network x could not be found."},
+		{"for something that is not a UUID", "x", `{"network":{}}`, 404, "NetworkNotFound", "Network x could not be found."},
 		{"in bulk", "", `{"networks":[{"name":"a"}]}`, 400, "HTTPBadRequest", "Bulk operation not supported"},
 	}
 	for _, tc := range tests {
@@ -186,7 +186,7 @@ func TestIfMatch(t *testing.T) {
 	c.api("PUT", "networks/"+id, body, "If-Match: revision_number=9").
 		refused(t, 412, "RevisionNumberConstraintFailed", "Constrained to 9, but current revision is 1")
 	if n := c.get("network", id); n["name"] != "" || n["revision_number"] != 1.0 {
-		t.Errorf("a refused update left its mark: %v", n)
+		t.Errorf("a refused update changed the network: %v", n)
 	}
 	c.api("PUT", "networks/"+id, body, "If-Match: revision_number=1").want(t, 200)
 	c.api("PUT", "networks/"+id, body, "If-Match: nonsense").want(t, 200)
@@ -195,12 +195,12 @@ func TestIfMatch(t *testing.T) {
 	c.api("GET", "subnets/"+sub, "").want(t, 200)
 	c.api("DELETE", "subnets/"+sub, "", "If-Match: revision_number=1").refused(t, 412, "", "Constrained to 1, but current revision is 0")
 	if n := c.get("network", id); n["revision_number"] != 4.0 || len(n["subnets"].([]any)) != 1 {
-		t.Errorf("a refused delete of a subnet left its mark on the network: %v", n)
+		t.Errorf("a refused delete of a subnet changed the network: %v", n)
 	}
 	c.api("DELETE", "networks/"+id, "", "If-Match: revision_number=4").want(t, 204)
 }
 
-func TestOfManyConstrainedUpdatesOneWins(t *testing.T) {
+func TestOnlyOneOfConcurrentConstrainedUpdatesSucceeds(t *testing.T) {
 	c := newClient(t)
 	id := c.network("")
 	statuses := make(chan int, 8)
@@ -217,7 +217,7 @@ func TestOfManyConstrainedUpdatesOneWins(t *testing.T) {
 		}
 	}
 	if won != 1 {
-		t.Errorf("%d updates won", won)
+		t.Errorf("%d updates succeeded, want 1", won)
 	}
 }
 
@@ -327,8 +327,8 @@ func TestExtensionsListWhatIsImplemented(t *testing.T) {
 	c.api("GET", "routers", "").want(t, 404)
 }
 
-// A subnet that was answered 201 must be there as long as its network is, and be gone
-// with it: nothing may be left over.
+// A subnet whose creation succeeded must exist as long as its network, and be deleted with
+// it.
 func TestSubnetCreatesThatRaceTheDeleteOfTheirNetworkLeaveNothing(t *testing.T) {
 	c := newClient(t)
 	for range 20 {
@@ -350,6 +350,6 @@ func TestSubnetCreatesThatRaceTheDeleteOfTheirNetworkLeaveNothing(t *testing.T) 
 		wg.Wait()
 	}
 	if r := c.api("GET", "subnets", ""); len(r.json["subnets"].([]any)) > 0 {
-		t.Errorf("left over: %s", r.raw)
+		t.Errorf("still exists: %s", r.raw)
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"slices"
 )
 
-// newNeutron makes an empty network service with the options' quotas.
+// newNeutron returns an empty network service with the options' quotas.
 func newNeutron(o Options) *neutron {
 	n := &neutron{
 		now:       o.Now,
@@ -49,14 +49,14 @@ func newNeutron(o Options) *neutron {
 // serve answers an authenticated request under /networking.
 func (n *neutron) serve(r *request) *answer {
 	switch {
-	// The real one serves nothing else either; v2 without .0 is a 404.
+	// The real Neutron serves nothing else either; v2 without .0 is a 404.
 	case r.path[0] != "v2.0":
 		return notFoundPath().answer()
 	case len(r.path) == 1:
 		return resourceList(r.base)
 	}
-	// Routers, floating IPs, security groups and the rest are unknown here: 404, as on a
-	// cloud whose Neutron has no such plug-in.
+	// Routers, floating IPs, security groups and other resources do not exist here: 404, as
+	// in a cloud whose Neutron lacks those plug-ins.
 	if k, ok := n.resources[r.path[1]]; ok {
 		return k.serve(r)
 	}
@@ -69,7 +69,7 @@ func (n *neutron) serve(r *request) *answer {
 	return notFoundPath().answer()
 }
 
-// networkVersions is the document of discovery; it is answered with 200, unlike Keystone's.
+// networkVersions is the version document. Unlike Keystone's it has status 200.
 func networkVersions(base string) *answer {
 	body, _ := json.Marshal(map[string]any{"versions": []any{map[string]any{
 		"id": "v2.0", "status": "CURRENT",
@@ -89,7 +89,7 @@ func resourceList(base string) *answer {
 	return jsonAnswer(http.StatusOK, body)
 }
 
-// extension is as /v2.0/extensions shows it. Clients go by the alias alone.
+// extension is an entry of /v2.0/extensions. Clients use only the alias.
 type extension struct {
 	Alias       string   `json:"alias"`
 	Name        string   `json:"name"`
@@ -98,12 +98,12 @@ type extension struct {
 	Links       []string `json:"links"`
 }
 
-// extensions are those of the real Neutron that are implemented here. It has more, of
-// which a client of networks, subnets and ports meets nothing.
+// extensions are the real Neutron's extensions that are implemented here. It has more, but
+// they do not affect a client of networks, subnets and ports.
 var extensions = func() []extension {
 	var all []extension
 	for _, e := range [][2]string{
-		// Alias and name; the description repeats the name, and the date is any.
+		// Alias and name. The description repeats the name, and the date is arbitrary.
 		{"availability_zone", "Availability Zone"},
 		{"binding", "Port Binding"},
 		{"empty-string-filtering", "Empty String Filtering Extension"},
@@ -140,7 +140,7 @@ func serveExtensions(r *request, rest []string) *answer {
 	}
 	i := slices.IndexFunc(extensions, func(e extension) bool { return e.Alias == rest[0] })
 	if i < 0 || len(rest) > 1 {
-		// Not as JSON: the framework's own answer.
+		// The framework's own answer, which is not JSON.
 		text := fmt.Sprintf("404 Not Found\n\nThe resource could not be found.\n\n Extension with alias %s does not exist", rest[0])
 		return &answer{status: http.StatusNotFound, header: http.Header{"Content-Type": {"text/plain; charset=UTF-8"}}, body: []byte(text)}
 	}
@@ -148,11 +148,11 @@ func serveExtensions(r *request, rest []string) *answer {
 	return jsonAnswer(http.StatusOK, body)
 }
 
-// quotaNames are what the real Neutron counts with the ML2 plug-in alone. Only the
-// first three exist here; the others can be set, and limit nothing.
+// quotaNames are the resources that the real Neutron counts with only the ML2 plug-in. Only
+// the first three exist here; the others can be set but limit nothing.
 var quotaNames = []string{"network", "subnet", "port", "subnetpool", "rbac_policy"}
 
-// quota is a limit; what nobody set is unlimited.
+// quota returns a project's limit; -1: unlimited, the default.
 func (n *neutron) quota(project, name string) int {
 	if limit, ok := n.quotas[project][name]; ok {
 		return limit
@@ -163,10 +163,10 @@ func (n *neutron) quota(project, name string) int {
 	return -1
 }
 
-// checkQuota refuses a creation that would take a project over its quota. Unlike the
-// real one it cannot be overshot by requests that race.
+// checkQuota refuses a creation that would exceed a project's quota. Unlike in the real
+// Neutron, concurrent requests cannot exceed it together.
 func (k *kind[T]) checkQuota(all []values) *failure {
-	// A bulk create is counted whole: over the quota by one, none is made.
+	// A bulk create is counted as a whole: if one is over the quota, none is created.
 	more := map[string]int{}
 	for _, v := range all {
 		project := v.text("project_id", "")
@@ -178,7 +178,7 @@ func (k *kind[T]) checkQuota(all []values) *failure {
 	return nil
 }
 
-// serveQuotas has a member look at the own quota only, and change none.
+// serveQuotas lets a member only read its own quota. An admin can read and change all.
 func (n *neutron) serveQuotas(r *request, rest []string) *answer {
 	if len(rest) != 1 {
 		return notFoundPath().answer()
@@ -210,8 +210,8 @@ func (n *neutron) serveQuotas(r *request, rest []string) *answer {
 	return methodNotAllowed(r.Method).answer()
 }
 
-// setQuota changes the limits that are sent. A limit below what is in use is taken: it only
-// keeps more from being made.
+// setQuota changes the limits in the body. A limit below the current use is accepted: it
+// only prevents further creations.
 func (n *neutron) setQuota(project string, body []byte) *failure {
 	root, err := decodeObject(body)
 	if err != nil {

@@ -47,7 +47,7 @@ type fixedIP struct {
 
 func (p *port) parent() string { return p.networkID }
 
-// portKind: besides its own project, that of the network may see and change a port.
+// portKind: both a port's own project and the network's project can see and change it.
 func (n *neutron) portKind() *kind[*port] {
 	mine := func(c caller, o *port) bool {
 		net := n.networks.byID[o.networkID]
@@ -69,8 +69,8 @@ func (n *neutron) portKind() *kind[*port] {
 	return k.init()
 }
 
-// portAttributes has no security groups, allowed address pairs or port security: those
-// extensions are not there.
+// portAttributes are Neutron's, without security groups, allowed address pairs and port
+// security, because those extensions are missing here.
 func portAttributes() []attribute[*port] {
 	return standardAttributes(
 		attribute[*port]{name: "network_id", flags: onPost | required | filter | sortable, check: uuid,
@@ -98,7 +98,7 @@ func portAttributes() []attribute[*port] {
 	)
 }
 
-// dictionary checks for a JSON object of any content.
+// dictionary checks for a JSON object with any content.
 func dictionary(name string, v any) (any, *failure) {
 	if _, ok := v.(map[string]any); !ok {
 		return nil, badValue(name, fmt.Sprintf("'%s' is not a dictionary", python(v)))
@@ -106,7 +106,7 @@ func dictionary(name string, v any) (any, *failure) {
 	return v, nil
 }
 
-// checkMAC takes what is written in any of the usual ways and stores it with colons.
+// checkMAC accepts a MAC address in any of the usual forms and converts it to colons.
 func checkMAC(name string, v any) (any, *failure) {
 	s, _ := v.(string)
 	mac, err := net.ParseMAC(s)
@@ -116,7 +116,7 @@ func checkMAC(name string, v any) (any, *failure) {
 	return mac.String(), nil
 }
 
-// checkFixedIPs only checks the form; subnetFor looks whether an address can be had.
+// checkFixedIPs checks only the form; subnetFor checks whether the address is available.
 func checkFixedIPs(name string, v any) (any, *failure) {
 	bad := func(v any) *failure {
 		return badValue(name, fmt.Sprintf("Invalid data format for fixed IP: '%s'", python(v)))
@@ -152,8 +152,8 @@ func checkFixedIPs(name string, v any) (any, *failure) {
 	return wanted, nil
 }
 
-// matchFixedIPs reads filters of the form fixed_ips=ip_address=A or fixed_ips=subnet_id=S.
-// Values of one key are alternatives; both keys must hold.
+// matchFixedIPs makes a filter of the form fixed_ips=ip_address=A or fixed_ips=subnet_id=S.
+// Values of one key are alternatives; both keys must match.
 func matchFixedIPs(values []string) (func(*port) bool, *failure) {
 	wanted := map[string][]string{}
 	for _, v := range values {
@@ -173,8 +173,8 @@ func matchFixedIPs(values []string) (func(*port) bool, *failure) {
 	}, nil
 }
 
-// createPort tells fixed_ips left out (an address of each family) from an empty list (no
-// address).
+// createPort distinguishes a missing fixed_ips (one address of each family) from an empty
+// list (no address).
 func createPort(t *tx, v values) (*port, *failure) {
 	p := &port{
 		standard:     t.newStandard(v, 1),
@@ -193,7 +193,6 @@ func createPort(t *tx, v values) (*port, *failure) {
 	if err := t.checkMAC(p); err != nil {
 		return nil, err
 	}
-	// An empty list is given, and asks for no address.
 	if wanted, given := v["fixed_ips"].([]fixedIP); !given {
 		if err := t.allocate(p, net); err != nil {
 			return nil, err
@@ -205,7 +204,7 @@ func createPort(t *tx, v values) (*port, *failure) {
 	return p, nil
 }
 
-// updatePort replaces the whole list of addresses, if one is sent.
+// updatePort replaces the whole list of addresses if the request has one.
 func updatePort(t *tx, old *port, v values) (*port, *failure) {
 	if len(v) == 0 {
 		return old, nil
@@ -227,7 +226,7 @@ func updatePort(t *tx, old *port, v values) (*port, *failure) {
 	return &p, nil
 }
 
-// apply takes over what needs no look at other ports.
+// apply sets the attributes that do not depend on other ports.
 func (p *port) apply(v values) {
 	p.adminStateUp = v.truth("admin_state_up", p.adminStateUp)
 	p.deviceID = v.text("device_id", p.deviceID)
@@ -239,7 +238,8 @@ func (p *port) apply(v values) {
 	}
 }
 
-// checkMAC gives a port without a MAC address one of Neutron's default range.
+// checkMAC assigns a MAC address of Neutron's default range to a port without one, and
+// refuses one that is in use.
 func (t *tx) checkMAC(p *port) *failure {
 	taken := func(mac string) bool {
 		for _, other := range t.ports.byParent[p.networkID] {
@@ -249,7 +249,7 @@ func (t *tx) checkMAC(p *port) *failure {
 		}
 		return false
 	}
-	// Random, as Neutron's are: a client must not be able to rely on an order.
+	// Random, as in Neutron, so that a client cannot rely on an order.
 	for p.mac == "" {
 		var b [3]byte
 		_, _ = rand.Read(b[:])
@@ -263,7 +263,7 @@ func (t *tx) checkMAC(p *port) *failure {
 	return nil
 }
 
-// used are the addresses that the other ports of a network have.
+// used returns the addresses of the network's other ports.
 func (t *tx) used(p *port) map[netip.Addr]bool {
 	used := map[netip.Addr]bool{}
 	for _, other := range t.ports.byParent[p.networkID] {
@@ -277,8 +277,8 @@ func (t *tx) used(p *port) map[netip.Addr]bool {
 	return used
 }
 
-// allocate gives a port what it gets unasked: one IPv4 address, one IPv6 address, and
-// one of each subnet with automatic addresses.
+// allocate assigns a port's default addresses: one IPv4 address, one IPv6 address, and one
+// of each subnet with automatic addresses.
 func (t *tx) allocate(p *port, net *network) *failure {
 	used := t.used(p)
 	groups := map[int][]*subnet{}
@@ -290,7 +290,8 @@ func (t *tx) allocate(p *port, net *network) *failure {
 		}
 		groups[s.version()] = append(groups[s.version()], s)
 	}
-	// A family whose subnets are all full fails the port, even if the other has room.
+	// If all subnets of one family are full, the port fails, even if the other family has
+	// free addresses.
 	for _, version := range []int{4, 6} {
 		if len(groups[version]) > 0 && !p.addFree(groups[version], used) {
 			return conflict("IpAddressGenerationFailure", "No more IP addresses available on network %s.", net.id)
@@ -315,8 +316,8 @@ func (p *port) addFree(subnets []*subnet, used map[netip.Addr]bool) bool {
 	return false
 }
 
-// assign gives a port what is wanted. An entry without an address keeps the one that
-// the port had in that subnet.
+// assign assigns the wanted addresses. An entry without an address keeps the port's address
+// in that subnet.
 func (t *tx) assign(p *port, net *network, wanted, had []fixedIP) *failure {
 	if len(wanted) > maxFixedIPs {
 		return invalidInput("Exceeded maximum amount of fixed ips per port")
@@ -327,7 +328,7 @@ func (t *tx) assign(p *port, net *network, wanted, had []fixedIP) *failure {
 		if err != nil {
 			return err
 		}
-		// Without this a client that adds an address would lose the one it has.
+		// Otherwise a client that adds an address would lose the existing one.
 		if i := slices.IndexFunc(had, func(h fixedIP) bool { return h.SubnetID == s.id }); !w.Address.IsValid() && i >= 0 {
 			w.Address = had[i].Address
 		}
@@ -348,7 +349,7 @@ func (t *tx) assign(p *port, net *network, wanted, had []fixedIP) *failure {
 	return nil
 }
 
-// subnetFor finds the subnet of the network that an entry of fixed_ips means.
+// subnetFor returns the network's subnet that an entry of fixed_ips refers to.
 func (t *tx) subnetFor(net *network, w fixedIP) (*subnet, *failure) {
 	if len(net.subnets) == 0 {
 		return nil, invalidInput("IP allocation requires subnets for network")
@@ -364,7 +365,7 @@ func (t *tx) subnetFor(net *network, w fixedIP) (*subnet, *failure) {
 		if !w.Address.IsValid() || hostRange(s.cidr).contains(w.Address) {
 			return s, nil
 		}
-		// Named outright: no other subnet of the network will do.
+		// The request names this subnet, so no other subnet of the network is tried.
 		if w.SubnetID == id {
 			return nil, badAs("InvalidIpForSubnet", "IP address %s is not a valid IP for the specified subnet.", w.Address)
 		}
@@ -379,7 +380,7 @@ func (t *tx) subnetFor(net *network, w fixedIP) (*subnet, *failure) {
 	return nil, invalidInput("Failed to create port on network %s, because fixed_ips included invalid subnet %s", s.networkID, w.SubnetID)
 }
 
-// automaticAddress is the modified EUI-64 address of RFC 4291, appendix A.
+// automaticAddress returns the modified EUI-64 address (RFC 4291, appendix A).
 func automaticAddress(cidr netip.Prefix, mac string) netip.Addr {
 	m, _ := net.ParseMAC(mac)
 	a := cidr.Addr().As16()

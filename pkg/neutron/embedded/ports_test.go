@@ -23,7 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// addresses are the IP addresses of a port, in its order.
+// addresses returns the IP addresses of a port, in the port's order.
 func addresses(port map[string]any) []string {
 	all := []string{}
 	for _, f := range port["fixed_ips"].([]any) {
@@ -62,19 +62,19 @@ func TestPortCreateIsRefused(t *testing.T) {
 		kind, message string
 	}{
 		{"when the pool is exhausted", ``, 409, "IpAddressGenerationFailure", "No more IP addresses available on network " + id + "."},
-		{"when the subnet asked for is exhausted", `,"fixed_ips":[{"subnet_id":"` + sub + `"}]`, 409, "IpAddressGenerationFailure", ""},
+		{"when the requested subnet is exhausted", `,"fixed_ips":[{"subnet_id":"` + sub + `"}]`, 409, "IpAddressGenerationFailure", ""},
 		{"for an address in use", `,"fixed_ips":[{"ip_address":"10.0.0.2"}]`, 409, "IpAddressAlreadyAllocated", "IP address 10.0.0.2 already allocated in subnet " + sub},
 		{"for an address outside the subnet", `,"fixed_ips":[{"subnet_id":"` + sub + `","ip_address":"10.9.0.1"}]`, 400, "InvalidIpForSubnet", "IP address 10.9.0.1 is not a valid IP for the specified subnet."},
 		{"for an address outside the network", `,"fixed_ips":[{"ip_address":"10.9.0.1"}]`, 400, "InvalidIpForNetwork", ""},
 		{"for a broadcast address", `,"fixed_ips":[{"ip_address":"10.0.0.3"}]`, 400, "InvalidIpForNetwork", ""},
 		{"for a subnet of another network", `,"fixed_ips":[{"subnet_id":"` + foreign + `"}]`, 400, "InvalidInput", "because fixed_ips included invalid subnet"},
-		{"for a subnet that is no UUID", `,"fixed_ips":[{"subnet_id":"x"}]`, 400, "HTTPBadRequest", "'x' is not a valid UUID"},
+		{"for a subnet that is not a UUID", `,"fixed_ips":[{"subnet_id":"x"}]`, 400, "HTTPBadRequest", "'x' is not a valid UUID"},
 		{"for an unknown subnet", `,"fixed_ips":[{"subnet_id":"` + newUUID() + `"}]`, 404, "SubnetNotFound", ""},
 		{"for an address twice", `,"fixed_ips":[{"ip_address":"10.0.0.1"},{"ip_address":"10.0.0.1"}]`, 400, "HTTPBadRequest", "Duplicate IP address '10.0.0.1'"},
 		{"for a MAC address in use", `,"fixed_ips":[],"mac_address":"FA:16:3E:00:00:01"`, 409, "MacAddressInUse", "The mac address fa:16:3e:00:00:01 is in use."},
-		{"for a MAC address that is none", `,"mac_address":"x"`, 400, "HTTPBadRequest", "'x' is not a valid MAC address"},
+		{"for an invalid MAC address", `,"mac_address":"x"`, 400, "HTTPBadRequest", "'x' is not a valid MAC address"},
 		{"for a host, by a member", `,"binding:host_id":"h"`, 403, "PolicyNotAuthorized", "rule:create_port:binding:host_id"},
-		{"for security groups, which are not there", `,"security_groups":[]`, 400, "HTTPBadRequest", "Unrecognized attribute(s) 'security_groups'"},
+		{"for security groups, which do not exist here", `,"security_groups":[]`, 400, "HTTPBadRequest", "Unrecognized attribute(s) 'security_groups'"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -92,8 +92,8 @@ func TestPortUpdateMovesAddresses(t *testing.T) {
 	port := c.port(id, "")["id"].(string)
 	for _, tc := range []struct{ name, fixed, want string }{
 		{"a second one is added and the first one kept", `{"subnet_id":"` + sub + `"},{"ip_address":"10.0.0.9"}`, "[10.0.0.2 10.0.0.9]"},
-		{"one is given up", `{"ip_address":"10.0.0.9"}`, "[10.0.0.9]"},
-		{"all are given up", ``, "[]"},
+		{"one is released", `{"ip_address":"10.0.0.9"}`, "[10.0.0.9]"},
+		{"all are released", ``, "[]"},
 	} {
 		r := c.api("PUT", "ports/"+port, `{"port":{"fixed_ips":[`+tc.fixed+`]}}`)
 		r.want(t, 200)
@@ -102,11 +102,11 @@ func TestPortUpdateMovesAddresses(t *testing.T) {
 		}
 	}
 	if got := addresses(c.port(id, "")); !cmp.Equal(got, []string{"10.0.0.2"}) {
-		t.Errorf("an address that was given up was not given out again: %q", got)
+		t.Errorf("a released address was not allocated again: %q", got)
 	}
 }
 
-func TestASubnetWhoseOnlyPortsAreDHCPsOrAutomaticCanGo(t *testing.T) {
+func TestASubnetWithOnlyDHCPPortsOrAutomaticAddressesCanBeDeleted(t *testing.T) {
 	c := newClient(t)
 	id := c.network("")
 	sub := c.subnet(id, "10.0.0.0/24")

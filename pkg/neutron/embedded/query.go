@@ -30,11 +30,11 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// listing is a list request, read from its query.
+// listing is a parsed list request.
 type listing[T object] struct {
 	caller  caller
-	ids     []string // if not nil, only these are looked at
-	network string   // if not "", only what is in this network is
+	ids     []string // if not nil, only these are candidates
+	network string   // if not "", only objects in this network are candidates
 	match   []func(T) bool
 	compare func(a, b T) int // nil: by ID
 	limit   int
@@ -42,7 +42,7 @@ type listing[T object] struct {
 	reverse bool
 }
 
-// notFilters are the parameters that say how, not what, to list.
+// notFilters are the parameters that are not filters.
 var notFilters = []string{"fields", "sort_key", "sort_dir", "limit", "marker", "page_reverse"}
 
 func (k *kind[T]) list(r *request) *answer {
@@ -60,7 +60,7 @@ func (k *kind[T]) list(r *request) *answer {
 	return jsonAnswer(http.StatusOK, k.appendList(nil, found, k.shown(r.caller, q["fields"]), k.links(r, l, found)+"}"))
 }
 
-// parseListing refuses in Neutron's order: paging, sorting, filters.
+// parseListing checks in Neutron's order: paging, sorting, filters.
 func (k *kind[T]) parseListing(c caller, q url.Values) (*listing[T], *failure) {
 	l := &listing[T]{caller: c, marker: q.Get("marker"), reverse: strings.EqualFold(q.Get("page_reverse"), "true")}
 	var err *failure
@@ -73,10 +73,10 @@ func (k *kind[T]) parseListing(c caller, q url.Values) (*listing[T], *failure) {
 	return l, k.parseFilters(l, q)
 }
 
-// parseLimit lets the operator's limit cut a list without a word: only the links tell.
+// parseLimit applies the operator's limit silently: a client notices only the links.
 func (k *kind[T]) parseLimit(q url.Values) (int, *failure) {
 	limit, err := 0, error(nil)
-	// An empty limit is refused like any other that is no number.
+	// An empty limit is refused like any other that is not a number.
 	if s := q.Get("limit"); q.Has("limit") {
 		limit, err = strconv.Atoi(s)
 	}
@@ -89,7 +89,7 @@ func (k *kind[T]) parseLimit(q url.Values) (int, *failure) {
 	return limit, nil
 }
 
-// parseSort always ends with the ID, so that pages are cut the same way every time.
+// parseSort always compares the ID last, so that the pages are the same every time.
 func (k *kind[T]) parseSort(q url.Values) (func(a, b T) int, *failure) {
 	keys, dirs := q["sort_key"], q["sort_dir"]
 	if len(dirs) != len(keys) {
@@ -126,7 +126,8 @@ func (k *kind[T]) parseSort(q url.Values) (func(a, b T) int, *failure) {
 	}, nil
 }
 
-// sortText orders values as the database does: null first, and text without regard to case.
+// sortText returns a key that sorts values as the database does: null first, and text
+// without regard to case.
 func sortText(v any) string {
 	if v == nil {
 		return ""
@@ -134,7 +135,8 @@ func sortText(v any) string {
 	return " " + fold(fmt.Sprint(v))
 }
 
-// parseFilters turns the filters that the store has an index for into fewer candidates.
+// parseFilters reads the filters. Those that the store has an index for reduce the
+// candidates instead.
 func (k *kind[T]) parseFilters(l *listing[T], q url.Values) *failure {
 	var invalid []string
 	for _, name := range sortedKeys(q) {
@@ -161,7 +163,7 @@ func (k *kind[T]) parseFilters(l *listing[T], q url.Values) *failure {
 	return nil
 }
 
-// filter makes a filter of the values of one parameter: any of them will do.
+// filter returns a filter that accepts any of the wanted values of one parameter.
 func (a *attribute[T]) filter(wanted []string) (func(T) bool, *failure) {
 	if a.match != nil {
 		return a.match(wanted)
@@ -193,8 +195,8 @@ func (a *attribute[T]) comparable(s string) string {
 	return s
 }
 
-// fold is how MariaDB's utf8_general_ci compares: without regard to case, to accents and to
-// trailing blanks. So a client must compare exactly what a filter gave it.
+// fold returns s as MariaDB's utf8_general_ci compares it: without case, accents and
+// trailing blanks. So a client must compare exactly what a filter returned.
 func fold(s string) string {
 	s = strings.ToLower(strings.TrimRight(s, " "))
 	if norm.NFD.IsNormalString(s) { // nearly always
@@ -208,13 +210,13 @@ func fold(s string) string {
 	}, norm.NFD.String(s))
 }
 
-// byID is the order of a list that asked for none.
+// byID is the default order of a list.
 func byID[T object](a, b T) int {
 	return strings.Compare(a.std().id, b.std().id)
 }
 
-// run finds what is listed. It holds the lock, and with a limit touches no more of the
-// collection than it must.
+// run returns the listed objects. It holds the lock, and with a limit it reads no more of
+// the collection than necessary.
 func (k *kind[T]) run(l *listing[T]) ([]T, *failure) {
 	var marker T
 	if l.limit == 0 {
@@ -227,13 +229,13 @@ func (k *kind[T]) run(l *listing[T]) ([]T, *failure) {
 		}
 	}
 	all, compare := k.candidates(l), byID[T]
-	// Any other order needs all that matches before the page can be cut out.
+	// Any other order needs all matches before a page can be taken.
 	if l.compare != nil {
 		all = slices.DeleteFunc(slices.Clone(all), func(o T) bool { return !k.matches(l, o) })
 		compare = l.compare
 		slices.SortFunc(all, compare)
 	}
-	// The marker need not match the filters: only its place in the order counts.
+	// The marker need not match the filters; only its position in the order matters.
 	first, step := 0, 1
 	if l.marker != "" {
 		first = sort.Search(len(all), func(i int) bool { return compare(all[i], marker) > 0 })
@@ -250,15 +252,15 @@ func (k *kind[T]) run(l *listing[T]) ([]T, *failure) {
 			found = append(found, all[i])
 		}
 	}
-	// A page is always in the order of the list; without a limit there are no pages, and the
-	// whole list comes turned round.
+	// A page is always in the order of the list. Without a limit there are no pages, and
+	// the whole list is reversed.
 	if l.reverse && l.limit > 0 {
 		slices.Reverse(found)
 	}
 	return found, nil
 }
 
-// candidates are the objects to look at, in the order of their IDs.
+// candidates returns the objects to filter, in the order of their IDs.
 func (k *kind[T]) candidates(l *listing[T]) []T {
 	switch {
 	case l.ids != nil:
@@ -286,8 +288,8 @@ func (k *kind[T]) matches(l *listing[T], o T) bool {
 	return k.visible(l.caller, o)
 }
 
-// links are the pages before and after. Neutron does not look whether there are any:
-// a full last page has a next one, and the first page has a previous one.
+// links returns the links to the next and the previous page. Neutron does not check whether
+// these exist: a full last page has a next link, and the first page has a previous link.
 func (k *kind[T]) links(r *request, l *listing[T], found []T) string {
 	if l.limit == 0 {
 		return ""
@@ -329,7 +331,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// pythonList writes a list as Neutron's messages have it.
+// pythonList formats a list as Neutron's messages do.
 func pythonList(list []string) string {
 	return "['" + strings.Join(list, "', '") + "']"
 }

@@ -50,7 +50,7 @@ func TestFilters(t *testing.T) {
 		{"by name regardless of case", "name=case-name", []string{"Case-Name"}},
 		{"by name regardless of trailing blanks", "name=a%20%20", []string{"a"}},
 		{"by name regardless of accents", "name=%C3%A1", []string{"a"}},
-		{"but not of leading ones", "name=%20a", []string{}},
+		{"by name, but not regardless of leading blanks", "name=%20a", []string{}},
 		{"by description", "description=mark-1", []string{"a"}},
 		{"by description regardless of case", "description=MARK-2", []string{"c"}},
 		{"by an empty description", "description=", []string{"Case-Name"}},
@@ -94,9 +94,9 @@ func TestListsAreRefused(t *testing.T) {
 		{"for changed_since", "networks?changed_since=2026-01-01T00:00:00Z", 400, "HTTPBadRequest", "['changed_since'] is invalid attribute for filtering"},
 		{"for created_at", "networks?created_at=x", 400, "HTTPBadRequest", "is invalid attribute for filtering"},
 		{"for updated_at", "subnets?updated_at=x", 400, "HTTPBadRequest", "is invalid attribute for filtering"},
-		{"for a boolean that is none", "networks?shared=x", 400, "InvalidInput", "'x' cannot be converted to boolean"},
+		{"for an invalid boolean", "networks?shared=x", 400, "InvalidInput", "'x' cannot be converted to boolean"},
 		{"for a negative limit", "networks?limit=-1", 400, "BadRequest", "Bad limit request: Limit must be an integer 0 or greater and not '-1'."},
-		{"for a limit that is no number", "networks?limit=abc", 400, "BadRequest", "not 'abc'"},
+		{"for a limit that is not a number", "networks?limit=abc", 400, "BadRequest", "not 'abc'"},
 		{"for an unknown marker", "networks?limit=1&marker=" + newUUID(), 404, "NetworkNotFound", ""},
 		{"for sorting by created_at", "networks?sort_key=created_at&sort_dir=asc", 400, "HTTPBadRequest", "['created_at'] is invalid attribute for sort_keys"},
 		{"for sorting by revision", "networks?sort_key=revision_number&sort_dir=asc", 400, "HTTPBadRequest", ""},
@@ -121,7 +121,7 @@ func TestFields(t *testing.T) {
 		t.Error(diff)
 	}
 	if n := c.api("GET", "networks/"+id+"?fields=", "").json["network"].(map[string]any); len(n) > 0 {
-		t.Errorf("an empty field asks for none, got %v", n)
+		t.Errorf("an empty field selects no attribute, got %v", n)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestSorting(t *testing.T) {
 		"sort_key=name&sort_dir=desc":                              {"C", "b", "a"},
 		"sort_key=status&sort_key=name&sort_dir=asc&sort_dir=desc": {"C", "b", "a"},
 		"sort_key=name&sort_dir=desc&limit=2":                      {"C", "b"},
-		"sort_key=name&sort_dir=asc&limit=2&page_reverse=1":        {"a", "b"}, // only "true" turns the page round
+		"sort_key=name&sort_dir=asc&limit=2&page_reverse=1":        {"a", "b"}, // only "true" reverses the page
 		"sort_key=name&sort_dir=asc&limit=2&page_reverse=TRUE":     {"b", "C"},
 	} {
 		if diff := cmp.Diff(want, c.names(query)); diff != "" {
@@ -144,7 +144,7 @@ func TestSorting(t *testing.T) {
 	}
 }
 
-// pages walks a list by its links of one rel, and returns the names of each page.
+// pages follows the links of one rel through a list, and returns the names of each page.
 func pages(t *testing.T, c *client, path, rel string, most int) [][]string {
 	t.Helper()
 	var all [][]string
@@ -247,8 +247,8 @@ func TestSubnetsAndPortsAreListedByNetwork(t *testing.T) {
 	}
 }
 
-// With 50,000 networks a page by ID, a look at one and a search for a description must
-// not take long: the observer of the controller does them all the time.
+// With 50,000 networks a page by ID, a get and a search for a description must be fast,
+// because the controller does them all the time.
 func BenchmarkFiftyThousandNetworks(b *testing.B) {
 	s := New(Options{Projects: []Project{{Name: "samplecrd", ID: "p"}}})
 	k := s.neutron.resources["networks"].(*kind[*network])

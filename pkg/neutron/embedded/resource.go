@@ -31,7 +31,7 @@ import (
 	"unicode/utf8"
 )
 
-// flags say what may be done with an attribute, as in Neutron's attribute maps.
+// flags are the permitted uses of an attribute, as in Neutron's attribute maps.
 type flags uint
 
 const (
@@ -41,7 +41,7 @@ const (
 	filter                      // may be filtered on
 	sortable                    // may be sorted by
 	adminSets                   // only an admin may set it
-	adminSees                   // only an admin is shown it
+	adminSees                   // shown only to an admin
 	boolean                     // filters on it are read as booleans
 	folded                      // filters on it ignore case and trailing blanks
 )
@@ -50,19 +50,20 @@ const (
 type attribute[T object] struct {
 	name  string
 	flags flags
-	// get is the value as shown; nil: never shown.
+	// get returns the value that is shown; nil: never shown.
 	get func(T) any
-	// check converts and validates a value that was sent; nil: taken as it is.
+	// check converts and validates a value from a request; nil: accepted as it is.
 	check func(name string, v any) (any, *failure)
-	// def is what a member may send on creation of an adminSets attribute.
+	// def is the value that a member may send on creation, although only an admin may set
+	// the attribute (adminSets).
 	def any
-	// match makes a filter of query values, for attributes whose filter is not the
-	// comparison of one value.
+	// match makes a filter from query values, for attributes whose filter does not just
+	// compare one value.
 	match func(values []string) (func(T) bool, *failure)
 }
 
-// values are the checked attributes of a request. What a check has let through has
-// the type that the getters below expect.
+// values are the checked attributes of a request. Their types are those that the getters
+// below expect.
 type values map[string]any
 
 func (v values) has(name string) bool { _, ok := v[name]; return ok }
@@ -88,31 +89,31 @@ func (v values) number(name string, def int) int {
 	return def
 }
 
-// resource is a kind, whatever its type of object.
+// resource is a kind with any type of object.
 type resource interface {
 	serve(*request) *answer
 }
 
-// kind is one collection of the API: its attributes, and what is its own in the
-// making, changing and deleting of its objects.
+// kind is one collection of the API: its attributes, and how its objects are created,
+// updated and deleted.
 type kind[T object] struct {
 	*neutron
 	name, plural string
 	attrs        []attribute[T]
 	index        map[string]*attribute[T]
 	items        *collection[T]
-	// visible and owned say whether a caller sees an object, and may change it.
+	// visible and owned report whether a caller can see an object, and change it.
 	visible, owned func(caller, T) bool
-	// admit is asked before the quota is, and only for members.
+	// admit is called before the quota check, and only for members.
 	admit  func(c caller, v values) *failure
 	create func(t *tx, v values) (T, *failure)
 	update func(t *tx, old T, v values) (T, *failure)
 	remove func(t *tx, o T) *failure
-	// matchFirst: If-Match is looked at before update is asked, not after it.
+	// matchFirst: If-Match is checked before update is called, not after it.
 	matchFirst bool
-	// copy makes the copy that a change of the standard attributes needs.
+	// copy returns a copy, for a change of the standard attributes.
 	copy func(T) T
-	// missing is the failure for an ID that is not there.
+	// missing returns the failure for an unknown ID.
 	missing func(id string) *failure
 }
 
@@ -125,7 +126,7 @@ func (k *kind[T]) init() *kind[T] {
 }
 
 func (k *kind[T]) serve(r *request) *answer {
-	// Go would answer HEAD as it does GET; pecan, Neutron's framework, refuses it.
+	// Go would answer HEAD like GET; pecan, Neutron's framework, refuses it.
 	if r.Method == http.MethodHead || r.Method == http.MethodPatch {
 		return methodNotAllowed(r.Method).answer()
 	}
@@ -136,7 +137,7 @@ func (k *kind[T]) serve(r *request) *answer {
 	}
 	switch {
 	case len(rest) == 0 && r.constraint != nil:
-		return internalError().answer() // Neutron looks for the ID that is constrained
+		return internalError().answer() // Neutron fails because it expects an ID
 	case len(rest) == 0:
 		return k.serveAll(r)
 	case len(rest) == 1:
@@ -147,8 +148,8 @@ func (k *kind[T]) serve(r *request) *answer {
 	return notFoundPath().answer()
 }
 
-// serveAll answers PUT and DELETE on a collection with what Neutron makes of them: there is
-// no bulk update (400) and no bulk delete (404).
+// serveAll serves a collection. It answers PUT and DELETE as Neutron does, which has no
+// bulk update (400) and no bulk delete (404).
 func (k *kind[T]) serveAll(r *request) *answer {
 	switch r.Method {
 	case http.MethodGet:
@@ -160,7 +161,7 @@ func (k *kind[T]) serveAll(r *request) *answer {
 			return err.answer()
 		}
 	}
-	return k.missing("None").answer() // the ID that Neutron reads out of such a path
+	return k.missing("None").answer() // Neutron reads this ID from such a path
 }
 
 func (k *kind[T]) serveOne(r *request, id string) *answer {
@@ -185,7 +186,7 @@ func (k *kind[T]) show(r *request, id string) *answer {
 	return k.single(http.StatusOK, r, o)
 }
 
-// post makes one resource or several, all or none of them.
+// post creates one resource or several, all or none of them.
 func (k *kind[T]) post(r *request) *answer {
 	items, bulk, err := k.decode(r.body, true)
 	if err != nil {
@@ -207,8 +208,8 @@ func (k *kind[T]) post(r *request) *answer {
 	return jsonAnswer(http.StatusCreated, k.appendList(nil, made, k.shown(r.caller, r.URL.Query()["fields"]), "}"))
 }
 
-// createAll keeps the order of Neutron's hooks: the network's owner, quota, policy,
-// and only then the plug-in.
+// createAll checks in the order of Neutron's hooks: the network's owner, the quota, the
+// policy, and then the plug-in.
 func (k *kind[T]) createAll(t *tx, c caller, all []values) ([]T, *failure) {
 	for _, v := range all {
 		if k.admit != nil && !c.admin {
@@ -236,7 +237,8 @@ func (k *kind[T]) createAll(t *tx, c caller, all []values) ([]T, *failure) {
 	return made, nil
 }
 
-// put bumps the revision even when nothing changes, unless update returns the old object.
+// put increments the revision even if nothing changes, unless update returns the old
+// object.
 func (k *kind[T]) put(r *request, id string) *answer {
 	items, _, err := k.decode(r.body, false)
 	if err != nil {
@@ -293,7 +295,8 @@ func (k *kind[T]) delete(r *request, id string) *answer {
 	return &answer{status: http.StatusNoContent}
 }
 
-// find hides what the caller may not see behind the same 404 as what is not there.
+// find returns an object that the caller can see. An invisible object gets the same 404 as
+// a missing one.
 func (k *kind[T]) find(c caller, id string) (T, *failure) {
 	o, ok := k.items.byID[id]
 	if !ok || !k.visible(c, o) {
@@ -303,7 +306,7 @@ func (k *kind[T]) find(c caller, id string) (T, *failure) {
 	return o, nil
 }
 
-// change finds an object that the caller wants to change.
+// change returns an object that the caller is allowed to change.
 func (k *kind[T]) change(r *request, id, action string) (T, *failure) {
 	o, err := k.find(r.caller, id)
 	if err == nil && !k.owned(r.caller, o) {
@@ -314,8 +317,8 @@ func (k *kind[T]) change(r *request, id, action string) (T, *failure) {
 
 var quotedTag = regexp.MustCompile(`(?:^|\s)(?:W/)?"((?:\\"|.)*?)"`)
 
-// readConstraint reads the revision that an If-Match demands, which may be quoted as entity
-// tags are. nil: one of any other form, which is ignored.
+// readConstraint reads the revision that If-Match requires, which may be quoted like an
+// entity tag. It returns nil for any other form, which Neutron ignores.
 func readConstraint(header string) (constraint *int, err *failure) {
 	tags := []string{strings.TrimSpace(header)}
 	if quoted := quotedTag.FindAllStringSubmatch(header, -1); quoted != nil {
@@ -341,8 +344,9 @@ func readConstraint(header string) (constraint *int, err *failure) {
 	return constraint, nil
 }
 
-// ifMatch checks the revision that a request is constrained to. It mostly comes last, as in
-// Neutron, where the database session checks it: a refusal on other grounds wins.
+// ifMatch checks the revision that a request requires. In most cases it is called last,
+// because in Neutron the database session checks it: a refusal for another reason takes
+// precedence.
 func ifMatch(r *request, current int) *failure {
 	if r.constraint == nil || *r.constraint == current {
 		return nil
@@ -351,7 +355,7 @@ func ifMatch(r *request, current int) *failure {
 		fmt.Sprintf("Constrained to %d, but current revision is %d", *r.constraint, current)}
 }
 
-// decode reads a body into the resources it holds: one, or on creation several.
+// decode reads the resources in a body: one, or on creation several.
 func (k *kind[T]) decode(body []byte, create bool) (items []map[string]any, bulk bool, err *failure) {
 	if len(body) == 0 {
 		return nil, false, badRequest("Unable to find '%s' in request body", k.name)
@@ -360,7 +364,7 @@ func (k *kind[T]) decode(body []byte, create bool) (items []map[string]any, bulk
 	if err != nil {
 		return nil, false, err
 	}
-	// The collection wins over the single resource if both are there.
+	// The collection takes precedence if both keys are present.
 	list, bulk := root[k.plural]
 	if !bulk {
 		if root[k.name] == nil {
@@ -378,7 +382,8 @@ func (k *kind[T]) decode(body []byte, create bool) (items []map[string]any, bulk
 	all, _ := list.([]any)
 	for _, e := range all {
 		item, ok := e.(map[string]any)
-		// Both forms are taken: {"networks": [{"network": {...}}]} as well as the bare one.
+		// Both forms are accepted: {"networks": [{"network": {...}}]} and the one without
+		// "network".
 		if inner, wrapped := item[k.name].(map[string]any); wrapped {
 			item = inner
 		}
@@ -393,7 +398,7 @@ func (k *kind[T]) decode(body []byte, create bool) (items []map[string]any, bulk
 	return items, true, nil
 }
 
-// decodeObject keeps numbers as they were written, for the error messages.
+// decodeObject keeps numbers as written, for the error messages.
 func decodeObject(body []byte) (map[string]any, *failure) {
 	var root map[string]any
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -408,8 +413,8 @@ func decodeObject(body []byte) (map[string]any, *failure) {
 	return root, nil
 }
 
-// check goes through the attributes of one resource in the order of Neutron's own
-// checks: owner, unknown names, what is (not) to be sent, and then the values.
+// check validates the attributes of one resource in Neutron's order: owner, unknown names,
+// names that are required or not allowed, and then the values.
 func (k *kind[T]) check(c caller, item map[string]any, create bool) (values, *failure) {
 	if err := populateProject(c, item, create); err != nil {
 		return nil, err
@@ -439,7 +444,7 @@ func (k *kind[T]) check(c caller, item map[string]any, create bool) (values, *fa
 	return v, nil
 }
 
-// checkNames sorts what it names; in Neutron the order is any.
+// checkNames sorts the names in its message; Neutron's order is arbitrary.
 func (k *kind[T]) checkNames(item map[string]any, create bool) *failure {
 	var unknown []string
 	for name := range item {
@@ -466,8 +471,8 @@ func (k *kind[T]) checkNames(item map[string]any, create bool) *failure {
 	return nil
 }
 
-// populateProject makes project_id and tenant_id, two names of one thing, agree, and
-// on creation fills in the caller's.
+// populateProject makes project_id and tenant_id, two names for the same value, agree. On
+// creation the default is the caller's project.
 func populateProject(c caller, item map[string]any, create bool) *failure {
 	project, isProject := item["project_id"]
 	tenant, isTenant := item["tenant_id"]
@@ -489,8 +494,8 @@ func populateProject(c caller, item map[string]any, create bool) *failure {
 	return nil
 }
 
-// authorize refuses attributes that only an admin may set. On creation the default
-// may be sent by anybody, on update nothing.
+// authorize refuses attributes that only an admin may set. A member may send the default on
+// creation, and nothing on update.
 func (k *kind[T]) authorize(c caller, v values, action string, create bool) *failure {
 	if c.admin {
 		return nil
@@ -509,7 +514,7 @@ func (k *kind[T]) authorize(c caller, v values, action string, create bool) *fai
 	return disallowed(rules...)
 }
 
-// newStandard is what every object that is created starts with.
+// newStandard returns the standard attributes of a new object.
 func (t *tx) newStandard(v values, revision int) standard {
 	now := t.now()
 	return standard{
@@ -518,8 +523,8 @@ func (t *tx) newStandard(v values, revision int) standard {
 	}
 }
 
-// shown picks the attributes that an answer has; fields that do not exist are ignored, so
-// that fields= with no value asks for an object without any.
+// shown returns the attributes of an answer. Unknown fields are ignored, so fields= without
+// a value returns an object without attributes.
 func (k *kind[T]) shown(c caller, fields []string) []*attribute[T] {
 	var show []*attribute[T]
 	for i := range k.attrs {
@@ -550,8 +555,8 @@ func (k *kind[T]) appendList(b []byte, all []T, show []*attribute[T], tail strin
 	return append(append(b, ']'), tail...)
 }
 
-// appendObject writes an object attribute by attribute: with 50,000 of them, a map
-// for each would cost more than all the rest of a list.
+// appendObject appends an object attribute by attribute. With 50,000 objects, a map for
+// each would cost more than the rest of the list.
 func (k *kind[T]) appendObject(b []byte, o T, show []*attribute[T]) []byte {
 	b = append(b, '{')
 	for i, a := range show {
@@ -565,7 +570,7 @@ func (k *kind[T]) appendObject(b []byte, o T, show []*attribute[T]) []byte {
 	return append(b, '}')
 }
 
-// outsideBMP finds what takes four bytes in UTF-8.
+// outsideBMP reports whether s has characters that take four bytes in UTF-8.
 func outsideBMP(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r > 0xffff })
 }

@@ -14,14 +14,13 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package embedded serves an in-memory OpenStack on a loopback port: the
-// networks, subnets and ports of Neutron v2.0, and as much of Keystone v3 as a
-// client needs to get at them.
+// Package embedded serves an in-memory OpenStack on a loopback port: the networks, subnets
+// and ports of Neutron v2.0, and as much of Keystone v3 as a client needs to reach them.
 //
-// The controller serves it to itself when no cloud is configured, and the tests
-// talk to it all the time. It answers as Neutron 21 (Zed) with the ML2 plug-in on
-// MariaDB does: the same status codes, error types, messages and fields. Nothing
-// is kept on disk, and no packet is ever moved.
+// The controller starts it for itself when no cloud is configured, and the tests use it
+// throughout. It answers like Neutron 21 (Zed) with the ML2 plug-in on MariaDB: the same
+// status codes, error types, messages and fields. It stores nothing on disk and forwards no
+// packets.
 package embedded
 
 import (
@@ -39,28 +38,30 @@ import (
 )
 
 const (
-	// maxBody bounds what is read of one request, in bytes. The real Neutron has no
-	// bound; 1 MiB holds a bulk create of several thousand networks.
+	// maxBody is the maximum size of a request's body, in bytes. The real Neutron has no
+	// limit; 1 MiB holds a bulk create of several thousand networks.
 	maxBody = 1 << 20
-	// maxURI is the length in bytes from which on the real server (eventlet) answers 414.
+	// maxURI is the length in bytes above which the answer is 414, as in the real server
+	// (eventlet).
 	maxURI = 8192
 
 	defaultMTU      = 1450
 	defaultTokenTTL = time.Hour
 )
 
-// Options says what New makes. The zero value is a cloud with the projects
-// "samplecrd" and "admin", random passwords, no quotas and no page limit.
+// Options are the options of New. The zero value is a cloud with the projects "samplecrd"
+// and "admin", random passwords, no quotas and no page limit.
 type Options struct {
-	// Projects are the projects, each with one user of the same name. Left out: one
+	// Projects are the projects, each with one user of the same name. The default is one
 	// project "samplecrd". A project "admin", whose user has the role admin, is added
-	// unless one of that name is listed.
+	// unless the list has one with that name.
 	Projects []Project
-	// PageLimit cuts every list to so many items, as pagination_max_limit does; 0: none.
+	// PageLimit limits every list to that many items, like pagination_max_limit; 0: no
+	// limit.
 	PageLimit int
 	// MTU in bytes is the default and the maximum of a tenant network; 0: 1450.
 	MTU int
-	// TokenTTL is how long a token is valid; 0: one hour.
+	// TokenTTL is the lifetime of a token; 0: one hour.
 	TokenTTL time.Duration
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
@@ -69,14 +70,14 @@ type Options struct {
 // Project is a project and its one user, both of the same name, in the domain Default.
 type Project struct {
 	Name string
-	// ID is the project's ID; left out: random.
+	// ID is the project's ID; default: random.
 	ID string
-	// Password is the user's; left out: random, see CloudsYAML.
+	// Password is the user's password; default: random, see CloudsYAML.
 	Password string
-	// Admin gives the user the role admin, and with it sight of every project.
+	// Admin gives the user the role admin, which can see every project.
 	Admin bool
-	// Quota limits the number of a project's resources, by "network", "subnet" and
-	// "port". One left out, or -1, is unlimited.
+	// Quota limits the number of a project's resources, by "network", "subnet" and "port".
+	// A missing entry, or -1, means unlimited.
 	Quota map[string]int
 }
 
@@ -95,8 +96,8 @@ type Server struct {
 	observe func(Request)
 }
 
-// New makes a server that does not listen: for wrapping its ServeHTTP. The URLs in
-// its answers are built from the Host header of each request.
+// New returns a server that does not listen, for callers that wrap its ServeHTTP. The URLs
+// in its answers use the Host header of each request.
 func New(o Options) *Server {
 	o = o.withDefaults()
 	return &Server{
@@ -106,9 +107,9 @@ func New(o Options) *Server {
 	}
 }
 
-// Start makes a server and serves it on addr, which must name a loopback address:
-// what it holds is of no worth, but its users' passwords travel in clear text.
-// "127.0.0.1:0" takes a free port.
+// Start returns a server that listens on addr, which must be a loopback address: the data
+// has no value, but the users' passwords are sent in clear text. "127.0.0.1:0" picks a free
+// port.
 func Start(addr string, o Options) (*Server, error) {
 	if err := checkLoopback(addr); err != nil {
 		return nil, err
@@ -130,8 +131,9 @@ func Start(addr string, o Options) (*Server, error) {
 	return s, nil
 }
 
-// URL is the address of a started server, such as http://127.0.0.1:4711: Keystone is
-// under /identity/v3, Neutron under /networking/v2.0. It is "" for one made by New.
+// URL returns the address of a started server, such as http://127.0.0.1:4711: Keystone is
+// under /identity/v3, Neutron under /networking/v2.0. It returns "" for a server that New
+// returned.
 func (s *Server) URL() string {
 	if s.listener == nil {
 		return ""
@@ -139,8 +141,8 @@ func (s *Server) URL() string {
 	return "http://" + s.listener.Addr().String()
 }
 
-// Close stops listening, cuts every connection and ends hanging requests. It does
-// not wait for requests in flight. It may be called twice.
+// Close stops listening, closes every connection and ends hanging requests. It does not
+// wait for requests in flight. It may be called twice.
 func (s *Server) Close() error {
 	var err error
 	s.close.Do(func() {
@@ -152,8 +154,8 @@ func (s *Server) Close() error {
 	return err
 }
 
-// CloudsYAML is a clouds.yaml for a started server with one entry for each user: the
-// first is named cloud, each further one cloud-USER. It holds the passwords.
+// CloudsYAML returns a clouds.yaml for a started server, with one entry for each user: the
+// first is named cloud, the others cloud-USER. It contains the passwords.
 func (s *Server) CloudsYAML(cloud string) []byte {
 	var b bytes.Buffer
 	b.WriteString("clouds:\n")
@@ -171,22 +173,22 @@ func (s *Server) CloudsYAML(cloud string) []byte {
 	return b.Bytes()
 }
 
-// SetPassword changes a user's password and, as Keystone does, revokes the user's
-// tokens. An unknown user is an error.
+// SetPassword changes a user's password and, like Keystone, revokes the user's tokens. It
+// returns an error for an unknown user.
 func (s *Server) SetPassword(user, password string) error {
 	return s.keystone.setPassword(user, password)
 }
 
-// RevokeTokens makes every token that was issued invalid at once. (The real Neutron
-// goes on taking one for as long as its cache lives, up to 300 seconds.)
+// RevokeTokens revokes every issued token at once. (The real Neutron accepts one until its
+// cache expires, for up to 300 seconds.)
 func (s *Server) RevokeTokens() {
 	s.keystone.revokeAll()
 }
 
-// ServeHTTP answers one request, or does what the Fault for it says.
+// ServeHTTP answers one request, or simulates the Fault that was chosen for it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// The body is read whole at the start: net/http notices that a client went away
-	// only once its body was read, and a fault that hangs waits for just that.
+	// The body is read completely first: net/http notices that a client disconnected only
+	// after the body was read, and a fault that hangs waits for exactly that.
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	var a *answer
 	switch tooLarge := (*http.MaxBytesError)(nil); {
@@ -199,12 +201,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.report(r, a)
 	if a == nil {
-		panic(http.ErrAbortHandler) // net/http's way of cutting the connection
+		panic(http.ErrAbortHandler) // makes net/http close the connection
 	}
 	a.send(w)
 }
 
-// answer is nil when the connection is to be cut.
+// answer returns nil if the connection must be closed without an answer.
 func (s *Server) answer(r *http.Request, body []byte) *answer {
 	f := s.faultFor(r, body)
 	if f == nil {
@@ -229,7 +231,7 @@ func (s *Server) answer(r *http.Request, body []byte) *answer {
 	return a
 }
 
-// route finds the service for a request by its path.
+// route calls the service that a request's path belongs to.
 func (s *Server) route(r *http.Request, body []byte) *answer {
 	if len(requestURI(r)) > maxURI {
 		return &answer{status: http.StatusRequestURITooLong}
@@ -246,8 +248,8 @@ func (s *Server) route(r *http.Request, body []byte) *answer {
 	return notFoundPath().answer()
 }
 
-// serveNeutron authenticates a request, as keystonemiddleware does in front of the
-// real Neutron. The list of versions needs no token.
+// serveNeutron authenticates a request, as keystonemiddleware does for the real Neutron.
+// The list of versions needs no token.
 func (s *Server) serveNeutron(r *request) *answer {
 	if len(r.path) == 0 {
 		return networkVersions(r.base)
@@ -260,19 +262,19 @@ func (s *Server) serveNeutron(r *request) *answer {
 	return s.neutron.serve(r)
 }
 
-// request is what a handler gets: the HTTP request with its body read and its path cut up.
+// request is a handler's argument: the HTTP request with its body read and its path split.
 type request struct {
 	*http.Request
 	body   []byte
 	base   string   // scheme, host and port, for links
-	path   []string // what follows the service's prefix
+	path   []string // the path after the service's prefix
 	caller caller
-	// constraint is the revision that If-Match demands, if it does.
+	// constraint is the revision that If-Match requires, or nil.
 	constraint *int
 }
 
-// answer is a whole response, made before a byte is sent, so that it can be counted
-// and, by a fault, be thrown away.
+// answer is a complete response. It is built before a byte is sent, so that it can be
+// counted, and discarded by a fault.
 type answer struct {
 	status int
 	header http.Header
@@ -291,7 +293,7 @@ func (a *answer) send(w http.ResponseWriter) {
 	h.Set("X-Openstack-Request-Id", "req-"+newUUID())
 	h.Set("Content-Length", fmt.Sprint(len(a.body)))
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body) // a client that went away is nobody's error
+	_, _ = w.Write(a.body) // fails only if the client disconnected
 }
 
 func (o Options) withDefaults() Options {
@@ -341,7 +343,8 @@ func checkLoopback(addr string) error {
 	return nil
 }
 
-// requestURI is the URI as it came, or, for a request that never travelled, as it would.
+// requestURI returns the URI as it was received. A request that was not sent over a
+// connection has none, so it is computed.
 func requestURI(r *http.Request) string {
 	if r.RequestURI != "" {
 		return r.RequestURI
@@ -356,8 +359,8 @@ func splitPath(p string) []string {
 	return strings.Split(p, "/")
 }
 
-// wait sits out the fault's delay, and with Hang waits for the client to go. It
-// reports whether there is still somebody to answer.
+// wait waits for the fault's delay, or with Hang until the client disconnects. It reports
+// whether the request can still be answered.
 func (s *Server) wait(ctx context.Context, f *Fault) bool {
 	if f.Hang {
 		select {

@@ -39,7 +39,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 )
 
-// cloud is a gophercloud client made from one entry of the server's own clouds.yaml.
+// cloud returns a gophercloud client for one entry of the server's own clouds.yaml.
 func cloud(t *testing.T, s *Server, name string) *gophercloud.ServiceClient {
 	t.Helper()
 	auth, endpoint, _, err := clouds.Parse(clouds.WithCloudsYAML(bytes.NewReader(s.CloudsYAML("dev"))), clouds.WithCloudName(name))
@@ -57,7 +57,7 @@ func cloud(t *testing.T, s *Server, name string) *gophercloud.ServiceClient {
 	return c
 }
 
-func TestGophercloudGoesThroughTheLifeOfANetworkWithTheServersOwnCloudsYAML(t *testing.T) {
+func TestGophercloudCreatesUpdatesAndDeletesANetworkWithTheServersOwnCloudsYAML(t *testing.T) {
 	s, ctx := start(t, Options{}), t.Context()
 	c := cloud(t, s, "dev")
 	n, err := networks.Create(ctx, c, networks.CreateOpts{Name: "a", Description: "mark"}).Extract()
@@ -87,7 +87,7 @@ func TestGophercloudGoesThroughTheLifeOfANetworkWithTheServersOwnCloudsYAML(t *t
 	if err := ports.Delete(ctx, c, p.ID).ExtractErr(); err != nil {
 		t.Error(err)
 	}
-	// Neutron looks at the revision only if there is something to change.
+	// Neutron checks the revision only if there is something to change.
 	stale, name := 1, "x"
 	if _, err := networks.Update(ctx, c, n.ID, networks.UpdateOpts{RevisionNumber: &stale, Name: &name}).Extract(); !gophercloud.ResponseCodeIs(err, http.StatusPreconditionFailed) {
 		t.Errorf("update with a stale revision: %v, want 412", err)
@@ -96,7 +96,7 @@ func TestGophercloudGoesThroughTheLifeOfANetworkWithTheServersOwnCloudsYAML(t *t
 		t.Error(err)
 	}
 	if _, err := subnets.Get(ctx, c, sub.ID).Extract(); !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
-		t.Errorf("the subnet outlived its network: %v", err)
+		t.Errorf("the subnet still exists without its network: %v", err)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-func TestKeystoneTellsOfAndDeletesTokens(t *testing.T) {
+func TestKeystoneShowsAndDeletesTokens(t *testing.T) {
 	s := start(t, Options{})
 	c := as(t, s, "samplecrd")
 	const path = "/identity/v3/auth/tokens"
@@ -230,13 +230,13 @@ func TestFaults(t *testing.T) {
 	tests := []struct {
 		name   string
 		fault  Fault
-		status int // 0: the connection is cut
+		status int // 0: the connection is closed
 		made   bool
 	}{
 		{"an error answered instead", Fault{Status: 503, Message: "Keystone is down", RetryAfter: 1500 * time.Millisecond}, 503, false},
 		{"a Neutron error after the effect", Fault{Status: 500, Type: "HTTPInternalServerError", After: true}, 500, true},
-		{"a connection cut before the effect", Fault{Drop: true}, 0, false},
-		{"a connection cut after the effect", Fault{Drop: true, After: true}, 0, true},
+		{"a connection closed before the effect", Fault{Drop: true}, 0, false},
+		{"a connection closed after the effect", Fault{Drop: true, After: true}, 0, true},
 		{"a delay only", Fault{Delay: time.Millisecond}, 201, true},
 		{"nothing at all", Fault{}, 201, true},
 	}
@@ -257,13 +257,13 @@ func TestFaults(t *testing.T) {
 				t.Errorf("Retry-After %q, body %q", r.header.Get("Retry-After"), r.raw)
 			}
 			if made := len(c.names("name=poison")) == 1; made != tc.made {
-				t.Errorf("made: %v, want %v", made, tc.made)
+				t.Errorf("created: %v, want %v", made, tc.made)
 			}
 		})
 	}
 }
 
-func TestAHangingRequestEndsWhenTheClientGoesAndWhenTheServerCloses(t *testing.T) {
+func TestAHangingRequestEndsWhenTheClientDisconnectsAndWhenTheServerCloses(t *testing.T) {
 	s := start(t, Options{})
 	hung := make(chan struct{}, 1)
 	cut := make(chan struct{}, 2)
@@ -306,13 +306,13 @@ func TestObserveSeesARequestBeforeTheClientHasItsAnswer(t *testing.T) {
 	}
 }
 
-func TestAServerThatDoesNotListenAnswersWithTheHostItWasAskedBy(t *testing.T) {
+func TestAServerThatDoesNotListenUsesTheHostHeaderInItsLinks(t *testing.T) {
 	s := New(Options{})
 	proxy := start(t, Options{}) // only for its listener
 	proxy.http.Handler = s
 	r := (&client{t: t, s: proxy}).do("GET", "/networking/", "")
 	if !strings.Contains(r.raw, proxy.URL()+"/networking/v2.0/") {
-		t.Errorf("links do not lead back: %s", r.raw)
+		t.Errorf("the links do not have the request's host: %s", r.raw)
 	}
 	if s.URL() != "" {
 		t.Errorf("URL %q", s.URL())
@@ -322,8 +322,8 @@ func TestAServerThatDoesNotListenAnswersWithTheHostItWasAskedBy(t *testing.T) {
 	}
 }
 
-// Whatever is sent, the answer is Neutron's or Keystone's, and the store stays usable:
-// a panic with the lock held would hang every request after it.
+// Every request gets an answer of Neutron or Keystone, and the store stays usable: a panic
+// with the lock held would make every later request hang.
 func FuzzAnyRequestIsAnswered(f *testing.F) {
 	const net = "b5a6b1a6-3d4e-4f47-9d5e-3d2a3b0c5a11"
 	for _, seed := range [][3]string{

@@ -24,9 +24,9 @@ import (
 	"time"
 )
 
-// standard is what networks, subnets and ports have in common. The objects that hold
-// it are never changed once stored: an update stores a changed copy. So a list can be
-// rendered without the lock, and undoing is putting the old pointer back.
+// standard holds the attributes that networks, subnets and ports have in common. A stored
+// object never changes: an update stores a changed copy. So a list can be rendered without
+// the lock, and undoing a change restores the old pointer.
 type standard struct {
 	id, project, name, description string
 	tags                           []string
@@ -39,12 +39,12 @@ func (s *standard) std() *standard { return s }
 // object is a *network, a *subnet or a *port.
 type object interface {
 	std() *standard
-	// parent is the ID of the network it is in; "" for a network.
+	// parent returns the ID of the object's network; "" for a network.
 	parent() string
 }
 
-// collection holds the objects of one kind, by ID, in the order of their IDs (the
-// order in which Neutron lists), by network and by number for each project.
+// collection holds the objects of one kind: by ID, in the order of their IDs (the order in
+// which Neutron lists), by network, and counted by project.
 type collection[T object] struct {
 	byID     map[string]T
 	sorted   []T
@@ -56,13 +56,13 @@ func newCollection[T object]() *collection[T] {
 	return &collection[T]{byID: map[string]T{}, byParent: map[string]map[string]T{}, count: map[string]int{}}
 }
 
-// position is where an ID is, or would be, in the sorted list.
+// position returns the index of an ID in the sorted list, or where it would be inserted.
 func (c *collection[T]) position(id string) int {
 	return sort.Search(len(c.sorted), func(i int) bool { return c.sorted[i].std().id >= id })
 }
 
-// put inserts into the sorted list in place, which moves pointers only: at 50,000 objects
-// some ten microseconds.
+// put inserts into the sorted list in place. This moves only pointers: at 50,000 objects it
+// takes about ten microseconds.
 func (c *collection[T]) put(o T) {
 	id := o.std().id
 	at := c.position(id)
@@ -98,7 +98,7 @@ func (c *collection[T]) remove(id string) {
 	}
 }
 
-// in lists what is in a network, in the order of the IDs.
+// in returns the objects in a network, in the order of their IDs.
 func (c *collection[T]) in(network string) []T {
 	all := make([]T, 0, len(c.byParent[network]))
 	for _, o := range c.byParent[network] {
@@ -108,8 +108,8 @@ func (c *collection[T]) in(network string) []T {
 	return all
 }
 
-// neutron is the network service: its objects behind one lock, so that a subnet can
-// never be made in a network that is being deleted.
+// neutron is the network service. One lock protects all its objects, so that a subnet
+// cannot be created in a network that is being deleted.
 type neutron struct {
 	now       func() time.Time
 	pageLimit int
@@ -124,15 +124,15 @@ type neutron struct {
 	segment  int
 }
 
-// tx is one change of the store, all or nothing. The write lock is held throughout.
+// tx is one atomic change of the store. The write lock is held throughout.
 type tx struct {
 	*neutron
 	undo []func()
-	// bumped are the networks that had their next revision for a subnet's sake.
+	// bumped are the networks whose revision was already incremented for a subnet.
 	bumped map[string]bool
 }
 
-// write runs change under the lock and, if it fails, takes back what it did.
+// write calls change under the lock and, if it fails, undoes it.
 func (n *neutron) write(change func(*tx) *failure) *failure {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -146,7 +146,7 @@ func (n *neutron) write(change func(*tx) *failure) *failure {
 	return nil
 }
 
-// store puts an object in, and remembers what was there.
+// store stores an object and records how to undo it.
 func store[T object](t *tx, c *collection[T], o T) {
 	id := o.std().id
 	old, known := c.byID[id]
@@ -160,7 +160,7 @@ func store[T object](t *tx, c *collection[T], o T) {
 	})
 }
 
-// discard takes an object out, and remembers it.
+// discard removes an object and records how to undo it.
 func discard[T object](t *tx, c *collection[T], id string) {
 	old, known := c.byID[id]
 	if !known {
@@ -170,14 +170,14 @@ func discard[T object](t *tx, c *collection[T], id string) {
 	t.undo = append(t.undo, func() { c.put(old) })
 }
 
-// bump gives an object that is about to be stored its next revision.
+// bump increments the revision of an object that is about to be stored.
 func (t *tx) bump(s *standard) {
 	s.revision++
 	s.updated = t.now()
 }
 
-// changeNetwork stores a changed copy of a network, with its next revision: one, however
-// many subnets are made in bulk.
+// changeNetwork stores a changed copy of a network. Its revision is incremented once, even
+// if several subnets are created in bulk.
 func (t *tx) changeNetwork(id string, change func(*network)) {
 	old, ok := t.networks.byID[id]
 	if !ok {

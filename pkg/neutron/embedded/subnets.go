@@ -44,7 +44,7 @@ type subnet struct {
 	serviceTypes   []string
 }
 
-// route is a host route. Both ends are kept as they were written.
+// route is a host route. Both ends are kept as written.
 type route struct {
 	Destination string `json:"destination"`
 	Nexthop     string `json:"nexthop"`
@@ -59,8 +59,8 @@ func (s *subnet) version() int {
 	return 6
 }
 
-// automatic reports whether ports make up their own addresses (SLAAC): such a subnet
-// is not kept in use by them.
+// automatic reports whether ports compute their own addresses (SLAAC). Such ports do not
+// keep the subnet in use.
 func (s *subnet) automatic() bool {
 	for _, mode := range []string{s.raMode, s.ipMode} {
 		if mode == "slaac" || mode == "dhcpv6-stateless" {
@@ -70,11 +70,11 @@ func (s *subnet) automatic() bool {
 	return false
 }
 
-// subnetKind: who sees a subnet is a matter of its network, and so is who changes it.
+// subnetKind: who can see and change a subnet depends on its network.
 func (n *neutron) subnetKind() *kind[*subnet] {
 	k := &kind[*subnet]{
 		neutron: n, name: "subnet", plural: "subnets", items: n.subnets, attrs: subnetAttributes(),
-		// A subnet that an admin made is hidden from its network's owner.
+		// A subnet that an admin created is hidden from the network's owner.
 		visible: func(c caller, o *subnet) bool {
 			net := n.networks.byID[o.networkID]
 			return c.admin || o.project == c.project || net != nil && net.shared
@@ -95,8 +95,8 @@ func (n *neutron) subnetKind() *kind[*subnet] {
 	return k.init()
 }
 
-// subnetAttributes has cidr and network_id without onPut: Neutron cannot change them, and
-// refuses even the value that they have.
+// subnetAttributes are Neutron's. cidr and network_id are not onPut: Neutron cannot change
+// them, and refuses even the current value.
 func subnetAttributes() []attribute[*subnet] {
 	modes := oneOf("dhcpv6-stateful", "dhcpv6-stateless", "slaac")
 	return standardAttributes(
@@ -142,10 +142,10 @@ func ipVersion(name string, v any) (any, *failure) {
 	return n, err
 }
 
-// checkCIDR refuses as the conversion of a value does, with InvalidInput; what comes out
-// of it is masked.
+// checkCIDR parses a CIDR and clears its host bits. It refuses with InvalidInput, because
+// in Neutron this is a conversion of the value.
 func checkCIDR(_ string, v any) (any, *failure) {
-	// Neutron trips over what is no string, and over a second mask.
+	// Neutron fails on a value that is not a string, and on a second mask.
 	s, ok := v.(string)
 	if !ok || strings.Count(s, "/") > 1 {
 		return nil, internalError()
@@ -156,7 +156,7 @@ func checkCIDR(_ string, v any) (any, *failure) {
 	return nil, invalidInput("%s is not in a CIDR format", s)
 }
 
-// matchCIDR masks what is asked for as it does what is stored.
+// matchCIDR makes a filter by CIDR. Host bits are cleared, as in the stored CIDRs.
 func matchCIDR(values []string) (func(*subnet) bool, *failure) {
 	wanted := map[netip.Prefix]bool{}
 	for _, v := range values {
@@ -169,7 +169,7 @@ func matchCIDR(values []string) (func(*subnet) bool, *failure) {
 	return func(s *subnet) bool { return wanted[s.cidr] }, nil
 }
 
-// checkAddress takes one IP address, in IPv4 without leading zeros.
+// checkAddress accepts one IP address, in IPv4 without leading zeros.
 func checkAddress(name string, v any) (any, *failure) {
 	if reason := addressFault(v); reason != "" {
 		return nil, badValue(name, reason)
@@ -177,7 +177,8 @@ func checkAddress(name string, v any) (any, *failure) {
 	return netip.MustParseAddr(v.(string)), nil
 }
 
-// keysFault checks that v is an object with two keys and nothing else.
+// keysFault returns why v is not an object with exactly the keys a and b; "" means that it
+// is one.
 func keysFault(v any, a, b string) string {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -192,7 +193,7 @@ func keysFault(v any, a, b string) string {
 	return ""
 }
 
-// checkPoolList only checks the form; whether pools fit the subnet is checkPools's.
+// checkPoolList checks only the form; checkPools checks whether the pools fit the subnet.
 func checkPoolList(name string, v any) (any, *failure) {
 	list, ok := v.([]any)
 	if !ok {
@@ -216,7 +217,7 @@ func checkPoolList(name string, v any) (any, *failure) {
 	return pools, nil
 }
 
-// checkNameservers takes null for none.
+// checkNameservers accepts null as an empty list.
 func checkNameservers(name string, v any) (any, *failure) {
 	servers := []string{}
 	if v == nil {
@@ -244,7 +245,7 @@ func checkNameservers(name string, v any) (any, *failure) {
 	return servers, nil
 }
 
-// checkRoutes takes null for none.
+// checkRoutes accepts null as an empty list.
 func checkRoutes(name string, v any) (any, *failure) {
 	routes := []route{}
 	if v == nil {
@@ -276,7 +277,8 @@ func checkRoutes(name string, v any) (any, *failure) {
 	return routes, nil
 }
 
-// subnetFault is stricter than parseCIDR, as the validator of routes is in Neutron.
+// subnetFault returns why v is not the CIDR of a route; "" means that it is one. It is
+// stricter than parseCIDR, like Neutron's validator of routes.
 func subnetFault(v any) string {
 	s, _ := v.(string)
 	p, ok := parseCIDR(s)
@@ -289,8 +291,8 @@ func subnetFault(v any) string {
 	return fmt.Sprintf("'%s' is not a valid IP subnet", python(v))
 }
 
-// createSubnet keeps Neutron's order: the subnet by itself, its network, and then the two
-// together. Its revision starts at 0.
+// createSubnet checks in Neutron's order: the subnet by itself, its network, and then both
+// together. The first revision is 0.
 func createSubnet(t *tx, v values) (*subnet, *failure) {
 	if err := checkSubnetSource(v); err != nil {
 		return nil, err
@@ -306,7 +308,7 @@ func createSubnet(t *tx, v values) (*subnet, *failure) {
 		ipMode:       v.text("ipv6_address_mode", ""),
 		serviceTypes: []string{},
 	}
-	// The version is sent apart from the CIDR, and may contradict it.
+	// The request has the version apart from the CIDR, so the two may contradict.
 	if want := v.number("ip_version", 0); s.version() != want {
 		return nil, versionMismatch("cidr", s.cidr, want)
 	}
@@ -316,7 +318,7 @@ func createSubnet(t *tx, v values) (*subnet, *failure) {
 	if err := s.checkIPv6Modes(); err != nil {
 		return nil, err
 	}
-	// A member without access was refused before; this is for admins.
+	// A member without access was already refused; this is for admins.
 	net, ok := t.networks.byID[s.networkID]
 	if !ok {
 		return nil, notFound("NetworkNotFound", "Network %s could not be found.", s.networkID)
@@ -325,7 +327,7 @@ func createSubnet(t *tx, v values) (*subnet, *failure) {
 		return nil, err
 	}
 	if len(s.serviceTypes) > 0 {
-		s.revision++ // they are stored after the subnet is
+		s.revision++ // Neutron stores them after the subnet
 	}
 	store(t, t.subnets, s)
 	// A copy: readers may still hold the old list.
@@ -333,7 +335,7 @@ func createSubnet(t *tx, v values) (*subnet, *failure) {
 	return s, nil
 }
 
-// checkSubnetSource refuses what needs a subnet pool: there are none here.
+// checkSubnetSource refuses a subnet from a subnet pool, because there are no pools here.
 func checkSubnetSource(v values) *failure {
 	id := v.text("subnetpool_id", "")
 	switch {
@@ -351,12 +353,13 @@ func checkSubnetSource(v values) *failure {
 	return nil
 }
 
-// place finds out gateway and pools, and whether there is room in the network.
+// place sets the gateway and the pools, and refuses a subnet that overlaps another one of
+// the network.
 func (t *tx) place(s *subnet, net *network, v values) *failure {
 	if !v.has("gateway_ip") {
 		s.gateway = defaultGateway(s.cidr)
 	}
-	// On creation an empty list asks for the default, on update for none.
+	// An empty list means the default on creation, but no pools on update.
 	if len(s.pools) > 0 {
 		if err := checkPools(s.pools, s.cidr, s.gateway); err != nil {
 			return err
@@ -364,7 +367,7 @@ func (t *tx) place(s *subnet, net *network, v values) *failure {
 	} else {
 		s.pools = defaultPools(s.cidr, s.gateway)
 	}
-	// After the pools, as in Neutron, where it is part of looking for overlaps.
+	// Checked after the pools, as in Neutron, where it is part of the check for overlaps.
 	if s.cidr.Bits() == 0 {
 		return invalidInput("0 is not allowed as CIDR prefix length")
 	}
@@ -373,15 +376,15 @@ func (t *tx) place(s *subnet, net *network, v values) *failure {
 			return invalidInput("Requested subnet with cidr: %s for network: %s overlaps with another subnet", s.cidr, net.id)
 		}
 	}
-	// Neutron's own choice for an IPv4 subnet of two addresses.
+	// Neutron's own default can be invalid in an IPv4 subnet of two addresses.
 	if s.checkGateway() != nil {
 		return conflict("IpamValueInvalid", "Gateway IP %s cannot be allocated in CIDR %s", s.gateway, s.cidr)
 	}
 	return nil
 }
 
-// apply takes over and validates what may be given both on creation and on update.
-// dhcpNew says that DHCP is being enabled: only then does it matter for the CIDR.
+// apply sets and validates the attributes that both a creation and an update can have.
+// dhcpNew is true if the request enables DHCP: only then is the CIDR checked for DHCP.
 func (s *subnet) apply(v values, label string, dhcpNew bool) *failure {
 	if dhcpNew {
 		if err := s.checkDHCP(); err != nil {
@@ -415,13 +418,13 @@ func (s *subnet) apply(v values, label string, dhcpNew bool) *failure {
 	return nil
 }
 
-// versionMismatch is how Neutron tells of an address of the other family.
+// versionMismatch is Neutron's refusal of an address of the other family.
 func versionMismatch(attr string, value any, version int) *failure {
 	return invalidInput("%s '%s' does not match the ip_version '%d'", attr, value, version)
 }
 
-// checkDHCP is only about what a DHCP server could not serve; without DHCP a subnet of
-// one address, or of multicast, is fine.
+// checkDHCP refuses subnets that a DHCP server cannot serve. Without DHCP a subnet of one
+// address, or of multicast, is valid.
 func (s *subnet) checkDHCP() *failure {
 	first := s.cidr.Addr()
 	longest := 30
@@ -441,7 +444,7 @@ func (s *subnet) checkDHCP() *failure {
 	return nil
 }
 
-// checkGateway lets a gateway outside the subnet through: so does Neutron.
+// checkGateway accepts a gateway outside the subnet, as Neutron does.
 func (s *subnet) checkGateway() *failure {
 	g := s.gateway
 	if !g.IsValid() {
@@ -510,15 +513,15 @@ func (s *subnet) checkIPv6Modes() *failure {
 	return nil
 }
 
-// updateSubnet bumps the network too, so that a revision of a network that a client has
-// seen is soon stale.
+// updateSubnet increments the network's revision too, as Neutron does. So a network's
+// revision that a client has seen soon becomes stale.
 func updateSubnet(t *tx, old *subnet, v values) (*subnet, *failure) {
 	s := *old
 	s.dhcp = v.truth("enable_dhcp", s.dhcp)
 	if err := s.apply(v, s.id, s.dhcp && !old.dhcp); err != nil {
 		return nil, err
 	}
-	// The modes themselves cannot be changed once the subnet is there.
+	// The modes cannot change after the creation of the subnet.
 	if !s.dhcp && v.has("enable_dhcp") && (s.raMode != "" || s.ipMode != "") {
 		return nil, invalidInput("Cannot disable enable_dhcp with ipv6 attributes set")
 	}
@@ -527,7 +530,7 @@ func updateSubnet(t *tx, old *subnet, v values) (*subnet, *failure) {
 			return nil, err
 		}
 	} else if s.gateway != old.gateway {
-		// The pools stay as they are: a gateway that moves into one is refused.
+		// The pools do not change, so a gateway inside one is refused.
 		if err := checkGatewayOutside(s.pools, s.gateway); err != nil {
 			return nil, err
 		}
@@ -536,8 +539,8 @@ func updateSubnet(t *tx, old *subnet, v values) (*subnet, *failure) {
 	return &s, nil
 }
 
-// removeSubnet is forbidden by any port with an address of the subnet, but for the
-// ports of DHCP agents, which lose it, and addresses that ports make up themselves.
+// removeSubnet refuses while a port has an address of the subnet. Exceptions are the ports
+// of DHCP agents, which lose the address, and addresses that ports compute themselves.
 func removeSubnet(t *tx, s *subnet) *failure {
 	for _, p := range t.ports.in(s.networkID) {
 		left := slices.DeleteFunc(slices.Clone(p.fixedIPs), func(f fixedIP) bool { return f.SubnetID == s.id })

@@ -113,14 +113,14 @@ func TestSubnetCreateIsRefused(t *testing.T) {
 		{"for a gateway that is the network address", v4("10.0.0.0/24", `,"gateway_ip":"10.0.0.0"`), 400, "InvalidInput", "Invalid input for operation: Gateway is not valid on subnet."},
 		{"for a gateway that is the broadcast address", v4("10.0.0.0/24", `,"gateway_ip":"10.0.0.255"`), 400, "InvalidInput", "Gateway is not valid on subnet."},
 		{"for an empty gateway", v4("10.0.0.0/24", `,"gateway_ip":""`), 400, "HTTPBadRequest", "Invalid input for gateway_ip. Reason: '' is not a valid IP address."},
-		{"for a gateway that is no address", v4("10.0.0.0/24", `,"gateway_ip":"abc"`), 400, "HTTPBadRequest", "'abc' is not a valid IP address."},
+		{"for a gateway that is not an address", v4("10.0.0.0/24", `,"gateway_ip":"abc"`), 400, "HTTPBadRequest", "'abc' is not a valid IP address."},
 		{"for a gateway of the other family", v4("10.0.0.0/24", `,"gateway_ip":"fd00::1"`), 400, "InvalidInput", "gateway_ip 'fd00::1' does not match the ip_version '4'."},
 		{"for /31", v4("10.32.0.0/31", ""), 400, "InvalidInput", dhcp},
 		{"for /32", v4("10.32.0.0/32", ""), 400, "InvalidInput", dhcp},
 		{"for an address without a length", v4("10.30.0.0", ""), 400, "InvalidInput", dhcp},
 		{"for /127 in IPv6", in(`"ip_version":6,"cidr":"fd00::/127"`), 400, "InvalidInput", dhcp},
-		{"for an octet too large", v4("300.1.1.0/24", ""), 400, "InvalidInput", "Invalid input for operation: 300.1.1.0/24 is not in a CIDR format."},
-		{"for a length too large", v4("10.0.0.0/33", ""), 400, "InvalidInput", "is not in a CIDR format."},
+		{"for an octet that is too large", v4("300.1.1.0/24", ""), 400, "InvalidInput", "Invalid input for operation: 300.1.1.0/24 is not in a CIDR format."},
+		{"for a prefix length that is too large", v4("10.0.0.0/33", ""), 400, "InvalidInput", "is not in a CIDR format."},
 		{"for a mask with holes", v4("10.0.0.0/255.0.255.0", ""), 400, "InvalidInput", "is not in a CIDR format."},
 		{"for an empty CIDR", v4("", ""), 400, "InvalidInput", "is not in a CIDR format."},
 		{"for a CIDR of null", in(`"ip_version":4,"cidr":null`), 500, "HTTPInternalServerError", ""},
@@ -130,7 +130,7 @@ func TestSubnetCreateIsRefused(t *testing.T) {
 		{"for version 5", in(`"ip_version":5,"cidr":"10.0.0.0/24"`), 400, "HTTPBadRequest", "5 is not in valid_values"},
 		{"for no network", `"ip_version":4,"cidr":"10.0.0.0/24"`, 400, "HTTPBadRequest", "Required attribute 'network_id' not specified"},
 		{"for an unknown network", `"network_id":"` + newUUID() + `","ip_version":4,"cidr":"10.0.0.0/24"`, 404, "NetworkNotFound", ""},
-		{"for a network that is no UUID", `"network_id":"x","ip_version":4,"cidr":"10.0.0.0/24"`, 400, "HTTPBadRequest", "Invalid input for network_id. Reason: 'x' is not a valid UUID."},
+		{"for a network that is not a UUID", `"network_id":"x","ip_version":4,"cidr":"10.0.0.0/24"`, 400, "HTTPBadRequest", "Invalid input for network_id. Reason: 'x' is not a valid UUID."},
 		{"for multicast", v4("224.0.0.0/24", ""), 400, "InvalidInput", "Multicast IP subnet is not supported if enable_dhcp is True."},
 		{"for loopback", v4("127.0.0.0/24", ""), 400, "InvalidInput", "Loopback IP subnet is not supported if enable_dhcp is True."},
 		{"for 0.0.0.0/8", v4("0.0.0.0/8", ""), 400, "InvalidInput", "First IP '0.0.0.0' of network is not supported if enable_dhcp is True.."},
@@ -171,7 +171,7 @@ func TestSubnetCreateIsRefused(t *testing.T) {
 func TestSubnetUpdate(t *testing.T) {
 	c := newClient(t)
 	id := c.subnet(c.network(""), "192.168.0.0/16")
-	tests := []struct { // one after the other, on one subnet
+	tests := []struct { // applied in sequence to one subnet
 		name, attrs   string
 		status        int
 		kind, message string
@@ -181,13 +181,13 @@ func TestSubnetUpdate(t *testing.T) {
 		{"refuses a gateway inside the pool", `"gateway_ip":"192.168.1.1"`, 409, "GatewayConflictWithAllocationPools",
 			"Gateway ip 192.168.1.1 conflicts with allocation pool 192.168.0.2-192.168.255.254."},
 		{"refuses a gateway of the other family", `"gateway_ip":"fd00::1"`, 400, "InvalidInput", "does not match the ip_version '4'"},
-		{"takes a gateway with pools around it", `"gateway_ip":"192.168.1.1","allocation_pools":[{"start":"192.168.0.1","end":"192.168.1.0"},{"start":"192.168.1.2","end":"192.168.255.254"}]`, 200, "", ""},
-		{"takes a gateway outside the subnet", `"gateway_ip":"10.0.0.1"`, 200, "", ""},
-		{"takes no gateway", `"gateway_ip":null`, 200, "", ""},
-		{"takes a gateway outside the pools", `"gateway_ip":"192.168.1.1"`, 200, "", ""},
-		{"takes the same gateway", `"gateway_ip":"192.168.1.1"`, 200, "", ""},
+		{"accepts a gateway with pools around it", `"gateway_ip":"192.168.1.1","allocation_pools":[{"start":"192.168.0.1","end":"192.168.1.0"},{"start":"192.168.1.2","end":"192.168.255.254"}]`, 200, "", ""},
+		{"accepts a gateway outside the subnet", `"gateway_ip":"10.0.0.1"`, 200, "", ""},
+		{"accepts no gateway", `"gateway_ip":null`, 200, "", ""},
+		{"accepts a gateway outside the pools", `"gateway_ip":"192.168.1.1"`, 200, "", ""},
+		{"accepts the same gateway", `"gateway_ip":"192.168.1.1"`, 200, "", ""},
 		{"refuses a pool over the gateway", `"allocation_pools":[{"start":"192.168.1.1","end":"192.168.1.9"}]`, 409, "GatewayConflictWithAllocationPools", ""},
-		{"takes other attributes", `"name":"n","description":"d","enable_dhcp":false,"dns_nameservers":["9.9.9.9"],"host_routes":[{"destination":"10.0.0.0/8","nexthop":"192.168.0.9"}]`, 200, "", ""},
+		{"accepts other attributes", `"name":"n","description":"d","enable_dhcp":false,"dns_nameservers":["9.9.9.9"],"host_routes":[{"destination":"10.0.0.0/8","nexthop":"192.168.0.9"}]`, 200, "", ""},
 		{"refuses too many DNS servers", `"dns_nameservers":["1.1.1.1","1.1.1.2","1.1.1.3","1.1.1.4","1.1.1.5","1.1.1.6"]`, 400, "DNSNameServersExhausted", "Unable to complete operation for " + id},
 	}
 	for _, tc := range tests {
@@ -208,7 +208,7 @@ func TestSubnetUpdate(t *testing.T) {
 	}
 }
 
-func TestOfOverlappingSubnetsThatRaceOneIsMade(t *testing.T) {
+func TestOnlyOneOfConcurrentOverlappingSubnetsIsCreated(t *testing.T) {
 	c := newClient(t)
 	id := c.network("")
 	statuses := make(chan int, 8)

@@ -23,7 +23,7 @@ import (
 	"strings"
 )
 
-// serveTags serves the tags of one object: all of them, or the one that is named.
+// serveTags serves all tags of an object, or the one that is named.
 func (k *kind[T]) serveTags(r *request, id string, tag []string) *answer {
 	if r.Method == http.MethodGet {
 		return k.showTags(r, id, tag)
@@ -63,7 +63,7 @@ func (k *kind[T]) serveTags(r *request, id string, tag []string) *answer {
 	return &answer{status: status}
 }
 
-// showTags answers 204 for a single tag that is there.
+// showTags answers 204 for a single tag that exists.
 func (k *kind[T]) showTags(r *request, id string, tag []string) *answer {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -80,8 +80,9 @@ func (k *kind[T]) showTags(r *request, id string, tag []string) *answer {
 	return &answer{status: http.StatusNoContent}
 }
 
-// findTagged has its own failure for what is missing: the tag plug-in names the collection.
-// Who sees a thing may tag it, whoever owns it.
+// findTagged returns an object that the caller can see; that is enough for tagging it, even
+// if another project owns it. Its failure differs from find's: the tag plug-in names the
+// collection.
 func (k *kind[T]) findTagged(r *request, id string) (T, *failure) {
 	o, err := k.find(r.caller, id)
 	if err != nil {
@@ -90,7 +91,8 @@ func (k *kind[T]) findTagged(r *request, id string) (T, *failure) {
 	return o, err
 }
 
-// tagChange reads what a request does to a list of tags, and how success is answered.
+// tagChange returns the change that a request makes to a list of tags, and the status of
+// success.
 func tagChange(r *request, tag []string) (func([]string) ([]string, *failure), int, *failure) {
 	one := len(tag) == 1
 	if one {
@@ -104,7 +106,7 @@ func tagChange(r *request, tag []string) (func([]string) ([]string, *failure), i
 		return func([]string) ([]string, *failure) { return tags, nil }, http.StatusOK, err
 	case r.Method == http.MethodPut:
 		return func(old []string) ([]string, *failure) {
-			// To add what is there is no error.
+			// Adding an existing tag is not an error.
 			if slices.Contains(old, tag[0]) {
 				return old, nil
 			}
@@ -123,7 +125,8 @@ func tagChange(r *request, tag []string) (func([]string) ([]string, *failure), i
 	return nil, 0, methodNotAllowed(r.Method)
 }
 
-// decodeTags checks with the plug-in's InvalidInput, not with the API layer's message.
+// decodeTags reads the list of tags in a body. It refuses with the plug-in's InvalidInput,
+// not with the API layer's message.
 func decodeTags(body []byte) ([]string, *failure) {
 	root, err := decodeObject(body)
 	if err != nil {
@@ -139,8 +142,8 @@ func decodeTags(body []byte) ([]string, *failure) {
 	}
 	seen := map[string]bool{}
 	for _, t := range tags {
-		// MariaDB takes two tags that differ in case only for the same, and the real
-		// Neutron hangs over it for more than a minute. This one does not wait.
+		// For MariaDB two tags that differ only in case are duplicates, and the real
+		// Neutron then hangs for more than a minute. This one answers at once.
 		if seen[fold(t)] || outsideBMP(t) {
 			return nil, internalError()
 		}
@@ -158,8 +161,8 @@ func tagNotFound(tag string) *failure {
 	return notFound("TagNotFound", "Tag %s could not be found.", tag)
 }
 
-// matchTags makes a filter of comma-separated tags. has combines them; not turns the
-// filter round.
+// matchTags makes a filter by comma-separated tags. has combines them; not inverts the
+// filter.
 func matchTags[T object](has func(have map[string]bool, wanted []string) bool, not bool) func([]string) (func(T) bool, *failure) {
 	return func(values []string) (func(T) bool, *failure) {
 		var wanted []string
@@ -178,12 +181,12 @@ func matchTags[T object](has func(have map[string]bool, wanted []string) bool, n
 	}
 }
 
-// hasAll is for tags= and, turned round, not-tags=.
+// hasAll is for tags= and, inverted, not-tags=.
 func hasAll(have map[string]bool, wanted []string) bool {
 	return !slices.ContainsFunc(wanted, func(w string) bool { return !have[w] })
 }
 
-// hasAny is for tags-any= and, turned round, not-tags-any=.
+// hasAny is for tags-any= and, inverted, not-tags-any=.
 func hasAny(have map[string]bool, wanted []string) bool {
 	return slices.ContainsFunc(wanted, func(w string) bool { return have[w] })
 }

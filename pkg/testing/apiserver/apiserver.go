@@ -14,15 +14,15 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package apiserver stands in for the API server in tests that run through thousands
-// of cases. Under the generated fake clientset it keeps, for Networks, what that one by
-// itself does not: UIDs, resourceVersions and the conflicts that they are for,
-// generations, deletion that waits for finalizers, and a status that only its
-// subresource changes.
+// Package apiserver replaces the API server in tests that run through thousands of cases.
+// Used under the generated fake clientset, it adds for Networks what the fake lacks: UIDs,
+// resourceVersions and their conflicts, generations, deletion that waits for finalizers,
+// and a status that only its subresource changes.
 //
-// It can be trusted as far as the end-to-end tests meet the same things on a real API
-// server. It does not validate, nor keep managed fields, and defaults the status only; an apply of the status
-// replaces all of it, which is what it comes to when one manager applies all of it.
+// The end-to-end tests check the same behaviour on a real API server. This server does not
+// validate, does not keep managed fields, and sets defaults only in the status. An apply of
+// the status replaces the whole status, which is right as long as one manager applies all
+// of it.
 package apiserver
 
 import (
@@ -54,7 +54,7 @@ type Server struct {
 	objects map[types.NamespacedName]*samplecrdv1.Network
 	version int
 	uids    int
-	// history holds what there was after each change; the Networks in it are never changed.
+	// history holds all Networks as they were after each change. These copies never change.
 	history []map[types.NamespacedName]*samplecrdv1.Network
 
 	around func(Request, func() (runtime.Object, error)) (runtime.Object, error)
@@ -65,18 +65,18 @@ type Request struct {
 	Verb, Subresource string
 }
 
-// Writes says whether the request may change anything.
+// Writes reports whether the request may change anything.
 func (r Request) Writes() bool { return !slices.Contains([]string{"get", "list"}, r.Verb) }
 
-// Install makes a Server the store of all Networks of the fake clientset.
+// Install returns a Server that stores all Networks of the fake clientset.
 func Install(client *fake.Clientset) *Server {
 	s := &Server{objects: map[types.NamespacedName]*samplecrdv1.Network{}}
 	client.PrependReactor("*", "networks", s.react)
 	return s
 }
 
-// Around has each request go through around, which decides whether to do it, and what
-// to answer. nil: requests are just done.
+// Around sets a function that is called for each request. It decides whether to call do,
+// which executes the request, and what to return. nil: requests are just executed.
 func (s *Server) Around(around func(r Request, do func() (runtime.Object, error)) (runtime.Object, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *Server) do(action clienttesting.Action) (runtime.Object, error) {
 		key.Name = a.Name
 		return s.remove(key)
 	}
-	return nil, fmt.Errorf("no such action: %T", action)
+	return nil, fmt.Errorf("unknown action: %T", action)
 }
 
 func notFound(key types.NamespacedName) error {
@@ -164,7 +164,8 @@ func (s *Server) create(n *samplecrdv1.Network) (*samplecrdv1.Network, error) {
 	return s.store(key, n), nil
 }
 
-// defaultStatus is what the CustomResourceDefinition gives to a Network without a status.
+// defaultStatus returns the default that the CustomResourceDefinition sets in a Network
+// without a status.
 func defaultStatus() samplecrdv1.NetworkStatus {
 	return samplecrdv1.NetworkStatus{Conditions: []metav1.Condition{{
 		Type: samplecrdv1.ConditionReady, Status: metav1.ConditionUnknown, Reason: samplecrdv1.ReasonPending,
@@ -172,8 +173,8 @@ func defaultStatus() samplecrdv1.NetworkStatus {
 	}}}
 }
 
-// store keeps the Network under a new resourceVersion, or lets it go if it is being
-// deleted and nothing holds it back any more.
+// store stores the Network with a new resourceVersion. It removes a Network that is being
+// deleted and has no finalizer left.
 func (s *Server) store(key types.NamespacedName, n *samplecrdv1.Network) *samplecrdv1.Network {
 	if equality.Semantic.DeepEqual(n.Status, samplecrdv1.NetworkStatus{}) {
 		n.Status = defaultStatus()
@@ -189,16 +190,17 @@ func (s *Server) store(key types.NamespacedName, n *samplecrdv1.Network) *sample
 	return n.DeepCopy()
 }
 
-// update takes over what may be changed, if the Network is still the one that was read.
+// update changes the fields that may change, if the resourceVersion is still the same.
 func (s *Server) update(n *samplecrdv1.Network, subresource string) (*samplecrdv1.Network, error) {
 	key := types.NamespacedName{Namespace: n.Namespace, Name: n.Name}
 	old, ok := s.objects[key]
 	if !ok {
 		return nil, notFound(key)
 	}
-	// The status of a custom resource may be written with any UID, on the real one too.
+	// The real API server also accepts any UID when the status of a custom resource is
+	// written.
 	if subresource != "status" && n.UID != "" && n.UID != old.UID {
-		return nil, conflict(key, "it is another one")
+		return nil, conflict(key, "the UID is different")
 	}
 	if n.ResourceVersion != "" && n.ResourceVersion != old.ResourceVersion {
 		return nil, conflict(key, "the object has been modified")
@@ -244,7 +246,7 @@ func (s *Server) patch(key types.NamespacedName, a clienttesting.PatchActionImpl
 
 func (s *Server) applyStatus(old *samplecrdv1.Network, a clienttesting.PatchActionImpl) (*samplecrdv1.Network, error) {
 	if a.Subresource != "status" {
-		return nil, apierrors.NewBadRequest("only the status can be applied here")
+		return nil, apierrors.NewBadRequest("only the status can be applied")
 	}
 	n := &samplecrdv1.Network{}
 	if err := json.Unmarshal(a.Patch, n); err != nil {
@@ -267,15 +269,15 @@ func (s *Server) remove(key types.NamespacedName) (*samplecrdv1.Network, error) 
 	return s.store(key, n), nil
 }
 
-// Changes returns how many changes there have been.
+// Changes returns the number of changes so far.
 func (s *Server) Changes() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.history)
 }
 
-// After returns the Networks as they were after so many changes: what a cache holds that
-// has seen no more.
+// After returns the Networks as they were after that many changes, like a cache that has
+// seen only those.
 func (s *Server) After(changes int) []*samplecrdv1.Network {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -288,7 +290,7 @@ func (s *Server) After(changes int) []*samplecrdv1.Network {
 	return networks
 }
 
-// Remove lets the Network go at once, whatever holds it back.
+// Remove removes the Network at once, whatever finalizers it has.
 func (s *Server) Remove(namespace, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -296,8 +298,8 @@ func (s *Server) Remove(namespace, name string) {
 	s.history = append(s.history, maps.Clone(s.objects))
 }
 
-// Put stores the Network as it is, whatever it looks like, and gives it what it lacks
-// of a UID, a generation and a resourceVersion: for tests that begin in the middle.
+// Put stores the Network without any check, for tests that start from a given state. It
+// sets a UID, a generation and a resourceVersion if they are missing.
 func (s *Server) Put(n *samplecrdv1.Network) *samplecrdv1.Network {
 	s.mu.Lock()
 	defer s.mu.Unlock()
