@@ -35,8 +35,8 @@ import (
 	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
 )
 
-// What all tests share. Nothing of it is changed by a test, but that the one test which
-// is not parallel restarts the API server.
+// What all tests share. Only tests that are not parallel change any of it: one restarts the
+// API server, one adds a resource.
 var (
 	// dir holds the control plane's files, and each test's controller logs.
 	dir string
