@@ -68,8 +68,8 @@ func runTests(m *testing.M) int {
 	return code
 }
 
-// waitInParallel lets more tests run at a time than there are cores, unless the caller
-// has said how many: most of what they do is wait.
+// waitInParallel allows more parallel tests than there are cores, because tests mostly
+// wait. It does nothing if the flag -parallel is set.
 func waitInParallel() {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
