@@ -48,7 +48,7 @@ func (w *world) moveGateway(name, gateway, poolStart, poolEnd string) {
 		subnets.UpdateOpts{GatewayIP: &gateway, AllocationPools: pools}).Err)
 }
 
-func TestPauseHoldsUpWhateverWouldBeChanged(t *testing.T) {
+func TestPauseStopsAllChanges(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start("-resync=1s", retryQuickly)
@@ -169,7 +169,7 @@ func (w *world) staysAlone(id string) {
 	}
 }
 
-func TestReconcileRequestLooksAtNeutronItself(t *testing.T) {
+func TestReconcileRequestReadsNeutronPastTheCache(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	kubernetes := w.throughProxy()
@@ -238,7 +238,7 @@ func (w *world) requestReconcile(value string) {
 	})
 }
 
-func TestReconcileRequestIsAnsweredOnlyWhenNeutronWas(t *testing.T) {
+func TestReconcileRequestIsHandledOnlyAfterNeutronAnswers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start("-resync=1h", retryQuickly)

@@ -24,7 +24,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-func TestLostAnswerLeadsToTheSameAsAnAnswer(t *testing.T) {
+func TestLostAnswerHasTheSameResultAsAnAnswer(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		what, request string
@@ -70,7 +70,7 @@ func TestLostAnswerLeadsToTheSameAsAnAnswer(t *testing.T) {
 	}
 }
 
-func TestNextControllerTakesOnWhatACrashLeaves(t *testing.T) {
+func TestNextControllerContinuesAfterACrash(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ what, request, event string }{
 		{"while the network is made", "POST networks", samplecrdv1.EventAdopted},
@@ -105,7 +105,7 @@ func TestNextControllerTakesOnWhatACrashLeaves(t *testing.T) {
 	}
 }
 
-func TestDeletionWhileTheControllerIsAwayIsNotMissed(t *testing.T) {
+func TestDeletionWhileTheControllerIsStoppedIsNotMissed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	first := w.start()

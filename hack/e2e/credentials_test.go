@@ -227,7 +227,7 @@ func (w *world) noError(err error) {
 	}
 }
 
-func TestCredentialsThatComeLateAndChangeAreTakenUpAtOnce(t *testing.T) {
+func TestCredentialsThatAreLateOrChangeAreUsedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorldOf(t, "team")
 	good := w.credentialsOf("team")["clouds.yaml"]
@@ -393,7 +393,7 @@ func TestCredentialsThatAreGoneLoseNothing(t *testing.T) {
 	}
 }
 
-func TestCredentialsThatGoWithTheirNamespaceDoNotHoldItUp(t *testing.T) {
+func TestCredentialsDeletedWithTheirNamespaceDoNotBlockIt(t *testing.T) {
 	t.Parallel()
 	w := newWorldOf(t, "team")
 	w.start("-v=6", "-resync=1h")
@@ -411,7 +411,7 @@ func TestCredentialsThatGoWithTheirNamespaceDoNotHoldItUp(t *testing.T) {
 	}
 }
 
-func TestCredentialsAfterARestartCostOneLookAndNoWrite(t *testing.T) {
+func TestCredentialsAfterARestartCostOneListAndNoWrite(t *testing.T) {
 	t.Parallel()
 	w := newWorldOf(t, "team", "other-team")
 	first := w.start("-v=6", "-resync=1h")
@@ -448,7 +448,7 @@ func TestCredentialsAfterARestartCostOneLookAndNoWrite(t *testing.T) {
 	}
 }
 
-func TestCredentialsOfAnotherProjectMakeNothingThere(t *testing.T) {
+func TestCredentialsOfAnotherProjectCreateNothingThere(t *testing.T) {
 	t.Parallel()
 	w := newWorldOf(t, "team", "other-team")
 	w.start("-v=6", "-resync=1h")

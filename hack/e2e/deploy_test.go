@@ -130,7 +130,7 @@ func (w *world) takeAway(namespace string) {
 
 // None of these tests is parallel: they share the namespace samplecrd-system.
 
-func TestDeployIsOneCommandThatMayBeGivenAgain(t *testing.T) {
+func TestDeployIsOneCommandThatCanBeRepeated(t *testing.T) {
 	w := newWorldWithoutNeutron(t)
 	folder := w.kustomization(clusterWide)
 	w.takeAway(systemNamespace)
@@ -285,7 +285,7 @@ func (w *world) admit(template corev1.PodTemplateSpec, change func(*corev1.PodSp
 	return kube.CoreV1().Pods(systemNamespace).Create(w.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
-func TestDeployGivesNetworksToThoseWhoEditAndView(t *testing.T) {
+func TestDeployGrantsNetworksToEditAndView(t *testing.T) {
 	w := newWorldWithoutNeutron(t)
 	w.takeAway(systemNamespace)
 	w.applyAll(w.kustomization(clusterWide))

@@ -153,7 +153,7 @@ func TestDeploymentsNetworkFollowsItsAnnotations(t *testing.T) {
 	w.waitInForce(name, "10.4.0.0/16", "10.4.0.1")
 }
 
-func TestDeploymentTakesItsNetworkAlong(t *testing.T) {
+func TestDeploymentIsDeletedWithItsNetwork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start(retryQuickly)
@@ -194,7 +194,7 @@ func TestDeploymentTakesItsNetworkAlong(t *testing.T) {
 	})
 }
 
-func TestDeploymentMadeAnewUnderItsNameGetsANetworkAnew(t *testing.T) {
+func TestRecreatedDeploymentGetsANewNetwork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start(retryQuickly, "-deployment-cidr-pool=10.0.0.0/16")
@@ -220,7 +220,7 @@ func TestDeploymentMadeAnewUnderItsNameGetsANetworkAnew(t *testing.T) {
 	}
 }
 
-func TestDeploymentAdoptsWhatIsMeantForItAndLeavesTheRestAlone(t *testing.T) {
+func TestDeploymentAdoptsOnlyNetworksMeantForIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start(retryQuickly)
@@ -261,7 +261,7 @@ func TestDeploymentAdoptsWhatIsMeantForItAndLeavesTheRestAlone(t *testing.T) {
 	w.waitInForce("owned", "10.9.0.0/24", "10.9.0.1")
 }
 
-func TestDeploymentWithABadAnnotationIsToldSo(t *testing.T) {
+func TestDeploymentWithABadAnnotationGetsAnEvent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start(retryQuickly)
@@ -286,7 +286,7 @@ func TestDeploymentWithABadAnnotationIsToldSo(t *testing.T) {
 	}
 }
 
-func TestDeploymentThatFindsThePoolExhaustedGetsTheNextBlockThatIsFree(t *testing.T) {
+func TestDeploymentWithoutAFreeBlockGetsTheNextFreeOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start(retryQuickly, "-deployment-cidr-pool=10.0.0.0/23")
@@ -397,7 +397,7 @@ func (w *world) applyDeployment(name, cidr, gateway string) {
 	w.must(err)
 }
 
-func TestDeployments200AtOnceGetBlocksThatAreApart(t *testing.T) {
+func TestDeployments200AtOnceGetSeparateBlocks(t *testing.T) {
 	t.Parallel()
 	const clients, each = 8, 25
 	for _, killed := range []bool{false, true} {

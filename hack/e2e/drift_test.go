@@ -27,7 +27,7 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-func TestWhatIsChangedInNeutronByHandIsPutRight(t *testing.T) {
+func TestDriftInNeutronIsRepaired(t *testing.T) {
 	t.Parallel()
 	none, elsewhere, nothing := "", "10.1.0.77", ""
 	tests := []struct {

@@ -116,7 +116,7 @@ func (w *world) waitForCount(c *stack.Controller, text string, n int) {
 const defaultLease = 15 * time.Second
 
 // This test is not parallel, because it measures time.
-func TestTheNextLeaderIsAtWorkSoonAfterOneWasKilled(t *testing.T) {
+func TestNextLeaderWorksSoonAfterOneIsKilled(t *testing.T) {
 	const (
 		networks = 500
 		promised = defaultLease + 2*time.Second

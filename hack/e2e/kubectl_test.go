@@ -70,7 +70,7 @@ func (w *world) equal(got, want string) {
 	}
 }
 
-func TestEveryWayToDeleteTakesTheNetworkAway(t *testing.T) {
+func TestEveryWayToDeleteRemovesTheNetwork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start()
@@ -84,7 +84,7 @@ func TestEveryWayToDeleteTakesTheNetworkAway(t *testing.T) {
 	}
 }
 
-func TestNetworkMadeAnewAtOnceUnderItsNameIsAnother(t *testing.T) {
+func TestNetworkRecreatedAtOnceIsANewOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start(retryQuickly)
@@ -184,7 +184,7 @@ func TestNamespaceGoesWithItsNetworks(t *testing.T) {
 	}
 }
 
-func TestFinalizerTakenOffByHandIsPutBack(t *testing.T) {
+func TestFinalizerRemovedByAUserIsAddedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start()

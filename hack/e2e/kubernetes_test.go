@@ -170,7 +170,7 @@ func (w *world) timesRepaired(name string) (n int32) {
 }
 
 // This test is not parallel, because all tests need the API server.
-func TestRestartOfTheAPIServerIsGotOver(t *testing.T) {
+func TestControllerRecoversFromARestartOfTheAPIServer(t *testing.T) {
 	w := newWorld(t)
 	w.expected = failedToSync
 	controller := w.start(retryQuickly)

@@ -193,7 +193,7 @@ func TestOneReplicaLeadsAndTheOtherStandsBy(t *testing.T) {
 }
 
 // This test is not parallel: a controller looks for orphans only if it sees all namespaces.
-func TestOrphansAreAskedForOfTheLeader(t *testing.T) {
+func TestOrphansAreServedByTheLeaderOnly(t *testing.T) {
 	w := newWorld(t)
 	reader := w.mayListAll("reader")
 	leader, follower := w.siteOf(w.lead(everywhere), "http"), w.siteOf(w.elect(everywhere), "http")
@@ -202,7 +202,7 @@ func TestOrphansAreAskedForOfTheLeader(t *testing.T) {
 	follower.ask("GET", "/orphans", "", http.StatusUnauthorized)
 }
 
-func TestTheLeaseIsGivenUpWhenTheWorkIsDoneAndTakenOverAtOnce(t *testing.T) {
+func TestLeaseIsReleasedAfterTheDrainAndAcquiredAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	first := w.lead()
@@ -255,7 +255,7 @@ func TestTheLeaseIsGivenUpWhenTheWorkIsDoneAndTakenOverAtOnce(t *testing.T) {
 // shortLease is for tests that wait until a Lease expires.
 const shortLease = "-leader-elect-lease-duration=3s -leader-elect-renew-deadline=2s -leader-elect-retry-period=200ms"
 
-func TestALeaderThatWasSuspendedDoesNothingMoreOnceAnotherLeads(t *testing.T) {
+func TestSuspendedLeaderDoesNothingAfterAnotherLeads(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	first := w.lead(shortLease, "-resync=1h")
@@ -304,7 +304,7 @@ func (w *world) throughWire() *atomic.Bool {
 	return &cut
 }
 
-func TestALeaderThatIsCutOffFromKubernetesEnds(t *testing.T) {
+func TestLeaderWithoutKubernetesEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.expected = failedToSync

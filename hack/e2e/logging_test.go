@@ -62,7 +62,7 @@ func (w *world) changesInJSON(log string) (changes []logged) {
 	return changes
 }
 
-func TestEachSyncsLinesInTheLogCarryItsIDs(t *testing.T) {
+func TestLogLinesOfASyncHaveItsIDs(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"text", "json"} {
 		t.Run(format, func(t *testing.T) {

@@ -127,7 +127,7 @@ func TestMetricsCountNetworksAndRequests(t *testing.T) {
 	w.equal(fmt.Sprint(m.sum("samplecrd_neutron_requests_total", "credentials=secret")), "0")
 }
 
-func TestMetricsTellWhatAndWhoIsThere(t *testing.T) {
+func TestMetricsHaveTheVersionTheProcessAndTheQueues(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.siteOf(w.start(serve), "http")
@@ -150,7 +150,7 @@ func TestMetricsTellWhatAndWhoIsThere(t *testing.T) {
 	}
 }
 
-func TestMetricsTellOfAnOutage(t *testing.T) {
+func TestMetricsShowAnOutage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	before := time.Now()
@@ -180,7 +180,7 @@ func TestMetricsTellOfAnOutage(t *testing.T) {
 	})
 }
 
-func TestMetricsTellOfRequestsThatGetNoAnswer(t *testing.T) {
+func TestMetricsShowRequestsWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	for code, fault := range map[string]embedded.Fault{"timeout": {Hang: true}, "error": {Drop: true}} {
 		t.Run(code, func(t *testing.T) {

@@ -100,7 +100,7 @@ func (w *world) mayListAll(account string) (token string) {
 	return token
 }
 
-func TestOrphansAreToldOfAndRemovedOnRequestOnly(t *testing.T) {
+func TestOrphansAreReportedAndRemovedOnRequestOnly(t *testing.T) {
 	w := newWorld(t)
 	p := w.throughProxy()
 	reader, stranger := w.mayListAll("reader"), w.mayUpdate("stranger", "gone")

@@ -38,7 +38,7 @@ func all(fault embedded.Fault) chooser {
 	return func(*http.Request) *embedded.Fault { return &fault }
 }
 
-func TestOutageLeavesStandingWhatWasKnownAndHealsByItself(t *testing.T) {
+func TestOutageKeepsTheStatusAndNetworksRecover(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		what  string
@@ -90,7 +90,7 @@ func TestOutageLeavesStandingWhatWasKnownAndHealsByItself(t *testing.T) {
 	}
 }
 
-func TestControllerStartedDuringAnOutageGoesToWorkAfterIt(t *testing.T) {
+func TestControllerStartedDuringAnOutageWorksAfterIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	first := w.start()
@@ -109,7 +109,7 @@ func TestControllerStartedDuringAnOutageGoesToWorkAfterIt(t *testing.T) {
 	}
 }
 
-func TestWrongPasswordIsTold(t *testing.T) {
+func TestWrongPasswordIsReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.must(w.neutron.SetPassword(project, "another"))
@@ -145,7 +145,7 @@ func TestRevokedTokenIsRenewedUnnoticed(t *testing.T) {
 	}
 }
 
-func TestRequestThatHangsHoldsUpOneNetworkOnly(t *testing.T) {
+func TestHangingRequestBlocksOneNetworkOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start("-neutron-timeout=3s", "-workers=2", retryQuickly)
@@ -167,7 +167,7 @@ func TestRequestThatHangsHoldsUpOneNetworkOnly(t *testing.T) {
 	w.matches("hung", "10.1.0.0/16", "10.1.0.1")
 }
 
-func TestNeutronThatAsksToBeLeftAloneIs(t *testing.T) {
+func TestRetryAfterOfNeutronIsObeyed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start(retryQuickly)

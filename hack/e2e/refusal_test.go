@@ -38,7 +38,7 @@ const (
 	tooLong   = "Too long"
 )
 
-func TestAPIServerRefusesWhatCannotWorkAndSaysWhatIsExpected(t *testing.T) {
+func TestAPIServerRefusesInvalidSpecsWithTheReason(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	tests := []struct {

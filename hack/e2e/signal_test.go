@@ -47,7 +47,7 @@ func (w *world) exitsAtOnce(c *stack.Controller, code int) {
 	}
 }
 
-func TestSignalLetsWhatIsInFlightFinish(t *testing.T) {
+func TestSignalLetsRequestsInFlightFinish(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, signal := range signals {
@@ -67,7 +67,7 @@ func TestSignalLetsWhatIsInFlightFinish(t *testing.T) {
 	}
 }
 
-func TestEventsOfTheLastMomentAreRecorded(t *testing.T) {
+func TestEventsDuringTheDrainAreRecorded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	kubernetes := w.throughProxy()

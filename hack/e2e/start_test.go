@@ -53,7 +53,7 @@ func (w *world) file(name, content string) string {
 	return path
 }
 
-func TestWhatIsSetUpWrongIsToldInOneLine(t *testing.T) {
+func TestSetupErrorsAreOneLine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	notKubernetes := httptest.NewServer(http.NotFoundHandler())
@@ -119,7 +119,7 @@ func TestHelpAndVersion(t *testing.T) {
 	}
 }
 
-func TestControllerWithoutACloudServesOneToItselfAndSaysSo(t *testing.T) {
+func TestControllerWithoutACloudUsesTheEmbeddedNeutron(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	controller := w.launchIn(nil)

@@ -90,7 +90,7 @@ func TestStrangersNetworksAreNotTouched(t *testing.T) {
 	}
 }
 
-func TestStrangersSubnetOnOurNetworkIsLeftAlone(t *testing.T) {
+func TestUnmanagedSubnetOnOurNetworkIsNotChanged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start("-resync=1s")

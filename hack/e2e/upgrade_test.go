@@ -90,7 +90,7 @@ var (
 	}
 )
 
-func TestNetworksOfTheFirstReleaseAreTakenOver(t *testing.T) {
+func TestNetworksOfTheFirstReleaseAreReconciled(t *testing.T) {
 	w := newWorld(t)
 	defer w.useCRD(crdOfToday)
 	w.useCRD(crdOfFirstRelease)
@@ -198,7 +198,7 @@ func TestOlderCRDInBetweenLosesNoNetwork(t *testing.T) {
 	}
 }
 
-func TestOlderCRDHidesNothingThatIsThenDoneWrong(t *testing.T) {
+func TestOlderCRDDoesNotLeadToWrongChanges(t *testing.T) {
 	for _, running := range []bool{true, false} {
 		t.Run(fmt.Sprintf("running=%t", running), func(t *testing.T) {
 			w := newWorldOf(t, "team")
