@@ -124,7 +124,7 @@ func (u *user) change(ctx context.Context, n *wanted) error {
 		if err := u.delete(ctx, n); err != nil {
 			return err
 		}
-		u.world.tally.add("Networks made again under their name")
+		u.world.tally.add("Networks created again with the same name")
 		return u.create(ctx, n)
 	case 3, 4, 5:
 		spec := randomSpec(u.rand)

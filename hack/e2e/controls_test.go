@@ -189,7 +189,7 @@ func TestReconcileRequestReadsNeutronPastTheCache(t *testing.T) {
 			counts{"GET networks": 1, "GET subnets": 1},
 			counts{"patch networks/status": 1},
 		}, {
-			"drift that nobody has seen yet",
+			"drift that no list has shown yet",
 			func() { w.moveGateway("net", "10.1.0.77", "10.1.0.100", "10.1.0.200") }, true,
 			counts{"GET networks": 1, "GET subnets": 1, "PUT subnets/*": 1},
 			counts{"patch networks/status": 1, "create events": 1},

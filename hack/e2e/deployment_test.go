@@ -324,7 +324,7 @@ func TestDeploymentAndItsNetworkCostNoMoreRequestsThanTheyNeed(t *testing.T) {
 		{"the first auto: one list past the cache", func() { w.applyDeployment("auto", "auto", "") }, "auto", "10.0.0.0/24", "10.0.0.1", withList},
 		{"the next auto", func() { w.applyDeployment("next", "auto", "") }, "next", "10.0.1.0/24", "10.0.1.1", create},
 		{"an edit", func() { w.annotateDeployment("fixed", gatewayAnnotation+"=10.9.0.9") }, "fixed", "10.9.0.0/24", "10.9.0.9", edit},
-		{"what concerns nobody, and then an edit", func() {
+		{"changes that need no sync, and then an edit", func() {
 			w.applyDeployment("plain", "", "")
 			w.annotateDeployment("plain", "note=a")
 			w.kubectl("delete", "deployment", "plain")
