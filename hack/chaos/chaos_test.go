@@ -32,44 +32,44 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/neutron/realneutron"
 )
 
-// plan says what a run is to be.
+// plan has the parameters of a run.
 type plan struct {
 	// The runs have the seeds from seed on.
 	seed  uint64
 	seeds int
 	// networks and kills are those of the first cluster.
 	networks, kills int
-	// replicas is of how many processes each controller is, one of which leads.
+	// replicas is the number of processes of each controller, one of which leads.
 	replicas int
-	// troubles is what happens to the replicas of the first cluster, besides kills.
+	// troubles is how many troubles the replicas of the first cluster have, besides kills.
 	troubles int
-	// edits is how many edits, deletions and so on there are for each Network at least.
+	// edits is the minimum number of edits, deletions and so on for each Network.
 	edits int
-	// faults is how many of a hundred requests are spoiled.
+	// faults is the percentage of the requests that are spoiled.
 	faults int
 	// restarts is how often kube-apiserver is killed.
 	restarts int
 	// pageLimit is how many items Neutron lists at once.
 	pageLimit int
-	// neutronTimeout is for how long the controllers wait for an answer of Neutron.
+	// neutronTimeout is how long the controllers wait for an answer of Neutron.
 	neutronTimeout time.Duration
-	// patience is how long order may take to come when the faults have stopped: longer than
-	// the minute after which the controller tries again what a person has to put right.
+	// patience is how long the controllers may take to converge after the faults stop: longer
+	// than the minute after which the controller retries errors that a user must correct.
 	patience time.Duration
 	// bound is how long a run may take.
 	bound time.Duration
-	// cloudsYAML leads to the Neutron to use; without it, an embedded one is started.
+	// cloudsYAML is the file for the Neutron to use; if it is "", an embedded one is started.
 	cloudsYAML string
 }
 
-// The plans that there are. The flags change them.
+// The plans. Flags change them.
 var (
 	short = plan{
 		seed: 1, seeds: 1, networks: 60, kills: 10, edits: 2, faults: 20, restarts: 1, pageLimit: 100,
 		neutronTimeout: 2 * time.Second, patience: 90 * time.Second, bound: 10 * time.Minute,
 	}
-	// The real Neutron does a tenth of the work in the same time, and takes seconds for one
-	// request when it has many in hand.
+	// The real Neutron is ten times slower, and takes seconds for one request when it has many
+	// at the same time.
 	shortOnReal = plan{
 		seed: 1, seeds: 1, networks: 50, kills: 10, edits: 2, faults: 20, restarts: 1, pageLimit: 60,
 		neutronTimeout: 10 * time.Second, patience: 2 * time.Minute, bound: 15 * time.Minute,
@@ -81,21 +81,21 @@ var (
 )
 
 var (
-	isLong = flag.Bool("long", false, "run what takes long, too")
+	isLong = flag.Bool("long", false, "also run the long tests")
 
 	seedFlag     = flag.Int("seed", notSet, "the first seed")
 	seedsFlag    = flag.Int("seeds", notSet, "how many seeds, one after the other")
 	networksFlag = flag.Int("networks", notSet, "how many Networks")
 	killsFlag    = flag.Int("kills", notSet, "how often the controller is killed")
 	editsFlag    = flag.Int("edits", notSet, "how many edits for each Network")
-	troublesFlag = flag.Int("troubles", notSet, "what happens to the replicas, how often")
-	faultsFlag   = flag.Int("faults", notSet, "how many of a hundred requests are spoiled")
+	troublesFlag = flag.Int("troubles", notSet, "how many troubles of the replicas")
+	faultsFlag   = flag.Int("faults", notSet, "the percentage of the requests that are spoiled")
 	restartsFlag = flag.Int("restarts", notSet, "how often kube-apiserver is killed")
 )
 
 const notSet = -1
 
-// adjusted returns the plan as the flags want it.
+// adjusted returns the plan with the values of the flags.
 func (p plan) adjusted() plan {
 	if *seedFlag != notSet {
 		p.seed = uint64(*seedFlag)
@@ -128,11 +128,11 @@ func TestChaosLong(t *testing.T) {
 func needLong(t *testing.T) {
 	t.Helper()
 	if !*isLong {
-		t.Skip("-long runs it: it takes long")
+		t.Skip("takes long: run it with -long")
 	}
 }
 
-// test runs the plan, and then the others, with each of their seeds.
+// test runs the plan and then the others, each with all of its seeds.
 func (p plan) test(t *testing.T, others ...plan) {
 	t.Helper()
 	dir := makeDir(t)
@@ -178,7 +178,7 @@ func (p plan) execute(t *testing.T, controlPlane *cluster.Cluster, binary, dir s
 	return found
 }
 
-// makeDir makes the test's folder anew, and returns it.
+// makeDir creates the test's folder, empty, and returns it.
 func makeDir(t *testing.T) string {
 	t.Helper()
 	dir, err := outputDir()
@@ -240,7 +240,7 @@ func startControlPlane(t *testing.T, dir string) *cluster.Cluster {
 	return controlPlane
 }
 
-// startRealNeutron starts a Neutron that lists so many items at once, and returns its
+// startRealNeutron starts a Neutron with this many items per page of a list, and returns its
 // clouds.yaml.
 func startRealNeutron(t *testing.T, pageLimit int) string {
 	t.Helper()

@@ -14,30 +14,29 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package chaos puts the controller to the test under faults. Two controllers of two
-// clusters work in one project of one Neutron, each through a proxy that spoils a share of
-// its requests to either side, and each is killed again and again; kube-apiserver is killed
-// as well.
-// Meanwhile clients create, edit, delete and re-create Networks, and strangers have networks
-// of the same names. Then the faults stop, and an oracle reads both sides.
+// Package chaos tests the controller under faults. Two controllers of two clusters work in
+// one project of one Neutron. Each uses a proxy that spoils a share of its requests to
+// Kubernetes and to OpenStack, and each is killed repeatedly, as is kube-apiserver.
+// Meanwhile users create, edit, delete and re-create Networks, and other clients (strangers)
+// have networks of the same names. Then the faults stop, and an oracle reads both sides.
 //
 // With replicas, each controller is three processes, one of which leads. Leaders are killed,
-// stopped, paused until another one is at work, and cut off from the API server, and followers
-// are killed, with and without the other faults. The proxies, one for each process, keep a
-// record of who held the Lease when and of who asked for what: only the leader may have asked
-// OpenStack for anything, or written to Kubernetes.
+// stopped, paused until another replica works, and cut off from the API server, and followers
+// are killed, with and without the other faults. The proxies, one for each process, record
+// which process held the Lease at what time, and the requests of each: only the leader may
+// send requests to OpenStack, or write to Kubernetes.
 //
-// All that is decided by chance is decided by the seed. What the threads of so many processes
-// make of it is not: the same seed leads to the same faults and edits, in another order.
+// The seed decides all random choices, but not the scheduling of the threads and processes:
+// the same seed leads to the same faults and edits, in another order.
 //
 //	go -C hack test ./chaos -v -timeout 20m -run 'TestChaos$'     short, on the embedded Neutron
 //	go -C hack test ./chaos -v -timeout 20m -run 'Replicas$'      short, with replicas
 //	go -C hack test ./chaos -v -timeout 30m -run TestChaosReal    short, on the real one
 //	go -C hack test ./chaos -v -timeout 6h -long                  all, the long runs and the mutations too
 //
-// Each run tells its seed, what it did and how often, and what was wrong in the end. Its logs
-// and a journal of all requests, faults, kills and edits are in hack/_output/chaos. The
-// mutations are controllers that are broken on purpose: they show that the oracle can fail.
+// Each run prints its seed, the counts of what it did, and the violations. Its logs and a
+// journal of all requests, faults, kills and edits are in hack/_output/chaos. The mutations
+// are controllers that are broken on purpose: they show that the oracle can fail.
 //
 // These flags come after the package, and change the plans: -seed=7, -seeds (how many, one
 // after the other), -networks, -edits (for each Network), -kills, -troubles (of replicas),

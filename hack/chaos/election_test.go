@@ -28,8 +28,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// record is what the replicas of one controller did, and which of them led meanwhile, as
-// their proxies saw it.
+// record has the requests of the replicas of one controller, and the terms of their leaders,
+// as the proxies saw them.
 type record struct {
 	tally *tally
 
@@ -37,7 +37,7 @@ type record struct {
 	writes  []leaseWrite // in the order in which the API server took them
 	terms   []*term
 	entries []*entry
-	// changes counts what each process has asked Neutron to change.
+	// changes counts the changes that each process requested from Neutron.
 	changes map[*life]int
 	errors  violations
 }
@@ -46,37 +46,36 @@ type record struct {
 type leaseWrite struct {
 	life         *life
 	revision     uint64
-	holder       string // "": it is given up
+	holder       string // "": the Lease is released
 	began, ended time.Time
 }
 
-// term is the time for which a process holds the Lease.
+// term is the time in which a process holds the Lease.
 type term struct {
 	life *life
-	// asked is when it asked for the Lease, and acquired when it had got it.
+	// asked is when it requested the Lease, and acquired when the request had succeeded.
 	asked, acquired time.Time
-	// over is when the Lease was given up, or had moved to another process. It is zero
-	// until then.
+	// over is when the Lease was released, or had moved to another process. It is zero until
+	// then.
 	over     time.Time
 	released bool
 }
 
-// entry is a request to OpenStack, or one that writes to Kubernetes. The Lease is no part of
-// it.
+// entry is a request to OpenStack, or a write to Kubernetes other than to the Lease.
 type entry struct {
 	life *life
 	what string
-	// changes says that it is to change something in Neutron.
+	// changes reports whether it changes something in Neutron.
 	changes, toKubernetes, event bool
-	// reconcile names the sync that it is part of, whose requests come one after the other.
+	// reconcile is the ID of its sync. A sync has one request at a time.
 	reconcile string
-	// effect is when Neutron had done what was asked; zero if it never did.
+	// effect is when the request took effect in Neutron; zero if it never did.
 	arrived, effect, answered time.Time
-	// tooLate says that it was sent in time, and came when another replica led.
+	// tooLate reports whether it was sent in time, but arrived when another replica led.
 	tooLate bool
 }
 
-// arrived enters a request, if it is of interest.
+// arrived records a request, and returns nil for one that is not recorded.
 func (r *record) arrived(c *call) *entry {
 	if c.isKubernetes() && (c.Method == http.MethodGet || c.isLeaseWrite()) {
 		return nil
@@ -110,7 +109,7 @@ func (r *record) hadEffect(e *entry) {
 	}
 }
 
-// answered notes when the answer began, or that there is to be none.
+// answered records when the answer began, or when it is certain that none comes.
 func (r *record) answered(e *entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,7 +118,7 @@ func (r *record) answered(e *entry) {
 	}
 }
 
-// leaseWritten notes who holds the Lease, from what the API server has answered.
+// leaseWritten records the holder of the Lease from the API server's answer.
 func (r *record) leaseWritten(l *life, answer []byte, began time.Time) {
 	write := leaseWrite{life: l, began: began, ended: time.Now()}
 	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(answer, nil, nil)
@@ -156,7 +155,7 @@ func (r *record) insert(write leaseWrite) {
 	}
 }
 
-// extend goes on with the terms. It must be called with the lock held.
+// extend updates the terms with a write. It must be called with the lock held.
 func (r *record) extend(write leaseWrite) {
 	last := r.last()
 	switch {
@@ -181,7 +180,7 @@ func (r *record) last() *term {
 	return r.terms[len(r.terms)-1]
 }
 
-// current returns a copy of the term that is, or was last; nil if there was none.
+// current returns a copy of the current or last term; nil if there was none.
 func (r *record) current() *term {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,8 +192,8 @@ func (r *record) current() *term {
 	return &now
 }
 
-// of returns the term of a process, from its first to its last; nil if it never led. The
-// caller holds the lock.
+// of returns the time from a process' first term to its last; nil if it never led. It must
+// be called with the lock held.
 func (r *record) of(l *life) *term {
 	var whole *term
 	for _, t := range r.terms {
@@ -210,7 +209,7 @@ func (r *record) of(l *life) *term {
 	return whole
 }
 
-// end says when the last term of a process was over, and whether it gave up the lease.
+// end returns when the last term of a process was over, and whether it released the lease.
 func (r *record) end(l *life) (over time.Time, released bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -224,7 +223,7 @@ func (r *record) changesOf(l *life) int {
 	return r.changes[l]
 }
 
-// found returns what replicas did that they were not to do, and counts what comes near.
+// found returns the violations by replicas, and counts requests that are late but not wrong.
 func (r *record) found() violations {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -254,20 +253,20 @@ func (r *record) found() violations {
 	return v
 }
 
-// What a replica must not do, and what it cannot help.
+// What a replica must not do, and what it cannot prevent.
 const (
 	byFollower  = "a request of a replica that does not lead"
 	afterLoss   = "a change in Neutron of a replica that no longer leads"
-	afterGiving = "a request of a replica that has given up the lease"
-	beforeDrain = "the lease was given up while a change in Neutron was under way"
+	afterGiving = "a request of a replica that has released the lease"
+	beforeDrain = "the lease was released while a change in Neutron was under way"
 
 	underWay      = "changes in Neutron that were under way when the lease moved"
 	heldInProcess = "changes in Neutron that were under way in a process when it was stopped"
 	staleWrite    = "writes to Kubernetes of a replica that no longer leads"
 )
 
-// judge says what there is to say of the i-th request, if anything, by the term of its
-// process, and whether it is wrong.
+// judge returns what is notable about the i-th request, given the term of its process, and
+// whether it is a violation; "" if nothing is.
 func (r *record) judge(t *term, i int) (what string, wrong bool) {
 	e := r.entries[i]
 	switch {
@@ -293,12 +292,12 @@ func (r *record) judge(t *term, i int) (what string, wrong bool) {
 	return "", false
 }
 
-// onItsWay is more than it takes to send a request that is past the last look at the lease.
+// onItsWay is longer than it takes to send a request after the last check of the lease.
 const onItsWay = 250 * time.Millisecond
 
-// wasHeld says whether the i-th request can have been under way in its process when that was
-// stopped: past the last look at the lease, and not yet sent. Then it is the first that comes
-// of its sync, which has one request under way at a time.
+// wasHeld reports whether the i-th request may have been under way in its process when that
+// was paused: after the last check of the lease, and not yet sent. Then it is the first to
+// arrive from its sync, which has one request at a time.
 func (r *record) wasHeld(i int) bool {
 	e := r.entries[i]
 	stopped, continued := e.life.pause()
@@ -311,7 +310,7 @@ func (r *record) wasHeld(i int) bool {
 	})
 }
 
-// sample is how long something took, each time.
+// sample has the durations of something that happened repeatedly.
 type sample []time.Duration
 
 func (s sample) String() string {

@@ -27,21 +27,21 @@ import (
 	"time"
 )
 
-// fault is one way in which a request goes wrong.
+// fault is one way in which a request fails.
 type fault struct {
 	name string
-	// fits says what it can happen to; nil: to everything.
+	// fits reports whether a call can have this fault; nil: all calls can.
 	fits func(*call) bool
-	// effect has Neutron do what is asked of it first.
+	// effect reports whether the request takes effect first.
 	effect bool
-	// slow says that the controller, rightly, looks at a Network again only after a minute.
-	// Such a fault happens as long as there is a kill to come, which cuts that short.
+	// slow reports whether the controller, correctly, retries only after a minute. Such a
+	// fault happens only before the last kill, which ends that wait.
 	slow bool
-	// spoil answers, or does not. The answer is Neutron's if the fault has an effect.
+	// spoil answers the request, or cuts it off. The answer is Neutron's if effect is set.
 	spoil func(http.ResponseWriter, *call, *answer)
 }
 
-// faults are what can go wrong with Keystone and Neutron, one as likely as the other.
+// faults are the faults of Keystone and Neutron, all equally likely.
 var faults = []*fault{
 	{name: "500", spoil: says(500, neutronError("HTTPInternalServerError"))},
 	{name: "500 after effect", effect: true, spoil: says(500, neutronError("HTTPInternalServerError"))},
@@ -69,7 +69,7 @@ var faults = []*fault{
 	{name: "answer cut short", effect: true, spoil: cutShort},
 }
 
-// outages are what happens to all requests for a while.
+// outages are faults of all requests for a while.
 var outages = []*fault{
 	{name: "outage, 503", spoil: says(503, page, "Content-Type", "text/html")},
 	{name: "outage, connection cut", spoil: cut},
@@ -84,18 +84,18 @@ func neutronError(kind string) string {
 	return fmt.Sprintf(`{"NeutronError": {"type": %q, "message": "One of the faults.", "detail": ""}}`, kind)
 }
 
-// says answers with that, instead of what Neutron may have answered.
+// says answers with this status and body, in place of Neutron's answer if there was one.
 func says(status int, body string, header ...string) func(http.ResponseWriter, *call, *answer) {
 	return func(w http.ResponseWriter, _ *call, _ *answer) {
 		for i := 0; i < len(header); i += 2 {
 			w.Header().Set(header[i], header[i+1])
 		}
 		w.WriteHeader(status)
-		_, _ = w.Write([]byte(body)) // who went away needs no answer
+		_, _ = w.Write([]byte(body)) // the client may have disconnected
 	}
 }
 
-// delay answers late. A request that was given up by then has no effect any more.
+// delay answers late. A request that the client has given up by then has no effect.
 func delay(w http.ResponseWriter, c *call, a *answer) {
 	select {
 	case <-time.After(time.Duration(c.rand.IntN(1000)) * time.Millisecond):
@@ -108,17 +108,17 @@ func delay(w http.ResponseWriter, c *call, a *answer) {
 	a.send(w)
 }
 
-// hang answers nothing until the client gives up.
+// hang sends no answer until the client gives up.
 func hang(w http.ResponseWriter, c *call, a *answer) {
 	<-c.Context().Done()
 	cut(w, c, a)
 }
 
-// cut closes the connection: net/http's way of doing so.
+// cut closes the connection, in net/http's way.
 func cut(http.ResponseWriter, *call, *answer) { panic(http.ErrAbortHandler) }
 
-// cutWithin closes the connection when half of the body is sent, or before the end of
-// one that has no length.
+// cutWithin closes the connection after half of the body; the answer has a Content-Length
+// or not.
 func cutWithin(w http.ResponseWriter, c *call, a *answer) {
 	w.Header().Set("Content-Type", "application/json")
 	if c.rand.IntN(2) == 0 {
@@ -126,44 +126,44 @@ func cutWithin(w http.ResponseWriter, c *call, a *answer) {
 	}
 	w.WriteHeader(a.status)
 	_, _ = w.Write(a.body[:len(a.body)/2])
-	_ = http.NewResponseController(w).Flush() // lest nothing at all is sent
+	_ = http.NewResponseController(w).Flush() // otherwise nothing is sent at all
 	cut(w, c, a)
 }
 
-// hangWithin answers no more than half until the client gives up.
+// hangWithin sends half of the body, and then hangs until the client gives up.
 func hangWithin(w http.ResponseWriter, c *call, a *answer) {
 	if len(a.body) == 0 {
-		hang(w, c, a) // the header would be all that the client waits for
+		hang(w, c, a) // a client that expects no body waits for the header only
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(a.status)
 	_, _ = w.Write(a.body[:len(a.body)/2])
-	_ = http.NewResponseController(w).Flush() // lest nothing at all is sent
+	_ = http.NewResponseController(w).Flush() // otherwise nothing is sent at all
 	hang(w, c, a)
 }
 
-// cutShort answers half of it, as if that were all.
+// cutShort sends half of the body as if it were the whole answer.
 func cutShort(w http.ResponseWriter, _ *call, a *answer) {
 	a.body = a.body[:len(a.body)/2]
 	a.send(w)
 }
 
-// seeded returns random numbers that only depend on the seed and on what they are for.
+// seeded returns random numbers that depend only on the seed, the purpose and n.
 func seeded(seed uint64, purpose string, n int) *rand.Rand {
 	hash := fnv.New64a()
 	fmt.Fprintf(hash, "%s/%d", purpose, n)
 	return rand.New(rand.NewPCG(seed, hash.Sum64()))
 }
 
-// How often nothing works, and for how long: in requests, and no longer than outageAtMost,
-// for the controller asks rarely then.
+// How often outages occur, and how long they last: in requests, and at most outageAtMost,
+// because the controller sends few requests during an outage.
 const (
 	outageEvery  = 200
 	outageFor    = 8
 	outageAtMost = 5 * time.Second
 )
 
-// outage returns what goes wrong with all calls at the moment, nil if nothing.
+// outage returns the fault of all calls at the moment, nil if there is no outage.
 func (p *proxy) outage(c *call) *fault {
 	if p.share == 0 || c.number%outageEvery < outageEvery-outageFor {
 		return nil
@@ -179,8 +179,8 @@ func (p *proxy) outage(c *call) *fault {
 	return outages[p.outages%len(outages)]
 }
 
-// choose returns what goes wrong with the call, nil if nothing. It goes by how many calls
-// of its class came before, so that the seed decides, and not the moment.
+// choose returns the fault of the call, nil for none. The choice depends on the number of
+// earlier calls of its class, so that the seed decides it and not the time.
 func (p *proxy) choose(c *call) *fault {
 	if p.healed.Load() {
 		return nil
@@ -209,13 +209,13 @@ func (c *call) isCreate() bool      { return c.service == "neutron" && c.Method 
 func (c *call) isDelete() bool      { return c.service == "neutron" && c.Method == http.MethodDelete }
 func (c *call) isConditional() bool { return c.Header.Get("If-Match") != "" }
 
-// revokeToken has the call's token refused from now on. One that was never good for
-// anything is spared: authenticating anew would not help then.
+// revokeToken revokes the call's token, and reports whether it was valid. It leaves a token
+// that never worked alone, because authenticating again would not help then.
 func (c *call) revokeToken() bool {
 	return !c.isKeystone() && c.proxy.tokens.revoke(c.Header.Get("X-Auth-Token"))
 }
 
-// class is what calls of a kind have in common, such as "neutron GET v2.0/networks/*".
+// class returns the class of a call, such as "neutron GET v2.0/networks/*".
 func class(service, method, path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {

@@ -22,19 +22,19 @@ import (
 	"sync"
 )
 
-// gate is the way of one replica to the API server. While it is shut, nothing passes, in
-// neither direction.
+// gate controls the connection of one replica to the API server. While it is shut, nothing
+// passes in either direction.
 type gate struct {
 	mu sync.Mutex
-	// opened is closed when the gate is opened again; nil: it is open.
+	// opened is closed when the gate is opened again; it is nil while the gate is open.
 	opened chan struct{}
-	// refuses says that who comes to the shut gate is sent away, and need not wait.
+	// refuses reports whether the shut gate refuses requests, in place of making them wait.
 	refuses bool
-	// streams are what ends the streams that are open, by their requests.
+	// streams has the functions that end the open streams, by their requests.
 	streams map[*http.Request]context.CancelFunc
 }
 
-// shut has requests refused, and streams ended, or else all of them hang.
+// shut shuts the gate. It refuses requests and ends streams, or makes all of them hang.
 func (g *gate) shut(refuses bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -73,15 +73,15 @@ func (g *gate) wait(ctx context.Context) error {
 	}
 }
 
-// pass returns when a request, or its answer, may pass; if it is refused, or given up
-// meanwhile, its connection is closed.
+// pass returns when a request, or its answer, may pass. It closes the connection if the
+// gate refuses the request, or the client gives up.
 func (g *gate) pass(ctx context.Context) {
 	if opened, refuses := g.state(); opened != nil && refuses || g.wait(ctx) != nil {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// stream has a request answered bit by bit.
+// stream passes on a request whose answer is a stream.
 func (g *gate) stream(handler http.Handler, w http.ResponseWriter, r *http.Request) {
 	g.pass(r.Context())
 	ctx, cancel := context.WithCancel(r.Context())
@@ -100,7 +100,7 @@ func (g *gate) stream(handler http.Handler, w http.ResponseWriter, r *http.Reque
 	handler.ServeHTTP(&watchedWriter{w, func() { g.pass(ctx) }}, r.WithContext(ctx))
 }
 
-// watchedWriter calls something before anything is answered.
+// watchedWriter calls before ahead of each part of an answer.
 type watchedWriter struct {
 	http.ResponseWriter
 	before func()

@@ -28,8 +28,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// kubernetesFaults are what can go wrong with a request for one object. There is none that
-// hangs: client-go gives up on no request, and the API server keeps none waiting for ever.
+// kubernetesFaults are the faults of requests for one object. None hangs: client-go sets no
+// timeout of its own, and a real API server answers every request in the end.
 var kubernetesFaults = []*fault{
 	{name: "500", spoil: says(500, statusOf(500, "InternalError"), "Content-Type", "application/json")},
 	{name: "500 after effect", effect: true, spoil: says(500, statusOf(500, "InternalError"), "Content-Type", "application/json")},
@@ -54,7 +54,7 @@ func statusOf(code int, reason string) string {
 	return fmt.Sprintf(`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": %q, "code": %d, "message": "one of the faults"}`, reason, code)
 }
 
-// reachKubernetes has the proxy stand before the API server as well.
+// reachKubernetes makes the proxy pass on requests to the API server as well.
 func (p *proxy) reachKubernetes(config *rest.Config) error {
 	target, err := url.Parse(config.Host)
 	if err != nil {
@@ -76,8 +76,8 @@ func (p *proxy) reachKubernetes(config *rest.Config) error {
 	return nil
 }
 
-// streams says whether a request is never spoiled: a list or a watch, and what is asked when the
-// controller starts. If that fails, it ends, as it should.
+// streams reports whether a request is never spoiled: lists, watches, and the requests at the
+// start of the controller, which correctly ends if those fail.
 func streams(r *http.Request) bool {
 	path, ok := strings.CutPrefix(r.URL.Path, "/kubernetes/")
 	if !ok {

@@ -34,10 +34,10 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-// violations are what is not as it should be.
+// violations describe what is wrong.
 type violations []string
 
-// The worst of them, as far as others look for them.
+// The start of the violations that mutations must cause.
 const (
 	duplicate = "duplicate: "
 	leftOver  = "left over: "
@@ -46,7 +46,7 @@ const (
 
 func (v *violations) add(format string, args ...any) { *v = append(*v, fmt.Sprintf(format, args...)) }
 
-// waitForOrder waits until the oracle has nothing to say, and returns what it says last.
+// waitForOrder waits until the oracle finds no violations, and returns the last ones.
 func (w *world) waitForOrder(ctx context.Context) (last violations, err error) {
 	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, w.patience, true, func(ctx context.Context) (bool, error) {
 		last, err = w.consult(ctx)
@@ -58,8 +58,8 @@ func (w *world) waitForOrder(ctx context.Context) (last violations, err error) {
 	return last, err
 }
 
-// consult asks the oracle. It reads both sides, past everybody's cache, and knows of the
-// controller only what the API's documentation says.
+// consult is the oracle: it returns the violations. It reads both sides, past all caches, and
+// relies only on what the API's documentation says about the controller.
 func (w *world) consult(ctx context.Context) (violations, error) {
 	var v violations
 	inNeutron, err := w.neutron.Networks(ctx)
@@ -111,12 +111,12 @@ func (w *world) sort(networks []stack.Network, v *violations) map[string][]stack
 	return byOwner
 }
 
-// check compares what is wanted of one Network with what there is on both sides.
+// check compares one wanted Network with what exists on both sides.
 func (n *wanted) check(live *samplecrdv1.Network, found []stack.Network, v *violations) {
 	who := n.namespace + "/" + n.name
 	if n.spec == nil {
 		if live != nil {
-			v.add("%s: it was deleted, and is still there: %+v", who, live.ObjectMeta)
+			v.add("%s: it was deleted, and still exists: %+v", who, live.ObjectMeta)
 		}
 		if len(found) > 0 {
 			v.add("%s: it was deleted, and "+livesOn+"%s", who, describe(found))
@@ -142,7 +142,7 @@ func (n *wanted) check(live *samplecrdv1.Network, found []stack.Network, v *viol
 	}
 }
 
-// differences tells how Neutron, the status and the spec differ; "" if they do not.
+// differences describes how Neutron, the status and the spec differ; "" if they do not.
 func differences(n *wanted, live *samplecrdv1.Network, network stack.Network) string {
 	subnet := network.Subnets[0]
 	cidr := netip.MustParsePrefix(n.spec.CIDR).Masked()
@@ -155,15 +155,15 @@ func differences(n *wanted, live *samplecrdv1.Network, network stack.Network) st
 	if gateway == "" {
 		gateway = samplecrdv1.GatewayNone
 	}
-	have := []string{
+	got := []string{
 		network.Name, subnet.Name,
 		subnet.Description, subnet.CIDR, gateway,
 		network.ID, subnet.ID, subnet.CIDR, gateway,
 	}
-	if slices.Equal(want, have) {
+	if slices.Equal(want, got) {
 		return ""
 	}
-	return fmt.Sprintf("the spec and the status want %q, Neutron has %q", want, have)
+	return fmt.Sprintf("the spec and the status want %q, Neutron has %q", want, got)
 }
 
 func wantedGateway(spec *samplecrdv1.NetworkSpec, cidr netip.Prefix, subnet subnets.Subnet) string {
@@ -171,7 +171,7 @@ func wantedGateway(spec *samplecrdv1.NetworkSpec, cidr netip.Prefix, subnet subn
 	case spec.Gateway != "":
 		return spec.Gateway
 	case cidr.Addr().Is6() && subnet.GatewayIP == cidr.Addr().String():
-		// Neutron's choice, in some of its releases.
+		// Some releases of Neutron choose this address.
 		return subnet.GatewayIP
 	}
 	return cidr.Addr().Next().String()
@@ -187,9 +187,9 @@ func (w *world) checkStrangers(inNeutron []stack.Network, v *violations) {
 	for id, before := range w.strangers.before {
 		i := slices.IndexFunc(inNeutron, func(n stack.Network) bool { return n.ID == id })
 		if i < 0 {
-			v.add("a stranger's was deleted: %+v", before)
+			v.add("a stranger's network was deleted: %+v", before)
 		} else if !reflect.DeepEqual(before, inNeutron[i]) {
-			v.add("a stranger's was touched: before %+v, now %+v", before, inNeutron[i])
+			v.add("a stranger's network was changed: before %+v, now %+v", before, inNeutron[i])
 		}
 	}
 }

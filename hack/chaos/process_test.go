@@ -30,15 +30,15 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 )
 
-// replica is a process of a controller that is started again whenever it has ended, as a
-// Deployment would.
+// replica is a process of a controller. It is started again when it has ended, as by a
+// Deployment.
 type replica struct {
 	name        string
 	proxy       *proxy
 	binary, dir string
 	env, flags  []string
 	tally       *tally
-	// kubernetesAway counts up when kube-apiserver goes and when it comes.
+	// kubernetesAway returns a count of the stops and starts of kube-apiserver.
 	kubernetesAway func() int64
 
 	mu         sync.Mutex
@@ -47,12 +47,12 @@ type replica struct {
 	violations []string
 }
 
-// life is one process, from its start to its end.
+// life is one process of a replica, from its start to its end.
 type life struct {
 	name    string
 	replica *replica
 	process *stack.Controller
-	// away is what kubernetesAway was when it was started.
+	// away is the value of kubernetesAway when the process was started.
 	away int64
 
 	mu                 sync.Mutex
@@ -60,7 +60,7 @@ type life struct {
 	stopped, continued time.Time
 }
 
-// end says how a process is to end.
+// end is the way in which a process should end.
 type end int
 
 const (
@@ -70,7 +70,7 @@ const (
 	leaseLost     // at once, with exit code 1
 )
 
-// is says which end the process is to have from now on.
+// is sets the end that the process should have from now on.
 func (l *life) is(e end) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,7 +83,7 @@ func (l *life) isTo() end {
 	return l.end
 }
 
-// stop suspends the process, and resume has it go on.
+// stop pauses the process, and resume continues it.
 func (l *life) stop() {
 	_ = l.process.Signal(syscall.SIGSTOP) // it may have ended
 	l.replica.tally.log("%s is paused", l.name)
@@ -102,14 +102,14 @@ func (l *life) resume() {
 	}
 }
 
-// pause says when it was suspended, and when it went on; zero: never.
+// pause returns when the process was paused and continued; zero: never.
 func (l *life) pause() (stopped, continued time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.stopped, l.continued
 }
 
-// ended waits until the process has ended, for so long at the most.
+// ended waits until the process has ended, for at most atMost, and reports whether it has.
 func (l *life) ended(ctx context.Context, atMost time.Duration) bool {
 	select {
 	case <-l.process.Done():
@@ -131,17 +131,18 @@ func (r *replica) kill() {
 	<-l.process.Done()
 }
 
-// now returns the process that is running, or was last.
+// now returns the running process, or the last one.
 func (r *replica) now() *life {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.life
 }
 
-// afterOwnEnd is how long it takes to start a process that has ended by itself.
+// afterOwnEnd is the delay before a process that ended by itself is started again.
 const afterOwnEnd = 200 * time.Millisecond
 
-// keepRunning returns when ctx is done and the process has ended in order.
+// keepRunning starts the process again and again. It returns when ctx is done and the
+// process has been stopped.
 func (r *replica) keepRunning(ctx context.Context) error {
 	for {
 		l, err := r.start()
@@ -195,11 +196,11 @@ func (r *replica) start() (*life, error) {
 	return l, nil
 }
 
-// judge says whether a process may end as it has.
+// judge records a violation if a process ended in a way in which it should not.
 func (r *replica) judge(l *life) {
 	code, lost := l.process.ExitCode(), l.process.Log.Count(lostMessage) > 0
 	r.tally.log("%s has ended, exit code %d", l.name, code)
-	// Without Kubernetes it cannot start, nor lead, and may say so by its exit code.
+	// Without Kubernetes it can neither start nor lead, and may exit with an error.
 	undisturbed := l.away == r.kubernetesAway() && l.away%2 == 0
 	switch l.isTo() {
 	case byAKill:
@@ -213,7 +214,7 @@ func (r *replica) judge(l *life) {
 		}
 	case notYet:
 		if lost && code == 1 {
-			// The answers to its renewals came too late, or never.
+			// The answers to its renewals of the Lease came too late, or never.
 			r.tally.add("leaders that lost the lease by themselves")
 			return
 		}
@@ -224,10 +225,10 @@ func (r *replica) judge(l *life) {
 	}
 }
 
-// lostMessage is the last that a controller says that has lost the Lease.
+// lostMessage is the last log line of a controller that has lost the Lease.
 const lostMessage = "the lease is lost"
 
-// look reads the log of a process that has ended.
+// look searches the log of a process that has ended for races and panics.
 func (r *replica) look(l *life) {
 	for _, trouble := range []string{"DATA RACE", "panic: "} {
 		if l.process.Log.Count(trouble) > 0 {
@@ -248,9 +249,9 @@ func (r *replica) found() []string {
 	return append([]string(nil), r.violations...)
 }
 
-// waitUntilIdle waits for what the dead process had asked for. There is no telling a
-// network that Neutron makes after that from one that nobody has asked for, so the ledger
-// could not call any second network a mistake.
+// waitUntilIdle waits for the requests that the killed process had sent. If Neutron created
+// a network for one of them later, the ledger could not tell whether a second network is a
+// mistake of the next process.
 func (r *replica) waitUntilIdle() {
 	_ = wait.PollUntilContextTimeout(context.Background(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		return r.proxy.inFlight.Load() == 0, nil

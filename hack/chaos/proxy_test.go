@@ -33,12 +33,12 @@ import (
 	"time"
 )
 
-// proxy stands between one process of a controller on the one side, and Keystone, Neutron and
-// the API server on the other. It spoils requests, and kills the process when its time has come.
+// proxy passes on the requests of one process of a controller to Keystone, Neutron and the API
+// server. It spoils some of them, and kills the process according to deaths.
 type proxy struct {
 	name string
 	seed uint64
-	// share is how many of a hundred calls are spoiled.
+	// share is the percentage of the calls that are spoiled.
 	share  int
 	tally  *tally
 	target target
@@ -47,21 +47,21 @@ type proxy struct {
 	kill   func()
 	healed atomic.Bool
 	tokens tokens
-	// ledger and record are kept by all replicas together.
+	// ledger and record are shared by all replicas of the controller.
 	ledger *ledger
 	record *record
-	// life is the process that is running.
+	// life is the running process.
 	life atomic.Pointer[life]
 	gate gate
-	// holdUp is called with the next request that has changed the Lease, before its answer.
+	// holdUp is called for the next request that has changed the Lease, before its answer.
 	holdUp atomic.Pointer[func()]
-	// kubernetes carries requests to the API server, and stream passes on those that are
-	// never spoiled.
+	// kubernetes sends requests to the API server, and stream passes on those that are never
+	// spoiled.
 	kubernetes http.RoundTripper
 	stream     http.Handler
-	// inFlight is the number of calls in hand.
+	// inFlight is the number of calls in progress.
 	inFlight atomic.Int32
-	// looks counts the lists of all networks, and writes what was changed on either side.
+	// looks counts the lists of all networks, and writes the changes on both sides.
 	looks, writes atomic.Int32
 	server        http.Server
 
@@ -69,19 +69,19 @@ type proxy struct {
 	calls  int
 	counts map[string]int
 	deaths deaths
-	// outages is how many there were, and outageBegan when the last did.
+	// outages is the number of outages so far, and outageBegan the start of the last one.
 	outages     int
 	outageBegan time.Time
 }
 
-// target is where they are, without the versions.
+// target has the URLs of the servers, without the API versions.
 type target struct{ keystone, neutron, kubernetes string }
 
-// deaths are the kills to come.
+// deaths has the remaining kills.
 type deaths struct {
 	rand *rand.Rand
 	left int
-	// in is the number of calls until the next, and between what it is on average.
+	// in is the number of calls until the next kill, and between its average.
 	in, between int
 }
 
@@ -105,7 +105,7 @@ func startProxy(name string, seed uint64, share int, deaths deaths, target targe
 	return p, nil
 }
 
-// cloudsYAML returns a clouds.yaml that leads to the proxy instead.
+// cloudsYAML returns the clouds.yaml with the address of the proxy.
 func (p *proxy) cloudsYAML(original []byte) []byte {
 	return bytes.ReplaceAll(original, []byte(p.target.keystone), []byte(p.url+"/keystone"))
 }
@@ -114,16 +114,16 @@ func (p *proxy) cloudsYAML(original []byte) []byte {
 type call struct {
 	*http.Request
 	proxy *proxy
-	// service is keystone, neutron or kubernetes, and path what follows.
+	// service is keystone, neutron or kubernetes, and path is the rest of the path.
 	service, path string
 	body          []byte
-	// number is how many came before for the cloud, of all classes.
+	// number is how many calls to the cloud came before, of all classes.
 	number int
-	// rand is this call's own.
+	// rand has this call's own random numbers.
 	rand *rand.Rand
-	// life is the process that it comes from.
+	// life is the process that sent it.
 	life *life
-	// entry is its own in the record; nil if it is of no interest there.
+	// entry is the call in the record; nil if it is not recorded.
 	entry *entry
 }
 
@@ -171,7 +171,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.spoil(w, c, a)
 }
 
-// admit counts the call.
+// admit counts and records a request, and returns it as a call.
 func (p *proxy) admit(r *http.Request, body []byte) *call {
 	service, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	c := &call{Request: r, proxy: p, service: service, path: path, body: body, life: p.life.Load()}
@@ -191,7 +191,7 @@ func (p *proxy) admit(r *http.Request, body []byte) *call {
 
 func (c *call) isKubernetes() bool { return c.service == "kubernetes" }
 
-// sent is the body as far as it may be told.
+// sent returns the body for the journal, without credentials and binary data.
 func (c *call) sent() string {
 	if c.isKeystone() || bytes.IndexByte(c.body, 0) >= 0 {
 		return fmt.Sprintf("(%d bytes)", len(c.body))
@@ -199,7 +199,7 @@ func (c *call) sent() string {
 	return string(c.body)
 }
 
-// realm is under what the call is counted.
+// realm returns the name under which the call is counted.
 func (c *call) realm() string {
 	if c.isKubernetes() {
 		return "Kubernetes"
@@ -207,14 +207,14 @@ func (c *call) realm() string {
 	return "OpenStack"
 }
 
-// The moments at which the controller can die with regard to one of its calls.
+// moment is when a process is killed, relative to one of its calls.
 type moment int
 
 const (
 	never moment = iota
 	beforeEffect
-	afterEffect // and before the answer
-	soon        // after the answer, with whatever it has in hand then
+	afterEffect // before the answer
+	soon        // after the answer, during whatever the process does then
 )
 
 func (p *proxy) nextDeath() moment {
@@ -238,7 +238,7 @@ func (p *proxy) killsLeft() int {
 	return p.deaths.left
 }
 
-// answer is Neutron's or Keystone's.
+// answer is an answer of a server.
 type answer struct {
 	status int
 	header http.Header
@@ -250,11 +250,11 @@ func (a *answer) send(w http.ResponseWriter) {
 		w.Header()[key] = values
 	}
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body) // who went away needs no answer
+	_, _ = w.Write(a.body) // the client may have disconnected
 }
 
-// forward has the call answered. That the client goes away meanwhile does not matter, as
-// it does not to Neutron.
+// forward sends the call to its server, and returns the answer. It continues if the client
+// disconnects, as Neutron does.
 func (p *proxy) forward(c *call) *answer {
 	if c.isKubernetes() {
 		p.gate.pass(c.Context())
@@ -302,7 +302,7 @@ func (p *proxy) roundTrip(c *call) (*answer, error) {
 		return nil, err
 	}
 	request.Header = c.Header.Clone()
-	// The transport then sees to it by itself, and gives us plain text.
+	// Without this header the transport decompresses the answer.
 	request.Header.Del("Accept-Encoding")
 	response, err := transport.RoundTrip(request)
 	if err != nil {
@@ -317,7 +317,7 @@ func (p *proxy) roundTrip(c *call) (*answer, error) {
 	return &answer{response.StatusCode, response.Header, p.rewrite(c, body)}, nil
 }
 
-// rewrite has what Keystone says of where Keystone and Neutron are lead to the proxy.
+// rewrite replaces the addresses of Keystone and Neutron in Keystone's answers by the proxy's.
 func (p *proxy) rewrite(c *call, body []byte) []byte {
 	if !c.isKeystone() {
 		return body
@@ -326,7 +326,7 @@ func (p *proxy) rewrite(c *call, body []byte) []byte {
 	return bytes.ReplaceAll(body, []byte(p.target.keystone), []byte(p.url+"/keystone"))
 }
 
-// note keeps the books of what has taken effect.
+// note counts a call that has taken effect, and updates the ledger.
 func (p *proxy) note(c *call, a *answer) {
 	if c.isKeystone() {
 		return
@@ -353,21 +353,21 @@ func (p *proxy) note(c *call, a *answer) {
 	}
 }
 
-// ledger knows which networks a controller has made and not deleted, and what was wrong
-// with that at any time: at the end, a second network may have been removed again.
+// ledger has the networks that a controller has created and not deleted, and the mistakes at
+// any time: at the end, a duplicate network may have been deleted again.
 type ledger struct {
 	mu       sync.Mutex
 	made     map[string]creation // by network ID
 	mistakes []mistake
 }
 
-// creation is what made a network, and for whom.
+// creation is the request that created a network, and the network's owner.
 type creation struct {
 	request *entry
 	owner   string
 }
 
-// mistake is what was wrong, and the requests that led to it.
+// mistake describes what was wrong, with the requests that caused it.
 type mistake struct {
 	text     string
 	requests []*entry
@@ -390,7 +390,7 @@ func (l *ledger) created(request *entry, body []byte) {
 	for id, other := range l.made {
 		if other.owner == made.Network.Description {
 			l.mistakes = append(l.mistakes, mistake{
-				fmt.Sprintf(duplicate+"network %s was made while there was %s with the same mark, %s", made.Network.ID, id, other.owner),
+				fmt.Sprintf(duplicate+"network %s was created while %s existed with the same mark, %s", made.Network.ID, id, other.owner),
 				[]*entry{request, other.request},
 			})
 		}
@@ -404,7 +404,7 @@ func (l *ledger) deleted(id string) {
 	delete(l.made, id)
 }
 
-// found returns what was wrong, but for what came of requests that nobody could call back.
+// found returns the mistakes, except those by requests that could not be recalled.
 func (l *ledger) found(tally *tally) (v violations) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -419,10 +419,10 @@ func (l *ledger) found(tally *tally) (v violations) {
 	return v
 }
 
-// tokens are what was used with success, and what was revoked.
+// tokens has the tokens that were used successfully.
 type tokens struct {
 	mu      sync.Mutex
-	revoked map[string]bool // false: it is good
+	revoked map[string]bool // false: the token is valid
 }
 
 func (t *tokens) use(token string) {
@@ -436,7 +436,7 @@ func (t *tokens) use(token string) {
 	}
 }
 
-// revoke says whether the token was good until now.
+// revoke revokes a token, and reports whether it was valid until now.
 func (t *tokens) revoke(token string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

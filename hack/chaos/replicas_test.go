@@ -31,13 +31,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// The Lease of these tests, and what those that pass it on may take beyond that.
+// The parameters of the election, and what the replicas may take beyond them.
 const (
 	leaseDuration = 3 * time.Second
 	renewDeadline = 2 * time.Second
 	retryPeriod   = 100 * time.Millisecond
 	allowance     = 2 * time.Second
-	// patience is longer than the next leader needs to get to work, whatever goes wrong.
+	// patience is longer than the next leader needs until it works, with all faults.
 	patience = 2 * time.Minute
 )
 
@@ -67,7 +67,7 @@ func TestChaosReplicasLong(t *testing.T) {
 	longWithReplicas.adjusted().testBoth(t)
 }
 
-// testBoth runs the plan without other faults, where all must be quick, and with them.
+// testBoth runs the plan without other faults, which has time limits, and with them.
 func (p plan) testBoth(t *testing.T) {
 	t.Helper()
 	alone := p
@@ -75,23 +75,24 @@ func (p plan) testBoth(t *testing.T) {
 	alone.test(t, p)
 }
 
-// controller is that of one cluster: one process, or several of which one leads.
+// controller is the controller of one cluster: one process, or several of which one leads.
 type controller struct {
 	cluster, namespace string
 	replicas           []*replica
 	ledger             ledger
 	record             *record
 	tally              *tally
-	// strict says that nothing but the troubles delays the next leader.
+	// strict reports whether nothing except the troubles can delay the next leader.
 	strict bool
-	// troubles is how many there are to come.
+	// troubles is the number of remaining troubles.
 	troubles atomic.Int32
 
 	mu         sync.Mutex
 	violations violations
 }
 
-// keepRunning starts the processes, and returns what waits for their end after that of ctx.
+// keepRunning starts the processes. The returned function waits until all of them have
+// ended, after ctx is done.
 func (c *controller) keepRunning(ctx context.Context) (wait func() error) {
 	errs := make([]error, len(c.replicas))
 	var group sync.WaitGroup
@@ -138,7 +139,7 @@ func (c *controller) violate(format string, args ...any) {
 	c.violations.add(c.cluster+": "+format, args...)
 }
 
-// found returns what was wrong at any time. It is called when the processes have ended.
+// found returns the violations at any time. It is called after the processes have ended.
 func (c *controller) found() violations {
 	found := c.violations
 	for _, r := range c.replicas {
@@ -164,7 +165,7 @@ type trouble struct {
 	make func(context.Context, *controller, *term) error
 }
 
-// troubles are one as likely as the other.
+// troubles are all equally likely.
 var troubles = []trouble{
 	{"leader killed", killLeader},
 	{"leader stopped", stopLeader},
@@ -175,7 +176,7 @@ var troubles = []trouble{
 	{"follower killed", killFollower},
 }
 
-// makeTrouble makes one trouble after the other, each while the leader is at work.
+// makeTrouble makes one trouble after the other, each while the leader works.
 func (c *controller) makeTrouble(ctx context.Context, rand *rand.Rand) error {
 	var order []int
 	for c.troubles.Load() > 0 {
@@ -203,7 +204,7 @@ func (c *controller) makeTrouble(ctx context.Context, rand *rand.Rand) error {
 	return nil
 }
 
-// await waits until something is so.
+// await waits until is reports true.
 func (c *controller) await(ctx context.Context, is func() bool) error {
 	return wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, patience, true, func(context.Context) (bool, error) {
 		return is(), nil
@@ -229,7 +230,7 @@ func (c *controller) atWork(ctx context.Context) (leader *term, err error) {
 	return leader, nil
 }
 
-// next waits until another process leads, and notes how long that took.
+// next waits until another process leads, and records how long that took.
 func (c *controller) next(ctx context.Context, old *life, since time.Time, what string, within time.Duration) (*term, error) {
 	away := old.replica.kubernetesAway()
 	var t *term
@@ -246,7 +247,7 @@ func (c *controller) next(ctx context.Context, old *life, since time.Time, what 
 	took := t.acquired.Sub(since)
 	c.tally.sample(what, took)
 	if c.strict && took > within {
-		c.violate("%s: %s, want %s at the most", what, took, within)
+		c.violate("%s: %s, want at most %s", what, took, within)
 	}
 	return t, nil
 }
@@ -259,7 +260,7 @@ func killLeader(ctx context.Context, c *controller, leader *term) error {
 	return err
 }
 
-// killFollower must not matter to the leader.
+// killFollower must not affect the leader.
 func killFollower(_ context.Context, c *controller, leader *term) error {
 	for _, r := range c.replicas {
 		if r != leader.life.replica {
@@ -270,7 +271,7 @@ func killFollower(_ context.Context, c *controller, leader *term) error {
 	return nil
 }
 
-// stopLeader asks the leader to end, which it does when it has finished what it has in hand.
+// stopLeader sends the leader a SIGTERM: it ends when its workers have finished.
 func stopLeader(ctx context.Context, c *controller, leader *term) error {
 	began := time.Now()
 	leader.life.is(inOrder)
@@ -281,18 +282,18 @@ func stopLeader(ctx context.Context, c *controller, leader *term) error {
 	}
 	over, released := c.record.end(leader.life)
 	if !released {
-		c.tally.add("leases that ran out while their holder was to end")
+		c.tally.add("leases that expired while their holder was stopping")
 		return nil
 	}
 	took := t.acquired.Sub(over)
-	c.tally.sample("from the giving up of the lease to the next leader", took)
+	c.tally.sample("from the release of the lease to the next leader", took)
 	if c.strict && took > allowance {
-		c.violate("the lease was given up, and taken %s later", took)
+		c.violate("the lease was released, and acquired %s later", took)
 	}
 	return nil
 }
 
-// cutOffLeader has the leader not reach the API server until another one leads.
+// cutOffLeader cuts the leader off from the API server until another replica leads.
 func cutOffLeader(ctx context.Context, c *controller, leader *term, refused bool) error {
 	began := time.Now()
 	leader.life.is(leaseLost)
@@ -306,15 +307,16 @@ func cutOffLeader(ctx context.Context, c *controller, leader *term, refused bool
 	return err
 }
 
-// seeItEnd waits until the process has ended, which must not take longer than that.
+// seeItEnd waits until the process has ended, and records a violation if that takes longer
+// than within.
 func (c *controller) seeItEnd(ctx context.Context, l *life, since time.Time, what string, within time.Duration) error {
 	if !l.ended(ctx, patience) {
-		return errors.New("it does not end")
+		return errors.New("the process does not end")
 	}
 	took := time.Since(since)
 	c.tally.sample(what, took)
 	if took > within {
-		c.violate("%s: %s, want %s at the most: %s", what, took, within, l.name)
+		c.violate("%s: %s, want at most %s: %s", what, took, within, l.name)
 	}
 	return nil
 }
@@ -324,8 +326,8 @@ func pauseLeader(ctx context.Context, c *controller, leader *term) error {
 	return c.continueLater(ctx, leader.life)
 }
 
-// pauseRenewingLeader stops the leader when it has renewed the lease, and does not know that
-// yet.
+// pauseRenewingLeader pauses the leader when the API server has renewed the lease, before
+// the leader gets the answer.
 func pauseRenewingLeader(ctx context.Context, c *controller, leader *term) error {
 	stopped := make(chan struct{})
 	holdUp := func() {
@@ -344,12 +346,12 @@ func pauseRenewingLeader(ctx context.Context, c *controller, leader *term) error
 	return c.continueLater(ctx, leader.life)
 }
 
-// continueLater continues a paused process when another one leads, and is at work. It has to
-// end by itself then.
+// continueLater continues a paused process when another one leads and works. The process
+// must then end by itself.
 func (c *controller) continueLater(ctx context.Context, l *life) error {
 	began := time.Now()
 	l.is(leaseLost)
-	// Else nothing could end it but a SIGKILL.
+	// Otherwise only a SIGKILL could end it.
 	defer l.resume()
 	if _, err := c.next(ctx, l, began, "from the pause of a leader to the next one", leaseDuration+allowance); err != nil {
 		return err

@@ -26,8 +26,8 @@ import (
 	"time"
 )
 
-// tally counts what happened, and keeps a journal of it: what came when is what one has to
-// know of a violation.
+// tally counts events, and writes them to a journal: to explain a violation one needs their
+// order.
 type tally struct {
 	mu      sync.Mutex
 	counts  map[string]int
@@ -46,7 +46,7 @@ func (t *tally) add(what string) {
 func (t *tally) log(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// A journal that cannot be written is no reason to stop.
+	// The test goes on if the journal cannot be written.
 	_, _ = fmt.Fprintf(t.journal, time.Now().Format("15:04:05.000000 ")+format+"\n", args...)
 }
 
@@ -56,7 +56,7 @@ func (t *tally) note(what string, duration time.Duration) {
 	t.notes = append(t.notes, fmt.Sprintf("%8s %s", duration.Round(100*time.Millisecond), what))
 }
 
-// sample adds to how long something takes.
+// sample records a duration.
 func (t *tally) sample(what string, duration time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,7 +66,7 @@ func (t *tally) sample(what string, duration time.Duration) {
 	t.samples[what] = append(t.samples[what], duration)
 }
 
-// String has one line for each count, and the sums of the faults.
+// String returns one line for each count, and the sums of the faults.
 func (t *tally) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -38,10 +38,10 @@ import (
 )
 
 const (
-	// clients work at the same time, each on Networks of its own, so that each knows what
-	// the last word on them was.
+	// clients is the number of users. Each works on Networks of its own, so that it knows
+	// their latest specs.
 	clients = 8
-	// editsAfterwards follow for each client when nobody is killed any more.
+	// editsAfterwards is how many edits each user makes after the last kill.
 	editsAfterwards = 5
 )
 
@@ -52,17 +52,17 @@ type user struct {
 	world    *world
 }
 
-// wanted is what a user wants of one Network.
+// wanted is the state of one Network that its user wants.
 type wanted struct {
 	api       clientset.NetworkInterface
 	cluster   string
 	namespace string
 	name      string
-	spec      *samplecrdv1.NetworkSpec // nil: it shall not be there
+	spec      *samplecrdv1.NetworkSpec // nil: it is deleted
 	uid       types.UID
 }
 
-// work makes the Networks, and then does this and that with them until enough is done.
+// work creates the Networks, and then changes them until enough reports true.
 func (u *user) work(ctx context.Context, enough func() bool) error {
 	for _, n := range u.networks {
 		if err := u.create(ctx, n); err != nil {
@@ -82,7 +82,7 @@ func (u *user) work(ctx context.Context, enough func() bool) error {
 	return nil
 }
 
-// act does one thing with one Network, and then often has a look at what comes of it.
+// act makes one change, and then often waits for its effect.
 func (u *user) act(ctx context.Context) error {
 	n := u.networks[u.rand.IntN(len(u.networks))]
 	if n.spec == nil {
@@ -99,7 +99,8 @@ func (u *user) act(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// changeMind makes the Network again, and deletes it while the controller is at it.
+// changeMind deletes the Network, creates it again, and deletes it while the controller
+// still works on it.
 func (u *user) changeMind(ctx context.Context, n *wanted) error {
 	if err := u.delete(ctx, n); err != nil {
 		return err
@@ -123,7 +124,7 @@ func (u *user) change(ctx context.Context, n *wanted) error {
 		if err := u.delete(ctx, n); err != nil {
 			return err
 		}
-		u.world.tally.add("Networks made again under their name")
+		u.world.tally.add("Networks created again with the same name")
 		return u.create(ctx, n)
 	case 3, 4, 5:
 		spec := randomSpec(u.rand)
@@ -136,8 +137,8 @@ func (u *user) change(ctx context.Context, n *wanted) error {
 	return u.edit(ctx, n, spec)
 }
 
-// persist tries until it works: the API server may be away, and an edit may conflict with
-// what the controller writes.
+// persist calls try until it succeeds: the API server may be down, and an edit may conflict
+// with a write of the controller.
 func persist(ctx context.Context, try func(context.Context) (bool, error)) error {
 	var last error
 	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
@@ -159,7 +160,7 @@ func (u *user) create(ctx context.Context, n *wanted) error {
 	err := persist(ctx, func(ctx context.Context) (bool, error) {
 		made, err := n.api.Create(ctx, &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Name: n.name}, Spec: spec}, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
-			// It is on its way out, or is what an answer that was lost has made.
+			// It is still being deleted, or was created by a request whose answer was lost.
 			if made, err = n.api.Get(ctx, n.name, metav1.GetOptions{}); err != nil {
 				return false, err
 			}
@@ -221,8 +222,8 @@ func (u *user) delete(ctx context.Context, n *wanted) error {
 	return nil
 }
 
-// waitAWhile waits until the Network is in order, but not for long: some edits shall meet
-// one that is, and others one that is not.
+// waitAWhile waits until the Network is ready, but not for long: some edits should find a
+// Network that is ready, and others one that is not.
 func (u *user) waitAWhile(ctx context.Context, n *wanted) {
 	if n.spec == nil {
 		return
@@ -233,8 +234,8 @@ func (u *user) waitAWhile(ctx context.Context, n *wanted) {
 	})
 }
 
-// randomSpec returns a spec of few CIDRs, so that many edits are from one to another that
-// overlaps with it, or is the same but for the bits that do not count.
+// randomSpec returns a spec with one of few CIDRs, so that many edits are to a CIDR that
+// overlaps with the one before, or differs only in bits beyond the prefix.
 func randomSpec(r *rand.Rand) samplecrdv1.NetworkSpec {
 	cidr := fmt.Sprintf("10.%d.0.0/%d", r.IntN(3), []int{16, 20, 24}[r.IntN(3)])
 	if r.IntN(10) == 0 {
@@ -257,7 +258,7 @@ func randomGateway(r *rand.Rand, cidr string) string {
 	return addressIn(r, cidr).String()
 }
 
-// addressIn returns one of the first addresses, none that stands for all.
+// addressIn returns one of the first addresses, but not the network's own address.
 func addressIn(r *rand.Rand, cidr string) netip.Addr {
 	address := netip.MustParsePrefix(cidr).Masked().Addr()
 	for range 1 + r.IntN(250) {
@@ -271,14 +272,13 @@ func withOtherHostBits(r *rand.Rand, spec samplecrdv1.NetworkSpec) samplecrdv1.N
 	return spec
 }
 
-// strangers are the networks that are nobody's here, by ID and with all that Neutron told
-// of them at first.
+// strangers has the networks of other clients, by ID, with all fields as they were at first.
 type strangers struct {
 	mu     sync.Mutex
 	before map[string]stack.Network
 }
 
-// addStranger makes a network that looks much like the Network's.
+// addStranger creates a network that is similar to the Network's.
 func (w *world) addStranger(ctx context.Context, r *rand.Rand, n *wanted) error {
 	owner := func(cluster string) string { return "samplecrd.k8s.io/owner=" + cluster + "/" + string(n.uid) }
 	descriptions := []string{
@@ -293,13 +293,13 @@ func (w *world) addStranger(ctx context.Context, r *rand.Rand, n *wanted) error 
 	description := descriptions[r.IntN(len(descriptions))]
 	network, err := networks.Create(ctx, w.neutron.Client, networks.CreateOpts{Name: n.namespace + "/" + n.name, Description: description}).Extract()
 	if err != nil {
-		return fmt.Errorf("make a stranger's network: %w", err)
+		return fmt.Errorf("create a stranger's network: %w", err)
 	}
 	subnet, err := subnets.Create(ctx, w.neutron.Client, subnets.CreateOpts{
 		NetworkID: network.ID, Description: description, CIDR: "10.0.0.0/24", IPVersion: gophercloud.IPv4,
 	}).Extract()
 	if err != nil {
-		return fmt.Errorf("make a stranger's subnet: %w", err)
+		return fmt.Errorf("create a stranger's subnet: %w", err)
 	}
 	before, err := w.show(ctx, network.ID, subnet.ID)
 	if err != nil {
@@ -312,7 +312,7 @@ func (w *world) addStranger(ctx context.Context, r *rand.Rand, n *wanted) error 
 	return nil
 }
 
-// show returns all that Neutron tells of a network and its subnet, their revisions among it.
+// show returns all fields of a network and its subnet, with their revisions.
 func (w *world) show(ctx context.Context, networkID, subnetID string) (stack.Network, error) {
 	network, err := networks.Get(ctx, w.neutron.Client, networkID).Extract()
 	if err != nil {

@@ -40,7 +40,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-// world is all that takes part in one run.
+// world has everything that takes part in one run.
 type world struct {
 	plan
 	dir          string
@@ -53,12 +53,12 @@ type world struct {
 	tally        *tally
 	journal      *os.File
 
-	// away counts up when kube-apiserver goes and when it comes: it is odd in between.
+	// away counts the stops and starts of kube-apiserver: it is odd while that is stopped.
 	away     atomic.Int64
 	restarts atomic.Int32
 }
 
-// newWorld makes what a run needs, and starts nothing yet but Neutron and the proxies.
+// newWorld creates what a run needs. It starts Neutron and the proxies only.
 func newWorld(ctx context.Context, p plan, controlPlane *cluster.Cluster, binary, dir string) (*world, error) {
 	w := &world{plan: p, dir: dir, controlPlane: controlPlane}
 	w.strangers.before = map[string]stack.Network{}
@@ -81,7 +81,7 @@ func newWorld(ctx context.Context, p plan, controlPlane *cluster.Cluster, binary
 	if err := w.reachNeutron(ctx); err != nil {
 		return nil, err
 	}
-	// The second cluster is there to be a stranger to the first, and smaller.
+	// The second, smaller cluster is another client of Neutron for the first one.
 	for i, share := range []int{1, 4} {
 		if err := w.addController(ctx, config, binary, uint64(i), share); err != nil {
 			return nil, errors.Join(err, w.close())
@@ -110,8 +110,8 @@ func (w *world) target() target {
 	return target{keystone: keystone, neutron: strings.TrimRight(w.neutron.Client.Endpoint, "/")}
 }
 
-// addController adds the controller of another cluster, with a namespace and the share of the
-// plan's Networks, kills and troubles.
+// addController adds the controller of another cluster, with a namespace and a part (1/share)
+// of the plan's Networks, kills and troubles.
 func (w *world) addController(ctx context.Context, config *rest.Config, binary string, i uint64, share int) error {
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -123,7 +123,7 @@ func (w *world) addController(ctx context.Context, config *rest.Config, binary s
 		return err
 	}
 	c := &controller{
-		// Neutron may have seen an earlier run.
+		// Neutron may still have networks of an earlier run.
 		cluster:   fmt.Sprintf("cluster-%d-of-%s", i+1, namespace.Name),
 		namespace: namespace.Name,
 		tally:     w.tally,
@@ -158,13 +158,13 @@ func (w *world) addReplica(c *controller, r *replica, seed uint64, share int, co
 	return w.configure(c, r)
 }
 
-// deaths spreads the kills over most of the work, which takes about so many calls.
+// deaths spreads the kills over most of the calls that the work takes.
 func (w *world) deaths(share int) deaths {
 	kills := w.kills / share
 	return deaths{left: kills, between: 1 + w.networks/share*(5+5*w.edits)/(1+kills)}
 }
 
-// configure says how the process is started.
+// configure sets the environment and the flags of the process.
 func (w *world) configure(c *controller, r *replica) error {
 	original, err := os.ReadFile(w.neutron.CloudsYAML)
 	if err != nil {
@@ -185,7 +185,7 @@ func (w *world) configure(c *controller, r *replica) error {
 	return nil
 }
 
-// want adds Networks to what is wanted of the controller; none is there yet.
+// want adds Networks for the controller to w.wanted. It does not create them.
 func (w *world) want(c *controller, networks int) {
 	for i := range networks {
 		w.wanted = append(w.wanted, &wanted{
@@ -195,7 +195,7 @@ func (w *world) want(c *controller, networks int) {
 	}
 }
 
-// run lets things happen, and returns what is wrong in the end.
+// run runs everything, and returns the violations.
 func (w *world) run(ctx context.Context) (violations, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -235,7 +235,7 @@ func (w *world) happen(ctx context.Context) (violations, error) {
 	return w.takeAway(ctx)
 }
 
-// makeTrouble has the users work until all kills and restarts are done.
+// makeTrouble runs the users until all kills and restarts are done.
 func (w *world) makeTrouble(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -299,8 +299,8 @@ func (w *world) restartKubernetes(ctx context.Context) error {
 	return nil
 }
 
-// waitForQuiet returns what is wrong once each controller has looked at Neutron twice more: it
-// must find nothing to do.
+// waitForQuiet returns the violations after each controller has listed Neutron twice more: it
+// must not write anything.
 func (w *world) waitForQuiet(ctx context.Context) (violations, error) {
 	var v violations
 	for _, c := range w.controllers {
@@ -309,17 +309,17 @@ func (w *world) waitForQuiet(ctx context.Context) (violations, error) {
 			return c.looks() >= looks+2, nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("wait for %s to look at Neutron: %w", c.cluster, err)
+			return nil, fmt.Errorf("wait for %s to list Neutron: %w", c.cluster, err)
 		}
 		if more := c.writes() - writes; more > 0 {
-			v.add("%s: %d writes to Neutron when all was in order", c.cluster, more)
+			v.add("%s: %d writes when everything matched", c.cluster, more)
 		}
 	}
 	found, err := w.consult(ctx)
 	return append(v, found...), err
 }
 
-// takeAway deletes all Networks: nothing but the strangers' must be left.
+// takeAway deletes all Networks: only the strangers' networks may be left.
 func (w *world) takeAway(ctx context.Context) (violations, error) {
 	u := &user{world: w}
 	for _, n := range w.wanted {
@@ -333,7 +333,7 @@ func (w *world) takeAway(ctx context.Context) (violations, error) {
 	return w.waitForOrder(ctx)
 }
 
-// close ends what newWorld has started.
+// close stops what newWorld has started.
 func (w *world) close() error {
 	errs := []error{w.journal.Close()}
 	for _, c := range w.controllers {

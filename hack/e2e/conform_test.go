@@ -30,8 +30,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// kubeconform is given the API server's own schemas: what it knows of them otherwise, it
-// fetches from elsewhere.
+// kubeconform gets the API server's own schemas: by default it downloads them.
 func TestDeployConformsToTheSchemas(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutNeutron(t)
@@ -53,7 +52,7 @@ func TestDeployConformsToTheSchemas(t *testing.T) {
 	for _, object := range objects {
 		w.must(unstructured.SetNestedField(object.Object, "else", "metadata", "somewhere"))
 		if result := w.conforms(v, object); result.Status != validator.Invalid {
-			t.Errorf("%s %s conforms with a field that there is not", object.GetKind(), object.GetName())
+			t.Errorf("%s %s conforms with an unknown field", object.GetKind(), object.GetName())
 		}
 	}
 }
@@ -65,7 +64,8 @@ func (w *world) conforms(v validator.Validator, object *unstructured.Unstructure
 	return v.ValidateResource(resource.Resource{Bytes: text})
 }
 
-// writeSchema writes the schema of a kind, with all that it refers to, unless it is there.
+// writeSchema writes the schema of a kind, with all schemas that it refers to, unless the
+// file exists.
 func (w *world) writeSchema(folder string, kind schema.GroupVersionKind) {
 	w.Helper()
 	file := filepath.Join(folder, strings.ToLower(kind.Kind)+".json")
@@ -95,7 +95,7 @@ func (w *world) writeSchema(folder string, kind schema.GroupVersionKind) {
 	w.must(os.WriteFile(file, text, 0o600))
 }
 
-// refuseUnknownFields makes a schema strict, and those in it.
+// refuseUnknownFields makes a schema and the schemas in it strict.
 func refuseUnknownFields(s map[string]any) {
 	properties, _ := s["properties"].(map[string]any)
 	if properties != nil && s["additionalProperties"] == nil && s["x-kubernetes-preserve-unknown-fields"] == nil {

@@ -30,7 +30,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-// annotate has kubectl set an annotation, or take it off if value is "".
+// annotate sets an annotation with kubectl, or removes it if value is "".
 func (w *world) annotate(name, key, value string) {
 	w.Helper()
 	change := key + "=" + value
@@ -48,7 +48,7 @@ func (w *world) moveGateway(name, gateway, poolStart, poolEnd string) {
 		subnets.UpdateOpts{GatewayIP: &gateway, AllocationPools: pools}).Err)
 }
 
-func TestPauseHoldsUpWhateverWouldBeChanged(t *testing.T) {
+func TestPauseStopsAllChanges(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start("-resync=1s", retryQuickly)
@@ -80,7 +80,7 @@ func TestPauseHoldsUpWhateverWouldBeChanged(t *testing.T) {
 	w.waitForEvent("deleted", samplecrdv1.ReasonPaused, "the deletion waits")
 	w.equal(w.get("edited").Status.Gateway, "10.1.0.1")
 	w.equal(w.get("drifted").Status.Gateway, "10.1.0.77")
-	w.delete("new-and-deleted") // there is nothing that could wait
+	w.delete("new-and-deleted") // it has nothing in Neutron to wait for
 	for request, n := range w.calls.take() {
 		if !strings.HasPrefix(request, "GET ") {
 			t.Errorf("%d times %s", n, request)
@@ -109,7 +109,7 @@ func TestRetainedNetworkStaysWithoutItsMarkAndIsLeftAlone(t *testing.T) {
 	}
 	tests := []struct {
 		what string
-		// policies are what is applied, one after the other.
+		// policies are applied one after the other.
 		policies []string
 		retained bool
 	}{
@@ -133,7 +133,7 @@ func TestRetainedNetworkStaysWithoutItsMarkAndIsLeftAlone(t *testing.T) {
 				w.nothing("net")
 				return
 			}
-			// It is in use, and that is no hindrance.
+			// A port on it does not prevent that.
 			_, err := ports.Create(t.Context(), w.neutron.Client, ports.CreateOpts{NetworkID: n.ID}).Extract()
 			w.must(err)
 			w.delete("net")
@@ -143,8 +143,8 @@ func TestRetainedNetworkStaysWithoutItsMarkAndIsLeftAlone(t *testing.T) {
 	}
 }
 
-// staysAlone fails unless the network with that ID is all there is, without marks, and
-// stays as it is while a Network of its name comes and goes.
+// staysAlone fails unless the network with that ID is the only one, without marks, and
+// stays as it is while a Network of its name is created and deleted.
 func (w *world) staysAlone(id string) {
 	w.Helper()
 	left := w.networks("net")
@@ -157,19 +157,19 @@ func (w *world) staysAlone(id string) {
 
 	later := w.create("net", "10.1.0.0/16", "10.1.0.9")
 	if later.Status.NetworkID == id {
-		w.Error("the later Network has taken the network that was left")
+		w.Error("the later Network adopted the retained network")
 	}
 	if both := w.networks("net"); len(both) != 2 {
-		w.Errorf("want another network beside the one that was left, got %+v", both)
+		w.Errorf("want another network beside the retained one, got %+v", both)
 	}
 	w.create("net", "10.1.0.0/16", "10.1.0.8")
 	w.delete("net")
 	if diff := cmp.Diff(left, w.networks("net")); diff != "" {
-		w.Errorf("what was left was touched (-before +after):\n%s", diff)
+		w.Errorf("the retained network was changed (-before +after):\n%s", diff)
 	}
 }
 
-func TestReconcileRequestLooksAtNeutronItself(t *testing.T) {
+func TestReconcileRequestReadsNeutronPastTheCache(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	kubernetes := w.throughProxy()
@@ -179,7 +179,7 @@ func TestReconcileRequestLooksAtNeutronItself(t *testing.T) {
 	steps := []struct {
 		what string
 		do   func()
-		// event is whether there is one.
+		// event reports whether the step records one.
 		event               bool
 		neutron, kubernetes counts
 	}{
@@ -189,7 +189,7 @@ func TestReconcileRequestLooksAtNeutronItself(t *testing.T) {
 			counts{"GET networks": 1, "GET subnets": 1},
 			counts{"patch networks/status": 1},
 		}, {
-			"drift that nobody has seen yet",
+			"drift that no list has shown yet",
 			func() { w.moveGateway("net", "10.1.0.77", "10.1.0.100", "10.1.0.200") }, true,
 			counts{"GET networks": 1, "GET subnets": 1, "PUT subnets/*": 1},
 			counts{"patch networks/status": 1, "create events": 1},
@@ -206,7 +206,7 @@ func TestReconcileRequestLooksAtNeutronItself(t *testing.T) {
 		step.do()
 		w.calls.take()
 		kubernetes.take()
-		w.requestLook(fmt.Sprintf("request-%d", i))
+		w.requestReconcile(fmt.Sprintf("request-%d", i))
 		if step.event {
 			w.waitForEventIn(kubernetes)
 		}
@@ -219,15 +219,15 @@ func TestReconcileRequestLooksAtNeutronItself(t *testing.T) {
 		w.matches("net", "10.1.0.0/16", "10.1.0.1")
 	}
 
-	// One value makes one look: an edit after it costs no more than any other.
+	// One value causes one read: an edit after it costs no more than any other.
 	w.create("net", "10.1.0.0/16", "10.1.0.2")
 	if diff := cmp.Diff(counts{"PUT subnets/*": 1}, w.calls.take()); diff != "" {
 		t.Errorf("an edit: requests to Neutron (-want +got):\n%s", diff)
 	}
 }
 
-// requestLook asks for a look at Neutron, and waits until there was one.
-func (w *world) requestLook(value string) {
+// requestReconcile requests a read of Neutron, and waits until the controller has read it.
+func (w *world) requestReconcile(value string) {
 	w.Helper()
 	w.annotate("net", samplecrdv1.AnnotationReconcileRequestedAt, value)
 	w.eventually(func() error {
@@ -238,12 +238,12 @@ func (w *world) requestLook(value string) {
 	})
 }
 
-func TestReconcileRequestIsAnsweredOnlyWhenNeutronWas(t *testing.T) {
+func TestReconcileRequestIsHandledOnlyAfterNeutronAnswers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start("-resync=1h", retryQuickly)
 	w.create("net", "10.1.0.0/16", "10.1.0.1")
-	w.requestLook("before")
+	w.requestReconcile("before")
 	w.harm(all(embedded.Fault{Drop: true}))
 	w.annotate("net", samplecrdv1.AnnotationReconcileRequestedAt, "during")
 	w.equal(w.waitNotReady("net", samplecrdv1.ReasonNeutronUnavailable).Status.LastHandledReconcileAt, "before")

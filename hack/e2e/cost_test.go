@@ -32,7 +32,7 @@ func TestEachChangeCostsNoMoreRequestsThanItNeeds(t *testing.T) {
 	steps := []struct {
 		what string
 		do   func()
-		// event is whether there is one.
+		// event reports whether the step records one.
 		event               bool
 		neutron, kubernetes counts
 	}{
@@ -62,7 +62,7 @@ func TestEachChangeCostsNoMoreRequestsThanItNeeds(t *testing.T) {
 			counts{"GET ports": 1, "POST subnets": 1, "DELETE subnets/*": 1},
 			counts{"get networks": 1, "patch networks/status": 1, "create events": 1},
 		}, {
-			// The revision is not known after the changes of the subnets.
+			// After the changes of the subnets the controller does not know the network's revision.
 			"a deletion: the revision is read, and Kubernetes is asked before the network goes",
 			func() { w.delete("net") }, true,
 			counts{"GET networks": 1, "GET networks/*": 1, "DELETE networks/*": 1},
@@ -87,8 +87,8 @@ func TestEachChangeCostsNoMoreRequestsThanItNeeds(t *testing.T) {
 	}
 }
 
-// A queue with one worker hands out first what came first. So once a Network that was
-// added last is ready, all that were there before have been synced.
+// A queue with one worker is first come, first served. So when the Network that was added
+// last is ready, all Networks before it have been synced.
 func TestSyncThatFindsNothingToDoCostsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -105,14 +105,14 @@ func TestSyncThatFindsNothingToDoCostsNothing(t *testing.T) {
 	w.waitForEventIn(kubernetes)
 	wantNeutron := counts{"GET networks": 1, "GET subnets": 1, "POST networks": 1, "POST subnets": 1}
 	if diff := cmp.Diff(wantNeutron, w.calls.take()); diff != "" {
-		t.Errorf("one look at Neutron, and the last one's creation (-want +got):\n%s", diff)
+		t.Errorf("one list of Neutron, and the creation of the last network (-want +got):\n%s", diff)
 	}
 	wantKubernetes := counts{
 		"get namespaces": 1, "list networks": 1, "watch networks": 1, "watch deployments": 1,
 		"patch networks": 1, "patch networks/status": 1, "create events": 1,
 	}
 	if diff := cmp.Diff(wantKubernetes, kubernetes.take()); diff != "" {
-		t.Errorf("what a start needs, and the last one's creation (-want +got):\n%s", diff)
+		t.Errorf("what a start needs, and the creation of the last network (-want +got):\n%s", diff)
 	}
 
 	w.kubectl("annotate", "network", "a", "note=something that no spec speaks of")
@@ -120,15 +120,15 @@ func TestSyncThatFindsNothingToDoCostsNothing(t *testing.T) {
 	w.create("last", "10.2.0.0/16", "10.2.0.9")
 	w.waitForEventIn(kubernetes)
 	if diff := cmp.Diff(counts{"PUT subnets/*": 1}, w.calls.take()); diff != "" {
-		t.Errorf("the last one's edit only (-want +got):\n%s", diff)
+		t.Errorf("only the edit of the last network (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(counts{"patch networks/status": 1, "create events": 1}, kubernetes.take()); diff != "" {
-		t.Errorf("the last one's edit only (-want +got):\n%s", diff)
+		t.Errorf("only the edit of the last network (-want +got):\n%s", diff)
 	}
 }
 
-// waitForEventIn waits until an event has been recorded through the proxy: that comes
-// after all else that a sync does.
+// waitForEventIn waits until an event has been recorded through the proxy: that is the
+// last thing that a sync does.
 func (w *world) waitForEventIn(p *proxy) {
 	w.Helper()
 	w.eventually(func() error {

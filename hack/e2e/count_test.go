@@ -34,11 +34,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// agent is what the controller's User-Agent begins with, towards either side.
+// agent is the start of the controller's User-Agent, for Kubernetes and for OpenStack.
 const agent = "samplecrd-controller/"
 
-// counts says how often something was asked, such as "POST networks" of Neutron or
-// "patch networks/status" of Kubernetes.
+// counts has the number of requests of each kind, such as "POST networks" to Neutron or
+// "patch networks/status" to Kubernetes.
 type counts map[string]int
 
 // tally counts requests. It is safe for concurrent use.
@@ -56,7 +56,7 @@ func (t *tally) add(what string) {
 	t.since[what]++
 }
 
-// take returns what was counted since it was last called.
+// take returns the counts since the last call of take.
 func (t *tally) take() counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,28 +65,28 @@ func (t *tally) take() counts {
 	return taken
 }
 
-// peek is take, and goes on counting.
+// peek returns the same as take, but does not reset the counts.
 func (t *tally) peek() counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return maps.Clone(t.since)
 }
 
-// proxy stands between the controller and the API server, and counts what passes when
-// it arrives: what a test sees the effect of has been counted.
+// proxy passes the controller's requests on to the API server. It counts a request when it
+// arrives, so a request whose effect a test sees has been counted.
 type proxy struct {
 	tally
-	// refused counts what was answered with 403.
+	// refused counts the requests that were answered with 403.
 	refused tally
-	// slow is a kind of request that is kept waiting; "" is none.
+	// slow is a kind of request that is delayed by slowness; "" delays none.
 	slow atomic.Value
 	url  string
 }
 
-// slowness is much for a request, and little for a test.
+// slowness is long for a request, and short for a test.
 const slowness = 500 * time.Millisecond
 
-// newProxy starts a proxy that talks to the API server with those credentials.
+// newProxy starts a proxy that uses config for its requests to the API server.
 func newProxy(t *testing.T, config *rest.Config) *proxy {
 	t.Helper()
 	target, err := url.Parse(config.Host)
@@ -115,7 +115,7 @@ func newProxy(t *testing.T, config *rest.Config) *proxy {
 			p.add(kubernetesRequest(r))
 		}
 		if kubernetesRequest(r) == p.slow.Load() {
-			// Before its body is read, net/http does not notice that a client has gone.
+			// net/http notices that a client has disconnected only after the body is read.
 			body, _ := io.ReadAll(r.Body)
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			select {

@@ -24,12 +24,12 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-func TestLostAnswerLeadsToTheSameAsAnAnswer(t *testing.T) {
+func TestLostAnswerHasTheSameResultAsAnAnswer(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		what, request string
 		fault         embedded.Fault
-		// networks is how many POST networks it takes in all.
+		// networks is the number of POST networks in all.
 		networks int
 	}{
 		{"network made, answer lost", "POST networks", embedded.Fault{After: true, Drop: true}, 1},
@@ -64,13 +64,13 @@ func TestLostAnswerLeadsToTheSameAsAnAnswer(t *testing.T) {
 			w.nothing(name)
 			w.await("the fault", came)
 			if n := w.calls.take()["POST networks"]; n != tc.networks {
-				t.Errorf("%d attempts to make a network, want %d", n, tc.networks)
+				t.Errorf("%d attempts to create a network, want %d", n, tc.networks)
 			}
 		})
 	}
 }
 
-func TestNextControllerTakesOnWhatACrashLeaves(t *testing.T) {
+func TestNextControllerContinuesAfterACrash(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ what, request, event string }{
 		{"while the network is made", "POST networks", samplecrdv1.EventAdopted},
@@ -88,16 +88,16 @@ func TestNextControllerTakesOnWhatACrashLeaves(t *testing.T) {
 			w.kill(first)
 			made := w.networks(name)
 			if len(made) != 1 {
-				t.Fatalf("want the network that nobody heard of, got %+v", made)
+				t.Fatalf("want the network whose answer was lost, got %+v", made)
 			}
 			w.calls.take()
 			second := w.start(retryQuickly)
 			w.waitReady(name)
 			if n := w.matches(name, "10.1.0.0/16", "10.1.0.1"); n.ID != made[0].ID {
-				t.Errorf("network %s was not taken on but %s made", made[0].ID, n.ID)
+				t.Errorf("network %s was not used, and %s was created", made[0].ID, n.ID)
 			}
 			if n := w.calls.take()["POST networks"]; n != 0 {
-				t.Errorf("%d more networks were made", n)
+				t.Errorf("%d more networks were created", n)
 			}
 			w.waitForEvent(name, tc.event, made[0].ID)
 			w.must(second.Stop())
@@ -105,7 +105,7 @@ func TestNextControllerTakesOnWhatACrashLeaves(t *testing.T) {
 	}
 }
 
-func TestDeletionWhileTheControllerIsAwayIsNotMissed(t *testing.T) {
+func TestDeletionWhileTheControllerIsStoppedIsNotMissed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	first := w.start()

@@ -49,25 +49,25 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-// What stands in the tests' Secrets, and must not be found anywhere else.
+// What the tests' Secrets contain, and nothing else may contain.
 const (
 	canary         = "# canary: this line is in Secrets only"
 	passwordPrefix = "password-of-"
-	// tokenPrefix is what the embedded Keystone's tokens begin with.
+	// tokenPrefix is the start of the embedded Keystone's tokens.
 	tokenPrefix = "gAAAAA"
 )
 
 func passwordOf(project string) string { return passwordPrefix + project }
 
 // newWorldOf is newWorld, with these projects in Neutron besides the controller's own. The
-// test sees what is in all of them. In the end, it fails if anything from a Secret, or a
-// token, is found in a log, or in an object that is no Secret.
+// test's client sees all of them. At its end the test fails if anything from a Secret, or
+// a token, is in a log or in an object other than a Secret.
 func newWorldOf(t *testing.T, projects ...string) *world {
 	t.Helper()
 	w := newWorldWithoutNeutron(t)
 	w.neutron = w.startNeutron(append([]embedded.Project{{Name: project, Password: password}}, projectsOf(projects)...))
 	w.neutron.SetFault(w.chooseFault)
-	w.Cleanup(w.nothingIsTold) // after the controller's end: its last words count too
+	w.Cleanup(w.nothingLeaked) // after the controller's end, so that its log is complete
 	return w
 }
 
@@ -79,7 +79,7 @@ func projectsOf(names []string) []embedded.Project {
 	return all
 }
 
-// startNeutron starts a Neutron whose client is an admin's, and sees all projects.
+// startNeutron starts a Neutron whose client is an administrator's and sees all projects.
 func (w *world) startNeutron(projects []embedded.Project) *stack.Neutron {
 	w.Helper()
 	n, err := stack.StartNeutron(w.Context(), w.dir, embedded.Options{Projects: projects})
@@ -90,7 +90,7 @@ func (w *world) startNeutron(projects []embedded.Project) *stack.Neutron {
 	return n
 }
 
-// cloudsYAML is what a team writes into its Secret: the entry mycloud.
+// cloudsYAML returns what a team writes into its Secret: the entry mycloud.
 func cloudsYAML(url, project, password string) string {
 	return fmt.Sprintf(`%s
 clouds:
@@ -106,12 +106,12 @@ clouds:
 `, canary, url, project, password)
 }
 
-// credentialsOf is a Secret for a project of the world's Neutron.
+// credentialsOf returns the data of a Secret for a project of the world's Neutron.
 func (w *world) credentialsOf(project string) map[string]string {
 	return map[string]string{"clouds.yaml": cloudsYAML(w.neutron.URL(), project, passwordOf(project))}
 }
 
-// secret is a Secret as it is sent to Kubernetes.
+// secret returns a Secret as it is sent to Kubernetes.
 func secret(name string, data map[string]string) *corev1.Secret {
 	s := &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
@@ -124,7 +124,7 @@ func secret(name string, data map[string]string) *corev1.Secret {
 	return s
 }
 
-// applySecret applies a Secret with that content, and no other.
+// applySecret applies a Secret with exactly this data.
 func (w *world) applySecret(name string, data map[string]string) {
 	w.Helper()
 	text, err := json.Marshal(secret(name, data))
@@ -133,25 +133,26 @@ func (w *world) applySecret(name string, data map[string]string) {
 	w.must(err)
 }
 
-// withSecret is manifest, for a Network that names credentials.
+// withSecret is manifest, for a Network that references a Secret.
 func withSecret(name, cidr, gateway, secretName string) string {
 	return manifest(name, cidr, gateway) + fmt.Sprintf("  cloudCredentialsRef: {secretName: %s, cloudName: mycloud}\n", secretName)
 }
 
-// applyWith applies a Network that names credentials.
+// applyWith applies a Network that references a Secret.
 func (w *world) applyWith(name, cidr, gateway, secretName string) {
 	w.Helper()
 	_, err := w.tryKubectl(withSecret(name, cidr, gateway, secretName), "apply", "-f", "-")
 	w.must(err)
 }
 
-// specWith is the spec of a Network that names credentials.
+// specWith returns the spec of a Network that references a Secret.
 func specWith(cidr, gateway, secretName string) samplecrdv1.NetworkSpec {
 	return samplecrdv1.NetworkSpec{CIDR: cidr, Gateway: gateway,
 		CloudCredentialsRef: &samplecrdv1.CloudCredentialsReference{SecretName: secretName, CloudName: "mycloud"}}
 }
 
-// waitSays waits until the Network is not ready for that reason, and says all of that.
+// waitSays waits until the Network is not ready for that reason, with a message that
+// contains the texts.
 func (w *world) waitSays(name, reason string, texts ...string) (network *samplecrdv1.Network) {
 	w.Helper()
 	w.eventually(func() error {
@@ -181,8 +182,8 @@ func (w *world) logins() *tally {
 	return counted
 }
 
-// nothingIsTold fails if something that is for Secrets only is elsewhere.
-func (w *world) nothingIsTold() {
+// nothingLeaked fails if something that only Secrets may contain is elsewhere.
+func (w *world) nothingLeaked() {
 	texts := map[string]string{}
 	logs, _ := filepath.Glob(filepath.Join(w.dir, "controller-*.log"))
 	for _, file := range logs {
@@ -200,11 +201,11 @@ func (w *world) nothingIsTold() {
 	}
 }
 
-// dumped is a line of a hex dump, in which client-go logs what is not JSON; the text
-// stands beside it.
+// dumped is a line of a hex dump, in which client-go logs bodies that are not JSON; the
+// text is beside the bytes.
 var dumped = regexp.MustCompile(`(?m)^\t?[0-9a-f]{8}  [0-9a-f ]+ \|(.{1,16})\|$`)
 
-// hides fails if the text holds something that is for Secrets only.
+// hides fails if the text contains something that only Secrets may contain.
 func (w *world) hides(where, text string) {
 	w.Helper()
 	for _, line := range dumped.FindAllStringSubmatch(text, -1) {
@@ -213,12 +214,12 @@ func (w *world) hides(where, text string) {
 	encoded := base64.StdEncoding.EncodeToString([]byte(canary))
 	for _, hidden := range []string{canary, encoded[:len(encoded)-4], passwordPrefix, tokenPrefix} {
 		if at := strings.Index(text, hidden); at >= 0 {
-			w.Errorf("%s tells a secret: ...%q...", where, text[max(0, at-100):min(len(text), at+100)])
+			w.Errorf("%s contains a secret: ...%q...", where, text[max(0, at-100):min(len(text), at+100)])
 		}
 	}
 }
 
-// noError is must, for a cleanup.
+// noError is must for a cleanup, which must not end the test.
 func (w *world) noError(err error) {
 	w.Helper()
 	if err != nil {
@@ -226,7 +227,7 @@ func (w *world) noError(err error) {
 	}
 }
 
-func TestCredentialsThatComeLateAndChangeAreTakenUpAtOnce(t *testing.T) {
+func TestCredentialsThatAreLateOrChangeAreUsedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorldOf(t, "team")
 	good := w.credentialsOf("team")["clouds.yaml"]
@@ -258,7 +259,7 @@ func TestCredentialsThatComeLateAndChangeAreTakenUpAtOnce(t *testing.T) {
 		began := time.Now()
 		w.applySecret("team-cloud", step.data)
 		network := w.waitSays("net", step.reason, step.says)
-		t.Logf("a Secret %s was told of %s after kubectl began: %s", step.what, time.Since(began).Round(time.Millisecond),
+		t.Logf("a Secret %s was reported %s after kubectl began: %s", step.what, time.Since(began).Round(time.Millisecond),
 			condition(network, samplecrdv1.ConditionReady).Message)
 		w.hides("the Network", fmt.Sprintf("%+v", network))
 		w.nothing("net")
@@ -311,8 +312,8 @@ func TestCredentialsThatAreRotatedCostOneAuthentication(t *testing.T) {
 		}
 		return nil
 	})
-	t.Logf("%d Networks were looked at within %s with the new credentials", many, time.Since(began).Round(time.Millisecond))
-	// What is queued now comes after all of those, and works.
+	t.Logf("%d Networks were synced within %s with the new credentials", many, time.Since(began).Round(time.Millisecond))
+	// A Network that is queued now comes after all of those, and is synced.
 	w.patch("net-0", `{"spec": {"gateway": "10.1.0.2"}}`)
 	w.waitReady("net-0")
 	w.waitForEventIn(kubernetes)
@@ -323,7 +324,7 @@ func TestCredentialsThatAreRotatedCostOneAuthentication(t *testing.T) {
 		t.Errorf("authentications (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(counts{"GET networks": 1, "GET subnets": 1, "PUT subnets/*": 1}, asked); diff != "" {
-		t.Errorf("one look, and one edit (-want +got):\n%s", diff)
+		t.Errorf("one list, and one edit (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(counts{"patch networks/status": 1, "create events": 1}, written); diff != "" {
 		t.Errorf("requests to Kubernetes: one edit's (-want +got):\n%s", diff)
@@ -354,7 +355,7 @@ func TestCredentialsThatAreGoneLoseNothing(t *testing.T) {
 		for _, name := range []string{"idle", "edited", "deleted"} {
 			network := w.waitSays(name, samplecrdv1.ReasonNoCredentials, "Secret team-cloud: it does not exist")
 			if network.Status.NetworkID == "" || network.Status.SubnetID == "" || network.Status.Gateway != "10.1.0.1" {
-				t.Errorf("what was known of %s was lost: %+v", name, network.Status)
+				t.Errorf("the status of %s lost what was known: %+v", name, network.Status)
 			}
 		}
 		if w.get("deleted").DeletionTimestamp == nil {
@@ -364,7 +365,7 @@ func TestCredentialsThatAreGoneLoseNothing(t *testing.T) {
 	waiting()
 	w.contains(w.kubectl("get", "networks"), samplecrdv1.ReasonNoCredentials)
 	w.waitForEvent("deleted", samplecrdv1.ReasonNoCredentials, "Secret team-cloud")
-	// Nor does a controller know more that has never seen the Secret.
+	// A controller that has never seen the Secret does the same.
 	w.must(first.Stop())
 	w.start("-v=6", "-resync=1h")
 	waiting()
@@ -382,17 +383,17 @@ func TestCredentialsThatAreGoneLoseNothing(t *testing.T) {
 	t.Logf("all went on %s after kubectl began", time.Since(began).Round(time.Millisecond))
 	w.nothing("deleted")
 	if n := w.matches("idle", "10.1.0.0/16", "10.1.0.1"); n.ID != idle.ID {
-		t.Error("the idle one has another network")
+		t.Error("the idle Network has another network")
 	}
 	if n := w.matches("edited", "10.1.0.0/16", "10.1.0.2"); n.ID != edited.ID {
-		t.Error("the edited one has another network")
+		t.Error("the edited Network has another network")
 	}
 	if len(deleted) != 1 || deleted[0].ProjectID != "id-of-team" {
-		t.Errorf("what was deleted was not the team's: %+v", deleted)
+		t.Errorf("a network of another project was deleted: %+v", deleted)
 	}
 }
 
-func TestCredentialsThatGoWithTheirNamespaceDoNotHoldItUp(t *testing.T) {
+func TestCredentialsDeletedWithTheirNamespaceDoNotBlockIt(t *testing.T) {
 	t.Parallel()
 	w := newWorldOf(t, "team")
 	w.start("-v=6", "-resync=1h")
@@ -410,7 +411,7 @@ func TestCredentialsThatGoWithTheirNamespaceDoNotHoldItUp(t *testing.T) {
 	}
 }
 
-func TestCredentialsAfterARestartCostOneLookAndNoWrite(t *testing.T) {
+func TestCredentialsAfterARestartCostOneListAndNoWrite(t *testing.T) {
 	t.Parallel()
 	w := newWorldOf(t, "team", "other-team")
 	first := w.start("-v=6", "-resync=1h")
@@ -435,7 +436,7 @@ func TestCredentialsAfterARestartCostOneLookAndNoWrite(t *testing.T) {
 		t.Errorf("authentications, the controller's own among them (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(counts{"GET networks": 3, "GET subnets": 2}, w.calls.take()); diff != "" {
-		t.Errorf("one look at each project, of which the controller's own is empty (-want +got):\n%s", diff)
+		t.Errorf("one list of each project; the controller's own is empty (-want +got):\n%s", diff)
 	}
 	for request, n := range kubernetes.take() {
 		if verb, _, _ := strings.Cut(request, " "); verb != "get" && verb != "list" && verb != "watch" {
@@ -447,7 +448,7 @@ func TestCredentialsAfterARestartCostOneLookAndNoWrite(t *testing.T) {
 	}
 }
 
-func TestCredentialsOfAnotherProjectMakeNothingThere(t *testing.T) {
+func TestCredentialsOfAnotherProjectCreateNothingThere(t *testing.T) {
 	t.Parallel()
 	w := newWorldOf(t, "team", "other-team")
 	w.start("-v=6", "-resync=1h")
@@ -523,7 +524,7 @@ func TestCredentialsOfFiftyTeamsKeepTheirTokens(t *testing.T) {
 	}
 }
 
-// hanging is a cloud that stops to answer.
+// hanging is a cloud that can stop answering.
 type hanging struct {
 	*embedded.Server
 	came, givenUp atomic.Int32
@@ -538,7 +539,7 @@ func (w *world) newHanging() *hanging {
 	return &hanging{Server: server}
 }
 
-// hang has all requests hang from now on.
+// hang makes all requests hang from now on.
 func (h *hanging) hang() {
 	h.SetFault(func(r *http.Request) *embedded.Fault {
 		h.came.Add(1)
@@ -570,7 +571,7 @@ func TestCredentialsThatAreBadHoldUpNobodyElse(t *testing.T) {
 		w.make(fmt.Sprintf("silent-%d", i), specWith("10.1.0.0/16", "10.1.0.1", "silent"))
 		w.make(fmt.Sprintf("refuses-%d", i), specWith("10.1.0.0/16", "10.1.0.1", "refuses"))
 	}
-	// From here on it must not take as long as -neutron-timeout.
+	// From here on, nothing may take as long as -neutron-timeout.
 	hangs.hang()
 	for i := range many {
 		w.patch(fmt.Sprintf("hangs-%d", i), `{"spec": {"gateway": "10.1.0.2"}}`)
@@ -592,7 +593,7 @@ func TestCredentialsThatAreBadHoldUpNobodyElse(t *testing.T) {
 	}
 	t.Logf("%d edits were Ready within %s, while %d Networks of bad credentials waited", 2*others, time.Since(began).Round(time.Millisecond), 3*many)
 	if n := hangs.givenUp.Load(); n > 0 {
-		t.Errorf("they had to wait until %d requests that hung were given up", n)
+		t.Errorf("the edits waited until %d hanging requests timed out", n)
 	}
 	w.waitSays("refuses-0", samplecrdv1.ReasonNeutronUnavailable, "connection refused")
 	w.waitSays("silent-0", samplecrdv1.ReasonNeutronUnavailable, "no answer in time")
@@ -604,7 +605,7 @@ func TestCredentialsThatAreBadHoldUpNobodyElse(t *testing.T) {
 		w.waitReady(fmt.Sprintf("hangs-%d", i))
 		w.waitReady(fmt.Sprintf("silent-%d", i))
 	}
-	t.Logf("those of the clouds that hung were all Ready %s after these answered again", time.Since(began).Round(time.Millisecond))
+	t.Logf("the Networks of the hanging clouds were all Ready %s after these answered again", time.Since(began).Round(time.Millisecond))
 }
 
 func TestCredentialsThatAreBadDelayNobodyElsesRetries(t *testing.T) {
@@ -627,14 +628,14 @@ func TestCredentialsThatAreBadDelayNobodyElsesRetries(t *testing.T) {
 	began := time.Now()
 	w.waitReady("own")
 	after := time.Since(began)
-	t.Logf("a failure was put right after %s, while %d Networks of bad credentials were retried", after.Round(time.Millisecond), many)
+	t.Logf("a failure was corrected after %s, while %d Networks of bad credentials were retried", after.Round(time.Millisecond), many)
 	if after > most {
-		t.Errorf("it waited for the retries of the others")
+		t.Errorf("its retry waited for the retries of the others")
 	}
 }
 
-// behindTLS puts the world's Neutron behind a server with TLS that no public authority
-// knows, and returns that one's address and certificate.
+// behindTLS puts the world's Neutron behind a TLS server whose certificate no public
+// authority has signed, and returns the server.
 func (w *world) behindTLS() *httptest.Server {
 	w.Helper()
 	target, err := url.Parse(w.neutron.URL())
@@ -646,7 +647,7 @@ func (w *world) behindTLS() *httptest.Server {
 			r.SetURL(target)
 			r.Out.Host = r.In.Host
 		},
-		// The catalog leads to where the request came from, but without TLS.
+		// The catalog has the address that the request was sent to, but without TLS.
 		ModifyResponse: func(r *http.Response) error {
 			body, err := io.ReadAll(r.Body)
 			body = bytes.ReplaceAll(body, []byte("http://"+r.Request.Host), []byte("https://"+r.Request.Host))
@@ -691,7 +692,7 @@ func TestCredentialsWithAnAuthorityOfTheirOwn(t *testing.T) {
 		t.Errorf("%d requests came without TLS", n)
 	}
 
-	// The authority is part of the credentials: without it, nothing goes any more.
+	// The authority is part of the credentials: without it, no request succeeds.
 	w.applySecret("team-cloud", without)
 	w.applyWith("net", "10.1.0.0/16", "10.1.0.2", "team-cloud")
 	w.waitSays("net", samplecrdv1.ReasonNeutronUnavailable, "certificate signed by unknown authority")
@@ -700,16 +701,16 @@ func TestCredentialsWithAnAuthorityOfTheirOwn(t *testing.T) {
 	w.matches("net", "10.1.0.0/16", "10.1.0.2")
 }
 
-// secretReads sees the requests for Secrets that pass on their way to the API server.
+// secretReads counts the requests for Secrets on their way to the API server.
 type secretReads struct {
 	base http.RoundTripper
-	// asked counts them, with what they select, and watches those that go on.
+	// asked counts them by their selector, and watches counts the watches that are open.
 	asked   *tally
 	watches *atomic.Int32
 }
 
-// RoundTrip implements http.RoundTripper. It has no watch begin with a list, as older API
-// servers have none: it is the answer to a list that client-go would write into the log.
+// RoundTrip implements http.RoundTripper. It refuses watches that begin with a list, which
+// older API servers do not have: client-go would log the answer to a list.
 func (s *secretReads) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Query().Has("sendInitialEvents") {
 		refusal := httptest.NewRecorder()
@@ -722,7 +723,7 @@ func (s *secretReads) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := s.base.RoundTrip(r)
 	if err == nil && kubernetesRequest(r) == "watch secrets" && response.StatusCode == http.StatusOK {
 		s.watches.Add(1)
-		// The proxy ends its request when the controller's ends.
+		// The proxy ends its request when the controller's request ends.
 		go func() {
 			<-r.Context().Done()
 			s.watches.Add(-1)
@@ -745,7 +746,7 @@ func TestCredentialsAreReadOnlyWhereTheyAreNamed(t *testing.T) {
 	w.applySecret("not-named", w.credentialsOf("team"))
 	w.create("own", "10.1.0.0/16", "10.1.0.1")
 	if asked := reads.asked.take(); len(asked) > 0 {
-		t.Errorf("Secrets were asked for that no Network names: %v", asked)
+		t.Errorf("Secrets were read that no Network references: %v", asked)
 	}
 
 	w.applyWith("net", "10.1.0.0/16", "10.1.0.1", "team-cloud")
@@ -756,7 +757,7 @@ func TestCredentialsAreReadOnlyWhereTheyAreNamed(t *testing.T) {
 	w.waitReady("another")
 	w.eventually(func() error {
 		if n := reads.watches.Load(); n != 1 {
-			return fmt.Errorf("%d watches of one Secret that two Networks name", n)
+			return fmt.Errorf("%d watches of one Secret that two Networks reference", n)
 		}
 		return nil
 	})
@@ -765,7 +766,7 @@ func TestCredentialsAreReadOnlyWhereTheyAreNamed(t *testing.T) {
 	}
 	w.eventually(func() error {
 		if n := reads.watches.Load(); n != 0 {
-			return fmt.Errorf("%d watches of a Secret that nobody names any more", n)
+			return fmt.Errorf("%d watches of a Secret that no Network references any more", n)
 		}
 		return nil
 	})
@@ -778,7 +779,7 @@ func TestCredentialsAreReadOnlyWhereTheyAreNamed(t *testing.T) {
 	}
 }
 
-// grantSecret lets the service account read a Secret, and no other.
+// grantSecret grants the service account the right to read this Secret only.
 func (w *world) grantSecret(name string) {
 	w.Helper()
 	meta, rbac := metav1.ObjectMeta{Name: "secrets"}, kube.RbacV1()
@@ -815,6 +816,6 @@ func TestCredentialsReferenceStaysAsItWasMade(t *testing.T) {
 			w.contains(err.Error(), fmt.Sprintf("The Network %q is invalid: %s", tc.name, refused))
 		})
 	}
-	// Another edit of the same goes.
+	// Another edit of the same Network is accepted.
 	w.applyWith("with", "10.2.0.0/16", "", "team-cloud")
 }

@@ -37,7 +37,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 )
 
-// What artifacts/deploy makes.
+// What artifacts/deploy creates.
 const (
 	systemNamespace = "samplecrd-system"
 	deployedName    = "samplecrd-controller"
@@ -49,7 +49,7 @@ const (
 	oneNamespace = "namespaced"
 )
 
-// kustomization returns the folder of one of artifacts/deploy.
+// kustomization returns the folder of a kustomization of artifacts/deploy.
 func (w *world) kustomization(name string) string {
 	w.Helper()
 	root, err := stack.Root()
@@ -57,8 +57,8 @@ func (w *world) kustomization(name string) string {
 	return filepath.Join(root, "artifacts", "deploy", name)
 }
 
-// overlay writes a kustomization as a user does who edits nothing of artifacts/deploy: with
-// that one among its resources. It returns the folder.
+// overlay writes a kustomization that has one of artifacts/deploy among its resources, as a
+// user does who edits nothing there. It returns the folder.
 func (w *world) overlay(of, text string) string {
 	w.Helper()
 	folder := filepath.Join(w.dir, "overlay")
@@ -91,7 +91,7 @@ func (w *world) built(folder string) (objects []*unstructured.Unstructured) {
 	return objects
 }
 
-// find returns the objects of that kind, as what they are.
+// find returns the objects of that kind, converted to T.
 func find[T any](w *world, objects []*unstructured.Unstructured, kind string) (found []*T) {
 	w.Helper()
 	for _, object := range objects {
@@ -104,8 +104,8 @@ func find[T any](w *world, objects []*unstructured.Unstructured, kind string) (f
 	return found
 }
 
-// applyAll applies a kustomization, and returns what kubectl did to each object. It fails
-// if there is a warning, or anything else on standard error.
+// applyAll applies a kustomization, and returns what kubectl printed for each object. It
+// fails if kubectl writes a warning, or anything else, to standard error.
 func (w *world) applyAll(folder string, flags ...string) []string {
 	w.Helper()
 	cmd := controlPlane.Kubectl(append([]string{"apply", "-k", folder, "--validate=strict"}, flags...)...)
@@ -117,8 +117,8 @@ func (w *world) applyAll(folder string, flags ...string) []string {
 	return strings.Split(strings.TrimSpace(stdout.String()), "\n")
 }
 
-// takeAway deletes the Deployment in the end: its pods are for nothing then. The rest of
-// what was applied harms nobody.
+// takeAway deletes the Deployment at the end of the test, since nothing needs its pods
+// then. The other objects do not disturb other tests.
 func (w *world) takeAway(namespace string) {
 	w.Cleanup(func() {
 		out, err := controlPlane.Kubectl("delete", "deployment", deployedName, "--namespace="+namespace, "--cascade=foreground", "--ignore-not-found").CombinedOutput()
@@ -128,9 +128,9 @@ func (w *world) takeAway(namespace string) {
 	})
 }
 
-// None of these tests is parallel: there is one samplecrd-system.
+// None of these tests is parallel: they share the namespace samplecrd-system.
 
-func TestDeployIsOneCommandThatMayBeGivenAgain(t *testing.T) {
+func TestDeployIsOneCommandThatCanBeRepeated(t *testing.T) {
 	w := newWorldWithoutNeutron(t)
 	folder := w.kustomization(clusterWide)
 	w.takeAway(systemNamespace)
@@ -138,9 +138,9 @@ func TestDeployIsOneCommandThatMayBeGivenAgain(t *testing.T) {
 	before := w.versions(folder)
 	w.applyAll(folder)
 	if diff := cmp.Diff(before, w.versions(folder)); diff != "" {
-		t.Errorf("the second time, this was changed (-before +after):\n%s", diff)
+		t.Errorf("the second apply changed objects (-before +after):\n%s", diff)
 	}
-	// The pods come through the admission of the namespace, which takes no others.
+	// The pods pass the admission of the namespace, which refuses unrestricted ones.
 	w.eventually(func() error {
 		pods, err := kube.CoreV1().Pods(systemNamespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + deployedName})
 		w.must(err)
@@ -151,8 +151,8 @@ func TestDeployIsOneCommandThatMayBeGivenAgain(t *testing.T) {
 	})
 }
 
-// versions returns the generation of each of the objects, or of those that have none, what
-// changes with each write.
+// versions returns the generation of each object, or its resource version, which changes
+// with each write, if it has no generation.
 func (w *world) versions(folder string) map[string]string {
 	w.Helper()
 	versions := map[string]string{}
@@ -164,7 +164,7 @@ func (w *world) versions(folder string) map[string]string {
 	return versions
 }
 
-// Strict validation, which the other tests rely on, does refuse what there is not.
+// The other tests rely on strict validation: it refuses unknown fields.
 func TestDeployIsValidatedStrictly(t *testing.T) {
 	w := newWorldWithoutNeutron(t)
 	folder := w.overlay(clusterWide, `
@@ -174,7 +174,7 @@ patches:
 `)
 	_, err := w.tryKubectl("", "apply", "-k", folder, "--validate=strict", "--dry-run=server")
 	if err == nil || !strings.Contains(err.Error(), "livenesProbe") {
-		t.Errorf("a field that there is not: %v", err)
+		t.Errorf("an unknown field: %v", err)
 	}
 }
 
@@ -197,7 +197,7 @@ configMapGenerator:
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := w.at(t)
-			// Nothing can be tried out in a namespace that is not there.
+			// A dry run fails in a namespace that does not exist.
 			_, err := w.tryKubectl("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: "+w.namespace+"\n", "apply", "-f", "-")
 			w.must(err)
 			folder := w.overlay(test.of, fmt.Sprintf(mine, w.namespace, test.components))
@@ -234,12 +234,12 @@ func (w *world) inOneNamespace(objects []*unstructured.Unstructured) {
 	}
 }
 
-// ownsNothingOfTheCluster fails unless all objects are namespaced.
+// ownsNothingOfTheCluster fails unless all objects have a namespace.
 func (w *world) ownsNothingOfTheCluster(objects []*unstructured.Unstructured) {
 	w.Helper()
 	for _, object := range objects {
 		if object.GetNamespace() == "" {
-			w.Errorf("%s %s is the cluster's", object.GetKind(), object.GetName())
+			w.Errorf("%s %s is cluster-scoped", object.GetKind(), object.GetName())
 		}
 	}
 }
@@ -254,7 +254,7 @@ func TestDeployedPodsAreAsRestrictedAsCanBe(t *testing.T) {
 		if _, err := w.admit(deployment.Spec.Template, func(*corev1.PodSpec) {}); err != nil {
 			t.Errorf("with components %s: %v", components, err)
 		}
-		// Without any one of these, the namespace refuses it. So it is that which lets it in.
+		// Without any one of these settings, the namespace refuses the pod, so each is needed.
 		for what, spoil := range map[string]func(*corev1.PodSpec){
 			"runAsNonRoot":             func(s *corev1.PodSpec) { s.SecurityContext.RunAsNonRoot = nil },
 			"runAsUser":                func(s *corev1.PodSpec) { *s.SecurityContext.RunAsUser = 0 },
@@ -268,15 +268,15 @@ func TestDeployedPodsAreAsRestrictedAsCanBe(t *testing.T) {
 				t.Errorf("without %s: %v", what, err)
 			}
 		}
-		// restricted does not ask for this one.
+		// The level restricted does not require this setting.
 		if readOnly := deployment.Spec.Template.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem; readOnly == nil || !*readOnly {
 			t.Error("the root file system can be written to")
 		}
 	}
 }
 
-// admit has the API server say whether it would take a pod of the template in the
-// namespace, with a change.
+// admit creates a pod of the template, with a change, as a dry run, and returns the API
+// server's answer.
 func (w *world) admit(template corev1.PodTemplateSpec, change func(*corev1.PodSpec)) (*corev1.Pod, error) {
 	w.Helper()
 	pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
@@ -285,7 +285,7 @@ func (w *world) admit(template corev1.PodTemplateSpec, change func(*corev1.PodSp
 	return kube.CoreV1().Pods(systemNamespace).Create(w.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
-func TestDeployGivesNetworksToThoseWhoEditAndView(t *testing.T) {
+func TestDeployGrantsNetworksToEditAndView(t *testing.T) {
 	w := newWorldWithoutNeutron(t)
 	w.takeAway(systemNamespace)
 	w.applyAll(w.kustomization(clusterWide))
@@ -301,19 +301,19 @@ func TestDeployGivesNetworksToThoseWhoEditAndView(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(want, can); diff != "" {
-				return fmt.Errorf("who may %s may do this with Networks (-want +got):\n%s", role, diff)
+				return fmt.Errorf("the role %s grants this for Networks (-want +got):\n%s", role, diff)
 			}
 			return nil
 		})
 		for _, verb := range []string{"update", "patch"} {
 			if w.can(role, verb, "networks/status") {
-				t.Errorf("who may %s may %s the status of Networks", role, verb)
+				t.Errorf("the role %s grants to %s the status of Networks", role, verb)
 			}
 		}
 	}
 }
 
-// can says whether the user may do that in the namespace.
+// can reports whether the user may do that in the namespace.
 func (w *world) can(user, verb, resource string) bool {
 	w.Helper()
 	resource, subresource, _ := strings.Cut(resource, "/")

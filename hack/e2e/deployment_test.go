@@ -40,7 +40,8 @@ import (
 // deploymentWorkers is what the controller logs when it is ready for Deployments.
 const deploymentWorkers = "Starting Deployment workers"
 
-// deploymentOf is a Deployment without pods; without an annotation that is empty.
+// deploymentOf returns a Deployment without pods. It has no annotation for an empty cidr or
+// gateway.
 func deploymentOf(name, cidr, gateway string) *appsv1.Deployment {
 	labels, none := map[string]string{"app": fmt.Sprintf("%x", sha256.Sum224([]byte(name)))}, int32(0)
 	d := &appsv1.Deployment{
@@ -83,8 +84,8 @@ const (
 	gatewayAnnotation = samplecrdv1.AnnotationNetworkGateway
 )
 
-// waitInForce waits until there is a Network of that name, and has that CIDR and gateway
-// in Neutron.
+// waitInForce waits until a Network of that name exists and has that CIDR and gateway in
+// Neutron.
 func (w *world) waitInForce(name, cidr, gateway string) *samplecrdv1.Network {
 	w.Helper()
 	w.eventually(func() error {
@@ -102,11 +103,11 @@ func (w *world) waitInForce(name, cidr, gateway string) *samplecrdv1.Network {
 	return w.get(name)
 }
 
-// ownedBy fails unless the Network is the Deployment's.
+// ownedBy fails unless the Deployment is the Network's owner.
 func (w *world) ownedBy(n *samplecrdv1.Network, d *appsv1.Deployment) {
 	w.Helper()
 	if !metav1.IsControlledBy(n, d) || n.Labels[samplecrdv1.LabelDeployment] != d.Name {
-		w.Errorf("Network %s is not Deployment %s's: %+v", n.Name, d.UID, n.ObjectMeta)
+		w.Errorf("Network %s is not owned by Deployment %s: %+v", n.Name, d.UID, n.ObjectMeta)
 	}
 }
 
@@ -134,14 +135,14 @@ func TestDeploymentsNetworkFollowsItsAnnotations(t *testing.T) {
 	w.kubectl("patch", "network", name, "--type=merge", "-p", `{"spec":{"cidr":"10.3.0.0/16"}}`)
 	w.eventually(func() error {
 		if n := w.get(name); n.Spec.CIDR != "10.2.3.4/16" || n.Generation < first.Generation+5 {
-			return fmt.Errorf("the edit by hand was not put back: %+v, generation %d", n.Spec, n.Generation)
+			return fmt.Errorf("the manual edit was not reverted: %+v, generation %d", n.Spec, n.Generation)
 		}
 		return nil
 	})
 	w.kubectl("scale", "deployment", name, "--replicas=2")
 	w.kubectl("annotate", "deployment", name, "note=something else")
 	if last := w.waitReady(name); last.UID != first.UID || last.Status.NetworkID != first.Status.NetworkID {
-		t.Error("it is another one")
+		t.Error("the Network is another one")
 	}
 
 	w.annotateDeployment(name, cidrAnnotation+"-")
@@ -152,7 +153,7 @@ func TestDeploymentsNetworkFollowsItsAnnotations(t *testing.T) {
 	w.waitInForce(name, "10.4.0.0/16", "10.4.0.1")
 }
 
-func TestDeploymentTakesItsNetworkAlong(t *testing.T) {
+func TestDeploymentIsDeletedWithItsNetwork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start(retryQuickly)
@@ -165,7 +166,7 @@ func TestDeploymentTakesItsNetworkAlong(t *testing.T) {
 			if cascade == "background" {
 				w.waitGone("web")
 			}
-			// In the foreground, the Deployment goes last.
+			// In the foreground, the Deployment is removed last.
 			if _, err := client.SamplecrdV1().Networks(w.namespace).Get(t.Context(), "web", metav1.GetOptions{}); err == nil {
 				t.Error("the Network outlived the Deployment")
 			}
@@ -179,7 +180,7 @@ func TestDeploymentTakesItsNetworkAlong(t *testing.T) {
 		w.kubectl("delete", "deployment", "web", "--cascade=orphan", "--timeout="+patience.String())
 		w.eventually(func() error {
 			if n := w.get("web"); len(n.OwnerReferences) > 0 {
-				return errors.New("it still has an owner")
+				return errors.New("the Network still has an owner")
 			}
 			return nil
 		})
@@ -188,12 +189,12 @@ func TestDeploymentTakesItsNetworkAlong(t *testing.T) {
 		w.ownedBy(after, d)
 		w.waitForEvent("web", samplecrdv1.EventNetworkAdopted, "10.2.0.0/24")
 		if after.UID != before.UID || after.Status.NetworkID != before.Status.NetworkID {
-			t.Error("it is another one")
+			t.Error("the Network is another one")
 		}
 	})
 }
 
-func TestDeploymentMadeAnewUnderItsNameGetsANetworkAnew(t *testing.T) {
+func TestRecreatedDeploymentGetsANewNetwork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start(retryQuickly, "-deployment-cidr-pool=10.0.0.0/16")
@@ -205,7 +206,7 @@ func TestDeploymentMadeAnewUnderItsNameGetsANetworkAnew(t *testing.T) {
 		w.eventually(func() error {
 			n, err := client.SamplecrdV1().Networks(w.namespace).Get(t.Context(), "web", metav1.GetOptions{})
 			if err == nil && !metav1.IsControlledBy(n, d) {
-				err = errors.New("it is still the old one")
+				err = errors.New("the Network is still the old one")
 			}
 			return err
 		})
@@ -213,13 +214,13 @@ func TestDeploymentMadeAnewUnderItsNameGetsANetworkAnew(t *testing.T) {
 		after := w.waitInForce("web", "10.0.0.0/24", "10.0.0.1") // free again
 		w.ownedBy(after, d)
 		if after.Status.NetworkID == before.Status.NetworkID {
-			t.Error("it has the old network")
+			t.Error("the new Network has the old network")
 		}
 		before = after
 	}
 }
 
-func TestDeploymentAdoptsWhatIsMeantForItAndLeavesTheRestAlone(t *testing.T) {
+func TestDeploymentAdoptsOnlyNetworksMeantForIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start(retryQuickly)
@@ -231,7 +232,7 @@ func TestDeploymentAdoptsWhatIsMeantForItAndLeavesTheRestAlone(t *testing.T) {
 	adopted := w.get("labelled")
 	w.ownedBy(adopted, d)
 	if adopted.UID != labelled.UID || adopted.Generation != labelled.Generation {
-		t.Error("it was changed")
+		t.Error("the Network was changed")
 	}
 
 	w.create("plain", "10.2.0.0/24", "")
@@ -247,12 +248,12 @@ func TestDeploymentAdoptsWhatIsMeantForItAndLeavesTheRestAlone(t *testing.T) {
 	w.waitForEvent("owned", samplecrdv1.EventNetworkNotOwned, "belongs to ConfigMap owner")
 	w.contains(w.kubectl("describe", "deployment", "owned"), "Warning", "belongs to ConfigMap owner and is left alone")
 	if diff := cmp.Diff(plain, w.get("plain")); diff != "" {
-		t.Errorf("plain was touched:\n%s", diff)
+		t.Errorf("plain was changed:\n%s", diff)
 	}
 	if diff := cmp.Diff(owned, w.get("owned")); diff != "" {
-		t.Errorf("owned was touched:\n%s", diff)
+		t.Errorf("owned was changed:\n%s", diff)
 	}
-	// Handed over the one, removed the other: no Deployment has to be touched.
+	// One is handed over, the other is removed: neither needs a change of the Deployment.
 	w.kubectl("label", "network", "plain", samplecrdv1.LabelDeployment+"=plain")
 	w.waitInForce("plain", "10.9.0.0/24", "10.9.0.1")
 	w.delete("owned")
@@ -260,7 +261,7 @@ func TestDeploymentAdoptsWhatIsMeantForItAndLeavesTheRestAlone(t *testing.T) {
 	w.waitInForce("owned", "10.9.0.0/24", "10.9.0.1")
 }
 
-func TestDeploymentWithABadAnnotationIsToldSo(t *testing.T) {
+func TestDeploymentWithABadAnnotationGetsAnEvent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start(retryQuickly)
@@ -275,7 +276,7 @@ func TestDeploymentWithABadAnnotationIsToldSo(t *testing.T) {
 		w.annotateDeployment("web", cidrAnnotation+"="+tt.cidr, gatewayAnnotation+"="+tt.gateway)
 		w.waitForEvent("web", tt.reason, tt.says)
 		if n := w.get("web"); n.Generation != first.Generation {
-			t.Errorf("%s: the Network was touched: %+v", tt.says, n.Spec)
+			t.Errorf("%s: the Network was changed: %+v", tt.says, n.Spec)
 		}
 	}
 	w.annotateDeployment("web", cidrAnnotation+"=10.5.0.0/24", gatewayAnnotation+"=10.5.0.5")
@@ -285,7 +286,7 @@ func TestDeploymentWithABadAnnotationIsToldSo(t *testing.T) {
 	}
 }
 
-func TestDeploymentThatFindsThePoolExhaustedGetsTheNextBlockThatIsFree(t *testing.T) {
+func TestDeploymentWithoutAFreeBlockGetsTheNextFreeOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start(retryQuickly, "-deployment-cidr-pool=10.0.0.0/23")
@@ -323,7 +324,7 @@ func TestDeploymentAndItsNetworkCostNoMoreRequestsThanTheyNeed(t *testing.T) {
 		{"the first auto: one list past the cache", func() { w.applyDeployment("auto", "auto", "") }, "auto", "10.0.0.0/24", "10.0.0.1", withList},
 		{"the next auto", func() { w.applyDeployment("next", "auto", "") }, "next", "10.0.1.0/24", "10.0.1.1", create},
 		{"an edit", func() { w.annotateDeployment("fixed", gatewayAnnotation+"=10.9.0.9") }, "fixed", "10.9.0.0/24", "10.9.0.9", edit},
-		{"what concerns nobody, and then an edit", func() {
+		{"changes that need no sync, and then an edit", func() {
 			w.applyDeployment("plain", "", "")
 			w.annotateDeployment("plain", "note=a")
 			w.kubectl("delete", "deployment", "plain")
@@ -377,17 +378,17 @@ func TestDeploymentWithAVeryLongNameHasANetworkToo(t *testing.T) {
 		t.Errorf("got %+v", n.ObjectMeta)
 	}
 	w.kubectl("delete", "network", name, "--wait=false")
-	w.eventually(func() error { // it is made again
+	w.eventually(func() error { // it is created again
 		again, err := client.SamplecrdV1().Networks(w.namespace).Get(t.Context(), name, metav1.GetOptions{})
 		if err == nil && again.UID == n.UID {
-			err = errors.New("it is still the old one")
+			err = errors.New("the Network is still the old one")
 		}
 		return err
 	})
 	w.waitReady(name)
 }
 
-// applyDeployment has kubectl apply a Deployment.
+// applyDeployment applies a Deployment with kubectl.
 func (w *world) applyDeployment(name, cidr, gateway string) {
 	w.Helper()
 	manifest, err := json.Marshal(deploymentOf(name, cidr, gateway))
@@ -396,7 +397,7 @@ func (w *world) applyDeployment(name, cidr, gateway string) {
 	w.must(err)
 }
 
-func TestDeployments200AtOnceGetBlocksThatAreApart(t *testing.T) {
+func TestDeployments200AtOnceGetSeparateBlocks(t *testing.T) {
 	t.Parallel()
 	const clients, each = 8, 25
 	for _, killed := range []bool{false, true} {
@@ -421,7 +422,7 @@ func TestDeployments200AtOnceGetBlocksThatAreApart(t *testing.T) {
 			if killed {
 				w.waitForNetworks(clients * each / 4)
 				w.kill(c)
-				t.Logf("killed with %d Networks there", len(w.list()))
+				t.Logf("killed when there were %d Networks", len(w.list()))
 				w.start(flags...)
 			}
 			making.Wait()
@@ -433,7 +434,7 @@ func TestDeployments200AtOnceGetBlocksThatAreApart(t *testing.T) {
 	}
 }
 
-// waitForNetworks waits until there are so many Networks at least.
+// waitForNetworks waits until there are at least that many Networks.
 func (w *world) waitForNetworks(want int) {
 	w.Helper()
 	w.eventually(func() error {
@@ -444,8 +445,8 @@ func (w *world) waitForNetworks(want int) {
 	})
 }
 
-// apart fails unless there are so many Networks, on blocks of 10.0.0.0/16 of their own, each
-// with its network in Neutron, and nothing else.
+// apart fails unless there are exactly that many Networks on separate blocks of
+// 10.0.0.0/16, each with its network in Neutron, and nothing else in Neutron.
 func (w *world) apart(want int) {
 	w.Helper()
 	var cidrs []netip.Prefix
@@ -457,7 +458,7 @@ func (w *world) apart(want int) {
 	slices.SortFunc(cidrs, netip.Prefix.Compare)
 	for i, cidr := range cidrs {
 		if cidr.Bits() != 24 || !netip.MustParsePrefix("10.0.0.0/16").Contains(cidr.Addr()) || i > 0 && cidr.Overlaps(cidrs[i-1]) {
-			w.Fatalf("not blocks of the pool that are apart: %v", cidrs)
+			w.Fatalf("not separate blocks of the pool: %v", cidrs)
 		}
 	}
 	all, err := w.neutron.Networks(w.Context())

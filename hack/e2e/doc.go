@@ -14,9 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package e2e tests the controller as its users meet it: the executable, between a real
-// Kubernetes control plane with the real kubectl, and an embedded Neutron that can be told
-// to fail. What is counted is counted at the HTTP level, on either side.
+// Package e2e tests the controller as users run it: the executable, between a real
+// Kubernetes control plane with the real kubectl, and an embedded Neutron that fails on
+// request. Requests to both sides are counted at the HTTP level.
 //
 // Each test has a namespace, a Neutron and a controller of its own.
 package e2e

@@ -27,15 +27,15 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-func TestWhatIsChangedInNeutronByHandIsPutRight(t *testing.T) {
+func TestDriftInNeutronIsRepaired(t *testing.T) {
 	t.Parallel()
 	none, elsewhere, nothing := "", "10.1.0.77", ""
 	tests := []struct {
 		what   string
 		change func(*world, stack.Network) error
 		event  string
-		// remade: the network has another ID afterwards.
-		remade bool
+		// recreated: the network has another ID afterwards.
+		recreated bool
 	}{
 		{"gateway changed", func(w *world, n stack.Network) error {
 			pools := []subnets.AllocationPool{{Start: "10.1.0.100", End: "10.1.0.200"}}
@@ -74,22 +74,22 @@ func TestWhatIsChangedInNeutronByHandIsPutRight(t *testing.T) {
 			w.waitForEvent(name, samplecrdv1.EventDriftRepaired, tc.event)
 			w.eventually(func() error { // the status is written just after the event
 				if found := w.networks(name); w.get(name).Status.NetworkID != found[0].ID || w.get(name).Status.SubnetID != found[0].Subnets[0].ID {
-					return fmt.Errorf("the status does not know of %+v", found)
+					return fmt.Errorf("the status does not show %+v", found)
 				}
 				return nil
 			})
 			after := w.matches(name, "10.1.0.0/16", "10.1.0.1")
-			if (after.ID != before.ID) != tc.remade {
+			if (after.ID != before.ID) != tc.recreated {
 				t.Errorf("network %s became %s", before.ID, after.ID)
 			}
 			w.equal(after.Description, w.mark(network))
 			w.equal(after.Subnets[0].Description, w.mark(network))
 			made := 0
-			if tc.remade {
+			if tc.recreated {
 				made = 1
 			}
 			if n := w.calls.take()["POST networks"]; n != made {
-				t.Errorf("%d networks were made, want %d", n, made)
+				t.Errorf("%d networks were created, want %d", n, made)
 			}
 			if n := w.warnings(name); n != 0 {
 				t.Errorf("%d warnings", n)

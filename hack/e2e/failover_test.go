@@ -33,23 +33,23 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-// released is the controller as people run it: without the race detector, which takes many
-// times the processor and the memory.
+// released is the controller as users run it: without the race detector, which needs many
+// times the CPU time and memory.
 var released = sync.OnceValues(func() (string, error) {
 	executable := filepath.Join(dir, "samplecrd-controller-released")
 	return executable, stack.BuildControllerAs(context.Background(), executable)
 })
 
-// fast has the controller work off many Networks at once.
+// fast lets the controller sync many Networks at the same time.
 const fast = "-kube-api-qps=1000 -kube-api-burst=1000"
 
 // atOnceMany is how many requests a test sends to Kubernetes at a time.
 const atOnceMany = 8
 
-// nth names one of many Networks.
+// nth returns the name of the i-th of many Networks.
 func nth(i int) string { return fmt.Sprintf("net-%04d", i) }
 
-// nthCIDR is that Network's, and nthGateway one of its gateways.
+// nthCIDR returns the CIDR of that Network, and nthGateway a gateway in it.
 func nthCIDR(i int) string             { return fmt.Sprintf("10.%d.%d.0/24", i/256, i%256) }
 func nthGateway(i, address int) string { return fmt.Sprintf("10.%d.%d.%d", i/256, i%256, address) }
 
@@ -78,7 +78,7 @@ func (w *world) createMany(n int) {
 	})
 }
 
-// each does something n times, several at a time.
+// each calls do n times, with several calls at a time.
 func (w *world) each(n int, do func(ctx context.Context, i int) error) {
 	w.Helper()
 	group, ctx := errgroup.WithContext(context.WithoutCancel(w.Context()))
@@ -89,8 +89,8 @@ func (w *world) each(n int, do func(ctx context.Context, i int) error) {
 	w.must(group.Wait())
 }
 
-// removeMany takes the Networks away from Kubernetes, without a controller: another test
-// may work on all there are.
+// removeMany removes the Networks from Kubernetes without a controller, because other tests
+// may work on the Networks of all namespaces.
 func (w *world) removeMany(n int) {
 	w.Helper()
 	networks := client.SamplecrdV1().Networks(w.namespace)
@@ -101,7 +101,7 @@ func (w *world) removeMany(n int) {
 	w.must(networks.DeleteCollection(context.WithoutCancel(w.Context()), metav1.DeleteOptions{}, metav1.ListOptions{}))
 }
 
-// waitForCount waits until text is in the log that often.
+// waitForCount waits until the log contains text n times.
 func (w *world) waitForCount(c *stack.Controller, text string, n int) {
 	w.Helper()
 	w.eventually(func() error {
@@ -115,8 +115,8 @@ func (w *world) waitForCount(c *stack.Controller, text string, n int) {
 // defaultLease is the default of -leader-elect-lease-duration.
 const defaultLease = 15 * time.Second
 
-// The time it takes is measured, so that this one is not parallel.
-func TestTheNextLeaderIsAtWorkSoonAfterOneWasKilled(t *testing.T) {
+// This test is not parallel, because it measures time.
+func TestNextLeaderWorksSoonAfterOneIsKilled(t *testing.T) {
 	const (
 		networks = 500
 		promised = defaultLease + 2*time.Second
@@ -140,7 +140,7 @@ func TestTheNextLeaderIsAtWorkSoonAfterOneWasKilled(t *testing.T) {
 	looked := time.Since(killed)
 	w.waitForCount(second, `"Synced"`, networks)
 	synced := time.Since(killed)
-	t.Logf("killed with %d Networks in order; the next one leads after %s, has looked at all of Neutron after %s (promised: %s), and at all Networks after %s",
+	t.Logf("killed with %d Networks Ready; the next replica leads after %s, has listed Neutron after %s (promised: %s), and has synced all Networks after %s",
 		networks, taken.at.Sub(killed), looked, promised, synced)
 	if diff := cmp.Diff(counts{"GET networks": 1, "GET subnets": 1}, w.calls.take()); diff != "" {
 		t.Errorf("requests to Neutron (-want +got):\n%s", diff)

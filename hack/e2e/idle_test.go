@@ -29,10 +29,10 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 )
 
-// ofProcess is where a line of the log in text format has the number of its process.
+// ofProcess matches the process ID in a line of the log in text format.
 var ofProcess = regexp.MustCompile(`(?m)^I\d{4} \S+ +(\d+) `)
 
-// process is a controller as people run it, and what Linux tells of it.
+// process is a controller as users run it, with what Linux reports of its process.
 type process struct {
 	*world
 	*stack.Controller
@@ -40,8 +40,8 @@ type process struct {
 	pid        string
 }
 
-// startReleased starts one that takes part in the election, through a proxy of its own. The world's
-// own ways of starting have more checked than costs nothing.
+// startReleased starts a replica with leader election, through a proxy of its own. It does
+// not use launch, whose checks cost CPU time.
 func (w *world) startReleased(flags ...string) *process {
 	w.Helper()
 	executable, err := released()
@@ -70,11 +70,11 @@ func (p *process) proc(name string) string {
 	return string(bytes.ReplaceAll(content, []byte{0}, []byte{' '}))
 }
 
-// used returns how much of a processor's time it has used.
+// used returns the CPU time that the process has used.
 func (p *process) used() time.Duration {
 	p.Helper()
-	// The fields that follow the name in parentheses (proc(5)): the 14th and the 15th of all
-	// are user and system time. Linux tells them in hundredths of a second.
+	// The fields after the name in parentheses (proc(5)): the 14th and the 15th of all are user
+	// and system time, in hundredths of a second.
 	_, fields, _ := strings.Cut(p.proc("stat"), ") ")
 	var ticks int
 	for _, field := range strings.Fields(fields)[11:13] {
@@ -85,7 +85,7 @@ func (p *process) used() time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// memory returns the resident memory, now and at its highest.
+// memory returns the resident memory, its current and its highest value.
 func (p *process) memory() string {
 	p.Helper()
 	lines := regexp.MustCompile(`Vm(HWM|RSS):.*`).FindAllString(p.proc("status"), -1)
@@ -95,13 +95,13 @@ func (p *process) memory() string {
 func TestIdleReplicasCostNextToNothing(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		t.Skip("only Linux tells what a process costs: ", err)
+		t.Skip("only Linux reports what a process uses: ", err)
 	}
 	const (
 		networks = 1000
 		minute   = time.Minute
-		// promised is what it is to be on a machine that does nothing else; tolerated, what
-		// fails the test.
+		// promised holds on a machine that does nothing else; more than tolerated fails the
+		// test.
 		promised, tolerated = minute / 100, minute / 20
 	)
 	w := newWorld(t)
@@ -109,7 +109,7 @@ func TestIdleReplicasCostNextToNothing(t *testing.T) {
 	w.waitForLog(leader.Controller, "Starting workers")
 	follower := w.startReleased(fast)
 	w.createMany(networks)
-	// Events come after all else. One is the election's.
+	// Events come last. One of them is the election's.
 	w.eventually(func() error {
 		if n := leader.kubernetes.peek()["create events"]; n <= networks {
 			return fmt.Errorf("%d events", n)
@@ -131,18 +131,18 @@ func TestIdleReplicasCostNextToNothing(t *testing.T) {
 	}
 	for name, p := range replicas {
 		used := p.used() - before[name]
-		t.Logf("the %s of %d Networks, idle for %s, used %s of a processor (%.2f %%; promised: %s); %s",
+		t.Logf("the %s of %d Networks, idle for %s, used %s of CPU time (%.2f %%; promised: %s); %s",
 			name, networks, minute, used, 100*float64(used)/float64(minute), promised, p.memory())
 		if used > tolerated {
 			t.Errorf("the %s is not idle", name)
 		}
 		if written := writes(p.kubernetes.take()); len(written) > 0 {
-			t.Errorf("the %s has written to Kubernetes: %v", name, written)
+			t.Errorf("the %s wrote to Kubernetes: %v", name, written)
 		}
 	}
 	for request, n := range w.calls.take() {
 		if n > 1 || request != "GET networks" && request != "GET subnets" {
-			t.Errorf("Neutron was asked %d times: %s", n, request)
+			t.Errorf("%d requests to Neutron: %s", n, request)
 		}
 	}
 }

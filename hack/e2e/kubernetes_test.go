@@ -36,14 +36,14 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-// What the controller may do, and all of which it needs: in the namespaces that it
+// The rights that the controller needs, no more and no less: in the namespaces that it
 // works in, and in the cluster.
 var (
 	inNamespace = []rbacv1.PolicyRule{
 		{APIGroups: []string{"samplecrd.k8s.io"}, Resources: []string{"networks"}, Verbs: []string{"get", "list", "watch", "patch", "create", "delete"}},
 		{APIGroups: []string{"samplecrd.k8s.io"}, Resources: []string{"networks/status"}, Verbs: []string{"patch"}},
 		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
-		// And list, if the API server does not stream lists.
+		// The controller also needs list if the API server does not stream lists.
 		{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"get", "watch"}},
 	}
 	inCluster = []rbacv1.PolicyRule{
@@ -59,7 +59,7 @@ func TestControllerNeedsNoMoreRightsThanThese(t *testing.T) {
 	w.grant()
 	w.start("-resync=1s")
 	n := w.create("net", "10.1.0.0/16", "10.1.0.1")
-	// What has happened before is recorded by a patch of the event.
+	// An event that repeats is recorded by a patch of the first one.
 	other := "10.1.0.77"
 	for range 2 {
 		before := w.timesRepaired("net")
@@ -67,7 +67,7 @@ func TestControllerNeedsNoMoreRightsThanThese(t *testing.T) {
 		w.must(subnets.Update(t.Context(), w.neutron.Client, n.Status.SubnetID, subnets.UpdateOpts{GatewayIP: &other, AllocationPools: pools}).Err)
 		w.eventually(func() error {
 			if w.timesRepaired("net") == before {
-				return errors.New("not repaired")
+				return errors.New("the drift is not repaired")
 			}
 			return nil
 		})
@@ -83,7 +83,7 @@ func TestControllerNeedsNoMoreRightsThanThese(t *testing.T) {
 
 	used := slices.Sorted(maps.Keys(p.peek()))
 	if diff := cmp.Diff(granted(), used); diff != "" {
-		t.Errorf("what is granted and what is used differ (-granted +used):\n%s", diff)
+		t.Errorf("the rights granted and the rights used differ (-granted +used):\n%s", diff)
 	}
 	if refused := p.refused.take(); len(refused) > 0 {
 		t.Errorf("refused: %v", refused)
@@ -106,8 +106,8 @@ func TestControllerThatMayNotReadTheClustersIDSaysWhatToDo(t *testing.T) {
 	w.contains(said, "list Networks", "forbidden")
 }
 
-// serviceAccount makes a service account without any rights, and returns how to
-// reach the API server as it.
+// serviceAccount creates a service account without any rights, and returns a config with
+// its token.
 func (w *world) serviceAccount() *rest.Config {
 	w.Helper()
 	accounts := kube.CoreV1().ServiceAccounts(w.namespace)
@@ -120,7 +120,7 @@ func (w *world) serviceAccount() *rest.Config {
 	return config
 }
 
-// grant gives the service account what the controller needs.
+// grant grants the service account the rights that the controller needs.
 func (w *world) grant() {
 	w.Helper()
 	rbac, meta := kube.RbacV1(), metav1.ObjectMeta{Name: w.namespace}
@@ -137,7 +137,7 @@ func (w *world) grant() {
 		ObjectMeta: meta, Subjects: account, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: w.namespace},
 	}, metav1.CreateOptions{})
 	w.must(err)
-	// The API server takes a moment to hear of it.
+	// The API server applies new rights after a moment.
 	w.eventually(func() error {
 		as := "--as=system:serviceaccount:" + w.namespace + ":controller"
 		_, err := w.tryKubectl("", "auth", "can-i", "get", "namespaces/kube-system", as)
@@ -148,7 +148,7 @@ func (w *world) grant() {
 	})
 }
 
-// granted returns the rules one by one, as the proxy counts requests.
+// granted returns each right in the form in which the proxy counts requests.
 func granted() []string {
 	var all []string
 	for _, rule := range slices.Concat(inNamespace, inCluster) {
@@ -160,7 +160,7 @@ func granted() []string {
 	return all
 }
 
-// timesRepaired returns how often the event was recorded.
+// timesRepaired returns how often the event DriftRepaired was recorded.
 func (w *world) timesRepaired(name string) (n int32) {
 	w.Helper()
 	for _, e := range w.events(name, samplecrdv1.EventDriftRepaired) {
@@ -169,15 +169,15 @@ func (w *world) timesRepaired(name string) (n int32) {
 	return n
 }
 
-// This one comes before the parallel ones: all of them need the API server.
-func TestRestartOfTheAPIServerIsGotOver(t *testing.T) {
+// This test is not parallel, because all tests need the API server.
+func TestControllerRecoversFromARestartOfTheAPIServer(t *testing.T) {
 	w := newWorld(t)
 	w.expected = failedToSync
 	controller := w.start(retryQuickly)
 	w.create("edited", "10.1.0.0/16", "10.1.0.1")
 	w.create("deleted", "10.2.0.0/16", "10.2.0.1")
 
-	// When Neutron answers, the API server is away, and cannot be told.
+	// The API server is stopped when Neutron answers, so the status cannot be written.
 	came, away := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	w.harm(func(r *http.Request) *embedded.Fault {

@@ -47,14 +47,14 @@ import (
 // leaseName is the name of the replicas' Lease.
 const leaseName = "samplecrd-controller"
 
-// What replicas log of the election.
+// What replicas log about the election.
 const (
 	standsBy = "Attempting to acquire leader lease"
 	leads    = "Successfully acquired lease"
 )
 
-// elect starts a replica, whose Lease is in the test's namespace. It returns when the
-// replica's caches are filled, and it leads or waits for that.
+// elect starts a replica whose Lease is in the test's namespace. It returns when the
+// replica's caches are synced, and it tries to acquire the Lease.
 func (w *world) elect(flags ...string) *stack.Controller {
 	w.Helper()
 	c := w.launch(append(flags, "-leader-elect=true", "-leader-elect-resource-namespace="+w.namespace)...)
@@ -62,7 +62,7 @@ func (w *world) elect(flags ...string) *stack.Controller {
 	return c
 }
 
-// lead is elect, and waits until the replica works.
+// lead is elect, and waits until the replica leads and its workers run.
 func (w *world) lead(flags ...string) *stack.Controller {
 	w.Helper()
 	c := w.elect(flags...)
@@ -70,7 +70,7 @@ func (w *world) lead(flags ...string) *stack.Controller {
 	return c
 }
 
-// watchLease returns what the Lease becomes, from now on, and when that was seen.
+// watchLease returns each change of the Lease from now on, with the time when it was seen.
 func (w *world) watchLease() <-chan leaseSeen {
 	w.Helper()
 	watch, err := kube.CoordinationV1().Leases(w.namespace).Watch(w.Context(), metav1.ListOptions{})
@@ -99,7 +99,7 @@ func (l *leaseSeen) holder() string {
 	return *l.Spec.HolderIdentity
 }
 
-// becomes waits until the Lease is held by one for which that is true.
+// becomes waits until is reports true for the holder of the Lease.
 func (w *world) becomes(what string, seen <-chan leaseSeen, is func(holder string) bool) leaseSeen {
 	w.Helper()
 	deadline := time.After(patience)
@@ -115,7 +115,7 @@ func (w *world) becomes(what string, seen <-chan leaseSeen, is func(holder strin
 	}
 }
 
-// holder returns who holds the Lease.
+// holder returns the identity of the replica that holds the Lease.
 func (w *world) holder() string {
 	w.Helper()
 	lease, err := kube.CoordinationV1().Leases(w.namespace).Get(w.Context(), leaseName, metav1.GetOptions{})
@@ -123,7 +123,7 @@ func (w *world) holder() string {
 	return (&leaseSeen{Lease: lease}).holder()
 }
 
-// writes are the requests that change something, but for those that elections need.
+// writes returns the requests that change something, except those of leader election.
 func writes(all counts) counts {
 	found := counts{}
 	for request, n := range all {
@@ -135,7 +135,7 @@ func writes(all counts) counts {
 	return found
 }
 
-// waitForAnswer waits for an answer with that code, and with that in it.
+// waitForAnswer waits for an answer with that code and with text in its body.
 func (s *site) waitForAnswer(path string, code int, text string) {
 	s.Helper()
 	s.eventually(func() error {
@@ -167,33 +167,33 @@ func TestOneReplicaLeadsAndTheOtherStandsBy(t *testing.T) {
 	w.create("net", "10.1.0.0/16", "10.1.0.1")
 	w.create("net", "10.1.0.0/16", "10.1.0.2")
 	followerSaw := kubernetes.peek()
-	delete(followerSaw, "get leases") // as often as it takes
+	delete(followerSaw, "get leases") // any number of them
 	want := counts{"get namespaces": 1, "list networks": 1, "watch networks": 1, "watch deployments": 1}
 	if diff := cmp.Diff(want, followerSaw); diff != "" {
-		t.Errorf("what the follower asks of Kubernetes (-want +got):\n%s", diff)
+		t.Errorf("the follower's requests to Kubernetes (-want +got):\n%s", diff)
 	}
 	want = counts{"POST networks": 1, "POST subnets": 1, "PUT subnets/*": 1}
 	if diff := cmp.Diff(want, w.calls.take()); diff != "" {
-		t.Errorf("what both ask of Neutron is not what the leader does (-want +got):\n%s", diff)
+		t.Errorf("the requests of both to Neutron are not the leader's alone (-want +got):\n%s", diff)
 	}
 
 	holder := w.holder()
 	w.contains(w.kubectl("get", "lease", leaseName), "HOLDER", holder)
 	w.eventually(func() error {
 		if said := w.kubectl("describe", "lease", leaseName); !strings.Contains(said, holder+" became leader") {
-			return fmt.Errorf("kubectl describe does not tell of the leader %s:\n%s", holder, said)
+			return fmt.Errorf("kubectl describe does not name the leader %s:\n%s", holder, said)
 		}
 		return nil
 	})
 	w.must(second.Stop())
 	w.equal(w.holder(), holder)
 	if second.Log.Count(leads)+second.Log.Count("Starting workers") != 0 {
-		t.Error("the follower has led")
+		t.Error("the follower was leading")
 	}
 }
 
-// Only who sees all namespaces looks for orphans, so that this one is not parallel.
-func TestOrphansAreAskedForOfTheLeader(t *testing.T) {
+// This test is not parallel: a controller looks for orphans only if it sees all namespaces.
+func TestOrphansAreServedByTheLeaderOnly(t *testing.T) {
 	w := newWorld(t)
 	reader := w.mayListAll("reader")
 	leader, follower := w.siteOf(w.lead(everywhere), "http"), w.siteOf(w.elect(everywhere), "http")
@@ -202,7 +202,7 @@ func TestOrphansAreAskedForOfTheLeader(t *testing.T) {
 	follower.ask("GET", "/orphans", "", http.StatusUnauthorized)
 }
 
-func TestTheLeaseIsGivenUpWhenTheWorkIsDoneAndTakenOverAtOnce(t *testing.T) {
+func TestLeaseIsReleasedAfterTheDrainAndAcquiredAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	first := w.lead()
@@ -235,14 +235,14 @@ func TestTheLeaseIsGivenUpWhenTheWorkIsDoneAndTakenOverAtOnce(t *testing.T) {
 
 	network := w.waitReady("net")
 	if order, err := resourceversion.CompareResourceVersion(network.ResourceVersion, given.ResourceVersion); err != nil || order >= 0 {
-		t.Errorf("the status was written (%s) when the Lease had been given up (%s): %v", network.ResourceVersion, given.ResourceVersion, err)
+		t.Errorf("the status was written (%s) after the Lease was released (%s): %v", network.ResourceVersion, given.ResourceVersion, err)
 	}
 	if taken.holder() == before {
-		t.Error("it was taken by the one who had given it up")
+		t.Error("the replica that released the Lease acquired it again")
 	}
-	t.Logf("given up, the Lease was taken over within %s; the workers work after %s", taken.at.Sub(given.at), atWork.Sub(given.at))
+	t.Logf("the Lease was acquired within %s of its release; the workers ran after %s", taken.at.Sub(given.at), atWork.Sub(given.at))
 	if took := taken.at.Sub(given.at); took >= defaultLease {
-		t.Errorf("it was taken over after %s only: when it had run out", took)
+		t.Errorf("the Lease was acquired only after %s, when it had expired", took)
 	}
 	w.matches("net", "10.1.0.0/16", "10.1.0.1")
 	w.must(second.Stop())
@@ -252,15 +252,16 @@ func TestTheLeaseIsGivenUpWhenTheWorkIsDoneAndTakenOverAtOnce(t *testing.T) {
 	}
 }
 
-// shortLease is for tests that wait until a Lease has run out.
+// shortLease is for tests that wait until a Lease expires.
 const shortLease = "-leader-elect-lease-duration=3s -leader-elect-renew-deadline=2s -leader-elect-retry-period=200ms"
 
-func TestALeaderThatWasSuspendedDoesNothingMoreOnceAnotherLeads(t *testing.T) {
+func TestSuspendedLeaderDoesNothingAfterAnotherLeads(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	first := w.lead(shortLease, "-resync=1h")
 	second := w.elect(shortLease, "-resync=1h")
-	// Neutron's answer is there for it to read when it goes on. It would make the subnet then.
+	// Neutron's answer is ready to be read when the process continues. Without the fence, it
+	// would create the subnet then.
 	came := w.harmOnce("POST networks", embedded.Fault{After: true, Delay: time.Second})
 	w.apply("net", "10.1.0.0/16", "10.1.0.1")
 	w.await("the request", came)
@@ -274,16 +275,16 @@ func TestALeaderThatWasSuspendedDoesNothingMoreOnceAnotherLeads(t *testing.T) {
 	resumed := time.Now()
 	w.must(first.Signal(syscall.SIGCONT))
 	w.exitsAtOnce(first, 1)
-	t.Logf("it ends %s after it goes on", time.Since(resumed))
+	t.Logf("the process ended %s after it was continued", time.Since(resumed))
 	w.contains(first.Log.String(), "samplecrd-controller: the lease is lost")
 	if calls := w.calls.take(); len(calls) > 0 {
-		t.Errorf("it has asked Neutron: %v", calls)
+		t.Errorf("the process sent requests to Neutron: %v", calls)
 	}
 	w.equal(w.matches("net", "10.1.0.0/16", "10.1.0.1").ID, made.ID)
 }
 
-// throughWire has the controllers that are started from now on reach Kubernetes over a wire
-// that can be cut: then nothing is answered any more.
+// throughWire makes the controllers that are started from now on reach Kubernetes through a
+// proxy that answers nothing while the returned value is true.
 func (w *world) throughWire() *atomic.Bool {
 	w.Helper()
 	through, err := url.Parse(newProxy(w.T, adminConfig).url)
@@ -292,7 +293,7 @@ func (w *world) throughWire() *atomic.Bool {
 	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(through) }, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0)}
 	wire := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if cut.Load() {
-			_, _ = io.Copy(io.Discard, r.Body) // or else it is not noticed that the client has gone
+			_, _ = io.Copy(io.Discard, r.Body) // net/http notices a disconnected client only after this
 			<-r.Context().Done()
 			return
 		}
@@ -303,7 +304,7 @@ func (w *world) throughWire() *atomic.Bool {
 	return &cut
 }
 
-func TestALeaderThatIsCutOffFromKubernetesEnds(t *testing.T) {
+func TestLeaderWithoutKubernetesEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.expected = failedToSync
@@ -315,10 +316,10 @@ func TestALeaderThatIsCutOffFromKubernetesEnds(t *testing.T) {
 	isCut.Store(true)
 	cut := time.Now()
 	w.exitsAtOnce(first, 1)
-	t.Logf("it ends after %s", time.Since(cut))
+	t.Logf("the process ended after %s", time.Since(cut))
 	w.contains(first.Log.String(), "samplecrd-controller: the lease is lost")
 	w.waitForLog(next, "Starting workers")
-	t.Logf("the other one is at work after %s", time.Since(cut))
+	t.Logf("the workers of the other replica ran after %s", time.Since(cut))
 	w.create("net", "10.1.0.0/16", "10.1.0.2")
 	w.matches("net", "10.1.0.0/16", "10.1.0.2")
 }
@@ -343,13 +344,13 @@ func TestAReplicaThatCanNeverLeadSaysWhatToDo(t *testing.T) {
 	w.kubectl("create", "-f", w.file("lease.json", `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"`+leaseName+`"}}`))
 	fails(w.namespace, `cannot update resource "leases"`)
 	if made := writes(p.take()); len(made) > 0 {
-		t.Errorf("it has written to Kubernetes: %v", made)
+		t.Errorf("the replica wrote to Kubernetes: %v", made)
 	}
 	p = newProxy(t, adminConfig)
 	fails("no-such-namespace", `namespaces "no-such-namespace" not found`)
 }
 
-// mayUseLeases gives the controller's account a right to Leases.
+// mayUseLeases grants the controller's account a right to Leases.
 func (w *world) mayUseLeases(verb string) {
 	w.Helper()
 	w.kubectl("create", "role", "leases", "--verb="+verb, "--resource=leases.coordination.k8s.io")
@@ -357,7 +358,7 @@ func (w *world) mayUseLeases(verb string) {
 	w.may("controller", verb, "leases.coordination.k8s.io")
 }
 
-// This one has a control plane of its own, which has no CRD at first.
+// This test has a control plane of its own, which has no CRD at first.
 func TestReadinessWaitsForTheCRD(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -25,13 +25,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// logged is what a line of the log says of a request to Neutron.
+// logged is a request to Neutron as a line of the log describes it.
 type logged struct{ Network, ReconcileID, RequestID, Operation string }
 
-// fieldsOfText are those of a line in text format.
+// fieldsOfText matches the fields of a line in text format.
 var fieldsOfText = regexp.MustCompile(`"Changed Neutron" network="([^"]+)" reconcileID="([^"]+)" step="[^"]+" operation="([^"]+)" code="[^"]+" requestID="([^"]+)"`)
 
-// changesInText returns what was changed in Neutron, as a log in text format tells.
+// changesInText returns the changes of Neutron in a log in text format.
 func changesInText(log string) (changes []logged) {
 	for _, found := range fieldsOfText.FindAllStringSubmatch(log, -1) {
 		changes = append(changes, logged{Network: found[1], ReconcileID: found[2], Operation: found[3], RequestID: found[4]})
@@ -39,8 +39,8 @@ func changesInText(log string) (changes []logged) {
 	return changes
 }
 
-// changesInJSON is changesInText for a log in JSON. Each line of it has to be an object, with
-// what every line has.
+// changesInJSON is changesInText for a log in JSON. It fails unless each line is an object
+// with the fields that every line has.
 func (w *world) changesInJSON(log string) (changes []logged) {
 	w.Helper()
 	for line := range strings.Lines(log) {
@@ -53,7 +53,7 @@ func (w *world) changesInJSON(log string) (changes []logged) {
 			w.Errorf("not an object: %q: %v", line, err)
 		}
 		if entry.Time == "" || entry.Level == "" || entry.Msg == "" || entry.Source == nil {
-			w.Errorf("something is missing: %s", line)
+			w.Errorf("a field is missing: %s", line)
 		}
 		if entry.Msg == "Changed Neutron" {
 			changes = append(changes, entry.logged)
@@ -62,13 +62,13 @@ func (w *world) changesInJSON(log string) (changes []logged) {
 	return changes
 }
 
-func TestEachSyncsLinesInTheLogCarryItsIDs(t *testing.T) {
+func TestLogLinesOfASyncHaveItsIDs(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"text", "json"} {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			// At this verbosity, the libraries' lines are there too.
+			// At this verbosity, the log also has the libraries' lines.
 			c := w.start("-v=6", "-logging-format="+format, serve)
 			w.create("net", "10.1.0.0/16", "10.1.0.1")
 			w.create("net", "10.1.0.0/16", "10.1.0.2")
@@ -84,7 +84,7 @@ func TestEachSyncsLinesInTheLogCarryItsIDs(t *testing.T) {
 				operations = append(operations, change.Operation)
 				id, ok := strings.CutPrefix(change.RequestID, "req-")
 				if !ok || uuid.Validate(id) != nil || uuid.Validate(change.ReconcileID) != nil {
-					t.Errorf("an ID is none: %+v", change)
+					t.Errorf("not an ID: %+v", change)
 				}
 				requests[id] = true
 			}
@@ -93,7 +93,7 @@ func TestEachSyncsLinesInTheLogCarryItsIDs(t *testing.T) {
 				return
 			}
 			if len(requests) != 3 || changes[0].ReconcileID != changes[1].ReconcileID || changes[1].ReconcileID == changes[2].ReconcileID {
-				t.Errorf("the first two are of one sync, and all of them requests of their own: %+v", changes)
+				t.Errorf("want the first two from one sync, and a different request ID in each: %+v", changes)
 			}
 		})
 	}

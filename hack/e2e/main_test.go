@@ -35,8 +35,8 @@ import (
 	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
 )
 
-// What all tests share. Nothing of it is changed by a test, but that the one test which
-// is not parallel restarts the API server.
+// What all tests share. Only tests that are not parallel change any of it: one restarts the
+// API server, one adds a resource.
 var (
 	// dir holds the control plane's files, and each test's controller logs.
 	dir string
@@ -68,8 +68,8 @@ func runTests(m *testing.M) int {
 	return code
 }
 
-// waitInParallel lets more tests run at a time than there are cores, unless the caller
-// has said how many: most of what they do is wait.
+// waitInParallel allows more parallel tests than there are cores, because tests mostly
+// wait. It does nothing if the flag -parallel is set.
 func waitInParallel() {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })

@@ -36,7 +36,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-// metrics are those of one scrape, by their names.
+// metrics are the metrics of one scrape, by name.
 type metrics map[string]*dto.MetricFamily
 
 // scrape reads the metrics as Prometheus does.
@@ -48,19 +48,19 @@ func (s *site) scrape() metrics {
 	return found
 }
 
-// sum adds up the metric's values with those labels, such as code=200; of a histogram, how
-// many there were. There need not be any.
+// sum returns the sum of the metric's values with those labels, such as code=200; for a
+// histogram, the number of observations. It is 0 if there are none.
 func (m metrics) sum(name string, labels ...string) (sum float64) {
 	for _, metric := range m[name].GetMetric() {
 		if has(metric, labels) {
-			// Only one of them is there.
+			// A metric has only one of these.
 			sum += metric.GetGauge().GetValue() + metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount())
 		}
 	}
 	return sum
 }
 
-// has says whether there is such a metric with these labels.
+// has reports whether there is such a metric with these labels.
 func (m metrics) has(name string, labels ...string) bool {
 	return slices.ContainsFunc(m[name].GetMetric(), func(metric *dto.Metric) bool { return has(metric, labels) })
 }
@@ -78,7 +78,7 @@ func has(metric *dto.Metric, labels []string) bool {
 	return true
 }
 
-// becomes waits until that is the metric's sum.
+// becomes waits until the metric's sum is want.
 func (s *site) becomes(want float64, name string, labels ...string) {
 	s.Helper()
 	s.eventually(func() error {
@@ -113,9 +113,9 @@ func TestMetricsCountNetworksAndRequests(t *testing.T) {
 		"update subnet":  "PUT subnets/*",
 		"delete network": "DELETE networks/*",
 	} {
-		// They are counted by Neutron when they come, by the controller when they have ended.
+		// Neutron counts a request when it arrives, the controller when it has ended.
 		if calls[request] == 0 {
-			t.Errorf("%s: Neutron was never asked", request)
+			t.Errorf("%s: Neutron got no such request", request)
 		}
 		s.becomes(float64(calls[request]), "samplecrd_neutron_requests_total", "credentials=controller", "operation="+operation)
 		s.becomes(float64(calls[request]), "samplecrd_neutron_request_duration_seconds", "credentials=controller", "operation="+operation)
@@ -127,7 +127,7 @@ func TestMetricsCountNetworksAndRequests(t *testing.T) {
 	w.equal(fmt.Sprint(m.sum("samplecrd_neutron_requests_total", "credentials=secret")), "0")
 }
 
-func TestMetricsTellWhatAndWhoIsThere(t *testing.T) {
+func TestMetricsHaveTheVersionTheProcessAndTheQueues(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.siteOf(w.start(serve), "http")
@@ -150,7 +150,7 @@ func TestMetricsTellWhatAndWhoIsThere(t *testing.T) {
 	}
 }
 
-func TestMetricsTellOfAnOutage(t *testing.T) {
+func TestMetricsShowAnOutage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	before := time.Now()
@@ -159,14 +159,14 @@ func TestMetricsTellOfAnOutage(t *testing.T) {
 	s.becomes(1, "samplecrd_neutron_up", cloud)
 	looked := s.scrape().sum("samplecrd_neutron_last_look_timestamp_seconds", cloud)
 	if at := time.UnixMilli(int64(looked * 1000)); at.Before(before) || at.After(time.Now()) {
-		t.Errorf("the last look was at %s", at)
+		t.Errorf("the last list was at %s", at)
 	}
 
 	w.harm(all(embedded.Fault{Status: http.StatusServiceUnavailable}))
 	s.becomes(0, "samplecrd_neutron_up", cloud)
 	m := s.scrape()
 	if m.sum("samplecrd_neutron_requests_total", "code=503") == 0 {
-		t.Error("no request was counted that failed")
+		t.Error("no failed request was counted")
 	}
 	during := m.sum("samplecrd_neutron_last_look_timestamp_seconds", cloud)
 
@@ -176,11 +176,11 @@ func TestMetricsTellOfAnOutage(t *testing.T) {
 		if s.scrape().sum("samplecrd_neutron_last_look_timestamp_seconds", cloud) > during {
 			return nil
 		}
-		return errors.New("no look has succeeded since")
+		return errors.New("no list has succeeded since")
 	})
 }
 
-func TestMetricsTellOfRequestsThatGetNoAnswer(t *testing.T) {
+func TestMetricsShowRequestsWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	for code, fault := range map[string]embedded.Fault{"timeout": {Hang: true}, "error": {Drop: true}} {
 		t.Run(code, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestMetricsCountDriftByField(t *testing.T) {
 	s.becomes(1, "samplecrd_drift_repaired_total", "field=network name")
 	w.must(networks.Delete(t.Context(), w.neutron.Client, network.Status.NetworkID).Err)
 	s.becomes(1, "samplecrd_drift_repaired_total", "field=network")
-	// Somebody's own edit is no drift.
+	// A user's edit of the spec is not drift.
 	w.create("net", "10.1.0.0/16", "10.1.0.2")
 	w.equal(fmt.Sprint(s.scrape().sum("samplecrd_drift_repaired_total", "field=gateway")), "0")
 }
@@ -235,7 +235,7 @@ func TestMetricsCountRefusedCredentials(t *testing.T) {
 	}
 }
 
-// What two replicas would count twice, only the leader tells.
+// Only the leader exports the metrics that two replicas would count twice.
 func TestMetricsOfTheLeaderAndOfAFollower(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -249,7 +249,7 @@ func TestMetricsOfTheLeaderAndOfAFollower(t *testing.T) {
 	const isLeader = "leader_election_master_status"
 	follower.eventually(func() error {
 		if follower.scrape()[isLeader] == nil {
-			return errors.New("it does not stand for election yet")
+			return errors.New("it does not take part in the election yet")
 		}
 		return nil
 	})
@@ -267,7 +267,7 @@ func TestMetricsOfTheLeaderAndOfAFollower(t *testing.T) {
 		}
 	}
 	if n := ofFollower.sum("samplecrd_neutron_requests_total"); n != 0 {
-		t.Errorf("the follower has asked Neutron %v times", n)
+		t.Errorf("the follower sent %v requests to Neutron", n)
 	}
 
 	w.must(first.Signal(os.Interrupt))

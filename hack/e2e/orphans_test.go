@@ -29,12 +29,12 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 )
 
-// everywhere has a controller see the Networks of all namespaces. The tests that use it
-// are not parallel: it would take on those of all others.
+// everywhere lets a controller see the Networks of all namespaces. The tests that use it are
+// not parallel: the controller would work on the Networks of all other tests.
 const everywhere = "-namespace= -resync=1s " + serve
 
-// abandon deletes Networks without a finalizer, while no controller runs, as somebody does
-// who has no patience. It returns their UIDs.
+// abandon removes the finalizers of Networks and deletes them while no controller runs, as
+// an impatient user does. It returns their UIDs.
 func (w *world) abandon(names ...string) (uids []string) {
 	w.Helper()
 	for _, name := range names {
@@ -45,13 +45,13 @@ func (w *world) abandon(names ...string) (uids []string) {
 	return uids
 }
 
-// looks waits until the controller has looked at Neutron so often, from now on.
-func (w *world) looks(n int) {
+// relists waits until the controller has listed Neutron n times from now on.
+func (w *world) relists(n int) {
 	w.Helper()
 	w.calls.take()
 	w.eventually(func() error {
 		if done := w.calls.peek()["GET networks"]; done < n {
-			return fmt.Errorf("it has looked %d times", done)
+			return fmt.Errorf("it has listed %d times", done)
 		}
 		return nil
 	})
@@ -63,7 +63,7 @@ type orphan struct {
 	Ports                                   *int
 }
 
-// orphans waits until so many orphans are listed.
+// orphans waits until n orphans are listed.
 func (s *site) orphans(token string, n int) (list []orphan) {
 	s.Helper()
 	s.eventually(func() error {
@@ -77,7 +77,7 @@ func (s *site) orphans(token string, n int) (list []orphan) {
 	return list
 }
 
-// counts waits until that many orphans are counted.
+// counts waits until the metrics count n orphans.
 func (s *site) counts(n int) {
 	s.Helper()
 	want := fmt.Sprintf("\nsamplecrd_orphans{cloud=%q} %d\n", stack.Cloud, n)
@@ -89,7 +89,7 @@ func (s *site) counts(n int) {
 	})
 }
 
-// mayListAll makes an account that may list the Networks of all namespaces.
+// mayListAll creates an account that may list the Networks of all namespaces.
 func (w *world) mayListAll(account string) (token string) {
 	w.Helper()
 	token = w.account(account)
@@ -100,7 +100,7 @@ func (w *world) mayListAll(account string) (token string) {
 	return token
 }
 
-func TestOrphansAreToldOfAndRemovedOnRequestOnly(t *testing.T) {
+func TestOrphansAreReportedAndRemovedOnRequestOnly(t *testing.T) {
 	w := newWorld(t)
 	p := w.throughProxy()
 	reader, stranger := w.mayListAll("reader"), w.mayUpdate("stranger", "gone")
@@ -115,34 +115,34 @@ func TestOrphansAreToldOfAndRemovedOnRequestOnly(t *testing.T) {
 	s.ask("GET", "/orphans", "", http.StatusUnauthorized)
 	s.ask("GET", "/orphans", stranger, http.StatusForbidden)
 	p.take()
-	w.looks(3)
+	w.relists(3)
 	if asked := p.take(); asked["list networks"] > 0 {
-		t.Errorf("in order, it costs calls of Kubernetes: %v", asked)
+		t.Errorf("without orphans, it costs requests to Kubernetes: %v", asked)
 	}
 	w.must(c.Stop())
 	uid, id := w.abandon("gone")[0], w.networks("gone")[0].ID
 
-	// It is told of, and left alone.
+	// The orphan is logged, and not removed.
 	c = w.start(everywhere)
 	s = w.siteOf(c, "http")
 	s.counts(1)
 	got := s.orphans(reader, 1)[0]
 	w.equal(fmt.Sprint(got.Cloud, got.NetworkID, got.Name, got.OwnerUID), fmt.Sprint(stack.Cloud, id, w.namespace+"/gone", uid))
 	s.ask("GET", "/orphans", stranger, http.StatusForbidden)
-	w.looks(4)
+	w.relists(4)
 	w.equal(w.networks("gone")[0].ID, id)
 	if n := c.Log.Count("its Network is gone"); n != 1 {
-		t.Errorf("it is told of %d times", n)
+		t.Errorf("the orphan is logged %d times", n)
 	}
 	w.must(c.Stop())
 
-	// With -delete-orphans, it goes, once nothing is on it.
+	// With -delete-orphans, it is removed when it has no ports any more.
 	port, err := ports.Create(t.Context(), w.neutron.Client, ports.CreateOpts{NetworkID: id}).Extract()
 	w.must(err)
 	c = w.start(everywhere, "-delete-orphans")
 	s = w.siteOf(c, "http")
 	w.waitForLog(c, "has ports on it")
-	w.looks(4)
+	w.relists(4)
 	w.equal(w.networks("gone")[0].ID, id)
 	if listed := s.orphans(reader, 1)[0].Ports; listed == nil || *listed != 1 {
 		t.Errorf("%v ports are listed, want 1", listed)
@@ -173,9 +173,9 @@ func TestOrphansAreLeftAloneWhenThereAreMany(t *testing.T) {
 	c = w.start(everywhere, "-delete-orphans")
 	w.waitForLog(c, "Left all orphans in Neutron")
 	w.siteOf(c, "http").counts(2)
-	w.looks(4)
+	w.relists(4)
 	if len(w.networks("one")) != 1 || len(w.networks("two")) != 1 {
-		t.Error("they are gone")
+		t.Error("the orphans are gone")
 	}
 	w.must(c.Stop())
 

@@ -33,12 +33,12 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-// all makes every request of the controller go wrong in that way.
+// all makes every request of the controller fail with this fault.
 func all(fault embedded.Fault) chooser {
 	return func(*http.Request) *embedded.Fault { return &fault }
 }
 
-func TestOutageLeavesStandingWhatWasKnownAndHealsByItself(t *testing.T) {
+func TestOutageKeepsTheStatusAndNetworksRecover(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		what  string
@@ -65,7 +65,7 @@ func TestOutageLeavesStandingWhatWasKnownAndHealsByItself(t *testing.T) {
 			w.contains(condition(during, samplecrdv1.ConditionReady).Message, tc.says)
 			during = w.waitNotReady("edited", samplecrdv1.ReasonNeutronUnavailable)
 			if during.Status.NetworkID != before.Status.NetworkID || during.Status.SubnetID != before.Status.SubnetID || during.Status.Gateway != "10.2.0.1" {
-				t.Errorf("what was known of it was lost: %+v", during.Status)
+				t.Errorf("the status lost what was known: %+v", during.Status)
 			}
 			w.waitNotReady("deleted", samplecrdv1.ReasonNeutronUnavailable)
 			w.waitForLog(controller, "Failed to list Neutron's networks")
@@ -75,13 +75,13 @@ func TestOutageLeavesStandingWhatWasKnownAndHealsByItself(t *testing.T) {
 			w.matches("new", "10.3.0.0/16", "10.3.0.1")
 			w.waitReady("edited")
 			if n := w.matches("edited", "10.2.0.0/16", "10.2.0.2"); n.ID != before.Status.NetworkID {
-				t.Error("it has another network")
+				t.Error("the Network has another network")
 			}
 			w.waitGone("deleted")
 			w.nothing("deleted")
 			w.waitForLog(controller, "Listed Neutron's networks again")
 			if after := w.get("known"); after.ResourceVersion != known.ResourceVersion {
-				t.Errorf("one that nobody has touched was written: %+v", after)
+				t.Errorf("a Network that was not edited was written: %+v", after)
 			}
 			if n := w.warnings("new"); n != 1 {
 				t.Errorf("%d warnings of one outage", n)
@@ -90,7 +90,7 @@ func TestOutageLeavesStandingWhatWasKnownAndHealsByItself(t *testing.T) {
 	}
 }
 
-func TestControllerStartedDuringAnOutageGoesToWorkAfterIt(t *testing.T) {
+func TestControllerStartedDuringAnOutageWorksAfterIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	first := w.start()
@@ -105,11 +105,11 @@ func TestControllerStartedDuringAnOutageGoesToWorkAfterIt(t *testing.T) {
 	w.waitReady("new")
 	w.matches("new", "10.2.0.0/16", "10.2.0.1")
 	if after := w.get("known"); after.ResourceVersion != known.ResourceVersion {
-		t.Errorf("one that was in order all the time was written: %+v", after)
+		t.Errorf("a Network that was Ready all the time was written: %+v", after)
 	}
 }
 
-func TestWrongPasswordIsTold(t *testing.T) {
+func TestWrongPasswordIsReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.must(w.neutron.SetPassword(project, "another"))
@@ -117,12 +117,13 @@ func TestWrongPasswordIsTold(t *testing.T) {
 	w.apply("net", "10.1.0.0/16", "10.1.0.1")
 	network := w.waitNotReady("net", samplecrdv1.ReasonAuthenticationFailed)
 	w.contains(condition(network, samplecrdv1.ConditionReady).Message, "authenticate", "The request you have made requires authentication.")
-	// From the start, the observer asks again within seconds, and wakes the others.
+	// Before its first list, the observer retries within seconds, and then requeues the
+	// Networks.
 	w.must(w.neutron.SetPassword(project, password))
 	w.waitReady("net")
 	w.matches("net", "10.1.0.0/16", "10.1.0.1")
 
-	// Later, a Network asks again after a minute, or when it is edited.
+	// Later, a Network is retried after a minute, or when it is edited.
 	w.must(w.neutron.SetPassword(project, "another"))
 	w.apply("net", "10.1.0.0/16", "10.1.0.2")
 	w.waitNotReady("net", samplecrdv1.ReasonAuthenticationFailed)
@@ -144,7 +145,7 @@ func TestRevokedTokenIsRenewedUnnoticed(t *testing.T) {
 	}
 }
 
-func TestRequestThatHangsHoldsUpOneNetworkOnly(t *testing.T) {
+func TestHangingRequestBlocksOneNetworkOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start("-neutron-timeout=3s", "-workers=2", retryQuickly)
@@ -166,7 +167,7 @@ func TestRequestThatHangsHoldsUpOneNetworkOnly(t *testing.T) {
 	w.matches("hung", "10.1.0.0/16", "10.1.0.1")
 }
 
-func TestNeutronThatAsksToBeLeftAloneIs(t *testing.T) {
+func TestRetryAfterOfNeutronIsObeyed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start(retryQuickly)
@@ -175,19 +176,19 @@ func TestNeutronThatAsksToBeLeftAloneIs(t *testing.T) {
 	w.apply("net", "10.1.0.0/16", "10.1.0.1")
 	w.await("the refusal", came)
 	w.waitNotReady("net", samplecrdv1.ReasonNeutronUnavailable)
-	// Retries come each half second, but for this.
+	// Without Retry-After, retries come every half second.
 	w.calls.take()
 	w.create("other", "10.2.0.0/16", "")
 	w.create("other", "10.2.0.0/16", "10.2.0.2")
 	if n := w.calls.take()["POST networks"]; n != 1 {
-		t.Errorf("%d networks were tried, want that of the other only", n)
+		t.Errorf("%d networks were tried, want only the other Network's", n)
 	}
 	w.waitReady("net")
 	w.matches("net", "10.1.0.0/16", "10.1.0.1")
 }
 
-// An outage of two minutes, with the controller's own defaults: it is longer than any back-off is spaced out, and shorter than
-// the time between two looks at Neutron.
+// An outage of two minutes, with the controller's defaults: longer than the longest back-off,
+// and shorter than the time between two lists of Neutron.
 func TestTwoMinutesWithoutNeutronLoseNothing(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -223,7 +224,7 @@ func TestTwoMinutesWithoutNeutronLoseNothing(t *testing.T) {
 	}
 	t.Logf("%d Networks, %d workers: %d calls in %s without Neutron", many, workers, calls, duration)
 	if most := workers * int(duration/time.Second); calls >= most {
-		t.Errorf("%d calls, want fewer than one a second for each worker, %d", calls, most)
+		t.Errorf("%d calls, want less than one per second and worker, %d", calls, most)
 	}
 	for name, now := range w.list() {
 		was := before[name].Status
@@ -243,12 +244,12 @@ func TestTwoMinutesWithoutNeutronLoseNothing(t *testing.T) {
 	}
 	for _, n := range inNeutron {
 		if len(n.Subnets) != 1 || n.Subnets[0].GatewayIP != "10.1.0.2" {
-			t.Errorf("not as it is wanted: %+v", n)
+			t.Errorf("not as the spec says: %+v", n)
 		}
 	}
 }
 
-// make makes a Network, as kubectl create does but faster.
+// make creates a Network, as kubectl create does but faster.
 func (w *world) make(name string, spec samplecrdv1.NetworkSpec) {
 	w.Helper()
 	_, err := client.SamplecrdV1().Networks(w.namespace).Create(w.Context(),
@@ -275,7 +276,7 @@ func (w *world) list() map[string]samplecrdv1.Network {
 	return byName
 }
 
-// waitAllReady waits until all Networks are ready as they are now.
+// waitAllReady waits until all Networks are ready in their present generation.
 func (w *world) waitAllReady(patience time.Duration) {
 	w.Helper()
 	var waiting []string

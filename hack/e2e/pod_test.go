@@ -45,24 +45,24 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 )
 
-// There is no node here. What a kubelet and a container runtime make of a pod as far as the
-// controller can notice it, is made here, of the pod that Kubernetes has: arguments,
-// environment, files, user, rights, and a root file system that is read-only. What is
-// missing is the seccomp profile.
+// These tests have no node. They read a pod from Kubernetes, and do what a kubelet and a
+// container runtime do with it as far as the controller can notice: arguments, environment,
+// files, user, capabilities, and a read-only root file system. They do not apply the
+// seccomp profile.
 
 // pod is a pod of the Deployment.
 type pod struct {
 	*world
 	object    *corev1.Pod
 	container *corev1.Container
-	// root is where its files are, as they are seen from outside.
+	// root is the container's root folder, as seen from outside.
 	root    string
 	process *stack.Controller
-	// door is what the pod takes for the API server; nil is the API server itself.
+	// door is the proxy that the pod uses as the API server; nil means the API server itself.
 	door *door
 }
 
-// door stands before the API server, and sees which tokens are shown to it.
+// door is a proxy before the API server that counts the tokens of the requests.
 type door struct {
 	*httptest.Server
 	tokens tally
@@ -89,7 +89,7 @@ func (w *world) newDoor() *door {
 	return d
 }
 
-// podPrograms are built once: the controller as the image has it, and what runs it.
+// podPrograms builds, once, the controller as the image has it, and the runner of containers.
 var podPrograms = sync.OnceValues(func() (programs struct{ controller, runner string }, err error) {
 	root, err := stack.Root()
 	if err != nil {
@@ -109,10 +109,10 @@ var podPrograms = sync.OnceValues(func() (programs struct{ controller, runner st
 	return programs, nil
 })
 
-// inUserNamespace is what has to come before the runner for those who are not root.
+// inUserNamespace is the command that runs the runner for a user other than root.
 var inUserNamespace = []string{"unshare", "--user", "--mount", "--map-user=65532", "--map-group=65532", "--keep-caps"}
 
-// needsNamespaces skips the test where the kernel gives no mount namespace.
+// needsNamespaces skips the test where the kernel does not allow mount namespaces.
 func needsNamespaces(t *testing.T) {
 	t.Helper()
 	probe := []string{"unshare", "--mount", "true"}
@@ -124,7 +124,7 @@ func needsNamespaces(t *testing.T) {
 	}
 }
 
-// pods waits until Kubernetes has that many pods of the Deployment.
+// pods waits until Kubernetes has n pods of the Deployment.
 func (w *world) pods(namespace string, n int) (pods []*pod) {
 	w.Helper()
 	w.eventually(func() error {
@@ -142,8 +142,8 @@ func (w *world) pods(namespace string, n int) (pods []*pod) {
 	return pods
 }
 
-// createSecrets makes the Secrets that the Deployment mounts, as the README says: after it.
-// Its pods wait for them.
+// createSecrets creates the Secrets that the Deployment mounts, after the Deployment as the
+// README says. Its pods wait for them.
 func (w *world) createSecrets(namespace string) {
 	w.Helper()
 	file := w.file("clouds.yaml.of-pods", cloudsYAML(w.neutron.URL(), project, password))
@@ -164,7 +164,7 @@ func (p *pod) start() {
 	p.Helper()
 	programs, err := podPrograms()
 	p.must(err)
-	// Each in a folder of its own, since there may be two.
+	// Each pod has a folder of its own, since there may be two pods.
 	p.root = filepath.Join(p.dir, p.object.Name)
 	p.must(os.MkdirAll(filepath.Join(p.root, "proc"), 0o755))
 	p.must(os.Link(programs.controller, filepath.Join(p.root, "samplecrd-controller")))
@@ -222,17 +222,17 @@ func (p *pod) environment() map[string]string {
 			continue
 		}
 		if variable.ValueFrom.FieldRef.FieldPath != "metadata.namespace" {
-			p.Fatalf("variable %s is of the pod's %s", variable.Name, variable.ValueFrom.FieldRef.FieldPath)
+			p.Fatalf("variable %s is from the pod's field %s, which this test does not know", variable.Name, variable.ValueFrom.FieldRef.FieldPath)
 		}
 		env[variable.Name] = p.object.Namespace
 	}
 	return env
 }
 
-// bindAddress is the one argument that cannot be as it is: pods have addresses of their own.
+// bindAddress is the only argument that is replaced: pods have addresses of their own.
 var bindAddress = regexp.MustCompile(`^-bind-address=:\d+$`)
 
-// arguments returns those of the container.
+// arguments returns the arguments of the container.
 func (p *pod) arguments(env map[string]string) (args []string) {
 	p.Helper()
 	for _, arg := range p.container.Args {
@@ -247,14 +247,14 @@ func (p *pod) arguments(env map[string]string) (args []string) {
 	return args
 }
 
-// mount writes the files of a volume where the container has them.
+// mount writes the files of a volume into the container's root folder.
 func (p *pod) mount(mount corev1.VolumeMount) {
 	p.Helper()
 	i := slices.IndexFunc(p.object.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })
 	volume := p.object.Spec.Volumes[i]
 	switch {
 	case !mount.ReadOnly:
-		p.Fatalf("volume %s can be written to", volume.Name)
+		p.Fatalf("volume %s is writable", volume.Name)
 	case volume.Secret != nil:
 		secret, err := kube.CoreV1().Secrets(p.object.Namespace).Get(p.Context(), volume.Secret.SecretName, metav1.GetOptions{})
 		p.must(err)
@@ -266,11 +266,11 @@ func (p *pod) mount(mount corev1.VolumeMount) {
 			p.project(mount.MountPath, source, os.FileMode(*volume.Projected.DefaultMode))
 		}
 	default:
-		p.Fatalf("volume %s is of a kind that is not known here", volume.Name)
+		p.Fatalf("volume %s is of a kind that this test does not know", volume.Name)
 	}
 }
 
-// project writes what the pod gets of its service account.
+// project writes the files of the pod's service account.
 func (p *pod) project(folder string, source corev1.VolumeProjection, mode os.FileMode) {
 	p.Helper()
 	switch {
@@ -287,13 +287,13 @@ func (p *pod) project(folder string, source corev1.VolumeProjection, mode os.Fil
 			p.write(filepath.Join(folder, item.Path), content, mode)
 		}
 	case source.DownwardAPI != nil:
-		// The namespace; there is nothing else.
+		// The namespace is the only such field.
 		p.write(filepath.Join(folder, source.DownwardAPI.Items[0].Path), []byte(p.object.Namespace), mode)
 	}
 }
 
-// token returns a token of the pod's service account. It is bound to the pod, as a
-// kubelet's requests have it.
+// token returns a token of the pod's service account. Like a kubelet's, it is bound to the
+// pod.
 func (p *pod) token() string {
 	p.Helper()
 	token, err := kube.CoreV1().ServiceAccounts(p.object.Namespace).CreateToken(p.Context(), p.object.Spec.ServiceAccountName, &authenticationv1.TokenRequest{
@@ -305,8 +305,8 @@ func (p *pod) token() string {
 	return token.Status.Token
 }
 
-// write puts a file into the container, at once as a whole. As on a node, it belongs to
-// root and to the group of the pod, and the token to its user.
+// write writes a file into the container atomically. As on a node, its owner is root and its
+// group is the pod's; the token's owner is the pod's user.
 func (p *pod) write(path string, content []byte, mode os.FileMode) {
 	p.Helper()
 	path = filepath.Join(p.root, path)
@@ -322,8 +322,7 @@ func (p *pod) write(path string, content []byte, mode os.FileMode) {
 	p.must(os.Rename(path+".new", path))
 }
 
-// passes waits until the answer to a probe is that all is well. It fails at once if it is
-// to be well from the start.
+// passes waits until the probe succeeds. If atOnce is set, the first probe must succeed.
 func (p *pod) passes(probe *corev1.Probe, atOnce bool) {
 	p.Helper()
 	if port := probe.HTTPGet.Port.StrVal; port != p.container.Ports[0].Name {
@@ -350,7 +349,8 @@ func (p *pod) site() *site {
 
 var runsAs = regexp.MustCompile(`(?m)^pod (\d+): `)
 
-// isConfined fails unless the kernel says that the process has no rights, and cannot write.
+// isConfined fails unless, according to the kernel, the process has no capabilities and no
+// writable file system.
 func (p *pod) isConfined() {
 	p.Helper()
 	p.waitForLog(p.process, "Starting")
@@ -359,7 +359,7 @@ func (p *pod) isConfined() {
 	p.must(err)
 	user := "65532"
 	if id := os.Geteuid(); id != 0 {
-		user = fmt.Sprint(id) // that is how it looks from outside
+		user = fmt.Sprint(id) // the ID as seen from outside of the user namespace
 	}
 	fields := strings.Join(strings.Fields(string(status)), " ")
 	none := " 0000000000000000 "
@@ -368,12 +368,12 @@ func (p *pod) isConfined() {
 	p.must(err)
 	for mount := range strings.Lines(string(mounts)) {
 		if at := strings.Fields(mount); !strings.HasPrefix(at[4], "/proc") && !strings.HasPrefix(at[5], "ro") {
-			p.Errorf("%s can be written to: %s", at[4], at[5])
+			p.Errorf("%s is writable: %s", at[4], at[5])
 		}
 	}
 }
 
-// leads waits until one of the pods leads, and returns it, and the others.
+// leads waits until one of the pods leads, and returns it and the others.
 func (w *world) leads(pods ...*pod) (leader *pod, others []*pod) {
 	w.Helper()
 	w.eventually(func() error {
@@ -415,14 +415,14 @@ func TestDeployedPodsWorkAsTheyAreDeployed(t *testing.T) {
 	w.contains(leader.site().ask(http.MethodGet, "/metrics", "", http.StatusOK), "go_goroutines ", "process_resident_memory_bytes ")
 	standby := others[0]
 	if standby.process.Log.Count("Starting workers") > 0 {
-		t.Error("both have led")
+		t.Error("both pods were leading")
 	}
 	standby.passes(standby.container.ReadinessProbe, true)
 
 	stopped := time.Now()
 	w.must(leader.process.Stop())
 	w.waitForLog(standby.process, "Starting workers")
-	t.Logf("the other leads %s after the leader was told to stop", time.Since(stopped).Round(time.Millisecond))
+	t.Logf("the other pod leads %s after the leader was asked to stop", time.Since(stopped).Round(time.Millisecond))
 	w.create("net", "10.9.0.0/16", "10.9.0.1")
 
 	w.matches("net", "10.9.0.0/16", "10.9.0.1")
@@ -476,11 +476,11 @@ configMapGenerator:
 	w.walk(slices.Concat(walkthrough, withDeployment))
 	out := w.kubectl("auth", "can-i", "--list", "--as=system:serviceaccount:"+w.namespace+":"+deployedName, "--namespace=default")
 	if strings.Contains(out, "networks") || strings.Contains(out, "namespaces") {
-		t.Errorf("it may do this elsewhere:\n%s", out)
+		t.Errorf("the service account may do this in other namespaces:\n%s", out)
 	}
 
-	// A kubelet replaces the token long before it is no good any more. client-go looks at
-	// the file once a minute.
+	// A kubelet replaces the token long before it expires. client-go reads the file once a
+	// minute.
 	token := p.token()
 	p.write("/var/run/secrets/kubernetes.io/serviceaccount/token", []byte(token), 0o600)
 	w.eventually(func() error {

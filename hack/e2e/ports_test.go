@@ -24,7 +24,7 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-// port makes a port on a network, as a server would, and returns its ID.
+// port creates a port on a network, as a server would, and returns its ID.
 func (w *world) port(networkID, name string) string {
 	w.Helper()
 	port, err := ports.Create(w.Context(), w.neutron.Client, ports.CreateOpts{NetworkID: networkID, Name: name}).Extract()

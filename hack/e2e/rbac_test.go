@@ -42,10 +42,10 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-// right is the smallest part of a rule; or a request, which then has no part left open.
+// right is the smallest part of a rule. A request is a right without empty parts.
 type right struct {
 	verb, group, resource string
-	// name and namespace are "" where all are meant.
+	// name and namespace are "" for all of them.
 	name, namespace string
 }
 
@@ -60,13 +60,13 @@ func (r right) String() string {
 	return text
 }
 
-// allows says whether a request needs no other right.
+// allows reports whether the right suffices for the request.
 func (r right) allows(request right) bool {
 	return r.verb == request.verb && r.group == request.group && r.resource == request.resource &&
 		(r.name == "" || r.name == request.name) && (r.namespace == "" || r.namespace == request.namespace)
 }
 
-// rightsOf takes rules to pieces.
+// rightsOf splits rules into single rights.
 func rightsOf(rules []rbacv1.PolicyRule, namespace string) (rights []right) {
 	for _, rule := range rules {
 		names := rule.ResourceNames
@@ -86,7 +86,7 @@ func rightsOf(rules []rbacv1.PolicyRule, namespace string) (rights []right) {
 	return rights
 }
 
-// boundRights returns what the controller may do by the bindings among the objects.
+// boundRights returns the rights that the bindings among the objects grant the controller.
 func (w *world) boundRights(objects []*unstructured.Unstructured) (rights []right) {
 	w.Helper()
 	rules := map[string][]rbacv1.PolicyRule{}
@@ -105,8 +105,8 @@ func (w *world) boundRights(objects []*unstructured.Unstructured) (rights []righ
 	return rights
 }
 
-// credentialsRights returns those of the ClusterRole that is bound in a namespace by
-// whoever wants it.
+// credentialsRights returns the rights of the ClusterRole that users bind in a namespace
+// whose Secrets the controller may read.
 func (w *world) credentialsRights(objects []*unstructured.Unstructured, namespace string) []right {
 	w.Helper()
 	for _, role := range find[rbacv1.ClusterRole](w, objects, "ClusterRole") {
@@ -114,11 +114,11 @@ func (w *world) credentialsRights(objects []*unstructured.Unstructured, namespac
 			return rightsOf(role.Rules, namespace)
 		}
 	}
-	w.Fatal("there is no such role")
+	w.Fatal("the ClusterRole is missing")
 	return nil
 }
 
-// accesses sees what the API server is asked for, and what it refuses.
+// accesses records the requests to the API server, and those that it refuses.
 type accesses struct {
 	base http.RoundTripper
 
@@ -142,10 +142,10 @@ func (a *accesses) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// forLackOfRights says whether that is why a request was refused. Another reason is that
-// the namespace is being deleted.
+// forLackOfRights reports whether a request was refused because a right is missing. Another
+// reason is that the namespace is being deleted.
 func forLackOfRights(response *http.Response) bool {
-	said, _ := io.ReadAll(response.Body) // what is missing of it, the controller will miss, too
+	said, _ := io.ReadAll(response.Body) // after an error the controller gets the same part
 	response.Body.Close()
 	response.Body = io.NopCloser(bytes.NewReader(said))
 	return bytes.Contains(said, []byte("cannot "))
@@ -157,8 +157,8 @@ func (a *accesses) all() (requested, refused []right) {
 	return slices.Clone(a.requested), slices.Clone(a.refused)
 }
 
-// requestedRight returns what a request needs the right for, as the API server reads it;
-// false if it is not about a resource.
+// requestedRight returns the right that a request needs, as the API server determines it,
+// and false if the request is not for a resource.
 func requestedRight(r *http.Request) (request right, ok bool) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	switch {
@@ -188,8 +188,8 @@ func requestedRight(r *http.Request) (request right, ok bool) {
 	return request, true
 }
 
-// recorded has the controllers that are started from now on reach Kubernetes with those
-// credentials, and records what they ask for.
+// recorded makes the controllers that are started from now on reach Kubernetes with the
+// credentials of config, and records their requests.
 func (w *world) recorded(config *rest.Config) *accesses {
 	w.Helper()
 	a := &accesses{}
@@ -198,36 +198,37 @@ func (w *world) recorded(config *rest.Config) *accesses {
 	return a
 }
 
-// withoutStreams has client-go list and then watch, as it does with API servers that
+// withoutStreams makes client-go list and then watch, as it does with API servers that
 // cannot begin a watch with a list.
 const withoutStreams = "KUBE_FEATURE_WatchListClient=false"
 
-// step is something that a user does, and how it is seen to be done.
+// step is an action of a user, and the check that it had its effect.
 type step struct {
 	do, done func(*world) error
 }
 
-// walkthrough has the controller do all that it does for Networks with its own cloud.
+// walkthrough makes the controller do everything that it does for Networks in its own cloud.
 var walkthrough = []step{
 	{apply("net", "192.168.1.0/16", "192.168.0.1"), inForce("net", "192.168.0.0/16", "192.168.0.1")},
 	{apply("net", "192.168.0.0/16", "192.168.0.2"), inForce("net", "192.168.0.0/16", "192.168.0.2")},
 	{apply("net", "192.168.0.0/16", "192.168.0.1"), inForce("net", "192.168.0.0/16", "192.168.0.1")},
-	// This has happened before: the event is counted.
+	// This edit repeats an earlier one, so the event is counted.
 	{apply("net", "192.168.0.0/16", "192.168.0.2"), eventsCounted("net")},
 	{apply("net", "10.1.0.0/16", "10.1.0.1"), inForce("net", "10.1.0.0/16", "10.1.0.1")},
 	{remove("net"), gone("net")},
 }
 
-// withDeployment is the same for the Network of a Deployment.
+// withDeployment is walkthrough for the Network of a Deployment.
 var withDeployment = []step{
 	{deployed("web", "10.2.0.0/16"), inForce("web", "10.2.0.0/16", "10.2.0.1")},
 	{undeployed("web"), gone("web")},
 }
 
-// withCredentials is the same for those of a Secret. In the end, the namespace is gone.
+// withCredentials is walkthrough for a Network with a Secret. At its end, the namespace is
+// gone.
 var withCredentials = []step{
 	{applyTeam, inForce("team", "10.3.0.0/16", "10.3.0.1")},
-	// The Secret goes first, as it may when a namespace is deleted.
+	// The Secret is deleted first, as can happen when a namespace is deleted.
 	{removeSecret, unready("team", samplecrdv1.ReasonNoCredentials)},
 	{removeNamespace, namespaceGone},
 }
@@ -251,7 +252,7 @@ func deployed(name, cidr string) func(*world) error {
 	return func(w *world) error { w.deploy(name, cidr, ""); return nil }
 }
 
-// undeployed takes the annotation off the Deployment.
+// undeployed removes the annotation from the Deployment.
 func undeployed(name string) func(*world) error {
 	return func(w *world) error {
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, cidrAnnotation)
@@ -286,13 +287,13 @@ func inForce(name, cidr, gateway string) func(*world) error {
 		}
 		found := w.networks(name)
 		if len(found) != 1 || len(found[0].Subnets) != 1 || found[0].Subnets[0].CIDR != cidr || found[0].Subnets[0].GatewayIP != gateway {
-			return fmt.Errorf("in Neutron it is %+v", found)
+			return fmt.Errorf("Neutron has %+v", found)
 		}
 		return nil
 	}
 }
 
-// reconciled has somebody ask for it over HTTP.
+// reconciled returns a step that requests a reconcile over HTTP.
 func reconciled(name string, c *stack.Controller) step {
 	var token string
 	return step{
@@ -300,7 +301,7 @@ func reconciled(name string, c *stack.Controller) step {
 		func(w *world) error {
 			at := servingAt.FindStringSubmatch(c.Log.String())
 			if at == nil {
-				return errors.New("it does not serve")
+				return errors.New("the controller does not serve HTTP yet")
 			}
 			s := &site{world: w, client: http.DefaultClient, url: "http://127.0.0.1:" + at[1]}
 			code, said, err := s.try(http.MethodPost, "/reconcile/"+w.namespace+"/"+name, token)
@@ -328,7 +329,7 @@ func eventsCounted(name string) func(*world) error {
 				return nil
 			}
 		}
-		return errors.New("no event has come twice")
+		return errors.New("no event was counted twice")
 	}
 }
 
@@ -342,7 +343,7 @@ func gone(name string) func(*world) error {
 			return err
 		}
 		if found := w.networks(name); len(found) > 0 {
-			return fmt.Errorf("in Neutron it is still there: %+v", found)
+			return fmt.Errorf("Neutron still has %+v", found)
 		}
 		return nil
 	}
@@ -359,7 +360,7 @@ func namespaceGone(w *world) error {
 	return gone("team")(w)
 }
 
-// walk takes all steps, and sees each of them done on both sides.
+// walk takes all steps, and waits for the effect of each on both sides.
 func (w *world) walk(steps []step) {
 	w.Helper()
 	for _, s := range steps {
@@ -390,7 +391,7 @@ func TestDeployedRightsAreAllUsedAndNoOthersAreTried(t *testing.T) {
 	w.walk(slices.Concat(walkthrough[:1], []step{reconciled("net", c)}, walkthrough[1:], withDeployment, withCredentials[1:]))
 
 	rights := append(w.boundRights(objects), w.credentialsRights(objects, w.namespace)...)
-	// Networks that other tests have left name Secrets, too, and those are not for it.
+	// Networks of other tests reference Secrets too, which this controller may not read.
 	elsewhere := func(r right) bool { return r.resource == "secrets" && r.namespace != w.namespace }
 	requested, refused := asked.all()
 	requested, refused = slices.DeleteFunc(requested, elsewhere), slices.DeleteFunc(refused, elsewhere)
@@ -399,17 +400,17 @@ func TestDeployedRightsAreAllUsedAndNoOthersAreTried(t *testing.T) {
 	}
 	for _, r := range rights {
 		if !slices.ContainsFunc(requested, r.allows) {
-			t.Errorf("it is never used: %s", r)
+			t.Errorf("never used: %s", r)
 		}
 	}
 	for _, request := range requested {
 		if !slices.ContainsFunc(rights, func(r right) bool { return r.allows(request) }) {
-			t.Errorf("no rule is for this: %s", request)
+			t.Errorf("not covered by any rule: %s", request)
 		}
 	}
-	// That is why it may look at all of them.
+	// This is why the controller may get all namespaces.
 	if !slices.Contains(requested, right{"get", "", "namespaces", w.namespace, w.namespace}) {
-		t.Error("it has not looked at the namespace of the Secret")
+		t.Error("the controller did not get the namespace of the Secret")
 	}
 	t.Logf("%d rights, %d requests", len(rights), len(requested))
 }
@@ -432,33 +433,33 @@ func TestDeployedControllerFailsWithoutAnyOneOfItsRights(t *testing.T) {
 			}
 			c := w.launchIn(env, serve, retryQuickly, "-leader-elect=true -leader-elect-resource-namespace="+home.namespace)
 			w.failsFor(taken.at(w, home), w.stepsFor(taken, c), asked)
-			// How it ends is of no interest.
+			// Its exit code does not matter.
 			_ = c.Signal(os.Kill)
 			w.await("the controller's end", c.Done())
 		})
 	}
 }
 
-// at returns the right as it is granted for a test that has a namespace for what the
-// controller works for, and one for the controller.
+// at returns the right as granted in a test that has one namespace for the Networks (w) and
+// one for the controller (home).
 func (r right) at(w, home *world) right {
 	switch {
 	case r.resource == "leases":
 		r.namespace = home.namespace
 	case r.resource == "events":
-		// In both: there are some of the Lease.
+		// Events are recorded in both: some are about the Lease.
 	case !r.ofCluster():
 		r.namespace = w.namespace
 	}
 	return r
 }
 
-// ofCluster says whether it takes a ClusterRoleBinding to grant it.
+// ofCluster reports whether only a ClusterRoleBinding can grant the right.
 func (r right) ofCluster() bool {
 	return r.resource == "namespaces" || strings.HasSuffix(r.resource, "reviews")
 }
 
-// grantRights gives these to the service account at home, and waits until it has them.
+// grantRights grants the rights to the service account in home, and waits until it has them.
 func (w *world) grantRights(home *world, rights []right) {
 	w.Helper()
 	rules := map[string][]rbacv1.PolicyRule{}
@@ -511,7 +512,7 @@ func (w *world) has(r right) error {
 	return err
 }
 
-// stepsFor returns those steps that take the right.
+// stepsFor returns the steps that need the right.
 func (w *world) stepsFor(r right, c *stack.Controller) []step {
 	switch {
 	case r.ofCluster():
@@ -524,8 +525,8 @@ func (w *world) stepsFor(r right, c *stack.Controller) []step {
 	return walkthrough
 }
 
-// failsFor takes the steps, until the API server has refused the controller something. It
-// fails unless that was what the right is for.
+// failsFor takes the steps until the API server refuses a request of the controller. It
+// fails unless the taken right would have allowed that request.
 func (w *world) failsFor(taken right, steps []step, asked *accesses) {
 	w.Helper()
 	var refused []right
@@ -546,7 +547,7 @@ func (w *world) failsFor(taken right, steps []step, asked *accesses) {
 	}
 	for _, request := range refused {
 		if !taken.allows(request) {
-			w.Errorf("without the right to %s, it could not %s", taken, request)
+			w.Errorf("without the right to %s, this was refused too: %s", taken, request)
 		}
 	}
 }
@@ -562,7 +563,7 @@ func TestDeployedRolesOfAllNamespacesAndOfOne(t *testing.T) {
 			t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), rules)
 		}
 	}
-	// What is granted in one namespace is what is granted in all.
+	// The rights in one namespace are the rights in all.
 	in := func(objects []*unstructured.Unstructured) (all []string) {
 		for _, r := range w.boundRights(objects) {
 			if r.resource != "leases" && !r.ofCluster() {

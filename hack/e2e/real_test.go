@@ -43,23 +43,23 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-// real is a world whose Neutron and Keystone are the real ones.
+// real is a world with the real Neutron and Keystone.
 type real struct {
 	*world
 	cloud *realneutron.Neutron
-	// dir is where they keep their files.
+	// dir is the folder of their files.
 	dir string
-	// policy is the file that says, besides the defaults, who may do what.
+	// policy is the file of the rules that differ from Neutron's default policy.
 	policy string
-	// admin is a client that may do everything.
+	// admin is a client with all rights.
 	admin *gophercloud.ServiceClient
 	// userID and projectID are the controller's own.
 	userID, projectID string
 }
 
-// TestRealNeutron shows what people see when something is wrong with a real cloud, and that
-// it heals by itself when that is put right. All of it changes what the others would see, so
-// that one comes after the other.
+// TestRealNeutron shows what users see when a real cloud has a problem, and that Networks
+// become ready by themselves when the problem is solved. The subtests change the cloud that
+// all of them use, so they are not parallel.
 func TestRealNeutron(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)
@@ -79,7 +79,7 @@ func TestRealNeutron(t *testing.T) {
 	}
 }
 
-// newReal brings up a real Neutron for this test alone.
+// newReal starts a real Neutron for this test only.
 func newReal(t *testing.T) *real {
 	t.Helper()
 	r := &real{world: newWorldWithoutNeutron(t), dir: filepath.Join(dir, "neutron")}
@@ -104,8 +104,8 @@ func newReal(t *testing.T) *real {
 	return r
 }
 
-// up starts what does not run. Neutron remembers tokens that it has seen for a while, even
-// if they are revoked: not here.
+// up starts the servers that do not run. It turns off Neutron's cache of tokens, which
+// would accept revoked tokens for a while.
 func (r *real) up() {
 	r.Helper()
 	var err error
@@ -117,7 +117,7 @@ func (r *real) up() {
 	r.must(err)
 }
 
-// kill ends Neutron or Keystone, with all its workers, as a crash would.
+// kill kills Neutron or Keystone with all its workers, as a crash would.
 func (r *real) kill(server string) {
 	r.Helper()
 	text, err := os.ReadFile(filepath.Join(r.dir, "run", server+".pid"))
@@ -127,14 +127,14 @@ func (r *real) kill(server string) {
 	r.must(syscall.Kill(-pid, syscall.SIGKILL))
 }
 
-// at returns the same for a subtest.
+// at returns the same world for a subtest.
 func (r *real) at(t *testing.T) *real {
 	sub := *r
 	sub.world = r.world.at(t)
 	return &sub
 }
 
-// cloudsYAML is what up.sh has written.
+// cloudsYAML returns the clouds.yaml that up.sh has written.
 func (r *real) cloudsYAML() []byte {
 	r.Helper()
 	content, err := os.ReadFile(r.cloud.CloudsYAML)
@@ -142,8 +142,8 @@ func (r *real) cloudsYAML() []byte {
 	return content
 }
 
-// configure writes the clouds.yaml of the controller, and connects the test itself. Its
-// client logs in again when it has to: Keystone revokes the tokens of the whole second in
+// configure writes the clouds.yaml of the controller, and connects the test's client, which
+// authenticates again when necessary: Keystone revokes the tokens of the whole second in
 // which a password is changed.
 func (r *real) configure(cloudsYAML []byte) {
 	r.Helper()
@@ -153,7 +153,7 @@ func (r *real) configure(cloudsYAML []byte) {
 	r.must(err)
 }
 
-// setPolicy says who may do what, besides the defaults. Neutron reads it again at once.
+// setPolicy writes rules that differ from the default policy. Neutron reads them at once.
 func (r *real) setPolicy(content string) {
 	r.Helper()
 	r.must(os.WriteFile(r.policy, []byte(content+"\n"), 0o600))
@@ -171,7 +171,7 @@ func (r *real) keystone() *gophercloud.ServiceClient {
 	return client
 }
 
-// says waits until the Network is not ready, for that reason, and in those words.
+// says waits until the Network is not ready for that reason, with words in its message.
 func (r *real) says(name, reason, words string) {
 	r.Helper()
 	network := r.waitNotReady(name, reason)
@@ -180,12 +180,12 @@ func (r *real) says(name, reason, words string) {
 	r.contains(message, words)
 }
 
-// logsTellOfTheSame fails the test unless Neutron's log has both IDs by which the
-// controller's tells of its requests: of the sync, and of the request. Of a change, Debian 12's
-// Neutron may have forgotten the first one: oslo.messaging 14.0.3 hands notifications a copy of
-// the request's context, which neutron-lib 3.1.0 makes without that ID, and the copy takes the
-// place of the original in what is logged from then on.
-func (r *real) logsTellOfTheSame(c *stack.Controller) {
+// logsMatch fails the test unless Neutron's log has both IDs that the controller's log has for
+// each request: the sync's and the request's. For a change, Debian 12's Neutron may lack the
+// sync's ID: oslo.messaging 14.0.3 gives notifications a copy of the request's context, which
+// neutron-lib 3.1.0 makes without that ID, and the copy replaces the original in the log from
+// then on.
+func (r *real) logsMatch(c *stack.Controller) {
 	r.Helper()
 	line := regexp.MustCompile(`"(Changed Neutron|Asked OpenStack)".* reconcileID="([^"]+)".* operation="[a-z]+ (?:network|subnet|port)s?".* requestID="([^"]+)"`)
 	requests := line.FindAllStringSubmatch(c.Log.String(), -1)
@@ -194,9 +194,9 @@ func (r *real) logsTellOfTheSame(c *stack.Controller) {
 		told[request[1]]++
 	}
 	if n := strings.Count(c.Log.String(), `"Changed Neutron"`); n < 5 || told["Changed Neutron"] != n || told["Asked OpenStack"] == 0 {
-		r.Fatalf("the controller's log tells of %d changes; with both IDs: %v", n, told)
+		r.Fatalf("the controller's log has %d changes; with both IDs: %v", n, told)
 	}
-	r.eventually(func() error { // it writes a line after it has answered
+	r.eventually(func() error { // Neutron logs a request after it has answered
 		log, err := os.ReadFile(filepath.Join(r.dir, "log", "neutron.log"))
 		var missing []string
 		for _, request := range requests {
@@ -209,7 +209,7 @@ func (r *real) logsTellOfTheSame(c *stack.Controller) {
 			}
 		}
 		if err == nil && missing != nil {
-			err = fmt.Errorf("Neutron's log does not tell of these:\n%s", strings.Join(missing, "\n"))
+			err = fmt.Errorf("Neutron's log lacks these:\n%s", strings.Join(missing, "\n"))
 		}
 		return err
 	})
@@ -225,7 +225,7 @@ func (r *real) fromCreationToEnd() {
 	r.matches("net", "192.168.0.0/24", "")
 	r.create("net", "10.1.0.0/16", "")
 	last := r.matches("net", "10.1.0.0/16", "10.1.0.1")
-	r.logsTellOfTheSame(c)
+	r.logsMatch(c)
 	r.equal(last.ID, first.ID)
 
 	gateway := ""
@@ -261,7 +261,7 @@ func (r *real) rightIsLacking() {
 	r.matches("right", "10.1.0.0/16", "10.1.0.1")
 }
 
-// tokenIsRevoked learns the controller's token from a proxy before Keystone.
+// tokenIsRevoked reads the controller's token in a proxy before Keystone.
 func (r *real) tokenIsRevoked() {
 	keystone, err := url.Parse(r.neutron.Client.IdentityEndpoint)
 	r.must(err)
@@ -303,7 +303,7 @@ func (r *real) passwordIsChanged() {
 	r.says("password", samplecrdv1.ReasonAuthenticationFailed, "The request you have made requires authentication.")
 	network := r.get("password")
 	if network.Status.NetworkID == "" || network.Status.SubnetID == "" {
-		r.Errorf("what was known of it was lost: %+v", network.Status)
+		r.Errorf("the status lost what was known: %+v", network.Status)
 	}
 	password := regexp.MustCompile("(username: samplecrd\n *password: ).*")
 	r.configure(password.ReplaceAll(r.cloudsYAML(), []byte("${1}"+other)))
@@ -328,7 +328,7 @@ func (r *real) neutronIsDown() {
 	r.apply("neutron", "10.1.0.0/16", "10.1.0.2")
 	r.says("neutron", samplecrdv1.ReasonNeutronUnavailable, "update subnet: dial ")
 	if now := r.get("neutron").Status; now.NetworkID != before.NetworkID || now.SubnetID != before.SubnetID {
-		r.Errorf("what was known of it was lost: %+v", now)
+		r.Errorf("the status lost what was known: %+v", now)
 	}
 	r.up()
 	r.waitReady("neutron")

@@ -28,7 +28,7 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-// What the API server says of each mistake.
+// The API server's message for each mistake.
 const (
 	noCIDR    = "must be an IPv4 or IPv6 address and a prefix length, such as 192.168.0.0/16 or fd00:1::/64"
 	noAddress = "must be an IP address inside cidr, such as 192.168.0.1, or None"
@@ -38,12 +38,12 @@ const (
 	tooLong   = "Too long"
 )
 
-func TestAPIServerRefusesWhatCannotWorkAndSaysWhatIsExpected(t *testing.T) {
+func TestAPIServerRefusesInvalidSpecsWithTheReason(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	tests := []struct {
 		why, cidr, gateway string
-		// field and message are what is refused, and why; empty: it is accepted.
+		// field is refused with message; if both are empty, the manifest is accepted.
 		field, message string
 	}{
 		{"the example", "192.168.0.0/16", "192.168.0.1", "", ""},
@@ -114,7 +114,7 @@ func TestAPIServerRefusesWhatCannotWorkAndSaysWhatIsExpected(t *testing.T) {
 	})
 }
 
-// dryRun sends a manifest to the API server as kubectl does, and returns its answer.
+// dryRun sends a manifest to the API server as kubectl does, and returns the error.
 func (w *world) dryRun(manifest string) error {
 	return client.SamplecrdV1().RESTClient().Post().
 		Namespace(w.namespace).Resource("networks").
@@ -124,7 +124,8 @@ func (w *world) dryRun(manifest string) error {
 		Do(w.Context()).Error()
 }
 
-// refused fails unless the error names that field alone, and says that.
+// refused fails unless the error is for that field only, with that message. For the field
+// "" it fails unless there is no error.
 func (w *world) refused(err error, field, message string) {
 	w.Helper()
 	if field == "" {
@@ -138,7 +139,7 @@ func (w *world) refused(err error, field, message string) {
 	}
 	var causes []metav1.StatusCause
 	for _, cause := range err.(apierrors.APIStatus).Status().Details.Causes {
-		// This one only says that the rules were not looked at since the schema is not met.
+		// This cause only says that the rules were not evaluated, since the schema is violated.
 		if !strings.Contains(cause.Message, "some validation rules were not checked") {
 			causes = append(causes, cause)
 		}
@@ -151,7 +152,7 @@ func (w *world) refused(err error, field, message string) {
 func TestEditIsRefusedLikeACreate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.apply("net", "192.168.0.0/16", "192.168.0.1") // nobody need bring it about
+	w.apply("net", "192.168.0.0/16", "192.168.0.1") // the test needs no controller
 	tests := []struct{ why, patch, field, message string }{
 		{"the gateway moves out", `{"gateway":"10.0.0.1"}`, "spec.gateway", outside + "192.168.0.0/16"},
 		{"the CIDR moves away from the gateway", `{"cidr":"10.0.0.0/8"}`, "spec.gateway", outside + "10.0.0.0/8"},
@@ -176,12 +177,12 @@ func TestKubectlShowsWhatTheAPIServerRefuses(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.tryKubectl(manifest("net", "192.168.0.0/16", "10.0.0.1"), "apply", "--dry-run=server", "-f", "-")
 	if err == nil {
-		t.Fatal("it was accepted")
+		t.Fatal("the manifest was accepted")
 	}
 	w.contains(err.Error(), `The Network "net" is invalid: spec.gateway: Invalid value: 10.0.0.1 is not an address inside cidr, 192.168.0.0/16`)
 	_, err = w.tryKubectl(strings.Replace(manifest("net", "10.0.0.0/8", ""), "cidr", "cdir", 1), "apply", "--dry-run=server", "-f", "-")
 	if err == nil {
-		t.Fatal("it was accepted")
+		t.Fatal("the manifest was accepted")
 	}
 	w.contains(err.Error(), `unknown field "spec.cdir"`)
 }
@@ -211,8 +212,7 @@ func TestSpecThatNeutronRefusesIsStalledUntilItIsEdited(t *testing.T) {
 			if reconciling := condition(network, samplecrdv1.ConditionReconciling); reconciling.Type != "" {
 				t.Errorf("Reconciling is %+v", reconciling)
 			}
-			// Meanwhile another one goes through all this, and it would have been retried
-			// several times.
+			// Meanwhile the edits of another Network take longer than several retries would.
 			for _, gateway := range []string{"10.7.0.1", "10.7.0.2", "10.7.0.3", "10.7.0.4"} {
 				w.create(other, "10.7.0.0/16", gateway)
 			}
@@ -220,12 +220,12 @@ func TestSpecThatNeutronRefusesIsStalledUntilItIsEdited(t *testing.T) {
 				t.Errorf("want one creation for each of the two Networks, got %v", got)
 			}
 			if again := w.get(name); again.ResourceVersion != network.ResourceVersion {
-				t.Errorf("it was written again: %+v", again)
+				t.Errorf("the Network was written again: %+v", again)
 			}
 			w.create(name, "10.8.0.0/16", "")
 			w.matches(name, "10.8.0.0/16", "10.8.0.1")
 			if stalled := condition(w.get(name), samplecrdv1.ConditionStalled); stalled.Type != "" {
-				t.Errorf("it is ready and yet Stalled: %+v", stalled)
+				t.Errorf("the Network is ready and Stalled: %+v", stalled)
 			}
 			if n := w.warnings(name); n != 1 {
 				t.Errorf("%d warnings, want 1", n)
@@ -244,7 +244,7 @@ func TestNetworkThatNeutronRefusesCanBeDeleted(t *testing.T) {
 	w.nothing("net")
 }
 
-// warnings returns how often somebody was warned of the Network.
+// warnings returns how many warning events the Network has, repeated ones included.
 func (w *world) warnings(name string) int {
 	w.Helper()
 	n := 0

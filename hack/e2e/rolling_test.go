@@ -36,21 +36,21 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-// edits are a stream of changes of Networks, as many people make them. It creates some,
-// changes the gateways of those that were there before, and deletes some of its own.
+// edits is a stream of changes of Networks, like those of many users. It creates Networks,
+// changes the gateways of those that existed before, and deletes some that it created.
 type edits struct {
 	random *rand.Rand
-	// lasting is how many were there before; none of them is deleted.
+	// lasting is how many Networks existed before; none of them is deleted.
 	lasting int
-	// created is how many there have been.
+	// created is how many Networks have existed, with the deleted ones.
 	created int
-	// gateways are what is wanted of all that there are: the last number of the address.
+	// gateways has the last number of the gateway that each existing Network must have.
 	gateways map[int]int
-	// done is how many edits there were.
+	// done is the number of edits.
 	done atomic.Int64
 }
 
-// editing is the pace of the stream.
+// editing is the time between two edits.
 const editing = 100 * time.Millisecond
 
 // run makes edits until ctx is done.
@@ -70,7 +70,7 @@ func (e *edits) run(ctx context.Context, namespace string) error {
 	}
 }
 
-// one makes an edit: of ten, two are creations and one is a deletion.
+// one makes one edit. Of ten edits, two are creations and one is a deletion.
 func (e *edits) one(ctx context.Context, namespace string) error {
 	networks := client.SamplecrdV1().Networks(namespace)
 	address := 2 + e.random.IntN(250)
@@ -93,8 +93,8 @@ func (e *edits) one(ctx context.Context, namespace string) error {
 	return err
 }
 
-// removable returns one of those that the stream has created. There is one: there are more
-// creations than deletions.
+// removable returns a Network that the stream has created. There is always one, because
+// there are more creations than deletions.
 func (e *edits) removable() int {
 	for {
 		i := e.lasting + e.random.IntN(e.created-e.lasting)
@@ -104,7 +104,7 @@ func (e *edits) removable() int {
 	}
 }
 
-// nthNetwork is one of many Networks.
+// nthNetwork returns the i-th of many Networks.
 func nthNetwork(i, address int) *samplecrdv1.Network {
 	return &samplecrdv1.Network{
 		ObjectMeta: metav1.ObjectMeta{Name: nth(i)},
@@ -112,7 +112,7 @@ func nthNetwork(i, address int) *samplecrdv1.Network {
 	}
 }
 
-// want is what there is to be, by name: in Neutron one network of one subnet for each.
+// want returns what Neutron must have, by name: one network with one subnet for each Network.
 func (e *edits) want(namespace string) map[string]string {
 	want := map[string]string{}
 	for i, address := range e.gateways {
@@ -121,7 +121,8 @@ func (e *edits) want(namespace string) map[string]string {
 	return want
 }
 
-// inNeutron tells by name what there is; of two networks or subnets it is an error.
+// inNeutron returns what Neutron has, by name. Two networks of one name, or two subnets of
+// one network, are an error.
 func (w *world) inNeutron() (map[string]string, error) {
 	all, err := w.neutron.Networks(w.Context())
 	if err != nil {
@@ -130,7 +131,7 @@ func (w *world) inNeutron() (map[string]string, error) {
 	found := map[string]string{}
 	for _, n := range all {
 		if len(n.Subnets) > 1 || found[n.Name] != "" {
-			return nil, fmt.Errorf("there are two of %s: %+v", n.Name, n)
+			return nil, fmt.Errorf("two networks or subnets of %s: %+v", n.Name, n)
 		}
 		found[n.Name] = "no subnet"
 		if len(n.Subnets) == 1 {
@@ -140,7 +141,7 @@ func (w *world) inNeutron() (map[string]string, error) {
 	return found, nil
 }
 
-// ids returns the networks and subnets of all Networks, by name, as their status tells.
+// ids returns the IDs in the status of the first n Networks, by name.
 func (w *world) ids(n int) map[string]string {
 	w.Helper()
 	list, err := client.SamplecrdV1().Networks(w.namespace).List(w.Context(), metav1.ListOptions{})
@@ -153,7 +154,7 @@ func (w *world) ids(n int) map[string]string {
 }
 
 // replace starts a replica, and stops the one before when the new one is ready, as a
-// Deployment does.
+// Deployment does. It returns the new one.
 func (w *world) replace(before *stack.Controller) *stack.Controller {
 	w.Helper()
 	next := w.elect(serve)
@@ -161,12 +162,12 @@ func (w *world) replace(before *stack.Controller) *stack.Controller {
 	w.must(before.Signal(syscall.SIGTERM))
 	w.await("the end of the replica before", before.Done())
 	if code := before.ExitCode(); code != 0 {
-		w.Errorf("it has ended with exit code %d", code)
+		w.Errorf("the replica ended with exit code %d", code)
 	}
 	return next
 }
 
-// afterMore waits until there have been so many more edits.
+// afterMore waits until n more edits are done.
 func (w *world) afterMore(stream *edits, n int64) {
 	w.Helper()
 	until := stream.done.Load() + n
@@ -220,7 +221,7 @@ func TestRollingRestartsUnderAStreamOfEditsLoseAndDuplicateNothing(t *testing.T)
 	w.eventually(func() error {
 		found, err := w.inNeutron()
 		if diff := cmp.Diff(want, found); err == nil && diff != "" {
-			err = errors.New("what Neutron has is not what is wanted (-want +got):\n" + diff)
+			err = errors.New("Neutron does not match the specs (-want +got):\n" + diff)
 		}
 		return err
 	})
@@ -228,11 +229,11 @@ func TestRollingRestartsUnderAStreamOfEditsLoseAndDuplicateNothing(t *testing.T)
 	t.Logf("seed %d: %d edits in %s, over %d replacements of replicas; %s after the last edit all was in Neutron (promised: %s)",
 		seed, stream.done.Load(), ended.Sub(began).Round(time.Millisecond), rounds*len(replicas), took, promised)
 	if diff := cmp.Diff(before, w.ids(lasting)); diff != "" {
-		t.Errorf("some have become others (-before +after):\n%s", diff)
+		t.Errorf("networks or subnets were replaced (-before +after):\n%s", diff)
 	}
 	created := stream.created - lasting
 	if got := made.take(); created == 0 || got["v2.0/networks"] > created || got["v2.0/subnets"] > created {
-		t.Errorf("for %d Networks, there were made in Neutron: %v", created, got)
+		t.Errorf("for %d Networks, the creations in Neutron were %v", created, got)
 	}
 	for i := range stream.gateways {
 		w.waitReady(nth(i))

@@ -32,7 +32,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-// internal is a server that only the controller can reach, and that nobody has allowed it to.
+// internal is a server that the controller can reach, and that is not allowed in its flags.
 type internal struct {
 	*httptest.Server
 	asked atomic.Int32
@@ -55,7 +55,7 @@ func TestSecurityOnlyAllowedKeystonesAreConnectedTo(t *testing.T) {
 	allowed := w.startNeutron(projectsOf([]string{"team"}))
 	forbidden := w.newInternal()
 	w.start("-resync=1h", "-allowed-auth-urls="+allowed.URL()+"/identity")
-	w.create("own", "10.1.0.0/16", "10.1.0.1") // the list is not for the controller's own cloud
+	w.create("own", "10.1.0.0/16", "10.1.0.1") // the allow list does not apply to the controller's own cloud
 
 	port := strings.TrimPrefix(allowed.URL(), "http://127.0.0.1")
 	for i, address := range []string{
@@ -71,22 +71,22 @@ func TestSecurityOnlyAllowedKeystonesAreConnectedTo(t *testing.T) {
 		w.applyWith(name, "10.1.0.0/16", "10.1.0.1", name)
 		network := w.waitSays(name, samplecrdv1.ReasonNoCredentials, "Secret "+name+": key clouds.yaml: the controller is not allowed to connect to the auth_url of cloud mycloud", "-allowed-auth-urls")
 		if message := condition(network, samplecrdv1.ConditionReady).Message; strings.Contains(message, port) {
-			t.Errorf("it tells what is allowed: %s", message)
+			t.Errorf("the message discloses the allow list: %s", message)
 		}
 	}
 	if n := forbidden.asked.Load(); n > 0 {
-		t.Errorf("%d requests came to a server that is not allowed", n)
+		t.Errorf("%d requests reached a server that is not allowed", n)
 	}
 	w.applySecret("net-0", map[string]string{"clouds.yaml": cloudsYAML(allowed.URL(), "team", passwordOf("team"))})
 	w.waitReady("net-0")
 	if len(w.networks("net-0")) > 0 {
-		t.Error("it is in a cloud that is not allowed")
+		t.Error("the Network is in a cloud that is not allowed")
 	}
 }
 
 func TestSecurityForeignAnswersAreNotShown(t *testing.T) {
 	t.Parallel()
-	w := newWorldOf(t) // nothing of the canary is told
+	w := newWorldOf(t) // it fails if the canary is found anywhere
 	foreign := w.newInternal()
 	w.start("-resync=1h", retryQuickly)
 	for name, path := range map[string]string{"versions": "/", "token": "/v3"} {
@@ -95,7 +95,7 @@ func TestSecurityForeignAnswersAreNotShown(t *testing.T) {
 		w.waitSays(name, samplecrdv1.ReasonNeutronUnavailable, "403 Forbidden")
 	}
 	if foreign.asked.Load() == 0 {
-		t.Error("the server was not asked: the test shows nothing")
+		t.Error("the server got no request, so the test shows nothing")
 	}
 }
 
@@ -135,8 +135,7 @@ func TestSecuritySecretOfAnotherNamespaceIsNotRead(t *testing.T) {
 	}
 }
 
-// rogue is a cloud of a tenant's own making, which answers the requests for networks as the
-// tenant likes.
+// rogue starts a tenant's own cloud, which answers the requests for networks with answer.
 func (w *world) rogue(answer func(http.ResponseWriter, *http.Request)) *httptest.Server {
 	w.Helper()
 	cloud := embedded.New(embedded.Options{Projects: projectsOf([]string{"team"})})
@@ -199,7 +198,7 @@ func TestSecurityRogueNeutronHarmsNobodyElse(t *testing.T) {
 		}
 	}
 	if n := elsewhere.asked.Load(); n > 0 {
-		t.Errorf("%d requests were led elsewhere", n)
+		t.Errorf("%d requests went to another server", n)
 	}
 	w.create("own", "10.1.0.0/16", "10.1.0.1")
 	w.apply("own", "10.1.0.0/16", "10.1.0.2")
@@ -208,7 +207,7 @@ func TestSecurityRogueNeutronHarmsNobodyElse(t *testing.T) {
 	w.must(controller.Stop())
 }
 
-// unmark takes the mark off a network.
+// unmark removes the ownership mark from a network.
 func (w *world) unmark(id string) {
 	w.Helper()
 	w.must(networks.Update(w.Context(), w.neutron.Client, id, networks.UpdateOpts{Description: new("")}).Err)
@@ -236,7 +235,7 @@ func TestSecurityForgedStatusLeadsToNobodyElsesNetwork(t *testing.T) {
 	} {
 		name := fmt.Sprint("forger-", i)
 		own := w.create(name, "10.1.0.0/16", "10.1.0.1")
-		// It is looked for by its mark first, which is taken off here.
+		// The controller searches by the mark first, so the mark is removed here.
 		for _, forget := range []bool{false, true} {
 			w.kubectl("patch", "network", name, "--subresource=status", "--type=merge",
 				"-p", fmt.Sprintf(`{"status": {"networkID": %q, "subnetID": %q}}`, forged[0], forged[1]))

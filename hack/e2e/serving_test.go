@@ -42,10 +42,10 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-// serve is the flag for a server on any port.
+// serve is the flag for an HTTP server on any free port.
 const serve = "-bind-address=127.0.0.1:0"
 
-// servingAt is how the controller's log tells where it serves.
+// servingAt matches the address of the HTTP server in the controller's log.
 var servingAt = regexp.MustCompile(`"Serving HTTP" address="\S+:(\d+)"`)
 
 // site is a controller's HTTP server.
@@ -82,7 +82,7 @@ func (s *site) try(method, path, token string) (int, string, error) {
 	return response.StatusCode, string(body), err
 }
 
-// ask is try, and fails unless the answer has that code.
+// ask is try, and fails unless the answer has that code. It returns the body.
 func (s *site) ask(method, path, token string, code int) string {
 	s.Helper()
 	got, body, err := s.try(method, path, token)
@@ -93,14 +93,14 @@ func (s *site) ask(method, path, token string, code int) string {
 	return body
 }
 
-// account makes a ServiceAccount, and returns its token.
+// account creates a ServiceAccount, and returns its token.
 func (w *world) account(name string) string {
 	w.Helper()
 	w.kubectl("create", "serviceaccount", name)
 	return strings.TrimSpace(w.kubectl("create", "token", name))
 }
 
-// may waits until Kubernetes knows that the ServiceAccount may do that.
+// may waits until Kubernetes allows the ServiceAccount to do that.
 func (w *world) may(account string, what ...string) {
 	w.Helper()
 	w.eventually(func() error {
@@ -109,7 +109,7 @@ func (w *world) may(account string, what ...string) {
 	})
 }
 
-// mayUpdate makes an account that may update Networks of those names.
+// mayUpdate creates an account that may update Networks of those names.
 func (w *world) mayUpdate(account string, names ...string) (token string) {
 	w.Helper()
 	token = w.account(account)
@@ -144,7 +144,7 @@ func TestServingLooksAtNeutronForThoseWhoMayUpdate(t *testing.T) {
 	s.ask("POST", "/reconcile/"+w.namespace+"/none", right, http.StatusNotFound)
 	s.ask("GET", "/reconcile/"+w.namespace+"/net", right, http.StatusMethodNotAllowed)
 	if calls := w.calls.take(); len(calls) > 0 {
-		t.Errorf("Neutron was asked for nobody: %v", calls)
+		t.Errorf("unauthorized callers caused requests to Neutron: %v", calls)
 	}
 
 	before := w.get("net")
@@ -152,17 +152,17 @@ func TestServingLooksAtNeutronForThoseWhoMayUpdate(t *testing.T) {
 	for range 2 {
 		at := strings.TrimSpace(s.ask("POST", "/reconcile/"+w.namespace+"/net", right, http.StatusAccepted))
 		if at == "" || at == last {
-			t.Errorf("asked for at %q, after %q", at, last)
+			t.Errorf("requested at %q, after %q", at, last)
 		}
 		last = at
 		w.kubectl("wait", "network/net", "--for=jsonpath={.status.lastHandledReconcileAt}="+at, "--timeout="+patience.String())
 		calls := w.calls.take()
 		if calls["GET networks"] == 0 {
-			t.Errorf("Neutron was not looked at: %v", calls)
+			t.Errorf("Neutron was not read: %v", calls)
 		}
 		for request := range calls {
 			if !strings.HasPrefix(request, "GET ") {
-				t.Errorf("Neutron was asked to %s", request)
+				t.Errorf("request to Neutron: %s", request)
 			}
 		}
 	}
@@ -197,7 +197,7 @@ func TestServingSaysWhatItDoesNotServe(t *testing.T) {
 			c := w.start(test.flags)
 			s := w.siteOf(c, "http")
 			s.ask("POST", path, right, test.code)
-			// One namespace is all that this controller sees.
+			// This controller sees one namespace only.
 			s.ask("GET", "/orphans", right, http.StatusNotFound)
 			metrics := s.ask("GET", "/metrics", "", http.StatusOK)
 			w.contains(metrics, "go_goroutines ")
@@ -207,7 +207,7 @@ func TestServingSaysWhatItDoesNotServe(t *testing.T) {
 			w.waitForLog(c, "Not looking for orphans")
 			w.must(c.Stop()) // then the log is complete
 			if said := c.Log.Count("Not serving POST /reconcile") > 0; said != (test.code == http.StatusNotFound) {
-				t.Errorf("it says that it does not serve: %t", said)
+				t.Errorf("the log says that it does not serve this: %t", said)
 			}
 		})
 	}
@@ -235,7 +235,7 @@ func TestServingTLSTakesUpACertificateThatHasChanged(t *testing.T) {
 	w.writeCertificate(cert, key, 2)
 	w.eventually(func() error {
 		if s.serial() != "2" {
-			return errors.New("it still shows the certificate before")
+			return errors.New("the server still uses the old certificate")
 		}
 		return nil
 	})
@@ -249,7 +249,7 @@ func TestServingTLSTakesUpACertificateThatHasChanged(t *testing.T) {
 	w.contains(said, "TLS certificate", cert)
 }
 
-// serial returns the number of the certificate that is shown to a new connection.
+// serial returns the serial number of the certificate on a new connection.
 func (s *site) serial() string {
 	s.Helper()
 	connection, err := tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"), &tls.Config{InsecureSkipVerify: true})
@@ -258,7 +258,7 @@ func (s *site) serial() string {
 	return connection.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
 
-// writeCertificate makes a certificate of that number.
+// writeCertificate writes a certificate with that serial number.
 func (w *world) writeCertificate(certFile, keyFile string, serial int64) {
 	w.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -272,7 +272,7 @@ func (w *world) writeCertificate(certFile, keyFile string, serial int64) {
 	w.must(os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600))
 }
 
-// toServe is what the controller may do besides, to serve callers with tokens.
+// toServe are the further rights that the controller needs to serve callers with tokens.
 var toServe = []rbacv1.PolicyRule{
 	{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
 	{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
@@ -303,7 +303,7 @@ func TestServingNeedsNoMoreRightsThanThese(t *testing.T) {
 	at := strings.TrimSpace(s.ask("POST", path, right, http.StatusAccepted))
 	w.eventually(func() error {
 		if got := w.get("net").Status.LastHandledReconcileAt; got != at {
-			return fmt.Errorf("looked at for %q", got)
+			return fmt.Errorf("the handled request is %q", got)
 		}
 		return nil
 	})

@@ -31,23 +31,23 @@ import (
 
 var signals = []os.Signal{syscall.SIGTERM, syscall.SIGINT}
 
-// atOnce is far less than any time-out that the controller could be waiting for.
+// atOnce is much shorter than any timeout that the controller could be waiting for.
 const atOnce = 10 * time.Second
 
-// exitsAtOnce fails unless the process ends soon, with that exit code.
+// exitsAtOnce fails unless the process ends within atOnce, with that exit code.
 func (w *world) exitsAtOnce(c *stack.Controller, code int) {
 	w.Helper()
 	select {
 	case <-c.Done():
 	case <-time.After(atOnce):
-		w.Fatalf("it has not ended within %s", atOnce)
+		w.Fatalf("the process did not end within %s", atOnce)
 	}
 	if got := c.ExitCode(); got != code {
 		w.Errorf("exit code %d, want %d", got, code)
 	}
 }
 
-func TestSignalLetsWhatIsInFlightFinish(t *testing.T) {
+func TestSignalLetsRequestsInFlightFinish(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, signal := range signals {
@@ -67,7 +67,7 @@ func TestSignalLetsWhatIsInFlightFinish(t *testing.T) {
 	}
 }
 
-func TestEventsOfTheLastMomentAreRecorded(t *testing.T) {
+func TestEventsDuringTheDrainAreRecorded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	kubernetes := w.throughProxy()
@@ -100,7 +100,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 			w.must(controller.Signal(signal))
 			w.exitsAtOnce(controller, 1)
 			if len(w.networks(name)) != 1 {
-				t.Error("want the network that nobody heard of")
+				t.Error("want the network whose answer was lost")
 			}
 			next := w.start()
 			w.waitReady(name)
@@ -148,7 +148,7 @@ func TestSignalEndsAControllerThatWaitsForKubernetes(t *testing.T) {
 			select {
 			case <-came:
 			case <-time.After(patience):
-				t.Fatal("it has not asked Kubernetes for anything")
+				t.Fatal("the controller sent no request to Kubernetes")
 			}
 			w.must(controller.Signal(syscall.SIGTERM))
 			w.exitsAtOnce(controller, 0)

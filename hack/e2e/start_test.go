@@ -35,12 +35,12 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 )
 
-// run runs the controller to its end, and returns what it wrote and its exit code.
+// run runs the controller until it ends, and returns its output and its exit code.
 func (w *world) run(env []string, flags ...string) (string, int) {
 	w.Helper()
 	c, err := stack.StartController(binary, env, nil, flags...)
 	w.must(err)
-	w.Cleanup(func() { _ = c.Signal(os.Kill) }) // it has ended, if all is well
+	w.Cleanup(func() { _ = c.Signal(os.Kill) }) // it has ended, unless the test failed
 	w.await("the controller's end", c.Done())
 	return c.Log.String(), c.ExitCode()
 }
@@ -53,7 +53,7 @@ func (w *world) file(name, content string) string {
 	return path
 }
 
-func TestWhatIsSetUpWrongIsToldInOneLine(t *testing.T) {
+func TestSetupErrorsAreOneLine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	notKubernetes := httptest.NewServer(http.NotFoundHandler())
@@ -99,7 +99,7 @@ func TestWhatIsSetUpWrongIsToldInOneLine(t *testing.T) {
 			}
 			w.contains(said, tc.says...)
 			if strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, "samplecrd-controller: ") {
-				t.Errorf("want one line of the controller's, got:\n%s", said)
+				t.Errorf("want one line that begins with the controller's name, got:\n%s", said)
 			}
 		})
 	}
@@ -119,7 +119,7 @@ func TestHelpAndVersion(t *testing.T) {
 	}
 }
 
-func TestControllerWithoutACloudServesOneToItselfAndSaysSo(t *testing.T) {
+func TestControllerWithoutACloudUsesTheEmbeddedNeutron(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	controller := w.launchIn(nil)
@@ -134,7 +134,7 @@ func TestControllerWithoutACloudServesOneToItselfAndSaysSo(t *testing.T) {
 	w.equal(n.Name, w.namespace+"/net")
 }
 
-// printedCloudsYAML returns the indented part of what the controller says at the start.
+// printedCloudsYAML returns the indented lines that the controller prints at its start.
 func printedCloudsYAML(log string) []byte {
 	var text bytes.Buffer
 	for line := range strings.Lines(log) {
@@ -145,7 +145,7 @@ func printedCloudsYAML(log string) []byte {
 	return text.Bytes()
 }
 
-// connectTo makes a client of the cloud as any other program would.
+// connectTo returns a client of the cloud, made from a clouds.yaml like any other program's.
 func (w *world) connectTo(cloud string, cloudsYAML []byte) *gophercloud.ServiceClient {
 	w.Helper()
 	auth, endpoint, tls, err := clouds.Parse(clouds.WithCloudName(cloud), clouds.WithCloudsYAML(bytes.NewReader(cloudsYAML)))

@@ -25,7 +25,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 )
 
-// stranger makes a network with a subnet by hand, and returns their IDs.
+// stranger creates a network with a subnet as another client would, and returns their IDs.
 func (w *world) stranger(name, description, cidr string) (network, subnet string) {
 	w.Helper()
 	n, err := networks.Create(w.Context(), w.neutron.Client, networks.CreateOpts{Name: name, Description: description}).Extract()
@@ -33,7 +33,7 @@ func (w *world) stranger(name, description, cidr string) (network, subnet string
 	return n.ID, w.subnet(n.ID, description, cidr)
 }
 
-// subnet makes a subnet by hand.
+// subnet creates a subnet as another client would.
 func (w *world) subnet(networkID, description, cidr string) string {
 	w.Helper()
 	s, err := subnets.Create(w.Context(), w.neutron.Client, subnets.CreateOpts{
@@ -43,7 +43,7 @@ func (w *world) subnet(networkID, description, cidr string) string {
 	return s.ID
 }
 
-// asItIs returns all that Neutron tells of a network or subnet, its revision among it.
+// asItIs returns all fields of a network or subnet in Neutron, with its revision.
 func (w *world) asItIs(collection, id string) (all map[string]any) {
 	w.Helper()
 	_, err := w.neutron.Client.Get(w.Context(), w.neutron.Client.ServiceURL(collection, id), &all, nil)
@@ -77,20 +77,20 @@ func TestStrangersNetworksAreNotTouched(t *testing.T) {
 	ours := w.create("net", "10.1.0.0/16", "10.1.0.1")
 	for _, id := range ids {
 		if ours.Status.NetworkID == id[0] {
-			t.Error("a stranger's network was taken")
+			t.Error("an unmanaged network was adopted")
 		}
 	}
 	w.create("net", "10.2.0.0/16", "10.2.0.9")
 	w.delete("net")
 	if diff := cmp.Diff(before, look()); diff != "" {
-		t.Errorf("a stranger's was changed (-before +after):\n%s", diff)
+		t.Errorf("an unmanaged network was changed (-before +after):\n%s", diff)
 	}
 	if found := w.networks("net"); len(found) != len(ids) {
-		t.Errorf("want the strangers' only, got %+v", found)
+		t.Errorf("want only the unmanaged networks, got %+v", found)
 	}
 }
 
-func TestStrangersSubnetOnOurNetworkIsLeftAlone(t *testing.T) {
+func TestUnmanagedSubnetOnOurNetworkIsNotChanged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start("-resync=1s")
@@ -100,11 +100,11 @@ func TestStrangersSubnetOnOurNetworkIsLeftAlone(t *testing.T) {
 	w.create("net", "10.1.0.0/16", "10.1.0.2")
 	edited := w.create("net", "10.2.0.0/16", "10.2.0.1")
 	if diff := cmp.Diff(before, w.asItIs("subnets", foreign)); diff != "" {
-		t.Errorf("it was changed (-before +after):\n%s", diff)
+		t.Errorf("the unmanaged subnet was changed (-before +after):\n%s", diff)
 	}
 	w.equal(edited.Status.CIDR, "10.2.0.0/16")
 	if n := w.networks("net"); len(n) != 1 || len(n[0].Subnets) != 2 {
-		t.Errorf("want ours and the stranger's subnet, got %+v", n)
+		t.Errorf("want our subnet and the unmanaged one, got %+v", n)
 	}
 	w.delete("net")
 	w.nothing("net")

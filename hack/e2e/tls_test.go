@@ -61,7 +61,7 @@ func (a *authority) pem() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw}))
 }
 
-// issue makes a certificate for 127.0.0.1, changed by change.
+// issue returns a certificate for 127.0.0.1, after the call of change.
 func (w *world) issue(a *authority, change func(*x509.Certificate)) tls.Certificate {
 	w.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -77,7 +77,7 @@ func (w *world) issue(a *authority, change func(*x509.Certificate)) tls.Certific
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// behind serves the world's cloud with that TLS, and returns the address.
+// behind serves the world's cloud with this TLS configuration, and returns the address.
 func (w *world) behind(config *tls.Config) string {
 	w.Helper()
 	server := httptest.NewUnstartedServer(w.behindTLS().Config.Handler)
@@ -88,15 +88,15 @@ func (w *world) behind(config *tls.Config) string {
 	return server.URL
 }
 
-// tlsCase is a cloud with a certificate, and what is to become of those who work in it.
+// tlsCase is a cloud with a certificate, and the expected result for its Networks.
 type tlsCase struct {
 	name string
 	url  string
-	// entry is what stands in the entry of clouds.yaml besides.
+	// entry has further lines for the entry of clouds.yaml.
 	entry string
-	// authority is what the certificate is held against; "" for the system's.
+	// authority is the file of the trusted authorities; "" for the system's.
 	authority string
-	says      string // "": it works
+	says      string // the error; "" if it works
 }
 
 func (w *world) tlsCases() []tlsCase {
@@ -161,7 +161,7 @@ func TestTLSOfTheControllersOwnCloudIsVerified(t *testing.T) {
 	}
 }
 
-// verified fails unless the case's Network has come to what is wanted.
+// verified waits until the case's Network has the expected result.
 func (w *world) verified(tc tlsCase) {
 	w.Helper()
 	if tc.says == "" {

@@ -34,22 +34,22 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-// The CustomResourceDefinitions of the first release and of today.
+// The CustomResourceDefinitions of the first release and of the present code.
 var (
 	crdOfFirstRelease = filepath.Join("testdata", "v0")
 	crdOfToday        = filepath.Join("..", "..", "artifacts", "crd")
 )
 
-// useCRD applies a CustomResourceDefinition, and waits until the API server goes by it:
-// until it refuses what only that of today refuses, or takes it. All tests share it, so
-// one that does this is not parallel, and puts it right before it ends.
+// useCRD applies a CustomResourceDefinition, and waits until the API server uses it: until
+// it refuses, or accepts, what only the present one refuses. All tests share the CRD, so a
+// test that calls useCRD is not parallel, and applies the present one before it ends.
 func (w *world) useCRD(folder string) {
 	w.Helper()
 	w.must(applyCRD(folder))
 	w.eventually(func() error {
 		err := w.dryRun(manifest("probe", "no CIDR", ""))
 		if refused := apierrors.IsInvalid(err); refused != (folder == crdOfToday) || err != nil && !refused {
-			return errors.Join(errors.New("the API server goes by another one"), err)
+			return errors.Join(errors.New("the API server still uses the other CRD"), err)
 		}
 		return nil
 	})
@@ -62,12 +62,12 @@ func (w *world) applyText(text string) {
 	w.must(err)
 }
 
-// network is a manifest, with a spec that is not ours to choose.
+// network returns a manifest with any spec, valid or not.
 func network(name, spec string) string {
 	return "apiVersion: samplecrd.k8s.io/v1\nkind: Network\nmetadata:\n  name: " + name + "\n" + spec
 }
 
-// Networks that the first release stored: plain ones, and those that are refused today.
+// Networks that the first release stored: valid ones, and ones that are refused now.
 var (
 	plain = []struct{ name, cidr, gateway, inForce, gatewayInForce string }{
 		{"plain", "10.1.0.0/16", "10.1.0.1", "10.1.0.0/16", "10.1.0.1"},
@@ -90,7 +90,7 @@ var (
 	}
 )
 
-func TestNetworksOfTheFirstReleaseAreTakenOver(t *testing.T) {
+func TestNetworksOfTheFirstReleaseAreReconciled(t *testing.T) {
 	w := newWorld(t)
 	defer w.useCRD(crdOfToday)
 	w.useCRD(crdOfFirstRelease)
@@ -117,8 +117,8 @@ func TestNetworksOfTheFirstReleaseAreTakenOver(t *testing.T) {
 	}
 }
 
-// isStalledButNotStuck fails unless the Network says what is wrong with it, can be edited
-// as far as the edit makes it no worse, put right and deleted.
+// isStalledButNotStuck fails unless the status of the Network says what is wrong with it,
+// and the Network can be edited, corrected and deleted; an edit must not make it worse.
 func (w *world) isStalledButNotStuck(name, says string) {
 	w.Helper()
 	n := w.waitNotReady(name, samplecrdv1.ReasonInvalidSpec)
@@ -126,13 +126,13 @@ func (w *world) isStalledButNotStuck(name, says string) {
 	if stalled.Status != metav1.ConditionTrue || !strings.HasPrefix(stalled.Message, says) {
 		w.Errorf("want Stalled for %q, got %+v", says, stalled)
 	}
-	// What is broken is let through as long as it stays as it was; but a spec that is not
-	// there is missed at each write.
+	// The API server accepts an invalid value that an edit does not change, but refuses every
+	// write without a spec.
 	if name != "no-spec" {
 		w.kubectl("label", "network", name, "edited=yes")
 	}
 	if _, err := w.tryKubectl("", "patch", "network", name, "--type=merge", "-p", `{"spec":{"cidr":"worse"}}`); err == nil {
-		w.Error("a spec that is worse was accepted")
+		w.Error("a worse spec was accepted")
 	}
 	w.kubectl("patch", "network", name, "--type=merge", "-p", `{"spec":{"cidr":"10.5.0.0/16","gateway":"10.5.0.1"}}`)
 	w.waitReady(name)
@@ -161,7 +161,7 @@ func TestOlderCRDInBetweenLosesNoNetwork(t *testing.T) {
 	for _, running := range []bool{true, false} {
 		t.Run(fmt.Sprintf("running=%t", running), func(t *testing.T) {
 			w := newWorld(t)
-			w.expected = failedToSync // there is no status to write
+			w.expected = failedToSync // the older CRD has no status to write
 			defer w.useCRD(crdOfToday)
 			controller := w.start(retryQuickly)
 			ids := map[string]string{}
@@ -192,13 +192,13 @@ func TestOlderCRDInBetweenLosesNoNetwork(t *testing.T) {
 			w.waitGone("deleted")
 			w.nothing("deleted")
 			if got := w.calls.take(); got["POST networks"] != 1 || got["DELETE networks/*"] != 1 {
-				t.Errorf("want one network made and one deleted, got %v", got)
+				t.Errorf("want one network created and one deleted, got %v", got)
 			}
 		})
 	}
 }
 
-func TestOlderCRDHidesNothingThatIsThenDoneWrong(t *testing.T) {
+func TestOlderCRDDoesNotLeadToWrongChanges(t *testing.T) {
 	for _, running := range []bool{true, false} {
 		t.Run(fmt.Sprintf("running=%t", running), func(t *testing.T) {
 			w := newWorldOf(t, "team")
@@ -221,7 +221,7 @@ func TestOlderCRDHidesNothingThatIsThenDoneWrong(t *testing.T) {
 			if !running {
 				controller = w.start(retryQuickly)
 			}
-			// The others need not be seen anew while they are as they were.
+			// The other Networks need no new sync while nothing changes.
 			w.apply("new", "10.3.0.0/16", "10.3.0.1")
 			w.waitForLog(controller, failedToSync)
 
@@ -231,18 +231,18 @@ func TestOlderCRDHidesNothingThatIsThenDoneWrong(t *testing.T) {
 			ids["new"] = w.waitReady("new").Status.NetworkID
 			w.inForce(ids, "new", "10.3.0.0/16", "10.3.0.1")
 			if n := w.calls.take()["POST networks"]; n != 1 {
-				t.Errorf("%d networks were made, want one", n)
+				t.Errorf("%d networks were created, want one", n)
 			}
 			w.delete("retained")
 			if left := w.networks("retained"); len(left) != 1 || left[0].ID != ids["retained"] {
-				t.Errorf("the network that was to be retained: %+v", left)
+				t.Errorf("want one retained network, got %+v", left)
 			}
 		})
 	}
 }
 
-// inForce waits until the Network is ready, and fails unless it is the network that it was
-// before, and as the spec says.
+// inForce waits until the Network is ready, and fails unless it has the network of ids and
+// matches the spec.
 func (w *world) inForce(ids map[string]string, name, cidr, gateway string) {
 	w.Helper()
 	w.waitReady(name)
@@ -287,7 +287,7 @@ func TestOlderControllerTakesOverAndGivesBack(t *testing.T) {
 	}
 }
 
-// onlyReads fails if something else was asked than what begins so.
+// onlyReads fails if there were requests other than those that begin with reads.
 func (w *world) onlyReads(asked counts, reads ...string) {
 	w.Helper()
 	for request, n := range asked {
@@ -321,8 +321,7 @@ func (w *world) shell(folder, script string) {
 	}
 }
 
-// startBinary is start, of another executable, which has no other flags than those that
-// all have had.
+// startBinary is start for another executable, with only the flags that all versions have.
 func (w *world) startBinary(executable string) *stack.Controller {
 	w.Helper()
 	file, err := os.Create(filepath.Join(w.dir, fmt.Sprintf("controller-%d.log", w.started.Add(1))))

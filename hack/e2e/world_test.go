@@ -41,43 +41,43 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-// patience bounds each wait. It is long for a machine that has other things to do;
-// nothing is waited for longer than it takes.
+// patience bounds each wait. It is long because the machine may be busy; a wait ends as
+// soon as its condition is true.
 const patience = 2 * time.Minute
 
-// retryQuickly has failed syncs tried again soon, so that a test need not wait long.
+// retryQuickly are flags for short delays between retries, so that tests do not wait long.
 const retryQuickly = "-retry-base-delay=100ms -retry-max-delay=500ms"
 
-// project and password are what the controller logs in to Neutron with.
+// project and password are the controller's own credentials.
 const (
 	project  = "samplecrd"
 	password = "right"
 )
 
-// failedToSync is what the controller logs of errors that are not Neutron's.
+// failedToSync is what the controller logs for errors other than Neutron's.
 const failedToSync = "Failed to sync, will try again"
 
-// world is what a test has to itself.
+// world is what each test has for itself.
 type world struct {
 	*testing.T
 	namespace string
 	dir       string
 	neutron   *stack.Neutron
-	// calls counts the controller's requests to Neutron, whatever becomes of them.
+	// calls counts the controller's requests to Neutron, the failed ones too.
 	calls *tally
-	// expected is trouble that the controller may have, and say so in its log.
+	// expected is a log line that normally fails the test, and is expected in this one.
 	expected string
-	// reach are the flags that lead the controller to Kubernetes.
+	// reach are the controller's flags for its connection to Kubernetes.
 	reach string
 
 	fault   *atomic.Pointer[chooser]
 	started *atomic.Int32
 }
 
-// chooser returns what goes wrong with one of the controller's requests; nil if nothing.
+// chooser returns the fault of one of the controller's requests, nil for none.
 type chooser func(*http.Request) *embedded.Fault
 
-// newWorld makes a namespace and an embedded Neutron.
+// newWorld creates a namespace, and starts an embedded Neutron.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := newWorldWithoutNeutron(t)
@@ -91,7 +91,8 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// newWorldWithoutNeutron makes a namespace. If the test fails, it shows what is there.
+// newWorldWithoutNeutron creates a namespace. If the test fails, it logs the state of both
+// sides.
 func newWorldWithoutNeutron(t *testing.T) *world {
 	t.Helper()
 	w := &world{
@@ -125,8 +126,8 @@ func (w *world) must(err error) {
 	}
 }
 
-// throughProxy has the controllers that are started from now on reach Kubernetes
-// through a proxy that counts.
+// throughProxy makes the controllers that are started from now on reach Kubernetes through
+// a proxy that counts their requests.
 func (w *world) throughProxy() *proxy {
 	w.Helper()
 	p := newProxy(w.T, adminConfig)
@@ -134,8 +135,8 @@ func (w *world) throughProxy() *proxy {
 	return p
 }
 
-// chooseFault sees each request that comes to Neutron. The test's own are neither
-// counted nor harmed.
+// chooseFault counts each request of the controller to Neutron, and returns its fault. The
+// test's own requests are not counted, and do not fail.
 func (w *world) chooseFault(r *http.Request) *embedded.Fault {
 	if !strings.Contains(r.UserAgent(), agent) {
 		return nil
@@ -149,14 +150,14 @@ func (w *world) chooseFault(r *http.Request) *embedded.Fault {
 	return nil
 }
 
-// harm has the controller's requests to Keystone and Neutron go wrong; nil ends it.
+// harm makes the controller's requests to Keystone and Neutron fail as choose returns.
 func (w *world) harm(choose chooser) { w.fault.Store(&choose) }
 
-// heal ends what harm began.
+// heal ends the faults of harm.
 func (w *world) heal() { w.fault.Store(nil) }
 
-// harmOnce has the first of those requests go wrong, and returns what is closed when
-// it has come.
+// harmOnce makes the first request of that kind fail, and returns a channel that is closed
+// when it has arrived.
 func (w *world) harmOnce(request string, fault embedded.Fault) <-chan struct{} {
 	came := make(chan struct{})
 	var once sync.Once
@@ -172,13 +173,13 @@ func (w *world) harmOnce(request string, fault embedded.Fault) <-chan struct{} {
 	return came
 }
 
-// await waits for what is closed.
+// await waits until done is closed.
 func (w *world) await(what string, done <-chan struct{}) {
 	w.Helper()
 	select {
 	case <-done:
 	case <-time.After(patience):
-		w.Fatalf("it never happened: %s", what)
+		w.Fatalf("timed out waiting for %s", what)
 	}
 }
 
@@ -190,8 +191,8 @@ func (w *world) start(flags ...string) *stack.Controller {
 	return c
 }
 
-// launch starts a controller for the namespace. When the test ends, it has to end in
-// order too, unless it has ended before.
+// launch starts a controller for the namespace. It is stopped at the end of the test, and
+// must then exit with code 0, unless it has ended before.
 func (w *world) launch(flags ...string) *stack.Controller {
 	w.Helper()
 	return w.launchIn(w.neutron.Env(), flags...)
@@ -204,10 +205,10 @@ func (w *world) launchIn(env []string, flags ...string) *stack.Controller {
 	args := []string{"-v=4", "-namespace=" + w.namespace}
 	args = append(args, strings.Fields(w.reach+" "+strings.Join(flags, " "))...)
 	env = append(slices.Clone(env),
-		// A cache that somebody has changed makes the controller panic.
+		// The controller panics if its code has changed an object of a cache.
 		"KUBE_CACHE_MUTATION_DETECTOR=true",
-		// With the race detector, a process has another second to live after its end,
-		// in which it may do what it would not have done without.
+		// The race detector delays the exit of a process by a second, in which its
+		// goroutines would still run.
 		"GORACE=atexit_sleep_ms=0",
 	)
 	c, err := stack.StartController(binary, env, file, args...)
@@ -238,14 +239,14 @@ func (w *world) waitForLog(c *stack.Controller, text string) {
 	w.must(c.Log.WaitFor(ctx, text))
 }
 
-// kill ends the controller as a crash would.
+// kill kills the controller, as a crash would.
 func (w *world) kill(c *stack.Controller) {
 	w.Helper()
 	w.must(c.Signal(os.Kill))
 	w.await("the controller's end", c.Done())
 }
 
-// kubectl runs kubectl in the namespace, and returns what it printed.
+// kubectl runs kubectl in the namespace, and returns its output.
 func (w *world) kubectl(args ...string) string {
 	w.Helper()
 	out, err := w.tryKubectl("", args...)
@@ -253,7 +254,7 @@ func (w *world) kubectl(args ...string) string {
 	return out
 }
 
-// tryKubectl is kubectl with a standard input, and may fail.
+// tryKubectl is kubectl with a standard input, and returns the error.
 func (w *world) tryKubectl(stdin string, args ...string) (string, error) {
 	cmd := controlPlane.Kubectl(append([]string{"--namespace=" + w.namespace}, args...)...)
 	var stdout, stderr bytes.Buffer
@@ -264,7 +265,7 @@ func (w *world) tryKubectl(stdin string, args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
-// manifest is a Network as a user writes it; without a gateway if that is empty.
+// manifest returns a Network as a user writes it, without a gateway if that is empty.
 func manifest(name, cidr, gateway string) string {
 	text := fmt.Sprintf("apiVersion: samplecrd.k8s.io/v1\nkind: Network\nmetadata:\n  name: %s\nspec:\n  cidr: %q\n", name, cidr)
 	if gateway != "" {
@@ -287,13 +288,14 @@ func (w *world) create(name, cidr, gateway string) *samplecrdv1.Network {
 	return w.waitReady(name)
 }
 
-// delete has kubectl delete the Network, and wait until it is gone.
+// delete deletes the Network with kubectl, which waits until it is gone.
 func (w *world) delete(name string) {
 	w.Helper()
 	w.kubectl("delete", "network", name, "--timeout="+patience.String())
 }
 
-// eventually tries until there is no error any more, and fails with the last one.
+// eventually calls try until it returns no error. After patience, the test fails with the
+// last error.
 func (w *world) eventually(try func() error) {
 	w.Helper()
 	var last error
@@ -313,13 +315,13 @@ func (w *world) get(name string) *samplecrdv1.Network {
 	return network
 }
 
-// waitReady waits until the Network is ready as it is now.
+// waitReady waits until the Network is ready in its present generation.
 func (w *world) waitReady(name string) *samplecrdv1.Network {
 	w.Helper()
 	return w.waitFor(name, metav1.ConditionTrue, samplecrdv1.ReasonAvailable)
 }
 
-// waitNotReady waits until the Network is not ready, for that reason.
+// waitNotReady waits until the Network is not ready for that reason.
 func (w *world) waitNotReady(name, reason string) *samplecrdv1.Network {
 	w.Helper()
 	return w.waitFor(name, metav1.ConditionFalse, reason)
@@ -356,11 +358,11 @@ func (w *world) waitGone(name string) {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return errors.Join(errors.New("it is still there"), err)
+		return errors.Join(errors.New("the Network still exists"), err)
 	})
 }
 
-// networks returns what Neutron has under the Network's name.
+// networks returns the networks in Neutron with the Network's name.
 func (w *world) networks(name string) []stack.Network {
 	w.Helper()
 	all, err := w.neutron.Networks(w.Context())
@@ -374,13 +376,13 @@ func (w *world) networks(name string) []stack.Network {
 	return found
 }
 
-// matches returns the Network's one network with its one subnet in Neutron. It fails
-// unless that, the Network's status and what is wanted are the same.
+// matches returns the Network's network in Neutron. It fails unless that is the only one,
+// with one subnet, and both the subnet and the Network's status have this CIDR and gateway.
 func (w *world) matches(name, cidr, gateway string) stack.Network {
 	w.Helper()
 	found := w.networks(name)
 	if len(found) != 1 || len(found[0].Subnets) != 1 {
-		w.Fatalf("Neutron has not one network with one subnet: %+v", found)
+		w.Fatalf("want one network with one subnet in Neutron, got %+v", found)
 	}
 	n, subnet, status := found[0], found[0].Subnets[0], w.get(name).Status
 	want := []string{n.ID, subnet.ID, cidr, gateway}
@@ -392,7 +394,7 @@ func (w *world) matches(name, cidr, gateway string) stack.Network {
 	return n
 }
 
-// nothing fails if Neutron still has something under the Network's name.
+// nothing fails if Neutron still has a network with the Network's name.
 func (w *world) nothing(name string) {
 	w.Helper()
 	if found := w.networks(name); len(found) > 0 {
@@ -400,7 +402,8 @@ func (w *world) nothing(name string) {
 	}
 }
 
-// mark is what the description of all that is made for the Network ends with.
+// mark returns the ownership mark of the Network, which ends the description of its network
+// and its subnet.
 func (w *world) mark(network *samplecrdv1.Network) string {
 	w.Helper()
 	system, err := kube.CoreV1().Namespaces().Get(w.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
@@ -422,8 +425,8 @@ func (w *world) events(name, reason string) []corev1.Event {
 	return found
 }
 
-// waitForEvent waits for an event of that reason with that in its message. Events come
-// a little after the status.
+// waitForEvent waits for an event of that reason with text in its message. Events come a
+// little after the status.
 func (w *world) waitForEvent(name, reason, text string) corev1.Event {
 	w.Helper()
 	var event corev1.Event
@@ -438,7 +441,7 @@ func (w *world) waitForEvent(name, reason, text string) corev1.Event {
 	return event
 }
 
-// contains fails unless each of these is in the text.
+// contains fails unless the text contains each of wanted.
 func (w *world) contains(text string, wanted ...string) {
 	w.Helper()
 	for _, want := range wanted {
@@ -448,7 +451,7 @@ func (w *world) contains(text string, wanted ...string) {
 	}
 }
 
-// showIfFailed logs what there is to know about a failure.
+// showIfFailed logs the controllers' logs, the Networks and the events of a failed test.
 func (w *world) showIfFailed() {
 	if !w.Failed() {
 		return

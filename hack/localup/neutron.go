@@ -28,10 +28,10 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-// neutronKind is which Neutron the controller works with. It is a flag.Value.
+// neutronKind names the Neutron that the controller works with. It is a flag.Value.
 type neutronKind string
 
-// The Neutrons that there are.
+// The kinds of Neutron.
 const (
 	embeddedNeutron neutronKind = "embedded"
 	realNeutron     neutronKind = "real"
@@ -39,7 +39,7 @@ const (
 
 func (k *neutronKind) String() string { return string(*k) }
 
-// Set is called with what stands on the command line.
+// Set parses the value of the flag.
 func (k *neutronKind) Set(value string) error {
 	switch kind := neutronKind(value); kind {
 	case embeddedNeutron, realNeutron:
@@ -49,10 +49,10 @@ func (k *neutronKind) Set(value string) error {
 	return errors.New("must be embedded or real")
 }
 
-// startNeutron starts the Neutron of that kind. dir is for the files of this session.
+// startNeutron starts the Neutron of o.neutron. Its files are in dir.
 func (s *session) startNeutron(ctx context.Context, o options, dir string) error {
 	if o.neutron == realNeutron {
-		fmt.Fprintln(os.Stderr, "==> starting Neutron, Keystone and MariaDB; the first time their packages are fetched (40 MB)")
+		fmt.Fprintln(os.Stderr, "==> starting Neutron, Keystone and MariaDB; the first time it downloads their packages (40 MB)")
 		return s.startRealNeutron(ctx, filepath.Join(s.root, "hack", "_output", "neutron", filepath.Base(dir)), o.fresh || o.once)
 	}
 	neutron, err := stack.StartNeutron(ctx, dir, embedded.Options{})
@@ -63,8 +63,8 @@ func (s *session) startNeutron(ctx context.Context, o options, dir string) error
 	return nil
 }
 
-// startRealNeutron starts the one of hack/neutron. What it holds is kept for the next
-// session, as what the control plane holds is, unless this one is to begin anew.
+// startRealNeutron starts the Neutron of hack/neutron. Like the control plane, it has what
+// the last session left there, unless fresh is set.
 func (s *session) startRealNeutron(ctx context.Context, dir string, fresh bool) error {
 	if fresh {
 		if err := realneutron.Purge(dir); err != nil {

@@ -25,7 +25,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/samplecrd/samplecrd-controller/hack/controlplane/cluster"
@@ -38,25 +37,38 @@ const (
 	example = "artifacts/examples/example-network.yaml"
 )
 
-// session is all that local-up has running.
+// The names of the Networks and of the example for kubectl, with the API group.
+const (
+	resource = "networks.samplecrd.k8s.io"
+	object   = "network.samplecrd.k8s.io/example-network"
+
+	whyFullName = `The full name networks.samplecrd.k8s.io works in every cluster. The short names networks
+and net may mean another resource where the cluster has one of that name: OpenShift has
+networks.config.openshift.io.`
+)
+
+// session is everything that local-up runs.
 type session struct {
 	root, binary            string
 	kubeconfig, kubectlPath string
 	kubectlEnv              []string
+	dir                     string // for the files of this session
+	verbosity               int    // of the controller
 
-	cluster    *cluster.Cluster // nil if the cluster is somebody else's
+	cluster    *cluster.Cluster // nil if the cluster is the user's own
 	neutron    *stack.Neutron
-	controller *stack.Controller
+	controller *stack.Controller // nil until it is started
 	logs       *gate
+	transcript bytes.Buffer // the commands of this step, with their output
 
 	locked      *os.File
-	stopNeutron func() error // nil until there is something to stop
-	neutronLogs string       // the folder of the real one's logs
+	stopNeutron func() error // nil until Neutron is started
+	neutronLogs string       // the folder with the logs of the real Neutron
 }
 
-// newSession brings up everything but the controller.
+// newSession starts everything except the controller.
 func newSession(ctx context.Context, o options) (_ *session, err error) {
-	s := &session{logs: &gate{}}
+	s := &session{logs: &gate{}, verbosity: o.verbosity}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -65,39 +77,31 @@ func newSession(ctx context.Context, o options) (_ *session, err error) {
 	if s.root, err = stack.Root(); err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(s.root, "hack", "_output", "local-up")
-	if o.once {
-		dir = filepath.Join(s.root, "hack", "_output", "once")
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := s.makeDir(o); err != nil {
 		return nil, err
 	}
-	if err := s.lock(dir); err != nil {
-		return nil, err
-	}
-	// First, for where the real one cannot be had that shows at once.
-	err = s.say(fmt.Sprintf("Neutron started (%s)", o.neutron), func() error { return s.startNeutron(ctx, o, dir) })
+	// Neutron comes first: where the real one is not available, that shows at once.
+	err = s.report(fmt.Sprintf("Neutron starts (%s)", o.neutron), func() error { return s.startNeutron(ctx, o, s.dir) })
 	if err != nil {
 		return nil, err
 	}
-	if err := s.useCluster(ctx, o, dir); err != nil {
+	if err := s.useCluster(ctx, o); err != nil {
 		return nil, err
 	}
-	return s, s.say("controller built", func() error { return s.build(ctx) })
+	return s, s.report("The controller is built", func() error { return s.build(ctx) })
 }
 
-// build builds the controller, and says so beforehand when it is going to take long.
-func (s *session) build(ctx context.Context) (err error) {
-	if _, err := os.Stat(filepath.Join(s.root, "samplecrd-controller")); err != nil {
-		fmt.Fprintln(os.Stderr, "building the controller; the first time this takes a minute or two")
+// makeDir creates the folder of this session, and locks it against a second session,
+// which would stop the processes of the first.
+func (s *session) makeDir(o options) error {
+	s.dir = filepath.Join(s.root, "hack", "_output", "local-up")
+	if o.once {
+		s.dir = filepath.Join(s.root, "hack", "_output", "once")
 	}
-	s.binary, err = stack.BuildController(ctx)
-	return err
-}
-
-// lock keeps a second session out of dir: it would stop what the first one has running.
-func (s *session) lock(dir string) error {
-	f, err := os.Create(filepath.Join(dir, "lock"))
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.Create(filepath.Join(s.dir, "lock"))
 	if err != nil {
 		return err
 	}
@@ -108,10 +112,20 @@ func (s *session) lock(dir string) error {
 	return nil
 }
 
-// useCluster starts a control plane, or takes the one that it is told to.
-func (s *session) useCluster(ctx context.Context, o options, dir string) error {
+// build builds the controller, and announces it when that takes long.
+func (s *session) build(ctx context.Context) (err error) {
+	if _, err := os.Stat(filepath.Join(s.root, "samplecrd-controller")); err != nil {
+		fmt.Fprintln(os.Stderr, "building the controller; the first time this takes a minute or two")
+	}
+	s.show("$ go build")
+	s.binary, err = stack.BuildController(ctx)
+	return err
+}
+
+// useCluster starts a control plane, or uses the cluster of -kubeconfig.
+func (s *session) useCluster(ctx context.Context, o options) error {
 	if o.kubeconfig != "" {
-		// kubectl takes a file that is not there for an empty one.
+		// kubectl treats a missing file as an empty one.
 		if _, err := os.Stat(o.kubeconfig); err != nil {
 			return err
 		}
@@ -126,57 +140,73 @@ func (s *session) useCluster(ctx context.Context, o options, dir string) error {
 		s.kubectlEnv = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
 		return err
 	}
-	// The embedded Neutron forgets everything when it ends, its projects too: Networks that were
-	// made in the one before would be another cloud's.
+	// The embedded Neutron loses everything when it ends, its projects too: to it, the
+	// Networks of the last session would belong to another cloud.
 	fresh := o.fresh || o.once || o.neutron == embeddedNeutron
-	return s.say("control plane started (etcd, kube-apiserver, kube-controller-manager)", func() error {
-		s.cluster, err = cluster.Start(ctx, cluster.Options{Binary: binary, Dir: filepath.Join(dir, "cluster"), Fresh: fresh})
+	return s.report("Kubernetes starts (etcd, kube-apiserver, kube-controller-manager)", func() error {
+		s.cluster, err = cluster.Start(ctx, cluster.Options{Binary: binary, Dir: filepath.Join(s.dir, "cluster"), Fresh: fresh})
 		if err != nil {
 			return err
 		}
 		s.kubeconfig = s.cluster.Kubeconfig()
 		s.kubectlEnv = s.cluster.Kubectl().Env
+		s.show("$ export KUBECONFIG=%s", s.kubeconfig)
 		return nil
 	})
 }
 
-// startController starts the controller and waits until its workers work.
-func (s *session) startController(ctx context.Context, flags ...string) error {
-	if err := s.launch(flags...); err != nil {
-		return err
-	}
-	return s.controller.Log.WaitFor(ctx, "Starting workers")
-}
-
-func (s *session) launch(flags ...string) (err error) {
+// startController starts the controller. It does not wait for its workers.
+func (s *session) startController(flags ...string) (err error) {
 	flags = append([]string{"-kubeconfig=" + s.kubeconfig}, flags...)
+	if s.verbosity > 0 {
+		flags = append(flags, fmt.Sprintf("-v=%d", s.verbosity))
+	}
 	if s.cluster == nil {
-		// What else there is in somebody's cluster is none of this Neutron's business.
+		// The other Networks of the user's cluster do not belong in this Neutron.
 		flags = append(flags, "-namespace=default")
 	}
+	s.show("$ export %s", strings.Join(s.neutron.Env(), " "))
+	s.showCommand("./samplecrd-controller", flags...)
 	s.controller, err = stack.StartController(s.binary, s.neutron.Env(), s.logs, flags...)
 	return err
 }
 
-// kubectl runs kubectl, and returns what it complained about as the error.
+// kubectl runs kubectl, and shows the command with its output.
 func (s *session) kubectl(ctx context.Context, args ...string) error {
-	_, err := s.output(ctx, args...)
+	s.showCommand("kubectl", args...)
+	stdout, stderr, err := s.runKubectl(ctx, args...)
+	s.showOutput(stdout + stderr)
 	return err
 }
 
-// output is kubectl, and returns what it printed.
-func (s *session) output(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, s.kubectlPath, args...)
-	cmd.Dir, cmd.Env = s.root, s.kubectlEnv
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+// kubectlFails is kubectl for a command that must fail with these words.
+func (s *session) kubectlFails(ctx context.Context, words string, args ...string) error {
+	err := s.kubectl(ctx, args...)
+	if err == nil || !strings.Contains(err.Error(), words) {
+		return fmt.Errorf("kubectl %s: want the error %q, got %v", strings.Join(args, " "), words, err)
 	}
-	return stdout.String(), nil
+	return nil
 }
 
-// close takes down what was started. Whatever goes wrong is told, and the rest goes on.
+// output runs kubectl, and returns its output without showing it.
+func (s *session) output(ctx context.Context, args ...string) (string, error) {
+	stdout, _, err := s.runKubectl(ctx, args...)
+	return stdout, err
+}
+
+// runKubectl runs kubectl. The error contains what kubectl wrote to stderr.
+func (s *session) runKubectl(ctx context.Context, args ...string) (stdout, stderr string, err error) {
+	cmd := exec.CommandContext(ctx, s.kubectlPath, args...)
+	cmd.Dir, cmd.Env = s.root, s.kubectlEnv
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	if err = cmd.Run(); err != nil {
+		err = fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(errOut.String()))
+	}
+	return out.String(), errOut.String(), err
+}
+
+// close stops what was started. It prints errors, and goes on after them.
 func (s *session) close() {
 	var errs []error
 	if s.controller != nil {
@@ -189,30 +219,6 @@ func (s *session) close() {
 		errs = append(errs, s.cluster.Stop())
 	}
 	if err := errors.Join(errs...); err != nil {
-		fmt.Fprintln(os.Stderr, "local-up: take all down:", err)
+		fmt.Fprintln(os.Stderr, "local-up: stop:", err)
 	}
-}
-
-// gate holds back the controller's log until it is opened.
-type gate struct {
-	mu   sync.Mutex
-	held bytes.Buffer
-	free bool
-}
-
-func (g *gate) Write(p []byte) (int, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.free {
-		return os.Stderr.Write(p)
-	}
-	return g.held.Write(p)
-}
-
-// open prints what was held back, and lets through what comes.
-func (g *gate) open() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.free = true
-	_, _ = g.held.WriteTo(os.Stderr)
 }

@@ -23,6 +23,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -35,8 +36,10 @@ func Root() (string, error) {
 		return "", fmt.Errorf("find the repository: %w", err)
 	}
 	folder := filepath.Dir(strings.TrimSpace(string(out)))
-	if filepath.Base(folder) == "hack" {
-		folder = filepath.Dir(folder)
+	// A clone of the repository may be called hack too: only in the module hack is there one above.
+	above := filepath.Dir(folder)
+	if _, err := os.Stat(filepath.Join(above, "go.mod")); err == nil && filepath.Base(folder) == "hack" {
+		return above, nil
 	}
 	return folder, nil
 }
