@@ -224,8 +224,11 @@ func isReady(network *samplecrdv1.Network) bool {
 
 // apply makes the Network of that number.
 func (w *watcher) apply(ctx context.Context, i int) error {
-	network := &samplecrdv1.Network{Spec: samplecrdv1.NetworkSpec{CIDR: cidr(i), Gateway: gateway(i, 1)}}
-	network.Name = name(i)
+	return w.create(ctx, namespace, name(i), samplecrdv1.NetworkSpec{CIDR: cidr(i), Gateway: gateway(i, 1)})
+}
+
+func (w *watcher) create(ctx context.Context, namespace, name string, spec samplecrdv1.NetworkSpec) error {
+	network := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
 	_, err := w.client.SamplecrdV1().Networks(namespace).Create(ctx, network, metav1.CreateOptions{})
 	return err
 }

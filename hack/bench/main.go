@@ -102,12 +102,11 @@ func main() {
 }
 
 func parse(args []string) (o options, batches []batch, err error) {
-	o.connections = ints{32}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.Var(&o.sizes, "n", "how many `Networks` there are, up to 65536 (default: each scenario's own number); several numbers, separated by commas, have each scenario made with each")
 	flags.IntVar(&o.runs, "runs", 5, "how often each is measured; the medians are told")
 	flags.DurationVar(&o.latency, "latency", 50*time.Millisecond, "how long each answer of the embedded Neutron takes")
-	flags.Var(&o.connections, "connections", "the `number` of the controller's -neutron-connections, and of the raw loop's connections; several numbers have the scenarios that begin with nothing made with each")
+	flags.Var(&o.connections, "connections", "the `number` of the controller's -neutron-connections, and of the raw loop's connections; several numbers have the scenarios that begin with nothing made with each (default 32; 8 for fair)")
 	flags.IntVar(&o.workers, "workers", 0, "the controller's -workers (default four times its connections)")
 	flags.DurationVar(&o.resync, "resync", 10*time.Second, "the controller's -resync")
 	flags.StringVar(&o.neutron, "neutron", embeddedNeutron, "which `Neutron`: embedded, or real")
@@ -272,6 +271,7 @@ func (l *lab) report(out io.Writer, results []Result) error {
 	writeCPU(out, results)
 	fmt.Fprintln(out)
 	writeRatios(out, results)
+	writeEdits(out, results)
 	writeGrowth(out, results)
 	text, err := json.MarshalIndent(map[string]any{
 		"neutron": l.neutronText(), "resyncSeconds": l.resync.Seconds(), "flags": l.flags,

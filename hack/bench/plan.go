@@ -83,7 +83,7 @@ func (p *planner) grow() {
 	for _, g := range grow {
 		for _, s := range scenarios {
 			if slices.Contains(g.scenarios, s.name) {
-				p.put(s, g.n, p.connections[0])
+				p.put(s, g.n, p.connectionsOf(s)[0])
 			}
 		}
 	}
@@ -93,15 +93,22 @@ func (p *planner) add(s *scenario, sizes []int) {
 	if len(sizes) == 0 {
 		sizes = []int{s.n}
 	}
-	connections := p.connections
-	if !s.fresh {
-		connections = connections[:1]
-	}
 	for _, n := range sizes {
-		for _, c := range connections {
+		for _, c := range p.connectionsOf(s) {
 			p.put(s, n, c)
 		}
 	}
+}
+
+// connectionsOf returns the numbers of connections with which a scenario is made.
+func (p *planner) connectionsOf(s *scenario) []int {
+	switch {
+	case len(p.connections) == 0:
+		return []int{cmp.Or(s.connections, defaultConnections)}
+	case !s.fresh:
+		return p.connections[:1]
+	}
+	return p.connections
 }
 
 func (p *planner) put(s *scenario, n, connections int) {

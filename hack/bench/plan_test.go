@@ -48,7 +48,7 @@ func TestPlan(t *testing.T) {
 		want       []string
 	}{
 		{"all but grow", "", []string{
-			"fresh 50×32: react", "fresh 500×32: converge apply raw writes", "1000×32: restart steady edit drift delete",
+			"fresh 50×32: react", "fresh 500×32: converge apply raw writes", "fresh 5000×8: fair", "1000×32: restart steady edit drift delete",
 		}},
 		{"what cannot be observed is left out", "-neutron=real", []string{
 			"fresh 500×32: converge apply raw writes", "1000×32: restart edit delete",
@@ -56,6 +56,7 @@ func TestPlan(t *testing.T) {
 		{"each size with each number of connections, but not of what is in order", "-n 10,20 -connections 1,2 raw edit", []string{
 			"fresh 10×1: raw", "fresh 10×2: raw", "fresh 20×1: raw", "fresh 20×2: raw", "10×1: edit", "20×1: edit",
 		}},
+		{"connections that a flag sets are for all scenarios", "-n 10 -connections 1 fair converge", []string{"fresh 10×1: fair converge"}},
 		{"what grows goes on with what there is", "grow", []string{
 			"100×32: restart steady", "1000×32: restart steady", "10000×32: restart steady", "50000×32: restart",
 		}},

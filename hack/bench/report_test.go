@@ -31,7 +31,7 @@ func measured() []Result {
 	}
 	cpu := func(s float64) map[string]float64 { return map[string]float64{controllerProcess: s} }
 	return []Result{
-		of(convergeName, 500, 32, Sample{Seconds: 2, WorkSeconds: 1.6, Wait: Percentiles{1, 1.9, 1.99}, Calls: map[string]int{"POST networks": 500, "POST subnets": 500},
+		of(convergeName, 500, 32, Sample{Seconds: 2, WorkSeconds: 1.6, Wait: Percentiles{P50: 1, P95: 1.9, P99: 1.99}, Calls: map[string]int{"POST networks": 500, "POST subnets": 500},
 			Writes: map[string]int{"patch networks": 1000}, Events: map[string]int{"post events": 500}, CPU: cpu(0.5), Peak: 50 << 20, Resident: 40 << 20, Curve: []Point{{0, 0}, {1, 200}, {2, 500}}}),
 		of(rawName, 500, 32, Sample{Seconds: 1.5, WorkSeconds: 1.2, Calls: map[string]int{"POST networks": 500, "POST subnets": 500}, Curve: []Point{{0, 0}, {1.5, 500}}}),
 		of(rawName, 500, 64, Sample{Seconds: 0.75}),
@@ -59,6 +59,19 @@ func TestRatiosAreOfWhatCanBeCompared(t *testing.T) {
 	var out bytes.Buffer
 	writeRatios(&out, measured())
 	const want = "converge/raw, N = 500, 32 connections: 0.75 (from the first request that changes Neutron on: 0.75)\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestEditsAreReportedByNamespace(t *testing.T) {
+	var out bytes.Buffer
+	writeEdits(&out, append(measured(), Result{Scenario: "fair", N: 5000, Connections: 8, Median: Sample{Edits: map[string]Percentiles{
+		anotherNamespace: {P50: 0.1, P95: 0.2, P99: 0.3, Max: 0.4, Count: 190}, anotherCloud: {P50: 1, P95: 2, P99: 3, Max: 4, Count: 50},
+	}}}))
+	const want = `fair, N = 5000, 8 connections: 50 edits in another-cloud: p50 1 s, p95 2 s, p99 3 s, max 4 s
+fair, N = 5000, 8 connections: 190 edits in another-namespace: p50 100 ms, p95 200 ms, p99 300 ms, max 400 ms
+`
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

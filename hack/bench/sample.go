@@ -32,6 +32,8 @@ type Sample struct {
 	WorkSeconds float64 `json:"workSeconds,omitempty"`
 	// Wait is how long the Networks took, each from its own beginning.
 	Wait Percentiles `json:"waitSeconds"`
+	// Edits is how long the single edits of other Networks took, by their namespace.
+	Edits map[string]Percentiles `json:"editSeconds,omitempty"`
 	// Calls are the controller's requests to Neutron.
 	Calls map[string]int `json:"neutronCalls,omitempty"`
 	// Writes are the controller's requests that change Networks in Kubernetes.
@@ -57,6 +59,9 @@ type Percentiles struct {
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
 	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+	// Count is the number of times that were measured.
+	Count int `json:"count"`
 }
 
 // Point is a place in a chart.
@@ -124,24 +129,37 @@ func medianOfMaps[T cmp.Ordered](samples []Sample, get func(Sample) map[string]T
 	return result
 }
 
+// medianOfPercentiles is medianOf for each figure.
+func medianOfPercentiles(samples []Sample, get func(Sample) Percentiles) Percentiles {
+	return Percentiles{
+		P50:   medianOf(samples, func(s Sample) float64 { return get(s).P50 }),
+		P95:   medianOf(samples, func(s Sample) float64 { return get(s).P95 }),
+		P99:   medianOf(samples, func(s Sample) float64 { return get(s).P99 }),
+		Max:   medianOf(samples, func(s Sample) float64 { return get(s).Max }),
+		Count: medianOf(samples, func(s Sample) int { return get(s).Count }),
+	}
+}
+
 // summarize returns the medians.
 func summarize(samples []Sample) Sample {
 	m := Sample{
 		Seconds:     medianOf(samples, func(s Sample) float64 { return s.Seconds }),
 		WorkSeconds: medianOf(samples, func(s Sample) float64 { return s.WorkSeconds }),
-		Wait: Percentiles{
-			P50: medianOf(samples, func(s Sample) float64 { return s.Wait.P50 }),
-			P95: medianOf(samples, func(s Sample) float64 { return s.Wait.P95 }),
-			P99: medianOf(samples, func(s Sample) float64 { return s.Wait.P99 }),
-		},
-		Calls:    medianOfMaps(samples, func(s Sample) map[string]int { return s.Calls }),
-		Writes:   medianOfMaps(samples, func(s Sample) map[string]int { return s.Writes }),
-		Reads:    medianOfMaps(samples, func(s Sample) map[string]int { return s.Reads }),
-		Events:   medianOfMaps(samples, func(s Sample) map[string]int { return s.Events }),
-		CPU:      medianOfMaps(samples, func(s Sample) map[string]float64 { return s.CPU }),
-		Peak:     medianOf(samples, func(s Sample) int64 { return s.Peak }),
-		Resident: medianOf(samples, func(s Sample) int64 { return s.Resident }),
-		Busy:     medianOf(samples, func(s Sample) float64 { return s.Busy }),
+		Wait:        medianOfPercentiles(samples, func(s Sample) Percentiles { return s.Wait }),
+		Calls:       medianOfMaps(samples, func(s Sample) map[string]int { return s.Calls }),
+		Writes:      medianOfMaps(samples, func(s Sample) map[string]int { return s.Writes }),
+		Reads:       medianOfMaps(samples, func(s Sample) map[string]int { return s.Reads }),
+		Events:      medianOfMaps(samples, func(s Sample) map[string]int { return s.Events }),
+		CPU:         medianOfMaps(samples, func(s Sample) map[string]float64 { return s.CPU }),
+		Peak:        medianOf(samples, func(s Sample) int64 { return s.Peak }),
+		Resident:    medianOf(samples, func(s Sample) int64 { return s.Resident }),
+		Busy:        medianOf(samples, func(s Sample) float64 { return s.Busy }),
+	}
+	for namespace := range samples[0].Edits {
+		if m.Edits == nil {
+			m.Edits = map[string]Percentiles{}
+		}
+		m.Edits[namespace] = medianOfPercentiles(samples, func(s Sample) Percentiles { return s.Edits[namespace] })
 	}
 	for _, s := range samples {
 		if s.Seconds == m.Seconds {
@@ -161,7 +179,7 @@ func percentiles(times []time.Duration) Percentiles {
 		rank := int(math.Ceil(part * float64(len(sorted))))
 		return sorted[max(rank, 1)-1].Seconds()
 	}
-	return Percentiles{P50: at(0.5), P95: at(0.95), P99: at(0.99)}
+	return Percentiles{P50: at(0.5), P95: at(0.95), P99: at(0.99), Max: at(1), Count: len(times)}
 }
 
 // maxCurve is how many points are enough for a chart.

@@ -57,9 +57,9 @@ func TestPercentilesAreOfTimesThatWereMeasured(t *testing.T) {
 		want  Percentiles
 	}{
 		{"none", nil, Percentiles{}},
-		{"one is all of them", []time.Duration{time.Second}, Percentiles{1, 1, 1}},
-		{"half are no longer than the lower of two", []time.Duration{2 * time.Second, time.Second}, Percentiles{1, 2, 2}},
-		{"of a hundred", hundred, Percentiles{50, 95, 99}},
+		{"one is all of them", []time.Duration{time.Second}, Percentiles{1, 1, 1, 1, 1}},
+		{"half are no longer than the lower of two", []time.Duration{2 * time.Second, time.Second}, Percentiles{1, 2, 2, 2, 2}},
+		{"of a hundred", hundred, Percentiles{50, 95, 99, 100, 100}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, percentiles(tt.times)); diff != "" {
@@ -96,15 +96,15 @@ func TestSummaryHasTheMedianOfEachFigure(t *testing.T) {
 	got := summarize([]Sample{
 		{
 			Seconds: 3, Wait: Percentiles{P50: 1, P95: 5}, Calls: map[string]int{"POST networks": 10, "GET networks": 1},
-			CPU: map[string]float64{"etcd": 2}, Peak: 30, Curve: []Point{{3, 3}},
+			CPU: map[string]float64{"etcd": 2}, Peak: 30, Curve: []Point{{3, 3}}, Edits: map[string]Percentiles{"a": {P99: 3, Max: 3, Count: 10}},
 		},
-		{Seconds: 1, Wait: Percentiles{P50: 2, P95: 4}, Calls: map[string]int{"POST networks": 12}, CPU: map[string]float64{"etcd": 1}, Peak: 10, Curve: []Point{{1, 1}}},
-		{Seconds: 2, Wait: Percentiles{P50: 3, P95: 3}, Calls: map[string]int{"POST networks": 11}, CPU: map[string]float64{"etcd": 3}, Peak: 20, Curve: []Point{{2, 2}}},
+		{Seconds: 1, Wait: Percentiles{P50: 2, P95: 4}, Calls: map[string]int{"POST networks": 12}, CPU: map[string]float64{"etcd": 1}, Peak: 10, Curve: []Point{{1, 1}}, Edits: map[string]Percentiles{"a": {P99: 2, Max: 9, Count: 30}}},
+		{Seconds: 2, Wait: Percentiles{P50: 3, P95: 3}, Calls: map[string]int{"POST networks": 11}, CPU: map[string]float64{"etcd": 3}, Peak: 20, Curve: []Point{{2, 2}}, Edits: map[string]Percentiles{"a": {P99: 1, Max: 4, Count: 20}}},
 	})
 	want := Sample{
 		Seconds: 2, Wait: Percentiles{P50: 2, P95: 4}, Calls: map[string]int{"POST networks": 11, "GET networks": 0},
 		Writes: map[string]int{}, Reads: map[string]int{}, Events: map[string]int{},
-		CPU: map[string]float64{"etcd": 2}, Peak: 20, Curve: []Point{{2, 2}},
+		CPU: map[string]float64{"etcd": 2}, Peak: 20, Curve: []Point{{2, 2}}, Edits: map[string]Percentiles{"a": {P99: 2, Max: 4, Count: 20}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

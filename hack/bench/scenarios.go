@@ -43,6 +43,8 @@ type scenario struct {
 	what string
 	// n is how many Networks there are if nobody says.
 	n int
+	// connections is how many connections there are if nobody says; 0: defaultConnections.
+	connections int
 	// fresh has each run begin with a control plane and a Neutron that hold nothing.
 	// Otherwise all runs are made where there are n Networks in order, and begin with a new
 	// process of the controller.
@@ -52,6 +54,10 @@ type scenario struct {
 	run      func(ctx context.Context, s *stand, n, connections int) (Sample, error)
 }
 
+// defaultConnections is how many connections there are if neither a scenario nor the user
+// says.
+const defaultConnections = 32
+
 // scenarios are all but grow, in the order in which they are made.
 var scenarios = []*scenario{
 	{name: convergeName, what: "N Networks are there, and the controller is started: until all are Ready", n: 500, fresh: true, run: converge},
@@ -59,6 +65,7 @@ var scenarios = []*scenario{
 	{name: rawName, what: "the same networks made by a plain loop, with as many connections and no Kubernetes: the limit", n: 500, fresh: true, run: raw},
 	{name: writesName, what: "the same writes to Kubernetes made by a plain loop, events left out, and no Neutron: the limit on the other side", n: 500, fresh: true, run: writes},
 	{name: "react", what: "one by one, N Networks are applied to an idle controller: from the answer to the first request to Neutron", n: 50, fresh: true, observes: true, run: react},
+	{name: "fair", what: "converge, while single Networks of another namespace and of another cloud are edited: the times of these edits", n: 5000, connections: 8, fresh: true, observes: true, run: fair},
 	{name: restartName, what: "N Networks are in order, and the controller is started: until it has looked at each", n: 1000, run: restart},
 	{name: steadyName, what: "N Networks are in order: one look at Neutron, as every -resync", n: 1000, observes: true, run: steady},
 	{name: "edit", what: "the gateways of all N are changed: until all are Ready again", n: 1000, run: edit},
@@ -77,7 +84,12 @@ var grow = []struct {
 	{50_000, []string{restartName}},
 }
 
-func converge(ctx context.Context, s *stand, n, connections int) (sample Sample, err error) {
+func converge(ctx context.Context, s *stand, n, connections int) (Sample, error) {
+	return convergeWithEdits(ctx, s, n, connections)
+}
+
+// convergeWithEdits measures converge while the Networks of other namespaces are edited.
+func convergeWithEdits(ctx context.Context, s *stand, n, connections int, namespaces ...string) (sample Sample, err error) {
 	if err := s.applyAll(ctx, 0, n, newMoments()); err != nil {
 		return sample, err
 	}
@@ -85,20 +97,20 @@ func converge(ctx context.Context, s *stand, n, connections int) (sample Sample,
 	if err != nil {
 		return sample, err
 	}
-	s.await(n, isReady)
+	s.await(n, func(network *samplecrdv1.Network) bool { return network.Namespace == namespace && isReady(network) })
 	c, err := s.start(ctx, connections)
 	if err != nil {
 		return sample, err
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
 	m.profile(ctx, c)
-	at, err := s.wait(ctx)
+	at, edits, err := s.waitWithEdits(ctx, namespaces)
 	if err != nil {
 		return sample, err
 	}
 	sample, err = m.end(ctx, c, last(at))
 	times := after(m.began, at)
-	sample.Wait, sample.Curve = percentiles(times), curve(times)
+	sample.Wait, sample.Curve, sample.Edits = percentiles(times), curve(times), edits
 	return sample, err
 }
 

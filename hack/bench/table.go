@@ -19,6 +19,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"text/tabwriter"
 	"time"
 )
@@ -73,6 +75,17 @@ func writeRatios(out io.Writer, results []Result) {
 				fmt.Fprintf(out, " (from the first request that changes Neutron on: %.2f)", limit.Median.WorkSeconds/r.Median.WorkSeconds)
 			}
 			fmt.Fprintln(out)
+		}
+	}
+}
+
+// writeEdits prints how long the single edits took while N Networks were waiting.
+func writeEdits(out io.Writer, results []Result) {
+	for _, r := range results {
+		for _, namespace := range slices.Sorted(maps.Keys(r.Median.Edits)) {
+			e := r.Median.Edits[namespace]
+			fmt.Fprintf(out, "%s, N = %d, %d connections: %d edits in %s: p50 %s, p95 %s, p99 %s, max %s\n",
+				r.Scenario, r.N, r.Connections, e.Count, namespace, seconds(e.P50), seconds(e.P95), seconds(e.P99), seconds(e.Max))
 		}
 	}
 }
