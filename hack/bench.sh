@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Measures the controller, between a real control plane and a Neutron, and prints a table;
-# the figures as JSON and the curves as SVG are in hack/_output/bench then.
+# Measures the controller between a real control plane and a Neutron, and prints a table.
+# It writes the figures as JSON and the curves as SVG to hack/_output/bench.
 #   hack/bench.sh [-n 500] [-runs 5] [-latency 50ms] [-connections 32] [SCENARIO...]
-# -h says more.
+# -h prints all flags and scenarios.
 set -o errexit -o nounset -o pipefail
 
 HACK=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -101,7 +101,7 @@ func (s *stand) prepareEdited(ctx context.Context, cloudsYAML string) (err error
 	if _, err := s.wait(ctx); err != nil {
 		return err
 	}
-	return rest(ctx, c.pid) // it may have events to record
+	return rest(ctx, c.pid) // until it has recorded its events
 }
 
 // editedName returns a name that no other namespace has: the watcher knows Networks by name.

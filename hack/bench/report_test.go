@@ -24,7 +24,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// measured is what a benchmark could have measured.
+// measured returns results such as those of a benchmark.
 func measured() []Result {
 	of := func(scenario string, n, connections int, m Sample) Result {
 		return Result{Scenario: scenario, N: n, Connections: connections, Workers: 4 * connections, Runs: make([]Sample, 3), Median: m}
@@ -50,15 +50,15 @@ func TestTable(t *testing.T) {
 	}
 	for _, line := range lines[1:6] {
 		if len(line) != len(lines[0]) {
-			t.Errorf("the lines are not equally long:\n%s", out.String())
+			t.Errorf("the lines differ in length:\n%s", out.String())
 		}
 	}
 }
 
-func TestRatiosAreOfWhatCanBeCompared(t *testing.T) {
+func TestRatiosCompareEqualSizesAndConnections(t *testing.T) {
 	var out bytes.Buffer
 	writeRatios(&out, measured())
-	const want = "converge/raw, N = 500, 32 connections: 0.75 (from the first request that changes Neutron on: 0.75)\n"
+	const want = "converge/raw, N = 500, 32 connections: 0.75 (since the first request that changes Neutron: 0.75)\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -80,7 +80,7 @@ fair, N = 5000, 8 connections: 190 edits in another-namespace: p50 100 ms, p95 2
 func TestGrowthIsPerNetwork(t *testing.T) {
 	var out bytes.Buffer
 	writeGrowth(&out, measured())
-	const want = "restart, N = 1000 to 11000, for each Network: 100.0 µs of CPU, 10.24 KiB resident in the end, 10.24 KiB at the peak\n"
+	const want = "restart, N = 1000 to 11000, per Network: 100.0 µs of CPU, 10.24 KiB resident at the end, 10.24 KiB at the peak\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

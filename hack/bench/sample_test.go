@@ -30,9 +30,9 @@ func TestMedian(t *testing.T) {
 		want   int
 	}{
 		{"one", []int{7}, 7},
-		{"in no order", []int{9, 1, 5}, 5},
-		{"of an even number, the lower one: it was measured", []int{4, 1, 3, 2}, 2},
-		{"one that is far off does not count", []int{1, 2, 1000000, 2, 2}, 2},
+		{"unsorted", []int{9, 1, 5}, 5},
+		{"the lower one of an even number", []int{4, 1, 3, 2}, 2},
+		{"an outlier does not count", []int{1, 2, 1000000, 2, 2}, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before := append([]int(nil), tt.values...)
@@ -40,16 +40,16 @@ func TestMedian(t *testing.T) {
 				t.Errorf("median(%v) = %d, want %d", tt.values, got, tt.want)
 			}
 			if diff := cmp.Diff(before, tt.values); diff != "" {
-				t.Errorf("it has changed the values:\n%s", diff)
+				t.Errorf("it changed the values:\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestPercentilesAreOfTimesThatWereMeasured(t *testing.T) {
+func TestPercentilesAreMeasuredTimes(t *testing.T) {
 	hundred := make([]time.Duration, 100)
 	for i := range hundred {
-		hundred[(i*37)%100] = time.Duration(i+1) * time.Second // in no order
+		hundred[(i*37)%100] = time.Duration(i+1) * time.Second // unsorted
 	}
 	for _, tt := range []struct {
 		name  string
@@ -57,8 +57,8 @@ func TestPercentilesAreOfTimesThatWereMeasured(t *testing.T) {
 		want  Percentiles
 	}{
 		{"none", nil, Percentiles{}},
-		{"one is all of them", []time.Duration{time.Second}, Percentiles{1, 1, 1, 1, 1}},
-		{"half are no longer than the lower of two", []time.Duration{2 * time.Second, time.Second}, Percentiles{1, 2, 2, 2, 2}},
+		{"a single time is every percentile", []time.Duration{time.Second}, Percentiles{1, 1, 1, 1, 1}},
+		{"p50 of two is the lower one", []time.Duration{2 * time.Second, time.Second}, Percentiles{1, 2, 2, 2, 2}},
 		{"of a hundred", hundred, Percentiles{50, 95, 99, 100, 100}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestCurveEndsWithTheLastOne(t *testing.T) {
 		t.Errorf("the end (-want +got):\n%s", diff)
 	}
 	for _, p := range points[1:] {
-		if p.X != p.Y { // one was done in each second
+		if p.X != p.Y { // one per second
 			t.Errorf("%v done after %v s", p.Y, p.X)
 		}
 	}
@@ -118,7 +118,7 @@ func TestSince(t *testing.T) {
 	}
 }
 
-func TestMomentsPairWhatHasOneName(t *testing.T) {
+func TestMomentsPairEqualNames(t *testing.T) {
 	began := time.Unix(1000, 0)
 	m := newMoments()
 	m.at["a"], m.at["lost"] = began, began
