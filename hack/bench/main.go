@@ -66,7 +66,7 @@ func (v *ints) String() string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint([]int(*v)), " ", ","), "[]")
 }
 
-// Set replaces the numbers by those in text.
+// Set replaces the numbers with those in text.
 func (v *ints) Set(text string) error {
 	*v = nil
 	for part := range strings.SplitSeq(text, ",") {

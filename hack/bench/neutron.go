@@ -144,8 +144,8 @@ func waitFor(ctx context.Context, came *atomic.Int64) (time.Time, error) {
 	return time.Unix(0, came.Load()), nil
 }
 
-// makeRaw creates n networks with their subnets over a number of connections. It returns how
-// long after the beginning each was complete. No ordinary client can be faster.
+// makeRaw creates n networks with their subnets over at most that many connections. It
+// returns how long after the beginning each was complete. No ordinary client can be faster.
 func (c *cloud) makeRaw(ctx context.Context, n, connections int) ([]time.Duration, error) {
 	c.raw.Store(true)
 	defer c.raw.Store(false)

@@ -69,8 +69,8 @@ func TestEditsAreReportedByNamespace(t *testing.T) {
 	writeEdits(&out, append(measured(), Result{Scenario: "fair", N: 5000, Connections: 8, Median: Sample{Edits: map[string]Percentiles{
 		anotherNamespace: {P50: 0.1, P95: 0.2, P99: 0.3, Max: 0.4, Count: 190}, anotherCloud: {P50: 1, P95: 2, P99: 3, Max: 4, Count: 50},
 	}}}))
-	const want = `fair, N = 5000, 8 connections: 50 edits in another-cloud: p50 1 s, p95 2 s, p99 3 s, max 4 s
-fair, N = 5000, 8 connections: 190 edits in another-namespace: p50 100 ms, p95 200 ms, p99 300 ms, max 400 ms
+	const want = `fair, N = 5000, 8 connections, edits in another-cloud: 50, p50 1 s, p95 2 s, p99 3 s, max 4 s
+fair, N = 5000, 8 connections, edits in another-namespace: 190, p50 100 ms, p95 200 ms, p99 300 ms, max 400 ms
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

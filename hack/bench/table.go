@@ -84,8 +84,8 @@ func writeEdits(out io.Writer, results []Result) {
 	for _, r := range results {
 		for _, namespace := range slices.Sorted(maps.Keys(r.Median.Edits)) {
 			e := r.Median.Edits[namespace]
-			fmt.Fprintf(out, "%s, N = %d, %d connections: %d edits in %s: p50 %s, p95 %s, p99 %s, max %s\n",
-				r.Scenario, r.N, r.Connections, e.Count, namespace, seconds(e.P50), seconds(e.P95), seconds(e.P99), seconds(e.Max))
+			fmt.Fprintf(out, "%s, N = %d, %d connections, edits in %s: %d, p50 %s, p95 %s, p99 %s, max %s\n",
+				r.Scenario, r.N, r.Connections, namespace, e.Count, seconds(e.P50), seconds(e.P95), seconds(e.P99), seconds(e.Max))
 		}
 	}
 }
