@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Measures the controller between a real control plane and a Neutron, and prints a table.
-# Figures as JSON and curves as SVG are written to hack/_output/bench.
+# It writes the figures as JSON and the curves as SVG to hack/_output/bench.
 #   hack/bench.sh [-n 500] [-runs 5] [-latency 50ms] [-connections 32] [SCENARIO...]
-# -h lists the flags and the scenarios.
+# -h prints all flags and scenarios.
 set -o errexit -o nounset -o pipefail
 
 HACK=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -22,27 +22,27 @@ import (
 	"slices"
 )
 
-// axis is one of a chart. The ends stand for low and high.
+// axis is an axis of a chart. Its ends are the values low and high.
 type axis struct {
 	name      string
 	kind      axisKind
 	low, high float64
-	// ticks are the values that are written at it, from low to high.
+	// ticks are the values that are marked, from low to high.
 	ticks []float64
 }
 
 type axisKind int
 
 const (
-	// linearAxis begins at 0, and has round numbers.
+	// linearAxis begins at 0, and marks round numbers.
 	linearAxis axisKind = iota
-	// powersAxis is logarithmic, and has powers of ten.
+	// powersAxis is logarithmic, and marks powers of ten.
 	powersAxis
-	// measuredAxis is logarithmic, and has what was measured.
+	// measuredAxis is logarithmic, and marks the measured values.
 	measuredAxis
 )
 
-// setAxes makes room for all points.
+// setAxes sets both axes so that they include all points.
 func (c *chart) setAxes() {
 	var xs, ys []float64
 	for _, l := range c.lines {
@@ -54,7 +54,7 @@ func (c *chart) setAxes() {
 	c.y.set(ys)
 }
 
-// set makes room for values. Those of logarithmic axes must be above 0.
+// set sets the axis so that it includes the values. On logarithmic axes they must be above 0.
 func (a *axis) set(values []float64) {
 	a.ticks = nil
 	switch low, high := slices.Min(values), slices.Max(values); a.kind {
@@ -75,11 +75,11 @@ func (a *axis) set(values []float64) {
 	a.low, a.high = a.ticks[0], a.ticks[len(a.ticks)-1]
 }
 
-// tiny is more than what is lost by rounding.
+// tiny is larger than any rounding error.
 const tiny = 1e-9
 
-// stepOf returns the least of 1, 2 and 5 times a power of ten with which there are at most
-// 8 steps to a value.
+// stepOf returns the smallest step for which high is at most 8 steps. A step is 1, 2 or 5 times
+// a power of ten.
 func stepOf(high float64) float64 {
 	if high <= 0 {
 		return 1
@@ -93,7 +93,7 @@ func stepOf(high float64) float64 {
 	return 10 * power
 }
 
-// of returns how far along the axis a value is, between 0 and 1.
+// of returns the position of a value on the axis, from 0 to 1.
 func (a *axis) of(value float64) float64 {
 	if a.kind == linearAxis {
 		return value / a.high
@@ -101,7 +101,7 @@ func (a *axis) of(value float64) float64 {
 	return math.Log(value/a.low) / math.Log(a.high/a.low)
 }
 
-// short writes a number with as few digits as it takes.
+// short formats a number with at most three digits.
 func short(value float64) string {
 	if value >= 1000 {
 		return fmt.Sprintf("%.3gk", value/1000)

@@ -22,26 +22,27 @@ import (
 	"slices"
 )
 
-// chart is a picture of lines.
+// chart is a line chart.
 type chart struct {
 	title, note string
 	x, y        axis
 	lines       []line
-	// curves says that the lines are curves which end at the same height. Otherwise they
-	// join what was measured, and each place is marked.
+	// curves reports whether the lines are curves that end at the same height. Otherwise they
+	// join measured points, and each point is marked.
 	curves bool
-	// half says that another chart has room beside it.
+	// half reports whether the chart takes half the width only.
 	half bool
 }
 
 type line struct {
 	name string
-	// color is the line's place among the colors.
+	// color is the index of the line's color.
 	color  int
 	points []Point
 }
 
-// charts returns what there is to draw: lines of more than one point.
+// charts returns the charts to draw. It leaves out lines of a single point, and charts without
+// lines.
 func charts(results []Result) []chart {
 	var drawn []chart
 	for _, c := range []chart{
@@ -59,16 +60,16 @@ func charts(results []Result) []chart {
 	return drawn
 }
 
-// compared are the scenarios that begin with nothing and can be compared.
+// compared are the fresh scenarios that can be compared.
 var compared = []string{convergeName, rawName, applyName, writesName}
 
-// alone says what is measured for comparison.
+// alone describes the scenarios that are limits.
 var alone = map[string]string{
 	rawName:    "raw: Neutron alone",
 	writesName: "writes: Kubernetes alone",
 }
 
-// toCompare returns the results of these scenarios, of the largest N.
+// toCompare returns the results of the compared scenarios with the largest N.
 func toCompare(results []Result) (of []Result) {
 	for _, r := range results {
 		switch {
@@ -82,8 +83,8 @@ func toCompare(results []Result) (of []Result) {
 	return of
 }
 
-// progress has a line for each scenario that can be compared, of the connections with which
-// most of them were made, and of the most connections then.
+// progress has a line for each compared scenario, all with the same number of connections: the
+// one with most results, and of several such numbers the largest.
 func progress(results []Result) chart {
 	c := chart{title: "Networks Ready, over time", curves: true,
 		x: axis{name: "seconds since the start"}, y: axis{name: "Networks"}}
@@ -101,8 +102,8 @@ func progress(results []Result) chart {
 	return c
 }
 
-// most returns the largest group of results that have the same key, and of groups that are
-// equally large the one with the largest key.
+// most returns the largest group of results with the same key. Of several such groups it
+// returns the one with the largest key.
 func most(results []Result, key func(Result) int) []Result {
 	groups := map[int][]Result{}
 	for _, r := range results {
@@ -117,8 +118,8 @@ func most(results []Result, key func(Result) int) []Result {
 	return groups[largest]
 }
 
-// byConnections tells how near the controller comes to the limit, with more and more
-// connections, of the N that was made with most of them.
+// byConnections compares the controller with the limit raw, over the number of connections. It
+// has the results of the N with most results.
 func byConnections(results []Result) chart {
 	c := chart{title: "Networks per second, by connections",
 		x: axis{name: "connections", kind: measuredAxis}, y: axis{name: "Networks per second"}}
@@ -140,12 +141,12 @@ func byConnections(results []Result) chart {
 
 func restartTime(results []Result) chart {
 	cpu := func(s Sample) float64 { return s.CPU[controllerProcess] }
-	return chart{title: "Time of a restart, and CPU", note: "look: one look at Neutron, as every -resync; medians", half: true,
+	return chart{title: "Time of a restart, and CPU", note: "relist: one relist of Neutron, as every -resync; medians", half: true,
 		x: axis{name: "Networks", kind: measuredAxis}, y: axis{name: "seconds", kind: powersAxis},
 		lines: []line{
 			byN(results, 0, restartName, "restart", func(s Sample) float64 { return s.Seconds }),
 			byN(results, 2, restartName, "restart, CPU", cpu),
-			byN(results, 3, steadyName, "look, CPU", cpu),
+			byN(results, 3, steadyName, "relist, CPU", cpu),
 		}}
 }
 
@@ -153,12 +154,12 @@ func restartMemory(results []Result) chart {
 	return chart{title: "Resident memory of the controller", note: "after a restart; medians", half: true,
 		x: axis{name: "Networks", kind: measuredAxis}, y: axis{name: "MiB", kind: powersAxis},
 		lines: []line{
-			byN(results, 0, restartName, "in the end", func(s Sample) float64 { return float64(s.Resident) / (1 << 20) }),
+			byN(results, 0, restartName, "at the end", func(s Sample) float64 { return float64(s.Resident) / (1 << 20) }),
 			byN(results, 1, restartName, "at the peak", func(s Sample) float64 { return float64(s.Peak) / (1 << 20) }),
 		}}
 }
 
-// byN returns the line of a figure over N. What was too little to be measured is left out.
+// byN returns the line of a figure over N. It leaves out 0, which is too little to measure.
 func byN(results []Result, color int, scenario, name string, get func(Sample) float64) line {
 	l := line{name: name, color: color}
 	for _, r := range results {

@@ -30,7 +30,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestChartsAreOfWhatWasMeasured(t *testing.T) {
+func TestChartsOfResults(t *testing.T) {
 	curve := []Point{{0, 0}, {1, 50}}
 	of := func(scenario string, n, connections int, seconds float64) Result {
 		return Result{Scenario: scenario, N: n, Connections: connections, Median: Sample{Seconds: seconds, Curve: curve}}
@@ -44,15 +44,15 @@ func TestChartsAreOfWhatWasMeasured(t *testing.T) {
 			map[string][]string{"Networks Ready, over time": {"converge 2 s", "apply 3.12 s", "raw 1 s", "writes 0.5 s"}}},
 		{"curves are of the largest N", []Result{of(rawName, 500, 8, 2), of(rawName, 50, 8, 1)},
 			map[string][]string{"Networks Ready, over time": {"raw 2 s"}}},
-		{"curves are of the connections with most scenarios", []Result{of(convergeName, 50, 8, 2), of(rawName, 50, 8, 1), of(rawName, 50, 16, 0.5)},
+		{"curves are of the connections with most results", []Result{of(convergeName, 50, 8, 2), of(rawName, 50, 8, 1), of(rawName, 50, 16, 0.5)},
 			map[string][]string{"Networks Ready, over time": {"converge 2 s", "raw 1 s"}, "Networks per second, by connections": {"raw"}}},
 		{"curves are of the most connections", []Result{of(rawName, 50, 8, 1), of(rawName, 50, 16, 0.5)},
 			map[string][]string{"Networks Ready, over time": {"raw 0.5 s"}, "Networks per second, by connections": {"raw"}}},
-		{"connections are compared of the N that was made with most", []Result{of(rawName, 500, 32, 2), of(convergeName, 500, 32, 3), of(rawName, 50, 8, 1), of(rawName, 50, 16, 0.5), of(rawName, 50, 32, 0.25)},
+		{"connections are compared for the N with most results", []Result{of(rawName, 500, 32, 2), of(convergeName, 500, 32, 3), of(rawName, 50, 8, 1), of(rawName, 50, 16, 0.5), of(rawName, 50, 32, 0.25)},
 			map[string][]string{"Networks Ready, over time": {"raw 2 s", "converge 3 s"}, "Networks per second, by connections": {"raw"}}},
-		{"a figure over N takes two", measured()[3:4], map[string][]string{}},
-		{"figures over N; of a look, there is none", measured()[3:],
-			map[string][]string{"Time of a restart, and CPU": {"restart", "restart, CPU"}, "Resident memory of the controller": {"in the end", "at the peak"}}},
+		{"a line over N needs two points", measured()[3:4], map[string][]string{}},
+		{"figures over N, without a relist", measured()[3:],
+			map[string][]string{"Time of a restart, and CPU": {"restart", "restart, CPU"}, "Resident memory of the controller": {"at the end", "at the peak"}}},
 		{"nothing is compared with an edit", []Result{of("edit", 50, 8, 2)}, map[string][]string{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestChartsAreOfWhatWasMeasured(t *testing.T) {
 	}
 }
 
-func TestFiguresOverNLeaveOutWhatWasNotMeasured(t *testing.T) {
+func TestFiguresOverNLeaveOutZeros(t *testing.T) {
 	results := slices.Clone(measured()[3:])
 	results[0].Median.CPU = nil
 	l := byN(results, 0, restartName, "CPU", func(s Sample) float64 { return s.CPU[controllerProcess] })
@@ -92,7 +92,7 @@ func TestAxes(t *testing.T) {
 		{"nothing", linearAxis, []float64{0, 0}, []float64{0, 1}},
 		{"whole powers", powersAxis, []float64{150, 40000}, []float64{100, 1000, 10000, 100000}},
 		{"one power is too short", powersAxis, []float64{1000}, []float64{1000, 10000}},
-		{"parts of one", powersAxis, []float64{0.02, 0.3}, []float64{0.01, 0.1, 1}},
+		{"powers below 1", powersAxis, []float64{0.02, 0.3}, []float64{0.01, 0.1, 1}},
 		{"each value once", measuredAxis, []float64{8, 2, 32, 8, 2}, []float64{2, 8, 32}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -129,9 +129,9 @@ func TestSpread(t *testing.T) {
 		want     []float64
 	}{
 		{"there is room", []float64{20, 80}, []float64{10, 10}, []float64{20, 80}},
-		{"too near each other", []float64{50, 52}, []float64{10, 20}, []float64{50, 65}},
+		{"too close together", []float64{50, 52}, []float64{10, 20}, []float64{50, 65}},
 		{"the order is kept", []float64{52, 50}, []float64{10, 10}, []float64{60, 50}},
-		{"both at one place", []float64{50, 50}, []float64{10, 10}, []float64{50, 60}},
+		{"the same position", []float64{50, 50}, []float64{10, 10}, []float64{50, 60}},
 		{"at the low end", []float64{0, 3}, []float64{10, 10}, []float64{5, 15}},
 		{"at the high end", []float64{90, 95, 100}, []float64{10, 10, 10}, []float64{75, 85, 95}},
 	} {
@@ -143,7 +143,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// element is one of an SVG.
+// element is an XML element of an SVG.
 type element struct {
 	name       string
 	attributes map[string]string
@@ -199,7 +199,7 @@ func TestSVGHoldsEachLine(t *testing.T) {
 	}
 }
 
-// extent returns where a text is, which is not turned.
+// extent returns the area of a text that is not rotated.
 func (e element) extent(t *testing.T) box {
 	t.Helper()
 	x, err := strconv.ParseFloat(e.attributes["x"], 64)
@@ -228,11 +228,11 @@ func TestTextDoesNotOverlap(t *testing.T) {
 				b := e.extent(t)
 				for _, other := range before {
 					if b.overlaps(other.extent(t)) {
-						t.Errorf("%q is on top of %q", e.text, other.text)
+						t.Errorf("%q overlaps %q", e.text, other.text)
 					}
 				}
 				if b.x < picture.x || b.x+b.w > picture.w || b.y < picture.y || b.y+b.h > picture.h {
-					t.Errorf("%q is at %v, outside of the picture", e.text, b)
+					t.Errorf("%q is at %v, outside the picture", e.text, b)
 				}
 				before = append(before, e)
 			}
@@ -243,7 +243,7 @@ func TestTextDoesNotOverlap(t *testing.T) {
 	}
 }
 
-// crowd are figures that are near each other. Each took about so long.
+// crowd returns results that are close together. Each took about seconds.
 func crowd(seconds float64) (results []Result) {
 	for _, connections := range []int{1, 2, 3, 4, 8, 16, 32, 33, 64, 128} {
 		for i, name := range compared {

@@ -53,15 +53,14 @@ func (t *tally) now() map[string]int {
 	return since(nil, t.counts)
 }
 
-// kubernetesCounts are the API server's own counts of requests. They cost the controller
-// nothing; but they do not tell whose a request was. The benchmark itself makes Networks
-// with POST, changes them with PUT, deletes them with DELETE and watches them, so the other
-// requests for Networks are the controller's.
+// kubernetesCounts are the API server's counts of requests. Reading them costs the controller
+// nothing, but they do not tell the clients apart. The benchmark uses only POST, PUT, DELETE
+// and WATCH for Networks, so all other requests for Networks are the controller's.
 type kubernetesCounts struct {
 	writes, reads, events map[string]int
 }
 
-// countKubernetes asks the API server.
+// countKubernetes returns the counts from the start of the API server until now.
 func countKubernetes(ctx context.Context, kube kubernetes.Interface) (kubernetesCounts, error) {
 	text, err := kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
@@ -73,7 +72,7 @@ func countKubernetes(ctx context.Context, kube kubernetes.Interface) (kubernetes
 const apiServerRequests = "apiserver_request_total"
 
 func parseKubernetesCounts(text []byte) (kubernetesCounts, error) {
-	// It is a hundredth of a megabyte of metrics.
+	// They are a hundredth of a megabyte of metrics.
 	var lines bytes.Buffer
 	for line := range bytes.Lines(text) {
 		if bytes.HasPrefix(line, []byte(apiServerRequests)) {
@@ -113,7 +112,7 @@ func parseMetrics(text io.Reader) (map[string]*dto.MetricFamily, error) {
 	return families, nil
 }
 
-// scrape returns the metrics that a process serves.
+// scrape returns the metrics of the process that serves url.
 func scrape(ctx context.Context, url string) (map[string]*dto.MetricFamily, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", nil)
 	if err != nil {
@@ -138,8 +137,8 @@ func labelsOf(metric *dto.Metric) map[string]string {
 	return labels
 }
 
-// value returns a counter's or a gauge's value, and what a histogram has counted. One of
-// unknown type is of a text without "# TYPE".
+// value returns the value of a counter or gauge, or the number of observations of a histogram.
+// A metric is untyped if its text had no "# TYPE".
 func value(metric *dto.Metric) float64 {
 	switch {
 	case metric.Counter != nil:
@@ -152,12 +151,12 @@ func value(metric *dto.Metric) float64 {
 	return metric.Untyped.GetValue()
 }
 
-// backlog is what a work queue has done and has to do.
+// backlog is the state of a workqueue.
 type backlog struct {
-	done, waiting, inHand float64
+	done, waiting, unfinished float64
 }
 
-// backlogOf reads the metrics of the queue of that name.
+// backlogOf returns the backlog of a queue, by its metrics.
 func backlogOf(families map[string]*dto.MetricFamily, queue string) backlog {
 	read := func(name string) float64 {
 		for _, metric := range families[name].GetMetric() {
@@ -168,13 +167,13 @@ func backlogOf(families map[string]*dto.MetricFamily, queue string) backlog {
 		return 0
 	}
 	return backlog{
-		done:    read("workqueue_work_duration_seconds"),
-		waiting: read("workqueue_depth"),
-		inHand:  read("workqueue_unfinished_work_seconds"),
+		done:       read("workqueue_work_duration_seconds"),
+		waiting:    read("workqueue_depth"),
+		unfinished: read("workqueue_unfinished_work_seconds"),
 	}
 }
 
-// neutronCalls reads the controller's own counts, for a Neutron that cannot be observed.
+// neutronCalls returns the controller's own counts of its requests to Neutron, by operation.
 func neutronCalls(families map[string]*dto.MetricFamily) map[string]int {
 	calls := map[string]int{}
 	for _, metric := range families["samplecrd_neutron_requests_total"].GetMetric() {

@@ -23,7 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestRequestsToKubernetesAreToldApart(t *testing.T) {
+func TestParseKubernetesCounts(t *testing.T) {
 	const text = `# HELP apiserver_request_total [STABLE] Counter of requests.
 # TYPE apiserver_request_total counter
 apiserver_request_total{code="200",group="samplecrd.k8s.io",resource="networks",subresource="",verb="PATCH",version="v1"} 5
@@ -52,11 +52,11 @@ apiserver_request_duration_seconds_count{resource="networks",verb="PATCH"} 70
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if _, err := parseKubernetesCounts([]byte(`apiserver_request_total{code="200"`)); err == nil {
-		t.Error("no error of what is cut short")
+		t.Error("no error for a truncated text")
 	}
 }
 
-func TestBacklogAndCallsAreReadFromTheControllersMetrics(t *testing.T) {
+func TestBacklogAndNeutronCallsFromMetrics(t *testing.T) {
 	families, err := parseMetrics(strings.NewReader(`# TYPE workqueue_depth gauge
 workqueue_depth{name="deployments"} 9
 workqueue_depth{name="networks"} 3
@@ -74,11 +74,11 @@ samplecrd_neutron_requests_total{code="200",credentials="secret",operation="list
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := backlogOf(families, "networks"), (backlog{done: 70, waiting: 3, inHand: 0.5}); got != want {
+	if got, want := backlogOf(families, "networks"), (backlog{done: 70, waiting: 3, unfinished: 0.5}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got := backlogOf(families, "no such queue"); got != (backlog{}) {
-		t.Errorf("%+v of a queue that is not there", got)
+		t.Errorf("%+v for a queue that does not exist", got)
 	}
 	want := map[string]int{"create network": 7, "list subnets": 1}
 	if diff := cmp.Diff(want, neutronCalls(families)); diff != "" {

@@ -25,16 +25,15 @@ import (
 	"strings"
 )
 
-// Sizes in pixels: of the picture, which is as wide as the text of a README on GitHub, of a
-// row of charts, of what is around a chart's lines, of a letter at most, and of a line of
-// text.
+// Sizes in pixels: of the picture, which is as wide as the text of a README on GitHub; of a row
+// of charts; of the margins around a chart's lines; of the widest letter; of a line of text.
 const (
 	pictureWidth, rowHeight  = 840, 290
 	left, right, top, bottom = 64, 92, 74, 46
 	letterWidth, textHeight  = 7, 15
 )
 
-// style has the colors of either theme.
+// style has the colors of the light and the dark theme.
 const style = `text{font:12px -apple-system,"Segoe UI","Noto Sans",Helvetica,Arial,sans-serif;fill:#1f2328}
 .title{font-size:14px;font-weight:600}.small{fill:#59636e}.back{fill:#fff}.grid{stroke:#d1d9e0;stroke-width:.6}
 polyline{fill:none;stroke:currentColor;stroke-width:1.8;stroke-linejoin:round}.to{stroke:currentColor;stroke-width:.6}circle,.name{fill:currentColor}
@@ -42,7 +41,7 @@ polyline{fill:none;stroke:currentColor;stroke-width:1.8;stroke-linejoin:round}.t
 @media(prefers-color-scheme:dark){text{fill:#f0f6fc}.small{fill:#9198a1}.back{fill:#0d1117}.grid{stroke:#3d444d}
 circle,.name{fill:currentColor}.c0{color:#58a6ff}.c1{color:#f0883e}.c2{color:#3fb950}.c3{color:#bc8cff}}`
 
-// svg draws the charts, halves beside each other.
+// svg draws the charts below each other, and two halves beside each other.
 func svg(charts []chart) []byte {
 	var rows [][]chart
 	for len(charts) > 0 {
@@ -66,20 +65,20 @@ func svg(charts []chart) []byte {
 	return d.Bytes()
 }
 
-// drawing is an SVG that grows.
+// drawing is an SVG under construction.
 type drawing struct{ bytes.Buffer }
 
 func (d *drawing) add(format string, args ...any) { fmt.Fprintf(d, format+"\n", args...) }
 
-// text writes at a place, which is where the text has its start, middle or end.
+// text writes text at x, y, which is its start, middle or end, depending on anchor.
 func (d *drawing) text(x, y float64, anchor, class, text string) {
 	d.add(`<text x="%.1f" y="%.1f" text-anchor="%s" class="%s">%s</text>`, x, y, anchor, class, html.EscapeString(text))
 }
 
-// box is where the lines of a chart are.
+// box is the area of a chart's lines.
 type box struct{ x, y, w, h float64 }
 
-// at returns the place of a point of a chart.
+// at returns the position of a point of a chart in the picture.
 func (b box) at(c chart, p Point) Point {
 	return Point{b.x + b.w*c.x.of(p.X), b.y + b.h*(1-c.y.of(p.Y))}
 }
@@ -87,7 +86,7 @@ func (b box) at(c chart, p Point) Point {
 func (d *drawing) chart(c chart, b box) {
 	d.text(b.x, b.y-52, "start", "title", c.title)
 	d.text(b.x, b.y-36, "start", "small", c.note)
-	if !c.curves { // there are no names above it
+	if !c.curves { // it has no names above it
 		b.y, b.h = b.y-textHeight, b.h+textHeight
 	}
 	d.axes(c, b)
@@ -128,7 +127,7 @@ func (d *drawing) axes(c chart, b box) {
 	d.add(`<text transform="translate(%.1f,%.1f) rotate(-90)" text-anchor="middle" class="small">%s</text>`, b.x-left+18, b.y+b.h/2, html.EscapeString(c.y.name))
 }
 
-// namesAbove writes the lines' names above a chart, over where they end.
+// namesAbove writes the lines' names above a chart, over the lines' ends.
 func (d *drawing) namesAbove(c chart, b box) {
 	var at, room []float64
 	for _, l := range c.lines {
@@ -143,7 +142,7 @@ func (d *drawing) namesAbove(c chart, b box) {
 	}
 }
 
-// namesBeside writes the lines' names on the right of a chart.
+// namesBeside writes the lines' names to the right of a chart.
 func (d *drawing) namesBeside(c chart, b box) {
 	var at, room []float64
 	for _, l := range c.lines {
@@ -158,8 +157,8 @@ func (d *drawing) namesBeside(c chart, b box) {
 	}
 }
 
-// spread returns the middles of things that are to be at these places, moved as far as it
-// takes for each to have its room between low and high.
+// spread returns the positions at, moved as far as is needed for each to have its room around
+// it, without overlaps, between low and high.
 func spread(at, room []float64, low, high float64) []float64 {
 	order := make([]int, len(at))
 	for i := range order {

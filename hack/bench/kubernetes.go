@@ -34,26 +34,27 @@ import (
 	networkinformers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions/samplecrd/v1"
 )
 
-// namespace is where the Networks are. They all have names and CIDRs of their own.
+// namespace is the namespace of the Networks. Each has its own name and CIDR.
 const namespace = "default"
 
-// appliers is how many clients apply, edit and delete Networks at the same time.
+// appliers is the number of clients that create, edit and delete Networks concurrently.
 const appliers = 8
 
 func name(i int) string { return fmt.Sprintf("network-%05d", i) }
 
-// numberOf returns the number of the Network of that name.
+// numberOf returns the number of the Network with a name.
 func numberOf(name string) (i int, err error) {
 	_, err = fmt.Sscanf(name, "network-%d", &i)
 	return i, err
 }
 
-// cidr returns the CIDR of one of up to 65,536 Networks, gateway one of its addresses.
+// cidr returns the CIDR of a Network by its number, which is below 65,536. gateway returns an
+// address in it.
 func cidr(i int) string { return fmt.Sprintf("10.%d.%d.0/24", i>>8, i&255) }
 
 func gateway(i, address int) string { return fmt.Sprintf("10.%d.%d.%d", i>>8, i&255, address) }
 
-// inParallel calls do for each of n, by so many clients.
+// inParallel calls do with 0 to n-1, from a number of goroutines. It stops at the first error.
 func inParallel(ctx context.Context, clients, n int, do func(ctx context.Context, i int) error) error {
 	var next atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
@@ -70,7 +71,7 @@ func inParallel(ctx context.Context, clients, n int, do func(ctx context.Context
 	return group.Wait()
 }
 
-// moments says when something has happened to Networks, by their names. It is safe for
+// moments has the times at which something happened to Networks, by name. It is safe for
 // concurrent use.
 type moments struct {
 	mu sync.Mutex
@@ -85,7 +86,7 @@ func (m *moments) now(name string) {
 	m.at[name] = time.Now()
 }
 
-// until returns how long it took from these to those that have happened later.
+// until returns the times from these moments to the later ones of the same names.
 func (m *moments) until(later map[string]time.Time) []time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,7 +99,7 @@ func (m *moments) until(later map[string]time.Time) []time.Duration {
 	return times
 }
 
-// after returns how long after began each has happened.
+// after returns the times from began to each moment.
 func after(began time.Time, at map[string]time.Time) []time.Duration {
 	times := make([]time.Duration, 0, len(at))
 	for _, t := range at {
@@ -107,20 +108,21 @@ func after(began time.Time, at map[string]time.Time) []time.Duration {
 	return times
 }
 
-// watcher sees all Networks, and when they become what they are awaited to be.
+// watcher watches all Networks, and notes when each fulfills a condition.
 type watcher struct {
 	client   clientset.Interface
 	networks networkinformers.TypedNetworkInformer
 
 	mu sync.Mutex
-	// is says whether a Network is as it is awaited to be; nil: it is to be gone.
-	is   func(*samplecrdv1.Network) bool
-	want int
-	at   map[string]time.Time
-	done chan struct{}
+	// is reports whether a Network fulfills the condition; nil if the condition is that the
+	// Network is deleted.
+	is      func(*samplecrdv1.Network) bool
+	desired int
+	at      map[string]time.Time
+	done    chan struct{}
 }
 
-// watch returns a watcher that has seen all Networks that there are. It ends with ctx.
+// watch returns a watcher whose cache has synced. It stops when ctx is done.
 func watch(ctx context.Context, client clientset.Interface) (*watcher, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(func(object any) (any, error) {
 		if network, ok := object.(*samplecrdv1.Network); ok {
@@ -162,29 +164,30 @@ func (w *watcher) seeGone(name string) {
 	}
 }
 
-// note must be called with the lock held.
+// note notes the time for a Network. The caller holds the lock.
 func (w *watcher) note(name string) {
 	if _, known := w.at[name]; known || w.done == nil {
 		return
 	}
 	w.at[name] = time.Now()
-	if len(w.at) == w.want {
+	if len(w.at) == w.desired {
 		close(w.done)
 	}
 }
 
-// await begins to look for n Networks that become so; nil: that go. The Networks that are
-// so already count too.
+// await starts to wait for n Networks that fulfill a condition, which is that they are deleted
+// if is is nil. Networks that fulfill it already count too.
 func (w *watcher) await(n int, is func(*samplecrdv1.Network) bool) {
 	w.mu.Lock()
-	w.is, w.want, w.at, w.done = is, n, map[string]time.Time{}, make(chan struct{})
+	w.is, w.desired, w.at, w.done = is, n, map[string]time.Time{}, make(chan struct{})
 	w.mu.Unlock()
 	for _, network := range w.all() {
 		w.see(network)
 	}
 }
 
-// wait waits until all of them are so, and returns since when.
+// wait waits until all Networks of await fulfill the condition. It returns when each first did,
+// by name.
 func (w *watcher) wait(ctx context.Context) (map[string]time.Time, error) {
 	w.mu.Lock()
 	done := w.done
@@ -198,21 +201,21 @@ func (w *watcher) wait(ctx context.Context) (map[string]time.Time, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {
-		return nil, fmt.Errorf("only %d of %d Networks have become what they were to be: %w", len(w.at), w.want, err)
+		return nil, fmt.Errorf("only %d of %d Networks fulfill the condition: %w", len(w.at), w.desired, err)
 	}
 	return maps.Clone(w.at), nil
 }
 
-// all returns the Networks that there are.
+// all returns all Networks in the cache.
 func (w *watcher) all() []*samplecrdv1.Network {
 	networks, err := w.networks.Lister().List(labels.Everything())
 	if err != nil {
-		panic(err) // a cache has none
+		panic(err) // the cache returns none
 	}
 	return networks
 }
 
-// isReady says whether Neutron was seen to match the Network as it is now.
+// isReady reports whether the Network is Ready in its current generation.
 func isReady(network *samplecrdv1.Network) bool {
 	for _, c := range network.Status.Conditions {
 		if c.Type == samplecrdv1.ConditionReady {
@@ -222,16 +225,19 @@ func isReady(network *samplecrdv1.Network) bool {
 	return false
 }
 
-// apply makes the Network of that number.
+// apply creates the Network with a number.
 func (w *watcher) apply(ctx context.Context, i int) error {
-	network := &samplecrdv1.Network{Spec: samplecrdv1.NetworkSpec{CIDR: cidr(i), Gateway: gateway(i, 1)}}
-	network.Name = name(i)
+	return w.create(ctx, namespace, name(i), samplecrdv1.NetworkSpec{CIDR: cidr(i), Gateway: gateway(i, 1)})
+}
+
+func (w *watcher) create(ctx context.Context, namespace, name string, spec samplecrdv1.NetworkSpec) error {
+	network := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
 	_, err := w.client.SamplecrdV1().Networks(namespace).Create(ctx, network, metav1.CreateOptions{})
 	return err
 }
 
-// applyAll makes the Networks from the one number up to the other, and tells when each was
-// asked for.
+// applyAll creates the Networks with the numbers from to to-1, and adds the time of each
+// request to asked.
 func (w *watcher) applyAll(ctx context.Context, from, to int, asked *moments) error {
 	return inParallel(ctx, appliers, to-from, func(ctx context.Context, i int) error {
 		asked.now(name(from + i))
@@ -239,8 +245,8 @@ func (w *watcher) applyAll(ctx context.Context, from, to int, asked *moments) er
 	})
 }
 
-// editAll gives all Networks another gateway, with that last number, and tells when each
-// was asked for.
+// editAll sets the gateways of all Networks to addresses with that last number, and adds the
+// time of each request to asked.
 func (w *watcher) editAll(ctx context.Context, address int, asked *moments) error {
 	networks := w.all()
 	return inParallel(ctx, appliers, len(networks), func(ctx context.Context, i int) error {
@@ -256,7 +262,7 @@ func (w *watcher) editAll(ctx context.Context, address int, asked *moments) erro
 	})
 }
 
-// deleteAll deletes all Networks, and tells when each was asked for.
+// deleteAll deletes all Networks, and adds the time of each request to asked.
 func (w *watcher) deleteAll(ctx context.Context, asked *moments) error {
 	networks := w.all()
 	return inParallel(ctx, appliers, len(networks), func(ctx context.Context, i int) error {

@@ -29,8 +29,8 @@ import (
 	samplecrdv1ac "github.com/samplecrd/samplecrd-controller/pkg/generated/applyconfiguration/samplecrd/v1"
 )
 
-// writeRaw makes the same two writes of each Network as the controller does: the finalizer,
-// and the status of a Network that is Ready, with as many workers.
+// writeRaw makes the same two writes for each Network as the controller, with as many workers:
+// the finalizer, and the status of a Network that is Ready.
 func (w *watcher) writeRaw(ctx context.Context, workers int) error {
 	networks := w.all()
 	return inParallel(ctx, workers, len(networks), func(ctx context.Context, i int) error {
@@ -57,7 +57,7 @@ func (w *watcher) patchFinalizer(ctx context.Context, n *samplecrdv1.Network) (*
 	return w.client.SamplecrdV1().Networks(n.Namespace).Patch(ctx, n.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "bench"})
 }
 
-// readyStatus is what the controller writes, by the same kind of request.
+// readyStatus returns the status that the controller writes, for the same kind of request.
 func readyStatus(n *samplecrdv1.Network) *samplecrdv1ac.NetworkApplyConfiguration {
 	const id = "0a85c3e1-eb5c-4133-b676-3c110cdd7132"
 	ready := metav1ac.Condition().

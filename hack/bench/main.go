@@ -14,13 +14,12 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command bench measures the controller, the executable itself, between a real control
-// plane and a Neutron. It knows it by what it asks of either side and by what the kernel
-// tells of its process.
+// Command bench measures the controller's executable between a real control plane and a
+// Neutron: its requests to both sides, and the CPU and memory of its process.
 //
 // Neutron is the embedded one, which answers after a set latency, or the real one. The
-// controller's requests to the embedded one are counted where they arrive, those to the real
-// one by the controller itself; its requests to Kubernetes are counted by kube-apiserver.
+// benchmark counts the controller's requests to the embedded Neutron. The controller itself
+// counts those to the real one, and kube-apiserver counts those to Kubernetes.
 package main
 
 import (
@@ -42,7 +41,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 )
 
-// options are what is told by flags.
+// options are the values of the flags.
 type options struct {
 	sizes, connections ints
 	runs, workers      int
@@ -60,14 +59,14 @@ const (
 	realNeutron     = "real"
 )
 
-// ints is a flag.Value: numbers, separated by commas.
+// ints is a flag.Value of numbers, separated by commas.
 type ints []int
 
 func (v *ints) String() string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint([]int(*v)), " ", ","), "[]")
 }
 
-// Set is called with what stands on the command line.
+// Set replaces the numbers with those in text.
 func (v *ints) Set(text string) error {
 	*v = nil
 	for part := range strings.SplitSeq(text, ",") {
@@ -102,38 +101,37 @@ func main() {
 }
 
 func parse(args []string) (o options, batches []batch, err error) {
-	o.connections = ints{32}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.Var(&o.sizes, "n", "how many `Networks` there are, up to 65536 (default: each scenario's own number); several numbers, separated by commas, have each scenario made with each")
-	flags.IntVar(&o.runs, "runs", 5, "how often each is measured; the medians are told")
-	flags.DurationVar(&o.latency, "latency", 50*time.Millisecond, "how long each answer of the embedded Neutron takes")
-	flags.Var(&o.connections, "connections", "the `number` of the controller's -neutron-connections, and of the raw loop's connections; several numbers have the scenarios that begin with nothing made with each")
+	flags.Var(&o.sizes, "n", "the number of `Networks`, up to 65536 (default: each scenario's own number); with several numbers, separated by commas, each scenario runs with each of them")
+	flags.IntVar(&o.runs, "runs", 5, "the number of runs of each scenario; the table has the medians")
+	flags.DurationVar(&o.latency, "latency", 50*time.Millisecond, "the time that the embedded Neutron takes for each answer")
+	flags.Var(&o.connections, "connections", "the controller's -neutron-connections, and the `number` of connections of the scenario raw; with several numbers, the scenarios that start with an empty cluster run with each of them (default 32; 8 for fair)")
 	flags.IntVar(&o.workers, "workers", 0, "the controller's -workers (default four times its connections)")
 	flags.DurationVar(&o.resync, "resync", 10*time.Second, "the controller's -resync")
-	flags.StringVar(&o.neutron, "neutron", embeddedNeutron, "which `Neutron`: embedded, or real")
-	flags.StringVar(&o.controller, "controller", "", "the `executable` of the controller (default: it is built)")
-	flags.StringVar(&o.flags, "flags", "", "more `flags` for the controller, separated by blanks")
-	flags.BoolVar(&o.cpuProfile, "cpuprofile", false, "make one more run of each, with a CPU profile of the controller")
-	flags.BoolVar(&o.memoryProfile, "memprofile", false, "make one more run of each, with a profile of the controller's memory in the end")
-	flags.StringVar(&o.draw, "draw", "", "measure nothing, but draw bench.svg once more from these `files` of figures, separated by commas")
+	flags.StringVar(&o.neutron, "neutron", embeddedNeutron, "the `Neutron` to use: embedded or real")
+	flags.StringVar(&o.controller, "controller", "", "the `executable` of the controller to measure (default: built from this repository)")
+	flags.StringVar(&o.flags, "flags", "", "more `flags` for the controller, separated by spaces")
+	flags.BoolVar(&o.cpuProfile, "cpuprofile", false, "make one more run of each scenario, with a CPU profile of the controller")
+	flags.BoolVar(&o.memoryProfile, "memprofile", false, "make one more run of each scenario, with a memory profile of the controller at the end")
+	flags.StringVar(&o.draw, "draw", "", "measure nothing: draw bench.svg from these `files`, bench.json of earlier runs, separated by commas")
 	flags.Usage = func() { usage(flags) }
 	if err := flags.Parse(args); err != nil {
 		return o, nil, err
 	}
 	for _, n := range o.sizes {
 		if n > 1<<16 {
-			return o, nil, fmt.Errorf("-n=%d: there are CIDRs for 65536", n)
+			return o, nil, fmt.Errorf("-n=%d: must be at most 65536, the number of CIDRs", n)
 		}
 	}
 	switch {
 	case o.workers < 0:
-		return o, nil, errors.New("-workers must be 1 at least")
+		return o, nil, errors.New("-workers must be at least 1")
 	case o.runs < 1:
-		return o, nil, errors.New("-runs must be 1 at least")
+		return o, nil, errors.New("-runs must be at least 1")
 	case o.neutron != embeddedNeutron && o.neutron != realNeutron:
 		return o, nil, errors.New("-neutron must be embedded or real")
 	case runtime.GOOS != "linux":
-		return o, nil, errors.New("what processes use is read in /proc, which Linux has")
+		return o, nil, errors.New("the benchmark runs on Linux only: it reads /proc")
 	}
 	o.names = flags.Args()
 	batches, err = plan(o.names, o.sizes, o.connections, o.neutron == realNeutron)
@@ -142,17 +140,17 @@ func parse(args []string) (o options, batches []batch, err error) {
 
 func usage(flags *flag.FlagSet) {
 	out := flags.Output()
-	fmt.Fprint(out, `bench.sh measures the controller, between a real control plane and a Neutron.
+	fmt.Fprint(out, `bench.sh measures the controller between a real control plane and a Neutron.
 
 Usage: hack/bench.sh [flags] [SCENARIO...]
 
-Scenarios (all but grow, if none is named):
+Scenarios (all except grow, if none is named):
 `)
 	for _, s := range scenarios {
 		fmt.Fprintf(out, "  %-9s %s (N = %d)\n", s.name, s.what, s.n)
 	}
-	fmt.Fprintf(out, "  %-9s restart and steady, with more and more Networks, up to %d\n\n", growName, grow[len(grow)-1].n)
-	fmt.Fprint(out, "The times p50, p95 and p99 are those of single Networks: from the start of the controller in\nconverge, to the first request to Neutron in react, and else from the client's request to Ready.\n\n")
+	fmt.Fprintf(out, "  %-9s restart and steady with increasing numbers of Networks, up to %d\n\n", growName, grow[len(grow)-1].n)
+	fmt.Fprint(out, "The times p50, p95 and p99 are those of single Networks, from the client's request until the Network\nis Ready. In converge and fair they begin with the start of the controller; in react they end with\nthe first request to Neutron.\n\n")
 	flags.PrintDefaults()
 }
 
@@ -162,14 +160,14 @@ func run(ctx context.Context, o options, batches []batch) error {
 		return err
 	}
 	results, err := l.measureAll(ctx, batches)
-	// What was measured before a failure is told, too.
+	// Report also the results from before a failure.
 	if len(results) == 0 {
 		return err
 	}
 	return errors.Join(err, l.report(os.Stdout, results))
 }
 
-// measureAll makes all runs.
+// measureAll makes all runs. It returns the results so far together with an error.
 func (l *lab) measureAll(ctx context.Context, batches []batch) (results []Result, err error) {
 	var shared *stand
 	defer func() {
@@ -192,7 +190,7 @@ func (l *lab) measureAll(ctx context.Context, batches []batch) (results []Result
 	return results, nil
 }
 
-// measure makes all runs of a batch. If one fails, those before it count.
+// measure makes all runs of a batch. It returns the results so far together with an error.
 func (l *lab) measure(ctx context.Context, b batch, shared *stand) (results []Result, err error) {
 	samples, err := l.sample(ctx, b, shared)
 	for _, sc := range b.scenarios {
@@ -208,13 +206,13 @@ func (l *lab) measure(ctx context.Context, b batch, shared *stand) (results []Re
 			continue
 		}
 		if err := l.profile(ctx, sc, b, shared, results[i].Median); err != nil {
-			return results, fmt.Errorf("%s, N = %d, for a profile: %w", sc.name, b.n, err)
+			return results, fmt.Errorf("%s, N = %d, run for a profile: %w", sc.name, b.n, err)
 		}
 	}
 	return results, nil
 }
 
-// sample makes the runs that count.
+// sample makes the runs whose results count.
 func (l *lab) sample(ctx context.Context, b batch, shared *stand) (map[*scenario][]Sample, error) {
 	samples := map[*scenario][]Sample{}
 	for run := range l.runs {
@@ -230,10 +228,10 @@ func (l *lab) sample(ctx context.Context, b batch, shared *stand) (map[*scenario
 	return samples, nil
 }
 
-// profile makes one more run, which is not counted.
+// profile makes one more run, whose result does not count.
 func (l *lab) profile(ctx context.Context, sc *scenario, b batch, shared *stand, median Sample) error {
 	length := time.Duration(median.Seconds * float64(time.Second))
-	if sc.name == steadyName || sc.name == "drift" { // the look is waited for
+	if sc.name == steadyName || sc.name == "drift" { // the run first waits for a relist
 		length += l.resync + l.resync/10
 	}
 	l.profiles = l.profilesOf(fmt.Sprintf("%s-%d", sc.name, b.n), length)
@@ -248,7 +246,7 @@ func (l *lab) profile(ctx context.Context, sc *scenario, b batch, shared *stand,
 
 // once makes one run.
 func (l *lab) once(ctx context.Context, sc *scenario, b batch, shared *stand) (sample Sample, err error) {
-	// More than it takes, by far: it only keeps what hangs from hanging for ever.
+	// Much longer than any run takes, so that only a run that hangs times out.
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute+time.Duration(b.n)*100*time.Millisecond)
 	defer cancel()
 	s := shared
@@ -265,13 +263,14 @@ func (l *lab) once(ctx context.Context, sc *scenario, b batch, shared *stand) (s
 
 // report prints the results, and writes bench.json and bench.svg.
 func (l *lab) report(out io.Writer, results []Result) error {
-	fmt.Fprintf(out, "\nNeutron: %s; %d CPUs, %s; medians of %d runs; the controller's -resync=%s %s\n\n",
+	fmt.Fprintf(out, "\nNeutron: %s; %d CPUs, %s; medians of %d runs; flags of the controller: -resync=%s %s\n\n",
 		l.neutronText(), runtime.NumCPU(), runtime.Version(), l.runs, l.resync, l.flags)
 	writeTable(out, results)
 	fmt.Fprintln(out)
 	writeCPU(out, results)
 	fmt.Fprintln(out)
 	writeRatios(out, results)
+	writeEdits(out, results)
 	writeGrowth(out, results)
 	text, err := json.MarshalIndent(map[string]any{
 		"neutron": l.neutronText(), "resyncSeconds": l.resync.Seconds(), "flags": l.flags,
@@ -286,11 +285,11 @@ func (l *lab) report(out io.Writer, results []Result) error {
 	if err := os.WriteFile(filepath.Join(l.dir, "bench.svg"), svg(charts(results)), 0o644); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "The figures of each run are in %s, the curves in bench.svg beside it.\n", filepath.Join(l.dir, "bench.json"))
+	fmt.Fprintf(out, "The figures of each run are in %s, the curves in bench.svg in the same directory.\n", filepath.Join(l.dir, "bench.json"))
 	return nil
 }
 
-// redraw draws the figures of earlier runs, together.
+// redraw draws the figures of earlier runs in one picture.
 func redraw(_ context.Context, o options, _ []batch) error {
 	var results []Result
 	for file := range strings.SplitSeq(o.draw, ",") {
@@ -311,7 +310,7 @@ func redraw(_ context.Context, o options, _ []batch) error {
 	return os.WriteFile(filepath.Join(root, "hack", "_output", "bench", "bench.svg"), svg(charts(results)), 0o644)
 }
 
-// neutronText says what Neutron it is.
+// neutronText describes the Neutron for the report.
 func (l *lab) neutronText() string {
 	if l.neutron == realNeutron {
 		return realNeutron

@@ -28,7 +28,7 @@ import (
 	"time"
 )
 
-// measurement is what was there when a run began.
+// measurement has the counts at the beginning of a run.
 type measurement struct {
 	*stand
 	busy       float64
@@ -36,12 +36,12 @@ type measurement struct {
 	calls      map[string]int
 	kubernetes kubernetesCounts
 	processes  map[string]process
-	// profiled is given what became of the CPU profile; nil: there is none.
+	// profiled receives the result of the CPU profile; nil if there is none.
 	profiled chan error
 }
 
-// begin waits until the machine is at rest, and begins a run. c is the controller if it is
-// running.
+// begin waits until the machine is idle, and begins a run. c is nil if the controller does not
+// run yet.
 func (s *stand) begin(ctx context.Context, c *running) (m *measurement, err error) {
 	m = &measurement{stand: s}
 	if m.busy, err = settle(ctx); err != nil {
@@ -61,7 +61,7 @@ func (s *stand) begin(ctx context.Context, c *running) (m *measurement, err erro
 	return m, nil
 }
 
-// count returns what was asked of either side until now.
+// count returns the numbers of requests to Neutron and to Kubernetes until now.
 func (s *stand) count(ctx context.Context, c *running) (calls map[string]int, kubernetes kubernetesCounts, err error) {
 	switch {
 	case !s.cloud.isReal():
@@ -79,8 +79,8 @@ func (s *stand) count(ctx context.Context, c *running) (calls map[string]int, ku
 	return calls, kubernetes, err
 }
 
-// end waits until the controller has nothing left to do, such as to record events, and
-// returns what was measured. ended is when the last Network was done.
+// end waits until the controller is idle, because it may still record events, and returns the
+// sample. ended is the time at which the last Network was done.
 func (m *measurement) end(ctx context.Context, c *running, ended time.Time) (Sample, error) {
 	sample := Sample{Busy: m.busy, Seconds: ended.Sub(m.began).Seconds(), CPU: map[string]float64{}}
 	if first := m.cloud.firstChange.Load(); first != 0 {
@@ -110,7 +110,8 @@ func (m *measurement) end(ctx context.Context, c *running, ended time.Time) (Sam
 	return sample, err
 }
 
-// endOf waits until the controller is at rest, and reads what else there is to know of it.
+// endOf waits until the controller is idle, and adds its memory to the sample. It also waits
+// for the profiles.
 func (m *measurement) endOf(ctx context.Context, c *running, sample *Sample) error {
 	if err := rest(ctx, c.pid); err != nil {
 		return err
@@ -130,14 +131,14 @@ func (m *measurement) endOf(ctx context.Context, c *running, sample *Sample) err
 	return nil
 }
 
-// profiles are the files for the profiles of one run; "": none.
+// profiles are the files for the profiles of one run; "" for no profile.
 type profiles struct {
 	cpu, memory string
-	// length is how long the CPU profile is to be.
+	// length is the length of the CPU profile.
 	length time.Duration
 }
 
-// profilesOf returns the files for a run that takes about so long.
+// profilesOf returns the files for a run that takes about length. Their names begin with what.
 func (l *lab) profilesOf(what string, length time.Duration) *profiles {
 	p := &profiles{length: length}
 	if l.cpuProfile {
@@ -158,7 +159,7 @@ func (p *profiles) top(ctx context.Context) ([]byte, error) {
 	return out, nil
 }
 
-// profile begins a CPU profile of the controller, if there is to be one.
+// profile starts a CPU profile of the controller, if this run makes one.
 func (m *measurement) profile(ctx context.Context, c *running) {
 	if m.profiles == nil || m.profiles.cpu == "" {
 		return
@@ -170,7 +171,7 @@ func (m *measurement) profile(ctx context.Context, c *running) {
 	}()
 }
 
-// fetch writes what an address answers into a file.
+// fetch writes the answer to GET url to a file.
 func fetch(ctx context.Context, url, file string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

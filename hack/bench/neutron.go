@@ -36,25 +36,26 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-// agent is what the controller's User-Agent begins with.
+// agent is the beginning of the controller's User-Agent.
 const agent = "samplecrd-controller/"
 
-// cloud is the Neutron that is worked with.
+// cloud is the Neutron of a stand.
 type cloud struct {
 	*stack.Neutron
-	// calls counts what the controller, or the raw loop, asks of the embedded one.
+	// calls counts the requests of the controller, or of raw, to the embedded Neutron.
 	calls tally
-	// latency is what each answer of the embedded one takes, in nanoseconds.
+	// latency is the delay of each answer of the embedded Neutron, in nanoseconds.
 	latency atomic.Int64
-	// raw says that it is the raw loop that is measured.
+	// raw reports whether the requests of the scenario raw are counted.
 	raw atomic.Bool
-	// first and last are when requests came since reset, firstChange when the first one did
-	// that changes something: nanoseconds of the Unix time; 0: none has.
+	// first and last are the times of the first and the last request since reset, firstChange
+	// that of the first request that changes something: Unix times in nanoseconds, 0 if there
+	// was none.
 	first, firstChange, last atomic.Int64
 	stop                     func() error
 }
 
-// startCloud starts a Neutron that holds nothing, with its files in dir.
+// startCloud starts an empty Neutron, with its files in dir.
 func startCloud(ctx context.Context, real bool, dir string) (*cloud, error) {
 	if real {
 		return startRealCloud(ctx, dir)
@@ -88,10 +89,10 @@ func startRealCloud(ctx context.Context, dir string) (*cloud, error) {
 	return &cloud{Neutron: &stack.Neutron{Client: client, CloudsYAML: neutron.CloudsYAML}, stop: neutron.Down}, nil
 }
 
-// isReal says whether it is one that cannot be observed.
+// isReal reports whether the Neutron is the real one, whose requests cannot be observed here.
 func (c *cloud) isReal() bool { return c.Server == nil }
 
-// see is told of each request that comes to the embedded Neutron, and has it wait.
+// see counts a request to the embedded Neutron, and delays its answer by the latency.
 func (c *cloud) see(r *http.Request) *embedded.Fault {
 	if !c.raw.Load() && !strings.Contains(r.UserAgent(), agent) {
 		return nil
@@ -111,8 +112,8 @@ func (c *cloud) see(r *http.Request) *embedded.Fault {
 	return nil
 }
 
-// neutronRequest returns the method and the collection, with /* for one of its items;
-// "" for a request that is not for Neutron but for Keystone.
+// neutronRequest returns the method and the collection, with /* for a single item. It returns
+// "" for requests to Keystone.
 func neutronRequest(method, path string) string {
 	path, ok := strings.CutPrefix(path, "/networking/v2.0/")
 	if !ok {
@@ -125,15 +126,15 @@ func neutronRequest(method, path string) string {
 	return method + " " + collection
 }
 
-// reset forgets when requests came.
+// reset clears the times of requests.
 func (c *cloud) reset() {
 	c.first.Store(0)
 	c.firstChange.Store(0)
 	c.last.Store(0)
 }
 
-// waitFor waits for a request since reset, and returns when it came: first, say. It is the
-// embedded Neutron only that knows.
+// waitFor waits until came, such as cloud.first, is set, and returns its time. Only the
+// embedded Neutron sets it.
 func waitFor(ctx context.Context, came *atomic.Int64) (time.Time, error) {
 	for came.Load() == 0 {
 		if err := pause(ctx, time.Millisecond); err != nil {
@@ -143,9 +144,8 @@ func waitFor(ctx context.Context, came *atomic.Int64) (time.Time, error) {
 	return time.Unix(0, came.Load()), nil
 }
 
-// makeRaw makes n networks with their subnets, with so many connections and no more, and
-// returns when each was there, counted from the beginning. It is what an ordinary client
-// can do at best.
+// makeRaw creates n networks with their subnets over at most that many connections. It
+// returns how long after the beginning each was complete. No ordinary client can be faster.
 func (c *cloud) makeRaw(ctx context.Context, n, connections int) ([]time.Duration, error) {
 	c.raw.Store(true)
 	defer c.raw.Store(false)
@@ -171,14 +171,14 @@ func (c *cloud) makeRaw(ctx context.Context, n, connections int) ([]time.Duratio
 		group.Go(func() error {
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				network, err := networks.Create(ctx, client, networks.CreateOpts{
-					Name: name(i), Description: "made by a loop",
+					Name: name(i), Description: "created by the benchmark",
 				}).Extract()
 				if err != nil {
 					return fmt.Errorf("create network: %w", err)
 				}
 				gateway := gateway(i, 1)
 				_, err = subnets.Create(ctx, client, subnets.CreateOpts{
-					NetworkID: network.ID, Name: name(i), Description: "made by a loop",
+					NetworkID: network.ID, Name: name(i), Description: "created by the benchmark",
 					IPVersion: 4, CIDR: cidr(i), GatewayIP: &gateway,
 				}).Extract()
 				if err != nil {
@@ -192,7 +192,7 @@ func (c *cloud) makeRaw(ctx context.Context, n, connections int) ([]time.Duratio
 	return times, group.Wait()
 }
 
-// subnets returns the subnets by the names that the controller gives them.
+// subnets returns all subnets by name.
 func (c *cloud) subnets(ctx context.Context) (map[string]subnets.Subnet, error) {
 	pages, err := subnets.List(c.Client, subnets.ListOpts{Limit: 1000}).AllPages(ctx)
 	if err != nil {
@@ -209,7 +209,7 @@ func (c *cloud) subnets(ctx context.Context) (map[string]subnets.Subnet, error) 
 	return byName, nil
 }
 
-// removeGateway takes the gateway off a subnet, behind the controller's back.
+// removeGateway removes the gateway of a subnet without the controller's knowledge.
 func (c *cloud) removeGateway(ctx context.Context, subnet subnets.Subnet) error {
 	none := ""
 	if _, err := subnets.Update(ctx, c.Client, subnet.ID, subnets.UpdateOpts{GatewayIP: &none}).Extract(); err != nil {

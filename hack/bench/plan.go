@@ -22,17 +22,17 @@ import (
 	"slices"
 )
 
-// batch are scenarios whose runs take turns, so that what changes meanwhile, such as the
-// machine's temper, does no wrong to any of them.
+// batch has scenarios whose runs alternate, so that a change in the machine's speed affects
+// all of them alike.
 type batch struct {
 	fresh          bool
 	n, connections int
 	scenarios      []*scenario
 }
 
-// plan returns what is to be measured, for the names of scenarios; none: all but grow.
-// Without sizes, each scenario has its own. Those that begin with nothing are made for
-// each number of connections, the others for the first.
+// plan returns the batches to measure, for names of scenarios; without names, for all
+// scenarios except grow. Without sizes or connections, each scenario has its own. The fresh
+// scenarios run with each number of connections, the others with the first one only.
 func plan(names []string, sizes, connections []int, real bool) ([]batch, error) {
 	p := planner{connections: connections}
 	for _, name := range names {
@@ -42,10 +42,10 @@ func plan(names []string, sizes, connections []int, real bool) ([]batch, error) 
 		}
 		i := slices.IndexFunc(scenarios, func(s *scenario) bool { return s.name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("there is no scenario %q", name)
+			return nil, fmt.Errorf("unknown scenario %q", name)
 		}
 		if real && scenarios[i].observes {
-			return nil, fmt.Errorf("%s takes the embedded Neutron, which can be observed", name)
+			return nil, fmt.Errorf("scenario %s needs -neutron=embedded", name)
 		}
 		p.add(scenarios[i], sizes)
 	}
@@ -56,7 +56,7 @@ func plan(names []string, sizes, connections []int, real bool) ([]batch, error) 
 			}
 		}
 	}
-	// What is to hold more Networks goes on with those that there are.
+	// The batches that are not fresh share a stand, and only ever add Networks to it.
 	slices.SortStableFunc(p.batches, func(a, b batch) int {
 		if a.fresh != b.fresh {
 			return cmp.Compare(first(b.fresh), first(a.fresh))
@@ -78,12 +78,12 @@ type planner struct {
 	batches     []batch
 }
 
-// grow adds what is told by grow.
+// grow adds the scenarios of grow.
 func (p *planner) grow() {
 	for _, g := range grow {
 		for _, s := range scenarios {
 			if slices.Contains(g.scenarios, s.name) {
-				p.put(s, g.n, p.connections[0])
+				p.put(s, g.n, p.connectionsOf(s)[0])
 			}
 		}
 	}
@@ -93,15 +93,22 @@ func (p *planner) add(s *scenario, sizes []int) {
 	if len(sizes) == 0 {
 		sizes = []int{s.n}
 	}
-	connections := p.connections
-	if !s.fresh {
-		connections = connections[:1]
-	}
 	for _, n := range sizes {
-		for _, c := range connections {
+		for _, c := range p.connectionsOf(s) {
 			p.put(s, n, c)
 		}
 	}
+}
+
+// connectionsOf returns the numbers of connections that a scenario runs with.
+func (p *planner) connectionsOf(s *scenario) []int {
+	switch {
+	case len(p.connections) == 0:
+		return []int{cmp.Or(s.connections, defaultConnections)}
+	case !s.fresh:
+		return p.connections[:1]
+	}
+	return p.connections
 }
 
 func (p *planner) put(s *scenario, n, connections int) {
@@ -117,7 +124,7 @@ func (p *planner) put(s *scenario, n, connections int) {
 	p.batches = append(p.batches, batch{s.fresh, n, connections, []*scenario{s}})
 }
 
-// turn returns the scenarios in the order of that run: back and forth.
+// turn returns the scenarios in the order for a run. Every second run has the reverse order.
 func (b batch) turn(run int) []*scenario {
 	order := slices.Clone(b.scenarios)
 	if run%2 == 1 {

@@ -26,7 +26,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// show writes batches as "fresh N×connections: scenarios".
+// show formats batches as "fresh N×connections: scenarios".
 func show(batches []batch) (lines []string) {
 	for _, b := range batches {
 		var names []string
@@ -47,16 +47,17 @@ func TestPlan(t *testing.T) {
 		name, args string
 		want       []string
 	}{
-		{"all but grow", "", []string{
-			"fresh 50×32: react", "fresh 500×32: converge apply raw writes", "1000×32: restart steady edit drift delete",
+		{"all except grow", "", []string{
+			"fresh 50×32: react", "fresh 500×32: converge apply raw writes", "fresh 5000×8: fair", "1000×32: restart steady edit drift delete",
 		}},
-		{"what cannot be observed is left out", "-neutron=real", []string{
+		{"the real Neutron leaves out the scenarios that observe", "-neutron=real", []string{
 			"fresh 500×32: converge apply raw writes", "1000×32: restart edit delete",
 		}},
-		{"each size with each number of connections, but not of what is in order", "-n 10,20 -connections 1,2 raw edit", []string{
+		{"only fresh scenarios run with each number of connections", "-n 10,20 -connections 1,2 raw edit", []string{
 			"fresh 10×1: raw", "fresh 10×2: raw", "fresh 20×1: raw", "fresh 20×2: raw", "10×1: edit", "20×1: edit",
 		}},
-		{"what grows goes on with what there is", "grow", []string{
+		{"-connections applies to all scenarios", "-n 10 -connections 1 fair converge", []string{"fresh 10×1: fair converge"}},
+		{"grow has increasing sizes", "grow", []string{
 			"100×32: restart steady", "1000×32: restart steady", "10000×32: restart steady", "50000×32: restart",
 		}},
 		{"nothing is measured twice", "steady grow steady", []string{
@@ -75,7 +76,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeMeasuredIsRefused(t *testing.T) {
+func TestInvalidArgumentsAreRefused(t *testing.T) {
 	hideStderr(t)
 	for _, args := range []string{
 		"-n 0", "-n 70000", "-n 1,x", "-connections -1", "-runs 0", "-neutron fake", "converg", "-neutron real steady", "-no-such-flag",
@@ -86,7 +87,7 @@ func TestWhatCannotBeMeasuredIsRefused(t *testing.T) {
 	}
 }
 
-// hideStderr keeps what the package flag prints with its errors out of the test's log.
+// hideStderr keeps the output of the package flag out of the test's log.
 func hideStderr(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -101,7 +102,7 @@ func hideStderr(t *testing.T) {
 	})
 }
 
-func TestRunsTakeTurns(t *testing.T) {
+func TestRunsAlternate(t *testing.T) {
 	b := batch{scenarios: scenarios[:3]}
 	var got []string
 	for run := range 3 {
@@ -115,7 +116,7 @@ func TestRunsTakeTurns(t *testing.T) {
 	}
 }
 
-func TestNamesAndAddressesAreThoseOfTheirNumber(t *testing.T) {
+func TestNamesAndAddressesByNumber(t *testing.T) {
 	for i, want := range map[int]string{
 		0:     "network-00000 10.0.0.0/24 10.0.0.1",
 		258:   "network-00258 10.1.2.0/24 10.1.2.1",
@@ -128,7 +129,7 @@ func TestNamesAndAddressesAreThoseOfTheirNumber(t *testing.T) {
 			t.Errorf("the number of %s is %d, error %v", name(i), number, err)
 		}
 	}
-	if _, err := numberOf("somebody-elses"); err == nil {
-		t.Error("a number was read from a name that has none")
+	if _, err := numberOf("other"); err == nil {
+		t.Error("no error for a name without a number")
 	}
 }

@@ -29,32 +29,33 @@ import (
 	"time"
 )
 
-// processNames are the processes whose CPU is measured. The benchmark is the one that
-// applies the Networks, and holds the embedded Neutron.
+// processNames are the processes whose CPU is measured. The benchmark applies the Networks
+// and runs the embedded Neutron.
 var processNames = []string{controllerProcess, "kube-apiserver", "etcd", "kube-controller-manager", benchmarkProcess}
 
 const benchmarkProcess = "benchmark"
 
-// process is what the kernel tells of a process.
+// process has what the kernel reports about a process.
 type process struct {
 	pid, parent int
-	// cpu is the time that it has used, in seconds.
+	// cpu is the CPU time that it has used, in seconds.
 	cpu float64
 }
 
 // tick is the unit of times in /proc, in seconds. It is the same on all Linuxes.
 const tick = 0.01
 
-// parseStat reads /proc/PID/stat. The name in parentheses may hold anything.
+// parseStat parses /proc/PID/stat. The process's name in it, in parentheses, can contain spaces
+// and parentheses.
 func parseStat(stat string) (process, error) {
 	end := strings.LastIndexByte(stat, ')')
 	fields := strings.Fields(stat[end+1:])
 	if end < 0 || len(fields) < 13 {
-		return process{}, fmt.Errorf("%q is not what /proc/PID/stat holds", stat)
+		return process{}, fmt.Errorf("%q does not have the format of /proc/PID/stat", stat)
 	}
 	var values [4]int
 	pid, _, _ := strings.Cut(stat, " ")
-	// Counted from the state, which is the third field.
+	// The indexes start at the state, which is the third field.
 	for i, text := range []string{pid, fields[1], fields[11], fields[12]} {
 		var err error
 		if values[i], err = strconv.Atoi(text); err != nil {
@@ -72,8 +73,8 @@ func readProcess(pid int) (process, error) {
 	return parseStat(string(stat))
 }
 
-// nameOf returns which of processNames a process is, by its command line; "" if none.
-// Those of the control plane are one executable.
+// nameOf returns the name in processNames of the process with a command line, "" if it is
+// another process. The processes of the control plane have the same executable.
 func nameOf(commandLine []string, controller string) string {
 	switch {
 	case len(commandLine) == 0:
@@ -86,7 +87,7 @@ func nameOf(commandLine []string, controller string) string {
 	return ""
 }
 
-// family returns those of processNames that descend from this process, and itself.
+// family returns this process and those of its descendants that are in processNames, by name.
 func family(controller string) (map[string]process, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -96,7 +97,7 @@ func family(controller string) (map[string]process, error) {
 	for _, file := range files {
 		stat, err := os.ReadFile(file)
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
 		p, err := parseStat(string(stat))
 		if err != nil {
@@ -113,7 +114,7 @@ func family(controller string) (map[string]process, error) {
 			found[benchmarkProcess] = p
 			continue
 		}
-		commandLine, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended
+		commandLine, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty if the process has ended
 		if name := nameOf(strings.Split(string(bytes.TrimRight(commandLine, "\x00")), "\x00"), controller); name != "" {
 			found[name] = p
 		}
@@ -130,7 +131,7 @@ func descends(all map[int]process, pid, from int) bool {
 	return false
 }
 
-// memory returns the most memory that a process has had in RAM, and what it has now.
+// memory returns the peak and the current resident memory of a process, in bytes.
 func memory(pid int) (peak, resident int64, err error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -141,7 +142,7 @@ func memory(pid int) (peak, resident int64, err error) {
 	return peak, resident, errors.Join(errPeak, errNow)
 }
 
-// parseMemory reads a line such as "VmHWM:   1234 kB", and returns bytes.
+// parseMemory returns the value of a line such as "VmHWM:   1234 kB", in bytes.
 func parseMemory(status, key string) (int64, error) {
 	for line := range strings.Lines(status) {
 		value, ok := strings.CutPrefix(line, key+":")
@@ -158,15 +159,15 @@ func parseMemory(status, key string) (int64, error) {
 	return 0, fmt.Errorf("no %s in /proc/PID/status", key)
 }
 
-// parseIdle reads the first line of /proc/stat, and returns how long all CPUs together
-// have been idle, and how long there have been CPUs.
+// parseIdle parses the first line of /proc/stat. It returns the idle time and the whole time
+// of all CPUs together, in the same unit.
 func parseIdle(stat string) (idle, all float64, err error) {
 	line, _, _ := strings.Cut(stat, "\n")
 	fields := strings.Fields(line)
 	if len(fields) < 9 || fields[0] != "cpu" {
-		return 0, 0, fmt.Errorf("%q is not what /proc/stat begins with", line)
+		return 0, 0, fmt.Errorf("%q does not have the format of the first line of /proc/stat", line)
 	}
-	// user nice system idle iowait irq softirq steal; what follows is counted in user already.
+	// user nice system idle iowait irq softirq steal; user already includes the fields after these.
 	for i, text := range fields[1:9] {
 		value, err := strconv.ParseFloat(text, 64)
 		if err != nil {
@@ -188,14 +189,14 @@ func readIdle() (idle, all float64, err error) {
 }
 
 const (
-	// calm is how much of the CPU may be in use when a measurement begins.
+	// calm is the part of the CPU that may be in use when a measurement begins.
 	calm = 0.08
-	// calmDown is how long it is waited for that.
+	// calmDown is the longest wait for that.
 	calmDown = 30 * time.Second
 )
 
-// settle waits until the machine has nothing to do, as after the start of a control plane,
-// but not for ever. It returns how much of the CPU was in use in the last second.
+// settle waits until the machine is idle, at most for calmDown: a control plane is busy after
+// its start. It returns the part of the CPU that was in use in the last second.
 func settle(ctx context.Context) (busy float64, err error) {
 	idle, all, err := readIdle()
 	for deadline := time.Now().Add(calmDown); err == nil; {
@@ -223,7 +224,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// rest waits until the process has nothing to do.
+// rest waits until a process has used almost no CPU for half a second.
 func rest(ctx context.Context, pid int) error {
 	const window, most = 500 * time.Millisecond, 2 * tick
 	before, err := readProcess(pid)

@@ -23,14 +23,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestOwnProcess holds what is read against what is known of this process.
+// TestOwnProcess compares the values from /proc with what this process knows about itself.
 func TestOwnProcess(t *testing.T) {
 	p, err := readProcess(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if p.pid != os.Getpid() || p.parent != os.Getppid() {
-		t.Errorf("it is %+v, want pid %d and parent %d", p, os.Getpid(), os.Getppid())
+		t.Errorf("got %+v, want pid %d and parent %d", p, os.Getpid(), os.Getppid())
 	}
 	peak, resident, err := memory(os.Getpid())
 	if err != nil {
@@ -55,10 +55,10 @@ func TestParseStat(t *testing.T) {
 		want       process
 		wantErr    bool
 	}{
-		{"user and system time, not that of children", "42 (etcd)" + rest, process{42, 17, 3}, false},
-		{"a name that looks like more", "42 (a) b (c 1 2)" + rest, process{42, 17, 3}, false},
-		{"cut short", "42 (etcd) S 17 1", process{}, true},
-		{"nothing", "", process{}, true},
+		{"user and system time, without the children's", "42 (etcd)" + rest, process{42, 17, 3}, false},
+		{"a name with parentheses and spaces", "42 (a) b (c 1 2)" + rest, process{42, 17, 3}, false},
+		{"truncated", "42 (etcd) S 17 1", process{}, true},
+		{"empty", "", process{}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := parseStat(tt.stat)
@@ -99,9 +99,9 @@ func TestParseIdle(t *testing.T) {
 		idle, all  float64
 		wantErr    bool
 	}{
-		{"waiting for a disk is idle, guests are users", "cpu  1 2 3 10 5 6 7 8 100 100\ncpu0 1 1 1 1 1 1 1 1 1 1\n", 15, 42, false},
-		{"not all CPUs", "cpu0 1 2 3 4 5 6 7 8 9 10\n", 0, 0, true},
-		{"no number", "cpu  1 2 3 x 5 6 7 8 9 10\n", 0, 0, true},
+		{"iowait is idle, user includes guest", "cpu  1 2 3 10 5 6 7 8 100 100\ncpu0 1 1 1 1 1 1 1 1 1 1\n", 15, 42, false},
+		{"not the line of all CPUs", "cpu0 1 2 3 4 5 6 7 8 9 10\n", 0, 0, true},
+		{"not a number", "cpu  1 2 3 x 5 6 7 8 9 10\n", 0, 0, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			idle, all, err := parseIdle(tt.stat)

@@ -24,14 +24,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// measured is what a benchmark could have measured.
+// measured returns results such as those of a benchmark.
 func measured() []Result {
 	of := func(scenario string, n, connections int, m Sample) Result {
 		return Result{Scenario: scenario, N: n, Connections: connections, Workers: 4 * connections, Runs: make([]Sample, 3), Median: m}
 	}
 	cpu := func(s float64) map[string]float64 { return map[string]float64{controllerProcess: s} }
 	return []Result{
-		of(convergeName, 500, 32, Sample{Seconds: 2, WorkSeconds: 1.6, Wait: Percentiles{1, 1.9, 1.99}, Calls: map[string]int{"POST networks": 500, "POST subnets": 500},
+		of(convergeName, 500, 32, Sample{Seconds: 2, WorkSeconds: 1.6, Wait: Percentiles{P50: 1, P95: 1.9, P99: 1.99}, Calls: map[string]int{"POST networks": 500, "POST subnets": 500},
 			Writes: map[string]int{"patch networks": 1000}, Events: map[string]int{"post events": 500}, CPU: cpu(0.5), Peak: 50 << 20, Resident: 40 << 20, Curve: []Point{{0, 0}, {1, 200}, {2, 500}}}),
 		of(rawName, 500, 32, Sample{Seconds: 1.5, WorkSeconds: 1.2, Calls: map[string]int{"POST networks": 500, "POST subnets": 500}, Curve: []Point{{0, 0}, {1.5, 500}}}),
 		of(rawName, 500, 64, Sample{Seconds: 0.75}),
@@ -50,15 +50,28 @@ func TestTable(t *testing.T) {
 	}
 	for _, line := range lines[1:6] {
 		if len(line) != len(lines[0]) {
-			t.Errorf("the lines are not equally long:\n%s", out.String())
+			t.Errorf("the lines differ in length:\n%s", out.String())
 		}
 	}
 }
 
-func TestRatiosAreOfWhatCanBeCompared(t *testing.T) {
+func TestRatiosCompareEqualSizesAndConnections(t *testing.T) {
 	var out bytes.Buffer
 	writeRatios(&out, measured())
-	const want = "converge/raw, N = 500, 32 connections: 0.75 (from the first request that changes Neutron on: 0.75)\n"
+	const want = "converge/raw, N = 500, 32 connections: 0.75 (since the first request that changes Neutron: 0.75)\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestEditsAreReportedByNamespace(t *testing.T) {
+	var out bytes.Buffer
+	writeEdits(&out, append(measured(), Result{Scenario: "fair", N: 5000, Connections: 8, Median: Sample{Edits: map[string]Percentiles{
+		anotherNamespace: {P50: 0.1, P95: 0.2, P99: 0.3, Max: 0.4, Count: 190}, anotherCloud: {P50: 1, P95: 2, P99: 3, Max: 4, Count: 50},
+	}}}))
+	const want = `fair, N = 5000, 8 connections, edits in another-cloud: 50, p50 1 s, p95 2 s, p99 3 s, max 4 s
+fair, N = 5000, 8 connections, edits in another-namespace: 190, p50 100 ms, p95 200 ms, p99 300 ms, max 400 ms
+`
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -67,7 +80,7 @@ func TestRatiosAreOfWhatCanBeCompared(t *testing.T) {
 func TestGrowthIsPerNetwork(t *testing.T) {
 	var out bytes.Buffer
 	writeGrowth(&out, measured())
-	const want = "restart, N = 1000 to 11000, for each Network: 100.0 µs of CPU, 10.24 KiB resident in the end, 10.24 KiB at the peak\n"
+	const want = "restart, N = 1000 to 11000, per Network: 100.0 µs of CPU, 10.24 KiB resident at the end, 10.24 KiB at the peak\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

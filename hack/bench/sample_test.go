@@ -30,9 +30,9 @@ func TestMedian(t *testing.T) {
 		want   int
 	}{
 		{"one", []int{7}, 7},
-		{"in no order", []int{9, 1, 5}, 5},
-		{"of an even number, the lower one: it was measured", []int{4, 1, 3, 2}, 2},
-		{"one that is far off does not count", []int{1, 2, 1000000, 2, 2}, 2},
+		{"unsorted", []int{9, 1, 5}, 5},
+		{"the lower one of an even number", []int{4, 1, 3, 2}, 2},
+		{"an outlier does not count", []int{1, 2, 1000000, 2, 2}, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before := append([]int(nil), tt.values...)
@@ -40,16 +40,16 @@ func TestMedian(t *testing.T) {
 				t.Errorf("median(%v) = %d, want %d", tt.values, got, tt.want)
 			}
 			if diff := cmp.Diff(before, tt.values); diff != "" {
-				t.Errorf("it has changed the values:\n%s", diff)
+				t.Errorf("it changed the values:\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestPercentilesAreOfTimesThatWereMeasured(t *testing.T) {
+func TestPercentilesAreMeasuredTimes(t *testing.T) {
 	hundred := make([]time.Duration, 100)
 	for i := range hundred {
-		hundred[(i*37)%100] = time.Duration(i+1) * time.Second // in no order
+		hundred[(i*37)%100] = time.Duration(i+1) * time.Second // unsorted
 	}
 	for _, tt := range []struct {
 		name  string
@@ -57,9 +57,9 @@ func TestPercentilesAreOfTimesThatWereMeasured(t *testing.T) {
 		want  Percentiles
 	}{
 		{"none", nil, Percentiles{}},
-		{"one is all of them", []time.Duration{time.Second}, Percentiles{1, 1, 1}},
-		{"half are no longer than the lower of two", []time.Duration{2 * time.Second, time.Second}, Percentiles{1, 2, 2}},
-		{"of a hundred", hundred, Percentiles{50, 95, 99}},
+		{"a single time is every percentile", []time.Duration{time.Second}, Percentiles{1, 1, 1, 1, 1}},
+		{"p50 of two is the lower one", []time.Duration{2 * time.Second, time.Second}, Percentiles{1, 2, 2, 2, 2}},
+		{"of a hundred", hundred, Percentiles{50, 95, 99, 100, 100}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, percentiles(tt.times)); diff != "" {
@@ -86,7 +86,7 @@ func TestCurveEndsWithTheLastOne(t *testing.T) {
 		t.Errorf("the end (-want +got):\n%s", diff)
 	}
 	for _, p := range points[1:] {
-		if p.X != p.Y { // one was done in each second
+		if p.X != p.Y { // one per second
 			t.Errorf("%v done after %v s", p.Y, p.X)
 		}
 	}
@@ -96,15 +96,15 @@ func TestSummaryHasTheMedianOfEachFigure(t *testing.T) {
 	got := summarize([]Sample{
 		{
 			Seconds: 3, Wait: Percentiles{P50: 1, P95: 5}, Calls: map[string]int{"POST networks": 10, "GET networks": 1},
-			CPU: map[string]float64{"etcd": 2}, Peak: 30, Curve: []Point{{3, 3}},
+			CPU: map[string]float64{"etcd": 2}, Peak: 30, Curve: []Point{{3, 3}}, Edits: map[string]Percentiles{"a": {P99: 3, Max: 3, Count: 10}},
 		},
-		{Seconds: 1, Wait: Percentiles{P50: 2, P95: 4}, Calls: map[string]int{"POST networks": 12}, CPU: map[string]float64{"etcd": 1}, Peak: 10, Curve: []Point{{1, 1}}},
-		{Seconds: 2, Wait: Percentiles{P50: 3, P95: 3}, Calls: map[string]int{"POST networks": 11}, CPU: map[string]float64{"etcd": 3}, Peak: 20, Curve: []Point{{2, 2}}},
+		{Seconds: 1, Wait: Percentiles{P50: 2, P95: 4}, Calls: map[string]int{"POST networks": 12}, CPU: map[string]float64{"etcd": 1}, Peak: 10, Curve: []Point{{1, 1}}, Edits: map[string]Percentiles{"a": {P99: 2, Max: 9, Count: 30}}},
+		{Seconds: 2, Wait: Percentiles{P50: 3, P95: 3}, Calls: map[string]int{"POST networks": 11}, CPU: map[string]float64{"etcd": 3}, Peak: 20, Curve: []Point{{2, 2}}, Edits: map[string]Percentiles{"a": {P99: 1, Max: 4, Count: 20}}},
 	})
 	want := Sample{
 		Seconds: 2, Wait: Percentiles{P50: 2, P95: 4}, Calls: map[string]int{"POST networks": 11, "GET networks": 0},
 		Writes: map[string]int{}, Reads: map[string]int{}, Events: map[string]int{},
-		CPU: map[string]float64{"etcd": 2}, Peak: 20, Curve: []Point{{2, 2}},
+		CPU: map[string]float64{"etcd": 2}, Peak: 20, Curve: []Point{{2, 2}}, Edits: map[string]Percentiles{"a": {P99: 2, Max: 4, Count: 20}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -118,7 +118,7 @@ func TestSince(t *testing.T) {
 	}
 }
 
-func TestMomentsPairWhatHasOneName(t *testing.T) {
+func TestMomentsPairEqualNames(t *testing.T) {
 	began := time.Unix(1000, 0)
 	m := newMoments()
 	m.at["a"], m.at["lost"] = began, began

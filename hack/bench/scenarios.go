@@ -25,7 +25,7 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-// The scenarios that others speak of.
+// The names of scenarios that are used elsewhere.
 const (
 	convergeName = "converge"
 	applyName    = "apply"
@@ -39,34 +39,40 @@ const (
 // scenario is something that is measured.
 type scenario struct {
 	name string
-	// what is for the help.
+	// what describes it in the help.
 	what string
-	// n is how many Networks there are if nobody says.
+	// n is the default number of Networks.
 	n int
-	// fresh has each run begin with a control plane and a Neutron that hold nothing.
-	// Otherwise all runs are made where there are n Networks in order, and begin with a new
-	// process of the controller.
+	// connections is the default number of connections; 0 means defaultConnections.
+	connections int
+	// fresh reports whether each run begins with an empty control plane and Neutron. Otherwise
+	// all runs share a stand with n Networks that are Ready, and each begins with a new process
+	// of the controller.
 	fresh bool
-	// observes says that it takes the embedded Neutron, which can be observed.
+	// observes reports whether it observes the requests to Neutron, so needs the embedded one.
 	observes bool
 	run      func(ctx context.Context, s *stand, n, connections int) (Sample, error)
 }
 
-// scenarios are all but grow, in the order in which they are made.
+// defaultConnections is the default number of connections of most scenarios.
+const defaultConnections = 32
+
+// scenarios are all scenarios except grow, in the order in which they run.
 var scenarios = []*scenario{
-	{name: convergeName, what: "N Networks are there, and the controller is started: until all are Ready", n: 500, fresh: true, run: converge},
-	{name: applyName, what: "the controller runs, and 8 clients apply N Networks: until all are Ready", n: 500, fresh: true, run: applyAll},
-	{name: rawName, what: "the same networks made by a plain loop, with as many connections and no Kubernetes: the limit", n: 500, fresh: true, run: raw},
-	{name: writesName, what: "the same writes to Kubernetes made by a plain loop, events left out, and no Neutron: the limit on the other side", n: 500, fresh: true, run: writes},
-	{name: "react", what: "one by one, N Networks are applied to an idle controller: from the answer to the first request to Neutron", n: 50, fresh: true, observes: true, run: react},
-	{name: restartName, what: "N Networks are in order, and the controller is started: until it has looked at each", n: 1000, run: restart},
-	{name: steadyName, what: "N Networks are in order: one look at Neutron, as every -resync", n: 1000, observes: true, run: steady},
-	{name: "edit", what: "the gateways of all N are changed: until all are Ready again", n: 1000, run: edit},
-	{name: "drift", what: "the gateways of 5 % of N are taken off in Neutron: from the next look until they are put right", n: 1000, observes: true, run: drift},
-	{name: "delete", what: "all N are deleted: until Kubernetes has none", n: 1000, run: deleteAll},
+	{name: convergeName, what: "N Networks exist and the controller starts: until all are Ready", n: 500, fresh: true, run: converge},
+	{name: applyName, what: "the controller runs and 8 clients create N Networks: until all are Ready", n: 500, fresh: true, run: applyAll},
+	{name: rawName, what: "a plain loop creates the same networks with as many connections, without Kubernetes: the limit of Neutron", n: 500, fresh: true, run: raw},
+	{name: writesName, what: "a plain loop makes the same writes to Kubernetes except events, without Neutron: the limit of Kubernetes", n: 500, fresh: true, run: writes},
+	{name: "react", what: "the controller is idle and N Networks are created, one after another: from the answer of Kubernetes to the first request to Neutron", n: 50, fresh: true, observes: true, run: react},
+	{name: "fair", what: "converge, and meanwhile single Networks of another namespace and of another cloud are edited: until all N are Ready, and the times of the edits", n: 5000, connections: 8, fresh: true, observes: true, run: fair},
+	{name: restartName, what: "N Networks are Ready and the controller starts: until it has synced each", n: 1000, run: restart},
+	{name: steadyName, what: "N Networks are Ready: one relist of Neutron, as every -resync", n: 1000, observes: true, run: steady},
+	{name: "edit", what: "the gateways of all N Networks change: until all are Ready again", n: 1000, run: edit},
+	{name: "drift", what: "the gateways of 5 % of N are removed in Neutron: from the next relist until they are repaired", n: 1000, observes: true, run: drift},
+	{name: "delete", what: "all N Networks are deleted: until they are gone from Kubernetes", n: 1000, run: deleteAll},
 }
 
-// grow is how many Networks there are in the scenarios by which the growth is seen.
+// grow has the sizes and scenarios that show how CPU and memory grow with the Networks.
 var grow = []struct {
 	n         int
 	scenarios []string
@@ -77,7 +83,12 @@ var grow = []struct {
 	{50_000, []string{restartName}},
 }
 
-func converge(ctx context.Context, s *stand, n, connections int) (sample Sample, err error) {
+func converge(ctx context.Context, s *stand, n, connections int) (Sample, error) {
+	return convergeWithEdits(ctx, s, n, connections)
+}
+
+// convergeWithEdits measures converge while the Networks of other namespaces are edited.
+func convergeWithEdits(ctx context.Context, s *stand, n, connections int, namespaces ...string) (sample Sample, err error) {
 	if err := s.applyAll(ctx, 0, n, newMoments()); err != nil {
 		return sample, err
 	}
@@ -85,31 +96,31 @@ func converge(ctx context.Context, s *stand, n, connections int) (sample Sample,
 	if err != nil {
 		return sample, err
 	}
-	s.await(n, isReady)
+	s.await(n, func(network *samplecrdv1.Network) bool { return network.Namespace == namespace && isReady(network) })
 	c, err := s.start(ctx, connections)
 	if err != nil {
 		return sample, err
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
 	m.profile(ctx, c)
-	at, err := s.wait(ctx)
+	at, edits, err := s.waitWithEdits(ctx, namespaces)
 	if err != nil {
 		return sample, err
 	}
 	sample, err = m.end(ctx, c, last(at))
 	times := after(m.began, at)
-	sample.Wait, sample.Curve = percentiles(times), curve(times)
+	sample.Wait, sample.Curve, sample.Edits = percentiles(times), curve(times), edits
 	return sample, err
 }
 
-// atWork starts a controller, and waits until it has looked at all there is.
+// atWork starts a controller, and waits until it has synced all Networks and is idle.
 func (s *stand) atWork(ctx context.Context, connections int) (*running, error) {
 	c, err := s.start(ctx, connections)
 	if err != nil {
 		return nil, err
 	}
 	if err = c.Log.WaitFor(ctx, "Starting workers"); err == nil {
-		err = c.waitUntilAllSeen(ctx, len(s.all()))
+		err = c.waitUntilAllSynced(ctx, len(s.all()))
 	}
 	if err == nil {
 		err = rest(ctx, c.pid)
@@ -120,8 +131,8 @@ func (s *stand) atWork(ctx context.Context, connections int) (*running, error) {
 	return c, nil
 }
 
-// changeAll measures something that is done to all n Networks while the controller runs,
-// until they are so; nil: gone.
+// changeAll measures a change of all n Networks, made by do while the controller runs, until
+// all fulfill the condition is, or are deleted if is is nil.
 func changeAll(ctx context.Context, s *stand, n, connections int, do func(context.Context, *moments) error, is func(*samplecrdv1.Network) bool) (sample Sample, err error) {
 	c, err := s.atWork(ctx, connections)
 	if err != nil {
@@ -167,7 +178,7 @@ func deleteAll(ctx context.Context, s *stand, n, connections int) (Sample, error
 	}
 	left, err := s.cloud.subnets(ctx)
 	if err == nil && len(left) > 0 {
-		err = fmt.Errorf("still in Neutron: %d subnets", len(left))
+		err = fmt.Errorf("%d subnets are left in Neutron", len(left))
 	}
 	return sample, err
 }
@@ -236,7 +247,7 @@ func react(ctx context.Context, s *stand, n, connections int) (sample Sample, er
 		if _, err := s.wait(ctx); err != nil {
 			return sample, err
 		}
-		if err := pause(ctx, 100*time.Millisecond); err != nil { // for its event
+		if err := pause(ctx, 100*time.Millisecond); err != nil { // for the controller to record the event
 			return sample, err
 		}
 	}
@@ -258,14 +269,14 @@ func restart(ctx context.Context, s *stand, n, connections int) (sample Sample, 
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
 	m.profile(ctx, c)
-	if err := c.waitUntilAllSeen(ctx, n); err != nil {
+	if err := c.waitUntilAllSynced(ctx, n); err != nil {
 		return sample, err
 	}
 	return m.end(ctx, c, time.Now())
 }
 
-// afterLook waits for a look at Neutron, and until all that it has led to is done.
-func (s *stand) afterLook(ctx context.Context, c *running) error {
+// afterRelist waits for a relist of Neutron, and until the controller is idle again.
+func (s *stand) afterRelist(ctx context.Context, c *running) error {
 	s.cloud.reset()
 	if _, err := waitFor(ctx, &s.cloud.first); err != nil {
 		return err
@@ -279,7 +290,7 @@ func steady(ctx context.Context, s *stand, _, connections int) (sample Sample, e
 		return sample, err
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
-	if err := s.afterLook(ctx, c); err != nil {
+	if err := s.afterRelist(ctx, c); err != nil {
 		return sample, err
 	}
 	m, err := s.begin(ctx, c)
@@ -295,7 +306,7 @@ func steady(ctx context.Context, s *stand, _, connections int) (sample Sample, e
 	}
 	ended := time.Unix(0, s.cloud.last.Load())
 	sample, err = m.end(ctx, c, ended)
-	// Each request is seen when it comes, and is answered after the latency.
+	// ended is when the last request came in. Its answer takes the latency.
 	sample.Seconds = (ended.Sub(began) + s.latency).Seconds()
 	return sample, err
 }
@@ -306,14 +317,14 @@ func drift(ctx context.Context, s *stand, n, connections int) (sample Sample, er
 		return sample, err
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
-	if err := s.afterLook(ctx, c); err != nil {
+	if err := s.afterRelist(ctx, c); err != nil {
 		return sample, err
 	}
 	m, err := s.begin(ctx, c)
 	if err != nil {
 		return sample, err
 	}
-	right, err := s.setWrong(ctx, max(1, n/20))
+	right, err := s.removeGateways(ctx, max(1, n/20))
 	if err != nil {
 		return sample, err
 	}
@@ -332,8 +343,8 @@ func drift(ctx context.Context, s *stand, n, connections int) (sample Sample, er
 	return sample, s.checkGateways(ctx, right)
 }
 
-// setWrong takes the gateways off k subnets, and returns those that they had, by name.
-func (s *stand) setWrong(ctx context.Context, k int) (map[string]string, error) {
+// removeGateways removes the gateways of k subnets, and returns the old ones by name.
+func (s *stand) removeGateways(ctx context.Context, k int) (map[string]string, error) {
 	all, err := s.cloud.subnets(ctx)
 	if err != nil {
 		return nil, err
@@ -355,7 +366,7 @@ func (s *stand) waitUntilRepaired(ctx context.Context, before map[string]int, k 
 	const update = "PUT subnets/*"
 	for s.cloud.calls.now()[update]-before[update] < k {
 		if err := pause(ctx, 2*time.Millisecond); err != nil {
-			return fmt.Errorf("only %d of %d gateways were put right: %w", s.cloud.calls.now()[update]-before[update], k, err)
+			return fmt.Errorf("only %d of %d gateways were repaired: %w", s.cloud.calls.now()[update]-before[update], k, err)
 		}
 	}
 	return nil
@@ -368,7 +379,7 @@ func (s *stand) checkGateways(ctx context.Context, right map[string]string) erro
 	}
 	for name, want := range right {
 		if got := all[name].GatewayIP; got != want {
-			return fmt.Errorf("the gateway of %s is %s, not %s", name, got, want)
+			return fmt.Errorf("the gateway of %s is %q, want %q", name, got, want)
 		}
 	}
 	return nil

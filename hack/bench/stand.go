@@ -35,16 +35,16 @@ import (
 	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
 )
 
-// lab has what all stands are made with.
+// lab has what all stands share.
 type lab struct {
 	options
-	// dir is for all files.
+	// dir is the directory of all files that the benchmark writes.
 	dir string
-	// crd is the folder of the CustomResourceDefinition.
+	// crd is the directory of the CustomResourceDefinition.
 	crd string
-	// controlPlane and controller are executables.
+	// controlPlane and controller are the executables.
 	controlPlane, controller string
-	// profiles says where to put profiles of the run that is being made; nil: nowhere.
+	// profiles are the files for the profiles of the current run; nil if it makes none.
 	profiles *profiles
 }
 
@@ -68,21 +68,20 @@ func newLab(ctx context.Context, o options) (*lab, error) {
 	return l, stack.BuildControllerAs(ctx, l.controller)
 }
 
-// stand is a control plane and a Neutron that hold nothing when it is set up, and that run
-// until it is closed.
+// stand is a control plane and a Neutron. Both are empty at first, and run until close.
 type stand struct {
 	*lab
 	cloud   *cloud
-	cluster *cluster.Cluster // nil: there is none
+	cluster *cluster.Cluster // nil for the scenario raw
 	kube    kubernetes.Interface
 	*watcher
 	stopWatching context.CancelFunc
-	// address is what the gateways end with that were given to Networks last.
+	// address is the last number of the gateways that the Networks were given last.
 	address int
 	started int
 }
 
-// open sets up a stand; without Kubernetes if it is but for the raw loop.
+// open sets up a stand. The scenario raw needs no Kubernetes.
 func (l *lab) open(ctx context.Context, withKubernetes bool) (s *stand, err error) {
 	s = &stand{lab: l, address: 1}
 	defer func() {
@@ -150,19 +149,19 @@ func (s *stand) close() error {
 	return errors.Join(errs...)
 }
 
-// running is a controller's process.
+// running is a process of the controller.
 type running struct {
 	*stack.Controller
 	pid int
-	// url is where it serves its metrics.
+	// url is the address that it serves metrics at.
 	url string
 	log *os.File
 }
 
-// servingAt is how the controller's log tells where it serves.
+// servingAt matches the line of the controller's log with the address that it serves at.
 var servingAt = regexp.MustCompile(`"Serving HTTP" address="(\S+)"`)
 
-// start starts a controller that is to be measured.
+// start starts a controller to be measured.
 func (s *stand) start(ctx context.Context, connections int) (*running, error) {
 	s.cloud.latency.Store(int64(s.latency))
 	return s.launch(ctx, append([]string{
@@ -173,10 +172,10 @@ func (s *stand) start(ctx context.Context, connections int) (*running, error) {
 	}, strings.Fields(s.flags)...)...)
 }
 
-// workersFor returns how many workers there are for so many connections.
+// workersFor returns the controller's -workers for a number of connections.
 func (l *lab) workersFor(connections int) int { return cmp.Or(l.workers, 4*connections) }
 
-// startQuick starts a controller that has to be done soon, and is not measured.
+// startQuick starts a controller that is as fast as possible, and is not measured.
 func (s *stand) startQuick(ctx context.Context) (*running, error) {
 	s.cloud.latency.Store(0)
 	connections := 32
@@ -218,45 +217,44 @@ func (r *running) stop() error {
 	return nil
 }
 
-// waitUntilAllSeen waits until the controller has looked at n Networks.
-func (r *running) waitUntilAllSeen(ctx context.Context, n int) error {
+// waitUntilAllSynced waits until the controller has synced n Networks and its queue is empty.
+func (r *running) waitUntilAllSynced(ctx context.Context, n int) error {
 	for {
 		families, err := scrape(ctx, r.url)
 		if err != nil {
 			return err
 		}
 		b := backlogOf(families, "networks")
-		if b.done >= float64(n) && b.waiting == 0 && b.inHand == 0 {
+		if b.done >= float64(n) && b.waiting == 0 && b.unfinished == 0 {
 			return nil
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
-			return fmt.Errorf("%.0f of %d Networks were looked at, %.0f wait: %w", b.done, n, b.waiting, err)
+			return fmt.Errorf("%.0f of %d Networks were synced, %.0f are waiting: %w", b.done, n, b.waiting, err)
 		}
 	}
 }
 
-// prepare sees to it that there are n Networks, all of them in order. It is the controller
-// that makes them, as it would in earnest; with no latency that takes no longer than it
-// would to write them, with their status, into Kubernetes.
+// prepare adds Networks until there are n, all of them Ready. The controller itself makes them
+// Ready: with no latency, that takes no longer than writing their status here would.
 func (s *stand) prepare(ctx context.Context, n int) error {
-	have := len(s.all())
-	if have == n {
+	observed := len(s.all())
+	if observed == n {
 		return nil
 	}
-	if have > n {
-		return fmt.Errorf("there are %d Networks, which is more than %d", have, n)
+	if observed > n {
+		return fmt.Errorf("there are %d Networks, more than %d", observed, n)
 	}
 	c, err := s.startQuick(ctx)
 	if err != nil {
 		return err
 	}
 	s.await(n, isReady)
-	err = s.applyAll(ctx, have, n, newMoments())
+	err = s.applyAll(ctx, observed, n, newMoments())
 	if err == nil {
 		_, err = s.wait(ctx)
 	}
 	if err == nil {
-		err = rest(ctx, c.pid) // it may have events to record
+		err = rest(ctx, c.pid) // until it has recorded its events
 	}
 	return errors.Join(err, c.stop())
 }

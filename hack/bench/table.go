@@ -19,11 +19,13 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"text/tabwriter"
 	"time"
 )
 
-// writeTable prints the medians, a line for each result.
+// writeTable prints the medians, one line per result.
 func writeTable(out io.Writer, results []Result) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "scenario\tN\tconn.\tworkers\truns\ttime\tNetworks/s\tp50\tp95\tp99\tcalls\tper N\twrites\tper N\tevents\tCPU\tpeak\tat the end\t")
@@ -39,7 +41,7 @@ func writeTable(out io.Writer, results []Result) {
 	w.Flush()
 }
 
-// seconds writes a time as people read it.
+// seconds formats a time with three digits; "-" if it is 0.
 func seconds(s float64) string {
 	d := time.Duration(s * float64(time.Second))
 	switch {
@@ -58,7 +60,7 @@ func mebibytes(bytes int64) string {
 	return fmt.Sprintf("%.0f MiB", float64(bytes)/(1<<20))
 }
 
-// writeRatios prints how near to the limits the controller comes.
+// writeRatios prints the controller's speed as a part of the limits, which are raw and writes.
 func writeRatios(out io.Writer, results []Result) {
 	for _, limit := range results {
 		if limit.Scenario != rawName && limit.Scenario != writesName || limit.Median.Seconds == 0 {
@@ -70,14 +72,26 @@ func writeRatios(out io.Writer, results []Result) {
 			}
 			fmt.Fprintf(out, "%s/%s, N = %d, %d connections: %.2f", r.Scenario, limit.Scenario, r.N, r.Connections, limit.Median.Seconds/r.Median.Seconds)
 			if limit.Median.WorkSeconds > 0 && r.Median.WorkSeconds > 0 {
-				fmt.Fprintf(out, " (from the first request that changes Neutron on: %.2f)", limit.Median.WorkSeconds/r.Median.WorkSeconds)
+				fmt.Fprintf(out, " (since the first request that changes Neutron: %.2f)", limit.Median.WorkSeconds/r.Median.WorkSeconds)
 			}
 			fmt.Fprintln(out)
 		}
 	}
 }
 
-// writeGrowth prints what each further Network takes, between the sizes of a scenario.
+// writeEdits prints the times of the single edits made while N Networks were waiting.
+func writeEdits(out io.Writer, results []Result) {
+	for _, r := range results {
+		for _, namespace := range slices.Sorted(maps.Keys(r.Median.Edits)) {
+			e := r.Median.Edits[namespace]
+			fmt.Fprintf(out, "%s, N = %d, %d connections, edits in %s: %d, p50 %s, p95 %s, p99 %s, max %s\n",
+				r.Scenario, r.N, r.Connections, namespace, e.Count, seconds(e.P50), seconds(e.P95), seconds(e.P99), seconds(e.Max))
+		}
+	}
+}
+
+// writeGrowth prints the CPU and memory of each additional Network, between the sizes of a
+// scenario.
 func writeGrowth(out io.Writer, results []Result) {
 	for _, name := range []string{restartName, steadyName} {
 		var before *Result
@@ -87,7 +101,7 @@ func writeGrowth(out io.Writer, results []Result) {
 			}
 			if before != nil && r.N > before.N {
 				more := float64(r.N - before.N)
-				fmt.Fprintf(out, "%s, N = %d to %d, for each Network: %.1f µs of CPU, %.2f KiB resident in the end, %.2f KiB at the peak\n",
+				fmt.Fprintf(out, "%s, N = %d to %d, per Network: %.1f µs of CPU, %.2f KiB resident at the end, %.2f KiB at the peak\n",
 					name, before.N, r.N,
 					(r.Median.CPU[controllerProcess]-before.Median.CPU[controllerProcess])/more*1e6,
 					float64(r.Median.Resident-before.Median.Resident)/more/1024,
@@ -98,7 +112,7 @@ func writeGrowth(out io.Writer, results []Result) {
 	}
 }
 
-// writeCPU prints who has used the machine's CPU, which tells what the limit was.
+// writeCPU prints the CPU time of each process, which shows what the limit was.
 func writeCPU(out io.Writer, results []Result) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(w, "CPU of\tN\ttime\t")
