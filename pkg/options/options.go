@@ -80,6 +80,8 @@ type Options struct {
 
 	// LoggingFormat is text or json.
 	LoggingFormat string
+	// Verbosity is the value of -v. Parse sets it.
+	Verbosity int
 }
 
 const synopsis = `samplecrd-controller makes OpenStack Neutron networks out of Network objects in

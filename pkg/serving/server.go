@@ -39,17 +39,25 @@ type Options struct {
 	// CertFile and KeyFile are those of a certificate to serve TLS with. Without them it
 	// is plain HTTP.
 	CertFile, KeyFile string
+	// Authorized is "true" if the routes for callers with tokens are served, or "auto" if they
+	// are served only where nobody on the way can read the tokens.
+	Authorized string
 }
 
 // Server listens, and serves HTTP once it is told to.
 type Server struct {
+	options  Options
 	listener net.Listener
 	tls      *tls.Config // nil: plain HTTP
 }
 
-// Listen makes a Server: what is wrong with its address or certificate is told here.
+// Listen makes a Server: what is wrong with its address or certificate is told here. Without
+// an address it returns nil, and Start does nothing.
 func Listen(options Options) (*Server, error) {
-	s := &Server{}
+	if options.Address == "" {
+		return nil, nil
+	}
+	s := &Server{options: options}
 	if options.CertFile != "" {
 		certificate, err := loadCertificate(options.CertFile, options.KeyFile)
 		if err != nil {
@@ -89,6 +97,34 @@ const (
 	// maxHeader has room for the longest of tokens.
 	maxHeader = 64 << 10
 )
+
+// Start serves the routes until the caller calls stop, which waits for the requests under
+// way. The end of ctx does not stop it, so that it can be asked for metrics and the like while
+// everything else ends. An error is logged only: the controller does not need the server.
+func (s *Server) Start(ctx context.Context, routes Routes) (stop func()) {
+	if s == nil {
+		return func() {}
+	}
+	logger := klog.FromContext(ctx)
+	logger.Info("Serving HTTP", "address", s.Address(), "tls", s.TLS())
+	routes.Guarded = s.options.Authorized == "true" || s.options.Authorized == "auto" && s.Confidential()
+	if !routes.Guarded {
+		logger.Info("Not serving POST /reconcile and GET /orphans: callers send tokens, which others could read on the way unless it is TLS, or a loopback address",
+			"serve-authorized", s.options.Authorized)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := s.Serve(ctx, NewHandler(routes)); err != nil {
+			logger.Error(err, "Failed to serve HTTP, and gave up")
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
 
 // Serve serves until ctx is cancelled; then it finishes what it has in hand.
 func (s *Server) Serve(ctx context.Context, handler http.Handler) error {
