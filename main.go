@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command samplecrd-controller makes OpenStack Neutron networks out of Network objects
-// in Kubernetes, keeps them as they are declared, and takes them away again.
+// Command samplecrd-controller creates an OpenStack Neutron network for each Network object
+// in Kubernetes, keeps it as the object declares it, and deletes it with the object.
 package main
 
 import (
@@ -60,7 +60,7 @@ func main() {
 	exit(0, nil)
 }
 
-// exit ends the process at once. Nothing else does, except a second signal.
+// exit ends the process, without the deferred calls. Nothing else does, except a second signal.
 func exit(code int, err error) {
 	if err != nil {
 		logging.PrintError(err)
@@ -71,6 +71,7 @@ func exit(code int, err error) {
 
 // run works until ctx is cancelled and the work under way has ended, or until an error.
 func run(ctx context.Context, o *options.Options) error {
+	// In a pod, no user would notice that the networks exist in memory only.
 	cloud, err := fallback.LoadConfig(o.Cloud, !kubeclient.InPod())
 	if err != nil {
 		return err
@@ -88,7 +89,7 @@ func run(ctx context.Context, o *options.Options) error {
 	klog.FromContext(ctx).Info("Starting", "version", version.Version, "commit", version.Commit,
 		"kubernetes", clients.Host, "clusterID", clients.ClusterID, "cloud", cloud.Config.Name)
 	recorder := clients.NewRecorder(ctx)
-	defer recorder.Stop() // last, so that the events of the work under way are written
+	defer recorder.Stop() // after the controllers, so that their last events are written too
 	caches := caches.New(clients, o.Namespace, o.DeploymentWorkers > 0)
 	replica, err := election.NewReplica(clients.Leases.CoordinationV1(), recorder, o.ForElection(), func() { exit(1, election.ErrLost) })
 	if err != nil {
@@ -100,7 +101,7 @@ func run(ctx context.Context, o *options.Options) error {
 	return caches.Run(ctx, func(ctx context.Context) error { return replica.Run(ctx, c.run) })
 }
 
-// controllers are what the replica that leads runs, and what that needs.
+// controllers are what the leader runs, and what they work with.
 type controllers struct {
 	options  *options.Options
 	clients  *kubeclient.Clients
@@ -144,7 +145,7 @@ func (c *controllers) clouds() []*neutron.Cloud {
 	return append([]*neutron.Cloud{c.cloud}, c.credentials.Clouds()...)
 }
 
-// routes returns what all replicas serve.
+// routes returns what each replica serves, whether it leads or not.
 func (c *controllers) routes() serving.Routes {
 	routes := serving.Routes{
 		Metrics:   c.metrics.Gatherer(),
@@ -169,7 +170,7 @@ func (c *controllers) run(ctx context.Context) error {
 	networks, err := NewController(c.clients.Networks, c.caches.Networks, c.cloud, c.credentials, c.recorder, ControllerOptions{
 		Cluster: c.clients.ClusterID,
 		Resync:  o.Resync,
-		// So neither one cloud of a Secret nor all of them hold up the others.
+		// With these, neither one cloud of a Secret nor all of them hold up the others.
 		Share:      max(1, min(o.Workers/2, 2*o.NeutronConnections)),
 		ShareOfAll: max(1, o.Workers-max(1, o.Workers/4)),
 		Retry:      o.ForRetries(),
@@ -190,7 +191,7 @@ func (c *controllers) run(ctx context.Context) error {
 	if o.AllNamespaces() {
 		running.Go(func() error { c.orphans.Run(ctx); return nil })
 	} else {
-		klog.FromContext(ctx).Info("Not looking for orphans in Neutron: that takes sight of all namespaces", "namespace", o.Namespace)
+		klog.FromContext(ctx).Info("Not looking for orphans in Neutron: that needs the Networks of all namespaces", "namespace", o.Namespace)
 	}
 	running.Go(func() error { return networks.Run(ctx, o.Workers) })
 	defer c.credentials.Wait()

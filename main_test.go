@@ -29,12 +29,11 @@ import (
 	"time"
 )
 
-// asController, set in the environment, makes the test binary be the controller: see
+// asController, set in the environment, makes the test binary run the controller: see
 // TestMain.
 const asController = "SAMPLECRD_TEST_AS_CONTROLLER"
 
-// runController runs main in a process of its own, and returns what it printed and its
-// exit code.
+// runController runs main in a process of its own, and returns its output and exit code.
 func runController(t *testing.T, env []string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -52,7 +51,7 @@ func runController(t *testing.T, env []string, args ...string) (stdout, stderr s
 	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
 }
 
-// write makes a file in a folder of its own.
+// write writes a file in a directory of its own, and returns its path.
 func write(t *testing.T, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -62,7 +61,7 @@ func write(t *testing.T, name, content string) string {
 	return path
 }
 
-// kubeconfigTo is a kubeconfig for an address at which nobody answers, or somebody.
+// kubeconfigTo writes a kubeconfig for that address, and returns its path.
 func kubeconfigTo(t *testing.T, address string) string {
 	return write(t, "kubeconfig", `{"apiVersion":"v1","kind":"Config","current-context":"a","contexts":[{"name":"a","context":{"cluster":"a","user":"a"}}],
 		"users":[{"name":"a","user":{}}],"clusters":[{"name":"a","cluster":{"server":"`+address+`"}}]}`)

@@ -109,7 +109,7 @@ func (s *Server) Start(ctx context.Context, routes Routes) (stop func()) {
 	logger.Info("Serving HTTP", "address", s.Address(), "tls", s.TLS())
 	routes.Guarded = s.options.Authorized == "true" || s.options.Authorized == "auto" && s.Confidential()
 	if !routes.Guarded {
-		logger.Info("Not serving POST /reconcile and GET /orphans: callers send tokens, which others could read on the way unless it is TLS, or a loopback address",
+		logger.Info("Not serving POST /reconcile and GET /orphans: callers send tokens, which others could read on the way without TLS, except on a loopback address",
 			"serve-authorized", s.options.Authorized)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -117,7 +117,7 @@ func (s *Server) Start(ctx context.Context, routes Routes) (stop func()) {
 	go func() {
 		defer close(done)
 		if err := s.Serve(ctx, NewHandler(routes)); err != nil {
-			logger.Error(err, "Failed to serve HTTP, and gave up")
+			logger.Error(err, "Failed to serve HTTP; the controller continues without it")
 		}
 	}()
 	return func() {
