@@ -11,7 +11,7 @@ COPY pkg pkg
 ARG VERSION=devel
 ARG COMMIT=unknown
 RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false \
-      -ldflags "-s -w -X main.version=${VERSION} -X main.commit=${COMMIT}" \
+      -ldflags "-s -w -X github.com/samplecrd/samplecrd-controller/pkg/version.Version=${VERSION} -X github.com/samplecrd/samplecrd-controller/pkg/version.Commit=${COMMIT}" \
       -o /samplecrd-controller .
 
 FROM scratch

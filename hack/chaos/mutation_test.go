@@ -64,8 +64,8 @@ var mutations = []mutation{
 		"case <-ended:\n\t\treturn ErrLost",
 		"case <-ended:\n\t\te.release(context.WithoutCancel(ctx))\n\t\treturn <-result",
 	}, []string{beforeDrain, afterGiving}, muchTrouble},
-	{"no-look-at-the-lease-before-a-request", "main.go", []string{
-		"if !r.leads() {",
+	{"no-look-at-the-lease-before-a-request", "pkg/election/replica.go", []string{
+		"if !r.Leads() {",
 		"if false {",
 	}, []string{afterLoss}, muchTrouble},
 }

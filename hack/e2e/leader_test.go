@@ -370,7 +370,7 @@ func TestReadinessWaitsForTheCRD(t *testing.T) {
 	w.reach = "-kubeconfig=" + bare.Kubeconfig()
 	c := w.launch(serve, "-leader-elect=true", "-leader-elect-resource-namespace=default")
 	s := w.siteOf(c, "http")
-	s.waitForAnswer("/readyz", http.StatusServiceUnavailable, "[-]networks: the CustomResourceDefinition is not there; kubectl apply -f artifacts/crd makes it\n")
+	s.waitForAnswer("/readyz", http.StatusServiceUnavailable, "[-]networks: the CustomResourceDefinition does not exist; create it with kubectl apply -f artifacts/crd\n")
 	s.ask("GET", "/healthz", "", http.StatusOK)
 	s.ask("GET", "/metrics", "", http.StatusOK)
 	root, err := stack.Root()

@@ -35,7 +35,8 @@ import (
 // on the environment's Go settings.
 func (r *release) build(ctx context.Context, arch, binary string) error {
 	env := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOWORK=off", "GOEXPERIMENT="}
-	linker := fmt.Sprintf("-s -w -X main.version=%s -X main.commit=%s", r.version, r.commit)
+	const version = "github.com/samplecrd/samplecrd-controller/pkg/version"
+	linker := fmt.Sprintf("-s -w -X %s.Version=%s -X %s.Commit=%s", version, r.version, version, r.commit)
 	_, err := output(ctx, r.root, env, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", linker, "-o", binary, ".")
 	if err != nil {
 		return fmt.Errorf("build for %s: %w", arch, err)

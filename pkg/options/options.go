@@ -81,6 +81,8 @@ type Options struct {
 
 	// LoggingFormat is text or json.
 	LoggingFormat string
+	// Verbosity is the value of -v. Parse sets it.
+	Verbosity int
 }
 
 const synopsis = `samplecrd-controller turns Network objects in Kubernetes into OpenStack Neutron

@@ -38,18 +38,25 @@ type Options struct {
 	Address string
 	// CertFile and KeyFile are the files of the TLS certificate; "" for plain HTTP.
 	CertFile, KeyFile string
+	// Authorized is "true" if the routes for callers with tokens are served, or "auto" if they
+	// are served only where nobody on the way can read the tokens.
+	Authorized string
 }
 
 // Server listens from the start, and serves HTTP when Serve is called.
 type Server struct {
+	options  Options
 	listener net.Listener
 	tls      *tls.Config // nil: plain HTTP
 }
 
-// Listen returns a Server that listens. It returns an error if the address or the certificate cannot
-// be used.
+// Listen returns a Server that listens, or an error if the address or the certificate cannot be
+// used. Without an address it returns nil, and Start does nothing.
 func Listen(options Options) (*Server, error) {
-	s := &Server{}
+	if options.Address == "" {
+		return nil, nil
+	}
+	s := &Server{options: options}
 	if options.CertFile != "" {
 		certificate, err := loadCertificate(options.CertFile, options.KeyFile)
 		if err != nil {
@@ -90,6 +97,34 @@ const (
 	// maxHeader has room for long tokens.
 	maxHeader = 64 << 10
 )
+
+// Start serves the routes until the caller calls stop, which waits for the requests under
+// way. The end of ctx does not stop it, so that it can be asked for metrics and the like while
+// everything else ends. An error is logged only: the controller does not need the server.
+func (s *Server) Start(ctx context.Context, routes Routes) (stop func()) {
+	if s == nil {
+		return func() {}
+	}
+	logger := klog.FromContext(ctx)
+	logger.Info("Serving HTTP", "address", s.Address(), "tls", s.TLS())
+	routes.Guarded = s.options.Authorized == "true" || s.options.Authorized == "auto" && s.Confidential()
+	if !routes.Guarded {
+		logger.Info("Not serving POST /reconcile and GET /orphans: callers send tokens, which others could read on the way without TLS, except on a loopback address",
+			"serve-authorized", s.options.Authorized)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := s.Serve(ctx, NewHandler(routes)); err != nil {
+			logger.Error(err, "Failed to serve HTTP; the controller continues without it")
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
 
 // Serve serves until ctx is cancelled. Then it finishes the requests that are under way.
 func (s *Server) Serve(ctx context.Context, handler http.Handler) error {

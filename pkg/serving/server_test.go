@@ -171,6 +171,45 @@ func TestConfidential(t *testing.T) {
 	}
 }
 
+func TestStart(t *testing.T) {
+	for _, tt := range []struct {
+		authorized string
+		want       int
+	}{
+		{"true", http.StatusUnauthorized},
+		{"auto", http.StatusUnauthorized}, // on a loopback address
+		{"false", http.StatusNotFound},
+	} {
+		server, err := Listen(Options{Address: "127.0.0.1:0", Authorized: tt.authorized})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+		stop := server.Start(ctx, newLab(t).routes)
+		cancel() // it does not stop with ctx
+		response, err := http.Post("http://"+server.Address()+"/reconcile/default/net", "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != tt.want {
+			t.Errorf("-serve-authorized=%s: got %s", tt.authorized, response.Status)
+		}
+		stop()
+		if _, err := net.Dial("tcp", server.Address()); err == nil {
+			t.Error("it serves after stop")
+		}
+	}
+}
+
+func TestNothingIsServedWithoutAnAddress(t *testing.T) {
+	server, err := Listen(Options{})
+	if err != nil || server != nil {
+		t.Fatalf("got %v, %v", server, err)
+	}
+	server.Start(t.Context(), Routes{})()
+}
+
 func TestListenReturnsTheError(t *testing.T) {
 	taken, err := Listen(Options{Address: "127.0.0.1:0"})
 	if err != nil {

@@ -1,0 +1,86 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package kubeclient
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/util/flowcontrol"
+)
+
+func TestRequestsForTheLeaseDoNotWaitForOthers(t *testing.T) {
+	const host = "http://127.0.0.1:1"
+	shared := flowcontrol.NewTokenBucketRateLimiter(1, 1)
+	config := &rest.Config{Host: host, UserAgent: "me", RateLimiter: shared, Timeout: timeout}
+	got := forLeases(config, 10*time.Second)
+	if got.Host != host || got.UserAgent != "me" {
+		t.Errorf("it is for another server: %+v", got)
+	}
+	if got.Timeout != 5*time.Second {
+		t.Errorf("there is no time for a second try: a request may take %s", got.Timeout)
+	}
+	for range 1000 {
+		if !got.RateLimiter.TryAccept() {
+			t.Fatal("the rate is limited")
+		}
+	}
+	if config.RateLimiter != shared || config.Timeout != timeout {
+		t.Errorf("the others' configuration was changed: %+v", config)
+	}
+}
+
+func TestWatchesHaveNoTimeout(t *testing.T) {
+	config := &rest.Config{Timeout: timeout}
+	if got := forWatches(config); got.Timeout != 0 || config.Timeout != timeout {
+		t.Errorf("got %s, and %s for the others", got.Timeout, config.Timeout)
+	}
+}
+
+func TestTheClusterID(t *testing.T) {
+	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "uid"}}
+	for _, tt := range []struct {
+		name, given string
+		failure     error
+		want, err   string
+	}{
+		{"the UID of kube-system", "", nil, "uid", ""},
+		{"it is given", "mine", nil, "mine", ""},
+		{"kube-system must not be read", "", apierrors.NewForbidden(corev1.Resource("namespaces"), "kube-system", nil), "", "allow it, or give an ID with -cluster-id"},
+		{"there is no answer", "", errors.New("connection refused"), "", "reach Kubernetes at here: connection refused"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			kube := fake.NewClientset(system)
+			if tt.failure != nil {
+				kube.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tt.failure })
+			}
+			got, err := (&Clients{Host: "here", Kube: kube}).clusterID(t.Context(), tt.given)
+			if got != tt.want || (err != nil) != (tt.err != "") || err != nil && !strings.HasSuffix(err.Error(), tt.err) {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	}
+}

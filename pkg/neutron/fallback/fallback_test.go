@@ -1,0 +1,90 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package fallback
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+)
+
+// withoutCloud takes away everything that says which cloud to use.
+func withoutCloud(t *testing.T) {
+	t.Helper()
+	for _, variable := range os.Environ() {
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "OS_") {
+			t.Setenv(name, "") // restores it when the test ends
+		}
+	}
+	t.Setenv("HOME", t.TempDir())
+	t.Chdir(t.TempDir())
+}
+
+func TestTheEmbeddedNeutronIsUsedIfNoCloudIsConfigured(t *testing.T) {
+	withoutCloud(t)
+	cloud, err := LoadConfig("", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cloud.Close()
+	client := neutron.NewClient(cloud.Config, neutron.ClientOptions{Timeout: time.Minute, Connections: 1})
+	if err := client.DeleteNetwork(t.Context(), "unknown", nil); err != nil { // it does not exist, which is not an error
+		t.Error(err)
+	}
+	var warned strings.Builder
+	cloud.Warn(&warned)
+	for _, want := range []string{"EMBEDDED Neutron, in memory", "OS_CLOUD", "\n    clouds:\n"} {
+		if !strings.Contains(warned.String(), want) {
+			t.Errorf("%q is not in the warning: %s", want, warned.String())
+		}
+	}
+}
+
+func TestTheEmbeddedNeutronIsNotUsedIfItIsNotAllowed(t *testing.T) {
+	withoutCloud(t)
+	if _, err := LoadConfig("", false); !errors.Is(err, neutron.ErrNoCloud) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAWrongConfigurationIsAnError(t *testing.T) {
+	withoutCloud(t)
+	if _, err := LoadConfig("mine", true); err == nil || errors.Is(err, neutron.ErrNoCloud) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAConfiguredCloudIsUsedWithoutAWarning(t *testing.T) {
+	withoutCloud(t)
+	for name, value := range map[string]string{"OS_AUTH_URL": "http://127.0.0.1:1/v3", "OS_USERNAME": "me", "OS_PASSWORD": "secret", "OS_PROJECT_NAME": "mine",
+		"OS_USER_DOMAIN_NAME": "Default", "OS_PROJECT_DOMAIN_NAME": "Default"} {
+		t.Setenv(name, value)
+	}
+	cloud, err := LoadConfig("", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cloud.Close()
+	var warned strings.Builder
+	if cloud.Warn(&warned); warned.Len() > 0 || cloud.server != nil {
+		t.Errorf("got %+v; %s", cloud, warned.String())
+	}
+}
