@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the tests, all of them or the suites that are named, and sums up:
-#   lint         formatting, go vet, staticcheck
+#   lint         formatting, go vet, staticcheck, links and names in the README files
 #   codegen      generated code is what the generators make
 #   unit         go test -race ./..., which needs no cluster and no network
 #   contract     the embedded Neutron answers as the real one does
@@ -31,12 +31,13 @@ lint() {
   go vet ./... && go -C hack vet "${HACK_LIGHT[@]}" || return 1
   go -C hack build -o "$BIN/" honnef.co/go/tools/cmd/staticcheck || return 1
   # shellcheck disable=SC2046 # package paths hold no blanks
-  "$BIN/staticcheck" $(go list ./... | grep -v /pkg/generated) && (cd hack && "$BIN/staticcheck" "${HACK_LIGHT[@]}")
+  "$BIN/staticcheck" $(go list ./... | grep -v /pkg/generated) && (cd hack && "$BIN/staticcheck" "${HACK_LIGHT[@]}") || return 1
+  go -C hack test -count=1 ./docs
 }
 
 # What of hack's module can be compiled without Kubernetes.
 CONTROL_PLANE_LIGHT=(./controlplane/build/... ./controlplane/cluster/... ./controlplane/internal/... ./controlplane/supervisor/...)
-HACK_LIGHT=(./bench/... ./chaos/... ./contract/... ./e2e/... ./internal/... ./localup/... ./monitoring/... ./neutron/... ./node ./node/pause
+HACK_LIGHT=(./bench/... ./chaos/... ./contract/... ./docs ./e2e/... ./internal/... ./localup/... ./monitoring/... ./neutron/... ./node ./node/pause
   ./openapi/models-schema/... ./release/... "${CONTROL_PLANE_LIGHT[@]}")
 
 codegen() { hack/verify-codegen.sh; }

@@ -291,6 +291,54 @@ func TestSecurityTableNamesItsTests(t *testing.T) {
 	}
 }
 
+// matches returns what the expression's first group matches in the Go files of a folder, without tests.
+func matches(t *testing.T, folder, expression string) []string {
+	t.Helper()
+	var found []string
+	for _, match := range regexp.MustCompile(expression).FindAllSubmatch(sources(t, folder), -1) {
+		found = append(found, string(match[1]))
+	}
+	if len(found) == 0 {
+		t.Errorf("nothing in %s matches %s", folder, expression)
+	}
+	return found
+}
+
+func TestEveryReasonAndEventIsDescribed(t *testing.T) {
+	page := pages(t)["artifacts/examples/README.md"]
+	for _, name := range matches(t, "pkg/apis/samplecrd/v1", `(?m)^\t(?:Condition|Reason|Event)\w+ = "(\w+)"$`) {
+		if !strings.Contains(page, "`"+name+"`") {
+			t.Errorf("artifacts/examples/README.md does not describe %s", name)
+		}
+	}
+}
+
+func TestEveryMetricIsDescribed(t *testing.T) {
+	page := pages(t)["artifacts/monitoring/README.md"]
+	for _, folder := range []string{"pkg/metrics", "pkg/orphans"} {
+		for _, name := range matches(t, folder, `"(samplecrd_\w+)"`) {
+			if !strings.Contains(page, "`"+name+"{") {
+				t.Errorf("artifacts/monitoring/README.md does not describe %s", name)
+			}
+		}
+	}
+}
+
+// The pages about running the controller name only flags that it has.
+func TestNamedFlagsExist(t *testing.T) {
+	flags, flag := matches(t, "pkg/options", `"([a-z][a-z-]*)"`), regexp.MustCompile("^-([a-z][a-z-]+)(=|$)")
+	for path, text := range pages(t) {
+		if path == "README.md" || path == "hack/README.md" {
+			continue // they name flags of scripts too
+		}
+		for _, match := range span.FindAllStringSubmatch(prose(text), -1) {
+			if f := flag.FindStringSubmatch(match[1]); f != nil && !slices.Contains(flags, f[1]) {
+				t.Errorf("%s names the flag -%s, which does not exist", path, f[1])
+			}
+		}
+	}
+}
+
 func TestFrontPageIsShort(t *testing.T) {
 	if lines := strings.Count(pages(t)["README.md"], "\n"); lines > frontPageLines {
 		t.Errorf("README.md has %d lines, more than %d", lines, frontPageLines)
