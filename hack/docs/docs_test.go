@@ -339,6 +339,28 @@ func TestNamedFlagsExist(t *testing.T) {
 	}
 }
 
+// A line of a log in a block of code begins with its message, or with file:line] and the message.
+func TestQuotedLogMessagesExist(t *testing.T) {
+	var code []byte
+	walk(t, ".go", func(path, text string) {
+		if !strings.HasSuffix(path, "_test.go") && !strings.HasPrefix(path, "hack/") {
+			code = append(code, text...)
+		}
+	})
+	message, quoted := regexp.MustCompile(`(?m)^(?:\S+\] )?("[A-Z][^"]*") \w+=`), 0
+	for path, text := range pages(t) {
+		for _, match := range message.FindAllStringSubmatch(text, -1) {
+			quoted++
+			if !bytes.Contains(code, []byte(match[1])) {
+				t.Errorf("%s quotes the log message %s, which no code has", path, match[1])
+			}
+		}
+	}
+	if quoted == 0 {
+		t.Error("no page quotes a line of a log")
+	}
+}
+
 func TestFrontPageIsShort(t *testing.T) {
 	if lines := strings.Count(pages(t)["README.md"], "\n"); lines > frontPageLines {
 		t.Errorf("README.md has %d lines, more than %d", lines, frontPageLines)
