@@ -2,7 +2,7 @@
 # Runs all test suites, or the named ones, and prints a summary:
 #   hack/test.sh [SUITE...]
 # The suites are:
-#   lint         formatting, go vet, staticcheck
+#   lint         formatting, go vet, staticcheck, links and names in the README files
 #   codegen      the generated code is up to date
 #   unit         go test -race ./..., without a cluster or a network
 #   contract     the embedded Neutron answers like the real one
@@ -34,12 +34,13 @@ lint() {
   go vet ./... && go -C hack vet "${HACK_LIGHT[@]}" || return 1
   go -C hack build -o "$BIN/" honnef.co/go/tools/cmd/staticcheck || return 1
   # shellcheck disable=SC2046 # package paths have no spaces
-  "$BIN/staticcheck" $(go list ./... | grep -v /pkg/generated) && (cd hack && "$BIN/staticcheck" "${HACK_LIGHT[@]}")
+  "$BIN/staticcheck" $(go list ./... | grep -v /pkg/generated) && (cd hack && "$BIN/staticcheck" "${HACK_LIGHT[@]}") || return 1
+  go -C hack test -count=1 ./docs
 }
 
 # The packages of hack's module that do not import Kubernetes itself.
 CONTROL_PLANE_LIGHT=(./controlplane/build/... ./controlplane/cluster/... ./controlplane/internal/... ./controlplane/supervisor/...)
-HACK_LIGHT=(./bench/... ./chaos/... ./contract/... ./e2e/... ./internal/... ./localup/... ./monitoring/... ./neutron/... ./node ./node/pause
+HACK_LIGHT=(./bench/... ./chaos/... ./contract/... ./docs ./e2e/... ./internal/... ./localup/... ./monitoring/... ./neutron/... ./node ./node/pause
   ./openapi/models-schema/... ./release/... "${CONTROL_PLANE_LIGHT[@]}")
 
 codegen() { hack/verify-codegen.sh; }

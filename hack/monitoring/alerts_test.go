@@ -65,10 +65,10 @@ func rules(t *testing.T) []Rule {
 }
 
 // runbook is the URL of the runbooks.
-const runbook = "https://github.com/samplecrd/samplecrd-controller/blob/main/README.md#"
+const runbook = "https://github.com/samplecrd/samplecrd-controller/blob/main/artifacts/monitoring/README.md#"
 
 func TestAlertsHaveASeverityASummaryAndARunbook(t *testing.T) {
-	readme := read(t, "README.md")
+	readme := read(t, "artifacts", "monitoring", "README.md")
 	seen := map[string]bool{}
 	for _, rule := range rules(t) {
 		t.Run(rule.Alert, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestAlertsHaveASeverityASummaryAndARunbook(t *testing.T) {
 			}
 			equal(t, runbook+strings.ToLower(rule.Alert), rule.Annotations["runbook_url"])
 			if !regexp.MustCompile(`(?m)^#+ ` + rule.Alert + `$`).MatchString(readme) {
-				t.Error("README.md has no such heading")
+				t.Error("artifacts/monitoring/README.md has no such heading")
 			}
 		})
 	}
