@@ -218,8 +218,7 @@ func (c *Controller) enqueueAll() {
 }
 
 // Run waits for the first lists of Kubernetes and Neutron, and then syncs until ctx is
-// cancelled. It returns when the workers have finished what they are processing. What is still
-// queued then, the next process finds again.
+// cancelled. It returns when the workers have finished what they are processing.
 func (c *Controller) Run(ctx context.Context, workers int) error {
 	logger := klog.FromContext(ctx)
 	var running sync.WaitGroup
@@ -288,11 +287,13 @@ const cacheDelay = 20 * time.Millisecond
 // requeue decides when the key is synced again.
 func (c *Controller) requeue(ctx context.Context, key cache.ObjectName, err error) {
 	logger := klog.FromContext(ctx)
-	delay, known := status.RetryAfter(err, c.options.Resync)
-	switch {
-	case err == nil:
+	if err == nil {
 		logger.V(4).Info("Synced")
 		c.queue.Forget(key)
+		return
+	}
+	delay, known := status.RetryAfter(err, c.options.Resync)
+	switch {
 	case errors.Is(err, live.ErrStaleCache):
 		c.queue.AddAfter(key, cacheDelay)
 	case errors.Is(err, clouds.ErrNotReady), errors.Is(err, live.ErrGone):
@@ -301,8 +302,7 @@ func (c *Controller) requeue(ctx context.Context, key cache.ObjectName, err erro
 		logger.V(2).Info("Will try again", "after", delay, "err", err, "requestID", neutron.RequestIDOf(err))
 		c.queue.Forget(key)
 		c.queue.AddAfter(key, delay)
-	case neutron.ReasonOf(err) != "" || apierrors.IsConflict(err):
-		// The status reports errors of Neutron. A conflict means that the cache was behind.
+	case neutron.ReasonOf(err) != "" || apierrors.IsConflict(err): // the cache was behind
 		logger.V(2).Info("Will try again", "err", err, "requestID", neutron.RequestIDOf(err))
 		c.queue.AddRateLimited(key)
 	default:
@@ -317,7 +317,7 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) erro
 	// What Networks left that had this name before must not hold up the one that has it now.
 	vanishedErr := c.vanished.Remove(ctx, key)
 	network, err := c.networks.Networks(key.Namespace).Get(key.Name)
-	if apierrors.IsNotFound(err) {
+	if err != nil && apierrors.IsNotFound(err) {
 		c.clouds.Forget(key)
 		return vanishedErr
 	}

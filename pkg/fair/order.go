@@ -51,8 +51,10 @@ type Order[K, C comparable] struct {
 	limits  Limits
 
 	mu sync.Mutex
-	// clouds have keys that wait, in the order of their turns.
-	clouds []*waiting[K, C]
+	// waiting holds the clouds that have keys that wait, and the zero cloud.
+	waiting map[C]*waiting[K, C]
+	// turns are the clouds that have keys that wait, in the order of their turns.
+	turns []*waiting[K, C]
 	// processing holds the clouds of the keys that are handed out and count.
 	processing map[K]C
 	// busy is the number of those keys for each cloud.
@@ -94,7 +96,7 @@ func (q *queue[K, C]) Done(key K) {
 
 // NewOrder returns an empty Order.
 func NewOrder[K, C comparable](groupOf func(K) Group[C], limits Limits) *Order[K, C] {
-	return &Order[K, C]{groupOf: groupOf, limits: limits, processing: map[K]C{}, busy: map[C]int{}}
+	return &Order[K, C]{groupOf: groupOf, limits: limits, waiting: map[C]*waiting[K, C]{}, processing: map[K]C{}, busy: map[C]int{}}
 }
 
 // Push adds a key.
@@ -102,12 +104,15 @@ func (o *Order[K, C]) Push(key K) {
 	group := o.groupOf(key)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	i := slices.IndexFunc(o.clouds, func(w *waiting[K, C]) bool { return w.cloud == group.Cloud })
-	if i < 0 {
-		i = len(o.clouds)
-		o.clouds = append(o.clouds, &waiting[K, C]{cloud: group.Cloud, keys: map[string][]K{}})
+	w := o.waiting[group.Cloud]
+	if w == nil {
+		w = &waiting[K, C]{cloud: group.Cloud, keys: map[string][]K{}}
+		o.waiting[group.Cloud] = w
 	}
-	o.clouds[i].push(group.Namespace, key)
+	if w.count == 0 {
+		o.turns = append(o.turns, w)
+	}
+	w.push(group.Namespace, key)
 }
 
 // Touch does nothing: a key that is added again keeps its place.
@@ -119,7 +124,7 @@ func (o *Order[K, C]) Len() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	unlimited, limited := 0, 0
-	for _, w := range o.clouds {
+	for _, w := range o.turns {
 		if o.isLimited(w.cloud) {
 			limited += min(w.count, o.limits.PerCloud-o.busy[w.cloud])
 		} else {
@@ -133,16 +138,19 @@ func (o *Order[K, C]) Len() int {
 func (o *Order[K, C]) Pop() K {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	i := slices.IndexFunc(o.clouds, func(w *waiting[K, C]) bool { return !o.isFull(w.cloud) })
-	w := o.clouds[i]
+	i := slices.IndexFunc(o.turns, func(w *waiting[K, C]) bool { return !o.isFull(w.cloud) })
+	w := o.turns[i]
 	key := w.pop()
-	o.clouds = slices.Delete(o.clouds, i, i+1)
+	o.turns = slices.Delete(o.turns, i, i+1)
 	if w.count > 0 {
-		o.clouds = append(o.clouds, w)
+		o.turns = append(o.turns, w)
 	}
 	if o.isLimited(w.cloud) {
 		o.processing[key] = w.cloud
 		o.busy[w.cloud]++
+		if w.count == 0 {
+			delete(o.waiting, w.cloud)
+		}
 	}
 	return key
 }

@@ -32,7 +32,7 @@ func TestParse(t *testing.T) {
 		{"the version", "-version", true, "samplecrd-controller ", ""},
 		{"the version, with a flag that is not valid", "-version -workers=0", true, "samplecrd-controller ", ""},
 		{"an unknown flag", "-version -nonsense", false, "", "-nonsense (-h lists the flags)"},
-		{"a flag that is not valid", "-workers=0", false, "", "-workers=0: there must be at least 1 (-h lists the flags)"},
+		{"a flag that is not valid", "-workers=0", false, "", "-workers=0: must be at least 1 and at most 1000 (-h lists the flags)"},
 		{"an argument", "start", false, "", "(-h lists the flags)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
