@@ -92,17 +92,17 @@ type Controller struct {
 	sync func(context.Context, cache.ObjectName) error
 }
 
-// NewController returns a Controller and registers its handlers. The caller starts the informer,
-// and then calls Run.
+// NewController returns a Controller and registers its handlers. The informer may be running
+// already. The caller then calls Run.
 func NewController(ctx context.Context, client clientset.Interface, informer informers.TypedNetworkInformer, cloudSet *clouds.Clouds, recorder record.EventRecorder, options ControllerOptions) (*Controller, error) {
-	networks := live.NewNetworks(client)
+	direct := live.NewNetworks(client)
 	c := &Controller{
 		options:  options,
 		networks: informer.Lister(),
 		indexer:  informer.TypedInformer().GetTypedIndexer(),
-		live:     networks,
+		live:     direct,
 		clouds:   cloudSet,
-		vanished: orphans.NewVanished(networks, cloudSet, options.Cluster),
+		vanished: orphans.NewVanished(direct, cloudSet, options.Cluster),
 		recorder: recorder,
 	}
 	c.sync = c.syncHandler
@@ -135,8 +135,8 @@ func (c *Controller) newQueue() {
 	})
 }
 
-// groupOf returns the credentials and the namespace of a key. A Network that is gone has the
-// credentials that it had.
+// groupOf returns the credentials and the namespace of a key. A Network that is gone has those
+// of its last sync, until that is forgotten.
 func (c *Controller) groupOf(key cache.ObjectName) fair.Group[clouds.Ref] {
 	ref := c.clouds.RefOfKey(key)
 	if network, err := c.networks.Networks(key.Namespace).Get(key.Name); err == nil {
@@ -189,7 +189,7 @@ func whyToSync(before, now *samplecrdv1.Network) string {
 		return "reconcile requested"
 	case live.HasFinalizer(before) && !live.HasFinalizer(now):
 		return "finalizer removed"
-	case status.Known(&before.Status) && !status.Known(&now.Status):
+	case status.Known(&before.Status) && !status.Known(&now.Status), before.Status.Cloud != "" && now.Status.Cloud == "":
 		return "status removed"
 	}
 	return ""
@@ -281,7 +281,7 @@ func (c *Controller) recoverSync(ctx context.Context, key cache.ObjectName) (err
 	return c.sync(ctx, key)
 }
 
-// cacheDelay is how long a sync waits for the cache, which is rarely that far behind.
+// cacheDelay is when a key is synced again whose cache was behind. The cache is rarely slower.
 const cacheDelay = 20 * time.Millisecond
 
 // requeue decides when the key is synced again.
@@ -302,7 +302,7 @@ func (c *Controller) requeue(ctx context.Context, key cache.ObjectName, err erro
 		logger.V(2).Info("Will try again", "after", delay, "err", err, "requestID", neutron.RequestIDOf(err))
 		c.queue.Forget(key)
 		c.queue.AddAfter(key, delay)
-	case neutron.ReasonOf(err) != "" || apierrors.IsConflict(err): // the cache was behind
+	case neutron.ReasonOf(err) != "" || apierrors.IsConflict(err): // Neutron is away, or the cache was behind
 		logger.V(2).Info("Will try again", "err", err, "requestID", neutron.RequestIDOf(err))
 		c.queue.AddRateLimited(key)
 	default:
@@ -389,7 +389,7 @@ func (c *Controller) finalize(ctx context.Context, cloud *neutron.Cloud, network
 		return c.approve(ctx, network, "the deletion waits", true)
 	})
 	if err != nil {
-		return status.Outcome{Err: err, Live: true}
+		return status.Outcome{Err: err, Read: true}
 	}
 	if err := c.live.RemoveFinalizer(ctx, network); err != nil {
 		return status.Outcome{Err: err}

@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Group says for what a key competes with other keys.
+// Group says with which keys a key takes turns.
 type Group[C comparable] struct {
 	// Cloud is the cloud that the key works in. The zero value is the controller's own cloud,
 	// whose keys are not limited.
@@ -87,8 +87,8 @@ type queue[K, C comparable] struct {
 }
 
 // Done releases the key first, because the work queue then pushes a key that was added
-// meanwhile. A release makes room for one key at most, and the worker that calls Done calls
-// Get next, so no other worker has to be woken.
+// meanwhile. A release makes room for one key at most. Every worker that calls Done calls Get
+// next, or the queue is shutting down, so no other worker has to be woken.
 func (q *queue[K, C]) Done(key K) {
 	q.order.Release(key)
 	q.TypedRateLimitingInterface.Done(key)
@@ -118,8 +118,8 @@ func (o *Order[K, C]) Push(key K) {
 // Touch does nothing: a key that is added again keeps its place.
 func (o *Order[K, C]) Touch(K) {}
 
-// Len returns how many keys Pop can return now. Keys that exceed a limit do not count, so the
-// queue's workers wait, and its depth metric does not include them.
+// Len returns how many keys Pop can return now. Keys that exceed a limit do not count, so that
+// the queue's workers wait.
 func (o *Order[K, C]) Len() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -93,8 +93,8 @@ func (l *Networks) Clear(uid types.UID) {
 
 // Verify reads the Network at the API server, and returns a conflict unless it is still the
 // same object (UID), asks for the same (generation), and names the same network
-// (status.networkID, which another controller may have written). It comes before everything
-// that cannot be undone.
+// (status.networkID, which another controller may have written). Call it before each change that
+// cannot be undone.
 func (l *Networks) Verify(ctx context.Context, cached *samplecrdv1.Network) error {
 	live, err := l.get(ctx, cached)
 	if err != nil {

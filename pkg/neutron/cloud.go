@@ -18,9 +18,8 @@ package neutron
 
 import "time"
 
-// Cloud is one project of one Neutron: what the controller reads from it, through the cache of
-// its Observer or past it, and the steps that change it. The Observer learns from the answers
-// to each step.
+// Cloud reads and changes the networks of one project in one Neutron. It reads from the cache of
+// its Observer or from Neutron itself. The answer to each change updates the cache.
 //
 // At most one method may run for an owner at a time; the work queue ensures that.
 type Cloud struct {

@@ -136,7 +136,8 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		return nil, nil, err
 	}
 	var done []Step
-	for reread := false; ; {
+	reread := false
+	for {
 		step := c.next(identity, desired, observed)
 		if step == nil {
 			return observed, done, nil
@@ -149,13 +150,13 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		}
 		next, err := c.apply(ctx, identity, observed, step)
 		if isOutdated(step, err) && !reread {
-			// Read once more, and plan again unless that leads to the same step.
+			// Read once more, and plan again if that shows something new.
 			reread = true
 			fresh, readErr := c.readNeutron(ctx, identity)
 			if readErr != nil {
 				return observed, done, readErr
 			}
-			if ReasonOf(err) == Stale || Next(desired, fresh) != step {
+			if ReasonOf(err) == Stale || !same(fresh, observed) {
 				observed = fresh
 				continue
 			}
@@ -229,7 +230,10 @@ func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network,
 // before each; an error of approve ends it. It returns a network that stays: a retained one, or
 // one that another client removed the mark from, which is left alone.
 func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network, retain bool, approve func(context.Context, *Network) error) (kept *Network, err error) {
-	for observed.Exists() {
+	for range maxSteps {
+		if !observed.Exists() {
+			return kept, nil
+		}
 		if err := approve(ctx, observed); err != nil {
 			return nil, err
 		}
@@ -249,22 +253,22 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 			return nil, err
 		}
 	}
-	return kept, nil
+	return nil, &Error{Op: "remove", Reason: Unavailable, Message: "Neutron's answers do not show that the network is gone: " + observed.ID}
 }
 
 // delete deletes the network and its subnets, unless it no longer carries the mark. It fails
 // with InUse, and names the ports, if there are ports on it.
 func (c *Cloud) delete(ctx context.Context, identity Identity, network *Network) error {
-	return c.release(identity.Owner, network, c.deleteIfMarked(ctx, identity, network))
+	return c.removed(identity.Owner, network, c.deleteIfMarked(ctx, identity, network))
 }
 
 // unmark removes the mark from the network and its subnets.
 func (c *Cloud) unmark(ctx context.Context, identity Identity, network *Network) error {
-	return c.release(identity.Owner, network, c.removeMarks(ctx, identity, network))
+	return c.removed(identity.Owner, network, c.removeMarks(ctx, identity, network))
 }
 
-// release updates the cache after a network was deleted or unmarked, or failed to be.
-func (c *Cloud) release(owner Owner, network *Network, err error) error {
+// removed updates the cache after a network was deleted or unmarked, or that failed with err.
+func (c *Cloud) removed(owner Owner, network *Network, err error) error {
 	if err != nil {
 		c.invalidateAfter(owner, err)
 		return err

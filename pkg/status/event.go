@@ -89,6 +89,8 @@ func transition(before, now *metav1.Condition, unmanaged bool) *Event {
 // Kept is the network that stays in Neutron; nil if none does.
 func FinalizedMessage(network *samplecrdv1.Network, kept *neutron.Network) string {
 	switch {
+	case kept == nil && network.IsRetained():
+		return "No network in Neutron carries this Network's ownership mark"
 	case kept == nil:
 		return "Neutron has confirmed that the network is gone"
 	case network.IsRetained():

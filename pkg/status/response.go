@@ -80,7 +80,7 @@ func RetryAfter(err error, resync time.Duration) (delay time.Duration, known boo
 	return response.RetryAfter, response.RetryAfter > 0
 }
 
-// IsPremature reports whether an error must not replace a status that says Available yet: Neutron
+// IsPremature reports whether an error must not yet replace a status that says Available: Neutron
 // has not been listed since the controller started, so nothing contradicts that status. Refused
 // credentials are reported, because a person has to correct them.
 func IsPremature(cloud *neutron.Cloud, network *samplecrdv1.Network, err error) bool {

@@ -44,8 +44,8 @@ type Outcome struct {
 	// Away is since when Neutron has not answered; zero if it answers.
 	Away time.Time
 
-	// Live reports that Neutron itself was read, even if Observed is nil.
-	Live bool
+	// Read reports that Neutron was read, even if Observed is nil.
+	Read bool
 	// Observed is the network in Neutron, the zero Network if there is none; nil if Neutron
 	// could not be read: then the status keeps what was known.
 	Observed *neutron.Network
@@ -93,7 +93,9 @@ func Compute(network *samplecrdv1.Network, o Outcome) samplecrdv1.NetworkStatus 
 	var status samplecrdv1.NetworkStatus
 	network.Status.DeepCopyInto(&status)
 	status.ObservedGeneration = network.Generation
-	if neutron.ReasonOf(o.Err) != neutron.OtherCloud {
+	// While the network is not seen, the place stays the one where it was created: it is what a
+	// later sync compares, so that it does not create a second network in another place.
+	if o.Observed != nil || status.NetworkID == "" {
 		status.Cloud = cmp.Or(o.Cloud, status.Cloud)
 		if o.Place != nil {
 			status.ProjectID, status.Region = o.Place.Project, o.Place.Region
@@ -110,7 +112,7 @@ func Compute(network *samplecrdv1.Network, o Outcome) samplecrdv1.NetworkStatus 
 		status.CIDR = keep(network.Status.CIDR, o.Subnet.CIDR.AppendTo(text[:0]))
 		status.Gateway = keep(network.Status.Gateway, appendGateway(text[:0], o.Subnet.Gateway))
 	}
-	if requested := RequestedReconcile(network); requested != "" && (o.Observed != nil || o.Live) {
+	if requested := RequestedReconcile(network); requested != "" && (o.Observed != nil || o.Read) {
 		status.LastHandledReconcileAt = requested
 	}
 	setConditions(&status, network.Generation, o)
@@ -185,7 +187,7 @@ func availableMessage(unmanaged []neutron.Subnet) string {
 	for _, s := range unmanaged[:min(limit, len(unmanaged))] {
 		names = append(names, fmt.Sprintf("%s (%s)", s.CIDR, s.ID))
 	}
-	message := available + "; left alone unmanaged subnets on the network: " + strings.Join(names, ", ")
+	message := available + "; the network also has unmanaged subnets, which are left alone: " + strings.Join(names, ", ")
 	if more := len(unmanaged) - limit; more > 0 {
 		message += fmt.Sprintf(" and %d more", more)
 	}
@@ -201,7 +203,7 @@ func message(before *metav1.Condition, now metav1.Condition, o Outcome) string {
 	if before != nil && before.Reason == now.Reason && before.ObservedGeneration == now.ObservedGeneration {
 		return before.Message
 	}
-	return "Neutron is not available since " + o.Away.UTC().Format(time.RFC3339) + ": " + o.Err.Error()
+	return "Neutron has not been available since " + o.Away.UTC().Format(time.RFC3339) + ": " + o.Err.Error()
 }
 
 // Equal reports whether two statuses are the same. Every sync ends with it, so it compares

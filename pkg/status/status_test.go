@@ -101,7 +101,7 @@ func TestTheConditionsTellTheOutcome(t *testing.T) {
 		{name: "Neutron is away", err: neutronError(neutron.Unavailable),
 			want: both("NeutronUnavailable", "Reconciling", words)},
 		{name: "Neutron is away, and it is known since when", err: neutronError(neutron.Unavailable), away: longAgo.Time,
-			want: both("NeutronUnavailable", "Reconciling", "Neutron is not available since 2026-01-01T00:00:00Z: "+words)},
+			want: both("NeutronUnavailable", "Reconciling", "Neutron has not been available since 2026-01-01T00:00:00Z: "+words)},
 		{name: "the error is wrapped", err: fmt.Errorf("sync: %w", neutronError(neutron.InUse)), want: both("InUse", "Reconciling", "sync: "+words)},
 		{name: "an error of no kind says nothing final", err: errors.New("oops"),
 			want: both("NeutronUnavailable", "Reconciling", "oops")},
@@ -128,7 +128,7 @@ func TestSubnetsOfOthersAreNamed(t *testing.T) {
 	}
 	got := Compute(newNetwork(ready()), Outcome{Observed: haveNetwork(), Subnet: haveSubnet(""), Unmanaged: unmanaged}).Conditions
 	want := ready()
-	want.Message = "Neutron matches the spec; left alone unmanaged subnets on the network: 10.1.0.0/24 (f-1), fd00::/64 (f-2)"
+	want.Message = "Neutron matches the spec; the network also has unmanaged subnets, which are left alone: 10.1.0.0/24 (f-1), fd00::/64 (f-2)"
 	equal(t, []metav1.Condition{want}, got, whenever)
 }
 
@@ -199,6 +199,8 @@ func TestWhatIsKnownOfNeutron(t *testing.T) {
 			})},
 		{"it is another cloud", Outcome{Cloud: "other", Observed: haveNetwork(), Subnet: haveSubnet("10.0.0.1")},
 			with(func(s *samplecrdv1.NetworkStatus) { s.Cloud = "other" })},
+		{"another cloud, in which the network was not seen: the place stays the one where it was created",
+			Outcome{Cloud: "other", Place: &neutron.Place{Project: "other"}, Err: neutronError(neutron.Unavailable)}, known},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.outcome.Cloud == "" {
