@@ -78,12 +78,12 @@ func run(ctx context.Context, o *options.Options) error {
 		return err
 	}
 	defer cloud.Close()
-	clients, err := kubeclient.Connect(ctx, o.ForKubernetes())
+	clients, err := kubeclient.Connect(ctx, o.Kubernetes)
 	if err != nil {
 		return err
 	}
 	cloud.Warn(os.Stderr)
-	server, err := serving.Listen(o.ForServing())
+	server, err := serving.Listen(o.Serving)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func run(ctx context.Context, o *options.Options) error {
 	recorder := clients.NewRecorder(ctx)
 	defer recorder.Stop() // after the controllers, so that their last events are written too
 	caches := caches.New(clients, o.Namespace, o.DeploymentWorkers > 0)
-	replica, err := election.NewReplica(clients.Leases.CoordinationV1(), recorder, o.ForElection(), func() { exit(1, election.ErrLost) })
+	replica, err := election.New(clients.Leases.CoordinationV1(), recorder, o.ForElection(), func() { exit(1, election.ErrLost) })
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ type controllers struct {
 	options  *options.Options
 	clients  *kubeclient.Clients
 	caches   *caches.Caches
-	replica  *election.Replica
+	replica  *election.Election // nil: the only one
 	recorder record.EventRecorder
 	metrics  *metrics.Metrics
 
@@ -116,7 +116,7 @@ type controllers struct {
 }
 
 func newControllers(ctx context.Context, o *options.Options, clients *kubeclient.Clients, caches *caches.Caches,
-	replica *election.Replica, recorder record.EventRecorder, config neutron.Config) *controllers {
+	replica *election.Election, recorder record.EventRecorder, config neutron.Config) *controllers {
 	c := &controllers{options: o, clients: clients, caches: caches, replica: replica, recorder: recorder, metrics: metrics.New(version.Version, version.Commit)}
 	c.clouds = clouds.New(ctx, c.newCloud(config, metrics.Controller), clouds.Options{
 		Client:          clients.WatchKube,
@@ -133,8 +133,9 @@ func newControllers(ctx context.Context, o *options.Options, clients *kubeclient
 
 // newCloud makes a cloud whose requests are counted under this credentials label.
 func (c *controllers) newCloud(config neutron.Config, credentials string) *neutron.Cloud {
-	client := neutron.NewClient(config, c.options.ForNeutron(c.replica.MustLead, c.metrics.Meter(credentials)))
-	cloud := neutron.NewCloud(config.Name, client, c.clients.ClusterID, c.options.Resync)
+	o := c.options.Neutron
+	o.Fence, o.Meter = c.replica.MustLead, c.metrics.Meter(credentials)
+	cloud := neutron.NewCloud(config.Name, neutron.NewClient(config, o), c.clients.ClusterID, c.options.Resync)
 	cloud.Observer().OnRelist(func() { c.orphans.Wake() })
 	return cloud
 }
@@ -148,6 +149,7 @@ func (c *controllers) routes() serving.Routes {
 		Kube:      c.clients.Kube,
 		Networks:  c.clients.Networks,
 		Namespace: c.options.Namespace,
+		Leads:     c.replica.Leads,
 		Leader:    c.replica.Leader,
 	}
 	if c.options.AllNamespaces() {
@@ -165,8 +167,8 @@ func (c *controllers) run(ctx context.Context) error {
 		Cluster: c.clients.ClusterID,
 		Resync:  o.Resync,
 		// Neither one cloud of a Secret nor all of them together hold up the others.
-		Limits:   fair.Limits{PerCloud: max(1, min(o.Workers/2, 2*o.NeutronConnections)), Total: max(1, o.Workers-max(1, o.Workers/4))},
-		Retry:    o.ForRetries(),
+		Limits:   fair.Limits{PerCloud: max(1, min(o.Workers/2, 2*o.Neutron.Connections)), Total: max(1, o.Workers-max(1, o.Workers/4))},
+		Retry:    o.Retry,
 		OnRepair: c.metrics.DriftRepaired,
 	})
 	if err != nil {
@@ -174,8 +176,8 @@ func (c *controllers) run(ctx context.Context) error {
 	}
 	var running errgroup.Group
 	if o.DeploymentWorkers > 0 {
-		deployments, err := deployment.NewController(c.clients.Kube, c.clients.Networks, c.caches.Deployments, c.caches.Networks,
-			c.recorder, o.ForDeployments(c.replica.MustLead))
+		o.Deployments.Fence = c.replica.MustLead
+		deployments, err := deployment.NewController(c.clients.Kube, c.clients.Networks, c.caches.Deployments, c.caches.Networks, c.recorder, o.Deployments)
 		if err != nil {
 			return err
 		}

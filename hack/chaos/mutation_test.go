@@ -61,11 +61,11 @@ var mutations = []mutation{
 	{"lease-given-up-before-the-drain", "pkg/election/election.go", []string{
 		"context.WithCancel(context.WithoutCancel(ctx))",
 		"context.WithCancel(ctx)",
-		"case <-ended:\n\t\treturn ErrLost",
-		"case <-ended:\n\t\te.release(context.WithoutCancel(ctx))\n\t\treturn <-result",
+		"case <-ended:\n\tcase",
+		"case <-ended:\n\t\te.release(context.WithoutCancel(ctx))\n\t\treturn <-result\n\tcase",
 	}, []string{beforeDrain, afterGiving}, muchTrouble},
-	{"no-look-at-the-lease-before-a-request", "pkg/election/replica.go", []string{
-		"if !r.Leads() {",
+	{"no-look-at-the-lease-before-a-request", "pkg/election/election.go", []string{
+		"if !e.Leads() {",
 		"if false {",
 	}, []string{afterLoss}, muchTrouble},
 }

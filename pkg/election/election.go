@@ -52,25 +52,33 @@ type Options struct {
 // work is still under way here: the process must exit at once.
 var ErrLost = errors.New("the lease is lost: another replica may be at work")
 
-// Election is one replica's part in the leader election.
+// Election is one replica's part in the leader election. A nil Election is that of the only
+// replica, which always leads.
 type Election struct {
 	options  Options
+	lost     func()
 	identity string
 	lock     *lock
 	elector  *leaderelection.LeaderElector
 	elected  chan struct{}
 }
 
-// New returns an Election. It sends no requests yet. The client needs a rate limit of its own:
-// if it shares one, other requests can delay renewals until the Lease is lost. The client's
-// timeout should be shorter than RenewDeadline, so that there is time for a second try.
-func New(client coordinationv1.LeasesGetter, recorder resourcelock.EventRecorder, options Options) (*Election, error) {
+// New returns an Election, or nil without options. It sends no requests yet. The client needs a
+// rate limit of its own: if it shares one, other requests can delay renewals until the Lease is
+// lost. The client's timeout should be shorter than RenewDeadline, so that there is time for a
+// second try. lost is called when the Lease is lost, and must end the process at once: what this
+// replica has begun, another one continues.
+func New(client coordinationv1.LeasesGetter, recorder resourcelock.EventRecorder, options *Options, lost func()) (*Election, error) {
+	if options == nil {
+		return nil, nil
+	}
 	hostname, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("leader election: %w", err)
 	}
 	e := &Election{
-		options: options,
+		options: *options,
+		lost:    lost,
 		// The same form as in Kubernetes' own controllers: a restarted pod is a new candidate.
 		identity: hostname + "_" + uuid.NewString(),
 		elected:  make(chan struct{}),
@@ -100,8 +108,11 @@ func New(client coordinationv1.LeasesGetter, recorder resourcelock.EventRecorder
 
 // Run waits until this replica leads, and then calls lead. When ctx is cancelled, lead must
 // finish its work and return. Run renews the Lease until then, releases it, and returns lead's
-// error. If the Lease is lost earlier, Run returns ErrLost at once, while lead still runs.
+// error. If the Lease is lost earlier, Run calls lost and returns ErrLost, while lead still runs.
 func (e *Election) Run(ctx context.Context, lead func(context.Context) error) error {
+	if e == nil {
+		return lead(ctx)
+	}
 	if err := e.check(ctx); err != nil {
 		return err
 	}
@@ -125,15 +136,15 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context) error) er
 	}
 	select {
 	case <-ended:
-		return ErrLost
-	case err := <-e.lock.taken:
-		return err
+	case <-e.lock.taken:
 	case err := <-result:
 		stop()
 		<-ended
 		e.release(context.WithoutCancel(ctx))
 		return err
 	}
+	e.lost()
+	return ErrLost
 }
 
 // check returns an error if the controller may not read Leases: the elector would retry for
@@ -181,11 +192,26 @@ func (e *Election) release(ctx context.Context) {
 // RenewDeadline. Others do not take the Lease before LeaseDuration has passed. A process
 // that was suspended learns here that it no longer leads, before the elector notices.
 func (e *Election) Leads() bool {
-	return e.elector.IsLeader() && e.lock.age() < e.options.RenewDeadline
+	return e == nil || e.elector.IsLeader() && e.lock.age() < e.options.RenewDeadline
+}
+
+// MustLead returns only if this replica leads. It is called before each request to OpenStack:
+// a process that was suspended detects there that it has lost the Lease, before it creates
+// what another replica has created already. (Most writes to Kubernetes need no such check:
+// they hold only for the resourceVersion that was read.)
+func (e *Election) MustLead() {
+	if !e.Leads() {
+		e.lost()
+	}
 }
 
 // Leader returns the identity of the leader, or "" if none is known.
-func (e *Election) Leader() string { return e.elector.GetLeader() }
+func (e *Election) Leader() string {
+	if e == nil {
+		return ""
+	}
+	return e.elector.GetLeader()
+}
 
 // Identity returns the identity of this replica.
 func (e *Election) Identity() string { return e.identity }

@@ -171,7 +171,7 @@ type candidate struct {
 // run starts a replica. It stops when the test ends, at the latest.
 func run(t *testing.T, k coordinationv1.LeasesGetter) *candidate {
 	t.Helper()
-	e, err := New(k, nil, options)
+	e, err := New(k, nil, &options, func() {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -471,7 +471,7 @@ func TestAPermanentErrorIsReturnedAtOnceWithAdvice(t *testing.T) {
 func TestTheElectionIsRecordedInEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		recorder := record.NewFakeRecorder(10)
-		e, err := New(newKubernetes(), recorder, options)
+		e, err := New(newKubernetes(), recorder, &options, func() {})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -492,7 +492,50 @@ func TestTheElectionIsRecordedInEvents(t *testing.T) {
 func TestInvalidOptionsAreAnError(t *testing.T) {
 	senseless := options
 	senseless.RenewDeadline = options.LeaseDuration
-	if _, err := New(newKubernetes(), nil, senseless); err == nil || !strings.Contains(err.Error(), "leader election") {
+	if _, err := New(newKubernetes(), nil, &senseless, func() {}); err == nil || !strings.Contains(err.Error(), "leader election") {
 		t.Errorf("got %v", err)
 	}
+}
+
+func TestTheOnlyReplicaLeads(t *testing.T) {
+	e, err := New(nil, nil, nil, func() { t.Error("the lease is lost") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.MustLead()
+	if e.Leader() != "" || !e.Leads() {
+		t.Errorf("the leader is %q, here: %t", e.Leader(), e.Leads())
+	}
+	failed := errors.New("failed")
+	if err := e.Run(t.Context(), func(context.Context) error { return failed }); err != failed {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAReplicaThatLosesTheLeaseIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, lost := newKubernetes(), 0
+		e, err := New(k, nil, &options, func() { lost++ })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.MustLead(); lost != 1 {
+			t.Errorf("before it leads: lost was called %d times", lost)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ended := make(chan error)
+		go func() { ended <- e.Run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil }) }()
+		time.Sleep(soon)
+		if e.MustLead(); lost != 1 || !e.Leads() || e.Leader() != k.holder(t) {
+			t.Errorf("while %q leads, here: %t: lost was called %d times", e.Leader(), e.Leads(), lost)
+		}
+		k.harm(refuses, nil)
+		if err := <-ended; !errors.Is(err, ErrLost) || lost != 2 {
+			t.Errorf("got %v; lost was called %d times", err, lost)
+		}
+		if e.MustLead(); lost != 3 {
+			t.Errorf("afterwards: lost was called %d times", lost)
+		}
+	})
 }

@@ -19,6 +19,7 @@ package options
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -29,43 +30,40 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
 
+	"github.com/samplecrd/samplecrd-controller/pkg/deployment"
 	"github.com/samplecrd/samplecrd-controller/pkg/election"
+	"github.com/samplecrd/samplecrd-controller/pkg/kubeclient"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/orphans"
+	"github.com/samplecrd/samplecrd-controller/pkg/retry"
+	"github.com/samplecrd/samplecrd-controller/pkg/serving"
+	"github.com/samplecrd/samplecrd-controller/pkg/version"
 )
 
-// Options are the values of the flags.
+// Options are the values of the flags, as the options of the packages that they are for. Parse
+// also sets what follows from other flags; what only main has, such as the Meter, stays unset.
 type Options struct {
 	Version bool
 
-	Kubeconfig   string
-	Master       string
-	Namespace    string
-	ClusterID    string
-	KubeAPIQPS   float64
-	KubeAPIBurst int
+	Namespace  string
+	Kubernetes kubeclient.Options
 
-	Cloud              string
-	Resync             time.Duration
-	NeutronTimeout     time.Duration
-	NeutronConnections int
-	NeutronQPS         float64
-	NeutronBurst       int
+	Cloud  string
+	Resync time.Duration
+	// Neutron are the options of the client of each cloud.
+	Neutron neutron.ClientOptions
 	// AllowedAuthURLs are the URLs of Keystone that Secrets may name.
 	AllowedAuthURLs neutron.URLs
 
-	Workers        int
-	RetryBaseDelay time.Duration
-	RetryMaxDelay  time.Duration
-	RetryQPS       float64
-	RetryBurst     int
+	Workers int
+	Retry   retry.Options
 
-	DeploymentWorkers          int
-	DeploymentCIDRPool         netip.Prefix
-	DeploymentCIDRPrefixLength int
+	DeploymentWorkers int
+	Deployments       deployment.Options
 
 	DeleteOrphans orphans.Removal
 
@@ -73,16 +71,52 @@ type Options struct {
 	LeaderElect string
 	Election    election.Options
 
-	BindAddress       string
-	TLSCertFile       string
-	TLSPrivateKeyFile string
-	ServeAuthorized   string // auto, true or false
-	Profiling         bool
+	Serving   serving.Options
+	Profiling bool
 
 	// LoggingFormat is text or json.
 	LoggingFormat string
 	// Verbosity is the value of -v. Parse sets it.
 	Verbosity int
+}
+
+// AllNamespaces reports whether the controller sees the Networks of all namespaces. If not,
+// the networks of all other namespaces would look like orphans.
+func (o *Options) AllNamespaces() bool { return o.Namespace == metav1.NamespaceAll }
+
+// ForElection returns the options of leader election, or nil if this is the only replica.
+func (o *Options) ForElection() *election.Options {
+	if o.LeaderElect == "false" || o.LeaderElect == "auto" && !kubeclient.InPod() {
+		return nil
+	}
+	e := o.Election
+	e.Namespace = cmp.Or(e.Namespace, kubeclient.PodNamespace())
+	return &e
+}
+
+// Parse returns the Options that the arguments set. If they ask for the help or the version,
+// it prints that to out, and done is true.
+func Parse(arguments []string, out io.Writer) (o *Options, done bool, err error) {
+	o, flags := New()
+	err = flags.Parse(arguments)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		flags.PrintHelp(out)
+		return nil, true, nil
+	case err == nil && o.Version:
+		fmt.Fprintf(out, "samplecrd-controller %s, commit %s\n", version.Version, version.Commit)
+		return nil, true, nil
+	case err == nil:
+		err = o.Validate(flags.Args())
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("%w (-h lists the flags)", err)
+	}
+	o.Verbosity = flags.Verbosity()
+	o.Kubernetes.RenewDeadline = o.Election.RenewDeadline
+	o.Neutron.UserAgent = version.UserAgent()
+	o.Deployments.Namespace, o.Deployments.Retry = o.Namespace, o.Retry
+	return o, false, nil
 }
 
 const synopsis = `samplecrd-controller turns Network objects in Kubernetes into OpenStack Neutron
@@ -152,15 +186,15 @@ func (f *Flags) PrintHelp(w io.Writer) {
 
 func (o *Options) kubernetesFlags() *flag.FlagSet {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
-	fs.StringVar(&o.Kubeconfig, "kubeconfig", "", "The kubeconfig `file` of the cluster to work for. $KUBECONFIG and ~/.kube/config are not read. (default in a pod: its service account)")
-	fs.StringVar(&o.Master, "master", "", "The `URL` of the API server. Overrides the one in -kubeconfig.")
+	fs.StringVar(&o.Kubernetes.Kubeconfig, "kubeconfig", "", "The kubeconfig `file` of the cluster to work for. $KUBECONFIG and ~/.kube/config are not read. (default in a pod: its service account)")
+	fs.StringVar(&o.Kubernetes.Master, "master", "", "The `URL` of the API server. Overrides the one in -kubeconfig.")
 	fs.StringVar(&o.Namespace, "namespace", "", "Work only on Networks and Deployments in this `namespace`. Orphans are not looked for then. (default all namespaces)")
-	fs.StringVar(&o.ClusterID, "cluster-id", "", "The `ID` that marks this cluster's networks in Neutron. It must never change, and no other cluster may have the same: networks with another ID are not touched. At most 63 letters, digits, dots, dashes and underscores. (default the UID of the namespace kube-system)")
+	fs.StringVar(&o.Kubernetes.ClusterID, "cluster-id", "", "The `ID` that marks this cluster's networks in Neutron. It must never change, and no other cluster may have the same: networks with another ID are not touched. At most 63 letters, digits, dots, dashes and underscores. (default the UID of the namespace kube-system)")
 	// The API server's own priority and fairness limits its load; these flags only limit the
 	// damage of a bug. At 100 per second they held up new Networks, each of which takes two
 	// writes and an event.
-	fs.Float64Var(&o.KubeAPIQPS, "kube-api-qps", 1000, "The average `number` of requests per second to Kubernetes. Requests of the leader election do not count.")
-	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", 2000, "The `number` of requests to Kubernetes that may be sent at once, above the average of -kube-api-qps.")
+	fs.Float64Var(&o.Kubernetes.QPS, "kube-api-qps", 1000, "The average `number` of requests per second to Kubernetes. Requests of the leader election do not count.")
+	fs.IntVar(&o.Kubernetes.Burst, "kube-api-burst", 2000, "The `number` of requests to Kubernetes that may be sent at once, above the average of -kube-api-qps.")
 	return fs
 }
 
@@ -168,10 +202,10 @@ func (o *Options) openStackFlags() *flag.FlagSet {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
 	fs.StringVar(&o.Cloud, "cloud", "", "The `name` of the entry in clouds.yaml for all Networks that name no Secret with credentials. (default $OS_CLOUD, or the other OS_* variables; if none is set, outside a pod: an embedded Neutron in memory)")
 	fs.DurationVar(&o.Resync, "resync", 5*time.Minute, "How often all of Neutron is listed to find and repair drift, and how often terminal errors are retried. At least 1s.")
-	fs.DurationVar(&o.NeutronTimeout, "neutron-timeout", 30*time.Second, "How long one request to Neutron or Keystone may take.")
-	fs.IntVar(&o.NeutronConnections, "neutron-connections", 8, "The `number` of simultaneous requests to one cloud with one set of credentials: 1 to 1000.")
-	fs.Float64Var(&o.NeutronQPS, "neutron-qps", 0, "The average `number` of requests per second to one cloud with one set of credentials. 0 means no limit. (default 0)")
-	fs.IntVar(&o.NeutronBurst, "neutron-burst", 10, "The `number` of requests to Neutron that may be sent at once, above the average of -neutron-qps.")
+	fs.DurationVar(&o.Neutron.Timeout, "neutron-timeout", 30*time.Second, "How long one request to Neutron or Keystone may take.")
+	fs.IntVar(&o.Neutron.Connections, "neutron-connections", 8, "The `number` of simultaneous requests to one cloud with one set of credentials: 1 to 1000.")
+	fs.Float64Var(&o.Neutron.QPS, "neutron-qps", 0, "The average `number` of requests per second to one cloud with one set of credentials. 0 means no limit. (default 0)")
+	fs.IntVar(&o.Neutron.Burst, "neutron-burst", 10, "The `number` of requests to Neutron that may be sent at once, above the average of -neutron-qps.")
 	fs.Var(&o.AllowedAuthURLs, "allowed-auth-urls", "The `URLs` of Keystone that Secrets may name, separated by commas. Each also allows the paths below it. (default all)")
 	return fs
 }
@@ -179,10 +213,10 @@ func (o *Options) openStackFlags() *flag.FlagSet {
 func (o *Options) workFlags() *flag.FlagSet {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
 	fs.IntVar(&o.Workers, "workers", 32, "The `number` of Networks that are synced at the same time: 1 to 1000. More than -neutron-connections, because a worker also writes to Kubernetes.")
-	fs.DurationVar(&o.RetryBaseDelay, "retry-base-delay", time.Second, "The delay before the first retry of a Network. It doubles with each further failure.")
-	fs.DurationVar(&o.RetryMaxDelay, "retry-max-delay", time.Minute, "The longest delay before a retry. A jitter adds up to a fifth. Terminal errors are retried after -resync.")
-	fs.Float64Var(&o.RetryQPS, "retry-qps", 10, "The average `number` of retries per second of all Networks together.")
-	fs.IntVar(&o.RetryBurst, "retry-burst", 100, "The `number` of retries that may start at once, above the average of -retry-qps.")
+	fs.DurationVar(&o.Retry.BaseDelay, "retry-base-delay", time.Second, "The delay before the first retry of a Network. It doubles with each further failure.")
+	fs.DurationVar(&o.Retry.MaxDelay, "retry-max-delay", time.Minute, "The longest delay before a retry. A jitter adds up to a fifth. Terminal errors are retried after -resync.")
+	fs.Float64Var(&o.Retry.QPS, "retry-qps", 10, "The average `number` of retries per second of all Networks together.")
+	fs.IntVar(&o.Retry.Burst, "retry-burst", 100, "The `number` of retries that may start at once, above the average of -retry-qps.")
 	fs.BoolVar(&o.Version, "version", false, "Print the version and the commit, and exit.")
 	return fs
 }
@@ -190,8 +224,8 @@ func (o *Options) workFlags() *flag.FlagSet {
 func (o *Options) deploymentFlags() *flag.FlagSet {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
 	fs.IntVar(&o.DeploymentWorkers, "deployment-workers", 2, "The `number` of Deployments that are synced at the same time: 0 to 1000. 0 turns this off: Deployments are not watched and their annotations have no effect.")
-	fs.TextVar(&o.DeploymentCIDRPool, "deployment-cidr-pool", netip.Prefix{}, "The `CIDR` from which Deployments with the annotation samplecrd.k8s.io/network-cidr: auto get their blocks. (default none: auto is refused)")
-	fs.IntVar(&o.DeploymentCIDRPrefixLength, "deployment-cidr-prefix-length", 24, "The prefix `length` of each of these blocks, at most 30 (IPv4) or 126 (IPv6).")
+	fs.TextVar(&o.Deployments.CIDRPool, "deployment-cidr-pool", netip.Prefix{}, "The `CIDR` from which Deployments with the annotation samplecrd.k8s.io/network-cidr: auto get their blocks. (default none: auto is refused)")
+	fs.IntVar(&o.Deployments.CIDRPrefixLength, "deployment-cidr-prefix-length", 24, "The prefix `length` of each of these blocks, at most 30 (IPv4) or 126 (IPv6).")
 	return fs
 }
 
@@ -216,10 +250,10 @@ func (o *Options) electionFlags() *flag.FlagSet {
 
 func (o *Options) servingFlags() *flag.FlagSet {
 	fs := flag.NewFlagSet("", flag.ContinueOnError)
-	fs.StringVar(&o.BindAddress, "bind-address", "", "The `address` on which to serve /healthz, /readyz and /metrics over HTTP, such as 127.0.0.1:8080 or :8443. (default none: nothing is served)")
-	fs.StringVar(&o.TLSCertFile, "tls-cert-file", "", "The `file` with the certificate for HTTPS, in PEM. It is read again when it changes. (default none: plain HTTP)")
-	fs.StringVar(&o.TLSPrivateKeyFile, "tls-private-key-file", "", "The `file` with the key of -tls-cert-file, in PEM.")
-	fs.StringVar(&o.ServeAuthorized, "serve-authorized", "auto", "The `mode` of serving POST /reconcile/NAMESPACE/NAME and GET /orphans, for which callers need a token. true: always. false: never. auto: over HTTPS or on a loopback address only.")
+	fs.StringVar(&o.Serving.Address, "bind-address", "", "The `address` on which to serve /healthz, /readyz and /metrics over HTTP, such as 127.0.0.1:8080 or :8443. (default none: nothing is served)")
+	fs.StringVar(&o.Serving.CertFile, "tls-cert-file", "", "The `file` with the certificate for HTTPS, in PEM. It is read again when it changes. (default none: plain HTTP)")
+	fs.StringVar(&o.Serving.KeyFile, "tls-private-key-file", "", "The `file` with the key of -tls-cert-file, in PEM.")
+	fs.StringVar(&o.Serving.Authorized, "serve-authorized", "auto", "The `mode` of serving POST /reconcile/NAMESPACE/NAME and GET /orphans, for which callers need a token. true: always. false: never. auto: over HTTPS or on a loopback address only.")
 	fs.BoolVar(&o.Profiling, "profiling", false, "Serve /debug/pprof/ too, to everyone who can reach -bind-address: it needs no token.")
 	return fs
 }
@@ -250,11 +284,11 @@ func (o *Options) Validate(arguments []string) error {
 
 func (o *Options) validateClients() error {
 	return cmp.Or(
-		check(o.ClusterID == "" || clusterID.MatchString(o.ClusterID), "-cluster-id=%q: must be at most 63 letters, digits, dots, dashes and underscores, with a letter or digit first and last", o.ClusterID),
-		check(o.KubeAPIQPS > 0 && o.KubeAPIBurst >= 1, "-kube-api-qps must be more than 0, and -kube-api-burst at least 1"),
-		check(o.NeutronTimeout > 0, "-neutron-timeout=%s: must be more than 0", o.NeutronTimeout),
-		between("-neutron-connections", o.NeutronConnections, 1),
-		check(o.NeutronQPS >= 0 && o.NeutronBurst >= 1, "-neutron-qps must be at least 0, and -neutron-burst at least 1"),
+		check(o.Kubernetes.ClusterID == "" || clusterID.MatchString(o.Kubernetes.ClusterID), "-cluster-id=%q: must be at most 63 letters, digits, dots, dashes and underscores, with a letter or digit first and last", o.Kubernetes.ClusterID),
+		check(o.Kubernetes.QPS > 0 && o.Kubernetes.Burst >= 1, "-kube-api-qps must be more than 0, and -kube-api-burst at least 1"),
+		check(o.Neutron.Timeout > 0, "-neutron-timeout=%s: must be more than 0", o.Neutron.Timeout),
+		between("-neutron-connections", o.Neutron.Connections, 1),
+		check(o.Neutron.QPS >= 0 && o.Neutron.Burst >= 1, "-neutron-qps must be at least 0, and -neutron-burst at least 1"),
 	)
 }
 
@@ -262,13 +296,13 @@ func (o *Options) validateWork() error {
 	return cmp.Or(
 		between("-workers", o.Workers, 1),
 		check(o.Resync >= time.Second, "-resync=%s: must be at least 1s", o.Resync),
-		check(o.RetryBaseDelay > 0 && o.RetryMaxDelay >= o.RetryBaseDelay, "-retry-base-delay=%s must be more than 0, and -retry-max-delay=%s at least as long", o.RetryBaseDelay, o.RetryMaxDelay),
-		check(o.RetryQPS > 0 && o.RetryBurst >= 1, "-retry-qps must be more than 0, and -retry-burst at least 1"),
+		check(o.Retry.BaseDelay > 0 && o.Retry.MaxDelay >= o.Retry.BaseDelay, "-retry-base-delay=%s must be more than 0, and -retry-max-delay=%s at least as long", o.Retry.BaseDelay, o.Retry.MaxDelay),
+		check(o.Retry.QPS > 0 && o.Retry.Burst >= 1, "-retry-qps must be more than 0, and -retry-burst at least 1"),
 	)
 }
 
 func (o *Options) validateDeployments() error {
-	pool, length := o.DeploymentCIDRPool, o.DeploymentCIDRPrefixLength
+	pool, length := o.Deployments.CIDRPool, o.Deployments.CIDRPrefixLength
 	// Neutron's DHCP needs two addresses besides the first and the last.
 	longest := pool.Addr().BitLen() - 2
 	return cmp.Or(
@@ -292,9 +326,9 @@ func (o *Options) validateElection() error {
 
 func (o *Options) validateServing() error {
 	return cmp.Or(
-		check((o.TLSCertFile == "") == (o.TLSPrivateKeyFile == ""), "-tls-cert-file and -tls-private-key-file must be set together"),
-		oneOf("-serve-authorized", o.ServeAuthorized, "auto", "true", "false"),
-		check(!o.Profiling || o.BindAddress != "", "-profiling needs -bind-address"),
+		check((o.Serving.CertFile == "") == (o.Serving.KeyFile == ""), "-tls-cert-file and -tls-private-key-file must be set together"),
+		oneOf("-serve-authorized", o.Serving.Authorized, "auto", "true", "false"),
+		check(!o.Profiling || o.Serving.Address != "", "-profiling needs -bind-address"),
 	)
 }
 

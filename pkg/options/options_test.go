@@ -28,10 +28,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/samplecrd/samplecrd-controller/pkg/deployment"
 	"github.com/samplecrd/samplecrd-controller/pkg/election"
+	"github.com/samplecrd/samplecrd-controller/pkg/kubeclient"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/orphans"
+	"github.com/samplecrd/samplecrd-controller/pkg/retry"
+	"github.com/samplecrd/samplecrd-controller/pkg/serving"
+	"github.com/samplecrd/samplecrd-controller/pkg/version"
 )
 
 func TestTheDefaultsAreValid(t *testing.T) {
@@ -65,13 +71,14 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Options{
-		AllowedAuthURLs: allowed,
-		Version:         true, Kubeconfig: "a", Master: "b", Namespace: "c", ClusterID: "d", KubeAPIQPS: 1.5, KubeAPIBurst: 2,
-		Cloud: "e", Resync: 3 * time.Second, NeutronTimeout: 4 * time.Second, NeutronConnections: 18, NeutronQPS: 5.5, NeutronBurst: 6,
-		Workers: 7, RetryBaseDelay: 8 * time.Second, RetryMaxDelay: 9 * time.Second, RetryQPS: 10.5, RetryBurst: 11,
-		DeploymentWorkers: 12, DeploymentCIDRPool: netip.MustParsePrefix("10.0.0.0/8"), DeploymentCIDRPrefixLength: 13,
-		DeleteOrphans: orphans.RemoveFew, BindAddress: ":14", TLSCertFile: "f", TLSPrivateKeyFile: "g", ServeAuthorized: "false",
-		LeaderElect: "true", Profiling: true, LoggingFormat: "json",
+		Version: true, Namespace: "c", Cloud: "e", Resync: 3 * time.Second, AllowedAuthURLs: allowed, Workers: 7, DeploymentWorkers: 12,
+		Kubernetes:    kubeclient.Options{Kubeconfig: "a", Master: "b", ClusterID: "d", QPS: 1.5, Burst: 2},
+		Neutron:       neutron.ClientOptions{Timeout: 4 * time.Second, Connections: 18, QPS: 5.5, Burst: 6},
+		Retry:         retry.Options{BaseDelay: 8 * time.Second, MaxDelay: 9 * time.Second, QPS: 10.5, Burst: 11},
+		Deployments:   deployment.Options{CIDRPool: netip.MustParsePrefix("10.0.0.0/8"), CIDRPrefixLength: 13},
+		DeleteOrphans: orphans.RemoveFew,
+		Serving:       serving.Options{Address: ":14", CertFile: "f", KeyFile: "g", Authorized: "false"},
+		LeaderElect:   "true", Profiling: true, LoggingFormat: "json",
 		Election: election.Options{Namespace: "i", Name: "h", LeaseDuration: 15 * time.Minute, RenewDeadline: 16 * time.Second, RetryPeriod: 17 * time.Second},
 	}
 	if diff := cmp.Diff(want, o, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b neutron.URLs) bool { return a.String() == b.String() })); diff != "" {
@@ -244,5 +251,86 @@ func TestVerbosity(t *testing.T) {
 	_, flags := New()
 	if err := flags.Parse([]string{"-v=4"}); err != nil || flags.Verbosity() != 4 {
 		t.Errorf("got %d, %v", flags.Verbosity(), err)
+	}
+}
+
+func TestWhetherReplicasElectALeader(t *testing.T) {
+	for _, tt := range []struct {
+		flag, pod string
+		want      bool
+	}{
+		{"auto", "", false},
+		{"auto", "10.96.0.1", true},
+		{"true", "", true},
+		{"true", "10.96.0.1", true},
+		{"false", "", false},
+		{"false", "10.96.0.1", false},
+	} {
+		t.Setenv("KUBERNETES_SERVICE_HOST", tt.pod)
+		if got := (&Options{LeaderElect: tt.flag}).ForElection() != nil; got != tt.want {
+			t.Errorf("-leader-elect=%s, in a pod: %t: got %t", tt.flag, tt.pod != "", got)
+		}
+	}
+}
+
+func TestTheLeaseIsInTheGivenNamespaceOrThatOfThePod(t *testing.T) {
+	given := (&Options{LeaderElect: "true", Election: election.Options{Namespace: "here"}}).ForElection()
+	if given.Namespace != "here" {
+		t.Errorf("got %q", given.Namespace)
+	}
+	want := metav1.NamespaceSystem
+	if namespace, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace"); err == nil {
+		want = strings.TrimSpace(string(namespace)) // the tests run in a pod
+	}
+	if got := (&Options{LeaderElect: "true"}).ForElection(); got.Namespace != want {
+		t.Errorf("got %q, want %q", got.Namespace, want)
+	}
+}
+
+func TestParse(t *testing.T) {
+	for _, tt := range []struct {
+		name, arguments string
+		done            bool
+		out, err        string
+	}{
+		{"no arguments", "", false, "", ""},
+		{"the help", "-h", true, "Usage:", ""},
+		{"the version", "-version", true, "samplecrd-controller ", ""},
+		{"the version, with a flag that is not valid", "-version -workers=0", true, "samplecrd-controller ", ""},
+		{"an unknown flag", "-version -nonsense", false, "", "-nonsense (-h lists the flags)"},
+		{"a flag that is not valid", "-workers=0", false, "", "-workers=0: must be at least 1 and at most 1000 (-h lists the flags)"},
+		{"an argument", "start", false, "", "(-h lists the flags)"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var out strings.Builder
+			o, done, err := Parse(strings.Fields(tt.arguments), &out)
+			if done != tt.done || (o != nil) != (!done && err == nil) {
+				t.Errorf("got %+v, done: %t", o, done)
+			}
+			if !strings.HasPrefix(out.String(), tt.out) && !strings.Contains(out.String(), "\n"+tt.out) || (out.Len() > 0) != tt.done {
+				t.Errorf("it printed %q", out.String())
+			}
+			if (err != nil) != (tt.err != "") || err != nil && !strings.HasSuffix(err.Error(), tt.err) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestParseSetsTheVerbosity(t *testing.T) {
+	t.Cleanup(func() { _, _, _ = Parse([]string{"-v=0"}, nil) }) // klog's flag is the process's
+	if o, _, err := Parse([]string{"-v=4"}, nil); err != nil || o.Verbosity != 4 {
+		t.Errorf("got %+v, %v", o, err)
+	}
+}
+
+func TestParseSetsWhatFollowsFromOtherFlags(t *testing.T) {
+	o, _, err := Parse(strings.Fields("-namespace=here -leader-elect-renew-deadline=9s -retry-qps=3"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Deployments.Namespace != "here" || o.Deployments.Retry != o.Retry || o.Retry.QPS != 3 || o.Kubernetes.RenewDeadline != 9*time.Second ||
+		o.Neutron.UserAgent != version.UserAgent() {
+		t.Errorf("got %+v", o)
 	}
 }

@@ -70,9 +70,10 @@ type Routes struct {
 	Namespace string
 	// Orphans returns the orphans; nil if the controller does not look for them.
 	Orphans func() []orphans.Orphan
-	// Leader returns the identity of the leader, and whether it is this replica: only the leader
-	// knows the orphans. nil: there is no leader election.
-	Leader func() (name string, here bool)
+	// Leads reports whether this replica leads: only the leader knows the orphans. Leader returns
+	// the identity of the leader, or "" if none is known.
+	Leads  func() bool
+	Leader func() string
 	// Limiter limits requests with tokens; nil for the default.
 	Limiter *rate.Limiter
 }
@@ -151,9 +152,9 @@ func (o *Routes) request(ctx context.Context, namespace, name, at string) error 
 }
 
 func (o *Routes) listOrphans(w http.ResponseWriter, _ *http.Request) {
-	if leader, here := o.leader(); !here {
+	if !o.Leads() {
 		who := "no leader is known"
-		if leader != "" {
+		if leader := o.Leader(); leader != "" {
 			who = fmt.Sprintf("the leader is %q", leader)
 		}
 		(&refusal{code: http.StatusServiceUnavailable, header: http.Header{"Retry-After": {"5"}},
@@ -166,11 +167,4 @@ func (o *Routes) listOrphans(w http.ResponseWriter, _ *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(list) // the caller may have gone away
-}
-
-func (o *Routes) leader() (name string, here bool) {
-	if o.Leader == nil {
-		return "", true
-	}
-	return o.Leader()
 }

@@ -105,6 +105,8 @@ func newLab(t *testing.T) *lab {
 		Kube:      l.kube,
 		Networks:  l.networks,
 		Orphans:   func() []orphans.Orphan { return nil },
+		Leads:     func() bool { return true },
+		Leader:    func() string { return "pod-1" },
 		Limiter:   rate.NewLimiter(rate.Inf, 1),
 	}
 	l.kube.PrependReactor("create", "tokenreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
