@@ -24,65 +24,27 @@ package clouds
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 )
 
-// Clouds counts which Networks use which credentials, and closes what no Network uses any
-// more. Its methods may be called concurrently; they do not wait for Kubernetes or Neutron,
-// except For, for a Network that is being deleted.
-type Clouds struct {
-	own *neutron.Cloud
-	set *set
-
-	mu       sync.Mutex
-	handlers Handlers
-	// refs are the credentials that each Network uses, users how many Networks use each.
-	refs  map[cache.ObjectName]Ref
-	users map[Ref]int
+// Ref names credentials: an entry of the clouds.yaml in a Secret.
+type Ref struct {
+	Secret    cache.ObjectName
+	CloudName string
 }
-
-// Handlers are called back by Clouds. They must not block. Each is required.
-type Handlers struct {
-	// Drift is called when the networks of an owner changed in Neutron.
-	Drift func(owner types.UID)
-	// Recovered is called when the controller's own cloud answers again after a failure.
-	Recovered func()
-	// SecretChanged is called when For has a new answer for the Networks that name the Secret.
-	SecretChanged func(secret cache.ObjectName)
-	// Released is called when no Network uses the credentials any more.
-	Released func(Ref)
-}
-
-// New returns Clouds with the controller's own cloud. What it starts for others runs until it
-// is no longer used, or ctx is cancelled.
-func New(ctx context.Context, own *neutron.Cloud, options Options) *Clouds {
-	return &Clouds{own: own, set: newSet(ctx, options), refs: map[cache.ObjectName]Ref{}, users: map[Ref]int{}}
-}
-
-// AddHandlers registers the handlers. It is called once, before For.
-func (c *Clouds) AddHandlers(handlers Handlers) {
-	c.handlers = handlers
-	c.own.Observer().AddHandler(handlers.Drift)
-	c.own.Observer().OnRecovery(handlers.Recovered)
-	c.set.onDrift(handlers.Drift)
-	c.set.onChange(handlers.SecretChanged)
-}
-
-// Own returns the controller's own cloud.
-func (c *Clouds) Own() *neutron.Cloud { return c.own }
-
-// List returns all clouds that are in use, the controller's own first.
-func (c *Clouds) List() []*neutron.Cloud { return append([]*neutron.Cloud{c.own}, c.set.list()...) }
-
-// Wait waits for all that was started to end, after the context of New was cancelled.
-func (c *Clouds) Wait() { c.set.running.Wait() }
 
 // RefOf returns the credentials that the Network names; the zero Ref for the controller's own.
 func RefOf(network *samplecrdv1.Network) Ref {
@@ -101,6 +63,108 @@ func SecretsOf(network *samplecrdv1.Network) []string {
 	return nil
 }
 
+// String returns a name for logs.
+func (r Ref) String() string { return fmt.Sprintf("%s of Secret %s", r.CloudName, r.Secret) }
+
+// ErrNotReady is returned while the Secret, or the cloud's networks, are being read for the
+// first time. Handlers.SecretChanged is called after that.
+var ErrNotReady = errors.New("the cloud of these credentials has not been listed yet")
+
+// Options are the settings of Clouds. Client and NewCloud are required.
+type Options struct {
+	// Client reads the Secrets. It needs the rights to list and watch them, and to get their
+	// namespaces, so that Networks are not stuck in a namespace that is being deleted.
+	Client kubernetes.Interface
+	// NewCloud returns a new cloud. Clouds runs its Observer.
+	NewCloud func(neutron.Config) *neutron.Cloud
+	// AllowedAuthURLs are the Keystones that Secrets may name. Without it, a user who may write
+	// Secrets and Networks can make the controller connect to anything that it can reach.
+	AllowedAuthURLs neutron.URLs
+}
+
+// Handlers are called back by Clouds. They must not block. Each is required.
+type Handlers struct {
+	// Drift is called when the networks of an owner changed in Neutron.
+	Drift func(owner types.UID)
+	// Recovered is called when the controller's own cloud answers again after a failure.
+	Recovered func()
+	// SecretChanged is called when For has a new answer for the Networks that name the Secret.
+	SecretChanged func(secret cache.ObjectName)
+	// Released is called when no Network uses the credentials any more.
+	Released func(Ref)
+}
+
+// Clouds counts which Networks use which credentials, and closes what no Network uses any
+// more. Its methods may be called concurrently; they do not wait for Kubernetes or Neutron,
+// except For, for a Network that is being deleted.
+type Clouds struct {
+	ctx      context.Context // what is started runs until it is cancelled
+	own      *neutron.Cloud
+	options  Options
+	handlers Handlers
+	running  sync.WaitGroup
+
+	mu sync.Mutex
+	// refs are the credentials that each Network uses.
+	refs    map[cache.ObjectName]Ref
+	inUse   map[Ref]*credentials
+	secrets map[cache.ObjectName]*secret
+	clouds  map[content]*cloud
+}
+
+// credentials are in use by at least one Network.
+type credentials struct {
+	networks int // that use them
+	secret   *secret
+	cloud    *cloud // nil until the Secret could be used
+}
+
+// cloud is shared by all credentials with the same content.
+type cloud struct {
+	*neutron.Cloud
+	content content
+	users   int // credentials
+	stop    context.CancelFunc
+}
+
+// New returns Clouds with the controller's own cloud. What it starts for others runs until it
+// is no longer used, or ctx is cancelled.
+func New(ctx context.Context, own *neutron.Cloud, options Options) *Clouds {
+	return &Clouds{
+		ctx:     ctx,
+		own:     own,
+		options: options,
+		refs:    map[cache.ObjectName]Ref{},
+		inUse:   map[Ref]*credentials{},
+		secrets: map[cache.ObjectName]*secret{},
+		clouds:  map[content]*cloud{},
+	}
+}
+
+// AddHandlers registers the handlers. It is called once, before For.
+func (c *Clouds) AddHandlers(handlers Handlers) {
+	c.handlers = handlers
+	c.own.Observer().AddHandler(handlers.Drift)
+	c.own.Observer().OnRecovery(handlers.Recovered)
+}
+
+// Own returns the controller's own cloud.
+func (c *Clouds) Own() *neutron.Cloud { return c.own }
+
+// List returns all clouds that are in use, the controller's own first.
+func (c *Clouds) List() []*neutron.Cloud {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clouds := []*neutron.Cloud{c.own}
+	for _, shared := range c.clouds {
+		clouds = append(clouds, shared.Cloud)
+	}
+	return clouds
+}
+
+// Wait waits for all that was started to end, after the context of New was cancelled.
+func (c *Clouds) Wait() { c.running.Wait() }
+
 // RefOfKey returns the credentials that For last returned a cloud for; the zero Ref for the
 // controller's own.
 func (c *Clouds) RefOfKey(key cache.ObjectName) Ref {
@@ -112,60 +176,166 @@ func (c *Clouds) RefOfKey(key cache.ObjectName) Ref {
 // For returns the Network's cloud, and keeps its credentials in use for the key until the key
 // names others or Forget is called. It returns ErrNotReady until the Secret and the cloud were
 // read once; a handler is called then. An unusable Secret is an *neutron.Error of reason
-// NoCredentials. A Network that is being deleted together with its namespace keeps the cloud
-// that its Secret led to, because nobody can create the Secret again.
+// NoCredentials, which says what is wrong and contains nothing of the Secret's content.
+//
+// Until the Secret is corrected, or the credentials are released, the cloud of its previous
+// content stays open. A Network that is being deleted together with its namespace keeps that
+// cloud, because nobody can create the Secret again.
 func (c *Clouds) For(ctx context.Context, key cache.ObjectName, network *samplecrdv1.Network) (*neutron.Cloud, error) {
 	ref := RefOf(network)
-	c.acquire(key, ref)
-	if ref == (Ref{}) {
-		return c.own, nil
-	}
-	cloud, err := c.set.get(ref)
-	if neutron.ReasonOf(err) != neutron.NoCredentials || network.DeletionTimestamp.IsZero() {
+	cloud, last, err := c.acquire(key, ref)
+	if last == nil || neutron.ReasonOf(err) != neutron.NoCredentials || network.DeletionTimestamp.IsZero() {
 		return cloud, err
 	}
-	last, lastErr := c.set.last(ctx, ref)
-	if lastErr != nil {
-		return nil, lastErr
+	ending, readErr := c.isBeingDeleted(ctx, ref.Secret.Namespace)
+	switch {
+	case readErr != nil:
+		return nil, fmt.Errorf("read the namespace: %w", readErr)
+	case ending:
+		return last.Cloud, nil
 	}
-	if last == nil {
-		return nil, err
-	}
-	return last, nil
+	return nil, err
 }
 
 // Forget releases the credentials that the key uses.
-func (c *Clouds) Forget(key cache.ObjectName) { c.acquire(key, Ref{}) }
+func (c *Clouds) Forget(key cache.ObjectName) { _, _, _ = c.acquire(key, Ref{}) }
 
-// acquire counts that the key uses the credentials from now on, and no others. The zero Ref is
-// not counted.
-func (c *Clouds) acquire(key cache.ObjectName, ref Ref) {
+// acquire counts that the key uses the credentials from now on, and no others, and returns their
+// cloud. The zero Ref is not counted. last is the cloud that the credentials led to before, if
+// this process has seen their Secret.
+func (c *Clouds) acquire(key cache.ObjectName, ref Ref) (_ *neutron.Cloud, last *cloud, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before := c.refs[key]
-	if before == ref {
-		return
+	if before := c.refs[key]; before != ref {
+		delete(c.refs, key)
+		if ref != (Ref{}) {
+			c.refs[key] = ref
+			if c.inUse[ref] == nil {
+				c.inUse[ref] = &credentials{secret: c.secret(ref.Secret)}
+			}
+			c.inUse[ref].networks++
+		}
+		c.release(before)
 	}
 	if ref == (Ref{}) {
-		delete(c.refs, key)
-	} else {
-		c.refs[key] = ref
-		c.users[ref]++
+		return c.own, nil, nil
 	}
-	c.release(before)
+	used := c.inUse[ref]
+	last = used.cloud
+	if err := c.open(ref, used); err != nil {
+		return nil, last, err
+	}
+	select {
+	case <-used.cloud.Observer().FirstListDone():
+		return used.cloud.Cloud, last, nil
+	default:
+		return nil, last, ErrNotReady
+	}
 }
 
 // release is called with the lock held, so that nobody acquires the credentials meanwhile.
 func (c *Clouds) release(ref Ref) {
-	if ref == (Ref{}) {
+	used := c.inUse[ref]
+	if used == nil {
 		return
 	}
-	if c.users[ref]--; c.users[ref] > 0 {
+	if used.networks--; used.networks > 0 {
 		return
 	}
-	delete(c.users, ref)
-	c.set.release(ref)
+	delete(c.inUse, ref)
+	c.detach(used)
+	if used.secret.users--; used.secret.users == 0 {
+		used.secret.stop()
+		delete(c.secrets, ref.Secret)
+	}
 	c.handlers.Released(ref)
+}
+
+// open assigns the cloud of the Secret's content to the credentials.
+func (c *Clouds) open(ref Ref, used *credentials) error {
+	object, err := used.secret.read(ref.Secret)
+	if err != nil {
+		return err
+	}
+	content := contentOf(object, ref.CloudName)
+	if used.cloud != nil && used.cloud.content == content {
+		return nil
+	}
+	config, err := c.options.parse(object, ref.CloudName)
+	if err != nil {
+		return err
+	}
+	c.detach(used)
+	shared := c.clouds[content]
+	if shared == nil {
+		shared = c.start(content, config)
+		c.clouds[content] = shared
+	}
+	shared.users++
+	used.cloud = shared
+	return nil
+}
+
+// detach closes the cloud of the credentials if no others use it.
+func (c *Clouds) detach(used *credentials) {
+	shared := used.cloud
+	if shared == nil {
+		return
+	}
+	used.cloud = nil
+	if shared.users--; shared.users == 0 {
+		shared.stop()
+		shared.Client().Close()
+		delete(c.clouds, shared.content)
+	}
+}
+
+func (c *Clouds) start(content content, config neutron.Config) *cloud {
+	logger := klog.LoggerWithValues(klog.FromContext(c.ctx), "cloud", config.Name)
+	ctx, stop := context.WithCancel(klog.NewContext(c.ctx, logger))
+	shared := &cloud{Cloud: c.options.NewCloud(config), content: content, stop: stop}
+	observer := shared.Observer()
+	observer.AddHandler(c.handlers.Drift)
+	observer.OnRecovery(func() { c.notify(shared) })
+	c.running.Go(func() { observer.Run(ctx) })
+	c.running.Go(func() {
+		select {
+		case <-observer.FirstListDone():
+			c.notify(shared)
+		case <-ctx.Done():
+		}
+	})
+	return shared
+}
+
+// notify calls the handler for each Secret that leads to the cloud.
+func (c *Clouds) notify(shared *cloud) {
+	c.mu.Lock()
+	secrets := map[cache.ObjectName]bool{}
+	for ref, used := range c.inUse {
+		if used.cloud == shared {
+			secrets[ref.Secret] = true
+		}
+	}
+	c.mu.Unlock()
+	for name := range secrets {
+		c.handlers.SecretChanged(name)
+	}
+}
+
+// namespaceTimeout bounds the request for the namespace.
+const namespaceTimeout = 30 * time.Second
+
+// isBeingDeleted reports whether the namespace is being deleted: a Secret cannot be created
+// there any more. It returns false if the namespace is gone or must not be read.
+func (c *Clouds) isBeingDeleted(ctx context.Context, name string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, namespaceTimeout)
+	defer cancel()
+	namespace, err := c.options.Client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil && !namespace.DeletionTimestamp.IsZero(), err
 }
 
 // Explain adds to an error of refused credentials which Secret they are from.

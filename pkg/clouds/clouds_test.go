@@ -38,6 +38,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
@@ -47,10 +48,10 @@ const patience = 10 * time.Second
 
 var ref = Ref{Secret: cache.NewObjectName("team", "creds"), CloudName: "mycloud"}
 
-// lab is a Set between a stand-in for Kubernetes and an embedded OpenStack.
+// lab is a Clouds between a stand-in for Kubernetes and an embedded OpenStack.
 type lab struct {
 	*testing.T
-	*set
+	*Clouds
 	kube    *fake.Clientset
 	neutron *embedded.Server
 	// told receives something when somebody is told to ask again.
@@ -81,14 +82,19 @@ func newLab(t *testing.T, objects ...runtime.Object) *lab {
 	}
 	l.neutron.Observe(l.count)
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
-	l.set = newSet(ctx, Options{Client: l.kube, NewCloud: func(config neutron.Config) *neutron.Cloud {
+	newCloud := func(config neutron.Config) *neutron.Cloud {
 		return neutron.NewCloud(config.Name, neutron.NewClient(config, neutron.ClientOptions{Timeout: patience}), "cluster", time.Hour)
-	}})
-	l.onChange(func(name cache.ObjectName) { l.told <- name })
-	l.onDrift(func(types.UID) {})
+	}
+	l.Clouds = New(ctx, newCloud(neutron.Config{Name: "own"}), Options{Client: l.kube, NewCloud: newCloud})
+	l.AddHandlers(Handlers{
+		Drift:         func(types.UID) {},
+		Recovered:     func() {},
+		SecretChanged: func(name cache.ObjectName) { l.told <- name },
+		Released:      func(Ref) {},
+	})
 	t.Cleanup(func() {
 		cancel()
-		l.running.Wait()
+		l.Wait()
 		_ = l.neutron.Close()
 	})
 	return l
@@ -129,9 +135,9 @@ func (l *lab) secret(name, project string, change ...func(*corev1.Secret)) *core
 // is told between an informer's list and its watch, the informer never hears of.
 func (l *lab) awaitWatches() {
 	l.Helper()
-	l.set.mu.Lock()
+	l.Clouds.mu.Lock()
 	want := len(l.secrets)
-	l.set.mu.Unlock()
+	l.Clouds.mu.Unlock()
 	for ; l.watches < want; l.watches++ {
 		select {
 		case <-l.watched:
@@ -156,6 +162,28 @@ func (l *lab) update(secret *corev1.Secret) {
 		l.Fatal(err)
 	}
 }
+
+// networkWith returns a Network that names the credentials, and its key.
+func networkWith(ref Ref) (cache.ObjectName, *samplecrdv1.Network) {
+	network := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Secret.Namespace, Name: ref.Secret.Name + "-" + ref.CloudName}}
+	network.Spec.CloudCredentialsRef = &samplecrdv1.CloudCredentialsReference{SecretName: ref.Secret.Name, CloudName: ref.CloudName}
+	return cache.MetaObjectToName(network), network
+}
+
+// get asks for the cloud of a Network that names the credentials.
+func (l *lab) get(ref Ref) (*neutron.Cloud, error) {
+	key, network := networkWith(ref)
+	return l.For(l.Context(), key, network)
+}
+
+// release forgets that Network.
+func (l *lab) release(ref Ref) {
+	key, _ := networkWith(ref)
+	l.Forget(key)
+}
+
+// list returns the clouds without the controller's own.
+func (l *lab) list() []*neutron.Cloud { return l.List()[1:] }
 
 // until asks each time that it is told to, until the answer is as wanted.
 func (l *lab) until(ref Ref, wanted func(*neutron.Cloud, error) bool) *neutron.Cloud {
@@ -297,7 +325,10 @@ func TestTheLastCloudOfANamespaceThatIsBeingDeleted(t *testing.T) {
 	l := newLab(t, namespace)
 	expect := func(want *neutron.Cloud) {
 		t.Helper()
-		if got, err := l.last(t.Context(), ref); got != want || err != nil {
+		key, network := networkWith(ref)
+		network.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		got, err := l.For(t.Context(), key, network)
+		if got != want || (err == nil) != (want != nil) || err != nil && !errors.Is(err, ErrNotReady) && neutron.ReasonOf(err) != neutron.NoCredentials {
 			t.Errorf("got %v, %v, want %v", got, err, want)
 		}
 	}
