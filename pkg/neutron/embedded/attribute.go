@@ -19,6 +19,7 @@ package embedded
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,13 +31,13 @@ const maxText = 255
 
 // standardAttributes returns the attributes that every kind has, around the special ones.
 // The order is that of Neutron's checks where it matters: the first failure is reported.
-func standardAttributes[T object](special ...attribute[T]) []attribute[T] {
-	head := []attribute[T]{
+func standardAttributes[T object](special []*attribute[T]) []*attribute[T] {
+	head := []*attribute[T]{
 		{name: "id", flags: filter | sortable, get: func(o T) any { return o.std().id }},
 		{name: "name", flags: onPost | onPut | filter | sortable | folded, check: text(maxText), get: func(o T) any { return o.std().name }},
 	}
 	project := func(o T) any { return o.std().project }
-	tail := []attribute[T]{
+	tail := []*attribute[T]{
 		{name: "tenant_id", flags: onPost | filter | sortable, check: text(maxText), get: project},
 		{name: "project_id", flags: onPost | filter | sortable, check: text(maxText), get: project},
 		{name: "description", flags: onPost | onPut | filter | folded, check: text(maxText), get: func(o T) any { return o.std().description }},
@@ -48,7 +49,7 @@ func standardAttributes[T object](special ...attribute[T]) []attribute[T] {
 		{name: "updated_at", get: func(o T) any { return timestamp(o.std().updated) }},
 		{name: "revision_number", flags: filter, get: func(o T) any { return o.std().revision }},
 	}
-	return append(append(head, special...), tail...)
+	return slices.Concat(head, special, tail)
 }
 
 // timestamp formats t with whole seconds, the precision of Neutron's database column.
@@ -117,8 +118,8 @@ func atLeastZero(name string, v any) (any, *failure) {
 	return n, err
 }
 
-// uuid checks an ID in a body. An ID in a path is only looked up, not checked.
-func uuid(name string, v any) (any, *failure) {
+// checkUUID checks an ID in a body. An ID in a path is only looked up, not checked.
+func checkUUID(name string, v any) (any, *failure) {
 	s, ok := v.(string)
 	if !ok || !isUUID(s) {
 		return nil, badValue(name, fmt.Sprintf("'%s' is not a valid UUID", python(v)))
@@ -137,10 +138,8 @@ func isUUID(s string) bool {
 // names the variable instead of the values.
 func oneOf(allowed ...string) func(string, any) (any, *failure) {
 	return func(name string, v any) (any, *failure) {
-		for _, a := range allowed {
-			if v == a {
-				return v, nil
-			}
+		if s, ok := v.(string); ok && slices.Contains(allowed, s) {
+			return v, nil
 		}
 		return nil, badValue(name, python(v)+" is not in valid_values")
 	}
@@ -207,10 +206,11 @@ func python(v any) string {
 	return string(b)
 }
 
-// nullable returns nil for "", which JSON shows as null.
-func nullable(s string) any {
-	if s == "" {
+// nullable returns nil for the zero value, which JSON shows as null.
+func nullable[V comparable](v V) any {
+	var zero V
+	if v == zero {
 		return nil
 	}
-	return s
+	return v
 }

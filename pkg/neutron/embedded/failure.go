@@ -17,12 +17,11 @@ limitations under the License.
 package embedded
 
 import (
-	"crypto/rand"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/google/uuid"
 )
 
 // failure is a refused request: Neutron's status, exception name and message.
@@ -38,8 +37,7 @@ func (f *failure) answer() *answer {
 		Message string `json:"message"`
 		Detail  string `json:"detail"`
 	}
-	body, _ := json.Marshal(map[string]neutronError{"NeutronError": {f.kind, f.message, ""}})
-	return jsonAnswer(f.status, body)
+	return jsonAnswer(f.status, map[string]neutronError{"NeutronError": {f.kind, f.message, ""}})
 }
 
 // badRequest is a refusal by the API layer, before the plug-in is called.
@@ -72,6 +70,11 @@ func notFound(kind, format string, args ...any) *failure {
 	return &failure{http.StatusNotFound, kind, fmt.Sprintf(format, args...)}
 }
 
+// missing is a 404 for an unknown ID.
+func missing(title, id string) *failure {
+	return notFound(title+"NotFound", "%s %s could not be found.", title, id)
+}
+
 // notFoundPath is also the answer to a caller that may see an object but not change it.
 func notFoundPath() *failure {
 	return notFound("HTTPNotFound", "The resource could not be found.")
@@ -101,15 +104,7 @@ func internalError() *failure {
 }
 
 // newUUID returns a random UUID of version 4.
-func newUUID() string {
-	h := newID()
-	variant := "89ab"[strings.IndexByte("0123456789abcdef", h[16])&3]
-	return h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-" + string(variant) + h[17:20] + "-" + h[20:]
-}
+func newUUID() string { return uuid.NewString() }
 
 // newID returns 32 random hexadecimal digits, Keystone's form of an ID.
-func newID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
-	return hex.EncodeToString(b[:])
-}
+func newID() string { return strings.ReplaceAll(newUUID(), "-", "") }

@@ -139,11 +139,9 @@ func (k *keystone) lookup(id string) (token, bool) {
 func (k *keystone) serve(r *request) *answer {
 	switch path := strings.Join(r.path, "/"); {
 	case path == "":
-		body, _ := json.Marshal(map[string]any{"versions": map[string]any{"values": []any{identityVersion(r.base)}}})
-		return jsonAnswer(http.StatusMultipleChoices, body)
+		return jsonAnswer(http.StatusMultipleChoices, map[string]any{"versions": map[string]any{"values": []any{identityVersion(r.base)}}})
 	case path == "v3":
-		body, _ := json.Marshal(map[string]any{"version": identityVersion(r.base)})
-		return jsonAnswer(http.StatusOK, body)
+		return jsonAnswer(http.StatusOK, map[string]any{"version": identityVersion(r.base)})
 	case path == "v3/auth/tokens":
 		return k.serveTokens(r)
 	}
@@ -301,8 +299,7 @@ func (k *keystone) describe(r *request, status int, id string, t token) *answer 
 	if !r.URL.Query().Has("nocatalog") {
 		body["catalog"] = k.catalog(r.base)
 	}
-	b, _ := json.Marshal(map[string]any{"token": body})
-	a := jsonAnswer(status, b)
+	a := jsonAnswer(status, map[string]any{"token": body})
 	a.header.Set("X-Subject-Token", id)
 	a.header.Set("Vary", "X-Auth-Token")
 	if r.Method == http.MethodHead {
@@ -357,9 +354,8 @@ func identityVersion(base string) map[string]any {
 
 // keystoneError returns an error in the form of Keystone and of its middleware in Neutron.
 func keystoneError(r *request, status int, message string) *answer {
-	body, _ := json.Marshal(map[string]any{"error": map[string]any{
+	a := jsonAnswer(status, map[string]any{"error": map[string]any{
 		"code": status, "title": http.StatusText(status), "message": message}})
-	a := jsonAnswer(status, body)
 	if status == http.StatusUnauthorized {
 		a.header.Set("WWW-Authenticate", fmt.Sprintf("Keystone uri=%q", r.base+"/identity/v3"))
 	}

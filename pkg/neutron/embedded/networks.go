@@ -53,8 +53,8 @@ const (
 // networkKind: other projects see a network if it is shared or external (both are RBAC
 // entries in Neutron), but only its own project can change it.
 func (n *neutron) networkKind() *kind[*network] {
-	k := &kind[*network]{
-		neutron: n, name: "network", plural: "networks", items: n.networks, attrs: networkAttributes(),
+	return (&kind[*network]{
+		neutron: n, title: "Network", items: n.networks, attrs: networkAttributes(),
 		visible: func(c caller, o *network) bool {
 			return c.admin || o.project == c.project || o.shared || o.external
 		},
@@ -65,46 +65,29 @@ func (n *neutron) networkKind() *kind[*network] {
 		// ML2 flushes the session before it checks what it may refuse.
 		matchFirst: true,
 		copy:       func(o *network) *network { c := *o; return &c },
-		missing: func(id string) *failure {
-			return notFound("NetworkNotFound", "Network %s could not be found.", id)
-		},
-	}
-	return k.init()
+	}).init()
 }
 
 // networkAttributes are Neutron's, with the extensions listed in neutron.go. Attributes of
 // other extensions (dns_domain, port_security_enabled, qos_policy_id) are not recognized.
 func networkAttributes() []attribute[*network] {
 	null := func(*network) any { return nil }
-	return standardAttributes(
-		attribute[*network]{name: "subnets", get: func(n *network) any { return n.subnets }},
-		attribute[*network]{name: "admin_state_up", flags: onPost | onPut | filter | sortable | boolean, check: truth,
-			get: func(n *network) any { return n.adminStateUp }},
-		attribute[*network]{name: "status", flags: filter | sortable, get: func(*network) any { return "ACTIVE" }},
-		attribute[*network]{name: "shared", flags: onPost | onPut | filter | boolean | adminSets, check: truth, def: false,
-			get: func(n *network) any { return n.shared }},
-		attribute[*network]{name: "router:external", flags: onPost | onPut | filter | boolean | adminSets, check: truth, def: false,
-			get: func(n *network) any { return n.external }},
-		attribute[*network]{name: "mtu", flags: onPost | onPut | filter, check: atLeastZero,
-			get: func(n *network) any { return n.mtu }},
-		attribute[*network]{name: "provider:network_type", flags: onPost | onPut | filter | adminSets | adminSees, check: orNull(text(maxText)),
-			get: func(n *network) any { return n.networkType }},
-		attribute[*network]{name: "provider:physical_network", flags: onPost | onPut | filter | adminSets | adminSees, check: orNull(text(maxText)),
-			get: func(n *network) any { return nullable(n.physical) }},
-		attribute[*network]{name: "provider:segmentation_id", flags: onPost | onPut | filter | adminSets | adminSees, check: orNull(integer),
-			get: func(n *network) any {
-				if n.segment == 0 {
-					return nil
-				}
-				return n.segment
-			}},
-		attribute[*network]{name: "availability_zone_hints", flags: onPost | filter, check: texts,
-			get: func(n *network) any { return n.zoneHints }},
+	return standardAttributes([]*attribute[*network]{
+		{name: "subnets", get: func(n *network) any { return n.subnets }},
+		{name: "admin_state_up", flags: onPost | onPut | filter | sortable | boolean, check: truth, get: func(n *network) any { return n.adminStateUp }},
+		{name: "status", flags: filter | sortable, get: func(*network) any { return "ACTIVE" }},
+		{name: "shared", flags: onPost | onPut | filter | boolean | adminSets, check: truth, def: false, get: func(n *network) any { return n.shared }},
+		{name: "router:external", flags: onPost | onPut | filter | boolean | adminSets, check: truth, def: false, get: func(n *network) any { return n.external }},
+		{name: "mtu", flags: onPost | onPut | filter, check: atLeastZero, get: func(n *network) any { return n.mtu }},
+		{name: "provider:network_type", flags: onPost | onPut | filter | adminSets | adminSees, check: orNull(text(maxText)), get: func(n *network) any { return n.networkType }},
+		{name: "provider:physical_network", flags: onPost | onPut | filter | adminSets | adminSees, check: orNull(text(maxText)), get: func(n *network) any { return nullable(n.physical) }},
+		{name: "provider:segmentation_id", flags: onPost | onPut | filter | adminSets | adminSees, check: orNull(integer), get: func(n *network) any { return nullable(n.segment) }},
+		{name: "availability_zone_hints", flags: onPost | filter, check: texts, get: func(n *network) any { return n.zoneHints }},
 		// Without agents no network is in any zone.
-		attribute[*network]{name: "availability_zones", get: func(*network) any { return []string{} }},
-		attribute[*network]{name: "ipv4_address_scope", get: null},
-		attribute[*network]{name: "ipv6_address_scope", get: null},
-	)
+		{name: "availability_zones", get: func(*network) any { return []string{} }},
+		{name: "ipv4_address_scope", get: null},
+		{name: "ipv6_address_scope", get: null},
+	})
 }
 
 // createNetwork creates a network with revision 1, because in Neutron the segment that is
@@ -112,21 +95,18 @@ func networkAttributes() []attribute[*network] {
 func createNetwork(t *tx, v values) (*network, *failure) {
 	n := &network{
 		standard:     t.newStandard(v, 1),
-		adminStateUp: v.truth("admin_state_up", true),
-		shared:       v.truth("shared", false),
-		external:     v.truth("router:external", false),
+		adminStateUp: given(v, "admin_state_up", true),
+		shared:       given(v, "shared", false),
+		external:     given(v, "router:external", false),
 		subnets:      []string{},
-		zoneHints:    []string{},
-		networkType:  v.text("provider:network_type", "vxlan"),
-		physical:     v.text("provider:physical_network", ""),
-		segment:      v.number("provider:segmentation_id", 0),
-	}
-	if hints, ok := v["availability_zone_hints"].([]string); ok {
-		n.zoneHints = hints
+		zoneHints:    given(v, "availability_zone_hints", []string{}),
+		networkType:  given(v, "provider:network_type", "vxlan"),
+		physical:     given(v, "provider:physical_network", ""),
+		segment:      given(v, "provider:segmentation_id", 0),
 	}
 	for _, z := range n.zoneHints {
 		if z != defaultZone {
-			return nil, notFound("AvailabilityZoneNotFound", "AvailabilityZone %s could not be found.", z)
+			return nil, missing("AvailabilityZone", z)
 		}
 	}
 	if !slices.Contains([]string{"local", "flat", "vlan", "vxlan"}, n.networkType) {
@@ -154,7 +134,7 @@ func (t *tx) setMTU(n *network, v values) *failure {
 	if n.networkType != "vxlan" {
 		most += tunnelOverhead
 	}
-	mtu := v.number("mtu", n.mtu)
+	mtu := given(v, "mtu", n.mtu)
 	if mtu > most {
 		return invalidInput("Requested MTU is too big, maximum is %d", most)
 	}
@@ -168,7 +148,7 @@ func (t *tx) setMTU(n *network, v values) *failure {
 // updateNetwork refuses to change the type or the physical network, as ML2 does. An update
 // with only these attributes, unchanged, changes nothing.
 func updateNetwork(t *tx, old *network, v values) (*network, *failure) {
-	if v.text("provider:network_type", old.networkType) != old.networkType || v.text("provider:physical_network", old.physical) != old.physical {
+	if given(v, "provider:network_type", old.networkType) != old.networkType || given(v, "provider:physical_network", old.physical) != old.physical {
 		return nil, invalidInput("Plugin does not support updating the following provider network attributes: provider:network_type, provider:physical_network")
 	}
 	maps.DeleteFunc(v, func(name string, _ any) bool { return strings.HasPrefix(name, "provider:") })
@@ -176,9 +156,9 @@ func updateNetwork(t *tx, old *network, v values) (*network, *failure) {
 		return old, nil
 	}
 	n := *old
-	n.adminStateUp = v.truth("admin_state_up", n.adminStateUp)
-	n.shared = v.truth("shared", n.shared)
-	n.external = v.truth("router:external", n.external)
+	n.adminStateUp = given(v, "admin_state_up", n.adminStateUp)
+	n.shared = given(v, "shared", n.shared)
+	n.external = given(v, "router:external", n.external)
 	if v.has("mtu") {
 		if err := t.setMTU(&n, v); err != nil {
 			return nil, err
@@ -226,11 +206,11 @@ func removeNetwork(t *tx, n *network) *failure {
 // project's network, unless the network is shared.
 func (n *neutron) admitToNetwork(resource string) func(caller, values) *failure {
 	return func(c caller, v values) *failure {
-		id := v.text("network_id", "")
+		id := given(v, "network_id", "")
 		net, ok := n.networks.byID[id]
 		switch {
 		case !ok || net.project != c.project && !net.shared && !net.external:
-			return notFound("NetworkNotFound", "Network %s could not be found.", id)
+			return missing("Network", id)
 		case net.project == c.project || net.shared:
 			return nil
 		}

@@ -17,7 +17,6 @@ limitations under the License.
 package embedded
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -71,11 +70,10 @@ func (n *neutron) serve(r *request) *answer {
 
 // networkVersions is the version document. Unlike Keystone's it has status 200.
 func networkVersions(base string) *answer {
-	body, _ := json.Marshal(map[string]any{"versions": []any{map[string]any{
+	return jsonAnswer(http.StatusOK, map[string]any{"versions": []any{map[string]any{
 		"id": "v2.0", "status": "CURRENT",
 		"links": []any{map[string]string{"rel": "self", "href": base + "/networking/v2.0/"}},
 	}}})
-	return jsonAnswer(http.StatusOK, body)
 }
 
 // resourceList is GET /v2.0/.
@@ -85,23 +83,12 @@ func resourceList(base string) *answer {
 		all = append(all, map[string]any{"name": name, "collection": name + "s",
 			"links": []any{map[string]string{"rel": "self", "href": base + "/networking/v2.0/" + name + "s"}}})
 	}
-	body, _ := json.Marshal(map[string]any{"resources": all})
-	return jsonAnswer(http.StatusOK, body)
-}
-
-// extension is an entry of /v2.0/extensions. Clients use only the alias.
-type extension struct {
-	Alias       string   `json:"alias"`
-	Name        string   `json:"name"`
-	Description string   `json:"description"`
-	Updated     string   `json:"updated"`
-	Links       []string `json:"links"`
+	return jsonAnswer(http.StatusOK, map[string]any{"resources": all})
 }
 
 // extensions are the real Neutron's extensions that are implemented here. It has more, but
-// they do not affect a client of networks, subnets and ports.
-var extensions = func() []extension {
-	var all []extension
+// they do not affect a client of networks, subnets and ports. Clients use only the alias.
+var extensions = func() (all []map[string]any) {
 	for _, e := range [][2]string{
 		// Alias and name. The description repeats the name, and the date is arbitrary.
 		{"availability_zone", "Availability Zone"},
@@ -125,7 +112,7 @@ var extensions = func() []extension {
 		{"standard-attr-timestamp", "Resource timestamps"},
 		{"subnet-service-types", "Subnet service types"},
 	} {
-		all = append(all, extension{Alias: e[0], Name: e[1], Description: e[1], Updated: "2016-01-01T00:00:00-00:00", Links: []string{}})
+		all = append(all, map[string]any{"alias": e[0], "name": e[1], "description": e[1], "updated": "2016-01-01T00:00:00-00:00", "links": []string{}})
 	}
 	return all
 }()
@@ -135,17 +122,15 @@ func serveExtensions(r *request, rest []string) *answer {
 		return methodNotAllowed(r.Method).answer()
 	}
 	if len(rest) == 0 {
-		body, _ := json.Marshal(map[string]any{"extensions": extensions})
-		return jsonAnswer(http.StatusOK, body)
+		return jsonAnswer(http.StatusOK, map[string]any{"extensions": extensions})
 	}
-	i := slices.IndexFunc(extensions, func(e extension) bool { return e.Alias == rest[0] })
+	i := slices.IndexFunc(extensions, func(e map[string]any) bool { return e["alias"] == rest[0] })
 	if i < 0 || len(rest) > 1 {
 		// The framework's own answer, which is not JSON.
 		text := fmt.Sprintf("404 Not Found\n\nThe resource could not be found.\n\n Extension with alias %s does not exist", rest[0])
 		return &answer{status: http.StatusNotFound, header: http.Header{"Content-Type": {"text/plain; charset=UTF-8"}}, body: []byte(text)}
 	}
-	body, _ := json.Marshal(map[string]any{"extension": extensions[i]})
-	return jsonAnswer(http.StatusOK, body)
+	return jsonAnswer(http.StatusOK, map[string]any{"extension": extensions[i]})
 }
 
 // quotaNames are the resources that the real Neutron counts with only the ML2 plug-in. Only
@@ -169,7 +154,7 @@ func (k *kind[T]) checkQuota(all []values) *failure {
 	// A bulk create is counted as a whole: if one is over the quota, none is created.
 	more := map[string]int{}
 	for _, v := range all {
-		project := v.text("project_id", "")
+		project := given(v, "project_id", "")
 		more[project]++
 		if limit := k.quota(project, k.name); limit >= 0 && k.items.count[project]+more[project] > limit {
 			return conflict("OverQuota", "Quota exceeded for resources: ['%s'].", k.name)
@@ -225,7 +210,7 @@ func (n *neutron) setQuota(project string, body []byte) *failure {
 	if limits == nil {
 		limits = map[string]int{}
 	}
-	for _, name := range sortedKeys(sent) {
+	for _, name := range slices.Sorted(maps.Keys(sent)) {
 		if !slices.Contains(quotaNames, name) {
 			return badRequest("Unrecognized attribute(s) '%s'", name)
 		}
@@ -247,6 +232,5 @@ func (n *neutron) quotaAnswer(project string) *answer {
 	for _, name := range quotaNames {
 		limits[name] = n.quota(project, name)
 	}
-	body, _ := json.Marshal(map[string]any{"quota": limits})
-	return jsonAnswer(http.StatusOK, body)
+	return jsonAnswer(http.StatusOK, map[string]any{"quota": limits})
 }

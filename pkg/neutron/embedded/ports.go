@@ -53,8 +53,8 @@ func (n *neutron) portKind() *kind[*port] {
 		net := n.networks.byID[o.networkID]
 		return c.admin || o.project == c.project || net != nil && net.project == c.project
 	}
-	k := &kind[*port]{
-		neutron: n, name: "port", plural: "ports", items: n.ports, attrs: portAttributes(),
+	return (&kind[*port]{
+		neutron: n, title: "Port", items: n.ports, attrs: portAttributes(),
 		visible: mine,
 		owned:   mine,
 		admit:   n.admitToNetwork("port"),
@@ -62,40 +62,27 @@ func (n *neutron) portKind() *kind[*port] {
 		update:  updatePort,
 		remove:  func(t *tx, o *port) *failure { discard(t, t.ports, o.id); return nil },
 		copy:    func(o *port) *port { c := *o; return &c },
-		missing: func(id string) *failure {
-			return notFound("PortNotFound", "Port %s could not be found.", id)
-		},
-	}
-	return k.init()
+	}).init()
 }
 
 // portAttributes are Neutron's, without security groups, allowed address pairs and port
 // security, because those extensions are missing here.
 func portAttributes() []attribute[*port] {
-	return standardAttributes(
-		attribute[*port]{name: "network_id", flags: onPost | required | filter | sortable, check: uuid,
-			get: func(p *port) any { return p.networkID }},
-		attribute[*port]{name: "admin_state_up", flags: onPost | onPut | filter | sortable | boolean, check: truth,
-			get: func(p *port) any { return p.adminStateUp }},
-		attribute[*port]{name: "mac_address", flags: onPost | onPut | filter | sortable, check: checkMAC,
-			get: func(p *port) any { return p.mac }},
-		attribute[*port]{name: "fixed_ips", flags: onPost | onPut | filter, check: checkFixedIPs,
-			get: func(p *port) any { return p.fixedIPs }, match: matchFixedIPs},
-		attribute[*port]{name: "device_id", flags: onPost | onPut | filter | sortable, check: text(maxText),
-			get: func(p *port) any { return p.deviceID }},
-		attribute[*port]{name: "device_owner", flags: onPost | onPut | filter | sortable, check: text(maxText),
-			get: func(p *port) any { return p.deviceOwner }},
-		attribute[*port]{name: "status", flags: filter | sortable, get: func(*port) any { return "DOWN" }},
-		attribute[*port]{name: "extra_dhcp_opts", get: func(*port) any { return []string{} }},
-		attribute[*port]{name: "binding:vnic_type", flags: onPost | onPut, check: text(64),
-			get: func(p *port) any { return p.vnicType }},
-		attribute[*port]{name: "binding:host_id", flags: onPost | onPut | filter | adminSets | adminSees, check: text(maxText),
-			get: func(p *port) any { return p.host }},
-		attribute[*port]{name: "binding:profile", flags: onPost | onPut | adminSets | adminSees, check: orNull(dictionary),
-			get: func(p *port) any { return p.profile }},
-		attribute[*port]{name: "binding:vif_type", flags: adminSees, get: func(*port) any { return "unbound" }},
-		attribute[*port]{name: "binding:vif_details", flags: adminSees, get: func(*port) any { return map[string]any{} }},
-	)
+	return standardAttributes([]*attribute[*port]{
+		{name: "network_id", flags: onPost | required | filter | sortable, check: checkUUID, get: func(p *port) any { return p.networkID }},
+		{name: "admin_state_up", flags: onPost | onPut | filter | sortable | boolean, check: truth, get: func(p *port) any { return p.adminStateUp }},
+		{name: "mac_address", flags: onPost | onPut | filter | sortable, check: checkMAC, get: func(p *port) any { return p.mac }},
+		{name: "fixed_ips", flags: onPost | onPut | filter, check: checkFixedIPs, get: func(p *port) any { return p.fixedIPs }, match: matchFixedIPs},
+		{name: "device_id", flags: onPost | onPut | filter | sortable, check: text(maxText), get: func(p *port) any { return p.deviceID }},
+		{name: "device_owner", flags: onPost | onPut | filter | sortable, check: text(maxText), get: func(p *port) any { return p.deviceOwner }},
+		{name: "status", flags: filter | sortable, get: func(*port) any { return "DOWN" }},
+		{name: "extra_dhcp_opts", get: func(*port) any { return []string{} }},
+		{name: "binding:vnic_type", flags: onPost | onPut, check: text(64), get: func(p *port) any { return p.vnicType }},
+		{name: "binding:host_id", flags: onPost | onPut | filter | adminSets | adminSees, check: text(maxText), get: func(p *port) any { return p.host }},
+		{name: "binding:profile", flags: onPost | onPut | adminSets | adminSees, check: orNull(dictionary), get: func(p *port) any { return p.profile }},
+		{name: "binding:vif_type", flags: adminSees, get: func(*port) any { return "unbound" }},
+		{name: "binding:vif_details", flags: adminSees, get: func(*port) any { return map[string]any{} }},
+	})
 }
 
 // dictionary checks for a JSON object with any content.
@@ -142,7 +129,7 @@ func checkFixedIPs(name string, v any) (any, *failure) {
 			}
 		}
 		if id, has := m["subnet_id"]; has {
-			if _, err := uuid(name, id); err != nil {
+			if _, err := checkUUID(name, id); err != nil {
 				return nil, err
 			}
 			f.SubnetID = id.(string)
@@ -178,16 +165,16 @@ func matchFixedIPs(values []string) (func(*port) bool, *failure) {
 func createPort(t *tx, v values) (*port, *failure) {
 	p := &port{
 		standard:     t.newStandard(v, 1),
-		networkID:    v.text("network_id", ""),
-		mac:          v.text("mac_address", ""),
-		adminStateUp: v.truth("admin_state_up", true),
+		networkID:    given(v, "network_id", ""),
+		mac:          given(v, "mac_address", ""),
+		adminStateUp: given(v, "admin_state_up", true),
 		vnicType:     "normal",
 		fixedIPs:     []fixedIP{},
 		profile:      map[string]any{},
 	}
 	net, ok := t.networks.byID[p.networkID]
 	if !ok {
-		return nil, notFound("NetworkNotFound", "Network %s could not be found.", p.networkID)
+		return nil, missing("Network", p.networkID)
 	}
 	p.apply(v)
 	if err := t.checkMAC(p); err != nil {
@@ -212,7 +199,7 @@ func updatePort(t *tx, old *port, v values) (*port, *failure) {
 	p := *old
 	p.apply(v)
 	if v.has("mac_address") {
-		p.mac = v.text("mac_address", "")
+		p.mac = given(v, "mac_address", "")
 		if err := t.checkMAC(&p); err != nil {
 			return nil, err
 		}
@@ -228,14 +215,12 @@ func updatePort(t *tx, old *port, v values) (*port, *failure) {
 
 // apply sets the attributes that do not depend on other ports.
 func (p *port) apply(v values) {
-	p.adminStateUp = v.truth("admin_state_up", p.adminStateUp)
-	p.deviceID = v.text("device_id", p.deviceID)
-	p.deviceOwner = v.text("device_owner", p.deviceOwner)
-	p.vnicType = v.text("binding:vnic_type", p.vnicType)
-	p.host = v.text("binding:host_id", p.host)
-	if profile, ok := v["binding:profile"].(map[string]any); ok {
-		p.profile = profile
-	}
+	p.adminStateUp = given(v, "admin_state_up", p.adminStateUp)
+	p.deviceID = given(v, "device_id", p.deviceID)
+	p.deviceOwner = given(v, "device_owner", p.deviceOwner)
+	p.vnicType = given(v, "binding:vnic_type", p.vnicType)
+	p.host = given(v, "binding:host_id", p.host)
+	p.profile = given(v, "binding:profile", p.profile)
 }
 
 // checkMAC assigns a MAC address of Neutron's default range to a port without one, and
@@ -375,7 +360,7 @@ func (t *tx) subnetFor(net *network, w fixedIP) (*subnet, *failure) {
 	}
 	s, ok := t.subnets.byID[w.SubnetID]
 	if !ok {
-		return nil, notFound("SubnetNotFound", "Subnet %s could not be found.", w.SubnetID)
+		return nil, missing("Subnet", w.SubnetID)
 	}
 	return nil, invalidInput("Failed to create port on network %s, because fixed_ips included invalid subnet %s", s.networkID, w.SubnetID)
 }

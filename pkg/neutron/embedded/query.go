@@ -19,6 +19,7 @@ package embedded
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -57,7 +58,7 @@ func (k *kind[T]) list(r *request) *answer {
 	if err != nil {
 		return err.answer()
 	}
-	return jsonAnswer(http.StatusOK, k.appendList(nil, found, k.shown(r.caller, q["fields"]), k.links(r, l, found)+"}"))
+	return rawAnswer(http.StatusOK, k.appendList(nil, found, k.shown(r.caller, q["fields"]), k.links(r, l, found)+"}"))
 }
 
 // parseListing checks in Neutron's order: paging, sorting, filters.
@@ -139,7 +140,7 @@ func sortText(v any) string {
 // candidates instead.
 func (k *kind[T]) parseFilters(l *listing[T], q url.Values) *failure {
 	var invalid []string
-	for _, name := range sortedKeys(q) {
+	for _, name := range slices.Sorted(maps.Keys(q)) {
 		a := k.index[name]
 		switch {
 		case slices.Contains(notFilters, name):
@@ -280,12 +281,7 @@ func (k *kind[T]) candidates(l *listing[T]) []T {
 }
 
 func (k *kind[T]) matches(l *listing[T], o T) bool {
-	for _, match := range l.match {
-		if !match(o) {
-			return false
-		}
-	}
-	return k.visible(l.caller, o)
+	return !slices.ContainsFunc(l.match, func(match func(T) bool) bool { return !match(o) }) && k.visible(l.caller, o)
 }
 
 // links returns the links to the next and the previous page. Neutron does not check whether
@@ -320,15 +316,6 @@ func (k *kind[T]) links(r *request, l *listing[T], found []T) string {
 	}
 	b, _ := json.Marshal(links)
 	return fmt.Sprintf(`, "%s_links": %s`, k.plural, b)
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // pythonList formats a list as Neutron's messages do.

@@ -22,10 +22,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -68,23 +68,10 @@ type values map[string]any
 
 func (v values) has(name string) bool { _, ok := v[name]; return ok }
 
-func (v values) text(name, def string) string {
-	if s, ok := v[name].(string); ok {
-		return s
-	}
-	return def
-}
-
-func (v values) truth(name string, def bool) bool {
-	if b, ok := v[name].(bool); ok {
-		return b
-	}
-	return def
-}
-
-func (v values) number(name string, def int) int {
-	if n, ok := v[name].(int); ok {
-		return n
+// given returns the value of an attribute, or def if the request has none, or null.
+func given[V any](v values, name string, def V) V {
+	if x, ok := v[name].(V); ok {
+		return x
 	}
 	return def
 }
@@ -98,8 +85,9 @@ type resource interface {
 // updated and deleted.
 type kind[T object] struct {
 	*neutron
-	name, plural string
-	attrs        []attribute[T]
+	title        string // as in the names of exceptions
+	name, plural string // derived from the title
+	attrs        []*attribute[T]
 	index        map[string]*attribute[T]
 	items        *collection[T]
 	// visible and owned report whether a caller can see an object, and change it.
@@ -113,14 +101,14 @@ type kind[T object] struct {
 	matchFirst bool
 	// copy returns a copy, for a change of the standard attributes.
 	copy func(T) T
-	// missing returns the failure for an unknown ID.
-	missing func(id string) *failure
 }
 
 func (k *kind[T]) init() *kind[T] {
+	k.name = strings.ToLower(k.title)
+	k.plural = k.name + "s"
 	k.index = map[string]*attribute[T]{}
-	for i := range k.attrs {
-		k.index[k.attrs[i].name] = &k.attrs[i]
+	for _, a := range k.attrs {
+		k.index[a.name] = a
 	}
 	return k
 }
@@ -161,7 +149,7 @@ func (k *kind[T]) serveAll(r *request) *answer {
 			return err.answer()
 		}
 	}
-	return k.missing("None").answer() // Neutron reads this ID from such a path
+	return missing(k.title, "None").answer() // Neutron reads this ID from such a path
 }
 
 func (k *kind[T]) serveOne(r *request, id string) *answer {
@@ -205,7 +193,7 @@ func (k *kind[T]) post(r *request) *answer {
 	if !bulk {
 		return k.single(http.StatusCreated, r, made[0])
 	}
-	return jsonAnswer(http.StatusCreated, k.appendList(nil, made, k.shown(r.caller, r.URL.Query()["fields"]), "}"))
+	return rawAnswer(http.StatusCreated, k.appendList(nil, made, k.shown(r.caller, r.URL.Query()["fields"]), "}"))
 }
 
 // createAll checks in the order of Neutron's hooks: the network's owner, the quota, the
@@ -266,8 +254,8 @@ func (k *kind[T]) put(r *request, id string) *answer {
 			return err
 		}
 		s := o.std()
-		s.name = v.text("name", s.name)
-		s.description = v.text("description", s.description)
+		s.name = given(v, "name", s.name)
+		s.description = given(v, "description", s.description)
 		t.bump(s)
 		store(t, k.items, o)
 		return ifMatch(r, old.std().revision)
@@ -301,7 +289,7 @@ func (k *kind[T]) find(c caller, id string) (T, *failure) {
 	o, ok := k.items.byID[id]
 	if !ok || !k.visible(c, o) {
 		var none T
-		return none, k.missing(id)
+		return none, missing(k.title, id)
 	}
 	return o, nil
 }
@@ -423,8 +411,7 @@ func (k *kind[T]) check(c caller, item map[string]any, create bool) (values, *fa
 		return nil, err
 	}
 	v := values{}
-	for i := range k.attrs {
-		a := &k.attrs[i]
+	for _, a := range k.attrs {
 		x, sent := item[a.name]
 		if !sent {
 			continue
@@ -438,7 +425,7 @@ func (k *kind[T]) check(c caller, item map[string]any, create bool) (values, *fa
 		v[a.name] = x
 	}
 	// The real Neutron's tables are utf8mb3 on MariaDB, which cannot hold these.
-	if outsideBMP(v.text("name", "")) || outsideBMP(v.text("description", "")) {
+	if outsideBMP(given(v, "name", "")) || outsideBMP(given(v, "description", "")) {
 		return nil, internalError()
 	}
 	return v, nil
@@ -446,18 +433,11 @@ func (k *kind[T]) check(c caller, item map[string]any, create bool) (values, *fa
 
 // checkNames sorts the names in its message; Neutron's order is arbitrary.
 func (k *kind[T]) checkNames(item map[string]any, create bool) *failure {
-	var unknown []string
-	for name := range item {
-		if k.index[name] == nil {
-			unknown = append(unknown, name)
-		}
-	}
+	unknown := slices.DeleteFunc(slices.Sorted(maps.Keys(item)), func(name string) bool { return k.index[name] != nil })
 	if len(unknown) > 0 {
-		sort.Strings(unknown)
 		return badRequest("Unrecognized attribute(s) '%s'", strings.Join(unknown, ", "))
 	}
-	for i := range k.attrs {
-		a := &k.attrs[i]
+	for _, a := range k.attrs {
 		_, sent := item[a.name]
 		switch {
 		case create && !sent && a.flags&required != 0:
@@ -501,8 +481,7 @@ func (k *kind[T]) authorize(c caller, v values, action string, create bool) *fai
 		return nil
 	}
 	rules := []string{action}
-	for i := range k.attrs {
-		a := &k.attrs[i]
+	for _, a := range k.attrs {
 		if a.flags&adminSets == 0 || !v.has(a.name) || create && a.def != nil && v[a.name] == a.def {
 			continue
 		}
@@ -518,7 +497,7 @@ func (k *kind[T]) authorize(c caller, v values, action string, create bool) *fai
 func (t *tx) newStandard(v values, revision int) standard {
 	now := t.now()
 	return standard{
-		id: newUUID(), project: v.text("project_id", ""), name: v.text("name", ""), description: v.text("description", ""),
+		id: newUUID(), project: given(v, "project_id", ""), name: given(v, "name", ""), description: given(v, "description", ""),
 		tags: []string{}, revision: revision, created: now, updated: now,
 	}
 }
@@ -527,8 +506,7 @@ func (t *tx) newStandard(v values, revision int) standard {
 // a value returns an object without attributes.
 func (k *kind[T]) shown(c caller, fields []string) []*attribute[T] {
 	var show []*attribute[T]
-	for i := range k.attrs {
-		a := &k.attrs[i]
+	for _, a := range k.attrs {
 		if a.get == nil || a.flags&adminSees != 0 && !c.admin {
 			continue
 		}
@@ -541,7 +519,7 @@ func (k *kind[T]) shown(c caller, fields []string) []*attribute[T] {
 
 func (k *kind[T]) single(status int, r *request, o T) *answer {
 	body := append([]byte(`{"`+k.name+`": `), k.appendObject(nil, o, k.shown(r.caller, r.URL.Query()["fields"]))...)
-	return jsonAnswer(status, append(body, '}'))
+	return rawAnswer(status, append(body, '}'))
 }
 
 func (k *kind[T]) appendList(b []byte, all []T, show []*attribute[T], tail string) []byte {

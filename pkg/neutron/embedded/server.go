@@ -25,13 +25,17 @@ package embedded
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -216,10 +220,7 @@ func (s *Server) answer(r *http.Request, body []byte) *answer {
 	if f.After {
 		a = s.route(r, body)
 	}
-	if !s.wait(r.Context(), f) {
-		return nil
-	}
-	if f.Drop {
+	if !s.wait(r.Context(), f) || f.Drop {
 		return nil
 	}
 	if f.Status != 0 {
@@ -233,7 +234,8 @@ func (s *Server) answer(r *http.Request, body []byte) *answer {
 
 // route calls the service that a request's path belongs to.
 func (s *Server) route(r *http.Request, body []byte) *answer {
-	if len(requestURI(r)) > maxURI {
+	// A request that was not sent over a connection has no RequestURI.
+	if len(cmp.Or(r.RequestURI, r.URL.RequestURI())) > maxURI {
 		return &answer{status: http.StatusRequestURITooLong}
 	}
 	base := "http://" + r.Host
@@ -281,15 +283,19 @@ type answer struct {
 	body   []byte
 }
 
-func jsonAnswer(status int, body []byte) *answer {
+// jsonAnswer returns an answer with a value that JSON can represent.
+func jsonAnswer(status int, value any) *answer {
+	body, _ := json.Marshal(value)
+	return rawAnswer(status, body)
+}
+
+func rawAnswer(status int, body []byte) *answer {
 	return &answer{status: status, header: http.Header{"Content-Type": {"application/json"}}, body: body}
 }
 
 func (a *answer) send(w http.ResponseWriter) {
 	h := w.Header()
-	for k, v := range a.header {
-		h[k] = v
-	}
+	maps.Copy(h, a.header)
 	h.Set("X-Openstack-Request-Id", "req-"+newUUID())
 	h.Set("Content-Length", fmt.Sprint(len(a.body)))
 	w.WriteHeader(a.status)
@@ -297,34 +303,22 @@ func (a *answer) send(w http.ResponseWriter) {
 }
 
 func (o Options) withDefaults() Options {
-	projects := append([]Project(nil), o.Projects...)
+	projects := slices.Clone(o.Projects)
 	if len(projects) == 0 {
 		projects = []Project{{Name: "samplecrd"}}
 	}
-	admin := false
-	for _, p := range projects {
-		admin = admin || p.Name == "admin"
-	}
-	if !admin {
-		projects = append(projects, Project{Name: "admin", Admin: true})
+	if !slices.ContainsFunc(projects, func(p Project) bool { return p.Name == "admin" }) {
+		projects = append(projects, Project{Name: "admin"})
 	}
 	for i := range projects {
 		p := &projects[i]
 		p.Admin = p.Admin || p.Name == "admin"
-		if p.ID == "" {
-			p.ID = newID()
-		}
-		if p.Password == "" {
-			p.Password = newID()
-		}
+		p.ID = cmp.Or(p.ID, newID())
+		p.Password = cmp.Or(p.Password, newID())
 	}
 	o.Projects = projects
-	if o.MTU == 0 {
-		o.MTU = defaultMTU
-	}
-	if o.TokenTTL == 0 {
-		o.TokenTTL = defaultTokenTTL
-	}
+	o.MTU = cmp.Or(o.MTU, defaultMTU)
+	o.TokenTTL = cmp.Or(o.TokenTTL, defaultTokenTTL)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -343,15 +337,6 @@ func checkLoopback(addr string) error {
 	return nil
 }
 
-// requestURI returns the URI as it was received. A request that was not sent over a
-// connection has none, so it is computed.
-func requestURI(r *http.Request) string {
-	if r.RequestURI != "" {
-		return r.RequestURI
-	}
-	return r.URL.RequestURI()
-}
-
 func splitPath(p string) []string {
 	if p = strings.Trim(p, "/"); p == "" {
 		return nil
@@ -362,20 +347,15 @@ func splitPath(p string) []string {
 // wait waits for the fault's delay, or with Hang until the client disconnects. It reports
 // whether the request can still be answered.
 func (s *Server) wait(ctx context.Context, f *Fault) bool {
-	if f.Hang {
-		select {
-		case <-ctx.Done():
-		case <-s.done:
+	var elapsed <-chan time.Time // never, with Hang
+	if !f.Hang {
+		if f.Delay <= 0 {
+			return true
 		}
-		return false
+		elapsed = time.After(f.Delay)
 	}
-	if f.Delay <= 0 {
-		return true
-	}
-	timer := time.NewTimer(f.Delay)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-elapsed:
 		return true
 	case <-ctx.Done():
 	case <-s.done:

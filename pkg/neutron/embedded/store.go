@@ -17,9 +17,9 @@ limitations under the License.
 package embedded
 
 import (
+	"maps"
 	"slices"
 	"sort"
-	"strings"
 	"sync"
 	"time"
 )
@@ -100,12 +100,7 @@ func (c *collection[T]) remove(id string) {
 
 // in returns the objects in a network, in the order of their IDs.
 func (c *collection[T]) in(network string) []T {
-	all := make([]T, 0, len(c.byParent[network]))
-	for _, o := range c.byParent[network] {
-		all = append(all, o)
-	}
-	slices.SortFunc(all, func(a, b T) int { return strings.Compare(a.std().id, b.std().id) })
-	return all
+	return slices.SortedFunc(maps.Values(c.byParent[network]), byID[T])
 }
 
 // neutron is the network service. One lock protects all its objects, so that a subnet

@@ -18,10 +18,13 @@ package embedded
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
+
+	"go4.org/netipx"
 )
 
 const (
@@ -72,8 +75,8 @@ func (s *subnet) automatic() bool {
 
 // subnetKind: who can see and change a subnet depends on its network.
 func (n *neutron) subnetKind() *kind[*subnet] {
-	k := &kind[*subnet]{
-		neutron: n, name: "subnet", plural: "subnets", items: n.subnets, attrs: subnetAttributes(),
+	return (&kind[*subnet]{
+		neutron: n, title: "Subnet", items: n.subnets, attrs: subnetAttributes(),
 		// A subnet that an admin created is hidden from the network's owner.
 		visible: func(c caller, o *subnet) bool {
 			net := n.networks.byID[o.networkID]
@@ -88,50 +91,29 @@ func (n *neutron) subnetKind() *kind[*subnet] {
 		update: updateSubnet,
 		remove: removeSubnet,
 		copy:   func(o *subnet) *subnet { c := *o; return &c },
-		missing: func(id string) *failure {
-			return notFound("SubnetNotFound", "Subnet %s could not be found.", id)
-		},
-	}
-	return k.init()
+	}).init()
 }
 
 // subnetAttributes are Neutron's. cidr and network_id are not onPut: Neutron cannot change
 // them, and refuses even the current value.
 func subnetAttributes() []attribute[*subnet] {
 	modes := oneOf("dhcpv6-stateful", "dhcpv6-stateless", "slaac")
-	return standardAttributes(
-		attribute[*subnet]{name: "ip_version", flags: onPost | required | filter | sortable, check: ipVersion,
-			get: func(s *subnet) any { return s.version() }},
-		attribute[*subnet]{name: "network_id", flags: onPost | required | filter | sortable, check: uuid,
-			get: func(s *subnet) any { return s.networkID }},
-		attribute[*subnet]{name: "subnetpool_id", flags: onPost | filter | sortable, check: orNull(uuid),
-			get: func(*subnet) any { return nil }},
-		attribute[*subnet]{name: "use_default_subnetpool", flags: onPost, check: truth},
-		attribute[*subnet]{name: "prefixlen", flags: onPost, check: atLeastZero},
-		attribute[*subnet]{name: "cidr", flags: onPost | filter | sortable, check: checkCIDR, match: matchCIDR,
-			get: func(s *subnet) any { return s.cidr.String() }},
-		attribute[*subnet]{name: "gateway_ip", flags: onPost | onPut | filter | sortable, check: orNull(checkAddress),
-			get: func(s *subnet) any {
-				if !s.gateway.IsValid() {
-					return nil
-				}
-				return s.gateway.String()
-			}},
-		attribute[*subnet]{name: "allocation_pools", flags: onPost | onPut, check: checkPoolList,
-			get: func(s *subnet) any { return s.pools }},
-		attribute[*subnet]{name: "dns_nameservers", flags: onPost | onPut, check: checkNameservers,
-			get: func(s *subnet) any { return s.nameservers }},
-		attribute[*subnet]{name: "host_routes", flags: onPost | onPut, check: checkRoutes,
-			get: func(s *subnet) any { return s.routes }},
-		attribute[*subnet]{name: "enable_dhcp", flags: onPost | onPut | filter | sortable | boolean, check: truth,
-			get: func(s *subnet) any { return s.dhcp }},
-		attribute[*subnet]{name: "ipv6_ra_mode", flags: onPost | filter | sortable, check: modes,
-			get: func(s *subnet) any { return nullable(s.raMode) }},
-		attribute[*subnet]{name: "ipv6_address_mode", flags: onPost | filter | sortable, check: modes,
-			get: func(s *subnet) any { return nullable(s.ipMode) }},
-		attribute[*subnet]{name: "service_types", flags: onPost | onPut, check: texts,
-			get: func(s *subnet) any { return s.serviceTypes }},
-	)
+	return standardAttributes([]*attribute[*subnet]{
+		{name: "ip_version", flags: onPost | required | filter | sortable, check: ipVersion, get: func(s *subnet) any { return s.version() }},
+		{name: "network_id", flags: onPost | required | filter | sortable, check: checkUUID, get: func(s *subnet) any { return s.networkID }},
+		{name: "subnetpool_id", flags: onPost | filter | sortable, check: orNull(checkUUID), get: func(*subnet) any { return nil }},
+		{name: "use_default_subnetpool", flags: onPost, check: truth},
+		{name: "prefixlen", flags: onPost, check: atLeastZero},
+		{name: "cidr", flags: onPost | filter | sortable, check: checkCIDR, match: matchCIDR, get: func(s *subnet) any { return s.cidr.String() }},
+		{name: "gateway_ip", flags: onPost | onPut | filter | sortable, check: orNull(checkAddress), get: func(s *subnet) any { return nullable(s.gateway) }},
+		{name: "allocation_pools", flags: onPost | onPut, check: checkPoolList, get: func(s *subnet) any { return s.pools }},
+		{name: "dns_nameservers", flags: onPost | onPut, check: checkNameservers, get: func(s *subnet) any { return s.nameservers }},
+		{name: "host_routes", flags: onPost | onPut, check: checkRoutes, get: func(s *subnet) any { return s.routes }},
+		{name: "enable_dhcp", flags: onPost | onPut | filter | sortable | boolean, check: truth, get: func(s *subnet) any { return s.dhcp }},
+		{name: "ipv6_ra_mode", flags: onPost | filter | sortable, check: modes, get: func(s *subnet) any { return nullable(s.raMode) }},
+		{name: "ipv6_address_mode", flags: onPost | filter | sortable, check: modes, get: func(s *subnet) any { return nullable(s.ipMode) }},
+		{name: "service_types", flags: onPost | onPut, check: texts, get: func(s *subnet) any { return s.serviceTypes }},
+	})
 }
 
 func ipVersion(name string, v any) (any, *failure) {
@@ -188,7 +170,7 @@ func keysFault(v any, a, b string) string {
 	_, hasB := m[b]
 	if len(m) != 2 || !hasA || !hasB {
 		return fmt.Sprintf("Validation of dictionary's keys failed. Expected keys: {'%s', '%s'} Provided keys: {'%s'}",
-			a, b, strings.Join(sortedKeys(m), "', '"))
+			a, b, strings.Join(slices.Sorted(maps.Keys(m)), "', '"))
 	}
 	return ""
 }
@@ -299,17 +281,17 @@ func createSubnet(t *tx, v values) (*subnet, *failure) {
 	}
 	s := &subnet{
 		standard:     t.newStandard(v, 0),
-		networkID:    v.text("network_id", ""),
+		networkID:    given(v, "network_id", ""),
 		cidr:         v["cidr"].(netip.Prefix),
-		dhcp:         v.truth("enable_dhcp", true),
+		dhcp:         given(v, "enable_dhcp", true),
 		nameservers:  []string{},
 		routes:       []route{},
-		raMode:       v.text("ipv6_ra_mode", ""),
-		ipMode:       v.text("ipv6_address_mode", ""),
+		raMode:       given(v, "ipv6_ra_mode", ""),
+		ipMode:       given(v, "ipv6_address_mode", ""),
 		serviceTypes: []string{},
 	}
 	// The request has the version apart from the CIDR, so the two may contradict.
-	if want := v.number("ip_version", 0); s.version() != want {
+	if want := given(v, "ip_version", 0); s.version() != want {
 		return nil, versionMismatch("cidr", s.cidr, want)
 	}
 	if err := s.apply(v, "new subnet", s.dhcp); err != nil {
@@ -321,7 +303,7 @@ func createSubnet(t *tx, v values) (*subnet, *failure) {
 	// A member without access was already refused; this is for admins.
 	net, ok := t.networks.byID[s.networkID]
 	if !ok {
-		return nil, notFound("NetworkNotFound", "Network %s could not be found.", s.networkID)
+		return nil, missing("Network", s.networkID)
 	}
 	if err := t.place(s, net, v); err != nil {
 		return nil, err
@@ -337,14 +319,14 @@ func createSubnet(t *tx, v values) (*subnet, *failure) {
 
 // checkSubnetSource refuses a subnet from a subnet pool, because there are no pools here.
 func checkSubnetSource(v values) *failure {
-	id := v.text("subnetpool_id", "")
+	id := given(v, "subnetpool_id", "")
 	switch {
 	case v.has("cidr") && v.has("prefixlen"):
 		return badResource("subnets", "cidr and prefixlen must not be supplied together")
-	case id != "" && v.truth("use_default_subnetpool", false):
+	case id != "" && given(v, "use_default_subnetpool", false):
 		return badResource("subnets", "subnetpool_id and use_default_subnetpool cannot both be specified")
-	case v.truth("use_default_subnetpool", false):
-		return badResource("subnets", fmt.Sprintf("No default subnetpool found for IPv%d", v.number("ip_version", 0)))
+	case given(v, "use_default_subnetpool", false):
+		return badResource("subnets", fmt.Sprintf("No default subnetpool found for IPv%d", given(v, "ip_version", 0)))
 	case id != "":
 		return notFound("SubnetPoolNotFound", "Subnet pool %s could not be found.", id)
 	case !v.has("cidr"):
@@ -392,7 +374,7 @@ func (s *subnet) apply(v values, label string, dhcpNew bool) *failure {
 		}
 	}
 	if v.has("gateway_ip") {
-		s.gateway, _ = v["gateway_ip"].(netip.Addr)
+		s.gateway = given(v, "gateway_ip", netip.Addr{})
 		if err := s.checkGateway(); err != nil {
 			return err
 		}
@@ -409,12 +391,8 @@ func (s *subnet) apply(v values, label string, dhcpNew bool) *failure {
 		}
 		s.routes = list
 	}
-	if list, ok := v["allocation_pools"].([]pool); ok {
-		s.pools = list
-	}
-	if list, ok := v["service_types"].([]string); ok {
-		s.serviceTypes = list
-	}
+	s.pools = given(v, "allocation_pools", s.pools)
+	s.serviceTypes = given(v, "service_types", s.serviceTypes)
 	return nil
 }
 
@@ -453,7 +431,7 @@ func (s *subnet) checkGateway() *failure {
 	if g.BitLen() != s.cidr.Addr().BitLen() {
 		return versionMismatch("gateway_ip", g, s.version())
 	}
-	if g.Is4() && (g == s.cidr.Addr() || g == lastAddr(s.cidr)) {
+	if g.Is4() && (g == s.cidr.Addr() || g == netipx.PrefixLastIP(s.cidr)) {
 		return invalidInput("Gateway is not valid on subnet")
 	}
 	return nil
@@ -517,7 +495,7 @@ func (s *subnet) checkIPv6Modes() *failure {
 // revision that a client has seen soon becomes stale.
 func updateSubnet(t *tx, old *subnet, v values) (*subnet, *failure) {
 	s := *old
-	s.dhcp = v.truth("enable_dhcp", s.dhcp)
+	s.dhcp = given(v, "enable_dhcp", s.dhcp)
 	if err := s.apply(v, s.id, s.dhcp && !old.dhcp); err != nil {
 		return nil, err
 	}

@@ -17,7 +17,6 @@ limitations under the License.
 package embedded
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -58,7 +57,7 @@ func (k *kind[T]) serveTags(r *request, id string, tag []string) *answer {
 	case http.StatusOK:
 		return tagsAnswer(tags)
 	case http.StatusCreated:
-		return jsonAnswer(status, []byte("null"))
+		return jsonAnswer(status, nil)
 	}
 	return &answer{status: status}
 }
@@ -153,12 +152,11 @@ func decodeTags(body []byte) ([]string, *failure) {
 }
 
 func tagsAnswer(tags []string) *answer {
-	body, _ := json.Marshal(map[string]any{"tags": tags})
-	return jsonAnswer(http.StatusOK, body)
+	return jsonAnswer(http.StatusOK, map[string]any{"tags": tags})
 }
 
 func tagNotFound(tag string) *failure {
-	return notFound("TagNotFound", "Tag %s could not be found.", tag)
+	return missing("Tag", tag)
 }
 
 // matchTags makes a filter by comma-separated tags. has combines them; not inverts the
