@@ -18,9 +18,12 @@ limitations under the License.
 package kubeclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -113,23 +116,15 @@ func restConfig(options Options) (config *rest.Config, err error) {
 	return config, nil
 }
 
-func newClients(config *rest.Config, renewDeadline time.Duration) (c *Clients, err error) {
-	c = &Clients{Host: config.Host}
-	if c.Kube, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, err
-	}
-	if c.Networks, err = clientset.NewForConfig(config); err != nil {
-		return nil, err
-	}
-	if c.Leases, err = kubernetes.NewForConfig(forLeases(config, renewDeadline)); err != nil {
-		return nil, err
-	}
-	config = forWatches(config)
-	if c.WatchKube, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, err
-	}
-	c.WatchNetworks, err = clientset.NewForConfig(config)
-	return c, err
+func newClients(config *rest.Config, renewDeadline time.Duration) (*Clients, error) {
+	c := &Clients{Host: config.Host}
+	var errs [5]error
+	c.Kube, errs[0] = kubernetes.NewForConfig(config)
+	c.Networks, errs[1] = clientset.NewForConfig(config)
+	c.WatchKube, errs[2] = kubernetes.NewForConfig(forWatches(config))
+	c.WatchNetworks, errs[3] = clientset.NewForConfig(forWatches(config))
+	c.Leases, errs[4] = kubernetes.NewForConfig(forLeases(config, renewDeadline))
+	return c, cmp.Or(errs[:]...)
 }
 
 // forWatches returns the configuration for watches, which have no timeout.
@@ -172,4 +167,17 @@ func (c *Clients) clusterID(ctx context.Context, given string) (string, error) {
 		return "", fmt.Errorf("reach Kubernetes at %s: %w", c.Host, err)
 	}
 	return string(namespace.UID), nil
+}
+
+// InPod reports whether this process runs in a pod, in whichever cluster.
+func InPod() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
+
+// PodNamespace returns the namespace of the pod that this process runs in, or kube-system
+// outside a pod.
+func PodNamespace() string {
+	namespace, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+	if err != nil {
+		return metav1.NamespaceSystem
+	}
+	return strings.TrimSpace(string(namespace))
 }
