@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,7 +62,7 @@ type Finder struct {
 
 	mu sync.Mutex
 	// last has the result of the last comparison of each cloud.
-	last map[*neutron.Cloud]*result
+	last map[*neutron.Cloud]result
 }
 
 // result is the result of a comparison.
@@ -83,7 +84,7 @@ func NewFinder(client clientset.Interface, informer informers.TypedNetworkInform
 		cached:  informer.Lister(),
 		synced:  informer.Informer().HasSyncedChecker(),
 		wake:    make(chan struct{}, 1),
-		last:    map[*neutron.Cloud]*result{},
+		last:    map[*neutron.Cloud]result{},
 	}
 }
 
@@ -141,11 +142,10 @@ func (f *Finder) fresh() map[*neutron.Cloud]snapshot {
 	clouds := sets.New(f.options.Clouds()...)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	maps.DeleteFunc(f.last, func(cloud *neutron.Cloud, _ *result) bool { return !clouds.Has(cloud) })
+	maps.DeleteFunc(f.last, func(cloud *neutron.Cloud, _ result) bool { return !clouds.Has(cloud) })
 	fresh := map[*neutron.Cloud]snapshot{}
 	for cloud := range clouds {
-		now := takeSnapshot(cloud)
-		if last := f.last[cloud]; now.relists > 0 && (last == nil || last.relists != now.relists) {
+		if now := takeSnapshot(cloud); now.relists != f.last[cloud].relists {
 			fresh[cloud] = now
 		}
 	}
@@ -222,11 +222,8 @@ func (f *Finder) store(cloud *neutron.Cloud, before snapshot, owners sets.Set[ty
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	last := f.last[cloud]
-	if last == nil {
-		last = &result{}
-	}
 	now := compare(cloud.Name(), before, takeSnapshot(cloud), owners, last.orphans, time.Now().UTC().Truncate(time.Second))
-	f.last[cloud] = &result{relists: before.relists, orphans: now, refusal: last.refusal}
+	f.last[cloud] = result{relists: before.relists, orphans: now, refusal: last.refusal}
 	return maps.Clone(now)
 }
 
@@ -266,6 +263,7 @@ func (f *Finder) selectRemovable(ctx context.Context, cloud *neutron.Cloud, tota
 			"cloud", cloud.Name(), "reason", text)
 	}
 	now.refusal = text
+	f.last[cloud] = now
 	return chosen
 }
 
@@ -369,19 +367,11 @@ func (f *Finder) List() []Orphan {
 	clouds := f.options.Clouds()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return sorted(func(yield func(Orphan) bool) {
-		for _, cloud := range clouds {
-			now := f.last[cloud]
-			if now == nil {
-				continue
-			}
-			for orphan := range maps.Values(now.orphans) {
-				if !yield(orphan) {
-					return
-				}
-			}
-		}
-	})
+	var all []Orphan
+	for _, cloud := range clouds {
+		all = slices.AppendSeq(all, maps.Values(f.last[cloud].orphans))
+	}
+	return sorted(slices.Values(all))
 }
 
 // orphansDesc describes the metric samplecrd_orphans.
@@ -399,7 +389,7 @@ func (f *Finder) Collect(collected chan<- prometheus.Metric) {
 	defer f.mu.Unlock()
 	counts := map[string]int{}
 	for i, label := range metrics.CloudLabels(clouds) {
-		if now := f.last[clouds[i]]; now != nil {
+		if now, compared := f.last[clouds[i]]; compared {
 			counts[label] += len(now.orphans)
 		}
 	}

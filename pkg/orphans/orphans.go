@@ -128,12 +128,7 @@ func (s snapshot) has(uid types.UID, id string) bool {
 
 // unowned reports whether the snapshot has a network whose owner is not in owners.
 func (s snapshot) unowned(owners sets.Set[types.UID]) bool {
-	for uid := range s.networks {
-		if !owners.Has(uid) {
-			return true
-		}
-	}
-	return false
+	return !owners.HasAll(slices.Collect(maps.Keys(s.networks))...)
 }
 
 // compare returns the orphans by the IDs of their networks. before was taken before the list
