@@ -21,7 +21,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,10 +38,9 @@ type certificate struct {
 
 	mu      sync.Mutex
 	current *tls.Certificate
-	// cert and key were the contents of the files at checked, and err the error in them.
-	cert, key []byte
-	err       error
-	checked   time.Time
+	// err is the error in the files as they were at checked.
+	err     error
+	checked time.Time
 }
 
 // loadCertificate loads the certificate for the first time: it must be valid then.
@@ -78,31 +77,12 @@ func (c *certificate) get(ctx context.Context) *tls.Certificate {
 // read reads the files, and reports whether the certificate or the error changed.
 func (c *certificate) read() (changed bool) {
 	c.checked = time.Now()
-	cert, key, err := readFiles(c.certFile, c.keyFile)
-	if err != nil {
-		changed = c.err == nil || c.err.Error() != err.Error()
-		c.cert, c.key, c.err = nil, nil, err
-		return changed
-	}
-	if bytes.Equal(cert, c.cert) && bytes.Equal(key, c.key) {
-		return false
-	}
-	c.cert, c.key = cert, key
-	pair, err := tls.X509KeyPair(cert, key)
+	before, failed := c.current, c.err
+	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 	if err != nil {
 		c.err = fmt.Errorf("TLS certificate %s with key %s: %w", c.certFile, c.keyFile, err)
-		return true
+		return failed == nil || failed.Error() != c.err.Error()
 	}
 	c.current, c.err = &pair, nil
-	return true
-}
-
-func readFiles(certFile, keyFile string) (cert, key []byte, err error) {
-	if cert, err = os.ReadFile(certFile); err == nil {
-		key, err = os.ReadFile(keyFile)
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("TLS certificate: %w", err)
-	}
-	return cert, key, nil
+	return before == nil || failed != nil || !slices.EqualFunc(before.Certificate, pair.Certificate, bytes.Equal)
 }
