@@ -112,7 +112,7 @@ func Parse(arguments []string, out io.Writer) (o *Options, done bool, err error)
 	if err != nil {
 		return nil, false, fmt.Errorf("%w (-h lists the flags)", err)
 	}
-	o.Verbosity = flags.Verbosity()
+	o.Verbosity, _ = strconv.Atoi(flags.Lookup("v").Value.String()) // klog's flag accepts only numbers
 	o.Kubernetes.RenewDeadline = o.Election.RenewDeadline
 	o.Neutron.UserAgent = version.UserAgent()
 	o.Deployments.Namespace, o.Deployments.Retry = o.Namespace, o.Retry
@@ -165,12 +165,6 @@ func New() (*Options, *Flags) {
 	flags.SetOutput(io.Discard)
 	flags.Usage = func() {}
 	return o, flags
-}
-
-// Verbosity returns the value of -v.
-func (f *Flags) Verbosity() int {
-	v, _ := strconv.Atoi(f.Lookup("v").Value.String()) // klog's flag accepts only numbers
-	return v
 }
 
 // PrintHelp prints what the program does, and all flags with their defaults.

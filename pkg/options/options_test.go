@@ -247,13 +247,6 @@ func TestTheHelpListsEveryFlagWithItsDefault(t *testing.T) {
 	}
 }
 
-func TestVerbosity(t *testing.T) {
-	_, flags := New()
-	if err := flags.Parse([]string{"-v=4"}); err != nil || flags.Verbosity() != 4 {
-		t.Errorf("got %d, %v", flags.Verbosity(), err)
-	}
-}
-
 func TestWhetherReplicasElectALeader(t *testing.T) {
 	for _, tt := range []struct {
 		flag, pod string
