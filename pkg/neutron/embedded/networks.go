@@ -70,7 +70,7 @@ func (n *neutron) networkKind() *kind[*network] {
 
 // networkAttributes are Neutron's, with the extensions listed in neutron.go. Attributes of
 // other extensions (dns_domain, port_security_enabled, qos_policy_id) are not recognized.
-func networkAttributes() []attribute[*network] {
+func networkAttributes() []*attribute[*network] {
 	null := func(*network) any { return nil }
 	return standardAttributes([]*attribute[*network]{
 		{name: "subnets", get: func(n *network) any { return n.subnets }},

@@ -67,7 +67,7 @@ func (n *neutron) portKind() *kind[*port] {
 
 // portAttributes are Neutron's, without security groups, allowed address pairs and port
 // security, because those extensions are missing here.
-func portAttributes() []attribute[*port] {
+func portAttributes() []*attribute[*port] {
 	return standardAttributes([]*attribute[*port]{
 		{name: "network_id", flags: onPost | required | filter | sortable, check: checkUUID, get: func(p *port) any { return p.networkID }},
 		{name: "admin_state_up", flags: onPost | onPut | filter | sortable | boolean, check: truth, get: func(p *port) any { return p.adminStateUp }},

@@ -96,7 +96,7 @@ func (n *neutron) subnetKind() *kind[*subnet] {
 
 // subnetAttributes are Neutron's. cidr and network_id are not onPut: Neutron cannot change
 // them, and refuses even the current value.
-func subnetAttributes() []attribute[*subnet] {
+func subnetAttributes() []*attribute[*subnet] {
 	modes := oneOf("dhcpv6-stateful", "dhcpv6-stateless", "slaac")
 	return standardAttributes([]*attribute[*subnet]{
 		{name: "ip_version", flags: onPost | required | filter | sortable, check: ipVersion, get: func(s *subnet) any { return s.version() }},
