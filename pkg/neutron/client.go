@@ -280,17 +280,13 @@ func projectOf(provider *gophercloud.ProviderClient) string {
 	return project.ID
 }
 
-// An answer with one network or one subnet is decoded directly into one of these. gophercloud's
-// own Create and Update decode it into a tree of values, encode that as JSON, and decode it
-// again.
-type (
-	networkAnswer struct {
-		Network Network `json:"network"`
-	}
-	subnetAnswer struct {
-		Subnet Subnet `json:"subnet"`
-	}
-)
+// answer is an answer with one network or one subnet, which is decoded directly into it.
+// gophercloud's own Create and Update decode it into a tree of values, encode that as JSON, and
+// decode it again.
+type answer struct {
+	Network Network `json:"network"`
+	Subnet  Subnet  `json:"subnet"`
+}
 
 // send makes a request and decodes the answer. If revision is not nil, Neutron refuses the
 // request (with 412) when the object has another revision.
@@ -312,7 +308,7 @@ func (c *Client) send(ctx context.Context, method string, body, answer any, revi
 
 // CreateNetwork creates a network without subnets.
 func (c *Client) CreateNetwork(ctx context.Context, step CreateNetwork) (Network, error) {
-	var answer networkAnswer
+	var answer answer
 	body, err := networks.CreateOpts{Name: step.Name, Description: step.Description}.ToNetworkCreateMap()
 	if err == nil {
 		err = c.send(ctx, http.MethodPost, body, &answer, nil, "networks")
@@ -334,7 +330,7 @@ func (c *Client) UpdateNetwork(ctx context.Context, observed *Network, step Upda
 }
 
 func (c *Client) updateNetwork(ctx context.Context, observed *Network, opts networks.UpdateOpts) (Network, error) {
-	var answer networkAnswer
+	var answer answer
 	body, err := opts.ToNetworkUpdateMap()
 	if err == nil {
 		err = c.send(ctx, http.MethodPut, body, &answer, observed.Revision, "networks", observed.ID)
@@ -344,7 +340,7 @@ func (c *Client) updateNetwork(ctx context.Context, observed *Network, opts netw
 
 // getNetwork reads the network without its subnets.
 func (c *Client) getNetwork(ctx context.Context, id string) (*Network, error) {
-	var answer networkAnswer
+	var answer answer
 	err := c.send(ctx, http.MethodGet, nil, &answer, nil, "networks", id)
 	return &answer.Network, wrapAnswer("get network", err, answer.Network.ID)
 }
@@ -381,7 +377,7 @@ func (c *Client) CreateSubnet(ctx context.Context, networkID string, step Create
 	if step.Subnet.NoGateway || step.Subnet.Gateway.IsValid() {
 		opts.GatewayIP = gatewayIP(step.Subnet.Gateway)
 	}
-	var answer subnetAnswer
+	var answer answer
 	body, err := opts.ToSubnetCreateMap()
 	if err == nil {
 		err = c.send(ctx, http.MethodPost, body, &answer, nil, "subnets")
@@ -407,7 +403,7 @@ func (c *Client) UpdateSubnet(ctx context.Context, observed *Subnet, step Update
 }
 
 func (c *Client) updateSubnet(ctx context.Context, observed *Subnet, opts subnets.UpdateOpts) (Subnet, error) {
-	var answer subnetAnswer
+	var answer answer
 	body, err := opts.ToSubnetUpdateMap()
 	if err == nil {
 		err = c.send(ctx, http.MethodPut, body, &answer, observed.Revision, "subnets", observed.ID)

@@ -19,9 +19,38 @@ package neutron
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/klog/v2"
 )
+
+// Cloud is one project of one Neutron: what the controller reads from it, through the cache of
+// its Observer or past it, and the steps that change it. The Observer learns from the answers
+// to each step.
+//
+// At most one method may run for an owner at a time; the work queue ensures that.
+type Cloud struct {
+	name     string
+	client   *Client
+	observer *Observer
+}
+
+// NewCloud returns the Cloud of the networks that carry the cluster's mark. All networks are
+// listed once per period.
+func NewCloud(name string, client *Client, cluster string, period time.Duration) *Cloud {
+	observer := NewObserver(cluster, period, client.ListNetworks)
+	client.circuit.opened = observer.RelistSoon
+	return &Cloud{name: name, client: client, observer: observer}
+}
+
+// Name returns the name of the cloud that users know, such as its entry in clouds.yaml.
+func (c *Cloud) Name() string { return c.name }
+
+// Observer returns the cache of the cloud's networks. The caller runs it.
+func (c *Cloud) Observer() *Observer { return c.observer }
+
+// Client returns the client that sends the requests.
+func (c *Cloud) Client() *Client { return c.client }
 
 // Read says where Observe reads from.
 type Read int

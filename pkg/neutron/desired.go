@@ -19,6 +19,7 @@ package neutron
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
@@ -117,13 +118,8 @@ func (i Identity) covers(n *Network) bool {
 	if _, marked := OwnerOf(n.Description); marked {
 		return i.Marks(n)
 	}
-	if n.ID != i.NetworkID {
-		return false
-	}
-	for _, s := range n.Subnets {
-		if owner, marked := OwnerOf(s.Description); marked && owner == i.Owner {
-			return true
-		}
-	}
-	return false
+	return n.ID == i.NetworkID && slices.ContainsFunc(n.Subnets, func(s Subnet) bool {
+		owner, marked := OwnerOf(s.Description)
+		return marked && owner == i.Owner
+	})
 }

@@ -85,54 +85,39 @@ func (e *Error) Error() string { return e.Op + ": " + e.Message }
 // Unwrap returns why there was no answer, or nil if there was one.
 func (e *Error) Unwrap() error { return e.err }
 
-// ReasonOf returns the ErrorReason of err, or "" if err has no Error in its chain.
-func ReasonOf(err error) ErrorReason {
-	if err == nil {
-		return "" // the usual case, without the cost of errors.As
+// errorIn returns the Error in the chain of err, or the zero Error if there is none.
+func errorIn(err error) Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return *e
 	}
-	var e *Error
-	if errors.As(err, &e) {
-		return e.Reason
-	}
-	return ""
+	return Error{}
 }
+
+// ReasonOf returns the ErrorReason of err, or "" if err has no Error in its chain.
+func ReasonOf(err error) ErrorReason { return errorIn(err).Reason }
 
 // RetryAfterOf returns the RetryAfter of err, or 0 if err has no Error in its chain.
-func RetryAfterOf(err error) time.Duration {
-	var e *Error
-	if errors.As(err, &e) {
-		return e.RetryAfter
-	}
-	return 0
-}
+func RetryAfterOf(err error) time.Duration { return errorIn(err).RetryAfter }
 
 // RequestIDOf returns the RequestID of err, or "" if err has no Error in its chain.
-func RequestIDOf(err error) string {
-	var e *Error
-	if errors.As(err, &e) {
-		return e.RequestID
-	}
-	return ""
-}
+func RequestIDOf(err error) string { return errorIn(err).RequestID }
 
 // wrap turns an error of gophercloud into an Error. It returns nil for nil.
 func wrap(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var known *Error
-	if errors.As(err, &known) {
+	if ReasonOf(err) != "" {
 		return err
 	}
 	// After a 401, gophercloud authenticates again. If that fails, its error matters and not the
 	// 401: Keystone may be down, or the password wrong. And a 404 of Keystone must not be taken
 	// for one of Neutron.
-	var reauth *gophercloud.ErrUnableToReauthenticate
-	if errors.As(err, &reauth) && reauth.ErrReauth != nil {
+	if reauth, ok := errors.AsType[*gophercloud.ErrUnableToReauthenticate](err); ok && reauth.ErrReauth != nil {
 		return authenticationError(reauth.ErrReauth)
 	}
-	var answer gophercloud.ErrUnexpectedResponseCode
-	if !errors.As(err, &answer) {
+	answer, ok := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
+	if !ok {
 		return &Error{Op: op, Reason: Unavailable, Message: Printable(transportMessage(err)), err: err}
 	}
 	reason, message := interpret(answer)
@@ -208,26 +193,22 @@ func neutronError(body []byte) (errorType, message string) {
 // transportMessage returns why there was no answer. It leaves out what differs each time (the
 // local port, the time of day), so that the message stays the same during an outage.
 func transportMessage(err error) string {
-	var urlErr *url.Error
-	if errors.As(err, &urlErr) {
+	if urlErr, ok := errors.AsType[*url.Error](err); ok {
 		err = urlErr.Err
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errTimeout) {
 		return "no answer in time"
 	}
-	var dnsErr *net.DNSError
-	if errors.As(err, &dnsErr) {
+	if dnsErr, ok := errors.AsType[*net.DNSError](err); ok {
 		if dnsErr.IsNotFound {
 			return "lookup " + dnsErr.Name + ": no such host"
 		}
 		return "lookup " + dnsErr.Name + ": no answer from a name server"
 	}
-	var certErr x509.CertificateInvalidError
-	if errors.As(err, &certErr) && certErr.Reason == x509.Expired {
+	if certErr, ok := errors.AsType[x509.CertificateInvalidError](err); ok && certErr.Reason == x509.Expired {
 		return "the server's certificate has expired or is not yet valid"
 	}
-	var opErr *net.OpError
-	if errors.As(err, &opErr) && opErr.Addr != nil {
+	if opErr, ok := errors.AsType[*net.OpError](err); ok && opErr.Addr != nil {
 		return fmt.Sprintf("%s %s: %v", opErr.Op, opErr.Addr, opErr.Err)
 	}
 	return err.Error()

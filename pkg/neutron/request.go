@@ -127,11 +127,11 @@ func codeOf(status int) string {
 
 // failureOf returns the Code of a request with that context that ended in err.
 func failureOf(ctx context.Context, err error) string {
-	var netErr net.Error
+	netErr, isNet := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return "canceled"
-	case errors.Is(err, errTimeout), errors.As(err, &netErr) && netErr.Timeout():
+	case errors.Is(err, errTimeout), isNet && netErr.Timeout():
 		return "timeout"
 	}
 	return "error"
@@ -163,11 +163,12 @@ func WithReconcileID(ctx context.Context, id uuid.UUID) context.Context {
 	return context.WithValue(ctx, reconcileID{}, id)
 }
 
-// setReconcileID sets the request's header to the ID of its context, if it has one.
-func setReconcileID(request *http.Request) {
+// withReconcileID sets the request's header to the ID of its context, if it has one.
+func withReconcileID(request *http.Request) *http.Request {
 	if id, ok := request.Context().Value(reconcileID{}).(uuid.UUID); ok {
 		request.Header.Set(requestIDHeader, "req-"+id.String())
 	}
+	return request
 }
 
 // log logs a request that has ended: a change at every verbosity.

@@ -72,7 +72,7 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(request.Context(), t.timeout, errTimeout)
 	began = time.Now()
-	response, err := t.base.RoundTrip(prepare(ctx, request))
+	response, err := t.base.RoundTrip(withReconcileID(request.Clone(ctx)))
 	if err != nil {
 		cancel()
 		t.ended(request, began, nil, err)
@@ -87,14 +87,6 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		t.ended(request, began, response, err)
 	}}
 	return response, nil
-}
-
-// prepare returns a copy of the request with ctx and its reconcile ID. A RoundTripper must not
-// change the request itself.
-func prepare(ctx context.Context, request *http.Request) *http.Request {
-	request = request.Clone(ctx)
-	setReconcileID(request)
-	return request
 }
 
 // ended counts and logs a request that has ended. err is why its answer was not complete.

@@ -23,6 +23,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -67,12 +68,7 @@ func (u URLs) Allows(address string) bool {
 	if err != nil {
 		return false
 	}
-	for _, allowed := range u.allowed {
-		if allowed.covers(parsed) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(u.allowed, func(allowed location) bool { return allowed.covers(parsed) })
 }
 
 // String returns the text that was parsed; "" for the list that allows all.
@@ -89,15 +85,8 @@ func (u *URLs) Set(text string) error {
 }
 
 func (l location) covers(other location) bool {
-	if l.scheme != other.scheme || l.host != other.host || len(l.segments) > len(other.segments) {
-		return false
-	}
-	for i, segment := range l.segments {
-		if segment != other.segments[i] {
-			return false
-		}
-	}
-	return true
+	return l.scheme == other.scheme && l.host == other.host &&
+		len(l.segments) <= len(other.segments) && slices.Equal(l.segments, other.segments[:len(l.segments)])
 }
 
 // plainURL matches URLs without a user, query, fragment or escapes. All programs read such a URL
@@ -168,10 +157,8 @@ func segmentsOf(path string) ([]string, error) {
 		return nil, nil
 	}
 	segments := strings.Split(path, "/")
-	for _, segment := range segments {
-		if segment == "" || segment == "." || segment == ".." {
-			return nil, errors.New("its path has an empty segment, or a segment of dots")
-		}
+	if slices.ContainsFunc(segments, func(s string) bool { return s == "" || s == "." || s == ".." }) {
+		return nil, errors.New("its path has an empty segment, or a segment of dots")
 	}
 	return segments, nil
 }
