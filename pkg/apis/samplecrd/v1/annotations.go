@@ -16,6 +16,21 @@ limitations under the License.
 
 package v1
 
+// The annotations with which a user controls how a Network is reconciled.
+const (
+	// AnnotationPaused set to "true" stops all changes in Neutron for the Network, including
+	// its deletion. The controller still observes Neutron, and the conditions show what is
+	// to be changed.
+	AnnotationPaused = "samplecrd.k8s.io/paused"
+	// AnnotationReconcileRequestedAt set to a new value, such as the current time, makes the
+	// controller read Neutron itself instead of its cache. status.lastHandledReconcileAt
+	// shows the value when this is done.
+	AnnotationReconcileRequestedAt = "samplecrd.k8s.io/reconcile-requested-at"
+)
+
+// IsPaused reports whether nothing may be changed in Neutron for the Network.
+func (n *Network) IsPaused() bool { return n.Annotations[AnnotationPaused] == "true" }
+
 // What a user writes on a Deployment that needs a Network of its own.
 const (
 	// AnnotationNetworkCIDR on a Deployment requests a Network of the same name in the same

@@ -218,3 +218,6 @@ type NetworkList struct {
 
 	Items []Network `json:"items"`
 }
+
+// IsRetained reports whether the network stays in Neutron when the Network is deleted.
+func (n *Network) IsRetained() bool { return n.Spec.DeletionPolicy == DeletionRetain }
