@@ -51,34 +51,18 @@ type Metrics struct {
 func New(version, commit string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "samplecrd_neutron_requests_total",
-			Help: "HTTP requests to Neutron and Keystone by status code; timeout, canceled or error if there was no answer.",
-		}, []string{"credentials", "operation", "code"}),
-		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:                            "samplecrd_neutron_request_duration_seconds",
-			Help:                            "Duration of requests to Neutron and Keystone until the answer was read or the request failed.",
-			Buckets:                         []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
-			NativeHistogramBucketFactor:     1.1,
-			NativeHistogramMaxBucketNumber:  100,
-			NativeHistogramMinResetDuration: time.Hour,
-		}, []string{"credentials", "operation"}),
-		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:                            "samplecrd_neutron_request_wait_duration_seconds",
-			Help:                            "How long requests waited before they were sent: for a connection (-neutron-connections) or the rate limit (-neutron-qps).",
-			Buckets:                         []float64{.001, .01, .05, .1, .5, 1, 5, 10, 60},
-			NativeHistogramBucketFactor:     1.1,
-			NativeHistogramMaxBucketNumber:  100,
-			NativeHistogramMinResetDuration: time.Hour,
-		}, []string{"credentials", "for"}),
-		authenticationFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "samplecrd_neutron_authentication_failures_total",
-			Help: "How often credentials, or a token just issued by Keystone, were refused.",
-		}, []string{"credentials"}),
-		repaired: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "samplecrd_drift_repaired_total",
-			Help: "Fields that were changed in Neutron by others and that the controller repaired.",
-		}, []string{"field"}),
+		requests: counter("samplecrd_neutron_requests_total",
+			"HTTP requests to Neutron and Keystone by status code; timeout, canceled or error if there was no answer.", "credentials", "operation", "code"),
+		durations: histogram("samplecrd_neutron_request_duration_seconds",
+			"Duration of requests to Neutron and Keystone until the answer was read or the request failed.",
+			[]float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "credentials", "operation"),
+		waits: histogram("samplecrd_neutron_request_wait_duration_seconds",
+			"How long requests waited before they were sent: for a connection (-neutron-connections) or the rate limit (-neutron-qps).",
+			[]float64{.001, .01, .05, .1, .5, 1, 5, 10, 60}, "credentials", "for"),
+		authenticationFailures: counter("samplecrd_neutron_authentication_failures_total",
+			"How often credentials, or a token just issued by Keystone, were refused.", "credentials"),
+		repaired: counter("samplecrd_drift_repaired_total",
+			"Fields that were changed in Neutron by others and that the controller repaired.", "field"),
 	}
 	m.MustRegister(m.requests, m.durations, m.waits, m.authenticationFailures, m.repaired, buildInfo(version, commit))
 	// rate() does not see the first count of a counter that did not exist before.
@@ -92,6 +76,21 @@ func New(version, commit string) *Metrics {
 		m.repaired.WithLabelValues(field)
 	}
 	return m
+}
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:                            name,
+		Help:                            help,
+		Buckets:                         buckets,
+		NativeHistogramBucketFactor:     1.1,
+		NativeHistogramMaxBucketNumber:  100,
+		NativeHistogramMinResetDuration: time.Hour,
+	}, labels)
 }
 
 func buildInfo(version, commit string) prometheus.Collector {
