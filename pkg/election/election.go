@@ -83,11 +83,11 @@ func New(client coordinationv1.LeasesGetter, recorder resourcelock.EventRecorder
 		identity: hostname + "_" + uuid.NewString(),
 		elected:  make(chan struct{}),
 	}
-	e.lock = newLock(&resourcelock.LeaseLock{
+	e.lock = &lock{taken: make(chan error, 1), refused: make(chan error, 1), Interface: &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: options.Namespace, Name: options.Name},
 		Client:     client,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: e.identity, EventRecorder: recorder},
-	})
+	}}
 	// Without ReleaseOnCancel: see release.
 	e.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Name:          options.Name,
@@ -212,6 +212,3 @@ func (e *Election) Leader() string {
 	}
 	return e.elector.GetLeader()
 }
-
-// Identity returns the identity of this replica.
-func (e *Election) Identity() string { return e.identity }

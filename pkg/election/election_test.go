@@ -247,7 +247,7 @@ func TestTheLeaseIsHeldUntilTheWorkIsDoneAndThenTakenAtOnce(t *testing.T) {
 		first.stop()
 		within(t, soon, "its context to be cancelled", first.asked)
 		never(t, long, "another leader while the work goes on", second.leads)
-		if !first.Leads() || second.Leads() || k.holder(t) != first.Identity() || second.Leader() != first.Identity() {
+		if !first.Leads() || second.Leads() || k.holder(t) != first.identity || second.Leader() != first.identity {
 			t.Errorf("while the work goes on, %q holds the Lease", k.holder(t))
 		}
 		first.finish <- nil
@@ -256,7 +256,7 @@ func TestTheLeaseIsHeldUntilTheWorkIsDoneAndThenTakenAtOnce(t *testing.T) {
 		}
 		_, took := within(t, soon, "the next leader", second.leads)
 		t.Logf("the next one leads %s after the work was done", took)
-		if !second.Leads() || k.holder(t) != second.Identity() || second.Leader() != second.Identity() {
+		if !second.Leads() || k.holder(t) != second.identity || second.Leader() != second.identity {
 			t.Errorf("%q holds the Lease", k.holder(t))
 		}
 		second.end(t)
@@ -336,7 +336,7 @@ func TestACandidateThatStopsBeforeItLeadsLeavesNoLeaseBehind(t *testing.T) {
 			if err, _ := within(t, soon, "Run to return", second.ended); err != nil {
 				t.Errorf("Run returned %v", err)
 			}
-			if k.holder(t) != first.Identity() || !first.Leads() {
+			if k.holder(t) != first.identity || !first.Leads() {
 				t.Errorf("%q holds the Lease", k.holder(t))
 			}
 		})
@@ -482,7 +482,7 @@ func TestTheElectionIsRecordedInEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, want := range []string{"became leader", "stopped leading"} {
-			if event, _ := within(t, soon, want, recorder.Events); !strings.Contains(event, "LeaderElection "+e.Identity()+" "+want) {
+			if event, _ := within(t, soon, want, recorder.Events); !strings.Contains(event, "LeaderElection "+e.identity+" "+want) {
 				t.Errorf("want %q, got %q", want, event)
 			}
 		}

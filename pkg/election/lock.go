@@ -37,10 +37,6 @@ type lock struct {
 	refused chan error
 }
 
-func newLock(lease resourcelock.Interface) *lock {
-	return &lock{Interface: lease, taken: make(chan error, 1), refused: make(chan error, 1)}
-}
-
 // age returns the time since the last successful renewal was sent. The other replicas count
 // from when it took effect. The elector counts from when the answer came, which can be much
 // later in a process that was suspended.
