@@ -322,10 +322,7 @@ func (c *Controller) recoverSync(ctx context.Context, key cache.ObjectName) (err
 // acts on the difference. It is idempotent.
 func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) error {
 	network, err := c.networks.Networks(key.Namespace).Get(key.Name)
-	if apierrors.IsNotFound(err) {
-		network, err = nil, nil
-	}
-	if err != nil {
+	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
 	if err := c.checkFresh(ctx, key, network); err != nil {

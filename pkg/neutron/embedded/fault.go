@@ -68,21 +68,15 @@ func (f *Fault) answer() *answer {
 // SetFault sets a function that is called for every request, Keystone's too, before the
 // request is handled. The Fault that choose returns, if not nil, happens to the request.
 // choose may read the request's body, and must be safe for concurrent use. nil: no faults.
-func (s *Server) SetFault(choose func(*http.Request) *Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fault = choose
-}
+func (s *Server) SetFault(choose func(*http.Request) *Fault) { s.fault.Store(&choose) }
 
 func (s *Server) faultFor(r *http.Request, body []byte) *Fault {
-	s.mu.RLock()
-	choose := s.fault
-	s.mu.RUnlock()
-	if choose == nil {
+	choose := s.fault.Load()
+	if choose == nil || *choose == nil {
 		return nil
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	return choose(r)
+	return (*choose)(r)
 }
 
 // Request describes one request that was answered.
@@ -100,17 +94,11 @@ type Request struct {
 // Observe sets a function that is called for each request after its answer is known and
 // before the answer is sent, so a client never has an answer that see has not been called
 // for. see must be safe for concurrent use. nil: no function.
-func (s *Server) Observe(see func(Request)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.observe = see
-}
+func (s *Server) Observe(see func(Request)) { s.observe.Store(&see) }
 
 func (s *Server) report(r *http.Request, a *answer) {
-	s.mu.RLock()
-	see := s.observe
-	s.mu.RUnlock()
-	if see == nil {
+	see := s.observe.Load()
+	if see == nil || *see == nil {
 		return
 	}
 	prefix, path, _ := strings.Cut(strings.Trim(r.URL.Path, "/"), "/")
@@ -121,5 +109,5 @@ func (s *Server) report(r *http.Request, a *answer) {
 	if a != nil {
 		seen.Status = a.status
 	}
-	see(seen)
+	(*see)(seen)
 }

@@ -21,8 +21,6 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-
-	"go4.org/netipx"
 )
 
 // pool is a range of addresses, both ends included.
@@ -89,7 +87,7 @@ func parseMask(s string, width int) (int, bool) {
 	all := netip.PrefixFrom(m, 0).Masked().Addr()
 	for _, hosts := range []netip.Addr{invert(m), m} {
 		for n := range width + 1 {
-			if netipx.PrefixLastIP(netip.PrefixFrom(all, n)) == hosts {
+			if lastAddr(netip.PrefixFrom(all, n)) == hosts {
 				return n, true
 			}
 		}
@@ -104,6 +102,16 @@ func invert(a netip.Addr) netip.Addr {
 	}
 	inverted, _ := netip.AddrFromSlice(b)
 	return inverted
+}
+
+// lastAddr returns the last address of a prefix, in IPv4 the broadcast address.
+func lastAddr(p netip.Prefix) netip.Addr {
+	b := p.Masked().Addr().AsSlice()
+	for i := p.Bits(); i < len(b)*8; i++ {
+		b[i/8] |= 1 << (7 - i%8)
+	}
+	last, _ := netip.AddrFromSlice(b)
+	return last
 }
 
 // addressFault returns why the API layer refuses v as an IP address; "" means that it
@@ -131,7 +139,7 @@ func defaultGateway(cidr netip.Prefix) netip.Addr {
 // hostRange returns the addresses of a subnet that ports and pools can use: in IPv4 all
 // except the network and the broadcast address, in IPv6 all except the first.
 func hostRange(cidr netip.Prefix) pool {
-	r := pool{cidr.Addr(), netipx.PrefixLastIP(cidr)}
+	r := pool{cidr.Addr(), lastAddr(cidr)}
 	if r.Start == r.End || cidr.Addr().Is4() && cidr.Bits() == 31 {
 		return r
 	}

@@ -38,6 +38,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -95,9 +96,8 @@ type Server struct {
 	done     chan struct{}
 	close    sync.Once
 
-	mu      sync.RWMutex
-	fault   func(*http.Request) *Fault
-	observe func(Request)
+	fault   atomic.Pointer[func(*http.Request) *Fault]
+	observe atomic.Pointer[func(Request)]
 }
 
 // New returns a server that does not listen, for callers that wrap its ServeHTTP. The URLs

@@ -23,8 +23,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-
-	"go4.org/netipx"
 )
 
 const (
@@ -431,7 +429,7 @@ func (s *subnet) checkGateway() *failure {
 	if g.BitLen() != s.cidr.Addr().BitLen() {
 		return versionMismatch("gateway_ip", g, s.version())
 	}
-	if g.Is4() && (g == s.cidr.Addr() || g == netipx.PrefixLastIP(s.cidr)) {
+	if g.Is4() && (g == s.cidr.Addr() || g == lastAddr(s.cidr)) {
 		return invalidInput("Gateway is not valid on subnet")
 	}
 	return nil

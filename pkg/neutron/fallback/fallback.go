@@ -68,16 +68,13 @@ const warning = `
   cloud, name an entry of clouds.yaml with -cloud or OS_CLOUD. To look at this one,
   save this as clouds.yaml, and then: openstack --os-cloud embedded network list
 
-%s
+    %s
 `
 
 // Warn prints a warning if the cloud is an embedded Neutron, and how to reach it.
 func (c *Cloud) Warn(w io.Writer) {
 	if c.server != nil {
-		fmt.Fprintf(w, warning, indent(c.server.CloudsYAML(cloudName)))
+		entry := strings.TrimSpace(string(c.server.CloudsYAML(cloudName)))
+		fmt.Fprintf(w, warning, strings.ReplaceAll(entry, "\n", "\n    "))
 	}
-}
-
-func indent(text []byte) string {
-	return "    " + strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", "\n    ")
 }
