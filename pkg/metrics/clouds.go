@@ -35,29 +35,14 @@ var (
 		[]string{"cloud", "credentials"}, nil)
 )
 
-// clouds collects the state of the clouds at each scrape.
-type clouds struct {
-	list    func() []*neutron.Cloud
-	leading func() bool
-}
-
 // Clouds returns a collector of the clouds' health, by cloud and credentials. It collects nothing
 // while leading returns false, because then this replica sends no requests to them. list returns
 // the clouds in the order that CloudLabels expects.
 func Clouds(list func() []*neutron.Cloud, leading func() bool) prometheus.Collector {
-	return &clouds{list, leading}
+	return &collector{[]*prometheus.Desc{lastListDesc, upDesc}, leading, func(metrics chan<- prometheus.Metric) { collectClouds(list(), metrics) }}
 }
 
-func (c *clouds) Describe(descs chan<- *prometheus.Desc) {
-	descs <- lastListDesc
-	descs <- upDesc
-}
-
-func (c *clouds) Collect(metrics chan<- prometheus.Metric) {
-	if !c.leading() {
-		return
-	}
-	list := c.list()
+func collectClouds(list []*neutron.Cloud, metrics chan<- prometheus.Metric) {
 	worst := map[series]health{}
 	for i, label := range CloudLabels(list) {
 		key := series{label, Secret}

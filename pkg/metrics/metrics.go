@@ -151,3 +151,22 @@ func (m *meter) CountWait(w neutron.Wait, d time.Duration) {
 }
 
 func (m *meter) CountAuthenticationFailure() { m.authenticationFailures.Inc() }
+
+// collector collects metrics at each scrape while this replica leads.
+type collector struct {
+	descs   []*prometheus.Desc
+	leading func() bool
+	collect func(chan<- prometheus.Metric)
+}
+
+func (c *collector) Describe(descs chan<- *prometheus.Desc) {
+	for _, desc := range c.descs {
+		descs <- desc
+	}
+}
+
+func (c *collector) Collect(metrics chan<- prometheus.Metric) {
+	if c.leading() {
+		c.collect(metrics)
+	}
+}

@@ -47,25 +47,14 @@ var reasons = map[string]bool{
 
 const otherReason = "Other"
 
-// networks counts the Networks in the cache at each scrape.
-type networks struct {
-	lister  listers.NetworkLister
-	leading func() bool
-}
-
 // Networks returns a collector of samplecrd_networks. It collects nothing while leading returns
 // false: else each Network would be counted once per replica.
 func Networks(lister listers.NetworkLister, leading func() bool) prometheus.Collector {
-	return &networks{lister, leading}
+	return &collector{[]*prometheus.Desc{networksDesc}, leading, func(metrics chan<- prometheus.Metric) { collectNetworks(lister, metrics) }}
 }
 
-func (n *networks) Describe(descs chan<- *prometheus.Desc) { descs <- networksDesc }
-
-func (n *networks) Collect(metrics chan<- prometheus.Metric) {
-	if !n.leading() {
-		return
-	}
-	all, err := n.lister.List(labels.Everything())
+func collectNetworks(lister listers.NetworkLister, metrics chan<- prometheus.Metric) {
+	all, err := lister.List(labels.Everything())
 	if err != nil {
 		metrics <- prometheus.NewInvalidMetric(networksDesc, err)
 		return

@@ -64,9 +64,7 @@ func (CreateNetwork) String() string { return "network created" }
 
 // Irreversible returns true: a network created for a deleted Network would be an orphan.
 func (CreateNetwork) Irreversible() bool { return true }
-
-// Fields returns the name of the network itself.
-func (CreateNetwork) Fields() []string { return []string{fieldNetwork} }
+func (CreateNetwork) Fields() []string   { return []string{fieldNetwork} }
 
 func (s CreateNetwork) apply(ctx context.Context, c *Cloud, _ Identity, _ *Network) (*Network, error) {
 	network, err := c.client.CreateNetwork(ctx, s)
@@ -83,10 +81,8 @@ func (s UpdateNetwork) String() string {
 	return "ownership mark restored"
 }
 
-// Irreversible returns false.
 func (UpdateNetwork) Irreversible() bool { return false }
 
-// Fields returns the names of what is set.
 func (s UpdateNetwork) Fields() []string {
 	return namesOf(field{fieldNetworkName, s.Name != ""}, field{fieldNetworkMark, s.Description != ""})
 }
@@ -111,9 +107,7 @@ func (s CreateSubnet) String() string { return "subnet " + s.Subnet.CIDR.String(
 
 // Irreversible returns false: the subnet is on a network that is already ours.
 func (CreateSubnet) Irreversible() bool { return false }
-
-// Fields returns the name of the subnet itself.
-func (CreateSubnet) Fields() []string { return []string{fieldSubnet} }
+func (CreateSubnet) Fields() []string   { return []string{fieldSubnet} }
 
 func (s CreateSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
 	if s.Replaces != "" {
@@ -152,10 +146,8 @@ func (s UpdateSubnet) String() string {
 	return "gateway set to " + s.Gateway.String()
 }
 
-// Irreversible returns false.
 func (UpdateSubnet) Irreversible() bool { return false }
 
-// Fields returns the names of what is set.
 func (s UpdateSubnet) Fields() []string {
 	return namesOf(field{fieldSubnetName, s.Name != ""}, field{fieldSubnetMark, s.Description != ""}, field{fieldGateway, s.SetGateway})
 }
@@ -171,13 +163,9 @@ type DeleteSubnet struct {
 	CIDR netip.Prefix
 }
 
-func (s DeleteSubnet) String() string { return "subnet " + s.CIDR.String() + " deleted" }
-
-// Irreversible returns true.
+func (s DeleteSubnet) String() string   { return "subnet " + s.CIDR.String() + " deleted" }
 func (DeleteSubnet) Irreversible() bool { return true }
-
-// Fields returns the name of the subnet itself.
-func (DeleteSubnet) Fields() []string { return []string{fieldObsoleteSubnet} }
+func (DeleteSubnet) Fields() []string   { return []string{fieldObsoleteSubnet} }
 
 func (s DeleteSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
 	err := c.client.DeleteSubnet(ctx, s.ID, observed.subnet(s.ID).Revision)
@@ -190,13 +178,9 @@ func (s DeleteSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed 
 // DeleteNetwork deletes a duplicate: another network that carries the owner's mark.
 type DeleteNetwork struct{ Network *Network }
 
-func (s DeleteNetwork) String() string { return "duplicate network " + s.Network.ID + " deleted" }
-
-// Irreversible returns true.
+func (s DeleteNetwork) String() string   { return "duplicate network " + s.Network.ID + " deleted" }
 func (DeleteNetwork) Irreversible() bool { return true }
-
-// Fields returns the name of the network itself.
-func (DeleteNetwork) Fields() []string { return []string{fieldDuplicateNetwork} }
+func (DeleteNetwork) Fields() []string   { return []string{fieldDuplicateNetwork} }
 
 func (s DeleteNetwork) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
 	return observed, c.delete(ctx, identity, s.Network)

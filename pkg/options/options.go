@@ -145,21 +145,24 @@ type group struct {
 // New returns Options with their defaults, and the flags that set them.
 func New() (*Options, *Flags) {
 	o := &Options{}
-	flags := &Flags{
-		FlagSet: flag.NewFlagSet("samplecrd-controller", flag.ContinueOnError),
-		groups: []group{
-			{"Kubernetes", o.kubernetesFlags()},
-			{"OpenStack", o.openStackFlags()},
-			{"Work", o.workFlags()},
-			{"Networks for Deployments", o.deploymentFlags()},
-			{"Orphans", o.orphanFlags()},
-			{"Leader election", o.electionFlags()},
-			{"Serving", o.servingFlags()},
-			{"Logging", o.loggingFlags()},
-		},
-	}
-	for _, g := range flags.groups {
-		g.flags.VisitAll(func(f *flag.Flag) { flags.Var(f.Value, f.Name, f.Usage) })
+	flags := &Flags{FlagSet: flag.NewFlagSet("samplecrd-controller", flag.ContinueOnError)}
+	for _, g := range []struct {
+		title string
+		add   func(*flag.FlagSet)
+	}{
+		{"Kubernetes", o.addKubernetes},
+		{"OpenStack", o.addOpenStack},
+		{"Work", o.addWork},
+		{"Networks for Deployments", o.addDeployments},
+		{"Orphans", o.addOrphans},
+		{"Leader election", o.addElection},
+		{"Serving", o.addServing},
+		{"Logging", o.addLogging},
+	} {
+		fs := flag.NewFlagSet("", flag.ContinueOnError)
+		g.add(fs)
+		fs.VisitAll(func(f *flag.Flag) { flags.Var(f.Value, f.Name, f.Usage) })
+		flags.groups = append(flags.groups, group{g.title, fs})
 	}
 	// By default, Parse prints each error and the whole help after it.
 	flags.SetOutput(io.Discard)
@@ -178,8 +181,7 @@ func (f *Flags) PrintHelp(w io.Writer) {
 	}
 }
 
-func (o *Options) kubernetesFlags() *flag.FlagSet {
-	fs := flag.NewFlagSet("", flag.ContinueOnError)
+func (o *Options) addKubernetes(fs *flag.FlagSet) {
 	fs.StringVar(&o.Kubernetes.Kubeconfig, "kubeconfig", "", "The kubeconfig `file` of the cluster to work for. $KUBECONFIG and ~/.kube/config are not read. (default in a pod: its service account)")
 	fs.StringVar(&o.Kubernetes.Master, "master", "", "The `URL` of the API server. Overrides the one in -kubeconfig.")
 	fs.StringVar(&o.Namespace, "namespace", "", "Work only on Networks and Deployments in this `namespace`. Orphans are not looked for then. (default all namespaces)")
@@ -189,11 +191,9 @@ func (o *Options) kubernetesFlags() *flag.FlagSet {
 	// writes and an event.
 	fs.Float64Var(&o.Kubernetes.QPS, "kube-api-qps", 1000, "The average `number` of requests per second to Kubernetes. Requests of the leader election do not count.")
 	fs.IntVar(&o.Kubernetes.Burst, "kube-api-burst", 2000, "The `number` of requests to Kubernetes that may be sent at once, above the average of -kube-api-qps.")
-	return fs
 }
 
-func (o *Options) openStackFlags() *flag.FlagSet {
-	fs := flag.NewFlagSet("", flag.ContinueOnError)
+func (o *Options) addOpenStack(fs *flag.FlagSet) {
 	fs.StringVar(&o.Cloud, "cloud", "", "The `name` of the entry in clouds.yaml for all Networks that name no Secret with credentials. (default $OS_CLOUD, or the other OS_* variables; if none is set, outside a pod: an embedded Neutron in memory)")
 	fs.DurationVar(&o.Resync, "resync", 5*time.Minute, "How often all of Neutron is listed to find and repair drift, and how often terminal errors are retried. At least 1s.")
 	fs.DurationVar(&o.Neutron.Timeout, "neutron-timeout", 30*time.Second, "How long one request to Neutron or Keystone may take.")
@@ -201,36 +201,28 @@ func (o *Options) openStackFlags() *flag.FlagSet {
 	fs.Float64Var(&o.Neutron.QPS, "neutron-qps", 0, "The average `number` of requests per second to one cloud with one set of credentials. 0 means no limit. (default 0)")
 	fs.IntVar(&o.Neutron.Burst, "neutron-burst", 10, "The `number` of requests to Neutron that may be sent at once, above the average of -neutron-qps.")
 	fs.Var(&o.AllowedAuthURLs, "allowed-auth-urls", "The `URLs` of Keystone that Secrets may name, separated by commas. Each also allows the paths below it. (default all)")
-	return fs
 }
 
-func (o *Options) workFlags() *flag.FlagSet {
-	fs := flag.NewFlagSet("", flag.ContinueOnError)
+func (o *Options) addWork(fs *flag.FlagSet) {
 	fs.IntVar(&o.Workers, "workers", 32, "The `number` of Networks that are synced at the same time: 1 to 1000. More than -neutron-connections, because a worker also writes to Kubernetes.")
 	fs.DurationVar(&o.Retry.BaseDelay, "retry-base-delay", time.Second, "The delay before the first retry of a Network. It doubles with each further failure.")
 	fs.DurationVar(&o.Retry.MaxDelay, "retry-max-delay", time.Minute, "The longest delay before a retry. A jitter adds up to a fifth. Terminal errors are retried after -resync.")
 	fs.Float64Var(&o.Retry.QPS, "retry-qps", 10, "The average `number` of retries per second of all Networks together.")
 	fs.IntVar(&o.Retry.Burst, "retry-burst", 100, "The `number` of retries that may start at once, above the average of -retry-qps.")
 	fs.BoolVar(&o.Version, "version", false, "Print the version and the commit, and exit.")
-	return fs
 }
 
-func (o *Options) deploymentFlags() *flag.FlagSet {
-	fs := flag.NewFlagSet("", flag.ContinueOnError)
+func (o *Options) addDeployments(fs *flag.FlagSet) {
 	fs.IntVar(&o.DeploymentWorkers, "deployment-workers", 2, "The `number` of Deployments that are synced at the same time: 0 to 1000. 0 turns this off: Deployments are not watched and their annotations have no effect.")
 	fs.TextVar(&o.Deployments.CIDRPool, "deployment-cidr-pool", netip.Prefix{}, "The `CIDR` from which Deployments with the annotation samplecrd.k8s.io/network-cidr: auto get their blocks. (default none: auto is refused)")
 	fs.IntVar(&o.Deployments.CIDRPrefixLength, "deployment-cidr-prefix-length", 24, "The prefix `length` of each of these blocks, at most 30 (IPv4) or 126 (IPv6).")
-	return fs
 }
 
-func (o *Options) orphanFlags() *flag.FlagSet {
-	fs := flag.NewFlagSet("", flag.ContinueOnError)
+func (o *Options) addOrphans(fs *flag.FlagSet) {
 	fs.Var(&o.DeleteOrphans, "delete-orphans", "Delete orphans: networks in Neutron with this cluster's mark whose Network does not exist. Networks with ports are kept. None is deleted if more than a tenth of this cluster's networks (and more than one) are orphans, or if there is no Network at all; -delete-orphans=all deletes them nevertheless. Has no effect with -namespace. (default false: the log, the metrics and GET /orphans report them)")
-	return fs
 }
 
-func (o *Options) electionFlags() *flag.FlagSet {
-	fs := flag.NewFlagSet("", flag.ContinueOnError)
+func (o *Options) addElection(fs *flag.FlagSet) {
 	fs.StringVar(&o.LeaderElect, "leader-elect", "auto", "The `mode` of leader election. true: the replicas elect a leader that works while the others stand by. false: no election. auto: true in a pod, false elsewhere. Never run two replicas with false.")
 	fs.DurationVar(&o.Election.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long the other replicas wait after the leader's last renewal before one of them takes over. Whole seconds.")
 	fs.DurationVar(&o.Election.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long the leader works without a renewal before it exits. Less than -leader-elect-lease-duration.")
@@ -239,25 +231,20 @@ func (o *Options) electionFlags() *flag.FlagSet {
 	fs.DurationVar(&o.Election.RetryPeriod, "leader-elect-retry-period", 400*time.Millisecond, "How often the leader renews the Lease. The other replicas read it at 1 to 2.2 times this interval. At most half of -leader-elect-renew-deadline.")
 	fs.StringVar(&o.Election.Name, "leader-elect-resource-name", "samplecrd-controller", "The `name` of the Lease. All controllers of the same Networks must have the same.")
 	fs.StringVar(&o.Election.Namespace, "leader-elect-resource-namespace", "", "The `namespace` of the Lease. (default the pod's namespace, or else kube-system)")
-	return fs
 }
 
-func (o *Options) servingFlags() *flag.FlagSet {
-	fs := flag.NewFlagSet("", flag.ContinueOnError)
+func (o *Options) addServing(fs *flag.FlagSet) {
 	fs.StringVar(&o.Serving.Address, "bind-address", "", "The `address` on which to serve /healthz, /readyz and /metrics over HTTP, such as 127.0.0.1:8080 or :8443. (default none: nothing is served)")
 	fs.StringVar(&o.Serving.CertFile, "tls-cert-file", "", "The `file` with the certificate for HTTPS, in PEM. It is read again when it changes. (default none: plain HTTP)")
 	fs.StringVar(&o.Serving.KeyFile, "tls-private-key-file", "", "The `file` with the key of -tls-cert-file, in PEM.")
 	fs.StringVar(&o.Serving.Authorized, "serve-authorized", "auto", "The `mode` of serving POST /reconcile/NAMESPACE/NAME and GET /orphans, for which callers need a token. true: always. false: never. auto: over HTTPS or on a loopback address only.")
 	fs.BoolVar(&o.Profiling, "profiling", false, "Serve /debug/pprof/ too, to everyone who can reach -bind-address: it needs no token.")
-	return fs
 }
 
-func (o *Options) loggingFlags() *flag.FlagSet {
-	fs := flag.NewFlagSet("", flag.ContinueOnError)
+func (o *Options) addLogging(fs *flag.FlagSet) {
 	klog.InitFlags(fs)
 	fs.Lookup("v").Usage = "The `verbosity` of the log. 0: what was changed, and errors. 2: also retries and HTTP requests that were served. 4: also each sync. 6 and more: also requests to Kubernetes."
 	fs.StringVar(&o.LoggingFormat, "logging-format", "text", "The `format` of the log: text or json. json writes one object per line to standard error, and of the other flags here only -v has an effect.")
-	return fs
 }
 
 // clusterID matches the IDs that can be part of the mark in a description in Neutron.

@@ -146,20 +146,18 @@ func (s *Server) Serve(ctx context.Context, handler http.Handler) error {
 		<-ctx.Done()
 		shutDown(context.WithoutCancel(ctx), server)
 	}()
-	err := s.serve(server)
+	var err error
+	if s.TLS() {
+		err = server.ServeTLS(s.listener, "", "")
+	} else {
+		err = server.Serve(s.listener)
+	}
 	cancel()
 	<-done
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 	return fmt.Errorf("serve HTTP: %w", err)
-}
-
-func (s *Server) serve(server *http.Server) error {
-	if s.TLS() {
-		return server.ServeTLS(s.listener, "", "")
-	}
-	return server.Serve(s.listener)
 }
 
 func shutDown(ctx context.Context, server *http.Server) {
