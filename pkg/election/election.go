@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -113,8 +114,8 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context) error) er
 	if e == nil {
 		return lead(ctx)
 	}
-	if err := e.check(ctx); err != nil {
-		return err
+	if _, _, err := e.lock.Get(ctx); apierrors.IsForbidden(err) {
+		return advise(err) // the elector would retry for ever
 	}
 	// Two contexts: the Lease outlives the work.
 	holding, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -145,16 +146,6 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context) error) er
 	}
 	e.lost()
 	return ErrLost
-}
-
-// check returns an error if the controller may not read Leases: the elector would retry for
-// ever.
-func (e *Election) check(ctx context.Context) error {
-	_, _, err := e.lock.Get(ctx)
-	if apierrors.IsForbidden(err) {
-		return advise(err)
-	}
-	return nil
 }
 
 // advise adds to a permanent error what the user can do about it.
@@ -211,4 +202,73 @@ func (e *Election) Leader() string {
 		return ""
 	}
 	return e.elector.GetLeader()
+}
+
+// lock is a Lease. It records what the elector does not.
+type lock struct {
+	resourcelock.Interface
+	// renewed is when the last successful renewal was sent; nil while another replica leads.
+	renewed atomic.Pointer[time.Time]
+	// taken receives ErrLost when another replica holds the Lease that this one held.
+	taken chan error
+	// refused receives the error of a request that cannot succeed: the permission is missing,
+	// or the namespace.
+	refused chan error
+}
+
+// age returns the time since the last successful renewal was sent. The other replicas count
+// from when it took effect. The elector counts from when the answer came, which can be much
+// later in a process that was suspended.
+func (l *lock) age() time.Duration {
+	if renewed := l.renewed.Load(); renewed != nil {
+		// By either clock: the monotonic one stops while the machine sleeps.
+		return max(time.Since(*renewed), time.Now().Round(0).Sub(renewed.Round(0)))
+	}
+	return 1<<63 - 1
+}
+
+// Get reads the Lease. An elector that reads that another replica has taken its Lease tries to
+// renew it until RenewDeadline nevertheless, so Get reports that to taken.
+func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	isOthers := err == nil && record.HolderIdentity != "" && record.HolderIdentity != l.Identity()
+	if isOthers && l.renewed.Swap(nil) != nil {
+		offer(l.taken, ErrLost)
+	}
+	return record, raw, err
+}
+
+// Create creates the Lease, held by this replica.
+func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	sent := time.Now()
+	err := l.written(sent, record, l.Interface.Create(ctx, record))
+	if apierrors.IsNotFound(err) { // the namespace
+		offer(l.refused, err)
+	}
+	return err
+}
+
+// Update takes, renews or releases the Lease.
+func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	sent := time.Now()
+	return l.written(sent, record, l.Interface.Update(ctx, record))
+}
+
+// written records the result of a write that was sent at that time, and returns err.
+func (l *lock) written(sent time.Time, record resourcelock.LeaderElectionRecord, err error) error {
+	if err == nil && record.HolderIdentity == l.Identity() {
+		l.renewed.Store(&sent)
+	}
+	if apierrors.IsForbidden(err) {
+		offer(l.refused, err)
+	}
+	return err
+}
+
+// offer sends err unless the channel is full: the first error is enough.
+func offer(errs chan<- error, err error) {
+	select {
+	case errs <- err:
+	default:
+	}
 }

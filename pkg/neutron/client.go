@@ -319,14 +319,7 @@ func (c *Client) CreateNetwork(ctx context.Context, step CreateNetwork) (Network
 // UpdateNetwork changes the network's name or description. It fails with Stale if the network
 // no longer has the observed revision.
 func (c *Client) UpdateNetwork(ctx context.Context, observed *Network, step UpdateNetwork) (Network, error) {
-	var opts networks.UpdateOpts
-	if step.Name != "" {
-		opts.Name = &step.Name
-	}
-	if step.Description != "" {
-		opts.Description = &step.Description
-	}
-	return c.updateNetwork(ctx, observed, opts)
+	return c.updateNetwork(ctx, observed, networks.UpdateOpts{Name: optional(step.Name), Description: optional(step.Description)})
 }
 
 func (c *Client) updateNetwork(ctx context.Context, observed *Network, opts networks.UpdateOpts) (Network, error) {
@@ -388,13 +381,7 @@ func (c *Client) CreateSubnet(ctx context.Context, networkID string, step Create
 // UpdateSubnet changes what the step contains. It fails with Stale if the subnet no longer has
 // the observed revision.
 func (c *Client) UpdateSubnet(ctx context.Context, observed *Subnet, step UpdateSubnet) (Subnet, error) {
-	var opts subnets.UpdateOpts
-	if step.Name != "" {
-		opts.Name = &step.Name
-	}
-	if step.Description != "" {
-		opts.Description = &step.Description
-	}
+	opts := subnets.UpdateOpts{Name: optional(step.Name), Description: optional(step.Description)}
 	if step.SetGateway {
 		opts.GatewayIP = gatewayIP(step.Gateway)
 		opts.AllocationPools = poolOpts(step.Pools)
@@ -424,6 +411,14 @@ func (c *Client) UnmarkSubnet(ctx context.Context, observed *Subnet) error {
 	unmarked := withoutMark(observed.Description)
 	_, err := c.updateSubnet(ctx, observed, subnets.UpdateOpts{Description: &unmarked})
 	return err
+}
+
+// optional returns nil for "", which leaves the field as it is.
+func optional(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
 }
 
 func ipVersion(cidr netip.Prefix) gophercloud.IPVersion {

@@ -84,9 +84,6 @@ func (s *Server) Confidential() bool {
 	return s.TLS() || ok && address.IP.IsLoopback()
 }
 
-// Close stops listening. It is for a Server whose Serve is not called.
-func (s *Server) Close() error { return s.listener.Close() }
-
 const (
 	// readTimeout and writeTimeout bound one request.
 	readTimeout  = 10 * time.Second

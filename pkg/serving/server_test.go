@@ -215,7 +215,7 @@ func TestListenReturnsTheError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close()
+	defer taken.listener.Close()
 	f, other := newFiles(t, "one"), newFiles(t, "other")
 	for _, test := range []struct {
 		options Options
@@ -260,7 +260,7 @@ func TestAChangedCertificateIsReloaded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer server.Close()
+	defer server.listener.Close()
 	reader, err := loadCertificate(f.cert, f.key)
 	if err != nil {
 		t.Fatal(err)
@@ -370,7 +370,7 @@ func TestServeReturnsTheErrorOfItsListener(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.Close()
+	server.listener.Close()
 	if err := server.Serve(klog.NewContext(t.Context(), klog.Logger{}), hello); err == nil {
 		t.Error("no error")
 	}

@@ -81,12 +81,9 @@ func (c *collection[T]) put(o T) {
 	}
 }
 
+// remove removes an object that exists.
 func (c *collection[T]) remove(id string) {
-	o, known := c.byID[id]
-	if !known {
-		return
-	}
-	at := c.position(id)
+	o, at := c.byID[id], c.position(id)
 	c.sorted = slices.Delete(c.sorted, at, at+1)
 	delete(c.byID, id)
 	c.count[o.std().project]--
