@@ -42,7 +42,7 @@ type mutation struct {
 }
 
 var mutations = []mutation{
-	{"look-up-by-mark-disabled", "pkg/neutron/converge.go", []string{
+	{"look-up-by-mark-disabled", "pkg/neutron/cloud.go", []string{
 		"found, err := c.client.FindNetworks(ctx, identity.Owner.Mark())",
 		"var found []*Network\n\tvar err error",
 	}, []string{duplicate}, short},

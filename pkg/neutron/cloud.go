@@ -1,0 +1,149 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Cloud reads and changes the networks of one project in one Neutron. It reads from the cache of
+// its Observer or from Neutron itself. The answer to each change updates the cache.
+//
+// At most one method may run for an owner at a time; the work queue ensures that.
+type Cloud struct {
+	name     string
+	client   *Client
+	observer *Observer
+}
+
+// NewCloud returns the Cloud of the networks that carry the cluster's mark. All networks are
+// listed once per period.
+func NewCloud(name string, client *Client, cluster string, period time.Duration) *Cloud {
+	observer := NewObserver(cluster, period, client.ListNetworks)
+	client.circuit.opened = observer.RelistSoon
+	return &Cloud{name: name, client: client, observer: observer}
+}
+
+// Name returns the name of the cloud that users know, such as its entry in clouds.yaml.
+func (c *Cloud) Name() string { return c.name }
+
+// Observer returns the cache of the cloud's networks. The caller runs it.
+func (c *Cloud) Observer() *Observer { return c.observer }
+
+// Client returns the client that sends the requests.
+func (c *Cloud) Client() *Client { return c.client }
+
+// Read says where Observe reads from.
+type Read int
+
+const (
+	// Cached reads the Observer's cache, and Neutron if the cache has no such network: an
+	// empty cache does not prove that there is none.
+	Cached Read = iota
+	// CacheOnly reads only the cache. It is for a Network whose finalizer was just added:
+	// nothing can exist yet in Neutron.
+	CacheOnly
+	// Live reads Neutron.
+	Live
+)
+
+// Observe returns the network that belongs to the identity, or the zero Network if there is
+// none. It fails with OtherCloud if there is none here because the network was created in
+// another place.
+func (c *Cloud) Observe(ctx context.Context, identity Identity, read Read) (*Network, error) {
+	network, err := c.read(ctx, identity, read)
+	if err == nil && !network.Exists() {
+		err = c.checkPlace(identity)
+	}
+	return network, err
+}
+
+func (c *Cloud) read(ctx context.Context, identity Identity, read Read) (*Network, error) {
+	if read != Live {
+		network, known, err := c.readCache(identity)
+		if err != nil || network.Exists() || known && read == CacheOnly {
+			return network, err
+		}
+	}
+	return c.readNeutron(ctx, identity)
+}
+
+// readCache returns the network from the Observer's cache. It is not known after a change
+// whose outcome is not known.
+func (c *Cloud) readCache(identity Identity) (network *Network, known bool, err error) {
+	networks, known, err := c.observer.Get(identity.Owner.UID)
+	return choose(networks, identity), known, err
+}
+
+// readNeutron finds networks by their mark. It finds the network that was seen last also by
+// its ID, if another client removed its mark and a subnet of it still has the mark. Names, and
+// IDs in a status, prove nothing.
+func (c *Cloud) readNeutron(ctx context.Context, identity Identity) (*Network, error) {
+	found, err := c.client.FindNetworks(ctx, identity.Owner.Mark())
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 && identity.NetworkID != "" {
+		network, err := c.client.GetNetwork(ctx, identity.NetworkID)
+		if err != nil && ReasonOf(err) != NotFound {
+			return nil, err
+		}
+		if err == nil && identity.covers(network) {
+			found = append(found, network)
+		}
+	}
+	c.observer.Replace(identity.Owner.UID, found...)
+	return choose(found, identity), nil
+}
+
+// choose returns the network that was seen last if it is among them, otherwise the first, or
+// the zero Network.
+func choose(networks []*Network, identity Identity) *Network {
+	for _, n := range networks {
+		if n.ID == identity.NetworkID {
+			return n
+		}
+	}
+	if len(networks) > 0 {
+		return networks[0]
+	}
+	return &Network{}
+}
+
+// checkPlace returns an error if the network was created in another project or region than
+// this client's: a second network here would be a duplicate, and the first would be lost. A
+// status from before it recorded the project is compared by the cloud's name.
+func (c *Cloud) checkPlace(identity Identity) error {
+	op := "find network " + identity.NetworkID
+	was := identity.Place
+	now, connected := c.client.Place()
+	switch {
+	case identity.NetworkID == "" || identity.CloudName == "":
+		return nil
+	case was.Project == "" && identity.CloudName == c.name:
+		return nil
+	case !connected:
+		return &Error{Op: op, Reason: Unavailable, Message: "the session ended while the network was looked for"}
+	case was.Project != "" && was == now:
+		return nil
+	}
+	return &Error{Op: op, Reason: OtherCloud, Message: fmt.Sprintf(
+		"it was created in cloud %q, %s; cloud %q, %s, does not have it: give the controller the credentials of the former, or clear status.cloud to abandon that network",
+		identity.CloudName, was, c.name, now)}
+}
