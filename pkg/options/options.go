@@ -184,7 +184,7 @@ func (f *Flags) PrintHelp(w io.Writer) {
 func (o *Options) addKubernetes(fs *flag.FlagSet) {
 	fs.StringVar(&o.Kubernetes.Kubeconfig, "kubeconfig", "", "The kubeconfig `file` of the cluster to work for. $KUBECONFIG and ~/.kube/config are not read. (default in a pod: its service account)")
 	fs.StringVar(&o.Kubernetes.Master, "master", "", "The `URL` of the API server. Overrides the one in -kubeconfig.")
-	fs.StringVar(&o.Namespace, "namespace", "", "Work only on Networks and Deployments in this `namespace`. Orphans are not looked for then. (default all namespaces)")
+	fs.StringVar(&o.Namespace, "namespace", "", "Work only on Networks and Deployments in this `namespace`. Orphans are not detected then. (default all namespaces)")
 	fs.StringVar(&o.Kubernetes.ClusterID, "cluster-id", "", "The `ID` that marks this cluster's networks in Neutron. It must never change, and no other cluster may have the same: networks with another ID are not touched. At most 63 letters, digits, dots, dashes and underscores. (default the UID of the namespace kube-system)")
 	// The API server's own priority and fairness limits its load; these flags only limit the
 	// damage of a bug. At 100 per second they held up new Networks, each of which takes two
