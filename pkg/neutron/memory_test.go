@@ -162,7 +162,7 @@ func TestAListThatIsNoneOfNeutronsTakesLittleMemory(t *testing.T) {
 }
 
 func TestTheLongestListTakesABoundedAmountOfMemory(t *testing.T) {
-	c := clientOf(project(maxItems, 80))
+	c := clientOf(project(maxItems, 70))
 	checkMemory(t, 180, 100, func() any {
 		got, err := c.ListNetworks(t.Context())
 		noError(t, err)
