@@ -118,8 +118,8 @@ func (o *Order[K, C]) Push(key K) {
 // Touch does nothing: a key that is added again keeps its place.
 func (o *Order[K, C]) Touch(K) {}
 
-// Len returns how many keys Pop can return now. Keys that exceed a limit do not count, so that
-// the queue's workers wait.
+// Len returns how many keys Pop can return now. Keys that exceed a limit do not count, so the
+// queue's workers wait. The queue's depth metric does include them.
 func (o *Order[K, C]) Len() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
