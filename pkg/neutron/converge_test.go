@@ -1,0 +1,504 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+)
+
+var errRefused = errors.New("not approved")
+
+// writes returns the number of requests so far that can change something in Neutron.
+func (w *world) writes() (n int) {
+	for _, request := range w.requests() {
+		if strings.Contains(request, "/networking/") && !strings.HasPrefix(request, "GET ") {
+			n++
+		}
+	}
+	return n
+}
+
+// since calls do, and returns the requests that it made of Neutron.
+func (w *world) since(do func()) []string {
+	w.mu.Lock()
+	w.served = nil
+	w.mu.Unlock()
+	do()
+	return w.changes(nil)
+}
+
+// approving returns a function for Converge that approves that many steps, and adds each step
+// that it is asked for to asked. It checks that each approved step makes one write, after it was
+// approved and before the next one is.
+func (w *world) approving(t *testing.T, asked *[]string, approved int) func(context.Context, Step) error {
+	before := w.writes()
+	return func(_ context.Context, step Step) error {
+		equal(t, len(*asked), w.writes()-before)
+		*asked = append(*asked, step.String())
+		if len(*asked) > approved {
+			return errRefused
+		}
+		return nil
+	}
+}
+
+func approveAll(context.Context, Step) error { return nil }
+
+func TestConvergeAsksBeforeEachStep(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name        string
+		first, then Desired
+		// duplicates is the number of further networks with the mark.
+		duplicates int
+		steps      []string
+	}{
+		{"nothing to do", wants("10.0.0.0/24", ""), wants("10.0.0.0/24", ""), 0, nil},
+		{"a new network", Desired{}, wants("10.0.0.0/24", ""), 0, []string{"network created", "subnet 10.0.0.0/24 created"}},
+		{"another gateway", wants("10.0.0.0/24", ""), wants("10.0.0.0/24", "10.0.0.9"), 0, []string{"gateway set to 10.0.0.9"}},
+		{"another CIDR", wants("10.0.0.0/24", ""), wants("10.1.0.0/24", ""), 0, []string{"subnet 10.1.0.0/24 created", "subnet 10.0.0.0/24 deleted"}},
+		{"a CIDR that overlaps", wants("10.0.0.0/24", ""), wants("10.0.0.0/16", ""), 0, []string{"subnet 10.0.0.0/24 deleted", "subnet 10.0.0.0/16 created"}},
+		{"another name", wants("10.0.0.0/24", "", func(d *Desired) { d.Name = "x" }), wants("10.0.0.0/24", ""), 0,
+			[]string{"name set to default/web", "name and ownership mark of the subnet restored"}},
+		{"duplicates, after the rest", wants("10.0.0.0/24", ""), wants("10.0.0.0/24", "none"), 2,
+			[]string{"gateway removed", "duplicate network ID deleted", "duplicate network ID deleted"}},
+	} {
+		for approved := range len(test.steps) + 1 {
+			t.Run(fmt.Sprintf("%s, %d steps approved", test.name, approved), func(t *testing.T) {
+				w := newWorld(t, embedded.Options{})
+				observed := &Network{}
+				if test.first.Name != "" {
+					observed, _ = w.converge(t, test.first, observed)
+				}
+				ids := makeNetworks(t, w.others, test.duplicates)
+				as := seen(observed)
+				if test.duplicates > 0 {
+					_, err := w.readNeutron(t.Context(), as)
+					noError(t, err)
+				}
+				var asked []string
+				got, steps, err := w.Converge(t.Context(), as, test.then, observed, w.approving(t, &asked, approved))
+				withoutIDs := func(text string) string {
+					for _, id := range ids {
+						text = strings.ReplaceAll(text, id, "ID")
+					}
+					return text
+				}
+				for i := range asked {
+					asked[i] = withoutIDs(asked[i])
+				}
+				var done []string
+				for _, step := range steps {
+					done = append(done, withoutIDs(step.String()))
+				}
+				equal(t, test.steps[:min(approved+1, len(test.steps))], asked)
+				equal(t, test.steps[:approved], done)
+				if approved < len(test.steps) {
+					if err != errRefused {
+						t.Errorf("got %v", err)
+					}
+				} else {
+					noError(t, err)
+				}
+				if got.Exists() {
+					equal(t, true, same(got, w.inNeutron(t, got.ID)))
+				}
+				left, err := w.others.ListNetworks(t.Context())
+				noError(t, err)
+				want := test.duplicates
+				if got.Exists() {
+					want++
+				}
+				equal(t, want-strings.Count(strings.Join(done, ","), "duplicate"), len(left))
+			})
+		}
+	}
+}
+
+func TestConvergeReadsOnceMoreIfItIsOutdated(t *testing.T) {
+	t.Parallel()
+	stale := func(rw http.ResponseWriter, r *http.Request) bool {
+		return r.Method == "PUT" && strings.HasPrefix(r.URL.Path, networksPath) && reply(rw, 412, neutronBody("RevisionNumberConstraintFailed", ""))
+	}
+	renamed := func(d *Desired) { d.Name = "renamed" }
+	for _, test := range []struct {
+		name string
+		// change is made by another client after the network was observed. It returns the network
+		// that the controller takes for observed.
+		change   func(t *testing.T, w *world, n *Network) *Network
+		desired  Desired
+		steps    int
+		requests []string
+		err      ErrorReason
+	}{
+		{"another client was faster", func(t *testing.T, w *world, n *Network) *Network {
+			w.theirs(t, n.ID, "x", n.Description)
+			return n
+		}, wants("10.0.0.0/24", "", renamed), 2, []string{"PUT networks", "GET networks", "GET subnets", "PUT networks", "PUT subnets"}, ""},
+		{"another client did the same", func(t *testing.T, w *world, n *Network) *Network {
+			w.theirs(t, n.ID, "", n.Description)
+			service, err := w.others.connect(t.Context())
+			noError(t, err)
+			_, err = service.Delete(t.Context(), service.ServiceURL("subnets", n.Subnets[0].ID), nil)
+			noError(t, err)
+			_, err = w.others.CreateSubnet(t.Context(), n.ID, creates("10.1.0.0/24", "", ""))
+			noError(t, err)
+			n = n.withoutSubnet(n.Subnets[0].ID)
+			return n
+		}, wants("10.1.0.0/24", ""), 0, []string{"POST subnets", "GET networks", "GET subnets"}, ""},
+		{"a subnet that was created in spite of a time-out overlaps with itself", func(_ *testing.T, _ *world, n *Network) *Network {
+			return n.withoutSubnet(n.Subnets[0].ID)
+		}, wants("10.0.0.0/24", ""), 0, []string{"POST subnets", "GET networks", "GET subnets"}, ""},
+		{"a subnet that overlaps with an unmanaged one is refused again without a request", func(t *testing.T, w *world, n *Network) *Network {
+			_, err := w.others.CreateSubnet(t.Context(), n.ID, CreateSubnet{Subnet: wants("10.1.0.0/24", "").Subnets[0]})
+			noError(t, err)
+			return w.inNeutron(t, n.ID)
+		}, wants("10.1.0.0/16", ""), 0, []string{"GET ports", "POST subnets", "GET networks", "GET subnets"}, Invalid},
+		{"the revision is outdated again", func(_ *testing.T, w *world, n *Network) *Network {
+			w.answer(stale)
+			return n
+		}, wants("10.0.0.0/24", "", renamed), 0, []string{"PUT networks", "GET networks", "GET subnets", "PUT networks"}, Stale},
+		{"Neutron cannot be read", func(_ *testing.T, w *world, n *Network) *Network {
+			w.answer(func(rw http.ResponseWriter, r *http.Request) bool {
+				return stale(rw, r) || replyTo("GET", networksPath, 500, "")(rw, r)
+			})
+			return n
+		}, wants("10.0.0.0/24", "", renamed), 0, []string{"PUT networks", "GET networks"}, Unavailable},
+		{"other errors are not about what was observed", func(_ *testing.T, w *world, n *Network) *Network {
+			w.answer(replyTo("PUT", networksPath, 400, neutronBody("InvalidInput", "")))
+			return n
+		}, wants("10.0.0.0/24", "", renamed), 0, []string{"PUT networks"}, Invalid},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w, n := made(t, wants("10.0.0.0/24", ""))
+			observed := test.change(t, w, w.inNeutron(t, n.ID))
+			var got *Network
+			var steps []Step
+			var err error
+			requests := w.since(func() {
+				got, steps, err = w.Converge(t.Context(), seen(n), test.desired, observed, approveAll)
+			})
+			w.answer(nil)
+			equal(t, test.err, ReasonOf(err))
+			equal(t, test.steps, len(steps))
+			equal(t, test.requests, requests)
+			if err == nil {
+				equal(t, Step(nil), Next(test.desired, w.inNeutron(t, n.ID)))
+				equal(t, true, same(got, w.inNeutron(t, n.ID)))
+			}
+		})
+	}
+}
+
+func TestAnswersThatDoNotShowTheChangeEndConverge(t *testing.T) {
+	w, n := made(t, wants("10.0.0.0/24", ""))
+	w.answer(func(rw http.ResponseWriter, r *http.Request) bool {
+		return r.Method == "PUT" && reply(rw, 200, fmt.Sprintf(`{"network": {"id": %q, "name": "x", "description": %q}}`, n.ID, n.Description))
+	})
+	var steps []Step
+	var err error
+	requests := w.since(func() {
+		_, steps, err = w.Converge(t.Context(), seen(n), wants("10.0.0.0/24", "", func(d *Desired) { d.Name = "renamed" }), n, approveAll)
+	})
+	wantError(t, Error{Op: "converge", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: name set to renamed"}, err)
+	equal(t, 0, len(steps)) // nothing that was done can be reported
+	equal(t, slices.Repeat([]string{"PUT networks"}, maxSteps), requests)
+}
+
+func TestConvergeEndsIfNeutronCannotTellWhichNetworkToKeep(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	makeNetworks(t, w.others, 2)
+	observed, err := w.readNeutron(t.Context(), identity)
+	noError(t, err)
+	w.answer(replyTo("GET", portsPath, 500, ""))
+	got, steps, err := w.Converge(t.Context(), identity, wants("10.0.0.0/24", ""), observed, func(context.Context, Step) error {
+		t.Error("a step was chosen")
+		return nil
+	})
+	if got != nil || steps != nil || ReasonOf(err) != Unavailable {
+		t.Errorf("got %+v, %v, %v", got, steps, err)
+	}
+}
+
+func TestConvergeKeepsTheNetworkThatIsInUse(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	ids := makeNetworks(t, w.others, 3)
+	makePort(t, w.others, ids[1], "web-0", "compute:nova")
+	observed, err := w.readNeutron(t.Context(), identity)
+	noError(t, err)
+	kept := w.inNeutron(t, ids[1])
+	got, _, err := w.Converge(t.Context(), identity, wants(kept.Subnets[0].CIDR.String(), ""), observed, approveAll)
+	noError(t, err)
+	equal(t, ids[1], got.ID)
+	left, err := w.others.ListNetworks(t.Context())
+	noError(t, err)
+	equal(t, []string{ids[1]}, idsOf(left))
+}
+
+func TestRemove(t *testing.T) {
+	t.Parallel()
+	takeMark := func(t *testing.T, w *world, ids []string) { w.theirs(t, ids[0], "", "somebody's own") }
+	for _, test := range []struct {
+		name     string
+		networks int
+		retain   bool
+		// change is made by another client, before the networks are observed.
+		change func(t *testing.T, w *world, ids []string)
+		// refuse is the number of the approval that is refused, counted from 1; 0: none is.
+		refuse int
+		// approvals are the numbers of the networks that an approval is requested for.
+		approvals []int
+		// left are the numbers of the networks that Neutron still has, marked those that still
+		// have their marks.
+		left, marked []int
+		kept         int // its number; -1: none
+		err          ErrorReason
+		refused      bool
+	}{
+		{name: "nothing to remove", kept: -1},
+		{name: "a network", networks: 1, approvals: []int{0}, kept: -1},
+		{name: "all duplicates", networks: 3, approvals: []int{0, 1, 2}, kept: -1},
+		{name: "it is not approved", networks: 2, refuse: 1, approvals: []int{0}, left: []int{0, 1}, marked: []int{0, 1}, kept: -1, refused: true},
+		{name: "the second is not approved", networks: 3, refuse: 2, approvals: []int{0, 1}, left: []int{1, 2}, marked: []int{1, 2}, kept: -1, refused: true},
+		{name: "a retained network", networks: 1, retain: true, approvals: []int{0}, left: []int{0}, kept: 0},
+		{name: "retained duplicates", networks: 2, retain: true, approvals: []int{0, 1}, left: []int{0, 1}, kept: 1},
+		{name: "a retained network that is not approved", networks: 1, retain: true, refuse: 1, approvals: []int{0}, left: []int{0}, marked: []int{0}, kept: -1, refused: true},
+		{name: "a network whose mark was removed is left alone", networks: 1, change: takeMark, approvals: []int{0}, left: []int{0}, kept: 0},
+		{name: "a retained network whose mark was removed is left alone", networks: 1, retain: true, change: takeMark, approvals: []int{0}, left: []int{0}, kept: 0},
+		{name: "a network that is in use", networks: 2, change: func(t *testing.T, w *world, ids []string) {
+			makePort(t, w.others, ids[1], "web-0", "compute:nova")
+		}, approvals: []int{0, 1}, left: []int{1}, marked: []int{1}, kept: -1, err: InUse},
+		{name: "a retained network may be in use", networks: 1, retain: true, change: func(t *testing.T, w *world, ids []string) {
+			makePort(t, w.others, ids[0], "web-0", "compute:nova")
+		}, approvals: []int{0}, left: []int{0}, kept: 0},
+		{name: "Neutron is away", networks: 1, change: func(_ *testing.T, w *world, _ []string) {
+			w.answer(replyTo("DELETE", networksPath, 500, ""))
+		}, approvals: []int{0}, left: []int{0}, marked: []int{0}, kept: -1, err: Unavailable},
+		{name: "Neutron is away, and the network is retained", networks: 1, retain: true, change: func(_ *testing.T, w *world, _ []string) {
+			w.answer(replyTo("PUT", networksPath, 500, ""))
+		}, approvals: []int{0}, left: []int{0}, marked: []int{0}, kept: -1, err: Unavailable},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, embedded.Options{})
+			ids := makeNetworks(t, w.others, test.networks)
+			as := identity
+			if len(ids) > 0 {
+				as.NetworkID = ids[0]
+			}
+			if test.change != nil {
+				test.change(t, w, ids)
+			}
+			observed, err := w.Observe(t.Context(), as, Live)
+			noError(t, err)
+			before := w.writes()
+			var approvals []int
+			kept, err := w.Remove(t.Context(), as, observed, test.retain, func(_ context.Context, n *Network) error {
+				if len(approvals) == 0 {
+					equal(t, before, w.writes())
+				}
+				approvals = append(approvals, slices.Index(ids, n.ID))
+				if len(approvals) == test.refuse {
+					return errRefused
+				}
+				return nil
+			})
+			w.answer(nil)
+			equal(t, test.approvals, approvals)
+			equal(t, test.refused, errors.Is(err, errRefused))
+			equal(t, test.err, ReasonOf(err))
+			if err != nil != (test.refused || test.err != "") {
+				t.Errorf("got %v", err)
+			}
+			keptIndex := -1
+			if kept != nil {
+				keptIndex = slices.Index(ids, kept.ID)
+			}
+			equal(t, test.kept, keptIndex)
+
+			var left, marked []int
+			for i, id := range ids {
+				n, err := w.others.GetNetwork(t.Context(), id)
+				if ReasonOf(err) == NotFound {
+					continue
+				}
+				noError(t, err)
+				left = append(left, i)
+				if identity.Marks(n) {
+					marked = append(marked, i)
+				}
+				if test.kept == i && test.change == nil {
+					equal(t, "", n.Description+n.Subnets[0].Description)
+				}
+			}
+			equal(t, test.left, left)
+			equal(t, test.marked, marked)
+			if test.kept >= 0 && test.change != nil && test.marked == nil && !test.retain {
+				equal(t, before, w.writes()) // it is left alone
+			}
+			// What is gone, or not the owner's any more, is not cached.
+			if cached, known := w.remembered(t); known && err == nil && (kept == nil || identity.Marks(kept)) {
+				equal(t, false, cached.Exists())
+			}
+		})
+	}
+}
+
+func TestANetworkThatLosesItsMarkDuringTheRemovalStays(t *testing.T) {
+	w, n := made(t, wants("10.0.0.0/24", ""))
+	n = w.inNeutron(t, n.ID)
+	_, err := w.Remove(t.Context(), seen(n), n, false, func(context.Context, *Network) error {
+		w.theirs(t, n.ID, "", "somebody's own")
+		return nil
+	})
+	noError(t, err)
+	equal(t, "somebody's own", w.inNeutron(t, n.ID).Description)
+}
+
+func TestWhereObserveReads(t *testing.T) {
+	t.Parallel()
+	var (
+		none     []string
+		byMark   = []string{"GET networks"}
+		complete = []string{"GET networks", "GET subnets"}
+	)
+	const (
+		inBoth       = "the cache is right"
+		inNeither    = "there is no network"
+		inNeutron    = "the network is not in the cache"
+		inCache      = "the network is gone from Neutron"
+		notKnown     = "the cache does not know, and Neutron has it"
+		noneNotKnown = "the cache does not know, and Neutron has none"
+	)
+	for _, test := range []struct {
+		state    string
+		read     Read
+		exists   bool
+		requests []string
+	}{
+		{inBoth, Cached, true, none},
+		{inBoth, CacheOnly, true, none},
+		{inBoth, Live, true, complete},
+		{inNeither, Cached, false, byMark},
+		{inNeither, CacheOnly, false, none},
+		{inNeither, Live, false, byMark},
+		{inNeutron, Cached, true, complete},
+		{inNeutron, CacheOnly, false, none},
+		{inNeutron, Live, true, complete},
+		{inCache, Cached, true, none},
+		{inCache, CacheOnly, true, none},
+		{inCache, Live, false, byMark},
+		{notKnown, Cached, true, complete},
+		{notKnown, CacheOnly, true, complete},
+		{notKnown, Live, true, complete},
+		{noneNotKnown, CacheOnly, false, byMark},
+	} {
+		t.Run(fmt.Sprint(test.state, ", read ", test.read), func(t *testing.T) {
+			w := newWorld(t, embedded.Options{})
+			if test.state != inNeither && test.state != noneNotKnown {
+				w.converge(t, wants("10.0.0.0/24", ""), &Network{})
+			}
+			switch test.state {
+			case inNeutron:
+				w.Observer().Replace(owner.UID)
+			case inCache:
+				cached, _ := w.remembered(t)
+				noError(t, w.others.DeleteNetwork(t.Context(), cached.ID, nil))
+			case notKnown, noneNotKnown:
+				w.Observer().Invalidate(owner.UID)
+			}
+			var got *Network
+			var err error
+			requests := w.since(func() { got, err = w.Observe(t.Context(), identity, test.read) })
+			noError(t, err)
+			equal(t, test.exists, got.Exists())
+			equal(t, test.requests, requests)
+		})
+	}
+}
+
+func TestObserveFailsWithTheFirstList(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	cloud := NewCloud("test", l.client(t), owner.Cluster, time.Minute)
+	l.answer(replyTo("GET", networksPath, 403, neutronBody("PolicyNotAuthorized", "")))
+	equal(t, Forbidden, ReasonOf(cloud.Observer().Relist(t.Context())))
+	l.answer(nil)
+	before := len(l.requests())
+	for _, read := range []Read{Cached, CacheOnly} {
+		_, err := cloud.Observe(t.Context(), identity, read)
+		equal(t, Forbidden, ReasonOf(err))
+	}
+	equal(t, before, len(l.requests()))
+	got, err := cloud.Observe(t.Context(), identity, Live)
+	noError(t, err)
+	equal(t, false, got.Exists())
+}
+
+func TestANetworkOfAnotherPlaceIsNotCreatedAgain(t *testing.T) {
+	here := Place{Project: "project-1"}
+	for _, test := range []struct {
+		name      string
+		id, cloud string
+		place     Place
+		connected bool
+		want      ErrorReason
+	}{
+		{"it was never created", "", "other", Place{Project: "p"}, true, ""},
+		{"a user has cleared status.cloud to abandon it", "n", "", Place{Project: "p"}, true, ""},
+		{"the same place", "n", "test", here, true, ""},
+		{"the same place under another name", "n", "other", here, true, ""},
+		{"another project", "n", "test", Place{Project: "p"}, true, OtherCloud},
+		{"another region", "n", "test", Place{Project: "project-1", Region: "r"}, true, OtherCloud},
+		{"a status without a project, and the same cloud", "n", "test", Place{}, true, ""},
+		{"a status without a project, and another cloud", "n", "other", Place{}, true, OtherCloud},
+		{"the same place, but the session has ended", "n", "test", here, false, Unavailable},
+		{"another place, but the session has ended", "n", "test", Place{Project: "p"}, false, Unavailable},
+		{"a status without a project, and the session has ended", "n", "test", Place{}, false, ""},
+		{"another cloud, but the session has ended", "n", "other", Place{}, false, Unavailable},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, embedded.Options{})
+			if !test.connected {
+				w.Client().session.Store(nil)
+			}
+			as := Identity{Owner: owner, NetworkID: test.id, CloudName: test.cloud, Place: test.place}
+			got, err := w.Observe(t.Context(), as, CacheOnly)
+			equal(t, test.want, ReasonOf(err))
+			equal(t, false, got.Exists())
+		})
+	}
+	t.Run("the error names both places", func(t *testing.T) {
+		w := newWorld(t, embedded.Options{})
+		_, err := w.Observe(t.Context(), Identity{Owner: owner, NetworkID: "n", CloudName: "other", Place: Place{Project: "p", Region: "r"}}, Cached)
+		wantError(t, Error{Op: "find network n", Reason: OtherCloud, Message: `it was created in cloud "other", project "p" in region "r"; cloud "test", project "project-1", does not have it: ` +
+			"give the controller the credentials of the former, or clear status.cloud to abandon that network"}, err)
+	})
+	t.Run("a network that is here is not of another place", func(t *testing.T) {
+		w, n := made(t, wants("10.0.0.0/24", ""))
+		got, err := w.Observe(t.Context(), Identity{Owner: owner, NetworkID: n.ID, CloudName: "other", Place: Place{Project: "p"}}, Live)
+		noError(t, err)
+		equal(t, n.ID, got.ID)
+	})
+}

@@ -1,0 +1,167 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+// declares returns the owner's Network, default/web, with that spec.
+func declares(cidr, gateway string) *samplecrdv1.Network {
+	return &samplecrdv1.Network{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: owner.UID},
+		Spec:       samplecrdv1.NetworkSpec{CIDR: cidr, Gateway: gateway},
+	}
+}
+
+func TestNewDesired(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		cidr, gateway string
+		want          DesiredSubnet
+		err           string // is contained in the message; "": there is no error
+	}{
+		{"a gateway", "192.168.0.0/16", "192.168.1.1", DesiredSubnet{CIDR: cidr("192.168.0.0/16"), Gateway: addr("192.168.1.1")}, ""},
+		{"Neutron's choice", "192.168.0.0/16", "", DesiredSubnet{CIDR: cidr("192.168.0.0/16")}, ""},
+		{"no gateway", "192.168.0.0/16", "None", DesiredSubnet{CIDR: cidr("192.168.0.0/16"), NoGateway: true}, ""},
+		{"host bits are masked", "192.168.1.1/16", "", DesiredSubnet{CIDR: cidr("192.168.0.0/16")}, ""},
+		{"the gateway is inside the masked CIDR only", "192.168.1.0/16", "192.168.2.1", DesiredSubnet{CIDR: cidr("192.168.0.0/16"), Gateway: addr("192.168.2.1")}, ""},
+		{"IPv6", "fd00:1::9/64", "fd00:1::1", DesiredSubnet{CIDR: cidr("fd00:1::/64"), Gateway: addr("fd00:1::1")}, ""},
+		{"no CIDR", "", "", DesiredSubnet{}, `spec.cidr: "" is not an address and a prefix length`},
+		{"no prefix length", "10.0.0.0", "", DesiredSubnet{}, `spec.cidr: "10.0.0.0" is not an address and a prefix length`},
+		{"a prefix length that is too long", "10.0.0.0/33", "", DesiredSubnet{}, "spec.cidr: "},
+		{"an IPv6 zone", "fd00::%eth0/64", "", DesiredSubnet{}, "spec.cidr: "},
+		{"a gateway outside the CIDR, which Neutron would accept", "10.0.0.0/24", "10.0.1.1", DesiredSubnet{}, `spec.gateway: "10.0.1.1" is not an address inside 10.0.0.0/24, nor None`},
+		{"a gateway of the other family", "10.0.0.0/24", "fd00::1", DesiredSubnet{}, "spec.gateway: "},
+		{"a gateway with a zone", "fd00::/64", "fd00::1%eth0", DesiredSubnet{}, "spec.gateway: "},
+		{"a gateway that is not an address", "10.0.0.0/24", "none", DesiredSubnet{}, `spec.gateway: "none" is not an address`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			network := declares(test.cidr, test.gateway)
+			network.Status.SubnetID = "s"
+			got, err := NewDesired(network, owner.Cluster)
+			if test.err != "" {
+				if ReasonOf(err) != Invalid || !strings.Contains(err.Error(), test.err) {
+					t.Errorf("got %v, want %q in it", err, test.err)
+				}
+				equal(t, Desired{}, got)
+				return
+			}
+			noError(t, err)
+			equal(t, Desired{Owner: owner, Name: testName, Subnets: []DesiredSubnet{test.want}, Known: "s"}, got)
+		})
+	}
+}
+
+func TestNewIdentity(t *testing.T) {
+	network := declares("10.0.0.0/24", "")
+	equal(t, Identity{Owner: owner}, NewIdentity(network, owner.Cluster))
+	network.Status = samplecrdv1.NetworkStatus{NetworkID: "n", SubnetID: "s", Cloud: "mycloud", ProjectID: "p", Region: "r"}
+	want := Identity{Owner: owner, NetworkID: "n", CloudName: "mycloud", Place: Place{Project: "p", Region: "r"}}
+	equal(t, want, NewIdentity(network, owner.Cluster))
+}
+
+func TestWhichNetworksBelongToAnIdentity(t *testing.T) {
+	mark := owner.Mark()
+	otherUID := Owner{owner.Cluster, "33333333-0000-0000-0000-000000000000"}.Mark()
+	otherCluster := Owner{"other", owner.UID}.Mark()
+	for _, test := range []struct {
+		name    string
+		mark    string
+		subnets []string // descriptions
+		id      string   // the known one; the network's is n
+		marks   bool
+		covers  bool
+	}{
+		{"the mark is the proof", mark, nil, "", true, true},
+		{"text before the mark does not matter", "our web " + mark, nil, "", true, true},
+		{"text after the mark does", mark + " web", nil, "", false, false},
+		{"the mark counts even if another network was seen last", mark, nil, "m", true, true},
+		{"without the mark, a marked subnet and the known ID", "", []string{mark}, "n", false, true},
+		{"one marked subnet of several", "somebody's own", []string{"", otherUID, mark}, "n", false, true},
+		{"without the mark, the ID alone proves nothing", "", []string{""}, "n", false, false},
+		{"nor does it without subnets", "", nil, "n", false, false},
+		{"a marked subnet alone proves nothing", "", []string{mark}, "", false, false},
+		{"a marked subnet on a network with another ID", "", []string{mark}, "m", false, false},
+		{"another Network's mark", otherUID, []string{mark}, "n", false, false},
+		{"another cluster's mark", otherCluster, []string{mark}, "n", false, false},
+		{"another Network's subnet", "", []string{otherUID}, "n", false, false},
+		{"another cluster's subnet", "", []string{otherCluster}, "n", false, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			network := &Network{ID: "n", Description: test.mark}
+			for _, description := range test.subnets {
+				network.Subnets = append(network.Subnets, Subnet{Description: description})
+			}
+			identity := Identity{Owner: owner, NetworkID: test.id}
+			equal(t, test.marks, identity.Marks(network))
+			equal(t, test.covers, identity.covers(network))
+		})
+	}
+}
+
+// A stored spec may be from any CustomResourceDefinition. It is either refused as invalid, or
+// gives a CIDR without host bits and a gateway inside it or none. go test -fuzz=FuzzDesired
+// ./pkg/neutron searches.
+func FuzzDesired(f *testing.F) {
+	for _, seed := range [][2]string{
+		{"192.168.0.0/16", "192.168.0.1"}, {"192.168.1.0/16", "192.168.1.1"}, {"192.168.0.0/16", ""}, {"192.168.0.0/16", "None"}, {"192.168.0.0/16", "none"},
+		{"192.168.0.0/16", "10.0.0.1"}, {"192.168.0.0/16", "::ffff:192.168.0.1"}, {"::ffff:192.168.0.0/112", "192.168.0.1"}, {"fd00::/64", "fd00::1"},
+		{"fd00::/64", "fd00::1%eth0"}, {"fd00::%eth0/64", "fd00::1"}, {"0.0.0.0/0", "0.0.0.0"}, {"::/0", "::"}, {"10.0.0.0/32", "10.0.0.0"},
+		{"10.0.0.0/33", ""}, {"10.0.0.0/-1", ""}, {"10.0.0.0/08", ""}, {"010.0.0.0/8", ""}, {"10.0.0.0", ""}, {" 10.0.0.0/8", ""}, {"10.0.0.0/8\n", ""}, {"", ""},
+	} {
+		f.Add(seed[0], seed[1], "s")
+	}
+	f.Fuzz(func(t *testing.T, cidr, gateway, subnetID string) {
+		network := declares(cidr, gateway)
+		network.Status.SubnetID = subnetID
+		desired, err := NewDesired(network, "cluster")
+		if err != nil {
+			if ReasonOf(err) != Invalid || !strings.HasPrefix(err.Error(), "spec.") || strings.ContainsAny(err.Error(), "\n\r\x1b") {
+				t.Errorf("got %q", err)
+			}
+			return
+		}
+		subnet := desired.Subnets[0]
+		written, err := netip.ParsePrefix(cidr)
+		if err != nil || subnet.CIDR != written.Masked() || subnet.CIDR.Addr().Zone() != "" {
+			t.Errorf("%q became %s", cidr, subnet.CIDR)
+		}
+		switch gateway {
+		case "", samplecrdv1.GatewayNone:
+			if subnet.Gateway.IsValid() || subnet.NoGateway != (gateway != "") {
+				t.Errorf("%q became %+v", gateway, subnet)
+			}
+		default:
+			if subnet.NoGateway || !subnet.CIDR.Contains(subnet.Gateway) || subnet.Gateway.Zone() != "" {
+				t.Errorf("%q in %s became %+v", gateway, subnet.CIDR, subnet)
+			}
+		}
+		if owner, marked := OwnerOf(desired.Owner.Mark()); !marked || owner.UID != network.UID {
+			t.Errorf("the mark is of %+v", owner)
+		}
+		if _, creates := Next(desired, &Network{}).(CreateNetwork); !creates {
+			t.Error("the plan does not begin with the network")
+		}
+	})
+}
