@@ -1,0 +1,441 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package live
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/fake"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/apiserver"
+)
+
+// lab is an API server with one Network, default/web, as it was when it was cached.
+type lab struct {
+	*testing.T
+	*Networks
+	kube   *fake.Clientset
+	api    *apiserver.Server
+	cached *samplecrdv1.Network
+	// journal has the requests to the API server.
+	journal []string
+	// fail returns the error of a request; nil if it is executed.
+	fail func(apiserver.Request) error
+}
+
+func newLab(t *testing.T, changes ...func(*samplecrdv1.Network)) *lab {
+	l := &lab{T: t, kube: fake.NewClientset()}
+	l.api = apiserver.Install(l.kube)
+	l.Networks = NewNetworks(l.kube)
+	network := &samplecrdv1.Network{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Generation: 3},
+		Spec:       samplecrdv1.NetworkSpec{CIDR: "10.0.0.0/24"},
+		Status:     samplecrdv1.NetworkStatus{NetworkID: "n"},
+	}
+	for _, change := range changes {
+		change(network)
+	}
+	l.cached = l.api.Put(network)
+	l.api.Around(func(r apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error) {
+		l.journal = append(l.journal, strings.TrimSuffix(r.Verb+" networks/"+r.Subresource, "/"))
+		if l.fail != nil {
+			if err := l.fail(r); err != nil {
+				return nil, err
+			}
+		}
+		return do()
+	})
+	return l
+}
+
+// stored returns the Network that the API server has; nil if it has none.
+func (l *lab) stored() *samplecrdv1.Network {
+	for _, n := range l.api.After(l.api.Changes()) {
+		return n
+	}
+	return nil
+}
+
+// edit changes the stored Network, as another client does. The cached one stays as it is.
+func (l *lab) edit(change func(*samplecrdv1.Network)) {
+	n := l.stored()
+	change(n)
+	l.api.Put(n)
+}
+
+func (l *lab) remove() { l.api.Remove("default", "web") }
+
+// recreate gives the name to another Network.
+func (l *lab) recreate() {
+	l.remove()
+	l.api.Put(&samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Generation: 3}, Status: l.cached.Status})
+}
+
+func (l *lab) expectJournal(want ...string) {
+	l.Helper()
+	equal(l.T, want, l.journal)
+	l.journal = nil
+}
+
+func equal(t *testing.T, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// expectError checks the error: nil, an error that is that one, or one that contains the text.
+func expectError(t *testing.T, want any, err error) {
+	t.Helper()
+	switch want := want.(type) {
+	case nil:
+		if err != nil {
+			t.Errorf("got %v", err)
+		}
+	case error:
+		if !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+	case string:
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+	}
+}
+
+// proxyError is the answer of a proxy, or of an API server that does not serve Networks.
+var proxyError = apierrors.NewGenericServerResponse(http.StatusNotFound, "patch", samplecrdv1.Resource("networks"), "web", "404 page not found", 0, true)
+
+var errAway = errors.New("connection refused")
+
+func failWith(err error) func(apiserver.Request) error {
+	return func(apiserver.Request) error { return err }
+}
+
+func removeFinalizers(n *samplecrdv1.Network)   { n.Finalizers = nil }
+func withFinalizer(n *samplecrdv1.Network)      { n.Finalizers = []string{samplecrdv1.Finalizer} }
+func withOtherFinalizer(n *samplecrdv1.Network) { n.Finalizers = []string{"example.com/other"} }
+func withBothFinalizers(n *samplecrdv1.Network) {
+	n.Finalizers = []string{"example.com/other", samplecrdv1.Finalizer, "example.com/third"}
+}
+func label(n *samplecrdv1.Network)         { n.Labels = map[string]string{"a": "b"} }
+func withoutStatus(n *samplecrdv1.Network) { n.Status = samplecrdv1.NetworkStatus{} }
+
+func TestA404ThatIsNotFromTheAPIServerDoesNotMeanThatAnObjectIsGone(t *testing.T) {
+	for _, err := range []error{proxyError, fmt.Errorf("patch: %w", proxyError), errors.New("other"), nil} {
+		if isNotFound(err) {
+			t.Errorf("%v counts as the API server's answer", err)
+		}
+	}
+	notFound := apierrors.NewNotFound(samplecrdv1.Resource("networks"), "web")
+	for _, err := range []error{notFound, fmt.Errorf("patch: %w", notFound)} {
+		if !isNotFound(err) {
+			t.Errorf("the API server's answer %v does not count", err)
+		}
+	}
+}
+
+func TestTheCacheIsFreshWhenItHasOurLastWrite(t *testing.T) {
+	l := newLab(t, withFinalizer)
+	expectError(t, nil, l.CheckFresh(l.cached)) // nothing was written
+	old := l.cached
+	expectError(t, nil, l.UpdateStatusIfNeeded(t.Context(), old, samplecrdv1.NetworkStatus{NetworkID: "n", MTU: 1}))
+	expectError(t, ErrStaleCache, l.CheckFresh(old))
+	expectError(t, ErrStaleCache, l.CheckFresh(old)) // until the cache has it
+	written := l.stored()
+	expectError(t, nil, l.CheckFresh(written))
+	expectError(t, nil, l.CheckFresh(old)) // it was forgotten: a cache does not go back
+	if len(l.written) != 0 {
+		t.Errorf("%v is remembered", l.written)
+	}
+
+	// A later version than our own is fresh too.
+	expectError(t, nil, l.UpdateStatusIfNeeded(t.Context(), written, samplecrdv1.NetworkStatus{NetworkID: "n", MTU: 2}))
+	l.edit(label)
+	expectError(t, nil, l.CheckFresh(l.stored()))
+}
+
+func TestEachWriteIsAwaited(t *testing.T) {
+	for name, write := range map[string]func(*lab) error{
+		"of the status": func(l *lab) error {
+			return l.UpdateStatusIfNeeded(l.Context(), l.cached, samplecrdv1.NetworkStatus{MTU: 1})
+		},
+		"of the finalizer": func(l *lab) error {
+			_, _, err := l.AddFinalizerIfNeeded(l.Context(), l.cached)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			expectError(t, nil, write(l))
+			expectError(t, ErrStaleCache, l.CheckFresh(l.cached))
+		})
+	}
+}
+
+func TestClear(t *testing.T) {
+	l := newLab(t)
+	expectError(t, nil, l.UpdateStatusIfNeeded(t.Context(), l.cached, samplecrdv1.NetworkStatus{MTU: 1}))
+	l.Clear("another")
+	expectError(t, ErrStaleCache, l.CheckFresh(l.cached))
+	l.Clear(l.cached.UID)
+	expectError(t, nil, l.CheckFresh(l.cached))
+	if len(l.written) != 0 {
+		t.Errorf("%v is remembered", l.written)
+	}
+}
+
+func TestVerify(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		change   func(*lab)
+		want     any
+		conflict bool
+	}{
+		{"it is the same", func(*lab) {}, nil, false},
+		{"something else has changed", func(l *lab) { l.edit(label) }, nil, false},
+		{"another Network has its name", (*lab).recreate, "it has changed since it was read", true},
+		{"its spec has changed", func(l *lab) { l.edit(func(n *samplecrdv1.Network) { n.Generation++ }) }, "it has changed since it was read", true},
+		{"another controller has written networkID", func(l *lab) { l.edit(func(n *samplecrdv1.Network) { n.Status.NetworkID = "m" }) }, "it has changed since it was read", true},
+		{"it is gone", (*lab).remove, "read the Network past the cache: ", false},
+		{"the API server is away", func(l *lab) { l.fail = failWith(errAway) }, errAway, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLab(t)
+			test.change(l)
+			err := l.Verify(t.Context(), l.cached)
+			expectError(t, test.want, err)
+			equal(t, test.conflict, apierrors.IsConflict(err))
+			l.expectJournal("get networks")
+		})
+	}
+}
+
+func TestIsGone(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*lab)
+		want   bool
+		err    any
+	}{
+		{"it exists", func(*lab) {}, false, nil},
+		{"it has changed", func(l *lab) { l.edit(func(n *samplecrdv1.Network) { n.Generation++ }) }, false, nil},
+		{"it is gone", (*lab).remove, true, nil},
+		{"another Network has its name", (*lab).recreate, true, nil},
+		{"the API server is away", func(l *lab) { l.fail = failWith(errAway) }, false, errAway},
+		{"a proxy answers", func(l *lab) { l.remove(); l.fail = failWith(proxyError) }, false, proxyError},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLab(t)
+			test.change(l)
+			gone, err := l.IsGone(t.Context(), l.cached)
+			equal(t, test.want, gone)
+			expectError(t, test.err, err)
+		})
+	}
+}
+
+func TestRereadIfStatusless(t *testing.T) {
+	hide := func(l *lab) { withoutStatus(l.cached) } // the cache has it without its status
+	for _, test := range []struct {
+		name     string
+		change   func(*lab)
+		want     string // the networkID of the Network that is returned
+		err      any
+		conflict bool
+		journal  []string
+	}{
+		{"it has a status", func(*lab) {}, "n", nil, false, nil},
+		{"it has the default of the CustomResourceDefinition", func(l *lab) {
+			l.cached.Status = samplecrdv1.NetworkStatus{Conditions: []metav1.Condition{{Type: samplecrdv1.ConditionReady, Status: metav1.ConditionUnknown}}}
+		}, "", nil, false, nil},
+		{"the API server has its status", hide, "n", nil, false, []string{"patch networks/status"}},
+		{"it is gone, or there is no status subresource", func(l *lab) { hide(l); l.remove() }, "", "the CustomResourceDefinition is too old", false, []string{"patch networks/status"}},
+		{"another Network has its name", func(l *lab) { hide(l); l.recreate() }, "", "another Network has its name", true, []string{"patch networks/status"}},
+		{"the API server is away", func(l *lab) { hide(l); l.fail = failWith(errAway) }, "", errAway, false, []string{"patch networks/status"}},
+		{"a proxy answers", func(l *lab) { hide(l); l.fail = failWith(proxyError) }, "", proxyError, false, []string{"patch networks/status"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLab(t)
+			test.change(l)
+			changes := l.api.Changes()
+			got, err := l.RereadIfStatusless(t.Context(), l.cached)
+			expectError(t, test.err, err)
+			equal(t, test.conflict, apierrors.IsConflict(err))
+			if err == nil {
+				equal(t, test.want, got.Status.NetworkID)
+			}
+			l.expectJournal(test.journal...)
+			equal(t, changes, l.api.Changes()) // nothing is written
+			if test.err == proxyError && strings.Contains(err.Error(), "CustomResourceDefinition") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestHasFinalizer(t *testing.T) {
+	for _, test := range []struct {
+		change func(*samplecrdv1.Network)
+		want   bool
+	}{{removeFinalizers, false}, {withOtherFinalizer, false}, {withFinalizer, true}, {withBothFinalizers, true}} {
+		n := &samplecrdv1.Network{}
+		test.change(n)
+		equal(t, test.want, HasFinalizer(n))
+	}
+}
+
+func TestAddFinalizerIfNeeded(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		before   func(*samplecrdv1.Network)
+		change   func(*lab)
+		added    bool
+		err      any
+		conflict bool
+		journal  []string
+		stored   []string // finalizers; nil if the Network is gone
+	}{
+		{"it has it", withFinalizer, func(*lab) {}, false, nil, false, nil, []string{samplecrdv1.Finalizer}},
+		{"it has none", removeFinalizers, func(*lab) {}, true, nil, false, []string{"patch networks"}, []string{samplecrdv1.Finalizer}},
+		{"other finalizers stay", withOtherFinalizer, func(*lab) {}, true, nil, false, []string{"patch networks"}, []string{"example.com/other", samplecrdv1.Finalizer}},
+		{"the cache is outdated", withOtherFinalizer, func(l *lab) { l.edit(label) }, false, "add the finalizer: ", true, []string{"patch networks"}, []string{"example.com/other"}},
+		{"another Network has its name", removeFinalizers, (*lab).recreate, false, "add the finalizer: ", true, []string{"patch networks"}, []string{}},
+		{"it is gone", removeFinalizers, (*lab).remove, false, ErrGone, false, []string{"patch networks"}, nil},
+		{"a proxy answers", removeFinalizers, func(l *lab) { l.fail = failWith(proxyError) }, false, proxyError, false, []string{"patch networks"}, []string{}},
+		{"the API server is away", removeFinalizers, func(l *lab) { l.fail = failWith(errAway) }, false, errAway, false, []string{"patch networks"}, []string{}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLab(t, test.before)
+			test.change(l)
+			before := l.cached.DeepCopy()
+			got, added, err := l.AddFinalizerIfNeeded(t.Context(), l.cached)
+			equal(t, test.added, added)
+			expectError(t, test.err, err)
+			equal(t, test.conflict, apierrors.IsConflict(err))
+			equal(t, test.err == any(ErrGone), errors.Is(err, ErrGone))
+			l.expectJournal(test.journal...)
+			equal(t, before, l.cached) // it is the cache's
+			l.expectFinalizers(test.stored)
+			if err == nil {
+				equal(t, l.stored(), got)
+			}
+		})
+	}
+}
+
+// expectFinalizers checks the finalizers of the stored Network; nil if it must be gone.
+func (l *lab) expectFinalizers(want []string) {
+	l.Helper()
+	stored := l.stored()
+	equal(l.T, want == nil, stored == nil)
+	if stored != nil {
+		equal(l.T, want, stored.Finalizers)
+	}
+}
+
+func TestRemoveFinalizer(t *testing.T) {
+	deleted := func(change func(*samplecrdv1.Network)) func(*samplecrdv1.Network) {
+		return func(n *samplecrdv1.Network) {
+			change(n)
+			n.DeletionTimestamp = new(metav1.Unix(1, 0))
+		}
+	}
+	for _, test := range []struct {
+		name     string
+		before   func(*samplecrdv1.Network)
+		change   func(*lab)
+		err      any
+		conflict bool
+		stored   []string // finalizers; nil if the Network is gone
+	}{
+		{"Kubernetes deletes the Network", deleted(withFinalizer), func(*lab) {}, nil, false, nil},
+		{"other finalizers stay", deleted(withBothFinalizers), func(*lab) {}, nil, false, []string{"example.com/other", "example.com/third"}},
+		{"the cache is outdated", deleted(withFinalizer), func(l *lab) { l.edit(label) }, "remove the finalizer: ", true, []string{samplecrdv1.Finalizer}},
+		{"another Network has its name", deleted(withFinalizer), (*lab).recreate, "remove the finalizer: ", true, []string{}},
+		{"it is gone", deleted(withFinalizer), (*lab).remove, ErrGone, false, nil},
+		{"a proxy answers", deleted(withFinalizer), func(l *lab) { l.fail = failWith(proxyError) }, proxyError, false, []string{samplecrdv1.Finalizer}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLab(t, test.before)
+			test.change(l)
+			before := l.cached.DeepCopy()
+			err := l.RemoveFinalizer(t.Context(), l.cached)
+			expectError(t, test.err, err)
+			equal(t, test.conflict, apierrors.IsConflict(err))
+			equal(t, test.err == any(ErrGone), errors.Is(err, ErrGone))
+			l.expectJournal("patch networks")
+			equal(t, before, l.cached) // it is the cache's
+			l.expectFinalizers(test.stored)
+		})
+	}
+}
+
+func TestUpdateStatusIfNeeded(t *testing.T) {
+	next := samplecrdv1.NetworkStatus{NetworkID: "n", MTU: 1450}
+	patch, get := "patch networks/status", "get networks"
+	for _, test := range []struct {
+		name     string
+		change   func(*lab)
+		err      any
+		conflict bool
+		journal  []string
+		written  bool
+	}{
+		{"it is the same", func(l *lab) { l.cached.Status = *next.DeepCopy() }, nil, false, nil, false},
+		{"it differs", func(*lab) {}, nil, false, []string{patch}, true},
+		{"the cache is outdated", func(l *lab) { l.edit(label) }, "write the status: ", true, []string{patch, get}, false},
+		{"it is gone", (*lab).remove, ErrGone, false, []string{patch, get}, false},
+		// Only the resourceVersion prevents the write of another Network's status.
+		{"another Network has its name", (*lab).recreate, ErrGone, false, []string{patch, get}, false},
+		{"it is refused", func(l *lab) { l.fail = failWith(errAway) }, errAway, false, []string{patch}, false},
+		{"a proxy answers", func(l *lab) { l.fail = failWith(proxyError) }, proxyError, false, []string{patch}, false},
+		{"it cannot be read after a conflict", func(l *lab) {
+			l.edit(label)
+			l.fail = func(r apiserver.Request) error {
+				if r.Verb == "get" {
+					return errAway
+				}
+				return nil
+			}
+		}, "read the Network past the cache: ", false, []string{patch, get}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLab(t)
+			test.change(l)
+			err := l.UpdateStatusIfNeeded(t.Context(), l.cached, next)
+			expectError(t, test.err, err)
+			equal(t, test.conflict, apierrors.IsConflict(err))
+			equal(t, test.err == any(ErrGone), errors.Is(err, ErrGone))
+			l.expectJournal(test.journal...)
+			stored := l.stored()
+			equal(t, test.written, stored != nil && stored.Status.MTU == 1450)
+			_, awaited := l.written[l.cached.UID]
+			equal(t, test.written, awaited)
+		})
+	}
+}
