@@ -1,0 +1,330 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package clouds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+)
+
+// cloudsLab is a lab whose Clouds have handlers that record their calls.
+type cloudsLab struct {
+	*lab
+	*Clouds
+	// released are the credentials that no Network uses any more.
+	released  []Ref
+	drifted   chan types.UID
+	recovered chan struct{}
+}
+
+func newCloudsLab(t *testing.T, objects ...runtime.Object) *cloudsLab {
+	t.Helper()
+	l := &cloudsLab{lab: newLab(t, objects...), drifted: make(chan types.UID, 100), recovered: make(chan struct{}, 100)}
+	config, err := neutron.ParseConfig("own", l.neutron.CloudsYAML("own"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := l.lab.Clouds.options
+	l.Clouds = New(l.lab.Clouds.ctx, options.NewCloud(config), options)
+	l.lab.Clouds = l.Clouds // the lab's helpers and its cleanup use it
+	l.AddHandlers(Handlers{
+		Drift:         func(owner types.UID) { l.drifted <- owner },
+		Recovered:     func() { l.recovered <- struct{}{} },
+		SecretChanged: func(secret cache.ObjectName) { l.told <- secret },
+		Released:      func(ref Ref) { l.released = append(l.released, ref) },
+	})
+	return l
+}
+
+func key(name string) cache.ObjectName { return cache.NewObjectName("team", name) }
+
+// naming returns a Network that names the credentials; none if the Secret is "".
+func naming(secret string, changes ...func(*samplecrdv1.Network)) *samplecrdv1.Network {
+	n := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web"}}
+	if secret != "" {
+		n.Spec.CloudCredentialsRef = &samplecrdv1.CloudCredentialsReference{SecretName: secret, CloudName: "mycloud"}
+	}
+	for _, change := range changes {
+		change(n)
+	}
+	return n
+}
+
+func beingDeleted(n *samplecrdv1.Network) { n.DeletionTimestamp = new(metav1.Unix(1, 0)) }
+
+// untilFor calls For each time that a handler asks for it, until the answer is as wanted.
+func (l *cloudsLab) untilFor(key cache.ObjectName, network *samplecrdv1.Network, wanted func(*neutron.Cloud, error) bool) *neutron.Cloud {
+	l.Helper()
+	timeout := time.After(patience)
+	for {
+		cloud, err := l.For(l.T.Context(), key, network)
+		if wanted(cloud, err) {
+			return cloud
+		}
+		select {
+		case <-l.told:
+		case <-timeout:
+			l.Fatalf("no handler was called; the last answer is %v, %v", cloud, err)
+		}
+	}
+}
+
+func equal(t *testing.T, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestRefOf(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		network *samplecrdv1.Network
+		want    Ref
+		secrets []string
+	}{
+		{"the controller's own credentials", naming(""), Ref{}, nil},
+		{"a Secret of its namespace", naming("creds"), ref, []string{"team/creds"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			equal(t, test.want, RefOf(test.network))
+			equal(t, test.secrets, SecretsOf(test.network))
+		})
+	}
+}
+
+func TestANetworkWithoutCredentialsWorksInTheControllersOwnCloud(t *testing.T) {
+	l := newCloudsLab(t)
+	cloud, err := l.For(t.Context(), key("a"), naming(""))
+	if cloud != l.Own() || err != nil {
+		t.Errorf("got %v, %v", cloud, err)
+	}
+	equal(t, "own", cloud.Name())
+	equal(t, Ref{}, l.RefOfKey(key("a")))
+	if len(l.refs)+len(l.inUse)+len(l.secrets)+len(l.released) > 0 {
+		t.Errorf("refs %v, in use %v, secrets %v, released %v", l.refs, l.inUse, l.secrets, l.released)
+	}
+	if actions := l.kube.Actions(); len(actions) > 0 {
+		t.Errorf("requests were made: %v", actions)
+	}
+}
+
+func TestANetworkWithCredentialsWorksInTheirCloud(t *testing.T) {
+	l := newCloudsLab(t)
+	if _, err := l.kube.CoreV1().Secrets("team").Create(t.Context(), l.lab.secret("creds", "two"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.For(t.Context(), key("a"), naming("creds")); !errors.Is(err, ErrNotReady) {
+		t.Fatalf("got %v, want that it is not ready", err)
+	}
+	equal(t, ref, l.RefOfKey(key("a")))
+	cloud := l.untilFor(key("a"), naming("creds"), ready)
+	equal(t, "mycloud", cloud.Name())
+	if all := l.List(); !slices.Equal(all, []*neutron.Cloud{l.Own(), cloud}) {
+		t.Errorf("the list has %v", all)
+	}
+}
+
+func TestCredentialsAreReleasedByTheLastNetworkThatUsesThem(t *testing.T) {
+	l := newCloudsLab(t)
+	if _, err := l.kube.CoreV1().Secrets("team").Create(t.Context(), l.lab.secret("creds", "one"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l.untilFor(key("a"), naming("creds"), ready)
+	l.untilFor(key("b"), naming("creds"), ready)
+	l.untilFor(key("b"), naming("creds"), ready) // counts once
+	expect := func(clouds int, released ...Ref) {
+		t.Helper()
+		equal(t, clouds+1, len(l.List())) // and its own
+		equal(t, released, l.released)
+	}
+	expect(1)
+	l.Forget(key("a"))
+	l.Forget(key("a")) // more than once
+	l.Forget(key("c")) // never used any
+	equal(t, Ref{}, l.RefOfKey(key("a")))
+	expect(1)
+	other := Ref{Secret: key("other"), CloudName: "mycloud"}
+	l.untilFor(key("b"), naming("other"), says("it does not exist"))
+	equal(t, other, l.RefOfKey(key("b")))
+	expect(0, ref)
+	equal(t, map[cache.ObjectName]Ref{key("b"): other}, l.refs)
+	equal(t, 1, len(l.inUse))
+	equal(t, 1, l.inUse[other].networks)
+
+	// A Network that names no credentials any more.
+	if _, err := l.For(t.Context(), key("b"), naming("")); err != nil {
+		t.Fatal(err)
+	}
+	expect(0, ref, other)
+	if len(l.refs)+len(l.inUse)+len(l.secrets) > 0 {
+		t.Errorf("refs %v, in use %v, secrets %v", l.refs, l.inUse, l.secrets)
+	}
+}
+
+func TestTwoCloudsOfOneSecretAreReleasedOneByOne(t *testing.T) {
+	l := newCloudsLab(t)
+	second := naming("creds", func(n *samplecrdv1.Network) { n.Spec.CloudCredentialsRef.CloudName = "mycloud-two" })
+	if _, err := l.kube.CoreV1().Secrets("team").Create(t.Context(), l.lab.secret("creds", "one"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l.untilFor(key("a"), naming("creds"), ready)
+	l.untilFor(key("b"), second, ready)
+	l.Forget(key("a"))
+	equal(t, []Ref{ref}, l.released)
+	equal(t, 2, len(l.List()))
+	l.Forget(key("b"))
+	equal(t, []Ref{ref, RefOf(second)}, l.released)
+	equal(t, 1, len(l.List()))
+}
+
+func TestADeletedNetworkKeepsTheCloudIfItsNamespaceIsBeingDeleted(t *testing.T) {
+	terminating := func(n *corev1.Namespace) { n.DeletionTimestamp = new(metav1.Unix(1, 0)) }
+	for _, test := range []struct {
+		name      string
+		namespace func(*corev1.Namespace)
+		network   *samplecrdv1.Network
+		seen      bool  // whether the Secret was seen before it was deleted
+		readErr   error // of the namespace
+		want      bool  // the cloud; otherwise an error
+		err       error // nil: that the Secret does not exist
+	}{
+		{"both are being deleted", terminating, naming("creds", beingDeleted), true, nil, true, nil},
+		{"the Network is not being deleted", terminating, naming("creds"), true, nil, false, nil},
+		{"the namespace is not being deleted", func(*corev1.Namespace) {}, naming("creds", beingDeleted), true, nil, false, nil},
+		{"this process has not seen the Secret", terminating, naming("creds", beingDeleted), false, nil, false, nil},
+		{"the controller may not read namespaces", terminating, naming("creds", beingDeleted), true, apierrors.NewForbidden(corev1.Resource("namespaces"), "team", errors.New("no right")), false, nil},
+		{"the namespace cannot be read", terminating, naming("creds", beingDeleted), true, errAway, false, errAway},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}
+			test.namespace(namespace)
+			l := newCloudsLab(t, namespace)
+			l.kube.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return test.readErr != nil, nil, test.readErr
+			})
+			var before *neutron.Cloud
+			l.untilFor(key("a"), naming("creds"), says("it does not exist"))
+			if test.seen {
+				l.create(l.lab.secret("creds", "one"))
+				before = l.untilFor(key("a"), naming("creds"), ready)
+				if err := l.kube.CoreV1().Secrets("team").Delete(t.Context(), "creds", metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				l.untilFor(key("a"), naming("creds"), says("it does not exist"))
+			}
+			cloud, err := l.For(t.Context(), key("a"), test.network)
+			switch {
+			case test.want:
+				if cloud != before || err != nil {
+					t.Errorf("got %v, %v, want the cloud that the Secret led to", cloud, err)
+				}
+			case test.err != nil:
+				if cloud != nil || !errors.Is(err, test.err) {
+					t.Errorf("got %v, %v", cloud, err)
+				}
+			default:
+				if cloud != nil || !says("it does not exist")(nil, err) {
+					t.Errorf("got %v, %v", cloud, err)
+				}
+			}
+		})
+	}
+}
+
+var errAway = errors.New("connection refused")
+
+func TestHandlersAreCalled(t *testing.T) {
+	l := newCloudsLab(t)
+	l.untilFor(key("a"), naming("creds"), says("it does not exist"))
+	l.create(l.lab.secret("creds", "one"))
+	theirs := l.untilFor(key("a"), naming("creds"), ready)
+	for i, cloud := range []*neutron.Cloud{l.Own(), theirs} {
+		owner := neutron.Owner{Cluster: "cluster", UID: types.UID(fmt.Sprint("uid-", i))}
+		if err := cloud.Observer().Relist(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := cloud.Client().CreateNetwork(t.Context(), neutron.CreateNetwork{Name: "web", Description: owner.Mark()}); err != nil {
+			t.Fatal(err)
+		}
+		for len(l.drifted) > 0 {
+			<-l.drifted
+		}
+		if err := cloud.Observer().Relist(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case got := <-l.drifted:
+			equal(t, owner.UID, got)
+		default:
+			t.Errorf("the drift in cloud %s was not reported", cloud.Name())
+		}
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	l.Own().Observer().RelistSoon()
+	l.running.Go(func() { l.Own().Observer().Run(ctx) })
+	defer cancel()
+	select {
+	case <-l.recovered:
+	case <-time.After(patience):
+		t.Error("the recovery was not reported")
+	}
+}
+
+func TestExplain(t *testing.T) {
+	refused := fmt.Errorf("sync: %w", &neutron.Error{Op: "authenticate", Reason: neutron.Unauthenticated, Message: "wrong password"})
+	away := &neutron.Error{Op: "list networks", Reason: neutron.Unavailable, Message: "no answer in time"}
+	for _, test := range []struct {
+		name    string
+		network *samplecrdv1.Network
+		err     error
+		want    string
+	}{
+		{"refused credentials of a Secret", naming("creds"), refused, "Secret creds, key clouds.yaml, cloud mycloud: sync: authenticate: wrong password"},
+		{"refused credentials of the controller", naming(""), refused, refused.Error()},
+		{"an error that is not about credentials", naming("creds"), away, away.Error()},
+		{"an error that is not Neutron's", naming("creds"), errAway, errAway.Error()},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := Explain(test.network, test.err)
+			equal(t, test.want, got.Error())
+			if !errors.Is(got, test.err) {
+				t.Errorf("%v does not wrap the error", got)
+			}
+		})
+	}
+	if err := Explain(naming("creds"), nil); err != nil {
+		t.Errorf("no error became %v", err)
+	}
+}
