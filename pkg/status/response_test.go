@@ -19,10 +19,16 @@ package status
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
 func TestEveryReasonOfAnErrorHasAResponse(t *testing.T) {
@@ -70,6 +76,62 @@ func TestRetryAfter(t *testing.T) {
 			if delay != test.want || known != test.known {
 				t.Errorf("got %s, %v; want %s, %v", delay, known, test.want, test.known)
 			}
+		})
+	}
+}
+
+func TestIsPremature(t *testing.T) {
+	server, err := embedded.Start("127.0.0.1:0", embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	config, err := neutron.ParseConfig("test", server.CloudsYAML("test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	newCloud := func(answers ...int) *neutron.Cloud {
+		client := neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second})
+		t.Cleanup(client.Close)
+		cloud := neutron.NewCloud("test", client, "cluster", time.Hour)
+		for _, status := range answers {
+			server.SetFault(func(r *http.Request) *embedded.Fault {
+				if status == http.StatusOK || !strings.HasSuffix(r.URL.Path, "/networks") {
+					return nil
+				}
+				return &embedded.Fault{Status: status, Type: "X", Message: "x"}
+			})
+			if err := cloud.Observer().Relist(t.Context()); (err == nil) != (status == http.StatusOK) {
+				t.Fatalf("the list failed with %v, want status %d", err, status)
+			}
+		}
+		return cloud
+	}
+	failing, listed, listedBefore := newCloud(http.StatusForbidden), newCloud(http.StatusOK), newCloud(http.StatusOK, http.StatusForbidden)
+	away := neutronError(neutron.Unavailable)
+	edited := newNetwork(ready())
+	edited.Generation++
+	deleted := newNetwork(ready())
+	deleted.DeletionTimestamp = new(metav1.Unix(1, 0))
+	for _, test := range []struct {
+		name    string
+		cloud   *neutron.Cloud
+		network *samplecrdv1.Network
+		err     error
+		want    bool
+	}{
+		{"nothing contradicts the status", failing, newNetwork(ready()), away, true},
+		{"refused credentials are reported", failing, newNetwork(ready()), neutronError(neutron.Unauthenticated), false},
+		{"Neutron was listed", listed, newNetwork(ready()), away, false},
+		{"Neutron was listed, though not the last time", listedBefore, newNetwork(ready()), away, false},
+		{"the cloud is not known", nil, newNetwork(ready()), away, false},
+		{"the Network was not ready", failing, newNetwork(condition("Ready", "False", "InUse", "x")), away, false},
+		{"the Network is new", failing, newNetwork(), away, false},
+		{"the Network was edited", failing, edited, away, false},
+		{"the Network is being deleted", failing, deleted, away, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			equal(t, test.want, IsPremature(test.cloud, test.network, test.err))
 		})
 	}
 }

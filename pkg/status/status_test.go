@@ -267,7 +267,8 @@ func TestComputeChangesNothingThatItIsGiven(t *testing.T) {
 func TestWhichErrorsSayAnything(t *testing.T) {
 	for kind, want := range map[neutron.ErrorReason]bool{
 		neutron.Invalid: true, neutron.Forbidden: true, neutron.Unauthenticated: true, neutron.InUse: true,
-		neutron.OverQuota: true, neutron.Unavailable: true, neutron.NotFound: false, neutron.Stale: false,
+		neutron.OverQuota: true, neutron.Unavailable: true, neutron.OtherCloud: true, neutron.NoCredentials: true, neutron.Paused: true,
+		neutron.NotFound: false, neutron.Stale: false,
 	} {
 		if got := IsReported(neutronError(kind)); got != want {
 			t.Errorf("%s: %v, want %v", kind, got, want)

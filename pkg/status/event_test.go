@@ -1,0 +1,172 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package status
+
+import (
+	"net/netip"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+)
+
+// pending is the Ready condition that the API server gives a new Network.
+func pending() metav1.Condition {
+	return condition("Ready", "Unknown", "Pending", "Waiting for the controller")
+}
+
+func notReady(reason, message string) metav1.Condition {
+	return condition("Ready", "False", reason, message)
+}
+
+func TestEventFor(t *testing.T) {
+	const unmanagedMessage = "Neutron matches the spec; left alone unmanaged subnets on the network: 10.1.0.0/24 (f-1)"
+	unmanaged := neutron.Subnet{ID: "f-1", CIDR: netip.MustParsePrefix("10.1.0.0/24")}
+	withUnmanaged := ready()
+	withUnmanaged.Message = unmanagedMessage
+	steps := []neutron.Step{
+		neutron.CreateSubnet{Subnet: neutron.DesiredSubnet{CIDR: netip.MustParsePrefix("10.0.0.0/24")}},
+		neutron.DeleteSubnet{CIDR: netip.MustParsePrefix("10.2.0.0/24")},
+	}
+	const done = "subnet 10.0.0.0/24 created, subnet 10.2.0.0/24 deleted"
+	withoutNetwork := func(n *samplecrdv1.Network) { n.Status.NetworkID = "" }
+	edited := func(n *samplecrdv1.Network) { n.Generation++ }
+	unchanged := func(*samplecrdv1.Network) {}
+	for _, test := range []struct {
+		name    string
+		before  *metav1.Condition
+		change  func(*samplecrdv1.Network)
+		outcome Outcome
+		want    *Event
+	}{
+		// What was done in Neutron.
+		{"the network is created", new(pending()), withoutNetwork, Outcome{Steps: steps},
+			&Event{"Normal", "Created", "Created network n with subnet 10.0.0.0/24"}},
+		{"the network is created after a failure", new(notReady("QuotaExceeded", "x")), withoutNetwork, Outcome{Steps: steps},
+			&Event{"Normal", "Created", "Created network n with subnet 10.0.0.0/24"}},
+		{"a network is adopted as it is", new(pending()), withoutNetwork, Outcome{Adopted: true},
+			&Event{"Normal", "Adopted", "Adopted network n, which carries this Network's mark"}},
+		{"a network is adopted and completed", new(pending()), withoutNetwork, Outcome{Adopted: true, Steps: steps},
+			&Event{"Normal", "Adopted", "Adopted network n, which carries this Network's mark"}},
+		{"drift is repaired", new(ready()), unchanged, Outcome{Steps: steps},
+			&Event{"Normal", "DriftRepaired", "Repaired drift in Neutron: " + done}},
+		{"an edit is made", new(ready()), edited, Outcome{Steps: steps},
+			&Event{"Normal", "Updated", "Updated network n: " + done}},
+		{"an edit is made after a failure", new(notReady("InUse", "x")), unchanged, Outcome{Steps: steps},
+			&Event{"Normal", "Updated", "Updated network n: " + done}},
+		{"an unmanaged subnet does not hide what was done", new(ready()), unchanged, Outcome{Steps: steps, Unmanaged: []neutron.Subnet{unmanaged}},
+			&Event{"Normal", "DriftRepaired", "Repaired drift in Neutron: " + done}},
+		{"the network is deleted", new(ready()), unchanged, Outcome{Finalized: "gone"}, &Event{"Normal", "Deleted", "gone"}},
+		{"the network is deleted after a failure", new(notReady("InUse", "x")), unchanged, Outcome{Finalized: "gone"}, &Event{"Normal", "Deleted", "gone"}},
+
+		// Transitions of the Ready condition.
+		{"ready as before", new(ready()), unchanged, Outcome{}, nil},
+		{"ready for the first time", nil, unchanged, Outcome{}, nil},
+		{"ready for the first time, after the default", new(pending()), unchanged, Outcome{}, nil},
+		{"ready again", new(notReady("InUse", "x")), unchanged, Outcome{}, &Event{"Normal", "Available", "Neutron matches the spec"}},
+		{"an edit that changes nothing in Neutron", new(ready()), edited, Outcome{}, nil},
+		{"not ready", new(ready()), unchanged, Outcome{Err: neutronError(neutron.InUse)},
+			&Event{"Warning", "InUse", "create subnet: Neutron's own words"}},
+		{"not ready at first", nil, unchanged, Outcome{Err: neutronError(neutron.Invalid)},
+			&Event{"Warning", "InvalidSpec", "create subnet: Neutron's own words"}},
+		{"not ready at first, after the default", new(pending()), unchanged, Outcome{Err: neutronError(neutron.Invalid)},
+			&Event{"Warning", "InvalidSpec", "create subnet: Neutron's own words"}},
+		{"not ready for another reason", new(notReady("InUse", "x")), unchanged, Outcome{Err: neutronError(neutron.OverQuota)},
+			&Event{"Warning", "QuotaExceeded", "create subnet: Neutron's own words"}},
+		{"not ready for the same reason", new(notReady("InUse", "x")), unchanged, Outcome{Err: neutronError(neutron.InUse)}, nil},
+		{"not ready after the first of two steps", new(ready()), edited, Outcome{Steps: steps[:1], Err: neutronError(neutron.InUse)},
+			&Event{"Warning", "InUse", "create subnet: Neutron's own words"}},
+		{"not adopted completely", new(pending()), withoutNetwork, Outcome{Adopted: true, Err: neutronError(neutron.OverQuota)},
+			&Event{"Warning", "QuotaExceeded", "create subnet: Neutron's own words"}},
+
+		// Unmanaged subnets.
+		{"an unmanaged subnet appears", new(ready()), unchanged, Outcome{Unmanaged: []neutron.Subnet{unmanaged}}, &Event{"Warning", "UnmanagedSubnet", unmanagedMessage}},
+		{"an unmanaged subnet exists at first", nil, unchanged, Outcome{Unmanaged: []neutron.Subnet{unmanaged}}, &Event{"Warning", "UnmanagedSubnet", unmanagedMessage}},
+		{"an unmanaged subnet exists at first, after the default", new(pending()), unchanged, Outcome{Unmanaged: []neutron.Subnet{unmanaged}}, &Event{"Warning", "UnmanagedSubnet", unmanagedMessage}},
+		{"the unmanaged subnet is known", &withUnmanaged, unchanged, Outcome{Unmanaged: []neutron.Subnet{unmanaged}}, nil},
+		{"another unmanaged subnet appears", &withUnmanaged, unchanged, Outcome{Unmanaged: []neutron.Subnet{unmanaged, unmanaged}},
+			&Event{"Warning", "UnmanagedSubnet", unmanagedMessage + ", 10.1.0.0/24 (f-1)"}},
+		{"the unmanaged subnet disappears", &withUnmanaged, unchanged, Outcome{}, nil},
+		{"ready again, with an unmanaged subnet", new(notReady("InUse", "x")), unchanged, Outcome{Unmanaged: []neutron.Subnet{unmanaged}},
+			&Event{"Normal", "Available", unmanagedMessage}},
+		{"not ready, with an unmanaged subnet", new(ready()), unchanged, Outcome{Unmanaged: []neutron.Subnet{unmanaged}, Err: neutronError(neutron.InUse)},
+			&Event{"Warning", "InUse", "create subnet: Neutron's own words"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			network := newNetwork()
+			if test.before != nil {
+				network = newNetwork(*test.before)
+			}
+			test.change(network)
+			test.outcome.Observed, test.outcome.Subnet = haveNetwork(), haveSubnet("10.0.0.1")
+			var next samplecrdv1.NetworkStatus // a finalized Network has no status
+			if test.outcome.Finalized == "" {
+				next = Compute(network, test.outcome)
+			}
+			equal(t, test.want, EventFor(network, test.outcome, &next))
+		})
+	}
+}
+
+func TestIsRepair(t *testing.T) {
+	steps := []neutron.Step{neutron.UpdateNetwork{Name: "web"}}
+	for _, test := range []struct {
+		name    string
+		ready   metav1.Condition
+		change  func(*samplecrdv1.Network)
+		outcome Outcome
+		want    bool
+	}{
+		{"Neutron matched this generation before", ready(), nil, Outcome{Steps: steps}, true},
+		{"nothing was done", ready(), nil, Outcome{}, false},
+		{"the repair failed", ready(), nil, Outcome{Steps: steps, Err: neutronError(neutron.InUse)}, false},
+		{"the spec was edited", ready(), func(n *samplecrdv1.Network) { n.Generation++ }, Outcome{Steps: steps}, false},
+		{"Neutron did not match before", notReady("InUse", "x"), nil, Outcome{Steps: steps}, false},
+		{"no network was known", ready(), func(n *samplecrdv1.Network) { n.Status.NetworkID = "" }, Outcome{Steps: steps}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			network := newNetwork(test.ready)
+			if test.change != nil {
+				test.change(network)
+			}
+			equal(t, test.want, test.outcome.IsRepair(network))
+		})
+	}
+}
+
+func TestFinalizedMessage(t *testing.T) {
+	retained := newNetwork()
+	retained.Spec.DeletionPolicy = samplecrdv1.DeletionRetain
+	kept := &neutron.Network{ID: "n"}
+	for _, test := range []struct {
+		name    string
+		network *samplecrdv1.Network
+		kept    *neutron.Network
+		want    string
+	}{
+		{"the network is gone", newNetwork(), nil, "Neutron has confirmed that the network is gone"},
+		{"there was none to retain", retained, nil, "Neutron has confirmed that the network is gone"},
+		{"the network is retained", retained, kept, "Left network n in Neutron without its ownership mark, as deletionPolicy says"},
+		{"the mark was removed", newNetwork(), kept, "Left network n in Neutron: another client removed its ownership mark"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			equal(t, test.want, FinalizedMessage(test.network, test.kept))
+		})
+	}
+}
