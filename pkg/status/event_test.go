@@ -36,7 +36,7 @@ func notReady(reason, message string) metav1.Condition {
 }
 
 func TestEventFor(t *testing.T) {
-	const unmanagedMessage = "Neutron matches the spec; left alone unmanaged subnets on the network: 10.1.0.0/24 (f-1)"
+	const unmanagedMessage = "Neutron matches the spec; the network also has unmanaged subnets, which are left alone: 10.1.0.0/24 (f-1)"
 	unmanaged := neutron.Subnet{ID: "f-1", CIDR: netip.MustParsePrefix("10.1.0.0/24")}
 	withUnmanaged := ready()
 	withUnmanaged.Message = unmanagedMessage
@@ -161,7 +161,7 @@ func TestFinalizedMessage(t *testing.T) {
 		want    string
 	}{
 		{"the network is gone", newNetwork(), nil, "Neutron has confirmed that the network is gone"},
-		{"there was none to retain", retained, nil, "Neutron has confirmed that the network is gone"},
+		{"there was none to retain", retained, nil, "No network in Neutron carries this Network's ownership mark"},
 		{"the network is retained", retained, kept, "Left network n in Neutron without its ownership mark, as deletionPolicy says"},
 		{"the mark was removed", newNetwork(), kept, "Left network n in Neutron: another client removed its ownership mark"},
 	} {
