@@ -505,6 +505,39 @@ func TestAKeyThatIsAddedAgainAndAgainWaitsOnce(t *testing.T) {
 	})
 }
 
+// whenDone calls a function at the end of Done.
+type whenDone struct {
+	workqueue.TypedRateLimitingInterface[string]
+	call func()
+}
+
+func (q whenDone) Done(key string) {
+	q.TypedRateLimitingInterface.Done(key)
+	q.call()
+}
+
+// Another worker may be faster than the one that calls Done: it can have the key before that
+// call returns.
+func TestAKeyThatIsHandedOutAgainDuringDoneCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, Limits{PerCloud: 2, Total: 10}, 0, nil)
+		inner := p.queue.(*queue[string, string]).TypedRateLimitingInterface
+		hooked := &queue[string, string]{TypedRateLimitingInterface: whenDone{inner, func() {
+			key, _ := inner.Get()
+			equal(t, "a/x/1", key)
+		}}, order: p.order}
+		hooked.Add("a/x/1")
+		key, _ := hooked.Get()
+		hooked.Add(key) // while it is being processed
+		hooked.Done(key)
+		equal(t, map[string]int{"a": 1}, p.order.busy)
+		equal(t, map[string]string{"a/x/1": "a"}, p.order.processing)
+		p.queue.Done(key)
+		expectEmpty(t, p.order)
+		p.stop()
+	})
+}
+
 func TestShutDownEndsTheWorkersWhileKeysWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g gates

@@ -33,6 +33,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -213,11 +214,17 @@ func TestWhatAVanishedNetworkLeftIsRemoved(t *testing.T) {
 // awaitSecret waits until the Secret of the credentials was read.
 func (l *vanishedLab) awaitSecret() {
 	l.Helper()
+	hold := make(chan struct{})
+	l.secrets.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		<-hold
+		return false, nil, nil
+	})
 	// The first call starts to watch it. The back-off of the queue has to try again.
 	if err := l.Remove(l.ctx, webKey); neutron.ReasonOf(err) != neutron.Unavailable {
 		l.Errorf("got %v, want that the cloud is not ready", err)
 	}
 	equal(l.T, []string{"u"}, l.remembered())
+	close(hold)
 	l.awaitChange()
 }
 
