@@ -1,0 +1,100 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package world
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/apiserver"
+)
+
+// Crash is the point at which a controller crashes: at one of its requests, either before the
+// request leaves, or after it took effect and before its answer is read. A crashed controller
+// sends nothing more.
+type Crash struct {
+	// Request is the number of the request, from 1.
+	Request int
+	// After means that the request takes effect.
+	After bool
+
+	seen    int
+	crashed bool
+}
+
+// next returns whether the next request takes effect, and whether its answer arrives.
+func (c *Crash) next() (effect, answer bool) {
+	if c.crashed {
+		return false, false
+	}
+	c.seen++
+	if c.seen != c.Request {
+		return true, true
+	}
+	c.crashed = true
+	return c.After, false
+}
+
+// CrashAt makes the controller crash at that point; nil stops that. Requests of this package's
+// methods do not count.
+func (w *World) CrashAt(c *Crash) {
+	w.mu.Lock()
+	w.crash = c
+	w.mu.Unlock()
+	lost := errors.New("connection lost")
+	w.AroundKubernetes(func(_ apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error) {
+		effect, answer := w.nextRequest()
+		if !effect {
+			return nil, lost
+		}
+		object, err := do()
+		if !answer {
+			return nil, lost
+		}
+		return object, err
+	})
+	w.Neutron.SetFault(func(r *http.Request) *embedded.Fault {
+		if strings.Contains(r.URL.Path, "/identity") || !strings.HasPrefix(r.UserAgent(), userAgent) {
+			return nil
+		}
+		effect, answer := w.nextRequest()
+		if effect && answer {
+			return nil
+		}
+		return &embedded.Fault{Drop: true, After: effect}
+	})
+}
+
+func (w *World) nextRequest() (effect, answer bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.crash == nil {
+		return true, true
+	}
+	return w.crash.next()
+}
+
+// Crashed reports whether the controller has reached the point of CrashAt.
+func (w *World) Crashed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.crash != nil && w.crash.crashed
+}

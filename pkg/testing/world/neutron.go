@@ -1,0 +1,254 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package world
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	cloudsyaml "github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+	"k8s.io/apimachinery/pkg/types"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+)
+
+// userAgent is that of the controller's requests to Neutron.
+const userAgent = "controller"
+
+// NewCloud returns the cloud as a controller that has just started sees it: its Observer has
+// not listed yet. The clouds of a World share one client, and so its token.
+func (w *World) NewCloud() *neutron.Cloud {
+	w.t.Helper()
+	if w.controller == nil {
+		config, err := neutron.ParseConfig("test", w.Neutron.CloudsYAML("test"))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.controller = neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second, Connections: 1, UserAgent: userAgent})
+	}
+	return neutron.NewCloud("test", w.controller, Cluster, time.Hour)
+}
+
+// userClient returns a client of the same project that shares no code with the controller.
+func (w *World) userClient() *gophercloud.ServiceClient {
+	w.t.Helper()
+	auth, endpoint, _, err := cloudsyaml.Parse(cloudsyaml.WithCloudName("test"), cloudsyaml.WithCloudsYAML(bytes.NewReader(w.Neutron.CloudsYAML("test"))))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	provider, err := openstack.AuthenticatedClient(context.Background(), auth)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	client, err := openstack.NewNetworkV2(provider, endpoint)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return client
+}
+
+// listNetworks returns all networks of the project.
+func (w *World) listNetworks() []networks.Network {
+	w.t.Helper()
+	pages, err := networks.List(w.Client, nil).AllPages(context.Background())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	all, err := networks.ExtractNetworks(pages)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return all
+}
+
+func (w *World) getSubnet(id string) *subnets.Subnet {
+	w.t.Helper()
+	s, err := subnets.Get(context.Background(), w.Client, id).Extract()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// describeSubnets returns the CIDR and the gateway of each subnet.
+func (w *World) describeSubnets(n networks.Network) (text string) {
+	w.t.Helper()
+	for _, id := range n.Subnets {
+		s := w.getSubnet(id)
+		text += " " + s.CIDR + " " + cmp.Or(s.GatewayIP, samplecrdv1.GatewayNone)
+	}
+	return text
+}
+
+// InNeutron returns a line for each network in Neutron: its name, and the CIDR and the gateway
+// of its subnets.
+func (w *World) InNeutron() (lines []string) {
+	w.t.Helper()
+	defer w.TakeJournal()
+	for _, n := range w.listNetworks() {
+		lines = append(lines, n.Name+w.describeSubnets(n))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// ExpectNeutron compares what InNeutron returns.
+func (w *World) ExpectNeutron(want ...string) {
+	w.t.Helper()
+	if diff := gocmp.Diff(want, w.InNeutron(), cmpopts.EquateEmpty()); diff != "" {
+		w.t.Errorf("in Neutron (-want +got):\n%s", diff)
+	}
+}
+
+// Descriptions returns the descriptions of all networks and subnets in Neutron: those that are
+// not "" have a mark.
+func (w *World) Descriptions() (all []string) {
+	w.t.Helper()
+	defer w.TakeJournal()
+	for _, n := range w.listNetworks() {
+		all = append(all, n.Description)
+		for _, id := range n.Subnets {
+			all = append(all, w.getSubnet(id).Description)
+		}
+	}
+	return all
+}
+
+// CreateInNeutron creates a network and its subnets as a user does, and returns its ID.
+func (w *World) CreateInNeutron(name, description string, cidrs ...string) string {
+	w.t.Helper()
+	defer w.TakeJournal()
+	network, err := networks.Create(context.Background(), w.Client, networks.CreateOpts{Name: name, Description: description}).Extract()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, cidr := range cidrs {
+		opts := subnets.CreateOpts{NetworkID: network.ID, Name: name, Description: description, CIDR: cidr, IPVersion: gophercloud.IPv4}
+		if _, err := subnets.Create(context.Background(), w.Client, opts).Extract(); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return network.ID
+}
+
+// CreateOwned creates a network that carries the owner's mark, as a controller leaves it that
+// lost the answer to its request, and returns its ID.
+func (w *World) CreateOwned(owner types.UID, cidrs ...string) string {
+	w.t.Helper()
+	return w.CreateInNeutron("default/net-a", neutron.Owner{Cluster: Cluster, UID: owner}.Mark(), cidrs...)
+}
+
+// CreatePort creates the port web-0 on the network, and returns its ID.
+func (w *World) CreatePort(network string) string {
+	w.t.Helper()
+	defer w.TakeJournal()
+	port, err := ports.Create(context.Background(), w.Client, ports.CreateOpts{NetworkID: network, Name: "web-0"}).Extract()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.ports = append(w.ports, port.ID)
+	return port.ID
+}
+
+// Ports returns the IDs of the ports that CreatePort created.
+func (w *World) Ports() []string { return w.ports }
+
+// DeletePorts deletes the ports that CreatePort created.
+func (w *World) DeletePorts() {
+	w.t.Helper()
+	for _, port := range w.ports {
+		w.DeleteInNeutron("ports", port)
+	}
+	w.ports = nil
+}
+
+// DeleteInNeutron deletes an object as a user does: from "networks", "subnets" or "ports".
+func (w *World) DeleteInNeutron(collection, id string) {
+	w.t.Helper()
+	defer w.TakeJournal()
+	if _, err := w.Client.Delete(context.Background(), w.Client.ServiceURL(collection, id), nil); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// SetGateway changes the gateway of a subnet of 10.0.0.0/24.
+func (w *World) SetGateway(subnet, gateway string) {
+	w.t.Helper()
+	w.updateInNeutron("subnets", "subnet", subnet, map[string]any{
+		"gateway_ip": gateway, "allocation_pools": []map[string]string{{"start": "10.0.0.100", "end": "10.0.0.200"}}})
+}
+
+// RenameNetwork changes the name of a network.
+func (w *World) RenameNetwork(id, name string) {
+	w.t.Helper()
+	w.updateInNeutron("networks", "network", id, map[string]any{"name": name})
+}
+
+// RenameSubnet changes the name of a subnet.
+func (w *World) RenameSubnet(id, name string) {
+	w.t.Helper()
+	w.updateInNeutron("subnets", "subnet", id, map[string]any{"name": name})
+}
+
+// UnmarkNetwork removes the mark of a network, but not those of its subnets.
+func (w *World) UnmarkNetwork(id string) {
+	w.t.Helper()
+	w.updateInNeutron("networks", "network", id, map[string]any{"description": ""})
+}
+
+// UnmarkSubnet removes the mark of a subnet.
+func (w *World) UnmarkSubnet(id string) {
+	w.t.Helper()
+	w.updateInNeutron("subnets", "subnet", id, map[string]any{"description": ""})
+}
+
+func (w *World) updateInNeutron(collection, key, id string, change map[string]any) {
+	w.t.Helper()
+	defer w.TakeJournal()
+	_, err := w.Client.Put(context.Background(), w.Client.ServiceURL(collection, id), map[string]any{key: change}, nil, &gophercloud.RequestOpts{OkCodes: []int{200}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// SubnetOf returns the ID of the network's first subnet, or "" if it has none.
+func (w *World) SubnetOf(network string) string {
+	w.t.Helper()
+	defer w.TakeJournal()
+	if network == "" {
+		return ""
+	}
+	n, err := networks.Get(context.Background(), w.Client, network).Extract()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if len(n.Subnets) == 0 {
+		return ""
+	}
+	return n.Subnets[0]
+}

@@ -1,0 +1,315 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package world is what surrounds a controller in tests: an API server, an embedded Neutron
+// and its users. It keeps a journal of all requests, makes a controller crash at any of them,
+// and compares both sides at the end. It contains no controller: the tests bring their own.
+package world
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/gophercloud/gophercloud/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/fake"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/apiserver"
+)
+
+const (
+	// Cluster is the ID of the controller's cluster.
+	Cluster = "11111111-0000-0000-0000-000000000000"
+	// UID is the UID of the Networks that NewNetwork returns.
+	UID = types.UID("22222222-0000-0000-0000-000000000000")
+)
+
+// Key is the key of the Networks that NewNetwork returns.
+var Key = cache.NewObjectName("default", "net-a")
+
+// World holds both sides. Its methods fail the test if they fail.
+type World struct {
+	Kube    *fake.Clientset
+	API     *apiserver.Server // stores the Networks of Kube
+	Secrets *kubefake.Clientset
+	Events  *record.FakeRecorder
+	Neutron *embedded.Server
+	// Client is a user's client of Neutron. It shares no code with the controller.
+	Client *gophercloud.ServiceClient
+
+	t          testing.TB
+	controller *neutron.Client // shared by the clouds of NewCloud
+	watched    chan struct{}   // see AwaitSecretWatch
+	ports      []string
+
+	mu      sync.Mutex
+	journal []string
+	crash   *Crash
+	// protected describes the networks that must not change, by their ID.
+	protected map[string]string
+}
+
+// New returns a World with these Networks in Kubernetes and nothing in Neutron.
+func New(t testing.TB, networks ...*samplecrdv1.Network) *World {
+	t.Helper()
+	server, err := embedded.Start("127.0.0.1:0", embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	w := &World{
+		Kube: fake.NewClientset(), Secrets: kubefake.NewClientset(), Events: record.NewFakeRecorder(1000), Neutron: server,
+		t: t, watched: make(chan struct{}, 100), protected: map[string]string{},
+	}
+	w.notifyOfWatches()
+	w.Client = w.userClient()
+	w.API = apiserver.Install(w.Kube)
+	for _, n := range networks {
+		w.API.Put(n)
+	}
+	w.AroundKubernetes(func(_ apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error) { return do() })
+	server.Observe(func(r embedded.Request) {
+		if r.Service == "network" && strings.HasPrefix(r.Path, "v2.0/") {
+			w.note(r.Method + " " + withoutID(r.Path))
+		}
+	})
+	return w
+}
+
+// NewNetwork returns a Network like one that kubectl has just created.
+func NewNetwork(cidr, gateway string, changes ...func(*samplecrdv1.Network)) *samplecrdv1.Network {
+	n := &samplecrdv1.Network{
+		ObjectMeta: metav1.ObjectMeta{Namespace: Key.Namespace, Name: Key.Name, UID: UID, Generation: 1},
+		Spec:       samplecrdv1.NetworkSpec{CIDR: cidr, Gateway: gateway},
+	}
+	for _, change := range changes {
+		change(n)
+	}
+	return n
+}
+
+// WithFinalizer gives the Network the controller's finalizer, and no other.
+func WithFinalizer(n *samplecrdv1.Network) { n.Finalizers = []string{samplecrdv1.Finalizer} }
+
+// WithCredentials makes the Network name the Secret that Secret returns.
+func WithCredentials(n *samplecrdv1.Network) {
+	n.Spec.CloudCredentialsRef = &samplecrdv1.CloudCredentialsReference{SecretName: "creds", CloudName: "theirs"}
+}
+
+// BeingDeleted changes the Network as kubectl delete does.
+func BeingDeleted(n *samplecrdv1.Network) {
+	n.DeletionTimestamp = &metav1.Time{Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	n.Generation++
+}
+
+// Paused pauses the Network.
+func Paused(n *samplecrdv1.Network) {
+	n.Annotations = map[string]string{samplecrdv1.AnnotationPaused: "true"}
+}
+
+// ReconcileRequested requests a reconcile with the value "now".
+func ReconcileRequested(n *samplecrdv1.Network) {
+	n.Annotations = map[string]string{samplecrdv1.AnnotationReconcileRequestedAt: "now"}
+}
+
+// Find returns the Network, or nil if there is none.
+func (w *World) Find() *samplecrdv1.Network {
+	for _, n := range w.API.After(w.API.Changes()) {
+		if n.Name == Key.Name {
+			return n
+		}
+	}
+	return nil
+}
+
+// Get returns the Network.
+func (w *World) Get() *samplecrdv1.Network {
+	w.t.Helper()
+	n := w.Find()
+	if n == nil {
+		w.t.Fatal("the Network is gone")
+	}
+	return n
+}
+
+// Create creates the Network as kubectl create does.
+func (w *World) Create(spec samplecrdv1.NetworkSpec) {
+	n := NewNetwork(spec.CIDR, spec.Gateway)
+	n.UID = ""
+	w.API.Put(n)
+}
+
+// Edit changes the Network as kubectl edit does, and as kubectl delete does with BeingDeleted.
+func (w *World) Edit(change func(*samplecrdv1.Network)) {
+	w.t.Helper()
+	n := w.Get()
+	spec := n.Spec
+	change(n)
+	if n.Spec != spec {
+		n.Generation++
+	}
+	w.API.Put(n)
+}
+
+// Secret returns a Secret with credentials for this World's Neutron.
+func (w *World) Secret() *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: Key.Namespace, Name: "creds"},
+		Data:       map[string][]byte{"clouds.yaml": w.Neutron.CloudsYAML("theirs")},
+	}
+}
+
+// CreateSecret creates the Secret.
+func (w *World) CreateSecret() {
+	w.t.Helper()
+	if _, err := w.Secrets.CoreV1().Secrets(Key.Namespace).Create(w.t.Context(), w.Secret(), metav1.CreateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// DeleteSecret deletes the Secret.
+func (w *World) DeleteSecret() {
+	w.t.Helper()
+	if err := w.Secrets.CoreV1().Secrets(Key.Namespace).Delete(w.t.Context(), w.Secret().Name, metav1.DeleteOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// AwaitSecretWatch waits until the Secret is watched. An informer of the fake clientset misses
+// what happens between its list and its watch.
+func (w *World) AwaitSecretWatch() {
+	w.t.Helper()
+	select {
+	case <-w.watched:
+	case <-time.After(time.Minute):
+		w.t.Fatal("the Secret is not watched")
+	}
+}
+
+// notifyOfWatches sends to watched when a watch of Secrets has begun.
+func (w *World) notifyOfWatches() {
+	w.Secrets.PrependWatchReactor("secrets", func(action clienttesting.Action) (bool, watch.Interface, error) {
+		watcher, err := w.Secrets.Tracker().Watch(action.GetResource(), action.GetNamespace(), action.(clienttesting.WatchActionImpl).ListOptions)
+		w.watched <- struct{}{}
+		return true, watcher, err
+	})
+}
+
+// AroundKubernetes sets the function that decides what becomes of the requests for Networks:
+// see apiserver.Server.Around. It replaces the one before, and that of CrashAt.
+func (w *World) AroundKubernetes(around func(r apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error)) {
+	w.API.Around(func(r apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error) {
+		if r.Verb != "list" && r.Verb != "watch" {
+			w.note(strings.TrimSuffix(r.Verb+" networks/"+r.Subresource, "/"))
+		}
+		return around(r, do)
+	})
+}
+
+func (w *World) note(line string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.journal = append(w.journal, line)
+}
+
+// withoutID turns v2.0/subnets/0b1c… into subnets/ID.
+func withoutID(path string) string {
+	parts := strings.Split(path, "/")
+	if len(parts) > 2 {
+		parts[2] = "ID"
+	}
+	return strings.TrimPrefix(strings.Join(parts, "/"), "v2.0/")
+}
+
+// TakeJournal returns the requests since it was last called, in their order: those to
+// Kubernetes, such as "patch networks/status", and those to Neutron, such as "POST networks".
+// Lists and watches of Kubernetes are left out, and requests of this package's methods.
+func (w *World) TakeJournal() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	taken := w.journal
+	w.journal = nil
+	return taken
+}
+
+// TakeWrites returns what TakeJournal does, without reads.
+func (w *World) TakeWrites() []string {
+	return slices.DeleteFunc(w.TakeJournal(), func(line string) bool {
+		return strings.HasPrefix(line, "GET ") || strings.HasPrefix(line, "get ")
+	})
+}
+
+// TakeEvents returns the reasons of the events since it was last called.
+func (w *World) TakeEvents() []string {
+	var reasons []string
+	for {
+		select {
+		case event := <-w.Events.Events:
+			reasons = append(reasons, strings.Fields(event)[1])
+		default:
+			return reasons
+		}
+	}
+}
+
+// ExpectJournal compares the requests since TakeJournal was last called.
+func (w *World) ExpectJournal(want ...string) {
+	w.t.Helper()
+	if diff := gocmp.Diff(want, w.TakeJournal(), cmpopts.EquateEmpty()); diff != "" {
+		w.t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+// ExpectEvents compares the events since TakeEvents was last called.
+func (w *World) ExpectEvents(want ...string) {
+	w.t.Helper()
+	if diff := gocmp.Diff(want, w.TakeEvents(), cmpopts.EquateEmpty()); diff != "" {
+		w.t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// ExpectReady compares the reason of the Ready condition, and the types of the others, which
+// have the same reason. All conditions must be those of the current generation.
+func (w *World) ExpectReady(reason string, others ...string) {
+	w.t.Helper()
+	n := w.Get()
+	got := []string{}
+	for _, c := range n.Status.Conditions {
+		got = append(got, c.Type)
+		if c.Reason != reason || c.ObservedGeneration != n.Generation {
+			w.t.Errorf("condition %s has reason %s (%s) for generation %d, want %s for %d", c.Type, c.Reason, c.Message, c.ObservedGeneration, reason, n.Generation)
+		}
+	}
+	if diff := gocmp.Diff(append([]string{samplecrdv1.ConditionReady}, others...), got); diff != "" {
+		w.t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+}
