@@ -82,7 +82,6 @@ type fixture struct {
 	cloud      *neutron.Cloud // the controller's own
 	controller *Controller
 	indexer    cache.Indexer
-	acted      bool // see once
 }
 
 func newFixture(t testing.TB, networks ...*samplecrdv1.Network) *fixture {
@@ -281,9 +280,7 @@ func TestSyncHandler(t *testing.T) {
 			name:         "new: two requests to Neutron, two to Kubernetes, one event",
 			network:      world.NewNetwork("192.168.1.0/16", "192.168.0.1"),
 			wantRequests: []string{"patch networks", "POST networks", "POST subnets", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.EventCreated},
-			wantReady:    available,
-			wantNeutron:  []string{"default/net-a 192.168.0.0/16 192.168.0.1"},
+			wantEvents:   []string{samplecrdv1.EventCreated}, wantReady: available, wantNeutron: []string{"default/net-a 192.168.0.0/16 192.168.0.1"},
 			check: func(t *testing.T, f *fixture) {
 				got := f.Get().Status
 				if got.CIDR != "192.168.0.0/16" || got.Gateway != "192.168.0.1" || got.NetworkID == "" || got.SubnetID == "" ||
@@ -293,15 +290,13 @@ func TestSyncHandler(t *testing.T) {
 			},
 		},
 		{
-			name:        "in order: no request",
-			wantReady:   available,
-			wantNeutron: []string{inOrder},
+			name:      "in order: no request",
+			wantReady: available, wantNeutron: []string{inOrder},
 		},
 		{
-			name:        "in order, after a restart: no request",
-			given:       (*fixture).restart,
-			wantReady:   available,
-			wantNeutron: []string{inOrder},
+			name:      "in order, after a restart: no request",
+			given:     (*fixture).restart,
+			wantReady: available, wantNeutron: []string{inOrder},
 		},
 
 		// Edits.
@@ -309,48 +304,37 @@ func TestSyncHandler(t *testing.T) {
 			name:         "another gateway: in place",
 			given:        edit(respec("10.0.0.0/24", "10.0.0.9")),
 			wantRequests: []string{"PUT subnets/ID", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.EventUpdated},
-			wantReady:    available,
-			wantNeutron:  []string{"default/net-a 10.0.0.0/24 10.0.0.9"},
+			wantEvents:   []string{samplecrdv1.EventUpdated}, wantReady: available, wantNeutron: []string{"default/net-a 10.0.0.0/24 10.0.0.9"},
 		},
 		{
 			name:         "no gateway: in place",
 			given:        edit(respec("10.0.0.0/24", "None")),
 			wantRequests: []string{"PUT subnets/ID", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.EventUpdated},
-			wantReady:    available,
-			wantNeutron:  []string{"default/net-a 10.0.0.0/24 None"},
+			wantEvents:   []string{samplecrdv1.EventUpdated}, wantReady: available, wantNeutron: []string{"default/net-a 10.0.0.0/24 None"},
 		},
 		{
 			name:         "only host bits: nothing but the generation in the status",
 			given:        edit(respec("10.0.0.7/24", "")),
 			wantRequests: []string{"patch networks/status"},
-			wantReady:    available,
-			wantNeutron:  []string{inOrder},
+			wantReady:    available, wantNeutron: []string{inOrder},
 		},
 		{
 			name:         "another CIDR: the new subnet is created first",
 			given:        edit(respec("10.1.0.0/24", "")),
 			wantRequests: []string{"GET ports", "POST subnets", "get networks", "DELETE subnets/ID", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.EventUpdated},
-			wantReady:    available,
-			wantNeutron:  []string{"default/net-a 10.1.0.0/24 10.1.0.1"},
+			wantEvents:   []string{samplecrdv1.EventUpdated}, wantReady: available, wantNeutron: []string{"default/net-a 10.1.0.0/24 10.1.0.1"},
 		},
 		{
 			name:         "a CIDR that overlaps: Neutron requires that the old subnet is deleted first",
 			given:        edit(respec("10.0.0.0/16", "")),
 			wantRequests: []string{"get networks", "DELETE subnets/ID", "POST subnets", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.EventUpdated},
-			wantReady:    available,
-			wantNeutron:  []string{"default/net-a 10.0.0.0/16 10.0.0.1"},
+			wantEvents:   []string{samplecrdv1.EventUpdated}, wantReady: available, wantNeutron: []string{"default/net-a 10.0.0.0/16 10.0.0.1"},
 		},
 		{
 			name:         "IPv6 instead of IPv4",
 			given:        edit(respec("fd00:1::/64", "")),
 			wantRequests: []string{"GET ports", "POST subnets", "get networks", "DELETE subnets/ID", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.EventUpdated},
-			wantReady:    available,
-			wantNeutron:  []string{"default/net-a fd00:1::/64 fd00:1::"},
+			wantEvents:   []string{samplecrdv1.EventUpdated}, wantReady: available, wantNeutron: []string{"default/net-a fd00:1::/64 fd00:1::"},
 		},
 		{
 			name: "changed by another client since the last list: read and planned again at once",
@@ -359,35 +343,21 @@ func TestSyncHandler(t *testing.T) {
 				f.Edit(respec("10.0.0.0/24", "10.0.0.9"))
 			},
 			wantRequests: []string{"PUT subnets/ID", "GET networks", "GET subnets", "PUT subnets/ID", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.EventUpdated},
-			wantReady:    available,
-			wantNeutron:  []string{"default/net-a 10.0.0.0/24 10.0.0.9"},
+			wantEvents:   []string{samplecrdv1.EventUpdated}, wantReady: available, wantNeutron: []string{"default/net-a 10.0.0.0/24 10.0.0.9"},
 		},
 		{
-			name:         "another CIDR, but ports use the old subnet: it stays in force",
-			given:        inUse(respec("10.1.0.0/24", "")),
-			wantErr:      string(neutron.InUse),
-			wantRequests: []string{"GET ports", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.ReasonInUse},
-			wantReady:    isInUse,
-			wantMessage:  "web-0",
-			wantNeutron:  []string{inOrder},
-			check:        oldSubnetInForce,
-			resolve:      func(f *fixture) { f.DeletePorts() },
-			wantResolved: []string{"default/net-a 10.1.0.0/24 10.1.0.1"},
+			name:    "another CIDR, but ports use the old subnet: it stays in force",
+			given:   inUse(respec("10.1.0.0/24", "")),
+			wantErr: string(neutron.InUse), wantRequests: []string{"GET ports", "patch networks/status"},
+			wantEvents: []string{samplecrdv1.ReasonInUse}, wantReady: isInUse, wantMessage: "web-0", wantNeutron: []string{inOrder},
+			check: oldSubnetInForce, resolve: func(f *fixture) { f.DeletePorts() }, wantResolved: []string{"default/net-a 10.1.0.0/24 10.1.0.1"},
 		},
 		{
-			name:         "a CIDR that overlaps, but ports use the old subnet: it stays in force",
-			given:        inUse(respec("10.0.0.0/16", "")),
-			wantErr:      string(neutron.InUse),
-			wantRequests: []string{"get networks", "DELETE subnets/ID", "GET ports", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.ReasonInUse},
-			wantReady:    isInUse,
-			wantMessage:  "web-0",
-			wantNeutron:  []string{inOrder},
-			check:        oldSubnetInForce,
-			resolve:      func(f *fixture) { f.DeletePorts() },
-			wantResolved: []string{"default/net-a 10.0.0.0/16 10.0.0.1"},
+			name:    "a CIDR that overlaps, but ports use the old subnet: it stays in force",
+			given:   inUse(respec("10.0.0.0/16", "")),
+			wantErr: string(neutron.InUse), wantRequests: []string{"get networks", "DELETE subnets/ID", "GET ports", "patch networks/status"},
+			wantEvents: []string{samplecrdv1.ReasonInUse}, wantReady: isInUse, wantMessage: "web-0", wantNeutron: []string{inOrder},
+			check: oldSubnetInForce, resolve: func(f *fixture) { f.DeletePorts() }, wantResolved: []string{"default/net-a 10.0.0.0/16 10.0.0.1"},
 		},
 		invalid("", "", "spec.cidr"),
 		invalid("10.0.0.0", "", "spec.cidr"),
@@ -400,17 +370,13 @@ func TestSyncHandler(t *testing.T) {
 			name:         "the network was deleted in Neutron",
 			given:        drift(func(f *fixture) { f.DeleteInNeutron("networks", f.Get().Status.NetworkID) }),
 			wantRequests: []string{"GET networks", "GET networks/ID", "get networks", "POST networks", "POST subnets", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.EventDriftRepaired},
-			wantReady:    available,
-			wantNeutron:  []string{inOrder},
+			wantEvents:   []string{samplecrdv1.EventDriftRepaired}, wantReady: available, wantNeutron: []string{inOrder},
 		},
 		{
 			name:         "the subnet was deleted in Neutron",
 			given:        drift(func(f *fixture) { f.DeleteInNeutron("subnets", f.Get().Status.SubnetID) }),
 			wantRequests: []string{"POST subnets", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.EventDriftRepaired},
-			wantReady:    available,
-			wantNeutron:  []string{inOrder},
+			wantEvents:   []string{samplecrdv1.EventDriftRepaired}, wantReady: available, wantNeutron: []string{inOrder},
 		},
 		{
 			name: "the network was deleted in Neutron, and the cloud has another name now: the project counts",
@@ -419,9 +385,7 @@ func TestSyncHandler(t *testing.T) {
 				f.Edit(func(n *samplecrdv1.Network) { n.Status.Cloud = "another name for it" })
 			}),
 			wantRequests: []string{"GET networks", "GET networks/ID", "get networks", "POST networks", "POST subnets", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.EventDriftRepaired},
-			wantReady:    available,
-			wantNeutron:  []string{inOrder},
+			wantEvents:   []string{samplecrdv1.EventDriftRepaired}, wantReady: available, wantNeutron: []string{inOrder},
 		},
 		{
 			name: "a reconcile is requested: Neutron is read, not the cache",
@@ -430,9 +394,7 @@ func TestSyncHandler(t *testing.T) {
 				f.Edit(world.ReconcileRequested)
 			},
 			wantRequests: []string{"GET networks", "GET subnets", "PUT subnets/ID", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.EventDriftRepaired},
-			wantReady:    available,
-			wantNeutron:  []string{inOrder},
+			wantEvents:   []string{samplecrdv1.EventDriftRepaired}, wantReady: available, wantNeutron: []string{inOrder},
 			check: func(t *testing.T, f *fixture) {
 				if got := f.Get().Status.LastHandledReconcileAt; got != "now" {
 					t.Errorf("status.lastHandledReconcileAt is %q", got)
@@ -442,46 +404,35 @@ func TestSyncHandler(t *testing.T) {
 
 		// Stale caches and lost answers.
 		{
-			name:         "the finalizer cannot be stored: nothing is created",
-			network:      world.NewNetwork("10.0.0.0/24", ""),
-			given:        edit(func(n *samplecrdv1.Network) { n.Labels = map[string]string{"another": "client"} }),
-			cacheLacks:   1,
-			wantErr:      conflict,
-			wantRequests: []string{"patch networks"},
-			wantReady:    unchanged,
+			name:       "the finalizer cannot be stored: nothing is created",
+			network:    world.NewNetwork("10.0.0.0/24", ""),
+			given:      edit(func(n *samplecrdv1.Network) { n.Labels = map[string]string{"another": "client"} }),
+			cacheLacks: 1,
+			wantErr:    conflict, wantRequests: []string{"patch networks"},
+			wantReady: unchanged,
 		},
 		{
-			name:         "the cache has a spec that requires a deletion, and the API server has not: nothing is deleted",
-			given:        edit(respec("10.0.0.0/16", ""), respec("10.0.0.0/24", "")),
-			cacheLacks:   1,
-			wantErr:      conflict,
-			wantRequests: []string{"get networks"},
-			wantReady:    unchanged,
-			wantNeutron:  []string{inOrder},
+			name:       "the cache has a spec that requires a deletion, and the API server has not: nothing is deleted",
+			given:      edit(respec("10.0.0.0/16", ""), respec("10.0.0.0/24", "")),
+			cacheLacks: 1,
+			wantErr:    conflict, wantRequests: []string{"get networks"},
+			wantReady: unchanged, wantNeutron: []string{inOrder},
 		},
 		{
-			name:         "the answer to the creation of the network was lost: it is adopted",
-			network:      world.NewNetwork("10.0.0.0/24", ""),
-			fault:        fails(http.MethodPost, "/networks", lostAnswer),
-			wantErr:      string(neutron.Unavailable),
-			wantRequests: []string{"patch networks", "POST networks", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.ReasonNeutronUnavailable},
-			wantReady:    unavailable,
-			wantNeutron:  []string{"default/net-a"},
-			resolve:      (*fixture).restart,
-			wantResolved: []string{inOrder},
+			name:    "the answer to the creation of the network was lost: it is adopted",
+			network: world.NewNetwork("10.0.0.0/24", ""),
+			fault:   fails(http.MethodPost, "/networks", lostAnswer),
+			wantErr: string(neutron.Unavailable), wantRequests: []string{"patch networks", "POST networks", "patch networks/status"},
+			wantEvents: []string{samplecrdv1.ReasonNeutronUnavailable}, wantReady: unavailable, wantNeutron: []string{"default/net-a"},
+			resolve: (*fixture).restart, wantResolved: []string{inOrder},
 		},
 		{
-			name:         "the answer to the creation of the subnet was lost: it is adopted",
-			network:      world.NewNetwork("10.0.0.0/24", ""),
-			fault:        fails(http.MethodPost, "/subnets", lostAnswer),
-			wantErr:      string(neutron.Unavailable),
-			wantRequests: []string{"patch networks", "POST networks", "POST subnets", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.ReasonNeutronUnavailable},
-			wantReady:    unavailable,
-			wantNeutron:  []string{inOrder},
-			resolve:      (*fixture).restart,
-			wantResolved: []string{inOrder},
+			name:    "the answer to the creation of the subnet was lost: it is adopted",
+			network: world.NewNetwork("10.0.0.0/24", ""),
+			fault:   fails(http.MethodPost, "/subnets", lostAnswer),
+			wantErr: string(neutron.Unavailable), wantRequests: []string{"patch networks", "POST networks", "POST subnets", "patch networks/status"},
+			wantEvents: []string{samplecrdv1.ReasonNeutronUnavailable}, wantReady: unavailable, wantNeutron: []string{inOrder},
+			resolve: (*fixture).restart, wantResolved: []string{inOrder},
 		},
 		{
 			// A list that fails does not prove that there is nothing.
@@ -491,12 +442,9 @@ func TestSyncHandler(t *testing.T) {
 				f.CreateOwned(world.UID, "10.0.0.0/24")
 				f.cloud.Observer().Invalidate(world.UID)
 			},
-			fault:        fails(http.MethodGet, "/networks", internalError),
-			wantErr:      string(neutron.Unavailable),
-			wantRequests: []string{"GET networks", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.ReasonNeutronUnavailable},
-			wantReady:    unavailable,
-			wantNeutron:  []string{inOrder},
+			fault:   fails(http.MethodGet, "/networks", internalError),
+			wantErr: string(neutron.Unavailable), wantRequests: []string{"GET networks", "patch networks/status"},
+			wantEvents: []string{samplecrdv1.ReasonNeutronUnavailable}, wantReady: unavailable, wantNeutron: []string{inOrder},
 			wantResolved: []string{inOrder},
 		},
 
@@ -522,42 +470,29 @@ func TestSyncHandler(t *testing.T) {
 			wantReady: unchanged,
 		},
 		{
-			name:         "being deleted, and Neutron fails: the finalizer stays",
-			given:        edit(world.BeingDeleted),
-			fault:        fails(http.MethodDelete, "", internalError),
-			wantErr:      string(neutron.Unavailable),
-			wantRequests: []string{"get networks", "GET networks/ID", "DELETE networks/ID", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.ReasonNeutronUnavailable},
-			wantReady:    unavailable,
-			wantNeutron:  []string{inOrder},
-			check:        keepsFinalizer,
-			wantResolved: []string{},
+			name:    "being deleted, and Neutron fails: the finalizer stays",
+			given:   edit(world.BeingDeleted),
+			fault:   fails(http.MethodDelete, "", internalError),
+			wantErr: string(neutron.Unavailable), wantRequests: []string{"get networks", "GET networks/ID", "DELETE networks/ID", "patch networks/status"},
+			wantEvents: []string{samplecrdv1.ReasonNeutronUnavailable}, wantReady: unavailable, wantNeutron: []string{inOrder},
+			check: keepsFinalizer, wantResolved: []string{},
 		},
 		{
 			// A list that fails must not pass for an empty one.
-			name:         "being deleted, and Neutron cannot be listed: the finalizer stays",
-			given:        func(f *fixture) { f.Edit(world.BeingDeleted); f.cloud.Observer().Invalidate(world.UID) },
-			fault:        fails(http.MethodGet, "", busy),
-			wantErr:      string(neutron.Unavailable),
-			wantRequests: []string{"GET networks", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.ReasonNeutronUnavailable},
-			wantReady:    unavailable,
-			wantNeutron:  []string{inOrder},
-			check:        keepsFinalizer,
-			wantResolved: []string{},
+			name:    "being deleted, and Neutron cannot be listed: the finalizer stays",
+			given:   func(f *fixture) { f.Edit(world.BeingDeleted); f.cloud.Observer().Invalidate(world.UID) },
+			fault:   fails(http.MethodGet, "", busy),
+			wantErr: string(neutron.Unavailable), wantRequests: []string{"GET networks", "patch networks/status"},
+			wantEvents: []string{samplecrdv1.ReasonNeutronUnavailable}, wantReady: unavailable, wantNeutron: []string{inOrder},
+			check: keepsFinalizer, wantResolved: []string{},
 		},
 		{
 			name:         "being deleted, but in use: the finalizer stays, and the message names the port",
 			given:        inUse(world.BeingDeleted),
 			wantErr:      string(neutron.InUse),
 			wantRequests: []string{"get networks", "GET networks/ID", "DELETE networks/ID", "GET ports", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.ReasonInUse},
-			wantReady:    isInUse,
-			wantMessage:  "web-0",
-			wantNeutron:  []string{inOrder},
-			check:        keepsFinalizer,
-			resolve:      func(f *fixture) { f.DeletePorts() },
-			wantResolved: []string{},
+			wantEvents:   []string{samplecrdv1.ReasonInUse}, wantReady: isInUse, wantMessage: "web-0", wantNeutron: []string{inOrder},
+			check: keepsFinalizer, resolve: func(f *fixture) { f.DeletePorts() }, wantResolved: []string{},
 		},
 		{
 			name: "being deleted, and retained: the network stays without its mark",
@@ -567,8 +502,7 @@ func TestSyncHandler(t *testing.T) {
 				f.Edit(world.BeingDeleted)
 			},
 			wantRequests: []string{"get networks", "PUT subnets/ID", "GET networks/ID", "PUT networks/ID", "GET networks", "patch networks"},
-			wantEvents:   []string{samplecrdv1.EventDeleted},
-			wantNeutron:  []string{inOrder},
+			wantEvents:   []string{samplecrdv1.EventDeleted}, wantNeutron: []string{inOrder},
 			check: func(t *testing.T, f *fixture) {
 				if marks := f.Descriptions(); !slices.Equal(marks, []string{"", ""}) {
 					t.Errorf("the marks are still there: %q", marks)
@@ -578,12 +512,10 @@ func TestSyncHandler(t *testing.T) {
 
 		// Paused Networks.
 		{
-			name:         "new and paused: nothing is created, and without a finalizer it can be deleted",
-			network:      world.NewNetwork("10.0.0.0/24", "", world.Paused),
-			wantErr:      string(neutron.Paused),
-			wantRequests: []string{"GET networks", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.ReasonPaused},
-			wantReady:    []string{samplecrdv1.ReasonPaused},
+			name:    "new and paused: nothing is created, and without a finalizer it can be deleted",
+			network: world.NewNetwork("10.0.0.0/24", "", world.Paused),
+			wantErr: string(neutron.Paused), wantRequests: []string{"GET networks", "patch networks/status"},
+			wantEvents: []string{samplecrdv1.ReasonPaused}, wantReady: []string{samplecrdv1.ReasonPaused},
 			check: func(t *testing.T, f *fixture) {
 				if live.HasFinalizer(f.Get()) {
 					t.Error("it has a finalizer, though there is nothing to finalize")
@@ -595,9 +527,8 @@ func TestSyncHandler(t *testing.T) {
 			name:         "paused, and a user removed the finalizer: it is added again",
 			given:        edit(world.Paused, func(n *samplecrdv1.Network) { n.Finalizers = nil }),
 			wantRequests: []string{"patch networks"},
-			wantReady:    available,
-			wantNeutron:  []string{inOrder},
-			check:        keepsFinalizer,
+			wantReady:    available, wantNeutron: []string{inOrder},
+			check: keepsFinalizer,
 		},
 	}
 	for _, tt := range tests {
@@ -1805,95 +1736,16 @@ func TestFakeClientsetAcceptsEveryKindOfWrite(t *testing.T) {
 // The model checker: crashes at every request, stale caches, and any starting state. Each run ends
 // with world.Check, which compares both sides.
 
-// scenario is something that users do with one Network.
-type scenario struct {
-	name string
-	// start is the Network that exists before, and is Available; nil: there is none.
-	start *samplecrdv1.NetworkSpec
-	// act is what users do. It is called before each sync, so a second call must do nothing.
-	act func(*fixture)
-	// want is the Network's spec in the end; nil: there is none.
-	want *samplecrdv1.NetworkSpec
-}
-
-func spec(cidr, gateway string) *samplecrdv1.NetworkSpec {
-	return &samplecrdv1.NetworkSpec{CIDR: cidr, Gateway: gateway}
-}
-
-// edited returns an act that makes the Network have this spec.
-func edited(want *samplecrdv1.NetworkSpec) func(*fixture) {
-	return func(f *fixture) {
-		if n := f.Find(); n != nil && n.DeletionTimestamp == nil && n.Spec != *want {
-			f.Edit(func(n *samplecrdv1.Network) { n.Spec = *want })
-		}
-	}
-}
-
-// once returns an act that does something in the first call only.
-func once(act func(*fixture)) func(*fixture) {
-	return func(f *fixture) {
-		if !f.acted {
-			f.acted = true
-			act(f)
-		}
-	}
-}
-
-func kubectlDelete(f *fixture) {
-	if n := f.Find(); n != nil && n.DeletionTimestamp == nil {
-		f.Edit(world.BeingDeleted)
-	}
-}
-
-var scenarios = []scenario{
-	{"create", nil, once(func(f *fixture) { f.Create(*spec("10.0.0.0/24", "")) }), spec("10.0.0.0/24", "")},
-	{"edit of the gateway", spec("10.0.0.0/24", ""), edited(spec("10.0.0.0/24", "10.0.0.9")), spec("10.0.0.0/24", "10.0.0.9")},
-	{"replacement", spec("10.0.0.0/24", ""), edited(spec("10.1.0.0/24", "")), spec("10.1.0.0/24", "")},
-	{"replacement with overlap", spec("10.0.0.0/24", ""), edited(spec("10.0.0.0/16", "10.0.3.1")), spec("10.0.0.0/16", "10.0.3.1")},
-	{"delete", spec("10.0.0.0/24", ""), kubectlDelete, nil},
-	{"delete of a retained one", &samplecrdv1.NetworkSpec{CIDR: "10.0.0.0/24", DeletionPolicy: samplecrdv1.DeletionRetain}, kubectlDelete, nil},
-	{"delete before anything was created", nil, once(func(f *fixture) { f.Create(*spec("10.0.0.0/24", "")); f.Edit(world.BeingDeleted) }), nil},
-	{"delete and re-create under the same name", spec("10.0.0.0/24", ""), func(f *fixture) {
-		if n := f.Find(); n == nil {
-			f.Create(*spec("10.1.0.0/24", ""))
-		} else if n.Spec.CIDR != "10.1.0.0/24" {
-			kubectlDelete(f)
-		}
-	}, spec("10.1.0.0/24", "")},
-	{"adoption", nil, once(func(f *fixture) {
-		f.Create(*spec("10.0.0.0/24", ""))
-		f.Edit(world.WithFinalizer)
-		f.CreateOwned(f.Find().UID, "10.0.0.0/24")
-	}), spec("10.0.0.0/24", "")},
-	{"network vanished", spec("10.0.0.0/24", ""), once(func(f *fixture) { f.DeleteInNeutron("networks", f.Find().Status.NetworkID) }), spec("10.0.0.0/24", "")},
-	{"subnet vanished", spec("10.0.0.0/24", ""), once(func(f *fixture) { f.DeleteInNeutron("subnets", f.Find().Status.SubnetID) }), spec("10.0.0.0/24", "")},
-	{"gateway changed in Neutron", spec("10.0.0.0/24", ""), once(func(f *fixture) { f.SetGateway(f.Find().Status.SubnetID, "10.0.0.77") }), spec("10.0.0.0/24", "")},
-	{"the network's mark removed in Neutron", spec("10.0.0.0/24", ""), once(func(f *fixture) {
-		f.UnmarkNetwork(f.Find().Status.NetworkID)
-	}), spec("10.0.0.0/24", "")},
-	{"the subnet's mark removed in Neutron", spec("10.0.0.0/24", ""), once(func(f *fixture) {
-		f.UnmarkSubnet(f.Find().Status.SubnetID)
-	}), spec("10.0.0.0/24", "")},
-	{"a second network with the mark", spec("10.0.0.0/24", ""), once(func(f *fixture) { f.CreateOwned(f.Find().UID, "10.0.0.0/24") }), spec("10.0.0.0/24", "")},
-	{"edits that come and go between two syncs", spec("10.0.0.0/24", ""), once(func(f *fixture) {
-		f.Edit(func(n *samplecrdv1.Network) { n.Spec = *spec("10.0.0.0/16", "") })
-		f.Edit(func(n *samplecrdv1.Network) { n.Spec = *spec("fd00:1::/64", "") })
-		f.Edit(func(n *samplecrdv1.Network) { n.Spec = *spec("10.0.0.0/24", "None") })
-	}), spec("10.0.0.0/24", "None")},
-	{"delete and re-create between two syncs", nil, once(func(f *fixture) {
-		f.Create(*spec("10.0.0.0/24", ""))
-		f.Edit(world.BeingDeleted)
-		f.Create(*spec("10.1.0.0/24", ""))
-	}), spec("10.1.0.0/24", "")},
-}
+// nothing is what users do who only wait.
+func nothing(*world.World) {}
 
 // settle syncs until a sync has no error and writes nothing. It returns what the last sync did if
 // that does not happen, and nil if the controller crashed.
-func (f *fixture) settle(act func(*fixture)) error {
+func (f *fixture) settle(act func(*world.World)) error {
 	f.t.Helper()
 	var last error
 	for range 12 {
-		act(f)
+		act(f.World)
 		f.TakeJournal()
 		err := f.round()
 		if f.Crashed() {
@@ -1923,13 +1775,13 @@ func (f *fixture) quietSync() error {
 }
 
 // prepare returns a fixture in the state in which the scenario starts.
-func (s scenario) prepare(t *testing.T) *fixture {
+func prepare(t *testing.T, s world.Scenario) *fixture {
 	t.Helper()
 	f := newFixture(t)
 	f.CreateProtected()
-	if s.start != nil {
-		f.Create(*s.start)
-		if err := f.settle(func(*fixture) {}); err != nil {
+	if s.Start != nil {
+		f.Create(*s.Start)
+		if err := f.settle(nothing); err != nil {
 			t.Fatalf("start: %v", err)
 		}
 	}
@@ -1937,32 +1789,32 @@ func (s scenario) prepare(t *testing.T) *fixture {
 }
 
 // finish lets a new controller finish what the crashed ones left, and checks both sides.
-func (s scenario) finish(f *fixture) []string {
+func (f *fixture) finish(s world.Scenario) []string {
 	f.CrashAt(nil)
 	f.start()
-	if err := f.settle(s.act); err != nil {
+	if err := f.settle(s.Act); err != nil {
 		return []string{err.Error()}
 	}
-	return f.Check(s.want)
+	return f.Check(s.Want, s.Left()...)
 }
 
-// run starts a controller for each of the crashes, and one that does not crash. It reports whether
+// runScenario starts a controller for each of the crashes, and one that does not crash. It reports whether
 // one of the former survived, because it made fewer requests.
-func (s scenario) run(t *testing.T, crashes ...world.Crash) (survived bool) {
+func runScenario(t *testing.T, s world.Scenario, crashes ...world.Crash) (survived bool) {
 	t.Helper()
-	f := s.prepare(t)
+	f := prepare(t, s)
 	for i := range crashes {
 		f.CrashAt(nil)
 		f.start()
 		f.CrashAt(&crashes[i])
-		if err := f.settle(s.act); err != nil {
+		if err := f.settle(s.Act); err != nil {
 			t.Errorf("%v: %v", crashes, err)
 		}
 		if !f.Crashed() {
 			survived = true
 		}
 	}
-	for _, violation := range s.finish(f) {
+	for _, violation := range f.finish(s) {
 		t.Errorf("after %+v: %s", crashes, violation)
 	}
 	return survived
@@ -1971,13 +1823,13 @@ func (s scenario) run(t *testing.T, crashes ...world.Crash) (survived bool) {
 func TestEveryCrashPointOfEveryScenario(t *testing.T) {
 	var runs, points atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
-		for _, s := range scenarios {
-			t.Run(s.name, func(t *testing.T) {
+		for _, s := range world.Scenarios {
+			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
 				for request := 1; ; request++ {
 					runs.Add(2)
-					survived := s.run(t, world.Crash{Request: request})
-					if s.run(t, world.Crash{Request: request, After: true}) != survived || t.Failed() {
+					survived := runScenario(t, s, world.Crash{Request: request})
+					if runScenario(t, s, world.Crash{Request: request, After: true}) != survived || t.Failed() {
 						break
 					}
 					if survived {
@@ -1988,31 +1840,31 @@ func TestEveryCrashPointOfEveryScenario(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d crash points of %d scenarios, %d runs", points.Load(), len(scenarios), runs.Load())
+	t.Logf("%d crash points of %d scenarios, %d runs", points.Load(), len(world.Scenarios), runs.Load())
 }
 
 func TestPairsOfCrashPoints(t *testing.T) {
 	var runs atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
-		for _, s := range scenarios {
+		for _, s := range world.Scenarios {
 			// The other scenarios start from what a crash in these two can leave.
-			if s.name != "create" && s.name != "replacement" {
+			if s.Name != "create" && s.Name != "replacement" {
 				continue
 			}
 			for _, after := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s, the first after=%v", s.name, after), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s, the first after=%v", s.Name, after), func(t *testing.T) {
 					t.Parallel()
 					for first := 1; !t.Failed(); first++ {
 						for second := 1; !t.Failed(); second++ {
 							runs.Add(2)
-							survived := s.run(t, world.Crash{Request: first, After: after}, world.Crash{Request: second})
-							s.run(t, world.Crash{Request: first, After: after}, world.Crash{Request: second, After: true})
+							survived := runScenario(t, s, world.Crash{Request: first, After: after}, world.Crash{Request: second})
+							runScenario(t, s, world.Crash{Request: first, After: after}, world.Crash{Request: second, After: true})
 							if survived {
 								break
 							}
 						}
 						runs.Add(1)
-						if s.run(t, world.Crash{Request: first, After: after}) {
+						if runScenario(t, s, world.Crash{Request: first, After: after}) {
 							break
 						}
 					}
@@ -2026,12 +1878,12 @@ func TestPairsOfCrashPoints(t *testing.T) {
 func TestStaleCacheDoesNoHarm(t *testing.T) {
 	var caches atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
-		for _, s := range scenarios {
-			t.Run(s.name, func(t *testing.T) {
+		for _, s := range world.Scenarios {
+			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
 				for behind := 1; ; behind++ {
-					f := s.prepare(t)
-					if err := f.settle(s.act); err != nil {
+					f := prepare(t, s)
+					if err := f.settle(s.Act); err != nil {
 						t.Fatal(err)
 					}
 					if behind > f.API.Changes() {
@@ -2042,14 +1894,14 @@ func TestStaleCacheDoesNoHarm(t *testing.T) {
 					f.see(f.API.After(f.API.Changes() - behind))
 					// It may fail.
 					_ = f.quietSync()
-					for _, violation := range s.finish(f) {
+					for _, violation := range f.finish(s) {
 						t.Errorf("stale by %d changes: %s", behind, violation)
 					}
 				}
 			})
 		}
 	})
-	t.Logf("%d stale caches of %d scenarios", caches.Load(), len(scenarios))
+	t.Logf("%d stale caches of %d scenarios", caches.Load(), len(world.Scenarios))
 }
 
 // TestAnyStartingState combines what a Network can look like with what Neutron can have, and
@@ -2148,12 +2000,12 @@ func (f *fixture) converge(n *samplecrdv1.Network, blocking string) {
 	f.t.Helper()
 	deleted := n.DeletionTimestamp != nil
 	if blocking != "" || deleted && len(f.Ports()) > 0 {
-		if err := f.settle(func(*fixture) {}); !strings.Contains(fmt.Sprint(err), "in use by port web-0") {
+		if err := f.settle(nothing); !strings.Contains(fmt.Sprint(err), "in use by port web-0") {
 			f.t.Errorf("a port is in use, and the error is: %v", err)
 		}
 		f.DeletePorts()
 	}
-	if err := f.settle(func(*fixture) {}); err != nil {
+	if err := f.settle(nothing); err != nil {
 		f.t.Fatal(err)
 	}
 	want := &n.Spec

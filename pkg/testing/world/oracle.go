@@ -24,6 +24,7 @@ import (
 	"slices"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -62,8 +63,9 @@ func (w *World) CreateProtected() (unmarked string) {
 }
 
 // Check compares both sides after a controller has done all its work, and returns what is wrong.
-// The Network must have this spec; nil: there must be no Network, and nothing of it in Neutron.
-func (w *World) Check(want *samplecrdv1.NetworkSpec) (violations []string) {
+// The Network must have this spec; nil: there must be no Network, and nothing of it in Neutron. left
+// are networks that must be there without any mark, such as "unmarked: 10.0.0.0/24 10.0.0.1".
+func (w *World) Check(want *samplecrdv1.NetworkSpec, left ...string) (violations []string) {
 	w.t.Helper()
 	violate := func(format string, args ...any) { violations = append(violations, fmt.Sprintf(format, args...)) }
 	for id, before := range w.protected {
@@ -71,29 +73,35 @@ func (w *World) Check(want *samplecrdv1.NetworkSpec) (violations []string) {
 			violate("a network of another owner was changed (-before +after):\n%s", diff)
 		}
 	}
-	owned := w.owned()
 	n := w.Find()
 	switch {
 	case want == nil && n != nil:
 		violate("the Network is still there: %+v", n)
-	case want == nil && len(owned) > 0:
-		violate("left in Neutron: %v", owned)
 	case want != nil && n == nil:
 		violate("the Network is gone")
+	}
+	wantOwned := left
+	if want != nil && n != nil {
+		cidr, gateway := subnet(want)
+		wantOwned = append(slices.Clone(left), fmt.Sprintf("%s of %s: %s %s", n.Status.NetworkID, n.UID, cidr, gateway))
+	}
+	if diff := gocmp.Diff(wantOwned, w.owned(), cmpopts.EquateEmpty()); diff != "" {
+		violate("in Neutron (-want +got):\n%s", diff)
 	}
 	if want == nil || n == nil {
 		return violations
 	}
-	cidr := netip.MustParsePrefix(want.CIDR).Masked()
-	gateway := cmp.Or(want.Gateway, cidr.Addr().Next().String())
-	wantOwned := []string{fmt.Sprintf("%s of %s: %s %s", n.Status.NetworkID, n.UID, cidr, gateway)}
-	if diff := gocmp.Diff(wantOwned, owned); diff != "" {
-		violate("in Neutron (-want +got):\n%s", diff)
-	}
-	if !status.IsAvailable(n) || n.Status.CIDR != cidr.String() || n.Status.Gateway != gateway || n.Status.ObservedGeneration != n.Generation || !live.HasFinalizer(n) {
+	cidr, gateway := subnet(want)
+	if !status.IsAvailable(n) || n.Status.CIDR != cidr || n.Status.Gateway != gateway || n.Status.ObservedGeneration != n.Generation || !live.HasFinalizer(n) {
 		violate("the Network: %+v", n)
 	}
 	return violations
+}
+
+// subnet returns the CIDR and the gateway that the spec leads to.
+func subnet(spec *samplecrdv1.NetworkSpec) (cidr, gateway string) {
+	prefix := netip.MustParsePrefix(spec.CIDR).Masked()
+	return prefix.String(), cmp.Or(spec.Gateway, prefix.Addr().Next().String())
 }
 
 // owned returns a line for each network in Neutron that is not protected.
@@ -104,12 +112,19 @@ func (w *World) owned() (lines []string) {
 		if _, isProtected := w.protected[n.ID]; isProtected {
 			continue
 		}
-		line := n.ID + " without our mark"
+		line := "unmarked:"
 		if owner, marked := neutron.OwnerOf(n.Description); marked && owner.Cluster == Cluster {
 			line = fmt.Sprintf("%s of %s:", n.ID, owner.UID)
+		} else if slices.ContainsFunc(n.Subnets, w.isMarked) {
+			line = n.ID + " unmarked, with a marked subnet:"
 		}
 		lines = append(lines, line+w.describeSubnets(n))
 	}
 	slices.Sort(lines)
 	return lines
+}
+
+func (w *World) isMarked(subnet string) bool {
+	_, marked := neutron.OwnerOf(w.getSubnet(subnet).Description)
+	return marked
 }

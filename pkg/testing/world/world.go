@@ -70,6 +70,7 @@ type World struct {
 	controller *neutron.Client // shared by the clouds of NewCloud
 	watched    chan struct{}   // see AwaitSecretWatch
 	ports      []string
+	acted      bool // see once
 
 	mu      sync.Mutex
 	journal []string
@@ -163,9 +164,7 @@ func (w *World) Get() *samplecrdv1.Network {
 
 // Create creates the Network as kubectl create does.
 func (w *World) Create(spec samplecrdv1.NetworkSpec) {
-	n := NewNetwork(spec.CIDR, spec.Gateway)
-	n.UID = ""
-	w.API.Put(n)
+	w.API.Put(NewNetwork("", "", func(n *samplecrdv1.Network) { n.UID, n.Spec = "", spec }))
 }
 
 // Edit changes the Network as kubectl edit does, and as kubectl delete does with BeingDeleted.

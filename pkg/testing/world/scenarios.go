@@ -1,0 +1,110 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package world
+
+import samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+
+// Scenario is something that users do with one Network.
+type Scenario struct {
+	Name string
+	// Start is the Network that exists before, and is Available; nil: there is none.
+	Start *samplecrdv1.NetworkSpec
+	// Act is what users do. It is called before each sync, so a second call must do nothing.
+	Act func(*World)
+	// Want is the Network's spec in the end; nil: there is none.
+	Want *samplecrdv1.NetworkSpec
+}
+
+// Left returns what stays in Neutron in the end, without a mark: see World.Check.
+func (s Scenario) Left() []string {
+	if s.Want == nil && s.Start != nil && s.Start.DeletionPolicy == samplecrdv1.DeletionRetain {
+		return []string{"unmarked: 10.0.0.0/24 10.0.0.1"}
+	}
+	return nil
+}
+
+func spec(cidr, gateway string) *samplecrdv1.NetworkSpec {
+	return &samplecrdv1.NetworkSpec{CIDR: cidr, Gateway: gateway}
+}
+
+// edited returns an act that makes the Network have this spec.
+func edited(want *samplecrdv1.NetworkSpec) func(*World) {
+	return func(w *World) {
+		if n := w.Find(); n != nil && n.DeletionTimestamp == nil && n.Spec != *want {
+			w.Edit(func(n *samplecrdv1.Network) { n.Spec = *want })
+		}
+	}
+}
+
+// once returns an act that does something in the first call only.
+func once(act func(*World)) func(*World) {
+	return func(w *World) {
+		if !w.acted {
+			w.acted = true
+			act(w)
+		}
+	}
+}
+
+func kubectlDelete(w *World) {
+	if n := w.Find(); n != nil && n.DeletionTimestamp == nil {
+		w.Edit(BeingDeleted)
+	}
+}
+
+// Scenarios are all that users do, as far as it makes a difference.
+var Scenarios = []Scenario{
+	{"create", nil, once(func(w *World) { w.Create(*spec("10.0.0.0/24", "")) }), spec("10.0.0.0/24", "")},
+	{"edit of the gateway", spec("10.0.0.0/24", ""), edited(spec("10.0.0.0/24", "10.0.0.9")), spec("10.0.0.0/24", "10.0.0.9")},
+	{"replacement", spec("10.0.0.0/24", ""), edited(spec("10.1.0.0/24", "")), spec("10.1.0.0/24", "")},
+	{"replacement with overlap", spec("10.0.0.0/24", ""), edited(spec("10.0.0.0/16", "10.0.3.1")), spec("10.0.0.0/16", "10.0.3.1")},
+	{"delete", spec("10.0.0.0/24", ""), kubectlDelete, nil},
+	{"delete of a retained one", &samplecrdv1.NetworkSpec{CIDR: "10.0.0.0/24", DeletionPolicy: samplecrdv1.DeletionRetain}, kubectlDelete, nil},
+	{"delete before anything was created", nil, once(func(w *World) { w.Create(*spec("10.0.0.0/24", "")); w.Edit(BeingDeleted) }), nil},
+	{"delete and re-create under the same name", spec("10.0.0.0/24", ""), func(w *World) {
+		if n := w.Find(); n == nil {
+			w.Create(*spec("10.1.0.0/24", ""))
+		} else if n.Spec.CIDR != "10.1.0.0/24" {
+			kubectlDelete(w)
+		}
+	}, spec("10.1.0.0/24", "")},
+	{"adoption", nil, once(func(w *World) {
+		w.Create(*spec("10.0.0.0/24", ""))
+		w.Edit(WithFinalizer)
+		w.CreateOwned(w.Find().UID, "10.0.0.0/24")
+	}), spec("10.0.0.0/24", "")},
+	{"network vanished", spec("10.0.0.0/24", ""), once(func(w *World) { w.DeleteInNeutron("networks", w.Find().Status.NetworkID) }), spec("10.0.0.0/24", "")},
+	{"subnet vanished", spec("10.0.0.0/24", ""), once(func(w *World) { w.DeleteInNeutron("subnets", w.Find().Status.SubnetID) }), spec("10.0.0.0/24", "")},
+	{"gateway changed in Neutron", spec("10.0.0.0/24", ""), once(func(w *World) { w.SetGateway(w.Find().Status.SubnetID, "10.0.0.77") }), spec("10.0.0.0/24", "")},
+	{"the network's mark removed in Neutron", spec("10.0.0.0/24", ""), once(func(w *World) {
+		w.UnmarkNetwork(w.Find().Status.NetworkID)
+	}), spec("10.0.0.0/24", "")},
+	{"the subnet's mark removed in Neutron", spec("10.0.0.0/24", ""), once(func(w *World) {
+		w.UnmarkSubnet(w.Find().Status.SubnetID)
+	}), spec("10.0.0.0/24", "")},
+	{"a second network with the mark", spec("10.0.0.0/24", ""), once(func(w *World) { w.CreateOwned(w.Find().UID, "10.0.0.0/24") }), spec("10.0.0.0/24", "")},
+	{"edits that come and go between two syncs", spec("10.0.0.0/24", ""), once(func(w *World) {
+		w.Edit(func(n *samplecrdv1.Network) { n.Spec = *spec("10.0.0.0/16", "") })
+		w.Edit(func(n *samplecrdv1.Network) { n.Spec = *spec("fd00:1::/64", "") })
+		w.Edit(func(n *samplecrdv1.Network) { n.Spec = *spec("10.0.0.0/24", "None") })
+	}), spec("10.0.0.0/24", "None")},
+	{"delete and re-create between two syncs", nil, once(func(w *World) {
+		w.Create(*spec("10.0.0.0/24", ""))
+		w.Edit(BeingDeleted)
+		w.Create(*spec("10.1.0.0/24", ""))
+	}), spec("10.1.0.0/24", "")},
+}
