@@ -1798,8 +1798,8 @@ func (f *fixture) finish(s world.Scenario) []string {
 	return f.Check(s.Want, s.Left()...)
 }
 
-// runScenario starts a controller for each of the crashes, and one that does not crash. It reports whether
-// one of the former survived, because it made fewer requests.
+// runScenario starts a controller for each of the crashes, and one more to finish. It reports
+// whether one of the former did not crash, because it sent fewer requests.
 func runScenario(t *testing.T, s world.Scenario, crashes ...world.Crash) (survived bool) {
 	t.Helper()
 	f := prepare(t, s)

@@ -29,11 +29,11 @@ import (
 	"time"
 )
 
-// asController, set in the environment, makes the test binary run the controller: see
+// asController is an environment variable. If it is set, the test binary runs the controller: see
 // TestMain.
 const asController = "SAMPLECRD_TEST_AS_CONTROLLER"
 
-// runController runs main in a process of its own, and returns its output and exit code.
+// runController runs main in a process, and returns its output and exit code.
 func runController(t *testing.T, env []string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -51,7 +51,7 @@ func runController(t *testing.T, env []string, args ...string) (stdout, stderr s
 	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
 }
 
-// write writes a file in a directory of its own, and returns its path.
+// write writes a file in a new directory, and returns its path.
 func write(t *testing.T, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -61,16 +61,16 @@ func write(t *testing.T, name, content string) string {
 	return path
 }
 
-// kubeconfigTo writes a kubeconfig for that address, and returns its path.
+// kubeconfigTo writes a kubeconfig for the address, and returns its path.
 func kubeconfigTo(t *testing.T, address string) string {
 	return write(t, "kubeconfig", `{"apiVersion":"v1","kind":"Config","current-context":"a","contexts":[{"name":"a","context":{"cluster":"a","user":"a"}}],
 		"users":[{"name":"a","user":{}}],"clusters":[{"name":"a","cluster":{"server":"`+address+`"}}]}`)
 }
 
-// nobody is a loopback address at which no server listens: the port is reserved (RFC 6335).
-const nobody = "http://127.0.0.1:1"
+// noServer is a loopback address on which no server listens: the port is reserved (RFC 6335).
+const noServer = "http://127.0.0.1:1"
 
-func TestAWrongSettingIsReportedInOneLine(t *testing.T) {
+func TestWrongSettingIsReportedInOneLine(t *testing.T) {
 	noCloud := func(*testing.T) []string { return nil }
 	tests := []struct {
 		name string
@@ -82,28 +82,28 @@ func TestAWrongSettingIsReportedInOneLine(t *testing.T) {
 		{"no cluster at all", noCloud, func(*testing.T) []string { return nil }, 1, []string{"-kubeconfig", "-master"}},
 		{"kubeconfig does not exist", noCloud, func(*testing.T) []string { return []string{"-kubeconfig=/does/not/exist"} }, 1,
 			[]string{"kubeconfig", "/does/not/exist", "no such file"}},
-		{"kubeconfig is no kubeconfig", noCloud, func(t *testing.T) []string { return []string{"-kubeconfig=" + write(t, "kubeconfig", "nonsense: [")} }, 1,
+		{"kubeconfig is not YAML", noCloud, func(t *testing.T) []string { return []string{"-kubeconfig=" + write(t, "kubeconfig", "nonsense: [")} }, 1,
 			[]string{"kubeconfig: error loading config file"}},
 		{"kubeconfig without a context", noCloud, func(t *testing.T) []string {
 			return []string{"-kubeconfig=" + write(t, "kubeconfig", "apiVersion: v1\nkind: Config\n")}
 		}, 1,
 			[]string{"kubeconfig", "no configuration has been provided"}},
-		{"nobody answers", noCloud, func(t *testing.T) []string { return []string{"-kubeconfig=" + kubeconfigTo(t, nobody)} }, 1,
-			[]string{"Kubernetes at " + nobody, "connection refused"}},
-		{"nobody answers, and a cluster ID is given", noCloud, func(*testing.T) []string { return []string{"-master=" + nobody, "-cluster-id=a"} }, 1,
-			[]string{"Kubernetes at " + nobody, "connection refused"}},
+		{"no server at that address", noCloud, func(t *testing.T) []string { return []string{"-kubeconfig=" + kubeconfigTo(t, noServer)} }, 1,
+			[]string{"Kubernetes at " + noServer, "connection refused"}},
+		{"no server at that address, and a cluster ID is given", noCloud, func(*testing.T) []string { return []string{"-master=" + noServer, "-cluster-id=a"} }, 1,
+			[]string{"Kubernetes at " + noServer, "connection refused"}},
 		{"unknown cloud", func(t *testing.T) []string {
 			return []string{"OS_CLIENT_CONFIG_FILE=" + write(t, "clouds.yaml", "clouds: {mine: {auth: {auth_url: http://127.0.0.1:1/v3}}}")}
-		}, func(*testing.T) []string { return []string{"-master=" + nobody, "-cloud=yours"} }, 1,
+		}, func(*testing.T) []string { return []string{"-master=" + noServer, "-cloud=yours"} }, 1,
 			[]string{`cloud "yours"`, "clouds.yaml"}},
 		{"clouds.yaml with an error", func(t *testing.T) []string {
 			return []string{"OS_CLOUD=mine", "OS_CLIENT_CONFIG_FILE=" + write(t, "clouds.yaml", "clouds:\n  mine: [not, a, map\n")}
-		}, func(*testing.T) []string { return []string{"-master=" + nobody} }, 1,
+		}, func(*testing.T) []string { return []string{"-master=" + noServer} }, 1,
 			[]string{"cloud mine", "yaml: line"}},
-		{"no clouds.yaml", func(*testing.T) []string { return []string{"OS_CLOUD=mine"} }, func(*testing.T) []string { return []string{"-master=" + nobody} }, 1,
+		{"no clouds.yaml", func(*testing.T) []string { return []string{"OS_CLOUD=mine"} }, func(*testing.T) []string { return []string{"-master=" + noServer} }, 1,
 			[]string{"cloud mine", "clouds.yaml"}},
 		{"no workers", noCloud, func(*testing.T) []string { return []string{"-workers=0"} }, 2, []string{"-workers=0", "at least 1"}},
-		{"less than no workers", noCloud, func(*testing.T) []string { return []string{"-workers=-3"} }, 2, []string{"-workers=-3", "at least 1"}},
+		{"a negative number of workers", noCloud, func(*testing.T) []string { return []string{"-workers=-3"} }, 2, []string{"-workers=-3", "at least 1"}},
 		{"unknown flag", noCloud, func(*testing.T) []string { return []string{"-worker=3"} }, 2, []string{"-worker", "-h"}},
 		{"an argument", noCloud, func(*testing.T) []string { return []string{"start"} }, 2, []string{`"start"`, "-h"}},
 	}
@@ -115,11 +115,11 @@ func TestAWrongSettingIsReportedInOneLine(t *testing.T) {
 				t.Errorf("exit code %d, want %d", code, tt.code)
 			}
 			if strings.Count(stderr, "\n") != 1 || stdout != "" {
-				t.Errorf("it printed more than a line:\n%s%s", stderr, stdout)
+				t.Errorf("want one line on standard error:\n%s%s", stderr, stdout)
 			}
 			for _, want := range tt.want {
 				if !strings.Contains(stderr, want) {
-					t.Errorf("%q does not say %q", stderr, want)
+					t.Errorf("%q does not contain %q", stderr, want)
 				}
 			}
 		})
@@ -134,7 +134,7 @@ func TestHelpAndVersionGoToStandardOutput(t *testing.T) {
 		}
 		for _, want := range []string{"Usage:", "-kubeconfig file", "-workers", "(default 32)", "Logging:"} {
 			if !strings.Contains(stdout, want) {
-				t.Errorf("%s does not show %q", arg, want)
+				t.Errorf("the output of %s does not contain %q", arg, want)
 			}
 		}
 	}
@@ -144,13 +144,13 @@ func TestHelpAndVersionGoToStandardOutput(t *testing.T) {
 	}
 }
 
-func TestTheErrorThatEndsItIsALineInJSONToo(t *testing.T) {
-	_, stderr, code := runController(t, nil, "-logging-format=json", "-master="+nobody)
+func TestFatalErrorIsLoggedAsJSON(t *testing.T) {
+	_, stderr, code := runController(t, nil, "-logging-format=json", "-master="+noServer)
 	var line struct{ Level, Msg, Err string }
 	if err := json.Unmarshal([]byte(stderr), &line); err != nil {
 		t.Fatalf("not an object: %q: %v", stderr, err)
 	}
-	if code != 1 || line.Level != "ERROR" || line.Msg == "" || !strings.Contains(line.Err, "Kubernetes at "+nobody) {
+	if code != 1 || line.Level != "ERROR" || line.Msg == "" || !strings.Contains(line.Err, "Kubernetes at "+noServer) {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }
