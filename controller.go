@@ -125,7 +125,7 @@ func NewController(ctx context.Context, client clientset.Interface, informer inf
 // newQueue makes the queue with its order and its back-off, and adds the handlers that enqueue
 // the keys of what changes in Neutron and in Secrets.
 func (c *Controller) newQueue() {
-	limiter := retry.NewLimiter(c.options.Retry, func(key cache.ObjectName) clouds.Ref { return c.groupOf(key).Cloud })
+	limiter := retry.NewLimiter(c.options.Retry, c.clouds.RefOfKey)
 	c.queue = fair.NewQueue("networks", c.groupOf, c.options.Limits, limiter)
 	c.clouds.AddHandlers(clouds.Handlers{
 		Drift:         func(owner types.UID) { c.enqueueIndexed(byUID, string(owner)) },
@@ -135,14 +135,13 @@ func (c *Controller) newQueue() {
 	})
 }
 
-// groupOf returns the credentials and the namespace of a key. A Network that is gone has those
-// of its last sync, until that is forgotten.
-func (c *Controller) groupOf(key cache.ObjectName) fair.Group[clouds.Ref] {
-	ref := c.clouds.RefOfKey(key)
-	if network, err := c.networks.Networks(key.Namespace).Get(key.Name); err == nil {
-		ref = clouds.RefOf(network)
+// groupOf returns the cloud and the namespace of a key, which decide when it has its turn.
+func (c *Controller) groupOf(key cache.ObjectName) fair.Group[clouds.Group] {
+	network, err := c.networks.Networks(key.Namespace).Get(key.Name)
+	if err != nil {
+		network = nil // it is gone
 	}
-	return fair.Group[clouds.Ref]{Cloud: ref, Namespace: key.Namespace}
+	return fair.Group[clouds.Group]{Cloud: c.clouds.GroupOf(key, network), Namespace: key.Namespace}
 }
 
 // handlers enqueue the keys of what changes in Kubernetes.
@@ -179,10 +178,10 @@ func whyToSync(before, now *samplecrdv1.Network) string {
 	switch {
 	case before.UID != now.UID:
 		return "created again"
-	case before.Generation != now.Generation:
-		return "spec changed"
 	case before.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero():
 		return "being deleted"
+	case before.Generation != now.Generation:
+		return "spec changed"
 	case before.IsPaused() != now.IsPaused():
 		return "paused or resumed"
 	case before.Annotations[samplecrdv1.AnnotationReconcileRequestedAt] != now.Annotations[samplecrdv1.AnnotationReconcileRequestedAt]:
@@ -367,7 +366,7 @@ func (c *Controller) reconcile(ctx context.Context, cloud *neutron.Cloud, networ
 	if err != nil {
 		return network, status.Outcome{Err: err}
 	}
-	adopted := observed.Exists() && network.Status.NetworkID == ""
+	adopted := observed.Exists() && network.Status.NetworkID == "" && !network.IsPaused()
 	observed, steps, err := cloud.Converge(ctx, identity, desired, observed, func(ctx context.Context, step neutron.Step) error {
 		// The API server has just answered for a new Network.
 		return c.approve(ctx, network, "next step: "+step.String(), step.Irreversible() && !isNew)

@@ -796,6 +796,69 @@ func TestAvailableStatusIsKeptUntilTheFirstList(t *testing.T) {
 	f.ExpectReady(samplecrdv1.ReasonNeutronUnavailable, samplecrdv1.ConditionReconciling)
 }
 
+// The list of all networks fails, and single requests work. The deletion must not wait for a list.
+func TestRequestedReconcileOfADeletionDoesNotNeedTheList(t *testing.T) {
+	f := ready(t, "10.0.0.0/24", "")
+	f.cloud = f.NewCloud()
+	f.controller.clouds = newClouds(t, f.cloud, f.Secrets)
+	f.Neutron.SetFault(func(r *http.Request) *embedded.Fault {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/networks") && r.URL.Query().Get("description") == "" {
+			return &embedded.Fault{Status: http.StatusGatewayTimeout}
+		}
+		return nil
+	})
+	if err := f.cloud.Observer().Relist(t.Context()); err == nil {
+		t.Fatal("the list succeeded")
+	}
+	f.Edit(func(n *samplecrdv1.Network) {
+		n.Annotations = map[string]string{samplecrdv1.AnnotationReconcileRequestedAt: "now"}
+		world.BeingDeleted(n)
+	})
+	f.mustSync()
+	if f.Find() != nil {
+		t.Error("the Network still exists")
+	}
+}
+
+func TestPausedNetworkIsNotAdopted(t *testing.T) {
+	f := ready(t, "10.0.0.0/24", "")
+	f.TakeEvents()
+	f.Edit(func(n *samplecrdv1.Network) {
+		n.Annotations = map[string]string{samplecrdv1.AnnotationPaused: "true"}
+		n.Status = samplecrdv1.NetworkStatus{Conditions: []metav1.Condition{{Type: samplecrdv1.ConditionReady, Status: metav1.ConditionUnknown, Reason: samplecrdv1.ReasonPending}}}
+	})
+	f.mustSync()
+	f.ExpectEvents()
+}
+
+// A list that ends while a duplicate is being deleted is newer than what the sync observed.
+func TestDriftThatIsListedDuringTheDeletionOfADuplicateIsRepaired(t *testing.T) {
+	f := ready(t, "10.0.0.0/24", "")
+	config, err := neutron.ParseConfig("test", f.Neutron.CloudsYAML("test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.cloud = neutron.NewCloud("test", neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second}), world.Cluster, time.Hour)
+	f.controller.clouds = newClouds(t, f.cloud, f.Secrets)
+	f.CreateOwned(f.Get().UID)
+	f.relist()
+	done := false
+	f.Neutron.SetFault(func(r *http.Request) *embedded.Fault {
+		if r.Method == http.MethodDelete && !done {
+			done = true
+			f.SetGateway(f.Get().Status.SubnetID, "10.0.0.77") // another client
+			f.relist()
+		}
+		return nil
+	})
+	f.mustSync() // deletes the duplicate
+	f.mustSync() // the handler has enqueued it for the drift
+	if !done {
+		t.Fatal("no duplicate was deleted")
+	}
+	f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
+}
+
 // Otherwise the sync would compare with the status before our last write, find nothing to
 // write, and leave a status that is no longer true.
 func TestSyncWaitsUntilTheCacheHasOurLastWrite(t *testing.T) {
@@ -1289,7 +1352,7 @@ func TestWhyToSync(t *testing.T) {
 		{"resumed", world.Paused, nil, "paused or resumed"},
 		{"a reconcile is requested", nil, world.ReconcileRequested, "reconcile requested"},
 		{"an edit of the spec", nil, func(n *samplecrdv1.Network) { n.Generation = 2 }, "spec changed"},
-		{"a deletion, which changes the generation too", nil, world.BeingDeleted, "spec changed"},
+		{"a deletion, which changes the generation too", nil, world.BeingDeleted, "being deleted"},
 		{"a deletion, by an API server that does not change the generation", nil, func(n *samplecrdv1.Network) { world.BeingDeleted(n); n.Generation = 1 }, "being deleted"},
 		{"another client removed our finalizer", world.WithFinalizer, nil, "finalizer removed"},
 		{"another client removed the status", func(n *samplecrdv1.Network) {

@@ -104,9 +104,9 @@ type Clouds struct {
 	handlers Handlers
 	running  sync.WaitGroup
 
-	mu sync.Mutex
-	// refs are the credentials that each Network uses.
-	refs    map[cache.ObjectName]Ref
+	groups groups
+
+	mu      sync.Mutex
 	inUse   map[Ref]*credentials
 	secrets map[cache.ObjectName]*secret
 	clouds  map[content]*cloud
@@ -115,8 +115,12 @@ type Clouds struct {
 // credentials are in use by at least one Network.
 type credentials struct {
 	networks int // that use them
-	secret   *secret
-	cloud    *cloud // nil until the Secret could be used
+	// refused is the content that could not be used, refusal why: reading it takes long if it is
+	// large.
+	refused content
+	refusal error
+	secret  *secret
+	cloud   *cloud // nil until the Secret could be used
 }
 
 // cloud is shared by all credentials with the same content.
@@ -134,7 +138,7 @@ func New(ctx context.Context, own *neutron.Cloud, options Options) *Clouds {
 		ctx:     ctx,
 		own:     own,
 		options: options,
-		refs:    map[cache.ObjectName]Ref{},
+		groups:  groups{refs: map[cache.ObjectName]Ref{}, contents: map[cache.ObjectName]content{}},
 		inUse:   map[Ref]*credentials{},
 		secrets: map[cache.ObjectName]*secret{},
 		clouds:  map[content]*cloud{},
@@ -165,14 +169,6 @@ func (c *Clouds) List() []*neutron.Cloud {
 // Wait waits for all that was started to end, after the context of New was cancelled.
 func (c *Clouds) Wait() { c.running.Wait() }
 
-// RefOfKey returns the credentials that For last returned a cloud for; the zero Ref for the
-// controller's own.
-func (c *Clouds) RefOfKey(key cache.ObjectName) Ref {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.refs[key]
-}
-
 // For returns the Network's cloud, and keeps its credentials in use for the key until the key
 // names others or Forget is called. It returns ErrNotReady until the Secret and the cloud were
 // read once; a handler is called then. An unusable Secret is an *neutron.Error of reason
@@ -183,6 +179,9 @@ func (c *Clouds) RefOfKey(key cache.ObjectName) Ref {
 // cloud, because nobody can create the Secret again.
 func (c *Clouds) For(ctx context.Context, key cache.ObjectName, network *samplecrdv1.Network) (*neutron.Cloud, error) {
 	ref := RefOf(network)
+	if ref == (Ref{}) && c.groups.ref(key) == ref {
+		return c.own, nil // without the lock that those of Secrets take
+	}
 	cloud, last, err := c.acquire(key, ref)
 	if last == nil || neutron.ReasonOf(err) != neutron.NoCredentials || network.DeletionTimestamp.IsZero() {
 		return cloud, err
@@ -206,10 +205,9 @@ func (c *Clouds) Forget(key cache.ObjectName) { _, _, _ = c.acquire(key, Ref{}) 
 func (c *Clouds) acquire(key cache.ObjectName, ref Ref) (_ *neutron.Cloud, last *cloud, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if before := c.refs[key]; before != ref {
-		delete(c.refs, key)
+	if before := c.groups.ref(key); before != ref {
+		c.groups.setRef(key, ref)
 		if ref != (Ref{}) {
-			c.refs[key] = ref
 			if c.inUse[ref] == nil {
 				c.inUse[ref] = &credentials{secret: c.secret(ref.Secret)}
 			}
@@ -247,6 +245,7 @@ func (c *Clouds) release(ref Ref) {
 	if used.secret.users--; used.secret.users == 0 {
 		used.secret.stop()
 		delete(c.secrets, ref.Secret)
+		c.groups.setSecret(ref.Secret, nil)
 	}
 	c.handlers.Released(ref)
 }
@@ -261,8 +260,12 @@ func (c *Clouds) open(ref Ref, used *credentials) error {
 	if used.cloud != nil && used.cloud.content == content {
 		return nil
 	}
+	if used.refusal != nil && used.refused == content {
+		return used.refusal
+	}
 	config, err := c.options.parse(object, ref.CloudName)
 	if err != nil {
+		used.refused, used.refusal = content, err
 		return err
 	}
 	c.detach(used)

@@ -65,7 +65,12 @@ func (c *Clouds) watch(name cache.ObjectName) *secret {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String()
 	})
 	watched := &secret{informer: informer, stop: stop}
-	changed := func() { c.handlers.SecretChanged(name) }
+	changed := func(of cache.ObjectName, now *corev1.Secret) {
+		if of == name && ctx.Err() == nil {
+			c.groups.setSecret(name, now)
+		}
+		c.handlers.SecretChanged(name)
+	}
 	// These fail only for an informer that is already running.
 	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { c.failed(name, watched, err) })
 	// A list without changes calls no handler, but the transform.
@@ -74,11 +79,11 @@ func (c *Clouds) watch(name cache.ObjectName) *secret {
 		return object, nil
 	})
 	_, _ = informer.AddTypedEventHandler(coreinformers.SecretHandlerFuncs{
-		AddFunc:    func(*corev1.Secret) { changed() },
-		UpdateFunc: func(_, _ *corev1.Secret) { changed() },
-		DeleteFunc: func(coreinformers.DeletedSecret) {
+		AddFunc:    func(s *corev1.Secret) { changed(cache.MetaObjectToName(s), s) },
+		UpdateFunc: func(_, s *corev1.Secret) { changed(cache.MetaObjectToName(s), s) },
+		DeleteFunc: func(s coreinformers.DeletedSecret) {
 			c.succeeded(name, watched) // the Secret could be read: it is gone
-			changed()
+			changed(s.GetObjectName(), nil)
 		},
 	})
 	c.running.Go(func() { informer.RunWithContext(klog.NewContext(ctx, withoutBodies(klog.FromContext(ctx)))) })

@@ -131,8 +131,8 @@ func TestANetworkWithoutCredentialsWorksInTheControllersOwnCloud(t *testing.T) {
 	}
 	equal(t, "own", cloud.Name())
 	equal(t, Ref{}, l.RefOfKey(key("a")))
-	if len(l.refs)+len(l.inUse)+len(l.secrets)+len(l.released) > 0 {
-		t.Errorf("refs %v, in use %v, secrets %v, released %v", l.refs, l.inUse, l.secrets, l.released)
+	if len(l.groups.refs)+len(l.inUse)+len(l.secrets)+len(l.released) > 0 {
+		t.Errorf("refs %v, in use %v, secrets %v, released %v", l.groups.refs, l.inUse, l.secrets, l.released)
 	}
 	if actions := l.kube.Actions(); len(actions) > 0 {
 		t.Errorf("requests were made: %v", actions)
@@ -178,7 +178,7 @@ func TestCredentialsAreReleasedByTheLastNetworkThatUsesThem(t *testing.T) {
 	l.untilFor(key("b"), naming("other"), says("it does not exist"))
 	equal(t, other, l.RefOfKey(key("b")))
 	expect(0, ref)
-	equal(t, map[cache.ObjectName]Ref{key("b"): other}, l.refs)
+	equal(t, map[cache.ObjectName]Ref{key("b"): other}, l.groups.refs)
 	equal(t, 1, len(l.inUse))
 	equal(t, 1, l.inUse[other].networks)
 
@@ -187,8 +187,8 @@ func TestCredentialsAreReleasedByTheLastNetworkThatUsesThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(0, ref, other)
-	if len(l.refs)+len(l.inUse)+len(l.secrets) > 0 {
-		t.Errorf("refs %v, in use %v, secrets %v", l.refs, l.inUse, l.secrets)
+	if len(l.groups.refs)+len(l.inUse)+len(l.secrets) > 0 {
+		t.Errorf("refs %v, in use %v, secrets %v", l.groups.refs, l.inUse, l.secrets)
 	}
 }
 
@@ -327,4 +327,42 @@ func TestExplain(t *testing.T) {
 	if err := Explain(naming("creds"), nil); err != nil {
 		t.Errorf("no error became %v", err)
 	}
+}
+
+func TestGroupOf(t *testing.T) {
+	l := newCloudsLab(t)
+	same := naming("same")
+	other := naming("creds", func(n *samplecrdv1.Network) { n.Spec.CloudCredentialsRef.CloudName = "other" })
+	equal(t, true, l.GroupOf(key("a"), naming("")) == Group{})
+	if l.GroupOf(key("a"), naming("creds")) == l.GroupOf(key("b"), same) {
+		t.Error("Secrets that have not been read are in one group")
+	}
+	secrets := l.kube.CoreV1().Secrets("team")
+	for _, name := range []string{"creds", "same"} {
+		if _, err := secrets.Create(t.Context(), l.lab.secret(name, "one"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.untilFor(key("a"), naming("creds"), ready)
+	l.untilFor(key("b"), same, ready)
+	before := l.GroupOf(key("a"), naming("creds"))
+	equal(t, true, before == l.GroupOf(key("b"), same))
+	equal(t, true, before == l.GroupOf(key("a"), nil))
+	equal(t, false, before == l.GroupOf(key("a"), other))
+	equal(t, false, before == Group{})
+
+	// The content changes: the requests with the old one must not hold up the new one.
+	l.awaitWatches()
+	if _, err := secrets.Update(t.Context(), l.lab.secret("creds", "two"), metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for l.GroupOf(key("a"), naming("creds")) == before {
+		<-l.told
+	}
+	equal(t, true, before == l.GroupOf(key("b"), same))
+
+	l.Forget(key("a"))
+	l.Forget(key("b"))
+	equal(t, true, l.GroupOf(key("a"), nil) == Group{})
+	equal(t, 0, len(l.groups.refs)+len(l.groups.contents))
 }

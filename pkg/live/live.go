@@ -92,7 +92,7 @@ func (l *Networks) Clear(uid types.UID) {
 }
 
 // Verify reads the Network at the API server, and returns a conflict unless it is still the
-// same object (UID), asks for the same (generation), and names the same network
+// same object (UID), asks for the same (generation, pause), and names the same network
 // (status.networkID, which another controller may have written). Call it before each change that
 // cannot be undone.
 func (l *Networks) Verify(ctx context.Context, cached *samplecrdv1.Network) error {
@@ -100,7 +100,8 @@ func (l *Networks) Verify(ctx context.Context, cached *samplecrdv1.Network) erro
 	if err != nil {
 		return fmt.Errorf("read the Network past the cache: %w", err)
 	}
-	if live.UID != cached.UID || live.Generation != cached.Generation || live.Status.NetworkID != cached.Status.NetworkID {
+	if live.UID != cached.UID || live.Generation != cached.Generation || live.Status.NetworkID != cached.Status.NetworkID ||
+		live.IsPaused() != cached.IsPaused() {
 		return conflict(cached, "it has changed since it was read")
 	}
 	return nil

@@ -53,7 +53,7 @@ type circuit struct {
 	underWay int
 	failures int       // in a row
 	since    time.Time // the first of them
-	latest   time.Time // the last of them
+	latest   time.Time // the last of them, or the last probe
 	last     error
 }
 
@@ -94,8 +94,11 @@ func (c *circuit) admit(ctx context.Context) error {
 func (c *circuit) enter() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.failures >= enough && (c.underWay > 0 || time.Since(c.latest) < probing) {
-		return c.last
+	if c.failures >= enough {
+		if c.underWay > 0 || time.Since(c.latest) < probing {
+			return c.last
+		}
+		c.latest = time.Now() // so that a probe that is cancelled counts too
 	}
 	c.underWay++
 	return nil

@@ -121,7 +121,9 @@ func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network,
 		c.invalidateAfter(identity.Owner, err)
 		return observed, err
 	}
-	c.observer.Update(identity.Owner.UID, next)
+	if next != observed { // a newer list may have replaced what was observed
+		c.observer.Update(identity.Owner.UID, next)
+	}
 	return next, nil
 }
 
@@ -130,10 +132,7 @@ func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network,
 // before each; an error of approve ends it. It returns a network that stays: a retained one, or
 // one that another client removed the mark from, which is left alone.
 func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network, retain bool, approve func(context.Context, *Network) error) (kept *Network, err error) {
-	for range maxSteps {
-		if !observed.Exists() {
-			return kept, nil
-		}
+	for done := 0; observed.Exists() && done < maxSteps; done++ {
 		if err := approve(ctx, observed); err != nil {
 			return nil, err
 		}
@@ -149,11 +148,14 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 			return nil, err
 		}
 		identity.NetworkID = "" // others can only be found by their mark
-		if observed, err = c.read(ctx, identity, Cached); err != nil {
+		if observed, err = c.readNeutron(ctx, identity); err != nil {
 			return nil, err
 		}
 	}
-	return nil, &Error{Op: "remove", Reason: Unavailable, Message: "Neutron's answers do not show that the network is gone: " + observed.ID}
+	if observed.Exists() {
+		return nil, &Error{Op: "remove", Reason: Unavailable, Message: "Neutron's answers do not show that the network is gone: " + observed.ID}
+	}
+	return kept, nil
 }
 
 // delete deletes the network and its subnets, unless it no longer carries the mark. It fails

@@ -1,0 +1,95 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package clouds
+
+import (
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+// Group identifies the cloud that credentials lead to. All Secrets with the same content are in
+// one Group; a Secret whose content changes gets another Group. The zero Group is the
+// controller's own cloud.
+type Group struct {
+	ref       Ref // zero if the Secret's content is known
+	content   content
+	cloudName string
+}
+
+// groups has a lock of its own, under which nothing slow is done: the work queue calls GroupOf
+// under its lock.
+type groups struct {
+	mu sync.Mutex
+	// refs are the credentials that each Network uses.
+	refs map[cache.ObjectName]Ref
+	// contents are those of the watched Secrets, without the name of an entry.
+	contents map[cache.ObjectName]content
+}
+
+func (g *groups) ref(key cache.ObjectName) Ref {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.refs[key]
+}
+
+func (g *groups) setRef(key cache.ObjectName, ref Ref) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if ref == (Ref{}) {
+		delete(g.refs, key)
+	} else {
+		g.refs[key] = ref
+	}
+}
+
+// setSecret records the Secret's content; nil if it is gone or no longer watched.
+func (g *groups) setSecret(name cache.ObjectName, secret *corev1.Secret) {
+	if secret == nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.contents, name)
+		return
+	}
+	content := contentOf(secret, "") // before the lock: a Secret can have 1 MiB
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.contents[name] = content
+}
+
+// RefOfKey returns the credentials that the Network of that name used in its last sync; the zero
+// Ref for the controller's own. It does not block.
+func (c *Clouds) RefOfKey(key cache.ObjectName) Ref { return c.groups.ref(key) }
+
+// GroupOf returns the Group of a Network; nil for one that is gone: then it is the Group of the
+// credentials that the key had in its last sync, until Forget. It does not block.
+func (c *Clouds) GroupOf(key cache.ObjectName, network *samplecrdv1.Network) Group {
+	g := &c.groups
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	ref := g.refs[key]
+	if network != nil {
+		ref = RefOf(network)
+	}
+	if content, ok := g.contents[ref.Secret]; ok {
+		return Group{content: content, cloudName: ref.CloudName}
+	}
+	return Group{ref: ref}
+}
