@@ -347,5 +347,6 @@ func Explain(network *samplecrdv1.Network, err error) error {
 	if ref == (Ref{}) || neutron.ReasonOf(err) != neutron.Unauthenticated {
 		return err
 	}
-	return fmt.Errorf("Secret %s, key %s, cloud %s: %w", ref.Secret.Name, keyCloudsYAML, ref.CloudName, err)
+	whose := fmt.Sprintf("Secret %s, key %s, cloud %s", ref.Secret.Name, keyCloudsYAML, ref.CloudName)
+	return fmt.Errorf("%s: %w", whose, err)
 }
