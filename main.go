@@ -167,7 +167,10 @@ func (c *controllers) run(ctx context.Context) error {
 		Cluster: c.clients.ClusterID,
 		Resync:  o.Resync,
 		// Neither one cloud of a Secret nor all of them together hold up the others.
-		Limits:   fair.Limits{PerCloud: max(1, min(o.Workers/2, 2*o.Neutron.Connections)), Total: max(1, o.Workers-max(1, o.Workers/4))},
+		Limits: fair.Limits{
+			PerCloud: max(1, min(o.Workers/2, 2*o.Neutron.Connections)),
+			Total:    max(1, o.Workers-max(1, o.Workers/4)),
+		},
 		Retry:    o.Retry,
 		OnRepair: c.metrics.DriftRepaired,
 	})

@@ -35,7 +35,7 @@ import (
 // ErrorReason is what an Error means for the caller.
 type ErrorReason string
 
-// The reasons. Invalid and Forbidden are final: a retry cannot succeed.
+// The reasons. What follows from each is in the table of package status.
 const (
 	// Invalid: Neutron refused the content of the request (400).
 	Invalid ErrorReason = "Invalid"
@@ -71,7 +71,8 @@ type Error struct {
 	// Message is Neutron's own message if there is one. It is the same for each repetition of
 	// the same failure, and has no credentials in it.
 	Message string
-	// RetryAfter is how long Neutron asked to wait before a retry; 0 if it did not ask.
+	// RetryAfter is how long to wait before a retry, as Neutron asks or because refused
+	// credentials are not tried again at once; 0 if nothing asks for it.
 	RetryAfter time.Duration
 	// RequestID identifies the request in OpenStack's logs; "" if the answer has none. It differs
 	// each time, so the text of the error does not contain it.
@@ -82,7 +83,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Op + ": " + e.Message }
 
-// Unwrap returns why there was no answer, or nil if there was one.
+// Unwrap returns the cause if there was no answer, and nil if there was one.
 func (e *Error) Unwrap() error { return e.err }
 
 // errorIn returns the Error in the chain of err, or the zero Error if there is none.

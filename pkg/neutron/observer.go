@@ -148,7 +148,7 @@ func (o *Observer) RelistSoon() {
 	}
 }
 
-// retryDelay returns how long to wait after a list that failed with err, after as many earlier
+// retryDelay returns how long to wait after a list that failed with err, after that many earlier
 // failures. The delay is short, since much may wait for the list. But it is at least what Neutron
 // asks for, and long enough that Keystone does not lock the account after wrong passwords.
 func retryDelay(err error, failures int) time.Duration {

@@ -17,7 +17,7 @@ limitations under the License.
 package v1
 
 // Finalizer keeps a Network in Kubernetes until Neutron has confirmed that its network
-// is gone. The controller adds it before it creates anything in Neutron.
+// is gone, or is to be retained. The controller adds it before it creates anything in Neutron.
 const Finalizer = "samplecrd.k8s.io/neutron"
 
 // The types of a Network's conditions. They follow kstatus, so that kubectl wait,
