@@ -223,7 +223,7 @@ func TestADeletedNetworkKeepsTheCloudIfItsNamespaceIsBeingDeleted(t *testing.T) 
 		{"the Network is not being deleted", terminating, naming("creds"), true, nil, false, nil},
 		{"the namespace is not being deleted", func(*corev1.Namespace) {}, naming("creds", beingDeleted), true, nil, false, nil},
 		{"this process has not seen the Secret", terminating, naming("creds", beingDeleted), false, nil, false, nil},
-		{"the controller may not read namespaces", terminating, naming("creds", beingDeleted), true, apierrors.NewForbidden(corev1.Resource("namespaces"), "team", errors.New("no right")), false, nil},
+		{"the controller may not read namespaces", terminating, naming("creds", beingDeleted), true, apierrors.NewForbidden(corev1.Resource("namespaces"), "team", errors.New("no permission")), false, nil},
 		{"the namespace cannot be read", terminating, naming("creds", beingDeleted), true, errAway, false, errAway},
 	} {
 		t.Run(test.name, func(t *testing.T) {
