@@ -68,7 +68,7 @@ func TestRetryAfter(t *testing.T) {
 		{"a network that does not exist backs off", of(neutron.NotFound), 0, false},
 		{"an error of Kubernetes backs off", errors.New("conflict"), 0, false},
 		{"the Retry-After of Neutron is the delay", requesting(neutron.Unavailable), 7 * time.Second, true},
-		{"Retry-After takes precedence over the delay of a terminal error", requesting(neutron.Invalid), 7 * time.Second, true},
+		{"Retry-After takes precedence over the delay of a final error", requesting(neutron.Invalid), 7 * time.Second, true},
 		{"joined errors are retried with the delay of Neutron's error", errors.Join(errors.New("write the status"), of(neutron.InUse)), 10 * time.Second, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

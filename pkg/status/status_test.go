@@ -93,8 +93,8 @@ func TestConditions(t *testing.T) {
 		want []metav1.Condition
 	}{
 		{name: "Neutron matches the spec", want: []metav1.Condition{ready()}},
-		{name: "the spec is refused, which is terminal", err: neutronError(neutron.Invalid), want: both("InvalidSpec", "Stalled", words)},
-		{name: "the permission is missing, which is terminal", err: neutronError(neutron.Forbidden), want: both("Forbidden", "Stalled", words)},
+		{name: "the spec is refused, which is final", err: neutronError(neutron.Invalid), want: both("InvalidSpec", "Stalled", words)},
+		{name: "the permission is missing, which is final", err: neutronError(neutron.Forbidden), want: both("Forbidden", "Stalled", words)},
 		{name: "the credentials are refused", err: neutronError(neutron.Unauthenticated), want: both("AuthenticationFailed", "Reconciling", words)},
 		{name: "a port uses the network", err: neutronError(neutron.InUse), want: both("InUse", "Reconciling", words)},
 		{name: "the quota is exhausted", err: neutronError(neutron.OverQuota), want: both("QuotaExceeded", "Reconciling", words)},
@@ -103,14 +103,14 @@ func TestConditions(t *testing.T) {
 		{name: "Neutron is unavailable since a known time", err: neutronError(neutron.Unavailable), away: longAgo.Time,
 			want: both("NeutronUnavailable", "Reconciling", "Neutron has not been available since 2026-01-01T00:00:00Z: "+words)},
 		{name: "the error is wrapped", err: fmt.Errorf("sync: %w", neutronError(neutron.InUse)), want: both("InUse", "Reconciling", "sync: "+words)},
-		{name: "an error without a reason is not terminal", err: errors.New("oops"),
+		{name: "an error without a reason is not final", err: errors.New("oops"),
 			want: both("NeutronUnavailable", "Reconciling", "oops")},
 	} {
 		for name, before := range map[string][]metav1.Condition{
 			"for the first time": nil,
 			"after success":      {ready()},
 			"after a stall":      both("InvalidSpec", "Stalled", "x"),
-			"after a port":        both("InUse", "Reconciling", "x"),
+			"after a port":       both("InUse", "Reconciling", "x"),
 		} {
 			t.Run(test.name+", "+name, func(t *testing.T) {
 				got := Compute(newNetwork(before...), Outcome{Observed: haveNetwork(), Subnet: haveSubnet(""), Err: test.err, Away: test.away}).Conditions
