@@ -420,7 +420,7 @@ func TestTheCacheAfterAFailure(t *testing.T) {
 		{"a refusal does not change the cache", 400, neutronBody("InvalidInput", ""), true},
 		{"a missing permission does not change it", 403, neutronBody("PolicyNotAuthorized", ""), true},
 		{"a refused token does not change it", 401, keystoneBody(401, unauthorized), true},
-		{"a port in use does not change it", 409, neutronBody("SubnetInUse", ""), true},
+		{"a subnet in use does not change it", 409, neutronBody("SubnetInUse", ""), true},
 		{"an exhausted quota does not change it", 409, neutronBody("OverQuota", ""), true},
 		{"not found: the cache is outdated", 404, neutronBody("NetworkNotFound", ""), false},
 		{"another revision: the cache is outdated", 412, neutronBody("RevisionNumberConstraintFailed", ""), false},
