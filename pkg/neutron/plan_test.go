@@ -80,7 +80,7 @@ func ranges(texts ...string) []netipx.IPRange {
 func TestNext(t *testing.T) {
 	const (
 		id       = "a"
-		stranger = "somebody's own"
+		stranger = "another client's"
 	)
 	other := Owner{Cluster: owner.Cluster, UID: "33333333-0000-0000-0000-000000000000"}.Mark()
 	elsewhere := Owner{Cluster: "another cluster", UID: owner.UID}.Mark()
@@ -486,7 +486,7 @@ func change(have, want string) string {
 	return want
 }
 
-// strangersSubnets returns the subnets that the plan must not change.
+// strangersSubnets returns the unmanaged subnets, which the plan must not change.
 func strangersSubnets(want Desired, n *Network) []Subnet {
 	return slices.DeleteFunc(slices.Clone(n.Subnets), func(s Subnet) bool {
 		owner, marked := OwnerOf(s.Description)
@@ -578,7 +578,7 @@ func followThePlan(t *testing.T, want Desired, have *Network) {
 			return
 		}
 		if now := strangersSubnets(want, next); !slices.Equal(strangers, now) {
-			t.Errorf("%+v changed the strangers' subnets to %+v", step, now)
+			t.Errorf("%+v changed the unmanaged subnets to %+v", step, now)
 		}
 		have = next
 	}
@@ -590,7 +590,7 @@ func checkStep(t *testing.T, want Desired, have *Network, step Step) {
 	untouchable := strangersSubnets(want, have)
 	touches := func(id string) {
 		if slices.ContainsFunc(untouchable, func(s Subnet) bool { return s.ID == id }) {
-			t.Errorf("%+v changes a stranger's subnet", step)
+			t.Errorf("%+v changes an unmanaged subnet", step)
 		}
 	}
 	switch step := step.(type) {
