@@ -43,20 +43,20 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-// patience is how long a test waits for what does not come.
+// patience is how long a test waits before it fails.
 const patience = 10 * time.Second
 
 var ref = Ref{Secret: cache.NewObjectName("team", "creds"), CloudName: "mycloud"}
 
-// lab is a Clouds between a stand-in for Kubernetes and an embedded OpenStack.
+// lab is a Clouds with a fake clientset and an embedded OpenStack.
 type lab struct {
 	*testing.T
 	*Clouds
 	kube    *fake.Clientset
 	neutron *embedded.Server
-	// told receives something when somebody is told to ask again.
+	// told receives the name of each Secret for which the handler was called.
 	told chan cache.ObjectName
-	// watched receives something when a watch works; watches are how many were received.
+	// watched receives a value when a watch is established; watches counts the received values.
 	watched chan struct{}
 	watches int
 
@@ -111,16 +111,16 @@ func (l *lab) count(r embedded.Request) {
 	}
 }
 
-// calls returns how many log-ins and lists of networks there were.
+// calls returns the numbers of log-ins and of lists of networks.
 func (l *lab) calls() (logins, lists int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.logins, l.lists
 }
 
-// secret has the clouds.yaml of that project, as the cloud mycloud.
+// secret returns a Secret whose cloud mycloud is that project.
 func (l *lab) secret(name, project string, change ...func(*corev1.Secret)) *corev1.Secret {
-	cloudsYAML := string(l.neutron.CloudsYAML("mycloud")) // its first project's; the other's is mycloud-two
+	cloudsYAML := string(l.neutron.CloudsYAML("mycloud")) // mycloud is the first project, mycloud-two the second
 	if project == "two" {
 		cloudsYAML = strings.NewReplacer(`"mycloud"`, `"mycloud-one"`, `"mycloud-two"`, `"mycloud"`).Replace(cloudsYAML)
 	}
@@ -131,8 +131,8 @@ func (l *lab) secret(name, project string, change ...func(*corev1.Secret)) *core
 	return secret
 }
 
-// awaitWatches waits until all Secrets that are referred to are watched: what the stand-in
-// is told between an informer's list and its watch, the informer never hears of.
+// awaitWatches waits until all referenced Secrets are watched. The fake clientset does not
+// deliver a change that is made between an informer's list and its watch.
 func (l *lab) awaitWatches() {
 	l.Helper()
 	l.Clouds.mu.Lock()
@@ -142,7 +142,7 @@ func (l *lab) awaitWatches() {
 		select {
 		case <-l.watched:
 		case <-time.After(patience):
-			l.Fatal("a Secret is not watched")
+			l.Fatal("no watch was established for a Secret")
 		}
 	}
 }
@@ -163,20 +163,20 @@ func (l *lab) update(secret *corev1.Secret) {
 	}
 }
 
-// networkWith returns a Network that names the credentials, and its key.
+// networkWith returns a Network that references the credentials, and its key.
 func networkWith(ref Ref) (cache.ObjectName, *samplecrdv1.Network) {
 	network := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Secret.Namespace, Name: ref.Secret.Name + "-" + ref.CloudName}}
 	network.Spec.CloudCredentialsRef = &samplecrdv1.CloudCredentialsReference{SecretName: ref.Secret.Name, CloudName: ref.CloudName}
 	return cache.MetaObjectToName(network), network
 }
 
-// get asks for the cloud of a Network that names the credentials.
+// get calls For with a Network that references the credentials.
 func (l *lab) get(ref Ref) (*neutron.Cloud, error) {
 	key, network := networkWith(ref)
 	return l.For(l.Context(), key, network)
 }
 
-// release forgets that Network.
+// release calls Forget with the key of that Network.
 func (l *lab) release(ref Ref) {
 	key, _ := networkWith(ref)
 	l.Forget(key)
@@ -185,7 +185,7 @@ func (l *lab) release(ref Ref) {
 // list returns the clouds without the controller's own.
 func (l *lab) list() []*neutron.Cloud { return l.List()[1:] }
 
-// until asks each time that it is told to, until the answer is as wanted.
+// until calls get each time that the handler was called, until wanted returns true.
 func (l *lab) until(ref Ref, wanted func(*neutron.Cloud, error) bool) *neutron.Cloud {
 	l.Helper()
 	timeout := time.After(patience)
@@ -197,7 +197,7 @@ func (l *lab) until(ref Ref, wanted func(*neutron.Cloud, error) bool) *neutron.C
 		select {
 		case <-l.told:
 		case <-timeout:
-			l.Fatalf("nobody was told of anything new; the last answer is %v, %v", cloud, err)
+			l.Fatalf("no handler was called; the last result is %v, %v", cloud, err)
 		}
 	}
 }
@@ -210,32 +210,32 @@ func ready(cloud *neutron.Cloud, err error) bool {
 	return err == nil
 }
 
-// says is for an error of the Secret with that in it.
+// says returns a function that reports whether the error is NoCredentials and contains the text.
 func says(text string) func(*neutron.Cloud, error) bool {
 	return func(_ *neutron.Cloud, err error) bool {
 		return neutron.ReasonOf(err) == neutron.NoCredentials && strings.Contains(err.Error(), text)
 	}
 }
 
-func TestTheCloudIsThereOnceItWasLookedAt(t *testing.T) {
+func TestACloudIsReadyAfterTheFirstList(t *testing.T) {
 	l := newLab(t)
 	l.create(l.secret("creds", "one"))
 	if _, err := l.get(ref); !errors.Is(err, ErrNotReady) {
-		t.Fatalf("got %v, want that it is not known yet", err)
+		t.Fatalf("got %v, want ErrNotReady", err)
 	}
 	cloud := l.until(ref, ready)
 	if cloud.Name() != "mycloud" {
 		t.Errorf("got %s", cloud.Name())
 	}
 	if again, err := l.get(ref); again != cloud || err != nil {
-		t.Errorf("got %v, %v, want the same one", again, err)
+		t.Errorf("got %v, %v, want the same cloud", again, err)
 	}
 	if logins, lists := l.calls(); logins != 1 || lists != 1 {
 		t.Errorf("%d log-ins and %d lists, want one each", logins, lists)
 	}
 }
 
-func TestASecretThatComesLateIsCorrectedAndGoes(t *testing.T) {
+func TestASecretIsCreatedLateThenCorrectedThenDeleted(t *testing.T) {
 	l := newLab(t)
 	l.until(ref, says("Secret creds: it does not exist"))
 	l.create(l.secret("creds", "one", func(s *corev1.Secret) { s.Data = map[string][]byte{"cloud.yaml": nil} }))
@@ -260,11 +260,11 @@ func TestASecretThatComesLateIsCorrectedAndGoes(t *testing.T) {
 	l.until(ref, says("it does not exist"))
 	l.create(l.secret("creds", "one"))
 	if after := l.until(ref, ready); after != before {
-		t.Error("the same credentials have another cloud after they were away")
+		t.Error("the same credentials have another cloud after the Secret was deleted and created again")
 	}
 }
 
-func TestCredentialsOfTheSameContentShareACloud(t *testing.T) {
+func TestSecretsWithTheSameContentShareACloud(t *testing.T) {
 	l := newLab(t)
 	other := func(name string) Ref { return Ref{cache.NewObjectName("team", name), "mycloud"} }
 	l.create(l.secret("a", "one"))
@@ -273,7 +273,7 @@ func TestCredentialsOfTheSameContentShareACloud(t *testing.T) {
 	l.create(l.secret("d", "one", func(s *corev1.Secret) { s.Data[keyCACert] = certificate(t) }))
 	a, b, c, d := l.until(other("a"), ready), l.until(other("b"), ready), l.until(other("c"), ready), l.until(other("d"), ready)
 	if a != b || a == c || a == d || c == d {
-		t.Errorf("a %p and b %p are to be one, c %p and d %p by themselves", a, b, c, d)
+		t.Errorf("got a %p, b %p, c %p, d %p; want that only a and b are the same cloud", a, b, c, d)
 	}
 	if n := len(l.list()); n != 3 {
 		t.Errorf("%d clouds, want 3", n)
@@ -283,7 +283,7 @@ func TestCredentialsOfTheSameContentShareACloud(t *testing.T) {
 	}
 }
 
-func TestRotationCostsOneLogInAndClosesWhatIsNotUsedAnyMore(t *testing.T) {
+func TestRotationCostsOneLogInAndClosesTheUnusedCloud(t *testing.T) {
 	l := newLab(t)
 	l.create(l.secret("creds", "one"))
 	before := l.until(ref, ready)
@@ -299,7 +299,7 @@ func TestRotationCostsOneLogInAndClosesWhatIsNotUsedAnyMore(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyRefersToIsForgotten(t *testing.T) {
+func TestASecretThatNoNetworkReferencesIsForgotten(t *testing.T) {
 	l := newLab(t)
 	l.create(l.secret("creds", "one"))
 	second := Ref{ref.Secret, "another"}
@@ -310,17 +310,17 @@ func TestWhatNobodyRefersToIsForgotten(t *testing.T) {
 		t.Errorf("%d clouds are open, want none", n)
 	}
 	if len(l.secrets) != 1 {
-		t.Error("the Secret is forgotten though another refers to it")
+		t.Error("the Secret is forgotten although another Network references it")
 	}
 	l.release(second)
-	l.release(second) // more than once
+	l.release(second) // a second call does nothing
 	if len(l.secrets) != 0 {
-		t.Error("the Secret is still held")
+		t.Error("the Secret is not forgotten")
 	}
 	l.until(ref, ready)
 }
 
-func TestTheLastCloudOfANamespaceThatIsBeingDeleted(t *testing.T) {
+func TestADeletedNetworkKeepsTheLastCloudInANamespaceThatIsBeingDeleted(t *testing.T) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}
 	l := newLab(t, namespace)
 	expect := func(want *neutron.Cloud) {
@@ -350,7 +350,7 @@ func TestTheLastCloudOfANamespaceThatIsBeingDeleted(t *testing.T) {
 	expect(nil)
 }
 
-func TestOnlySecretsThatAreReferredToAreRead(t *testing.T) {
+func TestOnlyReferencedSecretsAreRead(t *testing.T) {
 	l := newLab(t)
 	l.create(l.secret("creds", "one"))
 	l.until(ref, ready)
@@ -361,27 +361,27 @@ func TestOnlySecretsThatAreReferredToAreRead(t *testing.T) {
 			restrictions = action.GetListRestrictions()
 		case clienttesting.WatchAction:
 			if fields := action.GetWatchRestrictions().Fields.String(); fields != "metadata.name=creds" {
-				t.Errorf("watched %q", fields)
+				t.Errorf("watched with the field selector %q", fields)
 			}
 			continue
 		case clienttesting.CreateAction:
 			continue
 		}
 		if fields := restrictions.Fields.String(); fields != "metadata.name=creds" || action.GetNamespace() != "team" {
-			t.Errorf("listed %q in %q", fields, action.GetNamespace())
+			t.Errorf("listed with the field selector %q in namespace %q", fields, action.GetNamespace())
 		}
 	}
 }
 
-// right is the right to read Secrets, which may be taken away and given.
+// right is the permission to read Secrets, which a test can grant and revoke.
 type right struct {
 	mu     sync.Mutex
 	denied bool
-	// watches are those that go on.
+	// watches are the open watches.
 	watches []watch.Interface
 }
 
-// guard has the stand-in for Kubernetes ask for the right.
+// guard makes the fake clientset check the permission.
 func (r *right) guard(kube *fake.Clientset) {
 	kube.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return r.refuse(), nil, noRight })
 	kube.PrependWatchReactor("secrets", func(a clienttesting.Action) (bool, watch.Interface, error) {
@@ -396,7 +396,7 @@ func (r *right) guard(kube *fake.Clientset) {
 	})
 }
 
-var noRight = apierrors.NewForbidden(corev1.Resource("secrets"), "creds", errors.New("no right"))
+var noRight = apierrors.NewForbidden(corev1.Resource("secrets"), "creds", errors.New("no permission"))
 
 func (r *right) refuse() bool {
 	r.mu.Lock()
@@ -404,8 +404,8 @@ func (r *right) refuse() bool {
 	return r.denied
 }
 
-// set gives the right or takes it away. As with the real one, that is noticed when a watch
-// ends, which all do now.
+// set grants or revokes the permission. A real API server, too, checks it only when a watch
+// starts, so set ends all open watches.
 func (r *right) set(given bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -416,7 +416,7 @@ func (r *right) set(given bool) {
 	r.watches = nil
 }
 
-func TestASecretThatMayNotBeRead(t *testing.T) {
+func TestASecretIsForbiddenAtFirst(t *testing.T) {
 	l := newLab(t)
 	right := &right{denied: true}
 	right.guard(l.kube)
@@ -426,7 +426,7 @@ func TestASecretThatMayNotBeRead(t *testing.T) {
 	l.until(ref, ready)
 }
 
-func TestTheRightToReadASecretComesBack(t *testing.T) {
+func TestThePermissionToReadASecretIsRestored(t *testing.T) {
 	l := newLab(t)
 	right := &right{}
 	right.guard(l.kube)
@@ -440,25 +440,25 @@ func TestTheRightToReadASecretComesBack(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithASecretIsToldWithoutItsContent(t *testing.T) {
+func TestErrorsDoNotContainTheSecretsContent(t *testing.T) {
 	const good = "clouds: {mycloud: {auth: {auth_url: 'http://127.0.0.1/v3', username: u, password: hunter2hunter2, project_name: p, user_domain_name: d, project_domain_name: d}"
 	for _, test := range []struct {
 		name, cloudsYAML, cacert string
 		want                     string
 	}{
 		{"not YAML", "password: *hunter2hunter2", "", "key clouds.yaml: it is not YAML of the form that clouds.yaml has"},
-		{"a key of another spelling that would hide the right one", good + ", cacert: /hunter2hunter2}}\n\"cloud\u017f\": {mycloud: {}}", "", "cacert in cloud mycloud names a file"},
-		{"another form", "clouds: [hunter2hunter2]", "", "key clouds.yaml: it is not YAML"},
+		{"a key that differs only in a Unicode letter does not hide the key clouds", good + ", cacert: /hunter2hunter2}}\n\"cloud\u017f\": {mycloud: {}}", "", "cacert in cloud mycloud names a file"},
+		{"a list instead of a map", "clouds: [hunter2hunter2]", "", "key clouds.yaml: it is not YAML"},
 		{"empty", "", "", "key clouds.yaml: "},
 		{"no such cloud", "clouds: {other: {auth: {password: hunter2hunter2}}}", "", `"mycloud" not found`},
 		{"no auth section", "clouds: {mycloud: {region_name: hunter2hunter2}}", "", "no auth section"},
-		{"no address", "clouds: {mycloud: {auth: {password: hunter2hunter2}}}", "", "no auth_url"},
-		{"a file of the controller", good + ", cacert: /hunter2hunter2}}", "", "cacert in cloud mycloud names a file"},
-		{"a key of the controller", good + ", key: /hunter2hunter2}}", "", "key in cloud mycloud names a file"},
-		{"a file that another entry of the name hides", good + ", cacert: /hunter2hunter2}}\nclouds: {other: {}}", "", "cacert in cloud mycloud names a file"},
-		{"a file in an entry that is put together of others", "base: &base {cacert: /hunter2hunter2}\n" + good + ", <<: *base}}", "", "cacert in cloud mycloud names a file"},
-		{"a profile", good + ", profile: hunter2hunter2}}", "", "profile in cloud mycloud names a file"},
-		{"no certificate", good + "}}", "hunter2hunter2", "key cacert: it contains no certificate in PEM format"},
+		{"no auth_url", "clouds: {mycloud: {auth: {password: hunter2hunter2}}}", "", "no auth_url"},
+		{"cacert is a file of the controller", good + ", cacert: /hunter2hunter2}}", "", "cacert in cloud mycloud names a file"},
+		{"key is a file of the controller", good + ", key: /hunter2hunter2}}", "", "key in cloud mycloud names a file"},
+		{"a file, and the key clouds occurs twice", good + ", cacert: /hunter2hunter2}}\nclouds: {other: {}}", "", "cacert in cloud mycloud names a file"},
+		{"a file in an entry that YAML merges", "base: &base {cacert: /hunter2hunter2}\n" + good + ", <<: *base}}", "", "cacert in cloud mycloud names a file"},
+		{"a profile is in a file too", good + ", profile: hunter2hunter2}}", "", "profile in cloud mycloud names a file"},
+		{"cacert contains no certificate", good + "}}", "hunter2hunter2", "key cacert: it contains no certificate in PEM format"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "creds"}, Data: map[string][]byte{keyCloudsYAML: []byte(test.cloudsYAML)}}
@@ -467,17 +467,17 @@ func TestWhatIsWrongWithASecretIsToldWithoutItsContent(t *testing.T) {
 			}
 			_, err := Options{}.parse(secret, "mycloud")
 			if neutron.ReasonOf(err) != neutron.NoCredentials || !strings.HasPrefix(err.Error(), "Secret creds: ") || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want %q in it", err, test.want)
+				t.Errorf("got %v, want an error that contains %q", err, test.want)
 			}
 			if strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("it tells the password: %v", err)
+				t.Errorf("the error contains the password: %v", err)
 			}
 		})
 	}
 }
 
-func TestTheProcessesOwnEnvironmentDoesNotCount(t *testing.T) {
-	for variable, value := range map[string]string{"OS_PASSWORD": "of another", "OS_REGION_NAME": "elsewhere", "OS_AUTH_URL": "http://elsewhere"} {
+func TestEnvironmentVariablesDoNotChangeTheCredentialsOfASecret(t *testing.T) {
+	for variable, value := range map[string]string{"OS_PASSWORD": "another", "OS_REGION_NAME": "elsewhere", "OS_AUTH_URL": "http://elsewhere"} {
 		t.Setenv(variable, value)
 	}
 	l := newLab(t)
@@ -485,7 +485,7 @@ func TestTheProcessesOwnEnvironmentDoesNotCount(t *testing.T) {
 	l.until(ref, ready)
 }
 
-// certificate returns one in PEM.
+// certificate returns a certificate in PEM format.
 func certificate(t *testing.T) []byte {
 	t.Helper()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
@@ -493,7 +493,7 @@ func certificate(t *testing.T) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 }
 
-func TestNamesOfAnyCharactersAreShownOnOneLine(t *testing.T) {
+func TestErrorsHaveNoControlCharacters(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "a\x1b[2J\nb"}, Data: map[string][]byte{keyCloudsYAML: []byte("clouds: {}")}}
 	_, err := Options{}.parse(secret, "c\x1b[2J\nd")
 	if err == nil || strings.ContainsAny(err.Error(), "\x1b\n") {
@@ -501,7 +501,7 @@ func TestNamesOfAnyCharactersAreShownOnOneLine(t *testing.T) {
 	}
 }
 
-func TestSecretsMayNameOnlyTheKeystonesThatAreAllowed(t *testing.T) {
+func TestOnlyAllowedAuthURLsAreUsed(t *testing.T) {
 	allowed, err := neutron.ParseURLs("https://keystone.example.com/identity, http://127.0.0.1:5000")
 	if err != nil {
 		t.Fatal(err)
@@ -517,7 +517,7 @@ func TestSecretsMayNameOnlyTheKeystonesThatAreAllowed(t *testing.T) {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "creds"}, Data: map[string][]byte{
 				keyCloudsYAML: []byte("clouds: {mycloud: {auth: {auth_url: '" + address + "', username: u, password: hunter2}}}")}}
 			if _, err := (Options{}).parse(secret, "mycloud"); err != nil {
-				t.Errorf("not allowed where all are: %v", err)
+				t.Errorf("refused without a list of allowed URLs: %v", err)
 			}
 			_, err := Options{AllowedAuthURLs: allowed}.parse(secret, "mycloud")
 			if want {
@@ -531,7 +531,7 @@ func TestSecretsMayNameOnlyTheKeystonesThatAreAllowed(t *testing.T) {
 			}
 			for _, hidden := range []string{"hunter2", "keystone.example.com", "5000"} {
 				if strings.Contains(err.Error(), hidden) {
-					t.Errorf("it tells what is allowed, or a secret: %v", err)
+					t.Errorf("the error contains %q: %v", hidden, err)
 				}
 			}
 		})

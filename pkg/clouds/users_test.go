@@ -68,7 +68,7 @@ func newCloudsLab(t *testing.T, objects ...runtime.Object) *cloudsLab {
 
 func key(name string) cache.ObjectName { return cache.NewObjectName("team", name) }
 
-// naming returns a Network that names the credentials; none if the Secret is "".
+// naming returns a Network that references the credentials, or none if the name of the Secret is "".
 func naming(secret string, changes ...func(*samplecrdv1.Network)) *samplecrdv1.Network {
 	n := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web"}}
 	if secret != "" {
@@ -82,7 +82,7 @@ func naming(secret string, changes ...func(*samplecrdv1.Network)) *samplecrdv1.N
 
 func beingDeleted(n *samplecrdv1.Network) { n.DeletionTimestamp = new(metav1.Unix(1, 0)) }
 
-// untilFor calls For each time that a handler asks for it, until the answer is as wanted.
+// untilFor calls For each time that the handler was called, until wanted returns true.
 func (l *cloudsLab) untilFor(key cache.ObjectName, network *samplecrdv1.Network, wanted func(*neutron.Cloud, error) bool) *neutron.Cloud {
 	l.Helper()
 	timeout := time.After(patience)
@@ -94,7 +94,7 @@ func (l *cloudsLab) untilFor(key cache.ObjectName, network *samplecrdv1.Network,
 		select {
 		case <-l.told:
 		case <-timeout:
-			l.Fatalf("no handler was called; the last answer is %v, %v", cloud, err)
+			l.Fatalf("no handler was called; the last result is %v, %v", cloud, err)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestRefOf(t *testing.T) {
 	}
 }
 
-func TestANetworkWithoutCredentialsWorksInTheControllersOwnCloud(t *testing.T) {
+func TestANetworkWithoutCredentialsUsesTheControllersOwnCloud(t *testing.T) {
 	l := newCloudsLab(t)
 	cloud, err := l.For(t.Context(), key("a"), naming(""))
 	if cloud != l.Own() || err != nil {
@@ -135,17 +135,17 @@ func TestANetworkWithoutCredentialsWorksInTheControllersOwnCloud(t *testing.T) {
 		t.Errorf("refs %v, in use %v, secrets %v, released %v", l.groups.refs, l.inUse, l.secrets, l.released)
 	}
 	if actions := l.kube.Actions(); len(actions) > 0 {
-		t.Errorf("requests were made: %v", actions)
+		t.Errorf("got requests: %v", actions)
 	}
 }
 
-func TestANetworkWithCredentialsWorksInTheirCloud(t *testing.T) {
+func TestANetworkWithCredentialsUsesTheCloudOfItsSecret(t *testing.T) {
 	l := newCloudsLab(t)
 	if _, err := l.kube.CoreV1().Secrets("team").Create(t.Context(), l.lab.secret("creds", "two"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.For(t.Context(), key("a"), naming("creds")); !errors.Is(err, ErrNotReady) {
-		t.Fatalf("got %v, want that it is not ready", err)
+		t.Fatalf("got %v, want ErrNotReady", err)
 	}
 	equal(t, ref, l.RefOfKey(key("a")))
 	cloud := l.untilFor(key("a"), naming("creds"), ready)
@@ -155,7 +155,7 @@ func TestANetworkWithCredentialsWorksInTheirCloud(t *testing.T) {
 	}
 }
 
-func TestCredentialsAreReleasedByTheLastNetworkThatUsesThem(t *testing.T) {
+func TestCredentialsAreReleasedWithTheLastNetworkThatUsesThem(t *testing.T) {
 	l := newCloudsLab(t)
 	if _, err := l.kube.CoreV1().Secrets("team").Create(t.Context(), l.lab.secret("creds", "one"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -165,13 +165,13 @@ func TestCredentialsAreReleasedByTheLastNetworkThatUsesThem(t *testing.T) {
 	l.untilFor(key("b"), naming("creds"), ready) // counts once
 	expect := func(clouds int, released ...Ref) {
 		t.Helper()
-		equal(t, clouds+1, len(l.List())) // and its own
+		equal(t, clouds+1, len(l.List())) // and the controller's own
 		equal(t, released, l.released)
 	}
 	expect(1)
 	l.Forget(key("a"))
-	l.Forget(key("a")) // more than once
-	l.Forget(key("c")) // never used any
+	l.Forget(key("a")) // a second call does nothing
+	l.Forget(key("c")) // never referenced any credentials
 	equal(t, Ref{}, l.RefOfKey(key("a")))
 	expect(1)
 	other := Ref{Secret: key("other"), CloudName: "mycloud"}
@@ -182,7 +182,7 @@ func TestCredentialsAreReleasedByTheLastNetworkThatUsesThem(t *testing.T) {
 	equal(t, 1, len(l.inUse))
 	equal(t, 1, l.inUse[other].networks)
 
-	// A Network that names no credentials any more.
+	// The Network no longer references credentials.
 	if _, err := l.For(t.Context(), key("b"), naming("")); err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestCredentialsAreReleasedByTheLastNetworkThatUsesThem(t *testing.T) {
 	}
 }
 
-func TestTwoCloudsOfOneSecretAreReleasedOneByOne(t *testing.T) {
+func TestTwoCloudsOfOneSecretAreReleasedSeparately(t *testing.T) {
 	l := newCloudsLab(t)
 	second := naming("creds", func(n *samplecrdv1.Network) { n.Spec.CloudCredentialsRef.CloudName = "mycloud-two" })
 	if _, err := l.kube.CoreV1().Secrets("team").Create(t.Context(), l.lab.secret("creds", "one"), metav1.CreateOptions{}); err != nil {
@@ -223,7 +223,7 @@ func TestADeletedNetworkKeepsTheCloudIfItsNamespaceIsBeingDeleted(t *testing.T) 
 		{"the Network is not being deleted", terminating, naming("creds"), true, nil, false, nil},
 		{"the namespace is not being deleted", func(*corev1.Namespace) {}, naming("creds", beingDeleted), true, nil, false, nil},
 		{"this process has not seen the Secret", terminating, naming("creds", beingDeleted), false, nil, false, nil},
-		{"the controller may not read namespaces", terminating, naming("creds", beingDeleted), true, apierrors.NewForbidden(corev1.Resource("namespaces"), "team", errors.New("no right")), false, nil},
+		{"the controller may not read namespaces", terminating, naming("creds", beingDeleted), true, apierrors.NewForbidden(corev1.Resource("namespaces"), "team", errors.New("no permission")), false, nil},
 		{"the namespace cannot be read", terminating, naming("creds", beingDeleted), true, errAway, false, errAway},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestADeletedNetworkKeepsTheCloudIfItsNamespaceIsBeingDeleted(t *testing.T) 
 			switch {
 			case test.want:
 				if cloud != before || err != nil {
-					t.Errorf("got %v, %v, want the cloud that the Secret led to", cloud, err)
+					t.Errorf("got %v, %v, want the cloud that the Secret named", cloud, err)
 				}
 			case test.err != nil:
 				if cloud != nil || !errors.Is(err, test.err) {

@@ -32,12 +32,12 @@ import (
 
 var identity = Identity{Owner: owner}
 
-// seen returns the identity of who has seen that network last.
+// seen returns the identity of a Network whose status has the ID of that network.
 func seen(n *Network) Identity {
 	return Identity{Owner: owner, NetworkID: n.ID}
 }
 
-// world is a Cloud on a lab, and a client of the same project for what other hands do.
+// world is a Cloud on a lab, with a second client of the same project for the changes of other clients.
 type world struct {
 	*lab
 	*Cloud
@@ -54,8 +54,8 @@ func newWorld(t *testing.T, options embedded.Options) *world {
 	return w
 }
 
-// bringAbout takes one step after the other until Neutron has what is wanted. It
-// returns the requests, besides, that it took.
+// converge applies steps until Neutron has the desired state. It returns the network and
+// the requests to Neutron.
 func (w *world) converge(t *testing.T, want Desired, have *Network) (*Network, []string) {
 	t.Helper()
 	w.mu.Lock()
@@ -70,11 +70,11 @@ func (w *world) converge(t *testing.T, want Desired, have *Network) (*Network, [
 		have, err = w.apply(t.Context(), identity, have, step)
 		noError(t, err)
 	}
-	t.Fatalf("no end in sight; the next step is %+v", Next(want, have))
+	t.Fatalf("Neutron does not have the desired state after 10 steps; the next step is %+v", Next(want, have))
 	return nil, nil
 }
 
-// changes returns the requests that there were to Neutron, with IDs left out.
+// changes returns the requests to Neutron, without IDs.
 func (w *world) changes(n *Network) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -89,7 +89,7 @@ func (w *world) changes(n *Network) []string {
 	return all
 }
 
-// made returns a world in which the Network is as it is wanted.
+// made returns a world in which Neutron has the desired state, and the network.
 func made(t *testing.T, want Desired) (*world, *Network) {
 	t.Helper()
 	w := newWorld(t, embedded.Options{})
@@ -97,7 +97,7 @@ func made(t *testing.T, want Desired) (*world, *Network) {
 	return w, have
 }
 
-// inNeutron returns what Neutron has of the network.
+// inNeutron reads the network from Neutron.
 func (w *world) inNeutron(t *testing.T, id string) *Network {
 	t.Helper()
 	n, err := w.others.GetNetwork(t.Context(), id)
@@ -105,7 +105,7 @@ func (w *world) inNeutron(t *testing.T, id string) *Network {
 	return n
 }
 
-// remembered returns what the Cloud knows without asking Neutron.
+// remembered reads the network from the cache.
 func (w *world) remembered(t *testing.T) (*Network, bool) {
 	t.Helper()
 	n, known, err := w.readCache(identity)
@@ -113,7 +113,7 @@ func (w *world) remembered(t *testing.T) (*Network, bool) {
 	return n, known
 }
 
-// theirs lets other hands change the network's description, and its name unless it is "".
+// theirs changes the network's description as another client, and its name unless that is "".
 func (w *world) theirs(t *testing.T, id, name, description string) {
 	t.Helper()
 	service, err := w.others.connect(t.Context())
@@ -125,7 +125,7 @@ func (w *world) theirs(t *testing.T, id, name, description string) {
 	noError(t, networks.Update(t.Context(), service, id, opts).Err)
 }
 
-func TestThePlanComesTrueInNeutron(t *testing.T) {
+func TestThePlanWorksInNeutron(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name        string
@@ -133,22 +133,22 @@ func TestThePlanComesTrueInNeutron(t *testing.T) {
 		gateway     string
 		requests    []string
 	}{
-		{"a network is made, with a gateway", Desired{}, wants("192.168.0.0/16", "192.168.0.1"), "192.168.0.1", []string{"POST networks", "POST subnets"}},
-		{"a network is made, with Neutron's gateway", Desired{}, wants("192.168.0.0/16", ""), "192.168.0.1", []string{"POST networks", "POST subnets"}},
-		{"a network is made, without a gateway", Desired{}, wants("192.168.0.0/16", "none"), "", []string{"POST networks", "POST subnets"}},
-		{"a network of IPv6 is made", Desired{}, wants("fd00:1::/64", "fd00:1::9"), "fd00:1::9", []string{"POST networks", "POST subnets"}},
-		{"a network of IPv6 is made, with Neutron's gateway", Desired{}, wants("fd00:1::/64", ""), "fd00:1::", []string{"POST networks", "POST subnets"}},
-		{"nothing is to be done", wants("192.168.0.0/16", "192.168.0.1"), wants("192.168.0.0/16", "192.168.0.1"), "192.168.0.1", nil},
-		{"the gateway becomes an address that was in the pool", wants("192.168.0.0/16", "192.168.0.1"), wants("192.168.0.0/16", "192.168.1.1"), "192.168.1.1", []string{"PUT subnets"}},
-		{"the gateway becomes Neutron's choice again", wants("192.168.0.0/16", "192.168.1.1"), wants("192.168.0.0/16", ""), "192.168.0.1", []string{"PUT subnets"}},
-		{"the gateway is taken away", wants("192.168.0.0/16", ""), wants("192.168.0.0/16", "none"), "", []string{"PUT subnets"}},
+		{"a network is created, with a gateway", Desired{}, wants("192.168.0.0/16", "192.168.0.1"), "192.168.0.1", []string{"POST networks", "POST subnets"}},
+		{"a network is created, with Neutron's default gateway", Desired{}, wants("192.168.0.0/16", ""), "192.168.0.1", []string{"POST networks", "POST subnets"}},
+		{"a network is created, without a gateway", Desired{}, wants("192.168.0.0/16", "none"), "", []string{"POST networks", "POST subnets"}},
+		{"an IPv6 network is created", Desired{}, wants("fd00:1::/64", "fd00:1::9"), "fd00:1::9", []string{"POST networks", "POST subnets"}},
+		{"an IPv6 network is created, with Neutron's default gateway", Desired{}, wants("fd00:1::/64", ""), "fd00:1::", []string{"POST networks", "POST subnets"}},
+		{"nothing changes", wants("192.168.0.0/16", "192.168.0.1"), wants("192.168.0.0/16", "192.168.0.1"), "192.168.0.1", nil},
+		{"the gateway changes to an address in the allocation pool", wants("192.168.0.0/16", "192.168.0.1"), wants("192.168.0.0/16", "192.168.1.1"), "192.168.1.1", []string{"PUT subnets"}},
+		{"the gateway changes back to Neutron's default", wants("192.168.0.0/16", "192.168.1.1"), wants("192.168.0.0/16", ""), "192.168.0.1", []string{"PUT subnets"}},
+		{"the gateway is removed", wants("192.168.0.0/16", ""), wants("192.168.0.0/16", "none"), "", []string{"PUT subnets"}},
 		{"a gateway is added", wants("192.168.0.0/16", "none"), wants("192.168.0.0/16", "192.168.0.1"), "192.168.0.1", []string{"PUT subnets"}},
-		{"the gateway of the smallest subnet moves", wants("10.0.0.0/30", "10.0.0.1"), wants("10.0.0.0/30", "10.0.0.2"), "10.0.0.2", []string{"PUT subnets"}},
-		{"the gateway of IPv6 moves", wants("fd00:1::/64", ""), wants("fd00:1::/64", "fd00:1::ff"), "fd00:1::ff", []string{"PUT subnets"}},
-		{"the CIDR moves", wants("192.168.0.0/16", ""), wants("10.0.0.0/24", ""), "10.0.0.1", []string{"GET ports", "POST subnets", "DELETE subnets"}},
+		{"the gateway of the smallest subnet changes", wants("10.0.0.0/30", "10.0.0.1"), wants("10.0.0.0/30", "10.0.0.2"), "10.0.0.2", []string{"PUT subnets"}},
+		{"the IPv6 gateway changes", wants("fd00:1::/64", ""), wants("fd00:1::/64", "fd00:1::ff"), "fd00:1::ff", []string{"PUT subnets"}},
+		{"the CIDR changes to one that does not overlap", wants("192.168.0.0/16", ""), wants("10.0.0.0/24", ""), "10.0.0.1", []string{"GET ports", "POST subnets", "DELETE subnets"}},
 		{"the CIDR grows", wants("10.0.0.0/24", ""), wants("10.0.0.0/16", ""), "10.0.0.1", []string{"DELETE subnets", "POST subnets"}},
 		{"the CIDR shrinks", wants("10.0.0.0/16", ""), wants("10.0.0.0/24", ""), "10.0.0.1", []string{"DELETE subnets", "POST subnets"}},
-		{"the family changes", wants("192.168.0.0/16", ""), wants("fd00:1::/64", ""), "fd00:1::", []string{"GET ports", "POST subnets", "DELETE subnets"}},
+		{"the IP family changes", wants("192.168.0.0/16", ""), wants("fd00:1::/64", ""), "fd00:1::", []string{"GET ports", "POST subnets", "DELETE subnets"}},
 		{"the name changes", wants("10.0.0.0/24", "", func(d *Desired) { d.Name = "x" }), wants("10.0.0.0/24", ""), "10.0.0.1", []string{"PUT networks", "PUT subnets"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -164,12 +164,12 @@ func TestThePlanComesTrueInNeutron(t *testing.T) {
 			now := w.inNeutron(t, have.ID)
 			equal(t, testName+" "+owner.Mark(), now.Name+" "+now.Description)
 			if len(now.Subnets) != 1 {
-				t.Fatalf("there are the subnets %+v", now.Subnets)
+				t.Fatalf("got subnets %+v, want one", now.Subnets)
 			}
 			s := now.Subnets[0]
 			equal(t, []any{testName, owner.Mark(), test.then.Subnets[0].CIDR, addr(test.gateway)}, []any{s.Name, s.Description, s.CIDR, s.Gateway})
 
-			// What is remembered is what is there, so that a look brings no news.
+			// The cache is the same as Neutron, so a relist notifies of nothing.
 			remembered, known := w.remembered(t)
 			equal(t, true, known)
 			equal(t, true, same(now, remembered))
@@ -186,7 +186,7 @@ func TestACloudHasAName(t *testing.T) {
 	equal(t, "test", newWorld(t, embedded.Options{}).Name())
 }
 
-func TestTheMarkIsPutBackOnANetworkThatWasSeenBefore(t *testing.T) {
+func TestTheMarkOfAKnownNetworkIsRestored(t *testing.T) {
 	want := wants("10.0.0.0/24", "")
 	w, have := made(t, want)
 	want.Known = have.Subnets[0].ID
@@ -209,21 +209,21 @@ func TestFind(t *testing.T) {
 	other := Owner{Cluster: owner.Cluster, UID: "33333333-0000-0000-0000-000000000000"}.Mark()
 	for _, test := range []struct {
 		name         string
-		mark, subnet string // descriptions; with a subnet of "-" there is none
-		lastSeen     bool   // under these IDs
+		mark, subnet string // the descriptions; no subnet if it is "-"
+		lastSeen     bool   // whether the status has the network's ID
 		want         bool
 	}{
 		{"a network with the mark", owner.Mark(), "-", false, true},
-		{"a network with the mark, seen before", owner.Mark(), owner.Mark(), true, true},
-		{"a network that lost its mark, but was seen before and has a subnet with the mark", "", owner.Mark(), true, true},
-		{"a network that lost its mark and its subnet's: what is left is IDs, and those prove nothing", "", "", true, false},
-		{"a network that lost its mark and all of its subnets is nobody's", "", "-", true, false},
-		{"a network that lost its mark, with another's subnet", "", other, true, false},
-		{"a network of the same name only", "", "", false, false},
-		{"a network with a subnet of the owner's that was never seen", "", owner.Mark(), false, false},
-		{"a network with another's mark, though it was seen before", other, owner.Mark(), true, false},
-		{"a network whose mark is the owner's of another cluster", Owner{"other", owner.UID}.Mark(), owner.Mark(), true, false},
-		{"a network with the mark in another case", strings.ToUpper(owner.Mark()), "-", false, false},
+		{"a network with the mark, in the status", owner.Mark(), owner.Mark(), true, true},
+		{"a network in the status without a mark, with a subnet that has the mark", "", owner.Mark(), true, true},
+		{"a network in the status without a mark, with a subnet without a mark: an ID alone proves nothing", "", "", true, false},
+		{"a network in the status without a mark and without a subnet", "", "-", true, false},
+		{"a network in the status without a mark, with a subnet of another owner", "", other, true, false},
+		{"a network that has only the name", "", "", false, false},
+		{"a network without a mark that is not in the status, with a subnet that has the mark", "", owner.Mark(), false, false},
+		{"a network in the status with the mark of another owner", other, owner.Mark(), true, false},
+		{"a network in the status with the mark of the same UID in another cluster", Owner{"other", owner.UID}.Mark(), owner.Mark(), true, false},
+		{"a network with the mark in upper case", strings.ToUpper(owner.Mark()), "-", false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, embedded.Options{})
@@ -249,7 +249,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-func TestFindPrefersTheNetworkThatWasSeenLast(t *testing.T) {
+func TestFindPrefersTheNetworkInTheStatus(t *testing.T) {
 	w := newWorld(t, embedded.Options{})
 	var ids []string
 	for range 3 {
@@ -270,18 +270,18 @@ func TestFindPrefersTheNetworkThatWasSeenLast(t *testing.T) {
 	equal(t, slices.Min(ids), got.ID)
 }
 
-func TestOfSeveralNetworksOneIsKept(t *testing.T) {
+func TestOneOfSeveralNetworksIsKept(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		// ports and lastSeen are of the n-th network; -1: of none.
+		// ports is the index of the network with a port, lastSeen of the one in the status; -1 for none.
 		ports, lastSeen int
 		kept            int
-		err             bool // a port keeps the other one too
+		err             bool // a port prevents the delete of the other network
 	}{
-		{"the first, if nothing speaks for the other", -1, -1, 0, false},
+		{"the first, if neither is in use or in the status", -1, -1, 0, false},
 		{"the one in use", 1, -1, 1, false},
-		{"the one that was seen last", -1, 1, 1, false},
-		{"the one that was seen last, even if the other is in use, which stays then too", 0, 1, 1, true},
+		{"the one in the status", -1, 1, 1, false},
+		{"the one in the status, although the other is in use and stays too", 0, 1, 1, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, embedded.Options{})
@@ -317,7 +317,7 @@ func TestOfSeveralNetworksOneIsKept(t *testing.T) {
 	}
 }
 
-func TestTheOnlyNetworkIsPreferredWithoutAskingNeutron(t *testing.T) {
+func TestTheOnlyNetworkIsKeptWithoutARequest(t *testing.T) {
 	w, have := made(t, wants("10.0.0.0/24", ""))
 	w.answer(func(rw http.ResponseWriter, _ *http.Request) bool { return reply(rw, 500, "") })
 	got, err := w.pickSurvivor(t.Context(), identity, have)
@@ -326,7 +326,7 @@ func TestTheOnlyNetworkIsPreferredWithoutAskingNeutron(t *testing.T) {
 	equal(t, Step(nil), w.duplicate(identity, have))
 }
 
-func TestPortsThatCannotBeListedSpeakForNoNetwork(t *testing.T) {
+func TestNoNetworkIsPickedIfThePortsCannotBeListed(t *testing.T) {
 	w := newWorld(t, embedded.Options{})
 	makeNetworks(t, w.others, 2)
 	have, err := w.readNeutron(t.Context(), identity)
@@ -337,14 +337,14 @@ func TestPortsThatCannotBeListedSpeakForNoNetwork(t *testing.T) {
 	}
 }
 
-func TestAFindThatFailsIsNoProofOfAnything(t *testing.T) {
+func TestAFindThatFailsDoesNotChangeTheCache(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		tap  func(http.ResponseWriter, *http.Request) bool
 	}{
 		{"the list fails", replyTo("GET", networksPath, 500, "")},
 		{"the list of subnets fails", replyTo("GET", subnetsPath, 500, "")},
-		{"the network that was seen last cannot be read", func(w http.ResponseWriter, r *http.Request) bool {
+		{"the network in the status cannot be read", func(w http.ResponseWriter, r *http.Request) bool {
 			return r.Method == "GET" && strings.HasPrefix(r.URL.Path, networksPath) &&
 				(strings.HasPrefix(r.URL.Path, networksPath+"/") && reply(w, 404, "no backend") || reply(w, 200, `{"networks": []}`))
 		}},
@@ -360,7 +360,7 @@ func TestAFindThatFailsIsNoProofOfAnything(t *testing.T) {
 			equal(t, have.ID, remembered.ID)
 		})
 	}
-	t.Run("the network that was seen last is gone", func(t *testing.T) {
+	t.Run("the network in the status does not exist", func(t *testing.T) {
 		w := newWorld(t, embedded.Options{})
 		got, err := w.readNeutron(t.Context(), Identity{Owner: owner, NetworkID: "44444444-0000-0000-0000-000000000000"})
 		noError(t, err)
@@ -368,14 +368,14 @@ func TestAFindThatFailsIsNoProofOfAnything(t *testing.T) {
 	})
 }
 
-func TestACreateWhoseAnswerIsLostIsFoundAndNotMadeAgain(t *testing.T) {
+func TestACreateWithoutAnAnswerIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]embedded.Fault{
-		"it took effect":      {After: true, Drop: true},
-		"it took no effect":   {Drop: true},
-		"a proxy gave up":     {After: true, Status: 504},
-		"the answer was cut":  {After: true, Status: 201, Message: `{"network": {"id": `},
-		"somebody else spoke": {After: true, Status: 200, Message: "<html>"},
+		"the create succeeded":     {After: true, Drop: true},
+		"the create failed":        {Drop: true},
+		"a proxy timed out":        {After: true, Status: 504},
+		"the answer was truncated": {After: true, Status: 201, Message: `{"network": {"id": `},
+		"another server answered":  {After: true, Status: 200, Message: "<html>"},
 	} {
 		for _, path := range []string{networksPath, subnetsPath} {
 			t.Run(name+": "+path, func(t *testing.T) {
@@ -409,7 +409,7 @@ func TestACreateWhoseAnswerIsLostIsFoundAndNotMadeAgain(t *testing.T) {
 	}
 }
 
-func TestWhatIsRememberedAfterAFailure(t *testing.T) {
+func TestTheCacheAfterAFailure(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name   string
@@ -417,15 +417,15 @@ func TestWhatIsRememberedAfterAFailure(t *testing.T) {
 		body   string
 		known  bool
 	}{
-		{"a refusal changes nothing", 400, neutronBody("InvalidInput", ""), true},
-		{"nor does a lack of rights", 403, neutronBody("PolicyNotAuthorized", ""), true},
-		{"nor does a token that is refused", 401, keystoneBody(401, unauthorized), true},
-		{"nor do ports", 409, neutronBody("SubnetInUse", ""), true},
-		{"nor does a quota", 409, neutronBody("OverQuota", ""), true},
-		{"what is not there shows that memory is wrong", 404, neutronBody("NetworkNotFound", ""), false},
-		{"so does another revision", 412, neutronBody("RevisionNumberConstraintFailed", ""), false},
-		{"after an error of Neutron's anything may be so", 500, "", false},
-		{"or after one of a proxy", 502, proxysPage, false},
+		{"a refusal does not change the cache", 400, neutronBody("InvalidInput", ""), true},
+		{"a missing permission does not change it", 403, neutronBody("PolicyNotAuthorized", ""), true},
+		{"a refused token does not change it", 401, keystoneBody(401, unauthorized), true},
+		{"a subnet in use does not change it", 409, neutronBody("SubnetInUse", ""), true},
+		{"an exhausted quota does not change it", 409, neutronBody("OverQuota", ""), true},
+		{"not found: the cache is outdated", 404, neutronBody("NetworkNotFound", ""), false},
+		{"another revision: the cache is outdated", 412, neutronBody("RevisionNumberConstraintFailed", ""), false},
+		{"an internal error of Neutron: the change may have taken effect", 500, "", false},
+		{"an error of a proxy: the change may have taken effect", 502, proxysPage, false},
 	} {
 		for op, act := range map[string]func(*testing.T, *world, *Network) error{
 			"a step": func(t *testing.T, w *world, n *Network) error {
@@ -436,7 +436,7 @@ func TestWhatIsRememberedAfterAFailure(t *testing.T) {
 			"deleting": func(t *testing.T, w *world, n *Network) error { return w.delete(t.Context(), identity, n) },
 		} {
 			if op == "deleting" && test.status == http.StatusNotFound {
-				continue // is no failure
+				continue // not an error
 			}
 			t.Run(test.name+", "+op, func(t *testing.T) {
 				w, have := made(t, wants("10.0.0.0/24", ""))
@@ -444,7 +444,7 @@ func TestWhatIsRememberedAfterAFailure(t *testing.T) {
 					return r.Method != "GET" && strings.HasPrefix(r.URL.Path, networksPath) && reply(rw, test.status, test.body)
 				})
 				if act(t, w, have) == nil {
-					t.Error("there is no error")
+					t.Error("got no error")
 				}
 				_, known := w.remembered(t)
 				equal(t, test.known, known)
@@ -453,7 +453,7 @@ func TestWhatIsRememberedAfterAFailure(t *testing.T) {
 	}
 }
 
-func TestSomebodyElseWasQuicker(t *testing.T) {
+func TestAChangeOfAnotherClientIsNotOverwritten(t *testing.T) {
 	w, have := made(t, wants("10.0.0.0/24", ""))
 	have = w.inNeutron(t, have.ID)
 	w.theirs(t, have.ID, "x", owner.Mark())
@@ -472,7 +472,7 @@ func TestSomebodyElseWasQuicker(t *testing.T) {
 		_, err = w.apply(t.Context(), identity, have, step)
 		equal(t, Stale, ReasonOf(err))
 	}
-	// A fresh look cures it.
+	// The current state can be changed.
 	have, err = w.readNeutron(t.Context(), identity)
 	noError(t, err)
 	_, requests := w.converge(t, wants("10.0.0.0/24", ""), have)
@@ -484,8 +484,8 @@ func TestASubnetWithPortsIsNotReplaced(t *testing.T) {
 		name, cidr string
 		want       Error
 	}{
-		{"by one beside it, which is not even made", "10.1.0.0/24", Error{Op: "replace subnet 10.0.0.0/24", Reason: InUse, Message: "in use by port web-0 (compute:nova), web-1 (compute:nova)"}},
-		{"by one around it", "10.0.0.0/16", Error{Op: "delete subnet 10.0.0.0/24", Reason: InUse, Message: "in use by port web-0 (compute:nova), web-1 (compute:nova)"}},
+		{"by one that does not overlap, which is not created", "10.1.0.0/24", Error{Op: "replace subnet 10.0.0.0/24", Reason: InUse, Message: "in use by port web-0 (compute:nova), web-1 (compute:nova)"}},
+		{"by one that contains it", "10.0.0.0/16", Error{Op: "delete subnet 10.0.0.0/24", Reason: InUse, Message: "in use by port web-0 (compute:nova), web-1 (compute:nova)"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w, have := made(t, wants("10.0.0.0/24", ""))
@@ -514,15 +514,15 @@ func TestASubnetWithPortsIsNotReplaced(t *testing.T) {
 	}
 }
 
-func TestPortsThatCannotBeListed(t *testing.T) {
+func TestChangesFailIfThePortsCannotBeListed(t *testing.T) {
 	w, have := made(t, wants("10.0.0.0/24", ""))
 	makePort(t, w.others, have.ID, "web-0", "compute:nova")
 	w.answer(replyTo("GET", portsPath, 500, ""))
-	// Before a replacement that says nothing, and so nothing is done.
+	// Before a replacement, the ports are not known, so nothing is changed.
 	_, err := w.apply(t.Context(), identity, have, Next(wants("10.1.0.0/24", ""), have))
 	wantError(t, Error{Op: "list ports", Reason: Unavailable, Message: "500 Internal Server Error"}, err)
 	equal(t, 1, len(w.inNeutron(t, have.ID).Subnets))
-	// After a refusal, Neutron's own words do.
+	// After a refused delete, the error has Neutron's own message.
 	err = w.delete(t.Context(), identity, have)
 	equal(t, InUse, ReasonOf(err))
 	if !strings.Contains(err.Error(), have.ID) {
@@ -534,39 +534,39 @@ func TestDelete(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name     string
-		change   func(t *testing.T, w *world, n *Network) // by other hands, after n was seen
+		change   func(t *testing.T, w *world, n *Network) // by another client, after n was read
 		want     Error
 		gone     bool
 		stranger bool
 	}{
-		{"a network goes with its subnets", nil, Error{}, true, false},
-		{"a network that is gone already", func(t *testing.T, w *world, n *Network) {
+		{"a network is deleted with its subnets", nil, Error{}, true, false},
+		{"a network that does not exist", func(t *testing.T, w *world, n *Network) {
 			noError(t, w.others.DeleteNetwork(t.Context(), n.ID, nil))
 		}, Error{}, true, false},
-		{"DHCP's own port does not keep it", func(t *testing.T, w *world, n *Network) {
+		{"a DHCP port does not prevent the delete", func(t *testing.T, w *world, n *Network) {
 			makePort(t, w.others, n.ID, "", "network:dhcp")
 		}, Error{}, true, false},
-		{"ports keep it", func(t *testing.T, w *world, n *Network) {
+		{"a port prevents the delete", func(t *testing.T, w *world, n *Network) {
 			makePort(t, w.others, n.ID, "web-0", "compute:nova")
 		}, Error{Op: "delete network", Reason: InUse, Message: "in use by port web-0 (compute:nova)"}, false, false},
-		{"a network that was renamed is still the identity's", func(t *testing.T, w *world, n *Network) {
+		{"a renamed network is deleted", func(t *testing.T, w *world, n *Network) {
 			w.theirs(t, n.ID, "x", n.Description)
 		}, Error{}, true, false},
-		{"a network whose mark was taken off stays, though it has the identity's subnet, and is forgotten", func(t *testing.T, w *world, n *Network) {
+		{"a network without its mark stays and leaves the cache, although its subnet has the mark", func(t *testing.T, w *world, n *Network) {
 			w.theirs(t, n.ID, "", "")
 		}, Error{}, false, true},
-		{"a network that is another cluster's by now stays, and is forgotten", func(t *testing.T, w *world, n *Network) {
+		{"a network with the mark of another cluster stays and leaves the cache", func(t *testing.T, w *world, n *Network) {
 			w.theirs(t, n.ID, "", Owner{"other", owner.UID}.Mark())
 		}, Error{}, false, true},
-		{"a network that is another Network's by now stays, and is forgotten", func(t *testing.T, w *world, n *Network) {
+		{"a network with the mark of another Network stays and leaves the cache", func(t *testing.T, w *world, n *Network) {
 			w.theirs(t, n.ID, "", Owner{owner.Cluster, "other"}.Mark())
 		}, Error{}, false, true},
-		{"a network that a proxy knows nothing of stays", func(t *testing.T, w *world, n *Network) {
+		{"a network for which a proxy answers 404 stays", func(t *testing.T, w *world, n *Network) {
 			w.theirs(t, n.ID, "x", n.Description)
 			w.answer(replyTo("GET", networksPath+"/"+n.ID, 404, "no backend"))
 		}, Error{Op: "get network", Reason: Unavailable, Message: "404 Not Found"}, false, false},
 	} {
-		for name, known := range map[string]bool{"its revision known": true, "its revision not known": false} {
+		for name, known := range map[string]bool{"revision known": true, "revision not known": false} {
 			t.Run(test.name+", "+name, func(t *testing.T) {
 				w, have := made(t, wants("10.0.0.0/24", ""))
 				have = w.inNeutron(t, have.ID)
@@ -593,7 +593,7 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-func TestTheQuotaIsUsedUp(t *testing.T) {
+func TestTheQuotaIsExhausted(t *testing.T) {
 	w := newWorld(t, embedded.Options{Projects: []embedded.Project{
 		{Name: "samplecrd", Password: password, Quota: map[string]int{"network": 1, "subnet": 0}},
 	}})
@@ -605,16 +605,16 @@ func TestTheQuotaIsUsedUp(t *testing.T) {
 	wantError(t, Error{Op: "create network", Reason: OverQuota, Message: "Quota exceeded for resources: ['network']."}, err)
 }
 
-func TestNeutronRefusesTheContent(t *testing.T) {
+func TestNeutronRefusesAnInvalidSubnet(t *testing.T) {
 	w, have := made(t, wants("10.0.0.0/24", ""))
 	for _, test := range []struct {
 		name string
 		step Step
-		want string // is contained in the message
+		want string // a part of the message
 	}{
-		{"a subnet that overlaps a stranger's", creates("10.0.0.0/16", "", ""), "overlaps with another subnet"},
-		{"a gateway that is the network's address", creates("10.1.0.0/24", "10.1.0.0", ""), "Gateway is not valid on subnet"},
-		{"a subnet without room for DHCP", creates("10.1.0.0/31", "", ""), "incompatible with DHCP"},
+		{"a subnet that overlaps another", creates("10.0.0.0/16", "", ""), "overlaps with another subnet"},
+		{"a gateway that is the network address", creates("10.1.0.0/24", "10.1.0.0", ""), "Gateway is not valid on subnet"},
+		{"a subnet that is too small for DHCP", creates("10.1.0.0/31", "", ""), "incompatible with DHCP"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := w.apply(t.Context(), identity, have, test.step)

@@ -26,8 +26,8 @@ import (
 
 const testName = "default/web"
 
-// wants returns what a Network of that CIDR asks for; the gateway is an address, "none",
-// or "" for Neutron's choice.
+// wants returns the desired state of a Network with that CIDR. The gateway is an address,
+// "none", or "" for Neutron's default.
 func wants(cidrText, gateway string, changes ...func(*Desired)) Desired {
 	subnet := DesiredSubnet{CIDR: cidr(cidrText)}
 	if gateway == "none" {
@@ -49,7 +49,7 @@ func has(subnets ...Subnet) *Network {
 	return &Network{ID: "n", Name: testName, Description: owner.Mark(), Subnets: subnets}
 }
 
-// ours returns a subnet that is as the controller made it.
+// ours returns a subnet as the controller creates it.
 func ours(id, cidrText, gateway string) Subnet {
 	return Subnet{ID: id, NetworkID: "n", Name: testName, Description: owner.Mark(), CIDR: cidr(cidrText), Gateway: addr(gateway)}
 }
@@ -80,7 +80,7 @@ func ranges(texts ...string) []netipx.IPRange {
 func TestNext(t *testing.T) {
 	const (
 		id       = "a"
-		stranger = "somebody's own"
+		stranger = "another client's"
 	)
 	other := Owner{Cluster: owner.Cluster, UID: "33333333-0000-0000-0000-000000000000"}.Mark()
 	elsewhere := Owner{Cluster: "another cluster", UID: owner.UID}.Mark()
@@ -93,193 +93,193 @@ func TestNext(t *testing.T) {
 		step   Step
 	}{
 		{
-			name: "nothing is there", reason: "the network comes first, and carries its mark from the start",
+			name: "there is no network", reason: "the network is created first, with its mark",
 			want: wants("192.168.0.0/16", "192.168.0.1"), have: &Network{},
 			step: CreateNetwork{Name: testName, Description: owner.Mark()},
 		},
 		{
-			name: "there is a network without a subnet", reason: "a crash between the two creates leaves it",
+			name: "there is a network without a subnet", reason: "a crash between the two creates leaves this state",
 			want: wants("192.168.0.0/16", "192.168.0.1"), have: has(),
 			step: creates("192.168.0.0/16", "192.168.0.1", ""),
 		},
 		{
-			name: "a subnet without a gateway is missing", reason: "no gateway is a wish, not the lack of one",
+			name: "the subnet is missing, and the spec has the gateway None", reason: "None is sent to Neutron, or Neutron chooses a gateway",
 			want: wants("192.168.0.0/16", "none"), have: has(),
 			step: creates("192.168.0.0/16", "none", ""),
 		},
 		{
-			name: "a subnet with Neutron's gateway is missing", reason: "the choice is left to Neutron",
+			name: "the subnet is missing, and the spec has no gateway", reason: "Neutron chooses the gateway",
 			want: wants("192.168.0.0/16", ""), have: has(),
 			step: creates("192.168.0.0/16", "", ""),
 		},
 		{
-			name: "all is right", reason: "an idle sync makes no request",
+			name: "Neutron matches the spec", reason: "an idle sync makes no request",
 			want: wants("192.168.0.0/16", "192.168.0.1"), have: has(right),
 		},
 		{
-			name: "all is right and there is no gateway", reason: "the zero address stands for none on both sides",
+			name: "Neutron matches the spec, without a gateway", reason: "the zero address means no gateway, desired and observed",
 			want: wants("192.168.0.0/16", "none"), have: has(ours(id, "192.168.0.0/16", "")),
 		},
 		{
-			name: "the gateway is Neutron's choice", reason: "left out, it is the first address",
+			name: "the gateway is Neutron's default", reason: "without a gateway in the spec, the default is the first address",
 			want: wants("192.168.0.0/16", ""), have: has(right),
 		},
 		{
-			name: "the gateway was changed in the spec", reason: "the pools go along, or Neutron refuses it",
+			name: "the gateway was changed in the spec", reason: "the pools change with it, or Neutron refuses the request",
 			want: wants("192.168.0.0/16", "192.168.1.1"), have: has(right),
 			step: UpdateSubnet{ID: id, SetGateway: true, Gateway: addr("192.168.1.1"), Pools: ranges("192.168.0.1-192.168.1.0", "192.168.1.2-192.168.255.254")},
 		},
 		{
-			name: "the gateway was taken off the spec", reason: "Neutron's choice is made for it, since Neutron does not choose again",
+			name: "the gateway was removed from the spec", reason: "the plan sets Neutron's default, since Neutron chooses only at the create",
 			want: wants("192.168.0.0/16", ""), have: has(ours(id, "192.168.0.0/16", "192.168.1.1")),
 			step: UpdateSubnet{ID: id, SetGateway: true, Gateway: addr("192.168.0.1"), Pools: ranges("192.168.0.2-192.168.255.254")},
 		},
 		{
-			name: "the gateway was set to None", reason: "the address goes back to the pool",
+			name: "the gateway was set to None", reason: "the address returns to the pool",
 			want: wants("192.168.0.0/16", "none"), have: has(right),
 			step: UpdateSubnet{ID: id, SetGateway: true, Pools: ranges("192.168.0.1-192.168.255.254")},
 		},
 		{
-			name: "somebody removed the gateway", reason: "drift is repaired",
+			name: "another client removed the gateway", reason: "drift is repaired",
 			want: wants("192.168.0.0/16", "192.168.0.1"), have: has(ours(id, "192.168.0.0/16", "")),
 			step: UpdateSubnet{ID: id, SetGateway: true, Gateway: addr("192.168.0.1"), Pools: ranges("192.168.0.2-192.168.255.254")},
 		},
 		{
-			name: "somebody removed the gateway that Neutron chose", reason: "left out does not mean none",
+			name: "another client removed the default gateway", reason: "no gateway in the spec does not mean None",
 			want: wants("192.168.0.0/16", ""), have: has(ours(id, "192.168.0.0/16", "")),
 			step: UpdateSubnet{ID: id, SetGateway: true, Gateway: addr("192.168.0.1"), Pools: ranges("192.168.0.2-192.168.255.254")},
 		},
 		{
-			name: "IPv6 with the network's address as Neutron's choice", reason: "newer releases choose the subnet-router anycast address",
+			name: "IPv6 with the network address as Neutron's default", reason: "newer releases choose the subnet-router anycast address",
 			want: wants("fd00:1::/64", ""), have: has(ours(id, "fd00:1::/64", "fd00:1::")),
 		},
 		{
-			name: "IPv6 with the first host as Neutron's choice", reason: "older releases choose it",
+			name: "IPv6 with the first host as Neutron's default", reason: "older releases choose it",
 			want: wants("fd00:1::/64", ""), have: has(ours(id, "fd00:1::/64", "fd00:1::1")),
 		},
 		{
-			name: "IPv6 with a gateway that nobody chooses by himself", reason: "the second host was set by hand",
+			name: "IPv6 with a gateway that is not a default", reason: "another client set the second host",
 			want: wants("fd00:1::/64", ""), have: has(ours(id, "fd00:1::/64", "fd00:1::2")),
 			step: UpdateSubnet{ID: id, SetGateway: true, Gateway: addr("fd00:1::"), Pools: ranges("fd00:1::1-fd00:1::ffff:ffff:ffff:ffff")},
 		},
 		{
-			name: "IPv6 without the gateway that Neutron chose", reason: "it was taken away by hand",
+			name: "IPv6 without its default gateway", reason: "another client removed it",
 			want: wants("fd00:1::/64", ""), have: has(ours(id, "fd00:1::/64", "")),
 			step: UpdateSubnet{ID: id, SetGateway: true, Gateway: addr("fd00:1::"), Pools: ranges("fd00:1::1-fd00:1::ffff:ffff:ffff:ffff")},
 		},
 		{
-			name: "IPv6 with the other of Neutron's choices", reason: "an address that was asked for is exact",
+			name: "IPv6 with the other default", reason: "an address in the spec must match exactly",
 			want: wants("fd00:1::/64", "fd00:1::1"), have: has(ours(id, "fd00:1::/64", "fd00:1::")),
 			step: UpdateSubnet{ID: id, SetGateway: true, Gateway: addr("fd00:1::1"), Pools: ranges("fd00:1::2-fd00:1::ffff:ffff:ffff:ffff")},
 		},
 		{
-			name: "IPv6 with no gateway although there is one", reason: "None holds for IPv6 too",
+			name: "IPv6 with a gateway although the spec says None", reason: "None applies to IPv6 too",
 			want: wants("fd00:1::/64", "none"), have: has(ours(id, "fd00:1::/64", "fd00:1::")),
 			step: UpdateSubnet{ID: id, SetGateway: true, Pools: ranges("fd00:1::1-fd00:1::ffff:ffff:ffff:ffff")},
 		},
 		{
-			name: "the CIDR was changed to one beside it", reason: "the new one comes first, so that there is always a subnet",
+			name: "the CIDR was changed to one that does not overlap", reason: "the new subnet is created first, so there is always one",
 			want: wants("10.0.0.0/24", ""), have: has(right),
 			step: creates("10.0.0.0/24", "", id),
 		},
 		{
-			name: "the new subnet is there and the old one too", reason: "the second half of the replacement",
+			name: "both the new and the old subnet exist", reason: "the second half of the replacement",
 			want: wants("10.0.0.0/24", ""), have: has(right, ours("b", "10.0.0.0/24", "10.0.0.1")),
 			step: DeleteSubnet{ID: id, CIDR: right.CIDR},
 		},
 		{
-			name: "the CIDR was made smaller", reason: "Neutron refuses two that overlap, so the old one goes first",
+			name: "the CIDR was made smaller", reason: "Neutron refuses overlapping subnets, so the old one is deleted first",
 			want: wants("192.168.0.0/24", ""), have: has(right),
 			step: DeleteSubnet{ID: id, CIDR: right.CIDR},
 		},
 		{
-			name: "the CIDR was made larger", reason: "the old one lies inside the new one",
+			name: "the CIDR was made larger", reason: "the new CIDR contains the old one",
 			want: wants("192.168.0.0/16", ""), have: has(ours(id, "192.168.7.0/24", "192.168.7.1")),
 			step: DeleteSubnet{ID: id, CIDR: cidr("192.168.7.0/24")},
 		},
 		{
-			name: "the CIDR shrinks to one without room for DHCP", reason: "Neutron is bound to refuse it, so nothing is destroyed for it",
+			name: "the CIDR was changed to one that is too small for DHCP", reason: "Neutron always refuses it, so no subnet is deleted for it",
 			want: wants("192.168.0.0/31", ""), have: has(right),
 			step: creates("192.168.0.0/31", "", id),
 		},
 		{
-			name: "the CIDR shrinks to the smallest with room for DHCP", reason: "a server and a client are enough",
+			name: "the CIDR was changed to the smallest for DHCP", reason: "two hosts are enough: a server and a client",
 			want: wants("192.168.0.0/30", ""), have: has(right),
 			step: DeleteSubnet{ID: id, CIDR: right.CIDR},
 		},
 		{
-			name: "the CIDR of IPv6 shrinks to one without room for DHCP", reason: "the same holds for IPv6",
+			name: "the IPv6 CIDR was changed to one that is too small for DHCP", reason: "the same applies to IPv6",
 			want: wants("fd00:1::/127", ""), have: has(ours(id, "fd00:1::/64", "fd00:1::")),
 			step: creates("fd00:1::/127", "", id),
 		},
 		{
-			name: "the new subnet waits to be put right while the old one is there", reason: "what is to stay is put right before anything is destroyed",
+			name: "the old subnet exists, and the gateway of the new one differs", reason: "the new subnet is updated before the old one is deleted",
 			want: wants("10.0.0.0/24", "10.0.0.9"), have: has(right, ours("b", "10.0.0.0/24", "10.0.0.1")),
 			step: UpdateSubnet{ID: "b", SetGateway: true, Gateway: addr("10.0.0.9"), Pools: ranges("10.0.0.1-10.0.0.8", "10.0.0.10-10.0.0.254")},
 		},
 		{
-			name: "the family was changed", reason: "IPv4 and IPv6 never overlap",
+			name: "the IP family was changed", reason: "IPv4 and IPv6 never overlap",
 			want: wants("fd00:1::/64", ""), have: has(right),
 			step: creates("fd00:1::/64", "", id),
 		},
 		{
-			name: "a second family was added", reason: "the subnet of the first family stays, and is not replaced",
+			name: "a second IP family was added", reason: "the subnet of the first family stays, and is not replaced",
 			want: wants("192.168.0.0/16", "", func(d *Desired) { d.Subnets = append(d.Subnets, DesiredSubnet{CIDR: cidr("fd00:1::/64")}) }), have: has(right),
 			step: creates("fd00:1::/64", "", ""),
 		},
 		{
-			name: "two old subnets beside the new one", reason: "a CIDR that was changed twice; one goes after the other",
+			name: "two old subnets and the new one exist", reason: "the CIDR was changed twice; the old ones are deleted one by one",
 			want: wants("10.0.0.0/24", ""), have: has(ours("a", "10.1.0.0/24", "10.1.0.1"), ours("b", "10.0.0.0/24", "10.0.0.1"), ours("c", "10.2.0.0/24", "10.2.0.1")),
 			step: DeleteSubnet{ID: "a", CIDR: cidr("10.1.0.0/24")},
 		},
 		{
-			name: "two old subnets of which one is in the way", reason: "only what is in the way goes first",
+			name: "two old subnets exist, of which one overlaps", reason: "only a subnet that overlaps is deleted before the create",
 			want: wants("10.0.0.0/24", ""), have: has(ours("a", "10.1.0.0/24", "10.1.0.1"), ours("b", "10.0.0.0/16", "10.0.0.1")),
 			step: DeleteSubnet{ID: "b", CIDR: cidr("10.0.0.0/16")},
 		},
 		{
-			name: "a stranger's subnet is beside ours", reason: "it is not ours to delete",
+			name: "an unmanaged subnet exists too", reason: "the plan does not delete it",
 			want: wants("192.168.0.0/16", ""), have: has(right, described(stranger, ours("b", "10.0.0.0/24", "10.0.0.1"))),
 		},
 		{
-			name: "a stranger's subnet has no description at all", reason: "no mark means a stranger's, unless it is the known one",
+			name: "an unmanaged subnet has no description", reason: "a subnet without a mark is unmanaged unless the status has its ID",
 			want: wants("192.168.0.0/16", "", knowing(id)), have: has(right, described("", ours("b", "10.0.0.0/24", "10.0.0.1"))),
 		},
 		{
-			name: "a stranger's subnet has the CIDR", reason: "ours is asked for, and Neutron's refusal tells the user why there is none",
+			name: "an unmanaged subnet has the same CIDR", reason: "Neutron refuses the create, and its message explains why",
 			want: wants("192.168.0.0/16", "192.168.9.9"), have: has(described(stranger, right)),
 			step: creates("192.168.0.0/16", "192.168.9.9", ""),
 		},
 		{
-			name: "a stranger's subnet is in the way of the new CIDR", reason: "not even then is it ours to delete",
+			name: "an unmanaged subnet overlaps the new CIDR", reason: "the plan does not delete it even then",
 			want: wants("10.0.0.0/16", ""), have: has(described(stranger, ours("b", "10.0.0.0/24", "10.0.0.1"))),
 			step: creates("10.0.0.0/16", "", ""),
 		},
 		{
-			name: "our subnet has lost its mark", reason: "the one that was seen last is still ours, and is marked again",
+			name: "the known subnet has no mark", reason: "the subnet in the status is still owned, so its mark is restored",
 			want: wants("192.168.0.0/16", "", knowing(id)), have: has(described("", right)),
 			step: UpdateSubnet{ID: id, Description: owner.Mark()},
 		},
 		{
-			name: "our subnet has lost its mark and is not wanted any more", reason: "it is replaced like any of ours",
+			name: "the known subnet has no mark and an old CIDR", reason: "it is replaced like any owned subnet",
 			want: wants("10.0.0.0/24", "", knowing(id)), have: has(described(stranger, right)),
 			step: creates("10.0.0.0/24", "", id),
 		},
 		{
-			name: "the known subnet carries another Network's mark", reason: "a mark counts for more than a memory",
+			name: "the known subnet carries another Network's mark", reason: "a mark takes precedence over the ID in the status",
 			want: wants("192.168.0.0/16", "", knowing(id)), have: has(described(other, right)),
 			step: creates("192.168.0.0/16", "", ""),
 		},
 		{
-			name: "another Network's subnet is beside ours", reason: "it is left alone",
+			name: "a subnet of another Network exists too", reason: "the plan does not change it",
 			want: wants("192.168.0.0/16", ""), have: has(right, described(other, ours("b", "10.0.0.0/24", "10.0.0.1"))),
 		},
 		{
-			name: "a subnet of the same UID from another cluster", reason: "a backup that was restored elsewhere keeps its UIDs",
+			name: "a subnet of the same UID in another cluster exists too", reason: "a backup that is restored in another cluster keeps its UIDs",
 			want: wants("10.0.0.0/24", ""), have: has(ours(id, "10.0.0.0/24", "10.0.0.1"), described(elsewhere, ours("b", "10.1.0.0/24", "10.1.0.1"))),
 		},
 		{
-			name: "text before the mark", reason: "the description is the controller's, and set as a whole",
+			name: "the subnet's description has text before the mark", reason: "the controller owns the whole description",
 			want: wants("192.168.0.0/16", ""), have: has(described("mine! "+owner.Mark(), right)),
 			step: UpdateSubnet{ID: id, Description: owner.Mark()},
 		},
@@ -289,17 +289,17 @@ func TestNext(t *testing.T) {
 			step: UpdateSubnet{ID: id, Name: testName},
 		},
 		{
-			name: "everything of the subnet was changed", reason: "one request puts it right",
+			name: "all fields of the subnet were changed", reason: "one request repairs all of them",
 			want: wants("10.0.0.0/30", "10.0.0.1", knowing(id)), have: has(named("", described("", ours(id, "10.0.0.0/30", "10.0.0.2")))),
 			step: UpdateSubnet{ID: id, Name: testName, Description: owner.Mark(), SetGateway: true, Gateway: addr("10.0.0.1"), Pools: ranges("10.0.0.2-10.0.0.2")},
 		},
 		{
-			name: "the mark of the network was wiped", reason: "it is put back before anything is built on it",
+			name: "the mark of the network was removed", reason: "it is restored before the subnets are changed",
 			want: wants("10.0.0.0/24", ""), have: &Network{ID: "n", Name: testName, Subnets: []Subnet{right}},
 			step: UpdateNetwork{Description: owner.Mark()},
 		},
 		{
-			name: "the mark of the network was written over", reason: "the same",
+			name: "the mark of the network was overwritten", reason: "it is restored too",
 			want: wants("192.168.0.0/16", ""), have: &Network{ID: "n", Name: testName, Description: "hello", Subnets: []Subnet{right}},
 			step: UpdateNetwork{Description: owner.Mark()},
 		},
@@ -309,7 +309,7 @@ func TestNext(t *testing.T) {
 			step: UpdateNetwork{Name: testName},
 		},
 		{
-			name: "name and mark of the network were changed", reason: "one request puts both right",
+			name: "name and mark of the network were removed", reason: "one request restores both",
 			want: wants("192.168.0.0/16", ""), have: &Network{ID: "n", Subnets: []Subnet{right}},
 			step: UpdateNetwork{Name: testName, Description: owner.Mark()},
 		},
@@ -317,24 +317,24 @@ func TestNext(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			equal(t, test.step, Next(test.want, test.have))
 			if t.Failed() {
-				t.Log("the row is there because: " + test.reason)
+				t.Log("the reason for this row: " + test.reason)
 			}
 		})
 	}
 }
 
-func TestOneMoreNetworkThanWantedIsSurplus(t *testing.T) {
+func TestDuplicate(t *testing.T) {
 	keep, second := &Network{ID: "a"}, &Network{ID: "b"}
 	for _, test := range []struct {
 		name  string
 		owned []*Network
 		want  Step
 	}{
-		{"there is none at all", nil, nil},
-		{"there is the one to keep", []*Network{keep}, nil},
-		{"there is another before it", []*Network{second, keep}, DeleteNetwork{second}},
-		{"there is another behind it", []*Network{keep, second}, DeleteNetwork{second}},
-		{"one of several goes at a time", []*Network{keep, second, {ID: "c"}}, DeleteNetwork{second}},
+		{"there is no network", nil, nil},
+		{"there is only the network to keep", []*Network{keep}, nil},
+		{"a duplicate comes before it", []*Network{second, keep}, DeleteNetwork{second}},
+		{"a duplicate comes after it", []*Network{keep, second}, DeleteNetwork{second}},
+		{"duplicates are deleted one by one", []*Network{keep, second, {ID: "c"}}, DeleteNetwork{second}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			equal(t, test.want, duplicate(test.owned, keep))
@@ -342,7 +342,7 @@ func TestOneMoreNetworkThanWantedIsSurplus(t *testing.T) {
 	}
 }
 
-func TestNoSubnetGoesForOneThatNeutronIsBoundToRefuse(t *testing.T) {
+func TestServesDHCP(t *testing.T) {
 	for text, want := range map[string]bool{
 		"10.0.0.0/24": true, "10.0.0.0/30": true, "10.0.0.0/31": false, "10.0.0.0/32": false,
 		"0.0.0.0/0": false, "0.1.0.0/16": false, "127.0.0.0/24": false, "224.0.0.0/24": false, "169.254.0.0/16": true,
@@ -354,7 +354,7 @@ func TestNoSubnetGoesForOneThatNeutronIsBoundToRefuse(t *testing.T) {
 	}
 }
 
-func TestCurrentIsTheSubnetInForce(t *testing.T) {
+func TestCurrent(t *testing.T) {
 	old, new := ours("a", "192.168.0.0/16", "192.168.0.1"), ours("b", "10.0.0.0/24", "10.0.0.1")
 	for _, test := range []struct {
 		name string
@@ -363,10 +363,10 @@ func TestCurrentIsTheSubnetInForce(t *testing.T) {
 	}{
 		{"there is no network", &Network{}, nil},
 		{"there is no subnet", has(), nil},
-		{"the wanted one", has(new), &new},
-		{"the wanted one, while the old one is still there", has(old, new), &new},
-		{"the old one, while the wanted one is missing", has(old), &old},
-		{"a stranger's is not", has(described("", old), described("", new)), nil},
+		{"the desired subnet", has(new), &new},
+		{"the desired subnet, while the old one exists", has(old, new), &new},
+		{"the old subnet, while the desired one is missing", has(old), &old},
+		{"only unmanaged subnets", has(described("", old), described("", new)), nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			equal(t, test.want, Current(wants("10.0.0.0/24", ""), test.have))
@@ -383,7 +383,7 @@ func TestOnlyDeletesAndTheFirstCreateAreIrreversible(t *testing.T) {
 	equal(t, false, UpdateSubnet{}.Irreversible())
 }
 
-func TestAStepTellsWhatItDoes(t *testing.T) {
+func TestStepString(t *testing.T) {
 	for _, test := range []struct {
 		step Step
 		want string
@@ -414,18 +414,18 @@ func TestAllocationPools(t *testing.T) {
 		{"the gateway is the last host", "192.168.0.0/24", "192.168.0.254", ranges("192.168.0.1-192.168.0.253")},
 		{"the gateway is in the middle", "192.168.0.0/24", "192.168.0.100", ranges("192.168.0.1-192.168.0.99", "192.168.0.101-192.168.0.254")},
 		{"there is no gateway", "192.168.0.0/24", "", ranges("192.168.0.1-192.168.0.254")},
-		{"the smallest that DHCP can serve", "10.0.0.0/30", "10.0.0.1", ranges("10.0.0.2-10.0.0.2")},
-		{"the whole of IPv4", "0.0.0.0/0", "", ranges("0.0.0.1-255.255.255.254")},
-		{"a point-to-point link has no hosts beside its ends", "10.0.0.0/31", "", nil},
-		{"one address is no range", "10.0.0.0/32", "", nil},
-		{"the first address of all", "0.0.0.0/32", "", nil},
-		{"the last address of all", "255.255.255.255/32", "", nil},
+		{"the smallest subnet for DHCP", "10.0.0.0/30", "10.0.0.1", ranges("10.0.0.2-10.0.0.2")},
+		{"all IPv4 addresses", "0.0.0.0/0", "", ranges("0.0.0.1-255.255.255.254")},
+		{"a point-to-point link has no addresses for hosts", "10.0.0.0/31", "", nil},
+		{"one address", "10.0.0.0/32", "", nil},
+		{"the first IPv4 address", "0.0.0.0/32", "", nil},
+		{"the last IPv4 address", "255.255.255.255/32", "", nil},
 		{"IPv6 with the first address as gateway", "fd00:1::/64", "fd00:1::", ranges("fd00:1::1-fd00:1::ffff:ffff:ffff:ffff")},
 		{"IPv6 with the first host as gateway", "fd00:1::/64", "fd00:1::1", ranges("fd00:1::2-fd00:1::ffff:ffff:ffff:ffff")},
 		{"IPv6 with the last host as gateway: it has no broadcast address", "fd00:1::/64", "fd00:1::ffff:ffff:ffff:ffff", ranges("fd00:1::1-fd00:1::ffff:ffff:ffff:fffe")},
 		{"IPv6 without a gateway", "fd00:1::/64", "", ranges("fd00:1::1-fd00:1::ffff:ffff:ffff:ffff")},
 		{"IPv6 with two addresses", "fd00:1::/127", "", ranges("fd00:1::1-fd00:1::1")},
-		{"IPv6 with two addresses, of which the gateway is one", "fd00:1::/127", "fd00:1::1", nil},
+		{"IPv6 with two addresses, one of them the gateway", "fd00:1::/127", "fd00:1::1", nil},
 		{"one IPv6 address", "fd00:1::/128", "", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -434,8 +434,8 @@ func TestAllocationPools(t *testing.T) {
 	}
 }
 
-// simulate takes the step on a copy of the network, by the rules of Neutron that the
-// plan has to keep. It returns false where Neutron refuses it.
+// simulate applies the step to a copy of the network, with the rules of Neutron that the
+// plan must follow. It returns false if Neutron would refuse the step.
 func simulate(t *testing.T, have *Network, step Step) (*Network, bool) {
 	t.Helper()
 	next := *have
@@ -486,7 +486,7 @@ func change(have, want string) string {
 	return want
 }
 
-// strangersSubnets returns the subnets that are not to be touched.
+// strangersSubnets returns the unmanaged subnets, which the plan must not change.
 func strangersSubnets(want Desired, n *Network) []Subnet {
 	return slices.DeleteFunc(slices.Clone(n.Subnets), func(s Subnet) bool {
 		owner, marked := OwnerOf(s.Description)
@@ -494,8 +494,8 @@ func strangersSubnets(want Desired, n *Network) []Subnet {
 	})
 }
 
-// startingStates are the networks with each set of up to three of the subnets that do
-// not overlap, since Neutron holds no others, in each state of the network itself.
+// startingStates returns networks with each set of up to three of the subnets, and with each
+// state of the network itself. The subnets do not overlap, since Neutron refuses that.
 func startingStates(subnets []Subnet) []*Network {
 	states := []*Network{{}}
 	var grow func(chosen []Subnet, rest []Subnet)
@@ -518,7 +518,7 @@ func startingStates(subnets []Subnet) []*Network {
 	return states
 }
 
-func TestFromEveryStateThePlanLeadsToTheGoal(t *testing.T) {
+func TestThePlanReachesTheDesiredStateFromEveryState(t *testing.T) {
 	t.Parallel()
 	const wanted, gateway = "10.0.0.0/24", "10.0.0.9"
 	other := Owner{Cluster: owner.Cluster, UID: "33333333-0000-0000-0000-000000000000"}.Mark()
@@ -530,15 +530,15 @@ func TestFromEveryStateThePlanLeadsToTheGoal(t *testing.T) {
 		described("", ours("known", wanted, gateway)),
 		described("", ours("stranger's", wanted, gateway)),
 		described(other, ours("other's", wanted, gateway)),
-		ours("around it", "10.0.0.0/16", "10.0.0.1"),
+		ours("contains it", "10.0.0.0/16", "10.0.0.1"),
 		ours("lower half", "10.0.0.0/25", "10.0.0.1"),
 		ours("upper half", "10.0.0.128/25", "10.0.0.129"),
-		described("mine", ours("stranger in the way", "10.0.0.128/26", "10.0.0.129")),
-		ours("beside", "10.1.0.0/24", "10.1.0.1"),
-		ours("beside too", "10.2.0.0/24", ""),
-		ours("of IPv6", "fd00:1::/64", "fd00:1::"),
-		described("mine", ours("stranger beside", "10.3.0.0/24", "")),
-		described(other, ours("other's beside", "10.4.0.0/24", "")),
+		described("mine", ours("overlapping stranger", "10.0.0.128/26", "10.0.0.129")),
+		ours("elsewhere", "10.1.0.0/24", "10.1.0.1"),
+		ours("elsewhere too", "10.2.0.0/24", ""),
+		ours("IPv6", "fd00:1::/64", "fd00:1::"),
+		described("mine", ours("stranger elsewhere", "10.3.0.0/24", "")),
+		described(other, ours("other's elsewhere", "10.4.0.0/24", "")),
 	})
 	t.Logf("%d states", len(states))
 	for _, want := range []Desired{
@@ -546,7 +546,7 @@ func TestFromEveryStateThePlanLeadsToTheGoal(t *testing.T) {
 		wants(wanted, "", knowing("known")),
 		wants(wanted, "none", knowing("known")),
 		wants(wanted, gateway, knowing("other's")),
-		wants("fd00:1::/64", "", knowing("beside")),
+		wants("fd00:1::/64", "", knowing("elsewhere")),
 	} {
 		for _, have := range states {
 			followThePlan(t, want, have)
@@ -557,7 +557,7 @@ func TestFromEveryStateThePlanLeadsToTheGoal(t *testing.T) {
 	}
 }
 
-// followThePlan takes one step after the other, and checks each of them and the end.
+// followThePlan applies and checks each step, and checks the final state.
 func followThePlan(t *testing.T, want Desired, have *Network) {
 	t.Helper()
 	strangers := strangersSubnets(want, have)
@@ -571,18 +571,18 @@ func followThePlan(t *testing.T, want Desired, have *Network) {
 		checkStep(t, want, have, step)
 		next, taken := simulate(t, have, step)
 		if !taken {
-			// Only a stranger's subnet may be in the way for good.
+			// Neutron may refuse a step only because of a subnet that the plan must not delete.
 			if !slices.ContainsFunc(strangers, func(s Subnet) bool { return s.CIDR.Overlaps(want.Subnets[0].CIDR) }) {
 				t.Errorf("Neutron refuses %+v", step)
 			}
 			return
 		}
 		if now := strangersSubnets(want, next); !slices.Equal(strangers, now) {
-			t.Errorf("%+v makes of the strangers' subnets %+v", step, now)
+			t.Errorf("%+v changed the unmanaged subnets to %+v", step, now)
 		}
 		have = next
 	}
-	t.Errorf("no end after %d steps; the next is %+v", bound, Next(want, have))
+	t.Errorf("the plan does not end after %d steps; the next is %+v", bound, Next(want, have))
 }
 
 func checkStep(t *testing.T, want Desired, have *Network, step Step) {
@@ -590,7 +590,7 @@ func checkStep(t *testing.T, want Desired, have *Network, step Step) {
 	untouchable := strangersSubnets(want, have)
 	touches := func(id string) {
 		if slices.ContainsFunc(untouchable, func(s Subnet) bool { return s.ID == id }) {
-			t.Errorf("%+v touches a stranger's subnet", step)
+			t.Errorf("%+v changes an unmanaged subnet", step)
 		}
 	}
 	switch step := step.(type) {
@@ -600,11 +600,11 @@ func checkStep(t *testing.T, want Desired, have *Network, step Step) {
 		touches(step.ID)
 		inTheWay := step.CIDR.Overlaps(want.Subnets[0].CIDR)
 		if !inTheWay && findSubnet(want, have, want.Subnets[0].CIDR) == nil {
-			t.Errorf("%+v comes before the new subnet is there, and need not", step)
+			t.Errorf("%+v comes before the create of the new subnet, which it does not overlap", step)
 		}
 	case CreateSubnet:
 		touches(step.Replaces)
-		// With more than one to replace, any may be named.
+		// With several obsolete subnets, Replaces may be any of them.
 		if obsolete := obsoleteSubnets(want, have); (step.Replaces != "") != (len(obsolete) > 0) {
 			t.Errorf("%+v replaces one of %d subnets", step, len(obsolete))
 		}
@@ -617,7 +617,7 @@ func checkGoal(t *testing.T, want Desired, have *Network) {
 	own := has(have.Subnets...)
 	own.Subnets = slices.DeleteFunc(slices.Clone(have.Subnets), func(s Subnet) bool { return s.Description != want.Owner.Mark() })
 	if len(own.Subnets) != 1 {
-		t.Errorf("there are %d subnets at the goal", len(own.Subnets))
+		t.Errorf("got %d owned subnets at the end, want 1", len(own.Subnets))
 		return
 	}
 	subnet, goal := own.Subnets[0], want.Subnets[0]
@@ -632,7 +632,7 @@ func checkGoal(t *testing.T, want Desired, have *Network) {
 	}
 }
 
-// BenchmarkNext is what it costs to tell what is to be done for one Network.
+// BenchmarkNext measures the plan of one Network.
 func BenchmarkNext(b *testing.B) {
 	right := ours("a", "192.168.0.0/16", "192.168.0.1")
 	for _, bench := range []struct {

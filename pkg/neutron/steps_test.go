@@ -21,7 +21,7 @@ import (
 	"testing"
 )
 
-func TestEachStepPutsSomethingRightThatHasAName(t *testing.T) {
+func TestEveryFieldIsChangedByAStep(t *testing.T) {
 	named := map[string]bool{}
 	for _, test := range []struct {
 		step Step
@@ -47,7 +47,7 @@ func TestEachStepPutsSomethingRightThatHasAName(t *testing.T) {
 	}
 	for _, field := range Fields {
 		if !named[field] {
-			t.Errorf("no step puts right: %s", field)
+			t.Errorf("no step changes the field: %s", field)
 		}
 	}
 	equal(t, len(Fields), len(named))

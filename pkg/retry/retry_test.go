@@ -25,7 +25,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// unhurried are Options whose token bucket never makes anybody wait.
+// unhurried are Options whose token bucket never delays a key.
 var unhurried = Options{BaseDelay: time.Second, MaxDelay: time.Minute, QPS: 1e6, Burst: 1e6}
 
 // oneGroup puts all keys into the same group.
@@ -38,19 +38,19 @@ func between(t *testing.T, low, high, got time.Duration) {
 	}
 }
 
-func TestTheDelayOfAKeyDoublesUpToTheGreatest(t *testing.T) {
+func TestTheDelayOfAKeyDoublesUpToMaxDelay(t *testing.T) {
 	limiter := NewLimiter(unhurried, oneGroup[string])
 	for _, least := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60} {
 		least *= time.Second
 		between(t, least, least*12/10, limiter.When("a"))
 	}
-	// However long it lasts.
+	// The delay does not overflow.
 	for range 1000 {
 		between(t, time.Minute, 72*time.Second, limiter.When("a"))
 	}
 }
 
-func TestWhatFailedTogetherIsNotRetriedTogether(t *testing.T) {
+func TestDelaysHaveJitter(t *testing.T) {
 	limiter := NewLimiter(unhurried, oneGroup[int])
 	distinct := map[time.Duration]bool{}
 	for key := range 1000 {
@@ -63,7 +63,7 @@ func TestWhatFailedTogetherIsNotRetriedTogether(t *testing.T) {
 	}
 }
 
-func TestTheKeysDoNotDelayEachOther(t *testing.T) {
+func TestEachKeyHasItsOwnDelay(t *testing.T) {
 	limiter := NewLimiter(unhurried, oneGroup[string])
 	for range 10 {
 		limiter.When("a")
@@ -74,30 +74,30 @@ func TestTheKeysDoNotDelayEachOther(t *testing.T) {
 	}
 }
 
-func TestForgettingAKeyStartsAnew(t *testing.T) {
+func TestForgetResetsTheDelayOfAKey(t *testing.T) {
 	limiter := NewLimiter(unhurried, oneGroup[string])
 	for range 5 {
 		limiter.When("a")
 	}
 	limiter.Forget("a")
 	if n := limiter.NumRequeues("a"); n != 0 {
-		t.Errorf("%d requeues are remembered", n)
+		t.Errorf("got %d requeues, want 0", n)
 	}
 	between(t, time.Second, 1200*time.Millisecond, limiter.When("a"))
 }
 
-func TestAllKeysTogetherWaitForTheirTurn(t *testing.T) {
+func TestTheTokenBucketDelaysAllKeysOfAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := NewLimiter(Options{BaseDelay: time.Millisecond, MaxDelay: time.Minute, QPS: 2, Burst: 3}, oneGroup[int])
 		for key := range 3 {
 			between(t, time.Millisecond, 2*time.Millisecond, limiter.When(key))
 		}
-		// Beyond the burst, one each half of a second.
+		// After the burst, one key every 500 ms.
 		for key := range 10 {
 			want := time.Duration(key+1) * 500 * time.Millisecond
 			between(t, want, want, limiter.When(100+key))
 		}
-		// The longer of the two counts.
+		// The longer of the two delays applies.
 		time.Sleep(time.Hour)
 		for range 20 {
 			limiter.When(7)
@@ -106,7 +106,7 @@ func TestAllKeysTogetherWaitForTheirTurn(t *testing.T) {
 	})
 }
 
-func TestRetriesOfOneGroupUseUpNobodyElsesRate(t *testing.T) {
+func TestEachGroupHasItsOwnTokenBucket(t *testing.T) {
 	options := Options{BaseDelay: time.Second, MaxDelay: time.Minute, QPS: 1, Burst: 1}
 	limiter := NewLimiter(options, func(key string) string { return key[:1] })
 	for i := range 100 {
@@ -116,25 +116,25 @@ func TestRetriesOfOneGroupUseUpNobodyElsesRate(t *testing.T) {
 		t.Errorf("another group's key is retried after %s", delay)
 	}
 	if n := limiter.NumRequeues("good"); n != 1 {
-		t.Errorf("%d retries", n)
+		t.Errorf("got %d requeues, want 1", n)
 	}
 	limiter.Forget("good")
 	if n := limiter.NumRequeues("good"); n != 0 {
-		t.Errorf("%d retries are remembered", n)
+		t.Errorf("got %d requeues, want 0", n)
 	}
 }
 
-func TestADroppedGroupStartsWithAFullBucket(t *testing.T) {
+func TestADroppedGroupStartsWithAFullTokenBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		options := Options{BaseDelay: time.Millisecond, MaxDelay: time.Minute, QPS: 0.001, Burst: 1}
 		limiter := NewLimiter(options, oneGroup[int])
 		limiter.When(1)
 		if delay := limiter.When(2); delay < time.Minute {
-			t.Errorf("the bucket is empty, and the delay is %s", delay)
+			t.Errorf("the bucket is empty, but the delay is only %s", delay)
 		}
 		limiter.Drop("")
 		if delay := limiter.When(3); delay > time.Second {
-			t.Errorf("the bucket is full, and the delay is %s", delay)
+			t.Errorf("the bucket is full, but the delay is %s", delay)
 		}
 	})
 }

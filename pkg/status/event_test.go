@@ -60,7 +60,7 @@ func TestEventFor(t *testing.T) {
 			&Event{"Normal", "Created", "Created network n with subnet 10.0.0.0/24"}},
 		{"the network is created after a failure", new(notReady("QuotaExceeded", "x")), withoutNetwork, Outcome{Steps: steps},
 			&Event{"Normal", "Created", "Created network n with subnet 10.0.0.0/24"}},
-		{"a network is adopted as it is", new(pending()), withoutNetwork, Outcome{Adopted: true},
+		{"a network is adopted unchanged", new(pending()), withoutNetwork, Outcome{Adopted: true},
 			&Event{"Normal", "Adopted", "Adopted network n, which carries this Network's mark"}},
 		{"a network is adopted and completed", new(pending()), withoutNetwork, Outcome{Adopted: true, Steps: steps},
 			&Event{"Normal", "Adopted", "Adopted network n, which carries this Network's mark"}},
@@ -92,14 +92,14 @@ func TestEventFor(t *testing.T) {
 		{"not ready for the same reason", new(notReady("InUse", "x")), unchanged, Outcome{Err: neutronError(neutron.InUse)}, nil},
 		{"not ready after the first of two steps", new(ready()), edited, Outcome{Steps: steps[:1], Err: neutronError(neutron.InUse)},
 			&Event{"Warning", "InUse", "create subnet: Neutron's own words"}},
-		{"not adopted completely", new(pending()), withoutNetwork, Outcome{Adopted: true, Err: neutronError(neutron.OverQuota)},
+		{"a network is adopted and not completed", new(pending()), withoutNetwork, Outcome{Adopted: true, Err: neutronError(neutron.OverQuota)},
 			&Event{"Warning", "QuotaExceeded", "create subnet: Neutron's own words"}},
 
 		// Unmanaged subnets.
 		{"an unmanaged subnet appears", new(ready()), unchanged, Outcome{Unmanaged: []neutron.Subnet{unmanaged}}, &Event{"Warning", "UnmanagedSubnet", unmanagedMessage}},
 		{"an unmanaged subnet exists at first", nil, unchanged, Outcome{Unmanaged: []neutron.Subnet{unmanaged}}, &Event{"Warning", "UnmanagedSubnet", unmanagedMessage}},
 		{"an unmanaged subnet exists at first, after the default", new(pending()), unchanged, Outcome{Unmanaged: []neutron.Subnet{unmanaged}}, &Event{"Warning", "UnmanagedSubnet", unmanagedMessage}},
-		{"the unmanaged subnet is known", &withUnmanaged, unchanged, Outcome{Unmanaged: []neutron.Subnet{unmanaged}}, nil},
+		{"the unmanaged subnet is already in the condition", &withUnmanaged, unchanged, Outcome{Unmanaged: []neutron.Subnet{unmanaged}}, nil},
 		{"another unmanaged subnet appears", &withUnmanaged, unchanged, Outcome{Unmanaged: []neutron.Subnet{unmanaged, unmanaged}},
 			&Event{"Warning", "UnmanagedSubnet", unmanagedMessage + ", 10.1.0.0/24 (f-1)"}},
 		{"the unmanaged subnet disappears", &withUnmanaged, unchanged, Outcome{}, nil},
@@ -161,7 +161,7 @@ func TestFinalizedMessage(t *testing.T) {
 		want    string
 	}{
 		{"the network is gone", newNetwork(), nil, "Neutron has confirmed that the network is gone"},
-		{"there was none to retain", retained, nil, "No network in Neutron carries this Network's ownership mark"},
+		{"there was no network to retain", retained, nil, "No network in Neutron carries this Network's ownership mark"},
 		{"the network is retained", retained, kept, "Left network n in Neutron without its ownership mark, as deletionPolicy says"},
 		{"the mark was removed", newNetwork(), kept, "Left network n in Neutron: another client removed its ownership mark"},
 	} {

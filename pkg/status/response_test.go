@@ -31,7 +31,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-func TestEveryReasonOfAnErrorHasAResponse(t *testing.T) {
+func TestEveryErrorReasonHasAResponse(t *testing.T) {
 	reasons := []neutron.ErrorReason{neutron.Invalid, neutron.Forbidden, neutron.Unauthenticated, neutron.NotFound, neutron.InUse, neutron.OverQuota,
 		neutron.Stale, neutron.OtherCloud, neutron.NoCredentials, neutron.Paused, neutron.Unavailable}
 	for _, reason := range reasons {
@@ -60,16 +60,16 @@ func TestRetryAfter(t *testing.T) {
 	}{
 		{"an invalid spec is retried at the resync", of(neutron.Invalid), final, true},
 		{"a missing right is retried at the resync", of(neutron.Forbidden), final, true},
-		{"a person corrects a password", of(neutron.Unauthenticated), time.Minute, true},
-		{"a person raises a quota", of(neutron.OverQuota), time.Minute, true},
-		{"ports come and go, and a user may be watching", of(neutron.InUse), 10 * time.Second, true},
+		{"refused credentials are retried after a minute, since a person corrects them", of(neutron.Unauthenticated), time.Minute, true},
+		{"an exhausted quota is retried after a minute, since a person raises it", of(neutron.OverQuota), time.Minute, true},
+		{"a network in use is retried after 10 s, since ports come and go and a user may be waiting", of(neutron.InUse), 10 * time.Second, true},
 		{"an outage backs off", of(neutron.Unavailable), 0, false},
-		{"a stale revision backs off, so that two writers do not fight for ever", of(neutron.Stale), 0, false},
-		{"a network that is gone backs off", of(neutron.NotFound), 0, false},
+		{"a stale revision backs off, so that two writers do not overwrite each other endlessly", of(neutron.Stale), 0, false},
+		{"a network that does not exist backs off", of(neutron.NotFound), 0, false},
 		{"an error of Kubernetes backs off", errors.New("conflict"), 0, false},
-		{"Neutron requests to wait", requesting(neutron.Unavailable), 7 * time.Second, true},
-		{"Neutron's request to wait comes before a final error", requesting(neutron.Invalid), 7 * time.Second, true},
-		{"Neutron's error among joined errors counts", errors.Join(errors.New("write the status"), of(neutron.InUse)), 10 * time.Second, true},
+		{"the Retry-After of Neutron is the delay", requesting(neutron.Unavailable), 7 * time.Second, true},
+		{"Retry-After takes precedence over the delay of a final error", requesting(neutron.Invalid), 7 * time.Second, true},
+		{"joined errors are retried with the delay of Neutron's error", errors.Join(errors.New("write the status"), of(neutron.InUse)), 10 * time.Second, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			delay, known := RetryAfter(test.err, final)
@@ -102,7 +102,7 @@ func TestIsPremature(t *testing.T) {
 				return &embedded.Fault{Status: status, Type: "X", Message: "x"}
 			})
 			if err := cloud.Observer().Relist(t.Context()); (err == nil) != (status == http.StatusOK) {
-				t.Fatalf("the list failed with %v, want status %d", err, status)
+				t.Fatalf("the list returned the error %v, want status %d", err, status)
 			}
 		}
 		return cloud
@@ -123,7 +123,7 @@ func TestIsPremature(t *testing.T) {
 		{"nothing contradicts the status", failing, newNetwork(ready()), away, true},
 		{"refused credentials are reported", failing, newNetwork(ready()), neutronError(neutron.Unauthenticated), false},
 		{"Neutron was listed", listed, newNetwork(ready()), away, false},
-		{"Neutron was listed, though not the last time", listedBefore, newNetwork(ready()), away, false},
+		{"Neutron was listed once, but the last list failed", listedBefore, newNetwork(ready()), away, false},
 		{"the cloud is not known", nil, newNetwork(ready()), away, false},
 		{"the Network was not ready", failing, newNetwork(condition("Ready", "False", "InUse", "x")), away, false},
 		{"the Network is new", failing, newNetwork(), away, false},

@@ -36,7 +36,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 )
 
-// longAgo is when the conditions of the tests' Networks changed last.
+// longAgo is the transition time of the conditions in the tests' Networks.
 var longAgo = metav1.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
@@ -47,7 +47,7 @@ func ready() metav1.Condition {
 	return condition("Ready", "True", "Available", "Neutron matches the spec")
 }
 
-// newNetwork returns a Network of generation 2 with a status, all of which is known.
+// newNetwork returns a Network of generation 2 with all fields of the status set.
 func newNetwork(conditions ...metav1.Condition) *samplecrdv1.Network {
 	return &samplecrdv1.Network{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u", ResourceVersion: "41", Generation: 2},
@@ -81,7 +81,7 @@ func equal(t *testing.T, want, got any, opts ...cmp.Option) {
 
 var whenever = cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")
 
-func TestTheConditionsTellTheOutcome(t *testing.T) {
+func TestConditions(t *testing.T) {
 	const words = "create subnet: Neutron's own words"
 	both := func(reason, also, message string) []metav1.Condition {
 		return []metav1.Condition{condition("Ready", "False", reason, message), condition(also, "True", reason, message)}
@@ -93,24 +93,24 @@ func TestTheConditionsTellTheOutcome(t *testing.T) {
 		want []metav1.Condition
 	}{
 		{name: "Neutron matches the spec", want: []metav1.Condition{ready()}},
-		{name: "the spec is refused, for good", err: neutronError(neutron.Invalid), want: both("InvalidSpec", "Stalled", words)},
-		{name: "the right is lacking, for good", err: neutronError(neutron.Forbidden), want: both("Forbidden", "Stalled", words)},
+		{name: "the spec is refused, which is final", err: neutronError(neutron.Invalid), want: both("InvalidSpec", "Stalled", words)},
+		{name: "the permission is missing, which is final", err: neutronError(neutron.Forbidden), want: both("Forbidden", "Stalled", words)},
 		{name: "the credentials are refused", err: neutronError(neutron.Unauthenticated), want: both("AuthenticationFailed", "Reconciling", words)},
-		{name: "ports are in the way", err: neutronError(neutron.InUse), want: both("InUse", "Reconciling", words)},
-		{name: "the quota is used up", err: neutronError(neutron.OverQuota), want: both("QuotaExceeded", "Reconciling", words)},
-		{name: "Neutron is away", err: neutronError(neutron.Unavailable),
+		{name: "a port uses the network", err: neutronError(neutron.InUse), want: both("InUse", "Reconciling", words)},
+		{name: "the quota is exhausted", err: neutronError(neutron.OverQuota), want: both("QuotaExceeded", "Reconciling", words)},
+		{name: "Neutron is unavailable", err: neutronError(neutron.Unavailable),
 			want: both("NeutronUnavailable", "Reconciling", words)},
-		{name: "Neutron is away, and it is known since when", err: neutronError(neutron.Unavailable), away: longAgo.Time,
+		{name: "Neutron is unavailable since a known time", err: neutronError(neutron.Unavailable), away: longAgo.Time,
 			want: both("NeutronUnavailable", "Reconciling", "Neutron has not been available since 2026-01-01T00:00:00Z: "+words)},
 		{name: "the error is wrapped", err: fmt.Errorf("sync: %w", neutronError(neutron.InUse)), want: both("InUse", "Reconciling", "sync: "+words)},
-		{name: "an error of no kind says nothing final", err: errors.New("oops"),
+		{name: "an error without a reason is not final", err: errors.New("oops"),
 			want: both("NeutronUnavailable", "Reconciling", "oops")},
 	} {
 		for name, before := range map[string][]metav1.Condition{
 			"for the first time": nil,
 			"after success":      {ready()},
 			"after a stall":      both("InvalidSpec", "Stalled", "x"),
-			"after ports":        both("InUse", "Reconciling", "x"),
+			"after a port":       both("InUse", "Reconciling", "x"),
 		} {
 			t.Run(test.name+", "+name, func(t *testing.T) {
 				got := Compute(newNetwork(before...), Outcome{Observed: haveNetwork(), Subnet: haveSubnet(""), Err: test.err, Away: test.away}).Conditions
@@ -121,7 +121,7 @@ func TestTheConditionsTellTheOutcome(t *testing.T) {
 	}
 }
 
-func TestSubnetsOfOthersAreNamed(t *testing.T) {
+func TestTheConditionNamesUnmanagedSubnets(t *testing.T) {
 	unmanaged := []neutron.Subnet{
 		{ID: "f-1", CIDR: netip.MustParsePrefix("10.1.0.0/24")},
 		{ID: "f-2", CIDR: netip.MustParsePrefix("fd00::/64")},
@@ -132,7 +132,7 @@ func TestSubnetsOfOthersAreNamed(t *testing.T) {
 	equal(t, []metav1.Condition{want}, got, whenever)
 }
 
-func TestOfManySubnetsOfOthersTheFirstAreNamed(t *testing.T) {
+func TestTheConditionNamesOnlyTheFirstUnmanagedSubnets(t *testing.T) {
 	var unmanaged []neutron.Subnet
 	for i := range 2000 {
 		unmanaged = append(unmanaged, neutron.Subnet{ID: fmt.Sprint("f-", i), CIDR: netip.MustParsePrefix("10.1.0.0/24")})
@@ -144,7 +144,7 @@ func TestOfManySubnetsOfOthersTheFirstAreNamed(t *testing.T) {
 	}
 }
 
-func TestTheConditionsSpeakOfTheGenerationThatWasSynced(t *testing.T) {
+func TestTheConditionsHaveTheGenerationThatWasSynced(t *testing.T) {
 	for _, err := range []error{nil, neutronError(neutron.Invalid), neutronError(neutron.Unavailable)} {
 		network := newNetwork(ready())
 		network.Generation = 3
@@ -156,7 +156,7 @@ func TestTheConditionsSpeakOfTheGenerationThatWasSynced(t *testing.T) {
 	}
 }
 
-func TestWhileAnOutageLastsNothingNewIsSaid(t *testing.T) {
+func TestTheStatusDoesNotChangeDuringAnOutage(t *testing.T) {
 	began := neutron.Error{Op: "list networks", Reason: neutron.Unavailable, Message: "connection refused"}
 	goesOn := neutron.Error{Op: "create subnet", Reason: neutron.Unavailable, Message: "no answer in time"}
 	away := longAgo.Time
@@ -164,7 +164,7 @@ func TestWhileAnOutageLastsNothingNewIsSaid(t *testing.T) {
 	network.Status = Compute(network, Outcome{Err: &began, Away: away})
 	equal(t, network.Status, Compute(network, Outcome{Cloud: "test", Err: &goesOn, Away: away}), cmpopts.IgnoreFields(samplecrdv1.NetworkStatus{}, "Cloud"))
 
-	// A new generation is told of, at least.
+	// A new generation changes it.
 	network.Generation++
 	got := Ready(new(Compute(network, Outcome{Err: &goesOn, Away: away})))
 	if !strings.Contains(got.Message, "no answer in time") {
@@ -172,7 +172,7 @@ func TestWhileAnOutageLastsNothingNewIsSaid(t *testing.T) {
 	}
 }
 
-func TestWhatIsKnownOfNeutron(t *testing.T) {
+func TestObservedFields(t *testing.T) {
 	known := newNetwork().Status
 	known.Conditions = nil
 	with := func(change func(*samplecrdv1.NetworkStatus)) samplecrdv1.NetworkStatus {
@@ -185,10 +185,10 @@ func TestWhatIsKnownOfNeutron(t *testing.T) {
 		outcome Outcome
 		want    samplecrdv1.NetworkStatus
 	}{
-		{"all is as it was", Outcome{Observed: haveNetwork(), Subnet: haveSubnet("10.0.0.1")}, known},
+		{"nothing changed", Outcome{Observed: haveNetwork(), Subnet: haveSubnet("10.0.0.1")}, known},
 		{"there is no gateway", Outcome{Observed: haveNetwork(), Subnet: haveSubnet("")},
 			with(func(s *samplecrdv1.NetworkStatus) { s.Gateway = "None" })},
-		{"Neutron could not be asked: what was known stays", Outcome{Err: neutronError(neutron.Unavailable)}, known},
+		{"Neutron could not be read: the fields stay", Outcome{Err: neutronError(neutron.Unavailable)}, known},
 		{"there is no subnet", Outcome{Observed: haveNetwork(), Err: neutronError(neutron.Invalid)},
 			with(func(s *samplecrdv1.NetworkStatus) { s.SubnetID, s.CIDR, s.Gateway = "", "", "" })},
 		{"there is no network", Outcome{Observed: &neutron.Network{}, Err: neutronError(neutron.OverQuota)},
@@ -197,9 +197,9 @@ func TestWhatIsKnownOfNeutron(t *testing.T) {
 			with(func(s *samplecrdv1.NetworkStatus) {
 				s.NetworkID, s.MTU, s.SubnetID, s.CIDR, s.Gateway = "n2", 9000, "s2", "fd00:1::/64", "fd00:1::1"
 			})},
-		{"it is another cloud", Outcome{Cloud: "other", Observed: haveNetwork(), Subnet: haveSubnet("10.0.0.1")},
+		{"the cloud has another name", Outcome{Cloud: "other", Observed: haveNetwork(), Subnet: haveSubnet("10.0.0.1")},
 			with(func(s *samplecrdv1.NetworkStatus) { s.Cloud = "other" })},
-		{"another cloud, in which the network was not seen: the place stays the one where it was created",
+		{"another cloud, in which the network was not observed: the place where it was created stays",
 			Outcome{Cloud: "other", Place: &neutron.Place{Project: "other"}, Err: neutronError(neutron.Unavailable)}, known},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -211,8 +211,8 @@ func TestWhatIsKnownOfNeutron(t *testing.T) {
 	}
 }
 
-func TestATransitionIsTimedAndNothingElseIs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // the time stands still
+func TestOnlyATransitionChangesLastTransitionTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // the clock does not advance
 		now := metav1.Now()
 		inUse := []metav1.Condition{condition("Ready", "False", "InUse", "x"), condition("Reconciling", "True", "InUse", "x")}
 		for _, test := range []struct {
@@ -225,7 +225,7 @@ func TestATransitionIsTimedAndNothingElseIs(t *testing.T) {
 			{"ready as before", []metav1.Condition{ready()}, nil, map[string]metav1.Time{"Ready": longAgo}},
 			{"no longer ready", []metav1.Condition{ready()}, neutronError(neutron.InUse), map[string]metav1.Time{"Ready": now, "Reconciling": now}},
 			{"not ready for another reason", inUse, neutronError(neutron.OverQuota), map[string]metav1.Time{"Ready": longAgo, "Reconciling": longAgo}},
-			{"stalled now", inUse, neutronError(neutron.Invalid), map[string]metav1.Time{"Ready": longAgo, "Stalled": now}},
+			{"stalled", inUse, neutronError(neutron.Invalid), map[string]metav1.Time{"Ready": longAgo, "Stalled": now}},
 			{"ready again", inUse, nil, map[string]metav1.Time{"Ready": now}},
 		} {
 			got := map[string]metav1.Time{}
@@ -248,8 +248,8 @@ func TestTheSameOutcomeGivesTheSameStatus(t *testing.T) {
 	}
 }
 
-func TestComputeChangesNothingThatItIsGiven(t *testing.T) {
-	network := newNetwork(ready(), condition("Foreign", "True", "X", "somebody else's"))
+func TestComputeDoesNotChangeItsArguments(t *testing.T) {
+	network := newNetwork(ready(), condition("Foreign", "True", "X", "of another client"))
 	have, subnet := haveNetwork(), haveSubnet("")
 	before := network.DeepCopy()
 	got := Compute(network, Outcome{Cloud: "other", Observed: have, Subnet: subnet, Err: neutronError(neutron.Invalid)})
@@ -260,11 +260,11 @@ func TestComputeChangesNothingThatItIsGiven(t *testing.T) {
 	}
 	equal(t, before, network)
 	if !slices.ContainsFunc(got.Conditions, func(c metav1.Condition) bool { return c.Type == "Foreign" }) {
-		t.Error("somebody else's condition is gone")
+		t.Error("the condition of another client is missing")
 	}
 }
 
-func TestWhichErrorsSayAnything(t *testing.T) {
+func TestIsReported(t *testing.T) {
 	for kind, want := range map[neutron.ErrorReason]bool{
 		neutron.Invalid: true, neutron.Forbidden: true, neutron.Unauthenticated: true, neutron.InUse: true,
 		neutron.OverQuota: true, neutron.Unavailable: true, neutron.OtherCloud: true, neutron.NoCredentials: true, neutron.Paused: true,
@@ -275,7 +275,7 @@ func TestWhichErrorsSayAnything(t *testing.T) {
 		}
 	}
 	if IsReported(errors.New("of Kubernetes")) || IsReported(nil) {
-		t.Error("an error that is not Neutron's says something")
+		t.Error("an error that is not Neutron's is reported")
 	}
 }
 
@@ -287,10 +287,10 @@ func TestIsAvailable(t *testing.T) {
 		conditions []metav1.Condition
 		want       bool
 	}{
-		{"ready at the present generation", []metav1.Condition{ready()}, true},
+		{"ready at the current generation", []metav1.Condition{ready()}, true},
 		{"ready at an older generation", []metav1.Condition{older}, false},
 		{"not ready", []metav1.Condition{condition("Ready", "False", "InUse", "")}, false},
-		{"nothing is known yet", nil, false},
+		{"there is no condition", nil, false},
 		{"another condition is true", []metav1.Condition{condition("Stalled", "True", "InvalidSpec", "")}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -324,7 +324,7 @@ func fill(t *testing.T, v reflect.Value) {
 			fill(t, field)
 		}
 	default:
-		t.Fatalf("fill knows nothing of %s", v.Type())
+		t.Fatalf("fill does not support %s", v.Type())
 	}
 }
 
@@ -340,8 +340,8 @@ func asJSON(t *testing.T, v any) (decoded map[string]any) {
 	return decoded
 }
 
-// What a server-side apply leaves out is removed, so a field that is added to the status
-// and forgotten here would vanish.
+// A server-side apply removes the fields that it leaves out, so a status field that is
+// missing in ApplyConfiguration would be lost.
 func TestApplyConfigurationCarriesEveryFieldOfTheStatus(t *testing.T) {
 	var status samplecrdv1.NetworkStatus
 	fill(t, reflect.ValueOf(&status).Elem())
@@ -355,11 +355,11 @@ func TestApplyConfigurationCarriesEveryFieldOfTheStatus(t *testing.T) {
 	}, asJSON(t, apply))
 }
 
-func TestApplyConfigurationLeavesOutWhatIsEmpty(t *testing.T) {
+func TestApplyConfigurationOmitsEmptyFields(t *testing.T) {
 	equal(t, map[string]any{}, asJSON(t, ApplyConfiguration(newNetwork(), samplecrdv1.NetworkStatus{}).Status))
 }
 
-func TestStatusesAreEqualIfEachFieldIs(t *testing.T) {
+func TestEqualComparesEachField(t *testing.T) {
 	var full samplecrdv1.NetworkStatus
 	fill(t, reflect.ValueOf(&full).Elem())
 	if !Equal(&full, full.DeepCopy()) {
@@ -368,14 +368,14 @@ func TestStatusesAreEqualIfEachFieldIs(t *testing.T) {
 	elsewhere := full.DeepCopy()
 	elsewhere.Conditions[0].LastTransitionTime = metav1.NewTime(elsewhere.Conditions[0].LastTransitionTime.In(time.FixedZone("", 3600)))
 	if !Equal(&full, elsewhere) {
-		t.Error("the same moment, told by another clock, differs")
+		t.Error("the same time in another time zone differs")
 	}
 	differs := func(of func(*samplecrdv1.NetworkStatus) reflect.Value) {
 		for i := range of(&full).NumField() {
 			other := full.DeepCopy()
 			of(other).Field(i).SetZero()
 			if Equal(&full, other) {
-				t.Errorf("%s makes no difference", of(other).Type().Field(i).Name)
+				t.Errorf("Equal ignores the field %s", of(other).Type().Field(i).Name)
 			}
 		}
 	}
