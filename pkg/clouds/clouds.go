@@ -245,7 +245,7 @@ func (c *Clouds) release(ref Ref) {
 	if used.secret.users--; used.secret.users == 0 {
 		used.secret.stop()
 		delete(c.secrets, ref.Secret)
-		c.groups.setSecret(ref.Secret, nil)
+		c.groups.forgetSecret(ref.Secret)
 	}
 	c.handlers.Released(ref)
 }

@@ -60,18 +60,17 @@ func (g *groups) setRef(key cache.ObjectName, ref Ref) {
 	}
 }
 
-// setSecret records the Secret's content; nil if it is gone or no longer watched.
 func (g *groups) setSecret(name cache.ObjectName, secret *corev1.Secret) {
-	if secret == nil {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		delete(g.contents, name)
-		return
-	}
 	content := contentOf(secret, "") // before the lock: a Secret can have 1 MiB
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.contents[name] = content
+}
+
+func (g *groups) forgetSecret(name cache.ObjectName) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.contents, name)
 }
 
 // RefOfKey returns the credentials that the Network of that name used in its last sync; the zero

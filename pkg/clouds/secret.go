@@ -65,25 +65,25 @@ func (c *Clouds) watch(name cache.ObjectName) *secret {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String()
 	})
 	watched := &secret{informer: informer, stop: stop}
-	changed := func(of cache.ObjectName, now *corev1.Secret) {
-		if of == name && ctx.Err() == nil {
-			c.groups.setSecret(name, now)
-		}
-		c.handlers.SecretChanged(name)
-	}
+	changed := func() { c.handlers.SecretChanged(name) }
 	// These fail only for an informer that is already running.
 	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { c.failed(name, watched, err) })
 	// A list without changes calls no handler, but the transform.
+	// It comes before the cache has the Secret, so GroupOf is never behind the cache. The content
+	// stays when the Secret is deleted.
 	_ = informer.SetTransform(func(object any) (any, error) {
+		if s, ok := object.(*corev1.Secret); ok && cache.MetaObjectToName(s) == name && ctx.Err() == nil {
+			c.groups.setSecret(name, s)
+		}
 		c.succeeded(name, watched)
 		return object, nil
 	})
 	_, _ = informer.AddTypedEventHandler(coreinformers.SecretHandlerFuncs{
-		AddFunc:    func(s *corev1.Secret) { changed(cache.MetaObjectToName(s), s) },
-		UpdateFunc: func(_, s *corev1.Secret) { changed(cache.MetaObjectToName(s), s) },
-		DeleteFunc: func(s coreinformers.DeletedSecret) {
+		AddFunc:    func(*corev1.Secret) { changed() },
+		UpdateFunc: func(_, _ *corev1.Secret) { changed() },
+		DeleteFunc: func(coreinformers.DeletedSecret) {
 			c.succeeded(name, watched) // the Secret could be read: it is gone
-			changed(s.GetObjectName(), nil)
+			changed()
 		},
 	})
 	c.running.Go(func() { informer.RunWithContext(klog.NewContext(ctx, withoutBodies(klog.FromContext(ctx)))) })
