@@ -20,6 +20,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,6 +32,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+	"github.com/gophercloud/gophercloud/v2/pagination"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
@@ -87,9 +89,21 @@ type Network struct {
 	Subnets []subnets.Subnet
 }
 
+// allPages lists again, a few times, if the last item of a page was deleted before the next page
+// was read: Neutron then does not find the marker (404).
+func allPages(ctx context.Context, pager pagination.Pager) (page pagination.Page, err error) {
+	for range 10 {
+		page, err = pager.AllPages(ctx)
+		if !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+			break
+		}
+	}
+	return page, err
+}
+
 // Networks returns all networks that the project can see, ordered by name.
 func (n *Neutron) Networks(ctx context.Context) ([]Network, error) {
-	pages, err := networks.List(n.Client, networks.ListOpts{}).AllPages(ctx)
+	pages, err := allPages(ctx, networks.List(n.Client, networks.ListOpts{}))
 	if err != nil {
 		return nil, fmt.Errorf("list networks: %w", err)
 	}
@@ -97,7 +111,7 @@ func (n *Neutron) Networks(ctx context.Context) ([]Network, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list networks: %w", err)
 	}
-	pages, err = subnets.List(n.Client, subnets.ListOpts{}).AllPages(ctx)
+	pages, err = allPages(ctx, subnets.List(n.Client, subnets.ListOpts{}))
 	if err != nil {
 		return nil, fmt.Errorf("list subnets: %w", err)
 	}
