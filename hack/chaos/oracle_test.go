@@ -86,7 +86,9 @@ func (w *world) consult(ctx context.Context) (violations, error) {
 		}
 	}
 	for owner, networks := range byOwner {
-		v.add(leftOver+"%s of %s", describe(networks), owner)
+		if uid, _ := ownerOf(ownerPrefix + owner); !w.intents.isLost(uid) {
+			v.add(leftOver+"%s of %s", describe(networks), owner)
+		}
 	}
 	w.checkStrangers(inNeutron, &v)
 	return v, nil
@@ -104,11 +106,21 @@ func (w *world) sort(networks []stack.Network, v *violations) map[string][]stack
 		case isStranger:
 		case marked && slices.ContainsFunc(w.controllers, func(c *controller) bool { return strings.HasPrefix(owner, c.cluster+"/") }):
 			byOwner[owner] = append(byOwner[owner], n)
+		case w.mayBeRetained(n.ID):
 		case slices.ContainsFunc(w.controllers, func(c *controller) bool { return strings.HasPrefix(n.Name, c.namespace+"/") }):
 			v.add("without a mark of ours: %s, description %q", describe([]stack.Network{n}), n.Description)
 		}
 	}
 	return byOwner
+}
+
+// mayBeRetained reports whether the network was made for a Network that was deleted with the
+// policy Retain.
+func (w *world) mayBeRetained(id string) bool {
+	return slices.ContainsFunc(w.controllers, func(c *controller) bool {
+		uid, known := c.ledger.creator(id)
+		return known && w.intents.wasRetained(uid)
+	})
 }
 
 // check compares one wanted Network with what exists on both sides.
@@ -168,8 +180,10 @@ func differences(n *wanted, live *samplecrdv1.Network, network stack.Network) st
 
 func wantedGateway(spec *samplecrdv1.NetworkSpec, cidr netip.Prefix, subnet subnets.Subnet) string {
 	switch {
-	case spec.Gateway != "":
+	case spec.Gateway == samplecrdv1.GatewayNone:
 		return spec.Gateway
+	case spec.Gateway != "":
+		return netip.MustParseAddr(spec.Gateway).String()
 	case cidr.Addr().Is6() && subnet.GatewayIP == cidr.Addr().String():
 		// Some releases of Neutron choose this address.
 		return subnet.GatewayIP

@@ -81,7 +81,10 @@ type controller struct {
 	replicas           []*replica
 	ledger             ledger
 	record             *record
+	witness            witness
 	tally              *tally
+	// ofOneNamespace reports whether it has the flag -namespace.
+	ofOneNamespace bool
 	// strict reports whether nothing except the troubles can delay the next leader.
 	strict bool
 	// troubles is the number of remaining troubles.
@@ -140,8 +143,8 @@ func (c *controller) violate(format string, args ...any) {
 }
 
 // found returns the violations at any time. It is called after the processes have ended.
-func (c *controller) found() violations {
-	found := c.violations
+func (c *controller) found(intents *intents) violations {
+	found := append(c.violations, c.witness.found(intents, c.tally)...)
 	for _, r := range c.replicas {
 		found = append(found, r.found()...)
 	}

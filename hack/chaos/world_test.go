@@ -50,9 +50,12 @@ type world struct {
 	controllers  []*controller // one for each cluster
 	wanted       []*wanted
 	strangers    strangers
+	intents      intents
 	tally        *tally
 	journal      *os.File
 
+	// users is held while a user requests something, and locked while etcd is restored.
+	users sync.RWMutex
 	// away counts the stops and starts of kube-apiserver: it is odd while that is stopped.
 	away     atomic.Int64
 	restarts atomic.Int32
@@ -129,6 +132,8 @@ func (w *world) addController(ctx context.Context, config *rest.Config, binary s
 		tally:     w.tally,
 		record:    &record{tally: w.tally},
 		strict:    w.faults == 0 && w.plan.restarts == 0,
+		// The first one also looks for orphans.
+		ofOneNamespace: i > 0,
 	}
 	c.troubles.Store(int32(w.troubles / share))
 	w.controllers = append(w.controllers, c)
@@ -151,7 +156,8 @@ func (w *world) addReplica(c *controller, r *replica, seed uint64, share int, co
 		return err
 	}
 	c.replicas = append(c.replicas, r)
-	r.proxy.ledger, r.proxy.record, r.proxy.kill = &c.ledger, c.record, r.kill
+	r.proxy.ledger, r.proxy.record, r.proxy.witness, r.proxy.kill = &c.ledger, c.record, &c.witness, r.kill
+	r.proxy.cluster = c.namespace
 	if err := r.proxy.reachKubernetes(config); err != nil {
 		return err
 	}
@@ -176,8 +182,11 @@ func (w *world) configure(c *controller, r *replica) error {
 	}
 	r.env = []string{"OS_CLIENT_CONFIG_FILE=" + cloudsYAML, "OS_CLOUD=" + stack.Cloud,
 		"KUBE_CACHE_MUTATION_DETECTOR=true", "GORACE=atexit_sleep_ms=0"}
-	r.flags = []string{"-v=4", "-master=" + r.proxy.url + "/kubernetes", "-namespace=" + c.namespace, "-cluster-id=" + c.cluster,
+	r.flags = []string{"-v=4", "-master=" + r.proxy.url + "/kubernetes", "-cluster-id=" + c.cluster,
 		"-retry-base-delay=100ms", "-retry-max-delay=1s", "-neutron-timeout=" + w.neutronTimeout.String(), "-resync=3s"}
+	if c.ofOneNamespace {
+		r.flags = append(r.flags, "-namespace="+c.namespace)
+	}
 	if w.replicas > 1 {
 		r.flags = append(r.flags, electionFlags...)
 		r.flags = append(r.flags, "-leader-elect-resource-namespace="+c.namespace)
@@ -210,7 +219,7 @@ func (w *world) run(ctx context.Context) (violations, error) {
 		errs = append(errs, wait())
 	}
 	for _, c := range w.controllers {
-		found = append(found, c.found()...)
+		found = append(found, c.found(&w.intents)...)
 	}
 	return found, errors.Join(errs...)
 }
