@@ -49,6 +49,14 @@ type plan struct {
 	faults int
 	// restarts is how often kube-apiserver is killed.
 	restarts int
+	// restores is how often etcd is restored from a backup.
+	restores int
+	// keystone is how often all tokens are revoked while Keystone fails.
+	keystone int
+	// tokenTTL is the lifetime of the embedded Keystone's tokens; 0: long.
+	tokenTTL time.Duration
+	// moves reports whether the embedded Keystone leads the controllers to other places.
+	moves bool
 	// pageLimit is how many items Neutron lists at once.
 	pageLimit int
 	// neutronTimeout is how long the controllers wait for an answer of Neutron.
@@ -65,18 +73,18 @@ type plan struct {
 // The plans. Flags change them.
 var (
 	short = plan{
-		seed: 1, seeds: 1, networks: 60, kills: 10, edits: 2, faults: 20, restarts: 1, pageLimit: 100,
-		neutronTimeout: 2 * time.Second, patience: 90 * time.Second, bound: 10 * time.Minute,
+		seed: 1, seeds: 1, networks: 60, kills: 10, edits: 2, faults: 20, restarts: 1, restores: 1,
+		keystone: 3, tokenTTL: 5 * time.Second, moves: true, pageLimit: 100, neutronTimeout: 2 * time.Second, patience: 90 * time.Second, bound: 10 * time.Minute,
 	}
 	// The real Neutron is ten times slower, and takes seconds for one request when it has many
 	// at the same time.
 	shortOnReal = plan{
-		seed: 1, seeds: 1, networks: 50, kills: 10, edits: 2, faults: 20, restarts: 1, pageLimit: 60,
+		seed: 1, seeds: 1, networks: 50, kills: 10, edits: 2, faults: 20, restarts: 1, keystone: 2, pageLimit: 60,
 		neutronTimeout: 10 * time.Second, patience: 2 * time.Minute, bound: 15 * time.Minute,
 	}
 	long = plan{
-		seed: 1, seeds: 10, networks: 300, kills: 100, edits: 4, faults: 20, restarts: 2, pageLimit: 300,
-		neutronTimeout: 2 * time.Second, patience: 2 * time.Minute, bound: 30 * time.Minute,
+		seed: 1, seeds: 10, networks: 300, kills: 100, edits: 4, faults: 20, restarts: 2, restores: 4,
+		keystone: 12, tokenTTL: 5 * time.Second, moves: true, pageLimit: 300, neutronTimeout: 2 * time.Second, patience: 2 * time.Minute, bound: 30 * time.Minute,
 	}
 )
 

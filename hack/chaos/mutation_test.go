@@ -58,6 +58,18 @@ var mutations = []mutation{
 		"return nil, listError(op, err)\n\t\t}\n\t\tif len(l.items) == before {",
 		"return l.items, nil\n\t\t}\n\t\tif len(l.items) == before {",
 	}, []string{duplicate, leftOver, livesOn}, short},
+	{"pause-not-in-the-live-read", "pkg/live/live.go", []string{
+		"live.Status.NetworkID != cached.Status.NetworkID ||\n\t\tlive.IsPaused() != cached.IsPaused() {",
+		"live.Status.NetworkID != cached.Status.NetworkID {",
+	}, []string{forbidden}, muchAlarm},
+	{"live-read-ignored", "pkg/live/live.go", []string{
+		`return conflict(cached, "it has changed since it was read")`,
+		"return nil",
+	}, []string{forbidden}, short},
+	{"no-live-read", "controller.go", []string{
+		"return c.live.Verify(ctx, network)",
+		"return nil",
+	}, []string{unread}, short},
 	{"lease-given-up-before-the-drain", "pkg/election/election.go", []string{
 		"context.WithCancel(context.WithoutCancel(ctx))",
 		"context.WithCancel(ctx)",
@@ -69,6 +81,13 @@ var mutations = []mutation{
 		"if false {",
 	}, []string{afterLoss}, muchTrouble},
 }
+
+// muchAlarm has more edits: the moment between a request and the pause after it is short.
+var muchAlarm = func() plan {
+	p := short
+	p.edits *= 3
+	return p
+}()
 
 // muchTrouble has each kind of trouble often enough to meet a leader with its hands full.
 var muchTrouble = func() plan {

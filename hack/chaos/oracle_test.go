@@ -42,6 +42,8 @@ const (
 	duplicate = "duplicate: "
 	leftOver  = "left over: "
 	livesOn   = "lives on in Neutron: "
+
+	inOtherPlace = "made in another place: "
 )
 
 func (v *violations) add(format string, args ...any) { *v = append(*v, fmt.Sprintf(format, args...)) }
@@ -91,7 +93,7 @@ func (w *world) consult(ctx context.Context) (violations, error) {
 		}
 	}
 	w.checkStrangers(inNeutron, &v)
-	return v, nil
+	return v, w.checkElsewhere(ctx, &v)
 }
 
 const ownerPrefix = "samplecrd.k8s.io/owner="

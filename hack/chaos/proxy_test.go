@@ -69,6 +69,12 @@ type proxy struct {
 	inFlight atomic.Int32
 	// looks counts the lists of all networks, and writes the changes on both sides.
 	looks, writes atomic.Int32
+	// keystone is the present fault of Keystone, and leads the place to which it leads. logins
+	// counts the requests for tokens.
+	keystone  atomic.Pointer[fault]
+	leads     atomic.Int32
+	logins    atomic.Int32
+	elsewhere *elsewhere
 	// watches is the number of watches so far.
 	watches atomic.Int32
 	server  http.Server
@@ -303,17 +309,28 @@ func (p *proxy) roundTrip(c *call) (*answer, error) {
 	case c.isKubernetes():
 		base, transport = p.target.kubernetes, p.kubernetes
 	}
+	body := c.body
+	if c.isKeystone() && p.leadsTo() == otherProject {
+		body = p.elsewhere.asOther(body)
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), time.Minute)
 	defer cancel()
 	url := base + "/" + c.path
 	if c.URL.RawQuery != "" {
 		url += "?" + c.URL.RawQuery
 	}
-	request, err := http.NewRequestWithContext(ctx, c.Method, url, bytes.NewReader(c.body))
+	request, err := http.NewRequestWithContext(ctx, c.Method, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	request.Header = c.Header.Clone()
+	if c.service == "elsewhere" {
+		token, err := p.elsewhere.token(ctx)
+		if err != nil {
+			return nil, err
+		}
+		request.Header.Set("X-Auth-Token", token)
+	}
 	// Without this header the transport decompresses the answer.
 	request.Header.Del("Accept-Encoding")
 	response, err := transport.RoundTrip(request)
@@ -321,8 +338,7 @@ func (p *proxy) roundTrip(c *call) (*answer, error) {
 		return nil, err
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
+	if body, err = io.ReadAll(response.Body); err != nil {
 		return nil, err
 	}
 	response.Header.Del("Content-Length")
@@ -335,12 +351,18 @@ func (p *proxy) rewrite(c *call, body []byte) []byte {
 		return body
 	}
 	body = bytes.ReplaceAll(body, []byte(p.target.neutron), []byte(p.url+"/neutron"))
+	if p.leadsTo() == otherRegion {
+		body = withOtherRegion(body, p.url+"/elsewhere")
+	}
 	return bytes.ReplaceAll(body, []byte(p.target.keystone), []byte(p.url+"/keystone"))
 }
+
+func (p *proxy) leadsTo() place { return place(p.leads.Load()) }
 
 // note counts a call that has taken effect, and updates the ledger.
 func (p *proxy) note(c *call, a *answer) {
 	if c.isKeystone() {
+		p.logins.Add(1)
 		return
 	}
 	if c.Method != http.MethodGet && !c.isEvent() && !c.isLeaseWrite() {
@@ -519,6 +541,15 @@ func (t *tokens) revoke(token string) bool {
 		t.revoked[token] = true
 	}
 	return known && !revoked
+}
+
+// revokeAll revokes all tokens that were used.
+func (t *tokens) revokeAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for token := range t.revoked {
+		t.revoked[token] = true
+	}
 }
 
 func (t *tokens) isRevoked(token string) bool {

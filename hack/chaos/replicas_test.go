@@ -55,7 +55,7 @@ var (
 		neutronTimeout: 2 * time.Second, patience: 90 * time.Second, bound: 10 * time.Minute,
 	}
 	longWithReplicas = plan{
-		seed: 1, seeds: 5, networks: 150, replicas: 3, troubles: 8 * len(troubles), edits: 3, faults: 20, restarts: 1, pageLimit: 150,
+		seed: 1, seeds: 5, networks: 150, replicas: 3, troubles: 8 * len(troubles), edits: 3, faults: 20, restarts: 1, restores: 1, pageLimit: 150,
 		neutronTimeout: 2 * time.Second, patience: 2 * time.Minute, bound: 30 * time.Minute,
 	}
 )
@@ -114,6 +114,13 @@ func (c *controller) heal() {
 	}
 }
 
+// killAll kills all processes, and returns when they have ended.
+func (c *controller) killAll() {
+	for _, r := range c.replicas {
+		r.kill()
+	}
+}
+
 func (c *controller) killsLeft() int {
 	left := int(c.troubles.Load())
 	for _, r := range c.replicas {
@@ -125,6 +132,13 @@ func (c *controller) killsLeft() int {
 func (c *controller) looks() (n int32) {
 	for _, r := range c.replicas {
 		n += r.proxy.looks.Load()
+	}
+	return n
+}
+
+func (c *controller) logins() (n int32) {
+	for _, r := range c.replicas {
+		n += r.proxy.logins.Load()
 	}
 	return n
 }

@@ -47,6 +47,7 @@ type world struct {
 	controlPlane *cluster.Cluster
 	client       clientset.Interface
 	neutron      *stack.Neutron
+	elsewhere    *elsewhere    // nil: Keystone leads to one place only
 	controllers  []*controller // one for each cluster
 	wanted       []*wanted
 	strangers    strangers
@@ -54,16 +55,20 @@ type world struct {
 	tally        *tally
 	journal      *os.File
 
-	// users is held while a user requests something, and locked while etcd is restored.
+	// users is held for reading by a request of a user, and locked while etcd is restored.
 	users sync.RWMutex
 	// away counts the stops and starts of kube-apiserver: it is odd while that is stopped.
-	away     atomic.Int64
-	restarts atomic.Int32
+	away atomic.Int64
+	// ahead is the number of restarts, restores and failures of Keystone to come.
+	ahead atomic.Int32
+	// kubernetes is locked while parts of the control plane are stopped.
+	kubernetes sync.Mutex
 }
 
 // newWorld creates what a run needs. It starts Neutron and the proxies only.
 func newWorld(ctx context.Context, p plan, controlPlane *cluster.Cluster, binary, dir string) (*world, error) {
 	w := &world{plan: p, dir: dir, controlPlane: controlPlane}
+	w.ahead.Store(int32(p.restarts + p.restores + p.keystone))
 	w.strangers.before = map[string]stack.Network{}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -96,7 +101,10 @@ func newWorld(ctx context.Context, p plan, controlPlane *cluster.Cluster, binary
 // reachNeutron starts an embedded Neutron, unless the plan names another.
 func (w *world) reachNeutron(ctx context.Context) (err error) {
 	if w.cloudsYAML == "" {
-		w.neutron, err = stack.StartNeutron(ctx, w.dir, embedded.Options{PageLimit: w.pageLimit})
+		w.neutron, err = stack.StartNeutron(ctx, w.dir, embedded.Options{PageLimit: w.pageLimit, TokenTTL: w.tokenTTL, Projects: projects()})
+		if err == nil && w.moves {
+			w.elsewhere, err = newElsewhere(w.neutron.CloudsYAML)
+		}
 		return err
 	}
 	content, err := os.ReadFile(w.cloudsYAML)
@@ -131,7 +139,7 @@ func (w *world) addController(ctx context.Context, config *rest.Config, binary s
 		namespace: namespace.Name,
 		tally:     w.tally,
 		record:    &record{tally: w.tally},
-		strict:    w.faults == 0 && w.plan.restarts == 0,
+		strict:    w.faults == 0 && w.plan.restarts == 0 && w.plan.restores == 0,
 		// The first one also looks for orphans.
 		ofOneNamespace: i > 0,
 	}
@@ -157,7 +165,7 @@ func (w *world) addReplica(c *controller, r *replica, seed uint64, share int, co
 	}
 	c.replicas = append(c.replicas, r)
 	r.proxy.ledger, r.proxy.record, r.proxy.witness, r.proxy.kill = &c.ledger, c.record, &c.witness, r.kill
-	r.proxy.cluster = c.namespace
+	r.proxy.cluster, r.proxy.elsewhere = c.namespace, w.elsewhere
 	if err := r.proxy.reachKubernetes(config); err != nil {
 		return err
 	}
@@ -175,6 +183,9 @@ func (w *world) configure(c *controller, r *replica) error {
 	original, err := os.ReadFile(w.neutron.CloudsYAML)
 	if err != nil {
 		return err
+	}
+	if w.elsewhere != nil {
+		original = placeless.ReplaceAll(original, nil)
 	}
 	cloudsYAML := filepath.Join(w.dir, r.name+".yaml")
 	if err := os.WriteFile(cloudsYAML, r.proxy.cloudsYAML(original), 0o600); err != nil {
@@ -241,6 +252,13 @@ func (w *world) happen(ctx context.Context) (violations, error) {
 	if found, err = w.waitForQuiet(ctx); len(found) > 0 || err != nil {
 		return found, err
 	}
+	if w.elsewhere != nil {
+		for _, to := range []place{otherRegion, otherProject} {
+			if found, err = w.moveAway(ctx, to, seeded(w.seed, "move", int(to))); len(found) > 0 || err != nil {
+				return found, err
+			}
+		}
+	}
 	return w.takeAway(ctx)
 }
 
@@ -257,6 +275,8 @@ func (w *world) makeTrouble(ctx context.Context) error {
 		})
 	}
 	do(func() error { return w.restartKubernetes(ctx) })
+	do(func() error { return w.restoreEtcd(ctx, seeded(w.seed, "restore", 0)) })
+	do(func() error { return w.spoilKeystone(ctx, seeded(w.seed, "keystone", 0)) })
 	for i, c := range w.controllers {
 		do(func() error { return c.makeTrouble(ctx, seeded(w.seed, "trouble", i)) })
 	}
@@ -281,7 +301,7 @@ func (w *world) killsLeft() (left int) {
 }
 
 func (w *world) noMoreTrouble() bool {
-	return w.killsLeft() == 0 && int(w.restarts.Load()) == w.plan.restarts
+	return w.killsLeft() == 0 && w.ahead.Load() == 0
 }
 
 // restartKubernetes kills kube-apiserver and starts it again, spread evenly over the kills
@@ -289,20 +309,16 @@ func (w *world) noMoreTrouble() bool {
 func (w *world) restartKubernetes(ctx context.Context) error {
 	all := w.killsLeft()
 	for i := range w.plan.restarts {
-		err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
-			return w.killsLeft() <= all*(w.plan.restarts-i)/(w.plan.restarts+1), nil
+		if err := w.waitForKills(ctx, all*(w.plan.restarts-i)/(w.plan.restarts+1)); err != nil {
+			return err
+		}
+		err := w.withoutKubernetes("kube-apiserver is killed, and started again", func() error {
+			return errors.Join(w.controlPlane.KillAPIServer(), w.controlPlane.StartAPIServer())
 		})
 		if err != nil {
 			return err
 		}
-		w.away.Add(1)
-		w.tally.log("kube-apiserver is killed")
-		if err := errors.Join(w.controlPlane.KillAPIServer(), w.controlPlane.StartAPIServer()); err != nil {
-			return err
-		}
-		w.away.Add(1)
-		w.tally.log("kube-apiserver is back")
-		w.restarts.Add(1)
+		w.ahead.Add(-1)
 		w.tally.add("restarts of kube-apiserver")
 	}
 	return nil
