@@ -31,31 +31,49 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-// restoreEtcd takes backups of etcd and restores them later, while the users work. At that
-// time, about half of the controllers are killed. The others keep what they had in memory.
+// restoreEtcd takes backups of etcd and restores them later, while the users work. About half
+// of the controllers are killed at that time. The others keep what they have in memory.
 func (w *world) restoreEtcd(ctx context.Context, rand *rand.Rand) error {
 	all := w.killsLeft()
 	for i := range w.plan.restores {
 		// Each restore has its part of the work: the backup in the first half of it, and the
 		// restore in the second.
-		part, folder := max(1, all/w.plan.restores), filepath.Join(w.dir, fmt.Sprintf("backup-%d", i))
+		part := max(1, all/w.plan.restores)
 		end := all - part*(i+1)
-		if err := w.waitForKills(ctx, end+part/2+rand.IntN(1+part/2)); err != nil {
+		if err := w.waitForKills(ctx, end+part/2+rand.IntN(1+part/4)); err != nil {
 			return err
 		}
-		if err := w.withoutKubernetes("a backup of etcd is taken", func() error { return w.controlPlane.Backup(folder) }); err != nil {
+		w.backup = filepath.Join(w.dir, fmt.Sprintf("backup-%d", i))
+		if err := w.withoutKubernetes("a backup of etcd is taken", func() error { return w.controlPlane.Backup(w.backup) }); err != nil {
 			return err
 		}
 		if err := w.waitForKills(ctx, end+rand.IntN(1+part/2)); err != nil {
 			return err
 		}
-		if err := w.restore(ctx, rand, folder); err != nil {
+		if err := w.restore(ctx, func() bool { return rand.IntN(2) == 0 }); err != nil {
 			return err
 		}
 		w.ahead.Add(-1)
-		w.tally.add("restores of etcd")
+		w.tally.add("restores of etcd while the users work")
 	}
 	return nil
+}
+
+// restoreAtRest restores the last backup of etcd again when all is in order. The controllers
+// keep what they have in memory, and nothing raises the revisions to where they were. It
+// returns the violations after that.
+func (w *world) restoreAtRest(ctx context.Context) (violations, error) {
+	if err := w.restore(ctx, func() bool { return false }); err != nil {
+		return nil, err
+	}
+	w.tally.add("restores of etcd at rest")
+	started := time.Now()
+	found, err := w.waitForOrder(ctx)
+	w.tally.note("order after a restore at rest", time.Since(started))
+	if len(found) > 0 || err != nil {
+		return found, err
+	}
+	return w.waitForQuiet(ctx)
 }
 
 // waitForKills waits until at most that many kills are left.
@@ -79,7 +97,7 @@ func (w *world) withoutKubernetes(what string, do func() error) error {
 	return nil
 }
 
-func (w *world) restore(ctx context.Context, rand *rand.Rand, folder string) error {
+func (w *world) restore(ctx context.Context, kill func() bool) error {
 	w.users.Lock()
 	defer w.users.Unlock()
 	before, err := w.existing(ctx)
@@ -88,10 +106,11 @@ func (w *world) restore(ctx context.Context, rand *rand.Rand, folder string) err
 	}
 	began := time.Now()
 	err = w.withoutKubernetes("a backup of etcd is restored", func() error {
-		return w.controlPlane.Restore(folder, func() {
+		return w.controlPlane.Restore(w.backup, func() {
 			for _, c := range w.controllers {
 				c.record.etcdRestored()
-				if rand.IntN(2) == 0 {
+				if kill() {
+					w.tally.add("controllers that were killed at a restore")
 					c.killAll()
 				}
 			}
@@ -147,7 +166,7 @@ func (w *world) adopt(before, after map[types.UID]*samplecrdv1.Network, began ti
 	}
 	for _, n := range w.wanted {
 		n.restores++
-		n.spec, n.paused = nil, false
+		n.spec, n.paused, n.uid = nil, false, ""
 		network := byName[n.namespace+"/"+n.name]
 		if network == nil {
 			continue

@@ -49,14 +49,14 @@ type plan struct {
 	faults int
 	// restarts is how often kube-apiserver is killed.
 	restarts int
-	// restores is how often etcd is restored from a backup.
+	// restores is how often etcd is restored from a backup, besides the restore at rest.
 	restores int
 	// keystone is how often all tokens are revoked while Keystone fails.
 	keystone int
 	// tokenTTL is the lifetime of the embedded Keystone's tokens; 0: long.
 	tokenTTL time.Duration
-	// moves reports whether the embedded Keystone leads the controllers to other places.
-	moves bool
+	// moves is how often the embedded Keystone leads the controllers to another place.
+	moves int
 	// pageLimit is how many items Neutron lists at once.
 	pageLimit int
 	// neutronTimeout is how long the controllers wait for an answer of Neutron.
@@ -74,7 +74,7 @@ type plan struct {
 var (
 	short = plan{
 		seed: 1, seeds: 1, networks: 60, kills: 10, edits: 2, faults: 20, restarts: 1, restores: 1,
-		keystone: 3, tokenTTL: 5 * time.Second, moves: true, pageLimit: 100, neutronTimeout: 2 * time.Second, patience: 90 * time.Second, bound: 10 * time.Minute,
+		keystone: 3, tokenTTL: 5 * time.Second, moves: 2, pageLimit: 100, neutronTimeout: 2 * time.Second, patience: 90 * time.Second, bound: 10 * time.Minute,
 	}
 	// The real Neutron is ten times slower, and takes seconds for one request when it has many
 	// at the same time.
@@ -84,7 +84,7 @@ var (
 	}
 	long = plan{
 		seed: 1, seeds: 10, networks: 300, kills: 100, edits: 4, faults: 20, restarts: 2, restores: 4,
-		keystone: 12, tokenTTL: 5 * time.Second, moves: true, pageLimit: 300, neutronTimeout: 2 * time.Second, patience: 2 * time.Minute, bound: 30 * time.Minute,
+		keystone: 12, tokenTTL: 5 * time.Second, moves: 4, pageLimit: 300, neutronTimeout: 2 * time.Second, patience: 2 * time.Minute, bound: 30 * time.Minute,
 	}
 )
 
@@ -98,6 +98,9 @@ var (
 	editsFlag    = flag.Int("edits", notSet, "how many edits for each Network")
 	troublesFlag = flag.Int("troubles", notSet, "how many troubles of the replicas")
 	faultsFlag   = flag.Int("faults", notSet, "the percentage of the requests that are spoiled")
+	restoresFlag = flag.Int("restores", notSet, "how often etcd is restored from a backup")
+	keystoneFlag = flag.Int("keystone", notSet, "how often Keystone fails")
+	movesFlag    = flag.Int("moves", notSet, "how often Keystone leads to another place")
 	restartsFlag = flag.Int("restarts", notSet, "how often kube-apiserver is killed")
 )
 
@@ -111,7 +114,7 @@ func (p plan) adjusted() plan {
 	for value, given := range map[*int]int{
 		&p.seeds: *seedsFlag, &p.networks: *networksFlag, &p.kills: *killsFlag,
 		&p.edits: *editsFlag, &p.faults: *faultsFlag, &p.restarts: *restartsFlag,
-		&p.troubles: *troublesFlag,
+		&p.troubles: *troublesFlag, &p.restores: *restoresFlag, &p.keystone: *keystoneFlag, &p.moves: *movesFlag,
 	} {
 		if given != notSet {
 			*value = given

@@ -170,7 +170,7 @@ var placeless = regexp.MustCompile(`(?m)^ *(region_name|project_name|project_dom
 // moveAway lets Keystone lead the controllers elsewhere for a while, when all is in order. One
 // controller has to authenticate again, and the other one is started again. The users edit and
 // delete Networks meanwhile. It returns the violations when Keystone leads home again.
-func (w *world) moveAway(ctx context.Context, to place, rand *rand.Rand) (violations, error) {
+func (w *world) moveAway(ctx context.Context, rand *rand.Rand, to place) (violations, error) {
 	w.tally.log("Keystone leads to %s", to)
 	restarted := w.controllers[rand.IntN(len(w.controllers))]
 	w.lead(to)

@@ -43,6 +43,7 @@ const (
 	leftOver  = "left over: "
 	livesOn   = "lives on in Neutron: "
 
+	inCircles    = "syncs when everything matched"
 	inOtherPlace = "made in another place: "
 )
 
@@ -50,9 +51,13 @@ func (v *violations) add(format string, args ...any) { *v = append(*v, fmt.Sprin
 
 // waitForOrder waits until the oracle finds no violations, and returns the last ones.
 func (w *world) waitForOrder(ctx context.Context) (last violations, err error) {
-	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, w.patience, true, func(ctx context.Context) (bool, error) {
-		last, err = w.consult(ctx)
-		return len(last) == 0, err
+	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, w.patience, true, func(context.Context) (bool, error) {
+		// Not with the poll's own context: when that ends, what was found would be lost.
+		found, err := w.consult(ctx)
+		if err == nil {
+			last = found
+		}
+		return err == nil && len(found) == 0, err
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
 		err = nil

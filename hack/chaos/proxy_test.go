@@ -381,6 +381,8 @@ func (p *proxy) note(c *call, a *answer) {
 		p.ledger.created(c.entry, a.body)
 	case "POST subnets":
 		p.ledger.createdSubnet(a.body)
+	case "PUT networks":
+		p.ledger.updated(id, a.body)
 	case "DELETE networks":
 		p.ledger.deleted(id)
 	}
@@ -492,6 +494,14 @@ func (l *ledger) creator(id string) (types.UID, bool) {
 	made, known := l.ever[id]
 	uid, _ := ownerOf(made.owner)
 	return uid, known
+}
+
+// updated removes a network that has lost its mark.
+func (l *ledger) updated(id string, body []byte) {
+	var updated struct{ Network struct{ Description string } }
+	if json.Unmarshal(body, &updated) == nil && !strings.HasPrefix(updated.Network.Description, ownerPrefix) {
+		l.deleted(id)
+	}
 }
 
 func (l *ledger) deleted(id string) {

@@ -136,6 +136,14 @@ func (c *controller) looks() (n int32) {
 	return n
 }
 
+// syncs returns how often the running processes have synced.
+func (c *controller) syncs() (n int) {
+	for _, r := range c.replicas {
+		n += r.now().process.Log.Count(`"Syncing"`)
+	}
+	return n
+}
+
 func (c *controller) logins() (n int32) {
 	for _, r := range c.replicas {
 		n += r.proxy.logins.Load()

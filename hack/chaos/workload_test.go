@@ -81,12 +81,12 @@ func (n *wanted) intent() intent {
 // work creates the Networks, and then changes them until enough reports true.
 func (u *user) work(ctx context.Context, enough func() bool) error {
 	for _, n := range u.networks {
-		if err := u.create(ctx, n); err != nil {
+		if err := u.create(ctx, n); err != nil && !errors.Is(err, errRestored) {
 			return err
 		}
 	}
 	for done := 0; done < u.world.edits*len(u.networks) || !enough(); done++ {
-		if err := u.act(ctx); err != nil {
+		if err := u.act(ctx); err != nil && !errors.Is(err, errRestored) {
 			return err
 		}
 	}
@@ -230,7 +230,7 @@ func (u *user) wait(ctx context.Context, atMost time.Duration) {
 
 // persist sends a request until it succeeds: the API server may be down, and an edit may
 // conflict with a write of the controller. Then it calls done, and records what the user wants
-// now. It does neither if etcd was restored meanwhile.
+// now. It fails with errRestored if etcd was restored meanwhile.
 func (u *user) persist(ctx context.Context, n *wanted, what string, send func(context.Context) error, done func()) error {
 	began, restores := time.Now(), n.restores
 	var last error
@@ -238,7 +238,7 @@ func (u *user) persist(ctx context.Context, n *wanted, what string, send func(co
 		u.world.users.RLock()
 		defer u.world.users.RUnlock()
 		if n.restores != restores {
-			return true, nil
+			return false, errRestored
 		}
 		last = send(ctx)
 		if apierrors.IsInvalid(last) || apierrors.IsBadRequest(last) {
@@ -251,10 +251,13 @@ func (u *user) persist(ctx context.Context, n *wanted, what string, send func(co
 		return last == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("%s %s: %w: %w", what, n.name, err, last)
+		return fmt.Errorf("%s %s: %w", what, n.name, errors.Join(err, last))
 	}
 	return nil
 }
+
+// errRestored ends what a user is doing when etcd was restored meanwhile.
+var errRestored = errors.New("etcd was restored")
 
 // asked records what the API server has of the Network since a request that began then.
 func (u *user) asked(n *wanted, what string, began time.Time) {

@@ -61,6 +61,8 @@ type world struct {
 	away atomic.Int64
 	// ahead is the number of restarts, restores and failures of Keystone to come.
 	ahead atomic.Int32
+	// backup is the folder of the last backup of etcd.
+	backup string
 	// kubernetes is locked while parts of the control plane are stopped.
 	kubernetes sync.Mutex
 }
@@ -102,7 +104,7 @@ func newWorld(ctx context.Context, p plan, controlPlane *cluster.Cluster, binary
 func (w *world) reachNeutron(ctx context.Context) (err error) {
 	if w.cloudsYAML == "" {
 		w.neutron, err = stack.StartNeutron(ctx, w.dir, embedded.Options{PageLimit: w.pageLimit, TokenTTL: w.tokenTTL, Projects: projects()})
-		if err == nil && w.moves {
+		if err == nil && w.moves > 0 {
 			w.elsewhere, err = newElsewhere(w.neutron.CloudsYAML)
 		}
 		return err
@@ -252,11 +254,14 @@ func (w *world) happen(ctx context.Context) (violations, error) {
 	if found, err = w.waitForQuiet(ctx); len(found) > 0 || err != nil {
 		return found, err
 	}
-	if w.elsewhere != nil {
-		for _, to := range []place{otherRegion, otherProject} {
-			if found, err = w.moveAway(ctx, to, seeded(w.seed, "move", int(to))); len(found) > 0 || err != nil {
-				return found, err
-			}
+	if w.plan.restores > 0 {
+		if found, err = w.restoreAtRest(ctx); len(found) > 0 || err != nil {
+			return found, err
+		}
+	}
+	for i := range w.moves {
+		if found, err = w.moveAway(ctx, seeded(w.seed, "move", i), []place{otherRegion, otherProject}[i%2]); len(found) > 0 || err != nil {
+			return found, err
 		}
 	}
 	return w.takeAway(ctx)
@@ -329,7 +334,7 @@ func (w *world) restartKubernetes(ctx context.Context) error {
 func (w *world) waitForQuiet(ctx context.Context) (violations, error) {
 	var v violations
 	for _, c := range w.controllers {
-		looks, writes := c.looks(), c.writes()
+		looks, writes, syncs := c.looks(), c.writes(), c.syncs()
 		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, w.patience, true, func(context.Context) (bool, error) {
 			return c.looks() >= looks+2, nil
 		})
@@ -338,6 +343,9 @@ func (w *world) waitForQuiet(ctx context.Context) (violations, error) {
 		}
 		if more := c.writes() - writes; more > 0 {
 			v.add("%s: %d writes when everything matched", c.cluster, more)
+		}
+		if more := c.syncs() - syncs; more > 2*w.networks {
+			v.add("%s: %d "+inCircles, c.cluster, more)
 		}
 	}
 	found, err := w.consult(ctx)
