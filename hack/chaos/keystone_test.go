@@ -219,7 +219,7 @@ func (w *world) lead(to place) {
 
 // checkElsewhere finds networks in a place where there must be none.
 func (w *world) checkElsewhere(ctx context.Context, v *violations) error {
-	if w.elsewhere == nil {
+	if w.moves == 0 {
 		return nil
 	}
 	var networks []stack.Network

@@ -18,6 +18,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"reflect"
@@ -98,7 +99,7 @@ func (w *world) consult(ctx context.Context) (violations, error) {
 		}
 	}
 	w.checkStrangers(inNeutron, &v)
-	return v, w.checkElsewhere(ctx, &v)
+	return v, errors.Join(w.checkElsewhere(ctx, &v), w.checkDoomed(ctx, &v))
 }
 
 const ownerPrefix = "samplecrd.k8s.io/owner="

@@ -83,6 +83,8 @@ type controller struct {
 	record             *record
 	witness            witness
 	tally              *tally
+	// endNamespace is that of the world.
+	endNamespace func(context.Context, *controller, *term) error
 	// ofOneNamespace reports whether it has the flag -namespace.
 	ofOneNamespace bool
 	// strict reports whether nothing except the troubles can delay the next leader.
@@ -190,6 +192,9 @@ type trouble struct {
 	make func(context.Context, *controller, *term) error
 }
 
+// ofNamespace is the name of the trouble that endNamespace makes.
+const ofNamespace = "namespace deleted, and the leader killed"
+
 // troubles are all equally likely.
 var troubles = []trouble{
 	{"leader killed", killLeader},
@@ -199,6 +204,7 @@ var troubles = []trouble{
 	{"leader cut off, refused", func(ctx context.Context, c *controller, t *term) error { return cutOffLeader(ctx, c, t, true) }},
 	{"leader cut off, hanging", func(ctx context.Context, c *controller, t *term) error { return cutOffLeader(ctx, c, t, false) }},
 	{"follower killed", killFollower},
+	{ofNamespace, func(ctx context.Context, c *controller, t *term) error { return c.endNamespace(ctx, c, t) }},
 }
 
 // makeTrouble makes one trouble after the other, each while the leader works.

@@ -46,10 +46,12 @@ type world struct {
 	dir          string
 	controlPlane *cluster.Cluster
 	client       clientset.Interface
+	kube         kubernetes.Interface
 	neutron      *stack.Neutron
 	elsewhere    *elsewhere    // nil: Keystone leads to one place only
 	controllers  []*controller // one for each cluster
 	wanted       []*wanted
+	doomed       []*doomed
 	strangers    strangers
 	intents      intents
 	tally        *tally
@@ -88,6 +90,9 @@ func newWorld(ctx context.Context, p plan, controlPlane *cluster.Cluster, binary
 	if w.client, err = clientset.NewForConfig(config); err != nil {
 		return nil, err
 	}
+	if w.kube, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, err
+	}
 	if err := w.reachNeutron(ctx); err != nil {
 		return nil, err
 	}
@@ -104,7 +109,7 @@ func newWorld(ctx context.Context, p plan, controlPlane *cluster.Cluster, binary
 func (w *world) reachNeutron(ctx context.Context) (err error) {
 	if w.cloudsYAML == "" {
 		w.neutron, err = stack.StartNeutron(ctx, w.dir, embedded.Options{PageLimit: w.pageLimit, TokenTTL: w.tokenTTL, Projects: projects()})
-		if err == nil && w.moves > 0 {
+		if err == nil {
 			w.elsewhere, err = newElsewhere(w.neutron.CloudsYAML)
 		}
 		return err
@@ -126,11 +131,7 @@ func (w *world) target() target {
 // addController adds the controller of another cluster, with a namespace and a part (1/share)
 // of the plan's Networks, kills and troubles.
 func (w *world) addController(ctx context.Context, config *rest.Config, binary string, i uint64, share int) error {
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	namespace, err := kube.CoreV1().Namespaces().Create(ctx,
+	namespace, err := w.kube.CoreV1().Namespaces().Create(ctx,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "chaos-"}}, metav1.CreateOptions{})
 	if err != nil {
 		return err
@@ -144,6 +145,7 @@ func (w *world) addController(ctx context.Context, config *rest.Config, binary s
 		strict:    w.faults == 0 && w.plan.restarts == 0 && w.plan.restores == 0,
 		// The first one also looks for orphans.
 		ofOneNamespace: i > 0,
+		endNamespace:   w.endNamespace,
 	}
 	c.troubles.Store(int32(w.troubles / share))
 	w.controllers = append(w.controllers, c)
@@ -186,7 +188,7 @@ func (w *world) configure(c *controller, r *replica) error {
 	if err != nil {
 		return err
 	}
-	if w.elsewhere != nil {
+	if w.moves > 0 {
 		original = placeless.ReplaceAll(original, nil)
 	}
 	cloudsYAML := filepath.Join(w.dir, r.name+".yaml")
@@ -263,6 +265,9 @@ func (w *world) happen(ctx context.Context) (violations, error) {
 		if found, err = w.moveAway(ctx, seeded(w.seed, "move", i), []place{otherRegion, otherProject}[i%2]); len(found) > 0 || err != nil {
 			return found, err
 		}
+	}
+	if err := w.countDoomed(ctx); err != nil {
+		return nil, err
 	}
 	return w.takeAway(ctx)
 }
