@@ -2137,3 +2137,58 @@ func BenchmarkUpdateHandler(b *testing.B) {
 		})
 	}
 }
+
+// Lists that Neutron answers with 404: a marker that was deleted, a wrong path in the catalog.
+
+// listsNotFound answers the lists of these collections with 404.
+func listsNotFound(errorType string, collections ...string) func(*http.Request) *embedded.Fault {
+	return func(r *http.Request) *embedded.Fault {
+		path := strings.Split(r.URL.Path, "/")
+		if r.Method == http.MethodGet && slices.Contains(collections, path[len(path)-1]) {
+			return &embedded.Fault{Status: http.StatusNotFound, Type: errorType, Message: "could not be found"}
+		}
+		return nil
+	}
+}
+
+func TestListThatIsNotFoundDoesNotMeanThatTheNetworkIsGone(t *testing.T) {
+	for _, errorType := range []string{"NetworkNotFound", "HTTPNotFound"} {
+		for name, collections := range map[string][]string{
+			"no list works":                {"networks", "subnets", "ports"},
+			"the list of subnets fails":    {"subnets"},
+			"the list of networks fails":   {"networks"},
+			"the list of ports works only": {"networks", "subnets"},
+		} {
+			for change, edit := range map[string]func(*samplecrdv1.Network){
+				"as it was":           func(*samplecrdv1.Network) {},
+				"another gateway":     func(n *samplecrdv1.Network) { n.Spec.Gateway = "10.0.0.9" },
+				"another CIDR":        func(n *samplecrdv1.Network) { n.Spec.CIDR = "10.7.0.0/24" },
+				"a reconcile request": world.ReconcileRequested,
+				"being deleted":       world.BeingDeleted,
+				"deleted, retained": func(n *samplecrdv1.Network) {
+					n.Spec.DeletionPolicy = samplecrdv1.DeletionRetain
+					world.BeingDeleted(n)
+				},
+			} {
+				t.Run(errorType+", "+name+", "+change, func(t *testing.T) {
+					f := ready(t, "10.0.0.0/24", "")
+					before := f.Get().Status
+					// The mark on the subnet proves that it is ours.
+					f.UnmarkNetwork(before.NetworkID)
+					f.restart()
+					f.Edit(edit)
+					f.Neutron.SetFault(listsNotFound(errorType, collections...))
+					for range 2 {
+						f.mustFail(neutron.Unavailable)
+					}
+					f.Neutron.SetFault(nil)
+					f.ExpectReady(samplecrdv1.ReasonNeutronUnavailable, samplecrdv1.ConditionReconciling)
+					f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
+					if now := f.Get(); now.Status.NetworkID != before.NetworkID || !live.HasFinalizer(now) {
+						t.Errorf("the status is %+v, the finalizers are %v", now.Status, now.Finalizers)
+					}
+				})
+			}
+		}
+	}
+}

@@ -32,10 +32,12 @@ type Cloud struct {
 	observer *Observer
 }
 
-// NewCloud returns the Cloud of the networks that carry the cluster's mark. All networks are
-// listed once per period.
+// NewCloud returns the Cloud of the networks that carry the cluster's mark. They are listed once
+// per period.
 func NewCloud(name string, client *Client, cluster string, period time.Duration) *Cloud {
-	observer := NewObserver(cluster, period, client.ListNetworks)
+	observer := NewObserver(cluster, period, func(ctx context.Context) ([]*Network, error) {
+		return client.ListNetworks(ctx, cluster)
+	})
 	client.circuit.opened = observer.RelistSoon
 	return &Cloud{name: name, client: client, observer: observer}
 }
