@@ -34,6 +34,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -2190,5 +2191,117 @@ func TestListThatIsNotFoundDoesNotMeanThatTheNetworkIsGone(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// crowded answers the controller's lists of all networks with more than the cache may hold: as many networks
+// of the cluster, or of strangers.
+func crowded(cluster string) func(*http.Request) *embedded.Fault {
+	var b strings.Builder
+	for i := range 50_001 {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"id": "n%d", "description": %q}`, i, neutron.Owner{Cluster: cluster, UID: "u"}.Mark())
+	}
+	fault := &embedded.Fault{Status: http.StatusOK, Message: `{"networks": [` + b.String() + `]}`}
+	return func(r *http.Request) *embedded.Fault {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/networks") && r.URL.Query().Has("limit") && !r.URL.Query().Has("description") {
+			return fault
+		}
+		return nil
+	}
+}
+
+func TestTooManyNetworksInNeutronDoNotStopTheWork(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		cluster  string
+		overflow bool
+	}{
+		{"of strangers", "another cluster", false},
+		{"of this cluster", world.Cluster, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, world.NewNetwork("10.0.0.0/24", ""))
+			f.Neutron.SetFault(crowded(test.cluster))
+			again := func(edit func(*samplecrdv1.Network)) {
+				t.Helper()
+				f.Edit(edit)
+				f.relist()
+				f.mustSync()
+			}
+			f.restart()
+			if got := f.cloud.Observer().Overflow(); got != test.overflow {
+				t.Errorf("overflow: %t", got)
+			}
+			f.mustSync()
+			f.ExpectReady(samplecrdv1.ReasonAvailable)
+			f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
+			again(func(n *samplecrdv1.Network) { n.Spec.Gateway = "10.0.0.9" })
+			f.ExpectReady(samplecrdv1.ReasonAvailable)
+			f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.9")
+
+			// A new controller, and a status that another client has emptied.
+			f.restart()
+			again(func(n *samplecrdv1.Network) { n.Status = samplecrdv1.NetworkStatus{} })
+			f.ExpectReady(samplecrdv1.ReasonAvailable)
+			f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.9")
+			again(world.BeingDeleted)
+			f.ExpectNeutron()
+			if f.Find() != nil {
+				t.Error("the Network still exists")
+			}
+		})
+	}
+}
+
+// A subnet of another project on our network is visible to credentials with the role admin. It is
+// reported once, whatever the network is read with.
+func TestUnmanagedSubnetOfAnotherProjectIsReportedOnce(t *testing.T) {
+	f := newFixture(t, world.NewNetwork("10.0.0.0/24", ""))
+	config, err := neutron.ParseConfig("test-admin", f.Neutron.CloudsYAML("test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second})
+	f.cloud = neutron.NewCloud("test", client, world.Cluster, time.Hour)
+	f.controller.clouds = newClouds(t, f.cloud, f.Secrets)
+	f.relist()
+	f.mustSync()
+	f.ExpectEvents(samplecrdv1.EventCreated)
+	member, err := networks.Create(t.Context(), f.Client, networks.CreateOpts{Name: "the other project"}).Extract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unmanaged, err := subnets.Create(t.Context(), f.UserClient("test-admin"), subnets.CreateOpts{
+		NetworkID: f.Get().Status.NetworkID, CIDR: "10.9.0.0/24", IPVersion: gophercloud.IPv4, ProjectID: member.ProjectID,
+	}).Extract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	relisted := func() { f.relist(); f.mustSync() }
+	live := func() {
+		f.Edit(func(n *samplecrdv1.Network) {
+			n.Annotations = map[string]string{samplecrdv1.AnnotationReconcileRequestedAt: n.ResourceVersion}
+		})
+		f.mustSync()
+	}
+	events := []string{samplecrdv1.EventUnmanagedSubnet}
+	for i, read := range []func(){relisted, live, relisted, live, relisted, relisted} {
+		read()
+		f.ExpectEvents(events...)
+		events = nil
+		if message := f.message(); !strings.Contains(message, unmanaged.ID) {
+			t.Errorf("after read %d: message %q", i, message)
+		}
+	}
+	if err := subnets.Delete(t.Context(), f.UserClient("test-admin"), unmanaged.ID).ExtractErr(); err != nil {
+		t.Fatal(err)
+	}
+	relisted()
+	if message := f.message(); strings.Contains(message, unmanaged.ID) {
+		t.Errorf("message %q, though it is gone", message)
 	}
 }
