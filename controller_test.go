@@ -2229,7 +2229,6 @@ func TestTooManyNetworksInNeutronDoNotStopTheWork(t *testing.T) {
 			again := func(edit func(*samplecrdv1.Network)) {
 				t.Helper()
 				f.Edit(edit)
-				f.relist()
 				f.mustSync()
 			}
 			f.restart()
@@ -2239,6 +2238,7 @@ func TestTooManyNetworksInNeutronDoNotStopTheWork(t *testing.T) {
 			f.mustSync()
 			f.ExpectReady(samplecrdv1.ReasonAvailable)
 			f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
+			f.relist()
 			again(func(n *samplecrdv1.Network) { n.Spec.Gateway = "10.0.0.9" })
 			f.ExpectReady(samplecrdv1.ReasonAvailable)
 			f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.9")
