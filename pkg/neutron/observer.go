@@ -167,6 +167,16 @@ func (o *Observer) notify(callback *func()) {
 	call()
 }
 
+// callHandlers calls the handlers for one owner.
+func (o *Observer) callHandlers(uid types.UID) {
+	o.mu.Lock()
+	handlers := o.handlers
+	o.mu.Unlock()
+	for _, handler := range handlers {
+		handler(uid)
+	}
+}
+
 // Relist lists Neutron's networks once, and returns the error of the list. If it fails, the
 // cache stays as it is.
 func (o *Observer) Relist(ctx context.Context) error {
