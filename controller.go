@@ -224,14 +224,13 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	defer running.Wait()
 	defer c.queue.ShutDown()
 
-	observer := c.clouds.Own().Observer()
-	running.Go(func() { observer.Run(ctx) })
+	running.Go(func() { c.clouds.Own().Run(ctx) })
 	if !cache.WaitFor(klog.NewContext(ctx, logger.V(2)), "Networks", c.networksSynced) {
 		return ctx.Err()
 	}
 	// The first list of Neutron may have failed: then the workers report that in the status.
 	select {
-	case <-observer.FirstListDone():
+	case <-c.clouds.Own().Observer().FirstListDone():
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -367,10 +366,7 @@ func (c *Controller) reconcile(ctx context.Context, cloud *neutron.Cloud, networ
 		return network, status.Outcome{Err: err}
 	}
 	adopted := observed.Exists() && network.Status.NetworkID == "" && !network.IsPaused()
-	observed, steps, err := cloud.Converge(ctx, identity, desired, observed, func(ctx context.Context, step neutron.Step) error {
-		// The API server has just answered for a new Network.
-		return c.approve(ctx, network, "next step: "+step.String(), step.Irreversible() && !isNew)
-	})
+	observed, steps, err := cloud.Converge(ctx, identity, desired, observed, c.guard(network, isNew))
 	outcome := status.Observing(desired, observed)
 	outcome.Adopted, outcome.Steps, outcome.Err = adopted, steps, err
 	return network, outcome
@@ -384,9 +380,7 @@ func (c *Controller) finalize(ctx context.Context, cloud *neutron.Cloud, network
 	if err != nil {
 		return status.Outcome{Err: err}
 	}
-	kept, err := cloud.Remove(ctx, identity, observed, network.IsRetained(), func(ctx context.Context, _ *neutron.Network) error {
-		return c.approve(ctx, network, "the deletion waits", true)
-	})
+	kept, err := cloud.Remove(ctx, identity, observed, network.IsRetained(), c.guard(network, false))
 	if err != nil {
 		return status.Outcome{Err: err, Read: true}
 	}
@@ -408,16 +402,13 @@ func readFor(network *samplecrdv1.Network, isNew bool) neutron.Read {
 	return neutron.Cached
 }
 
-// approve refuses to touch Neutron for a paused Network; what says what waits. Before what
-// cannot be undone it verifies the Network past the cache.
-func (c *Controller) approve(ctx context.Context, network *samplecrdv1.Network, what string, irreversible bool) error {
-	if network.IsPaused() {
-		return &neutron.Error{Op: samplecrdv1.AnnotationPaused, Reason: neutron.Paused, Message: what}
+// guard keeps Converge and Remove from touching Neutron for a paused Network, and lets them
+// verify the Network past the cache before anything that cannot be undone.
+func (c *Controller) guard(network *samplecrdv1.Network, isNew bool) neutron.Guard {
+	if isNew { // the API server has just answered
+		return neutron.Guard{Paused: network.IsPaused()}
 	}
-	if !irreversible {
-		return nil
-	}
-	return c.live.Verify(ctx, network)
+	return neutron.Guard{Paused: network.IsPaused(), Verify: func(ctx context.Context) error { return c.live.Verify(ctx, network) }}
 }
 
 // updateStatus writes the status that follows from the outcome, if it differs, and records the

@@ -145,6 +145,24 @@ func (f *fixture) relist() {
 	}
 }
 
+// DeletePorts deletes the ports that CreatePort created, and lets all clouds notice it.
+func (f *fixture) DeletePorts() {
+	f.t.Helper()
+	f.World.DeletePorts()
+	f.relistPorts()
+	f.TakeJournal()
+}
+
+// relistPorts lists the ports that Networks wait for.
+func (f *fixture) relistPorts() {
+	f.t.Helper()
+	for _, cloud := range f.controller.clouds.List() {
+		if err := cloud.RelistPorts(f.t.Context()); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
 // refresh puts the Networks of the API server into the informer's cache.
 func (f *fixture) refresh() {
 	f.t.Helper()
@@ -1338,6 +1356,75 @@ func TestReconcileRequestOfANetworkBeingDeletedIsHandled(t *testing.T) {
 	f.ExpectNeutron()
 }
 
+func TestNetworkThatWaitsForPortsCostsNothing(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		changes []func(*samplecrdv1.Network)
+	}{
+		{"in the controller's own cloud", nil},
+		{"in the cloud of a Secret", []func(*samplecrdv1.Network){world.WithCredentials}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFixture(t, world.NewNetwork("10.0.0.0/24", "", test.changes...))
+			f.CreateSecret()
+			f.syncUntil(samplecrdv1.ReasonAvailable)
+			port := f.CreatePort(f.Get().Status.NetworkID)
+			f.Edit(world.BeingDeleted)
+			f.mustFail(neutron.InUse)
+			f.TakeEvents()
+			f.TakeJournal()
+			for range 3 {
+				f.mustFail(neutron.InUse)
+			}
+			f.ExpectJournal()
+			f.ExpectEvents()
+
+			// A user who does not want to wait requests a reconcile.
+			f.Edit(world.ReconcileRequested)
+			f.mustFail(neutron.InUse)
+			f.ExpectJournal("GET networks", "GET subnets", "get networks", "DELETE networks/ID", "GET ports", "patch networks/status")
+
+			// The message follows the ports.
+			before := f.message()
+			f.CreatePort(f.Get().Status.NetworkID)
+			f.takeKeys()
+			f.relistPorts()
+			f.ExpectJournal("GET ports")
+			if got := f.takeKeys(); got != 1 {
+				t.Errorf("%d keys in the queue after a change of the ports, want 1", got)
+			}
+			f.mustFail(neutron.InUse)
+			f.ExpectJournal("patch networks/status")
+			if got := f.message(); got == before || !strings.Contains(got, "web-0 (no device), web-0 (no device)") {
+				t.Errorf("the message is %q", got)
+			}
+			f.relistPorts()
+			if got := f.takeKeys(); got != 0 {
+				t.Errorf("%d keys in the queue, but no port has changed", got)
+			}
+
+			f.DeleteInNeutron("ports", port)
+			f.DeleteInNeutron("ports", f.Ports()[1])
+			f.relistPorts()
+			if got := f.takeKeys(); got != 1 {
+				t.Errorf("%d keys in the queue after the last port was deleted, want 1", got)
+			}
+			f.mustSync()
+			f.ExpectNeutron()
+		})
+	}
+}
+
+// takeKeys removes all keys from the queue, and returns their number.
+func (f *fixture) takeKeys() int {
+	n := f.controller.queue.Len()
+	for range n {
+		key, _ := f.controller.queue.Get()
+		f.controller.queue.Done(key)
+	}
+	return n
+}
+
 func TestWhyToSync(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -1573,8 +1660,8 @@ func TestRequeue(t *testing.T) {
 		{"NoCredentials", reason(neutron.NoCredentials), perResync, false},
 		{"Unauthenticated", reason(neutron.Unauthenticated), byHand, false},
 		{"OverQuota", reason(neutron.OverQuota), byHand, false},
-		{"InUse", reason(neutron.InUse), []string{"Forget", "AddAfter 10s"}, false},
-		{"InUse, wrapped", wrapped(reason(neutron.InUse)), []string{"Forget", "AddAfter 10s"}, false},
+		{"InUse", reason(neutron.InUse), []string{"Forget", "AddAfter 1m0s"}, false},
+		{"InUse, wrapped", wrapped(reason(neutron.InUse)), []string{"Forget", "AddAfter 1m0s"}, false},
 		{"Unavailable", reason(neutron.Unavailable), backOff, false},
 		{"NotFound", reason(neutron.NotFound), backOff, false},
 		{"Stale", reason(neutron.Stale), backOff, false},
@@ -1717,7 +1804,7 @@ func TestFailedSyncIsRetried(t *testing.T) {
 		{"Neutron is not available: back-off", &neutron.Error{Reason: neutron.Unavailable}, 1200 * time.Millisecond, 2400 * time.Millisecond},
 		{"Neutron asked for a delay", &neutron.Error{Reason: neutron.Unavailable, RetryAfter: 7 * time.Second}, 7 * time.Second, 7 * time.Second},
 		{"final: once per resync", &neutron.Error{Reason: neutron.Invalid}, 10 * time.Minute, 10 * time.Minute},
-		{"in use: a constant delay", &neutron.Error{Reason: neutron.InUse}, 10 * time.Second, 10 * time.Second},
+		{"in use: a constant delay", &neutron.Error{Reason: neutron.InUse}, time.Minute, time.Minute},
 		{"changed meanwhile, twice: back-off", &neutron.Error{Reason: neutron.Stale}, 1200 * time.Millisecond, 2400 * time.Millisecond},
 	}
 	for _, tt := range tests {

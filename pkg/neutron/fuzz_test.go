@@ -393,14 +393,14 @@ func FuzzAnswers(f *testing.F) {
 			changed, err := c.UpdateNetwork(ctx, &made, UpdateNetwork{Name: testName})
 			check(err, &changed)
 		}
-		subnet, err := c.CreateSubnet(ctx, "n", creates("10.0.0.0/24", "", ""))
+		subnet, err := c.CreateSubnet(ctx, "n", creates("10.0.0.0/24", ""))
 		check(err)
 		if err == nil {
 			check(c.DeleteSubnet(ctx, subnet.ID, subnet.Revision))
 		}
-		ports, err := c.PortsOnNetwork(ctx, "n")
+		ports, err := c.PortsOnNetworks(ctx, "n")
 		check(err)
-		check(inUse("delete network", ports))
+		check(networkScope("n").inUse(inUseBy(ports)))
 		if s.asked > 3*maxPages {
 			t.Errorf("%d requests", s.asked)
 		}

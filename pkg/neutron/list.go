@@ -17,7 +17,6 @@ limitations under the License.
 package neutron
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,7 +72,6 @@ type item interface {
 }
 
 func (n Network) listed() (string, []string) { return n.ID, []string{n.Name, n.Description} }
-func (p Port) listed() (string, []string)    { return p.ID, []string{p.Name, p.DeviceOwner} }
 func (s Subnet) listed() (string, []string) {
 	// The zone of an address may be any text.
 	return s.ID, []string{s.Name, s.Description, s.NetworkID, s.Gateway.Zone()}
@@ -464,55 +462,4 @@ func (c *Client) attachSubnets(ctx context.Context, networks []*Network, filter 
 		n.sortSubnets()
 	}
 	return nil
-}
-
-// Port is a port that prevents a deletion.
-type Port struct {
-	ID          string `json:"id"`
-	Name        string `json:"name"`
-	DeviceOwner string `json:"device_owner"`
-}
-
-// String returns the port's name, or its ID if it has no name, and the owner of its device.
-func (p Port) String() string {
-	return cmp.Or(p.Name, p.ID) + " (" + cmp.Or(p.DeviceOwner, "no device") + ")"
-}
-
-// PortsOnNetwork lists the ports that prevent the deletion of the network.
-func (c *Client) PortsOnNetwork(ctx context.Context, id string) ([]Port, error) {
-	return c.blockingPorts(ctx, url.Values{"network_id": {id}})
-}
-
-// PortsOnSubnet lists the ports that prevent the deletion of the subnet.
-func (c *Client) PortsOnSubnet(ctx context.Context, id string) ([]Port, error) {
-	return c.blockingPorts(ctx, url.Values{"fixed_ips": {"subnet_id=" + id}})
-}
-
-func (c *Client) blockingPorts(ctx context.Context, filter url.Values) ([]Port, error) {
-	ports, err := list[Port](ctx, c, "ports", "id,name,device_owner", filter)
-	return slices.DeleteFunc(ports, func(p Port) bool { return slices.Contains(autoDeleted, p.DeviceOwner) }), err
-}
-
-// autoDeleted are the device owners of the ports that Neutron creates and deletes by itself
-// (AUTO_DELETE_PORT_OWNERS in neutron.common._constants). They belong to its DHCP servers and,
-// with OVN, to the metadata service, which has a port on every network.
-var autoDeleted = []string{"network:dhcp", "network:distributed", "network:floatingip_agent_gateway"}
-
-// inUse returns an error that names the ports, or nil if there are none.
-func inUse(op string, ports []Port) error {
-	if len(ports) == 0 {
-		return nil
-	}
-	const most = 5
-	names := make([]string, 0, len(ports))
-	for _, p := range ports {
-		names = append(names, p.String())
-	}
-	// Sorted, so that the message is the same each time.
-	slices.Sort(names)
-	message := strings.Join(names[:min(most, len(names))], ", ")
-	if len(names) > most {
-		message += fmt.Sprintf(" and %d more", len(names)-most)
-	}
-	return &Error{Op: op, Reason: InUse, Message: Printable("in use by port " + message)}
 }

@@ -171,6 +171,16 @@ func (o *Observer) notify(callback *func()) {
 	call()
 }
 
+// callHandlers calls the handlers for one owner.
+func (o *Observer) callHandlers(uid types.UID) {
+	o.mu.Lock()
+	handlers := o.handlers
+	o.mu.Unlock()
+	for _, handler := range handlers {
+		handler(uid)
+	}
+}
+
 // Relist lists Neutron's networks once, and returns the error of the list. If it fails, the
 // cache stays as it is. It does not fail if there are more networks than a list keeps: the limit
 // protects memory, and must not stop the work. See Overflow.

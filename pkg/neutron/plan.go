@@ -18,6 +18,7 @@ package neutron
 
 import (
 	"net/netip"
+	"slices"
 
 	"go4.org/netipx"
 )
@@ -74,16 +75,19 @@ func unlessEqual(desired, observed string) string {
 }
 
 // createOrMakeRoom returns the step that creates a missing subnet. Neutron refuses subnets
-// that overlap on one network: then the old subnet is deleted first. Otherwise it is deleted
+// that overlap on one network: then an old subnet is deleted first. Otherwise it is deleted
 // last, so that the network is never without a subnet. It is also not deleted first for a
-// subnet that Neutron is certain to refuse.
+// subnet that Neutron is certain to refuse. Nothing changes before all old subnets are free of
+// ports.
 func createOrMakeRoom(desired Desired, subnet DesiredSubnet, obsolete []Subnet) Step {
 	create := CreateSubnet{Subnet: subnet, Name: desired.Name, Description: desired.Owner.Mark()}
 	for _, s := range obsolete {
+		create.Replaces = append(create.Replaces, s.ID)
+	}
+	for i, s := range obsolete {
 		if s.CIDR.Overlaps(subnet.CIDR) && servesDHCP(subnet.CIDR) {
-			return DeleteSubnet{ID: s.ID, CIDR: s.CIDR}
+			return DeleteSubnet{ID: s.ID, CIDR: s.CIDR, Others: slices.Delete(create.Replaces, i, i+1)}
 		}
-		create.Replaces = s.ID
 	}
 	return create
 }

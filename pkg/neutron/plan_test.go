@@ -65,7 +65,7 @@ func named(name string, s Subnet) Subnet {
 	return s
 }
 
-func creates(cidrText, gateway, replaces string) CreateSubnet {
+func creates(cidrText, gateway string, replaces ...string) CreateSubnet {
 	return CreateSubnet{Subnet: wants(cidrText, gateway).Subnets[0], Name: testName, Description: owner.Mark(), Replaces: replaces}
 }
 
@@ -100,17 +100,17 @@ func TestNext(t *testing.T) {
 		{
 			name: "there is a network without a subnet", reason: "a crash between the two creates leaves this state",
 			want: wants("192.168.0.0/16", "192.168.0.1"), have: has(),
-			step: creates("192.168.0.0/16", "192.168.0.1", ""),
+			step: creates("192.168.0.0/16", "192.168.0.1"),
 		},
 		{
 			name: "the subnet is missing, and the spec has the gateway None", reason: "None is sent to Neutron, or Neutron chooses a gateway",
 			want: wants("192.168.0.0/16", "none"), have: has(),
-			step: creates("192.168.0.0/16", "none", ""),
+			step: creates("192.168.0.0/16", "none"),
 		},
 		{
 			name: "the subnet is missing, and the spec has no gateway", reason: "Neutron chooses the gateway",
 			want: wants("192.168.0.0/16", ""), have: has(),
-			step: creates("192.168.0.0/16", "", ""),
+			step: creates("192.168.0.0/16", ""),
 		},
 		{
 			name: "Neutron matches the spec", reason: "an idle sync makes no request",
@@ -225,7 +225,7 @@ func TestNext(t *testing.T) {
 		{
 			name: "a second IP family was added", reason: "the subnet of the first family stays, and is not replaced",
 			want: wants("192.168.0.0/16", "", func(d *Desired) { d.Subnets = append(d.Subnets, DesiredSubnet{CIDR: cidr("fd00:1::/64")}) }), have: has(right),
-			step: creates("fd00:1::/64", "", ""),
+			step: creates("fd00:1::/64", ""),
 		},
 		{
 			name: "two old subnets and the new one exist", reason: "the CIDR was changed twice; the old ones are deleted one by one",
@@ -235,7 +235,17 @@ func TestNext(t *testing.T) {
 		{
 			name: "two old subnets exist, of which one overlaps", reason: "only a subnet that overlaps is deleted before the create",
 			want: wants("10.0.0.0/24", ""), have: has(ours("a", "10.1.0.0/24", "10.1.0.1"), ours("b", "10.0.0.0/16", "10.0.0.1")),
-			step: DeleteSubnet{ID: "b", CIDR: cidr("10.0.0.0/16")},
+			step: DeleteSubnet{ID: "b", CIDR: cidr("10.0.0.0/16"), Others: []string{"a"}},
+		},
+		{
+			name: "three old subnets exist, of which two overlap", reason: "all of them are replaced, so none may have ports",
+			want: wants("10.0.0.0/23", ""), have: has(ours("a", "10.0.0.0/24", "10.0.0.1"), ours("b", "10.1.0.0/24", "10.1.0.1"), ours("c", "10.0.1.0/24", "10.0.1.1")),
+			step: DeleteSubnet{ID: "a", CIDR: cidr("10.0.0.0/24"), Others: []string{"b", "c"}},
+		},
+		{
+			name: "two old subnets exist, and none overlaps", reason: "both are deleted after the create, so neither may have ports",
+			want: wants("10.0.0.0/24", ""), have: has(ours("a", "10.1.0.0/24", "10.1.0.1"), ours("b", "10.2.0.0/24", "10.2.0.1")),
+			step: creates("10.0.0.0/24", "", "a", "b"),
 		},
 		{
 			name: "an unmanaged subnet exists too", reason: "the plan does not delete it",
@@ -248,12 +258,12 @@ func TestNext(t *testing.T) {
 		{
 			name: "an unmanaged subnet has the same CIDR", reason: "Neutron refuses the create, and its message explains why",
 			want: wants("192.168.0.0/16", "192.168.9.9"), have: has(described(stranger, right)),
-			step: creates("192.168.0.0/16", "192.168.9.9", ""),
+			step: creates("192.168.0.0/16", "192.168.9.9"),
 		},
 		{
 			name: "an unmanaged subnet overlaps the new CIDR", reason: "the plan does not delete it even then",
 			want: wants("10.0.0.0/16", ""), have: has(described(stranger, ours("b", "10.0.0.0/24", "10.0.0.1"))),
-			step: creates("10.0.0.0/16", "", ""),
+			step: creates("10.0.0.0/16", ""),
 		},
 		{
 			name: "the known subnet has no mark", reason: "the subnet in the status is still owned, so its mark is restored",
@@ -268,7 +278,7 @@ func TestNext(t *testing.T) {
 		{
 			name: "the known subnet carries another Network's mark", reason: "a mark takes precedence over the ID in the status",
 			want: wants("192.168.0.0/16", "", knowing(id)), have: has(described(other, right)),
-			step: creates("192.168.0.0/16", "", ""),
+			step: creates("192.168.0.0/16", ""),
 		},
 		{
 			name: "a subnet of another Network exists too", reason: "the plan does not change it",
@@ -375,12 +385,12 @@ func TestCurrent(t *testing.T) {
 }
 
 func TestOnlyDeletesAndTheFirstCreateAreIrreversible(t *testing.T) {
-	for step, want := range map[Step]bool{
-		CreateNetwork{}: true, UpdateNetwork{}: false, CreateSubnet{}: false, DeleteSubnet{}: true, DeleteNetwork{}: true,
-	} {
-		equal(t, want, step.Irreversible())
+	for _, step := range []Step{CreateNetwork{}, DeleteSubnet{}, DeleteNetwork{}} {
+		equal(t, true, step.Irreversible())
 	}
-	equal(t, false, UpdateSubnet{}.Irreversible())
+	for _, step := range []Step{UpdateNetwork{}, CreateSubnet{}, UpdateSubnet{}} {
+		equal(t, false, step.Irreversible())
+	}
 }
 
 func TestStepString(t *testing.T) {
@@ -603,12 +613,69 @@ func checkStep(t *testing.T, want Desired, have *Network, step Step) {
 			t.Errorf("%+v comes before the create of the new subnet, which it does not overlap", step)
 		}
 	case CreateSubnet:
-		touches(step.Replaces)
-		// With several obsolete subnets, Replaces may be any of them.
-		if obsolete := obsoleteSubnets(want, have); (step.Replaces != "") != (len(obsolete) > 0) {
-			t.Errorf("%+v replaces one of %d subnets", step, len(obsolete))
+		var obsolete []string
+		for _, s := range obsoleteSubnets(want, have) {
+			touches(s.ID)
+			obsolete = append(obsolete, s.ID)
+		}
+		equal(t, obsolete, step.Replaces)
+	}
+}
+
+// A network must not lose its subnet while ports prevent the creation of the new one. So as long
+// as there is no new subnet, and an obsolete one has ports, no step may change the subnets.
+func TestPortsOnAnyObsoleteSubnetPreventTheReplacement(t *testing.T) {
+	t.Parallel()
+	const wanted = "10.0.0.0/24"
+	states := startingStates([]Subnet{
+		ours("right", wanted, "10.0.0.1"),
+		ours("contains it", "10.0.0.0/16", "10.0.0.1"),
+		ours("lower half", "10.0.0.0/25", "10.0.0.1"),
+		ours("upper half", "10.0.0.128/25", "10.0.0.129"),
+		ours("elsewhere", "10.1.0.0/24", "10.1.0.1"),
+		ours("elsewhere too", "10.2.0.0/24", ""),
+		ours("IPv6", "fd00:1::/64", "fd00:1::"),
+	})
+	want := wants(wanted, "")
+	refusals := 0
+	for _, start := range states {
+		obsolete := obsoleteSubnets(want, start)
+		for ports := range 1 << len(obsolete) {
+			var used []string
+			for i, s := range obsolete {
+				if ports>>i&1 == 1 {
+					used = append(used, s.ID)
+				}
+			}
+			have := start
+			for step := Next(want, have); step != nil; step = Next(want, have) {
+				s := scopeOf(step, have)
+				if slices.ContainsFunc(s.subnets, func(id string) bool { return slices.Contains(used, id) }) {
+					refusals++
+					break
+				}
+				var taken bool
+				if have, taken = simulate(t, have, step); !taken {
+					t.Fatalf("Neutron refuses %+v", step)
+				}
+			}
+			left := func(id string) bool { return have.subnet(id) != nil }
+			for _, id := range used {
+				if !left(id) {
+					t.Errorf("%+v, ports on %q: the subnet %s is gone", start, used, id)
+				}
+			}
+			isCreated := findSubnet(want, have, want.Subnets[0].CIDR) != nil
+			wasCreated := findSubnet(want, start, want.Subnets[0].CIDR) != nil
+			if len(used) > 0 && !wasCreated && (isCreated || len(have.Subnets) != len(start.Subnets)) {
+				t.Errorf("%+v, ports on %q: the subnets became %+v", start, used, have.Subnets)
+			}
+			if len(used) == 0 {
+				checkGoal(t, want, have)
+			}
 		}
 	}
+	t.Logf("%d states, %d refusals", len(states), refusals)
 }
 
 func checkGoal(t *testing.T, want Desired, have *Network) {

@@ -308,7 +308,7 @@ func (f *Finder) removeOne(ctx context.Context, cloud *neutron.Cloud, orphan *Or
 		orphan.log(ctx).V(2).Info("Left an orphan in Neutron that has changed since the last relist")
 		return false, nil
 	}
-	ports, err := cloud.Client().PortsOnNetwork(ctx, orphan.NetworkID)
+	ports, err := cloud.Client().PortsOnNetworks(ctx, orphan.NetworkID)
 	if err != nil {
 		return false, err
 	}

@@ -128,15 +128,15 @@ func (v *Vanished) removeFrom(ctx context.Context, cloud *neutron.Cloud, network
 	if err != nil {
 		return err
 	}
-	_, err = cloud.Remove(ctx, identity, observed, network.IsRetained(), func(ctx context.Context, left *neutron.Network) error {
+	_, err = cloud.Remove(ctx, identity, observed, network.IsRetained(), neutron.Guard{Verify: func(ctx context.Context) error {
 		gone, err := v.networks.IsGone(ctx, network)
 		if err == nil && !gone {
 			err = errExists
 		}
 		if err == nil {
-			klog.FromContext(ctx).Info("Removing the network of a vanished Network", "networkID", left.ID)
+			klog.FromContext(ctx).Info("Removing the network of a vanished Network")
 		}
 		return err
-	})
+	}})
 	return err
 }

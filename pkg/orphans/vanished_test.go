@@ -256,7 +256,7 @@ func TestAFailedRemovalIsTriedAgain(t *testing.T) {
 		{"the network is in use", func(l *vanishedLab) func() {
 			port, err := ports.Create(l.ctx, l.users, ports.CreateOpts{NetworkID: l.ids["u"], DeviceOwner: "compute:nova"}).Extract()
 			l.must(err)
-			return func() { l.must(ports.Delete(l.ctx, l.users, port.ID).Err) }
+			return func() { l.deletePort(port.ID) }
 		}, neutron.InUse, "in use by port"},
 		{"Kubernetes is away", func(l *vanishedLab) func() {
 			reactors := l.kube.ReactionChain
@@ -317,7 +317,16 @@ func (l *vanishedLab) deletePorts() {
 	all, err := ports.ExtractPorts(pages)
 	l.must(err)
 	for _, port := range all {
-		l.must(ports.Delete(l.ctx, l.users, port.ID).Err)
+		l.deletePort(port.ID)
+	}
+}
+
+// deletePort deletes a port, and lets all clouds notice it.
+func (l *vanishedLab) deletePort(id string) {
+	l.Helper()
+	l.must(ports.Delete(l.ctx, l.users, id).Err)
+	for _, cloud := range l.all.List() {
+		l.must(cloud.RelistPorts(l.ctx))
 	}
 }
 
@@ -345,7 +354,7 @@ func TestAVanishedNetworkKeepsItsOwnCredentials(t *testing.T) {
 	l.all.Forget(webKey) // as the sync of a Network that is gone
 	equal(t, 2, len(l.all.List()))
 	equal(t, clouds.RefOf(gone), l.all.RefOfKey(credentialsKey(gone)))
-	l.must(ports.Delete(l.ctx, l.users, port.ID).Err)
+	l.deletePort(port.ID)
 	_, err = l.remove()
 	l.must(err)
 	equal(t, []string(nil), l.left())
