@@ -159,7 +159,7 @@ func TestALookupEnds(t *testing.T) {
 	for name, lookup := range map[string]func(context.Context, *Client) error{
 		"networks with a mark": func(ctx context.Context, c *Client) error { _, err := c.FindNetworks(ctx, owner.Mark()); return err },
 		"a network":            func(ctx context.Context, c *Client) error { _, err := c.GetNetwork(ctx, "n"); return err },
-		"ports":                func(ctx context.Context, c *Client) error { _, err := c.PortsOnNetwork(ctx, "n"); return err },
+		"ports":                func(ctx context.Context, c *Client) error { _, err := c.PortsOnNetworks(ctx, "n"); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -295,7 +295,7 @@ func TestAfterAnOverflowEachNetworkIsFoundByItsMark(t *testing.T) {
 	got, err := w.Observe(t.Context(), Identity{Owner: Owner{owner.Cluster, "another"}}, CacheOnly)
 	noError(t, err)
 	equal(t, false, got.Exists())
-	kept, err := w.Remove(t.Context(), seen(n), n, false, func(context.Context, *Network) error { return nil })
+	kept, err := w.Remove(t.Context(), seen(n), n, false, Guard{})
 	noError(t, err)
 	equal(t, (*Network)(nil), kept)
 	w.answer(nil)

@@ -59,8 +59,8 @@ func TestAListThatIsNotFoundProvesNothing(t *testing.T) {
 			return err
 		}},
 		{"subnets of a network", "subnets", func(ctx context.Context, c *Client, id string) error { _, err := c.GetNetwork(ctx, id); return err }},
-		{"ports on a network", "ports", func(ctx context.Context, c *Client, id string) error { _, err := c.PortsOnNetwork(ctx, id); return err }},
-		{"ports on a subnet", "ports", func(ctx context.Context, c *Client, id string) error { _, err := c.PortsOnSubnet(ctx, id); return err }},
+		{"ports on a network", "ports", func(ctx context.Context, c *Client, id string) error { _, err := c.PortsOnNetworks(ctx, id); return err }},
+		{"ports on a subnet", "ports", func(ctx context.Context, c *Client, id string) error { _, err := c.PortsOnNetworks(ctx, id); return err }},
 	} {
 		for _, body := range []string{vanishedItem, wrongPath} {
 			t.Run(test.name, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestAWrongPathInTheCatalogIsNoProofThatANetworkIsGone(t *testing.T) {
 		}
 	}
 	// The 404 to the DELETE is taken for a success, and the list after it contradicts.
-	_, err = cloud.Remove(t.Context(), seen(n), n, false, func(context.Context, *Network) error { return nil })
+	_, err = cloud.Remove(t.Context(), seen(n), n, false, Guard{})
 	equal(t, Unavailable, ReasonOf(err))
 	equal(t, n.ID, w.inNeutron(t, n.ID).ID)
 }
@@ -200,7 +200,7 @@ func allIDs(t *testing.T, c *Client, network, collection string) (ids []string) 
 			ids = append(ids, s.ID)
 		}
 	case "ports":
-		found, err := c.PortsOnNetwork(t.Context(), network)
+		found, err := c.PortsOnNetworks(t.Context(), network)
 		noError(t, err)
 		for _, p := range found {
 			ids = append(ids, p.ID)
