@@ -86,12 +86,12 @@ func TestManyNetworksOfStrangersDoNotStopTheList(t *testing.T) {
 		crowd
 		want, pages int
 	}{
-		{crowd{networks: 2*maxItems + 1, every: 0, pageLimit: pageSize}, 0, 101},
 		{crowd{networks: maxItems + 1, every: 1000, pageLimit: pageSize}, 51, 2 * 51},
+		{crowd{networks: maxItems + 1, every: 0, pageLimit: pageSize}, 0, 51},
 		// Neutron's operator may limit pages.
-		{crowd{networks: 20_000, every: 2000, pageLimit: 10}, 10, 2 * 2001},
+		{crowd{networks: 10_500, every: 1000, pageLimit: 10}, 11, 2 * 1051},
 	} {
-		t.Run(fmt.Sprintf("%d, pages of %d", test.networks, test.pageLimit), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d own, pages of %d", test.want, test.pageLimit), func(t *testing.T) {
 			t.Parallel()
 			got, err := clientOf(&test.crowd).ListNetworks(t.Context(), owner.Cluster)
 			noError(t, err)

@@ -77,7 +77,7 @@ func TestAListThatIsNotFoundProvesNothing(t *testing.T) {
 	}
 }
 
-// The network has lost its mark, and the Network's status has its ID: a look at the subnets
+// The network has lost its mark, and the Network's status has its ID: the list of its subnets
 // decides whether it is ours.
 func TestANetworkIsNotGoneBecauseAListIsNotFound(t *testing.T) {
 	for name, collections := range map[string][]string{
@@ -127,9 +127,9 @@ func TestAWrongPathInTheCatalogIsNoProofThatANetworkIsGone(t *testing.T) {
 	equal(t, n.ID, w.inNeutron(t, n.ID).ID)
 }
 
-// deletesMarkers deletes the object that a list continues from, as another client would, before
+// deleteMarkers deletes the object that a list continues from, as another client would, before
 // Neutron answers. It stops after that many.
-func (l *lab) deletesMarkers(collection string, most int) (deleted func() []string) {
+func (l *lab) deleteMarkers(collection string, most int) (deleted func() []string) {
 	var ids []string
 	l.answer(func(_ http.ResponseWriter, r *http.Request) bool {
 		marker := r.URL.Query().Get("marker")
@@ -170,7 +170,7 @@ func TestAListWhoseMarkerIsDeletedStartsAgain(t *testing.T) {
 						ids = append(ids, makePort(t, c, network, fmt.Sprint(i), "compute:nova"))
 					}
 				}
-				deleted := l.deletesMarkers(collection, most)
+				deleted := l.deleteMarkers(collection, most)
 				got := allIDs(t, c, network, collection)
 				if n := len(deleted()); n != most {
 					t.Fatalf("%d markers were deleted, want %d", n, most)
