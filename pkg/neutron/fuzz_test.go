@@ -94,7 +94,7 @@ func (s *source) below(n int) int {
 func (s *source) cidr() netip.Prefix {
 	if s.below(4) == 0 {
 		address := netip.AddrFrom16([16]byte{"\xfd\xfd\xfd\xfe\xff\x00"[s.below(6)], 7: byte(s.below(4)), 15: byte(s.below(4))})
-		return netip.PrefixFrom(address, s.below(129)).Masked()
+		return netip.PrefixFrom(address, s.below(129)*min(1, s.below(4))).Masked()
 	}
 	address := netip.AddrFrom4([4]byte{[]byte{0, 10, 10, 20, 20, 126, 127, 224, 240}[s.below(9)], 0, byte(s.below(4)), byte(s.below(8) * 32)})
 	return netip.PrefixFrom(address, s.below(33)).Masked()
