@@ -105,10 +105,16 @@ func ready(t *testing.T, cidr, gateway string) *fixture {
 // start starts a new controller, which has read both sides and remembers nothing else.
 func (f *fixture) start() {
 	f.t.Helper()
-	f.cloud = f.NewCloud()
+	f.startAs(world.Cluster)
+}
+
+// startAs is start for a controller with this cluster ID.
+func (f *fixture) startAs(cluster string) {
+	f.t.Helper()
+	f.cloud = neutron.NewCloud("test", f.NewCloud().Client(), cluster, time.Hour)
 	informer := informers.NewSharedInformerFactory(f.Kube, 0).Samplecrd().V1().Networks()
 	controller, err := NewController(f.t.Context(), f.Kube, informer, newClouds(f.t, f.cloud, f.Secrets), f.Events,
-		ControllerOptions{Cluster: world.Cluster, Resync: time.Minute, Retry: testRetry, Limits: fair.Limits{PerCloud: 2, Total: 3}})
+		ControllerOptions{Cluster: cluster, Resync: time.Minute, Retry: testRetry, Limits: fair.Limits{PerCloud: 2, Total: 3}})
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -18,10 +18,13 @@ package neutron
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
 
 	"go4.org/netipx"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
 const testName = "default/web"
@@ -213,6 +216,21 @@ func TestNext(t *testing.T) {
 			step: creates("fd00:1::/127", "", id),
 		},
 		{
+			name: "the IPv6 CIDR was changed to all addresses", reason: "Neutron refuses it with DHCP and without",
+			want: wants("::/0", ""), have: has(ours(id, "fd00:1::/64", "fd00:1::")),
+			step: creates("::/0", "", id),
+		},
+		{
+			name: "the CIDR was changed to one with a gateway that is its broadcast address", reason: "Neutron always refuses that gateway",
+			want: wants("192.168.0.0/24", "192.168.0.255"), have: has(right),
+			step: creates("192.168.0.0/24", "192.168.0.255", id),
+		},
+		{
+			name: "the CIDR was changed to one that contains all multicast addresses and others", reason: "Neutron refuses only CIDRs inside the multicast addresses",
+			want: wants("224.0.0.0/3", ""), have: has(ours(id, "240.0.0.0/24", "240.0.0.1")),
+			step: DeleteSubnet{ID: id, CIDR: cidr("240.0.0.0/24")},
+		},
+		{
 			name: "the old subnet exists, and the gateway of the new one differs", reason: "the new subnet is updated before the old one is deleted",
 			want: wants("10.0.0.0/24", "10.0.0.9"), have: has(right, ours("b", "10.0.0.0/24", "10.0.0.1")),
 			step: UpdateSubnet{ID: "b", SetGateway: true, Gateway: addr("10.0.0.9"), Pools: ranges("10.0.0.1-10.0.0.8", "10.0.0.10-10.0.0.254")},
@@ -352,16 +370,62 @@ func TestDuplicate(t *testing.T) {
 	}
 }
 
-func TestServesDHCP(t *testing.T) {
+func TestIsRefused(t *testing.T) {
 	for text, want := range map[string]bool{
-		"10.0.0.0/24": true, "10.0.0.0/30": true, "10.0.0.0/31": false, "10.0.0.0/32": false,
-		"0.0.0.0/0": false, "0.1.0.0/16": false, "127.0.0.0/24": false, "224.0.0.0/24": false, "169.254.0.0/16": true,
-		"fd00:1::/64": true, "fd00:1::/126": true, "fd00:1::/127": false, "fd00:1::/128": false, "ff02::/64": false, "::1/128": false,
+		"10.0.0.0/24": false, "10.0.0.0/30": false, "10.0.0.0/31": true, "10.0.0.0/32": true,
+		"0.0.0.0/0": true, "0.0.0.0/1": true, "0.0.0.0/30": true, "0.1.0.0/16": false, "128.0.0.0/1": false,
+		"127.0.0.0/8": true, "127.0.0.0/24": true, "126.0.0.0/7": false, "64.0.0.0/2": false,
+		"224.0.0.0/4": true, "224.0.0.0/24": true, "224.0.0.0/3": false, "240.0.0.0/4": false, "255.255.255.0/24": false, "169.254.0.0/16": false,
+		"fd00:1::/64": false, "fd00:1::/126": false, "fd00:1::/127": true, "fd00:1::/128": true, "ff02::/64": true, "ff00::/8": true, "fe00::/7": false,
+		"::1/128": true, "::/0": true, "::/1": false, "::/64": false, "fe80::/64": false, "::ffff:127.0.0.0/120": false, "::ffff:224.0.0.0/120": false,
 	} {
-		if got := servesDHCP(cidr(text)); got != want {
+		if got := isRefused(DesiredSubnet{CIDR: cidr(text)}); got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
 	}
+	for _, test := range []struct {
+		cidr, gateway string
+		want          bool
+	}{
+		{"10.0.0.0/24", "10.0.0.0", true}, {"10.0.0.0/24", "10.0.0.255", true}, {"10.0.0.0/24", "10.0.0.1", false}, {"10.0.0.0/24", "10.0.0.254", false},
+		{"10.0.0.0/24", "none", false}, {"0.0.0.0/8", "none", true}, {"::/0", "none", true}, {"::/0", "fd00::1", true},
+		{"fd00:1::/64", "fd00:1::", false}, {"fd00:1::/64", "fd00:1::ffff:ffff:ffff:ffff", false},
+	} {
+		if got := isRefused(wants(test.cidr, test.gateway).Subnets[0]); got != test.want {
+			t.Errorf("%s with gateway %s: %v, want %v", test.cidr, test.gateway, got, test.want)
+		}
+	}
+}
+
+// The contract tests compare the embedded Neutron with the real one.
+func TestTheEmbeddedNeutronRefusesTheSameSubnets(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	client, tried, refused := w.Client(), 0, 0
+	network, err := client.CreateNetwork(t.Context(), CreateNetwork{Name: "x"})
+	noError(t, err)
+	for _, first := range []string{"0.0.0.0", "0.1.0.0", "10.0.0.0", "126.0.0.0", "127.1.0.0", "224.0.0.0", "239.255.255.0", "240.0.0.0", "255.255.255.255",
+		"::", "::1", "::ffff:127.0.0.0", "::ffff:224.0.0.0", "fd00::", "fe80::", "ff00::", "ff02::1"} {
+		for bits := range addr(first).BitLen() + 1 {
+			cidr := netip.PrefixFrom(addr(first), bits).Masked()
+			last := netipx.PrefixLastIP(cidr)
+			for _, subnet := range []DesiredSubnet{{CIDR: cidr}, {CIDR: cidr, NoGateway: true}, {CIDR: cidr, Gateway: cidr.Addr()},
+				{CIDR: cidr, Gateway: last}, {CIDR: cidr, Gateway: last.Prev()}} {
+				if subnet.Gateway.IsValid() && !cidr.Contains(subnet.Gateway) {
+					continue
+				}
+				created, err := client.CreateSubnet(t.Context(), network.ID, CreateSubnet{Subnet: subnet})
+				if err != nil && ReasonOf(err) != Invalid || (err != nil) != isRefused(subnet) {
+					t.Errorf("%+v: Neutron answers %v; isRefused returns %v", subnet, err, isRefused(subnet))
+				}
+				if tried++; err != nil {
+					refused++
+					continue
+				}
+				noError(t, client.DeleteSubnet(t.Context(), created.ID, nil))
+			}
+		}
+	}
+	t.Logf("%d subnets, %d refused", tried, refused)
 }
 
 func TestCurrent(t *testing.T) {
@@ -456,7 +520,7 @@ func simulate(t *testing.T, have *Network, step Step) (*Network, bool) {
 	case UpdateNetwork:
 		next.Name, next.Description = change(next.Name, step.Name), change(next.Description, step.Description)
 	case CreateSubnet:
-		if slices.ContainsFunc(have.Subnets, func(s Subnet) bool { return s.CIDR.Overlaps(step.Subnet.CIDR) }) {
+		if neutronRefuses(step.Subnet) || slices.ContainsFunc(have.Subnets, func(s Subnet) bool { return s.CIDR.Overlaps(step.Subnet.CIDR) }) {
 			return have, false
 		}
 		s := Subnet{ID: "new", NetworkID: "n", Name: step.Name, Description: step.Description, CIDR: step.Subnet.CIDR, Gateway: step.Subnet.Gateway}
@@ -487,6 +551,21 @@ func simulate(t *testing.T, have *Network, step Step) (*Network, bool) {
 		t.Fatalf("no such step: %T", step)
 	}
 	return &next, true
+}
+
+// neutronRefuses is isRefused, by the addresses that the subnet has.
+func neutronRefuses(subnet DesiredSubnet) bool {
+	addresses := netipx.RangeOfPrefix(subnet.CIDR)
+	first, last := addresses.From(), addresses.To()
+	for _, text := range []string{"224.0.0.0-239.255.255.255", "127.0.0.0-127.255.255.255", "ff00::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"} {
+		if p := netipx.MustParseIPRange(text); p.Contains(first) && p.Contains(last) {
+			return true
+		}
+	}
+	few := first == last || first.Next() == last
+	all := !first.Prev().IsValid() && !last.Next().IsValid()
+	edge := first.Is4() && subnet.Gateway.IsValid() && (subnet.Gateway == first || subnet.Gateway == last)
+	return few || all || edge || first.Is4() && first.IsUnspecified()
 }
 
 func change(have, want string) string {
