@@ -17,7 +17,6 @@ limitations under the License.
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -279,9 +278,6 @@ func (c *Controller) recoverSync(ctx context.Context, key cache.ObjectName) (err
 	return c.sync(ctx, key)
 }
 
-// cacheDelay is when a key is synced again whose cache was behind. The cache is rarely slower.
-const cacheDelay = 20 * time.Millisecond
-
 // requeue decides when the key is synced again.
 func (c *Controller) requeue(ctx context.Context, key cache.ObjectName, err error) {
 	logger := klog.FromContext(ctx)
@@ -290,10 +286,11 @@ func (c *Controller) requeue(ctx context.Context, key cache.ObjectName, err erro
 		c.queue.Forget(key)
 		return
 	}
+	var stale *live.StaleCacheError
 	delay, known := status.RetryAfter(err, c.options.Resync)
 	switch {
-	case errors.Is(err, live.ErrStaleCache):
-		c.queue.AddAfter(key, cacheDelay)
+	case errors.As(err, &stale):
+		c.queue.AddAfter(key, stale.RetryAfter)
 	case errors.Is(err, clouds.ErrNotReady), errors.Is(err, live.ErrGone):
 		logger.V(4).Info("Waiting for an event", "err", err) // a handler enqueues the key
 	case known:
@@ -312,17 +309,21 @@ func (c *Controller) requeue(ctx context.Context, key cache.ObjectName, err erro
 // syncHandler compares what a Network declares with what Neutron has, and acts on the
 // difference. It may be called at any time, any number of times.
 func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) error {
-	// What Networks left that had this name before must not hold up the one that has it now.
-	vanishedErr := c.vanished.Remove(ctx, key)
+	if orphans.IsVanishedKey(key) {
+		return c.vanished.Remove(ctx, key)
+	}
+	for _, vanished := range c.vanished.Start(ctx, key) {
+		c.queue.Add(vanished)
+	}
 	network, err := c.networks.Networks(key.Namespace).Get(key.Name)
 	if err != nil && apierrors.IsNotFound(err) {
 		c.clouds.Forget(key)
-		return vanishedErr
+		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if err := c.live.CheckFresh(network); err != nil {
+	if err := c.live.CheckFresh(ctx, network); err != nil {
 		return err
 	}
 	if network, err = c.live.RereadIfStatusless(ctx, network); err != nil {
@@ -330,7 +331,7 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) erro
 	}
 	isDeleted := !network.DeletionTimestamp.IsZero()
 	if isDeleted && !live.HasFinalizer(network) {
-		return vanishedErr // it waits for other finalizers
+		return nil // it waits for other finalizers
 	}
 	var outcome status.Outcome
 	cloud, err := c.clouds.For(ctx, key, network)
@@ -342,7 +343,7 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) erro
 	default:
 		network, outcome = c.reconcile(ctx, cloud, network)
 	}
-	return cmp.Or(c.updateStatus(ctx, cloud, network, outcome), vanishedErr)
+	return c.updateStatus(ctx, cloud, network, outcome)
 }
 
 // reconcile makes Neutron match the spec. It returns the Network with the finalizer.
@@ -424,11 +425,7 @@ func (c *Controller) updateStatus(ctx context.Context, cloud *neutron.Cloud, net
 	next := network.Status
 	if outcome.Finalized == "" {
 		next = status.Compute(network, outcome.In(cloud))
-		if err := c.live.UpdateStatusIfNeeded(ctx, network, next); errors.Is(err, live.ErrGone) {
-			// It was deleted in spite of its finalizer.
-			c.vanished.Add(network)
-			return c.vanished.Remove(ctx, cache.MetaObjectToName(network))
-		} else if err != nil {
+		if err := c.live.UpdateStatusIfNeeded(ctx, network, next); err != nil {
 			return err // the next sync finds the outcome's error again
 		}
 	}

@@ -82,6 +82,7 @@ type fixture struct {
 	cloud      *neutron.Cloud // the controller's own
 	controller *Controller
 	indexer    cache.Indexer
+	vanished   []cache.ObjectName // keys: see syncVanished
 }
 
 func newFixture(t testing.TB, networks ...*samplecrdv1.Network) *fixture {
@@ -131,12 +132,15 @@ func (f *fixture) restart() {
 	f.TakeJournal()
 }
 
+// cloudTimeout is that of requests to the clouds of Secrets.
+const cloudTimeout = time.Minute
+
 // newClouds returns Clouds with the controller's own cloud. What they start is stopped at the
 // end of the test.
 func newClouds(t testing.TB, own *neutron.Cloud, secrets kubernetes.Interface) *clouds.Clouds {
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	all := clouds.New(ctx, own, clouds.Options{Client: secrets, NewCloud: func(config neutron.Config) *neutron.Cloud {
-		return neutron.NewCloud(config.Name, neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second}), world.Cluster, time.Hour)
+		return neutron.NewCloud(config.Name, neutron.NewClient(config, neutron.ClientOptions{Timeout: cloudTimeout}), world.Cluster, time.Hour)
 	}})
 	t.Cleanup(func() { cancel(); all.Wait() })
 	return all
@@ -894,7 +898,8 @@ func TestSyncWaitsUntilTheCacheHasOurLastWrite(t *testing.T) {
 	f.mustFail(neutron.Unavailable)
 	f.Neutron.SetFault(nil)
 	f.see(before)
-	if err := f.syncHandler(); !errors.Is(err, live.ErrStaleCache) {
+	var stale *live.StaleCacheError
+	if err := f.syncHandler(); !errors.As(err, &stale) {
 		t.Fatalf("got %v, want that the cache is stale", err)
 	}
 	f.mustSync()
@@ -993,18 +998,24 @@ func TestNetworkDeletedDespiteItsFinalizerDuringASyncLeavesNoOrphan(t *testing.T
 	f := newFixture(t, world.NewNetwork("10.0.0.0/24", ""))
 	f.Neutron.SetFault(func(r *http.Request) *embedded.Fault {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/subnets") {
+			gone := f.Get()
 			f.API.Remove(world.Key.Namespace, world.Key.Name)
+			f.controller.handlers(klog.Logger{}).DeleteFunc(networkinformers.DeletedNetwork{OptionalObj: gone})
 		}
 		if r.Method == http.MethodDelete {
 			return &embedded.Fault{Drop: true}
 		}
 		return nil
 	})
-	if err := f.sync(); err == nil {
+	if err := f.sync(); !errors.Is(err, live.ErrGone) {
+		t.Errorf("got %v, want that the Network is gone", err)
+	}
+	f.mustSync()
+	if err := f.syncVanished(); err == nil {
 		t.Error("the sync succeeded though it could not delete the network")
 	}
 	f.Neutron.SetFault(nil)
-	f.mustSync()
+	f.mustSyncVanished()
 	f.ExpectNeutron()
 }
 
@@ -1035,6 +1046,7 @@ func TestDeleteEventOfANetworkWithItsFinalizerLeavesNoOrphan(t *testing.T) {
 			f.API.Remove(world.Key.Namespace, world.Key.Name)
 			f.controller.handlers(klog.Logger{}).DeleteFunc(test.gone(gone))
 			f.mustSync()
+			f.mustSyncVanished()
 			if test.removed {
 				f.ExpectNeutron()
 			} else {
@@ -1051,11 +1063,14 @@ func TestVanishedNetworkDoesNotDelayTheNextOne(t *testing.T) {
 	f.API.Remove(world.Key.Namespace, world.Key.Name)
 	f.controller.handlers(klog.Logger{}).DeleteFunc(networkinformers.DeletedNetwork{OptionalObj: gone})
 	f.Create(samplecrdv1.NetworkSpec{CIDR: "10.1.0.0/24"})
-	f.mustFail(neutron.InUse) // the old one
+	f.mustSync()
 	f.ExpectReady(samplecrdv1.ReasonAvailable)
 	f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.1", "default/net-a 10.1.0.0/24 10.1.0.1")
+	if err := f.syncVanished(); neutron.ReasonOf(err) != neutron.InUse {
+		t.Errorf("got %v, want that the old one is in use", err)
+	}
 	f.DeletePorts()
-	f.mustSync()
+	f.mustSyncVanished()
 	f.ExpectNeutron("default/net-a 10.1.0.0/24 10.1.0.1")
 }
 
@@ -1068,9 +1083,12 @@ func TestVanishedNetworkIsRemovedFromTheCloudOfItsSecret(t *testing.T) {
 	f.API.Remove(world.Key.Namespace, world.Key.Name)
 	f.controller.handlers(klog.Logger{}).DeleteFunc(networkinformers.DeletedNetwork{OptionalObj: gone})
 	f.Create(samplecrdv1.NetworkSpec{CIDR: "10.1.0.0/24"})
-	f.mustFail(neutron.InUse) // the old one
+	f.mustSync()
+	if err := f.syncVanished(); neutron.ReasonOf(err) != neutron.InUse {
+		t.Errorf("got %v, want that the old one is in use", err)
+	}
 	f.DeletePorts()
-	f.mustSync() // the cloud of the old one is still open
+	f.mustSyncVanished() // the cloud of the old one is still open
 	f.ExpectNeutron("default/net-a 10.1.0.0/24 10.1.0.1")
 	if n := len(f.controller.clouds.List()); n != 1 {
 		t.Errorf("%d clouds are open, but no Network uses more than one", n)
@@ -1081,6 +1099,7 @@ func TestVanishedNetworkThatIsBackIsNotRemoved(t *testing.T) {
 	f := ready(t, "10.0.0.0/24", "")
 	f.controller.vanished.Add(f.Get())
 	f.mustSync()
+	f.mustSyncVanished()
 	f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
 }
 
@@ -1606,7 +1625,7 @@ func work(ctx context.Context, c *Controller, n int) (stop func()) {
 
 func key(name string) cache.ObjectName { return cache.NewObjectName("default", name) }
 
-func quiet(t *testing.T) context.Context {
+func quiet(t testing.TB) context.Context {
 	return klog.NewContext(t.Context(), ktesting.NewLogger(t, ktesting.NewConfig()))
 }
 
@@ -1635,6 +1654,7 @@ func TestRequeue(t *testing.T) {
 	reason := func(reason neutron.ErrorReason) error { return &neutron.Error{Op: "test", Reason: reason} }
 	wrapped := func(err error) error { return fmt.Errorf("read the Network: %w", err) }
 	conflict := apierrors.NewConflict(samplecrdv1.Resource("networks"), world.Key.Name, errors.New("it has changed"))
+	stale := &live.StaleCacheError{RetryAfter: 20 * time.Millisecond}
 	perResync := []string{"Forget", "AddAfter 10m0s"}
 	byHand := []string{"Forget", "AddAfter 1m0s"}
 	backOff := []string{"AddRateLimited"}
@@ -1647,8 +1667,8 @@ func TestRequeue(t *testing.T) {
 	}{
 		{"no error", nil, []string{"Forget"}, false},
 		// The cache is rarely that far behind; it is no failure that counts for the back-off.
-		{"the cache is stale", live.ErrStaleCache, []string{"AddAfter 20ms"}, false},
-		{"the cache is stale, wrapped", wrapped(live.ErrStaleCache), []string{"AddAfter 20ms"}, false},
+		{"the cache is stale", stale, []string{"AddAfter 20ms"}, false},
+		{"the cache is stale, wrapped", wrapped(stale), []string{"AddAfter 20ms"}, false},
 		// A handler enqueues the key.
 		{"the Network is gone", live.ErrGone, nil, false},
 		{"the cloud of a Secret is not ready", clouds.ErrNotReady, nil, false},

@@ -59,8 +59,14 @@ func TestAListThatIsNotFoundProvesNothing(t *testing.T) {
 			return err
 		}},
 		{"subnets of a network", "subnets", func(ctx context.Context, c *Client, id string) error { _, err := c.GetNetwork(ctx, id); return err }},
-		{"ports on a network", "ports", func(ctx context.Context, c *Client, id string) error { _, err := c.PortsOnNetworks(ctx, id); return err }},
-		{"ports on a subnet", "ports", func(ctx context.Context, c *Client, id string) error { _, err := c.PortsOnNetworks(ctx, id); return err }},
+		{"ports on a network", "ports", func(ctx context.Context, c *Client, id string) error {
+			_, err := c.PortsOnNetworks(ctx, id)
+			return err
+		}},
+		{"ports on a subnet", "ports", func(ctx context.Context, c *Client, id string) error {
+			_, err := c.PortsOnNetworks(ctx, id)
+			return err
+		}},
 	} {
 		for _, body := range []string{vanishedItem, wrongPath} {
 			t.Run(test.name, func(t *testing.T) {
