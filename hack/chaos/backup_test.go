@@ -31,6 +31,11 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
+const (
+	whileWorking = "restores of etcd while the users work"
+	atRest       = "restores of etcd at rest"
+)
+
 // restoreEtcd takes backups of etcd and restores them later, while the users work. About half
 // of the controllers are killed at that time. The others keep what they have in memory.
 func (w *world) restoreEtcd(ctx context.Context, rand *rand.Rand) error {
@@ -54,7 +59,7 @@ func (w *world) restoreEtcd(ctx context.Context, rand *rand.Rand) error {
 			return err
 		}
 		w.ahead.Add(-1)
-		w.tally.add("restores of etcd while the users work")
+		w.tally.add(whileWorking)
 	}
 	return nil
 }
@@ -66,7 +71,7 @@ func (w *world) restoreAtRest(ctx context.Context) (violations, error) {
 	if err := w.restore(ctx, func() bool { return false }); err != nil {
 		return nil, err
 	}
-	w.tally.add("restores of etcd at rest")
+	w.tally.add(atRest)
 	started := time.Now()
 	found, err := w.waitForOrder(ctx)
 	w.tally.note("order after a restore at rest", time.Since(started))

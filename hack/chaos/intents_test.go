@@ -179,7 +179,7 @@ func (s *witness) arrived(c *call, l *ledger) {
 	namespace, name, known := l.complete(d, c)
 	if !known {
 		if c.Method == http.MethodDelete {
-			s.strange.add("%s: %s %s: the controller never created it", c.life.name, c.Method, c.path)
+			s.strange.add("%s: %s %s: "+notItsOwn, c.life.name, c.Method, c.path)
 		}
 		return
 	}
@@ -236,6 +236,7 @@ func (c *call) deed() *deed {
 // What a controller must not do.
 const (
 	unread    = "without a read of the Network at the API server before"
+	notItsOwn = "the controller never created it"
 	forbidden = "although the API server had answered otherwise"
 )
 

@@ -43,6 +43,11 @@ var keystoneFaults = []*fault{
 	{name: "hang of Keystone", spoil: hang},
 }
 
+const (
+	keystoneFailures = "failures of Keystone with all tokens revoked"
+	movesTo          = "moves to "
+)
+
 // spoilKeystone revokes all tokens, and lets Keystone fail for a while, again and again.
 func (w *world) spoilKeystone(ctx context.Context, rand *rand.Rand) error {
 	all, order := w.killsLeft(), rand.Perm(len(keystoneFaults))
@@ -62,7 +67,7 @@ func (w *world) spoilKeystone(ctx context.Context, rand *rand.Rand) error {
 		}
 		w.everyProxy(func(p *proxy) { p.keystone.Store(nil) })
 		w.tally.log("Keystone answers again")
-		w.tally.add("failures of Keystone with all tokens revoked")
+		w.tally.add(keystoneFailures)
 		w.ahead.Add(-1)
 	}
 	return nil
@@ -202,7 +207,7 @@ func (w *world) moveAway(ctx context.Context, rand *rand.Rand, to place) (violat
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	w.tally.add("moves to " + to.String())
+	w.tally.add(movesTo + to.String())
 	w.tally.log("Keystone leads home again")
 	w.lead(home)
 	return w.waitForOrder(ctx)

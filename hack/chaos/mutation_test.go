@@ -59,17 +59,25 @@ var mutations = []mutation{
 		"return l.items, nil\n\t\t}\n\t\tif l.read == before {",
 	}, []string{duplicate, leftOver, livesOn}, short},
 	{"pause-not-in-the-live-read", "pkg/live/live.go", []string{
-		"live.Status.NetworkID != cached.Status.NetworkID ||\n\t\tlive.IsPaused() != cached.IsPaused() {",
-		"live.Status.NetworkID != cached.Status.NetworkID {",
+		`{"the annotation " + samplecrdv1.AnnotationPaused, cached.IsPaused() != live.IsPaused()},`,
+		"",
 	}, []string{forbidden}, muchAlarm},
 	{"live-read-ignored", "pkg/live/live.go", []string{
-		`return conflict(cached, "it has changed since it was read")`,
-		"return nil",
+		"if changed := changes(cached, live); len(changed) > 0 {",
+		"if changed := changes(cached, live); len(changed) > 100 {",
 	}, []string{forbidden}, short},
 	{"no-live-read", "controller.go", []string{
 		"return c.live.Verify(ctx, network)",
 		"return nil",
 	}, []string{unread}, short},
+	{"twins-delete-each-others-orphans", "pkg/orphans/finder.go", []string{
+		"now.neverOwned = anyNeverOwned(orphans)",
+		"now.neverOwned = nil",
+	}, []string{notItsOwn}, shortOfTwins},
+	{"lost-write-never-forgotten", "pkg/live/live.go", []string{
+		"if now.Sub(missing.asked) >= askDelay {",
+		"if now.IsZero() {",
+	}, []string{notReady, differs, inCircles}, restoredAtRest},
 	{"lease-given-up-before-the-drain", "pkg/election/election.go", []string{
 		"context.WithCancel(context.WithoutCancel(ctx))",
 		"context.WithCancel(ctx)",
@@ -86,6 +94,13 @@ var mutations = []mutation{
 var muchAlarm = func() plan {
 	p := short
 	p.edits *= 3
+	return p
+}()
+
+// restoredAtRest has a backup and a restore without which the mistake does not show.
+var restoredAtRest = func() plan {
+	p := short
+	p.moves = 0
 	return p
 }()
 

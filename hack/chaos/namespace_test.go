@@ -46,6 +46,8 @@ const networksOfDoomed = 3
 
 const secretName = "cloud"
 
+const namespacesDeleted = "namespaces deleted with their credentials"
+
 // endNamespace deletes a namespace of the controller with its Networks and their credentials,
 // and kills the leader soon after that.
 func (w *world) endNamespace(ctx context.Context, c *controller, leader *term) error {
@@ -63,7 +65,7 @@ func (w *world) endNamespace(ctx context.Context, c *controller, leader *term) e
 	if err := w.kube.CoreV1().Namespaces().Delete(ctx, d.namespace, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	w.tally.add("namespaces deleted with their credentials")
+	w.tally.add(namespacesDeleted)
 	// It takes kube-controller-manager a moment to delete what is in it.
 	r := seeded(w.seed, "namespace", len(w.doomed))
 	select {

@@ -44,6 +44,9 @@ const (
 	leftOver  = "left over: "
 	livesOn   = "lives on in Neutron: "
 
+	notReady = "not ready"
+	differs  = "the spec and the status want"
+
 	inCircles    = "syncs when everything matched"
 	inOtherPlace = "made in another place: "
 )
@@ -85,7 +88,7 @@ func (w *world) consult(ctx context.Context) (violations, error) {
 			live[list.Items[i].Name] = &list.Items[i]
 		}
 		for _, n := range w.wanted {
-			if n.cluster != c.cluster {
+			if n.namespace != c.namespace {
 				continue
 			}
 			owner := c.cluster + "/" + string(n.uid)
@@ -94,10 +97,13 @@ func (w *world) consult(ctx context.Context) (violations, error) {
 		}
 	}
 	for owner, networks := range byOwner {
-		if uid, _ := ownerOf(ownerPrefix + owner); !w.intents.isLost(uid) {
+		if uid, _ := ownerOf(ownerPrefix + owner); w.intents.isLost(uid) {
+			w.checkReported(owner, networks, &v)
+		} else {
 			v.add(leftOver+"%s of %s", describe(networks), owner)
 		}
 	}
+	w.checkTwins(&v)
 	w.checkStrangers(inNeutron, &v)
 	return v, errors.Join(w.checkElsewhere(ctx, &v), w.checkDoomed(ctx, &v))
 }
@@ -120,6 +126,30 @@ func (w *world) sort(networks []stack.Network, v *violations) map[string][]stack
 		}
 	}
 	return byOwner
+}
+
+// checkReported finds networks of lost Networks that are not reported as orphans. A controller
+// with the flag -namespace does not look for them.
+func (w *world) checkReported(owner string, networks []stack.Network, v *violations) {
+	for _, c := range w.controllers {
+		if c.ofOneNamespace || !strings.HasPrefix(owner, c.cluster+"/") {
+			continue
+		}
+		for _, n := range networks {
+			if !c.hasLogged("Found an orphan", n.ID) && !c.hasLogged("Found more orphans") {
+				v.add("network %s of a lost Network is not reported as an orphan", n.ID)
+			}
+		}
+	}
+}
+
+// checkTwins finds controllers that do not report that another one has their cluster ID.
+func (w *world) checkTwins(v *violations) {
+	for _, c := range w.controllers {
+		if w.twins && !c.hasLogged("another installation probably has the same cluster ID") {
+			v.add("%s does not report another installation with its cluster ID", c.namespace)
+		}
+	}
 }
 
 // mayBeRetained reports whether the network was made for a Network that was deleted with the
@@ -155,7 +185,7 @@ func (n *wanted) check(live *samplecrdv1.Network, found []stack.Network, v *viol
 		v.add("%s: %s", who, diff)
 	}
 	if !isReady(live) {
-		v.add("%s: not ready: generation %d, %+v", who, live.Generation, live.Status)
+		v.add("%s: "+notReady+": generation %d, %+v", who, live.Generation, live.Status)
 	}
 	if !slices.Contains(live.Finalizers, samplecrdv1.Finalizer) {
 		v.add("%s: it has no finalizer", who)
@@ -183,7 +213,7 @@ func differences(n *wanted, live *samplecrdv1.Network, network stack.Network) st
 	if slices.Equal(want, got) {
 		return ""
 	}
-	return fmt.Sprintf("the spec and the status want %q, Neutron has %q", want, got)
+	return fmt.Sprintf(differs+" %q, Neutron has %q", want, got)
 }
 
 func wantedGateway(spec *samplecrdv1.NetworkSpec, cidr netip.Prefix, subnet subnets.Subnet) string {

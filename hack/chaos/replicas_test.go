@@ -22,6 +22,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -138,6 +140,18 @@ func (c *controller) looks() (n int32) {
 	return n
 }
 
+// hasLogged reports whether a running process has logged a line with all of the texts.
+func (c *controller) hasLogged(texts ...string) bool {
+	for _, r := range c.replicas {
+		for line := range strings.Lines(r.now().process.Log.String()) {
+			if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // syncs returns how often the running processes have synced.
 func (c *controller) syncs() (n int) {
 	for _, r := range c.replicas {
@@ -192,9 +206,6 @@ type trouble struct {
 	make func(context.Context, *controller, *term) error
 }
 
-// ofNamespace is the name of the trouble that endNamespace makes.
-const ofNamespace = "namespace deleted, and the leader killed"
-
 // troubles are all equally likely.
 var troubles = []trouble{
 	{"leader killed", killLeader},
@@ -204,7 +215,7 @@ var troubles = []trouble{
 	{"leader cut off, refused", func(ctx context.Context, c *controller, t *term) error { return cutOffLeader(ctx, c, t, true) }},
 	{"leader cut off, hanging", func(ctx context.Context, c *controller, t *term) error { return cutOffLeader(ctx, c, t, false) }},
 	{"follower killed", killFollower},
-	{ofNamespace, func(ctx context.Context, c *controller, t *term) error { return c.endNamespace(ctx, c, t) }},
+	{"namespace deleted, and the leader killed", func(ctx context.Context, c *controller, t *term) error { return c.endNamespace(ctx, c, t) }},
 }
 
 // makeTrouble makes one trouble after the other, each while the leader works.

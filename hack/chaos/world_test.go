@@ -144,13 +144,16 @@ func (w *world) addController(ctx context.Context, config *rest.Config, binary s
 		record:    &record{tally: w.tally},
 		strict:    w.faults == 0 && w.plan.restarts == 0 && w.plan.restores == 0,
 		// The first one also looks for orphans.
-		ofOneNamespace: i > 0,
+		ofOneNamespace: i > 0 && !w.twins,
 		endNamespace:   w.endNamespace,
+	}
+	if w.twins && i > 0 {
+		c.cluster = w.controllers[0].cluster
 	}
 	c.troubles.Store(int32(w.troubles / share))
 	w.controllers = append(w.controllers, c)
 	for j := range max(1, w.replicas) {
-		r := &replica{name: c.cluster, binary: binary, dir: w.dir, tally: w.tally, kubernetesAway: w.away.Load}
+		r := &replica{name: fmt.Sprintf("%s-%d", c.namespace, i+1), binary: binary, dir: w.dir, tally: w.tally, kubernetesAway: w.away.Load}
 		if w.replicas > 1 {
 			r.name += "-" + string(rune('a'+j))
 		}
@@ -201,6 +204,9 @@ func (w *world) configure(c *controller, r *replica) error {
 		"-retry-base-delay=100ms", "-retry-max-delay=1s", "-neutron-timeout=" + w.neutronTimeout.String(), "-resync=3s"}
 	if c.ofOneNamespace {
 		r.flags = append(r.flags, "-namespace="+c.namespace)
+	}
+	if w.twins {
+		r.flags = append(r.flags, "-delete-orphans=all")
 	}
 	if w.replicas > 1 {
 		r.flags = append(r.flags, electionFlags...)
