@@ -17,6 +17,7 @@ limitations under the License.
 package neutron
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -28,6 +29,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/gophercloud/gophercloud/v2"
 	"go4.org/netipx"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
@@ -147,6 +149,15 @@ func newTestClient(t *testing.T, config Config, options ClientOptions) *Client {
 	c := NewClient(config, options)
 	t.Cleanup(c.Close)
 	return c
+}
+
+// connect returns gophercloud's authenticated client, for requests that Client does not make.
+func (c *Client) connect(ctx context.Context) (*gophercloud.ServiceClient, error) {
+	s, err := c.connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.service, nil
 }
 
 // reply answers with that status and body, and returns true.
