@@ -144,6 +144,14 @@ func (l *lab) client(t *testing.T) *Client {
 	return newTestClient(t, l.config(t), ClientOptions{Timeout: 10 * time.Second})
 }
 
+// clientIn returns a client whose credentials name that region; "" for none.
+func (l *lab) clientIn(t *testing.T, region string) *Client {
+	t.Helper()
+	config := l.config(t)
+	config.Endpoint.Region = region
+	return newTestClient(t, config, ClientOptions{Timeout: 10 * time.Second})
+}
+
 func newTestClient(t *testing.T, config Config, options ClientOptions) *Client {
 	t.Helper()
 	c := NewClient(config, options)

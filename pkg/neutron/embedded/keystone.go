@@ -166,6 +166,14 @@ func (k *keystone) recreateProject(name, id string) error {
 	return nil
 }
 
+func (k *keystone) revoke(id string) bool {
+	_, valid := k.lookup(id)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.tokens, id)
+	return valid
+}
+
 func (k *keystone) revokeAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -68,7 +68,8 @@ func (n *neutron) serve(r *request) *answer {
 	return notFoundPath().answer()
 }
 
-// networkVersions is the version document of the Neutron at that URL. Unlike Keystone's it has status 200.
+// networkVersions is the version document of the Neutron at that URL. Unlike Keystone's it has
+// status 200.
 func networkVersions(base string) *answer {
 	return jsonAnswer(http.StatusOK, map[string]any{"versions": []any{map[string]any{
 		"id": "v2.0", "status": "CURRENT",

@@ -204,6 +204,12 @@ func (s *Server) RevokeTokens() {
 	s.keystone.revokeAll()
 }
 
+// RevokeToken revokes one token, such as that of a request (X-Auth-Token), and reports whether it
+// was valid. A function of SetFault that calls it makes Neutron refuse that very request.
+func (s *Server) RevokeToken(token string) bool {
+	return s.keystone.revoke(token)
+}
+
 // SetDefaultProject makes a project the default project of a user: a token that is requested
 // without a scope is for that project from now on. The user also gets the role there that the
 // project's own user has, and keeps its roles in other projects, so that a request that names one
@@ -233,6 +239,31 @@ func (s *Server) SetRegions(regions ...Region) {
 	}
 	regions = slices.Clone(regions)
 	s.keystone.regions.Store(&regions)
+}
+
+// Network is a network as Networks returns it.
+type Network struct {
+	// Neutron is the name of the Neutron that has it: see Region.
+	Neutron   string
+	ProjectID string
+	ID        string
+	Name      string
+}
+
+// Networks returns the networks of all projects and all Neutrons, those too that no region leads
+// to.
+func (s *Server) Networks() []Network {
+	var all []Network
+	list := func(name string, n *neutron) {
+		n.mu.RLock()
+		defer n.mu.RUnlock()
+		for _, network := range n.networks.sorted {
+			all = append(all, Network{Neutron: name, ProjectID: network.project, ID: network.id, Name: network.name})
+		}
+	}
+	list("", s.neutron)
+	s.others.Range(func(name, n any) bool { list(name.(string), n.(*neutron)); return true })
+	return all
 }
 
 // ServeHTTP answers one request, or simulates the Fault that was chosen for it.
