@@ -185,6 +185,11 @@ func TestWhatKeystonesAnswerMeans(t *testing.T) {
 		{"a proxy without a Keystone", 404, "default backend - 404", Error{Reason: Unavailable, Message: "404 Not Found"}},
 		{"Keystone is away", 503, "", Error{Reason: Unavailable, Message: "503 Service Unavailable"}},
 		{"an HTML page", 502, proxysPage, Error{Reason: Unavailable, Message: "502 Bad Gateway"}},
+		{"an internal error", 500, keystoneBody(500, "An unexpected error prevented the server from fulfilling your request."),
+			Error{Reason: Unavailable, Message: "500 An unexpected error prevented the server from fulfilling your request."}},
+		{"an HTML page that says Created", 201, proxysPage, Error{Reason: Unavailable, Message: "invalid character '<' looking for beginning of value"}},
+		{"a token that is not one", 201, `{"token": 1}`, Error{Reason: Unavailable, Message: "json: cannot unmarshal number into Go value of type tokens.ServiceCatalog"}},
+		{"a project that is not one", 201, `{"token": {"project": [], "catalog": []}}`, Error{Reason: Unavailable, Message: "the answer is not from Keystone"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.want.Op = "authenticate"
