@@ -112,6 +112,13 @@ func (f *fixture) start() {
 // startAs is start for a controller with this cluster ID.
 func (f *fixture) startAs(cluster string) {
 	f.t.Helper()
+	f.startWithoutList(cluster)
+	f.relist()
+}
+
+// startWithoutList is startAs, but Neutron was not listed yet.
+func (f *fixture) startWithoutList(cluster string) {
+	f.t.Helper()
 	f.cloud = neutron.NewCloud("test", f.NewCloud().Client(), cluster, time.Hour)
 	informer := informers.NewSharedInformerFactory(f.Kube, 0).Samplecrd().V1().Networks()
 	controller, err := NewController(f.t.Context(), f.Kube, informer, newClouds(f.t, f.cloud, f.Secrets), f.Events,
@@ -122,7 +129,6 @@ func (f *fixture) startAs(cluster string) {
 	f.t.Cleanup(controller.queue.ShutDown)
 	f.controller, f.indexer = controller, informer.Informer().GetIndexer()
 	f.refresh()
-	f.relist()
 }
 
 // restart calls start, and removes its requests from the journal.
