@@ -20,18 +20,18 @@ package status
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
-	samplecrdv1ac "github.com/samplecrd/samplecrd-controller/pkg/generated/applyconfiguration/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 )
 
@@ -246,41 +246,28 @@ func IsAvailable(network *samplecrdv1.Network) bool {
 	return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == network.Generation
 }
 
-// ApplyConfiguration returns the status for a server-side apply, which removes what it leaves
-// out, so it has the whole status. It has the resourceVersion that was read: a Network that was
-// created again under the same name refuses it (409). The UID would not help: the API server
-// ignores it for the status of a custom resource.
-func ApplyConfiguration(network *samplecrdv1.Network, status samplecrdv1.NetworkStatus) *samplecrdv1ac.NetworkApplyConfiguration {
-	apply := &samplecrdv1ac.NetworkStatusApplyConfiguration{
-		ObservedGeneration: optional(status.ObservedGeneration),
-		NetworkID:          optional(status.NetworkID),
-		SubnetID:           optional(status.SubnetID),
-		CIDR:               optional(status.CIDR),
-		Gateway:            optional(status.Gateway),
-		Cloud:              optional(status.Cloud),
-		ProjectID:          optional(status.ProjectID),
-		Region:             optional(status.Region),
-		MTU:                optional(status.MTU),
-
-		LastHandledReconcileAt: optional(status.LastHandledReconcileAt),
+// Patch returns the JSON merge patch that turns the Network's status into next. Lists are replaced
+// as a whole, so that no part of a condition can stay when the condition goes; a server-side apply
+// leaves the fields that another client owns as well, and the API server refuses that rest. The
+// patch has the resourceVersion that was read: the base of the patch is then what the API server
+// has, and a Network that was created again under the same name refuses it (409). The UID would
+// not help: the API server ignores it for the status of a custom resource.
+func Patch(network *samplecrdv1.Network, next *samplecrdv1.NetworkStatus) ([]byte, error) {
+	type object struct {
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion,omitempty"`
+		} `json:"metadata"`
+		Status *samplecrdv1.NetworkStatus `json:"status"`
 	}
-	for _, c := range status.Conditions {
-		apply.WithConditions(metav1ac.Condition().
-			WithType(c.Type).
-			WithStatus(c.Status).
-			WithObservedGeneration(c.ObservedGeneration).
-			WithLastTransitionTime(c.LastTransitionTime).
-			WithReason(c.Reason).
-			WithMessage(c.Message))
+	before, after := object{Status: &network.Status}, object{Status: next}
+	after.Metadata.ResourceVersion = network.ResourceVersion
+	original, err := json.Marshal(before)
+	if err != nil {
+		return nil, err
 	}
-	return samplecrdv1ac.Network(network.Name, network.Namespace).WithResourceVersion(network.ResourceVersion).WithStatus(apply)
-}
-
-// optional returns nil for the zero value, which omits the field.
-func optional[T comparable](value T) *T {
-	var zero T
-	if value == zero {
-		return nil
+	modified, err := json.Marshal(after)
+	if err != nil {
+		return nil, err
 	}
-	return &value
+	return jsonpatch.CreateMergePatch(original, modified)
 }

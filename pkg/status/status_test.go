@@ -30,6 +30,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -328,35 +329,108 @@ func fill(t *testing.T, v reflect.Value) {
 	}
 }
 
-func asJSON(t *testing.T, v any) (decoded map[string]any) {
-	t.Helper()
-	encoded, err := json.Marshal(v)
+func TestPatch(t *testing.T) {
+	var full samplecrdv1.NetworkStatus
+	fill(t, reflect.ValueOf(&full).Elem())
+	const condition = `{"lastTransitionTime":"2026-01-01T00:00:00Z","message":"x","observedGeneration":7,"reason":"x","status":"x","type":"x"}`
+	const other = `{"lastTransitionTime":"2026-01-01T00:00:00Z","message":"edited","reason":"x","status":"True","type":"Other"}`
+	edited := metav1.Condition{Type: "Other", Status: "True", Reason: "x", Message: "edited", LastTransitionTime: longAgo}
+	with := func(change func(*samplecrdv1.NetworkStatus)) samplecrdv1.NetworkStatus {
+		s := *full.DeepCopy()
+		change(&s)
+		return s
+	}
+	for _, test := range []struct {
+		name         string
+		before, next samplecrdv1.NetworkStatus
+		want         string // the status in the patch; "": none
+	}{
+		{"nothing differs", full, *full.DeepCopy(), ""},
+		{"one field differs", full, with(func(s *samplecrdv1.NetworkStatus) { s.NetworkID = "y" }), `{"networkID":"y"}`},
+		{"a field goes", full, with(func(s *samplecrdv1.NetworkStatus) { s.Gateway, s.MTU = "", 0 }), `{"gateway":null,"mtu":null}`},
+		{"one field of a condition differs: all conditions are in the patch",
+			with(func(s *samplecrdv1.NetworkStatus) {
+				s.Conditions = append(s.Conditions, edited)
+				s.Conditions[0].Message = "y"
+			}),
+			with(func(s *samplecrdv1.NetworkStatus) { s.Conditions = append(s.Conditions, edited) }),
+			`{"conditions":[` + condition + `,` + other + `]}`},
+		{"a condition goes", with(func(s *samplecrdv1.NetworkStatus) { s.Conditions = append(s.Conditions, edited) }), full,
+			`{"conditions":[` + condition + `]}`},
+		{"all conditions go", full, with(func(s *samplecrdv1.NetworkStatus) { s.Conditions = nil }), `{"conditions":null}`},
+		{"the default of the CustomResourceDefinition is replaced", samplecrdv1.NetworkStatus{Conditions: []metav1.Condition{pending()}},
+			samplecrdv1.NetworkStatus{ObservedGeneration: 2, Conditions: full.Conditions}, `{"conditions":[` + condition + `],"observedGeneration":2}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			network := newNetwork()
+			network.Status = test.before
+			patch, err := Patch(network, &test.next)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := `{"metadata":{"resourceVersion":"41"}}`
+			if test.want != "" {
+				want = `{"metadata":{"resourceVersion":"41"},"status":` + test.want + `}`
+			}
+			equal(t, want, string(patch))
+		})
+	}
+}
+
+// For each field: it appears, it changes, and it goes.
+func TestPatchCarriesEachFieldOfTheStatus(t *testing.T) {
+	var full samplecrdv1.NetworkStatus
+	fill(t, reflect.ValueOf(&full).Elem())
+	for i := range reflect.TypeFor[samplecrdv1.NetworkStatus]().NumField() {
+		without := *full.DeepCopy()
+		reflect.ValueOf(&without).Elem().Field(i).SetZero()
+		for _, test := range [][2]samplecrdv1.NetworkStatus{{full, without}, {without, full}, {{}, full}, {full, {}}} {
+			network := newNetwork()
+			network.Status = test[0]
+			patch, err := Patch(network, &test[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, err := json.Marshal(network)
+			if err != nil {
+				t.Fatal(err)
+			}
+			after, err := jsonpatch.MergePatch(before, patch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := &samplecrdv1.Network{}
+			if err := json.Unmarshal(after, got); err != nil {
+				t.Fatal(err)
+			}
+			if !Equal(&test[1], &got.Status) {
+				t.Errorf("%s: got %+v, want %+v", reflect.TypeFor[samplecrdv1.NetworkStatus]().Field(i).Name, got.Status, test[1])
+			}
+		}
+	}
+}
+
+// The patch changes nothing that the controller does not know: fields of a later version.
+func TestPatchKeepsUnknownFields(t *testing.T) {
+	network := newNetwork(ready())
+	next := Compute(network, Outcome{Observed: haveNetwork(), Err: neutronError(neutron.InUse)})
+	patch, err := Patch(network, &next)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(encoded, &decoded); err != nil {
+	after, err := jsonpatch.MergePatch([]byte(`{"spec":{"cidr":"10.0.0.0/24"},"status":{"later":{"a":["b"]},"networkID":"n"}}`), patch)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return decoded
-}
-
-// A server-side apply removes the fields that it leaves out, so a status field that is
-// missing in ApplyConfiguration would be lost.
-func TestApplyConfigurationCarriesEveryFieldOfTheStatus(t *testing.T) {
-	var status samplecrdv1.NetworkStatus
-	fill(t, reflect.ValueOf(&status).Elem())
-	apply := ApplyConfiguration(newNetwork(), status)
-	equal(t, asJSON(t, status), asJSON(t, apply.Status))
-
-	apply.Status = nil
-	equal(t, map[string]any{
-		"apiVersion": "samplecrd.k8s.io/v1", "kind": "Network",
-		"metadata": map[string]any{"namespace": "default", "name": "web", "resourceVersion": "41"},
-	}, asJSON(t, apply))
-}
-
-func TestApplyConfigurationOmitsEmptyFields(t *testing.T) {
-	equal(t, map[string]any{}, asJSON(t, ApplyConfiguration(newNetwork(), samplecrdv1.NetworkStatus{}).Status))
+	var got struct {
+		Spec   map[string]any
+		Status map[string]any
+	}
+	if err := json.Unmarshal(after, &got); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, map[string]any{"a": []any{"b"}}, got.Status["later"].(map[string]any))
+	equal(t, map[string]any{"cidr": "10.0.0.0/24"}, got.Spec)
 }
 
 func TestEqualComparesEachField(t *testing.T) {
