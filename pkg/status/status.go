@@ -41,8 +41,10 @@ type Outcome struct {
 	Cloud string
 	// Place is where in the cloud the Network works; nil if it is not known.
 	Place *neutron.Place
-	// Away is since when Neutron has not answered; zero if it answers.
+	// Away is since when Neutron has given no good answer; zero if the last answer was good.
 	Away time.Time
+	// IsOutage reports whether that is an outage, and not a failure of single requests.
+	IsOutage bool
 
 	// Read reports that Neutron was read, even if Observed is nil.
 	Read bool
@@ -83,7 +85,7 @@ func (o Outcome) In(cloud *neutron.Cloud) Outcome {
 	if place, ok := cloud.Client().Place(); ok {
 		o.Place = &place
 	}
-	o.Away, _ = cloud.Client().Away()
+	o.Away, o.IsOutage = cloud.Client().Away()
 	return o
 }
 
@@ -194,16 +196,25 @@ func availableMessage(unmanaged []neutron.Subnet) string {
 	return message
 }
 
-// message returns the text for the error. During an outage it stays the text of its beginning:
-// each attempt may fail in another way, and none of that is worth a write.
+// message returns the text for the error. While Neutron gives no good answer, it stays the text
+// that was written first since then: each attempt may fail in another way, and none of that is
+// worth a write.
 func message(before *metav1.Condition, now metav1.Condition, o Outcome) string {
 	if now.Reason != samplecrdv1.ReasonNeutronUnavailable || o.Away.IsZero() {
 		return o.Err.Error()
 	}
+	outage := "Neutron has not been available since " + o.Away.UTC().Format(time.RFC3339) + ": "
 	if before != nil && before.Reason == now.Reason && before.ObservedGeneration == now.ObservedGeneration {
-		return before.Message
+		// The times of conditions have no fractions of a second.
+		isSince := !before.LastTransitionTime.Time.Before(o.Away.Truncate(time.Second))
+		if isSince || strings.HasPrefix(before.Message, outage) {
+			return before.Message
+		}
 	}
-	return "Neutron has not been available since " + o.Away.UTC().Format(time.RFC3339) + ": " + o.Err.Error()
+	if !o.IsOutage {
+		return o.Err.Error()
+	}
+	return outage + o.Err.Error()
 }
 
 // Equal reports whether two statuses are the same. Every sync ends with it, so it compares

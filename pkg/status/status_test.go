@@ -90,7 +90,7 @@ func TestConditions(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		err  error
-		away time.Time
+		away time.Time // of an outage
 		want []metav1.Condition
 	}{
 		{name: "Neutron matches the spec", want: []metav1.Condition{ready()}},
@@ -114,7 +114,7 @@ func TestConditions(t *testing.T) {
 			"after a port":       both("InUse", "Reconciling", "x"),
 		} {
 			t.Run(test.name+", "+name, func(t *testing.T) {
-				got := Compute(newNetwork(before...), Outcome{Observed: haveNetwork(), Subnet: haveSubnet(""), Err: test.err, Away: test.away}).Conditions
+				got := Compute(newNetwork(before...), Outcome{Observed: haveNetwork(), Subnet: haveSubnet(""), Err: test.err, Away: test.away, IsOutage: !test.away.IsZero()}).Conditions
 				byType := cmpopts.SortSlices(func(a, b metav1.Condition) bool { return a.Type < b.Type })
 				equal(t, test.want, got, whenever, byType)
 			})
@@ -162,14 +162,113 @@ func TestTheStatusDoesNotChangeDuringAnOutage(t *testing.T) {
 	goesOn := neutron.Error{Op: "create subnet", Reason: neutron.Unavailable, Message: "no answer in time"}
 	away := longAgo.Time
 	network := newNetwork(ready())
-	network.Status = Compute(network, Outcome{Err: &began, Away: away})
-	equal(t, network.Status, Compute(network, Outcome{Cloud: "test", Err: &goesOn, Away: away}), cmpopts.IgnoreFields(samplecrdv1.NetworkStatus{}, "Cloud"))
+	network.Status = Compute(network, Outcome{Err: &began, Away: away, IsOutage: true})
+	equal(t, network.Status, Compute(network, Outcome{Cloud: "test", Err: &goesOn, Away: away, IsOutage: true}), cmpopts.IgnoreFields(samplecrdv1.NetworkStatus{}, "Cloud"))
 
 	// A new generation changes it.
 	network.Generation++
-	got := Ready(new(Compute(network, Outcome{Err: &goesOn, Away: away})))
+	got := Ready(new(Compute(network, Outcome{Err: &goesOn, Away: away, IsOutage: true})))
 	if !strings.Contains(got.Message, "no answer in time") {
 		t.Errorf("got %q", got.Message)
+	}
+}
+
+// TestTheMessageOfAnUnavailableNeutron goes through a sequence of syncs. Each sees an error, since
+// when there has been no good answer, and whether that is an outage.
+func TestTheMessageOfAnUnavailableNeutron(t *testing.T) {
+	type sync struct {
+		at      time.Duration // since the beginning
+		away    time.Duration // since the beginning; -1: the last answer was good
+		outage  bool
+		err     string // "": none
+		message string // "": as before
+	}
+	const second, good = time.Second, -1
+	since := func(after time.Duration, err string) string {
+		return "Neutron has not been available since " + longAgo.Add(after).Format(time.RFC3339) + ": op: " + err
+	}
+	for _, test := range []struct {
+		name   string
+		before metav1.Condition
+		syncs  []sync
+	}{
+		{"one request fails for ever, and all others succeed: one write", ready(), []sync{
+			{1 * second, good, false, "500", "op: 500"},
+			{2 * second, good, false, "500", ""},
+			{9 * second, 9 * second, false, "500", ""},
+			{99 * second, 99 * second, false, "500", ""},
+		}},
+		{"the error is another", ready(), []sync{
+			{1 * second, 1 * second, false, "500", "op: 500"},
+			{9 * second, 9 * second, false, "502", "op: 502"},
+			{19 * second, good, false, "500", "op: 500"},
+		}},
+		{"an outage that is seen from its first failure on: one write", ready(), []sync{
+			{1 * second, 1 * second, false, "refused", "op: refused"},
+			{2 * second, 1 * second, false, "no answer", ""},
+			{3 * second, 1 * second, true, "503", ""},
+			{99 * second, 1 * second, true, "refused", ""},
+		}},
+		{"the first failure is a fraction of a second old: conditions have none", ready(), []sync{
+			{1800 * time.Millisecond, 1500 * time.Millisecond, false, "refused", "op: refused"},
+			{2 * second, 1500 * time.Millisecond, false, "no answer", ""},
+		}},
+		{"an outage that is seen when it is one: one write", ready(), []sync{
+			{9 * second, 1 * second, true, "refused", since(1*second, "refused")},
+			{10 * second, 1 * second, true, "no answer", ""},
+			{99 * second, 1 * second, true, "503", ""},
+		}},
+		{"not ready before the outage", notReady("InUse", "x"), []sync{
+			{9 * second, 1 * second, true, "refused", since(1*second, "refused")},
+			{10 * second, 1 * second, true, "no answer", ""},
+		}},
+		{"the outage ends, and one request fails", ready(), []sync{
+			{9 * second, 1 * second, true, "refused", since(1*second, "refused")},
+			{20 * second, good, false, "500", "op: 500"},
+			{21 * second, 21 * second, false, "500", ""},
+		}},
+		{"one request fails, and an outage begins and ends", ready(), []sync{
+			{1 * second, 1 * second, false, "500", "op: 500"},
+			{20 * second, 10 * second, true, "refused", since(10*second, "refused")},
+			{30 * second, good, false, "500", "op: 500"},
+		}},
+		{"another outage", ready(), []sync{
+			{9 * second, 1 * second, true, "refused", since(1*second, "refused")},
+			{60 * second, 50 * second, true, "refused", since(50*second, "refused")},
+			{61 * second, 50 * second, true, "no answer", ""},
+		}},
+		{"the controller restarts during the outage: one more write", ready(), []sync{
+			{9 * second, 1 * second, true, "refused", since(1*second, "refused")},
+			{60 * second, 50 * second, true, "refused", since(50*second, "refused")}, // it has never answered
+			{61 * second, 50 * second, true, "no answer", ""},
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Until(longAgo.Time))
+				network := newNetwork(test.before)
+				message := test.before.Message
+				for i, s := range test.syncs {
+					time.Sleep(time.Until(longAgo.Add(s.at)))
+					o := Outcome{Err: &neutron.Error{Op: "op", Reason: neutron.Unavailable, Message: s.err}, IsOutage: s.outage}
+					if s.away >= 0 {
+						o.Away = longAgo.Add(s.away)
+					}
+					before := network.Status
+					network.Status = Compute(network, o)
+					for i := range network.Status.Conditions { // as the API server returns them
+						c := &network.Status.Conditions[i]
+						c.LastTransitionTime = c.LastTransitionTime.Rfc3339Copy()
+					}
+					if s.message != "" {
+						message = s.message
+					} else if !Equal(&before, &network.Status) {
+						t.Errorf("sync %d: the status was written", i)
+					}
+					equal(t, message, Ready(&network.Status).Message)
+				}
+			})
+		})
 	}
 }
 
