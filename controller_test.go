@@ -33,6 +33,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	corev1 "k8s.io/api/core/v1"
@@ -2144,5 +2145,255 @@ func BenchmarkUpdateHandler(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// The events of what was changed in Neutron, also when the sync that changed it did not end well.
+
+// countRepairs returns the fields that the controller reports as repaired from now on.
+func (f *fixture) countRepairs() *[]string {
+	fields := &[]string{}
+	f.controller.changes = status.NewUnrecorded(func(steps []neutron.Step) {
+		for _, step := range steps {
+			*fields = append(*fields, step.Fields()...)
+		}
+	})
+	return fields
+}
+
+// failOnce makes the first request to Kubernetes fail that matches. The others work.
+func (f *fixture) failOnce(matches func(apiserver.Request) bool, fail func(do func() (runtime.Object, error)) (runtime.Object, error)) {
+	done := false
+	f.AroundKubernetes(func(r apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error) {
+		if done || !matches(r) {
+			return do()
+		}
+		done = true
+		return fail(do)
+	})
+}
+
+func writesStatus(r apiserver.Request) bool { return r.Subresource == "status" }
+
+// failures are the ways in which a request to Kubernetes can fail.
+func (f *fixture) failures() map[string]func(do func() (runtime.Object, error)) (runtime.Object, error) {
+	return map[string]func(do func() (runtime.Object, error)) (runtime.Object, error){
+		"a conflict": func(do func() (runtime.Object, error)) (runtime.Object, error) {
+			f.Edit(func(n *samplecrdv1.Network) { n.Labels = map[string]string{"another": "client"} })
+			return do()
+		},
+		"refused": func(func() (runtime.Object, error)) (runtime.Object, error) {
+			return nil, apierrors.NewInternalError(errors.New("etcd is not available"))
+		},
+		"the answer is lost": func(do func() (runtime.Object, error)) (runtime.Object, error) {
+			_, _ = do()
+			return nil, errors.New("connection lost")
+		},
+	}
+}
+
+func TestFailedStatusWriteLosesNoEvent(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		fixture  func(*testing.T) *fixture
+		want     string
+		repaired []string
+	}{
+		{"created", func(t *testing.T) *fixture { return newFixture(t, world.NewNetwork("10.0.0.0/24", "")) }, samplecrdv1.EventCreated, nil},
+		{"adopted", func(t *testing.T) *fixture {
+			f := newFixture(t, world.NewNetwork("10.0.0.0/24", "", world.WithFinalizer))
+			f.CreateOwned(world.UID, "10.0.0.0/24")
+			return f
+		}, samplecrdv1.EventAdopted, nil},
+		{"adopted and completed", func(t *testing.T) *fixture {
+			f := newFixture(t, world.NewNetwork("10.0.0.0/24", "", world.WithFinalizer))
+			f.CreateOwned(world.UID)
+			return f
+		}, samplecrdv1.EventAdopted, nil},
+		{"the network was deleted in Neutron", func(t *testing.T) *fixture {
+			f := ready(t, "10.0.0.0/24", "")
+			f.DeleteInNeutron("networks", f.Get().Status.NetworkID)
+			return f
+		}, samplecrdv1.EventDriftRepaired, []string{"network", "subnet"}},
+		{"the subnet was deleted in Neutron", func(t *testing.T) *fixture {
+			f := ready(t, "10.0.0.0/24", "")
+			f.DeleteInNeutron("subnets", f.Get().Status.SubnetID)
+			return f
+		}, samplecrdv1.EventDriftRepaired, []string{"subnet"}},
+		{"edited", func(t *testing.T) *fixture {
+			f := ready(t, "10.0.0.0/24", "")
+			f.Edit(func(n *samplecrdv1.Network) { n.Spec.Gateway = "10.0.0.9" })
+			return f
+		}, samplecrdv1.EventUpdated, nil},
+	} {
+		for failure := range (*fixture)(nil).failures() {
+			t.Run(test.name+", "+failure, func(t *testing.T) {
+				f := test.fixture(t)
+				f.relist()
+				repaired := f.countRepairs()
+				f.failOnce(writesStatus, f.failures()[failure])
+				if err := f.sync(); err == nil {
+					t.Fatal("the sync succeeded")
+				}
+				f.ExpectEvents()
+				f.mustSync()
+				f.ExpectEvents(test.want)
+				f.mustSync()
+				f.ExpectEvents()
+				if diff := gocmp.Diff(test.repaired, *repaired, cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("repaired (-want +got):\n%s", diff)
+				}
+				f.ExpectReady(samplecrdv1.ReasonAvailable)
+			})
+		}
+	}
+}
+
+func TestTransitionIsRecordedOnceAfterAConflict(t *testing.T) {
+	f := newFixture(t, world.NewNetwork("10.0.0.0/31", ""))
+	f.failOnce(writesStatus, f.failures()["a conflict"])
+	if err := f.sync(); !apierrors.IsConflict(err) {
+		t.Fatalf("got %v, want a conflict", err)
+	}
+	f.mustFail(neutron.Invalid)
+	f.mustFail(neutron.Invalid)
+	f.ExpectEvents(samplecrdv1.ReasonInvalidSpec)
+	f.Edit(func(n *samplecrdv1.Network) { n.Spec.CIDR = "10.0.0.0/24" })
+	f.mustSync()
+	f.ExpectEvents(samplecrdv1.EventCreated) // its network was created before the refusal
+}
+
+func TestNetworkThatIsCompletedLaterIsCreated(t *testing.T) {
+	overQuota := fails(http.MethodPost, "/subnets", embedded.Fault{Status: http.StatusConflict, Type: "OverQuota", Message: "Quota exceeded for resources: ['subnet']."})
+	for _, adopted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("adopted=%t", adopted), func(t *testing.T) {
+			f := newFixture(t, world.NewNetwork("10.0.0.0/24", "", world.WithFinalizer))
+			want := samplecrdv1.EventCreated
+			if adopted {
+				f.CreateOwned(world.UID)
+				f.relist()
+				want = samplecrdv1.EventAdopted
+			}
+			f.Neutron.SetFault(overQuota)
+			for range 3 {
+				f.mustFail(neutron.OverQuota)
+			}
+			f.ExpectEvents(samplecrdv1.ReasonQuotaExceeded)
+			f.Neutron.SetFault(nil)
+			f.mustSync()
+			f.mustSync()
+			f.ExpectEvents(want)
+		})
+	}
+}
+
+// The network is repaired, and the subnet changes at the same time.
+func TestRepairInTwoSyncsIsRecordedOnce(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		fault  embedded.Fault
+		reason neutron.ErrorReason
+		during []string // the events before it is complete
+	}{
+		{"changed in the middle", embedded.Fault{Status: http.StatusPreconditionFailed, Type: "RevisionNumberConstraintFailed", Message: "x"}, neutron.Stale, nil},
+		{"failed in the middle", internalError, neutron.Unavailable, []string{samplecrdv1.ReasonNeutronUnavailable}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := ready(t, "10.0.0.0/24", "")
+			before := f.Get().Status
+			f.RenameNetwork(before.NetworkID, "another")
+			f.SetGateway(before.SubnetID, "10.0.0.77")
+			f.relist()
+			repaired := f.countRepairs()
+			f.Neutron.SetFault(fails(http.MethodPut, "/subnets/"+before.SubnetID, test.fault))
+			for range 2 {
+				f.mustFail(test.reason)
+			}
+			f.ExpectEvents(test.during...)
+			f.Neutron.SetFault(nil)
+			f.mustSync()
+			select {
+			case event := <-f.Events.Events:
+				if want := "Normal DriftRepaired Repaired drift in Neutron: name set to default/net-a, gateway set to 10.0.0.1"; event != want {
+					t.Errorf("got event %q, want %q", event, want)
+				}
+			default:
+				t.Error("no event")
+			}
+			f.mustSync()
+			f.ExpectEvents()
+			if diff := gocmp.Diff([]string{"network name", "gateway"}, *repaired); diff != "" {
+				t.Errorf("repaired (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestChangesOfANetworkThatIsGoneAreForgotten(t *testing.T) {
+	f := newFixture(t, world.NewNetwork("10.0.0.0/24", ""))
+	f.failOnce(writesStatus, f.failures()["refused"])
+	if err := f.sync(); err == nil {
+		t.Fatal("the sync succeeded")
+	}
+	n := f.Get()
+	f.API.Remove(world.Key.Namespace, world.Key.Name)
+	f.mustSync()
+	// The cache was behind when it no longer had the Network.
+	f.API.Put(n)
+	f.mustSync()
+	f.ExpectEvents(samplecrdv1.EventAdopted)
+}
+
+// TestEachChangeIsRecordedOnce makes one request fail, each in turn, in each scenario. The same
+// changes must be recorded as without the failure, and each of them once. There is one exception:
+// if the answer to the removal of the finalizer is lost, the Network is gone before the next sync.
+func TestEachChangeIsRecordedOnce(t *testing.T) {
+	isChange := func(reason string) bool {
+		return slices.Contains([]string{samplecrdv1.EventCreated, samplecrdv1.EventAdopted, samplecrdv1.EventUpdated, samplecrdv1.EventDriftRepaired, samplecrdv1.EventDeleted}, reason)
+	}
+	// run returns what was recorded, and whether so many requests were made.
+	run := func(t *testing.T, s world.Scenario, number int, failure string) (got []string, reached bool) {
+		f := prepare(t, s)
+		f.start()
+		f.TakeEvents()
+		repaired := f.countRepairs()
+		requests := 0
+		next := func() bool { requests++; return requests == number }
+		f.AroundKubernetes(func(_ apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error) {
+			if next() {
+				return f.failures()[failure](do)
+			}
+			return do()
+		})
+		f.Neutron.SetFault(func(r *http.Request) *embedded.Fault {
+			if strings.HasPrefix(r.UserAgent(), "controller") && !strings.Contains(r.URL.Path, "/identity") && next() {
+				return &internalError
+			}
+			return nil
+		})
+		if err := f.settle(s.Act); err != nil {
+			t.Errorf("request %d, %s: %v", number, failure, err)
+		}
+		events := slices.DeleteFunc(f.TakeEvents(), func(reason string) bool {
+			return !isChange(reason) || reason == samplecrdv1.EventDeleted && failure == "the answer is lost"
+		})
+		return append(events, *repaired...), requests >= number
+	}
+	for _, s := range world.Scenarios {
+		for failure := range (*fixture)(nil).failures() {
+			t.Run(s.Name+", "+failure, func(t *testing.T) {
+				t.Parallel()
+				want, _ := run(t, s, 0, failure)
+				for number := 1; ; number++ {
+					got, reached := run(t, s, number, failure)
+					if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+						t.Errorf("request %d (-want +got):\n%s", number, diff)
+					}
+					if !reached {
+						break
+					}
+				}
+			})
+		}
 	}
 }
