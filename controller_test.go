@@ -2397,3 +2397,86 @@ func TestEachChangeIsRecordedOnce(t *testing.T) {
 		}
 	}
 }
+
+// What the status says while Neutron fails: the writes to Kubernetes are counted.
+
+// statusWrites syncs that many times, each of which must fail because Neutron is unavailable, and
+// returns the number of writes to Kubernetes.
+func (f *fixture) statusWrites(syncs int) (writes int) {
+	f.t.Helper()
+	f.TakeJournal()
+	for range syncs {
+		f.mustFail(neutron.Unavailable)
+	}
+	for _, request := range f.TakeJournal() {
+		if strings.HasPrefix(request, "patch") {
+			writes++
+		}
+	}
+	return writes
+}
+
+const notAvailableSince = "Neutron has not been available since "
+
+// failsInTurn returns faults of all requests: no two in a row are the same.
+func failsInTurn() func(*http.Request) *embedded.Fault {
+	var n atomic.Int64
+	return func(*http.Request) *embedded.Fault {
+		return []*embedded.Fault{{Drop: true}, &busy, &internalError}[n.Add(1)%3]
+	}
+}
+
+func TestSingleRequestThatFailsForEverIsNoOutage(t *testing.T) {
+	for _, failures := range []int{0, 4} { // before; with a fifth one the test would have to wait
+		t.Run(fmt.Sprintf("after %d failures", failures), func(t *testing.T) {
+			f := ready(t, "10.0.0.0/24", "")
+			f.Edit(func(n *samplecrdv1.Network) { n.Spec.Gateway = "10.0.0.9" })
+			f.Neutron.SetFault(noAnswer)
+			f.statusWrites(failures)
+			f.Neutron.SetFault(nil)
+			f.mustSync()
+			f.Edit(func(n *samplecrdv1.Network) { n.Spec.Gateway = "10.0.0.8" })
+			f.Neutron.SetFault(fails(http.MethodPut, "", internalError))
+			if n := f.statusWrites(20); n != 1 {
+				t.Errorf("%d writes, want 1", n)
+			}
+			if got, want := f.message(), "update subnet: 500 "+internalError.Message; got != want {
+				t.Errorf("got message %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func TestStatusIsWrittenOncePerOutage(t *testing.T) {
+	f := ready(t, "10.0.0.0/24", "")
+	f.Edit(func(n *samplecrdv1.Network) { n.Spec.Gateway = "10.0.0.9" })
+	f.Neutron.SetFault(failsInTurn())
+	if n := f.statusWrites(20); n != 1 {
+		t.Errorf("seen from its beginning: %d writes, want 1", n)
+	}
+	// Others see it when it is one.
+	f.Edit(func(n *samplecrdv1.Network) { n.Spec.Gateway = "10.0.0.8" })
+	if n := f.statusWrites(20); n != 1 {
+		t.Errorf("seen later: %d writes, want 1", n)
+	}
+	before := f.message()
+	if !strings.HasPrefix(before, notAvailableSince) {
+		t.Errorf("got message %q", before)
+	}
+
+	// A new controller has a new client, which does not know since when Neutron is away.
+	config, err := neutron.ParseConfig("test", f.World.Neutron.CloudsYAML("test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second})
+	f.cloud = neutron.NewCloud("test", client, world.Cluster, time.Hour)
+	f.controller.clouds = newClouds(t, f.cloud, f.Secrets)
+	f.controller.changes = status.NewUnrecorded(nil)
+	if n := f.statusWrites(20); n > 1 {
+		t.Errorf("after a restart: %d writes, want at most 1", n)
+	}
+	if got := f.message(); !strings.HasPrefix(got, notAvailableSince) {
+		t.Errorf("got message %q", got)
+	}
+}
