@@ -82,7 +82,7 @@ type Controller struct {
 	clouds *clouds.Clouds
 	// vanished are Networks that were deleted in spite of their finalizer.
 	vanished *orphans.Vanished
-	changes  *status.Unrecorded // in Neutron
+	changes  *status.Unrecorded // in Neutron, without an event yet
 
 	// queue holds the keys of the Networks to sync. It hands out a key to one worker at a time,
 	// however often the key was added.
