@@ -50,6 +50,7 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/clouds"
 	"github.com/samplecrd/samplecrd-controller/pkg/fair"
+	samplecrdv1ac "github.com/samplecrd/samplecrd-controller/pkg/generated/applyconfiguration/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/fake"
 	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions"
 	networkinformers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions/samplecrd/v1"
@@ -1903,14 +1904,22 @@ func TestFakeClientsetAcceptsEveryKindOfWrite(t *testing.T) {
 		t.Fatalf("patch: %v", err)
 	}
 	computed := status.Compute(world.NewNetwork("10.0.0.0/25", ""), status.Outcome{Cloud: "test"})
-	if _, err := client.ApplyStatus(ctx, status.ApplyConfiguration(world.NewNetwork("", ""), computed), metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
+	patch, err := status.Patch(world.NewNetwork("", ""), &computed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Patch(ctx, world.Key.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "test"}, "status"); err != nil {
+		t.Fatalf("patch the status: %v", err)
+	}
+	applied := samplecrdv1ac.Network(world.Key.Name, world.Key.Namespace).WithStatus(samplecrdv1ac.NetworkStatus().WithRegion("applied"))
+	if _, err := client.ApplyStatus(ctx, applied, metav1.ApplyOptions{FieldManager: "another", Force: true}); err != nil {
 		t.Fatalf("apply the status: %v", err)
 	}
 	got, err := client.Get(ctx, world.Key.Name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatalf("get: %v", err)
 	}
-	if got.Spec.CIDR != "10.0.0.0/25" || got.Spec.Gateway != "10.0.0.2" || got.Status.Cloud != "test" || len(got.Status.Conditions) != 1 {
+	if got.Spec.CIDR != "10.0.0.0/25" || got.Spec.Gateway != "10.0.0.2" || got.Status.Cloud != "test" || got.Status.Region != "applied" || len(got.Status.Conditions) != 1 {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -136,9 +136,10 @@ func (c *Client) Place() (Place, bool) {
 // Close closes the idle connections. The Client can still be used.
 func (c *Client) Close() { c.base.CloseIdleConnections() }
 
-// Away reports whether the last request failed because Neutron or Keystone gave no good answer,
-// and since when that has been so.
-func (c *Client) Away() (since time.Time, away bool) { return c.circuit.away() }
+// Away returns since when Neutron and Keystone have given no good answer, zero if the last request
+// got one. It also reports whether that is an outage: there were several failures in a row, or no
+// good answer since the client was made. A single failure is no outage.
+func (c *Client) Away() (since time.Time, isOutage bool) { return c.circuit.away() }
 
 // current returns the session; nil if there is none, or if Neutron has refused its token.
 func (c *Client) current() *session {
