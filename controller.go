@@ -429,7 +429,7 @@ func (c *Controller) updateStatus(ctx context.Context, cloud *neutron.Cloud, net
 	if outcome.IsRepair(network) && c.options.OnRepair != nil {
 		c.options.OnRepair(outcome.Steps)
 	}
-	outcome.Err = clouds.Explain(network, outcome.Err)
+	outcome.Err = c.clouds.Explain(network, outcome.Err)
 	next := network.Status
 	if outcome.Finalized == "" {
 		next = status.Compute(network, outcome.In(cloud))
