@@ -138,8 +138,7 @@ func (l *spareLab) open(want ...Ref) {
 		return len(l.spares.states) == len(want), nil
 	})
 	if err != nil {
-		l.Fatalf("these are not open: %v; the log is:
-%s", want, l.log.String())
+		l.Fatalf("these are not open: %v; the log is:\n%s", want, l.log.String())
 	}
 }
 
