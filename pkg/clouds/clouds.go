@@ -197,17 +197,16 @@ func (c *Clouds) For(ctx context.Context, key cache.ObjectName, network *samplec
 		return c.own, nil // without the lock that those of Secrets take
 	}
 	cloud, last, err := c.acquire(key, ref)
-	if neutron.ReasonOf(err) != neutron.NoCredentials || network.DeletionTimestamp.IsZero() {
+	isLost := neutron.ReasonOf(err) == neutron.NoCredentials && !network.DeletionTimestamp.IsZero()
+	if isLost {
+		var readErr error
+		if isLost, readErr = c.isBeingDeleted(ctx, network.Namespace); readErr != nil {
+			return nil, fmt.Errorf("read the namespace: %w", readErr)
+		}
+	}
+	if !isLost {
 		c.groups.setSpare(key, Ref{})
 		return cloud, err
-	}
-	ending, readErr := c.isBeingDeleted(ctx, ref.Secret.Namespace)
-	if readErr != nil {
-		return nil, fmt.Errorf("read the namespace: %w", readErr)
-	}
-	if !ending {
-		c.groups.setSpare(key, Ref{})
-		return nil, err
 	}
 	spare, spareErr := c.spareFor(key, network)
 	switch {

@@ -17,7 +17,6 @@ limitations under the License.
 package clouds
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,7 +109,7 @@ func (c *Clouds) sparesRead(err error) {
 		return
 	}
 	if err != nil {
-		klog.FromContext(c.ctx).Info("Cannot read the Secrets with spare credentials: clouds that no Network names are not used",
+		klog.FromContext(c.ctx).Info("Cannot read the Secrets with spare credentials, will try again; everything else works",
 			"namespace", c.options.ClusterResourceNamespace, "label", samplecrdv1.LabelCloudCredentials, "err", err)
 	}
 	c.wake()
@@ -147,7 +146,9 @@ func (c *Clouds) setSpares(name cache.ObjectName, entries []string) {
 	}
 	for _, entry := range entries {
 		ref := Ref{Secret: name, CloudName: entry}
-		c.spares.states[ref] = cmp.Or(c.spares.states[ref], "")
+		if _, known := c.spares.states[ref]; !known {
+			c.spares.states[ref] = ""
+		}
 	}
 	c.openSpares(name)
 	c.mu.Unlock()
@@ -233,12 +234,12 @@ func (c *Clouds) spareFor(key cache.ObjectName, network *samplecrdv1.Network) (*
 	return nil, notReady
 }
 
-// has reports whether the cloud is where the Network's network was created. A status that does
-// not say that completely, because it is old or was not written, proves nothing: then the
-// network's mark has to be in the cloud.
+// has reports whether the cloud is where the Network's network was created. An incomplete status,
+// which is old or was never written, does not prove that: then the cloud must have a network with
+// the Network's mark.
 func (s *cloud) has(network *samplecrdv1.Network) bool {
 	if place, ok := s.Client().Place(); ok {
-		s.place = &place // a Client has none while it has no session
+		s.place = &place // kept, because a Client without a session does not know it
 	}
 	was := neutron.NewIdentity(network, "").Place
 	if s.place == nil {

@@ -441,7 +441,7 @@ func TestSpareCredentialsCannotBeRead(t *testing.T) {
 	if _, err := l.settled(gone); neutron.ReasonOf(err) != neutron.NoCredentials || !strings.Contains(err.Error(), "in a Secret in namespace samplecrd-system, whose Secrets the controller may not read now: see artifacts/") {
 		t.Errorf("got %v", err)
 	}
-	if n := strings.Count(l.log.String(), "Cannot read the Secrets with spare credentials"); n != 1 {
+	if n := strings.Count(l.log.String(), "Cannot read the Secrets with spare credentials, will try again"); n != 1 {
 		t.Errorf("it is logged %d times:\n%s", n, l.log.String())
 	}
 	right.set(true)
