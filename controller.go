@@ -422,7 +422,7 @@ func (c *Controller) updateStatus(ctx context.Context, cloud *neutron.Cloud, net
 	if outcome.Err != nil && (!status.IsReported(outcome.Err) || status.IsPremature(cloud, network, outcome.Err)) {
 		return outcome.Err
 	}
-	outcome.Err = clouds.Explain(network, outcome.Err)
+	outcome.Err = c.clouds.Explain(network, outcome.Err)
 	next := network.Status
 	if outcome.Finalized == "" {
 		next = status.Compute(network, outcome.In(cloud))
