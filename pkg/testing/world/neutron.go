@@ -61,6 +61,7 @@ func (w *World) userClient() *gophercloud.ServiceClient {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	auth.AllowReauth = true
 	provider, err := openstack.AuthenticatedClient(context.Background(), auth)
 	if err != nil {
 		w.t.Fatal(err)
