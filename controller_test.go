@@ -2062,6 +2062,55 @@ func TestActorsAtEveryRequest(t *testing.T) {
 	t.Logf("%d acts of %d actors in %d scenarios", acts.Load(), len(world.Actors), len(world.Scenarios))
 }
 
+// restore restores the API server from the backup that was made after that many changes, while a
+// controller is at this request, and lets another one continue. It returns false if there are fewer
+// requests or fewer changes.
+func restore(t *testing.T, s world.Scenario, request, backup int) (requests, changes bool) {
+	t.Helper()
+	f := prepare(t, s)
+	crash := world.Crash{Request: request, After: true}
+	f.CrashAt(&crash)
+	if err := f.settle(s.Act); err != nil {
+		t.Error(err)
+	}
+	if !f.Crashed() || backup > f.API.Changes() {
+		return f.Crashed(), false
+	}
+	f.CrashAt(nil)
+	f.API.Restore(backup)
+	restored, before := f.Find(), f.Owned()
+	f.start()
+	if err := f.settle(nothing); err != nil {
+		t.Errorf("at request %d, from the backup after change %d: %v", request, backup, err)
+	}
+	for _, violation := range f.CheckRestored(restored, before) {
+		t.Errorf("at request %d, from the backup after change %d: %s", request, backup, violation)
+	}
+	return true, true
+}
+
+func TestAnyBackupIsRestoredAtAnyRequest(t *testing.T) {
+	var restores atomic.Int64
+	t.Run("scenarios", func(t *testing.T) {
+		for _, s := range world.Scenarios {
+			if s.Unmarks() { // a backup without that status does not know the network
+				continue
+			}
+			t.Run(s.Name, func(t *testing.T) {
+				t.Parallel()
+				for request, more := 1, true; more && !t.Failed(); request++ {
+					for backup, changes := 0, true; changes && !t.Failed(); backup++ {
+						if more, changes = restore(t, s, request, backup); changes {
+							restores.Add(1)
+						}
+					}
+				}
+			})
+		}
+	})
+	t.Logf("%d restored backups", restores.Load())
+}
+
 // TestAnyStartingState combines what a Network can look like with what Neutron can have, and
 // starts a controller there. It must reach what the spec says, and then write nothing more.
 func TestAnyStartingState(t *testing.T) {

@@ -54,7 +54,7 @@ var (
 	// irreversible are the requests that no later sync can repair.
 	irreversible = []string{"POST networks", "DELETE networks/ID", "DELETE subnets/ID"}
 	// deletions are the Scenarios with a Network that is being deleted.
-	deletions = []string{"delete", "delete of a retained one", "delete before anything was created", recreated, recreatedAtOnce}
+	deletions = []string{"delete", retained, "delete before anything was created", recreated, recreatedAtOnce}
 )
 
 // user returns the act of a user who changes the Network; nothing happens if it is gone.
@@ -81,7 +81,7 @@ func retain(w *World, request string) *embedded.Fault {
 		return nil
 	}
 	if n.DeletionTimestamp != nil && request != "DELETE networks/ID" {
-		for _, line := range w.owned() {
+		for _, line := range w.Owned() {
 			_, subnets, _ := strings.Cut(line, ":")
 			w.Retained = append(w.Retained, "unmarked:"+subnets)
 		}
@@ -113,7 +113,7 @@ var Actors = []Actor{
 	}), Want: func(Scenario) *samplecrdv1.NetworkSpec { return nil }},
 	{Name: "a user changes the CIDR", Except: append(slices.Clone(deletions), subnetUnmarked), Act: user(func(n *samplecrdv1.Network) { n.Spec = *spec("172.16.0.0/24", "None") }),
 		Want: func(Scenario) *samplecrdv1.NetworkSpec { return spec("172.16.0.0/24", "None") }},
-	{Name: "a user chooses Retain", Forbidden: []string{"DELETE networks/ID"}, Except: []string{recreated, duplicated, "delete of a retained one"}, Act: retain},
+	{Name: "a user chooses Retain", Forbidden: []string{"DELETE networks/ID"}, Except: []string{recreated, duplicated, retained}, Act: retain},
 	{Name: "the token is revoked", SameEvents: true, Act: func(w *World, _ string) *embedded.Fault { w.Neutron.RevokeTokens(); return nil }},
 	{Name: "Neutron fails", SameEvents: true, Act: fault(embedded.Fault{Status: http.StatusInternalServerError, Type: "HTTPInternalServerError", Message: "oops"})},
 	{Name: "Neutron is busy", SameEvents: true, Act: fault(embedded.Fault{Status: http.StatusServiceUnavailable, Message: "busy"})},

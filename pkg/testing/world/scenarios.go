@@ -29,6 +29,11 @@ type Scenario struct {
 	Want *samplecrdv1.NetworkSpec
 }
 
+// Unmarks reports whether marks are removed, so that only the status says whose the network is.
+func (s Scenario) Unmarks() bool {
+	return s.Name == networkUnmarked || s.Name == subnetUnmarked || s.Name == retained
+}
+
 // Left returns what stays in Neutron in the end, without a mark: see World.Check.
 func (s Scenario) Left() []string {
 	if s.Want == nil && s.Start != nil && s.Start.DeletionPolicy == samplecrdv1.DeletionRetain {
@@ -69,6 +74,7 @@ func kubectlDelete(w *World) {
 const (
 	networkUnmarked = "the network's mark removed in Neutron"
 	subnetUnmarked  = "the subnet's mark removed in Neutron"
+	retained        = "delete of a retained one"
 	duplicated      = "a second network with the mark"
 	recreated       = "delete and re-create under the same name"
 	recreatedAtOnce = "delete and re-create between two syncs"
@@ -81,7 +87,7 @@ var Scenarios = []Scenario{
 	{"replacement", spec("10.0.0.0/24", ""), edited(spec("10.1.0.0/24", "")), spec("10.1.0.0/24", "")},
 	{"replacement with overlap", spec("10.0.0.0/24", ""), edited(spec("10.0.0.0/16", "10.0.3.1")), spec("10.0.0.0/16", "10.0.3.1")},
 	{"delete", spec("10.0.0.0/24", ""), kubectlDelete, nil},
-	{"delete of a retained one", &samplecrdv1.NetworkSpec{CIDR: "10.0.0.0/24", DeletionPolicy: samplecrdv1.DeletionRetain}, kubectlDelete, nil},
+	{retained, &samplecrdv1.NetworkSpec{CIDR: "10.0.0.0/24", DeletionPolicy: samplecrdv1.DeletionRetain}, kubectlDelete, nil},
 	{"delete before anything was created", nil, once(func(w *World) { w.Create(*spec("10.0.0.0/24", "")); w.Edit(BeingDeleted) }), nil},
 	{recreated, spec("10.0.0.0/24", ""), func(w *World) {
 		if n := w.Find(); n == nil {
