@@ -84,6 +84,10 @@ const (
 var Scenarios = []Scenario{
 	{"create", nil, once(func(w *World) { w.Create(*spec("10.0.0.0/24", "")) }), spec("10.0.0.0/24", "")},
 	{"edit of the gateway", spec("10.0.0.0/24", ""), edited(spec("10.0.0.0/24", "10.0.0.9")), spec("10.0.0.0/24", "10.0.0.9")},
+	{"edit that takes the gateway away", spec("10.0.0.0/24", "10.0.0.9"), edited(spec("10.0.0.0/24", "")), spec("10.0.0.0/24", "")},
+	{"edit that takes an IPv6 gateway away", spec("fd00:1::/64", "fd00:1::9"), edited(spec("fd00:1::/64", "")), spec("fd00:1::/64", "")},
+	{"replacement of IPv4 by IPv6", spec("10.0.0.0/24", "10.0.0.9"), edited(spec("fd00:1::/64", "None")), spec("fd00:1::/64", "None")},
+	{"replacement with overlap, IPv6", spec("fd00:1::/64", ""), edited(spec("fd00:1::/56", "fd00:1::9")), spec("fd00:1::/56", "fd00:1::9")},
 	{"replacement", spec("10.0.0.0/24", ""), edited(spec("10.1.0.0/24", "")), spec("10.1.0.0/24", "")},
 	{"replacement with overlap", spec("10.0.0.0/24", ""), edited(spec("10.0.0.0/16", "10.0.3.1")), spec("10.0.0.0/16", "10.0.3.1")},
 	{"delete", spec("10.0.0.0/24", ""), kubectlDelete, nil},
