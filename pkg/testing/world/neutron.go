@@ -100,6 +100,7 @@ func (w *World) UserClient(name string) *gophercloud.ServiceClient {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	auth.AllowReauth = true
 	provider, err := openstack.AuthenticatedClient(context.Background(), auth)
 	if err != nil {
 		w.t.Fatal(err)
