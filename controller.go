@@ -81,6 +81,7 @@ type Controller struct {
 	clouds *clouds.Clouds
 	// vanished are Networks that were deleted in spite of their finalizer.
 	vanished *orphans.Vanished
+	changes  *status.Unrecorded // in Neutron, without an event yet
 
 	// queue holds the keys of the Networks to sync. It hands out a key to one worker at a time,
 	// however often the key was added.
@@ -103,6 +104,7 @@ func NewController(ctx context.Context, client clientset.Interface, informer inf
 		clouds:   cloudSet,
 		vanished: orphans.NewVanished(direct, cloudSet, options.Cluster),
 		recorder: recorder,
+		changes:  status.NewUnrecorded(options.OnRepair),
 	}
 	c.sync = c.syncHandler
 	c.newQueue()
@@ -318,6 +320,7 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) erro
 	network, err := c.networks.Networks(key.Namespace).Get(key.Name)
 	if err != nil && apierrors.IsNotFound(err) {
 		c.clouds.Forget(key)
+		c.changes.Forget(key)
 		return nil
 	}
 	if err != nil {
@@ -415,13 +418,11 @@ func (c *Controller) guard(network *samplecrdv1.Network, isNew bool) neutron.Gua
 // updateStatus writes the status that follows from the outcome, if it differs, and records the
 // event. It is the only place that does either. It returns the outcome's error, for requeue.
 func (c *Controller) updateStatus(ctx context.Context, cloud *neutron.Cloud, network *samplecrdv1.Network, outcome status.Outcome) error {
+	outcome = c.changes.Add(network, outcome)
 	if outcome.Err != nil && (!status.IsReported(outcome.Err) || status.IsPremature(cloud, network, outcome.Err)) {
 		return outcome.Err
 	}
-	if outcome.IsRepair(network) && c.options.OnRepair != nil {
-		c.options.OnRepair(outcome.Steps)
-	}
-	outcome.Err = clouds.Explain(network, outcome.Err)
+	outcome.Err = c.clouds.Explain(network, outcome.Err)
 	next := network.Status
 	if outcome.Finalized == "" {
 		next = status.Compute(network, outcome.In(cloud))
@@ -429,7 +430,7 @@ func (c *Controller) updateStatus(ctx context.Context, cloud *neutron.Cloud, net
 			return err // the next sync finds the outcome's error again
 		}
 	}
-	if event := status.EventFor(network, outcome, &next); event != nil {
+	if event := c.changes.EventFor(network, outcome, &next); event != nil {
 		klog.FromContext(ctx).Info("Event", "type", event.Type, "reason", event.Reason, "message", event.Message)
 		c.recorder.Event(network, event.Type, event.Reason, event.Message)
 	}

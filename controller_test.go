@@ -50,6 +50,7 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/clouds"
 	"github.com/samplecrd/samplecrd-controller/pkg/fair"
+	samplecrdv1ac "github.com/samplecrd/samplecrd-controller/pkg/generated/applyconfiguration/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/fake"
 	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions"
 	networkinformers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions/samplecrd/v1"
@@ -112,6 +113,13 @@ func (f *fixture) start() {
 // startAs is start for a controller with this cluster ID.
 func (f *fixture) startAs(cluster string) {
 	f.t.Helper()
+	f.startWithoutList(cluster)
+	f.relist()
+}
+
+// startWithoutList is startAs, but Neutron was not listed yet.
+func (f *fixture) startWithoutList(cluster string) {
+	f.t.Helper()
 	f.cloud = neutron.NewCloud("test", f.NewCloud().Client(), cluster, time.Hour)
 	informer := informers.NewSharedInformerFactory(f.Kube, 0).Samplecrd().V1().Networks()
 	controller, err := NewController(f.t.Context(), f.Kube, informer, newClouds(f.t, f.cloud, f.Secrets), f.Events,
@@ -122,7 +130,6 @@ func (f *fixture) startAs(cluster string) {
 	f.t.Cleanup(controller.queue.ShutDown)
 	f.controller, f.indexer = controller, informer.Informer().GetIndexer()
 	f.refresh()
-	f.relist()
 }
 
 // restart calls start, and removes its requests from the journal.
@@ -1897,14 +1904,22 @@ func TestFakeClientsetAcceptsEveryKindOfWrite(t *testing.T) {
 		t.Fatalf("patch: %v", err)
 	}
 	computed := status.Compute(world.NewNetwork("10.0.0.0/25", ""), status.Outcome{Cloud: "test"})
-	if _, err := client.ApplyStatus(ctx, status.ApplyConfiguration(world.NewNetwork("", ""), computed), metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
+	patch, err := status.Patch(world.NewNetwork("", ""), &computed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Patch(ctx, world.Key.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "test"}, "status"); err != nil {
+		t.Fatalf("patch the status: %v", err)
+	}
+	applied := samplecrdv1ac.Network(world.Key.Name, world.Key.Namespace).WithStatus(samplecrdv1ac.NetworkStatus().WithRegion("applied"))
+	if _, err := client.ApplyStatus(ctx, applied, metav1.ApplyOptions{FieldManager: "another", Force: true}); err != nil {
 		t.Fatalf("apply the status: %v", err)
 	}
 	got, err := client.Get(ctx, world.Key.Name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatalf("get: %v", err)
 	}
-	if got.Spec.CIDR != "10.0.0.0/25" || got.Spec.Gateway != "10.0.0.2" || got.Status.Cloud != "test" || len(got.Status.Conditions) != 1 {
+	if got.Spec.CIDR != "10.0.0.0/25" || got.Spec.Gateway != "10.0.0.2" || got.Status.Cloud != "test" || got.Status.Region != "applied" || len(got.Status.Conditions) != 1 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -1971,7 +1986,7 @@ func (f *fixture) finish(s world.Scenario) []string {
 	if err := f.settle(s.Act); err != nil {
 		return []string{err.Error()}
 	}
-	return f.Check(s.Want, s.Left()...)
+	return f.Check(s.Want, append(s.Left(), f.Retained...)...)
 }
 
 // runScenario starts a controller for each of the crashes, and one more to finish. It reports
@@ -2078,6 +2093,150 @@ func TestStaleCacheDoesNoHarm(t *testing.T) {
 		}
 	})
 	t.Logf("%d stale caches of %d scenarios", caches.Load(), len(world.Scenarios))
+}
+
+// changes are the reasons of the events that say what was done in Neutron.
+var changes = []string{samplecrdv1.EventCreated, samplecrdv1.EventAdopted, samplecrdv1.EventUpdated, samplecrdv1.EventDriftRepaired, samplecrdv1.EventDeleted}
+
+// takeChanges returns the reasons of those events since it was last called.
+func (f *fixture) takeChanges() []string {
+	return slices.DeleteFunc(f.TakeEvents(), func(reason string) bool { return !slices.Contains(changes, reason) })
+}
+
+// failOnce makes a request to Neutron fail: the process has seen a failure before.
+func (f *fixture) failOnce() {
+	f.t.Helper()
+	f.Neutron.SetFault(fails(http.MethodGet, "/networks", internalError))
+	if err := f.cloud.Observer().Relist(f.t.Context()); err == nil {
+		f.t.Fatal("the list succeeded")
+	}
+}
+
+// runActor runs the scenario while the actor acts at this request. With leaderChanges, another
+// controller continues after the act. It returns false if there are fewer requests.
+func runActor(t *testing.T, s world.Scenario, actor world.Actor, request int, leaderChanges bool, events []string) bool {
+	t.Helper()
+	f := prepare(t, s)
+	f.failOnce()
+	f.takeChanges()
+	violate := func(format string, args ...any) {
+		t.Helper()
+		t.Errorf("at request %d, leader changes: %v: %s", request, leaderChanges, fmt.Sprintf(format, args...))
+	}
+	act := f.ActAt(request, actor)
+	for range 6 {
+		if !act.Done() || actor.Want == nil {
+			s.Act(f.World)
+		}
+		_ = f.round() // it may fail
+		if n := f.Find(); n != nil && strings.Contains(status.Ready(&n.Status).Message, "since") {
+			violate("one failure is no outage: %s", f.message())
+		}
+		if leaderChanges && act.Done() {
+			f.start()
+		}
+	}
+	if !act.Done() {
+		return false
+	}
+	if forbidden := act.End(); len(forbidden) > 0 {
+		violate("forbidden requests: %q", forbidden)
+	}
+	if actor.Want != nil {
+		s.Act, s.Want = nothing, actor.Want(s)
+	}
+	if err := f.settle(s.Act); err != nil {
+		violate("%v", err)
+	}
+	if got := f.takeChanges(); actor.SameEvents && !leaderChanges && !slices.Equal(got, events) {
+		violate("events %q, want %q", got, events)
+	}
+	for _, violation := range f.finish(s) {
+		violate("%s", violation)
+	}
+	return true
+}
+
+// eventsOf returns the reasons of the events of the scenario without an actor.
+func eventsOf(t *testing.T, s world.Scenario) []string {
+	t.Helper()
+	f := prepare(t, s)
+	f.takeChanges()
+	if err := f.settle(s.Act); err != nil {
+		t.Fatal(err)
+	}
+	return f.takeChanges()
+}
+
+func TestActorsAtEveryRequest(t *testing.T) {
+	var acts atomic.Int64
+	t.Run("actors", func(t *testing.T) {
+		for _, s := range world.Scenarios {
+			events := eventsOf(t, s)
+			for _, actor := range world.Actors {
+				if slices.Contains(actor.Except, s.Name) {
+					continue
+				}
+				t.Run(actor.Name+", "+s.Name, func(t *testing.T) {
+					t.Parallel()
+					for request := 1; !t.Failed() && runActor(t, s, actor, request, false, events); request++ {
+						runActor(t, s, actor, request, true, events)
+						acts.Add(2)
+					}
+				})
+			}
+		}
+	})
+	t.Logf("%d acts of %d actors in %d scenarios", acts.Load(), len(world.Actors), len(world.Scenarios))
+}
+
+// restore restores the API server from the backup that was made after that many changes, while a
+// controller is at this request, and lets another one continue. It returns false if there are fewer
+// requests or fewer changes.
+func restore(t *testing.T, s world.Scenario, request, backup int) (requests, changes bool) {
+	t.Helper()
+	f := prepare(t, s)
+	crash := world.Crash{Request: request, After: true}
+	f.CrashAt(&crash)
+	if err := f.settle(s.Act); err != nil {
+		t.Error(err)
+	}
+	if !f.Crashed() || backup > f.API.Changes() {
+		return f.Crashed(), false
+	}
+	f.CrashAt(nil)
+	f.API.Restore(backup)
+	restored, before := f.Find(), f.Owned()
+	f.start()
+	if err := f.settle(nothing); err != nil {
+		t.Errorf("at request %d, from the backup after change %d: %v", request, backup, err)
+	}
+	for _, violation := range f.CheckRestored(restored, before) {
+		t.Errorf("at request %d, from the backup after change %d: %s", request, backup, violation)
+	}
+	return true, true
+}
+
+func TestAnyBackupIsRestoredAtAnyRequest(t *testing.T) {
+	var restores atomic.Int64
+	t.Run("scenarios", func(t *testing.T) {
+		for _, s := range world.Scenarios {
+			if s.Unmarks() { // a backup without that status does not know the network
+				continue
+			}
+			t.Run(s.Name, func(t *testing.T) {
+				t.Parallel()
+				for request, more := 1, true; more && !t.Failed(); request++ {
+					for backup, changes := 0, true; changes && !t.Failed(); backup++ {
+						if more, changes = restore(t, s, request, backup); changes {
+							restores.Add(1)
+						}
+					}
+				}
+			})
+		}
+	})
+	t.Logf("%d restored backups", restores.Load())
 }
 
 // TestAnyStartingState combines what a Network can look like with what Neutron can have, and

@@ -115,6 +115,7 @@ func TestCloneOfAClusterManagesTheSameNetworks(t *testing.T) {
 	s.Edit(world.BeingDeleted)
 	s.mustFail(neutron.InUse)
 	f.DeletePorts()
+	s.relistPorts()
 	s.mustSync()
 	f.ExpectNeutron()
 	f.relist()

@@ -119,9 +119,10 @@ func newControllers(ctx context.Context, o *options.Options, clients *kubeclient
 	replica *election.Election, recorder record.EventRecorder, config neutron.Config) *controllers {
 	c := &controllers{options: o, clients: clients, caches: caches, replica: replica, recorder: recorder, metrics: metrics.New(version.Version, version.Commit)}
 	c.clouds = clouds.New(ctx, c.newCloud(config, metrics.Controller), clouds.Options{
-		Client:          clients.WatchKube,
-		AllowedAuthURLs: o.AllowedAuthURLs,
-		NewCloud:        func(config neutron.Config) *neutron.Cloud { return c.newCloud(config, metrics.Secret) },
+		Client:                   clients.WatchKube,
+		AllowedAuthURLs:          o.AllowedAuthURLs,
+		ClusterResourceNamespace: o.ClusterResourceNamespace,
+		NewCloud:                 func(config neutron.Config) *neutron.Cloud { return c.newCloud(config, metrics.Secret) },
 	})
 	c.orphans = orphans.NewFinder(clients.Networks, caches.Networks, orphans.Options{Clouds: c.clouds.List, Removal: o.DeleteOrphans})
 	c.metrics.MustRegister(metrics.Networks(caches.Networks.Lister(), replica.Leads), metrics.Clouds(c.clouds.List, replica.Leads))

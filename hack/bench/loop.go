@@ -38,8 +38,11 @@ func (w *watcher) writeRaw(ctx context.Context, workers int) error {
 		if err != nil {
 			return fmt.Errorf("write the finalizer: %w", err)
 		}
-		_, err = w.client.SamplecrdV1().Networks(n.Namespace).ApplyStatus(ctx, readyStatus(n),
-			metav1.ApplyOptions{FieldManager: "bench", Force: true})
+		patch, err := json.Marshal(readyStatus(n))
+		if err != nil {
+			return err
+		}
+		_, err = w.client.SamplecrdV1().Networks(n.Namespace).Patch(ctx, n.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "bench"}, "status")
 		if err != nil {
 			return fmt.Errorf("write the status: %w", err)
 		}
@@ -57,7 +60,7 @@ func (w *watcher) patchFinalizer(ctx context.Context, n *samplecrdv1.Network) (*
 	return w.client.SamplecrdV1().Networks(n.Namespace).Patch(ctx, n.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "bench"})
 }
 
-// readyStatus returns the status that the controller writes, for the same kind of request.
+// readyStatus returns the status that the controller writes, as a merge patch.
 func readyStatus(n *samplecrdv1.Network) *samplecrdv1ac.NetworkApplyConfiguration {
 	const id = "0a85c3e1-eb5c-4133-b676-3c110cdd7132"
 	ready := metav1ac.Condition().

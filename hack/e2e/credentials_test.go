@@ -42,6 +42,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
@@ -409,6 +410,103 @@ func TestCredentialsDeletedWithTheirNamespaceDoNotBlockIt(t *testing.T) {
 	for _, name := range names {
 		w.nothing(name)
 	}
+}
+
+// giveSpare creates a Secret with spare credentials, with the commands of artifacts/deploy/README.md.
+func (w *world) giveSpare(home *world, name, project string) {
+	w.Helper()
+	file := home.file(name+".yaml", w.credentialsOf(project)["clouds.yaml"])
+	home.kubectl("create", "secret", "generic", name, "--from-file=clouds.yaml="+file)
+	home.kubectl("label", "secret", name, "samplecrd.k8s.io/cloud-credentials=true")
+}
+
+func TestCredentialsDeletedWithTheirNamespaceBeforeARestartAreReplacedBySpareOnes(t *testing.T) {
+	t.Parallel()
+	w, home := newWorldOf(t, "team", "other-team"), newWorldWithoutNeutron(t)
+	flags := "-v=6 -resync=1h -cluster-resource-namespace=" + home.namespace
+	first := w.start(flags)
+	w.applySecret("team-cloud", w.credentialsOf("team"))
+	w.applyWith("net", "10.1.0.0/16", "10.1.0.1", "team-cloud")
+	before := w.waitReady("net")
+	port := w.port(before.Status.NetworkID, "server-1")
+	w.kubectl("delete", "namespace", w.namespace, "--wait=false")
+	w.waitSays("net", samplecrdv1.ReasonInUse, "server-1")
+	w.eventually(func() error {
+		if secrets := w.kubectl("get", "secrets", "-o", "name"); secrets != "" {
+			return fmt.Errorf("there still is %s", secrets)
+		}
+		return nil
+	})
+
+	// The next leader has not seen the Secret.
+	w.must(first.Stop())
+	second := w.start(flags)
+	stuck := func() {
+		t.Helper()
+		network := w.waitSays("net", samplecrdv1.ReasonNoCredentials, "Secret team-cloud: it does not exist, and nothing can be created because the namespace is being deleted",
+			`credentials for project "id-of-team" in region "RegionOne", in a Secret in namespace `+home.namespace+": see artifacts/deploy/README.md#deleted-namespaces")
+		w.equal(network.Status.NetworkID, before.Status.NetworkID)
+		if found := w.networks("net"); len(found) != 1 || found[0].ID != before.Status.NetworkID {
+			t.Errorf("Neutron has %+v", found)
+		}
+	}
+	stuck()
+	_, err := w.tryKubectl("", "create", "secret", "generic", "team-cloud")
+	if err == nil || !strings.Contains(err.Error(), "because it is being terminated") {
+		t.Errorf("a Secret can be created in the namespace: %v", err)
+	}
+	w.removePort(port)
+	w.giveSpare(home, "wrong", "other-team")
+	w.waitForLog(second, `"Spare credentials" secret="`+home.namespace+`/wrong" cloud="mycloud" state="in use for project \"id-of-other-team\"`)
+	stuck()
+
+	began := time.Now()
+	w.giveSpare(home, "team-finish", "team")
+	w.eventually(func() error { return missing(w.namespace) })
+	t.Logf("the namespace was gone %s after kubectl began", time.Since(began).Round(time.Millisecond))
+	w.nothing("net")
+}
+
+// missing returns an error while the namespace exists.
+func missing(namespace string) error {
+	_, err := kube.CoreV1().Namespaces().Get(context.Background(), namespace, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("namespace %s still exists", namespace), err)
+}
+
+// It is not parallel, as all tests that look for orphans.
+func TestCredentialsThatAreSpareShowTheOrphansOfACloudThatNoNetworkNames(t *testing.T) {
+	w, home := newWorldOf(t, "team"), newWorldWithoutNeutron(t)
+	reader, flags := w.mayListAll("reader"), everywhere+" -cluster-resource-namespace="+home.namespace
+	c := w.start(flags)
+	w.applySecret("team-cloud", w.credentialsOf("team"))
+	w.applyWith("net", "10.1.0.0/16", "10.1.0.1", "team-cloud")
+	id := w.waitReady("net").Status.NetworkID
+	w.must(c.Stop())
+	uid := w.abandon("net")[0]
+
+	c = w.start(flags)
+	s := w.siteOf(c, "http")
+	w.relists(3)
+	s.orphans(reader, 0)
+	w.giveSpare(home, "spare", "team")
+	got := s.orphans(reader, 1)[0]
+	w.equal(fmt.Sprint(got.Cloud, got.NetworkID, got.Name, got.OwnerUID), fmt.Sprint("mycloud", id, w.namespace+"/net", uid))
+	w.contains(s.ask("GET", "/metrics", "", http.StatusOK), `samplecrd_orphans{cloud="mycloud"} 1`)
+	home.kubectl("delete", "secret", "spare")
+	s.orphans(reader, 0)
+	w.must(c.Stop())
+
+	w.giveSpare(home, "spare", "team")
+	w.start(flags, "-delete-orphans=all")
+	w.eventually(func() error {
+		if len(w.networks("net")) > 0 {
+			return errors.New("the orphan is still there")
+		}
+		return nil
+	})
 }
 
 func TestCredentialsAfterARestartCostOneListAndNoWrite(t *testing.T) {

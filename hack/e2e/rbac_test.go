@@ -448,7 +448,7 @@ func TestDeployedRightsAreAllUsedAndNoOthersAreTried(t *testing.T) {
 	config := rest.AnonymousClientConfig(adminConfig)
 	config.BearerToken = strings.TrimSpace(w.kubectl("create", "token", deployedName, "--namespace="+systemNamespace))
 	asked := w.recorded(config)
-	flags := "-namespace= -leader-elect=true -leader-elect-resource-namespace=" + systemNamespace
+	flags := "-namespace= -leader-elect=true -leader-elect-resource-namespace=" + systemNamespace + " -cluster-resource-namespace=" + systemNamespace
 	lists := w.launchIn(append(w.neutron.Env(), withoutStreams), flags)
 	w.waitForLog(lists, "Starting workers")
 	w.walk(withCredentials[:1])
@@ -458,7 +458,9 @@ func TestDeployedRightsAreAllUsedAndNoOthersAreTried(t *testing.T) {
 
 	rights := append(w.boundRights(objects), w.credentialsRights(objects, w.namespace)...)
 	// Networks of other tests reference Secrets too, which this controller may not read.
-	elsewhere := func(r right) bool { return r.resource == "secrets" && r.namespace != w.namespace }
+	elsewhere := func(r right) bool {
+		return r.resource == "secrets" && r.namespace != w.namespace && r.namespace != systemNamespace
+	}
 	requested, refused := asked.all()
 	requested, refused = slices.DeleteFunc(requested, elsewhere), slices.DeleteFunc(refused, elsewhere)
 	if len(refused) > 0 {
@@ -497,7 +499,7 @@ func TestDeployedControllerFailsWithoutAnyOneOfItsRights(t *testing.T) {
 			if taken.verb == "list" {
 				env = append(env, withoutStreams)
 			}
-			c := w.launchIn(env, serve, retryQuickly, "-leader-elect=true -leader-elect-resource-namespace="+home.namespace)
+			c := w.launchIn(env, serve, retryQuickly, "-leader-elect=true -leader-elect-resource-namespace="+home.namespace, "-cluster-resource-namespace="+home.namespace)
 			w.failsFor(taken.at(w, home), w.stepsFor(taken, c), asked)
 			// Its exit code does not matter.
 			_ = c.Signal(os.Kill)
@@ -510,7 +512,7 @@ func TestDeployedControllerFailsWithoutAnyOneOfItsRights(t *testing.T) {
 // one for the controller (home).
 func (r right) at(w, home *world) right {
 	switch {
-	case r.resource == "leases":
+	case r.resource == "leases", r.isForSpares():
 		r.namespace = home.namespace
 	case r.resource == "events":
 		// Events are recorded in both: some are about the Lease.
@@ -519,6 +521,10 @@ func (r right) at(w, home *world) right {
 	}
 	return r
 }
+
+// isForSpares reports whether the right is for Secrets with spare credentials, which only a
+// RoleBinding in the controller's namespace grants.
+func (r right) isForSpares() bool { return r.resource == "secrets" && r.namespace == systemNamespace }
 
 // ofCluster reports whether only a ClusterRoleBinding can grant the right.
 func (r right) ofCluster() bool {
@@ -583,6 +589,9 @@ func (w *world) stepsFor(r right, c *stack.Controller) []step {
 	switch {
 	case r.ofCluster():
 		return []step{walkthrough[0], reconciled("net", c)}
+	case r.isForSpares():
+		// The controller reads them without any step.
+		return []step{{func(*world) error { return nil }, func(*world) error { return errors.New("the controller may read the Secrets with spare credentials") }}}
 	case r.resource == "secrets":
 		return withCredentials[:1]
 	case strings.HasPrefix(r.resource, "deployments"), r.verb == "create", r.verb == "delete":
@@ -629,10 +638,10 @@ func TestDeployedRolesOfAllNamespacesAndOfOne(t *testing.T) {
 			t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), rules)
 		}
 	}
-	// The rights in one namespace are the rights in all.
+	// The rights in one namespace are the rights in all, except that spare credentials are off.
 	in := func(objects []*unstructured.Unstructured) (all []string) {
 		for _, r := range w.boundRights(objects) {
-			if r.resource != "leases" && !r.ofCluster() {
+			if r.resource != "leases" && !r.ofCluster() && !r.isForSpares() {
 				r.namespace = ""
 				all = append(all, r.String())
 			}

@@ -326,7 +326,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkStatus(ref common.ReferenceCallback) co
 					},
 					"region": {
 						SchemaProps: spec.SchemaProps{
-							Description: "region is the region of the cloud that has the network. It is empty if the credentials name no region.",
+							Description: "region is the region of the cloud that has the network. It is that of the endpoint in Keystone's catalog which the controller uses, whether the credentials name a region or not. It is empty if the catalog has no region for that endpoint, and in a status that was written before the controller recorded this.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

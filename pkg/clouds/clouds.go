@@ -17,9 +17,10 @@ limitations under the License.
 // Package clouds finds the cloud that a Network works in: the controller's own, or the one of
 // the credentials that the Network names.
 //
-// It watches the Secrets that Networks name, each by itself and no others; reads each into a
-// neutron.Config; and keeps one neutron.Cloud, which is one session and one Observer, for each
-// distinct content, however many Networks use it.
+// It watches the Secrets that Networks name, each by itself; reads each into a neutron.Config;
+// and keeps one neutron.Cloud, which is one session and one Observer, for each distinct content,
+// however many Networks use it. It also watches the Secrets with spare credentials, in the
+// controller's own namespace. It reads no other Secrets.
 package clouds
 
 import (
@@ -80,6 +81,10 @@ type Options struct {
 	// AllowedAuthURLs are the Keystones that Secrets may name. Without it, a user who may write
 	// Secrets and Networks can make the controller connect to anything that it can reach.
 	AllowedAuthURLs neutron.URLs
+	// ClusterResourceNamespace is the namespace of the Secrets with spare credentials: see
+	// spares. Without it, there are none. Client needs the right to list and watch all Secrets
+	// there.
+	ClusterResourceNamespace string
 }
 
 // Handlers are called back by Clouds. They must not block. Each is required.
@@ -110,11 +115,12 @@ type Clouds struct {
 	inUse   map[Ref]*credentials
 	secrets map[cache.ObjectName]*secret
 	clouds  map[content]*cloud
+	spares  spares
 }
 
-// credentials are in use by at least one Network.
+// credentials are in use by at least one Network, or spare.
 type credentials struct {
-	networks int // that use them
+	networks int // that use them; spare credentials count as one
 	// refused is the content that could not be used, refusal why: reading it takes long if it is
 	// large.
 	refused content
@@ -129,6 +135,8 @@ type cloud struct {
 	content content
 	users   int // credentials
 	stop    context.CancelFunc
+	// place is where the cloud's networks are; nil before the first session.
+	place *neutron.Place
 }
 
 // New returns Clouds with the controller's own cloud. What it starts for others runs until it
@@ -138,18 +146,23 @@ func New(ctx context.Context, own *neutron.Cloud, options Options) *Clouds {
 		ctx:     ctx,
 		own:     own,
 		options: options,
-		groups:  groups{refs: map[cache.ObjectName]Ref{}, contents: map[cache.ObjectName]content{}},
+		groups:  groups{refs: map[cache.ObjectName]Ref{}, spares: map[cache.ObjectName]Ref{}, contents: map[cache.ObjectName]content{}},
 		inUse:   map[Ref]*credentials{},
 		secrets: map[cache.ObjectName]*secret{},
 		clouds:  map[content]*cloud{},
+		spares:  spares{states: map[Ref]string{}, waiting: map[cache.ObjectName]bool{}},
 	}
 }
 
-// AddHandlers registers the handlers. It is called once, before For.
+// AddHandlers registers the handlers, and starts to watch the spare credentials. It is called
+// once, before For.
 func (c *Clouds) AddHandlers(handlers Handlers) {
 	c.handlers = handlers
 	c.own.Observer().AddHandler(handlers.Drift)
 	c.own.Observer().OnRecovery(handlers.Recovered)
+	if c.options.ClusterResourceNamespace != "" {
+		c.watchSpares()
+	}
 }
 
 // Own returns the controller's own cloud.
@@ -175,25 +188,36 @@ func (c *Clouds) Wait() { c.running.Wait() }
 // NoCredentials, which says what is wrong and contains nothing of the Secret's content.
 //
 // Until the Secret is corrected, or the credentials are released, the cloud of its previous
-// content stays open. A Network that is being deleted together with its namespace keeps that
-// cloud, because nobody can create the Secret again.
+// content stays open. Nobody can create the Secret again in a namespace that is being deleted: a
+// Network that is being deleted there gets the cloud of the spare credentials that lead to its
+// network, or else the cloud of the Secret's previous content.
 func (c *Clouds) For(ctx context.Context, key cache.ObjectName, network *samplecrdv1.Network) (*neutron.Cloud, error) {
 	ref := RefOf(network)
 	if ref == (Ref{}) && c.groups.ref(key) == ref {
 		return c.own, nil // without the lock that those of Secrets take
 	}
 	cloud, last, err := c.acquire(key, ref)
-	if last == nil || neutron.ReasonOf(err) != neutron.NoCredentials || network.DeletionTimestamp.IsZero() {
+	isLost := neutron.ReasonOf(err) == neutron.NoCredentials && !network.DeletionTimestamp.IsZero()
+	if isLost {
+		var readErr error
+		if isLost, readErr = c.isBeingDeleted(ctx, network.Namespace); readErr != nil {
+			return nil, fmt.Errorf("read the namespace: %w", readErr)
+		}
+	}
+	if !isLost {
+		c.groups.setSpare(key, Ref{})
 		return cloud, err
 	}
-	ending, readErr := c.isBeingDeleted(ctx, ref.Secret.Namespace)
+	spare, spareErr := c.spareFor(key, network)
 	switch {
-	case readErr != nil:
-		return nil, fmt.Errorf("read the namespace: %w", readErr)
-	case ending:
+	case spare != nil:
+		return spare, nil
+	case last != nil:
 		return last.Cloud, nil
+	case spareErr != nil:
+		return nil, spareErr
 	}
-	return nil, err
+	return nil, c.deadEnd(network, err)
 }
 
 // Forget releases the credentials that the key uses.
@@ -205,6 +229,10 @@ func (c *Clouds) Forget(key cache.ObjectName) { _, _, _ = c.acquire(key, Ref{}) 
 func (c *Clouds) acquire(key cache.ObjectName, ref Ref) (_ *neutron.Cloud, last *cloud, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.acquireLocked(key, ref)
+}
+
+func (c *Clouds) acquireLocked(key cache.ObjectName, ref Ref) (_ *neutron.Cloud, last *cloud, err error) {
 	if before := c.groups.ref(key); before != ref {
 		c.groups.setRef(key, ref)
 		if ref != (Ref{}) {
@@ -245,6 +273,7 @@ func (c *Clouds) release(ref Ref) {
 	if used.secret.users--; used.secret.users == 0 {
 		used.secret.stop()
 		delete(c.secrets, ref.Secret)
+		delete(c.spares.waiting, ref.Secret)
 		c.groups.forgetSecret(ref.Secret)
 	}
 	c.handlers.Released(ref)
@@ -322,8 +351,14 @@ func (c *Clouds) notify(shared *cloud) {
 	}
 	c.mu.Unlock()
 	for name := range secrets {
-		c.handlers.SecretChanged(name)
+		c.changed(name)
 	}
+}
+
+// changed is called when the Secret, or a cloud that it leads to, has changed.
+func (c *Clouds) changed(name cache.ObjectName) {
+	c.handlers.SecretChanged(name)
+	c.spareChanged(name)
 }
 
 // namespaceTimeout bounds the request for the namespace.
@@ -341,12 +376,16 @@ func (c *Clouds) isBeingDeleted(ctx context.Context, name string) (bool, error) 
 	return err == nil && !namespace.DeletionTimestamp.IsZero(), err
 }
 
-// Explain adds to an error of refused credentials which Secret they are from.
-func Explain(network *samplecrdv1.Network, err error) error {
-	ref := RefOf(network)
-	if ref == (Ref{}) || neutron.ReasonOf(err) != neutron.Unauthenticated {
+// Explain adds to an error of refused credentials which Secret they are from. The namespace is
+// named only if it is not the Network's.
+func (c *Clouds) Explain(network *samplecrdv1.Network, err error) error {
+	if RefOf(network) == (Ref{}) || neutron.ReasonOf(err) != neutron.Unauthenticated {
 		return err
 	}
-	whose := fmt.Sprintf("Secret %s, key %s, cloud %s", ref.Secret.Name, keyCloudsYAML, ref.CloudName)
-	return fmt.Errorf("%s: %w", whose, err)
+	ref := c.groups.usedBy(cache.MetaObjectToName(network), network)
+	name := ref.Secret.Name
+	if ref.Secret.Namespace != network.Namespace {
+		name = ref.Secret.String()
+	}
+	return fmt.Errorf("Secret %s, key %s, cloud %s: %w", name, keyCloudsYAML, ref.CloudName, err)
 }

@@ -75,7 +75,7 @@ func newLab(t *testing.T, objects ...runtime.Object) *lab {
 	})
 	var err error
 	l.neutron, err = embedded.Start("127.0.0.1:0", embedded.Options{Projects: []embedded.Project{
-		{Name: "one", Password: "password-of-one"}, {Name: "two", Password: "password-of-two"},
+		{Name: "one", ID: "id-of-one", Password: "password-of-one"}, {Name: "two", ID: "id-of-two", Password: "password-of-two"},
 	}})
 	if err != nil {
 		t.Fatal(err)

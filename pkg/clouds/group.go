@@ -40,6 +40,8 @@ type groups struct {
 	mu sync.Mutex
 	// refs are the credentials that each Network uses.
 	refs map[cache.ObjectName]Ref
+	// spares are the spare credentials that some of them use instead.
+	spares map[cache.ObjectName]Ref
 	// contents are those of the watched Secrets, without the name of an entry.
 	contents map[cache.ObjectName]content
 }
@@ -53,11 +55,40 @@ func (g *groups) ref(key cache.ObjectName) Ref {
 func (g *groups) setRef(key cache.ObjectName, ref Ref) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	delete(g.spares, key)
 	if ref == (Ref{}) {
 		delete(g.refs, key)
 	} else {
 		g.refs[key] = ref
 	}
+}
+
+// setSpare records that the key uses spare credentials; the zero Ref for none.
+func (g *groups) setSpare(key cache.ObjectName, ref Ref) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if ref == (Ref{}) {
+		delete(g.spares, key)
+	} else {
+		g.spares[key] = ref
+	}
+}
+
+// usedBy returns the credentials that the Network uses; nil for one that is gone.
+func (g *groups) usedBy(key cache.ObjectName, network *samplecrdv1.Network) Ref {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.usedByLocked(key, network)
+}
+
+func (g *groups) usedByLocked(key cache.ObjectName, network *samplecrdv1.Network) Ref {
+	if spare, ok := g.spares[key]; ok {
+		return spare
+	}
+	if network != nil {
+		return RefOf(network)
+	}
+	return g.refs[key]
 }
 
 func (g *groups) setSecret(name cache.ObjectName, secret *corev1.Secret) {
@@ -83,10 +114,7 @@ func (c *Clouds) GroupOf(key cache.ObjectName, network *samplecrdv1.Network) Gro
 	g := &c.groups
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	ref := g.refs[key]
-	if network != nil {
-		ref = RefOf(network)
-	}
+	ref := g.usedByLocked(key, network)
 	if content, ok := g.contents[ref.Secret]; ok {
 		return Group{content: content, cloudName: ref.CloudName}
 	}

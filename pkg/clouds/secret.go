@@ -65,7 +65,7 @@ func (c *Clouds) watch(name cache.ObjectName) *secret {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String()
 	})
 	watched := &secret{informer: informer, stop: stop}
-	changed := func() { c.handlers.SecretChanged(name) }
+	changed := func() { c.changed(name) }
 	// These fail only for an informer that is already running.
 	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { c.failed(name, watched, err) })
 	// A list without changes calls no handler, but the transform.
@@ -105,7 +105,7 @@ func (c *Clouds) failed(name cache.ObjectName, watched *secret, err error) {
 	c.mu.Lock()
 	watched.err = err
 	c.mu.Unlock()
-	c.handlers.SecretChanged(name)
+	c.changed(name)
 }
 
 // succeeded records that the Secret was read again, after the right to read it was missing.
@@ -115,9 +115,12 @@ func (c *Clouds) succeeded(name cache.ObjectName, watched *secret) {
 	watched.err = nil
 	c.mu.Unlock()
 	if failed {
-		c.handlers.SecretChanged(name)
+		c.changed(name)
 	}
 }
+
+// createIt is the advice for a Secret that does not exist.
+const createIt = "; its key " + keyCloudsYAML + " must contain the credentials"
 
 // read returns the Secret from the cache.
 func (s *secret) read(name cache.ObjectName) (*corev1.Secret, error) {
@@ -129,7 +132,7 @@ func (s *secret) read(name cache.ObjectName) (*corev1.Secret, error) {
 	}
 	object, err := corelisters.NewSecretLister(s.informer.GetIndexer()).Secrets(name.Namespace).Get(name.Name)
 	if apierrors.IsNotFound(err) {
-		return nil, unusable(name.Name, "it does not exist; its key "+keyCloudsYAML+" must contain the credentials")
+		return nil, unusable(name.Name, "it does not exist"+createIt)
 	}
 	return object, err
 }

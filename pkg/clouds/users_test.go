@@ -303,6 +303,7 @@ func TestHandlersAreCalled(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
+	l := newCloudsLab(t)
 	refused := fmt.Errorf("sync: %w", &neutron.Error{Op: "authenticate", Reason: neutron.Unauthenticated, Message: "wrong password"})
 	away := &neutron.Error{Op: "list networks", Reason: neutron.Unavailable, Message: "no answer in time"}
 	for _, test := range []struct {
@@ -317,14 +318,14 @@ func TestExplain(t *testing.T) {
 		{"an error that is not Neutron's", naming("creds"), errAway, errAway.Error()},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := Explain(test.network, test.err)
+			got := l.Explain(test.network, test.err)
 			equal(t, test.want, got.Error())
 			if !errors.Is(got, test.err) {
 				t.Errorf("%v does not wrap the error", got)
 			}
 		})
 	}
-	if err := Explain(naming("creds"), nil); err != nil {
+	if err := l.Explain(naming("creds"), nil); err != nil {
 		t.Errorf("no error became %v", err)
 	}
 }

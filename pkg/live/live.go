@@ -297,8 +297,12 @@ func (l *Networks) UpdateStatusIfNeeded(ctx context.Context, network *samplecrdv
 	if status.Equal(&network.Status, &next) {
 		return nil
 	}
-	written, err := l.client.SamplecrdV1().Networks(network.Namespace).ApplyStatus(ctx,
-		status.ApplyConfiguration(network, next), metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	patch, err := status.Patch(network, &next)
+	if err != nil {
+		return err
+	}
+	written, err := l.client.SamplecrdV1().Networks(network.Namespace).Patch(ctx, network.Name, types.MergePatchType, patch,
+		metav1.PatchOptions{FieldManager: fieldManager}, "status")
 	if isNotFound(err) || apierrors.IsConflict(err) {
 		gone, readErr := l.IsGone(ctx, network)
 		if readErr != nil {

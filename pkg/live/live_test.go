@@ -31,6 +31,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/fake"
@@ -643,4 +645,19 @@ func TestUpdateStatusIfNeeded(t *testing.T) {
 			equal(t, test.written, awaited)
 		})
 	}
+}
+
+func TestTheStatusIsWrittenAsAMergePatch(t *testing.T) {
+	l := newLab(t)
+	next := *l.cached.Status.DeepCopy()
+	next.MTU = 1450
+	if err := l.UpdateStatusIfNeeded(t.Context(), l.cached, next); err != nil {
+		t.Fatal(err)
+	}
+	actions := l.kube.Actions()
+	patch, ok := actions[len(actions)-1].(clienttesting.PatchActionImpl)
+	if !ok || patch.PatchType != types.MergePatchType || patch.Subresource != "status" || patch.PatchOptions.FieldManager != fieldManager {
+		t.Errorf("got %+v", actions[len(actions)-1])
+	}
+	equal(t, fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"status":{"mtu":1450}}`, l.cached.ResourceVersion), string(patch.Patch))
 }

@@ -75,7 +75,7 @@ func healthOf(cloud *neutron.Cloud) (h health) {
 	if ended := cloud.Observer().LastList(); !ended.IsZero() {
 		h.lastList = float64(ended.UnixNano()) / float64(time.Second)
 	}
-	if _, away := cloud.Client().Away(); !away {
+	if since, _ := cloud.Client().Away(); since.IsZero() {
 		h.up = 1
 	}
 	if cloud.Observer().Overflow() {

@@ -51,8 +51,9 @@ type circuit struct {
 
 	mu       sync.Mutex
 	underWay int
+	answered bool      // at least once
 	failures int       // in a row
-	since    time.Time // the first of them
+	since    time.Time // the first of them; zero if there is none
 	latest   time.Time // the last of them, or the last probe
 	last     error
 }
@@ -121,7 +122,7 @@ func (c *circuit) count(err error, canceled bool) int {
 	c.underWay--
 	switch {
 	case err == nil:
-		c.failures = 0
+		c.answered, c.failures, c.since = true, 0, time.Time{}
 		return 0
 	case canceled: // by the caller, which is not a failure of Neutron
 		return 0
@@ -134,9 +135,10 @@ func (c *circuit) count(err error, canceled bool) int {
 	return c.failures
 }
 
-// away reports whether the last answer was a failure, and since when all have been.
-func (c *circuit) away() (since time.Time, away bool) {
+// away returns since when all answers have been failures, zero if the last one was good, and
+// reports whether that is an outage.
+func (c *circuit) away() (since time.Time, isOutage bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.since, c.failures > 0
+	return c.since, c.failures >= enough || c.failures > 0 && !c.answered
 }

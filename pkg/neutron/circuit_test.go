@@ -191,7 +191,7 @@ func TestTheWaitForATurnEndsWithItsContext(t *testing.T) {
 	if _, err := c.RoundTrip(request); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the error of the context", err)
 	}
-	if _, away := c.away(); away {
+	if since, isOutage := c.away(); !since.IsZero() || isOutage {
 		t.Error("Neutron is considered away")
 	}
 	// The request did not keep its turn.
@@ -252,8 +252,8 @@ func TestOneGoodAnswerClosesTheCircuit(t *testing.T) {
 		for range enough + 3 {
 			_ = try(t, c)
 		}
-		if since, away := c.away(); !away || !since.Equal(began) {
-			t.Errorf("away since %v: %v, want since %v", since, away, began)
+		if since, isOutage := c.away(); !isOutage || !since.Equal(began) {
+			t.Errorf("away since %v, an outage: %v, want one since %v", since, isOutage, began)
 		}
 		c.base = statusOnly(http.StatusNotFound) // about the request, so a good answer
 		time.Sleep(probing)
@@ -262,8 +262,44 @@ func TestOneGoodAnswerClosesTheCircuit(t *testing.T) {
 				t.Errorf("request %d after the recovery: %v", i, err)
 			}
 		}
-		if _, away := c.away(); away {
+		if since, isOutage := c.away(); !since.IsZero() || isOutage {
 			t.Error("Neutron is still considered away")
+		}
+	})
+}
+
+func TestSeveralFailuresInARowAreAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		good, bad := statusOnly(http.StatusOK), statusOnly(http.StatusInternalServerError)
+		c := newCircuit(unbounded, nil)
+		expect := func(what string, wantSince time.Time, want bool) {
+			t.Helper()
+			if since, isOutage := c.away(); !since.Equal(wantSince) || isOutage != want {
+				t.Errorf("%s: away since %v, an outage: %v; want %v, %v", what, since, isOutage, wantSince, want)
+			}
+		}
+		send := func(answer http.RoundTripper) {
+			c.base = answer
+			time.Sleep(probing) // so that the circuit lets it through
+			_ = try(t, c)
+		}
+		expect("nothing was sent", time.Time{}, false)
+		send(bad)
+		first := time.Now()
+		expect("Neutron has never answered", first, true)
+		send(bad)
+		expect("Neutron has never answered, twice", first, true)
+		for range 2 { // outages
+			send(good)
+			expect("a good answer", time.Time{}, false)
+			var began time.Time
+			for i := range enough + 2 {
+				send(bad)
+				if i == 0 {
+					began = time.Now()
+				}
+				expect("a failure", began, i >= enough-1)
+			}
 		}
 	})
 }
@@ -293,7 +329,7 @@ func TestACancelledRequestIsNotAFailure(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, away := c.away(); away {
+	if since, isOutage := c.away(); !since.IsZero() || isOutage {
 		t.Error("Neutron is considered away")
 	}
 }

@@ -25,12 +25,12 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
-	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	"go4.org/netipx"
@@ -73,13 +73,13 @@ type Client struct {
 	base      *http.Transport
 	http      http.Client
 
-	session        atomic.Pointer[session] // nil if not authenticated
+	session        atomic.Pointer[session] // the latest one; nil before the first
 	authentication singleflight.Group
 
 	// Only authenticate uses these, and never twice at the same time.
 
-	place     *Place // of the first session
-	refusal   *Error // if Keystone refused the credentials last time
+	refusal   *Error // if the credentials were refused last time
+	refused   Config // the one with these credentials
 	refusedAt time.Time
 }
 
@@ -87,22 +87,11 @@ type Client struct {
 type session struct {
 	service *gophercloud.ServiceClient
 	place   Place
-}
+	// onlyRegion reports that the catalog has Neutron in no other region.
+	onlyRegion bool
 
-// Place is where the networks of a Client are.
-type Place struct {
-	// Project is the ID of the project; "" if the token is not for a project.
-	Project string
-	// Region is the region that the credentials name; "" if they name none.
-	Region string
-}
-
-// String returns the project and the region as a condition shows them.
-func (p Place) String() string {
-	if p.Region == "" {
-		return "project " + strconv.Quote(p.Project)
-	}
-	return "project " + strconv.Quote(p.Project) + " in region " + strconv.Quote(p.Region)
+	accepted atomic.Bool // Neutron has accepted the token
+	ended    atomic.Bool // Neutron has refused the token
 }
 
 // NewClient returns a Client. It makes no request.
@@ -135,7 +124,8 @@ func NewClient(config Config, options ClientOptions) *Client {
 	}}
 }
 
-// Place returns the place of the client, and false if it is not authenticated.
+// Place returns the place of the client, and false if it has never authenticated. All sessions of
+// a client have the same place.
 func (c *Client) Place() (Place, bool) {
 	if s := c.session.Load(); s != nil {
 		return s.place, true
@@ -146,23 +136,23 @@ func (c *Client) Place() (Place, bool) {
 // Close closes the idle connections. The Client can still be used.
 func (c *Client) Close() { c.base.CloseIdleConnections() }
 
-// Away reports whether the last request failed because Neutron or Keystone gave no good answer,
-// and since when that has been so.
-func (c *Client) Away() (since time.Time, away bool) { return c.circuit.away() }
+// Away returns since when Neutron and Keystone have given no good answer, zero if the last request
+// got one. It also reports whether that is an outage: there were several failures in a row, or no
+// good answer since the client was made. A single failure is no outage.
+func (c *Client) Away() (since time.Time, isOutage bool) { return c.circuit.away() }
 
-// connect returns gophercloud's authenticated client, and authenticates if necessary.
-func (c *Client) connect(ctx context.Context) (*gophercloud.ServiceClient, error) {
-	s, err := c.connected(ctx)
-	if err != nil {
-		return nil, err
+// current returns the session; nil if there is none, or if Neutron has refused its token.
+func (c *Client) current() *session {
+	if s := c.session.Load(); s != nil && !s.ended.Load() {
+		return s
 	}
-	return s.service, nil
+	return nil
 }
 
 // connected returns the session, and authenticates if there is none. Concurrent callers share
 // one authentication and its result.
 func (c *Client) connected(ctx context.Context) (*session, error) {
-	if s := c.session.Load(); s != nil {
+	if s := c.current(); s != nil {
 		return s, nil
 	}
 	for {
@@ -181,45 +171,36 @@ func (c *Client) connected(ctx context.Context) (*session, error) {
 // account after several wrong passwords.
 const refusalHolds = 20 * time.Second
 
-// authenticate creates and stores a session. When its token has expired and cannot be renewed,
-// the session is dropped, so that the next request reads the credentials again.
+// authenticate creates and stores a session. It reads the credentials again each time, and fails
+// if they are now for another place than before.
 func (c *Client) authenticate(ctx context.Context) (*session, error) {
-	if wait := time.Until(c.refusedAt.Add(refusalHolds)); c.refusal != nil && wait > 0 {
+	if s := c.current(); s != nil {
+		return s, nil // another caller has just authenticated
+	}
+	config, err := c.config.current()
+	if err != nil {
+		c.options.Meter.CountAuthenticationFailure()
+		return nil, &Error{Op: authenticate, Reason: Unauthenticated, Message: err.Error()}
+	}
+	if wait := time.Until(c.refusedAt.Add(refusalHolds)); c.refusal != nil && wait > 0 && config.sameCredentials(c.refused) {
 		refusal := *c.refusal
 		refusal.RetryAfter = wait
 		return nil, &refusal
 	}
 	c.refusal = nil
-	s, err := c.newSession(ctx)
+	s, err := c.newSession(ctx, config)
 	if err != nil {
 		if e, ok := err.(*Error); ok && e.Reason == Unauthenticated {
-			c.refusal, c.refusedAt = e, time.Now()
+			c.refusal, c.refused, c.refusedAt = e, config, time.Now()
 			c.options.Meter.CountAuthenticationFailure()
 		}
 		return nil, err
-	}
-	reauthenticate := s.service.ReauthFunc
-	s.service.ReauthFunc = func(ctx context.Context) error {
-		// Neutron refused the token. If it never accepted it, the token has not expired.
-		refused := !c.transport.hasAccepted(s.service.Token())
-		err := reauthenticate(ctx)
-		if err != nil && ctx.Err() == nil {
-			c.session.CompareAndSwap(s, nil)
-		}
-		if refused || ReasonOf(authenticationError(err)) == Unauthenticated {
-			c.options.Meter.CountAuthenticationFailure()
-		}
-		return err
 	}
 	c.session.Store(s)
 	return s, nil
 }
 
-func (c *Client) newSession(ctx context.Context) (*session, error) {
-	config, err := c.config.current()
-	if err != nil {
-		return nil, &Error{Op: authenticate, Reason: Unauthenticated, Message: err.Error()}
-	}
+func (c *Client) newSession(ctx context.Context, config Config) (*session, error) {
 	provider, err := openstack.NewClient(config.Auth.IdentityEndpoint)
 	if err != nil {
 		return nil, wrap(authenticate, err)
@@ -229,20 +210,19 @@ func (c *Client) newSession(ctx context.Context) (*session, error) {
 	if err := openstack.Authenticate(ctx, provider, config.Auth); err != nil {
 		return nil, authenticationError(err)
 	}
+	place, onlyRegion, err := placeOf(provider, config.Endpoint)
+	if err != nil {
+		return nil, err
+	}
 	service, err := openstack.NewNetworkV2(provider, config.Endpoint)
 	if err != nil {
 		return nil, endpointError(err)
 	}
-	place := Place{projectOf(provider), config.Endpoint.Region}
-	if place.Project != "" && !validID(place.Project) {
-		return nil, &Error{Op: authenticate, Reason: Unavailable, Message: "the answer is not from Keystone"}
-	}
-	if c.place != nil && *c.place != place {
+	if before, ok := c.Place(); ok && before != place {
 		return nil, &Error{Op: authenticate, Reason: Unauthenticated, Message: fmt.Sprintf(
-			"the credentials are now for %s, and were for %s: restart the controller if its networks are to be made there", place, c.place)}
+			"the credentials are now for %s, and were for %s: restart the controller if its networks are to be made there", place, before)}
 	}
-	c.place = &place
-	return &session{service, place}, nil
+	return &session{service: service, place: place, onlyRegion: onlyRegion}, nil
 }
 
 // authenticationError is wrap for answers of Keystone: if Keystone refuses the content of the
@@ -258,26 +238,43 @@ func authenticationError(err error) error {
 // endpointError is wrap for the discovery of Neutron. A 404 to the request for its versions, for
 // example, must not be taken for one about a network.
 func endpointError(err error) error {
-	err = wrap("find Neutron in Keystone's catalog", err)
+	err = wrap(findNeutron, err)
 	if e, ok := err.(*Error); ok && e.Reason != Unauthenticated {
 		e.Reason = Unavailable
 	}
 	return err
 }
 
-// projectOf returns the ID of the project that the token is for, or "" if there is none.
-func projectOf(provider *gophercloud.ProviderClient) string {
-	result, ok := provider.GetAuthResult().(interface {
-		ExtractProject() (*tokens.Project, error)
-	})
-	if !ok {
-		return ""
+// request makes a request of Neutron. If Neutron refuses the token, which it does before anything
+// else, request authenticates again and repeats the request once.
+func (c *Client) request(ctx context.Context, method, path string, opts *gophercloud.RequestOpts) (*http.Response, error) {
+	for isRepeated := false; ; isRepeated = true {
+		s, err := c.connected(ctx)
+		if err != nil {
+			return nil, err
+		}
+		response, err := s.service.Request(ctx, method, s.service.ServiceURL(path), opts)
+		refusal, isRefused := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
+		if isRefused && refusal.Actual == http.StatusUnauthorized {
+			if isRepeated {
+				return response, err
+			}
+			c.end(s)
+			continue
+		}
+		if err == nil || isRefused && refusal.Actual < http.StatusInternalServerError {
+			s.accepted.Store(true)
+		}
+		return response, err
 	}
-	project, err := result.ExtractProject()
-	if err != nil || project == nil {
-		return ""
+}
+
+// end ends a session whose token Neutron has refused. A token that it accepted before has
+// expired or was revoked.
+func (c *Client) end(s *session) {
+	if s.ended.CompareAndSwap(false, true) && !s.accepted.Load() {
+		c.options.Meter.CountAuthenticationFailure()
 	}
-	return project.ID
 }
 
 // answer is an answer with one network or one subnet, which is decoded directly into it.
@@ -291,10 +288,6 @@ type answer struct {
 // send makes a request and decodes the answer. If revision is not nil, Neutron refuses the
 // request (with 412) when the object has another revision.
 func (c *Client) send(ctx context.Context, method string, body, answer any, revision *int, path ...string) error {
-	service, err := c.connect(ctx)
-	if err != nil {
-		return err
-	}
 	opts := &gophercloud.RequestOpts{JSONBody: body, JSONResponse: answer}
 	if method == http.MethodPut {
 		opts.OkCodes = []int{http.StatusOK} // gophercloud expects 201 or 202 after a PUT
@@ -302,7 +295,7 @@ func (c *Client) send(ctx context.Context, method string, body, answer any, revi
 	if revision != nil {
 		opts.MoreHeaders = map[string]string{"If-Match": "revision_number=" + strconv.Itoa(*revision)}
 	}
-	_, err = service.Request(ctx, method, service.ServiceURL(path...), opts)
+	_, err := c.request(ctx, method, strings.Join(path, "/"), opts)
 	return err
 }
 

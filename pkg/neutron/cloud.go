@@ -142,19 +142,25 @@ func choose(networks []*Network, identity Identity) *Network {
 
 // checkPlace returns an error if the network was created in another project or region than
 // this client's: a second network here would be a duplicate, and the first would be lost. A
-// status from before it recorded the project is compared by the cloud's name.
+// status from before it recorded the project is compared by the cloud's name. One that has no
+// region is from before it recorded the region of the endpoint, or of a cloud whose endpoints
+// had none: it can mean any region of the catalog.
 func (c *Cloud) checkPlace(identity Identity) error {
+	if identity.NetworkID == "" || identity.CloudName == "" {
+		return nil
+	}
 	op := "find network " + identity.NetworkID
-	was := identity.Place
-	now, connected := c.client.Place()
-	switch {
-	case identity.NetworkID == "" || identity.CloudName == "":
-		return nil
-	case was.Project == "" && identity.CloudName == c.name:
-		return nil
-	case !connected:
+	session := c.client.session.Load()
+	if session == nil {
 		return &Error{Op: op, Reason: Unavailable, Message: "the session ended while the network was looked for"}
-	case was.Project != "" && was == now:
+	}
+	was, now := identity.Place, session.place
+	sameProject := was.Project == now.Project
+	if was.Project == "" {
+		sameProject = identity.CloudName == c.name
+	}
+	sameRegion := was.Region == now.Region || was.Region == "" && session.onlyRegion
+	if sameProject && sameRegion {
 		return nil
 	}
 	return &Error{Op: op, Reason: OtherCloud, Message: fmt.Sprintf(

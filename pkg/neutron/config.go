@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"reflect"
 	"regexp"
 	"strings"
 
@@ -55,6 +56,11 @@ func (c Config) current() (Config, error) {
 		return c, nil
 	}
 	return c.reload()
+}
+
+// sameCredentials reports whether both have the same credentials and name the same endpoint.
+func (c Config) sameCredentials(other Config) bool {
+	return reflect.DeepEqual(c.Auth, other.Auth) && reflect.DeepEqual(c.Endpoint, other.Endpoint)
 }
 
 // LoadConfig reads the configuration as OpenStack's own clients do: from the entry of
@@ -161,7 +167,6 @@ func parseCloud(name, where string, opts ...clouds.ParseOption) (_ Config, err e
 	if auth.IdentityEndpoint == "" {
 		return Config{}, fmt.Errorf("%s: no auth_url is given", where)
 	}
-	auth.AllowReauth = true
 	return Config{Name: name, Auth: auth, Endpoint: endpoint, TLS: tlsConfig}, nil
 }
 

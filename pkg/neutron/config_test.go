@@ -83,7 +83,6 @@ var cloudOne = Config{
 		Password:         password,
 		DomainName:       "Default",
 		TenantName:       "project-1",
-		AllowReauth:      true,
 		Scope:            &gophercloud.AuthScope{ProjectName: "project-1", DomainName: "Default"},
 	},
 	Endpoint: gophercloud.EndpointOpts{Region: "RegionOne", Availability: gophercloud.AvailabilityInternal},
@@ -95,7 +94,6 @@ var cloudTwo = Config{
 		IdentityEndpoint:            "https://two.example.com/v3",
 		ApplicationCredentialID:     "app-2",
 		ApplicationCredentialSecret: password,
-		AllowReauth:                 true,
 	},
 	Endpoint: gophercloud.EndpointOpts{Availability: gophercloud.AvailabilityPublic},
 }
@@ -196,7 +194,7 @@ func TestTheVariablesAloneAreEnough(t *testing.T) {
 			t.Setenv("OS_AUTH_URL", url)
 			// A file that is not requested is ignored.
 			write(t, "clouds.yaml", twoClouds)
-			test.want.Name, test.want.Auth.IdentityEndpoint, test.want.Auth.AllowReauth = url, url, true
+			test.want.Name, test.want.Auth.IdentityEndpoint = url, url
 			got, err := LoadConfig("")
 			wantConfig(t, test.want, got, err)
 		})

@@ -480,7 +480,8 @@ func TestObserveFailsWithTheFirstList(t *testing.T) {
 }
 
 func TestANetworkOfAnotherPlaceIsNotCreatedAgain(t *testing.T) {
-	here := Place{Project: "project-1"}
+	const one, two = "RegionOne", "RegionTwo"
+	here := Place{Project: "project-1", Region: one}
 	for _, test := range []struct {
 		name      string
 		id, cloud string
@@ -492,13 +493,17 @@ func TestANetworkOfAnotherPlaceIsNotCreatedAgain(t *testing.T) {
 		{"a user has cleared status.cloud to abandon it", "n", "", Place{Project: "p"}, true, ""},
 		{"the same place", "n", "test", here, true, ""},
 		{"the same place under another name", "n", "other", here, true, ""},
-		{"another project", "n", "test", Place{Project: "p"}, true, OtherCloud},
+		{"another project", "n", "test", Place{Project: "p", Region: one}, true, OtherCloud},
+		{"another project, in a status without a region", "n", "test", Place{Project: "p"}, true, OtherCloud},
+		{"the same project, in a status without a region", "n", "test", Place{Project: "project-1"}, true, ""},
+		{"the same project, in a status without a region and under another name", "n", "other", Place{Project: "project-1"}, true, ""},
 		{"another region", "n", "test", Place{Project: "project-1", Region: "r"}, true, OtherCloud},
 		{"a status without a project, and the same cloud", "n", "test", Place{}, true, ""},
 		{"a status without a project, and another cloud", "n", "other", Place{}, true, OtherCloud},
 		{"the same place, but the session has ended", "n", "test", here, false, Unavailable},
 		{"another place, but the session has ended", "n", "test", Place{Project: "p"}, false, Unavailable},
-		{"a status without a project, and the session has ended", "n", "test", Place{}, false, ""},
+		{"a status without a region, but the session has ended", "n", "test", Place{Project: "project-1"}, false, Unavailable},
+		{"a status without a project, but the session has ended", "n", "test", Place{}, false, Unavailable},
 		{"another cloud, but the session has ended", "n", "other", Place{}, false, Unavailable},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -512,10 +517,30 @@ func TestANetworkOfAnotherPlaceIsNotCreatedAgain(t *testing.T) {
 			equal(t, false, got.Exists())
 		})
 	}
+	for _, test := range []struct {
+		name  string
+		place Place
+		want  ErrorReason
+	}{
+		{"the same place", here, ""},
+		{"the other region", Place{Project: "project-1", Region: two}, OtherCloud},
+		{"a status without a region, which can mean either", Place{Project: "project-1"}, OtherCloud},
+		{"a status without a project and a region", Place{}, OtherCloud},
+		{"a status without a project", Place{Region: one}, ""},
+	} {
+		t.Run("of two regions: "+test.name, func(t *testing.T) {
+			l := newLab(t, embedded.Options{})
+			l.SetRegions(embedded.Region{Name: two, Neutron: "two"}, embedded.Region{Name: one})
+			cloud := NewCloud("test", l.clientIn(t, one), owner.Cluster, time.Minute)
+			noError(t, cloud.Observer().Relist(t.Context()))
+			_, err := cloud.Observe(t.Context(), Identity{Owner: owner, NetworkID: "n", CloudName: "test", Place: test.place}, Cached)
+			equal(t, test.want, ReasonOf(err))
+		})
+	}
 	t.Run("the error names both places", func(t *testing.T) {
 		w := newWorld(t, embedded.Options{})
 		_, err := w.Observe(t.Context(), Identity{Owner: owner, NetworkID: "n", CloudName: "other", Place: Place{Project: "p", Region: "r"}}, Cached)
-		wantError(t, Error{Op: "find network n", Reason: OtherCloud, Message: `it was created in cloud "other", project "p" in region "r"; cloud "test", project "project-1", does not have it: ` +
+		wantError(t, Error{Op: "find network n", Reason: OtherCloud, Message: `it was created in cloud "other", project "p" in region "r"; cloud "test", project "project-1" in region "RegionOne", does not have it: ` +
 			"give the controller the credentials of the former, or clear status.cloud to abandon that network"}, err)
 	})
 	t.Run("a network that is here is not of another place", func(t *testing.T) {

@@ -111,12 +111,6 @@ func wrap(op string, err error) error {
 	if ReasonOf(err) != "" {
 		return err
 	}
-	// After a 401, gophercloud authenticates again. If that fails, its error matters and not the
-	// 401: Keystone may be down, or the password wrong. And a 404 of Keystone must not be taken
-	// for one of Neutron.
-	if reauth, ok := errors.AsType[*gophercloud.ErrUnableToReauthenticate](err); ok && reauth.ErrReauth != nil {
-		return authenticationError(reauth.ErrReauth)
-	}
 	answer, ok := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
 	if !ok {
 		return &Error{Op: op, Reason: Unavailable, Message: Printable(transportMessage(err)), err: err}

@@ -17,6 +17,7 @@ limitations under the License.
 package neutron
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -28,6 +29,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/gophercloud/gophercloud/v2"
 	"go4.org/netipx"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
@@ -142,11 +144,28 @@ func (l *lab) client(t *testing.T) *Client {
 	return newTestClient(t, l.config(t), ClientOptions{Timeout: 10 * time.Second})
 }
 
+// clientIn returns a client whose credentials name that region; "" for none.
+func (l *lab) clientIn(t *testing.T, region string) *Client {
+	t.Helper()
+	config := l.config(t)
+	config.Endpoint.Region = region
+	return newTestClient(t, config, ClientOptions{Timeout: 10 * time.Second})
+}
+
 func newTestClient(t *testing.T, config Config, options ClientOptions) *Client {
 	t.Helper()
 	c := NewClient(config, options)
 	t.Cleanup(c.Close)
 	return c
+}
+
+// connect returns gophercloud's authenticated client, for requests that Client does not make.
+func (c *Client) connect(ctx context.Context) (*gophercloud.ServiceClient, error) {
+	s, err := c.connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.service, nil
 }
 
 // reply answers with that status and body, and returns true.

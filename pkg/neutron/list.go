@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -92,16 +93,12 @@ func list[T item](ctx context.Context, c *Client, collection, fields string, fil
 // proxy, perhaps only the cloud itself can reach that URL, and the token could be sent anywhere.
 func listOnly[T item](ctx context.Context, c *Client, collection, fields string, filter url.Values, keep func(*T) bool) ([]T, error) {
 	op := "list " + collection
-	service, err := c.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
 	query := url.Values{"fields": strings.Split(fields, ","), "limit": {strconv.Itoa(pageSize)}}
 	maps.Copy(query, filter)
 	l, restarts := listing[T]{keep: keep}, 0
 	for range maxPages {
 		before := l.read
-		more, err := l.page(ctx, service, collection, query)
+		more, err := l.page(ctx, c, collection, query)
 		if query.Has("marker") && restarts < maxRestarts && ReasonOf(wrap(op, err)) == NotFound {
 			// The marker's item was deleted after its page was read.
 			l = listing[T]{keep: keep}
@@ -200,8 +197,8 @@ func listError(op string, err error) error {
 // page reads one page of the collection and reports whether there is another one. It decodes
 // one item at a time, so that add can stop it: a page of 8 MiB that is not Neutron's has room
 // for three million items.
-func (l *listing[T]) page(ctx context.Context, service *gophercloud.ServiceClient, collection string, query url.Values) (more bool, err error) {
-	response, err := service.Get(ctx, service.ServiceURL(collection)+"?"+query.Encode(), nil, &gophercloud.RequestOpts{KeepResponseBody: true})
+func (l *listing[T]) page(ctx context.Context, c *Client, collection string, query url.Values) (more bool, err error) {
+	response, err := c.request(ctx, http.MethodGet, collection+"?"+query.Encode(), &gophercloud.RequestOpts{KeepResponseBody: true})
 	if err != nil {
 		return false, err
 	}

@@ -39,7 +39,8 @@ type Meter interface {
 	// the circuit is open does not count.
 	CountWait(Wait, time.Duration)
 	// CountAuthenticationFailure is called each time that Keystone refuses the credentials, that
-	// Neutron refuses a token which it has never accepted, or that the credentials cannot be read.
+	// they cannot be read or are not for the one place of the client, or that Neutron refuses a
+	// token which it has never accepted.
 	CountAuthenticationFailure()
 }
 

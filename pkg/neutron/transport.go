@@ -23,7 +23,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -56,8 +55,6 @@ type transport struct {
 	timeout time.Duration
 	fence   func() // may be nil
 	meter   Meter
-	// accepted is the token that was accepted last.
-	accepted atomic.Pointer[string]
 }
 
 func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -95,28 +92,12 @@ func (t *transport) ended(request *http.Request, began time.Time, response *http
 	if response != nil {
 		r.RequestID = requestIDOf(response.Header)
 		r.Code = codeOf(response.StatusCode)
-		t.noteToken(request, r.Operation, response.StatusCode)
 	}
 	if err != nil {
 		r.Code = failureOf(request.Context(), err)
 	}
 	t.meter.CountRequest(r)
 	r.log(request.Context(), request.Method)
-}
-
-// noteToken remembers the request's token if Neutron accepted it. Other operations, such as
-// listing the versions of the API, do not count: Neutron answers them whatever the token is.
-func (t *transport) noteToken(request *http.Request, operation string, status int) {
-	token := request.Header.Get("X-Auth-Token")
-	if token != "" && operation != other && status != http.StatusUnauthorized && status < http.StatusInternalServerError {
-		t.accepted.Store(&token)
-	}
-}
-
-// hasAccepted reports whether token is the one that was accepted last.
-func (t *transport) hasAccepted(token string) bool {
-	accepted := t.accepted.Load()
-	return accepted != nil && *accepted == token
 }
 
 // boundedBody fails when the answer is larger than allowed.

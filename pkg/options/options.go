@@ -49,8 +49,10 @@ import (
 type Options struct {
 	Version bool
 
-	Namespace  string
-	Kubernetes kubeclient.Options
+	Namespace string
+	// ClusterResourceNamespace is the namespace of the Secrets with spare credentials; "" for none.
+	ClusterResourceNamespace string
+	Kubernetes               kubeclient.Options
 
 	Cloud  string
 	Resync time.Duration
@@ -112,12 +114,26 @@ func Parse(arguments []string, out io.Writer) (o *Options, done bool, err error)
 	if err != nil {
 		return nil, false, fmt.Errorf("%w (-h lists the flags)", err)
 	}
+	o.setDefaults(flags)
 	o.Verbosity, _ = strconv.Atoi(flags.Lookup("v").Value.String()) // klog's flag accepts only numbers
 	o.Kubernetes.RenewDeadline = o.Election.RenewDeadline
 	o.Neutron.UserAgent = version.UserAgent()
 	o.Deployments.Namespace, o.Deployments.Retry = o.Namespace, o.Retry
 	return o, false, nil
 }
+
+// setDefaults sets what depends on where the process runs, unless a flag sets it. With -namespace,
+// the controller may be installed in the namespace of its Networks. The Secrets there are not its
+// own, and orphans are not detected.
+func (o *Options) setDefaults(flags *Flags) {
+	given := false
+	flags.Visit(func(f *flag.Flag) { given = given || f.Name == clusterResourceNamespace })
+	if !given && o.AllNamespaces() && kubeclient.InPod() {
+		o.ClusterResourceNamespace = kubeclient.PodNamespace()
+	}
+}
+
+const clusterResourceNamespace = "cluster-resource-namespace"
 
 const synopsis = `samplecrd-controller turns Network objects in Kubernetes into OpenStack Neutron
 networks: it creates them, keeps them as declared, and deletes them.
@@ -201,6 +217,7 @@ func (o *Options) addOpenStack(fs *flag.FlagSet) {
 	fs.Float64Var(&o.Neutron.QPS, "neutron-qps", 0, "The average `number` of requests per second to one cloud with one set of credentials. 0 means no limit. (default 0)")
 	fs.IntVar(&o.Neutron.Burst, "neutron-burst", 10, "The `number` of requests to Neutron that may be sent at once, above the average of -neutron-qps.")
 	fs.Var(&o.AllowedAuthURLs, "allowed-auth-urls", "The `URLs` of Keystone that Secrets may name, separated by commas. Each also allows the paths below it. (default all)")
+	fs.StringVar(&o.ClusterResourceNamespace, clusterResourceNamespace, "", "The `namespace` where an administrator can create Secrets with the label samplecrd.k8s.io/cloud-credentials: \"true\", for clouds that no Network names any more: to find orphans there, and to finish Networks that were deleted with their namespace and their Secret. An empty value turns this off. (default in a pod without -namespace: the pod's namespace)")
 }
 
 func (o *Options) addWork(fs *flag.FlagSet) {
@@ -267,6 +284,7 @@ func (o *Options) validateClients() error {
 	return cmp.Or(
 		check(o.Kubernetes.ClusterID == "" || clusterID.MatchString(o.Kubernetes.ClusterID), "-cluster-id=%q: must be at most 63 letters, digits, dots, dashes and underscores, with a letter or digit first and last", o.Kubernetes.ClusterID),
 		check(o.Kubernetes.QPS > 0 && o.Kubernetes.Burst >= 1, "-kube-api-qps must be more than 0, and -kube-api-burst at least 1"),
+		check(o.ClusterResourceNamespace == "" || len(validation.IsDNS1123Label(o.ClusterResourceNamespace)) == 0, "-%s=%q: must be a valid name of a namespace", clusterResourceNamespace, o.ClusterResourceNamespace),
 		check(o.Neutron.Timeout > 0, "-neutron-timeout=%s: must be more than 0", o.Neutron.Timeout),
 		between("-neutron-connections", o.Neutron.Connections, 1),
 		check(o.Neutron.QPS >= 0 && o.Neutron.Burst >= 1, "-neutron-qps must be at least 0, and -neutron-burst at least 1"),

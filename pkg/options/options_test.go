@@ -62,7 +62,8 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 		-deployment-workers=12 -deployment-cidr-pool=10.0.0.0/8 -deployment-cidr-prefix-length 13
 		-delete-orphans -bind-address=:14 -tls-cert-file=f -tls-private-key-file=g -serve-authorized=false
 		-leader-elect=true -leader-elect-lease-duration=15m -leader-elect-renew-deadline 16s -leader-elect-retry-period=17s
-		-leader-elect-resource-name=h -leader-elect-resource-namespace=i -profiling -logging-format=json -allowed-auth-urls=https://j`)
+		-leader-elect-resource-name=h -leader-elect-resource-namespace=i -profiling -logging-format=json -allowed-auth-urls=https://j
+		-cluster-resource-namespace=k`)
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Options{
-		Version: true, Namespace: "c", Cloud: "e", Resync: 3 * time.Second, AllowedAuthURLs: allowed, Workers: 7, DeploymentWorkers: 12,
+		Version: true, Namespace: "c", ClusterResourceNamespace: "k", Cloud: "e", Resync: 3 * time.Second, AllowedAuthURLs: allowed, Workers: 7, DeploymentWorkers: 12,
 		Kubernetes:    kubeclient.Options{Kubeconfig: "a", Master: "b", ClusterID: "d", QPS: 1.5, Burst: 2},
 		Neutron:       neutron.ClientOptions{Timeout: 4 * time.Second, Connections: 18, QPS: 5.5, Burst: 6},
 		Retry:         retry.Options{BaseDelay: 8 * time.Second, MaxDelay: 9 * time.Second, QPS: 10.5, Burst: 11},
@@ -150,6 +151,8 @@ func TestValidate(t *testing.T) {
 		{"authorized routes always", []string{"-serve-authorized=true"}, ""},
 		{"no authorized routes", []string{"-serve-authorized=false"}, ""},
 		{"an unknown mode of authorized routes", []string{"-serve-authorized=sometimes"}, "-serve-authorized=sometimes"},
+		{"no namespace for spare credentials", []string{"-cluster-resource-namespace="}, ""},
+		{"a namespace that cannot exist", []string{"-cluster-resource-namespace=a/b"}, `-cluster-resource-namespace="a/b"`},
 		{"few orphans", []string{"-delete-orphans"}, ""},
 		{"all orphans", []string{"-delete-orphans=all"}, ""},
 		{"an argument", []string{"-workers=1", "up"}, "\"up\""},
@@ -277,6 +280,26 @@ func TestTheLeaseIsInTheGivenNamespaceOrThatOfThePod(t *testing.T) {
 	}
 	if got := (&Options{LeaderElect: "true"}).ForElection(); got.Namespace != want {
 		t.Errorf("got %q, want %q", got.Namespace, want)
+	}
+}
+
+func TestTheNamespaceForSpareCredentials(t *testing.T) {
+	own := kubeclient.PodNamespace()
+	for _, tt := range []struct{ arguments, pod, want string }{
+		{"", "", ""},
+		{"", "10.96.0.1", own},
+		{"-cluster-resource-namespace=", "10.96.0.1", ""},
+		{"-cluster-resource-namespace=here", "10.96.0.1", "here"},
+		{"-cluster-resource-namespace=here", "", "here"},
+		// The controller may be in the namespace of the Networks, whose Secrets are not its own.
+		{"-namespace=team", "10.96.0.1", ""},
+		{"-namespace=team -cluster-resource-namespace=here", "10.96.0.1", "here"},
+	} {
+		t.Setenv("KUBERNETES_SERVICE_HOST", tt.pod)
+		o, _, err := Parse(strings.Fields(tt.arguments), nil)
+		if err != nil || o.ClusterResourceNamespace != tt.want {
+			t.Errorf("%s, in a pod: %t: got %+v, %v, want %q", tt.arguments, tt.pod != "", o, err, tt.want)
+		}
 	}
 }
 

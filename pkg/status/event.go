@@ -17,6 +17,7 @@ limitations under the License.
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -55,7 +56,7 @@ func changed(network *samplecrdv1.Network, o Outcome) *Event {
 	switch {
 	case o.Adopted:
 		return normal(samplecrdv1.EventAdopted, "Adopted network %s, which carries this Network's mark", o.Observed.ID)
-	case network.Status.NetworkID == "":
+	case cmp.Or(o.Before, network).Status.NetworkID == "":
 		return normal(samplecrdv1.EventCreated, "Created network %s with subnet %s", o.Observed.ID, o.Subnet.CIDR)
 	case o.IsRepair(network):
 		return normal(samplecrdv1.EventDriftRepaired, "Repaired drift in Neutron: %s", done)
@@ -65,7 +66,8 @@ func changed(network *samplecrdv1.Network, o Outcome) *Event {
 
 // IsRepair reports whether the steps repaired drift: Neutron matched this generation before.
 func (o Outcome) IsRepair(network *samplecrdv1.Network) bool {
-	return o.Err == nil && len(o.Steps) > 0 && network.Status.NetworkID != "" && IsAvailable(network)
+	before := cmp.Or(o.Before, network)
+	return o.Err == nil && len(o.Steps) > 0 && before.Status.NetworkID != "" && IsAvailable(before)
 }
 
 // transition returns the event for a change of the Ready condition; nil if its reason is the

@@ -20,18 +20,18 @@ package status
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
-	samplecrdv1ac "github.com/samplecrd/samplecrd-controller/pkg/generated/applyconfiguration/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 )
 
@@ -41,8 +41,10 @@ type Outcome struct {
 	Cloud string
 	// Place is where in the cloud the Network works; nil if it is not known.
 	Place *neutron.Place
-	// Away is since when Neutron has not answered; zero if it answers.
+	// Away is since when Neutron has given no good answer; zero if the last answer was good.
 	Away time.Time
+	// IsOutage reports whether that is an outage, and not a failure of single requests.
+	IsOutage bool
 
 	// Read reports that Neutron was read, even if Observed is nil.
 	Read bool
@@ -58,6 +60,8 @@ type Outcome struct {
 	Adopted bool
 	// Steps were applied in Neutron.
 	Steps []neutron.Step
+	// Before is the Network as the first sync found it that worked on this; nil: this sync.
+	Before *samplecrdv1.Network
 	// Finalized is the message of the event for a Network whose finalizer was removed; it has
 	// no status any more. "" if the finalizer stays.
 	Finalized string
@@ -83,7 +87,7 @@ func (o Outcome) In(cloud *neutron.Cloud) Outcome {
 	if place, ok := cloud.Client().Place(); ok {
 		o.Place = &place
 	}
-	o.Away, _ = cloud.Client().Away()
+	o.Away, o.IsOutage = cloud.Client().Away()
 	return o
 }
 
@@ -194,16 +198,25 @@ func availableMessage(unmanaged []neutron.Subnet) string {
 	return message
 }
 
-// message returns the text for the error. During an outage it stays the text of its beginning:
-// each attempt may fail in another way, and none of that is worth a write.
+// message returns the text for the error. While Neutron gives no good answer, it stays the text
+// that was written first since then: each attempt may fail in another way, and none of that is
+// worth a write.
 func message(before *metav1.Condition, now metav1.Condition, o Outcome) string {
 	if now.Reason != samplecrdv1.ReasonNeutronUnavailable || o.Away.IsZero() {
 		return o.Err.Error()
 	}
+	outage := "Neutron has not been available since " + o.Away.UTC().Format(time.RFC3339) + ": "
 	if before != nil && before.Reason == now.Reason && before.ObservedGeneration == now.ObservedGeneration {
-		return before.Message
+		// The times of conditions have no fractions of a second.
+		isSince := !before.LastTransitionTime.Time.Before(o.Away.Truncate(time.Second))
+		if isSince || strings.HasPrefix(before.Message, outage) {
+			return before.Message
+		}
 	}
-	return "Neutron has not been available since " + o.Away.UTC().Format(time.RFC3339) + ": " + o.Err.Error()
+	if !o.IsOutage {
+		return o.Err.Error()
+	}
+	return outage + o.Err.Error()
 }
 
 // Equal reports whether two statuses are the same. Every sync ends with it, so it compares
@@ -246,41 +259,28 @@ func IsAvailable(network *samplecrdv1.Network) bool {
 	return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == network.Generation
 }
 
-// ApplyConfiguration returns the status for a server-side apply, which removes what it leaves
-// out, so it has the whole status. It has the resourceVersion that was read: a Network that was
-// created again under the same name refuses it (409). The UID would not help: the API server
-// ignores it for the status of a custom resource.
-func ApplyConfiguration(network *samplecrdv1.Network, status samplecrdv1.NetworkStatus) *samplecrdv1ac.NetworkApplyConfiguration {
-	apply := &samplecrdv1ac.NetworkStatusApplyConfiguration{
-		ObservedGeneration: optional(status.ObservedGeneration),
-		NetworkID:          optional(status.NetworkID),
-		SubnetID:           optional(status.SubnetID),
-		CIDR:               optional(status.CIDR),
-		Gateway:            optional(status.Gateway),
-		Cloud:              optional(status.Cloud),
-		ProjectID:          optional(status.ProjectID),
-		Region:             optional(status.Region),
-		MTU:                optional(status.MTU),
-
-		LastHandledReconcileAt: optional(status.LastHandledReconcileAt),
+// Patch returns the JSON merge patch that turns the Network's status into next. Lists are replaced
+// as a whole, so that no part of a condition can stay when the condition goes; a server-side apply
+// leaves the fields that another client owns as well, and the API server refuses that rest. The
+// patch has the resourceVersion that was read: the base of the patch is then what the API server
+// has, and a Network that was created again under the same name refuses it (409). The UID would
+// not help: the API server ignores it for the status of a custom resource.
+func Patch(network *samplecrdv1.Network, next *samplecrdv1.NetworkStatus) ([]byte, error) {
+	type object struct {
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion,omitempty"`
+		} `json:"metadata"`
+		Status *samplecrdv1.NetworkStatus `json:"status"`
 	}
-	for _, c := range status.Conditions {
-		apply.WithConditions(metav1ac.Condition().
-			WithType(c.Type).
-			WithStatus(c.Status).
-			WithObservedGeneration(c.ObservedGeneration).
-			WithLastTransitionTime(c.LastTransitionTime).
-			WithReason(c.Reason).
-			WithMessage(c.Message))
+	before, after := object{Status: &network.Status}, object{Status: next}
+	after.Metadata.ResourceVersion = network.ResourceVersion
+	original, err := json.Marshal(before)
+	if err != nil {
+		return nil, err
 	}
-	return samplecrdv1ac.Network(network.Name, network.Namespace).WithResourceVersion(network.ResourceVersion).WithStatus(apply)
-}
-
-// optional returns nil for the zero value, which omits the field.
-func optional[T comparable](value T) *T {
-	var zero T
-	if value == zero {
-		return nil
+	modified, err := json.Marshal(after)
+	if err != nil {
+		return nil, err
 	}
-	return &value
+	return jsonpatch.CreateMergePatch(original, modified)
 }

@@ -30,6 +30,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -89,7 +90,7 @@ func TestConditions(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		err  error
-		away time.Time
+		away time.Time // of an outage
 		want []metav1.Condition
 	}{
 		{name: "Neutron matches the spec", want: []metav1.Condition{ready()}},
@@ -113,7 +114,7 @@ func TestConditions(t *testing.T) {
 			"after a port":       both("InUse", "Reconciling", "x"),
 		} {
 			t.Run(test.name+", "+name, func(t *testing.T) {
-				got := Compute(newNetwork(before...), Outcome{Observed: haveNetwork(), Subnet: haveSubnet(""), Err: test.err, Away: test.away}).Conditions
+				got := Compute(newNetwork(before...), Outcome{Observed: haveNetwork(), Subnet: haveSubnet(""), Err: test.err, Away: test.away, IsOutage: !test.away.IsZero()}).Conditions
 				byType := cmpopts.SortSlices(func(a, b metav1.Condition) bool { return a.Type < b.Type })
 				equal(t, test.want, got, whenever, byType)
 			})
@@ -161,14 +162,113 @@ func TestTheStatusDoesNotChangeDuringAnOutage(t *testing.T) {
 	goesOn := neutron.Error{Op: "create subnet", Reason: neutron.Unavailable, Message: "no answer in time"}
 	away := longAgo.Time
 	network := newNetwork(ready())
-	network.Status = Compute(network, Outcome{Err: &began, Away: away})
-	equal(t, network.Status, Compute(network, Outcome{Cloud: "test", Err: &goesOn, Away: away}), cmpopts.IgnoreFields(samplecrdv1.NetworkStatus{}, "Cloud"))
+	network.Status = Compute(network, Outcome{Err: &began, Away: away, IsOutage: true})
+	equal(t, network.Status, Compute(network, Outcome{Cloud: "test", Err: &goesOn, Away: away, IsOutage: true}), cmpopts.IgnoreFields(samplecrdv1.NetworkStatus{}, "Cloud"))
 
 	// A new generation changes it.
 	network.Generation++
-	got := Ready(new(Compute(network, Outcome{Err: &goesOn, Away: away})))
+	got := Ready(new(Compute(network, Outcome{Err: &goesOn, Away: away, IsOutage: true})))
 	if !strings.Contains(got.Message, "no answer in time") {
 		t.Errorf("got %q", got.Message)
+	}
+}
+
+// TestTheMessageOfAnUnavailableNeutron goes through a sequence of syncs. Each sees an error, since
+// when there has been no good answer, and whether that is an outage.
+func TestTheMessageOfAnUnavailableNeutron(t *testing.T) {
+	type sync struct {
+		at      time.Duration // since the beginning
+		away    time.Duration // since the beginning; -1: the last answer was good
+		outage  bool
+		err     string // "": none
+		message string // "": as before
+	}
+	const second, good = time.Second, -1
+	since := func(after time.Duration, err string) string {
+		return "Neutron has not been available since " + longAgo.Add(after).Format(time.RFC3339) + ": op: " + err
+	}
+	for _, test := range []struct {
+		name   string
+		before metav1.Condition
+		syncs  []sync
+	}{
+		{"one request fails for ever, and all others succeed: one write", ready(), []sync{
+			{1 * second, good, false, "500", "op: 500"},
+			{2 * second, good, false, "500", ""},
+			{9 * second, 9 * second, false, "500", ""},
+			{99 * second, 99 * second, false, "500", ""},
+		}},
+		{"the error is another", ready(), []sync{
+			{1 * second, 1 * second, false, "500", "op: 500"},
+			{9 * second, 9 * second, false, "502", "op: 502"},
+			{19 * second, good, false, "500", "op: 500"},
+		}},
+		{"an outage that is seen from its first failure on: one write", ready(), []sync{
+			{1 * second, 1 * second, false, "refused", "op: refused"},
+			{2 * second, 1 * second, false, "no answer", ""},
+			{3 * second, 1 * second, true, "503", ""},
+			{99 * second, 1 * second, true, "refused", ""},
+		}},
+		{"the first failure is a fraction of a second old: conditions have none", ready(), []sync{
+			{1800 * time.Millisecond, 1500 * time.Millisecond, false, "refused", "op: refused"},
+			{2 * second, 1500 * time.Millisecond, false, "no answer", ""},
+		}},
+		{"an outage that is seen when it is one: one write", ready(), []sync{
+			{9 * second, 1 * second, true, "refused", since(1*second, "refused")},
+			{10 * second, 1 * second, true, "no answer", ""},
+			{99 * second, 1 * second, true, "503", ""},
+		}},
+		{"not ready before the outage", notReady("InUse", "x"), []sync{
+			{9 * second, 1 * second, true, "refused", since(1*second, "refused")},
+			{10 * second, 1 * second, true, "no answer", ""},
+		}},
+		{"the outage ends, and one request fails", ready(), []sync{
+			{9 * second, 1 * second, true, "refused", since(1*second, "refused")},
+			{20 * second, good, false, "500", "op: 500"},
+			{21 * second, 21 * second, false, "500", ""},
+		}},
+		{"one request fails, and an outage begins and ends", ready(), []sync{
+			{1 * second, 1 * second, false, "500", "op: 500"},
+			{20 * second, 10 * second, true, "refused", since(10*second, "refused")},
+			{30 * second, good, false, "500", "op: 500"},
+		}},
+		{"another outage", ready(), []sync{
+			{9 * second, 1 * second, true, "refused", since(1*second, "refused")},
+			{60 * second, 50 * second, true, "refused", since(50*second, "refused")},
+			{61 * second, 50 * second, true, "no answer", ""},
+		}},
+		{"the controller restarts during the outage: one more write", ready(), []sync{
+			{9 * second, 1 * second, true, "refused", since(1*second, "refused")},
+			{60 * second, 50 * second, true, "refused", since(50*second, "refused")}, // it has never answered
+			{61 * second, 50 * second, true, "no answer", ""},
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Until(longAgo.Time))
+				network := newNetwork(test.before)
+				message := test.before.Message
+				for i, s := range test.syncs {
+					time.Sleep(time.Until(longAgo.Add(s.at)))
+					o := Outcome{Err: &neutron.Error{Op: "op", Reason: neutron.Unavailable, Message: s.err}, IsOutage: s.outage}
+					if s.away >= 0 {
+						o.Away = longAgo.Add(s.away)
+					}
+					before := network.Status
+					network.Status = Compute(network, o)
+					for i := range network.Status.Conditions { // as the API server returns them
+						c := &network.Status.Conditions[i]
+						c.LastTransitionTime = c.LastTransitionTime.Rfc3339Copy()
+					}
+					if s.message != "" {
+						message = s.message
+					} else if !Equal(&before, &network.Status) {
+						t.Errorf("sync %d: the status was written", i)
+					}
+					equal(t, message, Ready(&network.Status).Message)
+				}
+			})
+		})
 	}
 }
 
@@ -328,35 +428,108 @@ func fill(t *testing.T, v reflect.Value) {
 	}
 }
 
-func asJSON(t *testing.T, v any) (decoded map[string]any) {
-	t.Helper()
-	encoded, err := json.Marshal(v)
+func TestPatch(t *testing.T) {
+	var full samplecrdv1.NetworkStatus
+	fill(t, reflect.ValueOf(&full).Elem())
+	const condition = `{"lastTransitionTime":"2026-01-01T00:00:00Z","message":"x","observedGeneration":7,"reason":"x","status":"x","type":"x"}`
+	const other = `{"lastTransitionTime":"2026-01-01T00:00:00Z","message":"edited","reason":"x","status":"True","type":"Other"}`
+	edited := metav1.Condition{Type: "Other", Status: "True", Reason: "x", Message: "edited", LastTransitionTime: longAgo}
+	with := func(change func(*samplecrdv1.NetworkStatus)) samplecrdv1.NetworkStatus {
+		s := *full.DeepCopy()
+		change(&s)
+		return s
+	}
+	for _, test := range []struct {
+		name         string
+		before, next samplecrdv1.NetworkStatus
+		want         string // the status in the patch; "": none
+	}{
+		{"nothing differs", full, *full.DeepCopy(), ""},
+		{"one field differs", full, with(func(s *samplecrdv1.NetworkStatus) { s.NetworkID = "y" }), `{"networkID":"y"}`},
+		{"a field goes", full, with(func(s *samplecrdv1.NetworkStatus) { s.Gateway, s.MTU = "", 0 }), `{"gateway":null,"mtu":null}`},
+		{"one field of a condition differs: all conditions are in the patch",
+			with(func(s *samplecrdv1.NetworkStatus) {
+				s.Conditions = append(s.Conditions, edited)
+				s.Conditions[0].Message = "y"
+			}),
+			with(func(s *samplecrdv1.NetworkStatus) { s.Conditions = append(s.Conditions, edited) }),
+			`{"conditions":[` + condition + `,` + other + `]}`},
+		{"a condition goes", with(func(s *samplecrdv1.NetworkStatus) { s.Conditions = append(s.Conditions, edited) }), full,
+			`{"conditions":[` + condition + `]}`},
+		{"all conditions go", full, with(func(s *samplecrdv1.NetworkStatus) { s.Conditions = nil }), `{"conditions":null}`},
+		{"the default of the CustomResourceDefinition is replaced", samplecrdv1.NetworkStatus{Conditions: []metav1.Condition{pending()}},
+			samplecrdv1.NetworkStatus{ObservedGeneration: 2, Conditions: full.Conditions}, `{"conditions":[` + condition + `],"observedGeneration":2}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			network := newNetwork()
+			network.Status = test.before
+			patch, err := Patch(network, &test.next)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := `{"metadata":{"resourceVersion":"41"}}`
+			if test.want != "" {
+				want = `{"metadata":{"resourceVersion":"41"},"status":` + test.want + `}`
+			}
+			equal(t, want, string(patch))
+		})
+	}
+}
+
+// For each field: it appears, it changes, and it goes.
+func TestPatchCarriesEachFieldOfTheStatus(t *testing.T) {
+	var full samplecrdv1.NetworkStatus
+	fill(t, reflect.ValueOf(&full).Elem())
+	for i := range reflect.TypeFor[samplecrdv1.NetworkStatus]().NumField() {
+		without := *full.DeepCopy()
+		reflect.ValueOf(&without).Elem().Field(i).SetZero()
+		for _, test := range [][2]samplecrdv1.NetworkStatus{{full, without}, {without, full}, {{}, full}, {full, {}}} {
+			network := newNetwork()
+			network.Status = test[0]
+			patch, err := Patch(network, &test[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, err := json.Marshal(network)
+			if err != nil {
+				t.Fatal(err)
+			}
+			after, err := jsonpatch.MergePatch(before, patch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := &samplecrdv1.Network{}
+			if err := json.Unmarshal(after, got); err != nil {
+				t.Fatal(err)
+			}
+			if !Equal(&test[1], &got.Status) {
+				t.Errorf("%s: got %+v, want %+v", reflect.TypeFor[samplecrdv1.NetworkStatus]().Field(i).Name, got.Status, test[1])
+			}
+		}
+	}
+}
+
+// The patch changes nothing that the controller does not know: fields of a later version.
+func TestPatchKeepsUnknownFields(t *testing.T) {
+	network := newNetwork(ready())
+	next := Compute(network, Outcome{Observed: haveNetwork(), Err: neutronError(neutron.InUse)})
+	patch, err := Patch(network, &next)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(encoded, &decoded); err != nil {
+	after, err := jsonpatch.MergePatch([]byte(`{"spec":{"cidr":"10.0.0.0/24"},"status":{"later":{"a":["b"]},"networkID":"n"}}`), patch)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return decoded
-}
-
-// A server-side apply removes the fields that it leaves out, so a status field that is
-// missing in ApplyConfiguration would be lost.
-func TestApplyConfigurationCarriesEveryFieldOfTheStatus(t *testing.T) {
-	var status samplecrdv1.NetworkStatus
-	fill(t, reflect.ValueOf(&status).Elem())
-	apply := ApplyConfiguration(newNetwork(), status)
-	equal(t, asJSON(t, status), asJSON(t, apply.Status))
-
-	apply.Status = nil
-	equal(t, map[string]any{
-		"apiVersion": "samplecrd.k8s.io/v1", "kind": "Network",
-		"metadata": map[string]any{"namespace": "default", "name": "web", "resourceVersion": "41"},
-	}, asJSON(t, apply))
-}
-
-func TestApplyConfigurationOmitsEmptyFields(t *testing.T) {
-	equal(t, map[string]any{}, asJSON(t, ApplyConfiguration(newNetwork(), samplecrdv1.NetworkStatus{}).Status))
+	var got struct {
+		Spec   map[string]any
+		Status map[string]any
+	}
+	if err := json.Unmarshal(after, &got); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, map[string]any{"a": []any{"b"}}, got.Status["later"].(map[string]any))
+	equal(t, map[string]any{"cidr": "10.0.0.0/24"}, got.Spec)
 }
 
 func TestEqualComparesEachField(t *testing.T) {

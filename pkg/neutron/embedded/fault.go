@@ -44,7 +44,8 @@ type Fault struct {
 	// expects.
 	Drop bool
 	// Status, if not 0, is the answer's status. The body has Type and Message in Neutron's
-	// form; without a Type, Message is the whole body, as plain text.
+	// form, or in Keystone's if the request is for Keystone, where Type is the title. Without a
+	// Type, Message is the whole body, as plain text.
 	Status  int
 	Type    string
 	Message string
@@ -53,9 +54,12 @@ type Fault struct {
 	RetryAfter time.Duration
 }
 
-func (f *Fault) answer() *answer {
+func (f *Fault) answer(r *http.Request) *answer {
 	a := &answer{status: f.Status, header: http.Header{"Content-Type": {"text/plain; charset=UTF-8"}}, body: []byte(f.Message)}
-	if f.Type != "" {
+	switch prefix, _, _ := strings.Cut(strings.Trim(r.URL.Path, "/"), "/"); {
+	case f.Type != "" && prefix == identityPrefix:
+		a = jsonAnswer(f.Status, keystoneBody(f.Status, f.Type, f.Message))
+	case f.Type != "":
 		a = (&failure{f.Status, f.Type, f.Message}).answer()
 	}
 	if f.RetryAfter > 0 {
@@ -83,6 +87,8 @@ func (s *Server) faultFor(r *http.Request, body []byte) *Fault {
 type Request struct {
 	// Service is "identity" or "network".
 	Service string
+	// Neutron is the name of the Neutron; "" for the one that every Server has, and for Keystone.
+	Neutron string
 	Method  string
 	// Path is relative to the service, such as v2.0/networks or v3/auth/tokens.
 	Path  string
@@ -103,8 +109,8 @@ func (s *Server) report(r *http.Request, a *answer) {
 	}
 	prefix, path, _ := strings.Cut(strings.Trim(r.URL.Path, "/"), "/")
 	seen := Request{Service: "identity", Method: r.Method, Path: path, Query: r.URL.Query()}
-	if prefix == "networking" {
-		seen.Service = "network"
+	if name, ok := neutronName(prefix); ok {
+		seen.Service, seen.Neutron = "network", name
 	}
 	if a != nil {
 		seen.Status = a.status

@@ -18,17 +18,22 @@ package embedded
 
 import (
 	"crypto/subtle"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 const (
-	region          = "RegionOne"
+	defaultRegion   = "RegionOne"
 	unauthenticated = "The request you have made requires authentication."
 	// keystoneTime is how Keystone writes times: microseconds, and Z for UTC.
 	keystoneTime = "2006-01-02T15:04:05.000000Z"
@@ -40,16 +45,18 @@ type caller struct {
 	admin   bool
 }
 
-// user is one of the fixed users. Each has a role in exactly one project.
+// user is one of the fixed users.
 type user struct {
 	id, name, password string
-	project            Project
+	// projects are those in which the user has a role. The first is the default project.
+	projects []Project
 }
 
 // token is an issued token. Unlike Fernet tokens, these hold no data, so deleting the
 // record revokes the token.
 type token struct {
 	user            *user
+	project         Project
 	method          string
 	issued, expires time.Time
 	audit           string
@@ -60,27 +67,30 @@ type token struct {
 type keystone struct {
 	now func() time.Time
 	ttl time.Duration
-	// ids are the IDs of the catalog's services and endpoints. They stay the same because
-	// clients may cache them.
-	ids map[string]string
+	// seed is what the IDs of the catalog and of the roles are made from.
+	seed uuid.UUID
+	// regions are those of the catalog, in its order.
+	regions atomic.Pointer[[]Region]
 
-	mu     sync.Mutex
-	users  []*user
-	tokens map[string]token
+	mu       sync.Mutex
+	projects []Project
+	users    []*user
+	tokens   map[string]token
 }
 
 func newKeystone(o Options) *keystone {
-	k := &keystone{now: o.Now, ttl: o.TokenTTL, ids: map[string]string{}, tokens: map[string]token{}}
+	k := &keystone{now: o.Now, ttl: o.TokenTTL, seed: uuid.New(), projects: slices.Clone(o.Projects), tokens: map[string]token{}}
+	k.regions.Store(&[]Region{{Name: defaultRegion}})
 	for _, p := range o.Projects {
-		k.users = append(k.users, &user{id: newID(), name: p.Name, password: p.Password, project: p})
-	}
-	for _, name := range []string{"identity", "network", "admin", "member", "reader"} {
-		k.ids[name] = newID()
-		for _, i := range interfaces {
-			k.ids[name+i] = newID()
-		}
+		k.users = append(k.users, &user{id: newID(), name: p.Name, password: p.Password, projects: []Project{p}})
 	}
 	return k
+}
+
+// id returns an ID that stays the same for that key, because clients may cache it.
+func (k *keystone) id(key string) string {
+	id := uuid.NewSHA1(k.seed, []byte(key))
+	return hex.EncodeToString(id[:])
 }
 
 // interfaces are the endpoint interfaces of the catalog. All have the same URL.
@@ -97,17 +107,71 @@ func (k *keystone) credentials() []user {
 	return all
 }
 
+// user returns the user of that name. The caller holds the lock.
+func (k *keystone) user(name string) (*user, error) {
+	for _, u := range k.users {
+		if u.name == name {
+			return u, nil
+		}
+	}
+	return nil, fmt.Errorf("no user %q", name)
+}
+
 func (k *keystone) setPassword(name, password string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, u := range k.users {
-		if u.name == name {
-			u.password = password
-			maps.DeleteFunc(k.tokens, func(_ string, t token) bool { return t.user == u })
-			return nil
+	u, err := k.user(name)
+	if err != nil {
+		return fmt.Errorf("set password: %w", err)
+	}
+	u.password = password
+	maps.DeleteFunc(k.tokens, func(_ string, t token) bool { return t.user == u })
+	return nil
+}
+
+func (k *keystone) setDefaultProject(name, project string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	u, err := k.user(name)
+	if err != nil {
+		return fmt.Errorf("set default project: %w", err)
+	}
+	isProject := func(p Project) bool { return p.Name == project }
+	i := slices.IndexFunc(k.projects, isProject)
+	if i < 0 {
+		return fmt.Errorf("set default project: no project %q", project)
+	}
+	u.projects = append([]Project{k.projects[i]}, slices.DeleteFunc(slices.Clone(u.projects), isProject)...)
+	return nil
+}
+
+func (k *keystone) recreateProject(name, id string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !slices.ContainsFunc(k.projects, func(p Project) bool { return p.Name == name }) {
+		return fmt.Errorf("recreate project: no project %q", name)
+	}
+	recreate := func(projects []Project) {
+		for i := range projects {
+			if projects[i].Name == name {
+				projects[i].ID = id
+			}
 		}
 	}
-	return fmt.Errorf("set password: no user %q", name)
+	recreate(k.projects)
+	for _, u := range k.users {
+		recreate(u.projects)
+	}
+	maps.DeleteFunc(k.tokens, func(_ string, t token) bool { return t.project.Name == name })
+	return nil
+}
+
+func (k *keystone) revoke(id string) bool {
+	_, valid := k.lookup(id)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.tokens, id)
+	return valid
 }
 
 func (k *keystone) revokeAll() {
@@ -123,7 +187,7 @@ func (k *keystone) authenticate(id string) (caller, bool) {
 	if !ok {
 		return caller{}, false
 	}
-	return caller{project: t.user.project.ID, admin: t.user.project.Admin}, true
+	return caller{project: t.project.ID, admin: t.project.Admin}, true
 }
 
 // lookup returns a token, and whether it is still valid.
@@ -228,15 +292,18 @@ func (k *keystone) issue(r *request) *answer {
 	if !ok && body.Auth.Identity.Methods[0] == "token" {
 		return keystoneError(r, http.StatusNotFound, "Could not recognize Fernet token")
 	}
-	if !ok || !inScope(body.Auth.Scope, u.project) {
+	if !ok {
+		return keystoneError(r, http.StatusUnauthorized, unauthenticated)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	project, ok := projectInScope(body.Auth.Scope, u.projects)
+	if !ok {
 		return keystoneError(r, http.StatusUnauthorized, unauthenticated)
 	}
 	now := k.now()
-	t := token{user: u, method: body.Auth.Identity.Methods[0], issued: now, expires: now.Add(k.ttl), audit: newID()[:22]}
+	t := token{user: u, project: project, method: body.Auth.Identity.Methods[0], issued: now, expires: now.Add(k.ttl), audit: newID()[:22]}
 	id := "gAAAAA" + newID() + newID()
-
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	// Expired tokens are deleted here, because they would accumulate in a server that runs
 	// for months.
 	maps.DeleteFunc(k.tokens, func(_ string, t token) bool { return !now.Before(t.expires) })
@@ -263,9 +330,9 @@ func (k *keystone) identify(body *authRequest) (*user, bool) {
 	return nil, false
 }
 
-// inScope reports whether the requested scope is the user's project. Without a scope the
-// token is for the user's default project, which is the same project.
-func inScope(scope json.RawMessage, p Project) bool {
+// projectInScope returns the one of the projects that the requested scope names. Without a scope
+// it is the first, the user's default project.
+func projectInScope(scope json.RawMessage, projects []Project) (Project, bool) {
 	var want struct {
 		Project *struct {
 			reference
@@ -274,12 +341,17 @@ func inScope(scope json.RawMessage, p Project) bool {
 	}
 	// Clients spell "no scope" in three ways.
 	if len(scope) == 0 || string(scope) == `"unscoped"` || string(scope) == "null" {
-		return true
+		return projects[0], true
 	}
 	if json.Unmarshal(scope, &want) != nil || want.Project == nil {
-		return false
+		return Project{}, false
 	}
-	return want.Project.ID == p.ID || want.Project.ID == "" && want.Project.Name == p.Name && want.Project.Domain.isDefault()
+	for _, p := range projects {
+		if want.Project.ID == p.ID || want.Project.ID == "" && want.Project.Name == p.Name && want.Project.Domain.isDefault() {
+			return p, true
+		}
+	}
+	return Project{}, false
 }
 
 // describe returns the answer both to issuing and to reading a token.
@@ -288,9 +360,9 @@ func (k *keystone) describe(r *request, status int, id string, t token) *answer 
 	body := map[string]any{
 		"methods":    []string{t.method},
 		"user":       map[string]any{"id": t.user.id, "name": t.user.name, "domain": domain, "password_expires_at": nil},
-		"project":    map[string]any{"id": t.user.project.ID, "name": t.user.name, "domain": domain},
+		"project":    map[string]any{"id": t.project.ID, "name": t.project.Name, "domain": domain},
 		"is_domain":  false,
-		"roles":      k.roles(t.user),
+		"roles":      k.roles(t.project),
 		"audit_ids":  []string{t.audit},
 		"issued_at":  t.issued.UTC().Format(keystoneTime),
 		"expires_at": t.expires.UTC().Format(keystoneTime),
@@ -308,16 +380,16 @@ func (k *keystone) describe(r *request, status int, id string, t token) *answer 
 	return a
 }
 
-// roles returns the user's roles, including those that they imply after Keystone's
-// bootstrap.
-func (k *keystone) roles(u *user) []map[string]string {
+// roles returns the roles that a user has in the project, including those that they imply
+// after Keystone's bootstrap.
+func (k *keystone) roles(p Project) []map[string]string {
 	names := []string{"member", "reader"}
-	if u.project.Admin {
+	if p.Admin {
 		names = append([]string{"admin"}, names...)
 	}
 	var roles []map[string]string
 	for _, n := range names {
-		roles = append(roles, map[string]string{"id": k.ids[n], "name": n})
+		roles = append(roles, map[string]string{"id": k.id(n), "name": n})
 	}
 	return roles
 }
@@ -325,17 +397,22 @@ func (k *keystone) roles(u *user) []map[string]string {
 // catalog returns endpoints at the address that the request came to, so that they are right
 // behind a test's own listener too.
 func (k *keystone) catalog(base string) []any {
-	service := func(kind, name, url string) any {
+	service := func(kind, name string, url func(Region) string) any {
 		var endpoints []any
-		for _, i := range interfaces {
-			endpoints = append(endpoints, map[string]string{
-				"id": k.ids[kind+i], "interface": i, "region": region, "region_id": region, "url": url})
+		for _, region := range *k.regions.Load() {
+			for _, i := range interfaces {
+				endpoint := map[string]any{"id": k.id(kind + i + region.Name), "interface": i, "region": nil, "region_id": nil, "url": url(region)}
+				if region.Name != "" {
+					endpoint["region"], endpoint["region_id"] = region.Name, region.Name
+				}
+				endpoints = append(endpoints, endpoint)
+			}
 		}
-		return map[string]any{"id": k.ids[kind], "type": kind, "name": name, "endpoints": endpoints}
+		return map[string]any{"id": k.id(kind), "type": kind, "name": name, "endpoints": endpoints}
 	}
 	return []any{
-		service("identity", "keystone", base+"/identity"),
-		service("network", "neutron", base+"/networking"),
+		service("identity", "keystone", func(Region) string { return base + "/identity" }),
+		service("network", "neutron", func(r Region) string { return base + "/" + networkPrefix(r.Neutron) }),
 	}
 }
 
@@ -354,10 +431,13 @@ func identityVersion(base string) map[string]any {
 
 // keystoneError returns an error in the form of Keystone and of its middleware in Neutron.
 func keystoneError(r *request, status int, message string) *answer {
-	a := jsonAnswer(status, map[string]any{"error": map[string]any{
-		"code": status, "title": http.StatusText(status), "message": message}})
+	a := jsonAnswer(status, keystoneBody(status, http.StatusText(status), message))
 	if status == http.StatusUnauthorized {
 		a.header.Set("WWW-Authenticate", fmt.Sprintf("Keystone uri=%q", r.base+"/identity/v3"))
 	}
 	return a
+}
+
+func keystoneBody(status int, title, message string) any {
+	return map[string]any{"error": map[string]any{"code": status, "title": title, "message": message}}
 }

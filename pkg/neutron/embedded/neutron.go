@@ -52,7 +52,7 @@ func (n *neutron) serve(r *request) *answer {
 	case r.path[0] != "v2.0":
 		return notFoundPath().answer()
 	case len(r.path) == 1:
-		return resourceList(r.base)
+		return resourceList(r.base + "/" + r.service)
 	}
 	// Routers, floating IPs, security groups and other resources do not exist here: 404, as
 	// in a cloud whose Neutron lacks those plug-ins.
@@ -68,11 +68,12 @@ func (n *neutron) serve(r *request) *answer {
 	return notFoundPath().answer()
 }
 
-// networkVersions is the version document. Unlike Keystone's it has status 200.
+// networkVersions is the version document of the Neutron at that URL. Unlike Keystone's it has
+// status 200.
 func networkVersions(base string) *answer {
 	return jsonAnswer(http.StatusOK, map[string]any{"versions": []any{map[string]any{
 		"id": "v2.0", "status": "CURRENT",
-		"links": []any{map[string]string{"rel": "self", "href": base + "/networking/v2.0/"}},
+		"links": []any{map[string]string{"rel": "self", "href": base + "/v2.0/"}},
 	}}})
 }
 
@@ -81,7 +82,7 @@ func resourceList(base string) *answer {
 	var all []any
 	for _, name := range []string{"network", "subnet", "port"} {
 		all = append(all, map[string]any{"name": name, "collection": name + "s",
-			"links": []any{map[string]string{"rel": "self", "href": base + "/networking/v2.0/" + name + "s"}}})
+			"links": []any{map[string]string{"rel": "self", "href": base + "/v2.0/" + name + "s"}}})
 	}
 	return jsonAnswer(http.StatusOK, map[string]any{"resources": all})
 }

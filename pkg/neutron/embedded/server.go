@@ -86,11 +86,23 @@ type Project struct {
 	Quota map[string]int
 }
 
+// Region is a region in Keystone's catalog.
+type Region struct {
+	// Name is its name in the catalog. "" is an endpoint without a region.
+	Name string
+	// Neutron is the name of the Neutron that its endpoints lead to, of letters and digits. Each
+	// name is a Neutron with networks and quotas of its own; "" is the one that every Server has.
+	// Two regions may have the same Neutron, and a region may change its Neutron or its name.
+	Neutron string
+}
+
 // Server is the embedded OpenStack. It is an http.Handler, and safe for use by
 // several goroutines.
 type Server struct {
 	keystone *keystone
+	options  Options
 	neutron  *neutron
+	others   sync.Map // the other Neutrons: each is a *neutron, by Region.Neutron
 	listener net.Listener
 	http     *http.Server
 	done     chan struct{}
@@ -106,6 +118,7 @@ func New(o Options) *Server {
 	o = o.withDefaults()
 	return &Server{
 		keystone: newKeystone(o),
+		options:  o,
 		neutron:  newNeutron(o),
 		done:     make(chan struct{}),
 	}
@@ -159,10 +172,12 @@ func (s *Server) Close() error {
 }
 
 // CloudsYAML returns a clouds.yaml for a started server, with one entry for each user: the
-// first is named cloud, the others cloud-USER. It contains the passwords.
+// first is named cloud, the others cloud-USER. They name the first region. It contains the
+// passwords.
 func (s *Server) CloudsYAML(cloud string) []byte {
 	var b bytes.Buffer
 	b.WriteString("clouds:\n")
+	region := (*s.keystone.regions.Load())[0].Name
 	for i, u := range s.keystone.credentials() {
 		name := cloud
 		if i > 0 {
@@ -172,7 +187,7 @@ func (s *Server) CloudsYAML(cloud string) []byte {
 		fmt.Fprintf(&b, "  %q:\n    auth_type: password\n    auth:\n      auth_url: %q\n", name, s.URL()+"/identity/v3")
 		fmt.Fprintf(&b, "      username: %q\n      password: %q\n      project_name: %q\n", u.name, u.password, u.name)
 		b.WriteString("      user_domain_name: Default\n      project_domain_name: Default\n")
-		fmt.Fprintf(&b, "    region_name: %s\n    interface: public\n    identity_api_version: 3\n", region)
+		fmt.Fprintf(&b, "    region_name: %q\n    interface: public\n    identity_api_version: 3\n", region)
 	}
 	return b.Bytes()
 }
@@ -187,6 +202,68 @@ func (s *Server) SetPassword(user, password string) error {
 // cache expires, for up to 300 seconds.)
 func (s *Server) RevokeTokens() {
 	s.keystone.revokeAll()
+}
+
+// RevokeToken revokes one token, such as that of a request (X-Auth-Token), and reports whether it
+// was valid. A function of SetFault that calls it makes Neutron refuse that very request.
+func (s *Server) RevokeToken(token string) bool {
+	return s.keystone.revoke(token)
+}
+
+// SetDefaultProject makes a project the default project of a user: a token that is requested
+// without a scope is for that project from now on. The user also gets the role there that the
+// project's own user has, and keeps its roles in other projects, so that a request that names one
+// of them still succeeds. As in Keystone, tokens that were issued before keep their project. It
+// returns an error for an unknown user or project.
+func (s *Server) SetDefaultProject(user, project string) error {
+	return s.keystone.setDefaultProject(user, project)
+}
+
+// RecreateProject deletes a project and makes another one with the same name, the same users and
+// that ID, or a random one if it is "". Tokens for the deleted project are revoked. As in
+// OpenStack, what the deleted project has in Neutron stays there, and only an admin sees it. It
+// returns an error for an unknown project.
+func (s *Server) RecreateProject(name, id string) error {
+	return s.keystone.recreateProject(name, cmp.Or(id, newID()))
+}
+
+// SetRegions sets the regions of the catalog and their order. There must be at least one; at the
+// start it is Region{Name: "RegionOne"}. Clients see the change with their next token. A Neutron
+// keeps what it has when no region leads to it, and still answers at its URL; its name in a later
+// call leads to it again. All have the same Keystone: a token is valid in each of them.
+func (s *Server) SetRegions(regions ...Region) {
+	for _, r := range regions {
+		if _, ok := s.neutronOf(networkPrefix(r.Neutron)); !ok {
+			s.others.LoadOrStore(r.Neutron, newNeutron(s.options))
+		}
+	}
+	regions = slices.Clone(regions)
+	s.keystone.regions.Store(&regions)
+}
+
+// Network is a network as Networks returns it.
+type Network struct {
+	// Neutron is the name of the Neutron that has it: see Region.
+	Neutron   string
+	ProjectID string
+	ID        string
+	Name      string
+}
+
+// Networks returns the networks of all projects and all Neutrons, those too that no region leads
+// to.
+func (s *Server) Networks() []Network {
+	var all []Network
+	list := func(name string, n *neutron) {
+		n.mu.RLock()
+		defer n.mu.RUnlock()
+		for _, network := range n.networks.sorted {
+			all = append(all, Network{Neutron: name, ProjectID: network.project, ID: network.id, Name: network.name})
+		}
+	}
+	list("", s.neutron)
+	s.others.Range(func(name, n any) bool { list(name.(string), n.(*neutron)); return true })
+	return all
 }
 
 // ServeHTTP answers one request, or simulates the Fault that was chosen for it.
@@ -224,7 +301,7 @@ func (s *Server) answer(r *http.Request, body []byte) *answer {
 		return nil
 	}
 	if f.Status != 0 {
-		return f.answer()
+		return f.answer(r)
 	}
 	if a == nil {
 		a = s.route(r, body)
@@ -240,37 +317,73 @@ func (s *Server) route(r *http.Request, body []byte) *answer {
 	}
 	base := "http://" + r.Host
 	service, rest, _ := strings.Cut(strings.Trim(r.URL.Path, "/"), "/")
-	req := &request{Request: r, body: body, base: base, path: splitPath(rest)}
-	switch service {
-	case "", "identity":
+	req := &request{Request: r, body: body, base: base, service: service, path: splitPath(rest)}
+	if service == "" || service == identityPrefix {
 		return s.keystone.serve(req)
-	case "networking":
-		return s.serveNeutron(req)
+	}
+	if n, ok := s.neutronOf(service); ok {
+		return s.serveNeutron(req, n)
 	}
 	return notFoundPath().answer()
 }
 
+// neutronOf returns the Neutron whose paths begin with that segment.
+func (s *Server) neutronOf(prefix string) (*neutron, bool) {
+	name, ok := neutronName(prefix)
+	if !ok || name == "" {
+		return s.neutron, ok
+	}
+	n, ok := s.others.Load(name)
+	if !ok {
+		return nil, false
+	}
+	return n.(*neutron), true
+}
+
+// The first segments of the paths.
+const (
+	identityPrefix = "identity"
+	neutronPrefix  = "networking"
+)
+
+// networkPrefix returns the first segment of the paths of the Neutron with that name.
+func networkPrefix(name string) string {
+	if name == "" {
+		return neutronPrefix
+	}
+	return neutronPrefix + "-" + name
+}
+
+// neutronName returns the name of the Neutron whose paths begin with that segment.
+func neutronName(prefix string) (name string, ok bool) {
+	if prefix == neutronPrefix {
+		return "", true
+	}
+	return strings.CutPrefix(prefix, neutronPrefix+"-")
+}
+
 // serveNeutron authenticates a request, as keystonemiddleware does for the real Neutron.
 // The list of versions needs no token.
-func (s *Server) serveNeutron(r *request) *answer {
+func (s *Server) serveNeutron(r *request, n *neutron) *answer {
 	if len(r.path) == 0 {
-		return networkVersions(r.base)
+		return networkVersions(r.base + "/" + r.service)
 	}
 	c, ok := s.keystone.authenticate(r.Header.Get("X-Auth-Token"))
 	if !ok {
 		return keystoneError(r, http.StatusUnauthorized, unauthenticated)
 	}
 	r.caller = c
-	return s.neutron.serve(r)
+	return n.serve(r)
 }
 
 // request is a handler's argument: the HTTP request with its body read and its path split.
 type request struct {
 	*http.Request
-	body   []byte
-	base   string   // scheme, host and port, for links
-	path   []string // the path after the service's prefix
-	caller caller
+	body    []byte
+	base    string   // scheme, host and port, for links
+	service string   // the first segment of the path
+	path    []string // the path after the service's prefix
+	caller  caller
 	// constraint is the revision that If-Match requires, or nil.
 	constraint *int
 }

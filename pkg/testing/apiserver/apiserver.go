@@ -20,9 +20,8 @@ limitations under the License.
 // and a status that only its subresource changes.
 //
 // The end-to-end tests check the same behaviour on a real API server. This server does not
-// validate, does not keep managed fields, and sets defaults only in the status. An apply of
-// the status replaces the whole status, which is right as long as one manager applies all
-// of it.
+// validate, does not keep managed fields, and sets defaults only in the status. Of the kinds of
+// patch it knows only the JSON merge patch.
 package apiserver
 
 import (
@@ -30,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -233,8 +233,8 @@ func (s *Server) patch(key types.NamespacedName, a clienttesting.PatchActionImpl
 	if !ok {
 		return nil, notFound(key)
 	}
-	if a.PatchType == types.ApplyPatchType {
-		return s.applyStatus(old, a)
+	if a.PatchType != types.MergePatchType {
+		return nil, apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "patch", samplecrdv1.Resource("networks"), key.Name, string(a.PatchType), 0, true)
 	}
 	before, err := json.Marshal(old)
 	if err != nil {
@@ -249,17 +249,6 @@ func (s *Server) patch(key types.NamespacedName, a clienttesting.PatchActionImpl
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	return s.update(n, a.Subresource)
-}
-
-func (s *Server) applyStatus(old *samplecrdv1.Network, a clienttesting.PatchActionImpl) (*samplecrdv1.Network, error) {
-	if a.Subresource != "status" {
-		return nil, apierrors.NewBadRequest("only the status can be applied")
-	}
-	n := &samplecrdv1.Network{}
-	if err := json.Unmarshal(a.Patch, n); err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	return s.update(n, "status")
 }
 
 func (s *Server) remove(key types.NamespacedName) (*samplecrdv1.Network, error) {
@@ -295,6 +284,22 @@ func (s *Server) After(changes int) []*samplecrdv1.Network {
 		}
 	}
 	return networks
+}
+
+// Restore restores the Networks as they were after that many changes, like etcd from a backup.
+// As there, resourceVersions are used again.
+func (s *Server) Restore(changes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.objects, s.version = map[types.NamespacedName]*samplecrdv1.Network{}, 0
+	if changes > 0 {
+		s.objects = maps.Clone(s.history[changes-1])
+	}
+	for _, n := range s.objects {
+		version, _ := strconv.Atoi(n.ResourceVersion) // store made it
+		s.version = max(s.version, version)
+	}
+	s.history = append(s.history, maps.Clone(s.objects))
 }
 
 // Remove removes the Network at once, whatever finalizers it has.

@@ -20,7 +20,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"net/http"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -35,6 +38,7 @@ import (
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
 // userAgent is that of the controller's requests to Neutron.
@@ -45,13 +49,47 @@ const userAgent = "controller"
 func (w *World) NewCloud() *neutron.Cloud {
 	w.t.Helper()
 	if w.controller == nil {
-		config, err := neutron.ParseConfig("test", w.Neutron.CloudsYAML("test"))
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		w.controller = neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second, Connections: 1, UserAgent: userAgent})
+		w.Configure(w.Neutron.CloudsYAML("test"))
 	}
 	return neutron.NewCloud("test", w.controller, Cluster, time.Hour)
+}
+
+// Configure gives the clouds that NewCloud returns from now on another clouds.yaml, with the entry
+// test, and a session of their own, as when the controller's process starts again.
+func (w *World) Configure(cloudsYAML []byte) {
+	w.t.Helper()
+	config, err := neutron.ParseConfig("test", cloudsYAML)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.controller = neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second, Connections: 1, UserAgent: userAgent})
+}
+
+// CloudsYAMLWithout returns the clouds.yaml of the controller without the lines that have one of
+// these keys, such as project_name and region_name.
+func (w *World) CloudsYAMLWithout(keys ...string) []byte {
+	lines := slices.DeleteFunc(strings.SplitAfter(string(w.Neutron.CloudsYAML("test")), "\n"), func(line string) bool {
+		key, _, _ := strings.Cut(strings.TrimSpace(line), ":")
+		return slices.Contains(keys, key)
+	})
+	return []byte(strings.Join(lines, ""))
+}
+
+// RevokeTokenAt revokes the controller's token right before its nth request to Neutron, from 1,
+// reaches Neutron, and then calls also. It replaces the fault of Neutron that was set before.
+// Requests of this package's methods do not count.
+func (w *World) RevokeTokenAt(n int, also func()) {
+	var count atomic.Int64
+	w.Neutron.SetFault(func(r *http.Request) *embedded.Fault {
+		if strings.Contains(r.URL.Path, "/identity") || !strings.HasPrefix(r.UserAgent(), userAgent) {
+			return nil
+		}
+		if count.Add(1) == int64(n) {
+			w.Neutron.RevokeToken(r.Header.Get("X-Auth-Token"))
+			also()
+		}
+		return nil
+	})
 }
 
 // UserClient returns a user's client that shares no code with the controller. The name is that of
@@ -62,6 +100,7 @@ func (w *World) UserClient(name string) *gophercloud.ServiceClient {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	auth.AllowReauth = true
 	provider, err := openstack.AuthenticatedClient(context.Background(), auth)
 	if err != nil {
 		w.t.Fatal(err)

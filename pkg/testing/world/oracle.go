@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -80,12 +81,13 @@ func (w *World) Check(want *samplecrdv1.NetworkSpec, left ...string) (violations
 	case want != nil && n == nil:
 		violate("the Network is gone")
 	}
-	wantOwned := left
+	wantOwned := slices.Clone(left)
 	if want != nil && n != nil {
 		cidr, gateway := subnet(want)
-		wantOwned = append(slices.Clone(left), fmt.Sprintf("%s of %s: %s %s", n.Status.NetworkID, n.UID, cidr, gateway))
+		wantOwned = append(wantOwned, fmt.Sprintf("%s of %s: %s %s", n.Status.NetworkID, n.UID, cidr, gateway))
 	}
-	if diff := gocmp.Diff(wantOwned, w.owned(), cmpopts.EquateEmpty()); diff != "" {
+	slices.Sort(wantOwned)
+	if diff := gocmp.Diff(wantOwned, w.Owned(), cmpopts.EquateEmpty()); diff != "" {
 		violate("in Neutron (-want +got):\n%s", diff)
 	}
 	if want == nil || n == nil {
@@ -98,14 +100,43 @@ func (w *World) Check(want *samplecrdv1.NetworkSpec, left ...string) (violations
 	return violations
 }
 
-// subnet returns the CIDR and the gateway that the spec leads to.
-func subnet(spec *samplecrdv1.NetworkSpec) (cidr, gateway string) {
-	prefix := netip.MustParsePrefix(spec.CIDR).Masked()
-	return prefix.String(), cmp.Or(spec.Gateway, prefix.Addr().Next().String())
+// CheckRestored is Check for an API server that was restored from a backup. restored is the Network
+// of the backup, or nil; before is what Owned returned then. Networks of owners that the backup
+// does not have are orphans, which stay.
+func (w *World) CheckRestored(restored *samplecrdv1.Network, before []string) (violations []string) {
+	w.t.Helper()
+	if restored == nil {
+		return w.Check(nil, before...)
+	}
+	var others []string
+	isLeft := restored.DeletionTimestamp != nil && restored.IsRetained()
+	for _, line := range before {
+		id, subnets, _ := strings.Cut(line, ":")
+		if !strings.HasSuffix(id, string(restored.UID)) {
+			others = append(others, line)
+		} else if isLeft {
+			others = append(others, "unmarked:"+subnets)
+		}
+	}
+	if restored.DeletionTimestamp != nil {
+		return w.Check(nil, others...)
+	}
+	return w.Check(&restored.Spec, others...)
 }
 
-// owned returns a line for each network in Neutron that is not protected.
-func (w *World) owned() (lines []string) {
+// subnet returns the CIDR and the gateway that the spec leads to. The embedded Neutron chooses the
+// first address of an IPv6 subnet as its gateway.
+func subnet(spec *samplecrdv1.NetworkSpec) (cidr, gateway string) {
+	prefix := netip.MustParsePrefix(spec.CIDR).Masked()
+	first := prefix.Addr()
+	if first.Is4() {
+		first = first.Next()
+	}
+	return prefix.String(), cmp.Or(spec.Gateway, first.String())
+}
+
+// Owned returns a line for each network in Neutron that is not protected.
+func (w *World) Owned() (lines []string) {
 	w.t.Helper()
 	defer w.TakeJournal()
 	for _, n := range w.listNetworks() {

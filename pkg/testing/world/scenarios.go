@@ -29,6 +29,11 @@ type Scenario struct {
 	Want *samplecrdv1.NetworkSpec
 }
 
+// Unmarks reports whether marks are removed, so that only the status says whose the network is.
+func (s Scenario) Unmarks() bool {
+	return s.Name == networkUnmarked || s.Name == subnetUnmarked || s.Name == retained
+}
+
 // Left returns what stays in Neutron in the end, without a mark: see World.Check.
 func (s Scenario) Left() []string {
 	if s.Want == nil && s.Start != nil && s.Start.DeletionPolicy == samplecrdv1.DeletionRetain {
@@ -66,16 +71,29 @@ func kubectlDelete(w *World) {
 	}
 }
 
+const (
+	networkUnmarked = "the network's mark removed in Neutron"
+	subnetUnmarked  = "the subnet's mark removed in Neutron"
+	retained        = "delete of a retained one"
+	duplicated      = "a second network with the mark"
+	recreated       = "delete and re-create under the same name"
+	recreatedAtOnce = "delete and re-create between two syncs"
+)
+
 // Scenarios are all that users do, as far as it makes a difference.
 var Scenarios = []Scenario{
 	{"create", nil, once(func(w *World) { w.Create(*spec("10.0.0.0/24", "")) }), spec("10.0.0.0/24", "")},
 	{"edit of the gateway", spec("10.0.0.0/24", ""), edited(spec("10.0.0.0/24", "10.0.0.9")), spec("10.0.0.0/24", "10.0.0.9")},
+	{"edit that takes the gateway away", spec("10.0.0.0/24", "10.0.0.9"), edited(spec("10.0.0.0/24", "")), spec("10.0.0.0/24", "")},
+	{"edit that takes an IPv6 gateway away", spec("fd00:1::/64", "fd00:1::9"), edited(spec("fd00:1::/64", "")), spec("fd00:1::/64", "")},
+	{"replacement of IPv4 by IPv6", spec("10.0.0.0/24", "10.0.0.9"), edited(spec("fd00:1::/64", "None")), spec("fd00:1::/64", "None")},
+	{"replacement with overlap, IPv6", spec("fd00:1::/64", ""), edited(spec("fd00:1::/56", "fd00:1::9")), spec("fd00:1::/56", "fd00:1::9")},
 	{"replacement", spec("10.0.0.0/24", ""), edited(spec("10.1.0.0/24", "")), spec("10.1.0.0/24", "")},
 	{"replacement with overlap", spec("10.0.0.0/24", ""), edited(spec("10.0.0.0/16", "10.0.3.1")), spec("10.0.0.0/16", "10.0.3.1")},
 	{"delete", spec("10.0.0.0/24", ""), kubectlDelete, nil},
-	{"delete of a retained one", &samplecrdv1.NetworkSpec{CIDR: "10.0.0.0/24", DeletionPolicy: samplecrdv1.DeletionRetain}, kubectlDelete, nil},
+	{retained, &samplecrdv1.NetworkSpec{CIDR: "10.0.0.0/24", DeletionPolicy: samplecrdv1.DeletionRetain}, kubectlDelete, nil},
 	{"delete before anything was created", nil, once(func(w *World) { w.Create(*spec("10.0.0.0/24", "")); w.Edit(BeingDeleted) }), nil},
-	{"delete and re-create under the same name", spec("10.0.0.0/24", ""), func(w *World) {
+	{recreated, spec("10.0.0.0/24", ""), func(w *World) {
 		if n := w.Find(); n == nil {
 			w.Create(*spec("10.1.0.0/24", ""))
 		} else if n.Spec.CIDR != "10.1.0.0/24" {
@@ -90,19 +108,19 @@ var Scenarios = []Scenario{
 	{"network vanished", spec("10.0.0.0/24", ""), once(func(w *World) { w.DeleteInNeutron("networks", w.Find().Status.NetworkID) }), spec("10.0.0.0/24", "")},
 	{"subnet vanished", spec("10.0.0.0/24", ""), once(func(w *World) { w.DeleteInNeutron("subnets", w.Find().Status.SubnetID) }), spec("10.0.0.0/24", "")},
 	{"gateway changed in Neutron", spec("10.0.0.0/24", ""), once(func(w *World) { w.SetGateway(w.Find().Status.SubnetID, "10.0.0.77") }), spec("10.0.0.0/24", "")},
-	{"the network's mark removed in Neutron", spec("10.0.0.0/24", ""), once(func(w *World) {
+	{networkUnmarked, spec("10.0.0.0/24", ""), once(func(w *World) {
 		w.UnmarkNetwork(w.Find().Status.NetworkID)
 	}), spec("10.0.0.0/24", "")},
-	{"the subnet's mark removed in Neutron", spec("10.0.0.0/24", ""), once(func(w *World) {
+	{subnetUnmarked, spec("10.0.0.0/24", ""), once(func(w *World) {
 		w.UnmarkSubnet(w.Find().Status.SubnetID)
 	}), spec("10.0.0.0/24", "")},
-	{"a second network with the mark", spec("10.0.0.0/24", ""), once(func(w *World) { w.CreateOwned(w.Find().UID, "10.0.0.0/24") }), spec("10.0.0.0/24", "")},
+	{duplicated, spec("10.0.0.0/24", ""), once(func(w *World) { w.CreateOwned(w.Find().UID, "10.0.0.0/24") }), spec("10.0.0.0/24", "")},
 	{"edits that come and go between two syncs", spec("10.0.0.0/24", ""), once(func(w *World) {
 		w.Edit(func(n *samplecrdv1.Network) { n.Spec = *spec("10.0.0.0/16", "") })
 		w.Edit(func(n *samplecrdv1.Network) { n.Spec = *spec("fd00:1::/64", "") })
 		w.Edit(func(n *samplecrdv1.Network) { n.Spec = *spec("10.0.0.0/24", "None") })
 	}), spec("10.0.0.0/24", "None")},
-	{"delete and re-create between two syncs", nil, once(func(w *World) {
+	{recreatedAtOnce, nil, once(func(w *World) {
 		w.Create(*spec("10.0.0.0/24", ""))
 		w.Edit(BeingDeleted)
 		w.Create(*spec("10.1.0.0/24", ""))

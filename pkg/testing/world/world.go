@@ -66,6 +66,9 @@ type World struct {
 	// Client is a user's client of Neutron. It shares no code with the controller.
 	Client *gophercloud.ServiceClient
 
+	// Retained are the networks that an Actor wants to stay, as Check wants them.
+	Retained []string
+
 	t          testing.TB
 	controller *neutron.Client // shared by the clouds of NewCloud
 	watched    chan struct{}   // see AwaitSecretWatch

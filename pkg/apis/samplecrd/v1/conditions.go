@@ -47,7 +47,8 @@ const (
 	ReasonInvalidSpec = "InvalidSpec"
 	// ReasonForbidden is set when the credentials lack the right (403).
 	ReasonForbidden = "Forbidden"
-	// ReasonAuthenticationFailed is set when Keystone refused the credentials (401).
+	// ReasonAuthenticationFailed is set when Keystone refused the credentials (401), or when
+	// they do not lead to one project and region, or to another one than before.
 	ReasonAuthenticationFailed = "AuthenticationFailed"
 	// ReasonOtherCloud is set when the network was created in another cloud than the one
 	// that the controller works in now. The controller changes nothing in either cloud.

@@ -182,8 +182,10 @@ type NetworkStatus struct {
 	// +optional
 	ProjectID string `json:"projectID,omitempty"`
 
-	// region is the region of the cloud that has the network. It is empty if the
-	// credentials name no region.
+	// region is the region of the cloud that has the network. It is that of the endpoint
+	// in Keystone's catalog which the controller uses, whether the credentials name a
+	// region or not. It is empty if the catalog has no region for that endpoint, and in a
+	// status that was written before the controller recorded this.
 	// +optional
 	Region string `json:"region,omitempty"`
 

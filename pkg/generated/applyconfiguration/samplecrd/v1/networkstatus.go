@@ -44,8 +44,10 @@ type NetworkStatusApplyConfiguration struct {
 	Cloud *string `json:"cloud,omitempty"`
 	// projectID is the ID of the OpenStack project that has the network.
 	ProjectID *string `json:"projectID,omitempty"`
-	// region is the region of the cloud that has the network. It is empty if the
-	// credentials name no region.
+	// region is the region of the cloud that has the network. It is that of the endpoint
+	// in Keystone's catalog which the controller uses, whether the credentials name a
+	// region or not. It is empty if the catalog has no region for that endpoint, and in a
+	// status that was written before the controller recorded this.
 	Region *string `json:"region,omitempty"`
 	// mtu is the maximum transmission unit of the network in Neutron, in bytes.
 	MTU *int32 `json:"mtu,omitempty"`

@@ -1,0 +1,223 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/live"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+	"github.com/samplecrd/samplecrd-controller/pkg/status"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/world"
+)
+
+// The place: which project and region the controller's credentials lead to.
+
+const severalRegions = "it is in several regions: set region_name in clouds.yaml, or OS_REGION_NAME, to one of \"RegionOne\", \"RegionTwo\""
+
+// syncAnyway lists Neutron, and syncs even if that fails. It returns both errors.
+func (f *fixture) syncAnyway() (listErr, err error) {
+	f.t.Helper()
+	listErr = f.cloud.Observer().Relist(f.t.Context())
+	return listErr, f.sync()
+}
+
+// restartWith starts a process with this clouds.yaml. Its first list of Neutron may fail.
+func (f *fixture) restartWith(cloudsYAML []byte) {
+	f.t.Helper()
+	f.Configure(cloudsYAML)
+	f.startWithoutList(world.Cluster)
+}
+
+// withRegion returns the clouds.yaml of the controller with this region.
+func (f *fixture) withRegion(name string) []byte {
+	return regexp.MustCompile("region_name: .*").ReplaceAll(f.Neutron.CloudsYAML("test"), []byte("region_name: "+name))
+}
+
+// An operator adds a region to the catalog, before the one that the credentials used so far
+// without naming it, and the controller starts again.
+func TestRegionThatIsAddedLosesNoNetwork(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		// before changes the status that was written when there was one region.
+		before func(*samplecrdv1.NetworkStatus)
+	}{
+		{"status with the region", func(*samplecrdv1.NetworkStatus) {}},
+		{"status of an older version, without the region", func(s *samplecrdv1.NetworkStatus) { s.Region = "" }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFixture(t, world.NewNetwork("10.0.0.0/24", ""))
+			f.restartWith(f.CloudsYAMLWithout("region_name"))
+			if _, err := f.syncAnyway(); err != nil {
+				t.Fatal(err)
+			}
+			was := f.Get().Status
+			if was.Region != "RegionOne" {
+				t.Errorf("the region in the status is %q", was.Region)
+			}
+			f.Edit(func(n *samplecrdv1.Network) { test.before(&n.Status); was = n.Status })
+			made := f.Neutron.Networks()
+			f.Neutron.SetRegions(embedded.Region{Name: "RegionTwo", Neutron: "two"}, embedded.Region{Name: "RegionOne"})
+
+			stays := func(step, reason, message string) {
+				t.Helper()
+				for range 3 {
+					if _, err := f.syncAnyway(); err == nil {
+						t.Errorf("%s: no error", step)
+					}
+				}
+				n := f.Get()
+				if ready := status.Ready(&n.Status); ready.Reason != reason || !strings.Contains(ready.Message, message) {
+					t.Errorf("%s: got %+v", step, ready)
+				}
+				if n.Status.NetworkID != was.NetworkID || n.Status.ProjectID != was.ProjectID || n.Status.Region != was.Region || !live.HasFinalizer(n) {
+					t.Errorf("%s: got %+v", step, n)
+				}
+				if diff := gocmp.Diff(made, f.Neutron.Networks()); diff != "" {
+					t.Errorf("%s: in Neutron (-want +got):\n%s", step, diff)
+				}
+			}
+			f.restartWith(f.CloudsYAMLWithout("region_name"))
+			stays("no region named", samplecrdv1.ReasonAuthenticationFailed, severalRegions)
+			f.restartWith(f.withRegion("RegionTwo"))
+			stays("the wrong region named", samplecrdv1.ReasonOtherCloud, `in region "RegionTwo", does not have it`)
+			f.Edit(world.BeingDeleted)
+			stays("being deleted, the wrong region named", samplecrdv1.ReasonOtherCloud, `in region "RegionTwo", does not have it`)
+			f.restartWith(f.CloudsYAMLWithout("region_name"))
+			stays("being deleted, no region named", samplecrdv1.ReasonAuthenticationFailed, severalRegions)
+
+			f.restartWith(f.withRegion("RegionOne"))
+			if _, err := f.syncAnyway(); err != nil || f.Find() != nil || len(f.Neutron.Networks()) > 0 {
+				t.Errorf("got %v, want that the Network and its network are gone", err)
+			}
+		})
+	}
+}
+
+// A status from before the region was recorded gets it when the network is seen.
+func TestStatusWithoutRegionGetsTheRegionOfItsNetwork(t *testing.T) {
+	f := ready(t, "10.0.0.0/24", "")
+	f.Edit(func(n *samplecrdv1.Network) { n.Status.Region = "" })
+	f.Neutron.SetRegions(embedded.Region{Name: "RegionTwo", Neutron: "two"}, embedded.Region{Name: "RegionOne"})
+	f.restartWith(f.withRegion("RegionOne"))
+	f.relist()
+	f.TakeJournal()
+	f.mustSync()
+	f.ExpectJournal("patch networks/status")
+	if got := f.Get().Status.Region; got != "RegionOne" {
+		t.Errorf("the region is %q", got)
+	}
+}
+
+// interruptions are what happens to the credentials at the moment when the token is refused.
+// After back, they lead to the same place again.
+var interruptions = []struct {
+	name         string
+	isMove       bool
+	happen, back func(*world.World) error
+}{
+	{"only the token is revoked", false, func(*world.World) error { return nil }, func(*world.World) error { return nil }},
+	{"the default project changes", true,
+		func(w *world.World) error { return w.Neutron.SetDefaultProject("samplecrd", "admin") },
+		func(w *world.World) error { return w.Neutron.SetDefaultProject("samplecrd", "samplecrd") }},
+	{"the region moves to another Neutron under another name", true, func(w *world.World) error {
+		w.Neutron.SetRegions(embedded.Region{Name: "RegionTwo", Neutron: "two"})
+		return nil
+	}, func(w *world.World) error { w.Neutron.SetRegions(embedded.Region{Name: "RegionOne"}); return nil }},
+	{"a region is added in front", true, func(w *world.World) error {
+		w.Neutron.SetRegions(embedded.Region{Name: "RegionTwo", Neutron: "two"}, embedded.Region{Name: "RegionOne"})
+		return nil
+	}, func(w *world.World) error { w.Neutron.SetRegions(embedded.Region{Name: "RegionOne"}); return nil }},
+}
+
+// TestTokenRefusedAtEveryRequest revokes the token at every request of every scenario, and what
+// the credentials lead to may change at the same time.
+func TestTokenRefusedAtEveryRequest(t *testing.T) {
+	var runs atomic.Int64
+	t.Run("scenarios", func(t *testing.T) {
+		for _, s := range world.Scenarios {
+			for i := range interruptions {
+				t.Run(s.Name+", "+interruptions[i].name, func(t *testing.T) {
+					t.Parallel()
+					for request := 1; !t.Failed(); request++ {
+						if !refuseToken(t, s, request, i) {
+							break
+						}
+						runs.Add(1)
+					}
+				})
+			}
+		}
+	})
+	t.Logf("%d refused tokens", runs.Load())
+}
+
+// refuseToken lets a controller run the scenario, with the interruption at this request, and
+// another process finish it. It reports whether there were that many requests.
+func refuseToken(t *testing.T, s world.Scenario, request, interruption int) (happened bool) {
+	t.Helper()
+	f, during := prepareUnscoped(t, s), interruptions[interruption]
+	project := f.Neutron.Networks()[0].ProjectID
+	f.RevokeTokenAt(request, func() {
+		happened = true
+		if err := during.happen(f.World); err != nil {
+			t.Error(err)
+		}
+	})
+	err := f.settle(s.Act)
+	if err != nil && (!happened || !during.isMove) {
+		t.Errorf("request %d: %v", request, err)
+	}
+	// The syncs go on although the lists fail. One that finds everything in the cache succeeds.
+	for range 3 {
+		s.Act(f.World)
+		listErr, err := f.syncAnyway()
+		if happened && during.isMove && (neutron.ReasonOf(listErr) != neutron.Unauthenticated || err != nil && neutron.ReasonOf(err) != neutron.Unauthenticated) {
+			t.Errorf("request %d: list: %v, sync: %v", request, listErr, err)
+		}
+	}
+	for _, n := range f.Neutron.Networks() {
+		if n.ProjectID != project || n.Neutron != "" {
+			t.Errorf("request %d: made elsewhere: %+v", request, n)
+		}
+	}
+	if err := during.back(f.World); err != nil {
+		t.Fatal(err)
+	}
+	f.Configure(f.CloudsYAMLWithout("project_name", "project_domain_name", "region_name"))
+	for _, violation := range f.finish(s) {
+		t.Errorf("request %d: %s", request, violation)
+	}
+	return happened
+}
+
+// prepareUnscoped is prepare, and its controller has credentials that name neither a project
+// nor a region.
+func prepareUnscoped(t *testing.T, s world.Scenario) *fixture {
+	t.Helper()
+	f := prepare(t, s)
+	f.Configure(f.CloudsYAMLWithout("project_name", "project_domain_name", "region_name"))
+	f.start()
+	return f
+}

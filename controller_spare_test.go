@@ -1,0 +1,186 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/clouds"
+	"github.com/samplecrd/samplecrd-controller/pkg/fair"
+	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions"
+	"github.com/samplecrd/samplecrd-controller/pkg/live"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/world"
+)
+
+// restartWithSpares is restart, for a controller that may use spare credentials.
+func (f *fixture) restartWithSpares() {
+	f.t.Helper()
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
+	f.cloud = f.NewCloud()
+	all := clouds.New(ctx, f.cloud, clouds.Options{Client: f.Secrets, ClusterResourceNamespace: systemNamespace, NewCloud: func(config neutron.Config) *neutron.Cloud {
+		return neutron.NewCloud(config.Name, neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second}), world.Cluster, time.Hour)
+	}})
+	f.t.Cleanup(func() { cancel(); all.Wait() })
+	informer := informers.NewSharedInformerFactory(f.Kube, 0).Samplecrd().V1().Networks()
+	controller, err := NewController(f.t.Context(), f.Kube, informer, all, f.Events,
+		ControllerOptions{Cluster: world.Cluster, Resync: time.Minute, Retry: testRetry, Limits: fair.Limits{PerCloud: 2, Total: 3}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(controller.queue.ShutDown)
+	f.controller, f.indexer = controller, informer.Informer().GetIndexer()
+	f.refresh()
+	f.relist()
+	f.TakeJournal()
+}
+
+const systemNamespace = "samplecrd-system"
+
+// createSpare creates a Secret with spare credentials.
+func (f *fixture) createSpare(name string, cloudsYAML []byte) {
+	f.t.Helper()
+	secret := f.Secret()
+	secret.Namespace, secret.Name = systemNamespace, name
+	secret.Labels = map[string]string{samplecrdv1.LabelCloudCredentials: "true"}
+	secret.Data["clouds.yaml"] = cloudsYAML
+	if _, err := f.Secrets.CoreV1().Secrets(systemNamespace).Create(f.t.Context(), secret, metav1.CreateOptions{}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// elsewhere returns credentials for another Neutron, whose entry has the name of the World's.
+func elsewhere(t *testing.T) (cloudsYAML []byte) {
+	t.Helper()
+	server, err := embedded.Start("127.0.0.1:0", embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	return server.CloudsYAML("theirs")
+}
+
+// endNamespace makes the namespace of the Network one that is being deleted.
+func (f *fixture) endNamespace() {
+	f.t.Helper()
+	err := f.Secrets.Tracker().Add(&corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: world.Key.Namespace, DeletionTimestamp: &metav1.Time{Time: time.Now()}}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// A new leader has not seen the Secret that was deleted with the namespace.
+func TestNetworkThatLostItsSecretWithItsNamespaceIsFinishedWithSpareCredentials(t *testing.T) {
+	f := newFixture(t, world.NewNetwork("10.0.0.0/24", "", world.WithCredentials))
+	f.CreateSecret()
+	f.syncUntil(samplecrdv1.ReasonAvailable)
+	f.AwaitSecretWatch()
+	created := f.Get().Status
+	f.CreatePort(created.NetworkID)
+	f.DeleteSecret()
+	f.endNamespace()
+	f.Edit(world.BeingDeleted)
+	f.TakeEvents()
+
+	f.restartWithSpares()
+	f.syncUntil(samplecrdv1.ReasonNoCredentials)
+	f.ExpectReady(samplecrdv1.ReasonNoCredentials, samplecrdv1.ConditionReconciling)
+	place := neutron.Place{Project: created.ProjectID, Region: created.Region}
+	for _, part := range []string{"nothing can be created because the namespace is being deleted", "credentials for " + place.String(), "in namespace " + systemNamespace} {
+		if !strings.Contains(f.message(), part) {
+			t.Errorf("the message is %q, without %q", f.message(), part)
+		}
+	}
+	if diff := gocmp.Diff([]string{samplecrdv1.ReasonNoCredentials}, f.TakeEvents()); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	f.AwaitSecretWatch() // of the one that the Network names
+	f.AwaitSecretWatch() // of all with spare credentials
+
+	// Those of another project find nothing. That does not mean that the network is gone.
+	f.createSpare("wrong", elsewhere(t))
+	for len(f.controller.clouds.List()) < 2 || errors.Is(f.sync(), clouds.ErrNotReady) {
+	}
+	f.mustFail(neutron.NoCredentials)
+	if n := f.Get(); n.Status.NetworkID != created.NetworkID || !live.HasFinalizer(n) {
+		t.Errorf("the finalizer or the status is lost: %+v", n)
+	}
+	f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
+
+	f.createSpare("right", f.Secret().Data["clouds.yaml"])
+	f.syncUntil(samplecrdv1.ReasonInUse)
+	f.DeletePorts()
+	f.mustSync()
+	f.ExpectNeutron()
+	if f.Find() != nil {
+		t.Error("the Network is still there")
+	}
+	f.mustSync() // it is gone
+	if n := len(f.controller.clouds.List()); n != 1+2*2 {
+		t.Errorf("%d clouds are open, want the controller's own and those of the spare credentials", n)
+	}
+}
+
+// The Secret of a namespace that is being deleted led to another project before it was deleted.
+func TestNetworkIsNotFinishedInAnotherProject(t *testing.T) {
+	f := newFixture(t, world.NewNetwork("10.0.0.0/24", "", world.WithCredentials))
+	f.CreateSecret()
+	f.syncUntil(samplecrdv1.ReasonAvailable)
+	created := f.Get().Status
+
+	f.restartWithSpares()
+	other := f.Secret()
+	other.Data["clouds.yaml"] = elsewhere(t)
+	if _, err := f.Secrets.CoreV1().Secrets(world.Key.Namespace).Update(t.Context(), other, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.syncUntil(samplecrdv1.ReasonOtherCloud)
+	for range 3 {
+		f.AwaitSecretWatch()
+	}
+	f.DeleteSecret()
+	f.syncUntil(samplecrdv1.ReasonNoCredentials)
+	f.endNamespace()
+	f.Edit(world.BeingDeleted)
+	for range 2 {
+		f.mustFail(neutron.OtherCloud)
+	}
+	if n := f.Get(); n.Status.NetworkID != created.NetworkID || n.Status.ProjectID != created.ProjectID || !live.HasFinalizer(n) {
+		t.Errorf("the finalizer or the status is lost: %+v", n)
+	}
+	f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
+
+	f.createSpare("right", f.Secret().Data["clouds.yaml"])
+	for f.Find() != nil {
+		if err := f.sync(); err != nil && neutron.ReasonOf(err) != neutron.OtherCloud {
+			t.Fatal(err)
+		}
+	}
+	f.ExpectNeutron()
+}

@@ -1,0 +1,174 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package embedded
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// endpoints returns a line for each public endpoint in the catalog of a new token.
+func endpoints(t *testing.T, s *Server) (lines []string) {
+	t.Helper()
+	r := login(t, s, "samplecrd", "right")
+	r.want(t, http.StatusCreated)
+	var body struct {
+		Token struct {
+			Catalog []struct {
+				Type      string
+				Endpoints []struct {
+					ID, Interface, URL string
+					Region             *string
+					RegionID           *string `json:"region_id"`
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(r.raw), &body); err != nil {
+		t.Fatal(err)
+	}
+	for _, service := range body.Token.Catalog {
+		for _, e := range service.Endpoints {
+			if len(e.ID) != 32 || (e.Region == nil) != (e.RegionID == nil) || e.Region != nil && *e.Region != *e.RegionID {
+				t.Errorf("got %+v", e)
+			}
+			region := "no region"
+			if e.Region != nil {
+				region = *e.Region
+			}
+			if e.Interface == "public" {
+				lines = append(lines, service.Type+" in "+region+": "+strings.TrimPrefix(e.URL, s.URL()))
+			}
+		}
+	}
+	return lines
+}
+
+// lacks fails the test unless r is a list without that text.
+func (r reply) lacks(t *testing.T, text string) {
+	t.Helper()
+	r.want(t, http.StatusOK)
+	if strings.Contains(r.raw, text) {
+		t.Errorf("it has %q: %s", text, r.raw)
+	}
+}
+
+func same[T comparable](t *testing.T, want, got []T) {
+	t.Helper()
+	if !slices.Equal(want, got) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// unscoped returns the ID of the project of a new token without a scope, and the token.
+func unscoped(t *testing.T, s *Server) (project, token string) {
+	t.Helper()
+	r := (&client{t: t, s: s}).do("POST", "/identity/v3/auth/tokens", `{"auth":{"identity":{"methods":["password"],
+		"password":{"user":{"name":"samplecrd","domain":{"name":"Default"},"password":"right"}}}}}`)
+	r.want(t, http.StatusCreated)
+	id, _ := r.json["token"].(map[string]any)["project"].(map[string]any)["id"].(string)
+	return id, r.header.Get("X-Subject-Token")
+}
+
+func startWith(t *testing.T) *Server {
+	t.Helper()
+	return start(t, Options{Projects: []Project{{Name: "samplecrd", ID: "p1", Password: "right"}, {Name: "other", ID: "p2"}}})
+}
+
+func TestEachRegionHasANeutron(t *testing.T) {
+	s := startWith(t)
+	same(t, []string{"identity in RegionOne: /identity", "network in RegionOne: /networking"}, endpoints(t, s))
+	c := as(t, s, "samplecrd")
+	c.api("POST", "networks", `{"network":{"name":"first"}}`).want(t, 201)
+
+	s.SetRegions(Region{Name: "Two", Neutron: "two"}, Region{Name: "RegionOne"}, Region{})
+	same(t, []string{"identity in Two: /identity", "identity in RegionOne: /identity", "identity in no region: /identity",
+		"network in Two: /networking-two", "network in RegionOne: /networking", "network in no region: /networking"}, endpoints(t, s))
+	c.do("GET", "/networking-two/v2.0/networks", "").lacks(t, "first")
+	c.do("POST", "/networking-two/v2.0/networks", `{"network":{"name":"second"}}`).want(t, 201)
+	c.api("GET", "networks", "").lacks(t, "second")
+	c.do("GET", "/networking-three/v2.0/networks", "").want(t, 404)
+	if r := c.do("GET", "/networking-two/", ""); !strings.Contains(r.raw, s.URL()+"/networking-two/v2.0/") {
+		t.Errorf("versions: %s", r.raw)
+	}
+	if yaml := string(s.CloudsYAML("x")); !strings.Contains(yaml, `region_name: "Two"`) {
+		t.Errorf("got %s", yaml)
+	}
+
+	// A region gets another name, and another one goes.
+	s.SetRegions(Region{Name: "Renamed", Neutron: "two"})
+	same(t, []string{"identity in Renamed: /identity", "network in Renamed: /networking-two"}, endpoints(t, s))
+	var all []string
+	for _, n := range s.Networks() {
+		all = append(all, fmt.Sprintf("%q %s %s", n.Neutron, n.ProjectID, n.Name))
+	}
+	same(t, []string{`"" p1 first`, `"two" p1 second`}, all)
+}
+
+func TestTheDefaultProjectOfAUserChanges(t *testing.T) {
+	s := startWith(t)
+	was, old := unscoped(t, s)
+	if err := s.SetDefaultProject("samplecrd", "other"); err != nil {
+		t.Fatal(err)
+	}
+	now, _ := unscoped(t, s)
+	same(t, []string{"p1", "p2"}, []string{was, now})
+	// The old token is still for the old project, and the user can still name it.
+	(&client{t, s, old}).api("POST", "networks", `{"network":{}}`).want(t, 201)
+	same(t, []string{"p1"}, []string{s.Networks()[0].ProjectID})
+	login(t, s, "samplecrd", "right").want(t, 201)
+	if s.SetDefaultProject("samplecrd", "nothing") == nil || s.SetDefaultProject("nobody", "other") == nil {
+		t.Error("an unknown user or project is not an error")
+	}
+}
+
+func TestAProjectIsMadeAgainUnderItsName(t *testing.T) {
+	s := startWith(t)
+	_, token := unscoped(t, s)
+	c := &client{t, s, token}
+	c.api("POST", "networks", `{"network":{"name":"first"}}`).want(t, 201)
+	if err := s.RecreateProject("samplecrd", "p3"); err != nil {
+		t.Fatal(err)
+	}
+	c.api("GET", "networks", "").want(t, 401)
+	id, token := unscoped(t, s)
+	same(t, []string{"p3"}, []string{id})
+	(&client{t, s, token}).api("GET", "networks", "").lacks(t, "first")
+	same(t, []string{"p1"}, []string{s.Networks()[0].ProjectID})
+	if s.RecreateProject("nothing", "") == nil {
+		t.Error("an unknown project is not an error")
+	}
+}
+
+func TestOneTokenIsRevoked(t *testing.T) {
+	s := startWith(t)
+	c, other := as(t, s, "samplecrd"), as(t, s, "samplecrd")
+	same(t, []bool{true, false}, []bool{s.RevokeToken(c.token), s.RevokeToken(c.token)})
+	c.api("GET", "networks", "").want(t, 401)
+	other.api("GET", "networks", "").want(t, 200)
+}
+
+func TestFaultsOfKeystoneHaveItsForm(t *testing.T) {
+	s := startWith(t)
+	s.SetFault(func(*http.Request) *Fault { return &Fault{Status: 500, Type: "Internal Server Error", Message: "no"} })
+	r := login(t, s, "samplecrd", "right")
+	same(t, []string{`{"error":{"code":500,"message":"no","title":"Internal Server Error"}}`}, []string{r.raw})
+}

@@ -1,0 +1,211 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package status
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/tools/cache"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+)
+
+func TestUnrecorded(t *testing.T) {
+	create := neutron.CreateNetwork{Name: "web"}
+	rename := neutron.UpdateNetwork{Name: "web"}
+	subnet := neutron.CreateSubnet{Subnet: neutron.DesiredSubnet{CIDR: netip.MustParsePrefix("10.0.0.0/24")}}
+	unavailable, overQuota := neutronError(neutron.Unavailable), neutronError(neutron.OverQuota)
+	fresh := func(n *samplecrdv1.Network) { n.Status = newNetwork(pending()).Status; n.Status.NetworkID = "" }
+	isReady := func(*samplecrdv1.Network) {}
+	failed := func(n *samplecrdv1.Network) { n.Status = newNetwork(notReady("NeutronUnavailable", "x")).Status }
+	edited := func(n *samplecrdv1.Network) { n.Generation++ }
+	failedAndEdited := func(n *samplecrdv1.Network) { failed(n); edited(n) }
+	other := func(n *samplecrdv1.Network) { n.UID = "another"; fresh(n) }
+	steps := func(all ...neutron.Step) []neutron.Step { return all }
+	const notWritten, nothing = "-", ""
+	type sync struct {
+		network func(*samplecrdv1.Network) // as it is found
+		outcome Outcome
+		want    string // the event; notWritten: the status could not be written
+	}
+	for _, test := range []struct {
+		name     string
+		syncs    []sync
+		repaired []neutron.Step
+	}{
+		{"created, and not written", []sync{
+			{fresh, Outcome{Steps: steps(create, subnet)}, notWritten},
+			{fresh, Outcome{Adopted: true}, "Created network n with subnet 10.0.0.0/24"},
+			{isReady, Outcome{}, nothing},
+		}, nil},
+		{"created, and not written twice", []sync{
+			{fresh, Outcome{Steps: steps(create, subnet)}, notWritten},
+			{fresh, Outcome{Adopted: true}, notWritten},
+			{fresh, Outcome{Adopted: true}, "Created network n with subnet 10.0.0.0/24"},
+			{isReady, Outcome{}, nothing},
+		}, nil},
+		{"created, and the answer to the write is lost", []sync{
+			{fresh, Outcome{Steps: steps(create, subnet)}, notWritten},
+			{isReady, Outcome{}, "Created network n with subnet 10.0.0.0/24"},
+			{isReady, Outcome{}, nothing},
+		}, nil},
+		{"created in two syncs", []sync{
+			{fresh, Outcome{Steps: steps(create), Err: overQuota}, overQuota.Error()},
+			{failed, Outcome{Err: unavailable}, nothing},
+			{failed, Outcome{Steps: steps(subnet)}, "Created network n with subnet 10.0.0.0/24"},
+			{isReady, Outcome{}, nothing},
+		}, nil},
+		{"created in two syncs, and edited between them", []sync{
+			{fresh, Outcome{Steps: steps(create), Err: overQuota}, overQuota.Error()},
+			{failedAndEdited, Outcome{Steps: steps(subnet)}, "Created network n with subnet 10.0.0.0/24"},
+		}, nil},
+		{"the answer to the creation is lost", []sync{
+			{fresh, Outcome{Err: unavailable}, unavailable.Error()},
+			{fresh, Outcome{Adopted: true, Steps: steps(subnet)}, "Adopted network n, which carries this Network's mark"},
+		}, nil},
+		{"adopted, and not written", []sync{
+			{fresh, Outcome{Adopted: true}, notWritten},
+			{fresh, Outcome{Adopted: true}, "Adopted network n, which carries this Network's mark"},
+			{isReady, Outcome{}, nothing},
+		}, nil},
+		{"adopted, and completed later", []sync{
+			{fresh, Outcome{Adopted: true, Err: overQuota}, overQuota.Error()},
+			{failed, Outcome{Steps: steps(subnet)}, "Adopted network n, which carries this Network's mark"},
+		}, nil},
+		{"repaired, and not written", []sync{
+			{isReady, Outcome{Steps: steps(subnet)}, notWritten},
+			{isReady, Outcome{}, "Repaired drift in Neutron: subnet 10.0.0.0/24 created"},
+			{isReady, Outcome{}, nothing},
+		}, steps(subnet)},
+		{"repaired in two syncs", []sync{
+			{isReady, Outcome{Steps: steps(rename), Err: unavailable}, unavailable.Error()},
+			{failed, Outcome{Steps: steps(subnet)}, "Repaired drift in Neutron: name set to web, subnet 10.0.0.0/24 created"},
+			{isReady, Outcome{}, nothing},
+		}, steps(rename, subnet)},
+		{"repaired in two syncs, and the first is not reported", []sync{
+			{isReady, Outcome{Steps: steps(rename), Err: neutronError(neutron.Stale)}, notWritten},
+			{isReady, Outcome{Steps: steps(subnet)}, "Repaired drift in Neutron: name set to web, subnet 10.0.0.0/24 created"},
+		}, steps(rename, subnet)},
+		{"repaired in the second sync, after the first failed", []sync{
+			{isReady, Outcome{Err: unavailable}, unavailable.Error()},
+			{failed, Outcome{Steps: steps(subnet)}, "Repaired drift in Neutron: subnet 10.0.0.0/24 created"},
+		}, steps(subnet)},
+		{"a sync fails, and later ones have nothing to do", []sync{
+			{isReady, Outcome{Err: unavailable}, unavailable.Error()},
+			{failed, Outcome{}, "Neutron matches the spec"},
+			{isReady, Outcome{}, nothing},
+		}, nil},
+		{"a sync fails, and the Network is edited", []sync{
+			{isReady, Outcome{Err: unavailable}, unavailable.Error()},
+			{failedAndEdited, Outcome{Steps: steps(subnet)}, "Updated network n: subnet 10.0.0.0/24 created"},
+		}, nil},
+		{"edited, and the first sync fails", []sync{
+			{edited, Outcome{Err: unavailable}, unavailable.Error()},
+			{failedAndEdited, Outcome{Steps: steps(subnet)}, "Updated network n: subnet 10.0.0.0/24 created"},
+		}, nil},
+		{"another Network has the name", []sync{
+			{isReady, Outcome{Steps: steps(subnet)}, notWritten},
+			{other, Outcome{Adopted: true}, "Adopted network n, which carries this Network's mark"},
+		}, nil},
+		{"deleted, before the creation was recorded", []sync{
+			{fresh, Outcome{Steps: steps(create, subnet)}, notWritten},
+			{isReady, Outcome{Finalized: "gone"}, "gone"},
+			{other, Outcome{Adopted: true}, "Adopted network n, which carries this Network's mark"},
+		}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var repaired []neutron.Step
+			u := NewUnrecorded(func(steps []neutron.Step) { repaired = append(repaired, steps...) })
+			for i, s := range test.syncs {
+				network := newNetwork(ready())
+				s.network(network)
+				s.outcome.Observed, s.outcome.Subnet = haveNetwork(), haveSubnet("10.0.0.1")
+				o := u.Add(network, s.outcome)
+				if s.want == notWritten {
+					continue
+				}
+				var next samplecrdv1.NetworkStatus
+				if o.Finalized == "" {
+					next = Compute(network, o)
+				}
+				got := ""
+				if event := u.EventFor(network, o, &next); event != nil {
+					got = event.Message
+				}
+				if got != s.want {
+					t.Errorf("sync %d: got event %q, want %q", i, got, s.want)
+				}
+			}
+			equal(t, fmt.Sprint(test.repaired), fmt.Sprint(repaired))
+			if last := test.syncs[len(test.syncs)-1]; last.outcome.Err == nil && len(u.changes) > 0 {
+				t.Errorf("still kept: %+v", u.changes)
+			}
+		})
+	}
+}
+
+func TestUnrecordedIsBounded(t *testing.T) {
+	u := NewUnrecorded(nil)
+	network := newNetwork(ready())
+	for range 1000 {
+		u.Add(network, Outcome{Steps: []neutron.Step{neutron.UpdateNetwork{Name: "web"}}, Err: errors.New("failed")})
+	}
+	if n := len(u.changes[cache.MetaObjectToName(network)].steps); n != maxSteps {
+		t.Errorf("%d steps are kept, want %d", n, maxSteps)
+	}
+	// A sync that has nothing to do keeps nothing.
+	inOrder := newNetwork(ready())
+	inOrder.Name = "other"
+	u.Add(inOrder, Outcome{Observed: haveNetwork()})
+	u.Forget(cache.MetaObjectToName(network))
+	equal(t, 0, len(u.changes))
+}
+
+func TestUnrecordedDoesNotShareSteps(t *testing.T) {
+	u := NewUnrecorded(nil)
+	network := newNetwork(ready())
+	step := func(name string) neutron.Step { return neutron.UpdateNetwork{Name: name} }
+	first := u.Add(network, Outcome{Steps: append(make([]neutron.Step, 0, 10), step("a")), Err: errors.New("failed")})
+	second := u.Add(network, Outcome{Steps: []neutron.Step{step("b")}, Err: errors.New("failed")})
+	u.Add(network, Outcome{Steps: []neutron.Step{step("c")}})
+	equal(t, "[name set to a] [name set to a name set to b]", fmt.Sprint(first.Steps, second.Steps))
+}
+
+func TestUnrecordedOfSeveralNetworksAtTheSameTime(t *testing.T) {
+	u := NewUnrecorded(func([]neutron.Step) {})
+	var workers sync.WaitGroup
+	for i := range 8 {
+		workers.Go(func() {
+			network := newNetwork(ready())
+			network.Name = fmt.Sprint("web-", i)
+			for range 100 {
+				u.Add(network, Outcome{Steps: []neutron.Step{neutron.UpdateNetwork{Name: "web"}}, Err: errors.New("failed")})
+				o := u.Add(network, Outcome{Observed: haveNetwork()})
+				if event := u.EventFor(network, o, &network.Status); event == nil || event.Reason != samplecrdv1.EventDriftRepaired {
+					t.Errorf("got %+v", event)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	equal(t, 0, len(u.changes))
+}

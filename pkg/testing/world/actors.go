@@ -1,0 +1,185 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package world
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/apiserver"
+)
+
+// Actor is a user, an operator or a fault that acts once while a controller works.
+type Actor struct {
+	Name string
+	// Act is called right before this request of the controller takes effect. The controller has
+	// decided to send it without knowing of the act. A fault that Act returns happens to the
+	// request, if it is one to Neutron.
+	Act func(w *World, request string) *embedded.Fault
+	// End undoes what keeps the controller from its work; nil: there is no such thing.
+	End func(*World)
+	// Forbidden are the requests that the controller must not begin between Act and End.
+	Forbidden []string
+	// Until is a request with which the controller ends that itself; "": there is none.
+	Until string
+	// SameEvents is set if the events of changes are the same as without the actor.
+	SameEvents bool
+	// Except are the names of the Scenarios in which the act means something else.
+	Except []string
+	// Want returns the spec that the Network has in the end, and nil if there is none. nil: the
+	// one of the Scenario.
+	Want func(Scenario) *samplecrdv1.NetworkSpec
+}
+
+var (
+	// irreversible are the requests that no later sync can repair.
+	irreversible = []string{"POST networks", "DELETE networks/ID", "DELETE subnets/ID"}
+	// deletions are the Scenarios with a Network that is being deleted.
+	deletions = []string{"delete", retained, "delete before anything was created", recreated, recreatedAtOnce}
+)
+
+// user returns the act of a user who changes the Network; nothing happens if it is gone.
+func user(change func(*samplecrdv1.Network)) func(*World, string) *embedded.Fault {
+	return func(w *World, _ string) *embedded.Fault {
+		if w.Find() != nil {
+			w.Edit(change)
+		}
+		return nil
+	}
+}
+
+// fault returns an act that does nothing but this to the request.
+func fault(f embedded.Fault) func(*World, string) *embedded.Fault {
+	return func(*World, string) *embedded.Fault { return &f }
+}
+
+func resumed(n *samplecrdv1.Network) { n.Annotations = nil }
+
+// retain is the act of a user who wants to keep the network after all.
+func retain(w *World, request string) *embedded.Fault {
+	n := w.Find()
+	if n == nil {
+		return nil
+	}
+	if n.DeletionTimestamp != nil && request != "DELETE networks/ID" {
+		for _, line := range w.Owned() {
+			_, subnets, _ := strings.Cut(line, ":")
+			w.Retained = append(w.Retained, "unmarked:"+subnets)
+		}
+	}
+	w.Edit(func(n *samplecrdv1.Network) { n.Spec.DeletionPolicy = samplecrdv1.DeletionRetain })
+	return nil
+}
+
+// Actors act at each request of each of the Scenarios.
+var Actors = []Actor{
+	{Name: "a user sets a label", SameEvents: true, Act: user(func(n *samplecrdv1.Network) { n.Labels = map[string]string{"team": "web"} })},
+	{Name: "a user pauses the Network", Forbidden: irreversible, Except: []string{recreated}, Act: user(Paused),
+		End: func(w *World) { user(resumed)(w, "") }},
+	{Name: "a user pauses the Network and resumes it", SameEvents: true, Act: func(w *World, _ string) *embedded.Fault {
+		user(Paused)(w, "")
+		return user(resumed)(w, "")
+	}},
+	{Name: "a user requests a reconcile", SameEvents: true, Act: user(ReconcileRequested)},
+	// Without status and mark, nothing says that the network is ours.
+	{Name: "a user removes the status", Except: []string{networkUnmarked, subnetUnmarked},
+		Act: user(func(n *samplecrdv1.Network) { n.Status = samplecrdv1.NetworkStatus{} })},
+	// A Network that is being deleted would be gone at once: that user abandons its network.
+	{Name: "a user removes the finalizer", Forbidden: irreversible, Until: "patch networks", Except: deletions,
+		Act: user(func(n *samplecrdv1.Network) { n.Finalizers = nil })},
+	{Name: "a user deletes the Network", Except: append(slices.Clone(deletions), networkUnmarked), Act: user(func(n *samplecrdv1.Network) {
+		if n.DeletionTimestamp == nil {
+			BeingDeleted(n)
+		}
+	}), Want: func(Scenario) *samplecrdv1.NetworkSpec { return nil }},
+	{Name: "a user changes the CIDR", Except: append(slices.Clone(deletions), subnetUnmarked), Act: user(func(n *samplecrdv1.Network) { n.Spec = *spec("172.16.0.0/24", "None") }),
+		Want: func(Scenario) *samplecrdv1.NetworkSpec { return spec("172.16.0.0/24", "None") }},
+	{Name: "a user chooses Retain", Forbidden: []string{"DELETE networks/ID"}, Except: []string{recreated, duplicated, retained}, Act: retain},
+	{Name: "the token is revoked", SameEvents: true, Act: func(w *World, _ string) *embedded.Fault { w.Neutron.RevokeTokens(); return nil }},
+	{Name: "Neutron fails", SameEvents: true, Act: fault(embedded.Fault{Status: http.StatusInternalServerError, Type: "HTTPInternalServerError", Message: "oops"})},
+	{Name: "Neutron is busy", SameEvents: true, Act: fault(embedded.Fault{Status: http.StatusServiceUnavailable, Message: "busy"})},
+	{Name: "a proxy has no backend", SameEvents: true, Act: fault(embedded.Fault{Status: http.StatusNotFound, Message: "no backend"})},
+	{Name: "a list is answered as if it were not there", SameEvents: true, Act: func(_ *World, request string) *embedded.Fault {
+		if strings.HasPrefix(request, "GET ") && !strings.HasSuffix(request, "/ID") {
+			return &embedded.Fault{Status: http.StatusNotFound, Type: "NetworkNotFound", Message: "Network 0 could not be found."}
+		}
+		return nil
+	}},
+	{Name: "the answer is lost", Act: fault(embedded.Fault{After: true, Drop: true})},
+}
+
+// ActAt lets the actor act at this request of the controller, from 1. It replaces CrashAt.
+// Requests of this package's methods do not count.
+func (w *World) ActAt(request int, actor Actor) *Act {
+	a := &Act{request: request, actor: actor, world: w}
+	w.AroundKubernetes(func(r apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error) {
+		if r.Verb != "list" && r.Verb != "watch" {
+			a.next(r.Verb + " networks")
+		}
+		return do()
+	})
+	w.Neutron.SetFault(func(r *http.Request) *embedded.Fault {
+		_, path, isNeutron := strings.Cut(r.URL.Path, "/v2.0/")
+		if !isNeutron || !strings.HasPrefix(r.UserAgent(), userAgent) {
+			return nil
+		}
+		return a.next(r.Method + " " + withoutID("v2.0/"+path))
+	})
+	return a
+}
+
+// Act is what has become of ActAt. The controller sends one request at a time.
+type Act struct {
+	request int
+	actor   Actor
+	world   *World
+
+	seen     int
+	requests []string // after the act
+	ended    bool
+}
+
+func (a *Act) next(request string) *embedded.Fault {
+	a.seen++
+	switch {
+	case a.seen == a.request:
+		return a.actor.Act(a.world, request)
+	case a.seen > a.request && !a.ended:
+		a.requests = append(a.requests, request)
+	}
+	return nil
+}
+
+// Done reports whether the actor has acted.
+func (a *Act) Done() bool { return a.seen >= a.request }
+
+// End ends the act, and returns the forbidden requests that were sent.
+func (a *Act) End() (forbidden []string) {
+	a.ended = true
+	if i := slices.Index(a.requests, a.actor.Until); i >= 0 {
+		a.requests = a.requests[:i]
+	}
+	if a.actor.End != nil {
+		a.actor.End(a.world)
+	}
+	return slices.DeleteFunc(a.requests, func(request string) bool { return !slices.Contains(a.actor.Forbidden, request) })
+}
