@@ -17,7 +17,6 @@ limitations under the License.
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -224,14 +223,13 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	defer running.Wait()
 	defer c.queue.ShutDown()
 
-	observer := c.clouds.Own().Observer()
-	running.Go(func() { observer.Run(ctx) })
+	running.Go(func() { c.clouds.Own().Run(ctx) })
 	if !cache.WaitFor(klog.NewContext(ctx, logger.V(2)), "Networks", c.networksSynced) {
 		return ctx.Err()
 	}
 	// The first list of Neutron may have failed: then the workers report that in the status.
 	select {
-	case <-observer.FirstListDone():
+	case <-c.clouds.Own().Observer().FirstListDone():
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -280,9 +278,6 @@ func (c *Controller) recoverSync(ctx context.Context, key cache.ObjectName) (err
 	return c.sync(ctx, key)
 }
 
-// cacheDelay is when a key is synced again whose cache was behind. The cache is rarely slower.
-const cacheDelay = 20 * time.Millisecond
-
 // requeue decides when the key is synced again.
 func (c *Controller) requeue(ctx context.Context, key cache.ObjectName, err error) {
 	logger := klog.FromContext(ctx)
@@ -291,10 +286,11 @@ func (c *Controller) requeue(ctx context.Context, key cache.ObjectName, err erro
 		c.queue.Forget(key)
 		return
 	}
+	var stale *live.StaleCacheError
 	delay, known := status.RetryAfter(err, c.options.Resync)
 	switch {
-	case errors.Is(err, live.ErrStaleCache):
-		c.queue.AddAfter(key, cacheDelay)
+	case errors.As(err, &stale):
+		c.queue.AddAfter(key, stale.RetryAfter)
 	case errors.Is(err, clouds.ErrNotReady), errors.Is(err, live.ErrGone):
 		logger.V(4).Info("Waiting for an event", "err", err) // a handler enqueues the key
 	case known:
@@ -313,17 +309,21 @@ func (c *Controller) requeue(ctx context.Context, key cache.ObjectName, err erro
 // syncHandler compares what a Network declares with what Neutron has, and acts on the
 // difference. It may be called at any time, any number of times.
 func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) error {
-	// What Networks left that had this name before must not hold up the one that has it now.
-	vanishedErr := c.vanished.Remove(ctx, key)
+	if orphans.IsVanishedKey(key) {
+		return c.vanished.Remove(ctx, key)
+	}
+	for _, vanished := range c.vanished.Start(ctx, key) {
+		c.queue.Add(vanished)
+	}
 	network, err := c.networks.Networks(key.Namespace).Get(key.Name)
 	if err != nil && apierrors.IsNotFound(err) {
 		c.clouds.Forget(key)
-		return vanishedErr
+		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if err := c.live.CheckFresh(network); err != nil {
+	if err := c.live.CheckFresh(ctx, network); err != nil {
 		return err
 	}
 	if network, err = c.live.RereadIfStatusless(ctx, network); err != nil {
@@ -331,7 +331,7 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) erro
 	}
 	isDeleted := !network.DeletionTimestamp.IsZero()
 	if isDeleted && !live.HasFinalizer(network) {
-		return vanishedErr // it waits for other finalizers
+		return nil // it waits for other finalizers
 	}
 	var outcome status.Outcome
 	cloud, err := c.clouds.For(ctx, key, network)
@@ -343,7 +343,7 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) erro
 	default:
 		network, outcome = c.reconcile(ctx, cloud, network)
 	}
-	return cmp.Or(c.updateStatus(ctx, cloud, network, outcome), vanishedErr)
+	return c.updateStatus(ctx, cloud, network, outcome)
 }
 
 // reconcile makes Neutron match the spec. It returns the Network with the finalizer.
@@ -367,10 +367,7 @@ func (c *Controller) reconcile(ctx context.Context, cloud *neutron.Cloud, networ
 		return network, status.Outcome{Err: err}
 	}
 	adopted := observed.Exists() && network.Status.NetworkID == "" && !network.IsPaused()
-	observed, steps, err := cloud.Converge(ctx, identity, desired, observed, func(ctx context.Context, step neutron.Step) error {
-		// The API server has just answered for a new Network.
-		return c.approve(ctx, network, "next step: "+step.String(), step.Irreversible() && !isNew)
-	})
+	observed, steps, err := cloud.Converge(ctx, identity, desired, observed, c.guard(network, isNew))
 	outcome := status.Observing(desired, observed)
 	outcome.Adopted, outcome.Steps, outcome.Err = adopted, steps, err
 	return network, outcome
@@ -384,9 +381,7 @@ func (c *Controller) finalize(ctx context.Context, cloud *neutron.Cloud, network
 	if err != nil {
 		return status.Outcome{Err: err}
 	}
-	kept, err := cloud.Remove(ctx, identity, observed, network.IsRetained(), func(ctx context.Context, _ *neutron.Network) error {
-		return c.approve(ctx, network, "the deletion waits", true)
-	})
+	kept, err := cloud.Remove(ctx, identity, observed, network.IsRetained(), c.guard(network, false))
 	if err != nil {
 		return status.Outcome{Err: err, Read: true}
 	}
@@ -408,16 +403,13 @@ func readFor(network *samplecrdv1.Network, isNew bool) neutron.Read {
 	return neutron.Cached
 }
 
-// approve refuses to touch Neutron for a paused Network; what says what waits. Before what
-// cannot be undone it verifies the Network past the cache.
-func (c *Controller) approve(ctx context.Context, network *samplecrdv1.Network, what string, irreversible bool) error {
-	if network.IsPaused() {
-		return &neutron.Error{Op: samplecrdv1.AnnotationPaused, Reason: neutron.Paused, Message: what}
+// guard keeps Converge and Remove from touching Neutron for a paused Network, and lets them
+// verify the Network past the cache before anything that cannot be undone.
+func (c *Controller) guard(network *samplecrdv1.Network, isNew bool) neutron.Guard {
+	if isNew { // the API server has just answered
+		return neutron.Guard{Paused: network.IsPaused()}
 	}
-	if !irreversible {
-		return nil
-	}
-	return c.live.Verify(ctx, network)
+	return neutron.Guard{Paused: network.IsPaused(), Verify: func(ctx context.Context) error { return c.live.Verify(ctx, network) }}
 }
 
 // updateStatus writes the status that follows from the outcome, if it differs, and records the
@@ -433,11 +425,7 @@ func (c *Controller) updateStatus(ctx context.Context, cloud *neutron.Cloud, net
 	next := network.Status
 	if outcome.Finalized == "" {
 		next = status.Compute(network, outcome.In(cloud))
-		if err := c.live.UpdateStatusIfNeeded(ctx, network, next); errors.Is(err, live.ErrGone) {
-			// It was deleted in spite of its finalizer.
-			c.vanished.Add(network)
-			return c.vanished.Remove(ctx, cache.MetaObjectToName(network))
-		} else if err != nil {
+		if err := c.live.UpdateStatusIfNeeded(ctx, network, next); err != nil {
 			return err // the next sync finds the outcome's error again
 		}
 	}

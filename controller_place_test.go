@@ -47,7 +47,7 @@ func (f *fixture) syncAnyway() (listErr, err error) {
 func (f *fixture) restartWith(cloudsYAML []byte) {
 	f.t.Helper()
 	f.Configure(cloudsYAML)
-	f.startWithoutList()
+	f.startWithoutList(world.Cluster)
 }
 
 // withRegion returns the clouds.yaml of the controller with this region.

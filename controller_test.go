@@ -82,6 +82,7 @@ type fixture struct {
 	cloud      *neutron.Cloud // the controller's own
 	controller *Controller
 	indexer    cache.Indexer
+	vanished   []cache.ObjectName // keys: see syncVanished
 }
 
 func newFixture(t testing.TB, networks ...*samplecrdv1.Network) *fixture {
@@ -105,17 +106,23 @@ func ready(t *testing.T, cidr, gateway string) *fixture {
 // start starts a new controller, which has read both sides and remembers nothing else.
 func (f *fixture) start() {
 	f.t.Helper()
-	f.startWithoutList()
+	f.startAs(world.Cluster)
+}
+
+// startAs is start for a controller with this cluster ID.
+func (f *fixture) startAs(cluster string) {
+	f.t.Helper()
+	f.startWithoutList(cluster)
 	f.relist()
 }
 
-// startWithoutList is start, but Neutron was not listed yet.
-func (f *fixture) startWithoutList() {
+// startWithoutList is startAs, but Neutron was not listed yet.
+func (f *fixture) startWithoutList(cluster string) {
 	f.t.Helper()
-	f.cloud = f.NewCloud()
+	f.cloud = neutron.NewCloud("test", f.NewCloud().Client(), cluster, time.Hour)
 	informer := informers.NewSharedInformerFactory(f.Kube, 0).Samplecrd().V1().Networks()
 	controller, err := NewController(f.t.Context(), f.Kube, informer, newClouds(f.t, f.cloud, f.Secrets), f.Events,
-		ControllerOptions{Cluster: world.Cluster, Resync: time.Minute, Retry: testRetry, Limits: fair.Limits{PerCloud: 2, Total: 3}})
+		ControllerOptions{Cluster: cluster, Resync: time.Minute, Retry: testRetry, Limits: fair.Limits{PerCloud: 2, Total: 3}})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -131,12 +138,15 @@ func (f *fixture) restart() {
 	f.TakeJournal()
 }
 
+// cloudTimeout is that of requests to the clouds of Secrets.
+const cloudTimeout = time.Minute
+
 // newClouds returns Clouds with the controller's own cloud. What they start is stopped at the
 // end of the test.
 func newClouds(t testing.TB, own *neutron.Cloud, secrets kubernetes.Interface) *clouds.Clouds {
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	all := clouds.New(ctx, own, clouds.Options{Client: secrets, NewCloud: func(config neutron.Config) *neutron.Cloud {
-		return neutron.NewCloud(config.Name, neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second}), world.Cluster, time.Hour)
+		return neutron.NewCloud(config.Name, neutron.NewClient(config, neutron.ClientOptions{Timeout: cloudTimeout}), world.Cluster, time.Hour)
 	}})
 	t.Cleanup(func() { cancel(); all.Wait() })
 	return all
@@ -147,6 +157,24 @@ func (f *fixture) relist() {
 	f.t.Helper()
 	if err := f.cloud.Observer().Relist(f.t.Context()); err != nil {
 		f.t.Fatal(err)
+	}
+}
+
+// DeletePorts deletes the ports that CreatePort created, and lets all clouds notice it.
+func (f *fixture) DeletePorts() {
+	f.t.Helper()
+	f.World.DeletePorts()
+	f.relistPorts()
+	f.TakeJournal()
+}
+
+// relistPorts lists the ports that Networks wait for.
+func (f *fixture) relistPorts() {
+	f.t.Helper()
+	for _, cloud := range f.controller.clouds.List() {
+		if err := cloud.RelistPorts(f.t.Context()); err != nil {
+			f.t.Fatal(err)
+		}
 	}
 }
 
@@ -876,7 +904,8 @@ func TestSyncWaitsUntilTheCacheHasOurLastWrite(t *testing.T) {
 	f.mustFail(neutron.Unavailable)
 	f.Neutron.SetFault(nil)
 	f.see(before)
-	if err := f.syncHandler(); !errors.Is(err, live.ErrStaleCache) {
+	var stale *live.StaleCacheError
+	if err := f.syncHandler(); !errors.As(err, &stale) {
 		t.Fatalf("got %v, want that the cache is stale", err)
 	}
 	f.mustSync()
@@ -975,18 +1004,24 @@ func TestNetworkDeletedDespiteItsFinalizerDuringASyncLeavesNoOrphan(t *testing.T
 	f := newFixture(t, world.NewNetwork("10.0.0.0/24", ""))
 	f.Neutron.SetFault(func(r *http.Request) *embedded.Fault {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/subnets") {
+			gone := f.Get()
 			f.API.Remove(world.Key.Namespace, world.Key.Name)
+			f.controller.handlers(klog.Logger{}).DeleteFunc(networkinformers.DeletedNetwork{OptionalObj: gone})
 		}
 		if r.Method == http.MethodDelete {
 			return &embedded.Fault{Drop: true}
 		}
 		return nil
 	})
-	if err := f.sync(); err == nil {
+	if err := f.sync(); !errors.Is(err, live.ErrGone) {
+		t.Errorf("got %v, want that the Network is gone", err)
+	}
+	f.mustSync()
+	if err := f.syncVanished(); err == nil {
 		t.Error("the sync succeeded though it could not delete the network")
 	}
 	f.Neutron.SetFault(nil)
-	f.mustSync()
+	f.mustSyncVanished()
 	f.ExpectNeutron()
 }
 
@@ -1017,6 +1052,7 @@ func TestDeleteEventOfANetworkWithItsFinalizerLeavesNoOrphan(t *testing.T) {
 			f.API.Remove(world.Key.Namespace, world.Key.Name)
 			f.controller.handlers(klog.Logger{}).DeleteFunc(test.gone(gone))
 			f.mustSync()
+			f.mustSyncVanished()
 			if test.removed {
 				f.ExpectNeutron()
 			} else {
@@ -1033,11 +1069,14 @@ func TestVanishedNetworkDoesNotDelayTheNextOne(t *testing.T) {
 	f.API.Remove(world.Key.Namespace, world.Key.Name)
 	f.controller.handlers(klog.Logger{}).DeleteFunc(networkinformers.DeletedNetwork{OptionalObj: gone})
 	f.Create(samplecrdv1.NetworkSpec{CIDR: "10.1.0.0/24"})
-	f.mustFail(neutron.InUse) // the old one
+	f.mustSync()
 	f.ExpectReady(samplecrdv1.ReasonAvailable)
 	f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.1", "default/net-a 10.1.0.0/24 10.1.0.1")
+	if err := f.syncVanished(); neutron.ReasonOf(err) != neutron.InUse {
+		t.Errorf("got %v, want that the old one is in use", err)
+	}
 	f.DeletePorts()
-	f.mustSync()
+	f.mustSyncVanished()
 	f.ExpectNeutron("default/net-a 10.1.0.0/24 10.1.0.1")
 }
 
@@ -1050,9 +1089,12 @@ func TestVanishedNetworkIsRemovedFromTheCloudOfItsSecret(t *testing.T) {
 	f.API.Remove(world.Key.Namespace, world.Key.Name)
 	f.controller.handlers(klog.Logger{}).DeleteFunc(networkinformers.DeletedNetwork{OptionalObj: gone})
 	f.Create(samplecrdv1.NetworkSpec{CIDR: "10.1.0.0/24"})
-	f.mustFail(neutron.InUse) // the old one
+	f.mustSync()
+	if err := f.syncVanished(); neutron.ReasonOf(err) != neutron.InUse {
+		t.Errorf("got %v, want that the old one is in use", err)
+	}
 	f.DeletePorts()
-	f.mustSync() // the cloud of the old one is still open
+	f.mustSyncVanished() // the cloud of the old one is still open
 	f.ExpectNeutron("default/net-a 10.1.0.0/24 10.1.0.1")
 	if n := len(f.controller.clouds.List()); n != 1 {
 		t.Errorf("%d clouds are open, but no Network uses more than one", n)
@@ -1063,6 +1105,7 @@ func TestVanishedNetworkThatIsBackIsNotRemoved(t *testing.T) {
 	f := ready(t, "10.0.0.0/24", "")
 	f.controller.vanished.Add(f.Get())
 	f.mustSync()
+	f.mustSyncVanished()
 	f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
 }
 
@@ -1343,6 +1386,75 @@ func TestReconcileRequestOfANetworkBeingDeletedIsHandled(t *testing.T) {
 	f.ExpectNeutron()
 }
 
+func TestNetworkThatWaitsForPortsCostsNothing(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		changes []func(*samplecrdv1.Network)
+	}{
+		{"in the controller's own cloud", nil},
+		{"in the cloud of a Secret", []func(*samplecrdv1.Network){world.WithCredentials}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFixture(t, world.NewNetwork("10.0.0.0/24", "", test.changes...))
+			f.CreateSecret()
+			f.syncUntil(samplecrdv1.ReasonAvailable)
+			port := f.CreatePort(f.Get().Status.NetworkID)
+			f.Edit(world.BeingDeleted)
+			f.mustFail(neutron.InUse)
+			f.TakeEvents()
+			f.TakeJournal()
+			for range 3 {
+				f.mustFail(neutron.InUse)
+			}
+			f.ExpectJournal()
+			f.ExpectEvents()
+
+			// A user who does not want to wait requests a reconcile.
+			f.Edit(world.ReconcileRequested)
+			f.mustFail(neutron.InUse)
+			f.ExpectJournal("GET networks", "GET subnets", "get networks", "DELETE networks/ID", "GET ports", "patch networks/status")
+
+			// The message follows the ports.
+			before := f.message()
+			f.CreatePort(f.Get().Status.NetworkID)
+			f.takeKeys()
+			f.relistPorts()
+			f.ExpectJournal("GET ports")
+			if got := f.takeKeys(); got != 1 {
+				t.Errorf("%d keys in the queue after a change of the ports, want 1", got)
+			}
+			f.mustFail(neutron.InUse)
+			f.ExpectJournal("patch networks/status")
+			if got := f.message(); got == before || !strings.Contains(got, "web-0 (no device), web-0 (no device)") {
+				t.Errorf("the message is %q", got)
+			}
+			f.relistPorts()
+			if got := f.takeKeys(); got != 0 {
+				t.Errorf("%d keys in the queue, but no port has changed", got)
+			}
+
+			f.DeleteInNeutron("ports", port)
+			f.DeleteInNeutron("ports", f.Ports()[1])
+			f.relistPorts()
+			if got := f.takeKeys(); got != 1 {
+				t.Errorf("%d keys in the queue after the last port was deleted, want 1", got)
+			}
+			f.mustSync()
+			f.ExpectNeutron()
+		})
+	}
+}
+
+// takeKeys removes all keys from the queue, and returns their number.
+func (f *fixture) takeKeys() int {
+	n := f.controller.queue.Len()
+	for range n {
+		key, _ := f.controller.queue.Get()
+		f.controller.queue.Done(key)
+	}
+	return n
+}
+
 func TestWhyToSync(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -1519,7 +1631,7 @@ func work(ctx context.Context, c *Controller, n int) (stop func()) {
 
 func key(name string) cache.ObjectName { return cache.NewObjectName("default", name) }
 
-func quiet(t *testing.T) context.Context {
+func quiet(t testing.TB) context.Context {
 	return klog.NewContext(t.Context(), ktesting.NewLogger(t, ktesting.NewConfig()))
 }
 
@@ -1548,6 +1660,7 @@ func TestRequeue(t *testing.T) {
 	reason := func(reason neutron.ErrorReason) error { return &neutron.Error{Op: "test", Reason: reason} }
 	wrapped := func(err error) error { return fmt.Errorf("read the Network: %w", err) }
 	conflict := apierrors.NewConflict(samplecrdv1.Resource("networks"), world.Key.Name, errors.New("it has changed"))
+	stale := &live.StaleCacheError{RetryAfter: 20 * time.Millisecond}
 	perResync := []string{"Forget", "AddAfter 10m0s"}
 	byHand := []string{"Forget", "AddAfter 1m0s"}
 	backOff := []string{"AddRateLimited"}
@@ -1560,8 +1673,8 @@ func TestRequeue(t *testing.T) {
 	}{
 		{"no error", nil, []string{"Forget"}, false},
 		// The cache is rarely that far behind; it is no failure that counts for the back-off.
-		{"the cache is stale", live.ErrStaleCache, []string{"AddAfter 20ms"}, false},
-		{"the cache is stale, wrapped", wrapped(live.ErrStaleCache), []string{"AddAfter 20ms"}, false},
+		{"the cache is stale", stale, []string{"AddAfter 20ms"}, false},
+		{"the cache is stale, wrapped", wrapped(stale), []string{"AddAfter 20ms"}, false},
 		// A handler enqueues the key.
 		{"the Network is gone", live.ErrGone, nil, false},
 		{"the cloud of a Secret is not ready", clouds.ErrNotReady, nil, false},
@@ -1578,8 +1691,8 @@ func TestRequeue(t *testing.T) {
 		{"NoCredentials", reason(neutron.NoCredentials), perResync, false},
 		{"Unauthenticated", reason(neutron.Unauthenticated), byHand, false},
 		{"OverQuota", reason(neutron.OverQuota), byHand, false},
-		{"InUse", reason(neutron.InUse), []string{"Forget", "AddAfter 10s"}, false},
-		{"InUse, wrapped", wrapped(reason(neutron.InUse)), []string{"Forget", "AddAfter 10s"}, false},
+		{"InUse", reason(neutron.InUse), []string{"Forget", "AddAfter 1m0s"}, false},
+		{"InUse, wrapped", wrapped(reason(neutron.InUse)), []string{"Forget", "AddAfter 1m0s"}, false},
 		{"Unavailable", reason(neutron.Unavailable), backOff, false},
 		{"NotFound", reason(neutron.NotFound), backOff, false},
 		{"Stale", reason(neutron.Stale), backOff, false},
@@ -1722,7 +1835,7 @@ func TestFailedSyncIsRetried(t *testing.T) {
 		{"Neutron is not available: back-off", &neutron.Error{Reason: neutron.Unavailable}, 1200 * time.Millisecond, 2400 * time.Millisecond},
 		{"Neutron asked for a delay", &neutron.Error{Reason: neutron.Unavailable, RetryAfter: 7 * time.Second}, 7 * time.Second, 7 * time.Second},
 		{"final: once per resync", &neutron.Error{Reason: neutron.Invalid}, 10 * time.Minute, 10 * time.Minute},
-		{"in use: a constant delay", &neutron.Error{Reason: neutron.InUse}, 10 * time.Second, 10 * time.Second},
+		{"in use: a constant delay", &neutron.Error{Reason: neutron.InUse}, time.Minute, time.Minute},
 		{"changed meanwhile, twice: back-off", &neutron.Error{Reason: neutron.Stale}, 1200 * time.Millisecond, 2400 * time.Millisecond},
 	}
 	for _, tt := range tests {

@@ -144,7 +144,7 @@ func usage(flags *flag.FlagSet) {
 
 Usage: hack/bench.sh [flags] [SCENARIO...]
 
-Scenarios (all except grow, if none is named):
+Scenarios (all except blocked and grow, if none is named):
 `)
 	for _, s := range scenarios {
 		fmt.Fprintf(out, "  %-9s %s (N = %d)\n", s.name, s.what, s.n)
@@ -271,6 +271,7 @@ func (l *lab) report(out io.Writer, results []Result) error {
 	fmt.Fprintln(out)
 	writeRatios(out, results)
 	writeEdits(out, results)
+	writeBlocked(out, results)
 	writeGrowth(out, results)
 	text, err := json.MarshalIndent(map[string]any{
 		"neutron": l.neutronText(), "resyncSeconds": l.resync.Seconds(), "flags": l.flags,

@@ -31,7 +31,7 @@ type batch struct {
 }
 
 // plan returns the batches to measure, for names of scenarios; without names, for all
-// scenarios except grow. Without sizes or connections, each scenario has its own. The fresh
+// scenarios except grow and those that must be named. Without sizes or connections, each scenario has its own. The fresh
 // scenarios run with each number of connections, the others with the first one only.
 func plan(names []string, sizes, connections []int, real bool) ([]batch, error) {
 	p := planner{connections: connections}
@@ -51,7 +51,7 @@ func plan(names []string, sizes, connections []int, real bool) ([]batch, error) 
 	}
 	if len(names) == 0 {
 		for _, s := range scenarios {
-			if !real || !s.observes {
+			if !s.named && (!real || !s.observes) {
 				p.add(s, sizes)
 			}
 		}

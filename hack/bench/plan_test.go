@@ -60,6 +60,7 @@ func TestPlan(t *testing.T) {
 		{"grow has increasing sizes", "grow", []string{
 			"100×32: restart steady", "1000×32: restart steady", "10000×32: restart steady", "50000×32: restart",
 		}},
+		{"blocked takes minutes, so it must be named", "blocked", []string{"fresh 500×32: blocked"}},
 		{"nothing is measured twice", "steady grow steady", []string{
 			"100×32: restart steady", "1000×32: steady restart", "10000×32: restart steady", "50000×32: restart",
 		}},

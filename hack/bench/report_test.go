@@ -77,6 +77,22 @@ fair, N = 5000, 8 connections, edits in another-namespace: 190, p50 100 ms, p95 
 	}
 }
 
+func TestBlockedDeletionsAreReportedByKindOfRequest(t *testing.T) {
+	var out bytes.Buffer
+	writeBlocked(&out, append(measured(), Result{Scenario: blockedName, N: 500, Median: Sample{
+		Seconds: 200, Calls: map[string]int{"GET ports": 100, "GET networks": 10}, Reads: map[string]int{"get networks": 20}, Wait: Percentiles{P50: 10, Max: 19, Count: 20},
+	}}))
+	const want = `blocked, N = 500, requests per second: 0.65
+  Neutron, GET networks: 0.05
+  Neutron, GET ports: 0.50
+  Kubernetes, get networks: 0.10
+blocked, N = 500, from the deletion of the last port until the Network is gone: 20, p50 10 s, max 19 s
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestGrowthIsPerNetwork(t *testing.T) {
 	var out bytes.Buffer
 	writeGrowth(&out, measured())

@@ -33,6 +33,7 @@ const (
 	writesName   = "writes"
 	steadyName   = "steady"
 	restartName  = "restart"
+	blockedName  = "blocked"
 	growName     = "grow"
 )
 
@@ -49,6 +50,8 @@ type scenario struct {
 	// all runs share a stand with n Networks that are Ready, and each begins with a new process
 	// of the controller.
 	fresh bool
+	// named reports whether it runs only if it is named, because it takes minutes.
+	named bool
 	// observes reports whether it observes the requests to Neutron, so needs the embedded one.
 	observes bool
 	run      func(ctx context.Context, s *stand, n, connections int) (Sample, error)
@@ -70,6 +73,7 @@ var scenarios = []*scenario{
 	{name: "edit", what: "the gateways of all N Networks change: until all are Ready again", n: 1000, run: edit},
 	{name: "drift", what: "the gateways of 5 % of N are removed in Neutron: from the next relist until they are repaired", n: 1000, observes: true, run: drift},
 	{name: "delete", what: "all N Networks are deleted: until they are gone from Kubernetes", n: 1000, run: deleteAll},
+	{name: blockedName, what: "N Networks with a port each are being deleted: the requests per second while nothing changes, and the times from the deletion of a port until the Network is gone", n: 500, fresh: true, named: true, observes: true, run: blocked},
 }
 
 // grow has the sizes and scenarios that show how CPU and memory grow with the Networks.

@@ -55,8 +55,8 @@ var mutations = []mutation{
 			"	outcome := status.Observing(desired, observed)\n",
 	}, []string{leftOver, livesOn}, short},
 	{"list-errors-dropped", "pkg/neutron/list.go", []string{
-		"return nil, listError(op, err)\n\t\t}\n\t\tif len(l.items) == before {",
-		"return l.items, nil\n\t\t}\n\t\tif len(l.items) == before {",
+		"return nil, listError(op, err)\n\t\t}\n\t\tif l.read == before {",
+		"return l.items, nil\n\t\t}\n\t\tif l.read == before {",
 	}, []string{duplicate, leftOver, livesOn}, short},
 	{"lease-given-up-before-the-drain", "pkg/election/election.go", []string{
 		"context.WithCancel(context.WithoutCancel(ctx))",

@@ -78,8 +78,36 @@ var addressRows = func() []row {
 	add(6, "fd00:2::/64", `, "allocation_pools": [{"start": "fd00:2::10", "end": "fd00:2::20"}]`)
 	add(6, "fd00:2::/64", `, "allocation_pools": [{"start": "fd00:2::", "end": "fd00:2::20"}]`)
 	add(6, "fd00:2::/64", `, "gateway_ip": null, "allocation_pools": [{"start": "fd00:2::", "end": "fd00:2::ffff:ffff:ffff:ffff"}]`)
+	all = append(all, edgeRows()...)
 	return append(all, ipv6ChangeRows()...)
 }()
+
+// edgeRows test CIDRs at the edges of what Neutron accepts, with each kind of gateway that the
+// controller requests.
+func edgeRows() []row {
+	var all []row
+	for _, edge := range []struct {
+		version       int
+		cidr, gateway string
+	}{
+		{4, "0.0.0.0/1", "1.2.3.4"}, {4, "128.0.0.0/1", "128.0.0.9"}, {4, "0.1.0.0/16", "0.1.0.9"}, {4, "0.255.0.0/30", "0.255.0.2"}, {4, "1.0.0.0/8", "1.0.0.9"},
+		{4, "64.0.0.0/2", "64.0.0.9"}, {4, "126.0.0.0/7", "126.0.0.9"}, {4, "127.1.0.0/16", "127.1.0.9"}, {4, "127.0.0.1/32", "127.0.0.1"},
+		{4, "192.0.0.0/2", "192.0.0.9"}, {4, "224.0.0.0/3", "224.0.0.9"}, {4, "224.0.0.0/24", "224.0.0.9"}, {4, "239.255.255.0/24", "239.255.255.9"},
+		{4, "248.0.0.0/5", "248.0.0.9"}, {4, "255.255.255.252/30", "255.255.255.253"}, {4, "255.255.255.254/31", "255.255.255.254"}, {4, "255.255.255.255/32", "255.255.255.255"},
+		{4, "169.254.0.0/30", "169.254.0.2"}, {4, "10.0.0.0/30", "10.0.0.2"},
+		{6, "::/1", "::9"}, {6, "8000::/1", "8000::9"}, {6, "::/112", "::9"}, {6, "::/126", "::2"}, {6, "::/127", "::1"}, {6, "::/128", "::"},
+		{6, "fe80::/10", "fe80::9"}, {6, "fe80::/126", "fe80::2"}, {6, "fe00::/7", "fe00::9"}, {6, "f000::/4", "f000::9"}, {6, "ff00::/8", "ff00::9"}, {6, "ff02::/126", "ff02::2"},
+		{6, "::ffff:0.0.0.0/96", "::ffff:1.2.3.4"}, {6, "::ffff:127.0.0.0/120", "::ffff:127.0.0.9"}, {6, "::ffff:224.0.0.0/120", "::ffff:224.0.0.9"}, {6, "::ffff:0.0.0.0/126", "::ffff:0.0.0.2"},
+		{4, "0.0.0.0/0", "1.2.3.4"}, {6, "::/0", "::9"},
+	} {
+		for _, gateway := range []string{"", `, "gateway_ip": null`, fmt.Sprintf(`, "gateway_ip": %q`, edge.gateway), `, "enable_dhcp": false`} {
+			attributes := fmt.Sprintf(`"ip_version": %d, "cidr": %q%s`, edge.version, edge.cidr, gateway)
+			all = append(all, row{name: "an edge of " + attributes, script: anyNetwork + subnetOf(attributes)})
+		}
+	}
+	// Neutron itself uses ::/64 until a prefix is delegated.
+	return append(all, row{name: "::/64 does not overlap", script: anyNetwork + ipv6(`"cidr": "::/64"`) + ipv6(`"cidr": "::/48"`) + ipv6(`"cidr": "::/64"`)})
+}
 
 // ipv6ChangeRows change the gateway of fd00:2::/64.
 func ipv6ChangeRows() []row {

@@ -45,6 +45,8 @@ var listRows = []row{
 	found("a list by several descriptions", theThree+"&description=NAME-mark&description="),
 	{name: "the networks of a mark are found as the controller lists them", script: `net: POST networks {"network": {"name": "NAME", "description": "NAME mark"}}` +
 		"\nGET networks?description=NAME+mark&project_id=$project&fields=id&fields=name&fields=description&fields=mtu&fields=revision_number&limit=1000"},
+	{name: "the networks of a project are found as the controller lists them", script: inSubnet("GET networks?name=NAME&project_id=$project" +
+		"&fields=id&fields=name&fields=description&fields=mtu&fields=revision_number&fields=subnets&limit=1000")},
 	{name: "a mark is found with a blank, an equals sign and a slash in it", script: `net: POST networks {"network": {"description": "of NAME owner=a/b"}}` +
 		"\nGET networks?description=of+NAME+owner%3Da%2Fb&fields=description"},
 	found("a list by two filters", "description=NAME-mark&name=NAME-a"),
@@ -147,6 +149,8 @@ var pageRows = []row{
 	{name: "a marker without a limit", script: three + "GET networks?" + theThree + "&sort_key=name&sort_dir=asc&marker=$net1"},
 	{name: "a marker that does not exist", script: three + "GET networks?" + theThree + "&limit=2&marker=11111111-2222-3333-4444-555555555555"},
 	{name: "a marker of a deleted network", script: three + "DELETE networks/$net1\nGET networks?" + theThree + "&sort_key=name&sort_dir=asc&limit=2&marker=$net1"},
+	{name: "a marker of a deleted subnet", script: inSubnet("DELETE subnets/$sub\nGET subnets?network_id=$net&limit=2&marker=$sub")},
+	{name: "a marker of a deleted port", script: anyNetwork + portOn("") + "DELETE ports/$port\nGET ports?network_id=$net&limit=2&marker=$port"},
 	{name: "a marker that does not match the filter", script: three + "GET networks?name=NAME-a&name=NAME-C&sort_key=name&sort_dir=asc&limit=2&marker=$net1"},
 	{name: "a negative limit", script: "GET networks?limit=-1"},
 	{name: "a limit that is not a number", script: "GET networks?limit=abc"},

@@ -63,6 +63,10 @@ var portRows = []row{
 	{name: "ports are listed with the requested fields", script: inSubnet(portOn("") + "GET ports?network_id=$net&fields=device_owner&fields=network_id")},
 	{name: "the ports that keep a network are listed", script: inSubnet(portOn(`, "name": "NAME"`) + dhcpPort +
 		"GET ports?network_id=$net&fields=id&fields=name&fields=device_owner&limit=1000")},
+	{name: "the ports of several networks are found as the controller lists them", script: inSubnet(portOn(`, "name": "NAME"`) + dhcpPort +
+		"two: POST networks {\"network\": {\"name\": \"NAME\"}}\nthree: POST networks {\"network\": {\"name\": \"NAME\"}}\n" +
+		`POST ports {"port": {"network_id": "$two", "name": "NAME-2"}}` + "\n" + `POST ports {"port": {"network_id": "$three", "name": "NAME-3"}}` + "\n" +
+		"GET ports?network_id=$net&network_id=$two&fields=id&fields=name&fields=device_owner&fields=network_id&fields=fixed_ips&limit=1000")},
 	{name: "the ports that keep a subnet are listed", script: inSubnet(portOn(`, "name": "NAME"`) + portOn(`, "fixed_ips": []`) +
 		"GET ports?fixed_ips=subnet_id%3D$sub&fields=id&fields=name&fields=device_owner&limit=1000")},
 	{name: "ports are listed by a subnet that does not exist",

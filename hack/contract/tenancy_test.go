@@ -55,6 +55,10 @@ var tenancyRows = []row{
 	{name: "an admin creates a network for another project", script: `net: @admin POST networks {"network": {"name": "NAME", "project_id": "$project"}}` + "\n" + showNetwork},
 	{name: "an admin creates a subnet in another project's network", script: anyNetwork +
 		`sub: @admin POST subnets {"subnet": {"network_id": "$net", "ip_version": 4, "cidr": "10.0.0.0/24"}}` + "\n! GET subnets/$sub\n! PUT subnets/$sub {\"subnet\": {\"name\": \"x\"}}\nDELETE subnets/$sub"},
+	{name: "an admin's subnet in another project's network is listed only to admins", script: anyNetwork +
+		`sub: @admin POST subnets {"subnet": {"network_id": "$net", "ip_version": 4, "cidr": "10.0.0.0/24"}}` +
+		"\n! GET networks?name=NAME&fields=subnets\n! @admin GET networks?name=NAME&fields=subnets\n! GET subnets?network_id=$net&fields=cidr" +
+		"\n! @admin GET subnets?network_id=$net&fields=cidr\n@admin GET subnets?network_id=$net&project_id=$project&fields=cidr"},
 	{name: "an admin changes the gateway of another project's subnet", script: inSubnet(`@admin PUT subnets/$sub {"subnet": {"gateway_ip": null}}` + "\n" + showSubnet + showNetwork)},
 	{name: "an admin chooses the type", script: `net: @admin POST networks {"network": {"name": "NAME", "provider:network_type": "vlan", "provider:physical_network": "physnet1"}}`, whole: true},
 	{name: "an admin chooses a type that does not exist", script: `net: @admin POST networks {"network": {"name": "NAME", "provider:network_type": "x"}}`},

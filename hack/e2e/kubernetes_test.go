@@ -46,7 +46,9 @@ var (
 		// The controller also needs list if the API server does not stream lists.
 		{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"get", "watch"}},
 	}
-	inCluster = []rbacv1.PolicyRule{
+	// Admission requires this right for blockOwnerDeletion; no request has this form.
+	forAdmission = rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"deployments/finalizers"}, Verbs: []string{"update"}}
+	inCluster    = []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}},
 	}
 )
@@ -125,7 +127,7 @@ func (w *world) grant() {
 	w.Helper()
 	rbac, meta := kube.RbacV1(), metav1.ObjectMeta{Name: w.namespace}
 	account := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: w.namespace, Name: "controller"}}
-	_, err := rbac.Roles(w.namespace).Create(w.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: inNamespace}, metav1.CreateOptions{})
+	_, err := rbac.Roles(w.namespace).Create(w.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: append(slices.Clone(inNamespace), forAdmission)}, metav1.CreateOptions{})
 	w.must(err)
 	_, err = rbac.RoleBindings(w.namespace).Create(w.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: meta, Subjects: account, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: w.namespace},

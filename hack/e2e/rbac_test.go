@@ -18,6 +18,8 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +30,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -128,27 +130,66 @@ type accesses struct {
 
 // RoundTrip implements http.RoundTripper.
 func (a *accesses) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := a.base.RoundTrip(r)
 	request, ok := requestedRight(r)
+	admission := admissionRights(r, request)
+	response, err := a.base.RoundTrip(r)
 	if !ok {
 		return response, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.requested = append(a.requested, request)
-	if err == nil && response.StatusCode == http.StatusForbidden && forLackOfRights(response) {
-		a.refused = append(a.refused, request)
+	a.requested = append(append(a.requested, request), admission...)
+	if err == nil && response.StatusCode == http.StatusForbidden {
+		a.refused = append(a.refused, missingRights(response, request, admission)...)
 	}
 	return response, err
 }
 
-// forLackOfRights reports whether a request was refused because a right is missing. Another
-// reason is that the namespace is being deleted.
-func forLackOfRights(response *http.Response) bool {
+// admissionRights returns the rights that the admission plug-in
+// OwnerReferencesPermissionEnforcement requires for a request, besides the right to make it.
+func admissionRights(r *http.Request, request right) (rights []right) {
+	if r.Body == nil || request.resource != "networks" {
+		return nil
+	}
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), failedReader{err}))
+	var object metav1.PartialObjectMetadata
+	if json.Unmarshal(body, &object) != nil || len(object.OwnerReferences) == 0 {
+		return nil
+	}
+	if request.verb != "create" {
+		rights = append(rights, right{"delete", request.group, request.resource, request.name, request.namespace})
+	}
+	for _, owner := range object.OwnerReferences {
+		if blocks := owner.BlockOwnerDeletion; blocks != nil && *blocks {
+			group, _, _ := strings.Cut(owner.APIVersion, "/")
+			rights = append(rights, right{"update", group, strings.ToLower(owner.Kind) + "s/finalizers", owner.Name, request.namespace})
+		}
+	}
+	return rights
+}
+
+// failedReader returns the error of an earlier read, or io.EOF.
+type failedReader struct{ err error }
+
+func (f failedReader) Read([]byte) (int, error) { return 0, cmp.Or(f.err, io.EOF) }
+
+// missingRights returns the rights for lack of which a request was refused. It returns none
+// if the reason is another one, for example that the namespace is being deleted.
+func missingRights(response *http.Response, request right, admission []right) []right {
 	said, _ := io.ReadAll(response.Body) // after an error the controller gets the same part
 	response.Body.Close()
 	response.Body = io.NopCloser(bytes.NewReader(said))
-	return bytes.Contains(said, []byte("cannot "))
+	text := string(said)
+	switch {
+	case strings.Contains(text, "cannot set an ownerRef"):
+		return slices.DeleteFunc(admission, func(r right) bool { return r.verb != "delete" })
+	case strings.Contains(text, "cannot set blockOwnerDeletion"):
+		return slices.DeleteFunc(admission, func(r right) bool { return r.verb != "update" })
+	case strings.Contains(text, "cannot "):
+		return []right{request}
+	}
+	return nil
 }
 
 func (a *accesses) all() (requested, refused []right) {
@@ -224,6 +265,12 @@ var withDeployment = []step{
 	{undeployed("web"), gone("web")},
 }
 
+// withAdoption is walkthrough for a Network that a Deployment adopts.
+var withAdoption = []step{
+	{applyLabelled("shop", "10.4.0.0/16"), inForce("shop", "10.4.0.0/16", "10.4.0.1")},
+	{deployed("shop", "10.4.0.0/16"), adopted("shop")},
+}
+
 // withCredentials is walkthrough for a Network with a Secret. At its end, the namespace is
 // gone.
 var withCredentials = []step{
@@ -258,6 +305,25 @@ func undeployed(name string) func(*world) error {
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, cidrAnnotation)
 		_, err := kube.AppsV1().Deployments(w.namespace).Patch(w.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
+	}
+}
+
+// applyLabelled creates a Network that is labelled for the Deployment of the same name.
+func applyLabelled(name, cidr string) func(*world) error {
+	return func(w *world) error {
+		n := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{samplecrdv1.LabelDeployment: name}}}
+		n.Spec.CIDR = cidr
+		_, err := client.SamplecrdV1().Networks(w.namespace).Create(w.Context(), n, metav1.CreateOptions{})
+		return err
+	}
+}
+
+func adopted(name string) func(*world) error {
+	return func(w *world) error {
+		if n := w.get(name); metav1.GetControllerOf(n) == nil {
+			return fmt.Errorf("Network %s has no owner", name)
+		}
+		return nil
 	}
 }
 
@@ -388,7 +454,7 @@ func TestDeployedRightsAreAllUsedAndNoOthersAreTried(t *testing.T) {
 	w.walk(withCredentials[:1])
 	w.must(lists.Stop())
 	c := w.start(flags, serve)
-	w.walk(slices.Concat(walkthrough[:1], []step{reconciled("net", c)}, walkthrough[1:], withDeployment, withCredentials[1:]))
+	w.walk(slices.Concat(walkthrough[:1], []step{reconciled("net", c)}, walkthrough[1:], withDeployment, withAdoption, withCredentials[1:]))
 
 	rights := append(w.boundRights(objects), w.credentialsRights(objects, w.namespace)...)
 	// Networks of other tests reference Secrets too, which this controller may not read.
@@ -519,7 +585,7 @@ func (w *world) stepsFor(r right, c *stack.Controller) []step {
 		return []step{walkthrough[0], reconciled("net", c)}
 	case r.resource == "secrets":
 		return withCredentials[:1]
-	case r.resource == "deployments", r.verb == "create", r.verb == "delete":
+	case strings.HasPrefix(r.resource, "deployments"), r.verb == "create", r.verb == "delete":
 		return withDeployment
 	}
 	return walkthrough
@@ -573,7 +639,7 @@ func TestDeployedRolesOfAllNamespacesAndOfOne(t *testing.T) {
 		}
 		return all
 	}
-	if diff := cmp.Diff(in(cluster), in(namespaced)); diff != "" {
+	if diff := gocmp.Diff(in(cluster), in(namespaced)); diff != "" {
 		t.Errorf("the roles of one namespace and of all differ (-all +one):\n%s", diff)
 	}
 }

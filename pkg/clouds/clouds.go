@@ -75,7 +75,7 @@ type Options struct {
 	// Client reads the Secrets. It needs the rights to list and watch them, and to get their
 	// namespaces, so that Networks are not stuck in a namespace that is being deleted.
 	Client kubernetes.Interface
-	// NewCloud returns a new cloud. Clouds runs its Observer.
+	// NewCloud returns a new cloud. Clouds runs it.
 	NewCloud func(neutron.Config) *neutron.Cloud
 	// AllowedAuthURLs are the Keystones that Secrets may name. Without it, a user who may write
 	// Secrets and Networks can make the controller connect to anything that it can reach.
@@ -300,7 +300,7 @@ func (c *Clouds) start(content content, config neutron.Config) *cloud {
 	observer := shared.Observer()
 	observer.AddHandler(c.handlers.Drift)
 	observer.OnRecovery(func() { c.notify(shared) })
-	c.running.Go(func() { observer.Run(ctx) })
+	c.running.Go(func() { shared.Run(ctx) })
 	c.running.Go(func() {
 		select {
 		case <-observer.FirstListDone():

@@ -23,12 +23,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/klog/v2"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
@@ -38,13 +42,19 @@ import (
 // fieldManager is the controller's name in managedFields.
 const fieldManager = "samplecrd-controller"
 
-var (
-	// ErrStaleCache is returned by CheckFresh while the cache does not have our last write.
-	ErrStaleCache = errors.New("the cache does not have the controller's last write yet")
-	// ErrGone is returned for a write to a Network that the API server no longer has. The
-	// informer is about to report its deletion.
-	ErrGone = errors.New("the Network is gone")
-)
+// ErrGone is returned for a Network that the API server no longer has. The informer is about to
+// report its deletion.
+var ErrGone = errors.New("the Network is gone")
+
+// StaleCacheError is returned by CheckFresh while the cache does not have our last write.
+type StaleCacheError struct {
+	// RetryAfter is when to check again.
+	RetryAfter time.Duration
+}
+
+func (*StaleCacheError) Error() string {
+	return "the cache does not have the controller's last write yet"
+}
 
 // Networks reads and writes Networks. Its methods may be called concurrently for different
 // Networks; the work queue ensures that there is one caller for each Network.
@@ -52,36 +62,98 @@ type Networks struct {
 	client clientset.Interface
 
 	mu sync.Mutex
-	// written holds the resourceVersion of our last write of a Network, until the cache has it.
-	written map[types.UID]string
+	// written holds our last write of a Network, until the cache has it.
+	written map[types.UID]*write
+}
+
+// write is our last write of a Network.
+type write struct {
+	resourceVersion string
+	// missed is when the cache was first seen without it.
+	missed time.Time
+	// asked is when the API server was last asked for it; missed at first.
+	asked time.Time
 }
 
 // NewNetworks returns Networks that use the client.
 func NewNetworks(client clientset.Interface) *Networks {
-	return &Networks{client: client, written: map[types.UID]string{}}
+	return &Networks{client: client, written: map[types.UID]*write{}}
 }
 
-// CheckFresh returns ErrStaleCache if the cached Network is older than our last write of it. A
-// sync of that one would compare with an old status, find nothing to write, and leave a wrong
+const (
+	// A cache that is behind is checked again after as long as it has been behind, within
+	// these bounds. It is rarely behind for longer than minDelay.
+	minDelay, maxDelay = 20 * time.Millisecond, time.Second
+	// askDelay is how long the cache must be behind before the API server is asked, and then
+	// between two questions.
+	askDelay = 5 * time.Second
+)
+
+// CheckFresh returns a StaleCacheError if the cached Network is older than our last write of it.
+// A sync of that one would compare with an old status, find nothing to write, and leave a wrong
 // status behind.
-func (l *Networks) CheckFresh(cached *samplecrdv1.Network) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	written, ok := l.written[cached.UID]
-	if !ok {
+//
+// An API server that was restored from a backup may never reach the resourceVersion of that
+// write, so CheckFresh asks it from time to time. If it does not have the write any more, it is
+// forgotten. If it does not have the Network any more, CheckFresh returns ErrGone.
+func (l *Networks) CheckFresh(ctx context.Context, cached *samplecrdv1.Network) error {
+	missing := l.missing(cached)
+	if missing == nil {
 		return nil
 	}
-	if order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, written); err == nil && order < 0 {
-		return ErrStaleCache
+	now := time.Now()
+	if missing.missed.IsZero() {
+		missing.missed, missing.asked = now, now
 	}
-	delete(l.written, cached.UID)
-	return nil
+	if now.Sub(missing.asked) >= askDelay {
+		missing.asked = now
+		if lost, err := l.isLost(ctx, cached, missing); lost {
+			return err
+		}
+	}
+	return &StaleCacheError{RetryAfter: min(max(now.Sub(missing.missed), minDelay), maxDelay)}
+}
+
+// missing returns our last write if the cached Network is older. Otherwise it forgets the write
+// and returns nil.
+func (l *Networks) missing(cached *samplecrdv1.Network) *write {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last := l.written[cached.UID]
+	if last != nil && !isOlder(cached, last) {
+		delete(l.written, cached.UID)
+		return nil
+	}
+	return last
+}
+
+// isLost asks the API server whether it still has our last write. It forgets one that is lost,
+// and returns ErrGone if the Network is lost as well. Without an answer nothing is lost.
+func (l *Networks) isLost(ctx context.Context, cached *samplecrdv1.Network, last *write) (lost bool, gone error) {
+	live, err := l.get(ctx, cached)
+	switch {
+	case isNotFound(err) || err == nil && live.UID != cached.UID:
+		gone = ErrGone
+	case err != nil || !isOlder(live, last):
+		return false, nil
+	default:
+		klog.FromContext(ctx).Info("The API server has lost our last write, as after a restore from a backup",
+			"written", last.resourceVersion, "resourceVersion", live.ResourceVersion)
+	}
+	l.Clear(cached.UID)
+	return true, gone
+}
+
+// isOlder reports whether the Network is older than the write.
+func isOlder(network *samplecrdv1.Network, than *write) bool {
+	order, err := resourceversion.CompareResourceVersion(network.ResourceVersion, than.resourceVersion)
+	return err == nil && order < 0
 }
 
 func (l *Networks) wroteAt(network *samplecrdv1.Network) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.written[network.UID] = network.ResourceVersion
+	l.written[network.UID] = &write{resourceVersion: network.ResourceVersion}
 }
 
 // Clear forgets our last write of a Network that is gone.
@@ -91,20 +163,46 @@ func (l *Networks) Clear(uid types.UID) {
 	delete(l.written, uid)
 }
 
-// Verify reads the Network at the API server, and returns a conflict unless it is still the
-// same object (UID), asks for the same (generation, pause), and names the same network
-// (status.networkID, which another controller may have written). Call it before each change that
-// cannot be undone.
+// Verify reads the Network at the API server, and returns a conflict if anything has changed
+// that a decision rests on. Call it before each change that cannot be undone.
 func (l *Networks) Verify(ctx context.Context, cached *samplecrdv1.Network) error {
 	live, err := l.get(ctx, cached)
 	if err != nil {
 		return fmt.Errorf("read the Network past the cache: %w", err)
 	}
-	if live.UID != cached.UID || live.Generation != cached.Generation || live.Status.NetworkID != cached.Status.NetworkID ||
-		live.IsPaused() != cached.IsPaused() {
-		return conflict(cached, "it has changed since it was read")
+	if changed := changes(cached, live); len(changed) > 0 {
+		return conflict(cached, "it has changed since it was read: "+strings.Join(changed, ", "))
 	}
 	return nil
+}
+
+// changes returns what differs of all that a decision rests on. The spec is compared besides its
+// generation, because an API server that was restored from a backup counts generations again.
+// The status says which network it is and where, and others can write it: a user who clears
+// status.cloud abandons the network.
+func changes(cached, live *samplecrdv1.Network) (changed []string) {
+	before, now := &cached.Status, &live.Status
+	for _, fact := range []struct {
+		name    string
+		differs bool
+	}{
+		{"metadata.uid", cached.UID != live.UID},
+		{"metadata.generation", cached.Generation != live.Generation},
+		{"spec", !equality.Semantic.DeepEqual(cached.Spec, live.Spec)},
+		{"metadata.deletionTimestamp", cached.DeletionTimestamp.IsZero() != live.DeletionTimestamp.IsZero()},
+		{"the finalizer", HasFinalizer(cached) != HasFinalizer(live)},
+		{"the annotation " + samplecrdv1.AnnotationPaused, cached.IsPaused() != live.IsPaused()},
+		{"status.networkID", before.NetworkID != now.NetworkID},
+		{"status.subnetID", before.SubnetID != now.SubnetID},
+		{"status.cloud", before.Cloud != now.Cloud},
+		{"status.projectID", before.ProjectID != now.ProjectID},
+		{"status.region", before.Region != now.Region},
+	} {
+		if fact.differs {
+			changed = append(changed, fact.name)
+		}
+	}
+	return changed
 }
 
 // IsGone reports whether the API server no longer has the Network; another Network may have

@@ -20,8 +20,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -159,16 +162,39 @@ func TestA404ThatIsNotFromTheAPIServerDoesNotMeanThatAnObjectIsGone(t *testing.T
 	}
 }
 
+// checkFresh calls CheckFresh, and returns the delay if the cache is stale; 0 if it is fresh.
+func (l *lab) checkFresh(cached *samplecrdv1.Network) time.Duration {
+	l.Helper()
+	err := l.CheckFresh(l.Context(), cached)
+	var stale *StaleCacheError
+	if err != nil && !errors.As(err, &stale) {
+		l.Fatalf("got %v", err)
+	}
+	if stale == nil {
+		return 0
+	}
+	if stale.RetryAfter <= 0 {
+		l.Errorf("the delay is %s", stale.RetryAfter)
+	}
+	return stale.RetryAfter
+}
+
+// expectFresh calls CheckFresh.
+func (l *lab) expectFresh(want bool, cached *samplecrdv1.Network) {
+	l.Helper()
+	equal(l.T, want, l.checkFresh(cached) == 0)
+}
+
 func TestTheCacheIsFreshWhenItHasOurLastWrite(t *testing.T) {
 	l := newLab(t, withFinalizer)
-	expectError(t, nil, l.CheckFresh(l.cached)) // nothing was written
+	l.expectFresh(true, l.cached) // nothing was written
 	old := l.cached
 	expectError(t, nil, l.UpdateStatusIfNeeded(t.Context(), old, samplecrdv1.NetworkStatus{NetworkID: "n", MTU: 1}))
-	expectError(t, ErrStaleCache, l.CheckFresh(old))
-	expectError(t, ErrStaleCache, l.CheckFresh(old)) // until the cache has it
+	l.expectFresh(false, old)
+	l.expectFresh(false, old) // until the cache has it
 	written := l.stored()
-	expectError(t, nil, l.CheckFresh(written))
-	expectError(t, nil, l.CheckFresh(old)) // it was forgotten: a cache does not go back
+	l.expectFresh(true, written)
+	l.expectFresh(true, old) // it was forgotten: a cache does not go back
 	if len(l.written) != 0 {
 		t.Errorf("%v is remembered", l.written)
 	}
@@ -176,7 +202,7 @@ func TestTheCacheIsFreshWhenItHasOurLastWrite(t *testing.T) {
 	// A later version than our own is fresh too.
 	expectError(t, nil, l.UpdateStatusIfNeeded(t.Context(), written, samplecrdv1.NetworkStatus{NetworkID: "n", MTU: 2}))
 	l.edit(label)
-	expectError(t, nil, l.CheckFresh(l.stored()))
+	l.expectFresh(true, l.stored())
 }
 
 func TestEachWriteIsAwaited(t *testing.T) {
@@ -192,7 +218,7 @@ func TestEachWriteIsAwaited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)
 			expectError(t, nil, write(l))
-			expectError(t, ErrStaleCache, l.CheckFresh(l.cached))
+			l.expectFresh(false, l.cached)
 		})
 	}
 }
@@ -201,11 +227,94 @@ func TestClear(t *testing.T) {
 	l := newLab(t)
 	expectError(t, nil, l.UpdateStatusIfNeeded(t.Context(), l.cached, samplecrdv1.NetworkStatus{MTU: 1}))
 	l.Clear("another")
-	expectError(t, ErrStaleCache, l.CheckFresh(l.cached))
+	l.expectFresh(false, l.cached)
 	l.Clear(l.cached.UID)
-	expectError(t, nil, l.CheckFresh(l.cached))
+	l.expectFresh(true, l.cached)
 	if len(l.written) != 0 {
 		t.Errorf("%v is remembered", l.written)
+	}
+}
+
+// await calls CheckFresh after each delay until the cache is fresh, for so long at most. It
+// returns the number of calls, and the error if there was another one.
+func (l *lab) await(atMost time.Duration) (calls int, err error) {
+	for began := time.Now(); time.Since(began) < atMost; {
+		calls++
+		err := l.CheckFresh(l.Context(), l.cached)
+		var stale *StaleCacheError
+		if !errors.As(err, &stale) {
+			return calls, err
+		}
+		time.Sleep(stale.RetryAfter) // of virtual time
+	}
+	return calls, errStillStale
+}
+
+var errStillStale = errors.New("the cache is still stale")
+
+func TestACacheThatStaysBehindIsCheckedLessAndLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		expectError(t, nil, l.UpdateStatusIfNeeded(t.Context(), l.cached, samplecrdv1.NetworkStatus{MTU: 1}))
+		l.expectJournal("patch networks/status")
+		equal(t, 20*time.Millisecond, l.checkFresh(l.cached))
+		time.Sleep(20 * time.Millisecond)
+		equal(t, 20*time.Millisecond, l.checkFresh(l.cached))
+		calls, err := l.await(time.Minute)
+		expectError(t, errStillStale, err)
+		if calls > 70 {
+			t.Errorf("%d checks in a minute", calls)
+		}
+		// The API server has the write, so the cache is behind. It is asked every 5 s or so.
+		asked := len(l.journal)
+		if asked < 9 || asked > 12 {
+			t.Errorf("the API server was asked %d times in a minute", asked)
+		}
+		equal(t, time.Second, l.checkFresh(l.cached))
+		l.cached = l.stored()
+		l.expectFresh(true, l.cached)
+
+		// The next write begins with short delays again.
+		before := l.cached
+		expectError(t, nil, l.UpdateStatusIfNeeded(t.Context(), before, samplecrdv1.NetworkStatus{MTU: 2}))
+		equal(t, 20*time.Millisecond, l.checkFresh(before))
+	})
+}
+
+func TestAWriteThatTheAPIServerHasLostIsForgotten(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		// change is what happens after the write.
+		change func(*lab, int)
+		want   any // the error that ends the wait
+		lost   bool
+	}{
+		{"the cache is behind", func(*lab, int) {}, errStillStale, false},
+		{"a backup from before the write", func(l *lab, changes int) { l.api.Restore(changes) }, nil, true},
+		{"a backup from before the Network", func(l *lab, _ int) { l.api.Restore(0) }, ErrGone, true},
+		{"a backup from before the Network, and another has its name", func(l *lab, _ int) { l.api.Restore(0); l.recreate() }, ErrGone, true},
+		{"the Network is deleted", func(l *lab, _ int) { l.remove() }, ErrGone, true},
+		{"the API server is away", func(l *lab, _ int) { l.fail = failWith(errAway) }, errStillStale, false},
+		{"a proxy answers", func(l *lab, _ int) { l.fail = failWith(proxyError) }, errStillStale, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLab(t)
+				changes := l.api.Changes()
+				expectError(t, nil, l.UpdateStatusIfNeeded(t.Context(), l.cached, samplecrdv1.NetworkStatus{MTU: 1}))
+				l.journal = nil
+				test.change(l, changes)
+				_, err := l.await(4 * time.Second) // a cache may be that slow
+				expectError(t, errStillStale, err)
+				l.expectJournal()
+				_, err = l.await(time.Minute)
+				expectError(t, test.want, err)
+				equal(t, test.lost, len(l.written) == 0)
+				if test.lost {
+					l.expectJournal("get networks")
+				}
+			})
+		})
 	}
 }
 
@@ -218,20 +327,116 @@ func TestVerify(t *testing.T) {
 	}{
 		{"it is the same", func(*lab) {}, nil, false},
 		{"something else has changed", func(l *lab) { l.edit(label) }, nil, false},
-		{"another Network has its name", (*lab).recreate, "it has changed since it was read", true},
-		{"its spec has changed", func(l *lab) { l.edit(func(n *samplecrdv1.Network) { n.Generation++ }) }, "it has changed since it was read", true},
-		{"another controller has written networkID", func(l *lab) { l.edit(func(n *samplecrdv1.Network) { n.Status.NetworkID = "m" }) }, "it has changed since it was read", true},
+		{"another Network has its name", (*lab).recreate, "it has changed since it was read: metadata.uid", true},
+		{"its spec has changed", func(l *lab) { l.edit(func(n *samplecrdv1.Network) { n.Generation++ }) }, "it has changed since it was read: metadata.generation", true},
+		{"a user pauses it and clears status.cloud", func(l *lab) {
+			l.edit(func(n *samplecrdv1.Network) { pause(n); n.Status.Cloud = "" })
+		}, "it has changed since it was read: the annotation samplecrd.k8s.io/paused, status.cloud", true},
+		{"another controller has written networkID", func(l *lab) { l.edit(func(n *samplecrdv1.Network) { n.Status.NetworkID = "m" }) }, "it has changed since it was read: status.networkID", true},
 		{"it is gone", (*lab).remove, "read the Network past the cache: ", false},
 		{"the API server is away", func(l *lab) { l.fail = failWith(errAway) }, errAway, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			l := newLab(t)
+			l := newLab(t, func(n *samplecrdv1.Network) { n.Status.Cloud = "cloud" })
 			test.change(l)
 			err := l.Verify(t.Context(), l.cached)
 			expectError(t, test.want, err)
 			equal(t, test.conflict, apierrors.IsConflict(err))
 			l.expectJournal("get networks")
 		})
+	}
+}
+
+func pause(n *samplecrdv1.Network) {
+	n.Annotations = map[string]string{samplecrdv1.AnnotationPaused: "true"}
+}
+
+// Each field of a Network is set in turn: either a decision rests on it, or it is one of those
+// that none rests on. A new field needs such a decision too.
+func TestChangesComparesAllThatADecisionRestsOn(t *testing.T) {
+	const irrelevant = ""
+	status := map[string]string{
+		"networkID": "status.networkID", "subnetID": "status.subnetID",
+		"cloud": "status.cloud", "projectID": "status.projectID", "region": "status.region",
+		// What Neutron has is read there. These only say what was seen last.
+		"observedGeneration": irrelevant, "cidr": irrelevant, "gateway": irrelevant, "mtu": irrelevant,
+		"conditions": irrelevant, "lastHandledReconcileAt": irrelevant,
+	}
+	for name, field := range fields(t, &samplecrdv1.NetworkStatus{}) {
+		want, known := status[name]
+		if !known {
+			t.Errorf("status.%s: does a decision rest on it?", name)
+		}
+		t.Run("status."+name, func(t *testing.T) {
+			expectChange(t, want, func(n *samplecrdv1.Network) { setField(t, &n.Status, field) })
+		})
+	}
+	for name, field := range fields(t, &samplecrdv1.NetworkSpec{}) {
+		t.Run("spec."+name, func(t *testing.T) {
+			expectChange(t, "spec", func(n *samplecrdv1.Network) { setField(t, &n.Spec, field) })
+		})
+	}
+	for _, test := range []struct {
+		name, want string
+		set        func(*samplecrdv1.Network)
+	}{
+		{"UID", "metadata.uid", func(n *samplecrdv1.Network) { n.UID = "u" }},
+		{"generation", "metadata.generation", func(n *samplecrdv1.Network) { n.Generation = 1 }},
+		{"deletion", "metadata.deletionTimestamp", func(n *samplecrdv1.Network) { n.DeletionTimestamp = new(metav1.Unix(1, 0)) }},
+		{"finalizer", "the finalizer", withFinalizer},
+		{"pause", "the annotation " + samplecrdv1.AnnotationPaused, pause},
+		{"another finalizer", irrelevant, withOtherFinalizer},
+		{"another annotation", irrelevant, func(n *samplecrdv1.Network) { n.Annotations = map[string]string{"a": "b"} }},
+		{"label", irrelevant, label},
+		{"resourceVersion", irrelevant, func(n *samplecrdv1.Network) { n.ResourceVersion = "1" }},
+		{"owner", irrelevant, func(n *samplecrdv1.Network) { n.OwnerReferences = []metav1.OwnerReference{{Name: "a"}} }},
+	} {
+		t.Run(test.name, func(t *testing.T) { expectChange(t, test.want, test.set) })
+	}
+}
+
+// expectChange compares Networks with and without the change, in both directions.
+func expectChange(t *testing.T, want string, change func(*samplecrdv1.Network)) {
+	t.Helper()
+	before, after := &samplecrdv1.Network{}, &samplecrdv1.Network{}
+	change(after)
+	var changed []string
+	if want != "" {
+		changed = []string{want}
+	}
+	equal(t, changed, changes(before, after))
+	equal(t, changed, changes(after, before))
+	equal(t, 0, len(changes(after, after.DeepCopy())))
+}
+
+// fields returns the indexes of the struct's fields by their names in JSON.
+func fields(t *testing.T, object any) map[string]int {
+	t.Helper()
+	kind, byName := reflect.TypeOf(object).Elem(), map[string]int{}
+	for i := range kind.NumField() {
+		name, _, _ := strings.Cut(kind.Field(i).Tag.Get("json"), ",")
+		byName[name] = i
+	}
+	return byName
+}
+
+// setField gives the struct's field a value that is not zero.
+func setField(t *testing.T, object any, index int) {
+	t.Helper()
+	field := reflect.ValueOf(object).Elem().Field(index)
+	switch field.Kind() {
+	case reflect.String:
+		field.SetString("a")
+	case reflect.Int32, reflect.Int64:
+		field.SetInt(1)
+	case reflect.Bool:
+		field.SetBool(true)
+	case reflect.Slice:
+		field.Set(reflect.MakeSlice(field.Type(), 1, 1))
+	case reflect.Pointer:
+		field.Set(reflect.New(field.Type().Elem()))
+	default:
+		t.Fatalf("no value for a %s", field.Type())
 	}
 }
 

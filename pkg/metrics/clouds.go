@@ -33,13 +33,16 @@ var (
 	upDesc = prometheus.NewDesc("samplecrd_neutron_up",
 		"1 if Neutron and Keystone answered the last request, else 0. For several clouds with the same name, 0 if one of them did not.",
 		[]string{"cloud", "credentials"}, nil)
+	overflowDesc = prometheus.NewDesc("samplecrd_neutron_cache_overflow",
+		"1 if Neutron had more networks or subnets of this cluster at the last list than the cache may hold, else 0. For several clouds with the same name, 1 if one of them had.",
+		[]string{"cloud", "credentials"}, nil)
 )
 
 // Clouds returns a collector of the clouds' health, by cloud and credentials. It collects nothing
 // while leading returns false, because then this replica sends no requests to them. list returns
 // the clouds in the order that CloudLabels expects.
 func Clouds(list func() []*neutron.Cloud, leading func() bool) prometheus.Collector {
-	return &collector{[]*prometheus.Desc{lastListDesc, upDesc}, leading, func(metrics chan<- prometheus.Metric) { collectClouds(list(), metrics) }}
+	return &collector{[]*prometheus.Desc{lastListDesc, upDesc, overflowDesc}, leading, func(metrics chan<- prometheus.Metric) { collectClouds(list(), metrics) }}
 }
 
 func collectClouds(list []*neutron.Cloud, metrics chan<- prometheus.Metric) {
@@ -51,21 +54,22 @@ func collectClouds(list []*neutron.Cloud, metrics chan<- prometheus.Metric) {
 		}
 		now := healthOf(list[i])
 		if known, ok := worst[key]; ok {
-			now = health{min(known.lastList, now.lastList), min(known.up, now.up)}
+			now = health{min(known.lastList, now.lastList), min(known.up, now.up), max(known.overflow, now.overflow)}
 		}
 		worst[key] = now
 	}
 	for key, h := range worst {
 		metrics <- prometheus.MustNewConstMetric(lastListDesc, prometheus.GaugeValue, h.lastList, key.cloud, key.credentials)
 		metrics <- prometheus.MustNewConstMetric(upDesc, prometheus.GaugeValue, h.up, key.cloud, key.credentials)
+		metrics <- prometheus.MustNewConstMetric(overflowDesc, prometheus.GaugeValue, h.overflow, key.cloud, key.credentials)
 	}
 }
 
 // series identifies a time series of a cloud by the values of its labels.
 type series struct{ cloud, credentials string }
 
-// health is the state of a cloud. Lower values are worse.
-type health struct{ lastList, up float64 }
+// health is the state of a cloud. Lower values are worse, except for overflow.
+type health struct{ lastList, up, overflow float64 }
 
 func healthOf(cloud *neutron.Cloud) (h health) {
 	if ended := cloud.Observer().LastList(); !ended.IsZero() {
@@ -73,6 +77,9 @@ func healthOf(cloud *neutron.Cloud) (h health) {
 	}
 	if _, away := cloud.Client().Away(); !away {
 		h.up = 1
+	}
+	if cloud.Observer().Overflow() {
+		h.overflow = 1
 	}
 	return h
 }

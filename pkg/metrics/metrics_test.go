@@ -264,7 +264,7 @@ func TestNoNetworksAreCountedAsZero(t *testing.T) {
 func TestOnlyTheLeaderHasMetricsOfNetworksAndClouds(t *testing.T) {
 	m := New("", "")
 	m.MustRegister(Networks(listerOf(t, network(1, "True", "Available")), no), Clouds(func() []*neutron.Cloud { return named(t, "cloud") }, no))
-	equal(t, []string{}, of(scrape(t, m), "samplecrd_networks", "samplecrd_neutron_up", "samplecrd_neutron_last_look_timestamp_seconds"))
+	equal(t, []string{}, of(scrape(t, m), "samplecrd_networks", "samplecrd_neutron_up", "samplecrd_neutron_last_look_timestamp_seconds", "samplecrd_neutron_cache_overflow"))
 }
 
 func TestTheWorstOfCloudsWithOneNameCounts(t *testing.T) {
@@ -302,6 +302,42 @@ func TestTheWorstOfCloudsWithOneNameCounts(t *testing.T) {
 		listed[label] = seconds != 0
 	}
 	equal(t, map[string]bool{"own": true, "(others)": false, "a": false, "b": false, "c": true}, listed)
+}
+
+func TestMoreNetworksThanTheCacheMayHoldAreReported(t *testing.T) {
+	server, err := embedded.Start("127.0.0.1:0", embedded.Options{Projects: []embedded.Project{{Name: "samplecrd", Password: "right"}}})
+	noError(t, err)
+	defer server.Close()
+	at := func(name string) *neutron.Cloud { return cloudAt(t, name, server.URL(), "right") }
+	clouds := []*neutron.Cloud{at("own"), at("a"), at("a"), at("b")}
+	m := New("", "")
+	m.MustRegister(Clouds(func() []*neutron.Cloud { return clouds }, yes))
+	check := func(own, a, b int) {
+		t.Helper()
+		equal(t, []string{
+			fmt.Sprintf(`samplecrd_neutron_cache_overflow{cloud="a",credentials="secret"} %d`, a),
+			fmt.Sprintf(`samplecrd_neutron_cache_overflow{cloud="b",credentials="secret"} %d`, b),
+			fmt.Sprintf(`samplecrd_neutron_cache_overflow{cloud="own",credentials="controller"} %d`, own),
+		}, of(scrape(t, m), "samplecrd_neutron_cache_overflow"))
+	}
+	check(0, 0, 0)
+	items := make([]string, 50_001)
+	for i := range items {
+		items[i] = fmt.Sprintf(`{"id": "n%d", "description": "samplecrd.k8s.io/owner=cluster/u"}`, i)
+	}
+	crowded := &embedded.Fault{Status: http.StatusOK, Message: `{"networks": [` + strings.Join(items, ",") + `]}`}
+	server.SetFault(func(r *http.Request) *embedded.Fault {
+		if strings.HasSuffix(r.URL.Path, "/networks") {
+			return crowded
+		}
+		return nil
+	})
+	noError(t, clouds[0].Observer().Relist(t.Context()))
+	noError(t, clouds[2].Observer().Relist(t.Context()))
+	check(1, 1, 0)
+	server.SetFault(nil)
+	noError(t, clouds[0].Observer().Relist(t.Context()))
+	check(0, 1, 0)
 }
 
 func TestCloudsHaveFewLabels(t *testing.T) {

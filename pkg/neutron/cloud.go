@@ -19,6 +19,7 @@ package neutron
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -30,12 +31,15 @@ type Cloud struct {
 	name     string
 	client   *Client
 	observer *Observer
+	waits    waits
 }
 
-// NewCloud returns the Cloud of the networks that carry the cluster's mark. All networks are
-// listed once per period.
+// NewCloud returns the Cloud of the networks that carry the cluster's mark. They are listed once
+// per period.
 func NewCloud(name string, client *Client, cluster string, period time.Duration) *Cloud {
-	observer := NewObserver(cluster, period, client.ListNetworks)
+	observer := NewObserver(cluster, period, func(ctx context.Context) ([]*Network, error) {
+		return client.ListNetworks(ctx, cluster)
+	})
 	client.circuit.opened = observer.RelistSoon
 	return &Cloud{name: name, client: client, observer: observer}
 }
@@ -43,7 +47,15 @@ func NewCloud(name string, client *Client, cluster string, period time.Duration)
 // Name returns the name of the cloud that users know, such as its entry in clouds.yaml.
 func (c *Cloud) Name() string { return c.name }
 
-// Observer returns the cache of the cloud's networks. The caller runs it.
+// Run runs the Observer, and lists the ports that owners wait for, until ctx is cancelled.
+func (c *Cloud) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	running.Go(func() { c.observer.Run(ctx) })
+	running.Go(func() { c.relistPorts(ctx) })
+	running.Wait()
+}
+
+// Observer returns the cache of the cloud's networks.
 func (c *Cloud) Observer() *Observer { return c.observer }
 
 // Client returns the client that sends the requests.
@@ -75,7 +87,9 @@ func (c *Cloud) Observe(ctx context.Context, identity Identity, read Read) (*Net
 }
 
 func (c *Cloud) read(ctx context.Context, identity Identity, read Read) (*Network, error) {
-	if read != Live {
+	if read == Live {
+		c.waits.drop(identity.Owner.UID)
+	} else {
 		network, known, err := c.readCache(identity)
 		if err != nil || network.Exists() || known && read == CacheOnly {
 			return network, err

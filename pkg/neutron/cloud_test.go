@@ -599,7 +599,7 @@ func TestTheQuotaIsExhausted(t *testing.T) {
 	}})
 	have, err := w.apply(t.Context(), identity, &Network{}, CreateNetwork{Name: testName, Description: owner.Mark()})
 	noError(t, err)
-	_, err = w.apply(t.Context(), identity, have, creates("10.0.0.0/24", "", ""))
+	_, err = w.apply(t.Context(), identity, have, creates("10.0.0.0/24", ""))
 	wantError(t, Error{Op: "create subnet", Reason: OverQuota, Message: "Quota exceeded for resources: ['subnet']."}, err)
 	_, err = w.apply(t.Context(), identity, &Network{}, CreateNetwork{Name: testName, Description: owner.Mark()})
 	wantError(t, Error{Op: "create network", Reason: OverQuota, Message: "Quota exceeded for resources: ['network']."}, err)
@@ -612,9 +612,9 @@ func TestNeutronRefusesAnInvalidSubnet(t *testing.T) {
 		step Step
 		want string // a part of the message
 	}{
-		{"a subnet that overlaps another", creates("10.0.0.0/16", "", ""), "overlaps with another subnet"},
-		{"a gateway that is the network address", creates("10.1.0.0/24", "10.1.0.0", ""), "Gateway is not valid on subnet"},
-		{"a subnet that is too small for DHCP", creates("10.1.0.0/31", "", ""), "incompatible with DHCP"},
+		{"a subnet that overlaps another", creates("10.0.0.0/16", ""), "overlaps with another subnet"},
+		{"a gateway that is the network address", creates("10.1.0.0/24", "10.1.0.0"), "Gateway is not valid on subnet"},
+		{"a subnet that is too small for DHCP", creates("10.1.0.0/31", ""), "incompatible with DHCP"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := w.apply(t.Context(), identity, have, test.step)

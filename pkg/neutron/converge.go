@@ -20,17 +20,43 @@ import (
 	"context"
 
 	"k8s.io/klog/v2"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
 // maxSteps is more than any Network needs. More steps mean that Neutron's answers do not show
 // what was requested.
 const maxSteps = 10
 
-// Converge applies one step after the other until Neutron matches the desired network or a
-// step fails. It calls approve before each step; an error of approve ends it. It returns the
-// network as it is then, and the steps that were applied. The network is nil if Neutron cannot
-// tell which of several networks to keep.
-func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired, observed *Network, approve func(context.Context, Step) error) (*Network, []Step, error) {
+// Guard says when a step must not be taken.
+type Guard struct {
+	// Paused means that a user has paused the Network: no step is taken.
+	Paused bool
+	// Verify reads the Network past the cache. It is called right before each step that cannot be
+	// undone; an error prevents the step. It is nil if the API server has just answered.
+	Verify func(context.Context) error
+}
+
+// approve returns an error if the step must not be taken now. next describes the step, s has the
+// ports that prevent it. While the owner waits for ports, approve makes no request.
+func (c *Cloud) approve(ctx context.Context, identity Identity, guard Guard, next string, s scope, irreversible bool) error {
+	if guard.Paused {
+		c.waits.drop(identity.Owner.UID)
+		return &Error{Op: samplecrdv1.AnnotationPaused, Reason: Paused, Message: next}
+	}
+	if err := c.waits.check(identity.Owner.UID, s); err != nil {
+		return err
+	}
+	if irreversible && guard.Verify != nil {
+		return guard.Verify(ctx)
+	}
+	return nil
+}
+
+// Converge applies one step after the other until Neutron matches the desired network, a step
+// fails, or the guard prevents one. It returns the network as it is then, and the steps that
+// were applied. The network is nil if Neutron cannot tell which of several networks to keep.
+func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired, observed *Network, guard Guard) (*Network, []Step, error) {
 	observed, err := c.pickSurvivor(ctx, identity, observed)
 	if err != nil {
 		return nil, nil, err
@@ -40,12 +66,13 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 	for {
 		step := c.next(identity, desired, observed)
 		if step == nil {
+			c.waits.drop(identity.Owner.UID)
 			return observed, done, nil
 		}
 		if len(done) == maxSteps {
 			return observed, nil, &Error{Op: "converge", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: " + step.String()}
 		}
-		if err := approve(ctx, step); err != nil {
+		if err := c.approve(ctx, identity, guard, "next step: "+step.String(), scopeOf(step, observed), step.Irreversible()); err != nil {
 			return observed, done, err
 		}
 		next, err := c.apply(ctx, identity, observed, step)
@@ -102,7 +129,7 @@ func (c *Cloud) pickSurvivor(ctx context.Context, identity Identity, observed *N
 		return observed, err
 	}
 	for _, n := range networks {
-		ports, err := c.client.PortsOnNetwork(ctx, n.ID)
+		ports, err := c.client.PortsOnNetworks(ctx, n.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -128,12 +155,17 @@ func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network,
 }
 
 // Remove deletes the identity's networks, or removes the mark from them if they are to be
-// retained, until Neutron has none. There can be several, if two writers raced. It calls approve
-// before each; an error of approve ends it. It returns a network that stays: a retained one, or
-// one that another client removed the mark from, which is left alone.
-func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network, retain bool, approve func(context.Context, *Network) error) (kept *Network, err error) {
+// retained, until Neutron has none or the guard prevents it. There can be several, if two
+// writers raced. It returns a network that stays: a retained one, or one that another client
+// removed the mark from, which is left alone.
+func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network, retain bool, guard Guard) (kept *Network, err error) {
 	for done := 0; observed.Exists() && done < maxSteps; done++ {
-		if err := approve(ctx, observed); err != nil {
+		var s scope
+		if !retain {
+			s = networkScope(observed.ID)
+		}
+		logger := klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID)
+		if err := c.approve(klog.NewContext(ctx, logger), identity, guard, "the deletion waits", s, true); err != nil {
 			return nil, err
 		}
 		if !identity.Marks(observed) {
@@ -181,7 +213,7 @@ func (c *Cloud) removed(owner Owner, network *Network, err error) error {
 
 func (c *Cloud) deleteIfMarked(ctx context.Context, identity Identity, network *Network) error {
 	if network.Revision != nil {
-		if err := c.tryDelete(ctx, network); ReasonOf(err) != Stale {
+		if err := c.deleteRevision(ctx, identity, network); ReasonOf(err) != Stale {
 			return err
 		}
 	}
@@ -197,15 +229,13 @@ func (c *Cloud) deleteIfMarked(ctx context.Context, identity Identity, network *
 		klog.FromContext(ctx).Info("Left a network in Neutron that no longer carries our mark", "networkID", fresh.ID, "description", Printable(fresh.Description))
 		return nil
 	}
-	return c.tryDelete(ctx, fresh)
+	return c.deleteRevision(ctx, identity, fresh)
 }
 
-func (c *Cloud) tryDelete(ctx context.Context, network *Network) error {
-	err := c.client.DeleteNetwork(ctx, network.ID, network.Revision)
-	if ReasonOf(err) != InUse {
-		return err
-	}
-	return c.namePorts(ctx, err, "delete network", c.client.PortsOnNetwork, network.ID)
+func (c *Cloud) deleteRevision(ctx context.Context, identity Identity, network *Network) error {
+	return c.tryDelete(ctx, identity.Owner.UID, networkScope(network.ID), func() error {
+		return c.client.DeleteNetwork(ctx, network.ID, network.Revision)
+	})
 }
 
 func (c *Cloud) removeMarks(ctx context.Context, identity Identity, network *Network) error {
@@ -225,15 +255,6 @@ func (c *Cloud) removeMarks(ctx context.Context, identity Identity, network *Net
 		return err
 	}
 	return c.client.UnmarkNetwork(ctx, fresh)
-}
-
-// namePorts returns the error that names the ports, or err if they cannot be listed.
-func (c *Cloud) namePorts(ctx context.Context, err error, op string, portsOn func(context.Context, string) ([]Port, error), id string) error {
-	ports, listErr := portsOn(ctx, id)
-	if listErr != nil || len(ports) == 0 {
-		return err
-	}
-	return inUse(op, ports)
 }
 
 // invalidateAfter invalidates what the cache has of the owner, unless the error shows that

@@ -26,6 +26,9 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
@@ -50,24 +53,20 @@ func (w *world) since(do func()) []string {
 	return w.changes(nil)
 }
 
-// approving returns a function for Converge that approves that many steps, and adds each step
-// that it is asked for to asked. It checks that each approved step makes one write, after it was
-// approved and before the next one is.
-func (w *world) approving(t *testing.T, asked *[]string, approved int) func(context.Context, Step) error {
+// verifying returns a Guard that approves that many steps that cannot be undone. It adds to asked
+// how many writes were made before each of them.
+func (w *world) verifying(asked *[]int, approved int) Guard {
 	before := w.writes()
-	return func(_ context.Context, step Step) error {
-		equal(t, len(*asked), w.writes()-before)
-		*asked = append(*asked, step.String())
+	return Guard{Verify: func(context.Context) error {
+		*asked = append(*asked, w.writes()-before)
 		if len(*asked) > approved {
 			return errRefused
 		}
 		return nil
-	}
+	}}
 }
 
-func approveAll(context.Context, Step) error { return nil }
-
-func TestConvergeAsksBeforeEachStep(t *testing.T) {
+func TestConvergeAsksBeforeEachStepThatCannotBeUndone(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name        string
@@ -75,18 +74,21 @@ func TestConvergeAsksBeforeEachStep(t *testing.T) {
 		// duplicates is the number of further networks with the mark.
 		duplicates int
 		steps      []string
+		// irreversible are the indexes of the steps that cannot be undone.
+		irreversible []int
 	}{
-		{"nothing to do", wants("10.0.0.0/24", ""), wants("10.0.0.0/24", ""), 0, nil},
-		{"a new network", Desired{}, wants("10.0.0.0/24", ""), 0, []string{"network created", "subnet 10.0.0.0/24 created"}},
-		{"another gateway", wants("10.0.0.0/24", ""), wants("10.0.0.0/24", "10.0.0.9"), 0, []string{"gateway set to 10.0.0.9"}},
-		{"another CIDR", wants("10.0.0.0/24", ""), wants("10.1.0.0/24", ""), 0, []string{"subnet 10.1.0.0/24 created", "subnet 10.0.0.0/24 deleted"}},
-		{"a CIDR that overlaps", wants("10.0.0.0/24", ""), wants("10.0.0.0/16", ""), 0, []string{"subnet 10.0.0.0/24 deleted", "subnet 10.0.0.0/16 created"}},
+		{"nothing to do", wants("10.0.0.0/24", ""), wants("10.0.0.0/24", ""), 0, nil, nil},
+		{"a new network", Desired{}, wants("10.0.0.0/24", ""), 0, []string{"network created", "subnet 10.0.0.0/24 created"}, []int{0}},
+		{"another gateway", wants("10.0.0.0/24", ""), wants("10.0.0.0/24", "10.0.0.9"), 0, []string{"gateway set to 10.0.0.9"}, nil},
+		{"another CIDR", wants("10.0.0.0/24", ""), wants("10.1.0.0/24", ""), 0, []string{"subnet 10.1.0.0/24 created", "subnet 10.0.0.0/24 deleted"}, []int{1}},
+		{"a CIDR that overlaps", wants("10.0.0.0/24", ""), wants("10.0.0.0/16", ""), 0, []string{"subnet 10.0.0.0/24 deleted", "subnet 10.0.0.0/16 created"}, []int{0}},
 		{"another name", wants("10.0.0.0/24", "", func(d *Desired) { d.Name = "x" }), wants("10.0.0.0/24", ""), 0,
-			[]string{"name set to default/web", "name and ownership mark of the subnet restored"}},
+			[]string{"name set to default/web", "name and ownership mark of the subnet restored"}, nil},
 		{"duplicates, after the rest", wants("10.0.0.0/24", ""), wants("10.0.0.0/24", "none"), 2,
-			[]string{"gateway removed", "duplicate network ID deleted", "duplicate network ID deleted"}},
+			[]string{"gateway removed", "duplicate network ID deleted", "duplicate network ID deleted"}, []int{1, 2}},
 	} {
-		for approved := range len(test.steps) + 1 {
+		// The last round has a paused Network.
+		for approved := range len(test.irreversible) + 2 {
 			t.Run(fmt.Sprintf("%s, %d steps approved", test.name, approved), func(t *testing.T) {
 				w := newWorld(t, embedded.Options{})
 				observed := &Network{}
@@ -99,29 +101,40 @@ func TestConvergeAsksBeforeEachStep(t *testing.T) {
 					_, err := w.readNeutron(t.Context(), as)
 					noError(t, err)
 				}
-				var asked []string
-				got, steps, err := w.Converge(t.Context(), as, test.then, observed, w.approving(t, &asked, approved))
+				var asked []int
+				guard := w.verifying(&asked, approved)
+				guard.Paused = approved > len(test.irreversible)
+				got, steps, err := w.Converge(t.Context(), as, test.then, observed, guard)
 				withoutIDs := func(text string) string {
 					for _, id := range ids {
 						text = strings.ReplaceAll(text, id, "ID")
 					}
 					return text
 				}
-				for i := range asked {
-					asked[i] = withoutIDs(asked[i])
-				}
 				var done []string
 				for _, step := range steps {
 					done = append(done, withoutIDs(step.String()))
 				}
-				equal(t, test.steps[:min(approved+1, len(test.steps))], asked)
-				equal(t, test.steps[:approved], done)
-				if approved < len(test.steps) {
+				switch {
+				case guard.Paused:
+					equal(t, []int(nil), asked)
+					equal(t, []string(nil), done)
+					if len(test.steps) == 0 {
+						noError(t, err)
+						break
+					}
+					equal(t, Paused, ReasonOf(err))
+					equal(t, "samplecrd.k8s.io/paused: next step: "+test.steps[0], withoutIDs(err.Error()))
+				case approved < len(test.irreversible):
+					equal(t, test.irreversible[:approved+1], asked) // each step before makes one write
+					equal(t, test.steps[:test.irreversible[approved]], done)
 					if err != errRefused {
 						t.Errorf("got %v", err)
 					}
-				} else {
+				default:
 					noError(t, err)
+					equal(t, test.irreversible, asked)
+					equal(t, test.steps, done)
 				}
 				if got.Exists() {
 					equal(t, true, same(got, w.inNeutron(t, got.ID)))
@@ -164,7 +177,7 @@ func TestConvergeReadsOnceMoreIfItIsOutdated(t *testing.T) {
 			noError(t, err)
 			_, err = service.Delete(t.Context(), service.ServiceURL("subnets", n.Subnets[0].ID), nil)
 			noError(t, err)
-			_, err = w.others.CreateSubnet(t.Context(), n.ID, creates("10.1.0.0/24", "", ""))
+			_, err = w.others.CreateSubnet(t.Context(), n.ID, creates("10.1.0.0/24", ""))
 			noError(t, err)
 			n = n.withoutSubnet(n.Subnets[0].ID)
 			return n
@@ -199,7 +212,7 @@ func TestConvergeReadsOnceMoreIfItIsOutdated(t *testing.T) {
 			var steps []Step
 			var err error
 			requests := w.since(func() {
-				got, steps, err = w.Converge(t.Context(), seen(n), test.desired, observed, approveAll)
+				got, steps, err = w.Converge(t.Context(), seen(n), test.desired, observed, Guard{})
 			})
 			w.answer(nil)
 			equal(t, test.err, ReasonOf(err))
@@ -221,7 +234,7 @@ func TestAnswersThatDoNotShowTheChangeEndConverge(t *testing.T) {
 	var steps []Step
 	var err error
 	requests := w.since(func() {
-		_, steps, err = w.Converge(t.Context(), seen(n), wants("10.0.0.0/24", "", func(d *Desired) { d.Name = "renamed" }), n, approveAll)
+		_, steps, err = w.Converge(t.Context(), seen(n), wants("10.0.0.0/24", "", func(d *Desired) { d.Name = "renamed" }), n, Guard{})
 	})
 	wantError(t, Error{Op: "converge", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: name set to renamed"}, err)
 	equal(t, 0, len(steps)) // nothing that was done can be reported
@@ -234,10 +247,12 @@ func TestConvergeEndsIfNeutronCannotTellWhichNetworkToKeep(t *testing.T) {
 	observed, err := w.readNeutron(t.Context(), identity)
 	noError(t, err)
 	w.answer(replyTo("GET", portsPath, 500, ""))
-	got, steps, err := w.Converge(t.Context(), identity, wants("10.0.0.0/24", ""), observed, func(context.Context, Step) error {
+	before := w.writes()
+	got, steps, err := w.Converge(t.Context(), identity, wants("10.0.0.0/24", ""), observed, Guard{Verify: func(context.Context) error {
 		t.Error("a step was chosen")
 		return nil
-	})
+	}})
+	equal(t, before, w.writes())
 	if got != nil || steps != nil || ReasonOf(err) != Unavailable {
 		t.Errorf("got %+v, %v, %v", got, steps, err)
 	}
@@ -250,7 +265,7 @@ func TestConvergeKeepsTheNetworkThatIsInUse(t *testing.T) {
 	observed, err := w.readNeutron(t.Context(), identity)
 	noError(t, err)
 	kept := w.inNeutron(t, ids[1])
-	got, _, err := w.Converge(t.Context(), identity, wants(kept.Subnets[0].CIDR.String(), ""), observed, approveAll)
+	got, _, err := w.Converge(t.Context(), identity, wants(kept.Subnets[0].CIDR.String(), ""), observed, Guard{})
 	noError(t, err)
 	equal(t, ids[1], got.ID)
 	left, err := w.others.ListNetworks(t.Context())
@@ -269,6 +284,7 @@ func TestRemove(t *testing.T) {
 		change func(t *testing.T, w *world, ids []string)
 		// refuse is the number of the approval that is refused, counted from 1; 0: none is.
 		refuse int
+		paused bool
 		// approvals are the numbers of the networks that an approval is requested for.
 		approvals []int
 		// left are the numbers of the networks that Neutron still has, marked those that still
@@ -283,6 +299,8 @@ func TestRemove(t *testing.T) {
 		{name: "all duplicates", networks: 3, approvals: []int{0, 1, 2}, kept: -1},
 		{name: "it is not approved", networks: 2, refuse: 1, approvals: []int{0}, left: []int{0, 1}, marked: []int{0, 1}, kept: -1, refused: true},
 		{name: "the second is not approved", networks: 3, refuse: 2, approvals: []int{0, 1}, left: []int{1, 2}, marked: []int{1, 2}, kept: -1, refused: true},
+		{name: "the Network is paused", networks: 2, paused: true, left: []int{0, 1}, marked: []int{0, 1}, kept: -1, err: Paused},
+		{name: "the Network is paused, and its network is retained", networks: 1, retain: true, paused: true, left: []int{0}, marked: []int{0}, kept: -1, err: Paused},
 		{name: "a retained network", networks: 1, retain: true, approvals: []int{0}, left: []int{0}, kept: 0},
 		{name: "retained duplicates", networks: 2, retain: true, approvals: []int{0, 1}, left: []int{0, 1}, kept: 1},
 		{name: "a retained network that is not approved", networks: 1, retain: true, refuse: 1, approvals: []int{0}, left: []int{0}, marked: []int{0}, kept: -1, refused: true},
@@ -315,16 +333,21 @@ func TestRemove(t *testing.T) {
 			noError(t, err)
 			before := w.writes()
 			var approvals []int
-			kept, err := w.Remove(t.Context(), as, observed, test.retain, func(_ context.Context, n *Network) error {
+			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+			kept, err := w.Remove(klog.NewContext(t.Context(), logger), as, observed, test.retain, Guard{Paused: test.paused, Verify: func(ctx context.Context) error {
 				if len(approvals) == 0 {
 					equal(t, before, w.writes())
 				}
-				approvals = append(approvals, slices.Index(ids, n.ID))
+				klog.FromContext(ctx).Info("verified")
+				log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+				_, id, _ := strings.Cut(log[strings.LastIndex(log, "verified"):], `networkID="`)
+				id, _, _ = strings.Cut(id, `"`)
+				approvals = append(approvals, slices.Index(ids, id))
 				if len(approvals) == test.refuse {
 					return errRefused
 				}
 				return nil
-			})
+			}})
 			w.answer(nil)
 			equal(t, test.approvals, approvals)
 			equal(t, test.refused, errors.Is(err, errRefused))
@@ -369,10 +392,10 @@ func TestRemove(t *testing.T) {
 func TestANetworkThatLosesItsMarkDuringTheRemovalStays(t *testing.T) {
 	w, n := made(t, wants("10.0.0.0/24", ""))
 	n = w.inNeutron(t, n.ID)
-	_, err := w.Remove(t.Context(), seen(n), n, false, func(context.Context, *Network) error {
+	_, err := w.Remove(t.Context(), seen(n), n, false, Guard{Verify: func(context.Context) error {
 		w.theirs(t, n.ID, "", "somebody's own")
 		return nil
-	})
+	}})
 	noError(t, err)
 	equal(t, "somebody's own", w.inNeutron(t, n.ID).Description)
 }

@@ -558,7 +558,7 @@ func TestAnAnswerThatIsNotFromNeutron(t *testing.T) {
 			return err
 		},
 		"create subnet": func(ctx context.Context, c *Client) error {
-			_, err := c.CreateSubnet(ctx, "n", creates("10.0.0.0/24", "", ""))
+			_, err := c.CreateSubnet(ctx, "n", creates("10.0.0.0/24", ""))
 			return err
 		},
 		"update subnet": func(ctx context.Context, c *Client) error {

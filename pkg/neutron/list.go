@@ -17,7 +17,6 @@ limitations under the License.
 package neutron
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,6 +29,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -39,15 +39,20 @@ import (
 // pages, and the whole list at once if the request has no limit.
 const pageSize = 1000
 
-// Limits of a list. A project in Neutron has far less, but a server that only pretends to be
-// Neutron may send pages without end.
+// Limits of a list. A server that only pretends to be Neutron may send pages without end.
 const (
-	maxPages = 1000
+	// maxPages is enough for 1,000,000 items if Neutron's operator limits pages to 50.
+	maxPages = 20_000
+	// maxRestarts is how often a list starts again because its marker was deleted meanwhile.
+	maxRestarts = 5
+	// maxLookup limits the lists that a worker waits for. They are short: Neutron filters them.
+	maxLookup = 10 * time.Minute
+	// maxItems is how many items of a list are kept.
 	maxItems = 50_000
 	// maxText is the length of a name or a description in bytes: 255 characters.
 	maxText = 4 * 255
-	// maxListText is the length of all texts of a list in bytes: 250 for each of 50,000 items.
-	// A network of the controller has about 170, its subnet about 210.
+	// maxListText is the length of all texts that are kept in bytes: 250 for each of 50,000
+	// items. A network of the controller has about 170, its subnet about 210.
 	maxListText = 12 << 20
 	// maxValue is how many bytes of one JSON value a decoder may hold. An item with the longest
 	// texts, all of their characters escaped, takes a tenth of it. Without this limit the links
@@ -56,8 +61,8 @@ const (
 )
 
 var (
-	errNoEnd = fmt.Errorf("the list has no end, or is larger than any that Neutron gives: more than %d items, %d pages or %d MiB of text",
-		maxItems, maxPages, maxListText>>20)
+	errNoEnd     = fmt.Errorf("the list has no end, or more than %d pages", maxPages)
+	errTooMany   = fmt.Errorf("the list has too much to keep: more than %d items or %d MiB of text", maxItems, maxListText>>20)
 	errLongValue = errors.New("the answer has a value that is longer than any of Neutron's")
 )
 
@@ -68,67 +73,90 @@ type item interface {
 }
 
 func (n Network) listed() (string, []string) { return n.ID, []string{n.Name, n.Description} }
-func (p Port) listed() (string, []string)    { return p.ID, []string{p.Name, p.DeviceOwner} }
 func (s Subnet) listed() (string, []string) {
 	// The zone of an address may be any text.
 	return s.ID, []string{s.Name, s.Description, s.NetworkID, s.Gateway.Zone()}
 }
 
-// list reads all pages of a collection. If one of them fails, list fails: a list that is cut
-// short must not be taken for a short list.
-//
-// It continues from the last item that it has, and not at the URL in the answer: behind a
-// proxy, perhaps only the cloud itself can reach that URL, and the token could be sent anywhere.
+// list returns the items of a collection that match the filter. It is for short lists.
 func list[T item](ctx context.Context, c *Client, collection, fields string, filter url.Values) ([]T, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxLookup)
+	defer cancel()
+	return listOnly(ctx, c, collection, fields, filter, func(*T) bool { return true })
+}
+
+// listOnly reads all pages of a collection, and returns the items for which keep returns true.
+// The others take no memory, however many there are. If a page fails, listOnly fails: a list that
+// is cut short must not be taken for a short list.
+//
+// It continues from the last item that it has read, and not at the URL in the answer: behind a
+// proxy, perhaps only the cloud itself can reach that URL, and the token could be sent anywhere.
+func listOnly[T item](ctx context.Context, c *Client, collection, fields string, filter url.Values, keep func(*T) bool) ([]T, error) {
 	op := "list " + collection
 	query := url.Values{"fields": strings.Split(fields, ","), "limit": {strconv.Itoa(pageSize)}}
 	maps.Copy(query, filter)
-	var l listing[T]
+	l, restarts := listing[T]{keep: keep}, 0
 	for range maxPages {
-		before := len(l.items)
+		before := l.read
 		more, err := l.page(ctx, c, collection, query)
+		if query.Has("marker") && restarts < maxRestarts && ReasonOf(wrap(op, err)) == NotFound {
+			// The marker's item was deleted after its page was read.
+			l = listing[T]{keep: keep}
+			restarts++
+			query.Del("marker")
+			continue
+		}
 		if err != nil {
 			return nil, listError(op, err)
 		}
-		if len(l.items) == before {
+		if l.read == before {
 			return l.items, nil
 		}
-		last, _ := l.items[len(l.items)-1].listed()
 		// A server that ignores the marker sends the same page again and again.
-		if last == query.Get("marker") {
+		if l.last == query.Get("marker") {
 			return nil, listError(op, errors.New("every page is the same"))
 		}
 		if !more {
 			return l.items, nil
 		}
-		query.Set("marker", last)
+		query.Set("marker", l.last)
 	}
 	return nil, listError(op, errNoEnd)
 }
 
 // listing is the part of a list that was read so far.
 type listing[T item] struct {
-	items []T
-	text  int // the length of all texts in bytes
+	keep  func(*T) bool
+	items []T    // that were kept
+	text  int    // the length of all texts in items in bytes
+	read  int    // the number of items that were read
+	last  string // the ID of the last of them
 }
 
-// add appends an item. It refuses an item that cannot be Neutron's, and more than the limits.
-func (l *listing[T]) add(item T) error {
-	id, texts := item.listed()
+// add appends an item if it is to be kept. It refuses an item that cannot be Neutron's, and more
+// than the limits.
+func (l *listing[T]) add(item *T) error {
+	id, texts := (*item).listed()
 	if !validID(id) {
 		return errors.New("an item without an ID")
 	}
-	l.text += len(id)
+	length := len(id)
 	for _, text := range texts {
 		if len(text) > maxText {
 			return errors.New("a text that is longer than any of Neutron's")
 		}
-		l.text += len(text)
+		length += len(text)
 	}
+	l.read++
+	l.last = id
+	if !l.keep(item) {
+		return nil
+	}
+	l.text += length
 	if len(l.items) == maxItems || l.text > maxListText {
-		return errNoEnd
+		return errTooMany
 	}
-	l.items = append(l.items, item)
+	l.items = append(l.items, *item)
 	return nil
 }
 
@@ -156,10 +184,11 @@ func Printable(text string) string {
 	return text
 }
 
-// listError is wrap for a list. A list that Neutron refuses does not make the spec invalid.
+// listError is wrap for a list. A list that Neutron refuses does not make the spec invalid, and a
+// list that Neutron does not find does not prove that something is gone.
 func listError(op string, err error) error {
 	err = wrap(op, err)
-	if e, ok := err.(*Error); ok && e.Reason == Invalid {
+	if e, ok := err.(*Error); ok && (e.Reason == Invalid || e.Reason == NotFound) {
 		e.Reason = Unavailable
 	}
 	return err
@@ -180,6 +209,8 @@ func (l *listing[T]) page(ctx context.Context, c *Client, collection string, que
 	switch {
 	case body.err != nil:
 		return false, body.err
+	case errors.Is(err, errTooMany):
+		return false, err
 	case err != nil:
 		// Only the text of err: the error itself may hold a whole value of the answer.
 		return false, fmt.Errorf("invalid list of %s: %s", collection, Printable(err.Error()))
@@ -230,7 +261,7 @@ func (l *listing[T]) decodeItems(d *json.Decoder) error {
 		if err := d.Decode(&item); err != nil {
 			return err
 		}
-		if err := l.add(item); err != nil {
+		if err := l.add(&item); err != nil {
 			return err
 		}
 	}
@@ -271,38 +302,51 @@ func (b *pageBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ListNetworks lists all networks of the client's project, with their subnets.
+// ListNetworks lists the networks of the client's project that carry a mark of one of the
+// clusters, or all if no cluster is given, with their subnets.
 //
 // An admin sees the networks of all projects, and everyone sees shared networks. Networks of
-// other projects are left out, since the client cannot have created them.
-func (c *Client) ListNetworks(ctx context.Context) ([]*Network, error) {
+// other projects are left out, since the client cannot have created them. Subnets of other
+// projects are not.
+func (c *Client) ListNetworks(ctx context.Context, clusters ...string) ([]*Network, error) {
 	filter, err := c.projectFilter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	// Networks first: a subnet that is created in between then has its network in the list.
-	found, err := c.networks(ctx, filter)
+	found, err := listOnly(ctx, c, "networks", networkFields+",subnets", filter, func(n *listedNetwork) bool {
+		owner, _ := OwnerOf(n.Description)
+		return len(clusters) == 0 || slices.Contains(clusters, owner.Cluster)
+	})
 	if err != nil {
 		return nil, err
 	}
-	return found, c.attachSubnets(ctx, found, filter)
+	networks := pointers(found)
+	if err := c.attachSubnets(ctx, networks, filter); err != nil {
+		return nil, err
+	}
+	return networks, c.attachMissing(ctx, networks, found)
 }
 
 // FindNetworks lists the networks of the client's project that have exactly this description,
 // with their subnets.
 func (c *Client) FindNetworks(ctx context.Context, description string) ([]*Network, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxLookup)
+	defer cancel()
 	filter, err := c.projectFilter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	filter.Set("description", description)
-	found, err := c.networks(ctx, filter)
+	found, err := listOnly(ctx, c, "networks", networkFields, filter, func(n *listedNetwork) bool {
+		// Some databases ignore case, accents and trailing blanks when they compare.
+		return n.Description == description
+	})
 	if err != nil {
 		return nil, err
 	}
-	// Some databases ignore case, accents and trailing blanks when they compare.
-	found = slices.DeleteFunc(found, func(n *Network) bool { return n.Description != description })
-	return found, c.attachSubnets(ctx, found, nil)
+	networks := pointers(found)
+	return networks, c.attachAllSubnets(ctx, networks)
 }
 
 // GetNetwork reads one network with its subnets. It fails with NotFound, without a request, if
@@ -311,11 +355,13 @@ func (c *Client) GetNetwork(ctx context.Context, id string) (*Network, error) {
 	if !validID(id) {
 		return nil, &Error{Op: "get network", Reason: NotFound, Message: "not a valid ID"}
 	}
+	ctx, cancel := context.WithTimeout(ctx, maxLookup)
+	defer cancel()
 	network, err := c.getNetwork(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return network, c.attachSubnets(ctx, []*Network{network}, nil)
+	return network, c.attachAllSubnets(ctx, []*Network{network})
 }
 
 // projectFilter returns the filter for the client's project. It is empty if the token is not
@@ -331,20 +377,66 @@ func (c *Client) projectFilter(ctx context.Context) (url.Values, error) {
 	return url.Values{"project_id": {s.place.Project}}, nil
 }
 
-func (c *Client) networks(ctx context.Context, filter url.Values) ([]*Network, error) {
-	found, err := list[Network](ctx, c, "networks", "id,name,description,mtu,revision_number", filter)
-	if err != nil {
-		return nil, err
-	}
+const networkFields = "id,name,description,mtu,revision_number"
+
+// listedNetwork is a network in a list.
+type listedNetwork struct {
+	Network
+	// SubnetCount is 0 if the list was not asked for it.
+	SubnetCount length `json:"subnets"`
+}
+
+// length is the number of strings in a JSON array. They are not kept.
+type length int
+
+func (l *length) UnmarshalJSON(array []byte) error {
+	var elements []string
+	err := json.Unmarshal(array, &elements)
+	*l = length(len(elements))
+	return err
+}
+
+// pointers copies the networks, so that keeping one does not retain the whole slice.
+func pointers(found []listedNetwork) []*Network {
 	networks := make([]*Network, len(found))
 	for i, n := range found {
-		networks[i] = &n // copied, so that keeping one does not retain the whole slice
+		network := n.Network
+		networks[i] = &network
 	}
-	return networks, nil
+	return networks
+}
+
+// attachMissing attaches all subnets again to the networks that have more than a list of the
+// project's subnets contained. These are rare: only an admin can create a subnet of another
+// project on a network of this one. If one was deleted meanwhile, or if the client may not see
+// it, the second list lacks it too.
+func (c *Client) attachMissing(ctx context.Context, networks []*Network, found []listedNetwork) error {
+	var incomplete []*Network
+	for i, n := range networks {
+		if len(n.Subnets) < int(found[i].SubnetCount) {
+			n.Subnets = nil
+			incomplete = append(incomplete, n)
+		}
+	}
+	return c.attachAllSubnets(ctx, incomplete)
+}
+
+// attachAllSubnets attaches the subnets of all projects that the client can see.
+func (c *Client) attachAllSubnets(ctx context.Context, networks []*Network) error {
+	const most = 64 // keeps the URL below 4,000 bytes; Neutron accepts 8,192
+	for chunk := range slices.Chunk(networks, most) {
+		filter := url.Values{}
+		for _, n := range chunk {
+			filter.Add("network_id", n.ID)
+		}
+		if err := c.attachSubnets(ctx, chunk, filter); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // attachSubnets lists the subnets that match the filter, and adds each of them to its network.
-// A nil filter matches the subnets of the networks.
 func (c *Client) attachSubnets(ctx context.Context, networks []*Network, filter url.Values) error {
 	if len(networks) == 0 {
 		return nil
@@ -353,72 +445,18 @@ func (c *Client) attachSubnets(ctx context.Context, networks []*Network, filter 
 	for _, n := range networks {
 		byID[n.ID] = n
 	}
-	if filter == nil {
-		filter = url.Values{"network_id": slices.Collect(maps.Keys(byID))}
-	}
-	subnets, err := list[Subnet](ctx, c, "subnets", "id,network_id,name,description,cidr,gateway_ip,revision_number", filter)
+	subnets, err := listOnly(ctx, c, "subnets", "id,network_id,name,description,cidr,gateway_ip,revision_number", filter,
+		func(s *Subnet) bool { return byID[s.NetworkID] != nil })
 	if err != nil {
 		return err
 	}
 	for _, s := range subnets {
-		if n, ok := byID[s.NetworkID]; ok {
-			s.NetworkID = n.ID // one string for all subnets of the network
-			n.Subnets = append(n.Subnets, s)
-		}
+		n := byID[s.NetworkID]
+		s.NetworkID = n.ID // one string for all subnets of the network
+		n.Subnets = append(n.Subnets, s)
 	}
 	for _, n := range networks {
 		n.sortSubnets()
 	}
 	return nil
-}
-
-// Port is a port that prevents a deletion.
-type Port struct {
-	ID          string `json:"id"`
-	Name        string `json:"name"`
-	DeviceOwner string `json:"device_owner"`
-}
-
-// String returns the port's name, or its ID if it has no name, and the owner of its device.
-func (p Port) String() string {
-	return cmp.Or(p.Name, p.ID) + " (" + cmp.Or(p.DeviceOwner, "no device") + ")"
-}
-
-// PortsOnNetwork lists the ports that prevent the deletion of the network.
-func (c *Client) PortsOnNetwork(ctx context.Context, id string) ([]Port, error) {
-	return c.blockingPorts(ctx, url.Values{"network_id": {id}})
-}
-
-// PortsOnSubnet lists the ports that prevent the deletion of the subnet.
-func (c *Client) PortsOnSubnet(ctx context.Context, id string) ([]Port, error) {
-	return c.blockingPorts(ctx, url.Values{"fixed_ips": {"subnet_id=" + id}})
-}
-
-func (c *Client) blockingPorts(ctx context.Context, filter url.Values) ([]Port, error) {
-	ports, err := list[Port](ctx, c, "ports", "id,name,device_owner", filter)
-	return slices.DeleteFunc(ports, func(p Port) bool { return slices.Contains(autoDeleted, p.DeviceOwner) }), err
-}
-
-// autoDeleted are the device owners of the ports that Neutron creates and deletes by itself
-// (AUTO_DELETE_PORT_OWNERS in neutron.common._constants). They belong to its DHCP servers and,
-// with OVN, to the metadata service, which has a port on every network.
-var autoDeleted = []string{"network:dhcp", "network:distributed", "network:floatingip_agent_gateway"}
-
-// inUse returns an error that names the ports, or nil if there are none.
-func inUse(op string, ports []Port) error {
-	if len(ports) == 0 {
-		return nil
-	}
-	const most = 5
-	names := make([]string, 0, len(ports))
-	for _, p := range ports {
-		names = append(names, p.String())
-	}
-	// Sorted, so that the message is the same each time.
-	slices.Sort(names)
-	message := strings.Join(names[:min(most, len(names))], ", ")
-	if len(names) > most {
-		message += fmt.Sprintf(" and %d more", len(names)-most)
-	}
-	return &Error{Op: op, Reason: InUse, Message: Printable("in use by port " + message)}
 }

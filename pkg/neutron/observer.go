@@ -18,6 +18,8 @@ package neutron
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -46,6 +48,8 @@ type Observer struct {
 	records map[types.UID]record
 	// err is the error of the last list; nil after a list that succeeded.
 	err error
+	// overflow is set while there are more networks than a list keeps.
+	overflow bool
 
 	lists      int // that succeeded
 	lastList   time.Time
@@ -167,11 +171,28 @@ func (o *Observer) notify(callback *func()) {
 	call()
 }
 
+// callHandlers calls the handlers for one owner.
+func (o *Observer) callHandlers(uid types.UID) {
+	o.mu.Lock()
+	handlers := o.handlers
+	o.mu.Unlock()
+	for _, handler := range handlers {
+		handler(uid)
+	}
+}
+
 // Relist lists Neutron's networks once, and returns the error of the list. If it fails, the
-// cache stays as it is.
+// cache stays as it is. It does not fail if there are more networks than a list keeps: the limit
+// protects memory, and must not stop the work. See Overflow.
 func (o *Observer) Relist(ctx context.Context) error {
 	began := o.nextTick()
 	networks, err := o.list(ctx)
+	if errors.Is(err, errTooMany) {
+		if o.drop(began) {
+			klog.FromContext(ctx).Error(err, "The cache is too small for this cluster's networks in Neutron: each sync reads its network from Neutron, and the changes of other clients are not noticed")
+		}
+		return nil
+	}
 	changed, handlers := o.merge(began, networks, err)
 	for _, uid := range changed {
 		for _, handler := range handlers {
@@ -195,17 +216,26 @@ func (o *Observer) LastList() time.Time {
 // succeeded or not.
 func (o *Observer) FirstListDone() <-chan struct{} { return o.firstList }
 
+// Overflow reports whether there were more networks or subnets of the cluster at the last list
+// than the cache may hold. It then has only the networks that were read or changed since.
+func (o *Observer) Overflow() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.overflow
+}
+
 // Get returns the owner's networks from the cache. known is false after a change whose outcome
-// is not known: the caller must ask Neutron. It is false too, with the error of the last list,
-// if no list has succeeded yet. The networks are shared and must not be changed.
+// is not known, and after an overflow: the caller must ask Neutron. It is false too, with the
+// error of the last list, if no list has succeeded yet. The networks are shared and must not be
+// changed.
 func (o *Observer) Get(uid types.UID) (networks []*Network, known bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.lists == 0 {
+	if o.lists == 0 && !o.overflow {
 		return nil, false, o.err
 	}
 	r := o.records[uid]
-	return r.networks, !r.unknown, nil
+	return r.networks, !r.unknown && !o.overflow, nil
 }
 
 // All returns the cached networks of all owners, and how many lists have succeeded. It leaves
@@ -268,6 +298,19 @@ func (o *Observer) nextTick() int64 {
 	return o.tick
 }
 
+// drop empties the cache after a list that began at that tick and found too much to keep. It
+// keeps the records that were changed since the list began. It reports whether the cache was
+// complete before.
+func (o *Observer) drop(began int64) (first bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closeFirst.Do(func() { close(o.firstList) })
+	maps.DeleteFunc(o.records, func(_ types.UID, r record) bool { return r.tick <= began })
+	first = !o.overflow
+	o.err, o.overflow = nil, true
+	return first
+}
+
 // merge takes over the result of a list that began at that tick, and returns the owners whose
 // networks have changed, and the handlers to call. It keeps the records that were changed since
 // the list began: Neutron may have answered before that change or after it.
@@ -279,6 +322,7 @@ func (o *Observer) merge(began int64, networks []*Network, err error) (changed [
 	if err != nil {
 		return nil, nil
 	}
+	o.overflow = false
 	o.lists++
 	o.lastList = time.Now()
 

@@ -18,6 +18,7 @@ package neutron
 
 import (
 	"net/netip"
+	"slices"
 
 	"go4.org/netipx"
 )
@@ -74,28 +75,42 @@ func unlessEqual(desired, observed string) string {
 }
 
 // createOrMakeRoom returns the step that creates a missing subnet. Neutron refuses subnets
-// that overlap on one network: then the old subnet is deleted first. Otherwise it is deleted
+// that overlap on one network: then an old subnet is deleted first. Otherwise it is deleted
 // last, so that the network is never without a subnet. It is also not deleted first for a
-// subnet that Neutron is certain to refuse.
+// subnet that Neutron is certain to refuse. Nothing changes before all old subnets are free of
+// ports.
 func createOrMakeRoom(desired Desired, subnet DesiredSubnet, obsolete []Subnet) Step {
 	create := CreateSubnet{Subnet: subnet, Name: desired.Name, Description: desired.Owner.Mark()}
 	for _, s := range obsolete {
-		if s.CIDR.Overlaps(subnet.CIDR) && servesDHCP(subnet.CIDR) {
-			return DeleteSubnet{ID: s.ID, CIDR: s.CIDR}
+		create.Replaces = append(create.Replaces, s.ID)
+	}
+	for i, s := range obsolete {
+		if s.CIDR.Overlaps(subnet.CIDR) && !isRefused(subnet) {
+			return DeleteSubnet{ID: s.ID, CIDR: s.CIDR, Others: slices.Delete(create.Replaces, i, i+1)}
 		}
-		create.Replaces = s.ID
 	}
 	return create
 }
 
-// servesDHCP reports whether Neutron accepts a subnet of this CIDR with DHCP, which is the
-// default: unicast addresses, with room for a DHCP server and a client.
-func servesDHCP(cidr netip.Prefix) bool {
-	first := cidr.Addr()
-	if first.Is4() && first.As4()[0] == 0 || first.IsMulticast() || first.IsLoopback() {
-		return false
+// unserved are the multicast and the loopback addresses. Neutron refuses CIDRs inside them if
+// DHCP is enabled, and accepts CIDRs that also contain other addresses.
+var unserved = []netip.Prefix{netip.MustParsePrefix("224.0.0.0/4"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("ff00::/8")}
+
+// isRefused reports whether Neutron is certain to refuse the subnet, on any network. DHCP is
+// enabled by default, and needs two hosts: a server and a client.
+func isRefused(subnet DesiredSubnet) bool {
+	cidr, first := subnet.CIDR, subnet.CIDR.Addr()
+	if cidr.Bits() == 0 || first.BitLen()-cidr.Bits() < 2 || first == netip.IPv4Unspecified() {
+		return true
 	}
-	return first.BitLen()-cidr.Bits() >= 2
+	for _, p := range unserved {
+		if p.Bits() <= cidr.Bits() && p.Contains(first) {
+			return true
+		}
+	}
+	// In IPv4 these are the network address and the broadcast address.
+	gateway := subnet.Gateway
+	return gateway.Is4() && !subnet.NoGateway && (gateway == first || gateway == netipx.PrefixLastIP(cidr))
 }
 
 // updateSubnet returns the step that repairs the existing subnet, or nil.

@@ -18,10 +18,13 @@ package neutron
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
 
 	"go4.org/netipx"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
 const testName = "default/web"
@@ -65,7 +68,7 @@ func named(name string, s Subnet) Subnet {
 	return s
 }
 
-func creates(cidrText, gateway, replaces string) CreateSubnet {
+func creates(cidrText, gateway string, replaces ...string) CreateSubnet {
 	return CreateSubnet{Subnet: wants(cidrText, gateway).Subnets[0], Name: testName, Description: owner.Mark(), Replaces: replaces}
 }
 
@@ -100,17 +103,17 @@ func TestNext(t *testing.T) {
 		{
 			name: "there is a network without a subnet", reason: "a crash between the two creates leaves this state",
 			want: wants("192.168.0.0/16", "192.168.0.1"), have: has(),
-			step: creates("192.168.0.0/16", "192.168.0.1", ""),
+			step: creates("192.168.0.0/16", "192.168.0.1"),
 		},
 		{
 			name: "the subnet is missing, and the spec has the gateway None", reason: "None is sent to Neutron, or Neutron chooses a gateway",
 			want: wants("192.168.0.0/16", "none"), have: has(),
-			step: creates("192.168.0.0/16", "none", ""),
+			step: creates("192.168.0.0/16", "none"),
 		},
 		{
 			name: "the subnet is missing, and the spec has no gateway", reason: "Neutron chooses the gateway",
 			want: wants("192.168.0.0/16", ""), have: has(),
-			step: creates("192.168.0.0/16", "", ""),
+			step: creates("192.168.0.0/16", ""),
 		},
 		{
 			name: "Neutron matches the spec", reason: "an idle sync makes no request",
@@ -213,6 +216,21 @@ func TestNext(t *testing.T) {
 			step: creates("fd00:1::/127", "", id),
 		},
 		{
+			name: "the IPv6 CIDR was changed to all addresses", reason: "Neutron refuses it with DHCP and without",
+			want: wants("::/0", ""), have: has(ours(id, "fd00:1::/64", "fd00:1::")),
+			step: creates("::/0", "", id),
+		},
+		{
+			name: "the CIDR was changed to one with a gateway that is its broadcast address", reason: "Neutron always refuses that gateway",
+			want: wants("192.168.0.0/24", "192.168.0.255"), have: has(right),
+			step: creates("192.168.0.0/24", "192.168.0.255", id),
+		},
+		{
+			name: "the CIDR was changed to one that contains all multicast addresses and others", reason: "Neutron refuses only CIDRs inside the multicast addresses",
+			want: wants("224.0.0.0/3", ""), have: has(ours(id, "240.0.0.0/24", "240.0.0.1")),
+			step: DeleteSubnet{ID: id, CIDR: cidr("240.0.0.0/24")},
+		},
+		{
 			name: "the old subnet exists, and the gateway of the new one differs", reason: "the new subnet is updated before the old one is deleted",
 			want: wants("10.0.0.0/24", "10.0.0.9"), have: has(right, ours("b", "10.0.0.0/24", "10.0.0.1")),
 			step: UpdateSubnet{ID: "b", SetGateway: true, Gateway: addr("10.0.0.9"), Pools: ranges("10.0.0.1-10.0.0.8", "10.0.0.10-10.0.0.254")},
@@ -225,7 +243,7 @@ func TestNext(t *testing.T) {
 		{
 			name: "a second IP family was added", reason: "the subnet of the first family stays, and is not replaced",
 			want: wants("192.168.0.0/16", "", func(d *Desired) { d.Subnets = append(d.Subnets, DesiredSubnet{CIDR: cidr("fd00:1::/64")}) }), have: has(right),
-			step: creates("fd00:1::/64", "", ""),
+			step: creates("fd00:1::/64", ""),
 		},
 		{
 			name: "two old subnets and the new one exist", reason: "the CIDR was changed twice; the old ones are deleted one by one",
@@ -235,7 +253,17 @@ func TestNext(t *testing.T) {
 		{
 			name: "two old subnets exist, of which one overlaps", reason: "only a subnet that overlaps is deleted before the create",
 			want: wants("10.0.0.0/24", ""), have: has(ours("a", "10.1.0.0/24", "10.1.0.1"), ours("b", "10.0.0.0/16", "10.0.0.1")),
-			step: DeleteSubnet{ID: "b", CIDR: cidr("10.0.0.0/16")},
+			step: DeleteSubnet{ID: "b", CIDR: cidr("10.0.0.0/16"), Others: []string{"a"}},
+		},
+		{
+			name: "three old subnets exist, of which two overlap", reason: "all of them are replaced, so none may have ports",
+			want: wants("10.0.0.0/23", ""), have: has(ours("a", "10.0.0.0/24", "10.0.0.1"), ours("b", "10.1.0.0/24", "10.1.0.1"), ours("c", "10.0.1.0/24", "10.0.1.1")),
+			step: DeleteSubnet{ID: "a", CIDR: cidr("10.0.0.0/24"), Others: []string{"b", "c"}},
+		},
+		{
+			name: "two old subnets exist, and none overlaps", reason: "both are deleted after the create, so neither may have ports",
+			want: wants("10.0.0.0/24", ""), have: has(ours("a", "10.1.0.0/24", "10.1.0.1"), ours("b", "10.2.0.0/24", "10.2.0.1")),
+			step: creates("10.0.0.0/24", "", "a", "b"),
 		},
 		{
 			name: "an unmanaged subnet exists too", reason: "the plan does not delete it",
@@ -248,12 +276,12 @@ func TestNext(t *testing.T) {
 		{
 			name: "an unmanaged subnet has the same CIDR", reason: "Neutron refuses the create, and its message explains why",
 			want: wants("192.168.0.0/16", "192.168.9.9"), have: has(described(stranger, right)),
-			step: creates("192.168.0.0/16", "192.168.9.9", ""),
+			step: creates("192.168.0.0/16", "192.168.9.9"),
 		},
 		{
 			name: "an unmanaged subnet overlaps the new CIDR", reason: "the plan does not delete it even then",
 			want: wants("10.0.0.0/16", ""), have: has(described(stranger, ours("b", "10.0.0.0/24", "10.0.0.1"))),
-			step: creates("10.0.0.0/16", "", ""),
+			step: creates("10.0.0.0/16", ""),
 		},
 		{
 			name: "the known subnet has no mark", reason: "the subnet in the status is still owned, so its mark is restored",
@@ -268,7 +296,7 @@ func TestNext(t *testing.T) {
 		{
 			name: "the known subnet carries another Network's mark", reason: "a mark takes precedence over the ID in the status",
 			want: wants("192.168.0.0/16", "", knowing(id)), have: has(described(other, right)),
-			step: creates("192.168.0.0/16", "", ""),
+			step: creates("192.168.0.0/16", ""),
 		},
 		{
 			name: "a subnet of another Network exists too", reason: "the plan does not change it",
@@ -342,16 +370,62 @@ func TestDuplicate(t *testing.T) {
 	}
 }
 
-func TestServesDHCP(t *testing.T) {
+func TestIsRefused(t *testing.T) {
 	for text, want := range map[string]bool{
-		"10.0.0.0/24": true, "10.0.0.0/30": true, "10.0.0.0/31": false, "10.0.0.0/32": false,
-		"0.0.0.0/0": false, "0.1.0.0/16": false, "127.0.0.0/24": false, "224.0.0.0/24": false, "169.254.0.0/16": true,
-		"fd00:1::/64": true, "fd00:1::/126": true, "fd00:1::/127": false, "fd00:1::/128": false, "ff02::/64": false, "::1/128": false,
+		"10.0.0.0/24": false, "10.0.0.0/30": false, "10.0.0.0/31": true, "10.0.0.0/32": true,
+		"0.0.0.0/0": true, "0.0.0.0/1": true, "0.0.0.0/30": true, "0.1.0.0/16": false, "128.0.0.0/1": false,
+		"127.0.0.0/8": true, "127.0.0.0/24": true, "126.0.0.0/7": false, "64.0.0.0/2": false,
+		"224.0.0.0/4": true, "224.0.0.0/24": true, "224.0.0.0/3": false, "240.0.0.0/4": false, "255.255.255.0/24": false, "169.254.0.0/16": false,
+		"fd00:1::/64": false, "fd00:1::/126": false, "fd00:1::/127": true, "fd00:1::/128": true, "ff02::/64": true, "ff00::/8": true, "fe00::/7": false,
+		"::1/128": true, "::/0": true, "::/1": false, "::/64": false, "fe80::/64": false, "::ffff:127.0.0.0/120": false, "::ffff:224.0.0.0/120": false,
 	} {
-		if got := servesDHCP(cidr(text)); got != want {
+		if got := isRefused(DesiredSubnet{CIDR: cidr(text)}); got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
 	}
+	for _, test := range []struct {
+		cidr, gateway string
+		want          bool
+	}{
+		{"10.0.0.0/24", "10.0.0.0", true}, {"10.0.0.0/24", "10.0.0.255", true}, {"10.0.0.0/24", "10.0.0.1", false}, {"10.0.0.0/24", "10.0.0.254", false},
+		{"10.0.0.0/24", "none", false}, {"0.0.0.0/8", "none", true}, {"::/0", "none", true}, {"::/0", "fd00::1", true},
+		{"fd00:1::/64", "fd00:1::", false}, {"fd00:1::/64", "fd00:1::ffff:ffff:ffff:ffff", false},
+	} {
+		if got := isRefused(wants(test.cidr, test.gateway).Subnets[0]); got != test.want {
+			t.Errorf("%s with gateway %s: %v, want %v", test.cidr, test.gateway, got, test.want)
+		}
+	}
+}
+
+// The contract tests compare the embedded Neutron with the real one.
+func TestTheEmbeddedNeutronRefusesTheSameSubnets(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	client, tried, refused := w.Client(), 0, 0
+	network, err := client.CreateNetwork(t.Context(), CreateNetwork{Name: "x"})
+	noError(t, err)
+	for _, first := range []string{"0.0.0.0", "0.1.0.0", "10.0.0.0", "126.0.0.0", "127.1.0.0", "224.0.0.0", "239.255.255.0", "240.0.0.0", "255.255.255.255",
+		"::", "::1", "::ffff:127.0.0.0", "::ffff:224.0.0.0", "fd00::", "fe80::", "ff00::", "ff02::1"} {
+		for bits := range addr(first).BitLen() + 1 {
+			cidr := netip.PrefixFrom(addr(first), bits).Masked()
+			last := netipx.PrefixLastIP(cidr)
+			for _, subnet := range []DesiredSubnet{{CIDR: cidr}, {CIDR: cidr, NoGateway: true}, {CIDR: cidr, Gateway: cidr.Addr()},
+				{CIDR: cidr, Gateway: last}, {CIDR: cidr, Gateway: last.Prev()}} {
+				if subnet.Gateway.IsValid() && !cidr.Contains(subnet.Gateway) {
+					continue
+				}
+				created, err := client.CreateSubnet(t.Context(), network.ID, CreateSubnet{Subnet: subnet})
+				if err != nil && ReasonOf(err) != Invalid || (err != nil) != isRefused(subnet) {
+					t.Errorf("%+v: Neutron answers %v; isRefused returns %v", subnet, err, isRefused(subnet))
+				}
+				if tried++; err != nil {
+					refused++
+					continue
+				}
+				noError(t, client.DeleteSubnet(t.Context(), created.ID, nil))
+			}
+		}
+	}
+	t.Logf("%d subnets, %d refused", tried, refused)
 }
 
 func TestCurrent(t *testing.T) {
@@ -375,12 +449,12 @@ func TestCurrent(t *testing.T) {
 }
 
 func TestOnlyDeletesAndTheFirstCreateAreIrreversible(t *testing.T) {
-	for step, want := range map[Step]bool{
-		CreateNetwork{}: true, UpdateNetwork{}: false, CreateSubnet{}: false, DeleteSubnet{}: true, DeleteNetwork{}: true,
-	} {
-		equal(t, want, step.Irreversible())
+	for _, step := range []Step{CreateNetwork{}, DeleteSubnet{}, DeleteNetwork{}} {
+		equal(t, true, step.Irreversible())
 	}
-	equal(t, false, UpdateSubnet{}.Irreversible())
+	for _, step := range []Step{UpdateNetwork{}, CreateSubnet{}, UpdateSubnet{}} {
+		equal(t, false, step.Irreversible())
+	}
 }
 
 func TestStepString(t *testing.T) {
@@ -446,7 +520,7 @@ func simulate(t *testing.T, have *Network, step Step) (*Network, bool) {
 	case UpdateNetwork:
 		next.Name, next.Description = change(next.Name, step.Name), change(next.Description, step.Description)
 	case CreateSubnet:
-		if slices.ContainsFunc(have.Subnets, func(s Subnet) bool { return s.CIDR.Overlaps(step.Subnet.CIDR) }) {
+		if neutronRefuses(step.Subnet) || slices.ContainsFunc(have.Subnets, func(s Subnet) bool { return s.CIDR.Overlaps(step.Subnet.CIDR) }) {
 			return have, false
 		}
 		s := Subnet{ID: "new", NetworkID: "n", Name: step.Name, Description: step.Description, CIDR: step.Subnet.CIDR, Gateway: step.Subnet.Gateway}
@@ -477,6 +551,21 @@ func simulate(t *testing.T, have *Network, step Step) (*Network, bool) {
 		t.Fatalf("no such step: %T", step)
 	}
 	return &next, true
+}
+
+// neutronRefuses is isRefused, by the addresses that the subnet has.
+func neutronRefuses(subnet DesiredSubnet) bool {
+	addresses := netipx.RangeOfPrefix(subnet.CIDR)
+	first, last := addresses.From(), addresses.To()
+	for _, text := range []string{"224.0.0.0-239.255.255.255", "127.0.0.0-127.255.255.255", "ff00::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"} {
+		if p := netipx.MustParseIPRange(text); p.Contains(first) && p.Contains(last) {
+			return true
+		}
+	}
+	few := first == last || first.Next() == last
+	all := !first.Prev().IsValid() && !last.Next().IsValid()
+	edge := first.Is4() && subnet.Gateway.IsValid() && (subnet.Gateway == first || subnet.Gateway == last)
+	return few || all || edge || first.Is4() && first.IsUnspecified()
 }
 
 func change(have, want string) string {
@@ -603,12 +692,69 @@ func checkStep(t *testing.T, want Desired, have *Network, step Step) {
 			t.Errorf("%+v comes before the create of the new subnet, which it does not overlap", step)
 		}
 	case CreateSubnet:
-		touches(step.Replaces)
-		// With several obsolete subnets, Replaces may be any of them.
-		if obsolete := obsoleteSubnets(want, have); (step.Replaces != "") != (len(obsolete) > 0) {
-			t.Errorf("%+v replaces one of %d subnets", step, len(obsolete))
+		var obsolete []string
+		for _, s := range obsoleteSubnets(want, have) {
+			touches(s.ID)
+			obsolete = append(obsolete, s.ID)
+		}
+		equal(t, obsolete, step.Replaces)
+	}
+}
+
+// A network must not lose its subnet while ports prevent the creation of the new one. So as long
+// as there is no new subnet, and an obsolete one has ports, no step may change the subnets.
+func TestPortsOnAnyObsoleteSubnetPreventTheReplacement(t *testing.T) {
+	t.Parallel()
+	const wanted = "10.0.0.0/24"
+	states := startingStates([]Subnet{
+		ours("right", wanted, "10.0.0.1"),
+		ours("contains it", "10.0.0.0/16", "10.0.0.1"),
+		ours("lower half", "10.0.0.0/25", "10.0.0.1"),
+		ours("upper half", "10.0.0.128/25", "10.0.0.129"),
+		ours("elsewhere", "10.1.0.0/24", "10.1.0.1"),
+		ours("elsewhere too", "10.2.0.0/24", ""),
+		ours("IPv6", "fd00:1::/64", "fd00:1::"),
+	})
+	want := wants(wanted, "")
+	refusals := 0
+	for _, start := range states {
+		obsolete := obsoleteSubnets(want, start)
+		for ports := range 1 << len(obsolete) {
+			var used []string
+			for i, s := range obsolete {
+				if ports>>i&1 == 1 {
+					used = append(used, s.ID)
+				}
+			}
+			have := start
+			for step := Next(want, have); step != nil; step = Next(want, have) {
+				s := scopeOf(step, have)
+				if slices.ContainsFunc(s.subnets, func(id string) bool { return slices.Contains(used, id) }) {
+					refusals++
+					break
+				}
+				var taken bool
+				if have, taken = simulate(t, have, step); !taken {
+					t.Fatalf("Neutron refuses %+v", step)
+				}
+			}
+			left := func(id string) bool { return have.subnet(id) != nil }
+			for _, id := range used {
+				if !left(id) {
+					t.Errorf("%+v, ports on %q: the subnet %s is gone", start, used, id)
+				}
+			}
+			isCreated := findSubnet(want, have, want.Subnets[0].CIDR) != nil
+			wasCreated := findSubnet(want, start, want.Subnets[0].CIDR) != nil
+			if len(used) > 0 && !wasCreated && (isCreated || len(have.Subnets) != len(start.Subnets)) {
+				t.Errorf("%+v, ports on %q: the subnets became %+v", start, used, have.Subnets)
+			}
+			if len(used) == 0 {
+				checkGoal(t, want, have)
+			}
 		}
 	}
+	t.Logf("%d states, %d refusals", len(states), refusals)
 }
 
 func checkGoal(t *testing.T, want Desired, have *Network) {

@@ -264,7 +264,7 @@ func TestEveryOperationOfAClientHasAName(t *testing.T) {
 	noError(t, err)
 	_, err = c.GetNetwork(ctx, network.ID)
 	noError(t, err)
-	_, err = c.PortsOnNetwork(ctx, network.ID)
+	_, err = c.PortsOnNetworks(ctx, network.ID)
 	noError(t, err)
 	_, err = c.ListNetworks(ctx)
 	noError(t, err)

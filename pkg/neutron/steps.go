@@ -93,14 +93,14 @@ func (s UpdateNetwork) apply(ctx context.Context, c *Cloud, _ Identity, observed
 	return &network, err
 }
 
-// CreateSubnet creates a subnet. Its description carries the mark from the start. If it
-// replaces a subnet that has ports, it fails with InUse and changes nothing.
+// CreateSubnet creates a subnet. Its description carries the mark from the start. If a subnet
+// that it replaces has ports, it fails with InUse and changes nothing.
 type CreateSubnet struct {
 	Subnet      DesiredSubnet
 	Name        string
 	Description string
-	// Replaces is the ID of the subnet that is deleted afterwards, or "".
-	Replaces string
+	// Replaces are the IDs of the subnets that are deleted afterwards.
+	Replaces []string
 }
 
 func (s CreateSubnet) String() string { return "subnet " + s.Subnet.CIDR.String() + " created" }
@@ -109,13 +109,11 @@ func (s CreateSubnet) String() string { return "subnet " + s.Subnet.CIDR.String(
 func (CreateSubnet) Irreversible() bool { return false }
 func (CreateSubnet) Fields() []string   { return []string{fieldSubnet} }
 
-func (s CreateSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
-	if s.Replaces != "" {
-		ports, err := c.client.PortsOnSubnet(ctx, s.Replaces)
-		if err == nil {
-			err = inUse("replace subnet "+observed.subnet(s.Replaces).CIDR.String(), ports)
-		}
-		if err != nil {
+func (s CreateSubnet) scope(observed *Network) scope { return replacedScope(observed, s.Replaces) }
+
+func (s CreateSubnet) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
+	if len(s.Replaces) > 0 {
+		if err := c.checkPorts(ctx, identity.Owner.UID, s.scope(observed)); err != nil {
 			return nil, err
 		}
 	}
@@ -161,18 +159,32 @@ func (s UpdateSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed 
 type DeleteSubnet struct {
 	ID   string
 	CIDR netip.Prefix
+	// Others are the IDs of the other subnets that are replaced too, if this one is deleted to make
+	// room for a new one. If one of them has ports, the new one cannot be created yet, and this
+	// one is not deleted.
+	Others []string
 }
 
 func (s DeleteSubnet) String() string   { return "subnet " + s.CIDR.String() + " deleted" }
 func (DeleteSubnet) Irreversible() bool { return true }
 func (DeleteSubnet) Fields() []string   { return []string{fieldObsoleteSubnet} }
 
-func (s DeleteSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
-	err := c.client.DeleteSubnet(ctx, s.ID, observed.subnet(s.ID).Revision)
-	if ReasonOf(err) == InUse {
-		err = c.namePorts(ctx, err, "delete subnet "+s.CIDR.String(), c.client.PortsOnSubnet, s.ID)
+func (s DeleteSubnet) scope(observed *Network) scope {
+	if len(s.Others) > 0 {
+		return replacedScope(observed, append([]string{s.ID}, s.Others...))
 	}
-	return observed.withoutSubnet(s.ID), err
+	return scope{op: "delete subnet " + s.CIDR.String(), network: observed.ID, subnets: []string{s.ID}}
+}
+
+func (s DeleteSubnet) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
+	if len(s.Others) > 0 {
+		if err := c.checkPorts(ctx, identity.Owner.UID, s.scope(observed)); err != nil {
+			return nil, err
+		}
+	}
+	return observed.withoutSubnet(s.ID), c.tryDelete(ctx, identity.Owner.UID, s.scope(observed), func() error {
+		return c.client.DeleteSubnet(ctx, s.ID, observed.subnet(s.ID).Revision)
+	})
 }
 
 // DeleteNetwork deletes a duplicate: another network that carries the owner's mark.
@@ -181,6 +193,8 @@ type DeleteNetwork struct{ Network *Network }
 func (s DeleteNetwork) String() string   { return "duplicate network " + s.Network.ID + " deleted" }
 func (DeleteNetwork) Irreversible() bool { return true }
 func (DeleteNetwork) Fields() []string   { return []string{fieldDuplicateNetwork} }
+
+func (s DeleteNetwork) scope(*Network) scope { return networkScope(s.Network.ID) }
 
 func (s DeleteNetwork) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
 	return observed, c.delete(ctx, identity, s.Network)

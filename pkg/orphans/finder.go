@@ -63,14 +63,19 @@ type Finder struct {
 	mu sync.Mutex
 	// last has the result of the last comparison of each cloud.
 	last map[*neutron.Cloud]result
+	// deleted has the UIDs of Networks that were deleted lately.
+	deleted recent
 }
 
 // result is the result of a comparison.
 type result struct {
-	// relists is the number of relists of the cloud before the comparison.
-	relists int
+	// snapshot is what the Observer had before the comparison.
+	snapshot snapshot
 	// orphans has the orphans by the IDs of their networks.
 	orphans map[string]Orphan
+	// neverOwned is the first orphan that was NeverOwned, or nil. It is kept until the process
+	// ends, because the other installation remains when its network is gone.
+	neverOwned *Orphan
 	// refusal is the reason why no orphan may be deleted, or "".
 	refusal string
 }
@@ -78,7 +83,7 @@ type result struct {
 // NewFinder returns a Finder. The caller starts the informer, lets the OnRelist of each
 // Observer call Wake, and then calls Run.
 func NewFinder(client clientset.Interface, informer informers.TypedNetworkInformer, options Options) *Finder {
-	return &Finder{
+	f := &Finder{
 		options: options,
 		client:  client,
 		cached:  informer.Lister(),
@@ -86,6 +91,21 @@ func NewFinder(client clientset.Interface, informer informers.TypedNetworkInform
 		wake:    make(chan struct{}, 1),
 		last:    map[*neutron.Cloud]result{},
 	}
+	handler := informers.NetworkHandlerFuncs{DeleteFunc: func(n informers.DeletedNetwork) {
+		if n.OptionalObj != nil {
+			f.addDeleted(n.OptionalObj.UID)
+		}
+	}}
+	if _, err := informer.TypedInformer().AddTypedEventHandler(handler); err != nil {
+		panic(err) // the informer has not been started
+	}
+	return f
+}
+
+func (f *Finder) addDeleted(uid types.UID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.deleted.add(uid)
 }
 
 // Wake makes Run look for orphans. It is called after a relist, and does not block.
@@ -121,12 +141,12 @@ func (f *Finder) find(ctx context.Context) error {
 	if len(before) == 0 {
 		return nil
 	}
-	owners, err := f.owners(ctx, before)
+	owners, cached, err := f.owners(ctx, before)
 	if err != nil {
 		return err
 	}
 	for cloud, snapshot := range before {
-		f.compareCloud(ctx, cloud, snapshot, owners)
+		f.compareCloud(ctx, cloud, snapshot, owners, cached)
 	}
 	// An error in one cloud does not stop the others.
 	var failed []error
@@ -145,7 +165,7 @@ func (f *Finder) fresh() map[*neutron.Cloud]snapshot {
 	maps.DeleteFunc(f.last, func(cloud *neutron.Cloud, _ result) bool { return !clouds.Has(cloud) })
 	fresh := map[*neutron.Cloud]snapshot{}
 	for cloud := range clouds {
-		if now := takeSnapshot(cloud); now.relists != f.last[cloud].relists {
+		if now := takeSnapshot(cloud); now.relists != f.last[cloud].snapshot.relists {
 			fresh[cloud] = now
 		}
 	}
@@ -157,23 +177,24 @@ func takeSnapshot(cloud *neutron.Cloud) snapshot {
 	return snapshot{networks: networks, relists: relists}
 }
 
-// owners returns the UIDs of all Networks. It reads the cache, and lists the Networks live
-// only if the cache lacks the owner of a network.
-func (f *Finder) owners(ctx context.Context, networks map[*neutron.Cloud]snapshot) (sets.Set[types.UID], error) {
-	cached, err := f.cached.List(labels.Everything())
+// owners returns the UIDs of all Networks, and those in the cache. It reads the cache, and
+// lists the Networks live only if the cache lacks the owner of a network.
+func (f *Finder) owners(ctx context.Context, networks map[*neutron.Cloud]snapshot) (owners, cached sets.Set[types.UID], err error) {
+	list, err := f.cached.List(labels.Everything())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	owners := sets.New[types.UID]()
-	for _, n := range cached {
-		owners.Insert(n.UID)
+	cached = sets.New[types.UID]()
+	for _, n := range list {
+		cached.Insert(n.UID)
 	}
 	for snapshot := range maps.Values(networks) {
-		if snapshot.unowned(owners) {
-			return f.listOwners(ctx)
+		if snapshot.unowned(cached) {
+			owners, err = f.listOwners(ctx)
+			return owners, cached, err
 		}
 	}
-	return owners, nil
+	return cached, cached, nil
 }
 
 // pageSize is the number of Networks in a page of the live list.
@@ -202,9 +223,10 @@ func (f *Finder) listOwners(ctx context.Context) (sets.Set[types.UID], error) {
 const maxLogged = 100
 
 // compareCloud compares a cloud with the owners and logs the new orphans.
-func (f *Finder) compareCloud(ctx context.Context, cloud *neutron.Cloud, before snapshot, owners sets.Set[types.UID]) {
+func (f *Finder) compareCloud(ctx context.Context, cloud *neutron.Cloud, before snapshot, owners, cached sets.Set[types.UID]) {
+	now, isFirst := f.store(cloud, before, owners, cached)
 	logged := 0
-	for _, orphan := range sorted(maps.Values(f.store(cloud, before, owners))) {
+	for _, orphan := range sorted(maps.Values(now.orphans)) {
 		if orphan.sightings > 1 {
 			continue
 		}
@@ -212,19 +234,34 @@ func (f *Finder) compareCloud(ctx context.Context, cloud *neutron.Cloud, before 
 			orphan.log(ctx).Info("Found an orphan in Neutron: its Network is gone", "delete-orphans", &f.options.Removal)
 		}
 	}
+	if isFirst {
+		owner, _ := neutron.OwnerOf(now.neverOwned.network.Description)
+		now.neverOwned.log(ctx).Info("A network has appeared in Neutron with the mark of this cluster, but without a Network: another installation probably has the same cluster ID. No orphan of this cloud is deleted any more. Give each installation its own -cluster-id, as artifacts/deploy/README.md describes",
+			"clusterID", owner.Cluster)
+	}
 	if more := logged - maxLogged; more > 0 {
 		klog.FromContext(ctx).Info("Found more orphans in Neutron", "cloud", cloud.Name(), "count", more)
 	}
 }
 
-// store stores and returns the orphans of a cloud.
-func (f *Finder) store(cloud *neutron.Cloud, before snapshot, owners sets.Set[types.UID]) map[string]Orphan {
+// store stores and returns the result of comparing a cloud. isFirst is true if this is the
+// first one with an orphan that is NeverOwned.
+func (f *Finder) store(cloud *neutron.Cloud, before snapshot, owners, cached sets.Set[types.UID]) (now result, isFirst bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	last := f.last[cloud]
-	now := compare(cloud.Name(), before, takeSnapshot(cloud), owners, last.orphans, time.Now().UTC().Truncate(time.Second))
-	f.last[cloud] = result{relists: before.relists, orphans: now, refusal: last.refusal}
-	return maps.Clone(now)
+	last, compared := f.last[cloud]
+	orphans := compare(cloud.Name(), before, takeSnapshot(cloud), owners, last.orphans, time.Now().UTC().Truncate(time.Second))
+	if compared {
+		// The cache may be behind the live list, and the handler behind the cache.
+		setNeverOwned(orphans, last.snapshot, func(uid types.UID) bool { return cached.Has(uid) || f.deleted.has(uid) })
+	}
+	now = result{snapshot: before, orphans: orphans, neverOwned: last.neverOwned, refusal: last.refusal}
+	if now.neverOwned == nil {
+		now.neverOwned = anyNeverOwned(orphans)
+	}
+	f.last[cloud] = now
+	now.orphans = maps.Clone(orphans)
+	return now, last.neverOwned == nil && now.neverOwned != nil
 }
 
 // log returns a logger with the values that identify the orphan.
@@ -247,20 +284,19 @@ func (f *Finder) remove(ctx context.Context, cloud *neutron.Cloud, total, owners
 	return nil
 }
 
-// selectRemovable returns the orphans that may be deleted now. If none may be deleted because
-// there are too many, it logs the reason once.
+// selectRemovable returns the orphans that may be deleted now. If none may be deleted, it logs
+// the reason once.
 func (f *Finder) selectRemovable(ctx context.Context, cloud *neutron.Cloud, total, owners int) []Orphan {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.last[cloud]
-	chosen, refusal := removable(now.orphans, f.options.Removal, total, owners)
+	chosen, refusal := removable(now.orphans, f.options.Removal, total, owners, now.neverOwned)
 	text := ""
 	if refusal != nil {
 		text = refusal.Error()
 	}
 	if text != now.refusal && text != "" {
-		klog.FromContext(ctx).Info("Left all orphans in Neutron, because the API server may have lost data; -delete-orphans=all deletes them anyway",
-			"cloud", cloud.Name(), "reason", text)
+		klog.FromContext(ctx).Info("Left all orphans in Neutron", "cloud", cloud.Name(), "reason", text)
 	}
 	now.refusal = text
 	f.last[cloud] = now
@@ -308,7 +344,7 @@ func (f *Finder) removeOne(ctx context.Context, cloud *neutron.Cloud, orphan *Or
 		orphan.log(ctx).V(2).Info("Left an orphan in Neutron that has changed since the last relist")
 		return false, nil
 	}
-	ports, err := cloud.Client().PortsOnNetwork(ctx, orphan.NetworkID)
+	ports, err := cloud.Client().PortsOnNetworks(ctx, orphan.NetworkID)
 	if err != nil {
 		return false, err
 	}

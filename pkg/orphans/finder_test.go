@@ -47,6 +47,7 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/fake"
 	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions"
+	typed "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
@@ -54,11 +55,12 @@ import (
 // lab is a Finder with a fake clientset and an embedded Neutron.
 type lab struct {
 	*testing.T
-	kube   *fake.Clientset
-	cached cache.Indexer
-	server *embedded.Server
-	cloud  *neutron.Cloud
-	clouds []*neutron.Cloud
+	kube     *fake.Clientset
+	informer typed.TypedNetworkInformer
+	cached   cache.Indexer
+	server   *embedded.Server
+	cloud    *neutron.Cloud
+	clouds   []*neutron.Cloud
 	// users is the client with which users change Neutron.
 	users  *gophercloud.ServiceClient
 	finder *Finder
@@ -76,14 +78,20 @@ func newLab(t *testing.T, removal Removal) *lab {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
+	return newLabOn(t, server, removal)
+}
+
+// newLabOn returns a lab whose Neutron may have other labs.
+func newLabOn(t *testing.T, server *embedded.Server, removal Removal) *lab {
+	t.Helper()
 	l := &lab{T: t, kube: fake.NewClientset(), server: server, log: &bytes.Buffer{}}
 	l.ctx = klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(l.log))))
 	l.cloud = l.newCloud("cloud")
 	l.clouds = []*neutron.Cloud{l.cloud}
 	l.users = l.openStack()
-	informer := informers.NewSharedInformerFactory(l.kube, 0).Samplecrd().V1().Networks()
-	l.cached = informer.Informer().GetIndexer()
-	l.finder = NewFinder(l.kube, informer, Options{Removal: removal, Clouds: func() []*neutron.Cloud { return l.clouds }})
+	l.informer = informers.NewSharedInformerFactory(l.kube, 0).Samplecrd().V1().Networks()
+	l.cached = l.informer.Informer().GetIndexer()
+	l.restart(removal)
 	l.kube.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		l.note("Kubernetes " + action.GetVerb())
 		return false, nil, nil
@@ -95,6 +103,11 @@ func newLab(t *testing.T, removal Removal) *lab {
 		}
 	})
 	return l
+}
+
+// restart replaces the Finder, as a restart of the controller does.
+func (l *lab) restart(removal Removal) {
+	l.finder = NewFinder(l.kube, l.informer, Options{Removal: removal, Clouds: func() []*neutron.Cloud { return l.clouds }})
 }
 
 func (l *lab) must(err error) {
@@ -602,4 +615,153 @@ func TestRunEndsBeforeTheCacheIsFilled(t *testing.T) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	cancel()
 	l.finder.Run(ctx)
+}
+
+// create creates a Network and its network, and returns the ID.
+func (l *lab) create(name string, uid types.UID) string {
+	l.Helper()
+	l.inKubernetes(name, uid, false)
+	return l.inNeutron("default/"+name, uid)
+}
+
+func TestAnotherInstallationWithTheSameClusterIDIsReported(t *testing.T) {
+	for _, removal := range []Removal{RemoveNone, RemoveFew, RemoveAll} {
+		t.Run(removal.String(), func(t *testing.T) {
+			l := newLab(t, removal)
+			for i := range 30 {
+				l.create(fmt.Sprint("net-", i), types.UID(fmt.Sprint("u-", i)))
+			}
+			l.must(l.relist())
+			other := newLabOn(t, l.server, RemoveNone)
+			theirs := other.create("theirs", "u-theirs")
+			ours := l.inNeutron("default/net-0", "u-gone")
+			l.finder.addDeleted("u-gone")
+			for range 4 {
+				l.must(l.relist())
+			}
+			equal(t, true, l.exists(theirs) && l.exists(ours))
+			l.counts(`samplecrd_orphans{cloud="cloud"} 2`)
+			for _, orphan := range l.finder.List() {
+				equal(t, orphan.NetworkID == theirs, orphan.NeverOwned)
+			}
+			log := l.log.String()
+			equal(t, 1, strings.Count(log, "another installation probably has the same cluster ID. No orphan"))
+			equal(t, 2, strings.Count(log, "its Network is gone"))
+			for _, want := range []string{`clusterID="` + testCluster, theirs, "u-theirs", "-cluster-id"} {
+				if !strings.Contains(log, want) {
+					t.Errorf("%q does not say %q", log, want)
+				}
+			}
+			left := 0
+			if removal != RemoveNone {
+				left = 1
+			}
+			equal(t, left, strings.Count(log, "Left all orphans"))
+
+			// The other installation remains when its network is gone.
+			l.must(networks.Delete(l.ctx, l.users, theirs).Err)
+			for range 3 {
+				l.must(l.relist())
+			}
+			equal(t, true, l.exists(ours))
+
+			// After a restart nothing is known of it.
+			l.restart(removal)
+			for range 3 {
+				l.must(l.relist())
+			}
+			equal(t, removal == RemoveNone, l.exists(ours))
+		})
+	}
+}
+
+// Two installations with one cluster ID act in every order. A network that one of them creates
+// after the first comparison of the other one is never deleted. An older one can be taken for
+// an orphan: RemoveFew then deletes at most a tenth of the networks.
+func TestTwoInstallationsWithOneClusterID(t *testing.T) {
+	actions := []string{"a creates", "b creates", "a relists", "b relists"}
+	runs, deleted := 0, map[Removal]int{}
+	for n := range 4 * 4 * 4 {
+		order := []string{actions[n%4], actions[n/4%4], actions[n/16]}
+		for _, removal := range []Removal{RemoveFew, RemoveAll} {
+			for _, few := range []int{0, 1} {
+				runs++
+				taken := twoInstallations(t, removal, few, order)
+				if deleted[removal] += taken; removal == RemoveFew && taken > 1 {
+					t.Errorf("%v: %d networks of 11 are deleted", order, taken)
+				}
+			}
+		}
+	}
+	t.Logf("%d runs; networks in use that were taken for orphans at the first comparison: %v", runs, deleted)
+}
+
+// twoInstallations lets a, which has 10 networks, and b, which has few, act in that order. It
+// returns how many networks are deleted that were older than the first comparison.
+func twoInstallations(t *testing.T, removal Removal, few int, order []string) (taken int) {
+	t.Helper()
+	a := newLab(t, removal)
+	defer a.server.Close()
+	b := newLabOn(t, a.server, removal)
+	type created struct {
+		id, what string
+		isNewer  bool
+	}
+	var all []created
+	create := func(l, other *lab, what string) {
+		uid := types.UID(fmt.Sprint("u-", len(all)))
+		all = append(all, created{l.create(fmt.Sprint("net-", len(all)), uid), what, len(other.finder.last) > 0})
+	}
+	for range 10 {
+		create(a, b, "first of a")
+	}
+	for range few {
+		create(b, a, "first of b")
+	}
+	for _, action := range append(order, "a relists", "b relists", "a relists", "b relists", "b creates", "a relists", "a relists", "b relists") {
+		switch action {
+		case "a creates":
+			create(a, b, action)
+		case "b creates":
+			create(b, a, action)
+		case "a relists":
+			a.must(a.relist())
+		case "b relists":
+			b.must(b.relist())
+		}
+	}
+	for _, n := range all {
+		if a.exists(n.id) {
+			continue
+		}
+		if taken++; n.isNewer {
+			t.Errorf("%v, %s, b has %d: the network of %q is deleted", order, removal.String(), few, n.what)
+		}
+	}
+	return taken
+}
+
+func TestDeletedNetworksAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kube := fake.NewClientset()
+		factory := informers.NewSharedInformerFactory(kube, 0)
+		f := NewFinder(kube, factory.Samplecrd().V1().Networks(), Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		factory.Start(ctx.Done())
+		n := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "net", UID: "u"}}
+		networks := kube.SamplecrdV1().Networks("default")
+		synctest.Wait()
+		if _, err := networks.Create(ctx, n, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		equal(t, false, f.deleted.has("u"))
+		if err := networks.Delete(ctx, "net", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		equal(t, true, f.deleted.has("u"))
+		cancel()
+		factory.Shutdown()
+	})
 }

@@ -20,7 +20,8 @@ limitations under the License.
 //
 // The pure functions decide: compare returns the orphans, and removable returns those that
 // may be deleted. Both take into account that the API server may have lost data, for example
-// when it was restored from a backup. That must not delete a network that is in use.
+// when it was restored from a backup, and that another installation may have the same cluster
+// ID by mistake. Neither must delete a network that is in use.
 package orphans
 
 import (
@@ -53,6 +54,10 @@ type Orphan struct {
 	OwnerUID types.UID `json:"ownerUID"`
 	// Since is when this process first found the orphan.
 	Since time.Time `json:"since"`
+	// NeverOwned is true if the network has appeared after the first comparison, and no Network
+	// of this cluster had the UID since then. Another installation has created such a network,
+	// or a user has copied or restored a mark.
+	NeverOwned bool `json:"neverOwned,omitempty"`
 	// Ports is the number of ports that prevent the deletion. It is nil before the ports were
 	// listed.
 	Ports *int `json:"ports,omitempty"`
@@ -147,7 +152,8 @@ func compare(cloud string, before, after snapshot, owners sets.Set[types.UID], k
 			}
 			orphan := Orphan{Cloud: cloud, NetworkID: n.ID, Name: n.Name, OwnerUID: uid, Since: now}
 			if was, ok := known[n.ID]; ok && was.OwnerUID == uid {
-				orphan.Since, orphan.Ports, orphan.sightings = was.Since, was.Ports, was.sightings
+				orphan = was
+				orphan.Name = n.Name
 			}
 			orphan.network = n
 			orphan.sightings++
@@ -157,6 +163,45 @@ func compare(cloud string, before, after snapshot, owners sets.Set[types.UID], k
 	return orphans
 }
 
+// setNeverOwned sets NeverOwned of the orphans that have appeared since the previous snapshot
+// of the cloud. wasOwner reports whether a UID was that of a Network since then.
+func setNeverOwned(orphans map[string]Orphan, previous snapshot, wasOwner func(types.UID) bool) {
+	for id, orphan := range orphans {
+		if !previous.has(orphan.OwnerUID, id) && !wasOwner(orphan.OwnerUID) {
+			orphan.NeverOwned = true
+			orphans[id] = orphan
+		}
+	}
+}
+
+// anyNeverOwned returns the first orphan that is NeverOwned, or nil.
+func anyNeverOwned(orphans map[string]Orphan) *Orphan {
+	for _, orphan := range sorted(maps.Values(orphans)) {
+		if orphan.NeverOwned {
+			return &orphan
+		}
+	}
+	return nil
+}
+
+// recent has the UIDs that were added last, at most maxRecent of them, and at least half as
+// many.
+type recent struct{ newer, older sets.Set[types.UID] }
+
+const maxRecent = 20000
+
+func (r *recent) add(uid types.UID) {
+	if r.newer.Len() >= maxRecent/2 {
+		r.newer, r.older = nil, r.newer
+	}
+	if r.newer == nil {
+		r.newer = sets.New[types.UID]()
+	}
+	r.newer.Insert(uid)
+}
+
+func (r *recent) has(uid types.UID) bool { return r.newer.Has(uid) || r.older.Has(uid) }
+
 // maxShare limits RemoveFew: it deletes nothing if more than one in maxShare networks is an
 // orphan. A single orphan is always allowed.
 const maxShare = 10
@@ -165,18 +210,25 @@ const maxShare = 10
 // deleted.
 const minSightings = 2
 
+// lostData is how the refusals end that RemoveAll overrides.
+const lostData = "; the API server may have lost data, or another installation may have the same cluster ID: -delete-orphans=all deletes them anyway"
+
 // removable returns the orphans of a cloud that may be deleted now, sorted by ID. It returns
-// an error if none may be deleted because there are too many. total is the number of networks
-// of this cluster in the cloud, owners is the number of Networks in Kubernetes.
-func removable(orphans map[string]Orphan, removal Removal, total, owners int) ([]Orphan, error) {
+// an error if none may be deleted. total is the number of networks of this cluster in the
+// cloud, owners is the number of Networks in Kubernetes. neverOwned is the first orphan of the
+// cloud that was NeverOwned, or nil.
+func removable(orphans map[string]Orphan, removal Removal, total, owners int, neverOwned *Orphan) ([]Orphan, error) {
 	if removal == RemoveNone || len(orphans) == 0 {
 		return nil, nil
 	}
+	if neverOwned != nil {
+		return nil, fmt.Errorf("network %s had no Network in this cluster when it appeared, so another installation probably has the same cluster ID", neverOwned.NetworkID)
+	}
 	if removal != RemoveAll && owners == 0 {
-		return nil, fmt.Errorf("there are no Networks in Kubernetes, but %d networks of this cluster in Neutron", total)
+		return nil, fmt.Errorf("there are no Networks in Kubernetes, but %d networks of this cluster in Neutron%s", total, lostData)
 	}
 	if limit := max(1, total/maxShare); removal != RemoveAll && len(orphans) > limit {
-		return nil, fmt.Errorf("%d of %d networks are orphans, which is more than a tenth (%d)", len(orphans), total, limit)
+		return nil, fmt.Errorf("%d of %d networks are orphans, which is more than a tenth (%d)%s", len(orphans), total, limit, lostData)
 	}
 	var chosen []Orphan
 	for _, orphan := range sorted(maps.Values(orphans)) {

@@ -153,7 +153,7 @@ func TestRemovable(t *testing.T) {
 		{"Kubernetes has no Networks, all", seen(2, 2), RemoveAll, 2, 0, []string{"o00", "o01"}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, refusal := removable(test.orphans, test.removal, test.total, test.owners)
+			got, refusal := removable(test.orphans, test.removal, test.total, test.owners, nil)
 			var ids []string
 			for _, orphan := range got {
 				ids = append(ids, orphan.NetworkID)
@@ -164,6 +164,60 @@ func TestRemovable(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestNoneIsRemovableAfterOneThatWasNeverOwned(t *testing.T) {
+	orphans := map[string]Orphan{"a": {NetworkID: "a", sightings: 5}}
+	for _, removal := range []Removal{RemoveNone, RemoveFew, RemoveAll} {
+		chosen, refusal := removable(orphans, removal, 100, 99, &Orphan{NetworkID: "theirs"})
+		equal(t, 0, len(chosen))
+		if removal != RemoveNone && (refusal == nil || !strings.Contains(refusal.Error(), "network theirs") || strings.Contains(refusal.Error(), "=all")) {
+			t.Errorf("%s: got %v", removal.String(), refusal)
+		}
+		_, refusal = removable(nil, removal, 100, 100, &Orphan{NetworkID: "theirs"})
+		equal(t, nil, refusal)
+	}
+}
+
+func TestSetNeverOwned(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		previous snapshot
+		owners   []types.UID
+		want     bool
+	}{
+		{"it was there before", of("u:a"), nil, false},
+		{"it has appeared", of("v:b"), nil, true},
+		{"it has appeared in a cloud without networks", of(), nil, true},
+		{"a second one of an owner that is gone has appeared", of("u:b"), nil, true},
+		{"its Network was created and deleted since", of(), []types.UID{"u"}, false},
+		{"another Network was deleted since", of(), []types.UID{"v"}, true},
+		{"it had another owner", of("v:a"), nil, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			orphans := compare("cloud", of("u:a"), of("u:a"), nil, nil, monday)
+			setNeverOwned(orphans, test.previous, sets.New(test.owners...).Has)
+			equal(t, test.want, orphans["a"].NeverOwned)
+			equal(t, test.want, anyNeverOwned(orphans) != nil)
+			// It does not change any more.
+			again := compare("cloud", of("u:a"), of("u:a"), nil, orphans, tuesday)
+			setNeverOwned(again, of("u:a"), sets.New[types.UID]().Has)
+			equal(t, test.want, again["a"].NeverOwned)
+		})
+	}
+}
+
+func TestRecentIsBounded(t *testing.T) {
+	var r recent
+	equal(t, false, r.has("0"))
+	uid := func(i int) types.UID { return types.UID(fmt.Sprint(i)) }
+	for i := range 3*maxRecent + 1 {
+		r.add(uid(i))
+		if !r.has(uid(i)) || !r.has(uid(max(0, i-maxRecent/2))) || len(r.newer)+len(r.older) > maxRecent {
+			t.Fatalf("after %d UIDs: %d and %d", i+1, len(r.newer), len(r.older))
+		}
+	}
+	equal(t, false, r.has("0"))
 }
 
 func TestRemovalIsAFlagWithAnOptionalValue(t *testing.T) {

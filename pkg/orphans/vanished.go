@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"k8s.io/client-go/tools/cache"
@@ -34,18 +35,27 @@ import (
 // Vanished removes from Neutron what belongs to Networks that are gone although they had the
 // finalizer: see FinalizerBypassed. It keeps them in memory only; what is left after a crash
 // is an orphan. Its methods may be called concurrently.
+//
+// Each of these Networks gets a key of its own in the work queue, so that its cloud and its
+// errors do not hold up the Network that has its name now.
 type Vanished struct {
 	networks *live.Networks
 	clouds   *clouds.Clouds
 	cluster  string
 
-	mu       sync.Mutex
-	vanished map[cache.ObjectName][]*samplecrdv1.Network
+	mu sync.Mutex
+	// added are those that were not started yet, by their names.
+	added map[cache.ObjectName][]*samplecrdv1.Network
+	// started are the others, by their own keys.
+	started map[cache.ObjectName]*samplecrdv1.Network
 }
 
 // NewVanished returns an empty Vanished.
 func NewVanished(networks *live.Networks, clouds *clouds.Clouds, cluster string) *Vanished {
-	return &Vanished{networks: networks, clouds: clouds, cluster: cluster, vanished: map[cache.ObjectName][]*samplecrdv1.Network{}}
+	return &Vanished{
+		networks: networks, clouds: clouds, cluster: cluster,
+		added: map[cache.ObjectName][]*samplecrdv1.Network{}, started: map[cache.ObjectName]*samplecrdv1.Network{},
+	}
 }
 
 // FinalizerBypassed reports whether a Network that is gone was deleted in spite of its
@@ -55,44 +65,57 @@ func FinalizerBypassed(gone *samplecrdv1.Network) bool {
 	return live.HasFinalizer(gone) && gone.DeletionTimestamp.IsZero()
 }
 
-// Add remembers a Network that is gone and was not finalized.
+// Add remembers a Network that is gone and was not finalized. The caller enqueues its name.
 func (v *Vanished) Add(network *samplecrdv1.Network) {
-	v.put(cache.MetaObjectToName(network), []*samplecrdv1.Network{network})
-}
-
-func (v *Vanished) put(key cache.ObjectName, networks []*samplecrdv1.Network) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.vanished[key] = append(v.vanished[key], networks...)
+	name := cache.MetaObjectToName(network)
+	v.added[name] = append(v.added[name], network)
 }
 
-func (v *Vanished) take(key cache.ObjectName) []*samplecrdv1.Network {
+// Start returns the keys of the vanished Networks of that name that were added since the last
+// call, for the caller to enqueue. The caller holds the name in the work queue: so no sync of
+// these Networks is in progress, and none can begin, because the cache does not have them.
+func (v *Vanished) Start(ctx context.Context, name cache.ObjectName) (keys []cache.ObjectName) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	networks := v.vanished[key]
-	delete(v.vanished, key)
-	return networks
-}
-
-// Remove removes what the vanished Networks of that name have left in Neutron, as their
-// deletion policies say. Its caller holds the key in the work queue, so that nothing else works
-// on it. What fails is tried again by the next call.
-func (v *Vanished) Remove(ctx context.Context, key cache.ObjectName) error {
-	networks := v.take(key)
-	for i, network := range networks {
-		if err := v.remove(ctx, network); err != nil {
-			v.put(key, networks[i:])
-			return fmt.Errorf("remove what a vanished Network left: %w", err)
-		}
-		v.clouds.Forget(credentialsKey(network))
+	for _, network := range v.added[name] {
+		key := keyOf(network)
+		v.started[key] = network
+		keys = append(keys, key)
+		// The credentials decide when the key has its turn, so they are acquired before it is
+		// enqueued. An error comes again in Remove.
+		_, _ = v.clouds.For(ctx, key, network)
 	}
-	return nil
+	delete(v.added, name)
+	return keys
 }
 
-// credentialsKey is the key under which a vanished Network keeps its credentials in use:
-// another Network may have its name.
-func credentialsKey(vanished *samplecrdv1.Network) cache.ObjectName {
+// keyOf returns the key of a vanished Network. It is not the name of any object.
+func keyOf(vanished *samplecrdv1.Network) cache.ObjectName {
 	return cache.NewObjectName(vanished.Namespace, vanished.Name+"/"+string(vanished.UID))
+}
+
+// IsVanishedKey reports whether the key is one of those that Start returns.
+func IsVanishedKey(key cache.ObjectName) bool { return strings.Contains(key.Name, "/") }
+
+// Remove removes what the vanished Network with that key has left in Neutron, as its deletion
+// policy says. The caller tries again after an error.
+func (v *Vanished) Remove(ctx context.Context, key cache.ObjectName) error {
+	v.mu.Lock()
+	network := v.started[key]
+	v.mu.Unlock()
+	if network == nil {
+		return nil
+	}
+	if err := v.remove(ctx, network); err != nil {
+		return fmt.Errorf("remove what a vanished Network left: %w", err)
+	}
+	v.clouds.Forget(key)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.started, key)
+	return nil
 }
 
 // errExists ends a removal: the API server has the Network.
@@ -105,7 +128,7 @@ func (v *Vanished) remove(ctx context.Context, network *samplecrdv1.Network) err
 		return nil
 	}
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "uid", network.UID)
-	cloud, err := v.clouds.For(ctx, credentialsKey(network), network)
+	cloud, err := v.clouds.For(ctx, keyOf(network), network)
 	if err == nil {
 		err = v.removeFrom(klog.NewContext(ctx, logger), cloud, network)
 	}
@@ -128,15 +151,15 @@ func (v *Vanished) removeFrom(ctx context.Context, cloud *neutron.Cloud, network
 	if err != nil {
 		return err
 	}
-	_, err = cloud.Remove(ctx, identity, observed, network.IsRetained(), func(ctx context.Context, left *neutron.Network) error {
+	_, err = cloud.Remove(ctx, identity, observed, network.IsRetained(), neutron.Guard{Verify: func(ctx context.Context) error {
 		gone, err := v.networks.IsGone(ctx, network)
 		if err == nil && !gone {
 			err = errExists
 		}
 		if err == nil {
-			klog.FromContext(ctx).Info("Removing the network of a vanished Network", "networkID", left.ID)
+			klog.FromContext(ctx).Info("Removing the network of a vanished Network")
 		}
 		return err
-	})
+	}})
 	return err
 }

@@ -18,6 +18,7 @@ package orphans
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -90,10 +91,21 @@ func (l *vanishedLab) vanish(uid types.UID, changes ...func(*samplecrdv1.Network
 
 var webKey = cache.NewObjectName("default", "web")
 
-// remove calls Remove, and returns the requests that wrote to Neutron or read Kubernetes.
+// syncAll does what the work queue does with the name: it starts the vanished Networks, and calls
+// Remove with the key of each that is remembered. It returns their errors.
+func (l *vanishedLab) syncAll() error {
+	var errs []error
+	keys := append(slices.Collect(maps.Keys(l.Vanished.started)), l.Start(l.ctx, webKey)...)
+	for _, key := range slices.SortedFunc(slices.Values(keys), func(a, b cache.ObjectName) int { return strings.Compare(a.Name, b.Name) }) {
+		errs = append(errs, l.Remove(l.ctx, key))
+	}
+	return errors.Join(errs...)
+}
+
+// remove calls syncAll, and returns the requests that wrote to Neutron or read Kubernetes.
 func (l *vanishedLab) remove() (requests []string, err error) {
 	l.takeJournal()
-	err = l.Remove(l.ctx, webKey)
+	err = l.syncAll()
 	for _, line := range l.takeJournal() {
 		if !strings.HasPrefix(line, "GET ") {
 			requests = append(requests, line)
@@ -112,11 +124,12 @@ func (l *vanishedLab) left() (uids []string) {
 	return uids
 }
 
-// remembered returns the UIDs of the Networks that the next Remove tries.
+// remembered returns the UIDs of the Networks that are tried again.
 func (l *vanishedLab) remembered() (uids []string) {
-	for _, n := range l.Vanished.vanished[webKey] {
+	for _, n := range l.Vanished.started {
 		uids = append(uids, string(n.UID))
 	}
+	slices.Sort(uids)
 	return uids
 }
 
@@ -199,8 +212,8 @@ func TestWhatAVanishedNetworkLeftIsRemoved(t *testing.T) {
 				equal(t, test.marked, l.description("u") != "")
 			}
 			// It is forgotten, and its credentials are released.
-			equal(t, 0, len(l.Vanished.vanished))
-			equal(t, clouds.Ref{}, l.all.RefOfKey(credentialsKey(&samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"}})))
+			equal(t, 0, len(l.Vanished.added)+len(l.Vanished.started))
+			equal(t, clouds.Ref{}, l.all.RefOfKey(keyOf(&samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"}})))
 			requests, err = l.remove()
 			l.must(err)
 			equal(t, 0, len(requests))
@@ -220,7 +233,7 @@ func (l *vanishedLab) awaitSecret() {
 		return false, nil, nil
 	})
 	// The first call starts to watch it. The back-off of the queue has to try again.
-	if err := l.Remove(l.ctx, webKey); neutron.ReasonOf(err) != neutron.Unavailable {
+	if err := l.syncAll(); neutron.ReasonOf(err) != neutron.Unavailable {
 		l.Errorf("got %v, want that the cloud is not ready", err)
 	}
 	equal(l.T, []string{"u"}, l.remembered())
@@ -256,7 +269,7 @@ func TestAFailedRemovalIsTriedAgain(t *testing.T) {
 		{"the network is in use", func(l *vanishedLab) func() {
 			port, err := ports.Create(l.ctx, l.users, ports.CreateOpts{NetworkID: l.ids["u"], DeviceOwner: "compute:nova"}).Extract()
 			l.must(err)
-			return func() { l.must(ports.Delete(l.ctx, l.users, port.ID).Err) }
+			return func() { l.deletePort(port.ID) }
 		}, neutron.InUse, "in use by port"},
 		{"Kubernetes is away", func(l *vanishedLab) func() {
 			reactors := l.kube.ReactionChain
@@ -296,18 +309,49 @@ func TestSeveralVanishedNetworksOfOneName(t *testing.T) {
 	l.Add(other)
 	_, err := ports.Create(l.ctx, l.users, ports.CreateOpts{NetworkID: l.ids["v"], DeviceOwner: "compute:nova"}).Extract()
 	l.must(err)
-	// The one that fails, and those behind it, are tried again.
+	// The one that fails is tried again. It holds up no other.
 	_, err = l.remove()
 	equal(t, neutron.InUse, neutron.ReasonOf(err))
-	equal(t, []string{"v", "w", "x"}, l.left())
-	equal(t, []string{"v", "w"}, l.remembered())
+	equal(t, []string{"v", "x"}, l.left())
+	equal(t, []string{"v"}, l.remembered())
 	l.deletePorts()
 	_, err = l.remove()
 	l.must(err)
-	equal(t, []string{"x"}, l.left()) // the Network of another name is another key
-	l.must(l.Remove(l.ctx, cache.MetaObjectToName(other)))
+	equal(t, []string{"x"}, l.left()) // the Network of another name is not started
+	for _, key := range l.Start(l.ctx, cache.MetaObjectToName(other)) {
+		l.must(l.Remove(l.ctx, key))
+	}
 	equal(t, []string(nil), l.left())
-	equal(t, 0, len(l.Vanished.vanished))
+	equal(t, 0, len(l.Vanished.added)+len(l.Vanished.started))
+}
+
+func TestStartReturnsEachKeyOnce(t *testing.T) {
+	l := newVanishedLab(t)
+	// Before anything was started, no key has anything to remove.
+	n := l.vanish("u")
+	l.must(l.Remove(l.ctx, keyOf(n)))
+	equal(t, []string{"u"}, l.left())
+	equal(t, 0, len(l.Start(l.ctx, cache.NewObjectName("other", "web"))))
+	keys := l.Start(l.ctx, webKey)
+	equal(t, []cache.ObjectName{keyOf(n)}, keys)
+	equal(t, 0, len(l.Start(l.ctx, webKey)))
+	equal(t, true, IsVanishedKey(keys[0]))
+	equal(t, false, IsVanishedKey(webKey))
+}
+
+// The queue asks for the group when a key is added to it, so it must be known by then.
+func TestAVanishedNetworksKeyHasTheGroupOfItsCredentialsFromTheStart(t *testing.T) {
+	l := newVanishedLab(t)
+	l.vanish("u")
+	l.vanish("v", func(n *samplecrdv1.Network) {
+		n.Spec.CloudCredentialsRef = &samplecrdv1.CloudCredentialsReference{SecretName: "creds", CloudName: "theirs"}
+	})
+	var groups []bool
+	for _, key := range l.Start(l.ctx, webKey) {
+		groups = append(groups, l.all.GroupOf(key, nil) == clouds.Group{})
+	}
+	equal(t, []bool{true, false}, groups)
+	equal(t, true, l.all.GroupOf(webKey, nil) == clouds.Group{})
 }
 
 func (l *vanishedLab) deletePorts() {
@@ -317,7 +361,16 @@ func (l *vanishedLab) deletePorts() {
 	all, err := ports.ExtractPorts(pages)
 	l.must(err)
 	for _, port := range all {
-		l.must(ports.Delete(l.ctx, l.users, port.ID).Err)
+		l.deletePort(port.ID)
+	}
+}
+
+// deletePort deletes a port, and lets all clouds notice it.
+func (l *vanishedLab) deletePort(id string) {
+	l.Helper()
+	l.must(ports.Delete(l.ctx, l.users, id).Err)
+	for _, cloud := range l.all.List() {
+		l.must(cloud.RelistPorts(l.ctx))
 	}
 }
 
@@ -344,8 +397,8 @@ func TestAVanishedNetworkKeepsItsOwnCredentials(t *testing.T) {
 	}
 	l.all.Forget(webKey) // as the sync of a Network that is gone
 	equal(t, 2, len(l.all.List()))
-	equal(t, clouds.RefOf(gone), l.all.RefOfKey(credentialsKey(gone)))
-	l.must(ports.Delete(l.ctx, l.users, port.ID).Err)
+	equal(t, clouds.RefOf(gone), l.all.RefOfKey(keyOf(gone)))
+	l.deletePort(port.ID)
 	_, err = l.remove()
 	l.must(err)
 	equal(t, []string(nil), l.left())
@@ -353,5 +406,5 @@ func TestAVanishedNetworkKeepsItsOwnCredentials(t *testing.T) {
 	if !strings.Contains(l.log.String(), "Removing the network of a vanished Network") {
 		t.Error(l.log.String())
 	}
-	equal(t, fmt.Sprint("default/web/", gone.UID), credentialsKey(gone).String())
+	equal(t, fmt.Sprint("default/web/", gone.UID), keyOf(gone).String())
 }

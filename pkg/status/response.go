@@ -38,8 +38,8 @@ type Response struct {
 }
 
 const (
-	// inUseDelay is short: ports come and go, and a user may be watching.
-	inUseDelay = 10 * time.Second
+	// inUseDelay is a fallback: the Cloud wakes a Network soon after the ports are gone.
+	inUseDelay = time.Minute
 	// byHandDelay is for what a person has to do, such as raising a quota.
 	byHandDelay = time.Minute
 )

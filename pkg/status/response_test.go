@@ -62,14 +62,14 @@ func TestRetryAfter(t *testing.T) {
 		{"a missing right is retried at the resync", of(neutron.Forbidden), final, true},
 		{"refused credentials are retried after a minute, since a person corrects them", of(neutron.Unauthenticated), time.Minute, true},
 		{"an exhausted quota is retried after a minute, since a person raises it", of(neutron.OverQuota), time.Minute, true},
-		{"a network in use is retried after 10 s, since ports come and go and a user may be waiting", of(neutron.InUse), 10 * time.Second, true},
+		{"a network in use is retried after a minute, in case nothing enqueues it when the ports are gone", of(neutron.InUse), time.Minute, true},
 		{"an outage backs off", of(neutron.Unavailable), 0, false},
 		{"a stale revision backs off, so that two writers do not overwrite each other endlessly", of(neutron.Stale), 0, false},
 		{"a network that does not exist backs off", of(neutron.NotFound), 0, false},
 		{"an error of Kubernetes backs off", errors.New("conflict"), 0, false},
 		{"the Retry-After of Neutron is the delay", requesting(neutron.Unavailable), 7 * time.Second, true},
 		{"Retry-After takes precedence over the delay of a final error", requesting(neutron.Invalid), 7 * time.Second, true},
-		{"joined errors are retried with the delay of Neutron's error", errors.Join(errors.New("write the status"), of(neutron.InUse)), 10 * time.Second, true},
+		{"joined errors are retried with the delay of Neutron's error", errors.Join(errors.New("write the status"), of(neutron.InUse)), time.Minute, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			delay, known := RetryAfter(test.err, final)

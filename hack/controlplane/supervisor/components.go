@@ -93,6 +93,9 @@ func apiServerArguments(l layout, p ports) []string {
 		"--service-cluster-ip-range=10.0.0.0/24",
 		// No Node authorizer: there are no nodes.
 		"--authorization-mode=RBAC",
+		// OpenShift enables this plug-in: blockOwnerDeletion in an owner reference needs the
+		// right to update the owner's finalizers.
+		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
 		"--shutdown-delay-duration=0",
 		// Otherwise a shutdown waits for watches to end by themselves.
 		"--shutdown-watch-termination-grace-period=2s",

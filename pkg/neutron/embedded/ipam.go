@@ -131,7 +131,7 @@ func addressFault(v any) string {
 // anycast address (RFC 4291, 2.6.1), which is the subnet's first address.
 func defaultGateway(cidr netip.Prefix) netip.Addr {
 	if cidr.Addr().Is4() {
-		return cidr.Addr().Next() // for 255.255.255.255/32 the zero Addr, which means no gateway
+		return cidr.Addr().Next() // for 255.255.255.255/32 the zero Addr; Neutron fails
 	}
 	return cidr.Addr()
 }

@@ -337,7 +337,9 @@ func checkSubnetSource(v values) *failure {
 // the network.
 func (t *tx) place(s *subnet, net *network, v values) *failure {
 	if !v.has("gateway_ip") {
-		s.gateway = defaultGateway(s.cidr)
+		if s.gateway = defaultGateway(s.cidr); !s.gateway.IsValid() {
+			return internalError()
+		}
 	}
 	// An empty list means the default on creation, but no pools on update.
 	if len(s.pools) > 0 {
@@ -352,7 +354,8 @@ func (t *tx) place(s *subnet, net *network, v values) *failure {
 		return invalidInput("0 is not allowed as CIDR prefix length")
 	}
 	for _, id := range net.subnets {
-		if t.subnets.byID[id].cidr.Overlaps(s.cidr) {
+		// Neutron itself uses ::/64 until a prefix is delegated.
+		if other := t.subnets.byID[id].cidr; other.Overlaps(s.cidr) && other.String() != "::/64" {
 			return invalidInput("Requested subnet with cidr: %s for network: %s overlaps with another subnet", s.cidr, net.id)
 		}
 	}
@@ -403,21 +406,23 @@ func versionMismatch(attr string, value any, version int) *failure {
 // address, or of multicast, is valid.
 func (s *subnet) checkDHCP() *failure {
 	first := s.cidr.Addr()
-	longest := 30
-	if s.version() == 6 {
-		longest = 126
-	}
 	switch {
-	case s.cidr.Bits() > longest:
+	case first.BitLen()-s.cidr.Bits() < 2:
 		return invalidInput("Subnet has a prefix length that is incompatible with DHCP service enabled")
-	case first.IsMulticast():
+	case s.isWithin("224.0.0.0/4"), s.isWithin("ff00::/8"):
 		return invalidInput("Multicast IP subnet is not supported if enable_dhcp is True")
-	case first.IsLoopback():
+	case s.isWithin("127.0.0.0/8"):
 		return invalidInput("Loopback IP subnet is not supported if enable_dhcp is True")
 	case first == netip.IPv4Unspecified():
 		return invalidInput("First IP '0.0.0.0' of network is not supported if enable_dhcp is True.")
 	}
 	return nil
+}
+
+// isWithin reports whether all addresses of the subnet are in the CIDR.
+func (s *subnet) isWithin(cidr string) bool {
+	p := netip.MustParsePrefix(cidr)
+	return p.Bits() <= s.cidr.Bits() && p.Contains(s.cidr.Addr())
 }
 
 // checkGateway accepts a gateway outside the subnet, as Neutron does.

@@ -56,6 +56,8 @@ type Server struct {
 	uids    int
 	// history holds all Networks as they were after each change. These copies never change.
 	history []map[types.NamespacedName]*samplecrdv1.Network
+	// versions are the resourceVersions of those changes.
+	versions []int
 
 	around func(Request, func() (runtime.Object, error)) (runtime.Object, error)
 }
@@ -186,8 +188,13 @@ func (s *Server) store(key types.NamespacedName, n *samplecrdv1.Network) *sample
 	} else {
 		s.objects[key] = n
 	}
-	s.history = append(s.history, maps.Clone(s.objects))
+	s.remember()
 	return n.DeepCopy()
+}
+
+func (s *Server) remember() {
+	s.history = append(s.history, maps.Clone(s.objects))
+	s.versions = append(s.versions, s.version)
 }
 
 // update changes the fields that may change, if the resourceVersion is still the same.
@@ -295,7 +302,19 @@ func (s *Server) Remove(namespace, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.objects, types.NamespacedName{Namespace: namespace, Name: name})
-	s.history = append(s.history, maps.Clone(s.objects))
+	s.remember()
+}
+
+// Restore makes everything what it was after that many changes, resourceVersions included, as a
+// restore of etcd from a backup does. It counts as a change.
+func (s *Server) Restore(changes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.objects, s.version = map[types.NamespacedName]*samplecrdv1.Network{}, 0
+	if changes > 0 {
+		s.objects, s.version = maps.Clone(s.history[changes-1]), s.versions[changes-1]
+	}
+	s.remember()
 }
 
 // Put stores the Network without any check, for tests that start from a given state. It

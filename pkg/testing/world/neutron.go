@@ -92,10 +92,11 @@ func (w *World) RevokeTokenAt(n int, also func()) {
 	})
 }
 
-// userClient returns a client of the same project that shares no code with the controller.
-func (w *World) userClient() *gophercloud.ServiceClient {
+// UserClient returns a user's client that shares no code with the controller. The name is that of
+// the user's credentials: "test" in the controller's project, "test-admin" with the role admin.
+func (w *World) UserClient(name string) *gophercloud.ServiceClient {
 	w.t.Helper()
-	auth, endpoint, _, err := cloudsyaml.Parse(cloudsyaml.WithCloudName("test"), cloudsyaml.WithCloudsYAML(bytes.NewReader(w.Neutron.CloudsYAML("test"))))
+	auth, endpoint, _, err := cloudsyaml.Parse(cloudsyaml.WithCloudName(name), cloudsyaml.WithCloudsYAML(bytes.NewReader(w.Neutron.CloudsYAML("test"))))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func New(t testing.TB, networks ...*samplecrdv1.Network) *World {
 		t: t, watched: make(chan struct{}, 100), protected: map[string]string{},
 	}
 	w.notifyOfWatches()
-	w.Client = w.userClient()
+	w.Client = w.UserClient("test")
 	w.API = apiserver.Install(w.Kube)
 	for _, n := range networks {
 		w.API.Put(n)

@@ -1,0 +1,358 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/fake"
+	networkinformers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/live"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+	"github.com/samplecrd/samplecrd-controller/pkg/orphans"
+	"github.com/samplecrd/samplecrd-controller/pkg/status"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/apiserver"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/world"
+)
+
+// What a vanished Network left, the Network as it is past the cache, and a restored API server.
+
+// vanish removes the Network from the API server in spite of its finalizer. The informer notices.
+func (f *fixture) vanish() {
+	f.t.Helper()
+	gone := f.Get()
+	f.API.Remove(world.Key.Namespace, world.Key.Name)
+	f.refresh()
+	f.controller.handlers(klog.Logger{}).DeleteFunc(networkinformers.DeletedNetwork{OptionalObj: gone})
+}
+
+// syncVanished syncs the keys of the vanished Networks that have been started. It returns their
+// errors.
+func (f *fixture) syncVanished() error {
+	f.t.Helper()
+	for f.controller.queue.Len() > 0 {
+		key, _ := f.controller.queue.Get()
+		f.controller.queue.Done(key)
+		if orphans.IsVanishedKey(key) && !slices.Contains(f.vanished, key) {
+			f.vanished = append(f.vanished, key)
+		}
+	}
+	var errs []error
+	for _, key := range f.vanished {
+		errs = append(errs, f.controller.syncHandler(quiet(f.t), key))
+	}
+	return errors.Join(errs...)
+}
+
+func (f *fixture) mustSyncVanished() {
+	f.t.Helper()
+	if err := f.syncVanished(); err != nil {
+		f.t.Fatalf("sync of what vanished Networks left: %v", err)
+	}
+}
+
+// The cloud of a Secret hangs in which three Networks vanished. Their names belong to Networks in
+// the controller's own cloud now, and there are as many workers.
+func TestVanishedNetworksInAHangingCloudHoldUpNoOtherCloud(t *testing.T) {
+	f := newFixture(t, world.NewNetwork("10.9.0.0/24", "", world.WithCredentials))
+	f.CreateSecret()
+	f.syncUntil(samplecrdv1.ReasonAvailable) // the cloud is ready
+	for f.controller.queue.Len() > 0 {
+		key, _ := f.controller.queue.Get()
+		f.controller.queue.Done(key)
+	}
+	handlers := f.controller.handlers(klog.Logger{})
+	names := []string{"a", "b", "c"}
+	named := func(name string, uid types.UID) func(*samplecrdv1.Network) {
+		return func(n *samplecrdv1.Network) { n.Name, n.UID = name, uid }
+	}
+	for _, name := range names {
+		uid := types.UID("vanished-" + name)
+		f.CreateOwned(uid, "10.0.0.0/24")
+		gone := world.NewNetwork("10.0.0.0/24", "", world.WithFinalizer, world.WithCredentials, named(name, uid))
+		handlers.DeleteFunc(networkinformers.DeletedNetwork{OptionalObj: gone})
+		f.API.Put(world.NewNetwork("10.1.0.0/24", "", named(name, types.UID("new-"+name))))
+	}
+	f.refresh()
+
+	release, written := make(chan struct{}), make(chan struct{}, 100)
+	f.Neutron.SetFault(func(r *http.Request) *embedded.Fault {
+		if !strings.HasPrefix(r.UserAgent(), "controller") { // that of the own cloud
+			<-release
+		}
+		return nil
+	})
+	f.AroundKubernetes(func(r apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error) {
+		object, err := do()
+		if r.Subresource == "status" {
+			written <- struct{}{}
+		}
+		return object, err
+	})
+	stop := work(quiet(t), f.controller, len(names))
+	defer stop()
+	defer close(release)
+	for range names {
+		select {
+		case <-written:
+		case <-time.After(cloudTimeout / 2):
+			t.Fatal("the Networks of the own cloud are held up")
+		}
+	}
+	for _, n := range f.API.After(f.API.Changes()) {
+		if !status.IsAvailable(n) {
+			t.Errorf("%s: %+v", n.Name, n.Status)
+		}
+	}
+}
+
+func TestFinalErrorDoesNotDelayTheRemovalOfAVanishedNetwork(t *testing.T) {
+	f := ready(t, "10.0.0.0/24", "")
+	f.CreatePort(f.Get().Status.NetworkID)
+	f.vanish()
+	f.Create(samplecrdv1.NetworkSpec{CIDR: "10.1.0.0/31"}) // Neutron refuses it
+	f.refresh()
+	queue := &recordingQueue{TypedRateLimitingInterface: f.controller.queue}
+	f.controller.queue = queue
+	for range 2 {
+		f.controller.processNextWorkItem(quiet(t))
+	}
+	if diff := gocmp.Diff([]string{"Forget", "AddAfter 1m0s", "Forget", "AddAfter 10s"}, queue.calls); diff != "" {
+		t.Errorf("requeued (-want +got):\n%s", diff)
+	}
+	f.ExpectReady(samplecrdv1.ReasonInvalidSpec, samplecrdv1.ConditionStalled)
+}
+
+// An API server that was restored from a backup from before the Network does not have it. That
+// proves nothing: a user may restore the Network as well.
+func TestNetworkThatARestoredAPIServerHasLostStaysInNeutron(t *testing.T) {
+	for name, change := range map[string]func(*fixture){
+		"nothing else happens":      func(*fixture) {},
+		"drift is repaired":         func(f *fixture) { f.SetGateway(f.Get().Status.SubnetID, "10.0.0.77"); f.relist() },
+		"the gateway was edited":    func(f *fixture) { f.Edit(func(n *samplecrdv1.Network) { n.Spec.Gateway = "10.0.0.9" }) },
+		"the CIDR was edited":       func(f *fixture) { f.Edit(func(n *samplecrdv1.Network) { n.Spec.CIDR = "10.1.0.0/24" }) },
+		"it was deleted":            func(f *fixture) { f.Edit(world.BeingDeleted) },
+		"a reconcile was requested": func(f *fixture) { f.Edit(world.ReconcileRequested) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := ready(t, "10.0.0.0/24", "")
+			id := f.Get().Status.NetworkID
+			change(f)
+			f.refresh()
+			gone := f.Get()
+			f.API.Restore(0)
+			// It may fail. Then the informer lists, and has a tombstone.
+			_ = f.quietSync()
+			_ = f.syncVanished()
+			f.controller.handlers(klog.Logger{}).DeleteFunc(networkinformers.DeletedNetwork{
+				OptionalObj: gone, FinalStateUnknown: &cache.DeletedFinalStateUnknown{Key: world.Key.String(), Obj: gone}})
+			f.mustSync()
+			f.mustSyncVanished()
+			for _, description := range f.Descriptions() {
+				if owner, marked := neutron.OwnerOf(description); !marked || owner.UID != gone.UID {
+					t.Errorf("the mark is gone: %q", description)
+				}
+			}
+			if f.SubnetOf(id) == "" {
+				t.Error("the subnet is gone")
+			}
+		})
+	}
+}
+
+// A cache that stays behind must not keep a worker busy.
+func TestKeyWhoseCacheIsBehindIsSyncedLessAndLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kube := fake.NewClientset()
+		api := apiserver.Install(kube)
+		cached := api.Put(world.NewNetwork("10.0.0.0/24", ""))
+		backup := api.Changes()
+		networks := live.NewNetworks(kube)
+		if err := networks.UpdateStatusIfNeeded(t.Context(), cached, samplecrdv1.NetworkStatus{MTU: 1}); err != nil {
+			t.Fatal(err)
+		}
+		syncs, fresh := 0, 0
+		c := queueOnly(func(ctx context.Context, _ cache.ObjectName) error {
+			syncs++
+			err := networks.CheckFresh(ctx, cached)
+			if err == nil {
+				fresh++
+			}
+			return err
+		})
+		c.queue.Add(world.Key)
+		stop := work(quiet(t), c, 1)
+		time.Sleep(time.Minute) // of virtual time
+		if syncs < 10 || syncs > 70 || fresh > 0 {
+			t.Errorf("%d syncs in a minute, %d of them with a fresh cache", syncs, fresh)
+		}
+		api.Restore(backup)
+		time.Sleep(10 * time.Second)
+		stop()
+		if fresh != 1 {
+			t.Errorf("%d syncs went on after the API server was restored, want 1", fresh)
+		}
+	})
+}
+
+// edits are what users and other clients do to a Network while the cache does not show it yet.
+var edits = []struct {
+	name string
+	do   func(*fixture)
+	// harmless: no decision rests on it.
+	harmless bool
+}{
+	{"label", edit(func(n *samplecrdv1.Network) { n.Labels = map[string]string{"a": "b"} }), true},
+	{"pause", edit(world.Paused), false},
+	{"deletionPolicy Retain", edit(func(n *samplecrdv1.Network) { n.Spec.DeletionPolicy = samplecrdv1.DeletionRetain }), false},
+	{"deletionPolicy Delete", edit(func(n *samplecrdv1.Network) { n.Spec.DeletionPolicy = samplecrdv1.DeletionDelete }), false},
+	{"delete", edit(func(n *samplecrdv1.Network) {
+		if n.DeletionTimestamp == nil {
+			world.BeingDeleted(n)
+		}
+	}), false},
+	{"CIDR", edit(func(n *samplecrdv1.Network) { n.Spec.CIDR = "10.7.0.0/24" }), false},
+	{"gateway", edit(func(n *samplecrdv1.Network) { n.Spec.Gateway = "None" }), false},
+	{"finalizer removed", edit(func(n *samplecrdv1.Network) { n.Finalizers = nil }), false},
+	{"status removed", edit(func(n *samplecrdv1.Network) { n.Status = samplecrdv1.NetworkStatus{} }), false},
+	{"status.cloud cleared", edit(func(n *samplecrdv1.Network) { n.Status.Cloud = "" }), false},
+	{"status.networkID of another writer", edit(func(n *samplecrdv1.Network) { n.Status.NetworkID = "99999999-9999-4999-8999-999999999999" }), false},
+	{"status of another place", edit(func(n *samplecrdv1.Network) { n.Status.ProjectID, n.Status.Region = "another", "another" }), false},
+	{"another Network has its name", func(f *fixture) {
+		f.API.Remove(world.Key.Namespace, world.Key.Name)
+		f.Create(samplecrdv1.NetworkSpec{CIDR: "10.0.0.0/24"})
+	}, false},
+	{"gone", func(f *fixture) { f.API.Remove(world.Key.Namespace, world.Key.Name) }, false},
+	{"lost by a restore", func(f *fixture) { f.API.Restore(0) }, false},
+}
+
+func edit(change func(*samplecrdv1.Network)) func(*fixture) {
+	return func(f *fixture) { f.Edit(change) }
+}
+
+// irreversible are the requests that no later sync can repair. Besides these, a mark can be
+// removed.
+var irreversible = []string{"POST networks", "DELETE networks/ID", "DELETE subnets/ID"}
+
+// editAtRead syncs the scenario's first change with a cache that has it. Right before the read
+// past the cache with this number, the Network changes; 0: before the sync. It returns the
+// irreversible requests that were sent after that, whether the change made a difference, and
+// whether there was such a read.
+func editAtRead(t *testing.T, s world.Scenario, paused bool, read int, do func(*fixture)) (sent []string, differs, done bool) {
+	t.Helper()
+	f := prepare(t, s)
+	s.Act(f.World)
+	if n := f.Find(); paused && n != nil {
+		f.Edit(world.Paused)
+	}
+	f.start()
+	var marks []string
+	act := func() {
+		done = true
+		if before := f.Find(); before != nil {
+			do(f)
+			after := f.Find()
+			differs = after == nil || !gocmp.Equal(before, after, cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ResourceVersion"))
+		}
+		marks = f.Descriptions()
+		f.TakeJournal()
+	}
+	reads := 0
+	f.AroundKubernetes(func(r apiserver.Request, request func() (runtime.Object, error)) (runtime.Object, error) {
+		if r.Verb == "get" {
+			if reads++; reads == read {
+				act()
+			}
+		}
+		return request()
+	})
+	if read == 0 {
+		act()
+	}
+	_ = f.quietSync() // it may fail
+	_ = f.syncVanished()
+	if !done {
+		return nil, false, false
+	}
+	sent = slices.DeleteFunc(f.TakeJournal(), func(request string) bool { return !slices.Contains(irreversible, request) })
+	now := f.Descriptions()
+	for _, mark := range marks {
+		if i := slices.Index(now, mark); i >= 0 {
+			now = slices.Delete(now, i, i+1)
+		} else if mark != "" {
+			sent = append(sent, "a mark was removed")
+		}
+	}
+	return sent, differs, true
+}
+
+// Whatever a decision rests on can change while the cache shows the Network as it was. Then nothing
+// irreversible is done in Neutron, neither at once nor in the middle of a sync.
+func TestNothingIrreversibleIsDoneWhenTheNetworkHasChangedPastTheCache(t *testing.T) {
+	var runs, irreversibles atomic.Int64
+	t.Run("scenarios", func(t *testing.T) {
+		for _, s := range world.Scenarios {
+			for _, change := range edits {
+				t.Run(s.Name+", "+change.name, func(t *testing.T) {
+					t.Parallel()
+					for read := 0; ; read++ {
+						sent, differs, done := editAtRead(t, s, false, read, change.do)
+						if !done {
+							break
+						}
+						runs.Add(1)
+						if change.harmless || !differs {
+							irreversibles.Add(int64(len(sent)))
+						} else if len(sent) > 0 {
+							t.Errorf("at read %d: %q", read, sent)
+						}
+					}
+				})
+			}
+			t.Run(s.Name+", resumed", func(t *testing.T) {
+				t.Parallel()
+				runs.Add(1)
+				if sent, _, _ := editAtRead(t, s, true, 0, edit(func(n *samplecrdv1.Network) { n.Annotations = nil })); len(sent) > 0 {
+					t.Errorf("%q", sent)
+				}
+			})
+		}
+	})
+	if irreversibles.Load() == 0 {
+		t.Error("no scenario does anything irreversible")
+	}
+	t.Logf("%d runs of %d scenarios with %d changes; %d irreversible requests after a change that does not matter",
+		runs.Load(), len(world.Scenarios), len(edits), irreversibles.Load())
+}

@@ -1,0 +1,472 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+)
+
+// crowd is a Neutron with many networks of strangers, each with a subnet. Each one in every is the
+// cluster's own. It makes each page when it is read.
+type crowd struct {
+	networks, every, pageLimit int
+	pages                      int
+}
+
+const crowdID = "%08d-0000-0000-0000-000000000000"
+
+func (c *crowd) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.pages++
+	collection, first := strings.TrimPrefix(r.URL.Path, "/v2.0/"), 0
+	if marker := r.URL.Query().Get("marker"); marker != "" {
+		if _, err := fmt.Sscanf(marker, "%08d", &first); err != nil {
+			return nil, err
+		}
+		first++
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{%q: [`, collection)
+	after := min(first+c.pageLimit, c.networks)
+	for i := first; i < after; i++ {
+		description := "the network of somebody else"
+		if c.every > 0 && i%c.every == 0 {
+			description = Owner{owner.Cluster, types.UID(fmt.Sprintf(crowdID, i))}.Mark()
+		}
+		if i > first {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"id": "`+crowdID+`", "name": "network-%[1]d", "description": %q, "revision_number": 1`, i, description)
+		if collection == "networks" {
+			fmt.Fprintf(&b, `, "mtu": 1450, "subnets": ["`+crowdID+`"]}`, i)
+		} else {
+			fmt.Fprintf(&b, `, "network_id": "`+crowdID+`", "cidr": "10.0.0.0/24", "gateway_ip": "10.0.0.1"}`, i)
+		}
+	}
+	b.WriteString(`]`)
+	if after-first == c.pageLimit {
+		fmt.Fprintf(&b, `, "%s_links": [{"rel": "next", "href": "http://neutron.example/next"}]`, collection)
+	}
+	b.WriteString(`}`)
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(&b), Request: r}, nil
+}
+
+func TestManyNetworksOfStrangersDoNotStopTheList(t *testing.T) {
+	for _, test := range []struct {
+		crowd
+		want, pages int
+	}{
+		{crowd{networks: maxItems + 1, every: 1000, pageLimit: pageSize}, 51, 2 * 51},
+		{crowd{networks: maxItems + 1, every: 0, pageLimit: pageSize}, 0, 51},
+		// Neutron's operator may limit pages.
+		{crowd{networks: 10_500, every: 1000, pageLimit: 10}, 11, 2 * 1051},
+	} {
+		t.Run(fmt.Sprintf("%d own, pages of %d", test.want, test.pageLimit), func(t *testing.T) {
+			t.Parallel()
+			got, err := clientOf(&test.crowd).ListNetworks(t.Context(), owner.Cluster)
+			noError(t, err)
+			equal(t, test.want, len(got))
+			equal(t, test.pages, test.crowd.pages)
+			for _, n := range got {
+				if len(n.Subnets) != 1 || n.Subnets[0].NetworkID != n.ID {
+					t.Fatalf("network %s has the subnets %+v", n.ID, n.Subnets)
+				}
+			}
+		})
+	}
+}
+
+func TestTheLimitOfPagesAllowsAMillionNetworksInPagesOfFifty(t *testing.T) {
+	if maxPages*50 < 1_000_000 {
+		t.Errorf("%d pages", maxPages)
+	}
+}
+
+func TestOnlyNetworksOfTheClusterAreKept(t *testing.T) {
+	c := clientOf(pages{
+		"networks ":  `{"networks": [{"id": "x"}, {"id": "a", "description": "` + owner.Mark() + `"}, {"id": "y"}], "networks_links": [{"rel": "next", "href": "x"}]}`,
+		"networks y": `{"networks": [{"id": "z", "description": "samplecrd.k8s.io/owner=another/u"}], "networks_links": [{"rel": "next", "href": "x"}]}`,
+		"networks z": `{"networks": [{"id": "b", "description": "team-a ` + owner.Mark() + `"}]}`,
+		"subnets ":   `{"subnets": [{"id": "s", "network_id": "x"}, {"id": "t", "network_id": "a"}, {"id": "u", "network_id": "z"}], "subnets_links": [{"rel": "next", "href": "x"}]}`,
+		"subnets u":  `{"subnets": [{"id": "v", "network_id": "b"}]}`,
+	})
+	got, err := c.ListNetworks(t.Context(), owner.Cluster)
+	noError(t, err)
+	want := []*Network{
+		{ID: "a", Description: owner.Mark(), Subnets: []Subnet{{ID: "t", NetworkID: "a"}}},
+		{ID: "b", Description: "team-a " + owner.Mark(), Subnets: []Subnet{{ID: "v", NetworkID: "b"}}},
+	}
+	equal(t, want, got)
+}
+
+// What ends a list, or shows that it has no end, does not depend on what is kept.
+func TestAListOfStrangersEnds(t *testing.T) {
+	next := `, "networks_links": [{"rel": "next", "href": "x"}]}`
+	for _, test := range []struct {
+		name  string
+		pages pages
+		want  string
+	}{
+		{"with an empty page", pages{"networks ": `{"networks": [{"id": "x"}]` + next, "networks x": `{"networks": []` + next}, ""},
+		{"with a page that has no next one", pages{"networks ": `{"networks": [{"id": "x"}]` + next, "networks x": `{"networks": [{"id": "y"}]}`}, ""},
+		{"if every page is the same", pages{"networks ": `{"networks": [{"id": "x"}]` + next, "networks x": `{"networks": [{"id": "x"}]` + next}, "every page is the same"},
+		{"if the pages repeat", pages{"networks ": `{"networks": [{"id": "x"}]` + next, "networks x": `{"networks": [{"id": "y"}]` + next, "networks y": `{"networks": [{"id": "x"}]` + next}, "no end"},
+		{"if a stranger's item is not Neutron's", pages{"networks ": `{"networks": [{"id": "../x"}]}`}, "without an ID"},
+		{"if a stranger's text is not Neutron's", pages{"networks ": `{"networks": [{"id": "x", "name": "` + strings.Repeat("x", maxText+1) + `"}]}`}, "longer than any"},
+		{"if a stranger's subnets are not a list", pages{"networks ": `{"networks": [{"id": "x", "subnets": {"a": "b"}}]}`}, "invalid list"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := clientOf(test.pages).ListNetworks(t.Context(), owner.Cluster)
+			if len(got) != 0 || (err == nil) != (test.want == "") || err != nil && (ReasonOf(err) != Unavailable || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got %d networks and the error %v, want %q in it", len(got), err, test.want)
+			}
+		})
+	}
+}
+
+// A worker waits for a lookup, so a server that only pretends must not send pages for hours.
+func TestALookupEnds(t *testing.T) {
+	for name, lookup := range map[string]func(context.Context, *Client) error{
+		"networks with a mark": func(ctx context.Context, c *Client) error { _, err := c.FindNetworks(ctx, owner.Mark()); return err },
+		"a network":            func(ctx context.Context, c *Client) error { _, err := c.GetNetwork(ctx, "n"); return err },
+		"ports":                func(ctx context.Context, c *Client) error { _, err := c.PortsOnNetworks(ctx, "n"); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				page := 0
+				c := clientOf(roundTripper(func(r *http.Request) (*http.Response, error) {
+					page++
+					select {
+					case <-r.Context().Done():
+						return nil, r.Context().Err()
+					case <-time.After(20 * time.Second): // less than the time-out of a request
+					}
+					collection := strings.TrimPrefix(r.URL.Path, "/v2.0/")
+					body := fmt.Sprintf(`{%q: [{"id": "n%d"}], "%[1]s_links": [{"rel": "next", "href": "x"}]}`, collection, page)
+					if collection == "networks/n" {
+						body = `{"network": {"id": "n"}}`
+					}
+					return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+				}))
+				began := time.Now()
+				err := lookup(t.Context(), c)
+				equal(t, Unavailable, ReasonOf(err))
+				equal(t, maxLookup, time.Since(began))
+			})
+		})
+	}
+}
+
+func TestTooManyOwnNetworksAreAnErrorOfTheList(t *testing.T) {
+	got, err := clientOf(&crowd{networks: maxItems + 1, every: 1, pageLimit: pageSize}).ListNetworks(t.Context(), owner.Cluster)
+	if len(got) != 0 || ReasonOf(err) != Unavailable || !errors.Is(err, errTooMany) {
+		t.Errorf("got %d networks and the error %v", len(got), err)
+	}
+}
+
+func TestAfterAnOverflowNothingIsKnownAndNothingFails(t *testing.T) {
+	overflow := wrap("list networks", errTooMany)
+	a, b := netOf("u", "a"), netOf("v", "b")
+	w := watch(a, b)
+	get := func(uid types.UID) (got []*Network, known bool) {
+		t.Helper()
+		got, known, err := w.Get(uid)
+		noError(t, err)
+		return got, known
+	}
+	for _, start := range []string{"at first", "later", "again", "after a failure"} {
+		t.Run(start, func(t *testing.T) {
+			if start == "after a failure" {
+				w.sky.err = errAway
+				w.relist(t)
+			}
+			w.sky.err = overflow
+			w.called = nil
+			noError(t, w.Relist(t.Context()))
+			equal(t, []types.UID(nil), w.called)
+			equal(t, true, closed(w.FirstListDone()) && w.Overflow())
+			got, known := get("u")
+			equal(t, 0, len(got))
+			equal(t, false, known)
+			// A sync reads its own network, and changes it.
+			w.Replace("u", a)
+			w.Update("v", b)
+			got, known = get("u")
+			equal(t, []*Network{a}, got)
+			equal(t, false, known)
+			// An outage changes nothing.
+			w.sky.err = errAway
+			w.relist(t)
+			got, _ = get("u")
+			equal(t, []*Network{a}, got)
+			equal(t, true, w.Overflow())
+			// What was read is dropped after a period, unless it is newer than the list.
+			w.sky.err, w.sky.meanwhile = overflow, func() { w.Update("v", b) }
+			noError(t, w.Relist(t.Context()))
+			w.sky.meanwhile = nil
+			got, _ = get("u")
+			equal(t, 0, len(got))
+			got, _ = get("v")
+			equal(t, []*Network{b}, got)
+			if start == "again" {
+				return
+			}
+			w.sky.err = nil
+			equal(t, []types.UID{"u"}, w.relist(t))
+			equal(t, false, w.Overflow())
+			w.owned(t, "u", a)
+			w.owned(t, "v", b)
+		})
+	}
+}
+
+func TestAnOverflowIsListedAgainOncePerPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, lists := running(t, 5*time.Minute, func(n int) error {
+			if n == 1 {
+				return errAway
+			}
+			return wrap("list networks", errTooMany)
+		})
+		var recoveries, relists atomic.Int64
+		o.OnRecovery(func() { recoveries.Add(1) })
+		o.OnRelist(func() { relists.Add(1) })
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		for _, gap := range gaps(lists())[1:] {
+			between(t, 4*time.Minute, 6*time.Minute, gap)
+		}
+		// What waits for Neutron continues. Nothing looks for orphans in a cache that is not complete.
+		equal(t, int64(1), recoveries.Load())
+		equal(t, int64(0), relists.Load())
+		equal(t, time.Time{}, o.LastList())
+	})
+}
+
+func TestAfterAnOverflowEachNetworkIsFoundByItsMark(t *testing.T) {
+	w, n := made(t, wants("10.0.0.0/24", ""))
+	var b strings.Builder
+	for i := range maxItems + 1 {
+		fmt.Fprintf(&b, `{"id": "n%d", "description": %q},`, i, owner.Mark())
+	}
+	crowded := `{"networks": [` + strings.TrimSuffix(b.String(), ",") + `]}`
+	w.answer(func(rw http.ResponseWriter, r *http.Request) bool {
+		return r.URL.Path == networksPath && r.Method == http.MethodGet && !r.URL.Query().Has("description") && reply(rw, http.StatusOK, crowded)
+	})
+	noError(t, w.Observer().Relist(t.Context()))
+	equal(t, true, w.Observer().Overflow())
+	for _, read := range []Read{Cached, CacheOnly, Live} {
+		noError(t, w.Observer().Relist(t.Context()))
+		got, err := w.Observe(t.Context(), identity, read)
+		noError(t, err)
+		equal(t, n.ID, got.ID)
+		equal(t, 1, len(got.Subnets))
+	}
+	got, err := w.Observe(t.Context(), Identity{Owner: Owner{owner.Cluster, "another"}}, CacheOnly)
+	noError(t, err)
+	equal(t, false, got.Exists())
+	kept, err := w.Remove(t.Context(), seen(n), n, false, Guard{})
+	noError(t, err)
+	equal(t, (*Network)(nil), kept)
+	w.answer(nil)
+	noError(t, w.Observer().Relist(t.Context()))
+	equal(t, false, w.Observer().Overflow())
+}
+
+// adminLab returns a client with the role admin, a network of its project with a subnet, and a
+// function that creates a subnet of another project on it.
+func adminLab(t *testing.T) (l *lab, admin *Client, network *Network, addForeign func(cidr string) Subnet) {
+	t.Helper()
+	l = newLab(t, embedded.Options{Projects: []embedded.Project{
+		{Name: "samplecrd", ID: "project-1", Password: password},
+		{Name: "admin", ID: "project-2", Password: password},
+	}})
+	admin = newTestClient(t, l.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
+	id := makeNetworks(t, admin, 1)[0]
+	network, err := admin.GetNetwork(t.Context(), id)
+	noError(t, err)
+	return l, admin, network, func(cidr string) Subnet {
+		t.Helper()
+		service, err := admin.connect(t.Context())
+		noError(t, err)
+		s, err := subnets.Create(t.Context(), service, subnets.CreateOpts{NetworkID: id, CIDR: cidr, IPVersion: 4, ProjectID: "project-1"}).Extract()
+		noError(t, err)
+		revision := s.RevisionNumber
+		return Subnet{ID: s.ID, NetworkID: id, CIDR: netip.MustParsePrefix(s.CIDR), Gateway: addr(s.GatewayIP), Revision: &revision}
+	}
+}
+
+func TestSubnetsOfOtherProjectsAreListed(t *testing.T) {
+	l, admin, network, addForeign := adminLab(t)
+	other := makeNetworks(t, admin, 1)[0]
+	check := func(lists int, want ...Subnet) {
+		t.Helper()
+		before := l.count("GET " + subnetsPath)
+		got, err := admin.ListNetworks(t.Context(), owner.Cluster)
+		noError(t, err)
+		equal(t, lists, l.count("GET "+subnetsPath)-before)
+		found, err := admin.FindNetworks(t.Context(), owner.Mark())
+		noError(t, err)
+		equal(t, idsOf(found), idsOf(got))
+		slices.SortFunc(want, func(a, b Subnet) int { return strings.Compare(a.ID, b.ID) })
+		for _, networks := range [][]*Network{got, found} {
+			for _, n := range networks {
+				switch n.ID {
+				case network.ID:
+					equal(t, want, n.Subnets)
+				case other:
+					equal(t, 1, len(n.Subnets))
+				}
+			}
+		}
+	}
+	own := network.Subnets[0]
+	check(1, own)
+	foreign := addForeign("10.9.0.0/24")
+	check(2, own, foreign)
+	noError(t, admin.DeleteSubnet(t.Context(), own.ID, nil))
+	check(2, foreign)
+	noError(t, admin.DeleteSubnet(t.Context(), foreign.ID, nil))
+	check(1)
+}
+
+// Between the lists, other clients create and delete subnets and networks.
+func TestChangesBetweenTheListsOfNetworksAndSubnets(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(t *testing.T, c *Client, network *Network)
+		want   int // subnets
+	}{
+		{"a subnet is deleted", func(t *testing.T, c *Client, n *Network) {
+			noError(t, c.DeleteSubnet(t.Context(), n.Subnets[0].ID, nil))
+		}, 0},
+		{"the network is deleted", func(t *testing.T, c *Client, n *Network) { noError(t, c.DeleteNetwork(t.Context(), n.ID, nil)) }, 0},
+		{"a subnet is created", func(t *testing.T, c *Client, n *Network) {
+			_, err := c.CreateSubnet(t.Context(), n.ID, creates("10.8.0.0/24", "", ""))
+			noError(t, err)
+		}, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l, admin, network, _ := adminLab(t)
+			changed := false
+			l.answer(func(_ http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path == subnetsPath && r.Method == http.MethodGet && !changed {
+					changed = true
+					test.change(t, admin, network)
+				}
+				return false
+			})
+			before := l.count("GET " + subnetsPath)
+			got, err := admin.ListNetworks(t.Context(), owner.Cluster)
+			noError(t, err)
+			equal(t, test.want, len(got[0].Subnets))
+			if n := l.count("GET "+subnetsPath) - before; n > 2 {
+				t.Errorf("%d lists of subnets", n)
+			}
+		})
+	}
+}
+
+// The number of subnets in a network includes those that the client may not see.
+func TestASubnetThatIsNotVisibleCostsOneList(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	c := l.client(t)
+	id := makeNetworks(t, c, 1)[0]
+	l.answer(func(w http.ResponseWriter, r *http.Request) bool {
+		return r.URL.Path == networksPath && reply(w, http.StatusOK, fmt.Sprintf(`{"networks": [{"id": %q, "description": %q, "subnets": ["s", "t", "u"]}]}`, id, owner.Mark()))
+	})
+	before := l.count("GET " + subnetsPath)
+	got, err := c.ListNetworks(t.Context(), owner.Cluster)
+	noError(t, err)
+	equal(t, 1, len(got[0].Subnets))
+	equal(t, before+2, l.count("GET "+subnetsPath))
+}
+
+func TestManyNetworksAreAskedForInShortRequests(t *testing.T) {
+	const many = 150
+	var b strings.Builder
+	for i := range many {
+		fmt.Fprintf(&b, `{"id": "`+crowdID+`", "description": %q, "subnets": ["x", "y"]},`, i, owner.Mark())
+	}
+	networksPage := `{"networks": [` + strings.TrimSuffix(b.String(), ",") + `]}`
+	for name, look := range map[string]func(c *Client) ([]*Network, error){
+		"listed": func(c *Client) ([]*Network, error) { return c.ListNetworks(t.Context(), owner.Cluster) },
+		"found":  func(c *Client) ([]*Network, error) { return c.FindNetworks(t.Context(), owner.Mark()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			got, err := look(clientOf(roundTripper(func(r *http.Request) (*http.Response, error) {
+				body := networksPage
+				if strings.HasSuffix(r.URL.Path, "subnets") {
+					ids := r.URL.Query()["network_id"]
+					asked += len(ids)
+					if len(r.URL.RequestURI()) > 4000 {
+						t.Errorf("a request line of %d bytes", len(r.URL.RequestURI()))
+					}
+					var items []string
+					for _, id := range ids {
+						items = append(items, fmt.Sprintf(`{"id": %q, "network_id": %[1]q}`, id))
+					}
+					body = `{"subnets": [` + strings.Join(items, ",") + `]}`
+				}
+				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+			})))
+			noError(t, err)
+			equal(t, many, len(got))
+			equal(t, many, asked)
+			for _, n := range got {
+				equal(t, 1, len(n.Subnets))
+			}
+		})
+	}
+}
+
+func BenchmarkListNetworksAmongStrangers(b *testing.B) {
+	const strangers, own = 100_000, 5_000
+	everyone := &crowd{networks: strangers + own, every: (strangers + own) / own, pageLimit: pageSize}
+	c := clientOf(everyone)
+	list := func() any {
+		got, err := c.ListNetworks(b.Context(), owner.Cluster)
+		if err != nil || len(got) != own {
+			b.Fatalf("%d networks and the error %v", len(got), err)
+		}
+		return got
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		list()
+	}
+	peak, kept := memory(func() any { return list() })
+	b.ReportMetric(float64(peak), "peak-bytes")
+	b.ReportMetric(float64(kept), "kept-bytes")
+}

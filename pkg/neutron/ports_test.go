@@ -1,0 +1,121 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestPortsThatNeutronDeletesByItselfDoNotBlock(t *testing.T) {
+	_, c, network := labWithNetwork(t)
+	subnet, err := c.CreateSubnet(t.Context(), network.ID, creates("10.0.0.0/24", ""))
+	noError(t, err)
+	other := makeNetworks(t, c, 1)[0]
+	makePort(t, c, other, "elsewhere", "compute:nova")
+	for _, owner := range []string{"network:dhcp", "network:distributed", "network:floatingip_agent_gateway"} {
+		makePort(t, c, network.ID, owner, owner)
+	}
+	got, err := c.PortsOnNetworks(t.Context(), network.ID)
+	noError(t, err)
+	equal(t, []Port{}, got)
+	id := makePort(t, c, network.ID, "web-0", "compute:nova")
+	port := Port{ID: id, Name: "web-0", DeviceOwner: "compute:nova", NetworkID: network.ID, FixedIPs: []FixedIP{{subnet.ID}}}
+	got, err = c.PortsOnNetworks(t.Context(), network.ID)
+	noError(t, err)
+	equal(t, []Port{port}, got)
+}
+
+func TestPortsOfSeveralNetworksAreListedTogether(t *testing.T) {
+	_, c, network := labWithNetwork(t)
+	ids := append(makeNetworks(t, c, 3), network.ID)
+	var want []string
+	for _, id := range ids {
+		want = append(want, id+" "+makePort(t, c, id, "", "compute:nova"))
+	}
+	ports, err := c.PortsOnNetworks(t.Context(), ids[1:]...)
+	noError(t, err)
+	var got []string
+	for _, p := range ports {
+		got = append(got, p.NetworkID+" "+p.ID)
+	}
+	slices.Sort(got)
+	equal(t, slices.Sorted(slices.Values(want[1:])), got)
+}
+
+func TestWhichPortsPreventAStep(t *testing.T) {
+	on := func(network string, subnets ...string) Port {
+		p := Port{ID: "p", NetworkID: network}
+		for _, id := range subnets {
+			p.FixedIPs = append(p.FixedIPs, FixedIP{id})
+		}
+		return p
+	}
+	both := has(ours("a", "10.0.0.0/24", ""), ours("b", "10.1.0.0/24", ""))
+	for _, test := range []struct {
+		name string
+		step Step
+		op   string
+		port Port
+		want bool
+	}{
+		{"a deletion of a network: any port on it", DeleteNetwork{&Network{ID: "n"}}, "delete network", on("n"), true},
+		{"a deletion of a network: not a port on another", DeleteNetwork{&Network{ID: "n"}}, "delete network", on("m"), false},
+		{"a deletion of a subnet: a port in it", DeleteSubnet{ID: "a", CIDR: cidr("10.0.0.0/24")}, "delete subnet 10.0.0.0/24", on("n", "b", "a"), true},
+		{"a deletion of a subnet: not a port in another", DeleteSubnet{ID: "a", CIDR: cidr("10.0.0.0/24")}, "delete subnet 10.0.0.0/24", on("n", "b"), false},
+		{"a deletion of a subnet: not a port without an address", DeleteSubnet{ID: "a", CIDR: cidr("10.0.0.0/24")}, "delete subnet 10.0.0.0/24", on("n"), false},
+		{"a deletion that makes room: a port in any replaced subnet", DeleteSubnet{ID: "a", CIDR: cidr("10.0.0.0/24"), Others: []string{"b"}},
+			"replace subnet 10.0.0.0/24, 10.1.0.0/24", on("n", "b"), true},
+		{"a replacement: a port in the replaced subnet", creates("10.2.0.0/24", "", "a"), "replace subnet 10.0.0.0/24", on("n", "a"), true},
+		{"a replacement: not a port in another subnet", creates("10.2.0.0/24", "", "a"), "replace subnet 10.0.0.0/24", on("n", "b"), false},
+		{"a replacement of two: a port in the first", creates("10.2.0.0/24", "", "a", "b"), "replace subnet 10.0.0.0/24, 10.1.0.0/24", on("n", "a"), true},
+		{"a replacement of two: a port in the second", creates("10.2.0.0/24", "", "a", "b"), "replace subnet 10.0.0.0/24, 10.1.0.0/24", on("n", "b"), true},
+		{"a new subnet: no port", creates("10.2.0.0/24", ""), "", on("n", "a"), false},
+		{"a new network: no port", CreateNetwork{}, "", on("n", "a"), false},
+		{"an update: no port", UpdateSubnet{ID: "a"}, "", on("n", "a"), false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := scopeOf(test.step, both)
+			equal(t, test.op, s.op)
+			equal(t, test.want, s.has(test.port))
+			equal(t, test.want, s.blocking([]Port{test.port}) != "")
+		})
+	}
+}
+
+func TestInUseNamesThePorts(t *testing.T) {
+	port := func(name string) Port { return Port{ID: "id-of-" + name, Name: name, DeviceOwner: "compute:nova"} }
+	for _, test := range []struct {
+		name  string
+		ports []Port
+		want  string
+	}{
+		{"one port", []Port{port("a")}, "in use by port a (compute:nova)"},
+		{"the order does not depend on Neutron", []Port{port("b"), port("c"), port("a")}, "in use by port a (compute:nova), b (compute:nova), c (compute:nova)"},
+		{"a port without a name is named by its ID", []Port{{ID: "i", DeviceOwner: "compute:nova"}}, "in use by port i (compute:nova)"},
+		{"a port without a device is in use too", []Port{{ID: "i", Name: "n"}}, "in use by port n (no device)"},
+		{"five ports", []Port{port("a"), port("b"), port("c"), port("d"), port("e")},
+			"in use by port a (compute:nova), b (compute:nova), c (compute:nova), d (compute:nova), e (compute:nova)"},
+		{"of more ports, the first five and the number of the others", []Port{port("g"), port("f"), port("e"), port("d"), port("c"), port("b"), port("a")},
+			"in use by port a (compute:nova), b (compute:nova), c (compute:nova), d (compute:nova), e (compute:nova) and 2 more"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			wantError(t, Error{Op: "delete subnet", Reason: InUse, Message: test.want}, scope{op: "delete subnet"}.inUse(inUseBy(test.ports)))
+		})
+	}
+	equal(t, "", inUseBy(nil))
+}

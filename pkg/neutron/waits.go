@@ -1,0 +1,169 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// portsPeriod is how often the ports are listed that owners wait for. A list is delayed by up
+	// to a quarter of it.
+	portsPeriod = 15 * time.Second
+	// portsChunk is the number of networks in the filter of one list. The request line then has
+	// about 3,200 bytes; some servers accept no more than 4,096.
+	portsChunk = 64
+	// maxWaitAge is how old the last list of the ports may be, and the last sync of the owner. An
+	// older wait is dropped: the lists fail, or the Network is gone or has another cloud.
+	maxWaitAge = 3 * time.Minute
+)
+
+// waits are the owners whose next step is prevented by ports. Until the ports are gone, a sync of
+// such an owner makes no request. The zero value has none. Its methods may be called
+// concurrently.
+type waits struct {
+	mu      sync.Mutex
+	byOwner map[types.UID]*portWait
+}
+
+// portWait is what one owner waits for.
+type portWait struct {
+	scope
+	// message names the ports.
+	message string
+	// listed is when the ports were listed last, synced when the owner was.
+	listed, synced time.Time
+}
+
+// add makes the owner wait. The message names the ports.
+func (w *waits) add(owner types.UID, s scope, message string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.byOwner == nil {
+		w.byOwner = map[types.UID]*portWait{}
+	}
+	w.byOwner[owner] = &portWait{scope: s, message: message, listed: time.Now(), synced: time.Now()}
+}
+
+// drop ends the wait of the owner.
+func (w *waits) drop(owner types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.byOwner, owner)
+}
+
+// check returns an InUse error if the owner waits before a step of this scope. A wait before
+// another step is dropped: the Network now wants something else.
+func (w *waits) check(owner types.UID, s scope) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	waiting := w.byOwner[owner]
+	if waiting == nil {
+		return nil
+	}
+	if !waiting.equal(s) || time.Since(waiting.listed) > maxWaitAge {
+		delete(w.byOwner, owner)
+		return nil
+	}
+	waiting.synced = time.Now()
+	return s.inUse(waiting.message)
+}
+
+// networks drops the waits of owners that are not synced any more, and returns the IDs of the
+// networks of the others.
+func (w *waits) networks() (ids []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for owner, waiting := range w.byOwner {
+		if time.Since(waiting.synced) > maxWaitAge {
+			delete(w.byOwner, owner)
+			continue
+		}
+		ids = append(ids, waiting.network)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// update takes over a list of all ports of some networks that began at that time. It drops the
+// waits whose ports are gone, and returns their owners and those whose message has changed.
+func (w *waits) update(began time.Time, networks []string, ports []Port) (changed []types.UID) {
+	onNetwork := map[string][]Port{}
+	for _, p := range ports {
+		onNetwork[p.NetworkID] = append(onNetwork[p.NetworkID], p)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for owner, waiting := range w.byOwner {
+		// A newer list, by a sync, must not be undone.
+		if !slices.Contains(networks, waiting.network) || waiting.listed.After(began) {
+			continue
+		}
+		message := waiting.blocking(onNetwork[waiting.network])
+		if message == "" {
+			delete(w.byOwner, owner)
+		}
+		if message != waiting.message {
+			changed = append(changed, owner)
+		}
+		waiting.message, waiting.listed = message, time.Now()
+	}
+	return changed
+}
+
+// RelistPorts lists the ports that owners wait for, and calls the Observer's handlers for each
+// owner whose ports are gone, or whose message has changed. A list that fails changes nothing.
+func (c *Cloud) RelistPorts(ctx context.Context) error {
+	var failed []error
+	for networks := range slices.Chunk(c.waits.networks(), portsChunk) {
+		began := time.Now()
+		ports, err := c.client.PortsOnNetworks(ctx, networks...)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		for _, owner := range c.waits.update(began, networks, ports) {
+			c.observer.callHandlers(owner)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// relistPorts calls RelistPorts once per period until ctx is cancelled.
+func (c *Cloud) relistPorts(ctx context.Context) {
+	var delay time.Duration
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(max(delay, wait.Jitter(portsPeriod, 0.25))):
+		}
+		err := c.RelistPorts(ctx)
+		delay = RetryAfterOf(err)
+		if err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).V(2).Info("Failed to list the ports that Networks wait for, will try again", "err", err)
+		}
+	}
+}
