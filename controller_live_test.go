@@ -149,7 +149,7 @@ func TestFinalErrorDoesNotDelayTheRemovalOfAVanishedNetwork(t *testing.T) {
 	for range 2 {
 		f.controller.processNextWorkItem(quiet(t))
 	}
-	if diff := gocmp.Diff([]string{"Forget", "AddAfter 1m0s", "Forget", "AddAfter 10s"}, queue.calls); diff != "" {
+	if diff := gocmp.Diff([]string{"Forget", "AddAfter 1m0s", "Forget", "AddAfter 1m0s"}, queue.calls); diff != "" {
 		t.Errorf("requeued (-want +got):\n%s", diff)
 	}
 	f.ExpectReady(samplecrdv1.ReasonInvalidSpec, samplecrdv1.ConditionStalled)
