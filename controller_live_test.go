@@ -149,7 +149,7 @@ func TestFinalErrorDoesNotDelayTheRemovalOfAVanishedNetwork(t *testing.T) {
 	for range 2 {
 		f.controller.processNextWorkItem(quiet(t))
 	}
-	if diff := gocmp.Diff([]string{"Forget", "AddAfter 1m0s", "Forget", "AddAfter 10s"}, queue.calls); diff != "" {
+	if diff := gocmp.Diff([]string{"Forget", "AddAfter 1m0s", "Forget", "AddAfter 1m0s"}, queue.calls); diff != "" {
 		t.Errorf("requeued (-want +got):\n%s", diff)
 	}
 	f.ExpectReady(samplecrdv1.ReasonInvalidSpec, samplecrdv1.ConditionStalled)
@@ -203,26 +203,26 @@ func TestKeyWhoseCacheIsBehindIsSyncedLessAndLessOften(t *testing.T) {
 		if err := networks.UpdateStatusIfNeeded(t.Context(), cached, samplecrdv1.NetworkStatus{MTU: 1}); err != nil {
 			t.Fatal(err)
 		}
-		syncs, fresh := 0, 0
+		var syncs, fresh atomic.Int32
 		c := queueOnly(func(ctx context.Context, _ cache.ObjectName) error {
-			syncs++
+			syncs.Add(1)
 			err := networks.CheckFresh(ctx, cached)
 			if err == nil {
-				fresh++
+				fresh.Add(1)
 			}
 			return err
 		})
 		c.queue.Add(world.Key)
 		stop := work(quiet(t), c, 1)
 		time.Sleep(time.Minute) // of virtual time
-		if syncs < 10 || syncs > 70 || fresh > 0 {
-			t.Errorf("%d syncs in a minute, %d of them with a fresh cache", syncs, fresh)
+		if n := syncs.Load(); n < 10 || n > 70 || fresh.Load() > 0 {
+			t.Errorf("%d syncs in a minute, %d of them with a fresh cache", n, fresh.Load())
 		}
 		api.Restore(backup)
 		time.Sleep(10 * time.Second)
 		stop()
-		if fresh != 1 {
-			t.Errorf("%d syncs went on after the API server was restored, want 1", fresh)
+		if n := fresh.Load(); n != 1 {
+			t.Errorf("%d syncs went on after the API server was restored, want 1", n)
 		}
 	})
 }

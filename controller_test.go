@@ -2105,8 +2105,8 @@ func (f *fixture) takeChanges() []string {
 	return slices.DeleteFunc(f.TakeEvents(), func(reason string) bool { return !slices.Contains(changes, reason) })
 }
 
-// failOnce makes a request to Neutron fail: the process has seen a failure before.
-func (f *fixture) failOnce() {
+// failOneList makes a list of Neutron fail: the process has seen a failure before.
+func (f *fixture) failOneList() {
 	f.t.Helper()
 	f.Neutron.SetFault(fails(http.MethodGet, "/networks", internalError))
 	if err := f.cloud.Observer().Relist(f.t.Context()); err == nil {
@@ -2119,7 +2119,7 @@ func (f *fixture) failOnce() {
 func runActor(t *testing.T, s world.Scenario, actor world.Actor, request int, leaderChanges bool, events []string) bool {
 	t.Helper()
 	f := prepare(t, s)
-	f.failOnce()
+	f.failOneList()
 	f.takeChanges()
 	violate := func(format string, args ...any) {
 		t.Helper()

@@ -55,8 +55,8 @@ var mutations = []mutation{
 			"	outcome := status.Observing(desired, observed)\n",
 	}, []string{leftOver, livesOn}, short},
 	{"list-errors-dropped", "pkg/neutron/list.go", []string{
-		"return nil, listError(op, err)\n\t\t}\n\t\tif l.read == before {",
-		"return l.items, nil\n\t\t}\n\t\tif l.read == before {",
+		"return listError(op, err)\n\t\t}\n\t\tif l.read == before {",
+		"return nil\n\t\t}\n\t\tif l.read == before {",
 	}, []string{duplicate, leftOver, livesOn}, short},
 	{"pause-not-in-the-live-read", "pkg/live/live.go", []string{
 		`{"the annotation " + samplecrdv1.AnnotationPaused, cached.IsPaused() != live.IsPaused()},`,

@@ -451,6 +451,35 @@ func TestManyNetworksAreAskedForInShortRequests(t *testing.T) {
 	}
 }
 
+// The limits are for the lists of all chunks together.
+func TestSubnetsThatAreListedByNetworkAreLimitedTogether(t *testing.T) {
+	const many = 3 * 64
+	var b strings.Builder
+	for i := range many {
+		fmt.Fprintf(&b, `{"id": "n%d", "description": %q, "subnets": ["x"]},`, i, owner.Mark())
+	}
+	networksPage := `{"networks": [` + strings.TrimSuffix(b.String(), ",") + `]}`
+	c := clientOf(roundTripper(func(r *http.Request) (*http.Response, error) {
+		body := networksPage
+		if ids := r.URL.Query()["network_id"]; strings.HasSuffix(r.URL.Path, "subnets") {
+			body = `{"subnets": []}`
+			if len(ids) > 0 {
+				items := strings.TrimSuffix(strings.Repeat(fmt.Sprintf(`{"id": "s", "network_id": %q},`, ids[0]), maxItems/2), ",")
+				body = `{"subnets": [` + items + `]}`
+			}
+		}
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+	}))
+	_, err := c.ListNetworks(t.Context(), owner.Cluster)
+	if !errors.Is(err, errTooMany) {
+		t.Errorf("listed: got the error %v", err)
+	}
+	_, err = c.FindNetworks(t.Context(), owner.Mark())
+	if !errors.Is(err, errTooMany) || ReasonOf(err) != Unavailable {
+		t.Errorf("found: got the error %v", err)
+	}
+}
+
 func BenchmarkListNetworksAmongStrangers(b *testing.B) {
 	const strangers, own = 100_000, 5_000
 	everyone := &crowd{networks: strangers + own, every: (strangers + own) / own, pageLimit: pageSize}

@@ -85,52 +85,60 @@ func list[T item](ctx context.Context, c *Client, collection, fields string, fil
 	return listOnly(ctx, c, collection, fields, filter, func(*T) bool { return true })
 }
 
-// listOnly reads all pages of a collection, and returns the items for which keep returns true.
-// The others take no memory, however many there are. If a page fails, listOnly fails: a list that
-// is cut short must not be taken for a short list.
-//
-// It continues from the last item that it has read, and not at the URL in the answer: behind a
-// proxy, perhaps only the cloud itself can reach that URL, and the token could be sent anywhere.
+// listOnly is list for lists of any length. It returns only the items for which keep returns true.
 func listOnly[T item](ctx context.Context, c *Client, collection, fields string, filter url.Values, keep func(*T) bool) ([]T, error) {
-	op := "list " + collection
-	query := url.Values{"fields": strings.Split(fields, ","), "limit": {strconv.Itoa(pageSize)}}
-	maps.Copy(query, filter)
-	l, restarts := listing[T]{keep: keep}, 0
-	for range maxPages {
-		before := l.read
-		more, err := l.page(ctx, c, collection, query)
-		if query.Has("marker") && restarts < maxRestarts && ReasonOf(wrap(op, err)) == NotFound {
-			// The marker's item was deleted after its page was read.
-			l = listing[T]{keep: keep}
-			restarts++
-			query.Del("marker")
-			continue
-		}
-		if err != nil {
-			return nil, listError(op, err)
-		}
-		if l.read == before {
-			return l.items, nil
-		}
-		// A server that ignores the marker sends the same page again and again.
-		if l.last == query.Get("marker") {
-			return nil, listError(op, errors.New("every page is the same"))
-		}
-		if !more {
-			return l.items, nil
-		}
-		query.Set("marker", l.last)
+	l := listing[T]{keep: keep}
+	if err := l.list(ctx, c, collection, fields, filter); err != nil {
+		return nil, err
 	}
-	return nil, listError(op, errNoEnd)
+	return l.items, nil
 }
 
-// listing is the part of a list that was read so far.
+// listing is what was read so far. Items that are not kept take no memory, however many there are.
 type listing[T item] struct {
 	keep  func(*T) bool
 	items []T    // that were kept
 	text  int    // the length of all texts in items in bytes
 	read  int    // the number of items that were read
 	last  string // the ID of the last of them
+}
+
+// list reads all pages of a collection, and adds their items. If a page fails, list fails: a list
+// that is cut short must not be taken for a short list.
+//
+// It continues from the last item that it has read, and not at the URL in the answer: behind a
+// proxy, perhaps only the cloud itself can reach that URL, and the token could be sent anywhere.
+func (l *listing[T]) list(ctx context.Context, c *Client, collection, fields string, filter url.Values) error {
+	op := "list " + collection
+	query := url.Values{"fields": strings.Split(fields, ","), "limit": {strconv.Itoa(pageSize)}}
+	maps.Copy(query, filter)
+	start, restarts := *l, 0
+	for range maxPages {
+		before := l.read
+		more, err := l.page(ctx, c, collection, query)
+		if query.Has("marker") && restarts < maxRestarts && ReasonOf(wrap(op, err)) == NotFound {
+			// The marker's item was deleted after its page was read.
+			*l = start
+			restarts++
+			query.Del("marker")
+			continue
+		}
+		if err != nil {
+			return listError(op, err)
+		}
+		if l.read == before {
+			return nil
+		}
+		// A server that ignores the marker sends the same page again and again.
+		if l.last == query.Get("marker") {
+			return listError(op, errors.New("every page is the same"))
+		}
+		if !more {
+			return nil
+		}
+		query.Set("marker", l.last)
+	}
+	return listError(op, errNoEnd)
 }
 
 // add appends an item if it is to be kept. It refuses an item that cannot be Neutron's, and more
@@ -306,8 +314,8 @@ func (b *pageBody) Read(p []byte) (int, error) {
 // clusters, or all if no cluster is given, with their subnets.
 //
 // An admin sees the networks of all projects, and everyone sees shared networks. Networks of
-// other projects are left out, since the client cannot have created them. Subnets of other
-// projects are not.
+// other projects are left out, since the client cannot have created them. Their subnets on
+// networks of this project are not left out.
 func (c *Client) ListNetworks(ctx context.Context, clusters ...string) ([]*Network, error) {
 	filter, err := c.projectFilter(ctx)
 	if err != nil {
@@ -424,20 +432,20 @@ func (c *Client) attachMissing(ctx context.Context, networks []*Network, found [
 // attachAllSubnets attaches the subnets of all projects that the client can see.
 func (c *Client) attachAllSubnets(ctx context.Context, networks []*Network) error {
 	const most = 64 // keeps the URL below 4,000 bytes; Neutron accepts 8,192
+	var filters []url.Values
 	for chunk := range slices.Chunk(networks, most) {
 		filter := url.Values{}
 		for _, n := range chunk {
 			filter.Add("network_id", n.ID)
 		}
-		if err := c.attachSubnets(ctx, chunk, filter); err != nil {
-			return err
-		}
+		filters = append(filters, filter)
 	}
-	return nil
+	return c.attachSubnets(ctx, networks, filters...)
 }
 
-// attachSubnets lists the subnets that match the filter, and adds each of them to its network.
-func (c *Client) attachSubnets(ctx context.Context, networks []*Network, filter url.Values) error {
+// attachSubnets lists the subnets that match one of the filters, and adds each of them to its
+// network.
+func (c *Client) attachSubnets(ctx context.Context, networks []*Network, filters ...url.Values) error {
 	if len(networks) == 0 {
 		return nil
 	}
@@ -445,12 +453,13 @@ func (c *Client) attachSubnets(ctx context.Context, networks []*Network, filter 
 	for _, n := range networks {
 		byID[n.ID] = n
 	}
-	subnets, err := listOnly(ctx, c, "subnets", "id,network_id,name,description,cidr,gateway_ip,revision_number", filter,
-		func(s *Subnet) bool { return byID[s.NetworkID] != nil })
-	if err != nil {
-		return err
+	subnets := listing[Subnet]{keep: func(s *Subnet) bool { return byID[s.NetworkID] != nil }}
+	for _, filter := range filters {
+		if err := subnets.list(ctx, c, "subnets", "id,network_id,name,description,cidr,gateway_ip,revision_number", filter); err != nil {
+			return err
+		}
 	}
-	for _, s := range subnets {
+	for _, s := range subnets.items {
 		n := byID[s.NetworkID]
 		s.NetworkID = n.ID // one string for all subnets of the network
 		n.Subnets = append(n.Subnets, s)

@@ -286,22 +286,6 @@ func (s *Server) After(changes int) []*samplecrdv1.Network {
 	return networks
 }
 
-// Restore restores the Networks as they were after that many changes, like etcd from a backup.
-// As there, resourceVersions are used again.
-func (s *Server) Restore(changes int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.objects, s.version = map[types.NamespacedName]*samplecrdv1.Network{}, 0
-	if changes > 0 {
-		s.objects = maps.Clone(s.history[changes-1])
-	}
-	for _, n := range s.objects {
-		version, _ := strconv.Atoi(n.ResourceVersion) // store made it
-		s.version = max(s.version, version)
-	}
-	s.history = append(s.history, maps.Clone(s.objects))
-}
-
 // Remove removes the Network at once, whatever finalizers it has.
 func (s *Server) Remove(namespace, name string) {
 	s.mu.Lock()
