@@ -210,6 +210,8 @@ func (w *world) moveAway(ctx context.Context, rand *rand.Rand, to place) (violat
 	w.tally.add(movesTo + to.String())
 	w.tally.log("Keystone leads home again")
 	w.lead(home)
+	// It may have begun there, and then it does not change its place by itself.
+	restarted.killAll()
 	return w.waitForOrder(ctx)
 }
 
