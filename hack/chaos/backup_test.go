@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -163,6 +164,9 @@ func (w *world) adopt(before, after map[types.UID]*samplecrdv1.Network, began ti
 	byName := map[string]*samplecrdv1.Network{}
 	for uid, network := range after {
 		byName[network.Namespace+"/"+network.Name] = network
+		if !slices.Contains(network.Finalizers, samplecrdv1.Finalizer) {
+			w.intents.unguard(uid)
+		}
 		if before[uid] == nil {
 			w.tally.add("Networks that a restore has brought back")
 		} else if before[uid].Generation != network.Generation {

@@ -65,6 +65,8 @@ func (i intent) permits(d *deed) bool {
 type intents struct {
 	mu    sync.Mutex
 	byUID map[types.UID][]intent
+	// unguarded has the Networks that a restore has brought back without their finalizer.
+	unguarded map[types.UID]bool
 }
 
 func (s *intents) add(uid types.UID, i intent) {
@@ -89,12 +91,23 @@ func (s *intents) between(uid types.UID, from, to time.Time) (possible []intent)
 	return possible
 }
 
-// isLost reports whether the Network is gone since a restore of etcd.
-func (s *intents) isLost(uid types.UID) bool {
+// unguard records that the Network is back without its finalizer.
+func (s *intents) unguard(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unguarded == nil {
+		s.unguarded = map[types.UID]bool{}
+	}
+	s.unguarded[uid] = true
+}
+
+// mayBeLeft reports whether the Network may be gone, and its network left as an orphan: etcd was
+// restored from a backup without it, or the Network was deleted before it had its finalizer again.
+func (s *intents) mayBeLeft(uid types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := s.byUID[uid]
-	return len(all) > 0 && all[len(all)-1].lost
+	return len(all) > 0 && (all[len(all)-1].lost || all[len(all)-1].deleted && s.unguarded[uid])
 }
 
 // wasRetained reports whether the Network was ever deleted with the policy Retain.

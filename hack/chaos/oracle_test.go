@@ -91,13 +91,16 @@ func (w *world) consult(ctx context.Context) (violations, error) {
 			if n.namespace != c.namespace {
 				continue
 			}
+			if live[n.name] == nil && w.intents.mayBeLeft(n.uid) {
+				continue
+			}
 			owner := c.cluster + "/" + string(n.uid)
 			n.check(live[n.name], byOwner[owner], &v)
 			delete(byOwner, owner)
 		}
 	}
 	for owner, networks := range byOwner {
-		if uid, _ := ownerOf(ownerPrefix + owner); w.intents.isLost(uid) {
+		if uid, _ := ownerOf(ownerPrefix + owner); w.intents.mayBeLeft(uid) {
 			w.checkReported(owner, networks, &v)
 		} else {
 			v.add(leftOver+"%s of %s", describe(networks), owner)
@@ -128,7 +131,7 @@ func (w *world) sort(networks []stack.Network, v *violations) map[string][]stack
 	return byOwner
 }
 
-// checkReported finds networks of lost Networks that are not reported as orphans. A controller
+// checkReported finds networks of Networks that a restore has lost, and that are not reported. A controller
 // with the flag -namespace does not look for them.
 func (w *world) checkReported(owner string, networks []stack.Network, v *violations) {
 	for _, c := range w.controllers {
@@ -137,7 +140,7 @@ func (w *world) checkReported(owner string, networks []stack.Network, v *violati
 		}
 		for _, n := range networks {
 			if !c.hasLogged("Found an orphan", n.ID) && !c.hasLogged("Found more orphans") {
-				v.add("network %s of a lost Network is not reported as an orphan", n.ID)
+				v.add("network %s of a Network that a restore has lost is not reported as an orphan", n.ID)
 			}
 		}
 	}
