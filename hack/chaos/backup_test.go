@@ -76,10 +76,7 @@ func (w *world) restoreAtRest(ctx context.Context) (violations, error) {
 	started := time.Now()
 	found, err := w.waitForOrder(ctx)
 	w.tally.note("order after a restore at rest", time.Since(started))
-	if len(found) > 0 || err != nil {
-		return found, err
-	}
-	return w.waitForQuiet(ctx)
+	return found, err
 }
 
 // waitForKills waits until at most that many kills are left.

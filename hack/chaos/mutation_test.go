@@ -70,6 +70,20 @@ var mutations = []mutation{
 		"return c.live.Verify(ctx, network)",
 		"return nil",
 	}, []string{unread}, short},
+	{"region-of-the-credentials-only", "pkg/neutron/place.go", []string{
+		"if len(regions) > 1 {",
+		"if false {",
+		"place.Region = regions[0]",
+		"place.Region = endpoint.Region",
+	}, []string{duplicate, inOtherPlace}, movesOnly},
+	{"place-of-the-first-session-only", "pkg/neutron/client.go", []string{
+		"if before, ok := c.Place(); ok && before != place {",
+		"if before, ok := c.Place(); ok {\n\t\tplace = before\n\t}\n\tif before, ok := c.Place(); ok && before != place {",
+	}, []string{duplicate, inOtherPlace}, movesOnly},
+	{"restored-network-not-synced", "controller.go", []string{
+		"case live.IsRestored(before, now):",
+		"case false:",
+	}, []string{notReady, differs}, restoredAtRest},
 	{"twins-delete-each-others-orphans", "pkg/orphans/finder.go", []string{
 		"now.neverOwned = anyNeverOwned(orphans)",
 		"now.neverOwned = nil",
@@ -94,6 +108,13 @@ var mutations = []mutation{
 var muchAlarm = func() plan {
 	p := short
 	p.edits *= 3
+	return p
+}()
+
+// movesOnly has only what needs other places.
+var movesOnly = func() plan {
+	p := short
+	p.networks, p.kills, p.restarts, p.restores, p.keystone = 20, 2, 0, 0, 0
 	return p
 }()
 

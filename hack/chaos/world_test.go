@@ -259,13 +259,13 @@ func (w *world) happen(ctx context.Context) (violations, error) {
 	if len(found) > 0 || err != nil {
 		return found, err
 	}
-	if found, err = w.waitForQuiet(ctx); len(found) > 0 || err != nil {
-		return found, err
-	}
 	if w.plan.restores > 0 {
 		if found, err = w.restoreAtRest(ctx); len(found) > 0 || err != nil {
 			return found, err
 		}
+	}
+	if found, err = w.waitForQuiet(ctx); len(found) > 0 || err != nil {
+		return found, err
 	}
 	for i := range w.moves {
 		if found, err = w.moveAway(ctx, seeded(w.seed, "move", i), []place{otherRegion, otherProject}[i%2]); len(found) > 0 || err != nil {
