@@ -41,8 +41,11 @@ const pageSize = 1000
 
 // Limits of a list. A server that only pretends to be Neutron may send pages without end.
 const (
-	// maxPages is enough for 1,000,000 items if Neutron's operator limits pages to 50.
-	maxPages = 20_000
+	// maxPages is enough for 1,000,000 items if Neutron's operator limits pages to 50. After
+	// maxSmallPages, there must have been as many items in each page on average.
+	maxPages      = 20_000
+	maxSmallPages = 1000
+	smallPage     = 50
 	// maxRestarts is how often a list starts again because its marker was deleted meanwhile.
 	maxRestarts = 5
 	// maxLookup limits the lists that a worker waits for. They are short: Neutron filters them.
@@ -61,7 +64,7 @@ const (
 )
 
 var (
-	errNoEnd     = fmt.Errorf("the list has no end, or more than %d pages", maxPages)
+	errNoEnd     = fmt.Errorf("the list has no end, or more than %d pages, or %d of fewer than %d items", maxPages, maxSmallPages, smallPage)
 	errTooMany   = fmt.Errorf("the list has too much to keep: more than %d items or %d MiB of text", maxItems, maxListText>>20)
 	errLongValue = errors.New("the answer has a value that is longer than any of Neutron's")
 )
@@ -113,8 +116,11 @@ func (l *listing[T]) list(ctx context.Context, c *Client, collection, fields str
 	query := url.Values{"fields": strings.Split(fields, ","), "limit": {strconv.Itoa(pageSize)}}
 	maps.Copy(query, filter)
 	start, restarts := *l, 0
-	for range maxPages {
+	for pages := range maxPages {
 		before := l.read
+		if pages >= maxSmallPages && before < pages*smallPage {
+			break
+		}
 		more, err := l.page(ctx, c, collection, query)
 		if query.Has("marker") && restarts < maxRestarts && ReasonOf(wrap(op, err)) == NotFound {
 			// The marker's item was deleted after its page was read.
