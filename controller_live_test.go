@@ -264,8 +264,8 @@ func edit(change func(*samplecrdv1.Network)) func(*fixture) {
 
 // editAtRead syncs the scenario's first change with a cache that has it. Right before the read
 // past the cache with this number, the Network changes; 0: before the sync. It returns the
-// irreversible requests that were sent after that, a removed mark among them, whether the change made a difference, and
-// whether there was such a read.
+// irreversible requests that were sent after that, a removed mark among them, whether the change
+// made a difference, and whether there was such a read.
 func editAtRead(t *testing.T, s world.Scenario, paused bool, read int, do func(*fixture)) (sent []string, differs, done bool) {
 	t.Helper()
 	f := prepare(t, s)
