@@ -232,6 +232,7 @@ func (c *Clouds) acquire(key cache.ObjectName, ref Ref) (_ *neutron.Cloud, last 
 	return c.acquireLocked(key, ref)
 }
 
+// acquireLocked is acquire with the lock held.
 func (c *Clouds) acquireLocked(key cache.ObjectName, ref Ref) (_ *neutron.Cloud, last *cloud, err error) {
 	if before := c.groups.ref(key); before != ref {
 		c.groups.setRef(key, ref)
