@@ -388,5 +388,6 @@ func (c *Clouds) Explain(network *samplecrdv1.Network, err error) error {
 	if ref.Secret.Namespace != network.Namespace {
 		name = ref.Secret.String()
 	}
-	return fmt.Errorf("Secret %s, key %s, cloud %s: %w", name, keyCloudsYAML, ref.CloudName, err)
+	whose := fmt.Sprintf("Secret %s, key %s, cloud %s", name, keyCloudsYAML, ref.CloudName)
+	return fmt.Errorf("%s: %w", whose, err)
 }
