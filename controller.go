@@ -181,6 +181,8 @@ func whyToSync(before, now *samplecrdv1.Network) string {
 		return "created again"
 	case before.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero():
 		return "being deleted"
+	case live.IsRestored(before, now):
+		return "restored from a backup" // the status is an old one, and perhaps the spec
 	case before.Generation != now.Generation:
 		return "spec changed"
 	case before.IsPaused() != now.IsPaused():

@@ -1482,6 +1482,8 @@ func TestWhyToSync(t *testing.T) {
 		{"another client removed the status", func(n *samplecrdv1.Network) {
 			n.Status.Conditions = []metav1.Condition{{Type: samplecrdv1.ConditionReady}}
 		}, nil, "status removed"},
+		{"a restore from a backup with an old status", func(n *samplecrdv1.Network) { n.ResourceVersion = "12"; n.Status.SubnetID = "id" },
+			func(n *samplecrdv1.Network) { n.ResourceVersion = "9" }, "restored from a backup"},
 		{"a deletion and a creation that the watch missed", nil, func(n *samplecrdv1.Network) { n.UID = "another" }, "created again"},
 	}
 	for _, tt := range tests {

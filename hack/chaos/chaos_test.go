@@ -49,10 +49,21 @@ type plan struct {
 	faults int
 	// restarts is how often kube-apiserver is killed.
 	restarts int
+	// restores is how often etcd is restored from a backup, besides the restore at rest.
+	restores int
+	// keystone is how often all tokens are revoked while Keystone fails.
+	keystone int
+	// tokenTTL is the lifetime of the embedded Keystone's tokens; 0: long.
+	tokenTTL time.Duration
+	// moves is how often the embedded Keystone leads the controllers to another place.
+	moves int
 	// pageLimit is how many items Neutron lists at once.
 	pageLimit int
 	// neutronTimeout is how long the controllers wait for an answer of Neutron.
 	neutronTimeout time.Duration
+	// twins reports whether both controllers have the same cluster ID, by mistake, and delete
+	// orphans.
+	twins bool
 	// patience is how long the controllers may take to converge after the faults stop: longer
 	// than the minute after which the controller retries errors that a user must correct.
 	patience time.Duration
@@ -65,18 +76,24 @@ type plan struct {
 // The plans. Flags change them.
 var (
 	short = plan{
-		seed: 1, seeds: 1, networks: 60, kills: 10, edits: 2, faults: 20, restarts: 1, pageLimit: 100,
-		neutronTimeout: 2 * time.Second, patience: 90 * time.Second, bound: 10 * time.Minute,
+		seed: 1, seeds: 1, networks: 60, kills: 10, edits: 2, faults: 20, restarts: 1, restores: 1,
+		keystone: 3, tokenTTL: 5 * time.Second, moves: 2, pageLimit: 100, neutronTimeout: 2 * time.Second, patience: 90 * time.Second, bound: 10 * time.Minute,
 	}
 	// The real Neutron is ten times slower, and takes seconds for one request when it has many
 	// at the same time.
 	shortOnReal = plan{
-		seed: 1, seeds: 1, networks: 50, kills: 10, edits: 2, faults: 20, restarts: 1, pageLimit: 60,
+		seed: 1, seeds: 1, networks: 50, kills: 10, edits: 2, faults: 20, restarts: 1, keystone: 2, pageLimit: 60,
 		neutronTimeout: 10 * time.Second, patience: 2 * time.Minute, bound: 15 * time.Minute,
 	}
+	// Without kills: to a controller that was started again, all networks of the other one look
+	// like its own orphans, as the documentation says.
+	shortOfTwins = plan{
+		seed: 1, seeds: 1, networks: 40, edits: 1, faults: 20, twins: true, pageLimit: 100,
+		neutronTimeout: 2 * time.Second, patience: 90 * time.Second, bound: 10 * time.Minute,
+	}
 	long = plan{
-		seed: 1, seeds: 10, networks: 300, kills: 100, edits: 4, faults: 20, restarts: 2, pageLimit: 300,
-		neutronTimeout: 2 * time.Second, patience: 2 * time.Minute, bound: 30 * time.Minute,
+		seed: 1, seeds: 10, networks: 300, kills: 100, edits: 4, faults: 20, restarts: 2, restores: 4,
+		keystone: 12, tokenTTL: 5 * time.Second, moves: 4, pageLimit: 300, neutronTimeout: 2 * time.Second, patience: 2 * time.Minute, bound: 30 * time.Minute,
 	}
 )
 
@@ -90,6 +107,9 @@ var (
 	editsFlag    = flag.Int("edits", notSet, "how many edits for each Network")
 	troublesFlag = flag.Int("troubles", notSet, "how many troubles of the replicas")
 	faultsFlag   = flag.Int("faults", notSet, "the percentage of the requests that are spoiled")
+	restoresFlag = flag.Int("restores", notSet, "how often etcd is restored from a backup")
+	keystoneFlag = flag.Int("keystone", notSet, "how often Keystone fails")
+	movesFlag    = flag.Int("moves", notSet, "how often Keystone leads to another place")
 	restartsFlag = flag.Int("restarts", notSet, "how often kube-apiserver is killed")
 )
 
@@ -103,7 +123,7 @@ func (p plan) adjusted() plan {
 	for value, given := range map[*int]int{
 		&p.seeds: *seedsFlag, &p.networks: *networksFlag, &p.kills: *killsFlag,
 		&p.edits: *editsFlag, &p.faults: *faultsFlag, &p.restarts: *restartsFlag,
-		&p.troubles: *troublesFlag,
+		&p.troubles: *troublesFlag, &p.restores: *restoresFlag, &p.keystone: *keystoneFlag, &p.moves: *movesFlag,
 	} {
 		if given != notSet {
 			*value = given
@@ -112,7 +132,7 @@ func (p plan) adjusted() plan {
 	return p
 }
 
-func TestChaos(t *testing.T) { short.adjusted().test(t) }
+func TestChaos(t *testing.T) { short.adjusted().test(t, shortOfTwins) }
 
 func TestChaosReal(t *testing.T) {
 	p := shortOnReal.adjusted()
@@ -143,9 +163,12 @@ func (p plan) test(t *testing.T, others ...plan) {
 	controlPlane := startControlPlane(t, dir)
 	for _, p := range append([]plan{p}, others...) {
 		for range p.seeds {
-			name := fmt.Sprintf("seed %d, %d %% spoiled", p.seed, p.faults)
+			name, folder := fmt.Sprintf("seed %d, %d %% spoiled", p.seed, p.faults), fmt.Sprintf("%d-%d", p.seed, p.faults)
+			if p.twins {
+				name, folder = name+", one cluster ID", folder+"-twins"
+			}
 			t.Run(name, func(t *testing.T) {
-				run := filepath.Join(dir, fmt.Sprintf("%d-%d", p.seed, p.faults))
+				run := filepath.Join(dir, folder)
 				for _, violation := range p.execute(t, controlPlane, binary, run) {
 					t.Error(violation)
 				}
@@ -172,10 +195,36 @@ func (p plan) execute(t *testing.T, controlPlane *cluster.Cluster, binary, dir s
 	if err != nil {
 		t.Error(err)
 	}
+	for _, actor := range w.actors() {
+		if len(found) == 0 && err == nil && w.tally.count(actor) == 0 {
+			t.Errorf("no %s in this run", actor)
+		}
+	}
 	if err := w.close(); err != nil {
 		t.Error(err)
 	}
 	return found
+}
+
+// fewEdits are too few for each kind of edit to be among them.
+const fewEdits = 60
+
+// actors returns what the tally of a run must have.
+func (p plan) actors() (names []string) {
+	add := func(yes bool, more ...string) {
+		if yes {
+			names = append(names, more...)
+		}
+	}
+	add(p.networks*p.edits >= fewEdits, "Networks paused", "Networks resumed", "deletion policies changed before a deletion",
+		"gateways taken away", "changes between IPv4 and IPv6", "changes of an IPv6 gateway")
+	add(p.kills > 0 && p.faults > 0, "late watches")
+	add(p.restores > 0, whileWorking, atRest, "Networks with an older spec since a restore")
+	add(p.keystone > 0, keystoneFailures)
+	add(p.moves > 0, movesTo+otherRegion.String())
+	add(p.moves > 1, movesTo+otherProject.String())
+	add(p.replicas > 1 && p.troubles >= len(troubles), namespacesDeleted)
+	return names
 }
 
 // makeDir creates the test's folder, empty, and returns it.

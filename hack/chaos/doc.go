@@ -17,12 +17,21 @@ limitations under the License.
 // Package chaos tests the controller under faults. Two controllers of two clusters work in
 // one project of one Neutron. Each uses a proxy that spoils a share of its requests to
 // Kubernetes and to OpenStack, and each is killed repeatedly, as is kube-apiserver.
-// Meanwhile users create, edit, delete and re-create Networks, and other clients (strangers)
-// have networks of the same names. Then the faults stop, and an oracle reads both sides.
+// Meanwhile users create, edit, pause, delete and re-create Networks, and other clients
+// (strangers) have networks of the same names. Some watches are a second late. Keystone fails
+// while all tokens are revoked, and etcd is restored from a backup. Then the faults stop, and an
+// oracle reads both sides. After that, etcd is restored again with nothing else going on, and
+// Keystone leads to another region or project for a while. In a run of its own, both controllers
+// have the same cluster ID by mistake.
+//
+// Some requests to Neutron cannot be undone. For each of them, the journal shows what the users
+// had requested when the controller read the Network before: a request that this did not permit
+// is a violation, whatever the end looks like.
 //
 // With replicas, each controller is three processes, one of which leads. Leaders are killed,
-// stopped, paused until another replica works, and cut off from the API server, and followers
-// are killed, with and without the other faults. The proxies, one for each process, record
+// stopped, paused until another replica works, cut off from the API server, and killed while a
+// namespace is deleted with its credentials, and followers are killed, with and without the other
+// faults. The proxies, one for each process, record
 // which process held the Lease at what time, and the requests of each: only the leader may
 // send requests to OpenStack, or write to Kubernetes.
 //
@@ -36,9 +45,11 @@ limitations under the License.
 //
 // Each run prints its seed, the counts of what it did, and the violations. Its logs and a
 // journal of all requests, faults, kills and edits are in hack/_output/chaos. The mutations
-// are controllers that are broken on purpose: they show that the oracle can fail.
+// are controllers that are broken on purpose: they show that the oracle can fail. A run in which
+// one of the actors did nothing fails.
 //
 // These flags come after the package, and change the plans: -seed=7, -seeds (how many, one
 // after the other), -networks, -edits (for each Network), -kills, -troubles (of replicas),
-// -faults (per cent of the requests) and -restarts (of kube-apiserver).
+// -faults (per cent of the requests), -restarts (of kube-apiserver), -restores (of etcd),
+// -keystone (failures) and -moves (to other places).
 package chaos

@@ -33,10 +33,12 @@ import (
 type record struct {
 	tally *tally
 
-	mu      sync.Mutex
-	writes  []leaseWrite // in the order in which the API server took them
-	terms   []*term
-	entries []*entry
+	mu sync.Mutex
+	// restores is the number of restores of etcd, each of which lowers the revisions.
+	restores int
+	writes   []leaseWrite // in the order in which the API server took them
+	terms    []*term
+	entries  []*entry
 	// changes counts the changes that each process requested from Neutron.
 	changes map[*life]int
 	errors  violations
@@ -45,6 +47,7 @@ type record struct {
 // leaseWrite is a request that has changed the Lease.
 type leaseWrite struct {
 	life         *life
+	restores     int
 	revision     uint64
 	holder       string // "": the Lease is released
 	began, ended time.Time
@@ -138,10 +141,18 @@ func (r *record) leaseWritten(l *life, answer []byte, began time.Time) {
 	r.insert(write)
 }
 
+// etcdRestored is called while no API server runs.
+func (r *record) etcdRestored() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.restores++
+}
+
 // insert must be called with the lock held.
 func (r *record) insert(write leaseWrite) {
 	i := len(r.writes)
-	for i > 0 && r.writes[i-1].revision > write.revision {
+	write.restores = r.restores
+	for i > 0 && r.writes[i-1].restores == write.restores && r.writes[i-1].revision > write.revision {
 		i--
 	}
 	r.writes = slices.Insert(r.writes, i, write)

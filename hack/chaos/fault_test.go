@@ -185,6 +185,9 @@ func (p *proxy) choose(c *call) *fault {
 	if p.healed.Load() {
 		return nil
 	}
+	if f := p.keystone.Load(); f != nil && c.isKeystone() {
+		return f
+	}
 	all := faults
 	if c.isKubernetes() {
 		all = kubernetesFaults

@@ -24,6 +24,9 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"k8s.io/client-go/rest"
 )
@@ -68,10 +71,14 @@ func (p *proxy) reachKubernetes(config *rest.Config) error {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Path = strings.TrimPrefix(r.Out.URL.Path, "/kubernetes")
 			r.SetURL(target)
+			if r.Out.URL.Path == strings.TrimSuffix(target.Path, "/")+allNetworksPath {
+				p.narrow(r.Out.URL)
+			}
 		},
-		Transport:     p.kubernetes,
-		FlushInterval: -1, // a watch is of no use in a buffer
-		ErrorLog:      log.New(io.Discard, "", 0),
+		Transport:      p.kubernetes,
+		FlushInterval:  -1, // a watch is of no use in a buffer
+		ModifyResponse: p.delayWatch,
+		ErrorLog:       log.New(io.Discard, "", 0),
 	}
 	return nil
 }
@@ -85,4 +92,102 @@ func streams(r *http.Request) bool {
 	}
 	named := strings.Count(path, "/") > 5 // apis/GROUP/VERSION/namespaces/NAMESPACE/networks/NAME
 	return r.Method == http.MethodGet && !named
+}
+
+const (
+	// allNetworksPath is where the Networks of all namespaces are.
+	allNetworksPath = "/apis/samplecrd.k8s.io/v1/networks"
+	// clusterLabel has the namespace of the controller for which a Network is.
+	clusterLabel = "chaos/cluster"
+)
+
+// narrow restricts a request for the Networks of all namespaces to those of the controller's
+// own cluster: all clusters share one API server.
+func (p *proxy) narrow(url *url.URL) {
+	query := url.Query()
+	query.Set("labelSelector", clusterLabel+"="+p.cluster)
+	url.RawQuery = query.Encode()
+}
+
+// lateness is how much later than the API server sends it the parts of a late watch arrive.
+const lateness = time.Second
+
+// delayWatch makes one in three watches late, until the faults stop.
+func (p *proxy) delayWatch(r *http.Response) error {
+	if r.StatusCode != http.StatusOK || r.Request.URL.Query().Get("watch") == "" || p.share == 0 {
+		return nil
+	}
+	if n := p.watches.Add(1); seeded(p.seed, "watch", int(n)).IntN(3) == 0 && !p.healed.Load() {
+		p.tally.add("late watches")
+		p.tally.log("%s watches %s, late", p.name, r.Request.URL.Path)
+		r.Body = newLateBody(r.Body, &p.healed)
+	}
+	return nil
+}
+
+// lateBody is the body of a late watch.
+type lateBody struct {
+	io.Closer
+	healed *atomic.Bool
+	parts  chan part
+	rest   []byte
+	closed chan struct{}
+	close  sync.Once
+}
+
+// part is what one read of the original body has returned.
+type part struct {
+	at   time.Time
+	data []byte
+	err  error
+}
+
+func newLateBody(original io.ReadCloser, healed *atomic.Bool) *lateBody {
+	b := &lateBody{Closer: original, healed: healed, parts: make(chan part, 10000), closed: make(chan struct{})}
+	go func() {
+		defer close(b.parts)
+		for {
+			data := make([]byte, 32<<10)
+			n, err := original.Read(data)
+			select {
+			case b.parts <- part{time.Now(), data[:n], err}:
+			case <-b.closed:
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return b
+}
+
+// Read returns the next part when it is late enough.
+func (b *lateBody) Read(into []byte) (int, error) {
+	if len(b.rest) == 0 {
+		next, ok := <-b.parts
+		if !ok {
+			return 0, io.EOF
+		}
+		if wait := lateness - time.Since(next.at); wait > 0 && !b.healed.Load() {
+			select {
+			case <-time.After(wait):
+			case <-b.closed:
+				return 0, io.ErrClosedPipe
+			}
+		}
+		if next.err != nil {
+			return 0, next.err
+		}
+		b.rest = next.data
+	}
+	n := copy(into, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
+// Close ends a Read, and closes the original body.
+func (b *lateBody) Close() error {
+	b.close.Do(func() { close(b.closed) })
+	return b.Closer.Close()
 }

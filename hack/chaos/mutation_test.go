@@ -58,6 +58,40 @@ var mutations = []mutation{
 		"return listError(op, err)\n\t\t}\n\t\tif l.read == before {",
 		"return nil\n\t\t}\n\t\tif l.read == before {",
 	}, []string{duplicate, leftOver, livesOn}, short},
+	{"pause-not-in-the-live-read", "pkg/live/live.go", []string{
+		`{"the annotation " + samplecrdv1.AnnotationPaused, cached.IsPaused() != live.IsPaused()},`,
+		"",
+	}, []string{forbidden}, muchAlarm},
+	{"live-read-ignored", "pkg/live/live.go", []string{
+		"if changed := changes(cached, live); len(changed) > 0 {",
+		"if changed := changes(cached, live); len(changed) > 100 {",
+	}, []string{forbidden}, short},
+	{"no-live-read", "controller.go", []string{
+		"return c.live.Verify(ctx, network)",
+		"return nil",
+	}, []string{unread}, short},
+	{"region-of-the-credentials-only", "pkg/neutron/place.go", []string{
+		"if len(regions) > 1 {",
+		"if false {",
+		"place.Region = regions[0]",
+		"place.Region = endpoint.Region",
+	}, []string{duplicate, inOtherPlace}, movesOnly},
+	{"place-of-the-first-session-only", "pkg/neutron/client.go", []string{
+		"if before, ok := c.Place(); ok && before != place {",
+		"if before, ok := c.Place(); ok {\n\t\tplace = before\n\t}\n\tif before, ok := c.Place(); ok && before != place {",
+	}, []string{duplicate, inOtherPlace}, movesOnly},
+	{"restored-network-not-synced", "controller.go", []string{
+		"case live.IsRestored(before, now):",
+		"case false:",
+	}, []string{notReady, differs}, restoredAtRest},
+	{"twins-delete-each-others-orphans", "pkg/orphans/finder.go", []string{
+		"now.neverOwned = anyNeverOwned(orphans)",
+		"now.neverOwned = nil",
+	}, []string{notItsOwn}, shortOfTwins},
+	{"lost-write-never-forgotten", "pkg/live/live.go", []string{
+		"if now.Sub(missing.asked) >= askDelay {",
+		"if now.IsZero() {",
+	}, []string{notReady, differs, inCircles}, restoredAtRest},
 	{"lease-given-up-before-the-drain", "pkg/election/election.go", []string{
 		"context.WithCancel(context.WithoutCancel(ctx))",
 		"context.WithCancel(ctx)",
@@ -69,6 +103,27 @@ var mutations = []mutation{
 		"if false {",
 	}, []string{afterLoss}, muchTrouble},
 }
+
+// muchAlarm has more edits: the moment between a request and the pause after it is short.
+var muchAlarm = func() plan {
+	p := short
+	p.edits *= 3
+	return p
+}()
+
+// movesOnly has only what needs other places.
+var movesOnly = func() plan {
+	p := short
+	p.networks, p.kills, p.restarts, p.restores, p.keystone = 20, 2, 0, 0, 0
+	return p
+}()
+
+// restoredAtRest has a backup and a restore without which the mistake does not show.
+var restoredAtRest = func() plan {
+	p := short
+	p.moves = 0
+	return p
+}()
 
 // muchTrouble has each kind of trouble often enough to meet a leader with its hands full.
 var muchTrouble = func() plan {

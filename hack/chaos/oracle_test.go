@@ -18,6 +18,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"reflect"
@@ -42,15 +43,25 @@ const (
 	duplicate = "duplicate: "
 	leftOver  = "left over: "
 	livesOn   = "lives on in Neutron: "
+
+	notReady = "not ready"
+	differs  = "the spec and the status want"
+
+	inCircles    = "syncs when everything matched"
+	inOtherPlace = "made in another place: "
 )
 
 func (v *violations) add(format string, args ...any) { *v = append(*v, fmt.Sprintf(format, args...)) }
 
 // waitForOrder waits until the oracle finds no violations, and returns the last ones.
 func (w *world) waitForOrder(ctx context.Context) (last violations, err error) {
-	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, w.patience, true, func(ctx context.Context) (bool, error) {
-		last, err = w.consult(ctx)
-		return len(last) == 0, err
+	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, w.patience, true, func(context.Context) (bool, error) {
+		// Not with the poll's own context: when that ends, what was found would be lost.
+		found, err := w.consult(ctx)
+		if err == nil {
+			last = found
+		}
+		return err == nil && len(found) == 0, err
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
 		err = nil
@@ -77,7 +88,10 @@ func (w *world) consult(ctx context.Context) (violations, error) {
 			live[list.Items[i].Name] = &list.Items[i]
 		}
 		for _, n := range w.wanted {
-			if n.cluster != c.cluster {
+			if n.namespace != c.namespace {
+				continue
+			}
+			if live[n.name] == nil && w.intents.mayBeLeft(n.uid) {
 				continue
 			}
 			owner := c.cluster + "/" + string(n.uid)
@@ -86,10 +100,15 @@ func (w *world) consult(ctx context.Context) (violations, error) {
 		}
 	}
 	for owner, networks := range byOwner {
-		v.add(leftOver+"%s of %s", describe(networks), owner)
+		if uid, _ := ownerOf(ownerPrefix + owner); w.intents.mayBeLeft(uid) {
+			w.checkReported(owner, networks, &v)
+		} else {
+			v.add(leftOver+"%s of %s", describe(networks), owner)
+		}
 	}
+	w.checkTwins(&v)
 	w.checkStrangers(inNeutron, &v)
-	return v, nil
+	return v, errors.Join(w.checkElsewhere(ctx, &v), w.checkDoomed(ctx, &v))
 }
 
 const ownerPrefix = "samplecrd.k8s.io/owner="
@@ -104,11 +123,45 @@ func (w *world) sort(networks []stack.Network, v *violations) map[string][]stack
 		case isStranger:
 		case marked && slices.ContainsFunc(w.controllers, func(c *controller) bool { return strings.HasPrefix(owner, c.cluster+"/") }):
 			byOwner[owner] = append(byOwner[owner], n)
+		case w.mayBeRetained(n.ID):
 		case slices.ContainsFunc(w.controllers, func(c *controller) bool { return strings.HasPrefix(n.Name, c.namespace+"/") }):
 			v.add("without a mark of ours: %s, description %q", describe([]stack.Network{n}), n.Description)
 		}
 	}
 	return byOwner
+}
+
+// checkReported finds networks of Networks that a restore has lost, and that are not reported. A controller
+// with the flag -namespace does not look for them.
+func (w *world) checkReported(owner string, networks []stack.Network, v *violations) {
+	for _, c := range w.controllers {
+		if c.ofOneNamespace || !strings.HasPrefix(owner, c.cluster+"/") {
+			continue
+		}
+		for _, n := range networks {
+			if !c.hasLogged("Found an orphan", n.ID) && !c.hasLogged("Found more orphans") {
+				v.add("network %s of a Network that a restore has lost is not reported as an orphan", n.ID)
+			}
+		}
+	}
+}
+
+// checkTwins finds controllers that do not report that another one has their cluster ID.
+func (w *world) checkTwins(v *violations) {
+	for _, c := range w.controllers {
+		if w.twins && !c.hasLogged("another installation probably has the same cluster ID") {
+			v.add("%s does not report another installation with its cluster ID", c.namespace)
+		}
+	}
+}
+
+// mayBeRetained reports whether the network was made for a Network that was deleted with the
+// policy Retain.
+func (w *world) mayBeRetained(id string) bool {
+	return slices.ContainsFunc(w.controllers, func(c *controller) bool {
+		uid, known := c.ledger.creator(id)
+		return known && w.intents.wasRetained(uid)
+	})
 }
 
 // check compares one wanted Network with what exists on both sides.
@@ -135,7 +188,7 @@ func (n *wanted) check(live *samplecrdv1.Network, found []stack.Network, v *viol
 		v.add("%s: %s", who, diff)
 	}
 	if !isReady(live) {
-		v.add("%s: not ready: generation %d, %+v", who, live.Generation, live.Status)
+		v.add("%s: "+notReady+": generation %d, %+v", who, live.Generation, live.Status)
 	}
 	if !slices.Contains(live.Finalizers, samplecrdv1.Finalizer) {
 		v.add("%s: it has no finalizer", who)
@@ -163,13 +216,15 @@ func differences(n *wanted, live *samplecrdv1.Network, network stack.Network) st
 	if slices.Equal(want, got) {
 		return ""
 	}
-	return fmt.Sprintf("the spec and the status want %q, Neutron has %q", want, got)
+	return fmt.Sprintf(differs+" %q, Neutron has %q", want, got)
 }
 
 func wantedGateway(spec *samplecrdv1.NetworkSpec, cidr netip.Prefix, subnet subnets.Subnet) string {
 	switch {
-	case spec.Gateway != "":
+	case spec.Gateway == samplecrdv1.GatewayNone:
 		return spec.Gateway
+	case spec.Gateway != "":
+		return netip.MustParseAddr(spec.Gateway).String()
 	case cidr.Addr().Is6() && subnet.GatewayIP == cidr.Addr().String():
 		// Some releases of Neutron choose this address.
 		return subnet.GatewayIP

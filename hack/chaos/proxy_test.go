@@ -26,18 +26,23 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // proxy passes on the requests of one process of a controller to Keystone, Neutron and the API
 // server. It spoils some of them, and kills the process according to deaths.
 type proxy struct {
 	name string
-	seed uint64
+	// cluster is the value of clusterLabel of the Networks that the controller sees.
+	cluster string
+	seed    uint64
 	// share is the percentage of the calls that are spoiled.
 	share  int
 	tally  *tally
@@ -47,9 +52,10 @@ type proxy struct {
 	kill   func()
 	healed atomic.Bool
 	tokens tokens
-	// ledger and record are shared by all replicas of the controller.
-	ledger *ledger
-	record *record
+	// ledger, record and witness are shared by all replicas of the controller.
+	ledger  *ledger
+	record  *record
+	witness *witness
 	// life is the running process.
 	life atomic.Pointer[life]
 	gate gate
@@ -63,7 +69,15 @@ type proxy struct {
 	inFlight atomic.Int32
 	// looks counts the lists of all networks, and writes the changes on both sides.
 	looks, writes atomic.Int32
-	server        http.Server
+	// keystone is the present fault of Keystone, and leads the place to which it leads. logins
+	// counts the requests for tokens.
+	keystone  atomic.Pointer[fault]
+	leads     atomic.Int32
+	logins    atomic.Int32
+	elsewhere *elsewhere
+	// watches is the number of watches so far.
+	watches atomic.Int32
+	server  http.Server
 
 	mu     sync.Mutex
 	calls  int
@@ -125,6 +139,8 @@ type call struct {
 	life *life
 	// entry is the call in the record; nil if it is not recorded.
 	entry *entry
+	// reading is the call if it reads a Network; otherwise nil.
+	reading *reading
 }
 
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -145,6 +161,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			p.gate.pass(r.Context())
 		}
 		p.record.answered(c.entry)
+		p.witness.answered(c)
 	}}
 	f, death := p.choose(c), p.nextDeath()
 	if death == beforeEffect {
@@ -176,6 +193,7 @@ func (p *proxy) admit(r *http.Request, body []byte) *call {
 	service, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	c := &call{Request: r, proxy: p, service: service, path: path, body: body, life: p.life.Load()}
 	c.entry = p.record.arrived(c)
+	p.witness.arrived(c, p.ledger)
 	p.tally.add(c.realm() + " calls")
 	class := class(service, r.Method, path)
 	p.mu.Lock()
@@ -291,17 +309,28 @@ func (p *proxy) roundTrip(c *call) (*answer, error) {
 	case c.isKubernetes():
 		base, transport = p.target.kubernetes, p.kubernetes
 	}
+	body := c.body
+	if c.isKeystone() && p.leadsTo() == otherProject {
+		body = p.elsewhere.asOther(body)
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), time.Minute)
 	defer cancel()
 	url := base + "/" + c.path
 	if c.URL.RawQuery != "" {
 		url += "?" + c.URL.RawQuery
 	}
-	request, err := http.NewRequestWithContext(ctx, c.Method, url, bytes.NewReader(c.body))
+	request, err := http.NewRequestWithContext(ctx, c.Method, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	request.Header = c.Header.Clone()
+	if c.service == "elsewhere" {
+		token, err := p.elsewhere.token(ctx)
+		if err != nil {
+			return nil, err
+		}
+		request.Header.Set("X-Auth-Token", token)
+	}
 	// Without this header the transport decompresses the answer.
 	request.Header.Del("Accept-Encoding")
 	response, err := transport.RoundTrip(request)
@@ -309,8 +338,7 @@ func (p *proxy) roundTrip(c *call) (*answer, error) {
 		return nil, err
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
+	if body, err = io.ReadAll(response.Body); err != nil {
 		return nil, err
 	}
 	response.Header.Del("Content-Length")
@@ -323,12 +351,18 @@ func (p *proxy) rewrite(c *call, body []byte) []byte {
 		return body
 	}
 	body = bytes.ReplaceAll(body, []byte(p.target.neutron), []byte(p.url+"/neutron"))
+	if p.leadsTo() == otherRegion {
+		body = withOtherRegion(body, p.url+"/elsewhere")
+	}
 	return bytes.ReplaceAll(body, []byte(p.target.keystone), []byte(p.url+"/keystone"))
 }
+
+func (p *proxy) leadsTo() place { return place(p.leads.Load()) }
 
 // note counts a call that has taken effect, and updates the ledger.
 func (p *proxy) note(c *call, a *answer) {
 	if c.isKeystone() {
+		p.logins.Add(1)
 		return
 	}
 	if c.Method != http.MethodGet && !c.isEvent() && !c.isLeaseWrite() {
@@ -342,13 +376,14 @@ func (p *proxy) note(c *call, a *answer) {
 	if c.isRead() && collection == "networks" && id == "" && !c.URL.Query().Has("description") {
 		p.looks.Add(1)
 	}
-	if collection != "networks" {
-		return
-	}
-	switch c.Method {
-	case http.MethodPost:
+	switch c.Method + " " + collection {
+	case "POST networks":
 		p.ledger.created(c.entry, a.body)
-	case http.MethodDelete:
+	case "POST subnets":
+		p.ledger.createdSubnet(a.body)
+	case "PUT networks":
+		p.ledger.updated(id, a.body)
+	case "DELETE networks":
 		p.ledger.deleted(id)
 	}
 }
@@ -358,13 +393,20 @@ func (p *proxy) note(c *call, a *answer) {
 type ledger struct {
 	mu       sync.Mutex
 	made     map[string]creation // by network ID
+	ever     map[string]creation // those that were deleted too
+	subnets  map[string]madeSubnet
 	mistakes []mistake
 }
 
-// creation is the request that created a network, and the network's owner.
+// creation is the request that created a network, and the network's name and owner.
 type creation struct {
-	request *entry
-	owner   string
+	request     *entry
+	name, owner string
+}
+
+type madeSubnet struct {
+	network string // its ID
+	cidr    netip.Prefix
 }
 
 // mistake describes what was wrong, with the requests that caused it.
@@ -375,7 +417,7 @@ type mistake struct {
 
 func (l *ledger) created(request *entry, body []byte) {
 	var made struct {
-		Network struct{ ID, Description string }
+		Network struct{ ID, Name, Description string }
 	}
 	err := json.Unmarshal(body, &made)
 	l.mu.Lock()
@@ -385,7 +427,7 @@ func (l *ledger) created(request *entry, body []byte) {
 		return
 	}
 	if l.made == nil {
-		l.made = map[string]creation{}
+		l.made, l.ever = map[string]creation{}, map[string]creation{}
 	}
 	for id, other := range l.made {
 		if other.owner == made.Network.Description {
@@ -395,7 +437,71 @@ func (l *ledger) created(request *entry, body []byte) {
 			})
 		}
 	}
-	l.made[made.Network.ID] = creation{request, made.Network.Description}
+	l.made[made.Network.ID] = creation{request, made.Network.Name, made.Network.Description}
+	l.ever[made.Network.ID] = l.made[made.Network.ID]
+}
+
+func (l *ledger) createdSubnet(body []byte) {
+	var made struct {
+		Subnet struct {
+			ID        string
+			NetworkID string `json:"network_id"`
+			CIDR      netip.Prefix
+		}
+	}
+	err := json.Unmarshal(body, &made)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.mistakes = append(l.mistakes, mistake{text: fmt.Sprintf("unreadable answer to a create: %v", err)})
+		return
+	}
+	if l.subnets == nil {
+		l.subnets = map[string]madeSubnet{}
+	}
+	l.subnets[made.Subnet.ID] = madeSubnet{made.Subnet.NetworkID, made.Subnet.CIDR}
+}
+
+// complete adds to the deed what is known about its network, and returns the Network's name;
+// false if the controller has not created it.
+func (l *ledger) complete(d *deed, c *call) (namespace, name string, known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d.kind == replaces {
+		subnet := l.subnets[d.network]
+		d.network, d.cidr = subnet.network, subnet.cidr
+	}
+	made, known := l.ever[d.network]
+	if d.kind == creates {
+		var body struct {
+			Network struct{ Name, Description string }
+		}
+		known = json.Unmarshal(c.body, &body) == nil
+		made = creation{name: body.Network.Name, owner: body.Network.Description}
+	}
+	for id, other := range l.made {
+		d.duplicate = d.duplicate || id != d.network && other.owner == made.owner
+	}
+	d.owner, _ = ownerOf(made.owner)
+	namespace, name, _ = strings.Cut(made.name, "/")
+	return namespace, name, known
+}
+
+// creator returns the UID of the Network that a network was created for.
+func (l *ledger) creator(id string) (types.UID, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	made, known := l.ever[id]
+	uid, _ := ownerOf(made.owner)
+	return uid, known
+}
+
+// updated removes a network that has lost its mark.
+func (l *ledger) updated(id string, body []byte) {
+	var updated struct{ Network struct{ Description string } }
+	if json.Unmarshal(body, &updated) == nil && !strings.HasPrefix(updated.Network.Description, ownerPrefix) {
+		l.deleted(id)
+	}
 }
 
 func (l *ledger) deleted(id string) {
@@ -445,6 +551,15 @@ func (t *tokens) revoke(token string) bool {
 		t.revoked[token] = true
 	}
 	return known && !revoked
+}
+
+// revokeAll revokes all tokens that were used.
+func (t *tokens) revokeAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for token := range t.revoked {
+		t.revoked[token] = true
+	}
 }
 
 func (t *tokens) isRevoked(token string) bool {

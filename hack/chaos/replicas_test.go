@@ -22,6 +22,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -55,7 +57,7 @@ var (
 		neutronTimeout: 2 * time.Second, patience: 90 * time.Second, bound: 10 * time.Minute,
 	}
 	longWithReplicas = plan{
-		seed: 1, seeds: 5, networks: 150, replicas: 3, troubles: 8 * len(troubles), edits: 3, faults: 20, restarts: 1, pageLimit: 150,
+		seed: 1, seeds: 5, networks: 150, replicas: 3, troubles: 8 * len(troubles), edits: 3, faults: 20, restarts: 1, restores: 1, pageLimit: 150,
 		neutronTimeout: 2 * time.Second, patience: 2 * time.Minute, bound: 30 * time.Minute,
 	}
 )
@@ -81,7 +83,12 @@ type controller struct {
 	replicas           []*replica
 	ledger             ledger
 	record             *record
+	witness            witness
 	tally              *tally
+	// endNamespace is that of the world.
+	endNamespace func(context.Context, *controller, *term) error
+	// ofOneNamespace reports whether it has the flag -namespace.
+	ofOneNamespace bool
 	// strict reports whether nothing except the troubles can delay the next leader.
 	strict bool
 	// troubles is the number of remaining troubles.
@@ -111,6 +118,13 @@ func (c *controller) heal() {
 	}
 }
 
+// killAll kills all processes, and returns when they have ended.
+func (c *controller) killAll() {
+	for _, r := range c.replicas {
+		r.kill()
+	}
+}
+
 func (c *controller) killsLeft() int {
 	left := int(c.troubles.Load())
 	for _, r := range c.replicas {
@@ -122,6 +136,33 @@ func (c *controller) killsLeft() int {
 func (c *controller) looks() (n int32) {
 	for _, r := range c.replicas {
 		n += r.proxy.looks.Load()
+	}
+	return n
+}
+
+// hasLogged reports whether a running process has logged a line with all of the texts.
+func (c *controller) hasLogged(texts ...string) bool {
+	for _, r := range c.replicas {
+		for line := range strings.Lines(r.now().process.Log.String()) {
+			if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// syncs returns how often the running processes have synced.
+func (c *controller) syncs() (n int) {
+	for _, r := range c.replicas {
+		n += r.now().process.Log.Count(`"Syncing"`)
+	}
+	return n
+}
+
+func (c *controller) logins() (n int32) {
+	for _, r := range c.replicas {
+		n += r.proxy.logins.Load()
 	}
 	return n
 }
@@ -140,8 +181,8 @@ func (c *controller) violate(format string, args ...any) {
 }
 
 // found returns the violations at any time. It is called after the processes have ended.
-func (c *controller) found() violations {
-	found := c.violations
+func (c *controller) found(intents *intents) violations {
+	found := append(c.violations, c.witness.found(intents, c.tally)...)
 	for _, r := range c.replicas {
 		found = append(found, r.found()...)
 	}
@@ -174,6 +215,7 @@ var troubles = []trouble{
 	{"leader cut off, refused", func(ctx context.Context, c *controller, t *term) error { return cutOffLeader(ctx, c, t, true) }},
 	{"leader cut off, hanging", func(ctx context.Context, c *controller, t *term) error { return cutOffLeader(ctx, c, t, false) }},
 	{"follower killed", killFollower},
+	{"namespace deleted, and the leader killed", func(ctx context.Context, c *controller, t *term) error { return c.endNamespace(ctx, c, t) }},
 }
 
 // makeTrouble makes one trouble after the other, each while the leader works.

@@ -42,6 +42,13 @@ func (t *tally) add(what string) {
 	t.counts[what]++
 }
 
+// count returns how often something was counted.
+func (t *tally) count(what string) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.counts[what]
+}
+
 // log writes a line of the journal.
 func (t *tally) log(format string, args ...any) {
 	t.mu.Lock()

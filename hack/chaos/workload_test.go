@@ -18,9 +18,12 @@ package chaos
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,30 +55,48 @@ type user struct {
 	world    *world
 }
 
-// wanted is the state of one Network that its user wants.
+// wanted is the state of one Network that its user wants. It changes only while its user, or a
+// restore of etcd, has the users' lock.
 type wanted struct {
 	api       clientset.NetworkInterface
 	cluster   string
 	namespace string
 	name      string
 	spec      *samplecrdv1.NetworkSpec // nil: it is deleted
+	last      samplecrdv1.NetworkSpec  // of the Network that is deleted
+	paused    bool
 	uid       types.UID
+	// restores is the number of restores of etcd that have replaced all of this.
+	restores int
+}
+
+// intent returns what the API server has of the Network, for controllers.
+func (n *wanted) intent() intent {
+	return intent{
+		paused: n.paused, deleted: n.spec == nil, retained: isRetained(&n.last),
+		cidr: netip.MustParsePrefix(n.last.CIDR).Masked(),
+	}
 }
 
 // work creates the Networks, and then changes them until enough reports true.
 func (u *user) work(ctx context.Context, enough func() bool) error {
 	for _, n := range u.networks {
-		if err := u.create(ctx, n); err != nil {
+		if err := u.create(ctx, n); err != nil && !errors.Is(err, errRestored) {
 			return err
 		}
 	}
 	for done := 0; done < u.world.edits*len(u.networks) || !enough(); done++ {
-		if err := u.act(ctx); err != nil {
+		if err := u.act(ctx); err != nil && !errors.Is(err, errRestored) {
 			return err
 		}
 	}
 	for range editsAfterwards {
 		if err := u.act(ctx); err != nil {
+			return err
+		}
+	}
+	for _, n := range u.networks {
+		if err := u.resume(ctx, n); err != nil {
 			return err
 		}
 	}
@@ -85,13 +106,21 @@ func (u *user) work(ctx context.Context, enough func() bool) error {
 // act makes one change, and then often waits for its effect.
 func (u *user) act(ctx context.Context) error {
 	n := u.networks[u.rand.IntN(len(u.networks))]
+	if n.paused && (n.spec == nil || u.rand.IntN(2) == 0) {
+		return u.resume(ctx, n)
+	}
 	if n.spec == nil {
 		return u.create(ctx, n)
 	}
-	if u.rand.IntN(10) == 0 {
+	var err error
+	switch u.rand.IntN(10) {
+	case 0:
 		return u.changeMind(ctx, n)
+	case 1:
+		return u.alarm(ctx, n)
+	default:
+		err = u.change(ctx, n)
 	}
-	err := u.change(ctx, n)
 	if err != nil || u.rand.IntN(2) == 0 {
 		return err
 	}
@@ -102,130 +131,245 @@ func (u *user) act(ctx context.Context) error {
 // changeMind deletes the Network, creates it again, and deletes it while the controller
 // still works on it.
 func (u *user) changeMind(ctx context.Context, n *wanted) error {
-	if err := u.delete(ctx, n); err != nil {
+	if err := u.replace(ctx, n); err != nil {
 		return err
 	}
-	if err := u.create(ctx, n); err != nil {
-		return err
-	}
-	select {
-	case <-time.After(time.Duration(u.rand.IntN(300)) * time.Millisecond):
-	case <-ctx.Done():
-	}
+	u.wait(ctx, 300*time.Millisecond)
 	u.world.tally.add("Networks deleted soon after")
 	return u.delete(ctx, n)
 }
 
+// replace deletes the Network and creates it again.
+func (u *user) replace(ctx context.Context, n *wanted) error {
+	if err := u.delete(ctx, n); err != nil {
+		return err
+	}
+	if err := u.resume(ctx, n); err != nil {
+		return err
+	}
+	return u.create(ctx, n)
+}
+
+// alarm requests something that cannot be undone, and then pauses the Network at once, or
+// before. Later it takes back the request, or resumes the Network.
+func (u *user) alarm(ctx context.Context, n *wanted) error {
+	first := u.rand.IntN(4) == 0
+	if first {
+		if err := u.pause(ctx, n); err != nil {
+			return err
+		}
+	}
+	before := n.last
+	var err error
+	if deletes := u.rand.IntN(2) == 0; deletes {
+		err = u.delete(ctx, n)
+	} else {
+		err = u.edit(ctx, n, u.withOtherCIDR(*n.spec))
+	}
+	if err == nil && !first {
+		err = u.pause(ctx, n)
+	}
+	if err != nil || u.rand.IntN(3) == 0 {
+		return err // it stays paused for longer
+	}
+	u.wait(ctx, 2*lateness)
+	if n.spec != nil && u.rand.IntN(3) == 0 {
+		u.world.tally.add("changes of a CIDR taken back while paused")
+		if err := u.edit(ctx, n, before); err != nil {
+			return err
+		}
+	}
+	return u.resume(ctx, n)
+}
+
 func (u *user) change(ctx context.Context, n *wanted) error {
-	switch u.rand.IntN(10) {
+	switch u.rand.IntN(12) {
 	case 0:
 		return u.delete(ctx, n)
 	case 1, 2:
-		if err := u.delete(ctx, n); err != nil {
-			return err
-		}
 		u.world.tally.add("Networks created again with the same name")
-		return u.create(ctx, n)
+		return u.replace(ctx, n)
 	case 3, 4, 5:
 		spec := randomSpec(u.rand)
 		return u.edit(ctx, n, spec)
 	case 6:
 		return u.edit(ctx, n, withOtherHostBits(u.rand, *n.spec))
+	case 7:
+		return u.deleteWithOtherPolicy(ctx, n)
 	}
 	spec := *n.spec
 	spec.Gateway = randomGateway(u.rand, spec.CIDR)
 	return u.edit(ctx, n, spec)
 }
 
-// persist calls try until it succeeds: the API server may be down, and an edit may conflict
-// with a write of the controller.
-func persist(ctx context.Context, try func(context.Context) (bool, error)) error {
+// deleteWithOtherPolicy changes the deletion policy, once or twice, and then deletes the
+// Network at once.
+func (u *user) deleteWithOtherPolicy(ctx context.Context, n *wanted) error {
+	u.world.tally.add("deletion policies changed before a deletion")
+	for range 1 + u.rand.IntN(2) {
+		spec := n.last
+		if isRetained(&spec) {
+			spec.DeletionPolicy = samplecrdv1.DeletionDelete
+		} else {
+			spec.DeletionPolicy = samplecrdv1.DeletionRetain
+		}
+		if err := u.edit(ctx, n, spec); err != nil {
+			return err
+		}
+	}
+	return u.delete(ctx, n)
+}
+
+// wait waits for a part of that time.
+func (u *user) wait(ctx context.Context, atMost time.Duration) {
+	select {
+	case <-time.After(time.Duration(u.rand.Int64N(int64(atMost)))):
+	case <-ctx.Done():
+	}
+}
+
+// persist sends a request until it succeeds: the API server may be down, and an edit may
+// conflict with a write of the controller. Then it calls done, and records what the user wants
+// now. It fails with errRestored if etcd was restored meanwhile.
+func (u *user) persist(ctx context.Context, n *wanted, what string, send func(context.Context) error, done func()) error {
+	began, restores := time.Now(), n.restores
 	var last error
 	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		var done bool
-		done, last = try(ctx)
+		u.world.users.RLock()
+		defer u.world.users.RUnlock()
+		if n.restores != restores {
+			return false, errRestored
+		}
+		last = send(ctx)
 		if apierrors.IsInvalid(last) || apierrors.IsBadRequest(last) {
 			return false, last
 		}
-		return done && last == nil, nil
+		if last == nil {
+			done()
+			u.asked(n, what, began)
+		}
+		return last == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("%w: %w", err, last)
+		return fmt.Errorf("%s %s: %w", what, n.name, errors.Join(err, last))
 	}
 	return nil
 }
+
+// errRestored ends what a user is doing when etcd was restored meanwhile.
+var errRestored = errors.New("etcd was restored")
+
+// asked records what the API server has of the Network since a request that began then.
+func (u *user) asked(n *wanted, what string, began time.Time) {
+	if n.spec != nil {
+		n.last = *n.spec
+	}
+	i := n.intent()
+	i.sent, i.answered = began, time.Now()
+	u.world.intents.add(n.uid, i)
+	u.world.tally.add("Networks " + what)
+	u.world.tally.log("user %s %s/%s, %s: %s, gateway %q", what, n.namespace, n.name, n.uid, i, n.last.Gateway)
+}
+
+// errDeleting is the result of a creation while an older Network of that name still exists.
+var errDeleting = errors.New("it is being deleted")
 
 func (u *user) create(ctx context.Context, n *wanted) error {
 	spec := randomSpec(u.rand)
-	err := persist(ctx, func(ctx context.Context) (bool, error) {
-		made, err := n.api.Create(ctx, &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Name: n.name}, Spec: spec}, metav1.CreateOptions{})
+	network := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Name: n.name, Labels: map[string]string{clusterLabel: n.namespace}}, Spec: spec}
+	var made *samplecrdv1.Network
+	err := u.persist(ctx, n, "created", func(ctx context.Context) (err error) {
+		made, err = n.api.Create(ctx, network, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
 			// It is still being deleted, or was created by a request whose answer was lost.
-			if made, err = n.api.Get(ctx, n.name, metav1.GetOptions{}); err != nil {
-				return false, err
-			}
+			made, err = n.api.Get(ctx, n.name, metav1.GetOptions{})
 		}
-		if err != nil || !made.DeletionTimestamp.IsZero() {
-			return false, err
+		if err == nil && !made.DeletionTimestamp.IsZero() {
+			err = errDeleting
 		}
-		n.uid = made.UID
-		return true, nil
-	})
-	if err != nil {
-		return fmt.Errorf("create %s: %w", n.name, err)
-	}
-	n.spec = &spec
-	u.world.tally.add("Networks created")
-	u.world.tally.log("user created %s/%s, %s: %+v", n.namespace, n.name, n.uid, spec)
-	if u.rand.IntN(4) == 0 {
+		return err
+	}, func() { n.uid, n.spec, n.paused = made.UID, &spec, false })
+	if err == nil && u.rand.IntN(4) == 0 {
 		return u.world.addStranger(ctx, u.rand, n)
 	}
-	return nil
+	return err
 }
 
 func (u *user) edit(ctx context.Context, n *wanted, spec samplecrdv1.NetworkSpec) error {
-	err := persist(ctx, func(ctx context.Context) (bool, error) {
+	u.countEdit(&n.last, &spec)
+	return u.persist(ctx, n, "edited", func(ctx context.Context) error {
 		network, err := n.api.Get(ctx, n.name, metav1.GetOptions{})
 		if err != nil {
-			return false, err
+			return err
 		}
 		network.Spec = spec
 		_, err = n.api.Update(ctx, network, metav1.UpdateOptions{})
 		if apierrors.IsConflict(err) {
 			u.world.tally.add("conflicting edits")
 		}
-		return true, err
-	})
-	if err != nil {
-		return fmt.Errorf("edit %s: %w", n.name, err)
-	}
-	n.spec = &spec
-	u.world.tally.add("Networks edited")
-	u.world.tally.log("user edited %s/%s, %s: %+v", n.namespace, n.name, n.uid, spec)
-	return nil
+		return err
+	}, func() { n.spec = &spec })
 }
 
+// countEdit counts the kinds of edit that a run must have.
+func (u *user) countEdit(before, now *samplecrdv1.NetworkSpec) {
+	if before.Gateway != "" && now.Gateway == "" {
+		u.world.tally.add("gateways taken away")
+	}
+	if is6(before) != is6(now) {
+		u.world.tally.add("changes between IPv4 and IPv6")
+	}
+	if is6(now) && before.Gateway != now.Gateway {
+		u.world.tally.add("changes of an IPv6 gateway")
+	}
+}
+
+func is6(spec *samplecrdv1.NetworkSpec) bool { return netip.MustParsePrefix(spec.CIDR).Addr().Is6() }
+
 func (u *user) delete(ctx context.Context, n *wanted) error {
-	err := persist(ctx, func(ctx context.Context) (bool, error) {
+	return u.persist(ctx, n, "deleted", func(ctx context.Context) error {
 		err := n.api.Delete(ctx, n.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &n.uid}})
 		if apierrors.IsNotFound(err) {
 			err = nil
 		}
-		return true, err
-	})
-	if err != nil {
-		return fmt.Errorf("delete %s: %w", n.name, err)
+		return err
+	}, func() { n.spec = nil })
+}
+
+// pause pauses the Network, if it still exists.
+func (u *user) pause(ctx context.Context, n *wanted) error {
+	return u.annotate(ctx, n, "paused", "true")
+}
+
+func (u *user) resume(ctx context.Context, n *wanted) error {
+	if !n.paused {
+		return nil
 	}
-	n.spec = nil
-	u.world.tally.add("Networks deleted")
-	u.world.tally.log("user deleted %s/%s, %s", n.namespace, n.name, n.uid)
-	return nil
+	return u.annotate(ctx, n, "resumed", nil)
+}
+
+func (u *user) annotate(ctx context.Context, n *wanted, what string, value any) error {
+	var exists bool
+	return u.persist(ctx, n, what, func(ctx context.Context) error {
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+			"uid": n.uid, "annotations": map[string]any{samplecrdv1.AnnotationPaused: value},
+		}})
+		if err != nil {
+			return err
+		}
+		_, err = n.api.Patch(ctx, n.name, types.MergePatchType, patch, metav1.PatchOptions{})
+		exists = err == nil
+		if apierrors.IsNotFound(err) {
+			err = nil
+		}
+		return err
+	}, func() { n.paused = exists && value != nil })
 }
 
 // waitAWhile waits until the Network is ready, but not for long: some edits should find a
 // Network that is ready, and others one that is not.
 func (u *user) waitAWhile(ctx context.Context, n *wanted) {
-	if n.spec == nil {
+	if n.spec == nil || n.paused {
 		return
 	}
 	_ = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 2*time.Second, true, func(ctx context.Context) (bool, error) {
@@ -238,24 +382,43 @@ func (u *user) waitAWhile(ctx context.Context, n *wanted) {
 // overlaps with the one before, or differs only in bits beyond the prefix.
 func randomSpec(r *rand.Rand) samplecrdv1.NetworkSpec {
 	cidr := fmt.Sprintf("10.%d.0.0/%d", r.IntN(3), []int{16, 20, 24}[r.IntN(3)])
-	if r.IntN(10) == 0 {
-		cidr = fmt.Sprintf("fd00:%d::/64", r.IntN(3))
+	if r.IntN(3) == 0 {
+		cidr = fmt.Sprintf("fd00:%d::/%d", r.IntN(3), []int{64, 96, 120}[r.IntN(3)])
 	}
 	spec := samplecrdv1.NetworkSpec{CIDR: cidr, Gateway: randomGateway(r, cidr)}
+	if r.IntN(8) == 0 {
+		spec.DeletionPolicy = samplecrdv1.DeletionRetain
+	}
 	if r.IntN(3) == 0 {
 		return withOtherHostBits(r, spec)
 	}
 	return spec
 }
 
+// withOtherCIDR returns the spec with a CIDR for which the subnet must be replaced.
+func (u *user) withOtherCIDR(spec samplecrdv1.NetworkSpec) samplecrdv1.NetworkSpec {
+	for {
+		other := randomSpec(u.rand)
+		if netip.MustParsePrefix(other.CIDR).Masked() != netip.MustParsePrefix(spec.CIDR).Masked() {
+			other.DeletionPolicy = spec.DeletionPolicy
+			return other
+		}
+	}
+}
+
 func randomGateway(r *rand.Rand, cidr string) string {
-	switch r.IntN(4) {
+	address := addressIn(r, cidr)
+	switch r.IntN(5) {
 	case 0:
 		return ""
 	case 1:
 		return samplecrdv1.GatewayNone
+	case 2:
+		if address.Is6() { // one of its other spellings
+			return strings.ToUpper(address.StringExpanded())
+		}
 	}
-	return addressIn(r, cidr).String()
+	return address.String()
 }
 
 // addressIn returns one of the first addresses, but not the network's own address.

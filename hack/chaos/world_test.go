@@ -46,21 +46,33 @@ type world struct {
 	dir          string
 	controlPlane *cluster.Cluster
 	client       clientset.Interface
+	kube         kubernetes.Interface
 	neutron      *stack.Neutron
+	elsewhere    *elsewhere    // nil: Keystone leads to one place only
 	controllers  []*controller // one for each cluster
 	wanted       []*wanted
+	doomed       []*doomed
 	strangers    strangers
+	intents      intents
 	tally        *tally
 	journal      *os.File
 
+	// users is held for reading by a request of a user, and locked while etcd is restored.
+	users sync.RWMutex
 	// away counts the stops and starts of kube-apiserver: it is odd while that is stopped.
-	away     atomic.Int64
-	restarts atomic.Int32
+	away atomic.Int64
+	// ahead is the number of restarts, restores and failures of Keystone to come.
+	ahead atomic.Int32
+	// backup is the folder of the last backup of etcd.
+	backup string
+	// kubernetes is locked while parts of the control plane are stopped.
+	kubernetes sync.Mutex
 }
 
 // newWorld creates what a run needs. It starts Neutron and the proxies only.
 func newWorld(ctx context.Context, p plan, controlPlane *cluster.Cluster, binary, dir string) (*world, error) {
 	w := &world{plan: p, dir: dir, controlPlane: controlPlane}
+	w.ahead.Store(int32(p.restarts + p.restores + p.keystone))
 	w.strangers.before = map[string]stack.Network{}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -78,6 +90,9 @@ func newWorld(ctx context.Context, p plan, controlPlane *cluster.Cluster, binary
 	if w.client, err = clientset.NewForConfig(config); err != nil {
 		return nil, err
 	}
+	if w.kube, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, err
+	}
 	if err := w.reachNeutron(ctx); err != nil {
 		return nil, err
 	}
@@ -93,7 +108,10 @@ func newWorld(ctx context.Context, p plan, controlPlane *cluster.Cluster, binary
 // reachNeutron starts an embedded Neutron, unless the plan names another.
 func (w *world) reachNeutron(ctx context.Context) (err error) {
 	if w.cloudsYAML == "" {
-		w.neutron, err = stack.StartNeutron(ctx, w.dir, embedded.Options{PageLimit: w.pageLimit})
+		w.neutron, err = stack.StartNeutron(ctx, w.dir, embedded.Options{PageLimit: w.pageLimit, TokenTTL: w.tokenTTL, Projects: projects()})
+		if err == nil {
+			w.elsewhere, err = newElsewhere(w.neutron.CloudsYAML)
+		}
 		return err
 	}
 	content, err := os.ReadFile(w.cloudsYAML)
@@ -113,11 +131,7 @@ func (w *world) target() target {
 // addController adds the controller of another cluster, with a namespace and a part (1/share)
 // of the plan's Networks, kills and troubles.
 func (w *world) addController(ctx context.Context, config *rest.Config, binary string, i uint64, share int) error {
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	namespace, err := kube.CoreV1().Namespaces().Create(ctx,
+	namespace, err := w.kube.CoreV1().Namespaces().Create(ctx,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "chaos-"}}, metav1.CreateOptions{})
 	if err != nil {
 		return err
@@ -128,12 +142,18 @@ func (w *world) addController(ctx context.Context, config *rest.Config, binary s
 		namespace: namespace.Name,
 		tally:     w.tally,
 		record:    &record{tally: w.tally},
-		strict:    w.faults == 0 && w.plan.restarts == 0,
+		strict:    w.faults == 0 && w.plan.restarts == 0 && w.plan.restores == 0,
+		// The first one also looks for orphans.
+		ofOneNamespace: i > 0 && !w.twins,
+		endNamespace:   w.endNamespace,
+	}
+	if w.twins && i > 0 {
+		c.cluster = w.controllers[0].cluster
 	}
 	c.troubles.Store(int32(w.troubles / share))
 	w.controllers = append(w.controllers, c)
 	for j := range max(1, w.replicas) {
-		r := &replica{name: c.cluster, binary: binary, dir: w.dir, tally: w.tally, kubernetesAway: w.away.Load}
+		r := &replica{name: fmt.Sprintf("%s-%d", c.namespace, i+1), binary: binary, dir: w.dir, tally: w.tally, kubernetesAway: w.away.Load}
 		if w.replicas > 1 {
 			r.name += "-" + string(rune('a'+j))
 		}
@@ -151,7 +171,8 @@ func (w *world) addReplica(c *controller, r *replica, seed uint64, share int, co
 		return err
 	}
 	c.replicas = append(c.replicas, r)
-	r.proxy.ledger, r.proxy.record, r.proxy.kill = &c.ledger, c.record, r.kill
+	r.proxy.ledger, r.proxy.record, r.proxy.witness, r.proxy.kill = &c.ledger, c.record, &c.witness, r.kill
+	r.proxy.cluster, r.proxy.elsewhere = c.namespace, w.elsewhere
 	if err := r.proxy.reachKubernetes(config); err != nil {
 		return err
 	}
@@ -170,14 +191,23 @@ func (w *world) configure(c *controller, r *replica) error {
 	if err != nil {
 		return err
 	}
+	if w.moves > 0 {
+		original = placeless.ReplaceAll(original, nil)
+	}
 	cloudsYAML := filepath.Join(w.dir, r.name+".yaml")
 	if err := os.WriteFile(cloudsYAML, r.proxy.cloudsYAML(original), 0o600); err != nil {
 		return err
 	}
 	r.env = []string{"OS_CLIENT_CONFIG_FILE=" + cloudsYAML, "OS_CLOUD=" + stack.Cloud,
 		"KUBE_CACHE_MUTATION_DETECTOR=true", "GORACE=atexit_sleep_ms=0"}
-	r.flags = []string{"-v=4", "-master=" + r.proxy.url + "/kubernetes", "-namespace=" + c.namespace, "-cluster-id=" + c.cluster,
+	r.flags = []string{"-v=4", "-master=" + r.proxy.url + "/kubernetes", "-cluster-id=" + c.cluster,
 		"-retry-base-delay=100ms", "-retry-max-delay=1s", "-neutron-timeout=" + w.neutronTimeout.String(), "-resync=3s"}
+	if c.ofOneNamespace {
+		r.flags = append(r.flags, "-namespace="+c.namespace)
+	}
+	if w.twins {
+		r.flags = append(r.flags, "-delete-orphans=all")
+	}
 	if w.replicas > 1 {
 		r.flags = append(r.flags, electionFlags...)
 		r.flags = append(r.flags, "-leader-elect-resource-namespace="+c.namespace)
@@ -210,7 +240,7 @@ func (w *world) run(ctx context.Context) (violations, error) {
 		errs = append(errs, wait())
 	}
 	for _, c := range w.controllers {
-		found = append(found, c.found()...)
+		found = append(found, c.found(&w.intents)...)
 	}
 	return found, errors.Join(errs...)
 }
@@ -229,8 +259,21 @@ func (w *world) happen(ctx context.Context) (violations, error) {
 	if len(found) > 0 || err != nil {
 		return found, err
 	}
+	if w.plan.restores > 0 {
+		if found, err = w.restoreAtRest(ctx); len(found) > 0 || err != nil {
+			return found, err
+		}
+	}
 	if found, err = w.waitForQuiet(ctx); len(found) > 0 || err != nil {
 		return found, err
+	}
+	for i := range w.moves {
+		if found, err = w.moveAway(ctx, seeded(w.seed, "move", i), []place{otherRegion, otherProject}[i%2]); len(found) > 0 || err != nil {
+			return found, err
+		}
+	}
+	if err := w.countDoomed(ctx); err != nil {
+		return nil, err
 	}
 	return w.takeAway(ctx)
 }
@@ -248,6 +291,8 @@ func (w *world) makeTrouble(ctx context.Context) error {
 		})
 	}
 	do(func() error { return w.restartKubernetes(ctx) })
+	do(func() error { return w.restoreEtcd(ctx, seeded(w.seed, "restore", 0)) })
+	do(func() error { return w.spoilKeystone(ctx, seeded(w.seed, "keystone", 0)) })
 	for i, c := range w.controllers {
 		do(func() error { return c.makeTrouble(ctx, seeded(w.seed, "trouble", i)) })
 	}
@@ -272,7 +317,7 @@ func (w *world) killsLeft() (left int) {
 }
 
 func (w *world) noMoreTrouble() bool {
-	return w.killsLeft() == 0 && int(w.restarts.Load()) == w.plan.restarts
+	return w.killsLeft() == 0 && w.ahead.Load() == 0
 }
 
 // restartKubernetes kills kube-apiserver and starts it again, spread evenly over the kills
@@ -280,20 +325,16 @@ func (w *world) noMoreTrouble() bool {
 func (w *world) restartKubernetes(ctx context.Context) error {
 	all := w.killsLeft()
 	for i := range w.plan.restarts {
-		err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
-			return w.killsLeft() <= all*(w.plan.restarts-i)/(w.plan.restarts+1), nil
+		if err := w.waitForKills(ctx, all*(w.plan.restarts-i)/(w.plan.restarts+1)); err != nil {
+			return err
+		}
+		err := w.withoutKubernetes("kube-apiserver is killed, and started again", func() error {
+			return errors.Join(w.controlPlane.KillAPIServer(), w.controlPlane.StartAPIServer())
 		})
 		if err != nil {
 			return err
 		}
-		w.away.Add(1)
-		w.tally.log("kube-apiserver is killed")
-		if err := errors.Join(w.controlPlane.KillAPIServer(), w.controlPlane.StartAPIServer()); err != nil {
-			return err
-		}
-		w.away.Add(1)
-		w.tally.log("kube-apiserver is back")
-		w.restarts.Add(1)
+		w.ahead.Add(-1)
 		w.tally.add("restarts of kube-apiserver")
 	}
 	return nil
@@ -304,7 +345,7 @@ func (w *world) restartKubernetes(ctx context.Context) error {
 func (w *world) waitForQuiet(ctx context.Context) (violations, error) {
 	var v violations
 	for _, c := range w.controllers {
-		looks, writes := c.looks(), c.writes()
+		looks, writes, syncs := c.looks(), c.writes(), c.syncs()
 		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, w.patience, true, func(context.Context) (bool, error) {
 			return c.looks() >= looks+2, nil
 		})
@@ -313,6 +354,9 @@ func (w *world) waitForQuiet(ctx context.Context) (violations, error) {
 		}
 		if more := c.writes() - writes; more > 0 {
 			v.add("%s: %d writes when everything matched", c.cluster, more)
+		}
+		if more := c.syncs() - syncs; more > 2*w.networks {
+			v.add("%s: %d "+inCircles, c.cluster, more)
 		}
 	}
 	found, err := w.consult(ctx)

@@ -120,7 +120,7 @@ func (l *Networks) missing(cached *samplecrdv1.Network) *write {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	last := l.written[cached.UID]
-	if last != nil && !isOlder(cached, last) {
+	if last != nil && !isOlder(cached, last.resourceVersion) {
 		delete(l.written, cached.UID)
 		return nil
 	}
@@ -134,7 +134,7 @@ func (l *Networks) isLost(ctx context.Context, cached *samplecrdv1.Network, last
 	switch {
 	case isNotFound(err) || err == nil && live.UID != cached.UID:
 		gone = ErrGone
-	case err != nil || !isOlder(live, last):
+	case err != nil || !isOlder(live, last.resourceVersion):
 		return false, nil
 	default:
 		klog.FromContext(ctx).Info("The API server has lost our last write, as after a restore from a backup",
@@ -144,9 +144,13 @@ func (l *Networks) isLost(ctx context.Context, cached *samplecrdv1.Network, last
 	return true, gone
 }
 
-// isOlder reports whether the Network is older than the write.
-func isOlder(network *samplecrdv1.Network, than *write) bool {
-	order, err := resourceversion.CompareResourceVersion(network.ResourceVersion, than.resourceVersion)
+// IsRestored reports whether the API server has an older version of the Network than before, as
+// after a restore from a backup.
+func IsRestored(before, now *samplecrdv1.Network) bool { return isOlder(now, before.ResourceVersion) }
+
+// isOlder reports whether the Network is older than that resourceVersion.
+func isOlder(network *samplecrdv1.Network, resourceVersion string) bool {
+	order, err := resourceversion.CompareResourceVersion(network.ResourceVersion, resourceVersion)
 	return err == nil && order < 0
 }
 

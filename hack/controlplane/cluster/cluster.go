@@ -192,6 +192,47 @@ func (c *Cluster) StartAPIServer() error {
 	return c.command(protocol.Start, protocol.APIServer)
 }
 
+// Backup copies etcd's data into folder, which must not exist. For the copy it ends etcd with
+// SIGKILL, like a crash, and starts it again. kube-apiserver keeps running, but its requests
+// fail for that time, and some also for a second or two afterwards.
+func (c *Cluster) Backup(folder string) error {
+	err := c.command(protocol.Kill, protocol.Etcd)
+	if err == nil {
+		err = os.CopyFS(folder, os.DirFS(c.etcdData()))
+	}
+	return errors.Join(err, c.command(protocol.Start, protocol.Etcd))
+}
+
+// Restore stops the control plane, replaces etcd's data by a backup, starts everything again,
+// and waits until it is ready. While is called when nothing runs; it may be nil. The
+// resourceVersions go back to those of the backup.
+func (c *Cluster) Restore(folder string, while func()) error {
+	// The caches of kube-controller-manager too would be newer than the data.
+	for _, component := range []string{protocol.APIServer, protocol.ControllerManager, protocol.Etcd} {
+		if err := c.command(protocol.Kill, component); err != nil {
+			return err
+		}
+	}
+	if while != nil {
+		while()
+	}
+	err := os.RemoveAll(c.etcdData())
+	if err == nil {
+		err = os.CopyFS(c.etcdData(), os.DirFS(folder))
+	}
+	if err != nil {
+		return fmt.Errorf("restore the data of etcd: %w", err)
+	}
+	for _, component := range []string{protocol.Etcd, protocol.APIServer, protocol.ControllerManager} {
+		if err := c.command(protocol.Start, component); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) etcdData() string { return filepath.Join(c.dir, "etcd") }
+
 // command makes the supervisor act on a component.
 func (c *Cluster) command(verb, component string) error {
 	c.mu.Lock()

@@ -70,6 +70,7 @@ func TestControlPlane(t *testing.T) {
 	t.Run("enforces RBAC", func(t *testing.T) { enforcesRBAC(t, c) })
 	t.Run("writes a kubeconfig for its owner only", func(t *testing.T) { protectsKubeconfig(t, c) })
 	t.Run("survives a restart of the API server", func(t *testing.T) { survivesRestart(t, c) })
+	t.Run("restores a backup of etcd", func(t *testing.T) { restoresBackup(t, c) })
 	t.Run("stops in order", func(t *testing.T) { stopsInOrder(t, c) })
 }
 
@@ -141,6 +142,27 @@ func survivesRestart(t *testing.T, c *cluster.Cluster) {
 	}
 	// The controller manager has recovered too.
 	kubectl(t, c, "delete", "namespace", "kept", "--timeout="+timeout.String())
+}
+
+func restoresBackup(t *testing.T, c *cluster.Cluster) {
+	backup := filepath.Join(t.TempDir(), "backup")
+	kubectl(t, c, "create", "namespace", "before")
+	if err := c.Backup(backup); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the API server writes again", func() bool {
+		return c.Kubectl("create", "namespace", "after").Run() == nil
+	})
+	kubectl(t, c, "delete", "namespace", "before", "--timeout="+timeout.String())
+	if err := c.Restore(backup, nil); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, c, "get", "namespace", "before")
+	if out, err := c.Kubectl("get", "namespace", "after").CombinedOutput(); !strings.Contains(string(out), "NotFound") {
+		t.Errorf("want the namespace to be gone, got %v:\n%s", err, out)
+	}
+	// The controller manager works with the restored data.
+	kubectl(t, c, "delete", "namespace", "before", "--timeout="+timeout.String())
 }
 
 func stopsInOrder(t *testing.T, c *cluster.Cluster) {

@@ -1,0 +1,306 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package chaos
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+// intent is what the API server has of a Network after a request of its user.
+type intent struct {
+	paused, deleted, retained bool
+	cidr                      netip.Prefix
+	// lost reports whether the Network is gone without having been deleted: etcd was restored
+	// from a backup that does not have it.
+	lost bool
+	// The request took effect between sent and answered.
+	sent, answered time.Time
+}
+
+func (i intent) String() string {
+	return fmt.Sprintf("{paused: %t, deleted: %t, retained: %t, lost: %t, CIDR %s}", i.paused, i.deleted, i.retained, i.lost, i.cidr)
+}
+
+// permits reports whether a controller that has read the intent may send the request.
+func (i intent) permits(d *deed) bool {
+	switch {
+	case i.paused:
+		return false
+	case d.kind == creates:
+		return !i.deleted && !i.lost
+	case d.kind == unmarks:
+		return i.deleted && i.retained
+	case d.kind == replaces:
+		return !i.deleted && !i.lost && d.cidr != i.cidr
+	}
+	return d.duplicate || i.lost || i.deleted && !i.retained
+}
+
+// intents has the intents of all users by the UID of the Network, the oldest first.
+type intents struct {
+	mu    sync.Mutex
+	byUID map[types.UID][]intent
+	// unguarded has the Networks that a restore has brought back without their finalizer.
+	unguarded map[types.UID]bool
+}
+
+func (s *intents) add(uid types.UID, i intent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byUID == nil {
+		s.byUID = map[types.UID][]intent{}
+	}
+	s.byUID[uid] = append(s.byUID[uid], i)
+}
+
+// between returns the intents that the API server may have answered with at that time.
+func (s *intents) between(uid types.UID, from, to time.Time) (possible []intent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.byUID[uid]
+	for n, i := range all {
+		if !i.sent.After(to) && (n == len(all)-1 || !all[n+1].answered.Before(from)) {
+			possible = append(possible, i)
+		}
+	}
+	return possible
+}
+
+// unguard records that the Network is back without its finalizer.
+func (s *intents) unguard(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unguarded == nil {
+		s.unguarded = map[types.UID]bool{}
+	}
+	s.unguarded[uid] = true
+}
+
+// mayBeLeft reports whether the Network may be gone, and its network left as an orphan: etcd was
+// restored from a backup without it, or the Network was deleted before it had its finalizer again.
+func (s *intents) mayBeLeft(uid types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.byUID[uid]
+	return len(all) > 0 && (all[len(all)-1].lost || all[len(all)-1].deleted && s.unguarded[uid])
+}
+
+// wasRetained reports whether the Network was ever deleted with the policy Retain.
+func (s *intents) wasRetained(uid types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range s.byUID[uid] {
+		if i.deleted && i.retained {
+			return true
+		}
+	}
+	return false
+}
+
+// kind is what a request to Neutron that cannot be undone does.
+type kind string
+
+const (
+	creates  kind = "the creation of a network"
+	deletes  kind = "the deletion of a network"
+	unmarks  kind = "the removal of a network's mark"
+	replaces kind = "the deletion of an obsolete subnet"
+)
+
+// deed is a request to Neutron that cannot be undone.
+type deed struct {
+	kind    kind
+	life    *life
+	owner   types.UID
+	network string // its ID; "" for a creation
+	// cidr is that of the subnet that is deleted.
+	cidr netip.Prefix
+	// duplicate reports whether Neutron had another network of the same owner.
+	duplicate bool
+	// reconcile is the ID of its sync; "" for the deletion of an orphan.
+	reconcile string
+	arrived   time.Time
+	// read is the last read of the Network by that process before; nil if there was none.
+	read *reading
+}
+
+// reading is a request of a controller that reads one Network at the API server, or writes it
+// only if it is still as it was read.
+type reading struct {
+	arrived, answered time.Time
+	// reconcile is the ID of the first sync with a deed after it.
+	reconcile string
+}
+
+// witness has the deeds of a controller, and what its processes had read before.
+type witness struct {
+	mu    sync.Mutex
+	reads map[readBy]*reading // the last one
+	deeds []*deed
+	// strange are deeds with networks that the controller did not create.
+	strange violations
+}
+
+type readBy struct {
+	life *life
+	path string
+}
+
+const networksPath = "apis/samplecrd.k8s.io/v1/namespaces/"
+
+// arrived records a request. The ledger is that of the networks so far.
+func (s *witness) arrived(c *call, l *ledger) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.isRereading() {
+		if s.reads == nil {
+			s.reads = map[readBy]*reading{}
+		}
+		c.reading = &reading{arrived: time.Now()}
+		s.reads[readBy{c.life, c.path}] = c.reading
+		return
+	}
+	d := c.deed()
+	if d == nil {
+		return
+	}
+	namespace, name, known := l.complete(d, c)
+	if !known {
+		if c.Method == http.MethodDelete {
+			s.strange.add("%s: %s %s: "+notItsOwn, c.life.name, c.Method, c.path)
+		}
+		return
+	}
+	d.read = s.reads[readBy{c.life, networksPath + namespace + "/networks/" + name}]
+	if d.read != nil {
+		d.read.reconcile = cmp.Or(d.read.reconcile, d.reconcile)
+	}
+	s.deeds = append(s.deeds, d)
+}
+
+// answered records when the answer began.
+func (s *witness) answered(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.reading != nil && c.reading.answered.IsZero() {
+		c.reading.answered = time.Now()
+	}
+}
+
+// isRereading reports whether the call reads one Network, or changes its finalizers: that
+// needs the resourceVersion that was read.
+func (c *call) isRereading() bool {
+	path, ok := strings.CutPrefix(c.path, networksPath)
+	return ok && c.isKubernetes() && strings.Count(path, "/") == 2 && strings.Contains(path, "/networks/")
+}
+
+// deed returns the call as a deed, as far as the call itself tells; nil if it is none.
+func (c *call) deed() *deed {
+	if !c.isWrite() {
+		return nil
+	}
+	d := &deed{life: c.life, reconcile: c.Header.Get("X-Openstack-Request-Id"), arrived: time.Now()}
+	collection, id, _ := strings.Cut(strings.TrimPrefix(c.path, "v2.0/"), "/")
+	d.network = id
+	switch c.Method + " " + collection {
+	case "POST networks":
+		d.kind = creates
+	case "DELETE networks":
+		d.kind = deletes
+	case "DELETE subnets":
+		d.kind = replaces
+	case "PUT networks":
+		var body struct{ Network struct{ Description *string } }
+		if json.Unmarshal(c.body, &body) != nil || body.Network.Description == nil || strings.HasPrefix(*body.Network.Description, ownerPrefix) {
+			return nil
+		}
+		d.kind = unmarks
+	default:
+		return nil
+	}
+	return d
+}
+
+// What a controller must not do.
+const (
+	unread    = "without a read of the Network at the API server before"
+	notItsOwn = "the controller never created it"
+	forbidden = "although the API server had answered otherwise"
+)
+
+// found returns the deeds that the users' intents did not permit when the controller read them.
+func (s *witness) found(intents *intents, tally *tally) violations {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.strange
+	for _, d := range s.deeds {
+		if what := d.judge(intents); what != "" {
+			v.add("%s at %s: %s %s of %s %s", d.life.name, d.arrived.Format("15:04:05.000000"), d.kind, d.network, d.owner, what)
+		}
+		tally.add("irreversible: " + string(d.kind))
+		if now := intents.between(d.owner, d.arrived, d.arrived); d.read != nil && len(now) == 1 && !now[0].permits(d) {
+			tally.add("irreversible, and no longer wanted when it arrived")
+		}
+	}
+	return v
+}
+
+// judge returns what is wrong about a deed; "" if nothing is.
+func (d *deed) judge(intents *intents) string {
+	from, to := d.arrived, d.arrived
+	switch {
+	case d.reconcile == "":
+		// The deletion of an orphan: its owner cannot be read by name.
+	case d.read == nil || d.read.reconcile != d.reconcile:
+		return unread
+	case d.read != nil:
+		from = d.read.arrived
+		if !d.read.answered.IsZero() {
+			to = d.read.answered
+		}
+	}
+	possible := intents.between(d.owner, from, to)
+	for _, i := range possible {
+		if i.permits(d) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("%s: %v", forbidden, possible)
+}
+
+// ownerOf returns the UID in a mark.
+func ownerOf(description string) (types.UID, bool) {
+	owner, marked := strings.CutPrefix(description, ownerPrefix)
+	_, uid, ok := strings.Cut(owner, "/")
+	return types.UID(uid), marked && ok
+}
+
+// isRetained reports whether the network stays in Neutron.
+func isRetained(spec *samplecrdv1.NetworkSpec) bool {
+	return spec.DeletionPolicy == samplecrdv1.DeletionRetain
+}
