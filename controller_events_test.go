@@ -239,9 +239,6 @@ func TestChangesOfANetworkThatIsGoneAreForgotten(t *testing.T) {
 // changes must be recorded as without the failure, and each of them once. There is one exception:
 // if the answer to the removal of the finalizer is lost, the Network is gone before the next sync.
 func TestEachChangeIsRecordedOnce(t *testing.T) {
-	isChange := func(reason string) bool {
-		return slices.Contains([]string{samplecrdv1.EventCreated, samplecrdv1.EventAdopted, samplecrdv1.EventUpdated, samplecrdv1.EventDriftRepaired, samplecrdv1.EventDeleted}, reason)
-	}
 	// run returns what was recorded, and whether so many requests were made.
 	run := func(t *testing.T, s world.Scenario, number int, failure string) (got []string, reached bool) {
 		f := prepare(t, s)
@@ -265,8 +262,8 @@ func TestEachChangeIsRecordedOnce(t *testing.T) {
 		if err := f.settle(s.Act); err != nil {
 			t.Errorf("request %d, %s: %v", number, failure, err)
 		}
-		events := slices.DeleteFunc(f.TakeEvents(), func(reason string) bool {
-			return !isChange(reason) || reason == samplecrdv1.EventDeleted && failure == "the answer is lost"
+		events := slices.DeleteFunc(f.takeChanges(), func(reason string) bool {
+			return reason == samplecrdv1.EventDeleted && failure == "the answer is lost"
 		})
 		return append(events, *repaired...), requests >= number
 	}
@@ -362,7 +359,7 @@ func TestStatusIsWrittenOncePerOutage(t *testing.T) {
 	}
 	client := neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second})
 	f.cloud = neutron.NewCloud("test", client, world.Cluster, time.Hour)
-	f.controller.clouds = newClouds(t, f.cloud, f.Secrets)
+	f.controller.clouds = f.newClouds()
 	f.controller.changes = status.NewUnrecorded(nil)
 	if n := f.statusWrites(20); n > 1 {
 		t.Errorf("after a restart: %d writes, want at most 1", n)

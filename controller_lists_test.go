@@ -163,7 +163,7 @@ func TestUnmanagedSubnetOfAnotherProjectIsReportedOnce(t *testing.T) {
 	}
 	client := neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second})
 	f.cloud = neutron.NewCloud("test", client, world.Cluster, time.Hour)
-	f.controller.clouds = newClouds(t, f.cloud, f.Secrets)
+	f.controller.clouds = f.newClouds()
 	f.relist()
 	f.mustSync()
 	f.ExpectEvents(samplecrdv1.EventCreated)

@@ -262,14 +262,10 @@ func edit(change func(*samplecrdv1.Network)) func(*fixture) {
 	return func(f *fixture) { f.Edit(change) }
 }
 
-// irreversible are the requests that no later sync can repair. Besides these, a mark can be
-// removed.
-var irreversible = []string{"POST networks", "DELETE networks/ID", "DELETE subnets/ID"}
-
 // editAtRead syncs the scenario's first change with a cache that has it. Right before the read
 // past the cache with this number, the Network changes; 0: before the sync. It returns the
-// irreversible requests that were sent after that, whether the change made a difference, and
-// whether there was such a read.
+// irreversible requests that were sent after that, a removed mark among them, whether the change
+// made a difference, and whether there was such a read.
 func editAtRead(t *testing.T, s world.Scenario, paused bool, read int, do func(*fixture)) (sent []string, differs, done bool) {
 	t.Helper()
 	f := prepare(t, s)
@@ -306,7 +302,7 @@ func editAtRead(t *testing.T, s world.Scenario, paused bool, read int, do func(*
 	if !done {
 		return nil, false, false
 	}
-	sent = slices.DeleteFunc(f.TakeJournal(), func(request string) bool { return !slices.Contains(irreversible, request) })
+	sent = slices.DeleteFunc(f.TakeJournal(), func(request string) bool { return !slices.Contains(world.Irreversible, request) })
 	now := f.Descriptions()
 	for _, mark := range marks {
 		if i := slices.Index(now, mark); i >= 0 {
@@ -344,7 +340,7 @@ func TestNothingIrreversibleIsDoneWhenTheNetworkHasChangedPastTheCache(t *testin
 			t.Run(s.Name+", resumed", func(t *testing.T) {
 				t.Parallel()
 				runs.Add(1)
-				if sent, _, _ := editAtRead(t, s, true, 0, edit(func(n *samplecrdv1.Network) { n.Annotations = nil })); len(sent) > 0 {
+				if sent, _, _ := editAtRead(t, s, true, 0, edit(world.Resumed)); len(sent) > 0 {
 					t.Errorf("%q", sent)
 				}
 			})

@@ -17,7 +17,6 @@ limitations under the License.
 package main
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -26,41 +25,25 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/clouds"
-	"github.com/samplecrd/samplecrd-controller/pkg/fair"
-	informers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions"
 	"github.com/samplecrd/samplecrd-controller/pkg/live"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/world"
 )
 
+// Networks whose Secret was deleted with their namespace, and the spare credentials that finish them.
+
+const systemNamespace = "samplecrd-system"
+
 // restartWithSpares is restart, for a controller that may use spare credentials.
 func (f *fixture) restartWithSpares() {
 	f.t.Helper()
-	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
-	f.cloud = f.NewCloud()
-	all := clouds.New(ctx, f.cloud, clouds.Options{Client: f.Secrets, ClusterResourceNamespace: systemNamespace, NewCloud: func(config neutron.Config) *neutron.Cloud {
-		return neutron.NewCloud(config.Name, neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second}), world.Cluster, time.Hour)
-	}})
-	f.t.Cleanup(func() { cancel(); all.Wait() })
-	informer := informers.NewSharedInformerFactory(f.Kube, 0).Samplecrd().V1().Networks()
-	controller, err := NewController(f.t.Context(), f.Kube, informer, all, f.Events,
-		ControllerOptions{Cluster: world.Cluster, Resync: time.Minute, Retry: testRetry, Limits: fair.Limits{PerCloud: 2, Total: 3}})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.t.Cleanup(controller.queue.ShutDown)
-	f.controller, f.indexer = controller, informer.Informer().GetIndexer()
-	f.refresh()
-	f.relist()
-	f.TakeJournal()
+	f.spareNamespace = systemNamespace
+	f.restart()
 }
-
-const systemNamespace = "samplecrd-system"
 
 // createSpare creates a Secret with spare credentials.
 func (f *fixture) createSpare(name string, cloudsYAML []byte) {

@@ -27,7 +27,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,7 +39,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
@@ -64,6 +62,9 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/world"
 )
 
+// The fixture of all tests of the controller; then a sync, the handlers, and the queue. The other files
+// are about one subject each; controller_systematic_test.go has the systematic tests.
+
 var testRetry = retry.Options{BaseDelay: time.Second, MaxDelay: time.Minute, QPS: 1000, Burst: 1000}
 
 func TestMain(m *testing.M) {
@@ -84,6 +85,8 @@ type fixture struct {
 	controller *Controller
 	indexer    cache.Indexer
 	vanished   []cache.ObjectName // keys: see syncVanished
+	// spareNamespace is the namespace of the Secrets with spare credentials; "" for none.
+	spareNamespace string
 }
 
 func newFixture(t testing.TB, networks ...*samplecrdv1.Network) *fixture {
@@ -122,7 +125,7 @@ func (f *fixture) startWithoutList(cluster string) {
 	f.t.Helper()
 	f.cloud = neutron.NewCloud("test", f.NewCloud().Client(), cluster, time.Hour)
 	informer := informers.NewSharedInformerFactory(f.Kube, 0).Samplecrd().V1().Networks()
-	controller, err := NewController(f.t.Context(), f.Kube, informer, newClouds(f.t, f.cloud, f.Secrets), f.Events,
+	controller, err := NewController(f.t.Context(), f.Kube, informer, f.newClouds(), f.Events,
 		ControllerOptions{Cluster: cluster, Resync: time.Minute, Retry: testRetry, Limits: fair.Limits{PerCloud: 2, Total: 3}})
 	if err != nil {
 		f.t.Fatal(err)
@@ -144,13 +147,18 @@ const cloudTimeout = time.Minute
 
 // newClouds returns Clouds with the controller's own cloud. What they start is stopped at the
 // end of the test.
-func newClouds(t testing.TB, own *neutron.Cloud, secrets kubernetes.Interface) *clouds.Clouds {
+func newClouds(t testing.TB, own *neutron.Cloud, options clouds.Options) *clouds.Clouds {
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
-	all := clouds.New(ctx, own, clouds.Options{Client: secrets, NewCloud: func(config neutron.Config) *neutron.Cloud {
+	options.NewCloud = func(config neutron.Config) *neutron.Cloud {
 		return neutron.NewCloud(config.Name, neutron.NewClient(config, neutron.ClientOptions{Timeout: cloudTimeout}), world.Cluster, time.Hour)
-	}})
+	}
+	all := clouds.New(ctx, own, options)
 	t.Cleanup(func() { cancel(); all.Wait() })
 	return all
+}
+
+func (f *fixture) newClouds() *clouds.Clouds {
+	return newClouds(f.t, f.cloud, clouds.Options{Client: f.Secrets, ClusterResourceNamespace: f.spareNamespace})
 }
 
 // relist makes the Observer list Neutron once.
@@ -819,7 +827,7 @@ func TestOutageKeepsTheObservedStatus(t *testing.T) {
 func TestAvailableStatusIsKeptUntilTheFirstList(t *testing.T) {
 	f := ready(t, "10.0.0.0/24", "")
 	f.cloud = f.NewCloud()
-	f.controller.clouds = newClouds(t, f.cloud, f.Secrets)
+	f.controller.clouds = f.newClouds()
 	f.Neutron.SetFault(noAnswer)
 	if err := f.cloud.Observer().Relist(t.Context()); err == nil {
 		t.Fatal("the list succeeded")
@@ -835,7 +843,7 @@ func TestAvailableStatusIsKeptUntilTheFirstList(t *testing.T) {
 func TestRequestedReconcileOfADeletionDoesNotNeedTheList(t *testing.T) {
 	f := ready(t, "10.0.0.0/24", "")
 	f.cloud = f.NewCloud()
-	f.controller.clouds = newClouds(t, f.cloud, f.Secrets)
+	f.controller.clouds = f.newClouds()
 	f.Neutron.SetFault(func(r *http.Request) *embedded.Fault {
 		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/networks") && r.URL.Query().Get("description") == "" {
 			return &embedded.Fault{Status: http.StatusGatewayTimeout}
@@ -874,7 +882,7 @@ func TestDriftThatIsListedDuringTheDeletionOfADuplicateIsRepaired(t *testing.T) 
 		t.Fatal(err)
 	}
 	f.cloud = neutron.NewCloud("test", neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second}), world.Cluster, time.Hour)
-	f.controller.clouds = newClouds(t, f.cloud, f.Secrets)
+	f.controller.clouds = f.newClouds()
 	f.CreateOwned(f.Get().UID)
 	f.relist()
 	done := false
@@ -931,8 +939,7 @@ func TestNetworkOfAnotherCloudIsNeitherCreatedAgainNorDeleted(t *testing.T) {
 func staysElsewhere(t *testing.T, was samplecrdv1.NetworkStatus) {
 	was.NetworkID = "99999999-9999-4999-8999-999999999999"
 	f := newFixture(t, world.NewNetwork("10.0.0.0/24", "", world.WithFinalizer, func(n *samplecrdv1.Network) { n.Status = was }))
-	resumed := func(n *samplecrdv1.Network) { n.Annotations = nil }
-	for _, change := range []func(*samplecrdv1.Network){func(*samplecrdv1.Network) {}, world.Paused, resumed, world.BeingDeleted} {
+	for _, change := range []func(*samplecrdv1.Network){func(*samplecrdv1.Network) {}, world.Paused, world.Resumed, world.BeingDeleted} {
 		f.Edit(change)
 		f.mustFail(neutron.OtherCloud)
 		f.ExpectReady(samplecrdv1.ReasonOtherCloud, samplecrdv1.ConditionStalled)
@@ -1247,8 +1254,6 @@ func (f *fixture) pausedSync() string {
 	return ids.ReplaceAllString(f.message(), "ID")
 }
 
-func resume(n *samplecrdv1.Network) { n.Annotations = nil }
-
 // For each kind of step that is pending.
 func TestPausedNetworkIsNotChangedInNeutron(t *testing.T) {
 	const inOrder = "default/net-a 10.0.0.0/24 10.0.0.1"
@@ -1290,7 +1295,7 @@ func TestPausedNetworkIsNotChangedInNeutron(t *testing.T) {
 				t.Errorf("got message %q, want %q", got, want)
 			}
 			f.ExpectNeutron(before...)
-			f.Edit(resume)
+			f.Edit(world.Resumed)
 			f.mustSync()
 			f.ExpectNeutron(test.resumed)
 			f.ExpectReady(samplecrdv1.ReasonAvailable)
@@ -1343,7 +1348,7 @@ func TestPausedDeletion(t *testing.T) {
 				if !live.HasFinalizer(n) {
 					t.Error("the finalizer is gone")
 				}
-				f.Edit(resume)
+				f.Edit(world.Resumed)
 				f.mustSync()
 			}
 			f.ExpectNeutron(test.resumed...)
@@ -1546,7 +1551,7 @@ func TestHandlersEnqueueTheChangesOfTheInformer(t *testing.T) {
 		kube := fake.NewClientset(world.NewNetwork("10.0.0.0/24", ""))
 		factory := informers.NewSharedInformerFactory(kube, 0)
 		cloud := neutron.NewCloud("none", neutron.NewClient(neutron.Config{}, neutron.ClientOptions{}), world.Cluster, time.Hour)
-		controller, err := NewController(ctx, kube, factory.Samplecrd().V1().Networks(), newClouds(t, cloud, nil), record.NewFakeRecorder(10),
+		controller, err := NewController(ctx, kube, factory.Samplecrd().V1().Networks(), newClouds(t, cloud, clouds.Options{}), record.NewFakeRecorder(10),
 			ControllerOptions{Cluster: world.Cluster, Resync: time.Minute, Retry: testRetry})
 		if err != nil {
 			t.Fatal(err)
@@ -1923,440 +1928,6 @@ func TestFakeClientsetAcceptsEveryKindOfWrite(t *testing.T) {
 	}
 	if got.Spec.CIDR != "10.0.0.0/25" || got.Spec.Gateway != "10.0.0.2" || got.Status.Cloud != "test" || got.Status.Region != "applied" || len(got.Status.Conditions) != 1 {
 		t.Errorf("got %+v", got)
-	}
-}
-
-// The model checker: crashes at every request, stale caches, and any starting state. Each run ends
-// with world.Check, which compares both sides.
-
-// nothing is what users do who only wait.
-func nothing(*world.World) {}
-
-// settle syncs until a sync has no error and writes nothing. It returns what the last sync did if
-// that does not happen, and nil if the controller crashed.
-func (f *fixture) settle(act func(*world.World)) error {
-	f.t.Helper()
-	var last error
-	for range 12 {
-		act(f.World)
-		f.TakeJournal()
-		err := f.round()
-		if f.Crashed() {
-			return nil
-		}
-		writes := f.TakeWrites()
-		if err == nil && len(writes) == 0 {
-			return nil
-		}
-		last = fmt.Errorf("last round: %v, error: %w", writes, err)
-	}
-	return last
-}
-
-// round reads both sides, and syncs once.
-func (f *fixture) round() error {
-	if err := f.cloud.Observer().Relist(context.Background()); err != nil {
-		return err
-	}
-	f.refresh()
-	return f.quietSync()
-}
-
-// quietSync is syncHandler without a log.
-func (f *fixture) quietSync() error {
-	return f.controller.syncHandler(klog.NewContext(context.Background(), klog.Logger{}), world.Key)
-}
-
-// prepare returns a fixture in the state in which the scenario starts.
-func prepare(t *testing.T, s world.Scenario) *fixture {
-	t.Helper()
-	f := newFixture(t)
-	f.CreateProtected()
-	if s.Start != nil {
-		f.Create(*s.Start)
-		if err := f.settle(nothing); err != nil {
-			t.Fatalf("start: %v", err)
-		}
-	}
-	return f
-}
-
-// finish lets a new controller finish what the crashed ones left, and checks both sides.
-func (f *fixture) finish(s world.Scenario) []string {
-	f.CrashAt(nil)
-	f.start()
-	if err := f.settle(s.Act); err != nil {
-		return []string{err.Error()}
-	}
-	return f.Check(s.Want, append(s.Left(), f.Retained...)...)
-}
-
-// runScenario starts a controller for each of the crashes, and one more to finish. It reports
-// whether one of the former did not crash, because it sent fewer requests.
-func runScenario(t *testing.T, s world.Scenario, crashes ...world.Crash) (survived bool) {
-	t.Helper()
-	f := prepare(t, s)
-	for i := range crashes {
-		f.CrashAt(nil)
-		f.start()
-		f.CrashAt(&crashes[i])
-		if err := f.settle(s.Act); err != nil {
-			t.Errorf("%v: %v", crashes, err)
-		}
-		if !f.Crashed() {
-			survived = true
-		}
-	}
-	for _, violation := range f.finish(s) {
-		t.Errorf("after %+v: %s", crashes, violation)
-	}
-	return survived
-}
-
-func TestEveryCrashPointOfEveryScenario(t *testing.T) {
-	var runs, points atomic.Int64
-	t.Run("scenarios", func(t *testing.T) {
-		for _, s := range world.Scenarios {
-			t.Run(s.Name, func(t *testing.T) {
-				t.Parallel()
-				for request := 1; ; request++ {
-					runs.Add(2)
-					survived := runScenario(t, s, world.Crash{Request: request})
-					if runScenario(t, s, world.Crash{Request: request, After: true}) != survived || t.Failed() {
-						break
-					}
-					if survived {
-						break
-					}
-					points.Add(2)
-				}
-			})
-		}
-	})
-	t.Logf("%d crash points of %d scenarios, %d runs", points.Load(), len(world.Scenarios), runs.Load())
-}
-
-func TestPairsOfCrashPoints(t *testing.T) {
-	var runs atomic.Int64
-	t.Run("scenarios", func(t *testing.T) {
-		for _, s := range world.Scenarios {
-			// The other scenarios start from what a crash in these two can leave.
-			if s.Name != "create" && s.Name != "replacement" {
-				continue
-			}
-			for _, after := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s, the first after=%v", s.Name, after), func(t *testing.T) {
-					t.Parallel()
-					for first := 1; !t.Failed(); first++ {
-						for second := 1; !t.Failed(); second++ {
-							runs.Add(2)
-							survived := runScenario(t, s, world.Crash{Request: first, After: after}, world.Crash{Request: second})
-							runScenario(t, s, world.Crash{Request: first, After: after}, world.Crash{Request: second, After: true})
-							if survived {
-								break
-							}
-						}
-						runs.Add(1)
-						if runScenario(t, s, world.Crash{Request: first, After: after}) {
-							break
-						}
-					}
-				})
-			}
-		}
-	})
-	t.Logf("%d runs with two crashes", runs.Load())
-}
-
-func TestStaleCacheDoesNoHarm(t *testing.T) {
-	var caches atomic.Int64
-	t.Run("scenarios", func(t *testing.T) {
-		for _, s := range world.Scenarios {
-			t.Run(s.Name, func(t *testing.T) {
-				t.Parallel()
-				for behind := 1; ; behind++ {
-					f := prepare(t, s)
-					if err := f.settle(s.Act); err != nil {
-						t.Fatal(err)
-					}
-					if behind > f.API.Changes() {
-						break
-					}
-					caches.Add(1)
-					f.start()
-					f.see(f.API.After(f.API.Changes() - behind))
-					// It may fail.
-					_ = f.quietSync()
-					for _, violation := range f.finish(s) {
-						t.Errorf("stale by %d changes: %s", behind, violation)
-					}
-				}
-			})
-		}
-	})
-	t.Logf("%d stale caches of %d scenarios", caches.Load(), len(world.Scenarios))
-}
-
-// changes are the reasons of the events that say what was done in Neutron.
-var changes = []string{samplecrdv1.EventCreated, samplecrdv1.EventAdopted, samplecrdv1.EventUpdated, samplecrdv1.EventDriftRepaired, samplecrdv1.EventDeleted}
-
-// takeChanges returns the reasons of those events since it was last called.
-func (f *fixture) takeChanges() []string {
-	return slices.DeleteFunc(f.TakeEvents(), func(reason string) bool { return !slices.Contains(changes, reason) })
-}
-
-// failOneList makes a list of Neutron fail: the process has seen a failure before.
-func (f *fixture) failOneList() {
-	f.t.Helper()
-	f.Neutron.SetFault(fails(http.MethodGet, "/networks", internalError))
-	if err := f.cloud.Observer().Relist(f.t.Context()); err == nil {
-		f.t.Fatal("the list succeeded")
-	}
-}
-
-// runActor runs the scenario while the actor acts at this request. With leaderChanges, another
-// controller continues after the act. It returns false if there are fewer requests.
-func runActor(t *testing.T, s world.Scenario, actor world.Actor, request int, leaderChanges bool, events []string) bool {
-	t.Helper()
-	f := prepare(t, s)
-	f.failOneList()
-	f.takeChanges()
-	violate := func(format string, args ...any) {
-		t.Helper()
-		t.Errorf("at request %d, leader changes: %v: %s", request, leaderChanges, fmt.Sprintf(format, args...))
-	}
-	act := f.ActAt(request, actor)
-	for range 6 {
-		if !act.Done() || actor.Want == nil {
-			s.Act(f.World)
-		}
-		_ = f.round() // it may fail
-		if n := f.Find(); n != nil && strings.Contains(status.Ready(&n.Status).Message, "since") {
-			violate("one failure is no outage: %s", f.message())
-		}
-		if leaderChanges && act.Done() {
-			f.start()
-		}
-	}
-	if !act.Done() {
-		return false
-	}
-	if forbidden := act.End(); len(forbidden) > 0 {
-		violate("forbidden requests: %q", forbidden)
-	}
-	if actor.Want != nil {
-		s.Act, s.Want = nothing, actor.Want(s)
-	}
-	if err := f.settle(s.Act); err != nil {
-		violate("%v", err)
-	}
-	if got := f.takeChanges(); actor.SameEvents && !leaderChanges && !slices.Equal(got, events) {
-		violate("events %q, want %q", got, events)
-	}
-	for _, violation := range f.finish(s) {
-		violate("%s", violation)
-	}
-	return true
-}
-
-// eventsOf returns the reasons of the events of the scenario without an actor.
-func eventsOf(t *testing.T, s world.Scenario) []string {
-	t.Helper()
-	f := prepare(t, s)
-	f.takeChanges()
-	if err := f.settle(s.Act); err != nil {
-		t.Fatal(err)
-	}
-	return f.takeChanges()
-}
-
-func TestActorsAtEveryRequest(t *testing.T) {
-	var acts atomic.Int64
-	t.Run("actors", func(t *testing.T) {
-		for _, s := range world.Scenarios {
-			events := eventsOf(t, s)
-			for _, actor := range world.Actors {
-				if slices.Contains(actor.Except, s.Name) {
-					continue
-				}
-				t.Run(actor.Name+", "+s.Name, func(t *testing.T) {
-					t.Parallel()
-					for request := 1; !t.Failed() && runActor(t, s, actor, request, false, events); request++ {
-						runActor(t, s, actor, request, true, events)
-						acts.Add(2)
-					}
-				})
-			}
-		}
-	})
-	t.Logf("%d acts of %d actors in %d scenarios", acts.Load(), len(world.Actors), len(world.Scenarios))
-}
-
-// restore restores the API server from the backup that was made after that many changes, while a
-// controller is at this request, and lets another one continue. It returns false if there are fewer
-// requests or fewer changes.
-func restore(t *testing.T, s world.Scenario, request, backup int) (requests, changes bool) {
-	t.Helper()
-	f := prepare(t, s)
-	crash := world.Crash{Request: request, After: true}
-	f.CrashAt(&crash)
-	if err := f.settle(s.Act); err != nil {
-		t.Error(err)
-	}
-	if !f.Crashed() || backup > f.API.Changes() {
-		return f.Crashed(), false
-	}
-	f.CrashAt(nil)
-	f.API.Restore(backup)
-	restored, before := f.Find(), f.Owned()
-	f.start()
-	if err := f.settle(nothing); err != nil {
-		t.Errorf("at request %d, from the backup after change %d: %v", request, backup, err)
-	}
-	for _, violation := range f.CheckRestored(restored, before) {
-		t.Errorf("at request %d, from the backup after change %d: %s", request, backup, violation)
-	}
-	return true, true
-}
-
-func TestAnyBackupIsRestoredAtAnyRequest(t *testing.T) {
-	var restores atomic.Int64
-	t.Run("scenarios", func(t *testing.T) {
-		for _, s := range world.Scenarios {
-			if s.Unmarks() { // a backup without that status does not know the network
-				continue
-			}
-			t.Run(s.Name, func(t *testing.T) {
-				t.Parallel()
-				for request, more := 1, true; more && !t.Failed(); request++ {
-					for backup, changes := 0, true; changes && !t.Failed(); backup++ {
-						if more, changes = restore(t, s, request, backup); changes {
-							restores.Add(1)
-						}
-					}
-				}
-			})
-		}
-	})
-	t.Logf("%d restored backups", restores.Load())
-}
-
-// TestAnyStartingState combines what a Network can look like with what Neutron can have, and
-// starts a controller there. It must reach what the spec says, and then write nothing more.
-func TestAnyStartingState(t *testing.T) {
-	const right, other = "10.0.0.0/24", "10.1.0.0/24"
-	const unmarked, networkUnmarked = "marks of network and subnet removed", "mark of the network removed"
-	objects := []struct {
-		name   string
-		change func(*samplecrdv1.Network)
-	}{
-		{"no finalizer", func(*samplecrdv1.Network) {}},
-		{"finalizer", world.WithFinalizer},
-		{"being deleted", func(n *samplecrdv1.Network) { world.WithFinalizer(n); world.BeingDeleted(n) }},
-		{"old generation in the status", func(n *samplecrdv1.Network) {
-			world.WithFinalizer(n)
-			n.Generation = 7
-			n.Status.ObservedGeneration = 5
-		}},
-	}
-	ids := []string{"none", "right", "vanished", "another owner's"}
-	// Each returns the ID of the Network's network, if there is one, and of a port that
-	// prevents what is specified, if there is one.
-	inNeutron := []struct {
-		name string
-		make func(*fixture) (network, port string)
-	}{
-		{"nothing", func(*fixture) (string, string) { return "", "" }},
-		{"network without subnet", func(f *fixture) (string, string) { return f.CreateOwned(world.UID), "" }},
-		{"as specified", func(f *fixture) (string, string) { return f.CreateOwned(world.UID, right), "" }},
-		{"other subnet", func(f *fixture) (string, string) { return f.CreateOwned(world.UID, other), "" }},
-		{"two subnets", func(f *fixture) (string, string) { return f.CreateOwned(world.UID, right, other), "" }},
-		{"two networks with the mark", func(f *fixture) (string, string) {
-			f.CreateOwned(world.UID, right)
-			return f.CreateOwned(world.UID, other), ""
-		}},
-		{unmarked, func(f *fixture) (string, string) { return f.CreateInNeutron("default/net-a", "", right), "" }},
-		{networkUnmarked, func(f *fixture) (string, string) {
-			id := f.CreateOwned(world.UID, right)
-			f.UnmarkNetwork(id)
-			return id, ""
-		}},
-		{"port on the right subnet", func(f *fixture) (string, string) {
-			id := f.CreateOwned(world.UID, right)
-			f.CreatePort(id)
-			return id, ""
-		}},
-		{"port on the other subnet", func(f *fixture) (string, string) { id := f.CreateOwned(world.UID, other); return id, f.CreatePort(id) }},
-		{"two networks, one of them in use", func(f *fixture) (string, string) {
-			f.CreateOwned(world.UID, right)
-			id := f.CreateOwned(world.UID, right)
-			f.CreatePort(id)
-			f.CreateOwned(world.UID, right)
-			return id, ""
-		}},
-	}
-	var states atomic.Int64
-	t.Run("states", func(t *testing.T) {
-		for _, object := range objects {
-			for _, id := range ids {
-				for _, start := range inNeutron {
-					t.Run(object.name+", ID "+id+", "+start.name, func(t *testing.T) {
-						t.Parallel()
-						states.Add(1)
-						f := newFixture(t)
-						others := f.CreateProtected()
-						own, port := start.make(f)
-						n := world.NewNetwork(right, "", object.change)
-						switch id {
-						case "right":
-							n.Status.NetworkID, n.Status.SubnetID = own, f.SubnetOf(own)
-						case "vanished":
-							n.Status.NetworkID = "99999999-9999-4999-8999-999999999999"
-						case "another owner's":
-							n.Status.NetworkID = others
-						}
-						if start.name == unmarked || start.name == networkUnmarked && (id != "right" || n.DeletionTimestamp != nil) {
-							// Only names and a status, which anybody can write, say that it is
-							// ours; or a user removed the mark to keep it.
-							f.Protect(own)
-						}
-						f.API.Put(n)
-						f.start()
-						f.converge(n, port)
-					})
-				}
-			}
-		}
-	})
-	t.Logf("%d starting states", states.Load())
-}
-
-// converge lets the controller sync n, deletes the ports if they must be deleted first, and
-// checks both sides.
-func (f *fixture) converge(n *samplecrdv1.Network, blocking string) {
-	f.t.Helper()
-	deleted := n.DeletionTimestamp != nil
-	if blocking != "" || deleted && len(f.Ports()) > 0 {
-		if err := f.settle(nothing); !strings.Contains(fmt.Sprint(err), "in use by port web-0") {
-			f.t.Errorf("a port is in use, and the error is: %v", err)
-		}
-		f.DeletePorts()
-	}
-	if err := f.settle(nothing); err != nil {
-		f.t.Fatal(err)
-	}
-	want := &n.Spec
-	if deleted {
-		want = nil
-	}
-	for _, violation := range f.Check(want) {
-		f.t.Error(violation)
-	}
-	if err := f.round(); err != nil {
-		f.t.Error(err)
-	}
-	if writes := f.TakeWrites(); len(writes) > 0 {
-		f.t.Errorf("further writes: %q", writes)
 	}
 }
 

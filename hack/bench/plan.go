@@ -31,8 +31,9 @@ type batch struct {
 }
 
 // plan returns the batches to measure, for names of scenarios; without names, for all
-// scenarios except grow and those that must be named. Without sizes or connections, each scenario has its own. The fresh
-// scenarios run with each number of connections, the others with the first one only.
+// scenarios except grow and those that must be named. Without sizes or connections, each
+// scenario has its own. The fresh scenarios run with each number of connections, the others
+// with the first one only.
 func plan(names []string, sizes, connections []int, real bool) ([]batch, error) {
 	p := planner{connections: connections}
 	for _, name := range names {

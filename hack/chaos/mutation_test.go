@@ -85,11 +85,11 @@ var mutations = []mutation{
 		"case false:",
 	}, []string{notReady, differs}, restoredAtRest},
 	{"twins-delete-each-others-orphans", "pkg/orphans/finder.go", []string{
-		"now.neverOwned = anyNeverOwned(orphans)",
+		"now.neverOwned = firstNeverOwned(orphans)",
 		"now.neverOwned = nil",
 	}, []string{notItsOwn}, shortOfTwins},
 	{"lost-write-never-forgotten", "pkg/live/live.go", []string{
-		"if now.Sub(missing.asked) >= askDelay {",
+		"if now.Sub(missing.reread) >= rereadDelay {",
 		"if now.IsZero() {",
 	}, []string{notReady, differs, inCircles}, restoredAtRest},
 	{"lease-given-up-before-the-drain", "pkg/election/election.go", []string{

@@ -150,6 +150,8 @@ var pageRows = []row{
 	{name: "a marker that does not exist", script: three + "GET networks?" + theThree + "&limit=2&marker=11111111-2222-3333-4444-555555555555"},
 	{name: "a marker of a deleted network", script: three + "DELETE networks/$net1\nGET networks?" + theThree + "&sort_key=name&sort_dir=asc&limit=2&marker=$net1"},
 	{name: "a marker of a deleted subnet", script: inSubnet("DELETE subnets/$sub\nGET subnets?network_id=$net&limit=2&marker=$sub")},
+	{name: "a list of subnets whose marker was deleted begins again", script: inSubnet(ipv4(`"cidr": "10.0.1.0/24"`) + ipv4(`"cidr": "10.0.2.0/24"`) +
+		"DELETE subnets/$sub\nGET subnets?network_id=$net&sort_key=cidr&sort_dir=asc&limit=2&fields=cidr&marker=$sub")},
 	{name: "a marker of a deleted port", script: anyNetwork + portOn("") + "DELETE ports/$port\nGET ports?network_id=$net&limit=2&marker=$port"},
 	{name: "a marker that does not match the filter", script: three + "GET networks?name=NAME-a&name=NAME-C&sort_key=name&sort_dir=asc&limit=2&marker=$net1"},
 	{name: "a negative limit", script: "GET networks?limit=-1"},

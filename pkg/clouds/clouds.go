@@ -232,6 +232,7 @@ func (c *Clouds) acquire(key cache.ObjectName, ref Ref) (_ *neutron.Cloud, last 
 	return c.acquireLocked(key, ref)
 }
 
+// acquireLocked is acquire with the lock held.
 func (c *Clouds) acquireLocked(key cache.ObjectName, ref Ref) (_ *neutron.Cloud, last *cloud, err error) {
 	if before := c.groups.ref(key); before != ref {
 		c.groups.setRef(key, ref)
@@ -387,5 +388,6 @@ func (c *Clouds) Explain(network *samplecrdv1.Network, err error) error {
 	if ref.Secret.Namespace != network.Namespace {
 		name = ref.Secret.String()
 	}
-	return fmt.Errorf("Secret %s, key %s, cloud %s: %w", name, keyCloudsYAML, ref.CloudName, err)
+	whose := fmt.Sprintf("Secret %s, key %s, cloud %s", name, keyCloudsYAML, ref.CloudName)
+	return fmt.Errorf("%s: %w", whose, err)
 }

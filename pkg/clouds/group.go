@@ -74,13 +74,14 @@ func (g *groups) setSpare(key cache.ObjectName, ref Ref) {
 	}
 }
 
-// usedBy returns the credentials that the Network uses; nil for one that is gone.
+// usedBy returns the credentials that the key uses. The network is nil if it is gone.
 func (g *groups) usedBy(key cache.ObjectName, network *samplecrdv1.Network) Ref {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.usedByLocked(key, network)
 }
 
+// usedByLocked is usedBy with the lock held.
 func (g *groups) usedByLocked(key cache.ObjectName, network *samplecrdv1.Network) Ref {
 	if spare, ok := g.spares[key]; ok {
 		return spare

@@ -441,14 +441,19 @@ func TestSpareCredentialsCannotBeRead(t *testing.T) {
 	if _, err := l.settled(gone); neutron.ReasonOf(err) != neutron.NoCredentials || !strings.Contains(err.Error(), "in a Secret in namespace samplecrd-system, whose Secrets the controller may not read now: see artifacts/") {
 		t.Errorf("got %v", err)
 	}
-	if n := strings.Count(l.log.String(), "Cannot read the Secrets with spare credentials, will try again"); n != 1 {
-		t.Errorf("it is logged %d times:\n%s", n, l.log.String())
+	// It is logged after For knows it, and before the handler is called.
+	logged := func() int {
+		return strings.Count(l.log.String(), "Cannot read the Secrets with spare credentials, will try again")
 	}
+	l.await("it is logged", func() bool { return logged() > 0 })
 	right.set(true)
 	l.await("the right was granted", func() bool {
 		cloud, err := l.For(t.Context(), key("web"), gone)
 		return err == nil && cloud.Name() == "mycloud"
 	})
+	if n := logged(); n != 1 {
+		t.Errorf("it is logged %d times:\n%s", n, l.log.String())
+	}
 }
 
 // guardIn makes the fake clientset check the permission in one namespace.

@@ -71,8 +71,8 @@ type write struct {
 	resourceVersion string
 	// missed is when the cache was first seen without it.
 	missed time.Time
-	// asked is when the API server was last asked for it; missed at first.
-	asked time.Time
+	// reread is when the Network was last read from the API server because of that; missed at first.
+	reread time.Time
 }
 
 // NewNetworks returns Networks that use the client.
@@ -84,18 +84,18 @@ const (
 	// A cache that is behind is checked again after as long as it has been behind, within
 	// these bounds. It is rarely behind for longer than minDelay.
 	minDelay, maxDelay = 20 * time.Millisecond, time.Second
-	// askDelay is how long the cache must be behind before the API server is asked, and then
-	// between two questions.
-	askDelay = 5 * time.Second
+	// rereadDelay is how long the cache must be behind before the Network is read from the API
+	// server, and the time between two such reads.
+	rereadDelay = 5 * time.Second
 )
 
 // CheckFresh returns a StaleCacheError if the cached Network is older than our last write of it.
-// A sync of that one would compare with an old status, find nothing to write, and leave a wrong
-// status behind.
+// A sync of the older one would compare with an old status, find nothing to write, and leave a
+// wrong status behind.
 //
 // An API server that was restored from a backup may never reach the resourceVersion of that
-// write, so CheckFresh asks it from time to time. If it does not have the write any more, it is
-// forgotten. If it does not have the Network any more, CheckFresh returns ErrGone.
+// write, so CheckFresh reads the Network from it now and then. If the API server has lost the
+// write, CheckFresh forgets it. If it has lost the Network too, CheckFresh returns ErrGone.
 func (l *Networks) CheckFresh(ctx context.Context, cached *samplecrdv1.Network) error {
 	missing := l.missing(cached)
 	if missing == nil {
@@ -103,10 +103,10 @@ func (l *Networks) CheckFresh(ctx context.Context, cached *samplecrdv1.Network) 
 	}
 	now := time.Now()
 	if missing.missed.IsZero() {
-		missing.missed, missing.asked = now, now
+		missing.missed, missing.reread = now, now
 	}
-	if now.Sub(missing.asked) >= askDelay {
-		missing.asked = now
+	if now.Sub(missing.reread) >= rereadDelay {
+		missing.reread = now
 		if lost, err := l.isLost(ctx, cached, missing); lost {
 			return err
 		}
@@ -127,8 +127,8 @@ func (l *Networks) missing(cached *samplecrdv1.Network) *write {
 	return last
 }
 
-// isLost asks the API server whether it still has our last write. It forgets one that is lost,
-// and returns ErrGone if the Network is lost as well. Without an answer nothing is lost.
+// isLost reports whether the API server has lost our last write, and forgets a write that is lost.
+// gone is ErrGone if the Network is lost too. If the API server does not answer, nothing is lost.
 func (l *Networks) isLost(ctx context.Context, cached *samplecrdv1.Network, last *write) (lost bool, gone error) {
 	live, err := l.get(ctx, cached)
 	switch {
@@ -180,8 +180,8 @@ func (l *Networks) Verify(ctx context.Context, cached *samplecrdv1.Network) erro
 	return nil
 }
 
-// changes returns what differs of all that a decision rests on. The spec is compared besides its
-// generation, because an API server that was restored from a backup counts generations again.
+// changes returns the names of the fields that a decision rests on and that differ. The spec is
+// compared as well as its generation, because an API server that was restored from a backup counts generations again.
 // The status says which network it is and where, and others can write it: a user who clears
 // status.cloud abandons the network.
 func changes(cached, live *samplecrdv1.Network) (changed []string) {

@@ -220,7 +220,7 @@ func (c *Client) newSession(ctx context.Context, config Config) (*session, error
 	}
 	if before, ok := c.Place(); ok && before != place {
 		return nil, &Error{Op: authenticate, Reason: Unauthenticated, Message: fmt.Sprintf(
-			"the credentials are now for %s, and were for %s: restart the controller if its networks are to be made there", place, before)}
+			"the credentials are now for %s, and were for %s: to create networks there, restart the controller", place, before)}
 	}
 	return &session{service: service, place: place, onlyRegion: onlyRegion}, nil
 }

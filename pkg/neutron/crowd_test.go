@@ -89,7 +89,7 @@ func TestManyNetworksOfStrangersDoNotStopTheList(t *testing.T) {
 		{crowd{networks: maxItems + 1, every: 1000, pageLimit: pageSize}, 51, 2 * 51},
 		{crowd{networks: maxItems + 1, every: 0, pageLimit: pageSize}, 0, 51},
 		// Neutron's operator may limit pages.
-		{crowd{networks: 10_500, every: 1000, pageLimit: 10}, 11, 2 * 1051},
+		{crowd{networks: 52_500, every: 5000, pageLimit: smallPage}, 11, 2 * 1051},
 	} {
 		t.Run(fmt.Sprintf("%d own, pages of %d", test.want, test.pageLimit), func(t *testing.T) {
 			t.Parallel()

@@ -353,7 +353,7 @@ func TestCredentialsForAnotherProjectAreNotUsed(t *testing.T) {
 	write(l.cloudsYAML("other", password))
 	_, err = c.ListNetworks(t.Context())
 	wantError(t, Error{Op: "authenticate", Reason: Unauthenticated, Message: `the credentials are now for project "project-2" in region "RegionOne", ` +
-		`and were for project "project-1" in region "RegionOne": restart the controller if its networks are to be made there`}, err)
+		`and were for project "project-1" in region "RegionOne": to create networks there, restart the controller`}, err)
 	write(l.cloudsYAML("samplecrd", "another"))
 	_, err = c.ListNetworks(t.Context())
 	noError(t, err)

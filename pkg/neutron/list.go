@@ -41,12 +41,18 @@ const pageSize = 1000
 
 // Limits of a list. A server that only pretends to be Neutron may send pages without end.
 const (
-	// maxPages is enough for 1,000,000 items if Neutron's operator limits pages to 50.
-	maxPages = 20_000
+	// maxPages is enough for 1,000,000 items if Neutron's operator limits pages to 50. After
+	// maxSmallPages, there must have been as many items in each page on average.
+	maxPages      = 20_000
+	maxSmallPages = 1000
+	smallPage     = 50
 	// maxRestarts is how often a list starts again because its marker was deleted meanwhile.
 	maxRestarts = 5
 	// maxLookup limits the lists that a worker waits for. They are short: Neutron filters them.
 	maxLookup = 10 * time.Minute
+	// maxFilterIDs is the number of IDs in the filter of one list. The request line then has about
+	// 3,200 bytes; some servers accept no more than 4,096.
+	maxFilterIDs = 64
 	// maxItems is how many items of a list are kept.
 	maxItems = 50_000
 	// maxText is the length of a name or a description in bytes: 255 characters.
@@ -61,7 +67,7 @@ const (
 )
 
 var (
-	errNoEnd     = fmt.Errorf("the list has no end, or more than %d pages", maxPages)
+	errNoEnd     = fmt.Errorf("the list has no end, or more than %d pages, or %d of fewer than %d items", maxPages, maxSmallPages, smallPage)
 	errTooMany   = fmt.Errorf("the list has too much to keep: more than %d items or %d MiB of text", maxItems, maxListText>>20)
 	errLongValue = errors.New("the answer has a value that is longer than any of Neutron's")
 )
@@ -113,8 +119,11 @@ func (l *listing[T]) list(ctx context.Context, c *Client, collection, fields str
 	query := url.Values{"fields": strings.Split(fields, ","), "limit": {strconv.Itoa(pageSize)}}
 	maps.Copy(query, filter)
 	start, restarts := *l, 0
-	for range maxPages {
+	for pages := range maxPages {
 		before := l.read
+		if pages >= maxSmallPages && before < pages*smallPage {
+			break
+		}
 		more, err := l.page(ctx, c, collection, query)
 		if query.Has("marker") && restarts < maxRestarts && ReasonOf(wrap(op, err)) == NotFound {
 			// The marker's item was deleted after its page was read.
@@ -141,8 +150,8 @@ func (l *listing[T]) list(ctx context.Context, c *Client, collection, fields str
 	return listError(op, errNoEnd)
 }
 
-// add appends an item if it is to be kept. It refuses an item that cannot be Neutron's, and more
-// than the limits.
+// add appends the item if keep returns true for it. It fails if the item cannot be Neutron's, or if
+// a limit is exceeded.
 func (l *listing[T]) add(item *T) error {
 	id, texts := (*item).listed()
 	if !validID(id) {
@@ -416,7 +425,7 @@ func pointers(found []listedNetwork) []*Network {
 
 // attachMissing attaches all subnets again to the networks that have more than a list of the
 // project's subnets contained. These are rare: only an admin can create a subnet of another
-// project on a network of this one. If one was deleted meanwhile, or if the client may not see
+// project on a network of this one. If one was deleted meanwhile, or if the client cannot see
 // it, the second list lacks it too.
 func (c *Client) attachMissing(ctx context.Context, networks []*Network, found []listedNetwork) error {
 	var incomplete []*Network
@@ -431,9 +440,8 @@ func (c *Client) attachMissing(ctx context.Context, networks []*Network, found [
 
 // attachAllSubnets attaches the subnets of all projects that the client can see.
 func (c *Client) attachAllSubnets(ctx context.Context, networks []*Network) error {
-	const most = 64 // keeps the URL below 4,000 bytes; Neutron accepts 8,192
 	var filters []url.Values
-	for chunk := range slices.Chunk(networks, most) {
+	for chunk := range slices.Chunk(networks, maxFilterIDs) {
 		filter := url.Values{}
 		for _, n := range chunk {
 			filter.Add("network_id", n.ID)

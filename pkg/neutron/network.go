@@ -54,9 +54,11 @@ func (n *Network) Exists() bool { return n.ID != "" }
 
 func byID(a, b *Network) int { return cmp.Compare(a.ID, b.ID) }
 
-// sortSubnets orders the subnets by ID.
+// sortSubnets orders the subnets by ID, and removes those that are there twice: a list of subnets
+// begins again, without an error, if its marker was deleted meanwhile.
 func (n *Network) sortSubnets() {
 	slices.SortFunc(n.Subnets, func(a, b Subnet) int { return cmp.Compare(a.ID, b.ID) })
+	n.Subnets = slices.CompactFunc(n.Subnets, func(a, b Subnet) bool { return a.ID == b.ID })
 }
 
 // withSubnet returns a copy of the network in which s replaces the subnet with the same ID, or

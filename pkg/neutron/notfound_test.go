@@ -184,7 +184,12 @@ func TestAListWhoseMarkerIsDeletedStartsAgain(t *testing.T) {
 				slices.Sort(got)
 				slices.Sort(ids)
 				ids = slices.DeleteFunc(ids, func(id string) bool { return slices.Contains(deleted(), id) })
-				got = slices.DeleteFunc(got, func(id string) bool { return !slices.Contains(ids, id) && !slices.Contains(deleted(), id) }) // that of makeNetworks
+				got = slices.DeleteFunc(got, func(id string) bool {
+					// Neutron begins a list of subnets again by itself. Then it has the markers too,
+					// which existed when their pages were read.
+					isRead := collection == "subnets" && slices.Contains(deleted(), id)
+					return isRead || !slices.Contains(ids, id) && !slices.Contains(deleted(), id) // that of makeNetworks
+				})
 				equal(t, ids, got)
 			})
 		}

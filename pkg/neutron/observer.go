@@ -299,8 +299,8 @@ func (o *Observer) nextTick() int64 {
 }
 
 // drop empties the cache after a list that began at that tick and found too much to keep. It
-// keeps the records that were changed since the list began. It reports whether the cache was
-// complete before.
+// keeps the records that were changed since the list began. It reports whether the
+// list before it was complete, or there was none.
 func (o *Observer) drop(began int64) (first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

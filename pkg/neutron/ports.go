@@ -156,8 +156,8 @@ func (c *Cloud) checkPorts(ctx context.Context, owner types.UID, s scope) error 
 }
 
 // tryDelete calls del. If that fails with InUse, it returns an error that names the ports, and
-// the owner waits. If no ports are found, the last one has just gone, or the credentials must
-// not see it: it calls del once more.
+// the owner waits. If no ports are found, the last one has just gone, or the credentials cannot
+// see it: it calls del once more.
 func (c *Cloud) tryDelete(ctx context.Context, owner types.UID, s scope, del func() error) error {
 	err := del()
 	if ReasonOf(err) != InUse {

@@ -32,9 +32,6 @@ const (
 	// portsPeriod is how often the ports are listed that owners wait for. A list is delayed by up
 	// to a quarter of it.
 	portsPeriod = 15 * time.Second
-	// portsChunk is the number of networks in the filter of one list. The request line then has
-	// about 3,200 bytes; some servers accept no more than 4,096.
-	portsChunk = 64
 	// maxWaitAge is how old the last list of the ports may be, and the last sync of the owner. An
 	// older wait is dropped: the lists fail, or the Network is gone or has another cloud.
 	maxWaitAge = 3 * time.Minute
@@ -137,7 +134,7 @@ func (w *waits) update(began time.Time, networks []string, ports []Port) (change
 // owner whose ports are gone, or whose message has changed. A list that fails changes nothing.
 func (c *Cloud) RelistPorts(ctx context.Context) error {
 	var failed []error
-	for networks := range slices.Chunk(c.waits.networks(), portsChunk) {
+	for networks := range slices.Chunk(c.waits.networks(), maxFilterIDs) {
 		began := time.Now()
 		ports, err := c.client.PortsOnNetworks(ctx, networks...)
 		if err != nil {

@@ -283,7 +283,7 @@ func TestAllOwnersShareTheLists(t *testing.T) {
 			time.Sleep(time.Minute)
 			for _, networks := range api.take() {
 				requests++
-				if networks > portsChunk {
+				if networks > maxFilterIDs {
 					t.Errorf("%d networks in one list", networks)
 				}
 			}
@@ -328,14 +328,14 @@ func TestAListThatFailsEndsNoWaitButAnOldWaitIsNotTrusted(t *testing.T) {
 
 func TestOneListThatFailsDoesNotDelayTheOthers(t *testing.T) {
 	runningCloud(t, func(t *testing.T, c *Cloud, api *portsAPI, woken func() []types.UID) {
-		for i := range 2 * portsChunk {
+		for i := range 2 * maxFilterIDs {
 			c.waits.add(types.UID(fmt.Sprintf("%03d", i)), networkScope(fmt.Sprintf(uuidOfNetwork, i)), "x")
 		}
 		api.breakNetwork(fmt.Sprintf(uuidOfNetwork, 0))
 		err := c.RelistPorts(t.Context())
 		equal(t, Unavailable, ReasonOf(err))
-		equal(t, portsChunk, len(woken()))
-		equal(t, portsChunk, len(c.waits.waitingUIDs()))
+		equal(t, maxFilterIDs, len(woken()))
+		equal(t, maxFilterIDs, len(c.waits.waitingUIDs()))
 	})
 }
 
@@ -494,7 +494,7 @@ func TestWhatEndsAWait(t *testing.T) {
 	}
 }
 
-// A port that the credentials must not see cannot be waited for. And one that goes between the
+// A port that the credentials cannot see cannot be waited for. And one that goes between the
 // two requests must not delay the deletion.
 func TestInUseWithoutPortsToSee(t *testing.T) {
 	t.Run("they are hidden", func(t *testing.T) {

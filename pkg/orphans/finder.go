@@ -257,7 +257,7 @@ func (f *Finder) store(cloud *neutron.Cloud, before snapshot, owners, cached set
 	}
 	now = result{snapshot: before, orphans: orphans, neverOwned: last.neverOwned, refusal: last.refusal}
 	if now.neverOwned == nil {
-		now.neverOwned = anyNeverOwned(orphans)
+		now.neverOwned = firstNeverOwned(orphans)
 	}
 	f.last[cloud] = now
 	now.orphans = maps.Clone(orphans)

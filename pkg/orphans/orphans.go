@@ -174,8 +174,8 @@ func setNeverOwned(orphans map[string]Orphan, previous snapshot, wasOwner func(t
 	}
 }
 
-// anyNeverOwned returns the first orphan that is NeverOwned, or nil.
-func anyNeverOwned(orphans map[string]Orphan) *Orphan {
+// firstNeverOwned returns the first orphan that is NeverOwned, or nil.
+func firstNeverOwned(orphans map[string]Orphan) *Orphan {
 	for _, orphan := range sorted(maps.Values(orphans)) {
 		if orphan.NeverOwned {
 			return &orphan

@@ -198,7 +198,7 @@ func TestSetNeverOwned(t *testing.T) {
 			orphans := compare("cloud", of("u:a"), of("u:a"), nil, nil, monday)
 			setNeverOwned(orphans, test.previous, sets.New(test.owners...).Has)
 			equal(t, test.want, orphans["a"].NeverOwned)
-			equal(t, test.want, anyNeverOwned(orphans) != nil)
+			equal(t, test.want, firstNeverOwned(orphans) != nil)
 			// It does not change any more.
 			again := compare("cloud", of("u:a"), of("u:a"), nil, orphans, tuesday)
 			setNeverOwned(again, of("u:a"), sets.New[types.UID]().Has)

@@ -60,7 +60,8 @@ type Outcome struct {
 	Adopted bool
 	// Steps were applied in Neutron.
 	Steps []neutron.Step
-	// Before is the Network as the first sync found it that worked on this; nil: this sync.
+	// Before is the Network as it was before the Steps, if earlier syncs applied some of them; nil
+	// if this sync applied all of them. See Unrecorded.
 	Before *samplecrdv1.Network
 	// Finalized is the message of the event for a Network whose finalizer was removed; it has
 	// no status any more. "" if the finalizer stays.

@@ -27,7 +27,7 @@ import (
 )
 
 // Unrecorded keeps what syncs changed in Neutron until an event is recorded for it. A sync can fail
-// half-way, or its status write can be refused; the next sync then finds some changes made already,
+// after some of its steps, or its status write can be refused; the next sync then finds some changes made already,
 // and a status that says something else. They are kept in memory only, so a restart loses them. The
 // methods may be called concurrently for different Networks.
 type Unrecorded struct {
@@ -96,7 +96,7 @@ func (u *Unrecorded) EventFor(network *samplecrdv1.Network, o Outcome, next *sam
 	return EventFor(network, o, next)
 }
 
-// Forget forgets the changes for a Network that is gone.
+// Forget removes the changes of a Network.
 func (u *Unrecorded) Forget(key cache.ObjectName) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

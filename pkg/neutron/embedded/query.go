@@ -225,7 +225,11 @@ func (k *kind[T]) run(l *listing[T]) ([]T, *failure) {
 	}
 	if l.marker != "" {
 		var err *failure
-		if marker, err = k.find(l.caller, l.marker); err != nil {
+		marker, err = k.find(l.caller, l.marker)
+		switch {
+		case err != nil && k.plural == "subnets":
+			l.marker = "" // as in Neutron, where lists of networks and ports fail
+		case err != nil:
 			return nil, err
 		}
 	}

@@ -50,12 +50,11 @@ type Actor struct {
 	Want func(Scenario) *samplecrdv1.NetworkSpec
 }
 
-var (
-	// irreversible are the requests that no later sync can repair.
-	irreversible = []string{"POST networks", "DELETE networks/ID", "DELETE subnets/ID"}
-	// deletions are the Scenarios with a Network that is being deleted.
-	deletions = []string{"delete", retained, "delete before anything was created", recreated, recreatedAtOnce}
-)
+// Irreversible are the requests that no later sync can repair, as TakeJournal returns them.
+var Irreversible = []string{"POST networks", "DELETE networks/ID", "DELETE subnets/ID"}
+
+// deletions are the names of the Scenarios with a Network that is being deleted.
+var deletions = []string{"delete", retained, "delete before anything was created", recreated, recreatedAtOnce}
 
 // user returns the act of a user who changes the Network; nothing happens if it is gone.
 func user(change func(*samplecrdv1.Network)) func(*World, string) *embedded.Fault {
@@ -71,8 +70,6 @@ func user(change func(*samplecrdv1.Network)) func(*World, string) *embedded.Faul
 func fault(f embedded.Fault) func(*World, string) *embedded.Fault {
 	return func(*World, string) *embedded.Fault { return &f }
 }
-
-func resumed(n *samplecrdv1.Network) { n.Annotations = nil }
 
 // retain is the act of a user who wants to keep the network after all.
 func retain(w *World, request string) *embedded.Fault {
@@ -93,18 +90,18 @@ func retain(w *World, request string) *embedded.Fault {
 // Actors act at each request of each of the Scenarios.
 var Actors = []Actor{
 	{Name: "a user sets a label", SameEvents: true, Act: user(func(n *samplecrdv1.Network) { n.Labels = map[string]string{"team": "web"} })},
-	{Name: "a user pauses the Network", Forbidden: irreversible, Except: []string{recreated}, Act: user(Paused),
-		End: func(w *World) { user(resumed)(w, "") }},
+	{Name: "a user pauses the Network", Forbidden: Irreversible, Except: []string{recreated}, Act: user(Paused),
+		End: func(w *World) { user(Resumed)(w, "") }},
 	{Name: "a user pauses the Network and resumes it", SameEvents: true, Act: func(w *World, _ string) *embedded.Fault {
 		user(Paused)(w, "")
-		return user(resumed)(w, "")
+		return user(Resumed)(w, "")
 	}},
 	{Name: "a user requests a reconcile", SameEvents: true, Act: user(ReconcileRequested)},
 	// Without status and mark, nothing says that the network is ours.
 	{Name: "a user removes the status", Except: []string{networkUnmarked, subnetUnmarked},
 		Act: user(func(n *samplecrdv1.Network) { n.Status = samplecrdv1.NetworkStatus{} })},
 	// A Network that is being deleted would be gone at once: that user abandons its network.
-	{Name: "a user removes the finalizer", Forbidden: irreversible, Until: "patch networks", Except: deletions,
+	{Name: "a user removes the finalizer", Forbidden: Irreversible, Until: "patch networks", Except: deletions,
 		Act: user(func(n *samplecrdv1.Network) { n.Finalizers = nil })},
 	{Name: "a user deletes the Network", Except: append(slices.Clone(deletions), networkUnmarked), Act: user(func(n *samplecrdv1.Network) {
 		if n.DeletionTimestamp == nil {

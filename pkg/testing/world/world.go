@@ -140,6 +140,9 @@ func Paused(n *samplecrdv1.Network) {
 	n.Annotations = map[string]string{samplecrdv1.AnnotationPaused: "true"}
 }
 
+// Resumed removes the annotations, among them the one that pauses the Network.
+func Resumed(n *samplecrdv1.Network) { n.Annotations = nil }
+
 // ReconcileRequested requests a reconcile with the value "now".
 func ReconcileRequested(n *samplecrdv1.Network) {
 	n.Annotations = map[string]string{samplecrdv1.AnnotationReconcileRequestedAt: "now"}

@@ -47,8 +47,9 @@ const (
 	ReasonInvalidSpec = "InvalidSpec"
 	// ReasonForbidden is set when the credentials lack the right (403).
 	ReasonForbidden = "Forbidden"
-	// ReasonAuthenticationFailed is set when Keystone refused the credentials (401), or when
-	// they do not lead to one project and region, or to another one than before.
+	// ReasonAuthenticationFailed is set when Keystone refused the credentials (401), when they
+	// name no region and there are several, or when they lead to another project or region than
+	// before.
 	ReasonAuthenticationFailed = "AuthenticationFailed"
 	// ReasonOtherCloud is set when the network was created in another cloud than the one
 	// that the controller works in now. The controller changes nothing in either cloud.
