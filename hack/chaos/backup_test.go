@@ -73,6 +73,12 @@ func (w *world) restoreAtRest(ctx context.Context) (violations, error) {
 		return nil, err
 	}
 	w.tally.add(atRest)
+	u := &user{world: w}
+	for _, n := range w.wanted {
+		if err := u.resume(ctx, n); err != nil {
+			return nil, err
+		}
+	}
 	started := time.Now()
 	found, err := w.waitForOrder(ctx)
 	w.tally.note("order after a restore at rest", time.Since(started))
