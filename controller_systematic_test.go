@@ -235,11 +235,14 @@ func runActor(t *testing.T, s world.Scenario, actor world.Actor, request int, le
 		t.Errorf("at request %d, leader changes: %v: %s", request, leaderChanges, fmt.Sprintf(format, args...))
 	}
 	act := f.ActAt(request, actor)
-	for range 6 {
+	isIdle := false
+	for round := 0; round < 8 && !isIdle; round++ {
 		if !act.Done() || actor.Want == nil {
 			s.Act(f.World)
 		}
-		_ = f.round() // it may fail
+		f.TakeJournal()
+		err := f.round() // it may fail
+		isIdle = len(f.TakeWrites()) == 0 && (err == nil || act.Done())
 		if n := f.Find(); n != nil && strings.Contains(status.Ready(&n.Status).Message, "since") {
 			violate("one failure is no outage: %s", f.message())
 		}
@@ -250,9 +253,13 @@ func runActor(t *testing.T, s world.Scenario, actor world.Actor, request int, le
 	if !act.Done() {
 		return false
 	}
+	if requests := f.idle(); len(requests) > 0 && !leaderChanges && !s.Unmarks() {
+		violate("requests of a sync that can do nothing: %q", requests)
+	}
 	if forbidden := act.End(); len(forbidden) > 0 {
 		violate("forbidden requests: %q", forbidden)
 	}
+	f.relistPorts()
 	if actor.Want != nil {
 		s.Act, s.Want = nothing, actor.Want(s)
 	}
@@ -266,6 +273,13 @@ func runActor(t *testing.T, s world.Scenario, actor world.Actor, request int, le
 		violate("%s", violation)
 	}
 	return true
+}
+
+// idle returns the requests of a round, except those of the list of Neutron.
+func (f *fixture) idle() []string {
+	f.TakeJournal()
+	_ = f.round()
+	return slices.DeleteFunc(f.TakeJournal(), func(request string) bool { return request == "GET networks" || request == "GET subnets" })
 }
 
 // eventsOf returns the reasons of the events of the scenario without an actor.
@@ -291,8 +305,11 @@ func TestActorsAtEveryRequest(t *testing.T) {
 				t.Run(actor.Name+", "+s.Name, func(t *testing.T) {
 					t.Parallel()
 					for request := 1; !t.Failed() && runActor(t, s, actor, request, false, events); request++ {
-						runActor(t, s, actor, request, true, events)
-						acts.Add(2)
+						acts.Add(1)
+						if actor.Stays {
+							runActor(t, s, actor, request, true, events)
+							acts.Add(1)
+						}
 					}
 				})
 			}

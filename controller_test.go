@@ -2034,7 +2034,7 @@ func TestNoHandlerIsCalledBeforeTheIndexesExist(t *testing.T) {
 			t.Error(err)
 		}
 	}}
-	controller, err := NewController(t.Context(), f.Kube, early, newClouds(t, cloud, f.Secrets), f.Events, ControllerOptions{Cluster: world.Cluster})
+	controller, err := NewController(t.Context(), f.Kube, early, newClouds(t, cloud, clouds.Options{Client: f.Secrets}), f.Events, ControllerOptions{Cluster: world.Cluster})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,8 +85,8 @@ var mutations = []mutation{
 		"case false:",
 	}, []string{notReady, differs}, restoredAtRest},
 	{"twins-delete-each-others-orphans", "pkg/orphans/finder.go", []string{
-		"now.neverOwned = firstNeverOwned(orphans)",
-		"now.neverOwned = nil",
+		"f.neverOwned[place] = neverOwned",
+		"f.neverOwned[place] = nil",
 	}, []string{notItsOwn}, shortOfTwins},
 	{"lost-write-never-forgotten", "pkg/live/live.go", []string{
 		"if now.Sub(missing.reread) >= rereadDelay {",
