@@ -182,6 +182,9 @@ func (p *proxy) outage(c *call) *fault {
 // choose returns the fault of the call, nil for none. The choice depends on the number of
 // earlier calls of its class, so that the seed decides it and not the time.
 func (p *proxy) choose(c *call) *fault {
+	if c.isForeign() {
+		return notFound
+	}
 	if p.healed.Load() {
 		return nil
 	}

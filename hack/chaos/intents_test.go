@@ -17,11 +17,11 @@ limitations under the License.
 package chaos
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -153,6 +153,8 @@ type deed struct {
 // only if it is still as it was read.
 type reading struct {
 	arrived, answered time.Time
+	// uid is that of the Network in the answer; "" if there was none.
+	uid types.UID
 	// reconcile is the ID of the first sync with a deed after it.
 	reconcile string
 }
@@ -160,7 +162,7 @@ type reading struct {
 // witness has the deeds of a controller, and what its processes had read before.
 type witness struct {
 	mu    sync.Mutex
-	reads map[readBy]*reading // the last one
+	reads map[readBy][]*reading
 	deeds []*deed
 	// strange are deeds with networks that the controller did not create.
 	strange violations
@@ -179,10 +181,11 @@ func (s *witness) arrived(c *call, l *ledger) {
 	defer s.mu.Unlock()
 	if c.isRereading() {
 		if s.reads == nil {
-			s.reads = map[readBy]*reading{}
+			s.reads = map[readBy][]*reading{}
 		}
+		by := readBy{c.life, c.path}
 		c.reading = &reading{arrived: time.Now()}
-		s.reads[readBy{c.life, c.path}] = c.reading
+		s.reads[by] = append(s.reads[by], c.reading)
 		return
 	}
 	d := c.deed()
@@ -196,11 +199,36 @@ func (s *witness) arrived(c *call, l *ledger) {
 		}
 		return
 	}
-	d.read = s.reads[readBy{c.life, networksPath + namespace + "/networks/" + name}]
-	if d.read != nil {
-		d.read.reconcile = cmp.Or(d.read.reconcile, d.reconcile)
-	}
+	d.read = d.readIn(s.reads[readBy{c.life, networksPath + namespace + "/networks/" + name}])
 	s.deeds = append(s.deeds, d)
+}
+
+// readIn returns the last read before the deed that is not one of another sync; nil if there is
+// none. A Network that is gone is read under its name, which another one may have by now.
+func (d *deed) readIn(reads []*reading) *reading {
+	var other *reading
+	for _, r := range slices.Backward(reads) {
+		switch {
+		case r.reconcile != "" && r.reconcile != d.reconcile:
+		case r.uid == d.owner:
+			r.reconcile = d.reconcile
+			return r
+		case other == nil:
+			other = r
+		}
+	}
+	return other
+}
+
+// read records the Network in the answer to a call.
+func (s *witness) read(c *call, answer []byte) {
+	var network struct{ Metadata struct{ UID types.UID } }
+	if c.reading == nil || json.Unmarshal(answer, &network) != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.reading.uid = network.Metadata.UID
 }
 
 // answered records when the answer began.
@@ -276,7 +304,7 @@ func (d *deed) judge(intents *intents) string {
 	switch {
 	case d.reconcile == "":
 		// The deletion of an orphan: its owner cannot be read by name.
-	case d.read == nil || d.read.reconcile != d.reconcile:
+	case d.read == nil:
 		return unread
 	case d.read != nil:
 		from = d.read.arrived

@@ -109,6 +109,18 @@ func (p *proxy) narrow(url *url.URL) {
 	url.RawQuery = query.Encode()
 }
 
+// isForeign reports whether the call is for a Network of another cluster.
+func (c *call) isForeign() bool {
+	namespace, _, _ := strings.Cut(strings.TrimPrefix(c.path, networksPath), "/")
+	return c.isRereading() && namespace != c.proxy.cluster && strings.HasPrefix(namespace, namespacePrefix)
+}
+
+// notFound is the answer to a call for a Network of another cluster.
+var notFound = &fault{name: "404, in another cluster", spoil: says(404, statusOf(404, "NotFound"), "Content-Type", "application/json")}
+
+// namespacePrefix is that of the namespaces of all clusters.
+const namespacePrefix = "chaos-"
+
 // lateness is how much later than the API server sends it the parts of a late watch arrive.
 const lateness = time.Second
 

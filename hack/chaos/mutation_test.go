@@ -91,7 +91,7 @@ var mutations = []mutation{
 	{"lost-write-never-forgotten", "pkg/live/live.go", []string{
 		"if now.Sub(missing.reread) >= rereadDelay {",
 		"if now.IsZero() {",
-	}, []string{notReady, differs, inCircles}, restoredAtRest},
+	}, []string{notReady, differs, inCircles, endless}, restoredAtRest},
 	{"lease-given-up-before-the-drain", "pkg/election/election.go", []string{
 		"context.WithCancel(context.WithoutCancel(ctx))",
 		"context.WithCancel(ctx)",
@@ -121,7 +121,7 @@ var movesOnly = func() plan {
 // restoredAtRest has a backup and a restore without which the mistake does not show.
 var restoredAtRest = func() plan {
 	p := short
-	p.moves = 0
+	p.moves, p.bound = 0, 4*time.Minute
 	return p
 }()
 

@@ -44,6 +44,7 @@ const (
 	leftOver  = "left over: "
 	livesOn   = "lives on in Neutron: "
 
+	endless  = "the run did not end in time: "
 	notReady = "not ready"
 	differs  = "the spec and the status want"
 

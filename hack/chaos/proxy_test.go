@@ -369,6 +369,7 @@ func (p *proxy) note(c *call, a *answer) {
 		p.writes.Add(1)
 	}
 	if c.isKubernetes() {
+		p.witness.read(c, a.body)
 		return
 	}
 	p.tokens.use(c.Header.Get("X-Auth-Token"))

@@ -132,7 +132,7 @@ func (w *world) target() target {
 // of the plan's Networks, kills and troubles.
 func (w *world) addController(ctx context.Context, config *rest.Config, binary string, i uint64, share int) error {
 	namespace, err := w.kube.CoreV1().Namespaces().Create(ctx,
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "chaos-"}}, metav1.CreateOptions{})
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: namespacePrefix}}, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
