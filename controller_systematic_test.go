@@ -240,9 +240,10 @@ func runActor(t *testing.T, s world.Scenario, actor world.Actor, request int, le
 		if !act.Done() || actor.Want == nil {
 			s.Act(f.World)
 		}
+		wasDone := act.Done()
 		f.TakeJournal()
 		err := f.round() // it may fail
-		isIdle = len(f.TakeWrites()) == 0 && (err == nil || act.Done())
+		isIdle = len(f.TakeWrites()) == 0 && (wasDone || err == nil && !act.Done())
 		if n := f.Find(); n != nil && strings.Contains(status.Ready(&n.Status).Message, "since") {
 			violate("one failure is no outage: %s", f.message())
 		}
