@@ -320,8 +320,11 @@ func editAtRead(t *testing.T, s world.Scenario, paused bool, read int, do func(*
 func TestNothingIrreversibleIsDoneWhenTheNetworkHasChangedPastTheCache(t *testing.T) {
 	var runs, irreversibles atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
-		for _, s := range world.Scenarios {
-			for _, change := range edits {
+		for i, s := range world.Scenarios {
+			for j, change := range edits {
+				if leftOut(i + j) {
+					continue
+				}
 				t.Run(s.Name+", "+change.name, func(t *testing.T) {
 					t.Parallel()
 					for read := 0; ; read++ {
