@@ -107,7 +107,6 @@ func NewController(ctx context.Context, client clientset.Interface, informer inf
 		changes:  status.NewUnrecorded(options.OnRepair),
 	}
 	c.sync = c.syncHandler
-	c.newQueue()
 	err := informer.TypedInformer().AddTypedIndexers(informers.NetworkIndexers{
 		byUID:    func(n *samplecrdv1.Network) ([]string, error) { return []string{string(n.UID)}, nil },
 		bySecret: func(n *samplecrdv1.Network) ([]string, error) { return clouds.SecretsOf(n), nil },
@@ -115,6 +114,7 @@ func NewController(ctx context.Context, client clientset.Interface, informer inf
 	if err != nil {
 		return nil, fmt.Errorf("add indexers for Networks: %w", err)
 	}
+	c.newQueue() // its handlers use the indexes, and may be called at once
 	registration, err := informer.TypedInformer().AddTypedEventHandler(c.handlers(klog.FromContext(ctx)))
 	if err != nil {
 		return nil, fmt.Errorf("add the event handler for Networks: %w", err)

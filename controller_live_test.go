@@ -144,12 +144,13 @@ func TestFinalErrorDoesNotDelayTheRemovalOfAVanishedNetwork(t *testing.T) {
 	f.vanish()
 	f.Create(samplecrdv1.NetworkSpec{CIDR: "10.1.0.0/31"}) // Neutron refuses it
 	f.refresh()
+	f.controller.options.Resync = time.Hour // the delay of a final error
 	queue := &recordingQueue{TypedRateLimitingInterface: f.controller.queue}
 	f.controller.queue = queue
 	for range 2 {
 		f.controller.processNextWorkItem(quiet(t))
 	}
-	if diff := gocmp.Diff([]string{"Forget", "AddAfter 1m0s", "Forget", "AddAfter 1m0s"}, queue.calls); diff != "" {
+	if diff := gocmp.Diff([]string{"Forget", "AddAfter 1h0m0s", "Forget", "AddAfter 1m0s"}, queue.calls); diff != "" {
 		t.Errorf("requeued (-want +got):\n%s", diff)
 	}
 	f.ExpectReady(samplecrdv1.ReasonInvalidSpec, samplecrdv1.ConditionStalled)
@@ -319,8 +320,11 @@ func editAtRead(t *testing.T, s world.Scenario, paused bool, read int, do func(*
 func TestNothingIrreversibleIsDoneWhenTheNetworkHasChangedPastTheCache(t *testing.T) {
 	var runs, irreversibles atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
-		for _, s := range world.Scenarios {
-			for _, change := range edits {
+		for i, s := range world.Scenarios {
+			for j, change := range edits {
+				if leftOut(i + j) {
+					continue
+				}
 				t.Run(s.Name+", "+change.name, func(t *testing.T) {
 					t.Parallel()
 					for read := 0; ; read++ {

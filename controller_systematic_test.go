@@ -38,6 +38,10 @@ import (
 // its file: a refused token (place), an event for each change (events), a Network that has changed
 // past the cache (live).
 
+// leftOut reports whether the case with this number is left out with -short. The race detector
+// makes these tests ten times as slow, and sees all of the code in a fifth of the cases.
+func leftOut(number int) bool { return testing.Short() && number%5 != 0 }
+
 // nothing is what users do who only wait.
 func nothing(*world.World) {}
 
@@ -235,11 +239,15 @@ func runActor(t *testing.T, s world.Scenario, actor world.Actor, request int, le
 		t.Errorf("at request %d, leader changes: %v: %s", request, leaderChanges, fmt.Sprintf(format, args...))
 	}
 	act := f.ActAt(request, actor)
-	for range 6 {
+	isIdle := false
+	for round := 0; round < 8 && !isIdle; round++ {
 		if !act.Done() || actor.Want == nil {
 			s.Act(f.World)
 		}
-		_ = f.round() // it may fail
+		wasDone := act.Done()
+		f.TakeJournal()
+		err := f.round() // it may fail
+		isIdle = len(f.TakeWrites()) == 0 && (wasDone || err == nil && !act.Done())
 		if n := f.Find(); n != nil && strings.Contains(status.Ready(&n.Status).Message, "since") {
 			violate("one failure is no outage: %s", f.message())
 		}
@@ -250,9 +258,13 @@ func runActor(t *testing.T, s world.Scenario, actor world.Actor, request int, le
 	if !act.Done() {
 		return false
 	}
+	if requests := f.idle(); len(requests) > 0 && !leaderChanges && !s.Unmarks() {
+		violate("requests of a sync that can do nothing: %q", requests)
+	}
 	if forbidden := act.End(); len(forbidden) > 0 {
 		violate("forbidden requests: %q", forbidden)
 	}
+	f.relistPorts()
 	if actor.Want != nil {
 		s.Act, s.Want = nothing, actor.Want(s)
 	}
@@ -266,6 +278,13 @@ func runActor(t *testing.T, s world.Scenario, actor world.Actor, request int, le
 		violate("%s", violation)
 	}
 	return true
+}
+
+// idle returns the requests of a round, except those of the list of Neutron.
+func (f *fixture) idle() []string {
+	f.TakeJournal()
+	_ = f.round()
+	return slices.DeleteFunc(f.TakeJournal(), func(request string) bool { return request == "GET networks" || request == "GET subnets" })
 }
 
 // eventsOf returns the reasons of the events of the scenario without an actor.
@@ -282,17 +301,20 @@ func eventsOf(t *testing.T, s world.Scenario) []string {
 func TestActorsAtEveryRequest(t *testing.T) {
 	var acts atomic.Int64
 	t.Run("actors", func(t *testing.T) {
-		for _, s := range world.Scenarios {
+		for i, s := range world.Scenarios {
 			events := eventsOf(t, s)
-			for _, actor := range world.Actors {
-				if slices.Contains(actor.Except, s.Name) {
+			for j, actor := range world.Actors {
+				if leftOut(i+j) || slices.Contains(actor.Except, s.Name) {
 					continue
 				}
 				t.Run(actor.Name+", "+s.Name, func(t *testing.T) {
 					t.Parallel()
 					for request := 1; !t.Failed() && runActor(t, s, actor, request, false, events); request++ {
-						runActor(t, s, actor, request, true, events)
-						acts.Add(2)
+						acts.Add(1)
+						if actor.Stays {
+							runActor(t, s, actor, request, true, events)
+							acts.Add(1)
+						}
 					}
 				})
 			}
@@ -339,6 +361,9 @@ func TestAnyBackupIsRestoredAtAnyRequest(t *testing.T) {
 				t.Parallel()
 				for request, more := 1, true; more && !t.Failed(); request++ {
 					for backup, changes := 0, true; changes && !t.Failed(); backup++ {
+						if leftOut(request + backup) {
+							continue
+						}
 						if more, changes = restore(t, s, request, backup); changes {
 							restores.Add(1)
 						}

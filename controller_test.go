@@ -1982,3 +1982,61 @@ func BenchmarkUpdateHandler(b *testing.B) {
 		})
 	}
 }
+
+// A user who wants to keep a network that is in use removes its mark. The deletion of the Network
+// must not wait for ports on a network that it would leave alone.
+func TestDeletionDoesNotWaitForThePortsOfANetworkThatLostItsMark(t *testing.T) {
+	f := ready(t, "10.0.0.0/24", "")
+	id := f.Get().Status.NetworkID
+	f.CreatePort(id)
+	f.Edit(world.BeingDeleted)
+	f.refresh()
+	f.mustFail(neutron.InUse)
+	f.TakeEvents()
+	f.UnmarkNetwork(id)
+	f.relist()
+	f.mustSync()
+	if f.Find() != nil {
+		t.Error("the Network still has the finalizer")
+	}
+	f.ExpectEvents(samplecrdv1.EventDeleted)
+}
+
+// earlyInformer calls a function before it adds indexers.
+type earlyInformer struct {
+	networkinformers.TypedNetworkInformer
+	before func()
+}
+
+func (i earlyInformer) TypedInformer() networkinformers.NetworkIndexInformer {
+	return earlyIndexInformer{i.TypedNetworkInformer.TypedInformer(), i.before}
+}
+
+type earlyIndexInformer struct {
+	networkinformers.NetworkIndexInformer
+	before func()
+}
+
+func (i earlyIndexInformer) AddTypedIndexers(indexers networkinformers.NetworkIndexers) error {
+	i.before()
+	return i.NetworkIndexInformer.AddTypedIndexers(indexers)
+}
+
+// The clouds of spare credentials, and their Secrets, are read as soon as their handlers are
+// registered.
+func TestNoHandlerIsCalledBeforeTheIndexesExist(t *testing.T) {
+	f := newFixture(t, world.NewNetwork("10.0.0.0/24", ""))
+	f.CreateOwned(f.Get().UID, "10.0.0.0/24")
+	cloud := neutron.NewCloud("test", f.NewCloud().Client(), world.Cluster, time.Hour)
+	informer := informers.NewSharedInformerFactory(f.Kube, 0).Samplecrd().V1().Networks()
+	early := earlyInformer{informer, func() {
+		if err := cloud.Observer().Relist(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}}
+	controller, err := NewController(t.Context(), f.Kube, early, newClouds(t, cloud, clouds.Options{Client: f.Secrets}), f.Events, ControllerOptions{Cluster: world.Cluster})
+	if err != nil {
+		t.Fatal(err)
+	}
+	controller.queue.ShutDown()
+}

@@ -4,7 +4,7 @@
 # The suites are:
 #   lint         formatting, go vet, staticcheck, links and names in the README files
 #   codegen      the generated code is up to date
-#   unit         go test -race ./..., without a cluster or a network
+#   unit         go test -race -short ./..., and all of the systematic tests; without a cluster or a network
 #   contract     the embedded Neutron answers like the real one
 #   e2e          the controller on a real control plane, with the real kubectl
 #   faults       the controller under faults and kills, with the embedded and the real Neutron
@@ -52,7 +52,11 @@ tests() {
     "$BIN/gotestsum" --format standard-verbose --no-color -- "$@"
 }
 
-unit() { tests -race ./...; }
+# The race detector sees a fifth of the systematic tests' cases; the others run without it.
+unit() {
+  tests -race -short ./... &&
+    tests -run 'TestActorsAtEveryRequest|TestAnyBackup|TestTokenRefused|TestNothingIrreversible' .
+}
 
 # hack_tests runs tests of hack's module. Their results are never cached, because they build
 # the controller and start programs that Go's test cache does not know.
@@ -62,7 +66,7 @@ contract() { hack_tests -race -timeout 30m ./contract/...; }
 
 e2e() { control_plane && hack_tests -race -timeout 20m "${CONTROL_PLANE_LIGHT[@]}" ./bench/... ./e2e/...; }
 
-faults() { control_plane && hack_tests -timeout 40m -run 'TestChaos$|TestChaosReal|TestChaosReplicas$|TestMutationsFit' ./chaos/...; }
+faults() { control_plane && hack_tests -timeout 40m -run 'TestChaos$|TestChaosReal|TestChaosReplicas$|MutationsFit' ./chaos/...; }
 
 release() { control_plane && hack_tests -timeout 20m ./release/...; }
 
@@ -70,7 +74,7 @@ monitoring() { control_plane && hack_tests -timeout 20m ./monitoring/...; }
 
 node() { control_plane && hack_tests -timeout 20m ./node; }
 
-chaos() { control_plane && hack_tests -timeout 6h -run 'TestChaosLong|TestChaosReplicasLong|TestOracle' ./chaos/... -long; }
+chaos() { control_plane && hack_tests -timeout 6h -run 'TestChaosLong|TestChaosReplicasLong|TestOracle|TestUnitTests' ./chaos/... -long; }
 
 walkthrough() { control_plane && hack/local-up.sh -once && on_real_neutron hack/local-up.sh -once -neutron=real; }
 

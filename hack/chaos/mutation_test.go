@@ -85,8 +85,8 @@ var mutations = []mutation{
 		"case false:",
 	}, []string{notReady, differs}, restoredAtRest},
 	{"twins-delete-each-others-orphans", "pkg/orphans/finder.go", []string{
-		"now.neverOwned = firstNeverOwned(orphans)",
-		"now.neverOwned = nil",
+		"f.neverOwned[place] = neverOwned",
+		"f.neverOwned[place] = nil",
 	}, []string{notItsOwn}, shortOfTwins},
 	{"lost-write-never-forgotten", "pkg/live/live.go", []string{
 		"if now.Sub(missing.reread) >= rereadDelay {",
@@ -193,19 +193,26 @@ func (m mutation) apply() (original, mutated string, err error) {
 
 // build builds the mutant, and leaves the tree as it is.
 func (m mutation) build(ctx context.Context, binary string) error {
+	overlay, err := m.writeOverlay(binary)
+	if err != nil {
+		return err
+	}
+	return stack.BuildControllerAs(ctx, binary, "-race", "-overlay="+overlay)
+}
+
+// writeOverlay writes the mutant and an overlay for go build to files that begin with path, and
+// returns the overlay.
+func (m mutation) writeOverlay(path string) (overlay string, err error) {
 	original, mutated, err := m.apply()
 	if err != nil {
-		return err
+		return "", err
 	}
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{original: binary + ".go"}})
+	replaced, err := json.Marshal(map[string]any{"Replace": map[string]string{original: path + ".go"}})
 	if err != nil {
-		return err
+		return "", err
 	}
-	if err := os.WriteFile(binary+".go", []byte(mutated), 0o600); err != nil {
-		return err
+	if err := os.WriteFile(path+".go", []byte(mutated), 0o600); err != nil {
+		return "", err
 	}
-	if err := os.WriteFile(binary+".json", overlay, 0o600); err != nil {
-		return err
-	}
-	return stack.BuildControllerAs(ctx, binary, "-race", "-overlay="+binary+".json")
+	return path + ".json", os.WriteFile(path+".json", replaced, 0o600)
 }

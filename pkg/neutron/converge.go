@@ -161,7 +161,7 @@ func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network,
 func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network, retain bool, guard Guard) (kept *Network, err error) {
 	for done := 0; observed.Exists() && done < maxSteps; done++ {
 		var s scope
-		if !retain {
+		if !retain && identity.Marks(observed) {
 			s = networkScope(observed.ID)
 		}
 		logger := klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID)

@@ -407,15 +407,15 @@ func TestASyncThatWaitsForPortsMakesNoRequest(t *testing.T) {
 			w, n, free := blockedWorld(t)
 			verified := 0
 			guard := Guard{Verify: func(context.Context) error { verified++; return nil }}
-			try := func() (err error, requests []string) {
+			try := func() (requests []string, err error) {
 				requests = w.since(func() { err = test.try(t, w, n, guard) })
-				return err, requests
+				return requests, err
 			}
-			first, requests := try()
+			requests, first := try()
 			equal(t, InUse, ReasonOf(first))
 			equal(t, test.requests, requests)
 			for range 3 {
-				err, requests := try()
+				requests, err := try()
 				equal(t, first.Error(), err.Error())
 				equal(t, []string(nil), requests)
 			}
@@ -424,12 +424,12 @@ func TestASyncThatWaitsForPortsMakesNoRequest(t *testing.T) {
 			equal(t, 0, len(w.told))
 
 			free()
-			err, requests := try()
+			requests, err := try()
 			equal(t, InUse, ReasonOf(err)) // until the ports are listed
 			equal(t, []string(nil), requests)
 			noError(t, w.RelistPorts(t.Context()))
 			equal(t, []types.UID{owner.UID}, w.told)
-			err, requests = try()
+			requests, err = try()
 			noError(t, err)
 			equal(t, test.then, requests)
 			equal(t, []types.UID(nil), w.waits.waitingUIDs())

@@ -63,6 +63,10 @@ type Finder struct {
 	mu sync.Mutex
 	// last has the result of the last comparison of each cloud.
 	last map[*neutron.Cloud]result
+	// neverOwned has the first orphan of each place that was NeverOwned. It is kept until the
+	// process ends, because the other installation remains when its network is gone, or when the
+	// cloud is closed and opened again.
+	neverOwned map[neutron.Place]*Orphan
 	// deleted has the UIDs of Networks that were deleted lately.
 	deleted recent
 }
@@ -73,9 +77,6 @@ type result struct {
 	snapshot snapshot
 	// orphans has the orphans by the IDs of their networks.
 	orphans map[string]Orphan
-	// neverOwned is the first orphan that was NeverOwned, or nil. It is kept until the process
-	// ends, because the other installation remains when its network is gone.
-	neverOwned *Orphan
 	// refusal is the reason why no orphan may be deleted, or "".
 	refusal string
 }
@@ -90,6 +91,8 @@ func NewFinder(client clientset.Interface, informer informers.TypedNetworkInform
 		synced:  informer.Informer().HasSyncedChecker(),
 		wake:    make(chan struct{}, 1),
 		last:    map[*neutron.Cloud]result{},
+
+		neverOwned: map[neutron.Place]*Orphan{},
 	}
 	handler := informers.NetworkHandlerFuncs{DeleteFunc: func(n informers.DeletedNetwork) {
 		if n.OptionalObj != nil {
@@ -224,7 +227,7 @@ const maxLogged = 100
 
 // compareCloud compares a cloud with the owners and logs the new orphans.
 func (f *Finder) compareCloud(ctx context.Context, cloud *neutron.Cloud, before snapshot, owners, cached sets.Set[types.UID]) {
-	now, isFirst := f.store(cloud, before, owners, cached)
+	now, neverOwned := f.store(cloud, before, owners, cached)
 	logged := 0
 	for _, orphan := range sorted(maps.Values(now.orphans)) {
 		if orphan.sightings > 1 {
@@ -234,9 +237,9 @@ func (f *Finder) compareCloud(ctx context.Context, cloud *neutron.Cloud, before 
 			orphan.log(ctx).Info("Found an orphan in Neutron: its Network is gone", "delete-orphans", &f.options.Removal)
 		}
 	}
-	if isFirst {
-		owner, _ := neutron.OwnerOf(now.neverOwned.network.Description)
-		now.neverOwned.log(ctx).Info("A network has appeared in Neutron with the mark of this cluster, but without a Network: another installation probably has the same cluster ID. No orphan of this cloud is deleted any more. Give each installation its own -cluster-id, as artifacts/deploy/README.md describes",
+	if neverOwned != nil {
+		owner, _ := neutron.OwnerOf(neverOwned.network.Description)
+		neverOwned.log(ctx).Info("A network has appeared in Neutron with the mark of this cluster, but without a Network: another installation probably has the same cluster ID. No orphan of this cloud is deleted any more. Give each installation its own -cluster-id, as artifacts/deploy/README.md describes",
 			"clusterID", owner.Cluster)
 	}
 	if more := logged - maxLogged; more > 0 {
@@ -244,9 +247,9 @@ func (f *Finder) compareCloud(ctx context.Context, cloud *neutron.Cloud, before 
 	}
 }
 
-// store stores and returns the result of comparing a cloud. isFirst is true if this is the
-// first one with an orphan that is NeverOwned.
-func (f *Finder) store(cloud *neutron.Cloud, before snapshot, owners, cached sets.Set[types.UID]) (now result, isFirst bool) {
+// store stores and returns the result of comparing a cloud. neverOwned is nil unless it is the
+// first orphan of the cloud's place that is NeverOwned.
+func (f *Finder) store(cloud *neutron.Cloud, before snapshot, owners, cached sets.Set[types.UID]) (now result, neverOwned *Orphan) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	last, compared := f.last[cloud]
@@ -255,13 +258,15 @@ func (f *Finder) store(cloud *neutron.Cloud, before snapshot, owners, cached set
 		// The cache may be behind the live list, and the handler behind the cache.
 		setNeverOwned(orphans, last.snapshot, func(uid types.UID) bool { return cached.Has(uid) || f.deleted.has(uid) })
 	}
-	now = result{snapshot: before, orphans: orphans, neverOwned: last.neverOwned, refusal: last.refusal}
-	if now.neverOwned == nil {
-		now.neverOwned = firstNeverOwned(orphans)
+	place, _ := cloud.Client().Place()
+	if f.neverOwned[place] == nil {
+		neverOwned = firstNeverOwned(orphans)
+		f.neverOwned[place] = neverOwned
 	}
+	now = result{snapshot: before, orphans: orphans, refusal: last.refusal}
 	f.last[cloud] = now
 	now.orphans = maps.Clone(orphans)
-	return now, last.neverOwned == nil && now.neverOwned != nil
+	return now, neverOwned
 }
 
 // log returns a logger with the values that identify the orphan.
@@ -290,7 +295,8 @@ func (f *Finder) selectRemovable(ctx context.Context, cloud *neutron.Cloud, tota
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.last[cloud]
-	chosen, refusal := removable(now.orphans, f.options.Removal, total, owners, now.neverOwned)
+	place, _ := cloud.Client().Place()
+	chosen, refusal := removable(now.orphans, f.options.Removal, total, owners, f.neverOwned[place])
 	text := ""
 	if refusal != nil {
 		text = refusal.Error()

@@ -675,6 +675,32 @@ func TestAnotherInstallationWithTheSameClusterIDIsReported(t *testing.T) {
 	}
 }
 
+// A cloud is opened again when its Secret changes, and spare credentials can lead to the same
+// project as others.
+func TestAnotherInstallationIsRememberedForAllCloudsOfThePlace(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		clouds func(l *lab) []*neutron.Cloud
+	}{
+		{"the cloud is opened again", func(l *lab) []*neutron.Cloud { return []*neutron.Cloud{l.newCloud("cloud")} }},
+		{"a second cloud is opened", func(l *lab) []*neutron.Cloud { return append(l.clouds, l.newCloud("second")) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLab(t, RemoveAll)
+			l.create("net", "u-net")
+			l.must(l.relist())
+			theirs := newLabOn(t, l.server, RemoveNone).create("theirs", "u-theirs")
+			l.must(l.relist())
+			l.clouds = test.clouds(l)
+			for range 3 {
+				l.must(l.relist())
+			}
+			equal(t, true, l.exists(theirs))
+			equal(t, 1, strings.Count(l.log.String(), "another installation probably has the same cluster ID. No orphan"))
+		})
+	}
+}
+
 // Two installations with one cluster ID act in every order. A network that one of them creates
 // after the first comparison of the other one is never deleted. An older one can be taken for
 // an orphan: RemoveFew then deletes at most a tenth of the networks.

@@ -216,7 +216,7 @@ const lostData = "; the API server may have lost data, or another installation m
 // removable returns the orphans of a cloud that may be deleted now, sorted by ID. It returns
 // an error if none may be deleted. total is the number of networks of this cluster in the
 // cloud, owners is the number of Networks in Kubernetes. neverOwned is the first orphan of the
-// cloud that was NeverOwned, or nil.
+// cloud's place that was NeverOwned, or nil.
 func removable(orphans map[string]Orphan, removal Removal, total, owners int, neverOwned *Orphan) ([]Orphan, error) {
 	if removal == RemoveNone || len(orphans) == 0 {
 		return nil, nil

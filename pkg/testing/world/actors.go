@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -43,6 +44,8 @@ type Actor struct {
 	Until string
 	// SameEvents is set if the events of changes are the same as without the actor.
 	SameEvents bool
+	// Stays is set if the act still matters after the next sync, and so to the next leader.
+	Stays bool
 	// Except are the names of the Scenarios in which the act means something else.
 	Except []string
 	// Want returns the spec that the Network has in the end, and nil if there is none. nil: the
@@ -90,7 +93,7 @@ func retain(w *World, request string) *embedded.Fault {
 // Actors act at each request of each of the Scenarios.
 var Actors = []Actor{
 	{Name: "a user sets a label", SameEvents: true, Act: user(func(n *samplecrdv1.Network) { n.Labels = map[string]string{"team": "web"} })},
-	{Name: "a user pauses the Network", Forbidden: Irreversible, Except: []string{recreated}, Act: user(Paused),
+	{Name: "a user pauses the Network", Stays: true, Forbidden: Irreversible, Except: []string{recreated}, Act: user(Paused),
 		End: func(w *World) { user(Resumed)(w, "") }},
 	{Name: "a user pauses the Network and resumes it", SameEvents: true, Act: func(w *World, _ string) *embedded.Fault {
 		user(Paused)(w, "")
@@ -98,19 +101,19 @@ var Actors = []Actor{
 	}},
 	{Name: "a user requests a reconcile", SameEvents: true, Act: user(ReconcileRequested)},
 	// Without status and mark, nothing says that the network is ours.
-	{Name: "a user removes the status", Except: []string{networkUnmarked, subnetUnmarked},
+	{Name: "a user removes the status", Stays: true, Except: []string{networkUnmarked, subnetUnmarked},
 		Act: user(func(n *samplecrdv1.Network) { n.Status = samplecrdv1.NetworkStatus{} })},
 	// A Network that is being deleted would be gone at once: that user abandons its network.
-	{Name: "a user removes the finalizer", Forbidden: Irreversible, Until: "patch networks", Except: deletions,
+	{Name: "a user removes the finalizer", Stays: true, Forbidden: Irreversible, Until: "patch networks", Except: deletions,
 		Act: user(func(n *samplecrdv1.Network) { n.Finalizers = nil })},
-	{Name: "a user deletes the Network", Except: append(slices.Clone(deletions), networkUnmarked), Act: user(func(n *samplecrdv1.Network) {
+	{Name: "a user deletes the Network", Stays: true, Except: append(slices.Clone(deletions), networkUnmarked), Act: user(func(n *samplecrdv1.Network) {
 		if n.DeletionTimestamp == nil {
 			BeingDeleted(n)
 		}
 	}), Want: func(Scenario) *samplecrdv1.NetworkSpec { return nil }},
-	{Name: "a user changes the CIDR", Except: append(slices.Clone(deletions), subnetUnmarked), Act: user(func(n *samplecrdv1.Network) { n.Spec = *spec("172.16.0.0/24", "None") }),
+	{Name: "a user changes the CIDR", Stays: true, Except: append(slices.Clone(deletions), subnetUnmarked), Act: user(func(n *samplecrdv1.Network) { n.Spec = *spec("172.16.0.0/24", "None") }),
 		Want: func(Scenario) *samplecrdv1.NetworkSpec { return spec("172.16.0.0/24", "None") }},
-	{Name: "a user chooses Retain", Forbidden: []string{"DELETE networks/ID"}, Except: []string{recreated, duplicated, retained}, Act: retain},
+	{Name: "a user chooses Retain", Stays: true, Forbidden: []string{"DELETE networks/ID"}, Except: []string{recreated, duplicated, retained}, Act: retain},
 	{Name: "the token is revoked", SameEvents: true, Act: func(w *World, _ string) *embedded.Fault { w.Neutron.RevokeTokens(); return nil }},
 	{Name: "Neutron fails", SameEvents: true, Act: fault(embedded.Fault{Status: http.StatusInternalServerError, Type: "HTTPInternalServerError", Message: "oops"})},
 	{Name: "Neutron is busy", SameEvents: true, Act: fault(embedded.Fault{Status: http.StatusServiceUnavailable, Message: "busy"})},
@@ -121,6 +124,14 @@ var Actors = []Actor{
 		}
 		return nil
 	}},
+	{Name: "a port is created", Stays: true, SameEvents: true, Act: func(w *World, _ string) *embedded.Fault {
+		n := w.Find()
+		if n == nil || !slices.ContainsFunc(w.listNetworks(), func(in networks.Network) bool { return in.ID == n.Status.NetworkID }) {
+			return nil
+		}
+		w.CreatePort(n.Status.NetworkID)
+		return nil
+	}, End: (*World).DeletePorts},
 	{Name: "the answer is lost", Act: fault(embedded.Fault{After: true, Drop: true})},
 }
 

@@ -1,0 +1,114 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package chaos
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+)
+
+// unitMutation breaks the controller in a way that tests of the suite unit must notice.
+type unitMutation struct {
+	mutation
+	// pkg is the package of the tests, run matches their names.
+	pkg, run string
+}
+
+var unitMutations = []unitMutation{
+	{mutation{name: "region-of-a-status-ignored", file: "pkg/neutron/cloud.go", edits: []string{
+		`sameRegion := was.Region == now.Region || was.Region == "" && session.onlyRegion`, "sameRegion := true",
+	}}, ".", "^TestRegionThatIsAddedLosesNoNetwork$"},
+	{mutation{name: "place-of-a-new-session-not-compared", file: "pkg/neutron/client.go", edits: []string{
+		"if before, ok := c.Place(); ok && before != place {", "if before, ok := c.Place(); false && ok {",
+	}}, ".", "^TestTokenRefusedAtEveryRequest$"},
+	{mutation{name: "pause-not-in-the-live-read", file: "pkg/live/live.go", edits: []string{
+		`{"the annotation " + samplecrdv1.AnnotationPaused, cached.IsPaused() != live.IsPaused()},`, "",
+	}}, ".", "^(TestActorsAtEveryRequest|TestNothingIrreversibleIsDoneWhenTheNetworkHasChangedPastTheCache)$"},
+	{mutation{name: "finalizer-not-in-the-live-read", file: "pkg/live/live.go", edits: []string{
+		`{"the finalizer", HasFinalizer(cached) != HasFinalizer(live)},`, "",
+	}}, ".", "^TestActorsAtEveryRequest$"},
+	{mutation{name: "one-failure-is-an-outage", file: "pkg/neutron/circuit.go", edits: []string{
+		"return c.since, c.failures >= enough || c.failures > 0 && !c.answered", "return c.since, true",
+	}}, ".", "^TestActorsAtEveryRequest$"},
+	{mutation{name: "clouds-have-no-turns", file: "pkg/fair/order.go", edits: []string{
+		"	o.turns = slices.Delete(o.turns, i, i+1)\n	if w.count > 0 {\n		o.turns = append(o.turns, w)\n	}\n",
+		"	if w.count == 0 {\n		o.turns = slices.Delete(o.turns, i, i+1)\n	}\n",
+	}}, "./pkg/fair", "^TestNoGroupWaitsForEver$"},
+	{mutation{name: "no-spare-credentials", file: "pkg/clouds/clouds.go", edits: []string{
+		"spare, spareErr := c.spareFor(key, network)", "var spare *neutron.Cloud\n\tvar spareErr error",
+	}}, ".", "^TestNetworkThatLostItsSecretWithItsNamespaceIsFinishedWithSpareCredentials$"},
+	{mutation{name: "waits-for-ports-ignored", file: "pkg/neutron/converge.go", edits: []string{
+		"if err := c.waits.check(identity.Owner.UID, s); err != nil {", "if err := c.waits.check(identity.Owner.UID, s); false {",
+	}}, ".", "^TestActorsAtEveryRequest$"},
+	{mutation{name: "one-obsolete-subnet-only", file: "pkg/neutron/plan.go", edits: []string{
+		"create.Replaces = append(create.Replaces, s.ID)", "create.Replaces = []string{s.ID}",
+	}}, "./pkg/neutron", "ReplacementOfTwoSubnets|PortsOnAnyObsoleteSubnet"},
+	{mutation{name: "list-not-found-is-not-found", file: "pkg/neutron/list.go", edits: []string{
+		"(e.Reason == Invalid || e.Reason == NotFound)", "e.Reason == Invalid",
+	}}, ".", "^TestActorsAtEveryRequest$"},
+	{mutation{name: "changes-of-failed-syncs-forgotten", file: "pkg/status/unrecorded.go", edits: []string{
+		"	u.changes[key] = c\n", "	delete(u.changes, key)\n",
+	}}, ".", "^TestActorsAtEveryRequest$"},
+	{mutation{name: "vanished-on-the-word-of-a-restored-server", file: "controller.go", edits: []string{
+		"return err // the next sync finds the outcome's error again",
+		"if errors.Is(err, live.ErrGone) {\n\t\t\t\tc.vanished.Add(network)\n\t\t\t}\n\t\t\treturn err",
+	}}, ".", "^TestNetworkThatARestoredAPIServerHasLostStaysInNeutron$"},
+	{mutation{name: "subnets-of-other-projects-not-listed", file: "pkg/neutron/list.go", edits: []string{
+		"return networks, c.attachMissing(ctx, networks, found)", "return networks, nil",
+	}}, ".", "^TestUnmanagedSubnetOfAnotherProjectIsReportedOnce$"},
+	{mutation{name: "too-many-networks-are-an-error", file: "pkg/neutron/observer.go", edits: []string{
+		"if errors.Is(err, errTooMany) {", "if false {",
+	}}, ".", "^TestTooManyNetworksInNeutronDoNotStopTheWork$"},
+}
+
+// TestUnitMutationsFitTheCode is quick, so that they do not fall behind.
+func TestUnitMutationsFitTheCode(t *testing.T) {
+	for _, m := range unitMutations {
+		if _, _, err := m.apply(); err != nil {
+			t.Errorf("%s: %v", m.name, err)
+		}
+	}
+}
+
+// TestUnitTestsFindFaultWithBrokenControllers shows that those tests can fail.
+func TestUnitTestsFindFaultWithBrokenControllers(t *testing.T) {
+	needLong(t)
+	dir := makeDir(t)
+	root, err := stack.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range unitMutations {
+		t.Run(m.name, func(t *testing.T) {
+			overlay, err := m.writeOverlay(filepath.Join(dir, m.name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			command := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-overlay="+overlay, "-run="+m.run, m.pkg)
+			command.Dir = root
+			output, err := command.CombinedOutput()
+			if err == nil || !strings.Contains(string(output), "--- FAIL: Test") {
+				t.Fatalf("the tests did not fail: %v\n%s", err, output)
+			}
+			t.Logf("%d failures", strings.Count(string(output), "--- FAIL: Test"))
+		})
+	}
+}
