@@ -54,7 +54,7 @@ tests() {
 
 # The race detector sees a fifth of the systematic tests' cases; the others run without it.
 unit() {
-  tests -race -short ./... &&
+  tests -race -short -timeout 20m ./... &&
     tests -run 'TestActorsAtEveryRequest|TestAnyBackup|TestTokenRefused|TestNothingIrreversible' .
 }
 
