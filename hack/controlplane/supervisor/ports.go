@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"strconv"
@@ -58,10 +59,7 @@ func choosePorts(file string) (ports, error) {
 // open until the last is chosen, so that no two are the same.
 func fillPorts(wanted ...*int) error {
 	for _, port := range wanted {
-		l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(*port)))
-		if err != nil {
-			l, err = net.Listen("tcp", net.JoinHostPort(loopback, "0"))
-		}
+		l, err := listen(*port)
 		if err != nil {
 			return err
 		}
@@ -69,4 +67,24 @@ func fillPorts(wanted ...*int) error {
 		*port = l.Addr().(*net.TCPAddr).Port
 	}
 	return nil
+}
+
+// The ports to choose from. They are below those that Linux gives to outgoing connections: such a
+// connection could take the port of a component while that is started again.
+const (
+	firstPort = 20_000
+	lastPort  = 32_000
+)
+
+// listen listens on the port, or on a free one if the port is zero or in use.
+func listen(port int) (l net.Listener, err error) {
+	for range 100 {
+		if port != 0 {
+			if l, err = net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port))); err == nil {
+				return l, nil
+			}
+		}
+		port = firstPort + rand.IntN(lastPort-firstPort)
+	}
+	return nil, err
 }

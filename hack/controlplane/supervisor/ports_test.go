@@ -30,6 +30,11 @@ func TestPortsAreKeptWhileTheyAreFree(t *testing.T) {
 	if first.APIServer == first.EtcdClient || first.EtcdClient == first.EtcdPeer || first.APIServer == first.EtcdPeer {
 		t.Fatalf("ports are not distinct: %+v", first)
 	}
+	for _, port := range []int{first.APIServer, first.EtcdClient, first.EtcdPeer} {
+		if port < firstPort || port >= lastPort {
+			t.Errorf("an outgoing connection may take port %d", port)
+		}
+	}
 	if again := mustChoose(t, file); again != first {
 		t.Errorf("want %+v again, got %+v", first, again)
 	}
