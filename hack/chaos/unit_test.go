@@ -54,7 +54,7 @@ var unitMutations = []unitMutation{
 	}}, "./pkg/fair", "^TestNoGroupWaitsForEver$"},
 	{mutation{name: "no-spare-credentials", file: "pkg/clouds/clouds.go", edits: []string{
 		"spare, spareErr := c.spareFor(key, network)", "var spare *neutron.Cloud\n\tvar spareErr error",
-	}}, ".", "^TestNetworkThatLostItsSecretWithItsNamespaceIsFinishedWithSpareCredentials$"},
+	}}, "./pkg/clouds", "^TestSpareCredentialsGoBeforeThoseThatWereSeenLast$"},
 	{mutation{name: "waits-for-ports-ignored", file: "pkg/neutron/converge.go", edits: []string{
 		"if err := c.waits.check(identity.Owner.UID, s); err != nil {", "if err := c.waits.check(identity.Owner.UID, s); false {",
 	}}, ".", "^TestActorsAtEveryRequest$"},
