@@ -18,13 +18,16 @@ package chaos
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -191,4 +194,26 @@ func (w *world) adopt(before, after map[types.UID]*samplecrdv1.Network, began ti
 		i.sent, i.answered = began, time.Now()
 		w.intents.add(n.uid, i)
 	}
+}
+
+// expires reports whether a watch continues from before the last restore of etcd. An API server
+// whose revisions went back would send nothing until they have caught up. So etcd's documentation
+// wants the old revisions to be marked as compacted, and then it answers 410.
+func (p *proxy) expires(r *http.Request) bool {
+	query := r.URL.Query()
+	if query.Get("watch") != "true" {
+		return false
+	}
+	restores := p.record.etcdRestores()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.seen[r.URL.Path]
+	p.seen[r.URL.Path] = restores
+	return before < restores && query.Get("sendInitialEvents") != "true"
+}
+
+func answerExpired(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusGone)
+	_ = json.NewEncoder(w).Encode(apierrors.NewResourceExpired("too old resource version").Status())
 }

@@ -148,6 +148,12 @@ func (r *record) etcdRestored() {
 	r.restores++
 }
 
+func (r *record) etcdRestores() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.restores
+}
+
 // insert must be called with the lock held.
 func (r *record) insert(write leaseWrite) {
 	i := len(r.writes)

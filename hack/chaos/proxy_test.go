@@ -83,6 +83,8 @@ type proxy struct {
 	calls  int
 	counts map[string]int
 	deaths deaths
+	// seen is the number of restores of etcd before the last watch, by path.
+	seen map[string]int
 	// outages is the number of outages so far, and outageBegan the start of the last one.
 	outages     int
 	outageBegan time.Time
@@ -109,6 +111,7 @@ func startProxy(name string, seed uint64, share int, deaths deaths, target targe
 		name: name, seed: seed, share: share, tally: tally, target: target,
 		url:    "http://" + listener.Addr().String(),
 		counts: map[string]int{},
+		seen:   map[string]int{},
 		deaths: deaths,
 	}
 	p.deaths.rand = seeded(seed, "deaths", 0)
@@ -145,6 +148,10 @@ type call struct {
 
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if streams(r) {
+		if p.expires(r) {
+			answerExpired(w)
+			return
+		}
 		p.gate.stream(p.stream, w, r)
 		return
 	}
