@@ -17,6 +17,7 @@ limitations under the License.
 package chaos
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -145,8 +146,9 @@ type deed struct {
 	// reconcile is the ID of its sync; "" for the deletion of an orphan.
 	reconcile string
 	arrived   time.Time
-	// read is the last read of the Network by that process before; nil if there was none.
-	read *reading
+	// read is the last read of the Network by that process before; nil if there was none. later
+	// is one after it that did not find the Network; nil if there was none.
+	read, later *reading
 }
 
 // reading is a request of a controller that reads one Network at the API server, or writes it
@@ -199,25 +201,25 @@ func (s *witness) arrived(c *call, l *ledger) {
 		}
 		return
 	}
-	d.read = d.readIn(s.reads[readBy{c.life, networksPath + namespace + "/networks/" + name}])
+	d.read, d.later = d.readIn(s.reads[readBy{c.life, networksPath + namespace + "/networks/" + name}])
 	s.deeds = append(s.deeds, d)
 }
 
 // readIn returns the last read before the deed that is not one of another sync; nil if there is
-// none. A Network that is gone is read under its name, which another one may have by now.
-func (d *deed) readIn(reads []*reading) *reading {
-	var other *reading
+// none. A Network that is gone is read under its name, which another one may have by now: other is
+// the last read that did not find the Network.
+func (d *deed) readIn(reads []*reading) (last, other *reading) {
 	for _, r := range slices.Backward(reads) {
 		switch {
 		case r.reconcile != "" && r.reconcile != d.reconcile:
 		case r.uid == d.owner:
 			r.reconcile = d.reconcile
-			return r
+			return r, other
 		case other == nil:
 			other = r
 		}
 	}
-	return other
+	return other, nil
 }
 
 // read records the Network in the answer to a call.
@@ -300,19 +302,20 @@ func (s *witness) found(intents *intents, tally *tally) violations {
 
 // judge returns what is wrong about a deed; "" if nothing is.
 func (d *deed) judge(intents *intents) string {
-	from, to := d.arrived, d.arrived
+	reads := []*reading{d.read, d.later}
 	switch {
 	case d.reconcile == "":
 		// The deletion of an orphan: its owner cannot be read by name.
+		reads = []*reading{{arrived: d.arrived, answered: d.arrived}}
 	case d.read == nil:
 		return unread
-	case d.read != nil:
-		from = d.read.arrived
-		if !d.read.answered.IsZero() {
-			to = d.read.answered
+	}
+	var possible []intent
+	for _, r := range reads {
+		if r != nil {
+			possible = append(possible, intents.between(d.owner, r.arrived, cmp.Or(r.answered, d.arrived))...)
 		}
 	}
-	possible := intents.between(d.owner, from, to)
 	for _, i := range possible {
 		if i.permits(d) {
 			return ""

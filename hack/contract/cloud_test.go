@@ -19,10 +19,12 @@ package contract
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -116,6 +118,14 @@ func send(t *testing.T, method, url, body string, header http.Header) (*http.Res
 		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := client.Do(req)
+	for range 5 {
+		// Neutron refuses a long request line before it has read all of it, and the connection
+		// may be closed before the client sees the answer.
+		if !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) || method != http.MethodGet {
+			break
+		}
+		resp, err = client.Do(req)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
