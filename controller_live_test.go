@@ -142,7 +142,7 @@ func TestFinalErrorDoesNotDelayTheRemovalOfAVanishedNetwork(t *testing.T) {
 	f := ready(t, "10.0.0.0/24", "")
 	f.CreatePort(f.Get().Status.NetworkID)
 	f.vanish()
-	f.Create(samplecrdv1.NetworkSpec{CIDR: "10.1.0.0/31"}) // Neutron refuses it
+	f.Create(samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.1.0.0/31"}}) // Neutron refuses it
 	f.refresh()
 	f.controller.options.Resync = time.Hour // the delay of a final error
 	queue := &recordingQueue{TypedRateLimitingInterface: f.controller.queue}
@@ -253,7 +253,7 @@ var edits = []struct {
 	{"status of another place", edit(func(n *samplecrdv1.Network) { n.Status.ProjectID, n.Status.Region = "another", "another" }), false},
 	{"another Network has its name", func(f *fixture) {
 		f.API.Remove(world.Key.Namespace, world.Key.Name)
-		f.Create(samplecrdv1.NetworkSpec{CIDR: "10.0.0.0/24"})
+		f.Create(samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.0.0.0/24"}})
 	}, false},
 	{"gone", func(f *fixture) { f.API.Remove(world.Key.Namespace, world.Key.Name) }, false},
 	{"lost by a restore", func(f *fixture) { f.API.Restore(0) }, false},

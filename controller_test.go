@@ -1076,7 +1076,7 @@ func TestVanishedNetworkDoesNotDelayTheNextOne(t *testing.T) {
 	gone := f.Get()
 	f.API.Remove(world.Key.Namespace, world.Key.Name)
 	f.controller.handlers(klog.Logger{}).DeleteFunc(networkinformers.DeletedNetwork{OptionalObj: gone})
-	f.Create(samplecrdv1.NetworkSpec{CIDR: "10.1.0.0/24"})
+	f.Create(samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.1.0.0/24"}})
 	f.mustSync()
 	f.ExpectReady(samplecrdv1.ReasonAvailable)
 	f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.1", "default/net-a 10.1.0.0/24 10.1.0.1")
@@ -1096,7 +1096,7 @@ func TestVanishedNetworkIsRemovedFromTheCloudOfItsSecret(t *testing.T) {
 	gone := f.Get()
 	f.API.Remove(world.Key.Namespace, world.Key.Name)
 	f.controller.handlers(klog.Logger{}).DeleteFunc(networkinformers.DeletedNetwork{OptionalObj: gone})
-	f.Create(samplecrdv1.NetworkSpec{CIDR: "10.1.0.0/24"})
+	f.Create(samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.1.0.0/24"}})
 	f.mustSync()
 	if err := f.syncVanished(); neutron.ReasonOf(err) != neutron.InUse {
 		t.Errorf("got %v, want that the old one is in use", err)

@@ -21,7 +21,8 @@ kube::codegen::gen_register --boilerplate "$BOILERPLATE" pkg/apis
 
 # The fake clientset and server-side apply need the schema of our types. The OpenAPI
 # definitions behind it are in hack's module, because the controller does not need them.
-# api-violations.list lists the API rule violations of apimachinery. One of ours is an error.
+# api-violations.list lists the API rule violations of apimachinery, and one of ours: the rule
+# wants Ipv6 as the Go name of ipv6.
 kube::codegen::gen_openapi --boilerplate "$BOILERPLATE" \
   --report-filename hack/openapi/api-violations.list \
   --output-dir hack/openapi --output-pkg "$MODULE/hack/openapi" pkg/apis

@@ -89,7 +89,7 @@ func (s *stand) prepareEdited(ctx context.Context, cloudsYAML string) (err error
 	}
 	s.await(2*edited, isReady)
 	for i := range edited {
-		spec := samplecrdv1.NetworkSpec{CIDR: cidr(i), Gateway: gateway(i, 1)}
+		spec := samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: cidr(i), Gateway: gateway(i, 1)}}
 		if err := s.create(ctx, anotherNamespace, editedName(anotherNamespace, i), spec); err != nil {
 			return err
 		}

@@ -227,7 +227,7 @@ func isReady(network *samplecrdv1.Network) bool {
 
 // apply creates the Network with a number.
 func (w *watcher) apply(ctx context.Context, i int) error {
-	return w.create(ctx, namespace, name(i), samplecrdv1.NetworkSpec{CIDR: cidr(i), Gateway: gateway(i, 1)})
+	return w.create(ctx, namespace, name(i), samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: cidr(i), Gateway: gateway(i, 1)}})
 }
 
 func (w *watcher) create(ctx context.Context, namespace, name string, spec samplecrdv1.NetworkSpec) error {

@@ -100,7 +100,7 @@ func (w *world) newDoomed(ctx context.Context, c *controller) (*doomed, error) {
 		network, err := w.client.SamplecrdV1().Networks(d.namespace).Create(ctx, &samplecrdv1.Network{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("net-%d", i), Labels: map[string]string{clusterLabel: c.namespace}},
 			Spec: samplecrdv1.NetworkSpec{
-				CIDR:                "10.0.0.0/24",
+				SubnetSpec:          samplecrdv1.SubnetSpec{CIDR: "10.0.0.0/24"},
 				CloudCredentialsRef: &samplecrdv1.CloudCredentialsReference{SecretName: secretName, CloudName: otherCloud},
 			},
 		}, metav1.CreateOptions{})

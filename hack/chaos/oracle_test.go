@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -177,7 +178,7 @@ func (n *wanted) check(live *samplecrdv1.Network, found []stack.Network, v *viol
 		}
 		return
 	}
-	if live == nil || live.UID != n.uid || live.Spec != *n.spec {
+	if live == nil || live.UID != n.uid || !equality.Semantic.DeepEqual(live.Spec, *n.spec) {
 		v.add("%s: want it with UID %s and %+v, got %+v", who, n.uid, *n.spec, live)
 		return
 	}

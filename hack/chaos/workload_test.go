@@ -385,7 +385,7 @@ func randomSpec(r *rand.Rand) samplecrdv1.NetworkSpec {
 	if r.IntN(3) == 0 {
 		cidr = fmt.Sprintf("fd00:%d::/%d", r.IntN(3), []int{64, 96, 120}[r.IntN(3)])
 	}
-	spec := samplecrdv1.NetworkSpec{CIDR: cidr, Gateway: randomGateway(r, cidr)}
+	spec := samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: cidr, Gateway: randomGateway(r, cidr)}}
 	if r.IntN(8) == 0 {
 		spec.DeletionPolicy = samplecrdv1.DeletionRetain
 	}

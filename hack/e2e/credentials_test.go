@@ -148,7 +148,7 @@ func (w *world) applyWith(name, cidr, gateway, secretName string) {
 
 // specWith returns the spec of a Network that references a Secret.
 func specWith(cidr, gateway, secretName string) samplecrdv1.NetworkSpec {
-	return samplecrdv1.NetworkSpec{CIDR: cidr, Gateway: gateway,
+	return samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: cidr, Gateway: gateway},
 		CloudCredentialsRef: &samplecrdv1.CloudCredentialsReference{SecretName: secretName, CloudName: "mycloud"}}
 }
 
@@ -661,7 +661,7 @@ func TestCredentialsThatAreBadHoldUpNobodyElse(t *testing.T) {
 	}
 	for i := range others {
 		w.make(fmt.Sprintf("good-%d", i), specWith("10.1.0.0/16", "10.1.0.1", "good"))
-		w.make(fmt.Sprintf("own-%d", i), samplecrdv1.NetworkSpec{CIDR: "10.1.0.0/16", Gateway: "10.1.0.1"})
+		w.make(fmt.Sprintf("own-%d", i), samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.1.0.0/16", Gateway: "10.1.0.1"}})
 	}
 	w.waitAllReady(patience)
 

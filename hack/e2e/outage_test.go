@@ -203,7 +203,7 @@ func TestTwoMinutesWithoutNeutronLoseNothing(t *testing.T) {
 	w := newWorld(t)
 	w.start(fmt.Sprintf("-workers=%d", workers))
 	for i := range many {
-		w.make(fmt.Sprintf("net-%d", i), samplecrdv1.NetworkSpec{CIDR: "10.1.0.0/16", Gateway: "10.1.0.1"})
+		w.make(fmt.Sprintf("net-%d", i), samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.1.0.0/16", Gateway: "10.1.0.1"}})
 	}
 	w.waitAllReady(patience)
 	before := w.list()

@@ -108,7 +108,7 @@ func (e *edits) removable() int {
 func nthNetwork(i, address int) *samplecrdv1.Network {
 	return &samplecrdv1.Network{
 		ObjectMeta: metav1.ObjectMeta{Name: nth(i)},
-		Spec:       samplecrdv1.NetworkSpec{CIDR: nthCIDR(i), Gateway: nthGateway(i, address)},
+		Spec:       samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: nthCIDR(i), Gateway: nthGateway(i, address)}},
 	}
 }
 

@@ -103,7 +103,7 @@ func (s *Scene) passed(ctx context.Context, pause time.Duration) error {
 func (s *Scene) create(ctx context.Context, name, cidr string, credentials *samplecrdv1.CloudCredentialsReference) error {
 	_, err := s.client.SamplecrdV1().Networks(namespace).Create(ctx, &samplecrdv1.Network{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       samplecrdv1.NetworkSpec{CIDR: cidr, CloudCredentialsRef: credentials},
+		Spec:       samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: cidr}, CloudCredentialsRef: credentials},
 	}, metav1.CreateOptions{})
 	return err
 }

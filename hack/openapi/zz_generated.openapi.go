@@ -32,11 +32,21 @@ import (
 
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
+		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AdditionalSubnet":          schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref),
+		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool":            schema_pkg_apis_samplecrd_v1_AllocationPool(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.CloudCredentialsReference": schema_pkg_apis_samplecrd_v1_CloudCredentialsReference(ref),
+		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute":                 schema_pkg_apis_samplecrd_v1_HostRoute(ref),
+		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec":                  schema_pkg_apis_samplecrd_v1_IPv6Spec(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.Network":                   schema_pkg_apis_samplecrd_v1_Network(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.NetworkList":               schema_pkg_apis_samplecrd_v1_NetworkList(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.NetworkSpec":               schema_pkg_apis_samplecrd_v1_NetworkSpec(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.NetworkStatus":             schema_pkg_apis_samplecrd_v1_NetworkStatus(ref),
+		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.NeutronReference":          schema_pkg_apis_samplecrd_v1_NeutronReference(ref),
+		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ProviderSpec":              schema_pkg_apis_samplecrd_v1_ProviderSpec(ref),
+		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterSpec":                schema_pkg_apis_samplecrd_v1_RouterSpec(ref),
+		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterStatus":              schema_pkg_apis_samplecrd_v1_RouterStatus(ref),
+		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetSpec":                schema_pkg_apis_samplecrd_v1_SubnetSpec(ref),
+		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetStatus":              schema_pkg_apis_samplecrd_v1_SubnetStatus(ref),
 		resource.Quantity{}.OpenAPIModelName():                                                      schema_apimachinery_pkg_api_resource_Quantity(ref),
 		v1.APIGroup{}.OpenAPIModelName():                                                            schema_pkg_apis_meta_v1_APIGroup(ref),
 		v1.APIGroupList{}.OpenAPIModelName():                                                        schema_pkg_apis_meta_v1_APIGroupList(ref),
@@ -95,6 +105,143 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 	}
 }
 
+func schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AdditionalSubnet is another subnet of the network.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name identifies the subnet in this Network: v6.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"cidr": {
+						SchemaProps: spec.SchemaProps{
+							Description: "cidr is the address range of the network's subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"gateway": {
+						SchemaProps: spec.SchemaProps{
+							Description: "gateway is the address of the subnet's gateway, inside cidr: 192.168.0.1.\n\nNone means a subnet without a gateway. If it is not set, Neutron chooses the first address of the subnet, and status.gateway shows it. It can be changed.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"dnsNameservers": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "dnsNameservers are the addresses of the DNS servers that the network's DHCP servers announce, in this order.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"allocationPools": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "allocationPools are the address ranges that Neutron takes the addresses of ports from. If they are not set, they are all addresses of cidr except the gateway.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool"),
+									},
+								},
+							},
+						},
+					},
+					"hostRoutes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "hostRoutes are the routes that the network's DHCP servers announce.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute"),
+									},
+								},
+							},
+						},
+					},
+					"enableDHCP": {
+						SchemaProps: spec.SchemaProps{
+							Description: "enableDHCP says whether DHCP servers serve the subnet. The default is true.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"ipv6": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ipv6 says how ports of an IPv6 subnet get their addresses. Neutron cannot change it in place: if it changes, the controller replaces the subnet.",
+							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec"),
+						},
+					},
+				},
+				Required: []string{"name", "cidr"},
+			},
+		},
+		Dependencies: []string{
+			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec"},
+	}
+}
+
+func schema_pkg_apis_samplecrd_v1_AllocationPool(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AllocationPool is a range of addresses.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"start": {
+						SchemaProps: spec.SchemaProps{
+							Description: "start is the first address of the range.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"end": {
+						SchemaProps: spec.SchemaProps{
+							Description: "end is the last address of the range.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"start", "end"},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_samplecrd_v1_CloudCredentialsReference(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -120,6 +267,63 @@ func schema_pkg_apis_samplecrd_v1_CloudCredentialsReference(ref common.Reference
 					},
 				},
 				Required: []string{"secretName", "cloudName"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_samplecrd_v1_HostRoute(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostRoute is a route that DHCP servers announce.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"destination": {
+						SchemaProps: spec.SchemaProps{
+							Description: "destination is the address range that the route leads to: 10.99.0.0/16.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"nextHop": {
+						SchemaProps: spec.SchemaProps{
+							Description: "nextHop is the address of the next router.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"destination", "nextHop"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_samplecrd_v1_IPv6Spec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "IPv6Spec says how ports of an IPv6 subnet get their addresses. The two modes must be the same if both are set.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"addressMode": {
+						SchemaProps: spec.SchemaProps{
+							Description: "addressMode says how ports get their addresses (ipv6_address_mode in Neutron).",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"raMode": {
+						SchemaProps: spec.SchemaProps{
+							Description: "raMode says who sends router advertisements, and for what (ipv6_ra_mode in Neutron). If it is not set, Neutron's routers send none.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
 			},
 		},
 	}
@@ -228,7 +432,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NetworkSpec is the desired state of a network. Every field except cloudCredentialsRef can change at any time.\n\nThe rules below compare the gateway with the CIDR. Each rule passes what another rule refuses, so that one mistake gives one message. The last rule takes an IPv4 address as a number n: if the CIDR has s addresses, (n + 1) mod s is 1 for the first address and 0 for the last one. CEL has no function that returns the last address. Neutron refuses both addresses for IPv4 only. For IPv6 the first address is its default.",
+				Description: "NetworkSpec is the desired state of a network and its subnets. Every field except cloudCredentialsRef and provider can change at any time.\n\nA field that is not set means Neutron's default, and the controller keeps it so. What the cloud chooses is left alone: mtu, portSecurityEnabled, provider and tags. Neutron's field description is not here, because it carries the ownership mark.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"cidr": {
@@ -244,6 +448,161 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 							Description: "gateway is the address of the subnet's gateway, inside cidr: 192.168.0.1.\n\nNone means a subnet without a gateway. If it is not set, Neutron chooses the first address of the subnet, and status.gateway shows it. It can be changed.",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"dnsNameservers": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "dnsNameservers are the addresses of the DNS servers that the network's DHCP servers announce, in this order.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"allocationPools": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "allocationPools are the address ranges that Neutron takes the addresses of ports from. If they are not set, they are all addresses of cidr except the gateway.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool"),
+									},
+								},
+							},
+						},
+					},
+					"hostRoutes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "hostRoutes are the routes that the network's DHCP servers announce.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute"),
+									},
+								},
+							},
+						},
+					},
+					"enableDHCP": {
+						SchemaProps: spec.SchemaProps{
+							Description: "enableDHCP says whether DHCP servers serve the subnet. The default is true.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"ipv6": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ipv6 says how ports of an IPv6 subnet get their addresses. Neutron cannot change it in place: if it changes, the controller replaces the subnet.",
+							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec"),
+						},
+					},
+					"additionalSubnets": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "additionalSubnets are more subnets of the network: the IPv6 half of a dual-stack network, or more room. Their address ranges must not overlap.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AdditionalSubnet"),
+									},
+								},
+							},
+						},
+					},
+					"router": {
+						SchemaProps: spec.SchemaProps{
+							Description: "router connects the subnets to a router: the way out of the network. Each subnet needs a gateway then, which becomes the address of the router.",
+							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterSpec"),
+						},
+					},
+					"mtu": {
+						SchemaProps: spec.SchemaProps{
+							Description: "mtu is the maximum transmission unit in bytes. If it is not set, Neutron chooses the largest that the cloud can carry, and status.mtu shows it.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"portSecurityEnabled": {
+						SchemaProps: spec.SchemaProps{
+							Description: "portSecurityEnabled is the default for ports that are created later: whether Neutron drops packets with a foreign source address, and applies security groups. If it is not set, the cloud chooses.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"dnsDomain": {
+						SchemaProps: spec.SchemaProps{
+							Description: "dnsDomain is the domain of the network's ports in an external DNS service, with a dot at its end: team.example.org.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"tags": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "tags are the tags of the network in Neutron, in any order. If they are set, the network has exactly these; the empty list removes all. If they are not set, they are left alone.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"shared": {
+						SchemaProps: spec.SchemaProps{
+							Description: "shared makes the network usable in all projects. Neutron's policy gives this to administrators.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"external": {
+						SchemaProps: spec.SchemaProps{
+							Description: "external makes the network one that routers can have their gateway in. Neutron's policy gives this to administrators.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"provider": {
+						SchemaProps: spec.SchemaProps{
+							Description: "provider says how the cloud carries the network. Neutron's policy gives this to administrators. If it is not set, the cloud chooses. It cannot be added or removed later, and only the segmentation ID of a VLAN can change.",
+							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ProviderSpec"),
 						},
 					},
 					"cloudCredentialsRef": {
@@ -264,7 +623,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 			},
 		},
 		Dependencies: []string{
-			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.CloudCredentialsReference"},
+			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AdditionalSubnet", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.CloudCredentialsReference", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ProviderSpec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterSpec"},
 	}
 }
 
@@ -338,6 +697,30 @@ func schema_pkg_apis_samplecrd_v1_NetworkStatus(ref common.ReferenceCallback) co
 							Format:      "int32",
 						},
 					},
+					"subnets": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "subnets are the subnets of this Network in Neutron. The first one is that of networkID's fields above.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetStatus"),
+									},
+								},
+							},
+						},
+					},
+					"router": {
+						SchemaProps: spec.SchemaProps{
+							Description: "router is the router that the subnets are connected to, or are about to be. It is there before Neutron has an interface, so that no interface is ever left behind.",
+							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterStatus"),
+						},
+					},
 					"lastHandledReconcileAt": {
 						SchemaProps: spec.SchemaProps{
 							Description: "lastHandledReconcileAt is the last value of the annotation samplecrd.k8s.io/reconcile-requested-at that the controller has handled.",
@@ -372,7 +755,287 @@ func schema_pkg_apis_samplecrd_v1_NetworkStatus(ref common.ReferenceCallback) co
 			},
 		},
 		Dependencies: []string{
-			v1.Condition{}.OpenAPIModelName()},
+			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterStatus", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetStatus", v1.Condition{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_samplecrd_v1_NeutronReference(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "NeutronReference names an object in Neutron. Exactly one of its fields is set.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the object. There must be exactly one of that name that the credentials can see.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"id": {
+						SchemaProps: spec.SchemaProps{
+							Description: "id is the ID of the object.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_samplecrd_v1_ProviderSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ProviderSpec says how the cloud carries a network.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"networkType": {
+						SchemaProps: spec.SchemaProps{
+							Description: "networkType is the type of the network, such as vlan, vxlan, flat or local.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"physicalNetwork": {
+						SchemaProps: spec.SchemaProps{
+							Description: "physicalNetwork is the name of the physical network, for vlan and flat.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"segmentationID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "segmentationID is the VLAN ID or the tunnel ID.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"networkType"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_samplecrd_v1_RouterSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RouterSpec says which router the network is connected to. Exactly one of its fields is set.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"externalNetwork": {
+						SchemaProps: spec.SchemaProps{
+							Description: "externalNetwork asks for a router of this Network's own, with its gateway in that external network. The controller creates the router, and deletes it with the network.",
+							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.NeutronReference"),
+						},
+					},
+					"existing": {
+						SchemaProps: spec.SchemaProps{
+							Description: "existing connects the network to a router that is there. The controller adds and removes the interfaces of this Network's subnets, and changes nothing else of the router.",
+							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.NeutronReference"),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.NeutronReference"},
+	}
+}
+
+func schema_pkg_apis_samplecrd_v1_RouterStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RouterStatus is a router as the controller last observed it in Neutron.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"id": {
+						SchemaProps: spec.SchemaProps{
+							Description: "id is the ID of the router. It is empty until a router of the Network's own is created.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"externalIPs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "externalIPs are the addresses of the router in its external network.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_samplecrd_v1_SubnetSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "SubnetSpec is the desired state of a subnet.\n\nThe rules below compare the gateway with the CIDR. Each rule passes what another rule refuses, so that one mistake gives one message. The last rule takes an IPv4 address as a number n: if the CIDR has s addresses, (n + 1) mod s is 1 for the first address and 0 for the last one. CEL has no function that returns the last address. Neutron refuses both addresses for IPv4 only. For IPv6 the first address is its default.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"cidr": {
+						SchemaProps: spec.SchemaProps{
+							Description: "cidr is the address range of the network's subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"gateway": {
+						SchemaProps: spec.SchemaProps{
+							Description: "gateway is the address of the subnet's gateway, inside cidr: 192.168.0.1.\n\nNone means a subnet without a gateway. If it is not set, Neutron chooses the first address of the subnet, and status.gateway shows it. It can be changed.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"dnsNameservers": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "dnsNameservers are the addresses of the DNS servers that the network's DHCP servers announce, in this order.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"allocationPools": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "allocationPools are the address ranges that Neutron takes the addresses of ports from. If they are not set, they are all addresses of cidr except the gateway.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool"),
+									},
+								},
+							},
+						},
+					},
+					"hostRoutes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "hostRoutes are the routes that the network's DHCP servers announce.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute"),
+									},
+								},
+							},
+						},
+					},
+					"enableDHCP": {
+						SchemaProps: spec.SchemaProps{
+							Description: "enableDHCP says whether DHCP servers serve the subnet. The default is true.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"ipv6": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ipv6 says how ports of an IPv6 subnet get their addresses. Neutron cannot change it in place: if it changes, the controller replaces the subnet.",
+							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec"),
+						},
+					},
+				},
+				Required: []string{"cidr"},
+			},
+		},
+		Dependencies: []string{
+			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec"},
+	}
+}
+
+func schema_pkg_apis_samplecrd_v1_SubnetStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "SubnetStatus is a subnet as the controller last observed it in Neutron.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name in spec.additionalSubnets. It is empty for the subnet of spec.cidr, and for one that the spec no longer declares.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"id": {
+						SchemaProps: spec.SchemaProps{
+							Description: "id is the ID of the subnet.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"cidr": {
+						SchemaProps: spec.SchemaProps{
+							Description: "cidr is the CIDR of the subnet.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"gateway": {
+						SchemaProps: spec.SchemaProps{
+							Description: "gateway is the gateway of the subnet. None means that it has no gateway.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"routerPortID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "routerPortID is the ID of the port that connects the subnet to the router. It is set when Neutron has confirmed the connection.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"id", "cidr", "gateway"},
+			},
+		},
 	}
 }
 

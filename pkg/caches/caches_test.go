@@ -172,7 +172,7 @@ func TestDeploymentsAreNotCachedIfNothingNeedsThem(t *testing.T) {
 func TestStripManagedFields(t *testing.T) {
 	n := &samplecrdv1.Network{
 		ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}},
-		Spec:       samplecrdv1.NetworkSpec{CIDR: "10.0.0.0/24"},
+		Spec:       samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.0.0.0/24"}},
 	}
 	stripped, err := stripManagedFields(n)
 	if err != nil || stripped.(*samplecrdv1.Network).ManagedFields != nil || stripped.(*samplecrdv1.Network).Spec.CIDR == "" {

@@ -286,7 +286,7 @@ func TestTheLiveListUsesPages(t *testing.T) {
 			limits = append(limits, o.Limit)
 			page := len(limits)
 			list := &samplecrdv1.NetworkList{ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: []samplecrdv1.Network{{
-				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(page)}, Spec: samplecrdv1.NetworkSpec{CIDR: fmt.Sprintf("10.0.%d.0/24", page-1)},
+				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(page)}, Spec: samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: fmt.Sprintf("10.0.%d.0/24", page-1)}},
 			}}}
 			if page < 3 {
 				list.Continue = fmt.Sprint(page)

@@ -101,7 +101,7 @@ func TestEditsOfTheSpecAreRevertedAndOtherEditsAreKept(t *testing.T) {
 	f.deploy("web", "10.1.0.0/24", "-")
 	f.mustSync()
 	f.edit(func(n *samplecrdv1.Network) {
-		n.Spec = samplecrdv1.NetworkSpec{CIDR: "10.9.0.0/24", Gateway: "10.9.0.1"}
+		n.Spec = samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.9.0.0/24", Gateway: "10.9.0.1"}}
 		n.Labels = map[string]string{"team": "a"}
 		n.Annotations = map[string]string{"note": "b"}
 		n.Finalizers = []string{samplecrdv1.Finalizer}

@@ -30,6 +30,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -183,7 +184,7 @@ func (f *fixture) patch(old *samplecrdv1.Network, patch []byte) (runtime.Object,
 	if n.UID != old.UID || n.ResourceVersion != old.ResourceVersion {
 		return nil, apierrors.NewConflict(samplecrdv1.Resource("networks"), n.Name, errors.New("it has changed"))
 	}
-	if n.Spec != old.Spec {
+	if !equality.Semantic.DeepEqual(n.Spec, old.Spec) {
 		n.Generation++
 	}
 	return f.api.Put(n), nil
@@ -331,7 +332,7 @@ func (f *fixture) edit(change func(*samplecrdv1.Network)) {
 
 // stray creates a Network as another client.
 func (f *fixture) stray(name, cidr string, changes ...func(*samplecrdv1.Network)) *samplecrdv1.Network {
-	n := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: testKey.Namespace, Name: name}, Spec: samplecrdv1.NetworkSpec{CIDR: cidr}}
+	n := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: testKey.Namespace, Name: name}, Spec: samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: cidr}}}
 	for _, change := range changes {
 		change(n)
 	}
@@ -381,7 +382,7 @@ func (f *fixture) expectEvents(want ...string) {
 // expectSpec checks the Network of testKey.
 func (f *fixture) expectSpec(cidr, gateway string) {
 	f.t.Helper()
-	if diff := gocmp.Diff(samplecrdv1.NetworkSpec{CIDR: cidr, Gateway: gateway}, f.get(testKey.Name).Spec); diff != "" {
+	if diff := gocmp.Diff(samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: cidr, Gateway: gateway}}, f.get(testKey.Name).Spec); diff != "" {
 		f.t.Errorf("spec (-want +got):\n%s", diff)
 	}
 }

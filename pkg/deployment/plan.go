@@ -113,7 +113,7 @@ func newNetwork(d *appsv1.Deployment, r request) *samplecrdv1.Network {
 			Labels:          map[string]string{samplecrdv1.LabelDeployment: labelValue(d.Name)},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, deploymentKind)},
 		},
-		Spec: samplecrdv1.NetworkSpec{CIDR: r.cidr, Gateway: r.gateway},
+		Spec: samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: r.cidr, Gateway: r.gateway}},
 	}
 	if r.auto {
 		network.Annotations = map[string]string{samplecrdv1.AnnotationAllocatedCIDR: r.cidr}

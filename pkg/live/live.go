@@ -198,6 +198,8 @@ func changes(cached, live *samplecrdv1.Network) (changed []string) {
 		{"the annotation " + samplecrdv1.AnnotationPaused, cached.IsPaused() != live.IsPaused()},
 		{"status.networkID", before.NetworkID != now.NetworkID},
 		{"status.subnetID", before.SubnetID != now.SubnetID},
+		{"status.subnets", !slices.Equal(before.Subnets, now.Subnets)},
+		{"status.router", !equality.Semantic.DeepEqual(before.Router, now.Router)},
 		{"status.cloud", before.Cloud != now.Cloud},
 		{"status.projectID", before.ProjectID != now.ProjectID},
 		{"status.region", before.Region != now.Region},

@@ -58,7 +58,7 @@ func newLab(t *testing.T, changes ...func(*samplecrdv1.Network)) *lab {
 	l.Networks = NewNetworks(l.kube)
 	network := &samplecrdv1.Network{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Generation: 3},
-		Spec:       samplecrdv1.NetworkSpec{CIDR: "10.0.0.0/24"},
+		Spec:       samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.0.0.0/24"}},
 		Status:     samplecrdv1.NetworkStatus{NetworkID: "n"},
 	}
 	for _, change := range changes {

@@ -30,7 +30,7 @@ import (
 func declares(cidr, gateway string) *samplecrdv1.Network {
 	return &samplecrdv1.Network{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: owner.UID},
-		Spec:       samplecrdv1.NetworkSpec{CIDR: cidr, Gateway: gateway},
+		Spec:       samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: cidr, Gateway: gateway}},
 	}
 }
 

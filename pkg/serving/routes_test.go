@@ -96,7 +96,7 @@ func newRegistry() *prometheus.Registry {
 func newLab(t *testing.T) *lab {
 	l := &lab{T: t, kube: kubefake.NewClientset(), networks: fake.NewClientset(&samplecrdv1.Network{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "net", Annotations: map[string]string{"other": "stays"}},
-		Spec:       samplecrdv1.NetworkSpec{CIDR: "10.0.0.0/24"},
+		Spec:       samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.0.0.0/24"}},
 	})}
 	l.routes = Routes{
 		Metrics:   newRegistry(),

@@ -28,6 +28,7 @@ import (
 	"time"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -232,6 +233,8 @@ func Equal(a, b *samplecrdv1.NetworkStatus) bool {
 		a.ProjectID == b.ProjectID &&
 		a.Region == b.Region &&
 		a.MTU == b.MTU &&
+		slices.Equal(a.Subnets, b.Subnets) &&
+		equality.Semantic.DeepEqual(a.Router, b.Router) &&
 		a.LastHandledReconcileAt == b.LastHandledReconcileAt &&
 		slices.EqualFunc(a.Conditions, b.Conditions, equalConditions)
 }

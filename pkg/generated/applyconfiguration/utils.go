@@ -32,14 +32,34 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=samplecrd.k8s.io, Version=v1
+	case v1.SchemeGroupVersion.WithKind("AdditionalSubnet"):
+		return &samplecrdv1.AdditionalSubnetApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("AllocationPool"):
+		return &samplecrdv1.AllocationPoolApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("CloudCredentialsReference"):
 		return &samplecrdv1.CloudCredentialsReferenceApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("HostRoute"):
+		return &samplecrdv1.HostRouteApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("IPv6Spec"):
+		return &samplecrdv1.IPv6SpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Network"):
 		return &samplecrdv1.NetworkApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("NetworkSpec"):
 		return &samplecrdv1.NetworkSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("NetworkStatus"):
 		return &samplecrdv1.NetworkStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("NeutronReference"):
+		return &samplecrdv1.NeutronReferenceApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ProviderSpec"):
+		return &samplecrdv1.ProviderSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("RouterSpec"):
+		return &samplecrdv1.RouterSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("RouterStatus"):
+		return &samplecrdv1.RouterStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("SubnetSpec"):
+		return &samplecrdv1.SubnetSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("SubnetStatus"):
+		return &samplecrdv1.SubnetStatusApplyConfiguration{}
 
 	}
 	return nil

@@ -218,7 +218,7 @@ func (s *Server) update(n *samplecrdv1.Network, subresource string) (*samplecrdv
 	} else {
 		next.Labels, next.Annotations, next.Finalizers = n.Labels, n.Annotations, n.Finalizers
 		next.Spec = n.Spec
-		if next.Spec != old.Spec {
+		if !equality.Semantic.DeepEqual(next.Spec, old.Spec) {
 			next.Generation++
 		}
 	}

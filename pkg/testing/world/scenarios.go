@@ -16,7 +16,11 @@ limitations under the License.
 
 package world
 
-import samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+import (
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
 
 // Scenario is something that users do with one Network.
 type Scenario struct {
@@ -43,13 +47,13 @@ func (s Scenario) Left() []string {
 }
 
 func spec(cidr, gateway string) *samplecrdv1.NetworkSpec {
-	return &samplecrdv1.NetworkSpec{CIDR: cidr, Gateway: gateway}
+	return &samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: cidr, Gateway: gateway}}
 }
 
 // edited returns an act that makes the Network have this spec.
 func edited(want *samplecrdv1.NetworkSpec) func(*World) {
 	return func(w *World) {
-		if n := w.Find(); n != nil && n.DeletionTimestamp == nil && n.Spec != *want {
+		if n := w.Find(); n != nil && n.DeletionTimestamp == nil && !equality.Semantic.DeepEqual(n.Spec, *want) {
 			w.Edit(func(n *samplecrdv1.Network) { n.Spec = *want })
 		}
 	}
@@ -91,7 +95,7 @@ var Scenarios = []Scenario{
 	{"replacement", spec("10.0.0.0/24", ""), edited(spec("10.1.0.0/24", "")), spec("10.1.0.0/24", "")},
 	{"replacement with overlap", spec("10.0.0.0/24", ""), edited(spec("10.0.0.0/16", "10.0.3.1")), spec("10.0.0.0/16", "10.0.3.1")},
 	{"delete", spec("10.0.0.0/24", ""), kubectlDelete, nil},
-	{retained, &samplecrdv1.NetworkSpec{CIDR: "10.0.0.0/24", DeletionPolicy: samplecrdv1.DeletionRetain}, kubectlDelete, nil},
+	{retained, &samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.0.0.0/24"}, DeletionPolicy: samplecrdv1.DeletionRetain}, kubectlDelete, nil},
 	{"delete before anything was created", nil, once(func(w *World) { w.Create(*spec("10.0.0.0/24", "")); w.Edit(BeingDeleted) }), nil},
 	{recreated, spec("10.0.0.0/24", ""), func(w *World) {
 		if n := w.Find(); n == nil {

@@ -30,6 +30,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/gophercloud/gophercloud/v2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -113,7 +114,7 @@ func New(t testing.TB, networks ...*samplecrdv1.Network) *World {
 func NewNetwork(cidr, gateway string, changes ...func(*samplecrdv1.Network)) *samplecrdv1.Network {
 	n := &samplecrdv1.Network{
 		ObjectMeta: metav1.ObjectMeta{Namespace: Key.Namespace, Name: Key.Name, UID: UID, Generation: 1},
-		Spec:       samplecrdv1.NetworkSpec{CIDR: cidr, Gateway: gateway},
+		Spec:       samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: cidr, Gateway: gateway}},
 	}
 	for _, change := range changes {
 		change(n)
@@ -179,7 +180,7 @@ func (w *World) Edit(change func(*samplecrdv1.Network)) {
 	n := w.Get()
 	spec := n.Spec
 	change(n)
-	if n.Spec != spec {
+	if !equality.Semantic.DeepEqual(n.Spec, spec) {
 		n.Generation++
 	}
 	w.API.Put(n)

@@ -70,7 +70,7 @@ func TestTheSchemeMapsTheKindToItsGoType(t *testing.T) {
 func TestTheSchemeEncodesAndDecodesANetwork(t *testing.T) {
 	network := &samplecrdv1.Network{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "example-network"},
-		Spec:       samplecrdv1.NetworkSpec{CIDR: "192.168.0.0/16", Gateway: "192.168.0.1"},
+		Spec:       samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "192.168.0.0/16", Gateway: "192.168.0.1"}},
 	}
 	codec := scheme.Codecs.LegacyCodec(samplecrdv1.SchemeGroupVersion)
 	data, err := runtime.Encode(codec, network)

@@ -36,6 +36,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="The time since the Network was created"
 // +kubebuilder:printcolumn:name="Network ID",type=string,priority=1,JSONPath=`.status.networkID`,description="The ID of the network in Neutron"
 // +kubebuilder:printcolumn:name="Cloud",type=string,priority=1,JSONPath=`.status.cloud`,description="The cloud that has the network"
+// +kubebuilder:printcolumn:name="External IP",type=string,priority=1,JSONPath=`.status.router.externalIPs[0]`,description="The address of the router in its external network"
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="The message of the Ready condition"
 type Network struct {
 	metav1.TypeMeta `json:",inline"`
@@ -57,8 +58,101 @@ type Network struct {
 	Status NetworkStatus `json:"status,omitempty"`
 }
 
-// NetworkSpec is the desired state of a network. Every field except
-// cloudCredentialsRef can change at any time.
+// NetworkSpec is the desired state of a network and its subnets. Every field except
+// cloudCredentialsRef and provider can change at any time.
+//
+// A field that is not set means Neutron's default, and the controller keeps it so. What the
+// cloud chooses is left alone: mtu, portSecurityEnabled, provider and tags. Neutron's field
+// description is not here, because it carries the ownership mark.
+//
+// +kubebuilder:validation:XValidation:fieldPath=".cloudCredentialsRef",reason=FieldValueForbidden,message="cannot be added, changed or removed: delete the Network and create another one",rule="has(self.cloudCredentialsRef) == has(oldSelf.cloudCredentialsRef) && (!has(self.cloudCredentialsRef) || self.cloudCredentialsRef == oldSelf.cloudCredentialsRef)"
+type NetworkSpec struct {
+	// The subnet of the network.
+	SubnetSpec `json:",inline"`
+
+	// additionalSubnets are more subnets of the network: the IPv6 half of a dual-stack network,
+	// or more room. Their address ranges must not overlap.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=15
+	AdditionalSubnets []AdditionalSubnet `json:"additionalSubnets,omitempty"`
+
+	// router connects the subnets to a router: the way out of the network. Each subnet needs a
+	// gateway then, which becomes the address of the router.
+	//
+	// +optional
+	Router *RouterSpec `json:"router,omitempty"`
+
+	// mtu is the maximum transmission unit in bytes. If it is not set, Neutron chooses the
+	// largest that the cloud can carry, and status.mtu shows it.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=68
+	// +kubebuilder:validation:Maximum=65535
+	MTU *int32 `json:"mtu,omitempty"`
+
+	// portSecurityEnabled is the default for ports that are created later: whether Neutron drops
+	// packets with a foreign source address, and applies security groups. If it is not set, the
+	// cloud chooses.
+	//
+	// +optional
+	PortSecurityEnabled *bool `json:"portSecurityEnabled,omitempty"`
+
+	// dnsDomain is the domain of the network's ports in an external DNS service, with a dot at
+	// its end: team.example.org.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=255
+	DNSDomain string `json:"dnsDomain,omitempty"`
+
+	// tags are the tags of the network in Neutron, in any order. If they are set, the network has
+	// exactly these; the empty list removes all. If they are not set, they are left alone.
+	//
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=50
+	Tags []Tag `json:"tags,omitzero"`
+
+	// shared makes the network usable in all projects. Neutron's policy gives this to
+	// administrators.
+	//
+	// +optional
+	Shared bool `json:"shared,omitempty"`
+
+	// external makes the network one that routers can have their gateway in. Neutron's policy
+	// gives this to administrators.
+	//
+	// +optional
+	External bool `json:"external,omitempty"`
+
+	// provider says how the cloud carries the network. Neutron's policy gives this to
+	// administrators. If it is not set, the cloud chooses. It cannot be added or removed later,
+	// and only the segmentation ID of a VLAN can change.
+	//
+	// +optional
+	Provider *ProviderSpec `json:"provider,omitempty"`
+
+	// cloudCredentialsRef names a Secret in the namespace of the Network. The Secret has
+	// the cloud, the project and the credentials for the network. If it is not set, the
+	// controller uses its own cloud.
+	//
+	// It is immutable: it cannot be added, changed or removed later, because the network
+	// stays in the cloud in which it was created.
+	//
+	// +optional
+	CloudCredentialsRef *CloudCredentialsReference `json:"cloudCredentialsRef,omitempty"`
+
+	// deletionPolicy says what happens to the network in Neutron when the Network is
+	// deleted. Delete (the default) deletes it. Retain leaves it in Neutron without its
+	// ownership mark, and no controller manages it any more.
+	//
+	// +optional
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+}
+
+// SubnetSpec is the desired state of a subnet.
 //
 // The rules below compare the gateway with the CIDR. Each rule passes what another
 // rule refuses, so that one mistake gives one message. The last rule takes an IPv4
@@ -66,11 +160,10 @@ type Network struct {
 // address and 0 for the last one. CEL has no function that returns the last address.
 // Neutron refuses both addresses for IPv4 only. For IPv6 the first address is its default.
 //
-// +kubebuilder:validation:XValidation:fieldPath=".cloudCredentialsRef",reason=FieldValueForbidden,message="cannot be added, changed or removed: delete the Network and create another one",rule="has(self.cloudCredentialsRef) == has(oldSelf.cloudCredentialsRef) && (!has(self.cloudCredentialsRef) || self.cloudCredentialsRef == oldSelf.cloudCredentialsRef)"
 // +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must be of the same IP family as cidr",messageExpression="self.gateway + ' is not of the same IP family as cidr, ' + self.cidr",rule="!has(self.gateway) || !isIP(self.gateway) || !isCIDR(self.cidr) || ip(self.gateway).family() == cidr(self.cidr).ip().family()"
 // +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must be an address inside cidr",messageExpression="self.gateway + ' is not an address inside cidr, ' + self.cidr",rule="!has(self.gateway) || !isIP(self.gateway) || !isCIDR(self.cidr) || ip(self.gateway).family() != cidr(self.cidr).ip().family() || cidr(self.cidr).containsIP(self.gateway)"
 // +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must not be the first or the last address of cidr: they are the network address and the broadcast address",messageExpression="self.gateway + ' must not be the first or the last address of cidr, ' + self.cidr + ': they are the network address and the broadcast address'",rule="!has(self.gateway) || !isIP(self.gateway) || !isCIDR(self.cidr) || ip(self.gateway).family() == 6 || !cidr(self.cidr).containsIP(self.gateway) || cidr(self.cidr).prefixLength() > 30 || (int(self.gateway.split('.')[0]) * 16777216 + int(self.gateway.split('.')[1]) * 65536 + int(self.gateway.split('.')[2]) * 256 + int(self.gateway.split('.')[3]) + 1) % [4294967296, 2147483648, 1073741824, 536870912, 268435456, 134217728, 67108864, 33554432, 16777216, 8388608, 4194304, 2097152, 1048576, 524288, 262144, 131072, 65536, 32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4][cidr(self.cidr).prefixLength()] > 1"
-type NetworkSpec struct {
+type SubnetSpec struct {
 	// cidr is the address range of the network's subnet, IPv4 or IPv6, as an address
 	// and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length
 	// are ignored: 192.168.1.0/16 means 192.168.0.0/16.
@@ -94,22 +187,169 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,rule="self == '' || self == 'None' || isIP(self)",message="must be an IP address inside cidr, such as 192.168.0.1, or None"
 	Gateway string `json:"gateway,omitempty"`
 
-	// cloudCredentialsRef names a Secret in the namespace of the Network. The Secret has
-	// the cloud, the project and the credentials for the network. If it is not set, the
-	// controller uses its own cloud.
-	//
-	// It is immutable: it cannot be added, changed or removed later, because the network
-	// stays in the cloud in which it was created.
+	// dnsNameservers are the addresses of the DNS servers that the network's DHCP servers
+	// announce, in this order.
 	//
 	// +optional
-	CloudCredentialsRef *CloudCredentialsReference `json:"cloudCredentialsRef,omitempty"`
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=5
+	DNSNameservers []IPAddress `json:"dnsNameservers,omitempty"`
 
-	// deletionPolicy says what happens to the network in Neutron when the Network is
-	// deleted. Delete (the default) deletes it. Retain leaves it in Neutron without its
-	// ownership mark, and no controller manages it any more.
+	// allocationPools are the address ranges that Neutron takes the addresses of ports from. If
+	// they are not set, they are all addresses of cidr except the gateway.
 	//
 	// +optional
-	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	AllocationPools []AllocationPool `json:"allocationPools,omitempty"`
+
+	// hostRoutes are the routes that the network's DHCP servers announce.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	HostRoutes []HostRoute `json:"hostRoutes,omitempty"`
+
+	// enableDHCP says whether DHCP servers serve the subnet. The default is true.
+	//
+	// +optional
+	EnableDHCP *bool `json:"enableDHCP,omitempty"`
+
+	// ipv6 says how ports of an IPv6 subnet get their addresses. Neutron cannot change it in
+	// place: if it changes, the controller replaces the subnet.
+	//
+	// +optional
+	IPv6 *IPv6Spec `json:"ipv6,omitempty"`
+}
+
+// IPAddress is an IPv4 or IPv6 address.
+//
+// +kubebuilder:validation:MaxLength=39
+type IPAddress string
+
+// Tag is a tag of a network in Neutron.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=60
+type Tag string
+
+// AllocationPool is a range of addresses.
+type AllocationPool struct {
+	// start is the first address of the range.
+	//
+	// +required
+	Start IPAddress `json:"start"`
+	// end is the last address of the range.
+	//
+	// +required
+	End IPAddress `json:"end"`
+}
+
+// HostRoute is a route that DHCP servers announce.
+type HostRoute struct {
+	// destination is the address range that the route leads to: 10.99.0.0/16.
+	//
+	// +required
+	// +kubebuilder:validation:MaxLength=43
+	Destination string `json:"destination"`
+	// nextHop is the address of the next router.
+	//
+	// +required
+	NextHop IPAddress `json:"nextHop"`
+}
+
+// IPv6Spec says how ports of an IPv6 subnet get their addresses. The two modes must be the
+// same if both are set.
+type IPv6Spec struct {
+	// addressMode says how ports get their addresses (ipv6_address_mode in Neutron).
+	//
+	// +optional
+	AddressMode IPv6Mode `json:"addressMode,omitempty"`
+	// raMode says who sends router advertisements, and for what (ipv6_ra_mode in Neutron). If it
+	// is not set, Neutron's routers send none.
+	//
+	// +optional
+	RAMode IPv6Mode `json:"raMode,omitempty"`
+}
+
+// IPv6Mode is a mode of Neutron's ipv6_address_mode and ipv6_ra_mode.
+//
+// +kubebuilder:validation:Enum=slaac;dhcpv6-stateful;dhcpv6-stateless
+type IPv6Mode string
+
+// The IPv6 modes.
+const (
+	// IPv6ModeSLAAC means that ports compute their addresses from router advertisements.
+	IPv6ModeSLAAC IPv6Mode = "slaac"
+	// IPv6ModeDHCPv6Stateful means that ports get their addresses from DHCPv6.
+	IPv6ModeDHCPv6Stateful IPv6Mode = "dhcpv6-stateful"
+	// IPv6ModeDHCPv6Stateless means SLAAC for addresses, and DHCPv6 for everything else.
+	IPv6ModeDHCPv6Stateless IPv6Mode = "dhcpv6-stateless"
+)
+
+// AdditionalSubnet is another subnet of the network.
+type AdditionalSubnet struct {
+	// name identifies the subnet in this Network: v6.
+	//
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+
+	SubnetSpec `json:",inline"`
+}
+
+// RouterSpec says which router the network is connected to. Exactly one of its fields is set.
+type RouterSpec struct {
+	// externalNetwork asks for a router of this Network's own, with its gateway in that external
+	// network. The controller creates the router, and deletes it with the network.
+	//
+	// +optional
+	ExternalNetwork *NeutronReference `json:"externalNetwork,omitempty"`
+	// existing connects the network to a router that is there. The controller adds and removes
+	// the interfaces of this Network's subnets, and changes nothing else of the router.
+	//
+	// +optional
+	Existing *NeutronReference `json:"existing,omitempty"`
+}
+
+// NeutronReference names an object in Neutron. Exactly one of its fields is set.
+type NeutronReference struct {
+	// name is the name of the object. There must be exactly one of that name that the
+	// credentials can see.
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=255
+	Name string `json:"name,omitempty"`
+	// id is the ID of the object.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._-]*$`
+	ID string `json:"id,omitempty"`
+}
+
+// ProviderSpec says how the cloud carries a network.
+type ProviderSpec struct {
+	// networkType is the type of the network, such as vlan, vxlan, flat or local.
+	//
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	NetworkType string `json:"networkType"`
+	// physicalNetwork is the name of the physical network, for vlan and flat.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	PhysicalNetwork string `json:"physicalNetwork,omitempty"`
+	// segmentationID is the VLAN ID or the tunnel ID.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=16777215
+	SegmentationID *int32 `json:"segmentationID,omitempty"`
 }
 
 // DeletionPolicy says what happens to a network in Neutron when its Network is deleted.
@@ -193,6 +433,17 @@ type NetworkStatus struct {
 	// +optional
 	MTU int32 `json:"mtu,omitempty"`
 
+	// subnets are the subnets of this Network in Neutron. The first one is that of networkID's
+	// fields above.
+	// +optional
+	// +listType=atomic
+	Subnets []SubnetStatus `json:"subnets,omitempty"`
+
+	// router is the router that the subnets are connected to, or are about to be. It is there
+	// before Neutron has an interface, so that no interface is ever left behind.
+	// +optional
+	Router *RouterStatus `json:"router,omitempty"`
+
 	// lastHandledReconcileAt is the last value of the annotation
 	// samplecrd.k8s.io/reconcile-requested-at that the controller has handled.
 	// +optional
@@ -207,6 +458,35 @@ type NetworkStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchMergeKey:"type" patchStrategy:"merge"`
+}
+
+// SubnetStatus is a subnet as the controller last observed it in Neutron.
+type SubnetStatus struct {
+	// name is the name in spec.additionalSubnets. It is empty for the subnet of spec.cidr, and
+	// for one that the spec no longer declares.
+	// +optional
+	Name string `json:"name,omitempty"`
+	// id is the ID of the subnet.
+	ID string `json:"id"`
+	// cidr is the CIDR of the subnet.
+	CIDR string `json:"cidr"`
+	// gateway is the gateway of the subnet. None means that it has no gateway.
+	Gateway string `json:"gateway"`
+	// routerPortID is the ID of the port that connects the subnet to the router. It is set when
+	// Neutron has confirmed the connection.
+	// +optional
+	RouterPortID string `json:"routerPortID,omitempty"`
+}
+
+// RouterStatus is a router as the controller last observed it in Neutron.
+type RouterStatus struct {
+	// id is the ID of the router. It is empty until a router of the Network's own is created.
+	// +optional
+	ID string `json:"id,omitempty"`
+	// externalIPs are the addresses of the router in its external network.
+	// +optional
+	// +listType=atomic
+	ExternalIPs []string `json:"externalIPs,omitempty"`
 }
 
 // NetworkList is a list of Networks.

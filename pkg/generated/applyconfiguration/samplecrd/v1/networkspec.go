@@ -25,28 +25,44 @@ import (
 // NetworkSpecApplyConfiguration represents a declarative configuration of the NetworkSpec type for use
 // with apply.
 //
-// NetworkSpec is the desired state of a network. Every field except
-// cloudCredentialsRef can change at any time.
+// NetworkSpec is the desired state of a network and its subnets. Every field except
+// cloudCredentialsRef and provider can change at any time.
 //
-// The rules below compare the gateway with the CIDR. Each rule passes what another
-// rule refuses, so that one mistake gives one message. The last rule takes an IPv4
-// address as a number n: if the CIDR has s addresses, (n + 1) mod s is 1 for the first
-// address and 0 for the last one. CEL has no function that returns the last address.
-// Neutron refuses both addresses for IPv4 only. For IPv6 the first address is its default.
+// A field that is not set means Neutron's default, and the controller keeps it so. What the
+// cloud chooses is left alone: mtu, portSecurityEnabled, provider and tags. Neutron's field
+// description is not here, because it carries the ownership mark.
 type NetworkSpecApplyConfiguration struct {
-	// cidr is the address range of the network's subnet, IPv4 or IPv6, as an address
-	// and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length
-	// are ignored: 192.168.1.0/16 means 192.168.0.0/16.
-	//
-	// If the CIDR changes, the controller replaces the subnet, because Neutron cannot
-	// change it in place. While ports use the subnet, the old CIDR stays in force
-	// (Ready=False, reason InUse).
-	CIDR *string `json:"cidr,omitempty"`
-	// gateway is the address of the subnet's gateway, inside cidr: 192.168.0.1.
-	//
-	// None means a subnet without a gateway. If it is not set, Neutron chooses the
-	// first address of the subnet, and status.gateway shows it. It can be changed.
-	Gateway *string `json:"gateway,omitempty"`
+	// The subnet of the network.
+	SubnetSpecApplyConfiguration `json:""`
+	// additionalSubnets are more subnets of the network: the IPv6 half of a dual-stack network,
+	// or more room. Their address ranges must not overlap.
+	AdditionalSubnets []AdditionalSubnetApplyConfiguration `json:"additionalSubnets,omitempty"`
+	// router connects the subnets to a router: the way out of the network. Each subnet needs a
+	// gateway then, which becomes the address of the router.
+	Router *RouterSpecApplyConfiguration `json:"router,omitempty"`
+	// mtu is the maximum transmission unit in bytes. If it is not set, Neutron chooses the
+	// largest that the cloud can carry, and status.mtu shows it.
+	MTU *int32 `json:"mtu,omitempty"`
+	// portSecurityEnabled is the default for ports that are created later: whether Neutron drops
+	// packets with a foreign source address, and applies security groups. If it is not set, the
+	// cloud chooses.
+	PortSecurityEnabled *bool `json:"portSecurityEnabled,omitempty"`
+	// dnsDomain is the domain of the network's ports in an external DNS service, with a dot at
+	// its end: team.example.org.
+	DNSDomain *string `json:"dnsDomain,omitempty"`
+	// tags are the tags of the network in Neutron, in any order. If they are set, the network has
+	// exactly these; the empty list removes all. If they are not set, they are left alone.
+	Tags []samplecrdv1.Tag `json:"tags,omitempty"`
+	// shared makes the network usable in all projects. Neutron's policy gives this to
+	// administrators.
+	Shared *bool `json:"shared,omitempty"`
+	// external makes the network one that routers can have their gateway in. Neutron's policy
+	// gives this to administrators.
+	External *bool `json:"external,omitempty"`
+	// provider says how the cloud carries the network. Neutron's policy gives this to
+	// administrators. If it is not set, the cloud chooses. It cannot be added or removed later,
+	// and only the segmentation ID of a VLAN can change.
+	Provider *ProviderSpecApplyConfiguration `json:"provider,omitempty"`
 	// cloudCredentialsRef names a Secret in the namespace of the Network. The Secret has
 	// the cloud, the project and the credentials for the network. If it is not set, the
 	// controller uses its own cloud.
@@ -70,7 +86,7 @@ func NetworkSpec() *NetworkSpecApplyConfiguration {
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the CIDR field is set to the value of the last call.
 func (b *NetworkSpecApplyConfiguration) WithCIDR(value string) *NetworkSpecApplyConfiguration {
-	b.CIDR = &value
+	b.SubnetSpecApplyConfiguration.CIDR = &value
 	return b
 }
 
@@ -78,7 +94,138 @@ func (b *NetworkSpecApplyConfiguration) WithCIDR(value string) *NetworkSpecApply
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Gateway field is set to the value of the last call.
 func (b *NetworkSpecApplyConfiguration) WithGateway(value string) *NetworkSpecApplyConfiguration {
-	b.Gateway = &value
+	b.SubnetSpecApplyConfiguration.Gateway = &value
+	return b
+}
+
+// WithDNSNameservers adds the given value to the DNSNameservers field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the DNSNameservers field.
+func (b *NetworkSpecApplyConfiguration) WithDNSNameservers(values ...samplecrdv1.IPAddress) *NetworkSpecApplyConfiguration {
+	for i := range values {
+		b.SubnetSpecApplyConfiguration.DNSNameservers = append(b.SubnetSpecApplyConfiguration.DNSNameservers, values[i])
+	}
+	return b
+}
+
+// WithAllocationPools adds the given value to the AllocationPools field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the AllocationPools field.
+func (b *NetworkSpecApplyConfiguration) WithAllocationPools(values ...*AllocationPoolApplyConfiguration) *NetworkSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithAllocationPools")
+		}
+		b.SubnetSpecApplyConfiguration.AllocationPools = append(b.SubnetSpecApplyConfiguration.AllocationPools, *values[i])
+	}
+	return b
+}
+
+// WithHostRoutes adds the given value to the HostRoutes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the HostRoutes field.
+func (b *NetworkSpecApplyConfiguration) WithHostRoutes(values ...*HostRouteApplyConfiguration) *NetworkSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithHostRoutes")
+		}
+		b.SubnetSpecApplyConfiguration.HostRoutes = append(b.SubnetSpecApplyConfiguration.HostRoutes, *values[i])
+	}
+	return b
+}
+
+// WithEnableDHCP sets the EnableDHCP field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the EnableDHCP field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithEnableDHCP(value bool) *NetworkSpecApplyConfiguration {
+	b.SubnetSpecApplyConfiguration.EnableDHCP = &value
+	return b
+}
+
+// WithIPv6 sets the IPv6 field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IPv6 field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithIPv6(value *IPv6SpecApplyConfiguration) *NetworkSpecApplyConfiguration {
+	b.SubnetSpecApplyConfiguration.IPv6 = value
+	return b
+}
+
+// WithAdditionalSubnets adds the given value to the AdditionalSubnets field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the AdditionalSubnets field.
+func (b *NetworkSpecApplyConfiguration) WithAdditionalSubnets(values ...*AdditionalSubnetApplyConfiguration) *NetworkSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithAdditionalSubnets")
+		}
+		b.AdditionalSubnets = append(b.AdditionalSubnets, *values[i])
+	}
+	return b
+}
+
+// WithRouter sets the Router field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Router field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithRouter(value *RouterSpecApplyConfiguration) *NetworkSpecApplyConfiguration {
+	b.Router = value
+	return b
+}
+
+// WithMTU sets the MTU field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MTU field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithMTU(value int32) *NetworkSpecApplyConfiguration {
+	b.MTU = &value
+	return b
+}
+
+// WithPortSecurityEnabled sets the PortSecurityEnabled field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PortSecurityEnabled field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithPortSecurityEnabled(value bool) *NetworkSpecApplyConfiguration {
+	b.PortSecurityEnabled = &value
+	return b
+}
+
+// WithDNSDomain sets the DNSDomain field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DNSDomain field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithDNSDomain(value string) *NetworkSpecApplyConfiguration {
+	b.DNSDomain = &value
+	return b
+}
+
+// WithTags adds the given value to the Tags field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Tags field.
+func (b *NetworkSpecApplyConfiguration) WithTags(values ...samplecrdv1.Tag) *NetworkSpecApplyConfiguration {
+	for i := range values {
+		b.Tags = append(b.Tags, values[i])
+	}
+	return b
+}
+
+// WithShared sets the Shared field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Shared field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithShared(value bool) *NetworkSpecApplyConfiguration {
+	b.Shared = &value
+	return b
+}
+
+// WithExternal sets the External field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the External field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithExternal(value bool) *NetworkSpecApplyConfiguration {
+	b.External = &value
+	return b
+}
+
+// WithProvider sets the Provider field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Provider field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithProvider(value *ProviderSpecApplyConfiguration) *NetworkSpecApplyConfiguration {
+	b.Provider = value
 	return b
 }
 

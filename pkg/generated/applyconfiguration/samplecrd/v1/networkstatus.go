@@ -51,6 +51,12 @@ type NetworkStatusApplyConfiguration struct {
 	Region *string `json:"region,omitempty"`
 	// mtu is the maximum transmission unit of the network in Neutron, in bytes.
 	MTU *int32 `json:"mtu,omitempty"`
+	// subnets are the subnets of this Network in Neutron. The first one is that of networkID's
+	// fields above.
+	Subnets []SubnetStatusApplyConfiguration `json:"subnets,omitempty"`
+	// router is the router that the subnets are connected to, or are about to be. It is there
+	// before Neutron has an interface, so that no interface is ever left behind.
+	Router *RouterStatusApplyConfiguration `json:"router,omitempty"`
 	// lastHandledReconcileAt is the last value of the annotation
 	// samplecrd.k8s.io/reconcile-requested-at that the controller has handled.
 	LastHandledReconcileAt *string `json:"lastHandledReconcileAt,omitempty"`
@@ -135,6 +141,27 @@ func (b *NetworkStatusApplyConfiguration) WithRegion(value string) *NetworkStatu
 // If called multiple times, the MTU field is set to the value of the last call.
 func (b *NetworkStatusApplyConfiguration) WithMTU(value int32) *NetworkStatusApplyConfiguration {
 	b.MTU = &value
+	return b
+}
+
+// WithSubnets adds the given value to the Subnets field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Subnets field.
+func (b *NetworkStatusApplyConfiguration) WithSubnets(values ...*SubnetStatusApplyConfiguration) *NetworkStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithSubnets")
+		}
+		b.Subnets = append(b.Subnets, *values[i])
+	}
+	return b
+}
+
+// WithRouter sets the Router field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Router field is set to the value of the last call.
+func (b *NetworkStatusApplyConfiguration) WithRouter(value *RouterStatusApplyConfiguration) *NetworkStatusApplyConfiguration {
+	b.Router = value
 	return b
 }
 
