@@ -26,7 +26,7 @@ import (
 
 // maxSteps is more than any Network needs. More steps mean that Neutron's answers do not show
 // what was requested.
-const maxSteps = 10
+const maxSteps = 100
 
 // Guard says when a step must not be taken.
 type Guard struct {
@@ -61,6 +61,12 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 	if err != nil {
 		return nil, nil, err
 	}
+	identity.Routed = identity.Routed || len(observed.Routers) > 0
+	if desired.Router != nil {
+		if err := c.resolve(ctx, desired.Router); err != nil {
+			return observed, nil, err
+		}
+	}
 	var done []Step
 	reread := false
 	for {
@@ -72,8 +78,11 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		if len(done) == maxSteps {
 			return observed, nil, &Error{Op: "converge", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: " + step.String()}
 		}
-		if err := c.approve(ctx, identity, guard, "next step: "+step.String(), scopeOf(step, observed), step.Irreversible()); err != nil {
+		if err := c.approve(ctx, identity, guard, "next step: "+step.String(), scopeOf(step, identity, observed), step.Irreversible()); err != nil {
 			return observed, done, err
+		}
+		if s, ok := step.(recorder); ok && !s.isRecorded(desired) {
+			return observed, done, &Error{Op: "converge", Reason: Unrecorded, Message: "next step: " + step.String()}
 		}
 		next, err := c.apply(ctx, identity, observed, step)
 		if isOutdated(step, err) && !reread {
@@ -117,8 +126,13 @@ func (c *Cloud) duplicate(identity Identity, keep *Network) Step {
 // another client was faster, or a create request that had timed out took effect after all and
 // its subnet now overlaps with itself.
 func isOutdated(step Step, err error) bool {
-	_, creates := step.(CreateSubnet)
-	return ReasonOf(err) == Stale || creates && ReasonOf(err) == Invalid
+	switch step.(type) {
+	case CreateSubnet:
+		return ReasonOf(err) == Stale || ReasonOf(err) == Invalid
+	case AttachSubnet:
+		return ReasonOf(err) == Stale || ReasonOf(err) == InUse
+	}
+	return ReasonOf(err) == Stale
 }
 
 // pickSurvivor returns the network to keep. If the status names none of several, it is one
@@ -154,26 +168,37 @@ func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network,
 	return next, nil
 }
 
-// Remove deletes the identity's networks, or removes the mark from them if they are to be
-// retained, until Neutron has none or the guard prevents it. There can be several, if two
+// Remove deletes the identity's networks and routers, or removes the mark from them if they are to
+// be retained, until Neutron has none or the guard prevents it. There can be several, if two
 // writers raced. It returns a network that stays: a retained one, or one that another client
 // removed the mark from, which is left alone.
 func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network, retain bool, guard Guard) (kept *Network, err error) {
-	for done := 0; observed.Exists() && done < maxSteps; done++ {
+	identity.Routed = identity.Routed || len(observed.Routers) > 0
+	for done := 0; (observed.Exists() || len(observed.Routers) > 0) && done < maxSteps; done++ {
+		isOurs := identity.Marks(observed) || !observed.Exists()
+		var step Step
 		var s scope
-		if !retain && identity.Marks(observed) {
+		if !retain && isOurs {
 			s = networkScope(observed.ID)
+			if step = nextRemoval(identity.desired(), observed); step != nil {
+				s = scopeOf(step, identity, observed)
+			}
 		}
 		logger := klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID)
 		if err := c.approve(klog.NewContext(ctx, logger), identity, guard, "the deletion waits", s, true); err != nil {
 			return nil, err
 		}
-		if !identity.Marks(observed) {
+		switch {
+		case !isOurs:
 			return observed, nil
-		}
-		if retain {
+		case step != nil:
+			if observed, err = c.apply(ctx, identity, observed, step); err != nil {
+				return nil, err
+			}
+			continue
+		case retain:
 			kept, err = observed, c.unmark(ctx, identity, observed)
-		} else {
+		case observed.Exists():
 			err = c.delete(ctx, identity, observed)
 		}
 		if err != nil {
@@ -184,9 +209,10 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 			return nil, err
 		}
 	}
-	if observed.Exists() {
+	if observed.Exists() || len(observed.Routers) > 0 {
 		return nil, &Error{Op: "remove", Reason: Unavailable, Message: "Neutron's answers do not show that the network is gone: " + observed.ID}
 	}
+	c.routing.forget(identity.Owner.UID)
 	return kept, nil
 }
 
@@ -245,6 +271,17 @@ func (c *Cloud) removeMarks(ctx context.Context, identity Identity, network *Net
 				return err
 			}
 		}
+	}
+	for _, r := range network.Routers {
+		if r.isOwnedBy(identity.Owner) {
+			unmarked := Change{Name: "description", Value: withoutMark(r.Description)}
+			if _, err := c.client.UpdateRouter(ctx, r.ID, []Change{unmarked}); err != nil && ReasonOf(err) != NotFound {
+				return err
+			}
+		}
+	}
+	if !network.Exists() {
+		return nil
 	}
 	// The updates of the subnets changed the network's revision.
 	fresh, err := c.client.getNetwork(ctx, network.ID)

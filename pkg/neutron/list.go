@@ -55,8 +55,9 @@ const (
 	maxFilterIDs = 64
 	// maxItems is how many items of a list are kept.
 	maxItems = 50_000
-	// maxText is the length of a name or a description in bytes: 255 characters.
-	maxText = 4 * 255
+	// maxText is the length of a text in bytes. The longest are the tags of a network: 50 of 255
+	// characters, some of which JSON escapes.
+	maxText = 50 * 6 * 255
 	// maxListText is the length of all texts that are kept in bytes: 250 for each of 50,000
 	// items. A network of the controller has about 170, its subnet about 210.
 	maxListText = 12 << 20
@@ -78,10 +79,14 @@ type item interface {
 	listed() (id string, texts []string)
 }
 
-func (n Network) listed() (string, []string) { return n.ID, []string{n.Name, n.Description} }
+func (n Network) listed() (string, []string) {
+	return n.ID, []string{n.Name, n.Description, n.DNSDomain, n.NetworkType, n.PhysicalNetwork, string(n.Tags)}
+}
+
 func (s Subnet) listed() (string, []string) {
 	// The zone of an address may be any text.
-	return s.ID, []string{s.Name, s.Description, s.NetworkID, s.Gateway.Zone()}
+	return s.ID, []string{s.Name, s.Description, s.NetworkID, s.Gateway.Zone(), s.AddressMode, s.RAMode,
+		string(s.DNSNameservers), string(s.Pools), string(s.Routes)}
 }
 
 // list returns the items of a collection that match the filter. It is for short lists.
@@ -394,7 +399,11 @@ func (c *Client) projectFilter(ctx context.Context) (url.Values, error) {
 	return url.Values{"project_id": {s.place.Project}}, nil
 }
 
-const networkFields = "id,name,description,mtu,revision_number"
+// The fields that a list asks for.
+var (
+	networkFields = strings.Join(append(namesIn(networkTable), "id", "tags", "revision_number"), ",")
+	subnetFields  = strings.Join(append(namesIn(subnetTable), "id", "network_id", "cidr", "revision_number"), ",")
+)
 
 // listedNetwork is a network in a list.
 type listedNetwork struct {
@@ -463,7 +472,7 @@ func (c *Client) attachSubnets(ctx context.Context, networks []*Network, filters
 	}
 	subnets := listing[Subnet]{keep: func(s *Subnet) bool { return byID[s.NetworkID] != nil }}
 	for _, filter := range filters {
-		if err := subnets.list(ctx, c, "subnets", "id,network_id,name,description,cidr,gateway_ip,revision_number", filter); err != nil {
+		if err := subnets.list(ctx, c, "subnets", subnetFields, filter); err != nil {
 			return err
 		}
 	}

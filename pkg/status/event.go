@@ -40,7 +40,7 @@ func EventFor(network *samplecrdv1.Network, o Outcome, next *samplecrdv1.Network
 	if o.Err == nil && (len(o.Steps) > 0 || o.Adopted) {
 		return changed(network, o)
 	}
-	return transition(Ready(&network.Status), Ready(next), len(o.Unmanaged) > 0)
+	return transition(Ready(&network.Status), Ready(next), len(o.Unmanaged) > 0 || len(o.UnmanagedInterfaces) > 0)
 }
 
 // changed returns the event for what was done in Neutron.
@@ -57,11 +57,24 @@ func changed(network *samplecrdv1.Network, o Outcome) *Event {
 	case o.Adopted:
 		return normal(samplecrdv1.EventAdopted, "Adopted network %s, which carries this Network's mark", o.Observed.ID)
 	case cmp.Or(o.Before, network).Status.NetworkID == "":
-		return normal(samplecrdv1.EventCreated, "Created network %s with subnet %s", o.Observed.ID, o.Subnet.CIDR)
+		return normal(samplecrdv1.EventCreated, "Created network %s with subnet %s", o.Observed.ID, o.describeSubnets())
 	case o.IsRepair(network):
 		return normal(samplecrdv1.EventDriftRepaired, "Repaired drift in Neutron: %s", done)
 	}
 	return normal(samplecrdv1.EventUpdated, "Updated network %s: %s", o.Observed.ID, done)
+}
+
+// describeSubnets returns the CIDRs of the subnets, and the router.
+func (o Outcome) describeSubnets() string {
+	cidrs := make([]string, len(o.Subnets))
+	for i, s := range o.Subnets {
+		cidrs[i] = s.CIDR.String()
+	}
+	text := strings.Join(cidrs, ", ")
+	if o.Router != nil {
+		text += " and router " + o.Router.ID
+	}
+	return text
 }
 
 // IsRepair reports whether the steps repaired drift: Neutron matched this generation before.
