@@ -96,10 +96,10 @@ func templateObstacle(network *samplecrdv1.Network, d *appsv1.Deployment, r requ
 	case template.Annotations[samplecrdv1.AnnotationAppliedTemplate] != "":
 		reason = fmt.Sprintf("it takes over from Network %s itself; name that one", quote(template.Annotations[samplecrdv1.AnnotationAppliedTemplate]))
 	case network != nil && !equality.Semantic.DeepEqual(network.Spec.CloudCredentialsRef, template.Spec.CloudCredentialsRef):
-		reason = fmt.Sprintf("it has other credentials than Network %s, which cannot change its credentials; to create it again with these, delete it", network.Name)
+		reason = fmt.Sprintf("it has other credentials than Network %[1]s, and these cannot change; delete Network %[1]s to create it again with the new ones", network.Name)
 	default:
 		return nil
 	}
 	return &event{corev1.EventTypeWarning, samplecrdv1.EventNetworkTemplateUnusable,
-		fmt.Sprintf("Network %s of annotation %s is no template for this Deployment: %s", name, samplecrdv1.AnnotationNetworkTemplate, reason)}
+		fmt.Sprintf("Network %s of annotation %s cannot be the template of this Deployment: %s", name, samplecrdv1.AnnotationNetworkTemplate, reason)}
 }

@@ -117,7 +117,7 @@ func TestNewNetworkTakesOverFromTheTemplate(t *testing.T) {
 	}
 }
 
-// TestEveryFieldIsTakenOverOrStays makes everybody who adds a field decide.
+// TestEveryFieldIsTakenOverOrStays fails if a field is added without a decision.
 func TestEveryFieldIsTakenOverOrStays(t *testing.T) {
 	const takenOver, stays = true, false
 	decisions := map[string]bool{
@@ -236,7 +236,7 @@ func TestTemplateObstacle(t *testing.T) {
 	}{
 		{"a template", own, aTemplate(), "shared", ""},
 		{"a template, before there is a Network", nil, aTemplate(), "shared", ""},
-		{"its own Network", own, own, "web", `Network "web" of annotation samplecrd.k8s.io/network-template is no template for this Deployment: it is the Deployment's own`},
+		{"its own Network", own, own, "web", `Network "web" of annotation samplecrd.k8s.io/network-template cannot be the template of this Deployment: it is the Deployment's own`},
 		{"its own Network, before there is one", nil, nil, "web", "the Deployment's own"},
 		{"no such Network", own, nil, "shared", "does not exist"},
 		{"being deleted", own, aTemplate(func(n *samplecrdv1.Network) { n.DeletionTimestamp = &now }), "shared", "is being deleted"},
