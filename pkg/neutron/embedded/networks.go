@@ -28,7 +28,9 @@ import (
 type network struct {
 	standard
 	adminStateUp, shared, external bool
+	portSecurity                   bool
 	mtu                            int
+	dnsDomain                      string
 	subnets                        []string
 	zoneHints                      []string
 	networkType, physical          string
@@ -69,7 +71,7 @@ func (n *neutron) networkKind() *kind[*network] {
 }
 
 // networkAttributes are Neutron's, with the extensions listed in neutron.go. Attributes of
-// other extensions (dns_domain, port_security_enabled, qos_policy_id) are not recognized.
+// other extensions (qos_policy_id, vlan_transparent) are not recognized.
 func networkAttributes() []*attribute[*network] {
 	null := func(*network) any { return nil }
 	return standardAttributes([]*attribute[*network]{
@@ -79,6 +81,8 @@ func networkAttributes() []*attribute[*network] {
 		{name: "shared", flags: onPost | onPut | filter | boolean | adminSets, check: truth, def: false, get: func(n *network) any { return n.shared }},
 		{name: "router:external", flags: onPost | onPut | filter | boolean | adminSets, check: truth, def: false, get: func(n *network) any { return n.external }},
 		{name: "mtu", flags: onPost | onPut | filter, check: atLeastZero, get: func(n *network) any { return n.mtu }},
+		{name: "port_security_enabled", flags: onPost | onPut, check: truth, get: func(n *network) any { return n.portSecurity }},
+		{name: "dns_domain", flags: onPost | onPut, check: checkDomain, get: func(n *network) any { return n.dnsDomain }},
 		{name: "provider:network_type", flags: onPost | onPut | filter | adminSets | adminSees, check: orNull(text(maxText)), get: func(n *network) any { return n.networkType }},
 		{name: "provider:physical_network", flags: onPost | onPut | filter | adminSets | adminSees, check: orNull(text(maxText)), get: func(n *network) any { return nullable(n.physical) }},
 		{name: "provider:segmentation_id", flags: onPost | onPut | filter | adminSets | adminSees, check: orNull(integer), get: func(n *network) any { return nullable(n.segment) }},
@@ -98,6 +102,8 @@ func createNetwork(t *tx, v values) (*network, *failure) {
 		adminStateUp: given(v, "admin_state_up", true),
 		shared:       given(v, "shared", false),
 		external:     given(v, "router:external", false),
+		portSecurity: given(v, "port_security_enabled", true),
+		dnsDomain:    given(v, "dns_domain", ""),
 		subnets:      []string{},
 		zoneHints:    given(v, "availability_zone_hints", []string{}),
 		networkType:  given(v, "provider:network_type", "vxlan"),
@@ -159,6 +165,8 @@ func updateNetwork(t *tx, old *network, v values) (*network, *failure) {
 	n.adminStateUp = given(v, "admin_state_up", n.adminStateUp)
 	n.shared = given(v, "shared", n.shared)
 	n.external = given(v, "router:external", n.external)
+	n.portSecurity = given(v, "port_security_enabled", n.portSecurity)
+	n.dnsDomain = given(v, "dns_domain", n.dnsDomain)
 	if v.has("mtu") {
 		if err := t.setMTU(&n, v); err != nil {
 			return nil, err

@@ -35,8 +35,14 @@ type port struct {
 	adminStateUp          bool
 	deviceID, deviceOwner string
 	fixedIPs              []fixedIP
-	vnicType, host        string
-	profile               map[string]any
+	portSecurity          bool
+	// router is the router that the port is attached to, as its gateway or as an interface.
+	// deviceID and deviceOwner only look like it: both can be set without an attachment, and
+	// changed in spite of one.
+	router         string
+	gateway        bool
+	vnicType, host string
+	profile        map[string]any
 }
 
 // fixedIP is an address of a port; in a request either field may be missing.
@@ -65,8 +71,8 @@ func (n *neutron) portKind() *kind[*port] {
 	}).init()
 }
 
-// portAttributes are Neutron's, without security groups, allowed address pairs and port
-// security, because those extensions are missing here.
+// portAttributes are Neutron's, without security groups and allowed address pairs, because those
+// extensions are missing here.
 func portAttributes() []*attribute[*port] {
 	return standardAttributes([]*attribute[*port]{
 		{name: "network_id", flags: onPost | required | filter | sortable, check: checkUUID, get: func(p *port) any { return p.networkID }},
@@ -76,6 +82,7 @@ func portAttributes() []*attribute[*port] {
 		{name: "device_id", flags: onPost | onPut | filter | sortable, check: text(maxText), get: func(p *port) any { return p.deviceID }},
 		{name: "device_owner", flags: onPost | onPut | filter | sortable, check: text(maxText), get: func(p *port) any { return p.deviceOwner }},
 		{name: "status", flags: filter | sortable, get: func(*port) any { return "DOWN" }},
+		{name: "port_security_enabled", flags: onPost | onPut, check: truth, get: func(p *port) any { return p.portSecurity }},
 		{name: "extra_dhcp_opts", get: func(*port) any { return []string{} }},
 		{name: "binding:vnic_type", flags: onPost | onPut, check: text(64), get: func(p *port) any { return p.vnicType }},
 		{name: "binding:host_id", flags: onPost | onPut | filter | adminSets | adminSees, check: text(maxText), get: func(p *port) any { return p.host }},
@@ -177,10 +184,11 @@ func createPort(t *tx, v values) (*port, *failure) {
 		return nil, missing("Network", p.networkID)
 	}
 	p.apply(v)
+	p.portSecurity = given(v, "port_security_enabled", net.portSecurity && !strings.HasPrefix(p.deviceOwner, "network:"))
 	if err := t.checkMAC(p); err != nil {
 		return nil, err
 	}
-	if wanted, given := v["fixed_ips"].([]fixedIP); !given {
+	if wanted, some := v["fixed_ips"].([]fixedIP); !some {
 		if err := t.allocate(p, net); err != nil {
 			return nil, err
 		}
@@ -198,6 +206,7 @@ func updatePort(t *tx, old *port, v values) (*port, *failure) {
 	}
 	p := *old
 	p.apply(v)
+	p.portSecurity = given(v, "port_security_enabled", p.portSecurity)
 	if v.has("mac_address") {
 		p.mac = given(v, "mac_address", "")
 		if err := t.checkMAC(&p); err != nil {

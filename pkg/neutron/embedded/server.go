@@ -68,8 +68,18 @@ type Options struct {
 	MTU int
 	// TokenTTL is the lifetime of a token; 0: one hour.
 	TokenTTL time.Duration
+	// ExternalNetwork is an external network that every Neutron has from the start. The zero value:
+	// none.
+	ExternalNetwork ExternalNetwork
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
+}
+
+// ExternalNetwork is a network of the project "admin" that routers can have their gateways on.
+type ExternalNetwork struct {
+	Name string
+	// CIDR is that of its one subnet. New panics for one that Neutron refuses.
+	CIDR netip.Prefix
 }
 
 // Project is a project and its one user, both of the same name, in the domain Default.
@@ -386,6 +396,8 @@ type request struct {
 	caller  caller
 	// constraint is the revision that If-Match requires, or nil.
 	constraint *int
+	// half: see Fault.Half.
+	half bool
 }
 
 // answer is a complete response. It is built before a byte is sent, so that it can be
