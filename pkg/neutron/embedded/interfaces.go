@@ -19,6 +19,7 @@ package embedded
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 )
 
@@ -140,7 +141,7 @@ func (t *tx) extend(old *port, address fixedIP, s *subnet) (*port, []*subnet, *f
 		return nil, nil, err
 	}
 	t.bump(&p.standard)
-	store(t, t.ports, p)
+	t.storePort(p)
 	return p, []*subnet{s}, nil
 }
 
@@ -275,7 +276,7 @@ func removeInterface(t *tx, r *router, info map[string]any) (*port, []*subnet, *
 			return nil, nil, err
 		}
 		t.bump(&shorter.standard)
-		store(t, t.ports, shorter)
+		t.storePort(shorter)
 		return p, []*subnet{s}, nil
 	}
 	return nil, nil, notFound("RouterInterfaceNotFoundForSubnet", "Router %s has no interface on subnet %s", r.id, s.id)
@@ -304,5 +305,20 @@ func (p *port) isInterfaceOf(r *router) bool {
 	return p.router == r.id && !p.gateway || p.deviceID == r.id && p.deviceOwner == interfaceOwner
 }
 
-// checkUnused refuses to remove an interface that floating IPs need.
-func (t *tx) checkUnused(*router, *subnet) *failure { return nil }
+// checkUnused refuses to remove an interface that floating IPs or routes need.
+func (t *tx) checkUnused(r *router, s *subnet) *failure {
+	for _, route := range r.routes {
+		if s.cidr.Contains(netip.MustParseAddr(route.Nexthop)) {
+			return conflict("RouterInterfaceInUseByRoute", "Router interface for subnet %s on router %s cannot be deleted, "+
+				"as it is required by one or more routes.", s.id, r.id)
+		}
+	}
+	for _, f := range t.floatingIPs.sorted {
+		p := t.ports.byID[f.portID]
+		if f.routerID == r.id && p != nil && slices.ContainsFunc(p.fixedIPs, func(a fixedIP) bool { return a.SubnetID == s.id && a.Address == f.fixed }) {
+			return conflict("RouterInterfaceInUseByFloatingIP", "Router interface for subnet %s on router %s cannot be deleted, "+
+				"as it is required by one or more floating IPs.", s.id, r.id)
+		}
+	}
+	return nil
+}

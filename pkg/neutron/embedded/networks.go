@@ -48,6 +48,8 @@ const (
 	// physicalNetwork is the only physical network for VLANs, with the name from most of
 	// Neutron's examples.
 	physicalNetwork = "physnet1"
+	// firstVLAN is the first VLAN that is given to a network that asks for none.
+	firstVLAN = 100
 	// dhcpOwner marks the ports of DHCP agents, which do not keep a network in use.
 	dhcpOwner = "network:dhcp"
 )
@@ -115,23 +117,74 @@ func createNetwork(t *tx, v values) (*network, *failure) {
 			return nil, missing("AvailabilityZone", z)
 		}
 	}
-	if !slices.Contains([]string{"local", "flat", "vlan", "vxlan"}, n.networkType) {
-		return nil, invalidInput("network_type value '%s' not supported", n.networkType)
+	if given(v, "provider:network_type", "") == "" && (n.physical != "" || n.segment != 0) {
+		return nil, invalidInput("network_type required")
 	}
-	if n.physical != "" && n.physical != physicalNetwork && n.networkType == "vlan" {
-		return nil, invalidInput("physical_network '%s' unknown for VLAN provider network", n.physical)
+	if err := n.checkSegment(); err != nil {
+		return nil, err
 	}
-	// Segments are numbered in sequence. It is not noticed if an admin asks for one that is
-	// in use.
-	if n.segment == 0 && (n.networkType == "vlan" || n.networkType == "vxlan") {
-		t.segment++
-		n.segment = t.segment
+	if err := t.reserveSegment(n); err != nil {
+		return nil, err
 	}
 	if err := t.setMTU(n, v); err != nil {
 		return nil, err
 	}
 	store(t, t.networks, n)
 	return n, nil
+}
+
+// checkSegment refuses a physical network or a segment that the network's type does not have.
+func (n *network) checkSegment() *failure {
+	switch {
+	case !slices.Contains([]string{"local", "flat", "vlan", "vxlan"}, n.networkType):
+		return invalidInput("network_type value '%s' not supported", n.networkType)
+	case n.networkType == "flat" && n.physical == "":
+		return invalidInput("physical_network required for flat provider network")
+	case n.networkType == "vxlan" && n.physical != "":
+		return invalidInput("provider:physical_network specified for vxlan network")
+	case n.networkType == "local" && n.physical != "":
+		return invalidInput("physical_network prohibited for local provider network")
+	case (n.networkType == "flat" || n.networkType == "local") && n.segment != 0:
+		return invalidInput("segmentation_id prohibited for %s provider network", n.networkType)
+	case n.networkType != "vlan":
+		return nil
+	case n.physical == "" && n.segment != 0:
+		return invalidInput("segmentation_id requires physical_network for VLAN provider network")
+	case n.physical != "" && n.physical != physicalNetwork:
+		return invalidInput("physical_network '%s' unknown for VLAN provider network", n.physical)
+	case n.segment < 0 || n.segment > 4094:
+		return invalidInput("segmentation_id out of range (1 through 4094)")
+	}
+	return nil
+}
+
+// reserveSegment gives a network a segment that no other one has, or refuses the one that it asks
+// for. Tunnels are numbered in sequence; the sequence does not skip those that admins asked for.
+func (t *tx) reserveSegment(n *network) *failure {
+	switch {
+	case n.networkType == "flat" && t.isTaken(n):
+		return conflict("FlatNetworkInUse", "Unable to create the flat network. Physical network %s is in use.", n.physical)
+	case n.networkType == "vxlan" && n.segment == 0:
+		t.segment++
+		n.segment = t.segment
+	case n.networkType == "vxlan" && t.isTaken(n):
+		return conflict("TunnelIdInUse", "Unable to create the network. The tunnel ID %d is in use.", n.segment)
+	case n.networkType == "vlan" && n.segment == 0:
+		n.physical = physicalNetwork
+		for n.segment = firstVLAN; t.isTaken(n); {
+			n.segment++
+		}
+	case n.networkType == "vlan" && t.isTaken(n):
+		return conflict("VlanIdInUse", "Unable to create the network. The VLAN %d on physical network %s is in use.", n.segment, n.physical)
+	}
+	return nil
+}
+
+// isTaken reports whether a network has the segment already.
+func (t *tx) isTaken(n *network) bool {
+	return slices.ContainsFunc(t.networks.sorted, func(o *network) bool {
+		return o.networkType == n.networkType && o.physical == n.physical && o.segment == n.segment
+	})
 }
 
 // setMTU sets the requested MTU. 0, or none, means the largest possible.
@@ -152,16 +205,27 @@ func (t *tx) setMTU(n *network, v values) *failure {
 }
 
 // updateNetwork refuses to change the type or the physical network, as ML2 does. An update
-// with only these attributes, unchanged, changes nothing.
+// with only these attributes, unchanged, changes nothing. The segment of a VLAN can change, but not
+// to the same one, because that is in use.
 func updateNetwork(t *tx, old *network, v values) (*network, *failure) {
 	if given(v, "provider:network_type", old.networkType) != old.networkType || given(v, "provider:physical_network", old.physical) != old.physical {
 		return nil, invalidInput("Plugin does not support updating the following provider network attributes: provider:network_type, provider:physical_network")
 	}
-	maps.DeleteFunc(v, func(name string, _ any) bool { return strings.HasPrefix(name, "provider:") })
-	if len(v) == 0 {
-		return old, nil
+	if len(v) == 0 && (old.shared || old.external) && !t.request.caller.admin {
+		// Without attributes to compare, the policy checks all that the network has.
+		return nil, disallowed("update_network", map[bool]string{true: "update_network:shared", false: "update_network:router:external"}[old.shared])
 	}
 	n := *old
+	segment := given(v, "provider:segmentation_id", 0)
+	if segment != 0 {
+		if err := t.changeSegment(&n, segment); err != nil {
+			return nil, err
+		}
+	}
+	maps.DeleteFunc(v, func(name string, _ any) bool { return strings.HasPrefix(name, "provider:") })
+	if len(v) == 0 && segment == 0 {
+		return old, nil
+	}
 	n.adminStateUp = given(v, "admin_state_up", n.adminStateUp)
 	n.shared = given(v, "shared", n.shared)
 	n.external = given(v, "router:external", n.external)
@@ -176,7 +240,22 @@ func updateNetwork(t *tx, old *network, v values) (*network, *failure) {
 		return nil, conflict("InvalidSharedSetting",
 			"Unable to reconfigure sharing settings for network %s. Multiple tenants are using it.", old.name)
 	}
+	if old.external && !n.external && slices.ContainsFunc(t.ports.in(n.id), func(p *port) bool { return p.deviceOwner == gatewayOwner }) {
+		return nil, conflict("ExternalNetworkInUse",
+			"External network %s cannot be updated to be made non-external, since it has existing gateway ports.", n.id)
+	}
 	return &n, nil
+}
+
+func (t *tx) changeSegment(n *network, segment int) *failure {
+	if n.networkType != "vlan" {
+		return invalidInput("Only VLAN type networks can be updated.")
+	}
+	n.segment = segment
+	if err := n.checkSegment(); err != nil {
+		return err
+	}
+	return t.reserveSegment(n)
 }
 
 // usedByOthers reports whether projects other than the owner's have ports on the network.
@@ -186,9 +265,14 @@ func (t *tx) usedByOthers(n *network) bool {
 	})
 }
 
-// removeNetwork deletes the subnets and the DHCP ports too. Any other port prevents the
-// deletion.
+// removeNetwork deletes the subnets, the DHCP ports and the floating IPs that no port has. Any
+// other port prevents the deletion.
 func removeNetwork(t *tx, n *network) *failure {
+	for _, f := range t.floatingIPs.in(n.id) {
+		if f.portID == "" {
+			removeFloatingIP(t, f)
+		}
+	}
 	var blocking []string
 	for _, p := range t.ports.in(n.id) {
 		if p.deviceOwner != dhcpOwner {

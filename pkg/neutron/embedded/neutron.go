@@ -26,23 +26,25 @@ import (
 // newNeutron returns an empty network service with the options' quotas.
 func newNeutron(o Options) *neutron {
 	n := &neutron{
-		now:       o.Now,
-		pageLimit: o.PageLimit,
-		mtu:       o.MTU,
-		networks:  newCollection[*network](),
-		subnets:   newCollection[*subnet](),
-		ports:     newCollection[*port](),
-		routers:   newCollection[*router](),
-		quotas:    map[string]map[string]int{},
+		now:         o.Now,
+		pageLimit:   o.PageLimit,
+		mtu:         o.MTU,
+		networks:    newCollection[*network](),
+		subnets:     newCollection[*subnet](),
+		ports:       newCollection[*port](),
+		routers:     newCollection[*router](),
+		floatingIPs: newCollection[*floatingIP](),
+		quotas:      map[string]map[string]int{},
 	}
 	for _, p := range o.Projects {
 		n.quotas[p.ID] = maps.Clone(p.Quota)
 	}
 	n.resources = map[string]resource{
-		"networks": n.networkKind(),
-		"subnets":  n.subnetKind(),
-		"ports":    n.portKind(),
-		"routers":  n.routerKind(),
+		"networks":    n.networkKind(),
+		"subnets":     n.subnetKind(),
+		"ports":       n.portKind(),
+		"routers":     n.routerKind(),
+		"floatingips": n.floatingIPKind(),
 	}
 	n.addExternalNetwork(o)
 	return n
@@ -125,6 +127,7 @@ var extensions = func() (all []map[string]any) {
 		{"empty-string-filtering", "Empty String Filtering Extension"},
 		{"ext-gw-mode", "Neutron L3 Configurable external gateway mode"},
 		{"external-net", "Neutron external network"},
+		{"extraroute", "Neutron Extra Route"},
 		{"filter-validation", "Filter parameters validation"},
 		{"net-mtu", "Network MTU"},
 		{"net-mtu-writable", "Network MTU (writable)"},

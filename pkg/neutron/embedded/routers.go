@@ -17,9 +17,11 @@ limitations under the License.
 package embedded
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -37,6 +39,7 @@ type router struct {
 	zoneHints    []string
 	gateway      *gateway // nil: none
 	noSNAT       bool
+	routes       []route
 }
 
 // gateway is the connection of a router to an external network. Like every stored object, it does
@@ -77,7 +80,7 @@ func routerAttributes() []*attribute[*router] {
 		{name: "admin_state_up", flags: onPost | onPut | filter | sortable | boolean, check: truth, get: func(r *router) any { return r.adminStateUp }},
 		{name: "status", flags: sortable, get: func(*router) any { return "ACTIVE" }},
 		{name: "external_gateway_info", flags: onPost | onPut, check: checkGatewayInfo, get: showGateway},
-		{name: "routes", get: none},
+		{name: "routes", flags: onPut, check: checkRoutes, get: func(r *router) any { return r.routes }},
 		{name: "flavor_id", flags: onPost, get: func(*router) any { return nil }},
 		{name: "distributed", flags: onPost | onPut | adminSets | adminSees, check: truth, get: off},
 		{name: "ha", flags: onPost | onPut | adminSets | adminSees, check: truth, get: off},
@@ -175,6 +178,7 @@ func createRouter(t *tx, v values) (*router, *failure) {
 		standard:     t.newStandard(v, 1),
 		adminStateUp: given(v, "admin_state_up", true),
 		zoneHints:    given(v, "availability_zone_hints", []string{}),
+		routes:       []route{},
 	}
 	for _, z := range r.zoneHints {
 		if z != defaultZone {
@@ -208,6 +212,10 @@ func updateRouter(t *tx, old *router, v values) (*router, *failure) {
 	}
 	r := *old
 	r.adminStateUp = given(v, "admin_state_up", r.adminStateUp)
+	if v.has("routes") {
+		r.routes = given(v, "routes", r.routes)
+		return &r, t.checkNexthops(&r)
+	}
 	return &r, nil
 }
 
@@ -224,6 +232,10 @@ func (t *tx) changeGateway(r *router, info gatewayInfo) (*router, *failure) {
 		return nil, err
 	}
 	if old != nil && old.network != info.network {
+		if slices.ContainsFunc(t.floatingIPs.sorted, func(f *floatingIP) bool { return f.routerID == r.id }) {
+			return nil, conflict("RouterExternalGatewayInUseByFloatingIp", "Gateway cannot be updated for router %s, since a "+
+				"gateway to external network %s is required by one or more floating IPs.", r.id, old.network)
+		}
 		var err *failure
 		if r, err = t.clearGateway(r); err != nil {
 			return nil, err
@@ -239,6 +251,33 @@ func (t *tx) changeGateway(r *router, info gatewayInfo) (*router, *failure) {
 		return t.moveGateway(r, info)
 	}
 	return r, nil
+}
+
+// checkNexthops refuses routes whose nexthop is not on a subnet that the router is connected to.
+func (t *tx) checkNexthops(r *router) *failure {
+	var cidrs []netip.Prefix
+	used := map[netip.Addr]bool{}
+	for _, p := range t.attached(r.id) {
+		for i, s := range t.subnetsOf(p) {
+			cidrs = append(cidrs, s.cidr)
+			used[p.fixedIPs[i].Address] = true
+		}
+	}
+	for _, route := range r.routes {
+		reason := ""
+		nexthop := netip.MustParseAddr(route.Nexthop)
+		switch {
+		case !slices.ContainsFunc(cidrs, func(c netip.Prefix) bool { return c.Contains(nexthop) }):
+			reason = "the nexthop is not connected with router"
+		case used[nexthop]:
+			reason = "the nexthop is used by router"
+		default:
+			continue
+		}
+		text, _ := json.Marshal(r.routes)
+		return badAs("InvalidRoutes", "Invalid format for routes: %s, %s", text, reason)
+	}
+	return nil
 }
 
 // setSNAT is a transaction of its own in Neutron. It turns SNAT on unless the request turns it off.
@@ -301,8 +340,33 @@ func (t *tx) moveGateway(r *router, info gatewayInfo) (*router, *failure) {
 		return nil, err
 	}
 	t.bump(&p.standard)
+	t.storePort(p)
+	return t.routers.byID[r.id], nil
+}
+
+// storePort stores a changed port. The router whose gateway it is shows its addresses.
+func (t *tx) storePort(p *port) {
 	store(t, t.ports, p)
-	return t.changeRouter(r, func(r *router) { r.gateway = &gateway{p.id, p.networkID, p.fixedIPs} }), nil
+	if r := t.routers.byID[p.router]; r != nil && r.gateway != nil && r.gateway.port == p.id && !slices.Equal(r.gateway.fixedIPs, p.fixedIPs) {
+		t.changeRouter(r, func(r *router) { r.gateway = &gateway{p.id, p.networkID, p.fixedIPs} })
+	}
+}
+
+// extendGateways gives the gateways on an external network an address of its new subnet, except
+// those that have one of that version.
+func (t *tx) extendGateways(s *subnet) *failure {
+	for _, old := range t.ports.in(s.networkID) {
+		if !old.gateway || slices.ContainsFunc(old.fixedIPs, func(f fixedIP) bool { return f.Address.Is4() == (s.version() == 4) }) {
+			continue
+		}
+		p := *old
+		if !p.addFree([]*subnet{s}, t.used(&p)) {
+			return noAddress(s.networkID)
+		}
+		t.bump(&p.standard)
+		t.storePort(&p)
+	}
+	return nil
 }
 
 // clearGateway takes the gateway off the router, and then deletes its port.

@@ -108,13 +108,14 @@ type neutron struct {
 	mtu       int
 	resources map[string]resource
 
-	mu       sync.RWMutex
-	networks *collection[*network]
-	subnets  *collection[*subnet]
-	ports    *collection[*port]
-	routers  *collection[*router]
-	quotas   map[string]map[string]int
-	segment  int
+	mu          sync.RWMutex
+	networks    *collection[*network]
+	subnets     *collection[*subnet]
+	ports       *collection[*port]
+	routers     *collection[*router]
+	floatingIPs *collection[*floatingIP]
+	quotas      map[string]map[string]int
+	segment     int
 }
 
 // tx is one atomic change of the store. The write lock is held throughout.
