@@ -35,7 +35,7 @@ func TestANetworkHasTheAttributesOfARealOne(t *testing.T) {
 	got := c.create("network", `"name":"a"`)
 	want := map[string]any{
 		"name": "a", "tenant_id": "p", "project_id": "p", "admin_state_up": true, "mtu": 1450.0, "status": "ACTIVE",
-		"subnets": []any{}, "shared": false, "availability_zone_hints": []any{}, "availability_zones": []any{},
+		"subnets": []any{}, "shared": false, "port_security_enabled": true, "dns_domain": "", "availability_zone_hints": []any{}, "availability_zones": []any{},
 		"ipv4_address_scope": nil, "ipv6_address_scope": nil, "router:external": false, "description": "", "tags": []any{},
 		"created_at": "2026-01-02T03:04:05Z", "updated_at": "2026-01-02T03:04:05Z", "revision_number": 1.0,
 	}
@@ -61,7 +61,7 @@ func TestNetworkCreateIsRefused(t *testing.T) {
 		{"for a body that is followed by another", `{"network":{}}{}`, 400, "HTTPBadRequest", ""},
 		{"for a body without a network", `{"net":{}}`, 400, "HTTPBadRequest", "Unable to find 'network' in request body"},
 		{"for an unknown attribute", `{"network":{"x":1}}`, 400, "HTTPBadRequest", "Unrecognized attribute(s) 'x'"},
-		{"for an attribute of a missing extension", `{"network":{"port_security_enabled":true}}`, 400, "HTTPBadRequest", "Unrecognized attribute(s) 'port_security_enabled'"},
+		{"for an attribute of a missing extension", `{"network":{"qos_policy_id":null}}`, 400, "HTTPBadRequest", "Unrecognized attribute(s) 'qos_policy_id'"},
 		{"for an ID chosen by the client", `{"network":{"id":"b5a6b1a6-3d4e-4f47-9d5e-3d2a3b0c5a11"}}`, 400, "HTTPBadRequest", "Attribute 'id' not allowed in POST"},
 		{"for tags", `{"network":{"tags":["a"]}}`, 400, "HTTPBadRequest", "Attribute 'tags' not allowed in POST"},
 		{"for inline subnets", `{"network":{"subnets":[]}}`, 400, "HTTPBadRequest", "Attribute 'subnets' not allowed in POST"},
@@ -318,13 +318,13 @@ func TestExtensionsListWhatIsImplemented(t *testing.T) {
 	for _, e := range c.api("GET", "extensions", "").json["extensions"].([]any) {
 		aliases = append(aliases, e.(map[string]any)["alias"].(string))
 	}
-	if !slices.Contains(aliases, "revision-if-match") || slices.Contains(aliases, "port-security") || slices.Contains(aliases, "dns-integration") {
+	if !slices.Contains(aliases, "revision-if-match") || slices.Contains(aliases, "qos") || !slices.Contains(aliases, "dns-integration") {
 		t.Errorf("extensions %q", aliases)
 	}
 	c.api("GET", "extensions/provider", "").want(t, 200)
-	c.api("GET", "extensions/port-security", "").want(t, 404)
+	c.api("GET", "extensions/qos", "").want(t, 404)
 	c.api("GET", "", "").want(t, 200)
-	c.api("GET", "routers", "").want(t, 404)
+	c.api("GET", "security-groups", "").want(t, 404)
 }
 
 // A subnet whose creation succeeded must exist as long as its network, and be deleted with
