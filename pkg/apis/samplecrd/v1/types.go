@@ -109,7 +109,7 @@ type NetworkSpec struct {
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
-	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must be a domain name in lower case with a dot at its end, such as team.example.org.",messageExpression="self + ' is not a domain name in lower case with a dot at its end, such as team.example.org.'",rule="self == '' || self.matches('^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?[.])+$') && !self.matches('(^|[.])[0-9]+[.]$')"
+	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must be a domain name in lower case with a dot at its end, such as team.example.org.",rule="self == '' || self.matches('^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?[.])+$') && !self.matches('(^|[.])[0-9]+[.]$')"
 	DNSDomain string `json:"dnsDomain,omitempty"`
 
 	// tags are the tags of the network in Neutron, in any order. If they are set, the network has
@@ -256,17 +256,15 @@ type SubnetSpec struct {
 // IPAddress is an IPv4 or IPv6 address in its canonical form, so that addresses can be
 // compared as text.
 //
-// +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=39
-// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must be an IPv4 or IPv6 address, such as 192.168.0.53 or fd00:1::53",messageExpression="self + ' is not an IPv4 or IPv6 address, such as 192.168.0.53 or fd00:1::53'",rule="isIP(self)"
-// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must be in the canonical form, such as fd00:1::53",messageExpression="self + ' is not in the canonical form: lower case and as short as possible, such as fd00:1::53'",rule="!isIP(self) || ip.isCanonical(self)"
+// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must be an IPv4 or IPv6 address, such as 192.168.0.53 or fd00:1::53",rule="isIP(self)"
+// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must be in the canonical form: lower case and as short as possible",messageExpression="'must be written as %s'.format([string(ip(self))])",rule="!isIP(self) || ip.isCanonical(self)"
 type IPAddress string
 
 // Tag is a tag of a network in Neutron.
 //
-// +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=60
-// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must not have a comma, a control character, or a blank at its start or end",messageExpression="self + ' must not have a comma, a control character, or a blank at its start or end'",rule="self.matches('^[^ ,[:cntrl:]]([^,[:cntrl:]]*[^ ,[:cntrl:]])?$')"
+// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must not be empty, and must not have a comma, a control character, or a blank at its start or end",rule="self.matches('^[^ ,[:cntrl:]]([^,[:cntrl:]]*[^ ,[:cntrl:]])?$')"
 type Tag string
 
 // AllocationPool is a range of addresses.
@@ -289,10 +287,9 @@ type HostRoute struct {
 	// 10.99.0.0/16. Unlike in cidr, bits after the prefix length are refused.
 	//
 	// +required
-	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=43
-	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must be an IPv4 or IPv6 address and a prefix length, such as 10.99.0.0/16 or fd00:9::/64",messageExpression="self + ' is not an IPv4 or IPv6 address and a prefix length, such as 10.99.0.0/16 or fd00:9::/64'",rule="isCIDR(self)"
-	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must be in the canonical form, without bits after the prefix length, such as 10.99.0.0/16 or fd00:9::/64",messageExpression="self + ' is not in the canonical form: without bits after the prefix length, in lower case and as short as possible, such as 10.99.0.0/16 or fd00:9::/64'",rule="!isCIDR(self) || self == string(cidr(self).masked())"
+	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must be an IPv4 or IPv6 address and a prefix length, such as 10.99.0.0/16 or fd00:9::/64",rule="isCIDR(self)"
+	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must be in the canonical form, without bits after the prefix length",messageExpression="'must be written as %s'.format([string(cidr(self).masked())])",rule="!isCIDR(self) || self == string(cidr(self).masked())"
 	Destination string `json:"destination"`
 	// nextHop is the address of the next router. It can be outside cidr.
 	//
