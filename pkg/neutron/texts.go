@@ -17,6 +17,7 @@ limitations under the License.
 package neutron
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/netip"
 	"slices"
@@ -89,8 +90,11 @@ func NewPools(ranges ...netipx.IPRange) Pools {
 
 // NewTags returns a set of tags.
 func NewTags(tags ...string) Tags {
+	if len(tags) == 0 {
+		return ""
+	}
 	slices.Sort(tags)
-	text, _ := json.Marshal(slices.Compact(append([]string{}, tags...))) // strings cannot fail
+	text, _ := json.Marshal(slices.Compact(tags)) // strings cannot fail
 	return Tags(text)
 }
 
@@ -187,11 +191,11 @@ func (t *Tags) UnmarshalJSON(text []byte) error {
 }
 
 // MarshalJSON writes Neutron's tags.
-func (t Tags) MarshalJSON() ([]byte, error) { return []byte(t), nil }
+func (t Tags) MarshalJSON() ([]byte, error) { return []byte(cmp.Or(t, "[]")), nil }
 
 // String returns the tags as users see them.
 func (t Tags) String() string {
 	var tags []string
-	_ = json.Unmarshal([]byte(t), &tags) // NewTags wrote it
+	_ = json.Unmarshal([]byte(cmp.Or(t, "[]")), &tags) // NewTags wrote it
 	return strings.Join(tags, separator)
 }
