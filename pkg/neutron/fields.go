@@ -254,11 +254,13 @@ func namesIn[D, O any](table []field[D, O]) []string {
 	return names
 }
 
-// labelsIn returns the names of the fields for users.
+// labelsIn returns the names of the fields for users, except of those that Neutron cannot change.
 func labelsIn[D, O any](table []field[D, O]) []string {
-	labels := make([]string, len(table))
-	for i, f := range table {
-		labels[i] = f.label
+	var labels []string
+	for _, f := range table {
+		if !f.isFixed {
+			labels = append(labels, f.label)
+		}
 	}
 	return labels
 }

@@ -201,7 +201,7 @@ func (s DetachSubnet) checkFloatingIPs(ctx context.Context, c *Cloud) error {
 		return nil
 	}
 	slices.Sort(names)
-	return &Error{Op: "detach subnet " + s.CIDR.String(), Reason: InUse, Message: "in use by floating IP " + shorten(names)}
+	return &Error{Op: "detach subnet " + s.CIDR.String(), Reason: InUse, Message: Printable("in use by floating IP " + shorten(names))}
 }
 
 // DeleteRouter deletes a router that carries the owner's mark.

@@ -36,8 +36,8 @@ type (
 	Pools string
 	// Routes is a set of routes: "10.99.0.0/16 via 10.0.0.254".
 	Routes string
-	// Tags is a set of texts, as a sorted JSON array: `["team-a","test"]`. A tag may contain any
-	// character.
+	// Tags is a set of texts, as a sorted JSON array: `["team-a","test"]`, or "" without tags. A tag
+	// may contain any character.
 	Tags string
 )
 
