@@ -19,6 +19,7 @@ package embedded
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -213,4 +214,63 @@ func nullable[V comparable](v V) any {
 		return nil
 	}
 	return v
+}
+
+// checkDomain checks a DNS domain: "", or a name that ends with a dot. It is kept in lower case.
+func checkDomain(name string, v any) (any, *failure) {
+	domain, ok := v.(string)
+	switch {
+	case v == nil:
+		return nil, badValue(name, "'None' is not a valid string")
+	case !ok:
+		return nil, invalidInput("Input value %s must be string type", python(v))
+	}
+	domain = strings.ToLower(domain)
+	if reason := domainFault(domain); reason != "" {
+		return nil, badValue(name, reason)
+	}
+	return domain, nil
+}
+
+var (
+	label  = regexp.MustCompile(`^([a-z0-9-]{1,63}|<(project|user)_(id|name)>)$`)
+	digits = regexp.MustCompile(`^[0-9]+$`)
+)
+
+// domainFault returns why a text in lower case is not a DNS domain; "" means that it is one.
+func domainFault(domain string) string {
+	if domain == "" {
+		return ""
+	}
+	if !strings.HasSuffix(domain, ".") {
+		return fmt.Sprintf("'%s' is not a FQDN", domain)
+	}
+	if reason := labelsFault(strings.TrimSuffix(domain, ".")); reason != "" {
+		return fmt.Sprintf("'%s' not a valid PQDN or FQDN. Reason: %s", domain, reason)
+	}
+	if n := utf8.RuneCountInString(domain); n > maxText-2 {
+		return fmt.Sprintf("'%s' contains %d characters. Adding a sub-domain will cause it to exceed the maximum length of a FQDN of '%d'", domain, n, maxText)
+	}
+	return ""
+}
+
+func labelsFault(name string) string {
+	if utf8.RuneCountInString(name) > maxText {
+		return fmt.Sprintf("'%s' exceeds the %d character FQDN limit", name, maxText)
+	}
+	labels := strings.Split(name, ".")
+	for _, l := range labels {
+		switch {
+		case l == "":
+			return "Encountered an empty component"
+		case strings.HasPrefix(l, "-"), strings.HasSuffix(l, "-"):
+			return fmt.Sprintf("Name '%s' must not start or end with a hyphen", l)
+		case !label.MatchString(l):
+			return fmt.Sprintf("Name '%s' must be 1-63 characters long, each of which can only be alphanumeric or a hyphen", l)
+		}
+	}
+	if last := labels[len(labels)-1]; len(labels) > 1 && digits.MatchString(last) {
+		return fmt.Sprintf("TLD '%s' must not be all numeric", last)
+	}
+	return ""
 }

@@ -70,8 +70,14 @@ func notFound(kind, format string, args ...any) *failure {
 	return &failure{http.StatusNotFound, kind, fmt.Sprintf(format, args...)}
 }
 
-// missing is a 404 for an unknown ID.
+// missing is a 404 for an unknown ID. The router service's messages have no full stop.
 func missing(title, id string) *failure {
+	switch title {
+	case "Router":
+		return notFound("RouterNotFound", "Router %s could not be found", id)
+	case "Floatingip":
+		return notFound("FloatingIPNotFound", "Floating IP %s could not be found", id)
+	}
 	return notFound(title+"NotFound", "%s %s could not be found.", title, id)
 }
 

@@ -32,9 +32,14 @@ type Fault struct {
 	// replaced. Without After, a request that is dropped, hangs or is answered with Status
 	// has no effect.
 	After bool
-	// Delay is how long to wait before anything else, or with After, before answering. If
+	// Half ends the request where a worker of the real Neutron can die: between the port of an
+	// interface and its attachment, between a router and its gateway (POST and DELETE), and between
+	// the gateway and the other attributes (PUT). Any other request takes effect. The answer is lost:
+	// the connection is closed, unless Hang or Status says otherwise.
+	Half bool
+	// Delay is how long to wait before anything else, or with After or Half, before answering. If
 	// the client disconnects meanwhile, the wait ends; the request then has no effect,
-	// except with After.
+	// except with After or Half.
 	Delay time.Duration
 	// Hang sends no answer until the client disconnects or the server is closed. It takes
 	// precedence over Drop and Status.

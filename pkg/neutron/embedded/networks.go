@@ -28,7 +28,9 @@ import (
 type network struct {
 	standard
 	adminStateUp, shared, external bool
+	portSecurity                   bool
 	mtu                            int
+	dnsDomain                      string
 	subnets                        []string
 	zoneHints                      []string
 	networkType, physical          string
@@ -46,6 +48,8 @@ const (
 	// physicalNetwork is the only physical network for VLANs, with the name from most of
 	// Neutron's examples.
 	physicalNetwork = "physnet1"
+	// firstVLAN is the first VLAN that is given to a network that asks for none.
+	firstVLAN = 100
 	// dhcpOwner marks the ports of DHCP agents, which do not keep a network in use.
 	dhcpOwner = "network:dhcp"
 )
@@ -69,7 +73,7 @@ func (n *neutron) networkKind() *kind[*network] {
 }
 
 // networkAttributes are Neutron's, with the extensions listed in neutron.go. Attributes of
-// other extensions (dns_domain, port_security_enabled, qos_policy_id) are not recognized.
+// other extensions (qos_policy_id, vlan_transparent) are not recognized.
 func networkAttributes() []*attribute[*network] {
 	null := func(*network) any { return nil }
 	return standardAttributes([]*attribute[*network]{
@@ -79,6 +83,8 @@ func networkAttributes() []*attribute[*network] {
 		{name: "shared", flags: onPost | onPut | filter | boolean | adminSets, check: truth, def: false, get: func(n *network) any { return n.shared }},
 		{name: "router:external", flags: onPost | onPut | filter | boolean | adminSets, check: truth, def: false, get: func(n *network) any { return n.external }},
 		{name: "mtu", flags: onPost | onPut | filter, check: atLeastZero, get: func(n *network) any { return n.mtu }},
+		{name: "port_security_enabled", flags: onPost | onPut, check: truth, get: func(n *network) any { return n.portSecurity }},
+		{name: "dns_domain", flags: onPost | onPut, check: checkDomain, get: func(n *network) any { return n.dnsDomain }},
 		{name: "provider:network_type", flags: onPost | onPut | filter | adminSets | adminSees, check: orNull(text(maxText)), get: func(n *network) any { return n.networkType }},
 		{name: "provider:physical_network", flags: onPost | onPut | filter | adminSets | adminSees, check: orNull(text(maxText)), get: func(n *network) any { return nullable(n.physical) }},
 		{name: "provider:segmentation_id", flags: onPost | onPut | filter | adminSets | adminSees, check: orNull(integer), get: func(n *network) any { return nullable(n.segment) }},
@@ -98,6 +104,8 @@ func createNetwork(t *tx, v values) (*network, *failure) {
 		adminStateUp: given(v, "admin_state_up", true),
 		shared:       given(v, "shared", false),
 		external:     given(v, "router:external", false),
+		portSecurity: given(v, "port_security_enabled", true),
+		dnsDomain:    given(v, "dns_domain", ""),
 		subnets:      []string{},
 		zoneHints:    given(v, "availability_zone_hints", []string{}),
 		networkType:  given(v, "provider:network_type", "vxlan"),
@@ -109,23 +117,74 @@ func createNetwork(t *tx, v values) (*network, *failure) {
 			return nil, missing("AvailabilityZone", z)
 		}
 	}
-	if !slices.Contains([]string{"local", "flat", "vlan", "vxlan"}, n.networkType) {
-		return nil, invalidInput("network_type value '%s' not supported", n.networkType)
+	if given(v, "provider:network_type", "") == "" && (n.physical != "" || n.segment != 0) {
+		return nil, invalidInput("network_type required")
 	}
-	if n.physical != "" && n.physical != physicalNetwork && n.networkType == "vlan" {
-		return nil, invalidInput("physical_network '%s' unknown for VLAN provider network", n.physical)
+	if err := n.checkSegment(); err != nil {
+		return nil, err
 	}
-	// Segments are numbered in sequence. It is not noticed if an admin asks for one that is
-	// in use.
-	if n.segment == 0 && (n.networkType == "vlan" || n.networkType == "vxlan") {
-		t.segment++
-		n.segment = t.segment
+	if err := t.reserveSegment(n); err != nil {
+		return nil, err
 	}
 	if err := t.setMTU(n, v); err != nil {
 		return nil, err
 	}
 	store(t, t.networks, n)
 	return n, nil
+}
+
+// checkSegment refuses a physical network or a segment that the network's type does not have.
+func (n *network) checkSegment() *failure {
+	switch {
+	case !slices.Contains([]string{"local", "flat", "vlan", "vxlan"}, n.networkType):
+		return invalidInput("network_type value '%s' not supported", n.networkType)
+	case n.networkType == "flat" && n.physical == "":
+		return invalidInput("physical_network required for flat provider network")
+	case n.networkType == "vxlan" && n.physical != "":
+		return invalidInput("provider:physical_network specified for vxlan network")
+	case n.networkType == "local" && n.physical != "":
+		return invalidInput("physical_network prohibited for local provider network")
+	case (n.networkType == "flat" || n.networkType == "local") && n.segment != 0:
+		return invalidInput("segmentation_id prohibited for %s provider network", n.networkType)
+	case n.networkType != "vlan":
+		return nil
+	case n.physical == "" && n.segment != 0:
+		return invalidInput("segmentation_id requires physical_network for VLAN provider network")
+	case n.physical != "" && n.physical != physicalNetwork:
+		return invalidInput("physical_network '%s' unknown for VLAN provider network", n.physical)
+	case n.segment < 0 || n.segment > 4094:
+		return invalidInput("segmentation_id out of range (1 through 4094)")
+	}
+	return nil
+}
+
+// reserveSegment gives a network a segment that no other one has, or refuses the one that it asks
+// for. Tunnels are numbered in sequence; the sequence does not skip those that admins asked for.
+func (t *tx) reserveSegment(n *network) *failure {
+	switch {
+	case n.networkType == "flat" && t.isTaken(n):
+		return conflict("FlatNetworkInUse", "Unable to create the flat network. Physical network %s is in use.", n.physical)
+	case n.networkType == "vxlan" && n.segment == 0:
+		t.segment++
+		n.segment = t.segment
+	case n.networkType == "vxlan" && t.isTaken(n):
+		return conflict("TunnelIdInUse", "Unable to create the network. The tunnel ID %d is in use.", n.segment)
+	case n.networkType == "vlan" && n.segment == 0:
+		n.physical = physicalNetwork
+		for n.segment = firstVLAN; t.isTaken(n); {
+			n.segment++
+		}
+	case n.networkType == "vlan" && t.isTaken(n):
+		return conflict("VlanIdInUse", "Unable to create the network. The VLAN %d on physical network %s is in use.", n.segment, n.physical)
+	}
+	return nil
+}
+
+// isTaken reports whether a network has the segment already.
+func (t *tx) isTaken(n *network) bool {
+	return slices.ContainsFunc(t.networks.sorted, func(o *network) bool {
+		return o.networkType == n.networkType && o.physical == n.physical && o.segment == n.segment
+	})
 }
 
 // setMTU sets the requested MTU. 0, or none, means the largest possible.
@@ -146,19 +205,32 @@ func (t *tx) setMTU(n *network, v values) *failure {
 }
 
 // updateNetwork refuses to change the type or the physical network, as ML2 does. An update
-// with only these attributes, unchanged, changes nothing.
+// with only these attributes, unchanged, changes nothing. The segment of a VLAN can change, but not
+// to the same one, because that is in use.
 func updateNetwork(t *tx, old *network, v values) (*network, *failure) {
 	if given(v, "provider:network_type", old.networkType) != old.networkType || given(v, "provider:physical_network", old.physical) != old.physical {
 		return nil, invalidInput("Plugin does not support updating the following provider network attributes: provider:network_type, provider:physical_network")
 	}
-	maps.DeleteFunc(v, func(name string, _ any) bool { return strings.HasPrefix(name, "provider:") })
-	if len(v) == 0 {
-		return old, nil
+	if len(v) == 0 && (old.shared || old.external) && !t.request.caller.admin {
+		// Without attributes to compare, the policy checks all that the network has.
+		return nil, disallowed("update_network", map[bool]string{true: "update_network:shared", false: "update_network:router:external"}[old.shared])
 	}
 	n := *old
+	segment := given(v, "provider:segmentation_id", 0)
+	if segment != 0 {
+		if err := t.changeSegment(&n, segment); err != nil {
+			return nil, err
+		}
+	}
+	maps.DeleteFunc(v, func(name string, _ any) bool { return strings.HasPrefix(name, "provider:") })
+	if len(v) == 0 && segment == 0 {
+		return old, nil
+	}
 	n.adminStateUp = given(v, "admin_state_up", n.adminStateUp)
 	n.shared = given(v, "shared", n.shared)
 	n.external = given(v, "router:external", n.external)
+	n.portSecurity = given(v, "port_security_enabled", n.portSecurity)
+	n.dnsDomain = given(v, "dns_domain", n.dnsDomain)
 	if v.has("mtu") {
 		if err := t.setMTU(&n, v); err != nil {
 			return nil, err
@@ -168,7 +240,22 @@ func updateNetwork(t *tx, old *network, v values) (*network, *failure) {
 		return nil, conflict("InvalidSharedSetting",
 			"Unable to reconfigure sharing settings for network %s. Multiple tenants are using it.", old.name)
 	}
+	if old.external && !n.external && slices.ContainsFunc(t.ports.in(n.id), func(p *port) bool { return p.deviceOwner == gatewayOwner }) {
+		return nil, conflict("ExternalNetworkInUse",
+			"External network %s cannot be updated to be made non-external, since it has existing gateway ports.", n.id)
+	}
 	return &n, nil
+}
+
+func (t *tx) changeSegment(n *network, segment int) *failure {
+	if n.networkType != "vlan" {
+		return invalidInput("Only VLAN type networks can be updated.")
+	}
+	n.segment = segment
+	if err := n.checkSegment(); err != nil {
+		return err
+	}
+	return t.reserveSegment(n)
 }
 
 // usedByOthers reports whether projects other than the owner's have ports on the network.
@@ -178,9 +265,14 @@ func (t *tx) usedByOthers(n *network) bool {
 	})
 }
 
-// removeNetwork deletes the subnets and the DHCP ports too. Any other port prevents the
-// deletion.
+// removeNetwork deletes the subnets, the DHCP ports and the floating IPs that no port has. Any
+// other port prevents the deletion.
 func removeNetwork(t *tx, n *network) *failure {
+	for _, f := range t.floatingIPs.in(n.id) {
+		if f.portID == "" {
+			removeFloatingIP(t, f)
+		}
+	}
 	var blocking []string
 	for _, p := range t.ports.in(n.id) {
 		if p.deviceOwner != dhcpOwner {

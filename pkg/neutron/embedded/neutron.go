@@ -26,23 +26,52 @@ import (
 // newNeutron returns an empty network service with the options' quotas.
 func newNeutron(o Options) *neutron {
 	n := &neutron{
-		now:       o.Now,
-		pageLimit: o.PageLimit,
-		mtu:       o.MTU,
-		networks:  newCollection[*network](),
-		subnets:   newCollection[*subnet](),
-		ports:     newCollection[*port](),
-		quotas:    map[string]map[string]int{},
+		now:         o.Now,
+		pageLimit:   o.PageLimit,
+		mtu:         o.MTU,
+		networks:    newCollection[*network](),
+		subnets:     newCollection[*subnet](),
+		ports:       newCollection[*port](),
+		routers:     newCollection[*router](),
+		floatingIPs: newCollection[*floatingIP](),
+		quotas:      map[string]map[string]int{},
 	}
 	for _, p := range o.Projects {
 		n.quotas[p.ID] = maps.Clone(p.Quota)
 	}
 	n.resources = map[string]resource{
-		"networks": n.networkKind(),
-		"subnets":  n.subnetKind(),
-		"ports":    n.portKind(),
+		"networks":    n.networkKind(),
+		"subnets":     n.subnetKind(),
+		"ports":       n.portKind(),
+		"routers":     n.routerKind(),
+		"floatingips": n.floatingIPKind(),
 	}
+	n.addExternalNetwork(o)
 	return n
+}
+
+// addExternalNetwork creates the external network of the options.
+func (n *neutron) addExternalNetwork(o Options) {
+	if o.ExternalNetwork == (ExternalNetwork{}) {
+		return
+	}
+	project := o.Projects[slices.IndexFunc(o.Projects, func(p Project) bool { return p.Name == "admin" })].ID
+	version := 4
+	if o.ExternalNetwork.CIDR.Addr().Is6() {
+		version = 6
+	}
+	err := n.write(&request{}, func(t *tx) *failure {
+		network, err := createNetwork(t, values{"name": o.ExternalNetwork.Name, "project_id": project, "router:external": true})
+		if err != nil {
+			return err
+		}
+		_, err = createSubnet(t, values{"name": o.ExternalNetwork.Name, "project_id": project, "network_id": network.id,
+			"ip_version": version, "cidr": o.ExternalNetwork.CIDR.Masked(), "enable_dhcp": false})
+		return err
+	})
+	if err != nil {
+		panic("embedded: the external network is refused: " + err.message)
+	}
 }
 
 // serve answers an authenticated request under /networking.
@@ -54,8 +83,8 @@ func (n *neutron) serve(r *request) *answer {
 	case len(r.path) == 1:
 		return resourceList(r.base + "/" + r.service)
 	}
-	// Routers, floating IPs, security groups and other resources do not exist here: 404, as
-	// in a cloud whose Neutron lacks those plug-ins.
+	// Security groups and other resources do not exist here: 404, as in a cloud whose Neutron
+	// lacks those plug-ins.
 	if k, ok := n.resources[r.path[1]]; ok {
 		return k.serve(r)
 	}
@@ -80,7 +109,7 @@ func networkVersions(base string) *answer {
 // resourceList is GET /v2.0/.
 func resourceList(base string) *answer {
 	var all []any
-	for _, name := range []string{"network", "subnet", "port"} {
+	for _, name := range []string{"network", "subnet", "port", "router", "floatingip"} {
 		all = append(all, map[string]any{"name": name, "collection": name + "s",
 			"links": []any{map[string]string{"rel": "self", "href": base + "/v2.0/" + name + "s"}}})
 	}
@@ -88,24 +117,31 @@ func resourceList(base string) *answer {
 }
 
 // extensions are the real Neutron's extensions that are implemented here. It has more, but
-// they do not affect a client of networks, subnets and ports. Clients use only the alias.
+// they do not affect a client of networks, subnets, ports and routers. Clients use only the alias.
 var extensions = func() (all []map[string]any) {
 	for _, e := range [][2]string{
 		// Alias and name. The description repeats the name, and the date is arbitrary.
 		{"availability_zone", "Availability Zone"},
 		{"binding", "Port Binding"},
+		{"dns-integration", "DNS Integration"},
 		{"empty-string-filtering", "Empty String Filtering Extension"},
+		{"ext-gw-mode", "Neutron L3 Configurable external gateway mode"},
 		{"external-net", "Neutron external network"},
+		{"extraroute", "Neutron Extra Route"},
 		{"filter-validation", "Filter parameters validation"},
+		{"l3-port-ip-change-not-allowed", "Prevent L3 router ports IP address change extension"},
 		{"net-mtu", "Network MTU"},
 		{"net-mtu-writable", "Network MTU (writable)"},
 		{"network_availability_zone", "Network Availability Zone"},
 		{"pagination", "Pagination support"},
 		{"port-mac-override", "Port MAC address override"},
+		{"port-security", "Port Security"},
 		{"project-id", "project_id field enabled"},
 		{"provider", "Provider Network"},
 		{"quotas", "Quota management support"},
 		{"revision-if-match", "If-Match constraints based on revision_number"},
+		{"router", "Neutron L3 Router"},
+		{"router_availability_zone", "Router Availability Zone"},
 		{"sorting", "Sorting support"},
 		{"standard-attr-description", "standard-attr-description"},
 		{"standard-attr-revisions", "Resource revision numbers"},
@@ -134,9 +170,10 @@ func serveExtensions(r *request, rest []string) *answer {
 	return jsonAnswer(http.StatusOK, map[string]any{"extension": extensions[i]})
 }
 
-// quotaNames are the resources that the real Neutron counts with only the ML2 plug-in. Only
-// the first three exist here; the others can be set but limit nothing.
-var quotaNames = []string{"network", "subnet", "port", "subnetpool", "rbac_policy"}
+// quotaNames are the resources that the real Neutron counts with the ML2 plug-in and the router
+// service. Subnet pools and RBAC policies do not exist here; their limits can be set but limit
+// nothing.
+var quotaNames = []string{"network", "subnet", "port", "router", "floatingip", "subnetpool", "rbac_policy"}
 
 // quota returns a project's limit; -1: unlimited, the default.
 func (n *neutron) quota(project, name string) int {

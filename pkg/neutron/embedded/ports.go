@@ -35,8 +35,14 @@ type port struct {
 	adminStateUp          bool
 	deviceID, deviceOwner string
 	fixedIPs              []fixedIP
-	vnicType, host        string
-	profile               map[string]any
+	portSecurity          bool
+	// router is the router that the port is attached to, as its gateway or as an interface.
+	// deviceID and deviceOwner only look like it: both can be set without an attachment, and
+	// changed in spite of one.
+	router         string
+	gateway        bool
+	vnicType, host string
+	profile        map[string]any
 }
 
 // fixedIP is an address of a port; in a request either field may be missing.
@@ -60,13 +66,13 @@ func (n *neutron) portKind() *kind[*port] {
 		admit:   n.admitToNetwork("port"),
 		create:  createPort,
 		update:  updatePort,
-		remove:  func(t *tx, o *port) *failure { discard(t, t.ports, o.id); return nil },
+		remove:  removePort,
 		copy:    func(o *port) *port { c := *o; return &c },
 	}).init()
 }
 
-// portAttributes are Neutron's, without security groups, allowed address pairs and port
-// security, because those extensions are missing here.
+// portAttributes are Neutron's, without security groups and allowed address pairs, because those
+// extensions are missing here.
 func portAttributes() []*attribute[*port] {
 	return standardAttributes([]*attribute[*port]{
 		{name: "network_id", flags: onPost | required | filter | sortable, check: checkUUID, get: func(p *port) any { return p.networkID }},
@@ -76,6 +82,9 @@ func portAttributes() []*attribute[*port] {
 		{name: "device_id", flags: onPost | onPut | filter | sortable, check: text(maxText), get: func(p *port) any { return p.deviceID }},
 		{name: "device_owner", flags: onPost | onPut | filter | sortable, check: text(maxText), get: func(p *port) any { return p.deviceOwner }},
 		{name: "status", flags: filter | sortable, get: func(*port) any { return "DOWN" }},
+		{name: "port_security_enabled", flags: onPost | onPut, check: truth, get: func(p *port) any { return p.portSecurity }},
+		{name: "dns_name", flags: onPost | onPut, check: text(maxText), get: func(*port) any { return "" }}, // without a domain in its configuration Neutron ignores it
+		{name: "dns_assignment", get: dnsAssignment},
 		{name: "extra_dhcp_opts", get: func(*port) any { return []string{} }},
 		{name: "binding:vnic_type", flags: onPost | onPut, check: text(64), get: func(p *port) any { return p.vnicType }},
 		{name: "binding:host_id", flags: onPost | onPut | filter | adminSets | adminSees, check: text(maxText), get: func(p *port) any { return p.host }},
@@ -83,6 +92,15 @@ func portAttributes() []*attribute[*port] {
 		{name: "binding:vif_type", flags: adminSees, get: func(*port) any { return "unbound" }},
 		{name: "binding:vif_details", flags: adminSees, get: func(*port) any { return map[string]any{} }},
 	})
+}
+
+func dnsAssignment(p *port) any {
+	all := []map[string]string{}
+	for _, f := range p.fixedIPs {
+		host := "host-" + strings.NewReplacer(".", "-", ":", "-").Replace(f.Address.String())
+		all = append(all, map[string]string{"ip_address": f.Address.String(), "hostname": host, "fqdn": host + ".openstacklocal."})
+	}
+	return all
 }
 
 // dictionary checks for a JSON object with any content.
@@ -177,10 +195,11 @@ func createPort(t *tx, v values) (*port, *failure) {
 		return nil, missing("Network", p.networkID)
 	}
 	p.apply(v)
+	p.portSecurity = given(v, "port_security_enabled", net.portSecurity && !strings.HasPrefix(p.deviceOwner, "network:"))
 	if err := t.checkMAC(p); err != nil {
 		return nil, err
 	}
-	if wanted, given := v["fixed_ips"].([]fixedIP); !given {
+	if wanted, some := v["fixed_ips"].([]fixedIP); !some {
 		if err := t.allocate(p, net); err != nil {
 			return nil, err
 		}
@@ -198,19 +217,47 @@ func updatePort(t *tx, old *port, v values) (*port, *failure) {
 	}
 	p := *old
 	p.apply(v)
+	p.portSecurity = given(v, "port_security_enabled", p.portSecurity)
 	if v.has("mac_address") {
 		p.mac = given(v, "mac_address", "")
 		if err := t.checkMAC(&p); err != nil {
 			return nil, err
 		}
 	}
-	if wanted, given := v["fixed_ips"].([]fixedIP); given {
+	if wanted, some := v["fixed_ips"].([]fixedIP); some {
 		p.fixedIPs = []fixedIP{}
 		if err := t.assign(&p, t.networks.byID[p.networkID], wanted, old.fixedIPs); err != nil {
 			return nil, err
 		}
+		if p.deviceOwner == interfaceOwner && t.routers.byID[p.deviceID] != nil && !slices.Equal(ipv4(p.fixedIPs), ipv4(old.fixedIPs)) {
+			return nil, badAs("IPAddressChangeNotAllowed", "IP updates for port %s are not allowed", p.id)
+		}
 	}
 	return &p, nil
+}
+
+// ipv4 returns the IPv4 addresses of a port.
+func ipv4(all []fixedIP) (some []fixedIP) {
+	for _, f := range all {
+		if f.Address.Is4() {
+			some = append(some, f)
+		}
+	}
+	return some
+}
+
+// removePort refuses to delete what looks like a port of a router that exists. It deletes an
+// interface whose device_owner was taken away.
+func removePort(t *tx, p *port) *failure {
+	_, isRouter := t.routers.byID[p.deviceID]
+	_, isFloating := t.floatingIPs.byID[p.deviceID]
+	serves := isRouter && (p.deviceOwner == interfaceOwner || p.deviceOwner == gatewayOwner) || isFloating && p.deviceOwner == floatingOwner
+	if serves && len(p.fixedIPs) > 0 {
+		return conflict("ServicePortInUse", "Port %s cannot be deleted directly via the port API: has device owner %s.", p.id, p.deviceOwner)
+	}
+	t.disassociate(p.id)
+	discard(t, t.ports, p.id)
+	return nil
 }
 
 // apply sets the attributes that do not depend on other ports.
@@ -279,7 +326,7 @@ func (t *tx) allocate(p *port, net *network) *failure {
 	// free addresses.
 	for _, version := range []int{4, 6} {
 		if len(groups[version]) > 0 && !p.addFree(groups[version], used) {
-			return conflict("IpAddressGenerationFailure", "No more IP addresses available on network %s.", net.id)
+			return noAddress(net.id)
 		}
 	}
 	return nil
@@ -301,15 +348,24 @@ func (p *port) addFree(subnets []*subnet, used map[netip.Addr]bool) bool {
 	return false
 }
 
+func noAddress(network string) *failure {
+	return conflict("IpAddressGenerationFailure", "No more IP addresses available on network %s.", network)
+}
+
+// serves reports whether a port is, or looks like, an interface of a router: it gets no automatic
+// addresses.
+func (p *port) serves() bool { return p.deviceOwner == interfaceOwner }
+
 // assign assigns the wanted addresses. An entry without an address keeps the port's address
-// in that subnet.
+// in that subnet. Every port gets an address of each subnet with automatic addresses,
+// unless an update removes it.
 func (t *tx) assign(p *port, net *network, wanted, had []fixedIP) *failure {
 	if len(wanted) > maxFixedIPs {
 		return invalidInput("Exceeded maximum amount of fixed ips per port")
 	}
 	used := t.used(p)
 	for _, w := range wanted {
-		s, err := t.subnetFor(net, w)
+		s, err := t.subnetFor(p, net, w)
 		if err != nil {
 			return err
 		}
@@ -317,12 +373,16 @@ func (t *tx) assign(p *port, net *network, wanted, had []fixedIP) *failure {
 		if i := slices.IndexFunc(had, func(h fixedIP) bool { return h.SubnetID == s.id }); !w.Address.IsValid() && i >= 0 {
 			w.Address = had[i].Address
 		}
+		automatic := automaticAddress(s.cidr, p.mac)
 		switch {
-		case !w.Address.IsValid() && s.automatic():
-			p.add(s, automaticAddress(s.cidr, p.mac))
+		case s.automatic() && !p.serves():
+			if w.Address.IsValid() && w.Address != automatic {
+				return badAs("AllocationOnAutoAddressSubnet", "IPv6 address %s cannot be directly assigned to a port on subnet %s as the "+
+					"subnet is configured for automatic addresses", w.Address, s.id)
+			}
 		case !w.Address.IsValid():
 			if !p.addFree([]*subnet{s}, used) {
-				return conflict("IpAddressGenerationFailure", "No more IP addresses available on network %s.", net.id)
+				return noAddress(net.id)
 			}
 		case used[w.Address]:
 			return conflict("IpAddressAlreadyAllocated", "IP address %s already allocated in subnet %s", w.Address, s.id)
@@ -331,11 +391,18 @@ func (t *tx) assign(p *port, net *network, wanted, had []fixedIP) *failure {
 			p.add(s, w.Address)
 		}
 	}
+	for _, id := range net.subnets {
+		in := func(f fixedIP) bool { return f.SubnetID == id }
+		removed := slices.ContainsFunc(had, in) && !slices.ContainsFunc(wanted, in)
+		if s := t.subnets.byID[id]; s.automatic() && !p.serves() && !removed {
+			p.add(s, automaticAddress(s.cidr, p.mac))
+		}
+	}
 	return nil
 }
 
 // subnetFor returns the network's subnet that an entry of fixed_ips refers to.
-func (t *tx) subnetFor(net *network, w fixedIP) (*subnet, *failure) {
+func (t *tx) subnetFor(p *port, net *network, w fixedIP) (*subnet, *failure) {
 	if len(net.subnets) == 0 {
 		return nil, invalidInput("IP allocation requires subnets for network")
 	}
@@ -347,7 +414,9 @@ func (t *tx) subnetFor(net *network, w fixedIP) (*subnet, *failure) {
 		if w.SubnetID != "" && w.SubnetID != id {
 			continue
 		}
-		if !w.Address.IsValid() || hostRange(s.cidr).contains(w.Address) {
+		// The first address of an IPv6 subnet is for routers.
+		anycast := s.version() == 6 && w.Address == s.cidr.Addr() && (p.deviceOwner == interfaceOwner || p.deviceOwner == gatewayOwner)
+		if !w.Address.IsValid() || hostRange(s.cidr).contains(w.Address) || anycast {
 			return s, nil
 		}
 		// The request names this subnet, so no other subnet of the network is tried.

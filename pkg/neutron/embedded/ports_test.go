@@ -24,9 +24,11 @@ import (
 )
 
 // addresses returns the IP addresses of a port, in the port's order.
-func addresses(port map[string]any) []string {
+func addresses(port map[string]any) []string { return addressesOf(port["fixed_ips"]) }
+
+func addressesOf(fixedIPs any) []string {
 	all := []string{}
-	for _, f := range port["fixed_ips"].([]any) {
+	for _, f := range fixedIPs.([]any) {
 		all = append(all, f.(map[string]any)["ip_address"].(string))
 	}
 	return all

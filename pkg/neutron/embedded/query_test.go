@@ -254,7 +254,7 @@ func BenchmarkFiftyThousandNetworks(b *testing.B) {
 	k := s.neutron.resources["networks"].(*kind[*network])
 	var marker string
 	for i := range 50_000 {
-		_ = s.neutron.write(func(t *tx) *failure {
+		_ = s.neutron.write(&request{}, func(t *tx) *failure {
 			n, err := k.create(t, values{"name": fmt.Sprint(i), "description": fmt.Sprintf("mark %d", i), "project_id": "p"})
 			marker = n.id
 			return err

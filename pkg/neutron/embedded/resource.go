@@ -97,10 +97,16 @@ type kind[T object] struct {
 	create func(t *tx, v values) (T, *failure)
 	update func(t *tx, old T, v values) (T, *failure)
 	remove func(t *tx, o T) *failure
+	// forbid is called for members only, for rules about parts of an attribute.
+	forbid func(v values, action string) *failure
+	// noBulk: several cannot be created at once.
+	noBulk bool
 	// matchFirst: If-Match is checked before update is called, not after it.
 	matchFirst bool
 	// copy returns a copy, for a change of the standard attributes.
 	copy func(T) T
+	// actions are the requests PUT /kinds/ID/ACTION.
+	actions map[string]func(r *request, id string) *answer
 }
 
 func (k *kind[T]) init() *kind[T] {
@@ -132,6 +138,11 @@ func (k *kind[T]) serve(r *request) *answer {
 		return k.serveOne(r, rest[0])
 	case rest[1] == "tags" && len(rest) <= 3:
 		return k.serveTags(r, rest[0], rest[2:])
+	case len(rest) == 2 && k.actions[rest[1]] != nil:
+		if r.Method != http.MethodPut {
+			return methodNotAllowed(r.Method).answer()
+		}
+		return k.actions[rest[1]](r, rest[0])
 	}
 	return notFoundPath().answer()
 }
@@ -187,7 +198,7 @@ func (k *kind[T]) post(r *request) *answer {
 		}
 	}
 	var made []T
-	if err := k.write(func(t *tx) *failure { made, err = k.createAll(t, r.caller, all); return err }); err != nil {
+	if err := k.write(r, func(t *tx) *failure { made, err = k.createAll(t, r.caller, all); return err }); err != nil {
 		return err.answer()
 	}
 	if !bulk {
@@ -237,7 +248,7 @@ func (k *kind[T]) put(r *request, id string) *answer {
 		return err.answer()
 	}
 	var o T
-	err = k.write(func(t *tx) *failure {
+	err = k.write(r, func(t *tx) *failure {
 		old, err := k.change(r, id, "update_"+k.name)
 		if err != nil {
 			return err
@@ -267,7 +278,7 @@ func (k *kind[T]) put(r *request, id string) *answer {
 }
 
 func (k *kind[T]) delete(r *request, id string) *answer {
-	err := k.write(func(t *tx) *failure {
+	err := k.write(r, func(t *tx) *failure {
 		o, err := k.change(r, id, "delete_"+k.name)
 		if err != nil {
 			return err
@@ -364,7 +375,7 @@ func (k *kind[T]) decode(body []byte, create bool) (items []map[string]any, bulk
 		}
 		return []map[string]any{item}, false, nil
 	}
-	if !create {
+	if !create || k.noBulk {
 		return nil, true, badRequest("Bulk operation not supported")
 	}
 	all, _ := list.([]any)
@@ -487,10 +498,13 @@ func (k *kind[T]) authorize(c caller, v values, action string, create bool) *fai
 		}
 		rules = append(rules, action+":"+a.name)
 	}
-	if len(rules) == 1 {
-		return nil
+	switch {
+	case len(rules) > 1:
+		return disallowed(rules...)
+	case k.forbid != nil:
+		return k.forbid(v, action)
 	}
-	return disallowed(rules...)
+	return nil
 }
 
 // newStandard returns the standard attributes of a new object.

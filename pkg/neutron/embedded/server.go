@@ -14,11 +14,11 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package embedded serves an in-memory OpenStack on a loopback port: the networks, subnets
-// and ports of Neutron v2.0, and as much of Keystone v3 as a client needs to reach them.
+// Package embedded serves an in-memory OpenStack on a loopback port: the networks, subnets,
+// ports, routers and floating IPs of Neutron v2.0, and as much of Keystone v3 as a client needs to reach them.
 //
 // The controller starts it for itself when no cloud is configured, and the tests use it
-// throughout. It answers like Neutron 21 (Zed) with the ML2 plug-in on MariaDB: the same
+// throughout. It answers like Neutron 21 (Zed) with the ML2 plug-in and the router service on MariaDB: the same
 // status codes, error types, messages and fields. It stores nothing on disk and forwards no
 // packets.
 package embedded
@@ -68,8 +68,18 @@ type Options struct {
 	MTU int
 	// TokenTTL is the lifetime of a token; 0: one hour.
 	TokenTTL time.Duration
+	// ExternalNetwork is an external network that every Neutron has from the start. The zero value:
+	// none.
+	ExternalNetwork ExternalNetwork
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
+}
+
+// ExternalNetwork is a network of the project "admin" that routers can have their gateways on.
+type ExternalNetwork struct {
+	Name string
+	// CIDR is that of its one subnet. New panics for one that Neutron refuses.
+	CIDR netip.Prefix
 }
 
 // Project is a project and its one user, both of the same name, in the domain Default.
@@ -254,16 +264,86 @@ type Network struct {
 // to.
 func (s *Server) Networks() []Network {
 	var all []Network
-	list := func(name string, n *neutron) {
-		n.mu.RLock()
-		defer n.mu.RUnlock()
+	s.each(func(name string, n *neutron) {
 		for _, network := range n.networks.sorted {
 			all = append(all, Network{Neutron: name, ProjectID: network.project, ID: network.id, Name: network.name})
 		}
-	}
-	list("", s.neutron)
-	s.others.Range(func(name, n any) bool { list(name.(string), n.(*neutron)); return true })
+	})
 	return all
+}
+
+// Router is a router as Routers returns it.
+type Router struct {
+	// Neutron is the name of the Neutron that has it: see Region.
+	Neutron         string
+	ProjectID       string
+	ID              string
+	Name            string
+	Description     string
+	ExternalNetwork string // the ID of the network that its gateway is on; "": no gateway
+}
+
+// Routers returns the routers of all projects and all Neutrons.
+func (s *Server) Routers() []Router {
+	var all []Router
+	s.each(func(name string, n *neutron) {
+		for _, r := range n.routers.sorted {
+			router := Router{Neutron: name, ProjectID: r.project, ID: r.id, Name: r.name, Description: r.description}
+			if r.gateway != nil {
+				router.ExternalNetwork = r.gateway.network
+			}
+			all = append(all, router)
+		}
+	})
+	return all
+}
+
+// Interface is a router's interface as Interfaces returns it.
+type Interface struct {
+	// Neutron is the name of the Neutron that has it: see Region.
+	Neutron   string
+	RouterID  string
+	PortID    string
+	NetworkID string
+	SubnetIDs []string
+	// Half: the port looks like an interface in the API, but it is not attached to the router.
+	Half bool
+}
+
+// Interfaces returns the interfaces of the routers of all projects and all Neutrons, and the ports
+// that only look like one.
+func (s *Server) Interfaces() []Interface {
+	var all []Interface
+	s.each(func(name string, n *neutron) {
+		for _, p := range n.ports.sorted {
+			attached := p.router != "" && !p.gateway
+			if !attached && p.deviceOwner != interfaceOwner {
+				continue
+			}
+			i := Interface{Neutron: name, RouterID: p.router, PortID: p.id, NetworkID: p.networkID, Half: !attached}
+			if i.Half {
+				i.RouterID = p.deviceID
+			}
+			for _, f := range p.fixedIPs {
+				i.SubnetIDs = append(i.SubnetIDs, f.SubnetID)
+			}
+			all = append(all, i)
+		}
+	})
+	return all
+}
+
+// each calls list with every Neutron and its name, under its lock.
+func (s *Server) each(list func(name string, n *neutron)) {
+	locked := func(name, n any) bool {
+		neutron := n.(*neutron)
+		neutron.mu.RLock()
+		defer neutron.mu.RUnlock()
+		list(name.(string), neutron)
+		return true
+	}
+	locked("", s.neutron)
+	s.others.Range(locked)
 }
 
 // ServeHTTP answers one request, or simulates the Fault that was chosen for it.
@@ -291,11 +371,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) answer(r *http.Request, body []byte) *answer {
 	f := s.faultFor(r, body)
 	if f == nil {
-		return s.route(r, body)
+		return s.route(r, body, false)
 	}
 	var a *answer
-	if f.After {
-		a = s.route(r, body)
+	if f.After || f.Half {
+		a = s.route(r, body, f.Half)
 	}
 	if !s.wait(r.Context(), f) || f.Drop {
 		return nil
@@ -303,21 +383,24 @@ func (s *Server) answer(r *http.Request, body []byte) *answer {
 	if f.Status != 0 {
 		return f.answer(r)
 	}
-	if a == nil {
-		a = s.route(r, body)
+	switch {
+	case f.Half:
+		return nil
+	case a == nil:
+		return s.route(r, body, false)
 	}
 	return a
 }
 
 // route calls the service that a request's path belongs to.
-func (s *Server) route(r *http.Request, body []byte) *answer {
+func (s *Server) route(r *http.Request, body []byte, half bool) *answer {
 	// A request that was not sent over a connection has no RequestURI.
 	if len(cmp.Or(r.RequestURI, r.URL.RequestURI())) > maxURI {
 		return &answer{status: http.StatusRequestURITooLong}
 	}
 	base := "http://" + r.Host
 	service, rest, _ := strings.Cut(strings.Trim(r.URL.Path, "/"), "/")
-	req := &request{Request: r, body: body, base: base, service: service, path: splitPath(rest)}
+	req := &request{Request: r, body: body, base: base, service: service, path: splitPath(rest), half: half}
 	if service == "" || service == identityPrefix {
 		return s.keystone.serve(req)
 	}
@@ -386,6 +469,8 @@ type request struct {
 	caller  caller
 	// constraint is the revision that If-Match requires, or nil.
 	constraint *int
+	// half: see Fault.Half.
+	half bool
 }
 
 // answer is a complete response. It is built before a byte is sent, so that it can be

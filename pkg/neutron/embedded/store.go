@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// standard holds the attributes that networks, subnets and ports have in common. A stored
+// standard holds the attributes that all kinds have in common. A stored
 // object never changes: an update stores a changed copy. So a list can be rendered without
 // the lock, and undoing a change restores the old pointer.
 type standard struct {
@@ -36,10 +36,10 @@ type standard struct {
 
 func (s *standard) std() *standard { return s }
 
-// object is a *network, a *subnet or a *port.
+// object is a *network, a *subnet, a *port, a *router or a *floatingIP.
 type object interface {
 	std() *standard
-	// parent returns the ID of the object's network; "" for a network.
+	// parent returns the ID of the object's network; "" for a network and a router.
 	parent() string
 }
 
@@ -108,27 +108,30 @@ type neutron struct {
 	mtu       int
 	resources map[string]resource
 
-	mu       sync.RWMutex
-	networks *collection[*network]
-	subnets  *collection[*subnet]
-	ports    *collection[*port]
-	quotas   map[string]map[string]int
-	segment  int
+	mu          sync.RWMutex
+	networks    *collection[*network]
+	subnets     *collection[*subnet]
+	ports       *collection[*port]
+	routers     *collection[*router]
+	floatingIPs *collection[*floatingIP]
+	quotas      map[string]map[string]int
+	segment     int
 }
 
 // tx is one atomic change of the store. The write lock is held throughout.
 type tx struct {
 	*neutron
-	undo []func()
+	request *request
+	undo    []func()
 	// bumped are the networks whose revision was already incremented for a subnet.
 	bumped map[string]bool
 }
 
-// write calls change under the lock and, if it fails, undoes it.
-func (n *neutron) write(change func(*tx) *failure) *failure {
+// write calls change under the lock and, if it fails, undoes it, except what it keeps.
+func (n *neutron) write(r *request, change func(*tx) *failure) *failure {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	t := &tx{neutron: n, bumped: map[string]bool{}}
+	t := &tx{neutron: n, request: r, bumped: map[string]bool{}}
 	if err := change(t); err != nil {
 		for i := len(t.undo) - 1; i >= 0; i-- {
 			t.undo[i]()
@@ -136,6 +139,24 @@ func (n *neutron) write(change func(*tx) *failure) *failure {
 		return err
 	}
 	return nil
+}
+
+// keep keeps what was changed so far, even if the request is refused later: the router service of
+// Neutron uses several database transactions for one request.
+func (t *tx) keep() { t.undo = nil }
+
+// middle is called between two transactions of Neutron's. It ends a request that is to end there.
+func (t *tx) middle() *failure {
+	if !t.request.half {
+		return nil
+	}
+	t.keep()
+	return &failure{} // nobody gets it
+}
+
+// seen returns an object that the caller can see.
+func seen[T object](t *tx, plural, id string) (T, *failure) {
+	return t.resources[plural].(*kind[T]).find(t.request.caller, id)
 }
 
 // store stores an object and records how to undo it.

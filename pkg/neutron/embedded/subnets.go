@@ -310,9 +310,30 @@ func createSubnet(t *tx, v values) (*subnet, *failure) {
 		s.revision++ // Neutron stores them after the subnet
 	}
 	store(t, t.subnets, s)
+	if s.automatic() {
+		t.addAutomatic(s)
+	}
+	if net.external {
+		if err := t.extendGateways(s); err != nil {
+			return nil, err
+		}
+	}
 	// A copy: readers may still hold the old list.
 	t.changeNetwork(net.id, func(n *network) { n.subnets = append(slices.Clone(n.subnets), s.id) })
 	return s, nil
+}
+
+// addAutomatic gives the ports of a network their addresses of its new subnet.
+func (t *tx) addAutomatic(s *subnet) {
+	for _, old := range t.ports.in(s.networkID) {
+		if old.serves() {
+			continue
+		}
+		p := *old
+		p.add(s, automaticAddress(s.cidr, p.mac))
+		t.bump(&p.standard)
+		t.storePort(&p)
+	}
 }
 
 // checkSubnetSource refuses a subnet from a subnet pool, because there are no pools here.
@@ -502,6 +523,11 @@ func updateSubnet(t *tx, old *subnet, v values) (*subnet, *failure) {
 	if err := s.apply(v, s.id, s.dhcp && !old.dhcp); err != nil {
 		return nil, err
 	}
+	if s.gateway.IsValid() && s.gateway != old.gateway {
+		if p := t.interfaceAt(old); p != nil {
+			return nil, conflict("GatewayIpInUse", "Current gateway ip %s already in use by port %s. Unable to update.", old.gateway, p.id)
+		}
+	}
 	// The modes cannot change after the creation of the subnet.
 	if !s.dhcp && v.has("enable_dhcp") && (s.raMode != "" || s.ipMode != "") {
 		return nil, invalidInput("Cannot disable enable_dhcp with ipv6 attributes set")
@@ -520,6 +546,16 @@ func updateSubnet(t *tx, old *subnet, v values) (*subnet, *failure) {
 	return &s, nil
 }
 
+// interfaceAt returns the interface that has a subnet's gateway as its address, or nil.
+func (t *tx) interfaceAt(s *subnet) *port {
+	for _, p := range t.ports.in(s.networkID) {
+		if p.router != "" && slices.Contains(p.fixedIPs, fixedIP{s.id, s.gateway}) {
+			return p
+		}
+	}
+	return nil
+}
+
 // removeSubnet refuses while a port has an address of the subnet. Exceptions are the ports
 // of DHCP agents, which lose the address, and addresses that ports compute themselves.
 func removeSubnet(t *tx, s *subnet) *failure {
@@ -528,7 +564,7 @@ func removeSubnet(t *tx, s *subnet) *failure {
 		if len(left) == len(p.fixedIPs) {
 			continue
 		}
-		if p.deviceOwner != dhcpOwner && !s.automatic() {
+		if p.deviceOwner != dhcpOwner && (!s.automatic() || p.serves()) {
 			return conflict("SubnetInUse", "Unable to complete operation on subnet %s: "+
 				"One or more ports have an IP allocation from this subnet.", s.id)
 		}
@@ -536,7 +572,7 @@ func removeSubnet(t *tx, s *subnet) *failure {
 		changed := *p
 		changed.fixedIPs = left
 		t.bump(&changed.standard)
-		store(t, t.ports, &changed)
+		t.storePort(&changed)
 	}
 	discard(t, t.subnets, s.id)
 	t.changeNetwork(s.networkID, func(n *network) {

@@ -32,7 +32,7 @@ func (k *kind[T]) serveTags(r *request, id string, tag []string) *answer {
 		return err.answer()
 	}
 	var tags []string
-	err = k.write(func(t *tx) *failure {
+	err = k.write(r, func(t *tx) *failure {
 		old, err := k.findTagged(r, id)
 		if err != nil {
 			return err
