@@ -134,7 +134,7 @@ func TestAPortIsAttachedAndDeletedWithItsInterface(t *testing.T) {
 	}
 	c.api("PUT", "ports/"+port, `{"port":{"name":"m","description":"other"}}`).want(t, 200)
 	c.api("PUT", "ports/"+port+"/tags", `{"tags":["a"]}`).want(t, 200)
-	c.api("PUT", "ports/"+port, `{"port":{"fixed_ips":[{"ip_address":"10.0.0.10"}]}}`).refused(t, 400, "IPAddressChangeNotAllowed", "IP updates for port "+port+" are not allowed")
+	c.api("PUT", "ports/"+port, `{"port":{"fixed_ips":[{"ip_address":"10.0.0.10"}]}}`).refused(t, 400, "BadRequest", "Bad ports request: IP updates for port "+port+" are not allowed.")
 	if r := c.get("router", router); r["revision_number"] != 2.0 {
 		t.Errorf("an interface increments the revision once, got %v", r["revision_number"])
 	}
