@@ -75,7 +75,7 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 			c.waits.drop(identity.Owner.UID)
 			return observed, done, unresolved
 		}
-		if len(done) == maxSteps {
+		if makesNoProgress(done, step) {
 			return observed, nil, &Error{Op: "converge", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: " + step.String()}
 		}
 		if err := c.approve(ctx, identity, guard, "next step: "+step.String(), scopeOf(step, identity, observed), step.Irreversible()); err != nil {
@@ -102,6 +102,12 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		}
 		observed, done = next, append(done, step)
 	}
+}
+
+// makesNoProgress reports whether Neutron's answers do not show what was requested: the plan asks for
+// the same step again, or never ends.
+func makesNoProgress(done []Step, next Step) bool {
+	return len(done) > 0 && done[len(done)-1].String() == next.String() || len(done) == maxSteps
 }
 
 // next returns the next step, duplicates included.
