@@ -36,8 +36,8 @@ import (
 
 // patience bounds each wait of the walkthrough. Nothing takes as long.
 const (
-	patience = 30 * time.Second
-	timeout  = "--timeout=30s"
+	patience = time.Minute
+	timeout  = "--timeout=60s"
 )
 
 // resync is how often the controller of the walkthrough lists what Neutron has.
