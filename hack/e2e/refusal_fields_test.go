@@ -42,7 +42,7 @@ const (
 	noDomain    = `%q: must be a domain name in lower case with a dot at its end, such as team.example.org.`
 	badTag      = `%q: must not be empty, and must not have a comma, a control character, or a blank at its start or end`
 	ends        = "must not have the first or the last address of cidr, %s, in them: they are the network address and the broadcast address"
-	defaultGate = "must not have the gateway in them: gateway is not set, so it is the first address of cidr, %s"
+	defaultGate = "must not have the gateway in them: it is not set, so it is the first usable address of cidr, %s"
 	recreate    = ": delete the Network and create another one"
 )
 
@@ -239,7 +239,7 @@ func TestProviderIsImmutableExceptTheSegmentationIDOfAVLAN(t *testing.T) {
 	w := newWorld(t)
 	empty := "apiVersion: samplecrd.k8s.io/v1\nkind: Network\nmetadata: {name: net}\nspec: {cidr: 10.0.0.0/24, provider: {networkType: flat, physicalNetwork: ''}}\n"
 	w.refusedExactly(w.dryRun(empty), "spec.provider.physicalNetwork", `"": PATH in body should be at least 1 chars long`)
-	const fixed = "cannot be added, changed or removed, except that of networkType vlan can be added and changed" + recreate
+	const fixed = "cannot be removed, and only that of networkType vlan can be added or changed" + recreate
 	for i, tc := range []struct{ why, before, after, field, message string }{
 		{"nothing changes", `{networkType: vlan, physicalNetwork: p, segmentationID: 1}`, `{networkType: vlan, physicalNetwork: p, segmentationID: 1}`, "", ""},
 		{"a VLAN changes", `{networkType: vlan, physicalNetwork: p, segmentationID: 1}`, `{networkType: vlan, physicalNetwork: p, segmentationID: 2}`, "", ""},

@@ -83,6 +83,9 @@ type DesiredSubnet struct {
 	AddressMode, RAMode string
 }
 
+// isResolved reports whether the names that the spec has are resolved.
+func (r *DesiredRouter) isResolved() bool { return r.ExternalNetwork != "" || r.Existing != "" }
+
 // DesiredRouter is the router of a Desired. Either ExternalNetwork or Existing is set, once the
 // names are resolved.
 type DesiredRouter struct {
@@ -253,11 +256,6 @@ func NewIdentity(network *samplecrdv1.Network, cluster string) Identity {
 		identity.Router = network.Status.Router.ID
 	}
 	return identity
-}
-
-// desired returns what is desired while the network is deleted: no subnets, and no router.
-func (i Identity) desired() Desired {
-	return Desired{Owner: i.Owner, KnownRouter: i.Router}
 }
 
 // Marks reports whether the network carries the owner's mark. Without the mark it is never

@@ -190,6 +190,9 @@ func createRouter(t *tx, v values) (*router, *failure) {
 	if info.network == "" {
 		return r, nil
 	}
+	if err := t.checkGatewayNetwork(info); err != nil {
+		return nil, err
+	}
 	if err := t.middle(); err != nil {
 		return nil, err
 	}
@@ -307,9 +310,6 @@ func (t *tx) checkGatewayNetwork(info gatewayInfo) *failure {
 
 // setGateway creates the gateway's port, which belongs to no project.
 func (t *tx) setGateway(r *router, info gatewayInfo) (*router, *failure) {
-	if err := t.checkGatewayNetwork(info); err != nil {
-		return nil, err
-	}
 	if t.request.constraint != nil {
 		return nil, ifMatch(t.request, r.revision) // which the request itself has changed
 	}

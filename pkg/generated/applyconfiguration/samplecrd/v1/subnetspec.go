@@ -38,9 +38,10 @@ import (
 // is after its end, ranges that overlap, and a range around the gateway. The rules find only
 // IPv6 ranges that have the same start or end, and a gateway that is the start or the end.
 //
-// A messageExpression builds the whole message within map, because the API server of
-// Kubernetes 1.31 has no bound for the length of an element of a list that map or filter
-// returns, and refuses rules without a bound of their cost.
+// A messageExpression builds the whole message within map, and uses format for string(x),
+// because the API server of Kubernetes 1.31 knows no maximum length of string(x), nor of an
+// element of a list that map or filter returns. It refuses expressions whose cost it cannot
+// limit, and + costs as much as its operands are long.
 type SubnetSpecApplyConfiguration struct {
 	// cidr is the address range of the network's subnet, IPv4 or IPv6, as an address
 	// and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length
