@@ -219,8 +219,8 @@ func (t *tx) setMTU(n *network, v values) *failure {
 }
 
 // updateNetwork refuses to change the type or the physical network, as ML2 does. An update
-// with only these attributes, unchanged, changes nothing. The segment of a VLAN can change, but not
-// to the same one, because that is in use.
+// with only these attributes, or the DNS domain, unchanged, changes nothing. The segment of a VLAN
+// can change, but not to the same one, because that is in use. It has no effect on the revision.
 func updateNetwork(t *tx, old *network, v values) (*network, *failure) {
 	if given(v, "provider:network_type", old.networkType) != old.networkType || given(v, "provider:physical_network", old.physical) != old.physical {
 		return nil, invalidInput("Plugin does not support updating the following provider network attributes: provider:network_type, provider:physical_network")
@@ -237,12 +237,15 @@ func updateNetwork(t *tx, old *network, v values) (*network, *failure) {
 		}
 	}
 	maps.DeleteFunc(v, func(name string, _ any) bool { return strings.HasPrefix(name, "provider:") })
-	if len(v) == 0 && segment != 0 {
+	if len(v) == 1 && v["dns_domain"] == old.dnsDomain {
+		delete(v, "dns_domain")
+	}
+	switch {
+	case len(v) == 0 && segment == 0:
+		return old, nil
+	case len(v) == 0:
 		store(t, t.networks, &n) // the revision stays
 		return &n, nil
-	}
-	if len(v) == 0 {
-		return old, nil
 	}
 	n.adminStateUp = given(v, "admin_state_up", n.adminStateUp)
 	n.shared = given(v, "shared", n.shared)

@@ -369,12 +369,17 @@ func TestDNSDomainAndPortSecurityOfANetwork(t *testing.T) {
 	if later := c.port(id, ""); later["port_security_enabled"] != true {
 		t.Errorf("port %v", later)
 	}
+	put(`"dns_domain":"team.example."`).want(t, 200)
+	if n := c.get("network", id); n["revision_number"] != 2.0 {
+		t.Errorf("the same domain increments the revision: %v", n["revision_number"])
+	}
 	for _, domain := range []string{"a.", "<project_id>.example.", "1.a.", ""} {
 		put(`"dns_domain":"`+domain+`"`).want(t, 200)
 	}
 	for domain, reason := range map[string]string{
 		`"a.example"`: "'a.example' is not a FQDN.", `"a_b.example."`: "not a valid PQDN or FQDN. Reason: Name 'a_b' must be 1-63 characters long",
-		`"*.example."`: "not a valid", `"a b."`: "not a valid", `"a.1."`: "TLD '1' must not be all numeric.", `"a..b."`: "Encountered an empty component.", `"-a."`: "must not start or end with a hyphen.", `"` + strings.Repeat("a.", 127) + `"`: "exceed the maximum length",
+		`"*.example."`: "not a valid", `"a b."`: "not a valid", `"a.1."`: "TLD '1' must not be all numeric.",
+		`"a..b."`: "Encountered an empty component.", `"-a."`: "must not start or end with a hyphen.", `"` + strings.Repeat("a.", 127) + `"`: "exceed the maximum length",
 		`"` + strings.Repeat("a.", 200) + `"`: "exceeds the 255 character FQDN limit",
 	} {
 		put(`"dns_domain":`+domain).refused(t, 400, "HTTPBadRequest", reason)
