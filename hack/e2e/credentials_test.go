@@ -533,8 +533,8 @@ func TestCredentialsAfterARestartCostOneListAndNoWrite(t *testing.T) {
 	if diff := cmp.Diff(counts{"POST auth/tokens": 3}, logins.take()); diff != "" {
 		t.Errorf("authentications, the controller's own among them (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(counts{"GET networks": 3, "GET subnets": 2}, w.calls.take()); diff != "" {
-		t.Errorf("one list of each project; the controller's own is empty (-want +got):\n%s", diff)
+	if diff := cmp.Diff(counts{"GET networks": 3, "GET subnets": 2, "GET routers": 3}, w.calls.take()); diff != "" {
+		t.Errorf("one list of each project, with its routers; the controller's own has no network (-want +got):\n%s", diff)
 	}
 	for request, n := range kubernetes.take() {
 		if verb, _, _ := strings.Cut(request, " "); verb != "get" && verb != "list" && verb != "watch" {

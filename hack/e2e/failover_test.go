@@ -53,11 +53,15 @@ func nth(i int) string { return fmt.Sprintf("net-%04d", i) }
 func nthCIDR(i int) string             { return fmt.Sprintf("10.%d.%d.0/24", i/256, i%256) }
 func nthGateway(i, address int) string { return fmt.Sprintf("10.%d.%d.%d", i/256, i%256, address) }
 
-// createMany creates Networks, and waits until they are ready.
-func (w *world) createMany(n int) {
+// createMany creates Networks with these changes, and waits until they are ready.
+func (w *world) createMany(n int, changes ...func(*samplecrdv1.Network)) {
 	w.Helper()
 	w.each(n, func(ctx context.Context, i int) error {
-		_, err := client.SamplecrdV1().Networks(w.namespace).Create(ctx, nthNetwork(i, 1), metav1.CreateOptions{})
+		network := nthNetwork(i, 1)
+		for _, change := range changes {
+			change(network)
+		}
+		_, err := client.SamplecrdV1().Networks(w.namespace).Create(ctx, network, metav1.CreateOptions{})
 		return err
 	})
 	w.eventually(func() error {
@@ -142,7 +146,7 @@ func TestNextLeaderWorksSoonAfterOneIsKilled(t *testing.T) {
 	synced := time.Since(killed)
 	t.Logf("killed with %d Networks Ready; the next replica leads after %s, has listed Neutron after %s (promised: %s), and has synced all Networks after %s",
 		networks, taken.at.Sub(killed), looked, promised, synced)
-	if diff := cmp.Diff(counts{"GET networks": 1, "GET subnets": 1}, w.calls.take()); diff != "" {
+	if diff := cmp.Diff(counts{"GET networks": 1, "GET subnets": 1, "GET routers": 1}, w.calls.take()); diff != "" {
 		t.Errorf("requests to Neutron (-want +got):\n%s", diff)
 	}
 	w.waitForEvent(leaseName, "LeaderElection", taken.holder()+" became leader")

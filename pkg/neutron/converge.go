@@ -62,10 +62,10 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		return nil, nil, err
 	}
 	identity.Routed = identity.Routed || len(observed.Routers) > 0
+	// A name that is not there holds up only the steps for the router.
+	var unresolved error
 	if desired.Router != nil {
-		if err := c.resolve(ctx, desired.Router); err != nil {
-			return observed, nil, err
-		}
+		unresolved = c.resolve(ctx, desired.Router)
 	}
 	var done []Step
 	reread := false
@@ -73,9 +73,9 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		step := c.next(identity, desired, observed)
 		if step == nil {
 			c.waits.drop(identity.Owner.UID)
-			return observed, done, nil
+			return observed, done, unresolved
 		}
-		if len(done) == maxSteps {
+		if makesNoProgress(done, step) {
 			return observed, nil, &Error{Op: "converge", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: " + step.String()}
 		}
 		if err := c.approve(ctx, identity, guard, "next step: "+step.String(), scopeOf(step, identity, observed), step.Irreversible()); err != nil {
@@ -102,6 +102,12 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		}
 		observed, done = next, append(done, step)
 	}
+}
+
+// makesNoProgress reports whether Neutron's answers do not show what was requested: the plan asks for
+// the same step again, or never ends.
+func makesNoProgress(done []Step, next Step) bool {
+	return len(done) > 0 && done[len(done)-1].String() == next.String() || len(done) == maxSteps
 }
 
 // next returns the next step, duplicates included.
@@ -179,9 +185,10 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 		var step Step
 		var s scope
 		if !retain && isOurs {
-			s = networkScope(observed.ID)
-			if step = nextRemoval(identity.desired(), observed); step != nil {
+			if step = nextRemoval(identity, observed); step != nil {
 				s = scopeOf(step, identity, observed)
+			} else if observed.Exists() {
+				s = networkScope(observed.ID)
 			}
 		}
 		logger := klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID)
@@ -197,7 +204,10 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 			}
 			continue
 		case retain:
-			kept, err = observed, c.unmark(ctx, identity, observed)
+			err = c.unmark(ctx, identity, observed)
+			if observed.Exists() {
+				kept = observed
+			}
 		case observed.Exists():
 			err = c.delete(ctx, identity, observed)
 		}

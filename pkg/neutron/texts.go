@@ -196,6 +196,6 @@ func (t Tags) MarshalJSON() ([]byte, error) { return []byte(cmp.Or(t, "[]")), ni
 // String returns the tags as users see them.
 func (t Tags) String() string {
 	var tags []string
-	_ = json.Unmarshal([]byte(t), &tags) // NewTags wrote it
+	_ = json.Unmarshal([]byte(cmp.Or(t, "[]")), &tags) // NewTags wrote it
 	return strings.Join(tags, separator)
 }

@@ -40,6 +40,9 @@ func EventFor(network *samplecrdv1.Network, o Outcome, next *samplecrdv1.Network
 	if o.Err == nil && (len(o.Steps) > 0 || o.Adopted) {
 		return changed(network, o)
 	}
+	if neutron.ReasonOf(o.Err) == neutron.Unrecorded {
+		return nil // the next sync does it, and has the event
+	}
 	return transition(Ready(&network.Status), Ready(next), len(o.Unmanaged) > 0 || len(o.UnmanagedInterfaces) > 0)
 }
 

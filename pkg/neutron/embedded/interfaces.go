@@ -52,7 +52,6 @@ func changeInterface(k *kind[*router], r *request, id string, change interfaceCh
 		if err != nil {
 			return err
 		}
-		t.changeRouter(o, func(*router) {})
 		shown = showInterface(o, p, subnets)
 		return nil
 	})
@@ -83,10 +82,11 @@ func checkInterfaceInfo(info map[string]any) *failure {
 	if !isPort && !isSubnet {
 		return badRouter("Either subnet_id or port_id must be specified")
 	}
-	for _, id := range []any{port, subnet} {
-		if s, _ := id.(string); id != nil && !isUUID(s) {
-			return badRouter("'%s' is not a valid UUID", python(id))
-		}
+	if s, _ := port.(string); isPort && !isUUID(s) {
+		return badRouter("'%s' is not a valid UUID", python(port))
+	}
+	if s, _ := subnet.(string); isSubnet && !isUUID(s) {
+		return badRouter("'%s' is not a valid UUID", python(subnet))
 	}
 	return nil
 }
@@ -128,6 +128,7 @@ func addSubnet(t *tx, r *router, id string) (*port, []*subnet, *failure) {
 	if err != nil {
 		return nil, nil, err
 	}
+	t.bump(&p.standard) // what only looks like an interface has the same revision
 	if err := t.middle(); err != nil {
 		return nil, nil, err
 	}
@@ -186,7 +187,8 @@ func (t *tx) checkOverlap(r *router, added []*subnet) *failure {
 	return nil
 }
 
-// addPort attaches an existing port. It takes the port first and checks it again afterwards.
+// addPort attaches an existing port. It takes the port first, checks it again afterwards, and
+// gives it back if it is refused.
 func addPort(t *tx, r *router, id string) (*port, []*subnet, *failure) {
 	old, err := seen[*port](t, "ports", id)
 	if err != nil {
@@ -202,12 +204,15 @@ func addPort(t *tx, r *router, id string) (*port, []*subnet, *failure) {
 	p := *old
 	p.deviceID, p.deviceOwner = r.id, interfaceOwner
 	t.bump(&p.standard)
+	t.bump(&p.standard)
 	store(t, t.ports, &p)
 	if err := t.middle(); err != nil {
 		return nil, nil, err
 	}
 	subnets, err := t.checkRouterPort(r, &p)
 	if err != nil {
+		p.deviceID, p.deviceOwner = old.deviceID, old.deviceOwner
+		t.keep()
 		return nil, nil, err
 	}
 	return t.attach(&p, r, false), subnets, nil
@@ -268,7 +273,7 @@ func removeInterface(t *tx, r *router, info map[string]any) (*port, []*subnet, *
 			return nil, nil, err
 		}
 		if len(p.fixedIPs) == 1 {
-			discard(t, t.ports, p.id)
+			t.detach(p, r)
 			return p, []*subnet{s}, nil
 		}
 		shorter, err := updatePort(t, p, values{"fixed_ips": slices.Delete(slices.Clone(p.fixedIPs), i, i+1)})
@@ -296,7 +301,7 @@ func removePortInterface(t *tx, r *router, id, subnetID string) (*port, []*subne
 			return nil, nil, err
 		}
 	}
-	discard(t, t.ports, id)
+	t.detach(p, r)
 	return p, subnets, nil
 }
 

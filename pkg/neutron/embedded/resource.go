@@ -236,8 +236,8 @@ func (k *kind[T]) createAll(t *tx, c caller, all []values) ([]T, *failure) {
 	return made, nil
 }
 
-// put increments the revision even if nothing changes, unless update returns the old
-// object.
+// put increments the revision even if nothing changes, unless update returns the object that is
+// stored.
 func (k *kind[T]) put(r *request, id string) *answer {
 	items, _, err := k.decode(r.body, false)
 	if err != nil {
@@ -261,7 +261,7 @@ func (k *kind[T]) put(r *request, id string) *answer {
 				return err
 			}
 		}
-		if o, err = k.update(t, old, v); err != nil || any(o) == any(old) {
+		if o, err = k.update(t, old, v); err != nil || any(o) == any(k.items.byID[id]) {
 			return err
 		}
 		s := o.std()

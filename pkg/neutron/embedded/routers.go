@@ -190,13 +190,17 @@ func createRouter(t *tx, v values) (*router, *failure) {
 	if info.network == "" {
 		return r, nil
 	}
+	if err := t.checkGatewayNetwork(info); err != nil {
+		return nil, err
+	}
 	if err := t.middle(); err != nil {
 		return nil, err
 	}
 	return t.setGateway(t.setSNAT(r, info), info)
 }
 
-// updateRouter changes the gateway before the other attributes.
+// updateRouter changes the gateway before the other attributes. A change of the gateway alone has
+// incremented the revision already.
 func updateRouter(t *tx, old *router, v values) (*router, *failure) {
 	if len(v) == 0 {
 		return old, nil
@@ -206,8 +210,8 @@ func updateRouter(t *tx, old *router, v values) (*router, *failure) {
 		if old, err = t.changeGateway(old, info); err != nil {
 			return nil, err
 		}
-		if err := t.middle(); err != nil {
-			return nil, err
+		if err := t.middle(); err != nil || len(v) == 1 {
+			return old, err
 		}
 	}
 	r := *old
@@ -307,9 +311,6 @@ func (t *tx) checkGatewayNetwork(info gatewayInfo) *failure {
 
 // setGateway creates the gateway's port, which belongs to no project.
 func (t *tx) setGateway(r *router, info gatewayInfo) (*router, *failure) {
-	if err := t.checkGatewayNetwork(info); err != nil {
-		return nil, err
-	}
 	if t.request.constraint != nil {
 		return nil, ifMatch(t.request, r.revision) // which the request itself has changed
 	}
@@ -325,12 +326,25 @@ func (t *tx) setGateway(r *router, info gatewayInfo) (*router, *failure) {
 	return t.changeRouter(r, func(r *router) { r.gateway = &gateway{p.id, p.networkID, p.fixedIPs} }), nil
 }
 
-// attach stores a port as the gateway or as an interface of a router.
+// attach stores a port as the gateway or as an interface of a router. An interface increments the
+// router's revision.
 func (t *tx) attach(old *port, r *router, gateway bool) *port {
 	p := *old
 	p.router, p.gateway = r.id, gateway
 	store(t, t.ports, &p)
+	if !gateway {
+		t.changeRouter(r, func(*router) {})
+	}
 	return &p
+}
+
+// detach deletes the port of an interface. A port that only looks like one does not change the
+// router.
+func (t *tx) detach(p *port, r *router) {
+	if p.router == r.id {
+		t.changeRouter(r, func(*router) {})
+	}
+	discard(t, t.ports, p.id)
 }
 
 // moveGateway changes the addresses of a gateway.
@@ -380,7 +394,7 @@ func (t *tx) clearGateway(r *router) (*router, *failure) {
 		return nil, ifMatch(t.request, r.revision)
 	}
 	discard(t, t.ports, id)
-	return r, nil
+	return t.changeRouter(r, func(*router) {}), nil
 }
 
 // removeRouter takes the gateway off first.
