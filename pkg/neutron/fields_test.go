@@ -500,6 +500,9 @@ func TestEveryFieldOfTheSpecIsRead(t *testing.T) {
 }
 
 func TestInvalidSubnetFields(t *testing.T) {
+	pools := func(pools ...samplecrdv1.AllocationPool) func(*samplecrdv1.NetworkSpec) {
+		return func(s *samplecrdv1.NetworkSpec) { s.AllocationPools = pools }
+	}
 	for _, test := range []struct {
 		name   string
 		change func(*samplecrdv1.NetworkSpec)
@@ -508,11 +511,19 @@ func TestInvalidSubnetFields(t *testing.T) {
 		{"a pool that is not of addresses", func(s *samplecrdv1.NetworkSpec) {
 			s.AllocationPools = []samplecrdv1.AllocationPool{{Start: "x", End: "10.0.0.9"}}
 		},
-			"spec.allocationPools: x-10.0.0.9 is not a range of addresses"},
+			"spec.allocationPools: x-10.0.0.9 is not a range of addresses: its end must not be before its start"},
 		{"a pool that ends before it begins", func(s *samplecrdv1.NetworkSpec) {
 			s.AllocationPools = []samplecrdv1.AllocationPool{{Start: "10.0.0.9", End: "10.0.0.8"}}
 		},
-			"spec.allocationPools: 10.0.0.9-10.0.0.8 is not a range of addresses"},
+			"spec.allocationPools: 10.0.0.9-10.0.0.8 is not a range of addresses: its end must not be before its start"},
+		{"a pool outside the CIDR", pools(samplecrdv1.AllocationPool{Start: "10.0.0.9", End: "10.0.1.9"}), "spec.allocationPools: 10.0.0.9-10.0.1.9 is not inside 10.0.0.0/24"},
+		{"a pool of the other family", pools(samplecrdv1.AllocationPool{Start: "fd00::1", End: "fd00::2"}), "spec.allocationPools: fd00::1-fd00::2 is not inside 10.0.0.0/24"},
+		{"a pool with the gateway", func(s *samplecrdv1.NetworkSpec) {
+			s.Gateway = "10.0.0.9"
+			pools(samplecrdv1.AllocationPool{Start: "10.0.0.9", End: "10.0.0.20"})(s)
+		}, "spec.allocationPools: 10.0.0.9-10.0.0.20 must not contain the gateway, 10.0.0.9"},
+		{"pools that overlap", pools(samplecrdv1.AllocationPool{Start: "10.0.0.2", End: "10.0.0.20"}, samplecrdv1.AllocationPool{Start: "10.0.0.20", End: "10.0.0.30"}),
+			"spec.allocationPools: 10.0.0.20-10.0.0.30 overlaps with 10.0.0.2-10.0.0.20"},
 		{"subnets that overlap", func(s *samplecrdv1.NetworkSpec) {
 			s.AdditionalSubnets = []samplecrdv1.AdditionalSubnet{{Name: "more", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.0.0.128/25"}}}
 		}, "spec.additionalSubnets[more].cidr: 10.0.0.128/25 overlaps with 10.0.0.0/24, another subnet of this Network"},
