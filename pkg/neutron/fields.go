@@ -294,6 +294,8 @@ func (c Change) String() string {
 		return "ownership mark restored"
 	case c.Label == fieldSubnetMark:
 		return "ownership mark of the subnet restored"
+	case c.Label == fieldRouterMark:
+		return "ownership mark of the router restored"
 	case c.Label == fieldNetworkName:
 		return fmt.Sprintf("name set to %v", c.Value)
 	case sent(c.Value) == nil, fmt.Sprint(c.Value) == "":
