@@ -84,7 +84,7 @@ func (f *fixture) quietSync() error {
 func prepare(t *testing.T, s world.Scenario) *fixture {
 	t.Helper()
 	f := newFixture(t)
-	f.CreateProtected()
+	s.Prepare(f.World)
 	if s.Start != nil {
 		f.Create(*s.Start)
 		if err := f.settle(nothing); err != nil {

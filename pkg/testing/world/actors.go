@@ -21,7 +21,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -54,10 +53,12 @@ type Actor struct {
 }
 
 // Irreversible are the requests that no later sync can repair, as TakeJournal returns them.
-var Irreversible = []string{"POST networks", "DELETE networks/ID", "DELETE subnets/ID"}
+var Irreversible = []string{"POST networks", "DELETE networks/ID", "DELETE subnets/ID",
+	"POST routers", "DELETE routers/ID", "PUT routers/ID/add_router_interface", "PUT routers/ID/remove_router_interface"}
 
 // deletions are the names of the Scenarios with a Network that is being deleted.
-var deletions = []string{"delete", retained, "delete before anything was created", recreated, recreatedAtOnce}
+var deletions = []string{"delete", retained, "delete before anything was created", recreated, recreatedAtOnce,
+	deletedWithRouter, deletedAtExisting, deletedDualStack, retainedWithRouter, retainedAtExisting, recreatedWithRouter}
 
 // user returns the act of a user who changes the Network; nothing happens if it is gone.
 func user(change func(*samplecrdv1.Network)) func(*World, string) *embedded.Fault {
@@ -82,8 +83,7 @@ func retain(w *World, request string) *embedded.Fault {
 	}
 	if n.DeletionTimestamp != nil && request != "DELETE networks/ID" {
 		for _, line := range w.Owned() {
-			_, subnets, _ := strings.Cut(line, ":")
-			w.Retained = append(w.Retained, "unmarked:"+subnets)
+			w.Retained = append(w.Retained, unmarkedLine(line))
 		}
 	}
 	w.Edit(func(n *samplecrdv1.Network) { n.Spec.DeletionPolicy = samplecrdv1.DeletionRetain })
@@ -126,7 +126,7 @@ var Actors = []Actor{
 	}},
 	{Name: "a port is created", Stays: true, SameEvents: true, Act: func(w *World, _ string) *embedded.Fault {
 		n := w.Find()
-		if n == nil || !slices.ContainsFunc(w.listNetworks(), func(in networks.Network) bool { return in.ID == n.Status.NetworkID }) {
+		if n == nil || !slices.ContainsFunc(w.listNetworks(), func(in network) bool { return in.ID == n.Status.NetworkID }) {
 			return nil
 		}
 		w.CreatePort(n.Status.NetworkID)
