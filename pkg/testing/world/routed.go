@@ -98,6 +98,7 @@ const (
 	recreatedWithRouter   = "delete and re-create with a router"
 	otherExisting         = "another existing router"
 	existingRouterRemoved = "existing router removed"
+	adoptedInterface      = "adoption of an interface to the existing router"
 	existingToOwn         = "existing router replaced by an own one"
 )
 
@@ -214,7 +215,7 @@ var routed = []Scenario{
 		w.CreateOwnedRouter(w.Find(), public)
 		w.CreateOwnedRouter(w.Find(), public2)
 	}), with(own(public))},
-	{"adoption of an interface to the existing router", with(), once(func(w *World) {
+	{adoptedInterface, with(), once(func(w *World) {
 		w.Attach(w.ids[shared], w.Find().Status.SubnetID)
 		w.Edit(func(n *samplecrdv1.Network) { n.Spec = *with(existing(shared)) })
 	}), with(existing(shared))},

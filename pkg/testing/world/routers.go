@@ -37,10 +37,11 @@ const (
 	public2 = "public2"
 	shared  = "shared" // its gateway is on public, and a stranger's network is connected to it
 	other   = "other"  // without a gateway
+	third   = "third"  // that no spec names
 )
 
-// CreateRouting creates a second external network, public2, and the routers of users, shared and
-// other, with a network that is connected to shared. None of them may change.
+// CreateRouting creates a second external network, public2, and the routers of users: shared,
+// other and third, with a network that is connected to shared. None of them may change.
 func (w *World) CreateRouting() {
 	w.t.Helper()
 	admin := w.UserClient("test-admin")
@@ -49,10 +50,11 @@ func (w *World) CreateRouting() {
 	w.ids = map[string]string{public: w.externalNetwork(public), public2: external}
 	w.ids[shared] = w.CreateRouter(shared, "", w.ids[public])
 	w.ids[other] = w.CreateRouter(other, "", "")
+	w.ids[third] = w.CreateRouter(third, "", "")
 	stranger := w.CreateInNeutron("stranger", "", "10.200.0.0/24")
 	w.Attach(w.ids[shared], w.SubnetOf(stranger))
 	w.Protect(stranger)
-	w.ProtectRouters(w.ids[shared], w.ids[other])
+	w.ProtectRouters(w.ids[shared], w.ids[other], w.ids[third])
 }
 
 // externalNetwork returns the ID of the external network of that name.

@@ -79,6 +79,9 @@ type World struct {
 	ids        map[string]string // see CreateRouting
 	acted      bool              // see once
 
+	// beforeKubernetes is called before the controller's next request to Kubernetes: see retain.
+	beforeKubernetes func()
+
 	mu      sync.Mutex
 	journal []string
 	crash   *Crash
