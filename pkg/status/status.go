@@ -236,7 +236,8 @@ func availableMessage(o Outcome) string {
 		for i, in := range o.UnmanagedInterfaces {
 			names[i] = fmt.Sprintf("%s (port %s)", in.RouterID, in.PortID)
 		}
-		message += "; the network is also connected to other routers, which are left alone: " + firstOf(names)
+		slices.Sort(names) // a port is in several IPv6 subnets
+		message += "; the network is also connected to other routers, which are left alone: " + firstOf(slices.Compact(names))
 	}
 	return message
 }
