@@ -50,7 +50,7 @@ type routing struct {
 
 // maxNamesAge is how old a list of names may be if it does not have a name. A younger one is not
 // read again, so that a name that does not exist costs few requests.
-const maxNamesAge = 10 * time.Second
+const maxNamesAge = 2 * time.Second
 
 // need remembers whether the owner needs routers.
 func (r *routing) need(owner types.UID, isNeeded bool) {
