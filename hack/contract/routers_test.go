@@ -158,7 +158,7 @@ var routerRows = []row{
 		"&fields=id&fields=name&fields=description&fields=external_gateway_info&fields=revision_number&limit=1000"},
 	{name: "the external networks are found as the controller lists them", script: externalNetwork + anyNetwork +
 		"! GET networks?router:external=True&name=NAME&name=NAME-ext&fields=id&fields=name&limit=1000\n" +
-		"! GET networks?name=NAME&name=NAME-ext&project_id=$project&fields=name\n! GET subnets?network_id=$ext\n! GET subnets/$extsub\nGET networks/$ext", whole: true},
+		"! GET networks?name=NAME&name=NAME-ext&project_id=$project&fields=name\n! GET subnets?network_id=$ext\n! GET subnets/$extsub\nGET networks/$ext"},
 
 	{name: "a quota of routers is enforced", alone: true, script: `@admin PUT quotas/$other {"quota": {"router": 1}}
 		router: @other POST routers {"router": {"name": "NAME"}}

@@ -82,6 +82,8 @@ func networkAttributes() []*attribute[*network] {
 		{name: "status", flags: filter | sortable, get: func(*network) any { return "ACTIVE" }},
 		{name: "shared", flags: onPost | onPut | filter | boolean | adminSets, check: truth, def: false, get: func(n *network) any { return n.shared }},
 		{name: "router:external", flags: onPost | onPut | filter | boolean | adminSets, check: truth, def: false, get: func(n *network) any { return n.external }},
+		// Without auto-allocated topologies it has no effect.
+		{name: "is_default", flags: onPost | onPut | boolean | adminSets, check: truth, def: false},
 		{name: "mtu", flags: onPost | onPut | filter, check: atLeastZero, get: func(n *network) any { return n.mtu }},
 		{name: "port_security_enabled", flags: onPost | onPut, check: truth, get: func(n *network) any { return n.portSecurity }},
 		{name: "dns_domain", flags: onPost | onPut, check: checkDomain, get: func(n *network) any { return n.dnsDomain }},
