@@ -182,14 +182,12 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 	identity.Routed = identity.Routed || len(observed.Routers) > 0
 	for done := 0; (observed.Exists() || len(observed.Routers) > 0) && done < maxSteps; done++ {
 		isOurs := identity.Marks(observed) || !observed.Exists()
-		var step Step
 		var s scope
 		if !retain && isOurs {
-			if step = nextRemoval(identity, observed); step != nil {
-				s = scopeOf(step, identity, observed)
-			} else if observed.Exists() {
-				s = networkScope(observed.ID)
+			if observed, err = c.RemoveRouters(ctx, identity, observed, guard); err != nil {
+				return nil, err
 			}
+			s = networkScope(observed.ID)
 		}
 		logger := klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID)
 		if err := c.approve(klog.NewContext(ctx, logger), identity, guard, "the deletion waits", s, true); err != nil {
@@ -198,11 +196,6 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 		switch {
 		case !isOurs:
 			return observed, nil
-		case step != nil:
-			if observed, err = c.apply(ctx, identity, observed, step); err != nil {
-				return nil, err
-			}
-			continue
 		case retain:
 			err = c.unmark(ctx, identity, observed)
 			if observed.Exists() {
@@ -224,6 +217,26 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 	}
 	c.routing.forget(identity.Owner.UID)
 	return kept, nil
+}
+
+// RemoveRouters detaches the network from the identity's routers, and deletes those that carry the
+// owner's mark. It returns the network as it is then.
+func (c *Cloud) RemoveRouters(ctx context.Context, identity Identity, observed *Network, guard Guard) (*Network, error) {
+	for range maxSteps {
+		step := nextRemoval(identity, observed)
+		if step == nil {
+			return observed, nil
+		}
+		logger := klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID)
+		err := c.approve(klog.NewContext(ctx, logger), identity, guard, "the deletion waits", scopeOf(step, identity, observed), true)
+		if err == nil {
+			observed, err = c.apply(ctx, identity, observed, step)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, &Error{Op: "remove", Reason: Unavailable, Message: "Neutron's answers do not show that the routers are gone"}
 }
 
 // delete deletes the network and its subnets, unless it no longer carries the mark. It fails

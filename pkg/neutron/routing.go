@@ -72,6 +72,19 @@ func (r *routing) forget(owner types.UID) {
 	r.owners.Delete(owner)
 }
 
+// prune forgets the owners that the cloud has nothing of. Their Networks may be gone, or have
+// another cloud. A sync of such an owner remembers it again.
+func (r *routing) prune(networks []*Network) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	listed := sets.New[types.UID]()
+	for _, n := range networks {
+		owner, _ := OwnerOf(n.Description)
+		listed.Insert(owner.UID)
+	}
+	r.owners = r.owners.Intersection(listed)
+}
+
 // isNeeded reports whether the next list must contain the routers: some Network has one, or there
 // are some that the controller has created. The first list finds those of an earlier process.
 func (r *routing) isNeeded() bool {
@@ -122,7 +135,9 @@ func (c *Cloud) listRouting(ctx context.Context, cluster string, networks []*Net
 		return nil, err
 	}
 	c.routing.storeExternals(externals)
-	return joinRouting(networks, marked, routers, ports), nil
+	joined := joinRouting(networks, marked, routers, ports)
+	c.routing.prune(joined)
+	return joined, nil
 }
 
 // joinRouting adds the routers and the ports to the networks, and a network that does not exist for
