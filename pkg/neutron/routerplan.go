@@ -164,11 +164,12 @@ func release(desired Desired, observed *Network, s Subnet, others []string) Step
 }
 
 // obsoleteRouter returns the step that deletes a router of the owner that is not the desired one;
-// nil if there is none.
+// nil if there is none. A user can name a router of the owner as the existing one.
 func obsoleteRouter(desired Desired, observed *Network) Step {
 	keep := ownRouter(desired, observed)
 	for _, r := range observed.Routers {
-		if r.isOwnedBy(desired.Owner) && (keep == nil || r.ID != keep.ID) {
+		isDesired := keep != nil && r.ID == keep.ID || desired.Router != nil && r.ID == desired.Router.Existing
+		if r.isOwnedBy(desired.Owner) && !isDesired {
 			return DeleteRouter{r.ID}
 		}
 	}
