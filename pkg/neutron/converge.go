@@ -61,7 +61,7 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 	if err != nil {
 		return nil, nil, err
 	}
-	identity.Routed = identity.Routed || len(observed.Routers) > 0
+	identity.Routed = identity.isRouted(observed)
 	// A name that is not there holds up only the steps for the router.
 	var unresolved error
 	if desired.Router != nil {
@@ -136,7 +136,7 @@ func isOutdated(step Step, err error) bool {
 	case CreateSubnet:
 		return ReasonOf(err) == Stale || ReasonOf(err) == Invalid
 	case AttachSubnet:
-		return ReasonOf(err) == Stale || ReasonOf(err) == InUse
+		return ReasonOf(err) == Stale || ReasonOf(err) == InUse || ReasonOf(err) == NotFound
 	}
 	return ReasonOf(err) == Stale
 }
@@ -179,7 +179,7 @@ func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network,
 // writers raced. It returns a network that stays: a retained one, or one that another client
 // removed the mark from, which is left alone.
 func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network, retain bool, guard Guard) (kept *Network, err error) {
-	identity.Routed = identity.Routed || len(observed.Routers) > 0
+	identity.Routed = identity.isRouted(observed)
 	for done := 0; (observed.Exists() || len(observed.Routers) > 0) && done < maxSteps; done++ {
 		isOurs := identity.Marks(observed) || !observed.Exists()
 		var s scope

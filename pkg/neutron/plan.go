@@ -75,7 +75,7 @@ func Next(desired Desired, observed *Network) Step {
 }
 
 // updateSubnet returns the step that makes the existing subnet match, or nil. Neutron refuses another
-// gateway while an interface has its address, so the subnet is detached before.
+// gateway while an interface has the address of the present one, so the subnet is detached before.
 func updateSubnet(desired Desired, observed *Network, subnet DesiredSubnet, existing *Subnet) Step {
 	changes := changes(subnetTable, &subnet, existing)
 	if len(changes) == 0 {
@@ -83,7 +83,7 @@ func updateSubnet(desired Desired, observed *Network, subnet DesiredSubnet, exis
 	}
 	if slices.Contains(labels(changes), fieldGateway) {
 		for _, i := range observed.Interfaces {
-			if i.SubnetID == existing.ID && desired.manages(observed, i) {
+			if i.SubnetID == existing.ID && i.Address == existing.Gateway && desired.manages(observed, i) {
 				return detach(observed, i)
 			}
 		}

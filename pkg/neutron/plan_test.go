@@ -578,10 +578,10 @@ func simulate(t *testing.T, have *Network, step Step) (*Network, bool) {
 		next = changed(next, update(step.Changes))
 		next.Subnets, next.Interfaces, next.Routers = have.Subnets, have.Interfaces, have.Routers
 	case CreateSubnet:
-		if neutronRefuses(step.Subnet) || slices.ContainsFunc(have.Subnets, func(s Subnet) bool { return s.CIDR.Overlaps(step.Subnet.CIDR) }) {
+		if !step.Subnet.NoDHCP && neutronRefuses(step.Subnet) || slices.ContainsFunc(have.Subnets, func(s Subnet) bool { return s.CIDR.Overlaps(step.Subnet.CIDR) }) {
 			return have, false
 		}
-		s := Subnet{ID: fmt.Sprint("new", len(have.Subnets)), NetworkID: "n", CIDR: step.Subnet.CIDR, Gateway: step.Subnet.CIDR.Addr().Next(), DHCP: true}
+		s := Subnet{ID: fmt.Sprint("new ", step.Subnet.CIDR), NetworkID: "n", CIDR: step.Subnet.CIDR, Gateway: step.Subnet.CIDR.Addr().Next(), DHCP: true}
 		fields := creation(subnetTable, &step.Subnet)
 		s = changed(s, fields)
 		if fields["allocation_pools"] == nil {
@@ -594,7 +594,11 @@ func simulate(t *testing.T, have *Network, step Step) (*Network, bool) {
 			t.Fatalf("%+v: there is no such subnet", step)
 		}
 		fields := update(step.Changes)
+		before := s.Gateway
 		*s = changed(*s, fields)
+		if s.Gateway.IsValid() && s.Gateway != before && holdsAddress(have, s.ID, before) {
+			return have, false
+		}
 		for _, pool := range poolsIn(t, s.Pools) {
 			if pool.Contains(s.Gateway) || !s.CIDR.Contains(pool.From()) || !s.CIDR.Contains(pool.To()) {
 				t.Errorf("%+v: Neutron refuses the pool %s", step, pool)
@@ -604,9 +608,14 @@ func simulate(t *testing.T, have *Network, step Step) (*Network, bool) {
 		if next.subnet(step.ID) == nil {
 			t.Fatalf("%+v: there is no such subnet", step)
 		}
+		if slices.ContainsFunc(have.Interfaces, func(i Interface) bool { return i.SubnetID == step.ID }) {
+			return have, false
+		}
 		next.Subnets = slices.DeleteFunc(next.Subnets, func(s Subnet) bool { return s.ID == step.ID })
+	case SetTags:
+		next.Tags = step.Tags
 	default:
-		t.Fatalf("no such step: %T", step)
+		return simulateRouter(t, have, step)
 	}
 	return &next, true
 }
