@@ -81,7 +81,7 @@ func (w *run) describeBody(b *strings.Builder, s *step, body map[string]any) {
 				items = append(items, "      "+w.describeItem(kind, one)+"\n")
 			}
 			// Without a sort_key the list is in the order of the IDs, which are random.
-			if s.method == http.MethodGet && !strings.Contains(s.path, "sort_key") {
+			if s.method == http.MethodGet && !strings.Contains(s.path, "sort_key") || key == "subnet_ids" {
 				slices.Sort(items)
 			}
 			b.WriteString(strings.Join(items, ""))
@@ -95,7 +95,7 @@ func (w *run) describeBody(b *strings.Builder, s *step, body map[string]any) {
 func (w *run) describeItem(kind string, v any) string {
 	m, ok := v.(map[string]any)
 	if !ok {
-		return compact(v)
+		return w.normalise(nil, compact(v))
 	}
 	if href, ok := m["href"].(string); ok {
 		m["href"] = inOrder(href)

@@ -324,7 +324,7 @@ func TestCredentialsThatAreRotatedCostOneAuthentication(t *testing.T) {
 	if diff := cmp.Diff(counts{"POST auth/tokens": 1}, ofKeystone); diff != "" {
 		t.Errorf("authentications (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(counts{"GET networks": 1, "GET subnets": 1, "PUT subnets/*": 1}, asked); diff != "" {
+	if diff := cmp.Diff(counts{"GET networks": 1, "GET subnets": 1, "GET routers": 1, "PUT subnets/*": 1}, asked); diff != "" {
 		t.Errorf("one list, and one edit (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(counts{"patch networks/status": 1, "create events": 1}, written); diff != "" {

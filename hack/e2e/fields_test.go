@@ -17,6 +17,7 @@ limitations under the License.
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 
@@ -56,7 +57,7 @@ var declaredFields = []declared{
 	{"  hostRoutes: [{destination: 10.99.0.0/16, nextHop: 10.1.0.254}]\n", "subnets", "host_routes", list{route("10.99.0.0/16", "10.1.0.254")},
 		list{route("10.98.0.0/16", "10.1.0.254")}, "host routes set to 10.99.0.0/16 via 10.1.0.254", list{}, "host routes removed"},
 	{"  enableDHCP: false\n", "subnets", "enable_dhcp", false, true, "DHCP set to false", true, "DHCP set to true"},
-	{"  mtu: 1400\n", "networks", "mtu", 1400.0, 1300, "MTU set to 1400", 1400.0, ""},
+	{"  mtu: 1400\n", "networks", "mtu", json.Number("1400"), 1300, "MTU set to 1400", json.Number("1400"), ""},
 	{"  portSecurityEnabled: false\n", "networks", "port_security_enabled", false, true, "port security set to false", false, ""},
 	{"  dnsDomain: team.example.org.\n", "networks", "dns_domain", "team.example.org.", "other.example.org.",
 		"DNS domain set to team.example.org.", "", "DNS domain removed"},

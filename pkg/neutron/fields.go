@@ -207,8 +207,11 @@ func (f field[D, O]) desired(desired *D, observed *O) (value any, isDefault bool
 // cannot change.
 func matchesFixed[D, O any](table []field[D, O], desired *D, observed *O) bool {
 	return !slices.ContainsFunc(table, func(f field[D, O]) bool {
+		if !f.isFixed {
+			return false // without computing the default pools, which takes most of the time of a plan
+		}
 		value, _ := f.desired(desired, observed)
-		return f.isFixed && value != nil && value != f.observed(observed)
+		return value != nil && value != f.observed(observed)
 	})
 }
 
@@ -291,6 +294,8 @@ func (c Change) String() string {
 		return "ownership mark restored"
 	case c.Label == fieldSubnetMark:
 		return "ownership mark of the subnet restored"
+	case c.Label == fieldRouterMark:
+		return "ownership mark of the router restored"
 	case c.Label == fieldNetworkName:
 		return fmt.Sprintf("name set to %v", c.Value)
 	case sent(c.Value) == nil, fmt.Sprint(c.Value) == "":

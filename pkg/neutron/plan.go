@@ -142,17 +142,21 @@ func allocationPools(cidr netip.Prefix, gateway netip.Addr) any {
 	if cidr.Addr().Is4() {
 		last = last.Prev()
 	}
-	var pools netipx.IPSetBuilder
-	pools.AddRange(netipx.IPRangeFrom(first, last))
-	if gateway.IsValid() {
-		pools.Remove(gateway)
-	}
-	// The only error is a range that ends before it begins.
-	set, err := pools.IPSet()
-	if err != nil {
+	pool := netipx.IPRangeFrom(first, last)
+	switch {
+	case !pool.IsValid():
 		return nil
+	case !pool.Contains(gateway):
+		return NewPools(pool)
 	}
-	return NewPools(set.Ranges()...)
+	var pools []netipx.IPRange
+	if gateway != first {
+		pools = append(pools, netipx.IPRangeFrom(first, gateway.Prev()))
+	}
+	if gateway != last {
+		pools = append(pools, netipx.IPRangeFrom(gateway.Next(), last))
+	}
+	return NewPools(pools...)
 }
 
 // isOurs reports whether the subnet belongs to the owner.

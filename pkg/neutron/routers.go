@@ -121,7 +121,7 @@ var routerTable = []field[DesiredRouter, Router]{
 	{name: "name", label: "router name",
 		spec:     func(d *DesiredRouter) any { return d.Name },
 		observed: func(r *Router) any { return r.Name }},
-	{name: "description", label: "router mark",
+	{name: "description", label: fieldRouterMark,
 		spec:     func(d *DesiredRouter) any { return d.Mark },
 		observed: func(r *Router) any { return r.Description }},
 	{name: "external_gateway_info", label: "router gateway",

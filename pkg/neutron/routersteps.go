@@ -28,6 +28,7 @@ import (
 
 const (
 	fieldRouter         = "router"
+	fieldRouterMark     = "router mark"
 	fieldObsoleteRouter = "obsolete router"
 	fieldInterface      = "router interface"
 )

@@ -49,7 +49,7 @@ func TestEveryFieldIsChangedByAStep(t *testing.T) {
 		{DeleteSubnet{}, []string{"obsolete subnet"}},
 		{SetTags{}, []string{"tags"}},
 		{CreateRouter{}, []string{"router"}},
-		{UpdateRouter{"r", []Change{toName("router name", "a"), toMark("router mark")}}, []string{"router mark", "router name"}},
+		{UpdateRouter{"r", []Change{toName("router name", "a"), toMark(fieldRouterMark)}}, []string{"router mark", "router name"}},
 		{AttachSubnet{}, []string{"router interface"}},
 		{DetachSubnet{}, []string{"router interface"}},
 		{DeleteRouter{}, []string{"obsolete router"}},

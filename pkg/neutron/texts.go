@@ -80,7 +80,9 @@ func NewAddresses(addresses ...string) Addresses {
 
 // NewPools returns a set of ranges.
 func NewPools(ranges ...netipx.IPRange) Pools {
-	slices.SortFunc(ranges, func(a, b netipx.IPRange) int { return a.From().Compare(b.From()) })
+	slices.SortFunc(ranges, func(a, b netipx.IPRange) int {
+		return cmp.Or(a.From().Compare(b.From()), a.To().Compare(b.To()))
+	})
 	texts := make([]string, len(ranges))
 	for i, r := range ranges {
 		texts[i] = r.String()

@@ -155,7 +155,7 @@ func (l *lab) takeJournal() []string {
 func (l *lab) inNeutron(name string, uid types.UID) string {
 	l.Helper()
 	n, err := l.cloud.Client().CreateNetwork(l.Context(), neutron.CreateNetwork{
-		Name: name, Description: neutron.Owner{Cluster: testCluster, UID: uid}.Mark(),
+		Desired: neutron.Desired{Name: name, Owner: neutron.Owner{Cluster: testCluster, UID: uid}},
 	})
 	l.must(err)
 	return n.ID

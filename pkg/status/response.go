@@ -84,9 +84,11 @@ func RetryAfter(err error, resync time.Duration) (delay time.Duration, known boo
 
 // IsPremature reports whether an error must not yet replace a status that says Available: Neutron
 // has not been listed since the controller started, so nothing contradicts that status. Refused
-// credentials are reported, because a person has to correct them.
+// credentials are reported, because a person has to correct them. The router of the next step is
+// written, because the step waits for it.
 func IsPremature(cloud *neutron.Cloud, network *samplecrdv1.Network, err error) bool {
-	if cloud == nil || neutron.ReasonOf(err) == neutron.Unauthenticated {
+	reason := neutron.ReasonOf(err)
+	if cloud == nil || reason == neutron.Unauthenticated || reason == neutron.Unrecorded {
 		return false
 	}
 	_, _, listErr := cloud.Observer().Get(network.UID)

@@ -155,6 +155,9 @@ func Compute(network *samplecrdv1.Network, o Outcome) samplecrdv1.NetworkStatus 
 
 // subnetStatuses returns status.subnets.
 func (o Outcome) subnetStatuses() []samplecrdv1.SubnetStatus {
+	if len(o.Subnets) == 0 {
+		return nil
+	}
 	statuses := make([]samplecrdv1.SubnetStatus, len(o.Subnets))
 	for i, s := range o.Subnets {
 		statuses[i] = samplecrdv1.SubnetStatus{
@@ -223,22 +226,29 @@ func setConditions(status *samplecrdv1.NetworkStatus, generation int64, o Outcom
 // availableMessage names what others have created: it is left alone, but Neutron deletes the subnets
 // with the network, and the interfaces prevent that.
 func availableMessage(o Outcome) string {
-	message := "Neutron matches the spec"
-	if len(o.Unmanaged) > 0 {
-		names := make([]string, len(o.Unmanaged))
-		for i, s := range o.Unmanaged {
-			names[i] = fmt.Sprintf("%s (%s)", s.CIDR, s.ID)
-		}
-		message += "; the network also has unmanaged subnets, which are left alone: " + firstOf(names)
+	return "Neutron matches the spec" + unmanagedSubnets(o) + unmanagedInterfaces(o)
+}
+
+func unmanagedSubnets(o Outcome) string {
+	if len(o.Unmanaged) == 0 {
+		return ""
 	}
-	if len(o.UnmanagedInterfaces) > 0 {
-		names := make([]string, len(o.UnmanagedInterfaces))
-		for i, in := range o.UnmanagedInterfaces {
-			names[i] = fmt.Sprintf("%s (port %s)", in.RouterID, in.PortID)
-		}
-		message += "; the network is also connected to other routers, which are left alone: " + firstOf(names)
+	names := make([]string, len(o.Unmanaged))
+	for i, s := range o.Unmanaged {
+		names[i] = fmt.Sprintf("%s (%s)", s.CIDR, s.ID)
 	}
-	return message
+	return "; the network also has unmanaged subnets, which are left alone: " + firstOf(names)
+}
+
+func unmanagedInterfaces(o Outcome) string {
+	if len(o.UnmanagedInterfaces) == 0 {
+		return ""
+	}
+	names := make([]string, len(o.UnmanagedInterfaces))
+	for i, in := range o.UnmanagedInterfaces {
+		names[i] = fmt.Sprintf("%s (port %s)", in.RouterID, in.PortID)
+	}
+	return "; the network also has interfaces of other routers, which are left alone: " + firstOf(slices.Compact(slices.Sorted(slices.Values(names)))) // a port is in several IPv6 subnets
 }
 
 // firstOf returns the first of the names, and how many more there are.
