@@ -121,7 +121,7 @@ func scopeOf(step Step, identity Identity, observed *Network) scope {
 }
 
 func (s scope) equal(other scope) bool {
-	return s.network == other.network && slices.Equal(s.subnets, other.subnets)
+	return s.network == other.network && slices.Equal(s.subnets, other.subnets) && slices.Equal(s.except, other.except)
 }
 
 // has reports whether the port prevents the step.

@@ -207,3 +207,15 @@ func TestAnInterfaceOnAStrangersSubnetIsNotManaged(t *testing.T) {
 	equal(t, nil, Next(want, observed))
 	equal(t, true, slices.Equal([]Interface{strangers}, UnmanagedInterfaces(want, observed)))
 }
+
+// After a restore of etcd the status may have a router again only after a sync that waits for the
+// router's own interface.
+func TestAWaitEndsWhenItsPortIsAnInterfaceOfTheRouter(t *testing.T) {
+	t.Parallel()
+	var w waits
+	s := scope{op: "replace", network: "n", subnets: []string{"s"}}
+	w.add(owner.UID, s, "in use by port p")
+	equal(t, InUse, ReasonOf(w.check(owner.UID, s)))
+	s.except = []string{"p"}
+	noError(t, w.check(owner.UID, s))
+}
