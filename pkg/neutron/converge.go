@@ -66,6 +66,9 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 	var unresolved error
 	if desired.Router != nil {
 		unresolved = c.resolve(ctx, desired.Router)
+		if unresolved == nil {
+			unresolved = c.checkTarget(ctx, &desired)
+		}
 	}
 	var done []Step
 	reread := false

@@ -67,9 +67,9 @@ func targetRouter(desired Desired, observed *Network) (id string, step Step) {
 }
 
 // ownRouter returns the router with the owner's mark to keep: the one with the right gateway, or
-// one without a gateway, which can get it. Of several it is the one in the status. A router with a gateway in another external network is
-// replaced and not changed: a change that fails, because the new network is full, takes the old
-// gateway away.
+// one without a gateway, which can get it. Of several it is the one in the status. A router with a
+// gateway in another external network is replaced and not changed: a change that fails, because
+// the new network is full, takes the old gateway away.
 func ownRouter(desired Desired, observed *Network) *Router {
 	if desired.Router == nil || desired.Router.Existing != "" {
 		return nil

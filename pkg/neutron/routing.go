@@ -206,6 +206,21 @@ func (c *Cloud) resolve(ctx context.Context, desired *DesiredRouter) (err error)
 	return &Error{Op: "spec.router", Reason: Invalid, Message: "either externalNetwork or existing must be set"}
 }
 
+// checkTarget fails, and the router stays unresolved, if the spec names another router than before by
+// an ID that is not there. Otherwise the subnets would be detached from the former router, and could
+// not be attached to the new one.
+func (c *Cloud) checkTarget(ctx context.Context, desired *Desired) error {
+	id := desired.Router.Existing
+	if id == "" || desired.KnownRouter == "" || desired.KnownRouter == id {
+		return nil
+	}
+	_, err := c.client.GetRouter(ctx, id)
+	if err != nil {
+		desired.Router.Existing = ""
+	}
+	return unresolved(err)
+}
+
 func (c *Cloud) resolveName(ctx context.Context, field, kind string, ref samplecrdv1.NeutronReference) (id string, err error) {
 	if ref.ID != "" {
 		return ref.ID, nil
