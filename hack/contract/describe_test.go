@@ -26,14 +26,19 @@ import (
 	"strings"
 )
 
-// read are the fields of networks, subnets and ports that clients read.
+// read are the fields of resources that clients read.
 var read = map[string][]string{
 	"network": {"id", "name", "description", "project_id", "tenant_id", "admin_state_up", "status", "mtu", "subnets", "shared",
-		"router:external", "revision_number", "tags", "availability_zone_hints"},
+		"router:external", "revision_number", "tags", "availability_zone_hints", "port_security_enabled", "dns_domain",
+		"provider:network_type", "provider:physical_network", "provider:segmentation_id"},
 	"subnet": {"id", "name", "description", "project_id", "network_id", "cidr", "ip_version", "gateway_ip", "allocation_pools",
 		"enable_dhcp", "dns_nameservers", "host_routes", "ipv6_address_mode", "ipv6_ra_mode", "revision_number", "tags"},
 	"port": {"id", "name", "description", "project_id", "network_id", "fixed_ips", "device_owner", "device_id", "status",
 		"admin_state_up", "revision_number", "tags"},
+	"router": {"id", "name", "description", "project_id", "tenant_id", "admin_state_up", "status", "external_gateway_info", "routes",
+		"revision_number", "tags", "availability_zone_hints"},
+	"floatingip": {"id", "description", "project_id", "floating_network_id", "floating_ip_address", "router_id", "port_id",
+		"fixed_ip_address", "status", "revision_number", "tags"},
 	"extension": {"alias"},
 	"token":     {"methods", "user", "project", "is_domain"},
 	"version":   {"id", "status"},
@@ -129,11 +134,12 @@ var (
 	hexID    = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
 	mac      = regexp.MustCompile(`\bfa:16:3e(:[0-9a-f]{2}){3}\b`)
 	moment   = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
-	address  = regexp.MustCompile(`"ip_address":"([^"]*)"`)
+	address  = regexp.MustCompile(`("(?:floating_)?ip_address":)("[^"]*")`)
+	hostName = regexp.MustCompile(`"host-[0-9-]+`) // from an address
 	hostPort = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
 	// A Python set in a message has an arbitrary order.
 	pythonSet = regexp.MustCompile(`\{'[^'{}]*'(, '[^'{}]*')*\}`)
-	segment   = regexp.MustCompile(`"provider:segmentation_id":\d+`)
+	segment   = regexp.MustCompile(`("provider:segmentation_id":)(\d+)`)
 )
 
 // normalise replaces the values that differ from run to run.
@@ -153,20 +159,28 @@ func (w *run) normalise(s *step, text string) string {
 	text = hexID.ReplaceAllString(text, "<id>")
 	text = mac.ReplaceAllString(text, "<mac>")
 	text = moment.ReplaceAllString(text, "<time>")
-	text = segment.ReplaceAllString(text, `"provider:segmentation_id":<number>`)
+	// Neutron picks random numbers and addresses.
+	text = w.unlessGiven(text, segment, `<number>`)
+	text = w.unlessGiven(text, address, `"<address>"`)
+	text = hostName.ReplaceAllString(text, `"host-<address>`)
 	text = hostPort.ReplaceAllString(text, "$$host")
 	text = strings.ReplaceAll(text, "provider:physical_network, provider:network_type", "provider:network_type, provider:physical_network")
-	text = pythonSet.ReplaceAllStringFunc(text, func(set string) string {
+	return pythonSet.ReplaceAllStringFunc(text, func(set string) string {
 		elements := strings.Split(strings.Trim(set, "{}"), ", ")
 		slices.Sort(elements)
 		return "{" + strings.Join(elements, ", ") + "}"
 	})
-	// Neutron picks random addresses. Addresses that the row requested are kept.
-	return address.ReplaceAllStringFunc(text, func(found string) string {
-		if ip := address.FindStringSubmatch(found)[1]; strings.Contains(w.row.script, `"`+ip+`"`) {
+}
+
+// unlessGiven replaces the values of fields, except values that are in the script. The form has
+// two groups: the name and the value.
+func (w *run) unlessGiven(text string, form *regexp.Regexp, with string) string {
+	return form.ReplaceAllStringFunc(text, func(found string) string {
+		m := form.FindStringSubmatch(found)
+		if given, _ := regexp.MatchString(`: `+regexp.QuoteMeta(m[2])+`[,}]`, w.row.script); given {
 			return found
 		}
-		return `"ip_address":"<address>"`
+		return m[1] + with
 	})
 }
 

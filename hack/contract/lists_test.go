@@ -108,25 +108,30 @@ var listRows = []row{
 	{name: "the extensions that clients need exist", script: `
 		! GET extensions/availability_zone
 		! GET extensions/binding
+		! GET extensions/dns-integration
 		! GET extensions/empty-string-filtering
+		! GET extensions/ext-gw-mode
 		! GET extensions/external-net
+		! GET extensions/extraroute
 		! GET extensions/filter-validation
 		! GET extensions/net-mtu
 		! GET extensions/net-mtu-writable
 		! GET extensions/network_availability_zone
 		! GET extensions/pagination
 		! GET extensions/port-mac-override
+		! GET extensions/port-security
 		! GET extensions/project-id
 		! GET extensions/provider
 		! GET extensions/quotas
 		! GET extensions/revision-if-match
+		! GET extensions/router
 		! GET extensions/sorting
 		! GET extensions/standard-attr-description
 		! GET extensions/standard-attr-revisions
 		! GET extensions/standard-attr-tag
 		! GET extensions/standard-attr-timestamp
 		! GET extensions/subnet-service-types`},
-	{name: "a missing extension", script: "GET extensions/port-security"},
+	{name: "a missing extension", script: "GET extensions/qos"},
 }
 
 var long = func() string {

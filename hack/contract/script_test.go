@@ -34,8 +34,8 @@ type row struct {
 	//
 	// Only METHOD and path are required. The path is relative to /v2.0 or, if it begins with
 	// "identity/", to Keystone's /v3. $label is the ID of the object that the request with
-	// that label created, and $label0, $label1... are the IDs of a bulk create. NAME is a name
-	// that no other row uses. $project, $other and $admin are the users' projects. The METHOD
+	// that label created, and $label0, $label1... are the IDs of a bulk create. The label of an
+	// add_router_interface is the ID of the port. NAME is a name that no other row uses. $project, $other and $admin are the users' projects. The METHOD
 	// WALK follows a list page by page to its end.
 	//
 	// Of the last answer, and of lines that begin with !, everything is compared; of all other
@@ -124,8 +124,11 @@ func (w *run) do(t *testing.T, s *step) string {
 	}
 	resp, raw := w.send(t, s.user, s.method, w.expand(s.path), w.expand(s.body), s.header)
 	body := decode(raw)
-	if s.method == http.MethodPost && resp.StatusCode == http.StatusCreated {
+	switch {
+	case s.method == http.MethodPost && resp.StatusCode == http.StatusCreated:
 		w.remember(s, body)
+	case resp.StatusCode == http.StatusOK && body["port_id"] != nil:
+		w.keep(s.label, body["port_id"])
 	}
 	if !s.compared {
 		return fmt.Sprintf("    %d\n", resp.StatusCode)
@@ -168,31 +171,51 @@ func (w *run) expand(s string) string {
 func (w *run) remember(s *step, body map[string]any) {
 	kind := strings.TrimSuffix(s.path, "s")
 	if one, ok := body[kind].(map[string]any); ok {
-		w.keep(s.label, one)
+		w.keep(s.label, one["id"])
 	}
 	list, _ := body[kind+"s"].([]any)
 	for i, one := range list {
-		w.keep(fmt.Sprint(s.label, i), one.(map[string]any))
+		w.keep(fmt.Sprint(s.label, i), one.(map[string]any)["id"])
 	}
 }
 
-func (w *run) keep(label string, one map[string]any) {
-	if id, ok := one["id"].(string); ok && label != "" {
+func (w *run) keep(label string, id any) {
+	if id, ok := id.(string); ok && label != "" {
 		w.ids[label] = id
 	}
 }
 
-// reset removes the other project's quota and networks, so that a row that counts them
-// begins with none.
+// reset removes the other project's quota and objects, so that a row that counts them begins
+// with none.
 func (w *run) reset(t *testing.T) {
 	t.Helper()
 	project := w.accounts["other"].project
 	w.send(t, "admin", "DELETE", "quotas/"+project, "", nil)
-	_, raw := w.send(t, "admin", "GET", "networks?fields=id&project_id="+project, "", nil)
-	networks, _ := decode(raw)["networks"].([]any)
-	for _, n := range networks {
-		w.send(t, "admin", "DELETE", "networks/"+n.(map[string]any)["id"].(string), "", nil)
+	for _, id := range w.listed(t, "floatingips?fields=id&project_id="+project) {
+		w.send(t, "admin", "DELETE", "floatingips/"+id, "", nil)
 	}
+	for _, id := range w.listed(t, "routers?fields=id&project_id="+project) {
+		for _, port := range w.listed(t, "ports?fields=id&device_owner=network:router_interface&device_id="+id) {
+			w.send(t, "admin", "PUT", "routers/"+id+"/remove_router_interface", `{"port_id": "`+port+`"}`, nil)
+		}
+		w.send(t, "admin", "DELETE", "routers/"+id, "", nil)
+	}
+	for _, id := range w.listed(t, "networks?fields=id&project_id="+project) {
+		w.send(t, "admin", "DELETE", "networks/"+id, "", nil)
+	}
+}
+
+// listed returns the IDs in a list of an admin.
+func (w *run) listed(t *testing.T, path string) []string {
+	t.Helper()
+	_, raw := w.send(t, "admin", "GET", path, "", nil)
+	kind, _, _ := strings.Cut(path, "?")
+	list, _ := decode(raw)[kind].([]any)
+	var ids []string
+	for _, one := range list {
+		ids = append(ids, one.(map[string]any)["id"].(string))
+	}
+	return ids
 }
 
 // walk follows the links of a list as clients do, and returns the length of each page.

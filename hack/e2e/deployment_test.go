@@ -329,10 +329,13 @@ func TestDeploymentsNetworkFollowsItsTemplate(t *testing.T) {
 		return samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: cidr, Gateway: gateway, EnableDHCP: dhcp, DNSNameservers: servers}}
 	}
 	w.applyText(`{apiVersion: samplecrd.k8s.io/v1, kind: Network, metadata: {name: shared},
-spec: {cidr: 10.9.0.0/24, enableDHCP: false, dnsNameservers: [192.0.2.53, "2001:db8::53"]}}`)
-	w.waitForSpec("web", subnet("10.1.0.0/24", "10.1.0.9", new(false), "192.0.2.53"))
+spec: {cidr: "fd00:9::/64", enableDHCP: false, dnsNameservers: ["2001:db8::53"]}}`)
+	w.waitForSpec("web", subnet("10.1.0.0/24", "10.1.0.9", new(false)))
 	w.waitForSpec("late", subnet("fd00:2::/64", "", new(false), "2001:db8::53"))
-	w.waitForEvent("web", samplecrdv1.EventNetworkUpdated, "dnsNameservers, enableDHCP of Network shared")
+	w.kubectl("patch", "network", "shared", "--type=merge", "-p", `{"spec":{"cidr":"10.9.0.0/24","dnsNameservers":["192.0.2.53"]}}`)
+	w.waitForSpec("web", subnet("10.1.0.0/24", "10.1.0.9", new(false), "192.0.2.53"))
+	w.waitForSpec("late", subnet("fd00:2::/64", "", new(false)))
+	w.waitForEvent("web", samplecrdv1.EventNetworkUpdated, "dnsNameservers of Network shared")
 	w.kubectl("patch", "network", "web", "--type=merge", "-p", `{"spec":{"enableDHCP":true,"deletionPolicy":"Delete"}}`)
 	own := subnet("10.1.0.0/24", "10.1.0.9", new(false), "192.0.2.53")
 	own.DeletionPolicy = samplecrdv1.DeletionDelete

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Starts Keystone and Neutron, unmodified from Debian's packages, with MariaDB, on free
 # loopback ports, and prints the path of a clouds.yaml for them. Its entries are "local" and
-# "local-other" (each with its own project and the role member) and "local-admin".
+# "local-other" (each with its own project and the role member) and "local-admin". Routers can
+# have their gateway in the external network "public".
 #   -state DIR    folder for its files (default hack/_output/neutron/state)
 #   -config FILE  additional Neutron configuration, which overrides conf/neutron.conf
 #   -parent PID   stops everything when that process ends
@@ -170,9 +171,12 @@ start_servers() {
   OS_KEYSTONE_CONFIG_FILES=$STATE/etc/keystone.conf start keystone uwsgi-core --ini "$STATE/etc/uwsgi.ini"
   start neutron "$PYTHON" "$(place /usr/bin/neutron-server)" "${NEUTRON_CONFIG[@]}"
   wait_for keystone answers 200 "$KEYSTONE"
-  "$PYTHON" "$HERE/accounts.py" "$KEYSTONE" "$PW_ADMIN" "neutron:$PW_NEUTRON:admin" \
+  "$PYTHON" -B "$HERE/accounts.py" "$KEYSTONE" "$PW_ADMIN" "neutron:$PW_NEUTRON:admin" \
     "samplecrd:$PW_MEMBER:member" "other:$PW_OTHER:member" || die "cannot create the accounts"
   wait_for neutron answers 401 "$NEUTRON/v2.0/networks"
+  # The addresses are those that RFC 2544 reserves for tests.
+  "$PYTHON" -B "$HERE/external.py" "$KEYSTONE" "$PW_ADMIN" "$NEUTRON/v2.0" public 198.18.0.0/16 ||
+    die "cannot create the external network"
 }
 
 # answers sends the request with Python, because curl may not be installed.

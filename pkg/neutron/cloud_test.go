@@ -189,7 +189,7 @@ func TestACloudHasAName(t *testing.T) {
 func TestTheMarkOfAKnownNetworkIsRestored(t *testing.T) {
 	want := wants("10.0.0.0/24", "")
 	w, have := made(t, want)
-	want.Known = have.Subnets[0].ID
+	want.Known = []string{have.Subnets[0].ID}
 	w.theirs(t, have.ID, "", "mine now")
 	w.told = nil
 	noError(t, w.Observer().Relist(t.Context()))
@@ -227,10 +227,9 @@ func TestFind(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, embedded.Options{})
-			made, err := w.others.CreateNetwork(t.Context(), CreateNetwork{Name: testName, Description: test.mark})
-			noError(t, err)
+			made := makeNetwork(t, w.others, testName, test.mark)
 			if test.subnet != "-" {
-				s, err := w.others.CreateSubnet(t.Context(), made.ID, CreateSubnet{Subnet: wants("10.0.0.0/24", "").Subnets[0], Description: test.subnet})
+				s, err := w.others.CreateSubnet(t.Context(), made.ID, markedSubnet("10.0.0.0/24", test.subnet))
 				noError(t, err)
 				made.Subnets = []Subnet{s}
 			}
@@ -253,7 +252,7 @@ func TestFindPrefersTheNetworkInTheStatus(t *testing.T) {
 	w := newWorld(t, embedded.Options{})
 	var ids []string
 	for range 3 {
-		n, err := w.others.CreateNetwork(t.Context(), CreateNetwork{Name: testName, Description: owner.Mark()})
+		n, err := w.others.CreateNetwork(t.Context(), creating(testName))
 		noError(t, err)
 		ids = append(ids, n.ID)
 	}
@@ -429,7 +428,7 @@ func TestTheCacheAfterAFailure(t *testing.T) {
 	} {
 		for op, act := range map[string]func(*testing.T, *world, *Network) error{
 			"a step": func(t *testing.T, w *world, n *Network) error {
-				got, err := w.apply(t.Context(), identity, n, UpdateNetwork{Name: "x"})
+				got, err := w.apply(t.Context(), identity, n, renaming("x"))
 				equal(t, n, got)
 				return err
 			},
@@ -457,7 +456,7 @@ func TestAChangeOfAnotherClientIsNotOverwritten(t *testing.T) {
 	w, have := made(t, wants("10.0.0.0/24", ""))
 	have = w.inNeutron(t, have.ID)
 	w.theirs(t, have.ID, "x", owner.Mark())
-	_, err := w.apply(t.Context(), identity, have, UpdateNetwork{Name: testName})
+	_, err := w.apply(t.Context(), identity, have, renaming(testName))
 	equal(t, Stale, ReasonOf(err))
 	equal(t, "x", w.inNeutron(t, have.ID).Name)
 
@@ -466,7 +465,7 @@ func TestAChangeOfAnotherClientIsNotOverwritten(t *testing.T) {
 	name := "x"
 	noError(t, subnets.Update(t.Context(), service, have.Subnets[0].ID, subnets.UpdateOpts{Name: &name}).Err)
 	for _, step := range []Step{
-		UpdateSubnet{ID: have.Subnets[0].ID, Name: testName},
+		renamingSubnet(have.Subnets[0].ID, testName),
 		DeleteSubnet{ID: have.Subnets[0].ID, CIDR: have.Subnets[0].CIDR},
 	} {
 		_, err = w.apply(t.Context(), identity, have, step)
@@ -597,11 +596,11 @@ func TestTheQuotaIsExhausted(t *testing.T) {
 	w := newWorld(t, embedded.Options{Projects: []embedded.Project{
 		{Name: "samplecrd", Password: password, Quota: map[string]int{"network": 1, "subnet": 0}},
 	}})
-	have, err := w.apply(t.Context(), identity, &Network{}, CreateNetwork{Name: testName, Description: owner.Mark()})
+	have, err := w.apply(t.Context(), identity, &Network{}, creating(testName))
 	noError(t, err)
 	_, err = w.apply(t.Context(), identity, have, creates("10.0.0.0/24", ""))
 	wantError(t, Error{Op: "create subnet", Reason: OverQuota, Message: "Quota exceeded for resources: ['subnet']."}, err)
-	_, err = w.apply(t.Context(), identity, &Network{}, CreateNetwork{Name: testName, Description: owner.Mark()})
+	_, err = w.apply(t.Context(), identity, &Network{}, creating(testName))
 	wantError(t, Error{Op: "create network", Reason: OverQuota, Message: "Quota exceeded for resources: ['network']."}, err)
 }
 

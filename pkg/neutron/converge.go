@@ -62,10 +62,10 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		return nil, nil, err
 	}
 	identity.Routed = identity.Routed || len(observed.Routers) > 0
+	// A name that is not there holds up only the steps for the router.
+	var unresolved error
 	if desired.Router != nil {
-		if err := c.resolve(ctx, desired.Router); err != nil {
-			return observed, nil, err
-		}
+		unresolved = c.resolve(ctx, desired.Router)
 	}
 	var done []Step
 	reread := false
@@ -73,9 +73,9 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		step := c.next(identity, desired, observed)
 		if step == nil {
 			c.waits.drop(identity.Owner.UID)
-			return observed, done, nil
+			return observed, done, unresolved
 		}
-		if len(done) == maxSteps {
+		if makesNoProgress(done, step) {
 			return observed, nil, &Error{Op: "converge", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: " + step.String()}
 		}
 		if err := c.approve(ctx, identity, guard, "next step: "+step.String(), scopeOf(step, identity, observed), step.Irreversible()); err != nil {
@@ -102,6 +102,12 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		}
 		observed, done = next, append(done, step)
 	}
+}
+
+// makesNoProgress reports whether Neutron's answers do not show what was requested: the plan asks for
+// the same step again, or never ends.
+func makesNoProgress(done []Step, next Step) bool {
+	return len(done) > 0 && done[len(done)-1].String() == next.String() || len(done) == maxSteps
 }
 
 // next returns the next step, duplicates included.
@@ -181,7 +187,9 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 			if observed, err = c.RemoveRouters(ctx, identity, observed, guard); err != nil {
 				return nil, err
 			}
-			s = networkScope(observed.ID)
+			if observed.Exists() {
+				s = networkScope(observed.ID)
+			}
 		}
 		logger := klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID)
 		if err := c.approve(klog.NewContext(ctx, logger), identity, guard, "the deletion waits", s, true); err != nil {
@@ -191,7 +199,10 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 		case !isOurs:
 			return observed, nil
 		case retain:
-			kept, err = observed, c.unmark(ctx, identity, observed)
+			err = c.unmark(ctx, identity, observed)
+			if observed.Exists() {
+				kept = observed
+			}
 		case observed.Exists():
 			err = c.delete(ctx, identity, observed)
 		}
@@ -214,7 +225,7 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 // owner's mark. It returns the network as it is then.
 func (c *Cloud) RemoveRouters(ctx context.Context, identity Identity, observed *Network, guard Guard) (*Network, error) {
 	for range maxSteps {
-		step := nextRemoval(identity.desired(), observed)
+		step := nextRemoval(identity, observed)
 		if step == nil {
 			return observed, nil
 		}

@@ -83,6 +83,9 @@ type DesiredSubnet struct {
 	AddressMode, RAMode string
 }
 
+// isResolved reports whether the names that the spec has are resolved.
+func (r *DesiredRouter) isResolved() bool { return r.ExternalNetwork != "" || r.Existing != "" }
+
 // DesiredRouter is the router of a Desired. Either ExternalNetwork or Existing is set, once the
 // names are resolved.
 type DesiredRouter struct {
@@ -198,15 +201,37 @@ func newDesiredSubnet(field string, spec *samplecrdv1.SubnetSpec) (DesiredSubnet
 			return invalid("gateway", "%q is not an address inside %s, nor %s", spec.Gateway, subnet.CIDR, samplecrdv1.GatewayNone)
 		}
 	}
-	ranges := make([]netipx.IPRange, len(spec.AllocationPools))
-	for i, p := range spec.AllocationPools {
-		ranges[i], err = netipx.ParseIPRange(string(p.Start) + "-" + string(p.End))
-		if err != nil {
-			return invalid("allocationPools", "%s-%s is not a range of addresses", p.Start, p.End)
-		}
+	var reason string
+	if subnet.Pools, reason = newPools(&subnet, spec.AllocationPools); reason != "" {
+		return invalid("allocationPools", "%s", reason)
 	}
-	subnet.Pools = NewPools(ranges...)
 	return subnet, nil
+}
+
+// newPools returns the pools, or why they are not valid. The CustomResourceDefinition cannot order
+// IPv6 addresses, and for some of these pools Neutron's answer (409) is the one for a resource that
+// is in use.
+func newPools(subnet *DesiredSubnet, pools []samplecrdv1.AllocationPool) (set Pools, reason string) {
+	ranges := make([]netipx.IPRange, 0, len(pools))
+	for _, p := range pools {
+		text := string(p.Start) + "-" + string(p.End)
+		r, err := netipx.ParseIPRange(text)
+		switch {
+		case err != nil:
+			return "", text + " is not a range of addresses: its end must not be before its start"
+		case !subnet.CIDR.Contains(r.From()) || !subnet.CIDR.Contains(r.To()):
+			return "", fmt.Sprintf("%s is not inside %s", text, subnet.CIDR)
+		case !subnet.NoGateway && r.Contains(subnet.Gateway):
+			return "", fmt.Sprintf("%s must not contain the gateway, %s", text, subnet.Gateway)
+		}
+		for _, other := range ranges {
+			if r.Overlaps(other) {
+				return "", fmt.Sprintf("%s overlaps with %s", text, other)
+			}
+		}
+		ranges = append(ranges, r)
+	}
+	return NewPools(ranges...), ""
 }
 
 func newAddresses(addresses []samplecrdv1.IPAddress) Addresses {
@@ -253,11 +278,6 @@ func NewIdentity(network *samplecrdv1.Network, cluster string) Identity {
 		identity.Router = network.Status.Router.ID
 	}
 	return identity
-}
-
-// desired returns what is desired while the network is deleted: no subnets, and no router.
-func (i Identity) desired() Desired {
-	return Desired{Owner: i.Owner, KnownRouter: i.Router}
 }
 
 // Marks reports whether the network carries the owner's mark. Without the mark it is never

@@ -257,11 +257,13 @@ func namesIn[D, O any](table []field[D, O]) []string {
 	return names
 }
 
-// labelsIn returns the names of the fields for users.
+// labelsIn returns the names of the fields for users, except of those that Neutron cannot change.
 func labelsIn[D, O any](table []field[D, O]) []string {
-	labels := make([]string, len(table))
-	for i, f := range table {
-		labels[i] = f.label
+	var labels []string
+	for _, f := range table {
+		if !f.isFixed {
+			labels = append(labels, f.label)
+		}
 	}
 	return labels
 }
@@ -292,6 +294,8 @@ func (c Change) String() string {
 		return "ownership mark restored"
 	case c.Label == fieldSubnetMark:
 		return "ownership mark of the subnet restored"
+	case c.Label == fieldRouterMark:
+		return "ownership mark of the router restored"
 	case c.Label == fieldNetworkName:
 		return fmt.Sprintf("name set to %v", c.Value)
 	case sent(c.Value) == nil, fmt.Sprint(c.Value) == "":

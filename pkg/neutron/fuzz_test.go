@@ -138,11 +138,11 @@ func (s *source) network() *Network {
 }
 
 func (s *source) desired() Desired {
-	subnet := DesiredSubnet{CIDR: s.cidr(), NoGateway: s.below(4) == 0}
+	subnet := DesiredSubnet{Name: testName, Mark: owner.Mark(), CIDR: s.cidr(), NoGateway: s.below(4) == 0}
 	if !subnet.NoGateway {
 		subnet.Gateway = s.addressIn(subnet.CIDR)
 	}
-	return Desired{Owner: owner, Name: testName, Subnets: []DesiredSubnet{subnet}, Known: []string{"", "s0", "s1", "s2"}[s.below(4)]}
+	return Desired{Owner: owner, Name: testName, Subnets: []DesiredSubnet{subnet}, Known: []string{[]string{"", "s0", "s1", "s2"}[s.below(4)]}}
 }
 
 // From every observed state, the plan ends after a bounded number of steps, and does not change
@@ -174,7 +174,7 @@ func FuzzThePlan(f *testing.F) {
 				return
 			}
 			checkStep(t, want, have, step)
-			if _, deletes := step.(DeleteSubnet); deletes && neutronRefuses(want.Subnets[0]) && findSubnet(want, have, want.Subnets[0].CIDR) == nil {
+			if _, deletes := step.(DeleteSubnet); deletes && neutronRefuses(want.Subnets[0]) && findSubnet(want, have, want.Subnets[0]) == nil {
 				t.Errorf("%+v deletes a subnet for %+v, which Neutron refuses", step, want.Subnets[0])
 			}
 			next, taken := simulate(t, have, step)
@@ -211,7 +211,8 @@ func FuzzAllocationPools(f *testing.F) {
 			gateway = netip.Addr{}
 		}
 		var last netip.Addr
-		for _, pool := range allocationPools(cidr, gateway) {
+		pools, _ := allocationPools(cidr, gateway).(Pools)
+		for _, pool := range poolsIn(t, pools) {
 			if !cidr.Contains(pool.From()) || !cidr.Contains(pool.To()) || pool.To().Less(pool.From()) || gateway.IsValid() && pool.Contains(gateway) {
 				t.Errorf("%s with gateway %s has the pool %s", cidr, gateway, pool)
 			}
@@ -389,10 +390,10 @@ func FuzzAnswers(f *testing.F) {
 		}
 		one, err := c.GetNetwork(ctx, "n")
 		check(err, one)
-		made, err := c.CreateNetwork(ctx, CreateNetwork{Name: testName, Description: owner.Mark()})
+		made, err := c.CreateNetwork(ctx, creating(testName))
 		check(err, &made)
 		if err == nil {
-			changed, err := c.UpdateNetwork(ctx, &made, UpdateNetwork{Name: testName})
+			changed, err := c.UpdateNetwork(ctx, &made, renaming(testName))
 			check(err, &changed)
 		}
 		subnet, err := c.CreateSubnet(ctx, "n", creates("10.0.0.0/24", ""))

@@ -55,16 +55,15 @@ const (
 	maxFilterIDs = 64
 	// maxItems is how many items of a list are kept.
 	maxItems = 50_000
-	// maxText is the length of a text in bytes. The longest are the tags of a network: 50 of 255
-	// characters, some of which JSON escapes.
-	maxText = 50 * 6 * 255
+	// maxText is the length of a name or a description in bytes: 255 characters.
+	maxText = 4 * 255
 	// maxListText is the length of all texts that are kept in bytes: 250 for each of 50,000
 	// items. A network of the controller has about 170, its subnet about 210.
 	maxListText = 12 << 20
-	// maxValue is how many bytes of one JSON value a decoder may hold. An item with the longest
-	// texts, all of their characters escaped, takes a tenth of it. Without this limit the links
-	// of one page could take 300 MiB.
-	maxValue = 64 << 10
+	// maxValue is how many bytes of one JSON value a decoder may hold. The longest item is a network
+	// with 50 tags of 255 characters, all of them escaped: 150 KiB. Without this limit the links of
+	// one page could take 300 MiB.
+	maxValue = 256 << 10
 )
 
 var (
@@ -75,18 +74,19 @@ var (
 
 // item is an element of a list.
 type item interface {
-	// listed returns the item's ID and its other texts.
-	listed() (id string, texts []string)
+	// listed returns the item's ID, its other texts, and its lists of texts. Only maxValue limits
+	// the length of a list.
+	listed() (id string, texts, lists []string)
 }
 
-func (n Network) listed() (string, []string) {
-	return n.ID, []string{n.Name, n.Description, n.DNSDomain, n.NetworkType, n.PhysicalNetwork, string(n.Tags)}
+func (n Network) listed() (string, []string, []string) {
+	return n.ID, []string{n.Name, n.Description, n.DNSDomain, n.NetworkType, n.PhysicalNetwork}, []string{string(n.Tags)}
 }
 
-func (s Subnet) listed() (string, []string) {
+func (s Subnet) listed() (string, []string, []string) {
 	// The zone of an address may be any text.
-	return s.ID, []string{s.Name, s.Description, s.NetworkID, s.Gateway.Zone(), s.AddressMode, s.RAMode,
-		string(s.DNSNameservers), string(s.Pools), string(s.Routes)}
+	return s.ID, []string{s.Name, s.Description, s.NetworkID, s.Gateway.Zone(), s.AddressMode, s.RAMode},
+		[]string{string(s.DNSNameservers), string(s.Pools), string(s.Routes)}
 }
 
 // list returns the items of a collection that match the filter. It is for short lists.
@@ -158,7 +158,7 @@ func (l *listing[T]) list(ctx context.Context, c *Client, collection, fields str
 // add appends the item if keep returns true for it. It fails if the item cannot be Neutron's, or if
 // a limit is exceeded.
 func (l *listing[T]) add(item *T) error {
-	id, texts := (*item).listed()
+	id, texts, lists := (*item).listed()
 	if !validID(id) {
 		return errors.New("an item without an ID")
 	}
@@ -168,6 +168,9 @@ func (l *listing[T]) add(item *T) error {
 			return errors.New("a text that is longer than any of Neutron's")
 		}
 		length += len(text)
+	}
+	for _, list := range lists {
+		length += len(list)
 	}
 	l.read++
 	l.last = id

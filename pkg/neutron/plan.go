@@ -62,6 +62,9 @@ func Next(desired Desired, observed *Network) Step {
 			return step
 		}
 	}
+	if desired.Router != nil && !desired.Router.isResolved() {
+		return nil
+	}
 	if step := nextForRouter(desired, observed); step != nil {
 		return step
 	}
@@ -81,7 +84,7 @@ func updateSubnet(desired Desired, observed *Network, subnet DesiredSubnet, exis
 	if slices.Contains(labels(changes), fieldGateway) {
 		for _, i := range observed.Interfaces {
 			if i.SubnetID == existing.ID && desired.manages(observed, i) {
-				return detach(desired, observed, i)
+				return detach(observed, i)
 			}
 		}
 	}

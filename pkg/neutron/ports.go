@@ -47,12 +47,12 @@ type FixedIP struct {
 // portFields are the fields that a list of ports asks for.
 const portFields = "id,name,device_owner,device_id,network_id,fixed_ips"
 
-func (p Port) listed() (string, []string) {
+func (p Port) listed() (string, []string, []string) {
 	texts := []string{p.Name, p.DeviceOwner, p.DeviceID, p.NetworkID}
 	for _, ip := range p.FixedIPs {
 		texts = append(texts, ip.SubnetID, ip.Address.Zone())
 	}
-	return p.ID, texts
+	return p.ID, texts, nil
 }
 
 // String returns the port's name, or its ID if it has no name, and the owner of its device.
@@ -92,7 +92,7 @@ func networkScope(id string) scope { return scope{op: "delete network", network:
 // withoutInterfaces returns the scope without the interfaces of the owner's routers.
 func (s scope) withoutInterfaces(identity Identity, observed *Network) scope {
 	for _, i := range observed.Interfaces {
-		if r := observed.router(i.RouterID); i.RouterID == identity.Router || r != nil && r.isOwnedBy(identity.Owner) {
+		if r := observed.router(i.RouterID); i.RouterID != "" && i.RouterID == identity.Router || r != nil && r.isOwnedBy(identity.Owner) {
 			s.except = append(s.except, i.PortID)
 		}
 	}
@@ -145,7 +145,7 @@ func inUseBy(ports []Port) string {
 	for _, p := range ports {
 		names = append(names, p.String())
 	}
-	return "in use by port " + shorten(names)
+	return Printable("in use by port " + shorten(names))
 }
 
 // shorten returns a text with the first of the names, in their order, so that the text is the same

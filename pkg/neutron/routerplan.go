@@ -32,7 +32,7 @@ func nextForRouter(desired Desired, observed *Network) Step {
 	for _, s := range subnets {
 		for _, i := range observed.Interfaces {
 			if i.SubnetID == s.ID && i.RouterID != target && desired.manages(observed, i) {
-				return detach(desired, observed, i, subnets...)
+				return detach(observed, i, subnets...)
 			}
 		}
 	}
@@ -96,7 +96,7 @@ func attach(desired Desired, observed *Network, router string, subnet *Subnet) S
 	}
 	existing := observed.Interfaces[at]
 	if existing.Address != subnet.Gateway {
-		return detach(desired, observed, existing)
+		return detach(observed, existing)
 	}
 	if desired.isConfirmed(existing) {
 		return nil
@@ -107,7 +107,7 @@ func attach(desired Desired, observed *Network, router string, subnet *Subnet) S
 
 // detach returns the step that removes the interface. The subnets are all that the plan is about
 // to detach: floating IPs in one of them prevent the first step already.
-func detach(desired Desired, observed *Network, i Interface, subnets ...CurrentSubnet) DetachSubnet {
+func detach(observed *Network, i Interface, subnets ...CurrentSubnet) DetachSubnet {
 	step := DetachSubnet{Router: i.RouterID, Subnet: i.SubnetID, CIDR: observed.subnet(i.SubnetID).CIDR}
 	for _, s := range subnets {
 		step.Others = append(step.Others, s.CIDR)
@@ -121,8 +121,17 @@ func (d *Desired) manages(observed *Network, i Interface) bool {
 	if s := observed.subnet(i.SubnetID); s == nil || !isOurs(*d, s) {
 		return false
 	}
-	r := observed.router(i.RouterID)
-	return r != nil && r.isOwnedBy(d.Owner) || i.RouterID == d.KnownRouter || d.Router != nil && i.RouterID == d.Router.Existing
+	return d.hasRouter(observed, i.RouterID)
+}
+
+// hasRouter reports whether the router carries the owner's mark, or is named by the spec or the
+// status.
+func (d *Desired) hasRouter(observed *Network, id string) bool {
+	if id == "" { // anybody can create such a port
+		return false
+	}
+	r := observed.router(id)
+	return r != nil && r.isOwnedBy(d.Owner) || id == d.KnownRouter || d.Router != nil && id == d.Router.Existing
 }
 
 // isConfirmed reports whether Neutron has answered that the interface exists.
@@ -146,7 +155,7 @@ func routerPort(desired Desired, observed *Network, subnet string) string {
 func release(desired Desired, observed *Network, s Subnet, others []string) Step {
 	for _, i := range observed.Interfaces {
 		if i.SubnetID == s.ID && desired.manages(observed, i) {
-			step := detach(desired, observed, i)
+			step := detach(observed, i)
 			step.Replaces = append([]string{s.ID}, others...)
 			return step
 		}
@@ -197,10 +206,11 @@ func UnmanagedInterfaces(desired Desired, observed *Network) []Interface {
 
 // nextRemoval returns the next step that frees a network for its deletion: its interfaces are
 // removed, and then the owner's routers. It returns nil if the network can be deleted.
-func nextRemoval(desired Desired, observed *Network) Step {
+func nextRemoval(identity Identity, observed *Network) Step {
+	desired := Desired{Owner: identity.Owner, KnownRouter: identity.Router}
 	for _, i := range observed.Interfaces {
-		if desired.manages(observed, i) {
-			step := detach(desired, observed, i)
+		if desired.hasRouter(observed, i.RouterID) && observed.subnet(i.SubnetID) != nil {
+			step := detach(observed, i)
 			step.IsRemoval = true
 			return step
 		}

@@ -63,8 +63,8 @@ func (e *ExternalIPs) UnmarshalJSON(text []byte) error {
 // All returns the addresses.
 func (e ExternalIPs) All() []string { return elements(e) }
 
-func (r Router) listed() (string, []string) {
-	return r.ID, []string{r.Name, r.Description, r.Gateway.NetworkID, string(r.Gateway.IPs)}
+func (r Router) listed() (string, []string, []string) {
+	return r.ID, []string{r.Name, r.Description, r.Gateway.NetworkID}, []string{string(r.Gateway.IPs)}
 }
 
 // isOwnedBy reports whether the router carries the owner's mark.
@@ -121,7 +121,7 @@ var routerTable = []field[DesiredRouter, Router]{
 	{name: "name", label: "router name",
 		spec:     func(d *DesiredRouter) any { return d.Name },
 		observed: func(r *Router) any { return r.Name }},
-	{name: "description", label: "router mark",
+	{name: "description", label: fieldRouterMark,
 		spec:     func(d *DesiredRouter) any { return d.Mark },
 		observed: func(r *Router) any { return r.Description }},
 	{name: "external_gateway_info", label: "router gateway",
@@ -194,7 +194,9 @@ type FloatingIP struct {
 	RouterID string     `json:"router_id"`
 }
 
-func (f FloatingIP) listed() (string, []string) { return f.ID, []string{f.RouterID} }
+func (f FloatingIP) listed() (string, []string, []string) {
+	return f.ID, []string{f.RouterID, f.Address.Zone(), f.FixedIP.Zone()}, nil
+}
 
 func (f FloatingIP) String() string { return f.Address.String() + " of " + f.FixedIP.String() }
 
@@ -209,7 +211,7 @@ type named struct {
 	Name string `json:"name"`
 }
 
-func (n named) listed() (string, []string) { return n.ID, []string{n.Name} }
+func (n named) listed() (string, []string, []string) { return n.ID, []string{n.Name}, nil }
 
 // externalNetworks lists the external networks that the client can see.
 func (c *Client) externalNetworks(ctx context.Context) ([]named, error) {

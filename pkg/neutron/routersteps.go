@@ -28,6 +28,7 @@ import (
 
 const (
 	fieldRouter         = "router"
+	fieldRouterMark     = "router mark"
 	fieldObsoleteRouter = "obsolete router"
 	fieldInterface      = "router interface"
 )
@@ -109,12 +110,30 @@ func (s AttachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed 
 			port, err = c.client.AttachSubnet(ctx, s.Router, s.Subnet)
 		}
 	}
+	if ReasonOf(err) == InUse {
+		return nil, s.nameHolder(ctx, c, observed, err)
+	}
 	if err != nil {
 		return nil, unresolved(err)
 	}
 	return observed.withInterface(Interface{
 		PortID: port, RouterID: s.Router, SubnetID: s.Subnet, Address: observed.subnet(s.Subnet).Gateway, Confirmed: true,
 	}), nil
+}
+
+// nameHolder returns an error that names the ports which have the address of the gateway, and err
+// if there are none.
+func (s AttachSubnet) nameHolder(ctx context.Context, c *Cloud, observed *Network, err error) error {
+	ports, listErr := c.client.PortsOnNetworks(ctx, observed.ID)
+	if listErr != nil {
+		return err
+	}
+	gateway := FixedIP{SubnetID: s.Subnet, Address: observed.subnet(s.Subnet).Gateway}
+	holders := slices.DeleteFunc(ports, func(p Port) bool { return !slices.Contains(p.FixedIPs, gateway) })
+	if len(holders) == 0 {
+		return err
+	}
+	return &Error{Op: "attach subnet", Reason: InUse, Message: fmt.Sprintf("the address of the gateway, %s, is %s", gateway.Address, inUseBy(holders))}
 }
 
 // unresolved returns the error of a request that names a router or an external network: if Neutron
@@ -183,7 +202,7 @@ func (s DetachSubnet) checkFloatingIPs(ctx context.Context, c *Cloud) error {
 		return nil
 	}
 	slices.Sort(names)
-	return &Error{Op: "detach subnet " + s.CIDR.String(), Reason: InUse, Message: "in use by floating IP " + shorten(names)}
+	return &Error{Op: "detach subnet " + s.CIDR.String(), Reason: InUse, Message: Printable("in use by floating IP " + shorten(names))}
 }
 
 // DeleteRouter deletes a router that carries the owner's mark.

@@ -50,7 +50,7 @@ type routing struct {
 
 // maxNamesAge is how old a list of names may be if it does not have a name. A younger one is not
 // read again, so that a name that does not exist costs few requests.
-const maxNamesAge = 10 * time.Second
+const maxNamesAge = 2 * time.Second
 
 // need remembers whether the owner needs routers.
 func (r *routing) need(owner types.UID, isNeeded bool) {
@@ -210,22 +210,29 @@ func (c *Cloud) resolveName(ctx context.Context, field, kind string, ref samplec
 	if ref.ID != "" {
 		return ref.ID, nil
 	}
+	unresolved := &Error{Op: field, Reason: Unresolved}
 	ids, listed := c.routing.find(kind, ref.Name)
-	if len(ids) != 1 && time.Since(listed) > maxNamesAge {
+	switch age := time.Since(listed); {
+	case len(ids) == 1:
+		return ids[0], nil
+	case age > maxNamesAge:
 		if err := c.listNames(ctx, kind); err != nil {
 			return "", err
 		}
 		ids, _ = c.routing.find(kind, ref.Name)
+	default: // the list may be older than the object
+		unresolved.RetryAfter = maxNamesAge - age
 	}
 	switch len(ids) {
 	case 0:
-		return "", &Error{Op: field, Reason: Unresolved, Message: fmt.Sprintf("there is no %s named %q that the credentials can see", kind, ref.Name)}
+		unresolved.Message = fmt.Sprintf("there is no %s named %q that the credentials can see", kind, ref.Name)
 	case 1:
 		return ids[0], nil
+	default:
+		slices.Sort(ids)
+		unresolved.Message = fmt.Sprintf("there are %d %ss named %q: set id instead of name, to one of %s", len(ids), kind, ref.Name, shorten(ids))
 	}
-	slices.Sort(ids)
-	return "", &Error{Op: field, Reason: Unresolved, Message: fmt.Sprintf("%d objects are a %s named %q; set id instead of name, to one of %s",
-		len(ids), kind, ref.Name, shorten(ids))}
+	return "", unresolved
 }
 
 // find returns the IDs of all objects of that name, and when they were listed.

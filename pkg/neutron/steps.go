@@ -191,6 +191,17 @@ func (DeleteNetwork) Fields() []string   { return []string{fieldDuplicateNetwork
 
 func (s DeleteNetwork) scope(*Network) scope { return networkScope(s.Network.ID) }
 
+// apply removes the interfaces on the network first, unless ports prevent its deletion.
 func (s DeleteNetwork) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
-	return observed, c.delete(ctx, identity, s.Network)
+	for {
+		step, ok := nextRemoval(identity, s.Network).(DetachSubnet)
+		if !ok {
+			return observed, c.delete(ctx, identity, s.Network)
+		}
+		next, err := step.apply(ctx, c, identity, s.Network)
+		if err != nil {
+			return nil, err
+		}
+		s.Network = next
+	}
 }

@@ -17,6 +17,7 @@ limitations under the License.
 package neutron
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/netip"
 	"slices"
@@ -35,8 +36,8 @@ type (
 	Pools string
 	// Routes is a set of routes: "10.99.0.0/16 via 10.0.0.254".
 	Routes string
-	// Tags is a set of texts, as a sorted JSON array: `["team-a","test"]`. A tag may contain any
-	// character.
+	// Tags is a set of texts, as a sorted JSON array: `["team-a","test"]`, or "" without tags. A tag
+	// may contain any character.
 	Tags string
 )
 
@@ -79,7 +80,9 @@ func NewAddresses(addresses ...string) Addresses {
 
 // NewPools returns a set of ranges.
 func NewPools(ranges ...netipx.IPRange) Pools {
-	slices.SortFunc(ranges, func(a, b netipx.IPRange) int { return a.From().Compare(b.From()) })
+	slices.SortFunc(ranges, func(a, b netipx.IPRange) int {
+		return cmp.Or(a.From().Compare(b.From()), a.To().Compare(b.To()))
+	})
 	texts := make([]string, len(ranges))
 	for i, r := range ranges {
 		texts[i] = r.String()
@@ -89,8 +92,11 @@ func NewPools(ranges ...netipx.IPRange) Pools {
 
 // NewTags returns a set of tags.
 func NewTags(tags ...string) Tags {
+	if len(tags) == 0 {
+		return ""
+	}
 	slices.Sort(tags)
-	text, _ := json.Marshal(slices.Compact(append([]string{}, tags...))) // strings cannot fail
+	text, _ := json.Marshal(slices.Compact(tags)) // strings cannot fail
 	return Tags(text)
 }
 
@@ -187,11 +193,11 @@ func (t *Tags) UnmarshalJSON(text []byte) error {
 }
 
 // MarshalJSON writes Neutron's tags.
-func (t Tags) MarshalJSON() ([]byte, error) { return []byte(t), nil }
+func (t Tags) MarshalJSON() ([]byte, error) { return []byte(cmp.Or(t, "[]")), nil }
 
 // String returns the tags as users see them.
 func (t Tags) String() string {
 	var tags []string
-	_ = json.Unmarshal([]byte(t), &tags) // NewTags wrote it
+	_ = json.Unmarshal([]byte(cmp.Or(t, "[]")), &tags) // NewTags wrote it
 	return strings.Join(tags, separator)
 }

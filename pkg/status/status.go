@@ -248,7 +248,7 @@ func unmanagedInterfaces(o Outcome) string {
 	for i, in := range o.UnmanagedInterfaces {
 		names[i] = fmt.Sprintf("%s (port %s)", in.RouterID, in.PortID)
 	}
-	return "; the network also has interfaces of other routers, which are left alone: " + firstOf(names)
+	return "; the network also has interfaces of other routers, which are left alone: " + firstOf(slices.Compact(slices.Sorted(slices.Values(names)))) // a port is in several IPv6 subnets
 }
 
 // firstOf returns the first of the names, and how many more there are.

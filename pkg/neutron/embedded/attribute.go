@@ -219,10 +219,7 @@ func nullable[V comparable](v V) any {
 // checkDomain checks a DNS domain: "", or a name that ends with a dot. It is kept in lower case.
 func checkDomain(name string, v any) (any, *failure) {
 	domain, ok := v.(string)
-	switch {
-	case v == nil:
-		return nil, badValue(name, "'None' is not a valid string")
-	case !ok:
+	if !ok {
 		return nil, invalidInput("Input value %s must be string type", python(v))
 	}
 	domain = strings.ToLower(domain)

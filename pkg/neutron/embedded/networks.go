@@ -35,6 +35,8 @@ type network struct {
 	zoneHints                      []string
 	networkType, physical          string
 	segment                        int // 0: none
+	// isDefault: the answer has is_default, as for an admin's new network and an external one.
+	isDefault bool
 }
 
 func (n *network) parent() string { return "" }
@@ -82,12 +84,14 @@ func networkAttributes() []*attribute[*network] {
 		{name: "status", flags: filter | sortable, get: func(*network) any { return "ACTIVE" }},
 		{name: "shared", flags: onPost | onPut | filter | boolean | adminSets, check: truth, def: false, get: func(n *network) any { return n.shared }},
 		{name: "router:external", flags: onPost | onPut | filter | boolean | adminSets, check: truth, def: false, get: func(n *network) any { return n.external }},
+		{name: "is_default", flags: onPost | onPut | adminSets, check: truth, def: false, get: showDefault},
+		{name: "segments", flags: onPost | onPut | adminSets},
 		{name: "mtu", flags: onPost | onPut | filter, check: atLeastZero, get: func(n *network) any { return n.mtu }},
 		{name: "port_security_enabled", flags: onPost | onPut, check: truth, get: func(n *network) any { return n.portSecurity }},
 		{name: "dns_domain", flags: onPost | onPut, check: checkDomain, get: func(n *network) any { return n.dnsDomain }},
-		{name: "provider:network_type", flags: onPost | onPut | filter | adminSets | adminSees, check: orNull(text(maxText)), get: func(n *network) any { return n.networkType }},
-		{name: "provider:physical_network", flags: onPost | onPut | filter | adminSets | adminSees, check: orNull(text(maxText)), get: func(n *network) any { return nullable(n.physical) }},
-		{name: "provider:segmentation_id", flags: onPost | onPut | filter | adminSets | adminSees, check: orNull(integer), get: func(n *network) any { return nullable(n.segment) }},
+		{name: "provider:network_type", flags: onPost | onPut | filter | adminSets | adminSees, check: text(maxText), get: func(n *network) any { return n.networkType }},
+		{name: "provider:physical_network", flags: onPost | onPut | filter | adminSets | adminSees, check: text(maxText), get: func(n *network) any { return nullable(n.physical) }},
+		{name: "provider:segmentation_id", flags: onPost | onPut | filter | adminSets | adminSees, check: integer, get: func(n *network) any { return nullable(n.segment) }},
 		{name: "availability_zone_hints", flags: onPost | filter, check: texts, get: func(n *network) any { return n.zoneHints }},
 		// Without agents no network is in any zone.
 		{name: "availability_zones", get: func(*network) any { return []string{} }},
@@ -130,7 +134,17 @@ func createNetwork(t *tx, v values) (*network, *failure) {
 		return nil, err
 	}
 	store(t, t.networks, n)
-	return n, nil
+	shown := *n
+	shown.isDefault = t.request.caller.admin
+	return &shown, nil
+}
+
+// showDefault shows is_default where Neutron does. There is no default external network here.
+func showDefault(n *network) any {
+	if n.external || n.isDefault {
+		return false
+	}
+	return absent{}
 }
 
 // checkSegment refuses a physical network or a segment that the network's type does not have.
@@ -205,8 +219,8 @@ func (t *tx) setMTU(n *network, v values) *failure {
 }
 
 // updateNetwork refuses to change the type or the physical network, as ML2 does. An update
-// with only these attributes, unchanged, changes nothing. The segment of a VLAN can change, but not
-// to the same one, because that is in use.
+// with only these attributes, or the DNS domain, unchanged, changes nothing. The segment of a VLAN
+// can change, but not to the same one, because that is in use. It has no effect on the revision.
 func updateNetwork(t *tx, old *network, v values) (*network, *failure) {
 	if given(v, "provider:network_type", old.networkType) != old.networkType || given(v, "provider:physical_network", old.physical) != old.physical {
 		return nil, invalidInput("Plugin does not support updating the following provider network attributes: provider:network_type, provider:physical_network")
@@ -223,8 +237,15 @@ func updateNetwork(t *tx, old *network, v values) (*network, *failure) {
 		}
 	}
 	maps.DeleteFunc(v, func(name string, _ any) bool { return strings.HasPrefix(name, "provider:") })
-	if len(v) == 0 && segment == 0 {
+	if len(v) == 1 && v["dns_domain"] == old.dnsDomain {
+		delete(v, "dns_domain")
+	}
+	switch {
+	case len(v) == 0 && segment == 0:
 		return old, nil
+	case len(v) == 0:
+		store(t, t.networks, &n) // the revision stays
+		return &n, nil
 	}
 	n.adminStateUp = given(v, "admin_state_up", n.adminStateUp)
 	n.shared = given(v, "shared", n.shared)

@@ -353,3 +353,140 @@ func TestSubnetCreatesThatRaceTheDeleteOfTheirNetworkLeaveNothing(t *testing.T) 
 		t.Errorf("still exists: %s", r.raw)
 	}
 }
+
+func TestDNSDomainAndPortSecurityOfANetwork(t *testing.T) {
+	c := newClient(t)
+	id := c.network(`"dns_domain":"Team.Example.","port_security_enabled":false`)
+	first := c.port(id, "")
+	if n := c.get("network", id); n["dns_domain"] != "team.example." || n["port_security_enabled"] != false || first["port_security_enabled"] != false {
+		t.Errorf("network %v, port %v", n, first)
+	}
+	put := func(attrs string) reply { return c.api("PUT", "networks/"+id, `{"network":{`+attrs+`}}`) }
+	put(`"port_security_enabled":true`).want(t, 200)
+	if got := c.get("port", first["id"].(string)); got["port_security_enabled"] != false {
+		t.Errorf("the setting counts for later ports only: %v", got)
+	}
+	if later := c.port(id, ""); later["port_security_enabled"] != true {
+		t.Errorf("port %v", later)
+	}
+	put(`"dns_domain":"team.example."`).want(t, 200)
+	if n := c.get("network", id); n["revision_number"] != 2.0 {
+		t.Errorf("the same domain increments the revision: %v", n["revision_number"])
+	}
+	for _, domain := range []string{"a.", "<project_id>.example.", "1.a.", ""} {
+		put(`"dns_domain":"`+domain+`"`).want(t, 200)
+	}
+	for domain, reason := range map[string]string{
+		`"a.example"`: "'a.example' is not a FQDN.", `"a_b.example."`: "not a valid PQDN or FQDN. Reason: Name 'a_b' must be 1-63 characters long",
+		`"*.example."`: "not a valid", `"a b."`: "not a valid", `"a.1."`: "TLD '1' must not be all numeric.",
+		`"a..b."`: "Encountered an empty component.", `"-a."`: "must not start or end with a hyphen.", `"` + strings.Repeat("a.", 127) + `"`: "exceed the maximum length",
+		`"` + strings.Repeat("a.", 200) + `"`: "exceeds the 255 character FQDN limit",
+	} {
+		put(`"dns_domain":`+domain).refused(t, 400, "HTTPBadRequest", reason)
+	}
+	put(`"dns_domain":null`).refused(t, 400, "InvalidInput", "Input value None must be string type")
+	put(`"dns_domain":1`).refused(t, 400, "InvalidInput", "Input value 1 must be string type")
+	put(`"port_security_enabled":null`).refused(t, 400, "InvalidInput", "'None' cannot be converted to boolean")
+}
+
+func TestTheMTUOfANetwork(t *testing.T) {
+	c := newClient(t)
+	id := c.network(`"mtu":67`)
+	for mtu, want := range map[string]float64{"0": 1450, "1": 1, "1279": 1279} {
+		c.api("PUT", "networks/"+id, `{"network":{"mtu":`+mtu+`}}`).want(t, 200)
+		if got := c.get("network", id)["mtu"]; got != want {
+			t.Errorf("%s: got %v, want %v", mtu, got, want)
+		}
+	}
+	for _, mtu := range []string{"-1", "null"} {
+		c.api("PUT", "networks/"+id, `{"network":{"mtu":`+mtu+`}}`).want(t, 400)
+	}
+	if got := as(t, c.s, "admin").create("network", `"provider:network_type":"local"`)["mtu"]; got != 1500.0 {
+		t.Errorf("a local network has the MTU %v", got)
+	}
+}
+
+func TestProviderNetworks(t *testing.T) {
+	admin := as(t, newClient(t).s, "admin")
+	vlan := func(id string) string {
+		return `"provider:network_type":"vlan","provider:physical_network":"physnet1","provider:segmentation_id":` + id
+	}
+	id, other := admin.network(vlan("7")), admin.network(vlan("100"))
+	admin.network(`"provider:network_type":"flat","provider:physical_network":"any"`)
+	tunnel := admin.network(`"provider:network_type":"vxlan","provider:segmentation_id":9000`)
+	for range 2 {
+		if n := admin.create("network", `"provider:network_type":"vlan"`); n["provider:segmentation_id"] == 100.0 || n["provider:physical_network"] != "physnet1" {
+			t.Errorf("network %v", n)
+		}
+	}
+	tests := []struct {
+		name, attrs   string
+		status        int
+		kind, message string
+	}{
+		{"a VLAN that is in use", vlan("7"), 409, "VlanIdInUse", "Unable to create the network. The VLAN 7 on physical network physnet1 is in use."},
+		{"a VLAN out of range", vlan("4095"), 400, "InvalidInput", "segmentation_id out of range (1 through 4094)."},
+		{"a VLAN on no physical network", `"provider:network_type":"vlan","provider:segmentation_id":8`, 400, "InvalidInput", "segmentation_id requires physical_network for VLAN provider network."},
+		{"an unknown physical network", `"provider:network_type":"vlan","provider:physical_network":"x"`, 400, "InvalidInput", "physical_network 'x' unknown for VLAN provider network."},
+		{"an unknown type", `"provider:network_type":"x"`, 400, "InvalidInput", "network_type value 'x' not supported."},
+		{"no type", `"provider:physical_network":"physnet1"`, 400, "InvalidInput", "network_type required."},
+		{"a flat network that is in use", `"provider:network_type":"flat","provider:physical_network":"any"`, 409, "FlatNetworkInUse", "Unable to create the flat network. Physical network any is in use."},
+		{"a flat network with a segment", `"provider:network_type":"flat","provider:physical_network":"b","provider:segmentation_id":1`, 400, "InvalidInput", "segmentation_id prohibited for flat provider network."},
+		{"a flat network without a physical one", `"provider:network_type":"flat"`, 400, "InvalidInput", "physical_network required for flat provider network."},
+		{"a local network on a physical one", `"provider:network_type":"local","provider:physical_network":"b"`, 400, "InvalidInput", "physical_network prohibited for local provider network."},
+		{"a tunnel that is in use", `"provider:network_type":"vxlan","provider:segmentation_id":9000`, 409, "TunnelIdInUse", "The tunnel ID 9000 is in use."},
+		{"a tunnel on a physical network", `"provider:network_type":"vxlan","provider:physical_network":"b"`, 400, "InvalidInput", "provider:physical_network specified for vxlan network."},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			admin.api("POST", "networks", `{"network":{`+tc.attrs+`}}`).refused(t, tc.status, tc.kind, tc.message)
+		})
+	}
+	put := func(id, attrs string) reply { return admin.api("PUT", "networks/"+id, `{"network":{`+attrs+`}}`) }
+	put(id, `"provider:segmentation_id":8`).want(t, 200)
+	if n := admin.get("network", id); n["provider:segmentation_id"] != 8.0 || n["revision_number"] != 1.0 {
+		t.Errorf("network %v", n)
+	}
+	admin.network(vlan("7")) // free again
+	put(other, `"provider:segmentation_id":8`).refused(t, 409, "VlanIdInUse", "The VLAN 8 on physical network physnet1 is in use.")
+	put(other, `"provider:segmentation_id":4095`).refused(t, 400, "InvalidInput", "out of range")
+	put(tunnel, `"provider:segmentation_id":9001`).refused(t, 400, "InvalidInput", "Only VLAN type networks can be updated.")
+	put(other, `"provider:physical_network":"x"`).refused(t, 400, "InvalidInput", "Plugin does not support updating")
+	put(other, `"availability_zone_hints":[]`).refused(t, 400, "HTTPBadRequest", "Cannot update read-only attribute availability_zone_hints")
+}
+
+func TestAnEmptyUpdateOfANetwork(t *testing.T) {
+	c := newClient(t)
+	id := c.network("")
+	c.api("PUT", "networks/"+id, `{"network":{}}`).want(t, 200)
+	if n := c.get("network", id); n["revision_number"] != 1.0 {
+		t.Errorf("revision %v", n["revision_number"])
+	}
+	admin := as(t, c.s, "admin")
+	for _, attr := range []string{"shared", "router:external"} {
+		admin.api("PUT", "networks/"+id, `{"network":{"shared":false,"router:external":false}}`).want(t, 200)
+		admin.api("PUT", "networks/"+id, `{"network":{"`+attr+`":true}}`).want(t, 200)
+		c.api("PUT", "networks/"+id, `{"network":{}}`).refused(t, 403, "PolicyNotAuthorized", "rule:update_network:"+attr)
+		c.api("PUT", "networks/"+id, `{"network":{"name":"n"}}`).want(t, 200)
+	}
+}
+
+func TestAnExternalNetworkIsSeenByAll(t *testing.T) {
+	c, external := routed(t)
+	n := c.get("network", external)
+	subnets := n["subnets"].([]any)
+	if n["router:external"] != true || n["shared"] != false || len(subnets) != 1 {
+		t.Fatalf("network %v", n)
+	}
+	if got := c.names("project_id=p"); len(got) > 0 {
+		t.Errorf("by project: %v", got)
+	}
+	if got := c.list("subnet", "network_id="+external); len(got) > 0 {
+		t.Errorf("its subnets are listed: %v", got)
+	}
+	c.api("GET", "subnets/"+subnets[0].(string), "").refused(t, 404, "SubnetNotFound", "")
+	c.api("PUT", "networks/"+external, `{"network":{"name":"n"}}`).refused(t, 403, "PolicyNotAuthorized", "rule:update_network is disallowed by policy")
+	c.api("DELETE", "networks/"+external, "").refused(t, 403, "PolicyNotAuthorized", "rule:delete_network is disallowed by policy")
+	c.api("POST", "ports", `{"port":{"network_id":"`+external+`"}}`).refused(t, 403, "HTTPForbidden", "")
+	c.api("PUT", "networks/"+external+"/tags/a", "").want(t, 201)
+}

@@ -129,6 +129,7 @@ var extensions = func() (all []map[string]any) {
 		{"external-net", "Neutron external network"},
 		{"extraroute", "Neutron Extra Route"},
 		{"filter-validation", "Filter parameters validation"},
+		{"l3-port-ip-change-not-allowed", "Prevent L3 router ports IP address change extension"},
 		{"net-mtu", "Network MTU"},
 		{"net-mtu-writable", "Network MTU (writable)"},
 		{"network_availability_zone", "Network Availability Zone"},
