@@ -190,7 +190,9 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 			if observed, err = c.RemoveRouters(ctx, identity, observed, guard); err != nil {
 				return nil, err
 			}
-			s = networkScope(observed.ID)
+			if observed.Exists() {
+				s = networkScope(observed.ID)
+			}
 		}
 		logger := klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID)
 		if err := c.approve(klog.NewContext(ctx, logger), identity, guard, "the deletion waits", s, true); err != nil {
