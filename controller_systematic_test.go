@@ -18,6 +18,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net/http"
 	"slices"
@@ -41,6 +42,23 @@ import (
 // leftOut reports whether the case with this number is left out with -short. The race detector
 // makes these tests ten times as slow, and sees all of the code in a fifth of the cases.
 func leftOut(number int) bool { return testing.Short() && number%5 != 0 }
+
+// allCases runs every case of the Scenarios with routers.
+var allCases = flag.Bool("all-cases", false, "run the cases that the systematic tests otherwise leave out")
+
+// leftOutOf is leftOut for a case of the scenario. The Scenarios with routers have many requests. Only
+// each nth of their cases is in the sample, and only a fourth of these is with -short.
+func leftOutOf(s world.Scenario, number, nth int) bool {
+	switch {
+	case !s.IsRouted():
+		return leftOut(number)
+	case *allCases:
+		return false
+	case testing.Short():
+		nth *= 4
+	}
+	return number%nth != 0
+}
 
 // nothing is what users do who only wait.
 func nothing(*world.World) {}
@@ -129,10 +147,13 @@ func runScenario(t *testing.T, s world.Scenario, crashes ...*world.Crash) (survi
 func TestEveryCrashPointOfEveryScenario(t *testing.T) {
 	var runs, points, halves atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
-		for _, s := range world.Scenarios {
+		for i, s := range world.Scenarios {
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
 				for request := 1; !t.Failed(); request++ {
+					if s.IsRouted() && request%8 != i%8 && testing.Short() {
+						continue
+					}
 					runs.Add(2)
 					after := &world.Crash{Request: request, After: true}
 					survived := runScenario(t, s, &world.Crash{Request: request})
@@ -184,7 +205,7 @@ func TestPairsOfCrashPoints(t *testing.T) {
 func crashTwice(t *testing.T, s world.Scenario, first world.Crash, runs *atomic.Int64) (survived bool) {
 	t.Helper()
 	for second := 1; !t.Failed(); second++ {
-		if s.IsRouted() && (first.Request+second)%3 != 0 || s.IsRouted() && leftOut(first.Request+second) {
+		if s.IsRouted() && leftOutOf(s, first.Request+second, 6) {
 			continue
 		}
 		runs.Add(2)
@@ -201,10 +222,13 @@ func crashTwice(t *testing.T, s world.Scenario, first world.Crash, runs *atomic.
 func TestStaleCacheDoesNoHarm(t *testing.T) {
 	var caches atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
-		for _, s := range world.Scenarios {
+		for i, s := range world.Scenarios {
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
 				for behind := 1; ; behind++ {
+					if s.IsRouted() && leftOut(i+behind) {
+						continue
+					}
 					f := prepare(t, s)
 					if err := f.settle(s.Act); err != nil {
 						t.Fatal(err)
@@ -315,24 +339,38 @@ func eventsOf(t *testing.T, s world.Scenario) []string {
 	return f.takeChanges()
 }
 
+// actAtEveryRequest runs the scenario once for each of its requests, at which the actor acts; a sample
+// that begins at that number if there are routers. It returns the number of acts.
+func actAtEveryRequest(t *testing.T, s world.Scenario, actor world.Actor, number int, events []string) (acts int) {
+	t.Helper()
+	for request := 1; !t.Failed(); request++ {
+		if s.IsRouted() && leftOutOf(s, number+request, 16) {
+			continue
+		}
+		if !runActor(t, s, actor, request, false, events) {
+			return acts
+		}
+		acts++
+		if actor.Stays {
+			runActor(t, s, actor, request, true, events)
+			acts++
+		}
+	}
+	return acts
+}
+
 func TestActorsAtEveryRequest(t *testing.T) {
 	var acts atomic.Int64
 	t.Run("actors", func(t *testing.T) {
 		for i, s := range world.Scenarios {
 			events := eventsOf(t, s)
 			for j, actor := range world.Actors {
-				if leftOut(i+j) || slices.Contains(actor.Except, s.Name) {
+				if !s.IsRouted() && leftOut(i+j) || slices.Contains(actor.Except, s.Name) {
 					continue
 				}
 				t.Run(actor.Name+", "+s.Name, func(t *testing.T) {
 					t.Parallel()
-					for request := 1; !t.Failed() && runActor(t, s, actor, request, false, events); request++ {
-						acts.Add(1)
-						if actor.Stays {
-							runActor(t, s, actor, request, true, events)
-							acts.Add(1)
-						}
-					}
+					acts.Add(int64(actAtEveryRequest(t, s, actor, 7*i+j, events)))
 				})
 			}
 		}
@@ -371,14 +409,15 @@ func TestAnyBackupIsRestoredAtAnyRequest(t *testing.T) {
 	var restores atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
 		for _, s := range world.Scenarios {
-			if s.Unmarks() { // a backup without that status does not know the network
+			// A backup without that status does not know the network, or the interface.
+			if s.Unmarks() || s.Forgets() {
 				continue
 			}
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
 				for request, more := 1, true; more && !t.Failed(); request++ {
 					for backup, changes := 0, true; changes && !t.Failed(); backup++ {
-						if leftOut(request + backup) {
+						if leftOutOf(s, request+backup, 20) {
 							continue
 						}
 						if more, changes = restore(t, s, request, backup); changes {

@@ -38,19 +38,21 @@ type Guard struct {
 }
 
 // approve returns an error if the step must not be taken now. next describes the step, s has the
-// ports that prevent it. While the owner waits for ports, approve makes no request.
-func (c *Cloud) approve(ctx context.Context, identity Identity, guard Guard, next string, s scope, irreversible bool) error {
+// ports that prevent it. It makes no request.
+func (c *Cloud) approve(identity Identity, guard Guard, next string, s scope) error {
 	if guard.Paused {
 		c.waits.drop(identity.Owner.UID)
 		return &Error{Op: samplecrdv1.AnnotationPaused, Reason: Paused, Message: next}
 	}
-	if err := c.waits.check(identity.Owner.UID, s); err != nil {
-		return err
+	return c.waits.check(identity.Owner.UID, s)
+}
+
+// verify reads the Network past the cache.
+func (g Guard) verify(ctx context.Context) error {
+	if g.Verify == nil {
+		return nil
 	}
-	if irreversible && guard.Verify != nil {
-		return guard.Verify(ctx)
-	}
-	return nil
+	return g.Verify(ctx)
 }
 
 // Converge applies one step after the other until Neutron matches the desired network, a step
@@ -81,13 +83,13 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		if makesNoProgress(done, step) {
 			return observed, nil, &Error{Op: "converge", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: " + step.String()}
 		}
-		if err := c.approve(ctx, identity, guard, "next step: "+step.String(), scopeOf(step, identity, observed), step.Irreversible()); err != nil {
+		if err := c.approve(identity, guard, "next step: "+step.String(), scopeOf(step, identity, observed)); err != nil {
 			return observed, done, err
 		}
 		if s, ok := step.(recorder); ok && !s.isRecorded(desired) {
 			return observed, done, &Error{Op: "converge", Reason: Unrecorded, Message: "next step: " + step.String()}
 		}
-		next, err := c.apply(ctx, identity, observed, step)
+		next, err := c.apply(ctx, identity, observed, step, guard)
 		if isOutdated(step, err) && !reread {
 			// Read once more, and plan again if that shows something new.
 			reread = true
@@ -163,9 +165,21 @@ func (c *Cloud) pickSurvivor(ctx context.Context, identity Identity, observed *N
 	return observed, nil
 }
 
-// apply applies the step, and returns the network as it is afterwards.
-func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network, step Step) (*Network, error) {
+// apply applies the step, unless something in Neutron or the guard prevents it. It returns the network
+// as it is afterwards.
+func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network, step Step, guard Guard) (*Network, error) {
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "step", step))
+	if s, ok := step.(checker); ok {
+		if err := s.check(ctx, c, identity, observed); err != nil {
+			c.invalidateAfter(identity.Owner, err)
+			return observed, err
+		}
+	}
+	if step.Irreversible() {
+		if err := guard.verify(ctx); err != nil {
+			return observed, err
+		}
+	}
 	next, err := step.apply(ctx, c, identity, observed)
 	if err != nil {
 		c.invalidateAfter(identity.Owner, err)
@@ -195,7 +209,16 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 			}
 		}
 		logger := klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID)
-		if err := c.approve(klog.NewContext(ctx, logger), identity, guard, "the deletion waits", s, true); err != nil {
+		if err := c.approve(identity, guard, "the deletion waits", s); err != nil {
+			return nil, err
+		}
+		if step != nil {
+			if observed, err = c.apply(ctx, identity, observed, step, guard); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err := guard.verify(klog.NewContext(ctx, logger)); err != nil {
 			return nil, err
 		}
 		switch {

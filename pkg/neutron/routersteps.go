@@ -177,15 +177,16 @@ func (s DetachSubnet) scope(observed *Network) scope {
 	return replacedScope(observed, s.Replaces)
 }
 
-func (s DetachSubnet) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
+func (s DetachSubnet) check(ctx context.Context, c *Cloud, identity Identity, observed *Network) error {
 	if scope := scopeOf(s, identity, observed); scope.op != "" {
 		if err := c.checkPorts(ctx, identity.Owner.UID, scope); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if err := s.checkFloatingIPs(ctx, c); err != nil {
-		return nil, err
-	}
+	return s.checkFloatingIPs(ctx, c)
+}
+
+func (s DetachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
 	return observed.withoutInterface(s.Router, s.Subnet), c.client.DetachSubnet(ctx, s.Router, s.Subnet)
 }
 
@@ -215,18 +216,16 @@ func (s DeleteRouter) String() string   { return "router " + s.ID + " deleted" }
 func (DeleteRouter) Irreversible() bool { return true }
 func (DeleteRouter) Fields() []string   { return []string{fieldObsoleteRouter} }
 
-// apply reads the router first. The request to delete it cannot have a revision, and another
-// client may have removed the mark.
-func (s DeleteRouter) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
+// check reads the router. The request to delete it cannot have a revision, and another client may have
+// removed the mark.
+func (s DeleteRouter) check(ctx context.Context, c *Cloud, identity Identity, _ *Network) error {
 	router, err := c.client.GetRouter(ctx, s.ID)
-	switch {
-	case ReasonOf(err) == NotFound:
-		return observed.withoutRouter(s.ID), nil
-	case err != nil:
-		return nil, err
-	case !router.isOwnedBy(identity.Owner):
-		klog.FromContext(ctx).Info("Left a router in Neutron that no longer carries our mark", "routerID", s.ID)
-		return observed.withRouter(router), nil
+	if ReasonOf(err) == NotFound || err == nil && !router.isOwnedBy(identity.Owner) {
+		return &Error{Op: "delete router " + s.ID, Reason: Stale, Message: "it is gone, or no longer carries our mark"}
 	}
+	return err
+}
+
+func (s DeleteRouter) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
 	return observed.withoutRouter(s.ID), c.client.DeleteRouter(ctx, s.ID)
 }

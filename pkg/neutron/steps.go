@@ -38,6 +38,12 @@ type Step interface {
 	apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error)
 }
 
+// checker is a step that something in Neutron can prevent, such as a port. The check makes requests, so
+// it comes before the Network is read past the cache, which is the last thing before the step.
+type checker interface {
+	check(ctx context.Context, c *Cloud, identity Identity, observed *Network) error
+}
+
 // Fields are all names that Step.Fields returns. They are label values of a metric.
 var Fields = slices.Concat(
 	[]string{fieldNetwork, fieldDuplicateNetwork, fieldTags, fieldSubnet, fieldObsoleteSubnet, fieldRouter, fieldObsoleteRouter, fieldInterface},
@@ -117,12 +123,14 @@ func (CreateSubnet) Fields() []string   { return []string{fieldSubnet} }
 
 func (s CreateSubnet) scope(observed *Network) scope { return replacedScope(observed, s.Replaces) }
 
-func (s CreateSubnet) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
-	if len(s.Replaces) > 0 {
-		if err := c.checkPorts(ctx, identity.Owner.UID, scopeOf(s, identity, observed)); err != nil {
-			return nil, err
-		}
+func (s CreateSubnet) check(ctx context.Context, c *Cloud, identity Identity, observed *Network) error {
+	if len(s.Replaces) == 0 {
+		return nil
 	}
+	return c.checkPorts(ctx, identity.Owner.UID, scopeOf(s, identity, observed))
+}
+
+func (s CreateSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
 	subnet, err := c.client.CreateSubnet(ctx, observed.ID, s)
 	return observed.withSubnet(subnet), err
 }
@@ -171,12 +179,14 @@ func (s DeleteSubnet) scope(observed *Network) scope {
 	return scope{op: "delete subnet " + s.CIDR.String(), network: observed.ID, subnets: []string{s.ID}}
 }
 
-func (s DeleteSubnet) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
-	if len(s.Others) > 0 {
-		if err := c.checkPorts(ctx, identity.Owner.UID, scopeOf(s, identity, observed)); err != nil {
-			return nil, err
-		}
+func (s DeleteSubnet) check(ctx context.Context, c *Cloud, identity Identity, observed *Network) error {
+	if len(s.Others) == 0 {
+		return nil
 	}
+	return c.checkPorts(ctx, identity.Owner.UID, scopeOf(s, identity, observed))
+}
+
+func (s DeleteSubnet) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
 	return observed.withoutSubnet(s.ID), c.tryDelete(ctx, identity.Owner.UID, scopeOf(s, identity, observed), func() error {
 		return c.client.DeleteSubnet(ctx, s.ID, observed.subnet(s.ID).Revision)
 	})
@@ -197,6 +207,9 @@ func (s DeleteNetwork) apply(ctx context.Context, c *Cloud, identity Identity, o
 		step, ok := nextRemoval(identity, s.Network).(DetachSubnet)
 		if !ok {
 			return observed, c.delete(ctx, identity, s.Network)
+		}
+		if err := step.check(ctx, c, identity, s.Network); err != nil {
+			return nil, err
 		}
 		next, err := step.apply(ctx, c, identity, s.Network)
 		if err != nil {
