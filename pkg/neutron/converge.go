@@ -212,12 +212,6 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 		if err := c.approve(identity, guard, "the deletion waits", s); err != nil {
 			return nil, err
 		}
-		if step != nil {
-			if observed, err = c.apply(ctx, identity, observed, step, guard); err != nil {
-				return nil, err
-			}
-			continue
-		}
 		if err := guard.verify(klog.NewContext(ctx, logger)); err != nil {
 			return nil, err
 		}
@@ -255,10 +249,10 @@ func (c *Cloud) RemoveRouters(ctx context.Context, identity Identity, observed *
 		if step == nil {
 			return observed, nil
 		}
-		logger := klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID)
-		err := c.approve(klog.NewContext(ctx, logger), identity, guard, "the deletion waits", scopeOf(step, identity, observed), true)
+		ctx := klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID))
+		err := c.approve(identity, guard, "the deletion waits", scopeOf(step, identity, observed))
 		if err == nil {
-			observed, err = c.apply(ctx, identity, observed, step)
+			observed, err = c.apply(ctx, identity, observed, step, guard)
 		}
 		if err != nil {
 			return nil, err
