@@ -81,7 +81,7 @@ func (w *run) describeBody(b *strings.Builder, s *step, body map[string]any) {
 				items = append(items, "      "+w.describeItem(kind, one)+"\n")
 			}
 			// Without a sort_key the list is in the order of the IDs, which are random.
-			if s.method == http.MethodGet && !strings.Contains(s.path, "sort_key") || key == "subnet_ids" {
+			if s.method == http.MethodGet && !strings.Contains(s.path, "sort_key") {
 				slices.Sort(items)
 			}
 			b.WriteString(strings.Join(items, ""))

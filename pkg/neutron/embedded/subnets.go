@@ -252,17 +252,21 @@ func checkRoutes(name string, v any) (any, *failure) {
 		}
 		routes = append(routes, r)
 	}
+	for i := range routes {
+		routes[i].Nexthop = netip.MustParseAddr(routes[i].Nexthop).String()
+	}
 	// The order of the database's primary key.
 	slices.SortFunc(routes, func(a, b route) int { return strings.Compare(a.Destination+" "+a.Nexthop, b.Destination+" "+b.Nexthop) })
 	return routes, nil
 }
 
 // subnetFault returns why v is not the CIDR of a route; "" means that it is one. It is
-// stricter than parseCIDR, like Neutron's validator of routes.
+// stricter than parseCIDR, like Neutron's validator of routes, except for IPv6: there it accepts
+// any form, which is kept.
 func subnetFault(v any) string {
 	s, _ := v.(string)
 	p, ok := parseCIDR(s)
-	if ok && p.String() == s {
+	if _, err := netip.ParsePrefix(s); ok && (p.String() == s || err == nil && p.Addr().Is6()) {
 		return ""
 	}
 	if ok {
