@@ -1081,3 +1081,82 @@ func TestTheListsForRouters(t *testing.T) {
 	noError(t, err)
 	equal(t, true, same(n, networks[0]))
 }
+
+// The IPv6 subnets of a network share one port of the router.
+func TestTwoIPv6SubnetsShareAnInterface(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(ownRouterOn(byName("public")), withSubnet("v6", "fd00:1::/64"), withSubnet("more", "fd00:2::/64"))
+	n := r.synced(t)
+	router := c.own()[0].ID
+	equal(t, map[string]string{"10.0.0.0/24": router, "fd00:1::/64": router, "fd00:2::/64": router}, c.attached(t, n))
+	equal(t, 2, len(c.Interfaces()))
+	equal(t, r.Status.Subnets[1].RouterPortID, r.Status.Subnets[2].RouterPortID)
+	noError(t, c.Observer().Relist(t.Context()))
+	equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+
+	r.Spec.AdditionalSubnets = r.Spec.AdditionalSubnets[1:]
+	n = r.synced(t)
+	equal(t, map[string]string{"10.0.0.0/24": router, "fd00:2::/64": router}, c.attached(t, n))
+	noError(t, c.Observer().Relist(t.Context()))
+	equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+
+	r.Spec.AdditionalSubnets[0].IPv6 = &samplecrdv1.IPv6Spec{AddressMode: samplecrdv1.IPv6ModeSLAAC, RAMode: samplecrdv1.IPv6ModeSLAAC}
+	n = r.synced(t)
+	equal(t, map[string]string{"10.0.0.0/24": router, "fd00:2::/64": router}, c.attached(t, n))
+	equal(t, 2, len(n.Subnets))
+
+	r.Spec.Router = nil
+	equal(t, map[string]string{}, c.attached(t, r.synced(t)))
+	equal(t, 0, len(c.own()))
+}
+
+// A CIDR is replaced under its interface: the new subnet is attached before the old one is detached,
+// unless they overlap. Ports on the old one keep everything as it is.
+func TestTheCIDROfAnAttachedSubnetChanges(t *testing.T) {
+	for _, test := range []struct {
+		cidr  string
+		op    string
+		calls []string
+	}{
+		{"10.1.0.0/24", "replace subnet 10.0.0.0/24", []string{"GET ports", "POST subnets", attachCall, "GET ports", "GET floatingips", detachCall, "DELETE subnets"}},
+		{"10.0.0.0/16", "replace subnet 10.0.0.0/24", []string{"GET ports", "GET floatingips", detachCall, "DELETE subnets", "POST subnets", attachCall}},
+	} {
+		t.Run(test.cidr, func(t *testing.T) {
+			c := newRoutedCloud(t)
+			r := c.declare(ownRouterOn(byName("public")))
+			n := r.synced(t)
+			router, before := c.own()[0].ID, c.Interfaces()
+			port := makePort(t, c.others, n.ID, "web-0", "compute:nova")
+			r.Spec.CIDR = test.cidr
+			got, done, err := r.sync(t)
+			wantError(t, Error{Op: test.op, Reason: InUse, Message: "in use by port web-0 (compute:nova)"}, err)
+			equal(t, 0, len(done))
+			equal(t, true, same(n, got))
+			equal(t, before, c.Interfaces())
+
+			noError(t, c.others.delete(t.Context(), "delete", "ports", port, nil))
+			c.waits.drop(owner.UID)
+			equal(t, test.calls, c.calls(func() { n = r.synced(t) }))
+			equal(t, map[string]string{test.cidr: router}, c.attached(t, n))
+		})
+	}
+}
+
+// A duplicate network goes with its interfaces.
+func TestADuplicateNetworkThatIsAttachedIsDeleted(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(ownRouterOn(byName("public")))
+	n := r.synced(t)
+	for _, id := range makeNetworks(t, c.others, 2) {
+		if s := c.inNeutron(t, id).Subnets[0]; s.CIDR == cidr("10.1.0.0/16") {
+			_, err := c.others.AttachSubnet(t.Context(), c.own()[0].ID, s.ID)
+			noError(t, err)
+		}
+	}
+	equal(t, 2, len(c.Interfaces()))
+	noError(t, c.Observer().Relist(t.Context()))
+	n = r.synced(t)
+	equal(t, map[string]string{"10.0.0.0/24": c.own()[0].ID}, c.attached(t, n))
+	equal(t, 1, len(c.Interfaces()))
+	equal(t, 3, len(c.world.Networks()))
+}
