@@ -195,6 +195,9 @@ func (r *routing) storeExternals(externals []named) {
 
 // resolve sets the IDs of what the spec names. It makes no request if the lists have the name.
 func (c *Cloud) resolve(ctx context.Context, desired *DesiredRouter) (err error) {
+	if desired == nil {
+		return nil
+	}
 	if ref := desired.Spec.Existing; ref != nil {
 		desired.Existing, err = c.resolveName(ctx, "spec.router.existing", "router", *ref)
 		return err
