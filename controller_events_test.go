@@ -213,7 +213,7 @@ func TestRepairInTwoSyncsIsRecordedOnce(t *testing.T) {
 			}
 			f.mustSync()
 			f.ExpectEvents()
-			if diff := gocmp.Diff([]string{"network name", "gateway"}, *repaired); diff != "" {
+			if diff := gocmp.Diff([]string{"network name", "gateway", "allocation pools"}, *repaired); diff != "" {
 				t.Errorf("repaired (-want +got):\n%s", diff)
 			}
 		})

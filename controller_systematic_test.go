@@ -18,6 +18,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net/http"
 	"slices"
@@ -41,6 +42,23 @@ import (
 // leftOut reports whether the case with this number is left out with -short. The race detector
 // makes these tests ten times as slow, and sees all of the code in a fifth of the cases.
 func leftOut(number int) bool { return testing.Short() && number%5 != 0 }
+
+// allCases runs every case of the Scenarios with routers.
+var allCases = flag.Bool("all-cases", false, "run the cases that the systematic tests otherwise leave out")
+
+// leftOutOf is leftOut for a case of the scenario. The Scenarios with routers have many requests. Only
+// each nth of their cases is in the sample, and only a fourth of these is with -short.
+func leftOutOf(s world.Scenario, number, nth int) bool {
+	switch {
+	case !s.IsRouted():
+		return leftOut(number)
+	case *allCases:
+		return false
+	case testing.Short():
+		nth *= 4
+	}
+	return number%nth != 0
+}
 
 // nothing is what users do who only wait.
 func nothing(*world.World) {}
@@ -84,7 +102,7 @@ func (f *fixture) quietSync() error {
 func prepare(t *testing.T, s world.Scenario) *fixture {
 	t.Helper()
 	f := newFixture(t)
-	f.CreateProtected()
+	s.Prepare(f.World)
 	if s.Start != nil {
 		f.Create(*s.Start)
 		if err := f.settle(nothing); err != nil {
@@ -106,13 +124,13 @@ func (f *fixture) finish(s world.Scenario) []string {
 
 // runScenario starts a controller for each of the crashes, and one more to finish. It reports
 // whether one of the former did not crash, because it sent fewer requests.
-func runScenario(t *testing.T, s world.Scenario, crashes ...world.Crash) (survived bool) {
+func runScenario(t *testing.T, s world.Scenario, crashes ...*world.Crash) (survived bool) {
 	t.Helper()
 	f := prepare(t, s)
-	for i := range crashes {
+	for _, crash := range crashes {
 		f.CrashAt(nil)
 		f.start()
-		f.CrashAt(&crashes[i])
+		f.CrashAt(crash)
 		if err := f.settle(s.Act); err != nil {
 			t.Errorf("%v: %v", crashes, err)
 		}
@@ -121,58 +139,59 @@ func runScenario(t *testing.T, s world.Scenario, crashes ...world.Crash) (surviv
 		}
 	}
 	for _, violation := range f.finish(s) {
-		t.Errorf("after %+v: %s", crashes, violation)
+		t.Errorf("after %v: %s", crashes, violation)
 	}
 	return survived
 }
 
 func TestEveryCrashPointOfEveryScenario(t *testing.T) {
-	var runs, points atomic.Int64
+	var runs, points, halves atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
-		for _, s := range world.Scenarios {
+		for i, s := range world.Scenarios {
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
-				for request := 1; ; request++ {
-					runs.Add(2)
-					survived := runScenario(t, s, world.Crash{Request: request})
-					if runScenario(t, s, world.Crash{Request: request, After: true}) != survived || t.Failed() {
-						break
+				for request := 1; !t.Failed(); request++ {
+					if s.IsRouted() && request%8 != i%8 && testing.Short() {
+						continue
 					}
-					if survived {
+					runs.Add(2)
+					after := &world.Crash{Request: request, After: true}
+					survived := runScenario(t, s, &world.Crash{Request: request})
+					if runScenario(t, s, after) != survived || survived {
 						break
 					}
 					points.Add(2)
+					if after.HasMiddle {
+						runs.Add(1)
+						halves.Add(1)
+						runScenario(t, s, &world.Crash{Request: request, After: true, Half: true})
+					}
 				}
 			})
 		}
 	})
-	t.Logf("%d crash points of %d scenarios, %d runs", points.Load(), len(world.Scenarios), runs.Load())
+	t.Logf("%d crash points of %d scenarios, and %d in the middle of a request, %d runs", points.Load(), len(world.Scenarios), halves.Load(), runs.Load())
 }
 
 func TestPairsOfCrashPoints(t *testing.T) {
+	// The other scenarios start from what a crash in these can leave.
+	const create, replacement, routed = "create", "replacement", "create with a router"
+	firsts := []world.Crash{{}, {After: true}, {After: true, Half: true}}
 	var runs atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
 		for _, s := range world.Scenarios {
-			// The other scenarios start from what a crash in these two can leave.
-			if s.Name != "create" && s.Name != "replacement" {
+			if s.Name != create && s.Name != replacement && s.Name != routed {
 				continue
 			}
-			for _, after := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s, the first after=%v", s.Name, after), func(t *testing.T) {
+			for _, first := range firsts {
+				if first.Half && s.Name != routed {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s, the first after=%v, half=%v", s.Name, first.After, first.Half), func(t *testing.T) {
 					t.Parallel()
-					for first := 1; !t.Failed(); first++ {
-						for second := 1; !t.Failed(); second++ {
-							runs.Add(2)
-							survived := runScenario(t, s, world.Crash{Request: first, After: after}, world.Crash{Request: second})
-							runScenario(t, s, world.Crash{Request: first, After: after}, world.Crash{Request: second, After: true})
-							if survived {
-								break
-							}
-						}
-						runs.Add(1)
-						if runScenario(t, s, world.Crash{Request: first, After: after}) {
-							break
-						}
+					for survived := false; !survived && !t.Failed(); {
+						first.Request++
+						survived = crashTwice(t, s, first, &runs)
 					}
 				})
 			}
@@ -181,13 +200,35 @@ func TestPairsOfCrashPoints(t *testing.T) {
 	t.Logf("%d runs with two crashes", runs.Load())
 }
 
+// crashTwice runs the scenario with this crash, and with each one after it. A sample is enough of
+// those with a router, which have many. It reports whether the first one did not happen.
+func crashTwice(t *testing.T, s world.Scenario, first world.Crash, runs *atomic.Int64) (survived bool) {
+	t.Helper()
+	for second := 1; !t.Failed(); second++ {
+		if s.IsRouted() && leftOutOf(s, first.Request+second, 6) {
+			continue
+		}
+		runs.Add(2)
+		ended := runScenario(t, s, new(first), &world.Crash{Request: second})
+		runScenario(t, s, new(first), &world.Crash{Request: second, After: true})
+		if ended {
+			break
+		}
+	}
+	runs.Add(1)
+	return runScenario(t, s, new(first))
+}
+
 func TestStaleCacheDoesNoHarm(t *testing.T) {
 	var caches atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
-		for _, s := range world.Scenarios {
+		for i, s := range world.Scenarios {
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
 				for behind := 1; ; behind++ {
+					if s.IsRouted() && leftOut(i+behind) {
+						continue
+					}
 					f := prepare(t, s)
 					if err := f.settle(s.Act); err != nil {
 						t.Fatal(err)
@@ -298,24 +339,38 @@ func eventsOf(t *testing.T, s world.Scenario) []string {
 	return f.takeChanges()
 }
 
+// actAtEveryRequest runs the scenario once for each of its requests, at which the actor acts; a sample
+// that begins at that number if there are routers. It returns the number of acts.
+func actAtEveryRequest(t *testing.T, s world.Scenario, actor world.Actor, number int, events []string) (acts int) {
+	t.Helper()
+	for request := 1; !t.Failed(); request++ {
+		if s.IsRouted() && leftOutOf(s, number+request, 16) {
+			continue
+		}
+		if !runActor(t, s, actor, request, false, events) {
+			return acts
+		}
+		acts++
+		if actor.Stays {
+			runActor(t, s, actor, request, true, events)
+			acts++
+		}
+	}
+	return acts
+}
+
 func TestActorsAtEveryRequest(t *testing.T) {
 	var acts atomic.Int64
 	t.Run("actors", func(t *testing.T) {
 		for i, s := range world.Scenarios {
 			events := eventsOf(t, s)
 			for j, actor := range world.Actors {
-				if leftOut(i+j) || slices.Contains(actor.Except, s.Name) {
+				if !s.IsRouted() && leftOut(i+j) || slices.Contains(actor.Except, s.Name) {
 					continue
 				}
 				t.Run(actor.Name+", "+s.Name, func(t *testing.T) {
 					t.Parallel()
-					for request := 1; !t.Failed() && runActor(t, s, actor, request, false, events); request++ {
-						acts.Add(1)
-						if actor.Stays {
-							runActor(t, s, actor, request, true, events)
-							acts.Add(1)
-						}
-					}
+					acts.Add(int64(actAtEveryRequest(t, s, actor, 7*i+j, events)))
 				})
 			}
 		}
@@ -354,14 +409,15 @@ func TestAnyBackupIsRestoredAtAnyRequest(t *testing.T) {
 	var restores atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
 		for _, s := range world.Scenarios {
-			if s.Unmarks() { // a backup without that status does not know the network
+			// A backup without that status does not know the network, or the interface.
+			if s.Unmarks() || s.Forgets() {
 				continue
 			}
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
 				for request, more := 1, true; more && !t.Failed(); request++ {
 					for backup, changes := 0, true; changes && !t.Failed(); backup++ {
-						if leftOut(request + backup) {
+						if leftOutOf(s, request+backup, 20) {
 							continue
 						}
 						if more, changes = restore(t, s, request, backup); changes {

@@ -135,6 +135,7 @@ func (w *world) restore(ctx context.Context, kill func() bool) error {
 	if err != nil {
 		return err
 	}
+	w.restored.Store(true)
 	w.adopt(before, after, began)
 	return nil
 }
@@ -181,7 +182,7 @@ func (w *world) adopt(before, after map[types.UID]*samplecrdv1.Network, began ti
 	}
 	for _, n := range w.wanted {
 		n.restores++
-		n.spec, n.paused, n.uid = nil, false, ""
+		n.spec, n.paused, n.uid, n.routers = nil, false, "", nil
 		network := byName[n.namespace+"/"+n.name]
 		if network == nil {
 			continue
@@ -190,7 +191,7 @@ func (w *world) adopt(before, after map[types.UID]*samplecrdv1.Network, began ti
 		if network.DeletionTimestamp.IsZero() {
 			n.spec = &network.Spec
 		}
-		i := n.intent()
+		i := w.intentOf(n)
 		i.sent, i.answered = began, time.Now()
 		w.intents.add(n.uid, i)
 	}

@@ -69,6 +69,16 @@ var faults = []*fault{
 	{name: "answer cut short", effect: true, spoil: cutShort},
 }
 
+// halfway is a fault of the requests in the middle of which the embedded Neutron can die.
+var halfway = &fault{name: "half", spoil: func(w http.ResponseWriter, c *call, a *answer) {
+	c.half = true
+	c.proxy.forward(c)
+	cut(w, c, a)
+}}
+
+// halfHeader is the header of a request in the middle of which Neutron dies.
+const halfHeader = "X-Chaos-Half"
+
 // outages are faults of all requests for a while.
 var outages = []*fault{
 	{name: "outage, 503", spoil: says(503, page, "Content-Type", "text/html")},
@@ -197,6 +207,9 @@ func (p *proxy) choose(c *call) *fault {
 	} else if f := p.outage(c); f != nil {
 		return f
 	}
+	if c.canBeHalf() && c.rand.IntN(200) < p.share {
+		return halfway
+	}
 	if c.rand.IntN(100) >= p.share {
 		return nil
 	}
@@ -208,11 +221,19 @@ func (p *proxy) choose(c *call) *fault {
 	}
 }
 
-func (c *call) isKeystone() bool    { return c.service == "keystone" }
-func (c *call) isRead() bool        { return c.service == "neutron" && c.Method == http.MethodGet }
-func (c *call) isWrite() bool       { return c.service == "neutron" && c.Method != http.MethodGet }
-func (c *call) isCreate() bool      { return c.service == "neutron" && c.Method == http.MethodPost }
-func (c *call) isDelete() bool      { return c.service == "neutron" && c.Method == http.MethodDelete }
+func (c *call) isKeystone() bool { return c.service == "keystone" }
+func (c *call) isRead() bool     { return c.service == "neutron" && c.Method == http.MethodGet }
+func (c *call) isWrite() bool    { return c.service == "neutron" && c.Method != http.MethodGet }
+func (c *call) isCreate() bool   { return c.service == "neutron" && c.Method == http.MethodPost }
+func (c *call) isDelete() bool   { return c.service == "neutron" && c.Method == http.MethodDelete }
+
+// canBeHalf reports whether Neutron can die in the middle of the call: the embedded Neutron does so
+// when it creates, changes or deletes a router, or attaches a subnet.
+func (c *call) canBeHalf() bool {
+	isEmbedded := c.proxy.world != nil && c.proxy.world.neutron.Server != nil
+	return isEmbedded && c.isWrite() && strings.HasPrefix(c.path, "v2.0/routers") && !strings.HasSuffix(c.path, "/remove_router_interface")
+}
+
 func (c *call) isConditional() bool { return c.Header.Get("If-Match") != "" }
 
 // revokeToken revokes the call's token, and reports whether it was valid. It leaves a token

@@ -35,7 +35,9 @@ import (
 // intent is what the API server has of a Network after a request of its user.
 type intent struct {
 	paused, deleted, retained bool
-	cidr                      netip.Prefix
+	// gateways has what is declared as the gateway of each subnet, by its CIDR.
+	gateways map[netip.Prefix]string
+	router   routerIntent
 	// lost reports whether the Network is gone without having been deleted: etcd was restored
 	// from a backup that does not have it.
 	lost bool
@@ -44,22 +46,52 @@ type intent struct {
 }
 
 func (i intent) String() string {
-	return fmt.Sprintf("{paused: %t, deleted: %t, retained: %t, lost: %t, CIDR %s}", i.paused, i.deleted, i.retained, i.lost, i.cidr)
+	return fmt.Sprintf("{paused: %t, deleted: %t, retained: %t, lost: %t, gateways %v, router %+v}", i.paused, i.deleted, i.retained, i.lost, i.gateways, i.router)
 }
 
 // permits reports whether a controller that has read the intent may send the request.
 func (i intent) permits(d *deed) bool {
+	_, hasSubnet := i.gateways[d.cidr]
+	exists := !i.deleted && !i.lost
 	switch {
 	case i.paused:
 		return false
 	case d.kind == creates:
-		return !i.deleted && !i.lost
+		return exists
+	case d.kind == createsRouter:
+		return exists && i.router.external == d.external
+	case d.kind == attaches:
+		return exists && hasSubnet && i.router.is(d)
 	case d.kind == unmarks:
 		return i.deleted && i.retained
 	case d.kind == replaces:
-		return !i.deleted && !i.lost && d.cidr != i.cidr
+		return exists && !hasSubnet
+	case d.kind == detaches && exists:
+		return d.duplicate || d.half || !hasSubnet || !i.router.is(d) || !d.hasGateway(i.gateways[d.cidr])
+	case d.kind == deletesRouter && exists:
+		return d.duplicate || !i.router.is(d)
 	}
 	return d.duplicate || i.lost || i.deleted && !i.retained
+}
+
+// is reports whether the request is about the declared router. A router without a gateway can get
+// the right one.
+func (i routerIntent) is(d *deed) bool {
+	if d.isOwn {
+		return i.external != "" && (d.external == "" || d.external == i.external)
+	}
+	return i.existing == d.router
+}
+
+// hasGateway reports whether the subnet has the declared gateway.
+func (d *deed) hasGateway(declared string) bool {
+	switch declared {
+	case "":
+		return d.gateway == d.cidr.Addr().Next() || d.cidr.Addr().Is6() && d.gateway == d.cidr.Addr()
+	case samplecrdv1.GatewayNone:
+		return !d.gateway.IsValid()
+	}
+	return d.gateway == netip.MustParseAddr(declared)
 }
 
 // intents has the intents of all users by the UID of the Network, the oldest first.
@@ -123,14 +155,26 @@ func (s *intents) wasRetained(uid types.UID) bool {
 	return false
 }
 
+// everNamed reports whether the Network ever declared that existing router.
+func (s *intents) everNamed(uid types.UID, router string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.byUID[uid], func(i intent) bool { return i.router.existing == router })
+}
+
 // kind is what a request to Neutron that cannot be undone does.
 type kind string
 
 const (
 	creates  kind = "the creation of a network"
 	deletes  kind = "the deletion of a network"
-	unmarks  kind = "the removal of a network's mark"
+	unmarks  kind = "the removal of a mark"
 	replaces kind = "the deletion of an obsolete subnet"
+
+	createsRouter kind = "the creation of a router"
+	deletesRouter kind = "the deletion of a router"
+	attaches      kind = "the attachment of a subnet"
+	detaches      kind = "the detachment of a subnet"
 )
 
 // deed is a request to Neutron that cannot be undone.
@@ -138,10 +182,21 @@ type deed struct {
 	kind    kind
 	life    *life
 	owner   types.UID
-	network string // its ID; "" for a creation
-	// cidr is that of the subnet that is deleted.
-	cidr netip.Prefix
-	// duplicate reports whether Neutron had another network of the same owner.
+	network string // its ID; "" for a creation, and for a router
+	// cidr is that of the subnet that is deleted, attached or detached, and gateway the one that it
+	// had in Neutron.
+	subnet  string
+	cidr    netip.Prefix
+	gateway netip.Addr
+	// router is the ID of the router; "" for a creation. external is the network of its gateway.
+	router, external string
+	// isOwn reports whether the router carries a mark, and half whether the interface on the subnet
+	// only looks like one.
+	isOwn, half bool
+	// ofRouter has the router's name and its description.
+	ofRouter creation
+	// duplicate reports whether Neutron had another network of the same owner; in the deletion of a
+	// router, another router.
 	duplicate bool
 	// reconcile is the ID of its sync; "" for the deletion of an orphan.
 	reconcile string
@@ -179,6 +234,10 @@ const networksPath = "apis/samplecrd.k8s.io/v1/namespaces/"
 
 // arrived records a request. The ledger is that of the networks so far.
 func (s *witness) arrived(c *call, l *ledger) {
+	d := c.deed()
+	if d != nil && !c.proxy.look(d) {
+		return // what it is about is gone already
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.isRereading() {
@@ -190,11 +249,17 @@ func (s *witness) arrived(c *call, l *ledger) {
 		s.reads[by] = append(s.reads[by], c.reading)
 		return
 	}
-	d := c.deed()
 	if d == nil {
 		return
 	}
 	namespace, name, known := l.complete(d, c)
+	if what := d.strange(c, known); what != "" {
+		s.strange.add("%s: %s %s: %s", c.life.name, c.Method, c.path, what)
+		return
+	}
+	if d.kind == "" {
+		return
+	}
 	if !known {
 		if c.Method == http.MethodDelete {
 			s.strange.add("%s: %s %s: "+notItsOwn, c.life.name, c.Method, c.path)
@@ -256,24 +321,73 @@ func (c *call) deed() *deed {
 	}
 	d := &deed{life: c.life, reconcile: c.Header.Get("X-Openstack-Request-Id"), arrived: time.Now()}
 	collection, id, _ := strings.Cut(strings.TrimPrefix(c.path, "v2.0/"), "/")
-	d.network = id
 	switch c.Method + " " + collection {
 	case "POST networks":
 		d.kind = creates
 	case "DELETE networks":
-		d.kind = deletes
+		d.kind, d.network = deletes, id
 	case "DELETE subnets":
-		d.kind = replaces
+		d.kind, d.subnet = replaces, id
 	case "PUT networks":
 		var body struct{ Network struct{ Description *string } }
-		if json.Unmarshal(c.body, &body) != nil || body.Network.Description == nil || strings.HasPrefix(*body.Network.Description, ownerPrefix) {
+		if json.Unmarshal(c.body, &body) != nil || !takesMark(body.Network.Description) {
 			return nil
 		}
-		d.kind = unmarks
+		d.kind, d.network = unmarks, id
+	case "POST routers", "PUT routers", "DELETE routers":
+		return c.routerDeed(d, id)
 	default:
 		return nil
 	}
 	return d
+}
+
+// routerDeed completes the deed of a call for a router. A change of a router is a deed without a
+// kind, unless it removes the mark.
+func (c *call) routerDeed(d *deed, path string) *deed {
+	var body struct {
+		SubnetID string `json:"subnet_id"`
+		Router   struct {
+			Description *string
+			Gateway     struct {
+				NetworkID string `json:"network_id"`
+			} `json:"external_gateway_info"`
+		}
+	}
+	_ = json.Unmarshal(c.body, &body) // a deletion has none
+	id, action, _ := strings.Cut(path, "/")
+	d.router, d.subnet = id, body.SubnetID
+	switch {
+	case c.Method == http.MethodPost:
+		d.kind, d.isOwn, d.external = createsRouter, true, body.Router.Gateway.NetworkID
+	case c.Method == http.MethodDelete:
+		d.kind = deletesRouter
+	case action == "add_router_interface":
+		d.kind = attaches
+	case action == "remove_router_interface":
+		d.kind = detaches
+	case takesMark(body.Router.Description):
+		d.kind = unmarks
+	}
+	return d
+}
+
+// takesMark reports whether the description in a request takes the mark away.
+func takesMark(description *string) bool {
+	return description != nil && !strings.HasPrefix(*description, ownerPrefix)
+}
+
+// strange returns what is wrong about a request for a router or an interface, whatever the users
+// have requested; "" if nothing is. known reports whether the controller has created the network.
+func (d *deed) strange(c *call, known bool) string {
+	isInterface := d.kind == attaches || d.kind == detaches
+	switch {
+	case isInterface && !known:
+		return strangersSubnet
+	case d.router != "" && !isInterface && !d.isOwn:
+		return strangersRouter
+	}
+	return ""
 }
 
 // What a controller must not do.
@@ -289,8 +403,11 @@ func (s *witness) found(intents *intents, tally *tally) violations {
 	defer s.mu.Unlock()
 	v := s.strange
 	for _, d := range s.deeds {
+		if d.kind == detaches && !d.isOwn && !intents.everNamed(d.owner, d.router) {
+			v.add("%s at %s: "+strangersInterface+"router %s, subnet %s of %s", d.life.name, d.arrived.Format("15:04:05.000000"), d.router, d.cidr, d.owner)
+		}
 		if what := d.judge(intents); what != "" {
-			v.add("%s at %s: %s %s of %s %s", d.life.name, d.arrived.Format("15:04:05.000000"), d.kind, d.network, d.owner, what)
+			v.add("%s at %s: %s %s%s, subnet %s, of %s %s", d.life.name, d.arrived.Format("15:04:05.000000"), d.kind, d.network, d.router, d.cidr, d.owner, what)
 		}
 		tally.add("irreversible: " + string(d.kind))
 		if now := intents.between(d.owner, d.arrived, d.arrived); d.read != nil && len(now) == 1 && !now[0].permits(d) {

@@ -27,6 +27,7 @@ import (
 	"regexp"
 	"time"
 
+	identity "github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
@@ -188,6 +189,7 @@ func (w *world) moveAway(ctx context.Context, rand *rand.Rand, to place) (violat
 		}
 		spec := *n.spec
 		spec.Gateway = randomGateway(rand, spec.CIDR)
+		spec = consistent(spec)
 		if err := u.edit(ctx, n, spec); err != nil {
 			return nil, err
 		}
@@ -224,6 +226,15 @@ func (w *world) lead(to place) {
 	})
 }
 
+// project returns the ID of the controllers' project.
+func (w *world) project() (string, error) {
+	project, err := w.neutron.Client.GetAuthResult().(identity.CreateResult).ExtractProject()
+	if err != nil {
+		return "", err
+	}
+	return project.ID, nil
+}
+
 // checkElsewhere finds networks in a place where there must be none.
 func (w *world) checkElsewhere(ctx context.Context, v *violations) error {
 	if w.moves == 0 {
@@ -240,6 +251,15 @@ func (w *world) checkElsewhere(ctx context.Context, v *violations) error {
 	}
 	if len(networks) > 0 {
 		v.add(inOtherPlace+"%s", describe(networks))
+	}
+	home, err := w.project()
+	if err != nil {
+		return err
+	}
+	for _, r := range w.neutron.Routers() {
+		if r.ProjectID != home {
+			v.add(inOtherPlace+"%+v", r)
+		}
 	}
 	return nil
 }

@@ -102,7 +102,30 @@ var mutations = []mutation{
 		"if !e.Leads() {",
 		"if false {",
 	}, []string{afterLoss}, muchTrouble},
+	{"half-interface-is-attached", "pkg/neutron/routerplan.go", []string{
+		"return i.Confirmed || slices.Contains(d.KnownPorts, i.PortID)",
+		"return true",
+	}, []string{halfUnderReady}, routersOnly},
+	{"own-router-not-looked-for", "pkg/neutron/routers.go", []string{
+		"routers = slices.DeleteFunc(routers, func(r Router) bool { return r.Description != mark })",
+		"routers = nil",
+	}, []string{secondRouter, leakedRouter}, routersOnly},
+	{"obsolete-router-stays", "pkg/neutron/plan.go", []string{
+		"return obsoleteRouter(desired, observed)",
+		"return nil",
+	}, []string{leakedRouter, secondRouter}, routersOnly},
+	{"no-live-read-before-a-subnet-is-attached", "pkg/neutron/routersteps.go", []string{
+		"func (AttachSubnet) Irreversible() bool { return true }",
+		"func (AttachSubnet) Irreversible() bool { return false }",
+	}, []string{unread, forbidden}, routersOnly},
 }
+
+// routersOnly has fewer Networks, and nothing that routers do not need.
+var routersOnly = func() plan {
+	p := short
+	p.networks, p.restarts, p.restores, p.keystone, p.moves = 40, 0, 0, 0, 0
+	return p
+}()
 
 // muchAlarm has more edits: the moment between a request and the pause after it is short.
 var muchAlarm = func() plan {

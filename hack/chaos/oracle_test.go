@@ -79,6 +79,10 @@ func (w *world) consult(ctx context.Context) (violations, error) {
 	if err != nil {
 		return nil, err
 	}
+	routing, err := w.routing(ctx)
+	if err != nil {
+		return nil, err
+	}
 	byOwner := w.sort(inNeutron, &v)
 	for _, c := range w.controllers {
 		list, err := w.client.SamplecrdV1().Networks(c.namespace).List(ctx, metav1.ListOptions{})
@@ -96,9 +100,9 @@ func (w *world) consult(ctx context.Context) (violations, error) {
 			if live[n.name] == nil && w.intents.mayBeLeft(n.uid) {
 				continue
 			}
-			owner := c.cluster + "/" + string(n.uid)
-			n.check(live[n.name], byOwner[owner], &v)
-			delete(byOwner, owner)
+			w.check(n, live[n.name], byOwner[n.owner()], routing, &v)
+			delete(byOwner, n.owner())
+			delete(routing.byOwner, n.owner())
 		}
 	}
 	for owner, networks := range byOwner {
@@ -110,6 +114,7 @@ func (w *world) consult(ctx context.Context) (violations, error) {
 	}
 	w.checkTwins(&v)
 	w.checkStrangers(inNeutron, &v)
+	w.checkOtherRouters(routing, &v)
 	return v, errors.Join(w.checkElsewhere(ctx, &v), w.checkDoomed(ctx, &v))
 }
 
@@ -167,7 +172,7 @@ func (w *world) mayBeRetained(id string) bool {
 }
 
 // check compares one wanted Network with what exists on both sides.
-func (n *wanted) check(live *samplecrdv1.Network, found []stack.Network, v *violations) {
+func (w *world) check(n *wanted, live *samplecrdv1.Network, found []stack.Network, r *routing, v *violations) {
 	who := n.namespace + "/" + n.name
 	if n.spec == nil {
 		if live != nil {
@@ -176,19 +181,23 @@ func (n *wanted) check(live *samplecrdv1.Network, found []stack.Network, v *viol
 		if len(found) > 0 {
 			v.add("%s: it was deleted, and "+livesOn+"%s", who, describe(found))
 		}
+		if left := r.byOwner[n.owner()]; len(left) > 0 {
+			v.add("%s: it was deleted: "+leakedRouter+"%+v", who, left)
+		}
 		return
 	}
 	if live == nil || live.UID != n.uid || !equality.Semantic.DeepEqual(live.Spec, *n.spec) {
 		v.add("%s: want it with UID %s and %+v, got %+v", who, n.uid, *n.spec, live)
 		return
 	}
-	if len(found) != 1 || len(found[0].Subnets) != 1 {
-		v.add("%s: want one network with one subnet, got %s; the status: %+v", who, describe(found), live.Status)
+	if want := len(subnetsOf(n.spec)); len(found) != 1 || len(found[0].Subnets) != want {
+		v.add("%s: want one network with %d subnets, got %s; the status: %+v", who, want, describe(found), live.Status)
 		return
 	}
 	if diff := differences(n, live, found[0]); diff != "" {
 		v.add("%s: %s", who, diff)
 	}
+	w.checkRouter(n, live, found[0], r, v)
 	if !isReady(live) {
 		v.add("%s: "+notReady+": generation %d, %+v", who, live.Generation, live.Status)
 	}
@@ -199,21 +208,38 @@ func (n *wanted) check(live *samplecrdv1.Network, found []stack.Network, v *viol
 
 // differences describes how Neutron, the status and the spec differ; "" if they do not.
 func differences(n *wanted, live *samplecrdv1.Network, network stack.Network) string {
-	subnet := network.Subnets[0]
-	cidr := netip.MustParsePrefix(n.spec.CIDR).Masked()
-	want := []string{
-		n.namespace + "/" + n.name, n.namespace + "/" + n.name,
-		network.Description, cidr.String(), wantedGateway(n.spec, cidr, subnet),
-		live.Status.NetworkID, live.Status.SubnetID, live.Status.CIDR, live.Status.Gateway,
+	who := n.namespace + "/" + n.name
+	want := []string{who, live.Status.NetworkID}
+	got := []string{network.Name, network.ID}
+	if n.spec.Tags != nil {
+		want, got = append(want, sortedTags(n.spec.Tags)), append(got, sortedTags(network.Tags))
 	}
-	gateway := subnet.GatewayIP
-	if gateway == "" {
-		gateway = samplecrdv1.GatewayNone
+	if len(live.Status.Subnets) != len(network.Subnets) {
+		return fmt.Sprintf(differs+" %d subnets, Neutron has %d", len(live.Status.Subnets), len(network.Subnets))
 	}
-	got := []string{
-		network.Name, subnet.Name,
-		subnet.Description, subnet.CIDR, gateway,
-		network.ID, subnet.ID, subnet.CIDR, gateway,
+	for i, s := range subnetsOf(n.spec) {
+		cidr := netip.MustParsePrefix(s.CIDR).Masked()
+		at := slices.IndexFunc(network.Subnets, func(s subnets.Subnet) bool { return s.CIDR == cidr.String() })
+		if at < 0 {
+			return fmt.Sprintf(differs+" a subnet %s, Neutron has %s", cidr, describe([]stack.Network{network}))
+		}
+		subnet, status := network.Subnets[at], live.Status.Subnets[i]
+		gateway := subnet.GatewayIP
+		if gateway == "" {
+			gateway = samplecrdv1.GatewayNone
+		}
+		name := who
+		if s.Name != "" {
+			name += "/" + s.Name
+		}
+		want = append(want, name, network.Description, wantedGateway(&s.SubnetSpec, cidr, subnet), fmt.Sprint(s.DNSNameservers), wantedPools(&s.SubnetSpec, &subnet),
+			status.Name, status.ID, status.CIDR, status.Gateway)
+		got = append(got, subnet.Name, subnet.Description, gateway, fmt.Sprint(subnet.DNSNameservers), fmt.Sprint(subnet.AllocationPools),
+			s.Name, subnet.ID, subnet.CIDR, gateway)
+		if i == 0 {
+			want = append(want, live.Status.SubnetID, live.Status.CIDR, live.Status.Gateway)
+			got = append(got, subnet.ID, subnet.CIDR, gateway)
+		}
 	}
 	if slices.Equal(want, got) {
 		return ""
@@ -221,7 +247,21 @@ func differences(n *wanted, live *samplecrdv1.Network, network stack.Network) st
 	return fmt.Sprintf(differs+" %q, Neutron has %q", want, got)
 }
 
-func wantedGateway(spec *samplecrdv1.NetworkSpec, cidr netip.Prefix, subnet subnets.Subnet) string {
+func sortedTags[T ~string](tags []T) string { return fmt.Sprint(slices.Sorted(slices.Values(tags))) }
+
+// wantedPools returns the declared pools in Neutron's order, or those that Neutron has.
+func wantedPools(spec *samplecrdv1.SubnetSpec, subnet *subnets.Subnet) string {
+	if spec.AllocationPools == nil {
+		return fmt.Sprint(subnet.AllocationPools)
+	}
+	var pools []subnets.AllocationPool
+	for _, p := range spec.AllocationPools {
+		pools = append(pools, subnets.AllocationPool{Start: string(p.Start), End: string(p.End)})
+	}
+	return fmt.Sprint(pools)
+}
+
+func wantedGateway(spec *samplecrdv1.SubnetSpec, cidr netip.Prefix, subnet subnets.Subnet) string {
 	switch {
 	case spec.Gateway == samplecrdv1.GatewayNone:
 		return spec.Gateway

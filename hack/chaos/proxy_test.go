@@ -18,6 +18,7 @@ package chaos
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,6 +34,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -52,6 +56,8 @@ type proxy struct {
 	kill   func()
 	healed atomic.Bool
 	tokens tokens
+	// world is for what Neutron has, past the proxy.
+	world *world
 	// ledger, record and witness are shared by all replicas of the controller.
 	ledger  *ledger
 	record  *record
@@ -142,6 +148,8 @@ type call struct {
 	life *life
 	// entry is the call in the record; nil if it is not recorded.
 	entry *entry
+	// half reports whether Neutron dies in the middle of it.
+	half bool
 	// reading is the call if it reads a Network; otherwise nil.
 	reading *reading
 }
@@ -338,6 +346,9 @@ func (p *proxy) roundTrip(c *call) (*answer, error) {
 		}
 		request.Header.Set("X-Auth-Token", token)
 	}
+	if c.half {
+		request.Header.Set(halfHeader, "true")
+	}
 	// Without this header the transport decompresses the answer.
 	request.Header.Del("Accept-Encoding")
 	response, err := transport.RoundTrip(request)
@@ -381,7 +392,7 @@ func (p *proxy) note(c *call, a *answer) {
 	}
 	p.tokens.use(c.Header.Get("X-Auth-Token"))
 	collection, id, _ := strings.Cut(strings.TrimPrefix(c.path, "v2.0/"), "/")
-	if c.isRead() && collection == "networks" && id == "" && !c.URL.Query().Has("description") {
+	if c.isRead() && collection == "networks" && id == "" && !c.URL.Query().Has("description") && !c.URL.Query().Has("router:external") {
 		p.looks.Add(1)
 	}
 	switch c.Method + " " + collection {
@@ -389,6 +400,8 @@ func (p *proxy) note(c *call, a *answer) {
 		p.ledger.created(c.entry, a.body)
 	case "POST subnets":
 		p.ledger.createdSubnet(a.body)
+	case "POST routers":
+		p.ledger.createdRouter(c.entry, a.body, p.world)
 	case "PUT networks":
 		p.ledger.updated(id, a.body)
 	case "DELETE networks":
@@ -404,6 +417,8 @@ type ledger struct {
 	ever     map[string]creation // those that were deleted too
 	subnets  map[string]madeSubnet
 	mistakes []mistake
+	// routers has the routers that carried a mark of the controller's, by ID.
+	routers map[string]madeRouter
 }
 
 // creation is the request that created a network, and the network's name and owner.
@@ -415,6 +430,13 @@ type creation struct {
 type madeSubnet struct {
 	network string // its ID
 	cidr    netip.Prefix
+}
+
+// madeRouter has the request that created a router, and the router's owner. The request is not
+// known if Neutron died in the middle of it.
+type madeRouter struct {
+	request *entry
+	owner   string
 }
 
 // mistake describes what was wrong, with the requests that caused it.
@@ -475,24 +497,122 @@ func (l *ledger) createdSubnet(body []byte) {
 func (l *ledger) complete(d *deed, c *call) (namespace, name string, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if d.kind == replaces {
-		subnet := l.subnets[d.network]
+	if d.subnet != "" {
+		subnet := l.subnets[d.subnet]
 		d.network, d.cidr = subnet.network, subnet.cidr
 	}
 	made, known := l.ever[d.network]
-	if d.kind == creates {
-		var body struct {
-			Network struct{ Name, Description string }
-		}
+	var body struct {
+		Network, Router struct{ Name, Description string }
+	}
+	switch {
+	case d.kind == creates:
 		known = json.Unmarshal(c.body, &body) == nil
 		made = creation{name: body.Network.Name, owner: body.Network.Description}
+	case d.kind == createsRouter:
+		known = json.Unmarshal(c.body, &body) == nil
+		made = creation{name: body.Router.Name, owner: body.Router.Description}
+	case d.router != "" && d.subnet == "":
+		made, known = d.ofRouter, d.isOwn
+		l.knowRouter(d.router, madeRouter{owner: made.owner})
 	}
+	d.isOwn = d.isOwn && (d.kind == createsRouter || d.ofRouter.owner == made.owner)
 	for id, other := range l.made {
-		d.duplicate = d.duplicate || id != d.network && other.owner == made.owner
+		d.duplicate = d.duplicate || d.network != "" && id != d.network && other.owner == made.owner
 	}
 	d.owner, _ = ownerOf(made.owner)
 	namespace, name, _ = strings.Cut(made.name, "/")
 	return namespace, name, known
+}
+
+// createdRouter records a router that Neutron has created, and finds another one of the same owner
+// for the same external network.
+func (l *ledger) createdRouter(request *entry, body []byte, w *world) {
+	var made struct{ Router routers.Router }
+	err := json.Unmarshal(body, &made)
+	all, listErr := w.routing(context.Background())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err = cmp.Or(err, listErr); err != nil {
+		l.mistakes = append(l.mistakes, mistake{text: fmt.Sprintf("unreadable answer to a create: %v", err)})
+		return
+	}
+	owner := strings.TrimPrefix(made.Router.Description, ownerPrefix)
+	l.knowRouter(made.Router.ID, madeRouter{request, made.Router.Description})
+	for _, other := range all.byOwner[owner] {
+		external := other.GatewayInfo.NetworkID
+		isUsable := external == made.Router.GatewayInfo.NetworkID || external == "" && !w.others.isCleared(other.ID)
+		if other.ID == made.Router.ID || !isUsable {
+			continue
+		}
+		requests := []*entry{request}
+		if earlier := l.routers[other.ID].request; earlier != nil {
+			requests = append(requests, earlier)
+		}
+		l.mistakes = append(l.mistakes, mistake{
+			fmt.Sprintf(secondRouter+"%s was created while %s existed with the same mark, %s", made.Router.ID, other.ID, owner), requests,
+		})
+	}
+}
+
+// knowRouter must be called with the lock held.
+func (l *ledger) knowRouter(id string, r madeRouter) {
+	if l.routers == nil {
+		l.routers = map[string]madeRouter{}
+	}
+	if _, known := l.routers[id]; !known {
+		l.routers[id] = r
+	}
+}
+
+// ownerOfRouter returns the UID of the Network whose mark a router carried.
+func (l *ledger) ownerOfRouter(id string) (types.UID, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	made, known := l.routers[id]
+	uid, _ := ownerOf(made.owner)
+	return uid, known
+}
+
+// look adds to the deed what Neutron has of its router and its subnet. It returns false if Neutron
+// does not have them: then the request has no effect.
+func (p *proxy) look(d *deed) bool {
+	ctx, client := context.Background(), p.world.neutron.Client
+	if d.router != "" {
+		router, err := routers.Get(ctx, client, d.router).Extract()
+		if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+			return false
+		}
+		if err == nil {
+			_, d.isOwn = ownerOf(router.Description)
+			d.isOwn = d.isOwn && strings.HasPrefix(router.Name, p.cluster+"/")
+			d.external, d.ofRouter = router.GatewayInfo.NetworkID, creation{name: router.Name, owner: router.Description}
+		}
+		d.duplicate = d.kind == deletesRouter && p.world.hasSibling(ctx, router)
+	}
+	if d.kind != attaches && d.kind != detaches {
+		return true
+	}
+	subnet, err := subnets.Get(ctx, client, d.subnet).Extract()
+	if err != nil {
+		return !gophercloud.ResponseCodeIs(err, http.StatusNotFound)
+	}
+	d.gateway, _ = netip.ParseAddr(subnet.GatewayIP) // it may have none
+	if p.world.neutron.Server != nil {
+		for _, i := range p.world.neutron.Interfaces() {
+			d.half = d.half || i.Half && slices.Contains(i.SubnetIDs, d.subnet)
+		}
+	}
+	return true
+}
+
+// hasSibling reports whether Neutron has another router with the same mark.
+func (w *world) hasSibling(ctx context.Context, router *routers.Router) bool {
+	all, err := w.routing(ctx)
+	if err != nil || router == nil {
+		return false
+	}
+	return slices.ContainsFunc(all.byOwner[strings.TrimPrefix(router.Description, ownerPrefix)], func(r routers.Router) bool { return r.ID != router.ID })
 }
 
 // creator returns the UID of the Network that a network was created for.

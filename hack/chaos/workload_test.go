@@ -68,14 +68,30 @@ type wanted struct {
 	uid       types.UID
 	// restores is the number of restores of etcd that have replaced all of this.
 	restores int
+	// routers are routers that it can attach to. Only one Network has them: others could have the
+	// same CIDR.
+	routers []external
+	visits  []visit
 }
 
-// intent returns what the API server has of the Network, for controllers.
-func (n *wanted) intent() intent {
-	return intent{
+// owner returns the owner in the mark of the Network.
+func (n *wanted) owner() string { return n.cluster + "/" + string(n.uid) }
+
+// intentOf returns what the API server has of the Network, for controllers.
+func (w *world) intentOf(n *wanted) intent {
+	i := intent{
 		paused: n.paused, deleted: n.spec == nil, retained: isRetained(&n.last),
-		cidr: netip.MustParsePrefix(n.last.CIDR).Masked(),
+		gateways: map[netip.Prefix]string{}, router: w.routerIntent(&n.last),
 	}
+	for _, s := range subnetsOf(&n.last) {
+		i.gateways[netip.MustParsePrefix(s.CIDR).Masked()] = s.Gateway
+	}
+	return i
+}
+
+// subnetsOf returns all subnets that the spec declares. The first one has no name.
+func subnetsOf(spec *samplecrdv1.NetworkSpec) []samplecrdv1.AdditionalSubnet {
+	return append([]samplecrdv1.AdditionalSubnet{{SubnetSpec: spec.SubnetSpec}}, spec.AdditionalSubnets...)
 }
 
 // work creates the Networks, and then changes them until enough reports true.
@@ -96,7 +112,7 @@ func (u *user) work(ctx context.Context, enough func() bool) error {
 		}
 	}
 	for _, n := range u.networks {
-		if err := u.resume(ctx, n); err != nil {
+		if err := errors.Join(u.leave(ctx, n), u.resume(ctx, n)); err != nil {
 			return err
 		}
 	}
@@ -106,6 +122,11 @@ func (u *user) work(ctx context.Context, enough func() bool) error {
 // act makes one change, and then often waits for its effect.
 func (u *user) act(ctx context.Context) error {
 	n := u.networks[u.rand.IntN(len(u.networks))]
+	if u.rand.IntN(2) == 0 {
+		if err := u.leave(ctx, n); err != nil {
+			return err
+		}
+	}
 	if n.paused && (n.spec == nil || u.rand.IntN(2) == 0) {
 		return u.resume(ctx, n)
 	}
@@ -113,11 +134,20 @@ func (u *user) act(ctx context.Context) error {
 		return u.create(ctx, n)
 	}
 	var err error
-	switch u.rand.IntN(10) {
+	switch u.rand.IntN(12) {
 	case 0:
 		return u.changeMind(ctx, n)
 	case 1:
 		return u.alarm(ctx, n)
+	case 2, 3:
+		if n.spec.Router != nil {
+			u.waitAWhile(ctx, n)
+			u.tamper(ctx, n)
+		}
+	case 4:
+		u.waitAWhile(ctx, n)
+		u.visit(ctx, n)
+		return ctx.Err()
 	default:
 		err = u.change(ctx, n)
 	}
@@ -161,10 +191,13 @@ func (u *user) alarm(ctx context.Context, n *wanted) error {
 	}
 	before := n.last
 	var err error
-	if deletes := u.rand.IntN(2) == 0; deletes {
+	switch u.rand.IntN(4) {
+	case 0, 1:
 		err = u.delete(ctx, n)
-	} else {
+	case 2:
 		err = u.edit(ctx, n, u.withOtherCIDR(*n.spec))
+	case 3:
+		err = u.editRouter(ctx, n, *n.spec)
 	}
 	if err == nil && !first {
 		err = u.pause(ctx, n)
@@ -183,23 +216,63 @@ func (u *user) alarm(ctx context.Context, n *wanted) error {
 }
 
 func (u *user) change(ctx context.Context, n *wanted) error {
-	switch u.rand.IntN(12) {
+	spec := *n.spec
+	switch u.rand.IntN(18) {
 	case 0:
 		return u.delete(ctx, n)
 	case 1, 2:
 		u.world.tally.add("Networks created again with the same name")
 		return u.replace(ctx, n)
-	case 3, 4, 5:
-		spec := randomSpec(u.rand)
-		return u.edit(ctx, n, spec)
+	case 3:
+		return u.editRouter(ctx, n, randomSpec(u.rand))
+	case 4, 5: // the router stays
+		return u.edit(ctx, n, u.withOtherCIDR(spec))
+	case 12, 13, 14:
+		return u.editRouter(ctx, n, spec)
+	case 15, 16, 17:
+		return u.edit(ctx, n, withOtherFields(u.rand, spec))
 	case 6:
 		return u.edit(ctx, n, withOtherHostBits(u.rand, *n.spec))
 	case 7:
 		return u.deleteWithOtherPolicy(ctx, n)
 	}
-	spec := *n.spec
 	spec.Gateway = randomGateway(u.rand, spec.CIDR)
+	return u.edit(ctx, n, consistent(spec))
+}
+
+// editRouter changes the spec to that one with another router.
+func (u *user) editRouter(ctx context.Context, n *wanted, spec samplecrdv1.NetworkSpec) error {
+	spec, err := u.withOtherRouter(ctx, n, spec)
+	if err != nil {
+		return err
+	}
 	return u.edit(ctx, n, spec)
+}
+
+// withOtherFields returns the spec with another value of one of the fields that are no address of the
+// network.
+func withOtherFields(r *rand.Rand, spec samplecrdv1.NetworkSpec) samplecrdv1.NetworkSpec {
+	first := netip.MustParsePrefix(spec.CIDR).Masked().Addr().As16()
+	inside := func(last byte) samplecrdv1.IPAddress {
+		first[15] = last
+		return samplecrdv1.IPAddress(netip.AddrFrom16(first).Unmap().String())
+	}
+	switch r.IntN(4) {
+	case 0:
+		spec.DNSNameservers = [][]samplecrdv1.IPAddress{nil, {inside(253)}, {inside(254), inside(253)}}[r.IntN(3)]
+	case 1: // no gateway is there: see addressIn
+		spec.AllocationPools = [][]samplecrdv1.AllocationPool{nil, {{Start: inside(251), End: inside(252)}, {Start: inside(254), End: inside(254)}}}[r.IntN(2)]
+	case 2:
+		spec.Tags = [][]samplecrdv1.Tag{nil, {}, {"team-a"}, {"team-b", "team-a"}}[r.IntN(4)]
+	case 3:
+		spec.AdditionalSubnets = nil
+		if r.IntN(3) > 0 {
+			cidr := fmt.Sprintf("fd0a:%d::/64", r.IntN(2))
+			slaac := &samplecrdv1.IPv6Spec{AddressMode: samplecrdv1.IPv6ModeSLAAC, RAMode: samplecrdv1.IPv6ModeSLAAC}
+			spec.AdditionalSubnets = []samplecrdv1.AdditionalSubnet{{Name: "v6", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: cidr, IPv6: slaac}}}
+		}
+	}
+	return spec
 }
 
 // deleteWithOtherPolicy changes the deletion policy, once or twice, and then deletes the
@@ -264,21 +337,28 @@ func (u *user) asked(n *wanted, what string, began time.Time) {
 	if n.spec != nil {
 		n.last = *n.spec
 	}
-	i := n.intent()
+	i := u.world.intentOf(n)
 	i.sent, i.answered = began, time.Now()
 	u.world.intents.add(n.uid, i)
 	u.world.tally.add("Networks " + what)
-	u.world.tally.log("user %s %s/%s, %s: %s, gateway %q", what, n.namespace, n.name, n.uid, i, n.last.Gateway)
+	u.world.tally.log("user %s %s/%s, %s: %s", what, n.namespace, n.name, n.uid, i)
 }
 
 // errDeleting is the result of a creation while an older Network of that name still exists.
 var errDeleting = errors.New("it is being deleted")
 
 func (u *user) create(ctx context.Context, n *wanted) error {
-	spec := randomSpec(u.rand)
+	n.routers = nil
+	if err := u.leave(ctx, n); err != nil {
+		return err // otherwise the one before could wait for ever
+	}
+	spec, err := u.withOtherRouter(ctx, n, withOtherFields(u.rand, randomSpec(u.rand)))
+	if err != nil {
+		return err
+	}
 	network := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Name: n.name, Labels: map[string]string{clusterLabel: n.namespace}}, Spec: spec}
 	var made *samplecrdv1.Network
-	err := u.persist(ctx, n, "created", func(ctx context.Context) (err error) {
+	err = u.persist(ctx, n, "created", func(ctx context.Context) (err error) {
 		made, err = n.api.Create(ctx, network, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
 			// It is still being deleted, or was created by a request whose answer was lost.
@@ -321,6 +401,21 @@ func (u *user) countEdit(before, now *samplecrdv1.NetworkSpec) {
 	}
 	if is6(now) && before.Gateway != now.Gateway {
 		u.world.tally.add("changes of an IPv6 gateway")
+	}
+	was, will := u.world.routerIntent(before), u.world.routerIntent(now)
+	none := routerIntent{}
+	switch {
+	case was == will && was == none:
+	case was == none:
+		u.world.tally.add("routers added")
+	case will == none:
+		u.world.tally.add("routers removed")
+	case was != will:
+		u.world.tally.add("moves to another router")
+	case before.CIDR != now.CIDR:
+		u.world.tally.add("CIDRs changed while attached")
+	case before.Gateway != now.Gateway:
+		u.world.tally.add("gateways changed while attached")
 	}
 }
 
@@ -400,8 +495,8 @@ func (u *user) withOtherCIDR(spec samplecrdv1.NetworkSpec) samplecrdv1.NetworkSp
 	for {
 		other := randomSpec(u.rand)
 		if netip.MustParsePrefix(other.CIDR).Masked() != netip.MustParsePrefix(spec.CIDR).Masked() {
-			other.DeletionPolicy = spec.DeletionPolicy
-			return other
+			other.DeletionPolicy, other.Router, other.Tags, other.AdditionalSubnets = spec.DeletionPolicy, spec.Router, spec.Tags, spec.AdditionalSubnets
+			return consistent(other)
 		}
 	}
 }

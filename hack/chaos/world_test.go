@@ -53,10 +53,15 @@ type world struct {
 	wanted       []*wanted
 	doomed       []*doomed
 	strangers    strangers
+	externals    []external // the external networks; without them no Network has a router
+	others       others
+	saw          sightings
 	intents      intents
 	tally        *tally
 	journal      *os.File
 
+	// restored is set when etcd has been restored from a backup.
+	restored atomic.Bool
 	// users is held for reading by a request of a user, and locked while etcd is restored.
 	users sync.RWMutex
 	// away counts the stops and starts of kube-apiserver: it is odd while that is stopped.
@@ -95,6 +100,9 @@ func newWorld(ctx context.Context, p plan, controlPlane *cluster.Cluster, binary
 	}
 	if err := w.reachNeutron(ctx); err != nil {
 		return nil, err
+	}
+	if err := w.reachOutside(ctx); err != nil {
+		return nil, errors.Join(err, w.close())
 	}
 	// The second, smaller cluster is another client of Neutron for the first one.
 	for i, share := range []int{1, 4} {
@@ -172,7 +180,7 @@ func (w *world) addReplica(c *controller, r *replica, seed uint64, share int, co
 	}
 	c.replicas = append(c.replicas, r)
 	r.proxy.ledger, r.proxy.record, r.proxy.witness, r.proxy.kill = &c.ledger, c.record, &c.witness, r.kill
-	r.proxy.cluster, r.proxy.elsewhere = c.namespace, w.elsewhere
+	r.proxy.cluster, r.proxy.elsewhere, r.proxy.world = c.namespace, w.elsewhere, w
 	if err := r.proxy.reachKubernetes(config); err != nil {
 		return err
 	}
@@ -233,6 +241,7 @@ func (w *world) run(ctx context.Context) (violations, error) {
 	for _, c := range w.controllers {
 		running = append(running, c.keepRunning(ctx))
 	}
+	running = append(running, w.startWatch(ctx))
 	found, err := w.happen(ctx)
 	cancel()
 	errs := []error{err}
@@ -242,6 +251,7 @@ func (w *world) run(ctx context.Context) (violations, error) {
 	for _, c := range w.controllers {
 		found = append(found, c.found(&w.intents)...)
 	}
+	found = append(found, w.saw.found()...)
 	return found, errors.Join(errs...)
 }
 

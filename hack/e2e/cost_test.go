@@ -37,9 +37,9 @@ func TestEachChangeCostsNoMoreRequestsThanItNeeds(t *testing.T) {
 		neutron, kubernetes counts
 	}{
 		{
-			"the start, besides the watch",
+			"the start, besides the watch: the first list of a process shows whether there are routers",
 			func() {}, false,
-			counts{"GET networks": 1},
+			counts{"GET networks": 1, "GET routers": 1},
 			counts{"get namespaces": 1, "list networks": 1, "watch networks": 1, "watch deployments": 1},
 		}, {
 			"a create: the finalizer, then both in Neutron, then the status",
@@ -103,7 +103,7 @@ func TestSyncThatFindsNothingToDoCostsNothing(t *testing.T) {
 	w.waitForLog(w.start("-workers=1"), deploymentWorkers)
 	w.create("last", "10.2.0.0/16", "")
 	w.waitForEventIn(kubernetes)
-	wantNeutron := counts{"GET networks": 1, "GET subnets": 1, "POST networks": 1, "POST subnets": 1}
+	wantNeutron := counts{"GET networks": 1, "GET subnets": 1, "GET routers": 1, "POST networks": 1, "POST subnets": 1}
 	if diff := cmp.Diff(wantNeutron, w.calls.take()); diff != "" {
 		t.Errorf("one list of Neutron, and the creation of the last network (-want +got):\n%s", diff)
 	}

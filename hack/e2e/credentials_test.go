@@ -324,7 +324,7 @@ func TestCredentialsThatAreRotatedCostOneAuthentication(t *testing.T) {
 	if diff := cmp.Diff(counts{"POST auth/tokens": 1}, ofKeystone); diff != "" {
 		t.Errorf("authentications (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(counts{"GET networks": 1, "GET subnets": 1, "PUT subnets/*": 1}, asked); diff != "" {
+	if diff := cmp.Diff(counts{"GET networks": 1, "GET subnets": 1, "GET routers": 1, "PUT subnets/*": 1}, asked); diff != "" {
 		t.Errorf("one list, and one edit (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(counts{"patch networks/status": 1, "create events": 1}, written); diff != "" {
@@ -533,8 +533,8 @@ func TestCredentialsAfterARestartCostOneListAndNoWrite(t *testing.T) {
 	if diff := cmp.Diff(counts{"POST auth/tokens": 3}, logins.take()); diff != "" {
 		t.Errorf("authentications, the controller's own among them (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(counts{"GET networks": 3, "GET subnets": 2}, w.calls.take()); diff != "" {
-		t.Errorf("one list of each project; the controller's own is empty (-want +got):\n%s", diff)
+	if diff := cmp.Diff(counts{"GET networks": 3, "GET subnets": 2, "GET routers": 3}, w.calls.take()); diff != "" {
+		t.Errorf("one list of each project, with its routers; the controller's own has no network (-want +got):\n%s", diff)
 	}
 	for request, n := range kubernetes.take() {
 		if verb, _, _ := strings.Cut(request, " "); verb != "get" && verb != "list" && verb != "watch" {

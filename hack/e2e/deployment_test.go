@@ -82,6 +82,8 @@ func (w *world) annotateDeployment(name string, annotations ...string) {
 const (
 	cidrAnnotation    = samplecrdv1.AnnotationNetworkCIDR
 	gatewayAnnotation = samplecrdv1.AnnotationNetworkGateway
+
+	templateAnnotation = samplecrdv1.AnnotationNetworkTemplate
 )
 
 // waitInForce waits until a Network of that name exists and has that CIDR and gateway in
@@ -302,6 +304,69 @@ func TestDeploymentWithoutAFreeBlockGetsTheNextFreeOne(t *testing.T) {
 	w.waitInForce("second", "10.8.0.0/24", "None")
 	w.annotateDeployment("second", cidrAnnotation+"=auto")
 	w.waitInForce("second", "10.0.0.0/24", "None")
+}
+
+func TestDeploymentsNetworkFollowsItsTemplate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start(retryQuickly)
+	root, err := stack.Root()
+	w.must(err)
+	w.kubectl("apply", "--dry-run=server", "-f", filepath.Join(root, "artifacts", "examples", "example-template.yaml"))
+
+	w.applyDeployment("web", "10.1.0.0/24", "10.1.0.9")
+	w.waitInForce("web", "10.1.0.0/24", "10.1.0.9")
+	w.annotateDeployment("web", templateAnnotation+"=shared")
+	w.waitForEvent("web", samplecrdv1.EventNetworkTemplateUnusable, `Network "shared"`)
+	w.deploy("late", "", "")
+	w.annotateDeployment("late", templateAnnotation+"=shared", cidrAnnotation+"=fd00:2::/64")
+	w.waitForEvent("late", samplecrdv1.EventNetworkTemplateUnusable, "does not exist")
+	if n := len(w.list()); n != 1 {
+		t.Errorf("%d Networks, want none without the template", n)
+	}
+
+	subnet := func(cidr, gateway string, dhcp *bool, servers ...samplecrdv1.IPAddress) samplecrdv1.NetworkSpec {
+		return samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: cidr, Gateway: gateway, EnableDHCP: dhcp, DNSNameservers: servers}}
+	}
+	w.applyText(`{apiVersion: samplecrd.k8s.io/v1, kind: Network, metadata: {name: shared},
+spec: {cidr: "fd00:9::/64", enableDHCP: false, dnsNameservers: ["2001:db8::53"]}}`)
+	w.waitForSpec("web", subnet("10.1.0.0/24", "10.1.0.9", new(false)))
+	w.waitForSpec("late", subnet("fd00:2::/64", "", new(false), "2001:db8::53"))
+	w.kubectl("patch", "network", "shared", "--type=merge", "-p", `{"spec":{"cidr":"10.9.0.0/24","dnsNameservers":["192.0.2.53"]}}`)
+	w.waitForSpec("web", subnet("10.1.0.0/24", "10.1.0.9", new(false), "192.0.2.53"))
+	w.waitForSpec("late", subnet("fd00:2::/64", "", new(false)))
+	w.waitForEvent("web", samplecrdv1.EventNetworkUpdated, "dnsNameservers of Network shared")
+	w.kubectl("patch", "network", "web", "--type=merge", "-p", `{"spec":{"enableDHCP":true,"deletionPolicy":"Delete"}}`)
+	own := subnet("10.1.0.0/24", "10.1.0.9", new(false), "192.0.2.53")
+	own.DeletionPolicy = samplecrdv1.DeletionDelete
+	w.waitForSpec("web", own)
+	w.kubectl("patch", "network", "shared", "--type=merge", "-p", `{"spec":{"enableDHCP":null,"dnsNameservers":["192.0.2.54"]}}`)
+	w.waitForSpec("late", subnet("fd00:2::/64", "", nil))
+	own.EnableDHCP, own.DNSNameservers = nil, []samplecrdv1.IPAddress{"192.0.2.54"}
+	w.waitForSpec("web", own)
+
+	w.delete("shared")
+	w.annotateDeployment("web", templateAnnotation+"-")
+	own.DNSNameservers = nil
+	w.waitForSpec("web", own)
+	if record, ok := w.get("web").Annotations[samplecrdv1.AnnotationAppliedTemplate]; ok {
+		t.Errorf("the Network still has the template %s", record)
+	}
+}
+
+// waitForSpec waits until a Network of that name exists and has that spec.
+func (w *world) waitForSpec(name string, want samplecrdv1.NetworkSpec) {
+	w.Helper()
+	w.eventually(func() error {
+		n, err := client.SamplecrdV1().Networks(w.namespace).Get(w.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if diff := cmp.Diff(want, n.Spec); diff != "" {
+			return fmt.Errorf("the spec of %s (-want +got):\n%s", name, diff)
+		}
+		return nil
+	})
 }
 
 func TestDeploymentAndItsNetworkCostNoMoreRequestsThanTheyNeed(t *testing.T) {

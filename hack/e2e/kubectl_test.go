@@ -42,7 +42,7 @@ func TestKubectlShowsNetworks(t *testing.T) {
 		t.Errorf("got the row %q", got)
 	}
 	wide := table(w.kubectl("get", "networks", "-o", "wide"))
-	w.equal(wide[0], "NAME CIDR GATEWAY READY STATUS AGE NETWORK ID CLOUD MESSAGE")
+	w.equal(wide[0], "NAME CIDR GATEWAY READY STATUS AGE NETWORK ID CLOUD EXTERNAL IP MESSAGE")
 	w.contains(wide[1], network.Status.NetworkID+" local Neutron matches the spec")
 
 	w.waitForEvent("net", samplecrdv1.EventCreated, network.Status.NetworkID)

@@ -80,10 +80,17 @@ type chooser func(*http.Request) *embedded.Fault
 // newWorld creates a namespace, and starts an embedded Neutron.
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	return newWorldWith(t, embedded.ExternalNetwork{})
+}
+
+// newWorldWith is newWorld for a Neutron with an external network.
+func newWorldWith(t *testing.T, external embedded.ExternalNetwork) *world {
+	t.Helper()
 	w := newWorldWithoutNeutron(t)
 	var err error
 	w.neutron, err = stack.StartNeutron(t.Context(), w.dir, embedded.Options{
-		Projects: []embedded.Project{{Name: project, Password: password}},
+		Projects:        []embedded.Project{{Name: project, Password: password}},
+		ExternalNetwork: external,
 	})
 	w.must(err)
 	t.Cleanup(func() { _ = w.neutron.Close() })

@@ -25,7 +25,7 @@ import (
 
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 	"github.com/samplecrd/samplecrd-controller/hack/neutron/realneutron"
-	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/fallback"
 )
 
 // neutronKind names the Neutron that the controller works with. It is a flag.Value.
@@ -55,7 +55,7 @@ func (s *session) startNeutron(ctx context.Context, o options, dir string) error
 		fmt.Fprintln(os.Stderr, "==> starting Neutron, Keystone and MariaDB; the first time it downloads their packages (40 MB)")
 		return s.startRealNeutron(ctx, filepath.Join(s.root, "hack", "_output", "neutron", filepath.Base(dir)), o.fresh || o.once)
 	}
-	neutron, err := stack.StartNeutron(ctx, dir, embedded.Options{})
+	neutron, err := stack.StartNeutron(ctx, dir, fallback.Options())
 	if err != nil {
 		return err
 	}

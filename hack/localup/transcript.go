@@ -120,11 +120,9 @@ func neutronTable(networks []stack.Network) string {
 	w := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "NAME\tSUBNET\tGATEWAY\tID")
 	for _, n := range networks {
-		cidr, gateway := "-", "-"
 		for _, subnet := range n.Subnets {
-			cidr, gateway = subnet.CIDR, subnet.GatewayIP
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", n.Name, subnet.CIDR, subnet.GatewayIP, n.ID)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", n.Name, cidr, gateway, n.ID)
 	}
 	w.Flush()
 	return b.String()

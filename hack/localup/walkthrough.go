@@ -36,8 +36,8 @@ import (
 
 // patience bounds each wait of the walkthrough. Nothing takes as long.
 const (
-	patience = 30 * time.Second
-	timeout  = "--timeout=30s"
+	patience = time.Minute
+	timeout  = "--timeout=60s"
 )
 
 // resync is how often the controller of the walkthrough lists what Neutron has.
@@ -63,6 +63,9 @@ func (s *session) walkthrough(ctx context.Context) error {
 		{"A port is on the subnet: it is replaced when the port is deleted", s.changeCIDRInUse},
 		{"A gateway outside of the CIDR: the API server refuses it", s.refuseGateway},
 		{"The network is deleted in Neutron: the controller creates it again", s.deleteInNeutron},
+		{"A router in the external network: the way out", s.addRouter},
+		{"Another CIDR: the router is attached to the new subnet first", s.changeRoutedCIDR},
+		{"IPv6: a second subnet, on the same router", s.addIPv6},
 		{"The Network is deleted: first in Neutron, then in Kubernetes", s.delete},
 		{"A Network that is deleted while the controller is stopped waits for it", s.deleteWhileStopped},
 	}
@@ -395,6 +398,13 @@ func (s *session) nothing(ctx context.Context) error {
 	}
 	if len(all) > 0 {
 		return fmt.Errorf("still in Neutron: %+v", all)
+	}
+	routers, err := s.routers(ctx)
+	if err != nil {
+		return err
+	}
+	if len(routers) > 0 {
+		return fmt.Errorf("still in Neutron: %+v", routers)
 	}
 	names, err := s.output(ctx, "get", resource, "-A", "-o", "name")
 	if err == nil && names != "" {

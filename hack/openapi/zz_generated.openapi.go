@@ -142,7 +142,7 @@ func schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "dnsNameservers are the addresses of the DNS servers that the network's DHCP servers announce, in this order.",
+							Description: "dnsNameservers are the addresses of the DNS servers that the network's DHCP servers announce, in this order. They are of the IP family of cidr.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -161,7 +161,7 @@ func schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "allocationPools are the address ranges that Neutron takes the addresses of ports from. If they are not set, they are all addresses of cidr except the gateway.",
+							Description: "allocationPools are the address ranges that Neutron takes the addresses of ports from. If they are not set, they are all addresses of cidr except the gateway. They are inside cidr, do not overlap, and do not contain the gateway.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -179,7 +179,7 @@ func schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "hostRoutes are the routes that the network's DHCP servers announce.",
+							Description: "hostRoutes are the routes that the network's DHCP servers announce. They are of the IP family of cidr.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -199,7 +199,7 @@ func schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref common.ReferenceCallback)
 					},
 					"ipv6": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ipv6 says how ports of an IPv6 subnet get their addresses. Neutron cannot change it in place: if it changes, the controller replaces the subnet.",
+							Description: "ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr with the prefix length 64, and DHCP. Neutron cannot change it in place: if it changes, the controller replaces the subnet.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec"),
 						},
 					},
@@ -221,7 +221,7 @@ func schema_pkg_apis_samplecrd_v1_AllocationPool(ref common.ReferenceCallback) c
 				Properties: map[string]spec.Schema{
 					"start": {
 						SchemaProps: spec.SchemaProps{
-							Description: "start is the first address of the range.",
+							Description: "start is the first address of the range: 192.168.0.100.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -229,7 +229,7 @@ func schema_pkg_apis_samplecrd_v1_AllocationPool(ref common.ReferenceCallback) c
 					},
 					"end": {
 						SchemaProps: spec.SchemaProps{
-							Description: "end is the last address of the range.",
+							Description: "end is the last address of the range: 192.168.0.200.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -281,7 +281,7 @@ func schema_pkg_apis_samplecrd_v1_HostRoute(ref common.ReferenceCallback) common
 				Properties: map[string]spec.Schema{
 					"destination": {
 						SchemaProps: spec.SchemaProps{
-							Description: "destination is the address range that the route leads to: 10.99.0.0/16.",
+							Description: "destination is the address range that the route leads to, in its canonical form: 10.99.0.0/16. Unlike in cidr, bits after the prefix length are refused.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -289,7 +289,7 @@ func schema_pkg_apis_samplecrd_v1_HostRoute(ref common.ReferenceCallback) common
 					},
 					"nextHop": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nextHop is the address of the next router.",
+							Description: "nextHop is the address of the next router. It can be outside cidr.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -457,7 +457,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "dnsNameservers are the addresses of the DNS servers that the network's DHCP servers announce, in this order.",
+							Description: "dnsNameservers are the addresses of the DNS servers that the network's DHCP servers announce, in this order. They are of the IP family of cidr.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -476,7 +476,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "allocationPools are the address ranges that Neutron takes the addresses of ports from. If they are not set, they are all addresses of cidr except the gateway.",
+							Description: "allocationPools are the address ranges that Neutron takes the addresses of ports from. If they are not set, they are all addresses of cidr except the gateway. They are inside cidr, do not overlap, and do not contain the gateway.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -494,7 +494,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "hostRoutes are the routes that the network's DHCP servers announce.",
+							Description: "hostRoutes are the routes that the network's DHCP servers announce. They are of the IP family of cidr.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -514,7 +514,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 					},
 					"ipv6": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ipv6 says how ports of an IPv6 subnet get their addresses. Neutron cannot change it in place: if it changes, the controller replaces the subnet.",
+							Description: "ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr with the prefix length 64, and DHCP. Neutron cannot change it in place: if it changes, the controller replaces the subnet.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec"),
 						},
 					},
@@ -561,7 +561,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 					},
 					"dnsDomain": {
 						SchemaProps: spec.SchemaProps{
-							Description: "dnsDomain is the domain of the network's ports in an external DNS service, with a dot at its end: team.example.org.",
+							Description: "dnsDomain is the domain of the network's ports in an external DNS service, with a dot at its end, in lower case: team.example.org. If it is empty, the network has no domain.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -573,7 +573,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "tags are the tags of the network in Neutron, in any order. If they are set, the network has exactly these; the empty list removes all. If they are not set, they are left alone.",
+							Description: "tags are the tags of the network in Neutron, in any order. If they are set, the network has exactly these; the empty list removes all. If they are not set, they are left alone. Tags that differ only in case are refused, because Neutron's database takes them as the same.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -790,7 +790,7 @@ func schema_pkg_apis_samplecrd_v1_ProviderSpec(ref common.ReferenceCallback) com
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ProviderSpec says how the cloud carries a network.",
+				Description: "ProviderSpec says how the cloud carries a network. Neutron changes only the segmentation ID of a VLAN.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"networkType": {
@@ -892,7 +892,7 @@ func schema_pkg_apis_samplecrd_v1_SubnetSpec(ref common.ReferenceCallback) commo
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "SubnetSpec is the desired state of a subnet.\n\nThe rules below compare the gateway with the CIDR. Each rule passes what another rule refuses, so that one mistake gives one message. The last rule takes an IPv4 address as a number n: if the CIDR has s addresses, (n + 1) mod s is 1 for the first address and 0 for the last one. CEL has no function that returns the last address. Neutron refuses both addresses for IPv4 only. For IPv6 the first address is its default.",
+				Description: "SubnetSpec is the desired state of a subnet.\n\nEach rule below passes what another rule refuses, so that one mistake gives one message. The rules about the first and the last address take an IPv4 address as a number n: if the CIDR has s addresses, (n + 1) mod s is 1 for the first address and 0 for the last one. CEL has no function that returns the last address, and none that compares two addresses. Neutron refuses both addresses for IPv4 only. For IPv6 the first address is its default.\n\nCEL cannot convert hexadecimal digits to a number. So the order of IPv6 addresses is checked by the controller, which refuses with the reason InvalidSpec: a range whose start is after its end, ranges that overlap, and a range around the gateway. The rules find only IPv6 ranges that have the same start or end, and a gateway that is the start or the end.\n\nA messageExpression builds the whole message within map, and uses format for string(x), because the API server of Kubernetes 1.31 knows no maximum length of string(x), nor of an element of a list that map or filter returns. It refuses expressions whose cost it cannot limit, and + costs as much as its operands are long.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"cidr": {
@@ -917,7 +917,7 @@ func schema_pkg_apis_samplecrd_v1_SubnetSpec(ref common.ReferenceCallback) commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "dnsNameservers are the addresses of the DNS servers that the network's DHCP servers announce, in this order.",
+							Description: "dnsNameservers are the addresses of the DNS servers that the network's DHCP servers announce, in this order. They are of the IP family of cidr.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -936,7 +936,7 @@ func schema_pkg_apis_samplecrd_v1_SubnetSpec(ref common.ReferenceCallback) commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "allocationPools are the address ranges that Neutron takes the addresses of ports from. If they are not set, they are all addresses of cidr except the gateway.",
+							Description: "allocationPools are the address ranges that Neutron takes the addresses of ports from. If they are not set, they are all addresses of cidr except the gateway. They are inside cidr, do not overlap, and do not contain the gateway.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -954,7 +954,7 @@ func schema_pkg_apis_samplecrd_v1_SubnetSpec(ref common.ReferenceCallback) commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "hostRoutes are the routes that the network's DHCP servers announce.",
+							Description: "hostRoutes are the routes that the network's DHCP servers announce. They are of the IP family of cidr.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -974,7 +974,7 @@ func schema_pkg_apis_samplecrd_v1_SubnetSpec(ref common.ReferenceCallback) commo
 					},
 					"ipv6": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ipv6 says how ports of an IPv6 subnet get their addresses. Neutron cannot change it in place: if it changes, the controller replaces the subnet.",
+							Description: "ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr with the prefix length 64, and DHCP. Neutron cannot change it in place: if it changes, the controller replaces the subnet.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec"),
 						},
 					},

@@ -149,8 +149,8 @@ func (l *spareLab) createNetwork(cloudName string, owner types.UID) {
 	if err != nil {
 		l.Fatal(err)
 	}
-	mark := neutron.Owner{Cluster: "cluster", UID: owner}.Mark()
-	if _, err := l.options.NewCloud(config).Client().CreateNetwork(klog.NewContext(l.Context(), klog.Logger{}), neutron.CreateNetwork{Name: "web", Description: mark}); err != nil {
+	desired := neutron.Desired{Name: "web", Owner: neutron.Owner{Cluster: "cluster", UID: owner}}
+	if _, err := l.options.NewCloud(config).Client().CreateNetwork(klog.NewContext(l.Context(), klog.Logger{}), neutron.CreateNetwork{Desired: desired}); err != nil {
 		l.Fatal(err)
 	}
 }

@@ -274,7 +274,7 @@ func TestHandlersAreCalled(t *testing.T) {
 		if err := cloud.Observer().Relist(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := cloud.Client().CreateNetwork(t.Context(), neutron.CreateNetwork{Name: "web", Description: owner.Mark()}); err != nil {
+		if _, err := cloud.Client().CreateNetwork(t.Context(), neutron.CreateNetwork{Desired: neutron.Desired{Name: "web", Owner: owner}}); err != nil {
 			t.Fatal(err)
 		}
 		for len(l.drifted) > 0 {

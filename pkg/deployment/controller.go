@@ -15,7 +15,8 @@ limitations under the License.
 */
 
 // Package deployment creates a Network for each Deployment that has the annotation
-// network-cidr, keeps it in line with the annotations, and deletes it with the annotation.
+// network-cidr, keeps it in line with the annotations, and deletes it with the annotation. The
+// annotation network-template names a Network whose settings it takes over.
 // It is a controller of objects with an owner: events of a Network enqueue its Deployment, a
 // Deployment adopts a labelled Network without an owner, and the garbage collector deletes
 // the Networks of deleted Deployments.
@@ -79,6 +80,7 @@ type Controller struct {
 	client clientset.Interface
 
 	deployments appslisters.DeploymentLister
+	indexer     cache.TypedIndexer[*appsv1.Deployment]
 	networks    listers.NetworkLister
 	// synced are done when the handlers have received the first lists of the informers.
 	synced []cache.DoneChecker
@@ -110,6 +112,7 @@ func NewController(kube kubernetes.Interface, client clientset.Interface, deploy
 		kube:        kube,
 		client:      client,
 		deployments: deployments.Lister(),
+		indexer:     deployments.TypedInformer().GetTypedIndexer(),
 		networks:    networks.Lister(),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			retry.NewLimiter(options.Retry, func(cache.ObjectName) struct{} { return struct{}{} }),
@@ -131,16 +134,30 @@ func NewController(kube kubernetes.Interface, client clientset.Interface, deploy
 		lastEvents: map[cache.ObjectName]recordedEvent{},
 	}
 	c.sync = c.syncHandler
+	return c, c.addHandlers(deployments, networks)
+}
+
+// byTemplate is the index of the Deployments by the Network that they take over from.
+const byTemplate = "byTemplate"
+
+// addHandlers adds the index byTemplate and the handlers that fill the queue.
+func (c *Controller) addHandlers(deployments appsinformers.TypedDeploymentInformer, networks informers.TypedNetworkInformer) error {
+	err := deployments.TypedInformer().AddTypedIndexers(appsinformers.DeploymentIndexers{
+		byTemplate: func(d *appsv1.Deployment) ([]string, error) { return templatesOf(d), nil },
+	})
+	if err != nil {
+		return fmt.Errorf("add an indexer for Deployments: %w", err)
+	}
 	ofDeployments, err := deployments.TypedInformer().AddTypedEventHandler(c.deploymentHandlers())
 	if err != nil {
-		return nil, fmt.Errorf("handle the events of Deployments: %w", err)
+		return fmt.Errorf("handle the events of Deployments: %w", err)
 	}
 	ofNetworks, err := networks.TypedInformer().AddTypedEventHandler(c.networkHandlers())
 	if err != nil {
-		return nil, fmt.Errorf("handle the events of Networks: %w", err)
+		return fmt.Errorf("handle the events of Networks: %w", err)
 	}
 	c.synced = []cache.DoneChecker{ofDeployments.HasSyncedChecker(), ofNetworks.HasSyncedChecker()}
-	return c, nil
+	return nil
 }
 
 // deploymentHandlers enqueue the Deployments that request or own a Network.
@@ -164,7 +181,8 @@ func (c *Controller) deploymentHandlers() appsinformers.DeploymentHandlerFuncs {
 	}
 }
 
-// networkHandlers enqueue the Deployment that owns a Network, or that has the same name.
+// networkHandlers enqueue the Deployment that owns a Network, or that has the same name, and
+// the Deployments that take over from it.
 // An informer updates its cache before it calls its handlers. So if a Deployment and a
 // Network appear at the same time, the handler that runs second finds both.
 func (c *Controller) networkHandlers() informers.NetworkHandlerFuncs {
@@ -172,6 +190,7 @@ func (c *Controller) networkHandlers() informers.NetworkHandlerFuncs {
 		AddFunc: func(n *samplecrdv1.Network) {
 			c.allocator.releaseIfCached(n)
 			c.enqueueOwner(n)
+			c.enqueueUsers(cache.MetaObjectToName(n))
 		},
 		UpdateFunc: func(before, now *samplecrdv1.Network) {
 			key := cache.MetaObjectToName(now)
@@ -183,6 +202,7 @@ func (c *Controller) networkHandlers() informers.NetworkHandlerFuncs {
 			if networkNeedsSync(before, now) {
 				c.enqueueOwner(before) // the owner may have changed
 				c.enqueueOwner(now)
+				c.enqueueUsers(key)
 			} else if wasReserved {
 				c.queue.Add(key)
 			}
@@ -193,6 +213,7 @@ func (c *Controller) networkHandlers() informers.NetworkHandlerFuncs {
 				c.enqueueOwner(n.OptionalObj)
 			}
 			c.enqueueByName(n.GetObjectName())
+			c.enqueueUsers(n.GetObjectName())
 		},
 	}
 }
@@ -213,6 +234,17 @@ func (c *Controller) enqueueByName(key cache.ObjectName) {
 	d, err := c.deployments.Deployments(key.Namespace).Get(key.Name)
 	if err == nil && requestsNetwork(d) || c.hasState(key) {
 		c.queue.Add(key)
+	}
+}
+
+// enqueueUsers enqueues the Deployments that take over from the Network.
+func (c *Controller) enqueueUsers(template cache.ObjectName) {
+	users, err := c.indexer.ByTypedIndex(byTemplate, template.String())
+	if err != nil {
+		panic(err) // addHandlers added the index
+	}
+	for _, d := range users {
+		c.queue.Add(cache.MetaObjectToName(d))
 	}
 }
 
@@ -382,6 +414,16 @@ func (c *Controller) reconcile(ctx context.Context, d *appsv1.Deployment, networ
 		c.recordOnce(ctx, d, *e)
 		return nil
 	}
+	if desired.templateName != "" {
+		desired.template, err = c.networks.Networks(d.Namespace).Get(desired.templateName)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		if e := templateObstacle(network, d, desired); e != nil {
+			c.recordOnce(ctx, d, *e)
+			return nil
+		}
+	}
 	if desired.auto {
 		if desired.cidr, err = c.allocate(ctx, d, network); desired.cidr == "" {
 			return err
@@ -420,6 +462,10 @@ func (c *Controller) allocate(ctx context.Context, d *appsv1.Deployment, network
 // overwrite an existing Network, and the garbage collector deletes the Network of a
 // Deployment that is gone.
 func (c *Controller) create(ctx context.Context, d *appsv1.Deployment, desired request) error {
+	if err := c.verifyTemplate(ctx, desired.template); err != nil {
+		c.release(cache.MetaObjectToName(d))
+		return err
+	}
 	c.reserve(d, desired)
 	if c.fence != nil {
 		c.fence()
@@ -435,12 +481,15 @@ func (c *Controller) create(ctx context.Context, d *appsv1.Deployment, desired r
 // updateIfNeeded patches the Network if it differs from the desired one, and adopts it if it
 // has no owner.
 func (c *Controller) updateIfNeeded(ctx context.Context, d *appsv1.Deployment, network *samplecrdv1.Network, desired request) error {
-	patch := patchFor(network, d, desired)
+	patch, err := patchFor(network, d, desired)
+	if err != nil {
+		return err
+	}
 	if patch == nil {
 		c.forgetEvent(cache.MetaObjectToName(d))
 		return nil
 	}
-	if err := c.verify(ctx, d); err != nil {
+	if err := c.verify(ctx, d, desired.template); err != nil {
 		c.release(cache.MetaObjectToName(d))
 		return err
 	}
@@ -459,7 +508,7 @@ func (c *Controller) updateIfNeeded(ctx context.Context, d *appsv1.Deployment, n
 		c.recordDone(ctx, d, samplecrdv1.EventNetworkAdopted, "Adopted Network %s, %s", network.Name, desired.cidr)
 		return nil
 	}
-	c.recordDone(ctx, d, samplecrdv1.EventNetworkUpdated, "Updated Network %s: %s", network.Name, describeChanges(network, desired))
+	c.recordDone(ctx, d, samplecrdv1.EventNetworkUpdated, "Updated Network %s: %s", network.Name, describeChanges(patch, desired))
 	return nil
 }
 
@@ -468,7 +517,7 @@ func (c *Controller) deleteIfOwned(ctx context.Context, d *appsv1.Deployment, ne
 	if network == nil || !metav1.IsControlledBy(network, d) || !network.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	if err := c.verify(ctx, d); err != nil {
+	if err := c.verify(ctx, d, nil); err != nil {
 		return err
 	}
 	err := c.client.SamplecrdV1().Networks(d.Namespace).Delete(ctx, network.Name, metav1.DeleteOptions{
@@ -484,16 +533,34 @@ func (c *Controller) deleteIfOwned(ctx context.Context, d *appsv1.Deployment, ne
 	return nil
 }
 
-// verify reads the Deployment live. It returns a conflict if the Deployment is another one,
-// is being deleted, or requests another Network than d. A deleted Deployment must not adopt
-// a Network, and a stale cache must not cause the replacement of a subnet.
-func (c *Controller) verify(ctx context.Context, d *appsv1.Deployment) error {
+// verify reads the Deployment and the template live. It returns a conflict if the Deployment
+// is another one, is being deleted, or requests another Network than d, or if the template has
+// changed. A deleted Deployment must not adopt a Network, and a stale cache must not cause the
+// replacement of a subnet.
+func (c *Controller) verify(ctx context.Context, d *appsv1.Deployment, template *samplecrdv1.Network) error {
 	live, err := c.kube.AppsV1().Deployments(d.Namespace).Get(ctx, d.Name, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read the Deployment live: %w", err)
 	}
 	if live.UID != d.UID || !live.DeletionTimestamp.IsZero() || !sameRequest(live, d) {
 		return apierrors.NewConflict(appsv1.Resource("deployments"), d.Name, errors.New("it has changed since it was read"))
+	}
+	return c.verifyTemplate(ctx, template)
+}
+
+// verifyTemplate reads the template live, if there is one. It returns a conflict if the cache
+// does not have its latest spec: a stale cache must not create a network in the wrong cloud,
+// or move one to another router and back.
+func (c *Controller) verifyTemplate(ctx context.Context, template *samplecrdv1.Network) error {
+	if template == nil {
+		return nil
+	}
+	live, err := c.client.SamplecrdV1().Networks(template.Namespace).Get(ctx, template.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read the template live: %w", err)
+	}
+	if networkNeedsSync(template, live) {
+		return apierrors.NewConflict(samplecrdv1.Resource("networks"), template.Name, errors.New("it has changed since it was read"))
 	}
 	return nil
 }

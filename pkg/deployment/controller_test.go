@@ -418,6 +418,8 @@ func TestHandlersOfDeployments(t *testing.T) {
 	f.expectQueued("web")
 	update(func(d *appsv1.Deployment) { d.Annotations[samplecrdv1.AnnotationNetworkGateway] = "None" })
 	f.expectQueued("web")
+	update(func(d *appsv1.Deployment) { d.Annotations[samplecrdv1.AnnotationNetworkTemplate] = "shared" })
+	f.expectQueued("web")
 	update(func(d *appsv1.Deployment) { d.Annotations = nil })
 	f.expectQueued("web")
 	update(func(d *appsv1.Deployment) { d.UID = "uid-2" })

@@ -322,9 +322,9 @@ func (f *fixture) get(name string) *samplecrdv1.Network {
 func (f *fixture) edit(change func(*samplecrdv1.Network)) {
 	f.t.Helper()
 	n := f.get(testKey.Name)
-	spec := n.Spec
+	spec := n.Spec.DeepCopy()
 	change(n)
-	if n.Spec != spec {
+	if !equality.Semantic.DeepEqual(&n.Spec, spec) {
 		n.Generation++
 	}
 	f.api.Put(n)

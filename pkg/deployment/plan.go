@@ -20,11 +20,14 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -45,11 +48,13 @@ func requestsNetwork(d *appsv1.Deployment) bool {
 	return ok
 }
 
+// requestAnnotations are the annotations of a Deployment that request a Network.
+var requestAnnotations = []string{samplecrdv1.AnnotationNetworkCIDR, samplecrdv1.AnnotationNetworkGateway, samplecrdv1.AnnotationNetworkTemplate}
+
 // sameRequest reports whether both Deployments request the same Network.
 func sameRequest(a, b *appsv1.Deployment) bool {
 	return requestsNetwork(a) == requestsNetwork(b) &&
-		a.Annotations[samplecrdv1.AnnotationNetworkCIDR] == b.Annotations[samplecrdv1.AnnotationNetworkCIDR] &&
-		a.Annotations[samplecrdv1.AnnotationNetworkGateway] == b.Annotations[samplecrdv1.AnnotationNetworkGateway]
+		!slices.ContainsFunc(requestAnnotations, func(name string) bool { return a.Annotations[name] != b.Annotations[name] })
 }
 
 // request is the Network that the annotations of a Deployment request.
@@ -58,18 +63,26 @@ type request struct {
 	auto    bool
 	cidr    string
 	gateway string
+	// templateName is the name of the Network to take over from. It is empty if there is none.
+	templateName string
+	// template is that Network. It is nil until it is read.
+	template *samplecrdv1.Network
 }
 
 // parse returns the request in the annotations, or an error that names the wrong one. The API
 // server can still refuse the Network.
 func parse(annotations map[string]string) (request, error) {
-	r := request{cidr: annotations[samplecrdv1.AnnotationNetworkCIDR], gateway: annotations[samplecrdv1.AnnotationNetworkGateway]}
+	r := request{
+		cidr:         annotations[samplecrdv1.AnnotationNetworkCIDR],
+		gateway:      annotations[samplecrdv1.AnnotationNetworkGateway],
+		templateName: annotations[samplecrdv1.AnnotationNetworkTemplate],
+	}
 	if r.cidr == samplecrdv1.NetworkCIDRAuto {
 		if r.gateway != "" && r.gateway != samplecrdv1.GatewayNone {
 			return request{}, fmt.Errorf("annotation %s: %s is not possible with %s: %s, only %s is", samplecrdv1.AnnotationNetworkGateway, quote(r.gateway),
 				samplecrdv1.AnnotationNetworkCIDR, samplecrdv1.NetworkCIDRAuto, samplecrdv1.GatewayNone)
 		}
-		return request{auto: true, gateway: r.gateway}, nil
+		return request{auto: true, gateway: r.gateway, templateName: r.templateName}, nil
 	}
 	cidr, err := netip.ParsePrefix(r.cidr)
 	if err != nil {
@@ -116,49 +129,98 @@ func newNetwork(d *appsv1.Deployment, r request) *samplecrdv1.Network {
 		Spec: samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: r.cidr, Gateway: r.gateway}},
 	}
 	if r.auto {
-		network.Annotations = map[string]string{samplecrdv1.AnnotationAllocatedCIDR: r.cidr}
+		metav1.SetMetaDataAnnotation(&network.ObjectMeta, samplecrdv1.AnnotationAllocatedCIDR, r.cidr)
+	}
+	if r.template != nil {
+		metav1.SetMetaDataAnnotation(&network.ObjectMeta, samplecrdv1.AnnotationAppliedTemplate, r.templateName)
+		takeOver(&network.Spec, &r.template.Spec)
+		network.Spec.CloudCredentialsRef = r.template.Spec.CloudCredentialsRef.DeepCopy()
 	}
 	return network
 }
 
-// patchFor returns the merge patch that makes a Network match newNetwork. The patch has only
-// fields that newNetwork sets. It is nil if nothing differs.
-func patchFor(network *samplecrdv1.Network, d *appsv1.Deployment, r request) map[string]any {
+// patchFor returns the merge patch that makes a Network match the request. The patch has only
+// fields that the request governs. It is nil if nothing differs.
+func patchFor(network *samplecrdv1.Network, d *appsv1.Deployment, r request) (map[string]any, error) {
 	desired := newNetwork(d, r)
-	metadata, spec := map[string]any{}, map[string]any{}
+	metadata, annotations := map[string]any{}, map[string]any{}
 	if label := desired.Labels[samplecrdv1.LabelDeployment]; network.Labels[samplecrdv1.LabelDeployment] != label {
 		metadata["labels"] = map[string]any{samplecrdv1.LabelDeployment: label}
 	}
-	if allocated := desired.Annotations[samplecrdv1.AnnotationAllocatedCIDR]; network.Annotations[samplecrdv1.AnnotationAllocatedCIDR] != allocated {
-		metadata["annotations"] = map[string]any{samplecrdv1.AnnotationAllocatedCIDR: orNull(allocated)}
+	for _, name := range writtenAnnotations {
+		if value := desired.Annotations[name]; network.Annotations[name] != value {
+			annotations[name] = orNull(value)
+			metadata["annotations"] = annotations
+		}
 	}
 	if !metav1.IsControlledBy(network, d) {
 		others := slices.DeleteFunc(slices.Clone(network.OwnerReferences), func(r metav1.OwnerReference) bool { return r.UID == d.UID })
 		metadata["ownerReferences"] = append(others, desired.OwnerReferences...)
 	}
-	if network.Spec.CIDR != desired.Spec.CIDR {
-		spec["cidr"] = desired.Spec.CIDR
-	}
-	if network.Spec.Gateway != desired.Spec.Gateway {
-		spec["gateway"] = orNull(desired.Spec.Gateway)
-	}
-	if len(metadata)+len(spec) == 0 {
-		return nil
+	spec, err := mergePatch(network.Spec, desiredSpec(network, r))
+	if err != nil || len(metadata)+len(spec) == 0 {
+		return nil, err
 	}
 	// Preconditions: the API server refuses the patch if the Network is another one, or has
 	// changed.
 	metadata["uid"], metadata["resourceVersion"] = network.UID, network.ResourceVersion
-	return map[string]any{"metadata": metadata, "spec": spec}
+	return map[string]any{"metadata": metadata, "spec": spec}, nil
 }
 
-// describeChanges describes a patch for the message of an event.
-func describeChanges(network *samplecrdv1.Network, r request) string {
-	var all []string
-	if network.Spec.CIDR != r.cidr {
-		all = append(all, "cidr "+r.cidr)
+// writtenAnnotations are the annotations that the controller writes on a Network.
+var writtenAnnotations = []string{samplecrdv1.AnnotationAllocatedCIDR, samplecrdv1.AnnotationAppliedTemplate}
+
+// desiredSpec returns the spec of a Network with the changes that the request asks for.
+// Without a template the fields beside cidr and gateway stay as users set them, except that
+// they are cleared once after a template.
+func desiredSpec(network *samplecrdv1.Network, r request) *samplecrdv1.NetworkSpec {
+	spec := network.Spec.DeepCopy()
+	spec.CIDR, spec.Gateway = r.cidr, r.gateway
+	switch {
+	case r.template != nil:
+		takeOver(spec, &r.template.Spec)
+	case network.Annotations[samplecrdv1.AnnotationAppliedTemplate] != "":
+		takeOver(spec, &samplecrdv1.NetworkSpec{})
 	}
-	if network.Spec.Gateway != r.gateway {
-		all = append(all, "gateway "+cmp.Or(r.gateway, "chosen by Neutron"))
+	return spec
+}
+
+// mergePatch returns the JSON merge patch that leads from one object to the other.
+func mergePatch(from, to any) (map[string]any, error) {
+	before, err := json.Marshal(from)
+	if err != nil {
+		return nil, err
+	}
+	after, err := json.Marshal(to)
+	if err != nil {
+		return nil, err
+	}
+	data, err := jsonpatch.CreateMergePatch(before, after)
+	if err != nil {
+		return nil, err
+	}
+	var patch map[string]any
+	return patch, json.Unmarshal(data, &patch)
+}
+
+// describeChanges describes a patch of patchFor for the message of an event.
+func describeChanges(patch map[string]any, r request) string {
+	var all, settings []string
+	spec, _ := patch["spec"].(map[string]any)
+	for _, field := range slices.Sorted(maps.Keys(spec)) {
+		switch field {
+		case "cidr":
+			all = append(all, "cidr "+r.cidr)
+		case "gateway":
+			all = append(all, "gateway "+cmp.Or(r.gateway, "chosen by Neutron"))
+		default:
+			settings = append(settings, field)
+		}
+	}
+	if len(settings) > 0 && r.template != nil {
+		all = append(all, strings.Join(settings, ", ")+" of Network "+r.templateName)
+	} else if len(settings) > 0 {
+		all = append(all, strings.Join(settings, ", ")+" removed, because there is no template any more")
 	}
 	if len(all) == 0 {
 		return "labels and annotations"
@@ -233,13 +295,13 @@ func deploymentNeedsSync(before, now *appsv1.Deployment) bool {
 }
 
 // networkNeedsSync reports whether a Network has changed in a way that matters to a sync of
-// its Deployment. The status does not matter.
+// its Deployment, or of those that take over from it. The status does not matter.
 func networkNeedsSync(before, now *samplecrdv1.Network) bool {
 	return before.UID != now.UID ||
 		before.Generation != now.Generation ||
 		before.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero() ||
 		before.Labels[samplecrdv1.LabelDeployment] != now.Labels[samplecrdv1.LabelDeployment] ||
-		before.Annotations[samplecrdv1.AnnotationAllocatedCIDR] != now.Annotations[samplecrdv1.AnnotationAllocatedCIDR] ||
+		slices.ContainsFunc(writtenAnnotations, func(name string) bool { return before.Annotations[name] != now.Annotations[name] }) ||
 		!equality.Semantic.DeepEqual(before.OwnerReferences, now.OwnerReferences)
 }
 
@@ -257,7 +319,7 @@ func Trim(object any) (any, error) {
 		ResourceVersion:   d.ResourceVersion,
 		DeletionTimestamp: d.DeletionTimestamp,
 	}}
-	for _, name := range []string{samplecrdv1.AnnotationNetworkCIDR, samplecrdv1.AnnotationNetworkGateway} {
+	for _, name := range requestAnnotations {
 		if value, ok := d.Annotations[name]; ok {
 			metav1.SetMetaDataAnnotation(&trimmed.ObjectMeta, name, value)
 		}

@@ -247,9 +247,9 @@ func TestPatchFor(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := patchFor(tt.network, aDeployment(""), tt.asked)
-			if diff := cmp.Diff(plain(tt.want), plain(got)); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
+			got, err := patchFor(tt.network, aDeployment(""), tt.asked)
+			if diff := cmp.Diff(plain(tt.want), plain(got)); err != nil || diff != "" {
+				t.Errorf("(-want +got)\n%s%v", diff, err)
 			}
 		})
 	}
@@ -263,8 +263,9 @@ func TestDescribeChanges(t *testing.T) {
 		"gateway None":                                {cidr: "10.1.0.0/24", gateway: "None"},
 		"cidr 10.2.0.0/24, gateway chosen by Neutron": {cidr: "10.2.0.0/24"},
 	} {
-		if got := describeChanges(n, r); got != want {
-			t.Errorf("got %q, want %q", got, want)
+		patch, err := patchFor(n, aDeployment(""), r)
+		if got := describeChanges(patch, r); err != nil || got != want {
+			t.Errorf("got %q, %v, want %q", got, err, want)
 		}
 	}
 }
@@ -277,7 +278,10 @@ func TestAdoptionKeepsOtherOwners(t *testing.T) {
 	mine := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "uid-1"}
 	n := aNetwork(request{cidr: "10.1.0.0/24"}, func(n *samplecrdv1.Network) { n.OwnerReferences = []metav1.OwnerReference{mine, other} })
 	before := n.DeepCopy()
-	patch := patchFor(n, aDeployment(""), request{cidr: "10.1.0.0/24"})
+	patch, err := patchFor(n, aDeployment(""), request{cidr: "10.1.0.0/24"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := []metav1.OwnerReference{other, *metav1.NewControllerRef(aDeployment(""), deploymentKind)}
 	if diff := cmp.Diff(any(want), patch["metadata"].(map[string]any)["ownerReferences"]); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -335,7 +339,9 @@ func TestTrimKeepsOnlyTheFieldsThatASyncReads(t *testing.T) {
 	replicas := int32(3)
 	want := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: "web", UID: "uid-1", ResourceVersion: "7", DeletionTimestamp: &now,
-		Annotations: map[string]string{samplecrdv1.AnnotationNetworkCIDR: "auto", samplecrdv1.AnnotationNetworkGateway: ""},
+		Annotations: map[string]string{
+			samplecrdv1.AnnotationNetworkCIDR: "auto", samplecrdv1.AnnotationNetworkGateway: "", samplecrdv1.AnnotationNetworkTemplate: "shared",
+		},
 	}}
 	full := want.DeepCopy()
 	full.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
@@ -372,6 +378,7 @@ func TestNetworkNeedsSync(t *testing.T) {
 		{"the owner", func(n *samplecrdv1.Network) { n.OwnerReferences = nil }, true},
 		{"our label", func(n *samplecrdv1.Network) { delete(n.Labels, samplecrdv1.LabelDeployment) }, true},
 		{"the allocated block", func(n *samplecrdv1.Network) { n.Annotations = nil }, true},
+		{"the template", func(n *samplecrdv1.Network) { n.Annotations[samplecrdv1.AnnotationAppliedTemplate] = "shared" }, true},
 		{"its deletion", func(n *samplecrdv1.Network) { now := metav1.Now(); n.DeletionTimestamp = &now }, true},
 	}
 	for _, tt := range tests {

@@ -360,6 +360,7 @@ func TestChangesComparesAllThatADecisionRestsOn(t *testing.T) {
 	status := map[string]string{
 		"networkID": "status.networkID", "subnetID": "status.subnetID",
 		"cloud": "status.cloud", "projectID": "status.projectID", "region": "status.region",
+		"subnets": "status.subnets", "router": "status.router",
 		// What Neutron has is read there. These only say what was seen last.
 		"observedGeneration": irrelevant, "cidr": irrelevant, "gateway": irrelevant, "mtu": irrelevant,
 		"conditions": irrelevant, "lastHandledReconcileAt": irrelevant,
@@ -411,21 +412,28 @@ func expectChange(t *testing.T, want string, change func(*samplecrdv1.Network)) 
 	equal(t, 0, len(changes(after, after.DeepCopy())))
 }
 
-// fields returns the indexes of the struct's fields by their names in JSON.
-func fields(t *testing.T, object any) map[string]int {
+// fields returns the indexes of the struct's fields by their names in JSON. The fields of an
+// inline struct are among them.
+func fields(t *testing.T, object any) map[string][]int {
 	t.Helper()
-	kind, byName := reflect.TypeOf(object).Elem(), map[string]int{}
-	for i := range kind.NumField() {
-		name, _, _ := strings.Cut(kind.Field(i).Tag.Get("json"), ",")
-		byName[name] = i
+	byName := map[string][]int{}
+	for _, field := range reflect.VisibleFields(reflect.TypeOf(object).Elem()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if field.Anonymous {
+			continue
+		}
+		if byName[name] != nil {
+			t.Fatalf("two fields have the name %q", name)
+		}
+		byName[name] = field.Index
 	}
 	return byName
 }
 
 // setField gives the struct's field a value that is not zero.
-func setField(t *testing.T, object any, index int) {
+func setField(t *testing.T, object any, index []int) {
 	t.Helper()
-	field := reflect.ValueOf(object).Elem().Field(index)
+	field := reflect.ValueOf(object).Elem().FieldByIndex(index)
 	switch field.Kind() {
 	case reflect.String:
 		field.SetString("a")

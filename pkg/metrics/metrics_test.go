@@ -383,9 +383,9 @@ func TestRepairedDriftIsCountedByField(t *testing.T) {
 	m := New("", "")
 	equal(t, len(neutron.Fields), len(of(scrape(t, m), "samplecrd_drift_repaired_total")))
 	m.DriftRepaired([]neutron.Step{
-		neutron.UpdateNetwork{Name: "a", Description: "b"},
-		neutron.UpdateSubnet{SetGateway: true},
-		neutron.UpdateSubnet{SetGateway: true},
+		neutron.UpdateNetwork{Changes: []neutron.Change{{Label: "network name", Value: "a"}, {Label: "network mark", Value: "b"}}},
+		neutron.UpdateSubnet{Changes: []neutron.Change{{Label: "gateway"}}},
+		neutron.UpdateSubnet{Changes: []neutron.Change{{Label: "gateway"}}},
 	})
 	repaired := slices.DeleteFunc(of(scrape(t, m), "samplecrd_drift_repaired_total"), func(s string) bool { return strings.HasSuffix(s, " 0") })
 	equal(t, []string{

@@ -42,6 +42,8 @@ var reasons = map[string]bool{
 	samplecrdv1.ReasonPaused:               true,
 	samplecrdv1.ReasonInUse:                true,
 	samplecrdv1.ReasonQuotaExceeded:        true,
+	samplecrdv1.ReasonReferenceNotFound:    true,
+	samplecrdv1.ReasonProgressing:          true,
 	samplecrdv1.ReasonNeutronUnavailable:   true,
 }
 

@@ -31,9 +31,6 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
-	"go4.org/netipx"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
@@ -277,6 +274,9 @@ func (c *Client) end(s *session) {
 	}
 }
 
+// object is a JSON object in a request.
+type object = map[string]any
+
 // answer is an answer with one network or one subnet, which is decoded directly into it.
 // gophercloud's own Create and Update decode it into a tree of values, encode that as JSON, and
 // decode it again.
@@ -302,26 +302,30 @@ func (c *Client) send(ctx context.Context, method string, body, answer any, revi
 // CreateNetwork creates a network without subnets.
 func (c *Client) CreateNetwork(ctx context.Context, step CreateNetwork) (Network, error) {
 	var answer answer
-	body, err := networks.CreateOpts{Name: step.Name, Description: step.Description}.ToNetworkCreateMap()
-	if err == nil {
-		err = c.send(ctx, http.MethodPost, body, &answer, nil, "networks")
-	}
+	body := object{"network": creation(networkTable, &step.Desired)}
+	err := c.send(ctx, http.MethodPost, body, &answer, nil, "networks")
 	return answer.Network, wrapAnswer("create network", err, answer.Network.ID)
 }
 
-// UpdateNetwork changes the network's name or description. It fails with Stale if the network
-// no longer has the observed revision.
+// UpdateNetwork changes fields of the network. It fails with Stale if the network no longer has
+// the observed revision.
 func (c *Client) UpdateNetwork(ctx context.Context, observed *Network, step UpdateNetwork) (Network, error) {
-	return c.updateNetwork(ctx, observed, networks.UpdateOpts{Name: optional(step.Name), Description: optional(step.Description)})
+	return c.updateNetwork(ctx, observed, update(step.Changes))
 }
 
-func (c *Client) updateNetwork(ctx context.Context, observed *Network, opts networks.UpdateOpts) (Network, error) {
+func (c *Client) updateNetwork(ctx context.Context, observed *Network, fields object) (Network, error) {
 	var answer answer
-	body, err := opts.ToNetworkUpdateMap()
-	if err == nil {
-		err = c.send(ctx, http.MethodPut, body, &answer, observed.Revision, "networks", observed.ID)
-	}
+	err := c.send(ctx, http.MethodPut, object{"network": fields}, &answer, observed.Revision, "networks", observed.ID)
 	return answer.Network, wrapAnswer("update network", err, answer.Network.ID)
+}
+
+// SetTags replaces the tags of the network with that ID, and returns them.
+func (c *Client) SetTags(ctx context.Context, id string, step SetTags) (Tags, error) {
+	var answer struct {
+		Tags Tags `json:"tags"`
+	}
+	err := c.send(ctx, http.MethodPut, object{"tags": step.Tags}, &answer, nil, "networks", id, "tags")
+	return answer.Tags, wrap("set tags", err)
 }
 
 // getNetwork reads the network without its subnets.
@@ -353,89 +357,43 @@ func (c *Client) delete(ctx context.Context, op, collection, id string, revision
 
 // CreateSubnet creates a subnet of the network.
 func (c *Client) CreateSubnet(ctx context.Context, networkID string, step CreateSubnet) (Subnet, error) {
-	opts := subnets.CreateOpts{
-		NetworkID:   networkID,
-		Name:        step.Name,
-		Description: step.Description,
-		CIDR:        step.Subnet.CIDR.String(),
-		IPVersion:   ipVersion(step.Subnet.CIDR),
-	}
-	if step.Subnet.NoGateway || step.Subnet.Gateway.IsValid() {
-		opts.GatewayIP = gatewayIP(step.Subnet.Gateway)
-	}
+	fields := creation(subnetTable, &step.Subnet)
+	fields["network_id"], fields["cidr"], fields["ip_version"] = networkID, step.Subnet.CIDR, ipVersion(step.Subnet.CIDR)
 	var answer answer
-	body, err := opts.ToSubnetCreateMap()
-	if err == nil {
-		err = c.send(ctx, http.MethodPost, body, &answer, nil, "subnets")
-	}
+	err := c.send(ctx, http.MethodPost, object{"subnet": fields}, &answer, nil, "subnets")
 	return answer.Subnet, wrapAnswer("create subnet", err, answer.Subnet.ID)
 }
 
-// UpdateSubnet changes what the step contains. It fails with Stale if the subnet no longer has
-// the observed revision.
+// UpdateSubnet changes fields of the subnet. It fails with Stale if the subnet no longer has the
+// observed revision.
 func (c *Client) UpdateSubnet(ctx context.Context, observed *Subnet, step UpdateSubnet) (Subnet, error) {
-	opts := subnets.UpdateOpts{Name: optional(step.Name), Description: optional(step.Description)}
-	if step.SetGateway {
-		opts.GatewayIP = gatewayIP(step.Gateway)
-		opts.AllocationPools = poolOpts(step.Pools)
-	}
-	return c.updateSubnet(ctx, observed, opts)
+	return c.updateSubnet(ctx, observed, update(step.Changes))
 }
 
-func (c *Client) updateSubnet(ctx context.Context, observed *Subnet, opts subnets.UpdateOpts) (Subnet, error) {
+func (c *Client) updateSubnet(ctx context.Context, observed *Subnet, fields object) (Subnet, error) {
 	var answer answer
-	body, err := opts.ToSubnetUpdateMap()
-	if err == nil {
-		err = c.send(ctx, http.MethodPut, body, &answer, observed.Revision, "subnets", observed.ID)
-	}
+	err := c.send(ctx, http.MethodPut, object{"subnet": fields}, &answer, observed.Revision, "subnets", observed.ID)
 	return answer.Subnet, wrapAnswer("update subnet", err, answer.Subnet.ID)
 }
 
 // UnmarkNetwork removes the mark from the network's description. It fails with Stale if the
 // network no longer has the observed revision.
 func (c *Client) UnmarkNetwork(ctx context.Context, observed *Network) error {
-	unmarked := withoutMark(observed.Description)
-	_, err := c.updateNetwork(ctx, observed, networks.UpdateOpts{Description: &unmarked})
+	_, err := c.updateNetwork(ctx, observed, object{"description": withoutMark(observed.Description)})
 	return err
 }
 
 // UnmarkSubnet removes the mark from the subnet's description as UnmarkNetwork does.
 func (c *Client) UnmarkSubnet(ctx context.Context, observed *Subnet) error {
-	unmarked := withoutMark(observed.Description)
-	_, err := c.updateSubnet(ctx, observed, subnets.UpdateOpts{Description: &unmarked})
+	_, err := c.updateSubnet(ctx, observed, object{"description": withoutMark(observed.Description)})
 	return err
 }
 
-// optional returns nil for "", which leaves the field as it is.
-func optional(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
-}
-
-func ipVersion(cidr netip.Prefix) gophercloud.IPVersion {
+func ipVersion(cidr netip.Prefix) int {
 	if cidr.Addr().Is4() {
-		return gophercloud.IPv4
+		return 4
 	}
-	return gophercloud.IPv6
-}
-
-// gatewayIP returns the gateway as gophercloud expects it: it sends null for the empty string.
-func gatewayIP(gateway netip.Addr) *string {
-	text := ""
-	if gateway.IsValid() {
-		text = gateway.String()
-	}
-	return &text
-}
-
-func poolOpts(ranges []netipx.IPRange) []subnets.AllocationPool {
-	pools := make([]subnets.AllocationPool, len(ranges))
-	for i, r := range ranges {
-		pools[i] = subnets.AllocationPool{Start: r.From().String(), End: r.To().String()}
-	}
-	return pools
+	return 6
 }
 
 // wrapAnswer is wrap, and also fails if the answer has no ID. Such an answer may come from a

@@ -32,16 +32,16 @@ type Cloud struct {
 	client   *Client
 	observer *Observer
 	waits    waits
+	routing  routing
 }
 
 // NewCloud returns the Cloud of the networks that carry the cluster's mark. They are listed once
 // per period.
 func NewCloud(name string, client *Client, cluster string, period time.Duration) *Cloud {
-	observer := NewObserver(cluster, period, func(ctx context.Context) ([]*Network, error) {
-		return client.ListNetworks(ctx, cluster)
-	})
-	client.circuit.opened = observer.RelistSoon
-	return &Cloud{name: name, client: client, observer: observer}
+	c := &Cloud{name: name, client: client}
+	c.observer = NewObserver(cluster, period, func(ctx context.Context) ([]*Network, error) { return c.list(ctx, cluster) })
+	client.circuit.opened = c.observer.RelistSoon
+	return c
 }
 
 // Name returns the name of the cloud that users know, such as its entry in clouds.yaml.
@@ -87,13 +87,19 @@ func (c *Cloud) Observe(ctx context.Context, identity Identity, read Read) (*Net
 }
 
 func (c *Cloud) read(ctx context.Context, identity Identity, read Read) (*Network, error) {
+	cached, known, err := c.readCache(identity)
+	identity.Routed = identity.isRouted(cached)
+	c.routing.need(identity.Owner.UID, identity.Routed)
 	if read == Live {
 		c.waits.drop(identity.Owner.UID)
-	} else {
-		network, known, err := c.readCache(identity)
-		if err != nil || network.Exists() || known && read == CacheOnly {
-			return network, err
-		}
+		return c.readNeutron(ctx, identity)
+	}
+	isComplete := cached.RoutersKnown || !identity.Routed
+	if err != nil || cached.Exists() && isComplete {
+		return cached, err
+	}
+	if known && read == CacheOnly {
+		return &Network{RoutersKnown: true}, nil // nothing can exist
 	}
 	return c.readNeutron(ctx, identity)
 }
@@ -122,8 +128,17 @@ func (c *Cloud) readNeutron(ctx context.Context, identity Identity) (*Network, e
 			found = append(found, network)
 		}
 	}
+	if identity.Routed {
+		if found, err = c.client.attachRouters(ctx, identity.Owner.Mark(), found); err != nil {
+			return nil, err
+		}
+	}
 	c.observer.Replace(identity.Owner.UID, found...)
-	return choose(found, identity), nil
+	network := choose(found, identity)
+	if !network.Exists() && len(network.Routers) == 0 {
+		network.RoutersKnown = identity.Routed
+	}
+	return network, nil
 }
 
 // choose returns the network that was seen last if it is among them, otherwise the first, or

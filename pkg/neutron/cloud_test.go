@@ -67,7 +67,7 @@ func (w *world) converge(t *testing.T, want Desired, have *Network) (*Network, [
 			return have, w.changes(have)
 		}
 		var err error
-		have, err = w.apply(t.Context(), identity, have, step)
+		have, err = w.apply(t.Context(), identity, have, step, Guard{})
 		noError(t, err)
 	}
 	t.Fatalf("Neutron does not have the desired state after 10 steps; the next step is %+v", Next(want, have))
@@ -189,7 +189,7 @@ func TestACloudHasAName(t *testing.T) {
 func TestTheMarkOfAKnownNetworkIsRestored(t *testing.T) {
 	want := wants("10.0.0.0/24", "")
 	w, have := made(t, want)
-	want.Known = have.Subnets[0].ID
+	want.Known = []string{have.Subnets[0].ID}
 	w.theirs(t, have.ID, "", "mine now")
 	w.told = nil
 	noError(t, w.Observer().Relist(t.Context()))
@@ -227,10 +227,9 @@ func TestFind(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, embedded.Options{})
-			made, err := w.others.CreateNetwork(t.Context(), CreateNetwork{Name: testName, Description: test.mark})
-			noError(t, err)
+			made := makeNetwork(t, w.others, testName, test.mark)
 			if test.subnet != "-" {
-				s, err := w.others.CreateSubnet(t.Context(), made.ID, CreateSubnet{Subnet: wants("10.0.0.0/24", "").Subnets[0], Description: test.subnet})
+				s, err := w.others.CreateSubnet(t.Context(), made.ID, markedSubnet("10.0.0.0/24", test.subnet))
 				noError(t, err)
 				made.Subnets = []Subnet{s}
 			}
@@ -253,7 +252,7 @@ func TestFindPrefersTheNetworkInTheStatus(t *testing.T) {
 	w := newWorld(t, embedded.Options{})
 	var ids []string
 	for range 3 {
-		n, err := w.others.CreateNetwork(t.Context(), CreateNetwork{Name: testName, Description: owner.Mark()})
+		n, err := w.others.CreateNetwork(t.Context(), creating(testName))
 		noError(t, err)
 		ids = append(ids, n.ID)
 	}
@@ -302,7 +301,7 @@ func TestOneOfSeveralNetworksIsKept(t *testing.T) {
 			if surplus, ok := step.(DeleteNetwork); !ok || surplus.Network.ID != ids[1-test.kept] {
 				t.Fatalf("the step is %+v", step)
 			}
-			kept, err := w.apply(t.Context(), as, have, step)
+			kept, err := w.apply(t.Context(), as, have, step, Guard{})
 			equal(t, have, kept)
 			if test.err {
 				equal(t, InUse, ReasonOf(err))
@@ -390,7 +389,7 @@ func TestACreateWithoutAnAnswerIsNotRepeated(t *testing.T) {
 				have := &Network{}
 				var err error
 				for step := Next(want, have); err == nil; step = Next(want, have) {
-					have, err = w.apply(t.Context(), identity, have, step)
+					have, err = w.apply(t.Context(), identity, have, step, Guard{})
 				}
 				equal(t, Unavailable, ReasonOf(err))
 				_, known := w.remembered(t)
@@ -429,7 +428,7 @@ func TestTheCacheAfterAFailure(t *testing.T) {
 	} {
 		for op, act := range map[string]func(*testing.T, *world, *Network) error{
 			"a step": func(t *testing.T, w *world, n *Network) error {
-				got, err := w.apply(t.Context(), identity, n, UpdateNetwork{Name: "x"})
+				got, err := w.apply(t.Context(), identity, n, renaming("x"), Guard{})
 				equal(t, n, got)
 				return err
 			},
@@ -457,7 +456,7 @@ func TestAChangeOfAnotherClientIsNotOverwritten(t *testing.T) {
 	w, have := made(t, wants("10.0.0.0/24", ""))
 	have = w.inNeutron(t, have.ID)
 	w.theirs(t, have.ID, "x", owner.Mark())
-	_, err := w.apply(t.Context(), identity, have, UpdateNetwork{Name: testName})
+	_, err := w.apply(t.Context(), identity, have, renaming(testName), Guard{})
 	equal(t, Stale, ReasonOf(err))
 	equal(t, "x", w.inNeutron(t, have.ID).Name)
 
@@ -466,10 +465,10 @@ func TestAChangeOfAnotherClientIsNotOverwritten(t *testing.T) {
 	name := "x"
 	noError(t, subnets.Update(t.Context(), service, have.Subnets[0].ID, subnets.UpdateOpts{Name: &name}).Err)
 	for _, step := range []Step{
-		UpdateSubnet{ID: have.Subnets[0].ID, Name: testName},
+		renamingSubnet(have.Subnets[0].ID, testName),
 		DeleteSubnet{ID: have.Subnets[0].ID, CIDR: have.Subnets[0].CIDR},
 	} {
-		_, err = w.apply(t.Context(), identity, have, step)
+		_, err = w.apply(t.Context(), identity, have, step, Guard{})
 		equal(t, Stale, ReasonOf(err))
 	}
 	// The current state can be changed.
@@ -495,7 +494,7 @@ func TestASubnetWithPortsIsNotReplaced(t *testing.T) {
 			}
 			makePort(t, w.others, have.ID, "", "network:dhcp")
 			want := wants(test.cidr, "")
-			got, err := w.apply(t.Context(), identity, have, Next(want, have))
+			got, err := w.apply(t.Context(), identity, have, Next(want, have), Guard{})
 			wantError(t, test.want, err)
 			equal(t, have, got)
 			equal(t, true, same(have, w.inNeutron(t, have.ID)))
@@ -519,7 +518,7 @@ func TestChangesFailIfThePortsCannotBeListed(t *testing.T) {
 	makePort(t, w.others, have.ID, "web-0", "compute:nova")
 	w.answer(replyTo("GET", portsPath, 500, ""))
 	// Before a replacement, the ports are not known, so nothing is changed.
-	_, err := w.apply(t.Context(), identity, have, Next(wants("10.1.0.0/24", ""), have))
+	_, err := w.apply(t.Context(), identity, have, Next(wants("10.1.0.0/24", ""), have), Guard{})
 	wantError(t, Error{Op: "list ports", Reason: Unavailable, Message: "500 Internal Server Error"}, err)
 	equal(t, 1, len(w.inNeutron(t, have.ID).Subnets))
 	// After a refused delete, the error has Neutron's own message.
@@ -597,11 +596,11 @@ func TestTheQuotaIsExhausted(t *testing.T) {
 	w := newWorld(t, embedded.Options{Projects: []embedded.Project{
 		{Name: "samplecrd", Password: password, Quota: map[string]int{"network": 1, "subnet": 0}},
 	}})
-	have, err := w.apply(t.Context(), identity, &Network{}, CreateNetwork{Name: testName, Description: owner.Mark()})
+	have, err := w.apply(t.Context(), identity, &Network{}, creating(testName), Guard{})
 	noError(t, err)
-	_, err = w.apply(t.Context(), identity, have, creates("10.0.0.0/24", ""))
+	_, err = w.apply(t.Context(), identity, have, creates("10.0.0.0/24", ""), Guard{})
 	wantError(t, Error{Op: "create subnet", Reason: OverQuota, Message: "Quota exceeded for resources: ['subnet']."}, err)
-	_, err = w.apply(t.Context(), identity, &Network{}, CreateNetwork{Name: testName, Description: owner.Mark()})
+	_, err = w.apply(t.Context(), identity, &Network{}, creating(testName), Guard{})
 	wantError(t, Error{Op: "create network", Reason: OverQuota, Message: "Quota exceeded for resources: ['network']."}, err)
 }
 
@@ -617,7 +616,7 @@ func TestNeutronRefusesAnInvalidSubnet(t *testing.T) {
 		{"a subnet that is too small for DHCP", creates("10.1.0.0/31", ""), "incompatible with DHCP"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := w.apply(t.Context(), identity, have, test.step)
+			_, err := w.apply(t.Context(), identity, have, test.step, Guard{})
 			if ReasonOf(err) != Invalid || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v", err)
 			}

@@ -26,7 +26,7 @@ import (
 
 // maxSteps is more than any Network needs. More steps mean that Neutron's answers do not show
 // what was requested.
-const maxSteps = 10
+const maxSteps = 100
 
 // Guard says when a step must not be taken.
 type Guard struct {
@@ -38,19 +38,21 @@ type Guard struct {
 }
 
 // approve returns an error if the step must not be taken now. next describes the step, s has the
-// ports that prevent it. While the owner waits for ports, approve makes no request.
-func (c *Cloud) approve(ctx context.Context, identity Identity, guard Guard, next string, s scope, irreversible bool) error {
+// ports that prevent it. It makes no request.
+func (c *Cloud) approve(identity Identity, guard Guard, next string, s scope) error {
 	if guard.Paused {
 		c.waits.drop(identity.Owner.UID)
 		return &Error{Op: samplecrdv1.AnnotationPaused, Reason: Paused, Message: next}
 	}
-	if err := c.waits.check(identity.Owner.UID, s); err != nil {
-		return err
+	return c.waits.check(identity.Owner.UID, s)
+}
+
+// verify reads the Network past the cache.
+func (g Guard) verify(ctx context.Context) error {
+	if g.Verify == nil {
+		return nil
 	}
-	if irreversible && guard.Verify != nil {
-		return guard.Verify(ctx)
-	}
-	return nil
+	return g.Verify(ctx)
 }
 
 // Converge applies one step after the other until Neutron matches the desired network, a step
@@ -61,21 +63,31 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 	if err != nil {
 		return nil, nil, err
 	}
+	identity.Routed = identity.isRouted(observed)
+	// A name that is not there holds up only the steps for the router.
+	unresolved := c.resolve(ctx, desired.Router)
+	if unresolved == nil {
+		unresolved = c.checkTarget(ctx, &desired)
+	}
+	identity.Declared = desired.Router.existing()
 	var done []Step
 	reread := false
 	for {
 		step := c.next(identity, desired, observed)
 		if step == nil {
 			c.waits.drop(identity.Owner.UID)
-			return observed, done, nil
+			return observed, done, unresolved
 		}
-		if len(done) == maxSteps {
+		if makesNoProgress(done, step) {
 			return observed, nil, &Error{Op: "converge", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: " + step.String()}
 		}
-		if err := c.approve(ctx, identity, guard, "next step: "+step.String(), scopeOf(step, observed), step.Irreversible()); err != nil {
+		if err := c.approve(identity, guard, "next step: "+step.String(), scopeOf(step, identity, observed)); err != nil {
 			return observed, done, err
 		}
-		next, err := c.apply(ctx, identity, observed, step)
+		if s, ok := step.(recorder); ok && !s.isRecorded(desired) {
+			return observed, done, &Error{Op: "converge", Reason: Unrecorded, Message: "next step: " + step.String()}
+		}
+		next, err := c.apply(ctx, identity, observed, step, guard)
 		if isOutdated(step, err) && !reread {
 			// Read once more, and plan again if that shows something new.
 			reread = true
@@ -93,6 +105,12 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		}
 		observed, done = next, append(done, step)
 	}
+}
+
+// makesNoProgress reports whether Neutron's answers do not show what was requested: the plan asks for
+// the same step again, or never ends.
+func makesNoProgress(done []Step, next Step) bool {
+	return len(done) > 0 && done[len(done)-1].String() == next.String() || len(done) == maxSteps
 }
 
 // next returns the next step, duplicates included.
@@ -117,8 +135,13 @@ func (c *Cloud) duplicate(identity Identity, keep *Network) Step {
 // another client was faster, or a create request that had timed out took effect after all and
 // its subnet now overlaps with itself.
 func isOutdated(step Step, err error) bool {
-	_, creates := step.(CreateSubnet)
-	return ReasonOf(err) == Stale || creates && ReasonOf(err) == Invalid
+	switch step.(type) {
+	case CreateSubnet:
+		return ReasonOf(err) == Stale || ReasonOf(err) == Invalid
+	case AttachSubnet:
+		return ReasonOf(err) == Stale || ReasonOf(err) == InUse || ReasonOf(err) == NotFound
+	}
+	return ReasonOf(err) == Stale
 }
 
 // pickSurvivor returns the network to keep. If the status names none of several, it is one
@@ -140,9 +163,21 @@ func (c *Cloud) pickSurvivor(ctx context.Context, identity Identity, observed *N
 	return observed, nil
 }
 
-// apply applies the step, and returns the network as it is afterwards.
-func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network, step Step) (*Network, error) {
+// apply applies the step, unless something in Neutron or the guard prevents it. It returns the network
+// as it is afterwards.
+func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network, step Step, guard Guard) (*Network, error) {
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "step", step))
+	if s, ok := step.(checker); ok {
+		if err := s.check(ctx, c, identity, observed); err != nil {
+			c.invalidateAfter(identity.Owner, err)
+			return observed, err
+		}
+	}
+	if step.Irreversible() {
+		if err := guard.verify(ctx); err != nil {
+			return observed, err
+		}
+	}
 	next, err := step.apply(ctx, c, identity, observed)
 	if err != nil {
 		c.invalidateAfter(identity.Owner, err)
@@ -154,26 +189,39 @@ func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network,
 	return next, nil
 }
 
-// Remove deletes the identity's networks, or removes the mark from them if they are to be
-// retained, until Neutron has none or the guard prevents it. There can be several, if two
+// Remove deletes the identity's networks and routers, or removes the mark from them if they are to
+// be retained, until Neutron has none or the guard prevents it. There can be several, if two
 // writers raced. It returns a network that stays: a retained one, or one that another client
 // removed the mark from, which is left alone.
 func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network, retain bool, guard Guard) (kept *Network, err error) {
-	for done := 0; observed.Exists() && done < maxSteps; done++ {
+	identity.Routed = identity.isRouted(observed)
+	for done := 0; (observed.Exists() || len(observed.Routers) > 0) && done < maxSteps; done++ {
+		isOurs := identity.Marks(observed) || !observed.Exists()
 		var s scope
-		if !retain && identity.Marks(observed) {
-			s = networkScope(observed.ID)
+		if !retain && isOurs {
+			if observed, err = c.RemoveRouters(ctx, identity, observed, guard); err != nil {
+				return nil, err
+			}
+			if observed.Exists() {
+				s = networkScope(observed.ID)
+			}
 		}
 		logger := klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID)
-		if err := c.approve(klog.NewContext(ctx, logger), identity, guard, "the deletion waits", s, true); err != nil {
+		if err := c.approve(identity, guard, "the deletion waits", s); err != nil {
 			return nil, err
 		}
-		if !identity.Marks(observed) {
-			return observed, nil
+		if err := guard.verify(klog.NewContext(ctx, logger)); err != nil {
+			return nil, err
 		}
-		if retain {
-			kept, err = observed, c.unmark(ctx, identity, observed)
-		} else {
+		switch {
+		case !isOurs:
+			return observed, nil
+		case retain:
+			err = c.unmark(ctx, identity, observed)
+			if observed.Exists() {
+				kept = observed
+			}
+		case observed.Exists():
 			err = c.delete(ctx, identity, observed)
 		}
 		if err != nil {
@@ -184,10 +232,31 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 			return nil, err
 		}
 	}
-	if observed.Exists() {
+	if observed.Exists() || len(observed.Routers) > 0 {
 		return nil, &Error{Op: "remove", Reason: Unavailable, Message: "Neutron's answers do not show that the network is gone: " + observed.ID}
 	}
+	c.routing.forget(identity.Owner.UID)
 	return kept, nil
+}
+
+// RemoveRouters detaches the network from the identity's routers, and deletes those that carry the
+// owner's mark. It returns the network as it is then.
+func (c *Cloud) RemoveRouters(ctx context.Context, identity Identity, observed *Network, guard Guard) (*Network, error) {
+	for range maxSteps {
+		step := nextRemoval(identity, observed)
+		if step == nil {
+			return observed, nil
+		}
+		ctx := klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID))
+		err := c.approve(identity, guard, "the deletion waits", scopeOf(step, identity, observed))
+		if err == nil {
+			observed, err = c.apply(ctx, identity, observed, step, guard)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, &Error{Op: "remove", Reason: Unavailable, Message: "Neutron's answers do not show that the routers are gone"}
 }
 
 // delete deletes the network and its subnets, unless it no longer carries the mark. It fails
@@ -245,6 +314,17 @@ func (c *Cloud) removeMarks(ctx context.Context, identity Identity, network *Net
 				return err
 			}
 		}
+	}
+	for _, r := range network.Routers {
+		if r.isOwnedBy(identity.Owner) {
+			unmarked := Change{Name: "description", Value: withoutMark(r.Description)}
+			if _, err := c.client.UpdateRouter(ctx, r.ID, []Change{unmarked}); err != nil && ReasonOf(err) != NotFound {
+				return err
+			}
+		}
+	}
+	if !network.Exists() {
+		return nil
 	}
 	// The updates of the subnets changed the network's revision.
 	fresh, err := c.client.getNetwork(ctx, network.ID)

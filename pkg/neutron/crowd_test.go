@@ -322,7 +322,8 @@ func adminLab(t *testing.T) (l *lab, admin *Client, network *Network, addForeign
 		s, err := subnets.Create(t.Context(), service, subnets.CreateOpts{NetworkID: id, CIDR: cidr, IPVersion: 4, ProjectID: "project-1"}).Extract()
 		noError(t, err)
 		revision := s.RevisionNumber
-		return Subnet{ID: s.ID, NetworkID: id, CIDR: netip.MustParsePrefix(s.CIDR), Gateway: addr(s.GatewayIP), Revision: &revision}
+		return Subnet{ID: s.ID, NetworkID: id, CIDR: netip.MustParsePrefix(s.CIDR), Gateway: addr(s.GatewayIP), DHCP: true,
+			Pools: ranges(s.AllocationPools[0].Start + "-" + s.AllocationPools[0].End), Revision: &revision}
 	}
 }
 

@@ -20,55 +20,184 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"go4.org/netipx"
+	"k8s.io/utils/ptr"
 )
 
 // Desired is what a Network declares, in Neutron's terms: a network and its subnets.
 type Desired struct {
-	Owner Owner
-	Name  string
-	// Subnets is a list although a Network declares one subnet: while a CIDR is being
-	// replaced, Neutron holds two.
+	Owner   Owner
+	Name    string
+	Network DesiredNetwork
+	// Subnets are in the order of the spec.
 	Subnets []DesiredSubnet
-	// Known is the ID of the subnet in the status. A subnet that has lost its mark still
-	// belongs to the owner if it has this ID.
-	Known string
+	// Router is nil if the Network declares none.
+	Router *DesiredRouter
+	// RouterRecorded means that the status has a router: nothing of it exists in Neutron before.
+	// KnownRouter is its ID, "" if it is not created yet, or is not known.
+	RouterRecorded bool
+	KnownRouter    string
+	// KnownPorts are the IDs of the ports of interfaces that Neutron has confirmed.
+	KnownPorts []string
+	// Known are the IDs of the subnets in the status. A subnet that has lost its mark still
+	// belongs to the owner if its ID is one of them.
+	Known []string
 }
 
-// DesiredSubnet is one subnet of a Desired.
+// DesiredNetwork has the fields of the network in a Desired. The zero value of a field means that the
+// Network does not declare it.
+type DesiredNetwork struct {
+	MTU                 int
+	PortSecurityEnabled *bool
+	DNSDomain           string
+	// Tags is nil if the Network does not declare them.
+	Tags             *Tags
+	Shared, External bool
+
+	NetworkType, PhysicalNetwork string
+	SegmentationID               int
+}
+
+// DesiredSubnet is one subnet of a Desired. The zero value of a field means that the Network does
+// not declare it.
 type DesiredSubnet struct {
+	// Name and Mark are the name and the description in Neutron.
+	Name, Mark string
+	// Label is the name in spec.additionalSubnets, "" for the subnet of spec.cidr.
+	Label string
 	// CIDR is masked: its host bits are 0.
 	CIDR netip.Prefix
 	// Gateway is the zero Addr for Neutron's choice, the first address.
 	Gateway netip.Addr
 	// NoGateway asks for a subnet without a gateway; Gateway is ignored then.
 	NoGateway bool
+
+	DNSNameservers Addresses
+	Pools          Pools
+	Routes         Routes
+	// NoDHCP is the opposite of Neutron's enable_dhcp.
+	NoDHCP              bool
+	AddressMode, RAMode string
+}
+
+// existing returns Existing, "" if the Network declares no router.
+func (r *DesiredRouter) existing() string {
+	if r == nil {
+		return ""
+	}
+	return r.Existing
+}
+
+// isResolved reports whether the names that the spec has are resolved.
+func (r *DesiredRouter) isResolved() bool { return r.ExternalNetwork != "" || r.Existing != "" }
+
+// DesiredRouter is the router of a Desired. Either ExternalNetwork or Existing is set, once the
+// names are resolved.
+type DesiredRouter struct {
+	// Name and Mark are the name and the description of a router of the Network's own.
+	Name, Mark string
+	// Spec is what the Network declares.
+	Spec samplecrdv1.RouterSpec
+	// ExternalNetwork is the ID of the external network of a router of the Network's own.
+	ExternalNetwork string
+	// Existing is the ID of a router that is not the Network's own.
+	Existing string
 }
 
 // NewDesired reads the spec. Its error is final: an *Error of reason Invalid. The API server
 // refuses most of such specs, but not those that were stored under an older
 // CustomResourceDefinition.
 func NewDesired(network *samplecrdv1.Network, cluster string) (Desired, error) {
-	subnet, err := newDesiredSubnet(&network.Spec)
-	if err != nil {
-		return Desired{}, err
-	}
-	return Desired{
+	spec := &network.Spec
+	desired := Desired{
 		Owner:   Owner{Cluster: cluster, UID: network.UID},
 		Name:    Name(network.Namespace, network.Name),
-		Subnets: []DesiredSubnet{subnet},
-		Known:   network.Status.SubnetID,
-	}, nil
+		Network: newDesiredNetwork(spec),
+		Known:   []string{network.Status.SubnetID},
+	}
+	for _, s := range network.Status.Subnets {
+		desired.Known = append(desired.Known, s.ID)
+		desired.KnownPorts = append(desired.KnownPorts, s.RouterPortID)
+	}
+	if r := network.Status.Router; r != nil {
+		desired.RouterRecorded, desired.KnownRouter = true, r.ID
+	}
+	if spec.Router != nil {
+		desired.Router = &DesiredRouter{Name: desired.Name, Mark: desired.Owner.Mark(), Spec: *spec.Router}
+	}
+	if err := desired.add("spec", "", &spec.SubnetSpec); err != nil {
+		return Desired{}, err
+	}
+	for i := range spec.AdditionalSubnets {
+		s := &spec.AdditionalSubnets[i]
+		if err := desired.add("spec.additionalSubnets["+s.Name+"]", s.Name, &s.SubnetSpec); err != nil {
+			return Desired{}, err
+		}
+	}
+	return desired, nil
 }
 
-func newDesiredSubnet(spec *samplecrdv1.NetworkSpec) (DesiredSubnet, error) {
+func newDesiredNetwork(spec *samplecrdv1.NetworkSpec) DesiredNetwork {
+	n := DesiredNetwork{
+		PortSecurityEnabled: spec.PortSecurityEnabled,
+		// Neutron returns it in lower case.
+		DNSDomain: strings.ToLower(spec.DNSDomain),
+		Shared:    spec.Shared,
+		External:  spec.External,
+		MTU:       int(ptr.Deref(spec.MTU, 0)),
+	}
+	if spec.Tags != nil {
+		tags := make([]string, len(spec.Tags))
+		for i, tag := range spec.Tags {
+			tags[i] = string(tag)
+		}
+		n.Tags = new(NewTags(tags...))
+	}
+	if p := spec.Provider; p != nil {
+		n.NetworkType, n.PhysicalNetwork, n.SegmentationID = p.NetworkType, p.PhysicalNetwork, int(ptr.Deref(p.SegmentationID, 0))
+	}
+	return n
+}
+
+// add adds a subnet. field is where its spec is, label its name in the spec.
+func (d *Desired) add(field, label string, spec *samplecrdv1.SubnetSpec) error {
+	subnet, err := newDesiredSubnet(field, spec)
+	if err != nil {
+		return err
+	}
+	for _, other := range d.Subnets {
+		if other.CIDR.Overlaps(subnet.CIDR) {
+			return &Error{Op: field + ".cidr", Reason: Invalid, Message: fmt.Sprintf("%s overlaps with %s, another subnet of this Network", subnet.CIDR, other.CIDR)}
+		}
+	}
+	subnet.Name, subnet.Mark, subnet.Label = d.Name, d.Owner.Mark(), label
+	if label != "" {
+		subnet.Name = Name(d.Name, label)
+	}
+	d.Subnets = append(d.Subnets, subnet)
+	return nil
+}
+
+func newDesiredSubnet(field string, spec *samplecrdv1.SubnetSpec) (DesiredSubnet, error) {
+	invalid := func(name, format string, args ...any) (DesiredSubnet, error) {
+		return DesiredSubnet{}, &Error{Op: field + "." + name, Reason: Invalid, Message: fmt.Sprintf(format, args...)}
+	}
 	cidr, err := netip.ParsePrefix(spec.CIDR)
 	if err != nil {
-		return DesiredSubnet{}, &Error{Op: "spec.cidr", Reason: Invalid,
-			Message: fmt.Sprintf("%q is not an address and a prefix length, such as 192.168.0.0/16", spec.CIDR)}
+		return invalid("cidr", "%q is not an address and a prefix length, such as 192.168.0.0/16", spec.CIDR)
 	}
-	subnet := DesiredSubnet{CIDR: cidr.Masked()}
+	subnet := DesiredSubnet{
+		CIDR:           cidr.Masked(),
+		NoDHCP:         !ptr.Deref(spec.EnableDHCP, true),
+		DNSNameservers: newAddresses(spec.DNSNameservers),
+		Routes:         newHostRoutes(spec.HostRoutes),
+	}
+	if spec.IPv6 != nil {
+		subnet.AddressMode, subnet.RAMode = string(spec.IPv6.AddressMode), string(spec.IPv6.RAMode)
+	}
 	switch spec.Gateway {
 	case "":
 	case samplecrdv1.GatewayNone:
@@ -77,11 +206,56 @@ func newDesiredSubnet(spec *samplecrdv1.NetworkSpec) (DesiredSubnet, error) {
 		// Neutron accepts a gateway outside the CIDR.
 		subnet.Gateway, err = netip.ParseAddr(spec.Gateway)
 		if err != nil || !subnet.CIDR.Contains(subnet.Gateway) {
-			return DesiredSubnet{}, &Error{Op: "spec.gateway", Reason: Invalid,
-				Message: fmt.Sprintf("%q is not an address inside %s, nor %s", spec.Gateway, subnet.CIDR, samplecrdv1.GatewayNone)}
+			return invalid("gateway", "%q is not an address inside %s, nor %s", spec.Gateway, subnet.CIDR, samplecrdv1.GatewayNone)
 		}
 	}
+	var reason string
+	if subnet.Pools, reason = newPools(&subnet, spec.AllocationPools); reason != "" {
+		return invalid("allocationPools", "%s", reason)
+	}
 	return subnet, nil
+}
+
+// newPools returns the pools, or why they are not valid. The CustomResourceDefinition cannot order
+// IPv6 addresses, and for some of these pools Neutron's answer (409) is the one for a resource that
+// is in use.
+func newPools(subnet *DesiredSubnet, pools []samplecrdv1.AllocationPool) (set Pools, reason string) {
+	ranges := make([]netipx.IPRange, 0, len(pools))
+	for _, p := range pools {
+		text := string(p.Start) + "-" + string(p.End)
+		r, err := netipx.ParseIPRange(text)
+		switch {
+		case err != nil:
+			return "", text + " is not a range of addresses: its end must not be before its start"
+		case !subnet.CIDR.Contains(r.From()) || !subnet.CIDR.Contains(r.To()):
+			return "", fmt.Sprintf("%s is not inside %s", text, subnet.CIDR)
+		case !subnet.NoGateway && r.Contains(subnet.Gateway):
+			return "", fmt.Sprintf("%s must not contain the gateway, %s", text, subnet.Gateway)
+		}
+		for _, other := range ranges {
+			if r.Overlaps(other) {
+				return "", fmt.Sprintf("%s overlaps with %s", text, other)
+			}
+		}
+		ranges = append(ranges, r)
+	}
+	return NewPools(ranges...), ""
+}
+
+func newAddresses(addresses []samplecrdv1.IPAddress) Addresses {
+	texts := make([]string, len(addresses))
+	for i, a := range addresses {
+		texts[i] = string(a)
+	}
+	return NewAddresses(texts...)
+}
+
+func newHostRoutes(routes []samplecrdv1.HostRoute) Routes {
+	all := make([]routeJSON, len(routes))
+	for i, r := range routes {
+		all[i] = routeJSON{r.Destination, string(r.NextHop)}
+	}
+	return newRoutes(all)
 }
 
 // Identity is what a Network knows of its network in Neutron. The mark of the Owner is the
@@ -93,16 +267,34 @@ type Identity struct {
 	// CloudName and Place are where that network was created; zero if that is not known.
 	CloudName string
 	Place     Place
+	// Routed means that the spec or the status has a router. Router is the ID of the one in the
+	// status.
+	Routed bool
+	Router string
+	// Declared is the ID of the existing router that the spec names, once it is resolved. A status
+	// from a backup may not have it.
+	Declared string
 }
 
 // NewIdentity reads the metadata and the status.
 func NewIdentity(network *samplecrdv1.Network, cluster string) Identity {
-	return Identity{
+	identity := Identity{
 		Owner:     Owner{Cluster: cluster, UID: network.UID},
 		NetworkID: network.Status.NetworkID,
 		CloudName: network.Status.Cloud,
 		Place:     Place{Project: network.Status.ProjectID, Region: network.Status.Region},
+		Routed:    network.Spec.Router != nil || network.Status.Router != nil,
 	}
+	if network.Status.Router != nil {
+		identity.Router = network.Status.Router.ID
+	}
+	return identity
+}
+
+// isRouted reports whether the owner needs routers: its spec or status has one, or the network has
+// one with the owner's mark.
+func (i Identity) isRouted(n *Network) bool {
+	return i.Routed || slices.ContainsFunc(n.Routers, func(r Router) bool { return r.isOwnedBy(i.Owner) })
 }
 
 // Marks reports whether the network carries the owner's mark. Without the mark it is never

@@ -68,7 +68,8 @@ func TestNewDesired(t *testing.T) {
 				return
 			}
 			noError(t, err)
-			equal(t, Desired{Owner: owner, Name: testName, Subnets: []DesiredSubnet{test.want}, Known: "s"}, got)
+			test.want.Name, test.want.Mark = testName, owner.Mark()
+			equal(t, Desired{Owner: owner, Name: testName, Subnets: []DesiredSubnet{test.want}, Known: []string{"s"}}, got)
 		})
 	}
 }

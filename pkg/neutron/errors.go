@@ -58,6 +58,11 @@ const (
 	NoCredentials ErrorReason = "NoCredentials"
 	// Paused: a user has paused the change. No answer has this reason.
 	Paused ErrorReason = "Paused"
+	// Unresolved: what the spec names is not in Neutron, or there are several of that name.
+	Unresolved ErrorReason = "Unresolved"
+	// Unrecorded: the status does not have the router of the next step yet. No answer has this
+	// reason.
+	Unrecorded ErrorReason = "Unrecorded"
 	// Unavailable: there was no answer, or the answer does not tell what became of the request.
 	// It may have taken effect.
 	Unavailable ErrorReason = "Unavailable"
@@ -157,15 +162,25 @@ func interpret(answer gophercloud.ErrUnexpectedResponseCode) (ErrorReason, strin
 	case http.StatusPreconditionFailed:
 		return Stale, message
 	case http.StatusConflict:
-		// All of these end in InUse in Neutron's source: NetworkInUse, SubnetInUse, GatewayIpInUse.
-		if strings.HasSuffix(errorType, "InUse") {
-			return InUse, message
+		if reason, known := conflicts[errorType]; known {
+			return reason, message
 		}
-		if errorType == "OverQuota" {
-			return OverQuota, message
+		// NetworkInUse, SubnetInUse, GatewayIpInUse, RouterInterfaceInUseByFloatingIP and others.
+		if strings.Contains(errorType, "InUse") {
+			return InUse, message
 		}
 	}
 	return Unavailable, strings.TrimSpace(fmt.Sprintf("%d %s", answer.Actual, message))
+}
+
+// conflicts are the reasons of answers with status 409, by their type.
+var conflicts = map[string]ErrorReason{
+	"OverQuota":                          OverQuota,
+	"IpAddressAlreadyAllocated":          InUse,
+	"IpAddressGenerationFailure":         InUse,
+	"OverlappingAllocationPools":         Invalid,
+	"GatewayConflictWithAllocationPools": Invalid,
+	"IpamValueInvalid":                   Invalid,
 }
 
 // neutronError reads the body of an error of Neutron or Keystone. Any other body, such as a

@@ -93,8 +93,14 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 			Error{Reason: InUse, Message: "Current gateway ip is already in use."}},
 		{"the quota is used up", 409, neutronBody("OverQuota", "Quota exceeded for resources: ['network']."),
 			Error{Reason: OverQuota, Message: "Quota exceeded for resources: ['network']."}},
-		{"another conflict is not final", 409, neutronBody("GatewayConflictWithAllocationPools", "Gateway ip conflicts with allocation pool."),
-			Error{Reason: Unavailable, Message: "409 Gateway ip conflicts with allocation pool."}},
+		{"the address of an interface is in use", 409, neutronBody("IpAddressAlreadyAllocated", "IP address 10.0.0.1 already allocated in subnet s"),
+			Error{Reason: InUse, Message: "IP address 10.0.0.1 already allocated in subnet s"}},
+		{"an interface is in use", 409, neutronBody("RouterInterfaceInUseByFloatingIP", "It is required by one or more floating IPs."),
+			Error{Reason: InUse, Message: "It is required by one or more floating IPs."}},
+		{"the gateway is in an allocation pool, which the spec has too", 409, neutronBody("GatewayConflictWithAllocationPools", "Gateway ip conflicts with allocation pool."),
+			Error{Reason: Invalid, Message: "Gateway ip conflicts with allocation pool."}},
+		{"another conflict is not final", 409, neutronBody("NeutronDbObjectDuplicateEntry", "Failed to create a duplicate RouterPort."),
+			Error{Reason: Unavailable, Message: "409 Failed to create a duplicate RouterPort."}},
 		{"the object has changed", 412, neutronBody("RevisionNumberConstraintFailed", "Constrained to 3, but current revision is 4"),
 			Error{Reason: Stale, Message: "Constrained to 3, but current revision is 4"}},
 		{"too many requests", 429, "Too Many Requests",
@@ -119,7 +125,7 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			l := newLab(t, embedded.Options{})
 			l.answer(replyTo("POST", networksPath, test.status, test.body))
-			_, err := l.client(t).CreateNetwork(t.Context(), CreateNetwork{Name: testName})
+			_, err := l.client(t).CreateNetwork(t.Context(), creating(testName))
 			test.want.Op = "create network"
 			wantError(t, test.want, err)
 		})
@@ -214,7 +220,7 @@ func labWithNetwork(t *testing.T) (*lab, *Client, Network) {
 	t.Helper()
 	l := newLab(t, embedded.Options{})
 	c := l.client(t)
-	network, err := c.CreateNetwork(t.Context(), CreateNetwork{Name: testName, Description: owner.Mark()})
+	network, err := c.CreateNetwork(t.Context(), creating(testName))
 	noError(t, err)
 	return l, c, network
 }
@@ -546,11 +552,11 @@ func TestAnAnswerThatIsNotFromNeutron(t *testing.T) {
 	t.Parallel()
 	operations := map[string]func(context.Context, *Client) error{
 		"create network": func(ctx context.Context, c *Client) error {
-			_, err := c.CreateNetwork(ctx, CreateNetwork{Name: "x"})
+			_, err := c.CreateNetwork(ctx, creating("x"))
 			return err
 		},
 		"update network": func(ctx context.Context, c *Client) error {
-			_, err := c.UpdateNetwork(ctx, &Network{ID: "n"}, UpdateNetwork{Name: "x"})
+			_, err := c.UpdateNetwork(ctx, &Network{ID: "n"}, renaming("x"))
 			return err
 		},
 		"get network": func(ctx context.Context, c *Client) error {
@@ -562,7 +568,7 @@ func TestAnAnswerThatIsNotFromNeutron(t *testing.T) {
 			return err
 		},
 		"update subnet": func(ctx context.Context, c *Client) error {
-			_, err := c.UpdateSubnet(ctx, &Subnet{ID: "s"}, UpdateSubnet{Name: "x"})
+			_, err := c.UpdateSubnet(ctx, &Subnet{ID: "s"}, renamingSubnet("", "x"))
 			return err
 		},
 	}

@@ -60,10 +60,10 @@ const (
 	// maxListText is the length of all texts that are kept in bytes: 250 for each of 50,000
 	// items. A network of the controller has about 170, its subnet about 210.
 	maxListText = 12 << 20
-	// maxValue is how many bytes of one JSON value a decoder may hold. An item with the longest
-	// texts, all of their characters escaped, takes a tenth of it. Without this limit the links
-	// of one page could take 300 MiB.
-	maxValue = 64 << 10
+	// maxValue is how many bytes of one JSON value a decoder may hold. The longest item is a network
+	// with 50 tags of 255 characters, all of them escaped: 150 KiB. Without this limit the links of
+	// one page could take 300 MiB.
+	maxValue = 256 << 10
 )
 
 var (
@@ -74,14 +74,19 @@ var (
 
 // item is an element of a list.
 type item interface {
-	// listed returns the item's ID and its other texts.
-	listed() (id string, texts []string)
+	// listed returns the item's ID, its other texts, and its lists of texts. Only maxValue limits
+	// the length of a list.
+	listed() (id string, texts, lists []string)
 }
 
-func (n Network) listed() (string, []string) { return n.ID, []string{n.Name, n.Description} }
-func (s Subnet) listed() (string, []string) {
+func (n Network) listed() (string, []string, []string) {
+	return n.ID, []string{n.Name, n.Description, n.DNSDomain, n.NetworkType, n.PhysicalNetwork}, []string{string(n.Tags)}
+}
+
+func (s Subnet) listed() (string, []string, []string) {
 	// The zone of an address may be any text.
-	return s.ID, []string{s.Name, s.Description, s.NetworkID, s.Gateway.Zone()}
+	return s.ID, []string{s.Name, s.Description, s.NetworkID, s.Gateway.Zone(), s.AddressMode, s.RAMode},
+		[]string{string(s.DNSNameservers), string(s.Pools), string(s.Routes)}
 }
 
 // list returns the items of a collection that match the filter. It is for short lists.
@@ -153,7 +158,7 @@ func (l *listing[T]) list(ctx context.Context, c *Client, collection, fields str
 // add appends the item if keep returns true for it. It fails if the item cannot be Neutron's, or if
 // a limit is exceeded.
 func (l *listing[T]) add(item *T) error {
-	id, texts := (*item).listed()
+	id, texts, lists := (*item).listed()
 	if !validID(id) {
 		return errors.New("an item without an ID")
 	}
@@ -163,6 +168,9 @@ func (l *listing[T]) add(item *T) error {
 			return errors.New("a text that is longer than any of Neutron's")
 		}
 		length += len(text)
+	}
+	for _, list := range lists {
+		length += len(list)
 	}
 	l.read++
 	l.last = id
@@ -394,7 +402,11 @@ func (c *Client) projectFilter(ctx context.Context) (url.Values, error) {
 	return url.Values{"project_id": {s.place.Project}}, nil
 }
 
-const networkFields = "id,name,description,mtu,revision_number"
+// The fields that a list asks for.
+var (
+	networkFields = strings.Join(append(namesIn(networkTable), "id", "tags", "revision_number"), ",")
+	subnetFields  = strings.Join(append(namesIn(subnetTable), "id", "network_id", "cidr", "revision_number"), ",")
+)
 
 // listedNetwork is a network in a list.
 type listedNetwork struct {
@@ -463,7 +475,7 @@ func (c *Client) attachSubnets(ctx context.Context, networks []*Network, filters
 	}
 	subnets := listing[Subnet]{keep: func(s *Subnet) bool { return byID[s.NetworkID] != nil }}
 	for _, filter := range filters {
-		if err := subnets.list(ctx, c, "subnets", "id,network_id,name,description,cidr,gateway_ip,revision_number", filter); err != nil {
+		if err := subnets.list(ctx, c, "subnets", subnetFields, filter); err != nil {
 			return err
 		}
 	}

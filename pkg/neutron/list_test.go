@@ -41,7 +41,7 @@ func makeNetworks(t *testing.T, c *Client, n int) []string {
 	t.Helper()
 	var ids []string
 	for i := range n {
-		network, err := c.CreateNetwork(t.Context(), CreateNetwork{Name: fmt.Sprint("net-", i), Description: owner.Mark()})
+		network, err := c.CreateNetwork(t.Context(), creating(fmt.Sprint("net-", i)))
 		noError(t, err)
 		_, err = c.CreateSubnet(t.Context(), network.ID, creates(fmt.Sprintf("10.%d.0.0/16", i), ""))
 		noError(t, err)
@@ -49,6 +49,14 @@ func makeNetworks(t *testing.T, c *Client, n int) []string {
 	}
 	slices.Sort(ids)
 	return ids
+}
+
+// makeNetwork creates a network with that description, which the plan could not create.
+func makeNetwork(t *testing.T, c *Client, name, description string) Network {
+	t.Helper()
+	var answer answer
+	noError(t, c.send(t.Context(), http.MethodPost, object{"network": object{"name": name, "description": description}}, &answer, nil, "networks"))
+	return answer.Network
 }
 
 // makePort creates a port on the network and returns its ID.
@@ -129,7 +137,8 @@ func TestAListRequestsOnlyTheFieldsItNeeds(t *testing.T) {
 	_, err := l.client(t).ListNetworks(t.Context())
 	noError(t, err)
 	equal(t, []url.Values{{
-		"fields":     {"id", "name", "description", "mtu", "revision_number", "subnets"},
+		"fields": {"name", "description", "mtu", "port_security_enabled", "dns_domain", "shared", "router:external",
+			"provider:network_type", "provider:physical_network", "provider:segmentation_id", "id", "tags", "revision_number", "subnets"},
 		"limit":      {"1000"},
 		"project_id": {"project-1"},
 	}}, networkQueries())
@@ -428,15 +437,14 @@ func TestTheDescriptionIsComparedExactly(t *testing.T) {
 
 func TestSubnetsAreAttachedToTheirNetwork(t *testing.T) {
 	l, c, network := labWithNetwork(t)
-	other, err := c.CreateNetwork(t.Context(), CreateNetwork{Name: "other"})
-	noError(t, err)
+	other := makeNetwork(t, c, "other", "")
 	var want []Subnet
 	for _, step := range []CreateSubnet{
 		creates("10.0.0.0/24", ""),
 		creates("10.0.1.0/24", "none"),
 		creates("10.0.2.0/24", "10.0.2.9"),
 		creates("fd00:1::/64", "fd00:1::9"),
-		{Subnet: wants("10.0.3.0/24", "").Subnets[0], Name: "a stranger's"},
+		{Subnet: DesiredSubnet{CIDR: cidr("10.0.3.0/24"), Name: "a stranger's"}},
 	} {
 		s, err := c.CreateSubnet(t.Context(), network.ID, step)
 		noError(t, err)
@@ -468,7 +476,7 @@ func TestSubnetsAreAttachedToTheirNetwork(t *testing.T) {
 		})
 	}
 	l.answer(replyTo("GET", subnetsPath, 500, ""))
-	_, err = c.GetNetwork(t.Context(), network.ID)
+	_, err := c.GetNetwork(t.Context(), network.ID)
 	wantError(t, Error{Op: "list subnets", Reason: Unavailable, Message: "500 Internal Server Error"}, err)
 }
 

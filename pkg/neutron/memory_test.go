@@ -198,6 +198,18 @@ func TestAPageWithTheLongestTextsIsRead(t *testing.T) {
 	equal(t, strings.Repeat("\U0001f600", 255), got[0].Name)
 }
 
+func TestANetworkWithTheLongestTagsIsRead(t *testing.T) {
+	var tags, want []string
+	for i := range 50 {
+		tags = append(tags, fmt.Sprintf(`"%02d%s"`, i, strings.Repeat(`\ud83d\ude00`, 253)))
+		want = append(want, fmt.Sprintf("%02d%s", i, strings.Repeat("\U0001f600", 253)))
+	}
+	p := pages{"networks ": `{"networks": [{"id": "a", "tags": [` + strings.Join(tags, ", ") + `]}]}`, "subnets ": `{"subnets": []}`}
+	got, err := clientOf(p).ListNetworks(t.Context())
+	noError(t, err)
+	equal(t, NewTags(want...), got[0].Tags)
+}
+
 // keystone returns a client whose Keystone answers with that token, and which has no Neutron.
 func keystone(t *testing.T, answer string) *Client {
 	config, err := ParseConfig("c", []byte(`clouds: {c: {auth: {auth_url: 'http://keystone.example/v3', username: u, password: p, project_name: p, user_domain_name: d, project_domain_name: d}}}`))

@@ -29,12 +29,32 @@ type Network struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
 	MTU         int    `json:"mtu"`
+	// A cloud without the extension of a field does not show it.
+	PortSecurityEnabled bool   `json:"port_security_enabled"`
+	DNSDomain           string `json:"dns_domain"`
+	Shared              bool   `json:"shared"`
+	External            bool   `json:"router:external"`
+	// Only administrators see these three.
+	NetworkType     string `json:"provider:network_type"`
+	PhysicalNetwork string `json:"provider:physical_network"`
+	SegmentationID  int    `json:"provider:segmentation_id"`
+	Tags            Tags   `json:"tags"`
 	// Revision is incremented by Neutron at each change of the network or its subnets. It is nil
 	// after an own change if the new value is not known.
 	Revision *int `json:"revision_number"`
 
 	// Subnets are all subnets of the network, including unmanaged ones, ordered by ID.
 	Subnets []Subnet `json:"-"`
+
+	// Interfaces are all connections of the subnets to routers, including those that the owner
+	// does not manage.
+	Interfaces []Interface `json:"-"`
+	// Routers are the routers that carry the owner's mark, and the others that have an interface on
+	// the network, as far as the client can see them, ordered by ID.
+	Routers []Router `json:"-"`
+	// RoutersKnown means that Interfaces and Routers were read. They are read only if some Network
+	// has a router.
+	RoutersKnown bool `json:"-"`
 }
 
 // Subnet is the observed state of a subnet in Neutron.
@@ -45,8 +65,14 @@ type Subnet struct {
 	Description string       `json:"description"`
 	CIDR        netip.Prefix `json:"cidr"`
 	// Gateway is the zero Addr if the subnet has none.
-	Gateway  netip.Addr `json:"gateway_ip"`
-	Revision *int       `json:"revision_number"`
+	Gateway        netip.Addr `json:"gateway_ip"`
+	Pools          Pools      `json:"allocation_pools"`
+	DNSNameservers Addresses  `json:"dns_nameservers"`
+	Routes         Routes     `json:"host_routes"`
+	DHCP           bool       `json:"enable_dhcp"`
+	AddressMode    string     `json:"ipv6_address_mode"`
+	RAMode         string     `json:"ipv6_ra_mode"`
+	Revision       *int       `json:"revision_number"`
 }
 
 // Exists reports whether there is a network.
@@ -92,7 +118,8 @@ func (n *Network) subnet(id string) *Subnet {
 // same reports whether a and b are equal for the plan. It ignores revisions, which also count
 // changes of fields that no spec has.
 func same(a, b *Network) bool {
-	if a.ID != b.ID || a.Name != b.Name || a.Description != b.Description || a.MTU != b.MTU || len(a.Subnets) != len(b.Subnets) {
+	if a.ID != b.ID || !equalFields(networkTable, a, b) || a.Tags != b.Tags ||
+		!slices.EqualFunc(a.Interfaces, b.Interfaces, sameInterface) || !slices.Equal(a.Routers, b.Routers) || len(a.Subnets) != len(b.Subnets) {
 		return false
 	}
 	for i, s := range a.Subnets {

@@ -165,7 +165,7 @@ func TestAListWhoseMarkerIsDeletedStartsAgain(t *testing.T) {
 				for i := range 10 + most {
 					switch collection {
 					case "networks":
-						n, err := c.CreateNetwork(t.Context(), CreateNetwork{Name: fmt.Sprint(i), Description: owner.Mark()})
+						n, err := c.CreateNetwork(t.Context(), creating(fmt.Sprint(i)))
 						noError(t, err)
 						ids = append(ids, n.ID)
 					case "subnets":

@@ -264,7 +264,11 @@ func (o *Observer) Replace(uid types.UID, networks ...*Network) {
 // Update puts the answer to a change of one of the owner's networks into the cache.
 func (o *Observer) Update(uid types.UID, network *Network) {
 	o.modify(uid, func(r *record) {
-		r.networks = append(without(r.networks, network.ID), network)
+		// A network that does not exist only stands for the owner's routers.
+		r.networks = without(without(r.networks, network.ID), "")
+		if network.Exists() || len(network.Routers) > 0 {
+			r.networks = append(r.networks, network)
+		}
 		slices.SortFunc(r.networks, byID)
 	})
 }

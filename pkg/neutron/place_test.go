@@ -72,7 +72,7 @@ func TestThePlaceIsThatOfTheEndpointInUse(t *testing.T) {
 			l := newLab(t, embedded.Options{})
 			l.SetRegions(test.regions...)
 			c := l.clientIn(t, test.named)
-			_, err := c.CreateNetwork(t.Context(), CreateNetwork{Name: testName})
+			_, err := c.CreateNetwork(t.Context(), creating(testName))
 			place, known := c.Place()
 			equal(t, test.err.Reason == "", known)
 			if !known {
@@ -180,7 +180,7 @@ func TestATokenOfAnotherPlaceIsNotUsed(t *testing.T) {
 		"list": func(ctx context.Context, c *Client, _ Network) error { _, err := c.ListNetworks(ctx); return err },
 		"get":  func(ctx context.Context, c *Client, n Network) error { _, err := c.GetNetwork(ctx, n.ID); return err },
 		"create": func(ctx context.Context, c *Client, _ Network) error {
-			_, err := c.CreateNetwork(ctx, CreateNetwork{Name: "second"})
+			_, err := c.CreateNetwork(ctx, creating("second"))
 			return err
 		},
 		"create subnet": func(ctx context.Context, c *Client, n Network) error {
@@ -188,7 +188,7 @@ func TestATokenOfAnotherPlaceIsNotUsed(t *testing.T) {
 			return err
 		},
 		"update": func(ctx context.Context, c *Client, n Network) error {
-			_, err := c.UpdateNetwork(ctx, &n, UpdateNetwork{Name: "renamed"})
+			_, err := c.UpdateNetwork(ctx, &n, renaming("renamed"))
 			return err
 		},
 		"delete": func(ctx context.Context, c *Client, n Network) error { return c.DeleteNetwork(ctx, n.ID, nil) },
@@ -197,7 +197,7 @@ func TestATokenOfAnotherPlaceIsNotUsed(t *testing.T) {
 		for name, operation := range operations {
 			t.Run(move.name+", "+name, func(t *testing.T) {
 				l, c := unscopedLab(t)
-				network, err := c.CreateNetwork(t.Context(), CreateNetwork{Name: testName})
+				network, err := c.CreateNetwork(t.Context(), creating(testName))
 				noError(t, err)
 				before := l.Networks()
 				move.away(t, l)
@@ -227,7 +227,7 @@ func TestATokenOfAnotherPlaceIsNotUsed(t *testing.T) {
 // The catalog can get a second region at any time: a controller that runs is not moved there.
 func TestARegionThatIsAddedStopsCredentialsThatNameNone(t *testing.T) {
 	l, c := unscopedLab(t)
-	_, err := c.CreateNetwork(t.Context(), CreateNetwork{Name: testName})
+	_, err := c.CreateNetwork(t.Context(), creating(testName))
 	noError(t, err)
 	l.SetRegions(regionTwo, regionOne)
 	_, err = c.ListNetworks(t.Context()) // with the token and the endpoint of before

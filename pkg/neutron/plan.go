@@ -17,6 +17,7 @@ limitations under the License.
 package neutron
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
@@ -43,35 +44,52 @@ func duplicate(owned []*Network, keep *Network) Step {
 //
 // It does not touch unmanaged subnets.
 func Next(desired Desired, observed *Network) Step {
-	mark := desired.Owner.Mark()
 	if !observed.Exists() {
-		return CreateNetwork{Name: desired.Name, Description: mark}
+		return CreateNetwork{desired}
 	}
-	if step := (UpdateNetwork{unlessEqual(desired.Name, observed.Name), unlessEqual(mark, observed.Description)}); step != (UpdateNetwork{}) {
-		return step
+	if changes := changes(networkTable, &desired, observed); len(changes) > 0 {
+		return UpdateNetwork{changes}
+	}
+	if tags := desired.Network.Tags; tags != nil && *tags != observed.Tags {
+		return SetTags{*tags}
 	}
 	obsolete := obsoleteSubnets(desired, observed)
 	for _, subnet := range desired.Subnets {
-		existing := findSubnet(desired, observed, subnet.CIDR)
+		existing := findSubnet(desired, observed, subnet)
 		if existing == nil {
-			return createOrMakeRoom(desired, subnet, obsolete)
+			return createOrMakeRoom(desired, observed, subnet, obsolete)
 		}
-		if step := updateSubnet(desired, mark, subnet, existing); step != nil {
+		if step := updateSubnet(desired, observed, subnet, existing); step != nil {
 			return step
 		}
 	}
-	for _, s := range obsolete {
-		return DeleteSubnet{ID: s.ID, CIDR: s.CIDR}
+	if desired.Router != nil && !desired.Router.isResolved() {
+		return nil
 	}
-	return nil
+	if step := nextForRouter(desired, observed); step != nil {
+		return step
+	}
+	for _, s := range obsolete {
+		return release(desired, observed, s, nil)
+	}
+	return obsoleteRouter(desired, observed)
 }
 
-// unlessEqual returns desired, or "" if observed is the same.
-func unlessEqual(desired, observed string) string {
-	if desired == observed {
-		return ""
+// updateSubnet returns the step that makes the existing subnet match, or nil. Neutron refuses another
+// gateway while an interface has the address of the present one, so the subnet is detached before.
+func updateSubnet(desired Desired, observed *Network, subnet DesiredSubnet, existing *Subnet) Step {
+	changes := changes(subnetTable, &subnet, existing)
+	if len(changes) == 0 {
+		return nil
 	}
-	return desired
+	if slices.Contains(labels(changes), fieldGateway) {
+		for _, i := range observed.Interfaces {
+			if i.SubnetID == existing.ID && i.Address == existing.Gateway && desired.manages(observed, i) {
+				return detach(observed, i)
+			}
+		}
+	}
+	return UpdateSubnet{ID: existing.ID, Label: subnet.Label, Changes: changes}
 }
 
 // createOrMakeRoom returns the step that creates a missing subnet. Neutron refuses subnets
@@ -79,14 +97,14 @@ func unlessEqual(desired, observed string) string {
 // last, so that the network is never without a subnet. It is also not deleted first for a
 // subnet that Neutron is certain to refuse. Nothing changes before all old subnets are free of
 // ports.
-func createOrMakeRoom(desired Desired, subnet DesiredSubnet, obsolete []Subnet) Step {
-	create := CreateSubnet{Subnet: subnet, Name: desired.Name, Description: desired.Owner.Mark()}
+func createOrMakeRoom(desired Desired, observed *Network, subnet DesiredSubnet, obsolete []Subnet) Step {
+	create := CreateSubnet{Subnet: subnet}
 	for _, s := range obsolete {
 		create.Replaces = append(create.Replaces, s.ID)
 	}
 	for i, s := range obsolete {
 		if s.CIDR.Overlaps(subnet.CIDR) && !isRefused(subnet) {
-			return DeleteSubnet{ID: s.ID, CIDR: s.CIDR, Others: slices.Delete(create.Replaces, i, i+1)}
+			return release(desired, observed, s, slices.Delete(create.Replaces, i, i+1))
 		}
 	}
 	return create
@@ -96,80 +114,54 @@ func createOrMakeRoom(desired Desired, subnet DesiredSubnet, obsolete []Subnet) 
 // DHCP is enabled, and accepts CIDRs that also contain other addresses.
 var unserved = []netip.Prefix{netip.MustParsePrefix("224.0.0.0/4"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("ff00::/8")}
 
-// isRefused reports whether Neutron is certain to refuse the subnet, on any network. DHCP is
-// enabled by default, and needs two hosts: a server and a client.
+// isServed reports whether Neutron accepts the CIDR with DHCP, which needs two hosts: a server and
+// a client.
+func isServed(cidr netip.Prefix) bool {
+	first := cidr.Addr()
+	if first.BitLen()-cidr.Bits() < 2 || first == netip.IPv4Unspecified() {
+		return false
+	}
+	return !slices.ContainsFunc(unserved, func(p netip.Prefix) bool { return p.Bits() <= cidr.Bits() && p.Contains(first) })
+}
+
+// isRefused reports whether Neutron is certain to refuse the subnet, on any network.
 func isRefused(subnet DesiredSubnet) bool {
 	cidr, first := subnet.CIDR, subnet.CIDR.Addr()
-	if cidr.Bits() == 0 || first.BitLen()-cidr.Bits() < 2 || first == netip.IPv4Unspecified() {
+	if cidr.Bits() == 0 || !subnet.NoDHCP && !isServed(cidr) {
 		return true
 	}
-	for _, p := range unserved {
-		if p.Bits() <= cidr.Bits() && p.Contains(first) {
-			return true
-		}
+	if subnet.NoGateway || !first.Is4() {
+		return false
 	}
-	// In IPv4 these are the network address and the broadcast address.
-	gateway := subnet.Gateway
-	return gateway.Is4() && !subnet.NoGateway && (gateway == first || gateway == netipx.PrefixLastIP(cidr))
+	// These are the network address and the broadcast address. Neutron chooses the latter itself for
+	// a CIDR of two addresses.
+	gateway := cmp.Or(subnet.Gateway, first.Next())
+	return gateway == first || gateway == netipx.PrefixLastIP(cidr)
 }
 
-// updateSubnet returns the step that repairs the existing subnet, or nil.
-func updateSubnet(desired Desired, mark string, subnet DesiredSubnet, existing *Subnet) Step {
-	step := UpdateSubnet{
-		ID:          existing.ID,
-		Name:        unlessEqual(desired.Name, existing.Name),
-		Description: unlessEqual(mark, existing.Description),
-	}
-	gateway, matches := desiredGateway(subnet, existing.Gateway)
-	if step.Name == "" && step.Description == "" && matches {
-		return nil
-	}
-	if !matches {
-		step.SetGateway = true
-		step.Gateway = gateway
-		step.Pools = allocationPools(subnet.CIDR, gateway)
-	}
-	return step
-}
-
-// desiredGateway returns the gateway that the subnet must have, and whether it has it.
-func desiredGateway(subnet DesiredSubnet, observed netip.Addr) (gateway netip.Addr, matches bool) {
-	first := subnet.CIDR.Addr()
-	switch {
-	case subnet.NoGateway:
-		gateway = netip.Addr{}
-	case subnet.Gateway.IsValid():
-		gateway = subnet.Gateway
-	case first.Is4():
-		gateway = first.Next()
-	default:
-		// Neutron releases differ in which of the first two addresses of an IPv6 subnet
-		// they choose. Both count as Neutron's choice.
-		return first, observed == first || observed == first.Next()
-	}
-	return gateway, observed == gateway
-}
-
-// allocationPools returns the pools that Neutron itself creates for a subnet with this
-// gateway (generate_pools in neutron.ipam.utils). They are sent with each change of the
-// gateway, because Neutron refuses a gateway that is inside a pool (409).
-func allocationPools(cidr netip.Prefix, gateway netip.Addr) []netipx.IPRange {
+// allocationPools returns the pools that Neutron itself creates for a subnet with this gateway
+// (generate_pools in neutron.ipam.utils); nil for a subnet without hosts.
+func allocationPools(cidr netip.Prefix, gateway netip.Addr) any {
 	whole := netipx.RangeOfPrefix(cidr)
 	first, last := whole.From().Next(), whole.To()
 	if cidr.Addr().Is4() {
 		last = last.Prev()
 	}
-	var pools netipx.IPSetBuilder
-	pools.AddRange(netipx.IPRangeFrom(first, last))
-	if gateway.IsValid() {
-		pools.Remove(gateway)
-	}
-	// The only error is a range that ends before it begins, in a subnet without hosts.
-	set, err := pools.IPSet()
-	if err != nil {
+	pool := netipx.IPRangeFrom(first, last)
+	switch {
+	case !pool.IsValid():
 		return nil
+	case !pool.Contains(gateway):
+		return NewPools(pool)
 	}
-	return set.Ranges()
+	var pools []netipx.IPRange
+	if gateway != first {
+		pools = append(pools, netipx.IPRangeFrom(first, gateway.Prev()))
+	}
+	if gateway != last {
+		pools = append(pools, netipx.IPRangeFrom(gateway.Next(), last))
+	}
+	return NewPools(pools...)
 }
 
 // isOurs reports whether the subnet belongs to the owner.
@@ -178,7 +170,7 @@ func isOurs(desired Desired, s *Subnet) bool {
 	if marked {
 		return owner == desired.Owner
 	}
-	return s.ID == desired.Known
+	return slices.Contains(desired.Known, s.ID)
 }
 
 // Unmanaged returns the network's subnets that do not belong to the owner.
@@ -192,9 +184,10 @@ func Unmanaged(desired Desired, observed *Network) []Subnet {
 	return unmanaged
 }
 
-func findSubnet(desired Desired, observed *Network, cidr netip.Prefix) *Subnet {
+// findSubnet returns the owner's subnet that is the desired one, or can be changed to it.
+func findSubnet(desired Desired, observed *Network, subnet DesiredSubnet) *Subnet {
 	for i := range observed.Subnets {
-		if s := &observed.Subnets[i]; s.CIDR == cidr && isOurs(desired, s) {
+		if s := &observed.Subnets[i]; s.CIDR == subnet.CIDR && matchesFixed(subnetTable, &subnet, s) && isOurs(desired, s) {
 			return s
 		}
 	}
@@ -203,32 +196,41 @@ func findSubnet(desired Desired, observed *Network, cidr netip.Prefix) *Subnet {
 
 // obsoleteSubnets returns the owner's subnets that are no longer declared.
 func obsoleteSubnets(desired Desired, observed *Network) []Subnet {
+	declared := map[string]bool{}
+	for _, subnet := range desired.Subnets {
+		if s := findSubnet(desired, observed, subnet); s != nil {
+			declared[s.ID] = true
+		}
+	}
 	var obsolete []Subnet
-next:
 	for i := range observed.Subnets {
-		if !isOurs(desired, &observed.Subnets[i]) {
-			continue
+		if s := &observed.Subnets[i]; isOurs(desired, s) && !declared[s.ID] {
+			obsolete = append(obsolete, *s)
 		}
-		for _, subnet := range desired.Subnets {
-			if subnet.CIDR == observed.Subnets[i].CIDR {
-				continue next
-			}
-		}
-		obsolete = append(obsolete, observed.Subnets[i])
 	}
 	return obsolete
 }
 
-// Current returns the owner's subnet that is in use: the declared one, or the one that it will
-// replace; nil if there is neither.
-func Current(desired Desired, observed *Network) *Subnet {
+// Current returns the owner's subnets: the declared ones in the order of the spec, and then those
+// that are no longer declared. The label of the latter is "".
+func Current(desired Desired, observed *Network) []CurrentSubnet {
+	var current []CurrentSubnet
 	for _, subnet := range desired.Subnets {
-		if s := findSubnet(desired, observed, subnet.CIDR); s != nil {
-			return s
+		if s := findSubnet(desired, observed, subnet); s != nil {
+			current = append(current, CurrentSubnet{subnet.Label, s, routerPort(desired, observed, s.ID)})
 		}
 	}
 	for _, s := range obsoleteSubnets(desired, observed) {
-		return &s
+		current = append(current, CurrentSubnet{"", &s, routerPort(desired, observed, s.ID)})
 	}
-	return nil
+	return current
+}
+
+// CurrentSubnet is a subnet that exists.
+type CurrentSubnet struct {
+	// Label is its name in spec.additionalSubnets.
+	Label string
+	*Subnet
+	// RouterPortID is the ID of the port of its interface, "" if Neutron has not confirmed it.
+	RouterPortID string
 }

@@ -17,6 +17,7 @@ limitations under the License.
 package neutron
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -42,10 +43,28 @@ func wants(cidrText, gateway string, changes ...func(*Desired)) Desired {
 	for _, change := range changes {
 		change(&want)
 	}
+	for i := range want.Subnets {
+		s := &want.Subnets[i]
+		s.Mark, s.Name = want.Owner.Mark(), want.Name
+		if s.Label != "" {
+			s.Name = want.Name + "/" + s.Label
+		}
+	}
 	return want
 }
 
-func knowing(id string) func(*Desired) { return func(d *Desired) { d.Known = id } }
+func knowing(ids ...string) func(*Desired) { return func(d *Desired) { d.Known = ids } }
+
+// with adds another subnet to a desired state.
+func with(label, cidrText string, changes ...func(*DesiredSubnet)) func(*Desired) {
+	return func(d *Desired) {
+		s := DesiredSubnet{Label: label, CIDR: cidr(cidrText)}
+		for _, change := range changes {
+			change(&s)
+		}
+		d.Subnets = append(d.Subnets, s)
+	}
+}
 
 // has returns the owner's network with those subnets.
 func has(subnets ...Subnet) *Network {
@@ -54,7 +73,9 @@ func has(subnets ...Subnet) *Network {
 
 // ours returns a subnet as the controller creates it.
 func ours(id, cidrText, gateway string) Subnet {
-	return Subnet{ID: id, NetworkID: "n", Name: testName, Description: owner.Mark(), CIDR: cidr(cidrText), Gateway: addr(gateway)}
+	s := Subnet{ID: id, NetworkID: "n", Name: testName, Description: owner.Mark(), CIDR: cidr(cidrText), Gateway: addr(gateway), DHCP: true}
+	s.Pools, _ = allocationPools(s.CIDR, s.Gateway).(Pools)
+	return s
 }
 
 // described returns the subnet with another description.
@@ -63,21 +84,55 @@ func described(description string, s Subnet) Subnet {
 	return s
 }
 
-func named(name string, s Subnet) Subnet {
+func withName(name string, s Subnet) Subnet {
 	s.Name = name
 	return s
 }
 
 func creates(cidrText, gateway string, replaces ...string) CreateSubnet {
-	return CreateSubnet{Subnet: wants(cidrText, gateway).Subnets[0], Name: testName, Description: owner.Mark(), Replaces: replaces}
+	return CreateSubnet{Subnet: wants(cidrText, gateway).Subnets[0], Replaces: replaces}
 }
 
-func ranges(texts ...string) []netipx.IPRange {
+// markedSubnet creates a subnet without a name, and with that description.
+func markedSubnet(cidrText, description string) CreateSubnet {
+	return CreateSubnet{Subnet: DesiredSubnet{CIDR: cidr(cidrText), Mark: description}}
+}
+
+// creating creates a network of that name.
+func creating(name string) CreateNetwork { return CreateNetwork{Desired{Owner: owner, Name: name}} }
+
+// These are the changes of a network and of a subnet.
+
+func toName(label, name string) Change { return Change{"name", label, name, false} }
+func toMark(label string) Change       { return Change{"description", label, owner.Mark(), false} }
+
+func renaming(name string) UpdateNetwork {
+	return UpdateNetwork{[]Change{toName(fieldNetworkName, name)}}
+}
+
+func renamingSubnet(id, name string) UpdateSubnet {
+	return UpdateSubnet{ID: id, Changes: []Change{toName(fieldSubnetName, name)}}
+}
+
+// toGateway changes the gateway to an address of the spec, or to none for "", and the pools to the
+// default ones.
+func toGateway(address string, pools ...string) []Change {
+	return []Change{{"gateway_ip", fieldGateway, addr(address), false}, {"allocation_pools", fieldPools, ranges(pools...), true}}
+}
+
+// toDefaultGateway is toGateway for Neutron's choice.
+func toDefaultGateway(address string, pools ...string) []Change {
+	changes := toGateway(address, pools...)
+	changes[0].IsDefault = true
+	return changes
+}
+
+func ranges(texts ...string) Pools {
 	var all []netipx.IPRange
 	for _, text := range texts {
 		all = append(all, netipx.MustParseIPRange(text))
 	}
-	return all
+	return NewPools(all...)
 }
 
 func TestNext(t *testing.T) {
@@ -98,7 +153,7 @@ func TestNext(t *testing.T) {
 		{
 			name: "there is no network", reason: "the network is created first, with its mark",
 			want: wants("192.168.0.0/16", "192.168.0.1"), have: &Network{},
-			step: CreateNetwork{Name: testName, Description: owner.Mark()},
+			step: CreateNetwork{wants("192.168.0.0/16", "192.168.0.1")},
 		},
 		{
 			name: "there is a network without a subnet", reason: "a crash between the two creates leaves this state",
@@ -130,27 +185,27 @@ func TestNext(t *testing.T) {
 		{
 			name: "the gateway was changed in the spec", reason: "the pools change with it, or Neutron refuses the request",
 			want: wants("192.168.0.0/16", "192.168.1.1"), have: has(right),
-			step: UpdateSubnet{ID: id, SetGateway: true, Gateway: addr("192.168.1.1"), Pools: ranges("192.168.0.1-192.168.1.0", "192.168.1.2-192.168.255.254")},
+			step: UpdateSubnet{ID: id, Changes: toGateway("192.168.1.1", "192.168.0.1-192.168.1.0", "192.168.1.2-192.168.255.254")},
 		},
 		{
 			name: "the gateway was removed from the spec", reason: "the plan sets Neutron's default, since Neutron chooses only at the create",
 			want: wants("192.168.0.0/16", ""), have: has(ours(id, "192.168.0.0/16", "192.168.1.1")),
-			step: UpdateSubnet{ID: id, SetGateway: true, Gateway: addr("192.168.0.1"), Pools: ranges("192.168.0.2-192.168.255.254")},
+			step: UpdateSubnet{ID: id, Changes: toDefaultGateway("192.168.0.1", "192.168.0.2-192.168.255.254")},
 		},
 		{
 			name: "the gateway was set to None", reason: "the address returns to the pool",
 			want: wants("192.168.0.0/16", "none"), have: has(right),
-			step: UpdateSubnet{ID: id, SetGateway: true, Pools: ranges("192.168.0.1-192.168.255.254")},
+			step: UpdateSubnet{ID: id, Changes: toGateway("", "192.168.0.1-192.168.255.254")},
 		},
 		{
 			name: "another client removed the gateway", reason: "drift is repaired",
 			want: wants("192.168.0.0/16", "192.168.0.1"), have: has(ours(id, "192.168.0.0/16", "")),
-			step: UpdateSubnet{ID: id, SetGateway: true, Gateway: addr("192.168.0.1"), Pools: ranges("192.168.0.2-192.168.255.254")},
+			step: UpdateSubnet{ID: id, Changes: toGateway("192.168.0.1", "192.168.0.2-192.168.255.254")},
 		},
 		{
 			name: "another client removed the default gateway", reason: "no gateway in the spec does not mean None",
 			want: wants("192.168.0.0/16", ""), have: has(ours(id, "192.168.0.0/16", "")),
-			step: UpdateSubnet{ID: id, SetGateway: true, Gateway: addr("192.168.0.1"), Pools: ranges("192.168.0.2-192.168.255.254")},
+			step: UpdateSubnet{ID: id, Changes: toDefaultGateway("192.168.0.1", "192.168.0.2-192.168.255.254")},
 		},
 		{
 			name: "IPv6 with the network address as Neutron's default", reason: "newer releases choose the subnet-router anycast address",
@@ -163,22 +218,22 @@ func TestNext(t *testing.T) {
 		{
 			name: "IPv6 with a gateway that is not a default", reason: "another client set the second host",
 			want: wants("fd00:1::/64", ""), have: has(ours(id, "fd00:1::/64", "fd00:1::2")),
-			step: UpdateSubnet{ID: id, SetGateway: true, Gateway: addr("fd00:1::"), Pools: ranges("fd00:1::1-fd00:1::ffff:ffff:ffff:ffff")},
+			step: UpdateSubnet{ID: id, Changes: toDefaultGateway("fd00:1::", "fd00:1::1-fd00:1::ffff:ffff:ffff:ffff")},
 		},
 		{
 			name: "IPv6 without its default gateway", reason: "another client removed it",
 			want: wants("fd00:1::/64", ""), have: has(ours(id, "fd00:1::/64", "")),
-			step: UpdateSubnet{ID: id, SetGateway: true, Gateway: addr("fd00:1::"), Pools: ranges("fd00:1::1-fd00:1::ffff:ffff:ffff:ffff")},
+			step: UpdateSubnet{ID: id, Changes: toDefaultGateway("fd00:1::")[:1]},
 		},
 		{
 			name: "IPv6 with the other default", reason: "an address in the spec must match exactly",
 			want: wants("fd00:1::/64", "fd00:1::1"), have: has(ours(id, "fd00:1::/64", "fd00:1::")),
-			step: UpdateSubnet{ID: id, SetGateway: true, Gateway: addr("fd00:1::1"), Pools: ranges("fd00:1::2-fd00:1::ffff:ffff:ffff:ffff")},
+			step: UpdateSubnet{ID: id, Changes: toGateway("fd00:1::1", "fd00:1::2-fd00:1::ffff:ffff:ffff:ffff")},
 		},
 		{
 			name: "IPv6 with a gateway although the spec says None", reason: "None applies to IPv6 too",
 			want: wants("fd00:1::/64", "none"), have: has(ours(id, "fd00:1::/64", "fd00:1::")),
-			step: UpdateSubnet{ID: id, SetGateway: true, Pools: ranges("fd00:1::1-fd00:1::ffff:ffff:ffff:ffff")},
+			step: UpdateSubnet{ID: id, Changes: toGateway("")[:1]},
 		},
 		{
 			name: "the CIDR was changed to one that does not overlap", reason: "the new subnet is created first, so there is always one",
@@ -233,7 +288,7 @@ func TestNext(t *testing.T) {
 		{
 			name: "the old subnet exists, and the gateway of the new one differs", reason: "the new subnet is updated before the old one is deleted",
 			want: wants("10.0.0.0/24", "10.0.0.9"), have: has(right, ours("b", "10.0.0.0/24", "10.0.0.1")),
-			step: UpdateSubnet{ID: "b", SetGateway: true, Gateway: addr("10.0.0.9"), Pools: ranges("10.0.0.1-10.0.0.8", "10.0.0.10-10.0.0.254")},
+			step: UpdateSubnet{ID: "b", Changes: toGateway("10.0.0.9", "10.0.0.1-10.0.0.8", "10.0.0.10-10.0.0.254")},
 		},
 		{
 			name: "the IP family was changed", reason: "IPv4 and IPv6 never overlap",
@@ -242,8 +297,8 @@ func TestNext(t *testing.T) {
 		},
 		{
 			name: "a second IP family was added", reason: "the subnet of the first family stays, and is not replaced",
-			want: wants("192.168.0.0/16", "", func(d *Desired) { d.Subnets = append(d.Subnets, DesiredSubnet{CIDR: cidr("fd00:1::/64")}) }), have: has(right),
-			step: creates("fd00:1::/64", ""),
+			want: wants("192.168.0.0/16", "", with("v6", "fd00:1::/64")), have: has(right),
+			step: CreateSubnet{Subnet: wants("192.168.0.0/16", "", with("v6", "fd00:1::/64")).Subnets[1]},
 		},
 		{
 			name: "two old subnets and the new one exist", reason: "the CIDR was changed twice; the old ones are deleted one by one",
@@ -286,7 +341,7 @@ func TestNext(t *testing.T) {
 		{
 			name: "the known subnet has no mark", reason: "the subnet in the status is still owned, so its mark is restored",
 			want: wants("192.168.0.0/16", "", knowing(id)), have: has(described("", right)),
-			step: UpdateSubnet{ID: id, Description: owner.Mark()},
+			step: UpdateSubnet{ID: id, Changes: []Change{toMark(fieldSubnetMark)}},
 		},
 		{
 			name: "the known subnet has no mark and an old CIDR", reason: "it is replaced like any owned subnet",
@@ -309,37 +364,37 @@ func TestNext(t *testing.T) {
 		{
 			name: "the subnet's description has text before the mark", reason: "the controller owns the whole description",
 			want: wants("192.168.0.0/16", ""), have: has(described("mine! "+owner.Mark(), right)),
-			step: UpdateSubnet{ID: id, Description: owner.Mark()},
+			step: UpdateSubnet{ID: id, Changes: []Change{toMark(fieldSubnetMark)}},
 		},
 		{
 			name: "the subnet's name was changed", reason: "drift is repaired",
-			want: wants("192.168.0.0/16", ""), have: has(named("x", right)),
-			step: UpdateSubnet{ID: id, Name: testName},
+			want: wants("192.168.0.0/16", ""), have: has(withName("x", right)),
+			step: renamingSubnet(id, testName),
 		},
 		{
 			name: "all fields of the subnet were changed", reason: "one request repairs all of them",
-			want: wants("10.0.0.0/30", "10.0.0.1", knowing(id)), have: has(named("", described("", ours(id, "10.0.0.0/30", "10.0.0.2")))),
-			step: UpdateSubnet{ID: id, Name: testName, Description: owner.Mark(), SetGateway: true, Gateway: addr("10.0.0.1"), Pools: ranges("10.0.0.2-10.0.0.2")},
+			want: wants("10.0.0.0/30", "10.0.0.1", knowing(id)), have: has(withName("", described("", ours(id, "10.0.0.0/30", "10.0.0.2")))),
+			step: UpdateSubnet{ID: id, Changes: slices.Concat([]Change{toName(fieldSubnetName, testName), toMark(fieldSubnetMark)}, toGateway("10.0.0.1", "10.0.0.2-10.0.0.2"))},
 		},
 		{
 			name: "the mark of the network was removed", reason: "it is restored before the subnets are changed",
 			want: wants("10.0.0.0/24", ""), have: &Network{ID: "n", Name: testName, Subnets: []Subnet{right}},
-			step: UpdateNetwork{Description: owner.Mark()},
+			step: UpdateNetwork{[]Change{toMark(fieldNetworkMark)}},
 		},
 		{
 			name: "the mark of the network was overwritten", reason: "it is restored too",
 			want: wants("192.168.0.0/16", ""), have: &Network{ID: "n", Name: testName, Description: "hello", Subnets: []Subnet{right}},
-			step: UpdateNetwork{Description: owner.Mark()},
+			step: UpdateNetwork{[]Change{toMark(fieldNetworkMark)}},
 		},
 		{
 			name: "the name of the network was changed", reason: "drift is repaired, and only what differs is sent",
 			want: wants("192.168.0.0/16", ""), have: &Network{ID: "n", Name: "x", Description: owner.Mark(), Subnets: []Subnet{right}},
-			step: UpdateNetwork{Name: testName},
+			step: renaming(testName),
 		},
 		{
 			name: "name and mark of the network were removed", reason: "one request restores both",
 			want: wants("192.168.0.0/16", ""), have: &Network{ID: "n", Subnets: []Subnet{right}},
-			step: UpdateNetwork{Name: testName, Description: owner.Mark()},
+			step: UpdateNetwork{[]Change{toName(fieldNetworkName, testName), toMark(fieldNetworkMark)}},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -383,6 +438,14 @@ func TestIsRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
 	}
+	for text, want := range map[string]bool{
+		"10.0.0.0/30": false, "10.0.0.0/31": true, "10.0.0.0/32": false, "0.0.0.0/0": true, "0.0.0.0/8": false, "127.0.0.0/8": false, "224.0.0.0/4": false,
+		"::/0": true, "fd00::/127": false, "fd00::/128": false, "ff02::/64": false,
+	} {
+		if got := isRefused(DesiredSubnet{CIDR: cidr(text), NoDHCP: true}); got != want {
+			t.Errorf("%s without DHCP: %v, want %v", text, got, want)
+		}
+	}
 	for _, test := range []struct {
 		cidr, gateway string
 		want          bool
@@ -401,7 +464,7 @@ func TestIsRefused(t *testing.T) {
 func TestTheEmbeddedNeutronRefusesTheSameSubnets(t *testing.T) {
 	w := newWorld(t, embedded.Options{})
 	client, tried, refused := w.Client(), 0, 0
-	network, err := client.CreateNetwork(t.Context(), CreateNetwork{Name: "x"})
+	network, err := client.CreateNetwork(t.Context(), creating("x"))
 	noError(t, err)
 	for _, first := range []string{"0.0.0.0", "0.1.0.0", "10.0.0.0", "126.0.0.0", "127.1.0.0", "224.0.0.0", "239.255.255.0", "240.0.0.0", "255.255.255.255",
 		"::", "::1", "::ffff:127.0.0.0", "::ffff:224.0.0.0", "fd00::", "fe80::", "ff00::", "ff02::1"} {
@@ -413,15 +476,20 @@ func TestTheEmbeddedNeutronRefusesTheSameSubnets(t *testing.T) {
 				if subnet.Gateway.IsValid() && !cidr.Contains(subnet.Gateway) {
 					continue
 				}
-				created, err := client.CreateSubnet(t.Context(), network.ID, CreateSubnet{Subnet: subnet})
-				if err != nil && ReasonOf(err) != Invalid || (err != nil) != isRefused(subnet) {
-					t.Errorf("%+v: Neutron answers %v; isRefused returns %v", subnet, err, isRefused(subnet))
+				for _, subnet.NoDHCP = range []bool{false, true} {
+					if subnet.NoDHCP && cidr.Addr() == addr("255.255.255.255") && !subnet.NoGateway {
+						continue // Neutron answers 500: there is no next address
+					}
+					created, err := client.CreateSubnet(t.Context(), network.ID, CreateSubnet{Subnet: subnet})
+					if err != nil && ReasonOf(err) != Invalid || (err != nil) != isRefused(subnet) {
+						t.Errorf("%+v: Neutron answers %v; isRefused returns %v", subnet, err, isRefused(subnet))
+					}
+					if tried++; err != nil {
+						refused++
+						continue
+					}
+					noError(t, client.DeleteSubnet(t.Context(), created.ID, nil))
 				}
-				if tried++; err != nil {
-					refused++
-					continue
-				}
-				noError(t, client.DeleteSubnet(t.Context(), created.ID, nil))
 			}
 		}
 	}
@@ -433,13 +501,13 @@ func TestCurrent(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		have *Network
-		want *Subnet
+		want []CurrentSubnet
 	}{
 		{"there is no network", &Network{}, nil},
 		{"there is no subnet", has(), nil},
-		{"the desired subnet", has(new), &new},
-		{"the desired subnet, while the old one exists", has(old, new), &new},
-		{"the old subnet, while the desired one is missing", has(old), &old},
+		{"the desired subnet", has(new), []CurrentSubnet{{Subnet: &new}}},
+		{"the desired subnet, while the old one exists", has(old, new), []CurrentSubnet{{Subnet: &new}, {Subnet: &old}}},
+		{"the old subnet, while the desired one is missing", has(old), []CurrentSubnet{{Subnet: &old}}},
 		{"only unmanaged subnets", has(described("", old), described("", new)), nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -449,10 +517,10 @@ func TestCurrent(t *testing.T) {
 }
 
 func TestOnlyDeletesAndTheFirstCreateAreIrreversible(t *testing.T) {
-	for _, step := range []Step{CreateNetwork{}, DeleteSubnet{}, DeleteNetwork{}} {
+	for _, step := range []Step{CreateNetwork{}, DeleteSubnet{}, DeleteNetwork{}, CreateRouter{}, AttachSubnet{}, DetachSubnet{}, DeleteRouter{}} {
 		equal(t, true, step.Irreversible())
 	}
-	for _, step := range []Step{UpdateNetwork{}, CreateSubnet{}, UpdateSubnet{}} {
+	for _, step := range []Step{UpdateNetwork{}, CreateSubnet{}, UpdateSubnet{}, SetTags{}, UpdateRouter{}} {
 		equal(t, false, step.Irreversible())
 	}
 }
@@ -462,14 +530,16 @@ func TestStepString(t *testing.T) {
 		step Step
 		want string
 	}{
-		{CreateNetwork{Name: testName}, "network created"},
-		{UpdateNetwork{Name: testName}, "name set to default/web"},
-		{UpdateNetwork{Description: "m"}, "ownership mark restored"},
-		{UpdateNetwork{Name: testName, Description: "m"}, "ownership mark restored"},
+		{creating(testName), "network created"},
+		{renaming(testName), "name set to default/web"},
+		{UpdateNetwork{[]Change{toMark(fieldNetworkMark)}}, "ownership mark restored"},
+		{UpdateNetwork{[]Change{toName(fieldNetworkName, testName), toMark(fieldNetworkMark)}}, "name set to default/web, ownership mark restored"},
 		{creates("10.0.0.0/24", "", "a"), "subnet 10.0.0.0/24 created"},
-		{UpdateSubnet{Name: testName}, "name and ownership mark of the subnet restored"},
-		{UpdateSubnet{SetGateway: true, Gateway: addr("10.0.0.1")}, "gateway set to 10.0.0.1"},
-		{UpdateSubnet{SetGateway: true}, "gateway removed"},
+		{renamingSubnet("a", testName), "subnet name set to default/web"},
+		{UpdateSubnet{ID: "a", Changes: []Change{toMark(fieldSubnetMark)}}, "ownership mark of the subnet restored"},
+		{UpdateSubnet{ID: "a", Label: "v6", Changes: []Change{toMark(fieldSubnetMark)}}, "subnet v6: ownership mark of the subnet restored"},
+		{UpdateSubnet{Changes: toGateway("10.0.0.1", "10.0.0.2-10.0.0.254")}, "gateway set to 10.0.0.1"},
+		{UpdateSubnet{Changes: toGateway("", "10.0.0.1-10.0.0.254")}, "gateway removed"},
 		{DeleteSubnet{ID: "a", CIDR: cidr("10.0.0.0/24")}, "subnet 10.0.0.0/24 deleted"},
 		{DeleteNetwork{&Network{ID: "b"}}, "duplicate network b deleted"},
 	} {
@@ -482,7 +552,7 @@ func TestAllocationPools(t *testing.T) {
 		name    string
 		cidr    string
 		gateway string
-		want    []netipx.IPRange
+		want    any
 	}{
 		{"the gateway is the first host", "192.168.0.0/24", "192.168.0.1", ranges("192.168.0.2-192.168.0.254")},
 		{"the gateway is the last host", "192.168.0.0/24", "192.168.0.254", ranges("192.168.0.1-192.168.0.253")},
@@ -499,7 +569,7 @@ func TestAllocationPools(t *testing.T) {
 		{"IPv6 with the last host as gateway: it has no broadcast address", "fd00:1::/64", "fd00:1::ffff:ffff:ffff:ffff", ranges("fd00:1::1-fd00:1::ffff:ffff:ffff:fffe")},
 		{"IPv6 without a gateway", "fd00:1::/64", "", ranges("fd00:1::1-fd00:1::ffff:ffff:ffff:ffff")},
 		{"IPv6 with two addresses", "fd00:1::/127", "", ranges("fd00:1::1-fd00:1::1")},
-		{"IPv6 with two addresses, one of them the gateway", "fd00:1::/127", "fd00:1::1", nil},
+		{"IPv6 with two addresses, one of them the gateway", "fd00:1::/127", "fd00:1::1", ranges()},
 		{"one IPv6 address", "fd00:1::/128", "", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -516,16 +586,19 @@ func simulate(t *testing.T, have *Network, step Step) (*Network, bool) {
 	next.Subnets = slices.Clone(have.Subnets)
 	switch step := step.(type) {
 	case CreateNetwork:
-		next = Network{ID: "n", Name: step.Name, Description: step.Description}
+		next = changed(Network{ID: "n"}, creation(networkTable, &step.Desired))
 	case UpdateNetwork:
-		next.Name, next.Description = change(next.Name, step.Name), change(next.Description, step.Description)
+		next = changed(next, update(step.Changes))
+		next.Subnets, next.Interfaces, next.Routers = have.Subnets, have.Interfaces, have.Routers
 	case CreateSubnet:
-		if neutronRefuses(step.Subnet) || slices.ContainsFunc(have.Subnets, func(s Subnet) bool { return s.CIDR.Overlaps(step.Subnet.CIDR) }) {
+		if !step.Subnet.NoDHCP && neutronRefuses(step.Subnet) || slices.ContainsFunc(have.Subnets, func(s Subnet) bool { return s.CIDR.Overlaps(step.Subnet.CIDR) }) {
 			return have, false
 		}
-		s := Subnet{ID: "new", NetworkID: "n", Name: step.Name, Description: step.Description, CIDR: step.Subnet.CIDR, Gateway: step.Subnet.Gateway}
-		if !step.Subnet.NoGateway && !s.Gateway.IsValid() {
-			s.Gateway = s.CIDR.Addr().Next()
+		s := Subnet{ID: fmt.Sprint("new ", step.Subnet.CIDR), NetworkID: "n", CIDR: step.Subnet.CIDR, Gateway: step.Subnet.CIDR.Addr().Next(), DHCP: true}
+		fields := creation(subnetTable, &step.Subnet)
+		s = changed(s, fields)
+		if fields["allocation_pools"] == nil {
+			s.Pools, _ = allocationPools(s.CIDR, s.Gateway).(Pools)
 		}
 		next.Subnets = append(next.Subnets, s)
 	case UpdateSubnet:
@@ -533,22 +606,29 @@ func simulate(t *testing.T, have *Network, step Step) (*Network, bool) {
 		if s == nil {
 			t.Fatalf("%+v: there is no such subnet", step)
 		}
-		s.Name, s.Description = change(s.Name, step.Name), change(s.Description, step.Description)
-		if step.SetGateway {
-			s.Gateway = step.Gateway
-			for _, pool := range step.Pools {
-				if pool.Contains(step.Gateway) || !s.CIDR.Contains(pool.From()) || !s.CIDR.Contains(pool.To()) {
-					t.Errorf("%+v: Neutron refuses the pool %s", step, pool)
-				}
+		fields := update(step.Changes)
+		before := s.Gateway
+		*s = changed(*s, fields)
+		if s.Gateway.IsValid() && s.Gateway != before && holdsAddress(have, s.ID, before) {
+			return have, false
+		}
+		for _, pool := range poolsIn(t, s.Pools) {
+			if pool.Contains(s.Gateway) || !s.CIDR.Contains(pool.From()) || !s.CIDR.Contains(pool.To()) {
+				t.Errorf("%+v: Neutron refuses the pool %s", step, pool)
 			}
 		}
 	case DeleteSubnet:
 		if next.subnet(step.ID) == nil {
 			t.Fatalf("%+v: there is no such subnet", step)
 		}
+		if slices.ContainsFunc(have.Interfaces, func(i Interface) bool { return i.SubnetID == step.ID }) {
+			return have, false
+		}
 		next.Subnets = slices.DeleteFunc(next.Subnets, func(s Subnet) bool { return s.ID == step.ID })
+	case SetTags:
+		next.Tags = step.Tags
 	default:
-		t.Fatalf("no such step: %T", step)
+		return simulateRouter(t, have, step)
 	}
 	return &next, true
 }
@@ -568,18 +648,44 @@ func neutronRefuses(subnet DesiredSubnet) bool {
 	return few || all || edge || first.Is4() && first.IsUnspecified()
 }
 
-func change(have, want string) string {
-	if want == "" {
-		return have
+// changed returns the object with these fields of a request.
+func changed[T any](object T, fields map[string]any) (next T) {
+	all := map[string]any{}
+	for _, o := range []any{object, fields} {
+		text, err := json.Marshal(o)
+		if err == nil {
+			err = json.Unmarshal(text, &all)
+		}
+		if err != nil {
+			panic(err)
+		}
 	}
-	return want
+	text, err := json.Marshal(all)
+	if err == nil {
+		err = json.Unmarshal(text, &next)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return next
+}
+
+// poolsIn returns the ranges of the pools.
+func poolsIn(t *testing.T, pools Pools) (all []netipx.IPRange) {
+	t.Helper()
+	for _, text := range elements(pools) {
+		r, err := netipx.ParseIPRange(text)
+		noError(t, err)
+		all = append(all, r)
+	}
+	return all
 }
 
 // strangersSubnets returns the unmanaged subnets, which the plan must not change.
 func strangersSubnets(want Desired, n *Network) []Subnet {
 	return slices.DeleteFunc(slices.Clone(n.Subnets), func(s Subnet) bool {
 		owner, marked := OwnerOf(s.Description)
-		return marked && owner == want.Owner || !marked && s.ID == want.Known
+		return marked && owner == want.Owner || !marked && slices.Contains(want.Known, s.ID)
 	})
 }
 
@@ -615,7 +721,7 @@ func TestThePlanReachesTheDesiredStateFromEveryState(t *testing.T) {
 		ours("right", wanted, gateway),
 		ours("default gateway", wanted, "10.0.0.1"),
 		ours("no gateway", wanted, ""),
-		named("x", ours("name", wanted, gateway)),
+		withName("x", ours("name", wanted, gateway)),
 		described("", ours("known", wanted, gateway)),
 		described("", ours("stranger's", wanted, gateway)),
 		described(other, ours("other's", wanted, gateway)),
@@ -688,7 +794,7 @@ func checkStep(t *testing.T, want Desired, have *Network, step Step) {
 	case DeleteSubnet:
 		touches(step.ID)
 		inTheWay := step.CIDR.Overlaps(want.Subnets[0].CIDR)
-		if !inTheWay && findSubnet(want, have, want.Subnets[0].CIDR) == nil {
+		if !inTheWay && findSubnet(want, have, want.Subnets[0]) == nil {
 			t.Errorf("%+v comes before the create of the new subnet, which it does not overlap", step)
 		}
 	case CreateSubnet:
@@ -728,7 +834,7 @@ func TestPortsOnAnyObsoleteSubnetPreventTheReplacement(t *testing.T) {
 			}
 			have := start
 			for step := Next(want, have); step != nil; step = Next(want, have) {
-				s := scopeOf(step, have)
+				s := scopeOf(step, identity, have)
 				if slices.ContainsFunc(s.subnets, func(id string) bool { return slices.Contains(used, id) }) {
 					refusals++
 					break
@@ -744,8 +850,8 @@ func TestPortsOnAnyObsoleteSubnetPreventTheReplacement(t *testing.T) {
 					t.Errorf("%+v, ports on %q: the subnet %s is gone", start, used, id)
 				}
 			}
-			isCreated := findSubnet(want, have, want.Subnets[0].CIDR) != nil
-			wasCreated := findSubnet(want, start, want.Subnets[0].CIDR) != nil
+			isCreated := findSubnet(want, have, want.Subnets[0]) != nil
+			wasCreated := findSubnet(want, start, want.Subnets[0]) != nil
 			if len(used) > 0 && !wasCreated && (isCreated || len(have.Subnets) != len(start.Subnets)) {
 				t.Errorf("%+v, ports on %q: the subnets became %+v", start, used, have.Subnets)
 			}
@@ -789,7 +895,7 @@ func BenchmarkNext(b *testing.B) {
 		{"in order", has(right), true},
 		{"to be created", &Network{}, false},
 		{"a subnet is missing", has(), false},
-		{"another name", has(named("x", right)), false},
+		{"another name", has(withName("x", right)), false},
 		{"another gateway", has(ours("a", "192.168.0.0/16", "192.168.1.1")), false},
 		{"another CIDR", has(ours("a", "192.168.7.0/24", "192.168.7.1")), false},
 	} {

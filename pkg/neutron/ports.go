@@ -20,6 +20,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -32,21 +33,26 @@ type Port struct {
 	ID          string    `json:"id"`
 	Name        string    `json:"name"`
 	DeviceOwner string    `json:"device_owner"`
+	DeviceID    string    `json:"device_id"`
 	NetworkID   string    `json:"network_id"`
 	FixedIPs    []FixedIP `json:"fixed_ips"`
 }
 
 // FixedIP is an address of a port.
 type FixedIP struct {
-	SubnetID string `json:"subnet_id"`
+	SubnetID string     `json:"subnet_id"`
+	Address  netip.Addr `json:"ip_address"`
 }
 
-func (p Port) listed() (string, []string) {
-	texts := []string{p.Name, p.DeviceOwner, p.NetworkID}
+// portFields are the fields that a list of ports asks for.
+const portFields = "id,name,device_owner,device_id,network_id,fixed_ips"
+
+func (p Port) listed() (string, []string, []string) {
+	texts := []string{p.Name, p.DeviceOwner, p.DeviceID, p.NetworkID}
 	for _, ip := range p.FixedIPs {
-		texts = append(texts, ip.SubnetID)
+		texts = append(texts, ip.SubnetID, ip.Address.Zone())
 	}
-	return p.ID, texts
+	return p.ID, texts, nil
 }
 
 // String returns the port's name, or its ID if it has no name, and the owner of its device.
@@ -57,7 +63,7 @@ func (p Port) String() string {
 // PortsOnNetworks lists the ports that prevent the deletion of the networks, including those of
 // other projects.
 func (c *Client) PortsOnNetworks(ctx context.Context, ids ...string) ([]Port, error) {
-	ports, err := list[Port](ctx, c, "ports", "id,name,device_owner,network_id,fixed_ips", url.Values{"network_id": ids})
+	ports, err := list[Port](ctx, c, "ports", portFields, url.Values{"network_id": ids})
 	return slices.DeleteFunc(ports, func(p Port) bool { return slices.Contains(autoDeleted, p.DeviceOwner) }), err
 }
 
@@ -75,10 +81,24 @@ type scope struct {
 	// subnets are the IDs of the subnets that they have addresses in; nil: any port of the network
 	// prevents the step.
 	subnets []string
+	// except are the IDs of ports that do not prevent it: the interfaces that the controller removes
+	// by itself.
+	except []string
 }
 
 // networkScope is the scope of the deletion of a network.
 func networkScope(id string) scope { return scope{op: "delete network", network: id} }
+
+// withoutInterfaces returns the scope without the interfaces of the owner's routers.
+func (s scope) withoutInterfaces(identity Identity, observed *Network) scope {
+	for _, i := range observed.Interfaces {
+		isNamed := i.RouterID != "" && (i.RouterID == identity.Router || i.RouterID == identity.Declared)
+		if r := observed.router(i.RouterID); isNamed || r != nil && r.isOwnedBy(identity.Owner) {
+			s.except = append(s.except, i.PortID)
+		}
+	}
+	return s
+}
 
 // replacedScope is the scope of the replacement of these subnets of the network. Without subnets
 // it is the zero scope.
@@ -94,20 +114,20 @@ func replacedScope(observed *Network, ids []string) scope {
 }
 
 // scopeOf returns the scope of a step.
-func scopeOf(step Step, observed *Network) scope {
+func scopeOf(step Step, identity Identity, observed *Network) scope {
 	if s, ok := step.(interface{ scope(*Network) scope }); ok {
-		return s.scope(observed)
+		return s.scope(observed).withoutInterfaces(identity, observed)
 	}
 	return scope{}
 }
 
 func (s scope) equal(other scope) bool {
-	return s.network == other.network && slices.Equal(s.subnets, other.subnets)
+	return s.network == other.network && slices.Equal(s.subnets, other.subnets) && slices.Equal(s.except, other.except)
 }
 
 // has reports whether the port prevents the step.
 func (s scope) has(p Port) bool {
-	return p.NetworkID == s.network && (s.subnets == nil || slices.ContainsFunc(p.FixedIPs, func(ip FixedIP) bool {
+	return p.NetworkID == s.network && !slices.Contains(s.except, p.ID) && (s.subnets == nil || slices.ContainsFunc(p.FixedIPs, func(ip FixedIP) bool {
 		return slices.Contains(s.subnets, ip.SubnetID)
 	}))
 }
@@ -122,18 +142,23 @@ func inUseBy(ports []Port) string {
 	if len(ports) == 0 {
 		return ""
 	}
-	const most = 5
 	names := make([]string, 0, len(ports))
 	for _, p := range ports {
 		names = append(names, p.String())
 	}
-	// Sorted, so that the message is the same each time.
+	return Printable("in use by port " + shorten(names))
+}
+
+// shorten returns a text with the first of the names, in their order, so that the text is the same
+// each time.
+func shorten(names []string) string {
+	const most = 5
 	slices.Sort(names)
-	message := strings.Join(names[:min(most, len(names))], ", ")
+	text := strings.Join(names[:min(most, len(names))], ", ")
 	if len(names) > most {
-		message += fmt.Sprintf(" and %d more", len(names)-most)
+		text += fmt.Sprintf(" and %d more", len(names)-most)
 	}
-	return Printable("in use by port " + message)
+	return Printable(text)
 }
 
 func (s scope) inUse(message string) error {

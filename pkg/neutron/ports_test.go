@@ -34,9 +34,12 @@ func TestPortsThatNeutronDeletesByItselfDoNotBlock(t *testing.T) {
 	noError(t, err)
 	equal(t, []Port{}, got)
 	id := makePort(t, c, network.ID, "web-0", "compute:nova")
-	port := Port{ID: id, Name: "web-0", DeviceOwner: "compute:nova", NetworkID: network.ID, FixedIPs: []FixedIP{{subnet.ID}}}
+	port := Port{ID: id, Name: "web-0", DeviceOwner: "compute:nova", NetworkID: network.ID, FixedIPs: []FixedIP{{SubnetID: subnet.ID}}}
 	got, err = c.PortsOnNetworks(t.Context(), network.ID)
 	noError(t, err)
+	address := &got[0].FixedIPs[0].Address
+	equal(t, true, subnet.CIDR.Contains(*address))
+	*address = addr("")
 	equal(t, []Port{port}, got)
 }
 
@@ -61,7 +64,7 @@ func TestWhichPortsPreventAStep(t *testing.T) {
 	on := func(network string, subnets ...string) Port {
 		p := Port{ID: "p", NetworkID: network}
 		for _, id := range subnets {
-			p.FixedIPs = append(p.FixedIPs, FixedIP{id})
+			p.FixedIPs = append(p.FixedIPs, FixedIP{SubnetID: id})
 		}
 		return p
 	}
@@ -89,7 +92,7 @@ func TestWhichPortsPreventAStep(t *testing.T) {
 		{"an update: no port", UpdateSubnet{ID: "a"}, "", on("n", "a"), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := scopeOf(test.step, both)
+			s := scopeOf(test.step, identity, both)
 			equal(t, test.op, s.op)
 			equal(t, test.want, s.has(test.port))
 			equal(t, test.want, s.blocking([]Port{test.port}) != "")

@@ -17,6 +17,7 @@ limitations under the License.
 package neutron
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -26,6 +27,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 )
 
@@ -81,10 +83,17 @@ func (unmetered) CountRequest(Request)          {}
 func (unmetered) CountWait(Wait, time.Duration) {}
 func (unmetered) CountAuthenticationFailure()   {}
 
-// The verbs of the operations on one item of a collection, and on the collection.
+// The collections that have named operations, the verbs of the operations on one item of a
+// collection, and on the collection, and the operations on a part of an item.
 var (
+	collections          = sets.New("networks", "subnets", "ports", "routers", "floatingips")
 	itemOperations       = map[string]string{http.MethodGet: "get", http.MethodPut: "update", http.MethodDelete: "delete"}
 	collectionOperations = map[string]string{http.MethodGet: "list", http.MethodPost: "create"}
+	partOperations       = map[string]string{
+		"PUT networks/tags":                   "set tags",
+		"PUT routers/add_router_interface":    "add router interface",
+		"PUT routers/remove_router_interface": "remove router interface",
+	}
 )
 
 // operationOf returns the name of the operation that a request is for.
@@ -94,7 +103,10 @@ func operationOf(method, path string) string {
 	}
 	_, resource, _ := strings.Cut(path, "/v2.0/")
 	collection, id, isItem := strings.Cut(resource, "/")
-	if collection != "networks" && collection != "subnets" && collection != "ports" || strings.Contains(id, "/") {
+	if _, part, isPart := strings.Cut(id, "/"); isPart {
+		return cmp.Or(partOperations[method+" "+collection+"/"+part], other)
+	}
+	if !collections.Has(collection) {
 		return other
 	}
 	verb, object := collectionOperations[method], collection

@@ -105,9 +105,20 @@ func TestOperationsAreNamedByMethodAndPath(t *testing.T) {
 		{"GET", "/v2.0/ports", "list ports"},
 		{"DELETE", "/v2.0/networks", "other"},
 		{"POST", "/v2.0/networks/1", "other"},
-		{"PUT", "/v2.0/networks/1/tags", "other"},
+		{"PUT", "/v2.0/networks/1/tags", "set tags"},
+		{"PUT", "/v2.0/networks/1/tags/a", "other"},
+		{"GET", "/v2.0/networks/1/tags", "other"},
 		{"GET", "/v2.0/networks/../../v2.0/ports", "other"},
-		{"GET", "/v2.0/routers", "other"},
+		{"GET", "/v2.0/routers", "list routers"},
+		{"POST", "/v2.0/routers", "create router"},
+		{"GET", "/v2.0/routers/1", "get router"},
+		{"PUT", "/v2.0/routers/1", "update router"},
+		{"DELETE", "/v2.0/routers/1", "delete router"},
+		{"PUT", "/v2.0/routers/1/add_router_interface", "add router interface"},
+		{"PUT", "/v2.0/routers/1/remove_router_interface", "remove router interface"},
+		{"PUT", "/v2.0/subnets/1/add_router_interface", "other"},
+		{"GET", "/v2.0/floatingips", "list floatingips"},
+		{"GET", "/v2.0/agents", "other"},
 		{"GET", "/v2.0/", "other"},
 		{"BREW", "/v2.0/networks/1", "other"},
 	} {
@@ -254,13 +265,13 @@ func (l *lab) metered(t *testing.T) (*Client, *meter) {
 func TestEveryOperationOfAClientHasAName(t *testing.T) {
 	ctx, l := t.Context(), newLab(t, embedded.Options{})
 	c, m := l.metered(t)
-	network, err := c.CreateNetwork(ctx, CreateNetwork{Name: "a", Description: owner.Mark()})
+	network, err := c.CreateNetwork(ctx, creating("a"))
 	noError(t, err)
 	subnet, err := c.CreateSubnet(ctx, network.ID, CreateSubnet{Subnet: DesiredSubnet{CIDR: cidr("10.0.0.0/24")}})
 	noError(t, err)
-	_, err = c.UpdateSubnet(ctx, &subnet, UpdateSubnet{Name: "b"})
+	_, err = c.UpdateSubnet(ctx, &subnet, renamingSubnet("", "b"))
 	noError(t, err)
-	_, err = c.UpdateNetwork(ctx, &Network{ID: network.ID}, UpdateNetwork{Name: "b"})
+	_, err = c.UpdateNetwork(ctx, &Network{ID: network.ID}, renaming("b"))
 	noError(t, err)
 	_, err = c.GetNetwork(ctx, network.ID)
 	noError(t, err)

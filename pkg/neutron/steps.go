@@ -20,8 +20,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-
-	"go4.org/netipx"
+	"slices"
 )
 
 // A Step is one change in Neutron. Converge applies the step that Next returns. A new kind
@@ -39,26 +38,34 @@ type Step interface {
 	apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error)
 }
 
-// Fields are all names that Step.Fields returns. They are label values of a metric.
-var Fields = []string{
-	fieldNetwork, fieldNetworkName, fieldNetworkMark, fieldDuplicateNetwork,
-	fieldSubnet, fieldSubnetName, fieldSubnetMark, fieldGateway, fieldObsoleteSubnet,
+// checker is a step that something in Neutron can prevent, such as a port. The check makes requests, so
+// it comes before the Network is read past the cache, which is the last thing before the step.
+type checker interface {
+	check(ctx context.Context, c *Cloud, identity Identity, observed *Network) error
 }
+
+// Fields are all names that Step.Fields returns. They are label values of a metric.
+var Fields = slices.Concat(
+	[]string{fieldNetwork, fieldDuplicateNetwork, fieldTags, fieldSubnet, fieldObsoleteSubnet, fieldRouter, fieldObsoleteRouter, fieldInterface},
+	labelsIn(networkTable), labelsIn(subnetTable), labelsIn(routerTable),
+)
 
 const (
 	fieldNetwork          = "network"
 	fieldNetworkName      = "network name"
 	fieldNetworkMark      = "network mark"
 	fieldDuplicateNetwork = "duplicate network"
+	fieldTags             = "tags"
 	fieldSubnet           = "subnet"
 	fieldSubnetName       = "subnet name"
 	fieldSubnetMark       = "subnet mark"
 	fieldGateway          = "gateway"
+	fieldPools            = "allocation pools"
 	fieldObsoleteSubnet   = "obsolete subnet"
 )
 
 // CreateNetwork creates the network. Its description carries the mark from the start.
-type CreateNetwork struct{ Name, Description string }
+type CreateNetwork struct{ Desired Desired }
 
 func (CreateNetwork) String() string { return "network created" }
 
@@ -66,39 +73,44 @@ func (CreateNetwork) String() string { return "network created" }
 func (CreateNetwork) Irreversible() bool { return true }
 func (CreateNetwork) Fields() []string   { return []string{fieldNetwork} }
 
-func (s CreateNetwork) apply(ctx context.Context, c *Cloud, _ Identity, _ *Network) (*Network, error) {
+func (s CreateNetwork) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
 	network, err := c.client.CreateNetwork(ctx, s)
+	network.Routers, network.RoutersKnown = observed.Routers, observed.RoutersKnown
 	return &network, err
 }
 
-// UpdateNetwork sets the name and the description. An empty one stays as it is.
-type UpdateNetwork struct{ Name, Description string }
+// UpdateNetwork changes fields of the network.
+type UpdateNetwork struct{ Changes []Change }
 
-func (s UpdateNetwork) String() string {
-	if s.Description == "" {
-		return "name set to " + s.Name
-	}
-	return "ownership mark restored"
-}
-
+func (s UpdateNetwork) String() string   { return describe(s.Changes) }
 func (UpdateNetwork) Irreversible() bool { return false }
-
-func (s UpdateNetwork) Fields() []string {
-	return namesOf(field{fieldNetworkName, s.Name != ""}, field{fieldNetworkMark, s.Description != ""})
-}
+func (s UpdateNetwork) Fields() []string { return labels(s.Changes) }
 
 func (s UpdateNetwork) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
 	network, err := c.client.UpdateNetwork(ctx, observed, s)
-	network.Subnets = observed.Subnets
+	network.Subnets, network.Interfaces, network.Routers, network.RoutersKnown = observed.Subnets, observed.Interfaces, observed.Routers, observed.RoutersKnown
 	return &network, err
+}
+
+// SetTags replaces the tags of the network. Neutron does not accept tags in the request that
+// creates it.
+type SetTags struct{ Tags Tags }
+
+func (s SetTags) String() string   { return Change{Label: fieldTags, Value: s.Tags}.String() }
+func (SetTags) Irreversible() bool { return false }
+func (SetTags) Fields() []string   { return []string{fieldTags} }
+
+func (s SetTags) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
+	tags, err := c.client.SetTags(ctx, observed.ID, s)
+	next := *observed
+	next.Tags, next.Revision = tags, nil // the revision has changed
+	return &next, err
 }
 
 // CreateSubnet creates a subnet. Its description carries the mark from the start. If a subnet
 // that it replaces has ports, it fails with InUse and changes nothing.
 type CreateSubnet struct {
-	Subnet      DesiredSubnet
-	Name        string
-	Description string
+	Subnet DesiredSubnet
 	// Replaces are the IDs of the subnets that are deleted afterwards.
 	Replaces []string
 }
@@ -111,44 +123,35 @@ func (CreateSubnet) Fields() []string   { return []string{fieldSubnet} }
 
 func (s CreateSubnet) scope(observed *Network) scope { return replacedScope(observed, s.Replaces) }
 
-func (s CreateSubnet) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
-	if len(s.Replaces) > 0 {
-		if err := c.checkPorts(ctx, identity.Owner.UID, s.scope(observed)); err != nil {
-			return nil, err
-		}
+func (s CreateSubnet) check(ctx context.Context, c *Cloud, identity Identity, observed *Network) error {
+	if len(s.Replaces) == 0 {
+		return nil
 	}
+	return c.checkPorts(ctx, identity.Owner.UID, scopeOf(s, identity, observed))
+}
+
+func (s CreateSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
 	subnet, err := c.client.CreateSubnet(ctx, observed.ID, s)
 	return observed.withSubnet(subnet), err
 }
 
-// UpdateSubnet sets the gateway, the name and the description of a subnet.
+// UpdateSubnet changes fields of a subnet.
 type UpdateSubnet struct {
-	ID   string
-	Name string // "" stays as it is
-	// Description is the mark; "" stays as it is.
-	Description string
-	// SetGateway sets the gateway to Gateway (the zero Addr: none) and the allocation pools
-	// to Pools: Neutron refuses a gateway that is inside a pool.
-	SetGateway bool
-	Gateway    netip.Addr
-	Pools      []netipx.IPRange
+	ID string
+	// Label is the subnet's name in spec.additionalSubnets.
+	Label   string
+	Changes []Change
 }
 
 func (s UpdateSubnet) String() string {
-	switch {
-	case !s.SetGateway:
-		return "name and ownership mark of the subnet restored"
-	case !s.Gateway.IsValid():
-		return "gateway removed"
+	if s.Label == "" {
+		return describe(s.Changes)
 	}
-	return "gateway set to " + s.Gateway.String()
+	return "subnet " + s.Label + ": " + describe(s.Changes)
 }
 
 func (UpdateSubnet) Irreversible() bool { return false }
-
-func (s UpdateSubnet) Fields() []string {
-	return namesOf(field{fieldSubnetName, s.Name != ""}, field{fieldSubnetMark, s.Description != ""}, field{fieldGateway, s.SetGateway})
-}
+func (s UpdateSubnet) Fields() []string { return labels(s.Changes) }
 
 func (s UpdateSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
 	subnet, err := c.client.UpdateSubnet(ctx, observed.subnet(s.ID), s)
@@ -176,13 +179,15 @@ func (s DeleteSubnet) scope(observed *Network) scope {
 	return scope{op: "delete subnet " + s.CIDR.String(), network: observed.ID, subnets: []string{s.ID}}
 }
 
-func (s DeleteSubnet) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
-	if len(s.Others) > 0 {
-		if err := c.checkPorts(ctx, identity.Owner.UID, s.scope(observed)); err != nil {
-			return nil, err
-		}
+func (s DeleteSubnet) check(ctx context.Context, c *Cloud, identity Identity, observed *Network) error {
+	if len(s.Others) == 0 {
+		return nil
 	}
-	return observed.withoutSubnet(s.ID), c.tryDelete(ctx, identity.Owner.UID, s.scope(observed), func() error {
+	return c.checkPorts(ctx, identity.Owner.UID, scopeOf(s, identity, observed))
+}
+
+func (s DeleteSubnet) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
+	return observed.withoutSubnet(s.ID), c.tryDelete(ctx, identity.Owner.UID, scopeOf(s, identity, observed), func() error {
 		return c.client.DeleteSubnet(ctx, s.ID, observed.subnet(s.ID).Revision)
 	})
 }
@@ -196,21 +201,20 @@ func (DeleteNetwork) Fields() []string   { return []string{fieldDuplicateNetwork
 
 func (s DeleteNetwork) scope(*Network) scope { return networkScope(s.Network.ID) }
 
+// apply removes the interfaces on the network first, unless ports prevent its deletion.
 func (s DeleteNetwork) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
-	return observed, c.delete(ctx, identity, s.Network)
-}
-
-// field is the name of something that a step may set.
-type field struct {
-	name  string
-	isSet bool
-}
-
-func namesOf(fields ...field) (names []string) {
-	for _, f := range fields {
-		if f.isSet {
-			names = append(names, f.name)
+	for {
+		step, ok := nextRemoval(identity, s.Network).(DetachSubnet)
+		if !ok {
+			return observed, c.delete(ctx, identity, s.Network)
 		}
+		if err := step.check(ctx, c, identity, s.Network); err != nil {
+			return nil, err
+		}
+		next, err := step.apply(ctx, c, identity, s.Network)
+		if err != nil {
+			return nil, err
+		}
+		s.Network = next
 	}
-	return names
 }

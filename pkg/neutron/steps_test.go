@@ -21,22 +21,42 @@ import (
 	"testing"
 )
 
+// allChanges changes each field of the table that Neutron can change.
+func allChanges[D, O any](table []field[D, O]) (changes []Change) {
+	for _, f := range table {
+		if !f.isFixed {
+			changes = append(changes, Change{Name: f.name, Label: f.label})
+		}
+	}
+	return changes
+}
+
 func TestEveryFieldIsChangedByAStep(t *testing.T) {
 	named := map[string]bool{}
 	for _, test := range []struct {
 		step Step
 		want []string
 	}{
-		{CreateNetwork{Name: "a", Description: "b"}, []string{"network"}},
-		{UpdateNetwork{Name: "a"}, []string{"network name"}},
-		{UpdateNetwork{Description: "b"}, []string{"network mark"}},
-		{UpdateNetwork{Name: "a", Description: "b"}, []string{"network mark", "network name"}},
+		{creating("a"), []string{"network"}},
+		{renaming("a"), []string{"network name"}},
+		{UpdateNetwork{[]Change{toMark(fieldNetworkMark)}}, []string{"network mark"}},
+		{UpdateNetwork{[]Change{toName(fieldNetworkName, "a"), toMark(fieldNetworkMark)}}, []string{"network mark", "network name"}},
 		{DeleteNetwork{}, []string{"duplicate network"}},
 		{CreateSubnet{}, []string{"subnet"}},
-		{UpdateSubnet{SetGateway: true}, []string{"gateway"}},
-		{UpdateSubnet{Name: "a"}, []string{"subnet name"}},
-		{UpdateSubnet{Name: "a", Description: "b", SetGateway: true}, []string{"gateway", "subnet mark", "subnet name"}},
+		{UpdateSubnet{Changes: toGateway("10.0.0.1")[:1]}, []string{"gateway"}},
+		{renamingSubnet("s", "a"), []string{"subnet name"}},
+		{UpdateSubnet{Changes: append(toGateway("10.0.0.1"), toName(fieldSubnetName, "a"), toMark(fieldSubnetMark))}, []string{"allocation pools", "gateway", "subnet mark", "subnet name"}},
 		{DeleteSubnet{}, []string{"obsolete subnet"}},
+		{SetTags{}, []string{"tags"}},
+		{CreateRouter{}, []string{"router"}},
+		{UpdateRouter{"r", []Change{toName("router name", "a"), toMark(fieldRouterMark)}}, []string{"router mark", "router name"}},
+		{AttachSubnet{}, []string{"router interface"}},
+		{DetachSubnet{}, []string{"router interface"}},
+		{DeleteRouter{}, []string{"obsolete router"}},
+		{UpdateNetwork{allChanges(networkTable)}, []string{"DNS domain", "MTU", "external", "network mark", "network name",
+			"network type", "physical network", "port security", "segmentation ID", "shared"}},
+		{UpdateSubnet{Changes: allChanges(subnetTable)}, []string{"DHCP", "DNS servers", "allocation pools", "gateway", "host routes", "subnet mark", "subnet name"}},
+		{UpdateRouter{"r", allChanges(routerTable)}, []string{"router gateway", "router mark", "router name"}},
 	} {
 		got := test.step.Fields()
 		slices.Sort(got)

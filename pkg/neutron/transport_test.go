@@ -222,7 +222,7 @@ func TestOneConnectionIsEnough(t *testing.T) {
 	l := newLab(t, embedded.Options{})
 	c := newTestClient(t, l.config(t), ClientOptions{Timeout: 10 * time.Second, Connections: 1})
 	for range pageSize + 1 {
-		_, err := c.CreateNetwork(t.Context(), CreateNetwork{Name: testName, Description: owner.Mark()})
+		_, err := c.CreateNetwork(t.Context(), creating(testName))
 		noError(t, err)
 	}
 	l.RevokeTokens()

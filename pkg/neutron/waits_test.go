@@ -50,7 +50,7 @@ func (w *waits) waitingUIDs() []types.UID {
 func portOn(network, name string, subnets ...string) Port {
 	p := Port{ID: name, Name: name, NetworkID: network}
 	for _, id := range subnets {
-		p.FixedIPs = append(p.FixedIPs, FixedIP{id})
+		p.FixedIPs = append(p.FixedIPs, FixedIP{SubnetID: id})
 	}
 	return p
 }

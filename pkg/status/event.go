@@ -19,6 +19,7 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,7 +41,7 @@ func EventFor(network *samplecrdv1.Network, o Outcome, next *samplecrdv1.Network
 	if o.Err == nil && (len(o.Steps) > 0 || o.Adopted) {
 		return changed(network, o)
 	}
-	return transition(Ready(&network.Status), Ready(next), len(o.Unmanaged) > 0)
+	return transition(Ready(&network.Status), Ready(next), o)
 }
 
 // changed returns the event for what was done in Neutron.
@@ -57,11 +58,35 @@ func changed(network *samplecrdv1.Network, o Outcome) *Event {
 	case o.Adopted:
 		return normal(samplecrdv1.EventAdopted, "Adopted network %s, which carries this Network's mark", o.Observed.ID)
 	case cmp.Or(o.Before, network).Status.NetworkID == "":
-		return normal(samplecrdv1.EventCreated, "Created network %s with subnet %s", o.Observed.ID, o.Subnet.CIDR)
+		return normal(samplecrdv1.EventCreated, "Created network %s with %s", o.Observed.ID, o.describe())
 	case o.IsRepair(network):
 		return normal(samplecrdv1.EventDriftRepaired, "Repaired drift in Neutron: %s", done)
 	}
 	return normal(samplecrdv1.EventUpdated, "Updated network %s: %s", o.Observed.ID, done)
+}
+
+// describe returns the CIDRs of the subnets, and the router.
+func (o Outcome) describe() string {
+	cidrs := make([]string, len(o.Subnets))
+	for i, s := range o.Subnets {
+		cidrs[i] = s.CIDR.String()
+	}
+	text := "subnet " + strings.Join(cidrs, ", ")
+	if len(cidrs) > 1 {
+		text = "subnets " + strings.Join(cidrs, ", ")
+	}
+	switch {
+	case o.Router == nil:
+		return text
+	case slices.ContainsFunc(o.Steps, isRouterCreation):
+		return text + " and router " + o.Router.ID
+	}
+	return text + ", attached to router " + o.Router.ID
+}
+
+func isRouterCreation(step neutron.Step) bool {
+	_, ok := step.(neutron.CreateRouter)
+	return ok
 }
 
 // IsRepair reports whether the steps repaired drift: Neutron matched this generation before.
@@ -71,20 +96,37 @@ func (o Outcome) IsRepair(network *samplecrdv1.Network) bool {
 }
 
 // transition returns the event for a change of the Ready condition; nil if its reason is the
-// same, or if the Network is ready for the first time. Unmanaged subnets are reported when
-// they appear.
-func transition(before, now *metav1.Condition, unmanaged bool) *Event {
+// same, if the Network is ready for the first time, or if the controller is still at work. What is
+// unmanaged is reported when it appears.
+func transition(before, now *metav1.Condition, o Outcome) *Event {
 	isFirst := before == nil || before.Status == metav1.ConditionUnknown
-	if unmanaged && now.Status == metav1.ConditionTrue && (isFirst || before.Status == now.Status && before.Message != now.Message) {
-		return &Event{corev1.EventTypeWarning, samplecrdv1.EventUnmanagedSubnet, now.Message}
+	if now.Status == metav1.ConditionTrue && (isFirst || before.Status == now.Status) {
+		if reason := unmanagedReason(before, o); reason != "" {
+			return &Event{corev1.EventTypeWarning, reason, now.Message}
+		}
 	}
-	if isFirst && now.Status == metav1.ConditionTrue || !isFirst && before.Reason == now.Reason {
+	if isFirst && now.Status == metav1.ConditionTrue || !isFirst && before.Reason == now.Reason || now.Reason == samplecrdv1.ReasonProgressing {
 		return nil
 	}
 	if now.Status == metav1.ConditionTrue {
 		return &Event{corev1.EventTypeNormal, now.Reason, now.Message}
 	}
 	return &Event{corev1.EventTypeWarning, now.Reason, now.Message}
+}
+
+// unmanagedReason returns the reason of the event for what is unmanaged and the condition does not
+// name yet; "" if there is nothing new.
+func unmanagedReason(before *metav1.Condition, o Outcome) string {
+	isNew := func(text string) bool {
+		return text != "" && (before == nil || !strings.Contains(before.Message, text))
+	}
+	switch {
+	case isNew(unmanagedSubnets(o)):
+		return samplecrdv1.EventUnmanagedSubnet
+	case isNew(unmanagedInterfaces(o)):
+		return samplecrdv1.EventUnmanagedInterface
+	}
+	return ""
 }
 
 // FinalizedMessage returns the message of the event for a Network whose finalizer was removed.

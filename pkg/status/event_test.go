@@ -18,6 +18,7 @@ package status
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,9 +36,18 @@ func notReady(reason, message string) metav1.Condition {
 	return condition("Ready", "False", reason, message)
 }
 
+// renamed is the step that renames the network.
+func renamed(name string) neutron.Step {
+	return neutron.UpdateNetwork{Changes: []neutron.Change{{Label: "network name", Value: name}}}
+}
+
 func TestEventFor(t *testing.T) {
 	const unmanagedMessage = "Neutron matches the spec; the network also has unmanaged subnets, which are left alone: 10.1.0.0/24 (f-1)"
 	unmanaged := neutron.Subnet{ID: "f-1", CIDR: netip.MustParsePrefix("10.1.0.0/24")}
+	const strangeMessage = "Neutron matches the spec; the network also has interfaces of other routers, which are left alone: q (port p)"
+	strange := []neutron.Interface{{PortID: "p", RouterID: "q", SubnetID: "s"}}
+	withStrange := ready()
+	withStrange.Message = strangeMessage
 	withUnmanaged := ready()
 	withUnmanaged.Message = unmanagedMessage
 	steps := []neutron.Step{
@@ -75,6 +85,16 @@ func TestEventFor(t *testing.T) {
 		{"the network is deleted", new(ready()), unchanged, Outcome{Finalized: "gone"}, &Event{"Normal", "Deleted", "gone"}},
 		{"the network is deleted after a failure", new(notReady("InUse", "x")), unchanged, Outcome{Finalized: "gone"}, &Event{"Normal", "Deleted", "gone"}},
 
+		{"a network with two subnets is created", new(pending()), withoutNetwork, Outcome{Steps: steps, Subnets: append(haveSubnets(""), haveSubnet("v6", "s6", "fd00::/64", "", ""))},
+			&Event{"Normal", "Created", "Created network n with subnets 10.0.0.0/24, fd00::/64"}},
+		{"a network with a router of its own is created", new(pending()), withoutNetwork, Outcome{Steps: append(steps, neutron.CreateRouter{}), Router: &samplecrdv1.RouterStatus{ID: "r"}},
+			&Event{"Normal", "Created", "Created network n with subnet 10.0.0.0/24 and router r"}},
+		{"a network with two subnets and a router of its own is created", new(notReady("Progressing", "x")), withoutNetwork,
+			Outcome{Steps: append(steps, neutron.CreateRouter{}), Router: &samplecrdv1.RouterStatus{ID: "r"}, Subnets: append(haveSubnets(""), haveSubnet("v6", "s6", "fd00::/64", "", ""))},
+			&Event{"Normal", "Created", "Created network n with subnets 10.0.0.0/24, fd00::/64 and router r"}},
+		{"a network is created and attached to an existing router", new(pending()), withoutNetwork, Outcome{Steps: steps, Router: &samplecrdv1.RouterStatus{ID: "e"}},
+			&Event{"Normal", "Created", "Created network n with subnet 10.0.0.0/24, attached to router e"}},
+
 		// Transitions of the Ready condition.
 		{"ready as before", new(ready()), unchanged, Outcome{}, nil},
 		{"ready for the first time", nil, unchanged, Outcome{}, nil},
@@ -95,6 +115,24 @@ func TestEventFor(t *testing.T) {
 		{"a network is adopted and not completed", new(pending()), withoutNetwork, Outcome{Adopted: true, Err: neutronError(neutron.OverQuota)},
 			&Event{"Warning", "QuotaExceeded", "create subnet: Neutron's own words"}},
 
+		{"at work", new(ready()), edited, Outcome{Err: neutronError(neutron.Unrecorded)}, nil},
+		{"at work at first", new(pending()), withoutNetwork, Outcome{Steps: steps, Err: neutronError(neutron.Unrecorded)}, nil},
+		{"at work after a failure", new(notReady("InUse", "x")), unchanged, Outcome{Err: neutronError(neutron.Unrecorded)}, nil},
+		{"not ready after the work", new(notReady("Progressing", "x")), unchanged, Outcome{Err: neutronError(neutron.OverQuota)},
+			&Event{"Warning", "QuotaExceeded", "create subnet: Neutron's own words"}},
+		{"what the spec names is not there", new(ready()), edited, Outcome{Err: neutronError(neutron.Unresolved)},
+			&Event{"Warning", "ReferenceNotFound", "create subnet: Neutron's own words"}},
+
+		// Unmanaged interfaces.
+		{"an unmanaged interface appears", new(ready()), unchanged, Outcome{UnmanagedInterfaces: strange}, &Event{"Warning", "UnmanagedInterface", strangeMessage}},
+		{"an unmanaged interface exists at first", new(pending()), unchanged, Outcome{UnmanagedInterfaces: strange}, &Event{"Warning", "UnmanagedInterface", strangeMessage}},
+		{"the unmanaged interface is already in the condition", &withStrange, unchanged, Outcome{UnmanagedInterfaces: strange}, nil},
+		{"the unmanaged interface disappears", &withStrange, unchanged, Outcome{}, nil},
+		{"an unmanaged subnet appears beside the interface", &withStrange, unchanged, Outcome{Unmanaged: []neutron.Subnet{unmanaged}, UnmanagedInterfaces: strange},
+			&Event{"Warning", "UnmanagedSubnet", unmanagedMessage + strings.TrimPrefix(strangeMessage, "Neutron matches the spec")}},
+		{"an unmanaged interface appears beside the subnet", &withUnmanaged, unchanged, Outcome{Unmanaged: []neutron.Subnet{unmanaged}, UnmanagedInterfaces: strange},
+			&Event{"Warning", "UnmanagedInterface", unmanagedMessage + strings.TrimPrefix(strangeMessage, "Neutron matches the spec")}},
+
 		// Unmanaged subnets.
 		{"an unmanaged subnet appears", new(ready()), unchanged, Outcome{Unmanaged: []neutron.Subnet{unmanaged}}, &Event{"Warning", "UnmanagedSubnet", unmanagedMessage}},
 		{"an unmanaged subnet exists at first", nil, unchanged, Outcome{Unmanaged: []neutron.Subnet{unmanaged}}, &Event{"Warning", "UnmanagedSubnet", unmanagedMessage}},
@@ -114,7 +152,10 @@ func TestEventFor(t *testing.T) {
 				network = newNetwork(*test.before)
 			}
 			test.change(network)
-			test.outcome.Observed, test.outcome.Subnet = haveNetwork(), haveSubnet("10.0.0.1")
+			test.outcome.Observed = haveNetwork()
+			if test.outcome.Subnets == nil {
+				test.outcome.Subnets = haveSubnets("10.0.0.1")
+			}
 			var next samplecrdv1.NetworkStatus // a finalized Network has no status
 			if test.outcome.Finalized == "" {
 				next = Compute(network, test.outcome)
@@ -125,7 +166,7 @@ func TestEventFor(t *testing.T) {
 }
 
 func TestIsRepair(t *testing.T) {
-	steps := []neutron.Step{neutron.UpdateNetwork{Name: "web"}}
+	steps := []neutron.Step{renamed("web")}
 	for _, test := range []struct {
 		name    string
 		ready   metav1.Condition

@@ -54,6 +54,8 @@ var responses = map[neutron.ErrorReason]Response{
 	neutron.Unauthenticated: {Reason: samplecrdv1.ReasonAuthenticationFailed, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
 	neutron.OverQuota:       {Reason: samplecrdv1.ReasonQuotaExceeded, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
 	neutron.InUse:           {Reason: samplecrdv1.ReasonInUse, Condition: samplecrdv1.ConditionReconciling, RetryAfter: inUseDelay},
+	neutron.Unresolved:      {Reason: samplecrdv1.ReasonReferenceNotFound, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
+	neutron.Unrecorded:      {Reason: samplecrdv1.ReasonProgressing, Condition: samplecrdv1.ConditionReconciling, RetryAfter: time.Millisecond},
 	neutron.Unavailable:     {Reason: samplecrdv1.ReasonNeutronUnavailable, Condition: samplecrdv1.ConditionReconciling},
 	// These mean that what was observed is out of date: the next sync observes again.
 	neutron.NotFound: {},
@@ -82,9 +84,11 @@ func RetryAfter(err error, resync time.Duration) (delay time.Duration, known boo
 
 // IsPremature reports whether an error must not yet replace a status that says Available: Neutron
 // has not been listed since the controller started, so nothing contradicts that status. Refused
-// credentials are reported, because a person has to correct them.
+// credentials are reported, because a person has to correct them. The router of the next step is
+// written, because the step waits for it.
 func IsPremature(cloud *neutron.Cloud, network *samplecrdv1.Network, err error) bool {
-	if cloud == nil || neutron.ReasonOf(err) == neutron.Unauthenticated {
+	reason := neutron.ReasonOf(err)
+	if cloud == nil || reason == neutron.Unauthenticated || reason == neutron.Unrecorded {
 		return false
 	}
 	_, _, listErr := cloud.Observer().Get(network.UID)

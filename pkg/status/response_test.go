@@ -33,7 +33,7 @@ import (
 
 func TestEveryErrorReasonHasAResponse(t *testing.T) {
 	reasons := []neutron.ErrorReason{neutron.Invalid, neutron.Forbidden, neutron.Unauthenticated, neutron.NotFound, neutron.InUse, neutron.OverQuota,
-		neutron.Stale, neutron.OtherCloud, neutron.NoCredentials, neutron.Paused, neutron.Unavailable}
+		neutron.Stale, neutron.OtherCloud, neutron.NoCredentials, neutron.Paused, neutron.Unresolved, neutron.Unrecorded, neutron.Unavailable}
 	for _, reason := range reasons {
 		if _, ok := responses[reason]; !ok {
 			t.Errorf("%s has no row in the table", reason)
@@ -63,6 +63,8 @@ func TestRetryAfter(t *testing.T) {
 		{"refused credentials are retried after a minute, since a person corrects them", of(neutron.Unauthenticated), time.Minute, true},
 		{"an exhausted quota is retried after a minute, since a person raises it", of(neutron.OverQuota), time.Minute, true},
 		{"a network in use is retried after a minute, in case nothing enqueues it when the ports are gone", of(neutron.InUse), time.Minute, true},
+		{"what is not there is looked for after a minute, since a person creates it", of(neutron.Unresolved), time.Minute, true},
+		{"a sync that waits for its status goes on at once", of(neutron.Unrecorded), time.Millisecond, true},
 		{"an outage backs off", of(neutron.Unavailable), 0, false},
 		{"a stale revision backs off, so that two writers do not overwrite each other endlessly", of(neutron.Stale), 0, false},
 		{"a network that does not exist backs off", of(neutron.NotFound), 0, false},
@@ -122,6 +124,7 @@ func TestIsPremature(t *testing.T) {
 	}{
 		{"nothing contradicts the status", failing, newNetwork(ready()), away, true},
 		{"refused credentials are reported", failing, newNetwork(ready()), neutronError(neutron.Unauthenticated), false},
+		{"the next step waits for the status", failing, newNetwork(ready()), neutronError(neutron.Unrecorded), false},
 		{"Neutron was listed", listed, newNetwork(ready()), away, false},
 		{"Neutron was listed once, but the last list failed", listedBefore, newNetwork(ready()), away, false},
 		{"the cloud is not known", nil, newNetwork(ready()), away, false},

@@ -52,10 +52,14 @@ type Outcome struct {
 	// Observed is the network in Neutron, the zero Network if there is none; nil if Neutron
 	// could not be read: then the status keeps what was known.
 	Observed *neutron.Network
-	// Subnet is the subnet in use; nil if there is none.
-	Subnet *neutron.Subnet
+	// Subnets are the subnets of the Network, the declared ones first.
+	Subnets []neutron.CurrentSubnet
+	// Router is the router that the status names; nil if there is none.
+	Router *samplecrdv1.RouterStatus
 	// Unmanaged are the network's other subnets, which another client created.
 	Unmanaged []neutron.Subnet
+	// UnmanagedInterfaces are the interfaces on the subnets that another client created.
+	UnmanagedInterfaces []neutron.Interface
 
 	// Adopted reports that the network was found by its mark, and was not in the status yet.
 	Adopted bool
@@ -77,7 +81,30 @@ func Observing(desired neutron.Desired, observed *neutron.Network) Outcome {
 	if observed == nil {
 		return Outcome{}
 	}
-	return Outcome{Observed: observed, Subnet: neutron.Current(desired, observed), Unmanaged: neutron.Unmanaged(desired, observed)}
+	o := Outcome{
+		Observed: observed, Subnets: neutron.Current(desired, observed),
+		Unmanaged: neutron.Unmanaged(desired, observed), UnmanagedInterfaces: neutron.UnmanagedInterfaces(desired, observed),
+	}
+	if id, exists := neutron.CurrentRouter(desired, observed); exists {
+		o.Router = &samplecrdv1.RouterStatus{ID: id}
+		for _, r := range observed.Routers {
+			if r.ID == id {
+				o.Router.ExternalIPs = r.Gateway.IPs.All()
+			}
+		}
+	}
+	return o
+}
+
+// subnet returns the subnet of spec.cidr, or the one that it will replace; nil if there is
+// neither.
+func (o Outcome) subnet() *neutron.Subnet {
+	for _, s := range o.Subnets {
+		if s.Label == "" {
+			return s.Subnet
+		}
+	}
+	return nil
 }
 
 // In returns the outcome with what is known of the cloud.
@@ -111,18 +138,33 @@ func Compute(network *samplecrdv1.Network, o Outcome) samplecrdv1.NetworkStatus 
 		status.NetworkID = o.Observed.ID
 		status.MTU = int32(o.Observed.MTU)
 		status.SubnetID, status.CIDR, status.Gateway = "", "", ""
+		status.Subnets, status.Router = o.subnetStatuses(), o.Router
 	}
-	if o.Subnet != nil {
+	if s := o.subnet(); s != nil {
 		var text [64]byte
-		status.SubnetID = o.Subnet.ID
-		status.CIDR = keep(network.Status.CIDR, o.Subnet.CIDR.AppendTo(text[:0]))
-		status.Gateway = keep(network.Status.Gateway, appendGateway(text[:0], o.Subnet.Gateway))
+		status.SubnetID = s.ID
+		status.CIDR = keep(network.Status.CIDR, s.CIDR.AppendTo(text[:0]))
+		status.Gateway = keep(network.Status.Gateway, appendGateway(text[:0], s.Gateway))
 	}
 	if requested := RequestedReconcile(network); requested != "" && (o.Observed != nil || o.Read) {
 		status.LastHandledReconcileAt = requested
 	}
 	setConditions(&status, network.Generation, o)
 	return status
+}
+
+// subnetStatuses returns status.subnets.
+func (o Outcome) subnetStatuses() []samplecrdv1.SubnetStatus {
+	if len(o.Subnets) == 0 {
+		return nil
+	}
+	statuses := make([]samplecrdv1.SubnetStatus, len(o.Subnets))
+	for i, s := range o.Subnets {
+		statuses[i] = samplecrdv1.SubnetStatus{
+			Name: s.Label, ID: s.ID, CIDR: s.CIDR.String(), Gateway: string(appendGateway(nil, s.Gateway)), RouterPortID: s.RouterPortID,
+		}
+	}
+	return statuses
 }
 
 // RequestedReconcile returns the value of the annotation that requests a live read of Neutron,
@@ -156,7 +198,7 @@ func setConditions(status *samplecrdv1.NetworkStatus, generation int64, o Outcom
 		Status:             metav1.ConditionTrue,
 		ObservedGeneration: generation,
 		Reason:             samplecrdv1.ReasonAvailable,
-		Message:            availableMessage(o.Unmanaged),
+		Message:            availableMessage(o),
 	}
 	also := ""
 	if o.Err != nil {
@@ -181,23 +223,42 @@ func setConditions(status *samplecrdv1.NetworkStatus, generation int64, o Outcom
 	}
 }
 
-// availableMessage names the unmanaged subnets: they are left alone, but Neutron deletes them
-// with the network.
-func availableMessage(unmanaged []neutron.Subnet) string {
-	const available = "Neutron matches the spec"
-	if len(unmanaged) == 0 {
-		return available
+// availableMessage names what others have created: it is left alone, but Neutron deletes the subnets
+// with the network, and the interfaces prevent that.
+func availableMessage(o Outcome) string {
+	return "Neutron matches the spec" + unmanagedSubnets(o) + unmanagedInterfaces(o)
+}
+
+func unmanagedSubnets(o Outcome) string {
+	if len(o.Unmanaged) == 0 {
+		return ""
 	}
+	names := make([]string, len(o.Unmanaged))
+	for i, s := range o.Unmanaged {
+		names[i] = fmt.Sprintf("%s (%s)", s.CIDR, s.ID)
+	}
+	return "; the network also has unmanaged subnets, which are left alone: " + firstOf(names)
+}
+
+func unmanagedInterfaces(o Outcome) string {
+	if len(o.UnmanagedInterfaces) == 0 {
+		return ""
+	}
+	names := make([]string, len(o.UnmanagedInterfaces))
+	for i, in := range o.UnmanagedInterfaces {
+		names[i] = fmt.Sprintf("%s (port %s)", in.RouterID, in.PortID)
+	}
+	return "; the network also has interfaces of other routers, which are left alone: " + firstOf(slices.Compact(slices.Sorted(slices.Values(names)))) // a port is in several IPv6 subnets
+}
+
+// firstOf returns the first of the names, and how many more there are.
+func firstOf(names []string) string {
 	const limit = 5
-	names := make([]string, 0, limit)
-	for _, s := range unmanaged[:min(limit, len(unmanaged))] {
-		names = append(names, fmt.Sprintf("%s (%s)", s.CIDR, s.ID))
+	text := strings.Join(names[:min(limit, len(names))], ", ")
+	if more := len(names) - limit; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
-	message := available + "; the network also has unmanaged subnets, which are left alone: " + strings.Join(names, ", ")
-	if more := len(unmanaged) - limit; more > 0 {
-		message += fmt.Sprintf(" and %d more", more)
-	}
-	return message
+	return text
 }
 
 // message returns the text for the error. While Neutron gives no good answer, it stays the text

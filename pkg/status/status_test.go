@@ -54,6 +54,7 @@ func newNetwork(conditions ...metav1.Condition) *samplecrdv1.Network {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u", ResourceVersion: "41", Generation: 2},
 		Status: samplecrdv1.NetworkStatus{
 			ObservedGeneration: 2, NetworkID: "n", SubnetID: "s", CIDR: "10.0.0.0/24", Gateway: "10.0.0.1", Cloud: "test", MTU: 1450,
+			Subnets:    []samplecrdv1.SubnetStatus{{ID: "s", CIDR: "10.0.0.0/24", Gateway: "10.0.0.1"}},
 			Conditions: conditions,
 		},
 	}
@@ -61,12 +62,17 @@ func newNetwork(conditions ...metav1.Condition) *samplecrdv1.Network {
 
 func haveNetwork() *neutron.Network { return &neutron.Network{ID: "n", MTU: 1450} }
 
-func haveSubnet(gateway string) *neutron.Subnet {
-	s := &neutron.Subnet{ID: "s", CIDR: netip.MustParsePrefix("10.0.0.0/24")}
+// haveSubnets returns the subnet of spec.cidr.
+func haveSubnets(gateway string) []neutron.CurrentSubnet {
+	return []neutron.CurrentSubnet{haveSubnet("", "s", "10.0.0.0/24", gateway, "")}
+}
+
+func haveSubnet(label, id, cidr, gateway, port string) neutron.CurrentSubnet {
+	s := &neutron.Subnet{ID: id, CIDR: netip.MustParsePrefix(cidr)}
 	if gateway != "" {
 		s.Gateway = netip.MustParseAddr(gateway)
 	}
-	return s
+	return neutron.CurrentSubnet{Label: label, Subnet: s, RouterPortID: port}
 }
 
 func neutronError(kind neutron.ErrorReason) error {
@@ -99,6 +105,8 @@ func TestConditions(t *testing.T) {
 		{name: "the credentials are refused", err: neutronError(neutron.Unauthenticated), want: both("AuthenticationFailed", "Reconciling", words)},
 		{name: "a port uses the network", err: neutronError(neutron.InUse), want: both("InUse", "Reconciling", words)},
 		{name: "the quota is exhausted", err: neutronError(neutron.OverQuota), want: both("QuotaExceeded", "Reconciling", words)},
+		{name: "what the spec names is not there, or not yet", err: neutronError(neutron.Unresolved), want: both("ReferenceNotFound", "Reconciling", words)},
+		{name: "the next step waits for the status", err: neutronError(neutron.Unrecorded), want: both("Progressing", "Reconciling", words)},
 		{name: "Neutron is unavailable", err: neutronError(neutron.Unavailable),
 			want: both("NeutronUnavailable", "Reconciling", words)},
 		{name: "Neutron is unavailable since a known time", err: neutronError(neutron.Unavailable), away: longAgo.Time,
@@ -114,7 +122,7 @@ func TestConditions(t *testing.T) {
 			"after a port":       both("InUse", "Reconciling", "x"),
 		} {
 			t.Run(test.name+", "+name, func(t *testing.T) {
-				got := Compute(newNetwork(before...), Outcome{Observed: haveNetwork(), Subnet: haveSubnet(""), Err: test.err, Away: test.away, IsOutage: !test.away.IsZero()}).Conditions
+				got := Compute(newNetwork(before...), Outcome{Observed: haveNetwork(), Subnets: haveSubnets(""), Err: test.err, Away: test.away, IsOutage: !test.away.IsZero()}).Conditions
 				byType := cmpopts.SortSlices(func(a, b metav1.Condition) bool { return a.Type < b.Type })
 				equal(t, test.want, got, whenever, byType)
 			})
@@ -127,7 +135,7 @@ func TestTheConditionNamesUnmanagedSubnets(t *testing.T) {
 		{ID: "f-1", CIDR: netip.MustParsePrefix("10.1.0.0/24")},
 		{ID: "f-2", CIDR: netip.MustParsePrefix("fd00::/64")},
 	}
-	got := Compute(newNetwork(ready()), Outcome{Observed: haveNetwork(), Subnet: haveSubnet(""), Unmanaged: unmanaged}).Conditions
+	got := Compute(newNetwork(ready()), Outcome{Observed: haveNetwork(), Subnets: haveSubnets(""), Unmanaged: unmanaged}).Conditions
 	want := ready()
 	want.Message = "Neutron matches the spec; the network also has unmanaged subnets, which are left alone: 10.1.0.0/24 (f-1), fd00::/64 (f-2)"
 	equal(t, []metav1.Condition{want}, got, whenever)
@@ -138,7 +146,7 @@ func TestTheConditionNamesOnlyTheFirstUnmanagedSubnets(t *testing.T) {
 	for i := range 2000 {
 		unmanaged = append(unmanaged, neutron.Subnet{ID: fmt.Sprint("f-", i), CIDR: netip.MustParsePrefix("10.1.0.0/24")})
 	}
-	got := Ready(new(Compute(newNetwork(ready()), Outcome{Observed: haveNetwork(), Subnet: haveSubnet(""), Unmanaged: unmanaged}))).Message
+	got := Ready(new(Compute(newNetwork(ready()), Outcome{Observed: haveNetwork(), Subnets: haveSubnets(""), Unmanaged: unmanaged}))).Message
 	// A condition's message has room for 32,768 bytes.
 	if !strings.HasSuffix(got, "10.1.0.0/24 (f-4) and 1995 more") || len(got) > 1024 {
 		t.Errorf("got %q", got)
@@ -285,19 +293,22 @@ func TestObservedFields(t *testing.T) {
 		outcome Outcome
 		want    samplecrdv1.NetworkStatus
 	}{
-		{"nothing changed", Outcome{Observed: haveNetwork(), Subnet: haveSubnet("10.0.0.1")}, known},
-		{"there is no gateway", Outcome{Observed: haveNetwork(), Subnet: haveSubnet("")},
-			with(func(s *samplecrdv1.NetworkStatus) { s.Gateway = "None" })},
+		{"nothing changed", Outcome{Observed: haveNetwork(), Subnets: haveSubnets("10.0.0.1")}, known},
+		{"there is no gateway", Outcome{Observed: haveNetwork(), Subnets: haveSubnets("")},
+			with(func(s *samplecrdv1.NetworkStatus) {
+				s.Gateway, s.Subnets = "None", []samplecrdv1.SubnetStatus{{ID: "s", CIDR: "10.0.0.0/24", Gateway: "None"}}
+			})},
 		{"Neutron could not be read: the fields stay", Outcome{Err: neutronError(neutron.Unavailable)}, known},
 		{"there is no subnet", Outcome{Observed: haveNetwork(), Err: neutronError(neutron.Invalid)},
-			with(func(s *samplecrdv1.NetworkStatus) { s.SubnetID, s.CIDR, s.Gateway = "", "", "" })},
+			with(func(s *samplecrdv1.NetworkStatus) { s.SubnetID, s.CIDR, s.Gateway, s.Subnets = "", "", "", nil })},
 		{"there is no network", Outcome{Observed: &neutron.Network{}, Err: neutronError(neutron.OverQuota)},
 			samplecrdv1.NetworkStatus{ObservedGeneration: 2, Cloud: "test"}},
-		{"there is another network", Outcome{Observed: &neutron.Network{ID: "n2", MTU: 9000}, Subnet: &neutron.Subnet{ID: "s2", CIDR: netip.MustParsePrefix("fd00:1::/64"), Gateway: netip.MustParseAddr("fd00:1::1")}},
+		{"there is another network", Outcome{Observed: &neutron.Network{ID: "n2", MTU: 9000}, Subnets: []neutron.CurrentSubnet{{Subnet: &neutron.Subnet{ID: "s2", CIDR: netip.MustParsePrefix("fd00:1::/64"), Gateway: netip.MustParseAddr("fd00:1::1")}}}},
 			with(func(s *samplecrdv1.NetworkStatus) {
 				s.NetworkID, s.MTU, s.SubnetID, s.CIDR, s.Gateway = "n2", 9000, "s2", "fd00:1::/64", "fd00:1::1"
+				s.Subnets = []samplecrdv1.SubnetStatus{{ID: "s2", CIDR: "fd00:1::/64", Gateway: "fd00:1::1"}}
 			})},
-		{"the cloud has another name", Outcome{Cloud: "other", Observed: haveNetwork(), Subnet: haveSubnet("10.0.0.1")},
+		{"the cloud has another name", Outcome{Cloud: "other", Observed: haveNetwork(), Subnets: haveSubnets("10.0.0.1")},
 			with(func(s *samplecrdv1.NetworkStatus) { s.Cloud = "other" })},
 		{"another cloud, in which the network was not observed: the place where it was created stays",
 			Outcome{Cloud: "other", Place: &neutron.Place{Project: "other"}, Err: neutronError(neutron.Unavailable)}, known},
@@ -309,6 +320,122 @@ func TestObservedFields(t *testing.T) {
 			equal(t, test.want, Compute(newNetwork(ready()), test.outcome), cmpopts.IgnoreFields(samplecrdv1.NetworkStatus{}, "Conditions"))
 		})
 	}
+}
+
+// TestSubnetsAndRouterOfTheStatus observes networks for a Network with two subnets and a router of
+// its own, if the case does not say otherwise.
+func TestSubnetsAndRouterOfTheStatus(t *testing.T) {
+	owner := neutron.Owner{Cluster: "cluster", UID: "u"}
+	subnet := func(id, cidr, gateway string) neutron.Subnet {
+		return neutron.Subnet{ID: id, Description: owner.Mark(), CIDR: netip.MustParsePrefix(cidr), Gateway: netip.MustParseAddr(gateway), DHCP: true}
+	}
+	v4, v6, old := subnet("s4", "10.0.0.0/24", "10.0.0.1"), subnet("s6", "fd00::/64", "fd00::1"), subnet("s0", "10.9.0.0/24", "10.9.0.1")
+	theirs := v4
+	theirs.ID, theirs.Description, theirs.CIDR = "s9", "", netip.MustParsePrefix("10.8.0.0/24")
+	router := func(id, description, external string, ips neutron.ExternalIPs) neutron.Router {
+		return neutron.Router{ID: id, Description: description, Gateway: neutron.ExternalGateway{NetworkID: external, IPs: ips}}
+	}
+	own, noGateway, other := router("r", owner.Mark(), "x", "198.18.0.7, 2001:db8::7"), router("r", owner.Mark(), "", ""), router("q", "", "x", "198.18.0.8")
+	on := func(s neutron.Subnet, router, port string) neutron.Interface {
+		return neutron.Interface{PortID: port, RouterID: router, SubnetID: s.ID, Address: s.Gateway, Confirmed: true}
+	}
+	unconfirmed := on(v4, "r", "p4")
+	unconfirmed.Confirmed = false
+	subnets := func(all ...neutron.Subnet) []neutron.Subnet { return all }
+	has := func(all []neutron.Subnet, routers []neutron.Router, interfaces ...neutron.Interface) *neutron.Network {
+		return &neutron.Network{ID: "n", Description: owner.Mark(), Subnets: all, Routers: routers, Interfaces: interfaces, RoutersKnown: true}
+	}
+	routers := func(all ...neutron.Router) []neutron.Router { return all }
+	statusOf := func(name string, s neutron.Subnet, port string) samplecrdv1.SubnetStatus {
+		return samplecrdv1.SubnetStatus{Name: name, ID: s.ID, CIDR: s.CIDR.String(), Gateway: s.Gateway.String(), RouterPortID: port}
+	}
+	both := []samplecrdv1.SubnetStatus{statusOf("", v4, ""), statusOf("v6", v6, "")}
+	attached := []samplecrdv1.SubnetStatus{statusOf("", v4, "p4"), statusOf("v6", v6, "p6")}
+	existing := func(n *samplecrdv1.Network) {
+		n.Spec.Router = &samplecrdv1.RouterSpec{Existing: &samplecrdv1.NeutronReference{ID: "e"}}
+	}
+	known := func(id string) func(*samplecrdv1.Network) {
+		return func(n *samplecrdv1.Network) { n.Status.Router = &samplecrdv1.RouterStatus{ID: id} }
+	}
+	none := func(n *samplecrdv1.Network) { n.Spec.Router = nil }
+	const available = "Neutron matches the spec"
+	for _, test := range []struct {
+		name     string
+		changes  []func(*samplecrdv1.Network)
+		observed *neutron.Network
+		subnets  []samplecrdv1.SubnetStatus
+		router   *samplecrdv1.RouterStatus
+		message  string // of a Network that is ready
+	}{
+		{"nothing exists: a router is recorded", nil, &neutron.Network{}, nil, &samplecrdv1.RouterStatus{}, available},
+		{"the router of its own is not created yet", nil, has(subnets(v4, v6), nil), both, &samplecrdv1.RouterStatus{}, available},
+		{"an existing router is recorded before a subnet is attached", []func(*samplecrdv1.Network){existing}, has(subnets(v4, v6), nil), both, &samplecrdv1.RouterStatus{ID: "e"}, available},
+		{"the router has no gateway yet", nil, has(subnets(v4, v6), routers(noGateway)), both, &samplecrdv1.RouterStatus{ID: "r"}, available},
+		{"nothing is attached yet", nil, has(subnets(v4, v6), routers(own)), both, &samplecrdv1.RouterStatus{ID: "r", ExternalIPs: []string{"198.18.0.7", "2001:db8::7"}}, available},
+		{"both are attached", nil, has(subnets(v4, v6), routers(own), on(v4, "r", "p4"), on(v6, "r", "p6")), attached,
+			&samplecrdv1.RouterStatus{ID: "r", ExternalIPs: []string{"198.18.0.7", "2001:db8::7"}}, available},
+		{"one connection is not confirmed", nil, has(subnets(v4, v6), routers(own), unconfirmed, on(v6, "r", "p6")),
+			[]samplecrdv1.SubnetStatus{statusOf("", v4, ""), statusOf("v6", v6, "p6")}, &samplecrdv1.RouterStatus{ID: "r", ExternalIPs: []string{"198.18.0.7", "2001:db8::7"}}, available},
+		{"the status has the port of a confirmed connection", []func(*samplecrdv1.Network){func(n *samplecrdv1.Network) { n.Status.Subnets = attached }},
+			has(subnets(v4, v6), routers(own), unconfirmed, on(v6, "r", "p6")), attached,
+			&samplecrdv1.RouterStatus{ID: "r", ExternalIPs: []string{"198.18.0.7", "2001:db8::7"}}, available},
+		{"the existing router cannot be seen", []func(*samplecrdv1.Network){existing, known("e")}, has(subnets(v4, v6), nil, on(v4, "e", "p4"), on(v6, "e", "p6")),
+			attached, &samplecrdv1.RouterStatus{ID: "e"}, available},
+		{"subnets are still attached to the router before", []func(*samplecrdv1.Network){existing, known("q")}, has(subnets(v4, v6), routers(other), on(v6, "q", "p6")),
+			[]samplecrdv1.SubnetStatus{statusOf("", v4, ""), statusOf("v6", v6, "p6")}, &samplecrdv1.RouterStatus{ID: "q", ExternalIPs: []string{"198.18.0.8"}}, available},
+		{"the spec declares no router any more", []func(*samplecrdv1.Network){none, known("r")}, has(subnets(v4, v6), routers(own)), both,
+			&samplecrdv1.RouterStatus{ID: "r", ExternalIPs: []string{"198.18.0.7", "2001:db8::7"}}, available},
+		{"nothing of the router is left", []func(*samplecrdv1.Network){none, known("r")}, has(subnets(v4, v6), nil), both, nil, available},
+		{"a subnet that is not declared any more comes last", []func(*samplecrdv1.Network){none}, has(subnets(old, v4, v6), nil), append(slices.Clone(both), statusOf("", old, "")), nil, available},
+		{"only the subnet before exists", []func(*samplecrdv1.Network){none}, has(subnets(old), nil), []samplecrdv1.SubnetStatus{statusOf("", old, "")}, nil, available},
+		{"a connection to another router", []func(*samplecrdv1.Network){none}, has(subnets(v4, v6), routers(other), on(v4, "q", "p4")), both, nil,
+			available + "; the network also has interfaces of other routers, which are left alone: q (port p4)"},
+		{"an unmanaged subnet, and its connection", nil, has(subnets(v4, v6, theirs), routers(own, other), on(theirs, "r", "p9")), both,
+			&samplecrdv1.RouterStatus{ID: "r", ExternalIPs: []string{"198.18.0.7", "2001:db8::7"}},
+			available + "; the network also has unmanaged subnets, which are left alone: 10.8.0.0/24 (s9); the network also has interfaces of other routers, which are left alone: r (port p9)"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			network := newNetwork(ready())
+			network.Status.Subnets = nil
+			network.Spec.CIDR = "10.0.0.0/24"
+			network.Spec.AdditionalSubnets = []samplecrdv1.AdditionalSubnet{{Name: "v6", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "fd00::/64"}}}
+			network.Spec.Router = &samplecrdv1.RouterSpec{ExternalNetwork: &samplecrdv1.NeutronReference{ID: "x"}}
+			for _, change := range test.changes {
+				change(network)
+			}
+			desired, err := neutron.NewDesired(network, owner.Cluster)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if desired.Router != nil { // as Converge does
+				if ref := network.Spec.Router.Existing; ref != nil {
+					desired.Router.Existing = ref.ID
+				} else {
+					desired.Router.ExternalNetwork = network.Spec.Router.ExternalNetwork.ID
+				}
+			}
+			got := Compute(network, Observing(desired, test.observed))
+			equal(t, test.subnets, got.Subnets)
+			equal(t, test.router, got.Router, cmpopts.EquateEmpty())
+			equal(t, test.message, Ready(&got).Message)
+			if len(test.subnets) > 0 {
+				first := test.subnets[0]
+				equal(t, []string{first.ID, first.CIDR, first.Gateway}, []string{got.SubnetID, got.CIDR, got.Gateway})
+			}
+			// The same again is no write.
+			network.Status = got
+			again := Compute(network, Observing(desired, test.observed))
+			equal(t, true, Equal(&got, &again))
+		})
+	}
+}
+
+func TestTheStatusKeepsSubnetsAndRouterWhileNeutronIsUnavailable(t *testing.T) {
+	network := newNetwork(ready())
+	network.Status.Router = &samplecrdv1.RouterStatus{ID: "r", ExternalIPs: []string{"198.18.0.7"}}
+	got := Compute(network, Outcome{Err: neutronError(neutron.Unavailable)})
+	equal(t, network.Status.Subnets, got.Subnets)
+	equal(t, network.Status.Router, got.Router)
 }
 
 func TestOnlyATransitionChangesLastTransitionTime(t *testing.T) {
@@ -341,7 +468,7 @@ func TestOnlyATransitionChangesLastTransitionTime(t *testing.T) {
 
 func TestTheSameOutcomeGivesTheSameStatus(t *testing.T) {
 	for _, err := range []error{nil, neutronError(neutron.Invalid), neutronError(neutron.InUse), neutronError(neutron.Unavailable)} {
-		outcome := Outcome{Cloud: "test", Observed: haveNetwork(), Subnet: haveSubnet("10.0.0.1"), Err: err}
+		outcome := Outcome{Cloud: "test", Observed: haveNetwork(), Subnets: haveSubnets("10.0.0.1"), Err: err}
 		network := newNetwork()
 		network.Status = Compute(network, outcome)
 		equal(t, network.Status, Compute(network, outcome))
@@ -350,11 +477,12 @@ func TestTheSameOutcomeGivesTheSameStatus(t *testing.T) {
 
 func TestComputeDoesNotChangeItsArguments(t *testing.T) {
 	network := newNetwork(ready(), condition("Foreign", "True", "X", "of another client"))
-	have, subnet := haveNetwork(), haveSubnet("")
+	have, subnets := haveNetwork(), haveSubnets("")
 	before := network.DeepCopy()
-	got := Compute(network, Outcome{Cloud: "other", Observed: have, Subnet: subnet, Err: neutronError(neutron.Invalid)})
+	got := Compute(network, Outcome{Cloud: "other", Observed: have, Subnets: subnets, Err: neutronError(neutron.Invalid)})
 	equal(t, before, network)
 	equal(t, haveNetwork(), have)
+	equal(t, haveSubnets(""), subnets, cmpopts.EquateComparable(netip.Prefix{}, netip.Addr{}))
 	for i := range got.Conditions {
 		got.Conditions[i].Message = "changed"
 	}
@@ -367,7 +495,7 @@ func TestComputeDoesNotChangeItsArguments(t *testing.T) {
 func TestIsReported(t *testing.T) {
 	for kind, want := range map[neutron.ErrorReason]bool{
 		neutron.Invalid: true, neutron.Forbidden: true, neutron.Unauthenticated: true, neutron.InUse: true,
-		neutron.OverQuota: true, neutron.Unavailable: true, neutron.OtherCloud: true, neutron.NoCredentials: true, neutron.Paused: true,
+		neutron.OverQuota: true, neutron.Unresolved: true, neutron.Unrecorded: true, neutron.Unavailable: true, neutron.OtherCloud: true, neutron.NoCredentials: true, neutron.Paused: true,
 		neutron.NotFound: false, neutron.Stale: false,
 	} {
 		if got := IsReported(neutronError(kind)); got != want {
@@ -454,6 +582,12 @@ func TestPatch(t *testing.T) {
 			}),
 			with(func(s *samplecrdv1.NetworkStatus) { s.Conditions = append(s.Conditions, edited) }),
 			`{"conditions":[` + condition + `,` + other + `]}`},
+		{"a router is recorded that has no ID yet", with(func(s *samplecrdv1.NetworkStatus) { s.Router = nil }), with(func(s *samplecrdv1.NetworkStatus) { s.Router = &samplecrdv1.RouterStatus{} }),
+			`{"router":{}}`},
+		{"the ID of a router goes", full, with(func(s *samplecrdv1.NetworkStatus) { s.Router = &samplecrdv1.RouterStatus{} }), `{"router":{"externalIPs":null,"id":null}}`},
+		{"a router goes", full, with(func(s *samplecrdv1.NetworkStatus) { s.Router = nil }), `{"router":null}`},
+		{"the port of a subnet goes: all subnets are in the patch", full, with(func(s *samplecrdv1.NetworkStatus) { s.Subnets[0].RouterPortID = "" }),
+			`{"subnets":[{"cidr":"x","gateway":"x","id":"x","name":"x"}]}`},
 		{"a condition goes", with(func(s *samplecrdv1.NetworkStatus) { s.Conditions = append(s.Conditions, edited) }), full,
 			`{"conditions":[` + condition + `]}`},
 		{"all conditions go", full, with(func(s *samplecrdv1.NetworkStatus) { s.Conditions = nil }), `{"conditions":null}`},
@@ -554,4 +688,13 @@ func TestEqualComparesEachField(t *testing.T) {
 	}
 	differs(func(s *samplecrdv1.NetworkStatus) reflect.Value { return reflect.ValueOf(s).Elem() })
 	differs(func(s *samplecrdv1.NetworkStatus) reflect.Value { return reflect.ValueOf(&s.Conditions[0]).Elem() })
+	differs(func(s *samplecrdv1.NetworkStatus) reflect.Value { return reflect.ValueOf(&s.Subnets[0]).Elem() })
+	differs(func(s *samplecrdv1.NetworkStatus) reflect.Value { return reflect.ValueOf(s.Router).Elem() })
+	recorded := full.DeepCopy()
+	recorded.Router = &samplecrdv1.RouterStatus{}
+	unrecorded := recorded.DeepCopy()
+	unrecorded.Router = nil
+	if Equal(recorded, unrecorded) {
+		t.Error("a router that has no ID yet is the same as none")
+	}
 }

@@ -30,10 +30,13 @@ import (
 )
 
 func TestUnrecorded(t *testing.T) {
-	create := neutron.CreateNetwork{Name: "web"}
-	rename := neutron.UpdateNetwork{Name: "web"}
+	create := neutron.CreateNetwork{}
+	rename := renamed("web")
 	subnet := neutron.CreateSubnet{Subnet: neutron.DesiredSubnet{CIDR: netip.MustParsePrefix("10.0.0.0/24")}}
-	unavailable, overQuota := neutronError(neutron.Unavailable), neutronError(neutron.OverQuota)
+	unavailable, overQuota, unrecorded := neutronError(neutron.Unavailable), neutronError(neutron.OverQuota), neutronError(neutron.Unrecorded)
+	router := &samplecrdv1.RouterStatus{ID: "r"}
+	progressing := func(n *samplecrdv1.Network) { n.Status = newNetwork(notReady("Progressing", "x")).Status }
+	progressingAndEdited := func(n *samplecrdv1.Network) { progressing(n); n.Generation++ }
 	fresh := func(n *samplecrdv1.Network) { n.Status = newNetwork(pending()).Status; n.Status.NetworkID = "" }
 	isReady := func(*samplecrdv1.Network) {}
 	failed := func(n *samplecrdv1.Network) { n.Status = newNetwork(notReady("NeutronUnavailable", "x")).Status }
@@ -78,6 +81,34 @@ func TestUnrecorded(t *testing.T) {
 			{fresh, Outcome{Steps: steps(create), Err: overQuota}, overQuota.Error()},
 			{failedAndEdited, Outcome{Steps: steps(subnet)}, "Created network n with subnet 10.0.0.0/24"},
 		}, nil},
+		{"created in two syncs, since the router is recorded between them", []sync{
+			{fresh, Outcome{Steps: steps(create, subnet), Router: &samplecrdv1.RouterStatus{}, Err: unrecorded}, nothing},
+			{progressing, Outcome{Steps: steps(neutron.CreateRouter{}), Router: router}, "Created network n with subnet 10.0.0.0/24 and router r"},
+			{isReady, Outcome{Router: router}, nothing},
+		}, nil},
+		{"created in two syncs, and the record is not written at first", []sync{
+			{fresh, Outcome{Steps: steps(create, subnet), Router: &samplecrdv1.RouterStatus{}, Err: unrecorded}, notWritten},
+			{fresh, Outcome{Adopted: true, Router: &samplecrdv1.RouterStatus{}, Err: unrecorded}, nothing},
+			{progressing, Outcome{Steps: steps(neutron.CreateRouter{}), Router: router}, "Created network n with subnet 10.0.0.0/24 and router r"},
+		}, nil},
+		{"created in two syncs, and the router fails", []sync{
+			{fresh, Outcome{Steps: steps(create, subnet), Router: &samplecrdv1.RouterStatus{}, Err: unrecorded}, nothing},
+			{progressing, Outcome{Router: &samplecrdv1.RouterStatus{}, Err: overQuota}, overQuota.Error()},
+			{failed, Outcome{Steps: steps(neutron.CreateRouter{}), Router: router}, "Created network n with subnet 10.0.0.0/24 and router r"},
+		}, nil},
+		{"adopted, and the router is recorded and created", []sync{
+			{fresh, Outcome{Adopted: true, Router: &samplecrdv1.RouterStatus{}, Err: unrecorded}, nothing},
+			{progressing, Outcome{Steps: steps(neutron.CreateRouter{}), Router: router}, "Adopted network n, which carries this Network's mark"},
+		}, nil},
+		{"edited, and the router is recorded between the steps", []sync{
+			{edited, Outcome{Steps: steps(rename), Router: &samplecrdv1.RouterStatus{}, Err: unrecorded}, nothing},
+			{progressingAndEdited, Outcome{Steps: steps(neutron.CreateRouter{}), Router: router}, "Updated network n: name set to web, router created"},
+			{isReady, Outcome{Router: router}, nothing},
+		}, nil},
+		{"the record of the router was lost, and nothing else", []sync{
+			{isReady, Outcome{Router: &samplecrdv1.RouterStatus{}, Err: unrecorded}, nothing},
+			{progressing, Outcome{Steps: steps(neutron.CreateRouter{}), Router: router}, "Repaired drift in Neutron: router created"},
+		}, steps(neutron.CreateRouter{})},
 		{"the answer to the creation is lost", []sync{
 			{fresh, Outcome{Err: unavailable}, unavailable.Error()},
 			{fresh, Outcome{Adopted: true, Steps: steps(subnet)}, "Adopted network n, which carries this Network's mark"},
@@ -138,7 +169,7 @@ func TestUnrecorded(t *testing.T) {
 			for i, s := range test.syncs {
 				network := newNetwork(ready())
 				s.network(network)
-				s.outcome.Observed, s.outcome.Subnet = haveNetwork(), haveSubnet("10.0.0.1")
+				s.outcome.Observed, s.outcome.Subnets = haveNetwork(), haveSubnets("10.0.0.1")
 				o := u.Add(network, s.outcome)
 				if s.want == notWritten {
 					continue
@@ -167,7 +198,7 @@ func TestUnrecordedIsBounded(t *testing.T) {
 	u := NewUnrecorded(nil)
 	network := newNetwork(ready())
 	for range 1000 {
-		u.Add(network, Outcome{Steps: []neutron.Step{neutron.UpdateNetwork{Name: "web"}}, Err: errors.New("failed")})
+		u.Add(network, Outcome{Steps: []neutron.Step{renamed("web")}, Err: errors.New("failed")})
 	}
 	if n := len(u.changes[cache.MetaObjectToName(network)].steps); n != maxSteps {
 		t.Errorf("%d steps are kept, want %d", n, maxSteps)
@@ -183,7 +214,7 @@ func TestUnrecordedIsBounded(t *testing.T) {
 func TestUnrecordedDoesNotShareSteps(t *testing.T) {
 	u := NewUnrecorded(nil)
 	network := newNetwork(ready())
-	step := func(name string) neutron.Step { return neutron.UpdateNetwork{Name: name} }
+	step := func(name string) neutron.Step { return renamed(name) }
 	first := u.Add(network, Outcome{Steps: append(make([]neutron.Step, 0, 10), step("a")), Err: errors.New("failed")})
 	second := u.Add(network, Outcome{Steps: []neutron.Step{step("b")}, Err: errors.New("failed")})
 	u.Add(network, Outcome{Steps: []neutron.Step{step("c")}})
@@ -198,7 +229,7 @@ func TestUnrecordedOfSeveralNetworksAtTheSameTime(t *testing.T) {
 			network := newNetwork(ready())
 			network.Name = fmt.Sprint("web-", i)
 			for range 100 {
-				u.Add(network, Outcome{Steps: []neutron.Step{neutron.UpdateNetwork{Name: "web"}}, Err: errors.New("failed")})
+				u.Add(network, Outcome{Steps: []neutron.Step{renamed("web")}, Err: errors.New("failed")})
 				o := u.Add(network, Outcome{Observed: haveNetwork()})
 				if event := u.EventFor(network, o, &network.Status); event == nil || event.Reason != samplecrdv1.EventDriftRepaired {
 					t.Errorf("got %+v", event)

@@ -128,11 +128,37 @@ func addSubnet(t *tx, r *router, id string) (*port, []*subnet, *failure) {
 	if err != nil {
 		return nil, nil, err
 	}
-	t.bump(&p.standard) // what only looks like an interface has the same revision
+	p = t.changePort(p, func(*port) {}) // Neutron writes it once more
 	if err := t.middle(); err != nil {
 		return nil, nil, err
 	}
-	return t.attach(p, r, false), []*subnet{s}, nil
+	return t.attach(p, r), []*subnet{s}, nil
+}
+
+// attach makes a port that looks like an interface one.
+func (t *tx) attach(old *port, r *router) *port {
+	p := *old
+	p.router = r.id
+	store(t, t.ports, &p)
+	t.bumpRouter(r.id)
+	return &p
+}
+
+// changePort stores a changed copy of a port, with another revision.
+func (t *tx) changePort(old *port, change func(*port)) *port {
+	p := *old
+	change(&p)
+	t.bump(&p.standard)
+	t.storePort(&p)
+	return &p
+}
+
+// removeInterfacePort deletes the port of an interface, or one that only looks like it.
+func (t *tx) removeInterfacePort(p *port) {
+	discard(t, t.ports, p.id)
+	if p.router != "" {
+		t.bumpRouter(p.router)
+	}
 }
 
 // extend adds an address to a port.
@@ -187,8 +213,8 @@ func (t *tx) checkOverlap(r *router, added []*subnet) *failure {
 	return nil
 }
 
-// addPort attaches an existing port. It takes the port first, checks it again afterwards, and
-// gives it back if it is refused.
+// addPort attaches an existing port. It takes the port first and checks it afterwards: a refused
+// port is released, with another revision.
 func addPort(t *tx, r *router, id string) (*port, []*subnet, *failure) {
 	old, err := seen[*port](t, "ports", id)
 	if err != nil {
@@ -201,21 +227,18 @@ func addPort(t *tx, r *router, id string) (*port, []*subnet, *failure) {
 	if len(old.fixedIPs) == 0 {
 		return nil, nil, badRouter("Router port must have at least one fixed IP")
 	}
-	p := *old
-	p.deviceID, p.deviceOwner = r.id, interfaceOwner
-	t.bump(&p.standard)
-	t.bump(&p.standard)
-	store(t, t.ports, &p)
-	if err := t.middle(); err != nil {
-		return nil, nil, err
-	}
-	subnets, err := t.checkRouterPort(r, &p)
+	p := t.changePort(old, func(p *port) { p.deviceID, p.deviceOwner = r.id, interfaceOwner })
+	subnets, err := t.checkRouterPort(r, p)
 	if err != nil {
-		p.deviceID, p.deviceOwner = old.deviceID, old.deviceOwner
+		t.changePort(p, func(p *port) { p.deviceID, p.deviceOwner = "", old.deviceOwner })
 		t.keep()
 		return nil, nil, err
 	}
-	return t.attach(&p, r, false), subnets, nil
+	p = t.changePort(p, func(*port) {}) // Neutron writes it once more
+	if err := t.middle(); err != nil {
+		return nil, nil, err
+	}
+	return t.attach(p, r), subnets, nil
 }
 
 // checkRouterPort returns the subnets of a port that a router can be connected to.
@@ -273,7 +296,7 @@ func removeInterface(t *tx, r *router, info map[string]any) (*port, []*subnet, *
 			return nil, nil, err
 		}
 		if len(p.fixedIPs) == 1 {
-			t.detach(p, r)
+			t.removeInterfacePort(p)
 			return p, []*subnet{s}, nil
 		}
 		shorter, err := updatePort(t, p, values{"fixed_ips": slices.Delete(slices.Clone(p.fixedIPs), i, i+1)})
@@ -301,7 +324,7 @@ func removePortInterface(t *tx, r *router, id, subnetID string) (*port, []*subne
 			return nil, nil, err
 		}
 	}
-	t.detach(p, r)
+	t.removeInterfacePort(p)
 	return p, subnets, nil
 }
 

@@ -21,6 +21,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -78,6 +79,7 @@ func TestAddRouterInterfaceIsRefused(t *testing.T) {
 		{"for no body", ``, 400, "BadRequest", "Either subnet_id or port_id must be specified."},
 		{"for a body that is not JSON", `{`, 400, "HTTPBadRequest", ""},
 		{"for both IDs", `{"subnet_id":"` + attached + `","port_id":"` + port + `"}`, 400, "BadRequest", "Bad router request: Cannot specify both subnet-id and port-id."},
+		{"for a subnet of null", `{"subnet_id":null}`, 400, "BadRequest", "Bad router request: 'None' is not a valid UUID."},
 		{"for a subnet that is not a UUID", bySubnet("x"), 400, "BadRequest", "Bad router request: 'x' is not a valid UUID."},
 		{"for the same subnet again", bySubnet(attached), 400, "BadRequest", "Bad router request: Router already has a port on subnet " + attached + "."},
 		{"for a second port of the subnet", byPort(second), 400, "BadRequest", "Bad router request: Router already has a port on subnet " + attached + "."},
@@ -107,8 +109,8 @@ func TestAddRouterInterfaceIsRefused(t *testing.T) {
 		t.Errorf("refused, but there are %d ports instead of %d", after, before)
 	}
 	for _, id := range []string{second, two} {
-		if p := c.get("port", id); p["device_id"] != "" || p["device_owner"] != "" {
-			t.Errorf("refused, but the port is changed: %v", p)
+		if p := c.get("port", id); p["device_id"] != "" || p["device_owner"] != "" || p["revision_number"] != 3.0 {
+			t.Errorf("the refused port is not as before, except its revision: %v", p)
 		}
 	}
 	if r := c.get("router", router); r["revision_number"] != 4.0 {
@@ -287,12 +289,11 @@ func TestASubnetWithAutomaticAddressesGivesThemToPorts(t *testing.T) {
 
 // half makes the next request of that method, with that end of its path, end halfway.
 func half(s *Server, method, suffix string) {
-	done := false
+	var done atomic.Bool
 	s.SetFault(func(r *http.Request) *Fault {
-		if done || r.Method != method || !strings.HasSuffix(r.URL.Path, suffix) {
+		if r.Method != method || !strings.HasSuffix(r.URL.Path, suffix) || done.Swap(true) {
 			return nil
 		}
-		done = true
 		return &Fault{Half: true}
 	})
 }

@@ -35,6 +35,8 @@ type network struct {
 	zoneHints                      []string
 	networkType, physical          string
 	segment                        int // 0: none
+	// isDefault: the answer has is_default, as for an admin's new network and an external one.
+	isDefault bool
 }
 
 func (n *network) parent() string { return "" }
@@ -82,14 +84,14 @@ func networkAttributes() []*attribute[*network] {
 		{name: "status", flags: filter | sortable, get: func(*network) any { return "ACTIVE" }},
 		{name: "shared", flags: onPost | onPut | filter | boolean | adminSets, check: truth, def: false, get: func(n *network) any { return n.shared }},
 		{name: "router:external", flags: onPost | onPut | filter | boolean | adminSets, check: truth, def: false, get: func(n *network) any { return n.external }},
-		// Without auto-allocated topologies it has no effect.
-		{name: "is_default", flags: onPost | onPut | boolean | adminSets, check: truth, def: false},
+		{name: "is_default", flags: onPost | onPut | adminSets, check: truth, def: false, get: showDefault},
+		{name: "segments", flags: onPost | onPut | adminSets},
 		{name: "mtu", flags: onPost | onPut | filter, check: atLeastZero, get: func(n *network) any { return n.mtu }},
 		{name: "port_security_enabled", flags: onPost | onPut, check: truth, get: func(n *network) any { return n.portSecurity }},
 		{name: "dns_domain", flags: onPost | onPut, check: checkDomain, get: func(n *network) any { return n.dnsDomain }},
-		{name: "provider:network_type", flags: onPost | onPut | filter | adminSets | adminSees, check: orNull(text(maxText)), get: func(n *network) any { return n.networkType }},
+		{name: "provider:network_type", flags: onPost | onPut | filter | adminSets | adminSees, check: text(maxText), get: func(n *network) any { return n.networkType }},
 		{name: "provider:physical_network", flags: onPost | onPut | filter | adminSets | adminSees, check: text(maxText), get: func(n *network) any { return nullable(n.physical) }},
-		{name: "provider:segmentation_id", flags: onPost | onPut | filter | adminSets | adminSees, check: orNull(integer), get: func(n *network) any { return nullable(n.segment) }},
+		{name: "provider:segmentation_id", flags: onPost | onPut | filter | adminSets | adminSees, check: integer, get: func(n *network) any { return nullable(n.segment) }},
 		{name: "availability_zone_hints", flags: onPost | filter, check: texts, get: func(n *network) any { return n.zoneHints }},
 		// Without agents no network is in any zone.
 		{name: "availability_zones", get: func(*network) any { return []string{} }},
@@ -132,7 +134,17 @@ func createNetwork(t *tx, v values) (*network, *failure) {
 		return nil, err
 	}
 	store(t, t.networks, n)
-	return n, nil
+	shown := *n
+	shown.isDefault = t.request.caller.admin
+	return &shown, nil
+}
+
+// showDefault shows is_default where Neutron does. There is no default external network here.
+func showDefault(n *network) any {
+	if n.external || n.isDefault {
+		return false
+	}
+	return absent{}
 }
 
 // checkSegment refuses a physical network or a segment that the network's type does not have.
@@ -232,7 +244,7 @@ func updateNetwork(t *tx, old *network, v values) (*network, *failure) {
 	case len(v) == 0 && segment == 0:
 		return old, nil
 	case len(v) == 0:
-		store(t, t.networks, &n)
+		store(t, t.networks, &n) // the revision stays
 		return &n, nil
 	}
 	n.adminStateUp = given(v, "admin_state_up", n.adminStateUp)
@@ -245,15 +257,20 @@ func updateNetwork(t *tx, old *network, v values) (*network, *failure) {
 			return nil, err
 		}
 	}
+	return &n, t.checkSharing(old, &n)
+}
+
+// checkSharing refuses to take a network from the other projects that use it.
+func (t *tx) checkSharing(old, n *network) *failure {
 	if old.shared && !n.shared && t.usedByOthers(old) {
-		return nil, conflict("InvalidSharedSetting",
+		return conflict("InvalidSharedSetting",
 			"Unable to reconfigure sharing settings for network %s. Multiple tenants are using it.", old.name)
 	}
 	if old.external && !n.external && slices.ContainsFunc(t.ports.in(n.id), func(p *port) bool { return p.deviceOwner == gatewayOwner }) {
-		return nil, conflict("ExternalNetworkInUse",
+		return conflict("ExternalNetworkInUse",
 			"External network %s cannot be updated to be made non-external, since it has existing gateway ports.", n.id)
 	}
-	return &n, nil
+	return nil
 }
 
 func (t *tx) changeSegment(n *network, segment int) *failure {

@@ -369,6 +369,10 @@ func TestDNSDomainAndPortSecurityOfANetwork(t *testing.T) {
 	if later := c.port(id, ""); later["port_security_enabled"] != true {
 		t.Errorf("port %v", later)
 	}
+	put(`"dns_domain":"team.example."`).want(t, 200)
+	if n := c.get("network", id); n["revision_number"] != 2.0 {
+		t.Errorf("the same domain increments the revision: %v", n["revision_number"])
+	}
 	for _, domain := range []string{"a.", "<project_id>.example.", "1.a.", ""} {
 		put(`"dns_domain":"`+domain+`"`).want(t, 200)
 	}

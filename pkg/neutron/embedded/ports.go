@@ -230,7 +230,7 @@ func updatePort(t *tx, old *port, v values) (*port, *failure) {
 			return nil, err
 		}
 		if p.deviceOwner == interfaceOwner && t.routers.byID[p.deviceID] != nil && !slices.Equal(ipv4(p.fixedIPs), ipv4(old.fixedIPs)) {
-			return nil, badResource("ports", "IP updates for port "+p.id+" are not allowed")
+			return nil, badResource("ports", fmt.Sprintf("IP updates for port %s are not allowed", p.id))
 		}
 	}
 	return &p, nil

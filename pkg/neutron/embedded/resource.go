@@ -62,6 +62,9 @@ type attribute[T object] struct {
 	match func(values []string) (func(T) bool, *failure)
 }
 
+// absent is the value of an attribute that an object does not have.
+type absent struct{}
+
 // values are the checked attributes of a request. Their types are those that the getters
 // below expect.
 type values map[string]any
@@ -140,7 +143,9 @@ func (k *kind[T]) serve(r *request) *answer {
 		return k.serveTags(r, rest[0], rest[2:])
 	case len(rest) == 2 && k.actions[rest[1]] != nil:
 		if r.Method != http.MethodPut {
-			return methodNotAllowed(r.Method).answer()
+			a := methodNotAllowed(http.MethodPatch).answer()
+			a.header.Set("Allow", "DELETE, HEAD, PATCH, POST, PUT")
+			return a
 		}
 		return k.actions[rest[1]](r, rest[0])
 	}
@@ -551,12 +556,17 @@ func (k *kind[T]) appendList(b []byte, all []T, show []*attribute[T], tail strin
 // each would cost more than the rest of the list.
 func (k *kind[T]) appendObject(b []byte, o T, show []*attribute[T]) []byte {
 	b = append(b, '{')
-	for i, a := range show {
-		if i > 0 {
+	first := len(b)
+	for _, a := range show {
+		shown := a.get(o)
+		if shown == any(absent{}) {
+			continue
+		}
+		if len(b) > first {
 			b = append(b, ", "...)
 		}
 		b = append(b, `"`+a.name+`": `...)
-		value, _ := json.Marshal(a.get(o)) // strings, numbers, and structs of them
+		value, _ := json.Marshal(shown) // strings, numbers, and structs of them
 		b = append(b, value...)
 	}
 	return append(b, '}')

@@ -199,8 +199,7 @@ func createRouter(t *tx, v values) (*router, *failure) {
 	return t.setGateway(t.setSNAT(r, info), info)
 }
 
-// updateRouter changes the gateway before the other attributes. A change of the gateway alone has
-// incremented the revision already.
+// updateRouter changes the gateway before the other attributes.
 func updateRouter(t *tx, old *router, v values) (*router, *failure) {
 	if len(v) == 0 {
 		return old, nil
@@ -210,8 +209,11 @@ func updateRouter(t *tx, old *router, v values) (*router, *failure) {
 		if old, err = t.changeGateway(old, info); err != nil {
 			return nil, err
 		}
-		if err := t.middle(); err != nil || len(v) == 1 {
-			return old, err
+		if err := t.middle(); err != nil {
+			return nil, err
+		}
+		if len(v) == 1 {
+			return old, nil // the gateway has its own revisions
 		}
 	}
 	r := *old
@@ -289,13 +291,18 @@ func (t *tx) setSNAT(r *router, info gatewayInfo) *router {
 	return t.changeRouter(r, func(r *router) { r.noSNAT = !info.snat })
 }
 
-// changeRouter stores a changed copy of a router.
+// changeRouter stores a changed copy of a router, with another revision.
 func (t *tx) changeRouter(old *router, change func(*router)) *router {
 	r := *old
 	change(&r)
 	t.bump(&r.standard)
 	store(t, t.routers, &r)
 	return &r
+}
+
+// bumpRouter increments the revision of a router that gets an attachment, or loses one.
+func (t *tx) bumpRouter(id string) *router {
+	return t.changeRouter(t.routers.byID[id], func(*router) {})
 }
 
 func (t *tx) checkGatewayNetwork(info gatewayInfo) *failure {
@@ -322,29 +329,10 @@ func (t *tx) setGateway(r *router, info gatewayInfo) (*router, *failure) {
 	if err != nil {
 		return nil, err
 	}
-	p = t.attach(p, r, true)
+	attached := *p
+	attached.router, attached.gateway = r.id, true
+	store(t, t.ports, &attached)
 	return t.changeRouter(r, func(r *router) { r.gateway = &gateway{p.id, p.networkID, p.fixedIPs} }), nil
-}
-
-// attach stores a port as the gateway or as an interface of a router. An interface increments the
-// router's revision.
-func (t *tx) attach(old *port, r *router, gateway bool) *port {
-	p := *old
-	p.router, p.gateway = r.id, gateway
-	store(t, t.ports, &p)
-	if !gateway {
-		t.changeRouter(r, func(*router) {})
-	}
-	return &p
-}
-
-// detach deletes the port of an interface. A port that only looks like one does not change the
-// router.
-func (t *tx) detach(p *port, r *router) {
-	if p.router == r.id {
-		t.changeRouter(r, func(*router) {})
-	}
-	discard(t, t.ports, p.id)
 }
 
 // moveGateway changes the addresses of a gateway.
@@ -358,11 +346,14 @@ func (t *tx) moveGateway(r *router, info gatewayInfo) (*router, *failure) {
 	return t.routers.byID[r.id], nil
 }
 
-// storePort stores a changed port. The router whose gateway it is shows its addresses.
+// storePort stores a changed port. The router whose gateway it is shows its addresses, without
+// another revision.
 func (t *tx) storePort(p *port) {
 	store(t, t.ports, p)
 	if r := t.routers.byID[p.router]; r != nil && r.gateway != nil && r.gateway.port == p.id && !slices.Equal(r.gateway.fixedIPs, p.fixedIPs) {
-		t.changeRouter(r, func(r *router) { r.gateway = &gateway{p.id, p.networkID, p.fixedIPs} })
+		changed := *r
+		changed.gateway = &gateway{p.id, p.networkID, p.fixedIPs}
+		store(t, t.routers, &changed)
 	}
 }
 
@@ -379,6 +370,7 @@ func (t *tx) extendGateways(s *subnet) *failure {
 		}
 		t.bump(&p.standard)
 		t.storePort(&p)
+		t.bumpRouter(p.router)
 	}
 	return nil
 }
@@ -394,7 +386,7 @@ func (t *tx) clearGateway(r *router) (*router, *failure) {
 		return nil, ifMatch(t.request, r.revision)
 	}
 	discard(t, t.ports, id)
-	return t.changeRouter(r, func(*router) {}), nil
+	return t.bumpRouter(r.id), nil
 }
 
 // removeRouter takes the gateway off first.

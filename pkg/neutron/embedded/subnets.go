@@ -314,17 +314,20 @@ func createSubnet(t *tx, v values) (*subnet, *failure) {
 		s.revision++ // Neutron stores them after the subnet
 	}
 	store(t, t.subnets, s)
+	// A copy: readers may still hold the old list.
+	t.changeNetwork(net.id, func(n *network) { n.subnets = append(slices.Clone(n.subnets), s.id) })
+	return s, t.extendPorts(s, net)
+}
+
+// extendPorts gives ports that exist already an address of a new subnet, if they get one.
+func (t *tx) extendPorts(s *subnet, net *network) *failure {
 	if s.automatic() {
 		t.addAutomatic(s)
 	}
 	if net.external {
-		if err := t.extendGateways(s); err != nil {
-			return nil, err
-		}
+		return t.extendGateways(s)
 	}
-	// A copy: readers may still hold the old list.
-	t.changeNetwork(net.id, func(n *network) { n.subnets = append(slices.Clone(n.subnets), s.id) })
-	return s, nil
+	return nil
 }
 
 // addAutomatic gives the ports of a network their addresses of its new subnet.

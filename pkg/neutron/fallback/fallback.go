@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"strings"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
@@ -29,6 +30,13 @@ import (
 
 // cloudName is the entry's name in the clouds.yaml that Warn prints.
 const cloudName = "embedded"
+
+// Options returns the options of an embedded Neutron for a first try: routers can have their
+// gateway in the external network "public". Its addresses are those that RFC 2544 reserves for
+// tests.
+func Options() embedded.Options {
+	return embedded.Options{ExternalNetwork: embedded.ExternalNetwork{Name: "public", CIDR: netip.MustParsePrefix("198.18.0.0/16")}}
+}
 
 // Cloud is the configured cloud, or an embedded Neutron.
 type Cloud struct {
@@ -44,7 +52,7 @@ func LoadConfig(name string, allowed bool) (*Cloud, error) {
 		return &Cloud{Config: config}, err
 	}
 	c := &Cloud{}
-	if c.server, err = embedded.Start("127.0.0.1:0", embedded.Options{}); err != nil {
+	if c.server, err = embedded.Start("127.0.0.1:0", Options()); err != nil {
 		return nil, err
 	}
 	if c.Config, err = neutron.ParseConfig(cloudName, c.server.CloudsYAML(cloudName)); err != nil {
@@ -64,9 +72,10 @@ func (c *Cloud) Close() {
 
 const warning = `
   *** No cloud is configured: this is an EMBEDDED Neutron, in memory. ***
-  Its networks carry no traffic, and are gone when the controller ends. For a real
-  cloud, name an entry of clouds.yaml with -cloud or OS_CLOUD. To look at this one,
-  save this as clouds.yaml, and then: openstack --os-cloud embedded network list
+  Its networks carry no traffic, and are gone when the controller ends. Routers can
+  have their gateway in its external network public. For a real cloud, name an entry
+  of clouds.yaml with -cloud or OS_CLOUD. To look at this one, save this as
+  clouds.yaml, and then: openstack --os-cloud embedded network list
 
     %s
 `

@@ -21,7 +21,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -54,10 +53,12 @@ type Actor struct {
 }
 
 // Irreversible are the requests that no later sync can repair, as TakeJournal returns them.
-var Irreversible = []string{"POST networks", "DELETE networks/ID", "DELETE subnets/ID"}
+var Irreversible = []string{"POST networks", "DELETE networks/ID", "DELETE subnets/ID",
+	"POST routers", "DELETE routers/ID", "PUT routers/ID/add_router_interface", "PUT routers/ID/remove_router_interface"}
 
 // deletions are the names of the Scenarios with a Network that is being deleted.
-var deletions = []string{"delete", retained, "delete before anything was created", recreated, recreatedAtOnce}
+var deletions = []string{"delete", retained, "delete before anything was created", recreated, recreatedAtOnce,
+	deletedWithRouter, deletedAtExisting, deletedDualStack, retainedWithRouter, retainedAtExisting, recreatedWithRouter}
 
 // user returns the act of a user who changes the Network; nothing happens if it is gone.
 func user(change func(*samplecrdv1.Network)) func(*World, string) *embedded.Fault {
@@ -74,34 +75,65 @@ func fault(f embedded.Fault) func(*World, string) *embedded.Fault {
 	return func(*World, string) *embedded.Fault { return &f }
 }
 
-// retain is the act of a user who wants to keep the network after all.
-func retain(w *World, request string) *embedded.Fault {
+// retain is the act of a user who wants to keep the network after all. What the Network has at the
+// controller's next request to Kubernetes stays: a request that was sent before may still take effect.
+func retain(w *World, _ string) *embedded.Fault {
 	n := w.Find()
 	if n == nil {
 		return nil
 	}
-	if n.DeletionTimestamp != nil && request != "DELETE networks/ID" {
-		for _, line := range w.Owned() {
-			_, subnets, _ := strings.Cut(line, ":")
-			w.Retained = append(w.Retained, "unmarked:"+subnets)
+	if n.DeletionTimestamp != nil {
+		w.beforeKubernetes = func() {
+			for _, line := range w.Owned() {
+				w.Retained = append(w.Retained, unmarkedLine(line))
+			}
 		}
 	}
 	w.Edit(func(n *samplecrdv1.Network) { n.Spec.DeletionPolicy = samplecrdv1.DeletionRetain })
 	return nil
 }
 
+// routing returns an act on the Network's first subnet, if that exists and there are routers.
+func routing(act func(w *World, subnet string)) func(*World, string) *embedded.Fault {
+	return func(w *World, _ string) *embedded.Fault {
+		n := w.Find()
+		if n == nil || w.ids == nil || !slices.ContainsFunc(w.listNetworks(), func(in network) bool { return slices.Contains(in.Subnets, n.Status.SubnetID) }) {
+			return nil
+		}
+		act(w, n.Status.SubnetID)
+		return nil
+	}
+}
+
+// detachAll detaches the subnets of the controller's networks from all routers.
+func detachAll(w *World) {
+	for _, i := range w.Neutron.Interfaces() {
+		if _, isProtected := w.protected[i.NetworkID]; !isProtected {
+			w.send(w.Client, http.MethodPut, "routers/"+i.RouterID+"/remove_router_interface", map[string]any{"port_id": i.PortID}, nil)
+		}
+	}
+}
+
+// deleteRouters deletes the routers that the controller has created.
+func deleteRouters(w *World) {
+	detachAll(w)
+	for _, r := range w.ownRouters() {
+		w.DeleteInNeutron("routers", r.ID)
+	}
+}
+
 // Actors act at each request of each of the Scenarios.
 var Actors = []Actor{
 	{Name: "a user sets a label", SameEvents: true, Act: user(func(n *samplecrdv1.Network) { n.Labels = map[string]string{"team": "web"} })},
-	{Name: "a user pauses the Network", Stays: true, Forbidden: Irreversible, Except: []string{recreated}, Act: user(Paused),
+	{Name: "a user pauses the Network", Stays: true, Forbidden: Irreversible, Except: []string{recreated, recreatedWithRouter}, Act: user(Paused),
 		End: func(w *World) { user(Resumed)(w, "") }},
 	{Name: "a user pauses the Network and resumes it", SameEvents: true, Act: func(w *World, _ string) *embedded.Fault {
 		user(Paused)(w, "")
 		return user(Resumed)(w, "")
 	}},
 	{Name: "a user requests a reconcile", SameEvents: true, Act: user(ReconcileRequested)},
-	// Without status and mark, nothing says that the network is ours.
-	{Name: "a user removes the status", Stays: true, Except: []string{networkUnmarked, subnetUnmarked},
+	// Without status and mark, nothing says that the network is ours, or an interface.
+	{Name: "a user removes the status", Stays: true, Except: append([]string{networkUnmarked, subnetUnmarked}, forgetful...),
 		Act: user(func(n *samplecrdv1.Network) { n.Status = samplecrdv1.NetworkStatus{} })},
 	// A Network that is being deleted would be gone at once: that user abandons its network.
 	{Name: "a user removes the finalizer", Stays: true, Forbidden: Irreversible, Until: "patch networks", Except: deletions,
@@ -113,7 +145,7 @@ var Actors = []Actor{
 	}), Want: func(Scenario) *samplecrdv1.NetworkSpec { return nil }},
 	{Name: "a user changes the CIDR", Stays: true, Except: append(slices.Clone(deletions), subnetUnmarked), Act: user(func(n *samplecrdv1.Network) { n.Spec = *spec("172.16.0.0/24", "None") }),
 		Want: func(Scenario) *samplecrdv1.NetworkSpec { return spec("172.16.0.0/24", "None") }},
-	{Name: "a user chooses Retain", Stays: true, Forbidden: []string{"DELETE networks/ID"}, Except: []string{recreated, duplicated, retained}, Act: retain},
+	{Name: "a user chooses Retain", Stays: true, Forbidden: []string{"DELETE networks/ID"}, Except: append([]string{recreated, recreatedWithRouter, duplicated}, allRetained...), Act: retain},
 	{Name: "the token is revoked", SameEvents: true, Act: func(w *World, _ string) *embedded.Fault { w.Neutron.RevokeTokens(); return nil }},
 	{Name: "Neutron fails", SameEvents: true, Act: fault(embedded.Fault{Status: http.StatusInternalServerError, Type: "HTTPInternalServerError", Message: "oops"})},
 	{Name: "Neutron is busy", SameEvents: true, Act: fault(embedded.Fault{Status: http.StatusServiceUnavailable, Message: "busy"})},
@@ -126,12 +158,26 @@ var Actors = []Actor{
 	}},
 	{Name: "a port is created", Stays: true, SameEvents: true, Act: func(w *World, _ string) *embedded.Fault {
 		n := w.Find()
-		if n == nil || !slices.ContainsFunc(w.listNetworks(), func(in networks.Network) bool { return in.ID == n.Status.NetworkID }) {
+		if n == nil || !slices.ContainsFunc(w.listNetworks(), func(in network) bool { return in.ID == n.Status.NetworkID }) {
 			return nil
 		}
 		w.CreatePort(n.Status.NetworkID)
 		return nil
 	}, End: (*World).DeletePorts},
+	{Name: "a user attaches the subnet to another router", Stays: true, SameEvents: true, Act: routing(func(w *World, subnet string) {
+		w.AttachElsewhere(w.ids[third], subnet)
+	}), End: (*World).DeletePorts},
+	{Name: "a floating IP needs the router", Stays: true, SameEvents: true, Act: routing(func(w *World, _ string) {
+		w.CreateFloatingIP(w.CreatePort(w.Find().Status.NetworkID))
+	}), End: (*World).DeletePorts},
+	{Name: "a user detaches the subnets", Except: []string{adoptedInterface}, Act: routing(func(w *World, _ string) { detachAll(w) })},
+	{Name: "a user deletes the own router", Act: routing(func(w *World, _ string) { deleteRouters(w) })},
+	{Name: "a worker of Neutron dies in the middle of the request", Act: func(_ *World, request string) *embedded.Fault {
+		if method, path, _ := strings.Cut(request, " "); hasMiddle(method, "/"+path) {
+			return &embedded.Fault{Half: true}
+		}
+		return nil
+	}},
 	{Name: "the answer is lost", Act: fault(embedded.Fault{After: true, Drop: true})},
 }
 
@@ -168,6 +214,10 @@ type Act struct {
 
 func (a *Act) next(request string) *embedded.Fault {
 	a.seen++
+	if first := a.world.beforeKubernetes; first != nil && strings.HasSuffix(request, " networks") && strings.ToLower(request) == request {
+		a.world.beforeKubernetes = nil
+		first()
+	}
 	switch {
 	case a.seen == a.request:
 		return a.actor.Act(a.world, request)

@@ -18,6 +18,7 @@ package world
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -35,9 +36,23 @@ type Crash struct {
 	Request int
 	// After means that the request takes effect.
 	After bool
+	// Half means that Neutron crashes too, in the middle of the request, if it has a middle: see
+	// embedded.Fault.
+	Half bool
+	// HasMiddle is set when the controller has crashed, if that request to Neutron has a middle.
+	HasMiddle bool
 
 	seen    int
 	crashed bool
+}
+
+func (c *Crash) String() string {
+	return fmt.Sprintf("request %d, after %v, half %v", c.Request, c.After, c.Half)
+}
+
+// hasMiddle reports whether a worker of Neutron can die in the middle of the request.
+func hasMiddle(method, path string) bool {
+	return method != http.MethodGet && strings.Contains(path, "/routers") && !strings.HasSuffix(path, "/remove_router_interface")
 }
 
 // next returns whether the next request takes effect, and whether its answer arrives.
@@ -79,7 +94,10 @@ func (w *World) CrashAt(c *Crash) {
 		if effect && answer {
 			return nil
 		}
-		return &embedded.Fault{Drop: true, After: effect}
+		if effect {
+			c.HasMiddle = hasMiddle(r.Method, r.URL.Path)
+		}
+		return &embedded.Fault{Drop: true, After: effect, Half: effect && c.Half}
 	})
 }
 

@@ -18,7 +18,6 @@ package world
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -36,7 +35,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	"k8s.io/apimachinery/pkg/types"
 
-	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
@@ -112,18 +110,21 @@ func (w *World) UserClient(name string) *gophercloud.ServiceClient {
 	return client
 }
 
+// network is a network as Neutron shows it.
+type network struct {
+	ID, Name, Description string
+	Subnets, Tags         []string
+	MTU                   int
+	DNSDomain             string `json:"dns_domain"`
+	PortSecurity          bool   `json:"port_security_enabled"`
+}
+
 // listNetworks returns all networks of the project.
-func (w *World) listNetworks() []networks.Network {
+func (w *World) listNetworks() []network {
 	w.t.Helper()
-	pages, err := networks.List(w.Client, nil).AllPages(context.Background())
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	all, err := networks.ExtractNetworks(pages)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return all
+	var list struct{ Networks []network }
+	w.send(w.Client, http.MethodGet, "networks?router:external=False", nil, &list)
+	return list.Networks
 }
 
 func (w *World) getSubnet(id string) *subnets.Subnet {
@@ -135,23 +136,26 @@ func (w *World) getSubnet(id string) *subnets.Subnet {
 	return s
 }
 
-// describeSubnets returns the CIDR and the gateway of each subnet.
-func (w *World) describeSubnets(n networks.Network) (text string) {
+// describeSubnets returns the CIDR and the gateway of each subnet, its other fields as far as they are
+// not Neutron's defaults, and the routers that it is attached to.
+func (w *World) describeSubnets(n network) (texts []string) {
 	w.t.Helper()
 	for _, id := range n.Subnets {
-		s := w.getSubnet(id)
-		text += " " + s.CIDR + " " + cmp.Or(s.GatewayIP, samplecrdv1.GatewayNone)
+		texts = append(texts, observedSubnet(w.getSubnet(id))+w.routersOf(id))
 	}
-	return text
+	return texts
 }
 
-// InNeutron returns a line for each network in Neutron: its name, and the CIDR and the gateway
-// of its subnets.
+// InNeutron returns a line for each network in Neutron, with its name, and what describeSubnets and
+// describeNetwork return, and one for each router that is not a user's.
 func (w *World) InNeutron() (lines []string) {
 	w.t.Helper()
 	defer w.TakeJournal()
 	for _, n := range w.listNetworks() {
-		lines = append(lines, n.Name+w.describeSubnets(n))
+		lines = append(lines, n.Name+strings.Join(w.describeSubnets(n), "")+observedNetwork(n))
+	}
+	for _, r := range w.ownRouters() {
+		lines = append(lines, w.router(r))
 	}
 	slices.Sort(lines)
 	return lines
@@ -218,9 +222,14 @@ func (w *World) CreatePort(network string) string {
 // Ports returns the IDs of the ports that CreatePort created.
 func (w *World) Ports() []string { return w.ports }
 
-// DeletePorts deletes the ports that CreatePort created.
+// DeletePorts deletes the ports that CreatePort created, and what CreateFloatingIP and
+// AttachElsewhere did.
 func (w *World) DeletePorts() {
 	w.t.Helper()
+	for _, undo := range w.detached {
+		undo()
+	}
+	w.detached = nil
 	for _, port := range w.ports {
 		w.DeleteInNeutron("ports", port)
 	}

@@ -20,6 +20,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -40,6 +41,7 @@ func (w *World) Protect(ids ...string) {
 	for _, id := range ids {
 		w.protected[id] = w.describe(id)
 	}
+	w.strangersBefore = w.strangers()
 }
 
 // describe returns everything that Neutron shows of the network, its revision too.
@@ -65,15 +67,13 @@ func (w *World) CreateProtected() (unmarked string) {
 
 // Check compares both sides after a controller has done all its work, and returns what is wrong.
 // The Network must have this spec; nil: there must be no Network, and nothing of it in Neutron. left
-// are networks that must be there without any mark, such as "unmarked: 10.0.0.0/24 10.0.0.1".
+// are networks and routers that must be there without any mark, such as
+// "unmarked: 10.0.0.0/24 10.0.0.1".
 func (w *World) Check(want *samplecrdv1.NetworkSpec, left ...string) (violations []string) {
 	w.t.Helper()
 	violate := func(format string, args ...any) { violations = append(violations, fmt.Sprintf(format, args...)) }
-	for id, before := range w.protected {
-		if diff := gocmp.Diff(before, w.describe(id)); diff != "" {
-			violate("a network of another owner was changed (-before +after):\n%s", diff)
-		}
-	}
+	w.checkProtected(violate)
+	want = w.bind(want)
 	n := w.Find()
 	switch {
 	case want == nil && n != nil:
@@ -83,8 +83,7 @@ func (w *World) Check(want *samplecrdv1.NetworkSpec, left ...string) (violations
 	}
 	wantOwned := slices.Clone(left)
 	if want != nil && n != nil {
-		cidr, gateway := subnet(want)
-		wantOwned = append(wantOwned, fmt.Sprintf("%s of %s: %s %s", n.Status.NetworkID, n.UID, cidr, gateway))
+		wantOwned = append(wantOwned, w.wantOwned(n, want)...)
 	}
 	slices.Sort(wantOwned)
 	if diff := gocmp.Diff(wantOwned, w.Owned(), cmpopts.EquateEmpty()); diff != "" {
@@ -93,11 +92,112 @@ func (w *World) Check(want *samplecrdv1.NetworkSpec, left ...string) (violations
 	if want == nil || n == nil {
 		return violations
 	}
-	cidr, gateway := subnet(want)
+	cidr, gateway := subnet(&want.SubnetSpec)
 	if !status.IsAvailable(n) || n.Status.CIDR != cidr || n.Status.Gateway != gateway || n.Status.ObservedGeneration != n.Generation || !live.HasFinalizer(n) {
 		violate("the Network: %+v", n)
 	}
+	if diff := gocmp.Diff(w.wantStatus(n, want), n.Status, cmpopts.EquateEmpty()); diff != "" {
+		violate("the status of the Network (-want +got):\n%s", diff)
+	}
 	return violations
+}
+
+// checkProtected reports what a controller has changed that belongs to others.
+func (w *World) checkProtected(violate func(format string, args ...any)) {
+	w.t.Helper()
+	for id, before := range w.protected {
+		if diff := gocmp.Diff(before, w.describe(id)); diff != "" {
+			violate("a network of another owner was changed (-before +after):\n%s", diff)
+		}
+	}
+	for id, before := range w.protectedRouters {
+		if diff := gocmp.Diff(before, w.describeRouter(id)); diff != "" {
+			violate("a router of another owner was changed (-before +after):\n%s", diff)
+		}
+	}
+	if diff := gocmp.Diff(w.strangersBefore, w.strangers(), cmpopts.EquateEmpty()); diff != "" {
+		violate("the interfaces on networks of other owners (-before +after):\n%s", diff)
+	}
+}
+
+// wantOwned returns the lines that Owned must return of the Network.
+func (w *World) wantOwned(n *samplecrdv1.Network, want *samplecrdv1.NetworkSpec) (lines []string) {
+	via := ""
+	switch router := want.Router; {
+	case router == nil:
+	case router.Existing != nil:
+		via = " via " + cmp.Or(router.Existing.Name, w.nameOfRouter(router.Existing.ID))
+	default:
+		via = " via own"
+		external := cmp.Or(router.ExternalNetwork.Name, w.nameOfNetwork(router.ExternalNetwork.ID))
+		lines = append(lines, fmt.Sprintf("router %s of %s: %s", routerID(&n.Status), n.UID, external))
+	}
+	var subnets []string
+	for _, s := range subnetsOf(want) {
+		subnets = append(subnets, wantSubnet(&s.SubnetSpec)+via)
+	}
+	slices.Sort(subnets)
+	return append(lines, fmt.Sprintf("%s of %s:%s%s", n.Status.NetworkID, n.UID, strings.Join(subnets, ""), wantNetwork(want)))
+}
+
+// subnetsOf returns all subnets of the spec. The first one has no name.
+func subnetsOf(spec *samplecrdv1.NetworkSpec) []samplecrdv1.AdditionalSubnet {
+	return append([]samplecrdv1.AdditionalSubnet{{SubnetSpec: spec.SubnetSpec}}, spec.AdditionalSubnets...)
+}
+
+// wantStatus returns the status with the subnets and the router that Neutron has.
+func (w *World) wantStatus(n *samplecrdv1.Network, want *samplecrdv1.NetworkSpec) samplecrdv1.NetworkStatus {
+	w.t.Helper()
+	status := *n.Status.DeepCopy()
+	status.Subnets, status.Router = nil, nil
+	for _, s := range subnetsOf(want) {
+		cidr, gateway := subnet(&s.SubnetSpec)
+		id := w.findSubnet(n.Status.NetworkID, cidr)
+		status.Subnets = append(status.Subnets, samplecrdv1.SubnetStatus{Name: s.Name, ID: id, CIDR: cidr, Gateway: gateway})
+		if want.Router != nil {
+			last := &status.Subnets[len(status.Subnets)-1]
+			last.RouterPortID, status.Router = w.attachment(id)
+		}
+	}
+	status.SubnetID = status.Subnets[0].ID
+	return status
+}
+
+// findSubnet returns the ID of the subnet with that CIDR on the network.
+func (w *World) findSubnet(network, cidr string) string {
+	w.t.Helper()
+	var list struct{ Subnets []struct{ ID string } }
+	w.send(w.Client, http.MethodGet, "subnets?fields=id&network_id="+network+"&cidr="+cidr, nil, &list)
+	if len(list.Subnets) != 1 {
+		return fmt.Sprintf("%d subnets", len(list.Subnets))
+	}
+	return list.Subnets[0].ID
+}
+
+// attachment returns the port that attaches the subnet, and the router.
+func (w *World) attachment(subnet string) (port string, router *samplecrdv1.RouterStatus) {
+	w.t.Helper()
+	for _, i := range w.Neutron.Interfaces() {
+		if i.Half || !slices.Contains(i.SubnetIDs, subnet) {
+			continue
+		}
+		var answer struct {
+			Router struct {
+				Gateway struct {
+					IPs []struct {
+						Address string `json:"ip_address"`
+					} `json:"external_fixed_ips"`
+				} `json:"external_gateway_info"`
+			}
+		}
+		w.send(w.Client, http.MethodGet, "routers/"+i.RouterID, nil, &answer)
+		router = &samplecrdv1.RouterStatus{ID: i.RouterID}
+		for _, ip := range answer.Router.Gateway.IPs {
+			router.ExternalIPs = append(router.ExternalIPs, ip.Address)
+		}
+		return i.PortID, router
+	}
+	return "not attached", nil
 }
 
 // CheckRestored is Check for an API server that was restored from a backup. restored is the Network
@@ -111,11 +211,11 @@ func (w *World) CheckRestored(restored *samplecrdv1.Network, before []string) (v
 	var others []string
 	isLeft := restored.DeletionTimestamp != nil && restored.IsRetained()
 	for _, line := range before {
-		id, subnets, _ := strings.Cut(line, ":")
+		id, _, _ := strings.Cut(line, ":")
 		if !strings.HasSuffix(id, string(restored.UID)) {
 			others = append(others, line)
 		} else if isLeft {
-			others = append(others, "unmarked:"+subnets)
+			others = append(others, unmarkedLine(line))
 		}
 	}
 	if restored.DeletionTimestamp != nil {
@@ -124,9 +224,26 @@ func (w *World) CheckRestored(restored *samplecrdv1.Network, before []string) (v
 	return w.Check(&restored.Spec, others...)
 }
 
+func routerID(status *samplecrdv1.NetworkStatus) string {
+	if status.Router == nil {
+		return "not in the status"
+	}
+	return status.Router.ID
+}
+
+// unmarkedLine returns what is left of a line of Owned when the mark is removed.
+func unmarkedLine(line string) string {
+	id, rest, _ := strings.Cut(line, ":")
+	rest = strings.ReplaceAll(rest, " via own", " via unmarked")
+	if strings.HasPrefix(id, "router") {
+		return "unmarked router:" + rest
+	}
+	return "unmarked:" + rest
+}
+
 // subnet returns the CIDR and the gateway that the spec leads to. The embedded Neutron chooses the
 // first address of an IPv6 subnet as its gateway.
-func subnet(spec *samplecrdv1.NetworkSpec) (cidr, gateway string) {
+func subnet(spec *samplecrdv1.SubnetSpec) (cidr, gateway string) {
 	prefix := netip.MustParsePrefix(spec.CIDR).Masked()
 	first := prefix.Addr()
 	if first.Is4() {
@@ -135,7 +252,7 @@ func subnet(spec *samplecrdv1.NetworkSpec) (cidr, gateway string) {
 	return prefix.String(), cmp.Or(spec.Gateway, first.String())
 }
 
-// Owned returns a line for each network in Neutron that is not protected.
+// Owned returns a line for each network and each router in Neutron that is not protected.
 func (w *World) Owned() (lines []string) {
 	w.t.Helper()
 	defer w.TakeJournal()
@@ -149,7 +266,12 @@ func (w *World) Owned() (lines []string) {
 		} else if slices.ContainsFunc(n.Subnets, w.isMarked) {
 			line = n.ID + " unmarked, with a marked subnet:"
 		}
-		lines = append(lines, line+w.describeSubnets(n))
+		subnets := w.describeSubnets(n)
+		slices.Sort(subnets)
+		lines = append(lines, line+strings.Join(subnets, "")+observedNetwork(n))
+	}
+	for _, r := range w.ownRouters() {
+		lines = append(lines, w.router(r))
 	}
 	slices.Sort(lines)
 	return lines

@@ -17,6 +17,8 @@ limitations under the License.
 package world
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -33,15 +35,33 @@ type Scenario struct {
 	Want *samplecrdv1.NetworkSpec
 }
 
+// IsRouted reports whether the Network has a router at any time.
+func (s Scenario) IsRouted() bool {
+	return s.Start != nil && s.Start.Router != nil || s.Want != nil && s.Want.Router != nil
+}
+
+// Prepare creates what is there before the Network.
+func (s Scenario) Prepare(w *World) {
+	w.CreateProtected()
+	if s.IsRouted() {
+		w.CreateRouting()
+	}
+}
+
 // Unmarks reports whether marks are removed, so that only the status says whose the network is.
 func (s Scenario) Unmarks() bool {
-	return s.Name == networkUnmarked || s.Name == subnetUnmarked || s.Name == retained
+	return s.Name == networkUnmarked || s.Name == subnetUnmarked || slices.Contains(allRetained, s.Name)
 }
 
 // Left returns what stays in Neutron in the end, without a mark: see World.Check.
 func (s Scenario) Left() []string {
-	if s.Want == nil && s.Start != nil && s.Start.DeletionPolicy == samplecrdv1.DeletionRetain {
+	switch s.Name {
+	case retained:
 		return []string{"unmarked: 10.0.0.0/24 10.0.0.1"}
+	case retainedWithRouter:
+		return []string{"unmarked: 10.0.0.0/24 10.0.0.1 via unmarked", "unmarked router: public"}
+	case retainedAtExisting:
+		return []string{"unmarked: 10.0.0.0/24 10.0.0.1 via shared"}
 	}
 	return nil
 }
@@ -53,7 +73,7 @@ func spec(cidr, gateway string) *samplecrdv1.NetworkSpec {
 // edited returns an act that makes the Network have this spec.
 func edited(want *samplecrdv1.NetworkSpec) func(*World) {
 	return func(w *World) {
-		if n := w.Find(); n != nil && n.DeletionTimestamp == nil && !equality.Semantic.DeepEqual(n.Spec, *want) {
+		if n := w.Find(); n != nil && n.DeletionTimestamp == nil && !equality.Semantic.DeepEqual(n.Spec, *w.bind(want)) {
 			w.Edit(func(n *samplecrdv1.Network) { n.Spec = *want })
 		}
 	}
@@ -85,7 +105,10 @@ const (
 )
 
 // Scenarios are all that users do, as far as it makes a difference.
-var Scenarios = []Scenario{
+var Scenarios = append(slices.Clone(plain), routed...)
+
+// plain are the Scenarios without routers.
+var plain = []Scenario{
 	{"create", nil, once(func(w *World) { w.Create(*spec("10.0.0.0/24", "")) }), spec("10.0.0.0/24", "")},
 	{"edit of the gateway", spec("10.0.0.0/24", ""), edited(spec("10.0.0.0/24", "10.0.0.9")), spec("10.0.0.0/24", "10.0.0.9")},
 	{"edit that takes the gateway away", spec("10.0.0.0/24", "10.0.0.9"), edited(spec("10.0.0.0/24", "")), spec("10.0.0.0/24", "")},

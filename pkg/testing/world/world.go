@@ -20,6 +20,7 @@ limitations under the License.
 package world
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -74,26 +75,37 @@ type World struct {
 	controller *neutron.Client // shared by the clouds of NewCloud
 	watched    chan struct{}   // see AwaitSecretWatch
 	ports      []string
-	acted      bool // see once
+	detached   []func()          // see DeletePorts
+	ids        map[string]string // see CreateRouting
+	acted      bool              // see once
+
+	// beforeKubernetes is called before the controller's next request to Kubernetes: see retain.
+	beforeKubernetes func()
 
 	mu      sync.Mutex
 	journal []string
 	crash   *Crash
-	// protected describes the networks that must not change, by their ID.
-	protected map[string]string
+	// protected describes the networks that must not change, by their ID; protectedRouters the
+	// routers.
+	protected, protectedRouters map[string]string
+	// strangersBefore are the interfaces on protected networks.
+	strangersBefore []string
 }
 
-// New returns a World with these Networks in Kubernetes and nothing in Neutron.
+// New returns a World with these Networks in Kubernetes. Neutron has an external network, public,
+// and nothing else.
 func New(t testing.TB, networks ...*samplecrdv1.Network) *World {
 	t.Helper()
-	server, err := embedded.Start("127.0.0.1:0", embedded.Options{})
+	server, err := embedded.Start("127.0.0.1:0", embedded.Options{
+		ExternalNetwork: embedded.ExternalNetwork{Name: public, CIDR: netip.MustParsePrefix("198.18.0.0/24")},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
 	w := &World{
 		Kube: fake.NewClientset(), Secrets: kubefake.NewClientset(), Events: record.NewFakeRecorder(1000), Neutron: server,
-		t: t, watched: make(chan struct{}, 100), protected: map[string]string{},
+		t: t, watched: make(chan struct{}, 100), protected: map[string]string{}, protectedRouters: map[string]string{},
 	}
 	w.notifyOfWatches()
 	w.Client = w.UserClient("test")
@@ -171,7 +183,7 @@ func (w *World) Get() *samplecrdv1.Network {
 
 // Create creates the Network as kubectl create does.
 func (w *World) Create(spec samplecrdv1.NetworkSpec) {
-	w.API.Put(NewNetwork("", "", func(n *samplecrdv1.Network) { n.UID, n.Spec = "", spec }))
+	w.API.Put(NewNetwork("", "", func(n *samplecrdv1.Network) { n.UID, n.Spec = "", *w.bind(&spec) }))
 }
 
 // Edit changes the Network as kubectl edit does, and as kubectl delete does with BeingDeleted.
@@ -180,6 +192,7 @@ func (w *World) Edit(change func(*samplecrdv1.Network)) {
 	n := w.Get()
 	spec := n.Spec
 	change(n)
+	n.Spec = *w.bind(&n.Spec)
 	if !equality.Semantic.DeepEqual(n.Spec, spec) {
 		n.Generation++
 	}

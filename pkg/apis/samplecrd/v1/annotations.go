@@ -41,6 +41,13 @@ const (
 	// AnnotationNetworkGateway on a Deployment is the spec.gateway of its Network. If it is
 	// not set, Neutron chooses. With NetworkCIDRAuto the only possible value is None.
 	AnnotationNetworkGateway = "samplecrd.k8s.io/network-gateway"
+	// AnnotationNetworkTemplate on a Deployment names a Network in the same namespace. The
+	// Network of the Deployment takes over its spec, except the fields that only one Network
+	// can have: cidr, gateway, allocationPools, additionalSubnets, external, provider and
+	// deletionPolicy, the host routes with a next hop inside the template's CIDR, and what is
+	// of another IP family than its own CIDR. It follows the changes of the template, except
+	// cloudCredentialsRef, which is taken over when it is created.
+	AnnotationNetworkTemplate = "samplecrd.k8s.io/network-template"
 	// NetworkCIDRAuto as AnnotationNetworkCIDR requests the lowest block of the controller's
 	// -deployment-cidr-pool that does not overlap with another Network.
 	NetworkCIDRAuto = "auto"
@@ -56,6 +63,10 @@ const (
 	// Network keeps it while the Deployment requests NetworkCIDRAuto, even if the pool
 	// changes.
 	AnnotationAllocatedCIDR = "samplecrd.k8s.io/allocated-cidr"
+	// AnnotationAppliedTemplate is the name of the Network that it takes over from, see
+	// AnnotationNetworkTemplate. A Network with this annotation whose Deployment names no
+	// template loses both the annotation and all fields that it could have taken over.
+	AnnotationAppliedTemplate = "samplecrd.k8s.io/applied-template"
 )
 
 // LabelCloudCredentials set to "true" on a Secret in the controller's -cluster-resource-namespace
@@ -72,7 +83,8 @@ const (
 	// EventNetworkAdopted is recorded when the Deployment became the owner of a Network that
 	// had its label and no owner.
 	EventNetworkAdopted = "NetworkAdopted"
-	// EventNetworkUpdated is recorded when the Network was changed to match the annotations.
+	// EventNetworkUpdated is recorded when the Network was changed to match the annotations
+	// and the template.
 	EventNetworkUpdated = "NetworkUpdated"
 	// EventNetworkDeleted is recorded when the Network was deleted because the annotation is
 	// gone.
@@ -86,6 +98,11 @@ const (
 	// EventNetworkAnnotationInvalid is recorded when the annotations are not valid. The
 	// controller does not change an existing Network.
 	EventNetworkAnnotationInvalid = "NetworkAnnotationInvalid"
+	// EventNetworkTemplateUnusable is recorded when the Network of AnnotationNetworkTemplate
+	// does not exist, is being deleted, is the Deployment's own, takes over from a template
+	// itself, or has other credentials. The controller does not change an existing Network,
+	// and creates none.
+	EventNetworkTemplateUnusable = "NetworkTemplateUnusable"
 	// EventNetworkRefused is recorded when the API server forbids the controller to write the
 	// Network: a right is missing, or a quota is used up.
 	EventNetworkRefused = "NetworkRefused"

@@ -64,6 +64,11 @@ const (
 	ReasonInUse = "InUse"
 	// ReasonQuotaExceeded is set when the quota of the project is used up (409).
 	ReasonQuotaExceeded = "QuotaExceeded"
+	// ReasonReferenceNotFound is set when the router or the external network that the spec names is
+	// not in Neutron, or when there are several of that name.
+	ReasonReferenceNotFound = "ReferenceNotFound"
+	// ReasonProgressing is set while the controller works on the spec and nothing holds it up.
+	ReasonProgressing = "Progressing"
 	// ReasonNeutronUnavailable is set when Neutron did not answer, or answered with an error
 	// that is not about the request.
 	ReasonNeutronUnavailable = "NeutronUnavailable"

@@ -34,6 +34,10 @@ const (
 	// EventUnmanagedSubnet is recorded when another client has added a subnet to the network.
 	// The controller does not change it. It is deleted together with the network.
 	EventUnmanagedSubnet = "UnmanagedSubnet"
+	// EventUnmanagedInterface is recorded when another client has attached the network to a router
+	// that neither spec nor status names. The controller does not change it. The network cannot be
+	// deleted while it is attached.
+	EventUnmanagedInterface = "UnmanagedInterface"
 	// EventDeleted is recorded when the network is gone from Neutron.
 	EventDeleted = "Deleted"
 )

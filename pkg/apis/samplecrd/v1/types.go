@@ -66,6 +66,10 @@ type Network struct {
 // description is not here, because it carries the ownership mark.
 //
 // +kubebuilder:validation:XValidation:fieldPath=".cloudCredentialsRef",reason=FieldValueForbidden,message="cannot be added, changed or removed: delete the Network and create another one",rule="has(self.cloudCredentialsRef) == has(oldSelf.cloudCredentialsRef) && (!has(self.cloudCredentialsRef) || self.cloudCredentialsRef == oldSelf.cloudCredentialsRef)"
+// +kubebuilder:validation:XValidation:fieldPath=".additionalSubnets",reason=FieldValueInvalid,message="must not overlap with cidr",messageExpression="self.additionalSubnets.map(a, isCIDR(a.cidr) && (cidr(self.cidr).containsIP(cidr(a.cidr).ip()) || cidr(a.cidr).containsIP(cidr(self.cidr).ip())), a.name + ', ' + a.cidr + ', overlaps with cidr, ' + self.cidr)[0]",rule="!has(self.additionalSubnets) || !isCIDR(self.cidr) || !self.additionalSubnets.exists(a, isCIDR(a.cidr) && (cidr(self.cidr).containsIP(cidr(a.cidr).ip()) || cidr(a.cidr).containsIP(cidr(self.cidr).ip())))"
+// +kubebuilder:validation:XValidation:fieldPath=".additionalSubnets",reason=FieldValueInvalid,message="must not overlap",messageExpression="self.additionalSubnets.map(a, isCIDR(a.cidr) && self.additionalSubnets.exists(b, a.name != b.name && isCIDR(b.cidr) && (cidr(a.cidr).containsIP(cidr(b.cidr).ip()) || cidr(b.cidr).containsIP(cidr(a.cidr).ip()))), self.additionalSubnets.map(b, a.name != b.name && isCIDR(b.cidr) && (cidr(a.cidr).containsIP(cidr(b.cidr).ip()) || cidr(b.cidr).containsIP(cidr(a.cidr).ip())), a.name + ', ' + a.cidr + ', overlaps with ' + b.name + ', ' + b.cidr)[0])[0]",rule="!has(self.additionalSubnets) || !self.additionalSubnets.exists(a, isCIDR(a.cidr) && self.additionalSubnets.exists(b, a.name != b.name && isCIDR(b.cidr) && (cidr(a.cidr).containsIP(cidr(b.cidr).ip()) || cidr(b.cidr).containsIP(cidr(a.cidr).ip()))))"
+// +kubebuilder:validation:XValidation:fieldPath=".router",reason=FieldValueInvalid,message="needs a gateway in each subnet",messageExpression="'needs a gateway in each subnet, and ' + (has(self.gateway) && self.gateway == 'None' ? self.cidr : self.additionalSubnets.filter(a, has(a.gateway) && a.gateway == 'None')[0].cidr) + ' has the gateway None'",rule="!has(self.router) || !(has(self.gateway) && self.gateway == 'None' || has(self.additionalSubnets) && self.additionalSubnets.exists(a, has(a.gateway) && a.gateway == 'None'))"
+// +kubebuilder:validation:XValidation:fieldPath=".provider",reason=FieldValueForbidden,message="cannot be added or removed: delete the Network and create another one",rule="has(self.provider) == has(oldSelf.provider)"
 type NetworkSpec struct {
 	// The subnet of the network.
 	SubnetSpec `json:",inline"`
@@ -76,7 +80,7 @@ type NetworkSpec struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=15
+	// +kubebuilder:validation:MaxItems=8
 	AdditionalSubnets []AdditionalSubnet `json:"additionalSubnets,omitempty"`
 
 	// router connects the subnets to a router: the way out of the network. Each subnet needs a
@@ -101,18 +105,21 @@ type NetworkSpec struct {
 	PortSecurityEnabled *bool `json:"portSecurityEnabled,omitempty"`
 
 	// dnsDomain is the domain of the network's ports in an external DNS service, with a dot at
-	// its end: team.example.org.
+	// its end, in lower case: team.example.org. If it is empty, the network has no domain.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must be a domain name in lower case with a dot at its end, such as team.example.org.",rule="self == '' || self.matches('^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?[.])+$') && !self.matches('(^|[.])[0-9]+[.]$')"
 	DNSDomain string `json:"dnsDomain,omitempty"`
 
 	// tags are the tags of the network in Neutron, in any order. If they are set, the network has
-	// exactly these; the empty list removes all. If they are not set, they are left alone.
+	// exactly these; the empty list removes all. If they are not set, they are left alone. Tags
+	// that differ only in case are refused, because Neutron's database takes them as the same.
 	//
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=50
+	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must not differ only in upper and lower case",messageExpression="self.map(t, self.exists(u, u != t && u.lowerAscii() == t.lowerAscii()), t + ' and ' + self.filter(u, u != t && u.lowerAscii() == t.lowerAscii())[0] + ' must not differ only in upper and lower case')[0]",rule="!self.exists(t, self.exists(u, u != t && u.lowerAscii() == t.lowerAscii()))"
 	Tags []Tag `json:"tags,omitzero"`
 
 	// shared makes the network usable in all projects. Neutron's policy gives this to
@@ -154,15 +161,37 @@ type NetworkSpec struct {
 
 // SubnetSpec is the desired state of a subnet.
 //
-// The rules below compare the gateway with the CIDR. Each rule passes what another
-// rule refuses, so that one mistake gives one message. The last rule takes an IPv4
-// address as a number n: if the CIDR has s addresses, (n + 1) mod s is 1 for the first
-// address and 0 for the last one. CEL has no function that returns the last address.
+// Each rule below passes what another rule refuses, so that one mistake gives one message.
+// The rules about the first and the last address take an IPv4 address as a number n: if the
+// CIDR has s addresses, (n + 1) mod s is 1 for the first address and 0 for the last one. CEL
+// has no function that returns the last address, and none that compares two addresses.
 // Neutron refuses both addresses for IPv4 only. For IPv6 the first address is its default.
+//
+// CEL cannot convert hexadecimal digits to a number. So the order of IPv6 addresses is
+// checked by the controller, which refuses with the reason InvalidSpec: a range whose start
+// is after its end, ranges that overlap, and a range around the gateway. The rules find only
+// IPv6 ranges that have the same start or end, and a gateway that is the start or the end.
+//
+// A messageExpression builds the whole message within map, and uses format for string(x),
+// because the API server of Kubernetes 1.31 knows no maximum length of string(x), nor of an
+// element of a list that map or filter returns. It refuses expressions whose cost it cannot
+// limit, and + costs as much as its operands are long.
 //
 // +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must be of the same IP family as cidr",messageExpression="self.gateway + ' is not of the same IP family as cidr, ' + self.cidr",rule="!has(self.gateway) || !isIP(self.gateway) || !isCIDR(self.cidr) || ip(self.gateway).family() == cidr(self.cidr).ip().family()"
 // +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must be an address inside cidr",messageExpression="self.gateway + ' is not an address inside cidr, ' + self.cidr",rule="!has(self.gateway) || !isIP(self.gateway) || !isCIDR(self.cidr) || ip(self.gateway).family() != cidr(self.cidr).ip().family() || cidr(self.cidr).containsIP(self.gateway)"
 // +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must not be the first or the last address of cidr: they are the network address and the broadcast address",messageExpression="self.gateway + ' must not be the first or the last address of cidr, ' + self.cidr + ': they are the network address and the broadcast address'",rule="!has(self.gateway) || !isIP(self.gateway) || !isCIDR(self.cidr) || ip(self.gateway).family() == 6 || !cidr(self.cidr).containsIP(self.gateway) || cidr(self.cidr).prefixLength() > 30 || (int(self.gateway.split('.')[0]) * 16777216 + int(self.gateway.split('.')[1]) * 65536 + int(self.gateway.split('.')[2]) * 256 + int(self.gateway.split('.')[3]) + 1) % [4294967296, 2147483648, 1073741824, 536870912, 268435456, 134217728, 67108864, 33554432, 16777216, 8388608, 4194304, 2097152, 1048576, 524288, 262144, 131072, 65536, 32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4][cidr(self.cidr).prefixLength()] > 1"
+// +kubebuilder:validation:XValidation:fieldPath=".dnsNameservers",reason=FieldValueInvalid,message="must be of the same IP family as cidr",messageExpression="self.dnsNameservers.map(d, isIP(d) && ip(d).family() != cidr(self.cidr).ip().family(), d + ' is not of the same IP family as cidr, ' + self.cidr)[0]",rule="!has(self.dnsNameservers) || !isCIDR(self.cidr) || !self.dnsNameservers.exists(d, isIP(d) && ip(d).family() != cidr(self.cidr).ip().family())"
+// +kubebuilder:validation:XValidation:fieldPath=".dnsNameservers",reason=FieldValueInvalid,message="must not have an address twice",messageExpression="self.dnsNameservers.map(d, !self.dnsNameservers.exists_one(e, e == d), d + ' must not be in the list twice')[0]",rule="!has(self.dnsNameservers) || !self.dnsNameservers.exists(d, !self.dnsNameservers.exists_one(e, e == d))"
+// +kubebuilder:validation:XValidation:fieldPath=".allocationPools",reason=FieldValueInvalid,message="must be inside cidr",messageExpression="self.allocationPools.map(p, [p.start, p.end].exists(a, isIP(a) && !cidr(self.cidr).containsIP(a)), p.start + '-' + p.end + ' is not inside cidr, ' + self.cidr)[0]",rule="!has(self.allocationPools) || !isCIDR(self.cidr) || !self.allocationPools.exists(p, [p.start, p.end].exists(a, isIP(a) && !cidr(self.cidr).containsIP(a)))"
+// +kubebuilder:validation:XValidation:fieldPath=".allocationPools",reason=FieldValueInvalid,message="must not have the first or the last address of cidr in them: they are the network address and the broadcast address",messageExpression="'must not have the first or the last address of cidr, ' + self.cidr + ', in them: they are the network address and the broadcast address'",rule="!has(self.allocationPools) || !isCIDR(self.cidr) || cidr(self.cidr).ip().family() == 6 || cidr(self.cidr).prefixLength() > 30 || !self.allocationPools.exists(p, [p.start, p.end].exists(a, isIP(a) && cidr(self.cidr).containsIP(a) && (int(a.split('.')[0]) * 16777216 + int(a.split('.')[1]) * 65536 + int(a.split('.')[2]) * 256 + int(a.split('.')[3]) + 1) % [4294967296, 2147483648, 1073741824, 536870912, 268435456, 134217728, 67108864, 33554432, 16777216, 8388608, 4194304, 2097152, 1048576, 524288, 262144, 131072, 65536, 32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4][cidr(self.cidr).prefixLength()] < 2))"
+// +kubebuilder:validation:XValidation:fieldPath=".allocationPools",reason=FieldValueInvalid,message="must not have the gateway in them",messageExpression="'must not have the gateway, ' + self.gateway + ', in them'",rule="!has(self.allocationPools) || !isCIDR(self.cidr) || !has(self.gateway) || !self.allocationPools.exists(p, [p.start, p.end, self.gateway].all(a, isIP(a) && cidr(self.cidr).containsIP(a)) && (cidr(self.cidr).ip().family() == 6 ? string(ip(self.gateway)) in [p.start, p.end] : [[p.start, self.gateway, p.end].map(a, int(a.split('.')[0]) * 16777216 + int(a.split('.')[1]) * 65536 + int(a.split('.')[2]) * 256 + int(a.split('.')[3]))].exists(n, n[0] <= n[1] && n[1] <= n[2])))"
+// +kubebuilder:validation:XValidation:fieldPath=".allocationPools",reason=FieldValueInvalid,message="must not have the gateway in them: if it is not set, it is the first usable address of cidr",messageExpression="'must not have the gateway in them: it is not set, so it is the first usable address of cidr, ' + self.cidr",rule="!has(self.allocationPools) || !isCIDR(self.cidr) || has(self.gateway) && self.gateway.size() > 0 || cidr(self.cidr).ip().family() == 4 && cidr(self.cidr).prefixLength() > 30 || !self.allocationPools.exists(p, [p.start, p.end].all(a, isIP(a) && cidr(self.cidr).containsIP(a)) && (cidr(self.cidr).ip().family() == 6 ? string(cidr(self.cidr).masked().ip()) == p.start : string(cidr(self.cidr).masked().ip()) != p.start && cidr(p.start + '/31').containsIP(cidr(self.cidr).masked().ip())))"
+// +kubebuilder:validation:XValidation:fieldPath=".allocationPools",reason=FieldValueInvalid,message="must not overlap",messageExpression="self.allocationPools.map(p, self.allocationPools.filter(q, p.start == q.start || p.end == q.end || [p.start, p.end, q.start, q.end].all(a, isIP(a) && ip(a).family() == 4) && [[p.start, p.end, q.start, q.end].map(a, int(a.split('.')[0]) * 16777216 + int(a.split('.')[1]) * 65536 + int(a.split('.')[2]) * 256 + int(a.split('.')[3]))].exists(n, n[0] <= n[3] && n[2] <= n[1])).size() > 1, p.start + '-' + p.end + ' overlaps with another range')[0]",rule="!has(self.allocationPools) || !self.allocationPools.exists(p, self.allocationPools.filter(q, p.start == q.start || p.end == q.end || [p.start, p.end, q.start, q.end].all(a, isIP(a) && ip(a).family() == 4) && [[p.start, p.end, q.start, q.end].map(a, int(a.split('.')[0]) * 16777216 + int(a.split('.')[1]) * 65536 + int(a.split('.')[2]) * 256 + int(a.split('.')[3]))].exists(n, n[0] <= n[3] && n[2] <= n[1])).size() > 1)"
+// +kubebuilder:validation:XValidation:fieldPath=".hostRoutes",reason=FieldValueInvalid,message="must be of the same IP family as cidr",messageExpression="self.hostRoutes.map(r, (isCIDR(r.destination) && cidr(r.destination).ip().family() != cidr(self.cidr).ip().family() || isIP(r.nextHop) && ip(r.nextHop).family() != cidr(self.cidr).ip().family()), r.destination + ' via ' + r.nextHop + ' is not of the same IP family as cidr, ' + self.cidr)[0]",rule="!has(self.hostRoutes) || !isCIDR(self.cidr) || !self.hostRoutes.exists(r, (isCIDR(r.destination) && cidr(r.destination).ip().family() != cidr(self.cidr).ip().family() || isIP(r.nextHop) && ip(r.nextHop).family() != cidr(self.cidr).ip().family()))"
+// +kubebuilder:validation:XValidation:fieldPath=".hostRoutes",reason=FieldValueInvalid,message="must not have a route twice",messageExpression="self.hostRoutes.map(r, !self.hostRoutes.exists_one(q, q.destination == r.destination && q.nextHop == r.nextHop), r.destination + ' via ' + r.nextHop + ' must not be in the list twice')[0]",rule="!has(self.hostRoutes) || !self.hostRoutes.exists(r, !self.hostRoutes.exists_one(q, q.destination == r.destination && q.nextHop == r.nextHop))"
+// +kubebuilder:validation:XValidation:fieldPath=".ipv6",reason=FieldValueInvalid,message="must not be set for an IPv4 cidr",messageExpression="'must not be set for an IPv4 cidr, ' + self.cidr",rule="!has(self.ipv6) || !isCIDR(self.cidr) || cidr(self.cidr).ip().family() == 6"
+// +kubebuilder:validation:XValidation:fieldPath=".ipv6",reason=FieldValueInvalid,message="needs a cidr with the prefix length 64",messageExpression="'needs a cidr with the prefix length 64, not ' + self.cidr",rule="!has(self.ipv6) || !isCIDR(self.cidr) || cidr(self.cidr).ip().family() == 4 || cidr(self.cidr).prefixLength() == 64"
+// +kubebuilder:validation:XValidation:fieldPath=".ipv6",reason=FieldValueInvalid,message="must not be set if enableDHCP is false",rule="!has(self.ipv6) || !has(self.enableDHCP) || self.enableDHCP"
 type SubnetSpec struct {
 	// cidr is the address range of the network's subnet, IPv4 or IPv6, as an address
 	// and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length
@@ -188,7 +217,7 @@ type SubnetSpec struct {
 	Gateway string `json:"gateway,omitempty"`
 
 	// dnsNameservers are the addresses of the DNS servers that the network's DHCP servers
-	// announce, in this order.
+	// announce, in this order. They are of the IP family of cidr.
 	//
 	// +optional
 	// +listType=atomic
@@ -196,14 +225,16 @@ type SubnetSpec struct {
 	DNSNameservers []IPAddress `json:"dnsNameservers,omitempty"`
 
 	// allocationPools are the address ranges that Neutron takes the addresses of ports from. If
-	// they are not set, they are all addresses of cidr except the gateway.
+	// they are not set, they are all addresses of cidr except the gateway. They are inside cidr,
+	// do not overlap, and do not contain the gateway.
 	//
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:MaxItems=10
 	AllocationPools []AllocationPool `json:"allocationPools,omitempty"`
 
-	// hostRoutes are the routes that the network's DHCP servers announce.
+	// hostRoutes are the routes that the network's DHCP servers announce. They are of the IP
+	// family of cidr.
 	//
 	// +optional
 	// +listType=atomic
@@ -215,31 +246,37 @@ type SubnetSpec struct {
 	// +optional
 	EnableDHCP *bool `json:"enableDHCP,omitempty"`
 
-	// ipv6 says how ports of an IPv6 subnet get their addresses. Neutron cannot change it in
-	// place: if it changes, the controller replaces the subnet.
+	// ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr with the prefix
+	// length 64, and DHCP. Neutron cannot change it in place: if it changes, the controller
+	// replaces the subnet.
 	//
 	// +optional
 	IPv6 *IPv6Spec `json:"ipv6,omitempty"`
 }
 
-// IPAddress is an IPv4 or IPv6 address.
+// IPAddress is an IPv4 or IPv6 address in its canonical form, so that addresses can be
+// compared as text.
 //
 // +kubebuilder:validation:MaxLength=39
+// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must be an IPv4 or IPv6 address, such as 192.168.0.53 or fd00:1::53",rule="isIP(self)"
+// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must be in the canonical form: lower case and as short as possible",messageExpression="'must be written as %s'.format([string(ip(self))])",rule="!isIP(self) || ip.isCanonical(self)"
 type IPAddress string
 
 // Tag is a tag of a network in Neutron.
 //
-// +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=60
+// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must not be empty, and must not have a comma, a control character, or a blank at its start or end",rule="self.matches('^[^ ,[:cntrl:]]([^,[:cntrl:]]*[^ ,[:cntrl:]])?$')"
 type Tag string
 
 // AllocationPool is a range of addresses.
+//
+// +kubebuilder:validation:XValidation:fieldPath=".start",reason=FieldValueInvalid,message="must not be after end",messageExpression="self.start + ' must not be after end, ' + self.end",rule="!isIP(self.start) || !isIP(self.end) || ip(self.start).family() == 6 || ip(self.end).family() == 6 || [[self.start, self.end].map(a, int(a.split('.')[0]) * 16777216 + int(a.split('.')[1]) * 65536 + int(a.split('.')[2]) * 256 + int(a.split('.')[3]))].exists(n, n[0] <= n[1])"
 type AllocationPool struct {
-	// start is the first address of the range.
+	// start is the first address of the range: 192.168.0.100.
 	//
 	// +required
 	Start IPAddress `json:"start"`
-	// end is the last address of the range.
+	// end is the last address of the range: 192.168.0.200.
 	//
 	// +required
 	End IPAddress `json:"end"`
@@ -247,12 +284,15 @@ type AllocationPool struct {
 
 // HostRoute is a route that DHCP servers announce.
 type HostRoute struct {
-	// destination is the address range that the route leads to: 10.99.0.0/16.
+	// destination is the address range that the route leads to, in its canonical form:
+	// 10.99.0.0/16. Unlike in cidr, bits after the prefix length are refused.
 	//
 	// +required
 	// +kubebuilder:validation:MaxLength=43
+	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must be an IPv4 or IPv6 address and a prefix length, such as 10.99.0.0/16 or fd00:9::/64",rule="isCIDR(self)"
+	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must be in the canonical form, without bits after the prefix length",messageExpression="'must be written as %s'.format([string(cidr(self).masked())])",rule="!isCIDR(self) || self == string(cidr(self).masked())"
 	Destination string `json:"destination"`
-	// nextHop is the address of the next router.
+	// nextHop is the address of the next router. It can be outside cidr.
 	//
 	// +required
 	NextHop IPAddress `json:"nextHop"`
@@ -260,6 +300,9 @@ type HostRoute struct {
 
 // IPv6Spec says how ports of an IPv6 subnet get their addresses. The two modes must be the
 // same if both are set.
+//
+// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must have addressMode, raMode or both",rule="has(self.addressMode) || has(self.raMode)"
+// +kubebuilder:validation:XValidation:fieldPath=".raMode",reason=FieldValueInvalid,message="must be the same as addressMode",messageExpression="self.raMode + ' must be the same as addressMode, ' + self.addressMode",rule="!has(self.addressMode) || !has(self.raMode) || self.addressMode == self.raMode"
 type IPv6Spec struct {
 	// addressMode says how ports get their addresses (ipv6_address_mode in Neutron).
 	//
@@ -301,6 +344,8 @@ type AdditionalSubnet struct {
 }
 
 // RouterSpec says which router the network is connected to. Exactly one of its fields is set.
+//
+// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must have exactly one of externalNetwork and existing",messageExpression="'must have exactly one of externalNetwork and existing, not ' + (has(self.existing) ? 'both' : 'neither')",rule="has(self.externalNetwork) != has(self.existing)"
 type RouterSpec struct {
 	// externalNetwork asks for a router of this Network's own, with its gateway in that external
 	// network. The controller creates the router, and deletes it with the network.
@@ -315,6 +360,8 @@ type RouterSpec struct {
 }
 
 // NeutronReference names an object in Neutron. Exactly one of its fields is set.
+//
+// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must have exactly one of name and id",messageExpression="'must have exactly one of name and id, not ' + (has(self.id) ? 'both, ' + self.name + ' and ' + self.id : 'neither')",rule="has(self.name) != has(self.id)"
 type NeutronReference struct {
 	// name is the name of the object. There must be exactly one of that name that the
 	// credentials can see.
@@ -331,7 +378,12 @@ type NeutronReference struct {
 	ID string `json:"id,omitempty"`
 }
 
-// ProviderSpec says how the cloud carries a network.
+// ProviderSpec says how the cloud carries a network. Neutron changes only the segmentation ID
+// of a VLAN.
+//
+// +kubebuilder:validation:XValidation:fieldPath=".networkType",reason=FieldValueForbidden,message="cannot change: delete the Network and create another one",messageExpression="'cannot change from ' + oldSelf.networkType + ' to ' + self.networkType + ': delete the Network and create another one'",rule="self.networkType == oldSelf.networkType"
+// +kubebuilder:validation:XValidation:fieldPath=".physicalNetwork",reason=FieldValueForbidden,message="cannot be added, changed or removed: delete the Network and create another one",rule="has(self.physicalNetwork) == has(oldSelf.physicalNetwork) && (!has(self.physicalNetwork) || self.physicalNetwork == oldSelf.physicalNetwork)"
+// +kubebuilder:validation:XValidation:fieldPath=".segmentationID",reason=FieldValueForbidden,message="cannot be removed, and only that of networkType vlan can be added or changed: delete the Network and create another one",rule="self.networkType != oldSelf.networkType || (has(self.segmentationID) ? self.networkType == 'vlan' || has(oldSelf.segmentationID) && self.segmentationID == oldSelf.segmentationID : !has(oldSelf.segmentationID))"
 type ProviderSpec struct {
 	// networkType is the type of the network, such as vlan, vxlan, flat or local.
 	//
@@ -342,6 +394,7 @@ type ProviderSpec struct {
 	// physicalNetwork is the name of the physical network, for vlan and flat.
 	//
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	PhysicalNetwork string `json:"physicalNetwork,omitempty"`
 	// segmentationID is the VLAN ID or the tunnel ID.

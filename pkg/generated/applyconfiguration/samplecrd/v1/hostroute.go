@@ -27,9 +27,10 @@ import (
 //
 // HostRoute is a route that DHCP servers announce.
 type HostRouteApplyConfiguration struct {
-	// destination is the address range that the route leads to: 10.99.0.0/16.
+	// destination is the address range that the route leads to, in its canonical form:
+	// 10.99.0.0/16. Unlike in cidr, bits after the prefix length are refused.
 	Destination *string `json:"destination,omitempty"`
-	// nextHop is the address of the next router.
+	// nextHop is the address of the next router. It can be outside cidr.
 	NextHop *samplecrdv1.IPAddress `json:"nextHop,omitempty"`
 }
 

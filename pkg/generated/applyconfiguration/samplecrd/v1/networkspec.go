@@ -48,10 +48,11 @@ type NetworkSpecApplyConfiguration struct {
 	// cloud chooses.
 	PortSecurityEnabled *bool `json:"portSecurityEnabled,omitempty"`
 	// dnsDomain is the domain of the network's ports in an external DNS service, with a dot at
-	// its end: team.example.org.
+	// its end, in lower case: team.example.org. If it is empty, the network has no domain.
 	DNSDomain *string `json:"dnsDomain,omitempty"`
 	// tags are the tags of the network in Neutron, in any order. If they are set, the network has
-	// exactly these; the empty list removes all. If they are not set, they are left alone.
+	// exactly these; the empty list removes all. If they are not set, they are left alone. Tags
+	// that differ only in case are refused, because Neutron's database takes them as the same.
 	Tags []samplecrdv1.Tag `json:"tags,omitempty"`
 	// shared makes the network usable in all projects. Neutron's policy gives this to
 	// administrators.

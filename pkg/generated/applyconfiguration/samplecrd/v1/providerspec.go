@@ -21,7 +21,8 @@ package v1
 // ProviderSpecApplyConfiguration represents a declarative configuration of the ProviderSpec type for use
 // with apply.
 //
-// ProviderSpec says how the cloud carries a network.
+// ProviderSpec says how the cloud carries a network. Neutron changes only the segmentation ID
+// of a VLAN.
 type ProviderSpecApplyConfiguration struct {
 	// networkType is the type of the network, such as vlan, vxlan, flat or local.
 	NetworkType *string `json:"networkType,omitempty"`

@@ -27,11 +27,21 @@ import (
 //
 // SubnetSpec is the desired state of a subnet.
 //
-// The rules below compare the gateway with the CIDR. Each rule passes what another
-// rule refuses, so that one mistake gives one message. The last rule takes an IPv4
-// address as a number n: if the CIDR has s addresses, (n + 1) mod s is 1 for the first
-// address and 0 for the last one. CEL has no function that returns the last address.
+// Each rule below passes what another rule refuses, so that one mistake gives one message.
+// The rules about the first and the last address take an IPv4 address as a number n: if the
+// CIDR has s addresses, (n + 1) mod s is 1 for the first address and 0 for the last one. CEL
+// has no function that returns the last address, and none that compares two addresses.
 // Neutron refuses both addresses for IPv4 only. For IPv6 the first address is its default.
+//
+// CEL cannot convert hexadecimal digits to a number. So the order of IPv6 addresses is
+// checked by the controller, which refuses with the reason InvalidSpec: a range whose start
+// is after its end, ranges that overlap, and a range around the gateway. The rules find only
+// IPv6 ranges that have the same start or end, and a gateway that is the start or the end.
+//
+// A messageExpression builds the whole message within map, and uses format for string(x),
+// because the API server of Kubernetes 1.31 knows no maximum length of string(x), nor of an
+// element of a list that map or filter returns. It refuses expressions whose cost it cannot
+// limit, and + costs as much as its operands are long.
 type SubnetSpecApplyConfiguration struct {
 	// cidr is the address range of the network's subnet, IPv4 or IPv6, as an address
 	// and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length
@@ -47,17 +57,20 @@ type SubnetSpecApplyConfiguration struct {
 	// first address of the subnet, and status.gateway shows it. It can be changed.
 	Gateway *string `json:"gateway,omitempty"`
 	// dnsNameservers are the addresses of the DNS servers that the network's DHCP servers
-	// announce, in this order.
+	// announce, in this order. They are of the IP family of cidr.
 	DNSNameservers []samplecrdv1.IPAddress `json:"dnsNameservers,omitempty"`
 	// allocationPools are the address ranges that Neutron takes the addresses of ports from. If
-	// they are not set, they are all addresses of cidr except the gateway.
+	// they are not set, they are all addresses of cidr except the gateway. They are inside cidr,
+	// do not overlap, and do not contain the gateway.
 	AllocationPools []AllocationPoolApplyConfiguration `json:"allocationPools,omitempty"`
-	// hostRoutes are the routes that the network's DHCP servers announce.
+	// hostRoutes are the routes that the network's DHCP servers announce. They are of the IP
+	// family of cidr.
 	HostRoutes []HostRouteApplyConfiguration `json:"hostRoutes,omitempty"`
 	// enableDHCP says whether DHCP servers serve the subnet. The default is true.
 	EnableDHCP *bool `json:"enableDHCP,omitempty"`
-	// ipv6 says how ports of an IPv6 subnet get their addresses. Neutron cannot change it in
-	// place: if it changes, the controller replaces the subnet.
+	// ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr with the prefix
+	// length 64, and DHCP. Neutron cannot change it in place: if it changes, the controller
+	// replaces the subnet.
 	IPv6 *IPv6SpecApplyConfiguration `json:"ipv6,omitempty"`
 }
 

@@ -1,0 +1,341 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+// fieldCase is a spec, in YAML. The field, relative to what is declared, is refused with that
+// message. If both are empty, the API server accepts it.
+type fieldCase struct{ why, spec, field, message string }
+
+const (
+	noDNS       = `%q: must be an IPv4 or IPv6 address, such as 192.168.0.53 or fd00:1::53`
+	written     = `%q: must be written as %s`
+	noRange     = `%q: must be an IPv4 or IPv6 address and a prefix length, such as 10.99.0.0/16 or fd00:9::/64`
+	noDomain    = `%q: must be a domain name in lower case with a dot at its end, such as team.example.org.`
+	badTag      = `%q: must not be empty, and must not have a comma, a control character, or a blank at its start or end`
+	ends        = "must not have the first or the last address of cidr, %s, in them: they are the network address and the broadcast address"
+	defaultGate = "must not have the gateway in them: it is not set, so it is the first usable address of cidr, %s"
+	recreate    = ": delete the Network and create another one"
+)
+
+// subnetCases are tried as the first subnet and as an additional one.
+var subnetCases = []fieldCase{
+	{"all fields", `{cidr: 10.0.0.0/24, gateway: 10.0.0.1, dnsNameservers: [10.0.0.53, 192.0.2.53], allocationPools: [{start: 10.0.0.100, end: 10.0.0.200}], hostRoutes: [{destination: 10.99.0.0/16, nextHop: 10.0.0.254}], enableDHCP: true}`, "", ""},
+	{"all fields of IPv6", `{cidr: "fd00:1::/64", gateway: "fd00:1::1", dnsNameservers: ["fd00:1::53"], allocationPools: [{start: "fd00:1::100", end: "fd00:1::200"}], hostRoutes: [{destination: "fd00:9::/64", nextHop: "fd00:1::fe"}], enableDHCP: true, ipv6: {addressMode: slaac, raMode: slaac}}`, "", ""},
+	{"empty lists", `{cidr: 10.0.0.0/24, dnsNameservers: [], allocationPools: [], hostRoutes: []}`, "", ""},
+
+	{"five DNS servers", `{cidr: 10.0.0.0/24, dnsNameservers: [10.0.0.1, 10.0.0.2, 10.0.0.3, 10.0.0.4, 10.0.0.5]}`, "", ""},
+	{"a DNS server that is a word", `{cidr: 10.0.0.0/24, dnsNameservers: [10.0.0.53, dns]}`, "dnsNameservers[1]", fmt.Sprintf(noDNS, "dns")},
+	{"an empty DNS server", `{cidr: 10.0.0.0/24, dnsNameservers: [""]}`, "dnsNameservers[0]", fmt.Sprintf(noDNS, "")},
+	{"a DNS server that is not as short as possible", `{cidr: "fd00:1::/64", dnsNameservers: ["FD00:1:0::53"]}`, "dnsNameservers[0]", fmt.Sprintf(written, "FD00:1:0::53", "fd00:1::53")},
+	{"an IPv6 DNS server for IPv4", `{cidr: 10.0.0.0/24, dnsNameservers: [10.0.0.53, "fd00:1::53"]}`, "dnsNameservers", "fd00:1::53 is not of the same IP family as cidr, 10.0.0.0/24"},
+	{"an IPv4 DNS server for IPv6", `{cidr: "fd00:1::/64", dnsNameservers: [10.0.0.53]}`, "dnsNameservers", "10.0.0.53 is not of the same IP family as cidr, fd00:1::/64"},
+	{"a double DNS server", `{cidr: 10.0.0.0/24, dnsNameservers: [10.0.0.53, 10.0.0.54, 10.0.0.53]}`, "dnsNameservers", "10.0.0.53 must not be in the list twice"},
+	{"six DNS servers", `{cidr: 10.0.0.0/24, dnsNameservers: [10.0.0.1, 10.0.0.2, 10.0.0.3, 10.0.0.4, 10.0.0.5, 10.0.0.6]}`, "dnsNameservers", "6: must have at most 5 items"},
+
+	{"two pools that touch", `{cidr: 10.0.0.0/24, allocationPools: [{start: 10.0.0.10, end: 10.0.0.19}, {start: 10.0.0.2, end: 10.0.0.9}]}`, "", ""},
+	{"a pool of one address", `{cidr: 10.0.0.0/24, allocationPools: [{start: 10.0.0.9, end: 10.0.0.9}]}`, "", ""},
+	{"a pool beside the gateway", `{cidr: 10.0.0.0/24, gateway: 10.0.0.9, allocationPools: [{start: 10.0.0.1, end: 10.0.0.8}, {start: 10.0.0.10, end: 10.0.0.254}]}`, "", ""},
+	{"all hosts of a subnet without a gateway", `{cidr: 10.0.0.0/24, gateway: None, allocationPools: [{start: 10.0.0.1, end: 10.0.0.254}]}`, "", ""},
+	{"all other hosts", `{cidr: 10.0.0.0/16, allocationPools: [{start: 10.0.0.2, end: 10.0.255.254}]}`, "", ""},
+	{"9 is less than 10", `{cidr: 10.0.0.0/8, allocationPools: [{start: 10.9.0.0, end: 10.10.0.0}]}`, "", ""},
+	{"an IPv6 gateway at the first address", `{cidr: "fd00:1::/64", allocationPools: [{start: "fd00:1::1", end: "fd00:1::ffff"}]}`, "", ""},
+	{"both addresses of a /31", `{cidr: 10.0.0.0/31, gateway: None, allocationPools: [{start: 10.0.0.0, end: 10.0.0.1}]}`, "", ""},
+	{"a gateway outside the pools' IPv6 range", `{cidr: "fd00:1::/64", gateway: "fd00:1::1", allocationPools: [{start: "fd00:1::2", end: "fd00:1::ffff"}]}`, "", ""},
+	{"a start that is a word", `{cidr: 10.0.0.0/24, allocationPools: [{start: first, end: 10.0.0.9}]}`, "allocationPools[0].start", fmt.Sprintf(noDNS, "first")},
+	{"an end that is a CIDR", `{cidr: 10.0.0.0/24, allocationPools: [{start: 10.0.0.2, end: 10.0.0.9/24}]}`, "allocationPools[0].end", fmt.Sprintf(noDNS, "10.0.0.9/24")},
+	{"an empty pool", `{cidr: 10.0.0.0/24, allocationPools: [{start: 10.0.0.2}]}`, "allocationPools[0].end", "Required value"},
+	{"a pool outside", `{cidr: 10.0.0.0/24, allocationPools: [{start: 10.0.1.2, end: 10.0.1.9}]}`, "allocationPools", "10.0.1.2-10.0.1.9 is not inside cidr, 10.0.0.0/24"},
+	{"a pool that ends outside", `{cidr: 10.0.0.0/24, allocationPools: [{start: 10.0.0.2, end: 10.0.0.9}, {start: 10.0.0.20, end: 10.0.1.9}]}`, "allocationPools", "10.0.0.20-10.0.1.9 is not inside cidr, 10.0.0.0/24"},
+	{"a pool of the other family", `{cidr: 10.0.0.0/24, allocationPools: [{start: "fd00:1::2", end: "fd00:1::9"}]}`, "allocationPools", "fd00:1::2-fd00:1::9 is not inside cidr, 10.0.0.0/24"},
+	{"a pool of two families", `{cidr: "fd00:1::/64", allocationPools: [{start: "fd00:1::2", end: 10.0.0.9}]}`, "allocationPools", "fd00:1::2-10.0.0.9 is not inside cidr, fd00:1::/64"},
+	{"a start after the end", `{cidr: 10.0.0.0/24, allocationPools: [{start: 10.0.0.10, end: 10.0.0.9}]}`, "allocationPools[0].start", "10.0.0.10 must not be after end, 10.0.0.9"},
+	{"a start after the end, in another octet", `{cidr: 10.0.0.0/8, allocationPools: [{start: 10.10.0.1, end: 10.9.0.200}]}`, "allocationPools[0].start", "10.10.0.1 must not be after end, 10.9.0.200"},
+	{"the network address", `{cidr: 10.0.0.0/24, allocationPools: [{start: 10.0.0.0, end: 10.0.0.9}]}`, "allocationPools", fmt.Sprintf(ends, "10.0.0.0/24")},
+	{"the broadcast address", `{cidr: 10.0.0.0/23, allocationPools: [{start: 10.0.0.100, end: 10.0.1.255}]}`, "allocationPools", fmt.Sprintf(ends, "10.0.0.0/23")},
+	{"the gateway in a pool", `{cidr: 10.0.0.0/24, gateway: 10.0.0.9, allocationPools: [{start: 10.0.0.2, end: 10.0.0.200}]}`, "allocationPools", "must not have the gateway, 10.0.0.9, in them"},
+	{"the gateway at the start", `{cidr: 10.0.0.0/24, gateway: 10.0.0.9, allocationPools: [{start: 10.0.0.9, end: 10.0.0.200}]}`, "allocationPools", "must not have the gateway, 10.0.0.9, in them"},
+	{"the gateway at the end", `{cidr: 10.0.0.0/24, gateway: 10.0.0.200, allocationPools: [{start: 10.0.0.9, end: 10.0.0.200}]}`, "allocationPools", "must not have the gateway, 10.0.0.200, in them"},
+	{"the gateway at the start, in IPv6", `{cidr: "fd00:1::/64", gateway: "FD00:1::0:1", allocationPools: [{start: "fd00:1::1", end: "fd00:1::9"}]}`, "allocationPools", "must not have the gateway, FD00:1::0:1, in them"},
+	{"the default gateway in a pool", `{cidr: 10.0.0.0/24, allocationPools: [{start: 10.0.0.1, end: 10.0.0.9}]}`, "allocationPools", fmt.Sprintf(defaultGate, "10.0.0.0/24")},
+	{"the default gateway if the CIDR has host bits", `{cidr: 10.0.0.77/24, gateway: "", allocationPools: [{start: 10.0.0.1, end: 10.0.0.9}]}`, "allocationPools", fmt.Sprintf(defaultGate, "10.0.0.77/24")},
+	{"the default gateway in a pool, in IPv6", `{cidr: "fd00:1::/64", allocationPools: [{start: "fd00:1::", end: "fd00:1::9"}]}`, "allocationPools", fmt.Sprintf(defaultGate, "fd00:1::/64")},
+	{"pools that overlap", `{cidr: 10.0.0.0/24, allocationPools: [{start: 10.0.0.2, end: 10.0.0.4}, {start: 10.0.0.10, end: 10.0.0.20}, {start: 10.0.0.20, end: 10.0.0.30}]}`, "allocationPools", "10.0.0.10-10.0.0.20 overlaps with another range"},
+	{"a pool in another", `{cidr: 10.0.0.0/24, allocationPools: [{start: 10.0.0.11, end: 10.0.0.12}, {start: 10.0.0.10, end: 10.0.0.20}]}`, "allocationPools", "10.0.0.11-10.0.0.12 overlaps with another range"},
+	{"the same pool twice", `{cidr: 10.0.0.0/24, allocationPools: [{start: 10.0.0.10, end: 10.0.0.20}, {start: 10.0.0.10, end: 10.0.0.20}]}`, "allocationPools", "10.0.0.10-10.0.0.20 overlaps with another range"},
+	{"pools with the same start, in IPv6", `{cidr: "fd00:1::/64", allocationPools: [{start: "fd00:1::1", end: "fd00:1::9"}, {start: "fd00:1::1", end: "fd00:1::99"}]}`, "allocationPools", "fd00:1::1-fd00:1::9 overlaps with another range"},
+	{"the order of IPv6 addresses is left to the controller", `{cidr: "fd00:1::/64", gateway: "fd00:1::5", allocationPools: [{start: "fd00:1::9", end: "fd00:1::1"}, {start: "fd00:1::2", end: "fd00:1::20"}]}`, "", ""},
+
+	{"the default route, and a next hop outside", `{cidr: 10.0.0.0/24, hostRoutes: [{destination: 0.0.0.0/0, nextHop: 192.0.2.1}]}`, "", ""},
+	{"two next hops for a destination", `{cidr: 10.0.0.0/24, hostRoutes: [{destination: 10.99.0.0/16, nextHop: 10.0.0.2}, {destination: 10.99.0.0/16, nextHop: 10.0.0.3}]}`, "", ""},
+	{"a destination without a length", `{cidr: 10.0.0.0/24, hostRoutes: [{destination: 10.9.1.1, nextHop: 10.0.0.2}]}`, "hostRoutes[0].destination", fmt.Sprintf(noRange, "10.9.1.1")},
+	{"an empty destination", `{cidr: 10.0.0.0/24, hostRoutes: [{destination: "", nextHop: 10.0.0.2}]}`, "hostRoutes[0].destination", fmt.Sprintf(noRange, "")},
+	{"a destination with host bits", `{cidr: 10.0.0.0/24, hostRoutes: [{destination: 10.9.1.1/16, nextHop: 10.0.0.2}]}`, "hostRoutes[0].destination", fmt.Sprintf(written, "10.9.1.1/16", "10.9.0.0/16")},
+	{"a destination in upper case", `{cidr: "fd00:1::/64", hostRoutes: [{destination: "FD00:9::/64", nextHop: "fd00:1::2"}]}`, "hostRoutes[0].destination", fmt.Sprintf(written, "FD00:9::/64", "fd00:9::/64")},
+	{"a next hop that is a word", `{cidr: 10.0.0.0/24, hostRoutes: [{destination: 10.9.0.0/16, nextHop: router}]}`, "hostRoutes[0].nextHop", fmt.Sprintf(noDNS, "router")},
+	{"no next hop", `{cidr: 10.0.0.0/24, hostRoutes: [{destination: 10.9.0.0/16}]}`, "hostRoutes[0].nextHop", "Required value"},
+	{"a destination of the other family", `{cidr: 10.0.0.0/24, hostRoutes: [{destination: "fd00:9::/64", nextHop: 10.0.0.2}]}`, "hostRoutes", "fd00:9::/64 via 10.0.0.2 is not of the same IP family as cidr, 10.0.0.0/24"},
+	{"a next hop of the other family", `{cidr: "fd00:1::/64", hostRoutes: [{destination: "fd00:9::/64", nextHop: 10.0.0.2}]}`, "hostRoutes", "fd00:9::/64 via 10.0.0.2 is not of the same IP family as cidr, fd00:1::/64"},
+	{"a double route", `{cidr: 10.0.0.0/24, hostRoutes: [{destination: 10.9.0.0/16, nextHop: 10.0.0.2}, {destination: 10.9.0.0/16, nextHop: 10.0.0.2}]}`, "hostRoutes", "10.9.0.0/16 via 10.0.0.2 must not be in the list twice"},
+
+	{"one mode alone", `{cidr: "fd00:1::/64", ipv6: {addressMode: dhcpv6-stateful}}`, "", ""},
+	{"the other mode alone", `{cidr: "fd00:1::/64", ipv6: {raMode: dhcpv6-stateless}}`, "", ""},
+	{"DHCP off without modes", `{cidr: "fd00:1::/64", enableDHCP: false}`, "", ""},
+	{"a mode that does not exist", `{cidr: "fd00:1::/64", ipv6: {addressMode: dhcp}}`, "ipv6.addressMode", `"dhcp": supported values: "slaac", "dhcpv6-stateful", "dhcpv6-stateless"`},
+	{"modes for IPv4", `{cidr: 10.0.0.0/24, ipv6: {addressMode: slaac}}`, "ipv6", "must not be set for an IPv4 cidr, 10.0.0.0/24"},
+	{"no mode", `{cidr: "fd00:1::/64", ipv6: {}}`, "ipv6", "must have addressMode, raMode or both"},
+	{"two modes", `{cidr: "fd00:1::/64", ipv6: {addressMode: slaac, raMode: dhcpv6-stateful}}`, "ipv6.raMode", "dhcpv6-stateful must be the same as addressMode, slaac"},
+	{"modes need a /64", `{cidr: "fd00:1::/80", ipv6: {addressMode: slaac}}`, "ipv6", "needs a cidr with the prefix length 64, not fd00:1::/80"},
+	{"modes need DHCP", `{cidr: "fd00:1::/64", enableDHCP: false, ipv6: {addressMode: slaac}}`, "ipv6", "must not be set if enableDHCP is false"},
+
+	{"one mistake in cidr says nothing of the other fields", `{cidr: abc, dnsNameservers: ["fd00::53"], allocationPools: [{start: 10.0.0.2, end: 10.0.0.9}], hostRoutes: [{destination: "fd00:9::/64", nextHop: 10.0.0.2}], ipv6: {addressMode: slaac}}`, "cidr", `"abc": ` + noCIDR},
+}
+
+// networkCases are specs of a Network.
+var networkCases = []fieldCase{
+	{"dual stack, and more room", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: v6, cidr: "fd00:1::/64"}, {name: more, cidr: 10.0.1.0/24}]}`, "", ""},
+	{"an additional subnet in the first", `{cidr: 10.0.0.0/16, additionalSubnets: [{name: v6, cidr: "fd00:1::/64"}, {name: more, cidr: 10.0.1.0/24}]}`, "additionalSubnets", "more, 10.0.1.0/24, overlaps with cidr, 10.0.0.0/16"},
+	{"the first in an additional subnet", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: more, cidr: 10.0.0.77/8}]}`, "additionalSubnets", "more, 10.0.0.77/8, overlaps with cidr, 10.0.0.0/24"},
+	{"the same CIDR", `{cidr: "fd00:1::/64", additionalSubnets: [{name: more, cidr: "FD00:1:0::/64"}]}`, "additionalSubnets", "more, FD00:1:0::/64, overlaps with cidr, fd00:1::/64"},
+	{"additional subnets that overlap", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: a, cidr: 10.1.0.0/16}, {name: b, cidr: 10.2.0.0/24}, {name: c, cidr: 10.2.0.128/25}]}`, "additionalSubnets", "b, 10.2.0.0/24, overlaps with c, 10.2.0.128/25"},
+	{"a double name", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: a, cidr: 10.1.0.0/16}, {name: a, cidr: 10.2.0.0/24}]}`, "additionalSubnets[1]", `Duplicate value: {"name":"a"}`},
+	{"no name", `{cidr: 10.0.0.0/24, additionalSubnets: [{cidr: 10.1.0.0/16}]}`, "additionalSubnets[0].name", "Required value"},
+	{"an empty name", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: "", cidr: 10.1.0.0/16}]}`, "additionalSubnets[0].name", `"": PATH in body should be at least 1 chars long`},
+	{"a name in upper case", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: V6, cidr: 10.1.0.0/16}]}`, "additionalSubnets[0].name", "\"V6\": PATH in body should match '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'"},
+	{"no CIDR", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: v6}]}`, "additionalSubnets[0].cidr", "Required value"},
+	{"nine additional subnets", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: a, cidr: 10.1.0.0/24}, {name: b, cidr: 10.2.0.0/24}, {name: c, cidr: 10.3.0.0/24}, {name: d, cidr: 10.4.0.0/24}, {name: e, cidr: 10.5.0.0/24}, {name: f, cidr: 10.6.0.0/24}, {name: g, cidr: 10.7.0.0/24}, {name: h, cidr: 10.8.0.0/24}, {name: i, cidr: 10.9.0.0/24}]}`, "additionalSubnets", "9: must have at most 8 items"},
+
+	{"a router of its own", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}}}`, "", ""},
+	{"an existing router", `{cidr: 10.0.0.0/24, gateway: 10.0.0.9, router: {existing: {id: 5a0f1e2c-0000-4000-8000-000000000001}}}`, "", ""},
+	{"an empty router", `{cidr: 10.0.0.0/24, router: {}}`, "router", "must have exactly one of externalNetwork and existing, not neither"},
+	{"two routers", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, existing: {name: main}}}`, "router", "must have exactly one of externalNetwork and existing, not both"},
+	{"an external network without a name", `{cidr: 10.0.0.0/24, router: {externalNetwork: {}}}`, "router.externalNetwork", "must have exactly one of name and id, not neither"},
+	{"an existing router by name and ID", `{cidr: 10.0.0.0/24, router: {existing: {name: main, id: 5a}}}`, "router.existing", "must have exactly one of name and id, not both, main and 5a"},
+	{"an empty name of a router", `{cidr: 10.0.0.0/24, router: {existing: {name: ""}}}`, "router.existing.name", `"": PATH in body should be at least 1 chars long`},
+	{"an ID with a slash", `{cidr: 10.0.0.0/24, router: {existing: {id: a/b}}}`, "router.existing.id", "\"a/b\": PATH in body should match '^[A-Za-z0-9][A-Za-z0-9._-]*$'"},
+	{"a router for a subnet without a gateway", `{cidr: 10.0.0.0/24, gateway: None, router: {existing: {name: main}}}`, "router", "needs a gateway in each subnet, and 10.0.0.0/24 has the gateway None"},
+	{"a router for an additional subnet without a gateway", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: a, cidr: 10.1.0.0/24}, {name: b, cidr: 10.2.0.0/24, gateway: None}], router: {existing: {name: main}}}`, "router", "needs a gateway in each subnet, and 10.2.0.0/24 has the gateway None"},
+
+	{"the fields of the network", `{cidr: 10.0.0.0/24, mtu: 1400, portSecurityEnabled: false, dnsDomain: team-1.example.org., tags: [team a, "Ä:1/2"], shared: true, external: true}`, "", ""},
+	{"an empty domain, and no tags", `{cidr: 10.0.0.0/24, dnsDomain: "", tags: []}`, "", ""},
+	{"a domain of one label", `{cidr: 10.0.0.0/24, dnsDomain: lab.}`, "", ""},
+	{"digits in a domain", `{cidr: 10.0.0.0/24, dnsDomain: 1.2.a3.}`, "", ""},
+	{"a label of 63 characters", `{cidr: 10.0.0.0/24, dnsDomain: ` + strings.Repeat("a", 63) + `.org.}`, "", ""},
+	{"a domain without the dot", `{cidr: 10.0.0.0/24, dnsDomain: team.example.org}`, "dnsDomain", fmt.Sprintf(noDomain, "team.example.org")},
+	{"a domain in upper case", `{cidr: 10.0.0.0/24, dnsDomain: Team.example.org.}`, "dnsDomain", fmt.Sprintf(noDomain, "Team.example.org.")},
+	{"an underscore", `{cidr: 10.0.0.0/24, dnsDomain: my_team.org.}`, "dnsDomain", fmt.Sprintf(noDomain, "my_team.org.")},
+	{"an empty label", `{cidr: 10.0.0.0/24, dnsDomain: team..org.}`, "dnsDomain", fmt.Sprintf(noDomain, "team..org.")},
+	{"a hyphen at the end of a label", `{cidr: 10.0.0.0/24, dnsDomain: team-.org.}`, "dnsDomain", fmt.Sprintf(noDomain, "team-.org.")},
+	{"a label of 64 characters", `{cidr: 10.0.0.0/24, dnsDomain: ` + strings.Repeat("a", 64) + `.org.}`, "dnsDomain", fmt.Sprintf(noDomain, strings.Repeat("a", 64)+".org.")},
+	{"digits at the end", `{cidr: 10.0.0.0/24, dnsDomain: team.10.}`, "dnsDomain", fmt.Sprintf(noDomain, "team.10.")},
+	{"only a dot", `{cidr: 10.0.0.0/24, dnsDomain: .}`, "dnsDomain", fmt.Sprintf(noDomain, ".")},
+	{"an empty tag", `{cidr: 10.0.0.0/24, tags: [""]}`, "tags[0]", fmt.Sprintf(badTag, "")},
+	{"a double tag", `{cidr: 10.0.0.0/24, tags: [a, b, a]}`, "tags[2]", `Duplicate value: "a"`},
+	{"tags that differ in case", `{cidr: 10.0.0.0/24, tags: [a, Team, team]}`, "tags", "Team and team must not differ only in upper and lower case"},
+	{"a tag with a comma", `{cidr: 10.0.0.0/24, tags: ["a,b"]}`, "tags[0]", fmt.Sprintf(badTag, "a,b")},
+	{"a tag with a blank at its end", `{cidr: 10.0.0.0/24, tags: ["a "]}`, "tags[0]", fmt.Sprintf(badTag, "a ")},
+	{"a tag with a tab", `{cidr: 10.0.0.0/24, tags: ["a\tb"]}`, "tags[0]", fmt.Sprintf(badTag, "a\tb")},
+	{"a tag with a line break", `{cidr: 10.0.0.0/24, tags: ["a\nb"]}`, "tags[0]", fmt.Sprintf(badTag, "a\nb")},
+	{"an MTU that is too small", `{cidr: 10.0.0.0/24, mtu: 67}`, "mtu", "67: PATH in body should be greater than or equal to 68"},
+	{"an empty provider", `{cidr: 10.0.0.0/24, provider: {}}`, "provider.networkType", "Required value"},
+}
+
+// The same spec is refused as a new Network, and as an edit of one.
+func TestAPIServerRefusesInvalidFieldsWithTheReason(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply("net", "198.51.100.0/24", "") // the test needs no controller
+	for _, tc := range subnetCases {
+		t.Run(tc.why, func(t *testing.T) {
+			w := w.at(t)
+			w.tryFields(tc.spec, "spec."+tc.field, tc.message)
+			additional := "{cidr: 203.0.113.0/24, additionalSubnets: [{name: more, " + strings.TrimPrefix(tc.spec, "{") + "]}"
+			w.tryFields(additional, "spec.additionalSubnets[0]."+tc.field, tc.message)
+		})
+	}
+	for _, tc := range networkCases {
+		t.Run(tc.why, func(t *testing.T) { w.at(t).tryFields(tc.spec, "spec."+tc.field, tc.message) })
+	}
+}
+
+// tryFields sends the spec as a new Network, and as an edit of the Network net.
+func (w *world) tryFields(spec, field, message string) {
+	w.Helper()
+	w.refusedExactly(w.dryRun("apiVersion: samplecrd.k8s.io/v1\nkind: Network\nmetadata: {name: new}\nspec: "+spec+"\n"), field, message)
+	w.refusedExactly(w.dryEdit("net", spec), field, message)
+}
+
+// dryEdit replaces the spec of a Network, which stays as it is, and returns the error.
+func (w *world) dryEdit(name, spec string) error {
+	w.Helper()
+	value, err := yaml.YAMLToJSON([]byte(spec))
+	w.must(err)
+	_, err = client.SamplecrdV1().Networks(w.namespace).Patch(w.Context(), name, types.JSONPatchType,
+		fmt.Appendf(nil, `[{"op":"replace","path":"/spec","value":%s}]`, value), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+	return err
+}
+
+// refusedExactly fails unless the error has one cause, with that field and that message. In
+// the message, PATH is the field. Without a message it fails unless there is no error.
+func (w *world) refusedExactly(err error, field, message string) {
+	w.Helper()
+	if message == "" {
+		if err != nil {
+			w.Errorf("refused: %v", err)
+		}
+		return
+	}
+	if !apierrors.IsInvalid(err) {
+		w.Errorf("want it refused as invalid, got %v", err)
+		return
+	}
+	causes := slices.DeleteFunc(err.(apierrors.APIStatus).Status().Details.Causes, func(cause metav1.StatusCause) bool {
+		return strings.Contains(cause.Message, "some validation rules were not checked")
+	})
+	message = strings.ReplaceAll(message, "PATH", field)
+	if len(causes) != 1 || causes[0].Field != field || trimKind(causes[0].Message) != message {
+		w.Errorf("want one cause, %s: %s; got %+v", field, message, causes)
+	}
+}
+
+// trimKind returns the message without the kind of the mistake.
+func trimKind(message string) string {
+	for _, kind := range []string{"Invalid value: ", "Unsupported value: ", "Forbidden: ", "Too many: "} {
+		message = strings.TrimPrefix(message, kind)
+	}
+	return message
+}
+
+func TestProviderIsImmutableExceptTheSegmentationIDOfAVLAN(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	empty := "apiVersion: samplecrd.k8s.io/v1\nkind: Network\nmetadata: {name: net}\nspec: {cidr: 10.0.0.0/24, provider: {networkType: flat, physicalNetwork: ''}}\n"
+	w.refusedExactly(w.dryRun(empty), "spec.provider.physicalNetwork", `"": PATH in body should be at least 1 chars long`)
+	const fixed = "cannot be removed, and only that of networkType vlan can be added or changed" + recreate
+	for i, tc := range []struct{ why, before, after, field, message string }{
+		{"nothing changes", `{networkType: vlan, physicalNetwork: p, segmentationID: 1}`, `{networkType: vlan, physicalNetwork: p, segmentationID: 1}`, "", ""},
+		{"a VLAN changes", `{networkType: vlan, physicalNetwork: p, segmentationID: 1}`, `{networkType: vlan, physicalNetwork: p, segmentationID: 2}`, "", ""},
+		{"a VLAN is added", `{networkType: vlan, physicalNetwork: p}`, `{networkType: vlan, physicalNetwork: p, segmentationID: 2}`, "", ""},
+		{"a VLAN is removed", `{networkType: vlan, physicalNetwork: p, segmentationID: 1}`, `{networkType: vlan, physicalNetwork: p}`, ".segmentationID", fixed},
+		{"a tunnel changes", `{networkType: vxlan, segmentationID: 1}`, `{networkType: vxlan, segmentationID: 2}`, ".segmentationID", fixed},
+		{"a tunnel is added", `{networkType: vxlan}`, `{networkType: vxlan, segmentationID: 2}`, ".segmentationID", fixed},
+		{"a tunnel is removed", `{networkType: vxlan, segmentationID: 1}`, `{networkType: vxlan}`, ".segmentationID", fixed},
+		{"the type changes", `{networkType: vxlan, segmentationID: 1}`, `{networkType: vlan, segmentationID: 2}`, ".networkType", "cannot change from vxlan to vlan" + recreate},
+		{"the physical network changes", `{networkType: vlan, physicalNetwork: p}`, `{networkType: vlan, physicalNetwork: q}`, ".physicalNetwork", "cannot be added, changed or removed" + recreate},
+		{"the physical network is added", `{networkType: vlan}`, `{networkType: vlan, physicalNetwork: p}`, ".physicalNetwork", "cannot be added, changed or removed" + recreate},
+		{"the physical network is removed", `{networkType: vlan, physicalNetwork: p}`, `{networkType: vlan}`, ".physicalNetwork", "cannot be added, changed or removed" + recreate},
+		{"provider is removed", `{networkType: vlan}`, `null`, "", "cannot be added or removed" + recreate},
+		{"provider is added", `null`, `{networkType: vlan}`, "", "cannot be added or removed" + recreate},
+		{"the type is taken away", `{networkType: vlan}`, `{physicalNetwork: p}`, ".networkType", "Required value"},
+	} {
+		t.Run(tc.why, func(t *testing.T) {
+			w := w.at(t)
+			name := fmt.Sprintf("net-%d", i)
+			_, err := w.tryKubectl("apiVersion: samplecrd.k8s.io/v1\nkind: Network\nmetadata: {name: "+name+"}\nspec: {cidr: 10.0.0.0/24, provider: "+tc.before+"}\n", "apply", "-f", "-")
+			w.must(err)
+			w.refusedExactly(w.dryEdit(name, "{cidr: 10.0.0.0/24, provider: "+tc.after+"}"), "spec.provider"+tc.field, tc.message)
+		})
+	}
+}
+
+// The largest Network that the schema allows stays within the cost limits of the API server
+// when its rules are evaluated.
+func TestTheLargestSpecIsAccepted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, tc := range []struct {
+		family string
+		// subnet is the number of the subnet, and number that of an address in it.
+		cidr    func(subnet int) string
+		address func(subnet, number int) string
+		route   func(number int) string
+	}{
+		{"IPv4", func(i int) string { return fmt.Sprintf("100.100.%d.0/24", 100+i) },
+			func(i, n int) string { return fmt.Sprintf("100.100.%d.%d", 100+i, 100+n) },
+			func(n int) string { return fmt.Sprintf("200.200.%d.0/24", 200+n) }},
+		{"IPv6", func(i int) string { return fmt.Sprintf("fd00:1111:2222:333%d:ffff:ffff:ffff:ffff/64", i) },
+			func(i, n int) string { return fmt.Sprintf("fd00:1111:2222:333%d:4444:5555:6666:70%02d", i, n) },
+			func(n int) string { return fmt.Sprintf("fd00:1111:2222:3333:4444:5555:6666:70%02d/128", n) }},
+	} {
+		t.Run(tc.family, func(t *testing.T) {
+			subnet := func(i int) samplecrdv1.SubnetSpec {
+				s := samplecrdv1.SubnetSpec{CIDR: tc.cidr(i), Gateway: tc.address(i, 99)}
+				for n := range 5 {
+					s.DNSNameservers = append(s.DNSNameservers, samplecrdv1.IPAddress(tc.address(i, n)))
+				}
+				for n := range 10 {
+					s.AllocationPools = append(s.AllocationPools, samplecrdv1.AllocationPool{
+						Start: samplecrdv1.IPAddress(tc.address(i, 10+2*n)), End: samplecrdv1.IPAddress(tc.address(i, 11+2*n))})
+				}
+				for n := range 20 {
+					s.HostRoutes = append(s.HostRoutes, samplecrdv1.HostRoute{Destination: tc.route(n), NextHop: samplecrdv1.IPAddress(tc.address(i, n))})
+				}
+				return s
+			}
+			spec := samplecrdv1.NetworkSpec{
+				SubnetSpec: subnet(0),
+				Router:     &samplecrdv1.RouterSpec{ExternalNetwork: &samplecrdv1.NeutronReference{Name: strings.Repeat("n", 255)}},
+				DNSDomain:  strings.Repeat("a.", 127),
+			}
+			for i := range 8 {
+				spec.AdditionalSubnets = append(spec.AdditionalSubnets, samplecrdv1.AdditionalSubnet{
+					Name: fmt.Sprintf("%s-%d", strings.Repeat("s", 61), i), SubnetSpec: subnet(1 + i)})
+			}
+			for n := range 50 {
+				spec.Tags = append(spec.Tags, samplecrdv1.Tag(fmt.Sprintf("%s%02d", strings.Repeat("T", 58), n)))
+			}
+			w := w.at(t)
+			text, err := json.Marshal(spec)
+			w.must(err)
+			w.apply(strings.ToLower(tc.family), "192.0.2.0/24", "")
+			w.refusedExactly(w.dryEdit(strings.ToLower(tc.family), string(text)), "", "")
+		})
+	}
+}
+
+func TestKubectlShowsTheFieldThatTheAPIServerRefuses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, tc := range []struct{ spec, says string }{
+		{`{cidr: 10.0.0.0/24, allocationPools: [{start: 10.0.0.100, end: 10.0.1.200}]}`,
+			`The Network "net" is invalid: spec.allocationPools: Invalid value: 10.0.0.100-10.0.1.200 is not inside cidr, 10.0.0.0/24`},
+		{`{cidr: 10.0.0.0/24, additionalSubnets: [{name: v6, cidr: "fd00:1::/64", dnsNameservers: [10.0.0.53]}]}`,
+			`The Network "net" is invalid: spec.additionalSubnets[0].dnsNameservers: Invalid value: 10.0.0.53 is not of the same IP family as cidr, fd00:1::/64`},
+		{`{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, existing: {name: main}}}`,
+			`The Network "net" is invalid: spec.router: Invalid value: must have exactly one of externalNetwork and existing, not both`},
+	} {
+		_, err := w.tryKubectl("apiVersion: samplecrd.k8s.io/v1\nkind: Network\nmetadata: {name: net}\nspec: "+tc.spec+"\n", "apply", "--dry-run=server", "-f", "-")
+		if err == nil {
+			t.Fatalf("%s was accepted", tc.spec)
+		}
+		w.contains(err.Error(), tc.says)
+	}
+}

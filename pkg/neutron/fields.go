@@ -1,0 +1,305 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// field is a field of a network or a subnet in Neutron: one row of a table. D is what a Network
+// declares, O is what was observed. A value is null in JSON if it is the zero netip.Addr.
+type field[D, O any] struct {
+	// name is that of Neutron's API.
+	name string
+	// label is the field's name in events and in the metric of repaired drift.
+	label string
+	// spec returns the value that the Network declares, nil if it declares none. Such a value is
+	// sent when the object is created.
+	spec func(*D) any
+	// otherwise returns the value that Neutron must have if the Network declares none: Neutron's
+	// default. If it is nil, or returns nil, the field is left alone.
+	otherwise func(*D, *O) any
+	// observed returns the value that Neutron has.
+	observed func(*O) any
+	// isFixed means that Neutron cannot change the field: a subnet with another value is replaced.
+	isFixed bool
+}
+
+// always returns a default that does not depend on anything.
+func always[D, O any](value any) func(*D, *O) any { return func(*D, *O) any { return value } }
+
+// given returns the value, or nil if it is the zero value.
+func given[T comparable](value T) any {
+	if value == *new(T) {
+		return nil
+	}
+	return value
+}
+
+// pointed returns the value that p points to, or nil.
+func pointed[T any](p *T) any {
+	if p == nil {
+		return nil
+	}
+	return *p
+}
+
+// networkTable has a row for each field of a network that a Network declares, except its tags, for
+// which Neutron has a request of their own.
+var networkTable = []field[Desired, Network]{
+	{name: "name", label: fieldNetworkName,
+		spec:     func(d *Desired) any { return d.Name },
+		observed: func(n *Network) any { return n.Name }},
+	{name: "description", label: fieldNetworkMark,
+		spec:     func(d *Desired) any { return d.Owner.Mark() },
+		observed: func(n *Network) any { return n.Description }},
+	{name: "mtu", label: "MTU",
+		spec:     func(d *Desired) any { return given(d.Network.MTU) },
+		observed: func(n *Network) any { return n.MTU }},
+	{name: "port_security_enabled", label: "port security",
+		spec:     func(d *Desired) any { return pointed(d.Network.PortSecurityEnabled) },
+		observed: func(n *Network) any { return n.PortSecurityEnabled }},
+	{name: "dns_domain", label: "DNS domain",
+		spec:      func(d *Desired) any { return given(d.Network.DNSDomain) },
+		otherwise: always[Desired, Network](""),
+		observed:  func(n *Network) any { return n.DNSDomain }},
+	{name: "shared", label: "shared",
+		spec:      func(d *Desired) any { return given(d.Network.Shared) },
+		otherwise: always[Desired, Network](false),
+		observed:  func(n *Network) any { return n.Shared }},
+	{name: "router:external", label: "external",
+		spec:      func(d *Desired) any { return given(d.Network.External) },
+		otherwise: always[Desired, Network](false),
+		observed:  func(n *Network) any { return n.External }},
+	{name: "provider:network_type", label: "network type",
+		spec:     func(d *Desired) any { return given(d.Network.NetworkType) },
+		observed: func(n *Network) any { return n.NetworkType }},
+	{name: "provider:physical_network", label: "physical network",
+		spec:     func(d *Desired) any { return given(d.Network.PhysicalNetwork) },
+		observed: func(n *Network) any { return n.PhysicalNetwork }},
+	{name: "provider:segmentation_id", label: "segmentation ID",
+		spec:     func(d *Desired) any { return given(d.Network.SegmentationID) },
+		observed: func(n *Network) any { return n.SegmentationID }},
+}
+
+// subnetTable has a row for each field of a subnet that a Network declares, except its CIDR, which
+// identifies it.
+var subnetTable = []field[DesiredSubnet, Subnet]{
+	{name: "name", label: fieldSubnetName,
+		spec:     func(d *DesiredSubnet) any { return d.Name },
+		observed: func(s *Subnet) any { return s.Name }},
+	{name: "description", label: fieldSubnetMark,
+		spec:     func(d *DesiredSubnet) any { return d.Mark },
+		observed: func(s *Subnet) any { return s.Description }},
+	{name: "gateway_ip", label: fieldGateway,
+		spec:      specGateway,
+		otherwise: func(d *DesiredSubnet, s *Subnet) any { return defaultGateway(d.CIDR, s.Gateway) },
+		observed:  func(s *Subnet) any { return s.Gateway }},
+	{name: "allocation_pools", label: fieldPools,
+		spec:      func(d *DesiredSubnet) any { return given(d.Pools) },
+		otherwise: defaultPools,
+		observed:  func(s *Subnet) any { return s.Pools }},
+	{name: "dns_nameservers", label: "DNS servers",
+		spec:      func(d *DesiredSubnet) any { return given(d.DNSNameservers) },
+		otherwise: always[DesiredSubnet, Subnet](Addresses("")),
+		observed:  func(s *Subnet) any { return s.DNSNameservers }},
+	{name: "host_routes", label: "host routes",
+		spec:      func(d *DesiredSubnet) any { return given(d.Routes) },
+		otherwise: always[DesiredSubnet, Subnet](Routes("")),
+		observed:  func(s *Subnet) any { return s.Routes }},
+	{name: "enable_dhcp", label: "DHCP",
+		spec:      specDHCP,
+		otherwise: always[DesiredSubnet, Subnet](true),
+		observed:  func(s *Subnet) any { return s.DHCP }},
+	{name: "ipv6_address_mode", label: "IPv6 address mode", isFixed: true,
+		spec:      func(d *DesiredSubnet) any { return given(d.AddressMode) },
+		otherwise: always[DesiredSubnet, Subnet](""),
+		observed:  func(s *Subnet) any { return s.AddressMode }},
+	{name: "ipv6_ra_mode", label: "IPv6 RA mode", isFixed: true,
+		spec:      func(d *DesiredSubnet) any { return given(d.RAMode) },
+		otherwise: always[DesiredSubnet, Subnet](""),
+		observed:  func(s *Subnet) any { return s.RAMode }},
+}
+
+func specGateway(d *DesiredSubnet) any {
+	if d.NoGateway {
+		return netip.Addr{}
+	}
+	return given(d.Gateway)
+}
+
+func specDHCP(d *DesiredSubnet) any {
+	if d.NoDHCP {
+		return false
+	}
+	return nil
+}
+
+// defaultGateway returns the gateway that Neutron chooses. Neutron releases differ in which of
+// the first two addresses of an IPv6 subnet they choose. Both count as Neutron's choice.
+func defaultGateway(cidr netip.Prefix, observed netip.Addr) netip.Addr {
+	first := cidr.Addr()
+	if first.Is4() || observed == first.Next() {
+		return first.Next()
+	}
+	return first
+}
+
+// defaultPools returns the allocation pools that Neutron chooses. They depend on the gateway, and
+// Neutron refuses a gateway that is inside a pool: so both are set together.
+func defaultPools(d *DesiredSubnet, observed *Subnet) any {
+	gateway := d.Gateway
+	if !gateway.IsValid() && !d.NoGateway {
+		gateway = defaultGateway(d.CIDR, observed.Gateway)
+	}
+	return allocationPools(d.CIDR, gateway)
+}
+
+// A Change sets one field.
+type Change struct {
+	// Name is the field's name in Neutron's API.
+	Name string
+	// Label is the field's name for users: one of Fields.
+	Label string
+	Value any
+	// IsDefault means that the Network does not declare the field.
+	IsDefault bool
+}
+
+// changes returns what must change so that the observed object matches.
+func changes[D, O any](table []field[D, O], desired *D, observed *O) (changes []Change) {
+	for _, f := range table {
+		value, isDefault := f.desired(desired, observed)
+		if !f.isFixed && value != nil && value != f.observed(observed) {
+			changes = append(changes, Change{f.name, f.label, value, isDefault})
+		}
+	}
+	return changes
+}
+
+// desired returns the value that Neutron must have, nil if any will do.
+func (f field[D, O]) desired(desired *D, observed *O) (value any, isDefault bool) {
+	value = f.spec(desired)
+	if value == nil && f.otherwise != nil {
+		return f.otherwise(desired, observed), true
+	}
+	return value, false
+}
+
+// matchesFixed reports whether the observed object has the values of all fields that Neutron
+// cannot change.
+func matchesFixed[D, O any](table []field[D, O], desired *D, observed *O) bool {
+	return !slices.ContainsFunc(table, func(f field[D, O]) bool {
+		if !f.isFixed {
+			return false // without computing the default pools, which takes most of the time of a plan
+		}
+		value, _ := f.desired(desired, observed)
+		return value != nil && value != f.observed(observed)
+	})
+}
+
+// creation returns the fields of a request that creates the object.
+func creation[D, O any](table []field[D, O], desired *D) map[string]any {
+	fields := map[string]any{}
+	for _, f := range table {
+		if value := f.spec(desired); value != nil {
+			fields[f.name] = sent(value)
+		}
+	}
+	return fields
+}
+
+// update returns the fields of a request that makes the changes.
+func update(changes []Change) map[string]any {
+	fields := map[string]any{}
+	for _, c := range changes {
+		fields[c.Name] = sent(c.Value)
+	}
+	return fields
+}
+
+// sent returns the value as it is sent: no address is null.
+func sent(value any) any {
+	if address, ok := value.(netip.Addr); ok && !address.IsValid() {
+		return nil
+	}
+	return value
+}
+
+// equalFields reports whether two observed objects have the same fields.
+func equalFields[D, O any](table []field[D, O], a, b *O) bool {
+	return !slices.ContainsFunc(table, func(f field[D, O]) bool { return f.observed(a) != f.observed(b) })
+}
+
+// namesIn returns the names of the fields in Neutron's API.
+func namesIn[D, O any](table []field[D, O]) []string {
+	names := make([]string, len(table))
+	for i, f := range table {
+		names[i] = f.name
+	}
+	return names
+}
+
+// labelsIn returns the names of the fields for users, except of those that Neutron cannot change.
+func labelsIn[D, O any](table []field[D, O]) []string {
+	var labels []string
+	for _, f := range table {
+		if !f.isFixed {
+			labels = append(labels, f.label)
+		}
+	}
+	return labels
+}
+
+func labels(changes []Change) []string {
+	labels := make([]string, len(changes))
+	for i, c := range changes {
+		labels[i] = c.Label
+	}
+	return labels
+}
+
+// describe describes the changes to users. It leaves out the default pools of a new gateway.
+func describe(changes []Change) string {
+	setsGateway := slices.ContainsFunc(changes, func(c Change) bool { return c.Label == fieldGateway })
+	var texts []string
+	for _, c := range changes {
+		if !(setsGateway && c.IsDefault && c.Label == fieldPools) {
+			texts = append(texts, c.String())
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+func (c Change) String() string {
+	switch {
+	case c.Label == fieldNetworkMark:
+		return "ownership mark restored"
+	case c.Label == fieldSubnetMark:
+		return "ownership mark of the subnet restored"
+	case c.Label == fieldRouterMark:
+		return "ownership mark of the router restored"
+	case c.Label == fieldNetworkName:
+		return fmt.Sprintf("name set to %v", c.Value)
+	case sent(c.Value) == nil, fmt.Sprint(c.Value) == "":
+		return c.Label + " removed"
+	}
+	return fmt.Sprintf("%s set to %v", c.Label, c.Value)
+}

@@ -1,0 +1,570 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+	http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+package neutron
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/utils/ptr"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+// declaring returns what the owner's Network declares, with that CIDR and the changes.
+func declaring(t *testing.T, cidr string, changes ...func(*samplecrdv1.NetworkSpec)) Desired {
+	t.Helper()
+	network := declares(cidr, "")
+	for _, change := range changes {
+		change(&network.Spec)
+	}
+	desired, err := NewDesired(network, owner.Cluster)
+	noError(t, err)
+	return desired
+}
+
+// asJSON returns the JSON text of a value.
+func asJSON(t *testing.T, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	noError(t, err)
+	return string(text)
+}
+
+// A fieldTest shows what becomes of one field of the table.
+type fieldTest[O any] struct {
+	field string
+	// declare declares a value, and created is what the request that creates the object has for it;
+	// "" if it is the default, which is not sent.
+	declare func(*samplecrdv1.NetworkSpec)
+	created string
+	// drift is made by another client. observed has what the Network declares.
+	observed, drift func(*O)
+	// updated and text are the request and the description of the step that repairs the drift.
+	updated, text string
+	// restored and restoredText are the same if the Network does not declare the field, and another
+	// client sets it to what observed has; "" if it is left alone.
+	restored, restoredText string
+}
+
+var networkTests = []fieldTest[Network]{
+	{"name", func(*samplecrdv1.NetworkSpec) {}, `"default/web"`, func(n *Network) { n.Name = testName }, func(n *Network) { n.Name = "x" },
+		`{"name":"default/web"}`, "name set to default/web", "", ""},
+	{"description", func(*samplecrdv1.NetworkSpec) {}, `"` + owner.Mark() + `"`, func(n *Network) { n.Description = owner.Mark() }, func(n *Network) { n.Description = "x" },
+		`{"description":"` + owner.Mark() + `"}`, "ownership mark restored", "", ""},
+	{"mtu", func(s *samplecrdv1.NetworkSpec) { s.MTU = ptr.To[int32](1400) }, "1400", func(n *Network) { n.MTU = 1400 }, func(n *Network) { n.MTU = 1500 },
+		`{"mtu":1400}`, "MTU set to 1400", "", ""},
+	{"port_security_enabled", func(s *samplecrdv1.NetworkSpec) { s.PortSecurityEnabled = ptr.To(false) }, "false",
+		func(n *Network) { n.PortSecurityEnabled = false }, func(n *Network) { n.PortSecurityEnabled = true },
+		`{"port_security_enabled":false}`, "port security set to false", "", ""},
+	{"port_security_enabled", func(s *samplecrdv1.NetworkSpec) { s.PortSecurityEnabled = ptr.To(true) }, "true",
+		func(n *Network) { n.PortSecurityEnabled = true }, func(n *Network) { n.PortSecurityEnabled = false },
+		`{"port_security_enabled":true}`, "port security set to true", "", ""},
+	{"dns_domain", func(s *samplecrdv1.NetworkSpec) { s.DNSDomain = "Team.Example.org." }, `"team.example.org."`,
+		func(n *Network) { n.DNSDomain = "team.example.org." }, func(n *Network) { n.DNSDomain = "" },
+		`{"dns_domain":"team.example.org."}`, "DNS domain set to team.example.org.", `{"dns_domain":""}`, "DNS domain removed"},
+	{"shared", func(s *samplecrdv1.NetworkSpec) { s.Shared = true }, "true", func(n *Network) { n.Shared = true }, func(n *Network) { n.Shared = false },
+		`{"shared":true}`, "shared set to true", `{"shared":false}`, "shared set to false"},
+	{"router:external", func(s *samplecrdv1.NetworkSpec) { s.External = true }, "true", func(n *Network) { n.External = true }, func(n *Network) { n.External = false },
+		`{"router:external":true}`, "external set to true", `{"router:external":false}`, "external set to false"},
+	{"provider:network_type", func(s *samplecrdv1.NetworkSpec) { s.Provider = &samplecrdv1.ProviderSpec{NetworkType: "vlan"} }, `"vlan"`,
+		func(n *Network) { n.NetworkType = "vlan" }, func(n *Network) { n.NetworkType = "flat" },
+		`{"provider:network_type":"vlan"}`, "network type set to vlan", "", ""},
+	{"provider:physical_network", func(s *samplecrdv1.NetworkSpec) { s.Provider = &samplecrdv1.ProviderSpec{PhysicalNetwork: "physnet1"} }, `"physnet1"`,
+		func(n *Network) { n.PhysicalNetwork = "physnet1" }, func(n *Network) { n.PhysicalNetwork = "physnet2" },
+		`{"provider:physical_network":"physnet1"}`, "physical network set to physnet1", "", ""},
+	{"provider:segmentation_id", func(s *samplecrdv1.NetworkSpec) {
+		s.Provider = &samplecrdv1.ProviderSpec{SegmentationID: ptr.To[int32](42)}
+	}, "42", func(n *Network) { n.SegmentationID = 42 }, func(n *Network) { n.SegmentationID = 43 },
+		`{"provider:segmentation_id":42}`, "segmentation ID set to 42", "", ""},
+}
+
+// The subnet is 10.0.0.0/24.
+var subnetTests = []fieldTest[Subnet]{
+	{"name", func(*samplecrdv1.NetworkSpec) {}, `"default/web"`, func(s *Subnet) { s.Name = testName }, func(s *Subnet) { s.Name = "x" },
+		`{"name":"default/web"}`, "subnet name set to default/web", "", ""},
+	{"description", func(*samplecrdv1.NetworkSpec) {}, `"` + owner.Mark() + `"`, func(s *Subnet) { s.Description = owner.Mark() },
+		func(s *Subnet) { s.Description = "x " + owner.Mark() },
+		`{"description":"` + owner.Mark() + `"}`, "ownership mark of the subnet restored", "", ""},
+	{"gateway_ip", func(s *samplecrdv1.NetworkSpec) { s.Gateway = "10.0.0.9" }, `"10.0.0.9"`, gated("10.0.0.9"), gated("10.0.0.1"),
+		`{"allocation_pools":[{"start":"10.0.0.1","end":"10.0.0.8"},{"start":"10.0.0.10","end":"10.0.0.254"}],"gateway_ip":"10.0.0.9"}`, "gateway set to 10.0.0.9",
+		`{"allocation_pools":[{"start":"10.0.0.2","end":"10.0.0.254"}],"gateway_ip":"10.0.0.1"}`, "gateway set to 10.0.0.1"},
+	{"gateway_ip", func(s *samplecrdv1.NetworkSpec) { s.Gateway = "None" }, "null", gated(""), gated("10.0.0.1"),
+		`{"allocation_pools":[{"start":"10.0.0.1","end":"10.0.0.254"}],"gateway_ip":null}`, "gateway removed",
+		`{"allocation_pools":[{"start":"10.0.0.2","end":"10.0.0.254"}],"gateway_ip":"10.0.0.1"}`, "gateway set to 10.0.0.1"},
+	{"allocation_pools", func(s *samplecrdv1.NetworkSpec) {
+		s.AllocationPools = []samplecrdv1.AllocationPool{{Start: "10.0.0.200", End: "10.0.0.250"}, {Start: "10.0.0.10", End: "10.0.0.20"}}
+	}, `[{"start":"10.0.0.10","end":"10.0.0.20"},{"start":"10.0.0.200","end":"10.0.0.250"}]`,
+		func(s *Subnet) { s.Pools = ranges("10.0.0.10-10.0.0.20", "10.0.0.200-10.0.0.250") }, func(s *Subnet) { s.Pools = ranges("10.0.0.10-10.0.0.20") },
+		`{"allocation_pools":[{"start":"10.0.0.10","end":"10.0.0.20"},{"start":"10.0.0.200","end":"10.0.0.250"}]}`,
+		"allocation pools set to 10.0.0.10-10.0.0.20, 10.0.0.200-10.0.0.250",
+		`{"allocation_pools":[{"start":"10.0.0.2","end":"10.0.0.254"}]}`, "allocation pools set to 10.0.0.2-10.0.0.254"},
+	{"dns_nameservers", func(s *samplecrdv1.NetworkSpec) {
+		s.DNSNameservers = []samplecrdv1.IPAddress{"192.0.2.54", "192.0.2.53"}
+	}, `["192.0.2.54","192.0.2.53"]`, func(s *Subnet) { s.DNSNameservers = "192.0.2.54, 192.0.2.53" }, func(s *Subnet) { s.DNSNameservers = "192.0.2.53, 192.0.2.54" },
+		`{"dns_nameservers":["192.0.2.54","192.0.2.53"]}`, "DNS servers set to 192.0.2.54, 192.0.2.53", `{"dns_nameservers":[]}`, "DNS servers removed"},
+	{"host_routes", func(s *samplecrdv1.NetworkSpec) {
+		s.HostRoutes = []samplecrdv1.HostRoute{{Destination: "10.99.1.0/16", NextHop: "10.0.0.254"}, {Destination: "10.98.0.0/16", NextHop: "10.0.0.254"}}
+	}, `[{"destination":"10.98.0.0/16","nexthop":"10.0.0.254"},{"destination":"10.99.0.0/16","nexthop":"10.0.0.254"}]`,
+		func(s *Subnet) { s.Routes = "10.98.0.0/16 via 10.0.0.254, 10.99.0.0/16 via 10.0.0.254" },
+		func(s *Subnet) { s.Routes = "10.98.0.0/16 via 10.0.0.254" },
+		`{"host_routes":[{"destination":"10.98.0.0/16","nexthop":"10.0.0.254"},{"destination":"10.99.0.0/16","nexthop":"10.0.0.254"}]}`,
+		"host routes set to 10.98.0.0/16 via 10.0.0.254, 10.99.0.0/16 via 10.0.0.254", `{"host_routes":[]}`, "host routes removed"},
+	{"enable_dhcp", func(s *samplecrdv1.NetworkSpec) { s.EnableDHCP = ptr.To(false) }, "false", func(s *Subnet) { s.DHCP = false }, func(s *Subnet) { s.DHCP = true },
+		`{"enable_dhcp":false}`, "DHCP set to false", `{"enable_dhcp":true}`, "DHCP set to true"},
+	{"enable_dhcp", func(s *samplecrdv1.NetworkSpec) { s.EnableDHCP = ptr.To(true) }, "", func(s *Subnet) { s.DHCP = true }, func(s *Subnet) { s.DHCP = false },
+		`{"enable_dhcp":true}`, "DHCP set to true", "", ""},
+}
+
+// gated sets the gateway and the allocation pools that Neutron chooses for it.
+func gated(gateway string) func(*Subnet) {
+	return func(s *Subnet) {
+		s.Gateway = addr(gateway)
+		s.Pools, _ = allocationPools(s.CIDR, s.Gateway).(Pools)
+	}
+}
+
+func TestTheFieldsOfANetwork(t *testing.T) {
+	observed := func(change func(*Network)) *Network {
+		n := has(ours("s", "10.0.0.0/24", "10.0.0.1"))
+		change(n)
+		return n
+	}
+	request := func(step Step) string {
+		if step == nil {
+			return ""
+		}
+		return asJSON(t, update(step.(UpdateNetwork).Changes))
+	}
+	tested := map[string]bool{}
+	for _, test := range networkTests {
+		t.Run(test.field+" "+test.created, func(t *testing.T) {
+			tested[test.field] = true
+			want := declaring(t, "10.0.0.0/24", test.declare)
+			equal(t, test.created, asJSON(t, creation(networkTable, &want)[test.field]))
+			equal(t, Step(nil), Next(want, observed(test.observed)))
+			step := Next(want, observed(test.drift))
+			equal(t, test.updated, request(step))
+			equal(t, test.text, step.String())
+
+			leftOut := declaring(t, "10.0.0.0/24")
+			step = Next(leftOut, observed(test.observed))
+			equal(t, test.restored, request(step))
+			if step != nil {
+				equal(t, test.restoredText, step.String())
+			}
+			if len(creation(networkTable, &leftOut)) != 2 {
+				t.Errorf("what is left out is sent: %v", creation(networkTable, &leftOut))
+			}
+		})
+	}
+	equal(t, sortedSet(namesIn(networkTable)), sortedSet(keysOf(tested)))
+}
+
+func TestTheFieldsOfASubnet(t *testing.T) {
+	observed := func(change func(*Subnet)) *Network {
+		s := ours("s", "10.0.0.0/24", "10.0.0.1")
+		change(&s)
+		return has(s)
+	}
+	request := func(step Step) string {
+		if step == nil {
+			return ""
+		}
+		return asJSON(t, update(step.(UpdateSubnet).Changes))
+	}
+	tested := map[string]bool{"ipv6_address_mode": true, "ipv6_ra_mode": true} // by the next test
+	for _, test := range subnetTests {
+		t.Run(test.field+" "+test.created, func(t *testing.T) {
+			tested[test.field] = true
+			want := declaring(t, "10.0.0.0/24", test.declare)
+			created, sent := creation(subnetTable, &want.Subnets[0])[test.field]
+			if equal(t, test.created != "", sent); sent {
+				equal(t, test.created, asJSON(t, created))
+			}
+			equal(t, Step(nil), Next(want, observed(test.observed)))
+			step := Next(want, observed(test.drift))
+			equal(t, test.updated, request(step))
+			equal(t, test.text, step.String())
+
+			leftOut := declaring(t, "10.0.0.0/24")
+			step = Next(leftOut, observed(test.observed))
+			equal(t, test.restored, request(step))
+			if step != nil {
+				equal(t, test.restoredText, step.String())
+			}
+			if len(creation(subnetTable, &leftOut.Subnets[0])) != 2 {
+				t.Errorf("what is left out is sent: %v", creation(subnetTable, &leftOut.Subnets[0]))
+			}
+		})
+	}
+	equal(t, sortedSet(namesIn(subnetTable)), sortedSet(keysOf(tested)))
+}
+
+// Neutron cannot change the IPv6 modes of a subnet, so the subnet is replaced.
+func TestASubnetWithOtherIPv6ModesIsReplaced(t *testing.T) {
+	const prefix = "fd00:1::/64"
+	modes := func(address, ra samplecrdv1.IPv6Mode) func(*samplecrdv1.NetworkSpec) {
+		return func(s *samplecrdv1.NetworkSpec) { s.IPv6 = &samplecrdv1.IPv6Spec{AddressMode: address, RAMode: ra} }
+	}
+	observed := func(address, ra string) *Network {
+		s := ours("s", prefix, "fd00:1::")
+		s.AddressMode, s.RAMode = address, ra
+		return has(s)
+	}
+	none := func(*samplecrdv1.NetworkSpec) {}
+	for _, test := range []struct {
+		name     string
+		declare  func(*samplecrdv1.NetworkSpec)
+		observed *Network
+		replaces bool
+	}{
+		{"the same modes", modes("slaac", "slaac"), observed("slaac", "slaac"), false},
+		{"no modes", none, observed("", ""), false},
+		{"empty modes", modes("", ""), observed("", ""), false},
+		{"another address mode", modes("slaac", "slaac"), observed("dhcpv6-stateful", "slaac"), true},
+		{"another RA mode", modes("slaac", "slaac"), observed("slaac", "dhcpv6-stateful"), true},
+		{"one mode is added", modes("slaac", ""), observed("", ""), true},
+		{"one mode is removed", modes("slaac", ""), observed("slaac", "slaac"), true},
+		{"both are removed, which is Neutron's default", none, observed("slaac", "slaac"), true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			want := declaring(t, prefix, test.declare)
+			step := Next(want, test.observed)
+			if !test.replaces {
+				equal(t, Step(nil), step)
+				return
+			}
+			equal(t, Step(DeleteSubnet{ID: "s", CIDR: cidr(prefix)}), step)
+			gone, _ := simulate(t, test.observed, step)
+			step = Next(want, gone)
+			equal(t, Step(CreateSubnet{Subnet: want.Subnets[0]}), step)
+			created, taken := simulate(t, gone, step)
+			equal(t, true, taken)
+			equal(t, want.Subnets[0].AddressMode+" "+want.Subnets[0].RAMode, created.Subnets[0].AddressMode+" "+created.Subnets[0].RAMode)
+			equal(t, Step(nil), Next(want, created))
+		})
+	}
+	want := declaring(t, prefix, modes("slaac", "dhcpv6-stateful"))
+	fields := creation(subnetTable, &want.Subnets[0])
+	equal(t, []any{"slaac", "dhcpv6-stateful"}, []any{fields["ipv6_address_mode"], fields["ipv6_ra_mode"]})
+}
+
+func TestTheFieldsOfARouter(t *testing.T) {
+	want := DesiredRouter{Name: testName, Mark: owner.Mark(), ExternalNetwork: "e"}
+	equal(t, `{"description":"`+owner.Mark()+`","external_gateway_info":{"network_id":"e"},"name":"default/web"}`, asJSON(t, creation(routerTable, &want)))
+	right := Router{ID: "r", Name: testName, Description: owner.Mark(), Gateway: ExternalGateway{NetworkID: "e", IPs: "198.18.0.7"}}
+	for _, test := range []struct {
+		name          string
+		drift         func(*Router)
+		request, text string
+	}{
+		{"nothing", func(*Router) {}, "{}", ""},
+		{"the external address", func(r *Router) { r.Gateway.IPs = "198.18.0.8" }, "{}", ""},
+		{"the name", func(r *Router) { r.Name = "x" }, `{"name":"default/web"}`, "router name set to default/web"},
+		{"text before the mark", func(r *Router) { r.Description = "x " + owner.Mark() }, `{"description":"` + owner.Mark() + `"}`, "ownership mark of the router restored"},
+		{"the gateway", func(r *Router) { r.Gateway = ExternalGateway{} }, `{"external_gateway_info":{"network_id":"e"}}`, "router gateway set to external network e"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			observed := right
+			test.drift(&observed)
+			changes := changes(routerTable, &want, &observed)
+			equal(t, test.request, asJSON(t, update(changes)))
+			equal(t, test.text, describe(changes))
+		})
+	}
+}
+
+func TestTags(t *testing.T) {
+	tagged := func(tags ...string) *Network {
+		n := has(ours("s", "10.0.0.0/24", "10.0.0.1"))
+		n.Tags = NewTags(tags...)
+		return n
+	}
+	for _, test := range []struct {
+		name     string
+		declared []samplecrdv1.Tag // nil: they are left out
+		observed *Network
+		want     Step
+		text     string
+	}{
+		{"left out", nil, tagged("a"), nil, ""},
+		{"the same, in another order", []samplecrdv1.Tag{"b", "a"}, tagged("a", "b"), nil, ""},
+		{"one more", []samplecrdv1.Tag{"b", "a"}, tagged("a"), SetTags{NewTags("a", "b")}, "tags set to a, b"},
+		{"another client's", []samplecrdv1.Tag{"a"}, tagged("a", "b"), SetTags{NewTags("a")}, "tags set to a"},
+		{"none, and there are some", []samplecrdv1.Tag{}, tagged("a"), SetTags{}, "tags removed"},
+		{"none, and there are none", []samplecrdv1.Tag{}, tagged(), nil, ""},
+		{"none, in a cloud without tags", []samplecrdv1.Tag{}, has(ours("s", "10.0.0.0/24", "10.0.0.1")), nil, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			want := declaring(t, "10.0.0.0/24", func(s *samplecrdv1.NetworkSpec) { s.Tags = test.declared })
+			step := Next(want, test.observed)
+			equal(t, test.want, step)
+			if step != nil {
+				equal(t, test.text, step.String())
+			}
+			if creation(networkTable, &want)["tags"] != nil {
+				t.Error("Neutron refuses tags in the request that creates the network")
+			}
+		})
+	}
+}
+
+func TestGatewayAndPools(t *testing.T) {
+	pools := func(start, end samplecrdv1.IPAddress) func(*samplecrdv1.NetworkSpec) {
+		return func(s *samplecrdv1.NetworkSpec) {
+			s.AllocationPools = []samplecrdv1.AllocationPool{{Start: start, End: end}}
+		}
+	}
+	gateway := func(address string) func(*samplecrdv1.NetworkSpec) {
+		return func(s *samplecrdv1.NetworkSpec) { s.Gateway = address }
+	}
+	observed := func(gateway string, pools ...string) *Network {
+		s := ours("s", "10.0.0.0/24", gateway)
+		if len(pools) > 0 {
+			s.Pools = ranges(pools...)
+		}
+		return has(s)
+	}
+	for _, test := range []struct {
+		name     string
+		want     Desired
+		observed *Network
+		request  string
+		text     string
+	}{
+		{"another gateway, and the pools of the spec are there", declaring(t, "10.0.0.0/24", gateway("10.0.0.9"), pools("10.0.0.100", "10.0.0.200")),
+			observed("10.0.0.1", "10.0.0.100-10.0.0.200"), `{"gateway_ip":"10.0.0.9"}`, "gateway set to 10.0.0.9"},
+		{"another gateway, and other pools in the spec", declaring(t, "10.0.0.0/24", gateway("10.0.0.9"), pools("10.0.0.100", "10.0.0.200")),
+			observed("10.0.0.1"), `{"allocation_pools":[{"start":"10.0.0.100","end":"10.0.0.200"}],"gateway_ip":"10.0.0.9"}`,
+			"gateway set to 10.0.0.9, allocation pools set to 10.0.0.100-10.0.0.200"},
+		{"the pools are removed from the spec", declaring(t, "10.0.0.0/24"), observed("10.0.0.1", "10.0.0.100-10.0.0.200"),
+			`{"allocation_pools":[{"start":"10.0.0.2","end":"10.0.0.254"}]}`, "allocation pools set to 10.0.0.2-10.0.0.254"},
+		{"another client removed all pools", declaring(t, "10.0.0.0/24"), observed("10.0.0.1", []string{"10.0.0.7-10.0.0.7"}...),
+			`{"allocation_pools":[{"start":"10.0.0.2","end":"10.0.0.254"}]}`, "allocation pools set to 10.0.0.2-10.0.0.254"},
+		{"the pools are Neutron's, around a gateway in the middle", declaring(t, "10.0.0.0/24", gateway("10.0.0.9")),
+			observed("10.0.0.9", "10.0.0.10-10.0.0.254", "10.0.0.1-10.0.0.8"), "", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			step := Next(test.want, test.observed)
+			if test.request == "" {
+				equal(t, Step(nil), step)
+				return
+			}
+			equal(t, test.request, asJSON(t, update(step.(UpdateSubnet).Changes)))
+			equal(t, test.text, step.String())
+		})
+	}
+}
+
+// notOfNeutron are the fields of the spec that say nothing of the network itself.
+var notOfNeutron = []string{"cloudCredentialsRef.secretName", "cloudCredentialsRef.cloudName", "deletionPolicy"}
+
+// others are other values of the fields in everyField that NewDesired checks.
+var others = map[string]string{
+	"cidr": "10.0.0.0/23", "gateway": "10.0.0.9", "dnsNameservers": "192.0.2.99",
+	"start": "10.0.0.101", "end": "10.0.0.201", "destination": "10.98.0.0/16", "nextHop": "10.0.0.253",
+	"additionalSubnets.cidr": "fd00:1::/63", "additionalSubnets.gateway": "None",
+	"additionalSubnets.allocationPools.start": "fd00:1::11", "additionalSubnets.allocationPools.end": "fd00:1::21",
+}
+
+// everyField returns a spec that sets every field.
+func everyField() samplecrdv1.NetworkSpec {
+	subnet := func(cidr, gateway string, start, end samplecrdv1.IPAddress) samplecrdv1.SubnetSpec {
+		return samplecrdv1.SubnetSpec{
+			CIDR: cidr, Gateway: gateway, DNSNameservers: []samplecrdv1.IPAddress{"192.0.2.53"},
+			AllocationPools: []samplecrdv1.AllocationPool{{Start: start, End: end}},
+			HostRoutes:      []samplecrdv1.HostRoute{{Destination: "10.99.0.0/16", NextHop: "10.0.0.254"}},
+			EnableDHCP:      ptr.To(false), IPv6: &samplecrdv1.IPv6Spec{AddressMode: "slaac", RAMode: "slaac"},
+		}
+	}
+	return samplecrdv1.NetworkSpec{
+		SubnetSpec:        subnet("10.0.0.0/24", "10.0.0.1", "10.0.0.100", "10.0.0.200"),
+		AdditionalSubnets: []samplecrdv1.AdditionalSubnet{{Name: "v6", SubnetSpec: subnet("fd00:1::/64", "fd00:1::1", "fd00:1::10", "fd00:1::20")}},
+		Router: &samplecrdv1.RouterSpec{ExternalNetwork: &samplecrdv1.NeutronReference{Name: "public", ID: "e"},
+			Existing: &samplecrdv1.NeutronReference{Name: "router", ID: "r"}},
+		MTU: ptr.To[int32](1400), PortSecurityEnabled: ptr.To(false), DNSDomain: "example.org.", Tags: []samplecrdv1.Tag{"a"}, Shared: true, External: true,
+		Provider:            &samplecrdv1.ProviderSpec{NetworkType: "vlan", PhysicalNetwork: "physnet1", SegmentationID: ptr.To[int32](42)},
+		CloudCredentialsRef: &samplecrdv1.CloudCredentialsReference{SecretName: "s", CloudName: "c"},
+		DeletionPolicy:      samplecrdv1.DeletionRetain,
+	}
+}
+
+// leaves calls visit for each field that is not a struct, with the path of its names in JSON. It fails
+// the test if a field is not set.
+func leaves(t *testing.T, v reflect.Value, path []string, visit func(path string, v reflect.Value)) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Slice:
+		if v.IsZero() || v.Kind() == reflect.Slice && v.Len() == 0 {
+			t.Errorf("everyField does not set %s", path)
+			return
+		}
+		if v.Kind() == reflect.Slice {
+			leaves(t, v.Index(0), path, visit)
+		} else {
+			leaves(t, v.Elem(), path, visit)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			below := path
+			if name != "" {
+				below = append(slices.Clone(path), name)
+			}
+			leaves(t, v.Field(i), below, visit)
+		}
+	default:
+		visit(strings.Join(path, "."), v)
+	}
+}
+
+// alter changes the value of a field.
+func alter(path string, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(!v.Bool())
+	case reflect.Int32:
+		v.SetInt(v.Int() + 1)
+	default:
+		for name := path; ; {
+			if text, known := others[name]; known {
+				v.SetString(text)
+				return
+			}
+			_, rest, found := strings.Cut(name, ".")
+			if !found {
+				v.SetString(v.String() + "x")
+				return
+			}
+			name = rest
+		}
+	}
+}
+
+// inNeutronsTerms returns everything that NewDesired reads of the spec, as the requests have it.
+func inNeutronsTerms(t *testing.T, spec samplecrdv1.NetworkSpec) string {
+	t.Helper()
+	network := declares("", "")
+	network.Spec = spec
+	desired, err := NewDesired(network, owner.Cluster)
+	noError(t, err)
+	all := []any{creation(networkTable, &desired), desired.Network.Tags, desired.Router.Spec}
+	for i := range desired.Subnets {
+		all = append(all, desired.Subnets[i].CIDR, creation(subnetTable, &desired.Subnets[i]))
+	}
+	return asJSON(t, all)
+}
+
+// A new field of the API needs a row in one of the tables.
+func TestEveryFieldOfTheSpecIsRead(t *testing.T) {
+	var paths []string
+	spec := everyField()
+	before := inNeutronsTerms(t, spec)
+	leaves(t, reflect.ValueOf(&spec), nil, func(path string, _ reflect.Value) { paths = append(paths, path) })
+	for _, path := range paths {
+		t.Run(path, func(t *testing.T) {
+			spec := everyField()
+			leaves(t, reflect.ValueOf(&spec), nil, func(at string, v reflect.Value) {
+				if at == path {
+					if v.Kind() == reflect.String && v.IsZero() {
+						t.Errorf("everyField does not set %s", path)
+					}
+					alter(path, v)
+				}
+			})
+			if isRead := inNeutronsTerms(t, spec) != before; isRead == slices.Contains(notOfNeutron, path) {
+				t.Errorf("%s is read: %v", path, isRead)
+			}
+		})
+	}
+	t.Logf("%d fields", len(paths))
+}
+
+func TestInvalidSubnetFields(t *testing.T) {
+	pools := func(pools ...samplecrdv1.AllocationPool) func(*samplecrdv1.NetworkSpec) {
+		return func(s *samplecrdv1.NetworkSpec) { s.AllocationPools = pools }
+	}
+	for _, test := range []struct {
+		name   string
+		change func(*samplecrdv1.NetworkSpec)
+		want   string
+	}{
+		{"a pool that is not of addresses", func(s *samplecrdv1.NetworkSpec) {
+			s.AllocationPools = []samplecrdv1.AllocationPool{{Start: "x", End: "10.0.0.9"}}
+		},
+			"spec.allocationPools: x-10.0.0.9 is not a range of addresses: its end must not be before its start"},
+		{"a pool that ends before it begins", func(s *samplecrdv1.NetworkSpec) {
+			s.AllocationPools = []samplecrdv1.AllocationPool{{Start: "10.0.0.9", End: "10.0.0.8"}}
+		},
+			"spec.allocationPools: 10.0.0.9-10.0.0.8 is not a range of addresses: its end must not be before its start"},
+		{"a pool outside the CIDR", pools(samplecrdv1.AllocationPool{Start: "10.0.0.9", End: "10.0.1.9"}), "spec.allocationPools: 10.0.0.9-10.0.1.9 is not inside 10.0.0.0/24"},
+		{"a pool of the other family", pools(samplecrdv1.AllocationPool{Start: "fd00::1", End: "fd00::2"}), "spec.allocationPools: fd00::1-fd00::2 is not inside 10.0.0.0/24"},
+		{"a pool with the gateway", func(s *samplecrdv1.NetworkSpec) {
+			s.Gateway = "10.0.0.9"
+			pools(samplecrdv1.AllocationPool{Start: "10.0.0.9", End: "10.0.0.20"})(s)
+		}, "spec.allocationPools: 10.0.0.9-10.0.0.20 must not contain the gateway, 10.0.0.9"},
+		{"pools that overlap", pools(samplecrdv1.AllocationPool{Start: "10.0.0.2", End: "10.0.0.20"}, samplecrdv1.AllocationPool{Start: "10.0.0.20", End: "10.0.0.30"}),
+			"spec.allocationPools: 10.0.0.20-10.0.0.30 overlaps with 10.0.0.2-10.0.0.20"},
+		{"subnets that overlap", func(s *samplecrdv1.NetworkSpec) {
+			s.AdditionalSubnets = []samplecrdv1.AdditionalSubnet{{Name: "more", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.0.0.128/25"}}}
+		}, "spec.additionalSubnets[more].cidr: 10.0.0.128/25 overlaps with 10.0.0.0/24, another subnet of this Network"},
+		{"an additional subnet with a gateway outside", func(s *samplecrdv1.NetworkSpec) {
+			s.AdditionalSubnets = []samplecrdv1.AdditionalSubnet{{Name: "more", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.1.0.0/24", Gateway: "10.0.0.1"}}}
+		}, `spec.additionalSubnets[more].gateway: "10.0.0.1" is not an address inside 10.1.0.0/24, nor None`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			network := declares("10.0.0.0/24", "")
+			test.change(&network.Spec)
+			_, err := NewDesired(network, owner.Cluster)
+			equal(t, Invalid, ReasonOf(err))
+			equal(t, test.want, fmt.Sprint(err))
+		})
+	}
+}
+
+func TestAdditionalSubnetsHaveNamesOfTheirOwn(t *testing.T) {
+	desired := declaring(t, "10.0.0.0/24", func(s *samplecrdv1.NetworkSpec) {
+		s.AdditionalSubnets = []samplecrdv1.AdditionalSubnet{{Name: "v6", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "fd00:1::/64"}}}
+	})
+	equal(t, []DesiredSubnet{
+		{Name: testName, Mark: owner.Mark(), CIDR: cidr("10.0.0.0/24")},
+		{Name: testName + "/v6", Mark: owner.Mark(), Label: "v6", CIDR: cidr("fd00:1::/64")},
+	}, desired.Subnets)
+	long := Name(strings.Repeat("n", 253), "x")
+	equal(t, maxName, len(Name(long, "v6")))
+}
+
+func sortedSet(texts []string) []string { return slices.Compact(slices.Sorted(slices.Values(texts))) }
+
+func keysOf(set map[string]bool) (keys []string) {
+	for key := range set {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// sent leaves every value as it is except an address that is none.
+func TestNoAddressIsNull(t *testing.T) {
+	equal(t, nil, sent(netip.Addr{}))
+	equal(t, any(addr("10.0.0.1")), sent(addr("10.0.0.1")))
+	equal(t, any(false), sent(false))
+}

@@ -1,0 +1,352 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Router is the observed state of a router in Neutron.
+type Router struct {
+	ID          string          `json:"id"`
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Gateway     ExternalGateway `json:"external_gateway_info"`
+}
+
+// ExternalGateway connects a router to an external network. The zero value means that there is no
+// gateway.
+type ExternalGateway struct {
+	NetworkID string      `json:"network_id"`
+	IPs       ExternalIPs `json:"external_fixed_ips"`
+}
+
+// ExternalIPs are the addresses of a router in its external network: "198.18.0.7, 2001:db8::7".
+type ExternalIPs string
+
+// UnmarshalJSON reads Neutron's external_fixed_ips.
+func (e *ExternalIPs) UnmarshalJSON(text []byte) error {
+	var ips []struct {
+		Address string `json:"ip_address"`
+	}
+	if err := json.Unmarshal(text, &ips); err != nil {
+		return err
+	}
+	texts := make([]string, len(ips))
+	for i, ip := range ips {
+		texts[i] = canonical(ip.Address)
+	}
+	*e = ExternalIPs(set(texts))
+	return nil
+}
+
+// All returns the addresses.
+func (e ExternalIPs) All() []string { return elements(e) }
+
+func (r Router) listed() (string, []string, []string) {
+	return r.ID, []string{r.Name, r.Description, r.Gateway.NetworkID}, []string{string(r.Gateway.IPs)}
+}
+
+// isOwnedBy reports whether the router carries the owner's mark.
+func (r Router) isOwnedBy(owner Owner) bool {
+	marked, ok := OwnerOf(r.Description)
+	return ok && marked == owner
+}
+
+// Interface is the connection of a subnet to a router, as a port of the router shows it. After a
+// failure in the middle of its creation Neutron shows it although it does not exist.
+type Interface struct {
+	PortID, RouterID, SubnetID string
+	// Address is that of the router in the subnet.
+	Address netip.Addr
+	// Confirmed means that Neutron has answered that it exists.
+	Confirmed bool
+}
+
+// interfaceOwners are the device owners of the ports that are interfaces of routers
+// (ROUTER_INTERFACE_OWNERS in neutron_lib.constants).
+var interfaceOwners = []string{"network:router_interface", "network:router_interface_distributed", "network:ha_router_replicated_interface"}
+
+// interfacesOf returns the interfaces that the ports show, ordered by subnet. A port can have
+// addresses in several IPv6 subnets.
+func interfacesOf(ports []Port) (interfaces []Interface) {
+	for _, p := range ports {
+		if !slices.Contains(interfaceOwners, p.DeviceOwner) {
+			continue
+		}
+		for _, ip := range p.FixedIPs {
+			interfaces = append(interfaces, Interface{PortID: p.ID, RouterID: p.DeviceID, SubnetID: ip.SubnetID, Address: ip.Address})
+		}
+	}
+	slices.SortFunc(interfaces, compareInterfaces)
+	return slices.Compact(interfaces)
+}
+
+func compareInterfaces(a, b Interface) int {
+	return strings.Compare(a.SubnetID+a.RouterID+a.PortID, b.SubnetID+b.RouterID+b.PortID)
+}
+
+// gatewayOn is the external network of a router's gateway, in the form of a request.
+type gatewayOn string
+
+// MarshalJSON writes Neutron's external_gateway_info.
+func (g gatewayOn) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]string{"network_id": string(g)})
+}
+
+func (g gatewayOn) String() string { return "external network " + string(g) }
+
+// routerTable has a row for each field of a router of a Network's own.
+var routerTable = []field[DesiredRouter, Router]{
+	{name: "name", label: "router name",
+		spec:     func(d *DesiredRouter) any { return d.Name },
+		observed: func(r *Router) any { return r.Name }},
+	{name: "description", label: fieldRouterMark,
+		spec:     func(d *DesiredRouter) any { return d.Mark },
+		observed: func(r *Router) any { return r.Description }},
+	{name: "external_gateway_info", label: "router gateway",
+		spec:     func(d *DesiredRouter) any { return gatewayOn(d.ExternalNetwork) },
+		observed: func(r *Router) any { return gatewayOn(r.Gateway.NetworkID) }},
+}
+
+// routerFields are the fields that a list of routers asks for.
+const routerFields = "id,name,description,external_gateway_info"
+
+type routerAnswer struct {
+	Router Router `json:"router"`
+}
+
+// CreateRouter creates a router with a gateway.
+func (c *Client) CreateRouter(ctx context.Context, step CreateRouter) (Router, error) {
+	var answer routerAnswer
+	err := c.send(ctx, http.MethodPost, object{"router": creation(routerTable, &step.Router)}, &answer, nil, "routers")
+	return answer.Router, wrapAnswer("create router", err, answer.Router.ID)
+}
+
+// UpdateRouter changes fields of the router with that ID. The request has no revision: Neutron
+// refuses each revision together with a gateway.
+func (c *Client) UpdateRouter(ctx context.Context, id string, changes []Change) (Router, error) {
+	var answer routerAnswer
+	err := c.send(ctx, http.MethodPut, object{"router": update(changes)}, &answer, nil, "routers", id)
+	return answer.Router, wrapAnswer("update router", err, answer.Router.ID)
+}
+
+// GetRouter reads one router.
+func (c *Client) GetRouter(ctx context.Context, id string) (Router, error) {
+	var answer routerAnswer
+	err := c.send(ctx, http.MethodGet, nil, &answer, nil, "routers", id)
+	return answer.Router, wrapAnswer("get router", err, answer.Router.ID)
+}
+
+// DeleteRouter deletes the router with its gateway. It fails with InUse if it has interfaces. It
+// returns nil if the router does not exist. The request has no revision: Neutron refuses each
+// revision of a router with a gateway, and takes the gateway away.
+func (c *Client) DeleteRouter(ctx context.Context, id string) error {
+	return c.delete(ctx, "delete router", "routers", id, nil)
+}
+
+// AttachSubnet adds an interface on the subnet to the router, and returns the ID of its port. The
+// same request by the ID of a port could break an interface that exists.
+func (c *Client) AttachSubnet(ctx context.Context, router, subnet string) (port string, err error) {
+	var answer struct {
+		PortID string `json:"port_id"`
+	}
+	err = c.send(ctx, http.MethodPut, object{"subnet_id": subnet}, &answer, nil, "routers", router, "add_router_interface")
+	return answer.PortID, wrapAnswer("attach subnet", err, answer.PortID)
+}
+
+// DetachSubnet removes the interface on the subnet from the router, with its port. It returns nil
+// if there is none.
+func (c *Client) DetachSubnet(ctx context.Context, router, subnet string) error {
+	var answer object
+	err := wrap("detach subnet", c.send(ctx, http.MethodPut, object{"subnet_id": subnet}, &answer, nil, "routers", router, "remove_router_interface"))
+	if ReasonOf(err) == NotFound {
+		return nil
+	}
+	return err
+}
+
+// FloatingIP is a public address that a router translates.
+type FloatingIP struct {
+	ID       string     `json:"id"`
+	Address  netip.Addr `json:"floating_ip_address"`
+	FixedIP  netip.Addr `json:"fixed_ip_address"`
+	RouterID string     `json:"router_id"`
+}
+
+func (f FloatingIP) listed() (string, []string, []string) {
+	return f.ID, []string{f.RouterID, f.Address.Zone(), f.FixedIP.Zone()}, nil
+}
+
+func (f FloatingIP) String() string { return f.Address.String() + " of " + f.FixedIP.String() }
+
+// FloatingIPs lists the floating IPs that depend on the router.
+func (c *Client) FloatingIPs(ctx context.Context, router string) ([]FloatingIP, error) {
+	return list[FloatingIP](ctx, c, "floatingips", "id,floating_ip_address,fixed_ip_address,router_id", url.Values{"router_id": {router}})
+}
+
+// named is an object with a name.
+type named struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+func (n named) listed() (string, []string, []string) { return n.ID, []string{n.Name}, nil }
+
+// externalNetworks lists the external networks that the client can see.
+func (c *Client) externalNetworks(ctx context.Context) ([]named, error) {
+	return list[named](ctx, c, "networks", "id,name", url.Values{"router:external": {"True"}})
+}
+
+// routers lists the routers of the client's project that match the filter.
+func (c *Client) routers(ctx context.Context, filter url.Values) ([]Router, error) {
+	project, err := c.projectFilter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for key, values := range filter {
+		project[key] = values
+	}
+	return list[Router](ctx, c, "routers", routerFields, project)
+}
+
+// interfacesOn lists the interfaces on the networks, as far as their routers are in the client's
+// project.
+func (c *Client) interfacesOn(ctx context.Context, networks []*Network) ([]Port, error) {
+	filter, err := c.projectFilter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	filter["device_owner"] = interfaceOwners
+	ids := map[string]bool{}
+	for _, n := range networks {
+		ids[n.ID] = true
+	}
+	return listOnly(ctx, c, "ports", portFields, filter, func(p *Port) bool { return ids[p.NetworkID] })
+}
+
+// attachRouters adds to the networks of one owner its routers, and the interfaces that are on
+// them. If there is no network, it returns one that does not exist and has the routers, if there
+// are any.
+func (c *Client) attachRouters(ctx context.Context, mark string, networks []*Network) ([]*Network, error) {
+	routers, err := c.routers(ctx, url.Values{"description": {mark}})
+	if err != nil {
+		return nil, err
+	}
+	routers = slices.DeleteFunc(routers, func(r Router) bool { return r.Description != mark })
+	var ports []Port
+	if len(networks) > 0 {
+		filter := url.Values{"device_owner": interfaceOwners}
+		for _, n := range networks {
+			filter.Add("network_id", n.ID)
+		}
+		if ports, err = list[Port](ctx, c, "ports", portFields, filter); err != nil {
+			return nil, err
+		}
+	}
+	if missing := routersOn(ports, routers); len(missing) > 0 {
+		others, err := c.routers(ctx, url.Values{"id": missing})
+		if err != nil {
+			return nil, err
+		}
+		routers = append(routers, others...)
+	}
+	if len(networks) == 0 && len(routers) > 0 {
+		networks = []*Network{{Description: mark}}
+	}
+	owner, _ := OwnerOf(mark)
+	for _, n := range networks {
+		n.setRouters(owner, routers, ports)
+	}
+	return networks, nil
+}
+
+// routersOn returns the IDs of the routers that the ports belong to, without the known ones.
+func routersOn(ports []Port, known []Router) (ids []string) {
+	for _, p := range ports {
+		isKnown := slices.ContainsFunc(known, func(r Router) bool { return r.ID == p.DeviceID })
+		if !isKnown && validID(p.DeviceID) && !slices.Contains(ids, p.DeviceID) {
+			ids = append(ids, p.DeviceID)
+		}
+	}
+	return ids
+}
+
+// setRouters sets the interfaces on the network, its owner's routers, and the other routers that
+// have interfaces on it.
+func (n *Network) setRouters(owner Owner, routers []Router, ports []Port) {
+	n.RoutersKnown = true
+	n.Interfaces = interfacesOf(slices.DeleteFunc(slices.Clone(ports), func(p Port) bool { return p.NetworkID != n.ID }))
+	n.Routers = nil
+	for _, r := range routers {
+		isOn := slices.ContainsFunc(n.Interfaces, func(i Interface) bool { return i.RouterID == r.ID })
+		if isOn || r.isOwnedBy(owner) {
+			n.Routers = append(n.Routers, r)
+		}
+	}
+	slices.SortFunc(n.Routers, func(a, b Router) int { return strings.Compare(a.ID, b.ID) })
+}
+
+// router returns the router with that ID, or nil.
+func (n *Network) router(id string) *Router {
+	for i := range n.Routers {
+		if n.Routers[i].ID == id {
+			return &n.Routers[i]
+		}
+	}
+	return nil
+}
+
+// withRouter returns a copy of the network in which r replaces the router with the same ID, or is
+// added.
+func (n *Network) withRouter(r Router) *Network {
+	next := n.withoutRouter(r.ID)
+	next.Routers = append(next.Routers, r)
+	slices.SortFunc(next.Routers, func(a, b Router) int { return strings.Compare(a.ID, b.ID) })
+	return next
+}
+
+func (n *Network) withoutRouter(id string) *Network {
+	next := *n
+	next.Routers = slices.DeleteFunc(slices.Clone(n.Routers), func(r Router) bool { return r.ID == id })
+	return &next
+}
+
+// withInterface returns a copy of the network with the interface.
+func (n *Network) withInterface(i Interface) *Network {
+	next := n.withoutInterface(i.RouterID, i.SubnetID)
+	next.Interfaces = append(next.Interfaces, i)
+	slices.SortFunc(next.Interfaces, compareInterfaces)
+	return next
+}
+
+func (n *Network) withoutInterface(router, subnet string) *Network {
+	next := *n
+	next.Interfaces = slices.DeleteFunc(slices.Clone(n.Interfaces), func(i Interface) bool { return i.RouterID == router && i.SubnetID == subnet })
+	return &next
+}
+
+func sameInterface(a, b Interface) bool {
+	a.Confirmed, b.Confirmed = false, false
+	return a == b
+}

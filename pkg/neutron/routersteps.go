@@ -1,0 +1,231 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/klog/v2"
+)
+
+const (
+	fieldRouter         = "router"
+	fieldRouterMark     = "router mark"
+	fieldObsoleteRouter = "obsolete router"
+	fieldInterface      = "router interface"
+)
+
+// recorder is a step that needs the router in the status: what it creates could not be found
+// otherwise if the spec changed right afterwards.
+type recorder interface{ isRecorded(Desired) bool }
+
+// CreateRouter creates a router of the Network's own, with its gateway. Its description carries the
+// mark from the start.
+type CreateRouter struct{ Router DesiredRouter }
+
+func (CreateRouter) String() string { return "router created" }
+
+// Irreversible returns true: a router created for a deleted Network would be an orphan.
+func (CreateRouter) Irreversible() bool              { return true }
+func (CreateRouter) Fields() []string                { return []string{fieldRouter} }
+func (CreateRouter) isRecorded(desired Desired) bool { return desired.RouterRecorded }
+
+func (s CreateRouter) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
+	router, err := c.client.CreateRouter(ctx, s)
+	return observed.withRouter(router), unresolved(err)
+}
+
+// UpdateRouter changes fields of a router of the Network's own.
+type UpdateRouter struct {
+	ID      string
+	Changes []Change
+}
+
+func (s UpdateRouter) String() string   { return describe(s.Changes) }
+func (UpdateRouter) Irreversible() bool { return false }
+func (s UpdateRouter) Fields() []string { return labels(s.Changes) }
+
+func (s UpdateRouter) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
+	router, err := c.client.UpdateRouter(ctx, s.ID, s.Changes)
+	return observed.withRouter(router), err
+}
+
+// AttachSubnet attaches a subnet to a router, or confirms that it is attached.
+type AttachSubnet struct {
+	Router, Subnet string
+	CIDR           netip.Prefix
+	// IsOwn means that the router carries the owner's mark.
+	IsOwn bool
+	// Port is the ID of the port of an interface that Neutron has not confirmed yet.
+	Port string
+}
+
+func (s AttachSubnet) String() string {
+	if s.Port != "" {
+		return fmt.Sprintf("connection of subnet %s to router %s confirmed", s.CIDR, s.Router)
+	}
+	return fmt.Sprintf("subnet %s attached to router %s", s.CIDR, s.Router)
+}
+
+// Irreversible returns true: an interface on a router that the Network no longer names would stay.
+func (AttachSubnet) Irreversible() bool { return true }
+func (AttachSubnet) Fields() []string   { return []string{fieldInterface} }
+
+func (s AttachSubnet) isRecorded(desired Desired) bool {
+	return desired.RouterRecorded && (s.IsOwn || desired.KnownRouter == s.Router)
+}
+
+// apply attaches the subnet. Neutron refuses that if it is attached (400). It refuses it in another
+// way (409) if an earlier request failed in the middle: then there is a port that looks like an
+// interface, in every answer, and is none. It is removed, and the subnet is attached again.
+func (s AttachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
+	port, err := c.client.AttachSubnet(ctx, s.Router, s.Subnet)
+	message := errorIn(err).Message
+	switch {
+	case s.Port != "" && strings.Contains(message, "already has a port on subnet"):
+		port, err = s.Port, nil
+	case s.Port != "" && strings.Contains(message, "already allocated in subnet"),
+		s.Port == "" && strings.Contains(message, "already has a port on subnet"):
+		// In the second case the port has lost its owner, and is hidden from lists.
+		klog.FromContext(ctx).Info("Attaching the subnet to the router again: an earlier request has failed in the middle", "router", s.Router, "port", s.Port)
+		if err = c.client.DetachSubnet(ctx, s.Router, s.Subnet); err == nil {
+			port, err = c.client.AttachSubnet(ctx, s.Router, s.Subnet)
+		}
+	}
+	if ReasonOf(err) == InUse {
+		return nil, s.nameHolder(ctx, c, observed, err)
+	}
+	if err != nil && s.IsOwn {
+		return nil, err // if the router is not there, what was observed is out of date
+	}
+	if err != nil {
+		return nil, unresolved(err)
+	}
+	return observed.withInterface(Interface{
+		PortID: port, RouterID: s.Router, SubnetID: s.Subnet, Address: observed.subnet(s.Subnet).Gateway, Confirmed: true,
+	}), nil
+}
+
+// nameHolder returns an error that names the ports which have the address of the gateway, and err
+// if there are none.
+func (s AttachSubnet) nameHolder(ctx context.Context, c *Cloud, observed *Network, err error) error {
+	ports, listErr := c.client.PortsOnNetworks(ctx, observed.ID)
+	if listErr != nil {
+		return err
+	}
+	gateway := FixedIP{SubnetID: s.Subnet, Address: observed.subnet(s.Subnet).Gateway}
+	holders := slices.DeleteFunc(ports, func(p Port) bool { return !slices.Contains(p.FixedIPs, gateway) })
+	if len(holders) == 0 {
+		return err
+	}
+	return &Error{Op: "attach subnet", Reason: InUse, Message: fmt.Sprintf("the address of the gateway, %s, is %s", gateway.Address, inUseBy(holders))}
+}
+
+// unresolved returns the error of a request that names a router or an external network: if Neutron
+// does not have it, the spec names something that is not there.
+func unresolved(err error) error {
+	if e := errorIn(err); e.Reason == NotFound {
+		e.Reason = Unresolved
+		return &e
+	}
+	return err
+}
+
+// DetachSubnet detaches a subnet from a router. It fails with InUse, and changes nothing, if
+// floating IPs depend on the interface.
+type DetachSubnet struct {
+	Router, Subnet string
+	CIDR           netip.Prefix
+	// Others are the CIDRs of the subnets that are detached afterwards. A floating IP in one of them
+	// prevents this step too.
+	Others []netip.Prefix
+	// Replaces are the IDs of the subnets that are deleted afterwards, this one among them. Ports
+	// on them prevent the step.
+	Replaces []string
+	// IsRemoval means that the network is deleted afterwards. Ports on it prevent the step.
+	IsRemoval bool
+}
+
+func (s DetachSubnet) String() string {
+	return fmt.Sprintf("subnet %s detached from router %s", s.CIDR, s.Router)
+}
+func (DetachSubnet) Irreversible() bool { return true }
+func (DetachSubnet) Fields() []string   { return []string{fieldInterface} }
+
+func (s DetachSubnet) scope(observed *Network) scope {
+	if s.IsRemoval {
+		return networkScope(observed.ID)
+	}
+	return replacedScope(observed, s.Replaces)
+}
+
+func (s DetachSubnet) check(ctx context.Context, c *Cloud, identity Identity, observed *Network) error {
+	if scope := scopeOf(s, identity, observed); scope.op != "" {
+		if err := c.checkPorts(ctx, identity.Owner.UID, scope); err != nil {
+			return err
+		}
+	}
+	return s.checkFloatingIPs(ctx, c)
+}
+
+func (s DetachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
+	return observed.withoutInterface(s.Router, s.Subnet), c.client.DetachSubnet(ctx, s.Router, s.Subnet)
+}
+
+// checkFloatingIPs fails with InUse if floating IPs depend on the subnets.
+func (s DetachSubnet) checkFloatingIPs(ctx context.Context, c *Cloud) error {
+	ips, err := c.client.FloatingIPs(ctx, s.Router)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, ip := range ips {
+		if slices.ContainsFunc(append(s.Others, s.CIDR), func(cidr netip.Prefix) bool { return cidr.Contains(ip.FixedIP) }) {
+			names = append(names, ip.String())
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return &Error{Op: "detach subnet " + s.CIDR.String(), Reason: InUse, Message: Printable("in use by floating IP " + shorten(names))}
+}
+
+// DeleteRouter deletes a router that carries the owner's mark.
+type DeleteRouter struct{ ID string }
+
+func (s DeleteRouter) String() string   { return "router " + s.ID + " deleted" }
+func (DeleteRouter) Irreversible() bool { return true }
+func (DeleteRouter) Fields() []string   { return []string{fieldObsoleteRouter} }
+
+// check reads the router. The request to delete it cannot have a revision, and another client may have
+// removed the mark.
+func (s DeleteRouter) check(ctx context.Context, c *Cloud, identity Identity, _ *Network) error {
+	router, err := c.client.GetRouter(ctx, s.ID)
+	if ReasonOf(err) == NotFound || err == nil && !router.isOwnedBy(identity.Owner) {
+		return &Error{Op: "delete router " + s.ID, Reason: Stale, Message: "it is gone, or no longer carries our mark"}
+	}
+	return err
+}
+
+func (s DeleteRouter) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
+	return observed.withoutRouter(s.ID), c.client.DeleteRouter(ctx, s.ID)
+}

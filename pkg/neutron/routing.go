@@ -1,0 +1,286 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+// routing is what a Cloud knows of routers besides the Observer's cache: which owners need them, and
+// the names of routers and external networks. The zero value knows nothing. Its methods may be
+// called concurrently.
+type routing struct {
+	mu sync.Mutex
+	// owners are those whose Networks have a router.
+	owners sets.Set[types.UID]
+	// isMarked means that the last list had routers with the cluster's mark.
+	isMarked bool
+	// isListed means that there was a list.
+	isListed bool
+
+	// routers and externals are all that can be named, and since when they are known.
+	routers, externals             []named
+	routersListed, externalsListed time.Time
+}
+
+// maxNamesAge is how old a list of names may be if it does not have a name. A younger one is not
+// read again, so that a name that does not exist costs few requests.
+const maxNamesAge = 2 * time.Second
+
+// need remembers whether the owner needs routers.
+func (r *routing) need(owner types.UID, isNeeded bool) {
+	if !isNeeded {
+		r.forget(owner)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.owners == nil {
+		r.owners = sets.New[types.UID]()
+	}
+	r.owners.Insert(owner)
+}
+
+func (r *routing) forget(owner types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.owners.Delete(owner)
+}
+
+// prune forgets the owners that the cloud has nothing of. Their Networks may be gone, or have
+// another cloud. A sync of such an owner remembers it again.
+func (r *routing) prune(networks []*Network) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	listed := sets.New[types.UID]()
+	for _, n := range networks {
+		owner, _ := OwnerOf(n.Description)
+		listed.Insert(owner.UID)
+	}
+	r.owners = r.owners.Intersection(listed)
+}
+
+// isNeeded reports whether the next list must contain the routers: some Network has one, or there
+// are some that the controller has created. The first list finds those of an earlier process.
+func (r *routing) isNeeded() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.isListed || r.owners.Len() > 0 || r.isMarked
+}
+
+// list lists the networks of the cluster, and the routers if some Network needs them. If only the
+// lists for the routers fail, as in a cloud without routers, the networks that have none are not
+// held up: the routers of the others are not known.
+func (c *Cloud) list(ctx context.Context, cluster string) ([]*Network, error) {
+	networks, err := c.client.ListNetworks(ctx, cluster)
+	if err != nil || !c.routing.isNeeded() {
+		return networks, err
+	}
+	listed, err := c.listRouting(ctx, cluster, networks)
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("Failed to list Neutron's routers; Networks that have one read them from Neutron", "err", err)
+		return networks, ctx.Err()
+	}
+	return listed, nil
+}
+
+// listRouting adds the routers and the interfaces to the networks. It lists the ports and the
+// external networks only if they are needed.
+func (c *Cloud) listRouting(ctx context.Context, cluster string, networks []*Network) ([]*Network, error) {
+	routers, err := c.client.routers(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	marked := map[Owner][]Router{}
+	for _, r := range routers {
+		if owner, ok := OwnerOf(r.Description); ok && owner.Cluster == cluster {
+			marked[owner] = append(marked[owner], r)
+		}
+	}
+	c.routing.listed(routers, len(marked) > 0)
+	if !c.routing.isNeeded() {
+		return networks, nil
+	}
+	ports, err := c.client.interfacesOn(ctx, networks)
+	if err != nil {
+		return nil, err
+	}
+	externals, err := c.client.externalNetworks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.routing.storeExternals(externals)
+	joined := joinRouting(networks, marked, routers, ports)
+	c.routing.prune(joined)
+	return joined, nil
+}
+
+// joinRouting adds the routers and the ports to the networks, and a network that does not exist for
+// each owner that has only routers.
+func joinRouting(networks []*Network, marked map[Owner][]Router, routers []Router, ports []Port) []*Network {
+	onNetwork, byID := map[string][]Port{}, map[string]Router{}
+	for _, p := range ports {
+		onNetwork[p.NetworkID] = append(onNetwork[p.NetworkID], p)
+	}
+	for _, r := range routers {
+		byID[r.ID] = r
+	}
+	alone := maps.Clone(marked)
+	for _, n := range networks {
+		owner, _ := OwnerOf(n.Description)
+		near := slices.Clone(marked[owner])
+		for _, p := range onNetwork[n.ID] {
+			if r, known := byID[p.DeviceID]; known && !slices.Contains(near, r) {
+				near = append(near, r)
+			}
+		}
+		n.setRouters(owner, near, onNetwork[n.ID])
+		delete(alone, owner)
+	}
+	for owner, routers := range alone {
+		none := &Network{Description: owner.Mark()}
+		none.setRouters(owner, routers, nil)
+		networks = append(networks, none)
+	}
+	return networks
+}
+
+// listed takes over what a list of all routers shows.
+func (r *routing) listed(routers []Router, isMarked bool) {
+	r.storeRouters(routers)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.isListed, r.isMarked = true, isMarked
+}
+
+func (r *routing) storeRouters(routers []Router) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.routers, r.routersListed = nil, time.Now()
+	for _, router := range routers {
+		r.routers = append(r.routers, named{router.ID, router.Name})
+	}
+}
+
+func (r *routing) storeExternals(externals []named) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.externals, r.externalsListed = externals, time.Now()
+}
+
+// resolve sets the IDs of what the spec names. It makes no request if the lists have the name.
+func (c *Cloud) resolve(ctx context.Context, desired *DesiredRouter) (err error) {
+	if desired == nil {
+		return nil
+	}
+	if ref := desired.Spec.Existing; ref != nil {
+		desired.Existing, err = c.resolveName(ctx, "spec.router.existing", "router", *ref)
+		return err
+	}
+	if ref := desired.Spec.ExternalNetwork; ref != nil {
+		desired.ExternalNetwork, err = c.resolveName(ctx, "spec.router.externalNetwork", "external network", *ref)
+		return err
+	}
+	return &Error{Op: "spec.router", Reason: Invalid, Message: "either externalNetwork or existing must be set"}
+}
+
+// checkTarget fails, and the router stays unresolved, if the spec names another router than before by
+// an ID that is not there. Otherwise the subnets would be detached from the former router, and could
+// not be attached to the new one.
+func (c *Cloud) checkTarget(ctx context.Context, desired *Desired) error {
+	id := desired.Router.existing()
+	if id == "" || desired.KnownRouter == "" || desired.KnownRouter == id {
+		return nil
+	}
+	_, err := c.client.GetRouter(ctx, id)
+	if err != nil {
+		desired.Router.Existing = ""
+	}
+	return unresolved(err)
+}
+
+func (c *Cloud) resolveName(ctx context.Context, field, kind string, ref samplecrdv1.NeutronReference) (id string, err error) {
+	if ref.ID != "" {
+		return ref.ID, nil
+	}
+	unresolved := &Error{Op: field, Reason: Unresolved}
+	ids, listed := c.routing.find(kind, ref.Name)
+	switch age := time.Since(listed); {
+	case len(ids) == 1:
+		return ids[0], nil
+	case age > maxNamesAge:
+		if err := c.listNames(ctx, kind); err != nil {
+			return "", err
+		}
+		ids, _ = c.routing.find(kind, ref.Name)
+	default: // the list may be older than the object
+		unresolved.RetryAfter = maxNamesAge - age
+	}
+	switch len(ids) {
+	case 0:
+		unresolved.Message = fmt.Sprintf("there is no %s named %q that the credentials can see", kind, ref.Name)
+	case 1:
+		return ids[0], nil
+	default:
+		slices.Sort(ids)
+		unresolved.Message = fmt.Sprintf("there are %d %ss named %q: set id instead of name, to one of %s", len(ids), kind, ref.Name, shorten(ids))
+	}
+	return "", unresolved
+}
+
+// find returns the IDs of all objects of that name, and when they were listed.
+func (r *routing) find(kind, name string) (ids []string, listed time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all, listed := r.routers, r.routersListed
+	if kind != "router" {
+		all, listed = r.externals, r.externalsListed
+	}
+	for _, n := range all {
+		if n.Name == name {
+			ids = append(ids, n.ID)
+		}
+	}
+	return ids, listed
+}
+
+// listNames lists the names of one kind.
+func (c *Cloud) listNames(ctx context.Context, kind string) error {
+	if kind == "router" {
+		routers, err := c.client.routers(ctx, nil)
+		if err == nil {
+			c.routing.storeRouters(routers)
+		}
+		return err
+	}
+	externals, err := c.client.externalNetworks(ctx)
+	if err == nil {
+		c.routing.storeExternals(externals)
+	}
+	return err
+}

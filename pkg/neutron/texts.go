@@ -1,0 +1,203 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"go4.org/netipx"
+)
+
+// Lists of a network or a subnet are kept as one text each. Such texts can be compared with ==,
+// take little memory, and are what users see in events. They are null or [] in JSON if they are
+// empty.
+type (
+	// Addresses are IP addresses, in order: "192.0.2.53, 192.0.2.54".
+	Addresses string
+	// Pools is a set of address ranges: "10.0.0.2-10.0.0.100, 10.0.0.200-10.0.0.254".
+	Pools string
+	// Routes is a set of routes: "10.99.0.0/16 via 10.0.0.254".
+	Routes string
+	// Tags is a set of texts, as a sorted JSON array: `["team-a","test"]`, or "" without tags. A tag
+	// may contain any character.
+	Tags string
+)
+
+const (
+	separator = ", "
+	via       = " via "
+)
+
+// set returns the texts as a set.
+func set(texts []string) string {
+	slices.Sort(texts)
+	return strings.Join(slices.Compact(texts), separator)
+}
+
+// elements returns the elements of a list or a set.
+func elements[T ~string](texts T) []string {
+	if texts == "" {
+		return []string{}
+	}
+	return strings.Split(string(texts), separator)
+}
+
+// canonical returns an address in the form of RFC 5952. Neutron returns some addresses as they were
+// sent.
+func canonical(address string) string {
+	if a, err := netip.ParseAddr(address); err == nil {
+		return a.String()
+	}
+	return address
+}
+
+// NewAddresses returns a list of addresses.
+func NewAddresses(addresses ...string) Addresses {
+	texts := make([]string, len(addresses))
+	for i, a := range addresses {
+		texts[i] = canonical(a)
+	}
+	return Addresses(strings.Join(texts, separator))
+}
+
+// NewPools returns a set of ranges.
+func NewPools(ranges ...netipx.IPRange) Pools {
+	slices.SortFunc(ranges, func(a, b netipx.IPRange) int {
+		return cmp.Or(a.From().Compare(b.From()), a.To().Compare(b.To()))
+	})
+	texts := make([]string, len(ranges))
+	for i, r := range ranges {
+		texts[i] = r.String()
+	}
+	return Pools(strings.Join(texts, separator))
+}
+
+// NewTags returns a set of tags.
+func NewTags(tags ...string) Tags {
+	if len(tags) == 0 {
+		return ""
+	}
+	slices.Sort(tags)
+	text, _ := json.Marshal(slices.Compact(tags)) // strings cannot fail
+	return Tags(text)
+}
+
+type poolJSON struct {
+	Start netip.Addr `json:"start"`
+	End   netip.Addr `json:"end"`
+}
+
+type routeJSON struct {
+	Destination string `json:"destination"`
+	NextHop     string `json:"nexthop"`
+}
+
+func (r routeJSON) String() string {
+	destination := r.Destination
+	if prefix, err := netip.ParsePrefix(destination); err == nil {
+		destination = prefix.Masked().String()
+	}
+	return destination + via + canonical(r.NextHop)
+}
+
+// UnmarshalJSON reads Neutron's dns_nameservers.
+func (a *Addresses) UnmarshalJSON(text []byte) error {
+	var addresses []string
+	err := json.Unmarshal(text, &addresses)
+	*a = NewAddresses(addresses...)
+	return err
+}
+
+// MarshalJSON writes Neutron's dns_nameservers.
+func (a Addresses) MarshalJSON() ([]byte, error) { return json.Marshal(elements(a)) }
+
+// UnmarshalJSON reads Neutron's allocation_pools.
+func (p *Pools) UnmarshalJSON(text []byte) error {
+	var pools []poolJSON
+	if err := json.Unmarshal(text, &pools); err != nil {
+		return err
+	}
+	ranges := make([]netipx.IPRange, len(pools))
+	for i, pool := range pools {
+		ranges[i] = netipx.IPRangeFrom(pool.Start, pool.End)
+	}
+	*p = NewPools(ranges...)
+	return nil
+}
+
+// MarshalJSON writes Neutron's allocation_pools.
+func (p Pools) MarshalJSON() ([]byte, error) {
+	pools := []poolJSON{}
+	for _, text := range elements(p) {
+		r, err := netipx.ParseIPRange(text)
+		if err != nil {
+			return nil, err
+		}
+		pools = append(pools, poolJSON{r.From(), r.To()})
+	}
+	return json.Marshal(pools)
+}
+
+// UnmarshalJSON reads Neutron's host_routes.
+func (r *Routes) UnmarshalJSON(text []byte) error {
+	var routes []routeJSON
+	if err := json.Unmarshal(text, &routes); err != nil {
+		return err
+	}
+	*r = newRoutes(routes)
+	return nil
+}
+
+func newRoutes(routes []routeJSON) Routes {
+	texts := make([]string, len(routes))
+	for i, route := range routes {
+		texts[i] = route.String()
+	}
+	return Routes(set(texts))
+}
+
+// MarshalJSON writes Neutron's host_routes.
+func (r Routes) MarshalJSON() ([]byte, error) {
+	routes := []routeJSON{}
+	for _, text := range elements(r) {
+		destination, nextHop, _ := strings.Cut(text, via)
+		routes = append(routes, routeJSON{destination, nextHop})
+	}
+	return json.Marshal(routes)
+}
+
+// UnmarshalJSON reads Neutron's tags.
+func (t *Tags) UnmarshalJSON(text []byte) error {
+	var tags []string
+	err := json.Unmarshal(text, &tags)
+	*t = NewTags(tags...)
+	return err
+}
+
+// MarshalJSON writes Neutron's tags.
+func (t Tags) MarshalJSON() ([]byte, error) { return []byte(cmp.Or(t, "[]")), nil }
+
+// String returns the tags as users see them.
+func (t Tags) String() string {
+	var tags []string
+	_ = json.Unmarshal([]byte(cmp.Or(t, "[]")), &tags) // NewTags wrote it
+	return strings.Join(tags, separator)
+}

@@ -1,0 +1,142 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package world
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+	"go4.org/netipx"
+	"k8s.io/utils/ptr"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+// The functions below describe what Neutron has and what a spec leads to, without the code of the
+// controller. A field is left out if it has Neutron's default.
+
+// observedSubnet describes a subnet in Neutron.
+func observedSubnet(s *subnets.Subnet) string {
+	var pools, routes []string
+	for _, p := range s.AllocationPools {
+		pools = append(pools, p.Start+"-"+p.End)
+	}
+	for _, r := range s.HostRoutes {
+		routes = append(routes, r.DestinationCIDR+" to "+r.NextHop)
+	}
+	gateway := cmp.Or(s.GatewayIP, samplecrdv1.GatewayNone)
+	return describeSubnet(s.CIDR, gateway, s.DNSNameservers, pools, routes, s.EnableDHCP, s.IPv6AddressMode, s.IPv6RAMode)
+}
+
+// wantSubnet describes the subnet that a spec leads to.
+func wantSubnet(s *samplecrdv1.SubnetSpec) string {
+	var dns, pools, routes []string
+	for _, d := range s.DNSNameservers {
+		dns = append(dns, string(d))
+	}
+	for _, p := range s.AllocationPools {
+		pools = append(pools, string(p.Start+"-"+p.End))
+	}
+	for _, r := range s.HostRoutes {
+		routes = append(routes, r.Destination+" to "+string(r.NextHop))
+	}
+	ipv6 := ptr.Deref(s.IPv6, samplecrdv1.IPv6Spec{})
+	cidr, gateway := subnet(s)
+	return describeSubnet(cidr, gateway, dns, pools, routes, ptr.Deref(s.EnableDHCP, true), string(ipv6.AddressMode), string(ipv6.RAMode))
+}
+
+func describeSubnet(cidr, gateway string, dns, pools, routes []string, dhcp bool, addressMode, raMode string) string {
+	text := " " + cidr + " " + gateway
+	add := func(name string, values ...string) {
+		if len(values) > 0 && values[0] != "" {
+			text += " " + name + " " + strings.Join(values, ", ")
+		}
+	}
+	slices.Sort(pools)
+	slices.Sort(routes)
+	add("DNS", dns...)
+	if !slices.Equal(pools, defaultPools(cidr, gateway)) {
+		add("pools", pools...)
+	}
+	add("routes", routes...)
+	if !dhcp {
+		add("without", "DHCP")
+	}
+	add("address mode", addressMode)
+	add("RA mode", raMode)
+	return text
+}
+
+// defaultPools returns the pools that Neutron creates: all addresses of the CIDR except the first
+// one, the gateway, and the last one of IPv4.
+func defaultPools(cidr, gateway string) (pools []string) {
+	prefix := netip.MustParsePrefix(cidr)
+	var set netipx.IPSetBuilder
+	set.AddPrefix(prefix)
+	set.Remove(prefix.Addr())
+	if prefix.Addr().Is4() {
+		set.Remove(netipx.PrefixLastIP(prefix))
+	}
+	if address, err := netip.ParseAddr(gateway); err == nil {
+		set.Remove(address)
+	}
+	all, _ := set.IPSet()
+	for _, r := range all.Ranges() {
+		pools = append(pools, r.String())
+	}
+	slices.Sort(pools)
+	return pools
+}
+
+// observedNetwork describes the fields of a network in Neutron.
+func observedNetwork(n network) string {
+	return describeFields(n.Tags, n.MTU, n.DNSDomain, n.PortSecurity)
+}
+
+// wantNetwork describes the fields of the network that a spec leads to, in a Neutron that nobody else
+// has changed where the spec leaves the choice to the cloud.
+func wantNetwork(s *samplecrdv1.NetworkSpec) string {
+	var tags []string
+	for _, tag := range s.Tags {
+		tags = append(tags, string(tag))
+	}
+	return describeFields(tags, int(ptr.Deref(s.MTU, defaultMTU)), s.DNSDomain, ptr.Deref(s.PortSecurityEnabled, true))
+}
+
+// defaultMTU is that of the embedded Neutron.
+const defaultMTU = 1450
+
+func describeFields(tags []string, mtu int, domain string, portSecurity bool) (text string) {
+	if len(tags) > 0 {
+		tags = slices.Sorted(slices.Values(tags))
+		text += " tags " + strings.Join(tags, ", ")
+	}
+	if mtu != defaultMTU {
+		text += fmt.Sprintf(" MTU %d", mtu)
+	}
+	if domain != "" {
+		text += " domain " + domain
+	}
+	if !portSecurity {
+		text += " without port security"
+	}
+	return text
+}
