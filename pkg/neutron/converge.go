@@ -47,6 +47,19 @@ func (c *Cloud) approve(identity Identity, guard Guard, next string, s scope) er
 	return c.waits.check(identity.Owner.UID, s)
 }
 
+// approveStep is approve for a step of Converge. A step that needs the router in the status waits for
+// the write of the status.
+func (c *Cloud) approveStep(identity Identity, desired Desired, observed *Network, guard Guard, step Step) error {
+	next := "next step: " + step.String()
+	if err := c.approve(identity, guard, next, scopeOf(step, identity, observed)); err != nil {
+		return err
+	}
+	if s, ok := step.(recorder); ok && !s.isRecorded(desired) {
+		return &Error{Op: "converge", Reason: Unrecorded, Message: next}
+	}
+	return nil
+}
+
 // verify reads the Network past the cache.
 func (g Guard) verify(ctx context.Context) error {
 	if g.Verify == nil {
@@ -64,14 +77,15 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		return nil, nil, err
 	}
 	identity.Routed = identity.Routed || len(observed.Routers) > 0
-	// A name that is not there holds up only the steps for the router.
+	// A name that is not there holds up only the steps for the router. The first step of a new Network
+	// must follow the write of its finalizer at once, so names are resolved after it.
 	var unresolved error
-	if desired.Router != nil {
-		unresolved = c.resolve(ctx, desired.Router)
-	}
+	isResolved, reread := desired.Router == nil, false
 	var done []Step
-	reread := false
 	for {
+		if !isResolved && observed.Exists() {
+			unresolved, isResolved = c.resolve(ctx, desired.Router), true
+		}
 		step := c.next(identity, desired, observed)
 		if step == nil {
 			c.waits.drop(identity.Owner.UID)
@@ -80,11 +94,8 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		if makesNoProgress(done, step) {
 			return observed, nil, &Error{Op: "converge", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: " + step.String()}
 		}
-		if err := c.approve(identity, guard, "next step: "+step.String(), scopeOf(step, identity, observed)); err != nil {
+		if err := c.approveStep(identity, desired, observed, guard, step); err != nil {
 			return observed, done, err
-		}
-		if s, ok := step.(recorder); ok && !s.isRecorded(desired) {
-			return observed, done, &Error{Op: "converge", Reason: Unrecorded, Message: "next step: " + step.String()}
 		}
 		next, err := c.apply(ctx, identity, observed, step, guard)
 		if isOutdated(step, err) && !reread {
@@ -205,7 +216,6 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 				s = networkScope(observed.ID)
 			}
 		}
-		logger := klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID)
 		if err := c.approve(identity, guard, "the deletion waits", s); err != nil {
 			return nil, err
 		}
@@ -215,22 +225,17 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 			}
 			continue
 		}
-		if err := guard.verify(klog.NewContext(ctx, logger)); err != nil {
+		if err := guard.verify(ctx); err != nil {
 			return nil, err
 		}
-		switch {
-		case !isOurs:
+		if !isOurs {
 			return observed, nil
-		case retain:
-			err = c.unmark(ctx, identity, observed)
-			if observed.Exists() {
-				kept = observed
-			}
-		case observed.Exists():
-			err = c.delete(ctx, identity, observed)
 		}
-		if err != nil {
+		if err := c.release(ctx, identity, observed, retain); err != nil {
 			return nil, err
+		}
+		if retain && observed.Exists() {
+			kept = observed
 		}
 		identity.NetworkID = "" // others can only be found by their mark
 		if observed, err = c.readNeutron(ctx, identity); err != nil {
@@ -242,6 +247,17 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 	}
 	c.routing.forget(identity.Owner.UID)
 	return kept, nil
+}
+
+// release deletes the network, if there is one, or removes the marks from it and from the routers.
+func (c *Cloud) release(ctx context.Context, identity Identity, network *Network, retain bool) error {
+	switch {
+	case retain:
+		return c.unmark(ctx, identity, network)
+	case network.Exists():
+		return c.delete(ctx, identity, network)
+	}
+	return nil
 }
 
 // delete deletes the network and its subnets, unless it no longer carries the mark. It fails
