@@ -231,7 +231,7 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 		if !isOurs {
 			return observed, nil
 		}
-		if err := c.release(ctx, identity, observed, retain); err != nil {
+		if err := c.deleteOrUnmark(ctx, identity, observed, retain); err != nil {
 			return nil, err
 		}
 		if retain && observed.Exists() {
@@ -249,8 +249,8 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 	return kept, nil
 }
 
-// release deletes the network, if there is one, or removes the marks from it and from the routers.
-func (c *Cloud) release(ctx context.Context, identity Identity, network *Network, retain bool) error {
+// deleteOrUnmark deletes the network, if there is one, or removes the marks from it and from the routers.
+func (c *Cloud) deleteOrUnmark(ctx context.Context, identity Identity, network *Network, retain bool) error {
 	switch {
 	case retain:
 		return c.unmark(ctx, identity, network)
