@@ -364,7 +364,7 @@ func (c *Controller) reconcile(ctx context.Context, cloud *neutron.Cloud, networ
 		if err != nil {
 			return network, status.Outcome{Err: err}
 		}
-		network, isNew = patched, added && network.Status.NetworkID == ""
+		network, isNew = patched, added && network.Status.NetworkID == "" && network.Status.Router == nil
 	}
 	identity := neutron.NewIdentity(network, c.options.Cluster)
 	observed, err := cloud.Observe(ctx, identity, readFor(network, isNew))

@@ -321,11 +321,15 @@ func runActor(t *testing.T, s world.Scenario, actor world.Actor, request int, le
 	return true
 }
 
+// ofAList are the requests that list Neutron. A Network that waits for floating IPs lists them in each
+// sync, which is once a minute.
+var ofAList = []string{"GET networks", "GET subnets", "GET routers", "GET ports", "GET floatingips"}
+
 // idle returns the requests of a round, except those of the list of Neutron.
 func (f *fixture) idle() []string {
 	f.TakeJournal()
 	_ = f.round()
-	return slices.DeleteFunc(f.TakeJournal(), func(request string) bool { return request == "GET networks" || request == "GET subnets" })
+	return slices.DeleteFunc(f.TakeJournal(), func(request string) bool { return slices.Contains(ofAList, request) })
 }
 
 // eventsOf returns the reasons of the events of the scenario without an actor.
@@ -519,6 +523,114 @@ func TestAnyStartingState(t *testing.T) {
 		}
 	})
 	t.Logf("%d starting states", states.Load())
+}
+
+// routerStates are what Neutron can have of routers for a subnet of the Network. Each returns the ID of
+// the router that carries the mark, if there is one.
+var routerStates = []struct {
+	name   string
+	shared bool // the subnet looks as if it were attached to the user's router
+	make   func(f *fixture, n *samplecrdv1.Network, subnet string) (router string)
+}{
+	{"nothing", false, func(*fixture, *samplecrdv1.Network, string) string { return "" }},
+	{"a router without a gateway", false, func(f *fixture, n *samplecrdv1.Network, _ string) string {
+		id := f.CreateOwnedRouter(n, "public")
+		f.UpdateRouter(id, map[string]any{"external_gateway_info": nil})
+		return id
+	}},
+	{"a router without an interface", false, func(f *fixture, n *samplecrdv1.Network, _ string) string { return f.CreateOwnedRouter(n, "public") }},
+	{"a router and half an interface", false, func(f *fixture, n *samplecrdv1.Network, subnet string) string {
+		id := f.CreateOwnedRouter(n, "public")
+		f.AttachHalf(id, subnet)
+		return id
+	}},
+	{"a router and an interface", false, func(f *fixture, n *samplecrdv1.Network, subnet string) string {
+		id := f.CreateOwnedRouter(n, "public")
+		f.Attach(id, subnet)
+		return id
+	}},
+	{"a router in another external network", false, func(f *fixture, n *samplecrdv1.Network, subnet string) string {
+		id := f.CreateOwnedRouter(n, "public2")
+		f.Attach(id, subnet)
+		return id
+	}},
+	{"two routers", false, func(f *fixture, n *samplecrdv1.Network, subnet string) string {
+		f.Attach(f.CreateOwnedRouter(n, "public"), subnet)
+		return f.CreateOwnedRouter(n, "public")
+	}},
+	{"an interface at the user's router", true, func(f *fixture, _ *samplecrdv1.Network, subnet string) string {
+		f.Attach(f.IDOf("shared"), subnet)
+		return ""
+	}},
+	{"half an interface at the user's router", true, func(f *fixture, _ *samplecrdv1.Network, subnet string) string {
+		f.AttachHalf(f.IDOf("shared"), subnet)
+		return ""
+	}},
+	{"an interface at the user's router, and a router", true, func(f *fixture, n *samplecrdv1.Network, subnet string) string {
+		f.Attach(f.IDOf("shared"), subnet)
+		return f.CreateOwnedRouter(n, "public")
+	}},
+}
+
+// TestAnyStartingStateOfRouters combines the kinds of routers that a Network can declare, what its
+// status can say of them, and what Neutron can have.
+func TestAnyStartingStateOfRouters(t *testing.T) {
+	statuses := []string{"no router", "a router without ID", "the own router", "the user's router", "a router that vanished", "a wrong port"}
+	var states atomic.Int64
+	t.Run("states", func(t *testing.T) {
+		number := 0
+		for _, router := range []string{"no router", "own router", "existing router"} {
+			for _, recorded := range statuses {
+				for _, start := range routerStates {
+					for _, deleted := range []bool{false, true} {
+						number++
+						// Without a name in the spec or the status it is a stranger's interface.
+						isStrangers := start.shared && recorded != "the user's router" && (router != "existing router" || deleted)
+						if leftOut(number) || isStrangers {
+							continue
+						}
+						t.Run(fmt.Sprintf("%s, status %s, %s, deleted %v", router, recorded, start.name, deleted), func(t *testing.T) {
+							t.Parallel()
+							states.Add(1)
+							f := newFixture(t)
+							f.CreateProtected()
+							f.CreateRouting()
+							n := world.NewNetwork("", "", world.WithFinalizer)
+							n.Spec = *f.RoutedSpecs()[router]
+							n.Status.NetworkID = f.CreateOwned(world.UID, n.Spec.CIDR)
+							n.Status.SubnetID = f.SubnetOf(n.Status.NetworkID)
+							f.recordRouter(n, recorded, start.make(f, n, n.Status.SubnetID))
+							if deleted {
+								world.BeingDeleted(n)
+							}
+							f.API.Put(n)
+							f.start()
+							f.converge(n, "")
+						})
+					}
+				}
+			}
+		}
+	})
+	t.Logf("%d starting states", states.Load())
+}
+
+// recordRouter writes into the status what a test calls by that name. own is the ID of the router that
+// carries the mark.
+func (f *fixture) recordRouter(n *samplecrdv1.Network, name, own string) {
+	switch name {
+	case "a router without ID":
+		n.Status.Router = &samplecrdv1.RouterStatus{}
+	case "the own router":
+		n.Status.Router = &samplecrdv1.RouterStatus{ID: own}
+	case "the user's router":
+		n.Status.Router = &samplecrdv1.RouterStatus{ID: f.IDOf("shared")}
+	case "a router that vanished":
+		n.Status.Router = &samplecrdv1.RouterStatus{ID: "99999999-9999-4999-8999-999999999999"}
+	case "a wrong port":
+		n.Status.Router = &samplecrdv1.RouterStatus{ID: own}
+		n.Status.Subnets = []samplecrdv1.SubnetStatus{{ID: n.Status.SubnetID, CIDR: n.Spec.CIDR, RouterPortID: "99999999-9999-4999-8999-999999999999"}}
+	}
 }
 
 // converge lets the controller sync n, deletes the ports if they must be deleted first, and

@@ -47,6 +47,19 @@ func (c *Cloud) approve(identity Identity, guard Guard, next string, s scope) er
 	return c.waits.check(identity.Owner.UID, s)
 }
 
+// approveStep is approve for a step of Converge. A step that needs the router in the status waits for
+// the write of the status.
+func (c *Cloud) approveStep(identity Identity, desired Desired, observed *Network, guard Guard, step Step) error {
+	next := "next step: " + step.String()
+	if err := c.approve(identity, guard, next, scopeOf(step, identity, observed)); err != nil {
+		return err
+	}
+	if s, ok := step.(recorder); ok && !s.isRecorded(desired) {
+		return &Error{Op: "converge", Reason: Unrecorded, Message: next}
+	}
+	return nil
+}
+
 // verify reads the Network past the cache.
 func (g Guard) verify(ctx context.Context) error {
 	if g.Verify == nil {
@@ -64,15 +77,19 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		return nil, nil, err
 	}
 	identity.Routed = identity.isRouted(observed)
-	// A name that is not there holds up only the steps for the router.
-	unresolved := c.resolve(ctx, desired.Router)
-	if unresolved == nil {
-		unresolved = c.checkTarget(ctx, &desired)
-	}
-	identity.Declared = desired.Router.existing()
+	// A name that is not there holds up only the steps for the router. The first step of a new Network
+	// must follow the write of its finalizer at once, so names are resolved after it.
+	var unresolved error
+	isResolved, reread := desired.Router == nil, false
 	var done []Step
-	reread := false
 	for {
+		if !isResolved && observed.Exists() {
+			unresolved, isResolved = c.resolve(ctx, desired.Router), true
+			if unresolved == nil {
+				unresolved = c.checkTarget(ctx, &desired)
+			}
+			identity.Declared = desired.Router.existing()
+		}
 		step := c.next(identity, desired, observed)
 		if step == nil {
 			c.waits.drop(identity.Owner.UID)
@@ -81,11 +98,8 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		if makesNoProgress(done, step) {
 			return observed, nil, &Error{Op: "converge", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: " + step.String()}
 		}
-		if err := c.approve(identity, guard, "next step: "+step.String(), scopeOf(step, identity, observed)); err != nil {
+		if err := c.approveStep(identity, desired, observed, guard, step); err != nil {
 			return observed, done, err
-		}
-		if s, ok := step.(recorder); ok && !s.isRecorded(desired) {
-			return observed, done, &Error{Op: "converge", Reason: Unrecorded, Message: "next step: " + step.String()}
 		}
 		next, err := c.apply(ctx, identity, observed, step, guard)
 		if isOutdated(step, err) && !reread {
@@ -206,26 +220,21 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 				s = networkScope(observed.ID)
 			}
 		}
-		logger := klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID)
 		if err := c.approve(identity, guard, "the deletion waits", s); err != nil {
 			return nil, err
 		}
-		if err := guard.verify(klog.NewContext(ctx, logger)); err != nil {
+		ctx := klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID))
+		if err := guard.verify(ctx); err != nil {
 			return nil, err
 		}
-		switch {
-		case !isOurs:
+		if !isOurs {
 			return observed, nil
-		case retain:
-			err = c.unmark(ctx, identity, observed)
-			if observed.Exists() {
-				kept = observed
-			}
-		case observed.Exists():
-			err = c.delete(ctx, identity, observed)
 		}
-		if err != nil {
+		if err := c.deleteOrUnmark(ctx, identity, observed, retain); err != nil {
 			return nil, err
+		}
+		if retain && observed.Exists() {
+			kept = observed
 		}
 		identity.NetworkID = "" // others can only be found by their mark
 		if observed, err = c.readNeutron(ctx, identity); err != nil {
@@ -257,6 +266,17 @@ func (c *Cloud) RemoveRouters(ctx context.Context, identity Identity, observed *
 		}
 	}
 	return nil, &Error{Op: "remove", Reason: Unavailable, Message: "Neutron's answers do not show that the routers are gone"}
+}
+
+// deleteOrUnmark deletes the network, if there is one, or removes the marks from it and from the routers.
+func (c *Cloud) deleteOrUnmark(ctx context.Context, identity Identity, network *Network, retain bool) error {
+	switch {
+	case retain:
+		return c.unmark(ctx, identity, network)
+	case network.Exists():
+		return c.delete(ctx, identity, network)
+	}
+	return nil
 }
 
 // delete deletes the network and its subnets, unless it no longer carries the mark. It fails

@@ -1155,7 +1155,7 @@ func TestADuplicateNetworkThatIsAttachedIsDeleted(t *testing.T) {
 	}
 	equal(t, 2, len(c.Interfaces()))
 	noError(t, c.Observer().Relist(t.Context()))
-	n = r.synced(t)
+	n := r.synced(t)
 	equal(t, map[string]string{"10.0.0.0/24": c.own()[0].ID}, c.attached(t, n))
 	equal(t, 1, len(c.Interfaces()))
 	equal(t, 3, len(c.world.Networks()))

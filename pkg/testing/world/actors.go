@@ -170,8 +170,8 @@ var Actors = []Actor{
 	{Name: "a floating IP needs the router", Stays: true, SameEvents: true, Act: routing(func(w *World, _ string) {
 		w.CreateFloatingIP(w.CreatePort(w.Find().Status.NetworkID))
 	}), End: (*World).DeletePorts},
-	{Name: "a user detaches the subnets", Except: []string{adoptedInterface}, Act: routing(func(w *World, _ string) { detachAll(w) })},
-	{Name: "a user deletes the own router", Act: routing(func(w *World, _ string) { deleteRouters(w) })},
+	{Name: "a user detaches the subnets", Except: allRetained, Act: routing(func(w *World, _ string) { detachAll(w) })},
+	{Name: "a user deletes the own router", Except: allRetained, Act: routing(func(w *World, _ string) { deleteRouters(w) })},
 	{Name: "a worker of Neutron dies in the middle of the request", Act: func(_ *World, request string) *embedded.Fault {
 		if method, path, _ := strings.Cut(request, " "); hasMiddle(method, "/"+path) {
 			return &embedded.Fault{Half: true}

@@ -111,14 +111,17 @@ func observedNetwork(n network) string {
 	return describeFields(n.Tags, n.MTU, n.DNSDomain, n.PortSecurity)
 }
 
-// wantNetwork describes the fields of the network that a spec leads to, in a Neutron that nobody else
-// has changed where the spec leaves the choice to the cloud.
-func wantNetwork(s *samplecrdv1.NetworkSpec) string {
-	var tags []string
-	for _, tag := range s.Tags {
-		tags = append(tags, string(tag))
+// wantNetwork describes the fields of the network that a spec leads to. What it leaves to the cloud is
+// as observed.
+func wantNetwork(s *samplecrdv1.NetworkSpec, observed network) string {
+	tags := observed.Tags
+	if s.Tags != nil {
+		tags = nil
+		for _, tag := range s.Tags {
+			tags = append(tags, string(tag))
+		}
 	}
-	return describeFields(tags, int(ptr.Deref(s.MTU, defaultMTU)), s.DNSDomain, ptr.Deref(s.PortSecurityEnabled, true))
+	return describeFields(tags, int(ptr.Deref(s.MTU, int32(observed.MTU))), s.DNSDomain, ptr.Deref(s.PortSecurityEnabled, observed.PortSecurity))
 }
 
 // defaultMTU is that of the embedded Neutron.

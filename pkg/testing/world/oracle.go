@@ -137,7 +137,13 @@ func (w *World) wantOwned(n *samplecrdv1.Network, want *samplecrdv1.NetworkSpec)
 		subnets = append(subnets, wantSubnet(&s.SubnetSpec)+via)
 	}
 	slices.Sort(subnets)
-	return append(lines, fmt.Sprintf("%s of %s:%s%s", n.Status.NetworkID, n.UID, strings.Join(subnets, ""), wantNetwork(want)))
+	var observed network
+	for _, o := range w.listNetworks() {
+		if o.ID == n.Status.NetworkID {
+			observed = o
+		}
+	}
+	return append(lines, fmt.Sprintf("%s of %s:%s%s", n.Status.NetworkID, n.UID, strings.Join(subnets, ""), wantNetwork(want, observed)))
 }
 
 // subnetsOf returns all subnets of the spec. The first one has no name.

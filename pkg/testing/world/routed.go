@@ -89,6 +89,11 @@ func specWith(cidr, gateway string, changes ...func(*samplecrdv1.NetworkSpec)) *
 	return s
 }
 
+// RoutedSpecs returns a spec for each kind of router, for a World with CreateRouting.
+func (w *World) RoutedSpecs() map[string]*samplecrdv1.NetworkSpec {
+	return map[string]*samplecrdv1.NetworkSpec{"no router": with(), "own router": w.bind(with(own(public))), "existing router": w.bind(with(existing(shared)))}
+}
+
 const (
 	retainedWithRouter    = "delete of a retained one with a router"
 	retainedAtExisting    = "delete of a retained one at an existing router"

@@ -68,6 +68,9 @@ func (w *World) externalNetwork(name string) string {
 	return list.Networks[0].ID
 }
 
+// IDOf returns the ID of an external network or a user's router of CreateRouting.
+func (w *World) IDOf(name string) string { return w.ids[name] }
+
 // bind returns a copy of the spec with the IDs of this World in place of names.
 func (w *World) bind(spec *samplecrdv1.NetworkSpec) *samplecrdv1.NetworkSpec {
 	if spec == nil || spec.Router == nil {
