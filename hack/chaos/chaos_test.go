@@ -221,7 +221,7 @@ func (p plan) actors() (names []string) {
 	add(p.networks*p.edits >= fewEdits, "Networks paused", "Networks resumed", "deletion policies changed before a deletion",
 		"gateways taken away", "changes between IPv4 and IPv6", "changes of an IPv6 gateway",
 		"routers added", "routers removed", "moves to another router", "CIDRs changed while attached", "gateways changed while attached",
-		"interfaces taken off by users", "routers deleted by users", "gateways of routers cleared by users", "floating IPs on Networks' subnets")
+		tampered, visits)
 	add(p.networks*p.edits >= fewEdits && p.faults > 0 && p.cloudsYAML == "", "OpenStack fault: "+halfway.name)
 	add(p.kills > 0 && p.faults > 0, "late watches")
 	add(p.restores > 0, whileWorking, atRest, "Networks with an older spec since a restore")

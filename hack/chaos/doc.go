@@ -24,7 +24,15 @@ limitations under the License.
 // Keystone leads to another region or project for a while. In a run of its own, both controllers
 // have the same cluster ID by mistake.
 //
-// Some requests to Neutron cannot be undone. For each of them, the journal shows what the users
+// More than half of the Networks have a router: one of their own, or an existing one of another
+// client. Users move them, change their CIDRs and gateways while they are attached, remove their
+// interfaces, delete their routers, and take away the routers' gateways, and other clients put ports,
+// floating IPs and routers on their subnets for a while. The embedded Neutron dies in the middle of some
+// requests, which leaves a half interface, or a router without a gateway. No Network may be Ready with a
+// half interface at any time, no owner may have two routers, and none may be left over.
+//
+// Some requests to Neutron cannot be undone, such as a deletion, or the detachment of a subnet
+// from its router. For each of them, the journal shows what the users
 // had requested when the controller read the Network before: a request that this did not permit
 // is a violation, whatever the end looks like.
 //

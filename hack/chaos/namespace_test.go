@@ -96,11 +96,14 @@ func (w *world) newDoomed(ctx context.Context, c *controller) (*doomed, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The first one has a router.
+	router := &samplecrdv1.RouterSpec{ExternalNetwork: &samplecrdv1.NeutronReference{ID: w.externals[0].id}}
 	for i := range networksOfDoomed {
 		network, err := w.client.SamplecrdV1().Networks(d.namespace).Create(ctx, &samplecrdv1.Network{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("net-%d", i), Labels: map[string]string{clusterLabel: c.namespace}},
 			Spec: samplecrdv1.NetworkSpec{
 				SubnetSpec:          samplecrdv1.SubnetSpec{CIDR: "10.0.0.0/24"},
+				Router:              router,
 				CloudCredentialsRef: &samplecrdv1.CloudCredentialsReference{SecretName: secretName, CloudName: otherCloud},
 			},
 		}, metav1.CreateOptions{})
@@ -108,6 +111,7 @@ func (w *world) newDoomed(ctx context.Context, c *controller) (*doomed, error) {
 			return nil, err
 		}
 		d.networks[network.Name] = network.UID
+		router = nil
 	}
 	w.doomed = append(w.doomed, d)
 	return d, nil
@@ -151,6 +155,11 @@ func (w *world) checkDoomed(ctx context.Context, v *violations) error {
 			found := slices.DeleteFunc(slices.Clone(inNeutron), func(n stack.Network) bool { return n.Description != mark })
 			if what := judgeDoomed(live, found); what != "" {
 				v.add("%s/%s: %s", d.namespace, name, what)
+			}
+			for _, r := range w.neutron.Routers() {
+				if live == nil && r.Description == mark {
+					v.add("%s/%s: "+leakedRouter+"%+v", d.namespace, name, r)
+				}
 			}
 		}
 	}

@@ -268,6 +268,12 @@ func (w *world) routerIntent(spec *samplecrdv1.NetworkSpec) (i routerIntent) {
 	return i
 }
 
+// What is counted for all kinds of it together.
+const (
+	tampered = "changes of Networks' routers by users"
+	visits   = "visits of other clients"
+)
+
 // tamper takes something away from the router of a Network, past the controller. Neutron refuses
 // some of it.
 func (u *user) tamper(ctx context.Context, n *wanted) {
@@ -299,6 +305,7 @@ func (u *user) tamper(ctx context.Context, n *wanted) {
 	}
 	if err == nil {
 		u.world.tally.add(what + " by users")
+		u.world.tally.add(tampered)
 	}
 	u.world.tally.log("user: %s, router %s of %s/%s: %v", what, id, n.namespace, n.name, err)
 }
@@ -337,6 +344,7 @@ func (u *user) visit(ctx context.Context, n *wanted) {
 	}
 	n.visits = append(n.visits, v)
 	u.world.tally.add(what + " on Networks' subnets")
+	u.world.tally.add(visits)
 	u.world.tally.log("user: %s on subnet %s of %s/%s: %+v", what, s.ID, n.namespace, n.name, v)
 }
 
@@ -453,8 +461,30 @@ func (w *world) watchOne(ctx context.Context, live *samplecrdv1.Network, half ma
 		}
 	}
 	ready := meta.FindStatusCondition(live.Status.Conditions, samplecrdv1.ConditionReady)
-	if w.restored.Load() && ready != nil && ready.Reason == samplecrdv1.ReasonInUse {
+	switch {
+	case !w.restored.Load() || ready == nil:
+	case ready.Reason == samplecrdv1.ReasonInUse:
 		w.tidy(ctx, live)
+	case strings.Contains(ready.Message, "overlaps with cidr"):
+		w.tidyRetained(ctx, live)
+	}
+}
+
+// tidyRetained removes the interface of a retained network from the existing router of a Network
+// that a restore of etcd has brought back. Their CIDRs overlap.
+func (w *world) tidyRetained(ctx context.Context, live *samplecrdv1.Network) {
+	all, err := w.interfaces(ctx, "")
+	if err != nil {
+		return
+	}
+	router := w.routerIntent(&live.Spec).existing
+	for _, p := range all {
+		if p.DeviceID != router || !w.others.has(router) || !w.mayBeRetained(p.NetworkID) {
+			continue
+		}
+		_, err := routers.RemoveInterface(ctx, w.neutron.Client, router, routers.RemoveInterfaceOpts{PortID: p.ID}).Extract()
+		w.tally.add("interfaces of retained networks removed since a restore")
+		w.tally.log("user: removes the interface %s of a retained network from router %s: %v", p.ID, router, err)
 	}
 }
 

@@ -139,9 +139,13 @@ func (u *user) act(ctx context.Context) error {
 		return u.changeMind(ctx, n)
 	case 1:
 		return u.alarm(ctx, n)
-	case 2:
-		u.tamper(ctx, n)
-	case 3:
+	case 2, 3:
+		if n.spec.Router != nil {
+			u.waitAWhile(ctx, n)
+			u.tamper(ctx, n)
+		}
+	case 4:
+		u.waitAWhile(ctx, n)
 		u.visit(ctx, n)
 		return ctx.Err()
 	default:

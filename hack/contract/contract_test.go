@@ -72,13 +72,20 @@ func TestTheRealNeutronAnswersAsRecorded(t *testing.T) {
 	}
 }
 
+// realDir has the files of the real Neutron.
+var realDir = filepath.Join("..", "_output", "neutron", "contract")
+
 // real is a real Neutron in its own folder.
 type real struct{ *realneutron.Neutron }
 
-// startReal starts a real Neutron. At the end of the test its database is removed, which is
-// faster than deleting the objects of the rows.
+// startReal starts a real Neutron. Its database is removed at the end of the test, which is
+// faster than deleting the objects of the rows, and before it, because a test that was killed
+// left one.
 func startReal(t *testing.T) *real {
 	t.Helper()
+	if err := realneutron.Purge(realDir); err != nil {
+		t.Fatal(err)
+	}
 	n := &real{}
 	n.up(t)
 	t.Cleanup(func() {
@@ -100,7 +107,7 @@ func (n *real) restart(t *testing.T, config ...string) {
 func (n *real) up(t *testing.T, config ...string) {
 	t.Helper()
 	var err error
-	n.Neutron, err = realneutron.Up(t.Context(), filepath.Join("..", "_output", "neutron", "contract"), config...)
+	n.Neutron, err = realneutron.Up(t.Context(), realDir, config...)
 	if errors.Is(err, realneutron.ErrUnavailable) && os.Getenv("CI") != "true" {
 		t.Skip(err)
 	}

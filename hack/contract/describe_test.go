@@ -95,7 +95,7 @@ func (w *run) describeBody(b *strings.Builder, s *step, body map[string]any) {
 func (w *run) describeItem(kind string, v any) string {
 	m, ok := v.(map[string]any)
 	if !ok {
-		return compact(v)
+		return w.normalise(nil, compact(v))
 	}
 	if href, ok := m["href"].(string); ok {
 		m["href"] = inOrder(href)

@@ -21,7 +21,7 @@ limitations under the License.
 //	go -C hack test -timeout 30m ./contract/... -run Real -update   record again
 //
 // With -run 'Real/rows/some_name' only one row is recorded, and the others do not change.
-// hack/neutron starts the real Neutron, which takes two to four minutes. If it is not
-// available its test is skipped; with CI=true in the environment the test fails instead.
+// The test of the real Neutron, which hack/neutron starts, takes four to six minutes. If the
+// packages are not available it is skipped; with CI=true in the environment it fails instead.
 // -short skips it too. Where the two differ, the embedded one is wrong.
 package contract

@@ -133,7 +133,7 @@ var routerRows = []row{
 	{name: "a router is deleted under a condition, only once", script: anyRouter + "! DELETE routers/$router" + ifMatch + "0\n! DELETE routers/$router" + ifMatch + "1\n" +
 		"! DELETE routers/$router" + ifMatch + "1\n! DELETE routers/" + noID + "\nDELETE routers/x"},
 	{name: "a condition refuses every gateway that is set", script: externalNetwork + anyRouter +
-		"! PUT routers/$router {\"router\": {\"external_gateway_info\": {\"network_id\": \"$ext\"}}}" + ifMatch + "1\n" + showRouter},
+		"! PUT routers/$router {\"router\": {\"external_gateway_info\": {\"network_id\": \"$ext\"}}}" + ifMatch + "1\n" + showRouter + "! " + clearGateway + ifMatch + "2\n" + showRouter},
 	{name: "a condition refuses a gateway that is cleared, which is cleared", script: routedOutside + "! GET routers/$router?fields=revision_number\n" +
 		"! " + clearGateway + ifMatch + "3\n" + showRouter},
 	{name: "a condition refuses to delete a router with a gateway, which is cleared", script: routedOutside + "! DELETE routers/$router" + ifMatch + "3\n" + showRouter},
@@ -158,7 +158,7 @@ var routerRows = []row{
 		"&fields=id&fields=name&fields=description&fields=external_gateway_info&fields=revision_number&limit=1000"},
 	{name: "the external networks are found as the controller lists them", script: externalNetwork + anyNetwork +
 		"! GET networks?router:external=True&name=NAME&name=NAME-ext&fields=id&fields=name&limit=1000\n" +
-		"! GET networks?name=NAME&name=NAME-ext&project_id=$project&fields=name\n! GET subnets?network_id=$ext\n! GET subnets/$extsub\nGET networks/$ext", whole: true},
+		"! GET networks?name=NAME&name=NAME-ext&project_id=$project&fields=name\n! GET subnets?network_id=$ext\n! GET subnets/$extsub\nGET networks/$ext"},
 
 	{name: "a quota of routers is enforced", alone: true, script: `@admin PUT quotas/$other {"quota": {"router": 1}}
 		router: @other POST routers {"router": {"name": "NAME"}}

@@ -60,7 +60,8 @@ var tenancyRows = []row{
 		"\n! GET networks?name=NAME&fields=subnets\n! @admin GET networks?name=NAME&fields=subnets\n! GET subnets?network_id=$net&fields=cidr" +
 		"\n! @admin GET subnets?network_id=$net&fields=cidr\n@admin GET subnets?network_id=$net&project_id=$project&fields=cidr"},
 	{name: "an admin changes the gateway of another project's subnet", script: inSubnet(`@admin PUT subnets/$sub {"subnet": {"gateway_ip": null}}` + "\n" + showSubnet + showNetwork)},
-	{name: "an admin chooses the type", script: `net: @admin POST networks {"network": {"name": "NAME", "provider:network_type": "vlan", "provider:physical_network": "physnet1"}}`, whole: true},
+	{name: "an admin chooses the type", script: `net: @admin POST networks {"network": {"name": "NAME", "provider:network_type": "vlan", "provider:physical_network": "physnet1"}}` +
+		"\n@admin GET networks/$net", whole: true},
 	{name: "an admin chooses a type that does not exist", script: `net: @admin POST networks {"network": {"name": "NAME", "provider:network_type": "x"}}`},
 	{name: "an admin chooses a physical network that does not exist",
 		script: `net: @admin POST networks {"network": {"name": "NAME", "provider:network_type": "vlan", "provider:physical_network": "x"}}`},

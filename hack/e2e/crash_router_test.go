@@ -92,7 +92,7 @@ func TestNextControllerContinuesARoutedNetworkAfterACrash(t *testing.T) {
 // some have not, and some have taken effect in half.
 func TestKilledControllersLeaveOneRouterForEachNetwork(t *testing.T) {
 	t.Parallel()
-	const networks, kills, changes, hanging = 20, 6, 8, 3
+	const networks, kills, changes, hanging = 15, 5, 8, 3
 	hangs := []embedded.Fault{{Hang: true}, {Hang: true, After: true}, {Hang: true, Half: true}}
 	w := newWorldWith(t, public)
 	for i := range networks {

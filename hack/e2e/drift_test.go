@@ -60,6 +60,10 @@ func TestDriftInNeutronIsRepaired(t *testing.T) {
 			other := "other"
 			return networks.Update(w.Context(), w.neutron.Client, n.ID, networks.UpdateOpts{Name: &other}).Err
 		}, "name set to", false},
+		{"subnet renamed", func(w *world, n stack.Network) error {
+			other := "other"
+			return subnets.Update(w.Context(), w.neutron.Client, n.Subnets[0].ID, subnets.UpdateOpts{Name: &other}).Err
+		}, "subnet name set to", false},
 	}
 	w := newWorld(t)
 	w.start("-resync=1s", retryQuickly)

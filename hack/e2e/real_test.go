@@ -86,6 +86,7 @@ func TestRealNeutron(t *testing.T) {
 func newReal(t *testing.T) *real {
 	t.Helper()
 	r := &real{world: newWorldWithoutNeutron(t), dir: filepath.Join(dir, "neutron")}
+	r.must(os.RemoveAll(r.dir)) // of a run that was killed: its passwords may have changed
 	r.must(os.MkdirAll(r.dir, 0o700))
 	r.policy = filepath.Join(r.dir, "policy.yaml")
 	r.setPolicy("{}")

@@ -373,7 +373,7 @@ func TestStrangersInterfaceIsNamedAndNotTouched(t *testing.T) {
 	before := []map[string]any{w.asItIs("routers", stranger), w.asItIs("ports", port.ID)}
 
 	named := fmt.Sprintf("the network also has interfaces of other routers, which are left alone: %s (port %s)", stranger, port.ID)
-	w.waitForEvent("net", samplecrdv1.EventUnmanagedSubnet, named)
+	w.waitForEvent("net", samplecrdv1.EventUnmanagedInterface, named)
 	w.contains(condition(w.waitReady("net"), samplecrdv1.ConditionReady).Message, named)
 	w.createSpec("net", "10.1.0.0/16", "10.1.0.9", viaPublic)
 	w.routed("net")

@@ -71,20 +71,20 @@ func (g Guard) verify(ctx context.Context) error {
 // Converge applies one step after the other until Neutron matches the desired network, a step
 // fails, or the guard prevents one. It returns the network as it is then, and the steps that
 // were applied. The network is nil if Neutron cannot tell which of several networks to keep.
-func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired, observed *Network, guard Guard) (*Network, []Step, error) {
-	observed, err := c.pickSurvivor(ctx, identity, observed)
+func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired, observed *Network, guard Guard) (_ *Network, done []Step, err error) {
+	observed, err = c.pickSurvivor(ctx, identity, observed)
 	if err != nil {
 		return nil, nil, err
 	}
-	identity.Routed = identity.Routed || len(observed.Routers) > 0
+	identity.Routed = identity.isRouted(observed)
 	// A name that is not there holds up only the steps for the router. The first step of a new Network
 	// must follow the write of its finalizer at once, so names are resolved after it.
 	var unresolved error
-	isResolved, reread := desired.Router == nil, false
-	var done []Step
+	isResolved, reread := false, false
 	for {
 		if !isResolved && observed.Exists() {
-			unresolved, isResolved = c.resolve(ctx, desired.Router), true
+			unresolved, isResolved = c.resolveRouter(ctx, &desired), true
+			identity.Declared = desired.Router.existing()
 		}
 		step := c.next(identity, desired, observed)
 		if step == nil {
@@ -149,7 +149,7 @@ func isOutdated(step Step, err error) bool {
 	case CreateSubnet:
 		return ReasonOf(err) == Stale || ReasonOf(err) == Invalid
 	case AttachSubnet:
-		return ReasonOf(err) == Stale || ReasonOf(err) == InUse
+		return ReasonOf(err) == Stale || ReasonOf(err) == InUse || ReasonOf(err) == NotFound
 	}
 	return ReasonOf(err) == Stale
 }
@@ -204,26 +204,20 @@ func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network,
 // writers raced. It returns a network that stays: a retained one, or one that another client
 // removed the mark from, which is left alone.
 func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network, retain bool, guard Guard) (kept *Network, err error) {
-	identity.Routed = identity.Routed || len(observed.Routers) > 0
+	identity.Routed = identity.isRouted(observed)
 	for done := 0; (observed.Exists() || len(observed.Routers) > 0) && done < maxSteps; done++ {
 		isOurs := identity.Marks(observed) || !observed.Exists()
-		var step Step
 		var s scope
 		if !retain && isOurs {
-			if step = nextRemoval(identity, observed); step != nil {
-				s = scopeOf(step, identity, observed)
-			} else if observed.Exists() {
+			if observed, err = c.RemoveRouters(ctx, identity, observed, guard); err != nil {
+				return nil, err
+			}
+			if observed.Exists() {
 				s = networkScope(observed.ID)
 			}
 		}
 		if err := c.approve(identity, guard, "the deletion waits", s); err != nil {
 			return nil, err
-		}
-		if step != nil {
-			if observed, err = c.apply(ctx, identity, observed, step, guard); err != nil {
-				return nil, err
-			}
-			continue
 		}
 		if err := guard.verify(ctx); err != nil {
 			return nil, err
@@ -258,6 +252,26 @@ func (c *Cloud) deleteOrUnmark(ctx context.Context, identity Identity, network *
 		return c.delete(ctx, identity, network)
 	}
 	return nil
+}
+
+// RemoveRouters detaches the network from the identity's routers, and deletes those that carry the
+// owner's mark. It returns the network as it is then.
+func (c *Cloud) RemoveRouters(ctx context.Context, identity Identity, observed *Network, guard Guard) (*Network, error) {
+	for range maxSteps {
+		step := nextRemoval(identity, observed)
+		if step == nil {
+			return observed, nil
+		}
+		ctx := klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID))
+		err := c.approve(identity, guard, "the deletion waits", scopeOf(step, identity, observed))
+		if err == nil {
+			observed, err = c.apply(ctx, identity, observed, step, guard)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, &Error{Op: "remove", Reason: Unavailable, Message: "Neutron's answers do not show that the routers are gone"}
 }
 
 // delete deletes the network and its subnets, unless it no longer carries the mark. It fails

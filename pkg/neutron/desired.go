@@ -83,6 +83,14 @@ type DesiredSubnet struct {
 	AddressMode, RAMode string
 }
 
+// existing returns Existing, "" if the Network declares no router.
+func (r *DesiredRouter) existing() string {
+	if r == nil {
+		return ""
+	}
+	return r.Existing
+}
+
 // isResolved reports whether the names that the spec has are resolved.
 func (r *DesiredRouter) isResolved() bool { return r.ExternalNetwork != "" || r.Existing != "" }
 
@@ -263,6 +271,9 @@ type Identity struct {
 	// status.
 	Routed bool
 	Router string
+	// Declared is the ID of the existing router that the spec names, once it is resolved. A status
+	// from a backup may not have it.
+	Declared string
 }
 
 // NewIdentity reads the metadata and the status.
@@ -278,6 +289,12 @@ func NewIdentity(network *samplecrdv1.Network, cluster string) Identity {
 		identity.Router = network.Status.Router.ID
 	}
 	return identity
+}
+
+// isRouted reports whether the owner needs routers: its spec or status has one, or the network has
+// one with the owner's mark.
+func (i Identity) isRouted(n *Network) bool {
+	return i.Routed || slices.ContainsFunc(n.Routers, func(r Router) bool { return r.isOwnedBy(i.Owner) })
 }
 
 // Marks reports whether the network carries the owner's mark. Without the mark it is never

@@ -323,7 +323,11 @@ type sameAnswer struct {
 func (s *sameAnswer) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.asked++
 	collection, id, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/v2.0/"), "/")
-	if r.URL.Host != "neutron.example" || !slices.Contains([]string{"networks", "subnets", "ports"}, collection) || strings.ContainsAny(id, "/%") || id == ".." || r.URL.Fragment != "" {
+	id, part, isPart := strings.Cut(id, "/")
+	if !isPart {
+		part = id
+	}
+	if r.URL.Host != "neutron.example" || !slices.Contains([]string{"networks", "subnets", "ports", "routers", "floatingips"}, collection) || strings.ContainsAny(part, "/%") || id == ".." || r.URL.Fragment != "" {
 		s.t.Errorf("unexpected request for %s", r.URL)
 	}
 	return &http.Response{StatusCode: s.status, Header: http.Header{"Content-Type": {"application/json"}},
@@ -358,6 +362,9 @@ func FuzzAnswers(f *testing.F) {
 		`{"networks": [{"id": "../x"}]}`, `{"network": {"id": "n", "mtu": 1e300}}`, `{"subnet": {"id": "s", "cidr": "` + strings.Repeat("9", 2000) + `"}}`,
 		`{"networks": [{"id": "n"}], "networks_links": [{"rel": "next", "href": "http://elsewhere.example"}]}`,
 		`{"NeutronError": {"type": "NetworkInUse", "message": "a\u001b[2Jb\nc"}}`, `{"error": {"title": "x", "message": "y"}}`,
+		`{"routers": [{"id": "r", "name": "x", "description": "` + owner.Mark() + `", "external_gateway_info": {"network_id": "e", "external_fixed_ips": [{"ip_address": "x"}, {}]}}], "networks": [],
+			"router": {"id": "r", "external_gateway_info": null}, "port_id": "p", "floatingips": [{"id": "f", "fixed_ip_address": null, "router_id": "../x"}], "tags": ["a"],
+			"ports": [{"id": "p", "network_id": "n", "device_id": "../x", "device_owner": "network:router_interface", "fixed_ips": [{"subnet_id": "s", "ip_address": "10.0.0.1"}, {}]}]}`,
 		`{"networks": null}`, `[]`, `null`, `{`, ``, "<html>", strings.Repeat("[", 20_000),
 	} {
 		for _, status := range []int{200, 201, 204, 400, 409, 500} {
@@ -404,7 +411,40 @@ func FuzzAnswers(f *testing.F) {
 		ports, err := c.PortsOnNetworks(ctx, "n")
 		check(err)
 		check(networkScope("n").inUse(inUseBy(ports)))
-		if s.asked > 3*maxPages {
+		routed, err := c.attachRouters(ctx, owner.Mark(), found)
+		check(err)
+		for _, n := range routed {
+			Next(wants("10.0.0.0/24", "", ownOn("e"), recorded("r")), n)
+			_ = nextRemoval(identity, n)
+		}
+		created, err := c.CreateRouter(ctx, CreateRouter{DesiredRouter{ExternalNetwork: "e"}})
+		check(err)
+		if err == nil {
+			if !validID(created.ID) {
+				t.Errorf("a router without an ID: %+v", created)
+			}
+			_, err = c.UpdateRouter(ctx, created.ID, nil)
+			check(err)
+			_, err = c.GetRouter(ctx, created.ID)
+			check(err)
+			port, err := c.AttachSubnet(ctx, created.ID, "s")
+			check(err)
+			if err == nil && !validID(port) {
+				t.Errorf("a port without an ID: %q", port)
+			}
+			check(c.DetachSubnet(ctx, created.ID, "s"))
+			check(c.DeleteRouter(ctx, created.ID))
+		}
+		ips, err := c.FloatingIPs(ctx, "r")
+		check(err)
+		for _, ip := range ips {
+			if text := Printable(ip.String()); len(text) > maxMessage {
+				t.Errorf("got %q", text)
+			}
+		}
+		_, err = c.SetTags(ctx, "n", SetTags{NewTags("a")})
+		check(err)
+		if s.asked > 5*maxPages {
 			t.Errorf("%d requests", s.asked)
 		}
 	})

@@ -17,6 +17,7 @@ limitations under the License.
 package neutron
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
@@ -75,7 +76,7 @@ func Next(desired Desired, observed *Network) Step {
 }
 
 // updateSubnet returns the step that makes the existing subnet match, or nil. Neutron refuses another
-// gateway while an interface has its address, so the subnet is detached before.
+// gateway while an interface has the address of the present one, so the subnet is detached before.
 func updateSubnet(desired Desired, observed *Network, subnet DesiredSubnet, existing *Subnet) Step {
 	changes := changes(subnetTable, &subnet, existing)
 	if len(changes) == 0 {
@@ -83,7 +84,7 @@ func updateSubnet(desired Desired, observed *Network, subnet DesiredSubnet, exis
 	}
 	if slices.Contains(labels(changes), fieldGateway) {
 		for _, i := range observed.Interfaces {
-			if i.SubnetID == existing.ID && desired.manages(observed, i) {
+			if i.SubnetID == existing.ID && i.Address == existing.Gateway && desired.manages(observed, i) {
 				return detach(observed, i)
 			}
 		}
@@ -117,7 +118,7 @@ var unserved = []netip.Prefix{netip.MustParsePrefix("224.0.0.0/4"), netip.MustPa
 // a client.
 func isServed(cidr netip.Prefix) bool {
 	first := cidr.Addr()
-	if cidr.Bits() == 0 || first.BitLen()-cidr.Bits() < 2 || first == netip.IPv4Unspecified() {
+	if first.BitLen()-cidr.Bits() < 2 || first == netip.IPv4Unspecified() {
 		return false
 	}
 	return !slices.ContainsFunc(unserved, func(p netip.Prefix) bool { return p.Bits() <= cidr.Bits() && p.Contains(first) })
@@ -126,12 +127,16 @@ func isServed(cidr netip.Prefix) bool {
 // isRefused reports whether Neutron is certain to refuse the subnet, on any network.
 func isRefused(subnet DesiredSubnet) bool {
 	cidr, first := subnet.CIDR, subnet.CIDR.Addr()
-	if !subnet.NoDHCP && !isServed(cidr) {
+	if cidr.Bits() == 0 || !subnet.NoDHCP && !isServed(cidr) {
 		return true
 	}
-	// In IPv4 these are the network address and the broadcast address.
-	gateway := subnet.Gateway
-	return gateway.Is4() && !subnet.NoGateway && (gateway == first || gateway == netipx.PrefixLastIP(cidr))
+	if subnet.NoGateway || !first.Is4() {
+		return false
+	}
+	// These are the network address and the broadcast address. Neutron chooses the latter itself for
+	// a CIDR of two addresses.
+	gateway := cmp.Or(subnet.Gateway, first.Next())
+	return gateway == first || gateway == netipx.PrefixLastIP(cidr)
 }
 
 // allocationPools returns the pools that Neutron itself creates for a subnet with this gateway

@@ -92,7 +92,8 @@ func networkScope(id string) scope { return scope{op: "delete network", network:
 // withoutInterfaces returns the scope without the interfaces of the owner's routers.
 func (s scope) withoutInterfaces(identity Identity, observed *Network) scope {
 	for _, i := range observed.Interfaces {
-		if r := observed.router(i.RouterID); i.RouterID != "" && i.RouterID == identity.Router || r != nil && r.isOwnedBy(identity.Owner) {
+		isNamed := i.RouterID != "" && (i.RouterID == identity.Router || i.RouterID == identity.Declared)
+		if r := observed.router(i.RouterID); isNamed || r != nil && r.isOwnedBy(identity.Owner) {
 			s.except = append(s.except, i.PortID)
 		}
 	}
@@ -121,7 +122,7 @@ func scopeOf(step Step, identity Identity, observed *Network) scope {
 }
 
 func (s scope) equal(other scope) bool {
-	return s.network == other.network && slices.Equal(s.subnets, other.subnets)
+	return s.network == other.network && slices.Equal(s.subnets, other.subnets) && slices.Equal(s.except, other.except)
 }
 
 // has reports whether the port prevents the step.

@@ -67,21 +67,24 @@ func targetRouter(desired Desired, observed *Network) (id string, step Step) {
 }
 
 // ownRouter returns the router with the owner's mark to keep: the one with the right gateway, or
-// one without a gateway, which can get it. A router with a gateway in another external network is
-// replaced and not changed: a change that fails, because the new network is full, takes the old
-// gateway away.
+// one without a gateway, which can get it. Of several it is the one in the status. A router with a
+// gateway in another external network is replaced and not changed: a change that fails, because
+// the new network is full, takes the old gateway away.
 func ownRouter(desired Desired, observed *Network) *Router {
 	if desired.Router == nil || desired.Router.Existing != "" {
 		return nil
 	}
+	var own *Router
 	for _, gateway := range []string{desired.Router.ExternalNetwork, ""} {
 		for i := range observed.Routers {
-			if r := &observed.Routers[i]; r.isOwnedBy(desired.Owner) && r.Gateway.NetworkID == gateway {
-				return r
+			r := &observed.Routers[i]
+			isBetter := own == nil || own.Gateway.NetworkID == gateway && r.ID == desired.KnownRouter
+			if r.isOwnedBy(desired.Owner) && r.Gateway.NetworkID == gateway && isBetter {
+				own = r
 			}
 		}
 	}
-	return nil
+	return own
 }
 
 // attach returns the step that attaches the subnet to the router, or confirms that it is attached;
@@ -164,11 +167,12 @@ func release(desired Desired, observed *Network, s Subnet, others []string) Step
 }
 
 // obsoleteRouter returns the step that deletes a router of the owner that is not the desired one;
-// nil if there is none.
+// nil if there is none. A user can name a router of the owner as the existing one.
 func obsoleteRouter(desired Desired, observed *Network) Step {
 	keep := ownRouter(desired, observed)
 	for _, r := range observed.Routers {
-		if r.isOwnedBy(desired.Owner) && (keep == nil || r.ID != keep.ID) {
+		isDesired := keep != nil && r.ID == keep.ID || desired.Router != nil && r.ID == desired.Router.Existing
+		if r.isOwnedBy(desired.Owner) && !isDesired {
 			return DeleteRouter{r.ID}
 		}
 	}

@@ -113,6 +113,9 @@ func (s AttachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed 
 	if ReasonOf(err) == InUse {
 		return nil, s.nameHolder(ctx, c, observed, err)
 	}
+	if err != nil && s.IsOwn {
+		return nil, err // if the router is not there, what was observed is out of date
+	}
 	if err != nil {
 		return nil, unresolved(err)
 	}

@@ -72,6 +72,19 @@ func (r *routing) forget(owner types.UID) {
 	r.owners.Delete(owner)
 }
 
+// prune forgets the owners that the cloud has nothing of. Their Networks may be gone, or have
+// another cloud. A sync of such an owner remembers it again.
+func (r *routing) prune(networks []*Network) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	listed := sets.New[types.UID]()
+	for _, n := range networks {
+		owner, _ := OwnerOf(n.Description)
+		listed.Insert(owner.UID)
+	}
+	r.owners = r.owners.Intersection(listed)
+}
+
 // isNeeded reports whether the next list must contain the routers: some Network has one, or there
 // are some that the controller has created. The first list finds those of an earlier process.
 func (r *routing) isNeeded() bool {
@@ -122,7 +135,9 @@ func (c *Cloud) listRouting(ctx context.Context, cluster string, networks []*Net
 		return nil, err
 	}
 	c.routing.storeExternals(externals)
-	return joinRouting(networks, marked, routers, ports), nil
+	joined := joinRouting(networks, marked, routers, ports)
+	c.routing.prune(joined)
+	return joined, nil
 }
 
 // joinRouting adds the routers and the ports to the networks, and a network that does not exist for
@@ -178,8 +193,20 @@ func (r *routing) storeExternals(externals []named) {
 	r.externals, r.externalsListed = externals, time.Now()
 }
 
+// resolveRouter sets the ID of the router or of the external network that the spec names. It fails if
+// there is none.
+func (c *Cloud) resolveRouter(ctx context.Context, desired *Desired) error {
+	if err := c.resolve(ctx, desired.Router); err != nil {
+		return err
+	}
+	return c.checkTarget(ctx, desired)
+}
+
 // resolve sets the IDs of what the spec names. It makes no request if the lists have the name.
 func (c *Cloud) resolve(ctx context.Context, desired *DesiredRouter) (err error) {
+	if desired == nil {
+		return nil
+	}
 	if ref := desired.Spec.Existing; ref != nil {
 		desired.Existing, err = c.resolveName(ctx, "spec.router.existing", "router", *ref)
 		return err
@@ -189,6 +216,21 @@ func (c *Cloud) resolve(ctx context.Context, desired *DesiredRouter) (err error)
 		return err
 	}
 	return &Error{Op: "spec.router", Reason: Invalid, Message: "either externalNetwork or existing must be set"}
+}
+
+// checkTarget fails, and the router stays unresolved, if the spec names another router than before by
+// an ID that is not there. Otherwise the subnets would be detached from the former router, and could
+// not be attached to the new one.
+func (c *Cloud) checkTarget(ctx context.Context, desired *Desired) error {
+	id := desired.Router.existing()
+	if id == "" || desired.KnownRouter == "" || desired.KnownRouter == id {
+		return nil
+	}
+	_, err := c.client.GetRouter(ctx, id)
+	if err != nil {
+		desired.Router.Existing = ""
+	}
+	return unresolved(err)
 }
 
 func (c *Cloud) resolveName(ctx context.Context, field, kind string, ref samplecrdv1.NeutronReference) (id string, err error) {

@@ -75,7 +75,7 @@ type Finder struct {
 type result struct {
 	// snapshot is what the Observer had before the comparison.
 	snapshot snapshot
-	// orphans has the orphans by the IDs of their networks.
+	// orphans has the orphans by their IDs.
 	orphans map[string]Orphan
 	// refusal is the reason why no orphan may be deleted, or "".
 	refusal string
@@ -271,7 +271,11 @@ func (f *Finder) store(cloud *neutron.Cloud, before snapshot, owners, cached set
 
 // log returns a logger with the values that identify the orphan.
 func (o *Orphan) log(ctx context.Context) klog.Logger {
-	return klog.LoggerWithValues(klog.FromContext(ctx), "cloud", o.Cloud, "networkID", o.NetworkID, "name", neutron.Printable(o.Name), "ownerUID", neutron.Printable(string(o.OwnerUID)))
+	kind := "networkID"
+	if o.NetworkID == "" {
+		kind = "routerID"
+	}
+	return klog.LoggerWithValues(klog.FromContext(ctx), "cloud", o.Cloud, kind, o.id(), "name", neutron.Printable(o.Name), "ownerUID", neutron.Printable(string(o.OwnerUID)))
 }
 
 // remove deletes the orphans of a cloud that may be deleted.
@@ -282,7 +286,7 @@ func (f *Finder) remove(ctx context.Context, cloud *neutron.Cloud, total, owners
 			f.resetSightings()
 		}
 		if err != nil {
-			return fmt.Errorf("delete orphan network %s from Neutron: %w", orphan.NetworkID, err)
+			return fmt.Errorf("delete orphan %s from Neutron: %w", orphan.id(), err)
 		}
 		f.update(cloud, orphan, gone)
 	}
@@ -314,10 +318,10 @@ func (f *Finder) update(cloud *neutron.Cloud, orphan Orphan, gone bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if gone {
-		delete(f.last[cloud].orphans, orphan.NetworkID)
+		delete(f.last[cloud].orphans, orphan.id())
 		return
 	}
-	f.last[cloud].orphans[orphan.NetworkID] = orphan
+	f.last[cloud].orphans[orphan.id()] = orphan
 }
 
 // resetSightings sets the sightings of all orphans to 0, so that none is deleted before it has
@@ -337,36 +341,63 @@ func (f *Finder) resetSightings() {
 var errOwnerExists = errors.New("its Network exists, but the list of all Networks did not contain it")
 
 // removeOne deletes an orphan if it has no ports, and if no client has changed it since the
-// relist. It returns whether the network is gone from Neutron.
+// relist. It returns whether the orphan is gone from Neutron.
 func (f *Finder) removeOne(ctx context.Context, cloud *neutron.Cloud, orphan *Orphan) (gone bool, err error) {
-	now, err := cloud.Client().GetNetwork(ctx, orphan.NetworkID)
-	if neutron.ReasonOf(err) == neutron.NotFound {
-		return true, nil
-	}
+	owner, _ := neutron.OwnerOf(orphan.network.Description)
+	identity := neutron.Identity{Owner: owner, NetworkID: orphan.NetworkID, Routed: len(orphan.network.Routers) > 0}
+	now, err := cloud.Observe(ctx, identity, neutron.Live)
 	if err != nil {
 		return false, err
+	}
+	if !slices.Contains(idsOf(now), orphan.id()) {
+		return true, nil
 	}
 	if !unchanged(orphan.network, now) {
 		orphan.log(ctx).V(2).Info("Left an orphan in Neutron that has changed since the last relist")
 		return false, nil
 	}
-	ports, err := cloud.Client().PortsOnNetworks(ctx, orphan.NetworkID)
-	if err != nil {
+	if hasPorts, err := f.hasPorts(ctx, cloud, orphan, now); err != nil || hasPorts {
 		return false, err
 	}
-	if count := len(ports); orphan.Ports == nil || *orphan.Ports != count {
-		orphan.Ports = &count
-		if count > 0 {
-			orphan.log(ctx).Info("Left an orphan in Neutron that has ports on it", "ports", count)
+	guard := neutron.Guard{Verify: func(ctx context.Context) error { return f.verify(ctx, orphan) }}
+	now, err = cloud.RemoveRouters(ctx, identity, now, guard)
+	switch {
+	case neutron.ReasonOf(err) == neutron.InUse:
+		if message := err.Error(); orphan.inUse != message {
+			orphan.inUse = message
+			orphan.log(ctx).Info("Left an orphan in Neutron whose router is in use", "err", err)
 		}
-	}
-	if len(ports) > 0 {
 		return false, nil
+	case err != nil:
+		return false, err
+	case !now.Exists():
+		orphan.log(ctx).Info("Deleted an orphan from Neutron")
+		return true, nil
 	}
 	if err := f.verify(ctx, orphan); err != nil {
 		return false, err
 	}
 	return f.delete(ctx, cloud, orphan, now)
+}
+
+// hasPorts reports whether ports prevent the deletion of the orphan, and counts them.
+func (f *Finder) hasPorts(ctx context.Context, cloud *neutron.Cloud, orphan *Orphan, now *neutron.Network) (bool, error) {
+	if !now.Exists() {
+		return false, nil
+	}
+	ports, err := cloud.Client().PortsOnNetworks(ctx, now.ID)
+	if err != nil {
+		return false, err
+	}
+	owner, _ := neutron.OwnerOf(now.Description)
+	count := len(blocking(owner, now, ports))
+	if orphan.Ports == nil || *orphan.Ports != count {
+		orphan.Ports = &count
+		if count > 0 {
+			orphan.log(ctx).Info("Left an orphan in Neutron that has ports on it", "ports", count)
+		}
+	}
+	return count > 0, nil
 }
 
 // verify reads the owner of an orphan live, and returns errOwnerExists if it exists. It does
@@ -418,7 +449,7 @@ func (f *Finder) List() []Orphan {
 
 // orphansDesc describes the metric samplecrd_orphans.
 var orphansDesc = prometheus.NewDesc("samplecrd_orphans",
-	"Networks in Neutron that have the mark of this cluster, but whose Network is gone.", []string{"cloud"}, nil)
+	"Networks, and routers without one, in Neutron that have the mark of this cluster, but whose Network is gone.", []string{"cloud"}, nil)
 
 // Describe makes a Finder a prometheus.Collector.
 func (f *Finder) Describe(descs chan<- *prometheus.Desc) { descs <- orphansDesc }

@@ -33,8 +33,10 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -213,7 +215,7 @@ func (l *lab) ids() (ids []string) {
 
 func (l *lab) counts(want string) {
 	l.Helper()
-	const head = "# HELP samplecrd_orphans Networks in Neutron that have the mark of this cluster, but whose Network is gone.\n# TYPE samplecrd_orphans gauge\n"
+	const head = "# HELP samplecrd_orphans Networks, and routers without one, in Neutron that have the mark of this cluster, but whose Network is gone.\n# TYPE samplecrd_orphans gauge\n"
 	l.must(testutil.CollectAndCompare(l.finder, strings.NewReader(head+want+"\n")))
 	problems, err := testutil.CollectAndLint(l.finder)
 	l.must(err)
@@ -273,6 +275,225 @@ func TestAnOrphanIsLoggedOnceListedAndCounted(t *testing.T) {
 	l.inKubernetes("gone", "u-gone", true)
 	l.must(l.relist())
 	l.counts(`samplecrd_orphans{cloud="cloud"} 0`)
+}
+
+// inNeutronRouted creates a network with a subnet that is attached to a router with the owner's
+// mark. It returns the IDs of the network, the subnet and the router.
+func (l *lab) inNeutronRouted(name string, uid types.UID) (network, subnet, router string) {
+	l.Helper()
+	mark := neutron.Owner{Cluster: testCluster, UID: uid}.Mark()
+	network = l.inNeutron(name, uid)
+	s, err := subnets.Create(l.ctx, l.users, subnets.CreateOpts{NetworkID: network, IPVersion: 4, CIDR: "10.0.0.0/24", Description: mark}).Extract()
+	l.must(err)
+	router = l.inNeutronRouter(name, mark)
+	l.attach(router, s.ID)
+	return network, s.ID, router
+}
+
+func (l *lab) inNeutronRouter(name, description string) string {
+	l.Helper()
+	r, err := routers.Create(l.ctx, l.users, routers.CreateOpts{Name: name, Description: description}).Extract()
+	l.must(err)
+	return r.ID
+}
+
+// attach attaches a subnet to a router as a user does. It returns the ID of the port.
+func (l *lab) attach(router, subnet string) string {
+	l.Helper()
+	info, err := routers.AddInterface(l.ctx, l.users, router, routers.AddInterfaceOpts{SubnetID: subnet}).Extract()
+	l.must(err)
+	return info.PortID
+}
+
+func (l *lab) detach(router, subnet string) {
+	l.Helper()
+	l.must(routers.RemoveInterface(l.ctx, l.users, router, routers.RemoveInterfaceOpts{SubnetID: subnet}).Err)
+}
+
+func (l *lab) routerExists(id string) bool {
+	l.Helper()
+	err := routers.Get(l.ctx, l.users, id).Err
+	if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		l.Fatal(err)
+	}
+	return err == nil
+}
+
+// writes returns the requests of the journal that changed Neutron.
+func (l *lab) writes() (writes []string) {
+	for _, line := range l.takeJournal() {
+		if !strings.HasPrefix(line, "GET ") && !strings.HasPrefix(line, "Kubernetes ") {
+			writes = append(writes, line)
+		}
+	}
+	return writes
+}
+
+func TestTheRouterOfAnOrphanIsDeletedWithIt(t *testing.T) {
+	l := newLab(t, RemoveFew)
+	l.fill(3)
+	l.inKubernetes("gone", "u-gone", false) // the orphan of fill has an owner
+	network, _, router := l.inNeutronRouted("default/routed", "u-routed")
+	l.must(l.relist())
+	equal(t, []string{network}, l.ids())
+	equal(t, "", l.finder.List()[0].RouterID)
+	l.counts(`samplecrd_orphans{cloud="cloud"} 1`)
+	l.must(l.relist())
+	equal(t, []string{"PUT routers 200", "DELETE routers 204", "DELETE networks 204"}, l.writes())
+	equal(t, false, l.exists(network) || l.routerExists(router))
+	equal(t, 0, len(l.finder.List()))
+
+	// Now no Network has a router, so the next list finds none, and those after it look for none.
+	l.must(l.cloud.Observer().Relist(l.ctx))
+	l.takeJournal()
+	l.must(l.cloud.Observer().Relist(l.ctx))
+	equal(t, []string{"GET networks 200", "GET subnets 200"}, l.takeJournal())
+}
+
+func TestARouterWithoutANetworkIsAnOrphan(t *testing.T) {
+	l := newLab(t, RemoveFew)
+	l.fill(20)
+	l.inKubernetes("gone", "u-gone", false)
+	mark := neutron.Owner{Cluster: testCluster, UID: "u-routed"}.Mark()
+	first, second := l.inNeutronRouter("default/routed", mark), l.inNeutronRouter("default/routed", mark)
+	// Neither is an orphan: the Network of one of them exists, and the mark of the other is another cluster's.
+	owned := l.inNeutronRouter("default/net-0", neutron.Owner{Cluster: testCluster, UID: "u-net-0"}.Mark())
+	l.inKubernetes("new", "u-new", false)
+	early := l.inNeutronRouter("default/new", neutron.Owner{Cluster: testCluster, UID: "u-new"}.Mark())
+	theirs := l.inNeutronRouter("default/routed", neutron.Owner{Cluster: "other", UID: "u-routed"}.Mark())
+
+	l.must(l.relist())
+	got := l.finder.List()
+	equal(t, 2, len(got))
+	for i, id := range slices.Sorted(slices.Values([]string{first, second})) {
+		equal(t, []string{"cloud", "", id, "default/routed", "u-routed"}, []string{got[i].Cloud, got[i].NetworkID, got[i].RouterID, got[i].Name, string(got[i].OwnerUID)})
+		equal(t, false, got[i].NeverOwned)
+		equal(t, 1, strings.Count(l.log.String(), `routerID="`+id))
+	}
+	equal(t, false, strings.Contains(l.log.String(), `networkID=""`))
+	l.counts(`samplecrd_orphans{cloud="cloud"} 2`)
+	equal(t, 0, len(l.writes()))
+
+	l.must(l.relist())
+	equal(t, []string{"DELETE routers 204", "DELETE routers 204"}, l.writes())
+	equal(t, false, l.routerExists(first) || l.routerExists(second))
+	equal(t, true, l.routerExists(owned) && l.routerExists(early) && l.routerExists(theirs))
+	equal(t, 0, len(l.finder.List()))
+	l.must(l.relist())
+	equal(t, 0, len(l.finder.List()))
+}
+
+// A user deletes the network of an orphan, and its router stays. That is no sign of another
+// installation.
+func TestTheRouterThatADeletedNetworkLeavesIsAnOrphan(t *testing.T) {
+	l := newLab(t, RemoveFew)
+	l.fill(3)
+	l.inKubernetes("gone", "u-gone", false)
+	network, subnet, router := l.inNeutronRouted("default/routed", "u-routed")
+	l.must(l.relist())
+	equal(t, []string{network}, l.ids())
+	l.detach(router, subnet)
+	l.must(networks.Delete(l.ctx, l.users, network).Err)
+	l.must(l.relist())
+	equal(t, 1, len(l.finder.List()))
+	equal(t, []string{"", router}, []string{l.finder.List()[0].NetworkID, l.finder.List()[0].RouterID})
+	equal(t, true, l.routerExists(router))
+	l.must(l.relist())
+	equal(t, false, l.routerExists(router))
+}
+
+func TestARoutedOrphanIsLeftAloneFor(t *testing.T) {
+	type change func(l *lab, network, subnet, router string)
+	verb := func(verb string) change { return func(l *lab, _, _, _ string) { l.kubernetesFails(verb) } }
+	other := func(l *lab) (network, subnet string) {
+		n, err := networks.Create(l.ctx, l.users, networks.CreateOpts{Name: "a user's"}).Extract()
+		l.must(err)
+		s, err := subnets.Create(l.ctx, l.users, subnets.CreateOpts{NetworkID: n.ID, IPVersion: 4, CIDR: "10.1.0.0/24"}).Extract()
+		l.must(err)
+		return n.ID, s.ID
+	}
+	for _, test := range []struct {
+		name string
+		// alone means that the router has no network.
+		alone bool
+		// first is called before the first relist, then after the second relist and before the
+		// comparison.
+		first, then change
+		fails       bool
+		log         string
+	}{
+		{name: "a port", first: func(l *lab, network, _, _ string) {
+			l.must(ports.Create(l.ctx, l.users, ports.CreateOpts{NetworkID: network, DeviceOwner: "compute:nova"}).Err)
+		}, log: "ports=1"},
+		{name: "an interface of a user's router", first: func(l *lab, network, _, _ string) {
+			s, err := subnets.Create(l.ctx, l.users, subnets.CreateOpts{NetworkID: network, IPVersion: 4, CIDR: "10.2.0.0/24"}).Extract()
+			l.must(err)
+			l.attach(l.inNeutronRouter("a user's", ""), s.ID)
+		}, log: "ports=1"},
+		{name: "an interface of its router on a user's network", first: func(l *lab, _, _, router string) {
+			_, subnet := other(l)
+			l.attach(router, subnet)
+		}, log: "whose router is in use"},
+		{name: "an interface of a router without a network", alone: true, first: func(l *lab, _, _, router string) {
+			_, subnet := other(l)
+			l.attach(router, subnet)
+		}, log: "whose router is in use"},
+		{name: "a change of the router since the relist", then: func(l *lab, _, _, router string) {
+			l.must(routers.Update(l.ctx, l.users, router, routers.UpdateOpts{Name: "other"}).Err)
+		}},
+		{name: "a change of a router without a network since the relist", alone: true, then: func(l *lab, _, _, router string) {
+			l.must(routers.Update(l.ctx, l.users, router, routers.UpdateOpts{Name: "other"}).Err)
+		}},
+		{name: "the removal of the router's mark", alone: true, then: func(l *lab, _, _, router string) {
+			l.must(routers.Update(l.ctx, l.users, router, routers.UpdateOpts{Description: new("")}).Err)
+		}},
+		{name: "a network that has appeared beside the router", alone: true, then: func(l *lab, _, _, _ string) { l.inNeutron("default/routed", "u-routed") }},
+		{name: "a list of routers that fails", then: func(l *lab, _, _, _ string) { l.neutronFails("GET", "routers") }, fails: true},
+		{name: "a Network that cannot be read", first: verb("get"), fails: true},
+		{name: "a Network of a router that cannot be read", alone: true, first: verb("get"), fails: true},
+		{name: "a Network that the list leaves out", first: func(l *lab, _, _, _ string) {
+			l.inKubernetes("routed", "u-routed", true)
+			l.kubernetesForgets("u-routed")
+		}, fails: true},
+		{name: "a Network of a router that the list leaves out", alone: true, first: func(l *lab, _, _, _ string) {
+			l.inKubernetes("routed", "u-routed", true)
+			l.kubernetesForgets("u-routed")
+		}, fails: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLab(t, RemoveAll)
+			l.fill(3)
+			l.inKubernetes("gone", "u-gone", false)
+			network, subnet, router := l.inNeutronRouted("default/routed", "u-routed")
+			if test.alone {
+				l.detach(router, subnet)
+				l.must(networks.Delete(l.ctx, l.users, network).Err)
+			}
+			if test.first != nil {
+				test.first(l, network, subnet, router)
+			}
+			_ = l.relist()
+			for range 2 {
+				l.must(l.cloud.Observer().Relist(l.ctx))
+				if test.then != nil {
+					test.then(l, network, subnet, router)
+					test.then = nil
+				}
+				err := l.finder.find(l.ctx)
+				l.server.SetFault(nil)
+				equal(t, test.fails, err != nil)
+				equal(t, true, l.routerExists(router))
+				equal(t, !test.alone, l.exists(network))
+				if test.log == "" {
+					break // the next relist shows the change
+				}
+			}
+			equal(t, test.log != "", strings.Count(l.log.String(), "Left an orphan") == 1)
+			if !strings.Contains(l.log.String(), test.log) {
+				t.Errorf("%q does not say %q", l.log.String(), test.log)
+			}
+		})
+	}
 }
 
 func TestAnOrphanIsDeletedAfterTheSecondRelist(t *testing.T) {

@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package orphans finds networks in Neutron that have the mark of this cluster, but whose
-// Network is gone, because a user removed its finalizer by hand. It counts and lists them,
+// Package orphans finds networks and routers in Neutron that have the mark of this cluster, but
+// whose Network is gone, because a user removed its finalizer by hand. It counts and lists them,
 // and deletes them with the flag -delete-orphans.
 //
 // The pure functions decide: compare returns the orphans, and removable returns those that
@@ -44,11 +44,14 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 )
 
-// Orphan is a network in Neutron whose Network is gone.
+// Orphan is a network in Neutron whose Network is gone, or a router without a network. The routers
+// of an orphaned network are deleted with it.
 type Orphan struct {
-	// Cloud is the name of the cloud that has the network.
-	Cloud     string `json:"cloud"`
-	NetworkID string `json:"networkID"`
+	// Cloud is the name of the cloud that has the network or the router.
+	Cloud string `json:"cloud"`
+	// Either NetworkID or RouterID is set.
+	NetworkID string `json:"networkID,omitempty"`
+	RouterID  string `json:"routerID,omitempty"`
 	Name      string `json:"name"`
 	// OwnerUID is the UID of the Network that is gone.
 	OwnerUID types.UID `json:"ownerUID"`
@@ -62,10 +65,39 @@ type Orphan struct {
 	// listed.
 	Ports *int `json:"ports,omitempty"`
 
-	// network is the network as the last comparison found it.
+	// network is the network as the last comparison found it. One that does not exist has the
+	// routers of the owner.
 	network *neutron.Network
 	// sightings is the number of consecutive relists that have found the orphan.
 	sightings int
+	// inUse is the error of the last deletion that Neutron prevented, or "".
+	inUse string
+}
+
+// id returns the ID of the network or the router.
+func (o *Orphan) id() string { return cmp.Or(o.NetworkID, o.RouterID) }
+
+// idsOf returns the IDs of the orphans that a network is if its Network is gone: its own, or those
+// of the routers if there is no network.
+func idsOf(n *neutron.Network) (ids []string) {
+	if n.Exists() {
+		return []string{n.ID}
+	}
+	for _, r := range n.Routers {
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
+// newOrphan returns the orphan with that ID.
+func newOrphan(cloud string, owner types.UID, n *neutron.Network, id string, now time.Time) Orphan {
+	orphan := Orphan{Cloud: cloud, NetworkID: n.ID, Name: n.Name, OwnerUID: owner, Since: now, network: n}
+	for _, r := range n.Routers {
+		if r.ID == id {
+			orphan.RouterID, orphan.Name = id, r.Name
+		}
+	}
+	return orphan
 }
 
 // Removal says which orphans are deleted. It is a flag whose value is optional.
@@ -117,18 +149,20 @@ type snapshot struct {
 	relists  int
 }
 
-// total returns the number of networks.
+// total returns the number of networks, and of routers without a network.
 func (s snapshot) total() int {
-	n := 0
+	total := 0
 	for _, networks := range s.networks {
-		n += len(networks)
+		for _, n := range networks {
+			total += len(idsOf(n))
+		}
 	}
-	return n
+	return total
 }
 
-// has reports whether the snapshot has the network of the owner.
+// has reports whether the snapshot has the network of the owner, or the router without a network.
 func (s snapshot) has(uid types.UID, id string) bool {
-	return slices.ContainsFunc(s.networks[uid], func(n *neutron.Network) bool { return n.ID == id })
+	return slices.ContainsFunc(s.networks[uid], func(n *neutron.Network) bool { return slices.Contains(idsOf(n), id) })
 }
 
 // unowned reports whether the snapshot has a network whose owner is not in owners.
@@ -136,7 +170,7 @@ func (s snapshot) unowned(owners sets.Set[types.UID]) bool {
 	return !owners.HasAll(slices.Collect(maps.Keys(s.networks))...)
 }
 
-// compare returns the orphans by the IDs of their networks. before was taken before the list
+// compare returns the orphans by their IDs. before was taken before the list
 // of owners, after was taken after it. An orphan is in both: the owner of a network that was
 // created during the list may be missing in the list, and a network that was deleted during
 // the list is gone with its owner. known has the orphans of the previous comparison.
@@ -147,27 +181,29 @@ func compare(cloud string, before, after snapshot, owners sets.Set[types.UID], k
 			continue
 		}
 		for _, n := range networks {
-			if !after.has(uid, n.ID) {
-				continue
+			for _, id := range idsOf(n) {
+				if !after.has(uid, id) {
+					continue
+				}
+				orphan := newOrphan(cloud, uid, n, id, now)
+				if was, ok := known[id]; ok && was.OwnerUID == uid {
+					orphan.Since, orphan.NeverOwned, orphan.Ports = was.Since, was.NeverOwned, was.Ports
+					orphan.sightings, orphan.inUse = was.sightings, was.inUse
+				}
+				orphan.sightings++
+				orphans[id] = orphan
 			}
-			orphan := Orphan{Cloud: cloud, NetworkID: n.ID, Name: n.Name, OwnerUID: uid, Since: now}
-			if was, ok := known[n.ID]; ok && was.OwnerUID == uid {
-				orphan = was
-				orphan.Name = n.Name
-			}
-			orphan.network = n
-			orphan.sightings++
-			orphans[n.ID] = orphan
 		}
 	}
 	return orphans
 }
 
-// setNeverOwned sets NeverOwned of the orphans that have appeared since the previous snapshot
-// of the cloud. wasOwner reports whether a UID was that of a Network since then.
+// setNeverOwned sets NeverOwned of the networks that have appeared since the previous snapshot
+// of the cloud. wasOwner reports whether a UID was that of a Network since then. A router without
+// a network proves nothing: it appears when a user deletes its network, and its network came first.
 func setNeverOwned(orphans map[string]Orphan, previous snapshot, wasOwner func(types.UID) bool) {
 	for id, orphan := range orphans {
-		if !previous.has(orphan.OwnerUID, id) && !wasOwner(orphan.OwnerUID) {
+		if orphan.NetworkID != "" && !previous.has(orphan.OwnerUID, id) && !wasOwner(orphan.OwnerUID) {
 			orphan.NeverOwned = true
 			orphans[id] = orphan
 		}
@@ -242,7 +278,7 @@ func removable(orphans map[string]Orphan, removal Removal, total, owners int, ne
 // sorted returns the orphans sorted by cloud and ID.
 func sorted(orphans iter.Seq[Orphan]) []Orphan {
 	return slices.SortedFunc(orphans, func(a, b Orphan) int {
-		return cmp.Or(cmp.Compare(a.Cloud, b.Cloud), cmp.Compare(a.NetworkID, b.NetworkID))
+		return cmp.Or(cmp.Compare(a.Cloud, b.Cloud), cmp.Compare(a.id(), b.id()))
 	})
 }
 
@@ -256,12 +292,22 @@ func ownerName(name string) (cache.ObjectName, bool) {
 	return cache.NewObjectName(namespace, name), true
 }
 
-// unchanged reports whether a network still has the owner and the revision that the relist
-// listed.
+// unchanged reports whether a network still has the owner, the revision and the routers that the
+// relist listed.
 func unchanged(listed, now *neutron.Network) bool {
 	was, _ := neutron.OwnerOf(listed.Description)
 	is, marked := neutron.OwnerOf(now.Description)
-	return marked && is == was && sameRevision(listed.Revision, now.Revision)
+	return marked && is == was && sameRevision(listed.Revision, now.Revision) && slices.Equal(listed.Routers, now.Routers)
+}
+
+// blocking returns the ports that prevent the deletion of the owner's network: all except the
+// interfaces that are removed with it.
+func blocking(owner neutron.Owner, network *neutron.Network, ports []neutron.Port) []neutron.Port {
+	unmanaged := neutron.UnmanagedInterfaces(neutron.Desired{Owner: owner}, network)
+	return slices.DeleteFunc(ports, func(p neutron.Port) bool {
+		isPort := func(i neutron.Interface) bool { return i.PortID == p.ID }
+		return slices.ContainsFunc(network.Interfaces, isPort) && !slices.ContainsFunc(unmanaged, isPort)
+	})
 }
 
 // sameRevision reports whether both revisions are equal. A Neutron without revisions has nil.

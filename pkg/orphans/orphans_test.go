@@ -46,13 +46,21 @@ func equal(t *testing.T, want, got any) {
 	}
 }
 
-// of returns a snapshot from texts such as "u:a,b": the UID of an owner, and network IDs.
+// of returns a snapshot from texts such as "u:a,b": the UID of an owner, and network IDs. "u:/r,a/s"
+// are a router without a network, and a network with a router.
 func of(texts ...string) snapshot {
 	s := snapshot{networks: map[types.UID][]*neutron.Network{}}
 	for _, text := range texts {
 		uid, ids, _ := strings.Cut(text, ":")
 		for id := range strings.SplitSeq(ids, ",") {
-			s.networks[types.UID(uid)] = append(s.networks[types.UID(uid)], &neutron.Network{ID: id})
+			id, router, _ := strings.Cut(id, "/")
+			n := &neutron.Network{ID: id}
+			for r := range strings.SplitSeq(router, "+") {
+				if r != "" {
+					n.Routers = append(n.Routers, neutron.Router{ID: r})
+				}
+			}
+			s.networks[types.UID(uid)] = append(s.networks[types.UID(uid)], n)
 		}
 	}
 	return s
@@ -75,6 +83,16 @@ func TestAnOrphanExistsBeforeAndAfterTheListOfOwners(t *testing.T) {
 		{"it was created during the list, with its owner", of("v:b"), of("u:a", "v:b"), []types.UID{"v"}, nil},
 		{"it has another owner after the list", of("u:a"), of("v:a"), []types.UID{"v"}, nil},
 		{"the UIDs differ in upper and lower case", of("u:a"), of("u:a"), []types.UID{"U"}, []string{"a"}},
+		{"a network with a router", of("u:a/r"), of("u:a/r"), nil, []string{"a"}},
+		{"a router without a network", of("u:/r"), of("u:/r"), nil, []string{"r"}},
+		{"two routers without a network", of("u:/q+r"), of("u:/q+r"), nil, []string{"q", "r"}},
+		{"routers of two owners", of("u:/q", "v:/r"), of("u:/q", "v:/r"), nil, []string{"q", "r"}},
+		{"a router whose owner exists", of("u:/r"), of("u:/r"), []types.UID{"u"}, nil},
+		{"the router was deleted during the list", of("u:/r"), of(), nil, nil},
+		{"one of two routers was deleted during the list", of("u:/q+r"), of("u:/r"), nil, []string{"r"}},
+		{"the network of the router appeared during the list", of("u:/r"), of("u:a/r"), nil, nil},
+		{"the network of the router was deleted during the list", of("u:a/r"), of("u:/r"), nil, nil},
+		{"an owner without anything", of("u:"), of("u:"), nil, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := compare("cloud", test.before, test.after, sets.New(test.owners...), nil, monday)
@@ -83,7 +101,7 @@ func TestAnOrphanExistsBeforeAndAfterTheListOfOwners(t *testing.T) {
 				t.Error("unowned is false, so Kubernetes would not be listed")
 			}
 			for id, orphan := range got {
-				equal(t, "cloud "+id, orphan.Cloud+" "+orphan.NetworkID)
+				equal(t, "cloud "+id, orphan.Cloud+" "+orphan.NetworkID+orphan.RouterID)
 				equal(t, true, test.before.has(orphan.OwnerUID, id))
 				equal(t, monday, orphan.Since)
 				equal(t, 1, orphan.sightings)
@@ -193,6 +211,7 @@ func TestSetNeverOwned(t *testing.T) {
 		{"its Network was created and deleted since", of(), []types.UID{"u"}, false},
 		{"another Network was deleted since", of(), []types.UID{"v"}, true},
 		{"it had another owner", of("v:a"), nil, true},
+		{"it had a router without a network", of("u:/r"), nil, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			orphans := compare("cloud", of("u:a"), of("u:a"), nil, nil, monday)
@@ -205,6 +224,18 @@ func TestSetNeverOwned(t *testing.T) {
 			equal(t, test.want, again["a"].NeverOwned)
 		})
 	}
+}
+
+func TestARouterWithoutANetworkIsNeverNeverOwned(t *testing.T) {
+	for _, previous := range []snapshot{of(), of("u:a/r"), of("v:/r")} {
+		orphans := compare("cloud", of("u:/r"), of("u:/r"), nil, nil, monday)
+		setNeverOwned(orphans, previous, sets.New[types.UID]().Has)
+		equal(t, false, orphans["r"].NeverOwned)
+	}
+}
+
+func TestTotalCountsNetworksAndRoutersWithoutOne(t *testing.T) {
+	equal(t, 5, of("u:a,b/q", "v:/r+s", "w:c", "x:").total())
 }
 
 func TestRecentIsBounded(t *testing.T) {
@@ -290,6 +321,9 @@ func TestUnchanged(t *testing.T) {
 			neutron.Network{Description: neutron.Owner{Cluster: testCluster, UID: "v"}.Mark(), Revision: revision(3)}, false},
 		{"another cluster's mark", neutron.Network{Description: ours, Revision: revision(3)},
 			neutron.Network{Description: neutron.Owner{Cluster: "other", UID: "u"}.Mark(), Revision: revision(3)}, false},
+		{"the same router", neutron.Network{Description: ours, Routers: []neutron.Router{{ID: "r"}}}, neutron.Network{Description: ours, Routers: []neutron.Router{{ID: "r"}}}, true},
+		{"another name of the router", neutron.Network{Description: ours, Routers: []neutron.Router{{ID: "r"}}}, neutron.Network{Description: ours, Routers: []neutron.Router{{ID: "r", Name: "x"}}}, false},
+		{"one more router", neutron.Network{Description: ours}, neutron.Network{Description: ours, Routers: []neutron.Router{{ID: "r"}}}, false},
 		{"Neutron has no revisions", neutron.Network{Description: ours}, neutron.Network{Description: ours}, true},
 		{"Neutron has no revisions any more", neutron.Network{Description: ours, Revision: revision(3)}, neutron.Network{Description: ours}, false},
 	} {

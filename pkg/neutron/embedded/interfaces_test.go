@@ -21,6 +21,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -288,12 +289,11 @@ func TestASubnetWithAutomaticAddressesGivesThemToPorts(t *testing.T) {
 
 // half makes the next request of that method, with that end of its path, end halfway.
 func half(s *Server, method, suffix string) {
-	done := false
+	var done atomic.Bool
 	s.SetFault(func(r *http.Request) *Fault {
-		if done || r.Method != method || !strings.HasSuffix(r.URL.Path, suffix) {
+		if r.Method != method || !strings.HasSuffix(r.URL.Path, suffix) || done.Swap(true) {
 			return nil
 		}
-		done = true
 		return &Fault{Half: true}
 	})
 }

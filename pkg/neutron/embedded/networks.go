@@ -257,15 +257,20 @@ func updateNetwork(t *tx, old *network, v values) (*network, *failure) {
 			return nil, err
 		}
 	}
+	return &n, t.checkSharing(old, &n)
+}
+
+// checkSharing refuses to take a network from the other projects that use it.
+func (t *tx) checkSharing(old, n *network) *failure {
 	if old.shared && !n.shared && t.usedByOthers(old) {
-		return nil, conflict("InvalidSharedSetting",
+		return conflict("InvalidSharedSetting",
 			"Unable to reconfigure sharing settings for network %s. Multiple tenants are using it.", old.name)
 	}
 	if old.external && !n.external && slices.ContainsFunc(t.ports.in(n.id), func(p *port) bool { return p.deviceOwner == gatewayOwner }) {
-		return nil, conflict("ExternalNetworkInUse",
+		return conflict("ExternalNetworkInUse",
 			"External network %s cannot be updated to be made non-external, since it has existing gateway ports.", n.id)
 	}
-	return &n, nil
+	return nil
 }
 
 func (t *tx) changeSegment(n *network, segment int) *failure {

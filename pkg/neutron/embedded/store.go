@@ -151,7 +151,7 @@ func (t *tx) middle() *failure {
 		return nil
 	}
 	t.keep()
-	return &failure{} // nobody gets it
+	return &failure{} // is not sent
 }
 
 // seen returns an object that the caller can see.

@@ -252,17 +252,21 @@ func checkRoutes(name string, v any) (any, *failure) {
 		}
 		routes = append(routes, r)
 	}
+	for i := range routes {
+		routes[i].Nexthop = netip.MustParseAddr(routes[i].Nexthop).String()
+	}
 	// The order of the database's primary key.
 	slices.SortFunc(routes, func(a, b route) int { return strings.Compare(a.Destination+" "+a.Nexthop, b.Destination+" "+b.Nexthop) })
 	return routes, nil
 }
 
 // subnetFault returns why v is not the CIDR of a route; "" means that it is one. It is
-// stricter than parseCIDR, like Neutron's validator of routes.
+// stricter than parseCIDR, like Neutron's validator of routes, except for IPv6: there it accepts
+// any form, which is kept.
 func subnetFault(v any) string {
 	s, _ := v.(string)
 	p, ok := parseCIDR(s)
-	if ok && p.String() == s {
+	if _, err := netip.ParsePrefix(s); ok && (p.String() == s || err == nil && p.Addr().Is6()) {
 		return ""
 	}
 	if ok {
@@ -310,17 +314,20 @@ func createSubnet(t *tx, v values) (*subnet, *failure) {
 		s.revision++ // Neutron stores them after the subnet
 	}
 	store(t, t.subnets, s)
+	// A copy: readers may still hold the old list.
+	t.changeNetwork(net.id, func(n *network) { n.subnets = append(slices.Clone(n.subnets), s.id) })
+	return s, t.extendPorts(s, net)
+}
+
+// extendPorts gives ports that exist already an address of a new subnet, if they get one.
+func (t *tx) extendPorts(s *subnet, net *network) *failure {
 	if s.automatic() {
 		t.addAutomatic(s)
 	}
 	if net.external {
-		if err := t.extendGateways(s); err != nil {
-			return nil, err
-		}
+		return t.extendGateways(s)
 	}
-	// A copy: readers may still hold the old list.
-	t.changeNetwork(net.id, func(n *network) { n.subnets = append(slices.Clone(n.subnets), s.id) })
-	return s, nil
+	return nil
 }
 
 // addAutomatic gives the ports of a network their addresses of its new subnet.

@@ -1,0 +1,579 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// holdsAddress reports whether an interface on the subnet has the address.
+func holdsAddress(n *Network, subnet string, address netip.Addr) bool {
+	return slices.ContainsFunc(n.Interfaces, func(i Interface) bool { return i.SubnetID == subnet && i.Address == address })
+}
+
+// simulateRouter is simulate for the steps of routers and interfaces. A port whose ID begins with
+// "half" only looks like an interface.
+func simulateRouter(t *testing.T, have *Network, step Step) (*Network, bool) {
+	t.Helper()
+	switch step := step.(type) {
+	case CreateRouter:
+		id := "new"
+		for have.router(id) != nil {
+			id += "er"
+		}
+		r := Router{ID: id, Name: step.Router.Name, Description: step.Router.Mark}
+		r.Gateway.NetworkID = step.Router.ExternalNetwork
+		return have.withRouter(r), true
+	case UpdateRouter:
+		r := have.router(step.ID)
+		if r == nil {
+			t.Fatalf("%+v: there is no such router", step)
+		}
+		return have.withRouter(changed(*r, update(step.Changes))), true
+	case DeleteRouter:
+		if have.router(step.ID) == nil {
+			t.Fatalf("%+v: there is no such router", step)
+		}
+		isUsed := slices.ContainsFunc(have.Interfaces, func(i Interface) bool { return i.RouterID == step.ID })
+		return have.withoutRouter(step.ID), !isUsed
+	case DetachSubnet:
+		isAttached := slices.ContainsFunc(have.Interfaces, func(i Interface) bool { return i.RouterID == step.Router && i.SubnetID == step.Subnet })
+		if !isAttached {
+			t.Errorf("%+v: it is not attached", step)
+		}
+		return have.withoutInterface(step.Router, step.Subnet), true
+	case AttachSubnet:
+		s := have.subnet(step.Subnet)
+		if s == nil || !s.Gateway.IsValid() {
+			t.Fatalf("%+v: there is no such subnet, or it has no gateway", step)
+		}
+		others := have.withoutInterface(step.Router, step.Subnet)
+		if holdsAddress(others, s.ID, s.Gateway) {
+			return have, false
+		}
+		port := step.Port
+		if port == "" || strings.HasPrefix(port, "half") {
+			port = "port of " + s.ID
+		}
+		return others.withInterface(Interface{PortID: port, RouterID: step.Router, SubnetID: s.ID, Address: s.Gateway, Confirmed: true}), true
+	}
+	t.Fatalf("no such step: %T", step)
+	return nil, false
+}
+
+// writeStatus takes over into the desired state what the controller writes into the status.
+func writeStatus(want *Desired, have *Network) {
+	var ports []string
+	for _, s := range Current(*want, have) {
+		ports = append(ports, s.RouterPortID)
+	}
+	want.KnownRouter, want.RouterRecorded = CurrentRouter(*want, have)
+	want.KnownPorts = ports
+}
+
+// These are routers of the desired state: none, one of the Network's own, and one that exists.
+
+func noRouter(d *Desired) { d.Router = nil }
+
+func ownOn(external string) func(*Desired) {
+	return func(d *Desired) {
+		d.Router = &DesiredRouter{Name: testName, Mark: owner.Mark(), ExternalNetwork: external}
+	}
+}
+
+func on(router string) func(*Desired) {
+	return func(d *Desired) { d.Router = &DesiredRouter{Name: testName, Mark: owner.Mark(), Existing: router} }
+}
+
+// recorded sets the router in the status.
+func recorded(router string, ports ...string) func(*Desired) {
+	return func(d *Desired) { d.RouterRecorded, d.KnownRouter, d.KnownPorts = true, router, ports }
+}
+
+// connected returns the network with these routers and interfaces.
+func connected(n *Network, all ...any) *Network {
+	n.RoutersKnown = true
+	for _, one := range all {
+		switch one := one.(type) {
+		case Router:
+			n = n.withRouter(one)
+		case Interface:
+			n.Interfaces = append(n.Interfaces, one)
+			slices.SortFunc(n.Interfaces, compareInterfaces)
+		}
+	}
+	return n
+}
+
+// router returns a router of the owner's with its gateway in that external network, or none for "".
+func router(id, external string) Router {
+	return Router{ID: id, Name: testName, Description: owner.Mark(), Gateway: ExternalGateway{NetworkID: external}}
+}
+
+func strangersRouter(id string) Router {
+	return Router{ID: id, Name: "a stranger's", Gateway: ExternalGateway{NetworkID: "public"}}
+}
+
+// joins is an interface that is confirmed.
+func joins(router, subnet, address string) Interface {
+	return Interface{PortID: router + "-" + subnet, RouterID: router, SubnetID: subnet, Address: addr(address), Confirmed: true}
+}
+
+func unconfirmed(i Interface) Interface {
+	i.Confirmed = false
+	return i
+}
+
+// follow takes the steps of the plan until there are no more, or Neutron refuses one, and returns what
+// was done, the status that was written before a step included.
+func follow(t *testing.T, want *Desired, have *Network) (done []string, now *Network, refused Step) {
+	t.Helper()
+	for range 20 + 8*len(have.Subnets) + 2*len(have.Routers) {
+		step := Next(*want, have)
+		if step == nil {
+			return done, have, nil
+		}
+		checkRouterStep(t, *want, have, step)
+		if s, ok := step.(recorder); ok && !s.isRecorded(*want) {
+			writeStatus(want, have)
+			done = append(done, "status: router "+want.KnownRouter)
+			if !s.isRecorded(*want) {
+				t.Fatalf("the status does not allow the step %+v: %+v", step, want)
+			}
+			continue
+		}
+		next, taken := simulate(t, have, step)
+		if !taken {
+			return done, have, step
+		}
+		done = append(done, step.String())
+		if have.Exists() { // a new network is not known to the next lines
+			checkOthers(t, *want, have, next, step)
+		}
+		checkRouterIsKept(t, *want, next)
+		have = next
+	}
+	t.Fatalf("the plan does not end: %s", strings.Join(done, "\n"))
+	return nil, nil, nil
+}
+
+// checkRouterStep fails the test if the step touches what is not the owner's.
+func checkRouterStep(t *testing.T, want Desired, have *Network, step Step) {
+	t.Helper()
+	isOwn := func(id string) bool { r := have.router(id); return r != nil && r.isOwnedBy(owner) }
+	switch step := step.(type) {
+	case DetachSubnet:
+		if !want.manages(have, Interface{RouterID: step.Router, SubnetID: step.Subnet}) {
+			t.Errorf("%+v removes an interface of another client", step)
+		}
+	case AttachSubnet:
+		if !isOurs(want, have.subnet(step.Subnet)) || !isOwn(step.Router) && step.Router != want.Router.Existing {
+			t.Errorf("%+v attaches another client's subnet, or to a router that is not named", step)
+		}
+	case UpdateRouter:
+		if !isOwn(step.ID) {
+			t.Errorf("%+v changes a router of another client", step)
+		}
+	case DeleteRouter:
+		if !isOwn(step.ID) {
+			t.Errorf("%+v deletes a router of another client", step)
+		}
+	}
+}
+
+// checkOthers fails the test if the step has changed other clients' routers or interfaces, or has made
+// an interface that nobody finds again.
+func checkOthers(t *testing.T, want Desired, have, next *Network, step Step) {
+	t.Helper()
+	others := func(n *Network) (all []any) {
+		for _, r := range n.Routers {
+			if !r.isOwnedBy(owner) {
+				all = append(all, r)
+			}
+		}
+		for _, i := range n.Interfaces {
+			if !want.manages(have, i) && n.subnet(i.SubnetID) != nil {
+				all = append(all, i)
+			}
+		}
+		return all
+	}
+	if before, after := others(have), others(next); !slices.Equal(before, after) {
+		t.Errorf("%+v changes what other clients have from %+v to %+v", step, before, after)
+	}
+	if s, ok := step.(AttachSubnet); ok && !want.manages(next, Interface{RouterID: s.Router, SubnetID: s.Subnet}) {
+		t.Errorf("%+v makes an interface that is not ours", step)
+	}
+}
+
+// checkRouterIsKept fails the test if a status that is written now would lose an interface.
+func checkRouterIsKept(t *testing.T, want Desired, have *Network) {
+	t.Helper()
+	before := want
+	writeStatus(&want, have)
+	want.Router = nil // a user may remove it from the spec at the same time
+	for _, i := range have.Interfaces {
+		if before.manages(have, i) && !want.manages(have, i) && i.RouterID == before.KnownRouter {
+			t.Errorf("the status names router %q, and %+v is lost", want.KnownRouter, i)
+		}
+	}
+}
+
+// checkRouterGoal fails the test unless the network matches the desired one.
+func checkRouterGoal(t *testing.T, want Desired, have *Network) {
+	t.Helper()
+	target, own := "", 0
+	for _, r := range have.Routers {
+		if r.isOwnedBy(owner) && (want.Router == nil || r.ID != want.Router.Existing) {
+			own++
+			target = r.ID
+			equal(t, want.Router.ExternalNetwork, r.Gateway.NetworkID)
+			equal(t, testName+owner.Mark(), r.Name+r.Description)
+		}
+	}
+	wanted := 0
+	if want.Router != nil && want.Router.Existing == "" {
+		wanted = 1
+	}
+	equal(t, wanted, own)
+	if want.Router != nil && want.Router.Existing != "" {
+		target = want.Router.Existing
+	}
+	var attached []string
+	for _, i := range have.Interfaces {
+		if !want.manages(have, i) {
+			continue
+		}
+		equal(t, target, i.RouterID)
+		equal(t, have.subnet(i.SubnetID).Gateway, i.Address)
+		equal(t, true, want.isConfirmed(i) && !strings.HasPrefix(i.PortID, "half"))
+		attached = append(attached, i.SubnetID)
+	}
+	var subnets []string
+	for _, s := range Current(want, have) {
+		subnets = append(subnets, s.ID)
+		equal(t, target != "", s.RouterPortID != "")
+	}
+	equal(t, len(want.Subnets), len(subnets))
+	if target == "" {
+		subnets = nil
+	}
+	equal(t, sortedSet(subnets), sortedSet(attached))
+	id, exists := CurrentRouter(want, have)
+	equal(t, []any{target, target != ""}, []any{id, exists})
+}
+
+func TestThePlanOfRouters(t *testing.T) {
+	a := ours("a", "10.0.0.0/24", "10.0.0.1")
+	v6 := withName(testName+"/v6", ours("b", "fd00:1::/64", "fd00:1::"))
+	slaac := v6
+	slaac.AddressMode, slaac.RAMode = "slaac", "slaac"
+	withV6, withSLAAC := with("v6", "fd00:1::/64"), with("v6", "fd00:1::/64", func(s *DesiredSubnet) { s.AddressMode, s.RAMode = "slaac", "slaac" })
+	wanting := func(changes ...func(*Desired)) Desired { return wants("10.0.0.0/24", "", changes...) }
+	for _, test := range []struct {
+		name string
+		want Desired
+		have *Network
+		done []string
+		// refused is the step that Neutron refuses, because of other clients.
+		refused string
+	}{
+		{name: "nothing to do without a router", want: wanting(), have: has(a)},
+		{name: "everything is created, with a router of its own", want: wanting(ownOn("public"), withV6), have: &Network{}, done: []string{
+			"network created", "subnet 10.0.0.0/24 created", "subnet fd00:1::/64 created", "status: router ", "router created",
+			"subnet 10.0.0.0/24 attached to router new", "subnet fd00:1::/64 attached to router new"}},
+		{name: "everything is created, on an existing router", want: wanting(on("x"), withV6), have: &Network{}, done: []string{
+			"network created", "subnet 10.0.0.0/24 created", "subnet fd00:1::/64 created", "status: router x",
+			"subnet 10.0.0.0/24 attached to router x", "subnet fd00:1::/64 attached to router x"}},
+		{name: "an own router matches", want: wanting(ownOn("public"), recorded("r", "r-a")), have: connected(has(a), router("r", "public"), unconfirmed(joins("r", "a", "10.0.0.1")))},
+		{name: "an existing router matches", want: wanting(on("x"), recorded("x", "x-a")), have: connected(has(a), strangersRouter("x"), unconfirmed(joins("x", "a", "10.0.0.1")))},
+		{name: "the request that creates the router ended before its gateway", want: wanting(ownOn("public"), recorded("")),
+			have: connected(has(a), router("r", "")), done: []string{
+				"router gateway set to external network public", "subnet 10.0.0.0/24 attached to router r"}},
+		{name: "another client removed the gateway, the name and added text to the mark", want: wanting(ownOn("public"), recorded("r", "r-a")),
+			have: connected(has(a), Router{ID: "r", Name: "x", Description: "x " + owner.Mark()}, joins("r", "a", "10.0.0.1")), done: []string{
+				"router name set to default/web, ownership mark of the router restored, router gateway set to external network public"}},
+		{name: "another external network", want: wanting(ownOn("public2"), withV6, recorded("r")),
+			have: connected(has(a, v6), router("r", "public"), joins("r", "a", "10.0.0.1"), joins("r", "b", "fd00:1::")), done: []string{
+				"router created", "subnet 10.0.0.0/24 detached from router r", "subnet fd00:1::/64 detached from router r",
+				"subnet 10.0.0.0/24 attached to router new", "subnet fd00:1::/64 attached to router new", "router r deleted"}},
+		{name: "another external network, and a crash after the new router", want: wanting(ownOn("public2"), recorded("r")),
+			have: connected(has(a), router("r", "public"), router("q", "public2"), joins("r", "a", "10.0.0.1")), done: []string{
+				"subnet 10.0.0.0/24 detached from router r", "subnet 10.0.0.0/24 attached to router q", "router r deleted"}},
+		{name: "another external network, and the new router has no gateway yet", want: wanting(ownOn("public2"), recorded("r")),
+			have: connected(has(a), router("r", "public"), router("q", ""), joins("r", "a", "10.0.0.1")), done: []string{
+				"router gateway set to external network public2",
+				"subnet 10.0.0.0/24 detached from router r", "subnet 10.0.0.0/24 attached to router q", "router r deleted"}},
+		{name: "two routers with the mark", want: wanting(ownOn("public"), withV6, recorded("q")),
+			have: connected(has(a, v6), router("r", "public"), router("q", "public"), joins("r", "a", "10.0.0.1"), joins("q", "b", "fd00:1::")), done: []string{
+				"subnet 10.0.0.0/24 detached from router r", "subnet 10.0.0.0/24 attached to router q", "router r deleted"}},
+		{name: "three routers with the mark, and none is desired", want: wanting(recorded("q")),
+			have: connected(has(a), router("r", "public"), router("q", "public"), router("p", ""), joins("r", "a", "10.0.0.1")), done: []string{
+				"subnet 10.0.0.0/24 detached from router r", "router p deleted", "router q deleted", "router r deleted"}},
+		{name: "an existing router is added", want: wanting(on("x")), have: has(a), done: []string{
+			"status: router x", "subnet 10.0.0.0/24 attached to router x"}},
+		{name: "the existing router was deleted by others, and its ID stays in the spec", want: wanting(on("x"), recorded("x", "x-a")), have: has(a), done: []string{
+			"subnet 10.0.0.0/24 attached to router x"}}, // which Neutron refuses (404)
+		{name: "another existing router", want: wanting(on("y"), withV6, recorded("x", "x-a", "x-b")),
+			have: connected(has(a, v6), strangersRouter("x"), joins("x", "a", "10.0.0.1"), joins("x", "b", "fd00:1::")), done: []string{
+				"subnet 10.0.0.0/24 detached from router x", "subnet fd00:1::/64 detached from router x", "status: router y",
+				"subnet 10.0.0.0/24 attached to router y", "subnet fd00:1::/64 attached to router y"}},
+		{name: "from an own router to an existing one", want: wanting(on("x"), recorded("r", "r-a")),
+			have: connected(has(a), router("r", "public"), joins("r", "a", "10.0.0.1")), done: []string{
+				"subnet 10.0.0.0/24 detached from router r", "status: router x", "subnet 10.0.0.0/24 attached to router x", "router r deleted"}},
+		{name: "from an existing router to an own one", want: wanting(ownOn("public"), recorded("x", "x-a")),
+			have: connected(has(a), strangersRouter("x"), joins("x", "a", "10.0.0.1")), done: []string{
+				"router created", "subnet 10.0.0.0/24 detached from router x", "subnet 10.0.0.0/24 attached to router new"}},
+		{name: "an own router is removed from the spec", want: wanting(recorded("r", "r-a")),
+			have: connected(has(a), router("r", "public"), joins("r", "a", "10.0.0.1")), done: []string{"subnet 10.0.0.0/24 detached from router r", "router r deleted"}},
+		{name: "an existing router is removed from the spec", want: wanting(recorded("x", "x-a")),
+			have: connected(has(a), strangersRouter("x"), joins("x", "a", "10.0.0.1")), done: []string{"subnet 10.0.0.0/24 detached from router x"}},
+		{name: "an existing router that the client cannot see is removed from the spec", want: wanting(recorded("x", "x-a")),
+			have: connected(has(a), joins("x", "a", "10.0.0.1")), done: []string{"subnet 10.0.0.0/24 detached from router x"}},
+		{name: "the existing router in the spec has the owner's mark", want: wanting(on("r"), recorded("r", "r-a")),
+			have: connected(has(a), router("r", "public"), joins("r", "a", "10.0.0.1"))},
+		{name: "another CIDR that does not overlap", want: wants("10.1.0.0/24", "", ownOn("public"), recorded("r", "r-a")),
+			have: connected(has(a), router("r", "public"), joins("r", "a", "10.0.0.1")), done: []string{
+				"subnet 10.1.0.0/24 created", "subnet 10.1.0.0/24 attached to router r", "subnet 10.0.0.0/24 detached from router r", "subnet 10.0.0.0/24 deleted"}},
+		{name: "another CIDR that overlaps", want: wants("10.0.0.0/16", "", ownOn("public"), recorded("r", "r-a")),
+			have: connected(has(a), router("r", "public"), joins("r", "a", "10.0.0.1")), done: []string{
+				"subnet 10.0.0.0/24 detached from router r", "subnet 10.0.0.0/24 deleted", "subnet 10.0.0.0/16 created", "subnet 10.0.0.0/16 attached to router r"}},
+		{name: "another CIDR, without a router from now on", want: wants("10.1.0.0/24", "", recorded("x", "x-a")),
+			have: connected(has(a), strangersRouter("x"), joins("x", "a", "10.0.0.1")), done: []string{
+				"subnet 10.1.0.0/24 created", "subnet 10.0.0.0/24 detached from router x", "subnet 10.0.0.0/24 deleted"}},
+		{name: "another CIDR, and another existing router", want: wants("10.1.0.0/24", "", on("y"), recorded("x", "x-a")),
+			have: connected(has(a), strangersRouter("x"), joins("x", "a", "10.0.0.1")), done: []string{
+				"subnet 10.1.0.0/24 created", "subnet 10.0.0.0/24 detached from router x", "status: router y",
+				"subnet 10.1.0.0/24 attached to router y", "subnet 10.0.0.0/24 deleted"}},
+		{name: "another gateway", want: wants("10.0.0.0/24", "10.0.0.9", ownOn("public"), recorded("r", "r-a")),
+			have: connected(has(a), router("r", "public"), joins("r", "a", "10.0.0.1")), done: []string{
+				"subnet 10.0.0.0/24 detached from router r", "gateway set to 10.0.0.9", "subnet 10.0.0.0/24 attached to router r"}},
+		{name: "another gateway, and a crash after the detachment", want: wants("10.0.0.0/24", "10.0.0.9", on("x"), recorded("x")),
+			have: connected(has(a), strangersRouter("x")), done: []string{"gateway set to 10.0.0.9", "subnet 10.0.0.0/24 attached to router x"}},
+		{name: "another client moved the gateway from under its interface", want: wanting(ownOn("public"), recorded("r", "r-a")),
+			have: connected(has(ours("a", "10.0.0.0/24", "10.0.0.9")), router("r", "public"), joins("r", "a", "10.0.0.1")), done: []string{
+				"gateway set to 10.0.0.1"}},
+		{name: "another client removed the gateway from under its interface", want: wanting(ownOn("public"), recorded("r", "r-a")),
+			have: connected(has(ours("a", "10.0.0.0/24", "")), router("r", "public"), joins("r", "a", "10.0.0.1")), done: []string{
+				"gateway set to 10.0.0.1"}},
+		{name: "the gateway was moved to that of the spec, and the interface has the old one", want: wants("10.0.0.0/24", "10.0.0.9", ownOn("public"), recorded("r", "r-a")),
+			have: connected(has(ours("a", "10.0.0.0/24", "10.0.0.9")), router("r", "public"), joins("r", "a", "10.0.0.1")), done: []string{
+				"subnet 10.0.0.0/24 detached from router r", "subnet 10.0.0.0/24 attached to router r"}},
+		{name: "another field of a subnet changes in place", want: wants("10.0.0.0/24", "", ownOn("public"), recorded("r", "r-a"), func(d *Desired) { d.Subnets[0].NoDHCP = true }),
+			have: connected(has(a), router("r", "public"), joins("r", "a", "10.0.0.1")), done: []string{"DHCP set to false"}},
+		{name: "IPv6 modes are added, and the IPv4 subnet stays attached", want: wanting(withSLAAC, ownOn("public"), recorded("r", "r-a", "r-b")),
+			have: connected(has(a, v6), router("r", "public"), joins("r", "a", "10.0.0.1"), joins("r", "b", "fd00:1::")), done: []string{
+				"subnet fd00:1::/64 detached from router r", "subnet fd00:1::/64 deleted", "subnet fd00:1::/64 created", "subnet fd00:1::/64 attached to router r"}},
+		{name: "IPv6 is added", want: wanting(withSLAAC, on("x"), recorded("x", "x-a")), have: connected(has(a), strangersRouter("x"), joins("x", "a", "10.0.0.1")), done: []string{
+			"subnet fd00:1::/64 created", "subnet fd00:1::/64 attached to router x"}},
+		{name: "IPv6 is removed", want: wanting(on("x"), recorded("x", "x-a", "x-b")),
+			have: connected(has(a, slaac), strangersRouter("x"), joins("x", "a", "10.0.0.1"), joins("x", "b", "fd00:1::")), done: []string{
+				"subnet fd00:1::/64 detached from router x", "subnet fd00:1::/64 deleted"}},
+		{name: "an interface whose add nobody saw answered", want: wanting(on("x"), recorded("x")),
+			have: connected(has(a), strangersRouter("x"), unconfirmed(joins("x", "a", "10.0.0.1"))), done: []string{
+				"connection of subnet 10.0.0.0/24 to router x confirmed"}},
+		{name: "a half interface", want: wanting(ownOn("public"), recorded("r")),
+			have: connected(has(a), router("r", "public"), Interface{PortID: "half", RouterID: "r", SubnetID: "a", Address: addr("10.0.0.1")}), done: []string{
+				"connection of subnet 10.0.0.0/24 to router r confirmed"}},
+		{name: "an unconfirmed interface with another address", want: wanting(on("x"), recorded("x")),
+			have: connected(has(a), strangersRouter("x"), unconfirmed(joins("x", "a", "10.0.0.7"))), done: []string{
+				"subnet 10.0.0.0/24 detached from router x", "subnet 10.0.0.0/24 attached to router x"}},
+		{name: "another client took the interface off", want: wanting(ownOn("public"), recorded("r", "r-a")), have: connected(has(a), router("r", "public")), done: []string{
+			"subnet 10.0.0.0/24 attached to router r"}},
+		{name: "a stranger's interface with an address of its own", want: wanting(ownOn("public"), recorded("r", "r-a")),
+			have: connected(has(a), router("r", "public"), strangersRouter("z"), joins("r", "a", "10.0.0.1"), joins("z", "a", "10.0.0.77"))},
+		{name: "a stranger's interface, without a router in the spec", want: wanting(), have: connected(has(a), strangersRouter("z"), joins("z", "a", "10.0.0.1"))},
+		{name: "a stranger's interface has the address of the gateway", want: wanting(on("x"), recorded("x")),
+			have: connected(has(a), strangersRouter("x"), strangersRouter("z"), joins("z", "a", "10.0.0.1")), refused: "subnet 10.0.0.0/24 attached to router x"},
+		{name: "a stranger's interface is on a subnet that is replaced", want: wants("10.1.0.0/24", ""),
+			have: connected(has(a), strangersRouter("z"), joins("z", "a", "10.0.0.1")), done: []string{"subnet 10.1.0.0/24 created"}, refused: "subnet 10.0.0.0/24 deleted"},
+		{name: "a router of another owner is on the subnet", want: wanting(),
+			have: connected(has(a), Router{ID: "z", Description: Owner{owner.Cluster, "other"}.Mark()}, joins("z", "a", "10.0.0.1"))},
+		{name: "a stranger's subnet is on the existing router", want: wanting(on("x"), recorded("x", "x-a")),
+			have: connected(has(a, described("mine", ours("s", "10.9.0.0/24", "10.9.0.1"))), strangersRouter("x"), joins("x", "a", "10.0.0.1"), joins("x", "s", "10.9.0.1"))},
+		{name: "a stranger's subnet is on an own router that is removed from the spec", want: wanting(recorded("r", "r-a")),
+			have: connected(has(a, described("mine", ours("s", "10.9.0.0/24", "10.9.0.1"))), router("r", "public"), joins("r", "a", "10.0.0.1"), joins("r", "s", "10.9.0.1")),
+			done: []string{"subnet 10.0.0.0/24 detached from router r"}, refused: "router r deleted"},
+		{name: "a port with the device owner of an interface, and no device", want: wanting(), have: connected(has(a), Interface{PortID: "half", SubnetID: "a", Address: addr("10.0.0.9")})},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			done, now, refused := follow(t, &test.want, test.have)
+			equal(t, test.done, done)
+			if test.refused != "" {
+				equal(t, test.refused, fmt.Sprint(refused))
+				return
+			}
+			if refused != nil {
+				t.Fatalf("Neutron refuses %+v", refused)
+			}
+			writeStatus(&test.want, now)
+			checkRouterGoal(t, test.want, now)
+			equal(t, Step(nil), Next(test.want, now))
+		})
+	}
+}
+
+// routed returns a network that can be found in any cloud: subnets, routers and interfaces of the
+// owner's and of others. Per subnet, one interface can have the address of the gateway.
+func (s *source) routed() *Network {
+	n := has()
+	for _, subnet := range []Subnet{
+		ours("a", "10.0.0.0/24", []string{"10.0.0.1", "10.0.0.9", ""}[s.below(3)]),
+		ours("old", "10.1.0.0/24", "10.1.0.1"),
+		ours("half of it", "10.0.0.128/25", "10.0.0.129"),
+		withName(testName+"/v6", ours("v6", "fd00:1::/64", "fd00:1::")),
+		described("mine", ours("stranger's", "10.9.0.0/24", "10.9.0.1")),
+	} {
+		if s.below(2) == 0 && !slices.ContainsFunc(n.Subnets, func(o Subnet) bool { return o.CIDR.Overlaps(subnet.CIDR) }) {
+			n.Subnets = append(n.Subnets, subnet)
+		}
+	}
+	for _, r := range []Router{router("r1", "public"), router("r2", []string{"public", "public2", ""}[s.below(3)]),
+		strangersRouter("x"), strangersRouter("y"), strangersRouter("z")} {
+		if s.below(2) == 1 {
+			continue
+		}
+		n = connected(n, r)
+		for _, subnet := range n.Subnets {
+			i := Interface{PortID: "port of " + subnet.ID + " on " + r.ID, RouterID: r.ID, SubnetID: subnet.ID, Address: subnet.Gateway}
+			switch s.below(5) {
+			case 0, 1:
+				continue
+			case 2:
+				i.Confirmed = true
+			case 3:
+				i.PortID = "half " + i.PortID
+			}
+			if !i.Address.IsValid() || holdsAddress(n, subnet.ID, i.Address) {
+				i.Address = subnet.CIDR.Addr().Next().Next().Next()
+			}
+			n = connected(n, i)
+		}
+	}
+	return n
+}
+
+func (s *source) spec() func(*Desired) {
+	return []func(*Desired){noRouter, ownOn("public"), ownOn("public2"), on("x"), on("y")}[s.below(5)]
+}
+
+func (s *source) desiredRouted() Desired {
+	want := wants([]string{"10.0.0.0/24", "10.2.0.0/24", "10.0.0.0/16"}[s.below(3)], []string{"", "10.0.0.9"}[s.below(2)], s.spec())
+	if !want.Subnets[0].CIDR.Contains(want.Subnets[0].Gateway) {
+		want.Subnets[0].Gateway = netip.Addr{}
+	}
+	if s.below(2) == 0 {
+		with("v6", "fd00:1::/64", func(d *DesiredSubnet) {
+			d.Name, d.Mark = testName+"/v6", owner.Mark()
+			if s.below(2) == 0 {
+				d.AddressMode, d.RAMode = "slaac", "slaac"
+			}
+		})(&want)
+	}
+	if s.below(2) == 0 {
+		recorded([]string{"", "r1", "x", "y"}[s.below(4)])(&want)
+	}
+	return want
+}
+
+// From every state of routers and interfaces, the plan ends, although the spec changes in the middle
+// and the status is written at any time. It touches nothing of other clients, and forgets no interface
+// that it made.
+func FuzzThePlanOfRouters(f *testing.F) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 3000 {
+		seed := make([]byte, 100)
+		for i := range seed {
+			seed[i] = byte(random.Uint32())
+		}
+		f.Add(seed)
+	}
+	f.Add([]byte(nil))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s := source(data)
+		want, have := s.desiredRouted(), s.routed()
+		made := map[string]bool{} // routers and subnets
+		var log []string
+		changesLeft := 2
+		for range 100 {
+			if changesLeft > 0 && s.below(6) == 5 {
+				changesLeft--
+				s.spec()(&want)
+				log = append(log, fmt.Sprintf("spec: %+v", want.Router))
+			}
+			step := Next(want, have)
+			if step == nil && changesLeft > 0 && len(s) > 0 {
+				changesLeft--
+				s.spec()(&want)
+				log = append(log, fmt.Sprintf("spec: %+v", want.Router))
+				step = Next(want, have)
+			}
+			if step == nil {
+				writeStatus(&want, have)
+				checkRouterGoal(t, want, have)
+				equal(t, Step(nil), Next(want, have))
+				break
+			}
+			checkRouterStep(t, want, have, step)
+			recorder, records := step.(recorder)
+			if isNeeded := records && !recorder.isRecorded(want); isNeeded || s.below(3) == 0 {
+				writeStatus(&want, have)
+				log = append(log, fmt.Sprintf("status: %q", want.KnownRouter))
+				if isNeeded && !recorder.isRecorded(want) {
+					t.Fatalf("the status %+v does not allow %+v", want, step)
+				}
+				continue
+			}
+			next, taken := simulate(t, have, step)
+			log = append(log, step.String())
+			if !taken {
+				if !hasStrangers(want, have) {
+					t.Errorf("Neutron refuses %+v", step)
+				}
+				break
+			}
+			checkOthers(t, want, have, next, step)
+			if a, ok := step.(AttachSubnet); ok {
+				made[a.Router+" "+a.Subnet] = true
+			}
+			have = next
+			spec := want
+			spec.Router = nil
+			for _, i := range have.Interfaces {
+				if made[i.RouterID+" "+i.SubnetID] && !spec.manages(have, i) {
+					t.Errorf("%+v is forgotten", i)
+				}
+			}
+		}
+		if step := Next(want, have); step != nil && !hasStrangers(want, have) {
+			t.Errorf("the plan does not end: the next step is %+v", step)
+		}
+		if t.Failed() {
+			t.Logf("want %+v, router %+v\nhave %+v\n%s", want, want.Router, have, strings.Join(log, "\n"))
+		}
+	})
+}
+
+// hasStrangers reports whether other clients' subnets or interfaces can prevent a step.
+func hasStrangers(want Desired, have *Network) bool {
+	return len(Unmanaged(want, have)) > 0 || len(UnmanagedInterfaces(want, have)) > 0
+}

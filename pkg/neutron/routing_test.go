@@ -1,0 +1,1162 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+)
+
+const (
+	routersPath     = "/networking/v2.0/routers"
+	floatingIPsPath = "/networking/v2.0/floatingips"
+)
+
+// routedCloud has the external networks public and public2, and a router gate of another client with
+// its gateway on public.
+type routedCloud struct {
+	*world
+	public, public2, gate string
+}
+
+func newRoutedCloud(t *testing.T) *routedCloud {
+	t.Helper()
+	w := newWorld(t, embedded.Options{
+		Projects: []embedded.Project{
+			{Name: "samplecrd", ID: "project-1", Password: password},
+			{Name: "admin", ID: "project-2", Password: password},
+		},
+		ExternalNetwork: embedded.ExternalNetwork{Name: "public", CIDR: cidr("198.18.0.0/24")},
+	})
+	c := &routedCloud{world: w}
+	externals, err := w.others.externalNetworks(t.Context())
+	noError(t, err)
+	c.public = externals[0].ID
+	admin := newTestClient(t, w.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
+	c.public2 = post(t, admin, "network", object{"name": "public2", "router:external": true})
+	post(t, admin, "subnet", object{"network_id": c.public2, "cidr": "198.19.0.0/24", "ip_version": 4})
+	c.gate = c.makeRouter(t, "gate", "")
+	c.ageNames()
+	return c
+}
+
+// ageNames makes the lists of names so old that they are made again for a name that they do not have.
+func (c *routedCloud) ageNames() {
+	c.routing.mu.Lock()
+	defer c.routing.mu.Unlock()
+	c.routing.externalsListed, c.routing.routersListed = time.Time{}, time.Time{}
+}
+
+// post creates an object as another client, and returns its ID.
+func post(t *testing.T, c *Client, kind string, fields object) string {
+	t.Helper()
+	var answer map[string]struct {
+		ID string `json:"id"`
+	}
+	noError(t, c.send(t.Context(), http.MethodPost, object{kind: fields}, &answer, nil, kind+"s"))
+	return answer[kind].ID
+}
+
+// put changes an object as another client.
+func put(t *testing.T, c *Client, kind, id string, fields object) {
+	t.Helper()
+	var answer object
+	noError(t, c.send(t.Context(), http.MethodPut, object{kind: fields}, &answer, nil, kind+"s", id))
+}
+
+// makeRouter creates a router on public as another client.
+func (c *routedCloud) makeRouter(t *testing.T, name, description string) string {
+	t.Helper()
+	return post(t, c.others, "router", object{"name": name, "description": description, "external_gateway_info": object{"network_id": c.public}})
+}
+
+// attached returns the routers of each subnet that is attached, by CIDR. It fails the test if an
+// interface is half.
+func (c *routedCloud) attached(t *testing.T, n *Network) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, i := range c.Interfaces() {
+		if i.Half {
+			t.Errorf("a half interface: %+v", i)
+		}
+		for _, id := range i.SubnetIDs {
+			if s := n.subnet(id); s != nil {
+				all[s.CIDR.String()] += i.RouterID
+			}
+		}
+	}
+	return all
+}
+
+// own returns the routers with the owner's mark.
+func (c *routedCloud) own() (routers []embedded.Router) {
+	for _, r := range c.Routers() {
+		if o, marked := OwnerOf(r.Description); marked && o == owner {
+			routers = append(routers, r)
+		}
+	}
+	return routers
+}
+
+// resource is a Network that is synced as the controller does it.
+type resource struct {
+	*samplecrdv1.Network
+	c *routedCloud
+}
+
+// declare returns the Network default/web.
+func (c *routedCloud) declare(changes ...func(*samplecrdv1.NetworkSpec)) *resource {
+	r := &resource{declares("10.0.0.0/24", ""), c}
+	for _, change := range changes {
+		change(&r.Spec)
+	}
+	return r
+}
+
+func ownRouterOn(ref samplecrdv1.NeutronReference) func(*samplecrdv1.NetworkSpec) {
+	return func(s *samplecrdv1.NetworkSpec) { s.Router = &samplecrdv1.RouterSpec{ExternalNetwork: &ref} }
+}
+
+func existingRouter(ref samplecrdv1.NeutronReference) func(*samplecrdv1.NetworkSpec) {
+	return func(s *samplecrdv1.NetworkSpec) { s.Router = &samplecrdv1.RouterSpec{Existing: &ref} }
+}
+
+func byName(name string) samplecrdv1.NeutronReference {
+	return samplecrdv1.NeutronReference{Name: name}
+}
+func byIDOf(id string) samplecrdv1.NeutronReference { return samplecrdv1.NeutronReference{ID: id} }
+
+func withSubnet(name, cidr string) func(*samplecrdv1.NetworkSpec) {
+	return func(s *samplecrdv1.NetworkSpec) {
+		s.AdditionalSubnets = append(s.AdditionalSubnets, samplecrdv1.AdditionalSubnet{Name: name, SubnetSpec: samplecrdv1.SubnetSpec{CIDR: cidr}})
+	}
+}
+
+// sync observes and converges, and writes the status, until there is nothing more to record.
+func (r *resource) sync(t *testing.T) (observed *Network, done []string, err error) {
+	t.Helper()
+	for range 4 {
+		var steps []Step
+		observed, steps, err = r.syncOnce(t, Guard{})
+		for _, step := range steps {
+			done = append(done, step.String())
+		}
+		if ReasonOf(err) != Unrecorded {
+			return observed, done, err
+		}
+	}
+	t.Fatalf("the status never has the router: %+v", r.Status)
+	return nil, nil, nil
+}
+
+// err returns the error of a sync.
+func (r *resource) err(t *testing.T) error {
+	t.Helper()
+	_, _, err := r.sync(t)
+	return err
+}
+
+func (r *resource) syncOnce(t *testing.T, guard Guard) (*Network, []Step, error) {
+	t.Helper()
+	desired, err := NewDesired(r.Network, owner.Cluster)
+	noError(t, err)
+	as := NewIdentity(r.Network, owner.Cluster)
+	read := Cached
+	if r.Generation == 0 {
+		read = CacheOnly
+	}
+	r.Generation = 1
+	observed, err := r.c.Observe(t.Context(), as, read)
+	if err != nil {
+		return nil, nil, err
+	}
+	observed, steps, err := r.c.Converge(t.Context(), as, desired, observed, guard)
+	if observed == nil {
+		return nil, steps, err
+	}
+	r.Status.NetworkID, r.Status.Subnets, r.Status.Router = observed.ID, nil, nil
+	for _, s := range Current(desired, observed) {
+		r.Status.Subnets = append(r.Status.Subnets, samplecrdv1.SubnetStatus{ID: s.ID, RouterPortID: s.RouterPortID})
+	}
+	if id, exists := CurrentRouter(desired, observed); exists {
+		r.Status.Router = &samplecrdv1.RouterStatus{ID: id}
+	}
+	return observed, steps, err
+}
+
+// synced syncs without an error until nothing is left to do.
+func (r *resource) synced(t *testing.T) *Network {
+	t.Helper()
+	observed, _, err := r.sync(t)
+	noError(t, err)
+	return observed
+}
+
+// remove removes what Neutron has.
+func (r *resource) remove(t *testing.T, retain bool, guard Guard) (*Network, error) {
+	t.Helper()
+	as := NewIdentity(r.Network, owner.Cluster)
+	observed, err := r.c.Observe(t.Context(), as, Cached)
+	noError(t, err)
+	return r.c.Remove(t.Context(), as, observed, retain, guard)
+}
+
+// calls calls do, and returns the requests that it made of Neutron: without IDs, and with the part of
+// an object that they are for.
+func (c *routedCloud) calls(do func()) (calls []string) {
+	c.mu.Lock()
+	c.served = nil
+	c.mu.Unlock()
+	do()
+	for _, request := range c.requests() {
+		method, path, _ := strings.Cut(request, " ")
+		rest, ok := strings.CutPrefix(path, "/networking/v2.0/")
+		if !ok || rest == "" {
+			continue
+		}
+		parts := strings.Split(rest, "/")
+		if len(parts) == 3 {
+			parts = []string{parts[0], parts[2]}
+		} else {
+			parts = parts[:1]
+		}
+		calls = append(calls, method+" "+strings.Join(parts, "/"))
+	}
+	return calls
+}
+
+const attachCall, detachCall = "PUT routers/add_router_interface", "PUT routers/remove_router_interface"
+
+func TestTheRequestsOfARoutedNetwork(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		spec  func(*routedCloud) []func(*samplecrdv1.NetworkSpec)
+		first []string
+		own   int
+	}{
+		{"no router", func(*routedCloud) []func(*samplecrdv1.NetworkSpec) { return nil }, []string{"POST networks", "POST subnets"}, 0},
+		{"an own router", func(c *routedCloud) []func(*samplecrdv1.NetworkSpec) {
+			return []func(*samplecrdv1.NetworkSpec){ownRouterOn(byIDOf(c.public))}
+		}, []string{"POST networks", "POST subnets", "POST routers", attachCall}, 1},
+		{"an own router, and the external network by name", func(c *routedCloud) []func(*samplecrdv1.NetworkSpec) {
+			return []func(*samplecrdv1.NetworkSpec){ownRouterOn(byName("public"))}
+		}, []string{"POST networks", "POST subnets", "POST routers", attachCall}, 1},
+		{"an existing router", func(c *routedCloud) []func(*samplecrdv1.NetworkSpec) {
+			return []func(*samplecrdv1.NetworkSpec){existingRouter(byIDOf(c.gate))}
+		}, []string{"POST networks", "POST subnets", attachCall}, 0},
+		{"an existing router by name", func(c *routedCloud) []func(*samplecrdv1.NetworkSpec) {
+			return []func(*samplecrdv1.NetworkSpec){existingRouter(byName("gate"))}
+		}, []string{"POST networks", "POST subnets", attachCall}, 0},
+		{"two subnets on an own router", func(c *routedCloud) []func(*samplecrdv1.NetworkSpec) {
+			return []func(*samplecrdv1.NetworkSpec){ownRouterOn(byName("public")), withSubnet("v6", "fd00:1::/64")}
+		}, []string{"POST networks", "POST subnets", "POST subnets", "POST routers", attachCall, attachCall}, 1},
+		{"every other field, of which only the tags take a request", func(c *routedCloud) []func(*samplecrdv1.NetworkSpec) {
+			return []func(*samplecrdv1.NetworkSpec){func(s *samplecrdv1.NetworkSpec) {
+				s.MTU, s.DNSDomain, s.PortSecurityEnabled = ptr.To[int32](1400), "example.org.", ptr.To(false)
+				s.DNSNameservers, s.EnableDHCP = []samplecrdv1.IPAddress{"192.0.2.53"}, ptr.To(false)
+				s.AllocationPools = []samplecrdv1.AllocationPool{{Start: "10.0.0.100", End: "10.0.0.200"}}
+				s.HostRoutes = []samplecrdv1.HostRoute{{Destination: "10.99.0.0/16", NextHop: "10.0.0.254"}}
+				s.Tags = []samplecrdv1.Tag{"a"}
+			}}
+		}, []string{"POST networks", "PUT networks/tags", "POST subnets"}, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newRoutedCloud(t)
+			c.routing.need("another owner", true) // so the lists have the names
+			noError(t, c.Observer().Relist(t.Context()))
+			r := c.declare(test.spec(c)...)
+			var n *Network
+			equal(t, test.first, c.calls(func() { n = r.synced(t) }))
+			equal(t, test.own, len(c.own()))
+			isExisting := r.Spec.Router != nil && r.Spec.Router.Existing != nil
+			if r.Spec.Router != nil {
+				router := c.gate
+				if test.own > 0 {
+					router = c.own()[0].ID
+				}
+				equal(t, router, r.Status.Router.ID)
+				for _, s := range n.Subnets {
+					equal(t, router, c.attached(t, n)[s.CIDR.String()])
+				}
+			}
+			equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+			// The lists see what the cache has.
+			c.told = nil
+			noError(t, c.Observer().Relist(t.Context()))
+			if isExisting { // whose external addresses only a list shows
+				equal(t, []types.UID{owner.UID}, c.told)
+			} else {
+				equal(t, []types.UID(nil), c.told)
+			}
+			equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+			// And so does a live read.
+			live, err := c.Observe(t.Context(), NewIdentity(r.Network, owner.Cluster), Live)
+			noError(t, err)
+			desired, err := NewDesired(r.Network, owner.Cluster)
+			noError(t, err)
+			if desired.Router != nil {
+				noError(t, c.resolve(t.Context(), desired.Router))
+			}
+			equal(t, Step(nil), Next(desired, live))
+		})
+	}
+}
+
+func TestWhatALookLists(t *testing.T) {
+	c := newRoutedCloud(t)
+	look := func() []string {
+		return c.calls(func() { noError(t, c.Observer().Relist(t.Context())) })
+	}
+	plain := []string{"GET networks"}
+	routed := []string{"GET networks", "GET subnets", "GET routers", "GET ports", "GET networks"}
+	equal(t, plain, look()) // newWorld has made the first list
+	r := c.declare(ownRouterOn(byIDOf(c.public)))
+	r.synced(t)
+	equal(t, routed, look())
+	_, err := r.remove(t, false, Guard{})
+	noError(t, err)
+	equal(t, []string{"GET networks", "GET routers"}, look()) // the last list had routers with a mark
+	equal(t, plain, look())
+
+	// The first list of a process finds the routers of an earlier one.
+	c = newRoutedCloud(t)
+	noError(t, c.Observer().Relist(t.Context()))
+	c.makeRouter(t, "r", owner.Mark())
+	again := NewCloud("test", c.lab.client(t), owner.Cluster, time.Minute)
+	equal(t, []string{"GET networks", "GET routers", "GET ports", "GET networks"}, c.calls(func() { noError(t, again.Observer().Relist(t.Context())) }))
+	networks, _, err := again.Observer().Get(owner.UID)
+	noError(t, err)
+	equal(t, 1, len(networks))
+	equal(t, false, networks[0].Exists())
+	equal(t, 1, len(networks[0].Routers))
+}
+
+// A stranger's router on a plain network is no reason to list routers for ever.
+func TestAStrangersRouterDoesNotMakeTheListsLonger(t *testing.T) {
+	c := newRoutedCloud(t)
+	plain, routed := c.declare(), c.declare(ownRouterOn(byIDOf(c.public)))
+	routed.UID, routed.Name = "44444444-0000-0000-0000-000000000000", "routed"
+	n := plain.synced(t)
+	_, err := c.others.AttachSubnet(t.Context(), c.gate, n.Subnets[0].ID)
+	noError(t, err)
+	other := Identity{Owner: Owner{owner.Cluster, routed.UID}, Routed: true}
+	_, err = c.Observe(t.Context(), other, Cached)
+	noError(t, err)
+	noError(t, c.Observer().Relist(t.Context()))
+	n = plain.synced(t)
+	equal(t, 1, len(n.Routers))
+	equal(t, 1, len(UnmanagedInterfaces(Desired{Owner: owner}, n)))
+	_, err = c.Remove(t.Context(), other, &Network{}, false, Guard{})
+	noError(t, err)
+	noError(t, c.Observer().Relist(t.Context()))
+	plain.synced(t)
+	equal(t, []string{"GET networks", "GET subnets"}, c.calls(func() { noError(t, c.Observer().Relist(t.Context())) }))
+}
+
+func TestReferencesThatAreNotThereOrDouble(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		router  func(*samplecrdv1.NetworkSpec)
+		prepare func(t *testing.T, c *routedCloud)
+		list    string
+		message string
+	}{
+		{"an external network", ownRouterOn(byName("nowhere")), nil, "GET networks", `spec.router.externalNetwork: there is no external network named "nowhere" that the credentials can see`},
+		{"a router", existingRouter(byName("nowhere")), nil, "GET routers", `spec.router.existing: there is no router named "nowhere" that the credentials can see`},
+		{"a network that is not external", ownRouterOn(byName("inside")), func(t *testing.T, c *routedCloud) { makeNetwork(t, c.others, "inside", "") }, "GET networks",
+			`spec.router.externalNetwork: there is no external network named "inside" that the credentials can see`},
+		{"two routers", existingRouter(byName("gate")), func(t *testing.T, c *routedCloud) { c.makeRouter(t, "gate", "") }, "GET routers",
+			`spec.router.existing: there are 2 routers named "gate": set id instead of name, to one of `},
+		{"a router that has another case", existingRouter(byName("GATE")), nil, "GET routers", `spec.router.existing: there is no router named "GATE" that the credentials can see`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newRoutedCloud(t)
+			if test.prepare != nil {
+				test.prepare(t, c)
+			}
+			r := c.declare(test.router)
+			check := func(want ...string) {
+				t.Helper()
+				var n *Network
+				var err error
+				got := c.calls(func() { n, _, err = r.sync(t) })
+				equal(t, want, got)
+				equal(t, Unresolved, ReasonOf(err))
+				if !strings.Contains(fmt.Sprint(err), test.message) {
+					t.Errorf("got %v", err)
+				}
+				equal(t, 1, len(n.Subnets)) // only the router waits
+			}
+			// The list is made again only when it is old.
+			check(test.list, "POST networks", "POST subnets")
+			check()
+			if retry := RetryAfterOf(r.err(t)); retry <= 0 || retry > maxNamesAge {
+				t.Errorf("the next list is in %s", retry)
+			}
+			c.ageNames()
+			check(test.list)
+			check()
+			equal(t, 0, len(c.own()))
+			equal(t, 0, len(c.Interfaces()))
+		})
+	}
+	t.Run("a name that appears", func(t *testing.T) {
+		c := newRoutedCloud(t)
+		r := c.declare(existingRouter(byName("later")))
+		_, _, err := r.sync(t)
+		equal(t, Unresolved, ReasonOf(err))
+		id := c.makeRouter(t, "later", "")
+		noError(t, c.Observer().Relist(t.Context())) // has the name
+		equal(t, []string{attachCall}, c.calls(func() { r.synced(t) }))
+		equal(t, id, c.attached(t, r.synced(t))["10.0.0.0/24"])
+	})
+	t.Run("IDs that are not there", func(t *testing.T) {
+		for _, router := range []func(*samplecrdv1.NetworkSpec){
+			ownRouterOn(byIDOf("44444444-0000-0000-0000-000000000000")), existingRouter(byIDOf("44444444-0000-0000-0000-000000000000")),
+		} {
+			c := newRoutedCloud(t)
+			r := c.declare(router)
+			_, _, err := r.sync(t)
+			equal(t, Unresolved, ReasonOf(err))
+			if !strings.Contains(fmt.Sprint(err), "44444444-0000-0000-0000-000000000000") {
+				t.Errorf("got %v", err)
+			}
+			equal(t, 0, len(c.own()))
+		}
+	})
+	t.Run("neither is set", func(t *testing.T) {
+		r := newRoutedCloud(t).declare(func(s *samplecrdv1.NetworkSpec) { s.Router = &samplecrdv1.RouterSpec{} })
+		_, _, err := r.sync(t)
+		equal(t, Invalid, ReasonOf(err))
+	})
+}
+
+// A cloud without routers, or whose routers cannot be listed, has plain networks as before.
+func TestACloudWhoseRoutersCannotBeListed(t *testing.T) {
+	for _, status := range []int{404, 500} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			l := newLab(t, embedded.Options{})
+			l.answer(replyTo("GET", routersPath, status, ""))
+			cloud := NewCloud("test", l.client(t), owner.Cluster, time.Minute)
+			noError(t, cloud.Observer().Relist(t.Context()))
+			c := &routedCloud{world: &world{lab: l, Cloud: cloud, others: l.client(t)}}
+			plain, routed := c.declare(), c.declare(ownRouterOn(byName("public")))
+			plain.synced(t)
+			routed.UID = "44444444-0000-0000-0000-000000000000"
+			_, err := c.Observe(t.Context(), NewIdentity(routed.Network, owner.Cluster), Cached)
+			equal(t, Unavailable, ReasonOf(err))
+			equal(t, "list routers", err.(*Error).Op)
+			noError(t, cloud.Observer().Relist(t.Context()))
+			equal(t, []string(nil), c.calls(func() { plain.synced(t) }))
+			networks, known, err := cloud.Observer().Get(owner.UID)
+			noError(t, err)
+			equal(t, true, known)
+			equal(t, false, networks[0].RoutersKnown)
+		})
+	}
+}
+
+// While only the lists for the routers fail, a routed Network is not taken for one without a router.
+func TestARoutedNetworkReadsLiveIfItsRoutersAreNotKnown(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(ownRouterOn(byIDOf(c.public)))
+	r.synced(t)
+	for _, path := range []string{routersPath, portsPath} {
+		c.answer(replyTo("GET", path, 500, ""))
+		noError(t, c.Observer().Relist(t.Context()))
+		_, _, err := r.sync(t)
+		equal(t, Unavailable, ReasonOf(err))
+		c.answer(nil)
+		equal(t, []string{"GET networks", "GET subnets", "GET routers", "GET ports"}, c.calls(func() { r.synced(t) }))
+		equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+		equal(t, 1, len(c.own()))
+	}
+}
+
+func TestAPlainNetworkThatGetsARouterIsReadOnce(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare()
+	r.synced(t)
+	noError(t, c.Observer().Relist(t.Context())) // without routers
+	existingRouter(byIDOf(c.gate))(&r.Spec)
+	equal(t, []string{"GET networks", "GET subnets", "GET routers", "GET ports", attachCall}, c.calls(func() { r.synced(t) }))
+	equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+}
+
+// A routed Network whose network was deleted has its router still.
+func TestTheNetworkOfAnOwnRouterWasDeleted(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(ownRouterOn(byIDOf(c.public)))
+	n := r.synced(t)
+	before := c.own()
+	noError(t, c.others.DetachSubnet(t.Context(), before[0].ID, n.Subnets[0].ID))
+	noError(t, c.others.DeleteNetwork(t.Context(), n.ID, nil))
+	noError(t, c.Observer().Relist(t.Context()))
+	again := r.synced(t)
+	if again.ID == n.ID {
+		t.Error("the network is still there")
+	}
+	equal(t, before, c.own())
+	equal(t, map[string]string{"10.0.0.0/24": before[0].ID}, c.attached(t, again))
+}
+
+// makeFloatingIP gives a new port on the network a floating IP, and returns its ID and address.
+func (c *routedCloud) makeFloatingIP(t *testing.T, n *Network) (id, address string) {
+	t.Helper()
+	port := makePort(t, c.others, n.ID, "web-0", "compute:nova")
+	id = post(t, c.others, "floatingip", object{"floating_network_id": c.public, "port_id": port})
+	var answer struct {
+		FloatingIP FloatingIP `json:"floatingip"`
+	}
+	noError(t, c.others.send(t.Context(), http.MethodGet, nil, &answer, nil, "floatingips", id))
+	return id, answer.FloatingIP.String()
+}
+
+func TestFloatingIPsKeepEverythingAsItIs(t *testing.T) {
+	v6 := withSubnet("v6", "fd00:1::/64")
+	for _, test := range []struct {
+		name   string
+		change func(*routedCloud, *samplecrdv1.NetworkSpec)
+		cidr   string // of the subnet that cannot be detached first
+	}{
+		{"the router is removed from the spec", func(_ *routedCloud, s *samplecrdv1.NetworkSpec) { s.Router = nil }, "10.0.0.0/24"},
+		{"another router", func(c *routedCloud, s *samplecrdv1.NetworkSpec) { existingRouter(byName("gate"))(s) }, "10.0.0.0/24"},
+		{"another gateway", func(_ *routedCloud, s *samplecrdv1.NetworkSpec) { s.Gateway = "10.0.0.9" }, "10.0.0.0/24"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newRoutedCloud(t)
+			r := c.declare(ownRouterOn(byName("public")), v6)
+			n := r.synced(t)
+			id, text := c.makeFloatingIP(t, n)
+			before := c.Interfaces()
+			status := *r.Status.DeepCopy()
+			test.change(c, &r.Spec)
+			for range 2 {
+				got, done, err := r.sync(t)
+				wantError(t, Error{Op: "detach subnet " + test.cidr, Reason: InUse, Message: "in use by floating IP " + text}, err)
+				equal(t, []string(nil), done)
+				equal(t, true, same(n, got))
+			}
+			equal(t, before, c.Interfaces())
+			equal(t, status, r.Status)
+			equal(t, 1, len(c.own()))
+
+			noError(t, c.others.delete(t.Context(), "delete", "floatingips", id, nil))
+			n = r.synced(t)
+			router, own := "", 0
+			switch {
+			case r.Spec.Router == nil:
+			case r.Spec.Router.Existing != nil:
+				router = c.gate
+			default:
+				router, own = c.own()[0].ID, 1
+			}
+			equal(t, own, len(c.own()))
+			equal(t, router, c.attached(t, n)["10.0.0.0/24"])
+			equal(t, router, c.attached(t, n)["fd00:1::/64"])
+		})
+	}
+	t.Run("the second of two subnets prevents the detachment of the first", func(t *testing.T) {
+		c := newRoutedCloud(t)
+		r := c.declare(ownRouterOn(byName("public")))
+		r.Spec.CIDR = "fd00:1::/64"
+		withSubnet("v4", "10.0.0.0/24")(&r.Spec)
+		n := r.synced(t)
+		_, text := c.makeFloatingIP(t, n)
+		before := c.Interfaces()
+		existingRouter(byName("gate"))(&r.Spec)
+		_, done, err := r.sync(t)
+		wantError(t, Error{Op: "detach subnet fd00:1::/64", Reason: InUse, Message: "in use by floating IP " + text}, err)
+		equal(t, []string(nil), done)
+		equal(t, before, c.Interfaces())
+	})
+	t.Run("a floating IP elsewhere on the router does not matter", func(t *testing.T) {
+		c := newRoutedCloud(t)
+		other := makeNetworks(t, c.others, 1)[0]
+		put(t, c.others, "network", other, object{"description": ""})
+		noError(t, c.others.UnmarkSubnet(t.Context(), &c.inNeutron(t, other).Subnets[0]))
+		r := c.declare(existingRouter(byIDOf(c.gate)))
+		r.Spec.CIDR = "10.9.0.0/24"
+		r.synced(t)
+		_, err := c.others.AttachSubnet(t.Context(), c.gate, c.inNeutron(t, other).Subnets[0].ID)
+		noError(t, err)
+		c.makeFloatingIP(t, c.inNeutron(t, other))
+		r.Spec.Router = nil
+		r.synced(t)
+		equal(t, 1, len(c.Interfaces()))
+	})
+}
+
+func TestRemoveARoutedNetwork(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		existing bool
+		retain   bool
+		calls    []string
+	}{
+		{"an own router", false, false, []string{"GET ports", "GET floatingips", detachCall, "GET ports", "GET floatingips", detachCall, "GET routers", "DELETE routers", "GET networks", "DELETE networks",
+			"GET networks", "GET routers"}},
+		{"an existing router", true, false, []string{"GET ports", "GET floatingips", detachCall, "GET ports", "GET floatingips", detachCall, "GET networks", "DELETE networks", "GET networks", "GET routers"}},
+		{"a retained own router", false, true, []string{"PUT subnets", "PUT subnets", "PUT routers", "GET networks", "PUT networks", "GET networks", "GET routers"}},
+		{"a retained network on an existing router", true, true, []string{"PUT subnets", "PUT subnets", "GET networks", "PUT networks", "GET networks", "GET routers"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newRoutedCloud(t)
+			r := c.declare(ownRouterOn(byIDOf(c.public)), withSubnet("v6", "fd00:1::/64"))
+			if test.existing {
+				existingRouter(byIDOf(c.gate))(&r.Spec)
+			}
+			n := r.synced(t)
+			before := c.Interfaces()
+			var kept *Network
+			var err error
+			equal(t, test.calls, c.calls(func() { kept, err = r.remove(t, test.retain, Guard{}) }))
+			noError(t, err)
+			equal(t, test.retain, kept != nil)
+			equal(t, 0, len(c.own()))
+			routers := 1 // gate
+			if test.retain {
+				equal(t, before, c.Interfaces())
+				if !test.existing {
+					routers++
+				}
+				equal(t, n.ID, kept.ID)
+			} else {
+				equal(t, 0, len(c.Interfaces()))
+			}
+			equal(t, routers, len(c.Routers()))
+			_, err = c.others.GetNetwork(t.Context(), n.ID)
+			equal(t, !test.retain, ReasonOf(err) == NotFound)
+			networks, known, err := c.Observer().Get(owner.UID)
+			noError(t, err)
+			equal(t, []any{0, true}, []any{len(networks), known})
+		})
+	}
+}
+
+func TestWhatPreventsTheRemovalOfARoutedNetwork(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		prevent func(t *testing.T, c *routedCloud, n *Network) (undo func(), message string)
+	}{
+		{"a port of a server", func(t *testing.T, c *routedCloud, n *Network) (func(), string) {
+			id := makePort(t, c.others, n.ID, "web-0", "compute:nova")
+			return func() { noError(t, c.others.delete(t.Context(), "delete", "ports", id, nil)) }, "in use by port web-0 (compute:nova)"
+		}},
+		{"a floating IP", func(t *testing.T, c *routedCloud, n *Network) (func(), string) {
+			id, _ := c.makeFloatingIP(t, n)
+			return func() {
+				noError(t, c.others.delete(t.Context(), "delete", "floatingips", id, nil))
+				ports, err := c.others.PortsOnNetworks(t.Context(), n.ID)
+				noError(t, err)
+				for _, p := range ports {
+					if p.Name == "web-0" {
+						noError(t, c.others.delete(t.Context(), "delete", "ports", p.ID, nil))
+					}
+				}
+			}, "in use by port web-0 (compute:nova)"
+		}},
+		{"a stranger's router", func(t *testing.T, c *routedCloud, n *Network) (func(), string) {
+			port := post(t, c.others, "port", object{"network_id": n.ID, "name": "theirs"})
+			var answer object
+			noError(t, c.others.send(t.Context(), http.MethodPut, object{"port_id": port}, &answer, nil, "routers", c.gate, "add_router_interface"))
+			return func() { noError(t, c.others.DetachSubnet(t.Context(), c.gate, n.Subnets[0].ID)) }, "in use by port theirs (network:router_interface)"
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newRoutedCloud(t)
+			r := c.declare(ownRouterOn(byIDOf(c.public)))
+			n := r.synced(t)
+			undo, message := test.prevent(t, c, n)
+			noError(t, c.Observer().Relist(t.Context()))
+			before, own := c.Interfaces(), c.own()
+			for range 2 {
+				_, err := r.remove(t, false, Guard{})
+				wantError(t, Error{Op: "delete network", Reason: InUse, Message: message}, err)
+			}
+			equal(t, before, c.Interfaces())
+			equal(t, own, c.own())
+			undo()
+			c.waits.drop(owner.UID)
+			noError(t, c.Observer().Relist(t.Context()))
+			_, err := r.remove(t, false, Guard{})
+			noError(t, err)
+			equal(t, 0, len(c.own())+len(c.Interfaces()))
+		})
+	}
+	t.Run("a stranger's subnet on the own router", func(t *testing.T) {
+		c := newRoutedCloud(t)
+		r := c.declare(ownRouterOn(byIDOf(c.public)))
+		r.synced(t)
+		other := makeNetwork(t, c.others, "theirs", "")
+		s, err := c.others.CreateSubnet(t.Context(), other.ID, markedSubnet("10.9.0.0/24", ""))
+		noError(t, err)
+		_, err = c.others.AttachSubnet(t.Context(), c.own()[0].ID, s.ID)
+		noError(t, err)
+		_, err = r.remove(t, false, Guard{})
+		equal(t, InUse, ReasonOf(err))
+		equal(t, 1, len(c.own()))
+		equal(t, []string{s.ID}, c.Interfaces()[0].SubnetIDs)
+		noError(t, c.others.DetachSubnet(t.Context(), c.own()[0].ID, s.ID))
+		_, err = r.remove(t, false, Guard{})
+		noError(t, err)
+		equal(t, 0, len(c.own()))
+		equal(t, 0, len(c.world.Networks())-3) // public, public2, theirs
+	})
+	t.Run("an own router whose mark was removed is left alone", func(t *testing.T) {
+		c := newRoutedCloud(t)
+		r := c.declare(ownRouterOn(byIDOf(c.public)))
+		r.synced(t)
+		put(t, c.others, "router", c.own()[0].ID, object{"description": "mine now"})
+		noError(t, c.Observer().Relist(t.Context()))
+		_, err := r.remove(t, false, Guard{})
+		noError(t, err)
+		equal(t, 2, len(c.Routers()))
+		equal(t, 0, len(c.Interfaces()))
+	})
+}
+
+// Whatever request of a routed Network loses its answer, with or without effect or half way, the next
+// syncs make one network, one router, and whole interfaces, and a removal leaves nothing.
+func TestALostAnswerOfARoutedNetwork(t *testing.T) {
+	t.Parallel()
+	faults := map[string]embedded.Fault{
+		"lost": {After: true, Drop: true}, "refused": {Drop: true}, "half": {Half: true}, "half, and a proxy answers": {Half: true, Status: 504},
+	}
+	scenarios := map[string]func(*routedCloud) (first, then []func(*samplecrdv1.NetworkSpec)){
+		"create with an own router": func(c *routedCloud) (_, _ []func(*samplecrdv1.NetworkSpec)) {
+			return nil, []func(*samplecrdv1.NetworkSpec){ownRouterOn(byName("public")), withSubnet("v6", "fd00:1::/64")}
+		},
+		"create on an existing router": func(c *routedCloud) (_, _ []func(*samplecrdv1.NetworkSpec)) {
+			return nil, []func(*samplecrdv1.NetworkSpec){existingRouter(byName("gate")), withSubnet("v6", "fd00:1::/64")}
+		},
+		"another external network": func(c *routedCloud) (_, _ []func(*samplecrdv1.NetworkSpec)) {
+			return []func(*samplecrdv1.NetworkSpec){ownRouterOn(byName("public"))}, []func(*samplecrdv1.NetworkSpec){ownRouterOn(byName("public2"))}
+		},
+		"from own to existing": func(c *routedCloud) (_, _ []func(*samplecrdv1.NetworkSpec)) {
+			return []func(*samplecrdv1.NetworkSpec){ownRouterOn(byName("public"))}, []func(*samplecrdv1.NetworkSpec){existingRouter(byName("gate"))}
+		},
+		"from existing to own": func(c *routedCloud) (_, _ []func(*samplecrdv1.NetworkSpec)) {
+			return []func(*samplecrdv1.NetworkSpec){existingRouter(byName("gate"))}, []func(*samplecrdv1.NetworkSpec){ownRouterOn(byName("public"))}
+		},
+		"no router any more": func(c *routedCloud) (_, _ []func(*samplecrdv1.NetworkSpec)) {
+			return []func(*samplecrdv1.NetworkSpec){ownRouterOn(byName("public"))}, []func(*samplecrdv1.NetworkSpec){func(s *samplecrdv1.NetworkSpec) { s.Router = nil }}
+		},
+		"another CIDR": func(c *routedCloud) (_, _ []func(*samplecrdv1.NetworkSpec)) {
+			return []func(*samplecrdv1.NetworkSpec){ownRouterOn(byName("public"))}, []func(*samplecrdv1.NetworkSpec){func(s *samplecrdv1.NetworkSpec) { s.CIDR = "10.1.0.0/24" }}
+		},
+		"another gateway": func(c *routedCloud) (_, _ []func(*samplecrdv1.NetworkSpec)) {
+			return []func(*samplecrdv1.NetworkSpec){existingRouter(byName("gate"))}, []func(*samplecrdv1.NetworkSpec){func(s *samplecrdv1.NetworkSpec) { s.Gateway = "10.0.0.9" }}
+		},
+		"removal": func(c *routedCloud) (_, _ []func(*samplecrdv1.NetworkSpec)) {
+			return []func(*samplecrdv1.NetworkSpec){ownRouterOn(byName("public"))}, nil
+		},
+	}
+	for name, scenario := range scenarios {
+		for faultName, fault := range faults {
+			t.Run(name+", "+faultName, func(t *testing.T) {
+				for at := 1; ; at++ {
+					if !loseAnswer(t, scenario, fault, at) {
+						if at < 2 {
+							t.Error("no request was made")
+						}
+						return
+					}
+					if t.Failed() {
+						t.Fatalf("at request %d", at)
+					}
+				}
+			})
+		}
+	}
+}
+
+// loseAnswer runs the scenario with a fault of its nth changing request. It returns false if there
+// were fewer requests.
+func loseAnswer(t *testing.T, scenario func(*routedCloud) (first, then []func(*samplecrdv1.NetworkSpec)), fault embedded.Fault, n int) bool {
+	t.Helper()
+	c := newRoutedCloud(t)
+	first, then := scenario(c)
+	r := c.declare(first...)
+	if first != nil {
+		r.synced(t)
+	}
+	requests := 0
+	c.SetFault(func(request *http.Request) *embedded.Fault {
+		if request.Method == http.MethodGet || !strings.HasPrefix(request.URL.Path, "/networking/") {
+			return nil
+		}
+		if requests++; requests == n {
+			return &fault
+		}
+		return nil
+	})
+	for _, change := range then {
+		change(&r.Spec)
+	}
+	var observed *Network
+	for range 4 {
+		var err error
+		if then == nil {
+			_, err = r.remove(t, false, Guard{})
+		} else {
+			observed, _, err = r.sync(t)
+		}
+		if err == nil {
+			break
+		}
+		if ReasonOf(err) != Unavailable {
+			t.Errorf("got %v", err)
+		}
+	}
+	own := c.own()
+	if then == nil {
+		equal(t, 0, len(own)+len(c.Interfaces()))
+		equal(t, 2, len(c.world.Networks()))
+		return requests >= n
+	}
+	wanted := map[string]string{}
+	if router := r.Spec.Router; router != nil {
+		id := c.gate
+		if router.Existing == nil {
+			equal(t, 1, len(own))
+			equal(t, map[string]string{"public": c.public, "public2": c.public2}[router.ExternalNetwork.Name], own[0].ExternalNetwork)
+			id = own[0].ID
+		}
+		for _, s := range observed.Subnets {
+			wanted[s.CIDR.String()] = id
+		}
+	}
+	if r.Spec.Router == nil || r.Spec.Router.Existing != nil {
+		equal(t, 0, len(own))
+	}
+	equal(t, wanted, c.attached(t, observed))
+	equal(t, 1+len(r.Spec.AdditionalSubnets), len(observed.Subnets))
+	equal(t, 3, len(c.world.Networks()))
+	return requests >= n
+}
+
+// An interface that only looks like one is repaired before Converge reports success, whoever made it.
+func TestAHalfInterfaceIsCured(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(existingRouter(byIDOf(c.gate)))
+	c.SetFault(func(request *http.Request) *embedded.Fault {
+		if strings.HasSuffix(request.URL.Path, "/add_router_interface") {
+			return &embedded.Fault{Half: true}
+		}
+		return nil
+	})
+	_, _, err := r.sync(t)
+	equal(t, Unavailable, ReasonOf(err))
+	equal(t, true, c.Interfaces()[0].Half)
+	c.SetFault(nil)
+	var done []string
+	equal(t, []string{"GET networks", "GET subnets", "GET routers", "GET ports", "GET routers", attachCall, detachCall, attachCall}, c.calls(func() {
+		var n *Network
+		n, done, err = r.sync(t)
+		noError(t, err)
+		equal(t, c.gate, c.attached(t, n)["10.0.0.0/24"])
+	}))
+	equal(t, []string{"connection of subnet 10.0.0.0/24 to router " + c.gate + " confirmed"}, done)
+	equal(t, c.Interfaces()[0].PortID, r.Status.Subnets[0].RouterPortID)
+	equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+}
+
+// The confirmation is kept in the status, so a new process does not ask again.
+func TestAConfirmedInterfaceIsNotConfirmedAgain(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(ownRouterOn(byIDOf(c.public)))
+	r.synced(t)
+	c.Cloud = NewCloud("test", c.lab.client(t), owner.Cluster, time.Minute)
+	noError(t, c.Observer().Relist(t.Context()))
+	equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+	// Without the status it is confirmed by one request, which changes nothing.
+	before := c.Interfaces()
+	calls := c.calls(func() {
+		c.Cloud = NewCloud("test", c.lab.client(t), owner.Cluster, time.Minute)
+		noError(t, c.Observer().Relist(t.Context()))
+		r.Status.Subnets[0].RouterPortID = ""
+		r.synced(t)
+	})
+	equal(t, attachCall, calls[len(calls)-1])
+	equal(t, before, c.Interfaces())
+}
+
+func TestWhatOtherClientsDoToRouters(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		existing bool
+		change   func(t *testing.T, c *routedCloud, n *Network)
+		done     []string
+		err      ErrorReason
+	}{
+		{"the interface is taken off an own router", false, func(t *testing.T, c *routedCloud, n *Network) {
+			noError(t, c.others.DetachSubnet(t.Context(), c.own()[0].ID, n.Subnets[0].ID))
+		}, []string{"subnet 10.0.0.0/24 attached to router ROUTER"}, ""},
+		{"the interface is taken off an existing router", true, func(t *testing.T, c *routedCloud, n *Network) {
+			noError(t, c.others.DetachSubnet(t.Context(), c.gate, n.Subnets[0].ID))
+		}, []string{"subnet 10.0.0.0/24 attached to router ROUTER"}, ""},
+		{"the own router is deleted", false, func(t *testing.T, c *routedCloud, n *Network) {
+			noError(t, c.others.DetachSubnet(t.Context(), c.own()[0].ID, n.Subnets[0].ID))
+			noError(t, c.others.DeleteRouter(t.Context(), c.own()[0].ID))
+		}, []string{"router created", "subnet 10.0.0.0/24 attached to router ROUTER"}, ""},
+		{"the existing router is deleted", true, func(t *testing.T, c *routedCloud, n *Network) {
+			noError(t, c.others.DetachSubnet(t.Context(), c.gate, n.Subnets[0].ID))
+			noError(t, c.others.DeleteRouter(t.Context(), c.gate))
+		}, nil, Unresolved},
+		{"the gateway is taken off the own router", false, func(t *testing.T, c *routedCloud, n *Network) {
+			put(t, c.others, "router", c.own()[0].ID, object{"external_gateway_info": nil})
+		}, []string{"router gateway set to external network PUBLIC"}, ""},
+		{"the own router gets another gateway", false, func(t *testing.T, c *routedCloud, n *Network) {
+			put(t, c.others, "router", c.own()[0].ID, object{"external_gateway_info": object{"network_id": c.public2}})
+		}, []string{"router created", "subnet 10.0.0.0/24 detached from router OLD", "subnet 10.0.0.0/24 attached to router ROUTER", "router OLD deleted"}, ""},
+		{"the own router is renamed", false, func(t *testing.T, c *routedCloud, n *Network) {
+			put(t, c.others, "router", c.own()[0].ID, object{"name": "x"})
+		}, []string{"router name set to default/web"}, ""},
+		{"the own router loses its mark, and the status names it: it is replaced", false, func(t *testing.T, c *routedCloud, n *Network) {
+			put(t, c.others, "router", c.own()[0].ID, object{"description": "mine now"})
+		}, []string{"router created", "subnet 10.0.0.0/24 detached from router OLD", "subnet 10.0.0.0/24 attached to router ROUTER"}, ""},
+		{"the gateway is moved from under the interface", false, func(t *testing.T, c *routedCloud, n *Network) {
+			put(t, c.others, "subnet", n.Subnets[0].ID, object{"gateway_ip": nil})
+			put(t, c.others, "subnet", n.Subnets[0].ID, object{"gateway_ip": "10.0.0.9", "allocation_pools": []object{{"start": "10.0.0.100", "end": "10.0.0.200"}}})
+		}, []string{"gateway set to 10.0.0.1"}, ""},
+		{"the gateway is removed from under the interface", false, func(t *testing.T, c *routedCloud, n *Network) {
+			put(t, c.others, "subnet", n.Subnets[0].ID, object{"gateway_ip": nil})
+		}, []string{"gateway set to 10.0.0.1"}, ""},
+		{"a stranger's router is attached too", false, func(t *testing.T, c *routedCloud, n *Network) {
+			port := post(t, c.others, "port", object{"network_id": n.ID})
+			var answer object
+			noError(t, c.others.send(t.Context(), http.MethodPut, object{"port_id": port}, &answer, nil, "routers", c.gate, "add_router_interface"))
+		}, nil, ""},
+		{"another router is made with a copy of the mark", false, func(t *testing.T, c *routedCloud, n *Network) {
+			c.makeRouter(t, testName, owner.Mark())
+		}, []string{"router OTHER deleted"}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newRoutedCloud(t)
+			r := c.declare(ownRouterOn(byName("public")))
+			if test.existing {
+				existingRouter(byName("gate"))(&r.Spec)
+			}
+			n := r.synced(t)
+			noError(t, c.Observer().Relist(t.Context()))
+			old := "?"
+			if own := c.own(); len(own) > 0 {
+				old = own[0].ID
+			}
+			test.change(t, c, n)
+			other := ""
+			for _, r := range c.own() {
+				if r.ID != old {
+					other = r.ID
+				}
+			}
+			c.told = nil
+			noError(t, c.Observer().Relist(t.Context()))
+			equal(t, 1, len(c.told)) // the drift is noticed
+			n, done, err := r.sync(t)
+			equal(t, test.err, ReasonOf(err))
+			router := c.gate
+			if own := c.own(); len(own) > 0 {
+				router = own[0].ID
+			}
+			for i, text := range test.done {
+				test.done[i] = strings.NewReplacer("ROUTER", router, "OLD", old, "OTHER", other, "PUBLIC", c.public).Replace(text)
+			}
+			equal(t, test.done, done)
+			if test.err != "" {
+				return
+			}
+			if routers := c.attached(t, n)["10.0.0.0/24"]; len(test.done) > 0 && routers != router || !strings.Contains(routers, router) {
+				t.Errorf("the subnet is attached to %s, want %s", routers, router)
+			}
+			equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+			noError(t, c.Observer().Relist(t.Context()))
+			equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+		})
+	}
+}
+
+// A router that was deleted after the cache saw it is read again at once.
+func TestAnOwnRouterThatIsGoneIsReplacedAtOnce(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(ownRouterOn(byName("public")))
+	n := r.synced(t)
+	noError(t, c.others.DetachSubnet(t.Context(), c.own()[0].ID, n.Subnets[0].ID))
+	noError(t, c.others.DeleteRouter(t.Context(), c.own()[0].ID))
+	withSubnet("more", "10.1.0.0/24")(&r.Spec)
+	n = r.synced(t)
+	router := c.own()[0].ID
+	equal(t, map[string]string{"10.0.0.0/24": router, "10.1.0.0/24": router}, c.attached(t, n))
+}
+
+// Nothing is created or attached before the status names the router.
+func TestTheRouterIsRecordedFirst(t *testing.T) {
+	for name, router := range map[string]func(c *routedCloud) func(*samplecrdv1.NetworkSpec){
+		"own":      func(c *routedCloud) func(*samplecrdv1.NetworkSpec) { return ownRouterOn(byIDOf(c.public)) },
+		"existing": func(c *routedCloud) func(*samplecrdv1.NetworkSpec) { return existingRouter(byIDOf(c.gate)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newRoutedCloud(t)
+			r := c.declare(router(c))
+			n, _, err := r.syncOnce(t, Guard{})
+			equal(t, Unrecorded, ReasonOf(err))
+			equal(t, 1, len(n.Subnets))
+			equal(t, 0, len(c.own())+len(c.Interfaces()))
+			equal(t, true, r.Status.Router != nil)
+			// The spec is changed before the next sync: there is nothing to clean up, and nothing is forgotten.
+			r.Spec.Router = nil
+			equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+			equal(t, true, r.Status.Router == nil)
+		})
+	}
+}
+
+// A paused Network, and one that is not approved, changes no router.
+func TestTheGuardOfRouterSteps(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(ownRouterOn(byIDOf(c.public)))
+	r.synced(t)
+	before, own := c.Interfaces(), c.own()
+	existingRouter(byIDOf(c.gate))(&r.Spec)
+	for _, test := range []struct {
+		guard Guard
+		want  string
+	}{
+		{Guard{Paused: true}, "samplecrd.k8s.io/paused: next step: subnet 10.0.0.0/24 detached from router " + own[0].ID},
+		{c.verifying(new([]int), 0), errRefused.Error()},
+	} {
+		_, steps, err := r.syncOnce(t, test.guard)
+		equal(t, test.want, fmt.Sprint(err))
+		equal(t, 0, len(steps))
+		equal(t, before, c.Interfaces())
+		equal(t, own, c.own())
+	}
+	_, err := r.remove(t, false, c.verifying(new([]int), 0))
+	equal(t, errRefused.Error(), fmt.Sprint(err))
+	equal(t, before, c.Interfaces())
+}
+
+// Routers and interfaces of a list are read from all pages, of the project only.
+func TestTheListsForRouters(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(ownRouterOn(byIDOf(c.public)))
+	n := r.synced(t)
+	var mu = make(chan struct{}, 1)
+	queries := map[string]url.Values{}
+	c.Server.Observe(func(q embedded.Request) {
+		mu <- struct{}{}
+		defer func() { <-mu }()
+		queries[q.Method+" "+q.Path] = q.Query
+	})
+	noError(t, c.Observer().Relist(t.Context()))
+	equal(t, url.Values{"fields": {"id", "name", "description", "external_gateway_info"}, "limit": {"1000"}, "project_id": {"project-1"}}, queries["GET v2.0/routers"])
+	equal(t, url.Values{"fields": strings.Split(portFields, ","), "limit": {"1000"}, "project_id": {"project-1"}, "device_owner": interfaceOwners}, queries["GET v2.0/ports"])
+	equal(t, url.Values{"fields": {"id", "name"}, "limit": {"1000"}, "router:external": {"True"}}, queries["GET v2.0/networks"])
+	networks, _, err := c.Observer().Get(owner.UID)
+	noError(t, err)
+	equal(t, true, same(n, networks[0]))
+}
+
+// The IPv6 subnets of a network share one port of the router.
+func TestTwoIPv6SubnetsShareAnInterface(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(ownRouterOn(byName("public")), withSubnet("v6", "fd00:1::/64"), withSubnet("more", "fd00:2::/64"))
+	n := r.synced(t)
+	router := c.own()[0].ID
+	equal(t, map[string]string{"10.0.0.0/24": router, "fd00:1::/64": router, "fd00:2::/64": router}, c.attached(t, n))
+	equal(t, 2, len(c.Interfaces()))
+	equal(t, r.Status.Subnets[1].RouterPortID, r.Status.Subnets[2].RouterPortID)
+	noError(t, c.Observer().Relist(t.Context()))
+	equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+
+	r.Spec.AdditionalSubnets = r.Spec.AdditionalSubnets[1:]
+	n = r.synced(t)
+	equal(t, map[string]string{"10.0.0.0/24": router, "fd00:2::/64": router}, c.attached(t, n))
+	noError(t, c.Observer().Relist(t.Context()))
+	equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+
+	r.Spec.AdditionalSubnets[0].IPv6 = &samplecrdv1.IPv6Spec{AddressMode: samplecrdv1.IPv6ModeSLAAC, RAMode: samplecrdv1.IPv6ModeSLAAC}
+	n = r.synced(t)
+	equal(t, map[string]string{"10.0.0.0/24": router, "fd00:2::/64": router}, c.attached(t, n))
+	equal(t, 2, len(n.Subnets))
+
+	r.Spec.Router = nil
+	equal(t, map[string]string{}, c.attached(t, r.synced(t)))
+	equal(t, 0, len(c.own()))
+}
+
+// A CIDR is replaced under its interface: the new subnet is attached before the old one is detached,
+// unless they overlap. Ports on the old one keep everything as it is.
+func TestTheCIDROfAnAttachedSubnetChanges(t *testing.T) {
+	for _, test := range []struct {
+		cidr  string
+		op    string
+		calls []string
+	}{
+		{"10.1.0.0/24", "replace subnet 10.0.0.0/24", []string{"GET ports", "POST subnets", attachCall, "GET ports", "GET floatingips", detachCall, "DELETE subnets"}},
+		{"10.0.0.0/16", "replace subnet 10.0.0.0/24", []string{"GET ports", "GET floatingips", detachCall, "DELETE subnets", "POST subnets", attachCall}},
+	} {
+		t.Run(test.cidr, func(t *testing.T) {
+			c := newRoutedCloud(t)
+			r := c.declare(ownRouterOn(byName("public")))
+			n := r.synced(t)
+			router, before := c.own()[0].ID, c.Interfaces()
+			port := makePort(t, c.others, n.ID, "web-0", "compute:nova")
+			r.Spec.CIDR = test.cidr
+			got, done, err := r.sync(t)
+			wantError(t, Error{Op: test.op, Reason: InUse, Message: "in use by port web-0 (compute:nova)"}, err)
+			equal(t, 0, len(done))
+			equal(t, true, same(n, got))
+			equal(t, before, c.Interfaces())
+
+			noError(t, c.others.delete(t.Context(), "delete", "ports", port, nil))
+			c.waits.drop(owner.UID)
+			equal(t, test.calls, c.calls(func() { n = r.synced(t) }))
+			equal(t, map[string]string{test.cidr: router}, c.attached(t, n))
+		})
+	}
+}
+
+// A duplicate network goes with its interfaces.
+func TestADuplicateNetworkThatIsAttachedIsDeleted(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(ownRouterOn(byName("public")))
+	n := r.synced(t)
+	for _, id := range makeNetworks(t, c.others, 2) {
+		if s := c.inNeutron(t, id).Subnets[0]; s.CIDR == cidr("10.1.0.0/16") {
+			_, err := c.others.AttachSubnet(t.Context(), c.own()[0].ID, s.ID)
+			noError(t, err)
+		}
+	}
+	equal(t, 2, len(c.Interfaces()))
+	noError(t, c.Observer().Relist(t.Context()))
+	n = r.synced(t)
+	equal(t, map[string]string{"10.0.0.0/24": c.own()[0].ID}, c.attached(t, n))
+	equal(t, 1, len(c.Interfaces()))
+	equal(t, 3, len(c.world.Networks()))
+}
