@@ -219,7 +219,8 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 		if err := c.approve(identity, guard, "the deletion waits", s); err != nil {
 			return nil, err
 		}
-		if err := guard.verify(ctx); err != nil {
+		logger := klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID)
+		if err := guard.verify(klog.NewContext(ctx, logger)); err != nil {
 			return nil, err
 		}
 		if !isOurs {
