@@ -56,7 +56,7 @@ var unitMutations = []unitMutation{
 		"spare, spareErr := c.spareFor(key, network)", "var spare *neutron.Cloud\n\tvar spareErr error",
 	}}, "./pkg/clouds", "^TestSpareCredentialsGoBeforeThoseThatWereSeenLast$"},
 	{mutation{name: "waits-for-ports-ignored", file: "pkg/neutron/converge.go", edits: []string{
-		"if err := c.waits.check(identity.Owner.UID, s); err != nil {", "if err := c.waits.check(identity.Owner.UID, s); false {",
+		"	return c.waits.check(identity.Owner.UID, s)\n", "	_ = c.waits.check(identity.Owner.UID, s)\n	return nil\n",
 	}}, ".", "^TestActorsAtEveryRequest$"},
 	{mutation{name: "one-obsolete-subnet-only", file: "pkg/neutron/plan.go", edits: []string{
 		"create.Replaces = append(create.Replaces, s.ID)", "create.Replaces = []string{s.ID}",
@@ -92,7 +92,7 @@ var unitMutations = []unitMutation{
 		"s == nil || !isOurs(*d, s)", "s == nil",
 	}}, "./pkg/neutron", "^TestAnInterfaceOnAStrangersSubnetIsNotManaged$"},
 	{mutation{name: "floating-ips-ignored", file: "pkg/neutron/routersteps.go", edits: []string{
-		"if err := s.checkFloatingIPs(ctx, c); err != nil {", "if err := s.checkFloatingIPs(ctx, c); false {",
+		"	return s.checkFloatingIPs(ctx, c)\n", "	return nil\n",
 	}}, "./pkg/neutron", "^TestAFloatingIPKeepsAllSubnetsAttached$"},
 	{mutation{name: "obsolete-router-stays", file: "pkg/neutron/plan.go", edits: []string{
 		"return obsoleteRouter(desired, observed)", "return nil",

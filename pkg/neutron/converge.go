@@ -71,8 +71,8 @@ func (g Guard) verify(ctx context.Context) error {
 // Converge applies one step after the other until Neutron matches the desired network, a step
 // fails, or the guard prevents one. It returns the network as it is then, and the steps that
 // were applied. The network is nil if Neutron cannot tell which of several networks to keep.
-func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired, observed *Network, guard Guard) (*Network, []Step, error) {
-	observed, err := c.pickSurvivor(ctx, identity, observed)
+func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired, observed *Network, guard Guard) (_ *Network, done []Step, err error) {
+	observed, err = c.pickSurvivor(ctx, identity, observed)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -80,14 +80,10 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 	// A name that is not there holds up only the steps for the router. The first step of a new Network
 	// must follow the write of its finalizer at once, so names are resolved after it.
 	var unresolved error
-	isResolved, reread := desired.Router == nil, false
-	var done []Step
+	isResolved, reread := false, false
 	for {
 		if !isResolved && observed.Exists() {
-			unresolved, isResolved = c.resolve(ctx, desired.Router), true
-			if unresolved == nil {
-				unresolved = c.checkTarget(ctx, &desired)
-			}
+			unresolved, isResolved = c.resolveRouter(ctx, &desired), true
 			identity.Declared = desired.Router.existing()
 		}
 		step := c.next(identity, desired, observed)
@@ -223,8 +219,8 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 		if err := c.approve(identity, guard, "the deletion waits", s); err != nil {
 			return nil, err
 		}
-		ctx := klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID))
-		if err := guard.verify(ctx); err != nil {
+		logger := klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID)
+		if err := guard.verify(klog.NewContext(ctx, logger)); err != nil {
 			return nil, err
 		}
 		if !isOurs {
@@ -248,6 +244,17 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 	return kept, nil
 }
 
+// deleteOrUnmark deletes the network, if there is one, or removes the marks from it and from the routers.
+func (c *Cloud) deleteOrUnmark(ctx context.Context, identity Identity, network *Network, retain bool) error {
+	switch {
+	case retain:
+		return c.unmark(ctx, identity, network)
+	case network.Exists():
+		return c.delete(ctx, identity, network)
+	}
+	return nil
+}
+
 // RemoveRouters detaches the network from the identity's routers, and deletes those that carry the
 // owner's mark. It returns the network as it is then.
 func (c *Cloud) RemoveRouters(ctx context.Context, identity Identity, observed *Network, guard Guard) (*Network, error) {
@@ -266,17 +273,6 @@ func (c *Cloud) RemoveRouters(ctx context.Context, identity Identity, observed *
 		}
 	}
 	return nil, &Error{Op: "remove", Reason: Unavailable, Message: "Neutron's answers do not show that the routers are gone"}
-}
-
-// deleteOrUnmark deletes the network, if there is one, or removes the marks from it and from the routers.
-func (c *Cloud) deleteOrUnmark(ctx context.Context, identity Identity, network *Network, retain bool) error {
-	switch {
-	case retain:
-		return c.unmark(ctx, identity, network)
-	case network.Exists():
-		return c.delete(ctx, identity, network)
-	}
-	return nil
 }
 
 // delete deletes the network and its subnets, unless it no longer carries the mark. It fails

@@ -193,6 +193,15 @@ func (r *routing) storeExternals(externals []named) {
 	r.externals, r.externalsListed = externals, time.Now()
 }
 
+// resolveRouter sets the ID of the router or of the external network that the spec names. It fails if
+// there is none.
+func (c *Cloud) resolveRouter(ctx context.Context, desired *Desired) error {
+	if err := c.resolve(ctx, desired.Router); err != nil {
+		return err
+	}
+	return c.checkTarget(ctx, desired)
+}
+
 // resolve sets the IDs of what the spec names. It makes no request if the lists have the name.
 func (c *Cloud) resolve(ctx context.Context, desired *DesiredRouter) (err error) {
 	if desired == nil {

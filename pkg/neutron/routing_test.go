@@ -412,7 +412,7 @@ func TestReferencesThatAreNotThereOrDouble(t *testing.T) {
 				equal(t, 1, len(n.Subnets)) // only the router waits
 			}
 			// The list is made again only when it is old.
-			check(test.list, "POST networks", "POST subnets")
+			check("POST networks", test.list, "POST subnets")
 			check()
 			if retry := RetryAfterOf(r.err(t)); retry <= 0 || retry > maxNamesAge {
 				t.Errorf("the next list is in %s", retry)
