@@ -115,7 +115,7 @@ func cloudAt(t *testing.T, name, keystone, password string) *neutron.Cloud {
 	config, err := neutron.ParseConfig("x", fmt.Appendf(nil,
 		"clouds: {x: {auth: {auth_url: %q, username: samplecrd, password: %q, project_name: samplecrd, user_domain_name: Default, project_domain_name: Default}}}", keystone, password))
 	noError(t, err)
-	client := neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second})
+	client := neutron.NewClient(config, neutron.ClientOptions{Timeout: time.Minute})
 	t.Cleanup(client.Close)
 	return neutron.NewCloud(name, client, "cluster", time.Minute)
 }

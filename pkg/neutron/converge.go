@@ -65,13 +65,11 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 	}
 	identity.Routed = identity.isRouted(observed)
 	// A name that is not there holds up only the steps for the router.
-	var unresolved error
-	if desired.Router != nil {
-		unresolved = c.resolve(ctx, desired.Router)
-		if unresolved == nil {
-			unresolved = c.checkTarget(ctx, &desired)
-		}
+	unresolved := c.resolve(ctx, desired.Router)
+	if unresolved == nil {
+		unresolved = c.checkTarget(ctx, &desired)
 	}
+	identity.Declared = desired.Router.existing()
 	var done []Step
 	reread := false
 	for {

@@ -83,6 +83,14 @@ type DesiredSubnet struct {
 	AddressMode, RAMode string
 }
 
+// existing returns Existing, "" if the Network declares no router.
+func (r *DesiredRouter) existing() string {
+	if r == nil {
+		return ""
+	}
+	return r.Existing
+}
+
 // isResolved reports whether the names that the spec has are resolved.
 func (r *DesiredRouter) isResolved() bool { return r.ExternalNetwork != "" || r.Existing != "" }
 
@@ -263,6 +271,9 @@ type Identity struct {
 	// status.
 	Routed bool
 	Router string
+	// Declared is the ID of the existing router that the spec names, once it is resolved. A status
+	// from a backup may not have it.
+	Declared string
 }
 
 // NewIdentity reads the metadata and the status.

@@ -92,7 +92,8 @@ func networkScope(id string) scope { return scope{op: "delete network", network:
 // withoutInterfaces returns the scope without the interfaces of the owner's routers.
 func (s scope) withoutInterfaces(identity Identity, observed *Network) scope {
 	for _, i := range observed.Interfaces {
-		if r := observed.router(i.RouterID); i.RouterID != "" && i.RouterID == identity.Router || r != nil && r.isOwnedBy(identity.Owner) {
+		isNamed := i.RouterID != "" && (i.RouterID == identity.Router || i.RouterID == identity.Declared)
+		if r := observed.router(i.RouterID); isNamed || r != nil && r.isOwnedBy(identity.Owner) {
 			s.except = append(s.except, i.PortID)
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"testing"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -218,4 +219,29 @@ func TestAWaitEndsWhenItsPortIsAnInterfaceOfTheRouter(t *testing.T) {
 	equal(t, InUse, ReasonOf(w.check(owner.UID, s)))
 	s.except = []string{"p"}
 	noError(t, w.check(owner.UID, s))
+}
+
+// A status from a backup of etcd may not have the router that the spec names.
+func TestTheInterfaceOnADeclaredRouterDoesNotPreventAReplacement(t *testing.T) {
+	t.Parallel()
+	w, n := routedWorld(t, wants("10.0.0.0/24", ""))
+	service, err := w.others.connect(t.Context())
+	noError(t, err)
+	router, err := routers.Create(t.Context(), service, routers.CreateOpts{}).Extract()
+	noError(t, err)
+	_, err = routers.AddInterface(t.Context(), service, router.ID, routers.AddInterfaceOpts{SubnetID: n.Subnets[0].ID}).Extract()
+	noError(t, err)
+	n, err = w.readNeutron(t.Context(), Identity{Owner: owner, Routed: true})
+	noError(t, err)
+	for _, recorded := range []string{"", "another"} {
+		want := wants("10.1.0.0/24", "", func(d *Desired) {
+			spec := samplecrdv1.RouterSpec{Existing: &samplecrdv1.NeutronReference{ID: router.ID}}
+			d.Router, d.RouterRecorded, d.KnownRouter = &DesiredRouter{Spec: spec}, recorded != "", recorded
+		})
+		as := Identity{Owner: owner, NetworkID: n.ID, Routed: true, Router: recorded}
+		var steps []Step
+		n, steps, err = w.Converge(t.Context(), as, want, n, Guard{})
+		equal(t, Unrecorded, ReasonOf(err)) // that comes before the subnet is attached
+		equal(t, recorded == "", len(steps) == 1)
+	}
 }

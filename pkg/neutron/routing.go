@@ -195,6 +195,9 @@ func (r *routing) storeExternals(externals []named) {
 
 // resolve sets the IDs of what the spec names. It makes no request if the lists have the name.
 func (c *Cloud) resolve(ctx context.Context, desired *DesiredRouter) (err error) {
+	if desired == nil {
+		return nil
+	}
 	if ref := desired.Spec.Existing; ref != nil {
 		desired.Existing, err = c.resolveName(ctx, "spec.router.existing", "router", *ref)
 		return err
@@ -210,7 +213,7 @@ func (c *Cloud) resolve(ctx context.Context, desired *DesiredRouter) (err error)
 // an ID that is not there. Otherwise the subnets would be detached from the former router, and could
 // not be attached to the new one.
 func (c *Cloud) checkTarget(ctx context.Context, desired *Desired) error {
-	id := desired.Router.Existing
+	id := desired.Router.existing()
 	if id == "" || desired.KnownRouter == "" || desired.KnownRouter == id {
 		return nil
 	}

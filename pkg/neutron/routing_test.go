@@ -1146,7 +1146,7 @@ func TestTheCIDROfAnAttachedSubnetChanges(t *testing.T) {
 func TestADuplicateNetworkThatIsAttachedIsDeleted(t *testing.T) {
 	c := newRoutedCloud(t)
 	r := c.declare(ownRouterOn(byName("public")))
-	n := r.synced(t)
+	r.synced(t)
 	for _, id := range makeNetworks(t, c.others, 2) {
 		if s := c.inNeutron(t, id).Subnets[0]; s.CIDR == cidr("10.1.0.0/16") {
 			_, err := c.others.AttachSubnet(t.Context(), c.own()[0].ID, s.ID)
