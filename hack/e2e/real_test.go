@@ -251,7 +251,7 @@ func (r *real) withARouter() {
 	r.start("-resync=2s", retryQuickly)
 	first := r.createSpec("routed", "10.1.0.0/16", "10.1.0.1", viaPublic, withIPv6, fields)
 	own := r.routed("routed")
-	r.waitForEvent("routed", samplecrdv1.EventCreated, "with subnet 10.1.0.0/16, fd00:10::/64 and router "+own.ID)
+	r.waitForEvent("routed", samplecrdv1.EventCreated, "with subnets 10.1.0.0/16, fd00:10::/64 and router "+own.ID)
 
 	detach := routers.RemoveInterfaceOpts{SubnetID: first.Status.SubnetID}
 	r.must(routers.RemoveInterface(r.Context(), r.neutron.Client, own.ID, detach).Err)

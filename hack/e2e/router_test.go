@@ -159,7 +159,8 @@ func (w *world) routed(name string) routers.Router {
 	return found[0]
 }
 
-// nothingAtAll fails unless the project has neither networks nor routers nor ports.
+// nothingAtAll fails unless the project has neither networks, except external ones, nor routers nor
+// ports.
 func (w *world) nothingAtAll() {
 	w.Helper()
 	all, err := w.neutron.Networks(w.Context())

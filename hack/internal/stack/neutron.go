@@ -30,7 +30,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/config"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
-	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/external"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	"github.com/gophercloud/gophercloud/v2/pagination"
@@ -102,14 +102,11 @@ func allPages(ctx context.Context, pager pagination.Pager) (page pagination.Page
 	return page, err
 }
 
-// Networks returns all networks of the project, ordered by name. The project can see others: those
-// that are shared or external.
+// Networks returns all networks that the client can see, ordered by name, except external ones. An
+// administrator sees those of all projects.
 func (n *Neutron) Networks(ctx context.Context) ([]Network, error) {
-	project, err := n.Client.GetAuthResult().(tokens.CreateResult).ExtractProject()
-	if err != nil {
-		return nil, fmt.Errorf("list networks: %w", err)
-	}
-	pages, err := allPages(ctx, networks.List(n.Client, networks.ListOpts{ProjectID: project.ID}))
+	internal := external.ListOptsExt{ListOptsBuilder: networks.ListOpts{}, External: new(false)}
+	pages, err := allPages(ctx, networks.List(n.Client, internal))
 	if err != nil {
 		return nil, fmt.Errorf("list networks: %w", err)
 	}
