@@ -18,6 +18,7 @@ package main
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -181,7 +182,7 @@ func TestTokenRefusedAtEveryRequest(t *testing.T) {
 func refuseToken(t *testing.T, s world.Scenario, request, interruption int) (happened bool) {
 	t.Helper()
 	f, during := prepareUnscoped(t, s), interruptions[interruption]
-	project := f.Neutron.Networks()[0].ProjectID
+	project := f.projectNetworks()[0].ProjectID
 	f.RevokeTokenAt(request, func() {
 		happened = true
 		if err := during.happen(f.World); err != nil {
@@ -200,7 +201,7 @@ func refuseToken(t *testing.T, s world.Scenario, request, interruption int) (hap
 			t.Errorf("request %d: list: %v, sync: %v", request, listErr, err)
 		}
 	}
-	for _, n := range f.Neutron.Networks() {
+	for _, n := range f.projectNetworks() {
 		if n.ProjectID != project || n.Neutron != "" {
 			t.Errorf("request %d: made elsewhere: %+v", request, n)
 		}
@@ -213,6 +214,12 @@ func refuseToken(t *testing.T, s world.Scenario, request, interruption int) (hap
 		t.Errorf("request %d: %s", request, violation)
 	}
 	return happened
+}
+
+// projectNetworks returns the networks in Neutron, except the external ones, which belong to the
+// cloud.
+func (f *fixture) projectNetworks() []embedded.Network {
+	return slices.DeleteFunc(f.Neutron.Networks(), func(n embedded.Network) bool { return n.IsExternal })
 }
 
 // prepareUnscoped is prepare, and its controller has credentials that name neither a project

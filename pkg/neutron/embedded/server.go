@@ -258,6 +258,8 @@ type Network struct {
 	ProjectID string
 	ID        string
 	Name      string
+	// IsExternal means that routers can have their gateway in it.
+	IsExternal bool
 }
 
 // Networks returns the networks of all projects and all Neutrons, those too that no region leads
@@ -266,7 +268,7 @@ func (s *Server) Networks() []Network {
 	var all []Network
 	s.each(func(name string, n *neutron) {
 		for _, network := range n.networks.sorted {
-			all = append(all, Network{Neutron: name, ProjectID: network.project, ID: network.id, Name: network.name})
+			all = append(all, Network{Neutron: name, ProjectID: network.project, ID: network.id, Name: network.name, IsExternal: network.external})
 		}
 	})
 	return all
