@@ -67,7 +67,7 @@ func (u *Unrecorded) Add(network *samplecrdv1.Network, o Outcome) Outcome {
 	}
 	// A network that an earlier sync created is not in the status yet either.
 	c.adopted = c.adopted || o.Adopted && !slices.ContainsFunc(c.steps, isCreation)
-	c.steps = slices.Concat(c.steps, o.Steps)
+	c.steps = slices.Concat(c.steps, slices.DeleteFunc(slices.Clone(o.Steps), c.isConfirmation))
 	c.steps = c.steps[:min(len(c.steps), maxSteps)]
 	if o.Err == nil && c.isEmpty() {
 		return o
@@ -78,6 +78,16 @@ func (u *Unrecorded) Add(network *samplecrdv1.Network, o Outcome) Outcome {
 }
 
 func (c change) isEmpty() bool { return !c.adopted && len(c.steps) == 0 }
+
+// isConfirmation reports whether the step only confirms that a subnet is attached, after an earlier
+// sync has attached it: the status with its port was not written.
+func (c change) isConfirmation(step neutron.Step) bool {
+	attach, ok := step.(neutron.AttachSubnet)
+	return ok && attach.Port != "" && slices.ContainsFunc(c.steps, func(earlier neutron.Step) bool {
+		before, ok := earlier.(neutron.AttachSubnet)
+		return ok && before.Router == attach.Router && before.Subnet == attach.Subnet
+	})
+}
 
 func isCreation(step neutron.Step) bool {
 	_, ok := step.(neutron.CreateNetwork)

@@ -35,6 +35,9 @@ func TestUnrecorded(t *testing.T) {
 	subnet := neutron.CreateSubnet{Subnet: neutron.DesiredSubnet{CIDR: netip.MustParsePrefix("10.0.0.0/24")}}
 	unavailable, overQuota, unrecorded := neutronError(neutron.Unavailable), neutronError(neutron.OverQuota), neutronError(neutron.Unrecorded)
 	router := &samplecrdv1.RouterStatus{ID: "r"}
+	attach := func(router, port string) neutron.Step {
+		return neutron.AttachSubnet{Router: router, Subnet: "s", CIDR: netip.MustParsePrefix("10.0.0.0/24"), Port: port}
+	}
 	progressing := func(n *samplecrdv1.Network) { n.Status = newNetwork(notReady("Progressing", "x")).Status }
 	progressingAndEdited := func(n *samplecrdv1.Network) { progressing(n); n.Generation++ }
 	fresh := func(n *samplecrdv1.Network) { n.Status = newNetwork(pending()).Status; n.Status.NetworkID = "" }
@@ -109,6 +112,19 @@ func TestUnrecorded(t *testing.T) {
 			{isReady, Outcome{Router: &samplecrdv1.RouterStatus{}, Err: unrecorded}, nothing},
 			{progressing, Outcome{Steps: steps(neutron.CreateRouter{}), Router: router}, "Repaired drift in Neutron: router created"},
 		}, steps(neutron.CreateRouter{})},
+		{"attached, not written, and confirmed", []sync{
+			{isReady, Outcome{Steps: steps(attach("r", ""))}, notWritten},
+			{isReady, Outcome{Steps: steps(attach("r", "p"))}, "Repaired drift in Neutron: subnet 10.0.0.0/24 attached to router r"},
+			{isReady, Outcome{}, nothing},
+		}, steps(attach("r", ""))},
+		{"confirmed twice", []sync{
+			{isReady, Outcome{Steps: steps(attach("r", "p"))}, notWritten},
+			{isReady, Outcome{Steps: steps(attach("r", "p"))}, "Repaired drift in Neutron: connection of subnet 10.0.0.0/24 to router r confirmed"},
+		}, steps(attach("r", "p"))},
+		{"attached to a router, and then to another one", []sync{
+			{isReady, Outcome{Steps: steps(attach("q", ""))}, notWritten},
+			{isReady, Outcome{Steps: steps(attach("r", ""))}, "Repaired drift in Neutron: subnet 10.0.0.0/24 attached to router q, subnet 10.0.0.0/24 attached to router r"},
+		}, steps(attach("q", ""), attach("r", ""))},
 		{"the answer to the creation is lost", []sync{
 			{fresh, Outcome{Err: unavailable}, unavailable.Error()},
 			{fresh, Outcome{Adopted: true, Steps: steps(subnet)}, "Adopted network n, which carries this Network's mark"},
