@@ -78,7 +78,7 @@ func TestRegionThatIsAddedLosesNoNetwork(t *testing.T) {
 				t.Errorf("the region in the status is %q", was.Region)
 			}
 			f.Edit(func(n *samplecrdv1.Network) { test.before(&n.Status); was = n.Status })
-			made := f.Neutron.Networks()
+			made := f.projectNetworks()
 			f.Neutron.SetRegions(embedded.Region{Name: "RegionTwo", Neutron: "two"}, embedded.Region{Name: "RegionOne"})
 
 			stays := func(step, reason, message string) {
@@ -95,7 +95,7 @@ func TestRegionThatIsAddedLosesNoNetwork(t *testing.T) {
 				if n.Status.NetworkID != was.NetworkID || n.Status.ProjectID != was.ProjectID || n.Status.Region != was.Region || !live.HasFinalizer(n) {
 					t.Errorf("%s: got %+v", step, n)
 				}
-				if diff := gocmp.Diff(made, f.Neutron.Networks()); diff != "" {
+				if diff := gocmp.Diff(made, f.projectNetworks()); diff != "" {
 					t.Errorf("%s: in Neutron (-want +got):\n%s", step, diff)
 				}
 			}
@@ -109,7 +109,7 @@ func TestRegionThatIsAddedLosesNoNetwork(t *testing.T) {
 			stays("being deleted, no region named", samplecrdv1.ReasonAuthenticationFailed, severalRegions)
 
 			f.restartWith(f.withRegion("RegionOne"))
-			if _, err := f.syncAnyway(); err != nil || f.Find() != nil || len(f.Neutron.Networks()) > 0 {
+			if _, err := f.syncAnyway(); err != nil || f.Find() != nil || len(f.projectNetworks()) > 0 {
 				t.Errorf("got %v, want that the Network and its network are gone", err)
 			}
 		})
