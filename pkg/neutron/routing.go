@@ -102,6 +102,9 @@ func (c *Cloud) list(ctx context.Context, cluster string) ([]*Network, error) {
 		return networks, err
 	}
 	listed, err := c.listRouting(ctx, cluster, networks)
+	if ReasonOf(err) == Unauthenticated {
+		return nil, err
+	}
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("Failed to list Neutron's routers; Networks that have one read them from Neutron", "err", err)
 		return networks, ctx.Err()
