@@ -267,12 +267,15 @@ func TestEachChangeIsRecordedOnce(t *testing.T) {
 		})
 		return append(events, *repaired...), requests >= number
 	}
-	for _, s := range world.Scenarios {
+	for i, s := range world.Scenarios {
 		for failure := range (*fixture)(nil).failures() {
 			t.Run(s.Name+", "+failure, func(t *testing.T) {
 				t.Parallel()
 				want, _ := run(t, s, 0, failure)
 				for number := 1; ; number++ {
+					if s.IsRouted() && leftOutOf(s, i+len(failure)+number, 8) {
+						continue
+					}
 					got, reached := run(t, s, number, failure)
 					if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 						t.Errorf("request %d (-want +got):\n%s", number, diff)

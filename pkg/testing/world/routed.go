@@ -17,7 +17,7 @@ limitations under the License.
 package world
 
 import (
-	"slices"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
@@ -114,9 +114,18 @@ var (
 	forgetful = []string{otherExisting, existingRouterRemoved, existingToOwn, deletedAtExisting}
 )
 
-// Forgets reports whether only the status says that an interface on a user's router is the
-// controller's.
-func (s Scenario) Forgets() bool { return slices.Contains(forgetful, s.Name) }
+// Forgets reports whether the Network leaves a user's router, or comes to one. Then there are backups
+// that do not know of its interface, which is a stranger's for their Network.
+func (s Scenario) Forgets() bool {
+	return s.Start != nil && s.Want != nil && !equality.Semantic.DeepEqual(existingOf(s.Start), existingOf(s.Want))
+}
+
+func existingOf(s *samplecrdv1.NetworkSpec) *samplecrdv1.NeutronReference {
+	if s.Router == nil {
+		return nil
+	}
+	return s.Router.Existing
+}
 
 // create returns the Scenario of the creation of a Network.
 func create(name string, want *samplecrdv1.NetworkSpec) Scenario {
