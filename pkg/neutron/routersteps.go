@@ -87,7 +87,14 @@ func (s AttachSubnet) String() string {
 
 // Irreversible returns true: an interface on a router that the Network no longer names would stay.
 func (AttachSubnet) Irreversible() bool { return true }
-func (AttachSubnet) Fields() []string   { return []string{fieldInterface} }
+
+// Fields returns nothing for a confirmation: the interface exists, as a rule.
+func (s AttachSubnet) Fields() []string {
+	if s.Port != "" {
+		return nil
+	}
+	return []string{fieldInterface}
+}
 
 func (s AttachSubnet) isRecorded(desired Desired) bool {
 	return desired.RouterRecorded && (s.IsOwn || desired.KnownRouter == s.Router)
