@@ -180,13 +180,14 @@ func obsoleteRouter(desired Desired, observed *Network) Step {
 }
 
 // CurrentRouter returns the ID of the router that the status is to name, and whether there is one.
-// It is the router that the subnets are still attached to, otherwise the desired one. The ID is ""
-// for a router that is not created yet.
+// It is the router that the subnets are still attached to, otherwise the desired one. It stays the
+// same while the desired one is not known. The ID is "" for a router that is not created yet.
 func CurrentRouter(desired Desired, observed *Network) (id string, exists bool) {
-	isStillUsed := slices.ContainsFunc(observed.Interfaces, func(i Interface) bool {
+	isKept := desired.Router != nil && !desired.Router.isResolved()
+	isKept = isKept || slices.ContainsFunc(observed.Interfaces, func(i Interface) bool {
 		return i.RouterID == desired.KnownRouter && desired.manages(observed, i)
 	})
-	if isStillUsed {
+	if isKept && desired.KnownRouter != "" {
 		return desired.KnownRouter, true
 	}
 	if desired.Router != nil && desired.Router.Existing != "" {

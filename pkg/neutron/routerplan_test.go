@@ -282,6 +282,17 @@ func checkRouterGoal(t *testing.T, want Desired, have *Network) {
 	equal(t, []any{target, target != ""}, []any{id, exists})
 }
 
+// A late effect of a request to the former router could not be found if the status did not name it.
+func TestTheStatusNamesTheFormerRouterUntilTheNameIsResolved(t *testing.T) {
+	for _, test := range []struct {
+		recorded, resolved, want string
+	}{{"x", "", "x"}, {"", "", ""}, {"x", "y", "y"}} {
+		want := wants("10.0.0.0/24", "", on(test.resolved), recorded(test.recorded))
+		id, exists := CurrentRouter(want, has(ours("a", "10.0.0.0/24", "10.0.0.1")))
+		equal(t, []any{test.want, true}, []any{id, exists})
+	}
+}
+
 func TestThePlanOfRouters(t *testing.T) {
 	a := ours("a", "10.0.0.0/24", "10.0.0.1")
 	v6 := withName(testName+"/v6", ours("b", "fd00:1::/64", "fd00:1::"))

@@ -106,16 +106,16 @@ func (s AttachSubnet) isRecorded(desired Desired) bool {
 func (s AttachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
 	port, err := c.client.AttachSubnet(ctx, s.Router, s.Subnet)
 	message := errorIn(err).Message
+	isAttached, isHalf := strings.Contains(message, "already has a port on subnet"), strings.Contains(message, "already allocated in subnet")
 	switch {
-	case s.Port != "" && strings.Contains(message, "already has a port on subnet"):
+	case isAttached && s.Port != "":
 		port, err = s.Port, nil
-	case s.Port != "" && strings.Contains(message, "already allocated in subnet"),
-		s.Port == "" && strings.Contains(message, "already has a port on subnet"):
-		// In the second case the port has lost its owner, and is hidden from lists.
-		klog.FromContext(ctx).Info("Attaching the subnet to the router again: an earlier request has failed in the middle", "router", s.Router, "port", s.Port)
-		if err = c.client.DetachSubnet(ctx, s.Router, s.Subnet); err == nil {
-			port, err = c.client.AttachSubnet(ctx, s.Router, s.Subnet)
+	case isAttached:
+		if err = s.checkHidden(ctx, c, observed); err == nil {
+			port, err = s.attachAgain(ctx, c)
 		}
+	case isHalf && s.Port != "":
+		port, err = s.attachAgain(ctx, c)
 	}
 	if ReasonOf(err) == InUse {
 		return nil, s.nameHolder(ctx, c, observed, err)
@@ -129,6 +129,28 @@ func (s AttachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed 
 	return observed.withInterface(Interface{
 		PortID: port, RouterID: s.Router, SubnetID: s.Subnet, Address: observed.subnet(s.Subnet).Gateway, Confirmed: true,
 	}), nil
+}
+
+// checkHidden fails with Stale if the subnet is attached, which was not observed: another request was
+// faster. Otherwise the port of the interface has lost its device owner, and is hidden from lists.
+func (s AttachSubnet) checkHidden(ctx context.Context, c *Cloud, observed *Network) error {
+	ports, err := c.client.PortsOnNetworks(ctx, observed.ID)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(interfacesOf(ports), func(i Interface) bool { return i.RouterID == s.Router && i.SubnetID == s.Subnet }) {
+		return &Error{Op: "attach subnet", Reason: Stale, Message: "the subnet is attached already"}
+	}
+	return nil
+}
+
+// attachAgain removes what a request that failed in the middle has left, and attaches the subnet.
+func (s AttachSubnet) attachAgain(ctx context.Context, c *Cloud) (port string, err error) {
+	klog.FromContext(ctx).Info("Attaching the subnet to the router again: an earlier request has failed in the middle", "router", s.Router, "port", s.Port)
+	if err := c.client.DetachSubnet(ctx, s.Router, s.Subnet); err != nil {
+		return "", err
+	}
+	return c.client.AttachSubnet(ctx, s.Router, s.Subnet)
 }
 
 // nameHolder returns an error that names the ports which have the address of the gateway, and err

@@ -886,6 +886,37 @@ func TestAHalfInterfaceIsCured(t *testing.T) {
 	equal(t, []string(nil), c.calls(func() { r.synced(t) }))
 }
 
+// Another client can attach the subnet right before the controller does: its interface stays. A port
+// that has lost its device is attached too, but no list shows it: it is replaced.
+func TestASubnetThatIsAttachedAlready(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		isHidden bool
+		calls    []string
+	}{
+		{"by another client", false, []string{attachCall, "GET ports", "GET networks", "GET subnets", "GET routers", "GET ports", "GET routers", attachCall}},
+		{"by a port that has lost its device", true, []string{attachCall, "GET ports", detachCall, attachCall}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newRoutedCloud(t)
+			r := c.declare(existingRouter(byIDOf(c.gate)))
+			_, _, err := r.syncOnce(t, Guard{})
+			equal(t, Unrecorded, ReasonOf(err))
+			port, err := c.others.AttachSubnet(t.Context(), c.gate, r.Status.Subnets[0].ID)
+			noError(t, err)
+			if test.isHidden {
+				put(t, c.others, "port", port, object{"device_id": "", "device_owner": ""})
+			}
+			equal(t, test.calls, c.calls(func() { r.synced(t) }))
+			interfaces := c.Interfaces()
+			equal(t, 1, len(interfaces))
+			equal(t, !test.isHidden, interfaces[0].PortID == port)
+			equal(t, interfaces[0].PortID, r.Status.Subnets[0].RouterPortID)
+			equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+		})
+	}
+}
+
 // The confirmation is kept in the status, so a new process does not ask again.
 func TestAConfirmedInterfaceIsNotConfirmedAgain(t *testing.T) {
 	c := newRoutedCloud(t)
