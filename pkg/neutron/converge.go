@@ -83,7 +83,7 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 	isResolved, reread := false, false
 	for {
 		if !isResolved && observed.Exists() {
-			unresolved, isResolved = c.resolveRouter(ctx, &desired), true
+			unresolved, isResolved = c.resolve(ctx, desired.Router), true
 			identity.Declared = desired.Router.existing()
 		}
 		step := c.next(identity, desired, observed)

@@ -174,7 +174,7 @@ func FuzzThePlan(f *testing.F) {
 				return
 			}
 			checkStep(t, want, have, step)
-			if _, deletes := step.(DeleteSubnet); deletes && neutronRefuses(want.Subnets[0]) && findSubnet(want, have, want.Subnets[0]) == nil {
+			if _, deletes := step.(DeleteSubnet); deletes && neutronRefuses(want.Subnets[0]) && findSubnet(want, have, &want.Subnets[0]) == nil {
 				t.Errorf("%+v deletes a subnet for %+v, which Neutron refuses", step, want.Subnets[0])
 			}
 			next, taken := simulate(t, have, step)

@@ -54,7 +54,8 @@ func Next(desired Desired, observed *Network) Step {
 		return SetTags{*tags}
 	}
 	obsolete := obsoleteSubnets(desired, observed)
-	for _, subnet := range desired.Subnets {
+	for i := range desired.Subnets {
+		subnet := &desired.Subnets[i]
 		existing := findSubnet(desired, observed, subnet)
 		if existing == nil {
 			return createOrMakeRoom(desired, observed, subnet, obsolete)
@@ -77,8 +78,8 @@ func Next(desired Desired, observed *Network) Step {
 
 // updateSubnet returns the step that makes the existing subnet match, or nil. Neutron refuses another
 // gateway while an interface has the address of the present one, so the subnet is detached before.
-func updateSubnet(desired Desired, observed *Network, subnet DesiredSubnet, existing *Subnet) Step {
-	changes := changes(subnetTable, &subnet, existing)
+func updateSubnet(desired Desired, observed *Network, subnet *DesiredSubnet, existing *Subnet) Step {
+	changes := changes(subnetTable, subnet, existing)
 	if len(changes) == 0 {
 		return nil
 	}
@@ -97,8 +98,8 @@ func updateSubnet(desired Desired, observed *Network, subnet DesiredSubnet, exis
 // last, so that the network is never without a subnet. It is also not deleted first for a
 // subnet that Neutron is certain to refuse. Nothing changes before all old subnets are free of
 // ports.
-func createOrMakeRoom(desired Desired, observed *Network, subnet DesiredSubnet, obsolete []Subnet) Step {
-	create := CreateSubnet{Subnet: subnet}
+func createOrMakeRoom(desired Desired, observed *Network, subnet *DesiredSubnet, obsolete []Subnet) Step {
+	create := CreateSubnet{Subnet: *subnet}
 	for _, s := range obsolete {
 		create.Replaces = append(create.Replaces, s.ID)
 	}
@@ -125,7 +126,7 @@ func isServed(cidr netip.Prefix) bool {
 }
 
 // isRefused reports whether Neutron is certain to refuse the subnet, on any network.
-func isRefused(subnet DesiredSubnet) bool {
+func isRefused(subnet *DesiredSubnet) bool {
 	cidr, first := subnet.CIDR, subnet.CIDR.Addr()
 	if cidr.Bits() == 0 || !subnet.NoDHCP && !isServed(cidr) {
 		return true
@@ -185,9 +186,9 @@ func Unmanaged(desired Desired, observed *Network) []Subnet {
 }
 
 // findSubnet returns the owner's subnet that is the desired one, or can be changed to it.
-func findSubnet(desired Desired, observed *Network, subnet DesiredSubnet) *Subnet {
+func findSubnet(desired Desired, observed *Network, subnet *DesiredSubnet) *Subnet {
 	for i := range observed.Subnets {
-		if s := &observed.Subnets[i]; s.CIDR == subnet.CIDR && matchesFixed(subnetTable, &subnet, s) && isOurs(desired, s) {
+		if s := &observed.Subnets[i]; s.CIDR == subnet.CIDR && matchesFixed(subnetTable, subnet, s) && isOurs(desired, s) {
 			return s
 		}
 	}
@@ -197,8 +198,8 @@ func findSubnet(desired Desired, observed *Network, subnet DesiredSubnet) *Subne
 // obsoleteSubnets returns the owner's subnets that are no longer declared.
 func obsoleteSubnets(desired Desired, observed *Network) []Subnet {
 	declared := map[string]bool{}
-	for _, subnet := range desired.Subnets {
-		if s := findSubnet(desired, observed, subnet); s != nil {
+	for i := range desired.Subnets {
+		if s := findSubnet(desired, observed, &desired.Subnets[i]); s != nil {
 			declared[s.ID] = true
 		}
 	}
@@ -215,7 +216,8 @@ func obsoleteSubnets(desired Desired, observed *Network) []Subnet {
 // that are no longer declared. The label of the latter is "".
 func Current(desired Desired, observed *Network) []CurrentSubnet {
 	var current []CurrentSubnet
-	for _, subnet := range desired.Subnets {
+	for i := range desired.Subnets {
+		subnet := &desired.Subnets[i]
 		if s := findSubnet(desired, observed, subnet); s != nil {
 			current = append(current, CurrentSubnet{subnet.Label, s, routerPort(desired, observed, s.ID)})
 		}

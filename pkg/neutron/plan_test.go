@@ -434,7 +434,7 @@ func TestIsRefused(t *testing.T) {
 		"fd00:1::/64": false, "fd00:1::/126": false, "fd00:1::/127": true, "fd00:1::/128": true, "ff02::/64": true, "ff00::/8": true, "fe00::/7": false,
 		"::1/128": true, "::/0": true, "::/1": false, "::/64": false, "fe80::/64": false, "::ffff:127.0.0.0/120": false, "::ffff:224.0.0.0/120": false,
 	} {
-		if got := isRefused(DesiredSubnet{CIDR: cidr(text)}); got != want {
+		if got := isRefused(&DesiredSubnet{CIDR: cidr(text)}); got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
 	}
@@ -442,7 +442,7 @@ func TestIsRefused(t *testing.T) {
 		"10.0.0.0/30": false, "10.0.0.0/31": true, "10.0.0.0/32": false, "0.0.0.0/0": true, "0.0.0.0/8": false, "127.0.0.0/8": false, "224.0.0.0/4": false,
 		"::/0": true, "fd00::/127": false, "fd00::/128": false, "ff02::/64": false,
 	} {
-		if got := isRefused(DesiredSubnet{CIDR: cidr(text), NoDHCP: true}); got != want {
+		if got := isRefused(&DesiredSubnet{CIDR: cidr(text), NoDHCP: true}); got != want {
 			t.Errorf("%s without DHCP: %v, want %v", text, got, want)
 		}
 	}
@@ -454,7 +454,7 @@ func TestIsRefused(t *testing.T) {
 		{"10.0.0.0/24", "none", false}, {"0.0.0.0/8", "none", true}, {"::/0", "none", true}, {"::/0", "fd00::1", true},
 		{"fd00:1::/64", "fd00:1::", false}, {"fd00:1::/64", "fd00:1::ffff:ffff:ffff:ffff", false},
 	} {
-		if got := isRefused(wants(test.cidr, test.gateway).Subnets[0]); got != test.want {
+		if got := isRefused(&wants(test.cidr, test.gateway).Subnets[0]); got != test.want {
 			t.Errorf("%s with gateway %s: %v, want %v", test.cidr, test.gateway, got, test.want)
 		}
 	}
@@ -481,8 +481,8 @@ func TestTheEmbeddedNeutronRefusesTheSameSubnets(t *testing.T) {
 						continue // Neutron answers 500: there is no next address
 					}
 					created, err := client.CreateSubnet(t.Context(), network.ID, CreateSubnet{Subnet: subnet})
-					if err != nil && ReasonOf(err) != Invalid || (err != nil) != isRefused(subnet) {
-						t.Errorf("%+v: Neutron answers %v; isRefused returns %v", subnet, err, isRefused(subnet))
+					if err != nil && ReasonOf(err) != Invalid || (err != nil) != isRefused(&subnet) {
+						t.Errorf("%+v: Neutron answers %v; isRefused returns %v", subnet, err, isRefused(&subnet))
 					}
 					if tried++; err != nil {
 						refused++
@@ -794,7 +794,7 @@ func checkStep(t *testing.T, want Desired, have *Network, step Step) {
 	case DeleteSubnet:
 		touches(step.ID)
 		inTheWay := step.CIDR.Overlaps(want.Subnets[0].CIDR)
-		if !inTheWay && findSubnet(want, have, want.Subnets[0]) == nil {
+		if !inTheWay && findSubnet(want, have, &want.Subnets[0]) == nil {
 			t.Errorf("%+v comes before the create of the new subnet, which it does not overlap", step)
 		}
 	case CreateSubnet:
@@ -850,8 +850,8 @@ func TestPortsOnAnyObsoleteSubnetPreventTheReplacement(t *testing.T) {
 					t.Errorf("%+v, ports on %q: the subnet %s is gone", start, used, id)
 				}
 			}
-			isCreated := findSubnet(want, have, want.Subnets[0]) != nil
-			wasCreated := findSubnet(want, start, want.Subnets[0]) != nil
+			isCreated := findSubnet(want, have, &want.Subnets[0]) != nil
+			wasCreated := findSubnet(want, start, &want.Subnets[0]) != nil
 			if len(used) > 0 && !wasCreated && (isCreated || len(have.Subnets) != len(start.Subnets)) {
 				t.Errorf("%+v, ports on %q: the subnets became %+v", start, used, have.Subnets)
 			}

@@ -32,15 +32,17 @@ func nextForRouter(desired Desired, observed *Network) Step {
 	for _, s := range subnets {
 		for _, i := range observed.Interfaces {
 			if i.SubnetID == s.ID && i.RouterID != target && desired.manages(observed, i) {
-				return detach(observed, i, subnets...)
+				step := detach(observed, i, subnets...)
+				step.Target = desired.Router.existing()
+				return step
 			}
 		}
 	}
 	if target == "" {
 		return nil
 	}
-	for _, subnet := range desired.Subnets {
-		if step := attach(desired, observed, target, findSubnet(desired, observed, subnet)); step != nil {
+	for i := range desired.Subnets {
+		if step := attach(desired, observed, target, findSubnet(desired, observed, &desired.Subnets[i])); step != nil {
 			return step
 		}
 	}

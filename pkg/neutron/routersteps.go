@@ -191,6 +191,9 @@ type DetachSubnet struct {
 	Replaces []string
 	// IsRemoval means that the network is deleted afterwards. Ports on it prevent the step.
 	IsRemoval bool
+	// Target is the ID of the existing router that the subnet is attached to afterwards, "" if there
+	// is none. If it is not there, the subnet stays attached.
+	Target string
 }
 
 func (s DetachSubnet) String() string {
@@ -212,7 +215,11 @@ func (s DetachSubnet) check(ctx context.Context, c *Cloud, identity Identity, ob
 			return err
 		}
 	}
-	return s.checkFloatingIPs(ctx, c)
+	if err := s.checkFloatingIPs(ctx, c); err != nil || s.Target == "" {
+		return err
+	}
+	_, err := c.client.GetRouter(ctx, s.Target)
+	return unresolved(err)
 }
 
 func (s DetachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {

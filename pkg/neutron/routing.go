@@ -196,16 +196,8 @@ func (r *routing) storeExternals(externals []named) {
 	r.externals, r.externalsListed = externals, time.Now()
 }
 
-// resolveRouter sets the ID of the router or of the external network that the spec names. It fails if
-// there is none.
-func (c *Cloud) resolveRouter(ctx context.Context, desired *Desired) error {
-	if err := c.resolve(ctx, desired.Router); err != nil {
-		return err
-	}
-	return c.checkTarget(ctx, desired)
-}
-
-// resolve sets the IDs of what the spec names. It makes no request if the lists have the name.
+// resolve sets the ID of the router or of the external network that the spec names. It makes no
+// request if the lists have the name. It fails if there is none of that name.
 func (c *Cloud) resolve(ctx context.Context, desired *DesiredRouter) (err error) {
 	if desired == nil {
 		return nil
@@ -219,21 +211,6 @@ func (c *Cloud) resolve(ctx context.Context, desired *DesiredRouter) (err error)
 		return err
 	}
 	return &Error{Op: "spec.router", Reason: Invalid, Message: "either externalNetwork or existing must be set"}
-}
-
-// checkTarget fails, and the router stays unresolved, if the spec names another router than before by
-// an ID that is not there. Otherwise the subnets would be detached from the former router, and could
-// not be attached to the new one.
-func (c *Cloud) checkTarget(ctx context.Context, desired *Desired) error {
-	id := desired.Router.existing()
-	if id == "" || desired.KnownRouter == "" || desired.KnownRouter == id {
-		return nil
-	}
-	_, err := c.client.GetRouter(ctx, id)
-	if err != nil {
-		desired.Router.Existing = ""
-	}
-	return unresolved(err)
 }
 
 func (c *Cloud) resolveName(ctx context.Context, field, kind string, ref samplecrdv1.NeutronReference) (id string, err error) {
