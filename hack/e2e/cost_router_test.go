@@ -17,13 +17,9 @@ limitations under the License.
 package e2e
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
 func TestFieldsAndRoutersCostNoMoreRequestsThanTheyNeed(t *testing.T) {
@@ -83,53 +79,5 @@ func TestFieldsAndRoutersCostNoMoreRequestsThanTheyNeed(t *testing.T) {
 		if diff := cmp.Diff(step.kubernetes, kubernetes); diff != "" {
 			t.Errorf("%s: requests to Kubernetes (-want +got):\n%s", step.what, diff)
 		}
-	}
-}
-
-func TestListsOfManyRoutedNetworksAreFew(t *testing.T) {
-	t.Parallel()
-	const (
-		networks = 1000
-		lists    = 3
-		// allowed are the requests of one list.
-		allowed = 10
-		listed  = "Listed Neutron's networks"
-	)
-	w := newWorldWith(t, public)
-	kubernetes := w.throughProxy()
-	c := w.start(fast, "-resync=2s")
-	w.createMany(networks, func(n *samplecrdv1.Network) {
-		n.Spec.Router = &samplecrdv1.RouterSpec{ExternalNetwork: &samplecrdv1.NeutronReference{Name: public.Name}}
-	})
-	w.eventually(func() error { // events come last
-		if n := kubernetes.peek()["create events"]; n < networks {
-			return fmt.Errorf("%d events", n)
-		}
-		return nil
-	})
-	if n := len(w.routers("")); n != networks {
-		t.Errorf("%d routers, want %d", n, networks)
-	}
-	began := c.Log.Count(listed) + 1
-	w.waitForCount(c, listed, began)
-	w.calls.take()
-	kubernetes.take()
-	w.waitForCount(c, listed, began+lists)
-	calls, written := w.calls.take(), writes(kubernetes.take())
-	ended := c.Log.Count(listed)
-	total := 0
-	for request, n := range calls {
-		total += n
-		if !strings.HasPrefix(request, "GET ") {
-			t.Errorf("%d times %s", n, request)
-		}
-	}
-	t.Logf("%d lists of %d routed Networks: %d requests, %v", ended-began, networks, total, calls)
-	// A list may have been under way at the beginning, and at the end.
-	if total > allowed*(ended-began+1) {
-		t.Errorf("want at most %d requests for a list", allowed)
-	}
-	if len(written) > 0 {
-		t.Errorf("written to Kubernetes: %v", written)
 	}
 }

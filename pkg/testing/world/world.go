@@ -97,7 +97,7 @@ type World struct {
 func New(t testing.TB, networks ...*samplecrdv1.Network) *World {
 	t.Helper()
 	server, err := embedded.Start("127.0.0.1:0", embedded.Options{
-		ExternalNetwork: embedded.ExternalNetwork{Name: public, CIDR: netip.MustParsePrefix("198.18.0.0/24")},
+		ExternalNetwork: embedded.ExternalNetwork{Name: public, CIDR: netip.MustParsePrefix("198.18.0.0/16")},
 	})
 	if err != nil {
 		t.Fatal(err)
