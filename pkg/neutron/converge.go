@@ -150,6 +150,8 @@ func isOutdated(step Step, err error) bool {
 		return ReasonOf(err) == Stale || ReasonOf(err) == Invalid
 	case AttachSubnet:
 		return ReasonOf(err) == Stale || ReasonOf(err) == InUse || ReasonOf(err) == NotFound
+	case UpdateRouter: // either the router is not there, or its external network
+		return ReasonOf(err) == Stale || ReasonOf(err) == Unresolved
 	}
 	return ReasonOf(err) == Stale
 }
@@ -205,6 +207,10 @@ func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network,
 // removed the mark from, which is left alone.
 func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network, retain bool, guard Guard) (kept *Network, err error) {
 	identity.Routed = identity.isRouted(observed)
+	if identity.Router == "" && identity.Existing != nil {
+		// The interfaces prevent the deletion if the name is not there. That is an error by itself.
+		identity.Declared, _ = c.resolveName(ctx, "spec.router.existing", "router", *identity.Existing)
+	}
 	for done := 0; (observed.Exists() || len(observed.Routers) > 0) && done < maxSteps; done++ {
 		isOurs := identity.Marks(observed) || !observed.Exists()
 		var s scope

@@ -92,7 +92,9 @@ func (r *DesiredRouter) existing() string {
 }
 
 // isResolved reports whether the names that the spec has are resolved.
-func (r *DesiredRouter) isResolved() bool { return r.ExternalNetwork != "" || r.Existing != "" }
+func (r *DesiredRouter) isResolved() bool {
+	return r == nil || r.ExternalNetwork != "" || r.Existing != ""
+}
 
 // DesiredRouter is the router of a Desired. Either ExternalNetwork or Existing is set, once the
 // names are resolved.
@@ -271,8 +273,9 @@ type Identity struct {
 	// status.
 	Routed bool
 	Router string
-	// Declared is the ID of the existing router that the spec names, once it is resolved. A status
-	// from a backup may not have it.
+	// Existing is the existing router that the spec names; nil if there is none. Declared is its ID,
+	// once it is resolved. A status from a backup may not have it.
+	Existing *samplecrdv1.NeutronReference
 	Declared string
 }
 
@@ -287,6 +290,9 @@ func NewIdentity(network *samplecrdv1.Network, cluster string) Identity {
 	}
 	if network.Status.Router != nil {
 		identity.Router = network.Status.Router.ID
+	}
+	if network.Spec.Router != nil {
+		identity.Existing = network.Spec.Router.Existing
 	}
 	return identity
 }

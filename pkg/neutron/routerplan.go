@@ -16,7 +16,10 @@ limitations under the License.
 
 package neutron
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // nextForRouter returns the next step from the observed routers and interfaces to the desired ones,
 // nil if they match. All desired subnets exist, with their gateways.
@@ -211,7 +214,7 @@ func UnmanagedInterfaces(desired Desired, observed *Network) []Interface {
 // nextRemoval returns the next step that frees a network for its deletion: its interfaces are
 // removed, and then the owner's routers. It returns nil if the network can be deleted.
 func nextRemoval(identity Identity, observed *Network) Step {
-	desired := Desired{Owner: identity.Owner, KnownRouter: identity.Router}
+	desired := Desired{Owner: identity.Owner, KnownRouter: cmp.Or(identity.Router, identity.Declared)}
 	for _, i := range observed.Interfaces {
 		if desired.hasRouter(observed, i.RouterID) && observed.subnet(i.SubnetID) != nil {
 			step := detach(observed, i)

@@ -158,6 +158,22 @@ func (c *Client) GetRouter(ctx context.Context, id string) (Router, error) {
 	return answer.Router, wrapAnswer("get router", err, answer.Router.ID)
 }
 
+// nextHops returns the next hops of the routes of one router.
+func (c *Client) nextHops(ctx context.Context, id string) ([]netip.Addr, error) {
+	var answer struct {
+		Router struct {
+			ID     string
+			Routes []struct{ NextHop netip.Addr }
+		}
+	}
+	err := c.send(ctx, http.MethodGet, nil, &answer, nil, "routers", id)
+	var hops []netip.Addr
+	for _, route := range answer.Router.Routes {
+		hops = append(hops, route.NextHop)
+	}
+	return hops, wrapAnswer("get router", err, answer.Router.ID)
+}
+
 // DeleteRouter deletes the router with its gateway. It fails with InUse if it has interfaces. It
 // returns nil if the router does not exist. The request has no revision: Neutron refuses each
 // revision of a router with a gateway, and takes the gateway away.

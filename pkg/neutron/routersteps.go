@@ -20,6 +20,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -65,7 +66,7 @@ func (s UpdateRouter) Fields() []string { return labels(s.Changes) }
 
 func (s UpdateRouter) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
 	router, err := c.client.UpdateRouter(ctx, s.ID, s.Changes)
-	return observed.withRouter(router), err
+	return observed.withRouter(router), unresolved(err)
 }
 
 // AttachSubnet attaches a subnet to a router, or confirms that it is attached.
@@ -118,7 +119,11 @@ func (s AttachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed 
 		}
 	}
 	if ReasonOf(err) == InUse {
-		return nil, s.nameHolder(ctx, c, observed, err)
+		gateway := FixedIP{s.Subnet, observed.subnet(s.Subnet).Gateway}
+		if named := c.checkAddress(ctx, "attach subnet", observed.ID, gateway); ReasonOf(named) == InUse {
+			return nil, named
+		}
+		return nil, err
 	}
 	if err != nil && s.IsOwn {
 		return nil, err // if the router is not there, what was observed is out of date
@@ -131,19 +136,18 @@ func (s AttachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed 
 	}), nil
 }
 
-// nameHolder returns an error that names the ports which have the address of the gateway, and err
-// if there are none.
-func (s AttachSubnet) nameHolder(ctx context.Context, c *Cloud, observed *Network, err error) error {
-	ports, listErr := c.client.PortsOnNetworks(ctx, observed.ID)
-	if listErr != nil {
+// checkAddress fails with InUse, and names the ports, if ports have the address of a gateway.
+func (c *Cloud) checkAddress(ctx context.Context, op, network string, gateway FixedIP) error {
+	// The ports of DHCP servers have addresses too.
+	ports, err := list[Port](ctx, c.client, "ports", portFields, url.Values{"network_id": {network}})
+	if err != nil {
 		return err
 	}
-	gateway := FixedIP{SubnetID: s.Subnet, Address: observed.subnet(s.Subnet).Gateway}
 	holders := slices.DeleteFunc(ports, func(p Port) bool { return !slices.Contains(p.FixedIPs, gateway) })
 	if len(holders) == 0 {
-		return err
+		return nil
 	}
-	return &Error{Op: "attach subnet", Reason: InUse, Message: fmt.Sprintf("the address of the gateway, %s, is %s", gateway.Address, inUseBy(holders))}
+	return &Error{Op: op, Reason: InUse, Message: fmt.Sprintf("the address of the gateway, %s, is %s", gateway.Address, inUseBy(holders))}
 }
 
 // unresolved returns the error of a request that names a router or an external network: if Neutron
@@ -169,6 +173,9 @@ type DetachSubnet struct {
 	Replaces []string
 	// IsRemoval means that the network is deleted afterwards. Ports on it prevent the step.
 	IsRemoval bool
+	// Gateway is the gateway that the subnet gets afterwards. A port that has its address prevents the
+	// step: the subnet could not be attached again.
+	Gateway netip.Addr
 }
 
 func (s DetachSubnet) String() string {
@@ -190,7 +197,38 @@ func (s DetachSubnet) check(ctx context.Context, c *Cloud, identity Identity, ob
 			return err
 		}
 	}
+	if s.Gateway.IsValid() {
+		if err := c.checkAddress(ctx, "move gateway", observed.ID, FixedIP{s.Subnet, s.Gateway}); err != nil {
+			return err
+		}
+	}
+	if err := s.checkRoutes(ctx, c); err != nil {
+		return err
+	}
 	return s.checkFloatingIPs(ctx, c)
+}
+
+// checkRoutes fails with InUse if routes of the router depend on the subnets. It makes no request for
+// one subnet, which Neutron itself refuses to detach.
+func (s DetachSubnet) checkRoutes(ctx context.Context, c *Cloud) error {
+	if len(s.Others) < 2 {
+		return nil
+	}
+	nextHops, err := c.client.nextHops(ctx, s.Router)
+	if err != nil && ReasonOf(err) != NotFound {
+		return err
+	}
+	for _, hop := range nextHops {
+		if s.affects(hop) {
+			return &Error{Op: "detach subnet " + s.CIDR.String(), Reason: InUse, Message: fmt.Sprintf("in use by a route of router %s via %s", s.Router, hop)}
+		}
+	}
+	return nil
+}
+
+// affects reports whether the address is in one of the subnets.
+func (s DetachSubnet) affects(address netip.Addr) bool {
+	return s.CIDR.Contains(address) || slices.ContainsFunc(s.Others, func(cidr netip.Prefix) bool { return cidr.Contains(address) })
 }
 
 func (s DetachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
@@ -205,7 +243,7 @@ func (s DetachSubnet) checkFloatingIPs(ctx context.Context, c *Cloud) error {
 	}
 	var names []string
 	for _, ip := range ips {
-		if slices.ContainsFunc(append(s.Others, s.CIDR), func(cidr netip.Prefix) bool { return cidr.Contains(ip.FixedIP) }) {
+		if s.affects(ip.FixedIP) {
 			names = append(names, ip.String())
 		}
 	}
