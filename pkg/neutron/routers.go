@@ -158,20 +158,22 @@ func (c *Client) GetRouter(ctx context.Context, id string) (Router, error) {
 	return answer.Router, wrapAnswer("get router", err, answer.Router.ID)
 }
 
-// nextHops returns the next hops of the routes of one router.
-func (c *Client) nextHops(ctx context.Context, id string) ([]netip.Addr, error) {
+// routerDetails are the fields of a router that no list asks for.
+type routerDetails struct {
+	ID        string `json:"id"`
+	ProjectID string `json:"project_id"`
+	Routes    []struct {
+		NextHop netip.Addr `json:"nexthop"`
+	} `json:"routes"`
+}
+
+// getRouterDetails reads the details of one router.
+func (c *Client) getRouterDetails(ctx context.Context, id string) (routerDetails, error) {
 	var answer struct {
-		Router struct {
-			ID     string
-			Routes []struct{ NextHop netip.Addr }
-		}
+		Router routerDetails `json:"router"`
 	}
 	err := c.send(ctx, http.MethodGet, nil, &answer, nil, "routers", id)
-	var hops []netip.Addr
-	for _, route := range answer.Router.Routes {
-		hops = append(hops, route.NextHop)
-	}
-	return hops, wrapAnswer("get router", err, answer.Router.ID)
+	return answer.Router, wrapAnswer("get router", err, answer.Router.ID)
 }
 
 // DeleteRouter deletes the router with its gateway. It fails with InUse if it has interfaces. It

@@ -101,6 +101,22 @@ func (s AttachSubnet) isRecorded(desired Desired) bool {
 	return desired.RouterRecorded && (s.IsOwn || desired.KnownRouter == s.Router)
 }
 
+// check fails if the router belongs to another project, as far as an admin can see it: the list of the
+// project's ports would not have the interface, and it would be attached again and again.
+func (s AttachSubnet) check(ctx context.Context, c *Cloud, _ Identity, observed *Network) error {
+	if s.IsOwn || observed.router(s.Router) != nil || c.routing.hasRouter(s.Router) {
+		return nil
+	}
+	router, err := c.client.getRouterDetails(ctx, s.Router)
+	if err != nil {
+		return unresolved(err)
+	}
+	if place, _ := c.client.Place(); place.Project != "" && router.ProjectID != place.Project {
+		return &Error{Op: "attach subnet", Reason: Unresolved, Message: fmt.Sprintf("router %s belongs to another project", s.Router)}
+	}
+	return nil
+}
+
 // apply attaches the subnet. Neutron refuses that if it is attached (400). It refuses it in another
 // way (409) if an earlier request failed in the middle: then there is a port that looks like an
 // interface, in every answer, and is none. It is removed, and the subnet is attached again.
@@ -214,13 +230,13 @@ func (s DetachSubnet) checkRoutes(ctx context.Context, c *Cloud) error {
 	if len(s.Others) < 2 {
 		return nil
 	}
-	nextHops, err := c.client.nextHops(ctx, s.Router)
+	router, err := c.client.getRouterDetails(ctx, s.Router)
 	if err != nil && ReasonOf(err) != NotFound {
 		return err
 	}
-	for _, hop := range nextHops {
-		if s.affects(hop) {
-			return &Error{Op: "detach subnet " + s.CIDR.String(), Reason: InUse, Message: fmt.Sprintf("in use by a route of router %s via %s", s.Router, hop)}
+	for _, route := range router.Routes {
+		if s.affects(route.NextHop) {
+			return &Error{Op: "detach subnet " + s.CIDR.String(), Reason: InUse, Message: fmt.Sprintf("in use by a route of router %s via %s", s.Router, route.NextHop)}
 		}
 	}
 	return nil

@@ -281,6 +281,13 @@ func (r *routing) find(kind, name string) (ids []string, listed time.Time) {
 	return ids, listed
 }
 
+// hasRouter reports whether the last list of the project's routers had the router.
+func (r *routing) hasRouter(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.routers, func(n named) bool { return n.ID == id })
+}
+
 // listNames lists the names of one kind.
 func (c *Cloud) listNames(ctx context.Context, kind string) error {
 	if kind == "router" {
