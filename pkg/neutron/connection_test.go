@@ -200,3 +200,56 @@ func TestTheRouterOfTheSpecIsDetachedBeforeADeletion(t *testing.T) {
 		equal(t, 2, len(c.world.Networks()))
 	}
 }
+
+// Neutron refuses overlapping subnets on one router.
+func TestSubnetsStayAttachedIfTheNewRouterHasOneThatOverlaps(t *testing.T) {
+	t.Parallel()
+	for name, router := range map[string]func(*routedCloud) func(*samplecrdv1.NetworkSpec){
+		"from an existing router": func(c *routedCloud) func(*samplecrdv1.NetworkSpec) {
+			return existingRouter(byIDOf(c.makeRouter(t, "first", "")))
+		},
+		"from an own router": func(c *routedCloud) func(*samplecrdv1.NetworkSpec) { return ownRouterOn(byIDOf(c.public)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newRoutedCloud(t)
+			r := c.declare(router(c), withSubnet("more", "10.1.0.0/24"))
+			r.synced(t)
+			theirs := post(t, c.others, "network", object{"name": "theirs"})
+			subnet := post(t, c.others, "subnet", object{"network_id": theirs, "cidr": "10.1.0.128/25", "ip_version": 4})
+			_, err := c.others.AttachSubnet(t.Context(), c.gate, subnet)
+			noError(t, err)
+			before := c.Interfaces()
+			existingRouter(byName("gate"))(&r.Spec)
+			for range 2 {
+				wantError(t, Error{Op: "spec.router.existing", Reason: Invalid,
+					Message: "10.1.0.0/24 overlaps with 10.1.0.128/25, a subnet of router " + c.gate}, r.err(t))
+				equal(t, before, c.Interfaces())
+			}
+			noError(t, c.others.DetachSubnet(t.Context(), c.gate, subnet))
+			equal(t, map[string]string{"10.0.0.0/24": c.gate, "10.1.0.0/24": c.gate}, c.attached(t, r.synced(t)))
+		})
+	}
+}
+
+// Neutron has no such interface: "IPv6 subnet configured to receive RAs from an external router cannot
+// be added to Neutron Router."
+func TestARouterNeedsTheIPv6RAMode(t *testing.T) {
+	t.Parallel()
+	c := newRoutedCloud(t)
+	r := c.declare(ownRouterOn(byName("public")), withSubnet("v6", "fd00:1::/64"))
+	ipv6 := &samplecrdv1.IPv6Spec{AddressMode: samplecrdv1.IPv6ModeSLAAC}
+	r.Spec.AdditionalSubnets[0].IPv6 = ipv6
+	_, err := NewDesired(r.Network, owner.Cluster)
+	wantError(t, Error{Op: "spec.additionalSubnets[v6].ipv6", Reason: Invalid, Message: "needs raMode if the Network has a router"}, err)
+	ipv6.RAMode = ipv6.AddressMode
+	r.synced(t)
+	r.Spec.Router, ipv6.RAMode = nil, ""
+	n := r.synced(t)
+	for _, s := range n.Subnets {
+		if s.CIDR.Addr().Is6() {
+			_, err := c.others.AttachSubnet(t.Context(), c.gate, s.ID)
+			equal(t, Invalid, ReasonOf(err))
+		}
+	}
+}

@@ -175,6 +175,9 @@ func (d *Desired) add(field, label string, spec *samplecrdv1.SubnetSpec) error {
 			return &Error{Op: field + ".cidr", Reason: Invalid, Message: fmt.Sprintf("%s overlaps with %s, another subnet of this Network", subnet.CIDR, other.CIDR)}
 		}
 	}
+	if d.Router != nil && subnet.AddressMode != "" && subnet.RAMode == "" {
+		return &Error{Op: field + ".ipv6", Reason: Invalid, Message: "needs raMode if the Network has a router"}
+	}
 	subnet.Name, subnet.Mark, subnet.Label = d.Name, d.Owner.Mark(), label
 	if label != "" {
 		subnet.Name = Name(d.Name, label)

@@ -20,6 +20,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -221,19 +222,50 @@ func (c *Cloud) resolve(ctx context.Context, desired *DesiredRouter) (err error)
 	return &Error{Op: "spec.router", Reason: Invalid, Message: "either externalNetwork or existing must be set"}
 }
 
-// checkTarget fails, and the router stays unresolved, if the spec names another router than before by
-// an ID that is not there. Otherwise the subnets would be detached from the former router, and could
-// not be attached to the new one.
+// checkTarget fails, and the router stays unresolved, if the spec names another router than before
+// that is not there, or that has subnets which overlap. Otherwise the subnets would be detached from
+// the former router, and could not be attached to the new one.
 func (c *Cloud) checkTarget(ctx context.Context, desired *Desired) error {
 	id := desired.Router.existing()
 	if id == "" || desired.KnownRouter == "" || desired.KnownRouter == id {
 		return nil
 	}
 	_, err := c.client.GetRouter(ctx, id)
+	if err = unresolved(err); err == nil {
+		err = c.checkOverlap(ctx, desired, id)
+	}
 	if err != nil {
 		desired.Router.Existing = ""
 	}
-	return unresolved(err)
+	return err
+}
+
+// checkOverlap fails if the router has an interface on a subnet that overlaps with a desired one.
+func (c *Cloud) checkOverlap(ctx context.Context, desired *Desired, router string) error {
+	ports, err := list[Port](ctx, c.client, "ports", portFields, url.Values{"device_id": {router}, "device_owner": interfaceOwners})
+	if err != nil {
+		return err
+	}
+	var ids []string
+	for _, i := range interfacesOf(ports) {
+		if !slices.Contains(desired.Known, i.SubnetID) {
+			ids = append(ids, i.SubnetID)
+		}
+	}
+	for chunk := range slices.Chunk(ids, maxFilterIDs) {
+		subnets, err := list[Subnet](ctx, c.client, "subnets", subnetFields, url.Values{"id": chunk})
+		if err != nil {
+			return err
+		}
+		for _, s := range subnets {
+			for _, d := range desired.Subnets {
+				if s.CIDR.Overlaps(d.CIDR) {
+					return &Error{Op: "spec.router.existing", Reason: Invalid, Message: fmt.Sprintf("%s overlaps with %s, a subnet of router %s", d.CIDR, s.CIDR, router)}
+				}
+			}
+		}
+	}
+	return nil
 }
 
 func (c *Cloud) resolveName(ctx context.Context, field, kind string, ref samplecrdv1.NeutronReference) (id string, err error) {
