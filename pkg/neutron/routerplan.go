@@ -92,9 +92,13 @@ func ownRouter(desired Desired, observed *Network) *Router {
 
 // attach returns the step that attaches the subnet to the router, or confirms that it is attached;
 // nil if that is known. An interface with another address than the subnet's gateway is removed
-// first.
+// first, unless there is one with that address too: any client can create a port that looks like one.
 func attach(desired Desired, observed *Network, router string, subnet *Subnet) Step {
-	at := slices.IndexFunc(observed.Interfaces, func(i Interface) bool { return i.RouterID == router && i.SubnetID == subnet.ID })
+	isOn := func(i Interface) bool { return i.RouterID == router && i.SubnetID == subnet.ID }
+	at := slices.IndexFunc(observed.Interfaces, func(i Interface) bool { return isOn(i) && i.Address == subnet.Gateway })
+	if at < 0 {
+		at = slices.IndexFunc(observed.Interfaces, isOn)
+	}
 	r := observed.router(router)
 	step := AttachSubnet{Router: router, Subnet: subnet.ID, CIDR: subnet.CIDR, IsOwn: r != nil && r.isOwnedBy(desired.Owner)}
 	if at < 0 {
@@ -102,7 +106,9 @@ func attach(desired Desired, observed *Network, router string, subnet *Subnet) S
 	}
 	existing := observed.Interfaces[at]
 	if existing.Address != subnet.Gateway {
-		return detach(observed, existing)
+		step := detach(observed, existing)
+		step.Gateway = subnet.Gateway
+		return step
 	}
 	if desired.isConfirmed(existing) {
 		return nil

@@ -189,8 +189,8 @@ type DetachSubnet struct {
 	Replaces []string
 	// IsRemoval means that the network is deleted afterwards. Ports on it prevent the step.
 	IsRemoval bool
-	// Gateway is the gateway that the subnet gets afterwards. A port that has its address prevents the
-	// step: the subnet could not be attached again.
+	// Gateway is the address that the subnet is attached with afterwards. A port that has it prevents
+	// the step: the subnet could not be attached again.
 	Gateway netip.Addr
 }
 
