@@ -281,3 +281,45 @@ func TestASubnetIsNotDetachedForAGatewayThatIsInUse(t *testing.T) {
 	equal(t, InUse, ReasonOf(r.err(t)))
 	equal(t, before, c.Interfaces())
 }
+
+// Such an interface is another client's, as in UnmanagedInterfaces.
+func TestTheInterfaceOfAnUnmanagedSubnetPreventsADeletion(t *testing.T) {
+	t.Parallel()
+	for _, isOwn := range []bool{false, true} {
+		c := newRoutedCloud(t)
+		r := c.declare(existingRouter(byIDOf(c.gate)))
+		if isOwn {
+			ownRouterOn(byIDOf(c.public))(&r.Spec)
+		}
+		n := r.synced(t)
+		subnet := post(t, c.others, "subnet", object{"network_id": n.ID, "cidr": "10.9.0.0/24", "ip_version": 4})
+		port, err := c.others.AttachSubnet(t.Context(), r.Status.Router.ID, subnet)
+		noError(t, err)
+		noError(t, c.Observer().Relist(t.Context()))
+		before := c.Interfaces()
+		for range 2 {
+			_, err = r.remove(t, false, Guard{})
+			wantError(t, Error{Op: "delete network", Reason: InUse, Message: "in use by port " + port + " (network:router_interface)"}, err)
+			equal(t, before, c.Interfaces())
+		}
+		noError(t, c.others.DetachSubnet(t.Context(), r.Status.Router.ID, subnet))
+		c.waits.drop(owner.UID)
+		noError(t, c.Observer().Relist(t.Context()))
+		_, err = r.remove(t, false, Guard{})
+		noError(t, err)
+		equal(t, 0, len(c.Interfaces())+len(c.own()))
+	}
+}
+
+// The mark of a subnet can be lost. The status knows the subnet.
+func TestASubnetWithoutItsMarkIsDetachedBeforeADeletion(t *testing.T) {
+	t.Parallel()
+	c := newRoutedCloud(t)
+	r := c.declare(existingRouter(byIDOf(c.gate)))
+	n := r.synced(t)
+	put(t, c.others, "subnet", n.Subnets[0].ID, object{"description": ""})
+	noError(t, c.Observer().Relist(t.Context()))
+	_, err := r.remove(t, false, Guard{})
+	noError(t, err)
+	equal(t, 0, len(c.Interfaces()))
+}

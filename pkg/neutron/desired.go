@@ -276,6 +276,8 @@ type Identity struct {
 	// status.
 	Routed bool
 	Router string
+	// Subnets are the IDs of the subnets in the status.
+	Subnets []string
 	// Existing is the existing router that the spec names; nil if there is none. Declared is its ID,
 	// once it is resolved. A status from a backup may not have it.
 	Existing *samplecrdv1.NeutronReference
@@ -296,6 +298,9 @@ func NewIdentity(network *samplecrdv1.Network, cluster string) Identity {
 	}
 	if network.Spec.Router != nil {
 		identity.Existing = network.Spec.Router.Existing
+	}
+	for _, s := range network.Status.Subnets {
+		identity.Subnets = append(identity.Subnets, s.ID)
 	}
 	return identity
 }

@@ -16,10 +16,7 @@ limitations under the License.
 
 package neutron
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // nextForRouter returns the next step from the observed routers and interfaces to the desired ones,
 // nil if they match. All desired subnets exist, with their gateways.
@@ -220,13 +217,18 @@ func UnmanagedInterfaces(desired Desired, observed *Network) []Interface {
 // nextRemoval returns the next step that frees a network for its deletion: its interfaces are
 // removed, and then the owner's routers. It returns nil if the network can be deleted.
 func nextRemoval(identity Identity, observed *Network) Step {
-	desired := Desired{Owner: identity.Owner, KnownRouter: cmp.Or(identity.Router, identity.Declared)}
 	for _, i := range observed.Interfaces {
-		if desired.hasRouter(observed, i.RouterID) && observed.subnet(i.SubnetID) != nil {
+		if identity.manages(observed, i) {
 			step := detach(observed, i)
 			step.IsRemoval = true
 			return step
 		}
 	}
-	return obsoleteRouter(desired, observed)
+	return obsoleteRouter(Desired{Owner: identity.Owner}, observed)
+}
+
+// manages is Desired.manages.
+func (i Identity) manages(observed *Network, on Interface) bool {
+	desired := Desired{Owner: i.Owner, KnownRouter: i.Router, Known: i.Subnets, Router: &DesiredRouter{Existing: i.Declared}}
+	return desired.manages(observed, on)
 }
