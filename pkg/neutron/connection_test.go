@@ -323,3 +323,20 @@ func TestASubnetWithoutItsMarkIsDetachedBeforeADeletion(t *testing.T) {
 	noError(t, err)
 	equal(t, 0, len(c.Interfaces()))
 }
+
+func TestARouterWithoutAnExternalAddressIsNotReady(t *testing.T) {
+	t.Parallel()
+	c := newRoutedCloud(t)
+	admin := newTestClient(t, c.configAs(t, "admin", password), ClientOptions{Timeout: c.others.options.Timeout})
+	external := post(t, admin, "network", object{"name": "empty", "router:external": true})
+	r := c.declare(ownRouterOn(byIDOf(external)))
+	for range 2 {
+		err := r.err(t)
+		wantError(t, Error{Op: "spec.router.externalNetwork", Reason: Unresolved,
+			Message: "router " + c.own()[0].ID + " has no address in external network " + external + ", which has no subnet"}, err)
+	}
+	post(t, admin, "subnet", object{"network_id": external, "cidr": "198.20.0.0/24", "ip_version": 4})
+	noError(t, c.Observer().Relist(t.Context()))
+	r.synced(t)
+	equal(t, 1, len(c.own()))
+}

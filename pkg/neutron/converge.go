@@ -17,6 +17,7 @@ limitations under the License.
 package neutron
 
 import (
+	"cmp"
 	"context"
 
 	"k8s.io/klog/v2"
@@ -89,7 +90,7 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		step := c.next(identity, desired, observed)
 		if step == nil {
 			c.waits.drop(identity.Owner.UID)
-			return observed, done, unresolved
+			return observed, done, cmp.Or(unresolved, checkAddresses(desired, observed))
 		}
 		if makesNoProgress(done, step) {
 			return observed, nil, &Error{Op: "converge", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: " + step.String()}

@@ -240,6 +240,17 @@ func (c *Cloud) checkTarget(ctx context.Context, desired *Desired) error {
 	return err
 }
 
+// checkAddresses fails if the router of the Network's own has no address in the external network, as
+// in one without a subnet. Neutron adds the address when there is one.
+func checkAddresses(desired Desired, observed *Network) error {
+	own := ownRouter(desired, observed)
+	if own == nil || own.Gateway.IPs != "" {
+		return nil
+	}
+	return &Error{Op: "spec.router.externalNetwork", Reason: Unresolved,
+		Message: fmt.Sprintf("router %s has no address in external network %s, which has no subnet", own.ID, desired.Router.ExternalNetwork)}
+}
+
 // checkOverlap fails if the router has an interface on a subnet that overlaps with a desired one.
 func (c *Cloud) checkOverlap(ctx context.Context, desired *Desired, router string) error {
 	ports, err := list[Port](ctx, c.client, "ports", portFields, url.Values{"device_id": {router}, "device_owner": interfaceOwners})
