@@ -98,7 +98,7 @@ func (c *Cloud) read(ctx context.Context, identity Identity, read Read) (*Networ
 	if err != nil || cached.Exists() && isComplete {
 		return cached, err
 	}
-	if known && read == CacheOnly && !cached.Exists() {
+	if known && read == CacheOnly && !cached.Exists() && len(cached.Routers) == 0 {
 		return &Network{RoutersKnown: true}, nil // nothing can exist
 	}
 	return c.readNeutron(ctx, identity)

@@ -17,6 +17,7 @@ limitations under the License.
 package neutron
 
 import (
+	"cmp"
 	"context"
 
 	"k8s.io/klog/v2"
@@ -89,7 +90,7 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		step := c.next(identity, desired, observed)
 		if step == nil {
 			c.waits.drop(identity.Owner.UID)
-			return observed, done, unresolved
+			return observed, done, cmp.Or(unresolved, checkAddresses(desired, observed))
 		}
 		if makesNoProgress(done, step) {
 			return observed, nil, &Error{Op: "converge", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: " + step.String()}
@@ -150,6 +151,8 @@ func isOutdated(step Step, err error) bool {
 		return ReasonOf(err) == Stale || ReasonOf(err) == Invalid
 	case AttachSubnet:
 		return ReasonOf(err) == Stale || ReasonOf(err) == InUse || ReasonOf(err) == NotFound
+	case UpdateRouter: // either the router is not there, or its external network
+		return ReasonOf(err) == Stale || ReasonOf(err) == Unresolved
 	}
 	return ReasonOf(err) == Stale
 }
@@ -205,6 +208,10 @@ func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network,
 // removed the mark from, which is left alone.
 func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network, retain bool, guard Guard) (kept *Network, err error) {
 	identity.Routed = identity.isRouted(observed)
+	if identity.Router == "" && identity.Existing != nil {
+		// The interfaces prevent the deletion if the name is not there. That is an error by itself.
+		identity.Declared, _ = c.resolveName(ctx, "spec.router.existing", "router", *identity.Existing)
+	}
 	for done := 0; (observed.Exists() || len(observed.Routers) > 0) && done < maxSteps; done++ {
 		isOurs := identity.Marks(observed) || !observed.Exists()
 		var s scope

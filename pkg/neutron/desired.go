@@ -92,7 +92,9 @@ func (r *DesiredRouter) existing() string {
 }
 
 // isResolved reports whether the names that the spec has are resolved.
-func (r *DesiredRouter) isResolved() bool { return r.ExternalNetwork != "" || r.Existing != "" }
+func (r *DesiredRouter) isResolved() bool {
+	return r == nil || r.ExternalNetwork != "" || r.Existing != ""
+}
 
 // DesiredRouter is the router of a Desired. Either ExternalNetwork or Existing is set, once the
 // names are resolved.
@@ -172,6 +174,9 @@ func (d *Desired) add(field, label string, spec *samplecrdv1.SubnetSpec) error {
 		if other.CIDR.Overlaps(subnet.CIDR) {
 			return &Error{Op: field + ".cidr", Reason: Invalid, Message: fmt.Sprintf("%s overlaps with %s, another subnet of this Network", subnet.CIDR, other.CIDR)}
 		}
+	}
+	if d.Router != nil && subnet.AddressMode != "" && subnet.RAMode == "" {
+		return &Error{Op: field + ".ipv6", Reason: Invalid, Message: "needs raMode if the Network has a router"}
 	}
 	subnet.Name, subnet.Mark, subnet.Label = d.Name, d.Owner.Mark(), label
 	if label != "" {
@@ -271,8 +276,11 @@ type Identity struct {
 	// status.
 	Routed bool
 	Router string
-	// Declared is the ID of the existing router that the spec names, once it is resolved. A status
-	// from a backup may not have it.
+	// Subnets are the IDs of the subnets in the status.
+	Subnets []string
+	// Existing is the existing router that the spec names; nil if there is none. Declared is its ID,
+	// once it is resolved. A status from a backup may not have it.
+	Existing *samplecrdv1.NeutronReference
 	Declared string
 }
 
@@ -287,6 +295,12 @@ func NewIdentity(network *samplecrdv1.Network, cluster string) Identity {
 	}
 	if network.Status.Router != nil {
 		identity.Router = network.Status.Router.ID
+	}
+	if network.Spec.Router != nil {
+		identity.Existing = network.Spec.Router.Existing
+	}
+	for _, s := range network.Status.Subnets {
+		identity.Subnets = append(identity.Subnets, s.ID)
 	}
 	return identity
 }

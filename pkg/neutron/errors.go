@@ -178,6 +178,7 @@ var conflicts = map[string]ErrorReason{
 	"OverQuota":                          OverQuota,
 	"IpAddressAlreadyAllocated":          InUse,
 	"IpAddressGenerationFailure":         InUse,
+	"InvalidSharedSetting":               InUse,
 	"OverlappingAllocationPools":         Invalid,
 	"GatewayConflictWithAllocationPools": Invalid,
 	"IpamValueInvalid":                   Invalid,

@@ -89,6 +89,8 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 			Error{Reason: InUse, Message: "There are one or more ports still in use on the network."}},
 		{"ports are on the subnet", 409, neutronBody("SubnetInUse", "One or more ports have an IP allocation from this subnet."),
 			Error{Reason: InUse, Message: "One or more ports have an IP allocation from this subnet."}},
+		{"other projects use the network", 409, neutronBody("InvalidSharedSetting", "Multiple tenants are using it."),
+			Error{Reason: InUse, Message: "Multiple tenants are using it."}},
 		{"a port has the gateway", 409, neutronBody("GatewayIpInUse", "Current gateway ip is already in use."),
 			Error{Reason: InUse, Message: "Current gateway ip is already in use."}},
 		{"the quota is used up", 409, neutronBody("OverQuota", "Quota exceeded for resources: ['network']."),

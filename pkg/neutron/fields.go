@@ -268,6 +268,19 @@ func labelsIn[D, O any](table []field[D, O]) []string {
 	return labels
 }
 
+// isAddressing reports whether the change is of the gateway, or of the pools, which depend on it.
+func (c Change) isAddressing() bool { return c.Label == fieldGateway || c.Label == fieldPools }
+
+// gatewayIn returns the gateway that the changes set, the zero Addr if they set none.
+func gatewayIn(changes []Change) (gateway netip.Addr) {
+	for _, c := range changes {
+		if c.Label == fieldGateway {
+			gateway, _ = c.Value.(netip.Addr)
+		}
+	}
+	return gateway
+}
+
 func labels(changes []Change) []string {
 	labels := make([]string, len(changes))
 	for i, c := range changes {

@@ -42,8 +42,24 @@ func duplicate(owned []*Network, keep *Network) Step {
 // there is no half-finished plan to remember: Next continues from any state that a crash
 // leaves behind.
 //
-// It does not touch unmanaged subnets.
+// It does not touch unmanaged subnets. It detaches no subnet while it is not known where the subnet
+// must be attached again.
 func Next(desired Desired, observed *Network) Step {
+	step := next(desired, observed)
+	detachment, ok := step.(DetachSubnet)
+	if !ok {
+		return step
+	}
+	if !desired.Router.isResolved() {
+		return nil
+	}
+	if target := desired.Router.existing(); target != detachment.Router {
+		detachment.Target, detachment.Desired = target, desired.Subnets
+	}
+	return detachment
+}
+
+func next(desired Desired, observed *Network) Step {
 	if !observed.Exists() {
 		return CreateNetwork{desired}
 	}
@@ -64,7 +80,7 @@ func Next(desired Desired, observed *Network) Step {
 			return step
 		}
 	}
-	if desired.Router != nil && !desired.Router.isResolved() {
+	if !desired.Router.isResolved() {
 		return nil
 	}
 	if step := nextForRouter(desired, observed); step != nil {
@@ -78,6 +94,7 @@ func Next(desired Desired, observed *Network) Step {
 
 // updateSubnet returns the step that makes the existing subnet match, or nil. Neutron refuses another
 // gateway while an interface has the address of the present one, so the subnet is detached before.
+// The other fields change before that, because Neutron can refuse them.
 func updateSubnet(desired Desired, observed *Network, subnet *DesiredSubnet, existing *Subnet) Step {
 	changes := changes(subnetTable, subnet, existing)
 	if len(changes) == 0 {
@@ -86,7 +103,12 @@ func updateSubnet(desired Desired, observed *Network, subnet *DesiredSubnet, exi
 	if slices.Contains(labels(changes), fieldGateway) {
 		for _, i := range observed.Interfaces {
 			if i.SubnetID == existing.ID && i.Address == existing.Gateway && desired.manages(observed, i) {
-				return detach(observed, i)
+				if others := slices.DeleteFunc(slices.Clone(changes), Change.isAddressing); len(others) > 0 {
+					return UpdateSubnet{ID: existing.ID, Label: subnet.Label, Changes: others}
+				}
+				step := detach(observed, i)
+				step.Gateway = gatewayIn(changes)
+				return step
 			}
 		}
 	}

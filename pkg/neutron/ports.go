@@ -89,11 +89,10 @@ type scope struct {
 // networkScope is the scope of the deletion of a network.
 func networkScope(id string) scope { return scope{op: "delete network", network: id} }
 
-// withoutInterfaces returns the scope without the interfaces of the owner's routers.
+// withoutInterfaces returns the scope without the interfaces that the owner manages.
 func (s scope) withoutInterfaces(identity Identity, observed *Network) scope {
 	for _, i := range observed.Interfaces {
-		isNamed := i.RouterID != "" && (i.RouterID == identity.Router || i.RouterID == identity.Declared)
-		if r := observed.router(i.RouterID); isNamed || r != nil && r.isOwnedBy(identity.Owner) {
+		if identity.manages(observed, i) {
 			s.except = append(s.except, i.PortID)
 		}
 	}

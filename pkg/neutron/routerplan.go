@@ -32,9 +32,7 @@ func nextForRouter(desired Desired, observed *Network) Step {
 	for _, s := range subnets {
 		for _, i := range observed.Interfaces {
 			if i.SubnetID == s.ID && i.RouterID != target && desired.manages(observed, i) {
-				step := detach(observed, i, subnets...)
-				step.Target = desired.Router.existing()
-				return step
+				return detach(observed, i, subnets...)
 			}
 		}
 	}
@@ -91,9 +89,13 @@ func ownRouter(desired Desired, observed *Network) *Router {
 
 // attach returns the step that attaches the subnet to the router, or confirms that it is attached;
 // nil if that is known. An interface with another address than the subnet's gateway is removed
-// first.
+// first, unless there is one with that address too: any client can create a port that looks like one.
 func attach(desired Desired, observed *Network, router string, subnet *Subnet) Step {
-	at := slices.IndexFunc(observed.Interfaces, func(i Interface) bool { return i.RouterID == router && i.SubnetID == subnet.ID })
+	isOn := func(i Interface) bool { return i.RouterID == router && i.SubnetID == subnet.ID }
+	at := slices.IndexFunc(observed.Interfaces, func(i Interface) bool { return isOn(i) && i.Address == subnet.Gateway })
+	if at < 0 {
+		at = slices.IndexFunc(observed.Interfaces, isOn)
+	}
 	r := observed.router(router)
 	step := AttachSubnet{Router: router, Subnet: subnet.ID, CIDR: subnet.CIDR, IsOwn: r != nil && r.isOwnedBy(desired.Owner)}
 	if at < 0 {
@@ -101,7 +103,9 @@ func attach(desired Desired, observed *Network, router string, subnet *Subnet) S
 	}
 	existing := observed.Interfaces[at]
 	if existing.Address != subnet.Gateway {
-		return detach(observed, existing)
+		step := detach(observed, existing)
+		step.Gateway = subnet.Gateway
+		return step
 	}
 	if desired.isConfirmed(existing) {
 		return nil
@@ -214,13 +218,18 @@ func UnmanagedInterfaces(desired Desired, observed *Network) []Interface {
 // nextRemoval returns the next step that frees a network for its deletion: its interfaces are
 // removed, and then the owner's routers. It returns nil if the network can be deleted.
 func nextRemoval(identity Identity, observed *Network) Step {
-	desired := Desired{Owner: identity.Owner, KnownRouter: identity.Router}
 	for _, i := range observed.Interfaces {
-		if desired.hasRouter(observed, i.RouterID) && observed.subnet(i.SubnetID) != nil {
+		if identity.manages(observed, i) {
 			step := detach(observed, i)
 			step.IsRemoval = true
 			return step
 		}
 	}
-	return obsoleteRouter(desired, observed)
+	return obsoleteRouter(Desired{Owner: identity.Owner}, observed)
+}
+
+// manages is Desired.manages.
+func (i Identity) manages(observed *Network, on Interface) bool {
+	desired := Desired{Owner: i.Owner, KnownRouter: i.Router, Known: i.Subnets, Router: &DesiredRouter{Existing: i.Declared}}
+	return desired.manages(observed, on)
 }

@@ -158,6 +158,24 @@ func (c *Client) GetRouter(ctx context.Context, id string) (Router, error) {
 	return answer.Router, wrapAnswer("get router", err, answer.Router.ID)
 }
 
+// routerDetails are the fields of a router that no list asks for.
+type routerDetails struct {
+	ID        string `json:"id"`
+	ProjectID string `json:"project_id"`
+	Routes    []struct {
+		NextHop netip.Addr `json:"nexthop"`
+	} `json:"routes"`
+}
+
+// getRouterDetails reads the details of one router.
+func (c *Client) getRouterDetails(ctx context.Context, id string) (routerDetails, error) {
+	var answer struct {
+		Router routerDetails `json:"router"`
+	}
+	err := c.send(ctx, http.MethodGet, nil, &answer, nil, "routers", id)
+	return answer.Router, wrapAnswer("get router", err, answer.Router.ID)
+}
+
 // DeleteRouter deletes the router with its gateway. It fails with InUse if it has interfaces. It
 // returns nil if the router does not exist. The request has no revision: Neutron refuses each
 // revision of a router with a gateway, and takes the gateway away.

@@ -20,6 +20,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -65,7 +66,7 @@ func (s UpdateRouter) Fields() []string { return labels(s.Changes) }
 
 func (s UpdateRouter) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
 	router, err := c.client.UpdateRouter(ctx, s.ID, s.Changes)
-	return observed.withRouter(router), err
+	return observed.withRouter(router), unresolved(err)
 }
 
 // AttachSubnet attaches a subnet to a router, or confirms that it is attached.
@@ -100,6 +101,28 @@ func (s AttachSubnet) isRecorded(desired Desired) bool {
 	return desired.RouterRecorded && (s.IsOwn || desired.KnownRouter == s.Router)
 }
 
+// check reads the router if the last list does not have it.
+func (s AttachSubnet) check(ctx context.Context, c *Cloud, _ Identity, observed *Network) error {
+	if s.IsOwn || observed.router(s.Router) != nil || c.routing.hasRouter(s.Router) {
+		return nil
+	}
+	return c.checkRouter(ctx, s.Router)
+}
+
+// checkRouter fails with Unresolved if there is no such router, or if it belongs to another project, as
+// far as an admin can see it: the list of the project's ports would not have the interfaces, and the
+// subnets would be attached again and again.
+func (c *Cloud) checkRouter(ctx context.Context, id string) error {
+	router, err := c.client.getRouterDetails(ctx, id)
+	if err != nil {
+		return unresolved(err)
+	}
+	if place, _ := c.client.Place(); place.Project != "" && router.ProjectID != place.Project {
+		return &Error{Op: "attach subnet", Reason: Unresolved, Message: fmt.Sprintf("router %s belongs to another project", id)}
+	}
+	return nil
+}
+
 // apply attaches the subnet. Neutron refuses that if it is attached (400). It refuses it in another
 // way (409) if an earlier request failed in the middle: then there is a port that looks like an
 // interface, in every answer, and is none. It is removed, and the subnet is attached again.
@@ -118,7 +141,11 @@ func (s AttachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed 
 		port, err = s.attachAgain(ctx, c)
 	}
 	if ReasonOf(err) == InUse {
-		return nil, s.nameHolder(ctx, c, observed, err)
+		gateway := FixedIP{s.Subnet, observed.subnet(s.Subnet).Gateway}
+		if named := c.checkAddress(ctx, "attach subnet", observed.ID, gateway); ReasonOf(named) == InUse {
+			return nil, named
+		}
+		return nil, err
 	}
 	if err != nil && s.IsOwn {
 		return nil, err // if the router is not there, what was observed is out of date
@@ -153,19 +180,18 @@ func (s AttachSubnet) attachAgain(ctx context.Context, c *Cloud) (port string, e
 	return c.client.AttachSubnet(ctx, s.Router, s.Subnet)
 }
 
-// nameHolder returns an error that names the ports which have the address of the gateway, and err
-// if there are none.
-func (s AttachSubnet) nameHolder(ctx context.Context, c *Cloud, observed *Network, err error) error {
-	ports, listErr := c.client.PortsOnNetworks(ctx, observed.ID)
-	if listErr != nil {
+// checkAddress fails with InUse, and names the ports, if ports have the address of a gateway.
+func (c *Cloud) checkAddress(ctx context.Context, op, network string, gateway FixedIP) error {
+	// The ports of DHCP servers have addresses too.
+	ports, err := list[Port](ctx, c.client, "ports", portFields, url.Values{"network_id": {network}})
+	if err != nil {
 		return err
 	}
-	gateway := FixedIP{SubnetID: s.Subnet, Address: observed.subnet(s.Subnet).Gateway}
 	holders := slices.DeleteFunc(ports, func(p Port) bool { return !slices.Contains(p.FixedIPs, gateway) })
 	if len(holders) == 0 {
-		return err
+		return nil
 	}
-	return &Error{Op: "attach subnet", Reason: InUse, Message: fmt.Sprintf("the address of the gateway, %s, is %s", gateway.Address, inUseBy(holders))}
+	return &Error{Op: op, Reason: InUse, Message: fmt.Sprintf("the address of the gateway, %s, is %s", gateway.Address, inUseBy(holders))}
 }
 
 // unresolved returns the error of a request that names a router or an external network: if Neutron
@@ -191,9 +217,13 @@ type DetachSubnet struct {
 	Replaces []string
 	// IsRemoval means that the network is deleted afterwards. Ports on it prevent the step.
 	IsRemoval bool
-	// Target is the ID of the existing router that the subnet is attached to afterwards, "" if there
-	// is none. If it is not there, the subnet stays attached.
-	Target string
+	// Gateway is the address that the subnet is attached with afterwards. A port that has it prevents
+	// the step: the subnet could not be attached again.
+	Gateway netip.Addr
+	// Target is the ID of the existing router that the desired subnets are attached to afterwards, "" if
+	// there is none. If they cannot be attached to it, they stay attached.
+	Target  string
+	Desired []DesiredSubnet
 }
 
 func (s DetachSubnet) String() string {
@@ -215,11 +245,73 @@ func (s DetachSubnet) check(ctx context.Context, c *Cloud, identity Identity, ob
 			return err
 		}
 	}
+	if s.Gateway.IsValid() {
+		if err := c.checkAddress(ctx, "move gateway", observed.ID, FixedIP{s.Subnet, s.Gateway}); err != nil {
+			return err
+		}
+	}
+	if err := s.checkRoutes(ctx, c); err != nil {
+		return err
+	}
 	if err := s.checkFloatingIPs(ctx, c); err != nil || s.Target == "" {
 		return err
 	}
-	_, err := c.client.GetRouter(ctx, s.Target)
-	return unresolved(err)
+	return s.checkTarget(ctx, c, observed)
+}
+
+// checkRoutes fails with InUse if routes of the router depend on the subnets. It makes no request for
+// one subnet, which Neutron itself refuses to detach.
+func (s DetachSubnet) checkRoutes(ctx context.Context, c *Cloud) error {
+	if len(s.Others) < 2 {
+		return nil
+	}
+	router, err := c.client.getRouterDetails(ctx, s.Router)
+	if err != nil && ReasonOf(err) != NotFound {
+		return err
+	}
+	for _, route := range router.Routes {
+		if s.affects(route.NextHop) {
+			return &Error{Op: "detach subnet " + s.CIDR.String(), Reason: InUse, Message: fmt.Sprintf("in use by a route of router %s via %s", s.Router, route.NextHop)}
+		}
+	}
+	return nil
+}
+
+// checkTarget fails if the desired subnets cannot be attached to the target afterwards: it is not there,
+// or has subnets that overlap.
+func (s DetachSubnet) checkTarget(ctx context.Context, c *Cloud, observed *Network) error {
+	if err := c.checkRouter(ctx, s.Target); err != nil {
+		return err
+	}
+	ports, err := list[Port](ctx, c.client, "ports", portFields, url.Values{"device_id": {s.Target}, "device_owner": interfaceOwners})
+	if err != nil {
+		return err
+	}
+	var attached []string
+	for _, i := range interfacesOf(ports) {
+		if observed.subnet(i.SubnetID) == nil {
+			attached = append(attached, i.SubnetID)
+		}
+	}
+	for ids := range slices.Chunk(attached, maxFilterIDs) {
+		subnets, err := list[Subnet](ctx, c.client, "subnets", subnetFields, url.Values{"id": ids})
+		if err != nil {
+			return err
+		}
+		for _, other := range subnets {
+			for _, d := range s.Desired {
+				if other.CIDR.Overlaps(d.CIDR) {
+					return &Error{Op: "spec.router.existing", Reason: Invalid, Message: fmt.Sprintf("%s overlaps with %s, a subnet of router %s", d.CIDR, other.CIDR, s.Target)}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// affects reports whether the address is in one of the subnets.
+func (s DetachSubnet) affects(address netip.Addr) bool {
+	return s.CIDR.Contains(address) || slices.ContainsFunc(s.Others, func(cidr netip.Prefix) bool { return cidr.Contains(address) })
 }
 
 func (s DetachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
@@ -234,7 +326,7 @@ func (s DetachSubnet) checkFloatingIPs(ctx context.Context, c *Cloud) error {
 	}
 	var names []string
 	for _, ip := range ips {
-		if slices.ContainsFunc(append(s.Others, s.CIDR), func(cidr netip.Prefix) bool { return cidr.Contains(ip.FixedIP) }) {
+		if s.affects(ip.FixedIP) {
 			names = append(names, ip.String())
 		}
 	}

@@ -213,6 +213,16 @@ func (c *Cloud) resolve(ctx context.Context, desired *DesiredRouter) (err error)
 	return &Error{Op: "spec.router", Reason: Invalid, Message: "either externalNetwork or existing must be set"}
 }
 
+// checkAddresses fails if the router of the Network's own has no address in the external network, as
+// in one without a subnet. Neutron adds the address when there is one.
+func checkAddresses(desired Desired, observed *Network) error {
+	own := ownRouter(desired, observed)
+	if own == nil || own.Gateway.IPs != "" {
+		return nil
+	}
+	return &Error{Op: "spec.router.externalNetwork", Reason: Unresolved,
+		Message: fmt.Sprintf("router %s has no address in external network %s, which has no subnet", own.ID, desired.Router.ExternalNetwork)}
+}
 func (c *Cloud) resolveName(ctx context.Context, field, kind string, ref samplecrdv1.NeutronReference) (id string, err error) {
 	if ref.ID != "" {
 		return ref.ID, nil
@@ -256,6 +266,13 @@ func (r *routing) find(kind, name string) (ids []string, listed time.Time) {
 		}
 	}
 	return ids, listed
+}
+
+// hasRouter reports whether the last list of the project's routers had the router.
+func (r *routing) hasRouter(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.routers, func(n named) bool { return n.ID == id })
 }
 
 // listNames lists the names of one kind.

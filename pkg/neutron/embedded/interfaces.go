@@ -116,6 +116,9 @@ func addSubnet(t *tx, r *router, id string) (*port, []*subnet, *failure) {
 	if c := t.request.caller; s.project != c.project && !c.admin {
 		return nil, nil, badRouter("Cannot add interface to router because subnet %s is not owned by project making the request", id)
 	}
+	if s.ipMode != "" && s.raMode == "" {
+		return nil, nil, badRouter("IPv6 subnet %s configured to receive RAs from an external router cannot be added to Neutron Router.", id)
+	}
 	if err := t.checkOverlap(r, []*subnet{s}); err != nil {
 		return nil, nil, err
 	}
