@@ -325,7 +325,7 @@ func (c *Cloud) deleteRevision(ctx context.Context, identity Identity, network *
 
 func (c *Cloud) removeMarks(ctx context.Context, identity Identity, network *Network) error {
 	for _, s := range network.Subnets {
-		if owner, marked := OwnerOf(s.Description); marked && owner == identity.Owner {
+		if identity.Owner.marks(s.Description) {
 			if err := c.client.UnmarkSubnet(ctx, &s); err != nil {
 				return err
 			}

@@ -64,19 +64,20 @@ func Next(desired Desired, observed *Network) Step {
 		}
 	}
 	if desired.Router != nil && !desired.Router.isResolved() {
-		return nil
+		return nil // the obsolete subnets stay too: the new ones cannot be attached yet
 	}
 	if step := nextForRouter(desired, observed); step != nil {
 		return step
 	}
-	for _, s := range obsolete {
-		return release(desired, observed, s, nil)
+	if len(obsolete) > 0 {
+		return release(desired, observed, obsolete[0], nil)
 	}
 	return obsoleteRouter(desired, observed)
 }
 
-// updateSubnet returns the step that makes the existing subnet match, or nil. Neutron refuses another
-// gateway while an interface has the address of the present one, so the subnet is detached before.
+// updateSubnet returns the step that makes the existing subnet match; nil if it matches. Neutron
+// refuses another gateway while an interface has the address of the old one, so the subnet is
+// detached first.
 func updateSubnet(desired Desired, observed *Network, subnet DesiredSubnet, existing *Subnet) Step {
 	changes := changes(subnetTable, &subnet, existing)
 	if len(changes) == 0 {
@@ -166,11 +167,10 @@ func allocationPools(cidr netip.Prefix, gateway netip.Addr) any {
 
 // isOurs reports whether the subnet belongs to the owner.
 func isOurs(desired Desired, s *Subnet) bool {
-	owner, marked := OwnerOf(s.Description)
-	if marked {
+	if owner, marked := OwnerOf(s.Description); marked {
 		return owner == desired.Owner
 	}
-	return slices.Contains(desired.Known, s.ID)
+	return slices.Contains(desired.KnownSubnets, s.ID)
 }
 
 // Unmanaged returns the network's subnets that do not belong to the owner.

@@ -82,7 +82,7 @@ type scope struct {
 	// prevents the step.
 	subnets []string
 	// except are the IDs of ports that do not prevent it: the interfaces that the controller removes
-	// by itself.
+	// itself.
 	except []string
 }
 
@@ -92,8 +92,7 @@ func networkScope(id string) scope { return scope{op: "delete network", network:
 // withoutInterfaces returns the scope without the interfaces of the owner's routers.
 func (s scope) withoutInterfaces(identity Identity, observed *Network) scope {
 	for _, i := range observed.Interfaces {
-		isNamed := i.RouterID != "" && (i.RouterID == identity.Router || i.RouterID == identity.Declared)
-		if r := observed.router(i.RouterID); isNamed || r != nil && r.isOwnedBy(identity.Owner) {
+		if observed.isRouterOf(identity.Owner, i.RouterID, identity.Router, identity.Declared) {
 			s.except = append(s.except, i.PortID)
 		}
 	}
@@ -149,8 +148,8 @@ func inUseBy(ports []Port) string {
 	return Printable("in use by port " + shorten(names))
 }
 
-// shorten returns a text with the first of the names, in their order, so that the text is the same
-// each time.
+// shorten sorts the names, so that the text is the same each time, and returns the first of them and
+// how many more there are.
 func shorten(names []string) string {
 	const most = 5
 	slices.Sort(names)
@@ -158,7 +157,7 @@ func shorten(names []string) string {
 	if len(names) > most {
 		text += fmt.Sprintf(" and %d more", len(names)-most)
 	}
-	return Printable(text)
+	return text
 }
 
 func (s scope) inUse(message string) error {

@@ -130,11 +130,7 @@ func (d *Desired) manages(observed *Network, i Interface) bool {
 // hasRouter reports whether the router carries the owner's mark, or is named by the spec or the
 // status.
 func (d *Desired) hasRouter(observed *Network, id string) bool {
-	if id == "" { // anybody can create such a port
-		return false
-	}
-	r := observed.router(id)
-	return r != nil && r.isOwnedBy(d.Owner) || id == d.KnownRouter || d.Router != nil && id == d.Router.Existing
+	return observed.isRouterOf(d.Owner, id, d.KnownRouter, d.Router.existing())
 }
 
 // isConfirmed reports whether Neutron has answered that the interface exists.

@@ -212,7 +212,6 @@ func (s DetachSubnet) checkFloatingIPs(ctx context.Context, c *Cloud) error {
 	if len(names) == 0 {
 		return nil
 	}
-	slices.Sort(names)
 	return &Error{Op: "detach subnet " + s.CIDR.String(), Reason: InUse, Message: Printable("in use by floating IP " + shorten(names))}
 }
 
