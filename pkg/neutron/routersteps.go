@@ -33,8 +33,8 @@ const (
 	fieldInterface      = "router interface"
 )
 
-// recorder is a step that needs the router in the status: what it creates could not be found
-// otherwise if the spec changed right afterwards.
+// recorder is a step that must not be taken before the status has the router: if the spec changed
+// right afterwards, what the step creates could not be found.
 type recorder interface{ isRecorded(Desired) bool }
 
 // CreateRouter creates a router of the Network's own, with its gateway. Its description carries the
@@ -100,9 +100,9 @@ func (s AttachSubnet) isRecorded(desired Desired) bool {
 	return desired.RouterRecorded && (s.IsOwn || desired.KnownRouter == s.Router)
 }
 
-// apply attaches the subnet. Neutron refuses that if it is attached (400). It refuses it in another
-// way (409) if an earlier request failed in the middle: then there is a port that looks like an
-// interface, in every answer, and is none. It is removed, and the subnet is attached again.
+// apply attaches the subnet. Neutron answers 400 if it is attached already. It answers 409 if an
+// earlier request failed in the middle: then a port exists that looks like an interface in every
+// answer, but is none. It is removed, and the subnet is attached again.
 func (s AttachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
 	port, err := c.client.AttachSubnet(ctx, s.Router, s.Subnet)
 	message := errorIn(err).Message
@@ -111,7 +111,7 @@ func (s AttachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed 
 		port, err = s.Port, nil
 	case s.Port != "" && strings.Contains(message, "already allocated in subnet"),
 		s.Port == "" && strings.Contains(message, "already has a port on subnet"):
-		// In the second case the port has lost its owner, and is hidden from lists.
+		// In the second case the port has lost its device_owner, so lists of interfaces lack it.
 		klog.FromContext(ctx).Info("Attaching the subnet to the router again: an earlier request has failed in the middle", "router", s.Router, "port", s.Port)
 		if err = c.client.DetachSubnet(ctx, s.Router, s.Subnet); err == nil {
 			port, err = c.client.AttachSubnet(ctx, s.Router, s.Subnet)
@@ -146,8 +146,8 @@ func (s AttachSubnet) nameHolder(ctx context.Context, c *Cloud, observed *Networ
 	return &Error{Op: "attach subnet", Reason: InUse, Message: fmt.Sprintf("the address of the gateway, %s, is %s", gateway.Address, inUseBy(holders))}
 }
 
-// unresolved returns the error of a request that names a router or an external network: if Neutron
-// does not have it, the spec names something that is not there.
+// unresolved returns the error of a request that names a router or an external network. NotFound
+// becomes Unresolved: the spec names something that does not exist.
 func unresolved(err error) error {
 	if e := errorIn(err); e.Reason == NotFound {
 		e.Reason = Unresolved
@@ -164,8 +164,8 @@ type DetachSubnet struct {
 	// Others are the CIDRs of the subnets that are detached afterwards. A floating IP in one of them
 	// prevents this step too.
 	Others []netip.Prefix
-	// Replaces are the IDs of the subnets that are deleted afterwards, this one among them. Ports
-	// on them prevent the step.
+	// Replaces are the IDs of the subnets that are deleted afterwards, including this one. Ports on
+	// them prevent the step.
 	Replaces []string
 	// IsRemoval means that the network is deleted afterwards. Ports on it prevent the step.
 	IsRemoval bool

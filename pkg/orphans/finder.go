@@ -380,7 +380,7 @@ func (f *Finder) removeOne(ctx context.Context, cloud *neutron.Cloud, orphan *Or
 	return f.delete(ctx, cloud, orphan, now)
 }
 
-// hasPorts reports whether ports prevent the deletion of the orphan, and counts them.
+// hasPorts reports whether ports prevent the deletion of the orphan, and stores their number in it.
 func (f *Finder) hasPorts(ctx context.Context, cloud *neutron.Cloud, orphan *Orphan, now *neutron.Network) (bool, error) {
 	if !now.Exists() {
 		return false, nil
