@@ -18,6 +18,7 @@ package neutron
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -176,7 +177,7 @@ func TestTheFieldsOfANetwork(t *testing.T) {
 			}
 		})
 	}
-	equal(t, sortedSet(namesIn(networkTable)), sortedSet(keysOf(tested)))
+	equal(t, slices.Sorted(slices.Values(namesIn(networkTable))), slices.Sorted(maps.Keys(tested)))
 }
 
 func TestTheFieldsOfASubnet(t *testing.T) {
@@ -216,7 +217,7 @@ func TestTheFieldsOfASubnet(t *testing.T) {
 			}
 		})
 	}
-	equal(t, sortedSet(namesIn(subnetTable)), sortedSet(keysOf(tested)))
+	equal(t, slices.Sorted(slices.Values(namesIn(subnetTable))), slices.Sorted(maps.Keys(tested)))
 }
 
 // Neutron cannot change the IPv6 modes of a subnet, so the subnet is replaced.
@@ -553,16 +554,6 @@ func TestAdditionalSubnetsHaveNamesOfTheirOwn(t *testing.T) {
 	equal(t, maxName, len(Name(long, "v6")))
 }
 
-func sortedSet(texts []string) []string { return slices.Compact(slices.Sorted(slices.Values(texts))) }
-
-func keysOf(set map[string]bool) (keys []string) {
-	for key := range set {
-		keys = append(keys, key)
-	}
-	return keys
-}
-
-// sent leaves every value as it is except an address that is none.
 func TestNoAddressIsNull(t *testing.T) {
 	equal(t, nil, sent(netip.Addr{}))
 	equal(t, any(addr("10.0.0.1")), sent(addr("10.0.0.1")))

@@ -23,6 +23,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // holdsAddress reports whether an interface on the subnet has the address.
@@ -277,7 +279,7 @@ func checkRouterGoal(t *testing.T, want Desired, have *Network) {
 	if target == "" {
 		subnets = nil
 	}
-	equal(t, sortedSet(subnets), sortedSet(attached))
+	equal(t, sets.New(subnets...), sets.New(attached...))
 	id, exists := CurrentRouter(want, have)
 	equal(t, []any{target, target != ""}, []any{id, exists})
 }
