@@ -333,7 +333,7 @@ func (u *user) visit(ctx context.Context, n *wanted) {
 	u.world.tally.log("user: %s on subnet %s of %s/%s: %+v", what, s.ID, n.namespace, n.name, v)
 }
 
-// leave ends the visits. Nobody else may have ended them: a port prevents the deletion of its
+// leave ends the visits. No other client may have ended them: a port prevents the deletion of its
 // subnet and network.
 func (u *user) leave(ctx context.Context, n *wanted) error {
 	client := u.world.neutron.Client

@@ -861,7 +861,7 @@ func loseAnswer(t *testing.T, scenario func(*routedCloud) (first, then []func(*s
 	return requests >= n
 }
 
-// An interface that only looks like one is repaired before Converge reports success, whoever made it.
+// Half an interface is repaired before Converge reports success.
 func TestAHalfInterfaceIsCured(t *testing.T) {
 	c := newRoutedCloud(t)
 	r := c.declare(existingRouter(byIDOf(c.gate)))
