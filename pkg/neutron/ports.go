@@ -44,9 +44,6 @@ type FixedIP struct {
 	Address  netip.Addr `json:"ip_address"`
 }
 
-// portFields are the fields that a list of ports asks for.
-const portFields = "id,name,device_owner,device_id,network_id,fixed_ips"
-
 func (p Port) listed() (string, []string, []string) {
 	texts := []string{p.Name, p.DeviceOwner, p.DeviceID, p.NetworkID}
 	for _, ip := range p.FixedIPs {

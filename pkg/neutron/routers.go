@@ -129,9 +129,6 @@ var routerTable = []field[DesiredRouter, Router]{
 		observed: func(r *Router) any { return gatewayOn(r.Gateway.NetworkID) }},
 }
 
-// routerFields are the fields that a list of routers asks for.
-const routerFields = "id,name,description,external_gateway_info"
-
 // CreateRouter creates a router with a gateway.
 func (c *Client) CreateRouter(ctx context.Context, step CreateRouter) (Router, error) {
 	var answer answer
@@ -198,7 +195,7 @@ func (f FloatingIP) String() string { return f.Address.String() + " of " + f.Fix
 
 // FloatingIPs lists the floating IPs that depend on the router.
 func (c *Client) FloatingIPs(ctx context.Context, router string) ([]FloatingIP, error) {
-	return list[FloatingIP](ctx, c, "floatingips", "id,floating_ip_address,fixed_ip_address,router_id", url.Values{"router_id": {router}})
+	return list[FloatingIP](ctx, c, "floatingips", floatingIPFields, url.Values{"router_id": {router}})
 }
 
 // named is an object with a name.
@@ -211,7 +208,7 @@ func (n named) listed() (string, []string, []string) { return n.ID, []string{n.N
 
 // externalNetworks lists the external networks that the client can see.
 func (c *Client) externalNetworks(ctx context.Context) ([]named, error) {
-	return list[named](ctx, c, "networks", "id,name", url.Values{"router:external": {"True"}})
+	return list[named](ctx, c, "networks", namedFields, url.Values{"router:external": {"True"}})
 }
 
 // routers lists the routers of the client's project that match the filter.
