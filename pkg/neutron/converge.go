@@ -77,7 +77,7 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		return nil, nil, err
 	}
 	identity.Routed = identity.isRouted(observed)
-	// A name that is not there holds up only the steps for the router. The first step of a new Network
+	// A name that is not found holds up only the steps for the router. The first step of a new Network
 	// must follow the write of its finalizer at once, so names are resolved after it.
 	var unresolved error
 	isResolved, reread := false, false

@@ -73,13 +73,13 @@ type DesiredSubnet struct {
 	CIDR netip.Prefix
 	// Gateway is the zero Addr for Neutron's choice, the first address.
 	Gateway netip.Addr
-	// NoGateway asks for a subnet without a gateway; Gateway is ignored then.
+	// NoGateway requests a subnet without a gateway; Gateway is then ignored.
 	NoGateway bool
 
 	DNSNameservers Addresses
 	Pools          Pools
 	Routes         Routes
-	// NoDHCP asks for a subnet without DHCP servers.
+	// NoDHCP requests a subnet without DHCP servers.
 	NoDHCP              bool
 	AddressMode, RAMode string
 }

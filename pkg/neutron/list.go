@@ -402,7 +402,7 @@ func (c *Client) projectFilter(ctx context.Context) (url.Values, error) {
 	return url.Values{"project_id": {s.place.Project}}, nil
 }
 
-// The fields that a list asks for.
+// The fields that a list requests.
 var (
 	networkFields    = append(namesIn(networkTable), "id", "tags", "revision_number")
 	subnetFields     = append(namesIn(subnetTable), "id", "network_id", "cidr", "revision_number")

@@ -121,7 +121,7 @@ func (s AttachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed 
 		return nil, s.nameHolder(ctx, c, observed, err)
 	}
 	if err != nil && s.IsOwn {
-		return nil, err // if the router is not there, what was observed is out of date
+		return nil, err // if the router does not exist, what was observed is out of date
 	}
 	if err != nil {
 		return nil, unresolved(err)
