@@ -84,6 +84,17 @@ type DesiredSubnet struct {
 	AddressMode, RAMode string
 }
 
+// existing returns Existing, "" if the Network declares no router.
+func (r *DesiredRouter) existing() string {
+	if r == nil {
+		return ""
+	}
+	return r.Existing
+}
+
+// isResolved reports whether the names that the spec has are resolved.
+func (r *DesiredRouter) isResolved() bool { return r.ExternalNetwork != "" || r.Existing != "" }
+
 // DesiredRouter is the router of a Desired. Either ExternalNetwork or Existing is set, once the
 // names are resolved.
 type DesiredRouter struct {
@@ -96,17 +107,6 @@ type DesiredRouter struct {
 	// Existing is the ID of a router that is not the Network's own.
 	Existing string
 }
-
-// existing returns Existing, "" if the Network declares no router.
-func (r *DesiredRouter) existing() string {
-	if r == nil {
-		return ""
-	}
-	return r.Existing
-}
-
-// isResolved reports whether the names that the spec has are resolved.
-func (r *DesiredRouter) isResolved() bool { return r.ExternalNetwork != "" || r.Existing != "" }
 
 // NewDesired reads the spec. Its error is final: an *Error of reason Invalid. The API server
 // refuses most of such specs, but not those that were stored under an older
@@ -268,12 +268,12 @@ type Identity struct {
 	// CloudName and Place are where that network was created; zero if that is not known.
 	CloudName string
 	Place     Place
-	// Routed means that the spec or the status has a router.
+	// Routed means that the spec or the status has a router. Router is the ID of the one in the
+	// status.
 	Routed bool
-	// Router is the ID of the router in the status.
 	Router string
-	// Declared is the ID of the existing router that the spec names, once its name is resolved. A
-	// status that was restored from a backup may not have it.
+	// Declared is the ID of the existing router that the spec names, once it is resolved. A status
+	// from a backup may not have it.
 	Declared string
 }
 

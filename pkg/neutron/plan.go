@@ -64,7 +64,7 @@ func Next(desired Desired, observed *Network) Step {
 		}
 	}
 	if desired.Router != nil && !desired.Router.isResolved() {
-		return nil // the obsolete subnets stay too: the new ones cannot be attached yet
+		return nil
 	}
 	if step := nextForRouter(desired, observed); step != nil {
 		return step
@@ -75,9 +75,8 @@ func Next(desired Desired, observed *Network) Step {
 	return obsoleteRouter(desired, observed)
 }
 
-// updateSubnet returns the step that makes the existing subnet match; nil if it matches. Neutron
-// refuses another gateway while an interface has the address of the old one, so the subnet is
-// detached first.
+// updateSubnet returns the step that makes the existing subnet match, or nil. Neutron refuses another
+// gateway while an interface has the address of the present one, so the subnet is detached before.
 func updateSubnet(desired Desired, observed *Network, subnet DesiredSubnet, existing *Subnet) Step {
 	changes := changes(subnetTable, &subnet, existing)
 	if len(changes) == 0 {

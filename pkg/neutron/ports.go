@@ -89,7 +89,8 @@ func networkScope(id string) scope { return scope{op: "delete network", network:
 // withoutInterfaces returns the scope without the interfaces of the owner's routers.
 func (s scope) withoutInterfaces(identity Identity, observed *Network) scope {
 	for _, i := range observed.Interfaces {
-		if observed.isRouterOf(identity.Owner, i.RouterID, identity.Router, identity.Declared) {
+		isNamed := i.RouterID != "" && (i.RouterID == identity.Router || i.RouterID == identity.Declared)
+		if r := observed.router(i.RouterID); isNamed || r != nil && r.isOwnedBy(identity.Owner) {
 			s.except = append(s.except, i.PortID)
 		}
 	}

@@ -88,7 +88,7 @@ func ownRouter(desired Desired, observed *Network) *Router {
 }
 
 // attach returns the step that attaches the subnet to the router, or confirms that it is attached;
-// nil if Neutron has confirmed that. An interface with another address than the subnet's gateway is removed
+// nil if that is known. An interface with another address than the subnet's gateway is removed
 // first.
 func attach(desired Desired, observed *Network, router string, subnet *Subnet) Step {
 	at := slices.IndexFunc(observed.Interfaces, func(i Interface) bool { return i.RouterID == router && i.SubnetID == subnet.ID })
@@ -130,7 +130,11 @@ func (d *Desired) manages(observed *Network, i Interface) bool {
 // hasRouter reports whether the router carries the owner's mark, or is named by the spec or the
 // status.
 func (d *Desired) hasRouter(observed *Network, id string) bool {
-	return observed.isRouterOf(d.Owner, id, d.KnownRouter, d.Router.existing())
+	if id == "" { // anybody can create such a port
+		return false
+	}
+	r := observed.router(id)
+	return r != nil && r.isOwnedBy(d.Owner) || id == d.KnownRouter || d.Router != nil && id == d.Router.Existing
 }
 
 // isConfirmed reports whether Neutron has answered that the interface exists.

@@ -310,16 +310,6 @@ func (n *Network) router(id string) *Router {
 	return nil
 }
 
-// isRouterOf reports whether the router with that ID carries the owner's mark, or is one of the named
-// ones. No router has the ID "", but a port of any client can.
-func (n *Network) isRouterOf(owner Owner, id string, named ...string) bool {
-	if id == "" {
-		return false
-	}
-	r := n.router(id)
-	return r != nil && r.isOwnedBy(owner) || slices.Contains(named, id)
-}
-
 // withRouter returns a copy of the network in which r replaces the router with the same ID, or is
 // added.
 func (n *Network) withRouter(r Router) *Network {

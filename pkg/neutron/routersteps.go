@@ -100,9 +100,9 @@ func (s AttachSubnet) isRecorded(desired Desired) bool {
 	return desired.RouterRecorded && (s.IsOwn || desired.KnownRouter == s.Router)
 }
 
-// apply attaches the subnet. Neutron answers 400 if it is attached already. It answers 409 if an
-// earlier request failed in the middle: then a port exists that looks like an interface in every
-// answer, but is none. It is removed, and the subnet is attached again.
+// apply attaches the subnet. Neutron refuses that if it is attached (400). It refuses it in another
+// way (409) if an earlier request failed in the middle: then there is a port that looks like an
+// interface, in every answer, and is none. It is removed, and the subnet is attached again.
 func (s AttachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
 	port, err := c.client.AttachSubnet(ctx, s.Router, s.Subnet)
 	message := errorIn(err).Message

@@ -230,9 +230,9 @@ func (c *Cloud) resolve(ctx context.Context, desired *DesiredRouter) (err error)
 	return &Error{Op: "spec.router", Reason: Invalid, Message: "either externalNetwork or existing must be set"}
 }
 
-// checkTarget fails, and the router stays unresolved, if the spec now names another router, which does
-// not exist. Otherwise the subnets would be detached from the former router, and could not be attached
-// to the new one.
+// checkTarget fails, and the router stays unresolved, if the spec names another router than before by
+// an ID that is not there. Otherwise the subnets would be detached from the former router, and could
+// not be attached to the new one.
 func (c *Cloud) checkTarget(ctx context.Context, desired *Desired) error {
 	id := desired.Router.existing()
 	if id == "" || desired.KnownRouter == "" || desired.KnownRouter == id {
@@ -291,7 +291,7 @@ func (r *routing) find(k kind, name string) (ids []string, listed time.Time) {
 	return ids, listed
 }
 
-// listNames lists all objects of the kind, and stores their names.
+// listNames lists the names of one kind.
 func (c *Cloud) listNames(ctx context.Context, k kind) error {
 	if k == kindRouter {
 		routers, err := c.client.routers(ctx, nil)
