@@ -189,7 +189,7 @@ func TestACloudHasAName(t *testing.T) {
 func TestTheMarkOfAKnownNetworkIsRestored(t *testing.T) {
 	want := wants("10.0.0.0/24", "")
 	w, have := made(t, want)
-	want.KnownSubnets = []string{have.Subnets[0].ID}
+	want.Known = []string{have.Subnets[0].ID}
 	w.theirs(t, have.ID, "", "mine now")
 	w.told = nil
 	noError(t, w.Observer().Relist(t.Context()))

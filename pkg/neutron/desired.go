@@ -43,9 +43,9 @@ type Desired struct {
 	KnownRouter string
 	// KnownPorts are the IDs of the ports in the status: of interfaces that Neutron has confirmed.
 	KnownPorts []string
-	// KnownSubnets are the IDs of the subnets in the status. A subnet that has lost its mark still
+	// Known are the IDs of the subnets in the status. A subnet that has lost its mark still
 	// belongs to the owner if its ID is one of them.
-	KnownSubnets []string
+	Known []string
 }
 
 // DesiredNetwork has the fields of the network of a Desired. The zero value of a field means that
@@ -118,9 +118,9 @@ func NewDesired(network *samplecrdv1.Network, cluster string) (Desired, error) {
 		Name:    Name(network.Namespace, network.Name),
 		Network: newDesiredNetwork(spec),
 	}
-	desired.KnownSubnets = []string{network.Status.SubnetID} // an older version wrote no status.subnets
+	desired.Known = []string{network.Status.SubnetID} // an older version wrote no status.subnets
 	for _, s := range network.Status.Subnets {
-		desired.KnownSubnets = append(desired.KnownSubnets, s.ID)
+		desired.Known = append(desired.Known, s.ID)
 		desired.KnownPorts = append(desired.KnownPorts, s.RouterPortID)
 	}
 	if r := network.Status.Router; r != nil {

@@ -69,7 +69,7 @@ func TestNewDesired(t *testing.T) {
 			}
 			noError(t, err)
 			test.want.Name, test.want.Mark = testName, owner.Mark()
-			equal(t, Desired{Owner: owner, Name: testName, Subnets: []DesiredSubnet{test.want}, KnownSubnets: []string{"s"}}, got)
+			equal(t, Desired{Owner: owner, Name: testName, Subnets: []DesiredSubnet{test.want}, Known: []string{"s"}}, got)
 		})
 	}
 }

@@ -142,7 +142,7 @@ func (s *source) desired() Desired {
 	if !subnet.NoGateway {
 		subnet.Gateway = s.addressIn(subnet.CIDR)
 	}
-	return Desired{Owner: owner, Name: testName, Subnets: []DesiredSubnet{subnet}, KnownSubnets: []string{[]string{"", "s0", "s1", "s2"}[s.below(4)]}}
+	return Desired{Owner: owner, Name: testName, Subnets: []DesiredSubnet{subnet}, Known: []string{[]string{"", "s0", "s1", "s2"}[s.below(4)]}}
 }
 
 // From every observed state, the plan ends after a bounded number of steps, and does not change

@@ -169,7 +169,7 @@ func isOurs(desired Desired, s *Subnet) bool {
 	if owner, marked := OwnerOf(s.Description); marked {
 		return owner == desired.Owner
 	}
-	return slices.Contains(desired.KnownSubnets, s.ID)
+	return slices.Contains(desired.Known, s.ID)
 }
 
 // Unmanaged returns the network's subnets that do not belong to the owner.

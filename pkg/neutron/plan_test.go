@@ -53,7 +53,7 @@ func wants(cidrText, gateway string, changes ...func(*Desired)) Desired {
 	return want
 }
 
-func knowing(ids ...string) func(*Desired) { return func(d *Desired) { d.KnownSubnets = ids } }
+func knowing(ids ...string) func(*Desired) { return func(d *Desired) { d.Known = ids } }
 
 // with adds another subnet to a desired state.
 func with(label, cidrText string, changes ...func(*DesiredSubnet)) func(*Desired) {
@@ -685,7 +685,7 @@ func poolsIn(t *testing.T, pools Pools) (all []netipx.IPRange) {
 func strangersSubnets(want Desired, n *Network) []Subnet {
 	return slices.DeleteFunc(slices.Clone(n.Subnets), func(s Subnet) bool {
 		owner, marked := OwnerOf(s.Description)
-		return marked && owner == want.Owner || !marked && slices.Contains(want.KnownSubnets, s.ID)
+		return marked && owner == want.Owner || !marked && slices.Contains(want.Known, s.ID)
 	})
 }
 
