@@ -378,8 +378,8 @@ func (c *Controller) reconcile(ctx context.Context, cloud *neutron.Cloud, networ
 	return network, outcome
 }
 
-// finalize removes the network from Neutron, or its mark if it is to be retained, and then the
-// finalizer from the Network.
+// finalize removes the network and its router from Neutron, or their marks if they are to be
+// retained, and then the finalizer from the Network.
 func (c *Controller) finalize(ctx context.Context, cloud *neutron.Cloud, network *samplecrdv1.Network) status.Outcome {
 	identity := neutron.NewIdentity(network, c.options.Cluster)
 	observed, err := cloud.Observe(ctx, identity, readFor(network, false))

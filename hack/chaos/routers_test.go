@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
+	externalnet "github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/external"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
@@ -61,8 +62,7 @@ func (w *world) reachOutside(ctx context.Context) error {
 			return &embedded.Fault{Half: true}
 		})
 	}
-	yes := true
-	pages, err := networks.List(w.neutron.Client, externalOnly{yes}).AllPages(ctx)
+	pages, err := networks.List(w.neutron.Client, externalnet.ListOptsExt{ListOptsBuilder: networks.ListOpts{}, External: new(true)}).AllPages(ctx)
 	if err != nil {
 		return fmt.Errorf("list external networks: %w", err)
 	}
@@ -71,22 +71,6 @@ func (w *world) reachOutside(ctx context.Context) error {
 		w.externals = append(w.externals, external{n.Name, n.ID})
 	}
 	return err
-}
-
-// externalOnly is a query for a list of networks.
-type externalOnly struct{ yes bool }
-
-// ToNetworkListQuery returns the query.
-func (e externalOnly) ToNetworkListQuery() (string, error) {
-	return fmt.Sprintf("?router:external=%t", e.yes), nil
-}
-
-// externalNetwork is a request to create an external network.
-type externalNetwork struct{ name string }
-
-// ToNetworkCreateMap returns the body of the request.
-func (e externalNetwork) ToNetworkCreateMap() (map[string]any, error) {
-	return map[string]any{"network": map[string]any{"name": e.name, "router:external": true}}, nil
 }
 
 func (w *world) makeExternals(ctx context.Context) error {
@@ -99,7 +83,8 @@ func (w *world) makeExternals(ctx context.Context) error {
 		return err
 	}
 	for i, name := range []string{"public", "internet"} {
-		network, err := networks.Create(ctx, admin, externalNetwork{name}).Extract()
+		opts := externalnet.CreateOptsExt{CreateOptsBuilder: networks.CreateOpts{Name: name}, External: new(true)}
+		network, err := networks.Create(ctx, admin, opts).Extract()
 		if err != nil {
 			return fmt.Errorf("create the external network %s: %w", name, err)
 		}
@@ -348,7 +333,7 @@ func (u *user) visit(ctx context.Context, n *wanted) {
 	u.world.tally.log("user: %s on subnet %s of %s/%s: %+v", what, s.ID, n.namespace, n.name, v)
 }
 
-// leave ends the visits. Nobody else may have ended them: a port prevents the deletion of its
+// leave ends the visits. No other client may have ended them: a port prevents the deletion of its
 // subnet and network.
 func (u *user) leave(ctx context.Context, n *wanted) error {
 	client := u.world.neutron.Client

@@ -81,30 +81,30 @@ var unitMutations = []unitMutation{
 		"func (CreateRouter) isRecorded(desired Desired) bool { return desired.RouterRecorded }",
 		"func (CreateRouter) isRecorded(desired Desired) bool { return true }",
 		"return desired.RouterRecorded && (s.IsOwn || desired.KnownRouter == s.Router)", "return true",
-	}}, "./pkg/neutron", "^TestNothingOfARouterIsCreatedBeforeTheStatusHasIt$"},
+	}}, "./pkg/neutron", "^TestTheRouterIsRecordedFirst$"},
 	{mutation{name: "own-router-not-looked-for", file: "pkg/neutron/routers.go", edits: []string{
 		"routers = slices.DeleteFunc(routers, func(r Router) bool { return r.Description != mark })", "routers = nil",
-	}}, "./pkg/neutron", "^TestARouterWhoseCreationWasNotAnsweredIsFound$"},
+	}}, "./pkg/neutron", "^TestALostAnswerOfARoutedNetwork$"},
 	{mutation{name: "half-interface-is-attached", file: "pkg/neutron/routerplan.go", edits: []string{
 		"return i.Confirmed || slices.Contains(d.KnownPorts, i.PortID)", "return true",
-	}}, "./pkg/neutron", "^TestHalfAnInterfaceIsAttachedAgain$"},
+	}}, "./pkg/neutron", "^TestAHalfInterfaceIsCured$"},
 	{mutation{name: "interfaces-on-strangers-subnets", file: "pkg/neutron/routerplan.go", edits: []string{
 		"s == nil || !isOurs(*d, s)", "s == nil",
 	}}, "./pkg/neutron", "^TestAnInterfaceOnAStrangersSubnetIsNotManaged$"},
 	{mutation{name: "floating-ips-ignored", file: "pkg/neutron/routersteps.go", edits: []string{
 		"	return s.checkFloatingIPs(ctx, c)\n", "	return nil\n",
-	}}, "./pkg/neutron", "^TestAFloatingIPKeepsAllSubnetsAttached$"},
+	}}, "./pkg/neutron", "^TestFloatingIPsKeepEverythingAsItIs$"},
 	{mutation{name: "obsolete-router-stays", file: "pkg/neutron/plan.go", edits: []string{
 		"return obsoleteRouter(desired, observed)", "return nil",
-	}}, "./pkg/neutron", "^TestAnotherExternalNetworkMeansAnotherRouter$"},
+	}}, "./pkg/neutron", "^TestThePlanOfRouters$"},
 	{mutation{name: "detached-before-the-next-is-attached", file: "pkg/neutron/plan.go", edits: []string{
 		"	if step := nextForRouter(desired, observed); step != nil {\n		return step\n	}\n", "",
 		"	return obsoleteRouter(desired, observed)\n",
 		"	if step := nextForRouter(desired, observed); step != nil {\n		return step\n	}\n	return obsoleteRouter(desired, observed)\n",
-	}}, "./pkg/neutron", "^TestTheNewSubnetIsAttachedBeforeTheOldOneIsDetached$"},
+	}}, "./pkg/neutron", "^TestTheCIDROfAnAttachedSubnetChanges$"},
 	{mutation{name: "ports-not-checked-before-the-detach", file: "pkg/neutron/routersteps.go", edits: []string{
 		`if scope := scopeOf(s, identity, observed); scope.op != "" {`, "if scope := scopeOf(s, identity, observed); false {",
-	}}, "./pkg/neutron", "^TestAPortKeepsAnObsoleteSubnetAttached$"},
+	}}, "./pkg/neutron", "^TestTheCIDROfAnAttachedSubnetChanges$"},
 }
 
 // TestUnitMutationsFitTheCode is quick, so that they do not fall behind.

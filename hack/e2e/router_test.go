@@ -94,6 +94,16 @@ func (w *world) router(name string) string {
 	return r.ID
 }
 
+// takeRouter deletes a router that is attached to the subnet, as another client would. The controller
+// may be as quick to attach the subnet again, so it is detached until the router can be deleted.
+func (w *world) takeRouter(id, subnet string) {
+	w.Helper()
+	w.eventually(func() error {
+		_ = routers.RemoveInterface(w.Context(), w.neutron.Client, id, routers.RemoveInterfaceOpts{SubnetID: subnet}).Err
+		return routers.Delete(w.Context(), w.neutron.Client, id).ExtractErr()
+	})
+}
+
 func (w *world) removeRouter(id string) {
 	w.Helper()
 	w.must(routers.Delete(w.Context(), w.neutron.Client, id).ExtractErr())
@@ -109,8 +119,8 @@ func (w *world) portsWith(opts ports.ListOpts) []ports.Port {
 	return found
 }
 
-// connected fails unless the status names the router, and says of each subnet which port connects it
-// to that router; and unless Neutron has just these interfaces on the network.
+// connected fails unless the status has the router and, for each subnet, the port that connects it to
+// that router, and unless the router has exactly these interfaces on the network.
 func (w *world) connected(name, router string) {
 	w.Helper()
 	status := w.get(name).Status
@@ -132,8 +142,8 @@ func (w *world) connected(name, router string) {
 	}
 }
 
-// attached fails unless the subnet is really attached to the router: Neutron shows an interface too if
-// a request has failed in the middle, and only its answer to another request tells.
+// attached fails unless the subnet is attached to the router. After a request that failed in the
+// middle, Neutron shows an interface too. Only its answer to another such request differs.
 func (w *world) attached(router, subnet string) {
 	w.Helper()
 	_, err := routers.AddInterface(w.Context(), w.neutron.Client, router, routers.AddInterfaceOpts{SubnetID: subnet}).Extract()
@@ -142,8 +152,8 @@ func (w *world) attached(router, subnet string) {
 	}
 }
 
-// routed returns the Network's own router. It fails unless there is just one, with its gateway in the
-// external network, and all subnets are connected to it.
+// routed returns the Network's own router. It fails unless there is exactly one, with its gateway in
+// the external network, and unless all subnets are connected to it.
 func (w *world) routed(name string) routers.Router {
 	w.Helper()
 	found, network := w.routers(w.namespace+"/"+name), w.get(name)
@@ -394,7 +404,7 @@ func TestStrangersInterfaceIsNamedAndNotTouched(t *testing.T) {
 	w.nothingAtAll()
 }
 
-// A user reads in the condition what is missing; all else is made already. Once it is there, the
+// The condition names what is missing, and everything else is created meanwhile. When it exists, the
 // Network becomes ready by itself, within a minute.
 func TestNetworkWaitsForTheRouterThatItNames(t *testing.T) {
 	t.Parallel()
@@ -468,10 +478,7 @@ func TestDriftOfRoutersIsRepaired(t *testing.T) {
 	}{
 		{"interface removed", removeInterface, "subnet 10.1.0.0/16 attached to router ", false},
 		{"router deleted", func(w *world, router string, network *samplecrdv1.Network) {
-			w.eventually(func() error { // the controller may be as quick to attach the subnet again
-				_ = routers.RemoveInterface(w.Context(), w.neutron.Client, router, routers.RemoveInterfaceOpts{SubnetID: network.Status.SubnetID}).Err
-				return routers.Delete(w.Context(), w.neutron.Client, router).ExtractErr()
-			})
+			w.takeRouter(router, network.Status.SubnetID)
 		}, "router created, subnet 10.1.0.0/16 attached to router ", true},
 		{"gateway cleared", put(map[string]any{"external_gateway_info": nil}), "router gateway set to external network " + w.publicID(), false},
 		{"router renamed", put(map[string]any{"name": "other"}), "router name set to " + w.namespace + "/net-3", false},
@@ -516,15 +523,11 @@ func TestExistingRouterThatOthersDeleteIsMissed(t *testing.T) {
 	old := w.router("shared")
 	network := w.createSpec("net", "10.1.0.0/16", "10.1.0.1", viaExisting("name", "shared"))
 	w.connected("net", old)
-	detach := routers.RemoveInterfaceOpts{SubnetID: network.Status.SubnetID}
-	w.must(routers.RemoveInterface(t.Context(), w.neutron.Client, old, detach).Err)
+	w.must(routers.RemoveInterface(t.Context(), w.neutron.Client, old, routers.RemoveInterfaceOpts{SubnetID: network.Status.SubnetID}).Err)
 	w.waitForEvent("net", samplecrdv1.EventDriftRepaired, "subnet 10.1.0.0/16 attached to router "+old)
 	w.connected("net", old)
 
-	w.eventually(func() error { // the controller may be as quick to attach the subnet again
-		_ = routers.RemoveInterface(t.Context(), w.neutron.Client, old, detach).Err
-		return routers.Delete(t.Context(), w.neutron.Client, old).ExtractErr()
-	})
+	w.takeRouter(old, network.Status.SubnetID)
 	missing := w.waitNotReady("net", samplecrdv1.ReasonReferenceNotFound)
 	w.contains(condition(missing, samplecrdv1.ConditionReady).Message, `there is no router named "shared"`)
 	w.matches("net", "10.1.0.0/16", "10.1.0.1")

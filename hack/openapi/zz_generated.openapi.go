@@ -122,7 +122,7 @@ func schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref common.ReferenceCallback)
 					},
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the address range of the network's subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).",
+							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -142,7 +142,7 @@ func schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "dnsNameservers are the addresses of the DNS servers that the network's DHCP servers announce, in this order. They are of the IP family of cidr.",
+							Description: "dnsNameservers are the addresses of the DNS servers that the network's DHCP servers announce, in this order. They are of the IP family of cidr. The default is none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -161,7 +161,7 @@ func schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "allocationPools are the address ranges that Neutron takes the addresses of ports from. If they are not set, they are all addresses of cidr except the gateway. They are inside cidr, do not overlap, and do not contain the gateway.",
+							Description: "allocationPools are the address ranges that Neutron takes the addresses of ports from, in any order. If they are not set, they are all addresses of cidr except the gateway. They are inside cidr, do not overlap, and do not contain the gateway.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -179,7 +179,7 @@ func schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "hostRoutes are the routes that the network's DHCP servers announce. They are of the IP family of cidr.",
+							Description: "hostRoutes are the routes that the network's DHCP servers announce, in any order. They are of the IP family of cidr. The default is none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -199,7 +199,7 @@ func schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref common.ReferenceCallback)
 					},
 					"ipv6": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr with the prefix length 64, and DHCP. Neutron cannot change it in place: if it changes, the controller replaces the subnet.",
+							Description: "ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr with the prefix length 64, and DHCP. If it is not set, the subnet has neither mode. Neutron cannot change it in place: if it changes, the controller replaces the subnet.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec"),
 						},
 					},
@@ -333,7 +333,7 @@ func schema_pkg_apis_samplecrd_v1_Network(ref common.ReferenceCallback) common.O
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Network declares a network in OpenStack Neutron, with one subnet.\n\nThe controller creates the network and the subnet, keeps them as the spec says, and deletes them when the Network is deleted.",
+				Description: "Network declares a network in OpenStack Neutron, with its subnets, and with a router if it needs a way out.\n\nThe controller creates them, keeps them as the spec says, and deletes them when the Network is deleted.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -432,12 +432,12 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NetworkSpec is the desired state of a network and its subnets. Every field except cloudCredentialsRef and provider can change at any time.\n\nA field that is not set means Neutron's default, and the controller keeps it so. What the cloud chooses is left alone: mtu, portSecurityEnabled, provider and tags. Neutron's field description is not here, because it carries the ownership mark.",
+				Description: "NetworkSpec is the desired state of a network and its subnets. Every field except cloudCredentialsRef and provider can change at any time.\n\nA field that is not set means Neutron's default, and the controller restores the default if another client changes it. This does not hold for mtu, portSecurityEnabled, provider and tags: the cloud chooses them if they are not set, and the controller leaves them alone. Neutron's field description is not here, because it carries the ownership mark.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the address range of the network's subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).",
+							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -457,7 +457,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "dnsNameservers are the addresses of the DNS servers that the network's DHCP servers announce, in this order. They are of the IP family of cidr.",
+							Description: "dnsNameservers are the addresses of the DNS servers that the network's DHCP servers announce, in this order. They are of the IP family of cidr. The default is none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -476,7 +476,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "allocationPools are the address ranges that Neutron takes the addresses of ports from. If they are not set, they are all addresses of cidr except the gateway. They are inside cidr, do not overlap, and do not contain the gateway.",
+							Description: "allocationPools are the address ranges that Neutron takes the addresses of ports from, in any order. If they are not set, they are all addresses of cidr except the gateway. They are inside cidr, do not overlap, and do not contain the gateway.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -494,7 +494,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "hostRoutes are the routes that the network's DHCP servers announce. They are of the IP family of cidr.",
+							Description: "hostRoutes are the routes that the network's DHCP servers announce, in any order. They are of the IP family of cidr. The default is none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -514,7 +514,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 					},
 					"ipv6": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr with the prefix length 64, and DHCP. Neutron cannot change it in place: if it changes, the controller replaces the subnet.",
+							Description: "ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr with the prefix length 64, and DHCP. If it is not set, the subnet has neither mode. Neutron cannot change it in place: if it changes, the controller replaces the subnet.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec"),
 						},
 					},
@@ -541,20 +541,20 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 					},
 					"router": {
 						SchemaProps: spec.SchemaProps{
-							Description: "router connects the subnets to a router: the way out of the network. Each subnet needs a gateway then, which becomes the address of the router.",
+							Description: "router connects all subnets to a router: the way out of the network. Each subnet then needs a gateway, which is the address of the router in it. If it is not set, the controller connects no router. It can be changed.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterSpec"),
 						},
 					},
 					"mtu": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mtu is the maximum transmission unit in bytes. If it is not set, Neutron chooses the largest that the cloud can carry, and status.mtu shows it.",
+							Description: "mtu is the maximum transmission unit in bytes. If it is not set, Neutron chooses the largest that the cloud can carry, and status.mtu shows it. If it is removed later, the last value stays.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"portSecurityEnabled": {
 						SchemaProps: spec.SchemaProps{
-							Description: "portSecurityEnabled is the default for ports that are created later: whether Neutron drops packets with a foreign source address, and applies security groups. If it is not set, the cloud chooses.",
+							Description: "portSecurityEnabled is the default for ports that are created later: whether Neutron drops packets with a foreign source address, and applies security groups. If it is not set, the cloud chooses. If it is removed later, the last value stays.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -573,7 +573,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "tags are the tags of the network in Neutron, in any order. If they are set, the network has exactly these; the empty list removes all. If they are not set, they are left alone. Tags that differ only in case are refused, because Neutron's database takes them as the same.",
+							Description: "tags are the tags of the network in Neutron, in any order. If they are set, the network has exactly these; the empty list removes all. If they are not set, they are left alone. Tags that differ only in case are refused, because Neutron's database treats them as equal.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -587,21 +587,21 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 					},
 					"shared": {
 						SchemaProps: spec.SchemaProps{
-							Description: "shared makes the network usable in all projects. Neutron's policy gives this to administrators.",
+							Description: "shared makes the network usable in all projects. The default is false. Neutron's default policy allows only administrators to set it to true.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"external": {
 						SchemaProps: spec.SchemaProps{
-							Description: "external makes the network one that routers can have their gateway in. Neutron's policy gives this to administrators.",
+							Description: "external makes the network one that routers can have their gateway in. The default is false. Neutron's default policy allows only administrators to set it to true.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"provider": {
 						SchemaProps: spec.SchemaProps{
-							Description: "provider says how the cloud carries the network. Neutron's policy gives this to administrators. If it is not set, the cloud chooses. It cannot be added or removed later, and only the segmentation ID of a VLAN can change.",
+							Description: "provider says how the cloud carries the network. Neutron's default policy allows only administrators to set it. If it is not set, the cloud chooses. It cannot be added or removed later, and only the segmentation ID of a VLAN can change.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ProviderSpec"),
 						},
 					},
@@ -613,7 +613,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 					},
 					"deletionPolicy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "deletionPolicy says what happens to the network in Neutron when the Network is deleted. Delete (the default) deletes it. Retain leaves it in Neutron without its ownership mark, and no controller manages it any more.",
+							Description: "deletionPolicy says what happens to the network in Neutron when the Network is deleted. Delete (the default) deletes it. Retain leaves it in Neutron without its ownership mark, with its subnets and its router, and no controller manages it any more.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -704,7 +704,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkStatus(ref common.ReferenceCallback) co
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "subnets are the subnets of this Network in Neutron. The first one is that of networkID's fields above.",
+							Description: "subnets are the subnets of this Network in Neutron: the declared ones in the order of the spec, and then those that the spec no longer declares. subnetID, cidr and gateway above are those of the first one without a name.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -717,7 +717,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkStatus(ref common.ReferenceCallback) co
 					},
 					"router": {
 						SchemaProps: spec.SchemaProps{
-							Description: "router is the router that the subnets are connected to, or are about to be. It is there before Neutron has an interface, so that no interface is ever left behind.",
+							Description: "router is the router that the subnets are connected to, or will be. The controller writes it before it creates a router or connects a subnet, so that it finds both when the spec has changed in between.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterStatus"),
 						},
 					},
@@ -768,7 +768,7 @@ func schema_pkg_apis_samplecrd_v1_NeutronReference(ref common.ReferenceCallback)
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is the name of the object. There must be exactly one of that name that the credentials can see.",
+							Description: "name is the name of the object. The credentials must see exactly one object of that name.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -831,13 +831,13 @@ func schema_pkg_apis_samplecrd_v1_RouterSpec(ref common.ReferenceCallback) commo
 				Properties: map[string]spec.Schema{
 					"externalNetwork": {
 						SchemaProps: spec.SchemaProps{
-							Description: "externalNetwork asks for a router of this Network's own, with its gateway in that external network. The controller creates the router, and deletes it with the network.",
+							Description: "externalNetwork requests a router of this Network's own, with its gateway in that external network. The controller creates the router, and deletes it with the network. If it changes, the controller replaces the router.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.NeutronReference"),
 						},
 					},
 					"existing": {
 						SchemaProps: spec.SchemaProps{
-							Description: "existing connects the network to a router that is there. The controller adds and removes the interfaces of this Network's subnets, and changes nothing else of the router.",
+							Description: "existing connects the network to a router that exists. The controller adds and removes the interfaces of this Network's subnets, and changes nothing else of the router.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.NeutronReference"),
 						},
 					},
@@ -897,7 +897,7 @@ func schema_pkg_apis_samplecrd_v1_SubnetSpec(ref common.ReferenceCallback) commo
 				Properties: map[string]spec.Schema{
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the address range of the network's subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).",
+							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -917,7 +917,7 @@ func schema_pkg_apis_samplecrd_v1_SubnetSpec(ref common.ReferenceCallback) commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "dnsNameservers are the addresses of the DNS servers that the network's DHCP servers announce, in this order. They are of the IP family of cidr.",
+							Description: "dnsNameservers are the addresses of the DNS servers that the network's DHCP servers announce, in this order. They are of the IP family of cidr. The default is none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -936,7 +936,7 @@ func schema_pkg_apis_samplecrd_v1_SubnetSpec(ref common.ReferenceCallback) commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "allocationPools are the address ranges that Neutron takes the addresses of ports from. If they are not set, they are all addresses of cidr except the gateway. They are inside cidr, do not overlap, and do not contain the gateway.",
+							Description: "allocationPools are the address ranges that Neutron takes the addresses of ports from, in any order. If they are not set, they are all addresses of cidr except the gateway. They are inside cidr, do not overlap, and do not contain the gateway.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -954,7 +954,7 @@ func schema_pkg_apis_samplecrd_v1_SubnetSpec(ref common.ReferenceCallback) commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "hostRoutes are the routes that the network's DHCP servers announce. They are of the IP family of cidr.",
+							Description: "hostRoutes are the routes that the network's DHCP servers announce, in any order. They are of the IP family of cidr. The default is none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -974,7 +974,7 @@ func schema_pkg_apis_samplecrd_v1_SubnetSpec(ref common.ReferenceCallback) commo
 					},
 					"ipv6": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr with the prefix length 64, and DHCP. Neutron cannot change it in place: if it changes, the controller replaces the subnet.",
+							Description: "ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr with the prefix length 64, and DHCP. If it is not set, the subnet has neither mode. Neutron cannot change it in place: if it changes, the controller replaces the subnet.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec"),
 						},
 					},

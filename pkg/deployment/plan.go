@@ -170,7 +170,7 @@ func patchFor(network *samplecrdv1.Network, d *appsv1.Deployment, r request) (ma
 // writtenAnnotations are the annotations that the controller writes on a Network.
 var writtenAnnotations = []string{samplecrdv1.AnnotationAllocatedCIDR, samplecrdv1.AnnotationAppliedTemplate}
 
-// desiredSpec returns the spec of a Network with the changes that the request asks for.
+// desiredSpec returns the spec of a Network with the changes that follow from the request.
 // Without a template the fields beside cidr and gateway stay as users set them, except that
 // they are cleared once after a template.
 func desiredSpec(network *samplecrdv1.Network, r request) *samplecrdv1.NetworkSpec {

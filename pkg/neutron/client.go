@@ -277,12 +277,13 @@ func (c *Client) end(s *session) {
 // object is a JSON object in a request.
 type object = map[string]any
 
-// answer is an answer with one network or one subnet, which is decoded directly into it.
+// answer is an answer with one network, one subnet or one router, which is decoded directly into it.
 // gophercloud's own Create and Update decode it into a tree of values, encode that as JSON, and
 // decode it again.
 type answer struct {
 	Network Network `json:"network"`
 	Subnet  Subnet  `json:"subnet"`
+	Router  Router  `json:"router"`
 }
 
 // send makes a request and decodes the answer. If revision is not nil, Neutron refuses the

@@ -94,7 +94,7 @@ func (c *Cloud) read(ctx context.Context, identity Identity, read Read) (*Networ
 		c.waits.drop(identity.Owner.UID)
 		return c.readNeutron(ctx, identity)
 	}
-	isComplete := cached.RoutersKnown || !identity.Routed
+	isComplete := cached.RoutersKnown || !identity.Routed // a relist may have lacked the routers
 	if err != nil || cached.Exists() && isComplete {
 		return cached, err
 	}

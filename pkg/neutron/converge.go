@@ -78,7 +78,7 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		return nil, nil, err
 	}
 	identity.Routed = identity.isRouted(observed)
-	// A name that is not there holds up only the steps for the router. The first step of a new Network
+	// A name that is not found holds up only the steps for the router. The first step of a new Network
 	// must follow the write of its finalizer at once, so names are resolved after it.
 	var unresolved error
 	isResolved, reread := false, false
@@ -210,7 +210,7 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 	identity.Routed = identity.isRouted(observed)
 	if identity.Router == "" && identity.Existing != nil {
 		// The interfaces prevent the deletion if the name is not there. That is an error by itself.
-		identity.Declared, _ = c.resolveName(ctx, "spec.router.existing", "router", *identity.Existing)
+		identity.Declared, _ = c.resolveName(ctx, "spec.router.existing", kindRouter, *identity.Existing)
 	}
 	for done := 0; (observed.Exists() || len(observed.Routers) > 0) && done < maxSteps; done++ {
 		isOurs := identity.Marks(observed) || !observed.Exists()
@@ -332,7 +332,7 @@ func (c *Cloud) deleteRevision(ctx context.Context, identity Identity, network *
 
 func (c *Cloud) removeMarks(ctx context.Context, identity Identity, network *Network) error {
 	for _, s := range network.Subnets {
-		if owner, marked := OwnerOf(s.Description); marked && owner == identity.Owner {
+		if identity.Owner.marks(s.Description) {
 			if err := c.client.UnmarkSubnet(ctx, &s); err != nil {
 				return err
 			}

@@ -36,19 +36,20 @@ type Desired struct {
 	Subnets []DesiredSubnet
 	// Router is nil if the Network declares none.
 	Router *DesiredRouter
-	// RouterRecorded means that the status has a router: nothing of it exists in Neutron before.
-	// KnownRouter is its ID, "" if it is not created yet, or is not known.
+	// RouterRecorded means that the status has a router. No router is created, and no subnet is
+	// attached, before that.
 	RouterRecorded bool
-	KnownRouter    string
-	// KnownPorts are the IDs of the ports of interfaces that Neutron has confirmed.
+	// KnownRouter is the ID of the router in the status. It is "" if the router is not created yet.
+	KnownRouter string
+	// KnownPorts are the IDs of the ports in the status: of interfaces that Neutron has confirmed.
 	KnownPorts []string
 	// Known are the IDs of the subnets in the status. A subnet that has lost its mark still
 	// belongs to the owner if its ID is one of them.
 	Known []string
 }
 
-// DesiredNetwork has the fields of the network in a Desired. The zero value of a field means that the
-// Network does not declare it.
+// DesiredNetwork has the fields of the network of a Desired. The zero value of a field means that
+// the Network does not declare it.
 type DesiredNetwork struct {
 	MTU                 int
 	PortSecurityEnabled *bool
@@ -72,13 +73,13 @@ type DesiredSubnet struct {
 	CIDR netip.Prefix
 	// Gateway is the zero Addr for Neutron's choice, the first address.
 	Gateway netip.Addr
-	// NoGateway asks for a subnet without a gateway; Gateway is ignored then.
+	// NoGateway requests a subnet without a gateway; Gateway is then ignored.
 	NoGateway bool
 
 	DNSNameservers Addresses
 	Pools          Pools
 	Routes         Routes
-	// NoDHCP is the opposite of Neutron's enable_dhcp.
+	// NoDHCP requests a subnet without DHCP servers.
 	NoDHCP              bool
 	AddressMode, RAMode string
 }
@@ -118,8 +119,8 @@ func NewDesired(network *samplecrdv1.Network, cluster string) (Desired, error) {
 		Owner:   Owner{Cluster: cluster, UID: network.UID},
 		Name:    Name(network.Namespace, network.Name),
 		Network: newDesiredNetwork(spec),
-		Known:   []string{network.Status.SubnetID},
 	}
+	desired.Known = []string{network.Status.SubnetID} // an older version wrote no status.subnets
 	for _, s := range network.Status.Subnets {
 		desired.Known = append(desired.Known, s.ID)
 		desired.KnownPorts = append(desired.KnownPorts, s.RouterPortID)
@@ -221,9 +222,9 @@ func newDesiredSubnet(field string, spec *samplecrdv1.SubnetSpec) (DesiredSubnet
 	return subnet, nil
 }
 
-// newPools returns the pools, or why they are not valid. The CustomResourceDefinition cannot order
-// IPv6 addresses, and for some of these pools Neutron's answer (409) is the one for a resource that
-// is in use.
+// newPools returns the pools, or the reason why they are not valid. The rules of the
+// CustomResourceDefinition cannot order IPv6 addresses, and Neutron refuses some of these pools with
+// 409, which otherwise means that a resource is in use.
 func newPools(subnet *DesiredSubnet, pools []samplecrdv1.AllocationPool) (set Pools, reason string) {
 	ranges := make([]netipx.IPRange, 0, len(pools))
 	for _, p := range pools {
@@ -264,7 +265,7 @@ func newHostRoutes(routes []samplecrdv1.HostRoute) Routes {
 }
 
 // Identity is what a Network knows of its network in Neutron. The mark of the Owner is the
-// proof; everything else comes from the status, which people can write.
+// proof; everything else comes from the spec and the status, which users can write.
 type Identity struct {
 	Owner Owner
 	// NetworkID is the ID of the network that was seen last; "" if none was.
@@ -313,10 +314,7 @@ func (i Identity) isRouted(n *Network) bool {
 
 // Marks reports whether the network carries the owner's mark. Without the mark it is never
 // deleted.
-func (i Identity) Marks(n *Network) bool {
-	owner, marked := OwnerOf(n.Description)
-	return marked && owner == i.Owner
-}
+func (i Identity) Marks(n *Network) bool { return i.Owner.marks(n.Description) }
 
 // covers reports whether the network belongs to the owner although it may have lost its mark:
 // it has the known ID, and a subnet with the mark.
@@ -324,8 +322,5 @@ func (i Identity) covers(n *Network) bool {
 	if _, marked := OwnerOf(n.Description); marked {
 		return i.Marks(n)
 	}
-	return n.ID == i.NetworkID && slices.ContainsFunc(n.Subnets, func(s Subnet) bool {
-		owner, marked := OwnerOf(s.Description)
-		return marked && owner == i.Owner
-	})
+	return n.ID == i.NetworkID && slices.ContainsFunc(n.Subnets, func(s Subnet) bool { return i.Owner.marks(s.Description) })
 }

@@ -18,5 +18,5 @@ limitations under the License.
 // state (Network, cached by the Observer), the pure function that decides the next step from the
 // one to the other (Next), and the Cloud that applies it.
 //
-// Nothing in this package depends on Kubernetes objects or queues.
+// The package reads the spec and the status of a Network, and writes nothing to Kubernetes.
 package neutron

@@ -30,8 +30,8 @@ type field[D, O any] struct {
 	name string
 	// label is the field's name in events and in the metric of repaired drift.
 	label string
-	// spec returns the value that the Network declares, nil if it declares none. Such a value is
-	// sent when the object is created.
+	// spec returns the value that the Network declares, nil if it declares none. The request that
+	// creates the object has only such values.
 	spec func(*D) any
 	// otherwise returns the value that Neutron must have if the Network declares none: Neutron's
 	// default. If it is nil, or returns nil, the field is left alone.
@@ -61,8 +61,8 @@ func pointed[T any](p *T) any {
 	return *p
 }
 
-// networkTable has a row for each field of a network that a Network declares, except its tags, for
-// which Neutron has a request of their own.
+// networkTable has a row for each field of a network that a Network can declare, except its tags,
+// which Neutron changes by a request of their own.
 var networkTable = []field[Desired, Network]{
 	{name: "name", label: fieldNetworkName,
 		spec:     func(d *Desired) any { return d.Name },
@@ -99,8 +99,8 @@ var networkTable = []field[Desired, Network]{
 		observed: func(n *Network) any { return n.SegmentationID }},
 }
 
-// subnetTable has a row for each field of a subnet that a Network declares, except its CIDR, which
-// identifies it.
+// subnetTable has a row for each field of a subnet that a Network can declare, except its CIDR, by
+// which the plan finds the subnet.
 var subnetTable = []field[DesiredSubnet, Subnet]{
 	{name: "name", label: fieldSubnetName,
 		spec:     func(d *DesiredSubnet) any { return d.Name },
@@ -178,6 +178,7 @@ type Change struct {
 	Name string
 	// Label is the field's name for users: one of Fields.
 	Label string
+	// Value is what the field is set to.
 	Value any
 	// IsDefault means that the Network does not declare the field.
 	IsDefault bool
@@ -235,7 +236,7 @@ func update(changes []Change) map[string]any {
 	return fields
 }
 
-// sent returns the value as it is sent: no address is null.
+// sent returns the value as it is sent: null for the zero netip.Addr.
 func sent(value any) any {
 	if address, ok := value.(netip.Addr); ok && !address.IsValid() {
 		return nil

@@ -90,14 +90,14 @@ func (s Subnet) listed() (string, []string, []string) {
 }
 
 // list returns the items of a collection that match the filter. It is for short lists.
-func list[T item](ctx context.Context, c *Client, collection, fields string, filter url.Values) ([]T, error) {
+func list[T item](ctx context.Context, c *Client, collection string, fields []string, filter url.Values) ([]T, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxLookup)
 	defer cancel()
 	return listOnly(ctx, c, collection, fields, filter, func(*T) bool { return true })
 }
 
 // listOnly is list for lists of any length. It returns only the items for which keep returns true.
-func listOnly[T item](ctx context.Context, c *Client, collection, fields string, filter url.Values, keep func(*T) bool) ([]T, error) {
+func listOnly[T item](ctx context.Context, c *Client, collection string, fields []string, filter url.Values, keep func(*T) bool) ([]T, error) {
 	l := listing[T]{keep: keep}
 	if err := l.list(ctx, c, collection, fields, filter); err != nil {
 		return nil, err
@@ -119,9 +119,9 @@ type listing[T item] struct {
 //
 // It continues from the last item that it has read, and not at the URL in the answer: behind a
 // proxy, perhaps only the cloud itself can reach that URL, and the token could be sent anywhere.
-func (l *listing[T]) list(ctx context.Context, c *Client, collection, fields string, filter url.Values) error {
+func (l *listing[T]) list(ctx context.Context, c *Client, collection string, fields []string, filter url.Values) error {
 	op := "list " + collection
-	query := url.Values{"fields": strings.Split(fields, ","), "limit": {strconv.Itoa(pageSize)}}
+	query := url.Values{"fields": fields, "limit": {strconv.Itoa(pageSize)}}
 	maps.Copy(query, filter)
 	start, restarts := *l, 0
 	for pages := range maxPages {
@@ -339,7 +339,7 @@ func (c *Client) ListNetworks(ctx context.Context, clusters ...string) ([]*Netwo
 		return nil, err
 	}
 	// Networks first: a subnet that is created in between then has its network in the list.
-	found, err := listOnly(ctx, c, "networks", networkFields+",subnets", filter, func(n *listedNetwork) bool {
+	found, err := listOnly(ctx, c, "networks", append(slices.Clone(networkFields), "subnets"), filter, func(n *listedNetwork) bool {
 		owner, _ := OwnerOf(n.Description)
 		return len(clusters) == 0 || slices.Contains(clusters, owner.Cluster)
 	})
@@ -402,10 +402,14 @@ func (c *Client) projectFilter(ctx context.Context) (url.Values, error) {
 	return url.Values{"project_id": {s.place.Project}}, nil
 }
 
-// The fields that a list asks for.
+// The fields that a list requests.
 var (
-	networkFields = strings.Join(append(namesIn(networkTable), "id", "tags", "revision_number"), ",")
-	subnetFields  = strings.Join(append(namesIn(subnetTable), "id", "network_id", "cidr", "revision_number"), ",")
+	networkFields    = append(namesIn(networkTable), "id", "tags", "revision_number")
+	subnetFields     = append(namesIn(subnetTable), "id", "network_id", "cidr", "revision_number")
+	routerFields     = append(namesIn(routerTable), "id")
+	portFields       = []string{"id", "name", "device_owner", "device_id", "network_id", "fixed_ips"}
+	floatingIPFields = []string{"id", "floating_ip_address", "fixed_ip_address", "router_id"}
+	namedFields      = []string{"id", "name"}
 )
 
 // listedNetwork is a network in a list.

@@ -24,7 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Owner identifies the owner of a network in Neutron: the Network with this UID in the cluster
+// Owner identifies the owner of a network or a router in Neutron: the Network with this UID in the cluster
 // with this ID.
 type Owner struct {
 	Cluster string
@@ -33,7 +33,7 @@ type Owner struct {
 
 const markPrefix = "samplecrd.k8s.io/owner="
 
-// Mark returns the mark of the owner. The descriptions of its network and subnet end with it.
+// Mark returns the mark of the owner. The descriptions of its network, subnets and router end with it.
 //
 // The mark is in the description because a request that creates a network cannot set tags, and a
 // network must not exist without its mark, not even for a moment.
@@ -54,6 +54,12 @@ func OwnerOf(description string) (Owner, bool) {
 		return Owner{}, false
 	}
 	return Owner{Cluster: cluster, UID: types.UID(uid)}, true
+}
+
+// marks reports whether the description has the owner's mark.
+func (o Owner) marks(description string) bool {
+	owner, marked := OwnerOf(description)
+	return marked && owner == o
 }
 
 // withoutMark returns the description without the mark at its end.

@@ -52,8 +52,8 @@ type Network struct {
 	// Routers are the routers that carry the owner's mark, and the others that have an interface on
 	// the network, as far as the client can see them, ordered by ID.
 	Routers []Router `json:"-"`
-	// RoutersKnown means that Interfaces and Routers were read. They are read only if some Network
-	// has a router.
+	// RoutersKnown means that Interfaces and Routers were read. A relist reads them only if some
+	// Network has a router.
 	RoutersKnown bool `json:"-"`
 }
 

@@ -86,8 +86,8 @@ func next(desired Desired, observed *Network) Step {
 	if step := nextForRouter(desired, observed); step != nil {
 		return step
 	}
-	for _, s := range obsolete {
-		return release(desired, observed, s, nil)
+	if len(obsolete) > 0 {
+		return release(desired, observed, obsolete[0], nil)
 	}
 	return obsoleteRouter(desired, observed)
 }
@@ -189,8 +189,7 @@ func allocationPools(cidr netip.Prefix, gateway netip.Addr) any {
 
 // isOurs reports whether the subnet belongs to the owner.
 func isOurs(desired Desired, s *Subnet) bool {
-	owner, marked := OwnerOf(s.Description)
-	if marked {
+	if owner, marked := OwnerOf(s.Description); marked {
 		return owner == desired.Owner
 	}
 	return slices.Contains(desired.Known, s.ID)

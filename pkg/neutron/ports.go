@@ -44,9 +44,6 @@ type FixedIP struct {
 	Address  netip.Addr `json:"ip_address"`
 }
 
-// portFields are the fields that a list of ports asks for.
-const portFields = "id,name,device_owner,device_id,network_id,fixed_ips"
-
 func (p Port) listed() (string, []string, []string) {
 	texts := []string{p.Name, p.DeviceOwner, p.DeviceID, p.NetworkID}
 	for _, ip := range p.FixedIPs {
@@ -82,7 +79,7 @@ type scope struct {
 	// prevents the step.
 	subnets []string
 	// except are the IDs of ports that do not prevent it: the interfaces that the controller removes
-	// by itself.
+	// itself.
 	except []string
 }
 
@@ -148,8 +145,8 @@ func inUseBy(ports []Port) string {
 	return Printable("in use by port " + shorten(names))
 }
 
-// shorten returns a text with the first of the names, in their order, so that the text is the same
-// each time.
+// shorten sorts the names, so that the text is the same each time, and returns the first of them and
+// how many more there are.
 func shorten(names []string) string {
 	const most = 5
 	slices.Sort(names)
@@ -157,7 +154,7 @@ func shorten(names []string) string {
 	if len(names) > most {
 		text += fmt.Sprintf(" and %d more", len(names)-most)
 	}
-	return Printable(text)
+	return text
 }
 
 func (s scope) inUse(message string) error {

@@ -83,13 +83,16 @@ func (unmetered) CountRequest(Request)          {}
 func (unmetered) CountWait(Wait, time.Duration) {}
 func (unmetered) CountAuthenticationFailure()   {}
 
-// The collections that have named operations, the verbs of the operations on one item of a
-// collection, and on the collection, and the operations on a part of an item.
+// The parts of the names of operations.
 var (
-	collections          = sets.New("networks", "subnets", "ports", "routers", "floatingips")
+	// collections are those whose operations have a name.
+	collections = sets.New("networks", "subnets", "ports", "routers", "floatingips")
+	// itemOperations and collectionOperations are the verbs of the operations on one item of a
+	// collection, and on the collection.
 	itemOperations       = map[string]string{http.MethodGet: "get", http.MethodPut: "update", http.MethodDelete: "delete"}
 	collectionOperations = map[string]string{http.MethodGet: "list", http.MethodPost: "create"}
-	partOperations       = map[string]string{
+	// partOperations are the operations on a part of an item.
+	partOperations = map[string]string{
 		"PUT networks/tags":                   "set tags",
 		"PUT routers/add_router_interface":    "add router interface",
 		"PUT routers/remove_router_interface": "remove router interface",

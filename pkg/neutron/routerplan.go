@@ -21,7 +21,7 @@ import "slices"
 // nextForRouter returns the next step from the observed routers and interfaces to the desired ones,
 // nil if they match. All desired subnets exist, with their gateways.
 //
-// A subnet can have one interface with the address of its gateway. So all subnets are detached
+// Only one interface on a subnet can have the address of its gateway. So all subnets are detached
 // from other routers before the first one is attached to the desired router.
 func nextForRouter(desired Desired, observed *Network) Step {
 	target, step := targetRouter(desired, observed)
@@ -114,8 +114,8 @@ func attach(desired Desired, observed *Network, router string, subnet *Subnet) S
 	return step
 }
 
-// detach returns the step that removes the interface. The subnets are all that the plan is about
-// to detach: floating IPs in one of them prevent the first step already.
+// detach returns the step that removes the interface. subnets are all that the plan is about to
+// detach: floating IPs in one of them prevent this step too, so that none is detached in vain.
 func detach(observed *Network, i Interface, subnets ...CurrentSubnet) DetachSubnet {
 	step := DetachSubnet{Router: i.RouterID, Subnet: i.SubnetID, CIDR: observed.subnet(i.SubnetID).CIDR}
 	for _, s := range subnets {
@@ -185,9 +185,10 @@ func obsoleteRouter(desired Desired, observed *Network) Step {
 	return nil
 }
 
-// CurrentRouter returns the ID of the router that the status is to name, and whether there is one.
-// It is the router that the subnets are still attached to, otherwise the desired one. It stays the
-// same while the desired one is not known. The ID is "" for a router that is not created yet.
+// CurrentRouter returns the ID of the router for the status, and whether there is one. It is the
+// router in the status while subnets are attached to it or the desired one is not resolved, otherwise
+// the desired one, otherwise one that is still to be deleted. The ID is "" for a router that is not
+// created yet.
 func CurrentRouter(desired Desired, observed *Network) (id string, exists bool) {
 	isKept := desired.Router != nil && !desired.Router.isResolved()
 	isKept = isKept || slices.ContainsFunc(observed.Interfaces, func(i Interface) bool {

@@ -23,6 +23,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // holdsAddress reports whether an interface on the subnet has the address.
@@ -201,7 +203,7 @@ func checkRouterStep(t *testing.T, want Desired, have *Network, step Step) {
 }
 
 // checkOthers fails the test if the step has changed other clients' routers or interfaces, or has made
-// an interface that nobody finds again.
+// an interface that is not found again.
 func checkOthers(t *testing.T, want Desired, have, next *Network, step Step) {
 	t.Helper()
 	others := func(n *Network) (all []any) {
@@ -277,7 +279,7 @@ func checkRouterGoal(t *testing.T, want Desired, have *Network) {
 	if target == "" {
 		subnets = nil
 	}
-	equal(t, sortedSet(subnets), sortedSet(attached))
+	equal(t, sets.New(subnets...), sets.New(attached...))
 	id, exists := CurrentRouter(want, have)
 	equal(t, []any{target, target != ""}, []any{id, exists})
 }
@@ -399,7 +401,7 @@ func TestThePlanOfRouters(t *testing.T) {
 		{name: "IPv6 is removed", want: wanting(on("x"), recorded("x", "x-a", "x-b")),
 			have: connected(has(a, slaac), strangersRouter("x"), joins("x", "a", "10.0.0.1"), joins("x", "b", "fd00:1::")), done: []string{
 				"subnet fd00:1::/64 detached from router x", "subnet fd00:1::/64 deleted"}},
-		{name: "an interface whose add nobody saw answered", want: wanting(on("x"), recorded("x")),
+		{name: "an interface whose confirmation was lost", want: wanting(on("x"), recorded("x")),
 			have: connected(has(a), strangersRouter("x"), unconfirmed(joins("x", "a", "10.0.0.1"))), done: []string{
 				"connection of subnet 10.0.0.0/24 to router x confirmed"}},
 		{name: "a half interface", want: wanting(ownOn("public"), recorded("r")),

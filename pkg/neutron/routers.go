@@ -17,13 +17,16 @@ limitations under the License.
 package neutron
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
-	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // Router is the observed state of a router in Neutron.
@@ -68,10 +71,7 @@ func (r Router) listed() (string, []string, []string) {
 }
 
 // isOwnedBy reports whether the router carries the owner's mark.
-func (r Router) isOwnedBy(owner Owner) bool {
-	marked, ok := OwnerOf(r.Description)
-	return ok && marked == owner
-}
+func (r Router) isOwnedBy(owner Owner) bool { return owner.marks(r.Description) }
 
 // Interface is the connection of a subnet to a router, as a port of the router shows it. After a
 // failure in the middle of its creation Neutron shows it although it does not exist.
@@ -103,7 +103,7 @@ func interfacesOf(ports []Port) (interfaces []Interface) {
 }
 
 func compareInterfaces(a, b Interface) int {
-	return strings.Compare(a.SubnetID+a.RouterID+a.PortID, b.SubnetID+b.RouterID+b.PortID)
+	return cmp.Or(cmp.Compare(a.SubnetID, b.SubnetID), cmp.Compare(a.RouterID, b.RouterID), cmp.Compare(a.PortID, b.PortID))
 }
 
 // gatewayOn is the external network of a router's gateway, in the form of a request.
@@ -129,16 +129,9 @@ var routerTable = []field[DesiredRouter, Router]{
 		observed: func(r *Router) any { return gatewayOn(r.Gateway.NetworkID) }},
 }
 
-// routerFields are the fields that a list of routers asks for.
-const routerFields = "id,name,description,external_gateway_info"
-
-type routerAnswer struct {
-	Router Router `json:"router"`
-}
-
 // CreateRouter creates a router with a gateway.
 func (c *Client) CreateRouter(ctx context.Context, step CreateRouter) (Router, error) {
-	var answer routerAnswer
+	var answer answer
 	err := c.send(ctx, http.MethodPost, object{"router": creation(routerTable, &step.Router)}, &answer, nil, "routers")
 	return answer.Router, wrapAnswer("create router", err, answer.Router.ID)
 }
@@ -146,14 +139,14 @@ func (c *Client) CreateRouter(ctx context.Context, step CreateRouter) (Router, e
 // UpdateRouter changes fields of the router with that ID. The request has no revision: Neutron
 // refuses each revision together with a gateway.
 func (c *Client) UpdateRouter(ctx context.Context, id string, changes []Change) (Router, error) {
-	var answer routerAnswer
+	var answer answer
 	err := c.send(ctx, http.MethodPut, object{"router": update(changes)}, &answer, nil, "routers", id)
 	return answer.Router, wrapAnswer("update router", err, answer.Router.ID)
 }
 
 // GetRouter reads one router.
 func (c *Client) GetRouter(ctx context.Context, id string) (Router, error) {
-	var answer routerAnswer
+	var answer answer
 	err := c.send(ctx, http.MethodGet, nil, &answer, nil, "routers", id)
 	return answer.Router, wrapAnswer("get router", err, answer.Router.ID)
 }
@@ -220,7 +213,7 @@ func (f FloatingIP) String() string { return f.Address.String() + " of " + f.Fix
 
 // FloatingIPs lists the floating IPs that depend on the router.
 func (c *Client) FloatingIPs(ctx context.Context, router string) ([]FloatingIP, error) {
-	return list[FloatingIP](ctx, c, "floatingips", "id,floating_ip_address,fixed_ip_address,router_id", url.Values{"router_id": {router}})
+	return list[FloatingIP](ctx, c, "floatingips", floatingIPFields, url.Values{"router_id": {router}})
 }
 
 // named is an object with a name.
@@ -233,7 +226,7 @@ func (n named) listed() (string, []string, []string) { return n.ID, []string{n.N
 
 // externalNetworks lists the external networks that the client can see.
 func (c *Client) externalNetworks(ctx context.Context) ([]named, error) {
-	return list[named](ctx, c, "networks", "id,name", url.Values{"router:external": {"True"}})
+	return list[named](ctx, c, "networks", namedFields, url.Values{"router:external": {"True"}})
 }
 
 // routers lists the routers of the client's project that match the filter.
@@ -242,9 +235,7 @@ func (c *Client) routers(ctx context.Context, filter url.Values) ([]Router, erro
 	if err != nil {
 		return nil, err
 	}
-	for key, values := range filter {
-		project[key] = values
-	}
+	maps.Copy(project, filter)
 	return list[Router](ctx, c, "routers", routerFields, project)
 }
 
@@ -256,11 +247,11 @@ func (c *Client) interfacesOn(ctx context.Context, networks []*Network) ([]Port,
 		return nil, err
 	}
 	filter["device_owner"] = interfaceOwners
-	ids := map[string]bool{}
+	ids := sets.New[string]()
 	for _, n := range networks {
-		ids[n.ID] = true
+		ids.Insert(n.ID)
 	}
-	return listOnly(ctx, c, "ports", portFields, filter, func(p *Port) bool { return ids[p.NetworkID] })
+	return listOnly(ctx, c, "ports", portFields, filter, func(p *Port) bool { return ids.Has(p.NetworkID) })
 }
 
 // attachRouters adds to the networks of one owner its routers, and the interfaces that are on
@@ -322,8 +313,10 @@ func (n *Network) setRouters(owner Owner, routers []Router, ports []Port) {
 			n.Routers = append(n.Routers, r)
 		}
 	}
-	slices.SortFunc(n.Routers, func(a, b Router) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(n.Routers, compareRouters)
 }
+
+func compareRouters(a, b Router) int { return cmp.Compare(a.ID, b.ID) }
 
 // router returns the router with that ID, or nil.
 func (n *Network) router(id string) *Router {
@@ -340,7 +333,7 @@ func (n *Network) router(id string) *Router {
 func (n *Network) withRouter(r Router) *Network {
 	next := n.withoutRouter(r.ID)
 	next.Routers = append(next.Routers, r)
-	slices.SortFunc(next.Routers, func(a, b Router) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(next.Routers, compareRouters)
 	return next
 }
 
@@ -350,7 +343,8 @@ func (n *Network) withoutRouter(id string) *Network {
 	return &next
 }
 
-// withInterface returns a copy of the network with the interface.
+// withInterface returns a copy of the network in which i replaces the interface of the same router
+// on the same subnet, or is added.
 func (n *Network) withInterface(i Interface) *Network {
 	next := n.withoutInterface(i.RouterID, i.SubnetID)
 	next.Interfaces = append(next.Interfaces, i)
@@ -364,6 +358,8 @@ func (n *Network) withoutInterface(router, subnet string) *Network {
 	return &next
 }
 
+// sameInterface reports whether a and b are equal for the plan. A list never shows that an interface
+// is confirmed.
 func sameInterface(a, b Interface) bool {
 	a.Confirmed, b.Confirmed = false, false
 	return a == b

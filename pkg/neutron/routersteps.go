@@ -34,8 +34,8 @@ const (
 	fieldInterface      = "router interface"
 )
 
-// recorder is a step that needs the router in the status: what it creates could not be found
-// otherwise if the spec changed right afterwards.
+// recorder is a step that must not be taken before the status has the router: if the spec changed
+// right afterwards, what the step creates could not be found.
 type recorder interface{ isRecorded(Desired) bool }
 
 // CreateRouter creates a router of the Network's own, with its gateway. Its description carries the
@@ -148,7 +148,7 @@ func (s AttachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed 
 		return nil, err
 	}
 	if err != nil && s.IsOwn {
-		return nil, err // if the router is not there, what was observed is out of date
+		return nil, err // if the router does not exist, what was observed is out of date
 	}
 	if err != nil {
 		return nil, unresolved(err)
@@ -194,8 +194,8 @@ func (c *Cloud) checkAddress(ctx context.Context, op, network string, gateway Fi
 	return &Error{Op: op, Reason: InUse, Message: fmt.Sprintf("the address of the gateway, %s, is %s", gateway.Address, inUseBy(holders))}
 }
 
-// unresolved returns the error of a request that names a router or an external network: if Neutron
-// does not have it, the spec names something that is not there.
+// unresolved returns the error of a request that names a router or an external network. NotFound
+// becomes Unresolved: the spec names something that does not exist.
 func unresolved(err error) error {
 	if e := errorIn(err); e.Reason == NotFound {
 		e.Reason = Unresolved
@@ -212,8 +212,8 @@ type DetachSubnet struct {
 	// Others are the CIDRs of the subnets that are detached afterwards. A floating IP in one of them
 	// prevents this step too.
 	Others []netip.Prefix
-	// Replaces are the IDs of the subnets that are deleted afterwards, this one among them. Ports
-	// on them prevent the step.
+	// Replaces are the IDs of the subnets that are deleted afterwards, including this one. Ports on
+	// them prevent the step.
 	Replaces []string
 	// IsRemoval means that the network is deleted afterwards. Ports on it prevent the step.
 	IsRemoval bool
@@ -333,7 +333,6 @@ func (s DetachSubnet) checkFloatingIPs(ctx context.Context, c *Cloud) error {
 	if len(names) == 0 {
 		return nil
 	}
-	slices.Sort(names)
 	return &Error{Op: "detach subnet " + s.CIDR.String(), Reason: InUse, Message: Printable("in use by floating IP " + shorten(names))}
 }
 

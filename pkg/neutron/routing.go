@@ -32,24 +32,32 @@ import (
 )
 
 // routing is what a Cloud knows of routers besides the Observer's cache: which owners need them, and
-// the names of routers and external networks. The zero value knows nothing. Its methods may be
-// called concurrently.
+// the names of routers and external networks. Its methods may be called concurrently.
 type routing struct {
 	mu sync.Mutex
 	// owners are those whose Networks have a router.
 	owners sets.Set[types.UID]
 	// isMarked means that the last list had routers with the cluster's mark.
 	isMarked bool
-	// isListed means that there was a list.
+	// isListed means that routers were listed at least once.
 	isListed bool
 
-	// routers and externals are all that can be named, and since when they are known.
-	routers, externals             []named
+	// routers and externals are the routers and the external networks that a spec can name.
+	routers, externals []named
+	// routersListed and externalsListed are when they were listed.
 	routersListed, externalsListed time.Time
 }
 
-// maxNamesAge is how old a list of names may be if it does not have a name. A younger one is not
-// read again, so that a name that does not exist costs few requests.
+// kind is the kind of an object that a spec can name, in the words of messages.
+type kind string
+
+const (
+	kindRouter   kind = "router"
+	kindExternal kind = "external network"
+)
+
+// maxNamesAge is the age from which on a list of names is read again if a name is not in it. A
+// younger list is not, so that a name that does not exist costs few requests.
 const maxNamesAge = 2 * time.Second
 
 // need remembers whether the owner needs routers.
@@ -66,14 +74,15 @@ func (r *routing) need(owner types.UID, isNeeded bool) {
 	r.owners.Insert(owner)
 }
 
+// forget forgets that the owner needs routers.
 func (r *routing) forget(owner types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.owners.Delete(owner)
 }
 
-// prune forgets the owners that the cloud has nothing of. Their Networks may be gone, or have
-// another cloud. A sync of such an owner remembers it again.
+// prune forgets the owners that have neither a network nor a router in the cloud. Their Networks may
+// be gone, or in another cloud. A sync of such a Network remembers its owner again.
 func (r *routing) prune(networks []*Network) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,8 +94,8 @@ func (r *routing) prune(networks []*Network) {
 	r.owners = r.owners.Intersection(listed)
 }
 
-// isNeeded reports whether the next list must contain the routers: some Network has one, or there
-// are some that the controller has created. The first list finds those of an earlier process.
+// isNeeded reports whether the next list must contain the routers: some Network has one, or the last
+// list had one that carries the cluster's mark. The first list finds those of an earlier process.
 func (r *routing) isNeeded() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,8 +103,8 @@ func (r *routing) isNeeded() bool {
 }
 
 // list lists the networks of the cluster, and the routers if some Network needs them. If only the
-// lists for the routers fail, as in a cloud without routers, the networks that have none are not
-// held up: the routers of the others are not known.
+// lists of the routers fail, as in a cloud without a router service, list returns the networks
+// without their routers: then only Networks that have a router are held up.
 func (c *Cloud) list(ctx context.Context, cluster string) ([]*Network, error) {
 	networks, err := c.client.ListNetworks(ctx, cluster)
 	if err != nil || !c.routing.isNeeded() {
@@ -153,19 +162,19 @@ func joinRouting(networks []*Network, marked map[Owner][]Router, routers []Route
 	for _, r := range routers {
 		byID[r.ID] = r
 	}
-	alone := maps.Clone(marked)
+	withoutNetwork := maps.Clone(marked)
 	for _, n := range networks {
 		owner, _ := OwnerOf(n.Description)
-		near := slices.Clone(marked[owner])
+		relevant := slices.Clone(marked[owner])
 		for _, p := range onNetwork[n.ID] {
-			if r, known := byID[p.DeviceID]; known && !slices.Contains(near, r) {
-				near = append(near, r)
+			if r, known := byID[p.DeviceID]; known && !slices.Contains(relevant, r) {
+				relevant = append(relevant, r)
 			}
 		}
-		n.setRouters(owner, near, onNetwork[n.ID])
-		delete(alone, owner)
+		n.setRouters(owner, relevant, onNetwork[n.ID])
+		delete(withoutNetwork, owner)
 	}
-	for owner, routers := range alone {
+	for owner, routers := range withoutNetwork {
 		none := &Network{Description: owner.Mark()}
 		none.setRouters(owner, routers, nil)
 		networks = append(networks, none)
@@ -173,7 +182,7 @@ func joinRouting(networks []*Network, marked map[Owner][]Router, routers []Route
 	return networks
 }
 
-// listed takes over what a list of all routers shows.
+// listed stores what a list of all routers shows.
 func (r *routing) listed(routers []Router, isMarked bool) {
 	r.storeRouters(routers)
 	r.mu.Lock()
@@ -196,18 +205,18 @@ func (r *routing) storeExternals(externals []named) {
 	r.externals, r.externalsListed = externals, time.Now()
 }
 
-// resolve sets the ID of the router or of the external network that the spec names. It makes no
-// request if the lists have the name. It fails if there is none of that name.
+// resolve sets the ID of the router or of the external network that the spec names. It fails with
+// Unresolved if there is none, or if there are several. It makes no request if the lists have the name.
 func (c *Cloud) resolve(ctx context.Context, desired *DesiredRouter) (err error) {
 	if desired == nil {
 		return nil
 	}
 	if ref := desired.Spec.Existing; ref != nil {
-		desired.Existing, err = c.resolveName(ctx, "spec.router.existing", "router", *ref)
+		desired.Existing, err = c.resolveName(ctx, "spec.router.existing", kindRouter, *ref)
 		return err
 	}
 	if ref := desired.Spec.ExternalNetwork; ref != nil {
-		desired.ExternalNetwork, err = c.resolveName(ctx, "spec.router.externalNetwork", "external network", *ref)
+		desired.ExternalNetwork, err = c.resolveName(ctx, "spec.router.externalNetwork", kindExternal, *ref)
 		return err
 	}
 	return &Error{Op: "spec.router", Reason: Invalid, Message: "either externalNetwork or existing must be set"}
@@ -223,41 +232,43 @@ func checkAddresses(desired Desired, observed *Network) error {
 	return &Error{Op: "spec.router.externalNetwork", Reason: Unresolved,
 		Message: fmt.Sprintf("router %s has no address in external network %s, which has no subnet", own.ID, desired.Router.ExternalNetwork)}
 }
-func (c *Cloud) resolveName(ctx context.Context, field, kind string, ref samplecrdv1.NeutronReference) (id string, err error) {
+
+// resolveName returns the ID of the object that the reference names. It lists the names again if the
+// last list does not have exactly one object of that name.
+func (c *Cloud) resolveName(ctx context.Context, field string, k kind, ref samplecrdv1.NeutronReference) (id string, err error) {
 	if ref.ID != "" {
 		return ref.ID, nil
 	}
-	unresolved := &Error{Op: field, Reason: Unresolved}
-	ids, listed := c.routing.find(kind, ref.Name)
+	failure := &Error{Op: field, Reason: Unresolved}
+	ids, listed := c.routing.find(k, ref.Name)
 	switch age := time.Since(listed); {
 	case len(ids) == 1:
 		return ids[0], nil
 	case age > maxNamesAge:
-		if err := c.listNames(ctx, kind); err != nil {
+		if err := c.listNames(ctx, k); err != nil {
 			return "", err
 		}
-		ids, _ = c.routing.find(kind, ref.Name)
+		ids, _ = c.routing.find(k, ref.Name)
 	default: // the list may be older than the object
-		unresolved.RetryAfter = maxNamesAge - age
+		failure.RetryAfter = maxNamesAge - age
 	}
 	switch len(ids) {
 	case 0:
-		unresolved.Message = fmt.Sprintf("there is no %s named %q that the credentials can see", kind, ref.Name)
+		failure.Message = fmt.Sprintf("there is no %s named %q that the credentials can see", k, ref.Name)
 	case 1:
 		return ids[0], nil
 	default:
-		slices.Sort(ids)
-		unresolved.Message = fmt.Sprintf("there are %d %ss named %q: set id instead of name, to one of %s", len(ids), kind, ref.Name, shorten(ids))
+		failure.Message = fmt.Sprintf("there are %d %ss named %q: set id instead of name, to one of %s", len(ids), k, ref.Name, shorten(ids))
 	}
-	return "", unresolved
+	return "", failure
 }
 
 // find returns the IDs of all objects of that name, and when they were listed.
-func (r *routing) find(kind, name string) (ids []string, listed time.Time) {
+func (r *routing) find(k kind, name string) (ids []string, listed time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all, listed := r.routers, r.routersListed
-	if kind != "router" {
+	if k == kindExternal {
 		all, listed = r.externals, r.externalsListed
 	}
 	for _, n := range all {
@@ -276,8 +287,8 @@ func (r *routing) hasRouter(id string) bool {
 }
 
 // listNames lists the names of one kind.
-func (c *Cloud) listNames(ctx context.Context, kind string) error {
-	if kind == "router" {
+func (c *Cloud) listNames(ctx context.Context, k kind) error {
+	if k == kindRouter {
 		routers, err := c.client.routers(ctx, nil)
 		if err == nil {
 			c.routing.storeRouters(routers)

@@ -27,8 +27,7 @@ import (
 )
 
 // Lists of a network or a subnet are kept as one text each. Such texts can be compared with ==,
-// take little memory, and are what users see in events. They are null or [] in JSON if they are
-// empty.
+// take little memory, and are what users see in events. An empty one is [] in requests.
 type (
 	// Addresses are IP addresses, in order: "192.0.2.53, 192.0.2.54".
 	Addresses string

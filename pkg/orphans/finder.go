@@ -380,7 +380,7 @@ func (f *Finder) removeOne(ctx context.Context, cloud *neutron.Cloud, orphan *Or
 	return f.delete(ctx, cloud, orphan, now)
 }
 
-// hasPorts reports whether ports prevent the deletion of the orphan, and counts them.
+// hasPorts reports whether ports prevent the deletion of the orphan, and stores their number in it.
 func (f *Finder) hasPorts(ctx context.Context, cloud *neutron.Cloud, orphan *Orphan, now *neutron.Network) (bool, error) {
 	if !now.Exists() {
 		return false, nil
@@ -449,7 +449,7 @@ func (f *Finder) List() []Orphan {
 
 // orphansDesc describes the metric samplecrd_orphans.
 var orphansDesc = prometheus.NewDesc("samplecrd_orphans",
-	"Networks, and routers without one, in Neutron that have the mark of this cluster, but whose Network is gone.", []string{"cloud"}, nil)
+	"Networks in Neutron, and routers without a network, that have the mark of this cluster but whose Network is gone.", []string{"cloud"}, nil)
 
 // Describe makes a Finder a prometheus.Collector.
 func (f *Finder) Describe(descs chan<- *prometheus.Desc) { descs <- orphansDesc }

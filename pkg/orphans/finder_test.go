@@ -215,7 +215,7 @@ func (l *lab) ids() (ids []string) {
 
 func (l *lab) counts(want string) {
 	l.Helper()
-	const head = "# HELP samplecrd_orphans Networks, and routers without one, in Neutron that have the mark of this cluster, but whose Network is gone.\n# TYPE samplecrd_orphans gauge\n"
+	const head = "# HELP samplecrd_orphans Networks in Neutron, and routers without a network, that have the mark of this cluster but whose Network is gone.\n# TYPE samplecrd_orphans gauge\n"
 	l.must(testutil.CollectAndCompare(l.finder, strings.NewReader(head+want+"\n")))
 	problems, err := testutil.CollectAndLint(l.finder)
 	l.must(err)

@@ -65,8 +65,8 @@ type Orphan struct {
 	// listed.
 	Ports *int `json:"ports,omitempty"`
 
-	// network is the network as the last comparison found it. One that does not exist has the
-	// routers of the owner.
+	// network is the network as the last comparison found it. For a router without a network it is a
+	// network that does not exist, with the routers of the owner.
 	network *neutron.Network
 	// sightings is the number of consecutive relists that have found the orphan.
 	sightings int
@@ -77,8 +77,8 @@ type Orphan struct {
 // id returns the ID of the network or the router.
 func (o *Orphan) id() string { return cmp.Or(o.NetworkID, o.RouterID) }
 
-// idsOf returns the IDs of the orphans that a network is if its Network is gone: its own, or those
-// of the routers if there is no network.
+// idsOf returns the IDs of the orphans that are left of a network when its Network is gone: its own
+// ID, or those of its routers if the network does not exist.
 func idsOf(n *neutron.Network) (ids []string) {
 	if n.Exists() {
 		return []string{n.ID}

@@ -52,7 +52,7 @@ type Outcome struct {
 	// Observed is the network in Neutron, the zero Network if there is none; nil if Neutron
 	// could not be read: then the status keeps what was known.
 	Observed *neutron.Network
-	// Subnets are the subnets of the Network, the declared ones first.
+	// Subnets are the owner's subnets, the declared ones first.
 	Subnets []neutron.CurrentSubnet
 	// Router is the router that the status names; nil if there is none.
 	Router *samplecrdv1.RouterStatus
@@ -223,8 +223,8 @@ func setConditions(status *samplecrdv1.NetworkStatus, generation int64, o Outcom
 	}
 }
 
-// availableMessage names what others have created: it is left alone, but Neutron deletes the subnets
-// with the network, and the interfaces prevent that.
+// availableMessage names the subnets and interfaces of other clients. They are left alone, but Neutron
+// deletes such subnets with the network, and such interfaces prevent its deletion.
 func availableMessage(o Outcome) string {
 	return "Neutron matches the spec" + unmanagedSubnets(o) + unmanagedInterfaces(o)
 }
@@ -248,7 +248,9 @@ func unmanagedInterfaces(o Outcome) string {
 	for i, in := range o.UnmanagedInterfaces {
 		names[i] = fmt.Sprintf("%s (port %s)", in.RouterID, in.PortID)
 	}
-	return "; the network also has interfaces of other routers, which are left alone: " + firstOf(slices.Compact(slices.Sorted(slices.Values(names)))) // a port is in several IPv6 subnets
+	slices.Sort(names)
+	names = slices.Compact(names) // one port can be in several IPv6 subnets
+	return "; the network also has interfaces of other routers, which are left alone: " + firstOf(names)
 }
 
 // firstOf returns the first of the names, and how many more there are.

@@ -155,7 +155,7 @@ func (w *World) InNeutron() (lines []string) {
 		lines = append(lines, n.Name+strings.Join(w.describeSubnets(n), "")+observedNetwork(n))
 	}
 	for _, r := range w.ownRouters() {
-		lines = append(lines, w.router(r))
+		lines = append(lines, w.routerLine(r))
 	}
 	slices.Sort(lines)
 	return lines

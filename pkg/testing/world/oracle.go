@@ -267,7 +267,7 @@ func (w *World) Owned() (lines []string) {
 			continue
 		}
 		line := "unmarked:"
-		if owner, marked := neutron.OwnerOf(n.Description); marked && owner.Cluster == Cluster {
+		if owner, ok := ownerOf(n.Description); ok {
 			line = fmt.Sprintf("%s of %s:", n.ID, owner.UID)
 		} else if slices.ContainsFunc(n.Subnets, w.isMarked) {
 			line = n.ID + " unmarked, with a marked subnet:"
@@ -277,10 +277,17 @@ func (w *World) Owned() (lines []string) {
 		lines = append(lines, line+strings.Join(subnets, "")+observedNetwork(n))
 	}
 	for _, r := range w.ownRouters() {
-		lines = append(lines, w.router(r))
+		lines = append(lines, w.routerLine(r))
 	}
 	slices.Sort(lines)
 	return lines
+}
+
+// ownerOf returns the owner according to the mark in the description, and false if there is no mark of
+// this cluster.
+func ownerOf(description string) (owner neutron.Owner, ok bool) {
+	owner, marked := neutron.OwnerOf(description)
+	return owner, marked && owner.Cluster == Cluster
 }
 
 func (w *World) isMarked(subnet string) bool {

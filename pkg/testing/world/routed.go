@@ -172,8 +172,8 @@ var routed = []Scenario{
 	edit("fields and tags set", with(own(public)), with(own(public), withFields, tagged("team-a"))),
 	edit("fields removed and tags changed", with(own(public), withFields, tagged("team-a", "team-b")),
 		with(own(public), tagged("team-b", "team-c"), func(s *samplecrdv1.NetworkSpec) { s.MTU, s.PortSecurityEnabled = new(int32(1450)), new(true) })),
-	drift("interface taken off by others", with(own(public)), (*World).detachFor),
-	drift("interface on an existing router taken off by others", with(existing(shared)), (*World).detachFor),
+	drift("interface taken off by others", with(own(public)), (*World).Detach),
+	drift("interface on an existing router taken off by others", with(existing(shared)), (*World).Detach),
 	drift("own router deleted by others", with(own(public)), func(w *World, router, subnet string) {
 		w.Detach(router, subnet)
 		w.DeleteInNeutron("routers", router)
@@ -239,5 +239,3 @@ var routed = []Scenario{
 		w.Edit(func(n *samplecrdv1.Network) { n.Spec = *with(own(public2)) })
 	}), with(own(public2))},
 }
-
-func (w *World) detachFor(router, subnet string) { w.Detach(router, subnet) }

@@ -248,7 +248,7 @@ func (w *World) nameOfRouter(id string) string {
 		if _, isProtected := w.protectedRouters[id]; isProtected {
 			return r.Name
 		}
-		if owner, marked := neutron.OwnerOf(r.Description); marked && owner.Cluster == Cluster {
+		if _, ok := ownerOf(r.Description); ok {
 			return "own"
 		}
 		return "unmarked"
@@ -266,10 +266,10 @@ func (w *World) nameOfNetwork(id string) string {
 	return "nothing"
 }
 
-// router returns a line for a router that the controller has created.
-func (w *World) router(r embedded.Router) string {
+// routerLine returns the line of Owned for a router that the controller has created.
+func (w *World) routerLine(r embedded.Router) string {
 	line := "unmarked router:"
-	if owner, marked := neutron.OwnerOf(r.Description); marked && owner.Cluster == Cluster {
+	if owner, ok := ownerOf(r.Description); ok {
 		line = fmt.Sprintf("router %s of %s:", r.ID, owner.UID)
 	}
 	return line + " " + w.nameOfNetwork(r.ExternalNetwork)

@@ -63,9 +63,9 @@ const (
 	// Network keeps it while the Deployment requests NetworkCIDRAuto, even if the pool
 	// changes.
 	AnnotationAllocatedCIDR = "samplecrd.k8s.io/allocated-cidr"
-	// AnnotationAppliedTemplate is the name of the Network that it takes over from, see
-	// AnnotationNetworkTemplate. A Network with this annotation whose Deployment names no
-	// template loses both the annotation and all fields that it could have taken over.
+	// AnnotationAppliedTemplate on the Network of a Deployment is the name of its template, see
+	// AnnotationNetworkTemplate. If the Deployment no longer names a template, the controller
+	// removes the annotation and all fields that can be taken over from a template.
 	AnnotationAppliedTemplate = "samplecrd.k8s.io/applied-template"
 )
 

@@ -18,10 +18,11 @@ package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Network declares a network in OpenStack Neutron, with one subnet.
+// Network declares a network in OpenStack Neutron, with its subnets, and with a router if it
+// needs a way out.
 //
-// The controller creates the network and the subnet, keeps them as the spec says,
-// and deletes them when the Network is deleted.
+// The controller creates them, keeps them as the spec says, and deletes them when the
+// Network is deleted.
 //
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -61,9 +62,10 @@ type Network struct {
 // NetworkSpec is the desired state of a network and its subnets. Every field except
 // cloudCredentialsRef and provider can change at any time.
 //
-// A field that is not set means Neutron's default, and the controller keeps it so. What the
-// cloud chooses is left alone: mtu, portSecurityEnabled, provider and tags. Neutron's field
-// description is not here, because it carries the ownership mark.
+// A field that is not set means Neutron's default, and the controller restores the default if
+// another client changes it. This does not hold for mtu, portSecurityEnabled, provider and
+// tags: the cloud chooses them if they are not set, and the controller leaves them alone.
+// Neutron's field description is not here, because it carries the ownership mark.
 //
 // +kubebuilder:validation:XValidation:fieldPath=".cloudCredentialsRef",reason=FieldValueForbidden,message="cannot be added, changed or removed: delete the Network and create another one",rule="has(self.cloudCredentialsRef) == has(oldSelf.cloudCredentialsRef) && (!has(self.cloudCredentialsRef) || self.cloudCredentialsRef == oldSelf.cloudCredentialsRef)"
 // +kubebuilder:validation:XValidation:fieldPath=".additionalSubnets",reason=FieldValueInvalid,message="must not overlap with cidr",messageExpression="self.additionalSubnets.map(a, isCIDR(a.cidr) && (cidr(self.cidr).containsIP(cidr(a.cidr).ip()) || cidr(a.cidr).containsIP(cidr(self.cidr).ip())), a.name + ', ' + a.cidr + ', overlaps with cidr, ' + self.cidr)[0]",rule="!has(self.additionalSubnets) || !isCIDR(self.cidr) || !self.additionalSubnets.exists(a, isCIDR(a.cidr) && (cidr(self.cidr).containsIP(cidr(a.cidr).ip()) || cidr(a.cidr).containsIP(cidr(self.cidr).ip())))"
@@ -83,14 +85,16 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	AdditionalSubnets []AdditionalSubnet `json:"additionalSubnets,omitempty"`
 
-	// router connects the subnets to a router: the way out of the network. Each subnet needs a
-	// gateway then, which becomes the address of the router.
+	// router connects all subnets to a router: the way out of the network. Each subnet then needs
+	// a gateway, which is the address of the router in it. If it is not set, the controller
+	// connects no router. It can be changed.
 	//
 	// +optional
 	Router *RouterSpec `json:"router,omitempty"`
 
 	// mtu is the maximum transmission unit in bytes. If it is not set, Neutron chooses the
-	// largest that the cloud can carry, and status.mtu shows it.
+	// largest that the cloud can carry, and status.mtu shows it. If it is removed later, the
+	// last value stays.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=68
@@ -99,7 +103,7 @@ type NetworkSpec struct {
 
 	// portSecurityEnabled is the default for ports that are created later: whether Neutron drops
 	// packets with a foreign source address, and applies security groups. If it is not set, the
-	// cloud chooses.
+	// cloud chooses. If it is removed later, the last value stays.
 	//
 	// +optional
 	PortSecurityEnabled *bool `json:"portSecurityEnabled,omitempty"`
@@ -114,7 +118,7 @@ type NetworkSpec struct {
 
 	// tags are the tags of the network in Neutron, in any order. If they are set, the network has
 	// exactly these; the empty list removes all. If they are not set, they are left alone. Tags
-	// that differ only in case are refused, because Neutron's database takes them as the same.
+	// that differ only in case are refused, because Neutron's database treats them as equal.
 	//
 	// +optional
 	// +listType=set
@@ -122,21 +126,21 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must not differ only in upper and lower case",messageExpression="self.map(t, self.exists(u, u != t && u.lowerAscii() == t.lowerAscii()), t + ' and ' + self.filter(u, u != t && u.lowerAscii() == t.lowerAscii())[0] + ' must not differ only in upper and lower case')[0]",rule="!self.exists(t, self.exists(u, u != t && u.lowerAscii() == t.lowerAscii()))"
 	Tags []Tag `json:"tags,omitzero"`
 
-	// shared makes the network usable in all projects. Neutron's policy gives this to
-	// administrators.
+	// shared makes the network usable in all projects. The default is false. Neutron's default
+	// policy allows only administrators to set it to true.
 	//
 	// +optional
 	Shared bool `json:"shared,omitempty"`
 
-	// external makes the network one that routers can have their gateway in. Neutron's policy
-	// gives this to administrators.
+	// external makes the network one that routers can have their gateway in. The default is
+	// false. Neutron's default policy allows only administrators to set it to true.
 	//
 	// +optional
 	External bool `json:"external,omitempty"`
 
-	// provider says how the cloud carries the network. Neutron's policy gives this to
-	// administrators. If it is not set, the cloud chooses. It cannot be added or removed later,
-	// and only the segmentation ID of a VLAN can change.
+	// provider says how the cloud carries the network. Neutron's default policy allows only
+	// administrators to set it. If it is not set, the cloud chooses. It cannot be added or removed
+	// later, and only the segmentation ID of a VLAN can change.
 	//
 	// +optional
 	Provider *ProviderSpec `json:"provider,omitempty"`
@@ -153,7 +157,7 @@ type NetworkSpec struct {
 
 	// deletionPolicy says what happens to the network in Neutron when the Network is
 	// deleted. Delete (the default) deletes it. Retain leaves it in Neutron without its
-	// ownership mark, and no controller manages it any more.
+	// ownership mark, with its subnets and its router, and no controller manages it any more.
 	//
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
@@ -193,7 +197,7 @@ type NetworkSpec struct {
 // +kubebuilder:validation:XValidation:fieldPath=".ipv6",reason=FieldValueInvalid,message="needs a cidr with the prefix length 64",messageExpression="'needs a cidr with the prefix length 64, not ' + self.cidr",rule="!has(self.ipv6) || !isCIDR(self.cidr) || cidr(self.cidr).ip().family() == 4 || cidr(self.cidr).prefixLength() == 64"
 // +kubebuilder:validation:XValidation:fieldPath=".ipv6",reason=FieldValueInvalid,message="must not be set if enableDHCP is false",rule="!has(self.ipv6) || !has(self.enableDHCP) || self.enableDHCP"
 type SubnetSpec struct {
-	// cidr is the address range of the network's subnet, IPv4 or IPv6, as an address
+	// cidr is the address range of the subnet, IPv4 or IPv6, as an address
 	// and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length
 	// are ignored: 192.168.1.0/16 means 192.168.0.0/16.
 	//
@@ -217,24 +221,24 @@ type SubnetSpec struct {
 	Gateway string `json:"gateway,omitempty"`
 
 	// dnsNameservers are the addresses of the DNS servers that the network's DHCP servers
-	// announce, in this order. They are of the IP family of cidr.
+	// announce, in this order. They are of the IP family of cidr. The default is none.
 	//
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=5
 	DNSNameservers []IPAddress `json:"dnsNameservers,omitempty"`
 
-	// allocationPools are the address ranges that Neutron takes the addresses of ports from. If
-	// they are not set, they are all addresses of cidr except the gateway. They are inside cidr,
-	// do not overlap, and do not contain the gateway.
+	// allocationPools are the address ranges that Neutron takes the addresses of ports from, in
+	// any order. If they are not set, they are all addresses of cidr except the gateway. They are
+	// inside cidr, do not overlap, and do not contain the gateway.
 	//
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	AllocationPools []AllocationPool `json:"allocationPools,omitempty"`
 
-	// hostRoutes are the routes that the network's DHCP servers announce. They are of the IP
-	// family of cidr.
+	// hostRoutes are the routes that the network's DHCP servers announce, in any order. They are
+	// of the IP family of cidr. The default is none.
 	//
 	// +optional
 	// +listType=atomic
@@ -247,8 +251,8 @@ type SubnetSpec struct {
 	EnableDHCP *bool `json:"enableDHCP,omitempty"`
 
 	// ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr with the prefix
-	// length 64, and DHCP. Neutron cannot change it in place: if it changes, the controller
-	// replaces the subnet.
+	// length 64, and DHCP. If it is not set, the subnet has neither mode. Neutron cannot change it
+	// in place: if it changes, the controller replaces the subnet.
 	//
 	// +optional
 	IPv6 *IPv6Spec `json:"ipv6,omitempty"`
@@ -347,12 +351,13 @@ type AdditionalSubnet struct {
 //
 // +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must have exactly one of externalNetwork and existing",messageExpression="'must have exactly one of externalNetwork and existing, not ' + (has(self.existing) ? 'both' : 'neither')",rule="has(self.externalNetwork) != has(self.existing)"
 type RouterSpec struct {
-	// externalNetwork asks for a router of this Network's own, with its gateway in that external
-	// network. The controller creates the router, and deletes it with the network.
+	// externalNetwork requests a router of this Network's own, with its gateway in that external
+	// network. The controller creates the router, and deletes it with the network. If it changes,
+	// the controller replaces the router.
 	//
 	// +optional
 	ExternalNetwork *NeutronReference `json:"externalNetwork,omitempty"`
-	// existing connects the network to a router that is there. The controller adds and removes
+	// existing connects the network to a router that exists. The controller adds and removes
 	// the interfaces of this Network's subnets, and changes nothing else of the router.
 	//
 	// +optional
@@ -363,8 +368,7 @@ type RouterSpec struct {
 //
 // +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must have exactly one of name and id",messageExpression="'must have exactly one of name and id, not ' + (has(self.id) ? 'both, ' + self.name + ' and ' + self.id : 'neither')",rule="has(self.name) != has(self.id)"
 type NeutronReference struct {
-	// name is the name of the object. There must be exactly one of that name that the
-	// credentials can see.
+	// name is the name of the object. The credentials must see exactly one object of that name.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -414,7 +418,7 @@ type DeletionPolicy string
 const (
 	// DeletionDelete deletes the network from Neutron. An empty policy means the same.
 	DeletionDelete DeletionPolicy = "Delete"
-	// DeletionRetain leaves the network in Neutron, without its ownership mark.
+	// DeletionRetain leaves the network and its router in Neutron, without their ownership marks.
 	DeletionRetain DeletionPolicy = "Retain"
 )
 
@@ -486,14 +490,16 @@ type NetworkStatus struct {
 	// +optional
 	MTU int32 `json:"mtu,omitempty"`
 
-	// subnets are the subnets of this Network in Neutron. The first one is that of networkID's
-	// fields above.
+	// subnets are the subnets of this Network in Neutron: the declared ones in the order of the
+	// spec, and then those that the spec no longer declares. subnetID, cidr and gateway above are
+	// those of the first one without a name.
 	// +optional
 	// +listType=atomic
 	Subnets []SubnetStatus `json:"subnets,omitempty"`
 
-	// router is the router that the subnets are connected to, or are about to be. It is there
-	// before Neutron has an interface, so that no interface is ever left behind.
+	// router is the router that the subnets are connected to, or will be. The controller writes it
+	// before it creates a router or connects a subnet, so that it finds both when the spec has
+	// changed in between.
 	// +optional
 	Router *RouterStatus `json:"router,omitempty"`
 
@@ -520,10 +526,13 @@ type SubnetStatus struct {
 	// +optional
 	Name string `json:"name,omitempty"`
 	// id is the ID of the subnet.
+	// +required
 	ID string `json:"id"`
 	// cidr is the CIDR of the subnet.
+	// +required
 	CIDR string `json:"cidr"`
 	// gateway is the gateway of the subnet. None means that it has no gateway.
+	// +required
 	Gateway string `json:"gateway"`
 	// routerPortID is the ID of the port that connects the subnet to the router. It is set when
 	// Neutron has confirmed the connection.

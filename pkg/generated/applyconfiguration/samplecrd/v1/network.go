@@ -30,10 +30,11 @@ import (
 // NetworkApplyConfiguration represents a declarative configuration of the Network type for use
 // with apply.
 //
-// Network declares a network in OpenStack Neutron, with one subnet.
+// Network declares a network in OpenStack Neutron, with its subnets, and with a router if it
+// needs a way out.
 //
-// The controller creates the network and the subnet, keeps them as the spec says,
-// and deletes them when the Network is deleted.
+// The controller creates them, keeps them as the spec says, and deletes them when the
+// Network is deleted.
 type NetworkApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.

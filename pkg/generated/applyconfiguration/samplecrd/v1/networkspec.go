@@ -28,41 +28,44 @@ import (
 // NetworkSpec is the desired state of a network and its subnets. Every field except
 // cloudCredentialsRef and provider can change at any time.
 //
-// A field that is not set means Neutron's default, and the controller keeps it so. What the
-// cloud chooses is left alone: mtu, portSecurityEnabled, provider and tags. Neutron's field
-// description is not here, because it carries the ownership mark.
+// A field that is not set means Neutron's default, and the controller restores the default if
+// another client changes it. This does not hold for mtu, portSecurityEnabled, provider and
+// tags: the cloud chooses them if they are not set, and the controller leaves them alone.
+// Neutron's field description is not here, because it carries the ownership mark.
 type NetworkSpecApplyConfiguration struct {
 	// The subnet of the network.
 	SubnetSpecApplyConfiguration `json:""`
 	// additionalSubnets are more subnets of the network: the IPv6 half of a dual-stack network,
 	// or more room. Their address ranges must not overlap.
 	AdditionalSubnets []AdditionalSubnetApplyConfiguration `json:"additionalSubnets,omitempty"`
-	// router connects the subnets to a router: the way out of the network. Each subnet needs a
-	// gateway then, which becomes the address of the router.
+	// router connects all subnets to a router: the way out of the network. Each subnet then needs
+	// a gateway, which is the address of the router in it. If it is not set, the controller
+	// connects no router. It can be changed.
 	Router *RouterSpecApplyConfiguration `json:"router,omitempty"`
 	// mtu is the maximum transmission unit in bytes. If it is not set, Neutron chooses the
-	// largest that the cloud can carry, and status.mtu shows it.
+	// largest that the cloud can carry, and status.mtu shows it. If it is removed later, the
+	// last value stays.
 	MTU *int32 `json:"mtu,omitempty"`
 	// portSecurityEnabled is the default for ports that are created later: whether Neutron drops
 	// packets with a foreign source address, and applies security groups. If it is not set, the
-	// cloud chooses.
+	// cloud chooses. If it is removed later, the last value stays.
 	PortSecurityEnabled *bool `json:"portSecurityEnabled,omitempty"`
 	// dnsDomain is the domain of the network's ports in an external DNS service, with a dot at
 	// its end, in lower case: team.example.org. If it is empty, the network has no domain.
 	DNSDomain *string `json:"dnsDomain,omitempty"`
 	// tags are the tags of the network in Neutron, in any order. If they are set, the network has
 	// exactly these; the empty list removes all. If they are not set, they are left alone. Tags
-	// that differ only in case are refused, because Neutron's database takes them as the same.
+	// that differ only in case are refused, because Neutron's database treats them as equal.
 	Tags []samplecrdv1.Tag `json:"tags,omitempty"`
-	// shared makes the network usable in all projects. Neutron's policy gives this to
-	// administrators.
+	// shared makes the network usable in all projects. The default is false. Neutron's default
+	// policy allows only administrators to set it to true.
 	Shared *bool `json:"shared,omitempty"`
-	// external makes the network one that routers can have their gateway in. Neutron's policy
-	// gives this to administrators.
+	// external makes the network one that routers can have their gateway in. The default is
+	// false. Neutron's default policy allows only administrators to set it to true.
 	External *bool `json:"external,omitempty"`
-	// provider says how the cloud carries the network. Neutron's policy gives this to
-	// administrators. If it is not set, the cloud chooses. It cannot be added or removed later,
-	// and only the segmentation ID of a VLAN can change.
+	// provider says how the cloud carries the network. Neutron's default policy allows only
+	// administrators to set it. If it is not set, the cloud chooses. It cannot be added or removed
+	// later, and only the segmentation ID of a VLAN can change.
 	Provider *ProviderSpecApplyConfiguration `json:"provider,omitempty"`
 	// cloudCredentialsRef names a Secret in the namespace of the Network. The Secret has
 	// the cloud, the project and the credentials for the network. If it is not set, the
@@ -73,7 +76,7 @@ type NetworkSpecApplyConfiguration struct {
 	CloudCredentialsRef *CloudCredentialsReferenceApplyConfiguration `json:"cloudCredentialsRef,omitempty"`
 	// deletionPolicy says what happens to the network in Neutron when the Network is
 	// deleted. Delete (the default) deletes it. Retain leaves it in Neutron without its
-	// ownership mark, and no controller manages it any more.
+	// ownership mark, with its subnets and its router, and no controller manages it any more.
 	DeletionPolicy *samplecrdv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 

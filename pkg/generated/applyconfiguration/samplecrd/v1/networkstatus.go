@@ -51,11 +51,13 @@ type NetworkStatusApplyConfiguration struct {
 	Region *string `json:"region,omitempty"`
 	// mtu is the maximum transmission unit of the network in Neutron, in bytes.
 	MTU *int32 `json:"mtu,omitempty"`
-	// subnets are the subnets of this Network in Neutron. The first one is that of networkID's
-	// fields above.
+	// subnets are the subnets of this Network in Neutron: the declared ones in the order of the
+	// spec, and then those that the spec no longer declares. subnetID, cidr and gateway above are
+	// those of the first one without a name.
 	Subnets []SubnetStatusApplyConfiguration `json:"subnets,omitempty"`
-	// router is the router that the subnets are connected to, or are about to be. It is there
-	// before Neutron has an interface, so that no interface is ever left behind.
+	// router is the router that the subnets are connected to, or will be. The controller writes it
+	// before it creates a router or connects a subnet, so that it finds both when the spec has
+	// changed in between.
 	Router *RouterStatusApplyConfiguration `json:"router,omitempty"`
 	// lastHandledReconcileAt is the last value of the annotation
 	// samplecrd.k8s.io/reconcile-requested-at that the controller has handled.

@@ -23,8 +23,7 @@ package v1
 //
 // NeutronReference names an object in Neutron. Exactly one of its fields is set.
 type NeutronReferenceApplyConfiguration struct {
-	// name is the name of the object. There must be exactly one of that name that the
-	// credentials can see.
+	// name is the name of the object. The credentials must see exactly one object of that name.
 	Name *string `json:"name,omitempty"`
 	// id is the ID of the object.
 	ID *string `json:"id,omitempty"`

@@ -23,10 +23,11 @@ package v1
 //
 // RouterSpec says which router the network is connected to. Exactly one of its fields is set.
 type RouterSpecApplyConfiguration struct {
-	// externalNetwork asks for a router of this Network's own, with its gateway in that external
-	// network. The controller creates the router, and deletes it with the network.
+	// externalNetwork requests a router of this Network's own, with its gateway in that external
+	// network. The controller creates the router, and deletes it with the network. If it changes,
+	// the controller replaces the router.
 	ExternalNetwork *NeutronReferenceApplyConfiguration `json:"externalNetwork,omitempty"`
-	// existing connects the network to a router that is there. The controller adds and removes
+	// existing connects the network to a router that exists. The controller adds and removes
 	// the interfaces of this Network's subnets, and changes nothing else of the router.
 	Existing *NeutronReferenceApplyConfiguration `json:"existing,omitempty"`
 }

@@ -43,7 +43,7 @@ import (
 // element of a list that map or filter returns. It refuses expressions whose cost it cannot
 // limit, and + costs as much as its operands are long.
 type SubnetSpecApplyConfiguration struct {
-	// cidr is the address range of the network's subnet, IPv4 or IPv6, as an address
+	// cidr is the address range of the subnet, IPv4 or IPv6, as an address
 	// and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length
 	// are ignored: 192.168.1.0/16 means 192.168.0.0/16.
 	//
@@ -57,20 +57,20 @@ type SubnetSpecApplyConfiguration struct {
 	// first address of the subnet, and status.gateway shows it. It can be changed.
 	Gateway *string `json:"gateway,omitempty"`
 	// dnsNameservers are the addresses of the DNS servers that the network's DHCP servers
-	// announce, in this order. They are of the IP family of cidr.
+	// announce, in this order. They are of the IP family of cidr. The default is none.
 	DNSNameservers []samplecrdv1.IPAddress `json:"dnsNameservers,omitempty"`
-	// allocationPools are the address ranges that Neutron takes the addresses of ports from. If
-	// they are not set, they are all addresses of cidr except the gateway. They are inside cidr,
-	// do not overlap, and do not contain the gateway.
+	// allocationPools are the address ranges that Neutron takes the addresses of ports from, in
+	// any order. If they are not set, they are all addresses of cidr except the gateway. They are
+	// inside cidr, do not overlap, and do not contain the gateway.
 	AllocationPools []AllocationPoolApplyConfiguration `json:"allocationPools,omitempty"`
-	// hostRoutes are the routes that the network's DHCP servers announce. They are of the IP
-	// family of cidr.
+	// hostRoutes are the routes that the network's DHCP servers announce, in any order. They are
+	// of the IP family of cidr. The default is none.
 	HostRoutes []HostRouteApplyConfiguration `json:"hostRoutes,omitempty"`
 	// enableDHCP says whether DHCP servers serve the subnet. The default is true.
 	EnableDHCP *bool `json:"enableDHCP,omitempty"`
 	// ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr with the prefix
-	// length 64, and DHCP. Neutron cannot change it in place: if it changes, the controller
-	// replaces the subnet.
+	// length 64, and DHCP. If it is not set, the subnet has neither mode. Neutron cannot change it
+	// in place: if it changes, the controller replaces the subnet.
 	IPv6 *IPv6SpecApplyConfiguration `json:"ipv6,omitempty"`
 }
 
