@@ -287,8 +287,14 @@ type answer struct {
 }
 
 // send makes a request and decodes the answer. If revision is not nil, Neutron refuses the
-// request (with 412) when the object has another revision.
+// request (with 412) when the object has another revision. It fails with NotFound, without a request,
+// if an ID in the path cannot be one: it may come from a status, which users can edit.
 func (c *Client) send(ctx context.Context, method string, body, answer any, revision *int, path ...string) error {
+	for _, segment := range path {
+		if !validID(segment) {
+			return &Error{Op: method + " " + path[0], Reason: NotFound, Message: "not a valid ID"}
+		}
+	}
 	opts := &gophercloud.RequestOpts{JSONBody: body, JSONResponse: answer}
 	if method == http.MethodPut {
 		opts.OkCodes = []int{http.StatusOK} // gophercloud expects 201 or 202 after a PUT

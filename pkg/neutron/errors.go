@@ -173,6 +173,13 @@ func interpret(answer gophercloud.ErrUnexpectedResponseCode) (ErrorReason, strin
 	return Unavailable, strings.TrimSpace(fmt.Sprintf("%d %s", answer.Actual, message))
 }
 
+// What Neutron answers if a subnet cannot be attached because it is attached already, or because a port
+// has the address of its gateway (_check_for_dup_router_subnets and IpAddressAlreadyAllocated in Neutron).
+const (
+	alreadyAttached  = "already has a port on subnet"
+	alreadyAllocated = "already allocated in subnet"
+)
+
 // conflicts are the reasons of answers with status 409, by their type.
 var conflicts = map[string]ErrorReason{
 	"OverQuota":                          OverQuota,

@@ -374,12 +374,8 @@ func (c *Client) FindNetworks(ctx context.Context, description string) ([]*Netwo
 	return networks, c.attachAllSubnets(ctx, networks)
 }
 
-// GetNetwork reads one network with its subnets. It fails with NotFound, without a request, if
-// id cannot be an ID: it may come from a status, which users can edit.
+// GetNetwork reads one network with its subnets.
 func (c *Client) GetNetwork(ctx context.Context, id string) (*Network, error) {
-	if !validID(id) {
-		return nil, &Error{Op: "get network", Reason: NotFound, Message: "not a valid ID"}
-	}
 	ctx, cancel := context.WithTimeout(ctx, maxLookup)
 	defer cancel()
 	network, err := c.getNetwork(ctx, id)

@@ -273,8 +273,8 @@ func (c *Client) attachRouters(ctx context.Context, mark string, networks []*Net
 			return nil, err
 		}
 	}
-	if missing := routersOn(ports, routers); len(missing) > 0 {
-		others, err := c.routers(ctx, url.Values{"id": missing})
+	for ids := range slices.Chunk(routersOn(ports, routers), maxFilterIDs) {
+		others, err := c.routers(ctx, url.Values{"id": ids})
 		if err != nil {
 			return nil, err
 		}

@@ -129,7 +129,7 @@ func (c *Cloud) checkRouter(ctx context.Context, id string) error {
 func (s AttachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
 	port, err := c.client.AttachSubnet(ctx, s.Router, s.Subnet)
 	message := errorIn(err).Message
-	isAttached, isHalf := strings.Contains(message, "already has a port on subnet"), strings.Contains(message, "already allocated in subnet")
+	isAttached, isHalf := strings.Contains(message, alreadyAttached), strings.Contains(message, alreadyAllocated)
 	switch {
 	case isAttached && s.Port != "":
 		port, err = s.Port, nil
