@@ -142,6 +142,8 @@ var networkCases = []fieldCase{
 	{"an ID with a slash", `{cidr: 10.0.0.0/24, router: {existing: {id: a/b}}}`, "router.existing.id", "\"a/b\": PATH in body should match '^[A-Za-z0-9][A-Za-z0-9._-]*$'"},
 	{"a router for a subnet without a gateway", `{cidr: 10.0.0.0/24, gateway: None, router: {existing: {name: main}}}`, "router", "needs a gateway in each subnet, and 10.0.0.0/24 has the gateway None"},
 	{"a router for an additional subnet without a gateway", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: a, cidr: 10.1.0.0/24}, {name: b, cidr: 10.2.0.0/24, gateway: None}], router: {existing: {name: main}}}`, "router", "needs a gateway in each subnet, and 10.2.0.0/24 has the gateway None"},
+	{"a router for a subnet whose addresses it does not announce", `{cidr: "fd00:1::/64", ipv6: {addressMode: slaac}, router: {existing: {name: main}}}`, "router", "needs raMode in each subnet that has addressMode, and fd00:1::/64 has none"},
+	{"a router for an additional subnet whose addresses it does not announce", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: v6, cidr: "fd00:1::/64", ipv6: {addressMode: slaac}}], router: {existing: {name: main}}}`, "router", "needs raMode in each subnet that has addressMode, and fd00:1::/64 has none"},
 
 	{"the fields of the network", `{cidr: 10.0.0.0/24, mtu: 1400, portSecurityEnabled: false, dnsDomain: team-1.example.org., tags: [team a, "Ä:1/2"], shared: true, external: true}`, "", ""},
 	{"an empty domain, and no tags", `{cidr: 10.0.0.0/24, dnsDomain: "", tags: []}`, "", ""},
