@@ -81,6 +81,9 @@ var interfaceRows = []row{
 	{name: "an IPv6 subnet has another interface than an IPv4 subnet", script: attached +
 		anotherSubnet("$net", `"ip_version": 6, "cidr": "fd00::/64", "gateway_ip": "fd00::1", "ipv6_ra_mode": "slaac", "ipv6_address_mode": "slaac"`) +
 		"! iface2: " + add(`"subnet_id": "$sub2"`) + listInterfaces},
+	{name: "an IPv6 subnet whose router is another one gets no interface", script: anyRouter + anyNetwork +
+		ipv6(`"cidr": "fd00::/64", "gateway_ip": "fd00::1", "ipv6_address_mode": "slaac"`) + "! " + addSubnet + portOn(``) + "! " + add(`"port_id": "$port"`) +
+		listInterfaces + anotherSubnet("$net", `"ip_version": 6, "cidr": "fd01::/64", "gateway_ip": "fd01::1", "ipv6_ra_mode": "slaac"`) + add(`"subnet_id": "$sub2"`)},
 	{name: "a later IPv6 subnet joins the interface", script: anyRouter + anyNetwork + ipv6(`"cidr": "fd00::/64", "gateway_ip": "fd00::1"`) + attach +
 		anotherSubnet("$net", `"ip_version": 6, "cidr": "fd01::/64", "gateway_ip": "fd01::1"`) + "! " + add(`"subnet_id": "$sub2"`) +
 		"! " + add(`"subnet_id": "$sub2"`) + listInterfaces + "! " + removeSubnet + listInterfaces + showRouter + "! " + remove(`"port_id": "$iface"`) + listInterfaces},

@@ -103,6 +103,16 @@ func addInterface(t *tx, r *router, info map[string]any) (*port, []*subnet, *fai
 	return addSubnet(t, r, subnetID)
 }
 
+// checkAnnounced refuses IPv6 subnets that another router announces.
+func checkAnnounced(subnets ...*subnet) *failure {
+	for _, s := range subnets {
+		if s.ipMode != "" && s.raMode == "" {
+			return badRouter("IPv6 subnet %s configured to receive RAs from an external router cannot be added to Neutron Router.", s.id)
+		}
+	}
+	return nil
+}
+
 // addSubnet creates a port with the subnet's gateway as its address, and attaches it. An IPv6
 // subnet gets an address on the port that the router has for IPv6 in the network.
 func addSubnet(t *tx, r *router, id string) (*port, []*subnet, *failure) {
@@ -116,8 +126,8 @@ func addSubnet(t *tx, r *router, id string) (*port, []*subnet, *failure) {
 	if c := t.request.caller; s.project != c.project && !c.admin {
 		return nil, nil, badRouter("Cannot add interface to router because subnet %s is not owned by project making the request", id)
 	}
-	if s.ipMode != "" && s.raMode == "" {
-		return nil, nil, badRouter("IPv6 subnet %s configured to receive RAs from an external router cannot be added to Neutron Router.", id)
+	if err := checkAnnounced(s); err != nil {
+		return nil, nil, err
 	}
 	if err := t.checkOverlap(r, []*subnet{s}); err != nil {
 		return nil, nil, err
@@ -229,6 +239,9 @@ func addPort(t *tx, r *router, id string) (*port, []*subnet, *failure) {
 	}
 	if len(old.fixedIPs) == 0 {
 		return nil, nil, badRouter("Router port must have at least one fixed IP")
+	}
+	if err := checkAnnounced(t.subnetsOf(old)...); err != nil {
+		return nil, nil, err
 	}
 	p := t.changePort(old, func(p *port) { p.deviceID, p.deviceOwner = r.id, interfaceOwner })
 	subnets, err := t.checkRouterPort(r, p)
