@@ -234,7 +234,7 @@ func differences(n *wanted, live *samplecrdv1.Network, network stack.Network) st
 		}
 		want = append(want, name, network.Description, wantedGateway(&s.SubnetSpec, cidr, subnet), fmt.Sprint(s.DNSNameservers), wantedPools(&s.SubnetSpec, &subnet),
 			status.Name, status.ID, status.CIDR, status.Gateway)
-		got = append(got, subnet.Name, subnet.Description, gateway, fmt.Sprint(subnet.DNSNameservers), fmt.Sprint(subnet.AllocationPools),
+		got = append(got, subnet.Name, subnet.Description, gateway, fmt.Sprint(subnet.DNSNameservers), sortedPools(subnet.AllocationPools),
 			s.Name, subnet.ID, subnet.CIDR, gateway)
 		if i == 0 {
 			want = append(want, live.Status.SubnetID, live.Status.CIDR, live.Status.Gateway)
@@ -249,16 +249,21 @@ func differences(n *wanted, live *samplecrdv1.Network, network stack.Network) st
 
 func sortedTags[T ~string](tags []T) string { return fmt.Sprint(slices.Sorted(slices.Values(tags))) }
 
-// wantedPools returns the declared pools in Neutron's order, or those that Neutron has.
+// sortedPools returns the pools as a set: Neutron lists them in any order.
+func sortedPools(pools []subnets.AllocationPool) string {
+	return fmt.Sprint(slices.SortedFunc(slices.Values(pools), func(a, b subnets.AllocationPool) int { return strings.Compare(a.Start, b.Start) }))
+}
+
+// wantedPools returns the declared pools, or those that Neutron has.
 func wantedPools(spec *samplecrdv1.SubnetSpec, subnet *subnets.Subnet) string {
 	if spec.AllocationPools == nil {
-		return fmt.Sprint(subnet.AllocationPools)
+		return sortedPools(subnet.AllocationPools)
 	}
 	var pools []subnets.AllocationPool
 	for _, p := range spec.AllocationPools {
 		pools = append(pools, subnets.AllocationPool{Start: string(p.Start), End: string(p.End)})
 	}
-	return fmt.Sprint(pools)
+	return sortedPools(pools)
 }
 
 func wantedGateway(spec *samplecrdv1.SubnetSpec, cidr netip.Prefix, subnet subnets.Subnet) string {
