@@ -98,7 +98,8 @@ func (d *deed) hasGateway(declared string) bool {
 type intents struct {
 	mu    sync.Mutex
 	byUID map[types.UID][]intent
-	// unguarded has the Networks that a restore has brought back without their finalizer.
+	// unguarded has the Networks that had no finalizer right before their deletion, or that a restore
+	// has brought back without it.
 	unguarded map[types.UID]bool
 }
 
@@ -124,7 +125,7 @@ func (s *intents) between(uid types.UID, from, to time.Time) (possible []intent)
 	return possible
 }
 
-// unguard records that the Network is back without its finalizer.
+// unguard records that the Network has no finalizer.
 func (s *intents) unguard(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +136,7 @@ func (s *intents) unguard(uid types.UID) {
 }
 
 // mayBeLeft reports whether the Network may be gone, and its network left as an orphan: etcd was
-// restored from a backup without it, or the Network was deleted before it had its finalizer again.
+// restored from a backup without it, or the Network was deleted before it had its finalizer.
 func (s *intents) mayBeLeft(uid types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -138,8 +138,8 @@ func (w *world) sort(networks []stack.Network, v *violations) map[string][]stack
 	return byOwner
 }
 
-// checkReported finds networks of Networks that a restore has lost, and that are not reported. A controller
-// with the flag -namespace does not look for them.
+// checkReported finds networks of Networks that are gone without their finalizer, and that are not
+// reported as orphans. A controller with the flag -namespace does not look for them.
 func (w *world) checkReported(owner string, networks []stack.Network, v *violations) {
 	for _, c := range w.controllers {
 		if c.ofOneNamespace || !strings.HasPrefix(owner, c.cluster+"/") {
@@ -147,7 +147,7 @@ func (w *world) checkReported(owner string, networks []stack.Network, v *violati
 		}
 		for _, n := range networks {
 			if !c.hasLogged("Found an orphan", n.ID) && !c.hasLogged("Found more orphans") {
-				v.add("network %s of a Network that a restore has lost is not reported as an orphan", n.ID)
+				v.add("network %s of a Network that is gone without its finalizer is not reported as an orphan", n.ID)
 			}
 		}
 	}

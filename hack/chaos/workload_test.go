@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -421,9 +422,16 @@ func (u *user) countEdit(before, now *samplecrdv1.NetworkSpec) {
 
 func is6(spec *samplecrdv1.NetworkSpec) bool { return netip.MustParsePrefix(spec.CIDR).Addr().Is6() }
 
+// delete deletes the Network. The API server deletes it at once if it read it before it stored the
+// finalizer, although it has answered the request with the finalizer (Store.Delete in
+// k8s.io/apiserver/pkg/registry/generic/registry).
 func (u *user) delete(ctx context.Context, n *wanted) error {
 	return u.persist(ctx, n, "deleted", func(ctx context.Context) error {
-		err := n.api.Delete(ctx, n.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &n.uid}})
+		before, err := n.api.Get(ctx, n.name, metav1.GetOptions{})
+		if err == nil && !slices.Contains(before.Finalizers, samplecrdv1.Finalizer) {
+			u.world.intents.unguard(n.uid)
+		}
+		err = n.api.Delete(ctx, n.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &n.uid}})
 		if apierrors.IsNotFound(err) {
 			err = nil
 		}
