@@ -151,9 +151,9 @@ func (c *Client) GetRouter(ctx context.Context, id string) (Router, error) {
 	return answer.Router, wrapAnswer("get router", err, answer.Router.ID)
 }
 
-// routerDetails are the fields of a router that no list asks for.
+// routerDetails are a router with fields that no list asks for.
 type routerDetails struct {
-	ID        string `json:"id"`
+	Router
 	ProjectID string `json:"project_id"`
 	Routes    []struct {
 		NextHop netip.Addr `json:"nexthop"`

@@ -103,7 +103,8 @@ func (s AttachSubnet) isRecorded(desired Desired) bool {
 
 // check reads the router if the last list does not have it.
 func (s AttachSubnet) check(ctx context.Context, c *Cloud, _ Identity, observed *Network) error {
-	if s.IsOwn || observed.router(s.Router) != nil || c.routing.hasRouter(s.Router) {
+	_, isKnown := c.routing.router(s.Router)
+	if s.IsOwn || isKnown || observed.router(s.Router) != nil {
 		return nil
 	}
 	return c.checkRouter(ctx, s.Router)
@@ -120,6 +121,7 @@ func (c *Cloud) checkRouter(ctx context.Context, id string) error {
 	if place, _ := c.client.Place(); place.Project != "" && router.ProjectID != place.Project {
 		return &Error{Op: "attach subnet", Reason: Unresolved, Message: fmt.Sprintf("router %s belongs to another project", id)}
 	}
+	c.routing.storeRouter(router.Router)
 	return nil
 }
 
@@ -152,6 +154,9 @@ func (s AttachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed 
 	}
 	if err != nil {
 		return nil, unresolved(err)
+	}
+	if router, isKnown := c.routing.router(s.Router); isKnown && observed.router(s.Router) == nil {
+		observed = observed.withRouter(router)
 	}
 	return observed.withInterface(Interface{
 		PortID: port, RouterID: s.Router, SubnetID: s.Subnet, Address: observed.subnet(s.Subnet).Gateway, Confirmed: true,
@@ -250,10 +255,10 @@ func (s DetachSubnet) check(ctx context.Context, c *Cloud, identity Identity, ob
 			return err
 		}
 	}
-	if err := s.checkRoutes(ctx, c); err != nil {
+	if err := s.checkFloatingIPs(ctx, c); err != nil {
 		return err
 	}
-	if err := s.checkFloatingIPs(ctx, c); err != nil || s.Target == "" {
+	if err := s.checkRoutes(ctx, c); err != nil || s.Target == "" {
 		return err
 	}
 	return s.checkTarget(ctx, c, observed)

@@ -43,7 +43,8 @@ type routing struct {
 	isListed bool
 
 	// routers and externals are the routers and the external networks that a spec can name.
-	routers, externals []named
+	routers   []Router
+	externals []named
 	// routersListed and externalsListed are when they were listed.
 	routersListed, externalsListed time.Time
 }
@@ -193,10 +194,7 @@ func (r *routing) listed(routers []Router, isMarked bool) {
 func (r *routing) storeRouters(routers []Router) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.routers, r.routersListed = nil, time.Now()
-	for _, router := range routers {
-		r.routers = append(r.routers, named{router.ID, router.Name})
-	}
+	r.routers, r.routersListed = routers, time.Now()
 }
 
 func (r *routing) storeExternals(externals []named) {
@@ -267,23 +265,41 @@ func (c *Cloud) resolveName(ctx context.Context, field string, k kind, ref sampl
 func (r *routing) find(k kind, name string) (ids []string, listed time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all, listed := r.routers, r.routersListed
 	if k == kindExternal {
-		all, listed = r.externals, r.externalsListed
+		for _, n := range r.externals {
+			if n.Name == name {
+				ids = append(ids, n.ID)
+			}
+		}
+		return ids, r.externalsListed
 	}
-	for _, n := range all {
-		if n.Name == name {
-			ids = append(ids, n.ID)
+	for _, router := range r.routers {
+		if router.Name == name {
+			ids = append(ids, router.ID)
 		}
 	}
-	return ids, listed
+	return ids, r.routersListed
 }
 
-// hasRouter reports whether the last list of the project's routers had the router.
-func (r *routing) hasRouter(id string) bool {
+// router returns the router with that ID, if the last list of the project's routers had it, or if it
+// was read since.
+func (r *routing) router(id string) (_ Router, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.routers, func(n named) bool { return n.ID == id })
+	for _, router := range r.routers {
+		if router.ID == id {
+			return router, true
+		}
+	}
+	return Router{}, false
+}
+
+// storeRouter adds a router that was read to the listed ones.
+func (r *routing) storeRouter(router Router) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	others := func(other Router) bool { return other.ID == router.ID }
+	r.routers = append(slices.DeleteFunc(slices.Clone(r.routers), others), router)
 }
 
 // listNames lists the names of one kind.

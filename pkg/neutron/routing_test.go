@@ -294,7 +294,6 @@ func TestTheRequestsOfARoutedNetwork(t *testing.T) {
 			var n *Network
 			equal(t, test.first, c.calls(func() { n = r.synced(t) }))
 			equal(t, test.own, len(c.own()))
-			isExisting := r.Spec.Router != nil && r.Spec.Router.Existing != nil
 			if r.Spec.Router != nil {
 				router := c.gate
 				if test.own > 0 {
@@ -309,11 +308,7 @@ func TestTheRequestsOfARoutedNetwork(t *testing.T) {
 			// The lists see what the cache has.
 			c.told = nil
 			noError(t, c.Observer().Relist(t.Context()))
-			if isExisting { // whose external addresses only a list shows
-				equal(t, []types.UID{owner.UID}, c.told)
-			} else {
-				equal(t, []types.UID(nil), c.told)
-			}
+			equal(t, []types.UID(nil), c.told)
 			equal(t, []string(nil), c.calls(func() { r.synced(t) }))
 			// And so does a live read.
 			live, err := c.Observe(t.Context(), NewIdentity(r.Network, owner.Cluster), Live)
