@@ -244,6 +244,7 @@ func (s DetachSubnet) scope(observed *Network) scope {
 	return replacedScope(observed, s.Replaces)
 }
 
+// check fails if Neutron refuses the step, or refuses what comes after it.
 func (s DetachSubnet) check(ctx context.Context, c *Cloud, identity Identity, observed *Network) error {
 	if scope := scopeOf(s, identity, observed); scope.op != "" {
 		if err := c.checkPorts(ctx, identity.Owner.UID, scope); err != nil {
@@ -303,11 +304,19 @@ func (s DetachSubnet) checkTarget(ctx context.Context, c *Cloud, observed *Netwo
 		if err != nil {
 			return err
 		}
-		for _, other := range subnets {
-			for _, d := range s.Desired {
-				if other.CIDR.Overlaps(d.CIDR) {
-					return &Error{Op: "spec.router.existing", Reason: Invalid, Message: fmt.Sprintf("%s overlaps with %s, a subnet of router %s", d.CIDR, other.CIDR, s.Target)}
-				}
+		if err := s.checkOverlap(subnets); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkOverlap fails with Invalid if a subnet of the target overlaps with a desired one.
+func (s DetachSubnet) checkOverlap(attached []Subnet) error {
+	for _, other := range attached {
+		for _, d := range s.Desired {
+			if other.CIDR.Overlaps(d.CIDR) {
+				return &Error{Op: "spec.router.existing", Reason: Invalid, Message: fmt.Sprintf("%s overlaps with %s, a subnet of router %s", d.CIDR, other.CIDR, s.Target)}
 			}
 		}
 	}
