@@ -40,14 +40,14 @@ import (
 // past the cache (live).
 
 // leftOut reports whether the case with this number is left out with -short. The race detector
-// makes these tests ten times as slow, and sees all of the code in a fifth of the cases.
-func leftOut(number int) bool { return testing.Short() && number%5 != 0 }
+// makes these tests ten times as slow, and sees all of the code in a tenth of the cases.
+func leftOut(number int) bool { return testing.Short() && number%10 != 0 }
 
 // allCases runs every case of the Scenarios with routers.
 var allCases = flag.Bool("all-cases", false, "run the cases that the systematic tests otherwise leave out")
 
 // leftOutOf is leftOut for a case of the scenario. The Scenarios with routers have many requests. Only
-// each nth of their cases is in the sample, and only a fourth of these is with -short.
+// each nth of their cases is in the sample, and only an eighth of these is with -short.
 func leftOutOf(s world.Scenario, number, nth int) bool {
 	switch {
 	case !s.IsRouted():
@@ -55,7 +55,7 @@ func leftOutOf(s world.Scenario, number, nth int) bool {
 	case *allCases:
 		return false
 	case testing.Short():
-		nth *= 4
+		nth *= 8
 	}
 	return number%nth != 0
 }
@@ -151,7 +151,7 @@ func TestEveryCrashPointOfEveryScenario(t *testing.T) {
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
 				for request := 1; !t.Failed(); request++ {
-					if s.IsRouted() && request%8 != i%8 && testing.Short() {
+					if s.IsRouted() && request%16 != i%16 && testing.Short() {
 						continue
 					}
 					runs.Add(2)

@@ -52,10 +52,10 @@ tests() {
     "$BIN/gotestsum" --format standard-verbose --no-color -- "$@"
 }
 
-# The race detector sees a fifth of the systematic tests' cases; the others run without it.
+# The race detector sees a tenth of the systematic tests' cases; the others run without it.
 unit() {
   tests -race -short -timeout 20m ./... &&
-    tests -run 'TestActorsAtEveryRequest|TestAnyBackup|TestTokenRefused|TestNothingIrreversible' .
+    tests -run 'TestActorsAtEveryRequest|TestAnyBackup|TestAnyStartingState|TestEveryCrashPoint|TestNothingIrreversible|TestStaleCache|TestTokenRefused' .
 }
 
 # hack_tests runs tests of hack's module. Their results are never cached, because they build

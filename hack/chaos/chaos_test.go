@@ -82,7 +82,7 @@ var (
 	// The real Neutron is ten times slower, and takes seconds for one request when it has many
 	// at the same time.
 	shortOnReal = plan{
-		seed: 1, seeds: 1, networks: 40, kills: 10, edits: 2, faults: 20, restarts: 1, keystone: 2, pageLimit: 50,
+		seed: 1, seeds: 1, networks: 30, kills: 8, edits: 2, faults: 20, restarts: 1, keystone: 2, pageLimit: 40,
 		neutronTimeout: 10 * time.Second, patience: 2 * time.Minute, bound: 15 * time.Minute,
 	}
 	// Without kills: to a controller that was started again, all networks of the other one look
