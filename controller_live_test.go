@@ -333,7 +333,7 @@ func TestNothingIrreversibleIsDoneWhenTheNetworkHasChangedPastTheCache(t *testin
 	t.Run("scenarios", func(t *testing.T) {
 		for i, s := range world.Scenarios {
 			for j, change := range edits {
-				if leftOut(i+j) {
+				if leftOut(i + j) {
 					continue
 				}
 				t.Run(s.Name+", "+change.name, func(t *testing.T) {

@@ -159,7 +159,7 @@ func TestTokenRefusedAtEveryRequest(t *testing.T) {
 	t.Run("scenarios", func(t *testing.T) {
 		for number, s := range world.Scenarios {
 			for i := range interruptions {
-				if leftOut(number+i) {
+				if leftOut(number + i) {
 					continue
 				}
 				t.Run(s.Name+", "+interruptions[i].name, func(t *testing.T) {
