@@ -146,9 +146,8 @@ func (c *Client) UpdateRouter(ctx context.Context, id string, changes []Change) 
 
 // GetRouter reads one router.
 func (c *Client) GetRouter(ctx context.Context, id string) (Router, error) {
-	var answer answer
-	err := c.send(ctx, http.MethodGet, nil, &answer, nil, "routers", id)
-	return answer.Router, wrapAnswer("get router", err, answer.Router.ID)
+	details, err := c.getRouterDetails(ctx, id)
+	return details.Router, err
 }
 
 // routerDetails are a router with fields that no list asks for.
