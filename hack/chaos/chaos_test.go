@@ -82,7 +82,7 @@ var (
 	// The real Neutron is ten times slower, and takes seconds for one request when it has many
 	// at the same time.
 	shortOnReal = plan{
-		seed: 1, seeds: 1, networks: 30, kills: 8, edits: 2, faults: 20, restarts: 1, keystone: 2, pageLimit: 40,
+		seed: 1, seeds: 1, networks: 40, kills: 10, edits: 2, faults: 20, restarts: 1, keystone: 2, pageLimit: 50,
 		neutronTimeout: 10 * time.Second, patience: 2 * time.Minute, bound: 15 * time.Minute,
 	}
 	// Without kills: to a controller that was started again, all networks of the other one look
@@ -208,8 +208,8 @@ func (p plan) execute(t *testing.T, controlPlane *cluster.Cluster, binary, dir s
 	return found
 }
 
-// fewEdits are too few for each kind of edit to be among them, as on the real Neutron.
-const fewEdits = 100
+// fewEdits are too few for each kind of edit to be among them.
+const fewEdits = 60
 
 // actors returns what the tally of a run must have.
 func (p plan) actors() (names []string) {
@@ -221,7 +221,9 @@ func (p plan) actors() (names []string) {
 	add(p.networks*p.edits >= fewEdits, "Networks paused", "Networks resumed", "deletion policies changed before a deletion",
 		"gateways taken away", "changes between IPv4 and IPv6", "changes of an IPv6 gateway",
 		"routers added", "routers removed", "moves to another router", "CIDRs changed while attached", "gateways changed while attached",
-		tampered, visits)
+		visits)
+	// On the real Neutron a run has 0 to 5 of them.
+	add(p.networks*p.edits >= fewEdits && p.cloudsYAML == "", tampered)
 	add(p.networks*p.edits >= fewEdits && p.faults > 0 && p.cloudsYAML == "", "OpenStack fault: "+halfway.name)
 	add(p.kills > 0 && p.faults > 0, "late watches")
 	add(p.restores > 0, whileWorking, atRest, "Networks with an older spec since a restore")
