@@ -145,6 +145,11 @@ func (c *Controller) groupOf(key cache.ObjectName) fair.Group[clouds.Group] {
 	return fair.Group[clouds.Group]{Cloud: c.clouds.GroupOf(key, network), Namespace: key.Namespace}
 }
 
+// unknownWriteDelay is the delay of a sync after a change of the status that is not known to be the
+// controller's own: another client wrote it, an earlier leader, or a request of this one whose answer was
+// lost. Two controllers that write the same status by mistake then write it once per second at most.
+const unknownWriteDelay = time.Second
+
 // handlers enqueue the keys of what changes in Kubernetes.
 func (c *Controller) handlers(logger klog.Logger) informers.NetworkHandlerFuncs {
 	enqueue := func(key cache.ObjectName, why string) {
@@ -156,6 +161,8 @@ func (c *Controller) handlers(logger klog.Logger) informers.NetworkHandlerFuncs 
 		UpdateFunc: func(before, now *samplecrdv1.Network) {
 			if why := whyToSync(before, now); why != "" {
 				enqueue(cache.MetaObjectToName(now), why)
+			} else if !status.Equal(&before.Status, &now.Status) && !c.live.IsOwnWrite(now) {
+				c.queue.AddAfter(cache.MetaObjectToName(now), unknownWriteDelay)
 			}
 		},
 		DeleteFunc: func(n informers.DeletedNetwork) {

@@ -21,6 +21,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"regexp"
@@ -950,6 +951,47 @@ func TestSyncWaitsUntilTheCacheHasOurLastWrite(t *testing.T) {
 	f.ExpectReady(samplecrdv1.ReasonAvailable)
 }
 
+// The API server stores the status, but its answer is lost. Then the cache is behind, and the next sync
+// compares with the status before.
+func TestStatusWriteWithoutAnAnswerIsSyncedAgainWhenTheCacheHasIt(t *testing.T) {
+	f := ready(t, "10.0.0.0/24", "")
+	f.mustSync() // the cache has our last write
+	queue := &recordingQueue{TypedRateLimitingInterface: f.controller.queue}
+	f.controller.queue = queue
+	before := f.API.After(f.API.Changes())
+	f.cloud.Observer().Invalidate(before[0].UID)
+	f.Neutron.SetFault(noAnswer)
+	f.AroundKubernetes(func(r apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error) {
+		if _, err := do(); err != nil || r.Subresource != "status" {
+			t.Errorf("%s %s: %v", r.Verb, r.Subresource, err)
+		}
+		return nil, io.ErrUnexpectedEOF
+	})
+	if err := f.sync(); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Fatalf("got %v, want that the answer is lost", err)
+	}
+	f.AroundKubernetes(func(_ apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error) { return do() })
+	f.Neutron.SetFault(nil)
+
+	f.see(before)
+	if err := f.syncHandler(); err != nil {
+		t.Fatal(err)
+	}
+	f.ExpectReady(samplecrdv1.ReasonNeutronUnavailable, samplecrdv1.ConditionReconciling)
+	f.controller.handlers(klog.Logger{}).OnUpdate(before[0], f.Get())
+	if diff := gocmp.Diff([]string{"AddAfter 1s"}, queue.calls); diff != "" {
+		t.Errorf("the queue (-want +got):\n%s", diff)
+	}
+	queue.calls = nil
+	old := f.Get()
+	f.mustSync()
+	f.ExpectReady(samplecrdv1.ReasonAvailable)
+	f.controller.handlers(klog.Logger{}).OnUpdate(old, f.Get())
+	if len(queue.calls) > 0 {
+		t.Errorf("our own write: %q", queue.calls)
+	}
+}
+
 func TestNetworkOfAnotherCloudIsNeitherCreatedAgainNorDeleted(t *testing.T) {
 	here := ready(t, "10.0.0.0/24", "").Get().Status
 	for _, test := range []struct{ name, cloud, project, region string }{
@@ -1551,7 +1593,7 @@ func TestHandlersLogWhyAKeyIsEnqueued(t *testing.T) {
 	}{
 		{"added", 4, func(h networkinformers.NetworkHandlerFuncs) { h.OnAdd(old, true) }, []string{"Enqueuing [network default/net-a reason added]"}},
 		{"edited", 4, func(h networkinformers.NetworkHandlerFuncs) { h.OnUpdate(old, edited) }, []string{"Enqueuing [network default/net-a reason spec changed]"}},
-		{"our own write", 4, func(h networkinformers.NetworkHandlerFuncs) { h.OnUpdate(old, written) }, nil},
+		{"a write of the status", 4, func(h networkinformers.NetworkHandlerFuncs) { h.OnUpdate(old, written) }, nil},
 		{"deleted", 4, func(h networkinformers.NetworkHandlerFuncs) {
 			h.OnDelete(networkinformers.DeletedNetwork{FinalStateUnknown: &cache.DeletedFinalStateUnknown{Key: world.Key.String()}})
 		}, []string{"Enqueuing [network default/net-a reason deleted]"}},
@@ -1619,7 +1661,9 @@ func TestHandlersEnqueueTheChangesOfTheInformer(t *testing.T) {
 		if _, err := networks.UpdateStatus(ctx, written, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		expect("our own status write", 0)
+		expect("a write of the status by another client", 0)
+		time.Sleep(unknownWriteDelay)
+		expect("a write of the status by another client, a second ago", 1)
 
 		if err := networks.Delete(ctx, world.Key.Name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
@@ -1646,6 +1690,7 @@ func queueOnly(sync func(context.Context, cache.ObjectName) error) *Controller {
 		options:  ControllerOptions{Resync: 10 * time.Minute, Retry: testRetry},
 		networks: listers.NewNetworkLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})),
 		clouds:   clouds.New(context.Background(), own, clouds.Options{}),
+		live:     live.NewNetworks(fake.NewClientset()),
 		sync:     sync,
 	}
 	c.newQueue()

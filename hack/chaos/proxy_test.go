@@ -58,10 +58,11 @@ type proxy struct {
 	tokens tokens
 	// world is for what Neutron has, past the proxy.
 	world *world
-	// ledger, record and witness are shared by all replicas of the controller.
+	// ledger, record, witness and changes are shared by all replicas of the controller.
 	ledger  *ledger
 	record  *record
 	witness *witness
+	changes *changes
 	// life is the running process.
 	life atomic.Pointer[life]
 	gate gate
@@ -73,8 +74,8 @@ type proxy struct {
 	stream     http.Handler
 	// inFlight is the number of calls in progress.
 	inFlight atomic.Int32
-	// looks counts the lists of all networks, and writes the changes on both sides.
-	looks, writes atomic.Int32
+	// looks counts the lists of all networks.
+	looks atomic.Int32
 	// keystone is the present fault of Keystone, and leads the place to which it leads. logins
 	// counts the requests for tokens.
 	keystone  atomic.Pointer[fault]
@@ -384,7 +385,7 @@ func (p *proxy) note(c *call, a *answer) {
 		return
 	}
 	if c.Method != http.MethodGet && !c.isEvent() && !c.isLeaseWrite() {
-		p.writes.Add(1)
+		p.changes.add(fmt.Sprintf("%s %s %s/%s: %s", p.name, c.Method, c.service, c.path, c.sent()))
 	}
 	if c.isKubernetes() {
 		p.witness.read(c, a.body)

@@ -84,6 +84,7 @@ type controller struct {
 	ledger             ledger
 	record             *record
 	witness            witness
+	changes            changes
 	tally              *tally
 	// endNamespace is that of the world.
 	endNamespace func(context.Context, *controller, *term) error
@@ -167,11 +168,23 @@ func (c *controller) logins() (n int32) {
 	return n
 }
 
-func (c *controller) writes() (n int32) {
-	for _, r := range c.replicas {
-		n += r.proxy.writes.Load()
-	}
-	return n
+// changes are the requests that changed something, on either side. Events and leases are not among
+// them.
+type changes struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (c *changes) add(request string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, request)
+}
+
+func (c *changes) list() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.all)
 }
 
 func (c *controller) violate(format string, args ...any) {

@@ -562,14 +562,37 @@ func (w *world) checkRouter(n *wanted, live *samplecrdv1.Network, network stack.
 			v.add("%s: want a router named like it with its gateway on %s, got %+v", who, want.external, own[0])
 		}
 	}
-	checkRouterStatus(who, live, id, own, v)
+	checkRouterStatus(who, live, id, slices.Concat(own, r.others), v)
 	for _, s := range network.Subnets {
 		w.checkInterfaces(n, live, id, s, r, v)
 	}
+	checkMessage(who, live, id, r.on[network.ID], v)
 }
 
-// checkRouterStatus compares the status with the router.
-func checkRouterStatus(who string, live *samplecrdv1.Network, id string, own []routers.Router, v *violations) {
+// checkMessage compares the message of a ready Network with the interfaces on its network: it names
+// those to other routers.
+func checkMessage(who string, live *samplecrdv1.Network, router string, interfaces []ports.Port, v *violations) {
+	var want []string
+	for _, p := range interfaces {
+		if p.DeviceID != router {
+			want = append(want, p.ID)
+		}
+	}
+	message, named := "", []string(nil)
+	if ready := meta.FindStatusCondition(live.Status.Conditions, samplecrdv1.ConditionReady); ready != nil {
+		message = ready.Message
+	}
+	for _, text := range strings.SplitAfter(message, "(port ")[1:] {
+		id, _, _ := strings.Cut(text, ")")
+		named = append(named, id)
+	}
+	if slices.Sort(want); isReady(live) && !slices.Equal(want, slices.Sorted(slices.Values(named))) {
+		v.add("%s: want the interfaces %q in the message, got %q", who, want, message)
+	}
+}
+
+// checkRouterStatus compares the status with the router, which is one of all.
+func checkRouterStatus(who string, live *samplecrdv1.Network, id string, all []routers.Router, v *violations) {
 	status := live.Status.Router
 	if id == "" {
 		if status != nil {
@@ -581,7 +604,10 @@ func checkRouterStatus(who string, live *samplecrdv1.Network, id string, own []r
 		v.add("%s: want router %s in the status, got %+v", who, id, status)
 		return
 	}
-	for _, r := range own {
+	for _, r := range all {
+		if r.ID != id {
+			continue
+		}
 		var ips []string
 		for _, ip := range r.GatewayInfo.ExternalFixedIPs {
 			ips = append(ips, ip.IPAddress)

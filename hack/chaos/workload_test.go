@@ -113,6 +113,7 @@ func (u *user) work(ctx context.Context, enough func() bool) error {
 		}
 	}
 	for _, n := range u.networks {
+		u.visit(ctx, n) // what the status says of it goes last
 		if err := errors.Join(u.leave(ctx, n), u.resume(ctx, n)); err != nil {
 			return err
 		}

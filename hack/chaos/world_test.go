@@ -179,7 +179,7 @@ func (w *world) addReplica(c *controller, r *replica, seed uint64, share int, co
 		return err
 	}
 	c.replicas = append(c.replicas, r)
-	r.proxy.ledger, r.proxy.record, r.proxy.witness, r.proxy.kill = &c.ledger, c.record, &c.witness, r.kill
+	r.proxy.ledger, r.proxy.record, r.proxy.witness, r.proxy.changes, r.proxy.kill = &c.ledger, c.record, &c.witness, &c.changes, r.kill
 	r.proxy.cluster, r.proxy.elsewhere, r.proxy.world = c.namespace, w.elsewhere, w
 	if err := r.proxy.reachKubernetes(config); err != nil {
 		return err
@@ -355,15 +355,15 @@ func (w *world) restartKubernetes(ctx context.Context) error {
 func (w *world) waitForQuiet(ctx context.Context) (violations, error) {
 	var v violations
 	for _, c := range w.controllers {
-		looks, writes, syncs := c.looks(), c.writes(), c.syncs()
+		looks, changes, syncs := c.looks(), len(c.changes.list()), c.syncs()
 		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, w.patience, true, func(context.Context) (bool, error) {
 			return c.looks() >= looks+2, nil
 		})
 		if err != nil {
 			return nil, fmt.Errorf("wait for %s to list Neutron: %w", c.cluster, err)
 		}
-		if more := c.writes() - writes; more > 0 {
-			v.add("%s: %d writes when everything matched", c.cluster, more)
+		if more := c.changes.list()[changes:]; len(more) > 0 {
+			v.add("%s: %d writes when everything matched:\n%s", c.cluster, len(more), strings.Join(more, "\n"))
 		}
 		if more := c.syncs() - syncs; more > 2*w.networks {
 			v.add("%s: %d "+inCircles, c.cluster, more)

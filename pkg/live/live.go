@@ -32,6 +32,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -64,6 +65,8 @@ type Networks struct {
 	mu sync.Mutex
 	// written holds our last write of a Network, until the cache has it.
 	written map[types.UID]*write
+	// writing has the Networks whose status is being written.
+	writing sets.Set[types.UID]
 }
 
 // write is our last write of a Network.
@@ -77,7 +80,7 @@ type write struct {
 
 // NewNetworks returns Networks that use the client.
 func NewNetworks(client clientset.Interface) *Networks {
-	return &Networks{client: client, written: map[types.UID]*write{}}
+	return &Networks{client: client, written: map[types.UID]*write{}, writing: sets.New[types.UID]()}
 }
 
 const (
@@ -152,6 +155,36 @@ func IsRestored(before, now *samplecrdv1.Network) bool { return isOlder(now, bef
 func isOlder(network *samplecrdv1.Network, resourceVersion string) bool {
 	order, err := resourceversion.CompareResourceVersion(network.ResourceVersion, resourceVersion)
 	return err == nil && order < 0
+}
+
+// IsOwnWrite reports whether this version of a Network is known to come from our last write, or from
+// an earlier one. It is not known if the answer to the write was lost: then the cache can lack the
+// write for a while, and syncs that run meanwhile compare with the status before it. While a write is
+// under way, every version counts as our own: a write that fails is retried.
+func (l *Networks) IsOwnWrite(network *samplecrdv1.Network) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.writing.Has(network.UID) {
+		return true
+	}
+	last := l.written[network.UID]
+	if last == nil {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(network.ResourceVersion, last.resourceVersion)
+	return err == nil && order <= 0
+}
+
+// begin notes that the status of the Network is being written, until the returned function is called.
+func (l *Networks) begin(uid types.UID) (end func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writing.Insert(uid)
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.writing.Delete(uid)
+	}
 }
 
 func (l *Networks) wroteAt(network *samplecrdv1.Network) {
@@ -307,6 +340,7 @@ func (l *Networks) UpdateStatusIfNeeded(ctx context.Context, network *samplecrdv
 	if err != nil {
 		return err
 	}
+	defer l.begin(network.UID)()
 	written, err := l.client.SamplecrdV1().Networks(network.Namespace).Patch(ctx, network.Name, types.MergePatchType, patch,
 		metav1.PatchOptions{FieldManager: fieldManager}, "status")
 	if isNotFound(err) || apierrors.IsConflict(err) {

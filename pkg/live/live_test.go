@@ -225,6 +225,44 @@ func TestEachWriteIsAwaited(t *testing.T) {
 	}
 }
 
+func TestIsOwnWrite(t *testing.T) {
+	at := func(l *lab, version string) *samplecrdv1.Network {
+		n := l.cached.DeepCopy()
+		n.ResourceVersion = version
+		return n
+	}
+	l := newLab(t)
+	if l.IsOwnWrite(at(l, l.cached.ResourceVersion)) {
+		t.Error("a version before the first write counts as our own")
+	}
+	isOwn := false
+	l.fail = func(apiserver.Request) error {
+		isOwn = l.IsOwnWrite(l.cached)
+		return nil
+	}
+	next := l.cached.Status
+	next.NetworkID = "n2"
+	if err := l.UpdateStatusIfNeeded(t.Context(), l.cached, next); err != nil {
+		t.Fatal(err)
+	}
+	written := l.stored()
+	if !isOwn || !l.IsOwnWrite(written) || !l.IsOwnWrite(l.cached) {
+		t.Errorf("during our own write: %v, its version: %v, the version before: %v, want all", isOwn, l.IsOwnWrite(written), l.IsOwnWrite(l.cached))
+	}
+	l.edit(func(n *samplecrdv1.Network) { n.Status.NetworkID = "n3" })
+	if l.IsOwnWrite(l.stored()) {
+		t.Error("the write of another client counts as our own")
+	}
+	l.fail = func(apiserver.Request) error { return errors.New("no answer") }
+	next.NetworkID = "n4"
+	if err := l.UpdateStatusIfNeeded(t.Context(), l.stored(), next); err == nil {
+		t.Fatal("the write succeeded")
+	}
+	if l.IsOwnWrite(at(l, l.stored().ResourceVersion+"0")) {
+		t.Error("a write without an answer counts as our own")
+	}
+}
+
 func TestClear(t *testing.T) {
 	l := newLab(t)
 	expectError(t, nil, l.UpdateStatusIfNeeded(t.Context(), l.cached, samplecrdv1.NetworkStatus{MTU: 1}))
