@@ -449,7 +449,7 @@ func (w *world) watchOne(ctx context.Context, live *samplecrdv1.Network, half ma
 	switch {
 	case !w.restored.Load() || ready == nil:
 	case ready.Reason == samplecrdv1.ReasonInUse:
-		w.tidy(ctx, live)
+		w.tidy(ctx, live, ready.Message)
 	case strings.Contains(ready.Message, "overlaps with cidr"):
 		w.tidyRetained(ctx, live)
 	}
@@ -474,15 +474,16 @@ func (w *world) tidyRetained(ctx context.Context, live *samplecrdv1.Network) {
 }
 
 // tidy removes an interface to an existing router that neither the spec nor the status names any
-// more: a restored backup of etcd does not have that. The controller names the port, and leaves it.
-func (w *world) tidy(ctx context.Context, live *samplecrdv1.Network) {
-	all, err := w.interfaces(ctx, live.Status.NetworkID)
+// more: a restored backup of etcd does not have that. The controller names the port in the message, and
+// leaves it.
+func (w *world) tidy(ctx context.Context, live *samplecrdv1.Network, message string) {
+	all, err := w.interfaces(ctx, live.Status.NetworkID) // the restored status may not have the ID either
 	if err != nil {
 		return
 	}
 	for _, p := range all {
 		isNamed := p.DeviceID == w.routerIntent(&live.Spec).existing || live.Status.Router != nil && p.DeviceID == live.Status.Router.ID
-		if isNamed || !w.others.has(p.DeviceID) {
+		if isNamed || !w.others.has(p.DeviceID) || !strings.Contains(message, p.ID) {
 			continue
 		}
 		_, err := routers.RemoveInterface(ctx, w.neutron.Client, p.DeviceID, routers.RemoveInterfaceOpts{PortID: p.ID}).Extract()
