@@ -18,6 +18,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
@@ -26,10 +27,13 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 	"github.com/samplecrd/samplecrd-controller/pkg/status"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/apiserver"
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/world"
 )
 
@@ -435,6 +439,95 @@ func TestAnyBackupIsRestoredAtAnyRequest(t *testing.T) {
 		}
 	})
 	t.Logf("%d restored backups", restores.Load())
+}
+
+// loseOneAnswer makes Neutron carry out the controller's nth change, as far as it gets if its worker dies
+// in the middle, and lose the answer. It returns a function that reports whether it has.
+func (f *fixture) loseOneAnswer(nth int) (lost func() bool) {
+	var seen atomic.Int64
+	f.Neutron.SetFault(func(r *http.Request) *embedded.Fault {
+		if r.Method == http.MethodGet || strings.Contains(r.URL.Path, "/identity") || seen.Add(1) != int64(nth) {
+			return nil
+		}
+		return &embedded.Fault{Half: true}
+	})
+	return func() bool { return seen.Load() >= int64(nth) }
+}
+
+// refuseStatuses makes the API server refuse to write statuses while isAway reports true.
+func (f *fixture) refuseStatuses(isAway func() bool) {
+	f.AroundKubernetes(func(r apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error) {
+		if isAway() && r.Subresource == "status" {
+			return nil, errors.New("etcd is away")
+		}
+		return do()
+	})
+}
+
+// deleteAfterALostAnswer restores a backup, loses the answer to a change that the restored spec asks
+// for, and deletes the Network before a status is written and Neutron is listed again. The status may
+// not have what the controller must remove. It returns false if there are fewer changes in Neutron, or fewer backups.
+func deleteAfterALostAnswer(t *testing.T, s world.Scenario, change, backup int) (changes, backups bool) {
+	t.Helper()
+	f := prepare(t, s)
+	if err := f.settle(s.Act); err != nil {
+		t.Fatal(err)
+	}
+	if backup > f.API.Changes() {
+		return true, false
+	}
+	f.API.Restore(backup)
+	restored, before := f.Find(), f.Owned()
+	if restored == nil || restored.DeletionTimestamp != nil {
+		return false, true
+	}
+	f.start()
+	lost, isAway := f.loseOneAnswer(change), true
+	f.refuseStatuses(func() bool { return isAway && lost() })
+	for range 4 {
+		f.refresh()
+		_ = f.quietSync()
+	}
+	f.Neutron.SetFault(nil)
+	isAway = false
+	f.Edit(world.BeingDeleted)
+	restored = f.Get()
+	for range 6 {
+		f.refresh()
+		_ = f.quietSync()
+	}
+	if err := f.settle(nothing); err != nil {
+		t.Errorf("the answer to change %d lost, from the backup after change %d: %v", change, backup, err)
+	}
+	for _, violation := range f.CheckRestored(restored, before) {
+		t.Errorf("the answer to change %d lost, from the backup after change %d: %s", change, backup, violation)
+	}
+	return lost(), true
+}
+
+func TestDeletionAfterARestoreAndALostAnswer(t *testing.T) {
+	var deletions atomic.Int64
+	t.Run("scenarios", func(t *testing.T) {
+		for _, s := range world.Scenarios {
+			if s.Unmarks() || s.Forgets() {
+				continue
+			}
+			t.Run(s.Name, func(t *testing.T) {
+				t.Parallel()
+				for backup, backups := 0, true; backups && !t.Failed(); backup++ {
+					for change, changes := 1, true; changes && backups && !t.Failed(); change++ {
+						if leftOutOf(s, backup+change, 2) {
+							continue
+						}
+						if changes, backups = deleteAfterALostAnswer(t, s, change, backup); backups {
+							deletions.Add(1)
+						}
+					}
+				}
+			})
+		}
+	})
+	t.Logf("%d deletions", deletions.Load())
 }
 
 // TestAnyStartingState combines what a Network can look like with what Neutron can have, and

@@ -452,6 +452,31 @@ func (w *world) watchOne(ctx context.Context, live *samplecrdv1.Network, half ma
 		w.tidy(ctx, live, ready.Message)
 	case strings.Contains(ready.Message, "overlaps with cidr"):
 		w.tidyRetained(ctx, live)
+	case strings.Contains(ready.Message, "overlaps with another subnet"):
+		w.markAgain(ctx, live)
+	}
+}
+
+// markAgain puts the marks back on the subnets of a Network whose deletion with the policy Retain was
+// interrupted by a restore of etcd, from a backup that does not know these subnets.
+func (w *world) markAgain(ctx context.Context, live *samplecrdv1.Network) {
+	pages, err := subnets.List(w.neutron.Client, subnets.ListOpts{NetworkID: live.Status.NetworkID}).AllPages(ctx)
+	if err != nil || live.Status.NetworkID == "" {
+		return
+	}
+	all, err := subnets.ExtractSubnets(pages)
+	if err != nil {
+		return
+	}
+	at := slices.IndexFunc(w.controllers, func(c *controller) bool { return c.namespace == live.Namespace })
+	mark := ownerPrefix + w.controllers[at].cluster + "/" + string(live.UID)
+	for _, s := range all {
+		if !strings.HasPrefix(s.Name, live.Namespace+"/"+live.Name) || s.Description != "" {
+			continue
+		}
+		_, err := subnets.Update(ctx, w.neutron.Client, s.ID, subnets.UpdateOpts{Description: &mark}).Extract()
+		w.tally.add("subnets marked again since a restore")
+		w.tally.log("user: marks the subnet %s of %s/%s: %v", s.ID, live.Namespace, live.Name, err)
 	}
 }
 

@@ -88,8 +88,7 @@ func (c *Cloud) Observe(ctx context.Context, identity Identity, read Read) (*Net
 
 func (c *Cloud) read(ctx context.Context, identity Identity, read Read) (*Network, error) {
 	cached, known, err := c.readCache(identity)
-	identity.Routed = identity.isRouted(cached)
-	c.routing.need(identity.Owner.UID, identity.Routed)
+	identity.Routed = c.routing.need(identity, cached)
 	if read == Live {
 		c.waits.drop(identity.Owner.UID)
 		return c.readNeutron(ctx, identity)

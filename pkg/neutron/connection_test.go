@@ -175,7 +175,7 @@ func TestARouterWithoutANetworkIsNotCreatedAgain(t *testing.T) {
 	t.Parallel()
 	c := newRoutedCloud(t)
 	id := c.makeRouter(t, "default/web", owner.Mark())
-	c.routing.need(owner.UID, true)
+	c.routing.need(Identity{Owner: owner, Routed: true}, &Network{})
 	noError(t, c.Observer().Relist(t.Context()))
 	r := c.declare(ownRouterOn(byName("public")))
 	r.synced(t)

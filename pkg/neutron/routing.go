@@ -61,18 +61,24 @@ const (
 // younger list is not, so that a name that does not exist costs few requests.
 const maxNamesAge = 2 * time.Second
 
-// need remembers whether the owner needs routers.
-func (r *routing) need(owner types.UID, isNeeded bool) {
-	if !isNeeded {
+// need remembers and reports whether the owner needs routers. observed is what is known of its network.
+// An owner that needed them before still does if the routers are not known: its spec and its status may
+// be from a backup without the router that Neutron has.
+func (r *routing) need(identity Identity, observed *Network) bool {
+	owner, isRouted := identity.Owner.UID, identity.isRouted(observed)
+	if !isRouted && observed.RoutersKnown {
 		r.forget(owner)
-		return
+		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.owners == nil {
 		r.owners = sets.New[types.UID]()
 	}
-	r.owners.Insert(owner)
+	if isRouted {
+		r.owners.Insert(owner)
+	}
+	return r.owners.Has(owner)
 }
 
 // forget forgets that the owner needs routers.

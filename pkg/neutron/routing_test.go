@@ -288,7 +288,7 @@ func TestTheRequestsOfARoutedNetwork(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newRoutedCloud(t)
-			c.routing.need("another owner", true) // so the lists have the names
+			c.routing.need(Identity{Owner: Owner{UID: "another owner"}, Routed: true}, &Network{}) // so the lists have the names
 			noError(t, c.Observer().Relist(t.Context()))
 			r := c.declare(test.spec(c)...)
 			var n *Network
