@@ -209,7 +209,8 @@ func (r *replica) judge(l *life) {
 			r.violate("%s had lost the lease, and ended with exit code %d: see %s", l.name, code, r.dir)
 		}
 	case inOrder:
-		if code != 0 && undisturbed {
+		// Under load its answers can come too late for the lease in the same moment.
+		if code != 0 && undisturbed && !lost {
 			r.violate("%s was asked to stop, and ended with exit code %d: see %s", l.name, code, r.dir)
 		}
 	case notYet:
