@@ -415,27 +415,35 @@ func restore(t *testing.T, s world.Scenario, request, backup int) (requests, cha
 	return true, true
 }
 
-func TestAnyBackupIsRestoredAtAnyRequest(t *testing.T) {
-	var restores atomic.Int64
+// eachRestorable runs a subtest for each scenario, except those in which a backup without the status does
+// not know the network, or the interface.
+func eachRestorable(t *testing.T, run func(*testing.T, world.Scenario)) {
+	t.Helper()
 	t.Run("scenarios", func(t *testing.T) {
 		for _, s := range world.Scenarios {
-			// A backup without that status does not know the network, or the interface.
 			if s.Unmarks() || s.Forgets() {
 				continue
 			}
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
-				for request, more := 1, true; more && !t.Failed(); request++ {
-					for backup, changes := 0, true; changes && !t.Failed(); backup++ {
-						if leftOutOf(s, request+backup, 20) {
-							continue
-						}
-						if more, changes = restore(t, s, request, backup); changes {
-							restores.Add(1)
-						}
-					}
-				}
+				run(t, s)
 			})
+		}
+	})
+}
+
+func TestAnyBackupIsRestoredAtAnyRequest(t *testing.T) {
+	var restores atomic.Int64
+	eachRestorable(t, func(t *testing.T, s world.Scenario) {
+		for request, more := 1, true; more && !t.Failed(); request++ {
+			for backup, changes := 0, true; changes && !t.Failed(); backup++ {
+				if leftOutOf(s, request+backup, 20) {
+					continue
+				}
+				if more, changes = restore(t, s, request, backup); changes {
+					restores.Add(1)
+				}
+			}
 		}
 	})
 	t.Logf("%d restored backups", restores.Load())
@@ -466,7 +474,8 @@ func (f *fixture) refuseStatuses(isAway func() bool) {
 
 // deleteAfterALostAnswer restores a backup, loses the answer to a change that the restored spec asks
 // for, and deletes the Network before a status is written and Neutron is listed again. The status may
-// not have what the controller must remove. It returns false if there are fewer changes in Neutron, or fewer backups.
+// not have what the controller must remove. It returns false if there are fewer changes in Neutron, or
+// fewer backups.
 func deleteAfterALostAnswer(t *testing.T, s world.Scenario, change, backup int) (changes, backups bool) {
 	t.Helper()
 	f := prepare(t, s)
@@ -507,24 +516,16 @@ func deleteAfterALostAnswer(t *testing.T, s world.Scenario, change, backup int) 
 
 func TestDeletionAfterARestoreAndALostAnswer(t *testing.T) {
 	var deletions atomic.Int64
-	t.Run("scenarios", func(t *testing.T) {
-		for _, s := range world.Scenarios {
-			if s.Unmarks() || s.Forgets() {
-				continue
-			}
-			t.Run(s.Name, func(t *testing.T) {
-				t.Parallel()
-				for backup, backups := 0, true; backups && !t.Failed(); backup++ {
-					for change, changes := 1, true; changes && backups && !t.Failed(); change++ {
-						if leftOutOf(s, backup+change, 2) {
-							continue
-						}
-						if changes, backups = deleteAfterALostAnswer(t, s, change, backup); backups {
-							deletions.Add(1)
-						}
-					}
+	eachRestorable(t, func(t *testing.T, s world.Scenario) {
+		for backup, backups := 0, true; backups && !t.Failed(); backup++ {
+			for change, changes := 1, true; changes && backups && !t.Failed(); change++ {
+				if leftOutOf(s, backup+change, 2) {
+					continue
 				}
-			})
+				if changes, backups = deleteAfterALostAnswer(t, s, change, backup); backups {
+					deletions.Add(1)
+				}
+			}
 		}
 	})
 	t.Logf("%d deletions", deletions.Load())
