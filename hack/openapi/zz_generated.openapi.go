@@ -37,6 +37,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.CloudCredentialsReference": schema_pkg_apis_samplecrd_v1_CloudCredentialsReference(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute":                 schema_pkg_apis_samplecrd_v1_HostRoute(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec":                  schema_pkg_apis_samplecrd_v1_IPv6Spec(ref),
+		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ImportSpec":                schema_pkg_apis_samplecrd_v1_ImportSpec(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.Network":                   schema_pkg_apis_samplecrd_v1_Network(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.NetworkList":               schema_pkg_apis_samplecrd_v1_NetworkList(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.NetworkSpec":               schema_pkg_apis_samplecrd_v1_NetworkSpec(ref),
@@ -122,8 +123,7 @@ func schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref common.ReferenceCallback)
 					},
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).",
-							Default:     "",
+							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nIt is required, except in a Network that imports its network: without cidr, all subnets of that network are left alone. A subnet that has this CIDR is taken over, and is not deleted when the CIDR changes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -204,7 +204,7 @@ func schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref common.ReferenceCallback)
 						},
 					},
 				},
-				Required: []string{"name", "cidr"},
+				Required: []string{"name"},
 			},
 		},
 		Dependencies: []string{
@@ -329,6 +329,28 @@ func schema_pkg_apis_samplecrd_v1_IPv6Spec(ref common.ReferenceCallback) common.
 	}
 }
 
+func schema_pkg_apis_samplecrd_v1_ImportSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ImportSpec names the network that a Network takes over.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"networkID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "networkID is the ID of the network in Neutron. With managementPolicy Managed it must be a network of the project of the credentials that is not an external network and that carries no other owner's mark.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"networkID"},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_samplecrd_v1_Network(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -432,13 +454,12 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NetworkSpec is the desired state of a network and its subnets. Every field except cloudCredentialsRef and provider can change at any time.\n\nA field that is not set means Neutron's default, and the controller restores the default if another client changes it. This does not hold for mtu, portSecurityEnabled, provider and tags: the cloud chooses them if they are not set, and the controller leaves them alone. Neutron's field description is not here, because it carries the ownership mark.",
+				Description: "NetworkSpec is the desired state of a network and its subnets. Every field except cloudCredentialsRef, import and provider can change at any time.\n\nA field that is not set means Neutron's default, and the controller restores the default if another client changes it. This does not hold for mtu, portSecurityEnabled, provider and tags: the cloud chooses them if they are not set, and the controller leaves them alone. Neutron's field description is not here, because it carries the ownership mark.\n\nFor a Network that imports its network, a field that is not set stays as it was found.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).",
-							Default:     "",
+							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nIt is required, except in a Network that imports its network: without cidr, all subnets of that network are left alone. A subnet that has this CIDR is taken over, and is not deleted when the CIDR changes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -516,6 +537,19 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 						SchemaProps: spec.SchemaProps{
 							Description: "ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr with the prefix length 64, and DHCP. If it is not set, the subnet has neither mode. Neutron cannot change it in place: if it changes, the controller replaces the subnet.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec"),
+						},
+					},
+					"import": {
+						SchemaProps: spec.SchemaProps{
+							Description: "import takes over a network that exists in Neutron, instead of creating one. Taking over changes nothing but a tag, the ownership mark. After that the network is kept as the spec says; what the spec leaves out stays as it was found. It cannot be added, changed or removed later.",
+							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ImportSpec"),
+						},
+					},
+					"managementPolicy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "managementPolicy says what the controller may do in Neutron. Managed (the default) keeps the network as the spec says. Observe reads the network and never writes to Neutron; the Ready condition tells what differs from the spec. Observe needs import. It can be changed.",
+							Type:        []string{"string"},
+							Format:      "",
 						},
 					},
 					"additionalSubnets": {
@@ -613,17 +647,16 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 					},
 					"deletionPolicy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "deletionPolicy says what happens to the network in Neutron when the Network is deleted. Delete (the default) deletes it. Retain leaves it in Neutron without its ownership mark, with its subnets and its router, and no controller manages it any more.",
+							Description: "deletionPolicy says what happens to the network in Neutron when the Network is deleted. Delete deletes it. Retain leaves it in Neutron without its ownership mark, with its subnets and its router, and no controller manages it any more. The default is Delete; for a Network that imports its network it is Retain.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 				},
-				Required: []string{"cidr"},
 			},
 		},
 		Dependencies: []string{
-			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AdditionalSubnet", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.CloudCredentialsReference", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ProviderSpec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterSpec"},
+			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AdditionalSubnet", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.CloudCredentialsReference", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ImportSpec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ProviderSpec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterSpec"},
 	}
 }
 
@@ -645,6 +678,13 @@ func schema_pkg_apis_samplecrd_v1_NetworkStatus(ref common.ReferenceCallback) co
 						SchemaProps: spec.SchemaProps{
 							Description: "networkID is the ID of the network in Neutron.",
 							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"imported": {
+						SchemaProps: spec.SchemaProps{
+							Description: "imported is true when the network of spec.import carries this Network's ownership mark.",
+							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
@@ -678,7 +718,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkStatus(ref common.ReferenceCallback) co
 					},
 					"projectID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "projectID is the ID of the OpenStack project that has the network.",
+							Description: "projectID is the ID of the OpenStack project that has the network. For an observed network of another project it is the project of the credentials.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -897,8 +937,7 @@ func schema_pkg_apis_samplecrd_v1_SubnetSpec(ref common.ReferenceCallback) commo
 				Properties: map[string]spec.Schema{
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).",
-							Default:     "",
+							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nIt is required, except in a Network that imports its network: without cidr, all subnets of that network are left alone. A subnet that has this CIDR is taken over, and is not deleted when the CIDR changes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -979,7 +1018,6 @@ func schema_pkg_apis_samplecrd_v1_SubnetSpec(ref common.ReferenceCallback) commo
 						},
 					},
 				},
-				Required: []string{"cidr"},
 			},
 		},
 		Dependencies: []string{

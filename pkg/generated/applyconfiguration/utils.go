@@ -40,6 +40,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &samplecrdv1.CloudCredentialsReferenceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("HostRoute"):
 		return &samplecrdv1.HostRouteApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ImportSpec"):
+		return &samplecrdv1.ImportSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("IPv6Spec"):
 		return &samplecrdv1.IPv6SpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Network"):

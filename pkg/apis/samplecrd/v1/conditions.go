@@ -43,6 +43,19 @@ const (
 	ReasonPending = "Pending"
 	// ReasonAvailable is set when Neutron matches the spec.
 	ReasonAvailable = "Available"
+	// ReasonObserved is set when the network of spec.import is as the spec says, and
+	// spec.managementPolicy is Observe.
+	ReasonObserved = "Observed"
+	// ReasonDiffers is set when the network of spec.import differs from the spec, and
+	// spec.managementPolicy is Observe. Ready is True, because the controller must not change the
+	// network; the message names what differs.
+	ReasonDiffers = "Differs"
+	// ReasonNetworkNotFound is set when the network of spec.import is not in Neutron, or the
+	// credentials cannot see it.
+	ReasonNetworkNotFound = "NetworkNotFound"
+	// ReasonImportRefused is set when the controller must not take over the network of spec.import:
+	// it carries another owner's mark, it is an external network, or it belongs to another project.
+	ReasonImportRefused = "ImportRefused"
 	// ReasonInvalidSpec is set when Neutron refused the content of the spec (400).
 	ReasonInvalidSpec = "InvalidSpec"
 	// ReasonForbidden is set when the credentials lack the right (403).

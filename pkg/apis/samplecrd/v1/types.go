@@ -60,22 +60,44 @@ type Network struct {
 }
 
 // NetworkSpec is the desired state of a network and its subnets. Every field except
-// cloudCredentialsRef and provider can change at any time.
+// cloudCredentialsRef, import and provider can change at any time.
 //
 // A field that is not set means Neutron's default, and the controller restores the default if
 // another client changes it. This does not hold for mtu, portSecurityEnabled, provider and
 // tags: the cloud chooses them if they are not set, and the controller leaves them alone.
 // Neutron's field description is not here, because it carries the ownership mark.
 //
+// For a Network that imports its network, a field that is not set stays as it was found.
+//
 // +kubebuilder:validation:XValidation:fieldPath=".cloudCredentialsRef",reason=FieldValueForbidden,message="cannot be added, changed or removed: delete the Network and create another one",rule="has(self.cloudCredentialsRef) == has(oldSelf.cloudCredentialsRef) && (!has(self.cloudCredentialsRef) || self.cloudCredentialsRef == oldSelf.cloudCredentialsRef)"
-// +kubebuilder:validation:XValidation:fieldPath=".additionalSubnets",reason=FieldValueInvalid,message="must not overlap with cidr",messageExpression="self.additionalSubnets.map(a, isCIDR(a.cidr) && (cidr(self.cidr).containsIP(cidr(a.cidr).ip()) || cidr(a.cidr).containsIP(cidr(self.cidr).ip())), a.name + ', ' + a.cidr + ', overlaps with cidr, ' + self.cidr)[0]",rule="!has(self.additionalSubnets) || !isCIDR(self.cidr) || !self.additionalSubnets.exists(a, isCIDR(a.cidr) && (cidr(self.cidr).containsIP(cidr(a.cidr).ip()) || cidr(a.cidr).containsIP(cidr(self.cidr).ip())))"
-// +kubebuilder:validation:XValidation:fieldPath=".additionalSubnets",reason=FieldValueInvalid,message="must not overlap",messageExpression="self.additionalSubnets.map(a, isCIDR(a.cidr) && self.additionalSubnets.exists(b, a.name != b.name && isCIDR(b.cidr) && (cidr(a.cidr).containsIP(cidr(b.cidr).ip()) || cidr(b.cidr).containsIP(cidr(a.cidr).ip()))), self.additionalSubnets.map(b, a.name != b.name && isCIDR(b.cidr) && (cidr(a.cidr).containsIP(cidr(b.cidr).ip()) || cidr(b.cidr).containsIP(cidr(a.cidr).ip())), a.name + ', ' + a.cidr + ', overlaps with ' + b.name + ', ' + b.cidr)[0])[0]",rule="!has(self.additionalSubnets) || !self.additionalSubnets.exists(a, isCIDR(a.cidr) && self.additionalSubnets.exists(b, a.name != b.name && isCIDR(b.cidr) && (cidr(a.cidr).containsIP(cidr(b.cidr).ip()) || cidr(b.cidr).containsIP(cidr(a.cidr).ip()))))"
+// +kubebuilder:validation:XValidation:fieldPath=".additionalSubnets",reason=FieldValueInvalid,message="must not overlap with cidr",messageExpression="self.additionalSubnets.map(a, has(a.cidr) && isCIDR(a.cidr) && (cidr(self.cidr).containsIP(cidr(a.cidr).ip()) || cidr(a.cidr).containsIP(cidr(self.cidr).ip())), a.name + ', ' + a.cidr + ', overlaps with cidr, ' + self.cidr)[0]",rule="!has(self.additionalSubnets) || !has(self.cidr) || !isCIDR(self.cidr) || !self.additionalSubnets.exists(a, has(a.cidr) && isCIDR(a.cidr) && (cidr(self.cidr).containsIP(cidr(a.cidr).ip()) || cidr(a.cidr).containsIP(cidr(self.cidr).ip())))"
+// +kubebuilder:validation:XValidation:fieldPath=".additionalSubnets",reason=FieldValueInvalid,message="must not overlap",messageExpression="self.additionalSubnets.map(a, has(a.cidr) && isCIDR(a.cidr) && self.additionalSubnets.exists(b, a.name != b.name && has(b.cidr) && isCIDR(b.cidr) && (cidr(a.cidr).containsIP(cidr(b.cidr).ip()) || cidr(b.cidr).containsIP(cidr(a.cidr).ip()))), self.additionalSubnets.map(b, a.name != b.name && has(b.cidr) && isCIDR(b.cidr) && (cidr(a.cidr).containsIP(cidr(b.cidr).ip()) || cidr(b.cidr).containsIP(cidr(a.cidr).ip())), a.name + ', ' + a.cidr + ', overlaps with ' + b.name + ', ' + b.cidr)[0])[0]",rule="!has(self.additionalSubnets) || !self.additionalSubnets.exists(a, has(a.cidr) && isCIDR(a.cidr) && self.additionalSubnets.exists(b, a.name != b.name && has(b.cidr) && isCIDR(b.cidr) && (cidr(a.cidr).containsIP(cidr(b.cidr).ip()) || cidr(b.cidr).containsIP(cidr(a.cidr).ip()))))"
 // +kubebuilder:validation:XValidation:fieldPath=".router",reason=FieldValueInvalid,message="needs a gateway in each subnet",messageExpression="'needs a gateway in each subnet, and ' + (has(self.gateway) && self.gateway == 'None' ? self.cidr : self.additionalSubnets.filter(a, has(a.gateway) && a.gateway == 'None')[0].cidr) + ' has the gateway None'",rule="!has(self.router) || !(has(self.gateway) && self.gateway == 'None' || has(self.additionalSubnets) && self.additionalSubnets.exists(a, has(a.gateway) && a.gateway == 'None'))"
 // +kubebuilder:validation:XValidation:fieldPath=".router",reason=FieldValueInvalid,message="needs raMode in each subnet that has addressMode",messageExpression="'needs raMode in each subnet that has addressMode, and ' + (has(self.ipv6) && has(self.ipv6.addressMode) && !has(self.ipv6.raMode) ? self.cidr : self.additionalSubnets.filter(a, has(a.ipv6) && has(a.ipv6.addressMode) && !has(a.ipv6.raMode))[0].cidr) + ' has none'",rule="!has(self.router) || !(has(self.ipv6) && has(self.ipv6.addressMode) && !has(self.ipv6.raMode) || has(self.additionalSubnets) && self.additionalSubnets.exists(a, has(a.ipv6) && has(a.ipv6.addressMode) && !has(a.ipv6.raMode)))"
 // +kubebuilder:validation:XValidation:fieldPath=".provider",reason=FieldValueForbidden,message="cannot be added or removed: delete the Network and create another one",rule="has(self.provider) == has(oldSelf.provider)"
+// +kubebuilder:validation:XValidation:fieldPath=".import",reason=FieldValueForbidden,message="cannot be added, changed or removed: delete the Network and create another one",rule="has(self.__import__) == has(oldSelf.__import__) && (!has(self.__import__) || self.__import__ == oldSelf.__import__)"
+// +kubebuilder:validation:XValidation:fieldPath=".managementPolicy",reason=FieldValueInvalid,message="Observe needs import, which says what to observe",rule="!has(self.managementPolicy) || self.managementPolicy != 'Observe' || has(self.__import__)"
+// +kubebuilder:validation:XValidation:fieldPath=".cidr",reason=FieldValueRequired,message="is required unless import is set",rule="has(self.cidr) || has(self.__import__)"
+// +kubebuilder:validation:XValidation:fieldPath=".cidr",reason=FieldValueRequired,message="is required if another field of the subnet is set: it says which subnet of the imported network is meant",rule="has(self.cidr) || !has(self.__import__) || !(has(self.gateway) || has(self.dnsNameservers) || has(self.allocationPools) || has(self.hostRoutes) || has(self.enableDHCP) || has(self.ipv6))"
+// +kubebuilder:validation:XValidation:fieldPath=".router",reason=FieldValueInvalid,message="needs a subnet: cidr or additionalSubnets",rule="!has(self.router) || has(self.cidr) || has(self.additionalSubnets) && self.additionalSubnets.size() > 0"
 type NetworkSpec struct {
 	// The subnet of the network.
 	SubnetSpec `json:",inline"`
+
+	// import takes over a network that exists in Neutron, instead of creating one. Taking over
+	// changes nothing but a tag, the ownership mark. After that the network is kept as the spec
+	// says; what the spec leaves out stays as it was found. It cannot be added, changed or removed
+	// later.
+	//
+	// +optional
+	Import *ImportSpec `json:"import,omitempty"`
+
+	// managementPolicy says what the controller may do in Neutron. Managed (the default) keeps the
+	// network as the spec says. Observe reads the network and never writes to Neutron; the Ready
+	// condition tells what differs from the spec. Observe needs import. It can be changed.
+	//
+	// +optional
+	ManagementPolicy ManagementPolicy `json:"managementPolicy,omitempty"`
 
 	// additionalSubnets are more subnets of the network: the IPv6 half of a dual-stack network,
 	// or more room. Their address ranges must not overlap.
@@ -157,8 +179,9 @@ type NetworkSpec struct {
 	CloudCredentialsRef *CloudCredentialsReference `json:"cloudCredentialsRef,omitempty"`
 
 	// deletionPolicy says what happens to the network in Neutron when the Network is
-	// deleted. Delete (the default) deletes it. Retain leaves it in Neutron without its
-	// ownership mark, with its subnets and its router, and no controller manages it any more.
+	// deleted. Delete deletes it. Retain leaves it in Neutron without its ownership mark,
+	// with its subnets and its router, and no controller manages it any more. The default is
+	// Delete; for a Network that imports its network it is Retain.
 	//
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
@@ -182,20 +205,20 @@ type NetworkSpec struct {
 // element of a list that map or filter returns. It refuses expressions whose cost it cannot
 // limit, and + costs as much as its operands are long.
 //
-// +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must be of the same IP family as cidr",messageExpression="self.gateway + ' is not of the same IP family as cidr, ' + self.cidr",rule="!has(self.gateway) || !isIP(self.gateway) || !isCIDR(self.cidr) || ip(self.gateway).family() == cidr(self.cidr).ip().family()"
-// +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must be an address inside cidr",messageExpression="self.gateway + ' is not an address inside cidr, ' + self.cidr",rule="!has(self.gateway) || !isIP(self.gateway) || !isCIDR(self.cidr) || ip(self.gateway).family() != cidr(self.cidr).ip().family() || cidr(self.cidr).containsIP(self.gateway)"
-// +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must not be the first or the last address of cidr: they are the network address and the broadcast address",messageExpression="self.gateway + ' must not be the first or the last address of cidr, ' + self.cidr + ': they are the network address and the broadcast address'",rule="!has(self.gateway) || !isIP(self.gateway) || !isCIDR(self.cidr) || ip(self.gateway).family() == 6 || !cidr(self.cidr).containsIP(self.gateway) || cidr(self.cidr).prefixLength() > 30 || (int(self.gateway.split('.')[0]) * 16777216 + int(self.gateway.split('.')[1]) * 65536 + int(self.gateway.split('.')[2]) * 256 + int(self.gateway.split('.')[3]) + 1) % [4294967296, 2147483648, 1073741824, 536870912, 268435456, 134217728, 67108864, 33554432, 16777216, 8388608, 4194304, 2097152, 1048576, 524288, 262144, 131072, 65536, 32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4][cidr(self.cidr).prefixLength()] > 1"
-// +kubebuilder:validation:XValidation:fieldPath=".dnsNameservers",reason=FieldValueInvalid,message="must be of the same IP family as cidr",messageExpression="self.dnsNameservers.map(d, isIP(d) && ip(d).family() != cidr(self.cidr).ip().family(), d + ' is not of the same IP family as cidr, ' + self.cidr)[0]",rule="!has(self.dnsNameservers) || !isCIDR(self.cidr) || !self.dnsNameservers.exists(d, isIP(d) && ip(d).family() != cidr(self.cidr).ip().family())"
+// +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must be of the same IP family as cidr",messageExpression="self.gateway + ' is not of the same IP family as cidr, ' + self.cidr",rule="!has(self.gateway) || !isIP(self.gateway) || !has(self.cidr) || !isCIDR(self.cidr) || ip(self.gateway).family() == cidr(self.cidr).ip().family()"
+// +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must be an address inside cidr",messageExpression="self.gateway + ' is not an address inside cidr, ' + self.cidr",rule="!has(self.gateway) || !isIP(self.gateway) || !has(self.cidr) || !isCIDR(self.cidr) || ip(self.gateway).family() != cidr(self.cidr).ip().family() || cidr(self.cidr).containsIP(self.gateway)"
+// +kubebuilder:validation:XValidation:fieldPath=".gateway",reason=FieldValueInvalid,message="must not be the first or the last address of cidr: they are the network address and the broadcast address",messageExpression="self.gateway + ' must not be the first or the last address of cidr, ' + self.cidr + ': they are the network address and the broadcast address'",rule="!has(self.gateway) || !isIP(self.gateway) || !has(self.cidr) || !isCIDR(self.cidr) || ip(self.gateway).family() == 6 || !cidr(self.cidr).containsIP(self.gateway) || cidr(self.cidr).prefixLength() > 30 || (int(self.gateway.split('.')[0]) * 16777216 + int(self.gateway.split('.')[1]) * 65536 + int(self.gateway.split('.')[2]) * 256 + int(self.gateway.split('.')[3]) + 1) % [4294967296, 2147483648, 1073741824, 536870912, 268435456, 134217728, 67108864, 33554432, 16777216, 8388608, 4194304, 2097152, 1048576, 524288, 262144, 131072, 65536, 32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4][cidr(self.cidr).prefixLength()] > 1"
+// +kubebuilder:validation:XValidation:fieldPath=".dnsNameservers",reason=FieldValueInvalid,message="must be of the same IP family as cidr",messageExpression="self.dnsNameservers.map(d, isIP(d) && ip(d).family() != cidr(self.cidr).ip().family(), d + ' is not of the same IP family as cidr, ' + self.cidr)[0]",rule="!has(self.dnsNameservers) || !has(self.cidr) || !isCIDR(self.cidr) || !self.dnsNameservers.exists(d, isIP(d) && ip(d).family() != cidr(self.cidr).ip().family())"
 // +kubebuilder:validation:XValidation:fieldPath=".dnsNameservers",reason=FieldValueInvalid,message="must not have an address twice",messageExpression="self.dnsNameservers.map(d, !self.dnsNameservers.exists_one(e, e == d), d + ' must not be in the list twice')[0]",rule="!has(self.dnsNameservers) || !self.dnsNameservers.exists(d, !self.dnsNameservers.exists_one(e, e == d))"
-// +kubebuilder:validation:XValidation:fieldPath=".allocationPools",reason=FieldValueInvalid,message="must be inside cidr",messageExpression="self.allocationPools.map(p, [p.start, p.end].exists(a, isIP(a) && !cidr(self.cidr).containsIP(a)), p.start + '-' + p.end + ' is not inside cidr, ' + self.cidr)[0]",rule="!has(self.allocationPools) || !isCIDR(self.cidr) || !self.allocationPools.exists(p, [p.start, p.end].exists(a, isIP(a) && !cidr(self.cidr).containsIP(a)))"
-// +kubebuilder:validation:XValidation:fieldPath=".allocationPools",reason=FieldValueInvalid,message="must not have the first or the last address of cidr in them: they are the network address and the broadcast address",messageExpression="'must not have the first or the last address of cidr, ' + self.cidr + ', in them: they are the network address and the broadcast address'",rule="!has(self.allocationPools) || !isCIDR(self.cidr) || cidr(self.cidr).ip().family() == 6 || cidr(self.cidr).prefixLength() > 30 || !self.allocationPools.exists(p, [p.start, p.end].exists(a, isIP(a) && cidr(self.cidr).containsIP(a) && (int(a.split('.')[0]) * 16777216 + int(a.split('.')[1]) * 65536 + int(a.split('.')[2]) * 256 + int(a.split('.')[3]) + 1) % [4294967296, 2147483648, 1073741824, 536870912, 268435456, 134217728, 67108864, 33554432, 16777216, 8388608, 4194304, 2097152, 1048576, 524288, 262144, 131072, 65536, 32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4][cidr(self.cidr).prefixLength()] < 2))"
-// +kubebuilder:validation:XValidation:fieldPath=".allocationPools",reason=FieldValueInvalid,message="must not have the gateway in them",messageExpression="'must not have the gateway, ' + self.gateway + ', in them'",rule="!has(self.allocationPools) || !isCIDR(self.cidr) || !has(self.gateway) || !self.allocationPools.exists(p, [p.start, p.end, self.gateway].all(a, isIP(a) && cidr(self.cidr).containsIP(a)) && (cidr(self.cidr).ip().family() == 6 ? string(ip(self.gateway)) in [p.start, p.end] : [[p.start, self.gateway, p.end].map(a, int(a.split('.')[0]) * 16777216 + int(a.split('.')[1]) * 65536 + int(a.split('.')[2]) * 256 + int(a.split('.')[3]))].exists(n, n[0] <= n[1] && n[1] <= n[2])))"
-// +kubebuilder:validation:XValidation:fieldPath=".allocationPools",reason=FieldValueInvalid,message="must not have the gateway in them: if it is not set, it is the first usable address of cidr",messageExpression="'must not have the gateway in them: it is not set, so it is the first usable address of cidr, ' + self.cidr",rule="!has(self.allocationPools) || !isCIDR(self.cidr) || has(self.gateway) && self.gateway.size() > 0 || cidr(self.cidr).ip().family() == 4 && cidr(self.cidr).prefixLength() > 30 || !self.allocationPools.exists(p, [p.start, p.end].all(a, isIP(a) && cidr(self.cidr).containsIP(a)) && (cidr(self.cidr).ip().family() == 6 ? string(cidr(self.cidr).masked().ip()) == p.start : string(cidr(self.cidr).masked().ip()) != p.start && cidr(p.start + '/31').containsIP(cidr(self.cidr).masked().ip())))"
+// +kubebuilder:validation:XValidation:fieldPath=".allocationPools",reason=FieldValueInvalid,message="must be inside cidr",messageExpression="self.allocationPools.map(p, [p.start, p.end].exists(a, isIP(a) && !cidr(self.cidr).containsIP(a)), p.start + '-' + p.end + ' is not inside cidr, ' + self.cidr)[0]",rule="!has(self.allocationPools) || !has(self.cidr) || !isCIDR(self.cidr) || !self.allocationPools.exists(p, [p.start, p.end].exists(a, isIP(a) && !cidr(self.cidr).containsIP(a)))"
+// +kubebuilder:validation:XValidation:fieldPath=".allocationPools",reason=FieldValueInvalid,message="must not have the first or the last address of cidr in them: they are the network address and the broadcast address",messageExpression="'must not have the first or the last address of cidr, ' + self.cidr + ', in them: they are the network address and the broadcast address'",rule="!has(self.allocationPools) || !has(self.cidr) || !isCIDR(self.cidr) || cidr(self.cidr).ip().family() == 6 || cidr(self.cidr).prefixLength() > 30 || !self.allocationPools.exists(p, [p.start, p.end].exists(a, isIP(a) && cidr(self.cidr).containsIP(a) && (int(a.split('.')[0]) * 16777216 + int(a.split('.')[1]) * 65536 + int(a.split('.')[2]) * 256 + int(a.split('.')[3]) + 1) % [4294967296, 2147483648, 1073741824, 536870912, 268435456, 134217728, 67108864, 33554432, 16777216, 8388608, 4194304, 2097152, 1048576, 524288, 262144, 131072, 65536, 32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4][cidr(self.cidr).prefixLength()] < 2))"
+// +kubebuilder:validation:XValidation:fieldPath=".allocationPools",reason=FieldValueInvalid,message="must not have the gateway in them",messageExpression="'must not have the gateway, ' + self.gateway + ', in them'",rule="!has(self.allocationPools) || !has(self.cidr) || !isCIDR(self.cidr) || !has(self.gateway) || !self.allocationPools.exists(p, [p.start, p.end, self.gateway].all(a, isIP(a) && cidr(self.cidr).containsIP(a)) && (cidr(self.cidr).ip().family() == 6 ? string(ip(self.gateway)) in [p.start, p.end] : [[p.start, self.gateway, p.end].map(a, int(a.split('.')[0]) * 16777216 + int(a.split('.')[1]) * 65536 + int(a.split('.')[2]) * 256 + int(a.split('.')[3]))].exists(n, n[0] <= n[1] && n[1] <= n[2])))"
+// +kubebuilder:validation:XValidation:fieldPath=".allocationPools",reason=FieldValueInvalid,message="must not have the gateway in them: if it is not set, it is the first usable address of cidr",messageExpression="'must not have the gateway in them: it is not set, so it is the first usable address of cidr, ' + self.cidr",rule="!has(self.allocationPools) || !has(self.cidr) || !isCIDR(self.cidr) || has(self.gateway) && self.gateway.size() > 0 || cidr(self.cidr).ip().family() == 4 && cidr(self.cidr).prefixLength() > 30 || !self.allocationPools.exists(p, [p.start, p.end].all(a, isIP(a) && cidr(self.cidr).containsIP(a)) && (cidr(self.cidr).ip().family() == 6 ? string(cidr(self.cidr).masked().ip()) == p.start : string(cidr(self.cidr).masked().ip()) != p.start && cidr(p.start + '/31').containsIP(cidr(self.cidr).masked().ip())))"
 // +kubebuilder:validation:XValidation:fieldPath=".allocationPools",reason=FieldValueInvalid,message="must not overlap",messageExpression="self.allocationPools.map(p, self.allocationPools.filter(q, p.start == q.start || p.end == q.end || [p.start, p.end, q.start, q.end].all(a, isIP(a) && ip(a).family() == 4) && [[p.start, p.end, q.start, q.end].map(a, int(a.split('.')[0]) * 16777216 + int(a.split('.')[1]) * 65536 + int(a.split('.')[2]) * 256 + int(a.split('.')[3]))].exists(n, n[0] <= n[3] && n[2] <= n[1])).size() > 1, p.start + '-' + p.end + ' overlaps with another range')[0]",rule="!has(self.allocationPools) || !self.allocationPools.exists(p, self.allocationPools.filter(q, p.start == q.start || p.end == q.end || [p.start, p.end, q.start, q.end].all(a, isIP(a) && ip(a).family() == 4) && [[p.start, p.end, q.start, q.end].map(a, int(a.split('.')[0]) * 16777216 + int(a.split('.')[1]) * 65536 + int(a.split('.')[2]) * 256 + int(a.split('.')[3]))].exists(n, n[0] <= n[3] && n[2] <= n[1])).size() > 1)"
-// +kubebuilder:validation:XValidation:fieldPath=".hostRoutes",reason=FieldValueInvalid,message="must be of the same IP family as cidr",messageExpression="self.hostRoutes.map(r, (isCIDR(r.destination) && cidr(r.destination).ip().family() != cidr(self.cidr).ip().family() || isIP(r.nextHop) && ip(r.nextHop).family() != cidr(self.cidr).ip().family()), r.destination + ' via ' + r.nextHop + ' is not of the same IP family as cidr, ' + self.cidr)[0]",rule="!has(self.hostRoutes) || !isCIDR(self.cidr) || !self.hostRoutes.exists(r, (isCIDR(r.destination) && cidr(r.destination).ip().family() != cidr(self.cidr).ip().family() || isIP(r.nextHop) && ip(r.nextHop).family() != cidr(self.cidr).ip().family()))"
+// +kubebuilder:validation:XValidation:fieldPath=".hostRoutes",reason=FieldValueInvalid,message="must be of the same IP family as cidr",messageExpression="self.hostRoutes.map(r, (isCIDR(r.destination) && cidr(r.destination).ip().family() != cidr(self.cidr).ip().family() || isIP(r.nextHop) && ip(r.nextHop).family() != cidr(self.cidr).ip().family()), r.destination + ' via ' + r.nextHop + ' is not of the same IP family as cidr, ' + self.cidr)[0]",rule="!has(self.hostRoutes) || !has(self.cidr) || !isCIDR(self.cidr) || !self.hostRoutes.exists(r, (isCIDR(r.destination) && cidr(r.destination).ip().family() != cidr(self.cidr).ip().family() || isIP(r.nextHop) && ip(r.nextHop).family() != cidr(self.cidr).ip().family()))"
 // +kubebuilder:validation:XValidation:fieldPath=".hostRoutes",reason=FieldValueInvalid,message="must not have a route twice",messageExpression="self.hostRoutes.map(r, !self.hostRoutes.exists_one(q, q.destination == r.destination && q.nextHop == r.nextHop), r.destination + ' via ' + r.nextHop + ' must not be in the list twice')[0]",rule="!has(self.hostRoutes) || !self.hostRoutes.exists(r, !self.hostRoutes.exists_one(q, q.destination == r.destination && q.nextHop == r.nextHop))"
-// +kubebuilder:validation:XValidation:fieldPath=".ipv6",reason=FieldValueInvalid,message="must not be set for an IPv4 cidr",messageExpression="'must not be set for an IPv4 cidr, ' + self.cidr",rule="!has(self.ipv6) || !isCIDR(self.cidr) || cidr(self.cidr).ip().family() == 6"
-// +kubebuilder:validation:XValidation:fieldPath=".ipv6",reason=FieldValueInvalid,message="needs a cidr with the prefix length 64",messageExpression="'needs a cidr with the prefix length 64, not ' + self.cidr",rule="!has(self.ipv6) || !isCIDR(self.cidr) || cidr(self.cidr).ip().family() == 4 || cidr(self.cidr).prefixLength() == 64"
+// +kubebuilder:validation:XValidation:fieldPath=".ipv6",reason=FieldValueInvalid,message="must not be set for an IPv4 cidr",messageExpression="'must not be set for an IPv4 cidr, ' + self.cidr",rule="!has(self.ipv6) || !has(self.cidr) || !isCIDR(self.cidr) || cidr(self.cidr).ip().family() == 6"
+// +kubebuilder:validation:XValidation:fieldPath=".ipv6",reason=FieldValueInvalid,message="needs a cidr with the prefix length 64",messageExpression="'needs a cidr with the prefix length 64, not ' + self.cidr",rule="!has(self.ipv6) || !has(self.cidr) || !isCIDR(self.cidr) || cidr(self.cidr).ip().family() == 4 || cidr(self.cidr).prefixLength() == 64"
 // +kubebuilder:validation:XValidation:fieldPath=".ipv6",reason=FieldValueInvalid,message="must not be set if enableDHCP is false",rule="!has(self.ipv6) || !has(self.enableDHCP) || self.enableDHCP"
 type SubnetSpec struct {
 	// cidr is the address range of the subnet, IPv4 or IPv6, as an address
@@ -206,10 +229,14 @@ type SubnetSpec struct {
 	// change it in place. While ports use the subnet, the old CIDR stays in force
 	// (Ready=False, reason InUse).
 	//
-	// +required
+	// It is required, except in a Network that imports its network: without cidr, all subnets of
+	// that network are left alone. A subnet that has this CIDR is taken over, and is not
+	// deleted when the CIDR changes.
+	//
+	// +optional
 	// +kubebuilder:validation:MaxLength=43
 	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,rule="isCIDR(self)",message="must be an IPv4 or IPv6 address and a prefix length, such as 192.168.0.0/16 or fd00:1::/64"
-	CIDR string `json:"cidr"`
+	CIDR string `json:"cidr,omitempty"`
 
 	// gateway is the address of the subnet's gateway, inside cidr: 192.168.0.1.
 	//
@@ -271,6 +298,7 @@ type IPAddress string
 //
 // +kubebuilder:validation:MaxLength=60
 // +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must not be empty, and must not have a comma, a control character, or a blank at its start or end",rule="self.matches('^[^ ,[:cntrl:]]([^,[:cntrl:]]*[^ ,[:cntrl:]])?$')"
+// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must not begin with samplecrd-owner-, which is the ownership mark of imported networks",rule="!self.lowerAscii().startsWith('samplecrd-owner-')"
 type Tag string
 
 // AllocationPool is a range of addresses.
@@ -336,6 +364,8 @@ const (
 )
 
 // AdditionalSubnet is another subnet of the network.
+//
+// +kubebuilder:validation:XValidation:fieldPath=".cidr",reason=FieldValueRequired,message="is required",rule="has(self.cidr)"
 type AdditionalSubnet struct {
 	// name identifies the subnet in this Network: v6.
 	//
@@ -410,6 +440,31 @@ type ProviderSpec struct {
 	SegmentationID *int32 `json:"segmentationID,omitempty"`
 }
 
+// ImportSpec names the network that a Network takes over.
+type ImportSpec struct {
+	// networkID is the ID of the network in Neutron. With managementPolicy Managed it must be a
+	// network of the project of the credentials that is not an external network and that carries
+	// no other owner's mark.
+	//
+	// +required
+	// +kubebuilder:validation:MaxLength=36
+	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must be the ID of a network in Neutron, a UUID in lower case, such as 3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11",rule="self.matches('^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')"
+	NetworkID string `json:"networkID"`
+}
+
+// ManagementPolicy says what the controller may do in Neutron for a Network.
+//
+// +kubebuilder:validation:Enum=Managed;Observe
+type ManagementPolicy string
+
+// The management policies.
+const (
+	// ManagementManaged keeps the network in Neutron as the spec says. An empty policy means the same.
+	ManagementManaged ManagementPolicy = "Managed"
+	// ManagementObserve reads the network and never writes to Neutron, not even a mark.
+	ManagementObserve ManagementPolicy = "Observe"
+)
+
 // DeletionPolicy says what happens to a network in Neutron when its Network is deleted.
 //
 // +kubebuilder:validation:Enum=Delete;Retain
@@ -417,7 +472,8 @@ type DeletionPolicy string
 
 // The deletion policies.
 const (
-	// DeletionDelete deletes the network from Neutron. An empty policy means the same.
+	// DeletionDelete deletes the network from Neutron. An empty policy means the same, except for
+	// an imported network.
 	DeletionDelete DeletionPolicy = "Delete"
 	// DeletionRetain leaves the network and its router in Neutron, without their ownership marks.
 	DeletionRetain DeletionPolicy = "Retain"
@@ -458,6 +514,10 @@ type NetworkStatus struct {
 	// +optional
 	NetworkID string `json:"networkID,omitempty"`
 
+	// imported is true when the network of spec.import carries this Network's ownership mark.
+	// +optional
+	Imported bool `json:"imported,omitempty"`
+
 	// subnetID is the ID of the subnet in Neutron.
 	// +optional
 	SubnetID string `json:"subnetID,omitempty"`
@@ -476,7 +536,8 @@ type NetworkStatus struct {
 	// +optional
 	Cloud string `json:"cloud,omitempty"`
 
-	// projectID is the ID of the OpenStack project that has the network.
+	// projectID is the ID of the OpenStack project that has the network. For an observed network
+	// of another project it is the project of the credentials.
 	// +optional
 	ProjectID string `json:"projectID,omitempty"`
 
@@ -565,4 +626,9 @@ type NetworkList struct {
 }
 
 // IsRetained reports whether the network stays in Neutron when the Network is deleted.
-func (n *Network) IsRetained() bool { return n.Spec.DeletionPolicy == DeletionRetain }
+func (n *Network) IsRetained() bool {
+	return n.Spec.DeletionPolicy == DeletionRetain || n.Spec.DeletionPolicy == "" && n.Spec.Import != nil
+}
+
+// IsObserved reports whether the controller must not write to Neutron for the Network.
+func (n *Network) IsObserved() bool { return n.Spec.ManagementPolicy == ManagementObserve }

@@ -26,15 +26,26 @@ import (
 // with apply.
 //
 // NetworkSpec is the desired state of a network and its subnets. Every field except
-// cloudCredentialsRef and provider can change at any time.
+// cloudCredentialsRef, import and provider can change at any time.
 //
 // A field that is not set means Neutron's default, and the controller restores the default if
 // another client changes it. This does not hold for mtu, portSecurityEnabled, provider and
 // tags: the cloud chooses them if they are not set, and the controller leaves them alone.
 // Neutron's field description is not here, because it carries the ownership mark.
+//
+// For a Network that imports its network, a field that is not set stays as it was found.
 type NetworkSpecApplyConfiguration struct {
 	// The subnet of the network.
 	SubnetSpecApplyConfiguration `json:""`
+	// import takes over a network that exists in Neutron, instead of creating one. Taking over
+	// changes nothing but a tag, the ownership mark. After that the network is kept as the spec
+	// says; what the spec leaves out stays as it was found. It cannot be added, changed or removed
+	// later.
+	Import *ImportSpecApplyConfiguration `json:"import,omitempty"`
+	// managementPolicy says what the controller may do in Neutron. Managed (the default) keeps the
+	// network as the spec says. Observe reads the network and never writes to Neutron; the Ready
+	// condition tells what differs from the spec. Observe needs import. It can be changed.
+	ManagementPolicy *samplecrdv1.ManagementPolicy `json:"managementPolicy,omitempty"`
 	// additionalSubnets are more subnets of the network: the IPv6 half of a dual-stack network,
 	// or more room. Their address ranges must not overlap.
 	AdditionalSubnets []AdditionalSubnetApplyConfiguration `json:"additionalSubnets,omitempty"`
@@ -75,8 +86,9 @@ type NetworkSpecApplyConfiguration struct {
 	// stays in the cloud in which it was created.
 	CloudCredentialsRef *CloudCredentialsReferenceApplyConfiguration `json:"cloudCredentialsRef,omitempty"`
 	// deletionPolicy says what happens to the network in Neutron when the Network is
-	// deleted. Delete (the default) deletes it. Retain leaves it in Neutron without its
-	// ownership mark, with its subnets and its router, and no controller manages it any more.
+	// deleted. Delete deletes it. Retain leaves it in Neutron without its ownership mark,
+	// with its subnets and its router, and no controller manages it any more. The default is
+	// Delete; for a Network that imports its network it is Retain.
 	DeletionPolicy *samplecrdv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
@@ -151,6 +163,22 @@ func (b *NetworkSpecApplyConfiguration) WithEnableDHCP(value bool) *NetworkSpecA
 // If called multiple times, the IPv6 field is set to the value of the last call.
 func (b *NetworkSpecApplyConfiguration) WithIPv6(value *IPv6SpecApplyConfiguration) *NetworkSpecApplyConfiguration {
 	b.SubnetSpecApplyConfiguration.IPv6 = value
+	return b
+}
+
+// WithImport sets the Import field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Import field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithImport(value *ImportSpecApplyConfiguration) *NetworkSpecApplyConfiguration {
+	b.Import = value
+	return b
+}
+
+// WithManagementPolicy sets the ManagementPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ManagementPolicy field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithManagementPolicy(value samplecrdv1.ManagementPolicy) *NetworkSpecApplyConfiguration {
+	b.ManagementPolicy = &value
 	return b
 }
 

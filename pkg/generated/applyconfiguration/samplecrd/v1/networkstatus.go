@@ -32,6 +32,8 @@ type NetworkStatusApplyConfiguration struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// networkID is the ID of the network in Neutron.
 	NetworkID *string `json:"networkID,omitempty"`
+	// imported is true when the network of spec.import carries this Network's ownership mark.
+	Imported *bool `json:"imported,omitempty"`
 	// subnetID is the ID of the subnet in Neutron.
 	SubnetID *string `json:"subnetID,omitempty"`
 	// cidr is the CIDR of the subnet in Neutron. It differs from spec.cidr in the bits
@@ -42,7 +44,8 @@ type NetworkStatusApplyConfiguration struct {
 	// cloud is the cloud that has the network: the name of the entry in clouds.yaml, or
 	// the address of Keystone if there is no such entry.
 	Cloud *string `json:"cloud,omitempty"`
-	// projectID is the ID of the OpenStack project that has the network.
+	// projectID is the ID of the OpenStack project that has the network. For an observed network
+	// of another project it is the project of the credentials.
 	ProjectID *string `json:"projectID,omitempty"`
 	// region is the region of the cloud that has the network. It is that of the endpoint
 	// in Keystone's catalog which the controller uses, whether the credentials name a
@@ -87,6 +90,14 @@ func (b *NetworkStatusApplyConfiguration) WithObservedGeneration(value int64) *N
 // If called multiple times, the NetworkID field is set to the value of the last call.
 func (b *NetworkStatusApplyConfiguration) WithNetworkID(value string) *NetworkStatusApplyConfiguration {
 	b.NetworkID = &value
+	return b
+}
+
+// WithImported sets the Imported field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Imported field is set to the value of the last call.
+func (b *NetworkStatusApplyConfiguration) WithImported(value bool) *NetworkStatusApplyConfiguration {
+	b.Imported = &value
 	return b
 }
 

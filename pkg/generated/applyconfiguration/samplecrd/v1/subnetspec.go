@@ -50,6 +50,10 @@ type SubnetSpecApplyConfiguration struct {
 	// If the CIDR changes, the controller replaces the subnet, because Neutron cannot
 	// change it in place. While ports use the subnet, the old CIDR stays in force
 	// (Ready=False, reason InUse).
+	//
+	// It is required, except in a Network that imports its network: without cidr, all subnets of
+	// that network are left alone. A subnet that has this CIDR is taken over, and is not
+	// deleted when the CIDR changes.
 	CIDR *string `json:"cidr,omitempty"`
 	// gateway is the address of the subnet's gateway, inside cidr: 192.168.0.1.
 	//
