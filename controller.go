@@ -145,11 +145,6 @@ func (c *Controller) groupOf(key cache.ObjectName) fair.Group[clouds.Group] {
 	return fair.Group[clouds.Group]{Cloud: c.clouds.GroupOf(key, network), Namespace: key.Namespace}
 }
 
-// unknownWriteDelay is the delay of a sync after a change of the status that is not known to be the
-// controller's own: another client wrote it, an earlier leader, or a request of this one whose answer was
-// lost. Two controllers that write the same status by mistake then write it once per second at most.
-const unknownWriteDelay = time.Second
-
 // handlers enqueue the keys of what changes in Kubernetes.
 func (c *Controller) handlers(logger klog.Logger) informers.NetworkHandlerFuncs {
 	enqueue := func(key cache.ObjectName, why string) {
@@ -162,12 +157,13 @@ func (c *Controller) handlers(logger klog.Logger) informers.NetworkHandlerFuncs 
 			if why := whyToSync(before, now); why != "" {
 				enqueue(cache.MetaObjectToName(now), why)
 			} else if !status.Equal(&before.Status, &now.Status) && !c.live.IsOwnWrite(now) {
-				c.queue.AddAfter(cache.MetaObjectToName(now), unknownWriteDelay)
+				c.queue.AddAfter(cache.MetaObjectToName(now), live.UnknownWriteDelay)
 			}
 		},
 		DeleteFunc: func(n informers.DeletedNetwork) {
 			if gone := n.OptionalObj; gone != nil {
 				c.live.Clear(gone.UID)
+				c.clouds.ForgetImport(gone.UID)
 				// A list that lacks the Network proves nothing: it may come from an API server
 				// that was restored from a backup.
 				if n.FinalStateUnknown == nil && orphans.FinalizerBypassed(gone) {
@@ -214,6 +210,15 @@ func (c *Controller) enqueueIndexed(index, value string) {
 		klog.Background().V(4).Info("Enqueuing", "network", klog.KObj(n), "reason", "changed outside", index, value)
 		c.queue.Add(cache.MetaObjectToName(n))
 	}
+}
+
+// nameOf returns the name of the Network with that UID; "" if the cache has none.
+func (c *Controller) nameOf(uid types.UID) string {
+	networks, err := c.indexer.ByTypedIndex(byUID, string(uid))
+	if err != nil || len(networks) == 0 {
+		return ""
+	}
+	return cache.MetaObjectToName(networks[0]).String()
 }
 
 // enqueueAll enqueues all Networks, also those that wait for Neutron. A sync that finds nothing
@@ -348,6 +353,8 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) erro
 	var outcome status.Outcome
 	cloud, err := c.clouds.For(ctx, key, network)
 	switch {
+	case isDeleted && network.IsObserved():
+		outcome = c.release(ctx, network, nil)
 	case err != nil:
 		outcome.Err = err
 	case isDeleted:
@@ -365,8 +372,9 @@ func (c *Controller) reconcile(ctx context.Context, cloud *neutron.Cloud, networ
 		return network, status.Outcome{Err: err}
 	}
 	isNew := false
-	// Without a finalizer, a paused Network that has nothing in Neutron can be deleted.
-	if !network.IsPaused() || network.Status.NetworkID != "" {
+	// Without a finalizer, a Network that has nothing of its own in Neutron can be deleted at once.
+	hasNothing := network.IsPaused() && network.Status.NetworkID == "" || network.IsObserved()
+	if !hasNothing {
 		patched, added, err := c.live.AddFinalizerIfNeeded(ctx, network)
 		if err != nil {
 			return network, status.Outcome{Err: err}
@@ -374,11 +382,11 @@ func (c *Controller) reconcile(ctx context.Context, cloud *neutron.Cloud, networ
 		network, isNew = patched, added && network.Status.NetworkID == "" && network.Status.Router == nil
 	}
 	identity := neutron.NewIdentity(network, c.options.Cluster)
-	observed, err := cloud.Observe(ctx, identity, readFor(network, isNew))
+	observed, err := cloud.Observe(ctx, identity, status.ReadFor(network, isNew))
 	if err != nil {
 		return network, status.Outcome{Err: err}
 	}
-	adopted := observed.Exists() && network.Status.NetworkID == "" && !network.IsPaused()
+	adopted := observed.Exists() && network.Status.NetworkID == "" && !network.IsPaused() && network.Spec.Import == nil
 	observed, steps, err := cloud.Converge(ctx, identity, desired, observed, c.guard(network, isNew))
 	outcome := status.Observing(desired, observed)
 	outcome.Adopted, outcome.Steps, outcome.Err = adopted, steps, err
@@ -389,7 +397,7 @@ func (c *Controller) reconcile(ctx context.Context, cloud *neutron.Cloud, networ
 // retained, and then the finalizer from the Network.
 func (c *Controller) finalize(ctx context.Context, cloud *neutron.Cloud, network *samplecrdv1.Network) status.Outcome {
 	identity := neutron.NewIdentity(network, c.options.Cluster)
-	observed, err := cloud.Observe(ctx, identity, readFor(network, false))
+	observed, err := cloud.Observe(ctx, identity, status.ReadFor(network, false))
 	if err != nil {
 		return status.Outcome{Err: err}
 	}
@@ -397,22 +405,15 @@ func (c *Controller) finalize(ctx context.Context, cloud *neutron.Cloud, network
 	if err != nil {
 		return status.Outcome{Err: err, Read: true}
 	}
+	return c.release(ctx, network, kept)
+}
+
+// release removes the finalizer. Kept is the network that stays in Neutron.
+func (c *Controller) release(ctx context.Context, network *samplecrdv1.Network, kept *neutron.Network) status.Outcome {
 	if err := c.live.RemoveFinalizer(ctx, network); err != nil {
 		return status.Outcome{Err: err}
 	}
 	return status.Outcome{Finalized: status.FinalizedMessage(network, kept)}
-}
-
-// readFor returns where to read the Network's network from. Nothing can exist in Neutron for a
-// new Network, because nothing is created before the finalizer is stored.
-func readFor(network *samplecrdv1.Network, isNew bool) neutron.Read {
-	switch {
-	case status.RequestedReconcile(network) != "":
-		return neutron.Live
-	case isNew:
-		return neutron.CacheOnly
-	}
-	return neutron.Cached
 }
 
 // guard keeps Converge and Remove from touching Neutron for a paused Network, and lets them
@@ -431,7 +432,7 @@ func (c *Controller) updateStatus(ctx context.Context, cloud *neutron.Cloud, net
 	if outcome.Err != nil && (!status.IsReported(outcome.Err) || status.IsPremature(cloud, network, outcome.Err)) {
 		return outcome.Err
 	}
-	outcome.Err = c.clouds.Explain(network, outcome.Err)
+	outcome.Err = status.NameHolder(c.clouds.Explain(network, outcome.Err), c.nameOf)
 	next := network.Status
 	if outcome.Finalized == "" {
 		next = status.Compute(network, outcome.In(cloud))

@@ -1662,7 +1662,7 @@ func TestHandlersEnqueueTheChangesOfTheInformer(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect("a write of the status by another client", 0)
-		time.Sleep(unknownWriteDelay)
+		time.Sleep(live.UnknownWriteDelay)
 		expect("a write of the status by another client, a second ago", 1)
 
 		if err := networks.Delete(ctx, world.Key.Name, metav1.DeleteOptions{}); err != nil {

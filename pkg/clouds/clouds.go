@@ -223,6 +223,13 @@ func (c *Clouds) For(ctx context.Context, key cache.ObjectName, network *samplec
 // Forget releases the credentials that the key uses.
 func (c *Clouds) Forget(key cache.ObjectName) { _, _, _ = c.acquire(key, Ref{}) }
 
+// ForgetImport forgets what the Network with that UID imports.
+func (c *Clouds) ForgetImport(uid types.UID) {
+	for _, cloud := range c.List() {
+		cloud.ForgetImport(uid)
+	}
+}
+
 // acquire counts that the key uses the credentials from now on, and no others, and returns their
 // cloud. The zero Ref is not counted. last is the cloud that the credentials led to before, if
 // this process has seen their Secret.

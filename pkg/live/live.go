@@ -157,6 +157,11 @@ func isOlder(network *samplecrdv1.Network, resourceVersion string) bool {
 	return err == nil && order < 0
 }
 
+// UnknownWriteDelay is the delay of a sync after a change of the status that is not known to be the
+// controller's own: another client wrote it, an earlier leader, or a request of this one whose answer was
+// lost. Two controllers that write the same status by mistake then write it once per second at most.
+const UnknownWriteDelay = time.Second
+
 // IsOwnWrite reports whether this version of a Network is known to come from our last write, or from
 // an earlier one. It is not known if the answer to the write was lost: then the cache can lack the
 // write for a while, and syncs that run meanwhile compare with the status before it. While a write is
@@ -230,6 +235,7 @@ func changes(cached, live *samplecrdv1.Network) (changed []string) {
 		{"the finalizer", HasFinalizer(cached) != HasFinalizer(live)},
 		{"the annotation " + samplecrdv1.AnnotationPaused, cached.IsPaused() != live.IsPaused()},
 		{"status.networkID", before.NetworkID != now.NetworkID},
+		{"status.imported", before.Imported != now.Imported},
 		{"status.subnetID", before.SubnetID != now.SubnetID},
 		{"status.subnets", !slices.Equal(before.Subnets, now.Subnets)},
 		{"status.router", !equality.Semantic.DeepEqual(before.Router, now.Router)},

@@ -297,7 +297,7 @@ func (c *Client) send(ctx context.Context, method string, body, answer any, revi
 	}
 	opts := &gophercloud.RequestOpts{JSONBody: body, JSONResponse: answer}
 	if method == http.MethodPut {
-		opts.OkCodes = []int{http.StatusOK} // gophercloud expects 201 or 202 after a PUT
+		opts.OkCodes = []int{http.StatusOK, http.StatusCreated} // gophercloud expects 201 or 202 after a PUT
 	}
 	if revision != nil {
 		opts.MoreHeaders = map[string]string{"If-Match": "revision_number=" + strconv.Itoa(*revision)}
@@ -339,6 +339,7 @@ func (c *Client) SetTags(ctx context.Context, id string, step SetTags) (Tags, er
 func (c *Client) getNetwork(ctx context.Context, id string) (*Network, error) {
 	var answer answer
 	err := c.send(ctx, http.MethodGet, nil, &answer, nil, "networks", id)
+	c.setForeign(&answer.Network)
 	return &answer.Network, wrapAnswer("get network", err, answer.Network.ID)
 }
 

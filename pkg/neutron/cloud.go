@@ -17,6 +17,7 @@ limitations under the License.
 package neutron
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -33,6 +34,7 @@ type Cloud struct {
 	observer *Observer
 	waits    waits
 	routing  routing
+	imports  imports
 }
 
 // NewCloud returns the Cloud of the networks that carry the cluster's mark. They are listed once
@@ -40,6 +42,7 @@ type Cloud struct {
 func NewCloud(name string, client *Client, cluster string, period time.Duration) *Cloud {
 	c := &Cloud{name: name, client: client}
 	c.observer = NewObserver(cluster, period, func(ctx context.Context) ([]*Network, error) { return c.list(ctx, cluster) })
+	c.observer.importers = c.imports.of
 	client.circuit.opened = c.observer.RelistSoon
 	return c
 }
@@ -87,6 +90,7 @@ func (c *Cloud) Observe(ctx context.Context, identity Identity, read Read) (*Net
 }
 
 func (c *Cloud) read(ctx context.Context, identity Identity, read Read) (*Network, error) {
+	c.imports.add(identity)
 	cached, known, err := c.readCache(identity)
 	identity.Routed = c.routing.need(identity, cached)
 	if read == Live {
@@ -97,7 +101,7 @@ func (c *Cloud) read(ctx context.Context, identity Identity, read Read) (*Networ
 	if err != nil || cached.Exists() && isComplete {
 		return cached, err
 	}
-	if known && read == CacheOnly && !cached.Exists() && len(cached.Routers) == 0 {
+	if known && read == CacheOnly && identity.Import == "" && !cached.Exists() && len(cached.Routers) == 0 {
 		return &Network{RoutersKnown: true}, nil // nothing can exist
 	}
 	return c.readNeutron(ctx, identity)
@@ -114,18 +118,9 @@ func (c *Cloud) readCache(identity Identity) (network *Network, known bool, err 
 // its ID, if another client removed its mark and a subnet of it still has the mark. Names, and
 // IDs in a status, prove nothing.
 func (c *Cloud) readNeutron(ctx context.Context, identity Identity) (*Network, error) {
-	found, err := c.client.FindNetworks(ctx, identity.Owner.Mark())
+	found, err := c.find(ctx, identity)
 	if err != nil {
 		return nil, err
-	}
-	if len(found) == 0 && identity.NetworkID != "" {
-		network, err := c.client.GetNetwork(ctx, identity.NetworkID)
-		if err != nil && ReasonOf(err) != NotFound {
-			return nil, err
-		}
-		if err == nil && identity.covers(network) {
-			found = append(found, network)
-		}
 	}
 	if identity.Routed {
 		if found, err = c.client.attachRouters(ctx, identity.Owner.Mark(), found); err != nil {
@@ -140,15 +135,35 @@ func (c *Cloud) readNeutron(ctx context.Context, identity Identity) (*Network, e
 	return network, nil
 }
 
-// choose returns the network that was seen last if it is among them, otherwise the first, or
-// the zero Network.
+// find reads the identity's networks without their routers.
+func (c *Cloud) find(ctx context.Context, identity Identity) (found []*Network, err error) {
+	id := identity.Import
+	if id == "" {
+		found, err = c.client.FindNetworks(ctx, identity.Owner.Mark())
+		if err != nil || len(found) > 0 || identity.NetworkID == "" {
+			return found, err
+		}
+		id = identity.NetworkID
+	}
+	network, err := c.client.GetNetwork(ctx, id)
+	if ReasonOf(err) == NotFound {
+		return nil, nil
+	}
+	if err != nil || identity.Import == "" && !identity.covers(network) {
+		return nil, err
+	}
+	return []*Network{network}, nil
+}
+
+// choose returns the network that is imported, or that was seen last, if it is among them, otherwise
+// the first, or the zero Network.
 func choose(networks []*Network, identity Identity) *Network {
 	for _, n := range networks {
-		if n.ID == identity.NetworkID {
+		if n.ID == cmp.Or(identity.Import, identity.NetworkID) {
 			return n
 		}
 	}
-	if len(networks) > 0 {
+	if len(networks) > 0 && (identity.Import == "" || !networks[0].Exists()) {
 		return networks[0]
 	}
 	return &Network{}

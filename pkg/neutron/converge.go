@@ -55,10 +55,24 @@ func (c *Cloud) approveStep(identity Identity, desired Desired, observed *Networ
 	if err := c.approve(identity, guard, next, scopeOf(step, identity, observed)); err != nil {
 		return err
 	}
-	if s, ok := step.(recorder); ok && !s.isRecorded(desired) {
+	if isUnrecorded(desired, step) {
 		return &Error{Op: "converge", Reason: Unrecorded, Message: next}
 	}
 	return nil
+}
+
+// isUnrecorded reports whether the step must wait for a write of the status: of the router, or of an
+// import, so that its event tells what differed before anything was changed.
+func isUnrecorded(desired Desired, step Step) bool {
+	switch s := step.(type) {
+	case ImportNetwork, WithdrawImport:
+		return false
+	case recorder:
+		if !s.isRecorded(desired) {
+			return true
+		}
+	}
+	return desired.Import != "" && !desired.Imported
 }
 
 // verify reads the Network past the cache.
@@ -90,7 +104,7 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		step := c.next(identity, desired, observed)
 		if step == nil {
 			c.waits.drop(identity.Owner.UID)
-			return observed, done, cmp.Or(unresolved, checkAddresses(desired, observed))
+			return observed, done, cmp.Or(CheckImport(desired, observed), unresolved, checkAddresses(desired, observed))
 		}
 		if makesNoProgress(done, step) {
 			return observed, nil, &Error{Op: "converge", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: " + step.String()}
@@ -133,8 +147,11 @@ func (c *Cloud) next(identity Identity, desired Desired, observed *Network) Step
 }
 
 // duplicate returns the step that deletes another network of the owner, as far as the cache
-// knows of one.
+// knows of one. There is none of an imported network.
 func (c *Cloud) duplicate(identity Identity, keep *Network) Step {
+	if identity.Import != "" {
+		return nil
+	}
 	networks, _, err := c.observer.Get(identity.Owner.UID)
 	if err != nil {
 		return nil
@@ -161,7 +178,7 @@ func isOutdated(step Step, err error) bool {
 // that has ports.
 func (c *Cloud) pickSurvivor(ctx context.Context, identity Identity, observed *Network) (*Network, error) {
 	networks, _, err := c.observer.Get(identity.Owner.UID)
-	if err != nil || len(networks) < 2 || observed.ID == identity.NetworkID {
+	if err != nil || len(networks) < 2 || observed.ID == identity.NetworkID || identity.Import != "" {
 		return observed, err
 	}
 	for _, n := range networks {
@@ -205,17 +222,25 @@ func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network,
 // Remove deletes the identity's networks and routers, or removes the mark from them if they are to
 // be retained, until Neutron has none or the guard prevents it. There can be several, if two
 // writers raced. It returns a network that stays: a retained one, or one that another client
-// removed the mark from, which is left alone.
+// removed the mark from, which is left alone. It changes nothing if the network is only observed.
 func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network, retain bool, guard Guard) (kept *Network, err error) {
+	if identity.Observe {
+		return observed, nil
+	}
+	// An imported network without its mark may be anybody's.
+	retain = retain || identity.Import != "" && !identity.Marks(observed)
 	identity.Routed = identity.isRouted(observed)
 	if identity.Router == "" && identity.Existing != nil {
 		// The interfaces prevent the deletion if the name is not there. That is an error by itself.
 		identity.Declared, _ = c.resolveName(ctx, "spec.router.existing", kindRouter, *identity.Existing)
 	}
 	for done := 0; (observed.Exists() || len(observed.Routers) > 0) && done < maxSteps; done++ {
-		isOurs := identity.Marks(observed) || !observed.Exists()
+		isOurs := identity.Marks(observed) || !observed.Exists() || identity.isLeftOn(observed)
 		var s scope
 		if !retain && isOurs {
+			if err := identity.checkDeletion(observed); err != nil {
+				return nil, err
+			}
 			if observed, err = c.RemoveRouters(ctx, identity, observed, guard); err != nil {
 				return nil, err
 			}
@@ -314,6 +339,9 @@ func (c *Cloud) deleteIfMarked(ctx context.Context, identity Identity, network *
 	if ReasonOf(err) == NotFound {
 		return nil
 	}
+	if err == nil {
+		err = identity.checkDeletion(fresh)
+	}
 	if err != nil {
 		return err
 	}
@@ -345,6 +373,9 @@ func (c *Cloud) removeMarks(ctx context.Context, identity Identity, network *Net
 				return err
 			}
 		}
+	}
+	if identity.Import != "" {
+		return c.unmarkImport(ctx, identity, network)
 	}
 	if !network.Exists() {
 		return nil

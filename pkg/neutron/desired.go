@@ -32,6 +32,13 @@ type Desired struct {
 	Owner   Owner
 	Name    string
 	Network DesiredNetwork
+	// Import is the ID of the network that the Network imports, "" if it creates its own. What the
+	// Network does not declare stays as it was found, then.
+	Import string
+	// Imported means that the status says so.
+	Imported bool
+	// Observe means that nothing may be changed in Neutron.
+	Observe bool
 	// Subnets are in the order of the spec.
 	Subnets []DesiredSubnet
 	// Router is nil if the Network declares none.
@@ -119,6 +126,14 @@ func NewDesired(network *samplecrdv1.Network, cluster string) (Desired, error) {
 		Owner:   Owner{Cluster: cluster, UID: network.UID},
 		Name:    Name(network.Namespace, network.Name),
 		Network: newDesiredNetwork(spec),
+
+		Imported: network.Status.Imported,
+		Observe:  network.IsObserved(),
+	}
+	if spec.Import != nil {
+		desired.Import = spec.Import.NetworkID
+	} else if desired.Observe {
+		return Desired{}, &Error{Op: "spec.managementPolicy", Reason: Invalid, Message: "Observe needs import"}
 	}
 	desired.Known = []string{network.Status.SubnetID} // an older version wrote no status.subnets
 	for _, s := range network.Status.Subnets {
@@ -131,8 +146,10 @@ func NewDesired(network *samplecrdv1.Network, cluster string) (Desired, error) {
 	if spec.Router != nil {
 		desired.Router = &DesiredRouter{Name: desired.Name, Mark: desired.Owner.Mark(), Spec: *spec.Router}
 	}
-	if err := desired.add("spec", "", &spec.SubnetSpec); err != nil {
-		return Desired{}, err
+	if spec.CIDR != "" || spec.Import == nil {
+		if err := desired.add("spec", "", &spec.SubnetSpec); err != nil {
+			return Desired{}, err
+		}
 	}
 	for i := range spec.AdditionalSubnets {
 		s := &spec.AdditionalSubnets[i]
@@ -268,6 +285,10 @@ func newHostRoutes(routes []samplecrdv1.HostRoute) Routes {
 // proof; everything else comes from the spec and the status, which users can write.
 type Identity struct {
 	Owner Owner
+	// Import is the ID of the network that the spec imports, "" if it imports none.
+	Import string
+	// Observe means that nothing may be changed in Neutron.
+	Observe bool
 	// NetworkID is the ID of the network that was seen last; "" if none was.
 	NetworkID string
 	// CloudName and Place are where that network was created; zero if that is not known.
@@ -293,6 +314,10 @@ func NewIdentity(network *samplecrdv1.Network, cluster string) Identity {
 		CloudName: network.Status.Cloud,
 		Place:     Place{Project: network.Status.ProjectID, Region: network.Status.Region},
 		Routed:    network.Spec.Router != nil || network.Status.Router != nil,
+		Observe:   network.IsObserved(),
+	}
+	if network.Spec.Import != nil {
+		identity.Import = network.Spec.Import.NetworkID
 	}
 	if network.Status.Router != nil {
 		identity.Router = network.Status.Router.ID
@@ -313,8 +338,14 @@ func (i Identity) isRouted(n *Network) bool {
 }
 
 // Marks reports whether the network carries the owner's mark. Without the mark it is never
-// deleted.
-func (i Identity) Marks(n *Network) bool { return i.Owner.marks(n.Description) }
+// deleted. The mark of an imported network is a tag, which proves something only together with the
+// ID in the spec.
+func (i Identity) Marks(n *Network) bool {
+	if i.Import != "" {
+		return n.ID == i.Import && n.hasImportTag(i.Owner)
+	}
+	return i.Owner.marks(n.Description)
+}
 
 // covers reports whether the network belongs to the owner although it may have lost its mark:
 // it has the known ID, and a subnet with the mark.

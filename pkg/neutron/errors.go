@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // ErrorReason is what an Error means for the caller.
@@ -56,6 +57,10 @@ const (
 	OtherCloud ErrorReason = "OtherCloud"
 	// NoCredentials: there are no credentials to authenticate with. No answer has this reason.
 	NoCredentials ErrorReason = "NoCredentials"
+	// ImportNotFound: the network that the spec imports is not there, or the credentials cannot see it.
+	ImportNotFound ErrorReason = "ImportNotFound"
+	// ImportRefused: the network that the spec imports must not be taken over.
+	ImportRefused ErrorReason = "ImportRefused"
 	// Paused: a user has paused the change. No answer has this reason.
 	Paused ErrorReason = "Paused"
 	// Unresolved: what the spec names is not in Neutron, or there are several of that name.
@@ -82,6 +87,8 @@ type Error struct {
 	// RequestID identifies the request in OpenStack's logs; "" if the answer has none. It differs
 	// each time, so the text of the error does not contain it.
 	RequestID string
+	// Holder is the UID of the Network that has the network which the spec imports; "" if there is none.
+	Holder types.UID
 
 	err error
 }
@@ -104,6 +111,9 @@ func ReasonOf(err error) ErrorReason { return errorIn(err).Reason }
 
 // RetryAfterOf returns the RetryAfter of err, or 0 if err has no Error in its chain.
 func RetryAfterOf(err error) time.Duration { return errorIn(err).RetryAfter }
+
+// HolderOf returns the Holder of err, or "" if err has no Error in its chain.
+func HolderOf(err error) types.UID { return errorIn(err).Holder }
 
 // RequestIDOf returns the RequestID of err, or "" if err has no Error in its chain.
 func RequestIDOf(err error) string { return errorIn(err).RequestID }

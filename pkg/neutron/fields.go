@@ -65,10 +65,10 @@ func pointed[T any](p *T) any {
 // which Neutron changes by a request of their own.
 var networkTable = []field[Desired, Network]{
 	{name: "name", label: fieldNetworkName,
-		spec:     func(d *Desired) any { return d.Name },
+		spec:     func(d *Desired) any { return given(d.created(d.Name)) },
 		observed: func(n *Network) any { return n.Name }},
 	{name: "description", label: fieldNetworkMark,
-		spec:     func(d *Desired) any { return d.Owner.Mark() },
+		spec:     func(d *Desired) any { return given(d.created(d.Owner.Mark())) },
 		observed: func(n *Network) any { return n.Description }},
 	{name: "mtu", label: "MTU",
 		spec:     func(d *Desired) any { return given(d.Network.MTU) },
@@ -103,10 +103,10 @@ var networkTable = []field[Desired, Network]{
 // which the plan finds the subnet.
 var subnetTable = []field[DesiredSubnet, Subnet]{
 	{name: "name", label: fieldSubnetName,
-		spec:     func(d *DesiredSubnet) any { return d.Name },
+		spec:     func(d *DesiredSubnet) any { return given(d.Name) },
 		observed: func(s *Subnet) any { return s.Name }},
 	{name: "description", label: fieldSubnetMark,
-		spec:     func(d *DesiredSubnet) any { return d.Mark },
+		spec:     func(d *DesiredSubnet) any { return given(d.Mark) },
 		observed: func(s *Subnet) any { return s.Description }},
 	{name: "gateway_ip", label: fieldGateway,
 		spec:      specGateway,
@@ -136,6 +136,14 @@ var subnetTable = []field[DesiredSubnet, Subnet]{
 		spec:      func(d *DesiredSubnet) any { return given(d.RAMode) },
 		otherwise: always[DesiredSubnet, Subnet](""),
 		observed:  func(s *Subnet) any { return s.RAMode }},
+}
+
+// created returns the text for a network that the controller creates, and "" for an imported one.
+func (d *Desired) created(text string) string {
+	if d.Import != "" {
+		return ""
+	}
+	return text
 }
 
 func specGateway(d *DesiredSubnet) any {
@@ -205,14 +213,14 @@ func (f field[D, O]) desired(desired *D, observed *O) (value any, isDefault bool
 }
 
 // matchesFixed reports whether the observed object has the values of all fields that Neutron
-// cannot change.
-func matchesFixed[D, O any](table []field[D, O], desired *D, observed *O) bool {
+// cannot change. With isFound, the fields that the Network does not declare may have any value.
+func matchesFixed[D, O any](table []field[D, O], desired *D, observed *O, isFound bool) bool {
 	return !slices.ContainsFunc(table, func(f field[D, O]) bool {
 		if !f.isFixed {
 			return false // without computing the default pools, which takes most of the time of a plan
 		}
-		value, _ := f.desired(desired, observed)
-		return value != nil && value != f.observed(observed)
+		value, isDefault := f.desired(desired, observed)
+		return value != nil && value != f.observed(observed) && !(isDefault && isFound)
 	})
 }
 

@@ -374,6 +374,7 @@ var notOfNeutron = []string{"cloudCredentialsRef.secretName", "cloudCredentialsR
 var others = map[string]string{
 	"cidr": "10.0.0.0/23", "gateway": "10.0.0.9", "dnsNameservers": "192.0.2.99",
 	"start": "10.0.0.101", "end": "10.0.0.201", "destination": "10.98.0.0/16", "nextHop": "10.0.0.253",
+	"managementPolicy":       "Managed",
 	"additionalSubnets.cidr": "fd00:1::/63", "additionalSubnets.gateway": "None",
 	"additionalSubnets.allocationPools.start": "fd00:1::11", "additionalSubnets.allocationPools.end": "fd00:1::21",
 }
@@ -397,6 +398,8 @@ func everyField() samplecrdv1.NetworkSpec {
 		Provider:            &samplecrdv1.ProviderSpec{NetworkType: "vlan", PhysicalNetwork: "physnet1", SegmentationID: ptr.To[int32](42)},
 		CloudCredentialsRef: &samplecrdv1.CloudCredentialsReference{SecretName: "s", CloudName: "c"},
 		DeletionPolicy:      samplecrdv1.DeletionRetain,
+		Import:              &samplecrdv1.ImportSpec{NetworkID: "n"},
+		ManagementPolicy:    samplecrdv1.ManagementObserve,
 	}
 }
 
@@ -459,7 +462,7 @@ func inNeutronsTerms(t *testing.T, spec samplecrdv1.NetworkSpec) string {
 	network.Spec = spec
 	desired, err := NewDesired(network, owner.Cluster)
 	noError(t, err)
-	all := []any{creation(networkTable, &desired), desired.Network.Tags, desired.Router.Spec}
+	all := []any{creation(networkTable, &desired), desired.Network.Tags, desired.Router.Spec, desired.Import, desired.Observe}
 	for i := range desired.Subnets {
 		all = append(all, desired.Subnets[i].CIDR, creation(subnetTable, &desired.Subnets[i]))
 	}

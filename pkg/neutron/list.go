@@ -80,7 +80,7 @@ type item interface {
 }
 
 func (n Network) listed() (string, []string, []string) {
-	return n.ID, []string{n.Name, n.Description, n.DNSDomain, n.NetworkType, n.PhysicalNetwork}, []string{string(n.Tags)}
+	return n.ID, []string{n.Name, n.Description, n.DNSDomain, n.NetworkType, n.PhysicalNetwork, n.ProjectID}, []string{string(n.Tags)}
 }
 
 func (s Subnet) listed() (string, []string, []string) {
@@ -334,15 +334,20 @@ func (b *pageBody) Read(p []byte) (int, error) {
 // other projects are left out, since the client cannot have created them. Their subnets on
 // networks of this project are not left out.
 func (c *Client) ListNetworks(ctx context.Context, clusters ...string) ([]*Network, error) {
+	return c.listNetworks(ctx, func(n *Network) bool {
+		owner, _ := OwnerOf(n.Description)
+		return len(clusters) == 0 || slices.Contains(clusters, owner.Cluster)
+	})
+}
+
+// listNetworks is ListNetworks for the networks for which keep returns true.
+func (c *Client) listNetworks(ctx context.Context, keep func(*Network) bool) ([]*Network, error) {
 	filter, err := c.projectFilter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	// Networks first: a subnet that is created in between then has its network in the list.
-	found, err := listOnly(ctx, c, "networks", append(slices.Clone(networkFields), "subnets"), filter, func(n *listedNetwork) bool {
-		owner, _ := OwnerOf(n.Description)
-		return len(clusters) == 0 || slices.Contains(clusters, owner.Cluster)
-	})
+	found, err := listOnly(ctx, c, "networks", append(slices.Clone(networkFields), "subnets"), filter, func(n *listedNetwork) bool { return keep(&n.Network) })
 	if err != nil {
 		return nil, err
 	}

@@ -39,9 +39,17 @@ type Network struct {
 	PhysicalNetwork string `json:"provider:physical_network"`
 	SegmentationID  int    `json:"provider:segmentation_id"`
 	Tags            Tags   `json:"tags"`
+	// ProjectID is the ID of the project that has the network. A list of the networks of one project
+	// does not ask for it.
+	ProjectID string `json:"project_id"`
 	// Revision is incremented by Neutron at each change of the network or its subnets. It is nil
 	// after an own change if the new value is not known.
 	Revision *int `json:"revision_number"`
+
+	// IsForeign means that the network belongs to another project than the client's.
+	IsForeign bool `json:"-"`
+	// Imported means that a sync has just confirmed the mark of an import. See ImportNetwork.
+	Imported bool `json:"-"`
 
 	// Subnets are all subnets of the network, including unmanaged ones, ordered by ID.
 	Subnets []Subnet `json:"-"`

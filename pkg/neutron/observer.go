@@ -37,6 +37,8 @@ type Observer struct {
 	cluster string
 	period  time.Duration
 	list    func(context.Context) ([]*Network, error)
+	// importers returns the Networks that import the network with that ID.
+	importers func(id string) []types.UID
 
 	mu         sync.Mutex
 	handlers   []func(types.UID)
@@ -75,6 +77,7 @@ func NewObserver(cluster string, period time.Duration, list func(context.Context
 		cluster:    cluster,
 		period:     period,
 		list:       list,
+		importers:  func(string) []types.UID { return nil },
 		onRecovery: func() {},
 		onRelist:   func() {},
 		records:    map[types.UID]record{},
@@ -238,8 +241,8 @@ func (o *Observer) Get(uid types.UID) (networks []*Network, known bool, err erro
 	return r.networks, !r.unknown && !o.overflow, nil
 }
 
-// All returns the cached networks of all owners, and how many lists have succeeded. It leaves
-// out owners without networks, and those whose networks are not known.
+// All returns the cached networks that were created for each owner, and how many lists have succeeded.
+// It leaves out owners without networks, those whose networks are not known, and imported networks.
 func (o *Observer) All() (networks map[types.UID][]*Network, lists int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -248,11 +251,17 @@ func (o *Observer) All() (networks map[types.UID][]*Network, lists int) {
 		return networks, 0
 	}
 	for uid, r := range o.records {
-		if len(r.networks) > 0 {
+		if len(r.networks) > 0 && !isImported(r.networks[0], uid) {
 			networks[uid] = r.networks
 		}
 	}
 	return networks, o.lists
+}
+
+// isImported reports whether the network was not created for the Network with that UID.
+func isImported(n *Network, uid types.UID) bool {
+	owner, _ := OwnerOf(n.Description)
+	return owner.UID != uid
 }
 
 // Replace puts these networks into the cache as all networks of the owner.
@@ -332,8 +341,8 @@ func (o *Observer) merge(began int64, networks []*Network, err error) (changed [
 
 	found := make(map[types.UID][]*Network, len(networks))
 	for _, n := range networks {
-		if owner, marked := OwnerOf(n.Description); marked && owner.Cluster == o.cluster {
-			found[owner.UID] = append(found[owner.UID], n)
+		for _, uid := range o.owners(n) {
+			found[uid] = append(found[uid], n)
 		}
 	}
 	for _, observed := range found {
@@ -359,6 +368,16 @@ func (o *Observer) merge(began int64, networks []*Network, err error) (changed [
 		o.records[uid] = record{networks: observed}
 	}
 	return changed, o.handlers
+}
+
+// owners returns the UIDs of the Networks that need to know the network: the one that it was created
+// for, and those that import it.
+func (o *Observer) owners(n *Network) []types.UID {
+	importers := o.importers(n.ID)
+	if owner, marked := OwnerOf(n.Description); marked && owner.Cluster == o.cluster {
+		return append(slices.Clone(importers), owner.UID)
+	}
+	return importers
 }
 
 func without(networks []*Network, id string) []*Network {

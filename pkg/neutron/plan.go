@@ -60,13 +60,19 @@ func Next(desired Desired, observed *Network) Step {
 }
 
 func next(desired Desired, observed *Network) Step {
+	if desired.Import != "" {
+		step := nextImport(desired, observed)
+		if step != nil || desired.Observe || CheckImport(desired, observed) != nil {
+			return step
+		}
+	}
 	if !observed.Exists() {
 		return CreateNetwork{desired}
 	}
-	if changes := changes(networkTable, &desired, observed); len(changes) > 0 {
+	if changes := desired.declared(changes(networkTable, &desired, observed), nil); len(changes) > 0 {
 		return UpdateNetwork{changes}
 	}
-	if tags := desired.Network.Tags; tags != nil && *tags != observed.Tags {
+	if tags := desired.tags(observed); tags != nil && *tags != observed.Tags {
 		return SetTags{*tags}
 	}
 	obsolete := obsoleteSubnets(desired, observed)
@@ -96,7 +102,7 @@ func next(desired Desired, observed *Network) Step {
 // gateway while an interface has the address of the present one, so the subnet is detached before.
 // The other fields change before that, because Neutron can refuse them.
 func updateSubnet(desired Desired, observed *Network, subnet *DesiredSubnet, existing *Subnet) Step {
-	changes := changes(subnetTable, subnet, existing)
+	changes := desired.declared(changes(subnetTable, desired.found(subnet, existing), existing), existing)
 	if len(changes) == 0 {
 		return nil
 	}
@@ -187,12 +193,57 @@ func allocationPools(cidr netip.Prefix, gateway netip.Addr) any {
 	return NewPools(pools...)
 }
 
-// isOurs reports whether the subnet belongs to the owner.
+// isOurs reports whether the subnet belongs to the owner. Without a mark, a subnet of an imported
+// network belongs to the owner as long as the spec has its CIDR.
 func isOurs(desired Desired, s *Subnet) bool {
 	if owner, marked := OwnerOf(s.Description); marked {
 		return owner == desired.Owner
 	}
+	if desired.Import != "" {
+		return slices.ContainsFunc(desired.Subnets, func(d DesiredSubnet) bool { return d.CIDR == s.CIDR })
+	}
 	return slices.Contains(desired.Known, s.ID)
+}
+
+// isCreated reports whether the controller has created the subnet. It deletes no other.
+func isCreated(desired Desired, s *Subnet) bool {
+	return isOurs(desired, s) && (desired.Import == "" || desired.Owner.marks(s.Description))
+}
+
+// found returns the desired subnet without what only a subnet has that the controller created: its
+// name and its mark.
+func (d *Desired) found(subnet *DesiredSubnet, existing *Subnet) *DesiredSubnet {
+	if d.Import == "" || d.Owner.marks(existing.Description) {
+		return subnet
+	}
+	unnamed := *subnet
+	unnamed.Name, unnamed.Mark = "", ""
+	return &unnamed
+}
+
+// declared returns the changes of fields that the spec declares, if the network is imported: all
+// others stay as they were found. But if the pools are those that Neutron chose for the gateway, they
+// follow it: Neutron refuses a gateway that is inside a pool.
+func (d *Desired) declared(changes []Change, subnet *Subnet) []Change {
+	if d.Import == "" {
+		return changes
+	}
+	followsGateway := subnet != nil && gatewayIn(changes).IsValid() && allocationPools(subnet.CIDR, subnet.Gateway) == any(subnet.Pools)
+	return slices.DeleteFunc(changes, func(c Change) bool {
+		return c.IsDefault && !(c.Label == fieldPools && followsGateway)
+	})
+}
+
+// tags returns the tags that the network must have, nil if any will do. The marks of imports stay.
+func (d *Desired) tags(observed *Network) *Tags {
+	if d.Network.Tags == nil || d.Import == "" {
+		return d.Network.Tags
+	}
+	all := d.Network.Tags.elements()
+	for _, importer := range ImportersOf(observed.Tags) {
+		all = append(all, Owner{UID: importer}.ImportTag())
+	}
+	return new(NewTags(all...))
 }
 
 // Unmanaged returns the network's subnets that do not belong to the owner.
@@ -209,7 +260,7 @@ func Unmanaged(desired Desired, observed *Network) []Subnet {
 // findSubnet returns the owner's subnet that is the desired one, or can be changed to it.
 func findSubnet(desired Desired, observed *Network, subnet *DesiredSubnet) *Subnet {
 	for i := range observed.Subnets {
-		if s := &observed.Subnets[i]; s.CIDR == subnet.CIDR && matchesFixed(subnetTable, subnet, s) && isOurs(desired, s) {
+		if s := &observed.Subnets[i]; s.CIDR == subnet.CIDR && matchesFixed(subnetTable, subnet, s, desired.Import != "") && isOurs(desired, s) {
 			return s
 		}
 	}
@@ -226,7 +277,7 @@ func obsoleteSubnets(desired Desired, observed *Network) []Subnet {
 	}
 	var obsolete []Subnet
 	for i := range observed.Subnets {
-		if s := &observed.Subnets[i]; isOurs(desired, s) && !declared[s.ID] {
+		if s := &observed.Subnets[i]; isCreated(desired, s) && !declared[s.ID] {
 			obsolete = append(obsolete, *s)
 		}
 	}

@@ -284,7 +284,7 @@ func (c *Client) attachRouters(ctx context.Context, mark string, networks []*Net
 	}
 	owner, _ := OwnerOf(mark)
 	for _, n := range networks {
-		n.setRouters(owner, routers, ports)
+		n.setRouters([]Owner{owner}, routers, ports)
 	}
 	return networks, nil
 }
@@ -300,15 +300,15 @@ func routersOn(ports []Port, known []Router) (ids []string) {
 	return ids
 }
 
-// setRouters sets the interfaces on the network, its owner's routers, and the other routers that
+// setRouters sets the interfaces on the network, its owners' routers, and the other routers that
 // have interfaces on it.
-func (n *Network) setRouters(owner Owner, routers []Router, ports []Port) {
+func (n *Network) setRouters(owners []Owner, routers []Router, ports []Port) {
 	n.RoutersKnown = true
 	n.Interfaces = interfacesOf(slices.DeleteFunc(slices.Clone(ports), func(p Port) bool { return p.NetworkID != n.ID }))
 	n.Routers = nil
 	for _, r := range routers {
 		isOn := slices.ContainsFunc(n.Interfaces, func(i Interface) bool { return i.RouterID == r.ID })
-		if isOn || r.isOwnedBy(owner) {
+		if isOn || slices.ContainsFunc(owners, r.isOwnedBy) {
 			n.Routers = append(n.Routers, r)
 		}
 	}

@@ -90,13 +90,13 @@ func (r *routing) forget(owner types.UID) {
 
 // prune forgets the owners that have neither a network nor a router in the cloud. Their Networks may
 // be gone, or in another cloud. A sync of such a Network remembers its owner again.
-func (r *routing) prune(networks []*Network) {
+func (r *routing) prune(networks []*Network, importers func(string) []types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	listed := sets.New[types.UID]()
 	for _, n := range networks {
 		owner, _ := OwnerOf(n.Description)
-		listed.Insert(owner.UID)
+		listed.Insert(owner.UID).Insert(importers(n.ID)...)
 	}
 	r.owners = r.owners.Intersection(listed)
 }
@@ -113,7 +113,7 @@ func (r *routing) isNeeded() bool {
 // lists of the routers fail, as in a cloud without a router service, list returns the networks
 // without their routers: then only Networks that have a router are held up.
 func (c *Cloud) list(ctx context.Context, cluster string) ([]*Network, error) {
-	networks, err := c.client.ListNetworks(ctx, cluster)
+	networks, err := c.listOwned(ctx, cluster)
 	if err != nil || !c.routing.isNeeded() {
 		return networks, err
 	}
@@ -126,6 +126,19 @@ func (c *Cloud) list(ctx context.Context, cluster string) ([]*Network, error) {
 		return networks, ctx.Err()
 	}
 	return listed, nil
+}
+
+// listOwned lists the networks that carry the cluster's mark, and those that are imported.
+func (c *Cloud) listOwned(ctx context.Context, cluster string) ([]*Network, error) {
+	imported := c.imports.all()
+	networks, err := c.client.listNetworks(ctx, func(n *Network) bool {
+		owner, _ := OwnerOf(n.Description)
+		return owner.Cluster == cluster || imported.Has(n.ID)
+	})
+	if err != nil || len(imported) == 0 {
+		return networks, err
+	}
+	return c.addImported(ctx, networks)
 }
 
 // listRouting adds the routers and the interfaces to the networks. It lists the ports and the
@@ -154,14 +167,25 @@ func (c *Cloud) listRouting(ctx context.Context, cluster string, networks []*Net
 		return nil, err
 	}
 	c.routing.storeExternals(externals)
-	joined := joinRouting(networks, marked, routers, ports)
-	c.routing.prune(joined)
+	joined := joinRouting(networks, marked, routers, ports, func(n *Network) []Owner { return c.ownersOf(cluster, n) })
+	c.routing.prune(joined, c.imports.of)
 	return joined, nil
+}
+
+// ownersOf returns the owner that the network was created for, and those that import it.
+func (c *Cloud) ownersOf(cluster string, n *Network) (owners []Owner) {
+	if owner, marked := OwnerOf(n.Description); marked {
+		owners = append(owners, owner)
+	}
+	for _, uid := range c.imports.of(n.ID) {
+		owners = append(owners, Owner{cluster, uid})
+	}
+	return owners
 }
 
 // joinRouting adds the routers and the ports to the networks, and a network that does not exist for
 // each owner that has only routers.
-func joinRouting(networks []*Network, marked map[Owner][]Router, routers []Router, ports []Port) []*Network {
+func joinRouting(networks []*Network, marked map[Owner][]Router, routers []Router, ports []Port, ownersOf func(*Network) []Owner) []*Network {
 	onNetwork, byID := map[string][]Port{}, map[string]Router{}
 	for _, p := range ports {
 		onNetwork[p.NetworkID] = append(onNetwork[p.NetworkID], p)
@@ -171,19 +195,22 @@ func joinRouting(networks []*Network, marked map[Owner][]Router, routers []Route
 	}
 	withoutNetwork := maps.Clone(marked)
 	for _, n := range networks {
-		owner, _ := OwnerOf(n.Description)
-		relevant := slices.Clone(marked[owner])
+		owners := ownersOf(n)
+		var relevant []Router
+		for _, owner := range owners {
+			relevant = append(relevant, marked[owner]...)
+			delete(withoutNetwork, owner)
+		}
 		for _, p := range onNetwork[n.ID] {
 			if r, known := byID[p.DeviceID]; known && !slices.Contains(relevant, r) {
 				relevant = append(relevant, r)
 			}
 		}
-		n.setRouters(owner, relevant, onNetwork[n.ID])
-		delete(withoutNetwork, owner)
+		n.setRouters(owners, relevant, onNetwork[n.ID])
 	}
 	for owner, routers := range withoutNetwork {
 		none := &Network{Description: owner.Mark()}
-		none.setRouters(owner, routers, nil)
+		none.setRouters([]Owner{owner}, routers, nil)
 		networks = append(networks, none)
 	}
 	return networks

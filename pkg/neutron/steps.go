@@ -88,7 +88,7 @@ func (s UpdateNetwork) Fields() []string { return labels(s.Changes) }
 
 func (s UpdateNetwork) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
 	network, err := c.client.UpdateNetwork(ctx, observed, s)
-	network.Subnets, network.Interfaces, network.Routers, network.RoutersKnown = observed.Subnets, observed.Interfaces, observed.Routers, observed.RoutersKnown
+	network.copyRead(observed)
 	return &network, err
 }
 

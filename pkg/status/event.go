@@ -38,10 +38,28 @@ func EventFor(network *samplecrdv1.Network, o Outcome, next *samplecrdv1.Network
 	if o.Finalized != "" {
 		return &Event{corev1.EventTypeNormal, samplecrdv1.EventDeleted, o.Finalized}
 	}
+	if o.IsImport(network) {
+		return &Event{corev1.EventTypeNormal, samplecrdv1.EventImported, importedMessage(o)}
+	}
 	if o.Err == nil && (len(o.Steps) > 0 || o.Adopted) {
 		return changed(network, o)
 	}
 	return transition(Ready(&network.Status), Ready(next), o)
+}
+
+// IsImport reports whether the network was taken over, which the status did not tell yet. Nothing else
+// has been changed.
+func (o Outcome) IsImport(network *samplecrdv1.Network) bool {
+	isImport := func(step neutron.Step) bool { _, ok := step.(neutron.ImportNetwork); return ok }
+	return o.Imported && !cmp.Or(o.Before, network).Status.Imported && slices.ContainsFunc(o.Steps, isImport)
+}
+
+func importedMessage(o Outcome) string {
+	text := fmt.Sprintf("Imported network %s, named %q; ", o.Observed.ID, neutron.Printable(o.Observed.Name))
+	if len(o.Differences) == 0 {
+		return text + "it matches the spec"
+	}
+	return text + "it differs from the spec, and is changed: " + strings.Join(o.Differences, "; ")
 }
 
 // changed returns the event for what was done in Neutron.
@@ -105,6 +123,9 @@ func transition(before, now *metav1.Condition, o Outcome) *Event {
 			return &Event{corev1.EventTypeWarning, reason, now.Message}
 		}
 	}
+	if now.Status == metav1.ConditionTrue && o.IsObserved {
+		return observedEvent(before, now)
+	}
 	if isFirst && now.Status == metav1.ConditionTrue || !isFirst && before.Reason == now.Reason || now.Reason == samplecrdv1.ReasonProgressing {
 		return nil
 	}
@@ -112,6 +133,17 @@ func transition(before, now *metav1.Condition, o Outcome) *Event {
 		return &Event{corev1.EventTypeNormal, now.Reason, now.Message}
 	}
 	return &Event{corev1.EventTypeWarning, now.Reason, now.Message}
+}
+
+// observedEvent returns the event for a network that is only observed, if what it tells is new.
+func observedEvent(before, now *metav1.Condition) *Event {
+	switch {
+	case before != nil && before.Reason == now.Reason && before.Message == now.Message:
+		return nil
+	case now.Reason == samplecrdv1.ReasonDiffers:
+		return &Event{corev1.EventTypeWarning, now.Reason, now.Message}
+	}
+	return &Event{corev1.EventTypeNormal, now.Reason, now.Message}
 }
 
 // unmanagedReason returns the reason of the event for what is unmanaged and the condition does not
@@ -132,13 +164,29 @@ func unmanagedReason(before *metav1.Condition, o Outcome) string {
 // FinalizedMessage returns the message of the event for a Network whose finalizer was removed.
 // Kept is the network that stays in Neutron; nil if none does.
 func FinalizedMessage(network *samplecrdv1.Network, kept *neutron.Network) string {
+	if network.IsObserved() {
+		return observedLeftMessage(network)
+	}
 	switch {
+	case kept == nil && network.Spec.Import != nil && network.IsRetained():
+		return "The imported network is not in Neutron"
 	case kept == nil && network.IsRetained():
 		return "No network in Neutron carries this Network's ownership mark"
 	case kept == nil:
 		return "Neutron has confirmed that the network is gone"
+	case network.IsRetained() && network.Spec.Import != nil:
+		return "Left the imported network " + kept.ID + " in Neutron without its ownership mark"
 	case network.IsRetained():
 		return "Left network " + kept.ID + " in Neutron without its ownership mark, as deletionPolicy says"
 	}
 	return "Left network " + kept.ID + " in Neutron: another client removed its ownership mark"
+}
+
+// observedLeftMessage is FinalizedMessage for a network that is only observed.
+func observedLeftMessage(network *samplecrdv1.Network) string {
+	text := "Left the network in Neutron as it is: managementPolicy is Observe"
+	if network.Status.Imported {
+		text += "; it keeps the tag " + neutron.Owner{UID: network.UID}.ImportTag()
+	}
+	return text
 }

@@ -19,6 +19,8 @@ package status
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 )
@@ -49,6 +51,8 @@ var responses = map[neutron.ErrorReason]Response{
 	neutron.Invalid:         {Reason: samplecrdv1.ReasonInvalidSpec, Condition: samplecrdv1.ConditionStalled, Final: true},
 	neutron.Forbidden:       {Reason: samplecrdv1.ReasonForbidden, Condition: samplecrdv1.ConditionStalled, Final: true},
 	neutron.OtherCloud:      {Reason: samplecrdv1.ReasonOtherCloud, Condition: samplecrdv1.ConditionStalled, Final: true},
+	neutron.ImportNotFound:  {Reason: samplecrdv1.ReasonNetworkNotFound, Condition: samplecrdv1.ConditionStalled, Final: true},
+	neutron.ImportRefused:   {Reason: samplecrdv1.ReasonImportRefused, Condition: samplecrdv1.ConditionStalled, Final: true},
 	neutron.Paused:          {Reason: samplecrdv1.ReasonPaused, Final: true},
 	neutron.NoCredentials:   {Reason: samplecrdv1.ReasonNoCredentials, Condition: samplecrdv1.ConditionReconciling, Final: true},
 	neutron.Unauthenticated: {Reason: samplecrdv1.ReasonAuthenticationFailed, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
@@ -64,6 +68,20 @@ var responses = map[neutron.ErrorReason]Response{
 
 // responseTo returns the row of the table. Errors of Kubernetes have none: the zero Response.
 func responseTo(err error) Response { return responses[neutron.ReasonOf(err)] }
+
+// NameHolder replaces the UID of the Network that has an imported network by its name, if nameOf knows
+// the name. nameOf returns "" for a UID that it does not know.
+func NameHolder(err error, nameOf func(types.UID) string) error {
+	holder := neutron.HolderOf(err)
+	if holder == "" {
+		return err
+	}
+	name := nameOf(holder)
+	if name == "" {
+		return err
+	}
+	return neutron.NameHolder(err, name)
+}
 
 // IsReported reports whether the status says what the error means.
 func IsReported(err error) bool { return responseTo(err).Reason != "" }

@@ -33,7 +33,7 @@ import (
 
 func TestEveryErrorReasonHasAResponse(t *testing.T) {
 	reasons := []neutron.ErrorReason{neutron.Invalid, neutron.Forbidden, neutron.Unauthenticated, neutron.NotFound, neutron.InUse, neutron.OverQuota,
-		neutron.Stale, neutron.OtherCloud, neutron.NoCredentials, neutron.Paused, neutron.Unresolved, neutron.Unrecorded, neutron.Unavailable}
+		neutron.Stale, neutron.OtherCloud, neutron.ImportNotFound, neutron.ImportRefused, neutron.NoCredentials, neutron.Paused, neutron.Unresolved, neutron.Unrecorded, neutron.Unavailable}
 	for _, reason := range reasons {
 		if _, ok := responses[reason]; !ok {
 			t.Errorf("%s has no row in the table", reason)

@@ -56,6 +56,12 @@ type Outcome struct {
 	Subnets []neutron.CurrentSubnet
 	// Router is the router that the status names; nil if there is none.
 	Router *samplecrdv1.RouterStatus
+	// Imported reports that the network of spec.import carries the Network's mark.
+	Imported bool
+	// IsObserved reports that the network must not be changed, and Differences how it differs from the
+	// spec. For an import, Differences is also set before the first change.
+	IsObserved  bool
+	Differences []string
 	// Unmanaged are the network's other subnets, which another client created.
 	Unmanaged []neutron.Subnet
 	// UnmanagedInterfaces are the interfaces on the subnets that another client created.
@@ -82,8 +88,13 @@ func Observing(desired neutron.Desired, observed *neutron.Network) Outcome {
 		return Outcome{}
 	}
 	o := Outcome{
-		Observed: observed, Subnets: neutron.Current(desired, observed),
-		Unmanaged: neutron.Unmanaged(desired, observed), UnmanagedInterfaces: neutron.UnmanagedInterfaces(desired, observed),
+		Observed: observed, Subnets: neutron.Shown(desired, observed),
+		Imported: neutron.IsImported(desired, observed), IsObserved: desired.Observe,
+	}
+	if desired.Import == "" {
+		o.Unmanaged, o.UnmanagedInterfaces = neutron.Unmanaged(desired, observed), neutron.UnmanagedInterfaces(desired, observed)
+	} else if !desired.Imported || desired.Observe {
+		o.Differences = neutron.Differences(desired, observed)
 	}
 	if id, exists := neutron.CurrentRouter(desired, observed); exists {
 		o.Router = &samplecrdv1.RouterStatus{ID: id}
@@ -135,7 +146,7 @@ func Compute(network *samplecrdv1.Network, o Outcome) samplecrdv1.NetworkStatus 
 		}
 	}
 	if o.Observed != nil {
-		status.NetworkID = o.Observed.ID
+		status.NetworkID, status.Imported = o.Observed.ID, o.Imported
 		status.MTU = int32(o.Observed.MTU)
 		status.SubnetID, status.CIDR, status.Gateway = "", "", ""
 		status.Subnets, status.Router = o.subnetStatuses(), o.Router
@@ -177,6 +188,18 @@ func RequestedReconcile(network *samplecrdv1.Network) string {
 	return requested
 }
 
+// ReadFor returns where to read the Network's network from. Nothing can exist in Neutron for a new
+// Network, because nothing is created before the finalizer is stored.
+func ReadFor(network *samplecrdv1.Network, isNew bool) neutron.Read {
+	switch {
+	case RequestedReconcile(network) != "":
+		return neutron.Live
+	case isNew:
+		return neutron.CacheOnly
+	}
+	return neutron.Cached
+}
+
 // keep returns before if now is the same text, to save an allocation in most syncs.
 func keep(before string, now []byte) string {
 	if before == string(now) {
@@ -197,7 +220,7 @@ func setConditions(status *samplecrdv1.NetworkStatus, generation int64, o Outcom
 		Type:               samplecrdv1.ConditionReady,
 		Status:             metav1.ConditionTrue,
 		ObservedGeneration: generation,
-		Reason:             samplecrdv1.ReasonAvailable,
+		Reason:             availableReason(o),
 		Message:            availableMessage(o),
 	}
 	also := ""
@@ -223,9 +246,26 @@ func setConditions(status *samplecrdv1.NetworkStatus, generation int64, o Outcom
 	}
 }
 
+// availableReason returns the reason of Ready=True.
+func availableReason(o Outcome) string {
+	switch {
+	case !o.IsObserved:
+		return samplecrdv1.ReasonAvailable
+	case len(o.Differences) > 0:
+		return samplecrdv1.ReasonDiffers
+	}
+	return samplecrdv1.ReasonObserved
+}
+
 // availableMessage names the subnets and interfaces of other clients. They are left alone, but Neutron
 // deletes such subnets with the network, and such interfaces prevent its deletion.
 func availableMessage(o Outcome) string {
+	switch {
+	case o.IsObserved && len(o.Differences) > 0:
+		return "The network is only observed, and differs from the spec: " + strings.Join(o.Differences, "; ")
+	case o.IsObserved:
+		return "The network is only observed, and matches the spec"
+	}
 	return "Neutron matches the spec" + unmanagedSubnets(o) + unmanagedInterfaces(o)
 }
 
@@ -289,6 +329,7 @@ func message(before *metav1.Condition, now metav1.Condition, o Outcome) string {
 func Equal(a, b *samplecrdv1.NetworkStatus) bool {
 	return a.ObservedGeneration == b.ObservedGeneration &&
 		a.NetworkID == b.NetworkID &&
+		a.Imported == b.Imported &&
 		a.SubnetID == b.SubnetID &&
 		a.CIDR == b.CIDR &&
 		a.Gateway == b.Gateway &&

@@ -97,7 +97,7 @@ func isCreation(step neutron.Step) bool {
 // EventFor returns the event to record for an outcome of Add, after its status was written; nil if
 // there is nothing new. The changes are kept while they are not complete.
 func (u *Unrecorded) EventFor(network *samplecrdv1.Network, o Outcome, next *samplecrdv1.NetworkStatus) *Event {
-	if o.Err == nil {
+	if o.Err == nil || o.IsImport(network) {
 		u.Forget(cache.MetaObjectToName(network))
 	}
 	if o.IsRepair(network) && u.onRepair != nil {

@@ -1,0 +1,417 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+)
+
+// importTagPrefix begins the tag that marks an imported network. The description of such a network
+// belongs to whoever wrote it.
+const importTagPrefix = "samplecrd-owner-"
+
+// ImportTag returns the tag that marks a network which the owner has imported. It has 52 characters;
+// some Neutron releases allow 60. It is a mark, and no proof: any project that sees a network can tag
+// it. The proof is the ID in the spec.
+func (o Owner) ImportTag() string { return importTagPrefix + string(o.UID) }
+
+// ImportersOf returns the UIDs of the Networks whose mark is among the tags.
+func ImportersOf(tags Tags) (importers []types.UID) {
+	if !strings.Contains(string(tags), importTagPrefix) {
+		return nil
+	}
+	for _, tag := range tags.elements() {
+		if uid, isMark := strings.CutPrefix(tag, importTagPrefix); isMark {
+			importers = append(importers, types.UID(uid))
+		}
+	}
+	return importers
+}
+
+// elements returns the tags.
+func (t Tags) elements() (tags []string) {
+	if t != "" {
+		_ = json.Unmarshal([]byte(t), &tags) // NewTags wrote it
+	}
+	return tags
+}
+
+// hasImportTag reports whether the network has the tag that marks the owner's import.
+func (n *Network) hasImportTag(owner Owner) bool {
+	return slices.Contains(ImportersOf(n.Tags), owner.UID)
+}
+
+// CheckImport returns an error if the network that the spec imports is not there (ImportNotFound), or
+// must not be taken over (ImportRefused). It returns nil if the spec imports none.
+func CheckImport(desired Desired, observed *Network) error {
+	switch {
+	case desired.Import == "":
+		return nil
+	case !observed.Exists():
+		return &Error{Op: opImport, Reason: ImportNotFound, Message: fmt.Sprintf("there is no network %s that the credentials can see", desired.Import)}
+	case desired.Observe:
+		return nil
+	}
+	return refusal(desired.Owner, observed)
+}
+
+const opImport = "spec.import.networkID"
+
+// refusal returns the error for a network that the owner must not take over, or nil.
+func refusal(owner Owner, network *Network) error {
+	refuse := func(holder types.UID, format string, args ...any) error {
+		return &Error{Op: opImport, Reason: ImportRefused, Holder: holder, Message: "network " + network.ID + " " + fmt.Sprintf(format, args...)}
+	}
+	if other, marked := OwnerOf(network.Description); marked {
+		return refuse(other.UID, "was created for %s", holderText(other.UID))
+	}
+	for _, other := range ImportersOf(network.Tags) {
+		if other != owner.UID {
+			return refuse(other, "is imported by %s: if that is gone, remove the tag %s", holderText(other), Owner{UID: other}.ImportTag())
+		}
+	}
+	switch {
+	case network.IsForeign:
+		return refuse("", "belongs to another project: only managementPolicy Observe is possible")
+	case network.External:
+		return refuse("", "is an external network, which routers of any project may use: only managementPolicy Observe is possible")
+	}
+	return nil
+}
+
+// holderText names a Network by its UID. See Error.Holder.
+func holderText(uid types.UID) string { return "the Network with the UID " + string(uid) }
+
+// NameHolder returns the error with the name of its Holder, <namespace>/<name>, instead of the UID.
+func NameHolder(err error, name string) error {
+	named := errorIn(err)
+	named.Message = strings.Replace(named.Message, holderText(named.Holder), "the Network "+name, 1)
+	return &named
+}
+
+// nextImport returns the step that takes the network over, or that withdraws the mark from one which
+// must not be taken over; nil if neither is needed.
+func nextImport(desired Desired, observed *Network) Step {
+	isMarked := observed.hasImportTag(desired.Owner)
+	isConfirmed := desired.Imported || observed.Imported
+	switch isRefused := refusal(desired.Owner, observed) != nil; {
+	case isRefused && isMarked && !isConfirmed:
+		return WithdrawImport{Tag: desired.Owner.ImportTag()}
+	case !isRefused && !(isMarked && isConfirmed):
+		return ImportNetwork{Desired: desired}
+	}
+	return nil
+}
+
+// ImportNetwork takes a network over: it adds the tag that marks it, and nothing else. It fails with
+// ImportRefused if another Network has marked the network.
+type ImportNetwork struct{ Desired Desired }
+
+func (s ImportNetwork) String() string { return "network " + s.Desired.Import + " imported" }
+
+// Irreversible returns true: the mark of a deleted Network would keep others from the network.
+func (ImportNetwork) Irreversible() bool { return true }
+func (ImportNetwork) Fields() []string   { return []string{fieldNetworkMark} }
+
+// apply adds the tag and reads the network again. Of two controllers that do so at the same time, the
+// one that adds its tag later sees both. It withdraws its own, and so may the other one; both try again
+// after different delays.
+func (s ImportNetwork) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
+	if holder := c.imports.hold(observed.ID, identity.Owner.UID); holder != identity.Owner.UID {
+		return nil, raced(refusal(identity.Owner, &Network{ID: observed.ID, Tags: NewTags(Owner{UID: holder}.ImportTag())}))
+	}
+	fresh, err := c.client.getNetwork(ctx, observed.ID)
+	if err == nil {
+		err = refusal(identity.Owner, fresh)
+	}
+	if err == nil && !fresh.hasImportTag(identity.Owner) {
+		if err = c.client.addTag(ctx, fresh.ID, identity.Owner.ImportTag()); err == nil {
+			fresh, err = c.confirm(ctx, identity.Owner, fresh.ID)
+		}
+	}
+	if err != nil {
+		c.imports.drop(observed.ID, identity.Owner.UID)
+		return nil, err
+	}
+	fresh.copyRead(observed)
+	fresh.Imported = true
+	return fresh, nil
+}
+
+// maxRaceDelay is the longest delay after two Networks have marked a network at the same time.
+const maxRaceDelay = 4 * time.Second
+
+// confirm reads a network that was just marked. If another Network has marked it too, confirm removes
+// the owner's mark and fails with ImportRefused.
+func (c *Cloud) confirm(ctx context.Context, owner Owner, id string) (*Network, error) {
+	fresh, err := c.client.getNetwork(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	refused := refusal(owner, fresh)
+	if refused == nil {
+		return fresh, nil
+	}
+	if err := c.client.removeTag(ctx, id, owner.ImportTag()); err != nil {
+		return nil, err
+	}
+	return nil, raced(refused)
+}
+
+// raced returns the error with a delay: of two Networks that mark a network at the same time, perhaps
+// neither has it yet.
+func raced(err error) error {
+	race := errorIn(err)
+	race.RetryAfter = wait.Jitter(maxRaceDelay/4, 3)
+	return &race
+}
+
+// WithdrawImport removes the mark of an import that was not confirmed, from a network that must not be
+// taken over.
+type WithdrawImport struct{ Tag string }
+
+func (s WithdrawImport) String() string   { return "ownership mark withdrawn" }
+func (WithdrawImport) Irreversible() bool { return false }
+func (WithdrawImport) Fields() []string   { return []string{fieldNetworkMark} }
+
+func (s WithdrawImport) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
+	if err := c.client.removeTag(ctx, observed.ID, s.Tag); err != nil {
+		return nil, err
+	}
+	c.imports.drop(observed.ID, identity.Owner.UID)
+	next := *observed
+	next.Tags, next.Revision = observed.Tags.without(s.Tag), nil
+	return &next, nil
+}
+
+// IsImported reports whether the network that the spec imports carries the owner's mark, and a sync has
+// confirmed that.
+func IsImported(desired Desired, observed *Network) bool {
+	return desired.Import != "" && observed.hasImportTag(desired.Owner) && (desired.Imported || observed.Imported)
+}
+
+// Shown returns the subnets for the status: Current, and for an import all others too.
+func Shown(desired Desired, observed *Network) []CurrentSubnet {
+	shown := Current(desired, observed)
+	if desired.Import == "" {
+		return shown
+	}
+	for i := range observed.Subnets {
+		s := &observed.Subnets[i]
+		if !slices.ContainsFunc(shown, func(c CurrentSubnet) bool { return c.ID == s.ID }) {
+			shown = append(shown, CurrentSubnet{Subnet: s})
+		}
+	}
+	return shown
+}
+
+// without returns the tags without one of them.
+func (t Tags) without(tag string) Tags {
+	return NewTags(slices.DeleteFunc(t.elements(), func(other string) bool { return other == tag })...)
+}
+
+// copyRead copies what Neutron does not tell in the answer to a change of the network.
+func (n *Network) copyRead(from *Network) {
+	n.Subnets, n.Interfaces, n.Routers, n.RoutersKnown = from.Subnets, from.Interfaces, from.Routers, from.RoutersKnown
+	n.Imported = from.Imported
+}
+
+// isLeftOn reports whether something on an imported network carries the owner's mark in its description.
+func (i Identity) isLeftOn(n *Network) bool {
+	return i.Import != "" && (slices.ContainsFunc(n.Subnets, func(s Subnet) bool { return i.Owner.marks(s.Description) }) ||
+		slices.ContainsFunc(n.Routers, func(r Router) bool { return r.isOwnedBy(i.Owner) }))
+}
+
+// checkDeletion returns an error if the network is imported and must not be deleted.
+func (i Identity) checkDeletion(n *Network) error {
+	if i.Import == "" || !n.Exists() {
+		return nil
+	}
+	return refusal(i.Owner, n)
+}
+
+// unmarkImport removes the mark from an imported network. Other tags stay.
+func (c *Cloud) unmarkImport(ctx context.Context, identity Identity, network *Network) error {
+	if !network.hasImportTag(identity.Owner) {
+		return nil
+	}
+	err := c.client.removeTag(ctx, network.ID, identity.Owner.ImportTag())
+	if err == nil {
+		c.wakeImporters(identity.Owner, network.ID)
+	}
+	return err
+}
+
+// wakeImporters lets the other Networks that import the network look again.
+func (c *Cloud) wakeImporters(owner Owner, id string) {
+	c.imports.drop(id, owner.UID)
+	for _, other := range c.imports.of(id) {
+		if other != owner.UID {
+			c.observer.Invalidate(other)
+			c.observer.callHandlers(other)
+		}
+	}
+}
+
+// ForgetImport forgets what a Network imports that no longer exists.
+func (c *Cloud) ForgetImport(uid types.UID) {
+	if id := c.imports.forget(uid); id != "" {
+		c.wakeImporters(Owner{UID: uid}, id)
+	}
+}
+
+// imports are the networks that Networks import, so that a list keeps them although they lack the
+// cluster's mark. Its methods may be called concurrently. The zero value is empty.
+type imports struct {
+	mu sync.Mutex
+	// networks has the IDs of the networks by the UIDs of the Networks, owners the UIDs by the IDs.
+	networks map[types.UID]string
+	owners   map[string][]types.UID
+	// holders has the Networks that this process has marked networks for, or is about to.
+	holders map[string]types.UID
+}
+
+// add remembers what the identity imports.
+func (i *imports) add(identity Identity) {
+	if identity.Import == "" {
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.networks == nil {
+		i.networks, i.owners = map[types.UID]string{}, map[string][]types.UID{}
+	}
+	uid, id := identity.Owner.UID, identity.Import
+	if _, known := i.networks[uid]; !known { // the ID never changes
+		i.networks[uid], i.owners[id] = id, append(slices.Clone(i.owners[id]), uid)
+	}
+}
+
+// forget forgets the Network, and returns the ID of the network that it imported.
+func (i *imports) forget(uid types.UID) (id string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	id, isKnown := i.networks[uid]
+	if !isKnown {
+		return ""
+	}
+	delete(i.networks, uid)
+	i.owners[id] = slices.DeleteFunc(slices.Clone(i.owners[id]), func(other types.UID) bool { return other == uid })
+	if len(i.owners[id]) == 0 {
+		delete(i.owners, id)
+	}
+	return id
+}
+
+// of returns the Networks that import the network with that ID.
+func (i *imports) of(id string) []types.UID {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.owners[id]
+}
+
+// all returns the IDs of all imported networks.
+func (i *imports) all() sets.Set[string] {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return sets.KeySet(i.owners)
+}
+
+// hold returns who may mark the network: the Network, unless another one of this process does.
+func (i *imports) hold(id string, uid types.UID) (holder types.UID) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.holders == nil {
+		i.holders = map[string]types.UID{}
+	}
+	if i.holders[id] == "" {
+		i.holders[id] = uid
+	}
+	return i.holders[id]
+}
+
+// drop undoes hold.
+func (i *imports) drop(id string, uid types.UID) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.holders[id] == uid {
+		delete(i.holders, id)
+	}
+}
+
+// addImported adds the imported networks that the list of the project's networks lacks, because they
+// belong to other projects. It makes a list of networks and one of subnets for each 64 of them.
+func (c *Cloud) addImported(ctx context.Context, networks []*Network) ([]*Network, error) {
+	missing := c.imports.all()
+	for _, n := range networks {
+		missing.Delete(n.ID)
+	}
+	others, err := c.client.networksByID(ctx, sets.List(missing))
+	return append(networks, others...), err
+}
+
+// networksByID lists the networks with these IDs that the client can see, of any project, with the
+// subnets that it can see.
+func (c *Client) networksByID(ctx context.Context, ids []string) ([]*Network, error) {
+	var networks []*Network
+	for chunk := range slices.Chunk(ids, maxFilterIDs) {
+		found, err := list[listedNetwork](ctx, c, "networks", append(slices.Clone(networkFields), "project_id"), url.Values{"id": chunk})
+		if err != nil {
+			return nil, err
+		}
+		networks = append(networks, pointers(found)...)
+	}
+	for _, n := range networks {
+		c.setForeign(n)
+	}
+	return networks, c.attachAllSubnets(ctx, networks)
+}
+
+// setForeign sets IsForeign.
+func (c *Client) setForeign(n *Network) {
+	place, ok := c.Place()
+	n.IsForeign = ok && place.Project != "" && n.ProjectID != "" && n.ProjectID != place.Project
+}
+
+// addTag adds a tag to the network. It succeeds if the network has the tag.
+func (c *Client) addTag(ctx context.Context, id, tag string) error {
+	return wrap("add tag", c.send(ctx, http.MethodPut, nil, nil, nil, "networks", id, "tags", tag))
+}
+
+// removeTag removes a tag from the network. It succeeds if the network does not have the tag, or does
+// not exist.
+func (c *Client) removeTag(ctx context.Context, id, tag string) error {
+	err := wrap("remove tag", c.send(ctx, http.MethodDelete, nil, nil, nil, "networks", id, "tags", tag))
+	if ReasonOf(err) == NotFound {
+		klog.FromContext(ctx).V(4).Info("The tag was gone already", "networkID", id, "tag", tag)
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,3 @@
+package neutron
+
+func Differences(desired Desired, observed *Network) []string { return nil }
