@@ -371,10 +371,10 @@ func (o *Observer) merge(began int64, networks []*Network, err error) (changed [
 }
 
 // owners returns the UIDs of the Networks that need to know the network: the one that it was created
-// for, and those that import it.
+// for, and those that import it. None was created in another project, whatever its description says.
 func (o *Observer) owners(n *Network) []types.UID {
 	importers := o.importers(n.ID)
-	if owner, marked := OwnerOf(n.Description); marked && owner.Cluster == o.cluster {
+	if owner, marked := OwnerOf(n.Description); marked && owner.Cluster == o.cluster && !n.IsForeign {
 		return append(slices.Clone(importers), owner.UID)
 	}
 	return importers

@@ -60,9 +60,11 @@ func Next(desired Desired, observed *Network) Step {
 }
 
 func next(desired Desired, observed *Network) Step {
+	if desired.Import != "" && (desired.Observe || !observed.Exists()) {
+		return nil
+	}
 	if desired.Import != "" {
-		step := nextImport(desired, observed)
-		if step != nil || desired.Observe || CheckImport(desired, observed) != nil {
+		if step := nextImport(desired, observed); step != nil || CheckImport(desired, observed) != nil {
 			return step
 		}
 	}

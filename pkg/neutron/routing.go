@@ -174,7 +174,7 @@ func (c *Cloud) listRouting(ctx context.Context, cluster string, networks []*Net
 
 // ownersOf returns the owner that the network was created for, and those that import it.
 func (c *Cloud) ownersOf(cluster string, n *Network) (owners []Owner) {
-	if owner, marked := OwnerOf(n.Description); marked {
+	if owner, marked := OwnerOf(n.Description); marked && !n.IsForeign {
 		owners = append(owners, owner)
 	}
 	for _, uid := range c.imports.of(n.ID) {

@@ -1,0 +1,374 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+)
+
+const (
+	otherUID = types.UID("33333333-0000-0000-0000-000000000000")
+	admin    = "admin-password"
+)
+
+// imports returns a Desired that imports the network, and the subnets with these CIDRs.
+func importing(id string, cidrs ...string) Desired {
+	desired := Desired{Owner: owner, Name: testName, Import: id, Imported: true}
+	for _, text := range cidrs {
+		desired.Subnets = append(desired.Subnets, DesiredSubnet{CIDR: cidr(text), Name: testName, Mark: owner.Mark()})
+	}
+	return desired
+}
+
+// importer returns the identity of a Network that imports the network.
+func importer(uid types.UID, id string) Identity {
+	return Identity{Owner: Owner{Cluster: owner.Cluster, UID: uid}, Import: id}
+}
+
+// legacy creates a network as another client: with a description, a tag, and a subnet for each CIDR.
+func (w *world) legacy(t *testing.T, cidrs ...string) *Network {
+	t.Helper()
+	return legacyOf(t, w.others, "team's network", cidrs...)
+}
+
+func legacyOf(t *testing.T, c *Client, description string, cidrs ...string) *Network {
+	t.Helper()
+	n, err := c.CreateNetwork(t.Context(), creating("legacy"))
+	noError(t, err)
+	service, err := c.connect(t.Context())
+	noError(t, err)
+	noError(t, networks.Update(t.Context(), service, n.ID, networks.UpdateOpts{Description: &description}).Err)
+	_, err = c.SetTags(t.Context(), n.ID, SetTags{NewTags("team-a")})
+	noError(t, err)
+	for _, text := range cidrs {
+		step := creates(text, "")
+		step.Subnet.Mark = "team's subnet"
+		_, err = c.CreateSubnet(t.Context(), n.ID, step)
+		noError(t, err)
+	}
+	all, err := c.GetNetwork(t.Context(), n.ID)
+	noError(t, err)
+	return all
+}
+
+func TestWhatIsDoneAboutAnImport(t *testing.T) {
+	const id = "n"
+	mine, theirs := owner.ImportTag(), Owner{UID: otherUID}.ImportTag()
+	network := func(changes ...func(*Network)) *Network {
+		n := &Network{ID: id, Name: "legacy", Description: "team's network", Tags: NewTags("team-a")}
+		for _, change := range changes {
+			change(n)
+		}
+		return n
+	}
+	tagged := func(tags ...string) func(*Network) {
+		return func(n *Network) { n.Tags = NewTags(append(tags, "team-a")...) }
+	}
+	for _, test := range []struct {
+		name     string
+		observed *Network
+		// imported is what the status says.
+		imported, observe bool
+		step, err         string
+	}{
+		{"an unmarked network is marked", network(), false, false, "network n imported", ""},
+		{"a mark from before a crash is confirmed", network(tagged(mine)), false, false, "network n imported", ""},
+		{"a mark that was removed is put on again", network(), true, false, "network n imported", ""},
+		{"nothing to do", network(tagged(mine)), true, false, "", ""},
+		{"a network that is not there is not created", &Network{}, true, false, "", "there is no network n that the credentials can see"},
+		{"another's import", network(tagged(theirs)), false, false, "", "is imported by the Network with the UID " + string(otherUID)},
+		{"another's import, and a mark that was not confirmed", network(tagged(mine, theirs)), false, false, "ownership mark withdrawn", "is imported by"},
+		{"another's mark appears later: ours stays", network(tagged(mine, theirs)), true, false, "", "is imported by"},
+		{"a network that was created for another Network", network(func(n *Network) { n.Description = Owner{"c", otherUID}.Mark() }), false, false, "", "was created for the Network with the UID " + string(otherUID)},
+		{"an external network", network(func(n *Network) { n.External = true }), false, false, "", "is an external network"},
+		{"a network of another project", network(func(n *Network) { n.IsForeign = true }), false, false, "", "belongs to another project"},
+		{"a mark proves nothing on a network of another project", network(tagged(mine), func(n *Network) { n.IsForeign = true }), true, false, "", "belongs to another project"},
+		{"an observed network is not marked", network(), false, true, "", ""},
+		{"an observed network of another project", network(func(n *Network) { n.IsForeign, n.External = true, true }), false, true, "", ""},
+		{"an observed network that another has imported", network(tagged(theirs)), false, true, "", ""},
+		{"an observed network that is not there", &Network{}, false, true, "", "there is no network n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			desired := importing(id)
+			desired.Imported, desired.Observe = test.imported, test.observe
+			step, text := Next(desired, test.observed), ""
+			if step != nil {
+				text = step.String()
+			}
+			equal(t, test.step, text)
+			if err := fmt.Sprint(CheckImport(desired, test.observed)); test.err == "" && err != "<nil>" || !strings.Contains(err, test.err) {
+				t.Errorf("got the error %s, want %s", err, test.err)
+			}
+		})
+	}
+}
+
+// What the spec leaves out stays as it was found.
+func TestPlanOfAnImport(t *testing.T) {
+	subnet := func(gateway, pools string) Subnet {
+		return Subnet{ID: "s", CIDR: cidr("10.0.0.0/24"), Gateway: addr(gateway), Pools: Pools(pools), Name: "their subnet", Description: "theirs",
+			DNSNameservers: "192.0.2.53", Routes: "10.99.0.0/16 via 10.0.0.9", DHCP: false}
+	}
+	custom := subnet("10.0.0.9", "10.0.0.100-10.0.0.200")
+	byDefault := subnet("10.0.0.1", "10.0.0.2-10.0.0.254")
+	ours := subnet("10.0.0.1", "10.0.0.2-10.0.0.254")
+	ours.Description = owner.Mark()
+	with := func(d Desired, change func(*Desired)) Desired { change(&d); return d }
+	for _, test := range []struct {
+		name    string
+		desired Desired
+		subnets []Subnet
+		step    string
+	}{
+		{"nothing is declared", importing("n"), []Subnet{custom}, ""},
+		{"only a CIDR that is there", importing("n", "10.0.0.0/24"), []Subnet{custom}, ""},
+		{"a CIDR that is not there is created", importing("n", "10.1.0.0/24"), []Subnet{custom}, "subnet 10.1.0.0/24 created"},
+		{"a declared field is changed alone", with(importing("n", "10.0.0.0/24"), func(d *Desired) { d.Subnets[0].DNSNameservers = "192.0.2.99" }), []Subnet{custom},
+			"DNS servers set to 192.0.2.99"},
+		{"the pools that Neutron chose follow the gateway", with(importing("n", "10.0.0.0/24"), func(d *Desired) { d.Subnets[0].Gateway = addr("10.0.0.254") }), []Subnet{byDefault},
+			"gateway set to 10.0.0.254"},
+		{"pools that somebody chose stay", with(importing("n", "10.0.0.0/24"), func(d *Desired) { d.Subnets[0].Gateway = addr("10.0.0.254") }), []Subnet{custom},
+			"gateway set to 10.0.0.254"},
+		{"a taken-over subnet that is no longer declared stays", importing("n", "10.1.0.0/24"), []Subnet{custom, {ID: "t", CIDR: cidr("10.1.0.0/24"), Gateway: addr("10.1.0.1")}}, ""},
+		{"a subnet that the controller created is deleted when it is no longer declared", importing("n"), []Subnet{ours}, "subnet 10.0.0.0/24 deleted"},
+		{"another owner's subnet is not taken over", importing("n", "10.0.0.0/24"), []Subnet{{ID: "s", CIDR: cidr("10.0.0.0/24"), Description: Owner{"c", otherUID}.Mark()}},
+			"subnet 10.0.0.0/24 created"},
+		{"tags keep the mark", with(importing("n"), func(d *Desired) { d.Network.Tags = new(NewTags("x")) }), nil, "tags set to samplecrd-owner-" + string(owner.UID) + ", x"},
+		{"shared is left as it is unless it is declared", with(importing("n"), func(d *Desired) { d.Network.Shared = true }), nil, "shared set to true"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			observed := &Network{ID: "n", Name: "legacy", Description: "theirs", Tags: NewTags(owner.ImportTag(), "team-a"), DNSDomain: "example.org.", Subnets: test.subnets}
+			text := ""
+			step := Next(test.desired, observed)
+			if step != nil {
+				text = step.String()
+			}
+			equal(t, test.step, text)
+			if update, ok := step.(UpdateSubnet); ok {
+				isDefault := test.subnets[0].Pools == byDefault.Pools && slices.Contains(labels(update.Changes), fieldGateway)
+				equal(t, isDefault, slices.Contains(labels(update.Changes), fieldPools))
+			}
+		})
+	}
+}
+
+func TestImportChangesNothingButTheTag(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	before := w.legacy(t, "10.0.0.0/24", "10.1.0.0/24")
+	as, desired := importer(owner.UID, before.ID), importing(before.ID, "10.0.0.0/24")
+	desired.Imported = false
+	observed, err := w.Observe(t.Context(), as, Cached)
+	noError(t, err)
+	observed, steps, err := w.Converge(t.Context(), as, desired, observed, Guard{})
+	noError(t, err)
+	equal(t, 1, len(steps))
+	equal(t, true, IsImported(desired, observed))
+	after := w.inNeutron(t, before.ID)
+	equal(t, NewTags("team-a", owner.ImportTag()), after.Tags)
+	after.Tags, after.Revision = before.Tags, before.Revision
+	equal(t, before, after)
+
+	// A second sync does nothing, and asks nothing.
+	desired.Imported = true
+	requests := w.since(func() {
+		observed, err = w.Observe(t.Context(), as, Cached)
+		noError(t, err)
+		_, steps, err = w.Converge(t.Context(), as, desired, observed, Guard{})
+		noError(t, err)
+	})
+	equal(t, 0, len(steps))
+	equal(t, []string(nil), requests)
+}
+
+func TestAnImportIsRecordedBeforeAnythingElseIsChanged(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	before := w.legacy(t, "10.0.0.0/24")
+	as, desired := importer(owner.UID, before.ID), importing(before.ID, "10.0.0.0/24")
+	desired.Subnets[0].Gateway = addr("10.0.0.254")
+	desired.Imported = false
+	observed, err := w.Observe(t.Context(), as, Cached)
+	noError(t, err)
+	observed, steps, err := w.Converge(t.Context(), as, desired, observed, Guard{})
+	equal(t, Unrecorded, ReasonOf(err))
+	equal(t, []string{"network " + before.ID + " imported"}, texts(steps))
+	desired.Imported = true
+	observed, steps, err = w.Converge(t.Context(), as, desired, observed, Guard{})
+	noError(t, err)
+	equal(t, []string{"gateway set to 10.0.0.254"}, texts(steps))
+	equal(t, "team's subnet", observed.Subnets[0].Description)
+}
+
+func texts(steps []Step) (all []string) {
+	for _, s := range steps {
+		all = append(all, s.String())
+	}
+	return all
+}
+
+// Of two controllers that import the same network at the same moment, one withdraws.
+func TestTwoImportsAtTheSameMoment(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	id := w.legacy(t, "10.0.0.0/24").ID
+	as, desired := importer(owner.UID, id), importing(id)
+	desired.Imported = false
+	theirs := Owner{UID: otherUID}.ImportTag()
+	w.answer(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, owner.ImportTag()) {
+			w.answer(nil)
+			noError(t, w.others.addTag(t.Context(), id, theirs))
+		}
+		return false
+	})
+	observed, err := w.Observe(t.Context(), as, Cached)
+	noError(t, err)
+	_, steps, err := w.Converge(t.Context(), as, desired, observed, Guard{})
+	equal(t, ImportRefused, ReasonOf(err))
+	equal(t, otherUID, HolderOf(err))
+	equal(t, true, RetryAfterOf(err) > 0) // the other one may have withdrawn too
+	equal(t, 0, len(steps))
+	equal(t, NewTags("team-a", theirs), w.inNeutron(t, id).Tags)
+
+	// The other one gives it back: a relist shows that.
+	noError(t, w.others.removeTag(t.Context(), id, theirs))
+	observed, err = w.Observe(t.Context(), as, Live)
+	noError(t, err)
+	_, steps, err = w.Converge(t.Context(), as, desired, observed, Guard{})
+	noError(t, err)
+	equal(t, 1, len(steps))
+}
+
+func TestTheNextImporterIsWokenWhenTheNetworkIsFree(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	id := w.legacy(t).ID
+	first, second := importer(owner.UID, id), importer(otherUID, id)
+	for _, as := range []Identity{first, second} {
+		desired := importing(id)
+		desired.Owner, desired.Imported = as.Owner, false
+		observed, err := w.Observe(t.Context(), as, Live)
+		noError(t, err)
+		_, _, err = w.Converge(t.Context(), as, desired, observed, Guard{})
+		equal(t, as.Owner.UID == otherUID, ReasonOf(err) == ImportRefused)
+	}
+	observed, err := w.Observe(t.Context(), first, Cached)
+	noError(t, err)
+	kept, err := w.Remove(t.Context(), first, observed, true, Guard{})
+	noError(t, err)
+	equal(t, id, kept.ID)
+	equal(t, []types.UID{otherUID}, w.told)
+	equal(t, NewTags("team-a"), w.inNeutron(t, id).Tags)
+	w.ForgetImport(owner.UID)
+	equal(t, []types.UID{otherUID}, w.Cloud.imports.of(id))
+}
+
+func TestRemoveAnImport(t *testing.T) {
+	theirs := Owner{UID: otherUID}.ImportTag()
+	for _, test := range []struct {
+		name            string
+		tags            []string
+		retain, observe bool
+		// want are the tags that the network has then; nil: it is gone.
+		want   []string
+		reason ErrorReason
+	}{
+		{"retained: the mark is taken off", []string{owner.ImportTag()}, true, false, []string{"team-a"}, ""},
+		{"retained, with another's mark too", []string{owner.ImportTag(), theirs}, true, false, []string{"team-a", theirs}, ""},
+		{"deleted, as the spec says", []string{owner.ImportTag()}, false, false, nil, ""},
+		{"not deleted without the mark", nil, false, false, []string{"team-a"}, ""},
+		{"not deleted while another has it", []string{owner.ImportTag(), theirs}, false, false, []string{"team-a", owner.ImportTag(), theirs}, ImportRefused},
+		{"only observed: nothing is changed", []string{owner.ImportTag()}, false, true, []string{"team-a", owner.ImportTag()}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, embedded.Options{})
+			before := w.legacy(t, "10.0.0.0/24")
+			_, err := w.others.SetTags(t.Context(), before.ID, SetTags{NewTags(append(test.tags, "team-a")...)})
+			noError(t, err)
+			_, err = w.others.CreateSubnet(t.Context(), before.ID, creates("10.1.0.0/24", "")) // with the owner's mark
+			noError(t, err)
+			as := importer(owner.UID, before.ID)
+			as.Observe = test.observe
+			observed, err := w.Observe(t.Context(), as, Live)
+			noError(t, err)
+			kept, err := w.Remove(t.Context(), as, observed, test.retain, Guard{})
+			equal(t, test.reason, ReasonOf(err))
+			after, err := w.others.GetNetwork(t.Context(), before.ID)
+			if test.want == nil {
+				equal(t, NotFound, ReasonOf(err))
+				equal(t, true, kept == nil)
+				return
+			}
+			noError(t, err)
+			equal(t, NewTags(test.want...), after.Tags)
+			equal(t, "team's network", after.Description)
+			marked := slices.ContainsFunc(after.Subnets, func(s Subnet) bool { return owner.marks(s.Description) })
+			equal(t, test.observe || test.reason != "", marked)
+		})
+	}
+}
+
+// A relist costs the same with and without imports. Those of other projects cost two lists for each 64.
+func TestRelistWithImports(t *testing.T) {
+	w := newWorld(t, embedded.Options{Projects: []embedded.Project{
+		{Name: "samplecrd", ID: "project-1", Password: password},
+		{Name: "admin", ID: "project-2", Password: admin, Admin: true},
+	}})
+	relist := func() int {
+		return len(w.since(func() { noError(t, w.Observer().Relist(t.Context())) }))
+	}
+	without := 0
+	for i := range 3 {
+		as := importer(types.UID(fmt.Sprint("own-", i)), w.legacy(t, "10.0.0.0/24").ID)
+		_, err := w.Observe(t.Context(), as, Cached)
+		noError(t, err)
+		if i == 0 {
+			without = relist()
+		}
+	}
+	equal(t, 2, without) // networks and subnets, as for networks that the controller created
+	equal(t, without, relist())
+	others := newTestClient(t, w.configAs(t, "admin", admin), ClientOptions{Timeout: 10 * time.Second})
+	const shared = 70
+	for i := range shared {
+		desired := creating("shared")
+		desired.Desired.Network.Shared = true
+		n, err := others.CreateNetwork(t.Context(), desired)
+		noError(t, err)
+		as := importer(types.UID(fmt.Sprint("foreign-", i)), n.ID)
+		as.Observe = true
+		observed, err := w.Observe(t.Context(), as, Cached)
+		noError(t, err)
+		equal(t, true, observed.IsForeign)
+	}
+	equal(t, without+4, relist())
+	w.told = nil
+	equal(t, without+4, relist())
+	equal(t, []types.UID(nil), w.told)
+	observed, err := w.Observe(t.Context(), importer("foreign-3", w.Cloud.imports.networks["foreign-3"]), Cached)
+	noError(t, err)
+	equal(t, true, observed.IsForeign)
+	all, _ := w.Observer().All()
+	equal(t, 0, len(all)) // none of these was created for a Network: none can be an orphan
+}
