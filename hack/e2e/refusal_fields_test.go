@@ -129,7 +129,7 @@ var networkCases = []fieldCase{
 	{"no name", `{cidr: 10.0.0.0/24, additionalSubnets: [{cidr: 10.1.0.0/16}]}`, "additionalSubnets[0].name", "Required value"},
 	{"an empty name", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: "", cidr: 10.1.0.0/16}]}`, "additionalSubnets[0].name", `"": PATH in body should be at least 1 chars long`},
 	{"a name in upper case", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: V6, cidr: 10.1.0.0/16}]}`, "additionalSubnets[0].name", "\"V6\": PATH in body should match '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'"},
-	{"no CIDR", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: v6}]}`, "additionalSubnets[0].cidr", "Required value"},
+	{"no CIDR", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: v6}]}`, "additionalSubnets[0].cidr", "Required value: is required"},
 	{"nine additional subnets", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: a, cidr: 10.1.0.0/24}, {name: b, cidr: 10.2.0.0/24}, {name: c, cidr: 10.3.0.0/24}, {name: d, cidr: 10.4.0.0/24}, {name: e, cidr: 10.5.0.0/24}, {name: f, cidr: 10.6.0.0/24}, {name: g, cidr: 10.7.0.0/24}, {name: h, cidr: 10.8.0.0/24}, {name: i, cidr: 10.9.0.0/24}]}`, "additionalSubnets", "9: must have at most 8 items"},
 
 	{"a router of its own", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}}}`, "", ""},
@@ -165,6 +165,7 @@ var networkCases = []fieldCase{
 	{"a tag with a blank at its end", `{cidr: 10.0.0.0/24, tags: ["a "]}`, "tags[0]", fmt.Sprintf(badTag, "a ")},
 	{"a tag with a tab", `{cidr: 10.0.0.0/24, tags: ["a\tb"]}`, "tags[0]", fmt.Sprintf(badTag, "a\tb")},
 	{"a tag with a line break", `{cidr: 10.0.0.0/24, tags: ["a\nb"]}`, "tags[0]", fmt.Sprintf(badTag, "a\nb")},
+	{"a tag that is a mark", `{cidr: 10.0.0.0/24, tags: [Samplecrd-owner-1]}`, "tags[0]", `"Samplecrd-owner-1": must not begin with samplecrd-owner-, which is the ownership mark of imported networks`},
 	{"an MTU that is too small", `{cidr: 10.0.0.0/24, mtu: 67}`, "mtu", "67: PATH in body should be greater than or equal to 68"},
 	{"an empty provider", `{cidr: 10.0.0.0/24, provider: {}}`, "provider.networkType", "Required value"},
 }
@@ -336,5 +337,48 @@ func TestKubectlShowsTheFieldThatTheAPIServerRefuses(t *testing.T) {
 			t.Fatalf("%s was accepted", tc.spec)
 		}
 		w.contains(err.Error(), tc.says)
+	}
+}
+
+// importCases are the rules for Networks that import a network, except those about edits.
+func TestAPIServerRefusesInvalidImportsWithTheReason(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const id, other = "3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11", "3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c12"
+	const noID = `%q: must be the ID of a network in Neutron, a UUID in lower case, such as 3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11`
+	const imported = "{import: {networkID: " + id + "}"
+	for _, tc := range []fieldCase{
+		{"nothing else", imported + "}", "", ""},
+		{"observed", imported + ", managementPolicy: Observe}", "", ""},
+		{"a subnet that is there", imported + ", cidr: 10.0.0.0/24, gateway: 10.0.0.9}", "", ""},
+		{"only an additional subnet", imported + ", additionalSubnets: [{name: v6, cidr: \"fd00:1::/64\"}], router: {externalNetwork: {name: public}}}", "", ""},
+		{"neither cidr nor import", "{mtu: 1400}", "cidr", "Required value: is required unless import is set"},
+		{"no ID", "{import: {}}", "import.networkID", "Required value"},
+		{"a name instead of an ID", "{import: {networkID: team-net}}", "import.networkID", fmt.Sprintf(noID, "team-net")},
+		{"an ID in upper case", "{import: {networkID: " + strings.ToUpper(id) + "}}", "import.networkID", fmt.Sprintf(noID, strings.ToUpper(id))},
+		{"nothing to observe", "{cidr: 10.0.0.0/24, managementPolicy: Observe}", "managementPolicy", `Observe needs import, which says what to observe`},
+		{"a policy that does not exist", imported + ", managementPolicy: Look}", "managementPolicy", `"Look": supported values: "Managed", "Observe"`},
+		{"a gateway of no subnet", imported + ", gateway: 10.0.0.9}", "cidr", "Required value: is required if another field of the subnet is set: it says which subnet of the imported network is meant"},
+		{"a router for no subnet", imported + ", router: {externalNetwork: {name: public}}}", "router", "needs a subnet: cidr or additionalSubnets"},
+	} {
+		t.Run(tc.why, func(t *testing.T) {
+			w := w.at(t)
+			w.refusedExactly(w.dryRun("apiVersion: samplecrd.k8s.io/v1\nkind: Network\nmetadata: {name: new}\nspec: "+tc.spec+"\n"), "spec."+tc.field, tc.message)
+		})
+	}
+	const fixed = "cannot be added, changed or removed" + recreate
+	for i, tc := range []struct{ why, before, after, message string }{
+		{"the ID changes", imported + "}", "{import: {networkID: " + other + "}}", fixed},
+		{"import is removed", imported + ", cidr: 10.0.0.0/24}", "{cidr: 10.0.0.0/24}", fixed},
+		{"import is added", "{cidr: 10.0.0.0/24}", imported + ", cidr: 10.0.0.0/24}", fixed},
+		{"the policy changes", imported + "}", imported + ", managementPolicy: Observe}", ""},
+	} {
+		t.Run(tc.why, func(t *testing.T) {
+			w := w.at(t)
+			name := fmt.Sprintf("net-%d", i)
+			_, err := w.tryKubectl("apiVersion: samplecrd.k8s.io/v1\nkind: Network\nmetadata: {name: "+name+"}\nspec: "+tc.before+"\n", "apply", "-f", "-")
+			w.must(err)
+			w.refusedExactly(w.dryEdit(name, tc.after), "spec.import", tc.message)
+		})
 	}
 }
