@@ -134,7 +134,12 @@ func nextImport(desired Desired, observed *Network) Step {
 // ImportRefused if another Network has marked the network.
 type ImportNetwork struct{ Desired Desired }
 
-func (s ImportNetwork) String() string { return "network " + s.Desired.Import + " imported" }
+func (s ImportNetwork) String() string {
+	if s.Desired.Imported {
+		return Change{Label: fieldNetworkMark}.String()
+	}
+	return "network " + s.Desired.Import + " imported"
+}
 
 // Irreversible returns true: the mark of a deleted Network would keep others from the network.
 func (ImportNetwork) Irreversible() bool { return true }

@@ -97,7 +97,7 @@ func TestWhatIsDoneAboutAnImport(t *testing.T) {
 	}{
 		{"an unmarked network is marked", network(), false, false, "network n imported", ""},
 		{"a mark from before a crash is confirmed", network(tagged(mine)), false, false, "network n imported", ""},
-		{"a mark that was removed is put on again", network(), true, false, "network n imported", ""},
+		{"a mark that was removed is put on again", network(), true, false, "ownership mark restored", ""},
 		{"nothing to do", network(tagged(mine)), true, false, "", ""},
 		{"a network that is not there is not created", &Network{}, true, false, "", "there is no network n that the credentials can see"},
 		{"another's import", network(tagged(theirs)), false, false, "", "is imported by the Network with the UID " + string(otherUID)},

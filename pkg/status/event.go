@@ -174,6 +174,8 @@ func FinalizedMessage(network *samplecrdv1.Network, kept *neutron.Network) strin
 		return "No network in Neutron carries this Network's ownership mark"
 	case kept == nil:
 		return "Neutron has confirmed that the network is gone"
+	case network.Spec.Import != nil && !network.Status.Imported:
+		return "Left network " + kept.ID + " in Neutron: this Network has not taken it over"
 	case network.IsRetained() && network.Spec.Import != nil:
 		return "Left the imported network " + kept.ID + " in Neutron without its ownership mark"
 	case network.IsRetained():

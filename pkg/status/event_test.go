@@ -55,6 +55,10 @@ func TestEventFor(t *testing.T) {
 		neutron.DeleteSubnet{CIDR: netip.MustParsePrefix("10.2.0.0/24")},
 	}
 	const done = "subnet 10.0.0.0/24 created, subnet 10.2.0.0/24 deleted"
+	imported := neutron.ImportNetwork{Desired: neutron.Desired{Import: "n"}}
+	importedBefore := func(n *samplecrdv1.Network) { n.Status.Imported = true }
+	const observedMessage = "The network is only observed, and matches the spec"
+	const differsMessage = "The network is only observed, and differs from the spec: MTU: 1 → 2"
 	withoutNetwork := func(n *samplecrdv1.Network) { n.Status.NetworkID = "" }
 	edited := func(n *samplecrdv1.Network) { n.Generation++ }
 	unchanged := func(*samplecrdv1.Network) {}
@@ -122,6 +126,34 @@ func TestEventFor(t *testing.T) {
 			&Event{"Warning", "QuotaExceeded", "create subnet: Neutron's own words"}},
 		{"what the spec names is not there", new(ready()), edited, Outcome{Err: neutronError(neutron.Unresolved)},
 			&Event{"Warning", "ReferenceNotFound", "create subnet: Neutron's own words"}},
+
+		// Imports.
+		{"a network is imported as it is", new(pending()), withoutNetwork, Outcome{Imported: true, Steps: []neutron.Step{imported}},
+			&Event{"Normal", "Imported", `Imported network n, named ""; it matches the spec`}},
+		{"a network is imported, and changed next", new(pending()), withoutNetwork,
+			Outcome{Imported: true, Steps: []neutron.Step{imported}, Differences: []string{"MTU: 1500 → 1400", "gateway: a → b"}, Err: neutronError(neutron.Unrecorded)},
+			&Event{"Normal", "Imported", `Imported network n, named ""; it differs from the spec, and is changed: MTU: 1500 → 1400; gateway: a → b`}},
+		{"an observed network is imported", new(condition("Ready", "True", "Observed", observedMessage)), unchanged, Outcome{Imported: true, Steps: []neutron.Step{imported}},
+			&Event{"Normal", "Imported", `Imported network n, named ""; it matches the spec`}},
+		{"the mark of an import is put on again", new(ready()), importedBefore, Outcome{Imported: true, Steps: []neutron.Step{neutron.ImportNetwork{Desired: neutron.Desired{Imported: true}}}},
+			&Event{"Normal", "DriftRepaired", "Repaired drift in Neutron: ownership mark restored"}},
+		{"an import is refused", new(pending()), withoutNetwork, Outcome{Err: neutronError(neutron.ImportRefused)},
+			&Event{"Warning", "ImportRefused", "create subnet: Neutron's own words"}},
+		{"the imported network vanishes", new(ready()), importedBefore, Outcome{Err: neutronError(neutron.ImportNotFound)},
+			&Event{"Warning", "NetworkNotFound", "create subnet: Neutron's own words"}},
+
+		// Networks that are only observed.
+		{"observed for the first time", new(pending()), withoutNetwork, Outcome{IsObserved: true}, &Event{"Normal", "Observed", observedMessage}},
+		{"observed as before", new(condition("Ready", "True", "Observed", observedMessage)), unchanged, Outcome{IsObserved: true}, nil},
+		{"observed instead of managed", new(ready()), edited, Outcome{IsObserved: true}, &Event{"Normal", "Observed", observedMessage}},
+		{"a difference appears", new(condition("Ready", "True", "Observed", observedMessage)), unchanged, Outcome{IsObserved: true, Differences: []string{"MTU: 1 → 2"}},
+			&Event{"Warning", "Differs", differsMessage}},
+		{"the same difference", new(condition("Ready", "True", "Differs", differsMessage)), unchanged, Outcome{IsObserved: true, Differences: []string{"MTU: 1 → 2"}}, nil},
+		{"another difference", new(condition("Ready", "True", "Differs", differsMessage)), unchanged, Outcome{IsObserved: true, Differences: []string{"MTU: 1 → 2", "tags: a → b"}},
+			&Event{"Warning", "Differs", differsMessage + "; tags: a → b"}},
+		{"the difference disappears", new(condition("Ready", "True", "Differs", differsMessage)), unchanged, Outcome{IsObserved: true}, &Event{"Normal", "Observed", observedMessage}},
+		{"the observed network vanishes", new(condition("Ready", "True", "Observed", observedMessage)), unchanged, Outcome{IsObserved: true, Err: neutronError(neutron.ImportNotFound)},
+			&Event{"Warning", "NetworkNotFound", "create subnet: Neutron's own words"}},
 
 		// Unmanaged interfaces.
 		{"an unmanaged interface appears", new(ready()), unchanged, Outcome{UnmanagedInterfaces: strange}, &Event{"Warning", "UnmanagedInterface", strangeMessage}},
@@ -195,6 +227,12 @@ func TestFinalizedMessage(t *testing.T) {
 	retained := newNetwork()
 	retained.Spec.DeletionPolicy = samplecrdv1.DeletionRetain
 	kept := &neutron.Network{ID: "n"}
+	imported := func(isMarked bool, policy samplecrdv1.ManagementPolicy, deletion samplecrdv1.DeletionPolicy) *samplecrdv1.Network {
+		n := newNetwork()
+		n.UID, n.Status.Imported = "u", isMarked
+		n.Spec.Import, n.Spec.ManagementPolicy, n.Spec.DeletionPolicy = &samplecrdv1.ImportSpec{NetworkID: "n"}, policy, deletion
+		return n
+	}
 	for _, test := range []struct {
 		name    string
 		network *samplecrdv1.Network
@@ -204,6 +242,13 @@ func TestFinalizedMessage(t *testing.T) {
 		{"the network is gone", newNetwork(), nil, "Neutron has confirmed that the network is gone"},
 		{"there was no network to retain", retained, nil, "No network in Neutron carries this Network's ownership mark"},
 		{"the network is retained", retained, kept, "Left network n in Neutron without its ownership mark, as deletionPolicy says"},
+		{"an imported network is retained by default", imported(true, "", ""), kept, "Left the imported network n in Neutron without its ownership mark"},
+		{"an imported network is deleted", imported(true, "", samplecrdv1.DeletionDelete), nil, "Neutron has confirmed that the network is gone"},
+		{"an imported network is gone already", imported(true, "", ""), nil, "The imported network is not in Neutron"},
+		{"an import was refused", imported(false, "", samplecrdv1.DeletionDelete), kept, "Left network n in Neutron: this Network has not taken it over"},
+		{"a network is only observed", imported(false, samplecrdv1.ManagementObserve, ""), nil, "Left the network in Neutron as it is: managementPolicy is Observe"},
+		{"a network is only observed since it was imported", imported(true, samplecrdv1.ManagementObserve, ""), nil,
+			"Left the network in Neutron as it is: managementPolicy is Observe; it keeps the tag samplecrd-owner-u"},
 		{"the mark was removed", newNetwork(), kept, "Left network n in Neutron: another client removed its ownership mark"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
