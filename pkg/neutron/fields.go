@@ -190,14 +190,19 @@ type Change struct {
 	Value any
 	// IsDefault means that the Network does not declare the field.
 	IsDefault bool
+	// Before is the value that was observed.
+	Before any
 }
 
 // changes returns what must change so that the observed object matches.
 func changes[D, O any](table []field[D, O], desired *D, observed *O) (changes []Change) {
 	for _, f := range table {
 		value, isDefault := f.desired(desired, observed)
-		if !f.isFixed && value != nil && value != f.observed(observed) {
-			changes = append(changes, Change{f.name, f.label, value, isDefault})
+		if f.isFixed || value == nil {
+			continue
+		}
+		if before := f.observed(observed); value != before {
+			changes = append(changes, Change{f.name, f.label, value, isDefault, before})
 		}
 	}
 	return changes

@@ -372,3 +372,50 @@ func TestRelistWithImports(t *testing.T) {
 	all, _ := w.Observer().All()
 	equal(t, 0, len(all)) // none of these was created for a Network: none can be an orphan
 }
+
+func TestDifferences(t *testing.T) {
+	subnet := Subnet{ID: "s", CIDR: cidr("10.0.0.0/24"), Gateway: addr("10.0.0.1"), Pools: "10.0.0.2-10.0.0.254", DHCP: true, DNSNameservers: "192.0.2.53"}
+	with := func(change func(*Desired), cidrs ...string) Desired {
+		d := importing("n", cidrs...)
+		change(&d)
+		return d
+	}
+	for _, test := range []struct {
+		name    string
+		desired Desired
+		change  func(*Network)
+		want    []string
+	}{
+		{"nothing is declared", importing("n"), nil, nil},
+		{"the mark is no difference", importing("n"), func(n *Network) { n.Tags = NewTags("team-a", owner.ImportTag()) }, nil},
+		{"only what is declared differs", with(func(d *Desired) { d.Network.MTU, d.Network.Shared = 1400, true }), nil,
+			[]string{"MTU is 1450, and the spec has 1400", "shared is false, and the spec has true"}},
+		{"tags, without the marks", with(func(d *Desired) { d.Network.Tags = new(NewTags("b", "a")) }), func(n *Network) { n.Tags = NewTags("team-a", owner.ImportTag()) },
+			[]string{"tags are team-a, and the spec has a, b"}},
+		{"a gateway, without the pools that follow it", with(func(d *Desired) { d.Subnets[0].Gateway = addr("10.0.0.254") }, "10.0.0.0/24"), nil,
+			[]string{"gateway of subnet 10.0.0.0/24 is 10.0.0.1, and the spec has 10.0.0.254"}},
+		{"a gateway that must not be there", with(func(d *Desired) { d.Subnets[0].NoGateway = true }, "10.0.0.0/24"), nil,
+			[]string{"gateway of subnet 10.0.0.0/24 is 10.0.0.1, and the spec has none"}},
+		{"a list", with(func(d *Desired) { d.Subnets[0].DNSNameservers = "192.0.2.53, 192.0.2.54" }, "10.0.0.0/24"), nil,
+			[]string{"DNS servers of subnet 10.0.0.0/24 are 192.0.2.53, and the spec has 192.0.2.53, 192.0.2.54"}},
+		{"a subnet that is missing", importing("n", "10.0.0.0/24", "10.1.0.0/24"), nil, []string{"subnet 10.1.0.0/24 is missing"}},
+		{"a subnet whose modes Neutron cannot change", with(func(d *Desired) { d.Subnets[0].AddressMode = "slaac" }, "10.0.0.0/24"), nil,
+			[]string{"subnet 10.0.0.0/24 has other IPv6 modes than the spec, or belongs to another owner"}},
+		{"a router that is not attached", with(func(d *Desired) { d.Router = &DesiredRouter{Existing: "r"} }, "10.0.0.0/24"), func(n *Network) { n.RoutersKnown = true },
+			[]string{"subnet 10.0.0.0/24 is not attached to router r"}},
+		{"a router that is attached", with(func(d *Desired) { d.Router = &DesiredRouter{Existing: "r"} }, "10.0.0.0/24"), func(n *Network) {
+			n.RoutersKnown, n.Interfaces = true, []Interface{{RouterID: "r", SubnetID: "s", Address: addr("10.0.0.1")}}
+		}, nil},
+		{"no router of its own", with(func(d *Desired) { d.Router = &DesiredRouter{ExternalNetwork: "e"} }, "10.0.0.0/24"), func(n *Network) { n.RoutersKnown = true },
+			[]string{"there is no router of the Network's own"}},
+		{"a network that is not there has no differences", importing("n", "10.0.0.0/24"), func(n *Network) { *n = Network{} }, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			observed := &Network{ID: "n", Name: "legacy", MTU: 1450, Subnets: []Subnet{subnet}}
+			if test.change != nil {
+				test.change(observed)
+			}
+			equal(t, test.want, Differences(test.desired, observed))
+		})
+	}
+}

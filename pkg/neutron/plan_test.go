@@ -103,8 +103,8 @@ func creating(name string) CreateNetwork { return CreateNetwork{Desired{Owner: o
 
 // These are the changes of a network and of a subnet.
 
-func toName(label, name string) Change { return Change{"name", label, name, false} }
-func toMark(label string) Change       { return Change{"description", label, owner.Mark(), false} }
+func toName(label, name string) Change { return Change{Name: "name", Label: label, Value: name} }
+func toMark(label string) Change       { return Change{Name: "description", Label: label, Value: owner.Mark()} }
 
 func renaming(name string) UpdateNetwork {
 	return UpdateNetwork{[]Change{toName(fieldNetworkName, name)}}
@@ -117,7 +117,10 @@ func renamingSubnet(id, name string) UpdateSubnet {
 // toGateway changes the gateway to an address of the spec, or to none for "", and the pools to the
 // default ones.
 func toGateway(address string, pools ...string) []Change {
-	return []Change{{"gateway_ip", fieldGateway, addr(address), false}, {"allocation_pools", fieldPools, ranges(pools...), true}}
+	return []Change{
+		{Name: "gateway_ip", Label: fieldGateway, Value: addr(address)},
+		{Name: "allocation_pools", Label: fieldPools, Value: ranges(pools...), IsDefault: true},
+	}
 }
 
 // toDefaultGateway is toGateway for Neutron's choice.

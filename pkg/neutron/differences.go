@@ -1,0 +1,112 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Differences returns in which ways an imported network differs from what the spec declares, in the words
+// of users. What the spec leaves out, and the mark, are no difference.
+func Differences(desired Desired, observed *Network) (texts []string) {
+	if !observed.Exists() {
+		return nil
+	}
+	texts = describeDifferences("", desired.declared(changes(networkTable, &desired, observed), nil))
+	if tags := desired.tags(observed); tags != nil && *tags != observed.Tags {
+		texts = append(texts, difference(fieldTags, observed.Tags.withoutMarks(), desired.Network.Tags))
+	}
+	for i := range desired.Subnets {
+		subnet := &desired.Subnets[i]
+		existing := findSubnet(desired, observed, subnet)
+		if existing == nil {
+			texts = append(texts, missing(observed, subnet.CIDR))
+			continue
+		}
+		differing := desired.declared(changes(subnetTable, desired.found(subnet, existing), existing), existing)
+		texts = append(texts, describeDifferences(" of subnet "+subnet.CIDR.String(), differing)...)
+	}
+	return append(texts, routerDifferences(desired, observed)...)
+}
+
+// missing tells why no subnet is the one with that CIDR.
+func missing(observed *Network, cidr netip.Prefix) string {
+	if slices.ContainsFunc(observed.Subnets, func(s Subnet) bool { return s.CIDR == cidr }) {
+		return fmt.Sprintf("subnet %s has other IPv6 modes than the spec, or belongs to another owner", cidr)
+	}
+	return fmt.Sprintf("subnet %s is missing", cidr)
+}
+
+func describeDifferences(of string, changes []Change) (texts []string) {
+	for _, c := range changes {
+		if !c.IsDefault { // the pools that follow the gateway
+			texts = append(texts, difference(c.Label+of, c.Before, c.Value))
+		}
+	}
+	return texts
+}
+
+// difference describes one difference.
+func difference(label string, observed, desired any) string {
+	verb := "is"
+	if first, _, _ := strings.Cut(label, " of "); strings.HasSuffix(first, "s") {
+		verb = "are" // tags, DNS servers, allocation pools
+	}
+	return fmt.Sprintf("%s %s %s, and the spec has %s", label, verb, shown(observed), shown(desired))
+}
+
+// shown returns a value as users see it: none for an empty one.
+func shown(value any) string {
+	text := Printable(fmt.Sprint(value))
+	if address, ok := value.(netip.Addr); ok && !address.IsValid() || text == "" {
+		return "none"
+	}
+	return text
+}
+
+// withoutMarks returns the tags that are no marks.
+func (t Tags) withoutMarks() Tags {
+	for _, uid := range ImportersOf(t) {
+		t = t.without(Owner{UID: uid}.ImportTag())
+	}
+	return t
+}
+
+// routerDifferences tells which declared subnets are not attached to the declared router.
+func routerDifferences(desired Desired, observed *Network) (texts []string) {
+	if desired.Router == nil || !desired.Router.isResolved() || !observed.RoutersKnown {
+		return nil
+	}
+	router := desired.Router.Existing
+	if own := ownRouter(desired, observed); own != nil {
+		router = own.ID
+	}
+	if router == "" {
+		return []string{"there is no router of the Network's own"}
+	}
+	for i := range desired.Subnets {
+		s := findSubnet(desired, observed, &desired.Subnets[i])
+		isAttached := s != nil && slices.ContainsFunc(observed.Interfaces, func(in Interface) bool { return in.SubnetID == s.ID && in.RouterID == router })
+		if s != nil && !isAttached {
+			texts = append(texts, fmt.Sprintf("subnet %s is not attached to router %s", s.CIDR, router))
+		}
+	}
+	return texts
+}

@@ -1,3 +1,0 @@
-package neutron
-
-func Differences(desired Desired, observed *Network) []string { return nil }
