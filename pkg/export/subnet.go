@@ -217,7 +217,10 @@ func routesOf(s *neutron.Subnet) (routes []samplecrdv1.HostRoute, fault string) 
 		if err != nil || hopErr != nil || !isPlain(destination.Addr(), s.CIDR) || !isPlain(nextHop, s.CIDR) {
 			return nil, "the API accepts only addresses of the IP family of the CIDR"
 		}
-		routes = append(routes, samplecrdv1.HostRoute{Destination: destination.Masked().String(), NextHop: samplecrdv1.IPAddress(nextHop.String())})
+		r := samplecrdv1.HostRoute{Destination: destination.Masked().String(), NextHop: samplecrdv1.IPAddress(nextHop.String())}
+		if !slices.Contains(routes, r) {
+			routes = append(routes, r)
+		}
 	}
 	return routes, ""
 }
