@@ -29,6 +29,7 @@ import (
 
 	"github.com/samplecrd/samplecrd-controller/pkg/caches"
 	"github.com/samplecrd/samplecrd-controller/pkg/clouds"
+	"github.com/samplecrd/samplecrd-controller/pkg/command"
 	"github.com/samplecrd/samplecrd-controller/pkg/deployment"
 	"github.com/samplecrd/samplecrd-controller/pkg/election"
 	"github.com/samplecrd/samplecrd-controller/pkg/fair"
@@ -45,11 +46,13 @@ import (
 )
 
 func main() {
-	o, done, err := options.Parse(os.Args[1:], os.Stdout)
-	switch {
-	case err != nil:
+	if code, handled := command.Run(context.Background(), os.Args[1:], os.Stdout, os.Stderr); handled {
+		exit(code, nil)
+	}
+	o, done, err := options.Parse(os.Args[1:], os.Stdout, command.Summaries()...)
+	if err != nil {
 		exit(2, err)
-	case done:
+	} else if done {
 		exit(0, nil)
 	}
 	logging.Setup(o.LoggingFormat, o.Verbosity)
@@ -97,8 +100,7 @@ func run(ctx context.Context, o *options.Options) error {
 		return err
 	}
 	c := newControllers(ctx, o, clients, caches, replica, recorder, cloud.Config)
-	stopServing := server.Start(ctx, c.routes())
-	defer stopServing()
+	defer server.Start(ctx, c.routes())()
 	return caches.Run(ctx, func(ctx context.Context) error { return replica.Run(ctx, c.run) })
 }
 

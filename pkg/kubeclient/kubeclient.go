@@ -55,6 +55,9 @@ type Options struct {
 	// Kubeconfig is a file, and Master the address of the API server, which overrides the one
 	// in the file. Without both, the pod's service account is used.
 	Kubeconfig, Master string
+	// LoadingRules means that outside a pod, without both, the kubeconfig is the one that kubectl
+	// uses: $KUBECONFIG or ~/.kube/config.
+	LoadingRules bool
 	// QPS and Burst limit the requests of all clients together, except those for the Lease.
 	QPS   float64
 	Burst int
@@ -97,13 +100,28 @@ func Connect(ctx context.Context, options Options) (*Clients, error) {
 	return c, err
 }
 
+// ConnectNetworks makes only the client of Networks. It makes no request.
+func ConnectNetworks(options Options) (clientset.Interface, error) {
+	config, err := restConfig(options)
+	if err != nil {
+		return nil, err
+	}
+	return clientset.NewForConfig(config)
+}
+
 func restConfig(options Options) (config *rest.Config, err error) {
-	if options.Kubeconfig == "" && options.Master == "" {
+	switch named := options.Kubeconfig != "" || options.Master != ""; {
+	case !named && options.LoadingRules && !InPod():
+		config, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
+		if clientcmd.IsEmptyConfig(err) {
+			return nil, errors.New("there is no kubeconfig: name the cluster with -kubeconfig, $KUBECONFIG or ~/.kube/config")
+		}
+	case !named:
 		config, err = rest.InClusterConfig()
 		if errors.Is(err, rest.ErrNotInCluster) {
 			return nil, errors.New("this is not a pod in a cluster: name the cluster with -kubeconfig or -master")
 		}
-	} else {
+	default:
 		config, err = clientcmd.BuildConfigFromFlags(options.Master, options.Kubeconfig)
 	}
 	if err != nil {

@@ -194,9 +194,27 @@ func (t *Tags) UnmarshalJSON(text []byte) error {
 // MarshalJSON writes Neutron's tags.
 func (t Tags) MarshalJSON() ([]byte, error) { return []byte(cmp.Or(t, "[]")), nil }
 
-// String returns the tags as users see them.
-func (t Tags) String() string {
+// All returns the tags.
+func (t Tags) All() []string {
 	var tags []string
 	_ = json.Unmarshal([]byte(cmp.Or(t, "[]")), &tags) // NewTags wrote it
-	return strings.Join(tags, separator)
+	return tags
+}
+
+// String returns the tags as users see them.
+func (t Tags) String() string { return strings.Join(t.All(), separator) }
+
+// All returns the addresses.
+func (a Addresses) All() []string { return elements(a) }
+
+// All returns the ranges, each as its first and its last address with a dash between them.
+func (p Pools) All() []string { return elements(p) }
+
+// All returns the routes: the destination and the next hop of each.
+func (r Routes) All() (routes [][2]string) {
+	for _, text := range elements(r) {
+		destination, nextHop, _ := strings.Cut(text, via)
+		routes = append(routes, [2]string{destination, nextHop})
+	}
+	return routes
 }

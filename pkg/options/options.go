@@ -97,9 +97,12 @@ func (o *Options) ForElection() *election.Options {
 }
 
 // Parse returns the Options that the arguments set. If they ask for the help or the version,
-// it prints that to out, and done is true.
-func Parse(arguments []string, out io.Writer) (o *Options, done bool, err error) {
+// it prints that to out, and done is true. The help lists the commands: one line for each.
+func Parse(arguments []string, out io.Writer, commands ...string) (o *Options, done bool, err error) {
 	o, flags := New()
+	if len(commands) > 0 {
+		flags.synopsis += commandsTitle + "  " + strings.Join(commands, "\n  ") + "\n\n"
+	}
 	err = flags.Parse(arguments)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -115,11 +118,16 @@ func Parse(arguments []string, out io.Writer) (o *Options, done bool, err error)
 		return nil, false, fmt.Errorf("%w (-h lists the flags)", err)
 	}
 	o.setDefaults(flags)
+	o.setCommon(flags)
+	o.Deployments.Namespace, o.Deployments.Retry = o.Namespace, o.Retry
+	return o, false, nil
+}
+
+// setCommon sets what follows from flags that the controller and its subcommands have.
+func (o *Options) setCommon(flags *Flags) {
 	o.Verbosity, _ = strconv.Atoi(flags.Lookup("v").Value.String()) // klog's flag accepts only numbers
 	o.Kubernetes.RenewDeadline = o.Election.RenewDeadline
 	o.Neutron.UserAgent = version.UserAgent()
-	o.Deployments.Namespace, o.Deployments.Retry = o.Namespace, o.Retry
-	return o, false, nil
 }
 
 // setDefaults sets what depends on where the process runs, unless a flag sets it. With -namespace,
@@ -146,10 +154,14 @@ Durations have a unit: 400ms, 30s, 5m, 1h30m.
 
 `
 
+const commandsTitle = "Commands, which run instead of the controller (samplecrd-controller COMMAND -h explains each):\n"
+
 // Flags are the controller's flags. Their Parse returns flag.ErrHelp for -h. It prints nothing.
 type Flags struct {
 	*flag.FlagSet
-	groups []group
+	// synopsis and examples are the first and the last part of the help.
+	synopsis, examples string
+	groups             []group
 }
 
 // group is a set of flags with a title of its own in the help.
@@ -161,7 +173,7 @@ type group struct {
 // New returns Options with their defaults, and the flags that set them.
 func New() (*Options, *Flags) {
 	o := &Options{}
-	flags := &Flags{FlagSet: flag.NewFlagSet("samplecrd-controller", flag.ContinueOnError)}
+	flags := newFlags("samplecrd-controller", synopsis)
 	for _, g := range []struct {
 		title string
 		add   func(*flag.FlagSet)
@@ -175,26 +187,57 @@ func New() (*Options, *Flags) {
 		{"Serving", o.addServing},
 		{"Logging", o.addLogging},
 	} {
-		fs := flag.NewFlagSet("", flag.ContinueOnError)
-		g.add(fs)
-		fs.VisitAll(func(f *flag.Flag) { flags.Var(f.Value, f.Name, f.Usage) })
-		flags.groups = append(flags.groups, group{g.title, fs})
+		flags.add(g.title, g.add)
 	}
-	// By default, Parse prints each error and the whole help after it.
-	flags.SetOutput(io.Discard)
-	flags.Usage = func() {}
 	return o, flags
 }
 
-// PrintHelp prints what the program does, and all flags with their defaults.
+func newFlags(name, synopsis string) *Flags {
+	flags := &Flags{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError), synopsis: synopsis}
+	// By default, Parse prints each error and the whole help after it.
+	flags.SetOutput(io.Discard)
+	flags.Usage = func() {}
+	return flags
+}
+
+// add adds a group of flags.
+func (f *Flags) add(title string, add func(*flag.FlagSet)) {
+	fs := flag.NewFlagSet("", flag.ContinueOnError)
+	add(fs)
+	fs.VisitAll(func(fl *flag.Flag) { f.Var(fl.Value, fl.Name, fl.Usage) })
+	f.groups = append(f.groups, group{title, fs})
+}
+
+// Parse is FlagSet.Parse, except that the error for an unknown flag names the nearest one.
+func (f *Flags) Parse(arguments []string) error {
+	err := f.FlagSet.Parse(arguments)
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return err
+	}
+	// The last argument that was read is the one with the mistake.
+	read := arguments[len(arguments)-len(f.Args())-1]
+	name, _, _ := strings.Cut(strings.TrimLeft(read, "-"), "=")
+	if f.Lookup(name) != nil {
+		return err
+	}
+	var names []string
+	f.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
+	if nearest := Nearest(name, names); nearest != "" {
+		return fmt.Errorf("%w: did you mean -%s?", err, nearest)
+	}
+	return err
+}
+
+// PrintHelp prints what the program or the subcommand does, and all flags with their defaults.
 func (f *Flags) PrintHelp(w io.Writer) {
-	fmt.Fprint(w, synopsis)
+	fmt.Fprint(w, f.synopsis)
 	for _, g := range f.groups {
 		fmt.Fprintf(w, "%s:\n", g.title)
 		g.flags.SetOutput(w)
 		g.flags.PrintDefaults()
 		fmt.Fprintln(w)
 	}
+	fmt.Fprint(w, f.examples)
 }
 
 func (o *Options) addKubernetes(fs *flag.FlagSet) {

@@ -1,0 +1,144 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package export_test validates the manifests of the subcommand export as an API server does: with
+// the schema and the CEL rules of the CustomResourceDefinition.
+package export_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"sigs.k8s.io/yaml"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/export"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/existing"
+)
+
+// validator validates objects as the API server does.
+type validator struct {
+	openAPI    validation.SchemaValidator
+	structural *schema.Structural
+	rules      *cel.Validator
+}
+
+func newValidator(t *testing.T) *validator {
+	t.Helper()
+	text, err := os.ReadFile("../../artifacts/crd/samplecrd.k8s.io_networks.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.Unmarshal(text, &crd); err != nil {
+		t.Fatal(err)
+	}
+	var props apiextensions.JSONSchemaProps
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, &props, nil); err != nil {
+		t.Fatal(err)
+	}
+	v := &validator{}
+	if v.structural, err = schema.NewStructural(&props); err != nil {
+		t.Fatal(err)
+	}
+	if v.openAPI, _, err = validation.NewSchemaValidator(&props); err != nil {
+		t.Fatal(err)
+	}
+	v.rules = cel.NewValidator(v.structural, true, celconfig.PerCallLimit)
+	return v
+}
+
+func (v *validator) validate(t *testing.T, object map[string]any) field.ErrorList {
+	t.Helper()
+	before, err := yaml.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pruning.Prune(object, v.structural, true); !equalYAML(t, before, object) {
+		t.Errorf("the schema lacks fields of\n%s", before)
+	}
+	errs := validation.ValidateCustomResource(nil, object, v.openAPI)
+	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, v.structural, object)...)
+	broken, _ := v.rules.Validate(t.Context(), nil, v.structural, object, nil, celconfig.RuntimeCELCostBudget)
+	return append(errs, broken...)
+}
+
+func equalYAML(t *testing.T, before []byte, object map[string]any) bool {
+	t.Helper()
+	var old map[string]any
+	if err := yaml.Unmarshal(before, &old); err != nil {
+		t.Fatal(err)
+	}
+	return equality.Semantic.DeepEqual(old, object)
+}
+
+func TestEveryManifestIsValid(t *testing.T) {
+	v := newValidator(t)
+	valid := 0
+	for seed := range uint64(400) {
+		for _, m := range export.Manifests(existing.Networks(rand.New(rand.NewPCG(seed, 0)), 3), export.Options{
+			Namespace: "team", Project: "project-1", Credentials: &samplecrdv1.CloudCredentialsReference{SecretName: "openstack", CloudName: "mycloud"},
+		}) {
+			text, err := m.YAML()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.Network == nil {
+				continue
+			}
+			var object map[string]any
+			if err := yaml.UnmarshalStrict(text, &object); err != nil {
+				t.Fatalf("seed %d: %v\n%s", seed, err, text)
+			}
+			if errs := v.validate(t, object); len(errs) > 0 {
+				t.Fatalf("seed %d: %v\n%s", seed, errs.ToAggregate(), text)
+			}
+			valid++
+		}
+	}
+	if valid < 1000 {
+		t.Errorf("only %d networks were tried", valid)
+	}
+}
+
+func TestTheValidatorFindsWhatTheAPIServerRefuses(t *testing.T) {
+	v := newValidator(t)
+	for _, tt := range []struct{ why, spec string }{
+		{"a CEL rule", `{cidr: 10.0.0.0/24, gateway: 10.0.1.1}`},
+		{"a CEL rule of the list", `{cidr: 10.0.0.0/24, dnsNameservers: [10.0.0.1, 10.0.0.1]}`},
+		{"the schema", `{cidr: 10.0.0.0/24, mtu: 1}`},
+		{"a set", `{cidr: 10.0.0.0/24, tags: [a, a]}`},
+	} {
+		object := map[string]any{}
+		if err := yaml.Unmarshal([]byte("{apiVersion: samplecrd.k8s.io/v1, kind: Network, metadata: {name: a, namespace: b}, spec: "+tt.spec+"}"), &object); err != nil {
+			t.Fatal(err)
+		}
+		if len(v.validate(t, object)) == 0 {
+			t.Errorf("%s: %s is accepted", tt.why, tt.spec)
+		}
+	}
+}

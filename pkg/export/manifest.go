@@ -1,0 +1,303 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package export
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	yamlv2 "gopkg.in/yaml.v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+)
+
+// Options are what the manifests have besides what Neutron has.
+type Options struct {
+	// Namespace is that of the Networks.
+	Namespace string
+	// Project is the ID of the project of the credentials; "" if it is not known.
+	Project string
+	// Credentials is nil for the controller's own cloud.
+	Credentials *samplecrdv1.CloudCredentialsReference
+}
+
+// Manifest is a Network that imports a network of Neutron and only observes it.
+type Manifest struct {
+	// Network is nil if no Network can import it.
+	Network *samplecrdv1.Network
+	// Title names the network in Neutron.
+	Title string
+	// Comments tell what the Network does not declare.
+	Comments []string
+}
+
+// Manifests returns a manifest for each of the networks, ordered by name. Each declares its network
+// as it is, so that nothing differs after it is applied. What the API cannot declare, or would
+// refuse, is in the comments.
+func Manifests(networks []*neutron.NetworkDetails, o Options) []Manifest {
+	networks = slices.Clone(networks)
+	slices.SortFunc(networks, func(a, b *neutron.NetworkDetails) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
+	})
+	networks = slices.CompactFunc(networks, func(a, b *neutron.NetworkDetails) bool { return a.ID == b.ID })
+	names, ids := make([]string, len(networks)), make([]string, len(networks))
+	for i, n := range networks {
+		// A network that the controller has retained has the name namespace/name.
+		names[i], ids[i] = objectName(strings.TrimPrefix(n.Name, o.Namespace+"/")), n.ID
+	}
+	manifests := make([]Manifest, len(networks))
+	for i, name := range unique(names, ids, "network") {
+		manifests[i] = newManifest(networks[i], name, o)
+	}
+	return manifests
+}
+
+// networkID matches the IDs that spec.import accepts.
+var networkID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+func newManifest(n *neutron.NetworkDetails, name string, o Options) Manifest {
+	m := Manifest{Title: titleOf(n)}
+	if !networkID.MatchString(n.ID) {
+		m.comment("it cannot be imported: its ID is not a UUID in lower case")
+		return m
+	}
+	m.Network = &samplecrdv1.Network{
+		TypeMeta:   metav1.TypeMeta{APIVersion: samplecrdv1.SchemeGroupVersion.String(), Kind: "Network"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: o.Namespace},
+		Spec: samplecrdv1.NetworkSpec{
+			Import:              &samplecrdv1.ImportSpec{NetworkID: n.ID},
+			ManagementPolicy:    samplecrdv1.ManagementObserve,
+			DeletionPolicy:      samplecrdv1.DeletionRetain,
+			CloudCredentialsRef: o.Credentials,
+			Shared:              n.Shared,
+		},
+	}
+	m.limit(n, o)
+	m.setNetwork(n)
+	m.setTags(n)
+	m.setSubnets(n)
+	m.commentOnNetwork(n)
+	m.commentOnRouters(n)
+	return m
+}
+
+func titleOf(n *neutron.NetworkDetails) string {
+	if n.Name == "" {
+		return "network " + neutron.Printable(n.ID)
+	}
+	return fmt.Sprintf("network %s (%s)", neutron.Printable(n.Name), neutron.Printable(n.ID))
+}
+
+// comment adds a comment. It is one line, whatever Neutron's texts contain.
+func (m *Manifest) comment(format string, args ...any) {
+	m.Comments = append(m.Comments, neutron.Printable(fmt.Sprintf(format, args...)))
+}
+
+// limit comments on a network that nobody can import as Managed with these credentials.
+func (m *Manifest) limit(n *neutron.NetworkDetails, o Options) {
+	if n.External {
+		m.comment("it is an external network: it can be observed, but managementPolicy Managed is refused")
+	}
+	if o.Project != "" && n.Project != "" && n.Project != o.Project {
+		m.comment("it belongs to another project, %s: it can be observed, but managementPolicy Managed is refused", n.Project)
+	}
+}
+
+// Limits of the CustomResourceDefinition.
+const (
+	leastMTU, mostMTU     = 68, 65535
+	maxDomain             = 255
+	maxTags, maxTag       = 50, 60
+	maxAdditionalSubnets  = 8
+	maxDNSNameservers     = 5
+	maxPools, maxRoutes   = 10, 20
+	reservedTag           = "samplecrd-owner-"
+	portSecurityByDefault = true
+)
+
+var (
+	domain         = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?[.])+$`)
+	numericTopmost = regexp.MustCompile(`(^|[.])[0-9]+[.]$`)
+)
+
+func (m *Manifest) setNetwork(n *neutron.NetworkDetails) {
+	spec := &m.Network.Spec
+	if n.PortSecurity != nil && *n.PortSecurity != portSecurityByDefault {
+		spec.PortSecurityEnabled = ptr.To(*n.PortSecurity)
+	}
+	switch {
+	case leastMTU <= n.MTU && n.MTU <= mostMTU:
+		spec.MTU = ptr.To(int32(n.MTU))
+	case n.MTU != 0:
+		m.comment("mtu: %d; the API accepts %d to %d", n.MTU, leastMTU, mostMTU)
+	}
+	switch {
+	case n.DNSDomain == "":
+	case len(n.DNSDomain) <= maxDomain && domain.MatchString(n.DNSDomain) && !numericTopmost.MatchString(n.DNSDomain):
+		spec.DNSDomain = n.DNSDomain
+	default:
+		m.comment("dns_domain: %q; the API accepts only a domain name in lower case with a dot at its end", n.DNSDomain)
+	}
+}
+
+// setTags declares all tags or none: a Network that declares tags has exactly these.
+func (m *Manifest) setTags(n *neutron.NetworkDetails) {
+	tags := n.Tags.All()
+	if fault := faultOfTags(tags); fault != "" {
+		m.comment("tags: %q; %s", tags, fault)
+		return
+	}
+	for _, tag := range tags {
+		m.Network.Spec.Tags = append(m.Network.Spec.Tags, samplecrdv1.Tag(tag))
+	}
+}
+
+func faultOfTags(tags []string) string {
+	if len(tags) > maxTags {
+		return fmt.Sprintf("the API accepts at most %d", maxTags)
+	}
+	seen := map[string]bool{}
+	for _, tag := range tags {
+		lower := strings.ToLower(tag)
+		switch {
+		case len([]rune(tag)) > maxTag:
+			return fmt.Sprintf("the API accepts at most %d characters in each", maxTag)
+		case tag == "" || strings.Contains(tag, ",") || strings.TrimFunc(tag, unicode.IsSpace) != tag || strings.ContainsFunc(tag, isUnprintable):
+			return "the API accepts no empty tag, and no comma, control character, or blank at the start or end of one"
+		case strings.HasPrefix(lower, reservedTag):
+			return "the API accepts none that begins with " + reservedTag
+		case seen[lower]:
+			return "the API accepts no two that differ only in upper and lower case"
+		}
+		seen[lower] = true
+	}
+	return ""
+}
+
+// isUnprintable also finds bytes that are not UTF-8.
+func isUnprintable(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }
+
+// commentOnNetwork comments on attributes that no Network can declare, or that it should not.
+func (m *Manifest) commentOnNetwork(n *neutron.NetworkDetails) {
+	if n.Description != "" {
+		m.comment("description: %q", n.Description)
+	}
+	if n.AdminStateUp != nil && !*n.AdminStateUp {
+		m.comment("admin_state_up: false; the network forwards no packets")
+	}
+	if n.QoSPolicy != "" {
+		m.comment("qos_policy_id: %s", n.QoSPolicy)
+	}
+	if ptr.Deref(n.VLANTransparent, false) {
+		m.comment("vlan_transparent: true")
+	}
+	if len(n.ZoneHints) > 0 {
+		m.comment("availability_zone_hints: %q", n.ZoneHints)
+	}
+	if n.NetworkType != "" || n.PhysicalNetwork != "" || n.SegmentationID != 0 {
+		m.comment("provider: networkType %q, physicalNetwork %q, segmentationID %d", n.NetworkType, n.PhysicalNetwork, n.SegmentationID)
+	}
+	if n.Segments > 0 {
+		m.comment("segments: there are %d", n.Segments)
+	}
+}
+
+func (m *Manifest) commentOnRouters(n *neutron.NetworkDetails) {
+	attached := map[string][]string{} // CIDRs by router
+	var routers []string
+	for _, i := range n.Interfaces {
+		if attached[i.RouterID] == nil {
+			routers = append(routers, i.RouterID)
+		}
+		cidr := i.SubnetID
+		if s := slices.IndexFunc(n.Subnets, func(s neutron.Subnet) bool { return s.ID == i.SubnetID }); s >= 0 {
+			cidr = n.Subnets[s].CIDR.String()
+		}
+		attached[i.RouterID] = append(attached[i.RouterID], cidr)
+	}
+	slices.Sort(routers)
+	for _, id := range routers {
+		name := id
+		if r := slices.IndexFunc(n.Routers, func(r neutron.Router) bool { return r.ID == id }); r >= 0 && n.Routers[r].Name != "" {
+			name = fmt.Sprintf("%s (%s)", n.Routers[r].Name, id)
+		}
+		m.comment("router: %s is attached to %s; to declare it, add to the spec: router: {existing: {id: %q}}", name, strings.Join(attached[id], ", "), id)
+	}
+}
+
+// intro is the line before the comments.
+const intro = "The manifest does not declare the following. It stays as it is in Neutron:"
+
+// YAML returns the document: the comments, and the manifest if there is one.
+func (m Manifest) YAML() ([]byte, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# In Neutron: %s\n", m.Title)
+	if len(m.Comments) > 0 && m.Network != nil {
+		fmt.Fprintf(&b, "# %s\n", intro)
+	}
+	for _, comment := range m.Comments {
+		fmt.Fprintf(&b, "#   %s\n", comment)
+	}
+	if m.Network == nil {
+		return []byte(b.String()), nil
+	}
+	spec, err := inOrder(m.Network.Spec)
+	if err != nil {
+		return nil, err
+	}
+	document, err := yamlv2.Marshal(yamlv2.MapSlice{
+		{Key: "apiVersion", Value: m.Network.APIVersion},
+		{Key: "kind", Value: m.Network.Kind},
+		{Key: "metadata", Value: yamlv2.MapSlice{{Key: "name", Value: m.Network.Name}, {Key: "namespace", Value: m.Network.Namespace}}},
+		{Key: "spec", Value: spec},
+	})
+	b.Write(document)
+	return []byte(b.String()), err
+}
+
+// first are the fields that a manifest begins with.
+var first = []string{"import", "managementPolicy", "deletionPolicy", "cloudCredentialsRef"}
+
+// inOrder returns the spec with the fields in the order of the Go types, except that those of the
+// import come first. sigs.k8s.io/yaml would sort them.
+func inOrder(spec samplecrdv1.NetworkSpec) (ordered yamlv2.MapSlice, err error) {
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	// JSON is YAML.
+	if err := yamlv2.Unmarshal(text, &ordered); err != nil {
+		return nil, err
+	}
+	rank := func(item yamlv2.MapItem) int {
+		name, _ := item.Key.(string)
+		if i := slices.Index(first, name); i >= 0 {
+			return i
+		}
+		return len(first)
+	}
+	slices.SortStableFunc(ordered, func(a, b yamlv2.MapItem) int { return cmp.Compare(rank(a), rank(b)) })
+	return ordered, nil
+}

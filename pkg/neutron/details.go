@@ -1,0 +1,249 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/url"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// NetworkDetails are a network with attributes that the controller does not use. The zero value of
+// an attribute also means that the cloud does not have it.
+type NetworkDetails struct {
+	*Network
+	Project      string
+	AdminStateUp *bool
+	// PortSecurity is nil if the cloud does not have port security.
+	PortSecurity    *bool
+	VLANTransparent *bool
+	QoSPolicy       string
+	ZoneHints       []string
+	// Segments is the number of segments of a network that has several. Only administrators see it.
+	Segments int
+	// SubnetCount is the number of the network's subnets, including those that the client cannot see.
+	SubnetCount int
+	// SubnetDetails are the details of the network's subnets by ID.
+	SubnetDetails map[string]SubnetDetails
+}
+
+// SubnetDetails are attributes of a subnet that the controller does not use.
+type SubnetDetails struct {
+	ID           string   `json:"id"`
+	Pool         string   `json:"subnetpool_id"`
+	Segment      string   `json:"segment_id"`
+	ServiceTypes []string `json:"service_types"`
+	PublishesDNS bool     `json:"dns_publish_fixed_ip"`
+}
+
+// The fields that details need besides those that each list has.
+var (
+	networkDetailFields = []string{"subnets", "project_id", "admin_state_up", "availability_zone_hints", "qos_policy_id", "vlan_transparent", "segments"}
+	subnetDetailFields  = []string{"id", "subnetpool_id", "segment_id", "service_types", "dns_publish_fixed_ip"}
+)
+
+// listedDetails are the details of a network in a list.
+type listedDetails struct {
+	listedNetwork
+	Project         string   `json:"project_id"`
+	AdminStateUp    *bool    `json:"admin_state_up"`
+	VLANTransparent *bool    `json:"vlan_transparent"`
+	QoSPolicy       string   `json:"qos_policy_id"`
+	ZoneHints       []string `json:"availability_zone_hints"`
+	Segments        elided   `json:"segments"`
+	// portSecurity is the Network's field with the difference between false and not there.
+	portSecurity *bool
+}
+
+// UnmarshalJSON reads a network twice: the field port_security_enabled has two places.
+func (l *listedDetails) UnmarshalJSON(text []byte) error {
+	type plain listedDetails
+	var security struct {
+		PortSecurity *bool `json:"port_security_enabled"`
+	}
+	if err := json.Unmarshal(text, &security); err != nil {
+		return err
+	}
+	err := json.Unmarshal(text, (*plain)(l))
+	l.portSecurity = security.PortSecurity
+	return err
+}
+
+// elided is the number of elements of a JSON array. They are not kept.
+type elided int
+
+func (e *elided) UnmarshalJSON(array []byte) error {
+	var elements []json.RawMessage
+	err := json.Unmarshal(array, &elements)
+	*e = elided(len(elements))
+	return err
+}
+
+func (l listedDetails) listed() (string, []string, []string) {
+	id, texts, lists := l.Network.listed()
+	return id, append(texts, l.Project, l.QoSPolicy), append(lists, l.ZoneHints...)
+}
+
+func (s SubnetDetails) listed() (string, []string, []string) {
+	return s.ID, []string{s.Pool, s.Segment}, s.ServiceTypes
+}
+
+// ListNetworkDetails lists all networks of the client's project with their subnets, details and
+// routers. It calls count with the number of networks that were read so far.
+func (c *Client) ListNetworkDetails(ctx context.Context, count func(read int)) ([]*NetworkDetails, error) {
+	filter, err := c.projectFilter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := c.listDetails(ctx, filter, count)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	// Lists of the project take few requests, however many networks there are.
+	if err := c.attachSubnets(ctx, networksOf(found), filter); err != nil {
+		return nil, err
+	}
+	return found, c.attachDetails(ctx, found, filter, url.Values{})
+}
+
+// GetNetworkDetails is ListNetworkDetails for one network, which can be in any project. It returns
+// nil if the client does not see it.
+func (c *Client) GetNetworkDetails(ctx context.Context, id string) (*NetworkDetails, error) {
+	found, err := c.listDetails(ctx, url.Values{"id": {id}}, func(int) {})
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	filter := url.Values{"network_id": {id}}
+	return found[0], c.attachDetails(ctx, found, filter, filter)
+}
+
+func (c *Client) listDetails(ctx context.Context, filter url.Values, count func(read int)) ([]*NetworkDetails, error) {
+	read := 0
+	found, err := listOnly(ctx, c, "networks", slices.Concat(networkFields, networkDetailFields), filter, func(*listedDetails) bool {
+		read++
+		count(read)
+		return true
+	})
+	details := make([]*NetworkDetails, len(found))
+	for i := range found {
+		details[i] = found[i].details()
+	}
+	return details, err
+}
+
+func networksOf(details []*NetworkDetails) []*Network {
+	networks := make([]*Network, len(details))
+	for i, n := range details {
+		networks[i] = n.Network
+	}
+	return networks
+}
+
+// attachDetails adds the subnets that the networks lack, the details of all subnets, and the
+// routers. The filters are for lists of the subnets and of the ports.
+func (c *Client) attachDetails(ctx context.Context, networks []*NetworkDetails, subnets, ports url.Values) error {
+	var incomplete []*Network
+	for _, n := range networks {
+		if len(n.Subnets) < n.SubnetCount {
+			n.Subnets = nil
+			incomplete = append(incomplete, n.Network)
+		}
+	}
+	if err := c.attachAllSubnets(ctx, incomplete); err != nil {
+		return err
+	}
+	if err := c.attachSubnetDetails(ctx, networks, subnets); err != nil {
+		return err
+	}
+	return c.attachAllRouters(ctx, networksOf(networks), ports)
+}
+
+func (l *listedDetails) details() *NetworkDetails {
+	network := l.Network
+	return &NetworkDetails{
+		Network: &network, Project: l.Project, AdminStateUp: l.AdminStateUp, PortSecurity: l.portSecurity, VLANTransparent: l.VLANTransparent,
+		QoSPolicy: l.QoSPolicy, ZoneHints: l.ZoneHints, Segments: int(l.Segments), SubnetCount: int(l.SubnetCount),
+		SubnetDetails: map[string]SubnetDetails{},
+	}
+}
+
+// attachSubnetDetails adds the details of the subnets: those that match the filter with one list,
+// the others by their IDs.
+func (c *Client) attachSubnetDetails(ctx context.Context, networks []*NetworkDetails, filter url.Values) error {
+	missing := map[string]*NetworkDetails{}
+	for _, n := range networks {
+		for _, s := range n.Subnets {
+			missing[s.ID] = n
+		}
+	}
+	attach := func(filter url.Values) error {
+		subnets, err := listOnly(ctx, c, "subnets", subnetDetailFields, filter, func(s *SubnetDetails) bool { return missing[s.ID] != nil })
+		for _, s := range subnets {
+			if n := missing[s.ID]; n != nil {
+				n.SubnetDetails[s.ID] = s
+				delete(missing, s.ID)
+			}
+		}
+		return err
+	}
+	if err := attach(filter); err != nil {
+		return err
+	}
+	for ids := range slices.Chunk(slices.Sorted(maps.Keys(missing)), maxFilterIDs) {
+		if err := attach(url.Values{"id": ids}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attachAllRouters adds the interfaces on the networks, and their routers, as far as the client can
+// see them. The filter is for a list of the ports.
+func (c *Client) attachAllRouters(ctx context.Context, networks []*Network, filter url.Values) error {
+	filter = maps.Clone(filter)
+	filter["device_owner"] = interfaceOwners
+	ids := sets.New[string]()
+	for _, n := range networks {
+		ids.Insert(n.ID)
+	}
+	ports, err := listOnly(ctx, c, "ports", portFields, filter, func(p *Port) bool { return ids.Has(p.NetworkID) })
+	if err != nil {
+		return err
+	}
+	var routers []Router
+	for ids := range slices.Chunk(routersOn(ports, nil), maxFilterIDs) {
+		some, err := list[Router](ctx, c, "routers", routerFields, url.Values{"id": ids})
+		if err != nil {
+			return err
+		}
+		routers = append(routers, some...)
+	}
+	for _, n := range networks {
+		n.setRouters(Owner{}, routers, ports)
+	}
+	return nil
+}
+
+// HasDefaultPools reports whether the subnet has the allocation pools that Neutron chooses for its
+// gateway.
+func (s *Subnet) HasDefaultPools() bool {
+	return s.CIDR.IsValid() && s.Pools == allocationPools(s.CIDR, s.Gateway)
+}
