@@ -237,7 +237,7 @@ func (c *Client) attachAllRouters(ctx context.Context, networks []*Network, filt
 		routers = append(routers, some...)
 	}
 	for _, n := range networks {
-		n.setRouters(Owner{}, routers, ports)
+		n.setRouters(nil, routers, ports)
 	}
 	return nil
 }
