@@ -230,10 +230,11 @@ func (d *Desired) declared(changes []Change, subnet *Subnet) []Change {
 	if d.Import == "" {
 		return changes
 	}
-	followsGateway := subnet != nil && gatewayIn(changes).IsValid() && allocationPools(subnet.CIDR, subnet.Gateway) == any(subnet.Pools)
-	return slices.DeleteFunc(changes, func(c Change) bool {
-		return c.IsDefault && !(c.Label == fieldPools && followsGateway)
-	})
+	declared := slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return c.IsDefault })
+	if subnet == nil || !gatewayIn(declared).IsValid() || allocationPools(subnet.CIDR, subnet.Gateway) != any(subnet.Pools) {
+		return declared
+	}
+	return slices.DeleteFunc(changes, func(c Change) bool { return c.IsDefault && c.Label != fieldPools })
 }
 
 // tags returns the tags that the network must have, nil if any will do. The marks of imports stay.

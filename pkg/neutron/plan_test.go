@@ -104,7 +104,9 @@ func creating(name string) CreateNetwork { return CreateNetwork{Desired{Owner: o
 // These are the changes of a network and of a subnet.
 
 func toName(label, name string) Change { return Change{Name: "name", Label: label, Value: name} }
-func toMark(label string) Change       { return Change{Name: "description", Label: label, Value: owner.Mark()} }
+func toMark(label string) Change {
+	return Change{Name: "description", Label: label, Value: owner.Mark()}
+}
 
 func renaming(name string) UpdateNetwork {
 	return UpdateNetwork{[]Change{toName(fieldNetworkName, name)}}
@@ -630,6 +632,8 @@ func simulate(t *testing.T, have *Network, step Step) (*Network, bool) {
 		next.Subnets = slices.DeleteFunc(next.Subnets, func(s Subnet) bool { return s.ID == step.ID })
 	case SetTags:
 		next.Tags = step.Tags
+	case ImportNetwork:
+		next.Tags, next.Imported = NewTags(append(have.Tags.elements(), step.Desired.Owner.ImportTag())...), true
 	default:
 		return simulateRouter(t, have, step)
 	}

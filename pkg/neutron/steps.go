@@ -34,6 +34,8 @@ type Step interface {
 	// Fields names what the step repairs: what was missing, different or superfluous. Each
 	// name is one of Fields.
 	Fields() []string
+	// expect returns the network as it will be afterwards, if Neutron accepts the step.
+	expect(observed *Network) *Network
 	// apply makes the request, and returns the network as it is afterwards.
 	apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error)
 }

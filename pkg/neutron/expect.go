@@ -1,0 +1,146 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"encoding/json"
+	"net/netip"
+	"slices"
+)
+
+// Plan returns all steps from the observed network to the desired one, in order, as far as they can be
+// known before they are taken: Neutron may refuse one of them. It makes no request. duplicates are other
+// networks with the owner's mark. IDs of what the steps create begin with "new-".
+func Plan(desired Desired, observed *Network, duplicates ...*Network) (steps []Step) {
+	for step := Next(desired, observed); step != nil && len(steps) < maxSteps; step = Next(desired, observed) {
+		steps = append(steps, step)
+		observed = step.expect(observed)
+	}
+	for _, n := range duplicates {
+		if desired.Import == "" && n.Exists() && n.ID != observed.ID && observed.Exists() {
+			steps = append(steps, DeleteNetwork{n})
+		}
+	}
+	return steps
+}
+
+// The IDs of what a plan creates.
+const (
+	newNetwork = "new-network"
+	newSubnet  = "new-subnet-"
+	newRouter  = "new-router"
+	newPort    = "new-port-"
+)
+
+// overlay sets the fields of a request in an observed object, as Neutron does.
+func overlay[O any](observed *O, fields map[string]any) {
+	text, err := json.Marshal(fields)
+	if err == nil {
+		err = json.Unmarshal(text, observed)
+	}
+	if err != nil {
+		panic(err) // the tables have only fields of the object
+	}
+}
+
+// change makes the changes in a subnet. JSON cannot take a gateway away.
+func (s *Subnet) change(changes []Change) {
+	overlay(s, update(changes))
+	for _, c := range changes {
+		if address, ok := c.Value.(netip.Addr); ok && c.Label == fieldGateway {
+			s.Gateway = address
+		}
+	}
+}
+
+func (s CreateNetwork) expect(observed *Network) *Network {
+	next := *observed
+	overlay(&next, creation(networkTable, &s.Desired))
+	next.ID = newNetwork
+	return &next
+}
+
+func (s UpdateNetwork) expect(observed *Network) *Network {
+	next := *observed
+	overlay(&next, update(s.Changes))
+	return &next
+}
+
+func (s SetTags) expect(observed *Network) *Network {
+	next := *observed
+	next.Tags = s.Tags
+	return &next
+}
+
+func (s CreateSubnet) expect(observed *Network) *Network {
+	created := Subnet{ID: newSubnet + s.Subnet.CIDR.String(), NetworkID: observed.ID, CIDR: s.Subnet.CIDR, DHCP: true}
+	created.Gateway = defaultGateway(created.CIDR, netip.Addr{})
+	overlay(&created, creation(subnetTable, &s.Subnet))
+	created.change(changes(subnetTable, &s.Subnet, &created)) // Neutron's defaults
+	return observed.withSubnet(created)
+}
+
+func (s UpdateSubnet) expect(observed *Network) *Network {
+	changed := *observed.subnet(s.ID)
+	changed.change(s.Changes)
+	return observed.withSubnet(changed)
+}
+
+func (s DeleteSubnet) expect(observed *Network) *Network { return observed.withoutSubnet(s.ID) }
+
+func (DeleteNetwork) expect(observed *Network) *Network { return observed }
+
+func (s CreateRouter) expect(observed *Network) *Network {
+	created := Router{ID: newRouter}
+	overlay(&created, creation(routerTable, &s.Router))
+	return observed.withRouter(created)
+}
+
+func (s UpdateRouter) expect(observed *Network) *Network {
+	changed := *observed.router(s.ID)
+	overlay(&changed, update(s.Changes))
+	return observed.withRouter(changed)
+}
+
+func (s DeleteRouter) expect(observed *Network) *Network { return observed.withoutRouter(s.ID) }
+
+func (s AttachSubnet) expect(observed *Network) *Network {
+	i := Interface{PortID: s.Port, RouterID: s.Router, SubnetID: s.Subnet, Address: observed.subnet(s.Subnet).Gateway, Confirmed: true}
+	if i.PortID == "" {
+		i.PortID = newPort + s.Subnet
+	}
+	return observed.withInterface(i)
+}
+
+func (s DetachSubnet) expect(observed *Network) *Network {
+	return observed.withoutInterface(s.Router, s.Subnet)
+}
+
+func (s ImportNetwork) expect(observed *Network) *Network {
+	next := *observed
+	next.Imported = true
+	if tag := s.Desired.Owner.ImportTag(); !slices.Contains(next.Tags.elements(), tag) {
+		next.Tags = NewTags(append(next.Tags.elements(), tag)...)
+	}
+	return &next
+}
+
+func (s WithdrawImport) expect(observed *Network) *Network {
+	next := *observed
+	next.Tags = observed.Tags.without(s.Tag)
+	return &next
+}

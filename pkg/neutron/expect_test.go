@@ -1,0 +1,175 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+)
+
+// taken returns the steps that the plan takes one after the other, until one is refused. It uses the
+// tests' own model of Neutron.
+func taken(t *testing.T, want Desired, have *Network) (steps []string, isRefused bool) {
+	t.Helper()
+	for range maxSteps {
+		step := Next(want, have)
+		if step == nil {
+			return steps, false
+		}
+		steps = append(steps, step.String())
+		next, isTaken := simulate(t, have, step)
+		if !isTaken {
+			return steps, true
+		}
+		have = next
+	}
+	return steps, true
+}
+
+// foretold returns the steps of Plan, with the names that the tests' model gives to what is new.
+func foretold(want Desired, have *Network) (steps []string) {
+	for _, step := range Plan(want, have) {
+		steps = append(steps, strings.ReplaceAll(step.String(), newRouter, "new"))
+	}
+	return steps
+}
+
+// compareForetold fails the test unless Plan foretells the steps. After a refusal it does not matter.
+func compareForetold(t *testing.T, want Desired, have *Network) {
+	t.Helper()
+	sorted := *have
+	have = &sorted
+	have.Subnets = slices.Clone(have.Subnets)
+	have.sortSubnets() // as those that are read from Neutron
+	before := *have
+	got := foretold(want, have)
+	equal(t, &before, have)
+	steps, isRefused := taken(t, want, have)
+	if isRefused {
+		got = got[:min(len(got), len(steps))]
+	}
+	if diff := cmp.Diff(steps, got, comparers); diff != "" {
+		t.Fatalf("the steps differ from the plan (-taken +foretold):\n%s\nwant %+v\nhave %+v", diff, want, have)
+	}
+}
+
+func TestPlanForetellsTheSteps(t *testing.T) {
+	t.Parallel()
+	const wanted, gateway = "10.0.0.0/24", "10.0.0.9"
+	states := startingStates([]Subnet{
+		ours("right", wanted, gateway),
+		ours("default gateway", wanted, "10.0.0.1"),
+		withName("x", ours("name", wanted, gateway)),
+		described("", ours("known", wanted, gateway)),
+		ours("contains it", "10.0.0.0/16", "10.0.0.1"),
+		ours("lower half", "10.0.0.0/25", "10.0.0.1"),
+		ours("upper half", "10.0.0.128/25", "10.0.0.129"),
+		described("mine", ours("overlapping stranger", "10.0.0.128/26", "10.0.0.129")),
+		ours("elsewhere", "10.1.0.0/24", "10.1.0.1"),
+		ours("IPv6", "fd00:1::/64", "fd00:1::"),
+	})
+	for _, want := range []Desired{
+		wants(wanted, gateway, knowing("known")),
+		wants(wanted, "", knowing("known")),
+		wants(wanted, "none", with("v6", "fd00:1::/64")),
+		importing("n", wanted),
+		importing("n", wanted, "10.1.0.0/24"),
+	} {
+		for _, have := range states {
+			compareForetold(t, want, have)
+		}
+	}
+	random := rand.New(rand.NewPCG(5, 6))
+	for range 3000 {
+		seed := make(source, 100)
+		for i := range seed {
+			seed[i] = byte(random.Uint32())
+		}
+		compareForetold(t, seed.desiredRouted(), seed.routed())
+	}
+}
+
+func TestPreview(t *testing.T) {
+	from := func(cidr, gateway string) Desired { return wants(cidr, gateway) }
+	type line struct{ text, interrupts, blocked string }
+	for _, test := range []struct {
+		name        string
+		first, then Desired
+		port        bool
+		want        []line
+	}{
+		{"nothing to do", from("10.0.0.0/24", ""), from("10.0.0.0/24", ""), true, nil},
+		{"a new network", Desired{}, from("10.0.0.0/24", ""), false, []line{{text: "network created"}, {text: "subnet 10.0.0.0/24 created"}}},
+		{"another gateway", from("10.0.0.0/24", ""), from("10.0.0.0/24", "10.0.0.254"), true, []line{{text: "gateway 10.0.0.1 → 10.0.0.254"}}},
+		{"no gateway", from("10.0.0.0/24", ""), from("10.0.0.0/24", "none"), false, []line{{text: "gateway 10.0.0.1 → none, allocation pools 10.0.0.2-10.0.0.254 → 10.0.0.1-10.0.0.254"}}},
+		{"another CIDR", from("10.0.0.0/24", ""), from("10.1.0.0/24", ""), false,
+			[]line{{text: "subnet 10.0.0.0/24 replaced by 10.1.0.0/24"}, {text: "subnet 10.0.0.0/24 deleted"}}},
+		{"another CIDR, with a port", from("10.0.0.0/24", ""), from("10.1.0.0/24", ""), true,
+			[]line{{text: "subnet 10.0.0.0/24 replaced by 10.1.0.0/24", blocked: "replace subnet 10.0.0.0/24: in use by port web-0 (no device)"}, {text: "subnet 10.0.0.0/24 deleted"}}},
+		{"a CIDR that overlaps", from("10.0.0.0/24", ""), from("10.0.0.0/16", ""), false,
+			[]line{{"subnet 10.0.0.0/24 replaced by 10.0.0.0/16, with which it overlaps", "the old subnet goes before the new one comes", ""}, {text: "subnet 10.0.0.0/16 created"}}},
+		{"a CIDR that overlaps, with a port", from("10.0.0.0/24", ""), from("10.0.0.0/16", ""), true,
+			[]line{{"subnet 10.0.0.0/24 replaced by 10.0.0.0/16, with which it overlaps", "the old subnet goes before the new one comes", "delete subnet 10.0.0.0/24: in use by port web-0 (no device)"},
+				{text: "subnet 10.0.0.0/16 created"}}},
+		{"a subnet less, with a port", wants("10.0.0.0/24", "", with("more", "10.1.0.0/24")), from("10.0.0.0/24", ""), true, []line{{text: "subnet 10.1.0.0/24 deleted"}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, embedded.Options{})
+			as := Identity{Owner: owner}
+			if test.first.Name != "" {
+				n, _ := w.converge(t, test.first, &Network{})
+				as.NetworkID = n.ID
+				if test.port {
+					makePortIn(t, w.others, n, "10.0.0.0/24")
+				}
+			}
+			before := w.writes()
+			steps, err := w.Preview(t.Context(), as, test.then)
+			noError(t, err)
+			equal(t, before, w.writes())
+			var got []line
+			for _, s := range steps {
+				l := line{s.Text, s.Interrupts, ""}
+				if s.Blocked != nil {
+					l.blocked = s.Blocked.Error()
+				}
+				got = append(got, l)
+			}
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(line{}), comparers); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// makePortIn creates a port with an address in the subnet.
+func makePortIn(t *testing.T, c *Client, n *Network, in string) {
+	t.Helper()
+	service, err := c.connect(t.Context())
+	noError(t, err)
+	at := slices.IndexFunc(n.Subnets, func(s Subnet) bool { return s.CIDR == cidr(in) })
+	opts := ports.CreateOpts{NetworkID: n.ID, Name: "web-0", FixedIPs: []ports.IP{{SubnetID: n.Subnets[at].ID}}}
+	noError(t, ports.Create(t.Context(), service, opts).Err)
+}

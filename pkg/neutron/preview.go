@@ -1,0 +1,234 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// PlannedStep is a step that was not taken yet.
+type PlannedStep struct {
+	// Step is nil for the end of a removal, which Text describes.
+	Step Step
+	// Text describes the step to users, with the values before and after it.
+	Text string
+	// Interrupts says what the step costs in availability; "" for nothing.
+	Interrupts string
+	// Blocked is why the step cannot be taken now; nil if nothing is known to prevent it. The steps
+	// after it wait for it.
+	Blocked error
+	// scope says which ports prevent the end of a removal.
+	scope scope
+}
+
+// Preview reads Neutron, and returns the steps that Converge would take, with what prevents them. It
+// changes nothing. It returns an error if Neutron cannot be read, or if the spec cannot be followed as
+// it is: an import is refused, or there is no router of that name. Neutron can still refuse a step, for
+// example because of a quota.
+func (c *Cloud) Preview(ctx context.Context, identity Identity, desired Desired) ([]PlannedStep, error) {
+	observed, err := c.Observe(ctx, identity, Live)
+	if err == nil {
+		err = CheckImport(desired, observed)
+	}
+	if err == nil {
+		observed, err = c.pickSurvivor(ctx, identity, observed)
+	}
+	if err != nil || desired.Observe {
+		return nil, err
+	}
+	unresolved := c.resolve(ctx, desired.Router)
+	identity.Declared = desired.Router.existing()
+	duplicates, _, err := c.observer.Get(identity.Owner.UID)
+	if err != nil {
+		return nil, err
+	}
+	steps := describePlan(Plan(desired, observed, duplicates...), observed)
+	if err := c.checkPlanned(ctx, identity, observed, steps); err != nil {
+		return nil, err
+	}
+	return steps, unresolved
+}
+
+// PreviewRemoval is Preview for Remove.
+func (c *Cloud) PreviewRemoval(ctx context.Context, identity Identity, retain bool) ([]PlannedStep, error) {
+	observed, err := c.Observe(ctx, identity, Live)
+	if err != nil || identity.Observe {
+		return nil, err
+	}
+	if isKept := retain || !identity.Marks(observed); !isKept {
+		if err := identity.checkDeletion(observed); err != nil {
+			return nil, err
+		}
+	}
+	if identity.Router == "" && identity.Existing != nil {
+		identity.Declared, _ = c.resolveName(ctx, "spec.router.existing", kindRouter, *identity.Existing)
+	}
+	steps := planRemoval(identity, observed, retain)
+	return steps, c.checkPlanned(ctx, identity, observed, steps)
+}
+
+// planRemoval returns the steps of Remove. A network without the owner's mark stays as it is.
+func planRemoval(identity Identity, observed *Network, retain bool) []PlannedStep {
+	isMarked := identity.Marks(observed) || !observed.Exists()
+	switch {
+	case !observed.Exists() && len(observed.Routers) == 0:
+		return nil
+	case !isMarked && !identity.isLeftOn(observed):
+		return []PlannedStep{}
+	case (retain || !isMarked) && observed.Exists():
+		return []PlannedStep{{Text: "network " + observed.ID + " stays, without its ownership mark"}}
+	case retain:
+		return []PlannedStep{{Text: "the router stays, without its ownership mark"}}
+	}
+	expected := observed
+	var planned []Step
+	for step := nextRemoval(identity, expected); step != nil && len(planned) < maxSteps; step = nextRemoval(identity, expected) {
+		planned = append(planned, step)
+		expected = step.expect(expected)
+	}
+	steps := describePlan(planned, observed)
+	if observed.Exists() {
+		steps = append(steps, PlannedStep{Text: "network " + observed.ID + " deleted", scope: networkScope(observed.ID)})
+	}
+	return steps
+}
+
+// checkPlanned sets Blocked in the first step that something in Neutron is known to prevent. All checks
+// are of the network as it is now, because none of the steps was taken.
+func (c *Cloud) checkPlanned(ctx context.Context, identity Identity, observed *Network, steps []PlannedStep) error {
+	for i := range steps {
+		err := c.checkStep(ctx, identity, observed, &steps[i])
+		switch ReasonOf(err) {
+		case InUse, Unresolved, Invalid:
+			steps[i].Blocked = err
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkStep makes the checks of a step, and looks for the ports that Neutron would find.
+func (c *Cloud) checkStep(ctx context.Context, identity Identity, observed *Network, planned *PlannedStep) error {
+	if s, ok := planned.Step.(checker); ok {
+		if err := s.check(ctx, c, identity, observed); err != nil {
+			return err
+		}
+	}
+	s := planned.scope.withoutInterfaces(identity, observed)
+	switch planned.Step.(type) {
+	case DeleteSubnet, DeleteNetwork:
+		s = scopeOf(planned.Step, identity, observed)
+	}
+	if s.op == "" {
+		return nil
+	}
+	return c.checkPorts(ctx, identity.Owner.UID, s)
+}
+
+// describePlan adds the texts. observed is the network before the first step.
+func describePlan(steps []Step, observed *Network) []PlannedStep {
+	planned := make([]PlannedStep, len(steps))
+	for i, step := range steps {
+		planned[i] = PlannedStep{Step: step, Text: plannedText(step, steps[i+1:], observed), Interrupts: interruption(step, steps[i+1:])}
+	}
+	return planned
+}
+
+// plannedText describes a step. then are those after it.
+func plannedText(step Step, then []Step, observed *Network) string {
+	switch s := step.(type) {
+	case UpdateNetwork:
+		return describeTransitions(s.Changes)
+	case UpdateRouter:
+		return describeTransitions(s.Changes)
+	case UpdateSubnet:
+		if subnet := observed.subnet(s.ID); subnet != nil && len(observed.Subnets) > 1 {
+			return "subnet " + subnet.CIDR.String() + ": " + describeTransitions(s.Changes)
+		}
+		return describeTransitions(s.Changes)
+	case SetTags:
+		return fmt.Sprintf("tags %s → %s", shown(observed.Tags.withoutMarks()), shown(s.Tags.withoutMarks()))
+	case CreateSubnet:
+		if len(s.Replaces) > 0 {
+			return fmt.Sprintf("subnet %s replaced by %s", cidrsOf(observed, s.Replaces), s.Subnet.CIDR)
+		}
+	case DeleteSubnet:
+		if next := successor(s, then); next != nil {
+			return fmt.Sprintf("subnet %s replaced by %s, with which it overlaps", s.CIDR, next.Subnet.CIDR)
+		}
+	}
+	return step.String()
+}
+
+// cidrsOf names subnets.
+func cidrsOf(observed *Network, ids []string) string {
+	cidrs := make([]string, len(ids))
+	for i, id := range ids {
+		cidrs[i] = observed.subnet(id).CIDR.String()
+	}
+	return strings.Join(cidrs, ", ")
+}
+
+// describeTransitions describes changes with the values before and after them.
+func describeTransitions(changes []Change) string {
+	setsGateway := gatewayIn(changes).IsValid()
+	var texts []string
+	for _, c := range changes {
+		switch {
+		case strings.HasPrefix(c.String(), "ownership mark"):
+			texts = append(texts, c.String())
+		case !(setsGateway && c.IsDefault && c.Label == fieldPools): // they follow the gateway
+			texts = append(texts, fmt.Sprintf("%s %s → %s", c.Label, shown(c.Before), shown(c.Value)))
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// successor returns the step that creates a subnet for which this one makes room; nil if none does.
+func successor(s DeleteSubnet, then []Step) *CreateSubnet {
+	for _, step := range then {
+		if create, ok := step.(CreateSubnet); ok && create.Subnet.CIDR.Overlaps(s.CIDR) {
+			return &create
+		}
+	}
+	return nil
+}
+
+// interruption says what a step costs in availability.
+func interruption(step Step, then []Step) string {
+	switch s := step.(type) {
+	case DeleteSubnet:
+		if successor(s, then) != nil {
+			return "the old subnet goes before the new one comes"
+		}
+	case DetachSubnet:
+		for _, next := range then {
+			if attach, ok := next.(AttachSubnet); ok && attach.Subnet == s.Subnet {
+				return "no traffic through a router until the subnet is attached again"
+			}
+		}
+		return "no traffic from this subnet through the router any more"
+	case DeleteRouter:
+		return "the addresses of the router are released"
+	}
+	return ""
+}
