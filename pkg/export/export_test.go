@@ -168,8 +168,8 @@ spec:
 		{"by tag", "-tag production", webManifest, "", 0},
 		{"by tag and name", "-tag production " + down, "", "There is no network to export", 0},
 		{"a network with a mark", "theirs", "", "it carries the mark of the Network with the UID uid in the cluster cluster", 0},
-		{"a name that nothing has", "wbe", "", `no network has the name or the ID ["wbe"]: did you mean web?`, 1},
-		{"another project's by name", "shared", "", "no network has the name or the ID", 1},
+		{"a name that nothing has", "wbe", "", `no network of the project has the name or the ID ["wbe"], and the ID is the only way to name one of another project: did you mean web?`, 1},
+		{"another project's by name", "shared", "", "no network of the project has the name or the ID", 1},
 		{"a flag that does not exist", "-tags=a", "", "did you mean -tag?", 1},
 		{"a namespace that cannot exist", "-n A", "", `-namespace="A"`, 1},
 		{"a Secret that cannot exist", "-secret A_B", "", `-secret="A_B"`, 1},
@@ -184,7 +184,7 @@ spec:
 			}
 		})
 	}
-	if stdout, _, code := export(t, shared); code != 0 || !strings.Contains(stdout, "#   it belongs to another project, ") || !strings.Contains(stdout, "  shared: true\n") {
+	if stdout, _, code := export(t, shared); code != 0 || !strings.Contains(stdout, "# It belongs to another project, ") || !strings.Contains(stdout, "  shared: true\n") {
 		t.Errorf("another project's by ID: exit code %d\n%s", code, stdout)
 	}
 	t.Setenv("OS_CLOUD", "mine-admin")
@@ -193,7 +193,7 @@ spec:
 		!strings.Contains(stdout, `#   provider: networkType "vxlan"`) || strings.Contains(stdout, "name: web") {
 		t.Errorf("as admin: exit code %d\n%s%s", code, stdout, stderr)
 	}
-	if stdout, _, code := export(t, "public"); code != 0 || !strings.Contains(stdout, "#   it is an external network: ") {
+	if stdout, _, code := export(t, "public"); code != 0 || !strings.Contains(stdout, "# It is an external network: ") {
 		t.Errorf("an external network by name: exit code %d\n%s", code, stdout)
 	}
 }
