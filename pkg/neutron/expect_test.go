@@ -146,11 +146,12 @@ func TestPreview(t *testing.T) {
 				}
 			}
 			before := w.writes()
-			steps, err := w.Preview(t.Context(), as, test.then)
+			noError(t, w.Observer().Relist(t.Context()))
+			preview, err := w.Preview(t.Context(), as, test.then)
 			noError(t, err)
 			equal(t, before, w.writes())
 			var got []line
-			for _, s := range steps {
+			for _, s := range preview.Steps {
 				l := line{s.Text, s.Interrupts, ""}
 				if s.Blocked != nil {
 					l.blocked = s.Blocked.Error()
