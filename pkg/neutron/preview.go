@@ -30,9 +30,9 @@ type PlannedStep struct {
 	Text string
 	// Interrupts says what the step costs in availability; "" for nothing.
 	Interrupts string
-	// Blocked is why the step cannot be taken now; nil if nothing is known to prevent it. The steps
-	// after it wait for it.
-	Blocked error
+	// Blocked tells what prevents the step now; "" if nothing is known to. The steps after it wait for
+	// it.
+	Blocked string
 	// scope says which ports prevent the end of a removal.
 	scope scope
 }
@@ -125,7 +125,7 @@ func (c *Cloud) checkPlanned(ctx context.Context, identity Identity, observed *N
 		err := c.checkStep(ctx, identity, observed, &steps[i])
 		switch ReasonOf(err) {
 		case InUse, Unresolved, Invalid:
-			steps[i].Blocked = err
+			steps[i].Blocked = errorIn(err).Message
 			return nil
 		}
 		if err != nil {

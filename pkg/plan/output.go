@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
@@ -72,23 +73,18 @@ type StepPlan struct {
 func newNetworkPlan(t target, steps []neutron.PlannedStep, message string, isPaused bool, err error) NetworkPlan {
 	plan := NetworkPlan{Namespace: t.namespace, Name: t.name, Action: ActionNone, Steps: []StepPlan{}, Message: message}
 	for _, s := range steps {
-		step := StepPlan{Type: typeOf(s.Step), Text: s.Text, Interrupts: s.Interrupts}
-		if s.Blocked != nil {
-			step.BlockedBy = s.Blocked.Error()
-		}
-		plan.Steps = append(plan.Steps, step)
-		if plan.Action != ActionBlocked {
-			plan.Action = ActionChange
-		}
-		if s.Blocked != nil {
-			plan.Action = ActionBlocked
-		}
+		plan.Steps = append(plan.Steps, StepPlan{typeOf(s.Step), s.Text, s.Blocked, s.Interrupts})
 	}
+	isBlocked := slices.ContainsFunc(steps, func(s neutron.PlannedStep) bool { return s.Blocked != "" })
 	switch {
 	case err != nil:
 		plan.Action, plan.Message = ActionError, err.Error()
 	case isPaused && len(steps) > 0:
 		plan.Action = ActionPaused
+	case isBlocked:
+		plan.Action = ActionBlocked
+	case len(steps) > 0:
+		plan.Action = ActionChange
 	}
 	return plan
 }

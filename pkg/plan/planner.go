@@ -89,7 +89,7 @@ func (p *planner) planOne(ctx context.Context, t target) (steps []neutron.Planne
 	identity := neutron.NewIdentity(t.network, p.clients.ClusterID)
 	if !t.network.DeletionTimestamp.IsZero() {
 		steps, err = cloud.PreviewRemoval(ctx, identity, t.network.IsRetained())
-		return steps, "is being deleted", err
+		return steps, "the Network is being deleted", err
 	}
 	desired, err := neutron.NewDesired(t.network, p.clients.ClusterID)
 	if err == nil {
@@ -107,9 +107,9 @@ func observation(network *samplecrdv1.Network, differences []string) string {
 	if !network.IsObserved() {
 		return ""
 	}
-	text := "is only observed, and matches the spec"
+	text := "the network is only observed, and matches the spec"
 	if len(differences) > 0 {
-		text = "is only observed, and differs from the spec"
+		text = "the network is only observed, and differs from the spec"
 		for _, d := range differences {
 			text += "\n  " + d
 		}
