@@ -17,6 +17,7 @@ limitations under the License.
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -317,6 +318,29 @@ func (u *user) withOtherImportedSubnet(p *pair, spec samplecrdv1.NetworkSpec) sa
 	return spec
 }
 
+// actOnPair makes some changes of the Networks of a pair: without a pause between them, so that the
+// Networks race for the network.
+func (u *user) actOnPair(ctx context.Context, p *pair) error {
+	for _, n := range u.networks {
+		if n.pair != p {
+			continue
+		}
+		var err error
+		switch {
+		case n.spec == nil:
+			err = cmp.Or(u.resume(ctx, n), u.create(ctx, n))
+		case n.paused:
+			err = u.resume(ctx, n)
+		default:
+			err = u.actOnImport(ctx, n)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
 // actOnImport makes one change of a Network that imports a network, or of that network.
 func (u *user) actOnImport(ctx context.Context, n *wanted) error {
 	var err error
@@ -416,7 +440,7 @@ func (u *user) tamperWithImport(ctx context.Context, n *wanted) (err error) {
 		tag := foreignTag{id, ownerTagPrefix + newUID(u.rand)}
 		n.pair.foreign = append(n.pair.foreign, tag)
 		err = attributestags.Add(ctx, client, "networks", id, tag.tag).ExtractErr()
-	case u.rand.IntN(3) == 0:
+	default:
 		what = "imported networks deleted"
 		if err = networks.Delete(ctx, client, id).ExtractErr(); err == nil {
 			u.world.legacies.change(id, func(l *legacy) { l.deleted = true })

@@ -143,6 +143,9 @@ func (u *user) act(ctx context.Context) error {
 			u.tidyImport(ctx, n)
 		}
 	}
+	if n.pair != nil && u.rand.IntN(4) > 0 {
+		return u.actOnPair(ctx, n.pair)
+	}
 	if n.paused && (n.spec == nil || u.rand.IntN(2) == 0) {
 		return u.resume(ctx, n)
 	}
