@@ -105,7 +105,11 @@ func TestWrongSettingIsReportedInOneLine(t *testing.T) {
 		{"no workers", noCloud, func(*testing.T) []string { return []string{"-workers=0"} }, 2, []string{"-workers=0", "at least 1"}},
 		{"a negative number of workers", noCloud, func(*testing.T) []string { return []string{"-workers=-3"} }, 2, []string{"-workers=-3", "at least 1"}},
 		{"unknown flag", noCloud, func(*testing.T) []string { return []string{"-worker=3"} }, 2, []string{"-worker", "-h"}},
-		{"an argument", noCloud, func(*testing.T) []string { return []string{"start"} }, 2, []string{`"start"`, "-h"}},
+		{"unknown command", noCloud, func(*testing.T) []string { return []string{"start"} }, 1, []string{`"start"`, "-h"}},
+		{"mistyped command", noCloud, func(*testing.T) []string { return []string{"exprot", "-n=a"} }, 1, []string{"did you mean export?"}},
+		{"mistyped flag of a command", noCloud, func(*testing.T) []string { return []string{"export", "-cluod=a"} }, 1, []string{"did you mean -cloud?"}},
+		{"a command without a cloud", noCloud, func(*testing.T) []string { return []string{"export"} }, 1, []string{"no cloud is configured"}},
+		{"an argument after a flag", noCloud, func(*testing.T) []string { return []string{"-workers=1", "start"} }, 2, []string{`"start"`, "-h"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -132,7 +136,7 @@ func TestHelpAndVersionGoToStandardOutput(t *testing.T) {
 		if code != 0 || stderr != "" {
 			t.Errorf("%s: exit code %d, and on standard error: %s", arg, code, stderr)
 		}
-		for _, want := range []string{"Usage:", "-kubeconfig file", "-workers", "(default 32)", "Logging:"} {
+		for _, want := range []string{"Usage:", "-kubeconfig file", "-workers", "(default 32)", "Logging:", "  export  "} {
 			if !strings.Contains(stdout, want) {
 				t.Errorf("the output of %s does not contain %q", arg, want)
 			}

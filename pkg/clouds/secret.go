@@ -149,6 +149,12 @@ func contentOf(secret *corev1.Secret, cloudName string) content {
 	return content(hash.Sum(nil))
 }
 
+// ConfigOf returns the configuration of a cloud that a Secret has. Its error says which key is wrong,
+// and contains nothing of the Secret's content.
+func ConfigOf(secret *corev1.Secret, cloudName string) (neutron.Config, error) {
+	return Options{}.parse(secret, cloudName)
+}
+
 // parse reads an entry of the clouds.yaml in a Secret. The errors name the invalid key, and
 // contain nothing of its content.
 func (o Options) parse(secret *corev1.Secret, cloudName string) (neutron.Config, error) {

@@ -28,6 +28,7 @@ import (
 
 	"github.com/samplecrd/samplecrd-controller/pkg/export"
 	"github.com/samplecrd/samplecrd-controller/pkg/options"
+	"github.com/samplecrd/samplecrd-controller/pkg/plan"
 )
 
 // command is a subcommand: one row of the table.
@@ -46,6 +47,7 @@ const failure = 1
 // commands returns the table. It is a function because help lists it.
 func commands() []command {
 	return []command{
+		{"plan", "show what the controller would do, without doing it", plan.Run},
 		{"export", "write manifests that import the networks of a project", export.Run},
 		{help, "explain a command: help COMMAND", runHelp},
 	}

@@ -105,5 +105,5 @@ func (s *selection) unknown(networks []*neutron.NetworkDetails) error {
 	if nearest := options.Nearest(missing[0], names); nearest != "" && len(missing) == 1 {
 		hint = fmt.Sprintf(": did you mean %s?", neutron.Printable(nearest))
 	}
-	return fmt.Errorf("no network has the name or the ID %q%s", missing, hint)
+	return fmt.Errorf("no network of the project has the name or the ID %q, and the ID is the only way to name one of another project%s", missing, hint)
 }

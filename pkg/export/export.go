@@ -215,7 +215,7 @@ func (s *settings) report(stderr io.Writer, manifests []Manifest, leftOut []omis
 			written++
 			continue
 		}
-		leftOut = append(leftOut, omission{title: m.Title, reason: strings.Join(m.Comments, ", ")})
+		leftOut = append(leftOut, omission{title: m.Title, reason: strings.Join(m.Notes, ", ")})
 	}
 	for _, o := range leftOut {
 		fmt.Fprintf(stderr, "Left out %s: %s\n", o.title, o.reason)

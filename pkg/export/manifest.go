@@ -49,6 +49,8 @@ type Manifest struct {
 	Network *samplecrdv1.Network
 	// Title names the network in Neutron.
 	Title string
+	// Notes tell what a user must know of the network.
+	Notes []string
 	// Comments tell what the Network does not declare.
 	Comments []string
 }
@@ -80,11 +82,11 @@ var networkID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`
 func newManifest(n *neutron.NetworkDetails, name string, o Options) Manifest {
 	m := Manifest{Title: titleOf(n)}
 	if !networkID.MatchString(n.ID) {
-		m.comment("it cannot be imported: its ID is not a UUID in lower case")
+		m.Notes = append(m.Notes, "No Network can import it: its ID is not a UUID in lower case")
 		return m
 	}
 	m.Network = &samplecrdv1.Network{
-		TypeMeta:   metav1.TypeMeta{APIVersion: samplecrdv1.SchemeGroupVersion.String(), Kind: "Network"},
+		TypeMeta:   metav1.TypeMeta{APIVersion: samplecrdv1.GroupVersion.String(), Kind: "Network"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: o.Namespace},
 		Spec: samplecrdv1.NetworkSpec{
 			Import:              &samplecrdv1.ImportSpec{NetworkID: n.ID},
@@ -115,26 +117,25 @@ func (m *Manifest) comment(format string, args ...any) {
 	m.Comments = append(m.Comments, neutron.Printable(fmt.Sprintf(format, args...)))
 }
 
-// limit comments on a network that nobody can import as Managed with these credentials.
+// limit notes that it is a network that nobody can import as Managed with these credentials.
 func (m *Manifest) limit(n *neutron.NetworkDetails, o Options) {
 	if n.External {
-		m.comment("it is an external network: it can be observed, but managementPolicy Managed is refused")
+		m.Notes = append(m.Notes, "It is an external network: it can be observed, but managementPolicy Managed is refused")
 	}
 	if o.Project != "" && n.Project != "" && n.Project != o.Project {
-		m.comment("it belongs to another project, %s: it can be observed, but managementPolicy Managed is refused", n.Project)
+		m.Notes = append(m.Notes, fmt.Sprintf("It belongs to another project, %s: it can be observed, but managementPolicy Managed is refused", neutron.Printable(n.Project)))
 	}
 }
 
 // Limits of the CustomResourceDefinition.
 const (
-	leastMTU, mostMTU     = 68, 65535
-	maxDomain             = 255
-	maxTags, maxTag       = 50, 60
-	maxAdditionalSubnets  = 8
-	maxDNSNameservers     = 5
-	maxPools, maxRoutes   = 10, 20
-	reservedTag           = "samplecrd-owner-"
-	portSecurityByDefault = true
+	leastMTU, mostMTU    = 68, 65535
+	maxDomain            = 255
+	maxTags, maxTag      = 50, 60
+	maxAdditionalSubnets = 8
+	maxDNSNameservers    = 5
+	maxPools, maxRoutes  = 10, 20
+	reservedTag          = "samplecrd-owner-"
 )
 
 var (
@@ -144,8 +145,8 @@ var (
 
 func (m *Manifest) setNetwork(n *neutron.NetworkDetails) {
 	spec := &m.Network.Spec
-	if n.PortSecurity != nil && *n.PortSecurity != portSecurityByDefault {
-		spec.PortSecurityEnabled = ptr.To(*n.PortSecurity)
+	if !ptr.Deref(n.PortSecurity, true) {
+		spec.PortSecurityEnabled = ptr.To(false)
 	}
 	switch {
 	case leastMTU <= n.MTU && n.MTU <= mostMTU:
@@ -250,11 +251,14 @@ func (m *Manifest) commentOnRouters(n *neutron.NetworkDetails) {
 // intro is the line before the comments.
 const intro = "The manifest does not declare the following. It stays as it is in Neutron:"
 
-// YAML returns the document: the comments, and the manifest if there is one.
+// YAML returns the document: the notes and comments, and the manifest if there is one.
 func (m Manifest) YAML() ([]byte, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# In Neutron: %s\n", m.Title)
-	if len(m.Comments) > 0 && m.Network != nil {
+	for _, note := range m.Notes {
+		fmt.Fprintf(&b, "# %s\n", note)
+	}
+	if len(m.Comments) > 0 {
 		fmt.Fprintf(&b, "# %s\n", intro)
 	}
 	for _, comment := range m.Comments {

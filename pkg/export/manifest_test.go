@@ -149,8 +149,6 @@ segments: there are 2`},
 			n.Routers = []neutron.Router{{ID: "r1", Name: "edge"}}
 		}, usual + mtu, `router: edge (r1) is attached to 10.0.0.0/24; to declare it, add to the spec: router: {existing: {id: "r1"}}
 router: r2 is attached to 10.0.0.0/24; to declare it, add to the spec: router: {existing: {id: "r2"}}`},
-		{"another project's, and external", func(n *neutron.NetworkDetails, _ *neutron.Subnet) { n.Project, n.External = "theirs", true }, usual + mtu,
-			"it is an external network: it can be observed, but managementPolicy Managed is refused\nit belongs to another project, theirs: it can be observed, but managementPolicy Managed is refused"},
 		{"what the API refuses of a network", func(n *neutron.NetworkDetails, _ *neutron.Subnet) {
 			n.MTU, n.DNSDomain, n.Tags = 67, "Example.Org.", neutron.NewTags("a,b", "c")
 		}, usual, `mtu: 67; the API accepts 68 to 65535
@@ -207,10 +205,22 @@ func TestASubnetTooMany(t *testing.T) {
 	}
 }
 
+func TestNetworksThatCanOnlyBeObserved(t *testing.T) {
+	n := network(func(n *neutron.NetworkDetails, _ *neutron.Subnet) { n.Project, n.External = "theirs", true })
+	text, err := Manifests([]*neutron.NetworkDetails{n}, Options{Namespace: "team", Project: "mine"})[0].YAML()
+	want := "# In Neutron: network web (" + id + `)
+# It is an external network: it can be observed, but managementPolicy Managed is refused
+# It belongs to another project, theirs: it can be observed, but managementPolicy Managed is refused
+` + head
+	if !strings.HasPrefix(string(text), want) || err != nil {
+		t.Errorf("got %s, %v", text, err)
+	}
+}
+
 func TestANetworkThatCannotBeImportedIsAComment(t *testing.T) {
 	n := network(func(n *neutron.NetworkDetails, _ *neutron.Subnet) { n.ID = "public" })
 	text, err := Manifests([]*neutron.NetworkDetails{n}, Options{})[0].YAML()
-	if want := "# In Neutron: network web (public)\n#   it cannot be imported: its ID is not a UUID in lower case\n"; string(text) != want || err != nil {
+	if want := "# In Neutron: network web (public)\n# No Network can import it: its ID is not a UUID in lower case\n"; string(text) != want || err != nil {
 		t.Errorf("got %q, %v", text, err)
 	}
 }

@@ -126,11 +126,11 @@ func TestPreview(t *testing.T) {
 		{"another CIDR", from("10.0.0.0/24", ""), from("10.1.0.0/24", ""), false,
 			[]line{{text: "subnet 10.0.0.0/24 replaced by 10.1.0.0/24"}, {text: "subnet 10.0.0.0/24 deleted"}}},
 		{"another CIDR, with a port", from("10.0.0.0/24", ""), from("10.1.0.0/24", ""), true,
-			[]line{{text: "subnet 10.0.0.0/24 replaced by 10.1.0.0/24", blocked: "replace subnet 10.0.0.0/24: in use by port web-0 (no device)"}, {text: "subnet 10.0.0.0/24 deleted"}}},
+			[]line{{text: "subnet 10.0.0.0/24 replaced by 10.1.0.0/24", blocked: "in use by port web-0 (no device)"}, {text: "subnet 10.0.0.0/24 deleted"}}},
 		{"a CIDR that overlaps", from("10.0.0.0/24", ""), from("10.0.0.0/16", ""), false,
 			[]line{{"subnet 10.0.0.0/24 replaced by 10.0.0.0/16, with which it overlaps", "the old subnet goes before the new one comes", ""}, {text: "subnet 10.0.0.0/16 created"}}},
 		{"a CIDR that overlaps, with a port", from("10.0.0.0/24", ""), from("10.0.0.0/16", ""), true,
-			[]line{{"subnet 10.0.0.0/24 replaced by 10.0.0.0/16, with which it overlaps", "the old subnet goes before the new one comes", "delete subnet 10.0.0.0/24: in use by port web-0 (no device)"},
+			[]line{{"subnet 10.0.0.0/24 replaced by 10.0.0.0/16, with which it overlaps", "the old subnet goes before the new one comes", "in use by port web-0 (no device)"},
 				{text: "subnet 10.0.0.0/16 created"}}},
 		{"a subnet less, with a port", wants("10.0.0.0/24", "", with("more", "10.1.0.0/24")), from("10.0.0.0/24", ""), true, []line{{text: "subnet 10.1.0.0/24 deleted"}}},
 	} {
@@ -146,16 +146,13 @@ func TestPreview(t *testing.T) {
 				}
 			}
 			before := w.writes()
-			steps, err := w.Preview(t.Context(), as, test.then)
+			noError(t, w.Observer().Relist(t.Context()))
+			preview, err := w.Preview(t.Context(), as, test.then)
 			noError(t, err)
 			equal(t, before, w.writes())
 			var got []line
-			for _, s := range steps {
-				l := line{s.Text, s.Interrupts, ""}
-				if s.Blocked != nil {
-					l.blocked = s.Blocked.Error()
-				}
-				got = append(got, l)
+			for _, s := range preview.Steps {
+				got = append(got, line{s.Text, s.Interrupts, s.Blocked})
 			}
 			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(line{}), comparers); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)

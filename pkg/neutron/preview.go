@@ -30,44 +30,53 @@ type PlannedStep struct {
 	Text string
 	// Interrupts says what the step costs in availability; "" for nothing.
 	Interrupts string
-	// Blocked is why the step cannot be taken now; nil if nothing is known to prevent it. The steps
-	// after it wait for it.
-	Blocked error
+	// Blocked tells what prevents the step now; "" if nothing is known to. The steps after it wait for
+	// it.
+	Blocked string
 	// scope says which ports prevent the end of a removal.
 	scope scope
 }
 
+// Preview is what Converge would do, and how a network that is only observed differs.
+type Preview struct {
+	Steps       []PlannedStep
+	Differences []string
+}
+
 // Preview reads Neutron, and returns the steps that Converge would take, with what prevents them. It
-// changes nothing. It returns an error if Neutron cannot be read, or if the spec cannot be followed as
-// it is: an import is refused, or there is no router of that name. Neutron can still refuse a step, for
-// example because of a quota.
-func (c *Cloud) Preview(ctx context.Context, identity Identity, desired Desired) ([]PlannedStep, error) {
-	observed, err := c.Observe(ctx, identity, Live)
+// changes nothing. The caller relists the Observer before. It returns an error if Neutron cannot be
+// read, or if the spec cannot be followed as it is: an import is refused, or there is no router of that
+// name. Neutron can still refuse a step, for example because of a quota.
+func (c *Cloud) Preview(ctx context.Context, identity Identity, desired Desired) (Preview, error) {
+	observed, err := c.Observe(ctx, identity, Cached)
 	if err == nil {
 		err = CheckImport(desired, observed)
 	}
 	if err == nil {
 		observed, err = c.pickSurvivor(ctx, identity, observed)
 	}
-	if err != nil || desired.Observe {
-		return nil, err
+	if err != nil {
+		return Preview{}, err
 	}
 	unresolved := c.resolve(ctx, desired.Router)
+	if desired.Observe {
+		return Preview{Differences: Differences(desired, observed)}, unresolved
+	}
 	identity.Declared = desired.Router.existing()
 	duplicates, _, err := c.observer.Get(identity.Owner.UID)
 	if err != nil {
-		return nil, err
+		return Preview{}, err
 	}
 	steps := describePlan(Plan(desired, observed, duplicates...), observed)
 	if err := c.checkPlanned(ctx, identity, observed, steps); err != nil {
-		return nil, err
+		return Preview{}, err
 	}
-	return steps, unresolved
+	return Preview{Steps: steps}, unresolved
 }
 
 // PreviewRemoval is Preview for Remove.
 func (c *Cloud) PreviewRemoval(ctx context.Context, identity Identity, retain bool) ([]PlannedStep, error) {
-	observed, err := c.Observe(ctx, identity, Live)
+	observed, err := c.Observe(ctx, identity, Cached)
 	if err != nil || identity.Observe {
 		return nil, err
 	}
@@ -122,7 +131,7 @@ func (c *Cloud) checkPlanned(ctx context.Context, identity Identity, observed *N
 		}
 		switch ReasonOf(err) {
 		case InUse, Unresolved, Invalid:
-			steps[i].Blocked = err
+			steps[i].Blocked = errorIn(err).Message
 			return nil
 		}
 		if err != nil {

@@ -1,0 +1,134 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+)
+
+func TestNetworkDetails(t *testing.T) {
+	l := newLab(t, embedded.Options{Projects: []embedded.Project{{Name: "samplecrd", ID: "project-1", Password: password}, {Name: "admin", ID: "project-2", Password: password, Admin: true}}})
+	c := l.client(t)
+	admin := newTestClient(t, l.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
+	create := func(c *Client, body object) Network {
+		var answer answer
+		noError(t, c.send(t.Context(), http.MethodPost, object{"network": body}, &answer, nil, "networks"))
+		return answer.Network
+	}
+	web := create(c, object{"name": "web", "admin_state_up": false, "port_security_enabled": false, "availability_zone_hints": []string{"nova"}})
+	shared := create(admin, object{"name": "shared", "shared": true})
+	var made answer
+	noError(t, c.send(t.Context(), http.MethodPost, object{"subnet": object{"network_id": web.ID, "ip_version": 4, "cidr": "10.0.0.0/24", "service_types": []string{"compute:nova"}}}, &made, nil, "subnets"))
+	// An admin's subnet on the network belongs to another project, so that a list of the project lacks it.
+	var other answer
+	noError(t, admin.send(t.Context(), http.MethodPost, object{"subnet": object{"network_id": web.ID, "ip_version": 4, "cidr": "10.0.1.0/24"}}, &other, nil, "subnets"))
+	router := createRouter(t, c, "edge")
+	_, err := c.AttachSubnet(t.Context(), router, made.Subnet.ID)
+	noError(t, err)
+
+	count := 0
+	got, err := c.ListNetworkDetails(t.Context(), func(read int) { count = read })
+	noError(t, err)
+	if len(got) != 1 || count != 1 {
+		t.Fatalf("got %d networks, counted %d", len(got), count)
+	}
+	n := got[0]
+	equal(t, []any{web.ID, "project-1", ptr.To(false), ptr.To(false), []string{"nova"}, 2}, []any{n.ID, n.Project, n.AdminStateUp, n.PortSecurity, n.ZoneHints, n.SubnetCount})
+	equal(t, []string{"compute:nova"}, n.SubnetDetails[made.Subnet.ID].ServiceTypes)
+	if len(n.Routers) != 1 || n.Routers[0].Name != "edge" || len(n.Interfaces) != 1 || n.Interfaces[0].SubnetID != made.Subnet.ID {
+		t.Errorf("got the routers %+v, and the interfaces %+v", n.Routers, n.Interfaces)
+	}
+
+	one, err := c.GetNetworkDetails(t.Context(), shared.ID)
+	noError(t, err)
+	equal(t, []any{shared.ID, "project-2", ptr.To(true)}, []any{one.ID, one.Project, one.PortSecurity})
+	if none, err := c.GetNetworkDetails(t.Context(), "3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11"); none != nil || err != nil {
+		t.Errorf("got %+v, %v", none, err)
+	}
+}
+
+func createRouter(t *testing.T, c *Client, name string) string {
+	t.Helper()
+	var answer answer
+	noError(t, c.send(t.Context(), http.MethodPost, object{"router": object{"name": name}}, &answer, nil, "routers"))
+	return answer.Router.ID
+}
+
+func TestDetailsOfManyNetworksTakeFewRequests(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	c := l.client(t)
+	makeNetworks(t, c, 70)
+	before := len(l.requests())
+	_, err := c.ListNetworkDetails(t.Context(), func(int) {})
+	noError(t, err)
+	if requests := l.requests()[before:]; len(requests) > 4 {
+		t.Errorf("%d requests: %s", len(requests), requests)
+	}
+}
+
+func TestAttributesThatTheCloudDoesNotHave(t *testing.T) {
+	l := newLab(t, embedded.Options{})
+	c := l.client(t)
+	l.answer(replyTo(http.MethodGet, networksPath, http.StatusOK, `{"networks":[{"id":"a","name":"web","qos_policy_id":null,"vlan_transparent":null,"segments":[{},{}]}]}`))
+	got, err := c.listDetails(t.Context(), nil, func(int) {})
+	noError(t, err)
+	n := got[0]
+	if n.PortSecurity != nil || n.AdminStateUp != nil || n.VLANTransparent != nil || n.QoSPolicy != "" || n.Segments != 2 {
+		t.Errorf("got %+v", n)
+	}
+}
+
+func TestDefaultPools(t *testing.T) {
+	for _, tt := range []struct {
+		cidr, gateway string
+		pools         Pools
+		want          bool
+	}{
+		{"10.0.0.0/24", "10.0.0.1", "10.0.0.2-10.0.0.254", true},
+		{"10.0.0.0/24", "", "10.0.0.1-10.0.0.254", true},
+		{"10.0.0.0/24", "10.0.0.9", "10.0.0.1-10.0.0.8, 10.0.0.10-10.0.0.254", true},
+		{"10.0.0.0/24", "10.0.0.9", "10.0.0.10-10.0.0.254", false},
+		{"10.0.0.0/24", "10.0.0.1", "", false},
+		{"10.0.0.0/32", "", "", false},
+	} {
+		s := Subnet{CIDR: cidr(tt.cidr), Gateway: addr(tt.gateway), Pools: tt.pools}
+		if got := s.HasDefaultPools(); got != tt.want {
+			t.Errorf("%+v: got %t", tt, got)
+		}
+	}
+	if (&Subnet{}).HasDefaultPools() {
+		t.Error("a subnet without a CIDR has default pools")
+	}
+}
+
+func TestTheElementsOfTexts(t *testing.T) {
+	equal(t, []string{"a", "b, c"}, NewTags("b, c", "a").All())
+	equal(t, []string{"192.0.2.2", "192.0.2.1"}, NewAddresses("192.0.2.2", "192.0.2.1").All())
+	equal(t, []string{"10.0.0.2-10.0.0.3"}, Pools("10.0.0.2-10.0.0.3").All())
+	equal(t, [][2]string{{"10.9.0.0/16", "10.0.0.2"}}, Routes("10.9.0.0/16 via 10.0.0.2").All())
+	if got := slices.Concat(Tags("").All(), Addresses("").All(), Pools("").All()); len(got) > 0 || len(Routes("").All()) > 0 {
+		t.Error(fmt.Sprint("empty ones have the elements ", got))
+	}
+}

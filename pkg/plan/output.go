@@ -1,0 +1,190 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+)
+
+// Action is what the controller would do for a Network.
+type Action string
+
+// The actions.
+const (
+	// ActionNone means that there is nothing to do.
+	ActionNone Action = "none"
+	// ActionChange means that there are steps, and nothing is known to prevent them.
+	ActionChange Action = "change"
+	// ActionBlocked means that one of the steps is prevented at the moment.
+	ActionBlocked Action = "blocked"
+	// ActionPaused means that there are steps, and that the annotation samplecrd.k8s.io/paused forbids
+	// them.
+	ActionPaused Action = "paused"
+	// ActionError means that the controller could not follow the spec, or that it is not known.
+	ActionError Action = "error"
+)
+
+// NetworkPlan is what the controller would do for one Network: an element of the array that
+// -o json prints.
+type NetworkPlan struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Action    Action `json:"action"`
+	// Steps are in the order in which they would be taken.
+	Steps []StepPlan `json:"steps"`
+	// Message tells what else there is to say: that the Network is only observed or being deleted, or
+	// the error.
+	Message string `json:"message,omitempty"`
+}
+
+// StepPlan is one step.
+type StepPlan struct {
+	// Type is the kind of step, such as CreateSubnet or UpdateNetwork.
+	Type string `json:"type"`
+	// Text describes the step, with the values before and after it.
+	Text string `json:"text"`
+	// BlockedBy tells what prevents the step at the moment. The steps after it wait for it.
+	BlockedBy string `json:"blockedBy,omitempty"`
+	// Interrupts tells what the step costs in availability.
+	Interrupts string `json:"interrupts,omitempty"`
+}
+
+func newNetworkPlan(t target, steps []neutron.PlannedStep, message string, isPaused bool, err error) NetworkPlan {
+	plan := NetworkPlan{Namespace: t.namespace, Name: t.name, Action: ActionNone, Steps: []StepPlan{}, Message: message}
+	for _, s := range steps {
+		plan.Steps = append(plan.Steps, StepPlan{typeOf(s.Step), s.Text, s.Blocked, s.Interrupts})
+	}
+	isBlocked := slices.ContainsFunc(steps, func(s neutron.PlannedStep) bool { return s.Blocked != "" })
+	switch {
+	case err != nil:
+		plan.Action, plan.Message = ActionError, err.Error()
+	case isPaused && len(steps) > 0:
+		plan.Action = ActionPaused
+	case isBlocked:
+		plan.Action = ActionBlocked
+	case len(steps) > 0:
+		plan.Action = ActionChange
+	}
+	return plan
+}
+
+// typeOf returns the name of the type of a step. The end of a removal has none.
+func typeOf(step neutron.Step) string {
+	if step == nil {
+		return "RemoveNetwork"
+	}
+	return reflect.TypeOf(step).Name()
+}
+
+// exitCode returns 1 if there is an error, else 2 if there are changes, else 0.
+func exitCode(plans []NetworkPlan) int {
+	code := exitNothing
+	for _, p := range plans {
+		switch p.Action {
+		case ActionError:
+			return exitError
+		case ActionNone:
+		default:
+			code = exitChanges
+		}
+	}
+	return code
+}
+
+// write writes the plans in that format.
+func write(w io.Writer, format string, plans []NetworkPlan) error {
+	if format == "json" {
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(plans)
+	}
+	counts := map[Action]int{}
+	for _, p := range plans {
+		counts[p.Action]++
+		if _, err := io.WriteString(w, p.String()); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintln(w, summary(len(plans), counts))
+	return err
+}
+
+// String returns the plan as people read it. It ends with a newline.
+func (p NetworkPlan) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s/%s: %s\n", p.Namespace, p.Name, p.headline())
+	for i, s := range p.Steps {
+		fmt.Fprintf(&b, "  %d. %s\n", i+1, s.Text)
+		if s.Interrupts != "" {
+			fmt.Fprintf(&b, "     interrupts: %s\n", s.Interrupts)
+		}
+		if s.BlockedBy != "" {
+			fmt.Fprintf(&b, "     blocked: %s\n", s.BlockedBy)
+		}
+	}
+	return b.String()
+}
+
+func (p NetworkPlan) headline() string {
+	text := map[Action]string{
+		ActionNone:    "nothing to do",
+		ActionChange:  changes(len(p.Steps)),
+		ActionBlocked: changes(len(p.Steps)) + ", blocked",
+		ActionPaused:  changes(len(p.Steps)) + ", which wait until the Network is no longer paused",
+		ActionError:   "error",
+	}[p.Action]
+	if p.Message != "" {
+		text += ": " + p.Message
+	}
+	return text
+}
+
+func changes(n int) string {
+	if n == 1 {
+		return "1 change"
+	}
+	return fmt.Sprintf("%d changes", n)
+}
+
+// summary returns the last line.
+func summary(total int, counts map[Action]int) string {
+	text := fmt.Sprintf("%d Networks", total)
+	if total == 1 {
+		text = "1 Network"
+	}
+	var parts []string
+	for _, part := range []struct {
+		action Action
+		text   string
+	}{{ActionNone, "with nothing to do"}, {ActionChange, "with changes"}, {ActionBlocked, "blocked"}, {ActionPaused, "paused"}, {ActionError, "with an error"}} {
+		if n := counts[part.action]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, part.text))
+		}
+	}
+	if len(parts) == 0 {
+		return text
+	}
+	return text + ": " + strings.Join(parts, ", ")
+}

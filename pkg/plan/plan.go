@@ -1,0 +1,147 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package plan is the subcommand plan: it shows what the controller would do in Neutron for manifests,
+// or for the Networks of a cluster, without doing it.
+//
+// It reads Kubernetes and Neutron live, and writes to neither. What it tells is computed by the same
+// functions that the controller acts by: see neutron.Plan and neutron.Cloud.Preview.
+package plan
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/kubeclient"
+	"github.com/samplecrd/samplecrd-controller/pkg/options"
+)
+
+const description = `Shows what the controller would do in Neutron, in order, and does nothing. With -f it
+does so for manifests, as if they were applied with kubectl; otherwise for the
+Networks in the cluster. Kubernetes and Neutron are read live. Manifests are
+validated by the API server (a dry run), and nothing is written.
+
+It cannot know what Neutron will refuse, such as a request that exceeds a quota, nor
+what changes before the controller acts.
+
+The exit code is 0 if there is nothing to do, 2 if there are changes, and 1 after an
+error.`
+
+const examples = `  samplecrd-controller plan -f network.yaml
+  kustomize build . | samplecrd-controller plan -f -
+  samplecrd-controller plan -A -o json
+  samplecrd-controller plan web database -n team
+`
+
+// The exit codes. They are those of terraform plan -detailed-exitcode.
+const (
+	exitNothing = 0
+	exitError   = 1
+	exitChanges = 2
+)
+
+// settings are what the flags and the arguments of the subcommand say.
+type settings struct {
+	*options.Options
+	names, files []string
+	all          bool
+	output       string
+}
+
+// command returns the subcommand, whose own flags set s.
+func command(s *settings) options.Command {
+	return options.Command{
+		Name: "plan", Arguments: "(-f FILE... | [NAME...] [-A]) [flags]", Description: description, Examples: examples,
+		Usage:  map[string]string{"namespace": "The `namespace` of the Networks, and of manifests that name none. (default default)"},
+		Shared: slices.Concat(options.KubernetesFlags, options.NeutronFlags, []string{"cluster-id"}),
+		Add: func(fs *flag.FlagSet) {
+			fs.Func("f", "A `file` or a directory with manifests, or - for standard input. Further arguments are files too.", func(file string) error {
+				s.files = append(s.files, file)
+				return nil
+			})
+			fs.BoolVar(&s.all, "A", false, "The Networks of all namespaces.")
+			fs.StringVar(&s.output, "o", "text", "The `format`: text or json.")
+		},
+	}
+}
+
+// Run runs the subcommand and returns its exit code.
+func Run(ctx context.Context, arguments []string, stdout, stderr io.Writer) int {
+	s := &settings{}
+	var done bool
+	var err error
+	s.Options, s.names, done, err = command(s).Parse(arguments, stdout)
+	if done {
+		return exitNothing
+	}
+	var plans []NetworkPlan
+	if err == nil {
+		plans, err = s.run(ctx, stderr)
+	}
+	if err == nil {
+		err = write(stdout, s.output, plans)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "samplecrd-controller plan: %v\n", err)
+		return exitError
+	}
+	return exitCode(plans)
+}
+
+// complete sets the defaults, and returns the first error in the flags.
+func (s *settings) complete() error {
+	if len(s.files) > 0 {
+		s.files, s.names = append(s.files, s.names...), nil // -f a.yaml b.yaml
+	}
+	if s.Namespace == "" {
+		s.Namespace = metav1.NamespaceDefault
+	}
+	switch {
+	case s.output != "text" && s.output != "json":
+		return fmt.Errorf("-o=%s: must be one of: text, json", s.output)
+	case len(s.files) > 0 && s.all:
+		return errors.New("-f cannot be combined with -A")
+	case s.all && len(s.names) > 0:
+		return errors.New("-A cannot be combined with names")
+	case len(validation.IsDNS1123Label(s.Namespace)) > 0:
+		return fmt.Errorf("-namespace=%q: must be a valid name of a namespace", s.Namespace)
+	}
+	return nil
+}
+
+func (s *settings) run(ctx context.Context, stderr io.Writer) ([]NetworkPlan, error) {
+	if err := s.complete(); err != nil {
+		return nil, err
+	}
+	clients, err := kubeclient.Connect(ctx, s.Kubernetes)
+	if err != nil {
+		return nil, err
+	}
+	targets, err := s.targets(ctx, clients.Networks, stderr)
+	if err != nil {
+		return nil, err
+	}
+	p := newPlanner(clients, s)
+	defer p.close()
+	return p.plan(ctx, targets), nil
+}

@@ -1,0 +1,182 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package plan
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/clouds"
+	"github.com/samplecrd/samplecrd-controller/pkg/kubeclient"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+	"github.com/samplecrd/samplecrd-controller/pkg/status"
+)
+
+// planner plans for Networks. It keeps the clouds that they use.
+type planner struct {
+	clients  *kubeclient.Clients
+	settings *settings
+	opened   map[clouds.Ref]opened
+	// importers are the Networks of this run that take over a network, by its ID.
+	importers map[string]string
+	// names are the names of all Networks in the cluster by their UIDs; nil until they are needed.
+	names map[types.UID]string
+}
+
+// opened is a cloud, or why it cannot be used.
+type opened struct {
+	cloud  *neutron.Cloud
+	client *neutron.Client
+	err    error
+}
+
+func newPlanner(clients *kubeclient.Clients, s *settings) *planner {
+	return &planner{clients: clients, settings: s, opened: map[clouds.Ref]opened{}, importers: map[string]string{}}
+}
+
+func (p *planner) close() {
+	for _, o := range p.opened {
+		if o.client != nil {
+			o.client.Close()
+		}
+	}
+}
+
+// plan plans for the targets, in their order.
+func (p *planner) plan(ctx context.Context, targets []target) []NetworkPlan {
+	plans := make([]NetworkPlan, len(targets))
+	for i, t := range targets {
+		steps, message, err := p.planOne(ctx, t)
+		if err != nil {
+			err = status.NameHolder(err, func(uid types.UID) string { return p.nameOf(ctx, uid) })
+		}
+		isPaused := err == nil && t.network.IsPaused()
+		plans[i] = newNetworkPlan(t, steps, message, isPaused, err)
+	}
+	return plans
+}
+
+// planOne returns what would be done for a Network, and what else there is to say.
+func (p *planner) planOne(ctx context.Context, t target) (steps []neutron.PlannedStep, message string, err error) {
+	if t.err != nil {
+		return nil, "", t.err
+	}
+	cloud, err := p.cloudOf(ctx, t.network)
+	if err != nil {
+		return nil, "", err
+	}
+	identity := neutron.NewIdentity(t.network, p.clients.ClusterID)
+	if !t.network.DeletionTimestamp.IsZero() {
+		steps, err = cloud.PreviewRemoval(ctx, identity, t.network.IsRetained())
+		return steps, "the Network is being deleted", err
+	}
+	desired, err := neutron.NewDesired(t.network, p.clients.ClusterID)
+	if err == nil {
+		err = p.checkOthers(t)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	preview, err := cloud.Preview(ctx, identity, desired)
+	return preview.Steps, observation(t.network, preview.Differences), err
+}
+
+// observation tells about a network that is only observed; "" about another.
+func observation(network *samplecrdv1.Network, differences []string) string {
+	if !network.IsObserved() {
+		return ""
+	}
+	text := "the network is only observed, and matches the spec"
+	if len(differences) > 0 {
+		text = "the network is only observed, and differs from the spec"
+		for _, d := range differences {
+			text += "\n  " + d
+		}
+	}
+	return text
+}
+
+// checkOthers returns an error if another Network of this run takes over the same network.
+func (p *planner) checkOthers(t target) error {
+	if t.network.Spec.Import == nil || t.network.IsObserved() {
+		return nil
+	}
+	id, name := t.network.Spec.Import.NetworkID, t.namespace+"/"+t.name
+	if other, ok := p.importers[id]; ok && other != name {
+		return fmt.Errorf("spec.import.networkID: %s imports network %s too, and only one of them gets it", other, id)
+	}
+	p.importers[id] = name
+	return nil
+}
+
+// cloudOf returns the cloud that the Network works in, with what Neutron has now.
+func (p *planner) cloudOf(ctx context.Context, network *samplecrdv1.Network) (*neutron.Cloud, error) {
+	ref := clouds.RefOf(network)
+	if _, ok := p.opened[ref]; !ok {
+		p.opened[ref] = p.open(ctx, ref)
+	}
+	return p.opened[ref].cloud, p.opened[ref].err
+}
+
+func (p *planner) open(ctx context.Context, ref clouds.Ref) opened {
+	config, err := p.configOf(ctx, ref)
+	if err != nil {
+		return opened{err: err}
+	}
+	client := neutron.NewClient(config, p.settings.Neutron)
+	cloud := neutron.NewCloud(config.Name, client, p.clients.ClusterID, time.Hour)
+	return opened{cloud, client, cloud.Observer().Relist(ctx)}
+}
+
+// configOf returns the configuration of the cloud in the Secret, or of the controller's own for the
+// zero Ref.
+func (p *planner) configOf(ctx context.Context, ref clouds.Ref) (neutron.Config, error) {
+	if ref == (clouds.Ref{}) {
+		return neutron.LoadConfig(p.settings.Cloud)
+	}
+	var secret *corev1.Secret
+	secret, err := p.clients.Kube.CoreV1().Secrets(ref.Secret.Namespace).Get(ctx, ref.Secret.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return neutron.Config{}, fmt.Errorf("spec.cloudCredentialsRef: there is no Secret %s", ref.Secret)
+	}
+	if err != nil {
+		return neutron.Config{}, fmt.Errorf("spec.cloudCredentialsRef: %w", err)
+	}
+	return clouds.ConfigOf(secret, ref.CloudName)
+}
+
+// nameOf returns the name of the Network with that UID, "" if it is not known. Without the right to
+// list Networks, none is.
+func (p *planner) nameOf(ctx context.Context, uid types.UID) string {
+	if p.names == nil {
+		p.names = map[types.UID]string{}
+		list, err := p.clients.Networks.SamplecrdV1().Networks(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+		if err == nil {
+			for _, n := range list.Items {
+				p.names[n.UID] = n.Namespace + "/" + n.Name
+			}
+		}
+	}
+	return p.names[uid]
+}
