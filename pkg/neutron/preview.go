@@ -118,11 +118,17 @@ func planRemoval(identity Identity, observed *Network, retain bool) []PlannedSte
 	return steps
 }
 
-// checkPlanned sets Blocked in the first step that something in Neutron is known to prevent. All checks
-// are of the network as it is now, because none of the steps was taken.
+// checkPlanned sets Blocked in the first step that something in Neutron is known to prevent. The checks of
+// Converge are of the network as it is now, because none of the steps was taken.
 func (c *Cloud) checkPlanned(ctx context.Context, identity Identity, observed *Network, steps []PlannedStep) error {
+	expected := observed
 	for i := range steps {
 		err := c.checkStep(ctx, identity, observed, &steps[i])
+		if step := steps[i].Step; err == nil && step != nil {
+			if err = c.checkRefusal(ctx, step, observed, expected); err == nil {
+				expected = step.expect(expected)
+			}
+		}
 		switch ReasonOf(err) {
 		case InUse, Unresolved, Invalid:
 			steps[i].Blocked = errorIn(err).Message
@@ -143,9 +149,13 @@ func (c *Cloud) checkStep(ctx context.Context, identity Identity, observed *Netw
 		}
 	}
 	s := planned.scope.withoutInterfaces(identity, observed)
-	switch planned.Step.(type) {
-	case DeleteSubnet, DeleteNetwork:
-		s = scopeOf(planned.Step, identity, observed)
+	switch step := planned.Step.(type) {
+	case DeleteSubnet:
+		if subnet := observed.subnet(step.ID); subnet == nil || !subnet.isAutoAddressed() {
+			s = scopeOf(step, identity, observed)
+		}
+	case DeleteNetwork:
+		s = scopeOf(step, identity, observed)
 	}
 	if s.op == "" {
 		return nil

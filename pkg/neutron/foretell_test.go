@@ -1,0 +1,245 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+// foretelling is a routed cloud in which each sync is compared with what Preview said before.
+type foretelling struct {
+	*routedCloud
+	*resource
+	*rand.Rand
+	// prevented counts the syncs in which something prevented a step.
+	prevented int
+}
+
+// one returns one of the values.
+func one[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+
+// mostly reports true in three of four cases.
+func (f *foretelling) mostly() bool { return f.IntN(4) > 0 }
+
+// respec gives the Network a random spec. It keeps what cannot be changed.
+func (f *foretelling) respec() {
+	imports := f.Spec.Import
+	f.Spec = samplecrdv1.NetworkSpec{Import: imports}
+	s := &f.Spec
+	if imports == nil || f.mostly() {
+		s.CIDR = one(f.Rand, "10.0.0.0/24", "10.0.0.0/24", "10.0.0.0/25", "10.0.0.0/16", "10.1.0.0/24")
+		prefix := cidr(s.CIDR).Addr()
+		s.Gateway = one(f.Rand, "", "", "None", prefix.Next().Next().String())
+		s.DNSNameservers = one(f.Rand, nil, nil, []samplecrdv1.IPAddress{"192.0.2.53"})
+	}
+	if f.IntN(3) == 0 {
+		withSubnet("more", one(f.Rand, "10.9.0.0/24", "10.8.0.0/24"))(s)
+	}
+	if f.IntN(3) == 0 {
+		withSubnet("v6", "fd00:1::/64")(s)
+		s.AdditionalSubnets[len(s.AdditionalSubnets)-1].IPv6 = one(f.Rand, nil, &samplecrdv1.IPv6Spec{AddressMode: "slaac", RAMode: "slaac"})
+	}
+	s.MTU = one(f.Rand, nil, nil, new(int32(1400)))
+	s.Tags = one(f.Rand, nil, nil, []samplecrdv1.Tag{"a"}, []samplecrdv1.Tag{"b", "a"})
+	set := one(f.Rand, func(*samplecrdv1.NetworkSpec) {}, ownRouterOn(byName("public")), ownRouterOn(byName("public2")), existingRouter(byName("gate")),
+		existingRouter(byName("second")), existingRouter(byName("nowhere")))
+	set(s)
+}
+
+// disturb changes something as another client does.
+func (f *foretelling) disturb(t *testing.T) {
+	t.Helper()
+	found, err := f.others.FindNetworks(t.Context(), owner.Mark())
+	noError(t, err)
+	if len(found) == 0 {
+		return
+	}
+	n := found[0]
+	var subnet Subnet
+	if len(n.Subnets) > 0 {
+		subnet = n.Subnets[f.IntN(len(n.Subnets))]
+	}
+	switch f.IntN(8) {
+	case 0:
+		_ = f.others.DeleteSubnet(t.Context(), subnet.ID, nil) // Neutron refuses it if a router has it
+	case 1:
+		put(t, f.others, "network", n.ID, object{"name": "x", "mtu": 1300})
+	case 2:
+		f.tryPost(t, "subnet", object{"network_id": n.ID, "cidr": one(f.Rand, "10.7.0.0/24", "10.1.0.0/25"), "ip_version": 4, "description": one(f.Rand, "", owner.Mark())})
+	case 3:
+		post(t, f.others, "network", object{"description": owner.Mark()}) // a duplicate
+	case 4:
+		put(t, f.others, "network", n.ID, object{"description": ""})
+	case 5:
+		f.makeRouter(t, "another", owner.Mark())
+	case 6:
+		if subnet.ID != "" {
+			put(t, f.others, "subnet", subnet.ID, object{"description": "", "name": "x"})
+		}
+	case 7:
+		if subnet.ID != "" {
+			f.tryPost(t, "port", object{"network_id": n.ID, "name": "web-0", "fixed_ips": []object{{"subnet_id": subnet.ID}}})
+		}
+	}
+}
+
+// tryPost is post for what Neutron may refuse.
+func (f *foretelling) tryPost(t *testing.T, kind string, fields object) {
+	var answer object
+	_ = f.others.send(t.Context(), "POST", object{kind: fields}, &answer, nil, kind+"s")
+}
+
+// preview returns what Preview foretells, without what prevents the steps, which one is the first that
+// is prevented, -1 for none, and the error.
+func (f *foretelling) preview(t *testing.T) (texts []string, blocked int, err error) {
+	t.Helper()
+	f.ageNames()
+	noError(t, f.Observer().Relist(t.Context()))
+	before := f.writes()
+	desired, err := NewDesired(f.Network, owner.Cluster)
+	noError(t, err)
+	steps, err := f.Preview(t.Context(), NewIdentity(f.Network, owner.Cluster), desired)
+	equal(t, before, f.writes())
+	blocked = -1
+	for i, s := range steps {
+		texts = append(texts, s.Step.String())
+		if s.Blocked != nil && blocked < 0 {
+			blocked = i
+		}
+	}
+	return texts, blocked, err
+}
+
+// act syncs as the controller does, and returns the steps with the names that Preview gives to what is
+// new.
+func (f *foretelling) act(t *testing.T) (texts []string, err error) {
+	t.Helper()
+	known := map[string]bool{}
+	for _, r := range f.Routers() {
+		known[r.ID] = true
+	}
+	for range 8 {
+		var steps []Step
+		var observed *Network
+		observed, steps, err = f.syncOnce(t, Guard{})
+		if observed != nil {
+			desired, _ := NewDesired(f.Network, owner.Cluster)
+			f.Status.Imported = f.Status.Imported || IsImported(desired, observed)
+		}
+		for _, s := range steps {
+			texts = append(texts, s.String())
+		}
+		if ReasonOf(err) != Unrecorded {
+			break
+		}
+	}
+	for _, r := range f.Routers() {
+		if !known[r.ID] {
+			for i := range texts {
+				texts[i] = strings.ReplaceAll(texts[i], r.ID, newRouter)
+			}
+		}
+	}
+	return texts, err
+}
+
+// compare previews, syncs, and compares.
+func (f *foretelling) compare(t *testing.T) {
+	t.Helper()
+	foretold, blocked, foretoldErr := f.preview(t)
+	done, err := f.act(t)
+	told := fmt.Sprintf("foretold %q, prevented from %d on, %v; done %q, %v; import %t, spec %+v", foretold, blocked, foretoldErr, done, err, f.Spec.Import != nil, f.Spec)
+	want := foretold
+	switch {
+	case blocked >= 0:
+		want = foretold[:blocked]
+		f.prevented++
+		if err == nil {
+			t.Errorf("Preview says that a step is prevented: %s", told)
+		}
+	case foretoldErr != nil:
+		if ReasonOf(err) != ReasonOf(foretoldErr) {
+			t.Errorf("another error: %s", told)
+		}
+	case err != nil:
+		t.Errorf("Preview does not foretell the error: %s", told)
+	}
+	if diff := cmp.Diff(want, done, comparers); diff != "" {
+		t.Errorf("(-foretold +done)\n%s\n%s", diff, told)
+	}
+}
+
+// compareRemoval previews the removal, removes, and compares.
+func (f *foretelling) compareRemoval(t *testing.T) {
+	noError(t, f.Observer().Relist(t.Context()))
+	retain := f.IntN(3) == 0
+	before := f.writes()
+	steps, foretoldErr := f.PreviewRemoval(t.Context(), NewIdentity(f.Network, owner.Cluster), retain)
+	equal(t, before, f.writes())
+	var texts []string
+	for _, s := range steps {
+		texts = append(texts, s.Text)
+		if foretoldErr == nil {
+			foretoldErr = s.Blocked
+		}
+	}
+	_, err := f.remove(t, retain, Guard{})
+	if ReasonOf(err) != ReasonOf(foretoldErr) {
+		t.Errorf("foretold %q, %v; done: %v; retain %t, import %t, spec %+v", texts, foretoldErr, err, retain, f.Spec.Import != nil, f.Spec)
+	}
+	if hasWritten := f.writes() > before; err == nil && hasWritten != (len(steps) > 0) {
+		t.Errorf("foretold %q; written: %t; retain %t, import %t", texts, hasWritten, retain, f.Spec.Import != nil)
+	}
+}
+
+func TestPreviewForetellsWhatConvergeDoes(t *testing.T) {
+	t.Parallel()
+	runs := uint64(60)
+	if testing.Short() {
+		runs = 10
+	}
+	compared, prevented := 0, 0
+	for seed := range runs {
+		f := &foretelling{routedCloud: newRoutedCloud(t), Rand: rand.New(rand.NewPCG(seed, 7))}
+		f.makeRouter(t, "second", "")
+		f.resource = f.declare()
+		if f.IntN(4) == 0 {
+			legacy := f.legacy(t, "10.0.0.0/24", "10.5.0.0/24")
+			f.Spec.Import = &samplecrdv1.ImportSpec{NetworkID: legacy.ID}
+		}
+		for round := range 5 {
+			t.Run(fmt.Sprintf("%d, round %d", seed, round), func(t *testing.T) {
+				f.respec()
+				for range f.IntN(3) {
+					f.disturb(t)
+				}
+				f.compare(t)
+				compared++
+			})
+		}
+		prevented += f.prevented
+		t.Run(fmt.Sprintf("%d, removal", seed), f.compareRemoval)
+	}
+	t.Logf("compared %d syncs; a step was prevented in %d of them", compared, prevented)
+}
