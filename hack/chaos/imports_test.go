@@ -261,9 +261,9 @@ func (u *user) importSpec(ctx context.Context, p *pair) (samplecrdv1.NetworkSpec
 		spec.ManagementPolicy = samplecrdv1.ManagementObserve
 	}
 	switch u.rand.IntN(6) {
-	case 0, 1:
+	case 0:
 		spec.DeletionPolicy = samplecrdv1.DeletionDelete
-	case 2:
+	case 1:
 		spec.DeletionPolicy = samplecrdv1.DeletionRetain
 	}
 	for range u.rand.IntN(3) {

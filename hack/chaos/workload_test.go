@@ -135,6 +135,12 @@ func (u *user) work(ctx context.Context, enough func() bool) error {
 // act makes one change, and then often waits for its effect.
 func (u *user) act(ctx context.Context) error {
 	n := u.networks[u.rand.IntN(len(u.networks))]
+	// There are few pairs, and much can happen to each.
+	if at := slices.IndexFunc(u.networks, func(n *wanted) bool { return n.pair != nil }); at >= 0 && u.rand.IntN(2) == 0 {
+		if err := u.actOnPair(ctx, u.networks[at+u.rand.IntN(len(u.networks)-at)].pair); err != nil {
+			return err
+		}
+	}
 	if u.rand.IntN(2) == 0 {
 		if err := u.leave(ctx, n); err != nil {
 			return err
@@ -142,9 +148,6 @@ func (u *user) act(ctx context.Context) error {
 		if n.pair != nil {
 			u.tidyImport(ctx, n)
 		}
-	}
-	if n.pair != nil && u.rand.IntN(4) > 0 {
-		return u.actOnPair(ctx, n.pair)
 	}
 	if n.paused && (n.spec == nil || u.rand.IntN(2) == 0) {
 		return u.resume(ctx, n)

@@ -287,6 +287,26 @@ func TestTheNextImporterIsWokenWhenTheNetworkIsFree(t *testing.T) {
 	equal(t, []types.UID{otherUID}, w.Cloud.imports.of(id))
 }
 
+// A Network that only observes does not keep others from the network, once its mark is off.
+func TestAnObserverGivesTheNetworkUp(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	id := w.legacy(t).ID
+	sync := func(uid types.UID, observe bool) error {
+		as, desired := importer(uid, id), importing(id)
+		desired.Owner, desired.Imported, as.Observe, desired.Observe = as.Owner, false, observe, observe
+		observed, err := w.Observe(t.Context(), as, Live)
+		noError(t, err)
+		_, _, err = w.Converge(t.Context(), as, desired, observed, Guard{})
+		return err
+	}
+	noError(t, sync(owner.UID, false))
+	equal(t, ImportRefused, ReasonOf(sync(otherUID, false)))
+	noError(t, sync(owner.UID, true))
+	equal(t, ImportRefused, ReasonOf(sync(otherUID, false))) // its mark is still there
+	noError(t, w.others.removeTag(t.Context(), id, owner.ImportTag()))
+	noError(t, sync(otherUID, false))
+}
+
 func TestRemoveAnImport(t *testing.T) {
 	theirs := Owner{UID: otherUID}.ImportTag()
 	for _, test := range []struct {
