@@ -221,7 +221,8 @@ func (p plan) actors() (names []string) {
 	add(p.networks*p.edits >= fewEdits, "Networks paused", "Networks resumed", "deletion policies changed before a deletion",
 		"gateways taken away", "changes between IPv4 and IPv6", "changes of an IPv6 gateway",
 		"routers added", "routers removed", "moves to another router", "CIDRs changed while attached", "gateways changed while attached",
-		visits)
+		visits, "networks created by hand", "Networks created that import a network",
+		"imports switched to Observe", "imports switched to Managed", "irreversible: "+string(importsNetwork))
 	// On the real Neutron a run has 0 to 5 of them.
 	add(p.networks*p.edits >= fewEdits && p.cloudsYAML == "", tampered)
 	add(p.networks*p.edits >= fewEdits && p.faults > 0 && p.cloudsYAML == "", "OpenStack fault: "+halfway.name)

@@ -31,6 +31,13 @@ limitations under the License.
 // requests, which leaves a half interface, or a router without a gateway. No Network may be Ready with a
 // half interface at any time, no owner may have two routers, and none may be left over.
 //
+// Other Networks import networks that users have created in Neutron by hand, or only observe them. They
+// come in pairs, which import the same networks, half of them from both clusters. Users switch between
+// Observe and Managed, describe the networks anew, remove ownership tags, add tags of others, and
+// delete the networks. At the end, one Network of those that import a network must have it, the others
+// must tell why not, and what no Network has declared must be as users have set it. A Network that
+// observes must not have changed anything, at any time.
+//
 // Some requests to Neutron cannot be undone, such as a deletion, or the detachment of a subnet
 // from its router. For each of them, the journal shows what the users
 // had requested when the controller read the Network before: a request that this did not permit

@@ -38,6 +38,13 @@ type intent struct {
 	// gateways has what is declared as the gateway of each subnet, by its CIDR.
 	gateways map[netip.Prefix]string
 	router   routerIntent
+	// imports is the network that it imports, "" if it imports none. A Network with observed must not
+	// change it.
+	imports  string
+	observed bool
+	// fields are those of the imported network and its subnets that the spec declares, as in Neutron's
+	// API.
+	fields []string
 	// lost reports whether the Network is gone without having been deleted: etcd was restored
 	// from a backup that does not have it.
 	lost bool
@@ -46,7 +53,8 @@ type intent struct {
 }
 
 func (i intent) String() string {
-	return fmt.Sprintf("{paused: %t, deleted: %t, retained: %t, lost: %t, gateways %v, router %+v}", i.paused, i.deleted, i.retained, i.lost, i.gateways, i.router)
+	return fmt.Sprintf("{paused: %t, deleted: %t, retained: %t, lost: %t, gateways %v, router %+v, imports %q, observed: %t, fields %q}",
+		i.paused, i.deleted, i.retained, i.lost, i.gateways, i.router, i.imports, i.observed, i.fields)
 }
 
 // permits reports whether a controller that has read the intent may send the request.
@@ -56,6 +64,8 @@ func (i intent) permits(d *deed) bool {
 	switch {
 	case i.paused:
 		return false
+	case d.onImport:
+		return i.permitsOnImport(d, hasSubnet)
 	case d.kind == creates:
 		return exists
 	case d.kind == createsRouter:
@@ -176,6 +186,11 @@ const (
 	deletesRouter kind = "the deletion of a router"
 	attaches      kind = "the attachment of a subnet"
 	detaches      kind = "the detachment of a subnet"
+
+	importsNetwork kind = "the import of a network"
+	// These can be undone.
+	withdraws     kind = "the withdrawal of an import"
+	changesImport kind = "the change of an imported network"
 )
 
 // deed is a request to Neutron that cannot be undone.
@@ -199,6 +214,14 @@ type deed struct {
 	// duplicate reports whether Neutron had another network of the same owner; in the deletion of a
 	// router, another router.
 	duplicate bool
+	// onImport reports whether the network was created by hand. The kind changesImport has the fields. isWrong
+	// is what is wrong about the request if it worked.
+	onImport bool
+	fields   []string
+	isWrong  string
+	worked   bool
+	// others are the UIDs of all Networks that imported the network so far.
+	others []types.UID
 	// reconcile is the ID of its sync; "" for the deletion of an orphan.
 	reconcile string
 	arrived   time.Time
@@ -235,6 +258,10 @@ const networksPath = "apis/samplecrd.k8s.io/v1/namespaces/"
 
 // arrived records a request. The ledger is that of the networks so far.
 func (s *witness) arrived(c *call, l *ledger) {
+	if d := c.deedOnImport(l); d != nil {
+		s.arrivedOnImport(c, d)
+		return
+	}
 	d := c.deed()
 	if d != nil && !c.proxy.look(d) {
 		return // what it is about is gone already
@@ -404,6 +431,9 @@ func (s *witness) found(intents *intents, tally *tally) violations {
 	defer s.mu.Unlock()
 	v := s.strange
 	for _, d := range s.deeds {
+		if d.worked && d.isWrong != "" {
+			v.add("%s at %s: %s %s: %s", d.life.name, d.arrived.Format("15:04:05.000000"), d.kind, d.network, d.isWrong)
+		}
 		if d.kind == detaches && !d.isOwn && !intents.everNamed(d.owner, d.router) {
 			v.add("%s at %s: "+strangersInterface+"router %s, subnet %s of %s", d.life.name, d.arrived.Format("15:04:05.000000"), d.router, d.cidr, d.owner)
 		}
@@ -422,7 +452,9 @@ func (s *witness) found(intents *intents, tally *tally) violations {
 func (d *deed) judge(intents *intents) string {
 	reads := []*reading{d.read, d.later}
 	switch {
-	case d.reconcile == "":
+	case d.kind == changesImport || d.kind == withdraws:
+		return d.judgeChange(intents)
+	case d.reconcile == "" && !d.onImport:
 		// The deletion of an orphan: its owner cannot be read by name.
 		reads = []*reading{{arrived: d.arrived, answered: d.arrived}}
 	case d.read == nil:
@@ -451,5 +483,5 @@ func ownerOf(description string) (types.UID, bool) {
 
 // isRetained reports whether the network stays in Neutron.
 func isRetained(spec *samplecrdv1.NetworkSpec) bool {
-	return spec.DeletionPolicy == samplecrdv1.DeletionRetain
+	return spec.DeletionPolicy == samplecrdv1.DeletionRetain || spec.DeletionPolicy == "" && spec.Import != nil
 }

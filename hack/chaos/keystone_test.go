@@ -188,8 +188,12 @@ func (w *world) moveAway(ctx context.Context, rand *rand.Rand, to place) (violat
 			continue
 		}
 		spec := *n.spec
-		spec.Gateway = randomGateway(rand, spec.CIDR)
-		spec = consistent(spec)
+		if n.pair != nil {
+			spec = u.withOtherDeclaration(n.pair, spec)
+		} else {
+			spec.Gateway = randomGateway(rand, spec.CIDR)
+			spec = consistent(spec)
+		}
 		if err := u.edit(ctx, n, spec); err != nil {
 			return nil, err
 		}

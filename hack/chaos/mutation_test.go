@@ -43,8 +43,8 @@ type mutation struct {
 
 var mutations = []mutation{
 	{"look-up-by-mark-disabled", "pkg/neutron/cloud.go", []string{
-		"found, err := c.client.FindNetworks(ctx, identity.Owner.Mark())",
-		"var found []*Network\n\tvar err error",
+		"found, err = c.client.FindNetworks(ctx, identity.Owner.Mark())",
+		"found, err = nil, nil",
 	}, []string{duplicate}, short},
 	{"finalizer-put-on-late", "controller.go", []string{
 		"patched, added, err := c.live.AddFinalizerIfNeeded(ctx, network)",
@@ -118,7 +118,30 @@ var mutations = []mutation{
 		"func (AttachSubnet) Irreversible() bool { return true }",
 		"func (AttachSubnet) Irreversible() bool { return false }",
 	}, []string{unread, forbidden}, routersOnly},
+	{"observed-networks-are-changed", "pkg/neutron/plan.go", []string{
+		`if desired.Import != "" && (desired.Observe || !observed.Exists()) {`,
+		`if desired.Import != "" && !observed.Exists() {`,
+	}, []string{forbidden}, importsOnly},
+	{"imports-are-deleted-by-default", "pkg/apis/samplecrd/v1/types.go", []string{
+		`return n.Spec.DeletionPolicy == DeletionRetain || n.Spec.DeletionPolicy == "" && n.Spec.Import != nil`,
+		`return n.Spec.DeletionPolicy == DeletionRetain`,
+	}, []string{forbidden, takenAway}, importsOnly},
+	{"tags-of-other-imports-ignored", "pkg/neutron/import.go", []string{
+		"for _, other := range ImportersOf(network.Tags) {",
+		`for _, other := range ImportersOf("") {`,
+	}, []string{notOne, badTag}, importsOnly},
+	{"no-live-read-before-an-import", "pkg/neutron/import.go", []string{
+		"func (ImportNetwork) Irreversible() bool { return true }",
+		"func (ImportNetwork) Irreversible() bool { return false }",
+	}, []string{unread, forbidden}, importsOnly},
 }
+
+// importsOnly has fewer other Networks, and nothing that imports do not need.
+var importsOnly = func() plan {
+	p := short
+	p.networks, p.edits, p.restarts, p.restores, p.keystone, p.moves = 60, 1, 0, 0, 0, 0
+	return p
+}()
 
 // routersOnly has fewer Networks, and nothing that routers do not need.
 var routersOnly = func() plan {

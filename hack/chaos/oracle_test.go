@@ -30,6 +30,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
@@ -84,6 +85,7 @@ func (w *world) consult(ctx context.Context) (violations, error) {
 		return nil, err
 	}
 	byOwner := w.sort(inNeutron, &v)
+	liveImports := map[types.UID]*samplecrdv1.Network{}
 	for _, c := range w.controllers {
 		list, err := w.client.SamplecrdV1().Networks(c.namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -95,6 +97,10 @@ func (w *world) consult(ctx context.Context) (violations, error) {
 		}
 		for _, n := range w.wanted {
 			if n.namespace != c.namespace {
+				continue
+			}
+			if n.pair != nil {
+				w.checkImport(n, live[n.name], liveImports, &v)
 				continue
 			}
 			if live[n.name] == nil && w.intents.mayBeLeft(n.uid) {
@@ -112,6 +118,7 @@ func (w *world) consult(ctx context.Context) (violations, error) {
 			v.add(leftOver+"%s of %s", describe(networks), owner)
 		}
 	}
+	w.checkLegacies(inNeutron, liveImports, &v)
 	w.checkTwins(&v)
 	w.checkStrangers(inNeutron, &v)
 	w.checkOtherRouters(routing, &v)
@@ -127,7 +134,7 @@ func (w *world) sort(networks []stack.Network, v *violations) map[string][]stack
 		owner, marked := strings.CutPrefix(n.Description, ownerPrefix)
 		_, isStranger := w.strangers.before[n.ID]
 		switch {
-		case isStranger:
+		case isStranger, w.legacies.has(n.ID):
 		case marked && slices.ContainsFunc(w.controllers, func(c *controller) bool { return strings.HasPrefix(owner, c.cluster+"/") }):
 			byOwner[owner] = append(byOwner[owner], n)
 		case w.mayBeRetained(n.ID):

@@ -153,6 +153,8 @@ type call struct {
 	half bool
 	// reading is the call if it reads a Network; otherwise nil.
 	reading *reading
+	// onImport is the call if it changes a network that was created by hand; otherwise nil.
+	onImport *deed
 }
 
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -393,9 +395,14 @@ func (p *proxy) note(c *call, a *answer) {
 	}
 	p.tokens.use(c.Header.Get("X-Auth-Token"))
 	collection, id, _ := strings.Cut(strings.TrimPrefix(c.path, "v2.0/"), "/")
-	if c.isRead() && collection == "networks" && id == "" && !c.URL.Query().Has("description") && !c.URL.Query().Has("router:external") {
+	query := c.URL.Query()
+	if c.isRead() && collection == "networks" && id == "" && !query.Has("id") && !query.Has("description") && !query.Has("router:external") {
 		p.looks.Add(1)
 	}
+	if c.isRead() && collection == "networks" && id != "" {
+		p.world.legacies.shown(id)
+	}
+	p.witness.worked(c)
 	switch c.Method + " " + collection {
 	case "POST networks":
 		p.ledger.created(c.entry, a.body)

@@ -105,6 +105,21 @@ var unitMutations = []unitMutation{
 	{mutation{name: "ports-not-checked-before-the-detach", file: "pkg/neutron/routersteps.go", edits: []string{
 		`if scope := scopeOf(s, identity, observed); scope.op != "" {`, "if scope := scopeOf(s, identity, observed); false {",
 	}}, "./pkg/neutron", "^TestTheCIDROfAnAttachedSubnetChanges$"},
+	{mutation{name: "tags-of-other-imports-ignored", file: "pkg/neutron/import.go", edits: []string{
+		"for _, other := range ImportersOf(network.Tags) {", `for _, other := range ImportersOf("") {`,
+	}}, "./pkg/neutron", "^TestWhatIsDoneAboutAnImport$"},
+	{mutation{name: "import-not-confirmed", file: "pkg/neutron/import.go", edits: []string{
+		"fresh, err = c.confirm(ctx, identity.Owner, fresh.ID)", "fresh, err = c.client.getNetwork(ctx, fresh.ID)",
+	}}, "./pkg/neutron", "^TestTwoImportsAtTheSameMoment$"},
+	{mutation{name: "observed-networks-are-changed", file: "pkg/neutron/plan.go", edits: []string{
+		`if desired.Import != "" && (desired.Observe || !observed.Exists()) {`, `if desired.Import != "" && !observed.Exists() {`,
+	}}, "./pkg/neutron", "^TestWhatIsDoneAboutAnImport$"},
+	{mutation{name: "observed-networks-are-removed", file: "pkg/neutron/converge.go", edits: []string{
+		"	if identity.Observe {\n		return observed, nil\n	}\n", "",
+	}}, "./pkg/neutron", "^TestRemoveAnImport$"},
+	{mutation{name: "subnets-that-were-taken-over-are-deleted", file: "pkg/neutron/plan.go", edits: []string{
+		"isCreated(desired, s) && !declared[s.ID]", "isOurs(desired, s) && !declared[s.ID]",
+	}}, "./pkg/neutron", "^TestPlanOfAnImport$"},
 }
 
 // TestUnitMutationsFitTheCode is quick, so that they do not fall behind.

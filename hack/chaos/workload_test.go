@@ -73,6 +73,8 @@ type wanted struct {
 	// same CIDR.
 	routers []external
 	visits  []visit
+	// pair is nil if the Network does not import its network.
+	pair *pair
 }
 
 // owner returns the owner in the mark of the Network.
@@ -84,14 +86,19 @@ func (w *world) intentOf(n *wanted) intent {
 		paused: n.paused, deleted: n.spec == nil, retained: isRetained(&n.last),
 		gateways: map[netip.Prefix]string{}, router: w.routerIntent(&n.last),
 	}
+	i.declareImport(&n.last)
 	for _, s := range subnetsOf(&n.last) {
 		i.gateways[netip.MustParsePrefix(s.CIDR).Masked()] = s.Gateway
 	}
 	return i
 }
 
-// subnetsOf returns all subnets that the spec declares. The first one has no name.
+// subnetsOf returns all subnets that the spec declares. The first one has no name; an import may not
+// have it.
 func subnetsOf(spec *samplecrdv1.NetworkSpec) []samplecrdv1.AdditionalSubnet {
+	if spec.CIDR == "" {
+		return spec.AdditionalSubnets
+	}
 	return append([]samplecrdv1.AdditionalSubnet{{SubnetSpec: spec.SubnetSpec}}, spec.AdditionalSubnets...)
 }
 
@@ -113,7 +120,11 @@ func (u *user) work(ctx context.Context, enough func() bool) error {
 		}
 	}
 	for _, n := range u.networks {
-		u.visit(ctx, n) // what the status says of it goes last
+		if n.pair != nil {
+			u.tidyImport(ctx, n)
+		} else {
+			u.visit(ctx, n) // what the status says of it goes last
+		}
 		if err := errors.Join(u.leave(ctx, n), u.resume(ctx, n)); err != nil {
 			return err
 		}
@@ -124,9 +135,18 @@ func (u *user) work(ctx context.Context, enough func() bool) error {
 // act makes one change, and then often waits for its effect.
 func (u *user) act(ctx context.Context) error {
 	n := u.networks[u.rand.IntN(len(u.networks))]
+	// There are few pairs, and much can happen to each.
+	if at := slices.IndexFunc(u.networks, func(n *wanted) bool { return n.pair != nil }); at >= 0 && u.rand.IntN(2) == 0 {
+		if err := u.actOnPair(ctx, u.networks[at+u.rand.IntN(len(u.networks)-at)].pair); err != nil {
+			return err
+		}
+	}
 	if u.rand.IntN(2) == 0 {
 		if err := u.leave(ctx, n); err != nil {
 			return err
+		}
+		if n.pair != nil {
+			u.tidyImport(ctx, n)
 		}
 	}
 	if n.paused && (n.spec == nil || u.rand.IntN(2) == 0) {
@@ -134,6 +154,9 @@ func (u *user) act(ctx context.Context) error {
 	}
 	if n.spec == nil {
 		return u.create(ctx, n)
+	}
+	if n.pair != nil {
+		return u.actOnImport(ctx, n)
 	}
 	var err error
 	switch u.rand.IntN(12) {
@@ -283,7 +306,7 @@ func (u *user) deleteWithOtherPolicy(ctx context.Context, n *wanted) error {
 	u.world.tally.add("deletion policies changed before a deletion")
 	for range 1 + u.rand.IntN(2) {
 		spec := n.last
-		if isRetained(&spec) {
+		if isRetained(&spec) { // written out: the default depends on the import
 			spec.DeletionPolicy = samplecrdv1.DeletionDelete
 		} else {
 			spec.DeletionPolicy = samplecrdv1.DeletionRetain
@@ -342,6 +365,10 @@ func (u *user) asked(n *wanted, what string, began time.Time) {
 	i := u.world.intentOf(n)
 	i.sent, i.answered = began, time.Now()
 	u.world.intents.add(n.uid, i)
+	if n.pair != nil {
+		u.world.legacies.record(n)
+		what += " that import a network"
+	}
 	u.world.tally.add("Networks " + what)
 	u.world.tally.log("user %s %s/%s, %s: %s", what, n.namespace, n.name, n.uid, i)
 }
@@ -354,7 +381,7 @@ func (u *user) create(ctx context.Context, n *wanted) error {
 	if err := u.leave(ctx, n); err != nil {
 		return err // otherwise the one before could wait for ever
 	}
-	spec, err := u.withOtherRouter(ctx, n, withOtherFields(u.rand, randomSpec(u.rand)))
+	spec, err := u.newSpec(ctx, n)
 	if err != nil {
 		return err
 	}
@@ -371,14 +398,24 @@ func (u *user) create(ctx context.Context, n *wanted) error {
 		}
 		return err
 	}, func() { n.uid, n.spec, n.paused = made.UID, &spec, false })
-	if err == nil && u.rand.IntN(4) == 0 {
+	if err == nil && n.pair == nil && u.rand.IntN(4) == 0 {
 		return u.world.addStranger(ctx, u.rand, n)
 	}
 	return err
 }
 
+// newSpec returns the spec of a new Network.
+func (u *user) newSpec(ctx context.Context, n *wanted) (samplecrdv1.NetworkSpec, error) {
+	if n.pair != nil {
+		return u.importSpec(ctx, n.pair)
+	}
+	return u.withOtherRouter(ctx, n, withOtherFields(u.rand, randomSpec(u.rand)))
+}
+
 func (u *user) edit(ctx context.Context, n *wanted, spec samplecrdv1.NetworkSpec) error {
-	u.countEdit(&n.last, &spec)
+	if n.pair == nil {
+		u.countEdit(&n.last, &spec)
+	}
 	return u.persist(ctx, n, "edited", func(ctx context.Context) error {
 		network, err := n.api.Get(ctx, n.name, metav1.GetOptions{})
 		if err != nil {

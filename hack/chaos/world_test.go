@@ -55,6 +55,7 @@ type world struct {
 	strangers    strangers
 	externals    []external // the external networks; without them no Network has a router
 	others       others
+	legacies     legacies
 	saw          sightings
 	intents      intents
 	tally        *tally
@@ -110,6 +111,7 @@ func newWorld(ctx context.Context, p plan, controlPlane *cluster.Cluster, binary
 			return nil, errors.Join(err, w.close())
 		}
 	}
+	w.wantImports()
 	return w, nil
 }
 
@@ -308,8 +310,13 @@ func (w *world) makeTrouble(ctx context.Context) error {
 	}
 	for i := range clients {
 		u := &user{rand: seeded(w.seed, "user", i), world: w}
-		for j := i; j < len(w.wanted); j += clients {
-			u.networks = append(u.networks, w.wanted[j])
+		for j, n := range w.wanted {
+			if n.pair != nil {
+				j = n.pair.index
+			}
+			if j%clients == i {
+				u.networks = append(u.networks, n)
+			}
 		}
 		if len(u.networks) > 0 {
 			do(func() error { return u.work(ctx, w.noMoreTrouble) })
@@ -355,7 +362,7 @@ func (w *world) restartKubernetes(ctx context.Context) error {
 func (w *world) waitForQuiet(ctx context.Context) (violations, error) {
 	var v violations
 	for _, c := range w.controllers {
-		looks, changes, syncs := c.looks(), len(c.changes.list()), c.syncs()
+		looks, changes, syncs, shows := c.looks(), len(c.changes.list()), c.syncs(), w.showsOfImports()
 		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, w.patience, true, func(context.Context) (bool, error) {
 			return c.looks() >= looks+2, nil
 		})
@@ -365,8 +372,11 @@ func (w *world) waitForQuiet(ctx context.Context) (violations, error) {
 		if more := c.changes.list()[changes:]; len(more) > 0 {
 			v.add("%s: %d writes when everything matched:\n%s", c.cluster, len(more), strings.Join(more, "\n"))
 		}
-		if more := c.syncs() - syncs; more > 2*w.networks {
+		if more := c.syncs() - syncs; more > 2*len(w.wanted) {
 			v.add("%s: %d "+inCircles, c.cluster, more)
+		}
+		if err := w.checkShows(ctx, shows, &v); err != nil {
+			return nil, err
 		}
 	}
 	found, err := w.consult(ctx)

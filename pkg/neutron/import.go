@@ -314,6 +314,9 @@ func (i *imports) add(identity Identity) {
 		i.networks, i.owners = map[types.UID]string{}, map[string][]types.UID{}
 	}
 	uid, id := identity.Owner.UID, identity.Import
+	if identity.Observe && i.holders[id] == uid { // it marks nothing any more
+		delete(i.holders, id)
+	}
 	if _, known := i.networks[uid]; !known { // the ID never changes
 		i.networks[uid], i.owners[id] = id, append(slices.Clone(i.owners[id]), uid)
 	}

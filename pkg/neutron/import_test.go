@@ -155,6 +155,8 @@ func TestPlanOfAnImport(t *testing.T) {
 			"gateway set to 10.0.0.254"},
 		{"another gateway than Neutron's default stays, with its pools", importing("n", "10.0.0.0/24"), []Subnet{subnet("10.0.0.9", "10.0.0.1-10.0.0.8, 10.0.0.10-10.0.0.254")}, ""},
 		{"a taken-over subnet that is no longer declared stays", importing("n", "10.1.0.0/24"), []Subnet{custom, {ID: "t", CIDR: cidr("10.1.0.0/24"), Gateway: addr("10.1.0.1")}}, ""},
+		{"a taken-over subnet is not replaced: Neutron refuses the other one", with(importing("n", "fd00::/64"), func(d *Desired) { d.Subnets[0].AddressMode = "slaac" }),
+			[]Subnet{{ID: "s", CIDR: cidr("fd00::/64"), Gateway: addr("fd00::1")}}, "subnet fd00::/64 created"},
 		{"a subnet that the controller created is deleted when it is no longer declared", importing("n"), []Subnet{ours}, "subnet 10.0.0.0/24 deleted"},
 		{"another owner's subnet is not taken over", importing("n", "10.0.0.0/24"), []Subnet{{ID: "s", CIDR: cidr("10.0.0.0/24"), Description: Owner{"c", otherUID}.Mark()}},
 			"subnet 10.0.0.0/24 created"},
@@ -283,6 +285,26 @@ func TestTheNextImporterIsWokenWhenTheNetworkIsFree(t *testing.T) {
 	equal(t, NewTags("team-a"), w.inNeutron(t, id).Tags)
 	w.ForgetImport(owner.UID)
 	equal(t, []types.UID{otherUID}, w.Cloud.imports.of(id))
+}
+
+// A Network that only observes does not keep others from the network, once its mark is off.
+func TestAnObserverGivesTheNetworkUp(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	id := w.legacy(t).ID
+	sync := func(uid types.UID, observe bool) error {
+		as, desired := importer(uid, id), importing(id)
+		desired.Owner, desired.Imported, as.Observe, desired.Observe = as.Owner, false, observe, observe
+		observed, err := w.Observe(t.Context(), as, Live)
+		noError(t, err)
+		_, _, err = w.Converge(t.Context(), as, desired, observed, Guard{})
+		return err
+	}
+	noError(t, sync(owner.UID, false))
+	equal(t, ImportRefused, ReasonOf(sync(otherUID, false)))
+	noError(t, sync(owner.UID, true))
+	equal(t, ImportRefused, ReasonOf(sync(otherUID, false))) // its mark is still there
+	noError(t, w.others.removeTag(t.Context(), id, owner.ImportTag()))
+	noError(t, sync(otherUID, false))
 }
 
 func TestRemoveAnImport(t *testing.T) {
