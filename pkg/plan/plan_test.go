@@ -37,6 +37,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubefake "k8s.io/client-go/kubernetes/fake"
@@ -158,6 +159,12 @@ func (f *fixture) network(name string, spec samplecrdv1.NetworkSpec, changes ...
 	}
 	f.must(f.client.Tracker().Add(n))
 	return n
+}
+
+// update stores the Network without a sync.
+func (f *fixture) update(n *samplecrdv1.Network) {
+	f.Helper()
+	f.must(f.client.Tracker().Update(samplecrdv1.Resource("networks").WithVersion("v1"), n, n.Namespace))
 }
 
 // record writes the status.
@@ -357,14 +364,14 @@ default/web: error: spec.router.existing: there is no router named "nowhere" tha
 		{"a paused Network", func(f *fixture) []string {
 			n := f.network("web", cidr("10.0.0.0/24"), paused)
 			n.Spec.Gateway = "10.0.0.254"
-			f.must(f.client.Tracker().Update(samplecrdv1.SchemeGroupVersion.WithResource("networks"), n, "default"))
+			f.update(n)
 			return nil
 		}, 2, `
 default/web: 1 change, which wait until the Network is no longer paused
   1. gateway 10.0.0.1 → 10.0.0.254
 1 Network: 1 paused`},
 		{"a manifest that the API server refuses", func(f *fixture) []string {
-			f.refusal = apierrors.NewInvalid(samplecrdv1.SchemeGroupVersion.WithKind("Network").GroupKind(), "web",
+			f.refusal = apierrors.NewInvalid(schema.GroupKind{Group: samplecrdv1.GroupName, Kind: "Network"}, "web",
 				field.ErrorList{field.Invalid(field.NewPath("spec", "gateway"), "10.9.0.1", "is outside of cidr")})
 			return f.manifest("web", "cidr: 10.0.0.0/24, gateway: 10.9.0.1")
 		}, 1, `
@@ -376,7 +383,7 @@ default/web: error: strict decoding error: unknown field "spec.cdir"
 		{"a spec that was stored under an older CustomResourceDefinition", func(f *fixture) []string {
 			n := f.network("web", cidr("10.0.0.0/24"))
 			n.Spec.Gateway = "10.9.0.1"
-			f.must(f.client.Tracker().Update(samplecrdv1.SchemeGroupVersion.WithResource("networks"), n, "default"))
+			f.update(n)
 			return []string{"web"}
 		}, 1, `
 default/web: error: spec.gateway: "10.9.0.1" is not an address inside 10.0.0.0/24, nor None

@@ -146,8 +146,8 @@ func readManifests(r io.Reader, name string, stderr io.Writer) (manifests []*uns
 			items = list.Items
 		}
 		for i := range items {
-			if kind := items[i].GroupVersionKind(); kind != samplecrdv1.SchemeGroupVersion.WithKind("Network") {
-				fmt.Fprintf(stderr, "%s: skipped %s %s\n", name, kind.Kind, items[i].GetName())
+			if items[i].GetKind() != "Network" || items[i].GetAPIVersion() != samplecrdv1.GroupVersion.String() {
+				fmt.Fprintf(stderr, "%s: skipped %s %s\n", name, items[i].GetKind(), items[i].GetName())
 				continue
 			}
 			if items[i].GetName() == "" {
