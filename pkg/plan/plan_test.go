@@ -454,7 +454,6 @@ default/web: error: spec.import.networkID: there is no network ID that the crede
 default/a: 1 change
   1. network ID imported
 default/b: error: spec.import.networkID: default/a imports network ID too, and only one of them gets it
-  1. network ID imported
 2 Networks: 1 with changes, 1 with an error`},
 		{"the Network that has the network keeps it, whatever the order", func(f *fixture) []string {
 			id := f.legacy("10.7.0.0/24")

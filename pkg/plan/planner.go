@@ -97,7 +97,9 @@ func (p *planner) planOne(ctx context.Context, t target) (steps []neutron.Planne
 	}
 	preview, err := cloud.Preview(ctx, neutron.NewIdentity(t.network, p.clients.ClusterID), desired)
 	if err == nil {
-		err = p.checkOthers(t)
+		if err := p.checkOthers(t); err != nil {
+			return nil, "", err
+		}
 	}
 	return preview.Steps, observation(t.network, preview.Differences), err
 }
