@@ -48,6 +48,7 @@ const (
 	badTag      = "an ownership tag that must not be there: "
 	notOne      = "want exactly one of the Networks that import a network to have it: "
 	readAlone   = "an imported network was read alone when everything matched: "
+	otherReason = "want Ready="
 	takenOver   = "a subnet that was created by hand was deleted"
 )
 
@@ -456,7 +457,7 @@ func expectReason(n *samplecrdv1.Network, status metav1.ConditionStatus, v *viol
 	ready := meta.FindStatusCondition(n.Status.Conditions, samplecrdv1.ConditionReady)
 	isCurrent := ready != nil && ready.ObservedGeneration == n.Generation && n.Status.ObservedGeneration == n.Generation
 	if !isCurrent || ready.Status != status || !slices.Contains(reasons, ready.Reason) {
-		v.add("%s/%s: want Ready=%s with one of the reasons %q, got generation %d, %+v", n.Namespace, n.Name, status, reasons, n.Generation, n.Status)
+		v.add("%s/%s: "+otherReason+"%s with one of the reasons %q, got generation %d, %+v", n.Namespace, n.Name, status, reasons, n.Generation, n.Status)
 	}
 }
 

@@ -431,8 +431,11 @@ func (s *witness) found(intents *intents, tally *tally) violations {
 	defer s.mu.Unlock()
 	v := s.strange
 	for _, d := range s.deeds {
-		if d.worked && d.isWrong != "" {
-			v.add("%s at %s: %s %s: %s", d.life.name, d.arrived.Format("15:04:05.000000"), d.kind, d.network, d.isWrong)
+		if d.isWrong != "" { // another client may have been faster: then Neutron refuses the request
+			if d.worked {
+				v.add("%s at %s: %s %s: %s", d.life.name, d.arrived.Format("15:04:05.000000"), d.kind, d.network, d.isWrong)
+			}
+			continue
 		}
 		if d.kind == detaches && !d.isOwn && !intents.everNamed(d.owner, d.router) {
 			v.add("%s at %s: "+strangersInterface+"router %s, subnet %s of %s", d.life.name, d.arrived.Format("15:04:05.000000"), d.router, d.cidr, d.owner)

@@ -129,7 +129,7 @@ var mutations = []mutation{
 	{"tags-of-other-imports-ignored", "pkg/neutron/import.go", []string{
 		"for _, other := range ImportersOf(network.Tags) {",
 		`for _, other := range ImportersOf("") {`,
-	}, []string{notOne, badTag}, importsOnly},
+	}, []string{notOne, badTag, otherReason}, importsOnly},
 	{"no-live-read-before-an-import", "pkg/neutron/import.go", []string{
 		"func (ImportNetwork) Irreversible() bool { return true }",
 		"func (ImportNetwork) Irreversible() bool { return false }",

@@ -381,6 +381,9 @@ func (u *user) create(ctx context.Context, n *wanted) error {
 	if err := u.leave(ctx, n); err != nil {
 		return err // otherwise the one before could wait for ever
 	}
+	if n.pair != nil {
+		u.tidyImport(ctx, n) // for the same reason
+	}
 	spec, err := u.newSpec(ctx, n)
 	if err != nil {
 		return err
