@@ -122,7 +122,7 @@ func TestEveryFieldIsTakenOverOrStays(t *testing.T) {
 	const takenOver, stays = true, false
 	decisions := map[string]bool{
 		"CIDR": stays, "Gateway": stays, "AllocationPools": stays, "AdditionalSubnets": stays, "External": stays, "Provider": stays,
-		"CloudCredentialsRef": stays, "DeletionPolicy": stays,
+		"CloudCredentialsRef": stays, "DeletionPolicy": stays, "Import": stays, "ManagementPolicy": stays,
 		"DNSNameservers": takenOver, "HostRoutes": takenOver, "EnableDHCP": takenOver, "IPv6": takenOver, "Router": takenOver, "MTU": takenOver,
 		"PortSecurityEnabled": takenOver, "DNSDomain": takenOver, "Tags": takenOver, "Shared": takenOver,
 	}
