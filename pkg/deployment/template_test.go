@@ -60,7 +60,7 @@ func fullSpec() samplecrdv1.NetworkSpec {
 		External:            true,
 		Provider:            &samplecrdv1.ProviderSpec{NetworkType: "vlan"},
 		CloudCredentialsRef: &samplecrdv1.CloudCredentialsReference{SecretName: "team-cloud", CloudName: "mycloud"},
-		DeletionPolicy:      samplecrdv1.DeletionRetain,
+		DeletionPolicy:      samplecrdv1.DeletionRetain, ManagementPolicy: samplecrdv1.ManagementObserve, Import: &samplecrdv1.ImportSpec{NetworkID: "n"},
 	}
 }
 
