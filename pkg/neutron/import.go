@@ -42,13 +42,14 @@ const importTagPrefix = "samplecrd-owner-"
 // it. The proof is the ID in the spec.
 func (o Owner) ImportTag() string { return importTagPrefix + string(o.UID) }
 
-// ImportersOf returns the UIDs of the Networks whose mark is among the tags.
+// ImportersOf returns the UIDs of the Networks whose mark is among the tags. Neutron's database treats
+// tags as equal that differ only in upper and lower case.
 func ImportersOf(tags Tags) (importers []types.UID) {
-	if !strings.Contains(string(tags), importTagPrefix) {
+	if !strings.Contains(strings.ToLower(string(tags)), importTagPrefix) {
 		return nil
 	}
 	for _, tag := range tags.elements() {
-		if uid, isMark := strings.CutPrefix(tag, importTagPrefix); isMark {
+		if uid, isMark := strings.CutPrefix(strings.ToLower(tag), importTagPrefix); isMark {
 			importers = append(importers, types.UID(uid))
 		}
 	}

@@ -105,8 +105,8 @@ func tagChange(r *request, tag []string) (func([]string) ([]string, *failure), i
 		return func([]string) ([]string, *failure) { return tags, nil }, http.StatusOK, err
 	case r.Method == http.MethodPut:
 		return func(old []string) ([]string, *failure) {
-			// Adding an existing tag is not an error.
-			if slices.Contains(old, tag[0]) {
+			// Adding an existing tag is not an error. The database compares without regard to case.
+			if slices.ContainsFunc(old, func(t string) bool { return strings.EqualFold(t, tag[0]) }) {
 				return old, nil
 			}
 			return append(slices.Clone(old), tag[0]), nil
