@@ -326,7 +326,11 @@ func TestEveryMetricIsDescribed(t *testing.T) {
 
 // The pages about running the controller name only flags that it has.
 func TestNamedFlagsExist(t *testing.T) {
-	flags, flag := matches(t, "pkg/options", `"([a-z][a-z-]*)"`), regexp.MustCompile("^-([a-z][a-z-]+)(=|$)")
+	var flags []string
+	for _, folder := range []string{"pkg/options", "pkg/export", "pkg/plan"} {
+		flags = append(flags, matches(t, folder, `"([a-z][a-z-]*)"`)...)
+	}
+	flag := regexp.MustCompile("^-([a-z][a-z-]+)(=|$)")
 	for path, text := range pages(t) {
 		if path == "README.md" || path == "hack/README.md" {
 			continue // they name flags of scripts too

@@ -149,10 +149,10 @@ func contentOf(secret *corev1.Secret, cloudName string) content {
 	return content(hash.Sum(nil))
 }
 
-// ConfigOf returns the configuration of a cloud that a Secret has. Its error says which key is wrong,
-// and contains nothing of the Secret's content.
-func ConfigOf(secret *corev1.Secret, cloudName string) (neutron.Config, error) {
-	return Options{}.parse(secret, cloudName)
+// ConfigOf returns the configuration of a cloud that a Secret has, if its Keystone is allowed. Its error
+// says which key is wrong, and contains nothing of the Secret's content.
+func ConfigOf(secret *corev1.Secret, cloudName string, allowed neutron.URLs) (neutron.Config, error) {
+	return Options{AllowedAuthURLs: allowed}.parse(secret, cloudName)
 }
 
 // parse reads an entry of the clouds.yaml in a Secret. The errors name the invalid key, and

@@ -60,7 +60,7 @@ func fullSpec() samplecrdv1.NetworkSpec {
 		External:            true,
 		Provider:            &samplecrdv1.ProviderSpec{NetworkType: "vlan"},
 		CloudCredentialsRef: &samplecrdv1.CloudCredentialsReference{SecretName: "team-cloud", CloudName: "mycloud"},
-		DeletionPolicy:      samplecrdv1.DeletionRetain,
+		DeletionPolicy:      samplecrdv1.DeletionRetain, ManagementPolicy: samplecrdv1.ManagementObserve, Import: &samplecrdv1.ImportSpec{NetworkID: "n"},
 	}
 }
 
@@ -122,7 +122,7 @@ func TestEveryFieldIsTakenOverOrStays(t *testing.T) {
 	const takenOver, stays = true, false
 	decisions := map[string]bool{
 		"CIDR": stays, "Gateway": stays, "AllocationPools": stays, "AdditionalSubnets": stays, "External": stays, "Provider": stays,
-		"CloudCredentialsRef": stays, "DeletionPolicy": stays,
+		"CloudCredentialsRef": stays, "DeletionPolicy": stays, "Import": stays, "ManagementPolicy": stays,
 		"DNSNameservers": takenOver, "HostRoutes": takenOver, "EnableDHCP": takenOver, "IPv6": takenOver, "Router": takenOver, "MTU": takenOver,
 		"PortSecurityEnabled": takenOver, "DNSDomain": takenOver, "Tags": takenOver, "Shared": takenOver,
 	}

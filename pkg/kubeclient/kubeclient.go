@@ -109,6 +109,17 @@ func ConnectNetworks(options Options) (clientset.Interface, error) {
 	return clientset.NewForConfig(config)
 }
 
+// Namespace returns the namespace of the kubeconfig's context, in a pod its own, and otherwise default.
+func Namespace(options Options) string {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = options.Kubeconfig
+	namespace, _, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).Namespace()
+	if err != nil {
+		return metav1.NamespaceDefault // Connect tells what is wrong
+	}
+	return namespace
+}
+
 func restConfig(options Options) (config *rest.Config, err error) {
 	switch named := options.Kubeconfig != "" || options.Master != ""; {
 	case !named && options.LoadingRules && !InPod():

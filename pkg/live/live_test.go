@@ -396,7 +396,7 @@ func pause(n *samplecrdv1.Network) {
 func TestChangesComparesAllThatADecisionRestsOn(t *testing.T) {
 	const irrelevant = ""
 	status := map[string]string{
-		"networkID": "status.networkID", "subnetID": "status.subnetID",
+		"networkID": "status.networkID", "subnetID": "status.subnetID", "imported": "status.imported",
 		"cloud": "status.cloud", "projectID": "status.projectID", "region": "status.region",
 		"subnets": "status.subnets", "router": "status.router",
 		// What Neutron has is read there. These only say what was seen last.

@@ -232,7 +232,7 @@ func Shown(desired Desired, observed *Network) []CurrentSubnet {
 	for i := range observed.Subnets {
 		s := &observed.Subnets[i]
 		if !slices.ContainsFunc(shown, func(c CurrentSubnet) bool { return c.ID == s.ID }) {
-			shown = append(shown, CurrentSubnet{Subnet: s})
+			shown = append(shown, CurrentSubnet{"", s, routerPort(desired, observed, s.ID)})
 		}
 	}
 	return shown

@@ -472,3 +472,19 @@ func TestDifferences(t *testing.T) {
 		})
 	}
 }
+
+// A subnet that was taken over and attached is detached when the spec names neither it nor the router.
+func TestRouterOfAnImportIsRemoved(t *testing.T) {
+	desired := importing("n")
+	desired.KnownRouter, desired.KnownPorts = "r", []string{"p"}
+	observed := &Network{ID: "n", Tags: NewTags(owner.ImportTag()), RoutersKnown: true,
+		Subnets:    []Subnet{{ID: "s", CIDR: cidr("10.0.0.0/24"), Gateway: addr("10.0.0.1")}},
+		Interfaces: []Interface{{PortID: "p", RouterID: "r", SubnetID: "s", Address: addr("10.0.0.1")}, {PortID: "q", RouterID: "theirs", SubnetID: "s", Address: addr("10.0.0.2")}},
+		Routers:    []Router{{ID: "r", Description: owner.Mark()}, {ID: "theirs"}}}
+	equal(t, "p", Shown(desired, observed)[0].RouterPortID)
+	var steps []string
+	for _, s := range Plan(desired, observed) {
+		steps = append(steps, s.String())
+	}
+	equal(t, []string{"subnet 10.0.0.0/24 detached from router r", "router r deleted"}, steps)
+}

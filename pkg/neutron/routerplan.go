@@ -28,7 +28,7 @@ func nextForRouter(desired Desired, observed *Network) Step {
 	if step != nil {
 		return step
 	}
-	subnets := Current(desired, observed)
+	subnets := Shown(desired, observed)
 	for _, s := range subnets {
 		for _, i := range observed.Interfaces {
 			if i.SubnetID == s.ID && i.RouterID != target && desired.manages(observed, i) {
@@ -125,9 +125,11 @@ func detach(observed *Network, i Interface, subnets ...CurrentSubnet) DetachSubn
 }
 
 // manages reports whether the owner manages the interface: its subnet is the owner's, and its
-// router carries the owner's mark, or is named by the spec or the status.
+// router carries the owner's mark, or is named by the spec or the status. A subnet that was taken over is
+// no longer the owner's when the spec does not name it; then the status names the interface.
 func (d *Desired) manages(observed *Network, i Interface) bool {
-	if s := observed.subnet(i.SubnetID); s == nil || !isOurs(*d, s) {
+	s := observed.subnet(i.SubnetID)
+	if s == nil || !isOurs(*d, s) && !(d.Import != "" && slices.Contains(d.KnownPorts, i.PortID)) {
 		return false
 	}
 	return d.hasRouter(observed, i.RouterID)

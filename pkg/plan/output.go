@@ -23,6 +23,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 )
@@ -134,9 +135,10 @@ func write(w io.Writer, format string, plans []NetworkPlan) error {
 // String returns the plan as people read it. It ends with a newline.
 func (p NetworkPlan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s/%s: %s\n", p.Namespace, p.Name, p.headline())
+	// A manifest that the API server has not accepted can have any characters.
+	fmt.Fprintf(&b, "%s/%s: %s\n", printable(p.Namespace), printable(p.Name), p.headline())
 	for i, s := range p.Steps {
-		fmt.Fprintf(&b, "  %d. %s\n", i+1, s.Text)
+		fmt.Fprintf(&b, "  %d. %s\n", i+1, printable(s.Text))
 		if s.Interrupts != "" {
 			fmt.Fprintf(&b, "     interrupts: %s\n", s.Interrupts)
 		}
@@ -155,10 +157,24 @@ func (p NetworkPlan) headline() string {
 		ActionPaused:  changes(len(p.Steps)) + ", which wait until the Network is no longer paused",
 		ActionError:   "error",
 	}[p.Action]
-	if p.Message != "" {
-		text += ": " + p.Message
+	if p.Message == "" {
+		return text
 	}
-	return text
+	lines := strings.Split(p.Message, "\n")
+	for i := range lines {
+		lines[i] = printable(lines[i])
+	}
+	return text + ": " + strings.Join(lines, "\n")
+}
+
+// printable is neutron.Printable without its limit, because the API server's words can be long.
+func printable(line string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, line)
 }
 
 func changes(n int) string {

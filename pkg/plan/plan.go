@@ -29,7 +29,6 @@ import (
 	"io"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/kubeclient"
@@ -72,8 +71,8 @@ type settings struct {
 func command(s *settings) options.Command {
 	return options.Command{
 		Name: "plan", Arguments: "(-f FILE... | [NAME...] [-A]) [flags]", Description: description, Examples: examples,
-		Usage:  map[string]string{"namespace": "The `namespace` of the Networks, and of manifests that name none. (default default)"},
-		Shared: slices.Concat(options.KubernetesFlags, options.NeutronFlags, []string{"cluster-id"}),
+		Usage:  map[string]string{"namespace": "The `namespace` of the Networks, and of manifests that name none. (default that of the kubeconfig's context, or default)"},
+		Shared: slices.Concat(options.KubernetesFlags, options.NeutronFlags, []string{"cluster-id", "allowed-auth-urls"}),
 		Add: func(fs *flag.FlagSet) {
 			fs.Func("f", "A `file` or a directory with manifests, or - for standard input. Further arguments are files too.", func(file string) error {
 				s.files = append(s.files, file)
@@ -114,7 +113,7 @@ func (s *settings) complete() error {
 		s.files, s.names = append(s.files, s.names...), nil // -f a.yaml b.yaml
 	}
 	if s.Namespace == "" {
-		s.Namespace = metav1.NamespaceDefault
+		s.Namespace = kubeclient.Namespace(s.Kubernetes)
 	}
 	switch {
 	case s.output != "text" && s.output != "json":
@@ -137,6 +136,11 @@ func (s *settings) run(ctx context.Context, stderr io.Writer) ([]NetworkPlan, er
 	if err != nil {
 		return nil, err
 	}
+	return s.planWith(ctx, clients, stderr)
+}
+
+// planWith plans with these clients.
+func (s *settings) planWith(ctx context.Context, clients *kubeclient.Clients, stderr io.Writer) ([]NetworkPlan, error) {
 	targets, err := s.targets(ctx, clients.Networks, stderr)
 	if err != nil {
 		return nil, err

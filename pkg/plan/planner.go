@@ -29,6 +29,7 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/clouds"
 	"github.com/samplecrd/samplecrd-controller/pkg/kubeclient"
+	"github.com/samplecrd/samplecrd-controller/pkg/live"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/status"
 )
@@ -82,24 +83,38 @@ func (p *planner) planOne(ctx context.Context, t target) (steps []neutron.Planne
 	if t.err != nil {
 		return nil, "", t.err
 	}
+	if isDeleted := !t.network.DeletionTimestamp.IsZero(); isDeleted {
+		steps, err = p.planRemoval(ctx, t.network)
+		return steps, "the Network is being deleted", err
+	}
+	desired, err := neutron.NewDesired(t.network, p.clients.ClusterID)
+	if err != nil {
+		return nil, "", err
+	}
 	cloud, err := p.cloudOf(ctx, t.network)
 	if err != nil {
 		return nil, "", err
 	}
-	identity := neutron.NewIdentity(t.network, p.clients.ClusterID)
-	if !t.network.DeletionTimestamp.IsZero() {
-		steps, err = cloud.PreviewRemoval(ctx, identity, t.network.IsRetained())
-		return steps, "the Network is being deleted", err
-	}
-	desired, err := neutron.NewDesired(t.network, p.clients.ClusterID)
+	preview, err := cloud.Preview(ctx, neutron.NewIdentity(t.network, p.clients.ClusterID), desired)
 	if err == nil {
-		err = p.checkOthers(t)
+		if err := p.checkOthers(t); err != nil {
+			return nil, "", err
+		}
 	}
-	if err != nil {
-		return nil, "", err
-	}
-	preview, err := cloud.Preview(ctx, identity, desired)
 	return preview.Steps, observation(t.network, preview.Differences), err
+}
+
+// planRemoval returns what would be done in Neutron for a Network that is being deleted: nothing without
+// the controller's finalizer, and nothing to a network that is only observed.
+func (p *planner) planRemoval(ctx context.Context, network *samplecrdv1.Network) ([]neutron.PlannedStep, error) {
+	if !live.HasFinalizer(network) || network.IsObserved() {
+		return nil, nil
+	}
+	cloud, err := p.cloudOf(ctx, network)
+	if err != nil {
+		return nil, err
+	}
+	return cloud.PreviewRemoval(ctx, neutron.NewIdentity(network, p.clients.ClusterID), network.IsRetained())
 }
 
 // observation tells about a network that is only observed; "" about another.
@@ -117,9 +132,10 @@ func observation(network *samplecrdv1.Network, differences []string) string {
 	return text
 }
 
-// checkOthers returns an error if another Network of this run takes over the same network.
+// checkOthers returns an error if another Network of this run takes over the same network. One that has
+// the network already keeps it.
 func (p *planner) checkOthers(t target) error {
-	if t.network.Spec.Import == nil || t.network.IsObserved() {
+	if t.network.Spec.Import == nil || t.network.IsObserved() || t.network.Status.Imported {
 		return nil
 	}
 	id, name := t.network.Spec.Import.NetworkID, t.namespace+"/"+t.name
@@ -163,7 +179,7 @@ func (p *planner) configOf(ctx context.Context, ref clouds.Ref) (neutron.Config,
 	if err != nil {
 		return neutron.Config{}, fmt.Errorf("spec.cloudCredentialsRef: %w", err)
 	}
-	return clouds.ConfigOf(secret, ref.CloudName)
+	return clouds.ConfigOf(secret, ref.CloudName, p.settings.AllowedAuthURLs)
 }
 
 // nameOf returns the name of the Network with that UID, "" if it is not known. Without the right to

@@ -146,8 +146,8 @@ func readManifests(r io.Reader, name string, stderr io.Writer) (manifests []*uns
 			items = list.Items
 		}
 		for i := range items {
-			if kind := items[i].GroupVersionKind(); kind != samplecrdv1.SchemeGroupVersion.WithKind("Network") {
-				fmt.Fprintf(stderr, "%s: skipped %s %s\n", name, kind.Kind, items[i].GetName())
+			if items[i].GetKind() != "Network" || items[i].GetAPIVersion() != samplecrdv1.GroupVersion.String() {
+				fmt.Fprintf(stderr, "%s: skipped %s %s\n", name, items[i].GetKind(), items[i].GetName())
 				continue
 			}
 			if items[i].GetName() == "" {
@@ -176,8 +176,8 @@ func (s *settings) applied(ctx context.Context, client clientset.Interface, mani
 
 var dryRun = []string{metav1.DryRunAll}
 
-// dryApply returns the Network as it would be after kubectl apply. The API server validates it, and
-// stores nothing.
+// dryApply returns the Network as it would be after kubectl apply, or after kubectl apply --server-side if
+// it was applied in that way before. The API server validates it, and stores nothing.
 func dryApply(ctx context.Context, client clientset.Interface, manifest *unstructured.Unstructured) (*samplecrdv1.Network, error) {
 	networks := client.SamplecrdV1().Networks(manifest.GetNamespace())
 	live, err := networks.Get(ctx, manifest.GetName(), metav1.GetOptions{})
@@ -187,20 +187,35 @@ func dryApply(ctx context.Context, client clientset.Interface, manifest *unstruc
 	if err != nil {
 		return nil, err
 	}
-	current, err := json.Marshal(live)
-	if err != nil {
-		return nil, err
-	}
 	modified, err := manifest.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
 	original := []byte(live.Annotations[lastApplied])
+	if manager := applier(live); manager != "" && len(original) == 0 {
+		return networks.Patch(ctx, live.Name, types.ApplyPatchType, modified, metav1.PatchOptions{
+			FieldManager: manager, Force: new(true), DryRun: dryRun, FieldValidation: metav1.FieldValidationStrict})
+	}
+	current, err := json.Marshal(live)
+	if err != nil {
+		return nil, err
+	}
 	patch, err := jsonmergepatch.CreateThreeWayJSONMergePatch(original, modified, current)
 	if err != nil {
 		return nil, err
 	}
 	return networks.Patch(ctx, live.Name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dryRun, FieldValidation: metav1.FieldValidationStrict})
+}
+
+// applier returns the field manager that has applied the Network on the server side, as kubectl apply
+// --server-side and GitOps tools do; "" if none has.
+func applier(network *samplecrdv1.Network) string {
+	for _, m := range network.ManagedFields {
+		if m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == "" {
+			return m.Manager
+		}
+	}
+	return ""
 }
 
 // lastApplied is the annotation in which kubectl apply keeps the manifest.

@@ -58,7 +58,8 @@ var Irreversible = []string{"POST networks", "DELETE networks/ID", "DELETE subne
 
 // deletions are the names of the Scenarios with a Network that is being deleted.
 var deletions = []string{"delete", retained, "delete before anything was created", recreated, recreatedAtOnce,
-	deletedWithRouter, deletedAtExisting, deletedDualStack, retainedWithRouter, retainedAtExisting, recreatedWithRouter}
+	deletedWithRouter, deletedAtExisting, deletedDualStack, retainedWithRouter, retainedAtExisting, recreatedWithRouter,
+	importDeleted, importRetained, importLeft, vanishedAndDeleted}
 
 // user returns the act of a user who changes the Network; nothing happens if it is gone.
 func user(change func(*samplecrdv1.Network)) func(*World, string) *embedded.Fault {
@@ -97,7 +98,7 @@ func retain(w *World, _ string) *embedded.Fault {
 func routing(act func(w *World, subnet string)) func(*World, string) *embedded.Fault {
 	return func(w *World, _ string) *embedded.Fault {
 		n := w.Find()
-		if n == nil || w.ids == nil || !slices.ContainsFunc(w.listNetworks(), func(in network) bool { return slices.Contains(in.Subnets, n.Status.SubnetID) }) {
+		if n == nil || w.ids[third] == "" || !slices.ContainsFunc(w.listNetworks(), func(in network) bool { return slices.Contains(in.Subnets, n.Status.SubnetID) }) {
 			return nil
 		}
 		act(w, n.Status.SubnetID)
@@ -145,7 +146,7 @@ var Actors = []Actor{
 	}), Want: func(Scenario) *samplecrdv1.NetworkSpec { return nil }},
 	{Name: "a user changes the CIDR", Stays: true, Except: append(slices.Clone(deletions), subnetUnmarked), Act: user(func(n *samplecrdv1.Network) { n.Spec = *spec("172.16.0.0/24", "None") }),
 		Want: func(Scenario) *samplecrdv1.NetworkSpec { return spec("172.16.0.0/24", "None") }},
-	{Name: "a user chooses Retain", Stays: true, Forbidden: []string{"DELETE networks/ID"}, Except: append([]string{recreated, recreatedWithRouter, duplicated}, allRetained...), Act: retain},
+	{Name: "a user chooses Retain", Stays: true, Forbidden: []string{"DELETE networks/ID"}, Except: append([]string{recreated, recreatedWithRouter, duplicated, importDeleted}, allRetained...), Act: retain},
 	{Name: "the token is revoked", SameEvents: true, Act: func(w *World, _ string) *embedded.Fault { w.Neutron.RevokeTokens(); return nil }},
 	{Name: "Neutron fails", SameEvents: true, Act: fault(embedded.Fault{Status: http.StatusInternalServerError, Type: "HTTPInternalServerError", Message: "oops"})},
 	{Name: "Neutron is busy", SameEvents: true, Act: fault(embedded.Fault{Status: http.StatusServiceUnavailable, Message: "busy"})},

@@ -73,10 +73,16 @@ func (w *World) IDOf(name string) string { return w.ids[name] }
 
 // bind returns a copy of the spec with the IDs of this World in place of names.
 func (w *World) bind(spec *samplecrdv1.NetworkSpec) *samplecrdv1.NetworkSpec {
-	if spec == nil || spec.Router == nil {
+	if spec == nil || spec.Router == nil && spec.Import == nil {
 		return spec
 	}
 	spec = spec.DeepCopy()
+	if spec.Import != nil && w.ids[spec.Import.NetworkID] != "" {
+		spec.Import.NetworkID = w.ids[spec.Import.NetworkID]
+	}
+	if spec.Router == nil {
+		return spec
+	}
 	for _, ref := range []*samplecrdv1.NeutronReference{spec.Router.ExternalNetwork, spec.Router.Existing} {
 		if ref != nil && w.ids[ref.ID] != "" {
 			ref.ID = w.ids[ref.ID]

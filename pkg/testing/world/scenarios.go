@@ -43,6 +43,9 @@ func (s Scenario) IsRouted() bool {
 // Prepare creates what is there before the Network.
 func (s Scenario) Prepare(w *World) {
 	w.CreateProtected()
+	if s.IsImport() {
+		w.createLegacy()
+	}
 	if s.IsRouted() {
 		w.CreateRouting()
 	}

@@ -1,0 +1,248 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package world
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/live"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+	"github.com/samplecrd/samplecrd-controller/pkg/status"
+)
+
+// Names of Imports that other code refers to.
+const (
+	importRetained     = "deletion of an import"
+	importDeleted      = "deletion of an import, with deletionPolicy Delete"
+	importLeft         = "managed, then observed, then deleted"
+	vanishedAndDeleted = "imported network vanished, then a deletion"
+)
+
+// legacy is the name of a network that somebody created by hand. In a spec, it is its ID.
+const legacy = "legacy"
+
+// What the legacy network is before a controller touches it. See describeLegacy.
+const (
+	legacyNetwork = "legacy, ask Ann, tags prod"
+	legacyPools   = " DNS 192.0.2.53 pools 10.0.0.100-10.0.0.200 by hand"
+	legacySubnet  = " 10.0.0.0/24 10.0.0.9" + legacyPools
+	legacyOther   = " 10.5.0.0/24 10.5.0.1 by hand"
+	marked        = "legacy, ask Ann, tags MARK, prod"
+)
+
+// createLegacy creates the legacy network.
+func (w *World) createLegacy() {
+	w.t.Helper()
+	defer w.TakeJournal()
+	id := w.CreateInNeutron(legacy, "ask Ann")
+	w.send(w.Client, http.MethodPut, "networks/"+id+"/tags", map[string]any{"tags": []string{"prod"}}, &struct{}{})
+	w.send(w.Client, http.MethodPost, "subnets", map[string]any{"subnet": map[string]any{"network_id": id, "cidr": "10.0.0.0/24", "ip_version": 4, "description": "by hand",
+		"gateway_ip": "10.0.0.9", "dns_nameservers": []string{"192.0.2.53"}, "allocation_pools": []map[string]string{{"start": "10.0.0.100", "end": "10.0.0.200"}}}}, &struct{}{})
+	w.send(w.Client, http.MethodPost, "subnets", map[string]any{"subnet": map[string]any{"network_id": id, "cidr": "10.5.0.0/24", "ip_version": 4, "description": "by hand"}}, &struct{}{})
+	w.name(legacy, id)
+}
+
+// name gives an ID a name for specs.
+func (w *World) name(name, id string) {
+	if w.ids == nil {
+		w.ids = map[string]string{}
+	}
+	w.ids[name] = id
+}
+
+// describeLegacy describes the legacy network with its tags and subnets, "gone" if there is none. The
+// Network's tag is MARK, and a subnet with its mark is marked.
+func (w *World) describeLegacy() string {
+	w.t.Helper()
+	defer w.TakeJournal()
+	n, err := networks.Get(context.Background(), w.Client, w.ids[legacy]).Extract()
+	if err != nil {
+		return "gone"
+	}
+	for i, tag := range n.Tags {
+		if strings.HasPrefix(tag, "samplecrd-owner-") {
+			n.Tags[i] = "MARK"
+		}
+	}
+	slices.Sort(n.Tags)
+	var lines []string
+	for _, id := range n.Subnets {
+		s := w.getSubnet(id)
+		lines = append(lines, observedSubnet(s)+" "+w.describeMark(s)+w.routersOf(id))
+	}
+	slices.Sort(lines)
+	return fmt.Sprintf("%s, %s, tags %s%s", n.Name, n.Description, strings.Join(n.Tags, ", "), strings.Join(lines, ""))
+}
+
+func (w *World) describeMark(s *subnets.Subnet) string {
+	if _, isMarked := neutron.OwnerOf(s.Description); isMarked {
+		return "marked"
+	}
+	if s.Description == "" {
+		return "unmarked"
+	}
+	return s.Description
+}
+
+// imported returns a spec that imports the legacy network.
+func imported(changes ...func(*samplecrdv1.NetworkSpec)) *samplecrdv1.NetworkSpec {
+	s := &samplecrdv1.NetworkSpec{Import: &samplecrdv1.ImportSpec{NetworkID: legacy}}
+	for _, change := range changes {
+		change(s)
+	}
+	return s
+}
+
+func withCIDR(cidr, gateway string) func(*samplecrdv1.NetworkSpec) {
+	return func(s *samplecrdv1.NetworkSpec) { s.CIDR, s.Gateway = cidr, gateway }
+}
+
+func withV6(s *samplecrdv1.NetworkSpec) {
+	s.AdditionalSubnets = []samplecrdv1.AdditionalSubnet{{Name: "v6", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "fd00:1::/64"}}}
+}
+
+func observed(s *samplecrdv1.NetworkSpec) { s.ManagementPolicy = samplecrdv1.ManagementObserve }
+
+func deleted(s *samplecrdv1.NetworkSpec) { s.DeletionPolicy = samplecrdv1.DeletionDelete }
+
+// created creates a Network with this spec.
+func created(s *samplecrdv1.NetworkSpec) func(*World) {
+	return once(func(w *World) { w.Create(*s) })
+}
+
+// after changes the legacy network as another client, and then creates a Network with this spec.
+func after(change func(*World), s *samplecrdv1.NetworkSpec) func(*World) {
+	return once(func(w *World) { change(w); w.Create(*s) })
+}
+
+// tagOf adds a tag to the legacy network.
+func tagOf(tag string) func(*World) {
+	return func(w *World) {
+		w.send(w.Client, http.MethodPut, "networks/"+w.ids[legacy]+"/tags/"+tag, nil, nil)
+	}
+}
+
+func vanished(w *World) { w.DeleteInNeutron("networks", w.ids[legacy]) }
+
+const v6Subnet = " fd00:1::/64 fd00:1:: "
+
+// importScenario is a Scenario with a Network that imports the legacy network.
+type importScenario struct {
+	Scenario
+	verify func(*World) []string
+}
+
+var importScenarios = []importScenario{
+	{Scenario{Name: "import", Act: created(imported())}, imports(imported(), "Available", marked+legacySubnet+legacyOther)},
+	{Scenario{Name: "import with a subnet", Act: created(imported(withCIDR("10.0.0.0/24", "")))}, imports(imported(withCIDR("10.0.0.0/24", "")), "Available", marked+legacySubnet+legacyOther)},
+	{Scenario{Name: "import with another gateway", Act: created(imported(withCIDR("10.0.0.0/24", "10.0.0.77")))}, imports(imported(withCIDR("10.0.0.0/24", "10.0.0.77")), "Available", marked+" 10.0.0.0/24 10.0.0.77"+legacyPools+legacyOther)},
+	{Scenario{Name: "import with one more subnet", Act: created(imported(withV6))}, imports(imported(withV6), "Available", marked+legacySubnet+legacyOther+v6Subnet+"marked")},
+	{Scenario{Name: "import with tags", Act: created(imported(tagged("x")))}, imports(imported(tagged("x")), "Available", "legacy, ask Ann, tags MARK, x"+legacySubnet+legacyOther)},
+	{Scenario{Name: "edit of an import", Start: imported(withCIDR("10.0.0.0/24", "")), Act: edited(imported(withCIDR("10.8.0.0/24", "")))}, imports(imported(withCIDR("10.8.0.0/24", "")), "Available", marked+legacySubnet+legacyOther+" 10.8.0.0/24 10.8.0.1 marked")},
+	{Scenario{Name: "edit of an import that takes its own subnet away", Start: imported(withV6), Act: edited(imported())}, imports(imported(), "Available", marked+legacySubnet+legacyOther)},
+	{Scenario{Name: importRetained, Start: imported(withCIDR("10.0.0.0/24", "10.0.0.77"), withV6), Act: kubectlDelete}, imports(nil, "", legacyNetwork+" 10.0.0.0/24 10.0.0.77"+legacyPools+legacyOther+v6Subnet+"unmarked")},
+	{Scenario{Name: importDeleted, Start: imported(withV6, deleted), Act: kubectlDelete}, imports(nil, "", "gone")},
+	{Scenario{Name: "mark of an import removed in Neutron", Start: imported(), Act: once(func(w *World) {
+		w.send(w.Client, http.MethodPut, "networks/"+w.ids[legacy]+"/tags", map[string]any{"tags": []string{"prod"}}, &struct{}{})
+	})}, imports(imported(), "Available", marked+legacySubnet+legacyOther)},
+	{Scenario{Name: "imported network changed in Neutron", Start: imported(withCIDR("10.0.0.0/24", "10.0.0.77")), Act: once(func(w *World) {
+		w.SetGateway(w.Find().Status.SubnetID, "10.0.0.66")
+		w.RenameNetwork(w.ids[legacy], "renamed")
+	})}, imports(imported(withCIDR("10.0.0.0/24", "10.0.0.77")), "Available", "renamed, ask Ann, tags MARK, prod 10.0.0.0/24 10.0.0.77"+legacyPools+legacyOther)},
+	{Scenario{Name: "imported network vanished", Start: imported(), Act: once(vanished)}, imports(imported(), "NetworkNotFound", "gone")},
+	{Scenario{Name: vanishedAndDeleted, Start: imported(withV6, deleted), Act: once(func(w *World) { vanished(w); kubectlDelete(w) })}, imports(nil, "", "gone")},
+	{Scenario{Name: "import of what is not there", Act: after(vanished, imported())}, imports(imported(), "NetworkNotFound", "gone")},
+	{Scenario{Name: "import of another's import", Act: after(tagOf("samplecrd-owner-33333333-0000-0000-0000-000000000000"), imported(withV6))}, imports(imported(withV6), "ImportRefused", marked+legacySubnet+legacyOther)},
+	{Scenario{Name: "import of another's network", Act: after(func(w *World) {
+		w.updateInNeutron("networks", "network", w.ids[legacy], map[string]any{"description": neutron.Owner{Cluster: "another", UID: "u"}.Mark()})
+	}, imported(withV6))}, imports(imported(withV6), "ImportRefused", "legacy, samplecrd.k8s.io/owner=another/u, tags prod"+legacySubnet+legacyOther)},
+	{Scenario{Name: "observation", Act: created(imported(observed))}, imports(imported(observed), "Observed", legacyNetwork+legacySubnet+legacyOther)},
+	{Scenario{Name: "observation of a difference", Act: created(imported(observed, withCIDR("10.0.0.0/24", "10.0.0.77")))}, imports(imported(observed, withCIDR("10.0.0.0/24", "10.0.0.77")), "Differs", legacyNetwork+legacySubnet+legacyOther)},
+	{Scenario{Name: "deletion of an observation", Start: imported(observed), Act: kubectlDelete}, imports(nil, "", legacyNetwork+legacySubnet+legacyOther)},
+	{Scenario{Name: "observed network vanished", Start: imported(observed), Act: once(vanished)}, imports(imported(observed), "NetworkNotFound", "gone")},
+	{Scenario{Name: "observed, then managed", Start: imported(observed), Act: edited(imported(withCIDR("10.0.0.0/24", "10.0.0.77")))}, imports(imported(withCIDR("10.0.0.0/24", "10.0.0.77")), "Available", marked+" 10.0.0.0/24 10.0.0.77"+legacyPools+legacyOther)},
+	{Scenario{Name: "managed, then observed", Start: imported(withCIDR("10.0.0.0/24", "")), Act: edited(imported(observed, withCIDR("10.0.0.0/24", "10.0.0.77")))}, imports(imported(observed, withCIDR("10.0.0.0/24", "10.0.0.77")), "Differs", marked+legacySubnet+legacyOther)},
+	{Scenario{Name: importLeft, Start: imported(withV6, deleted), Act: func(w *World) {
+		if n := w.Find(); n != nil && !n.IsObserved() {
+			w.Edit(func(n *samplecrdv1.Network) { observed(&n.Spec) })
+		}
+		kubectlDelete(w)
+	}}, imports(nil, "", marked+legacySubnet+legacyOther+v6Subnet+"marked")},
+}
+
+// Imports are the Scenarios with a Network that imports the legacy network.
+var Imports = func() (all []Scenario) {
+	for _, s := range importScenarios {
+		all = append(all, s.Scenario)
+	}
+	return all
+}()
+
+// IsImport reports whether Verify is the one to compare both sides.
+func (s Scenario) IsImport() bool {
+	return slices.ContainsFunc(importScenarios, func(i importScenario) bool { return i.Name == s.Name })
+}
+
+// IsMissing reports whether the imported network is gone. Each sync looks for it.
+func (s Scenario) IsMissing() bool {
+	return s.IsImport() && (strings.Contains(s.Name, "vanished") || strings.Contains(s.Name, "not there"))
+}
+
+// Verify compares both sides after a Scenario of Imports, as Check does after another one.
+func (w *World) Verify(s Scenario) []string {
+	at := slices.IndexFunc(importScenarios, func(i importScenario) bool { return i.Name == s.Name })
+	return importScenarios[at].verify(w)
+}
+
+// imports returns the verification of a Scenario. The Network must have this spec (nil: there must be none),
+// and this reason, and the legacy network must be as described.
+func imports(want *samplecrdv1.NetworkSpec, reason, inNeutron string) func(*World) []string {
+	return func(w *World) (violations []string) {
+		violate := func(format string, args ...any) { violations = append(violations, fmt.Sprintf(format, args...)) }
+		w.checkProtected(violate)
+		if got := w.describeLegacy(); got != inNeutron {
+			violate("the imported network is\n%s\nwant\n%s", got, inNeutron)
+		}
+		for _, n := range w.listNetworks() {
+			if w.protected[n.ID] == "" && n.ID != w.ids[legacy] {
+				violate("there is another network: %+v", n)
+			}
+		}
+		n := w.Find()
+		switch {
+		case (want == nil) != (n == nil):
+			violate("the Network is %+v", n)
+		case n == nil:
+		case status.Ready(&n.Status).Reason != reason || n.Status.ObservedGeneration != n.Generation:
+			violate("the Network has the condition %+v, want %s", status.Ready(&n.Status), reason)
+		// A user who removes the status of a Network that is only observed removes this.
+		case !n.IsObserved() && n.Status.Imported != (strings.Contains(inNeutron, "MARK") && reason != "ImportRefused"):
+			violate("status.imported is %t, and the network is %s", n.Status.Imported, inNeutron)
+		case !n.IsObserved() && !live.HasFinalizer(n):
+			violate("the Network has no finalizer")
+		}
+		return violations
+	}
+}
