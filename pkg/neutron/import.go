@@ -164,6 +164,7 @@ func (s ImportNetwork) apply(ctx context.Context, c *Cloud, identity Identity, o
 	}
 	if err != nil {
 		c.imports.drop(observed.ID, identity.Owner.UID)
+		c.observer.Invalidate(identity.Owner.UID) // the network may have the tag, whatever the error says
 		return nil, err
 	}
 	fresh.copyRead(observed)

@@ -287,6 +287,36 @@ func TestTheNextImporterIsWokenWhenTheNetworkIsFree(t *testing.T) {
 	equal(t, []types.UID{otherUID}, w.Cloud.imports.of(id))
 }
 
+// The mark is taken off even if the read that confirms it has failed in a way that changes nothing.
+func TestAnUnconfirmedImportIsRemoved(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	id := w.legacy(t).ID
+	as, desired := importer(owner.UID, id), importing(id)
+	desired.Imported = false
+	isMarked := false
+	w.answer(func(answer http.ResponseWriter, r *http.Request) bool {
+		if isMarked {
+			answer.WriteHeader(http.StatusForbidden)
+			_, _ = answer.Write([]byte(`{"NeutronError": {"type": "PolicyNotAuthorized", "message": "no", "detail": ""}}`))
+			return true
+		}
+		isMarked = r.Method == http.MethodPut
+		return false
+	})
+	observed, err := w.Observe(t.Context(), as, Cached)
+	noError(t, err)
+	_, _, err = w.Converge(t.Context(), as, desired, observed, Guard{})
+	equal(t, Forbidden, ReasonOf(err))
+	w.answer(nil)
+	equal(t, NewTags("team-a", owner.ImportTag()), w.inNeutron(t, id).Tags)
+
+	observed, err = w.Observe(t.Context(), as, Cached)
+	noError(t, err)
+	_, err = w.Remove(t.Context(), as, observed, true, Guard{})
+	noError(t, err)
+	equal(t, NewTags("team-a"), w.inNeutron(t, id).Tags)
+}
+
 // A Network that only observes does not keep others from the network, once its mark is off.
 func TestAnObserverGivesTheNetworkUp(t *testing.T) {
 	w := newWorld(t, embedded.Options{})
