@@ -97,7 +97,7 @@ func TestImportedNetworkIsTakenOverAndGivenBack(t *testing.T) {
 
 	w.importing("net", l, theSubnet)
 	network := w.waitReady("net")
-	w.waitForEvent("net", samplecrdv1.EventImported, `Imported network `+l.network+`, named "team-net"; it matches the spec`)
+	w.waitForEvent("net", samplecrdv1.EventImported, `Imported network `+l.network+`, named "team-net", with subnet 10.7.0.0/24; it matches the spec`)
 	w.isUnchanged(before, l)
 	w.equal(fmt.Sprint(w.tags(l)), fmt.Sprint([]string{"prod", importTag(network)}))
 	w.equal(network.Status.CIDR, "10.7.0.0/24")

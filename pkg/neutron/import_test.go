@@ -392,7 +392,7 @@ func TestRelistWithImports(t *testing.T) {
 		return len(w.since(func() { noError(t, w.Observer().Relist(t.Context())) }))
 	}
 	without := 0
-	for i := range 3 {
+	for i := range 999 { // one page
 		as := importer(types.UID(fmt.Sprint("own-", i)), w.legacy(t, "10.0.0.0/24").ID)
 		_, err := w.Observe(t.Context(), as, Cached)
 		noError(t, err)

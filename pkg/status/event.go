@@ -55,7 +55,11 @@ func (o Outcome) IsImport(network *samplecrdv1.Network) bool {
 }
 
 func importedMessage(o Outcome) string {
-	text := fmt.Sprintf("Imported network %s, named %q; ", o.Observed.ID, neutron.Printable(o.Observed.Name))
+	text := fmt.Sprintf("Imported network %s, named %q", o.Observed.ID, neutron.Printable(o.Observed.Name))
+	for i, s := range o.TakenOver {
+		text += []string{", with subnet ", ", "}[min(i, 1)] + s.CIDR.String()
+	}
+	text += "; "
 	if len(o.Differences) == 0 {
 		return text + "it matches the spec"
 	}

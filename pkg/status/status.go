@@ -56,6 +56,8 @@ type Outcome struct {
 	Subnets []neutron.CurrentSubnet
 	// Router is the router that the status names; nil if there is none.
 	Router *samplecrdv1.RouterStatus
+	// TakenOver are the declared subnets that exist, if the network is imported.
+	TakenOver []neutron.CurrentSubnet
 	// Imported reports that the network of spec.import carries the Network's mark.
 	Imported bool
 	// IsObserved reports that the network must not be changed, and Differences how it differs from the
@@ -94,7 +96,7 @@ func Observing(desired neutron.Desired, observed *neutron.Network) Outcome {
 	if desired.Import == "" {
 		o.Unmanaged, o.UnmanagedInterfaces = neutron.Unmanaged(desired, observed), neutron.UnmanagedInterfaces(desired, observed)
 	} else if !desired.Imported || desired.Observe {
-		o.Differences = neutron.Differences(desired, observed)
+		o.TakenOver, o.Differences = neutron.Current(desired, observed), neutron.Differences(desired, observed)
 	}
 	if id, exists := neutron.CurrentRouter(desired, observed); exists {
 		o.Router = &samplecrdv1.RouterStatus{ID: id}

@@ -37,6 +37,7 @@ const (
 	importRetained     = "deletion of an import"
 	importDeleted      = "deletion of an import, with deletionPolicy Delete"
 	importLeft         = "managed, then observed, then deleted"
+	anothersNetwork    = "import of another's network"
 	vanishedAndDeleted = "imported network vanished, then a deletion"
 )
 
@@ -175,7 +176,7 @@ var importScenarios = []importScenario{
 	{Scenario{Name: vanishedAndDeleted, Start: imported(withV6, deleted), Act: once(func(w *World) { vanished(w); kubectlDelete(w) })}, imports(nil, "", "gone")},
 	{Scenario{Name: "import of what is not there", Act: after(vanished, imported())}, imports(imported(), "NetworkNotFound", "gone")},
 	{Scenario{Name: "import of another's import", Act: after(tagOf("samplecrd-owner-33333333-0000-0000-0000-000000000000"), imported(withV6))}, imports(imported(withV6), "ImportRefused", marked+legacySubnet+legacyOther)},
-	{Scenario{Name: "import of another's network", Act: after(func(w *World) {
+	{Scenario{Name: anothersNetwork, Act: after(func(w *World) {
 		w.updateInNeutron("networks", "network", w.ids[legacy], map[string]any{"description": neutron.Owner{Cluster: "another", UID: "u"}.Mark()})
 	}, imported(withV6))}, imports(imported(withV6), "ImportRefused", "legacy, samplecrd.k8s.io/owner=another/u, tags prod"+legacySubnet+legacyOther)},
 	{Scenario{Name: "observation", Act: created(imported(observed))}, imports(imported(observed), "Observed", legacyNetwork+legacySubnet+legacyOther)},
@@ -208,6 +209,30 @@ func (s Scenario) IsImport() bool {
 // IsMissing reports whether the imported network is gone. Each sync looks for it.
 func (s Scenario) IsMissing() bool {
 	return s.IsImport() && (strings.Contains(s.Name, "vanished") || strings.Contains(s.Name, "not there"))
+}
+
+// MayHarm reports whether the legacy network may go in the Scenario, or its description change.
+func (s Scenario) MayHarm() bool {
+	return s.IsMissing() || slices.Contains([]string{importDeleted, vanishedAndDeleted, anothersNetwork}, s.Name)
+}
+
+// CheckUnharmed returns what was done to the legacy network that no spec may ask for, without
+// deletionPolicy Delete.
+func (w *World) CheckUnharmed() (violations []string) {
+	w.t.Helper()
+	w.checkProtected(func(format string, args ...any) { violations = append(violations, fmt.Sprintf(format, args...)) })
+	got := w.describeLegacy()
+	for _, want := range []string{", ask Ann, ", legacyPools, legacyOther} {
+		if !strings.Contains(got, want) {
+			violations = append(violations, fmt.Sprintf("the imported network is %s, and has not %q", got, want))
+		}
+	}
+	for _, n := range w.listNetworks() {
+		if w.protected[n.ID] == "" && n.ID != w.ids[legacy] {
+			violations = append(violations, fmt.Sprintf("there is another network: %+v", n))
+		}
+	}
+	return violations
 }
 
 // Verify compares both sides after a Scenario of Imports, as Check does after another one.
