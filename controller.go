@@ -154,6 +154,9 @@ func (c *Controller) handlers(logger klog.Logger) informers.NetworkHandlerFuncs 
 	return informers.NetworkHandlerFuncs{
 		AddFunc: func(n *samplecrdv1.Network) { enqueue(cache.MetaObjectToName(n), "added") },
 		UpdateFunc: func(before, now *samplecrdv1.Network) {
+			if before.UID != now.UID { // its deletion was missed
+				c.clouds.ForgetImport(before.UID)
+			}
 			if why := whyToSync(before, now); why != "" {
 				enqueue(cache.MetaObjectToName(now), why)
 			} else if !status.Equal(&before.Status, &now.Status) && !c.live.IsOwnWrite(now) {
