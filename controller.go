@@ -138,10 +138,7 @@ func (c *Controller) newQueue() {
 
 // groupOf returns the cloud and the namespace of a key, which decide when it has its turn.
 func (c *Controller) groupOf(key cache.ObjectName) fair.Group[clouds.Group] {
-	network, err := c.networks.Networks(key.Namespace).Get(key.Name)
-	if err != nil {
-		network = nil // it is gone
-	}
+	network, _ := c.networks.Networks(key.Namespace).Get(key.Name) // nil if it is gone
 	return fair.Group[clouds.Group]{Cloud: c.clouds.GroupOf(key, network), Namespace: key.Namespace}
 }
 
