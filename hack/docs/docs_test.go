@@ -70,7 +70,8 @@ func pages(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	walk(t, "README.md", func(path, text string) { found[path] = text })
-	for _, path := range []string{"README.md", "pkg/README.md", "hack/README.md", "artifacts/deploy/README.md", "artifacts/examples/README.md", "artifacts/monitoring/README.md"} {
+	walk(t, chinese, func(path, text string) { found[path] = text })
+	for _, path := range []string{"README.md", chinese, "pkg/README.md", "hack/README.md", "artifacts/deploy/README.md", "artifacts/examples/README.md", "artifacts/import/README.md", "artifacts/monitoring/README.md"} {
 		if found[path] == "" {
 			t.Errorf("there is no %s", path)
 		}

@@ -1,0 +1,119 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package docs
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// chinese is the front page in Chinese, with a part of pkg/README.md.
+const chinese = "README.zh-CN.md"
+
+// comment matches the comment at the end of a line of code, which may be translated.
+var comment = regexp.MustCompile(`(?m) {2,}# .*$`)
+
+// blocksIn returns the blocks of code of a page, without their comments.
+func blocksIn(text string) []string {
+	blocks := block.FindAllString(text, -1)
+	for i := range blocks {
+		blocks[i] = comment.ReplaceAllString(blocks[i], "")
+	}
+	return blocks
+}
+
+// spansIn returns the code spans of a page that are not names of files.
+func spansIn(text string) map[string]bool {
+	spans := map[string]bool{}
+	for _, match := range span.FindAllStringSubmatch(prose(text), -1) {
+		spans[match[1]] = true
+	}
+	return spans
+}
+
+// before returns the page up to a heading.
+func before(text, heading string) string {
+	part, _, _ := strings.Cut(text, "\n## "+heading+"\n")
+	return part
+}
+
+// parity returns how the Chinese page differs from the English ones: in its commands and outputs, or in
+// the names that it has in code spans.
+func parity(zh, front, tutorials string) (differences []string) {
+	zh, front = before(zh, "继续阅读"), before(front, "Where to read on")
+	want, got := blocksIn(front), blocksIn(zh)
+	for i := range max(len(want), len(got)) {
+		switch {
+		case i >= len(got):
+			differences = append(differences, "lacks the block "+want[i])
+		case i >= len(want):
+			differences = append(differences, "has another block "+got[i])
+		case want[i] != got[i]:
+			differences = append(differences, "has the block\n"+got[i]+"\nwant\n"+want[i])
+		}
+	}
+	english, named := spansIn(front), spansIn(zh)
+	for _, name := range slices.Sorted(maps.Keys(english)) {
+		if !named[name] {
+			differences = append(differences, "does not name "+name)
+		}
+	}
+	maps.Copy(english, spansIn(tutorials))
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		if !english[name] {
+			differences = append(differences, "names "+name+", which the English pages do not")
+		}
+	}
+	return differences
+}
+
+func TestTheChinesePageHasTheCommandsAndOutputsOfTheEnglishOne(t *testing.T) {
+	all := pages(t)
+	_, tutorials, _ := strings.Cut(all["pkg/README.md"], "\n## Coming from the tutorials\n")
+	tutorials = before(tutorials, "Change it yourself")
+	for _, difference := range parity(all[chinese], all["README.md"], tutorials) {
+		t.Errorf("%s %s", chinese, difference)
+	}
+	if first, _, _ := strings.Cut(all["README.md"], "\n"); !strings.Contains(first, chinese) {
+		t.Errorf("the first line of README.md does not lead to %s", chinese)
+	}
+}
+
+func TestParity(t *testing.T) {
+	const english = "# A\n`x`\n```\n$ a  # comment\n```\n## Where to read on\n`not compared`\n"
+	for _, test := range []struct {
+		name, zh string
+		want     []string
+	}{
+		{"the same", "# A\n看 `x`\n```\n$ a  # 注释\n```\n## 继续阅读\n`else`\n", nil},
+		{"another command", "# A\n`x`\n```\n$ b\n```\n", []string{"has the block\n```\n$ b\n```\nwant\n```\n$ a\n```"}},
+		{"a command less", "# A\n`x`\n", []string{"lacks the block ```\n$ a\n```"}},
+		{"a command more", "# A\n`x`\n```\n$ a\n```\n```\n$ b\n```\n", []string{"has another block ```\n$ b\n```"}},
+		{"a name less", "# A\n```\n$ a\n```\n", []string{"does not name x"}},
+		{"a name of the tutorials", "# A\n`x` `t`\n```\n$ a\n```\n", nil},
+		{"a name that is not there", "# A\n`x` `y`\n```\n$ a\n```\n", []string{"names y, which the English pages do not"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := parity(test.zh, english, "`t`"); !slices.Equal(test.want, got) {
+				t.Errorf("want %q, got %q", test.want, got)
+			}
+		})
+	}
+}
