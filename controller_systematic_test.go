@@ -165,7 +165,7 @@ func TestEveryCrashPointOfEveryScenario(t *testing.T) {
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
 				for request := 1; !t.Failed(); request++ {
-					if s.IsRouted() && request%16 != i%16 && testing.Short() {
+					if testing.Short() && (s.IsRouted() && request%16 != i%16 || s.IsImport() && request%4 != i%4) {
 						continue
 					}
 					runs.Add(2)
@@ -240,7 +240,7 @@ func TestStaleCacheDoesNoHarm(t *testing.T) {
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
 				for behind := 1; ; behind++ {
-					if s.IsRouted() && leftOut(i+behind) {
+					if (s.IsRouted() || s.IsImport()) && leftOut(i+behind) {
 						continue
 					}
 					f := prepare(t, s)
