@@ -250,8 +250,8 @@ func (n *Network) copyRead(from *Network) {
 	n.Imported = from.Imported
 }
 
-// isLeftOn reports whether something on an imported network carries the owner's mark in its description.
-func (i Identity) isLeftOn(n *Network) bool {
+// marksPartOf reports whether a subnet or a router of an imported network carries the owner's mark.
+func (i Identity) marksPartOf(n *Network) bool {
 	return i.Import != "" && (slices.ContainsFunc(n.Subnets, func(s Subnet) bool { return i.Owner.marks(s.Description) }) ||
 		slices.ContainsFunc(n.Routers, func(r Router) bool { return r.isOwnedBy(i.Owner) }))
 }

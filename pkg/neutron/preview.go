@@ -85,9 +85,7 @@ func (c *Cloud) PreviewRemoval(ctx context.Context, identity Identity, retain bo
 			return nil, err
 		}
 	}
-	if identity.Router == "" && identity.Existing != nil {
-		identity.Declared, _ = c.resolveName(ctx, "spec.router.existing", kindRouter, *identity.Existing)
-	}
+	identity = c.withDeclaredRouter(ctx, identity)
 	steps := planRemoval(identity, observed, retain)
 	return steps, c.checkPlanned(ctx, identity, observed, steps)
 }
@@ -98,7 +96,7 @@ func planRemoval(identity Identity, observed *Network, retain bool) []PlannedSte
 	switch {
 	case !observed.Exists() && len(observed.Routers) == 0:
 		return nil
-	case !isMarked && !identity.isLeftOn(observed):
+	case !isMarked && !identity.marksPartOf(observed):
 		return []PlannedStep{}
 	case (retain || !isMarked) && observed.Exists():
 		return []PlannedStep{{Text: "network " + observed.ID + " stays, without its ownership mark"}}
