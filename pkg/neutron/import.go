@@ -32,23 +32,23 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// importTagPrefix begins the tag that marks an imported network. The description of such a network
-// belongs to whoever wrote it.
-const importTagPrefix = "samplecrd-owner-"
+// ImportTagPrefix begins the tag that marks an imported network. The mark of a created network is in its
+// description, but the description of an imported one is not the controller's.
+const ImportTagPrefix = "samplecrd-owner-"
 
 // ImportTag returns the tag that marks a network which the owner has imported. It has 52 characters;
 // some Neutron releases allow 60. It is a mark, and no proof: any project that sees a network can tag
 // it. The proof is the ID in the spec.
-func (o Owner) ImportTag() string { return importTagPrefix + string(o.UID) }
+func (o Owner) ImportTag() string { return ImportTagPrefix + string(o.UID) }
 
 // ImportersOf returns the UIDs of the Networks whose mark is among the tags. Neutron's database treats
 // tags as equal that differ only in upper and lower case.
 func ImportersOf(tags Tags) (importers []types.UID) {
-	if !strings.Contains(strings.ToLower(string(tags)), importTagPrefix) {
+	if !strings.Contains(strings.ToLower(string(tags)), ImportTagPrefix) {
 		return nil
 	}
 	for _, tag := range tags.All() {
-		if uid, isMark := strings.CutPrefix(strings.ToLower(tag), importTagPrefix); isMark {
+		if uid, isMark := strings.CutPrefix(strings.ToLower(tag), ImportTagPrefix); isMark {
 			importers = append(importers, types.UID(uid))
 		}
 	}
