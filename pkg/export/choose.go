@@ -19,6 +19,7 @@ package export
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
@@ -70,10 +71,8 @@ func (s *selection) reasonToLeaveOut(n *neutron.NetworkDetails) string {
 	if owner, marked := neutron.OwnerOf(n.Description); marked {
 		return neutron.Printable(fmt.Sprintf("it carries the mark of the Network with the UID %s in the cluster %s", owner.UID, owner.Cluster))
 	}
-	for _, tag := range n.Tags.All() {
-		if uid, ok := strings.CutPrefix(tag, reservedTag); ok {
-			return neutron.Printable(fmt.Sprintf("the Network with the UID %s has imported it", uid))
-		}
+	if importers := neutron.ImportersOf(n.Tags); len(importers) > 0 {
+		return neutron.Printable(fmt.Sprintf("the Network with the UID %s has imported it", importers[0]))
 	}
 	if name := s.imported[n.ID]; name != "" {
 		return fmt.Sprintf("the Network %s imports it", name)
@@ -97,13 +96,16 @@ func (s *selection) unknown(networks []*neutron.NetworkDetails) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	hint := ""
-	var names []string
+	hint := "; a network of another project can only be named by its ID"
+	var names, quoted []string
 	for _, n := range networks {
 		names = append(names, n.Name)
+	}
+	for _, argument := range missing {
+		quoted = append(quoted, strconv.Quote(argument))
 	}
 	if nearest := options.Nearest(missing[0], names); nearest != "" && len(missing) == 1 {
 		hint = fmt.Sprintf(": did you mean %s?", neutron.Printable(nearest))
 	}
-	return fmt.Errorf("no network of the project has the name or the ID %q, and the ID is the only way to name one of another project%s", missing, hint)
+	return fmt.Errorf("no network of the project has the name or the ID %s%s", strings.Join(quoted, ", "), hint)
 }

@@ -49,9 +49,9 @@ type Manifest struct {
 	Network *samplecrdv1.Network
 	// Title names the network in Neutron.
 	Title string
-	// Notes tell what a user must know of the network.
+	// Notes say what a user must know about the network.
 	Notes []string
-	// Comments tell what the Network does not declare.
+	// Comments say what the Network does not declare.
 	Comments []string
 }
 
@@ -117,7 +117,7 @@ func (m *Manifest) comment(format string, args ...any) {
 	m.Comments = append(m.Comments, neutron.Printable(fmt.Sprintf(format, args...)))
 }
 
-// limit notes that it is a network that nobody can import as Managed with these credentials.
+// limit adds a note if the network cannot be managed with these credentials.
 func (m *Manifest) limit(n *neutron.NetworkDetails, o Options) {
 	if n.External {
 		m.Notes = append(m.Notes, "It is an external network: it can be observed, but managementPolicy Managed is refused")
@@ -135,7 +135,6 @@ const (
 	maxAdditionalSubnets = 8
 	maxDNSNameservers    = 5
 	maxPools, maxRoutes  = 10, 20
-	reservedTag          = "samplecrd-owner-"
 )
 
 var (
@@ -187,8 +186,8 @@ func faultOfTags(tags []string) string {
 			return fmt.Sprintf("the API accepts at most %d characters in each", maxTag)
 		case tag == "" || strings.Contains(tag, ",") || strings.TrimFunc(tag, unicode.IsSpace) != tag || strings.ContainsFunc(tag, isUnprintable):
 			return "the API accepts no empty tag, and no comma, control character, or blank at the start or end of one"
-		case strings.HasPrefix(lower, reservedTag):
-			return "the API accepts none that begins with " + reservedTag
+		case strings.HasPrefix(lower, neutron.ImportTagPrefix):
+			return "the API accepts none that begins with " + neutron.ImportTagPrefix
 		case seen[lower]:
 			return "the API accepts no two that differ only in upper and lower case"
 		}

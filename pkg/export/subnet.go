@@ -170,9 +170,9 @@ func faultOfServers(s *neutron.Subnet, servers []string) string {
 	return ""
 }
 
-// poolsOf returns the allocation pools, or why the API refuses them. If the gateway is not declared,
-// the API takes it for the first address.
-func poolsOf(s *neutron.Subnet, isGatewayOpen bool) (pools []samplecrdv1.AllocationPool, fault string) {
+// poolsOf returns the allocation pools, or why the API refuses them. If the gateway is not declared, the API
+// assumes that it is the first address of the CIDR.
+func poolsOf(s *neutron.Subnet, isGatewayUndeclared bool) (pools []samplecrdv1.AllocationPool, fault string) {
 	texts := s.Pools.All()
 	switch {
 	case len(texts) == 0:
@@ -181,9 +181,9 @@ func poolsOf(s *neutron.Subnet, isGatewayOpen bool) (pools []samplecrdv1.Allocat
 		return nil, fmt.Sprintf("the API accepts at most %d", maxPools)
 	}
 	gateway := s.Gateway
-	if first := s.CIDR.Masked().Addr(); isGatewayOpen && first.Is4() {
+	if first := s.CIDR.Masked().Addr(); isGatewayUndeclared && first.Is4() {
 		gateway = first.Next()
-	} else if isGatewayOpen {
+	} else if isGatewayUndeclared {
 		gateway = first
 	}
 	var ranges []netipx.IPRange

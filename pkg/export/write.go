@@ -58,7 +58,7 @@ func writeDirectory(manifests []Manifest, path string) error {
 	}
 	for _, m := range manifests {
 		if m.Network == nil {
-			continue // standard error tells of it
+			continue // report names it on standard error
 		}
 		text, err := m.YAML()
 		if err != nil {
@@ -100,10 +100,10 @@ func join(manifests []Manifest, leftOut []omission) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// interval is how long the command is silent before it tells about its progress.
+// interval is how often progress is written.
 const interval = 2 * time.Second
 
-// progress tells on standard error how many networks were listed, if that takes long.
+// progress writes how many networks were listed, every interval until it is stopped.
 type progress struct {
 	read atomic.Int64
 	done chan struct{}

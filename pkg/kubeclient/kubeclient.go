@@ -55,8 +55,8 @@ type Options struct {
 	// Kubeconfig is a file, and Master the address of the API server, which overrides the one
 	// in the file. Without both, the pod's service account is used.
 	Kubeconfig, Master string
-	// LoadingRules means that outside a pod, without both, the kubeconfig is the one that kubectl
-	// uses: $KUBECONFIG or ~/.kube/config.
+	// LoadingRules means that a process outside a pod uses the kubeconfig that kubectl uses, $KUBECONFIG
+	// or ~/.kube/config, if neither Kubeconfig nor Master is set.
 	LoadingRules bool
 	// QPS and Burst limit the requests of all clients together, except those for the Lease.
 	QPS   float64
@@ -109,13 +109,14 @@ func ConnectNetworks(options Options) (clientset.Interface, error) {
 	return clientset.NewForConfig(config)
 }
 
-// Namespace returns the namespace of the kubeconfig's context, in a pod its own, and otherwise default.
+// Namespace returns the namespace of the kubeconfig's context; without a kubeconfig that of the pod, or
+// default outside a pod.
 func Namespace(options Options) string {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = options.Kubeconfig
 	namespace, _, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).Namespace()
 	if err != nil {
-		return metav1.NamespaceDefault // Connect tells what is wrong
+		return metav1.NamespaceDefault // Connect returns the error
 	}
 	return namespace
 }

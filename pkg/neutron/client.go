@@ -297,7 +297,7 @@ func (c *Client) send(ctx context.Context, method string, body, answer any, revi
 	}
 	opts := &gophercloud.RequestOpts{JSONBody: body, JSONResponse: answer}
 	if method == http.MethodPut {
-		opts.OkCodes = []int{http.StatusOK, http.StatusCreated} // gophercloud expects 201 or 202 after a PUT
+		opts.OkCodes = []int{http.StatusOK, http.StatusCreated} // gophercloud expects 201 or 202 after a PUT; 201 is for tags
 	}
 	if revision != nil {
 		opts.MoreHeaders = map[string]string{"If-Match": "revision_number=" + strconv.Itoa(*revision)}

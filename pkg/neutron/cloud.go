@@ -118,7 +118,7 @@ func (c *Cloud) readCache(identity Identity) (network *Network, known bool, err 
 // its ID, if another client removed its mark and a subnet of it still has the mark. Names, and
 // IDs in a status, prove nothing.
 func (c *Cloud) readNeutron(ctx context.Context, identity Identity) (*Network, error) {
-	found, err := c.find(ctx, identity)
+	found, err := c.findNetworks(ctx, identity)
 	if err != nil {
 		return nil, err
 	}
@@ -135,8 +135,8 @@ func (c *Cloud) readNeutron(ctx context.Context, identity Identity) (*Network, e
 	return network, nil
 }
 
-// find reads the identity's networks without their routers.
-func (c *Cloud) find(ctx context.Context, identity Identity) (found []*Network, err error) {
+// findNetworks reads the identity's networks without their routers. An imported one is read by its ID.
+func (c *Cloud) findNetworks(ctx context.Context, identity Identity) (found []*Network, err error) {
 	id := identity.Import
 	if id == "" {
 		found, err = c.client.FindNetworks(ctx, identity.Owner.Mark())
@@ -156,7 +156,7 @@ func (c *Cloud) find(ctx context.Context, identity Identity) (found []*Network, 
 }
 
 // choose returns the network that is imported, or that was seen last, if it is among them, otherwise
-// the first, or the zero Network.
+// the first, or the zero Network. For an import, the first can only stand for routers without a network.
 func choose(networks []*Network, identity Identity) *Network {
 	for _, n := range networks {
 		if n.ID == cmp.Or(identity.Import, identity.NetworkID) {

@@ -230,22 +230,13 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 	// An imported network without its mark may be anybody's.
 	retain = retain || identity.Import != "" && !identity.Marks(observed)
 	identity.Routed = identity.isRouted(observed)
-	if identity.Router == "" && identity.Existing != nil {
-		// The interfaces prevent the deletion if the name is not there. That is an error by itself.
-		identity.Declared, _ = c.resolveName(ctx, "spec.router.existing", kindRouter, *identity.Existing)
-	}
+	identity = c.withDeclaredRouter(ctx, identity)
 	for done := 0; (observed.Exists() || len(observed.Routers) > 0) && done < maxSteps; done++ {
-		isOurs := identity.Marks(observed) || !observed.Exists() || identity.isLeftOn(observed)
+		isOurs := identity.Marks(observed) || !observed.Exists() || identity.marksPartOf(observed)
 		var s scope
 		if !retain && isOurs {
-			if err := identity.checkDeletion(observed); err != nil {
+			if observed, s, err = c.prepareDeletion(ctx, identity, observed, guard); err != nil {
 				return nil, err
-			}
-			if observed, err = c.RemoveRouters(ctx, identity, observed, guard); err != nil {
-				return nil, err
-			}
-			if observed.Exists() {
-				s = networkScope(observed.ID)
 			}
 		}
 		if err := c.approve(identity, guard, "the deletion waits", s); err != nil {
@@ -274,6 +265,28 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 	}
 	c.routing.forget(identity.Owner.UID)
 	return kept, nil
+}
+
+// withDeclaredRouter returns the identity with the ID of the router that the spec names, if the status has
+// none. If no router has the name, the interfaces on it prevent the deletion, which is an error by itself.
+func (c *Cloud) withDeclaredRouter(ctx context.Context, identity Identity) Identity {
+	if identity.Router == "" && identity.Existing != nil {
+		identity.Declared, _ = c.resolveName(ctx, "spec.router.existing", kindRouter, *identity.Existing)
+	}
+	return identity
+}
+
+// prepareDeletion fails if the network must not be deleted, and otherwise removes its routers. It returns
+// the network as it is then, and the scope of its deletion; the zero scope if there is no network.
+func (c *Cloud) prepareDeletion(ctx context.Context, identity Identity, observed *Network, guard Guard) (*Network, scope, error) {
+	if err := identity.checkDeletion(observed); err != nil {
+		return nil, scope{}, err
+	}
+	observed, err := c.RemoveRouters(ctx, identity, observed, guard)
+	if err != nil || !observed.Exists() {
+		return observed, scope{}, err
+	}
+	return observed, networkScope(observed.ID), nil
 }
 
 // deleteOrUnmark deletes the network, if there is one, or removes the marks from it and from the routers.

@@ -23,8 +23,8 @@ import (
 	"strings"
 )
 
-// Differences returns in which ways an imported network differs from what the spec declares, in the words
-// of users. What the spec leaves out, and the mark, are no difference.
+// Differences describes to users how an imported network differs from the spec. Fields that the spec does not
+// declare, and ownership marks, are not compared.
 func Differences(desired Desired, observed *Network) (texts []string) {
 	if !observed.Exists() {
 		return nil
@@ -37,17 +37,17 @@ func Differences(desired Desired, observed *Network) (texts []string) {
 		subnet := &desired.Subnets[i]
 		existing := findSubnet(desired, observed, subnet)
 		if existing == nil {
-			texts = append(texts, missing(observed, subnet.CIDR))
+			texts = append(texts, describeMissing(observed, subnet.CIDR))
 			continue
 		}
-		differing := desired.declared(changes(subnetTable, desired.found(subnet, existing), existing), existing)
+		differing := desired.declared(changes(subnetTable, desired.forExisting(subnet, existing), existing), existing)
 		texts = append(texts, describeDifferences(" of subnet "+subnet.CIDR.String(), differing)...)
 	}
 	return append(texts, routerDifferences(desired, observed)...)
 }
 
-// missing tells why no subnet is the one with that CIDR.
-func missing(observed *Network, cidr netip.Prefix) string {
+// describeMissing says why the network has no subnet with that CIDR for the owner.
+func describeMissing(observed *Network, cidr netip.Prefix) string {
 	if slices.ContainsFunc(observed.Subnets, func(s Subnet) bool { return s.CIDR == cidr }) {
 		return fmt.Sprintf("subnet %s has other IPv6 modes than the spec, or belongs to another owner", cidr)
 	}
@@ -56,7 +56,7 @@ func missing(observed *Network, cidr netip.Prefix) string {
 
 func describeDifferences(of string, changes []Change) (texts []string) {
 	for _, c := range changes {
-		if !c.IsDefault { // the pools that follow the gateway
+		if !c.IsDefault { // those are pools that change with the gateway
 			texts = append(texts, difference(c.Label+of, c.Before, c.Value))
 		}
 	}
@@ -81,7 +81,7 @@ func shown(value any) string {
 	return text
 }
 
-// withoutMarks returns the tags that are no marks.
+// withoutMarks returns the tags that are not ownership marks.
 func (t Tags) withoutMarks() Tags {
 	for _, uid := range ImportersOf(t) {
 		t = t.without(Owner{UID: uid}.ImportTag())
@@ -89,7 +89,7 @@ func (t Tags) withoutMarks() Tags {
 	return t
 }
 
-// routerDifferences tells which declared subnets are not attached to the declared router.
+// routerDifferences says which declared subnets are not attached to the declared router.
 func routerDifferences(desired Desired, observed *Network) (texts []string) {
 	if desired.Router == nil || !desired.Router.isResolved() || !observed.RoutersKnown {
 		return nil

@@ -87,7 +87,8 @@ type Error struct {
 	// RequestID identifies the request in OpenStack's logs; "" if the answer has none. It differs
 	// each time, so the text of the error does not contain it.
 	RequestID string
-	// Holder is the UID of the Network that has the network which the spec imports; "" if there is none.
+	// Holder is the UID of another Network that the network of spec.import belongs to; "" if there is
+	// none, or if it is not known.
 	Holder types.UID
 
 	err error

@@ -133,8 +133,8 @@ func (s DetachSubnet) expect(observed *Network) *Network {
 func (s ImportNetwork) expect(observed *Network) *Network {
 	next := *observed
 	next.Imported = true
-	if tag := s.Desired.Owner.ImportTag(); !slices.Contains(next.Tags.elements(), tag) {
-		next.Tags = NewTags(append(next.Tags.elements(), tag)...)
+	if tag := s.Desired.Owner.ImportTag(); !slices.Contains(next.Tags.All(), tag) {
+		next.Tags = NewTags(append(next.Tags.All(), tag)...)
 	}
 	return &next
 }

@@ -218,14 +218,14 @@ func (f field[D, O]) desired(desired *D, observed *O) (value any, isDefault bool
 }
 
 // matchesFixed reports whether the observed object has the values of all fields that Neutron
-// cannot change. With isFound, the fields that the Network does not declare may have any value.
-func matchesFixed[D, O any](table []field[D, O], desired *D, observed *O, isFound bool) bool {
+// cannot change. If onlyDeclared is set, fields that the Network does not declare may have any value.
+func matchesFixed[D, O any](table []field[D, O], desired *D, observed *O, onlyDeclared bool) bool {
 	return !slices.ContainsFunc(table, func(f field[D, O]) bool {
 		if !f.isFixed {
 			return false // without computing the default pools, which takes most of the time of a plan
 		}
 		value, isDefault := f.desired(desired, observed)
-		return value != nil && value != f.observed(observed) && !(isDefault && isFound)
+		return value != nil && value != f.observed(observed) && !(isDefault && onlyDeclared)
 	})
 }
 

@@ -18,7 +18,6 @@ package neutron
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -33,35 +32,27 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// importTagPrefix begins the tag that marks an imported network. The description of such a network
-// belongs to whoever wrote it.
-const importTagPrefix = "samplecrd-owner-"
+// ImportTagPrefix begins the tag that marks an imported network. The mark of a created network is in its
+// description, but the description of an imported one is not the controller's.
+const ImportTagPrefix = "samplecrd-owner-"
 
 // ImportTag returns the tag that marks a network which the owner has imported. It has 52 characters;
 // some Neutron releases allow 60. It is a mark, and no proof: any project that sees a network can tag
 // it. The proof is the ID in the spec.
-func (o Owner) ImportTag() string { return importTagPrefix + string(o.UID) }
+func (o Owner) ImportTag() string { return ImportTagPrefix + string(o.UID) }
 
 // ImportersOf returns the UIDs of the Networks whose mark is among the tags. Neutron's database treats
 // tags as equal that differ only in upper and lower case.
 func ImportersOf(tags Tags) (importers []types.UID) {
-	if !strings.Contains(strings.ToLower(string(tags)), importTagPrefix) {
+	if !strings.Contains(strings.ToLower(string(tags)), ImportTagPrefix) {
 		return nil
 	}
-	for _, tag := range tags.elements() {
-		if uid, isMark := strings.CutPrefix(strings.ToLower(tag), importTagPrefix); isMark {
+	for _, tag := range tags.All() {
+		if uid, isMark := strings.CutPrefix(strings.ToLower(tag), ImportTagPrefix); isMark {
 			importers = append(importers, types.UID(uid))
 		}
 	}
 	return importers
-}
-
-// elements returns the tags.
-func (t Tags) elements() (tags []string) {
-	if t != "" {
-		_ = json.Unmarshal([]byte(t), &tags) // NewTags wrote it
-	}
-	return tags
 }
 
 // hasImportTag reports whether the network has the tag that marks the owner's import.
@@ -80,13 +71,13 @@ func CheckImport(desired Desired, observed *Network) error {
 	case desired.Observe:
 		return nil
 	}
-	return refusal(desired.Owner, observed)
+	return importRefusal(desired.Owner, observed)
 }
 
 const opImport = "spec.import.networkID"
 
-// refusal returns the error for a network that the owner must not take over, or nil.
-func refusal(owner Owner, network *Network) error {
+// importRefusal returns the error for a network that the owner must not take over, or nil.
+func importRefusal(owner Owner, network *Network) error {
 	refuse := func(holder types.UID, format string, args ...any) error {
 		return &Error{Op: opImport, Reason: ImportRefused, Holder: holder, Message: "network " + network.ID + " " + fmt.Sprintf(format, args...)}
 	}
@@ -122,7 +113,7 @@ func NameHolder(err error, name string) error {
 func nextImport(desired Desired, observed *Network) Step {
 	isMarked := observed.hasImportTag(desired.Owner)
 	isConfirmed := desired.Imported || observed.Imported
-	switch isRefused := refusal(desired.Owner, observed) != nil; {
+	switch isRefused := importRefusal(desired.Owner, observed) != nil; {
 	case isRefused && isMarked && !isConfirmed:
 		return WithdrawImport{Tag: desired.Owner.ImportTag()}
 	case !isRefused && !(isMarked && isConfirmed):
@@ -151,11 +142,11 @@ func (ImportNetwork) Fields() []string   { return []string{fieldNetworkMark} }
 // after different delays.
 func (s ImportNetwork) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
 	if holder := c.imports.hold(observed.ID, identity.Owner.UID); holder != identity.Owner.UID {
-		return nil, raced(refusal(identity.Owner, &Network{ID: observed.ID, Tags: NewTags(Owner{UID: holder}.ImportTag())}))
+		return nil, raced(importRefusal(identity.Owner, &Network{ID: observed.ID, Tags: NewTags(Owner{UID: holder}.ImportTag())}))
 	}
 	fresh, err := c.client.getNetwork(ctx, observed.ID)
 	if err == nil {
-		err = refusal(identity.Owner, fresh)
+		err = importRefusal(identity.Owner, fresh)
 	}
 	if err == nil && !fresh.hasImportTag(identity.Owner) {
 		if err = c.client.addTag(ctx, fresh.ID, identity.Owner.ImportTag()); err == nil {
@@ -182,7 +173,7 @@ func (c *Cloud) confirm(ctx context.Context, owner Owner, id string) (*Network, 
 	if err != nil {
 		return nil, err
 	}
-	refused := refusal(owner, fresh)
+	refused := importRefusal(owner, fresh)
 	if refused == nil {
 		return fresh, nil
 	}
@@ -192,8 +183,8 @@ func (c *Cloud) confirm(ctx context.Context, owner Owner, id string) (*Network, 
 	return nil, raced(refused)
 }
 
-// raced returns the error with a delay: of two Networks that mark a network at the same time, perhaps
-// neither has it yet.
+// raced returns the error with a delay: of two Networks that mark a network at the same time, both may have
+// withdrawn.
 func raced(err error) error {
 	race := errorIn(err)
 	race.RetryAfter = wait.Jitter(maxRaceDelay/4, 3)
@@ -241,17 +232,17 @@ func Shown(desired Desired, observed *Network) []CurrentSubnet {
 
 // without returns the tags without one of them.
 func (t Tags) without(tag string) Tags {
-	return NewTags(slices.DeleteFunc(t.elements(), func(other string) bool { return other == tag })...)
+	return NewTags(slices.DeleteFunc(t.All(), func(other string) bool { return other == tag })...)
 }
 
-// copyRead copies what Neutron does not tell in the answer to a change of the network.
+// copyRead copies what Neutron's answer to a change of the network does not contain.
 func (n *Network) copyRead(from *Network) {
 	n.Subnets, n.Interfaces, n.Routers, n.RoutersKnown = from.Subnets, from.Interfaces, from.Routers, from.RoutersKnown
 	n.Imported = from.Imported
 }
 
-// isLeftOn reports whether something on an imported network carries the owner's mark in its description.
-func (i Identity) isLeftOn(n *Network) bool {
+// marksPartOf reports whether a subnet or a router of an imported network carries the owner's mark.
+func (i Identity) marksPartOf(n *Network) bool {
 	return i.Import != "" && (slices.ContainsFunc(n.Subnets, func(s Subnet) bool { return i.Owner.marks(s.Description) }) ||
 		slices.ContainsFunc(n.Routers, func(r Router) bool { return r.isOwnedBy(i.Owner) }))
 }
@@ -261,7 +252,7 @@ func (i Identity) checkDeletion(n *Network) error {
 	if i.Import == "" || !n.Exists() {
 		return nil
 	}
-	return refusal(i.Owner, n)
+	return importRefusal(i.Owner, n)
 }
 
 // unmarkImport removes the mark from an imported network. Other tags stay.
@@ -276,7 +267,7 @@ func (c *Cloud) unmarkImport(ctx context.Context, identity Identity, network *Ne
 	return err
 }
 
-// wakeImporters lets the other Networks that import the network look again.
+// wakeImporters enqueues the other Networks that import the network, because one of them may have it now.
 func (c *Cloud) wakeImporters(owner Owner, id string) {
 	c.imports.drop(id, owner.UID)
 	for _, other := range c.imports.of(id) {
@@ -294,14 +285,16 @@ func (c *Cloud) ForgetImport(uid types.UID) {
 	}
 }
 
-// imports are the networks that Networks import, so that a list keeps them although they lack the
-// cluster's mark. Its methods may be called concurrently. The zero value is empty.
+// imports has the networks that Networks import. A list of Neutron keeps them, although their descriptions
+// lack the cluster's mark. Its methods may be called concurrently. The zero value is empty.
 type imports struct {
 	mu sync.Mutex
-	// networks has the IDs of the networks by the UIDs of the Networks, owners the UIDs by the IDs.
+	// networks has the ID of the imported network by the UID of the Network.
 	networks map[types.UID]string
-	owners   map[string][]types.UID
-	// holders has the Networks that this process has marked networks for, or is about to.
+	// importers has the UIDs of the Networks by the ID of the network.
+	importers map[string][]types.UID
+	// holders has, by the ID of a network, the Network that this process has marked it for or is about
+	// to. There is one at most.
 	holders map[string]types.UID
 }
 
@@ -313,14 +306,14 @@ func (i *imports) add(identity Identity) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.networks == nil {
-		i.networks, i.owners = map[types.UID]string{}, map[string][]types.UID{}
+		i.networks, i.importers = map[types.UID]string{}, map[string][]types.UID{}
 	}
 	uid, id := identity.Owner.UID, identity.Import
 	if identity.Observe && i.holders[id] == uid { // it marks nothing any more
 		delete(i.holders, id)
 	}
 	if _, known := i.networks[uid]; !known { // the ID never changes
-		i.networks[uid], i.owners[id] = id, append(slices.Clone(i.owners[id]), uid)
+		i.networks[uid], i.importers[id] = id, append(slices.Clone(i.importers[id]), uid)
 	}
 }
 
@@ -333,9 +326,9 @@ func (i *imports) forget(uid types.UID) (id string) {
 		return ""
 	}
 	delete(i.networks, uid)
-	i.owners[id] = slices.DeleteFunc(slices.Clone(i.owners[id]), func(other types.UID) bool { return other == uid })
-	if len(i.owners[id]) == 0 {
-		delete(i.owners, id)
+	i.importers[id] = slices.DeleteFunc(slices.Clone(i.importers[id]), func(other types.UID) bool { return other == uid })
+	if len(i.importers[id]) == 0 {
+		delete(i.importers, id)
 	}
 	return id
 }
@@ -344,17 +337,18 @@ func (i *imports) forget(uid types.UID) (id string) {
 func (i *imports) of(id string) []types.UID {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.owners[id]
+	return i.importers[id]
 }
 
 // all returns the IDs of all imported networks.
 func (i *imports) all() sets.Set[string] {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return sets.KeySet(i.owners)
+	return sets.KeySet(i.importers)
 }
 
-// hold returns who may mark the network: the Network, unless another one of this process does.
+// hold reserves the network for the Network with that UID, unless it is reserved for another one. It returns
+// the UID that it is reserved for.
 func (i *imports) hold(id string, uid types.UID) (holder types.UID) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -367,7 +361,7 @@ func (i *imports) hold(id string, uid types.UID) (holder types.UID) {
 	return i.holders[id]
 }
 
-// drop undoes hold.
+// drop ends the reservation of the network for the Network, if there is one.
 func (i *imports) drop(id string, uid types.UID) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -377,7 +371,7 @@ func (i *imports) drop(id string, uid types.UID) {
 }
 
 // addImported adds the imported networks that the list of the project's networks lacks, because they
-// belong to other projects. It makes a list of networks and one of subnets for each 64 of them.
+// belong to other projects. It makes one request for networks and one for subnets for each 64 of them.
 func (c *Cloud) addImported(ctx context.Context, networks []*Network) ([]*Network, error) {
 	missing := c.imports.all()
 	for _, n := range networks {
@@ -404,7 +398,7 @@ func (c *Client) networksByID(ctx context.Context, ids []string) ([]*Network, er
 	return networks, c.attachAllSubnets(ctx, networks)
 }
 
-// setForeign sets IsForeign.
+// setForeign sets IsForeign. If the client's project is not known, no network is foreign.
 func (c *Client) setForeign(n *Network) {
 	place, ok := c.Place()
 	n.IsForeign = ok && place.Project != "" && n.ProjectID != "" && n.ProjectID != place.Project

@@ -251,17 +251,17 @@ func (o *Observer) All() (networks map[types.UID][]*Network, lists int) {
 		return networks, 0
 	}
 	for uid, r := range o.records {
-		if len(r.networks) > 0 && !isImported(r.networks[0], uid) {
+		if len(r.networks) > 0 && isCreatedFor(r.networks[0], uid) {
 			networks[uid] = r.networks
 		}
 	}
 	return networks, o.lists
 }
 
-// isImported reports whether the network was not created for the Network with that UID.
-func isImported(n *Network, uid types.UID) bool {
+// isCreatedFor reports whether the network was created for the Network with that UID, and not imported.
+func isCreatedFor(n *Network, uid types.UID) bool {
 	owner, _ := OwnerOf(n.Description)
-	return owner.UID != uid
+	return owner.UID == uid
 }
 
 // Replace puts these networks into the cache as all networks of the owner.

@@ -104,7 +104,7 @@ func next(desired Desired, observed *Network) Step {
 // gateway while an interface has the address of the present one, so the subnet is detached before.
 // The other fields change before that, because Neutron can refuse them.
 func updateSubnet(desired Desired, observed *Network, subnet *DesiredSubnet, existing *Subnet) Step {
-	changes := desired.declared(changes(subnetTable, desired.found(subnet, existing), existing), existing)
+	changes := desired.declared(changes(subnetTable, desired.forExisting(subnet, existing), existing), existing)
 	if len(changes) == 0 {
 		return nil
 	}
@@ -207,14 +207,15 @@ func isOurs(desired Desired, s *Subnet) bool {
 	return slices.Contains(desired.Known, s.ID)
 }
 
-// isCreated reports whether the controller has created the subnet. It deletes no other.
+// isCreated reports whether the controller created the subnet for the owner. It deletes no other subnet of an
+// imported network.
 func isCreated(desired Desired, s *Subnet) bool {
 	return isOurs(desired, s) && (desired.Import == "" || desired.Owner.marks(s.Description))
 }
 
-// found returns the desired subnet without what only a subnet has that the controller created: its
-// name and its mark.
-func (d *Desired) found(subnet *DesiredSubnet, existing *Subnet) *DesiredSubnet {
+// forExisting returns what the existing subnet must match: the desired subnet, but without its name and its
+// mark if the existing one was taken over.
+func (d *Desired) forExisting(subnet *DesiredSubnet, existing *Subnet) *DesiredSubnet {
 	if d.Import == "" || d.Owner.marks(existing.Description) {
 		return subnet
 	}
@@ -224,25 +225,26 @@ func (d *Desired) found(subnet *DesiredSubnet, existing *Subnet) *DesiredSubnet 
 }
 
 // declared returns the changes of fields that the spec declares, if the network is imported: all
-// others stay as they were found. But if the pools are those that Neutron chose for the gateway, they
-// follow it: Neutron refuses a gateway that is inside a pool.
+// others stay as they were found, with one exception: pools that Neutron chose for the gateway change with
+// it, because Neutron refuses a gateway that is inside a pool.
 func (d *Desired) declared(changes []Change, subnet *Subnet) []Change {
 	if d.Import == "" {
 		return changes
 	}
 	declared := slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return c.IsDefault })
-	if subnet == nil || !gatewayIn(declared).IsValid() || allocationPools(subnet.CIDR, subnet.Gateway) != any(subnet.Pools) {
+	if subnet == nil || !gatewayIn(declared).IsValid() || !subnet.HasDefaultPools() {
 		return declared
 	}
 	return slices.DeleteFunc(changes, func(c Change) bool { return c.IsDefault && c.Label != fieldPools })
 }
 
-// tags returns the tags that the network must have, nil if any will do. The marks of imports stay.
+// tags returns the tags that the network must have, nil if it may have any. They include the marks of imports
+// that it has.
 func (d *Desired) tags(observed *Network) *Tags {
 	if d.Network.Tags == nil || d.Import == "" {
 		return d.Network.Tags
 	}
-	all := d.Network.Tags.elements()
+	all := d.Network.Tags.All()
 	for _, importer := range ImportersOf(observed.Tags) {
 		all = append(all, Owner{UID: importer}.ImportTag())
 	}

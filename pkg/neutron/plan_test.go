@@ -633,7 +633,7 @@ func simulate(t *testing.T, have *Network, step Step) (*Network, bool) {
 	case SetTags:
 		next.Tags = step.Tags
 	case ImportNetwork:
-		next.Tags, next.Imported = NewTags(append(have.Tags.elements(), step.Desired.Owner.ImportTag())...), true
+		next.Tags, next.Imported = NewTags(append(have.Tags.All(), step.Desired.Owner.ImportTag())...), true
 	default:
 		return simulateRouter(t, have, step)
 	}

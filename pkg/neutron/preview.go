@@ -28,23 +28,23 @@ type PlannedStep struct {
 	Step Step
 	// Text describes the step to users, with the values before and after it.
 	Text string
-	// Interrupts says what the step costs in availability; "" for nothing.
+	// Interrupts says which traffic or addresses the step interrupts; "" for none.
 	Interrupts string
-	// Blocked tells what prevents the step now; "" if nothing is known to. The steps after it wait for
-	// it.
+	// Blocked says what prevents the step now; "" if nothing is known to prevent it. The steps after it
+	// wait for it.
 	Blocked string
 	// scope says which ports prevent the end of a removal.
 	scope scope
 }
 
-// Preview is what Converge would do, and how a network that is only observed differs.
+// Preview is what Converge would do, or how a network that is only observed differs from the spec.
 type Preview struct {
 	Steps       []PlannedStep
 	Differences []string
 }
 
 // Preview reads Neutron, and returns the steps that Converge would take, with what prevents them. It
-// changes nothing. The caller relists the Observer before. It returns an error if Neutron cannot be
+// changes nothing. The caller must relist the Observer first. It returns an error if Neutron cannot be
 // read, or if the spec cannot be followed as it is: an import is refused, or there is no router of that
 // name. Neutron can still refuse a step, for example because of a quota.
 func (c *Cloud) Preview(ctx context.Context, identity Identity, desired Desired) (Preview, error) {
@@ -85,9 +85,7 @@ func (c *Cloud) PreviewRemoval(ctx context.Context, identity Identity, retain bo
 			return nil, err
 		}
 	}
-	if identity.Router == "" && identity.Existing != nil {
-		identity.Declared, _ = c.resolveName(ctx, "spec.router.existing", kindRouter, *identity.Existing)
-	}
+	identity = c.withDeclaredRouter(ctx, identity)
 	steps := planRemoval(identity, observed, retain)
 	return steps, c.checkPlanned(ctx, identity, observed, steps)
 }
@@ -96,10 +94,8 @@ func (c *Cloud) PreviewRemoval(ctx context.Context, identity Identity, retain bo
 func planRemoval(identity Identity, observed *Network, retain bool) []PlannedStep {
 	isMarked := identity.Marks(observed) || !observed.Exists()
 	switch {
-	case !observed.Exists() && len(observed.Routers) == 0:
+	case !observed.Exists() && len(observed.Routers) == 0, !isMarked && !identity.marksPartOf(observed):
 		return nil
-	case !isMarked && !identity.isLeftOn(observed):
-		return []PlannedStep{}
 	case (retain || !isMarked) && observed.Exists():
 		return []PlannedStep{{Text: "network " + observed.ID + " stays, without its ownership mark"}}
 	case retain:
@@ -118,8 +114,8 @@ func planRemoval(identity Identity, observed *Network, retain bool) []PlannedSte
 	return steps
 }
 
-// checkPlanned sets Blocked in the first step that something in Neutron is known to prevent. The checks of
-// Converge are of the network as it is now, because none of the steps was taken.
+// checkPlanned sets Blocked in the first step that something in Neutron is known to prevent. No step was
+// taken, so Neutron still has the observed network.
 func (c *Cloud) checkPlanned(ctx context.Context, identity Identity, observed *Network, steps []PlannedStep) error {
 	expected := observed
 	for i := range steps {
@@ -213,7 +209,7 @@ func describeTransitions(changes []Change) string {
 	var texts []string
 	for _, c := range changes {
 		switch {
-		case strings.HasPrefix(c.String(), "ownership mark"):
+		case c.Label == fieldNetworkMark, c.Label == fieldSubnetMark, c.Label == fieldRouterMark:
 			texts = append(texts, c.String())
 		case !(setsGateway && c.IsDefault && c.Label == fieldPools): // they follow the gateway
 			texts = append(texts, fmt.Sprintf("%s %s → %s", c.Label, shown(c.Before), shown(c.Value)))
@@ -232,7 +228,7 @@ func successor(s DeleteSubnet, then []Step) *CreateSubnet {
 	return nil
 }
 
-// interruption says what a step costs in availability.
+// interruption returns PlannedStep.Interrupts. then are the steps after it.
 func interruption(step Step, then []Step) string {
 	switch s := step.(type) {
 	case DeleteSubnet:

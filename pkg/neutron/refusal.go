@@ -28,8 +28,8 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-// checkRefusal looks for what Converge learns only when Neutron refuses the step. observed is the network
-// as it is now, expected as it is right before the step.
+// checkRefusal returns an error if Neutron would refuse the step, as far as that is known before. observed is
+// the network as it is now, expected as it is right before the step.
 func (c *Cloud) checkRefusal(ctx context.Context, step Step, observed, expected *Network) error {
 	switch s := step.(type) {
 	case CreateSubnet:
@@ -41,7 +41,7 @@ func (c *Cloud) checkRefusal(ctx context.Context, step Step, observed, expected 
 	case DeleteSubnet:
 		return s.checkRefusal(expected)
 	case DeleteRouter:
-		return c.checkAttached(ctx, s, observed, expected)
+		return c.checkDetached(ctx, s, observed, expected)
 	}
 	return nil
 }
@@ -105,8 +105,8 @@ func (s *Subnet) isAutoAddressed() bool {
 }
 
 // checkAttachment fails with Invalid if the subnet has no gateway, or overlaps with another one of the
-// router, and with InUse if a port has the address of its gateway. Interfaces that exist are only
-// confirmed.
+// router, and with InUse if a port has the address of its gateway. An interface that exists needs no
+// check: the step only confirms it.
 func (c *Cloud) checkAttachment(ctx context.Context, s AttachSubnet, observed, expected *Network) error {
 	if s.Port != "" {
 		return nil
@@ -115,7 +115,7 @@ func (c *Cloud) checkAttachment(ctx context.Context, s AttachSubnet, observed, e
 	if !gateway.IsValid() {
 		return &Error{Op: "attach subnet", Reason: Invalid, Message: fmt.Sprintf("subnet %s has no gateway, which an interface of a router needs", s.CIDR)}
 	}
-	if observed.subnet(s.Subnet) != nil && !holdsFormerly(observed, expected, s.Subnet, gateway) {
+	if observed.subnet(s.Subnet) != nil && !isReleased(observed, expected, s.Subnet, gateway) {
 		if err := c.checkAddress(ctx, "attach subnet", observed.ID, FixedIP{s.Subnet, gateway}); err != nil {
 			return err
 		}
@@ -127,14 +127,14 @@ func (c *Cloud) checkAttachment(ctx context.Context, s AttachSubnet, observed, e
 	return move.checkTarget(ctx, c, observed)
 }
 
-// holdsFormerly reports whether an interface has the address now, and is removed before.
-func holdsFormerly(observed, expected *Network, subnet string, address netip.Addr) bool {
+// isReleased reports whether an interface has the address now, and a step before removes the interface.
+func isReleased(observed, expected *Network, subnet string, address netip.Addr) bool {
 	holds := func(i Interface) bool { return i.SubnetID == subnet && i.Address == address }
 	return slices.ContainsFunc(observed.Interfaces, holds) && !slices.ContainsFunc(expected.Interfaces, holds)
 }
 
-// checkAttached fails with InUse if the router has interfaces that no step before removes.
-func (c *Cloud) checkAttached(ctx context.Context, s DeleteRouter, observed, expected *Network) error {
+// checkDetached fails with InUse if the router has interfaces that no step before removes.
+func (c *Cloud) checkDetached(ctx context.Context, s DeleteRouter, observed, expected *Network) error {
 	ports, err := list[Port](ctx, c.client, "ports", portFields, url.Values{"device_id": {s.ID}, "device_owner": interfaceOwners})
 	if err != nil {
 		return err

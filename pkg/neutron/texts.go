@@ -195,9 +195,10 @@ func (t *Tags) UnmarshalJSON(text []byte) error {
 func (t Tags) MarshalJSON() ([]byte, error) { return []byte(cmp.Or(t, "[]")), nil }
 
 // All returns the tags.
-func (t Tags) All() []string {
-	var tags []string
-	_ = json.Unmarshal([]byte(cmp.Or(t, "[]")), &tags) // NewTags wrote it
+func (t Tags) All() (tags []string) {
+	if t != "" {
+		_ = json.Unmarshal([]byte(t), &tags) // NewTags wrote it
+	}
 	return tags
 }
 

@@ -126,7 +126,7 @@ func Nearest(mistyped string, words []string) string {
 	mistyped = strings.ToLower(mistyped)
 	nearest, least := "", min(maxTypos, len(mistyped)/2)+1
 	for _, word := range words {
-		distance := levenshtein(mistyped, word)
+		distance := editDistance(mistyped, word)
 		if len(mistyped) > maxTypos && strings.HasPrefix(word, mistyped) {
 			distance = min(distance, maxTypos)
 		}
@@ -137,9 +137,9 @@ func Nearest(mistyped string, words []string) string {
 	return nearest
 }
 
-// levenshtein returns how many letters must be inserted, removed, replaced, or swapped with their
-// neighbour to make b from a.
-func levenshtein(a, b string) int {
+// editDistance returns how many letters must be inserted, removed, replaced, or swapped with their
+// neighbour to make b from a: the restricted Damerau-Levenshtein distance.
+func editDistance(a, b string) int {
 	d := make([][]int, len(a)+1) // of the first i letters of a, and the first j of b
 	for i := range d {
 		d[i] = make([]int, len(b)+1)

@@ -42,7 +42,8 @@ const (
 	// ActionPaused means that there are steps, and that the annotation samplecrd.k8s.io/paused forbids
 	// them.
 	ActionPaused Action = "paused"
-	// ActionError means that the controller could not follow the spec, or that it is not known.
+	// ActionError means that the controller cannot follow the spec, or that plan could not compute the
+	// steps.
 	ActionError Action = "error"
 )
 
@@ -54,8 +55,7 @@ type NetworkPlan struct {
 	Action    Action `json:"action"`
 	// Steps are in the order in which they would be taken.
 	Steps []StepPlan `json:"steps"`
-	// Message tells what else there is to say: that the Network is only observed or being deleted, or
-	// the error.
+	// Message is the error, or says that the Network is only observed or being deleted.
 	Message string `json:"message,omitempty"`
 }
 
@@ -65,9 +65,9 @@ type StepPlan struct {
 	Type string `json:"type"`
 	// Text describes the step, with the values before and after it.
 	Text string `json:"text"`
-	// BlockedBy tells what prevents the step at the moment. The steps after it wait for it.
+	// BlockedBy says what prevents the step at the moment. The steps after it wait for it.
 	BlockedBy string `json:"blockedBy,omitempty"`
-	// Interrupts tells what the step costs in availability.
+	// Interrupts says which traffic or addresses the step interrupts.
 	Interrupts string `json:"interrupts,omitempty"`
 }
 

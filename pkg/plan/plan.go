@@ -17,8 +17,8 @@ limitations under the License.
 // Package plan is the subcommand plan: it shows what the controller would do in Neutron for manifests,
 // or for the Networks of a cluster, without doing it.
 //
-// It reads Kubernetes and Neutron live, and writes to neither. What it tells is computed by the same
-// functions that the controller acts by: see neutron.Plan and neutron.Cloud.Preview.
+// It reads Kubernetes and Neutron live, and writes to neither. The controller uses the same functions to
+// decide what to do: see neutron.Plan and neutron.Cloud.Preview.
 package plan
 
 import (

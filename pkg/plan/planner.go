@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -39,13 +38,13 @@ type planner struct {
 	clients  *kubeclient.Clients
 	settings *settings
 	opened   map[clouds.Ref]opened
-	// importers are the Networks of this run that take over a network, by its ID.
+	// importers are the Networks of this run that import a network to manage it, by its ID.
 	importers map[string]string
 	// names are the names of all Networks in the cluster by their UIDs; nil until they are needed.
 	names map[types.UID]string
 }
 
-// opened is a cloud, or why it cannot be used.
+// opened is a cloud, or the error that prevents its use.
 type opened struct {
 	cloud  *neutron.Cloud
 	client *neutron.Client
@@ -117,7 +116,7 @@ func (p *planner) planRemoval(ctx context.Context, network *samplecrdv1.Network)
 	return cloud.PreviewRemoval(ctx, neutron.NewIdentity(network, p.clients.ClusterID), network.IsRetained())
 }
 
-// observation tells about a network that is only observed; "" about another.
+// observation says whether a network that is only observed matches the spec; "" for another network.
 func observation(network *samplecrdv1.Network, differences []string) string {
 	if !network.IsObserved() {
 		return ""
@@ -171,7 +170,6 @@ func (p *planner) configOf(ctx context.Context, ref clouds.Ref) (neutron.Config,
 	if ref == (clouds.Ref{}) {
 		return neutron.LoadConfig(p.settings.Cloud)
 	}
-	var secret *corev1.Secret
 	secret, err := p.clients.Kube.CoreV1().Secrets(ref.Secret.Namespace).Get(ctx, ref.Secret.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return neutron.Config{}, fmt.Errorf("spec.cloudCredentialsRef: there is no Secret %s", ref.Secret)
@@ -182,8 +180,8 @@ func (p *planner) configOf(ctx context.Context, ref clouds.Ref) (neutron.Config,
 	return clouds.ConfigOf(secret, ref.CloudName, p.settings.AllowedAuthURLs)
 }
 
-// nameOf returns the name of the Network with that UID, "" if it is not known. Without the right to
-// list Networks, none is.
+// nameOf returns the name of the Network with that UID; "" if it is not known, as without the right to list
+// the Networks of all namespaces.
 func (p *planner) nameOf(ctx context.Context, uid types.UID) string {
 	if p.names == nil {
 		p.names = map[types.UID]string{}

@@ -44,7 +44,7 @@ import (
 type target struct {
 	namespace, name string
 	network         *samplecrdv1.Network
-	// err is why the API server refuses the manifest.
+	// err is the error with which the API server refuses the manifest; nil if it accepts it.
 	err error
 }
 
@@ -167,7 +167,7 @@ func (s *settings) applied(ctx context.Context, client clientset.Interface, mani
 		t := target{namespace: manifest.GetNamespace(), name: manifest.GetName()}
 		t.network, t.err = dryApply(ctx, client, manifest)
 		if t.err != nil && apierrors.ReasonForError(t.err) == metav1.StatusReasonUnknown {
-			return nil, t.err // not the API server's word about this manifest
+			return nil, t.err // the API server has not validated the manifest
 		}
 		targets = append(targets, t)
 	}

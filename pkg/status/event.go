@@ -47,8 +47,8 @@ func EventFor(network *samplecrdv1.Network, o Outcome, next *samplecrdv1.Network
 	return transition(Ready(&network.Status), Ready(next), o)
 }
 
-// IsImport reports whether the network was taken over, which the status did not tell yet. Nothing else
-// has been changed.
+// IsImport reports whether this sync took the network over, and did nothing else. The status does not say so
+// yet.
 func (o Outcome) IsImport(network *samplecrdv1.Network) bool {
 	isImport := func(step neutron.Step) bool { _, ok := step.(neutron.ImportNetwork); return ok }
 	return o.Imported && !cmp.Or(o.Before, network).Status.Imported && slices.ContainsFunc(o.Steps, isImport)
@@ -56,14 +56,25 @@ func (o Outcome) IsImport(network *samplecrdv1.Network) bool {
 
 func importedMessage(o Outcome) string {
 	text := fmt.Sprintf("Imported network %s, named %q", o.Observed.ID, neutron.Printable(o.Observed.Name))
-	for i, s := range o.TakenOver {
-		text += []string{", with subnet ", ", "}[min(i, 1)] + s.CIDR.String()
+	if len(o.TakenOver) > 0 {
+		text += ", with " + describeSubnets(o.TakenOver)
 	}
-	text += "; "
 	if len(o.Differences) == 0 {
-		return text + "it matches the spec"
+		return text + "; it matches the spec"
 	}
-	return text + "it differs from the spec, and is changed: " + strings.Join(o.Differences, "; ")
+	return text + "; it differs from the spec, and is changed: " + strings.Join(o.Differences, "; ")
+}
+
+// describeSubnets returns the CIDRs of the subnets.
+func describeSubnets(subnets []neutron.CurrentSubnet) string {
+	cidrs := make([]string, len(subnets))
+	for i, s := range subnets {
+		cidrs[i] = s.CIDR.String()
+	}
+	if len(cidrs) > 1 {
+		return "subnets " + strings.Join(cidrs, ", ")
+	}
+	return "subnet " + strings.Join(cidrs, ", ")
 }
 
 // changed returns the event for what was done in Neutron.
@@ -89,14 +100,7 @@ func changed(network *samplecrdv1.Network, o Outcome) *Event {
 
 // describe returns the CIDRs of the subnets, and the router.
 func (o Outcome) describe() string {
-	cidrs := make([]string, len(o.Subnets))
-	for i, s := range o.Subnets {
-		cidrs[i] = s.CIDR.String()
-	}
-	text := "subnet " + strings.Join(cidrs, ", ")
-	if len(cidrs) > 1 {
-		text = "subnets " + strings.Join(cidrs, ", ")
-	}
+	text := describeSubnets(o.Subnets)
 	switch {
 	case o.Router == nil:
 		return text
@@ -139,7 +143,7 @@ func transition(before, now *metav1.Condition, o Outcome) *Event {
 	return &Event{corev1.EventTypeWarning, now.Reason, now.Message}
 }
 
-// observedEvent returns the event for a network that is only observed, if what it tells is new.
+// observedEvent returns the event for a network that is only observed; nil if the condition is as before.
 func observedEvent(before, now *metav1.Condition) *Event {
 	switch {
 	case before != nil && before.Reason == now.Reason && before.Message == now.Message:

@@ -135,7 +135,7 @@ func TestEventFor(t *testing.T) {
 			&Event{"Normal", "Imported", `Imported network n, named ""; it differs from the spec, and is changed: MTU: 1500 → 1400; gateway: a → b`}},
 		{"a network is imported with subnets", new(pending()), withoutNetwork,
 			Outcome{Imported: true, Steps: []neutron.Step{imported}, TakenOver: append(haveSubnets(""), haveSubnet("v6", "s6", "fd00::/64", "", ""))},
-			&Event{"Normal", "Imported", `Imported network n, named "", with subnet 10.0.0.0/24, fd00::/64; it matches the spec`}},
+			&Event{"Normal", "Imported", `Imported network n, named "", with subnets 10.0.0.0/24, fd00::/64; it matches the spec`}},
 		{"an observed network is imported", new(condition("Ready", "True", "Observed", observedMessage)), unchanged, Outcome{Imported: true, Steps: []neutron.Step{imported}},
 			&Event{"Normal", "Imported", `Imported network n, named ""; it matches the spec`}},
 		{"the mark of an import is put on again", new(ready()), importedBefore, Outcome{Imported: true, Steps: []neutron.Step{neutron.ImportNetwork{Desired: neutron.Desired{Imported: true}}}},

@@ -69,8 +69,8 @@ var responses = map[neutron.ErrorReason]Response{
 // responseTo returns the row of the table. Errors of Kubernetes have none: the zero Response.
 func responseTo(err error) Response { return responses[neutron.ReasonOf(err)] }
 
-// NameHolder replaces the UID of the Network that has an imported network by its name, if nameOf knows
-// the name. nameOf returns "" for a UID that it does not know.
+// NameHolder replaces the UID of a Network in the error, see neutron.Error.Holder, by its name. nameOf returns
+// "" for a UID that it does not know; then the error stays as it is.
 func NameHolder(err error, nameOf func(types.UID) string) error {
 	holder := neutron.HolderOf(err)
 	if holder == "" {
