@@ -123,7 +123,7 @@ func schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref common.ReferenceCallback)
 					},
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nIt is required, except in a Network that imports its network: without cidr, all subnets of that network are left alone. A subnet that has this CIDR is taken over, and is not deleted when the CIDR changes.",
+							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nIt is required, except in a Network that imports its network: without cidr, all subnets of that network are left alone. If it has a subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -459,7 +459,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 				Properties: map[string]spec.Schema{
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nIt is required, except in a Network that imports its network: without cidr, all subnets of that network are left alone. A subnet that has this CIDR is taken over, and is not deleted when the CIDR changes.",
+							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nIt is required, except in a Network that imports its network: without cidr, all subnets of that network are left alone. If it has a subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -937,7 +937,7 @@ func schema_pkg_apis_samplecrd_v1_SubnetSpec(ref common.ReferenceCallback) commo
 				Properties: map[string]spec.Schema{
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nIt is required, except in a Network that imports its network: without cidr, all subnets of that network are left alone. A subnet that has this CIDR is taken over, and is not deleted when the CIDR changes.",
+							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nIt is required, except in a Network that imports its network: without cidr, all subnets of that network are left alone. If it has a subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

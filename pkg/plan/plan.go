@@ -40,8 +40,8 @@ does so for manifests, as if they were applied with kubectl; otherwise for the
 Networks in the cluster. Kubernetes and Neutron are read live. Manifests are
 validated by the API server (a dry run), and nothing is written.
 
-It cannot know what Neutron will refuse, such as a request that exceeds a quota, nor
-what changes before the controller acts.
+Neutron can still refuse a step, for example because of a quota, and what was read can
+change before the controller acts.
 
 The exit code is 0 if there is nothing to do, 2 if there are changes, and 1 after an
 error.`

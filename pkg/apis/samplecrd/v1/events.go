@@ -25,8 +25,8 @@ const (
 	// EventAdopted is recorded when the controller found a network with the mark of this
 	// Network: an earlier sync created it, but did not write its ID to the status.
 	EventAdopted = "Adopted"
-	// EventImported is recorded when the network of spec.import was taken over. It tells what
-	// differed from the spec and was changed.
+	// EventImported is recorded when the network of spec.import was taken over. The message says
+	// what differs from the spec, and is changed next.
 	EventImported = "Imported"
 	// EventUpdated is recorded when the network in Neutron was changed after an edit of the
 	// spec.

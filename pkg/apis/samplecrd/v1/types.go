@@ -230,8 +230,8 @@ type SubnetSpec struct {
 	// (Ready=False, reason InUse).
 	//
 	// It is required, except in a Network that imports its network: without cidr, all subnets of
-	// that network are left alone. A subnet that has this CIDR is taken over, and is not
-	// deleted when the CIDR changes.
+	// that network are left alone. If it has a subnet with this CIDR, that subnet is taken over,
+	// and is not deleted when the CIDR changes.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=43
