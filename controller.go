@@ -373,7 +373,7 @@ func (c *Controller) reconcile(ctx context.Context, cloud *neutron.Cloud, networ
 	}
 	isNew := false
 	// Without a finalizer, a Network that has nothing of its own in Neutron can be deleted at once.
-	hasNothing := network.IsPaused() && network.Status.NetworkID == "" || network.IsObserved()
+	hasNothing := network.IsPaused() && (network.Status.NetworkID == "" || network.Spec.Import != nil && !network.Status.Imported) || network.IsObserved()
 	if !hasNothing {
 		patched, added, err := c.live.AddFinalizerIfNeeded(ctx, network)
 		if err != nil {

@@ -109,3 +109,19 @@ func TestASyncOfAnImportWithNothingToDoIsFree(t *testing.T) {
 		})
 	}
 }
+
+// A paused Network that has not taken its network over can be deleted at once.
+func TestAPausedImportThatHasNothingIsDeletedAtOnce(t *testing.T) {
+	f := newFixture(t)
+	id := f.CreateInNeutron("legacy", "", "10.0.0.0/24")
+	f.API.Put(world.NewNetwork("", "", importing(id), func(n *samplecrdv1.Network) {
+		n.Annotations = map[string]string{samplecrdv1.AnnotationPaused: "true"}
+	}))
+	for range 2 {
+		f.refresh()
+		_ = f.sync()
+	}
+	if n := f.Get(); len(n.Finalizers) > 0 {
+		t.Errorf("it has the finalizers %q, and the status %+v", n.Finalizers, n.Status)
+	}
+}

@@ -203,6 +203,10 @@ func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network,
 			return observed, err
 		}
 	}
+	if err := c.checkImported(ctx, identity, observed, step); err != nil {
+		c.invalidateAfter(identity.Owner, err)
+		return observed, err
+	}
 	if step.Irreversible() {
 		if err := guard.verify(ctx); err != nil {
 			return observed, err
@@ -227,8 +231,7 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 	if identity.Observe {
 		return observed, nil
 	}
-	// An imported network without its mark may be anybody's.
-	retain = retain || identity.Import != "" && !identity.Marks(observed)
+	retain = retain || identity.keeps(observed)
 	identity.Routed = identity.isRouted(observed)
 	identity = c.withDeclaredRouter(ctx, identity)
 	for done := 0; (observed.Exists() || len(observed.Routers) > 0) && done < maxSteps; done++ {

@@ -287,6 +287,8 @@ type Identity struct {
 	Owner Owner
 	// Import is the ID of the network that the spec imports, "" if it imports none.
 	Import string
+	// Imported means that the status says that the network was taken over.
+	Imported bool
 	// Observe means that nothing may be changed in Neutron.
 	Observe bool
 	// NetworkID is the ID of the network that was seen last; "" if none was.
@@ -315,6 +317,7 @@ func NewIdentity(network *samplecrdv1.Network, cluster string) Identity {
 		Place:     Place{Project: network.Status.ProjectID, Region: network.Status.Region},
 		Routed:    network.Spec.Router != nil || network.Status.Router != nil,
 		Observe:   network.IsObserved(),
+		Imported:  network.Status.Imported,
 	}
 	if network.Spec.Import != nil {
 		identity.Import = network.Spec.Import.NetworkID

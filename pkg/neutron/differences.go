@@ -103,8 +103,18 @@ func routerDifferences(desired Desired, observed *Network) (texts []string) {
 	}
 	for i := range desired.Subnets {
 		s := findSubnet(desired, observed, &desired.Subnets[i])
-		isAttached := s != nil && slices.ContainsFunc(observed.Interfaces, func(in Interface) bool { return in.SubnetID == s.ID && in.RouterID == router })
-		if s != nil && !isAttached {
+		if s == nil {
+			continue
+		}
+		isOn := func(in Interface) bool { return in.SubnetID == s.ID && in.RouterID == router }
+		isAtGateway := func(in Interface) bool { return isOn(in) && in.Address == s.Gateway }
+		switch {
+		case slices.ContainsFunc(observed.Interfaces, isAtGateway):
+		case slices.ContainsFunc(observed.Interfaces, isOn):
+			if !desired.keepsInterface(&desired.Subnets[i], s) {
+				texts = append(texts, fmt.Sprintf("subnet %s is not attached to router %s at its gateway", s.CIDR, router))
+			}
+		default:
 			texts = append(texts, fmt.Sprintf("subnet %s is not attached to router %s", s.CIDR, router))
 		}
 	}

@@ -255,6 +255,32 @@ func (i Identity) checkDeletion(n *Network) error {
 	return importRefusal(i.Owner, n)
 }
 
+// keeps reports whether the network must stay although the spec says that it is deleted: an imported
+// network without the mark may be anybody's, and so may one that was not taken over and now must not be.
+func (i Identity) keeps(n *Network) bool {
+	if i.Import == "" || !n.Exists() {
+		return false
+	}
+	return !i.Marks(n) || !i.Imported && importRefusal(i.Owner, n) != nil
+}
+
+// checkImported fails with Stale if the network is imported and is not the owner's any more: what was
+// observed may be as old as the last list. An own network has the mark in what Neutron changes or deletes.
+func (c *Cloud) checkImported(ctx context.Context, identity Identity, observed *Network, step Step) error {
+	switch step.(type) {
+	case ImportNetwork, WithdrawImport:
+		return nil
+	}
+	if identity.Import == "" || !observed.Exists() {
+		return nil
+	}
+	fresh, err := c.client.getNetwork(ctx, observed.ID)
+	if ReasonOf(err) == NotFound || err == nil && (!identity.Marks(fresh) || importRefusal(identity.Owner, fresh) != nil) {
+		return &Error{Op: opImport, Reason: Stale, Message: "network " + observed.ID + " has changed"}
+	}
+	return err
+}
+
 // unmarkImport removes the mark from an imported network. Other tags stay.
 func (c *Cloud) unmarkImport(ctx context.Context, identity Identity, network *Network) error {
 	if !network.hasImportTag(identity.Owner) {
@@ -401,7 +427,7 @@ func (c *Client) networksByID(ctx context.Context, ids []string) ([]*Network, er
 // setForeign sets IsForeign. If the client's project is not known, no network is foreign.
 func (c *Client) setForeign(n *Network) {
 	place, ok := c.Place()
-	n.IsForeign = ok && place.Project != "" && n.ProjectID != "" && n.ProjectID != place.Project
+	n.IsForeign = ok && place.Project != "" && n.ProjectID != place.Project
 }
 
 // addTag adds a tag to the network. It succeeds if the network has the tag.

@@ -362,7 +362,7 @@ func TestRemoveAnImport(t *testing.T) {
 			_, err = w.others.CreateSubnet(t.Context(), before.ID, creates("10.1.0.0/24", "")) // with the owner's mark
 			noError(t, err)
 			as := importer(owner.UID, before.ID)
-			as.Observe = test.observe
+			as.Observe, as.Imported = test.observe, true
 			observed, err := w.Observe(t.Context(), as, Live)
 			noError(t, err)
 			kept, err := w.Remove(t.Context(), as, observed, test.retain, Guard{})

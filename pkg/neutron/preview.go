@@ -80,7 +80,7 @@ func (c *Cloud) PreviewRemoval(ctx context.Context, identity Identity, retain bo
 	if err != nil || identity.Observe {
 		return nil, err
 	}
-	if isKept := retain || !identity.Marks(observed); !isKept {
+	if retain = retain || identity.keeps(observed); !retain {
 		if err := identity.checkDeletion(observed); err != nil {
 			return nil, err
 		}

@@ -40,7 +40,7 @@ func nextForRouter(desired Desired, observed *Network) Step {
 		return nil
 	}
 	for i := range desired.Subnets {
-		if step := attach(desired, observed, target, findSubnet(desired, observed, &desired.Subnets[i])); step != nil {
+		if step := attach(desired, observed, target, &desired.Subnets[i]); step != nil {
 			return step
 		}
 	}
@@ -90,7 +90,8 @@ func ownRouter(desired Desired, observed *Network) *Router {
 // attach returns the step that attaches the subnet to the router, or confirms that it is attached;
 // nil if that is known. An interface with another address than the subnet's gateway is removed
 // first, unless there is one with that address too: any client can create a port that looks like one.
-func attach(desired Desired, observed *Network, router string, subnet *Subnet) Step {
+func attach(desired Desired, observed *Network, router string, declared *DesiredSubnet) Step {
+	subnet := findSubnet(desired, observed, declared)
 	isOn := func(i Interface) bool { return i.RouterID == router && i.SubnetID == subnet.ID }
 	at := slices.IndexFunc(observed.Interfaces, func(i Interface) bool { return isOn(i) && i.Address == subnet.Gateway })
 	if at < 0 {
@@ -102,16 +103,22 @@ func attach(desired Desired, observed *Network, router string, subnet *Subnet) S
 		return step
 	}
 	existing := observed.Interfaces[at]
-	if existing.Address != subnet.Gateway {
+	if existing.Address != subnet.Gateway && !desired.keepsInterface(declared, subnet) {
 		step := detach(observed, existing)
 		step.Gateway = subnet.Gateway
 		return step
 	}
-	if desired.isConfirmed(existing) {
+	if desired.isConfirmed(existing) || !subnet.Gateway.IsValid() { // Neutron attaches no subnet without a gateway
 		return nil
 	}
 	step.Port = existing.PortID
 	return step
+}
+
+// keepsInterface reports whether an interface may have another address than the gateway: the subnet was
+// taken over, and the spec leaves its gateway out.
+func (d *Desired) keepsInterface(declared *DesiredSubnet, subnet *Subnet) bool {
+	return d.Import != "" && !d.Owner.marks(subnet.Description) && !declared.Gateway.IsValid()
 }
 
 // detach returns the step that removes the interface. subnets are all that the plan is about to
