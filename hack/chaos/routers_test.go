@@ -498,9 +498,8 @@ func (w *world) tidyRetained(ctx context.Context, live *samplecrdv1.Network) {
 	}
 }
 
-// tidy removes an interface to an existing router that neither the spec nor the status names any
-// more: a restored backup of etcd does not have that. The controller names the port in the message, and
-// leaves it.
+// tidy removes an interface to a router that neither the spec nor the status names any more: a restored
+// backup of etcd does not have that. The controller names the port in the message, and leaves it.
 func (w *world) tidy(ctx context.Context, live *samplecrdv1.Network, message string) {
 	all, err := w.interfaces(ctx, live.Status.NetworkID) // the restored status may not have the ID either
 	if err != nil {
@@ -508,13 +507,19 @@ func (w *world) tidy(ctx context.Context, live *samplecrdv1.Network, message str
 	}
 	for _, p := range all {
 		isNamed := p.DeviceID == w.routerIntent(&live.Spec).existing || live.Status.Router != nil && p.DeviceID == live.Status.Router.ID
-		if isNamed || !w.others.has(p.DeviceID) || !strings.Contains(message, p.ID) {
+		if isNamed || !w.isForgotten(p.DeviceID) || !strings.Contains(message, p.ID) {
 			continue
 		}
 		_, err := routers.RemoveInterface(ctx, w.neutron.Client, p.DeviceID, routers.RemoveInterfaceOpts{PortID: p.ID}).Extract()
 		w.tally.add("interfaces removed that no Network names since a restore")
 		w.tally.log("user: removes the interface %s of %s/%s, router %s: %v", p.ID, live.Namespace, live.Name, p.DeviceID, err)
 	}
+}
+
+// isForgotten reports whether a restored backup of etcd can lack the router: it is an existing one, or was
+// a Network's own and has lost its mark, because the Network was deleted with the policy Retain.
+func (w *world) isForgotten(router string) bool {
+	return w.others.has(router) || w.mayBeRetainedRouter(router)
 }
 
 // interfaces lists the interfaces of routers, on one network or on all.
@@ -662,7 +667,7 @@ func (w *world) checkInterfaces(n *wanted, live *samplecrdv1.Network, router str
 			if p.FixedIPs[at].IPAddress != s.GatewayIP || !recorded {
 				v.add("%s: want an interface with %s on subnet %s, in the status too, got %+v and %+v", who, s.GatewayIP, s.CIDR, p, live.Status.Subnets)
 			}
-		case n.restores > 0 && w.others.has(p.DeviceID):
+		case n.restores > 0 && w.isForgotten(p.DeviceID):
 			// Nothing names this router since a restore.
 		default:
 			v.add("%s: "+leakedRouter+"interface %s to router %s on subnet %s", who, p.ID, p.DeviceID, s.CIDR)
