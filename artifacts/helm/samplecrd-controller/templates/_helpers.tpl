@@ -120,6 +120,17 @@ has the reason of each. */}}
 {{- fail (printf "flags.%s cannot be set: %s" $name .) }}
 {{- end }}
 {{- end }}
+{{- $secret := "it would be in a ConfigMap: put it into clouds.yaml, in the Secret of credentials.secretName" }}
+{{- $reserved = dict "OS_CLOUD" "set credentials.cloud" "CLUSTER_ID" "set clusterID" "GOMEMLIMIT" "it follows from resources.limits.memory"
+  "NAMESPACE" "set namespaced.enabled, and install the release in that namespace" }}
+{{- range $name, $_ := .Values.environment }}
+{{- with regexMatch "PASSWORD|PASSCODE|SECRET|TOKEN" $name | ternary $secret (get $reserved $name) }}
+{{- fail (printf "environment.%s cannot be set: %s" $name .) }}
+{{- end }}
+{{- end }}
+{{- if hasKey (default dict .Values.podLabels) "app.kubernetes.io/name" }}
+{{- fail "podLabels cannot have app.kubernetes.io/name: the Deployment finds its pods by this label" }}
+{{- end }}
 {{- if and .Values.namespaced.enabled (not .Values.clusterID) }}
 {{- fail "namespaced.enabled needs clusterID, because the controller may not read the UID of the namespace kube-system: kubectl get namespace kube-system -o jsonpath='{.metadata.uid}'" }}
 {{- end }}
