@@ -20,7 +20,6 @@ package helm
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -120,8 +119,9 @@ func decode(t *testing.T, text string) objects {
 }
 
 // kustomized returns the objects of a kustomization that has the one in that folder of
-// artifacts/deploy among its resources. ARTIFACTS in the text is the folder artifacts.
-func kustomized(t *testing.T, base, text string) objects {
+// artifacts/deploy among its resources, and more objects in YAML. ARTIFACTS in the kustomization
+// is the folder artifacts. Its JSON patches may be YAML.
+func kustomized(t *testing.T, base, kustomization, more string) objects {
 	t.Helper()
 	folder, err := filepath.EvalSymlinks(t.TempDir()) // kustomize accepts only relative paths
 	must(t, err)
@@ -131,20 +131,30 @@ func kustomized(t *testing.T, base, text string) objects {
 	must(t, err)
 	root, err = filepath.Rel(folder, root)
 	must(t, err)
-	text = strings.ReplaceAll(text, "ARTIFACTS", root)
-	text = fmt.Sprintf("resources: [%s]\n", filepath.Join(root, "deploy", base)) + text
-	if extra, objects, ok := strings.Cut(text, "\n---\n"); ok {
-		must(t, os.WriteFile(filepath.Join(folder, "more.yaml"), []byte(objects), 0o600))
-		text = strings.Replace(extra, "]", ", more.yaml]", 1) + "\n"
+	var k types.Kustomization
+	must(t, yaml.UnmarshalStrict([]byte(strings.ReplaceAll(kustomization, "ARTIFACTS", root)), &k))
+	k.Resources = []string{filepath.Join(root, "deploy", base), "more.yaml"}
+	for i := range k.Patches {
+		patch, err := yaml.YAMLToJSON([]byte(k.Patches[i].Patch))
+		must(t, err)
+		k.Patches[i].Patch = string(patch)
 	}
-	must(t, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600))
+	text, err := yaml.Marshal(k)
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), text, 0o600))
+	must(t, os.WriteFile(filepath.Join(folder, "more.yaml"), []byte(more), 0o600))
+	return decode(t, runKustomize(t, folder))
+}
+
+func runKustomize(t *testing.T, folder string) string {
+	t.Helper()
 	options := krusty.MakeDefaultOptions()
-	options.LoadRestrictions = types.LoadRestrictionsNone // for files of artifacts/monitoring
+	options.LoadRestrictions = types.LoadRestrictionsNone // for artifacts/monitoring
 	built, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), folder)
 	must(t, err)
-	out, err := built.AsYaml()
+	text, err := built.AsYaml()
 	must(t, err)
-	return decode(t, string(out))
+	return string(text)
 }
 
 // find returns the key of the object that begins like that, and "" if there is none.
@@ -227,7 +237,7 @@ func compare(t *testing.T, built, chart objects) {
 }
 
 func TestDefaultsAreArtifactsDeploy(t *testing.T) {
-	built := kustomized(t, ".", "")
+	built := kustomized(t, ".", "", "")
 	for _, d := range differences {
 		if built.find(d.key) == "" {
 			t.Errorf("artifacts/deploy has no %s: this difference does not exist: %s", d.key, d.reason)
