@@ -73,12 +73,17 @@ func render(t *testing.T, name, namespace, values string) (*release.Release, err
 
 func renderChart(t *testing.T, loaded *chartv2.Chart, name, namespace, values string) (*release.Release, error) {
 	t.Helper()
+	return renderFor(t, oldestKubernetes, loaded, name, namespace, values)
+}
+
+func renderFor(t *testing.T, kubernetes string, loaded *chartv2.Chart, name, namespace, values string) (*release.Release, error) {
+	t.Helper()
 	parsed := map[string]any{}
 	must(t, yaml.UnmarshalStrict([]byte(values), &parsed))
 	install := action.NewInstall(action.NewConfiguration())
 	install.DryRunStrategy = action.DryRunClient
 	var err error
-	install.KubeVersion, err = common.ParseKubeVersion(oldestKubernetes)
+	install.KubeVersion, err = common.ParseKubeVersion(kubernetes)
 	must(t, err)
 	install.ReleaseName, install.Namespace = name, namespace
 	rendered, err := install.RunWithContext(t.Context(), loaded, parsed)

@@ -251,6 +251,17 @@ func TestAChangeOfTheEnvironmentRestartsThePods(t *testing.T) {
 	}
 }
 
+// artifacts/deploy/README.md says why 1.31 is the oldest.
+func TestKubernetesThatIsTooOldIsRefused(t *testing.T) {
+	for kubernetes, refused := range map[string]bool{"v1.30.14": true, oldestKubernetes: false, "v1.31.4-gke.1": false, "v1.37.1": false} {
+		loaded, err := loader.Load(chart)
+		must(t, err)
+		if _, err := renderFor(t, kubernetes, loaded, program, systemNamespace, ""); refused != (err != nil) {
+			t.Errorf("%s: %v", kubernetes, err)
+		}
+	}
+}
+
 // hack/release.sh sets both versions.
 func TestTheTagIsTheVersionOfTheChart(t *testing.T) {
 	loaded, err := loader.Load(chart)
