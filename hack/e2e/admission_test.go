@@ -1,0 +1,411 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+// rules are the data of the ConfigMap samplecrd-networks.
+type rules map[string]string
+
+// The rules that the tests try.
+var (
+	noRules  = rules{"reservedCIDRs": "", "deletionPolicyRetain": "", "imports": ""}
+	allRules = rules{
+		"reservedCIDRs":        "# the platform team's own\n10.96.0.0/12  Services of the cluster\n\n  fd00:10::/32\n",
+		"deletionPolicyRetain": "Forbidden",
+		"imports":              "Forbidden",
+	}
+	observeOnly = rules{"reservedCIDRs": "", "deletionPolicyRetain": "Forbidden", "imports": "ObserveOnly"}
+)
+
+// What the API server writes before and after the messages of the policies.
+const (
+	deniedCreate = "ValidatingAdmissionPolicy 'samplecrd-networks' with binding 'samplecrd-networks-create' denied request: "
+	deniedUpdate = "ValidatingAdmissionPolicy 'samplecrd-networks' with binding 'samplecrd-networks-update' denied request: "
+	deniedRules  = "ValidatingAdmissionPolicy 'samplecrd-networks-rules' with binding 'samplecrd-networks-rules' denied request: "
+
+	services     = "10.96.0.0/12 (Services of the cluster)"
+	isReserved   = ", which is reserved. Choose another address range. The reserved ranges are in ConfigMap samplecrd-system/samplecrd-networks"
+	noRetain     = "deletionPolicy Retain is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Set deletionPolicy to Delete, or leave it out"
+	noImport     = "import is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Leave it out: then the controller creates a network"
+	noManaging   = "managementPolicy Managed of an imported network is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Leave managementPolicy at Observe"
+	onlyObserve  = "import is allowed only with managementPolicy Observe, by ConfigMap samplecrd-system/samplecrd-networks. Set managementPolicy to Observe"
+	askToCorrect = "the rules for Networks have mistakes, so that no spec of a Network can be written. Ask your administrator to correct ConfigMap samplecrd-system/samplecrd-networks: "
+	noConfigMap  = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
+
+	theImport = `import: {networkID: 3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11}`
+)
+
+// probe is the CIDR of a Network that is refused as soon as the rules of setRules are in force.
+const probe = "192.0.2.0/24"
+
+// installPolicies installs artifacts/deploy/admission as a user does, and removes it at the end
+// of the test.
+func (w *world) installPolicies() {
+	w.Helper()
+	w.kubectl("apply", "-f", w.kustomization("namespace.yaml"))
+	folder := w.kustomization("admission")
+	w.Cleanup(func() {
+		if _, err := controlPlaneKubectl("", "delete", "-k", folder, "--ignore-not-found"); err != nil {
+			w.Errorf("the tests after this one may fail too: %v", err)
+		}
+	})
+	w.applyAll(folder)
+}
+
+// removePolicies removes them, and waits until the API server knows.
+func (w *world) removePolicies() {
+	w.Helper()
+	w.setRules(noRules, "refuse-until-removed")
+	_, err := controlPlaneKubectl("", "delete", "-k", w.kustomization("admission"), "--ignore-not-found")
+	w.must(err)
+	w.eventually(func() error { return w.dryRun(manifest("probe", probe, "")) })
+}
+
+// setRules writes the rules, and a reserved range of that name, and waits until they are in force.
+func (w *world) setRules(r rules, name string) {
+	w.Helper()
+	data := rules{}
+	for key, value := range r {
+		data[key] = value
+	}
+	data["reservedCIDRs"] += "\n" + probe + " " + name + "\n"
+	w.must(w.writeRules(data))
+	w.eventually(func() error {
+		err := w.dryRun(manifest("probe", probe, ""))
+		if err == nil || !strings.Contains(err.Error(), probe+" ("+name+")") {
+			return fmt.Errorf("%s is not in force: %v", name, err)
+		}
+		return nil
+	})
+}
+
+// writeRules writes the ConfigMap.
+func (w *world) writeRules(data rules) error {
+	w.Helper()
+	text, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "data": data,
+		"metadata": map[string]string{"name": "samplecrd-networks", "namespace": systemNamespace},
+	})
+	w.must(err)
+	_, err = controlPlaneKubectl(string(text), "apply", "-f", "-")
+	return err
+}
+
+// controlPlaneKubectl runs kubectl, and returns what it writes.
+func controlPlaneKubectl(stdin string, args ...string) (string, error) {
+	cmd := controlPlane.Kubectl(args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%s", strings.TrimSpace(string(out)))
+	}
+	return string(out), err
+}
+
+// spec returns a Network with that spec, in YAML.
+func spec(name, text string) string {
+	return fmt.Sprintf("apiVersion: samplecrd.k8s.io/v1\nkind: Network\nmetadata: {name: %s}\nspec: %s\n", name, text)
+}
+
+// forbidden fails unless the error is that message, or there is none if the message is "".
+func (w *world) forbidden(err error, name, message string) {
+	w.Helper()
+	if message == "" {
+		if err != nil {
+			w.Errorf("refused: %v", err)
+		}
+		return
+	}
+	if !apierrors.IsForbidden(err) {
+		w.Fatalf("want it forbidden, got %v", err)
+	}
+	w.equal(err.Error(), fmt.Sprintf("networks.samplecrd.k8s.io %q is forbidden: %s", name, message))
+}
+
+// None of these tests is parallel: the policies are for the whole cluster, and the tests share the
+// namespace samplecrd-system.
+
+func TestAdmissionPoliciesRefuseNewNetworks(t *testing.T) {
+	w := newWorldWithoutNeutron(t)
+	w.installPolicies()
+	all := "all rules"
+	tests := []struct{ rules, why, spec, message string }{
+		{"none", "Retain", `{cidr: 10.0.0.0/24, deletionPolicy: Retain}`, ""},
+		{"none", "an import", `{` + theImport + `}`, ""},
+		{"none", "what others reserve", `{cidr: 10.96.0.0/12}`, ""},
+
+		{all, "a free range", `{cidr: 10.0.0.0/24}`, ""},
+		{all, "the range before", `{cidr: 10.95.255.0/24}`, ""},
+		{all, "the range after", `{cidr: 10.112.0.0/16}`, ""},
+		{all, "dual stack", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: v6, cidr: "fd00:11::/64"}]}`, ""},
+		{all, "routes and DNS servers may be in a reserved range", `{cidr: 10.0.0.0/24, dnsNameservers: [10.96.0.10], hostRoutes: [{destination: 10.96.0.0/12, nextHop: 10.0.0.2}]}`, ""},
+		{all, "inside", `{cidr: 10.96.3.0/24}`, "10.96.3.0/24 overlaps with " + services + isReserved},
+		{all, "the last address", `{cidr: 10.111.255.255/32, enableDHCP: false}`, "10.111.255.255/32 overlaps with " + services + isReserved},
+		{all, "the same", `{cidr: 10.96.0.0/12}`, "10.96.0.0/12 overlaps with " + services + isReserved},
+		{all, "around it", `{cidr: 10.0.0.0/8}`, "10.0.0.0/8 overlaps with " + services + isReserved},
+		{all, "host bits outside it", `{cidr: 10.1.0.0/8}`, "10.1.0.0/8 overlaps with " + services + isReserved},
+		{all, "all of IPv4", `{cidr: 0.0.0.0/0}`, "0.0.0.0/0 overlaps with " + services + isReserved},
+		{all, "IPv6", `{cidr: "FD00:10:5::/64"}`, `FD00:10:5::/64 overlaps with fd00:10::/32` + isReserved},
+		{all, "an additional subnet", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: more, cidr: 10.100.0.0/24}, {name: v6, cidr: "fd00:10::/64"}]}`, "10.100.0.0/24 overlaps with " + services + `; fd00:10::/64 overlaps with fd00:10::/32` + isReserved},
+		{all, "Retain", `{cidr: 10.0.0.0/24, deletionPolicy: Retain}`, noRetain},
+		{all, "Delete", `{cidr: 10.0.0.0/24, deletionPolicy: Delete}`, ""},
+		{all, "an import", `{` + theImport + `}`, noImport},
+		{all, "an import that observes", `{` + theImport + `, managementPolicy: Observe}`, noImport},
+		{all, "an import with a reserved subnet", `{cidr: 10.96.3.0/24, ` + theImport + `}`, "10.96.3.0/24 overlaps with " + services + isReserved},
+
+		{"observe only", "an import", `{` + theImport + `}`, onlyObserve},
+		{"observe only", "an import that manages", `{` + theImport + `, managementPolicy: Managed}`, onlyObserve},
+		{"observe only", "an import that observes", `{` + theImport + `, managementPolicy: Observe}`, ""},
+		{"observe only", "an import is retained by default, and may say so", `{` + theImport + `, managementPolicy: Observe, deletionPolicy: Retain}`, ""},
+		{"observe only", "Retain without an import", `{cidr: 10.0.0.0/24, deletionPolicy: Retain}`, noRetain},
+	}
+	for _, group := range []struct {
+		name  string
+		rules rules
+	}{{"none", noRules}, {all, allRules}, {"observe only", observeOnly}} {
+		w.setRules(group.rules, group.name)
+		for _, tc := range tests {
+			if tc.rules != group.name {
+				continue
+			}
+			t.Run(tc.rules+": "+tc.why, func(t *testing.T) {
+				message := tc.message
+				if message != "" {
+					message = deniedCreate + message
+				}
+				w.at(t).forbidden(w.dryRun(spec("net", tc.spec)), "net", message)
+			})
+		}
+	}
+	w.setRules(allRules, "the others")
+	t.Run("what the CRD refuses is refused by it", func(t *testing.T) {
+		w := w.at(t)
+		w.refused(w.dryRun(manifest("net", "10.96.0.0", "")), "spec.cidr", noCIDR)
+	})
+	t.Run("the controller's namespace is excluded", func(t *testing.T) {
+		w := w.at(t)
+		w.namespace = systemNamespace
+		w.must(w.dryRun(manifest("net", "10.96.3.0/24", "")))
+	})
+	t.Run("kubectl", func(t *testing.T) {
+		w := w.at(t)
+		_, err := controlPlaneKubectl(manifest("net", "10.96.3.0/24", ""), "create", "-n", w.namespace, "-f", "-")
+		w.equal(fmt.Sprint(err), `Error from server (Forbidden): error when creating "STDIN": networks.samplecrd.k8s.io "net" is forbidden: `+
+			deniedCreate+"10.96.3.0/24 overlaps with "+services+isReserved)
+	})
+	w.removePolicies()
+}
+
+func TestAdmissionPoliciesLetOldNetworksBeEdited(t *testing.T) {
+	w := newWorldWithoutNeutron(t)
+	for name, text := range map[string]string{
+		"range":    `{cidr: 10.96.5.0/24}`,
+		"retained": `{cidr: 10.0.0.0/24, deletionPolicy: Retain}`,
+		"import":   `{` + theImport + `}`,
+		"observed": `{` + theImport + `, managementPolicy: Observe}`,
+	} {
+		_, err := w.tryKubectl(spec(name, text), "create", "-f", "-")
+		w.must(err)
+		w.kubectl("patch", "network", name, "--type=merge", "-p", `{"metadata":{"finalizers":["samplecrd.k8s.io/network"]}}`)
+	}
+	w.installPolicies()
+	w.setRules(allRules, "all rules")
+	tests := []struct{ why, name, patch, message string }{
+		{"labels", "range", `{"metadata":{"labels":{"a":"b"}}}`, ""},
+		{"the finalizer", "range", `{"metadata":{"finalizers":null}}`, ""},
+		{"the gateway", "range", `{"spec":{"gateway":"10.96.5.9"}}`, ""},
+		{"the bits after the prefix length", "range", `{"spec":{"cidr":"10.96.5.7/24"}}`, ""},
+		{"out of the reserved range", "range", `{"spec":{"cidr":"10.0.0.0/24"}}`, ""},
+		{"the old range becomes an additional subnet", "range", `{"spec":{"cidr":"10.0.0.0/24","additionalSubnets":[{"name":"old","cidr":"10.96.5.0/24"}]}}`, ""},
+		{"another reserved range", "range", `{"spec":{"cidr":"10.96.6.0/24"}}`, "10.96.6.0/24 overlaps with " + services + isReserved},
+		{"a larger reserved range", "range", `{"spec":{"cidr":"10.96.4.0/23"}}`, "10.96.4.0/23 overlaps with " + services + isReserved},
+		{"one more reserved range", "range", `{"spec":{"additionalSubnets":[{"name":"more","cidr":"10.96.6.0/24"}]}}`, "10.96.6.0/24 overlaps with " + services + isReserved},
+		{"Retain", "range", `{"spec":{"deletionPolicy":"Retain"}}`, noRetain},
+
+		{"another field of a retained Network", "retained", `{"spec":{"mtu":1400}}`, ""},
+		{"no longer Retain", "retained", `{"spec":{"deletionPolicy":null}}`, ""},
+		{"another field of an import", "import", `{"spec":{"tags":["a"]}}`, ""},
+		{"an import begins to observe", "import", `{"spec":{"managementPolicy":"Observe"}}`, ""},
+		{"an import is retained by default, and may say so", "import", `{"spec":{"deletionPolicy":"Retain"}}`, ""},
+		{"an import that observes stops to", "observed", `{"spec":{"managementPolicy":null}}`, noManaging},
+		{"another field of an import that observes", "observed", `{"spec":{"tags":["a"]}}`, ""},
+	}
+	patch := func(t *testing.T, name, patch, message string, subresources ...string) {
+		t.Helper()
+		w := w.at(t)
+		_, err := client.SamplecrdV1().Networks(w.namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, subresources...)
+		if message != "" {
+			message = deniedUpdate + message
+		}
+		w.forbidden(err, name, message)
+	}
+	for _, tc := range tests {
+		t.Run(tc.why, func(t *testing.T) { patch(t, tc.name, tc.patch, tc.message) })
+	}
+	t.Run("the status", func(t *testing.T) { patch(t, "range", `{"status":{"cidr":"10.96.5.0/24"}}`, "", "status") })
+
+	w.setRules(observeOnly, "observe only")
+	t.Run("observe only: an import that observes stops to", func(t *testing.T) {
+		patch(t, "observed", `{"spec":{"managementPolicy":"Managed"}}`, onlyObserve)
+	})
+	t.Run("observe only: another field of an import", func(t *testing.T) { patch(t, "import", `{"spec":{"tags":["a"]}}`, "") })
+	w.setRules(allRules, "all rules again")
+	t.Run("a Network that is being deleted", func(t *testing.T) {
+		w := w.at(t)
+		w.kubectl("delete", "network", "range", "--wait=false")
+		patch(t, "range", `{"spec":{"deletionPolicy":"Retain"}}`, noRetain)
+		w.kubectl("patch", "network", "range", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+		w.waitGone("range")
+	})
+
+	t.Run("without the ConfigMap", func(t *testing.T) {
+		w := w.at(t)
+		w.kubectl("-n", systemNamespace, "delete", "configmap", "samplecrd-networks")
+		w.eventually(func() error {
+			if err := w.dryRun(manifest("probe", "10.0.0.0/24", "")); err != nil {
+				return nil
+			}
+			return fmt.Errorf("a Network can be created")
+		})
+		w.forbidden(w.dryRun(manifest("net", "10.0.0.0/24", "")), "net", deniedCreate+noConfigMap)
+		patch(t, "import", `{"metadata":{"finalizers":null}}`, "")
+		patch(t, "import", `{"spec":{"tags":["a"]}}`, "")
+		w.kubectl("delete", "network", "retained", "--wait=false")
+		w.kubectl("patch", "network", "retained", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+		w.waitGone("retained")
+	})
+	w.removePolicies()
+	for _, name := range []string{"import", "observed"} {
+		w.kubectl("patch", "network", name, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	}
+}
+
+func TestAdmissionPoliciesFindMistakesInTheirRules(t *testing.T) {
+	w := newWorldWithoutNeutron(t)
+	w.apply("old", "10.0.0.0/24", "")
+	w.installPolicies()
+	w.setRules(allRules, "all rules")
+	with := func(key, value string) rules {
+		return rules{"reservedCIDRs": "", "deletionPolicyRetain": "", "imports": "", key: value}
+	}
+	const aRange = ` must begin with an address range such as 10.96.0.0/12 or fd00:10::/32, and a blank after it`
+	tests := []struct {
+		why     string
+		rules   rules
+		message string
+	}{
+		{"no rules", noRules, ""},
+		{"all rules", allRules, ""},
+		{"a comment only", with("reservedCIDRs", "# none yet"), ""},
+		{"no data", nil, `reservedCIDRs is missing: add it, with the value "" if there is no such rule; deletionPolicyRetain is missing: add it, with the value "" if there is no such rule; imports is missing: add it, with the value "" if there is no such rule`},
+		{"a key that does not exist", with("reservedCidrs", "10.0.0.0/8"), "reservedCidrs is not one of reservedCIDRs, deletionPolicyRetain, imports"},
+		{"another word", with("deletionPolicyRetain", "forbidden"), `deletionPolicyRetain must be Forbidden or empty, not "forbidden"`},
+		{"another word", with("imports", "None"), `imports must be Forbidden, ObserveOnly or empty, not "None"`},
+		{"no range", with("reservedCIDRs", "10.96.0.0/12\nServices 10.0.0.0/8\n"), `reservedCIDRs: the line "Services 10.0.0.0/8"` + aRange},
+		{"an address", with("reservedCIDRs", "10.96.0.1"), `reservedCIDRs: the line "10.96.0.1"` + aRange},
+		{"two ranges in a line", with("reservedCIDRs", "10.96.0.0/12,10.0.0.0/16"), `reservedCIDRs: the line "10.96.0.0/12,10.0.0.0/16"` + aRange},
+		{"bits after the prefix length", with("reservedCIDRs", "10.100.0.0/12 pods"), `reservedCIDRs: the line "10.100.0.0/12 pods" must begin with 10.96.0.0/12: bits after the prefix length must be 0`},
+		{"two mistakes", rules{"reservedCIDRs": "all", "deletionPolicyRetain": "", "imports": "x"}, `imports must be Forbidden, ObserveOnly or empty, not "x"; reservedCIDRs: the line "all"` + aRange},
+	}
+	write := func(r rules) error { // replace, because apply keeps the keys of other writers
+		text, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": r, "metadata": map[string]string{"name": "samplecrd-networks", "namespace": systemNamespace}})
+		w.must(err)
+		_, err = controlPlaneKubectl(string(text), "replace", "-f", "-")
+		return err
+	}
+	for _, tc := range tests {
+		t.Run("written: "+tc.why, func(t *testing.T) {
+			w := w.at(t)
+			err := write(tc.rules)
+			if tc.message == "" {
+				w.must(err)
+				return
+			}
+			w.equal(fmt.Sprint(err), `The configmaps "samplecrd-networks" is invalid: : `+deniedRules+tc.message)
+		})
+	}
+
+	// A ConfigMap from before the policy is not checked when it is written.
+	w.kubectl("delete", "validatingadmissionpolicybinding", "samplecrd-networks-rules")
+	for _, tc := range tests {
+		if tc.message == "" {
+			continue
+		}
+		t.Run("found: "+tc.why, func(t *testing.T) {
+			w := w.at(t)
+			w.eventually(func() error { return write(tc.rules) })
+			w.eventually(func() error {
+				err := w.dryRun(manifest("net", "10.0.0.0/24", ""))
+				if want := deniedCreate + askToCorrect + tc.message; err == nil || !strings.HasSuffix(err.Error(), want) {
+					return fmt.Errorf("want %s, got %v", want, err)
+				}
+				return nil
+			})
+			w.kubectl("label", "network", "old", "a=b", "--dry-run=server")
+		})
+	}
+	w.must(write(noRules))
+	w.removePolicies()
+}
+
+// The type checker of Kubernetes compares the expressions with the schemas.
+func TestAdmissionPoliciesFitTheSchemas(t *testing.T) {
+	w := newWorldWithoutNeutron(t)
+	w.installPolicies()
+	for _, name := range []string{"samplecrd-networks", "samplecrd-networks-rules"} {
+		var policy *admissionregistrationv1.ValidatingAdmissionPolicy
+		w.eventually(func() (err error) {
+			policy, err = kube.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), name, metav1.GetOptions{})
+			if err == nil && (policy.Status.ObservedGeneration != policy.Generation || policy.Status.TypeChecking == nil) {
+				err = fmt.Errorf("%s has not been checked", name)
+			}
+			return err
+		})
+		for _, warning := range policy.Status.TypeChecking.ExpressionWarnings {
+			t.Errorf("%s: %s: %s", name, warning.FieldRef, warning.Warning)
+		}
+	}
+	w.removePolicies()
+}
+
+// A user of the annotation sees the refusal on the Deployment. When the rule goes, the Network comes.
+func TestAdmissionPoliciesHoldForDeployments(t *testing.T) {
+	w := newWorld(t)
+	w.expected = failedToSync
+	w.installPolicies()
+	w.setRules(allRules, "all rules")
+	w.start("-retry-base-delay=50ms", "-retry-max-delay=200ms")
+	w.deploy("web", "10.96.3.0/24", "")
+	event := w.waitForEvent("web", samplecrdv1.EventNetworkRefused, deniedCreate)
+	w.contains(event.Message, "10.96.3.0/24 overlaps with "+services+isReserved)
+	w.setRules(noRules, "none")
+	w.waitInForce("web", "10.96.3.0/24", "10.96.3.1")
+	w.removePolicies()
+}
