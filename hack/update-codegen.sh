@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Generates the deep copies and the registration of the API types, the clientset, the
-# listers, the informers, the apply configurations and the CRD from pkg/apis.
+# listers, the informers, the apply configurations and the CRD from pkg/apis, and copies files
+# into the Helm chart.
 # The root go.mod has the version of k8s.io/code-generator, hack/go.mod that of
 # controller-gen. The generators are built in hack/_output.
 set -o errexit -o nounset -o pipefail
@@ -36,3 +37,8 @@ kube::codegen::gen_client --boilerplate "$BOILERPLATE" \
 
 go -C hack build -o "$GOBIN/" sigs.k8s.io/controller-tools/cmd/controller-gen
 "$GOBIN/controller-gen" crd paths=./pkg/apis/... output:crd:dir=artifacts/crd
+
+# Helm reads no files outside the folder of a chart.
+FILES=artifacts/helm/samplecrd-controller/files
+mkdir -p "$FILES"
+cp artifacts/crd/samplecrd.k8s.io_networks.yaml artifacts/monitoring/alerts.yaml artifacts/monitoring/dashboard.json "$FILES/"

@@ -5,7 +5,7 @@ set -o errexit -o nounset -o pipefail
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 COPY=$ROOT/hack/_output/verify-codegen
-GENERATED=(pkg/apis pkg/generated hack/openapi artifacts/crd)
+GENERATED=(pkg/apis pkg/generated hack/openapi artifacts/crd artifacts/helm/samplecrd-controller/files)
 export GOBIN=$ROOT/hack/_output/bin
 
 rm -rf "$COPY"
@@ -13,7 +13,7 @@ mkdir -p "$COPY"
 trap 'rm -rf "$COPY"' EXIT
 tar -C "$ROOT" --exclude=./.git --exclude=./hack/_output --exclude=./samplecrd-controller -cf - . | tar -C "$COPY" -xf -
 # Delete the generated files first: otherwise a file that is no longer generated stays.
-rm -rf "$COPY/pkg/generated" "$COPY"/artifacts/crd/*.yaml
+rm -rf "$COPY/pkg/generated" "$COPY"/artifacts/crd/*.yaml "$COPY/artifacts/helm/samplecrd-controller/files"
 "$COPY/hack/update-codegen.sh" >"$COPY/log" 2>&1 || { cat "$COPY/log" >&2; exit 1; }
 
 for path in "${GENERATED[@]}"; do

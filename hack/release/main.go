@@ -109,6 +109,9 @@ func (r *release) make(ctx context.Context) (err error) {
 	if err := r.makeInstall(); err != nil {
 		return fmt.Errorf("make install.yaml: %w", err)
 	}
+	if err := r.makeChart(ctx); err != nil {
+		return fmt.Errorf("make the chart: %w", err)
+	}
 	if err := r.makePrograms(ctx); err != nil {
 		return err
 	}

@@ -112,12 +112,13 @@ func TestChecksumsHoldForAllFiles(t *testing.T) {
 	}
 	var want strings.Builder
 	for _, end := range []string{
-		"-image-linux-amd64.tar", "-image-linux-arm64.tar", "-image.tar",
+		"-chart.tar", "-image-linux-amd64.tar", "-image-linux-arm64.tar", "-image.tar",
 		"-linux-amd64.cdx.json", "-linux-amd64.tar.gz", "-linux-arm64.cdx.json", "-linux-arm64.tar.gz",
 	} {
 		fmt.Fprintf(&want, "%s: OK\n", filepath.Base(made.file(end)))
 	}
-	if diff := cmp.Diff("install.yaml: OK\n"+want.String(), string(out)); diff != "" {
+	const first = "install.yaml: OK\nsamplecrd-controller-9.8.7-rc.1.tgz: OK\n"
+	if diff := cmp.Diff(first+want.String(), string(out)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

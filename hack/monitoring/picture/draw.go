@@ -55,7 +55,7 @@ const (
 )
 
 // style has the colors of the light and the dark theme.
-const style = `text{font:10px system-ui,sans-serif;fill:#24292f}.b{font-weight:600}.h{font-size:17px;font-weight:600}.v{font-size:24px;font-weight:600;fill:#fff}
+const style = `text{font:10px system-ui,sans-serif;fill:#24292f}.b{font-weight:600}.h{font-size:17px;font-weight:600}.v{font-size:20px;font-weight:600;fill:#fff;text-anchor:middle}
 .s{fill:#6e7781;font-size:9px}.back{fill:#f6f8fa}.card{fill:#fff;stroke:#d0d7de}.grid{stroke:#d0d7de;stroke-width:.5}.when{stroke:#8c959f;stroke-dasharray:2 2;stroke-width:.7}polyline{fill:none;stroke-width:1.3}
 @media(prefers-color-scheme:dark){text{fill:#e6edf3}.s{fill:#8d96a0}.back{fill:#0d1117}.card{fill:#161b22;stroke:#30363d}.grid{stroke:#30363d}}`
 
@@ -111,7 +111,7 @@ func (d *drawing) stat(b box, p monitoring.Panel, lines []line) {
 		}
 	}
 	d.add(`<rect x="%.0f" y="%.0f" width="%.0f" height="%.0f" rx="3" fill="%s"/>`, b.x+2*space, b.y+24, b.w-4*space, b.h-32, cmp.Or(color, palette[8]))
-	d.text(b.x+b.w/2-float64(len(said))*6.5, b.y+b.h/2+18, "v", said)
+	d.text(b.x+b.w/2, b.y+b.h/2+16, "v", said)
 }
 
 // chart draws lines over time, stacked if the panel stacks them.

@@ -1,0 +1,291 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package install tests the chart with the real helm on a real control plane of its own: uninstalling
+// a chart can delete the CRD.
+package install
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/samplecrd/samplecrd-controller/hack/controlplane/cluster"
+	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+)
+
+const (
+	release = "samplecrd-controller"
+	system  = "samplecrd-system"
+	crd     = "networks.samplecrd.k8s.io"
+)
+
+var (
+	// root is the repository, dir the folder of these tests, helmBinary the real helm.
+	root, dir, helmBinary string
+	controlPlane          *cluster.Cluster
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) (code int) {
+	if err := start(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "install:", err)
+		return 1
+	}
+	code = m.Run()
+	if err := controlPlane.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "install: stop the control plane:", err)
+		return 1
+	}
+	return code
+}
+
+func start(ctx context.Context) (err error) {
+	if root, err = stack.Root(); err != nil {
+		return err
+	}
+	dir = filepath.Join(root, "hack", "_output", "helm")
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	helmBinary = filepath.Join(root, "hack", "_output", "bin", "helm")
+	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "hack"), "-o", helmBinary, "helm.sh/helm/v4/cmd/helm")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build helm: %w: %s", err, out)
+	}
+	executable, err := cluster.Build(ctx, os.Stderr)
+	if err != nil {
+		return err
+	}
+	controlPlane, err = cluster.Start(ctx, cluster.Options{Binary: executable, Dir: filepath.Join(dir, "cluster"), Fresh: true})
+	return err
+}
+
+// tools are the commands of a test, which fail it.
+type tools struct{ *testing.T }
+
+// tryHelm runs helm as the administrator. It ignores the user's own configuration.
+func (t tools) tryHelm(args ...string) (string, error) {
+	cmd := exec.Command(helmBinary, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+controlPlane.Kubeconfig(),
+		"HELM_CACHE_HOME="+filepath.Join(dir, "cache"), "HELM_CONFIG_HOME="+filepath.Join(dir, "config"), "HELM_DATA_HOME="+filepath.Join(dir, "data"))
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (t tools) helm(args ...string) string {
+	t.Helper()
+	out, err := t.tryHelm(args...)
+	if err != nil {
+		t.Fatalf("helm %s: %v: %s", args[0], err, out)
+	}
+	return out
+}
+
+// kubectl runs kubectl with stdin as the administrator, and returns its standard output.
+func (t tools) kubectl(stdin string, args ...string) string {
+	t.Helper()
+	cmd := controlPlane.Kubectl(args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	out, err := cmd.Output()
+	if err != nil {
+		var failed *exec.ExitError
+		errors.As(err, &failed)
+		t.Fatalf("kubectl %s: %v: %s", strings.Join(args, " "), err, failed.Stderr)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// clean removes the release and the CRD at the end of the test.
+func (t tools) clean() {
+	t.Cleanup(func() {
+		t.helm("uninstall", release, "-n", system, "--ignore-not-found", "--wait")
+		t.kubectl("", "delete", "networks", "--all", "--all-namespaces", "--ignore-not-found")
+		t.kubectl("", "delete", "crd", crd, "--ignore-not-found")
+	})
+}
+
+func chart() string { return filepath.Join(root, "artifacts", "helm", release) }
+
+// olderChart returns a copy of the chart whose CRD does not have spec.import yet.
+func (t tools) olderChart() string {
+	t.Helper()
+	folder := filepath.Join(t.TempDir(), release)
+	t.must(os.CopyFS(folder, os.DirFS(chart())))
+	file := filepath.Join(folder, "files", "samplecrd.k8s.io_networks.yaml")
+	text, err := os.ReadFile(file)
+	t.must(err)
+	lines := strings.Split(string(text), "\n")
+	rules := slices.Index(lines, "            x-kubernetes-validations:")
+	field := slices.Index(lines, "              import:")
+	if rules < 0 || field < 0 {
+		t.Fatalf("%s has no field spec.import, or no rules of spec", file)
+	}
+	t.must(os.WriteFile(file, []byte(strings.Join(without(lines, field, rules), "\n")), 0o644))
+	return folder
+}
+
+// without returns the lines of YAML without the blocks that begin at these lines.
+func without(lines []string, blocks ...int) (rest []string) {
+	indent := func(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+	within := -1
+	for i, line := range lines {
+		isItem := strings.HasPrefix(strings.TrimLeft(line, " "), "- ") && indent(line) == within
+		if within >= 0 && line != "" && indent(line) <= within && !isItem {
+			within = -1
+		}
+		if slices.Contains(blocks, i) {
+			within = indent(line)
+		}
+		if within < 0 {
+			rest = append(rest, line)
+		}
+	}
+	return rest
+}
+
+func (t tools) must(err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hasImport reports whether the CRD has the field spec.import.
+func (t tools) hasImport() bool {
+	t.Helper()
+	const path = "{.spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.import.type}"
+	return t.kubectl("", "get", "crd", crd, "-o", "jsonpath="+path) != ""
+}
+
+func (t tools) install(args ...string) string {
+	t.Helper()
+	return t.helm(append([]string{"install", release, chart(), "-n", system, "--create-namespace"}, args...)...)
+}
+
+// wants fails the test if the text does not have a part.
+func (t tools) wants(text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("want %q in:\n%s", part, text)
+		}
+	}
+}
+
+const net1 = `{apiVersion: samplecrd.k8s.io/v1, kind: Network, metadata: {name: net-1, finalizers: [samplecrd.k8s.io/network]}, spec: {cidr: 10.0.0.0/24}}`
+
+// A user installs the chart, creates a Network, upgrades to a chart with a newer CRD, uninstalls the chart,
+// and installs it again. The CRD follows the chart, and the Network stays.
+func TestUpgradeTakesTheCRDAlongAndUninstallKeepsTheNetworks(t *testing.T) {
+	u := tools{t}
+	u.clean()
+	older := u.olderChart()
+	u.helm("install", release, older, "-n", system, "--create-namespace")
+	if u.hasImport() {
+		t.Fatal("the older chart has the field spec.import")
+	}
+	u.kubectl("", "wait", "--for=condition=Established", "crd/"+crd)
+	u.kubectl(net1, "create", "-f", "-")
+	uid := u.kubectl("", "get", "network", "net-1", "-o", "jsonpath={.metadata.uid}")
+
+	u.helm("upgrade", release, chart(), "-n", system)
+	if !u.hasImport() {
+		t.Error("the upgrade has not changed the CRD")
+	}
+	u.wants(u.helm("uninstall", release, "-n", system, "--wait"), "kept", crd)
+	if left := u.kubectl("", "get", "all,configmap,role,lease,pdb", "-n", system, "-l", "app.kubernetes.io/name="+release, "-o", "name"); left != "" {
+		t.Errorf("after the deletion of the release there is: %s", left)
+	}
+
+	u.install()
+	if got := u.kubectl("", "get", "network", "net-1", "-o", "jsonpath={.metadata.uid}"); got != uid {
+		t.Errorf("the Network has the UID %s, want %s", got, uid)
+	}
+	u.kubectl("", "patch", "network", "net-1", "--type=merge", "-p", `{"metadata": {"finalizers": null}}`)
+}
+
+// A CRD that kubectl has applied belongs to no release. Helm refuses it, says so, and changes nothing,
+// until the user tells it to take the CRD over.
+func TestCRDThatKubectlHasApplied(t *testing.T) {
+	u := tools{t}
+	u.clean()
+	u.kubectl("", "apply", "-f", filepath.Join(root, "artifacts", "crd", "samplecrd.k8s.io_networks.yaml"))
+	out, err := u.tryHelm("install", release, chart(), "-n", system, "--create-namespace")
+	if err == nil {
+		t.Error("helm has installed the chart")
+	}
+	u.wants(out, crd, "invalid ownership metadata")
+	u.helm("uninstall", release, "-n", system, "--ignore-not-found")
+
+	u.install("--take-ownership")
+	if keep := u.kubectl("", "get", "crd", crd, "-o", `jsonpath={.metadata.annotations.helm\.sh/resource-policy}`); keep != "keep" {
+		t.Errorf("the CRD has the policy %q, want keep", keep)
+	}
+}
+
+// With crds.install=false somebody else installs the CRD, and the chart leaves it alone.
+func TestCRDOfSomebodyElse(t *testing.T) {
+	u := tools{t}
+	u.clean()
+	u.kubectl("", "apply", "-f", filepath.Join(root, "artifacts", "crd", "samplecrd.k8s.io_networks.yaml"))
+	version := u.kubectl("", "get", "crd", crd, "-o", "jsonpath={.metadata.generation} {.metadata.annotations}")
+	u.install("--set=crds.install=false")
+	u.helm("uninstall", release, "-n", system, "--wait")
+	if got := u.kubectl("", "get", "crd", crd, "-o", "jsonpath={.metadata.generation} {.metadata.annotations}"); got != version {
+		t.Errorf("the CRD was changed from %s to %s", version, got)
+	}
+}
+
+// The API server accepts what the chart renders, with all that can be installed without other operators,
+// and the pods pass the admission of the namespace, which refuses unrestricted ones.
+func TestInstallWithOptions(t *testing.T) {
+	u := tools{t}
+	u.clean()
+	out := u.install("--set=https.enabled=true,monitoring.dashboard.enabled=true,networkPolicy.enabled=true,flags.workers=64,flags.resync=10m",
+		"--set=priorityClassName=system-cluster-critical,replicas=3")
+	u.wants(out, "STATUS: deployed", "kubectl")
+	u.kubectl("", "label", "namespace", system, "pod-security.kubernetes.io/enforce=restricted", "--overwrite")
+	if got := u.kubectl("", "get", "deployment", release, "-n", system, "-o", "jsonpath={.spec.replicas} {.spec.template.spec.containers[0].args}"); !strings.HasPrefix(got, "3 ") || !strings.Contains(got, `"-workers=64"`) {
+		t.Errorf("the Deployment has %s", got)
+	}
+	u.wants(u.kubectl("", "get", "networkpolicy,configmap,pdb", "-n", system, "-o", "name"), "networkpolicy", "poddisruptionbudget", "dashboard")
+	u.kubectl("", "wait", "--for=create", "pods", "-n", system, "-l", "app.kubernetes.io/name="+release, "--timeout=60s")
+}
+
+// A value that is mistyped installs nothing.
+func TestMistypedValueInstallsNothing(t *testing.T) {
+	u := tools{t}
+	out, err := u.tryHelm("install", release, chart(), "-n", "nowhere", "--create-namespace", "--set=replica=3")
+	if err == nil {
+		t.Error("helm has installed the chart")
+	}
+	u.wants(out, "replica")
+	if got := u.kubectl("", "get", "namespace", "nowhere", "--ignore-not-found", "-o", "name"); got != "" {
+		t.Errorf("there is %s", got)
+	}
+}
