@@ -40,7 +40,7 @@ lint() {
 
 # The packages of hack's module that do not import Kubernetes itself.
 CONTROL_PLANE_LIGHT=(./controlplane/build/... ./controlplane/cluster/... ./controlplane/internal/... ./controlplane/supervisor/...)
-HACK_LIGHT=(./bench/... ./chaos/... ./contract/... ./docs ./e2e/... ./export ./helm/... ./internal/... ./localup/... ./monitoring/... ./neutron/... ./node ./node/pause
+HACK_LIGHT=(./bench/... ./chaos/... ./contract/... ./docs ./e2e/... ./export ./helm/... ./internal/... ./localup/... ./monitoring/... ./neutron/... ./node ./node/pause ./oldest
   ./openapi/models-schema/... ./release/... "${CONTROL_PLANE_LIGHT[@]}")
 
 codegen() { hack/verify-codegen.sh; }
@@ -64,7 +64,7 @@ hack_tests() { (cd hack && tests -count=1 "$@"); }
 
 contract() { hack_tests -race -timeout 30m ./contract/...; }
 
-e2e() { control_plane && hack_tests -race -timeout 20m "${CONTROL_PLANE_LIGHT[@]}" ./bench/... ./e2e/... ./export; }
+e2e() { control_plane && hack_tests -race -timeout 20m "${CONTROL_PLANE_LIGHT[@]}" ./bench/... ./e2e/... ./export ./oldest; }
 
 faults() { control_plane && hack_tests -timeout 40m -run 'TestChaos$|TestChaosReal|TestChaosReplicas$|MutationsFit' ./chaos/...; }
 

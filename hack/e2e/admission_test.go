@@ -159,6 +159,15 @@ func manyRanges(n int) string {
 	return lines.String()
 }
 
+// nineSubnets returns a spec with as many subnets as there can be.
+func nineSubnets() string {
+	var more []string
+	for i := range 8 {
+		more = append(more, fmt.Sprintf(`{name: s%d, cidr: "fd00:aaaa:bbbb:cccc:dddd:eeee:ffff:%d/128"}`, i, i))
+	}
+	return `{cidr: 10.0.0.0/24, additionalSubnets: [` + strings.Join(more, ", ") + `]}`
+}
+
 // None of these tests is parallel: the policies are for the whole cluster, and the tests share the
 // namespace samplecrd-system.
 
@@ -231,11 +240,7 @@ func TestAdmissionPoliciesRefuseNewNetworks(t *testing.T) {
 	t.Run("1,000 ranges and nine subnets", func(t *testing.T) {
 		w := w.at(t)
 		w.setRules(rules{"reservedCIDRs": manyRanges(1000), "deletionPolicyRetain": "", "imports": ""}, "many")
-		var more []string
-		for i := range 8 {
-			more = append(more, fmt.Sprintf(`{name: s%d, cidr: "fd00:aaaa:bbbb:cccc:dddd:eeee:ffff:%d/128"}`, i, i))
-		}
-		w.must(w.dryRun(spec("net", `{cidr: 10.0.0.0/24, additionalSubnets: [`+strings.Join(more, ", ")+`]}`)))
+		w.must(w.dryRun(spec("net", nineSubnets())))
 		w.setRules(allRules, "the others again")
 	})
 	t.Run("kubectl", func(t *testing.T) {
