@@ -242,3 +242,84 @@ func (w *world) setsOnlyFinalizerAndStatus(network *samplecrdv1.Network) {
 		}
 	}
 }
+
+// waiting runs kubectl wait in the background, and returns a function that waits for its output.
+func (w *world) waiting(condition, name string) func() string {
+	type result struct {
+		out string
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		out, err := w.tryKubectl("", "wait", "--for="+condition, "networks.samplecrd.k8s.io/"+name, "--timeout="+patience.String())
+		done <- result{out, err}
+	}()
+	return func() string {
+		w.Helper()
+		r := <-done
+		w.must(r.err)
+		return r.out
+	}
+}
+
+// timesOut fails unless kubectl wait ends with its time-out.
+func (w *world) timesOut(condition, name string) {
+	w.Helper()
+	out, err := w.tryKubectl("", "wait", "--for="+condition, "networks.samplecrd.k8s.io/"+name, "--timeout=1s")
+	if err == nil {
+		w.Fatalf("kubectl wait --for=%s %s did not wait: %s", condition, name, out)
+	}
+	w.contains(err.Error(), "exit status 1: error: timed out waiting for the condition on networks/"+name)
+}
+
+func TestKubectlWaits(t *testing.T) {
+	t.Parallel()
+	const ready = "condition=Ready"
+	w := newWorldOfStatuses(t)
+	w.apply("net", "10.1.0.0/16", "10.1.0.1")
+	w.timesOut(ready, "net") // no controller runs
+	done := w.waiting(ready, "net")
+	c := w.start("-resync=1h", retryQuickly)
+	w.equal(done(), "network.samplecrd.k8s.io/net condition met\n")
+
+	w.declare("stalled", "  cidr: 10.1.0.0/31\n")
+	w.waitNotReady("stalled", samplecrdv1.ReasonInvalidSpec)
+	w.timesOut(ready, "stalled")
+
+	network := w.get("net")
+	port := w.port(network.Status.NetworkID, "server-1")
+	w.must(c.Stop())
+	w.apply("net", "10.1.0.0/16", "10.1.0.9")
+	w.timesOut(ready, "net") // the status is that of the old spec
+	w.start("-resync=1h", retryQuickly)
+	w.waitReady("net")
+
+	w.kubectl("delete", "network", "net", "--wait=false")
+	w.waitNotReady("net", samplecrdv1.ReasonInUse)
+	w.timesOut("delete", "net")
+	done = w.waiting("delete", "net")
+	w.removePort(port)
+	w.equal(done(), "network.samplecrd.k8s.io/net condition met\n")
+	w.nothing("net")
+}
+
+// The command in artifacts/argocd/README.md leaves the other keys of the ConfigMap alone.
+func TestArgoCDGetsTheHealthCheck(t *testing.T) {
+	t.Parallel()
+	w := newWorldWithoutNeutron(t)
+	root, err := stack.Root()
+	w.must(err)
+	w.kubectl("create", "configmap", "argocd-cm", "--from-literal=admin.enabled=false")
+	text, err := os.ReadFile(filepath.Join(root, "artifacts", "argocd", "argocd-cm.yaml"))
+	w.must(err)
+	patch := w.file("argocd-cm.yaml", strings.Replace(string(text), "namespace: argocd", "namespace: "+w.namespace, 1))
+	w.kubectl("patch", "configmap", "argocd-cm", "--patch-file", patch)
+	script, err := os.ReadFile(filepath.Join(root, "artifacts", "argocd", "health.lua"))
+	w.must(err)
+	config, err := kube.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), "argocd-cm", metav1.GetOptions{})
+	w.must(err)
+	want := map[string]string{"admin.enabled": "false", "resource.customizations.health.samplecrd.k8s.io_Network": string(script)}
+	if diff := gocmp.Diff(want, config.Data); diff != "" {
+		t.Errorf("the ConfigMap (-want +got):\n%s", diff)
+	}
+}
