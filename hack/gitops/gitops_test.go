@@ -286,6 +286,7 @@ func TestHealthOfIncompleteStatuses(t *testing.T) {
 		{"it has no conditions", nil, map[string]any{"observedGeneration": int64(2)}, progressing},
 		{"it has an empty list", nil, conditions(2), progressing},
 		{"another controller wrote it", nil, conditions(2, condition("Synced", "True")), progressing},
+		{"it does not say of which generation it is", nil, map[string]any{"conditions": []any{condition("Ready", "True")}}, progressing},
 		{"it has no messages", nil, conditions(2, condition("Ready", "True")), healthy},
 		{"it is of a later generation, after a backup was restored", nil, conditions(3, condition("Ready", "True")), healthy},
 		{"it is of an older generation", nil, conditions(1, condition("Ready", "False"), condition("Stalled", "True")), progressing},
