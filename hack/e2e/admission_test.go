@@ -19,6 +19,9 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -79,10 +82,11 @@ func (w *world) installPolicies() {
 	w.applyAll(folder)
 }
 
-// removePolicies removes them, and waits until the API server knows.
+// removePolicies removes them, and waits until the API server knows. Until then it refuses the
+// probe, because of the rules or because there are none.
 func (w *world) removePolicies() {
 	w.Helper()
-	w.setRules(noRules, "refuse-until-removed")
+	w.setRules(noRules, "until the policies are gone")
 	_, err := controlPlaneKubectl("", "delete", "-k", w.kustomization("admission"), "--ignore-not-found")
 	w.must(err)
 	w.eventually(func() error { return w.dryRun(manifest("probe", probe, "")) })
@@ -91,10 +95,7 @@ func (w *world) removePolicies() {
 // setRules writes the rules, and a reserved range of that name, and waits until they are in force.
 func (w *world) setRules(r rules, name string) {
 	w.Helper()
-	data := rules{}
-	for key, value := range r {
-		data[key] = value
-	}
+	data := maps.Clone(r)
 	data["reservedCIDRs"] += "\n" + probe + " " + name + "\n"
 	w.must(w.writeRules(data))
 	w.eventually(func() error {
@@ -106,7 +107,7 @@ func (w *world) setRules(r rules, name string) {
 	})
 }
 
-// writeRules writes the ConfigMap.
+// writeRules applies the ConfigMap.
 func (w *world) writeRules(data rules) error {
 	w.Helper()
 	text, err := json.Marshal(map[string]any{
@@ -149,49 +150,62 @@ func (w *world) forbidden(err error, name, message string) {
 	w.equal(err.Error(), fmt.Sprintf("networks.samplecrd.k8s.io %q is forbidden: %s", name, message))
 }
 
+// manyRanges returns that many lines of reserved ranges, each about as long as it can be.
+func manyRanges(n int) string {
+	var lines strings.Builder
+	for i := range n {
+		fmt.Fprintf(&lines, "fd00:1111:2222:%x:4444::/80  Services of the cluster number %d in the data centre\n", 4096+i, i)
+	}
+	return lines.String()
+}
+
 // None of these tests is parallel: the policies are for the whole cluster, and the tests share the
 // namespace samplecrd-system.
+
+// everything is the name of a group of newNetworks.
+const everything = "all rules"
+
+// newNetworks are specs, and the refusal under the rules of that name, "" for none.
+var newNetworks = []struct{ rules, why, spec, message string }{
+	{"none", "Retain", `{cidr: 10.0.0.0/24, deletionPolicy: Retain}`, ""},
+	{"none", "an import", `{` + theImport + `}`, ""},
+	{"none", "what others reserve", `{cidr: 10.96.0.0/12}`, ""},
+
+	{everything, "a free range", `{cidr: 10.0.0.0/24}`, ""},
+	{everything, "the range before", `{cidr: 10.95.255.0/24}`, ""},
+	{everything, "the range after", `{cidr: 10.112.0.0/16}`, ""},
+	{everything, "dual stack", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: v6, cidr: "fd00:11::/64"}]}`, ""},
+	{everything, "routes and DNS servers may be in a reserved range", `{cidr: 10.0.0.0/24, dnsNameservers: [10.96.0.10], hostRoutes: [{destination: 10.96.0.0/12, nextHop: 10.0.0.2}]}`, ""},
+	{everything, "inside", `{cidr: 10.96.3.0/24}`, "10.96.3.0/24 overlaps with " + services + isReserved},
+	{everything, "the last address", `{cidr: 10.111.255.255/32, enableDHCP: false}`, "10.111.255.255/32 overlaps with " + services + isReserved},
+	{everything, "the same", `{cidr: 10.96.0.0/12}`, "10.96.0.0/12 overlaps with " + services + isReserved},
+	{everything, "around it", `{cidr: 10.0.0.0/8}`, "10.0.0.0/8 overlaps with " + services + isReserved},
+	{everything, "host bits outside it", `{cidr: 10.1.0.0/8}`, "10.1.0.0/8 overlaps with " + services + isReserved},
+	{everything, "all of IPv4", `{cidr: 0.0.0.0/0}`, "0.0.0.0/0 overlaps with " + services + isReserved},
+	{everything, "IPv6", `{cidr: "FD00:10:5::/64"}`, `FD00:10:5::/64 overlaps with fd00:10::/32` + isReserved},
+	{everything, "an additional subnet", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: more, cidr: 10.100.0.0/24}, {name: v6, cidr: "fd00:10::/64"}]}`, "10.100.0.0/24 overlaps with " + services + `; fd00:10::/64 overlaps with fd00:10::/32` + isReserved},
+	{everything, "Retain", `{cidr: 10.0.0.0/24, deletionPolicy: Retain}`, noRetain},
+	{everything, "Delete", `{cidr: 10.0.0.0/24, deletionPolicy: Delete}`, ""},
+	{everything, "an import", `{` + theImport + `}`, noImport},
+	{everything, "an import that observes", `{` + theImport + `, managementPolicy: Observe}`, noImport},
+	{everything, "an import with a reserved subnet", `{cidr: 10.96.3.0/24, ` + theImport + `}`, "10.96.3.0/24 overlaps with " + services + isReserved},
+
+	{"observe only", "an import", `{` + theImport + `}`, onlyObserve},
+	{"observe only", "an import that manages", `{` + theImport + `, managementPolicy: Managed}`, onlyObserve},
+	{"observe only", "an import that observes", `{` + theImport + `, managementPolicy: Observe}`, ""},
+	{"observe only", "an import is retained by default, and may say so", `{` + theImport + `, managementPolicy: Observe, deletionPolicy: Retain}`, ""},
+	{"observe only", "Retain without an import", `{cidr: 10.0.0.0/24, deletionPolicy: Retain}`, noRetain},
+}
 
 func TestAdmissionPoliciesRefuseNewNetworks(t *testing.T) {
 	w := newWorldWithoutNeutron(t)
 	w.installPolicies()
-	all := "all rules"
-	tests := []struct{ rules, why, spec, message string }{
-		{"none", "Retain", `{cidr: 10.0.0.0/24, deletionPolicy: Retain}`, ""},
-		{"none", "an import", `{` + theImport + `}`, ""},
-		{"none", "what others reserve", `{cidr: 10.96.0.0/12}`, ""},
-
-		{all, "a free range", `{cidr: 10.0.0.0/24}`, ""},
-		{all, "the range before", `{cidr: 10.95.255.0/24}`, ""},
-		{all, "the range after", `{cidr: 10.112.0.0/16}`, ""},
-		{all, "dual stack", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: v6, cidr: "fd00:11::/64"}]}`, ""},
-		{all, "routes and DNS servers may be in a reserved range", `{cidr: 10.0.0.0/24, dnsNameservers: [10.96.0.10], hostRoutes: [{destination: 10.96.0.0/12, nextHop: 10.0.0.2}]}`, ""},
-		{all, "inside", `{cidr: 10.96.3.0/24}`, "10.96.3.0/24 overlaps with " + services + isReserved},
-		{all, "the last address", `{cidr: 10.111.255.255/32, enableDHCP: false}`, "10.111.255.255/32 overlaps with " + services + isReserved},
-		{all, "the same", `{cidr: 10.96.0.0/12}`, "10.96.0.0/12 overlaps with " + services + isReserved},
-		{all, "around it", `{cidr: 10.0.0.0/8}`, "10.0.0.0/8 overlaps with " + services + isReserved},
-		{all, "host bits outside it", `{cidr: 10.1.0.0/8}`, "10.1.0.0/8 overlaps with " + services + isReserved},
-		{all, "all of IPv4", `{cidr: 0.0.0.0/0}`, "0.0.0.0/0 overlaps with " + services + isReserved},
-		{all, "IPv6", `{cidr: "FD00:10:5::/64"}`, `FD00:10:5::/64 overlaps with fd00:10::/32` + isReserved},
-		{all, "an additional subnet", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: more, cidr: 10.100.0.0/24}, {name: v6, cidr: "fd00:10::/64"}]}`, "10.100.0.0/24 overlaps with " + services + `; fd00:10::/64 overlaps with fd00:10::/32` + isReserved},
-		{all, "Retain", `{cidr: 10.0.0.0/24, deletionPolicy: Retain}`, noRetain},
-		{all, "Delete", `{cidr: 10.0.0.0/24, deletionPolicy: Delete}`, ""},
-		{all, "an import", `{` + theImport + `}`, noImport},
-		{all, "an import that observes", `{` + theImport + `, managementPolicy: Observe}`, noImport},
-		{all, "an import with a reserved subnet", `{cidr: 10.96.3.0/24, ` + theImport + `}`, "10.96.3.0/24 overlaps with " + services + isReserved},
-
-		{"observe only", "an import", `{` + theImport + `}`, onlyObserve},
-		{"observe only", "an import that manages", `{` + theImport + `, managementPolicy: Managed}`, onlyObserve},
-		{"observe only", "an import that observes", `{` + theImport + `, managementPolicy: Observe}`, ""},
-		{"observe only", "an import is retained by default, and may say so", `{` + theImport + `, managementPolicy: Observe, deletionPolicy: Retain}`, ""},
-		{"observe only", "Retain without an import", `{cidr: 10.0.0.0/24, deletionPolicy: Retain}`, noRetain},
-	}
 	for _, group := range []struct {
 		name  string
 		rules rules
-	}{{"none", noRules}, {all, allRules}, {"observe only", observeOnly}} {
+	}{{"none", noRules}, {everything, allRules}, {"observe only", observeOnly}} {
 		w.setRules(group.rules, group.name)
-		for _, tc := range tests {
+		for _, tc := range newNetworks {
 			if tc.rules != group.name {
 				continue
 			}
@@ -214,6 +228,16 @@ func TestAdmissionPoliciesRefuseNewNetworks(t *testing.T) {
 		w.namespace = systemNamespace
 		w.must(w.dryRun(manifest("net", "10.96.3.0/24", "")))
 	})
+	t.Run("1,000 ranges and nine subnets", func(t *testing.T) {
+		w := w.at(t)
+		w.setRules(rules{"reservedCIDRs": manyRanges(1000), "deletionPolicyRetain": "", "imports": ""}, "many")
+		var more []string
+		for i := range 8 {
+			more = append(more, fmt.Sprintf(`{name: s%d, cidr: "fd00:aaaa:bbbb:cccc:dddd:eeee:ffff:%d/128"}`, i, i))
+		}
+		w.must(w.dryRun(spec("net", `{cidr: 10.0.0.0/24, additionalSubnets: [`+strings.Join(more, ", ")+`]}`)))
+		w.setRules(allRules, "the others again")
+	})
 	t.Run("kubectl", func(t *testing.T) {
 		w := w.at(t)
 		_, err := controlPlaneKubectl(manifest("net", "10.96.3.0/24", ""), "create", "-n", w.namespace, "-f", "-")
@@ -223,88 +247,133 @@ func TestAdmissionPoliciesRefuseNewNetworks(t *testing.T) {
 	w.removePolicies()
 }
 
+// oldNetworks are Networks from before the rules.
+var oldNetworks = map[string]string{
+	"range":    `{cidr: 10.96.5.0/24}`,
+	"retained": `{cidr: 10.0.0.0/24, deletionPolicy: Retain}`,
+	"import":   `{` + theImport + `}`,
+	"observed": `{` + theImport + `, managementPolicy: Observe}`,
+}
+
+// networkEdits are merge patches of the Networks that oldNetworks has, and the refusal, "" for none.
+var networkEdits = []struct{ why, name, patch, message string }{
+	{"labels", "range", `{"metadata":{"labels":{"a":"b"}}}`, ""},
+	{"the finalizer", "range", `{"metadata":{"finalizers":null}}`, ""},
+	{"the gateway", "range", `{"spec":{"gateway":"10.96.5.9"}}`, ""},
+	{"the bits after the prefix length", "range", `{"spec":{"cidr":"10.96.5.7/24"}}`, ""},
+	{"out of the reserved range", "range", `{"spec":{"cidr":"10.0.0.0/24"}}`, ""},
+	{"the old range becomes an additional subnet", "range", `{"spec":{"cidr":"10.0.0.0/24","additionalSubnets":[{"name":"old","cidr":"10.96.5.0/24"}]}}`, ""},
+	{"another reserved range", "range", `{"spec":{"cidr":"10.96.6.0/24"}}`, "10.96.6.0/24 overlaps with " + services + isReserved},
+	{"a larger reserved range", "range", `{"spec":{"cidr":"10.96.4.0/23"}}`, "10.96.4.0/23 overlaps with " + services + isReserved},
+	{"one more reserved range", "range", `{"spec":{"additionalSubnets":[{"name":"more","cidr":"10.96.6.0/24"}]}}`, "10.96.6.0/24 overlaps with " + services + isReserved},
+	{"Retain", "range", `{"spec":{"deletionPolicy":"Retain"}}`, noRetain},
+
+	{"another field of a retained Network", "retained", `{"spec":{"mtu":1400}}`, ""},
+	{"no longer Retain", "retained", `{"spec":{"deletionPolicy":null}}`, ""},
+	{"another field of an import", "import", `{"spec":{"tags":["a"]}}`, ""},
+	{"an import begins to observe", "import", `{"spec":{"managementPolicy":"Observe"}}`, ""},
+	{"an import is retained by default, and may say so", "import", `{"spec":{"deletionPolicy":"Retain"}}`, ""},
+	{"an import that observes stops to", "observed", `{"spec":{"managementPolicy":null}}`, noManaging},
+	{"another field of an import that observes", "observed", `{"spec":{"tags":["a"]}}`, ""},
+}
+
 func TestAdmissionPoliciesLetOldNetworksBeEdited(t *testing.T) {
 	w := newWorldWithoutNeutron(t)
-	for name, text := range map[string]string{
-		"range":    `{cidr: 10.96.5.0/24}`,
-		"retained": `{cidr: 10.0.0.0/24, deletionPolicy: Retain}`,
-		"import":   `{` + theImport + `}`,
-		"observed": `{` + theImport + `, managementPolicy: Observe}`,
-	} {
+	for name, text := range oldNetworks {
 		_, err := w.tryKubectl(spec(name, text), "create", "-f", "-")
 		w.must(err)
-		w.kubectl("patch", "network", name, "--type=merge", "-p", `{"metadata":{"finalizers":["samplecrd.k8s.io/network"]}}`)
+		w.kubectl("patch", "network", name, "--type=merge", "-p", `{"metadata":{"finalizers":["samplecrd.k8s.io/neutron"]}}`)
 	}
 	w.installPolicies()
-	w.setRules(allRules, "all rules")
-	tests := []struct{ why, name, patch, message string }{
-		{"labels", "range", `{"metadata":{"labels":{"a":"b"}}}`, ""},
-		{"the finalizer", "range", `{"metadata":{"finalizers":null}}`, ""},
-		{"the gateway", "range", `{"spec":{"gateway":"10.96.5.9"}}`, ""},
-		{"the bits after the prefix length", "range", `{"spec":{"cidr":"10.96.5.7/24"}}`, ""},
-		{"out of the reserved range", "range", `{"spec":{"cidr":"10.0.0.0/24"}}`, ""},
-		{"the old range becomes an additional subnet", "range", `{"spec":{"cidr":"10.0.0.0/24","additionalSubnets":[{"name":"old","cidr":"10.96.5.0/24"}]}}`, ""},
-		{"another reserved range", "range", `{"spec":{"cidr":"10.96.6.0/24"}}`, "10.96.6.0/24 overlaps with " + services + isReserved},
-		{"a larger reserved range", "range", `{"spec":{"cidr":"10.96.4.0/23"}}`, "10.96.4.0/23 overlaps with " + services + isReserved},
-		{"one more reserved range", "range", `{"spec":{"additionalSubnets":[{"name":"more","cidr":"10.96.6.0/24"}]}}`, "10.96.6.0/24 overlaps with " + services + isReserved},
-		{"Retain", "range", `{"spec":{"deletionPolicy":"Retain"}}`, noRetain},
-
-		{"another field of a retained Network", "retained", `{"spec":{"mtu":1400}}`, ""},
-		{"no longer Retain", "retained", `{"spec":{"deletionPolicy":null}}`, ""},
-		{"another field of an import", "import", `{"spec":{"tags":["a"]}}`, ""},
-		{"an import begins to observe", "import", `{"spec":{"managementPolicy":"Observe"}}`, ""},
-		{"an import is retained by default, and may say so", "import", `{"spec":{"deletionPolicy":"Retain"}}`, ""},
-		{"an import that observes stops to", "observed", `{"spec":{"managementPolicy":null}}`, noManaging},
-		{"another field of an import that observes", "observed", `{"spec":{"tags":["a"]}}`, ""},
+	w.setRules(allRules, everything)
+	for _, tc := range networkEdits {
+		t.Run(tc.why, func(t *testing.T) { w.at(t).edit(tc.name, tc.patch, tc.message) })
 	}
-	patch := func(t *testing.T, name, patch, message string, subresources ...string) {
-		t.Helper()
-		w := w.at(t)
-		_, err := client.SamplecrdV1().Networks(w.namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, subresources...)
-		if message != "" {
-			message = deniedUpdate + message
-		}
-		w.forbidden(err, name, message)
-	}
-	for _, tc := range tests {
-		t.Run(tc.why, func(t *testing.T) { patch(t, tc.name, tc.patch, tc.message) })
-	}
-	t.Run("the status", func(t *testing.T) { patch(t, "range", `{"status":{"cidr":"10.96.5.0/24"}}`, "", "status") })
-
-	w.setRules(observeOnly, "observe only")
-	t.Run("observe only: an import that observes stops to", func(t *testing.T) {
-		patch(t, "observed", `{"spec":{"managementPolicy":"Managed"}}`, onlyObserve)
-	})
-	t.Run("observe only: another field of an import", func(t *testing.T) { patch(t, "import", `{"spec":{"tags":["a"]}}`, "") })
-	w.setRules(allRules, "all rules again")
+	t.Run("the status", func(t *testing.T) { w.at(t).edit("range", `{"status":{"cidr":"10.96.5.0/24"}}`, "", "status") })
 	t.Run("a Network that is being deleted", func(t *testing.T) {
 		w := w.at(t)
 		w.kubectl("delete", "network", "range", "--wait=false")
-		patch(t, "range", `{"spec":{"deletionPolicy":"Retain"}}`, noRetain)
-		w.kubectl("patch", "network", "range", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+		w.edit("range", `{"spec":{"deletionPolicy":"Retain"}}`, noRetain)
+		w.release("range")
 		w.waitGone("range")
 	})
-
+	w.setRules(observeOnly, "observe only")
+	t.Run("observe only: an import that observes stops to", func(t *testing.T) {
+		w.at(t).edit("observed", `{"spec":{"managementPolicy":"Managed"}}`, onlyObserve)
+	})
+	t.Run("observe only: another field of an import", func(t *testing.T) {
+		w.at(t).edit("import", `{"spec":{"tags":["a"]}}`, "")
+	})
+	w.removeRules()
 	t.Run("without the ConfigMap", func(t *testing.T) {
 		w := w.at(t)
-		w.kubectl("-n", systemNamespace, "delete", "configmap", "samplecrd-networks")
-		w.eventually(func() error {
-			if err := w.dryRun(manifest("probe", "10.0.0.0/24", "")); err != nil {
-				return nil
-			}
-			return fmt.Errorf("a Network can be created")
-		})
-		w.forbidden(w.dryRun(manifest("net", "10.0.0.0/24", "")), "net", deniedCreate+noConfigMap)
-		patch(t, "import", `{"metadata":{"finalizers":null}}`, "")
-		patch(t, "import", `{"spec":{"tags":["a"]}}`, "")
+		w.edit("import", `{"metadata":{"finalizers":null}}`, "")
+		w.edit("import", `{"spec":{"tags":["a"]}}`, "")
 		w.kubectl("delete", "network", "retained", "--wait=false")
-		w.kubectl("patch", "network", "retained", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+		w.release("retained")
 		w.waitGone("retained")
 	})
 	w.removePolicies()
-	for _, name := range []string{"import", "observed"} {
-		w.kubectl("patch", "network", name, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	w.release("import")
+	w.release("observed")
+}
+
+// edit sends a merge patch as a dry run, and fails unless it is refused with that message, or not
+// if the message is "".
+func (w *world) edit(name, patch, message string, subresources ...string) {
+	w.Helper()
+	_, err := client.SamplecrdV1().Networks(w.namespace).Patch(w.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, subresources...)
+	if message != "" {
+		message = deniedUpdate + message
 	}
+	w.forbidden(err, name, message)
+}
+
+// release removes the finalizer, as the controller does.
+func (w *world) release(name string) {
+	w.Helper()
+	w.kubectl("patch", "network", name, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+}
+
+// removeRules deletes the ConfigMap, and waits until no Network can be created.
+func (w *world) removeRules() {
+	w.Helper()
+	w.kubectl("delete", "configmap", "samplecrd-networks", "--namespace="+systemNamespace)
+	w.eventually(func() error {
+		if err := w.dryRun(manifest("probe", "10.0.0.0/24", "")); err == nil || !strings.HasSuffix(err.Error(), deniedCreate+noConfigMap) {
+			return fmt.Errorf("the API server still has the ConfigMap: %v", err)
+		}
+		return nil
+	})
+}
+
+const aRange = " must begin with an address range such as 10.96.0.0/12 or fd00:10::/32, and a blank after it"
+
+// with returns no rules but one.
+func with(key, value string) rules {
+	r := maps.Clone(noRules)
+	r[key] = value
+	return r
+}
+
+// mistakes are rules, and what is wrong with them, "" for nothing.
+var mistakes = []struct {
+	why     string
+	rules   rules
+	message string
+}{
+	{"no rules", noRules, ""},
+	{"all rules", allRules, ""},
+	{"a comment only", with("reservedCIDRs", "# none yet"), ""},
+	{"no data", nil, `reservedCIDRs is missing: add it, with the value "" if there is no such rule; deletionPolicyRetain is missing: add it, with the value "" if there is no such rule; imports is missing: add it, with the value "" if there is no such rule`},
+	{"a key that does not exist", with("reservedCidrs", "10.0.0.0/8"), "reservedCidrs is not one of reservedCIDRs, deletionPolicyRetain, imports"},
+	{"another word", with("deletionPolicyRetain", "forbidden"), `deletionPolicyRetain must be Forbidden or empty, not "forbidden"`},
+	{"another word", with("imports", "None"), `imports must be Forbidden, ObserveOnly or empty, not "None"`},
+	{"no range", with("reservedCIDRs", "10.96.0.0/12\nServices 10.0.0.0/8\n"), `reservedCIDRs: the line "Services 10.0.0.0/8"` + aRange},
+	{"an address", with("reservedCIDRs", "10.96.0.1"), `reservedCIDRs: the line "10.96.0.1"` + aRange},
+	{"two ranges in a line", with("reservedCIDRs", "10.96.0.0/12,10.0.0.0/16"), `reservedCIDRs: the line "10.96.0.0/12,10.0.0.0/16"` + aRange},
+	{"bits after the prefix length", with("reservedCIDRs", "10.100.0.0/12 pods"), `reservedCIDRs: the line "10.100.0.0/12 pods" must begin with 10.96.0.0/12: bits after the prefix length must be 0`},
+	{"two mistakes", rules{"reservedCIDRs": "all", "deletionPolicyRetain": "", "imports": "x"}, `imports must be Forbidden, ObserveOnly or empty, not "x"; reservedCIDRs: the line "all"` + aRange},
 }
 
 func TestAdmissionPoliciesFindMistakesInTheirRules(t *testing.T) {
@@ -312,38 +381,10 @@ func TestAdmissionPoliciesFindMistakesInTheirRules(t *testing.T) {
 	w.apply("old", "10.0.0.0/24", "")
 	w.installPolicies()
 	w.setRules(allRules, "all rules")
-	with := func(key, value string) rules {
-		return rules{"reservedCIDRs": "", "deletionPolicyRetain": "", "imports": "", key: value}
-	}
-	const aRange = ` must begin with an address range such as 10.96.0.0/12 or fd00:10::/32, and a blank after it`
-	tests := []struct {
-		why     string
-		rules   rules
-		message string
-	}{
-		{"no rules", noRules, ""},
-		{"all rules", allRules, ""},
-		{"a comment only", with("reservedCIDRs", "# none yet"), ""},
-		{"no data", nil, `reservedCIDRs is missing: add it, with the value "" if there is no such rule; deletionPolicyRetain is missing: add it, with the value "" if there is no such rule; imports is missing: add it, with the value "" if there is no such rule`},
-		{"a key that does not exist", with("reservedCidrs", "10.0.0.0/8"), "reservedCidrs is not one of reservedCIDRs, deletionPolicyRetain, imports"},
-		{"another word", with("deletionPolicyRetain", "forbidden"), `deletionPolicyRetain must be Forbidden or empty, not "forbidden"`},
-		{"another word", with("imports", "None"), `imports must be Forbidden, ObserveOnly or empty, not "None"`},
-		{"no range", with("reservedCIDRs", "10.96.0.0/12\nServices 10.0.0.0/8\n"), `reservedCIDRs: the line "Services 10.0.0.0/8"` + aRange},
-		{"an address", with("reservedCIDRs", "10.96.0.1"), `reservedCIDRs: the line "10.96.0.1"` + aRange},
-		{"two ranges in a line", with("reservedCIDRs", "10.96.0.0/12,10.0.0.0/16"), `reservedCIDRs: the line "10.96.0.0/12,10.0.0.0/16"` + aRange},
-		{"bits after the prefix length", with("reservedCIDRs", "10.100.0.0/12 pods"), `reservedCIDRs: the line "10.100.0.0/12 pods" must begin with 10.96.0.0/12: bits after the prefix length must be 0`},
-		{"two mistakes", rules{"reservedCIDRs": "all", "deletionPolicyRetain": "", "imports": "x"}, `imports must be Forbidden, ObserveOnly or empty, not "x"; reservedCIDRs: the line "all"` + aRange},
-	}
-	write := func(r rules) error { // replace, because apply keeps the keys of other writers
-		text, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": r, "metadata": map[string]string{"name": "samplecrd-networks", "namespace": systemNamespace}})
-		w.must(err)
-		_, err = controlPlaneKubectl(string(text), "replace", "-f", "-")
-		return err
-	}
-	for _, tc := range tests {
+	for _, tc := range mistakes {
 		t.Run("written: "+tc.why, func(t *testing.T) {
 			w := w.at(t)
-			err := write(tc.rules)
+			err := w.writeRules(tc.rules)
 			if tc.message == "" {
 				w.must(err)
 				return
@@ -354,13 +395,13 @@ func TestAdmissionPoliciesFindMistakesInTheirRules(t *testing.T) {
 
 	// A ConfigMap from before the policy is not checked when it is written.
 	w.kubectl("delete", "validatingadmissionpolicybinding", "samplecrd-networks-rules")
-	for _, tc := range tests {
+	for _, tc := range mistakes {
 		if tc.message == "" {
 			continue
 		}
 		t.Run("found: "+tc.why, func(t *testing.T) {
 			w := w.at(t)
-			w.eventually(func() error { return write(tc.rules) })
+			w.eventually(func() error { return w.writeRules(tc.rules) })
 			w.eventually(func() error {
 				err := w.dryRun(manifest("net", "10.0.0.0/24", ""))
 				if want := deniedCreate + askToCorrect + tc.message; err == nil || !strings.HasSuffix(err.Error(), want) {
@@ -371,7 +412,7 @@ func TestAdmissionPoliciesFindMistakesInTheirRules(t *testing.T) {
 			w.kubectl("label", "network", "old", "a=b", "--dry-run=server")
 		})
 	}
-	w.must(write(noRules))
+	w.must(w.writeRules(noRules))
 	w.removePolicies()
 }
 
@@ -407,5 +448,44 @@ func TestAdmissionPoliciesHoldForDeployments(t *testing.T) {
 	w.contains(event.Message, "10.96.3.0/24 overlaps with "+services+isReserved)
 	w.setRules(noRules, "none")
 	w.waitInForce("web", "10.96.3.0/24", "10.96.3.1")
+
+	w.removeRules()
+	w.deploy("api", "10.0.0.0/24", "")
+	w.waitForEvent("api", samplecrdv1.EventNetworkAnnotationInvalid, deniedCreate+noConfigMap)
+	w.delete("web") // Kubernetes still lets the finalizer go
+	w.nothing("web")
+	w.removePolicies()
+}
+
+// The kustomization of the README excludes a namespace, and warns instead of refusing.
+func TestAdmissionPoliciesCanBeTriedFirst(t *testing.T) {
+	w, excluded := newWorldWithoutNeutron(t), newWorldWithoutNeutron(t)
+	w.installPolicies()
+	w.setRules(allRules, "all rules")
+	page, err := os.ReadFile(filepath.Join(w.kustomization("admission"), "README.md"))
+	w.must(err)
+	_, block, _ := strings.Cut(string(page), "```yaml\nresources: [path/to/artifacts/deploy/admission]\n")
+	block, _, _ = strings.Cut(block, "```")
+	out, err := controlPlaneKubectl("", "apply", "-k", w.overlay("admission", strings.ReplaceAll(block, "team-a", excluded.namespace)))
+	w.must(err)
+	w.contains(out, "configmap/samplecrd-networks configured", "validatingadmissionpolicybinding.admissionregistration.k8s.io/samplecrd-networks-create configured")
+
+	file := w.file("net.yaml", manifest("net", "10.96.3.0/24", ""))
+	w.eventually(func() error {
+		_, err := controlPlaneKubectl("", "create", "--dry-run=server", "-n", w.namespace, "-f", file)
+		return err
+	})
+	out, err = controlPlaneKubectl("", "create", "-n", w.namespace, "-f", file)
+	w.must(err)
+	w.equal(out, "Warning: Validation failed for ValidatingAdmissionPolicy 'samplecrd-networks' with binding 'samplecrd-networks-create': "+
+		"10.96.3.0/24 overlaps with "+services+isReserved+"\nnetwork.samplecrd.k8s.io/net created\n")
+	out, err = controlPlaneKubectl("", "create", "-n", excluded.namespace, "-f", file)
+	w.must(err)
+	w.equal(out, "network.samplecrd.k8s.io/net created\n")
+
+	// kubectl apply shows a mistake in the rules.
+	_, err = controlPlaneKubectl("", "apply", "-k", w.overlay("admission", strings.ReplaceAll(block, "10.96.0.0/12  Services of the cluster", "10.100.0.0/12 pods")))
+	w.contains(fmt.Sprint(err), `The configmaps "samplecrd-networks" is invalid: : `+deniedRules+`reservedCIDRs: the line "10.100.0.0/12 pods" must begin with 10.96.0.0/12: bits after the prefix length must be 0`)
+	w.applyAll(w.kustomization("admission")) // the bindings refuse again
 	w.removePolicies()
 }

@@ -195,7 +195,7 @@ func (w *world) matchesRecording(name string, network *samplecrdv1.Network) {
 	w.Helper()
 	w.setsOnlyFinalizerAndStatus(network)
 	n := network.DeepCopy()
-	n.APIVersion, n.Kind = samplecrdv1.SchemeGroupVersion.String(), "Network"
+	n.APIVersion, n.Kind = samplecrdv1.GroupVersion.String(), "Network"
 	n.UID, n.ResourceVersion, n.ManagedFields = "", "", nil
 	delete(n.Annotations, "kubectl.kubernetes.io/last-applied-configuration")
 	text, err := yaml.Marshal(n)
@@ -232,7 +232,7 @@ func (w *world) setsOnlyFinalizerAndStatus(network *samplecrdv1.Network) {
 			continue
 		}
 		var fields map[string]map[string]any
-		w.must(json.Unmarshal(entry.FieldsV1.Raw, &fields))
+		w.must(json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields))
 		for top, below := range fields {
 			for field := range below {
 				if top != "f:status" && top+" "+field != "f:metadata f:finalizers" {
@@ -291,7 +291,7 @@ func TestKubectlWaits(t *testing.T) {
 	w.must(c.Stop())
 	w.apply("net", "10.1.0.0/16", "10.1.0.9")
 	w.timesOut(ready, "net") // the status is that of the old spec
-	w.start("-resync=1h", retryQuickly)
+	w.start("-resync=1s", retryQuickly)
 	w.waitReady("net")
 
 	w.kubectl("delete", "network", "net", "--wait=false")

@@ -29,6 +29,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/chart/common"
+	chartv2 "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	release "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -67,11 +68,22 @@ func render(t *testing.T, name, namespace, values string) (*release.Release, err
 	t.Helper()
 	loaded, err := loader.Load(chart)
 	must(t, err)
+	return renderChart(t, loaded, name, namespace, values)
+}
+
+func renderChart(t *testing.T, loaded *chartv2.Chart, name, namespace, values string) (*release.Release, error) {
+	t.Helper()
+	return renderFor(t, oldestKubernetes, loaded, name, namespace, values)
+}
+
+func renderFor(t *testing.T, kubernetes string, loaded *chartv2.Chart, name, namespace, values string) (*release.Release, error) {
+	t.Helper()
 	parsed := map[string]any{}
 	must(t, yaml.UnmarshalStrict([]byte(values), &parsed))
 	install := action.NewInstall(action.NewConfiguration())
 	install.DryRunStrategy = action.DryRunClient
-	install.KubeVersion, err = common.ParseKubeVersion(oldestKubernetes)
+	var err error
+	install.KubeVersion, err = common.ParseKubeVersion(kubernetes)
 	must(t, err)
 	install.ReleaseName, install.Namespace = name, namespace
 	rendered, err := install.RunWithContext(t.Context(), loaded, parsed)

@@ -18,8 +18,12 @@ package helm
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
+	gocmp "github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
 
@@ -180,4 +184,95 @@ func prometheusRule(t *testing.T, without ...string) string {
 	})
 	must(t, err)
 	return string(text)
+}
+
+// The namespace is not samplecrd-system, and the ClusterRoles for users and the CRD belong to the
+// whole cluster.
+func TestNamespacedRendersArtifactsDeployNamespaced(t *testing.T) {
+	const (
+		values      = "namespaced: {enabled: true}\nclusterID: this-cluster\n"
+		environment = "namespace: default\nconfigMapGenerator: [{name: samplecrd-controller-environment, behavior: merge, namespace: default, literals: [CLUSTER_ID=this-cluster]}]\n"
+	)
+	crd := string(read(t, artifacts+"/crd/samplecrd.k8s.io_networks.yaml"))
+	users := string(read(t, artifacts+"/deploy/users.yaml"))
+	conformer := newConformer(t)
+	for _, row := range []struct{ reason, values, kustomization, more string }{
+		{"alone", "", "", ""},
+		{"with HTTPS", "https: {enabled: true}", "components: [ARTIFACTS/deploy/https]", ""},
+		{"an administrator can install the CRD with it", "crds: {install: true}", "", crd},
+		{"and the rights of users", "userRoles: {create: true}", "", users},
+		{"with no memory limit", "resources: {limits: null}", patch("Deployment",
+			`[{op: remove, path: /spec/template/spec/containers/0/resources/limits}, {op: remove, path: /spec/template/spec/containers/0/env/0}]`), ""},
+	} {
+		t.Run(row.reason, func(t *testing.T) {
+			chart := rendered(t, "default", values+row.values)
+			compare(t, kustomized(t, "namespaced", environment+row.kustomization, row.more), chart)
+			conformer.check(t, chart)
+		})
+	}
+}
+
+// Otherwise two releases would install two controllers for the same Networks.
+func TestNamesDoNotDependOnTheRelease(t *testing.T) {
+	r, err := render(t, "another", systemNamespace, "")
+	must(t, err)
+	if diff := gocmp.Diff(rendered(t, systemNamespace, ""), decode(t, r.Manifest)); diff != "" {
+		t.Errorf("(-%s +another):\n%s", program, diff)
+	}
+}
+
+func TestNamespaceIsAlwaysText(t *testing.T) {
+	for key, object := range rendered(t, "123", "credentials: {namespaces: ['456']}\nmonitoring: {serviceMonitor: {enabled: true}, rules: {enabled: true}, dashboard: {enabled: true}}\nnetworkPolicy: {enabled: true}") {
+		namespace, ok, err := unstructured.NestedString(object.Object, "metadata", "namespace")
+		if err != nil || ok && namespace != "123" && namespace != "456" {
+			t.Errorf("%s: %q, %v", key, namespace, err)
+		}
+	}
+}
+
+func TestCRDIsKeptUnlessValuesSayOtherwise(t *testing.T) {
+	const key = "CustomResourceDefinition networks.samplecrd.k8s.io"
+	for values, want := range map[string]string{"": "keep", "crds: {keep: false}": ""} {
+		if got := rendered(t, systemNamespace, values)[key].GetAnnotations()["helm.sh/resource-policy"]; got != want {
+			t.Errorf("%q: got %q, want %q", values, got, want)
+		}
+	}
+}
+
+func TestAChangeOfTheEnvironmentRestartsThePods(t *testing.T) {
+	hashes := map[string]string{}
+	for _, values := range []string{"", "clusterID: a", "credentials: {cloud: other}", "environment: {A: b}"} {
+		hash, _, err := unstructured.NestedString(rendered(t, systemNamespace, values)["Deployment "+program].Object, hashOf...)
+		must(t, err)
+		if same, ok := hashes[hash]; ok {
+			t.Errorf("%q and %q have the hash %s", values, same, hash)
+		}
+		hashes[hash] = values
+	}
+}
+
+// artifacts/deploy/README.md says why 1.31 is the oldest.
+func TestKubernetesThatIsTooOldIsRefused(t *testing.T) {
+	for kubernetes, refused := range map[string]bool{"v1.30.14": true, oldestKubernetes: false, "v1.31.4-gke.1": false, "v1.37.1": false} {
+		loaded, err := loader.Load(chart)
+		must(t, err)
+		if _, err := renderFor(t, kubernetes, loaded, program, systemNamespace, ""); refused != (err != nil) {
+			t.Errorf("%s: %v", kubernetes, err)
+		}
+	}
+}
+
+// hack/release.sh sets both versions.
+func TestTheTagIsTheVersionOfTheChart(t *testing.T) {
+	loaded, err := loader.Load(chart)
+	must(t, err)
+	if loaded.Metadata.Version != "0.0.0" || loaded.Metadata.AppVersion != "devel" {
+		t.Errorf("the versions are %s and %s", loaded.Metadata.Version, loaded.Metadata.AppVersion)
+	}
+	loaded.Metadata.AppVersion = "v1.2.3"
+	r, err := renderChart(t, loaded, program, systemNamespace, "")
+	must(t, err)
+	if want := "image: \"samplecrd-controller:v1.2.3\"\n"; !strings.Contains(r.Manifest, want) {
+		t.Errorf("%s is not in the manifest", want)
+	}
 }

@@ -1,0 +1,253 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helm
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/options"
+)
+
+func TestMistypedValuesAreRefused(t *testing.T) {
+	for values, want := range map[string]string{
+		"imgae: {tag: v1}":                                   "at '': additional properties 'imgae' not allowed",
+		"image: {tga: v1}":                                   "at '/image': additional properties 'tga' not allowed",
+		"image: {tag: 1.0}":                                  "at '/image/tag': got number, want string",
+		"image: {repository: ''}":                            "at '/image/repository': minLength: got 0, want 1",
+		"image: {digest: 0123}":                              "at '/image/digest': got number, want string",
+		"image: {pullPolicy: always}":                        "at '/image/pullPolicy': value must be one of '', 'Always', 'IfNotPresent', 'Never'",
+		"imagePullSecrets: [registry]":                       "at '/imagePullSecrets/0': got string, want object",
+		"replicas: two":                                      "at '/replicas': got string, want integer",
+		"replicas: -1":                                       "at '/replicas': minimum: got -1, want 0",
+		"resources: {limit: {memory: 1Gi}}":                  "at '/resources': additional properties 'limit' not allowed",
+		"resources: {limits: {memory: 1GB}}":                 "'1GB' does not match pattern '^[0-9]+(\\\\.[0-9]+)?(k|M|G|T|Ki|Mi|Gi|Ti)?$'",
+		"credentials: {secret: clouds}":                      "at '/credentials': additional properties 'secret' not allowed",
+		"credentials: {secretName: My_Secret}":               "at '/credentials/secretName': 'My_Secret' does not match pattern",
+		"credentials: {cloud: ''}":                           "at '/credentials/cloud': minLength: got 0, want 1",
+		"credentials: {namespaces: team}":                    "at '/credentials/namespaces': got string, want array",
+		"environment: {A: 1}":                                "at '/environment/A': got number, want string",
+		"environment: {my-variable: a}":                      "'my-variable' does not match pattern",
+		"clusterID: a b":                                     "at '/clusterID': 'a b' does not match pattern",
+		"flags: {wrokers: 4}":                                "at '/flags': additional properties 'wrokers' not allowed",
+		"flags: {-workers: 4}":                               "at '/flags': additional properties '-workers' not allowed",
+		"flags: {workers: '4'}":                              "at '/flags/workers': got string, want integer",
+		"flags: {workers: 2000}":                             "at '/flags/workers': maximum: got 2,000, want 1,000",
+		"flags: {resync: 30}":                                "at '/flags/resync': got number, want string",
+		"flags: {resync: 30 minutes}":                        "at '/flags/resync': '30 minutes' does not match pattern",
+		"flags: {delete-orphans: some}":                      "at '/flags/delete-orphans': value must be one of true, false, 'all'",
+		"flags: {profiling: 'yes'}":                          "at '/flags/profiling': got string, want boolean",
+		"flags: [-workers=4]":                                "at '/flags': got array, want object",
+		"flags: {allowed-auth-urls: ''}":                     "at '/flags/allowed-auth-urls': minLength: got 0, want 1",
+		"flags: null":                                        "at '': missing property 'flags'",
+		"namespaced: true":                                   "at '/namespaced': got boolean, want object",
+		"crds: {install: maybe}":                             "at '/crds/install': value must be one of 'auto', true, false",
+		"crds: {keep: 'false'}":                              "at '/crds/keep': got string, want boolean",
+		"userRoles: {create: 'true'}":                        "at '/userRoles/create': value must be one of 'auto', true, false",
+		"https: {enable: true}":                              "at '/https': additional properties 'enable' not allowed",
+		"monitoring: {enabled: true}":                        "at '/monitoring': additional properties 'enabled' not allowed",
+		"monitoring: {serviceMonitor: {interval: 30}}":       "at '/monitoring/serviceMonitor/interval': got number, want string",
+		"monitoring: {serviceMonitor: {label: {a: b}}}":      "at '/monitoring/serviceMonitor': additional properties 'label' not allowed",
+		"monitoring: {rules: {exclude: [NoLeader]}}":         "at '/monitoring/rules/exclude/0': value must be one of 'SamplecrdNoLeader', ",
+		"monitoring: {rules: {enabled: 1}}":                  "at '/monitoring/rules/enabled': got number, want boolean",
+		"monitoring: {dashboard: {labels: {a: 1}}}":          "at '/monitoring/dashboard/labels/a': got number, want string",
+		"podDisruptionBudget: {minAvailable: 1}":             "at '/podDisruptionBudget': additional properties 'minAvailable' not allowed",
+		"podDisruptionBudget: {maxUnavailable: half}":        "'half' does not match pattern '^[0-9]+%$'",
+		"networkPolicy: {egress: {dns: {ports: []}}}":        "at '/networkPolicy/egress/dns/ports': minItems: got 0, want 1",
+		"networkPolicy: {egress: {neutron: {to: []}}}":       "at '/networkPolicy/egress': additional properties 'neutron' not allowed",
+		"networkPolicy: {egress: {dns: {port: 53}}}":         "at '/networkPolicy/egress/dns': additional properties 'port' not allowed",
+		"networkPolicy: {ingress: {from: {a: b}}}":           "at '/networkPolicy/ingress/from': got object, want array",
+		"priorityClassName: [a]":                             "at '/priorityClassName': got array, want string",
+		"nodeSelector: {a: true}":                            "at '/nodeSelector/a': got boolean, want string",
+		"tolerations: {key: a}":                              "at '/tolerations': got object, want array",
+		"affinity: {antiAffinity: {}}":                       "at '/affinity': additional properties 'antiAffinity' not allowed",
+		"topologySpreadConstraints: zone":                    "at '/topologySpreadConstraints': got string, want array",
+		"podAnnotations: {a: 1}":                             "at '/podAnnotations/a': got number, want string",
+		"podLabels: {a: 1}":                                  "at '/podLabels/a': got number, want string",
+		"podLabels: {app.kubernetes.io/name: mine}":          "podLabels cannot have app.kubernetes.io/name: the Deployment finds its pods by this label",
+		"environment: {OS_CLOUD: a}":                         "environment.OS_CLOUD cannot be set: set credentials.cloud",
+		"environment: {CLUSTER_ID: a}":                       "environment.CLUSTER_ID cannot be set: set clusterID",
+		"environment: {GOMEMLIMIT: 1GiB}":                    "environment.GOMEMLIMIT cannot be set: it follows from resources.limits.memory",
+		"environment: {NAMESPACE: a}":                        "environment.NAMESPACE cannot be set: set namespaced.enabled",
+		"environment: {OS_PASSWORD: a}":                      "environment.OS_PASSWORD cannot be set: it would be in a ConfigMap: put it into clouds.yaml",
+		"environment: {OS_APPLICATION_CREDENTIAL_SECRET: a}": "environment.OS_APPLICATION_CREDENTIAL_SECRET cannot be set",
+		"namespaced: {enabled: true}":                        "namespaced.enabled needs clusterID",
+		"{namespaced: {enabled: true}, clusterID: a, credentials: {namespaces: [b]}}": "credentials.namespaces cannot be set with namespaced.enabled",
+		"flags: {serve-authorized: true}":                                             "flags.serve-authorized cannot be true without https.enabled",
+		"flags: {serve-authorized: 'true'}":                                           "flags.serve-authorized cannot be true without https.enabled",
+	} {
+		t.Run(values, func(t *testing.T) {
+			if _, err := render(t, program, systemNamespace, values); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %s", err, want)
+			}
+		})
+	}
+}
+
+func TestAParentChartMayHaveGlobalValues(t *testing.T) {
+	_, err := render(t, program, systemNamespace, "global: {imageRegistry: example.com}")
+	must(t, err)
+}
+
+// schemaAt returns the part of values.schema.json below that path.
+func schemaAt(t *testing.T, path ...string) map[string]any {
+	t.Helper()
+	all := map[string]any{}
+	must(t, json.Unmarshal(read(t, chart+"/values.schema.json"), &all))
+	part, ok, err := unstructured.NestedMap(all, path...)
+	if err != nil || !ok {
+		t.Fatalf("the schema has no %v: %v", path, err)
+	}
+	return part
+}
+
+// Each level of the values that the chart has names for refuses others.
+func TestSchemaIsStrictAtEveryLevel(t *testing.T) {
+	var check func(path string, s map[string]any)
+	check = func(path string, s map[string]any) {
+		properties, _ := s["properties"].(map[string]any)
+		if properties != nil && path != ".resources.limits" && s["additionalProperties"] != false {
+			t.Errorf("%s accepts other values", path)
+		}
+		for name, property := range properties {
+			check(path+"."+name, property.(map[string]any))
+		}
+	}
+	check("", schemaAt(t))
+	for name, definition := range schemaAt(t, "definitions") {
+		check(name, definition.(map[string]any))
+	}
+}
+
+func TestSchemaNamesTheFlagsOfTheController(t *testing.T) {
+	var want, got []string
+	_, flags := options.New()
+	flags.VisitAll(func(f *flag.Flag) { want = append(want, f.Name) })
+	for name := range schemaAt(t, "properties", "flags", "properties") {
+		got = append(got, name)
+	}
+	slices.Sort(got)
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("(-controller +schema):\n%s", diff)
+	}
+}
+
+func TestSchemaNamesTheAlerts(t *testing.T) {
+	var want, got []string
+	for line := range strings.Lines(string(read(t, artifacts+"/monitoring/alerts.yaml"))) {
+		if _, name, ok := strings.Cut(strings.TrimSpace(line), "- alert: "); ok {
+			want = append(want, name)
+		}
+	}
+	items := schemaAt(t, "properties", "monitoring", "properties", "rules", "properties", "exclude", "items")
+	for _, name := range items["enum"].([]any) {
+		got = append(got, name.(string))
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("(-alerts.yaml +schema):\n%s", diff)
+	}
+}
+
+// reserved returns the names of the flags that the chart or another value sets.
+func reserved(t *testing.T) (names []string) {
+	t.Helper()
+	for name, property := range schemaAt(t, "properties", "flags", "properties") {
+		if property.(map[string]any)["$ref"] == "#/definitions/reserved" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func TestFlagsThatOtherValuesSetAreRefused(t *testing.T) {
+	names := reserved(t)
+	if len(names) == 0 {
+		t.Fatal("there are none")
+	}
+	for _, name := range names {
+		want := fmt.Sprintf("flags.%s cannot be set: ", name)
+		if _, err := render(t, program, systemNamespace, fmt.Sprintf("flags: {%s: x}", name)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	// What the chart itself sets must be among them.
+	for _, values := range []string{"https: {enabled: true}", "namespaced: {enabled: true}\nclusterID: a\n"} {
+		for _, arg := range args(t, values) {
+			if name, _, _ := strings.Cut(arg[1:], "="); !slices.Contains(names, name) {
+				t.Errorf("flags.%s is accepted, but the chart sets it", name)
+			}
+		}
+	}
+}
+
+// args returns the arguments of the controller.
+func args(t *testing.T, values string) []string {
+	t.Helper()
+	deployment := rendered(t, systemNamespace, values)["Deployment "+program]
+	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+	must(t, err)
+	args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
+	must(t, err)
+	return args
+}
+
+// The controller accepts what the schema accepts: all flags with their defaults.
+func TestTheControllerAcceptsTheFlags(t *testing.T) {
+	properties, names := schemaAt(t, "properties", "flags", "properties"), reserved(t)
+	values := map[string]any{}
+	want := map[string]string{}
+	_, flags := options.New()
+	flags.VisitAll(func(f *flag.Flag) {
+		// -allowed-auth-urls refuses its own default: it is for a flag that is not there.
+		if slices.Contains(names, f.Name) || f.Value.Set(f.DefValue) != nil {
+			return
+		}
+		values[f.Name], want[f.Name] = typed(t, properties[f.Name].(map[string]any), f.DefValue), f.DefValue
+	})
+	text, err := yaml.Marshal(map[string]any{"flags": values})
+	must(t, err)
+	arguments := args(t, string(text))
+	if _, _, err := options.Parse(arguments, io.Discard); err != nil {
+		t.Fatalf("%v: %v", arguments, err)
+	}
+	_, flags = options.New()
+	must(t, flags.Parse(arguments))
+	flags.VisitAll(func(f *flag.Flag) {
+		if v, ok := want[f.Name]; ok && f.Value.String() != v {
+			t.Errorf("-%s is %s, want %s", f.Name, f.Value, v)
+		}
+	})
+}
+
+// typed returns the value of a flag as the schema wants it.
+func typed(t *testing.T, schema map[string]any, text string) (value any) {
+	t.Helper()
+	if schema["type"] == "string" || schema["$ref"] == "#/definitions/duration" {
+		return text
+	}
+	must(t, yaml.Unmarshal([]byte(text), &value))
+	return value
+}
