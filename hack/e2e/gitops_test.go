@@ -291,7 +291,7 @@ func TestKubectlWaits(t *testing.T) {
 	w.must(c.Stop())
 	w.apply("net", "10.1.0.0/16", "10.1.0.9")
 	w.timesOut(ready, "net") // the status is that of the old spec
-	w.start("-resync=1s", retryQuickly)
+	w.start("-resync=1h", retryQuickly)
 	w.waitReady("net")
 
 	w.kubectl("delete", "network", "net", "--wait=false")
@@ -299,6 +299,7 @@ func TestKubectlWaits(t *testing.T) {
 	w.timesOut("delete", "net")
 	done = w.waiting("delete", "net")
 	w.removePort(port)
+	w.annotate("net", samplecrdv1.AnnotationReconcileRequestedAt, "now") // by itself, the controller notices later
 	w.equal(done(), "network.samplecrd.k8s.io/net condition met\n")
 	w.nothing("net")
 }
