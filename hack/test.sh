@@ -8,7 +8,8 @@
 #   contract     the embedded Neutron answers like the real one
 #   e2e          the controller on a real control plane, with the real kubectl
 #   faults       the controller under faults and kills, with the embedded and the real Neutron
-#   release      the release artifacts: binaries, images, install.yaml, SBOMs; the Helm chart
+#   release      the release artifacts: binaries, images, install.yaml, SBOMs; the Helm chart; what
+#                Argo CD, Flux and Helm show
 #   monitoring   alerts, dashboard and metrics, with a real Prometheus
 #   node         the Deployment on a real node: kubelet, containerd, runc; needs Linux and root
 #   walkthrough  hack/local-up.sh -once, with the embedded and the real Neutron
@@ -40,7 +41,7 @@ lint() {
 
 # The packages of hack's module that do not import Kubernetes itself.
 CONTROL_PLANE_LIGHT=(./controlplane/build/... ./controlplane/cluster/... ./controlplane/internal/... ./controlplane/supervisor/...)
-HACK_LIGHT=(./bench/... ./chaos/... ./contract/... ./docs ./e2e/... ./export ./helm/... ./internal/... ./localup/... ./monitoring/... ./neutron/... ./node ./node/pause ./oldest
+HACK_LIGHT=(./bench/... ./chaos/... ./contract/... ./docs ./e2e/... ./export ./gitops/... ./helm/... ./internal/... ./localup/... ./monitoring/... ./neutron/... ./node ./node/pause ./oldest
   ./openapi/models-schema/... ./release/... "${CONTROL_PLANE_LIGHT[@]}")
 
 codegen() { hack/verify-codegen.sh; }
@@ -68,7 +69,7 @@ e2e() { control_plane && hack_tests -race -timeout 20m "${CONTROL_PLANE_LIGHT[@]
 
 faults() { control_plane && hack_tests -timeout 40m -run 'TestChaos$|TestChaosReal|TestChaosReplicas$|MutationsFit' ./chaos/...; }
 
-release() { control_plane && hack_tests -timeout 20m ./release/... ./helm/...; }
+release() { control_plane && hack_tests -timeout 20m ./release/... ./gitops/... ./helm/...; }
 
 monitoring() { control_plane && hack_tests -timeout 20m ./monitoring/...; }
 

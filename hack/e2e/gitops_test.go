@@ -1,0 +1,326 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+
+	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+)
+
+var update = flag.Bool("update", false, "record the Networks of hack/gitops/testdata")
+
+// recordings has Networks as the API server returns them, for the tests of hack/gitops.
+const recordings = "../gitops/testdata"
+
+// newWorldOfStatuses is newWorld for a Neutron in which a Network can get each reason.
+func newWorldOfStatuses(t *testing.T) *world {
+	t.Helper()
+	w := newWorldWithoutNeutron(t)
+	full := embedded.Project{Name: "full", ID: "id-of-full", Password: passwordOf("full"), Quota: map[string]int{"network": 0}}
+	var err error
+	w.neutron, err = stack.StartNeutron(t.Context(), w.dir, embedded.Options{
+		Projects:        append([]embedded.Project{{Name: project, ID: "id-of-" + project, Password: password}, full}, projectsOf([]string{"team", "other-team"})...),
+		ExternalNetwork: public,
+	})
+	w.must(err)
+	t.Cleanup(func() { _ = w.neutron.Close() })
+	w.neutron.SetFault(w.chooseFault)
+	for name, data := range map[string]map[string]string{
+		"full":        w.credentialsOf("full"),
+		"moving":      w.credentialsOf("team"),
+		"refused":     {"clouds.yaml": cloudsYAML(w.neutron.URL(), "team", "wrong")},
+		"unreachable": {"clouds.yaml": cloudsYAML("http://127.0.0.1:1", "team", "any")},
+	} {
+		w.applySecret(name, data)
+	}
+	return w
+}
+
+// recordedNetwork is a Network, and what its Ready condition says in the end.
+type recordedNetwork struct {
+	name   string
+	spec   string
+	status metav1.ConditionStatus
+	reason string
+}
+
+func (w *world) recordedNetworks() []recordedNetwork {
+	l := w.legacy()
+	importing := func(id string) string { return "  import: {networkID: " + id + "}\n" }
+	credentials := func(name string) string {
+		return "  cidr: 10.1.0.0/16\n  cloudCredentialsRef: {secretName: " + name + ", cloudName: mycloud}\n"
+	}
+	const plain = "  cidr: 10.1.0.0/16\n"
+	return []recordedNetwork{
+		{"available", plain, metav1.ConditionTrue, samplecrdv1.ReasonAvailable},
+		{"observed", importing(l.network) + observe, metav1.ConditionTrue, samplecrdv1.ReasonObserved},
+		{"differs", importing(l.network) + observe + theSubnet + "  gateway: 10.7.0.254\n", metav1.ConditionTrue, samplecrdv1.ReasonDiffers},
+		{"network-not-found", importing("5a000000-0000-4000-8000-000000000000"), metav1.ConditionFalse, samplecrdv1.ReasonNetworkNotFound},
+		{"import-refused", importing(w.publicID()), metav1.ConditionFalse, samplecrdv1.ReasonImportRefused},
+		{"invalid-spec", "  cidr: 10.1.0.0/31\n", metav1.ConditionFalse, samplecrdv1.ReasonInvalidSpec},
+		{"forbidden", plain + "  shared: true\n", metav1.ConditionFalse, samplecrdv1.ReasonForbidden},
+		{"authentication-failed", credentials("refused"), metav1.ConditionFalse, samplecrdv1.ReasonAuthenticationFailed},
+		{"no-credentials", credentials("missing"), metav1.ConditionFalse, samplecrdv1.ReasonNoCredentials},
+		{"neutron-unavailable", credentials("unreachable"), metav1.ConditionFalse, samplecrdv1.ReasonNeutronUnavailable},
+		{"quota-exceeded", credentials("full"), metav1.ConditionFalse, samplecrdv1.ReasonQuotaExceeded},
+		{"reference-not-found", plain + viaExisting("name", "later"), metav1.ConditionFalse, samplecrdv1.ReasonReferenceNotFound},
+		{"paused", plain, metav1.ConditionFalse, samplecrdv1.ReasonPaused},
+	}
+}
+
+// Each reason of the API is recorded from a real run. hack/gitops tests what Argo CD and kstatus
+// make of these Networks.
+func TestStatusOfEachReason(t *testing.T) {
+	t.Parallel()
+	w := newWorldOfStatuses(t)
+	w.declare("pending", "  cidr: 10.1.0.0/16\n")
+	w.matchesRecording("pending", w.get("pending"))
+
+	first := w.first(samplecrdv1.ReasonProgressing)
+	c := w.start("-resync=1h", retryQuickly)
+	w.declare("progressing", "  cidr: 10.1.0.0/16\n"+viaPublic)
+	all := w.recordedNetworks()
+	for _, n := range all {
+		w.declare(n.name, n.spec)
+	}
+	w.waitSays("neutron-unavailable", samplecrdv1.ReasonNeutronUnavailable, "has not been available since") // before that, the message may change
+	for _, n := range all {
+		w.matchesRecording(n.name, w.waitFor(n.name, n.status, n.reason))
+	}
+	w.matchesRecording("progressing", first())
+	w.recordedChanges()
+
+	w.must(c.Stop())
+	w.apply("available", "10.1.0.0/16", "10.1.0.9")
+	w.matchesRecording("available-outdated", w.get("available"))
+}
+
+// recordedChanges records Networks that were ready before.
+func (w *world) recordedChanges() {
+	w.Helper()
+	for _, name := range []string{"other-cloud", "in-use", "in-use-deletion", "paused-deletion"} {
+		w.declare(name, "  cidr: 10.1.0.0/16\n"+map[string]string{"other-cloud": "  cloudCredentialsRef: {secretName: moving, cloudName: mycloud}\n"}[name])
+	}
+	w.waitReady("other-cloud")
+	w.applySecret("moving", w.credentialsOf("other-team"))
+	w.matchesRecording("other-cloud", w.waitNotReady("other-cloud", samplecrdv1.ReasonOtherCloud))
+
+	w.port(w.waitReady("in-use").Status.NetworkID, "server-1")
+	w.declare("in-use", "  cidr: 10.9.0.0/16\n")
+	w.matchesRecording("in-use", w.waitNotReady("in-use", samplecrdv1.ReasonInUse))
+
+	w.port(w.waitReady("in-use-deletion").Status.NetworkID, "server-1")
+	w.kubectl("delete", "network", "in-use-deletion", "--wait=false")
+	w.matchesRecording("in-use-deletion", w.waitNotReady("in-use-deletion", samplecrdv1.ReasonInUse))
+
+	w.waitReady("paused-deletion")
+	w.annotate("paused-deletion", samplecrdv1.AnnotationPaused, "true")
+	w.kubectl("delete", "network", "paused-deletion", "--wait=false")
+	w.matchesRecording("paused-deletion", w.waitNotReady("paused-deletion", samplecrdv1.ReasonPaused))
+}
+
+// declare applies a Network with that spec. The one with the name paused has the annotation.
+func (w *world) declare(name, spec string) {
+	w.Helper()
+	metadata := "  name: " + name + "\n"
+	if name == "paused" {
+		metadata += "  annotations: {" + samplecrdv1.AnnotationPaused + `: "true"}` + "\n"
+	}
+	_, err := w.tryKubectl("apiVersion: samplecrd.k8s.io/v1\nkind: Network\nmetadata:\n"+metadata+"spec:\n"+spec, "apply", "-f", "-")
+	w.must(err)
+}
+
+// first watches from now on for a Network whose Ready condition has that reason, which may be soon
+// another one. It returns a function that waits for it.
+func (w *world) first(reason string) func() *samplecrdv1.Network {
+	w.Helper()
+	changes, err := client.SamplecrdV1().Networks(w.namespace).Watch(w.Context(), metav1.ListOptions{})
+	w.must(err)
+	w.Cleanup(changes.Stop)
+	return func() *samplecrdv1.Network {
+		w.Helper()
+		deadline := time.After(patience)
+		for {
+			select {
+			case e := <-changes.ResultChan():
+				if n, ok := e.Object.(*samplecrdv1.Network); ok && condition(n, samplecrdv1.ConditionReady).Reason == reason {
+					return n
+				}
+			case <-deadline:
+				w.Fatalf("no Network has the reason %s", reason)
+			}
+		}
+	}
+}
+
+var (
+	idText     = regexp.MustCompile(`[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}`)
+	timeText   = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+	serverText = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+)
+
+// matchesRecording compares the Network with its recording, or records it. Argo CD and Flux compare what
+// was applied with what is there, so it also checks that the controller set no field of the spec.
+func (w *world) matchesRecording(name string, network *samplecrdv1.Network) {
+	w.Helper()
+	w.setsOnlyFinalizerAndStatus(network)
+	n := network.DeepCopy()
+	n.APIVersion, n.Kind = samplecrdv1.GroupVersion.String(), "Network"
+	n.UID, n.ResourceVersion, n.ManagedFields = "", "", nil
+	delete(n.Annotations, "kubectl.kubernetes.io/last-applied-configuration")
+	text, err := yaml.Marshal(n)
+	w.must(err)
+	got := w.withoutAccidents(string(text))
+	file := filepath.Join(recordings, name+".yaml")
+	if *update {
+		w.must(os.WriteFile(file, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	w.must(err)
+	if diff := gocmp.Diff(string(want), got); diff != "" {
+		w.Errorf("%s differs, record it again with go -C hack test ./e2e -run %s -update (-recorded +now):\n%s", file, w.Name(), diff)
+	}
+}
+
+// withoutAccidents replaces what differs in each run: IDs, times, ports and the namespace.
+func (w *world) withoutAccidents(text string) string {
+	ids := map[string]string{}
+	text = idText.ReplaceAllStringFunc(text, func(id string) string {
+		ids[id] = cmp.Or(ids[id], fmt.Sprintf("5a000000-0000-4000-8000-%012d", len(ids)+1))
+		return ids[id]
+	})
+	text = timeText.ReplaceAllString(text, "2026-01-02T03:04:05Z")
+	text = serverText.ReplaceAllString(text, "192.0.2.10:5000")
+	return strings.ReplaceAll(text, w.namespace, "team")
+}
+
+// setsOnlyFinalizerAndStatus fails if anybody but kubectl owns another field.
+func (w *world) setsOnlyFinalizerAndStatus(network *samplecrdv1.Network) {
+	w.Helper()
+	for _, entry := range network.ManagedFields {
+		if strings.HasPrefix(entry.Manager, "kubectl") {
+			continue
+		}
+		var fields map[string]map[string]any
+		w.must(json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields))
+		for top, below := range fields {
+			for field := range below {
+				if top != "f:status" && top+" "+field != "f:metadata f:finalizers" {
+					w.Errorf("%s owns %s %s of %s", entry.Manager, top, field, network.Name)
+				}
+			}
+		}
+	}
+}
+
+// waiting runs kubectl wait in the background, and returns a function that waits for its output.
+func (w *world) waiting(condition, name string) func() string {
+	type result struct {
+		out string
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		out, err := w.tryKubectl("", "wait", "--for="+condition, "networks.samplecrd.k8s.io/"+name, "--timeout="+patience.String())
+		done <- result{out, err}
+	}()
+	return func() string {
+		w.Helper()
+		r := <-done
+		w.must(r.err)
+		return r.out
+	}
+}
+
+// timesOut fails unless kubectl wait ends with its time-out.
+func (w *world) timesOut(condition, name string) {
+	w.Helper()
+	out, err := w.tryKubectl("", "wait", "--for="+condition, "networks.samplecrd.k8s.io/"+name, "--timeout=1s")
+	if err == nil {
+		w.Fatalf("kubectl wait --for=%s %s did not wait: %s", condition, name, out)
+	}
+	w.contains(err.Error(), "exit status 1: error: timed out waiting for the condition on networks/"+name)
+}
+
+func TestKubectlWaits(t *testing.T) {
+	t.Parallel()
+	const ready = "condition=Ready"
+	w := newWorldOfStatuses(t)
+	w.apply("net", "10.1.0.0/16", "10.1.0.1")
+	w.timesOut(ready, "net") // no controller runs
+	done := w.waiting(ready, "net")
+	c := w.start("-resync=1h", retryQuickly)
+	w.equal(done(), "network.samplecrd.k8s.io/net condition met\n")
+
+	w.declare("stalled", "  cidr: 10.1.0.0/31\n")
+	w.waitNotReady("stalled", samplecrdv1.ReasonInvalidSpec)
+	w.timesOut(ready, "stalled")
+
+	network := w.get("net")
+	port := w.port(network.Status.NetworkID, "server-1")
+	w.must(c.Stop())
+	w.apply("net", "10.1.0.0/16", "10.1.0.9")
+	w.timesOut(ready, "net") // the status is that of the old spec
+	w.start("-resync=1h", retryQuickly)
+	w.waitReady("net")
+
+	w.kubectl("delete", "network", "net", "--wait=false")
+	w.waitNotReady("net", samplecrdv1.ReasonInUse)
+	w.timesOut("delete", "net")
+	done = w.waiting("delete", "net")
+	w.removePort(port)
+	w.annotate("net", samplecrdv1.AnnotationReconcileRequestedAt, "now") // by itself, the controller notices later
+	w.equal(done(), "network.samplecrd.k8s.io/net condition met\n")
+	w.nothing("net")
+}
+
+// The command in artifacts/argocd/README.md leaves the other keys of the ConfigMap alone.
+func TestArgoCDGetsTheHealthCheck(t *testing.T) {
+	t.Parallel()
+	w := newWorldWithoutNeutron(t)
+	root, err := stack.Root()
+	w.must(err)
+	w.kubectl("create", "configmap", "argocd-cm", "--from-literal=admin.enabled=false")
+	text, err := os.ReadFile(filepath.Join(root, "artifacts", "argocd", "argocd-cm.yaml"))
+	w.must(err)
+	patch := w.file("argocd-cm.yaml", strings.Replace(string(text), "namespace: argocd", "namespace: "+w.namespace, 1))
+	w.kubectl("patch", "configmap", "argocd-cm", "--patch-file", patch)
+	script, err := os.ReadFile(filepath.Join(root, "artifacts", "argocd", "health.lua"))
+	w.must(err)
+	config, err := kube.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), "argocd-cm", metav1.GetOptions{})
+	w.must(err)
+	want := map[string]string{"admin.enabled": "false", "resource.customizations.health.samplecrd.k8s.io_Network": string(script)}
+	if diff := gocmp.Diff(want, config.Data); diff != "" {
+		t.Errorf("the ConfigMap (-want +got):\n%s", diff)
+	}
+}
