@@ -93,7 +93,7 @@ func (i intent) permitsOnImport(d *deed, hasSubnet bool) bool {
 	}
 	isDeclared := !slices.ContainsFunc(d.fields, func(f string) bool { return !slices.Contains(i.fields, f) })
 	isUnmarking := slices.Equal(d.fields, []string{"description"})
-	return exists && (isDeclared || d.isOwn) || i.deleted && i.retained && isUnmarking
+	return exists && (isDeclared || d.isOwn) || i.deleted && isUnmarking && (i.retained || d.isDisowned)
 }
 
 // deedOnImport returns the call as a deed if it changes a network that was created by hand.
@@ -189,6 +189,7 @@ func (p *proxy) lookAtImport(d *deed) bool {
 	if d.isOwn = isMarked; isMarked {
 		d.owner = uid
 	}
+	d.isDisowned = isMarked && !slices.Contains(owners, uid)
 	if d.kind == replaces {
 		d.cidr, _ = netip.ParsePrefix(subnet.CIDR)
 		if !isMarked {
@@ -447,8 +448,19 @@ func checkObserved(n *samplecrdv1.Network, now *stack.Network, v *violations) {
 	if isObserved(&n.Spec) {
 		expectReason(n, metav1.ConditionTrue, v, samplecrdv1.ReasonObserved, samplecrdv1.ReasonDiffers)
 	}
-	if isReady(n) && (n.Status.NetworkID != now.ID || len(n.Status.Subnets) != len(now.Subnets)) {
-		v.add("%s/%s: the status wants %+v, Neutron has %s", n.Namespace, n.Name, n.Status, describe([]stack.Network{*now}))
+	// This is also true for a Network that was refused: what the one that has the network changes, the
+	// other one sees in the next list.
+	var want, got []string
+	for _, s := range now.Subnets {
+		want = append(want, s.ID+" "+s.CIDR+" "+cmp.Or(s.GatewayIP, samplecrdv1.GatewayNone))
+	}
+	for _, s := range n.Status.Subnets {
+		got = append(got, s.ID+" "+s.CIDR+" "+s.Gateway)
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if n.Status.NetworkID != now.ID || !slices.Equal(want, got) {
+		v.add("%s/%s: the status has %+v, Neutron has %s", n.Namespace, n.Name, n.Status, describe([]stack.Network{*now}))
 	}
 }
 

@@ -217,9 +217,12 @@ type deed struct {
 	// onImport reports whether the network was created by hand. The kind changesImport has the fields. isWrong
 	// is what is wrong about the request if it worked.
 	onImport bool
-	fields   []string
-	isWrong  string
-	worked   bool
+	// isDisowned reports whether the subnet has the mark of a Network whose tag the network no longer
+	// has. A Network that is being deleted then leaves both, whatever its deletion policy is.
+	isDisowned bool
+	fields     []string
+	isWrong    string
+	worked     bool
 	// others are the UIDs of all Networks that imported the network so far.
 	others []types.UID
 	// reconcile is the ID of its sync; "" for the deletion of an orphan.
