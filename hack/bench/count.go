@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -29,6 +30,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"k8s.io/client-go/kubernetes"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
 // tally counts requests. It is safe for concurrent use.
@@ -54,24 +57,33 @@ func (t *tally) now() map[string]int {
 }
 
 // kubernetesCounts are the API server's counts of requests. Reading them costs the controller
-// nothing, but they do not tell the clients apart. The benchmark uses only POST, PUT, DELETE
-// and WATCH for Networks, so all other requests for Networks are the controller's.
+// nothing, but they do not tell the clients apart.
 type kubernetesCounts struct {
 	writes, reads, events map[string]int
 }
 
+// filter tells which requests are those of the controller.
+type filter struct {
+	// groups are the API groups of its objects, verbs those of its writes.
+	groups, verbs []string
+}
+
+// ownRequests are those of this repository's controller. The benchmark uses only POST, PUT, DELETE
+// and WATCH for Networks, so all other requests for Networks are the controller's.
+var ownRequests = filter{[]string{samplecrdv1.GroupName}, []string{"PATCH", "APPLY"}}
+
 // countKubernetes returns the counts from the start of the API server until now.
-func countKubernetes(ctx context.Context, kube kubernetes.Interface) (kubernetesCounts, error) {
+func countKubernetes(ctx context.Context, kube kubernetes.Interface, of filter) (kubernetesCounts, error) {
 	text, err := kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
 		return kubernetesCounts{}, fmt.Errorf("metrics of kube-apiserver: %w", err)
 	}
-	return parseKubernetesCounts(text)
+	return parseKubernetesCounts(text, of)
 }
 
 const apiServerRequests = "apiserver_request_total"
 
-func parseKubernetesCounts(text []byte) (kubernetesCounts, error) {
+func parseKubernetesCounts(text []byte, of filter) (kubernetesCounts, error) {
 	// They are a hundredth of a megabyte of metrics.
 	var lines bytes.Buffer
 	for line := range bytes.Lines(text) {
@@ -94,9 +106,9 @@ func parseKubernetesCounts(text []byte) (kubernetesCounts, error) {
 		switch verb := labels["verb"]; {
 		case labels["resource"] == "events" && (verb == "POST" || verb == "PATCH"):
 			c.events[what] += n
-		case labels["resource"] == "networks" && (verb == "PATCH" || verb == "APPLY"):
+		case slices.Contains(of.groups, labels["group"]) && slices.Contains(of.verbs, verb):
 			c.writes[what] += n
-		case labels["resource"] == "networks" && verb == "GET":
+		case slices.Contains(of.groups, labels["group"]) && verb == "GET":
 			c.reads[what] += n
 		}
 	}

@@ -33,25 +33,42 @@ apiserver_request_total{code="200",group="samplecrd.k8s.io",resource="networks",
 apiserver_request_total{code="200",group="samplecrd.k8s.io",resource="networks",subresource="",verb="GET",version="v1"} 4
 apiserver_request_total{code="201",group="samplecrd.k8s.io",resource="networks",subresource="",verb="POST",version="v1"} 100
 apiserver_request_total{code="200",group="samplecrd.k8s.io",resource="networks",subresource="",verb="WATCH",version="v1"} 3
+apiserver_request_total{code="200",group="example.com",resource="networks",subresource="",verb="PUT",version="v2"} 11
+apiserver_request_total{code="201",group="example.com",resource="subnets",subresource="",verb="POST",version="v2"} 12
 apiserver_request_total{code="201",group="",resource="events",subresource="",verb="POST",version="v1"} 8
 apiserver_request_total{code="200",group="",resource="events",subresource="",verb="PATCH",version="v1"} 9
 apiserver_request_total{code="200",group="",resource="events",subresource="",verb="LIST",version="v1"} 9
 apiserver_request_total{code="200",group="",resource="pods",subresource="",verb="PATCH",version="v1"} 9
 apiserver_request_duration_seconds_count{resource="networks",verb="PATCH"} 70
 `
-	got, err := parseKubernetesCounts([]byte(text))
-	if err != nil {
-		t.Fatal(err)
+	events := map[string]int{"post events": 8, "patch events": 9}
+	for _, tt := range []struct {
+		name string
+		of   filter
+		want kubernetesCounts
+	}{
+		{"our controller's writes are patches", ownRequests, kubernetesCounts{
+			writes: map[string]int{"patch networks": 7, "patch networks/status": 6, "apply networks/status": 1},
+			reads:  map[string]int{"get networks": 4},
+			events: events,
+		}},
+		{"a resource of another group has the same name", filter{[]string{"example.com"}, []string{"POST", "PUT"}}, kubernetesCounts{
+			writes: map[string]int{"put networks": 11, "post subnets": 12},
+			reads:  map[string]int{},
+			events: events,
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := parseKubernetesCounts([]byte(text), tt.of)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(kubernetesCounts{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
-	want := kubernetesCounts{
-		writes: map[string]int{"patch networks": 7, "patch networks/status": 6, "apply networks/status": 1},
-		reads:  map[string]int{"get networks": 4},
-		events: map[string]int{"post events": 8, "patch events": 9},
-	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(kubernetesCounts{})); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if _, err := parseKubernetesCounts([]byte(`apiserver_request_total{code="200"`)); err == nil {
+	if _, err := parseKubernetesCounts([]byte(`apiserver_request_total{code="200"`), ownRequests); err == nil {
 		t.Error("no error for a truncated text")
 	}
 }

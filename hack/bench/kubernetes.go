@@ -108,18 +108,78 @@ func after(began time.Time, at map[string]time.Time) []time.Duration {
 	return times
 }
 
-// watcher watches all Networks, and notes when each fulfills a condition.
-type watcher struct {
-	client   clientset.Interface
-	networks networkinformers.TypedNetworkInformer
-
+// tracker notes when each of a number of objects fulfills a condition. It is safe for concurrent
+// use.
+type tracker[T any] struct {
 	mu sync.Mutex
-	// is reports whether a Network fulfills the condition; nil if the condition is that the
-	// Network is deleted.
-	is      func(*samplecrdv1.Network) bool
+	// is reports whether an object fulfills the condition; nil if the condition is that it is
+	// deleted.
+	is      func(T) bool
 	desired int
 	at      map[string]time.Time
 	done    chan struct{}
+}
+
+// expect starts to wait for n objects that fulfill a condition, which is that they are deleted
+// if is is nil.
+func (t *tracker[T]) expect(n int, is func(T) bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.is, t.desired, t.at, t.done = is, n, map[string]time.Time{}, make(chan struct{})
+}
+
+func (t *tracker[T]) see(name string, object T) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.is != nil && t.is(object) {
+		t.note(name)
+	}
+}
+
+func (t *tracker[T]) seeGone(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.is == nil {
+		t.note(name)
+	}
+}
+
+// note notes the time for an object. The caller holds the lock.
+func (t *tracker[T]) note(name string) {
+	if _, known := t.at[name]; known || t.done == nil {
+		return
+	}
+	t.at[name] = time.Now()
+	if len(t.at) == t.desired {
+		close(t.done)
+	}
+}
+
+// wait waits until all objects of expect fulfill the condition. It returns when each first did,
+// by name.
+func (t *tracker[T]) wait(ctx context.Context) (map[string]time.Time, error) {
+	t.mu.Lock()
+	done := t.done
+	t.mu.Unlock()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		return nil, fmt.Errorf("only %d of %d objects fulfill the condition: %w", len(t.at), t.desired, err)
+	}
+	return maps.Clone(t.at), nil
+}
+
+// watcher watches all Networks.
+type watcher struct {
+	tracker[*samplecrdv1.Network]
+	client   clientset.Interface
+	networks networkinformers.TypedNetworkInformer
 }
 
 // watch returns a watcher whose cache has synced. It stops when ctx is done.
@@ -132,8 +192,8 @@ func watch(ctx context.Context, client clientset.Interface) (*watcher, error) {
 	}))
 	w := &watcher{client: client, networks: factory.Samplecrd().V1().Networks()}
 	registration, err := w.networks.TypedInformer().AddTypedEventHandler(networkinformers.NetworkHandlerFuncs{
-		AddFunc:    func(n *samplecrdv1.Network) { w.see(n) },
-		UpdateFunc: func(_, n *samplecrdv1.Network) { w.see(n) },
+		AddFunc:    func(n *samplecrdv1.Network) { w.see(n.Name, n) },
+		UpdateFunc: func(_, n *samplecrdv1.Network) { w.see(n.Name, n) },
 		DeleteFunc: func(n networkinformers.DeletedNetwork) { w.seeGone(n.GetObjectName().Name) },
 	})
 	if err != nil {
@@ -148,62 +208,12 @@ func watch(ctx context.Context, client clientset.Interface) (*watcher, error) {
 	}
 }
 
-func (w *watcher) see(network *samplecrdv1.Network) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.is != nil && w.is(network) {
-		w.note(network.Name)
-	}
-}
-
-func (w *watcher) seeGone(name string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.is == nil {
-		w.note(name)
-	}
-}
-
-// note notes the time for a Network. The caller holds the lock.
-func (w *watcher) note(name string) {
-	if _, known := w.at[name]; known || w.done == nil {
-		return
-	}
-	w.at[name] = time.Now()
-	if len(w.at) == w.desired {
-		close(w.done)
-	}
-}
-
-// await starts to wait for n Networks that fulfill a condition, which is that they are deleted
-// if is is nil. Networks that fulfill it already count too.
+// await is expect, and counts the Networks that fulfill the condition already.
 func (w *watcher) await(n int, is func(*samplecrdv1.Network) bool) {
-	w.mu.Lock()
-	w.is, w.desired, w.at, w.done = is, n, map[string]time.Time{}, make(chan struct{})
-	w.mu.Unlock()
+	w.expect(n, is)
 	for _, network := range w.all() {
-		w.see(network)
+		w.see(network.Name, network)
 	}
-}
-
-// wait waits until all Networks of await fulfill the condition. It returns when each first did,
-// by name.
-func (w *watcher) wait(ctx context.Context) (map[string]time.Time, error) {
-	w.mu.Lock()
-	done := w.done
-	w.mu.Unlock()
-	var err error
-	select {
-	case <-done:
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err != nil {
-		return nil, fmt.Errorf("only %d of %d Networks fulfill the condition: %w", len(w.at), w.desired, err)
-	}
-	return maps.Clone(w.at), nil
 }
 
 // all returns all Networks in the cache.

@@ -23,6 +23,7 @@ limitations under the License.
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,6 +34,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -49,6 +51,7 @@ type options struct {
 	neutron            string
 	controller, flags  string
 	draw               string
+	with               string
 	cpuProfile         bool
 	memoryProfile      bool
 	names              []string
@@ -113,6 +116,7 @@ func parse(args []string) (o options, batches []batch, err error) {
 	flags.StringVar(&o.flags, "flags", "", "more `flags` for the controller, separated by spaces")
 	flags.BoolVar(&o.cpuProfile, "cpuprofile", false, "make one more run of each scenario, with a CPU profile of the controller")
 	flags.BoolVar(&o.memoryProfile, "memprofile", false, "make one more run of each scenario, with a memory profile of the controller at the end")
+	flags.StringVar(&o.with, "with", "", "for the scenario beside: the `files` that describe the controllers, separated by commas")
 	flags.StringVar(&o.draw, "draw", "", "measure nothing: draw bench.svg from these `files`, bench.json of earlier runs, separated by commas")
 	flags.Usage = func() { usage(flags) }
 	if err := flags.Parse(args); err != nil {
@@ -134,8 +138,30 @@ func parse(args []string) (o options, batches []batch, err error) {
 		return o, nil, errors.New("the benchmark runs on Linux only: it reads /proc")
 	}
 	o.names = flags.Args()
-	batches, err = plan(o.names, o.sizes, o.connections, o.neutron == realNeutron)
+	known, err := o.scenarios()
+	if err != nil {
+		return o, nil, err
+	}
+	batches, err = plan(o.names, o.sizes, o.connections, o.neutron == realNeutron, known)
 	return o, batches, err
+}
+
+// scenarios returns all scenarios except grow.
+func (o *options) scenarios() ([]*scenario, error) {
+	switch named := slices.Contains(o.names, besideName); {
+	case named && o.with == "":
+		return nil, fmt.Errorf("scenario %s needs -with", besideName)
+	case !named && o.with != "":
+		return nil, fmt.Errorf("-with needs the scenario %s", besideName)
+	case !named:
+		return scenarios, nil
+	}
+	known := slices.Clone(scenarios)
+	peers, err := readPeers(o.with)
+	for _, p := range peers {
+		known = append(known, besideOf(p))
+	}
+	return known, err
 }
 
 func usage(flags *flag.FlagSet) {
@@ -144,12 +170,13 @@ func usage(flags *flag.FlagSet) {
 
 Usage: hack/bench.sh [flags] [SCENARIO...]
 
-Scenarios (all except blocked and grow, if none is named):
+Scenarios (all except blocked, grow and beside, if none is named):
 `)
 	for _, s := range scenarios {
 		fmt.Fprintf(out, "  %-9s %s (N = %d)\n", s.name, s.what, s.n)
 	}
-	fmt.Fprintf(out, "  %-9s restart and steady with increasing numbers of Networks, up to %d\n\n", growName, grow[len(grow)-1].n)
+	fmt.Fprintf(out, "  %-9s restart and steady with increasing numbers of Networks, up to %d\n", growName, grow[len(grow)-1].n)
+	fmt.Fprintf(out, "  %-9s controllers side by side: each runs, and 8 clients create the objects of N networks, then delete them (-with; hack/README.md has an example)\n\n", besideName)
 	fmt.Fprint(out, "The times p50, p95 and p99 are those of single Networks, from the client's request until the Network\nis Ready. In converge and fair they begin with the start of the controller; in react they end with\nthe first request to Neutron.\n\n")
 	flags.PrintDefaults()
 }
@@ -177,7 +204,7 @@ func (l *lab) measureAll(ctx context.Context, batches []batch) (results []Result
 	}()
 	for _, b := range batches {
 		if !b.fresh && shared == nil {
-			if shared, err = l.open(ctx, true); err != nil {
+			if shared, err = l.open(ctx, networksToo); err != nil {
 				return results, err
 			}
 		}
@@ -195,14 +222,14 @@ func (l *lab) measure(ctx context.Context, b batch, shared *stand) (results []Re
 	samples, err := l.sample(ctx, b, shared)
 	for _, sc := range b.scenarios {
 		if len(samples[sc]) > 0 {
-			results = append(results, Result{Scenario: sc.name, N: b.n, Connections: b.connections, Workers: l.workersFor(b.connections), Runs: samples[sc], Median: summarize(samples[sc])})
+			results = append(results, Result{Scenario: sc.name, Controller: sc.controller, N: b.n, Connections: b.connections, Workers: l.workersFor(b.connections), Runs: samples[sc], Median: summarize(samples[sc])})
 		}
 	}
 	if err != nil || !l.cpuProfile && !l.memoryProfile {
 		return results, err
 	}
 	for i, sc := range b.scenarios {
-		if sc.name == rawName || sc.name == writesName {
+		if sc.name == rawName || sc.name == writesName || sc.name == besideName {
 			continue
 		}
 		if err := l.profile(ctx, sc, b, shared, results[i].Median); err != nil {
@@ -222,7 +249,7 @@ func (l *lab) sample(ctx context.Context, b batch, shared *stand) (map[*scenario
 				return samples, fmt.Errorf("%s, N = %d: %w", sc.name, b.n, err)
 			}
 			samples[sc] = append(samples[sc], sample)
-			fmt.Fprintf(os.Stderr, "==> %-8s N = %-6d %d connections  run %d of %d: %s\n", sc.name, b.n, b.connections, run+1, l.runs, seconds(sample.Seconds))
+			fmt.Fprintf(os.Stderr, "==> %-8s N = %-6d %s  run %d of %d: %s\n", sc.name, b.n, cmp.Or(sc.controller, fmt.Sprintf("%d connections", b.connections)), run+1, l.runs, seconds(sample.Seconds))
 		}
 	}
 	return samples, nil
@@ -246,12 +273,17 @@ func (l *lab) profile(ctx context.Context, sc *scenario, b batch, shared *stand,
 
 // once makes one run.
 func (l *lab) once(ctx context.Context, sc *scenario, b batch, shared *stand) (sample Sample, err error) {
-	// Much longer than any run takes, so that only a run that hangs times out.
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute+time.Duration(b.n)*100*time.Millisecond)
+	// Much longer than any run takes, so that only a run that hangs times out. Of another
+	// controller, only the latency is known.
+	each := 100 * time.Millisecond
+	if sc.controller != "" {
+		each += 20 * l.latency
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute+time.Duration(b.n)*each)
 	defer cancel()
 	s := shared
 	if sc.fresh {
-		if s, err = l.open(ctx, sc.name != rawName); err != nil {
+		if s, err = l.open(ctx, sc.with); err != nil {
 			return sample, err
 		}
 		defer func() { err = errors.Join(err, s.close()) }()
@@ -263,16 +295,13 @@ func (l *lab) once(ctx context.Context, sc *scenario, b batch, shared *stand) (s
 
 // report prints the results, and writes bench.json and bench.svg.
 func (l *lab) report(out io.Writer, results []Result) error {
-	fmt.Fprintf(out, "\nNeutron: %s; %d CPUs, %s; medians of %d runs; flags of the controller: -resync=%s %s\n\n",
-		l.neutronText(), runtime.NumCPU(), runtime.Version(), l.runs, l.resync, l.flags)
-	writeTable(out, results)
-	fmt.Fprintln(out)
-	writeCPU(out, results)
-	fmt.Fprintln(out)
-	writeRatios(out, results)
-	writeEdits(out, results)
-	writeBlocked(out, results)
-	writeGrowth(out, results)
+	fmt.Fprintf(out, "\nNeutron: %s; %d CPUs, %s; medians of %d runs", l.neutronText(), runtime.NumCPU(), runtime.Version(), l.runs)
+	isBeside := func(r Result) bool { return r.Scenario == besideName }
+	if own := slices.DeleteFunc(slices.Clone(results), isBeside); len(own) > 0 {
+		fmt.Fprintf(out, "; flags of the controller: -resync=%s %s\n\n", l.resync, l.flags)
+		writeOwn(out, own)
+	}
+	writeBeside(out, results)
 	text, err := json.MarshalIndent(map[string]any{
 		"neutron": l.neutronText(), "resyncSeconds": l.resync.Seconds(), "flags": l.flags,
 		"cpus": runtime.NumCPU(), "go": runtime.Version(), "results": results,
@@ -288,6 +317,18 @@ func (l *lab) report(out io.Writer, results []Result) error {
 	}
 	fmt.Fprintf(out, "The figures of each run are in %s, the curves in bench.svg in the same directory.\n", filepath.Join(l.dir, "bench.json"))
 	return nil
+}
+
+// writeOwn prints the results of all scenarios except beside.
+func writeOwn(out io.Writer, results []Result) {
+	writeTable(out, results)
+	fmt.Fprintln(out)
+	writeCPU(out, results)
+	fmt.Fprintln(out)
+	writeRatios(out, results)
+	writeEdits(out, results)
+	writeBlocked(out, results)
+	writeGrowth(out, results)
 }
 
 // redraw draws the figures of earlier runs in one picture.

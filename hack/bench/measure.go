@@ -44,7 +44,7 @@ type measurement struct {
 // run yet.
 func (s *stand) begin(ctx context.Context, c *running) (m *measurement, err error) {
 	m = &measurement{stand: s}
-	if m.busy, err = settle(ctx); err != nil {
+	if m.busy, err = settle(ctx, s.calmDown); err != nil {
 		return nil, err
 	}
 	if m.calls, m.kubernetes, err = s.count(ctx, c); err != nil {
@@ -74,7 +74,7 @@ func (s *stand) count(ctx context.Context, c *running) (calls map[string]int, ku
 		calls = neutronCalls(families)
 	}
 	if s.cluster != nil {
-		kubernetes, err = countKubernetes(ctx, s.kube)
+		kubernetes, err = countKubernetes(ctx, s.kube, s.counted)
 	}
 	return calls, kubernetes, err
 }

@@ -42,12 +42,13 @@ const agent = "samplecrd-controller/"
 // cloud is the Neutron of a stand.
 type cloud struct {
 	*stack.Neutron
-	// calls counts the requests of the controller, or of raw, to the embedded Neutron.
+	// calls counts the controller's requests to the embedded Neutron, or those of all clients.
 	calls tally
 	// latency is the delay of each answer of the embedded Neutron, in nanoseconds.
 	latency atomic.Int64
-	// raw reports whether the requests of the scenario raw are counted.
-	raw atomic.Bool
+	// all reports whether the requests of all clients are counted, not only those of this
+	// repository's controller.
+	all atomic.Bool
 	// first and last are the times of the first and the last request since reset, firstChange
 	// that of the first request that changes something: Unix times in nanoseconds, 0 if there
 	// was none.
@@ -94,7 +95,7 @@ func (c *cloud) isReal() bool { return c.Server == nil }
 
 // see counts a request to the embedded Neutron, and delays its answer by the latency.
 func (c *cloud) see(r *http.Request) *embedded.Fault {
-	if !c.raw.Load() && !strings.Contains(r.UserAgent(), agent) {
+	if !c.all.Load() && !strings.Contains(r.UserAgent(), agent) {
 		return nil
 	}
 	now := time.Now().UnixNano()
@@ -147,8 +148,8 @@ func waitFor(ctx context.Context, came *atomic.Int64) (time.Time, error) {
 // makeRaw creates n networks with their subnets over at most that many connections. It
 // returns how long after the beginning each was complete. No ordinary client can be faster.
 func (c *cloud) makeRaw(ctx context.Context, n, connections int) ([]time.Duration, error) {
-	c.raw.Store(true)
-	defer c.raw.Store(false)
+	c.all.Store(true)
+	defer c.all.Store(false)
 	began := time.Now()
 	cloudsYAML, err := os.ReadFile(c.CloudsYAML)
 	if err != nil {
@@ -194,6 +195,15 @@ func (c *cloud) makeRaw(ctx context.Context, n, connections int) ([]time.Duratio
 
 // subnets returns all subnets by name.
 func (c *cloud) subnets(ctx context.Context) (map[string]subnets.Subnet, error) {
+	all, err := c.allSubnets(ctx)
+	byName := make(map[string]subnets.Subnet, len(all))
+	for _, s := range all {
+		byName[s.Name] = s
+	}
+	return byName, err
+}
+
+func (c *cloud) allSubnets(ctx context.Context) ([]subnets.Subnet, error) {
 	pages, err := subnets.List(c.Client, subnets.ListOpts{Limit: 1000}).AllPages(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list subnets: %w", err)
@@ -202,11 +212,7 @@ func (c *cloud) subnets(ctx context.Context) (map[string]subnets.Subnet, error) 
 	if err != nil {
 		return nil, fmt.Errorf("list subnets: %w", err)
 	}
-	byName := make(map[string]subnets.Subnet, len(all))
-	for _, s := range all {
-		byName[s.Name] = s
-	}
-	return byName, nil
+	return all, nil
 }
 
 // removeGateway removes the gateway of a subnet without the controller's knowledge.

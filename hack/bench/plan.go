@@ -30,28 +30,31 @@ type batch struct {
 	scenarios      []*scenario
 }
 
-// plan returns the batches to measure, for names of scenarios; without names, for all
-// scenarios except grow and those that must be named. Without sizes or connections, each
+// plan returns the batches to measure, for names of known scenarios; without names, for all
+// scenarios except grow and those that must be named. The scenarios of different controllers can
+// have the same name. Without sizes or connections, each
 // scenario has its own. The fresh scenarios run with each number of connections, the others
 // with the first one only.
-func plan(names []string, sizes, connections []int, real bool) ([]batch, error) {
+func plan(names []string, sizes, connections []int, real bool, known []*scenario) ([]batch, error) {
 	p := planner{connections: connections}
 	for _, name := range names {
 		if name == growName {
 			p.grow()
 			continue
 		}
-		i := slices.IndexFunc(scenarios, func(s *scenario) bool { return s.name == name })
-		if i < 0 {
+		of := slices.DeleteFunc(slices.Clone(known), func(s *scenario) bool { return s.name != name })
+		if len(of) == 0 {
 			return nil, fmt.Errorf("unknown scenario %q", name)
 		}
-		if real && scenarios[i].observes {
-			return nil, fmt.Errorf("scenario %s needs -neutron=embedded", name)
+		for _, s := range of {
+			if real && s.observes {
+				return nil, fmt.Errorf("scenario %s needs -neutron=embedded", name)
+			}
+			p.add(s, sizes)
 		}
-		p.add(scenarios[i], sizes)
 	}
 	if len(names) == 0 {
-		for _, s := range scenarios {
+		for _, s := range known {
 			if !s.named && (!real || !s.observes) {
 				p.add(s, sizes)
 			}
@@ -104,6 +107,8 @@ func (p *planner) add(s *scenario, sizes []int) {
 // connectionsOf returns the numbers of connections that a scenario runs with.
 func (p *planner) connectionsOf(s *scenario) []int {
 	switch {
+	case s.controller != "": // another controller has no such flag
+		return []int{0}
 	case len(p.connections) == 0:
 		return []int{cmp.Or(s.connections, defaultConnections)}
 	case !s.fresh:

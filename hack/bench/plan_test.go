@@ -47,7 +47,7 @@ func TestPlan(t *testing.T) {
 		name, args string
 		want       []string
 	}{
-		{"all except grow", "", []string{
+		{"all except grow, blocked and beside", "", []string{
 			"fresh 50×32: react", "fresh 500×32: converge apply raw writes", "fresh 5000×8: fair", "1000×32: restart steady edit drift delete",
 		}},
 		{"the real Neutron leaves out the scenarios that observe", "-neutron=real", []string{
@@ -61,6 +61,9 @@ func TestPlan(t *testing.T) {
 			"100×32: restart steady", "1000×32: restart steady", "10000×32: restart steady", "50000×32: restart",
 		}},
 		{"blocked takes minutes, so it must be named", "blocked", []string{"fresh 500×32: blocked"}},
+		{"controllers side by side alternate, and connections are their own", "-n 10,20 -connections 1,2 -with samplecrd-controller.yaml beside raw", []string{
+			"fresh 10×0: beside", "fresh 10×1: raw", "fresh 10×2: raw", "fresh 20×0: beside", "fresh 20×1: raw", "fresh 20×2: raw",
+		}},
 		{"nothing is measured twice", "steady grow steady", []string{
 			"100×32: restart steady", "1000×32: steady restart", "10000×32: restart steady", "50000×32: restart",
 		}},
@@ -81,6 +84,8 @@ func TestInvalidArgumentsAreRefused(t *testing.T) {
 	hideStderr(t)
 	for _, args := range []string{
 		"-n 0", "-n 70000", "-n 1,x", "-connections -1", "-runs 0", "-neutron fake", "converg", "-neutron real steady", "-no-such-flag",
+		"beside", "-with samplecrd-controller.yaml", "-with samplecrd-controller.yaml converge", "-with no-such-file beside",
+		"-with samplecrd-controller.yaml -neutron real beside",
 	} {
 		if _, _, err := parse(strings.Fields(args)); err == nil {
 			t.Errorf("%s: no error", args)

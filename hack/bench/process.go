@@ -191,15 +191,15 @@ func readIdle() (idle, all float64, err error) {
 const (
 	// calm is the part of the CPU that may be in use when a measurement begins.
 	calm = 0.08
-	// calmDown is the longest wait for that.
-	calmDown = 30 * time.Second
+	// maxCalmDown is the longest wait for that.
+	maxCalmDown = 30 * time.Second
 )
 
-// settle waits until the machine is idle, at most for calmDown: a control plane is busy after
-// its start. It returns the part of the CPU that was in use in the last second.
-func settle(ctx context.Context) (busy float64, err error) {
+// settle waits until the machine is idle, at most for that time but at least for a second: a
+// control plane is busy after its start. It returns the part of the CPU that was in use in the last second.
+func settle(ctx context.Context, atMost time.Duration) (busy float64, err error) {
 	idle, all, err := readIdle()
-	for deadline := time.Now().Add(calmDown); err == nil; {
+	for deadline := time.Now().Add(atMost); err == nil; {
 		if err := pause(ctx, time.Second); err != nil {
 			return 0, err
 		}

@@ -51,6 +51,8 @@ type Sample struct {
 	Busy float64 `json:"busyBefore"`
 	// Curve is the number of Networks done over the time in seconds.
 	Curve []Point `json:"curve,omitempty"`
+	// Deletion has the figures of the deletion, if the scenario measures creation and deletion.
+	Deletion *Sample `json:"deletion,omitempty"`
 }
 
 // Percentiles are of times, in seconds. All are 0 if no time was measured.
@@ -71,11 +73,13 @@ type Point struct {
 
 // Result has the runs of a scenario with the same size and number of connections.
 type Result struct {
-	Scenario    string `json:"scenario"`
+	Scenario string `json:"scenario"`
+	// Controller is the controller's name in the scenario beside; "" in all others.
+	Controller  string `json:"controller,omitempty"`
 	N           int    `json:"n"`
-	Connections int    `json:"connections"`
+	Connections int    `json:"connections,omitempty"`
 	// Workers is the controller's -workers, and the number of workers of the scenario writes.
-	Workers int `json:"workers"`
+	Workers int `json:"workers,omitempty"`
 	// Runs are in the order in which they were made. Median has the median of each single
 	// figure, and the curve of the run with the median time.
 	Runs   []Sample `json:"runs"`
@@ -160,10 +164,18 @@ func summarize(samples []Sample) Sample {
 		}
 		m.Edits[namespace] = medianOfPercentiles(samples, func(s Sample) Percentiles { return s.Edits[namespace] })
 	}
+	var deletions []Sample
 	for _, s := range samples {
 		if s.Seconds == m.Seconds {
 			m.Curve = s.Curve
 		}
+		if s.Deletion != nil {
+			deletions = append(deletions, *s.Deletion)
+		}
+	}
+	if len(deletions) > 0 {
+		deletion := summarize(deletions)
+		m.Deletion = &deletion
 	}
 	return m
 }

@@ -35,6 +35,7 @@ const (
 	restartName  = "restart"
 	blockedName  = "blocked"
 	growName     = "grow"
+	besideName   = "beside"
 )
 
 // scenario is something that is measured.
@@ -50,6 +51,10 @@ type scenario struct {
 	// all runs share a stand with n Networks that are Ready, and each begins with a new process
 	// of the controller.
 	fresh bool
+	// with is what the stand of a fresh scenario has besides Neutron.
+	with equipment
+	// controller is the name of the controller in the scenario beside; "" in all others.
+	controller string
 	// named reports whether it runs only if it is named, because it takes minutes.
 	named bool
 	// observes reports whether it observes the requests to Neutron, so needs the embedded one.
@@ -64,7 +69,7 @@ const defaultConnections = 32
 var scenarios = []*scenario{
 	{name: convergeName, what: "N Networks exist and the controller starts: until all are Ready", n: 500, fresh: true, run: converge},
 	{name: applyName, what: "the controller runs and 8 clients create N Networks: until all are Ready", n: 500, fresh: true, run: applyAll},
-	{name: rawName, what: "a plain loop creates the same networks with as many connections, without Kubernetes: the limit of Neutron", n: 500, fresh: true, run: raw},
+	{name: rawName, what: "a plain loop creates the same networks with as many connections, without Kubernetes: the limit of Neutron", n: 500, fresh: true, with: justNeutron, run: raw},
 	{name: writesName, what: "a plain loop makes the same writes to Kubernetes except events, without Neutron: the limit of Kubernetes", n: 500, fresh: true, run: writes},
 	{name: "react", what: "the controller is idle and N Networks are created, one after another: from the answer of Kubernetes to the first request to Neutron", n: 50, fresh: true, observes: true, run: react},
 	{name: "fair", what: "converge, and meanwhile single Networks of another namespace and of another cloud are edited: until all N are Ready, and the times of the edits", n: 5000, connections: 8, fresh: true, observes: true, run: fair},

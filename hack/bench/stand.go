@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
+	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/samplecrd/samplecrd-controller/hack/controlplane/cluster"
@@ -42,6 +43,8 @@ type lab struct {
 	dir string
 	// crd is the directory of the CustomResourceDefinition.
 	crd string
+	// calmDown is the longest wait for an idle machine before a measurement.
+	calmDown time.Duration
 	// controlPlane and controller are the executables.
 	controlPlane, controller string
 	// profiles are the files for the profiles of the current run; nil if it makes none.
@@ -53,7 +56,7 @@ func newLab(ctx context.Context, o options) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lab{options: o, dir: filepath.Join(root, "hack", "_output", "bench"), crd: filepath.Join(root, "artifacts", "crd")}
+	l := &lab{options: o, calmDown: maxCalmDown, dir: filepath.Join(root, "hack", "_output", "bench"), crd: filepath.Join(root, "artifacts", "crd")}
 	if err := os.MkdirAll(l.dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -72,18 +75,31 @@ func newLab(ctx context.Context, o options) (*lab, error) {
 type stand struct {
 	*lab
 	cloud   *cloud
-	cluster *cluster.Cluster // nil for the scenario raw
+	cluster *cluster.Cluster // nil without Kubernetes
+	config  *restclient.Config
 	kube    kubernetes.Interface
-	*watcher
+	// counted are the requests to Kubernetes that are counted.
+	counted      filter
+	*watcher     // nil without Networks
 	stopWatching context.CancelFunc
 	// address is the last number of the gateways that the Networks were given last.
 	address int
 	started int
 }
 
-// open sets up a stand. The scenario raw needs no Kubernetes.
-func (l *lab) open(ctx context.Context, withKubernetes bool) (s *stand, err error) {
-	s = &stand{lab: l, address: 1}
+// equipment is what a stand has besides Neutron.
+type equipment int
+
+const (
+	// networksToo is a control plane that has Networks, which a watcher watches.
+	networksToo equipment = iota
+	justKubernetes
+	justNeutron
+)
+
+// open sets up a stand.
+func (l *lab) open(ctx context.Context, with equipment) (s *stand, err error) {
+	s = &stand{lab: l, counted: ownRequests, address: 1}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -92,41 +108,50 @@ func (l *lab) open(ctx context.Context, withKubernetes bool) (s *stand, err erro
 	if s.cloud, err = startCloud(ctx, l.neutron == realNeutron, l.dir); err != nil {
 		return s, err
 	}
-	if !withKubernetes {
+	if with == justNeutron {
 		return s, nil
 	}
 	s.cluster, err = cluster.Start(ctx, cluster.Options{Binary: l.controlPlane, Dir: filepath.Join(l.dir, "cluster"), Fresh: true})
 	if err != nil {
 		return s, err
 	}
+	if err := s.connect(); err != nil || with == justKubernetes {
+		return s, err
+	}
 	if err := s.applyCRD(); err != nil {
 		return s, err
 	}
-	return s, s.connect(ctx)
+	return s, s.watchNetworks(ctx)
 }
 
 func (s *stand) applyCRD() error {
-	for _, args := range [][]string{
-		{"apply", "-f", s.crd},
-		{"wait", "--for=condition=Established", "crd/networks.samplecrd.k8s.io", "--timeout=30s"},
-	} {
-		if out, err := s.cluster.Kubectl(args...).CombinedOutput(); err != nil {
-			return fmt.Errorf("kubectl %s: %w: %s", args[0], err, out)
-		}
+	if err := s.kubectl("", "apply", "-f", s.crd); err != nil {
+		return err
+	}
+	return s.kubectl("", "wait", "--for=condition=Established", "crd/networks.samplecrd.k8s.io", "--timeout=30s")
+}
+
+// kubectl runs kubectl with this input.
+func (s *stand) kubectl(input string, args ...string) error {
+	cmd := s.cluster.Kubectl(args...)
+	cmd.Stdin = strings.NewReader(input)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, out)
 	}
 	return nil
 }
 
-func (s *stand) connect(ctx context.Context) error {
-	config, err := clientcmd.BuildConfigFromFlags("", s.cluster.Kubeconfig())
-	if err != nil {
+func (s *stand) connect() (err error) {
+	if s.config, err = clientcmd.BuildConfigFromFlags("", s.cluster.Kubeconfig()); err != nil {
 		return err
 	}
-	config.QPS = -1 // no limit
-	if s.kube, err = kubernetes.NewForConfig(config); err != nil {
-		return err
-	}
-	client, err := clientset.NewForConfig(config)
+	s.config.QPS = -1 // no limit
+	s.kube, err = kubernetes.NewForConfig(s.config)
+	return err
+}
+
+func (s *stand) watchNetworks(ctx context.Context) error {
+	client, err := clientset.NewForConfig(s.config)
 	if err != nil {
 		return err
 	}
@@ -153,7 +178,7 @@ func (s *stand) close() error {
 type running struct {
 	*stack.Controller
 	pid int
-	// url is the address that it serves metrics at.
+	// url is the address that it serves metrics at; "" if another controller runs.
 	url string
 	log *os.File
 }
@@ -186,21 +211,30 @@ func (s *stand) startQuick(ctx context.Context) (*running, error) {
 }
 
 func (s *stand) launch(ctx context.Context, flags ...string) (*running, error) {
+	flags = append([]string{"-kubeconfig=" + s.cluster.Kubeconfig(), "-bind-address=127.0.0.1:0"}, flags...)
+	r, err := s.exec(ctx, s.cloud.Env(), "Serving HTTP", flags)
+	if err != nil {
+		return nil, err
+	}
+	r.url = "http://" + servingAt.FindStringSubmatch(r.Log.String())[1]
+	return r, nil
+}
+
+// exec starts the controller's executable, and waits until text is in its log.
+func (s *stand) exec(ctx context.Context, env []string, text string, flags []string) (*running, error) {
 	s.started++
 	log, err := os.Create(filepath.Join(s.dir, fmt.Sprintf("controller-%d.log", s.started)))
 	if err != nil {
 		return nil, err
 	}
-	flags = append([]string{"-kubeconfig=" + s.cluster.Kubeconfig(), "-bind-address=127.0.0.1:0"}, flags...)
-	c, err := stack.StartController(s.controller, s.cloud.Env(), log, flags...)
+	c, err := stack.StartController(s.controller, env, log, flags...)
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
 	r := &running{Controller: c, log: log}
-	if err := c.Log.WaitFor(ctx, "Serving HTTP"); err != nil {
+	if err := c.Log.WaitFor(ctx, text); err != nil {
 		return nil, errors.Join(err, r.stop())
 	}
-	r.url = "http://" + servingAt.FindStringSubmatch(c.Log.String())[1]
 	processes, err := family(s.controller)
 	if err != nil {
 		return nil, errors.Join(err, r.stop())
