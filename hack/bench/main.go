@@ -300,6 +300,8 @@ func (l *lab) report(out io.Writer, results []Result) error {
 	if own := slices.DeleteFunc(slices.Clone(results), isBeside); len(own) > 0 {
 		fmt.Fprintf(out, "; flags of the controller: -resync=%s %s\n\n", l.resync, l.flags)
 		writeOwn(out, own)
+	} else {
+		fmt.Fprintln(out)
 	}
 	writeBeside(out, results)
 	text, err := json.MarshalIndent(map[string]any{
