@@ -71,7 +71,7 @@ func pages(t *testing.T) map[string]string {
 	found := map[string]string{}
 	walk(t, "README.md", func(path, text string) { found[path] = text })
 	walk(t, chinese, func(path, text string) { found[path] = text })
-	for _, path := range []string{"README.md", chinese, "pkg/README.md", "hack/README.md", "artifacts/argocd/README.md", "artifacts/deploy/README.md", "artifacts/examples/README.md", "artifacts/import/README.md", "artifacts/monitoring/README.md"} {
+	for _, path := range []string{"README.md", chinese, "pkg/README.md", "hack/README.md", "artifacts/argocd/README.md", "artifacts/deploy/README.md", "artifacts/deploy/admission/README.md", "artifacts/examples/README.md", "artifacts/helm/samplecrd-controller/README.md", "artifacts/import/README.md", "artifacts/monitoring/README.md"} {
 		if found[path] == "" {
 			t.Errorf("there is no %s", path)
 		}
