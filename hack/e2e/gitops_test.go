@@ -269,7 +269,9 @@ func (w *world) timesOut(condition, name string) {
 	if err == nil {
 		w.Fatalf("kubectl wait --for=%s %s did not wait: %s", condition, name, out)
 	}
-	w.contains(err.Error(), "exit status 1: error: timed out waiting for the condition on networks/"+name)
+	// There can be a warning of its watch before the error.
+	w.contains(err.Error(), "exit status 1: ")
+	w.contains(err.Error(), "error: timed out waiting for the condition on networks/"+name)
 }
 
 func TestKubectlWaits(t *testing.T) {
