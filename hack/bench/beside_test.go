@@ -19,6 +19,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,7 +36,8 @@ const ownDescription = "samplecrd-controller.yaml"
 
 // TestController measures this repository's controller as any other one. Its requests are known.
 func TestController(t *testing.T) {
-	if _, err := cluster.Built(); err != nil {
+	// Building the control plane takes minutes.
+	if _, err := cluster.Built(); errors.Is(err, cluster.ErrNotBuilt) && os.Getenv("CI") != "true" {
 		t.Skip(err)
 	}
 	o, batches, err := parse([]string{"-n", "8", "-runs", "1", "-latency", "0", "-with", ownDescription, besideName})
