@@ -34,8 +34,8 @@ import (
 
 const ownDescription = "samplecrd-controller.yaml"
 
-// TestController measures this repository's controller as any other one. Its requests are known.
-func TestController(t *testing.T) {
+// This repository's controller is measured as any other one. Its requests are known.
+func TestAControllerIsMeasuredByItsDescription(t *testing.T) {
 	// Building the control plane takes minutes.
 	if _, err := cluster.Built(); errors.Is(err, cluster.ErrNotBuilt) && os.Getenv("CI") != "true" {
 		t.Skip(err)
