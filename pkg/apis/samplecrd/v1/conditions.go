@@ -20,9 +20,9 @@ package v1
 // is gone, or is to be retained. The controller adds it before it creates anything in Neutron.
 const Finalizer = "samplecrd.k8s.io/neutron"
 
-// The types of a Network's conditions. They follow kstatus, so that kubectl wait,
-// Flux, Argo CD and Helm understand them:
-// https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md
+// The types of a Network's conditions. They follow kstatus, so that kubectl wait, Flux and Helm
+// understand them: https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md.
+// Argo CD needs a health check, which is in artifacts/argocd.
 const (
 	// ConditionReady is True if Neutron matches the generation in
 	// status.observedGeneration, False if it does not, and Unknown before the first sync.
