@@ -312,11 +312,11 @@ func (s *stand) checkSubnets(ctx context.Context, n int) error {
 	}
 	for i := range n {
 		if !found[cidr(i)] {
-			return fmt.Errorf("Neutron has no subnet %s, but all objects are ready", cidr(i))
+			return fmt.Errorf("all objects are ready, but Neutron has no subnet %s", cidr(i))
 		}
 	}
 	if len(all) != n {
-		return fmt.Errorf("Neutron has %d subnets, want %d", len(all), n)
+		return fmt.Errorf("there are %d subnets in Neutron, want %d", len(all), n)
 	}
 	return nil
 }
