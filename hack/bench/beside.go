@@ -116,8 +116,10 @@ func (p *peer) apply(s *stand, at place) error {
 			return err
 		}
 	}
-	if err := s.kubectl("", "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"); err != nil {
-		return err
+	if len(p.Manifests) > 0 {
+		if err := s.kubectl("", "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"); err != nil {
+			return err
+		}
 	}
 	setup, err := p.setup(at)
 	if err != nil || strings.TrimSpace(setup) == "" {
