@@ -192,7 +192,8 @@ func (w world) killLeader() {
 
 func (w world) remove() {
 	w.removeNetwork()
-	w.kubectl("delete", "--filename="+manifest(), within)
+	w.removeDeployment()
+	w.kubectl("delete", "--filename="+manifest(), "--ignore-not-found", within)
 	w.checkNoProcesses()
 }
 
@@ -204,6 +205,13 @@ func (w world) removeNetwork() {
 	if len(all) > 0 {
 		w.Errorf("Neutron still has %+v", all)
 	}
+}
+
+// removeDeployment returns when its pods are gone, so that nothing waits for them in a
+// namespace that is deleted next.
+func (w world) removeDeployment() {
+	w.Helper()
+	w.inSystem("delete", deployment, "--cascade=foreground", within)
 }
 
 func (w world) checkNoProcesses() {
@@ -261,7 +269,8 @@ func (w world) checkOtherNamespace() {
 
 func (w world) removeNamespaced() {
 	w.removeNetwork()
-	w.kubectl("delete", "--kustomize="+overlay(), within)
+	w.removeDeployment()
+	w.kubectl("delete", "--kustomize="+overlay(), "--ignore-not-found", within)
 	w.kubectl("delete", "namespace/"+w.system, within)
 	w.kubectl("delete", "--kustomize="+filepath.Join(artifacts(), "crd"), within)
 	w.checkNoProcesses()
