@@ -39,6 +39,7 @@ func TestDeployment(t *testing.T) {
 		step{"a Network becomes ready", world.createNetwork},
 		step{"a rolling restart loses no edit", world.restart},
 		step{"the other replica continues when the leader is killed", world.killLeader},
+		step{"what was removed in the wrong order is finished by another installation", world.removeTooEarly},
 		step{"everything is removed", world.remove},
 	)
 }
@@ -60,13 +61,18 @@ func manifest() string { return filepath.Join(dir, "release", "install.yaml") }
 
 func (w world) install() {
 	w.kubectl("apply", "--filename="+manifest())
-	w.startWorking()
+	w.createSecret()
+	w.waitAvailable()
 }
 
-// startWorking creates the objects that the pods wait for.
-func (w world) startWorking() {
+// createSecret creates what the pods wait for.
+func (w world) createSecret() {
 	w.Helper()
 	w.inSystem("create", "secret", "generic", "clouds", "--from-literal=clouds.yaml="+cloudsYAML())
+}
+
+func (w world) waitAvailable() {
+	w.Helper()
 	w.inSystem("rollout", "status", deployment, within)
 	// A pod that has just become ready may be reported as not ready once more: a kubelet
 	// sync that was in progress writes its older result.
@@ -190,6 +196,26 @@ func (w world) killLeader() {
 	w.inSystem("rollout", "status", deployment, within)
 }
 
+// removeTooEarly deletes the CRD while a Network exists and no controller runs. At the end
+// everything is as before, with another network.
+func (w world) removeTooEarly() {
+	const crd = "crd/networks.samplecrd.k8s.io"
+	w.removeDeployment()
+	w.kubectl("delete", "--filename="+manifest(), "--ignore-not-found", "--wait=false")
+	w.kubectl("wait", "--for=delete", "namespace/"+w.system, within)
+	w.kubectl("wait", "--for=condition=Terminating", crd, within)
+	w.kubectl("get", "network/net", "--namespace="+w.namespace)
+	w.waitMatches("10.9.0.99")
+
+	w.kubectl("apply", "--filename="+manifest())
+	w.createSecret()
+	w.kubectl("wait", "--for=delete", crd, within)
+	w.checkNeutronIsEmpty()
+	w.kubectl("apply", "--filename="+manifest())
+	w.waitAvailable()
+	w.createNetwork()
+}
+
 func (w world) remove() {
 	w.removeNetwork()
 	w.removeDeployment()
@@ -200,6 +226,11 @@ func (w world) remove() {
 func (w world) removeNetwork() {
 	w.Helper()
 	w.kubectl("delete", "network/net", "--namespace="+w.namespace, within)
+	w.checkNeutronIsEmpty()
+}
+
+func (w world) checkNeutronIsEmpty() {
+	w.Helper()
 	all, err := neutron.Networks(w.Context())
 	w.must(err)
 	if len(all) > 0 {
@@ -237,7 +268,8 @@ configMapGenerator:
   literals: [CLUSTER_ID=node]
 `, "../../../../artifacts/deploy/namespaced", w.system, w.releasedTag()), 0o600))
 	w.kubectl("apply", "--kustomize="+overlay())
-	w.startWorking()
+	w.createSecret()
+	w.waitAvailable()
 }
 
 func artifacts() string { return filepath.Join(dir, "..", "..", "..", "artifacts") }
