@@ -55,6 +55,8 @@ func TestValuesRenderWhatAKustomizationRenders(t *testing.T) {
 			patch("Deployment", `[{op: replace, path: `+container+`/resources/limits/memory, value: 1073741824}, {op: replace, path: `+container+`/env/0/value, value: 921MiB}]`), ""},
 		{"no memory limit, no GOMEMLIMIT", "resources: {limits: null}",
 			patch("Deployment", `[{op: remove, path: `+container+`/resources/limits}, {op: remove, path: `+container+`/env}]`), ""},
+		{"no requests and no limits", "resources: null",
+			patch("Deployment", `[{op: remove, path: `+container+`/resources}, {op: remove, path: `+container+`/env}]`), ""},
 		{"credentials of another Secret", "credentials: {secretName: our-cloud, cloud: production}",
 			environment + "[OS_CLOUD=production]}]\n" + patch("Deployment", `[{op: replace, path: `+pod+`/volumes/0/secret/secretName, value: our-cloud}]`), ""},
 		{"Secrets of another namespace", "credentials: {namespaces: [team]}", "", `

@@ -22,7 +22,7 @@ one for each namespace, and Helm refuses to install a second one: its objects be
 
 {{- /* 90 % of the memory limit; empty without a limit. */}}
 {{- define "samplecrd.goMemoryLimit" -}}
-{{- $limit := dig "limits" "memory" "" .Values.resources }}
+{{- $limit := dig "limits" "memory" "" (default dict .Values.resources) }}
 {{- if $limit }}
 {{- $text := kindIs "string" $limit | ternary $limit (toJson $limit) }}
 {{- $number := regexFind "^[0-9.]+" $text }}
