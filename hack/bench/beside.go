@@ -49,9 +49,16 @@ func besideOf(p *peer) *scenario {
 func (p *peer) run(ctx context.Context, s *stand, n, _ int) (sample Sample, err error) {
 	c, err := p.start(ctx, s)
 	if err != nil {
-		return sample, err
+		return sample, fmt.Errorf("%s: %w", p.Name, err)
 	}
 	defer func() { err = errors.Join(err, c.end()) }()
+	if sample, err = p.measure(ctx, s, c, n); err != nil {
+		return sample, fmt.Errorf("%s, whose log is %s: %w", p.Name, c.log.Name(), err)
+	}
+	return sample, nil
+}
+
+func (p *peer) measure(ctx context.Context, s *stand, c *running, n int) (sample Sample, err error) {
 	ctx, cancel := c.whileRunning(ctx)
 	defer cancel()
 	o, err := s.observe(ctx, p, n)
@@ -62,7 +69,7 @@ func (p *peer) run(ctx context.Context, s *stand, n, _ int) (sample Sample, err 
 		return sample, err
 	}
 	if sample, err = o.change(ctx, c, o.isReady, "post", o.create); err != nil {
-		return sample, fmt.Errorf("create: %w", err)
+		return sample, fmt.Errorf("create, until the condition %s is True: %w", p.Condition, err)
 	}
 	if err := s.checkSubnets(ctx, n); err != nil {
 		return sample, err
@@ -134,7 +141,7 @@ func (r *running) whileRunning(ctx context.Context) (context.Context, context.Ca
 	go func() {
 		select {
 		case <-r.Done():
-			cancel(fmt.Errorf("the controller has ended; its log is %s", r.log.Name()))
+			cancel(errors.New("the controller has ended"))
 		case <-ctx.Done():
 		}
 	}()
