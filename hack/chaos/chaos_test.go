@@ -83,7 +83,7 @@ var (
 	// at the same time.
 	shortOnReal = plan{
 		seed: 1, seeds: 1, networks: 40, kills: 10, edits: 2, faults: 20, restarts: 1, keystone: 2, pageLimit: 50,
-		neutronTimeout: 10 * time.Second, patience: 2 * time.Minute, bound: 15 * time.Minute,
+		neutronTimeout: 10 * time.Second, patience: 2 * time.Minute, bound: 20 * time.Minute,
 	}
 	// Without kills: to a controller that was started again, all networks of the other one look
 	// like its own orphans, as the documentation says.
@@ -132,9 +132,14 @@ func (p plan) adjusted() plan {
 	return p
 }
 
-func TestChaos(t *testing.T) { short.adjusted().test(t, shortOfTwins) }
+// TestChaos and TestChaosReal run at the same time, because both mostly wait for faults to end.
+func TestChaos(t *testing.T) {
+	t.Parallel()
+	short.adjusted().test(t, shortOfTwins)
+}
 
 func TestChaosReal(t *testing.T) {
+	t.Parallel()
 	p := shortOnReal.adjusted()
 	p.cloudsYAML = startRealNeutron(t, p.pageLimit)
 	p.test(t)
