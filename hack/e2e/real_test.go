@@ -294,7 +294,7 @@ func (r *real) withARouter() {
 
 func (r *real) quotaIsUsedUp() {
 	r.setQuota(0)
-	r.start(retryQuickly)
+	r.start()
 	r.apply("quota", "10.1.0.0/16", "")
 	r.says("quota", samplecrdv1.ReasonQuotaExceeded, "Quota exceeded for resources: ['network']")
 	r.setQuota(-1)
@@ -346,7 +346,7 @@ func (r *real) tokenIsRevoked() {
 }
 
 func (r *real) passwordIsChanged() {
-	r.start(retryQuickly)
+	r.start()
 	r.create("password", "10.1.0.0/16", "10.1.0.1")
 	const other = "quite-another"
 	r.must(users.Update(r.Context(), r.keystone(), r.userID, users.UpdateOpts{Password: other}).Err)
