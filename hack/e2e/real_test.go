@@ -70,7 +70,6 @@ func TestRealNeutron(t *testing.T) {
 		run  func(*real)
 	}{
 		{"a Network from its creation to its end", (*real).fromCreationToEnd},
-		{"a Network with a router", (*real).withARouter},
 		{"the quota is used up", (*real).quotaIsUsedUp},
 		{"a right is lacking", (*real).rightIsLacking},
 		{"the token is revoked", (*real).tokenIsRevoked},
@@ -82,10 +81,16 @@ func TestRealNeutron(t *testing.T) {
 	}
 }
 
+// TestRealNeutronWithARouter has a Neutron of its own, because it takes minutes.
+func TestRealNeutronWithARouter(t *testing.T) {
+	t.Parallel()
+	newReal(t).withARouter()
+}
+
 // newReal starts a real Neutron for this test only.
 func newReal(t *testing.T) *real {
 	t.Helper()
-	r := &real{world: newWorldWithoutNeutron(t), dir: filepath.Join(dir, "neutron")}
+	r := &real{world: newWorldWithoutNeutron(t), dir: filepath.Join(dir, "neutron-"+strings.ToLower(t.Name()))}
 	r.must(os.RemoveAll(r.dir)) // of a run that was killed: its passwords may have changed
 	r.must(os.MkdirAll(r.dir, 0o700))
 	r.policy = filepath.Join(r.dir, "policy.yaml")
