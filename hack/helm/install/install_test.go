@@ -186,6 +186,14 @@ func (t tools) install(args ...string) string {
 	return t.helm(append([]string{"install", release, chart(), "-n", system, "--create-namespace"}, args...)...)
 }
 
+// installed returns the objects with names of this project, except for the CRD.
+func (t tools) installed() []string {
+	t.Helper()
+	const kinds = "deployment,service,configmap,serviceaccount,poddisruptionbudget,role,rolebinding,clusterrole,clusterrolebinding"
+	all := strings.Fields(t.kubectl("", "get", kinds, "-n", system, "-o", "name"))
+	return slices.DeleteFunc(all, func(name string) bool { return !strings.Contains(name, "/samplecrd-") })
+}
+
 // wants fails the test if the text does not have a part.
 func (t tools) wants(text string, parts ...string) {
 	t.Helper()
@@ -220,8 +228,11 @@ func TestUpgradeTakesTheCRDAlongAndUninstallKeepsTheNetworks(t *testing.T) {
 	if !u.hasImport() {
 		t.Error("the upgrade has not changed the CRD")
 	}
+	if got := len(u.installed()); got < 10 {
+		t.Errorf("the release has only %d objects", got)
+	}
 	u.wants(u.helm("uninstall", release, "-n", system, "--wait"), "kept", crd)
-	if left := u.kubectl("", "get", "all,configmap,role,lease,pdb", "-n", system, "-l", "app.kubernetes.io/name="+release, "-o", "name"); left != "" {
+	if left := u.installed(); len(left) > 0 {
 		t.Errorf("after the deletion of the release there is: %s", left)
 	}
 
