@@ -268,6 +268,10 @@ func TestUpgradeAndGoBackAsTheREADMESays(t *testing.T) {
 	u.clean()
 	older := u.olderChart()
 	u.kubectl("", "apply", "-f", filepath.Join(older, "files", "samplecrd.k8s.io_networks.yaml"))
+	if out, err := u.tryHelm("install", release, chart(), "-n", system, "--create-namespace", "--take-ownership"); err == nil || !strings.Contains(out, "conflict") {
+		t.Errorf("without --force-conflicts: want a conflict, got %v: %s", err, out)
+	}
+	u.helm("uninstall", release, "-n", system, "--ignore-not-found")
 	u.install("--take-ownership", "--force-conflicts")
 	if !u.hasImport() {
 		t.Error("the installation has not changed the CRD")
