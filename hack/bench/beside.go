@@ -31,6 +31,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/restmapper"
@@ -219,11 +220,16 @@ func clientFor(client dynamic.Interface, mapping *meta.RESTMapping, u *unstructu
 	return client.Resource(mapping.Resource).Namespace(u.GetNamespace())
 }
 
-// watch returns when the caches of all resources have synced. They stop when ctx is done.
+// watch returns when the caches of all resources have synced. They stop when ctx is done. Other
+// objects of the same kinds, which the controller or its setup makes, do not count.
 func (o *objectsOf) watch(ctx context.Context, resources map[schema.GroupVersionResource]bool) error {
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(o.client, 0)
+	keys := sets.New[string]()
+	for _, object := range o.all {
+		keys.Insert(keyOf(object.Unstructured))
+	}
 	see := func(object any) {
-		if u, ok := object.(*unstructured.Unstructured); ok {
+		if u, ok := object.(*unstructured.Unstructured); ok && keys.Has(keyOf(u)) {
 			o.seen.see(keyOf(u), u)
 		}
 	}
@@ -236,7 +242,7 @@ func (o *objectsOf) watch(ctx context.Context, resources map[schema.GroupVersion
 				if last, ok := object.(cache.DeletedFinalStateUnknown); ok {
 					object = last.Obj
 				}
-				if u, ok := object.(*unstructured.Unstructured); ok {
+				if u, ok := object.(*unstructured.Unstructured); ok && keys.Has(keyOf(u)) {
 					o.seen.seeGone(keyOf(u))
 				}
 			},

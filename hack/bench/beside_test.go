@@ -20,14 +20,19 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/fake"
 
 	"github.com/samplecrd/samplecrd-controller/hack/controlplane/cluster"
 )
@@ -100,7 +105,7 @@ func TestInvalidDescriptionsAreRefused(t *testing.T) {
 		{"a template that cannot be parsed", "{{.Cloud}}\"", "{{.Cloud\"", "env:1: unclosed action"},
 		{"CustomResourceDefinitions that do not exist", "artifacts/crd/", "artifacts/no-such-directory/", "manifests: "},
 		{"objects without a kind", "  kind: Network\n", "", "objects: each must have apiVersion, kind and metadata.name"},
-		{"objects with the same name", "name: {{.Name}}", "name: network", "objects: more than one is Network network: use {{.Name}} or {{.Number}} in the name"},
+		{"objects with the same name", "name: {{.Name}}", "name: network", "objects: more than one is Network.samplecrd.k8s.io network: use {{.Name}} or {{.Number}} in the name"},
 		{"objects that are not YAML", "  kind: Network\n", "  kind: [\n", "objects: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -163,6 +168,29 @@ func TestDescriptionIsExpanded(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, objects); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
+	}
+}
+
+// The controller may make objects of the same kind, which are ready earlier.
+func TestOnlyTheObjectsOfTheDescriptionCount(t *testing.T) {
+	networks := schema.GroupVersionResource{Group: "a.example", Version: "v1", Resource: "networks"}
+	of := func(namespace, name string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "a.example/v1", "kind": "Network", "metadata": map[string]any{"namespace": namespace, "name": name},
+		}}
+	}
+	own := of("default", "net")
+	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{networks: "NetworkList"},
+		of("default", "child"), of("other", "net"), own)
+	o := &objectsOf{client: client, all: []object{{own, client.Resource(networks).Namespace("default"), networks.GroupResource()}}, seen: &tracker[*unstructured.Unstructured]{}}
+	o.seen.expect(len(o.all)+1, func(*unstructured.Unstructured) bool { return true })
+	if err := o.watch(t.Context(), map[schema.GroupVersionResource]bool{networks: true}); err != nil {
+		t.Fatal(err)
+	}
+	o.seen.mu.Lock()
+	defer o.seen.mu.Unlock()
+	if got := slices.Collect(maps.Keys(o.seen.at)); !slices.Equal(got, []string{"Network.a.example default/net"}) {
+		t.Errorf("got %q", got)
 	}
 }
 

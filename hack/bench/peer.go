@@ -30,6 +30,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/yaml"
 
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
@@ -172,7 +173,8 @@ func (p *peer) validateObjects() error {
 
 // keyOf returns the key of an object among all of a run.
 func keyOf(object *unstructured.Unstructured) string {
-	return object.GetKind() + " " + object.GetName()
+	kind := object.GroupVersionKind().GroupKind()
+	return kind.String() + " " + cache.MetaObjectToName(object).String()
 }
 
 // command returns the absolute path of the executable, and its arguments.

@@ -397,6 +397,11 @@ func TestAdmissionPoliciesFindMistakesInTheirRules(t *testing.T) {
 			w.equal(fmt.Sprint(err), `The configmaps "samplecrd-networks" is invalid: : `+deniedRules+tc.message)
 		})
 	}
+	t.Run("created", func(t *testing.T) {
+		w := w.at(t)
+		w.kubectl("delete", "configmap", "samplecrd-networks", "--namespace="+systemNamespace)
+		w.contains(fmt.Sprint(w.writeRules(with("imports", "None"))), deniedRules+`imports must be Forbidden, ObserveOnly or empty, not "None"`)
+	})
 
 	// A ConfigMap from before the policy is not checked when it is written.
 	w.kubectl("delete", "validatingadmissionpolicybinding", "samplecrd-networks-rules")

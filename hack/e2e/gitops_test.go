@@ -160,7 +160,7 @@ func (w *world) declare(name, spec string) {
 	w.must(err)
 }
 
-// first watches from now on for a Network whose Ready condition has that reason, which may be soon
+// first watches from now on for a Network whose Ready condition has that reason, which may soon be
 // another one. It returns a function that waits for it.
 func (w *world) first(reason string) func() *samplecrdv1.Network {
 	w.Helper()
@@ -172,7 +172,10 @@ func (w *world) first(reason string) func() *samplecrdv1.Network {
 		deadline := time.After(patience)
 		for {
 			select {
-			case e := <-changes.ResultChan():
+			case e, open := <-changes.ResultChan():
+				if !open {
+					w.Fatalf("the watch has ended, and no Network had the reason %s", reason)
+				}
 				if n, ok := e.Object.(*samplecrdv1.Network); ok && condition(n, samplecrdv1.ConditionReady).Reason == reason {
 					return n
 				}

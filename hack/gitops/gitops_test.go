@@ -109,8 +109,11 @@ func evaluate(t *testing.T, script string, object map[string]any) health {
 	t.Helper()
 	l := lua.NewState(lua.Options{SkipOpenLibs: true})
 	defer l.Close()
-	for name, open := range map[string]lua.LGFunction{lua.LoadLibName: lua.OpenPackage, lua.BaseLibName: lua.OpenBase, lua.TabLibName: lua.OpenTable} {
-		must(t, l.CallByParam(lua.P{Fn: l.NewFunction(open), Protect: true}, lua.LString(name)))
+	for _, library := range []struct { // gopher-lua needs this order
+		name string
+		open lua.LGFunction
+	}{{lua.LoadLibName, lua.OpenPackage}, {lua.BaseLibName, lua.OpenBase}, {lua.TabLibName, lua.OpenTable}} {
+		must(t, l.CallByParam(lua.P{Fn: l.NewFunction(library.open), Protect: true}, lua.LString(library.name)))
 	}
 	l.SetGlobal(lua.OsLibName, l.SetFuncs(l.NewTable(), map[string]lua.LGFunction{
 		"time": func(l *lua.LState) int { l.Push(lua.LNumber(time.Now().Unix())); return 1 },

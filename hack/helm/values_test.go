@@ -67,6 +67,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: samplecr
 subjects: [{kind: ServiceAccount, name: samplecrd-controller, namespace: samplecrd-system}]`},
 		{"further variables", "environment: {HTTPS_PROXY: 'http://proxy:3128', OS_REGION_NAME: '1'}",
 			environment + "['HTTPS_PROXY=http://proxy:3128', OS_REGION_NAME=1]}]", ""},
+		{"a variable whose name means something else in YAML", "environment: {'NO': a}", environment + "[NO=a]}]", ""},
 		{"another ID of the cluster", "clusterID: clone-1",
 			environment + "[CLUSTER_ID=clone-1]}]\n" + patch("Deployment", `[{op: add, path: `+container+`/args/-, value: -cluster-id=$(CLUSTER_ID)}]`), ""},
 		{"flags of all types, sorted by their names", "flags: {workers: 64, v: 2, resync: 10m, neutron-qps: 2.5, kube-api-burst: 1000000, delete-orphans: all, profiling: true, allowed-auth-urls: 'https://a,https://b'}",
@@ -253,7 +254,7 @@ func TestAChangeOfTheEnvironmentRestartsThePods(t *testing.T) {
 	}
 }
 
-// artifacts/deploy/README.md says why 1.31 is the oldest.
+// pkg/README.md says why 1.31 is the oldest.
 func TestKubernetesThatIsTooOldIsRefused(t *testing.T) {
 	for kubernetes, refused := range map[string]bool{"v1.30.14": true, oldestKubernetes: false, "v1.31.4-gke.1": false, "v1.37.1": false} {
 		loaded, err := loader.Load(chart)

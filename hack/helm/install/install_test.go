@@ -20,7 +20,6 @@ package install
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -111,11 +110,11 @@ func (t tools) kubectl(stdin string, args ...string) string {
 	t.Helper()
 	cmd := controlPlane.Kubectl(args...)
 	cmd.Stdin = strings.NewReader(stdin)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		var failed *exec.ExitError
-		errors.As(err, &failed)
-		t.Fatalf("kubectl %s: %v: %s", strings.Join(args, " "), err, failed.Stderr)
+		t.Fatalf("kubectl %s: %v: %s", strings.Join(args, " "), err, &stderr)
 	}
 	return strings.TrimSpace(string(out))
 }
@@ -187,6 +186,14 @@ func (t tools) install(args ...string) string {
 	return t.helm(append([]string{"install", release, chart(), "-n", system, "--create-namespace"}, args...)...)
 }
 
+// installed returns the objects with names of this project, except for the CRD.
+func (t tools) installed() []string {
+	t.Helper()
+	const kinds = "deployment,service,configmap,serviceaccount,poddisruptionbudget,role,rolebinding,clusterrole,clusterrolebinding"
+	all := strings.Fields(t.kubectl("", "get", kinds, "-n", system, "-o", "name"))
+	return slices.DeleteFunc(all, func(name string) bool { return !strings.Contains(name, "/samplecrd-") })
+}
+
 // wants fails the test if the text does not have a part.
 func (t tools) wants(text string, parts ...string) {
 	t.Helper()
@@ -197,7 +204,7 @@ func (t tools) wants(text string, parts ...string) {
 	}
 }
 
-const net1 = `{apiVersion: samplecrd.k8s.io/v1, kind: Network, metadata: {name: net-1, finalizers: [samplecrd.k8s.io/network]}, spec: {cidr: 10.0.0.0/24}}`
+const net1 = `{apiVersion: samplecrd.k8s.io/v1, kind: Network, metadata: {name: net-1, finalizers: [samplecrd.k8s.io/neutron]}, spec: {cidr: 10.0.0.0/24}}`
 
 // A user installs the chart, creates a Network, upgrades to a chart with a newer CRD, uninstalls the chart,
 // and installs it again. The CRD follows the chart, and the Network stays.
@@ -211,14 +218,21 @@ func TestUpgradeTakesTheCRDAlongAndUninstallKeepsTheNetworks(t *testing.T) {
 	}
 	u.kubectl("", "wait", "--for=condition=Established", "crd/"+crd)
 	u.kubectl(net1, "create", "-f", "-")
+	// Without this, a test that fails would wait for ever for the deletion.
+	t.Cleanup(func() {
+		u.kubectl("", "patch", "network", "net-1", "--type=merge", "-p", `{"metadata": {"finalizers": null}}`)
+	})
 	uid := u.kubectl("", "get", "network", "net-1", "-o", "jsonpath={.metadata.uid}")
 
 	u.helm("upgrade", release, chart(), "-n", system)
 	if !u.hasImport() {
 		t.Error("the upgrade has not changed the CRD")
 	}
+	if got := len(u.installed()); got < 10 {
+		t.Errorf("the release has only %d objects", got)
+	}
 	u.wants(u.helm("uninstall", release, "-n", system, "--wait"), "kept", crd)
-	if left := u.kubectl("", "get", "all,configmap,role,lease,pdb", "-n", system, "-l", "app.kubernetes.io/name="+release, "-o", "name"); left != "" {
+	if left := u.installed(); len(left) > 0 {
 		t.Errorf("after the deletion of the release there is: %s", left)
 	}
 
@@ -226,7 +240,6 @@ func TestUpgradeTakesTheCRDAlongAndUninstallKeepsTheNetworks(t *testing.T) {
 	if got := u.kubectl("", "get", "network", "net-1", "-o", "jsonpath={.metadata.uid}"); got != uid {
 		t.Errorf("the Network has the UID %s, want %s", got, uid)
 	}
-	u.kubectl("", "patch", "network", "net-1", "--type=merge", "-p", `{"metadata": {"finalizers": null}}`)
 }
 
 // A CRD that kubectl has applied belongs to no release. Helm refuses it, says so, and changes nothing,
@@ -245,6 +258,61 @@ func TestCRDThatKubectlHasApplied(t *testing.T) {
 	u.install("--take-ownership")
 	if keep := u.kubectl("", "get", "crd", crd, "-o", `jsonpath={.metadata.annotations.helm\.sh/resource-policy}`); keep != "keep" {
 		t.Errorf("the CRD has the policy %q, want keep", keep)
+	}
+}
+
+// The ways of the chart's README: take over an older CRD that kubectl has applied, upgrade, go back without
+// the CRD, and upgrade again.
+func TestUpgradeAndGoBackAsTheREADMESays(t *testing.T) {
+	u := tools{t}
+	u.clean()
+	older := u.olderChart()
+	u.kubectl("", "apply", "-f", filepath.Join(older, "files", "samplecrd.k8s.io_networks.yaml"))
+	if out, err := u.tryHelm("install", release, chart(), "-n", system, "--create-namespace", "--take-ownership"); err == nil || !strings.Contains(out, "conflict") {
+		t.Errorf("without --force-conflicts: want a conflict, got %v: %s", err, out)
+	}
+	u.helm("uninstall", release, "-n", system, "--ignore-not-found")
+	u.install("--take-ownership", "--force-conflicts")
+	if !u.hasImport() {
+		t.Error("the installation has not changed the CRD")
+	}
+
+	upgrade := func(chart string, args ...string) {
+		t.Helper()
+		u.helm(append([]string{"upgrade", release, chart, "-n", system, "--reset-then-reuse-values"}, args...)...)
+	}
+	upgrade(chart(), "--set=replicas=3")
+	upgrade(older, "--set=crds.install=false")
+	if !u.hasImport() {
+		t.Error("the way back has changed the CRD")
+	}
+	upgrade(older, "--set=crds.install=auto")
+	if u.hasImport() {
+		t.Error("crds.install=auto has not installed the CRD")
+	}
+	upgrade(chart())
+	if !u.hasImport() {
+		t.Error("the upgrade has not changed the CRD")
+	}
+	if got := u.kubectl("", "get", "deployment", release, "-n", system, "-o", "jsonpath={.spec.replicas}"); got != "3" {
+		t.Errorf("there are %s replicas, want 3", got)
+	}
+}
+
+// The chart's README says how helm takes over what kubectl has applied.
+func TestInstallationByKubectlIsTakenOver(t *testing.T) {
+	u := tools{t}
+	u.clean()
+	u.kubectl("", "apply", "-k", filepath.Join(root, "artifacts", "deploy"))
+	t.Cleanup(func() { // what the chart does not have
+		u.kubectl("", "delete", "configmap", "--namespace="+system, "--all", "--ignore-not-found")
+	})
+	u.kubectl("", "-n", system, "delete", "deployment,service", release)
+	u.install("--take-ownership", "--force-conflicts")
+	upgraded := u.helm("upgrade", release, chart(), "-n", system, "--reset-then-reuse-values", "--set=replicas=3")
+	u.wants(upgraded, "STATUS: deployed")
+	if got := u.kubectl("", "get", "deployment", release, "-n", system, "-o", "jsonpath={.spec.replicas}"); got != "3" {
+		t.Errorf("there are %s replicas, want 3", got)
 	}
 }
 

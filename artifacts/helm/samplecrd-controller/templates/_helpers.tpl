@@ -64,7 +64,7 @@ OS_CLOUD: {{ quote .Values.credentials.cloud }}
 CLUSTER_ID: {{ quote . }}
 {{- end }}
 {{- range $name, $value := .Values.environment }}
-{{ $name }}: {{ quote $value }}
+{{ quote $name }}: {{ quote $value }}
 {{- end }}
 {{- end }}
 
