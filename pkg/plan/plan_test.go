@@ -357,7 +357,7 @@ default/web: 3 changes
 		{"a router that does not exist: the rest is done", func(f *fixture) []string {
 			return f.manifest("web", "cidr: 10.0.0.0/24, router: {existing: {name: nowhere}}")
 		}, 1, `
-default/web: error: spec.router.existing: there is no router named "nowhere" that the credentials can see
+default/web: error after 2 changes: spec.router.existing: there is no router named "nowhere" that the credentials can see
   1. network created
   2. subnet 10.0.0.0/24 created
 1 Network: 1 with an error`},
@@ -666,6 +666,7 @@ func TestReadFiles(t *testing.T) {
 	}{
 		{"several documents", "a.yaml", "# a comment\n---\n" + named("a") + "---\n" + named("b"), "a b", "", ""},
 		{"other kinds are skipped", "a.yml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n---\n" + named("a"), "a", "skipped ConfigMap x", ""},
+		{"no kind", "a.yaml", "{}\n---\n" + named("a"), "a", "skipped an object without a kind\n", ""},
 		{"a kind of the same name in another group", "a.yaml", strings.Replace(named("x"), "samplecrd.k8s.io", "example.org", 1) + "---\n" + named("a"), "a", "skipped Network x", ""},
 		{"a list", "a.json", `{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "samplecrd.k8s.io/v1", "kind": "Network", "metadata": {"name": "a"}}]}`, "a", "", ""},
 		{"JSON documents one after the other", "a.json", `{"apiVersion": "samplecrd.k8s.io/v1", "kind": "Network", "metadata": {"name": "a"}} {"apiVersion": "samplecrd.k8s.io/v1", "kind": "Network", "metadata": {"name": "b"}}`, "a b", "", ""},
