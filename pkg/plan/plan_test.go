@@ -19,6 +19,7 @@ package plan
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -49,6 +50,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/fallback"
+	"github.com/samplecrd/samplecrd-controller/pkg/options"
 )
 
 const (
@@ -616,6 +618,17 @@ func TestWhichNetworksArePlanned(t *testing.T) {
 				t.Errorf("got %q, %d, want %q, %d", got, code, test.want, test.code)
 			}
 		})
+	}
+}
+
+func TestAFileWithoutTheFlagIsPointedOut(t *testing.T) {
+	f := newFixture(t)
+	for argument, hint := range map[string]bool{"network.yaml": true, "manifests/web": true, "-": true, "web": false, "web.v2": false} {
+		s := &settings{Options: &options.Options{Namespace: "default"}, names: []string{argument}}
+		_, err := s.targets(t.Context(), f.client, io.Discard)
+		if err == nil || strings.Contains(err.Error(), "use -f "+argument) != hint {
+			t.Errorf("%s: got %v", argument, err)
+		}
 	}
 }
 
