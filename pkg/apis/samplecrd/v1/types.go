@@ -384,7 +384,7 @@ type AdditionalSubnet struct {
 
 // RouterSpec says which router the network is connected to. Exactly one of its fields is set.
 //
-// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must have exactly one of externalNetwork and existing",messageExpression="'must have exactly one of externalNetwork and existing, not ' + (has(self.existing) ? 'both' : 'neither')",rule="has(self.externalNetwork) != has(self.existing)"
+// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must have exactly one of externalNetwork and existing",messageExpression="'must have exactly one of externalNetwork and existing, and has ' + (has(self.existing) ? 'both' : 'neither')",rule="has(self.externalNetwork) != has(self.existing)"
 type RouterSpec struct {
 	// externalNetwork requests a router of this Network's own, with its gateway in that external
 	// network. The controller creates the router, and deletes it with the network. If it changes,
@@ -401,7 +401,7 @@ type RouterSpec struct {
 
 // NeutronReference names an object in Neutron. Exactly one of its fields is set.
 //
-// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must have exactly one of name and id",messageExpression="'must have exactly one of name and id, not ' + (has(self.id) ? 'both, ' + self.name + ' and ' + self.id : 'neither')",rule="has(self.name) != has(self.id)"
+// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must have exactly one of name and id",messageExpression="'must have exactly one of name and id, and has ' + (has(self.id) ? 'both, ' + self.name + ' and ' + self.id : 'neither')",rule="has(self.name) != has(self.id)"
 type NeutronReference struct {
 	// name is the name of the object. The credentials must see exactly one object of that name.
 	//
