@@ -1362,7 +1362,7 @@ func TestPausedNetworkIsNotChangedInNeutron(t *testing.T) {
 			test.change(f)
 			f.relist()
 			before := f.InNeutron()
-			if got, want := f.pausedSync(), "samplecrd.k8s.io/paused: next step: "+test.want; got != want {
+			if got, want := f.pausedSync(), "paused by the annotation samplecrd.k8s.io/paused: next step: "+test.want; got != want {
 				t.Errorf("got message %q, want %q", got, want)
 			}
 			f.ExpectNeutron(before...)
@@ -1377,7 +1377,7 @@ func TestPausedNetworkIsNotChangedInNeutron(t *testing.T) {
 // A deletion of a paused Network waits, unless Neutron has nothing of it: another client removed
 // the marks, and so has taken the network over.
 func TestPausedDeletion(t *testing.T) {
-	const inOrder, waits = "default/net-a 10.0.0.0/24 10.0.0.1", "samplecrd.k8s.io/paused: the deletion waits"
+	const inOrder, waits = "default/net-a 10.0.0.0/24 10.0.0.1", "paused by the annotation samplecrd.k8s.io/paused: the deletion waits"
 	unmark := func(f *fixture) {
 		f.UnmarkSubnet(f.Get().Status.SubnetID)
 		f.UnmarkNetwork(f.Get().Status.NetworkID)

@@ -38,6 +38,22 @@ kube::codegen::gen_client --boilerplate "$BOILERPLATE" \
 go -C hack build -o "$GOBIN/" sigs.k8s.io/controller-tools/cmd/controller-gen
 "$GOBIN/controller-gen" crd paths=./pkg/apis/... output:crd:dir=artifacts/crd
 
+# controller-gen keeps the line breaks of the Go comments, and kubectl explain shows them within
+# sentences. Join the lines of each paragraph; an empty line, an item of a list and an indented
+# line stay lines of their own.
+CRD=artifacts/crd/samplecrd.k8s.io_networks.yaml
+awk '
+  function flush() { if (text != "") print text; text = "" }
+  { match($0, /^ */); indent = RLENGTH }
+  inside && NF && indent < within { flush(); inside = 0 }
+  !inside { print; if (/^ *description: \|-$/) { inside = 1; within = indent + 2 } next }
+  !NF { flush(); print; next }
+  text == "" || indent > within || substr($0, indent + 1) ~ /^([-*]|[0-9]+[.)]) / { flush(); text = $0; next }
+  { text = text " " substr($0, indent + 1) }
+  END { flush() }
+' "$CRD" >"$CRD.joined"
+mv "$CRD.joined" "$CRD"
+
 # Helm reads no files outside the folder of a chart.
 FILES=artifacts/helm/samplecrd-controller/files
 mkdir -p "$FILES"

@@ -26,6 +26,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 )
 
 // root is the top of the repository.
@@ -363,6 +365,43 @@ func TestQuotedLogMessagesExist(t *testing.T) {
 	}
 	if quoted == 0 {
 		t.Error("no page quotes a line of a log")
+	}
+}
+
+// kubectl explain shows the line breaks of a description.
+func TestDescriptionsOfFieldsHaveOneLinePerParagraph(t *testing.T) {
+	text, err := os.ReadFile(root + "/artifacts/crd/samplecrd.k8s.io_networks.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crd any
+	if err := yaml.Unmarshal(text, &crd); err != nil {
+		t.Fatal(err)
+	}
+	broken := regexp.MustCompile(`[^\n]\n[^\n \-*0-9][^\n]*`)
+	count := 0
+	var visit func(value any)
+	visit = func(value any) {
+		switch value := value.(type) {
+		case []any:
+			for _, element := range value {
+				visit(element)
+			}
+		case map[string]any:
+			if description, ok := value["description"].(string); ok {
+				count++
+				if rest := broken.FindString(description); rest != "" {
+					t.Errorf("a line break within a paragraph: …%q", rest)
+				}
+			}
+			for _, element := range value {
+				visit(element)
+			}
+		}
+	}
+	visit(crd)
+	if count < 50 {
+		t.Errorf("found %d descriptions, want more", count)
 	}
 }
 

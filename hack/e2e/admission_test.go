@@ -54,7 +54,7 @@ const (
 	deniedRules  = "ValidatingAdmissionPolicy 'samplecrd-networks-rules' with binding 'samplecrd-networks-rules' denied request: "
 
 	services     = "10.96.0.0/12 (Services of the cluster)"
-	isReserved   = ", which is reserved. Choose another address range. The reserved ranges are in ConfigMap samplecrd-system/samplecrd-networks"
+	isReserved   = ". Choose another address range. The reserved ranges are in ConfigMap samplecrd-system/samplecrd-networks"
 	noRetain     = "deletionPolicy Retain is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Set deletionPolicy to Delete, or leave it out"
 	noImport     = "import is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Leave it out: then the controller creates a network"
 	noManaging   = "managementPolicy Managed of an imported network is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Leave managementPolicy at Observe"
@@ -185,19 +185,19 @@ var newNetworks = []struct{ rules, why, spec, message string }{
 	{everything, "the range after", `{cidr: 10.112.0.0/16}`, ""},
 	{everything, "dual stack", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: v6, cidr: "fd00:11::/64"}]}`, ""},
 	{everything, "routes and DNS servers may be in a reserved range", `{cidr: 10.0.0.0/24, dnsNameservers: [10.96.0.10], hostRoutes: [{destination: 10.96.0.0/12, nextHop: 10.0.0.2}]}`, ""},
-	{everything, "inside", `{cidr: 10.96.3.0/24}`, "10.96.3.0/24 overlaps with " + services + isReserved},
-	{everything, "the last address", `{cidr: 10.111.255.255/32, enableDHCP: false}`, "10.111.255.255/32 overlaps with " + services + isReserved},
-	{everything, "the same", `{cidr: 10.96.0.0/12}`, "10.96.0.0/12 overlaps with " + services + isReserved},
-	{everything, "around it", `{cidr: 10.0.0.0/8}`, "10.0.0.0/8 overlaps with " + services + isReserved},
-	{everything, "host bits outside it", `{cidr: 10.1.0.0/8}`, "10.1.0.0/8 overlaps with " + services + isReserved},
-	{everything, "all of IPv4", `{cidr: 0.0.0.0/0}`, "0.0.0.0/0 overlaps with " + services + isReserved},
-	{everything, "IPv6", `{cidr: "FD00:10:5::/64"}`, `FD00:10:5::/64 overlaps with fd00:10::/32` + isReserved},
-	{everything, "an additional subnet", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: more, cidr: 10.100.0.0/24}, {name: v6, cidr: "fd00:10::/64"}]}`, "10.100.0.0/24 overlaps with " + services + `; fd00:10::/64 overlaps with fd00:10::/32` + isReserved},
+	{everything, "inside", `{cidr: 10.96.3.0/24}`, "10.96.3.0/24 overlaps with the reserved range " + services + isReserved},
+	{everything, "the last address", `{cidr: 10.111.255.255/32, enableDHCP: false}`, "10.111.255.255/32 overlaps with the reserved range " + services + isReserved},
+	{everything, "the same", `{cidr: 10.96.0.0/12}`, "10.96.0.0/12 overlaps with the reserved range " + services + isReserved},
+	{everything, "around it", `{cidr: 10.0.0.0/8}`, "10.0.0.0/8 overlaps with the reserved range " + services + isReserved},
+	{everything, "host bits outside it", `{cidr: 10.1.0.0/8}`, "10.1.0.0/8 overlaps with the reserved range " + services + isReserved},
+	{everything, "all of IPv4", `{cidr: 0.0.0.0/0}`, "0.0.0.0/0 overlaps with the reserved range " + services + isReserved},
+	{everything, "IPv6", `{cidr: "FD00:10:5::/64"}`, `FD00:10:5::/64 overlaps with the reserved range fd00:10::/32` + isReserved},
+	{everything, "an additional subnet", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: more, cidr: 10.100.0.0/24}, {name: v6, cidr: "fd00:10::/64"}]}`, "10.100.0.0/24 overlaps with the reserved range " + services + `; fd00:10::/64 overlaps with the reserved range fd00:10::/32` + isReserved},
 	{everything, "Retain", `{cidr: 10.0.0.0/24, deletionPolicy: Retain}`, noRetain},
 	{everything, "Delete", `{cidr: 10.0.0.0/24, deletionPolicy: Delete}`, ""},
 	{everything, "an import", `{` + theImport + `}`, noImport},
 	{everything, "an import that observes", `{` + theImport + `, managementPolicy: Observe}`, noImport},
-	{everything, "an import with a reserved subnet", `{cidr: 10.96.3.0/24, ` + theImport + `}`, "10.96.3.0/24 overlaps with " + services + isReserved},
+	{everything, "an import with a reserved subnet", `{cidr: 10.96.3.0/24, ` + theImport + `}`, "10.96.3.0/24 overlaps with the reserved range " + services + isReserved},
 
 	{"observe only", "an import", `{` + theImport + `}`, onlyObserve},
 	{"observe only", "an import that manages", `{` + theImport + `, managementPolicy: Managed}`, onlyObserve},
@@ -247,7 +247,7 @@ func TestAdmissionPoliciesRefuseNewNetworks(t *testing.T) {
 		w := w.at(t)
 		_, err := controlPlaneKubectl(manifest("net", "10.96.3.0/24", ""), "create", "-n", w.namespace, "-f", "-")
 		w.equal(fmt.Sprint(err), `Error from server (Forbidden): error when creating "STDIN": networks.samplecrd.k8s.io "net" is forbidden: `+
-			deniedCreate+"10.96.3.0/24 overlaps with "+services+isReserved)
+			deniedCreate+"10.96.3.0/24 overlaps with the reserved range "+services+isReserved)
 	})
 	w.removePolicies()
 }
@@ -268,9 +268,9 @@ var networkEdits = []struct{ why, name, patch, message string }{
 	{"the bits after the prefix length", "range", `{"spec":{"cidr":"10.96.5.7/24"}}`, ""},
 	{"out of the reserved range", "range", `{"spec":{"cidr":"10.0.0.0/24"}}`, ""},
 	{"the old range becomes an additional subnet", "range", `{"spec":{"cidr":"10.0.0.0/24","additionalSubnets":[{"name":"old","cidr":"10.96.5.0/24"}]}}`, ""},
-	{"another reserved range", "range", `{"spec":{"cidr":"10.96.6.0/24"}}`, "10.96.6.0/24 overlaps with " + services + isReserved},
-	{"a larger reserved range", "range", `{"spec":{"cidr":"10.96.4.0/23"}}`, "10.96.4.0/23 overlaps with " + services + isReserved},
-	{"one more reserved range", "range", `{"spec":{"additionalSubnets":[{"name":"more","cidr":"10.96.6.0/24"}]}}`, "10.96.6.0/24 overlaps with " + services + isReserved},
+	{"another reserved range", "range", `{"spec":{"cidr":"10.96.6.0/24"}}`, "10.96.6.0/24 overlaps with the reserved range " + services + isReserved},
+	{"a larger reserved range", "range", `{"spec":{"cidr":"10.96.4.0/23"}}`, "10.96.4.0/23 overlaps with the reserved range " + services + isReserved},
+	{"one more reserved range", "range", `{"spec":{"additionalSubnets":[{"name":"more","cidr":"10.96.6.0/24"}]}}`, "10.96.6.0/24 overlaps with the reserved range " + services + isReserved},
 	{"Retain", "range", `{"spec":{"deletionPolicy":"Retain"}}`, noRetain},
 
 	{"another field of a retained Network", "retained", `{"spec":{"mtu":1400}}`, ""},
@@ -455,7 +455,7 @@ func TestAdmissionPoliciesHoldForDeployments(t *testing.T) {
 	w.start("-retry-base-delay=50ms", "-retry-max-delay=200ms")
 	w.deploy("web", "10.96.3.0/24", "")
 	event := w.waitForEvent("web", samplecrdv1.EventNetworkRefused, deniedCreate)
-	w.contains(event.Message, "10.96.3.0/24 overlaps with "+services+isReserved)
+	w.contains(event.Message, "10.96.3.0/24 overlaps with the reserved range "+services+isReserved)
 	w.setRules(noRules, "none")
 	w.waitInForce("web", "10.96.3.0/24", "10.96.3.1")
 
@@ -488,7 +488,7 @@ func TestAdmissionPoliciesCanBeTriedFirst(t *testing.T) {
 	out, err = controlPlaneKubectl("", "create", "-n", w.namespace, "-f", file)
 	w.must(err)
 	w.equal(out, "Warning: Validation failed for ValidatingAdmissionPolicy 'samplecrd-networks' with binding 'samplecrd-networks-create': "+
-		"10.96.3.0/24 overlaps with "+services+isReserved+"\nnetwork.samplecrd.k8s.io/net created\n")
+		"10.96.3.0/24 overlaps with the reserved range "+services+isReserved+"\nnetwork.samplecrd.k8s.io/net created\n")
 	out, err = controlPlaneKubectl("", "create", "-n", excluded.namespace, "-f", file)
 	w.must(err)
 	w.equal(out, "network.samplecrd.k8s.io/net created\n")

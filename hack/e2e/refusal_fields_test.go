@@ -134,10 +134,10 @@ var networkCases = []fieldCase{
 
 	{"a router of its own", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}}}`, "", ""},
 	{"an existing router", `{cidr: 10.0.0.0/24, gateway: 10.0.0.9, router: {existing: {id: 5a0f1e2c-0000-4000-8000-000000000001}}}`, "", ""},
-	{"an empty router", `{cidr: 10.0.0.0/24, router: {}}`, "router", "must have exactly one of externalNetwork and existing, not neither"},
-	{"two routers", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, existing: {name: main}}}`, "router", "must have exactly one of externalNetwork and existing, not both"},
-	{"an external network without a name", `{cidr: 10.0.0.0/24, router: {externalNetwork: {}}}`, "router.externalNetwork", "must have exactly one of name and id, not neither"},
-	{"an existing router by name and ID", `{cidr: 10.0.0.0/24, router: {existing: {name: main, id: 5a}}}`, "router.existing", "must have exactly one of name and id, not both, main and 5a"},
+	{"an empty router", `{cidr: 10.0.0.0/24, router: {}}`, "router", "must have exactly one of externalNetwork and existing, and has neither"},
+	{"two routers", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, existing: {name: main}}}`, "router", "must have exactly one of externalNetwork and existing, and has both"},
+	{"an external network without a name", `{cidr: 10.0.0.0/24, router: {externalNetwork: {}}}`, "router.externalNetwork", "must have exactly one of name and id, and has neither"},
+	{"an existing router by name and ID", `{cidr: 10.0.0.0/24, router: {existing: {name: main, id: 5a}}}`, "router.existing", "must have exactly one of name and id, and has both, main and 5a"},
 	{"an empty name of a router", `{cidr: 10.0.0.0/24, router: {existing: {name: ""}}}`, "router.existing.name", `"": PATH in body should be at least 1 chars long`},
 	{"an ID with a slash", `{cidr: 10.0.0.0/24, router: {existing: {id: a/b}}}`, "router.existing.id", "\"a/b\": PATH in body should match '^[A-Za-z0-9][A-Za-z0-9._-]*$'"},
 	{"a router for a subnet without a gateway", `{cidr: 10.0.0.0/24, gateway: None, router: {existing: {name: main}}}`, "router", "needs a gateway in each subnet, and 10.0.0.0/24 has the gateway None"},
@@ -330,7 +330,7 @@ func TestKubectlShowsTheFieldThatTheAPIServerRefuses(t *testing.T) {
 		{`{cidr: 10.0.0.0/24, additionalSubnets: [{name: v6, cidr: "fd00:1::/64", dnsNameservers: [10.0.0.53]}]}`,
 			`The Network "net" is invalid: spec.additionalSubnets[0].dnsNameservers: Invalid value: 10.0.0.53 is not of the same IP family as cidr, fd00:1::/64`},
 		{`{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, existing: {name: main}}}`,
-			`The Network "net" is invalid: spec.router: Invalid value: must have exactly one of externalNetwork and existing, not both`},
+			`The Network "net" is invalid: spec.router: Invalid value: must have exactly one of externalNetwork and existing, and has both`},
 	} {
 		_, err := w.tryKubectl("apiVersion: samplecrd.k8s.io/v1\nkind: Network\nmetadata: {name: net}\nspec: "+tc.spec+"\n", "apply", "--dry-run=server", "-f", "-")
 		if err == nil {

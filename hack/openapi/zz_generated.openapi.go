@@ -115,7 +115,7 @@ func schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref common.ReferenceCallback)
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name identifies the subnet in this Network: v6.",
+							Description: "name identifies the subnet in this Network, such as v6.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -123,14 +123,14 @@ func schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref common.ReferenceCallback)
 					},
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nIt is required, except in a Network that imports its network: without cidr, all subnets of that network are left alone. If it has a subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.",
+							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length, such as 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nIt is required, also in additionalSubnets. Only spec.cidr of a Network that imports its network can be left out: then the subnets of that network that the spec does not declare are left alone. If the imported network has a subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"gateway": {
 						SchemaProps: spec.SchemaProps{
-							Description: "gateway is the address of the subnet's gateway, inside cidr: 192.168.0.1.\n\nNone means a subnet without a gateway. If it is not set, Neutron chooses the first address of the subnet, and status.gateway shows it. It can be changed.",
+							Description: "gateway is the address of the subnet's gateway, inside cidr, such as 192.168.0.1.\n\nNone means a subnet without a gateway. If it is not set, Neutron chooses the first address of the subnet, and the status shows it. It can be changed.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -221,7 +221,7 @@ func schema_pkg_apis_samplecrd_v1_AllocationPool(ref common.ReferenceCallback) c
 				Properties: map[string]spec.Schema{
 					"start": {
 						SchemaProps: spec.SchemaProps{
-							Description: "start is the first address of the range: 192.168.0.100.",
+							Description: "start is the first address of the range, such as 192.168.0.100.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -229,7 +229,7 @@ func schema_pkg_apis_samplecrd_v1_AllocationPool(ref common.ReferenceCallback) c
 					},
 					"end": {
 						SchemaProps: spec.SchemaProps{
-							Description: "end is the last address of the range: 192.168.0.200.",
+							Description: "end is the last address of the range, such as 192.168.0.200.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -281,7 +281,7 @@ func schema_pkg_apis_samplecrd_v1_HostRoute(ref common.ReferenceCallback) common
 				Properties: map[string]spec.Schema{
 					"destination": {
 						SchemaProps: spec.SchemaProps{
-							Description: "destination is the address range that the route leads to, in its canonical form: 10.99.0.0/16. Unlike in cidr, bits after the prefix length are refused.",
+							Description: "destination is the address range that the route leads to, in its canonical form, such as 10.99.0.0/16. Unlike in cidr, bits after the prefix length are refused.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -381,7 +381,7 @@ func schema_pkg_apis_samplecrd_v1_Network(ref common.ReferenceCallback) common.O
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the desired state of the network.",
+							Description: "spec is the desired state of the network. Every field except cloudCredentialsRef, import and provider can change at any time.\n\nA field that is not set means Neutron's default, and the controller restores the default if another client changes it. This does not hold for mtu, portSecurityEnabled, provider and tags: the cloud chooses them if they are not set, and the controller leaves them alone. Neutron's field description is not here, because it carries the ownership mark.\n\nFor a Network that imports its network, a field that is not set stays as it was found.",
 							Default:     map[string]interface{}{},
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.NetworkSpec"),
 						},
@@ -454,19 +454,19 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NetworkSpec is the desired state of a network and its subnets. Every field except cloudCredentialsRef, import and provider can change at any time.\n\nA field that is not set means Neutron's default, and the controller restores the default if another client changes it. This does not hold for mtu, portSecurityEnabled, provider and tags: the cloud chooses them if they are not set, and the controller leaves them alone. Neutron's field description is not here, because it carries the ownership mark.\n\nFor a Network that imports its network, a field that is not set stays as it was found.",
+				Description: "NetworkSpec is the desired state of a network and its subnets. Network.Spec says what a field that is not set means.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nIt is required, except in a Network that imports its network: without cidr, all subnets of that network are left alone. If it has a subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.",
+							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length, such as 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nIt is required, also in additionalSubnets. Only spec.cidr of a Network that imports its network can be left out: then the subnets of that network that the spec does not declare are left alone. If the imported network has a subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"gateway": {
 						SchemaProps: spec.SchemaProps{
-							Description: "gateway is the address of the subnet's gateway, inside cidr: 192.168.0.1.\n\nNone means a subnet without a gateway. If it is not set, Neutron chooses the first address of the subnet, and status.gateway shows it. It can be changed.",
+							Description: "gateway is the address of the subnet's gateway, inside cidr, such as 192.168.0.1.\n\nNone means a subnet without a gateway. If it is not set, Neutron chooses the first address of the subnet, and the status shows it. It can be changed.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -595,7 +595,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 					},
 					"dnsDomain": {
 						SchemaProps: spec.SchemaProps{
-							Description: "dnsDomain is the domain of the network's ports in an external DNS service, with a dot at its end, in lower case: team.example.org. If it is empty, the network has no domain.",
+							Description: "dnsDomain is the domain of the network's ports in an external DNS service, in lower case and with a dot at its end, such as \"team.example.org.\". If it is empty, the network has no domain.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -937,14 +937,14 @@ func schema_pkg_apis_samplecrd_v1_SubnetSpec(ref common.ReferenceCallback) commo
 				Properties: map[string]spec.Schema{
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nIt is required, except in a Network that imports its network: without cidr, all subnets of that network are left alone. If it has a subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.",
+							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length, such as 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nIt is required, also in additionalSubnets. Only spec.cidr of a Network that imports its network can be left out: then the subnets of that network that the spec does not declare are left alone. If the imported network has a subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"gateway": {
 						SchemaProps: spec.SchemaProps{
-							Description: "gateway is the address of the subnet's gateway, inside cidr: 192.168.0.1.\n\nNone means a subnet without a gateway. If it is not set, Neutron chooses the first address of the subnet, and status.gateway shows it. It can be changed.",
+							Description: "gateway is the address of the subnet's gateway, inside cidr, such as 192.168.0.1.\n\nNone means a subnet without a gateway. If it is not set, Neutron chooses the first address of the subnet, and the status shows it. It can be changed.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -43,7 +43,7 @@ type Guard struct {
 func (c *Cloud) approve(identity Identity, guard Guard, next string, s scope) error {
 	if guard.Paused {
 		c.waits.drop(identity.Owner.UID)
-		return &Error{Op: samplecrdv1.AnnotationPaused, Reason: Paused, Message: next}
+		return &Error{Op: "paused by the annotation " + samplecrdv1.AnnotationPaused, Reason: Paused, Message: next}
 	}
 	return c.waits.check(identity.Owner.UID, s)
 }
@@ -56,7 +56,7 @@ func (c *Cloud) approveStep(identity Identity, desired Desired, observed *Networ
 		return err
 	}
 	if isUnrecorded(desired, step) {
-		return &Error{Op: "converge", Reason: Unrecorded, Message: next}
+		return &Error{Op: "in progress", Reason: Unrecorded, Message: next}
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 			return observed, done, cmp.Or(CheckImport(desired, observed), unresolved, checkAddresses(desired, observed))
 		}
 		if makesNoProgress(done, step) {
-			return observed, nil, &Error{Op: "converge", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: " + step.String()}
+			return observed, nil, &Error{Op: "change network", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: " + step.String()}
 		}
 		if err := c.approveStep(identity, desired, observed, guard, step); err != nil {
 			return observed, done, err
@@ -264,7 +264,7 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 		}
 	}
 	if observed.Exists() || len(observed.Routers) > 0 {
-		return nil, &Error{Op: "remove", Reason: Unavailable, Message: "Neutron's answers do not show that the network is gone: " + observed.ID}
+		return nil, &Error{Op: "delete network", Reason: Unavailable, Message: "Neutron's answers do not show that the network is gone: " + observed.ID}
 	}
 	c.routing.forget(identity.Owner.UID)
 	return kept, nil
@@ -320,7 +320,7 @@ func (c *Cloud) RemoveRouters(ctx context.Context, identity Identity, observed *
 			return nil, err
 		}
 	}
-	return nil, &Error{Op: "remove", Reason: Unavailable, Message: "Neutron's answers do not show that the routers are gone"}
+	return nil, &Error{Op: "delete router", Reason: Unavailable, Message: "Neutron's answers do not show that the routers are gone"}
 }
 
 // delete deletes the network and its subnets, unless it no longer carries the mark. It fails

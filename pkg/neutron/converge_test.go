@@ -124,7 +124,7 @@ func TestConvergeAsksBeforeEachStepThatCannotBeUndone(t *testing.T) {
 						break
 					}
 					equal(t, Paused, ReasonOf(err))
-					equal(t, "samplecrd.k8s.io/paused: next step: "+test.steps[0], withoutIDs(err.Error()))
+					equal(t, "paused by the annotation samplecrd.k8s.io/paused: next step: "+test.steps[0], withoutIDs(err.Error()))
 				case approved < len(test.irreversible):
 					equal(t, test.irreversible[:approved+1], asked) // each step before makes one write
 					equal(t, test.steps[:test.irreversible[approved]], done)
@@ -236,7 +236,7 @@ func TestAnswersThatDoNotShowTheChangeEndConverge(t *testing.T) {
 	requests := w.since(func() {
 		_, steps, err = w.Converge(t.Context(), seen(n), wants("10.0.0.0/24", "", func(d *Desired) { d.Name = "renamed" }), n, Guard{})
 	})
-	wantError(t, Error{Op: "converge", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: name set to renamed"}, err)
+	wantError(t, Error{Op: "change network", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: name set to renamed"}, err)
 	equal(t, 0, len(steps)) // nothing that was done can be reported
 	equal(t, []string{"PUT networks"}, requests)
 }

@@ -87,7 +87,10 @@ func (c *Cloud) PreviewRemoval(ctx context.Context, identity Identity, retain bo
 	}
 	identity = c.withDeclaredRouter(ctx, identity)
 	steps := planRemoval(identity, observed, retain)
-	return steps, c.checkPlanned(ctx, identity, observed, steps)
+	if err := c.checkPlanned(ctx, identity, observed, steps); err != nil {
+		return nil, err
+	}
+	return steps, nil
 }
 
 // planRemoval returns the steps of Remove. A network without the owner's mark stays as it is.

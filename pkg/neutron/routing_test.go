@@ -1075,7 +1075,7 @@ func TestTheGuardOfRouterSteps(t *testing.T) {
 		guard Guard
 		want  string
 	}{
-		{Guard{Paused: true}, "samplecrd.k8s.io/paused: next step: subnet 10.0.0.0/24 detached from router " + own[0].ID},
+		{Guard{Paused: true}, "paused by the annotation samplecrd.k8s.io/paused: next step: subnet 10.0.0.0/24 detached from router " + own[0].ID},
 		{c.verifying(new([]int), 0), errRefused.Error()},
 	} {
 		_, steps, err := r.syncOnce(t, test.guard)

@@ -61,6 +61,9 @@ func TestMistakesInTheFlagsOfASubcommand(t *testing.T) {
 		"web --kube-config a": "flag provided but not defined: -kube-config: did you mean -kubeconfig? (show -h lists the flags)",
 		"-workers=1":          "flag provided but not defined: -workers (show -h lists the flags)",
 		"-neutron-timeout=0s": "-neutron-timeout=0s: must be more than 0 (show -h lists the flags)",
+		"-neutron-timeout=30": `invalid value "30" for flag -neutron-timeout: parse error: it must be a duration, such as 30s or 5m (show -h lists the flags)`,
+		"-neutron-qps=many":   `invalid value "many" for flag -neutron-qps: parse error: it must be a number (show -h lists the flags)`,
+		"-v=x":                `invalid value "x" for flag -v: strconv.ParseInt: parsing "x": invalid syntax: it must be a whole number (show -h lists the flags)`,
 		"-n":                  "flag needs an argument: -n (show -h lists the flags)",
 	} {
 		if _, _, _, err := testCommand(new(string)).Parse(strings.Fields(arguments), nil); err == nil || err.Error() != want {

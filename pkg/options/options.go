@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -208,7 +209,8 @@ func (f *Flags) add(title string, add func(*flag.FlagSet)) {
 	f.groups = append(f.groups, group{title, fs})
 }
 
-// Parse is FlagSet.Parse, except that the error for an unknown flag names the nearest one.
+// Parse is FlagSet.Parse, except that the error for an unknown flag names the nearest one, and that for a
+// wrong value says which values the flag takes.
 func (f *Flags) Parse(arguments []string) error {
 	err := f.FlagSet.Parse(arguments)
 	if err == nil || errors.Is(err, flag.ErrHelp) {
@@ -217,8 +219,8 @@ func (f *Flags) Parse(arguments []string) error {
 	// The last argument that was read is the one with the mistake.
 	read := arguments[len(arguments)-len(f.Args())-1]
 	name, _, _ := strings.Cut(strings.TrimLeft(read, "-"), "=")
-	if f.Lookup(name) != nil {
-		return err
+	if known := f.Lookup(name); known != nil {
+		return fmt.Errorf("%w%s", err, wanted(known))
 	}
 	var names []string
 	f.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
@@ -226,6 +228,26 @@ func (f *Flags) Parse(arguments []string) error {
 		return fmt.Errorf("%w: did you mean -%s?", err, nearest)
 	}
 	return err
+}
+
+// wanted says which values the flag takes; "" if it takes all texts.
+func wanted(f *flag.Flag) string {
+	getter, ok := f.Value.(flag.Getter)
+	if !ok || getter.Get() == nil {
+		return ""
+	}
+	value := reflect.ValueOf(getter.Get())
+	switch {
+	case value.Type() == reflect.TypeFor[time.Duration]():
+		return ": it must be a duration, such as 30s or 5m"
+	case value.Kind() == reflect.Bool:
+		return ": it must be true or false"
+	case value.CanFloat():
+		return ": it must be a number"
+	case value.Type() == reflect.TypeFor[klog.Level](), value.Type().PkgPath() == "" && (value.CanInt() || value.CanUint()):
+		return ": it must be a whole number"
+	}
+	return ""
 }
 
 // PrintHelp prints what the program or the subcommand does, and all flags with their defaults.

@@ -157,6 +157,9 @@ func (p NetworkPlan) headline() string {
 		ActionPaused:  changes(len(p.Steps)) + ", which wait until the Network is no longer paused",
 		ActionError:   "error",
 	}[p.Action]
+	if p.Action == ActionError && len(p.Steps) > 0 {
+		text = "error after " + changes(len(p.Steps))
+	}
 	if p.Message == "" {
 		return text
 	}

@@ -19,6 +19,7 @@ package plan
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -49,6 +50,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/fallback"
+	"github.com/samplecrd/samplecrd-controller/pkg/options"
 )
 
 const (
@@ -357,7 +359,7 @@ default/web: 3 changes
 		{"a router that does not exist: the rest is done", func(f *fixture) []string {
 			return f.manifest("web", "cidr: 10.0.0.0/24, router: {existing: {name: nowhere}}")
 		}, 1, `
-default/web: error: spec.router.existing: there is no router named "nowhere" that the credentials can see
+default/web: error after 2 changes: spec.router.existing: there is no router named "nowhere" that the credentials can see
   1. network created
   2. subnet 10.0.0.0/24 created
 1 Network: 1 with an error`},
@@ -619,6 +621,17 @@ func TestWhichNetworksArePlanned(t *testing.T) {
 	}
 }
 
+func TestAFileWithoutTheFlagIsPointedOut(t *testing.T) {
+	f := newFixture(t)
+	for argument, hint := range map[string]bool{"network.yaml": true, "manifests/web": true, "-": true, "web": false, "web.v2": false} {
+		s := &settings{Options: &options.Options{Namespace: "default"}, names: []string{argument}}
+		_, err := s.targets(t.Context(), f.client, io.Discard)
+		if err == nil || strings.Contains(err.Error(), "use -f "+argument) != hint {
+			t.Errorf("%s: got %v", argument, err)
+		}
+	}
+}
+
 // The fields and the values are documented: scripts use them.
 func TestJSON(t *testing.T) {
 	f := newFixture(t)
@@ -666,6 +679,7 @@ func TestReadFiles(t *testing.T) {
 	}{
 		{"several documents", "a.yaml", "# a comment\n---\n" + named("a") + "---\n" + named("b"), "a b", "", ""},
 		{"other kinds are skipped", "a.yml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n---\n" + named("a"), "a", "skipped ConfigMap x", ""},
+		{"no kind", "a.yaml", "{}\n---\n" + named("a"), "a", "skipped an object without a kind\n", ""},
 		{"a kind of the same name in another group", "a.yaml", strings.Replace(named("x"), "samplecrd.k8s.io", "example.org", 1) + "---\n" + named("a"), "a", "skipped Network x", ""},
 		{"a list", "a.json", `{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "samplecrd.k8s.io/v1", "kind": "Network", "metadata": {"name": "a"}}]}`, "a", "", ""},
 		{"JSON documents one after the other", "a.json", `{"apiVersion": "samplecrd.k8s.io/v1", "kind": "Network", "metadata": {"name": "a"}} {"apiVersion": "samplecrd.k8s.io/v1", "kind": "Network", "metadata": {"name": "b"}}`, "a b", "", ""},

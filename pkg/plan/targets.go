@@ -17,6 +17,7 @@ limitations under the License.
 package plan
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -79,12 +81,23 @@ func (s *settings) targets(ctx context.Context, client clientset.Interface, stde
 func (s *settings) named(ctx context.Context, client clientset.Interface) (targets []target, err error) {
 	for _, name := range s.names {
 		network, err := client.SamplecrdV1().Networks(s.Namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil && isFile(name) {
+			return nil, fmt.Errorf("%w: to plan for the manifests in a file, use -f %s", err, name)
+		}
 		if err != nil {
 			return nil, err
 		}
 		targets = append(targets, target{namespace: s.Namespace, name: name, network: network})
 	}
 	return targets, nil
+}
+
+// extensions are those of the manifests in a directory.
+var extensions = []string{".yaml", ".yml", ".json"}
+
+// isFile reports whether what should be the name of a Network looks like that of a file.
+func isFile(name string) bool {
+	return name == "-" || strings.Contains(name, "/") || slices.Contains(extensions, filepath.Ext(name))
 }
 
 // readFiles reads the Networks in the files and directories. It tells stderr what it skips.
@@ -99,7 +112,7 @@ func readFiles(paths []string, stdin io.Reader, stderr io.Writer) (manifests []*
 			continue
 		}
 		err := filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
-			isManifest := file == path || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(file))
+			isManifest := file == path || slices.Contains(extensions, filepath.Ext(file))
 			if err != nil || entry.IsDir() || !isManifest {
 				return err
 			}
@@ -147,7 +160,7 @@ func readManifests(r io.Reader, name string, stderr io.Writer) (manifests []*uns
 		}
 		for i := range items {
 			if items[i].GetKind() != "Network" || items[i].GetAPIVersion() != samplecrdv1.GroupVersion.String() {
-				fmt.Fprintf(stderr, "%s: skipped %s %s\n", name, items[i].GetKind(), items[i].GetName())
+				fmt.Fprintf(stderr, "%s: skipped %s\n", name, strings.TrimSpace(cmp.Or(items[i].GetKind(), "an object without a kind")+" "+items[i].GetName()))
 				continue
 			}
 			if items[i].GetName() == "" {

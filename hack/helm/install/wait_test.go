@@ -68,7 +68,7 @@ func TestHelmWaitsForNetworks(t *testing.T) {
 	}{
 		{"available", "60s", ""},
 		{"forbidden", "60s", "status: Failed, message: create network: "},
-		{"paused", "3s", "status: InProgress, message: samplecrd.k8s.io/paused: next step: network created"},
+		{"paused", "3s", "status: InProgress, message: paused by the annotation samplecrd.k8s.io/paused: next step: network created"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

@@ -45,7 +45,16 @@ type Network struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the desired state of the network.
+	// spec is the desired state of the network. Every field except cloudCredentialsRef, import and
+	// provider can change at any time.
+	//
+	// A field that is not set means Neutron's default, and the controller restores the default if
+	// another client changes it. This does not hold for mtu, portSecurityEnabled, provider and
+	// tags: the cloud chooses them if they are not set, and the controller leaves them alone.
+	// Neutron's field description is not here, because it carries the ownership mark.
+	//
+	// For a Network that imports its network, a field that is not set stays as it was found.
+	//
 	// +required
 	Spec NetworkSpec `json:"spec"`
 	// status is the state that the controller last observed in Neutron.
@@ -59,15 +68,8 @@ type Network struct {
 	Status NetworkStatus `json:"status,omitempty"`
 }
 
-// NetworkSpec is the desired state of a network and its subnets. Every field except
-// cloudCredentialsRef, import and provider can change at any time.
-//
-// A field that is not set means Neutron's default, and the controller restores the default if
-// another client changes it. This does not hold for mtu, portSecurityEnabled, provider and
-// tags: the cloud chooses them if they are not set, and the controller leaves them alone.
-// Neutron's field description is not here, because it carries the ownership mark.
-//
-// For a Network that imports its network, a field that is not set stays as it was found.
+// NetworkSpec is the desired state of a network and its subnets. Network.Spec says what a field
+// that is not set means.
 //
 // +kubebuilder:validation:XValidation:fieldPath=".cloudCredentialsRef",reason=FieldValueForbidden,message="cannot be added, changed or removed: delete the Network and create another one",rule="has(self.cloudCredentialsRef) == has(oldSelf.cloudCredentialsRef) && (!has(self.cloudCredentialsRef) || self.cloudCredentialsRef == oldSelf.cloudCredentialsRef)"
 // +kubebuilder:validation:XValidation:fieldPath=".additionalSubnets",reason=FieldValueInvalid,message="must not overlap with cidr",messageExpression="self.additionalSubnets.map(a, has(a.cidr) && isCIDR(a.cidr) && (cidr(self.cidr).containsIP(cidr(a.cidr).ip()) || cidr(a.cidr).containsIP(cidr(self.cidr).ip())), a.name + ', ' + a.cidr + ', overlaps with cidr, ' + self.cidr)[0]",rule="!has(self.additionalSubnets) || !has(self.cidr) || !isCIDR(self.cidr) || !self.additionalSubnets.exists(a, has(a.cidr) && isCIDR(a.cidr) && (cidr(self.cidr).containsIP(cidr(a.cidr).ip()) || cidr(a.cidr).containsIP(cidr(self.cidr).ip())))"
@@ -131,8 +133,9 @@ type NetworkSpec struct {
 	// +optional
 	PortSecurityEnabled *bool `json:"portSecurityEnabled,omitempty"`
 
-	// dnsDomain is the domain of the network's ports in an external DNS service, with a dot at
-	// its end, in lower case: team.example.org. If it is empty, the network has no domain.
+	// dnsDomain is the domain of the network's ports in an external DNS service, in lower
+	// case and with a dot at its end, such as "team.example.org.". If it is empty, the network has
+	// no domain.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
@@ -221,16 +224,17 @@ type NetworkSpec struct {
 // +kubebuilder:validation:XValidation:fieldPath=".ipv6",reason=FieldValueInvalid,message="needs a cidr with the prefix length 64",messageExpression="'needs a cidr with the prefix length 64, not ' + self.cidr",rule="!has(self.ipv6) || !has(self.cidr) || !isCIDR(self.cidr) || cidr(self.cidr).ip().family() == 4 || cidr(self.cidr).prefixLength() == 64"
 // +kubebuilder:validation:XValidation:fieldPath=".ipv6",reason=FieldValueInvalid,message="must not be set if enableDHCP is false",rule="!has(self.ipv6) || !has(self.enableDHCP) || self.enableDHCP"
 type SubnetSpec struct {
-	// cidr is the address range of the subnet, IPv4 or IPv6, as an address
-	// and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length
+	// cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length,
+	// such as 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length
 	// are ignored: 192.168.1.0/16 means 192.168.0.0/16.
 	//
 	// If the CIDR changes, the controller replaces the subnet, because Neutron cannot
 	// change it in place. While ports use the subnet, the old CIDR stays in force
 	// (Ready=False, reason InUse).
 	//
-	// It is required, except in a Network that imports its network: without cidr, all subnets of
-	// that network are left alone. If it has a subnet with this CIDR, that subnet is taken over,
+	// It is required, also in additionalSubnets. Only spec.cidr of a Network that imports its
+	// network can be left out: then the subnets of that network that the spec does not declare are
+	// left alone. If the imported network has a subnet with this CIDR, that subnet is taken over,
 	// and is not deleted when the CIDR changes.
 	//
 	// +optional
@@ -238,10 +242,10 @@ type SubnetSpec struct {
 	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,rule="isCIDR(self)",message="must be an IPv4 or IPv6 address and a prefix length, such as 192.168.0.0/16 or fd00:1::/64"
 	CIDR string `json:"cidr,omitempty"`
 
-	// gateway is the address of the subnet's gateway, inside cidr: 192.168.0.1.
+	// gateway is the address of the subnet's gateway, inside cidr, such as 192.168.0.1.
 	//
-	// None means a subnet without a gateway. If it is not set, Neutron chooses the
-	// first address of the subnet, and status.gateway shows it. It can be changed.
+	// None means a subnet without a gateway. If it is not set, Neutron chooses the first address
+	// of the subnet, and the status shows it. It can be changed.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=39
@@ -305,11 +309,11 @@ type Tag string
 //
 // +kubebuilder:validation:XValidation:fieldPath=".start",reason=FieldValueInvalid,message="must not be after end",messageExpression="self.start + ' must not be after end, ' + self.end",rule="!isIP(self.start) || !isIP(self.end) || ip(self.start).family() == 6 || ip(self.end).family() == 6 || [[self.start, self.end].map(a, int(a.split('.')[0]) * 16777216 + int(a.split('.')[1]) * 65536 + int(a.split('.')[2]) * 256 + int(a.split('.')[3]))].exists(n, n[0] <= n[1])"
 type AllocationPool struct {
-	// start is the first address of the range: 192.168.0.100.
+	// start is the first address of the range, such as 192.168.0.100.
 	//
 	// +required
 	Start IPAddress `json:"start"`
-	// end is the last address of the range: 192.168.0.200.
+	// end is the last address of the range, such as 192.168.0.200.
 	//
 	// +required
 	End IPAddress `json:"end"`
@@ -317,7 +321,7 @@ type AllocationPool struct {
 
 // HostRoute is a route that DHCP servers announce.
 type HostRoute struct {
-	// destination is the address range that the route leads to, in its canonical form:
+	// destination is the address range that the route leads to, in its canonical form, such as
 	// 10.99.0.0/16. Unlike in cidr, bits after the prefix length are refused.
 	//
 	// +required
@@ -367,7 +371,7 @@ const (
 //
 // +kubebuilder:validation:XValidation:fieldPath=".cidr",reason=FieldValueRequired,message="is required",rule="has(self.cidr)"
 type AdditionalSubnet struct {
-	// name identifies the subnet in this Network: v6.
+	// name identifies the subnet in this Network, such as v6.
 	//
 	// +required
 	// +kubebuilder:validation:MinLength=1
@@ -380,7 +384,7 @@ type AdditionalSubnet struct {
 
 // RouterSpec says which router the network is connected to. Exactly one of its fields is set.
 //
-// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must have exactly one of externalNetwork and existing",messageExpression="'must have exactly one of externalNetwork and existing, not ' + (has(self.existing) ? 'both' : 'neither')",rule="has(self.externalNetwork) != has(self.existing)"
+// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must have exactly one of externalNetwork and existing",messageExpression="'must have exactly one of externalNetwork and existing, and has ' + (has(self.existing) ? 'both' : 'neither')",rule="has(self.externalNetwork) != has(self.existing)"
 type RouterSpec struct {
 	// externalNetwork requests a router of this Network's own, with its gateway in that external
 	// network. The controller creates the router, and deletes it with the network. If it changes,
@@ -397,7 +401,7 @@ type RouterSpec struct {
 
 // NeutronReference names an object in Neutron. Exactly one of its fields is set.
 //
-// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must have exactly one of name and id",messageExpression="'must have exactly one of name and id, not ' + (has(self.id) ? 'both, ' + self.name + ' and ' + self.id : 'neither')",rule="has(self.name) != has(self.id)"
+// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must have exactly one of name and id",messageExpression="'must have exactly one of name and id, and has ' + (has(self.id) ? 'both, ' + self.name + ' and ' + self.id : 'neither')",rule="has(self.name) != has(self.id)"
 type NeutronReference struct {
 	// name is the name of the object. The credentials must see exactly one object of that name.
 	//

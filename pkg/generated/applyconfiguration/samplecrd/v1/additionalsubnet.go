@@ -27,7 +27,7 @@ import (
 //
 // AdditionalSubnet is another subnet of the network.
 type AdditionalSubnetApplyConfiguration struct {
-	// name identifies the subnet in this Network: v6.
+	// name identifies the subnet in this Network, such as v6.
 	Name                         *string `json:"name,omitempty"`
 	SubnetSpecApplyConfiguration `json:""`
 }

@@ -27,9 +27,9 @@ import (
 //
 // AllocationPool is a range of addresses.
 type AllocationPoolApplyConfiguration struct {
-	// start is the first address of the range: 192.168.0.100.
+	// start is the first address of the range, such as 192.168.0.100.
 	Start *samplecrdv1.IPAddress `json:"start,omitempty"`
-	// end is the last address of the range: 192.168.0.200.
+	// end is the last address of the range, such as 192.168.0.200.
 	End *samplecrdv1.IPAddress `json:"end,omitempty"`
 }
 

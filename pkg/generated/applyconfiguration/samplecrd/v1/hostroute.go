@@ -27,7 +27,7 @@ import (
 //
 // HostRoute is a route that DHCP servers announce.
 type HostRouteApplyConfiguration struct {
-	// destination is the address range that the route leads to, in its canonical form:
+	// destination is the address range that the route leads to, in its canonical form, such as
 	// 10.99.0.0/16. Unlike in cidr, bits after the prefix length are refused.
 	Destination *string `json:"destination,omitempty"`
 	// nextHop is the address of the next router. It can be outside cidr.

@@ -25,15 +25,8 @@ import (
 // NetworkSpecApplyConfiguration represents a declarative configuration of the NetworkSpec type for use
 // with apply.
 //
-// NetworkSpec is the desired state of a network and its subnets. Every field except
-// cloudCredentialsRef, import and provider can change at any time.
-//
-// A field that is not set means Neutron's default, and the controller restores the default if
-// another client changes it. This does not hold for mtu, portSecurityEnabled, provider and
-// tags: the cloud chooses them if they are not set, and the controller leaves them alone.
-// Neutron's field description is not here, because it carries the ownership mark.
-//
-// For a Network that imports its network, a field that is not set stays as it was found.
+// NetworkSpec is the desired state of a network and its subnets. Network.Spec says what a field
+// that is not set means.
 type NetworkSpecApplyConfiguration struct {
 	// The subnet of the network.
 	SubnetSpecApplyConfiguration `json:""`
@@ -61,8 +54,9 @@ type NetworkSpecApplyConfiguration struct {
 	// packets with a foreign source address, and applies security groups. If it is not set, the
 	// cloud chooses. If it is removed later, the last value stays.
 	PortSecurityEnabled *bool `json:"portSecurityEnabled,omitempty"`
-	// dnsDomain is the domain of the network's ports in an external DNS service, with a dot at
-	// its end, in lower case: team.example.org. If it is empty, the network has no domain.
+	// dnsDomain is the domain of the network's ports in an external DNS service, in lower
+	// case and with a dot at its end, such as "team.example.org.". If it is empty, the network has
+	// no domain.
 	DNSDomain *string `json:"dnsDomain,omitempty"`
 	// tags are the tags of the network in Neutron, in any order. If they are set, the network has
 	// exactly these; the empty list removes all. If they are not set, they are left alone. Tags

@@ -43,22 +43,23 @@ import (
 // element of a list that map or filter returns. It refuses expressions whose cost it cannot
 // limit, and + costs as much as its operands are long.
 type SubnetSpecApplyConfiguration struct {
-	// cidr is the address range of the subnet, IPv4 or IPv6, as an address
-	// and a prefix length: 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length
+	// cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length,
+	// such as 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length
 	// are ignored: 192.168.1.0/16 means 192.168.0.0/16.
 	//
 	// If the CIDR changes, the controller replaces the subnet, because Neutron cannot
 	// change it in place. While ports use the subnet, the old CIDR stays in force
 	// (Ready=False, reason InUse).
 	//
-	// It is required, except in a Network that imports its network: without cidr, all subnets of
-	// that network are left alone. If it has a subnet with this CIDR, that subnet is taken over,
+	// It is required, also in additionalSubnets. Only spec.cidr of a Network that imports its
+	// network can be left out: then the subnets of that network that the spec does not declare are
+	// left alone. If the imported network has a subnet with this CIDR, that subnet is taken over,
 	// and is not deleted when the CIDR changes.
 	CIDR *string `json:"cidr,omitempty"`
-	// gateway is the address of the subnet's gateway, inside cidr: 192.168.0.1.
+	// gateway is the address of the subnet's gateway, inside cidr, such as 192.168.0.1.
 	//
-	// None means a subnet without a gateway. If it is not set, Neutron chooses the
-	// first address of the subnet, and status.gateway shows it. It can be changed.
+	// None means a subnet without a gateway. If it is not set, Neutron chooses the first address
+	// of the subnet, and the status shows it. It can be changed.
 	Gateway *string `json:"gateway,omitempty"`
 	// dnsNameservers are the addresses of the DNS servers that the network's DHCP servers
 	// announce, in this order. They are of the IP family of cidr. The default is none.
