@@ -41,7 +41,7 @@ func TestValuesRenderWhatAKustomizationRenders(t *testing.T) {
 		https       = "components: [ARTIFACTS/deploy/https]\n"
 	)
 	monitor := string(read(t, artifacts+"/monitoring/servicemonitor.yaml"))
-	conformer := newConformer(t)
+	checker := newConformer(t)
 	for _, row := range []struct{ reason, values, kustomization, more string }{
 		{"an image of another registry", "image: {repository: example.com/team/controller, tag: v1.2.3, pullPolicy: Always}\nimagePullSecrets: [{name: registry}]",
 			"images: [{name: samplecrd-controller, newName: example.com/team/controller, newTag: v1.2.3}]\n" +
@@ -150,7 +150,7 @@ podLabels: {team: network}`,
 		t.Run(row.reason, func(t *testing.T) {
 			chart := rendered(t, systemNamespace, row.values)
 			compare(t, kustomized(t, ".", row.kustomization, row.more), chart)
-			conformer.check(t, chart)
+			conforms(t, checker, chart)
 		})
 	}
 }
@@ -198,7 +198,7 @@ func TestNamespacedRendersArtifactsDeployNamespaced(t *testing.T) {
 	)
 	crd := string(read(t, artifacts+"/crd/samplecrd.k8s.io_networks.yaml"))
 	users := string(read(t, artifacts+"/deploy/users.yaml"))
-	conformer := newConformer(t)
+	checker := newConformer(t)
 	for _, row := range []struct{ reason, values, kustomization, more string }{
 		{"alone", "", "", ""},
 		{"with HTTPS", "https: {enabled: true}", "components: [ARTIFACTS/deploy/https]", ""},
@@ -210,7 +210,7 @@ func TestNamespacedRendersArtifactsDeployNamespaced(t *testing.T) {
 		t.Run(row.reason, func(t *testing.T) {
 			chart := rendered(t, "default", values+row.values)
 			compare(t, kustomized(t, "namespaced", environment+row.kustomization, row.more), chart)
-			conformer.check(t, chart)
+			conforms(t, checker, chart)
 		})
 	}
 }
