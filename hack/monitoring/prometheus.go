@@ -92,11 +92,13 @@ type PrometheusOptions struct {
 	Every time.Duration
 }
 
-// listeningOn matches the address in Prometheus' log.
-var listeningOn = regexp.MustCompile(`msg="Listening on" address=(\S+)`)
+// Prometheus answers queries when it has written both of these to its log, in any order.
+const (
+	ready     = "Server is ready to receive web requests"
+	listening = `msg="Listening on" address=`
+)
 
-// ready is the log line after which Prometheus answers queries.
-const ready = "Server is ready to receive web requests"
+var listeningOn = regexp.MustCompile(listening + `(\S+)`)
 
 // StartPrometheus starts a Prometheus on a free port, and waits until it is ready.
 func StartPrometheus(ctx context.Context, o PrometheusOptions) (*Prometheus, error) {
@@ -140,8 +142,10 @@ func (o *PrometheusOptions) writeConfig() (string, error) {
 }
 
 func (p *Prometheus) connect(ctx context.Context) error {
-	if err := p.process.Log.WaitFor(ctx, ready); err != nil {
-		return err
+	for _, line := range []string{ready, listening} {
+		if err := p.process.Log.WaitFor(ctx, line); err != nil {
+			return err
+		}
 	}
 	address := listeningOn.FindStringSubmatch(p.process.Log.String())
 	if address == nil {
