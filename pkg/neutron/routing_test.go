@@ -22,6 +22,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -802,12 +803,10 @@ func loseAnswer(t *testing.T, scenario func(*routedCloud) (first, then []func(*s
 	if first != nil {
 		r.synced(t)
 	}
-	requests := 0
+	var requests atomic.Int32 // nothing else orders a lost answer and the next request
 	c.SetFault(func(request *http.Request) *embedded.Fault {
-		if request.Method == http.MethodGet || !strings.HasPrefix(request.URL.Path, "/networking/") {
-			return nil
-		}
-		if requests++; requests == n {
+		isChange := request.Method != http.MethodGet && strings.HasPrefix(request.URL.Path, "/networking/")
+		if isChange && int(requests.Add(1)) == n {
 			return &fault
 		}
 		return nil
@@ -834,7 +833,7 @@ func loseAnswer(t *testing.T, scenario func(*routedCloud) (first, then []func(*s
 	if then == nil {
 		equal(t, 0, len(own)+len(c.Interfaces()))
 		equal(t, 2, len(c.world.Networks()))
-		return requests >= n
+		return int(requests.Load()) >= n
 	}
 	wanted := map[string]string{}
 	if router := r.Spec.Router; router != nil {
@@ -854,7 +853,7 @@ func loseAnswer(t *testing.T, scenario func(*routedCloud) (first, then []func(*s
 	equal(t, wanted, c.attached(t, observed))
 	equal(t, 1+len(r.Spec.AdditionalSubnets), len(observed.Subnets))
 	equal(t, 3, len(c.world.Networks()))
-	return requests >= n
+	return int(requests.Load()) >= n
 }
 
 // Half an interface is repaired before Converge reports success.

@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -208,37 +209,63 @@ type Act struct {
 	actor   Actor
 	world   *World
 
+	// mu also orders requests of which one was not answered: the race detector does not know
+	// that the controller sends the second one after the first one.
+	mu       sync.Mutex
 	seen     int
 	requests []string // after the act
 	ended    bool
 }
 
 func (a *Act) next(request string) *embedded.Fault {
-	a.seen++
-	if first := a.world.beforeKubernetes; first != nil && strings.HasSuffix(request, " networks") && strings.ToLower(request) == request {
-		a.world.beforeKubernetes = nil
+	acts, first := a.count(request)
+	if first != nil {
 		first()
 	}
-	switch {
-	case a.seen == a.request:
+	if acts {
 		return a.actor.Act(a.world, request)
-	case a.seen > a.request && !a.ended:
-		a.requests = append(a.requests, request)
 	}
 	return nil
 }
 
+// count reports whether the actor acts at this request, and returns what is to be done before it.
+func (a *Act) count(request string) (acts bool, first func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.seen++
+	if a.seen > a.request && !a.ended {
+		a.requests = append(a.requests, request)
+	}
+	isKubernetes := strings.HasSuffix(request, " networks") && strings.ToLower(request) == request
+	if isKubernetes {
+		first, a.world.beforeKubernetes = a.world.beforeKubernetes, nil
+	}
+	return a.seen == a.request, first
+}
+
 // Done reports whether the actor has acted.
-func (a *Act) Done() bool { return a.seen >= a.request }
+func (a *Act) Done() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.seen >= a.request
+}
+
+// stop returns the requests until now.
+func (a *Act) stop() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended = true
+	return a.requests
+}
 
 // End ends the act, and returns the forbidden requests that were sent.
 func (a *Act) End() (forbidden []string) {
-	a.ended = true
-	if i := slices.Index(a.requests, a.actor.Until); i >= 0 {
-		a.requests = a.requests[:i]
+	requests := a.stop()
+	if i := slices.Index(requests, a.actor.Until); i >= 0 {
+		requests = requests[:i]
 	}
 	if a.actor.End != nil {
 		a.actor.End(a.world)
 	}
-	return slices.DeleteFunc(a.requests, func(request string) bool { return !slices.Contains(a.actor.Forbidden, request) })
+	return slices.DeleteFunc(requests, func(request string) bool { return !slices.Contains(a.actor.Forbidden, request) })
 }

@@ -95,7 +95,9 @@ func (w *World) CrashAt(c *Crash) {
 			return nil
 		}
 		if effect {
+			w.mu.Lock()
 			c.HasMiddle = hasMiddle(r.Method, r.URL.Path)
+			w.mu.Unlock()
 		}
 		return &embedded.Fault{Drop: true, After: effect, Half: effect && c.Half}
 	})
