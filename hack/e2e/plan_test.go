@@ -134,7 +134,7 @@ func TestPlanShowsWhatTheControllerThenDoes(t *testing.T) {
 	w.kubectl("delete", "networks.samplecrd.k8s.io", "net", "--wait=false")
 	w.plans("", 2, "net: 1 change: the Network is being deleted", "  1. network "+network.Status.NetworkID+" deleted", "1 Network: 1 with changes")
 	paused := strings.Replace(manifest("other", "10.3.0.0/24", "10.3.0.1"), "  name: other\n", "  name: other\n  annotations: {samplecrd.k8s.io/paused: \"true\"}\n", 1)
-	w.plans(paused, 2, "other: 2 changes, which wait until the Network is no longer paused", "  1. network created", "  2. subnet 10.3.0.0/24 created", "1 Network: 1 paused")
+	w.plans(paused, 2, "other: 2 changes, when the Network is no longer paused", "  1. network created", "  2. subnet 10.3.0.0/24 created", "1 Network: 1 paused")
 }
 
 func TestPlanReadsFilesAndPrintsJSON(t *testing.T) {

@@ -154,7 +154,7 @@ func (p NetworkPlan) headline() string {
 		ActionNone:    "nothing to do",
 		ActionChange:  changes(len(p.Steps)),
 		ActionBlocked: changes(len(p.Steps)) + ", blocked",
-		ActionPaused:  changes(len(p.Steps)) + ", which wait until the Network is no longer paused",
+		ActionPaused:  changes(len(p.Steps)) + ", when the Network is no longer paused",
 		ActionError:   "error",
 	}[p.Action]
 	if p.Action == ActionError && len(p.Steps) > 0 {

@@ -369,7 +369,7 @@ default/web: error after 2 changes: spec.router.existing: there is no router nam
 			f.update(n)
 			return nil
 		}, 2, `
-default/web: 1 change, which wait until the Network is no longer paused
+default/web: 1 change, when the Network is no longer paused
   1. gateway 10.0.0.1 → 10.0.0.254
 1 Network: 1 paused`},
 		{"a manifest that the API server refuses", func(f *fixture) []string {
@@ -545,7 +545,7 @@ default/web: nothing to do: the Network is being deleted
 			f.network("web", cidr("10.0.0.0/24"), beingDeleted, paused)
 			return nil
 		}, 2, `
-default/web: 1 change, which wait until the Network is no longer paused: the Network is being deleted
+default/web: 1 change, when the Network is no longer paused: the Network is being deleted
   1. network ID deleted
 1 Network: 1 paused`},
 	} {
