@@ -132,7 +132,8 @@ func (p plan) adjusted() plan {
 	return p
 }
 
-// TestChaos and TestChaosReal run at the same time, because both mostly wait for faults to end.
+// TestChaos and TestChaosReal run at the same time, because each waits for faults and delays again and
+// again while the other one can use the processors.
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	short.adjusted().test(t, shortOfTwins)
