@@ -67,11 +67,18 @@ func (w *world) converge(t *testing.T, want Desired, have *Network) (*Network, [
 			return have, w.changes(have)
 		}
 		var err error
-		have, err = w.apply(t.Context(), identity, have, step, Guard{})
+		have, err = w.takeOne(t, identity, have, step)
 		noError(t, err)
 	}
 	t.Fatalf("Neutron does not have the desired state after 10 steps; the next step is %+v", Next(want, have))
 	return nil, nil
+}
+
+// takeOne takes one step, as Converge does.
+func (w *world) takeOne(t *testing.T, as Identity, have *Network, step Step) (*Network, error) {
+	t.Helper()
+	next, _, err := w.take(t.Context(), as, have, []Step{step}, Guard{})
+	return next, err
 }
 
 // changes returns the requests to Neutron, without IDs.
@@ -301,7 +308,7 @@ func TestOneOfSeveralNetworksIsKept(t *testing.T) {
 			if surplus, ok := step.(DeleteNetwork); !ok || surplus.Network.ID != ids[1-test.kept] {
 				t.Fatalf("the step is %+v", step)
 			}
-			kept, err := w.apply(t.Context(), as, have, step, Guard{})
+			kept, err := w.takeOne(t, as, have, step)
 			equal(t, have, kept)
 			if test.err {
 				equal(t, InUse, ReasonOf(err))
@@ -389,7 +396,7 @@ func TestACreateWithoutAnAnswerIsNotRepeated(t *testing.T) {
 				have := &Network{}
 				var err error
 				for step := Next(want, have); err == nil; step = Next(want, have) {
-					have, err = w.apply(t.Context(), identity, have, step, Guard{})
+					have, err = w.takeOne(t, identity, have, step)
 				}
 				equal(t, Unavailable, ReasonOf(err))
 				_, known := w.remembered(t)
@@ -428,7 +435,7 @@ func TestTheCacheAfterAFailure(t *testing.T) {
 	} {
 		for op, act := range map[string]func(*testing.T, *world, *Network) error{
 			"a step": func(t *testing.T, w *world, n *Network) error {
-				got, err := w.apply(t.Context(), identity, n, renaming("x"), Guard{})
+				got, err := w.takeOne(t, identity, n, renaming("x"))
 				equal(t, n, got)
 				return err
 			},
@@ -456,7 +463,7 @@ func TestAChangeOfAnotherClientIsNotOverwritten(t *testing.T) {
 	w, have := made(t, wants("10.0.0.0/24", ""))
 	have = w.inNeutron(t, have.ID)
 	w.theirs(t, have.ID, "x", owner.Mark())
-	_, err := w.apply(t.Context(), identity, have, renaming(testName), Guard{})
+	_, err := w.takeOne(t, identity, have, renaming(testName))
 	equal(t, Stale, ReasonOf(err))
 	equal(t, "x", w.inNeutron(t, have.ID).Name)
 
@@ -468,7 +475,7 @@ func TestAChangeOfAnotherClientIsNotOverwritten(t *testing.T) {
 		renamingSubnet(have.Subnets[0].ID, testName),
 		DeleteSubnet{ID: have.Subnets[0].ID, CIDR: have.Subnets[0].CIDR},
 	} {
-		_, err = w.apply(t.Context(), identity, have, step, Guard{})
+		_, err = w.takeOne(t, identity, have, step)
 		equal(t, Stale, ReasonOf(err))
 	}
 	// The current state can be changed.
@@ -494,7 +501,7 @@ func TestASubnetWithPortsIsNotReplaced(t *testing.T) {
 			}
 			makePort(t, w.others, have.ID, "", "network:dhcp")
 			want := wants(test.cidr, "")
-			got, err := w.apply(t.Context(), identity, have, Next(want, have), Guard{})
+			got, err := w.takeOne(t, identity, have, Next(want, have))
 			wantError(t, test.want, err)
 			equal(t, have, got)
 			equal(t, true, same(have, w.inNeutron(t, have.ID)))
@@ -518,7 +525,7 @@ func TestChangesFailIfThePortsCannotBeListed(t *testing.T) {
 	makePort(t, w.others, have.ID, "web-0", "compute:nova")
 	w.answer(replyTo("GET", portsPath, 500, ""))
 	// Before a replacement, the ports are not known, so nothing is changed.
-	_, err := w.apply(t.Context(), identity, have, Next(wants("10.1.0.0/24", ""), have), Guard{})
+	_, err := w.takeOne(t, identity, have, Next(wants("10.1.0.0/24", ""), have))
 	wantError(t, Error{Op: "list ports", Reason: Unavailable, Message: "500 Internal Server Error"}, err)
 	equal(t, 1, len(w.inNeutron(t, have.ID).Subnets))
 	// After a refused delete, the error has Neutron's own message.
@@ -596,11 +603,11 @@ func TestTheQuotaIsExhausted(t *testing.T) {
 	w := newWorld(t, embedded.Options{Projects: []embedded.Project{
 		{Name: "samplecrd", Password: password, Quota: map[string]int{"network": 1, "subnet": 0}},
 	}})
-	have, err := w.apply(t.Context(), identity, &Network{}, creating(testName), Guard{})
+	have, err := w.takeOne(t, identity, &Network{}, creating(testName))
 	noError(t, err)
-	_, err = w.apply(t.Context(), identity, have, creates("10.0.0.0/24", ""), Guard{})
+	_, err = w.takeOne(t, identity, have, creates("10.0.0.0/24", ""))
 	wantError(t, Error{Op: "create subnet", Reason: OverQuota, Message: "Quota exceeded for resources: ['subnet']."}, err)
-	_, err = w.apply(t.Context(), identity, &Network{}, creating(testName), Guard{})
+	_, err = w.takeOne(t, identity, &Network{}, creating(testName))
 	wantError(t, Error{Op: "create network", Reason: OverQuota, Message: "Quota exceeded for resources: ['network']."}, err)
 }
 
@@ -616,7 +623,7 @@ func TestNeutronRefusesAnInvalidSubnet(t *testing.T) {
 		{"a subnet that is too small for DHCP", creates("10.1.0.0/31", ""), "incompatible with DHCP"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := w.apply(t.Context(), identity, have, test.step, Guard{})
+			_, err := w.takeOne(t, identity, have, test.step)
 			if ReasonOf(err) != Invalid || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v", err)
 			}

@@ -93,7 +93,7 @@ func TestTheGatewayDoesNotMoveToAnAddressThatIsInUse(t *testing.T) {
 	before := c.Interfaces()
 	r.Spec.Gateway = "10.0.0.9"
 	for range 2 {
-		wantError(t, Error{Op: "move gateway", Reason: InUse, Message: "the address of the gateway, 10.0.0.9, is in use by port web-0 (no device)"}, r.err(t))
+		wantError(t, Error{Op: "attach subnet", Reason: InUse, Message: "the address of the gateway, 10.0.0.9, is in use by port web-0 (no device)"}, r.err(t))
 	}
 	equal(t, before, c.Interfaces())
 	noError(t, c.others.delete(t.Context(), "delete", "ports", id, nil))
@@ -222,8 +222,8 @@ func TestSubnetsStayAttachedIfTheNewRouterHasOneThatOverlaps(t *testing.T) {
 			before := c.Interfaces()
 			existingRouter(byName("gate"))(&r.Spec)
 			for range 2 {
-				wantError(t, Error{Op: "spec.router.existing", Reason: Invalid,
-					Message: "10.1.0.0/24 overlaps with 10.1.0.128/25, a subnet of router " + c.gate}, r.err(t))
+				wantError(t, Error{Op: "attach subnet", Reason: Invalid,
+					Message: "10.1.0.0/24 overlaps with 10.1.0.128/25 (" + subnet + "), which is attached to router " + c.gate}, r.err(t))
 				equal(t, before, c.Interfaces())
 			}
 			noError(t, c.others.DetachSubnet(t.Context(), c.gate, subnet))

@@ -94,8 +94,9 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 	identity.Routed = identity.isRouted(observed)
 	// A name that is not found holds up only the steps for the router. The first step of a new Network
 	// must follow the write of its finalizer at once, so names are resolved after it.
-	var unresolved error
-	isResolved, reread := false, false
+	// A default that cannot be restored holds up nothing that the spec declares.
+	var unresolved, unrestored error
+	isResolved, reread, isForeseen := false, false, false
 	for {
 		if !isResolved && observed.Exists() {
 			unresolved, isResolved = c.resolve(ctx, desired.Router), true
@@ -104,7 +105,7 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		step := c.next(identity, desired, observed)
 		if step == nil {
 			c.waits.drop(identity.Owner.UID)
-			return observed, done, cmp.Or(CheckImport(desired, observed), unresolved, checkAddresses(desired, observed))
+			return observed, done, cmp.Or(CheckImport(desired, observed), unresolved, unrestored, checkAddresses(desired, observed))
 		}
 		if makesNoProgress(done, step) {
 			return observed, nil, &Error{Op: "change network", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: " + step.String()}
@@ -112,10 +113,20 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		if err := c.approveStep(identity, desired, observed, guard, step); err != nil {
 			return observed, done, err
 		}
-		next, err := c.apply(ctx, identity, observed, step, guard)
-		if isOutdated(step, err) && !reread {
+		plan := []Step{step}
+		if !isForeseen && !isUpdate(step) && observed.Exists() {
+			plan = append(plan, Plan(desired, step.expect(observed))...)
+			_, isNewRouter := step.(CreateRouter) // only its answer tells what it is connected to
+			isForeseen = !isNewRouter
+		}
+		next, failing, err := c.take(ctx, identity, observed, plan, guard)
+		if subnet, defaults := restored(failing, step); isRefusal(err) && len(defaults) > 0 {
+			desired, unrestored = desired.without(subnet, defaults), cmp.Or(unrestored, notRestored(defaults, err))
+			continue
+		}
+		if isOutdated(failing, err) && !reread {
 			// Read once more, and plan again if that shows something new.
-			reread = true
+			reread, isForeseen = true, false
 			fresh, readErr := c.readNeutron(ctx, identity)
 			if readErr != nil {
 				return observed, done, readErr
@@ -174,6 +185,23 @@ func isOutdated(step Step, err error) bool {
 	return ReasonOf(err) == Stale
 }
 
+// isRefusal reports whether the same step fails again as long as nothing else changes.
+func isRefusal(err error) bool {
+	switch ReasonOf(err) {
+	case Invalid, Forbidden, InUse:
+		return true
+	}
+	return false
+}
+
+// notRestored is the error for defaults that cannot be restored.
+func notRestored(defaults []Change, err error) error {
+	refusal := errorIn(err)
+	refusal.Op = "restore what the spec leaves out"
+	refusal.Message = describe(defaults) + ": " + refusal.Message
+	return &refusal
+}
+
 // pickSurvivor returns the network to keep. If the status names none of several, it is one
 // that has ports.
 func (c *Cloud) pickSurvivor(ctx context.Context, identity Identity, observed *Network) (*Network, error) {
@@ -193,34 +221,37 @@ func (c *Cloud) pickSurvivor(ctx context.Context, identity Identity, observed *N
 	return observed, nil
 }
 
-// apply applies the step, unless something in Neutron or the guard prevents it. It returns the network
-// as it is afterwards.
-func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network, step Step, guard Guard) (*Network, error) {
+// take takes the first step of the plan, unless something prevents it, or another step of the plan. It returns
+// the network as it is afterwards, or the step that fails.
+func (c *Cloud) take(ctx context.Context, identity Identity, observed *Network, plan []Step, guard Guard) (_ *Network, failing Step, err error) {
+	step := plan[0]
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "step", step))
-	if s, ok := step.(checker); ok {
-		if err := s.check(ctx, c, identity, observed); err != nil {
-			c.invalidateAfter(identity.Owner, err)
-			return observed, err
-		}
+	next := observed
+	if failing, err = c.checkPlan(ctx, identity, observed, plan); err == nil {
+		failing = step
+		next, err = c.apply(ctx, identity, observed, step, guard)
 	}
-	if err := c.checkImported(ctx, identity, observed, step); err != nil {
-		c.invalidateAfter(identity.Owner, err)
-		return observed, err
-	}
-	if step.Irreversible() {
-		if err := guard.verify(ctx); err != nil {
-			return observed, err
-		}
-	}
-	next, err := step.apply(ctx, c, identity, observed)
 	if err != nil {
 		c.invalidateAfter(identity.Owner, err)
-		return observed, err
+		return observed, failing, err
 	}
 	if next != observed { // a newer list may have replaced what was observed
 		c.observer.Update(identity.Owner.UID, next)
 	}
-	return next, nil
+	return next, nil, nil
+}
+
+// apply applies the step, unless the guard prevents it. It returns the network as it is afterwards.
+func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network, step Step, guard Guard) (*Network, error) {
+	if err := c.checkImported(ctx, identity, observed, step); err != nil {
+		return nil, err
+	}
+	if step.Irreversible() {
+		if err := guard.verify(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return step.apply(ctx, c, identity, observed)
 }
 
 // Remove deletes the identity's networks and routers, or removes the mark from them if they are to
@@ -306,15 +337,18 @@ func (c *Cloud) deleteOrUnmark(ctx context.Context, identity Identity, network *
 // RemoveRouters detaches the network from the identity's routers, and deletes those that carry the
 // owner's mark. It returns the network as it is then.
 func (c *Cloud) RemoveRouters(ctx context.Context, identity Identity, observed *Network, guard Guard) (*Network, error) {
-	for range maxSteps {
-		step := nextRemoval(identity, observed)
-		if step == nil {
+	for done := range maxSteps {
+		plan := removalSteps(identity, observed)
+		if len(plan) == 0 {
 			return observed, nil
 		}
+		if done > 0 {
+			plan = plan[:1] // the rest was checked
+		}
 		ctx := klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID))
-		err := c.approve(identity, guard, "the deletion waits", scopeOf(step, identity, observed))
+		err := c.approve(identity, guard, "the deletion waits", scopeOf(plan[0], identity, observed))
 		if err == nil {
-			observed, err = c.apply(ctx, identity, observed, step, guard)
+			observed, _, err = c.take(ctx, identity, observed, plan, guard)
 		}
 		if err != nil {
 			return nil, err

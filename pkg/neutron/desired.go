@@ -53,6 +53,8 @@ type Desired struct {
 	// Known are the IDs of the subnets in the status. A subnet that has lost its mark still
 	// belongs to the owner if its ID is one of them.
 	Known []string
+	// Refused are fields that the Network does not declare, and whose default Neutron refuses to restore.
+	Refused map[subnetField]bool
 }
 
 // DesiredNetwork has the fields of the network of a Desired. The zero value of a field means that

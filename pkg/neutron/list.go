@@ -91,9 +91,35 @@ func (s Subnet) listed() (string, []string, []string) {
 
 // list returns the items of a collection that match the filter. It is for short lists.
 func list[T item](ctx context.Context, c *Client, collection string, fields []string, filter url.Values) ([]T, error) {
-	ctx, cancel := context.WithTimeout(ctx, maxLookup)
-	defer cancel()
-	return listOnly(ctx, c, collection, fields, filter, func(*T) bool { return true })
+	items, err := remembered(ctx, collection+"?"+filter.Encode(), func() ([]T, error) {
+		ctx, cancel := context.WithTimeout(ctx, maxLookup)
+		defer cancel()
+		return listOnly(ctx, c, collection, fields, filter, func(*T) bool { return true })
+	})
+	return slices.Clone(items), err // callers may change it
+}
+
+// memo is the key in a context of what was read. See withMemory.
+type memo struct{}
+
+// withMemory returns a context in which each short list, each router and the quotas are read once. It is for
+// one goroutine.
+func withMemory(ctx context.Context) context.Context {
+	return context.WithValue(ctx, memo{}, map[string]any{})
+}
+
+// remembered returns what read returned before for the key, if the context has a memory, or calls it. It does not
+// remember errors.
+func remembered[T any](ctx context.Context, key string, read func() (T, error)) (T, error) {
+	known, _ := ctx.Value(memo{}).(map[string]any)
+	if value, ok := known[key].(T); ok {
+		return value, nil
+	}
+	value, err := read()
+	if err == nil && known != nil {
+		known[key] = value
+	}
+	return value, err
 }
 
 // listOnly is list for lists of any length. It returns only the items for which keep returns true.

@@ -18,6 +18,7 @@ package neutron
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -42,21 +43,25 @@ func duplicate(owned []*Network, keep *Network) Step {
 // there is no half-finished plan to remember: Next continues from any state that a crash
 // leaves behind.
 //
-// It does not touch unmanaged subnets. It detaches no subnet while it is not known where the subnet
-// must be attached again.
+// It does not touch unmanaged subnets. It takes nothing away while it is not known which router the
+// subnets must be attached to.
 func Next(desired Desired, observed *Network) Step {
 	step := next(desired, observed)
-	detachment, ok := step.(DetachSubnet)
-	if !ok {
-		return step
-	}
-	if !desired.Router.isResolved() {
+	if takesAway(step) && !desired.Router.isResolved() {
 		return nil
 	}
-	if target := desired.Router.existing(); target != detachment.Router {
-		detachment.Target, detachment.Desired = target, desired.Subnets
+	return step
+}
+
+// takesAway reports whether the step takes away something that the Network has, or begins to replace it.
+func takesAway(step Step) bool {
+	switch s := step.(type) {
+	case DetachSubnet, DeleteSubnet, DeleteRouter:
+		return true
+	case CreateSubnet:
+		return len(s.Replaces) > 0
 	}
-	return detachment
+	return false
 }
 
 func next(desired Desired, observed *Network) Step {
@@ -115,7 +120,7 @@ func updateSubnet(desired Desired, observed *Network, subnet *DesiredSubnet, exi
 					return UpdateSubnet{ID: existing.ID, Label: subnet.Label, Changes: others}
 				}
 				step := detach(observed, i)
-				step.Gateway = gatewayIn(changes)
+				step.Changes = changes
 				return step
 			}
 		}
@@ -167,7 +172,7 @@ func isRefused(subnet *DesiredSubnet) bool {
 	// These are the network address and the broadcast address. Neutron chooses the latter itself for
 	// a CIDR of two addresses.
 	gateway := cmp.Or(subnet.Gateway, first.Next())
-	return gateway == first || gateway == netipx.PrefixLastIP(cidr)
+	return gateway == first || gateway == netipx.PrefixLastIP(cidr) || subnet.Pools.containing(gateway) != ""
 }
 
 // allocationPools returns the pools that Neutron itself creates for a subnet with this gateway
@@ -224,10 +229,17 @@ func (d *Desired) forExisting(subnet *DesiredSubnet, existing *Subnet) *DesiredS
 	return &unnamed
 }
 
-// declared returns the changes of fields that the spec declares, if the network is imported: all
-// others stay as they were found, with one exception: pools that Neutron chose for the gateway change with
-// it, because Neutron refuses a gateway that is inside a pool.
+// declared returns the changes without those that Neutron refuses. If the network is imported, it returns
+// only those of fields that the spec declares: all others stay as they were found, with one exception: pools
+// that Neutron chose for the gateway change with it, because Neutron refuses a gateway that is inside a pool.
 func (d *Desired) declared(changes []Change, subnet *Subnet) []Change {
+	if len(d.Refused) > 0 {
+		id := ""
+		if subnet != nil {
+			id = subnet.ID
+		}
+		changes = slices.DeleteFunc(changes, func(c Change) bool { return c.IsDefault && d.Refused[subnetField{id, c.Name}] })
+	}
 	if d.Import == "" {
 		return changes
 	}
@@ -236,6 +248,49 @@ func (d *Desired) declared(changes []Change, subnet *Subnet) []Change {
 		return declared
 	}
 	return slices.DeleteFunc(changes, func(c Change) bool { return c.IsDefault && c.Label != fieldPools })
+}
+
+// subnetField names a field of a subnet in Neutron, or of the network if the ID is "".
+type subnetField struct{ subnet, name string }
+
+// restored returns the changes in the first of the steps that restores defaults: of fields that the spec does
+// not declare. subnet is the ID of the subnet, "" for the network. The default pools of a declared gateway are
+// not among them.
+func restored(steps ...Step) (subnet string, defaults []Change) {
+	for _, step := range steps {
+		var changes []Change
+		switch s := step.(type) {
+		case UpdateNetwork:
+			subnet, changes = "", s.Changes
+		case UpdateSubnet:
+			subnet, changes = s.ID, s.Changes
+		case DetachSubnet:
+			subnet, changes = s.Subnet, s.Changes
+		}
+		followsGateway := slices.ContainsFunc(changes, func(c Change) bool { return c.Label == fieldGateway && !c.IsDefault })
+		for _, c := range changes {
+			if c.IsDefault && !(followsGateway && c.isAddressing()) {
+				defaults = append(defaults, c)
+			}
+		}
+		if len(defaults) > 0 {
+			return subnet, defaults
+		}
+	}
+	return "", nil
+}
+
+// without returns the desired state without the changes.
+func (d *Desired) without(subnet string, changes []Change) Desired {
+	next := *d
+	next.Refused = maps.Clone(d.Refused)
+	if next.Refused == nil {
+		next.Refused = map[subnetField]bool{}
+	}
+	for _, c := range changes {
+		next.Refused[subnetField{subnet, c.Name}] = true
+	}
+	return next
 }
 
 // tags returns the tags that the network must have, nil if it may have any. They include the marks of imports

@@ -33,8 +33,6 @@ type PlannedStep struct {
 	// Blocked says what prevents the step now; "" if nothing is known to prevent it. The steps after it
 	// wait for it.
 	Blocked string
-	// scope says which ports prevent the end of a removal.
-	scope scope
 }
 
 // Preview is what Converge would do, or how a network that is only observed differs from the spec.
@@ -67,8 +65,8 @@ func (c *Cloud) Preview(ctx context.Context, identity Identity, desired Desired)
 	if err != nil {
 		return Preview{}, err
 	}
-	steps := describePlan(Plan(desired, observed, duplicates...), observed)
-	if err := c.checkPlanned(ctx, identity, observed, steps); err != nil {
+	steps, err := c.foretell(ctx, identity, desired, observed, duplicates)
+	if err != nil {
 		return Preview{}, err
 	}
 	return Preview{Steps: steps}, unresolved
@@ -86,80 +84,85 @@ func (c *Cloud) PreviewRemoval(ctx context.Context, identity Identity, retain bo
 		}
 	}
 	identity = c.withDeclaredRouter(ctx, identity)
-	steps := planRemoval(identity, observed, retain)
-	if err := c.checkPlanned(ctx, identity, observed, steps); err != nil {
-		return nil, err
+	planned, end := planRemoval(identity, observed, retain)
+	steps, failing, err := c.checkPlanned(ctx, identity, observed, planned)
+	if err != nil || end == "" {
+		return steps, err
 	}
-	return steps, nil
+	last := PlannedStep{Text: end}
+	if observed.Exists() && !retain && failing < 0 {
+		err = c.checkPorts(ctx, identity.Owner.UID, networkScope(observed.ID).withoutInterfaces(identity, observed))
+		if err != nil && !prevents(err) {
+			return nil, err
+		}
+		last.Blocked = errorIn(err).Message
+	}
+	return append(steps, last), nil
 }
 
-// planRemoval returns the steps of Remove. A network without the owner's mark stays as it is.
-func planRemoval(identity Identity, observed *Network, retain bool) []PlannedStep {
+// planRemoval returns the steps of Remove before its end, and describes the end; "" if there is none. A network
+// without the owner's mark stays as it is.
+func planRemoval(identity Identity, observed *Network, retain bool) (steps []Step, end string) {
 	isMarked := identity.Marks(observed) || !observed.Exists()
 	switch {
 	case !observed.Exists() && len(observed.Routers) == 0, !isMarked && !identity.marksPartOf(observed):
-		return nil
+		return nil, ""
 	case (retain || !isMarked) && observed.Exists():
-		return []PlannedStep{{Text: "network " + observed.ID + " stays, without its ownership mark"}}
+		return nil, "network " + observed.ID + " stays, without its ownership mark"
 	case retain:
-		return []PlannedStep{{Text: "the router stays, without its ownership mark"}}
+		return nil, "the router stays, without its ownership mark"
+	case observed.Exists():
+		end = "network " + observed.ID + " deleted"
 	}
-	expected := observed
-	var planned []Step
-	for step := nextRemoval(identity, expected); step != nil && len(planned) < maxSteps; step = nextRemoval(identity, expected) {
-		planned = append(planned, step)
-		expected = step.expect(expected)
-	}
-	steps := describePlan(planned, observed)
-	if observed.Exists() {
-		steps = append(steps, PlannedStep{Text: "network " + observed.ID + " deleted", scope: networkScope(observed.ID)})
-	}
-	return steps
+	return removalSteps(identity, observed), end
 }
 
-// checkPlanned sets Blocked in the first step that something in Neutron is known to prevent. No step was
-// taken, so Neutron still has the observed network.
-func (c *Cloud) checkPlanned(ctx context.Context, identity Identity, observed *Network, steps []PlannedStep) error {
-	expected := observed
-	for i := range steps {
-		err := c.checkStep(ctx, identity, observed, &steps[i])
-		if step := steps[i].Step; err == nil && step != nil {
-			if err = c.checkRefusal(ctx, step, observed, expected); err == nil {
-				expected = step.expect(expected)
-			}
+// foretell returns the steps that Converge would take, and then those that it would leave out because they
+// restore what the spec does not declare and are known to fail.
+func (c *Cloud) foretell(ctx context.Context, identity Identity, desired Desired, observed *Network, duplicates []*Network) ([]PlannedStep, error) {
+	var left []PlannedStep
+	for {
+		plan := Plan(desired, observed, duplicates...)
+		steps, failing, err := c.checkPlanned(ctx, identity, observed, plan)
+		if err != nil || failing < 0 {
+			return append(steps, left...), err
 		}
-		switch ReasonOf(err) {
-		case InUse, Unresolved, Invalid:
-			steps[i].Blocked = errorIn(err).Message
-			return nil
+		held := heldBy(plan, failing)
+		subnet, defaults := restored(plan[failing], plan[held])
+		if len(defaults) == 0 {
+			return append(steps, left...), nil
 		}
-		if err != nil {
-			return err
+		var step Step = UpdateNetwork{defaults}
+		if subnet != "" {
+			step = UpdateSubnet{ID: subnet, Changes: defaults}
 		}
+		refused := describePlan([]Step{step}, observed)[0]
+		refused.Blocked = steps[held].Blocked
+		left, desired = append(left, refused), desired.without(subnet, defaults)
 	}
-	return nil
 }
 
-// checkStep makes the checks of a step, and looks for the ports that Neutron would find.
-func (c *Cloud) checkStep(ctx context.Context, identity Identity, observed *Network, planned *PlannedStep) error {
-	if s, ok := planned.Step.(checker); ok {
-		if err := s.check(ctx, c, identity, observed); err != nil {
-			return err
-		}
+// checkPlanned returns the steps of the plan, with Blocked in the one that is not taken because something in
+// Neutron is known to prevent it or a later one. It returns the number of the step that is known to fail, -1 if
+// there is none.
+func (c *Cloud) checkPlanned(ctx context.Context, identity Identity, observed *Network, plan []Step) (steps []PlannedStep, failing int, err error) {
+	steps = describePlan(plan, observed)
+	l := lookahead{Cloud: c, identity: identity, observed: observed}
+	failing, err = l.check(ctx, plan)
+	if err == nil || !prevents(err) {
+		return steps, -1, err
 	}
-	s := planned.scope.withoutInterfaces(identity, observed)
-	switch step := planned.Step.(type) {
-	case DeleteSubnet:
-		if subnet := observed.subnet(step.ID); subnet == nil || !subnet.isAutoAddressed() {
-			s = scopeOf(step, identity, observed)
-		}
-	case DeleteNetwork:
-		s = scopeOf(step, identity, observed)
+	steps[heldBy(plan, failing)].Blocked = errorIn(err).Message
+	return steps, failing, nil
+}
+
+// prevents reports whether the error says what prevents a step.
+func prevents(err error) bool {
+	switch ReasonOf(err) {
+	case InUse, Unresolved, Invalid, OverQuota:
+		return true
 	}
-	if s.op == "" {
-		return nil
-	}
-	return c.checkPorts(ctx, identity.Owner.UID, s)
+	return false
 }
 
 // describePlan adds the texts. observed is the network before the first step.

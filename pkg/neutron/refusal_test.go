@@ -43,7 +43,7 @@ func TestPreviewOfWhatNeutronRefuses(t *testing.T) {
 		}, []func(*samplecrdv1.NetworkSpec){withSubnet("more", "10.1.0.0/24")},
 			"subnet 10.1.0.0/24 created", "10.1.0.0/24 overlaps with subnet 10.1.0.0/25 (ID) of the network, which is left alone"},
 		{"DHCP needs two addresses", nil, []func(*samplecrdv1.NetworkSpec){withSubnet("more", "10.1.0.0/31")},
-			"subnet 10.1.0.0/31 created", "Neutron does not accept 10.1.0.0/31 with this gateway and DHCP"},
+			"subnet 10.1.0.0/31 created", "Neutron does not accept 10.1.0.0/31 with this gateway, these allocation pools and DHCP"},
 		{"another client's router has the gateway", func(t *testing.T, c *routedCloud, n *Network) {
 			_, err := c.others.AttachSubnet(t.Context(), c.makeRouter(t, "theirs", ""), n.Subnets[0].ID)
 			noError(t, err)
@@ -60,7 +60,7 @@ func TestPreviewOfWhatNeutronRefuses(t *testing.T) {
 			_, err := c.others.AttachSubnet(t.Context(), c.gate, other.Subnets[0].ID)
 			noError(t, err)
 		}, []func(*samplecrdv1.NetworkSpec){gate},
-			"subnet 10.0.0.0/24 attached to router ID", "10.0.0.0/24 overlaps with 10.0.0.0/25, a subnet of router ID"},
+			"subnet 10.0.0.0/24 attached to router ID", "10.0.0.0/24 overlaps with 10.0.0.0/25 (ID), which is attached to router ID"},
 		{"the obsolete router is attached to another network", func(t *testing.T, c *routedCloud, _ *Network) {
 			other := legacyOf(t, c.others, "", "10.7.0.0/24")
 			_, err := c.others.AttachSubnet(t.Context(), c.makeRouter(t, "former", owner.Mark()), other.Subnets[0].ID)

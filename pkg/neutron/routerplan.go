@@ -104,9 +104,7 @@ func attach(desired Desired, observed *Network, router string, declared *Desired
 	}
 	existing := observed.Interfaces[at]
 	if existing.Address != subnet.Gateway && !desired.keepsInterface(declared, subnet) {
-		step := detach(observed, existing)
-		step.Gateway = subnet.Gateway
-		return step
+		return detach(observed, existing)
 	}
 	if desired.isConfirmed(existing) || !subnet.Gateway.IsValid() { // Neutron attaches no subnet without a gateway
 		return nil
@@ -236,6 +234,15 @@ func nextRemoval(identity Identity, observed *Network) Step {
 		}
 	}
 	return obsoleteRouter(Desired{Owner: identity.Owner}, observed)
+}
+
+// removalSteps returns all steps of nextRemoval.
+func removalSteps(identity Identity, observed *Network) (steps []Step) {
+	for step := nextRemoval(identity, observed); step != nil && len(steps) < maxSteps; step = nextRemoval(identity, observed) {
+		steps = append(steps, step)
+		observed = step.expect(observed)
+	}
+	return steps
 }
 
 // manages is Desired.manages.

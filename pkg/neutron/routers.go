@@ -27,6 +27,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
 )
 
 // Router is the observed state of a router in Neutron.
@@ -161,11 +162,13 @@ type routerDetails struct {
 
 // getRouterDetails reads the details of one router.
 func (c *Client) getRouterDetails(ctx context.Context, id string) (routerDetails, error) {
-	var answer struct {
-		Router routerDetails `json:"router"`
-	}
-	err := c.send(ctx, http.MethodGet, nil, &answer, nil, "routers", id)
-	return answer.Router, wrapAnswer("get router", err, answer.Router.ID)
+	return remembered(ctx, "routers/"+id, func() (routerDetails, error) {
+		var answer struct {
+			Router routerDetails `json:"router"`
+		}
+		err := c.send(ctx, http.MethodGet, nil, &answer, nil, "routers", id)
+		return answer.Router, wrapAnswer("get router", err, answer.Router.ID)
+	})
 }
 
 // DeleteRouter deletes the router with its gateway. It fails with InUse if it has interfaces. It
@@ -213,6 +216,58 @@ func (f FloatingIP) String() string { return f.Address.String() + " of " + f.Fix
 // FloatingIPs lists the floating IPs that depend on the router.
 func (c *Client) FloatingIPs(ctx context.Context, router string) ([]FloatingIP, error) {
 	return list[FloatingIP](ctx, c, "floatingips", floatingIPFields, url.Values{"router_id": {router}})
+}
+
+// interfacesOf lists the interfaces of the router.
+func (c *Client) interfacesOf(ctx context.Context, router string) ([]Port, error) {
+	return list[Port](ctx, c, "ports", portFields, url.Values{"device_id": {router}, "device_owner": interfaceOwners})
+}
+
+// subnetsOf lists the subnets with these IDs, and those of the network, as far as the client can see them.
+func (c *Client) subnetsOf(ctx context.Context, ids []string, network string) ([]Subnet, error) {
+	var filters []url.Values
+	for chunk := range slices.Chunk(ids, maxFilterIDs) {
+		filters = append(filters, url.Values{"id": chunk})
+	}
+	if network != "" {
+		filters = append(filters, url.Values{"network_id": {network}})
+	}
+	var all []Subnet
+	for _, filter := range filters {
+		subnets, err := list[Subnet](ctx, c, "subnets", subnetFields, filter)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, subnets...)
+	}
+	return all, nil
+}
+
+// quota is how many of a resource a project may have, and has.
+type quota struct {
+	// Limit is negative if there is none.
+	Limit    int `json:"limit"`
+	Used     int `json:"used"`
+	Reserved int `json:"reserved"`
+}
+
+// quotas returns the quotas of the client's project by resource. What it cannot read has no limit.
+func (c *Client) quotas(ctx context.Context) map[string]quota {
+	quotas, err := remembered(ctx, "quotas", func() (map[string]quota, error) {
+		project, err := c.projectFilter(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var answer struct {
+			Quotas map[string]quota `json:"quota"`
+		}
+		err = c.send(ctx, http.MethodGet, nil, &answer, nil, "quotas", project.Get("project_id"), "details.json")
+		return answer.Quotas, err
+	})
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("Failed to read the quotas of the project", "err", err)
+	}
+	return quotas
 }
 
 // named is an object with a name.

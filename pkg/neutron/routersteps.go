@@ -222,13 +222,8 @@ type DetachSubnet struct {
 	Replaces []string
 	// IsRemoval means that the network is deleted afterwards. Ports on it prevent the step.
 	IsRemoval bool
-	// Gateway is the address that the subnet is attached with afterwards. A port that has it prevents
-	// the step: the subnet could not be attached again.
-	Gateway netip.Addr
-	// Target is the ID of the existing router that the desired subnets are attached to afterwards, "" if
-	// there is none. If they cannot be attached to it, they stay attached.
-	Target  string
-	Desired []DesiredSubnet
+	// Changes are those of the subnet that Neutron accepts only while it is detached.
+	Changes []Change
 }
 
 func (s DetachSubnet) String() string {
@@ -244,25 +239,17 @@ func (s DetachSubnet) scope(observed *Network) scope {
 	return replacedScope(observed, s.Replaces)
 }
 
-// check fails if Neutron refuses the step, or refuses what comes after it.
+// check fails if something depends on the interface, or prevents the deletion that comes after it.
 func (s DetachSubnet) check(ctx context.Context, c *Cloud, identity Identity, observed *Network) error {
 	if scope := scopeOf(s, identity, observed); scope.op != "" {
 		if err := c.checkPorts(ctx, identity.Owner.UID, scope); err != nil {
 			return err
 		}
 	}
-	if s.Gateway.IsValid() {
-		if err := c.checkAddress(ctx, "move gateway", observed.ID, FixedIP{s.Subnet, s.Gateway}); err != nil {
-			return err
-		}
-	}
 	if err := s.checkFloatingIPs(ctx, c); err != nil {
 		return err
 	}
-	if err := s.checkRoutes(ctx, c); err != nil || s.Target == "" {
-		return err
-	}
-	return s.checkTarget(ctx, c, observed)
+	return s.checkRoutes(ctx, c)
 }
 
 // checkRoutes fails with InUse if routes of the router depend on the subnets. It makes no request for
@@ -278,46 +265,6 @@ func (s DetachSubnet) checkRoutes(ctx context.Context, c *Cloud) error {
 	for _, route := range router.Routes {
 		if s.affects(route.NextHop) {
 			return &Error{Op: "detach subnet " + s.CIDR.String(), Reason: InUse, Message: fmt.Sprintf("in use by a route of router %s via %s", s.Router, route.NextHop)}
-		}
-	}
-	return nil
-}
-
-// checkTarget fails if the desired subnets cannot be attached to the target afterwards: it is not there,
-// or has subnets that overlap.
-func (s DetachSubnet) checkTarget(ctx context.Context, c *Cloud, observed *Network) error {
-	if err := c.checkRouter(ctx, s.Target); err != nil {
-		return err
-	}
-	ports, err := list[Port](ctx, c.client, "ports", portFields, url.Values{"device_id": {s.Target}, "device_owner": interfaceOwners})
-	if err != nil {
-		return err
-	}
-	var attached []string
-	for _, i := range interfacesOf(ports) {
-		if observed.subnet(i.SubnetID) == nil {
-			attached = append(attached, i.SubnetID)
-		}
-	}
-	for ids := range slices.Chunk(attached, maxFilterIDs) {
-		subnets, err := list[Subnet](ctx, c.client, "subnets", subnetFields, url.Values{"id": ids})
-		if err != nil {
-			return err
-		}
-		if err := s.checkOverlap(subnets); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkOverlap fails with Invalid if a subnet of the target overlaps with a desired one.
-func (s DetachSubnet) checkOverlap(attached []Subnet) error {
-	for _, other := range attached {
-		for _, d := range s.Desired {
-			if other.CIDR.Overlaps(d.CIDR) {
-				return &Error{Op: "spec.router.existing", Reason: Invalid, Message: fmt.Sprintf("%s overlaps with %s, a subnet of router %s", d.CIDR, other.CIDR, s.Target)}
-			}
 		}
 	}
 	return nil

@@ -1144,8 +1144,8 @@ func TestTheCIDROfAnAttachedSubnetChanges(t *testing.T) {
 		cidr  string
 		calls []string
 	}{
-		{"10.1.0.0/24", []string{"GET ports", "POST subnets", attachCall, "GET ports", "GET floatingips", detachCall, "DELETE subnets"}},
-		{"10.0.0.0/16", []string{"GET ports", "GET floatingips", detachCall, "DELETE subnets", "POST subnets", attachCall}},
+		{"10.1.0.0/24", []string{"GET ports", "GET ports", "GET subnets", "GET floatingips", "POST subnets", attachCall, "GET ports", "GET floatingips", detachCall, "DELETE subnets"}},
+		{"10.0.0.0/16", []string{"GET ports", "GET floatingips", "GET quotas/details.json", "GET ports", "GET subnets", detachCall, "DELETE subnets", "POST subnets", attachCall}},
 	} {
 		t.Run(test.cidr, func(t *testing.T) {
 			c := newRoutedCloud(t)

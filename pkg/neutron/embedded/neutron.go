@@ -21,6 +21,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 )
 
 // newNeutron returns an empty network service with the options' quotas.
@@ -139,6 +140,7 @@ var extensions = func() (all []map[string]any) {
 		{"project-id", "project_id field enabled"},
 		{"provider", "Provider Network"},
 		{"quotas", "Quota management support"},
+		{"quota_details", "Quota details management support"},
 		{"revision-if-match", "If-Match constraints based on revision_number"},
 		{"router", "Neutron L3 Router"},
 		{"router_availability_zone", "Router Availability Zone"},
@@ -203,7 +205,8 @@ func (k *kind[T]) checkQuota(all []values) *failure {
 
 // serveQuotas lets a member only read its own quota. An admin can read and change all.
 func (n *neutron) serveQuotas(r *request, rest []string) *answer {
-	if len(rest) != 1 {
+	isDetailed := len(rest) == 2 && strings.TrimSuffix(rest[1], ".json") == "details" && r.Method == http.MethodGet
+	if len(rest) != 1 && !isDetailed {
 		return notFoundPath().answer()
 	}
 	project := rest[0]
@@ -213,6 +216,9 @@ func (n *neutron) serveQuotas(r *request, rest []string) *answer {
 		}
 		n.mu.RLock()
 		defer n.mu.RUnlock()
+		if isDetailed {
+			return n.quotaDetails(project)
+		}
 		return n.quotaAnswer(project)
 	}
 	if !r.caller.admin {
@@ -271,4 +277,17 @@ func (n *neutron) quotaAnswer(project string) *answer {
 		limits[name] = n.quota(project, name)
 	}
 	return jsonAnswer(http.StatusOK, map[string]any{"quota": limits})
+}
+
+// quotaDetails is the answer of the extension quota_details: the limits, and what the project has.
+func (n *neutron) quotaDetails(project string) *answer {
+	used := map[string]int{
+		"network": n.networks.count[project], "subnet": n.subnets.count[project], "port": n.ports.count[project],
+		"router": n.routers.count[project], "floatingip": n.floatingIPs.count[project],
+	}
+	details := map[string]any{}
+	for _, name := range quotaNames {
+		details[name] = map[string]int{"limit": n.quota(project, name), "used": used[name], "reserved": 0}
+	}
+	return jsonAnswer(http.StatusOK, map[string]any{"quota": details})
 }

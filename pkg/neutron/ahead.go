@@ -1,0 +1,299 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+)
+
+// An edit that cannot be completed costs nothing: before the first step that creates or takes away
+// something, Converge goes through the rest of a plan that takes something away. If a step is known to fail,
+// none of them is taken.
+
+// isUpdate reports whether the step only changes fields of what exists.
+func isUpdate(step Step) bool {
+	switch step.(type) {
+	case UpdateNetwork, SetTags, UpdateSubnet, UpdateRouter, ImportNetwork, WithdrawImport:
+		return true
+	}
+	return false
+}
+
+// isLeftover reports whether the step deletes what is not connected to the network any more. Nothing depends on it.
+func isLeftover(step Step) bool {
+	switch step.(type) {
+	case DeleteRouter, DeleteNetwork:
+		return true
+	}
+	return false
+}
+
+// heldBy returns the number of the first step of the plan that is not taken because the step with the number
+// failing is known to fail. It is that step, if the plan takes nothing away, or if nothing depends on it.
+func heldBy(plan []Step, failing int) int {
+	first := slices.IndexFunc(plan, func(step Step) bool { return !isUpdate(step) })
+	if isLeftover(plan[failing]) || first < 0 || !slices.ContainsFunc(plan, takesAway) {
+		return failing
+	}
+	return min(first, failing)
+}
+
+// checkPlan makes the checks of the first step, and those of the whole plan if that takes something away. It
+// returns the step that is known to fail, and why.
+func (c *Cloud) checkPlan(ctx context.Context, identity Identity, observed *Network, plan []Step) (failing Step, err error) {
+	plan = append(plan[:1:1], slices.DeleteFunc(slices.Clone(plan[1:]), isLeftover)...)
+	if len(plan) < 2 || !slices.ContainsFunc(plan, takesAway) {
+		return plan[0], c.check(ctx, identity, observed, plan[0])
+	}
+	l := lookahead{Cloud: c, identity: identity, observed: observed, mayTry: true}
+	at, err := l.check(ctx, plan)
+	return plan[at], err
+}
+
+// check makes the step's own checks.
+func (c *Cloud) check(ctx context.Context, identity Identity, observed *Network, step Step) error {
+	if s, ok := step.(checker); ok {
+		return s.check(ctx, c, identity, observed)
+	}
+	return nil
+}
+
+// lookahead checks steps that are not taken yet: what Converge checks before each of them, and what Neutron
+// would refuse. It reads everything once.
+type lookahead struct {
+	*Cloud
+	identity Identity
+	// observed is the network as it is now.
+	observed *Network
+	// mayTry means that it may try what can only be known by trying. See tryAttachment.
+	mayTry bool
+	// more is how many subnets and routers there are more than now, after the steps that were checked.
+	more map[string]int
+}
+
+// check returns the number of the first step that is known to fail, and why.
+func (l *lookahead) check(ctx context.Context, steps []Step) (at int, err error) {
+	ctx = withMemory(ctx)
+	l.more = map[string]int{}
+	expected := l.observed
+	for i, step := range steps {
+		resource, more := counted(step)
+		l.more[resource] += more
+		if more > 0 && i > 0 { // Neutron itself refuses the first step, which costs nothing
+			err = l.checkQuota(ctx, resource)
+		}
+		if err == nil {
+			err = l.checkStep(ctx, step, expected)
+		}
+		if err != nil {
+			return i, err
+		}
+		expected = step.expect(expected)
+	}
+	return 0, nil
+}
+
+// counted returns the resource that the step creates or deletes, by its name in quotas, and how many more there
+// are afterwards.
+func counted(step Step) (resource string, more int) {
+	switch step.(type) {
+	case CreateSubnet:
+		return "subnet", 1
+	case DeleteSubnet:
+		return "subnet", -1
+	case CreateRouter:
+		return "router", 1
+	case DeleteRouter:
+		return "router", -1
+	}
+	return "", 0
+}
+
+// checkStep checks one step. expected is the network as it is right before the step.
+func (l *lookahead) checkStep(ctx context.Context, step Step, expected *Network) error {
+	if err := l.Cloud.check(ctx, l.identity, l.observed, step); err != nil {
+		return err
+	}
+	switch s := step.(type) {
+	case CreateSubnet:
+		return s.checkRefusal(expected)
+	case UpdateSubnet:
+		return s.checkRefusal(expected)
+	case AttachSubnet:
+		return l.checkAttachment(ctx, s, expected)
+	case DeleteSubnet:
+		return l.checkDeletion(ctx, s, expected)
+	case DeleteNetwork:
+		return l.checkPorts(ctx, l.identity.Owner.UID, scopeOf(s, l.identity, l.observed))
+	case DeleteRouter:
+		return l.checkDetached(ctx, s, expected)
+	}
+	return nil
+}
+
+// checkAttachment fails with Invalid if the subnet has no gateway, or overlaps with another one of the
+// router, and with InUse if a port has the address of its gateway. An interface that exists needs no
+// check: the step only confirms it.
+func (l *lookahead) checkAttachment(ctx context.Context, s AttachSubnet, expected *Network) error {
+	if s.Port != "" {
+		return nil
+	}
+	gateway := expected.subnet(s.Subnet).Gateway
+	if !gateway.IsValid() {
+		return &Error{Op: "attach subnet", Reason: Invalid, Message: fmt.Sprintf("subnet %s has no gateway, which an interface of a router needs", s.CIDR)}
+	}
+	exists := l.observed.subnet(s.Subnet) != nil
+	isReleased := l.isReleased(expected, s.Subnet, gateway)
+	if exists && !isReleased {
+		if err := l.checkAddress(ctx, "attach subnet", l.observed.ID, FixedIP{s.Subnet, gateway}); err != nil {
+			return err
+		}
+	}
+	isComplete, err := l.checkNeighbours(ctx, s, expected)
+	if err != nil || isComplete || !l.mayTry || !exists || !isReleased || s.Router == newRouter {
+		return err
+	}
+	return l.tryAttachment(ctx, s)
+}
+
+// isReleased reports whether an interface has the address now, and a step before removes the interface.
+func (l *lookahead) isReleased(expected *Network, subnet string, address netip.Addr) bool {
+	holds := func(i Interface) bool { return i.SubnetID == subnet && i.Address == address }
+	return slices.ContainsFunc(l.observed.Interfaces, holds) && !slices.ContainsFunc(expected.Interfaces, holds)
+}
+
+// checkNeighbours fails with Invalid if the subnet overlaps with another one of the router, or of its external
+// network. It is complete if the client can see all of them. Of a subnet that it cannot see, it knows the
+// address of the router.
+func (l *lookahead) checkNeighbours(ctx context.Context, s AttachSubnet, expected *Network) (isComplete bool, err error) {
+	router := expected.router(s.Router)
+	if router == nil || !s.IsOwn {
+		details, err := l.client.getRouterDetails(ctx, s.Router)
+		if err != nil {
+			return false, unresolved(err)
+		}
+		router = &details.Router
+	}
+	addresses, err := l.neighbours(ctx, router)
+	if err != nil {
+		return false, err
+	}
+	visible, err := l.client.subnetsOf(ctx, slices.Sorted(maps.Keys(addresses)), router.Gateway.NetworkID)
+	if err != nil {
+		return false, err
+	}
+	hasExternal := router.Gateway.NetworkID == ""
+	for _, other := range visible {
+		delete(addresses, other.ID)
+		isExternal := other.NetworkID == router.Gateway.NetworkID
+		hasExternal = hasExternal || isExternal
+		if other.CIDR.Overlaps(s.CIDR) {
+			return false, s.overlap(other.CIDR.String(), other.ID, isExternal)
+		}
+	}
+	for id, address := range addresses {
+		if s.CIDR.Contains(address) {
+			return false, s.overlap("the subnet of "+address.String(), id, false)
+		}
+	}
+	for _, address := range router.Gateway.IPs.All() {
+		if ip, err := netip.ParseAddr(address); err == nil && !hasExternal && s.CIDR.Contains(ip) {
+			return false, s.overlap("the subnet of "+address, router.Gateway.NetworkID, true)
+		}
+	}
+	return hasExternal && len(addresses) == 0, nil
+}
+
+// neighbours returns the router's address in each subnet of other networks that is attached to it.
+func (l *lookahead) neighbours(ctx context.Context, router *Router) (map[string]netip.Addr, error) {
+	addresses := map[string]netip.Addr{}
+	if router.ID == newRouter {
+		return addresses, nil
+	}
+	ports, err := l.client.interfacesOf(ctx, router.ID)
+	for _, i := range interfacesOf(ports) {
+		if l.observed.subnet(i.SubnetID) == nil {
+			addresses[i.SubnetID] = i.Address
+		}
+	}
+	return addresses, err
+}
+
+// overlap is the error for another subnet of the router that overlaps.
+func (s AttachSubnet) overlap(other, id string, isExternal bool) error {
+	of := fmt.Sprintf("which is attached to router %s", s.Router)
+	if isExternal {
+		of = "a subnet of the router's external network"
+	}
+	return &Error{Op: "attach subnet", Reason: Invalid, Message: fmt.Sprintf("%s overlaps with %s (%s), %s", s.CIDR, other, id, of)}
+}
+
+// tryAttachment tries to attach a subnet before it is detached from another router, which has the address of
+// its gateway. Neutron refuses that: with 409 because of the address, if nothing else is in the way. So it tells
+// what the client cannot see, such as the subnets of an external network (measured: a member cannot list them).
+// If Neutron accepts it, the other router has just lost the subnet, and the plan is made again.
+func (l *lookahead) tryAttachment(ctx context.Context, s AttachSubnet) error {
+	_, err := l.client.AttachSubnet(ctx, s.Router, s.Subnet)
+	switch {
+	case err == nil:
+		return &Error{Op: "attach subnet", Reason: Stale, Message: "the other router has lost the subnet"}
+	case ReasonOf(err) == InUse:
+		return nil
+	}
+	return unresolved(err)
+}
+
+// checkDeletion fails with InUse if a router that is not the owner's is attached to the subnet, or if ports
+// are in it.
+func (l *lookahead) checkDeletion(ctx context.Context, s DeleteSubnet, expected *Network) error {
+	if subnet := l.observed.subnet(s.ID); subnet != nil && !subnet.isAutoAddressed() {
+		if err := l.checkPorts(ctx, l.identity.Owner.UID, scopeOf(s, l.identity, l.observed)); err != nil {
+			return err
+		}
+	}
+	return s.checkRefusal(expected)
+}
+
+// checkDetached fails with InUse if the router has interfaces that no step before removes.
+func (l *lookahead) checkDetached(ctx context.Context, s DeleteRouter, expected *Network) error {
+	ports, err := l.client.interfacesOf(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	ports = slices.DeleteFunc(ports, func(p Port) bool {
+		isOn := func(i Interface) bool { return i.PortID == p.ID }
+		return slices.ContainsFunc(l.observed.Interfaces, isOn) && !slices.ContainsFunc(expected.Interfaces, isOn)
+	})
+	if message := inUseBy(ports); message != "" {
+		return &Error{Op: "delete router " + s.ID, Reason: InUse, Message: message}
+	}
+	return nil
+}
+
+// checkQuota fails with OverQuota if the project's quota does not allow one more resource, such as "subnet". A
+// quota that cannot be read prevents nothing: Neutron itself checks it.
+func (l *lookahead) checkQuota(ctx context.Context, resource string) error {
+	quota, isKnown := l.client.quotas(ctx)[resource]
+	if !isKnown || quota.Limit < 0 || quota.Used+quota.Reserved+l.more[resource] <= quota.Limit {
+		return nil
+	}
+	return &Error{Op: "create " + resource, Reason: OverQuota, Message: fmt.Sprintf("the project's quota is %d %ss, and it has %d", quota.Limit, resource, quota.Used)}
+}

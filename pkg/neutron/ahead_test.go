@@ -1,0 +1,263 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+// An edit that cannot be completed costs nothing: the Network keeps its subnets, their IDs, and its connections.
+// When what is in the way is gone, the edit is completed.
+func TestAnEditThatCannotBeCompletedCostsNothing(t *testing.T) {
+	t.Parallel()
+	toCIDR := func(cidr string) func(*samplecrdv1.NetworkSpec) {
+		return func(s *samplecrdv1.NetworkSpec) { s.CIDR = cidr }
+	}
+	remove := func(t *testing.T, c *routedCloud, collection, id string) func() {
+		return func() { noError(t, c.others.delete(t.Context(), "delete", collection, id, nil)) }
+	}
+	stranger := func(cidr string) func(*testing.T, *routedCloud, *resource, *Network) func() {
+		return func(t *testing.T, c *routedCloud, _ *resource, n *Network) func() {
+			return remove(t, c, "subnets", post(t, c.others, "subnet", object{"network_id": n.ID, "cidr": cidr, "ip_version": 4}))
+		}
+	}
+	neighbour := func(cidr string) func(*testing.T, *routedCloud, *resource, *Network) func() {
+		return func(t *testing.T, c *routedCloud, r *resource, _ *Network) func() {
+			router, subnet := r.Status.Router.ID, legacyOf(t, c.others, "", cidr).Subnets[0].ID
+			_, err := c.others.AttachSubnet(t.Context(), router, subnet)
+			noError(t, err)
+			return func() { noError(t, c.others.DetachSubnet(t.Context(), router, subnet)) }
+		}
+	}
+	quota := func(limits object) func(*testing.T, *routedCloud, *resource, *Network) func() {
+		return func(t *testing.T, c *routedCloud, _ *resource, _ *Network) func() {
+			admin := newTestClient(t, c.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
+			set := func(limits object) {
+				var answer object
+				noError(t, admin.send(t.Context(), http.MethodPut, object{"quota": limits}, &answer, nil, "quotas", "project-1"))
+			}
+			set(limits)
+			return func() { set(object{"subnet": -1, "router": -1}) }
+		}
+	}
+	for _, test := range []struct {
+		name  string
+		start []func(*samplecrdv1.NetworkSpec)
+		// obstruct puts something in the way. It returns what removes it.
+		obstruct func(*testing.T, *routedCloud, *resource, *Network) func()
+		edit     []func(*samplecrdv1.NetworkSpec)
+		reason   ErrorReason
+		message  string
+	}{
+		{"a stranger's subnet is on the network", nil, stranger("10.0.5.0/24"), []func(*samplecrdv1.NetworkSpec){toCIDR("10.0.0.0/16")},
+			Invalid, "create subnet: 10.0.0.0/16 overlaps with subnet 10.0.5.0/24 (ID) of the network, which is left alone"},
+		{"a stranger's subnet is on the network, which has a router", []func(*samplecrdv1.NetworkSpec){existingRouter(byName("gate"))}, stranger("10.0.5.0/24"),
+			[]func(*samplecrdv1.NetworkSpec){toCIDR("10.0.0.0/16")},
+			Invalid, "create subnet: 10.0.0.0/16 overlaps with subnet 10.0.5.0/24 (ID) of the network, which is left alone"},
+		{"one of two subnets can be replaced", []func(*samplecrdv1.NetworkSpec){withSubnet("more", "10.1.0.0/24")}, stranger("10.2.0.0/25"),
+			[]func(*samplecrdv1.NetworkSpec){toCIDR("10.0.0.0/16"), func(s *samplecrdv1.NetworkSpec) { s.AdditionalSubnets[0].CIDR = "10.2.0.0/24" }},
+			Invalid, "create subnet: 10.2.0.0/24 overlaps with subnet 10.2.0.0/25 (ID) of the network, which is left alone"},
+		{"another subnet is on the existing router", []func(*samplecrdv1.NetworkSpec){existingRouter(byName("gate"))}, neighbour("10.0.5.0/24"),
+			[]func(*samplecrdv1.NetworkSpec){toCIDR("10.0.0.0/16")},
+			Invalid, "attach subnet: 10.0.0.0/16 overlaps with 10.0.5.0/24 (ID), which is attached to router ID"},
+		{"another subnet is on the existing router, and the CIDRs do not overlap", []func(*samplecrdv1.NetworkSpec){existingRouter(byName("gate"))}, neighbour("10.7.5.0/24"),
+			[]func(*samplecrdv1.NetworkSpec){toCIDR("10.7.0.0/16")},
+			Invalid, "attach subnet: 10.7.0.0/16 overlaps with 10.7.5.0/24 (ID), which is attached to router ID"},
+		{"another subnet is on the Network's own router", []func(*samplecrdv1.NetworkSpec){ownRouterOn(byName("public"))}, neighbour("10.0.5.0/24"),
+			[]func(*samplecrdv1.NetworkSpec){toCIDR("10.0.0.0/16")},
+			Invalid, "attach subnet: 10.0.0.0/16 overlaps with 10.0.5.0/24 (ID), which is attached to router ID"},
+		{"a port has the address of the next gateway", []func(*samplecrdv1.NetworkSpec){ownRouterOn(byName("public"))}, func(t *testing.T, c *routedCloud, _ *resource, n *Network) func() {
+			return remove(t, c, "ports", post(t, c.others, "port", object{"network_id": n.ID, "name": "web-0", "fixed_ips": []object{{"subnet_id": n.Subnets[0].ID, "ip_address": "10.0.0.9"}}}))
+		}, []func(*samplecrdv1.NetworkSpec){func(s *samplecrdv1.NetworkSpec) { s.Gateway = "10.0.0.9" }},
+			InUse, "attach subnet: the address of the gateway, 10.0.0.9, is in use by port web-0 (no device)"},
+		{"the router is not there", nil, nil, []func(*samplecrdv1.NetworkSpec){toCIDR("10.0.0.0/16"), existingRouter(byName("nowhere"))},
+			Unresolved, `spec.router.existing: there is no router named "nowhere" that the credentials can see`},
+		{"the router is not there, and the CIDRs do not overlap", nil, nil, []func(*samplecrdv1.NetworkSpec){toCIDR("10.1.0.0/16"), ownRouterOn(byName("nowhere"))},
+			Unresolved, `spec.router.externalNetwork: there is no external network named "nowhere" that the credentials can see`},
+		{"the pools have the gateway", nil, nil, []func(*samplecrdv1.NetworkSpec){toCIDR("10.0.0.0/16"), func(s *samplecrdv1.NetworkSpec) {
+			s.AllocationPools = []samplecrdv1.AllocationPool{{Start: "10.0.0.1", End: "10.0.0.9"}}
+		}}, Invalid, "create subnet: Neutron does not accept 10.0.0.0/16 with this gateway, these allocation pools and DHCP"},
+		{"the quota of subnets is below what there is", nil, quota(object{"subnet": 0}), []func(*samplecrdv1.NetworkSpec){toCIDR("10.0.0.0/16")},
+			OverQuota, "create subnet: the project's quota is 0 subnets, and it has 1"},
+		{"the quota has no room for one of two subnets", []func(*samplecrdv1.NetworkSpec){withSubnet("more", "10.1.0.0/24")}, quota(object{"subnet": 2}),
+			[]func(*samplecrdv1.NetworkSpec){toCIDR("10.0.0.0/16"), func(s *samplecrdv1.NetworkSpec) { s.AdditionalSubnets[0].CIDR = "10.2.0.0/24" }},
+			OverQuota, "create subnet: the project's quota is 2 subnets, and it has 2"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c := newRoutedCloud(t)
+			r := c.declare(test.start...)
+			n := r.synced(t)
+			clear := func() {}
+			if test.obstruct != nil {
+				clear = test.obstruct(t, c, r, n)
+			}
+			noError(t, c.Observer().Relist(t.Context()))
+			before, connections := c.inNeutron(t, n.ID), c.Interfaces()
+			spec := *r.Spec.DeepCopy()
+			for _, change := range test.edit {
+				change(&r.Spec)
+			}
+			for range 3 {
+				c.ageNames()
+				writes := c.writes()
+				err := r.err(t)
+				equal(t, test.reason, ReasonOf(err))
+				equal(t, test.message, anyID.ReplaceAllString(err.Error(), "ID"))
+				equal(t, writes, c.writes())
+				equal(t, true, same(before, withRouting(c.inNeutron(t, n.ID), before)))
+				equal(t, connections, c.Interfaces())
+				noError(t, c.Observer().Relist(t.Context()))
+			}
+			clear()
+			noError(t, c.Observer().Relist(t.Context()))
+			if test.obstruct == nil {
+				r.Spec = spec // somebody takes it back
+				equal(t, before.Subnets[0].ID, r.synced(t).Subnets[0].ID)
+				return
+			}
+			after := r.synced(t)
+			equal(t, len(before.Subnets)-strangers(before), len(after.Subnets))
+		})
+	}
+}
+
+// withRouting returns the network with the routers and interfaces of the other one.
+func withRouting(n, from *Network) *Network {
+	n.Routers, n.Interfaces, n.RoutersKnown = from.Routers, from.Interfaces, from.RoutersKnown
+	return n
+}
+
+// strangers returns how many subnets of the network are not the owner's.
+func strangers(n *Network) (count int) {
+	for _, s := range n.Subnets {
+		if !owner.marks(s.Description) {
+			count++
+		}
+	}
+	return count
+}
+
+// The next external network can have addresses that overlap. A member cannot list them, so Neutron is asked.
+func TestASubnetStaysAttachedIfTheNextExternalNetworkOverlaps(t *testing.T) {
+	t.Parallel()
+	for _, isVisible := range []bool{true, false} {
+		c := newRoutedCloud(t)
+		admin := newTestClient(t, c.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
+		maker := admin
+		if isVisible {
+			maker = c.others
+		}
+		external := post(t, admin, "network", object{"name": "next", "router:external": true, "project_id": map[bool]string{true: "project-1", false: "project-2"}[isVisible]})
+		subnet := post(t, maker, "subnet", object{"network_id": external, "cidr": "10.0.0.128/25", "ip_version": 4})
+		r := c.declare(ownRouterOn(byIDOf(c.public)))
+		n := r.synced(t)
+		before := c.Interfaces()
+		ownRouterOn(byIDOf(external))(&r.Spec)
+		for range 3 {
+			err := r.err(t)
+			equal(t, Invalid, ReasonOf(err))
+			if !strings.Contains(err.Error(), "overlaps with") || !strings.Contains(err.Error(), "10.0.0.") {
+				t.Errorf("got %v", err)
+			}
+			equal(t, before, c.Interfaces())
+			equal(t, n.Subnets, c.inNeutron(t, n.ID).Subnets)
+			noError(t, c.Observer().Relist(t.Context()))
+		}
+		ownRouterOn(byIDOf(c.public))(&r.Spec)
+		r.synced(t)
+		equal(t, 1, len(c.own()))
+		equal(t, before, c.Interfaces())
+		_ = subnet
+	}
+}
+
+// Pools that somebody chose stay, and Neutron refuses a gateway that is inside one.
+func TestAnImportIsNotDetachedForAGatewayInsideItsPools(t *testing.T) {
+	t.Parallel()
+	c := newRoutedCloud(t)
+	legacy := legacyOf(t, c.others, "", "10.0.0.0/24")
+	put(t, c.others, "subnet", legacy.Subnets[0].ID, object{"allocation_pools": []object{{"start": "10.0.0.5", "end": "10.0.0.20"}}})
+	r := c.declare(existingRouter(byName("gate")))
+	r.Spec.Import = &samplecrdv1.ImportSpec{NetworkID: legacy.ID}
+	_, _, err := r.syncOnce(t, Guard{})
+	equal(t, Unrecorded, ReasonOf(err))
+	r.Status.Imported = true
+	r.synced(t)
+	before := c.Interfaces()
+	equal(t, 1, len(before))
+	r.Spec.Gateway = "10.0.0.9"
+	for range 2 {
+		err := r.err(t)
+		equal(t, Invalid, ReasonOf(err))
+		equal(t, "update subnet: gateway 10.0.0.9 is in the allocation pool 10.0.0.5-10.0.0.20 of subnet 10.0.0.0/24", err.Error())
+		equal(t, before, c.Interfaces())
+	}
+}
+
+// A default that Neutron does not let the controller restore holds up nothing that the spec declares.
+func TestADefaultThatCannotBeRestoredHoldsUpNothing(t *testing.T) {
+	t.Parallel()
+	share := func(t *testing.T, c *routedCloud, n *Network) {
+		admin := newTestClient(t, c.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
+		put(t, admin, "network", n.ID, object{"shared": true})
+	}
+	for _, test := range []struct {
+		name    string
+		disturb func(*testing.T, *routedCloud, *Network)
+		reason  ErrorReason
+		message string
+	}{
+		{"an administrator shares the network", share, Forbidden, "restore what the spec leaves out: shared set to false: "},
+		{"a port has the default gateway", func(t *testing.T, c *routedCloud, n *Network) {
+			put(t, c.others, "subnet", n.Subnets[0].ID, object{"gateway_ip": nil})
+			put(t, c.others, "subnet", n.Subnets[0].ID, object{"gateway_ip": "10.0.0.9", "allocation_pools": []object{}})
+			_, err := c.others.AttachSubnet(t.Context(), c.makeRouter(t, "theirs", ""), n.Subnets[0].ID)
+			noError(t, err)
+		}, InUse, "restore what the spec leaves out: gateway set to 10.0.0.1: "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c := newRoutedCloud(t)
+			r := c.declare()
+			n := r.synced(t)
+			test.disturb(t, c, n)
+			noError(t, c.Observer().Relist(t.Context()))
+			r.Spec.MTU, r.Spec.Tags = new(int32(1300)), []samplecrdv1.Tag{"a"}
+			r.Spec.DNSNameservers = []samplecrdv1.IPAddress{"192.0.2.53"}
+			withSubnet("more", "10.1.0.0/24")(&r.Spec)
+			for range 2 {
+				err := r.err(t)
+				equal(t, test.reason, ReasonOf(err))
+				if err == nil || !strings.HasPrefix(err.Error(), test.message) {
+					t.Errorf("got %v", err)
+				}
+				noError(t, c.Observer().Relist(t.Context()))
+			}
+			after := c.inNeutron(t, n.ID)
+			equal(t, 1300, after.MTU)
+			equal(t, NewTags("a"), after.Tags)
+			equal(t, 2, len(after.Subnets))
+			equal(t, NewAddresses("192.0.2.53"), after.subnet(n.Subnets[0].ID).DNSNameservers)
+		})
+	}
+}
