@@ -261,3 +261,25 @@ func TestADefaultThatCannotBeRestoredHoldsUpNothing(t *testing.T) {
 		})
 	}
 }
+
+// What only Neutron can know is told, with what was taken away, and nothing goes back and forth.
+func TestARefusalThatNobodyCanForeseeIsToldOnce(t *testing.T) {
+	t.Parallel()
+	c := newRoutedCloud(t)
+	r := c.declare(existingRouter(byName("gate")))
+	r.synced(t)
+	c.answer(replyTo(http.MethodPost, subnetsPath, 400, neutronBody("InvalidInput", "no")))
+	r.Spec.CIDR = "10.0.0.0/16"
+	err := r.err(t)
+	equal(t, Invalid, ReasonOf(err))
+	equal(t, "create subnet: no; taken away before: subnet 10.0.0.0/24 detached from router ID, subnet 10.0.0.0/24 deleted", anyID.ReplaceAllString(err.Error(), "ID"))
+	for range 2 {
+		noError(t, c.Observer().Relist(t.Context()))
+		calls := c.calls(func() { err = r.err(t) })
+		equal(t, "create subnet: no", err.Error())
+		equal(t, []string{"POST subnets", "GET networks", "GET subnets", "GET routers", "GET ports"}, calls)
+	}
+	c.answer(nil)
+	r.Spec.CIDR = "10.0.0.0/24"
+	equal(t, map[string]string{"10.0.0.0/24": c.gate}, c.attached(t, r.synced(t)))
+}

@@ -19,6 +19,7 @@ package neutron
 import (
 	"cmp"
 	"context"
+	"strings"
 
 	"k8s.io/klog/v2"
 
@@ -137,7 +138,7 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 			}
 		}
 		if err != nil {
-			return observed, done, err
+			return observed, done, withTaken(done, err)
 		}
 		observed, done = next, append(done, step)
 	}
@@ -192,6 +193,26 @@ func isRefusal(err error) bool {
 		return true
 	}
 	return false
+}
+
+// TakenBefore begins the part of a message that says what was taken away before Neutron refused a step for a
+// reason that only Neutron knows.
+const TakenBefore = "; taken away before: "
+
+// withTaken adds to a refusal what was taken away in vain.
+func withTaken(done []Step, err error) error {
+	var taken []string
+	for _, step := range done {
+		if _, isNew := step.(CreateSubnet); takesAway(step) && !isNew {
+			taken = append(taken, step.String())
+		}
+	}
+	if len(taken) == 0 || !isRefusal(err) && ReasonOf(err) != OverQuota {
+		return err
+	}
+	refusal := errorIn(err)
+	refusal.Message += TakenBefore + strings.Join(taken, ", ")
+	return &refusal
 }
 
 // notRestored is the error for defaults that cannot be restored.

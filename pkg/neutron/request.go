@@ -94,6 +94,7 @@ var (
 	// partOperations are the operations on a part of an item.
 	partOperations = map[string]string{
 		"PUT networks/tags":                   "set tags",
+		"GET quotas/details.json":             "get quotas",
 		"PUT routers/add_router_interface":    "add router interface",
 		"PUT routers/remove_router_interface": "remove router interface",
 	}

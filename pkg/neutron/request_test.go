@@ -118,6 +118,7 @@ func TestOperationsAreNamedByMethodAndPath(t *testing.T) {
 		{"PUT", "/v2.0/routers/1/remove_router_interface", "remove router interface"},
 		{"PUT", "/v2.0/subnets/1/add_router_interface", "other"},
 		{"GET", "/v2.0/floatingips", "list floatingips"},
+		{"GET", "/v2.0/quotas/1/details.json", "get quotas"},
 		{"GET", "/v2.0/agents", "other"},
 		{"GET", "/v2.0/", "other"},
 		{"BREW", "/v2.0/networks/1", "other"},

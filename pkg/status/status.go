@@ -307,13 +307,17 @@ func firstOf(names []string) string {
 
 // message returns the text for the error. While Neutron gives no good answer, it stays the text
 // that was written first since then: each attempt may fail in another way, and none of that is
-// worth a write.
+// worth a write. What an edit took away in vain stays in the text until the next edit.
 func message(before *metav1.Condition, now metav1.Condition, o Outcome) string {
+	isSame := before != nil && before.Reason == now.Reason && before.ObservedGeneration == now.ObservedGeneration
+	if isSame && strings.HasPrefix(before.Message, o.Err.Error()+neutron.TakenBefore) {
+		return before.Message
+	}
 	if now.Reason != samplecrdv1.ReasonNeutronUnavailable || o.Away.IsZero() {
 		return o.Err.Error()
 	}
 	outage := "Neutron has not been available since " + o.Away.UTC().Format(time.RFC3339) + ": "
-	if before != nil && before.Reason == now.Reason && before.ObservedGeneration == now.ObservedGeneration {
+	if isSame {
 		// The times of conditions have no fractions of a second.
 		isSince := !before.LastTransitionTime.Time.Before(o.Away.Truncate(time.Second))
 		if isSince || strings.HasPrefix(before.Message, outage) {

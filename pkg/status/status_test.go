@@ -698,3 +698,14 @@ func TestEqualComparesEachField(t *testing.T) {
 		t.Error("a router that has no ID yet is the same as none")
 	}
 }
+
+// An edit can take something away before Neutron refuses the rest. Later syncs do not know what that was.
+func TestTheConditionSaysWhatWasTakenAwayUntilTheNextEdit(t *testing.T) {
+	refused := neutron.Error{Op: "create subnet", Reason: neutron.Invalid, Message: "no" + neutron.TakenBefore + "subnet 10.0.0.0/24 deleted"}
+	again := neutron.Error{Op: "create subnet", Reason: neutron.Invalid, Message: "no"}
+	network := newNetwork(ready())
+	network.Status = Compute(network, Outcome{Observed: haveNetwork(), Err: &refused})
+	equal(t, network.Status, Compute(network, Outcome{Observed: haveNetwork(), Err: &again}))
+	network.Generation++
+	equal(t, "create subnet: no", Ready(new(Compute(network, Outcome{Observed: haveNetwork(), Err: &again}))).Message)
+}
