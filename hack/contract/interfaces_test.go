@@ -58,6 +58,10 @@ var interfaceRows = []row{
 		"iface: " + add(`"subnet_id": "$sub", "name": "NAME", "description": "mark", "colour": "red"`) + "! " + addSubnet + listInterfaces + showRouter},
 	{name: "the subnets of a router do not overlap", script: attached + anotherNetwork + anotherSubnet("$net2", `"ip_version": 4, "cidr": "10.0.0.128/25"`) +
 		"! " + add(`"subnet_id": "$sub2"`) + "GET ports?network_id=$net2"},
+	{name: "an overlap with the external subnet is found although another router has the gateway's address", script: routedOutside + anotherRouter + anyNetwork +
+		ipv4(`"cidr": "198.19.0.0/16"`) + "PUT routers/$router2/add_router_interface {\"subnet_id\": \"$sub\"}\n! " + addSubnet + listInterfaces},
+	{name: "a subnet that another router has is refused for the gateway's address alone", script: routedOutside + anotherRouter + anyNetwork +
+		ipv4(`"cidr": "10.0.0.0/24"`) + "PUT routers/$router2/add_router_interface {\"subnet_id\": \"$sub\"}\n! " + addSubnet + listInterfaces},
 	{name: "the subnets of a router do not overlap with the external one", script: routedOutside + anyNetwork + ipv4(`"cidr": "198.19.0.0/16"`) + "! " + addSubnet +
 		clearGateway + "\n! " + addSubnet + "! " + gatewayIn("$ext") + showRouter},
 	{name: "an interface needs a subnet with a gateway", script: anyRouter + anyNetwork + ipv4(`"cidr": "10.0.0.0/24", "gateway_ip": null`) + "! " + addSubnet + listInterfaces},

@@ -109,6 +109,12 @@ var tenancyRows = []row{
 		net: @other POST networks {"network": {"name": "NAME"}}
 		sub: @other POST subnets {"subnet": {"network_id": "$net", "ip_version": 4, "cidr": "10.0.0.0/24"}}
 		@other POST subnets {"subnet": {"network_id": "$net", "ip_version": 4, "cidr": "10.0.1.0/24"}}`},
+	{name: "a quota is shown with what there is, which can be more", alone: true, script: `net: @other POST networks {"network": {"name": "NAME"}}
+		sub: @other POST subnets {"subnet": {"network_id": "$net", "ip_version": 4, "cidr": "10.0.0.0/24"}}
+		@admin PUT quotas/$other {"quota": {"subnet": 0}}
+		! @other GET quotas/$other/details.json
+		! GET quotas/$other/details.json
+		@other POST subnets {"subnet": {"network_id": "$net", "ip_version": 4, "cidr": "10.0.1.0/24"}}`},
 	{name: "a quota of ports is enforced", alone: true, script: `@admin PUT quotas/$other {"quota": {"port": 0}}
 		net: @other POST networks {"network": {"name": "NAME"}}
 		@other POST ports {"port": {"network_id": "$net"}}`},

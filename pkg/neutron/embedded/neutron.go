@@ -211,7 +211,11 @@ func (n *neutron) serveQuotas(r *request, rest []string) *answer {
 	}
 	project := rest[0]
 	if r.Method == http.MethodGet {
-		if project != r.caller.project && !r.caller.admin {
+		isOthers := project != r.caller.project && !r.caller.admin
+		if isOthers && isDetailed {
+			return (&failure{http.StatusForbidden, "AdminRequired", "User does not have admin privileges: Only admin is authorized to access quotas for another project."}).answer()
+		}
+		if isOthers {
 			return disallowed("get_quota").answer()
 		}
 		n.mu.RLock()
