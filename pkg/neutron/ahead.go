@@ -58,13 +58,13 @@ func heldBy(plan []Step, failing int) int {
 
 // checkPlan makes the checks of the first step, and those of the whole plan if that takes something away. It
 // returns the step that is known to fail, and why.
-func (c *Cloud) checkPlan(ctx context.Context, identity Identity, observed *Network, plan []Step) (failing Step, err error) {
+func (c *Cloud) checkPlan(ctx context.Context, identity Identity, observed *Network, plan []Step, guard Guard) (failing Step, err error) {
 	plan = append(plan[:1:1], slices.DeleteFunc(slices.Clone(plan[1:]), isLeftover)...)
 	if len(plan) < 2 || !slices.ContainsFunc(plan, takesAway) {
 		return plan[0], c.check(ctx, identity, observed, plan[0])
 	}
-	l := lookahead{Cloud: c, identity: identity, observed: observed, mayTry: true}
-	at, err := l.check(ctx, plan)
+	l := lookahead{Cloud: c, identity: identity, observed: observed, verify: guard.verify}
+	at, err := l.checkAll(ctx, plan)
 	return plan[at], err
 }
 
@@ -83,14 +83,14 @@ type lookahead struct {
 	identity Identity
 	// observed is the network as it is now.
 	observed *Network
-	// mayTry means that it may try what can only be known by trying. See tryAttachment.
-	mayTry bool
+	// verify is called before tryAttachment. If it is nil, nothing is tried.
+	verify func(context.Context) error
 	// more is how many subnets and routers there are more than now, after the steps that were checked.
 	more map[string]int
 }
 
-// check returns the number of the first step that is known to fail, and why.
-func (l *lookahead) check(ctx context.Context, steps []Step) (at int, err error) {
+// checkAll returns the number of the first step that is known to fail, and why.
+func (l *lookahead) checkAll(ctx context.Context, steps []Step) (at int, err error) {
 	ctx = withMemory(ctx)
 	l.more = map[string]int{}
 	expected := l.observed
@@ -129,7 +129,7 @@ func counted(step Step) (resource string, more int) {
 
 // checkStep checks one step. expected is the network as it is right before the step.
 func (l *lookahead) checkStep(ctx context.Context, step Step, expected *Network) error {
-	if err := l.Cloud.check(ctx, l.identity, l.observed, step); err != nil {
+	if err := l.check(ctx, l.identity, l.observed, step); err != nil {
 		return err
 	}
 	switch s := step.(type) {
@@ -168,7 +168,7 @@ func (l *lookahead) checkAttachment(ctx context.Context, s AttachSubnet, expecte
 		}
 	}
 	isComplete, err := l.checkNeighbours(ctx, s, expected)
-	if err != nil || isComplete || !l.mayTry || !exists || !isReleased || s.Router == newRouter {
+	if err != nil || isComplete || l.verify == nil || !exists || !isReleased || s.Router == newRouter {
 		return err
 	}
 	return l.tryAttachment(ctx, s)
@@ -251,6 +251,9 @@ func (s AttachSubnet) overlap(other, id string, isExternal bool) error {
 // what the client cannot see, such as the subnets of an external network (measured: a member cannot list them).
 // If Neutron accepts it, the other router has just lost the subnet, and the plan is made again.
 func (l *lookahead) tryAttachment(ctx context.Context, s AttachSubnet) error {
+	if err := l.verify(ctx); err != nil {
+		return err
+	}
 	_, err := l.client.AttachSubnet(ctx, s.Router, s.Subnet)
 	switch {
 	case err == nil:

@@ -248,7 +248,7 @@ func (c *Cloud) take(ctx context.Context, identity Identity, observed *Network, 
 	step := plan[0]
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "step", step))
 	next := observed
-	if failing, err = c.checkPlan(ctx, identity, observed, plan); err == nil {
+	if failing, err = c.checkPlan(ctx, identity, observed, plan, guard); err == nil {
 		failing = step
 		next, err = c.apply(ctx, identity, observed, step, guard)
 	}

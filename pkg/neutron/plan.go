@@ -53,10 +53,11 @@ func Next(desired Desired, observed *Network) Step {
 	return step
 }
 
-// takesAway reports whether the step takes away something that the Network has, or begins to replace it.
+// takesAway reports whether the step takes away a subnet of the Network or its connection, or begins to replace
+// the subnet.
 func takesAway(step Step) bool {
 	switch s := step.(type) {
-	case DetachSubnet, DeleteSubnet, DeleteRouter:
+	case DetachSubnet, DeleteSubnet:
 		return true
 	case CreateSubnet:
 		return len(s.Replaces) > 0

@@ -148,7 +148,7 @@ func (c *Cloud) foretell(ctx context.Context, identity Identity, desired Desired
 func (c *Cloud) checkPlanned(ctx context.Context, identity Identity, observed *Network, plan []Step) (steps []PlannedStep, failing int, err error) {
 	steps = describePlan(plan, observed)
 	l := lookahead{Cloud: c, identity: identity, observed: observed}
-	failing, err = l.check(ctx, plan)
+	failing, err = l.checkAll(ctx, plan)
 	if err == nil || !prevents(err) {
 		return steps, -1, err
 	}
