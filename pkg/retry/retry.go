@@ -18,6 +18,7 @@ limitations under the License.
 package retry
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -44,6 +45,10 @@ const jitter = 0.2
 // Limiter is the rate limiter of a queue: a key waits for the longer of its own exponential
 // back-off, with jitter, and its turn in the token bucket of its group. So the retries of one
 // group do not use up the rate of another.
+//
+// Something else can enqueue a key before its turn. Then the key gives the turn back, and the
+// next key of the group that needs one gets it: otherwise each recovery of Neutron, which
+// enqueues all keys, would make the retries after it later.
 type Limiter[K, G comparable] struct {
 	workqueue.TypedRateLimiter[K] // the back-off of each key
 
@@ -51,7 +56,22 @@ type Limiter[K, G comparable] struct {
 	groupOf func(K) G
 
 	mu      sync.Mutex
-	buckets map[G]*rate.Limiter
+	buckets map[G]*bucket
+	turns   map[K]turn
+}
+
+// turn is when the token bucket lets a key be retried.
+type turn struct {
+	at     time.Time
+	bucket *bucket
+}
+
+// bucket is the token bucket of a group.
+type bucket struct {
+	tokens *rate.Limiter
+	// unused are turns that were given back, in order. Cancelling the reservation of a token
+	// would not do: a bucket takes back only those that nobody has reserved after.
+	unused []time.Time
 }
 
 // NewLimiter returns a Limiter. groupOf returns the group of a key; it must not use the queue.
@@ -60,25 +80,60 @@ func NewLimiter[K, G comparable](o Options, groupOf func(K) G) *Limiter[K, G] {
 		TypedRateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[K](o.BaseDelay, o.MaxDelay),
 		options:          o,
 		groupOf:          groupOf,
-		buckets:          map[G]*rate.Limiter{},
+		buckets:          map[G]*bucket{},
+		turns:            map[K]turn{},
 	}
 }
 
 // When returns how long the key waits before its next retry.
 func (l *Limiter[K, G]) When(key K) time.Duration {
-	return max(wait.Jitter(l.TypedRateLimiter.When(key), jitter), l.bucket(key).Reserve().Delay())
-}
-
-func (l *Limiter[K, G]) bucket(key K) *rate.Limiter {
-	group := l.groupOf(key)
+	delay := wait.Jitter(l.TypedRateLimiter.When(key), jitter)
+	group, now := l.groupOf(key), time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	bucket := l.buckets[group]
-	if bucket == nil {
-		bucket = rate.NewLimiter(rate.Limit(l.options.QPS), l.options.Burst)
-		l.buckets[group] = bucket
+	l.giveBack(key, now)
+	next := l.bucket(group).next(now)
+	l.turns[key] = next
+	return max(delay, next.at.Sub(now))
+}
+
+// Forget ends the back-off of the key: it succeeded, or waits for something else.
+func (l *Limiter[K, G]) Forget(key K) {
+	l.TypedRateLimiter.Forget(key)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.giveBack(key, time.Now())
+}
+
+// giveBack is called with the lock held.
+func (l *Limiter[K, G]) giveBack(key K, now time.Time) {
+	if last, ok := l.turns[key]; ok && last.at.After(now) {
+		i, _ := slices.BinarySearchFunc(last.bucket.unused, last.at, time.Time.Compare)
+		last.bucket.unused = slices.Insert(last.bucket.unused, i, last.at)
 	}
-	return bucket
+	delete(l.turns, key)
+}
+
+// bucket is called with the lock held.
+func (l *Limiter[K, G]) bucket(group G) *bucket {
+	b := l.buckets[group]
+	if b == nil {
+		b = &bucket{tokens: rate.NewLimiter(rate.Limit(l.options.QPS), l.options.Burst)}
+		l.buckets[group] = b
+	}
+	return b
+}
+
+// next returns the earliest turn that was given back and is not over yet, or else a new one.
+func (b *bucket) next(now time.Time) turn {
+	i, _ := slices.BinarySearchFunc(b.unused, now, time.Time.Compare)
+	b.unused = b.unused[i:]
+	if len(b.unused) == 0 {
+		return turn{now.Add(b.tokens.ReserveN(now, 1).DelayFrom(now)), b}
+	}
+	at := b.unused[0]
+	b.unused = b.unused[1:]
+	return turn{at, b}
 }
 
 // Drop forgets the token bucket of a group that has no keys any more.

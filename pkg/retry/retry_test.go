@@ -18,6 +18,8 @@ package retry
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,6 +137,140 @@ func TestADroppedGroupStartsWithAFullTokenBucket(t *testing.T) {
 		limiter.Drop("")
 		if delay := limiter.When(3); delay > time.Second {
 			t.Errorf("the bucket is full, but the delay is %s", delay)
+		}
+	})
+}
+
+// production are the default Options.
+var production = Options{BaseDelay: time.Second, MaxDelay: time.Minute, QPS: 10, Burst: 100}
+
+// What enqueues all keys, such as the recovery of Neutron, overtakes the retries that they wait
+// for.
+func TestRetriesThatAreOvertakenLeaveNoDebt(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		keys  int
+		every time.Duration // between the recoveries
+		// syncs are what happens to each key after a recovery, before the next one has its turn.
+		syncs func(*Limiter[int, string], int)
+		// most is the longest delay of the first failure of another key.
+		most time.Duration
+	}{
+		{"each sync fails", 200, time.Second, func(l *Limiter[int, string], key int) { l.When(key) }, 20 * time.Second},
+		{"each sync fails, and the recoveries are so rare that the back-off is at its longest", 200, 20 * time.Second,
+			func(l *Limiter[int, string], key int) { l.When(key) }, 20 * time.Second},
+		{"each sync fails and succeeds then", 200, time.Second, func(l *Limiter[int, string], key int) { l.When(key); l.Forget(key) }, 2 * time.Second},
+		{"each sync succeeds and fails then", 200, time.Second, func(l *Limiter[int, string], key int) { l.Forget(key); l.When(key) }, 20 * time.Second},
+		{"an outage of very many", 2000, time.Second, func(l *Limiter[int, string], key int) { l.When(key); l.Forget(key) }, 2 * time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				limiter := NewLimiter(production, oneGroup[int])
+				for range 30 {
+					for key := range test.keys {
+						test.syncs(limiter, key)
+					}
+					time.Sleep(test.every)
+				}
+				between(t, time.Second, test.most, limiter.When(-1))
+			})
+		})
+	}
+}
+
+// All keys fail in the outage, and their retries are far away. The first keys to succeed then
+// give their turns to others.
+func TestAKeyThatSucceedsGivesItsTurnBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := NewLimiter(production, oneGroup[int])
+		for key := range 10_000 {
+			limiter.When(key)
+		}
+		between(t, 990*time.Second, 990200*time.Millisecond, limiter.When(10_000))
+		for key := range 10_000 {
+			limiter.Forget(key)
+		}
+		between(t, time.Second, 1200*time.Millisecond, limiter.When(10_001))
+		// The one that still waits keeps its turn, and nobody else has it.
+		for key := range 9899 {
+			limiter.When(-key)
+		}
+		between(t, 990200*time.Millisecond, 990300*time.Millisecond, limiter.When(10_002))
+	})
+}
+
+// Whatever happens to the keys: of the retries that nothing overtakes, there are never more than
+// the token bucket allows.
+func TestTurnsThatAreGivenBackDoNotExceedTheRate(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			options := Options{BaseDelay: time.Nanosecond, MaxDelay: time.Nanosecond, QPS: 10, Burst: 5}
+			limiter := NewLimiter(options, oneGroup[int])
+			turns := map[int]time.Time{} // of the keys that wait
+			var retries []time.Time
+			for range 2000 {
+				time.Sleep(time.Duration(random.IntN(60)) * time.Millisecond)
+				for key, turn := range turns {
+					if !turn.After(time.Now()) {
+						retries = append(retries, turn)
+						delete(turns, key)
+					}
+				}
+				switch key := random.IntN(200); random.IntN(3) {
+				case 0:
+					limiter.Forget(key)
+					delete(turns, key)
+				default:
+					turns[key] = time.Now().Add(limiter.When(key))
+				}
+			}
+			slices.SortFunc(retries, time.Time.Compare)
+			if len(retries) < 500 {
+				t.Fatalf("seed %d: only %d retries", seed, len(retries))
+			}
+			for i, from := range retries {
+				for j, to := range retries[i:] {
+					if allowed := float64(options.Burst) + options.QPS*to.Sub(from).Seconds() + 0.01; float64(j+1) > allowed {
+						t.Fatalf("seed %d: %d retries in %s", seed, j+1, to.Sub(from))
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestAKeyThatChangesItsGroupGivesItsTurnBackToTheOldOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		group := "a"
+		limiter := NewLimiter(Options{BaseDelay: time.Second, MaxDelay: time.Minute, QPS: 0.01, Burst: 1}, func(key string) string {
+			if key == "moves" {
+				return group
+			}
+			return key[:1]
+		})
+		limiter.When("a1")
+		between(t, 100*time.Second, 100*time.Second, limiter.When("moves"))
+		group = "b"
+		between(t, 2*time.Second, 2400*time.Millisecond, limiter.When("moves")) // b has a bucket of its own
+		between(t, 100*time.Second, 100*time.Second, limiter.When("a2"))
+		between(t, 100*time.Second, 100*time.Second, limiter.When("b1"))
+	})
+}
+
+// A key that nothing retries any more is forgotten by the queue.
+func TestTheLimiterKeepsNothingOfForgottenKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := NewLimiter(production, oneGroup[int])
+		for key := range 1000 {
+			limiter.When(key)
+			limiter.Forget(key)
+		}
+		time.Sleep(time.Hour)
+		limiter.When(-1)
+		limiter.Forget(-1)
+		if len(limiter.turns)+len(limiter.buckets[""].unused) > 0 {
+			t.Errorf("it holds %d turns, and %d that were given back", len(limiter.turns), len(limiter.buckets[""].unused))
 		}
 	})
 }
