@@ -231,25 +231,18 @@ func (c *Controller) enqueueAll() {
 	}
 }
 
-// Run waits for the first lists of Kubernetes and Neutron, and then syncs until ctx is
-// cancelled. It returns when the workers have finished what they are processing.
+// Run waits for the informer's first list, and then syncs until ctx is cancelled. It returns when
+// the workers have finished what they are processing.
 func (c *Controller) Run(ctx context.Context, workers int) error {
 	logger := klog.FromContext(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer c.queue.ShutDown()
 
-	running.Go(func() { c.clouds.Own().Run(ctx) })
+	running.Go(func() { c.clouds.RunOwn(ctx) })
 	if !cache.WaitFor(klog.NewContext(ctx, logger.V(2)), "Networks", c.networksSynced) {
 		return ctx.Err()
 	}
-	// The first list of Neutron may have failed: then the workers report that in the status.
-	select {
-	case <-c.clouds.Own().Observer().FirstListDone():
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-
 	logger.Info("Starting workers", "count", workers)
 	for range workers {
 		running.Go(func() { c.runWorker(ctx) })

@@ -364,6 +364,9 @@ func TestStatusIsWrittenOncePerOutage(t *testing.T) {
 	f.cloud = neutron.NewCloud("test", client, world.Cluster, time.Hour)
 	f.controller.clouds = f.newClouds()
 	f.controller.changes = status.NewUnrecorded(nil)
+	if err := f.cloud.Observer().Relist(t.Context()); err == nil {
+		t.Fatal("the list succeeded")
+	}
 	if n := f.statusWrites(20); n > 1 {
 		t.Errorf("after a restart: %d writes, want at most 1", n)
 	}

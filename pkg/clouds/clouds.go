@@ -56,19 +56,18 @@ func RefOf(network *samplecrdv1.Network) Ref {
 	return Ref{Secret: cache.NewObjectName(network.Namespace, named.SecretName), CloudName: named.CloudName}
 }
 
-// SecretsOf returns the Secret that the Network names, if it names one. It is for an index.
+// SecretsOf returns the Secret that the Network names; the zero name for the controller's own
+// credentials. It is for an index.
 func SecretsOf(network *samplecrdv1.Network) []string {
-	if ref := RefOf(network); ref != (Ref{}) {
-		return []string{ref.Secret.String()}
-	}
-	return nil
+	return []string{RefOf(network).Secret.String()}
 }
 
 // String returns a name for logs.
 func (r Ref) String() string { return fmt.Sprintf("%s of Secret %s", r.CloudName, r.Secret) }
 
 // ErrNotReady is returned while the Secret, or the cloud's networks, are being read for the
-// first time. Handlers.SecretChanged is called after that.
+// first time: without them, each Network would be looked up by itself. Handlers.SecretChanged is
+// called after that.
 var ErrNotReady = errors.New("the cloud of these credentials has not been listed yet")
 
 // Options are the settings of Clouds. Client and NewCloud are required.
@@ -93,7 +92,8 @@ type Handlers struct {
 	Drift func(owner types.UID)
 	// Recovered is called when the controller's own cloud answers again after a failure.
 	Recovered func()
-	// SecretChanged is called when For has a new answer for the Networks that name the Secret.
+	// SecretChanged is called when For has a new answer for the Networks that name the Secret; the
+	// zero name stands for the controller's own credentials.
 	SecretChanged func(secret cache.ObjectName)
 	// Released is called when no Network uses the credentials any more.
 	Released func(Ref)
@@ -168,6 +168,11 @@ func (c *Clouds) AddHandlers(handlers Handlers) {
 // Own returns the controller's own cloud.
 func (c *Clouds) Own() *neutron.Cloud { return c.own }
 
+// RunOwn runs the controller's own cloud until ctx is cancelled.
+func (c *Clouds) RunOwn(ctx context.Context) {
+	run(ctx, c.own, func() { c.handlers.SecretChanged(cache.ObjectName{}) })
+}
+
 // List returns all clouds that are in use, the controller's own first.
 func (c *Clouds) List() []*neutron.Cloud {
 	c.mu.Lock()
@@ -194,7 +199,7 @@ func (c *Clouds) Wait() { c.running.Wait() }
 func (c *Clouds) For(ctx context.Context, key cache.ObjectName, network *samplecrdv1.Network) (*neutron.Cloud, error) {
 	ref := RefOf(network)
 	if ref == (Ref{}) && c.groups.ref(key) == ref {
-		return c.own, nil // without the lock that those of Secrets take
+		return listed(c.own) // without the lock that those of Secrets take
 	}
 	cloud, last, err := c.acquire(key, ref)
 	isLost := neutron.ReasonOf(err) == neutron.NoCredentials && !network.DeletionTimestamp.IsZero()
@@ -218,6 +223,17 @@ func (c *Clouds) For(ctx context.Context, key cache.ObjectName, network *samplec
 		return nil, spareErr
 	}
 	return nil, c.deadEnd(network, err)
+}
+
+// listed returns the cloud if its first list has ended, and otherwise ErrNotReady. A list that
+// failed counts too: then the status reports why.
+func listed(cloud *neutron.Cloud) (*neutron.Cloud, error) {
+	select {
+	case <-cloud.Observer().FirstListDone():
+		return cloud, nil
+	default:
+		return nil, ErrNotReady
+	}
 }
 
 // Forget releases the credentials that the key uses.
@@ -252,19 +268,16 @@ func (c *Clouds) acquireLocked(key cache.ObjectName, ref Ref) (_ *neutron.Cloud,
 		c.release(before)
 	}
 	if ref == (Ref{}) {
-		return c.own, nil, nil
+		own, err := listed(c.own)
+		return own, nil, err
 	}
 	used := c.inUse[ref]
 	last = used.cloud
 	if err := c.open(ref, used); err != nil {
 		return nil, last, err
 	}
-	select {
-	case <-used.cloud.Observer().FirstListDone():
-		return used.cloud.Cloud, last, nil
-	default:
-		return nil, last, ErrNotReady
-	}
+	cloud, err := listed(used.cloud.Cloud)
+	return cloud, last, err
 }
 
 // release is called with the lock held, so that nobody acquires the credentials meanwhile.
@@ -337,15 +350,20 @@ func (c *Clouds) start(content content, config neutron.Config) *cloud {
 	observer := shared.Observer()
 	observer.AddHandler(c.handlers.Drift)
 	observer.OnRecovery(func() { c.notify(shared) })
-	c.running.Go(func() { shared.Run(ctx) })
-	c.running.Go(func() {
-		select {
-		case <-observer.FirstListDone():
-			c.notify(shared)
-		case <-ctx.Done():
-		}
-	})
+	c.running.Go(func() { run(ctx, shared.Cloud, func() { c.notify(shared) }) })
 	return shared
+}
+
+// run runs a cloud until ctx is cancelled, and calls onList when its first list has ended.
+func run(ctx context.Context, cloud *neutron.Cloud, onList func()) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { cloud.Run(ctx) })
+	select {
+	case <-cloud.Observer().FirstListDone():
+		onList()
+	case <-ctx.Done():
+	}
 }
 
 // notify calls the handler for each Secret that leads to the cloud.

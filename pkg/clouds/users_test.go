@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -35,6 +36,7 @@ import (
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
 // cloudsLab is a lab whose Clouds have handlers that record their calls.
@@ -64,6 +66,14 @@ func newCloudsLab(t *testing.T, objects ...runtime.Object) *cloudsLab {
 		Released:      func(ref Ref) { l.released = append(l.released, ref) },
 	})
 	return l
+}
+
+// listOwn lists the controller's own cloud.
+func (l *cloudsLab) listOwn() {
+	l.Helper()
+	if err := l.Own().Observer().Relist(l.T.Context()); err != nil {
+		l.Fatal(err)
+	}
 }
 
 func key(name string) cache.ObjectName { return cache.NewObjectName("team", name) }
@@ -113,7 +123,7 @@ func TestRefOf(t *testing.T) {
 		want    Ref
 		secrets []string
 	}{
-		{"the controller's own credentials", naming(""), Ref{}, nil},
+		{"the controller's own credentials", naming(""), Ref{}, []string{""}},
 		{"a Secret of its namespace", naming("creds"), ref, []string{"team/creds"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -125,6 +135,7 @@ func TestRefOf(t *testing.T) {
 
 func TestANetworkWithoutCredentialsUsesTheControllersOwnCloud(t *testing.T) {
 	l := newCloudsLab(t)
+	l.listOwn()
 	cloud, err := l.For(t.Context(), key("a"), naming(""))
 	if cloud != l.Own() || err != nil {
 		t.Errorf("got %v, %v", cloud, err)
@@ -136,6 +147,22 @@ func TestANetworkWithoutCredentialsUsesTheControllersOwnCloud(t *testing.T) {
 	}
 	if actions := l.kube.Actions(); len(actions) > 0 {
 		t.Errorf("got requests: %v", actions)
+	}
+}
+
+// The zero name stands for the controller's own credentials. A list that fails ends the wait too.
+func TestTheControllersOwnCloudIsReadyAfterItsFirstList(t *testing.T) {
+	for _, failure := range []int{0, http.StatusServiceUnavailable} {
+		l := newCloudsLab(t)
+		l.neutron.SetFault(func(r *http.Request) *embedded.Fault { return &embedded.Fault{Status: failure} })
+		if cloud, err := l.For(t.Context(), key("a"), naming("")); cloud != nil || !errors.Is(err, ErrNotReady) {
+			t.Errorf("got %v, %v, want ErrNotReady", cloud, err)
+		}
+		l.running.Go(func() { l.RunOwn(l.Clouds.ctx) })
+		equal(t, cache.ObjectName{}, <-l.told)
+		if cloud, err := l.For(t.Context(), key("a"), naming("")); cloud != l.Own() || err != nil {
+			t.Errorf("got %v, %v", cloud, err)
+		}
 	}
 }
 
@@ -183,6 +210,7 @@ func TestCredentialsAreReleasedWithTheLastNetworkThatUsesThem(t *testing.T) {
 	equal(t, 1, l.inUse[other].networks)
 
 	// The Network no longer references credentials.
+	l.listOwn()
 	if _, err := l.For(t.Context(), key("b"), naming("")); err != nil {
 		t.Fatal(err)
 	}
