@@ -31,6 +31,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/pager"
 
@@ -62,16 +63,34 @@ func lowestFree(pool netip.Prefix, bits int, taken []netip.Prefix) (netip.Prefix
 	return netip.Prefix{}, false
 }
 
-// cidrsOf returns the CIDRs that a Network takes: the desired one, the observed one, and the
-// allocated one, to which the controller reverts edits.
-func cidrsOf(network *samplecrdv1.Network) []netip.Prefix {
-	var all []netip.Prefix
-	for _, text := range []string{network.Spec.CIDR, network.Status.CIDR, network.Annotations[samplecrdv1.AnnotationAllocatedCIDR]} {
-		if cidr, err := netip.ParsePrefix(text); err == nil && !slices.Contains(all, cidr.Masked()) {
-			all = append(all, cidr.Masked())
+// cidrsOf returns the CIDRs that a Network takes: those of the subnets that it declares, those of
+// the subnets that it has, and the allocated one, to which the controller reverts edits. While a
+// subnet is being replaced, both are taken.
+func cidrsOf(network *samplecrdv1.Network) sets.Set[netip.Prefix] {
+	texts := []string{network.Spec.CIDR, network.Status.CIDR, network.Annotations[samplecrdv1.AnnotationAllocatedCIDR]}
+	for _, subnet := range network.Status.Subnets {
+		texts = append(texts, subnet.CIDR)
+	}
+	return additionalCIDRsOf(network).Insert(parseCIDRs(texts)...)
+}
+
+// additionalCIDRsOf returns the CIDRs of the subnets that the Network declares besides spec.cidr.
+func additionalCIDRsOf(network *samplecrdv1.Network) sets.Set[netip.Prefix] {
+	var texts []string
+	for _, subnet := range network.Spec.AdditionalSubnets {
+		texts = append(texts, subnet.CIDR)
+	}
+	return sets.New(parseCIDRs(texts)...)
+}
+
+// parseCIDRs returns the CIDRs without host bits. It leaves out what is not a CIDR.
+func parseCIDRs(texts []string) (cidrs []netip.Prefix) {
+	for _, text := range texts {
+		if cidr, err := netip.ParsePrefix(text); err == nil {
+			cidrs = append(cidrs, cidr.Masked())
 		}
 	}
-	return all
+	return cidrs
 }
 
 func overlapsAny(cidr netip.Prefix, others []netip.Prefix) bool {
@@ -106,7 +125,7 @@ type allocator struct {
 	reserved map[cache.ObjectName]netip.Prefix
 	// listed has the CIDRs that were taken at listedVersion. It is nil when the cache has
 	// reached that version.
-	listed        map[cache.ObjectName][]netip.Prefix
+	listed        map[cache.ObjectName]sets.Set[netip.Prefix]
 	listedVersion string
 	// waiting has the Deployments for which no block was free.
 	waiting map[cache.ObjectName]bool
@@ -125,14 +144,14 @@ func (a *allocator) allocate(ctx context.Context, key cache.ObjectName, preferre
 	// mu stays locked until the block is reserved, so that two workers cannot get the same one.
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	others, err := a.takenByOthers(key)
+	taken, err := a.takenFor(key)
 	if err != nil {
 		return netip.Prefix{}, err
 	}
 	block := preferred
-	if !a.isBlock(preferred) || overlapsAny(preferred, others) {
+	if !a.isBlock(preferred) || overlapsAny(preferred, taken) {
 		free := false
-		if block, free = lowestFree(a.pool, a.bits, others); !free {
+		if block, free = lowestFree(a.pool, a.bits, taken); !free {
 			a.waiting[key] = true
 			return netip.Prefix{}, errExhausted
 		}
@@ -162,7 +181,7 @@ func (a *allocator) listOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	listed := map[cache.ObjectName][]netip.Prefix{}
+	listed := map[cache.ObjectName]sets.Set[netip.Prefix]{}
 	err = meta.EachListItem(list, func(object runtime.Object) error {
 		network := object.(*samplecrdv1.Network)
 		listed[cache.MetaObjectToName(network)] = cidrsOf(network)
@@ -177,8 +196,9 @@ func (a *allocator) listOnce(ctx context.Context) error {
 	return nil
 }
 
-// takenByOthers returns the CIDRs of all Networks except the one with that name.
-func (a *allocator) takenByOthers(key cache.ObjectName) ([]netip.Prefix, error) {
+// takenFor returns the CIDRs that the block of that name must not overlap: those of all other
+// Networks, and those of the additional subnets of its own, which the API server compares.
+func (a *allocator) takenFor(key cache.ObjectName) ([]netip.Prefix, error) {
 	// Read the version before the content, so that the content is at least as new.
 	if order, err := resourceversion.CompareResourceVersion(a.cacheVersion(), a.listedVersion); err == nil && order >= 0 {
 		a.listed = nil
@@ -189,9 +209,11 @@ func (a *allocator) takenByOthers(key cache.ObjectName) ([]netip.Prefix, error) 
 	}
 	var taken []netip.Prefix
 	for _, network := range networks {
-		if cache.MetaObjectToName(network) != key {
-			taken = append(taken, cidrsOf(network)...)
+		cidrs := cidrsOf(network)
+		if cache.MetaObjectToName(network) == key {
+			cidrs = additionalCIDRsOf(network)
 		}
+		taken = append(taken, cidrs.UnsortedList()...)
 	}
 	for other, cidr := range a.reserved {
 		if other != key {
@@ -200,7 +222,7 @@ func (a *allocator) takenByOthers(key cache.ObjectName) ([]netip.Prefix, error) 
 	}
 	for other, all := range a.listed {
 		if other != key {
-			taken = append(taken, all...)
+			taken = append(taken, all.UnsortedList()...)
 		}
 	}
 	return taken, nil

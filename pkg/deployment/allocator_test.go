@@ -24,6 +24,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -51,15 +52,35 @@ func (f *fixture) expectCIDR(name, want string) {
 	}
 }
 
-// expectApart fails if any two Networks overlap.
+// expectApart fails if any two subnets that Networks declare overlap.
 func (f *fixture) expectApart() {
 	f.t.Helper()
-	all := f.api.After(f.api.Changes())
+	type subnet struct {
+		of   string
+		cidr netip.Prefix
+	}
+	var all []subnet
+	for _, n := range f.api.After(f.api.Changes()) {
+		all = append(all, subnet{n.Name, netip.MustParsePrefix(n.Spec.CIDR)})
+		for _, more := range n.Spec.AdditionalSubnets {
+			all = append(all, subnet{n.Name, netip.MustParsePrefix(more.CIDR)})
+		}
+	}
 	for i, a := range all {
 		for _, b := range all[:i] {
-			if netip.MustParsePrefix(a.Spec.CIDR).Overlaps(netip.MustParsePrefix(b.Spec.CIDR)) {
-				f.t.Errorf("%s of %s and %s of %s overlap", a.Spec.CIDR, a.Name, b.Spec.CIDR, b.Name)
+			if a.cidr.Overlaps(b.cidr) {
+				f.t.Errorf("%s of %s and %s of %s overlap", a.cidr, a.of, b.cidr, b.of)
 			}
+		}
+	}
+}
+
+// declares returns a change that gives a Network additional subnets.
+func declares(cidrs ...string) func(*samplecrdv1.Network) {
+	return func(n *samplecrdv1.Network) {
+		for i, cidr := range cidrs {
+			n.Spec.AdditionalSubnets = append(n.Spec.AdditionalSubnets,
+				samplecrdv1.AdditionalSubnet{Name: fmt.Sprint("more-", i), SubnetSpec: samplecrdv1.SubnetSpec{CIDR: cidr}})
 		}
 	}
 }
@@ -85,6 +106,68 @@ func TestAutoTakesTheLowestFreeBlock(t *testing.T) {
 	f.expectJournal("create networks")
 	f.mustSync()
 	f.expectJournal()
+}
+
+// The pool has four blocks, of which auto would take the first.
+func TestAutoAvoidsEverySubnetOfEveryNetwork(t *testing.T) {
+	has := func(cidrs ...string) func(*samplecrdv1.Network) {
+		return func(n *samplecrdv1.Network) {
+			for i, cidr := range cidrs {
+				n.Status.Subnets = append(n.Status.Subnets, samplecrdv1.SubnetStatus{ID: fmt.Sprint(i), CIDR: cidr})
+			}
+		}
+	}
+	for _, test := range []struct {
+		name string
+		pool string
+		cidr string // of the other Network
+		with func(*samplecrdv1.Network)
+		want string
+	}{
+		{"an additional subnet", "10.0.0.0/22", "192.168.0.0/24", declares("10.0.0.0/24"), "10.0.1.0/24"},
+		{"one of several additional subnets", "10.0.0.0/22", "192.168.0.0/24", declares("fd00::/64", "10.0.0.128/25", "10.0.1.0/28"), "10.0.2.0/24"},
+		{"an additional subnet that is larger than a block", "10.0.0.0/22", "192.168.0.0/24", declares("10.0.0.0/23"), "10.0.2.0/24"},
+		{"an additional subnet with host bits", "10.0.0.0/22", "192.168.0.0/24", declares("10.0.0.77/24"), "10.0.1.0/24"},
+		{"an additional subnet beside spec.cidr", "10.0.0.0/22", "10.0.0.0/24", declares("10.0.1.0/24"), "10.0.2.0/24"},
+		{"an additional subnet that the spec no longer declares", "10.0.0.0/22", "192.168.0.0/24", has("192.168.0.0/24", "10.0.0.0/24"), "10.0.1.0/24"},
+		{"the old subnet and the new one while spec.cidr is replaced", "10.0.0.0/22", "10.0.1.0/24", has("10.0.0.0/24", "10.0.1.0/24"), "10.0.2.0/24"},
+		{"the subnets of an import, which the spec does not name", "10.0.0.0/22", "", has("10.0.0.0/24", "10.0.2.0/24"), "10.0.1.0/24"},
+		{"subnets of the other IP family", "10.0.0.0/22", "fd00:1::/64", declares("::/0", "fd00::/64"), "10.0.0.0/24"},
+		{"an additional IPv6 subnet, with an IPv6 pool", "fd00::/62", "10.0.0.0/24", declares("fd00::/64", "0.0.0.0/0"), "fd00:0:0:1::/64"},
+		{"ranges that are none", "10.0.0.0/22", "10.0.0.0", declares("", "10.0.0.0/33", "10.0.0.0/24/24", "::ffff:10.0.0.0/120"), "10.0.0.0/24"},
+	} {
+		for _, isCached := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, cached: %t", test.name, isCached), func(t *testing.T) {
+				bits := 24
+				if strings.Contains(test.pool, ":") {
+					bits = 64
+				}
+				f := newFixture(t, test.pool, bits)
+				f.stray("other", test.cidr, test.with)
+				f.deploy("web", "auto", "-")
+				f.refreshDeployments()
+				if isCached {
+					f.refresh()
+				}
+				f.must(f.sync("web"))
+				f.expectCIDR("web", test.want)
+			})
+		}
+	}
+}
+
+// The API server refuses a Network whose subnets overlap.
+func TestAutoAvoidsTheAdditionalSubnetsOfTheDeploymentsOwnNetwork(t *testing.T) {
+	f := newFixture(t, "10.0.0.0/22", 24)
+	f.deploy("web", "192.168.0.0/24", "-")
+	f.mustSync()
+	f.edit(func(n *samplecrdv1.Network) {
+		declares("10.0.0.0/24")(n)
+		n.Status.CIDR = "192.168.0.0/24"
+	})
+	f.annotate("auto", "-")
+	f.mustSync()
+	f.expectCIDR("web", "10.0.1.0/24")
 }
 
 func TestAutoKeepsItsBlock(t *testing.T) {
@@ -426,6 +509,7 @@ func TestBlocksNeverOverlapInARandomWalk(t *testing.T) {
 	for walk := range 15 {
 		random := rand.New(rand.NewPCG(seed, uint64(walk)))
 		f := newFixture(t, "10.0.0.0/24", 28) // 16 blocks
+		f.stray("stray", "192.168.0.0/24", declares("10.0.0.0/28", "fd00::/64", "10.0.0.64/28", "10.0.0.99/30"))
 		for range 300 {
 			f.step(random)
 			f.expectApart()

@@ -30,7 +30,6 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -196,7 +195,7 @@ func (c *Controller) networkHandlers() informers.NetworkHandlerFuncs {
 			key := cache.MetaObjectToName(now)
 			wasReserved := c.allocator.isReserved(key)
 			c.allocator.releaseIfCached(now)
-			if !slices.Equal(cidrsOf(before), cidrsOf(now)) {
+			if !cidrsOf(before).Equal(cidrsOf(now)) {
 				c.enqueueWaiting()
 			}
 			if networkNeedsSync(before, now) {
