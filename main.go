@@ -167,13 +167,9 @@ func (c *controllers) routes() serving.Routes {
 func (c *controllers) run(ctx context.Context) error {
 	o := c.options
 	networks, err := NewController(ctx, c.clients.Networks, c.caches.Networks, c.clouds, c.recorder, ControllerOptions{
-		Cluster: c.clients.ClusterID,
-		Resync:  o.Resync,
-		// Neither one cloud of a Secret nor all of them together hold up the others.
-		Limits: fair.Limits{
-			PerCloud: max(1, min(o.Workers/2, 2*o.Neutron.Connections)),
-			Total:    max(1, o.Workers-max(1, o.Workers/4)),
-		},
+		Cluster:  c.clients.ClusterID,
+		Resync:   o.Resync,
+		Limits:   fair.NewLimits(o.Workers, o.Neutron.Connections),
 		Retry:    o.Retry,
 		OnRepair: c.metrics.DriftRepaired,
 	})

@@ -19,6 +19,7 @@ limitations under the License.
 package fair
 
 import (
+	"math"
 	"slices"
 	"sync"
 
@@ -27,17 +28,31 @@ import (
 
 // Group says with which keys a key takes turns.
 type Group[C comparable] struct {
-	// Cloud is the cloud that the key works in. The zero value is the controller's own cloud,
-	// whose keys are not limited.
+	// Cloud is the cloud that the key works in. The zero value is the controller's own cloud.
 	Cloud     C
 	Namespace string
 }
 
-// Limits bound how many keys are handed out and not yet released. The keys of the zero cloud
-// do not count.
+// Limits bound how many keys are handed out and not yet released.
 type Limits struct {
-	// PerCloud is for the keys of one cloud, Total for those of all clouds together.
+	// PerCloud is for the keys of one cloud, Total for those of all clouds together. The keys of
+	// the zero cloud do not count.
 	PerCloud, Total int
+	// Own is for the keys of the zero cloud; 0 for no limit.
+	Own int
+}
+
+// NewLimits returns the Limits for so many workers, and so many simultaneous requests to a cloud.
+// Any cloud can be so slow that all its workers wait, so each leaves some to the others: the
+// controller's own cloud gets half of the workers and one more, a cloud of a Secret three eighths,
+// and all those of Secrets three quarters. More than two workers for each connection would only wait
+// for one another.
+func NewLimits(workers, connections int) Limits {
+	return Limits{
+		PerCloud: min((workers*3+7)/8, 2*connections), // rounded up
+		Total:    max(1, workers-max(1, workers/4)),
+		Own:      workers/2 + 1,
+	}
 }
 
 // Order is the order of a work queue: round robin among clouds, within a cloud round robin
@@ -55,7 +70,7 @@ type Order[K, C comparable] struct {
 	waiting map[C]*waiting[K, C]
 	// turns are the clouds that have keys that wait, in the order of their turns.
 	turns []*waiting[K, C]
-	// processing holds the clouds of the keys that are handed out and count.
+	// processing holds the clouds of the keys that are handed out.
 	processing map[K]C
 	// busy is the number of those keys for each cloud.
 	busy map[C]int
@@ -123,34 +138,32 @@ func (o *Order[K, C]) Touch(K) {}
 func (o *Order[K, C]) Len() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	unlimited, limited := 0, 0
+	own, others := 0, 0
 	for _, w := range o.turns {
-		if o.isLimited(w.cloud) {
-			limited += min(w.count, o.limits.PerCloud-o.busy[w.cloud])
+		if n := min(w.count, o.room(w.cloud)); isOwn(w.cloud) {
+			own = n
 		} else {
-			unlimited += w.count
+			others += n
 		}
 	}
-	return unlimited + min(limited, o.limits.Total-len(o.processing))
+	return own + min(others, o.roomInTotal())
 }
 
 // Pop returns the next key, and removes it. Len must not be 0.
 func (o *Order[K, C]) Pop() K {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	i := slices.IndexFunc(o.turns, func(w *waiting[K, C]) bool { return !o.isFull(w.cloud) })
+	i := slices.IndexFunc(o.turns, func(w *waiting[K, C]) bool { return o.room(w.cloud) > 0 })
 	w := o.turns[i]
 	key := w.pop()
 	o.turns = slices.Delete(o.turns, i, i+1)
 	if w.count > 0 {
 		o.turns = append(o.turns, w)
 	}
-	if o.isLimited(w.cloud) {
-		o.processing[key] = w.cloud
-		o.busy[w.cloud]++
-		if w.count == 0 {
-			delete(o.waiting, w.cloud)
-		}
+	o.processing[key] = w.cloud
+	o.busy[w.cloud]++
+	if w.count == 0 && !isOwn(w.cloud) {
+		delete(o.waiting, w.cloud)
 	}
 	return key
 }
@@ -169,14 +182,26 @@ func (o *Order[K, C]) Release(key K) {
 	}
 }
 
-func (o *Order[K, C]) isLimited(cloud C) bool {
+func isOwn[C comparable](cloud C) bool {
 	var own C
-	return cloud != own
+	return cloud == own
 }
 
-// isFull reports whether no more keys of the cloud can be handed out now.
-func (o *Order[K, C]) isFull(cloud C) bool {
-	return o.isLimited(cloud) && (o.busy[cloud] >= o.limits.PerCloud || len(o.processing) >= o.limits.Total)
+// room returns how many more keys of the cloud can be handed out now.
+func (o *Order[K, C]) room(cloud C) int {
+	switch {
+	case !isOwn(cloud):
+		return min(o.limits.PerCloud-o.busy[cloud], o.roomInTotal())
+	case o.limits.Own > 0:
+		return o.limits.Own - o.busy[cloud]
+	}
+	return math.MaxInt
+}
+
+// roomInTotal returns how many more keys of all clouds but the zero cloud can be handed out now.
+func (o *Order[K, C]) roomInTotal() int {
+	var own C
+	return o.limits.Total - (len(o.processing) - o.busy[own])
 }
 
 func (w *waiting[K, C]) push(namespace string, key K) {

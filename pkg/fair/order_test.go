@@ -155,12 +155,17 @@ func TestLimits(t *testing.T) {
 			"push a/x/1 a/x/2 b/x/1", "pop a/x/1 b/x/1", "release b/x/1", "pop a/x/2"}},
 		{"a limit counts all namespaces of a cloud", Limits{PerCloud: 2, Total: 10}, []string{
 			"push a/x/1 a/y/1 a/z/1", "pop a/x/1 a/y/1", "release a/y/1", "pop a/z/1"}},
-		{"the zero cloud is not limited", Limits{PerCloud: 1, Total: 1}, []string{
+		{"the zero cloud has no limit unless it is set", Limits{PerCloud: 1, Total: 1}, []string{
 			"push /x/1 /x/2 /x/3 a/x/1 a/x/2", "pop /x/1 a/x/1 /x/2 /x/3", "push /x/4", "pop /x/4"}},
 		{"the zero cloud takes no room from the others", Limits{PerCloud: 1, Total: 1}, []string{
 			"push /x/1 /x/2 /x/3", "pop /x/1 /x/2 /x/3", "push a/x/1", "pop a/x/1"}},
 		{"the release of a key of the zero cloud makes no room for others", Limits{PerCloud: 1, Total: 1}, []string{
 			"push /x/1 a/x/1 a/x/2", "pop /x/1 a/x/1", "release /x/1", "pop"}},
+		{"the zero cloud has at most its limit, and another cloud is not held up", Limits{PerCloud: 2, Total: 2, Own: 2}, []string{
+			"push /x/1 /x/2 /x/3 /y/1 a/x/1", "pop /x/1 a/x/1 /y/1", "pop", "push a/x/2 b/x/1", "pop a/x/2",
+			"release /x/1", "pop /x/2", "release a/x/1", "pop b/x/1", "release /y/1 /x/2", "pop /x/3"}},
+		{"the limit of the zero cloud is not part of the total", Limits{PerCloud: 1, Total: 1, Own: 2}, []string{
+			"push /x/1 /x/2 /x/3 a/x/1 b/x/1", "pop /x/1 a/x/1 /x/2", "release a/x/1", "pop b/x/1", "release /x/2", "pop /x/3"}},
 		{"a key that is pushed beyond the limit is not counted", Limits{PerCloud: 1, Total: 10}, []string{
 			"push a/x/1", "pop a/x/1", "push a/x/2", "pop", "push b/x/1", "pop b/x/1"}},
 		{"a key makes room once, however often it is released", Limits{PerCloud: 1, Total: 2}, []string{
@@ -190,6 +195,63 @@ func TestLimits(t *testing.T) {
 				}
 			}
 			drain(t, o, handedOut)
+		})
+	}
+}
+
+func TestNewLimits(t *testing.T) {
+	for _, test := range []struct {
+		name                 string
+		workers, connections int
+		want                 Limits
+	}{
+		{"the defaults", 32, 8, Limits{PerCloud: 12, Total: 24, Own: 17}},
+		{"few connections", 32, 2, Limits{PerCloud: 4, Total: 24, Own: 17}},
+		{"many connections", 32, 100, Limits{PerCloud: 12, Total: 24, Own: 17}},
+		{"four workers", 4, 8, Limits{PerCloud: 2, Total: 3, Own: 3}},
+		{"two workers", 2, 8, Limits{PerCloud: 1, Total: 1, Own: 2}},
+		{"one worker takes turns", 1, 1, Limits{PerCloud: 1, Total: 1, Own: 1}},
+	} {
+		t.Run(test.name, func(t *testing.T) { equal(t, test.want, NewLimits(test.workers, test.connections)) })
+	}
+}
+
+// A cloud that is slow takes all the workers that it may have, and the Networks of the others go on.
+func TestASlowCloudLeavesWorkersToTheOthers(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		slow []string // clouds
+		fast string   // a key
+	}{
+		{"the own cloud, and a cloud of a Secret", []string{""}, "a/x/fast"},
+		{"one cloud of a Secret, and another one", []string{"a"}, "b/x/fast"},
+		{"all clouds of Secrets, and the own cloud", []string{"a", "b", "c", "d"}, "/x/fast"},
+		{"the own cloud and a cloud of a Secret, and another one", []string{"", "a"}, "b/x/fast"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPool(t, NewLimits(32, 8), 32, func(key string) {
+					if key != test.fast {
+						time.Sleep(time.Hour)
+					}
+				})
+				for _, cloud := range test.slow {
+					for i := range 100 {
+						p.add(fmt.Sprint(cloud, "/x/", i))
+					}
+				}
+				synctest.Wait()
+				p.add(test.fast)
+				synctest.Wait()
+				p.mu.Lock()
+				if p.served[test.fast] != 1 {
+					t.Errorf("it is not processed while %d workers are busy", len(p.busy))
+				}
+				p.mu.Unlock()
+				time.Sleep(1000 * time.Hour)
+				p.stop()
+				expectEmpty(t, p.order)
+			})
 		})
 	}
 }
@@ -573,7 +635,7 @@ func TestNothingIsLost(t *testing.T) {
 
 func tumult(t *testing.T, seed uint64) {
 	const workers = 8
-	limits := Limits{PerCloud: 2, Total: 5}
+	limits := Limits{PerCloud: 2, Total: 5, Own: 3}
 	var keys []string
 	for _, cloud := range []string{"", "a", "b", "c", "d"} {
 		for i := range 12 {
@@ -636,9 +698,7 @@ func tumult(t *testing.T, seed uint64) {
 		equal(t, limits.PerCloud, p.most[cloud])
 	}
 	equal(t, limits.Total, p.most["total"])
-	if p.most[""] <= limits.PerCloud {
-		t.Errorf("at most %d keys of the zero cloud were handed out at one time, as if it were limited", p.most[""])
-	}
+	equal(t, limits.Own, p.most[""])
 	p.stop()
 	expectEmpty(t, p.order)
 }

@@ -49,7 +49,7 @@ const (
 	// cloudCredentialsRef, which is taken over when it is created.
 	AnnotationNetworkTemplate = "samplecrd.k8s.io/network-template"
 	// NetworkCIDRAuto as AnnotationNetworkCIDR requests the lowest block of the controller's
-	// -deployment-cidr-pool that does not overlap with another Network.
+	// -deployment-cidr-pool that does not overlap with a subnet of another Network.
 	NetworkCIDRAuto = "auto"
 )
 
