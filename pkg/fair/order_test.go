@@ -18,6 +18,7 @@ package fair
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -277,6 +278,80 @@ func TestAKeyCountsForTheCloudThatItHadWhenItWasPushed(t *testing.T) {
 	o.Release("b/x/1")
 	equal(t, []string{"moves"}, popAll(o))
 	drain(t, o, []string{"a/x/1", "moves"})
+}
+
+// Secrets lead to other clouds while keys wait and while they are handed out: no key is lost or handed
+// out twice, each counts for one cloud until it is released, and none waits while its cloud has room.
+func TestKeysWhoseCloudsChangeAreHandedOutOnce(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		cloudOf := map[string]string{} // now
+		limits := Limits{PerCloud: 2, Total: 3, Own: 2}
+		o := NewOrder(func(key string) Group[string] { return Group[string]{Cloud: cloudOf[key], Namespace: key[:1]} }, limits)
+		waiting, out := map[string]string{}, map[string]string{} // the clouds for which keys count
+		busy := func(cloud string) (n int) {
+			for _, c := range out {
+				if c == cloud || cloud == "total" && c != "" {
+					n++
+				}
+			}
+			return n
+		}
+		hasRoom := func(cloud string) bool {
+			if cloud == "" {
+				return busy("") < limits.Own
+			}
+			return busy(cloud) < limits.PerCloud && busy("total") < limits.Total
+		}
+		pop := func() {
+			key := o.Pop()
+			cloud, waits := waiting[key]
+			if !waits || !hasRoom(cloud) {
+				t.Fatalf("seed %d: %s was handed out for %q: it waited: %t", seed, key, cloud, waits)
+			}
+			delete(waiting, key)
+			out[key] = cloud
+		}
+		for range 1000 {
+			key := fmt.Sprint(random.IntN(3), "/", random.IntN(5))
+			_, waits := waiting[key]
+			_, isOut := out[key]
+			switch random.IntN(4) {
+			case 0:
+				if !waits && !isOut { // the work queue keeps a key that is being processed
+					waiting[key] = cloudOf[key]
+					o.Push(key)
+				}
+			case 1:
+				cloudOf[key] = []string{"", "a", "b", "c"}[random.IntN(4)]
+				if waits {
+					o.Touch(key) // the change of the Secret adds it again
+				}
+			case 2:
+				if o.Len() > 0 {
+					pop()
+				}
+			case 3:
+				o.Release(key)
+				delete(out, key)
+			}
+			for key, cloud := range waiting {
+				if o.Len() == 0 && hasRoom(cloud) {
+					t.Fatalf("seed %d: %s waits, though %q has room", seed, key, cloud)
+				}
+			}
+		}
+		for len(waiting) > 0 {
+			for key := range out {
+				o.Release(key)
+				delete(out, key)
+			}
+			for o.Len() > 0 {
+				pop()
+			}
+		}
+		drain(t, o, slices.Collect(maps.Keys(out)))
+	}
 }
 
 func TestNoGroupWaitsForEver(t *testing.T) {
