@@ -185,6 +185,14 @@ func backlogOf(families map[string]*dto.MetricFamily, queue string) backlog {
 	}
 }
 
+// isListed reports whether the controller has listed Neutron.
+func isListed(families map[string]*dto.MetricFamily) bool {
+	for _, metric := range families["samplecrd_neutron_last_look_timestamp_seconds"].GetMetric() {
+		return value(metric) > 0
+	}
+	return false
+}
+
 // neutronCalls returns the controller's own counts of its requests to Neutron, by operation.
 func neutronCalls(families map[string]*dto.MetricFamily) map[string]int {
 	calls := map[string]int{}

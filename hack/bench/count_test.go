@@ -87,6 +87,8 @@ workqueue_work_duration_seconds_count{name="networks"} 70
 samplecrd_neutron_requests_total{code="201",credentials="controller",operation="create network"} 5
 samplecrd_neutron_requests_total{code="503",credentials="controller",operation="create network"} 2
 samplecrd_neutron_requests_total{code="200",credentials="secret",operation="list subnets"} 1
+# TYPE samplecrd_neutron_last_look_timestamp_seconds gauge
+samplecrd_neutron_last_look_timestamp_seconds{cloud="one",credentials="controller"} 1.7e+09
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -96,6 +98,9 @@ samplecrd_neutron_requests_total{code="200",credentials="secret",operation="list
 	}
 	if got := backlogOf(families, "no such queue"); got != (backlog{}) {
 		t.Errorf("%+v for a queue that does not exist", got)
+	}
+	if !isListed(families) || isListed(nil) {
+		t.Errorf("Neutron is listed: %t, without metrics: %t", isListed(families), isListed(nil))
 	}
 	want := map[string]int{"create network": 7, "list subnets": 1}
 	if diff := cmp.Diff(want, neutronCalls(families)); diff != "" {

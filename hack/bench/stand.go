@@ -207,7 +207,7 @@ func (s *stand) startQuick(ctx context.Context) (*running, error) {
 	if s.cloud.isReal() {
 		connections = 8
 	}
-	return s.launch(ctx, fmt.Sprintf("-workers=%d", connections), fmt.Sprintf("-neutron-connections=%d", connections), "-kube-api-qps=10000", "-kube-api-burst=10000")
+	return s.launch(ctx, fmt.Sprintf("-workers=%d", 2*connections), fmt.Sprintf("-neutron-connections=%d", connections), "-kube-api-qps=10000", "-kube-api-burst=10000")
 }
 
 func (s *stand) launch(ctx context.Context, flags ...string) (*running, error) {
@@ -251,15 +251,18 @@ func (r *running) stop() error {
 	return nil
 }
 
-// waitUntilAllSynced waits until the controller has synced n Networks and its queue is empty.
+// waitUntilAllSynced waits until the controller has synced n Networks and its queue is empty. Syncs
+// before the first list of Neutron only find that it is missing. When it is there, the Networks are
+// enqueued again a moment later, so it must have been there at the scrape before.
 func (r *running) waitUntilAllSynced(ctx context.Context, n int) error {
-	for {
+	for listed, wasListed := false, false; ; wasListed = listed {
 		families, err := scrape(ctx, r.url)
 		if err != nil {
 			return err
 		}
+		listed = isListed(families)
 		b := backlogOf(families, "networks")
-		if b.done >= float64(n) && b.waiting == 0 && b.unfinished == 0 {
+		if wasListed && b.done >= float64(n) && b.waiting == 0 && b.unfinished == 0 {
 			return nil
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {

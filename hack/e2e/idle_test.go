@@ -106,7 +106,7 @@ func TestIdleReplicasCostNextToNothing(t *testing.T) {
 	)
 	w := newWorld(t)
 	leader := w.startReleased(fast)
-	w.waitForLog(leader.Controller, "Starting workers")
+	w.waitUntilAtWork(leader.Controller)
 	follower := w.startReleased(fast)
 	w.createMany(networks)
 	// Events come last. One of them is the election's.

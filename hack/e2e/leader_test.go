@@ -66,7 +66,7 @@ func (w *world) elect(flags ...string) *stack.Controller {
 func (w *world) lead(flags ...string) *stack.Controller {
 	w.Helper()
 	c := w.elect(flags...)
-	w.waitForLog(c, "Starting workers")
+	w.waitUntilAtWork(c)
 	return c
 }
 
@@ -230,7 +230,7 @@ func TestLeaseIsReleasedAfterTheDrainAndAcquiredAtOnce(t *testing.T) {
 	given := w.becomes("given up", seen, func(holder string) bool { return holder == "" })
 	taken := w.becomes("taken over", seen, func(holder string) bool { return holder != "" })
 	w.exitsAtOnce(first, 0)
-	w.waitForLog(second, "Starting workers")
+	w.waitUntilAtWork(second)
 	atWork := time.Now()
 
 	network := w.waitReady("net")
@@ -266,7 +266,7 @@ func TestSuspendedLeaderDoesNothingAfterAnotherLeads(t *testing.T) {
 	w.apply("net", "10.1.0.0/16", "10.1.0.1")
 	w.await("the request", came)
 	w.must(first.Signal(syscall.SIGSTOP))
-	w.waitForLog(second, "Starting workers")
+	w.waitUntilAtWork(second)
 	w.waitReady("net")
 	made := w.matches("net", "10.1.0.0/16", "10.1.0.1")
 	w.waitForEvent("net", samplecrdv1.EventAdopted, made.ID)
@@ -318,7 +318,7 @@ func TestLeaderWithoutKubernetesEnds(t *testing.T) {
 	w.exitsAtOnce(first, 1)
 	t.Logf("the process ended after %s", time.Since(cut))
 	w.contains(first.Log.String(), "samplecrd-controller: the lease is lost")
-	w.waitForLog(next, "Starting workers")
+	w.waitUntilAtWork(next)
 	t.Logf("the workers of the other replica ran after %s", time.Since(cut))
 	w.create("net", "10.1.0.0/16", "10.1.0.2")
 	w.matches("net", "10.1.0.0/16", "10.1.0.2")
@@ -379,5 +379,5 @@ func TestReadinessWaitsForTheCRD(t *testing.T) {
 		t.Fatalf("kubectl apply: %v: %s", err, out)
 	}
 	s.waitForAnswer("/readyz", http.StatusOK, "[+]networks ok")
-	w.waitForLog(c, "Starting workers")
+	w.waitUntilAtWork(c)
 }

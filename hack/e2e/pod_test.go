@@ -421,7 +421,7 @@ func TestDeployedPodsWorkAsTheyAreDeployed(t *testing.T) {
 
 	stopped := time.Now()
 	w.must(leader.process.Stop())
-	w.waitForLog(standby.process, "Starting workers")
+	w.waitUntilAtWork(standby.process)
 	t.Logf("the other pod leads %s after the leader was asked to stop", time.Since(stopped).Round(time.Millisecond))
 	w.create("net", "10.9.0.0/16", "10.9.0.1")
 

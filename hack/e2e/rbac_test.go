@@ -450,7 +450,7 @@ func TestDeployedRightsAreAllUsedAndNoOthersAreTried(t *testing.T) {
 	asked := w.recorded(config)
 	flags := "-namespace= -leader-elect=true -leader-elect-resource-namespace=" + systemNamespace + " -cluster-resource-namespace=" + systemNamespace
 	lists := w.launchIn(append(w.neutron.Env(), withoutStreams), flags)
-	w.waitForLog(lists, "Starting workers")
+	w.waitUntilAtWork(lists)
 	w.walk(withCredentials[:1])
 	w.must(lists.Stop())
 	c := w.start(flags, serve)

@@ -123,7 +123,7 @@ func TestControllerWithoutACloudUsesTheEmbeddedNeutron(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	controller := w.launchIn(nil)
-	w.waitForLog(controller, "Starting workers")
+	w.waitUntilAtWork(controller)
 	w.contains(controller.Log.String(), "EMBEDDED Neutron, in memory", "OS_CLOUD")
 	network := w.create("net", "10.1.0.0/16", "10.1.0.1")
 	w.contains(network.Status.Cloud, "embedded")

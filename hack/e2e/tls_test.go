@@ -153,7 +153,7 @@ func TestTLSOfTheControllersOwnCloudIsVerified(t *testing.T) {
 			}
 			file := w.file(tc.name+".yaml", cloudsYAML(tc.url, project, password)+entry)
 			controller := w.launchIn([]string{"OS_CLIENT_CONFIG_FILE=" + file, "OS_CLOUD=mycloud"}, "-resync=1h", retryQuickly)
-			w.waitForLog(controller, "Starting workers")
+			w.waitUntilAtWork(controller)
 			w.apply(tc.name, "10.1.0.0/16", "10.1.0.1")
 			w.verified(tc)
 			w.must(controller.Stop())

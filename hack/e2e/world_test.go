@@ -190,11 +190,18 @@ func (w *world) await(what string, done <-chan struct{}) {
 	}
 }
 
+// waitUntilAtWork waits until the controller's workers work, and Neutron has been listed.
+func (w *world) waitUntilAtWork(c *stack.Controller) {
+	w.Helper()
+	w.waitForLog(c, "Starting workers")
+	w.waitForLog(c, "The first list of Neutron has ended")
+}
+
 // start starts a controller, and waits until its workers work.
 func (w *world) start(flags ...string) *stack.Controller {
 	w.Helper()
 	c := w.launch(flags...)
-	w.waitForLog(c, "Starting workers")
+	w.waitUntilAtWork(c)
 	return c
 }
 

@@ -170,7 +170,10 @@ func (c *Clouds) Own() *neutron.Cloud { return c.own }
 
 // RunOwn runs the controller's own cloud until ctx is cancelled.
 func (c *Clouds) RunOwn(ctx context.Context) {
-	run(ctx, c.own, func() { c.handlers.SecretChanged(cache.ObjectName{}) })
+	run(ctx, c.own, func() {
+		klog.FromContext(ctx).Info("The first list of Neutron has ended")
+		c.handlers.SecretChanged(cache.ObjectName{})
+	})
 }
 
 // List returns all clouds that are in use, the controller's own first.
