@@ -401,6 +401,9 @@ func (s *Server) route(r *http.Request, body []byte, half bool) *answer {
 		return &answer{status: http.StatusRequestURITooLong}
 	}
 	base := "http://" + r.Host
+	if r.TLS != nil {
+		base = "https://" + r.Host
+	}
 	service, rest, _ := strings.Cut(strings.Trim(r.URL.Path, "/"), "/")
 	req := &request{Request: r, body: body, base: base, service: service, path: splitPath(rest), half: half}
 	if service == "" || service == identityPrefix {
