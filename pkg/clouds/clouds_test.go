@@ -17,6 +17,7 @@ limitations under the License.
 package clouds
 
 import (
+	"bytes"
 	"context"
 	"encoding/pem"
 	"errors"
@@ -41,6 +42,7 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/tlsserver"
 )
 
 // patience is how long a test waits before it fails.
@@ -296,6 +298,42 @@ func TestRotationCostsOneLogInAndClosesTheUnusedCloud(t *testing.T) {
 	}
 	if n := len(l.list()); n != 1 {
 		t.Errorf("%d clouds are open, want 1", n)
+	}
+}
+
+// Another content is another cloud, whose connections are new.
+func TestTheAuthorityOfASecretIsRotated(t *testing.T) {
+	for name, isServerFirst := range map[string]bool{"the server first": true, "the Secret first": false} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			before, after := tlsserver.NewAuthority(t), tlsserver.NewAuthority(t)
+			server := tlsserver.New(t, before, l.neutron)
+			with := func(authorities ...[]byte) func(*corev1.Secret) {
+				return func(s *corev1.Secret) {
+					s.Data[keyCloudsYAML] = bytes.ReplaceAll(s.Data[keyCloudsYAML], []byte(l.neutron.URL()), []byte(server.URL))
+					s.Data[keyCACert] = bytes.Join(authorities, nil)
+				}
+			}
+			l.create(l.secret("creds", "one", with(before.PEM)))
+			first := l.until(ref, ready)
+			if isServerFirst {
+				server.Use(t, after, nil)
+				first.Client().Close() // the idle connections end
+				if err := first.Observer().Relist(t.Context()); neutron.ReasonOf(err) != neutron.Unavailable {
+					t.Errorf("got %v", err)
+				}
+			}
+			l.update(l.secret("creds", "one", with(before.PEM, after.PEM)))
+			second := l.until(ref, func(cloud *neutron.Cloud, err error) bool { return cloud != first && ready(cloud, err) })
+			server.Use(t, after, nil)
+			second.Client().Close()
+			if err := second.Observer().Relist(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if n := len(l.list()); n != 1 {
+				t.Errorf("%d clouds are open, want 1", n)
+			}
+		})
 	}
 }
 

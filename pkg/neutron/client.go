@@ -63,21 +63,18 @@ type ClientOptions struct {
 // once. Its methods may be called concurrently and return an *Error on failure. Each method
 // makes one request, except that a list makes one for each page.
 type Client struct {
-	config    Config
-	options   ClientOptions
-	circuit   *circuit
-	transport *transport
-	base      *http.Transport
-	http      http.Client
+	config      Config
+	options     ClientOptions
+	circuit     *circuit
+	transport   *transport
+	connections *connections
+	http        http.Client
+	onRefusal   func() // called when the credentials are refused; may be nil
 
 	session        atomic.Pointer[session] // the latest one; nil before the first
 	authentication singleflight.Group
-
-	// Only authenticate uses these, and never twice at the same time.
-
-	refusal   *Error // if the credentials were refused last time
-	refused   Config // the one with these credentials
-	refusedAt time.Time
+	// Only authenticate uses it, and never twice at the same time.
+	refused refusedCredentials
 }
 
 // session is the result of an authentication.
@@ -93,10 +90,6 @@ type session struct {
 
 // NewClient returns a Client. It makes no request.
 func NewClient(config Config, options ClientOptions) *Client {
-	base := http.DefaultTransport.(*http.Transport).Clone()
-	base.TLSClientConfig = config.TLS
-	base.MaxIdleConns = 0 // no limit except the next one
-	base.MaxIdleConnsPerHost = options.Connections
 	limit := rate.Inf
 	if options.QPS > 0 {
 		limit = rate.Limit(options.QPS)
@@ -104,8 +97,9 @@ func NewClient(config Config, options ClientOptions) *Client {
 	if options.Meter == nil {
 		options.Meter = unmetered{}
 	}
+	connections := newConnections(config, options.Connections)
 	transport := &transport{
-		base:    base,
+		base:    connections,
 		limiter: rate.NewLimiter(limit, max(1, options.Burst)),
 		timeout: options.Timeout,
 		fence:   options.Fence,
@@ -113,7 +107,7 @@ func NewClient(config Config, options ClientOptions) *Client {
 	}
 	turns := semaphore.NewWeighted(cmp.Or(max(0, int64(options.Connections)), math.MaxInt64))
 	circuit := &circuit{base: transport, turns: turns, meter: options.Meter}
-	return &Client{config: config, options: options, circuit: circuit, transport: transport, base: base, http: http.Client{
+	return &Client{config: config, options: options, circuit: circuit, transport: transport, connections: connections, http: http.Client{
 		Transport: circuit,
 		// Neutron and Keystone do not redirect. Following a redirect would send the token, or even
 		// the password, to another server, and turn a DELETE into a GET.
@@ -131,7 +125,7 @@ func (c *Client) Place() (Place, bool) {
 }
 
 // Close closes the idle connections. The Client can still be used.
-func (c *Client) Close() { c.base.CloseIdleConnections() }
+func (c *Client) Close() { c.connections.transport().CloseIdleConnections() }
 
 // Away returns since when Neutron and Keystone have given no good answer, zero if the last request
 // got one. It also reports whether that is an outage: there were several failures in a row, or no
@@ -164,12 +158,9 @@ func (c *Client) connected(ctx context.Context) (*session, error) {
 	}
 }
 
-// refusalHolds is how long refused credentials are not tried again: Keystone may lock the
-// account after several wrong passwords.
-const refusalHolds = 20 * time.Second
-
-// authenticate creates and stores a session. It reads the credentials again each time, and fails
-// if they are now for another place than before.
+// authenticate creates and stores a session. It reads the configuration again each time, and fails
+// if the credentials are now for another place than before. It makes no request while the same
+// credentials must not be tried again.
 func (c *Client) authenticate(ctx context.Context) (*session, error) {
 	if s := c.current(); s != nil {
 		return s, nil // another caller has just authenticated
@@ -179,20 +170,23 @@ func (c *Client) authenticate(ctx context.Context) (*session, error) {
 		c.options.Meter.CountAuthenticationFailure()
 		return nil, &Error{Op: authenticate, Reason: Unauthenticated, Message: err.Error()}
 	}
-	if wait := time.Until(c.refusedAt.Add(refusalHolds)); c.refusal != nil && wait > 0 && config.sameCredentials(c.refused) {
-		refusal := *c.refusal
-		refusal.RetryAfter = wait
-		return nil, &refusal
-	}
-	c.refusal = nil
-	s, err := c.newSession(ctx, config)
-	if err != nil {
-		if e, ok := err.(*Error); ok && e.Reason == Unauthenticated {
-			c.refusal, c.refused, c.refusedAt = e, config, time.Now()
-			c.options.Meter.CountAuthenticationFailure()
-		}
+	c.connections.use(ctx, config.TLS)
+	if err := c.refused.check(config); err != nil {
+		c.options.Meter.CountAuthenticationFailure()
 		return nil, err
 	}
+	s, err := c.newSession(ctx, config)
+	if e, ok := err.(*Error); ok && e.Reason == Unauthenticated {
+		c.options.Meter.CountAuthenticationFailure()
+		c.refused.refuse(ctx, e)
+		if c.onRefusal != nil {
+			c.onRefusal()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.refused = refusedCredentials{}
 	c.session.Store(s)
 	return s, nil
 }
@@ -205,8 +199,13 @@ func (c *Client) newSession(ctx context.Context, config Config) (*session, error
 	provider.HTTPClient = c.http
 	provider.UserAgent.Prepend(c.options.UserAgent)
 	if err := openstack.Authenticate(ctx, provider, config.Auth); err != nil {
-		return nil, authenticationError(err)
+		err = authenticationError(err)
+		if ReasonOf(err) == Unauthenticated {
+			c.refused.attempts++
+		}
+		return nil, err
 	}
+	c.refused.attempts = 0
 	place, onlyRegion, err := placeOf(provider, config.Endpoint)
 	if err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ func NewCloud(name string, client *Client, cluster string, period time.Duration)
 	c := &Cloud{name: name, client: client}
 	c.observer = NewObserver(cluster, period, func(ctx context.Context) ([]*Network, error) { return c.list(ctx, cluster) })
 	c.observer.importers = c.imports.of
-	client.circuit.opened = c.observer.RelistSoon
+	client.circuit.opened, client.onRefusal = c.observer.RelistSoon, c.observer.RelistSoon
 	return c
 }
 

@@ -25,6 +25,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -49,8 +50,7 @@ type Config struct {
 	reload func() (Config, error)
 }
 
-// current returns the configuration with the credentials of now. A Client does not apply a
-// change of TLS.
+// current returns the configuration with the credentials and certificates of now.
 func (c Config) current() (Config, error) {
 	if c.reload == nil {
 		return c, nil
@@ -58,17 +58,41 @@ func (c Config) current() (Config, error) {
 	return c.reload()
 }
 
-// sameCredentials reports whether both have the same credentials and name the same endpoint.
+// sameCredentials reports whether both have the same credentials and certificates, and name the
+// same endpoint.
 func (c Config) sameCredentials(other Config) bool {
-	return reflect.DeepEqual(c.Auth, other.Auth) && reflect.DeepEqual(c.Endpoint, other.Endpoint)
+	return reflect.DeepEqual(c.Auth, other.Auth) && reflect.DeepEqual(c.Endpoint, other.Endpoint) && sameTLS(c.TLS, other.TLS)
+}
+
+// sameTLS compares what a configuration can set.
+func sameTLS(a, b *tls.Config) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.InsecureSkipVerify == b.InsecureSkipVerify && a.RootCAs.Equal(b.RootCAs) &&
+		slices.EqualFunc(a.Certificates, b.Certificates, func(a, b tls.Certificate) bool {
+			return slices.EqualFunc(a.Certificate, b.Certificate, bytes.Equal)
+		})
 }
 
 // LoadConfig reads the configuration as OpenStack's own clients do: from the entry of
 // clouds.yaml that cloud names, or else the entry that OS_CLOUD names, or else from the OS_*
 // variables alone. The file is OS_CLIENT_CONFIG_FILE, or clouds.yaml in the working directory,
 // in ~/.config/openstack or in /etc/openstack. Errors name the file or the variable. LoadConfig
-// makes no request. A Client with the result reads the file again each time it authenticates.
+// makes no request. A Client with the result reads the file, and those that it names, again each
+// time it authenticates.
 func LoadConfig(cloud string) (Config, error) {
+	reload, err := configReader(cloud)
+	if err != nil {
+		return Config{}, err
+	}
+	config, err := reload()
+	config.reload = reload
+	return config, err
+}
+
+// configReader returns a function that reads the configuration as LoadConfig does.
+func configReader(cloud string) (func() (Config, error), error) {
 	if cloud == "" {
 		cloud = os.Getenv("OS_CLOUD")
 	}
@@ -77,20 +101,16 @@ func LoadConfig(cloud string) (Config, error) {
 		if file := os.Getenv("OS_CLIENT_CONFIG_FILE"); file != "" {
 			where += " in " + file
 		}
-		reload := func() (Config, error) { return parseCloud(cloud, where, clouds.WithCloudName(cloud)) }
-		config, err := reload()
-		config.reload = reload
-		return config, err
+		return func() (Config, error) { return parseCloud(cloud, where, clouds.WithCloudName(cloud)) }, nil
 	}
 	authURL := os.Getenv("OS_AUTH_URL")
 	if authURL == "" {
-		return Config{}, ErrNoCloud
+		return nil, ErrNoCloud
 	}
 	entry, err := environmentAsCloud()
-	if err != nil {
-		return Config{}, err
-	}
-	return parseCloud(withoutUser(authURL), "the OS_* variables", clouds.WithCloudName(environment), clouds.WithCloudsYAML(bytes.NewReader(entry)))
+	return func() (Config, error) { // the variables stay, and the files that they name can change
+		return parseCloud(withoutUser(authURL), "the OS_* variables", clouds.WithCloudName(environment), clouds.WithCloudsYAML(bytes.NewReader(entry)))
+	}, err
 }
 
 // withoutUser returns the URL without the user and the password in it.

@@ -313,7 +313,7 @@ func TestAPasswordThatWasChanged(t *testing.T) {
 	equal(t, true, RetryAfterOf(err) > 0)
 	equal(t, 2, l.count("POST "+tokensPath))
 	noError(t, l.SetPassword("samplecrd", password))
-	c.refusedAt = c.refusedAt.Add(-refusalHolds)
+	c.refused.until = time.Now()
 	_, err = c.GetNetwork(t.Context(), network.ID)
 	noError(t, err)
 }
@@ -384,14 +384,14 @@ func TestRefusedCredentialsAreNotRetriedAtOnce(t *testing.T) {
 	c := newTestClient(t, l.configAs(t, "samplecrd", "wrong"), ClientOptions{Timeout: 10 * time.Second})
 	for i := range 5 {
 		_, err := c.ListNetworks(t.Context())
-		if asked := RetryAfterOf(err); ReasonOf(err) != Unauthenticated || (asked > 0) != (i > 0) || asked > refusalHolds {
+		if asked := RetryAfterOf(err); ReasonOf(err) != Unauthenticated || (asked > 0) != (i > 0) || asked > shortHold {
 			t.Errorf("attempt %d: got %v with a RetryAfter of %s", i, err, asked)
 		}
 	}
 	equal(t, 1, l.count("POST "+tokensPath))
 
 	noError(t, l.SetPassword("samplecrd", "wrong"))
-	c.refusedAt = c.refusedAt.Add(-refusalHolds)
+	c.refused.until = time.Now()
 	_, err := c.ListNetworks(t.Context())
 	noError(t, err)
 }

@@ -157,13 +157,12 @@ func (o *Observer) RelistSoon() {
 
 // retryDelay returns how long to wait after a list that failed with err, after that many earlier
 // failures. The delay is short, since much may wait for the list. But it is at least what Neutron
-// asks for, and long enough that Keystone does not lock the account after wrong passwords.
+// asks for. Refused credentials can change at any time: until then the Client makes no request.
 func retryDelay(err error, failures int) time.Duration {
-	delay := wait.Jitter(time.Second<<min(failures, 3), 0.5)
 	if ReasonOf(err) == Unauthenticated || ReasonOf(err) == Forbidden {
-		delay = wait.Jitter(20*time.Second, 0.5)
+		return wait.Jitter(shortHold, 0.5)
 	}
-	return max(delay, RetryAfterOf(err))
+	return max(wait.Jitter(time.Second<<min(failures, 3), 0.5), RetryAfterOf(err))
 }
 
 // notify calls a callback without the lock, so that it can call methods of the Observer.

@@ -214,7 +214,7 @@ func TestATokenOfAnotherPlaceIsNotUsed(t *testing.T) {
 				equal(t, []any{Place{Project: "project-1", Region: "RegionOne"}, true}, []any{place, known})
 
 				move.back(t, l)
-				c.refusedAt = c.refusedAt.Add(-refusalHolds)
+				c.refused.until = time.Now()
 				noError(t, operation(t.Context(), c, network))
 				for _, n := range l.Networks() {
 					equal(t, "project-1", n.ProjectID)

@@ -41,8 +41,8 @@ type Meter interface {
 	// the circuit is open does not count.
 	CountWait(Wait, time.Duration)
 	// CountAuthenticationFailure is called each time that Keystone refuses the credentials, that
-	// they cannot be read or are not for the one place of the client, or that Neutron refuses a
-	// token which it has never accepted.
+	// they cannot be read or are not for the one place of the client, that they are needed but must
+	// not be tried again yet, or that Neutron refuses a token which it has never accepted.
 	CountAuthenticationFailure()
 }
 

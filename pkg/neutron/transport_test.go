@@ -210,7 +210,7 @@ func TestTheClientAppliesItsOptions(t *testing.T) {
 	equal(t, 10*time.Second, tr.timeout)
 	equal(t, rate.Limit(1000), tr.limiter.Limit())
 	equal(t, 7, tr.limiter.Burst())
-	equal(t, 9, tr.base.(*http.Transport).MaxIdleConnsPerHost)
+	equal(t, 9, tr.base.(*connections).transport().MaxIdleConnsPerHost)
 
 	unbounded := NewClient(l.config(t), ClientOptions{}).circuit.base.(*transport).limiter
 	equal(t, rate.Inf, unbounded.Limit())

@@ -158,7 +158,7 @@ func (c *Cloud) relistPorts(ctx context.Context) {
 		case <-time.After(max(delay, wait.Jitter(portsPeriod, 0.25))):
 		}
 		err := c.RelistPorts(ctx)
-		delay = RetryAfterOf(err)
+		delay = retryDelay(err, 0)
 		if err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).V(2).Info("Failed to list the ports that Networks wait for, will try again", "err", err)
 		}
