@@ -60,7 +60,7 @@ func New(version, commit string) *Metrics {
 			"How long requests waited before they were sent: for a connection (-neutron-connections) or the rate limit (-neutron-qps).",
 			[]float64{.001, .01, .05, .1, .5, 1, 5, 10, 60}, "credentials", "for"),
 		authenticationFailures: counter("samplecrd_neutron_authentication_failures_total",
-			"How often credentials, or a token just issued by Keystone, were refused.", "credentials"),
+			"How often credentials, or a token just issued by Keystone, were refused, or credentials were not tried again yet.", "credentials"),
 		repaired: counter("samplecrd_drift_repaired_total",
 			"Fields that were changed in Neutron by others and that the controller repaired.", "field"),
 	}

@@ -60,6 +60,11 @@ func (w *World) Configure(cloudsYAML []byte) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.ConfigureFrom(config)
+}
+
+// ConfigureFrom is Configure with a configuration that may be read from files again and again.
+func (w *World) ConfigureFrom(config neutron.Config) {
 	w.controller = neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second, Connections: 1, UserAgent: userAgent})
 }
 
@@ -77,14 +82,21 @@ func (w *World) CloudsYAMLWithout(keys ...string) []byte {
 // reaches Neutron, and then calls also. It replaces the fault of Neutron that was set before.
 // Requests of this package's methods do not count.
 func (w *World) RevokeTokenAt(n int, also func()) {
+	w.BeforeRequest(n, func(r *http.Request) {
+		w.Neutron.RevokeToken(r.Header.Get("X-Auth-Token"))
+		also()
+	})
+}
+
+// BeforeRequest calls do at the moment that RevokeTokenAt describes.
+func (w *World) BeforeRequest(n int, do func(*http.Request)) {
 	var count atomic.Int64
 	w.Neutron.SetFault(func(r *http.Request) *embedded.Fault {
 		if strings.Contains(r.URL.Path, "/identity") || !strings.HasPrefix(r.UserAgent(), userAgent) {
 			return nil
 		}
 		if count.Add(1) == int64(n) {
-			w.Neutron.RevokeToken(r.Header.Get("X-Auth-Token"))
-			also()
+			do(r)
 		}
 		return nil
 	})
