@@ -244,14 +244,20 @@ func transportMessage(err error) string {
 }
 
 // retryAfter returns the value of the header Retry-After, which is a number of seconds or a date
-// (RFC 9110, section 10.2.3); 0 if there is none.
+// (RFC 9110, section 10.2.3); 0 if there is none. A date is compared with that of the answer: the
+// clocks of the two machines may differ.
 func retryAfter(header http.Header) time.Duration {
 	value := header.Get("Retry-After")
 	if seconds, err := strconv.Atoi(value); err == nil {
 		return max(0, time.Duration(seconds)*time.Second)
 	}
-	if date, err := http.ParseTime(value); err == nil {
-		return max(0, time.Until(date))
+	date, err := http.ParseTime(value)
+	if err != nil {
+		return 0
 	}
-	return 0
+	now, err := http.ParseTime(header.Get("Date"))
+	if err != nil {
+		now = time.Now()
+	}
+	return max(0, date.Sub(now))
 }

@@ -145,6 +145,7 @@ func TestAnErrorHasTheOperationAndNeutronsMessage(t *testing.T) {
 }
 
 func TestRetryAfter(t *testing.T) {
+	at := func(later time.Duration) string { return time.Now().Add(later).UTC().Format(http.TimeFormat) }
 	for _, test := range []struct {
 		name   string
 		header string
@@ -172,11 +173,19 @@ func TestRetryAfter(t *testing.T) {
 		})
 	}
 	t.Run("a date in the future", func(t *testing.T) {
-		header := http.Header{"Retry-After": {time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}}
+		header := http.Header{"Retry-After": {at(time.Hour)}}
 		if got := retryAfter(header); got < 59*time.Minute || got > time.Hour {
 			t.Errorf("got %s", got)
 		}
 	})
+	for name, jump := range map[string]time.Duration{"forwards": -24 * time.Hour, "back": 24 * time.Hour} {
+		t.Run("a date, after this machine's clock has jumped a day "+name, func(t *testing.T) {
+			header := http.Header{"Date": {at(jump)}, "Retry-After": {at(jump + time.Minute)}}
+			if got := retryAfter(header); got < 59*time.Second || got > 61*time.Second {
+				t.Errorf("got %s", got)
+			}
+		})
+	}
 }
 
 func TestWhatKeystonesAnswerMeans(t *testing.T) {
