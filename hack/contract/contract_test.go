@@ -38,7 +38,7 @@ var update = flag.Bool("update", false, "record the answers of the real Neutron"
 const recording = "testdata/answers.txt"
 
 // rows is the complete contract.
-var rows = slices.Concat(networkRows, subnetRows, addressRows, portRows, routerRows, interfaceRows, floatingIPRows, fieldRows, listRows, pageRows, revisionRows, tenancyRows, importRows, tokenRows)
+var rows = slices.Concat(networkRows, subnetRows, addressRows, portRows, routerRows, interfaceRows, floatingIPRows, distributedRows, fieldRows, listRows, pageRows, revisionRows, tenancyRows, importRows, tokenRows)
 
 func TestTheEmbeddedNeutronAnswersAsRecorded(t *testing.T) {
 	for _, paged := range []bool{false, true} {

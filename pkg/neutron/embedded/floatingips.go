@@ -30,6 +30,7 @@ type floatingIP struct {
 	address            netip.Addr
 	portID, routerID   string     // "": not associated
 	fixed              netip.Addr // of the port
+	forwardings        []forwarding
 	dnsName, dnsDomain string
 }
 
@@ -37,16 +38,26 @@ func (f *floatingIP) parent() string { return f.networkID }
 
 func (n *neutron) floatingIPKind() *kind[*floatingIP] {
 	mine := func(c caller, o *floatingIP) bool { return c.admin || o.project == c.project }
-	return (&kind[*floatingIP]{
+	k := &kind[*floatingIP]{
 		neutron: n, title: "Floatingip", items: n.floatingIPs, attrs: floatingIPAttributes(),
 		visible: mine,
 		owned:   mine,
 		noBulk:  true,
 		create:  createFloatingIP,
 		update:  updateFloatingIP,
-		remove:  func(t *tx, f *floatingIP) *failure { removeFloatingIP(t, f); return nil },
-		copy:    func(o *floatingIP) *floatingIP { c := *o; return &c },
-	}).init()
+		remove: func(t *tx, f *floatingIP) *failure {
+			if len(f.forwardings) > 0 {
+				return f.inUse()
+			}
+			removeFloatingIP(t, f)
+			return nil
+		},
+		copy: func(o *floatingIP) *floatingIP { c := *o; return &c },
+	}
+	k.parts = map[string]func(*request, string, []string) *answer{
+		"port_forwardings": func(r *request, id string, rest []string) *answer { return serveForwardings(k, r, id, rest) },
+	}
+	return k.init()
 }
 
 // floatingIPAttributes are Neutron's, without port_details.
@@ -58,6 +69,7 @@ func floatingIPAttributes() []*attribute[*floatingIP] {
 		{name: "router_id", flags: filter | sortable, get: func(f *floatingIP) any { return nullable(f.routerID) }},
 		{name: "port_id", flags: onPost | onPut | filter, check: orNull(checkUUID), get: func(f *floatingIP) any { return nullable(f.portID) }},
 		{name: "fixed_ip_address", flags: onPost | onPut | filter | sortable, check: orNull(checkAddress), get: func(f *floatingIP) any { return nullable(f.fixed) }},
+		{name: "port_forwardings", get: showForwardings},
 		{name: "status", flags: filter | sortable, get: func(*floatingIP) any { return "DOWN" }},
 		{name: "dns_name", flags: onPost, check: text(maxText), get: func(f *floatingIP) any { return f.dnsName }},
 		{name: "dns_domain", flags: onPost, check: checkDomain, get: func(f *floatingIP) any { return f.dnsDomain }},
@@ -120,8 +132,14 @@ func (t *tx) associate(f *floatingIP, v values) *failure {
 		if wanted.IsValid() {
 			return badResource("floatingip", "fixed_ip_address cannot be specified without a port_id")
 		}
+		if len(f.forwardings) > 0 {
+			return nil
+		}
 		f.portID, f.routerID, f.fixed = "", "", netip.Addr{}
 		return nil
+	}
+	if len(f.forwardings) > 0 {
+		return f.inUse()
 	}
 	p, err := seen[*port](t, "ports", id)
 	if err != nil {
@@ -206,6 +224,7 @@ func removeFloatingIP(t *tx, f *floatingIP) {
 
 // disassociate takes a port that is deleted from its floating IPs.
 func (t *tx) disassociate(id string) {
+	t.removeForwardings(func(f forwarding) bool { return f.PortID == id })
 	for _, old := range slices.Clone(t.floatingIPs.sorted) {
 		if old.portID == id {
 			f := *old

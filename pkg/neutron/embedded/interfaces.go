@@ -134,11 +134,14 @@ func addSubnet(t *tx, r *router, id string) (*port, []*subnet, *failure) {
 	}
 	address := fixedIP{s.id, s.gateway}
 	if p := t.ipv6Port(r, s.networkID); p != nil && s.version() == 6 {
-		return t.extend(p, address, s)
+		return t.extend(r, p, address, s)
 	}
 	p, err := createPort(t, values{"project_id": r.project, "network_id": s.networkID, "fixed_ips": []fixedIP{address},
-		"device_id": r.id, "device_owner": interfaceOwner})
+		"device_id": r.id, "device_owner": r.interfaceOwner()})
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := t.addSNAT(r, p.networkID, s.id); err != nil {
 		return nil, nil, err
 	}
 	p = t.changePort(p, func(*port) {}) // Neutron writes it once more
@@ -174,15 +177,15 @@ func (t *tx) removeInterfacePort(p *port) {
 	}
 }
 
-// extend adds an address to a port.
-func (t *tx) extend(old *port, address fixedIP, s *subnet) (*port, []*subnet, *failure) {
+// extend adds an address to an interface.
+func (t *tx) extend(r *router, old *port, address fixedIP, s *subnet) (*port, []*subnet, *failure) {
 	p, err := updatePort(t, old, values{"fixed_ips": append(slices.Clone(old.fixedIPs), address)})
 	if err != nil {
 		return nil, nil, err
 	}
 	t.bump(&p.standard)
 	t.storePort(p)
-	return p, []*subnet{s}, nil
+	return p, []*subnet{s}, t.extendSNAT(r, s)
 }
 
 // ipv6Port returns the router's interface with IPv6 addresses in a network, or nil.
@@ -243,11 +246,15 @@ func addPort(t *tx, r *router, id string) (*port, []*subnet, *failure) {
 	if err := checkAnnounced(t.subnetsOf(old)...); err != nil {
 		return nil, nil, err
 	}
-	p := t.changePort(old, func(p *port) { p.deviceID, p.deviceOwner = r.id, interfaceOwner })
+	p := t.changePort(old, func(p *port) { p.deviceID, p.deviceOwner = r.id, r.interfaceOwner() })
 	subnets, err := t.checkRouterPort(r, p)
 	if err != nil {
 		t.changePort(p, func(p *port) { p.deviceID, p.deviceOwner = "", old.deviceOwner })
 		t.keep()
+		return nil, nil, err
+	}
+	// Neutron makes only one port, also for an interface on two subnets.
+	if err := t.addSNAT(r, p.networkID, subnets[len(subnets)-1].id); err != nil {
 		return nil, nil, err
 	}
 	p = t.changePort(p, func(*port) {}) // Neutron writes it once more
@@ -313,7 +320,7 @@ func removeInterface(t *tx, r *router, info map[string]any) (*port, []*subnet, *
 		}
 		if len(p.fixedIPs) == 1 {
 			t.removeInterfacePort(p)
-			return p, []*subnet{s}, nil
+			return p, []*subnet{s}, t.removeSNAT(r, s.networkID, s.id)
 		}
 		shorter, err := updatePort(t, p, values{"fixed_ips": slices.Delete(slices.Clone(p.fixedIPs), i, i+1)})
 		if err != nil {
@@ -321,7 +328,7 @@ func removeInterface(t *tx, r *router, info map[string]any) (*port, []*subnet, *
 		}
 		t.bump(&shorter.standard)
 		t.storePort(shorter)
-		return p, []*subnet{s}, nil
+		return p, []*subnet{s}, t.removeSNAT(r, s.networkID, s.id)
 	}
 	return nil, nil, notFound("RouterInterfaceNotFoundForSubnet", "Router %s has no interface on subnet %s", r.id, s.id)
 }
@@ -341,12 +348,16 @@ func removePortInterface(t *tx, r *router, id, subnetID string) (*port, []*subne
 		}
 	}
 	t.removeInterfacePort(p)
-	return p, subnets, nil
+	// Neutron looks only for the first subnet: beside an interface on two, an address stays.
+	if subnetID == "" && len(subnets) > 0 {
+		subnetID = subnets[0].id
+	}
+	return p, subnets, t.removeSNAT(r, p.networkID, subnetID)
 }
 
 // isInterfaceOf reports whether a port is an interface of the router, or looks like one.
 func (p *port) isInterfaceOf(r *router) bool {
-	return p.router == r.id && !p.gateway || p.deviceID == r.id && p.deviceOwner == interfaceOwner
+	return p.router == r.id && !p.gateway || p.deviceID == r.id && p.deviceOwner == r.interfaceOwner()
 }
 
 // checkUnused refuses to remove an interface that floating IPs or routes need.
@@ -360,9 +371,16 @@ func (t *tx) checkUnused(r *router, s *subnet) *failure {
 	for _, f := range t.floatingIPs.sorted {
 		p := t.ports.byID[f.portID]
 		if f.routerID == r.id && p != nil && slices.ContainsFunc(p.fixedIPs, func(a fixedIP) bool { return a.SubnetID == s.id && a.Address == f.fixed }) {
-			return conflict("RouterInterfaceInUseByFloatingIP", "Router interface for subnet %s on router %s cannot be deleted, "+
-				"as it is required by one or more floating IPs.", s.id, r.id)
+			return inUseByFloatingIP(r, s)
+		}
+		if f.routerID == r.id && slices.ContainsFunc(f.forwardings, func(w forwarding) bool { return t.leadsTo(w, s) }) {
+			return inUseByFloatingIP(r, s)
 		}
 	}
 	return nil
+}
+
+func inUseByFloatingIP(r *router, s *subnet) *failure {
+	return conflict("RouterInterfaceInUseByFloatingIP", "Router interface for subnet %s on router %s cannot be deleted, "+
+		"as it is required by one or more floating IPs.", s.id, r.id)
 }

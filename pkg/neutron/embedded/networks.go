@@ -52,9 +52,12 @@ const (
 	physicalNetwork = "physnet1"
 	// firstVLAN is the first VLAN that is given to a network that asks for none.
 	firstVLAN = 100
-	// dhcpOwner marks the ports of DHCP agents, which do not keep a network in use.
+	// dhcpOwner marks the ports of DHCP agents.
 	dhcpOwner = "network:dhcp"
 )
+
+// autoDeleted are the device owners of ports that do not keep a network or a subnet in use.
+var autoDeleted = []string{dhcpOwner, "network:distributed", "network:floatingip_agent_gateway"}
 
 // networkKind: other projects see a network if it is shared or external (both are RBAC
 // entries in Neutron), but only its own project can change it.
@@ -291,17 +294,18 @@ func (t *tx) usedByOthers(n *network) bool {
 	})
 }
 
-// removeNetwork deletes the subnets, the DHCP ports and the floating IPs that no port has. Any
-// other port prevents the deletion.
+// removeNetwork deletes the subnets, the ports that are deleted with them, and the floating IPs that
+// lead nowhere. Any other port prevents the deletion, after the floating IPs are gone.
 func removeNetwork(t *tx, n *network) *failure {
 	for _, f := range t.floatingIPs.in(n.id) {
-		if f.portID == "" {
+		if f.portID == "" && len(f.forwardings) == 0 {
 			removeFloatingIP(t, f)
 		}
 	}
+	t.keep()
 	var blocking []string
 	for _, p := range t.ports.in(n.id) {
-		if p.deviceOwner != dhcpOwner {
+		if !slices.Contains(autoDeleted, p.deviceOwner) {
 			blocking = append(blocking, p.id)
 		}
 	}
@@ -309,7 +313,6 @@ func removeNetwork(t *tx, n *network) *failure {
 		return conflict("NetworkInUse", "Unable to complete operation on network %s. "+
 			"There are one or more ports still in use on the network, id for these ports is: %s.", n.id, strings.Join(blocking, ","))
 	}
-	// Only DHCP ports are left.
 	for _, p := range t.ports.in(n.id) {
 		discard(t, t.ports, p.id)
 	}

@@ -229,7 +229,7 @@ func updatePort(t *tx, old *port, v values) (*port, *failure) {
 		if err := t.assign(&p, t.networks.byID[p.networkID], wanted, old.fixedIPs); err != nil {
 			return nil, err
 		}
-		if p.deviceOwner == interfaceOwner && t.routers.byID[p.deviceID] != nil && !slices.Equal(ipv4(p.fixedIPs), ipv4(old.fixedIPs)) {
+		if p.serves() && t.routers.byID[p.deviceID] != nil && !slices.Equal(ipv4(p.fixedIPs), ipv4(old.fixedIPs)) {
 			return nil, badResource("ports", fmt.Sprintf("IP updates for port %s are not allowed", p.id))
 		}
 	}
@@ -251,7 +251,7 @@ func ipv4(all []fixedIP) (some []fixedIP) {
 func removePort(t *tx, p *port) *failure {
 	_, isRouter := t.routers.byID[p.deviceID]
 	_, isFloating := t.floatingIPs.byID[p.deviceID]
-	serves := isRouter && (p.deviceOwner == interfaceOwner || p.deviceOwner == gatewayOwner) || isFloating && p.deviceOwner == floatingOwner
+	serves := isRouter && (p.serves() || p.deviceOwner == gatewayOwner) || isFloating && p.deviceOwner == floatingOwner
 	if serves && len(p.fixedIPs) > 0 {
 		return conflict("ServicePortInUse", "Port %s cannot be deleted directly via the port API: has device owner %s.", p.id, p.deviceOwner)
 	}
@@ -317,7 +317,9 @@ func (t *tx) allocate(p *port, net *network) *failure {
 	for _, id := range net.subnets {
 		s := t.subnets.byID[id]
 		if s.automatic() {
-			p.add(s, automaticAddress(s.cidr, p.mac))
+			if !p.serves() {
+				p.add(s, automaticAddress(s.cidr, p.mac))
+			}
 			continue
 		}
 		groups[s.version()] = append(groups[s.version()], s)
@@ -352,9 +354,11 @@ func noAddress(network string) *failure {
 	return conflict("IpAddressGenerationFailure", "No more IP addresses available on network %s.", network)
 }
 
-// serves reports whether a port is, or looks like, an interface of a router: it gets no automatic
-// addresses.
-func (p *port) serves() bool { return p.deviceOwner == interfaceOwner }
+// serves reports whether a port is, or looks like, one that a router has in its subnets: it gets no
+// automatic addresses.
+func (p *port) serves() bool {
+	return slices.Contains([]string{interfaceOwner, distributedOwner, replicatedOwner, snatOwner}, p.deviceOwner)
+}
 
 // assign assigns the wanted addresses. An entry without an address keeps the port's address
 // in that subnet. Every port gets an address of each subnet with automatic addresses,
@@ -415,7 +419,7 @@ func (t *tx) subnetFor(p *port, net *network, w fixedIP) (*subnet, *failure) {
 			continue
 		}
 		// The first address of an IPv6 subnet is for routers.
-		anycast := s.version() == 6 && w.Address == s.cidr.Addr() && (p.deviceOwner == interfaceOwner || p.deviceOwner == gatewayOwner)
+		anycast := s.version() == 6 && w.Address == s.cidr.Addr() && (p.serves() || p.deviceOwner == gatewayOwner)
 		if !w.Address.IsValid() || hostRange(s.cidr).contains(w.Address) || anycast {
 			return s, nil
 		}

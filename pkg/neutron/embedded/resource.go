@@ -110,6 +110,8 @@ type kind[T object] struct {
 	copy func(T) T
 	// actions are the requests PUT /kinds/ID/ACTION.
 	actions map[string]func(r *request, id string) *answer
+	// parts are the resources below /kinds/ID. rest is the path after their name.
+	parts map[string]func(r *request, id string, rest []string) *answer
 }
 
 func (k *kind[T]) init() *kind[T] {
@@ -141,6 +143,8 @@ func (k *kind[T]) serve(r *request) *answer {
 		return k.serveOne(r, rest[0])
 	case rest[1] == "tags" && len(rest) <= 3:
 		return k.serveTags(r, rest[0], rest[2:])
+	case len(rest) <= 3 && k.parts[rest[1]] != nil:
+		return k.parts[rest[1]](r, rest[0], rest[2:])
 	case len(rest) == 2 && k.actions[rest[1]] != nil:
 		if r.Method != http.MethodPut {
 			a := methodNotAllowed(http.MethodPatch).answer()

@@ -39,6 +39,7 @@ type router struct {
 	zoneHints    []string
 	gateway      *gateway // nil: none
 	noSNAT       bool
+	distributed  bool
 	routes       []route
 }
 
@@ -72,7 +73,7 @@ func (n *neutron) routerKind() *kind[*router] {
 }
 
 // routerAttributes are Neutron's. There are no flavors here, and without agents a router is in no
-// zone, neither distributed nor highly available.
+// zone, and not highly available.
 func routerAttributes() []*attribute[*router] {
 	off := func(*router) any { return false }
 	none := func(*router) any { return []string{} }
@@ -82,7 +83,7 @@ func routerAttributes() []*attribute[*router] {
 		{name: "external_gateway_info", flags: onPost | onPut, check: checkGatewayInfo, get: showGateway},
 		{name: "routes", flags: onPut, check: checkRoutes, get: func(r *router) any { return r.routes }},
 		{name: "flavor_id", flags: onPost, get: func(*router) any { return nil }},
-		{name: "distributed", flags: onPost | onPut | adminSets | adminSees, check: truth, get: off},
+		{name: "distributed", flags: onPost | onPut | adminSets | adminSees, check: truth, get: func(r *router) any { return r.distributed }},
 		{name: "ha", flags: onPost | onPut | adminSets | adminSees, check: truth, get: off},
 		{name: "availability_zone_hints", flags: onPost, check: texts, get: func(r *router) any { return r.zoneHints }},
 		{name: "availability_zones", get: none},
@@ -178,6 +179,7 @@ func createRouter(t *tx, v values) (*router, *failure) {
 		standard:     t.newStandard(v, 1),
 		adminStateUp: given(v, "admin_state_up", true),
 		zoneHints:    given(v, "availability_zone_hints", []string{}),
+		distributed:  given(v, "distributed", t.distributed),
 		routes:       []route{},
 	}
 	for _, z := range r.zoneHints {
@@ -218,6 +220,10 @@ func updateRouter(t *tx, old *router, v values) (*router, *failure) {
 	}
 	r := *old
 	r.adminStateUp = given(v, "admin_state_up", r.adminStateUp)
+	r.distributed = given(v, "distributed", r.distributed)
+	if err := t.migrate(old, &r); err != nil {
+		return nil, err
+	}
 	if v.has("routes") {
 		r.routes = given(v, "routes", r.routes)
 		return &r, t.checkNexthops(&r)
@@ -250,6 +256,7 @@ func (t *tx) changeGateway(r *router, info gatewayInfo) (*router, *failure) {
 	}
 	switch {
 	case info.network == "":
+		t.removeSNATs(r)
 		return r, nil
 	case r.gateway == nil:
 		return t.setGateway(r, info)
@@ -332,7 +339,8 @@ func (t *tx) setGateway(r *router, info gatewayInfo) (*router, *failure) {
 	attached := *p
 	attached.router, attached.gateway = r.id, true
 	store(t, t.ports, &attached)
-	return t.changeRouter(r, func(r *router) { r.gateway = &gateway{p.id, p.networkID, p.fixedIPs} }), nil
+	r = t.changeRouter(r, func(r *router) { r.gateway = &gateway{p.id, p.networkID, p.fixedIPs} })
+	return r, t.addSNATs(r)
 }
 
 // moveGateway changes the addresses of a gateway.
@@ -406,6 +414,7 @@ func removeRouter(t *tx, r *router) *failure {
 		if r, err = t.clearGateway(r); err != nil {
 			return err
 		}
+		t.removeSNATs(r)
 		if err := t.middle(); err != nil {
 			return err
 		}

@@ -300,6 +300,12 @@ func (s *Server) Routers() []Router {
 	return all
 }
 
+// SetDistributed makes the routers that are created from now on distributed or centralized, like
+// router_distributed in Neutron's configuration. An admin can create either.
+func (s *Server) SetDistributed(distributed bool) {
+	s.each(func(_ string, n *neutron) { n.distributed = distributed })
+}
+
 // Interface is a router's interface as Interfaces returns it.
 type Interface struct {
 	// Neutron is the name of the Neutron that has it: see Region.
@@ -319,7 +325,7 @@ func (s *Server) Interfaces() []Interface {
 	s.each(func(name string, n *neutron) {
 		for _, p := range n.ports.sorted {
 			attached := p.router != "" && !p.gateway
-			if !attached && p.deviceOwner != interfaceOwner {
+			if !attached && (!p.serves() || p.deviceOwner == snatOwner) {
 				continue
 			}
 			i := Interface{Neutron: name, RouterID: p.router, PortID: p.id, NetworkID: p.networkID, Half: !attached}

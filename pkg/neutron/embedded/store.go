@@ -116,6 +116,7 @@ type neutron struct {
 	floatingIPs *collection[*floatingIP]
 	quotas      map[string]map[string]int
 	segment     int
+	distributed bool // see SetDistributed
 }
 
 // tx is one atomic change of the store. The write lock is held throughout.

@@ -563,15 +563,16 @@ func (t *tx) interfaceAt(s *subnet) *port {
 	return nil
 }
 
-// removeSubnet refuses while a port has an address of the subnet. Exceptions are the ports
-// of DHCP agents, which lose the address, and addresses that ports compute themselves.
+// removeSubnet refuses while a port has an address of the subnet. Exceptions are the ports that are
+// deleted with a network, and addresses that ports compute themselves, except those of interfaces: such
+// ports lose the address.
 func removeSubnet(t *tx, s *subnet) *failure {
 	for _, p := range t.ports.in(s.networkID) {
 		left := slices.DeleteFunc(slices.Clone(p.fixedIPs), func(f fixedIP) bool { return f.SubnetID == s.id })
 		if len(left) == len(p.fixedIPs) {
 			continue
 		}
-		if p.deviceOwner != dhcpOwner && (!s.automatic() || p.serves()) {
+		if !slices.Contains(autoDeleted, p.deviceOwner) && (!s.automatic() || p.serves() && p.deviceOwner != snatOwner) {
 			return conflict("SubnetInUse", "Unable to complete operation on subnet %s: "+
 				"One or more ports have an IP allocation from this subnet.", s.id)
 		}
