@@ -365,7 +365,7 @@ func TestSyncHandler(t *testing.T) {
 		{
 			name:         "another CIDR: the new subnet is created first",
 			given:        edit(respec("10.1.0.0/24", "")),
-			wantRequests: []string{"GET ports", "POST subnets", "get networks", "DELETE subnets/ID", "patch networks/status"},
+			wantRequests: []string{"GET ports", "POST subnets", "GET ports", "get networks", "DELETE subnets/ID", "patch networks/status"},
 			wantEvents:   []string{samplecrdv1.EventUpdated}, wantReady: available, wantNeutron: []string{"default/net-a 10.1.0.0/24 10.1.0.1"},
 		},
 		{
@@ -377,7 +377,7 @@ func TestSyncHandler(t *testing.T) {
 		{
 			name:         "IPv6 instead of IPv4",
 			given:        edit(respec("fd00:1::/64", "")),
-			wantRequests: []string{"GET ports", "POST subnets", "get networks", "DELETE subnets/ID", "patch networks/status"},
+			wantRequests: []string{"GET ports", "POST subnets", "GET ports", "get networks", "DELETE subnets/ID", "patch networks/status"},
 			wantEvents:   []string{samplecrdv1.EventUpdated}, wantReady: available, wantNeutron: []string{"default/net-a fd00:1::/64 fd00:1::"},
 		},
 		{

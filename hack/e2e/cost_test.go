@@ -57,9 +57,9 @@ func TestEachChangeCostsNoMoreRequestsThanItNeeds(t *testing.T) {
 			nil,
 			counts{"patch networks/status": 1},
 		}, {
-			"another CIDR: ports are looked for, and Kubernetes is asked before the old subnet goes",
+			"another CIDR: ports are looked for before each change, and Kubernetes is asked before the old subnet goes",
 			func() { w.create("net", "10.0.0.0/16", "10.0.0.1") }, true,
-			counts{"GET ports": 1, "POST subnets": 1, "DELETE subnets/*": 1},
+			counts{"GET ports": 2, "POST subnets": 1, "DELETE subnets/*": 1},
 			counts{"get networks": 1, "patch networks/status": 1, "create events": 1},
 		}, {
 			// After the changes of the subnets the controller does not know the network's revision.

@@ -140,7 +140,7 @@ func (l *lookahead) checkStep(ctx context.Context, step Step, expected *Network)
 	case AttachSubnet:
 		return l.checkAttachment(ctx, s, expected)
 	case DeleteSubnet:
-		return l.checkDeletion(ctx, s, expected)
+		return s.checkRefusal(expected)
 	case DeleteNetwork:
 		return l.checkPorts(ctx, l.identity.Owner.UID, scopeOf(s, l.identity, l.observed))
 	case DeleteRouter:
@@ -161,9 +161,10 @@ func (l *lookahead) checkAttachment(ctx context.Context, s AttachSubnet, expecte
 		return &Error{Op: "attach subnet", Reason: Invalid, Message: fmt.Sprintf("subnet %s has no gateway, which an interface of a router needs", s.CIDR)}
 	}
 	exists := l.observed.subnet(s.Subnet) != nil
-	isReleased := l.isReleased(expected, s.Subnet, gateway)
+	removed := l.removed(expected)
+	isReleased := slices.ContainsFunc(removed, func(i Interface) bool { return i.SubnetID == s.Subnet && i.Address == gateway })
 	if exists && !isReleased {
-		if err := l.checkAddress(ctx, "attach subnet", l.observed.ID, FixedIP{s.Subnet, gateway}); err != nil {
+		if err := l.checkAddress(ctx, "attach subnet", l.observed.ID, FixedIP{s.Subnet, gateway}, removed...); err != nil {
 			return err
 		}
 	}
@@ -174,10 +175,11 @@ func (l *lookahead) checkAttachment(ctx context.Context, s AttachSubnet, expecte
 	return l.tryAttachment(ctx, s)
 }
 
-// isReleased reports whether an interface has the address now, and a step before removes the interface.
-func (l *lookahead) isReleased(expected *Network, subnet string, address netip.Addr) bool {
-	holds := func(i Interface) bool { return i.SubnetID == subnet && i.Address == address }
-	return slices.ContainsFunc(l.observed.Interfaces, holds) && !slices.ContainsFunc(expected.Interfaces, holds)
+// removed returns the interfaces that a step before removes.
+func (l *lookahead) removed(expected *Network) []Interface {
+	return slices.DeleteFunc(slices.Clone(l.observed.Interfaces), func(i Interface) bool {
+		return slices.ContainsFunc(expected.Interfaces, func(left Interface) bool { return sameInterface(i, left) })
+	})
 }
 
 // checkNeighbours fails with Invalid if the subnet overlaps with another one of the router, or of its external
@@ -262,17 +264,6 @@ func (l *lookahead) tryAttachment(ctx context.Context, s AttachSubnet) error {
 		return nil
 	}
 	return unresolved(err)
-}
-
-// checkDeletion fails with InUse if a router that is not the owner's is attached to the subnet, or if ports
-// are in it.
-func (l *lookahead) checkDeletion(ctx context.Context, s DeleteSubnet, expected *Network) error {
-	if subnet := l.observed.subnet(s.ID); subnet != nil && !subnet.isAutoAddressed() {
-		if err := l.checkPorts(ctx, l.identity.Owner.UID, scopeOf(s, l.identity, l.observed)); err != nil {
-			return err
-		}
-	}
-	return s.checkRefusal(expected)
 }
 
 // checkDetached fails with InUse if the router has interfaces that no step before removes.

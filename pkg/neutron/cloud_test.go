@@ -152,10 +152,10 @@ func TestThePlanWorksInNeutron(t *testing.T) {
 		{"a gateway is added", wants("192.168.0.0/16", "none"), wants("192.168.0.0/16", "192.168.0.1"), "192.168.0.1", []string{"PUT subnets"}},
 		{"the gateway of the smallest subnet changes", wants("10.0.0.0/30", "10.0.0.1"), wants("10.0.0.0/30", "10.0.0.2"), "10.0.0.2", []string{"PUT subnets"}},
 		{"the IPv6 gateway changes", wants("fd00:1::/64", ""), wants("fd00:1::/64", "fd00:1::ff"), "fd00:1::ff", []string{"PUT subnets"}},
-		{"the CIDR changes to one that does not overlap", wants("192.168.0.0/16", ""), wants("10.0.0.0/24", ""), "10.0.0.1", []string{"GET ports", "POST subnets", "DELETE subnets"}},
-		{"the CIDR grows", wants("10.0.0.0/24", ""), wants("10.0.0.0/16", ""), "10.0.0.1", []string{"DELETE subnets", "POST subnets"}},
-		{"the CIDR shrinks", wants("10.0.0.0/16", ""), wants("10.0.0.0/24", ""), "10.0.0.1", []string{"DELETE subnets", "POST subnets"}},
-		{"the IP family changes", wants("192.168.0.0/16", ""), wants("fd00:1::/64", ""), "fd00:1::", []string{"GET ports", "POST subnets", "DELETE subnets"}},
+		{"the CIDR changes to one that does not overlap", wants("192.168.0.0/16", ""), wants("10.0.0.0/24", ""), "10.0.0.1", []string{"GET ports", "POST subnets", "GET ports", "DELETE subnets"}},
+		{"the CIDR grows", wants("10.0.0.0/24", ""), wants("10.0.0.0/16", ""), "10.0.0.1", []string{"GET ports", "DELETE subnets", "POST subnets"}},
+		{"the CIDR shrinks", wants("10.0.0.0/16", ""), wants("10.0.0.0/24", ""), "10.0.0.1", []string{"GET ports", "DELETE subnets", "POST subnets"}},
+		{"the IP family changes", wants("192.168.0.0/16", ""), wants("fd00:1::/64", ""), "fd00:1::", []string{"GET ports", "POST subnets", "GET ports", "DELETE subnets"}},
 		{"the name changes", wants("10.0.0.0/24", "", func(d *Desired) { d.Name = "x" }), wants("10.0.0.0/24", ""), "10.0.0.1", []string{"PUT networks", "PUT subnets"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -297,6 +297,11 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 		if err := c.approve(identity, guard, "the deletion waits", s); err != nil {
 			return nil, err
 		}
+		if s.op != "" {
+			if err := c.checkExternal(ctx, identity.Owner.UID, observed); err != nil {
+				return nil, err
+			}
+		}
 		logger := klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID)
 		if err := guard.verify(klog.NewContext(ctx, logger)); err != nil {
 			return nil, err

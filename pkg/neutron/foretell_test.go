@@ -80,7 +80,7 @@ func (f *foretelling) disturb(t *testing.T) {
 	if len(n.Subnets) > 0 {
 		subnet = n.Subnets[f.IntN(len(n.Subnets))]
 	}
-	switch f.IntN(8) {
+	switch f.IntN(9) {
 	case 0:
 		_ = f.others.DeleteSubnet(t.Context(), subnet.ID, nil) // Neutron refuses it if a router has it
 	case 1:
@@ -101,6 +101,8 @@ func (f *foretelling) disturb(t *testing.T) {
 		if subnet.ID != "" {
 			f.tryPost(t, "port", object{"network_id": n.ID, "name": "web-0", "fixed_ips": []object{{"subnet_id": subnet.ID}}})
 		}
+	case 8: // with an address of each kind
+		f.tryPost(t, "port", object{"network_id": n.ID, "name": "web-0", "device_owner": one(f.Rand, "compute:nova", "network:dhcp", "network:distributed")})
 	}
 }
 
@@ -220,7 +222,7 @@ func TestPreviewForetellsWhatConvergeDoes(t *testing.T) {
 	}
 	compared, prevented := 0, 0
 	for seed := range runs {
-		f := &foretelling{routedCloud: newRoutedCloud(t), Rand: rand.New(rand.NewPCG(seed, 7))}
+		f := &foretelling{routedCloud: newRoutedCloudWith(t, seed%2 == 0).gated(t), Rand: rand.New(rand.NewPCG(seed, 7))}
 		f.makeRouter(t, "second", "")
 		f.resource = f.declare()
 		if f.IntN(4) == 0 {

@@ -61,13 +61,65 @@ func (p Port) String() string {
 // other projects.
 func (c *Client) PortsOnNetworks(ctx context.Context, ids ...string) ([]Port, error) {
 	ports, err := list[Port](ctx, c, "ports", portFields, url.Values{"network_id": ids})
-	return slices.DeleteFunc(ports, func(p Port) bool { return slices.Contains(autoDeleted, p.DeviceOwner) }), err
+	return slices.DeleteFunc(ports, func(p Port) bool { return ownersOfPorts[p.DeviceOwner] == ignored }), err
 }
 
-// autoDeleted are the device owners of the ports that Neutron creates and deletes by itself
-// (AUTO_DELETE_PORT_OWNERS in neutron.common._constants). They belong to its DHCP servers and,
-// with OVN, to the metadata service, which has a port on every network.
-var autoDeleted = []string{"network:dhcp", "network:distributed", "network:floatingip_agent_gateway"}
+// ownersOfPorts has the device owners of the ports that Neutron and its services make by themselves
+// (DEVICE_OWNER_* in neutron_lib.constants), and what such a port means for a deletion. Every other
+// owner blocks: compute:nova, baremetal:none, trunk:subport, Octavia, none at all, and those that are
+// not invented yet.
+var ownersOfPorts = map[string]meaning{
+	// A DHCP server. One that is only reserved has the same owner.
+	"network:dhcp": ignored,
+	// OVN: the metadata service, a localport, which each network has.
+	"network:distributed": ignored,
+	// DVR: the way of a host's floating IPs to an external network.
+	"network:floatingip_agent_gateway": ignored,
+
+	// The interface of a router: of an ordinary one and each one with OVN, of a distributed one (DVR), and of
+	// one that is highly available.
+	"network:router_interface":               goesWithInterface,
+	"network:router_interface_distributed":   goesWithInterface,
+	"network:ha_router_replicated_interface": goesWithInterface,
+	// DVR: the port for the traffic that the gateway translates, beside each interface of a router with a
+	// gateway. It goes with either of them, and by no request for itself.
+	centralizedSNAT: goesWithInterface,
+
+	// On external networks only: the gateway of a router, and a floating IP. Neutron deletes floating IPs
+	// that lead nowhere with their network: see checkExternal.
+	"network:router_gateway": blocks,
+	"network:floatingip":     blocks,
+	// Between the hosts of a highly available router. They are on a network that belongs to no project.
+	"network:router_ha_interface": blocks,
+	// A local IP, which a user has requested.
+	"network:local_ip": blocks,
+	// The address of a load balancer, by the retired neutron-lbaas.
+	"neutron:LOADBALANCER":   blocks,
+	"neutron:LOADBALANCERV2": blocks,
+}
+
+// meaning is what a port means for the deletion of its network and subnets.
+type meaning int
+
+const (
+	// blocks: the port prevents the deletion, as a user's port does.
+	blocks meaning = iota
+	// ignored: Neutron deletes the port with its network, and takes its addresses away with a subnet
+	// (AUTO_DELETE_PORT_OWNERS in neutron.common._constants).
+	ignored
+	// goesWithInterface: the port is the interface of a router, or goes with it. It prevents the deletion,
+	// unless the controller itself removes the interface before.
+	goesWithInterface
+)
+
+const centralizedSNAT = "network:router_centralized_snat"
+
+// GoesWith reports whether Neutron deletes the port when it removes the interface: it is the port of the
+// interface, or the one for SNAT beside it.
+func (p Port) GoesWith(i Interface) bool {
+	return p.ID == i.PortID || p.DeviceOwner == centralizedSNAT && p.DeviceID == i.RouterID &&
+		slices.ContainsFunc(p.FixedIPs, func(ip FixedIP) bool { return ip.SubnetID == i.SubnetID })
+}
 
 // scope says which ports prevent a step. The zero scope has none.
 type scope struct {
@@ -78,9 +130,9 @@ type scope struct {
 	// subnets are the IDs of the subnets that they have addresses in; nil: any port of the network
 	// prevents the step.
 	subnets []string
-	// except are the IDs of ports that do not prevent it: the interfaces that the controller removes
-	// itself.
-	except []string
+	// except are the interfaces that the controller removes itself. They do not prevent it, nor do the
+	// ports that go with them.
+	except []Interface
 }
 
 // networkScope is the scope of the deletion of a network.
@@ -90,7 +142,7 @@ func networkScope(id string) scope { return scope{op: "delete network", network:
 func (s scope) withoutInterfaces(identity Identity, observed *Network) scope {
 	for _, i := range observed.Interfaces {
 		if identity.manages(observed, i) {
-			s.except = append(s.except, i.PortID)
+			s.except = append(s.except, i)
 		}
 	}
 	return s
@@ -118,12 +170,12 @@ func scopeOf(step Step, identity Identity, observed *Network) scope {
 }
 
 func (s scope) equal(other scope) bool {
-	return s.network == other.network && slices.Equal(s.subnets, other.subnets) && slices.Equal(s.except, other.except)
+	return s.network == other.network && slices.Equal(s.subnets, other.subnets) && slices.EqualFunc(s.except, other.except, sameInterface)
 }
 
 // has reports whether the port prevents the step.
 func (s scope) has(p Port) bool {
-	return p.NetworkID == s.network && !slices.Contains(s.except, p.ID) && (s.subnets == nil || slices.ContainsFunc(p.FixedIPs, func(ip FixedIP) bool {
+	return p.NetworkID == s.network && !slices.ContainsFunc(s.except, p.GoesWith) && (s.subnets == nil || slices.ContainsFunc(p.FixedIPs, func(ip FixedIP) bool {
 		return slices.Contains(s.subnets, ip.SubnetID)
 	}))
 }
@@ -174,6 +226,16 @@ func (c *Cloud) checkPorts(ctx context.Context, owner types.UID, s scope) error 
 	}
 	c.waits.add(owner, s, message)
 	return s.inUse(message)
+}
+
+// checkExternal fails with InUse if ports are on an external network that is about to be deleted. Neutron
+// itself refuses to delete a network with ports, but before that it deletes the floating IPs on it that lead
+// nowhere, whoever they belong to.
+func (c *Cloud) checkExternal(ctx context.Context, owner types.UID, network *Network) error {
+	if !network.External {
+		return nil
+	}
+	return c.checkPorts(ctx, owner, networkScope(network.ID))
 }
 
 // tryDelete calls del. If that fails with InUse, it returns an error that names the ports, and

@@ -43,6 +43,48 @@ func TestPortsThatNeutronDeletesByItselfDoNotBlock(t *testing.T) {
 	equal(t, []Port{port}, got)
 }
 
+// Each owner of a port that Neutron makes by itself is in one of three groups, and an owner that nobody
+// knows blocks.
+func TestWhatThePortsOfNeutronMean(t *testing.T) {
+	owners := func(m meaning) []string {
+		return slices.Sorted(func(yield func(string) bool) {
+			for owner, is := range ownersOfPorts {
+				if is == m && !yield(owner) {
+					return
+				}
+			}
+		})
+	}
+	equal(t, []string{"network:dhcp", "network:distributed", "network:floatingip_agent_gateway"}, owners(ignored))
+	equal(t, slices.Sorted(slices.Values(append(slices.Clone(interfaceOwners), centralizedSNAT))), owners(goesWithInterface))
+	equal(t, blocks, ownersOfPorts["compute:nova"])
+	equal(t, blocks, ownersOfPorts[""])
+}
+
+func TestWhichPortsGoWithAnInterface(t *testing.T) {
+	i := Interface{PortID: "i", RouterID: "r", SubnetID: "s"}
+	beside := Port{ID: "p", DeviceOwner: centralizedSNAT, DeviceID: "r", FixedIPs: []FixedIP{{SubnetID: "t"}, {SubnetID: "s"}}}
+	for _, test := range []struct {
+		name   string
+		change func(*Port)
+		want   bool
+	}{
+		{"the port beside it", func(*Port) {}, true},
+		{"its own port", func(p *Port) { *p = Port{ID: "i"} }, true},
+		{"not the port beside the interface of another router", func(p *Port) { p.DeviceID = "q" }, false},
+		{"not the port beside the interface on another subnet", func(p *Port) { p.FixedIPs = p.FixedIPs[:1] }, false},
+		{"not a port without an address", func(p *Port) { p.FixedIPs = nil }, false},
+		{"not another interface on the subnet", func(p *Port) { p.DeviceOwner = "network:router_interface" }, false},
+		{"not the port of a server", func(p *Port) { p.DeviceOwner = "compute:nova" }, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := beside
+			test.change(&p)
+			equal(t, test.want, p.GoesWith(i))
+		})
+	}
+}
+
 func TestPortsOfSeveralNetworksAreListedTogether(t *testing.T) {
 	_, c, network := labWithNetwork(t)
 	ids := append(makeNetworks(t, c, 3), network.ID)

@@ -21,8 +21,6 @@ import (
 	"net/netip"
 
 	"go4.org/netipx"
-
-	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
 // checkRefusal fails with Invalid if the subnet overlaps with another one of the network, or if Neutron
@@ -75,10 +73,4 @@ func (p Pools) containing(address netip.Addr) string {
 		}
 	}
 	return ""
-}
-
-// isAutoAddressed reports whether ports choose their own addresses in the subnet. Such addresses do not
-// prevent its deletion, except those of routers.
-func (s *Subnet) isAutoAddressed() bool {
-	return s.AddressMode == string(samplecrdv1.IPv6ModeSLAAC) || s.AddressMode == string(samplecrdv1.IPv6ModeDHCPv6Stateless)
 }

@@ -85,7 +85,7 @@ type Interface struct {
 }
 
 // interfaceOwners are the device owners of the ports that are interfaces of routers
-// (ROUTER_INTERFACE_OWNERS in neutron_lib.constants).
+// (ROUTER_INTERFACE_OWNERS in neutron_lib.constants): see ownersOfPorts.
 var interfaceOwners = []string{"network:router_interface", "network:router_interface_distributed", "network:ha_router_replicated_interface"}
 
 // interfacesOf returns the interfaces that the ports show, ordered by subnet. A port can have

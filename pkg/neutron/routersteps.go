@@ -185,14 +185,17 @@ func (s AttachSubnet) attachAgain(ctx context.Context, c *Cloud) (port string, e
 	return c.client.AttachSubnet(ctx, s.Router, s.Subnet)
 }
 
-// checkAddress fails with InUse, and names the ports, if ports have the address of a gateway.
-func (c *Cloud) checkAddress(ctx context.Context, op, network string, gateway FixedIP) error {
+// checkAddress fails with InUse, and names the ports, if ports have the address of a gateway. Ports that
+// go with one of the removed interfaces do not count.
+func (c *Cloud) checkAddress(ctx context.Context, op, network string, gateway FixedIP, removed ...Interface) error {
 	// The ports of DHCP servers have addresses too.
 	ports, err := list[Port](ctx, c.client, "ports", portFields, url.Values{"network_id": {network}})
 	if err != nil {
 		return err
 	}
-	holders := slices.DeleteFunc(ports, func(p Port) bool { return !slices.Contains(p.FixedIPs, gateway) })
+	holders := slices.DeleteFunc(ports, func(p Port) bool {
+		return !slices.Contains(p.FixedIPs, gateway) || slices.ContainsFunc(removed, p.GoesWith)
+	})
 	if len(holders) == 0 {
 		return nil
 	}

@@ -160,7 +160,8 @@ func (s UpdateSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed 
 	return observed.withSubnet(subnet), err
 }
 
-// DeleteSubnet deletes a subnet that the spec no longer declares.
+// DeleteSubnet deletes a subnet that the spec no longer declares. It fails with InUse if ports have
+// addresses in it.
 type DeleteSubnet struct {
 	ID   string
 	CIDR netip.Prefix
@@ -181,10 +182,10 @@ func (s DeleteSubnet) scope(observed *Network) scope {
 	return scope{op: "delete subnet " + s.CIDR.String(), network: observed.ID, subnets: []string{s.ID}}
 }
 
+// check looks for the ports itself: Neutron takes an IPv6 subnet away under ports that have chosen their
+// addresses in it (SLAAC). A port that gets an address between the check and the request can still lose
+// it, because no request of Neutron's depends on the ports.
 func (s DeleteSubnet) check(ctx context.Context, c *Cloud, identity Identity, observed *Network) error {
-	if len(s.Others) == 0 {
-		return nil
-	}
 	return c.checkPorts(ctx, identity.Owner.UID, scopeOf(s, identity, observed))
 }
 
@@ -202,6 +203,10 @@ func (DeleteNetwork) Irreversible() bool { return true }
 func (DeleteNetwork) Fields() []string   { return []string{fieldDuplicateNetwork} }
 
 func (s DeleteNetwork) scope(*Network) scope { return networkScope(s.Network.ID) }
+
+func (s DeleteNetwork) check(ctx context.Context, c *Cloud, identity Identity, _ *Network) error {
+	return c.checkExternal(ctx, identity.Owner.UID, s.Network)
+}
 
 // apply removes the interfaces on the network first, unless ports prevent its deletion.
 func (s DeleteNetwork) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {

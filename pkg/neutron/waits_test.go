@@ -397,7 +397,7 @@ func TestASyncThatWaitsForPortsMakesNoRequest(t *testing.T) {
 		{"a replacement", func(t *testing.T, w *world, n *Network, guard Guard) error {
 			_, _, err := w.Converge(t.Context(), seen(n), wants("10.1.0.0/24", ""), n, guard)
 			return err
-		}, []string{"GET ports"}, 0, []string{"GET ports", "POST subnets", "DELETE subnets"}},
+		}, []string{"GET ports"}, 0, []string{"GET ports", "POST subnets", "GET ports", "DELETE subnets"}},
 		{"a replacement with overlap", func(t *testing.T, w *world, n *Network, guard Guard) error {
 			_, _, err := w.Converge(t.Context(), seen(n), wants("10.0.0.0/16", ""), n, guard)
 			return err

@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -380,6 +381,31 @@ func TestARouterWithoutANetworkIsAnOrphan(t *testing.T) {
 	equal(t, true, l.routerExists(owned) && l.routerExists(early) && l.routerExists(theirs))
 	equal(t, 0, len(l.finder.List()))
 	l.must(l.relist())
+	equal(t, 0, len(l.finder.List()))
+}
+
+// Neutron makes a port beside each interface of a distributed router. It goes with the interface.
+func TestTheDistributedRouterOfAnOrphanIsDeletedWithIt(t *testing.T) {
+	server, err := embedded.Start("127.0.0.1:0", embedded.Options{ExternalNetwork: embedded.ExternalNetwork{Name: "public", CIDR: netip.MustParsePrefix("198.18.0.0/24")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	server.SetDistributed(true)
+	l := newLabOn(t, server, RemoveFew)
+	l.fill(3)
+	l.inKubernetes("gone", "u-gone", false)
+	network, _, router := l.inNeutronRouted("default/routed", "u-routed")
+	i := slices.IndexFunc(server.Networks(), func(n embedded.Network) bool { return n.Name == "public" })
+	l.must(routers.Update(l.ctx, l.users, router, routers.UpdateOpts{GatewayInfo: &routers.GatewayInfo{NetworkID: server.Networks()[i].ID}}).Err)
+	page, err := ports.List(l.users, ports.ListOpts{NetworkID: network, DeviceOwner: "network:router_centralized_snat"}).AllPages(l.ctx)
+	l.must(err)
+	beside, err := ports.ExtractPorts(page)
+	l.must(err)
+	equal(t, 1, len(beside))
+	l.must(l.relist())
+	l.must(l.relist())
+	equal(t, false, l.exists(network) || l.routerExists(router))
 	equal(t, 0, len(l.finder.List()))
 }
 

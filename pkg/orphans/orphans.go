@@ -300,13 +300,12 @@ func unchanged(listed, now *neutron.Network) bool {
 	return marked && is == was && sameRevision(listed.Revision, now.Revision) && slices.Equal(listed.Routers, now.Routers)
 }
 
-// blocking returns the ports that prevent the deletion of the owner's network: all except the
-// interfaces that are removed with it.
+// blocking returns the ports that prevent the deletion of the owner's network: all except those that
+// go with the interfaces that are removed before it.
 func blocking(owner neutron.Owner, network *neutron.Network, ports []neutron.Port) []neutron.Port {
 	unmanaged := neutron.UnmanagedInterfaces(neutron.Desired{Owner: owner}, network)
 	return slices.DeleteFunc(ports, func(p neutron.Port) bool {
-		isPort := func(i neutron.Interface) bool { return i.PortID == p.ID }
-		return slices.ContainsFunc(network.Interfaces, isPort) && !slices.ContainsFunc(unmanaged, isPort)
+		return slices.ContainsFunc(network.Interfaces, p.GoesWith) && !slices.ContainsFunc(unmanaged, p.GoesWith)
 	})
 }
 
