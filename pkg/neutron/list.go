@@ -435,7 +435,7 @@ var (
 	subnetFields     = append(namesIn(subnetTable), "id", "network_id", "cidr", "revision_number")
 	routerFields     = append(namesIn(routerTable), "id")
 	portFields       = []string{"id", "name", "device_owner", "device_id", "network_id", "fixed_ips"}
-	floatingIPFields = []string{"id", "floating_ip_address", "fixed_ip_address", "router_id"}
+	floatingIPFields = []string{"id", "floating_ip_address", "fixed_ip_address", "router_id", "port_forwardings"}
 	namedFields      = []string{"id", "name"}
 )
 

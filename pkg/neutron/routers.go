@@ -205,13 +205,44 @@ type FloatingIP struct {
 	Address  netip.Addr `json:"floating_ip_address"`
 	FixedIP  netip.Addr `json:"fixed_ip_address"`
 	RouterID string     `json:"router_id"`
+	// Forwardings are the ports of the floating IP that lead to ports of servers. If there are any,
+	// FixedIP is invalid.
+	Forwardings []Forwarding `json:"port_forwardings"`
+}
+
+// Forwarding is a port of a floating IP that leads to a port of a server.
+type Forwarding struct {
+	FixedIP netip.Addr `json:"internal_ip_address"`
+}
+
+// FixedIPs returns the addresses that the floating IP leads to.
+func (f FloatingIP) FixedIPs() (ips []netip.Addr) {
+	if f.FixedIP.IsValid() {
+		ips = append(ips, f.FixedIP)
+	}
+	for _, w := range f.Forwardings {
+		ips = append(ips, w.FixedIP)
+	}
+	slices.SortFunc(ips, netip.Addr.Compare)
+	return slices.Compact(ips)
+}
+
+// String returns the floating IP with the addresses that it leads to.
+func (f FloatingIP) String() string {
+	var fixed []string
+	for _, ip := range f.FixedIPs() {
+		fixed = append(fixed, ip.String())
+	}
+	return f.Address.String() + " of " + shorten(fixed)
 }
 
 func (f FloatingIP) listed() (string, []string, []string) {
-	return f.ID, []string{f.RouterID, f.Address.Zone(), f.FixedIP.Zone()}, nil
+	texts := []string{f.RouterID, f.Address.Zone()}
+	for _, ip := range f.FixedIPs() {
+		texts = append(texts, ip.Zone())
+	}
+	return f.ID, texts, nil
 }
-
-func (f FloatingIP) String() string { return f.Address.String() + " of " + f.FixedIP.String() }
 
 // FloatingIPs lists the floating IPs that depend on the router.
 func (c *Client) FloatingIPs(ctx context.Context, router string) ([]FloatingIP, error) {

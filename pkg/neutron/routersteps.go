@@ -290,7 +290,7 @@ func (s DetachSubnet) checkFloatingIPs(ctx context.Context, c *Cloud) error {
 	}
 	var names []string
 	for _, ip := range ips {
-		if s.affects(ip.FixedIP) {
+		if slices.ContainsFunc(ip.FixedIPs(), s.affects) {
 			names = append(names, ip.String())
 		}
 	}

@@ -599,6 +599,45 @@ func TestFloatingIPsKeepEverythingAsItIs(t *testing.T) {
 		equal(t, []string(nil), done)
 		equal(t, before, c.Interfaces())
 	})
+	t.Run("a floating IP that only forwards ports has no address of a port", func(t *testing.T) {
+		for name, change := range map[string]func(*samplecrdv1.NetworkSpec){
+			"another router":  existingRouter(byName("gate")),
+			"no router":       func(s *samplecrdv1.NetworkSpec) { s.Router = nil },
+			"another gateway": func(s *samplecrdv1.NetworkSpec) { s.AdditionalSubnets[0].Gateway = "10.0.0.9" },
+		} {
+			t.Run(name, func(t *testing.T) {
+				c := newRoutedCloud(t)
+				r := c.declare(ownRouterOn(byName("public")))
+				r.Spec.CIDR = "fd00:1::/64"
+				withSubnet("v4", "10.0.0.0/24")(&r.Spec)
+				n := r.synced(t)
+				port := makePort(t, c.others, n.ID, "web-0", "compute:nova")
+				ip := FloatingIP{ID: post(t, c.others, "floatingip", object{"floating_network_id": c.public})}
+				var answer struct {
+					FloatingIP FloatingIP `json:"floatingip"`
+					Forwarding struct {
+						Address string `json:"internal_ip_address"`
+						ID      string `json:"id"`
+					} `json:"port_forwarding"`
+				}
+				noError(t, c.others.send(t.Context(), http.MethodPost, object{"port_forwarding": object{"protocol": "tcp", "internal_port_id": port, "internal_port": 80, "external_port": 8080}},
+					&answer, nil, "floatingips", ip.ID, "port_forwardings"))
+				noError(t, c.others.send(t.Context(), http.MethodGet, nil, &answer, nil, "floatingips", ip.ID))
+				equal(t, addr(""), answer.FloatingIP.FixedIP)
+				before := c.Interfaces()
+				change(&r.Spec)
+				op := map[bool]string{true: "detach subnet 10.0.0.0/24", false: "detach subnet fd00:1::/64"}[name == "another gateway"]
+				for range 2 {
+					_, done, err := r.sync(t)
+					wantError(t, Error{Op: op, Reason: InUse, Message: "in use by floating IP " + answer.FloatingIP.Address.String() + " of " + answer.Forwarding.Address}, err)
+					equal(t, []string(nil), done)
+				}
+				equal(t, before, c.Interfaces())
+				noError(t, c.others.send(t.Context(), http.MethodDelete, nil, nil, nil, "floatingips", ip.ID, "port_forwardings", answer.Forwarding.ID))
+				r.synced(t)
+			})
+		}
+	})
 	t.Run("a floating IP elsewhere on the router does not matter", func(t *testing.T) {
 		c := newRoutedCloud(t)
 		other := makeNetworks(t, c.others, 1)[0]
