@@ -112,7 +112,12 @@ func (f *fixture) quietSync() error {
 // prepare returns a fixture in the state in which the scenario starts.
 func prepare(t *testing.T, s world.Scenario) *fixture {
 	t.Helper()
-	f := newFixture(t)
+	return prepareIn(t, newFixture(t), s)
+}
+
+// prepareIn is prepare in a world that has something special.
+func prepareIn(t *testing.T, f *fixture, s world.Scenario) *fixture {
+	t.Helper()
 	s.Prepare(f.World)
 	if s.Start != nil {
 		f.Create(*s.Start)
@@ -140,7 +145,11 @@ func (f *fixture) finish(s world.Scenario) []string {
 // whether one of the former did not crash, because it sent fewer requests.
 func runScenario(t *testing.T, s world.Scenario, crashes ...*world.Crash) (survived bool) {
 	t.Helper()
-	f := prepare(t, s)
+	return crashIn(t, prepare(t, s), s, crashes...)
+}
+
+func crashIn(t *testing.T, f *fixture, s world.Scenario, crashes ...*world.Crash) (survived bool) {
+	t.Helper()
 	for _, crash := range crashes {
 		f.CrashAt(nil)
 		f.start()
@@ -185,6 +194,34 @@ func TestEveryCrashPointOfEveryScenario(t *testing.T) {
 		}
 	})
 	t.Logf("%d crash points of %d scenarios, and %d in the middle of a request, %d runs", points.Load(), len(world.Scenarios), halves.Load(), runs.Load())
+}
+
+// A distributed router has a port beside each of its interfaces, which no step names.
+func TestEveryCrashPointWithDistributedRouters(t *testing.T) {
+	var runs atomic.Int64
+	t.Run("scenarios", func(t *testing.T) {
+		for i, s := range world.Scenarios {
+			if !s.IsRouted() {
+				continue
+			}
+			t.Run(s.Name, func(t *testing.T) {
+				t.Parallel()
+				for request := 1; !t.Failed(); request++ {
+					if leftOutOf(s, request+i, 2) {
+						continue
+					}
+					runs.Add(1)
+					f := newFixture(t)
+					f.Distribute()
+					crash := &world.Crash{Request: request, After: true, Half: (request+i)%4 == 0}
+					if crashIn(t, prepareIn(t, f, s), s, crash) {
+						break
+					}
+				}
+			})
+		}
+	})
+	t.Logf("%d runs", runs.Load())
 }
 
 func TestPairsOfCrashPoints(t *testing.T) {

@@ -158,12 +158,16 @@ var Actors = []Actor{
 		}
 		return nil
 	}},
-	{Name: "a port is created", Stays: true, SameEvents: true, Act: func(w *World, _ string) *embedded.Fault {
+	{Name: "a port is created", Stays: true, SameEvents: true, Act: func(w *World, request string) *embedded.Fault {
 		n := w.Find()
 		if n == nil || !slices.ContainsFunc(w.listNetworks(), func(in network) bool { return in.ID == n.Status.NetworkID }) {
 			return nil
 		}
-		w.CreatePort(n.Status.NetworkID)
+		port := w.CreatePort(n.Status.NetworkID)
+		// The controller looks for ports before it reads the Network past the cache and sends the request.
+		if request == "get networks" || request == "DELETE subnets/ID" {
+			w.MayLose(port)
+		}
 		return nil
 	}, End: (*World).DeletePorts},
 	{Name: "a user attaches the subnet to another router", Stays: true, SameEvents: true, Act: routing(func(w *World, subnet string) {

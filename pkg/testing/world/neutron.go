@@ -228,16 +228,37 @@ func (w *World) CreatePort(network string) string {
 		w.t.Fatal(err)
 	}
 	w.ports = append(w.ports, port.ID)
+	w.addresses[port.ID] = port.FixedIPs
 	return port.ID
+}
+
+// MayLose lets a port lose addresses: it was created after the controller has looked for ports.
+func (w *World) MayLose(port string) { delete(w.addresses, port) }
+
+// checkAddresses notes what the ports of CreatePort have lost.
+func (w *World) checkAddresses() {
+	for id, before := range w.addresses {
+		port, err := ports.Get(context.Background(), w.Client, id).Extract()
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, ip := range before {
+			if !slices.Contains(port.FixedIPs, ip) {
+				w.lost = append(w.lost, "a port has lost its address "+ip.IPAddress)
+			}
+		}
+	}
+	clear(w.addresses)
 }
 
 // Ports returns the IDs of the ports that CreatePort created.
 func (w *World) Ports() []string { return w.ports }
 
 // DeletePorts deletes the ports that CreatePort created, and what CreateFloatingIP and
-// AttachElsewhere did.
+// AttachElsewhere did. Check then reports addresses that the ports had lost.
 func (w *World) DeletePorts() {
 	w.t.Helper()
+	w.checkAddresses()
 	for _, undo := range w.detached {
 		undo()
 	}

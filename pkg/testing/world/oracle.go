@@ -73,6 +73,7 @@ func (w *World) Check(want *samplecrdv1.NetworkSpec, left ...string) (violations
 	w.t.Helper()
 	violate := func(format string, args ...any) { violations = append(violations, fmt.Sprintf(format, args...)) }
 	w.checkProtected(violate)
+	violations = append(violations, w.lost...)
 	want = w.bind(want)
 	n := w.Find()
 	switch {

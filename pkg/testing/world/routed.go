@@ -52,6 +52,9 @@ func dualStack(s *samplecrdv1.NetworkSpec) {
 	}}}
 }
 
+// withoutModes takes the modes of the IPv6 subnet away.
+func withoutModes(s *samplecrdv1.NetworkSpec) { s.AdditionalSubnets[0].IPv6 = nil }
+
 // twoIPv6 adds two IPv6 subnets, whose addresses share one port of the router.
 func twoIPv6(s *samplecrdv1.NetworkSpec) {
 	dualStack(s)
@@ -166,9 +169,7 @@ var routed = []Scenario{
 	edit("subnet added while attached", with(own(public)), with(own(public), twoIPv6)),
 	edit("subnet removed while attached", with(existing(shared), dualStack), with(existing(shared))),
 	edit("one of two IPv6 subnets removed while attached", with(own(public), twoIPv6), with(own(public), dualStack)),
-	edit("IPv6 modes changed while attached", with(own(public), dualStack), with(own(public), dualStack, func(s *samplecrdv1.NetworkSpec) {
-		s.AdditionalSubnets[0].IPv6 = nil
-	})),
+	edit("IPv6 modes changed while attached", with(own(public), dualStack), with(own(public), dualStack, withoutModes)),
 	edit("fields and tags set", with(own(public)), with(own(public), withFields, tagged("team-a"))),
 	edit("fields removed and tags changed", with(own(public), withFields, tagged("team-a", "team-b")),
 		with(own(public), tagged("team-b", "team-c"), func(s *samplecrdv1.NetworkSpec) { s.MTU, s.PortSecurityEnabled = new(int32(1450)), new(true) })),

@@ -40,6 +40,12 @@ const (
 	third   = "third"  // that no spec names
 )
 
+// Distribute makes all routers distributed that are created from now on.
+func (w *World) Distribute() {
+	w.Neutron.SetDistributed(true)
+	w.interfaceOwner = "network:router_interface_distributed"
+}
+
 // CreateRouting creates a second external network, public2, and the routers of users: shared,
 // other and third, with a network that is connected to shared. None of them may change.
 func (w *World) CreateRouting() {
@@ -147,7 +153,7 @@ func (w *World) AttachHalf(router, subnet string) {
 	w.t.Helper()
 	s := w.getSubnet(subnet)
 	w.createObject(w.Client, "port", map[string]any{
-		"network_id": s.NetworkID, "device_owner": "network:router_interface", "device_id": router,
+		"network_id": s.NetworkID, "device_owner": w.interfaceOwner, "device_id": router,
 		"fixed_ips": []map[string]any{{"subnet_id": subnet, "ip_address": s.GatewayIP}},
 	})
 }

@@ -120,6 +120,8 @@ var plain = []Scenario{
 	{"replacement with overlap, IPv6", spec("fd00:1::/64", ""), edited(spec("fd00:1::/56", "fd00:1::9")), spec("fd00:1::/56", "fd00:1::9")},
 	{"replacement", spec("10.0.0.0/24", ""), edited(spec("10.1.0.0/24", "")), spec("10.1.0.0/24", "")},
 	{"replacement with overlap", spec("10.0.0.0/24", ""), edited(spec("10.0.0.0/16", "10.0.3.1")), spec("10.0.0.0/16", "10.0.3.1")},
+	edit("removal of a subnet with addresses that ports choose", with(dualStack), with()),
+	edit("IPv6 modes changed of a subnet with addresses that ports choose", with(dualStack), with(dualStack, withoutModes)),
 	{"delete", spec("10.0.0.0/24", ""), kubectlDelete, nil},
 	{retained, &samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.0.0.0/24"}, DeletionPolicy: samplecrdv1.DeletionRetain}, kubectlDelete, nil},
 	{"delete before anything was created", nil, once(func(w *World) { w.Create(*spec("10.0.0.0/24", "")); w.Edit(BeingDeleted) }), nil},

@@ -30,6 +30,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,9 +76,15 @@ type World struct {
 	controller *neutron.Client // shared by the clouds of NewCloud
 	watched    chan struct{}   // see AwaitSecretWatch
 	ports      []string
-	detached   []func()          // see DeletePorts
-	ids        map[string]string // see CreateRouting
-	acted      bool              // see once
+	// addresses has the addresses that the ports of CreatePort had at first, lost what became of those
+	// that a port has no more: see DeletePorts.
+	addresses map[string][]ports.IP
+	lost      []string
+	detached  []func()          // see DeletePorts
+	ids       map[string]string // see CreateRouting
+	acted     bool              // see once
+	// interfaceOwner is the device owner of the interfaces: see Distribute.
+	interfaceOwner string
 
 	// beforeKubernetes is called before the controller's next request to Kubernetes: see retain.
 	beforeKubernetes func()
@@ -106,6 +113,7 @@ func New(t testing.TB, networks ...*samplecrdv1.Network) *World {
 	w := &World{
 		Kube: fake.NewClientset(), Secrets: kubefake.NewClientset(), Events: record.NewFakeRecorder(1000), Neutron: server,
 		t: t, watched: make(chan struct{}, 100), protected: map[string]string{}, protectedRouters: map[string]string{},
+		addresses: map[string][]ports.IP{}, interfaceOwner: "network:router_interface",
 	}
 	w.notifyOfWatches()
 	w.Client = w.UserClient("test")
