@@ -78,10 +78,13 @@ type scope struct {
 	// subnets are the IDs of the subnets that they have addresses in; nil: any port of the network
 	// prevents the step.
 	subnets []string
-	// except are the IDs of ports that do not prevent it: the interfaces that the controller removes
+	// except are the addresses that do not prevent it: of the interfaces that the controller removes
 	// itself.
-	except []string
+	except []portSubnet
 }
+
+// portSubnet is the address that a port has in a subnet, by the IDs of both.
+type portSubnet struct{ port, subnet string }
 
 // networkScope is the scope of the deletion of a network.
 func networkScope(id string) scope { return scope{op: "delete network", network: id} }
@@ -90,7 +93,7 @@ func networkScope(id string) scope { return scope{op: "delete network", network:
 func (s scope) withoutInterfaces(identity Identity, observed *Network) scope {
 	for _, i := range observed.Interfaces {
 		if identity.manages(observed, i) {
-			s.except = append(s.except, i.PortID)
+			s.except = append(s.except, portSubnet{i.PortID, i.SubnetID})
 		}
 	}
 	return s
@@ -121,10 +124,12 @@ func (s scope) equal(other scope) bool {
 	return s.network == other.network && slices.Equal(s.subnets, other.subnets) && slices.Equal(s.except, other.except)
 }
 
-// has reports whether the port prevents the step.
+// has reports whether the port prevents the step. The IPv6 subnets of a network share the port of a router:
+// it prevents the step too while it has the address of one that stays.
 func (s scope) has(p Port) bool {
-	return p.NetworkID == s.network && !slices.Contains(s.except, p.ID) && (s.subnets == nil || slices.ContainsFunc(p.FixedIPs, func(ip FixedIP) bool {
-		return slices.Contains(s.subnets, ip.SubnetID)
+	return p.NetworkID == s.network && (s.subnets == nil && len(p.FixedIPs) == 0 || slices.ContainsFunc(p.FixedIPs, func(ip FixedIP) bool {
+		isIn := s.subnets == nil || slices.Contains(s.subnets, ip.SubnetID)
+		return isIn && !slices.Contains(s.except, portSubnet{p.ID, ip.SubnetID})
 	}))
 }
 

@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -202,7 +203,8 @@ func (r *resource) syncOnce(t *testing.T, guard Guard) (*Network, []Step, error)
 		return nil, steps, err
 	}
 	r.Status.NetworkID, r.Status.Subnets, r.Status.Router = observed.ID, nil, nil
-	for _, s := range Current(desired, observed) {
+	r.Status.Imported = IsImported(desired, observed)
+	for _, s := range Shown(desired, observed) {
 		r.Status.Subnets = append(r.Status.Subnets, samplecrdv1.SubnetStatus{ID: s.ID, RouterPortID: s.RouterPortID})
 	}
 	if id, exists := CurrentRouter(desired, observed); exists {
@@ -725,6 +727,28 @@ func TestWhatPreventsTheRemovalOfARoutedNetwork(t *testing.T) {
 		equal(t, 0, len(c.own()))
 		equal(t, 0, len(c.world.Networks())-3) // public, public2, theirs
 	})
+	t.Run("a stranger's subnet of the network on the own router's IPv6 port", func(t *testing.T) {
+		c := newRoutedCloud(t)
+		r := c.declare(ownRouterOn(byIDOf(c.public)), withSubnet("v6", "fd00:1::/64"))
+		n := r.synced(t)
+		s, err := c.others.CreateSubnet(t.Context(), n.ID, CreateSubnet{Subnet: DesiredSubnet{Name: "theirs", CIDR: cidr("fd00:9::/64")}})
+		noError(t, err)
+		port, err := c.others.AttachSubnet(t.Context(), c.own()[0].ID, s.ID)
+		noError(t, err)
+		noError(t, c.Observer().Relist(t.Context()))
+		before := c.Interfaces()
+		for range 2 {
+			_, err = r.remove(t, false, Guard{})
+			wantError(t, Error{Op: "delete network", Reason: InUse, Message: "in use by port " + port + " (network:router_interface)"}, err)
+			equal(t, before, c.Interfaces())
+		}
+		noError(t, c.others.DetachSubnet(t.Context(), c.own()[0].ID, s.ID))
+		c.waits.drop(owner.UID)
+		noError(t, c.Observer().Relist(t.Context()))
+		_, err = r.remove(t, false, Guard{})
+		noError(t, err)
+		equal(t, 0, len(c.own())+len(c.Interfaces()))
+	})
 	t.Run("an own router whose mark was removed is left alone", func(t *testing.T) {
 		c := newRoutedCloud(t)
 		r := c.declare(ownRouterOn(byIDOf(c.public)))
@@ -1135,6 +1159,135 @@ func TestTwoIPv6SubnetsShareAnInterface(t *testing.T) {
 	r.Spec.Router = nil
 	equal(t, map[string]string{}, c.attached(t, r.synced(t)))
 	equal(t, 0, len(c.own()))
+}
+
+// importOnGate returns a Network that imports a network with two IPv6 subnets, which another client has
+// attached to gate. The spec names the first one only, and gate.
+func (c *routedCloud) importOnGate(t *testing.T) (r *resource, port string) {
+	t.Helper()
+	n := c.legacy(t, "fd00:1::/64", "fd00:2::/64")
+	for _, s := range n.Subnets {
+		var err error
+		port, err = c.others.AttachSubnet(t.Context(), c.gate, s.ID)
+		noError(t, err)
+	}
+	r = c.declare(existingRouter(byName("gate")))
+	r.Spec.CIDR, r.Spec.Import = "fd00:1::/64", &samplecrdv1.ImportSpec{NetworkID: n.ID}
+	return r, port
+}
+
+// The subnets of an import that the spec does not name stay attached, although they share the port of one
+// that it names.
+func TestTheOtherIPv6SubnetOfAnImportStaysConnected(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(t *testing.T, c *routedCloud) func(*samplecrdv1.NetworkSpec)
+		// moves means that fd00:1::/64 is attached to another router afterwards.
+		moves bool
+	}{
+		{"the spec names no router any more", func(*testing.T, *routedCloud) func(*samplecrdv1.NetworkSpec) {
+			return func(s *samplecrdv1.NetworkSpec) { s.Router = nil }
+		}, false},
+		{"the spec names neither the router nor a subnet any more", func(*testing.T, *routedCloud) func(*samplecrdv1.NetworkSpec) {
+			return func(s *samplecrdv1.NetworkSpec) { s.Router, s.CIDR = nil, "" }
+		}, false},
+		{"the spec names another router", func(t *testing.T, c *routedCloud) func(*samplecrdv1.NetworkSpec) {
+			return existingRouter(byIDOf(c.makeRouter(t, "gate2", "")))
+		}, true},
+		{"the spec asks for a router of the Network's own", func(_ *testing.T, c *routedCloud) func(*samplecrdv1.NetworkSpec) {
+			return ownRouterOn(byIDOf(c.public2))
+		}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newRoutedCloud(t)
+			r, port := c.importOnGate(t)
+			n := r.synced(t)
+			equal(t, map[string]string{"fd00:1::/64": c.gate, "fd00:2::/64": c.gate}, c.attached(t, n))
+			for _, s := range r.Status.Subnets {
+				equal(t, n.subnet(s.ID).CIDR == cidr("fd00:1::/64"), s.RouterPortID == port)
+			}
+			test.change(t, c)(&r.Spec)
+			n = r.synced(t)
+			on := c.attached(t, n)
+			equal(t, c.gate, on["fd00:2::/64"])
+			equal(t, test.moves, on["fd00:1::/64"] != "")
+			equal(t, false, on["fd00:1::/64"] == c.gate)
+			noError(t, c.Observer().Relist(t.Context()))
+			equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+		})
+	}
+}
+
+// A Network that imports takes nothing off a router when it goes, unless the network goes too.
+func TestRemoveAnImportOnARouterOfAnotherClient(t *testing.T) {
+	for _, retain := range []bool{true, false} {
+		t.Run(fmt.Sprint("retain ", retain), func(t *testing.T) {
+			c := newRoutedCloud(t)
+			r, _ := c.importOnGate(t)
+			r.synced(t)
+			before := c.Interfaces()
+			_, err := r.remove(t, retain, Guard{})
+			noError(t, err)
+			if !retain {
+				before = nil
+			}
+			equal(t, before, c.Interfaces())
+			_, err = c.others.GetNetwork(t.Context(), r.Status.NetworkID)
+			equal(t, !retain, ReasonOf(err) == NotFound)
+		})
+	}
+}
+
+// One of several IPv6 subnets is replaced, or taken out of the spec, and the router keeps the port with the
+// addresses of the others, also of one that is not the Network's.
+func TestTheOtherIPv6SubnetsKeepTheirConnection(t *testing.T) {
+	for _, mode := range []samplecrdv1.IPv6Mode{"", samplecrdv1.IPv6ModeSLAAC, samplecrdv1.IPv6ModeDHCPv6Stateful} {
+		for _, replaced := range []int{0, 1} {
+			for _, next := range []string{"fd00:3::/64", "overlaps", ""} {
+				t.Run(fmt.Sprint(mode, replaced, next), func(t *testing.T) {
+					c := newRoutedCloud(t)
+					r := c.declare(ownRouterOn(byName("public")), withSubnet("a", "fd00:1::/64"), withSubnet("b", "fd00:2::/64"))
+					for i := range r.Spec.AdditionalSubnets {
+						if mode != "" {
+							r.Spec.AdditionalSubnets[i].IPv6 = &samplecrdv1.IPv6Spec{AddressMode: mode, RAMode: mode}
+						}
+					}
+					n := r.synced(t)
+					theirs, err := c.others.CreateSubnet(t.Context(), n.ID, CreateSubnet{Subnet: DesiredSubnet{Name: "theirs", CIDR: cidr("fd00:9::/64")}})
+					noError(t, err)
+					port, err := c.others.AttachSubnet(t.Context(), c.own()[0].ID, theirs.ID)
+					noError(t, err)
+					noError(t, c.Observer().Relist(t.Context()))
+					equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+
+					all := r.Spec.AdditionalSubnets
+					gone, next := all[replaced].CIDR, next
+					if next == "overlaps" {
+						next = strings.Replace(gone, "/64", "/60", 1)
+					}
+					if next == "" {
+						r.Spec.AdditionalSubnets = slices.Delete(all, replaced, replaced+1)
+					} else {
+						all[replaced].CIDR, all[replaced].IPv6 = next, nil
+					}
+					calls := c.calls(func() { n = r.synced(t) })
+					equal(t, 1, strings.Count(strings.Join(calls, "\n"), detachCall))
+					router := c.own()[0].ID
+					want := map[string]string{"10.0.0.0/24": router, "fd00:1::/64": router, "fd00:2::/64": router, "fd00:9::/64": router}
+					delete(want, gone)
+					if next != "" {
+						want[next] = router
+					}
+					noError(t, c.Observer().Relist(t.Context()))
+					n = r.synced(t)
+					equal(t, want, c.attached(t, n))
+					for _, i := range n.Interfaces {
+						equal(t, n.subnet(i.SubnetID).CIDR.Addr().Is6(), i.PortID == port)
+					}
+				})
+			}
+		}
+	}
 }
 
 // A CIDR is replaced under its interface: the new subnet is attached before the old one is detached,
