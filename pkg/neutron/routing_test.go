@@ -1125,7 +1125,7 @@ func TestTheListsForRouters(t *testing.T) {
 		queries[q.Method+" "+q.Path] = q.Query
 	})
 	noError(t, c.Observer().Relist(t.Context()))
-	equal(t, url.Values{"fields": {"name", "description", "external_gateway_info", "id"}, "limit": {"1000"}, "project_id": {"project-1"}}, queries["GET v2.0/routers"])
+	equal(t, url.Values{"fields": {"name", "description", "external_gateway_info", "id", "admin_state_up"}, "limit": {"1000"}, "project_id": {"project-1"}}, queries["GET v2.0/routers"])
 	equal(t, url.Values{"fields": portFields, "limit": {"1000"}, "project_id": {"project-1"}, "device_owner": interfaceOwners}, queries["GET v2.0/ports"])
 	equal(t, url.Values{"fields": {"id", "name"}, "limit": {"1000"}, "router:external": {"True"}}, queries["GET v2.0/networks"])
 	networks, _, err := c.Observer().Get(owner.UID)
