@@ -98,6 +98,9 @@ var unitMutations = []unitMutation{
 	{mutation{name: "other-addresses-of-our-port-ignored", file: "pkg/neutron/ports.go", edits: []string{
 		"!slices.Contains(s.except, portSubnet{p.ID, ip.SubnetID})", "!slices.ContainsFunc(s.except, func(of portSubnet) bool { return of.port == p.ID })",
 	}}, "./pkg/neutron", "^TestWhatPreventsTheRemovalOfARoutedNetwork$"},
+	{mutation{name: "what-is-switched-off-is-ready", file: "pkg/neutron/converge.go", edits: []string{
+		", checkAdminState(desired, observed))", ")",
+	}}, "./pkg/neutron", "^TestWhatIsSwitchedOffIsNotConnected$"},
 	{mutation{name: "floating-ips-ignored", file: "pkg/neutron/routersteps.go", edits: []string{
 		"if err := s.checkFloatingIPs(ctx, c); err", "if err := error(nil); err",
 	}}, "./pkg/neutron", "^TestFloatingIPsKeepEverythingAsItIs$"},

@@ -138,6 +138,7 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 			}
 		}
 		if err != nil {
+			c.routing.forgetNamed(desired.Router, err)
 			return observed, done, withTaken(done, err)
 		}
 		observed, done = next, append(done, step)

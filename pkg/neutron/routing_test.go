@@ -455,6 +455,139 @@ func TestReferencesThatAreNotThereOrDouble(t *testing.T) {
 	})
 }
 
+// A router or an external network that was deleted and made again under its name has another ID. What a
+// list says of the name ends with the first request that does not find the ID.
+func TestANameOfSomethingThatWasMadeAgain(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		before func(*samplecrdv1.NetworkSpec)
+		// after is the spec that needs what was made again.
+		after []func(*samplecrdv1.NetworkSpec)
+		list  string
+	}{
+		{"a new Network on the existing router", nil, []func(*samplecrdv1.NetworkSpec){existingRouter(byName("gate"))}, "GET routers"},
+		{"another subnet on the existing router", existingRouter(byName("gate")), []func(*samplecrdv1.NetworkSpec){withSubnet("more", "10.1.0.0/24")}, "GET routers"},
+		{"from an own router to the existing one", ownRouterOn(byName("public")), []func(*samplecrdv1.NetworkSpec){existingRouter(byName("gate"))}, "GET routers"},
+		{"an own router on the external network", nil, []func(*samplecrdv1.NetworkSpec){ownRouterOn(byName("public2"))}, "GET networks"},
+		{"an own router on another external network", ownRouterOn(byName("public")), []func(*samplecrdv1.NetworkSpec){ownRouterOn(byName("public2"))}, "GET networks"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newRoutedCloud(t)
+			admin := newTestClient(t, c.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
+			r := c.declare()
+			if test.before != nil {
+				test.before(&r.Spec)
+				r.synced(t)
+			}
+			c.routing.need(Identity{Owner: Owner{UID: "another owner"}, Routed: true}, &Network{}) // so the lists have the names
+			noError(t, c.Observer().Relist(t.Context()))
+
+			for _, i := range c.Interfaces() {
+				if i.RouterID == c.gate {
+					noError(t, c.others.DetachSubnet(t.Context(), i.RouterID, i.SubnetIDs[0]))
+				}
+			}
+			noError(t, c.others.DeleteRouter(t.Context(), c.gate))
+			gate := c.makeRouter(t, "gate", "")
+			noError(t, admin.DeleteNetwork(t.Context(), c.public2, nil))
+			public2 := post(t, admin, "network", object{"name": "public2", "router:external": true})
+			post(t, admin, "subnet", object{"network_id": public2, "cidr": "198.19.0.0/24", "ip_version": 4})
+
+			for _, change := range test.after {
+				change(&r.Spec)
+			}
+			interfaces := c.Interfaces()
+			equal(t, Unresolved, ReasonOf(r.err(t)))
+			equal(t, interfaces, c.Interfaces()) // what is attached stays so
+			err := r.err(t)                      // the names were listed just now
+			equal(t, Unresolved, ReasonOf(err))
+			if retry := RetryAfterOf(err); retry <= 0 || retry > maxNamesAge {
+				t.Errorf("the next list is in %s", retry)
+			}
+			c.ageNames() // a minute later
+			var n *Network
+			calls := c.calls(func() { n = r.synced(t) })
+			equal(t, true, slices.Contains(calls, test.list))
+			router := gate
+			if own := c.own(); len(own) > 0 {
+				router = own[0].ID
+				equal(t, public2, own[0].ExternalNetwork)
+			}
+			for _, on := range c.attached(t, n) {
+				equal(t, router, on)
+			}
+			equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+		})
+	}
+}
+
+// A second object of the name makes it ambiguous. What is attached stays so, whatever else is edited, until
+// the name leads to one object again, or the spec has an ID.
+func TestANameThatBecomesAmbiguousWhileANetworkIsAttached(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		router func(samplecrdv1.NeutronReference) func(*samplecrdv1.NetworkSpec)
+		ref    string
+		kind   string
+	}{
+		{"a router", existingRouter, "gate", "router"},
+		{"an external network", ownRouterOn, "public2", "network"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newRoutedCloud(t)
+			admin := newTestClient(t, c.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
+			r := c.declare(test.router(byName(test.ref)))
+			r.synced(t)
+			before, router := c.Interfaces(), r.Status.Router.ID
+			id, twin := c.gate, ""
+			if test.kind == "router" {
+				twin = c.makeRouter(t, "gate", "")
+			} else {
+				id, twin = c.public2, post(t, admin, "network", object{"name": "public2", "router:external": true})
+			}
+			noError(t, c.Observer().Relist(t.Context()))
+			both := []string{id, twin}
+			slices.Sort(both)
+			message := fmt.Sprintf("named %q: set id instead of name, to one of %s", test.ref, strings.Join(both, ", "))
+			isAmbiguous := func(edit ...func(*samplecrdv1.NetworkSpec)) *Network {
+				t.Helper()
+				for _, change := range edit {
+					change(&r.Spec)
+				}
+				n, _, err := r.sync(t)
+				if ReasonOf(err) != Unresolved || !strings.Contains(err.Error(), message) {
+					t.Errorf("got %v", err)
+				}
+				equal(t, before, c.Interfaces())
+				equal(t, router, r.Status.Router.ID)
+				return n
+			}
+			isAmbiguous()
+			c.ageNames()
+			isAmbiguous()
+			noError(t, c.Observer().Relist(t.Context()))
+			equal(t, []string(nil), c.calls(func() { isAmbiguous() }))
+			equal(t, 2, len(isAmbiguous(withSubnet("more", "10.1.0.0/24")).Subnets)) // it is not attached
+			isAmbiguous(func(s *samplecrdv1.NetworkSpec) { s.Gateway = "10.0.0.9" })
+			isAmbiguous(func(s *samplecrdv1.NetworkSpec) { s.CIDR, s.Gateway = "10.0.0.0/23", "" })
+
+			// The ID of the one that it was.
+			r.Spec.CIDR, r.Spec.AdditionalSubnets = "10.0.0.0/24", nil
+			test.router(byIDOf(id))(&r.Spec)
+			r.synced(t)
+			equal(t, before, c.Interfaces())
+			// And the name again, once it leads to one.
+			test.router(byName(test.ref))(&r.Spec)
+			isAmbiguous()
+			noError(t, admin.delete(t.Context(), "delete", test.kind+"s", twin, nil))
+			c.ageNames()
+			r.synced(t)
+			equal(t, before, c.Interfaces())
+			equal(t, router, r.Status.Router.ID)
+		})
+	}
+}
+
 // A cloud without routers, or whose routers cannot be listed, has plain networks as before.
 func TestACloudWhoseRoutersCannotBeListed(t *testing.T) {
 	for _, status := range []int{404, 500} {
