@@ -124,8 +124,10 @@ func deleteRouters(w *World) {
 	}
 }
 
-// turn switches the networks of the controller and the routers that it has created on or off.
-func turn(w *World, up bool) {
+// Turn switches the networks of the controller and the routers that it has created on or off, as another
+// client.
+func (w *World) Turn(up bool) {
+	w.t.Helper()
 	for _, n := range w.listNetworks() {
 		if _, isProtected := w.protected[n.ID]; !isProtected {
 			w.updateInNeutron("networks", "network", n.ID, map[string]any{"admin_state_up": up})
@@ -187,9 +189,9 @@ var Actors = []Actor{
 	{Name: "a user detaches the subnets", Except: allRetained, Act: routing(func(w *World, _ string) { detachAll(w) })},
 	{Name: "a user deletes the own router", Except: allRetained, Act: routing(func(w *World, _ string) { deleteRouters(w) })},
 	{Name: "another client switches everything off", Stays: true, SameEvents: true, Act: func(w *World, _ string) *embedded.Fault {
-		turn(w, false)
+		w.Turn(false)
 		return nil
-	}, End: func(w *World) { turn(w, true) }},
+	}, End: func(w *World) { w.Turn(true) }},
 	{Name: "a worker of Neutron dies in the middle of the request", Act: func(_ *World, request string) *embedded.Fault {
 		if method, path, _ := strings.Cut(request, " "); hasMiddle(method, "/"+path) {
 			return &embedded.Fault{Half: true}
