@@ -826,6 +826,37 @@ func TestSpecThatNeutronRefusesStallsTheNetworkUntilTheNextEdit(t *testing.T) {
 	f.ExpectReady(samplecrdv1.ReasonAvailable)
 }
 
+// Ready means connected. The list of Neutron shows both changes, and nothing is done in between.
+func TestWhatIsSwitchedOffIsNotReadyUntilItIsSwitchedOn(t *testing.T) {
+	f := ready(t, "10.0.0.0/24", "")
+	turn := func(up bool) {
+		t.Helper()
+		f.Turn(up)
+		f.relist()
+		if f.controller.queue.Len() != 1 {
+			t.Fatalf("%d keys in the queue, want 1", f.controller.queue.Len())
+		}
+		key, _ := f.controller.queue.Get()
+		f.controller.queue.Done(key)
+	}
+	turn(false)
+	f.mustFail(neutron.AdminStateDown)
+	f.ExpectReady(samplecrdv1.ReasonAdminStateDown, samplecrdv1.ConditionStalled)
+	f.ExpectEvents(samplecrdv1.ReasonAdminStateDown)
+	if id := f.Get().Status.NetworkID; !strings.Contains(f.message(), "openstack network set --enable "+id) {
+		t.Errorf("the message %q does not say how to switch it on", f.message())
+	}
+	f.TakeJournal()
+	f.mustFail(neutron.AdminStateDown)
+	f.ExpectJournal()
+	f.ExpectEvents()
+
+	turn(true)
+	f.mustSync()
+	f.ExpectReady(samplecrdv1.ReasonAvailable)
+	f.ExpectEvents(samplecrdv1.ReasonAvailable)
+}
+
 func TestOutageKeepsTheObservedStatus(t *testing.T) {
 	f := ready(t, "10.0.0.0/24", "")
 	before := f.Get().Status

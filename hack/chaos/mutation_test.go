@@ -103,7 +103,7 @@ var mutations = []mutation{
 		"if false {",
 	}, []string{afterLoss}, muchTrouble},
 	{"half-interface-is-attached", "pkg/neutron/routerplan.go", []string{
-		"return i.Confirmed || slices.Contains(d.KnownPorts, i.PortID)",
+		"return i.Confirmed || d.KnownPorts[i.SubnetID] == i.PortID",
 		"return true",
 	}, []string{halfUnderReady}, routersOnly},
 	{"own-router-not-looked-for", "pkg/neutron/routers.go", []string{

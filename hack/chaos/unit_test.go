@@ -86,11 +86,21 @@ var unitMutations = []unitMutation{
 		"routers = slices.DeleteFunc(routers, func(r Router) bool { return r.Description != mark })", "routers = nil",
 	}}, "./pkg/neutron", "^TestALostAnswerOfARoutedNetwork$"},
 	{mutation{name: "half-interface-is-attached", file: "pkg/neutron/routerplan.go", edits: []string{
-		"return i.Confirmed || slices.Contains(d.KnownPorts, i.PortID)", "return true",
+		"return i.Confirmed || d.KnownPorts[i.SubnetID] == i.PortID", "return true",
 	}}, "./pkg/neutron", "^TestAHalfInterfaceIsCured$"},
 	{mutation{name: "interfaces-on-strangers-subnets", file: "pkg/neutron/routerplan.go", edits: []string{
 		"s == nil || !isOurs(*d, s)", "s == nil",
 	}}, "./pkg/neutron", "^TestAnInterfaceOnAStrangersSubnetIsNotManaged$"},
+	{mutation{name: "interfaces-known-by-their-port-alone", file: "pkg/neutron/routerplan.go", edits: []string{
+		`!(d.Import != "" && d.KnownPorts[s.ID] == i.PortID)`, `!(d.Import != "" && slices.Contains(slices.Collect(maps.Values(d.KnownPorts)), i.PortID))`,
+		`import "slices"`, "import (\n\t\"maps\"\n\t\"slices\"\n)",
+	}}, "./pkg/neutron", "^TestTheOtherIPv6SubnetOfAnImportStaysConnected$"},
+	{mutation{name: "other-addresses-of-our-port-ignored", file: "pkg/neutron/ports.go", edits: []string{
+		"!slices.Contains(s.except, portSubnet{p.ID, ip.SubnetID})", "!slices.ContainsFunc(s.except, func(of portSubnet) bool { return of.port == p.ID })",
+	}}, "./pkg/neutron", "^TestWhatPreventsTheRemovalOfARoutedNetwork$"},
+	{mutation{name: "what-is-switched-off-is-ready", file: "pkg/neutron/converge.go", edits: []string{
+		", checkAdminState(desired, observed))", ")",
+	}}, "./pkg/neutron", "^TestWhatIsSwitchedOffIsNotConnected$"},
 	{mutation{name: "floating-ips-ignored", file: "pkg/neutron/routersteps.go", edits: []string{
 		"if err := s.checkFloatingIPs(ctx, c); err", "if err := error(nil); err",
 	}}, "./pkg/neutron", "^TestFloatingIPsKeepEverythingAsItIs$"},

@@ -48,6 +48,17 @@ func remove(body string) string {
 	return "PUT routers/$router/remove_router_interface {" + body + "}\n"
 }
 
+// oneOfTwo removes the first and then the second of two IPv6 subnets from their port, and replaces the second.
+func oneOfTwo(name, modes string) row {
+	attributes := func(net string) string {
+		return fmt.Sprintf(`"ip_version": 6, "cidr": "fd0%s::/64", "gateway_ip": "fd0%[1]s::1"%s`, net, modes)
+	}
+	return row{name: "one of two IPv6 subnets is removed from the interface, " + name, script: anyRouter + anyNetwork + subnetOf(attributes("0")) + attach +
+		anotherSubnet("$net", attributes("1")) + "! " + add(`"subnet_id": "$sub2"`) + "! " + removeSubnet + listInterfaces +
+		"! " + addSubnet + listInterfaces + "! " + remove(`"subnet_id": "$sub2"`) + listInterfaces + "! DELETE subnets/$sub2\n" +
+		anotherSubnet("$net", attributes("2")) + listInterfaces + add(`"subnet_id": "$sub2"`) + listInterfaces + showRouter}
+}
+
 var interfaceRows = []row{
 	{name: "a router gets an interface in a subnet", script: routed + "! " + attach + "! GET ports/$iface\n" + showRouter + showSubnet + showNetwork, whole: true},
 	{name: "an interface cannot be added like this", script: routed + anyPort + "! " + add(``) + "! " + add(`"subnet_id": "$sub", "port_id": "$port"`) +
@@ -91,6 +102,9 @@ var interfaceRows = []row{
 	{name: "a later IPv6 subnet joins the interface", script: anyRouter + anyNetwork + ipv6(`"cidr": "fd00::/64", "gateway_ip": "fd00::1"`) + attach +
 		anotherSubnet("$net", `"ip_version": 6, "cidr": "fd01::/64", "gateway_ip": "fd01::1"`) + "! " + add(`"subnet_id": "$sub2"`) +
 		"! " + add(`"subnet_id": "$sub2"`) + listInterfaces + "! " + removeSubnet + listInterfaces + showRouter + "! " + remove(`"port_id": "$iface"`) + listInterfaces},
+	oneOfTwo("without modes", ""),
+	oneOfTwo("with SLAAC", `, "ipv6_ra_mode": "slaac", "ipv6_address_mode": "slaac"`),
+	oneOfTwo("with stateful DHCP", `, "ipv6_ra_mode": "dhcpv6-stateful", "ipv6_address_mode": "dhcpv6-stateful"`),
 	{name: "an IPv6 interface is removed by its port", script: anyRouter + anyNetwork + ipv6(`"cidr": "fd00::/64", "gateway_ip": "fd00::1"`) + attach +
 		anotherSubnet("$net", `"ip_version": 6, "cidr": "fd01::/64", "gateway_ip": "fd01::1"`) + add(`"subnet_id": "$sub2"`) +
 		remove(`"port_id": "$iface", "subnet_id": "$sub2"`) + listInterfaces},

@@ -28,6 +28,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
@@ -81,6 +82,8 @@ func (w *world) recordedNetworks() []recordedNetwork {
 		return "  cidr: 10.1.0.0/16\n  cloudCredentialsRef: {secretName: " + name + ", cloudName: mycloud}\n"
 	}
 	const plain = "  cidr: 10.1.0.0/16\n"
+	off, err := routers.Create(w.Context(), w.neutron.Client, routers.CreateOpts{Name: "off", AdminStateUp: new(bool)}).Extract()
+	w.must(err)
 	return []recordedNetwork{
 		{"available", plain, metav1.ConditionTrue, samplecrdv1.ReasonAvailable},
 		{"observed", importing(l.network) + observe, metav1.ConditionTrue, samplecrdv1.ReasonObserved},
@@ -94,6 +97,7 @@ func (w *world) recordedNetworks() []recordedNetwork {
 		{"neutron-unavailable", credentials("unreachable"), metav1.ConditionFalse, samplecrdv1.ReasonNeutronUnavailable},
 		{"quota-exceeded", credentials("full"), metav1.ConditionFalse, samplecrdv1.ReasonQuotaExceeded},
 		{"reference-not-found", plain + viaExisting("name", "later"), metav1.ConditionFalse, samplecrdv1.ReasonReferenceNotFound},
+		{"admin-state-down", plain + viaExisting("id", off.ID), metav1.ConditionFalse, samplecrdv1.ReasonAdminStateDown},
 		{"paused", plain, metav1.ConditionFalse, samplecrdv1.ReasonPaused},
 	}
 }

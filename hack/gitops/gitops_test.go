@@ -185,6 +185,7 @@ var states = []struct {
 	{"other-cloud", samplecrdv1.ReasonOtherCloud, degraded, status.FailedStatus, ""},
 	{"network-not-found", samplecrdv1.ReasonNetworkNotFound, degraded, status.FailedStatus, ""},
 	{"import-refused", samplecrdv1.ReasonImportRefused, degraded, status.FailedStatus, ""},
+	{"admin-state-down", samplecrdv1.ReasonAdminStateDown, degraded, status.FailedStatus, ""},
 	// The spec has changed, and the status is that of the old one.
 	{"available-outdated", samplecrdv1.ReasonAvailable, progressing, status.InProgressStatus, "Waiting for the controller"},
 	// The Network is being deleted.

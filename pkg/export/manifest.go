@@ -204,7 +204,7 @@ func (m *Manifest) commentOnNetwork(n *neutron.NetworkDetails) {
 	if n.Description != "" {
 		m.comment("description: %q", n.Description)
 	}
-	if n.AdminStateUp != nil && !*n.AdminStateUp {
+	if n.AdminDown {
 		m.comment("admin_state_up: false; the network forwards no packets")
 	}
 	if n.QoSPolicy != "" {

@@ -39,7 +39,7 @@ const id = "3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11"
 func network(change func(n *neutron.NetworkDetails, s *neutron.Subnet)) *neutron.NetworkDetails {
 	n := &neutron.NetworkDetails{
 		Network: &neutron.Network{ID: id, Name: "web", MTU: 1450, PortSecurityEnabled: true},
-		Project: "mine", PortSecurity: ptr.To(true), AdminStateUp: ptr.To(true),
+		Project: "mine", PortSecurity: ptr.To(true),
 	}
 	s := newSubnet("s1", "10.0.0.0/24", "10.0.0.1", "10.0.0.2-10.0.0.254")
 	if change != nil {
@@ -125,7 +125,7 @@ func TestManifest(t *testing.T) {
       raMode: slaac
 ` + mtu, "subnet 10.0.0.0/24: carries the mark of the Network with the UID u in the cluster c\nsubnet fd00:1::/64: name: \"V6 half\""},
 		{"what the API has no field for", func(n *neutron.NetworkDetails, s *neutron.Subnet) {
-			n.Description, n.AdminStateUp, n.QoSPolicy, n.VLANTransparent = "by\nops", ptr.To(false), "gold", ptr.To(true)
+			n.Description, n.AdminDown, n.QoSPolicy, n.VLANTransparent = "by\nops", true, "gold", ptr.To(true)
 			n.ZoneHints, n.NetworkType, n.PhysicalNetwork, n.SegmentationID, n.Segments = []string{"nova"}, "vlan", "physnet1", 7, 2
 			s.Description, s.Name = "for web", "web-v4"
 			n.SubnetDetails = map[string]neutron.SubnetDetails{"s1": {Pool: "pool", Segment: "segment", ServiceTypes: []string{"compute:nova"}, PublishesDNS: true}}

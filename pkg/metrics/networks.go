@@ -43,6 +43,7 @@ var reasons = map[string]bool{
 	samplecrdv1.ReasonInUse:                true,
 	samplecrdv1.ReasonQuotaExceeded:        true,
 	samplecrdv1.ReasonReferenceNotFound:    true,
+	samplecrdv1.ReasonAdminStateDown:       true,
 	samplecrdv1.ReasonObserved:             true,
 	samplecrdv1.ReasonDiffers:              true,
 	samplecrdv1.ReasonNetworkNotFound:      true,

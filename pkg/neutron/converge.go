@@ -106,7 +106,7 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		step := c.next(identity, desired, observed)
 		if step == nil {
 			c.waits.drop(identity.Owner.UID)
-			return observed, done, cmp.Or(CheckImport(desired, observed), unresolved, unrestored, checkAddresses(desired, observed))
+			return observed, done, cmp.Or(CheckImport(desired, observed), unresolved, unrestored, checkAddresses(desired, observed), checkAdminState(desired, observed))
 		}
 		if makesNoProgress(done, step) {
 			return observed, nil, &Error{Op: "change network", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: " + step.String()}
@@ -138,6 +138,7 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 			}
 		}
 		if err != nil {
+			c.routing.forgetNamed(desired.Router, err)
 			return observed, done, withTaken(done, err)
 		}
 		observed, done = next, append(done, step)

@@ -48,8 +48,9 @@ type Desired struct {
 	RouterRecorded bool
 	// KnownRouter is the ID of the router in the status. It is "" if the router is not created yet.
 	KnownRouter string
-	// KnownPorts are the IDs of the ports in the status: of interfaces that Neutron has confirmed.
-	KnownPorts []string
+	// KnownPorts has, by the ID of a subnet, the ID of the port in the status: of an interface that Neutron
+	// has confirmed. IPv6 subnets share a port, so the port alone does not tell whose an interface is.
+	KnownPorts map[string]string
 	// Known are the IDs of the subnets in the status. A subnet that has lost its mark still
 	// belongs to the owner if its ID is one of them.
 	Known []string
@@ -137,10 +138,10 @@ func NewDesired(network *samplecrdv1.Network, cluster string) (Desired, error) {
 	} else if desired.Observe {
 		return Desired{}, &Error{Op: "spec.managementPolicy", Reason: Invalid, Message: "Observe needs import"}
 	}
-	desired.Known = []string{network.Status.SubnetID} // an older version wrote no status.subnets
+	desired.Known, desired.KnownPorts = []string{network.Status.SubnetID}, map[string]string{} // an older version wrote no status.subnets
 	for _, s := range network.Status.Subnets {
 		desired.Known = append(desired.Known, s.ID)
-		desired.KnownPorts = append(desired.KnownPorts, s.RouterPortID)
+		desired.KnownPorts[s.ID] = s.RouterPortID
 	}
 	if r := network.Status.Router; r != nil {
 		desired.RouterRecorded, desired.KnownRouter = true, r.ID

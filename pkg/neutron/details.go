@@ -30,8 +30,7 @@ import (
 // an attribute also means that the cloud does not have it.
 type NetworkDetails struct {
 	*Network
-	Project      string
-	AdminStateUp *bool
+	Project string
 	// PortSecurity is nil if the cloud does not have port security.
 	PortSecurity    *bool
 	VLANTransparent *bool
@@ -56,7 +55,7 @@ type SubnetDetails struct {
 
 // The fields that details need besides those that each list has.
 var (
-	networkDetailFields = []string{"subnets", "project_id", "admin_state_up", "availability_zone_hints", "qos_policy_id", "vlan_transparent", "segments"}
+	networkDetailFields = []string{"subnets", "project_id", "availability_zone_hints", "qos_policy_id", "vlan_transparent", "segments"}
 	subnetDetailFields  = []string{"id", "subnetpool_id", "segment_id", "service_types", "dns_publish_fixed_ip"}
 )
 
@@ -64,7 +63,6 @@ var (
 type listedDetails struct {
 	listedNetwork
 	Project         string   `json:"project_id"`
-	AdminStateUp    *bool    `json:"admin_state_up"`
 	VLANTransparent *bool    `json:"vlan_transparent"`
 	QoSPolicy       string   `json:"qos_policy_id"`
 	ZoneHints       []string `json:"availability_zone_hints"`
@@ -179,7 +177,7 @@ func (c *Client) attachDetails(ctx context.Context, networks []*NetworkDetails, 
 func (l *listedDetails) details() *NetworkDetails {
 	network := l.Network
 	return &NetworkDetails{
-		Network: &network, Project: l.Project, AdminStateUp: l.AdminStateUp, PortSecurity: l.portSecurity, VLANTransparent: l.VLANTransparent,
+		Network: &network, Project: l.Project, PortSecurity: l.portSecurity, VLANTransparent: l.VLANTransparent,
 		QoSPolicy: l.QoSPolicy, ZoneHints: l.ZoneHints, Segments: int(l.Segments), SubnetCount: int(l.SubnetCount),
 		SubnetDetails: map[string]SubnetDetails{},
 	}

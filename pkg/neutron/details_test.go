@@ -55,7 +55,7 @@ func TestNetworkDetails(t *testing.T) {
 		t.Fatalf("got %d networks, counted %d", len(got), count)
 	}
 	n := got[0]
-	equal(t, []any{web.ID, "project-1", ptr.To(false), ptr.To(false), []string{"nova"}, 2}, []any{n.ID, n.Project, n.AdminStateUp, n.PortSecurity, n.ZoneHints, n.SubnetCount})
+	equal(t, []any{web.ID, "project-1", adminDown(true), ptr.To(false), []string{"nova"}, 2}, []any{n.ID, n.Project, n.AdminDown, n.PortSecurity, n.ZoneHints, n.SubnetCount})
 	equal(t, []string{"compute:nova"}, n.SubnetDetails[made.Subnet.ID].ServiceTypes)
 	if len(n.Routers) != 1 || n.Routers[0].Name != "edge" || len(n.Interfaces) != 1 || n.Interfaces[0].SubnetID != made.Subnet.ID {
 		t.Errorf("got the routers %+v, and the interfaces %+v", n.Routers, n.Interfaces)
@@ -95,7 +95,7 @@ func TestAttributesThatTheCloudDoesNotHave(t *testing.T) {
 	got, err := c.listDetails(t.Context(), nil, func(int) {})
 	noError(t, err)
 	n := got[0]
-	if n.PortSecurity != nil || n.AdminStateUp != nil || n.VLANTransparent != nil || n.QoSPolicy != "" || n.Segments != 2 {
+	if n.PortSecurity != nil || bool(n.AdminDown) || n.VLANTransparent != nil || n.QoSPolicy != "" || n.Segments != 2 {
 		t.Errorf("got %+v", n)
 	}
 }

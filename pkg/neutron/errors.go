@@ -65,6 +65,8 @@ const (
 	Paused ErrorReason = "Paused"
 	// Unresolved: what the spec names is not in Neutron, or there are several of that name.
 	Unresolved ErrorReason = "Unresolved"
+	// AdminStateDown: the network, or its router, is switched off. No answer has this reason.
+	AdminStateDown ErrorReason = "AdminStateDown"
 	// Unrecorded: the status does not have the router of the next step yet. No answer has this
 	// reason.
 	Unrecorded ErrorReason = "Unrecorded"

@@ -476,7 +476,7 @@ func TestDifferences(t *testing.T) {
 // A subnet that was taken over and attached is detached when the spec names neither it nor the router.
 func TestRouterOfAnImportIsRemoved(t *testing.T) {
 	desired := importing("n")
-	desired.KnownRouter, desired.KnownPorts = "r", []string{"p"}
+	desired.KnownRouter, desired.KnownPorts = "r", map[string]string{"s": "p"}
 	observed := &Network{ID: "n", Tags: NewTags(owner.ImportTag()), RoutersKnown: true,
 		Subnets:    []Subnet{{ID: "s", CIDR: cidr("10.0.0.0/24"), Gateway: addr("10.0.0.1")}},
 		Interfaces: []Interface{{PortID: "p", RouterID: "r", SubnetID: "s", Address: addr("10.0.0.1")}, {PortID: "q", RouterID: "theirs", SubnetID: "s", Address: addr("10.0.0.2")}},

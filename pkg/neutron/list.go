@@ -431,9 +431,9 @@ func (c *Client) projectFilter(ctx context.Context) (url.Values, error) {
 
 // The fields that a list requests.
 var (
-	networkFields    = append(namesIn(networkTable), "id", "tags", "revision_number")
+	networkFields    = append(namesIn(networkTable), "id", "tags", "admin_state_up", "revision_number")
 	subnetFields     = append(namesIn(subnetTable), "id", "network_id", "cidr", "revision_number")
-	routerFields     = append(namesIn(routerTable), "id")
+	routerFields     = append(namesIn(routerTable), "id", "admin_state_up")
 	portFields       = []string{"id", "name", "device_owner", "device_id", "network_id", "fixed_ips"}
 	floatingIPFields = []string{"id", "floating_ip_address", "fixed_ip_address", "router_id", "port_forwardings"}
 	namedFields      = []string{"id", "name"}

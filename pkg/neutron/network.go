@@ -18,8 +18,11 @@ package neutron
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // Network is the observed state of a network in Neutron, with the fields that the controller
@@ -34,6 +37,8 @@ type Network struct {
 	DNSDomain           string `json:"dns_domain"`
 	Shared              bool   `json:"shared"`
 	External            bool   `json:"router:external"`
+	// AdminDown means that somebody has switched the network off.
+	AdminDown adminDown `json:"admin_state_up"`
 	// Only administrators see these three.
 	NetworkType     string `json:"provider:network_type"`
 	PhysicalNetwork string `json:"provider:physical_network"`
@@ -83,6 +88,40 @@ type Subnet struct {
 	Revision       *int       `json:"revision_number"`
 }
 
+// adminDown is the opposite of Neutron's admin_state_up, so that the zero value is the usual state.
+type adminDown bool
+
+// UnmarshalJSON reads Neutron's admin_state_up.
+func (a *adminDown) UnmarshalJSON(text []byte) error {
+	isUp := true
+	err := json.Unmarshal(text, &isUp)
+	*a = adminDown(!isUp)
+	return err
+}
+
+// checkAdminState fails with AdminStateDown if the network is switched off, or the router that its subnets
+// must be attached to. Somebody may want that, so the controller leaves it as it is.
+func checkAdminState(desired Desired, observed *Network) error {
+	var off []string
+	add := func(kind, id string, isDown adminDown) {
+		if isDown {
+			off = append(off, fmt.Sprintf("%s %s is switched off: openstack %[1]s set --enable %[2]s switches it on", kind, id))
+		}
+	}
+	add("network", observed.ID, observed.AdminDown)
+	router := ownRouter(desired, observed)
+	if router == nil {
+		router = observed.router(desired.Router.existing())
+	}
+	if router != nil {
+		add("router", router.ID, router.AdminDown)
+	}
+	if len(off) == 0 {
+		return nil
+	}
+	return &Error{Op: "admin_state_up", Reason: AdminStateDown, Message: strings.Join(off, "; ")}
+}
+
 // Exists reports whether there is a network.
 func (n *Network) Exists() bool { return n.ID != "" }
 
@@ -126,7 +165,7 @@ func (n *Network) subnet(id string) *Subnet {
 // same reports whether a and b are equal for the plan. It ignores revisions, which also count
 // changes of fields that no spec has.
 func same(a, b *Network) bool {
-	if a.ID != b.ID || !equalFields(networkTable, a, b) || a.Tags != b.Tags ||
+	if a.ID != b.ID || !equalFields(networkTable, a, b) || a.Tags != b.Tags || a.AdminDown != b.AdminDown ||
 		!slices.EqualFunc(a.Interfaces, b.Interfaces, sameInterface) || !slices.Equal(a.Routers, b.Routers) || len(a.Subnets) != len(b.Subnets) {
 		return false
 	}

@@ -173,10 +173,13 @@ func (s scope) equal(other scope) bool {
 	return s.network == other.network && slices.Equal(s.subnets, other.subnets) && slices.EqualFunc(s.except, other.except, sameInterface)
 }
 
-// has reports whether the port prevents the step.
+// has reports whether the port prevents the step. The IPv6 subnets of a network share the port of a router:
+// it prevents the step too while it has the address of one that stays.
 func (s scope) has(p Port) bool {
-	return p.NetworkID == s.network && !slices.ContainsFunc(s.except, p.GoesWith) && (s.subnets == nil || slices.ContainsFunc(p.FixedIPs, func(ip FixedIP) bool {
-		return slices.Contains(s.subnets, ip.SubnetID)
+	return p.NetworkID == s.network && (s.subnets == nil && len(p.FixedIPs) == 0 || slices.ContainsFunc(p.FixedIPs, func(ip FixedIP) bool {
+		isIn := s.subnets == nil || slices.Contains(s.subnets, ip.SubnetID)
+		isRemoved := func(i Interface) bool { return i.SubnetID == ip.SubnetID && p.GoesWith(i) }
+		return isIn && !slices.ContainsFunc(s.except, isRemoved)
 	}))
 }
 

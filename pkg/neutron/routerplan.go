@@ -134,7 +134,7 @@ func detach(observed *Network, i Interface, subnets ...CurrentSubnet) DetachSubn
 // no longer the owner's when the spec does not name it; then the status names the interface.
 func (d *Desired) manages(observed *Network, i Interface) bool {
 	s := observed.subnet(i.SubnetID)
-	if s == nil || !isOurs(*d, s) && !(d.Import != "" && slices.Contains(d.KnownPorts, i.PortID)) {
+	if s == nil || !isOurs(*d, s) && !(d.Import != "" && d.KnownPorts[s.ID] == i.PortID) {
 		return false
 	}
 	return d.hasRouter(observed, i.RouterID)
@@ -152,7 +152,7 @@ func (d *Desired) hasRouter(observed *Network, id string) bool {
 
 // isConfirmed reports whether Neutron has answered that the interface exists.
 func (d *Desired) isConfirmed(i Interface) bool {
-	return i.Confirmed || slices.Contains(d.KnownPorts, i.PortID)
+	return i.Confirmed || d.KnownPorts[i.SubnetID] == i.PortID
 }
 
 // routerPort returns the ID of the port that attaches the subnet to a router of the owner's, if that

@@ -84,9 +84,9 @@ func simulateRouter(t *testing.T, have *Network, step Step) (*Network, bool) {
 
 // writeStatus takes over into the desired state what the controller writes into the status.
 func writeStatus(want *Desired, have *Network) {
-	var ports []string
+	ports := map[string]string{}
 	for _, s := range Current(*want, have) {
-		ports = append(ports, s.RouterPortID)
+		ports[s.ID] = s.RouterPortID
 	}
 	want.KnownRouter, want.RouterRecorded = CurrentRouter(*want, have)
 	want.KnownPorts = ports
@@ -106,9 +106,15 @@ func on(router string) func(*Desired) {
 	return func(d *Desired) { d.Router = &DesiredRouter{Name: testName, Mark: owner.Mark(), Existing: router} }
 }
 
-// recorded sets the router in the status.
+// recorded sets the router in the status, and the ports that joins returns.
 func recorded(router string, ports ...string) func(*Desired) {
-	return func(d *Desired) { d.RouterRecorded, d.KnownRouter, d.KnownPorts = true, router, ports }
+	return func(d *Desired) {
+		d.RouterRecorded, d.KnownRouter, d.KnownPorts = true, router, map[string]string{}
+		for _, port := range ports {
+			_, subnet, _ := strings.Cut(port, "-")
+			d.KnownPorts[subnet] = port
+		}
+	}
 }
 
 // connected returns the network with these routers and interfaces.

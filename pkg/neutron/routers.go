@@ -36,6 +36,8 @@ type Router struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Gateway     ExternalGateway `json:"external_gateway_info"`
+	// AdminDown means that somebody has switched the router off.
+	AdminDown adminDown `json:"admin_state_up"`
 }
 
 // ExternalGateway connects a router to an external network. The zero value means that there is no

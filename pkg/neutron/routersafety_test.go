@@ -43,7 +43,7 @@ func TestAWaitEndsWhenItsPortIsAnInterfaceOfTheRouter(t *testing.T) {
 	s := scope{op: "replace", network: "n", subnets: []string{"s"}}
 	w.add(owner.UID, s, "in use by port p")
 	equal(t, InUse, ReasonOf(w.check(owner.UID, s)))
-	s.except = []Interface{{PortID: "p"}}
+	s.except = []Interface{{PortID: "p", SubnetID: "s"}}
 	noError(t, w.check(owner.UID, s))
 }
 

@@ -335,6 +335,19 @@ func (r *routing) storeRouter(router Router) {
 	r.routers = append(slices.DeleteFunc(slices.Clone(r.routers), others), router)
 }
 
+// forgetNamed forgets the router and the external network that the names of the spec lead to, if the error
+// says that one of them is not in Neutron: it may have been made again, with another ID. The next sync lists
+// the names again.
+func (r *routing) forgetNamed(desired *DesiredRouter, err error) {
+	if ReasonOf(err) != Unresolved || desired == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.routers = slices.DeleteFunc(slices.Clone(r.routers), func(router Router) bool { return router.ID == desired.Existing })
+	r.externals = slices.DeleteFunc(slices.Clone(r.externals), func(n named) bool { return n.ID == desired.ExternalNetwork })
+}
+
 // listNames lists the names of one kind.
 func (c *Cloud) listNames(ctx context.Context, k kind) error {
 	if k == kindRouter {

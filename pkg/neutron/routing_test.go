@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -209,7 +210,8 @@ func (r *resource) syncOnce(t *testing.T, guard Guard) (*Network, []Step, error)
 		return nil, steps, err
 	}
 	r.Status.NetworkID, r.Status.Subnets, r.Status.Router = observed.ID, nil, nil
-	for _, s := range Current(desired, observed) {
+	r.Status.Imported = IsImported(desired, observed)
+	for _, s := range Shown(desired, observed) {
 		r.Status.Subnets = append(r.Status.Subnets, samplecrdv1.SubnetStatus{ID: s.ID, RouterPortID: s.RouterPortID})
 	}
 	if id, exists := CurrentRouter(desired, observed); exists {
@@ -458,6 +460,139 @@ func TestReferencesThatAreNotThereOrDouble(t *testing.T) {
 		_, _, err := r.sync(t)
 		equal(t, Invalid, ReasonOf(err))
 	})
+}
+
+// A router or an external network that was deleted and made again under its name has another ID. What a
+// list says of the name ends with the first request that does not find the ID.
+func TestANameOfSomethingThatWasMadeAgain(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		before func(*samplecrdv1.NetworkSpec)
+		// after is the spec that needs what was made again.
+		after []func(*samplecrdv1.NetworkSpec)
+		list  string
+	}{
+		{"a new Network on the existing router", nil, []func(*samplecrdv1.NetworkSpec){existingRouter(byName("gate"))}, "GET routers"},
+		{"another subnet on the existing router", existingRouter(byName("gate")), []func(*samplecrdv1.NetworkSpec){withSubnet("more", "10.1.0.0/24")}, "GET routers"},
+		{"from an own router to the existing one", ownRouterOn(byName("public")), []func(*samplecrdv1.NetworkSpec){existingRouter(byName("gate"))}, "GET routers"},
+		{"an own router on the external network", nil, []func(*samplecrdv1.NetworkSpec){ownRouterOn(byName("public2"))}, "GET networks"},
+		{"an own router on another external network", ownRouterOn(byName("public")), []func(*samplecrdv1.NetworkSpec){ownRouterOn(byName("public2"))}, "GET networks"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newRoutedCloud(t)
+			admin := newTestClient(t, c.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
+			r := c.declare()
+			if test.before != nil {
+				test.before(&r.Spec)
+				r.synced(t)
+			}
+			c.routing.need(Identity{Owner: Owner{UID: "another owner"}, Routed: true}, &Network{}) // so the lists have the names
+			noError(t, c.Observer().Relist(t.Context()))
+
+			for _, i := range c.Interfaces() {
+				if i.RouterID == c.gate {
+					noError(t, c.others.DetachSubnet(t.Context(), i.RouterID, i.SubnetIDs[0]))
+				}
+			}
+			noError(t, c.others.DeleteRouter(t.Context(), c.gate))
+			gate := c.makeRouter(t, "gate", "")
+			noError(t, admin.DeleteNetwork(t.Context(), c.public2, nil))
+			public2 := post(t, admin, "network", object{"name": "public2", "router:external": true})
+			post(t, admin, "subnet", object{"network_id": public2, "cidr": "198.19.0.0/24", "ip_version": 4})
+
+			for _, change := range test.after {
+				change(&r.Spec)
+			}
+			interfaces := c.Interfaces()
+			equal(t, Unresolved, ReasonOf(r.err(t)))
+			equal(t, interfaces, c.Interfaces()) // what is attached stays so
+			err := r.err(t)                      // the names were listed just now
+			equal(t, Unresolved, ReasonOf(err))
+			if retry := RetryAfterOf(err); retry <= 0 || retry > maxNamesAge {
+				t.Errorf("the next list is in %s", retry)
+			}
+			c.ageNames() // a minute later
+			var n *Network
+			calls := c.calls(func() { n = r.synced(t) })
+			equal(t, true, slices.Contains(calls, test.list))
+			router := gate
+			if own := c.own(); len(own) > 0 {
+				router = own[0].ID
+				equal(t, public2, own[0].ExternalNetwork)
+			}
+			for _, on := range c.attached(t, n) {
+				equal(t, router, on)
+			}
+			equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+		})
+	}
+}
+
+// A second object of the name makes it ambiguous. What is attached stays so, whatever else is edited, until
+// the name leads to one object again, or the spec has an ID.
+func TestANameThatBecomesAmbiguousWhileANetworkIsAttached(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		router func(samplecrdv1.NeutronReference) func(*samplecrdv1.NetworkSpec)
+		ref    string
+		kind   string
+	}{
+		{"a router", existingRouter, "gate", "router"},
+		{"an external network", ownRouterOn, "public2", "network"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newRoutedCloud(t)
+			admin := newTestClient(t, c.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
+			r := c.declare(test.router(byName(test.ref)))
+			r.synced(t)
+			before, router := c.Interfaces(), r.Status.Router.ID
+			id, twin := c.gate, ""
+			if test.kind == "router" {
+				twin = c.makeRouter(t, "gate", "")
+			} else {
+				id, twin = c.public2, post(t, admin, "network", object{"name": "public2", "router:external": true})
+			}
+			noError(t, c.Observer().Relist(t.Context()))
+			both := []string{id, twin}
+			slices.Sort(both)
+			message := fmt.Sprintf("named %q: set id instead of name, to one of %s", test.ref, strings.Join(both, ", "))
+			isAmbiguous := func(edit ...func(*samplecrdv1.NetworkSpec)) *Network {
+				t.Helper()
+				for _, change := range edit {
+					change(&r.Spec)
+				}
+				n, _, err := r.sync(t)
+				if ReasonOf(err) != Unresolved || !strings.Contains(err.Error(), message) {
+					t.Errorf("got %v", err)
+				}
+				equal(t, before, c.Interfaces())
+				equal(t, router, r.Status.Router.ID)
+				return n
+			}
+			isAmbiguous()
+			c.ageNames()
+			isAmbiguous()
+			noError(t, c.Observer().Relist(t.Context()))
+			equal(t, []string(nil), c.calls(func() { isAmbiguous() }))
+			equal(t, 2, len(isAmbiguous(withSubnet("more", "10.1.0.0/24")).Subnets)) // it is not attached
+			isAmbiguous(func(s *samplecrdv1.NetworkSpec) { s.Gateway = "10.0.0.9" })
+			isAmbiguous(func(s *samplecrdv1.NetworkSpec) { s.CIDR, s.Gateway = "10.0.0.0/23", "" })
+
+			// The ID of the one that it was.
+			r.Spec.CIDR, r.Spec.AdditionalSubnets = "10.0.0.0/24", nil
+			test.router(byIDOf(id))(&r.Spec)
+			r.synced(t)
+			equal(t, before, c.Interfaces())
+			// And the name again, once it leads to one.
+			test.router(byName(test.ref))(&r.Spec)
+			isAmbiguous()
+			noError(t, admin.delete(t.Context(), "delete", test.kind+"s", twin, nil))
+			c.ageNames()
+			r.synced(t)
+			equal(t, before, c.Interfaces())
+			equal(t, router, r.Status.Router.ID)
+		})
+	}
 }
 
 // A cloud without routers, or whose routers cannot be listed, has plain networks as before.
@@ -770,6 +905,28 @@ func TestWhatPreventsTheRemovalOfARoutedNetwork(t *testing.T) {
 		noError(t, err)
 		equal(t, 0, len(c.own()))
 		equal(t, 0, len(c.world.Networks())-3) // public, public2, theirs
+	})
+	t.Run("a stranger's subnet of the network on the own router's IPv6 port", func(t *testing.T) {
+		c := newRoutedCloud(t)
+		r := c.declare(ownRouterOn(byIDOf(c.public)), withSubnet("v6", "fd00:1::/64"))
+		n := r.synced(t)
+		s, err := c.others.CreateSubnet(t.Context(), n.ID, CreateSubnet{Subnet: DesiredSubnet{Name: "theirs", CIDR: cidr("fd00:9::/64")}})
+		noError(t, err)
+		port, err := c.others.AttachSubnet(t.Context(), c.own()[0].ID, s.ID)
+		noError(t, err)
+		noError(t, c.Observer().Relist(t.Context()))
+		before := c.Interfaces()
+		for range 2 {
+			_, err = r.remove(t, false, Guard{})
+			wantError(t, Error{Op: "delete network", Reason: InUse, Message: "in use by port " + port + " (network:router_interface)"}, err)
+			equal(t, before, c.Interfaces())
+		}
+		noError(t, c.others.DetachSubnet(t.Context(), c.own()[0].ID, s.ID))
+		c.waits.drop(owner.UID)
+		noError(t, c.Observer().Relist(t.Context()))
+		_, err = r.remove(t, false, Guard{})
+		noError(t, err)
+		equal(t, 0, len(c.own())+len(c.Interfaces()))
 	})
 	t.Run("an own router whose mark was removed is left alone", func(t *testing.T) {
 		c := newRoutedCloud(t)
@@ -1147,7 +1304,7 @@ func TestTheListsForRouters(t *testing.T) {
 		queries[q.Method+" "+q.Path] = q.Query
 	})
 	noError(t, c.Observer().Relist(t.Context()))
-	equal(t, url.Values{"fields": {"name", "description", "external_gateway_info", "id"}, "limit": {"1000"}, "project_id": {"project-1"}}, queries["GET v2.0/routers"])
+	equal(t, url.Values{"fields": {"name", "description", "external_gateway_info", "id", "admin_state_up"}, "limit": {"1000"}, "project_id": {"project-1"}}, queries["GET v2.0/routers"])
 	equal(t, url.Values{"fields": portFields, "limit": {"1000"}, "project_id": {"project-1"}, "device_owner": interfaceOwners}, queries["GET v2.0/ports"])
 	equal(t, url.Values{"fields": {"id", "name"}, "limit": {"1000"}, "router:external": {"True"}}, queries["GET v2.0/networks"])
 	networks, _, err := c.Observer().Get(owner.UID)
@@ -1181,6 +1338,135 @@ func TestTwoIPv6SubnetsShareAnInterface(t *testing.T) {
 	r.Spec.Router = nil
 	equal(t, map[string]string{}, c.attached(t, r.synced(t)))
 	equal(t, 0, len(c.own()))
+}
+
+// importOnGate returns a Network that imports a network with two IPv6 subnets, which another client has
+// attached to gate. The spec names the first one only, and gate.
+func (c *routedCloud) importOnGate(t *testing.T) (r *resource, port string) {
+	t.Helper()
+	n := c.legacy(t, "fd00:1::/64", "fd00:2::/64")
+	for _, s := range n.Subnets {
+		var err error
+		port, err = c.others.AttachSubnet(t.Context(), c.gate, s.ID)
+		noError(t, err)
+	}
+	r = c.declare(existingRouter(byName("gate")))
+	r.Spec.CIDR, r.Spec.Import = "fd00:1::/64", &samplecrdv1.ImportSpec{NetworkID: n.ID}
+	return r, port
+}
+
+// The subnets of an import that the spec does not name stay attached, although they share the port of one
+// that it names.
+func TestTheOtherIPv6SubnetOfAnImportStaysConnected(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(t *testing.T, c *routedCloud) func(*samplecrdv1.NetworkSpec)
+		// moves means that fd00:1::/64 is attached to another router afterwards.
+		moves bool
+	}{
+		{"the spec names no router any more", func(*testing.T, *routedCloud) func(*samplecrdv1.NetworkSpec) {
+			return func(s *samplecrdv1.NetworkSpec) { s.Router = nil }
+		}, false},
+		{"the spec names neither the router nor a subnet any more", func(*testing.T, *routedCloud) func(*samplecrdv1.NetworkSpec) {
+			return func(s *samplecrdv1.NetworkSpec) { s.Router, s.CIDR = nil, "" }
+		}, false},
+		{"the spec names another router", func(t *testing.T, c *routedCloud) func(*samplecrdv1.NetworkSpec) {
+			return existingRouter(byIDOf(c.makeRouter(t, "gate2", "")))
+		}, true},
+		{"the spec asks for a router of the Network's own", func(_ *testing.T, c *routedCloud) func(*samplecrdv1.NetworkSpec) {
+			return ownRouterOn(byIDOf(c.public2))
+		}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newRoutedCloud(t)
+			r, port := c.importOnGate(t)
+			n := r.synced(t)
+			equal(t, map[string]string{"fd00:1::/64": c.gate, "fd00:2::/64": c.gate}, c.attached(t, n))
+			for _, s := range r.Status.Subnets {
+				equal(t, n.subnet(s.ID).CIDR == cidr("fd00:1::/64"), s.RouterPortID == port)
+			}
+			test.change(t, c)(&r.Spec)
+			n = r.synced(t)
+			on := c.attached(t, n)
+			equal(t, c.gate, on["fd00:2::/64"])
+			equal(t, test.moves, on["fd00:1::/64"] != "")
+			equal(t, false, on["fd00:1::/64"] == c.gate)
+			noError(t, c.Observer().Relist(t.Context()))
+			equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+		})
+	}
+}
+
+// A Network that imports takes nothing off a router when it goes, unless the network goes too.
+func TestRemoveAnImportOnARouterOfAnotherClient(t *testing.T) {
+	for _, retain := range []bool{true, false} {
+		t.Run(fmt.Sprint("retain ", retain), func(t *testing.T) {
+			c := newRoutedCloud(t)
+			r, _ := c.importOnGate(t)
+			r.synced(t)
+			before := c.Interfaces()
+			_, err := r.remove(t, retain, Guard{})
+			noError(t, err)
+			if !retain {
+				before = nil
+			}
+			equal(t, before, c.Interfaces())
+			_, err = c.others.GetNetwork(t.Context(), r.Status.NetworkID)
+			equal(t, !retain, ReasonOf(err) == NotFound)
+		})
+	}
+}
+
+// One of several IPv6 subnets is replaced, or taken out of the spec, and the router keeps the port with the
+// addresses of the others, also of one that is not the Network's.
+func TestTheOtherIPv6SubnetsKeepTheirConnection(t *testing.T) {
+	for _, mode := range []samplecrdv1.IPv6Mode{"", samplecrdv1.IPv6ModeSLAAC, samplecrdv1.IPv6ModeDHCPv6Stateful} {
+		for _, replaced := range []int{0, 1} {
+			for _, next := range []string{"fd00:3::/64", "overlaps", ""} {
+				t.Run(fmt.Sprint(mode, replaced, next), func(t *testing.T) {
+					c := newRoutedCloud(t)
+					r := c.declare(ownRouterOn(byName("public")), withSubnet("a", "fd00:1::/64"), withSubnet("b", "fd00:2::/64"))
+					for i := range r.Spec.AdditionalSubnets {
+						if mode != "" {
+							r.Spec.AdditionalSubnets[i].IPv6 = &samplecrdv1.IPv6Spec{AddressMode: mode, RAMode: mode}
+						}
+					}
+					n := r.synced(t)
+					theirs, err := c.others.CreateSubnet(t.Context(), n.ID, CreateSubnet{Subnet: DesiredSubnet{Name: "theirs", CIDR: cidr("fd00:9::/64")}})
+					noError(t, err)
+					port, err := c.others.AttachSubnet(t.Context(), c.own()[0].ID, theirs.ID)
+					noError(t, err)
+					noError(t, c.Observer().Relist(t.Context()))
+					equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+
+					all := r.Spec.AdditionalSubnets
+					gone, next := all[replaced].CIDR, next
+					if next == "overlaps" {
+						next = strings.Replace(gone, "/64", "/60", 1)
+					}
+					if next == "" {
+						r.Spec.AdditionalSubnets = slices.Delete(all, replaced, replaced+1)
+					} else {
+						all[replaced].CIDR, all[replaced].IPv6 = next, nil
+					}
+					calls := c.calls(func() { n = r.synced(t) })
+					equal(t, 1, strings.Count(strings.Join(calls, "\n"), detachCall))
+					router := c.own()[0].ID
+					want := map[string]string{"10.0.0.0/24": router, "fd00:1::/64": router, "fd00:2::/64": router, "fd00:9::/64": router}
+					delete(want, gone)
+					if next != "" {
+						want[next] = router
+					}
+					noError(t, c.Observer().Relist(t.Context()))
+					n = r.synced(t)
+					equal(t, want, c.attached(t, n))
+					for _, i := range n.Interfaces {
+						equal(t, n.subnet(i.SubnetID).CIDR.Addr().Is6(), i.PortID == port)
+					}
+				})
+			}
+		}
+	}
 }
 
 // A CIDR is replaced under its interface: the new subnet is attached before the old one is detached,

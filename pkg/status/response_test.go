@@ -33,7 +33,7 @@ import (
 
 func TestEveryErrorReasonHasAResponse(t *testing.T) {
 	reasons := []neutron.ErrorReason{neutron.Invalid, neutron.Forbidden, neutron.Unauthenticated, neutron.NotFound, neutron.InUse, neutron.OverQuota,
-		neutron.Stale, neutron.OtherCloud, neutron.ImportNotFound, neutron.ImportRefused, neutron.NoCredentials, neutron.Paused, neutron.Unresolved, neutron.Unrecorded, neutron.Unavailable}
+		neutron.Stale, neutron.OtherCloud, neutron.ImportNotFound, neutron.ImportRefused, neutron.NoCredentials, neutron.Paused, neutron.Unresolved, neutron.AdminStateDown, neutron.Unrecorded, neutron.Unavailable}
 	for _, reason := range reasons {
 		if _, ok := responses[reason]; !ok {
 			t.Errorf("%s has no row in the table", reason)
@@ -64,6 +64,7 @@ func TestRetryAfter(t *testing.T) {
 		{"an exhausted quota is retried after a minute, since a person raises it", of(neutron.OverQuota), time.Minute, true},
 		{"a network in use is retried after a minute, in case nothing enqueues it when the ports are gone", of(neutron.InUse), time.Minute, true},
 		{"what is not there is looked for after a minute, since a person creates it", of(neutron.Unresolved), time.Minute, true},
+		{"what is switched off is looked at again at the resync, and when a list shows it switched on", of(neutron.AdminStateDown), final, true},
 		{"a sync that waits for its status goes on at once", of(neutron.Unrecorded), time.Millisecond, true},
 		{"an outage backs off", of(neutron.Unavailable), 0, false},
 		{"a stale revision backs off, so that two writers do not overwrite each other endlessly", of(neutron.Stale), 0, false},

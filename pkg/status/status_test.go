@@ -106,6 +106,7 @@ func TestConditions(t *testing.T) {
 		{name: "a port uses the network", err: neutronError(neutron.InUse), want: both("InUse", "Reconciling", words)},
 		{name: "the quota is exhausted", err: neutronError(neutron.OverQuota), want: both("QuotaExceeded", "Reconciling", words)},
 		{name: "what the spec names is not there, or not yet", err: neutronError(neutron.Unresolved), want: both("ReferenceNotFound", "Reconciling", words)},
+		{name: "the network or its router is switched off", err: neutronError(neutron.AdminStateDown), want: both("AdminStateDown", "Stalled", words)},
 		{name: "the next step waits for the status", err: neutronError(neutron.Unrecorded), want: both("Progressing", "Reconciling", words)},
 		{name: "Neutron is unavailable", err: neutronError(neutron.Unavailable),
 			want: both("NeutronUnavailable", "Reconciling", words)},

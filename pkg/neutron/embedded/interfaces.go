@@ -17,6 +17,7 @@ limitations under the License.
 package embedded
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -177,9 +178,11 @@ func (t *tx) removeInterfacePort(p *port) {
 	}
 }
 
-// extend adds an address to an interface.
+// extend adds an address to an interface. Neutron reads the addresses in the order of their texts.
 func (t *tx) extend(r *router, old *port, address fixedIP, s *subnet) (*port, []*subnet, *failure) {
-	p, err := updatePort(t, old, values{"fixed_ips": append(slices.Clone(old.fixedIPs), address)})
+	addresses := append(slices.Clone(old.fixedIPs), address)
+	slices.SortFunc(addresses, func(a, b fixedIP) int { return cmp.Compare(a.Address.String(), b.Address.String()) })
+	p, err := updatePort(t, old, values{"fixed_ips": addresses})
 	if err != nil {
 		return nil, nil, err
 	}

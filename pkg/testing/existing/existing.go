@@ -93,7 +93,7 @@ func (s source) network() *neutron.NetworkDetails {
 	}
 	if s.rarely() {
 		n.NetworkType, n.PhysicalNetwork, n.SegmentationID = "vlan", s.one(texts), s.IntN(5000)
-		n.Segments, n.QoSPolicy, n.AdminStateUp, n.VLANTransparent = s.IntN(3), s.one(texts), ptr.To(false), ptr.To(true)
+		n.Segments, n.QoSPolicy, n.AdminDown, n.VLANTransparent = s.IntN(3), s.one(texts), true, ptr.To(true)
 	}
 	if !s.rarely() {
 		n.PortSecurity = &n.PortSecurityEnabled

@@ -124,6 +124,20 @@ func deleteRouters(w *World) {
 	}
 }
 
+// Turn switches the networks of the controller and the routers that it has created on or off, as another
+// client.
+func (w *World) Turn(up bool) {
+	w.t.Helper()
+	for _, n := range w.listNetworks() {
+		if _, isProtected := w.protected[n.ID]; !isProtected {
+			w.updateInNeutron("networks", "network", n.ID, map[string]any{"admin_state_up": up})
+		}
+	}
+	for _, r := range w.ownRouters() {
+		w.updateInNeutron("routers", "router", r.ID, map[string]any{"admin_state_up": up})
+	}
+}
+
 // Actors act at each request of each of the Scenarios.
 var Actors = []Actor{
 	{Name: "a user sets a label", SameEvents: true, Act: user(func(n *samplecrdv1.Network) { n.Labels = map[string]string{"team": "web"} })},
@@ -178,6 +192,10 @@ var Actors = []Actor{
 	}), End: (*World).DeletePorts},
 	{Name: "a user detaches the subnets", Except: allRetained, Act: routing(func(w *World, _ string) { detachAll(w) })},
 	{Name: "a user deletes the own router", Except: allRetained, Act: routing(func(w *World, _ string) { deleteRouters(w) })},
+	{Name: "another client switches everything off", Stays: true, SameEvents: true, Act: func(w *World, _ string) *embedded.Fault {
+		w.Turn(false)
+		return nil
+	}, End: func(w *World) { w.Turn(true) }},
 	{Name: "a worker of Neutron dies in the middle of the request", Act: func(_ *World, request string) *embedded.Fault {
 		if method, path, _ := strings.Cut(request, " "); hasMiddle(method, "/"+path) {
 			return &embedded.Fault{Half: true}

@@ -80,6 +80,9 @@ const (
 	// ReasonReferenceNotFound is set when the router or the external network that the spec names is
 	// not in Neutron, or when there are several of that name.
 	ReasonReferenceNotFound = "ReferenceNotFound"
+	// ReasonAdminStateDown is set when Neutron has what the spec declares, but the network, or the router
+	// that its subnets are attached to, is switched off there (admin_state_up is false).
+	ReasonAdminStateDown = "AdminStateDown"
 	// ReasonProgressing is set while the controller works on the spec and nothing holds it up.
 	ReasonProgressing = "Progressing"
 	// ReasonNeutronUnavailable is set when Neutron did not answer, or answered with an error

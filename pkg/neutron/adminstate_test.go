@@ -1,0 +1,97 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package neutron
+
+import (
+	"fmt"
+	"testing"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+// What another client switches off is not connected, and a list that shows it wakes the Network. The
+// controller does not switch it on, and does everything else as always.
+func TestWhatIsSwitchedOffIsNotConnected(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		declare func(t *testing.T, c *routedCloud) *resource
+		// kind is what is switched off, and id returns its ID.
+		kind string
+		id   func(c *routedCloud, n *Network) string
+		// observes means that the network must not be changed.
+		observes bool
+	}{
+		{"the network", func(_ *testing.T, c *routedCloud) *resource { return c.declare() }, "network", networkIn, false},
+		{"the network of a router", func(_ *testing.T, c *routedCloud) *resource { return c.declare(ownRouterOn(byName("public"))) }, "network", networkIn, false},
+		{"the own router", func(_ *testing.T, c *routedCloud) *resource { return c.declare(ownRouterOn(byName("public"))) }, "router",
+			func(c *routedCloud, _ *Network) string { return c.own()[0].ID }, false},
+		{"the existing router", func(_ *testing.T, c *routedCloud) *resource { return c.declare(existingRouter(byName("gate"))) }, "router", gateOf, false},
+		{"the network of an import", func(t *testing.T, c *routedCloud) *resource { r, _ := c.importOnGate(t); return r }, "network", networkIn, false},
+		{"the router of an import", func(t *testing.T, c *routedCloud) *resource { r, _ := c.importOnGate(t); return r }, "router", gateOf, false},
+		{"a network that is only observed", observedOnGate, "network", networkIn, true},
+		{"the router of a network that is only observed", observedOnGate, "router", gateOf, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newRoutedCloud(t)
+			r := test.declare(t, c)
+			n := r.synced(t)
+			id := test.id(c, n)
+			turn := func(up bool) {
+				t.Helper()
+				noError(t, c.Observer().Relist(t.Context())) // has everything else
+				c.told = nil
+				put(t, c.others, test.kind, id, object{"admin_state_up": up})
+				noError(t, c.Observer().Relist(t.Context()))
+				equal(t, 1, len(c.told))
+				c.told = nil
+				noError(t, c.Observer().Relist(t.Context()))
+				equal(t, 0, len(c.told))
+			}
+			want := Error{Op: "admin_state_up", Reason: AdminStateDown, Message: fmt.Sprintf("%s %s is switched off: openstack %[1]s set --enable %[2]s switches it on", test.kind, id)}
+			turn(false)
+			for range 2 {
+				equal(t, []string(nil), c.calls(func() { wantError(t, want, r.err(t)) }))
+			}
+			if !test.observes {
+				r.Spec.Tags = []samplecrdv1.Tag{"edited"}
+				_, done, err := r.sync(t)
+				wantError(t, want, err)
+				equal(t, 1, len(done))
+			}
+			live, err := c.Observe(t.Context(), NewIdentity(r.Network, owner.Cluster), Live)
+			noError(t, err)
+			equal(t, true, live.Exists())
+			wantError(t, want, r.err(t))
+			turn(true)
+			equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+
+			turn(false)
+			_, err = r.remove(t, false, Guard{})
+			noError(t, err)
+		})
+	}
+}
+
+func networkIn(_ *routedCloud, n *Network) string { return n.ID }
+
+func gateOf(c *routedCloud, _ *Network) string { return c.gate }
+
+func observedOnGate(t *testing.T, c *routedCloud) *resource {
+	r, _ := c.importOnGate(t)
+	r.Spec.ManagementPolicy = samplecrdv1.ManagementObserve
+	return r
+}
