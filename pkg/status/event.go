@@ -196,7 +196,7 @@ func FinalizedMessage(network *samplecrdv1.Network, kept *neutron.Network) strin
 func observedLeftMessage(network *samplecrdv1.Network) string {
 	text := "Left the network in Neutron as it is: managementPolicy is Observe"
 	if network.Status.Imported {
-		text += "; it keeps the tag " + neutron.Owner{UID: network.UID}.ImportTag()
+		text += "; it keeps its ownership mark, the tag that begins with " + neutron.ImportTagPrefix + string(network.UID)
 	}
 	return text
 }
