@@ -607,7 +607,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "tags are the tags of the network in Neutron, in any order. If they are set, the network has exactly these; the empty list removes all. If they are not set, they are left alone. Tags that differ only in case are refused, because Neutron's database treats them as equal.",
+							Description: "tags are the tags of the network in Neutron, in any order. If they are set, the network has exactly these; the empty list removes all. If they are not set, they are left alone. Tags that differ only in case or in accents are refused, because Neutron's database treats them as equal.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -144,7 +144,7 @@ type NetworkSpec struct {
 
 	// tags are the tags of the network in Neutron, in any order. If they are set, the network has
 	// exactly these; the empty list removes all. If they are not set, they are left alone. Tags
-	// that differ only in case are refused, because Neutron's database treats them as equal.
+	// that differ only in case or in accents are refused, because Neutron's database treats them as equal.
 	//
 	// +optional
 	// +listType=set
