@@ -18,6 +18,8 @@ package main
 
 import (
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -37,8 +39,17 @@ func importing(id string) func(*samplecrdv1.Network) {
 func (f *fixture) untag(id string, uid types.UID) {
 	f.t.Helper()
 	defer f.TakeJournal()
-	_, err := f.Client.Delete(f.t.Context(), f.Client.ServiceURL("networks", id, "tags", neutron.Owner{UID: uid}.ImportTag()), nil)
+	_, err := f.Client.Delete(f.t.Context(), f.Client.ServiceURL("networks", id, "tags", neutron.Owner{Cluster: world.Cluster, UID: uid}.ImportTag()), nil)
 	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// tag adds a tag to a network, as another client.
+func (f *fixture) tag(id, tag string) {
+	f.t.Helper()
+	defer f.TakeJournal()
+	if _, err := f.Client.Put(f.t.Context(), f.Client.ServiceURL("networks", id, "tags", tag), nil, nil, nil); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -85,6 +96,117 @@ func TestTwoClustersImportOneNetwork(t *testing.T) {
 	s.relist()
 	s.mustSync()
 	s.ExpectReady(samplecrdv1.ReasonAvailable)
+}
+
+// Edits of a copy of a Network that imports its network.
+var cloneEdits = []struct {
+	name string
+	edit func(*samplecrdv1.Network)
+}{
+	{"none", func(*samplecrdv1.Network) {}},
+	{"tags, and another subnet", func(n *samplecrdv1.Network) {
+		n.Spec.Tags = []samplecrdv1.Tag{"clone"}
+		n.Spec.AdditionalSubnets = []samplecrdv1.AdditionalSubnet{{Name: "clone", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.77.0.0/24"}}}
+	}},
+	{"another gateway", func(n *samplecrdv1.Network) { n.Spec.CIDR, n.Spec.Gateway = "10.0.0.0/24", "10.0.0.99" }},
+	{"deletion, and Retain", func(n *samplecrdv1.Network) {
+		n.Spec.DeletionPolicy = samplecrdv1.DeletionRetain
+		world.BeingDeleted(n)
+	}},
+	{"deletion, and Delete", func(n *samplecrdv1.Network) {
+		n.Spec.DeletionPolicy = samplecrdv1.DeletionDelete
+		world.BeingDeleted(n)
+	}},
+	{"only observed", func(n *samplecrdv1.Network) { n.Spec.ManagementPolicy = samplecrdv1.ManagementObserve }},
+}
+
+// A copy of a cluster that has a cluster ID of its own has the same UIDs, specs and statuses. At whichever request of
+// the original it starts, it does not touch what the original has imported, and the original goes on.
+func TestAClusterCopiedAtAnyRequestDoesNotTouchImports(t *testing.T) {
+	var copies atomic.Int64
+	t.Run("scenarios", func(t *testing.T) {
+		for i, s := range world.Imports {
+			t.Run(s.Name, func(t *testing.T) {
+				t.Parallel()
+				for request := 1; !t.Failed(); request++ {
+					if testing.Short() && request%4 != i%4 {
+						continue
+					}
+					crashed := false
+					for _, cluster := range []string{"copy", "44444444-0000-0000-0000-000000000000"} {
+						for _, edit := range cloneEdits {
+							crashed = copyAt(t, s, request, cluster, edit.edit, &copies)
+							if t.Failed() {
+								t.Logf("at request %d, the edit in %s is: %s", request, cluster, edit.name)
+							}
+						}
+					}
+					if !crashed {
+						break
+					}
+				}
+			})
+		}
+	})
+	t.Logf("%d copies", copies.Load())
+}
+
+// copyAt lets another cluster with a copy of the Network work while the original is at this request. It returns false
+// if there are fewer requests.
+func copyAt(t *testing.T, s world.Scenario, request int, cluster string, edit func(*samplecrdv1.Network), copies *atomic.Int64) (crashed bool) {
+	t.Helper()
+	f := prepare(t, s)
+	f.CrashAt(&world.Crash{Request: request, After: true})
+	if err := f.settle(s.Act); err != nil {
+		t.Error(err)
+	}
+	crashed = f.Crashed()
+	f.CrashAt(nil)
+	n := f.Find()
+	before := f.Describe(f.LegacyID())
+	if n != nil && strings.Contains(before, neutron.Owner{Cluster: world.Cluster, UID: n.UID}.ImportTag()) {
+		copies.Add(1)
+		c := f.second(cluster, n.DeepCopy())
+		c.Edit(edit)
+		for range 3 {
+			_ = c.round()
+		}
+		if after := f.Describe(f.LegacyID()); after != before {
+			t.Errorf("the copy has changed the network to\n%s\nfrom\n%s", after, before)
+		}
+		if n := c.Find(); n != nil && !n.IsObserved() && n.DeletionTimestamp == nil {
+			c.ExpectReady(samplecrdv1.ReasonImportRefused, samplecrdv1.ConditionStalled)
+		}
+	}
+	for _, violation := range f.finish(s) {
+		t.Error(violation)
+	}
+	return crashed
+}
+
+// A mark of an older version names no cluster. A copy with an ID of its own that meets one leaves it to the user: the
+// original may still run the older version.
+func TestACopiedClusterDoesNotTakeAnOlderMarkForItsOwn(t *testing.T) {
+	for _, edit := range cloneEdits {
+		t.Run(edit.name, func(t *testing.T) {
+			f := newFixture(t)
+			id := f.CreateInNeutron("legacy", "", "10.0.0.0/24")
+			f.API.Put(world.NewNetwork("", "", importing(id)))
+			f.refresh()
+			f.mustSync()
+			f.untag(id, world.UID)
+			f.tag(id, neutron.ImportTagPrefix+string(world.UID))
+			before := f.Describe(id)
+			c := f.clone("copy")
+			c.Edit(edit.edit)
+			for range 3 {
+				_ = c.round()
+			}
+			if after := f.Describe(id); after != before {
+				t.Errorf("the copy has changed the network to\n%s\nfrom\n%s", after, before)
+			}
+		})
+	}
 }
 
 // A sync of an imported network that is as it should be makes no request, and writes nothing.

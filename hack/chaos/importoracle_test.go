@@ -126,7 +126,7 @@ func (c *call) deedOnImport(l *ledger) *deed {
 	}
 	switch {
 	case len(path) == 4:
-		d.owner = types.UID(strings.TrimPrefix(path[3], ownerTagPrefix))
+		d.owner = ownerIn(path[3])
 		d.kind = withdraws
 		if c.Method == http.MethodPut {
 			d.kind = importsNetwork

@@ -26,6 +26,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/attributestags"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
@@ -234,12 +235,21 @@ func (s *legacies) timesShown(id string) int {
 
 // ownersIn returns the UIDs in the tags.
 func ownersIn(tags []string) (uids []types.UID) {
-	for _, tag := range tags {
-		if uid, isMark := strings.CutPrefix(tag, ownerTagPrefix); isMark {
-			uids = append(uids, types.UID(uid))
-		}
+	for _, tag := range ownerTags(tags) {
+		uids = append(uids, ownerIn(tag))
 	}
 	return uids
+}
+
+// ownerTags returns those of the tags that mark an imported network.
+func ownerTags(tags []string) []string {
+	return slices.DeleteFunc(slices.Clone(tags), func(tag string) bool { return !strings.HasPrefix(tag, ownerTagPrefix) })
+}
+
+// ownerIn returns the UID in such a tag. Digits that stand for the cluster follow it.
+func ownerIn(tag string) types.UID {
+	uid := strings.TrimPrefix(tag, ownerTagPrefix)
+	return types.UID(uid[:min(len(uid), len(uuid.Nil.String()))])
 }
 
 // importSpec returns the spec of a new Network of the pair. It mostly imports the network that the other
@@ -430,11 +440,11 @@ func (u *user) tamperWithImport(ctx context.Context, n *wanted) (err error) {
 		err = u.describeAnew(ctx, n, id)
 	case action < 5:
 		what = "ownership tags removed"
-		owners := ownersIn(network.Tags)
-		if len(owners) == 0 {
+		marks := ownerTags(network.Tags)
+		if len(marks) == 0 {
 			return nil
 		}
-		err = attributestags.Delete(ctx, client, "networks", id, ownerTagPrefix+string(owners[u.rand.IntN(len(owners))])).ExtractErr()
+		err = attributestags.Delete(ctx, client, "networks", id, marks[u.rand.IntN(len(marks))]).ExtractErr()
 	case action < 7:
 		what = "ownership tags of others added"
 		tag := foreignTag{id, ownerTagPrefix + newUID(u.rand)}
@@ -479,9 +489,9 @@ func (u *user) tidyImport(ctx context.Context, n *wanted) {
 		if err != nil {
 			continue
 		}
-		for _, uid := range ownersIn(network.Tags) {
-			if u.world.intents.mayLeaveTag(uid) {
-				err := attributestags.Delete(ctx, client, "networks", id, ownerTagPrefix+string(uid)).ExtractErr()
+		for _, tag := range ownerTags(network.Tags) {
+			if uid := ownerIn(tag); u.world.intents.mayLeaveTag(uid) {
+				err := attributestags.Delete(ctx, client, "networks", id, tag).ExtractErr()
 				u.world.tally.add("ownership tags of Networks that are gone removed by users")
 				u.world.tally.log("user: removes the tag of %s from network %s: %v", uid, id, err)
 			}

@@ -23,7 +23,7 @@ func asAdmin(fields string) string {
 
 const (
 	external       = `"router:external": true`
-	mark           = "samplecrd-owner-22222222-0000-0000-0000-000000000000" // of 52 characters
+	mark           = "samplecrd-owner-22222222-0000-0000-0000-000000000000-0123abc" // of 60 characters
 	theirSubnet    = `sub: @admin POST subnets {"subnet": {"network_id": "$net", "ip_version": 4, "cidr": "10.0.0.0/24"}}` + "\n"
 	notThere       = "11111111-2222-3333-4444-555555555555"
 	importedFields = "&fields=id&fields=name&fields=description&fields=mtu&fields=shared&fields=router%3Aexternal&fields=tags&fields=provider%3Anetwork_type&fields=subnets"
@@ -35,6 +35,7 @@ var importRows = []row{
 	{name: "imports: a mark is added, again, and removed, twice", script: anyNetwork + "! PUT networks/$net/tags/" + mark + "\n! PUT networks/$net/tags/" + mark +
 		"\n! GET networks/$net?fields=tags\n! DELETE networks/$net/tags/" + mark + "\n! DELETE networks/$net/tags/" + mark + "\nGET networks/$net?fields=tags"},
 	{name: "imports: tags differ in upper and lower case", script: anyNetwork + "! PUT networks/$net/tags/a\n! PUT networks/$net/tags/A\nGET networks/$net?fields=tags"},
+	{name: "imports: tags that change only in upper and lower case", script: anyNetwork + `! PUT networks/$net/tags {"tags": ["Prod", "x"]}` + "\n! PUT networks/$net/tags " + `{"tags": ["prod", "x"]}` + "\n! DELETE networks/$net/tags/PROD\nGET networks/$net?fields=tags"},
 	{name: "imports: a mark on a network that does not exist", script: "! PUT networks/" + notThere + "/tags/x\nDELETE networks/" + notThere + "/tags/x"},
 	{name: "imports: a mark beside the tags of others", script: anyNetwork + `! PUT networks/$net/tags {"tags": ["b", "a"]}` + "\n! PUT networks/$net/tags/" + mark + "\nGET networks/$net?fields=tags"},
 	{name: "imports: a deletion after a mark was added needs the new revision", script: anyNetwork + "! PUT networks/$net/tags/x\nGET networks/$net?fields=revision_number"},

@@ -79,8 +79,11 @@ func (w *world) importing(name string, l legacy, lines ...string) {
 	w.must(err)
 }
 
-func importTag(network *samplecrdv1.Network) string {
-	return neutron.Owner{UID: network.UID}.ImportTag()
+// importTag returns the tag that marks the import of the Network.
+func (w *world) importTag(network *samplecrdv1.Network) string {
+	w.Helper()
+	owner, _ := neutron.OwnerOf(w.mark(network))
+	return owner.ImportTag()
 }
 
 const (
@@ -99,7 +102,7 @@ func TestImportedNetworkIsTakenOverAndGivenBack(t *testing.T) {
 	network := w.waitReady("net")
 	w.waitForEvent("net", samplecrdv1.EventImported, `Imported network `+l.network+`, named "team-net", with subnet 10.7.0.0/24; it matches the spec`)
 	w.isUnchanged(before, l)
-	w.equal(fmt.Sprint(w.tags(l)), fmt.Sprint([]string{"prod", importTag(network)}))
+	w.equal(fmt.Sprint(w.tags(l)), fmt.Sprint([]string{"prod", w.importTag(network)}))
 	w.equal(network.Status.CIDR, "10.7.0.0/24")
 	w.equal(network.Status.SubnetID, l.subnet)
 
@@ -157,10 +160,10 @@ func TestOnlyOneNetworkGetsAnImport(t *testing.T) {
 	w.importing("second", l)
 	refused := w.waitNotReady("second", samplecrdv1.ReasonImportRefused)
 	w.contains(condition(refused, samplecrdv1.ConditionStalled).Message, "is imported by the Network "+w.namespace+"/first")
-	w.equal(fmt.Sprint(w.tags(l)), fmt.Sprint([]string{"prod", importTag(first)}))
+	w.equal(fmt.Sprint(w.tags(l)), fmt.Sprint([]string{"prod", w.importTag(first)}))
 	w.delete("first")
 	second := w.waitReady("second")
-	w.equal(fmt.Sprint(w.tags(l)), fmt.Sprint([]string{"prod", importTag(second)}))
+	w.equal(fmt.Sprint(w.tags(l)), fmt.Sprint([]string{"prod", w.importTag(second)}))
 	w.isUnchanged(before, l)
 }
 
@@ -230,15 +233,15 @@ func TestObserveAndManagedMayBeChanged(t *testing.T) {
 	w.importing("net", l, theSubnet, "  gateway: 10.7.0.254\n")
 	network := w.waitFor("net", metav1.ConditionTrue, samplecrdv1.ReasonAvailable)
 	w.equal(network.Status.Gateway, "10.7.0.254")
-	w.equal(fmt.Sprint(w.tags(l)), fmt.Sprint([]string{"prod", importTag(network)}))
+	w.equal(fmt.Sprint(w.tags(l)), fmt.Sprint([]string{"prod", w.importTag(network)}))
 
 	managed := w.look(l)
 	w.importing("net", l, observe, theSubnet, "  gateway: 10.7.0.9\n")
 	w.waitFor("net", metav1.ConditionTrue, samplecrdv1.ReasonDiffers)
 	w.isUnchanged(managed, l)
-	w.equal(fmt.Sprint(w.tags(l)), fmt.Sprint([]string{"prod", importTag(network)})) // not even the mark is removed
+	w.equal(fmt.Sprint(w.tags(l)), fmt.Sprint([]string{"prod", w.importTag(network)})) // not even the mark is removed
 	w.delete("net")
-	w.waitForEvent("net", samplecrdv1.EventDeleted, "it keeps the tag "+importTag(network))
+	w.waitForEvent("net", samplecrdv1.EventDeleted, "the tag that begins with samplecrd-owner-"+string(network.UID))
 	w.isUnchanged(managed, l)
 }
 

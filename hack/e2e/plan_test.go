@@ -98,7 +98,7 @@ func TestFromAnExistingCloud(t *testing.T) {
 	w.must(err)
 	network := w.waitFor("team-net", metav1.ConditionTrue, samplecrdv1.ReasonAvailable)
 	w.plans("", 0, "team-net: nothing to do", "1 Network: 1 with nothing to do")
-	w.equal(fmt.Sprint(w.tags(l)), fmt.Sprint([]string{"prod", importTag(network)}))
+	w.equal(fmt.Sprint(w.tags(l)), fmt.Sprint([]string{"prod", w.importTag(network)}))
 
 	// A marked network is not exported again.
 	_, errs, _ = w.command("", "export", "-n", w.namespace, l.network)

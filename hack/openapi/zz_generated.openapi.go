@@ -607,7 +607,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "tags are the tags of the network in Neutron, in any order. If they are set, the network has exactly these; the empty list removes all. If they are not set, they are left alone. Tags that differ only in case are refused, because Neutron's database treats them as equal.",
+							Description: "tags are the tags of the network in Neutron, in any order. If they are set, the network has exactly these; the empty list removes all. If they are not set, they are left alone. Tags that differ only in case or in accents are refused, because Neutron's database treats them as equal.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -744,7 +744,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkStatus(ref common.ReferenceCallback) co
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "subnets are the subnets of this Network in Neutron: the declared ones in the order of the spec, and then those that the spec no longer declares. subnetID, cidr and gateway above are those of the first one without a name.",
+							Description: "subnets are the subnets of this Network in Neutron: the declared ones in the order of the spec, and then those that the spec no longer declares. subnetID, cidr and gateway above are those of the first one without a name. For a Network that imports its network, the other subnets of that network follow. There are at most 200; the Ready condition says if some are left out.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -910,7 +910,7 @@ func schema_pkg_apis_samplecrd_v1_RouterStatus(ref common.ReferenceCallback) com
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "externalIPs are the addresses of the router in its external network.",
+							Description: "externalIPs are the addresses of the router in its external network, at most 50.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -72,7 +72,7 @@ func (s *selection) reasonToLeaveOut(n *neutron.NetworkDetails) string {
 		return neutron.Printable(fmt.Sprintf("it carries the mark of the Network with the UID %s in the cluster %s", owner.UID, owner.Cluster))
 	}
 	if importers := neutron.ImportersOf(n.Tags); len(importers) > 0 {
-		return neutron.Printable(fmt.Sprintf("the Network with the UID %s has imported it", importers[0]))
+		return neutron.Printable(fmt.Sprintf("the Network with the UID %s has imported it", importers[0].UID))
 	}
 	if name := s.imported[n.ID]; name != "" {
 		return fmt.Sprintf("the Network %s imports it", name)

@@ -21,9 +21,13 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"unicode"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"go4.org/netipx"
+	"golang.org/x/text/runes"
+	"golang.org/x/text/transform"
+	"golang.org/x/text/unicode/norm"
 	"k8s.io/utils/ptr"
 )
 
@@ -138,6 +142,9 @@ func NewDesired(network *samplecrdv1.Network, cluster string) (Desired, error) {
 	} else if desired.Observe {
 		return Desired{}, &Error{Op: "spec.managementPolicy", Reason: Invalid, Message: "Observe needs import"}
 	}
+	if reason := equalTags(spec.Tags); reason != "" {
+		return Desired{}, &Error{Op: "spec.tags", Reason: Invalid, Message: reason}
+	}
 	desired.Known, desired.KnownPorts = []string{network.Status.SubnetID}, map[string]string{} // an older version wrote no status.subnets
 	for _, s := range network.Status.Subnets {
 		desired.Known = append(desired.Known, s.ID)
@@ -183,6 +190,27 @@ func newDesiredNetwork(spec *samplecrdv1.NetworkSpec) DesiredNetwork {
 		n.NetworkType, n.PhysicalNetwork, n.SegmentationID = p.NetworkType, p.PhysicalNetwork, int(ptr.Deref(p.SegmentationID, 0))
 	}
 	return n
+}
+
+// equalTags returns the reason why the tags are not valid: two that Neutron's database may treat as equal. A request with
+// such tags takes minutes, and fails. The rules of the CustomResourceDefinition compare only ASCII letters.
+func equalTags(tags []samplecrdv1.Tag) (reason string) {
+	if len(tags) < 2 {
+		return ""
+	}
+	withoutAccents := transform.Chain(norm.NFD, runes.Remove(runes.In(unicode.Mn)))
+	seen := map[string]samplecrdv1.Tag{}
+	for _, tag := range tags {
+		folded, _, err := transform.String(withoutAccents, strings.ToLower(string(tag)))
+		if err != nil {
+			folded = string(tag)
+		}
+		if other, isKnown := seen[folded]; isKnown {
+			return fmt.Sprintf("%q and %q must not differ only in upper and lower case and in accents", other, tag)
+		}
+		seen[folded] = tag
+	}
+	return ""
 }
 
 // add adds a subnet. field is where its spec is, label its name in the spec.

@@ -74,6 +74,31 @@ func TestNewDesired(t *testing.T) {
 	}
 }
 
+// A request for two tags that are equal for Neutron's database takes minutes.
+func TestTagsThatAreEqualForNeutronsDatabase(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		tags  []samplecrdv1.Tag
+		valid bool
+	}{
+		{"different ones", []samplecrdv1.Tag{"a", "b"}, true},
+		{"case, which the CustomResourceDefinition refuses", []samplecrdv1.Tag{"x", "Prod", "prod"}, false},
+		{"case of other letters than ASCII", []samplecrdv1.Tag{"Éclair", "éclair"}, false},
+		{"accents", []samplecrdv1.Tag{"café", "cafe"}, false},
+		{"one that is not text", []samplecrdv1.Tag{"a\xff", "a"}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			network := declares("10.0.0.0/24", "")
+			network.Spec.Tags = test.tags
+			_, err := NewDesired(network, owner.Cluster)
+			equal(t, test.valid, err == nil)
+			if err != nil && (ReasonOf(err) != Invalid || !strings.HasPrefix(err.Error(), "spec.tags: ")) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestNewIdentity(t *testing.T) {
 	network := declares("10.0.0.0/24", "")
 	equal(t, Identity{Owner: owner}, NewIdentity(network, owner.Cluster))

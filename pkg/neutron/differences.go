@@ -82,12 +82,7 @@ func shown(value any) string {
 }
 
 // withoutMarks returns the tags that are not ownership marks.
-func (t Tags) withoutMarks() Tags {
-	for _, uid := range ImportersOf(t) {
-		t = t.without(Owner{UID: uid}.ImportTag())
-	}
-	return t
-}
+func (t Tags) withoutMarks() Tags { return t.without(t.importTags()...) }
 
 // routerDifferences says which declared subnets are not attached to the declared router.
 func routerDifferences(desired Desired, observed *Network) (texts []string) {

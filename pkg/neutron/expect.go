@@ -19,7 +19,6 @@ package neutron
 import (
 	"encoding/json"
 	"net/netip"
-	"slices"
 )
 
 // Plan returns all steps from the observed network to the desired one, in order, as far as they can be
@@ -133,14 +132,12 @@ func (s DetachSubnet) expect(observed *Network) *Network {
 func (s ImportNetwork) expect(observed *Network) *Network {
 	next := *observed
 	next.Imported = true
-	if tag := s.Desired.Owner.ImportTag(); !slices.Contains(next.Tags.All(), tag) {
-		next.Tags = NewTags(append(next.Tags.All(), tag)...)
-	}
+	next.Tags = NewTags(append(observed.Tags.without(s.Obsolete...).All(), s.Desired.Owner.ImportTag())...)
 	return &next
 }
 
 func (s WithdrawImport) expect(observed *Network) *Network {
 	next := *observed
-	next.Tags = observed.Tags.without(s.Tag)
+	next.Tags = observed.Tags.without(s.Tags...)
 	return &next
 }

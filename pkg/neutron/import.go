@@ -36,28 +36,105 @@ import (
 // description, but the description of an imported one is not the controller's.
 const ImportTagPrefix = "samplecrd-owner-"
 
-// ImportTag returns the tag that marks a network which the owner has imported. It has 52 characters;
-// some Neutron releases allow 60. It is a mark, and no proof: any project that sees a network can tag
-// it. The proof is the ID in the spec.
-func (o Owner) ImportTag() string { return ImportTagPrefix + string(o.UID) }
+// Importer is the Network that has imported a network, according to a tag.
+type Importer struct {
+	UID types.UID
+	// Cluster stands for the ID of its cluster: see clusterDigest. It is "" in a tag of an older version, which
+	// named no cluster.
+	Cluster string
+}
 
-// ImportersOf returns the UIDs of the Networks whose mark is among the tags. Neutron's database treats
-// tags as equal that differ only in upper and lower case.
-func ImportersOf(tags Tags) (importers []types.UID) {
-	if !strings.Contains(strings.ToLower(string(tags)), ImportTagPrefix) {
-		return nil
+// ImportTag returns the tag that marks a network which the owner has imported. It names the cluster too, because a
+// copy of etcd has the same UIDs. It has 60 characters, as many as some Neutron releases allow. It is a mark, and no
+// proof: any project that sees a network can tag it. The proof is the ID in the spec.
+func (o Owner) ImportTag() string {
+	return ImportTagPrefix + string(o.UID) + "-" + clusterDigest(o.Cluster)
+}
+
+// isOld reports whether an older version wrote the tag.
+func (i Importer) isOld() bool { return i.Cluster == "" }
+
+// tag returns the tag.
+func (i Importer) tag() string {
+	if i.isOld() {
+		return ImportTagPrefix + string(i.UID)
 	}
-	for _, tag := range tags.All() {
-		if uid, isMark := strings.CutPrefix(strings.ToLower(tag), ImportTagPrefix); isMark {
-			importers = append(importers, types.UID(uid))
-		}
+	return ImportTagPrefix + string(i.UID) + "-" + i.Cluster
+}
+
+// importerIn returns the importer that the tag names, and false if it names none. Neutron's database treats tags as
+// equal that differ only in upper and lower case.
+func importerIn(tag string) (importer Importer, isMark bool) {
+	uid, isMark := strings.CutPrefix(strings.ToLower(tag), ImportTagPrefix)
+	if !isMark {
+		return Importer{}, false
+	}
+	// The last part of a UID has 12 digits, and that of a tag with a cluster has clusterDigits.
+	at := strings.LastIndexByte(uid, '-')
+	if at > 0 && len(uid)-at-1 == clusterDigits {
+		return Importer{UID: types.UID(uid[:at]), Cluster: uid[at+1:]}, true
+	}
+	return Importer{UID: types.UID(uid)}, true
+}
+
+// isImportTag reports whether the tag marks an imported network.
+func isImportTag(tag string) bool {
+	_, isMark := importerIn(tag)
+	return isMark
+}
+
+// ImportersOf returns the Networks whose marks are among the tags.
+func ImportersOf(tags Tags) (importers []Importer) {
+	for _, tag := range tags.importTags() {
+		importer, _ := importerIn(tag)
+		importers = append(importers, importer)
 	}
 	return importers
 }
 
-// hasImportTag reports whether the network has the tag that marks the owner's import.
-func (n *Network) hasImportTag(owner Owner) bool {
-	return slices.Contains(ImportersOf(n.Tags), owner.UID)
+// importTags returns the tags that mark an imported network.
+func (t Tags) importTags() []string {
+	if !strings.Contains(strings.ToLower(string(t)), ImportTagPrefix) {
+		return nil
+	}
+	return slices.DeleteFunc(t.All(), func(tag string) bool { return !isImportTag(tag) })
+}
+
+// isImporter reports whether the owner is the importer.
+//
+// An older version's tag does not say which cluster has imported the network: it may be another one, of which this
+// one is a copy. So only a cluster that has no ID of its own takes the tag for its own: its ID is a UID, that of the
+// namespace kube-system. In a copy that has an ID of its own, or if -cluster-id was always set, a user must decide.
+func (o Owner) isImporter(i Importer) bool {
+	return i.UID == o.UID && (i.Cluster == clusterDigest(o.Cluster) || i.isOld() && isUID(o.Cluster))
+}
+
+// importTagsOf returns the network's tags that mark the owner's import. There are several while a tag of an older
+// version is replaced. If a tag says that the import is another cluster's, that of an older version is too.
+func (n *Network) importTagsOf(owner Owner) []string {
+	isElsewhere := slices.ContainsFunc(ImportersOf(n.Tags), func(i Importer) bool {
+		return i.UID == owner.UID && !i.isOld() && !owner.isImporter(i)
+	})
+	return slices.DeleteFunc(n.Tags.importTags(), func(tag string) bool {
+		i, _ := importerIn(tag)
+		return !owner.isImporter(i) || i.isOld() && isElsewhere
+	})
+}
+
+// hasImportTag reports whether the network has a tag that marks the owner's import.
+func (n *Network) hasImportTag(owner Owner) bool { return len(n.importTagsOf(owner)) > 0 }
+
+// obsoleteImportTags returns the tags that mark the owner's import and do not name the cluster.
+func (n *Network) obsoleteImportTags(owner Owner) []string {
+	return slices.DeleteFunc(n.importTagsOf(owner), func(tag string) bool {
+		importer, _ := importerIn(tag)
+		return !importer.isOld()
+	})
+}
+
+// namesCluster reports whether a tag of the network marks the owner's import and names the cluster.
+func (n *Network) namesCluster(owner Owner) bool {
+	return slices.Contains(ImportersOf(n.Tags), Importer{owner.UID, clusterDigest(owner.Cluster)})
 }
 
 // CheckImport returns an error if the network that the spec imports is not there (ImportNotFound), or
@@ -81,12 +158,23 @@ func importRefusal(owner Owner, network *Network) error {
 	refuse := func(holder types.UID, format string, args ...any) error {
 		return &Error{Op: opImport, Reason: ImportRefused, Holder: holder, Message: "network " + network.ID + " " + fmt.Sprintf(format, args...)}
 	}
-	if other, marked := OwnerOf(network.Description); marked {
+	other, marked := OwnerOf(network.Description)
+	switch {
+	case marked && other.Cluster != owner.Cluster:
+		return refuse("", "was created for %s", strangerText(other.UID))
+	case marked:
 		return refuse(other.UID, "was created for %s", holderText(other.UID))
 	}
 	for _, other := range ImportersOf(network.Tags) {
-		if other != owner.UID {
-			return refuse(other, "is imported by %s: if that is gone, remove the tag %s", holderText(other), Owner{UID: other}.ImportTag())
+		const ifGone = "is imported by %s: if that is gone, remove the tag %s"
+		switch {
+		case owner.isImporter(other):
+		case !other.isOld() && other.Cluster != clusterDigest(owner.Cluster):
+			return refuse("", ifGone, strangerText(other.UID), other.tag())
+		case other.UID == owner.UID:
+			return refuse("", "has the tag of an older version, which does not say in which cluster this Network has imported it: if in this one, remove the tag %s, and it is imported again", other.tag())
+		default:
+			return refuse(other.UID, ifGone, holderText(other.UID), other.tag())
 		}
 	}
 	switch {
@@ -101,6 +189,12 @@ func importRefusal(owner Owner, network *Network) error {
 // holderText names a Network by its UID. See Error.Holder.
 func holderText(uid types.UID) string { return "the Network with the UID " + string(uid) }
 
+// strangerText is holderText for a Network of another cluster. In a copy of that cluster, a Network with the same
+// UID is another one.
+func strangerText(uid types.UID) string {
+	return "a Network of another cluster, with the UID " + string(uid)
+}
+
 // NameHolder returns the error with the name of its Holder, <namespace>/<name>, instead of the UID.
 func NameHolder(err error, name string) error {
 	named := errorIn(err)
@@ -109,24 +203,32 @@ func NameHolder(err error, name string) error {
 }
 
 // nextImport returns the step that takes the network over, or that withdraws the mark from one which
-// must not be taken over; nil if neither is needed.
+// must not be taken over; nil if neither is needed. A mark of an older version is replaced by one that names the
+// cluster, in the way in which a network is taken over: so of two clusters with the same UIDs, one gets it.
 func nextImport(desired Desired, observed *Network) Step {
 	isMarked := observed.hasImportTag(desired.Owner)
 	isConfirmed := desired.Imported || observed.Imported
 	switch isRefused := importRefusal(desired.Owner, observed) != nil; {
 	case isRefused && isMarked && !isConfirmed:
-		return WithdrawImport{Tag: desired.Owner.ImportTag()}
-	case !isRefused && !(isMarked && isConfirmed):
-		return ImportNetwork{Desired: desired}
+		return WithdrawImport{Tags: observed.importTagsOf(desired.Owner)}
+	case !isRefused && !(isMarked && isConfirmed && len(observed.obsoleteImportTags(desired.Owner)) == 0):
+		return ImportNetwork{Desired: desired, Obsolete: observed.obsoleteImportTags(desired.Owner)}
 	}
 	return nil
 }
 
 // ImportNetwork takes a network over: it adds the tag that marks it, and nothing else. It fails with
 // ImportRefused if another Network has marked the network.
-type ImportNetwork struct{ Desired Desired }
+type ImportNetwork struct {
+	Desired Desired
+	// Obsolete are the tags of an older version, which are removed when the network has the new one.
+	Obsolete []string
+}
 
 func (s ImportNetwork) String() string {
+	if s.Desired.Imported && len(s.Obsolete) > 0 {
+		return "ownership mark replaced by one that names the cluster"
+	}
 	if s.Desired.Imported {
 		return Change{Label: fieldNetworkMark}.String()
 	}
@@ -142,16 +244,19 @@ func (ImportNetwork) Fields() []string   { return []string{fieldNetworkMark} }
 // after different delays.
 func (s ImportNetwork) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
 	if holder := c.imports.hold(observed.ID, identity.Owner.UID); holder != identity.Owner.UID {
-		return nil, raced(importRefusal(identity.Owner, &Network{ID: observed.ID, Tags: NewTags(Owner{UID: holder}.ImportTag())}))
+		return nil, raced(importRefusal(identity.Owner, &Network{ID: observed.ID, Tags: NewTags(Owner{identity.Owner.Cluster, holder}.ImportTag())}))
 	}
 	fresh, err := c.client.getNetwork(ctx, observed.ID)
 	if err == nil {
 		err = importRefusal(identity.Owner, fresh)
 	}
-	if err == nil && !fresh.hasImportTag(identity.Owner) {
+	if err == nil && !fresh.namesCluster(identity.Owner) {
 		if err = c.client.addTag(ctx, fresh.ID, identity.Owner.ImportTag()); err == nil {
 			fresh, err = c.confirm(ctx, identity.Owner, fresh.ID)
 		}
+	}
+	if err == nil {
+		fresh, err = c.removeTags(ctx, fresh, fresh.obsoleteImportTags(identity.Owner))
 	}
 	if err != nil {
 		c.imports.drop(observed.ID, identity.Owner.UID)
@@ -193,20 +298,31 @@ func raced(err error) error {
 
 // WithdrawImport removes the mark of an import that was not confirmed, from a network that must not be
 // taken over.
-type WithdrawImport struct{ Tag string }
+type WithdrawImport struct{ Tags []string }
 
 func (s WithdrawImport) String() string   { return "ownership mark withdrawn" }
 func (WithdrawImport) Irreversible() bool { return false }
 func (WithdrawImport) Fields() []string   { return []string{fieldNetworkMark} }
 
 func (s WithdrawImport) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
-	if err := c.client.removeTag(ctx, observed.ID, s.Tag); err != nil {
-		return nil, err
+	next, err := c.removeTags(ctx, observed, s.Tags)
+	if err == nil {
+		c.imports.drop(observed.ID, identity.Owner.UID)
 	}
-	c.imports.drop(observed.ID, identity.Owner.UID)
-	next := *observed
-	next.Tags, next.Revision = observed.Tags.without(s.Tag), nil
-	return &next, nil
+	return next, err
+}
+
+// removeTags removes the tags from the network, and returns it as it is then.
+func (c *Cloud) removeTags(ctx context.Context, network *Network, tags []string) (*Network, error) {
+	for _, tag := range tags {
+		if err := c.client.removeTag(ctx, network.ID, tag); err != nil {
+			return nil, err
+		}
+		next := *network
+		next.Tags, next.Revision = network.Tags.without(tag), nil // the revision has changed
+		network = &next
+	}
+	return network, nil
 }
 
 // IsImported reports whether the network that the spec imports carries the owner's mark, and a sync has
@@ -230,9 +346,9 @@ func Shown(desired Desired, observed *Network) []CurrentSubnet {
 	return shown
 }
 
-// without returns the tags without one of them.
-func (t Tags) without(tag string) Tags {
-	return NewTags(slices.DeleteFunc(t.All(), func(other string) bool { return other == tag })...)
+// without returns the tags without one or more of them.
+func (t Tags) without(tags ...string) Tags {
+	return NewTags(slices.DeleteFunc(t.All(), func(other string) bool { return slices.Contains(tags, other) })...)
 }
 
 // copyRead copies what Neutron's answer to a change of the network does not contain.
@@ -283,11 +399,9 @@ func (c *Cloud) checkImported(ctx context.Context, identity Identity, observed *
 
 // unmarkImport removes the mark from an imported network. Other tags stay.
 func (c *Cloud) unmarkImport(ctx context.Context, identity Identity, network *Network) error {
-	if !network.hasImportTag(identity.Owner) {
-		return nil
-	}
-	err := c.client.removeTag(ctx, network.ID, identity.Owner.ImportTag())
-	if err == nil {
+	tags := network.importTagsOf(identity.Owner)
+	_, err := c.removeTags(ctx, network, tags)
+	if err == nil && len(tags) > 0 {
 		c.wakeImporters(identity.Owner, network.ID)
 	}
 	return err

@@ -77,7 +77,8 @@ func legacyOf(t *testing.T, c *Client, description string, cidrs ...string) *Net
 
 func TestWhatIsDoneAboutAnImport(t *testing.T) {
 	const id = "n"
-	mine, theirs := owner.ImportTag(), Owner{UID: otherUID}.ImportTag()
+	mine, theirs := owner.ImportTag(), Owner{owner.Cluster, otherUID}.ImportTag()
+	old, elsewhere := ImportTagPrefix+string(owner.UID), Owner{"another", owner.UID}
 	network := func(changes ...func(*Network)) *Network {
 		n := &Network{ID: id, Name: "legacy", Description: "team's network", Tags: NewTags("team-a")}
 		for _, change := range changes {
@@ -103,7 +104,16 @@ func TestWhatIsDoneAboutAnImport(t *testing.T) {
 		{"another's import", network(tagged(theirs)), false, false, "", "is imported by the Network with the UID " + string(otherUID)},
 		{"another's import, and a mark that was not confirmed", network(tagged(mine, theirs)), false, false, "ownership mark withdrawn", "is imported by"},
 		{"another's mark appears later: ours stays", network(tagged(mine, theirs)), true, false, "", "is imported by"},
-		{"a network that was created for another Network", network(func(n *Network) { n.Description = Owner{"c", otherUID}.Mark() }), false, false, "", "was created for the Network with the UID " + string(otherUID)},
+		{"a network that was created for another Network", network(func(n *Network) { n.Description = Owner{owner.Cluster, otherUID}.Mark() }), false, false, "", "was created for the Network with the UID " + string(otherUID)},
+		{"a network that the original of this cluster created", network(func(n *Network) { n.Description = elsewhere.Mark() }), false, false, "", "was created for a Network of another cluster, with the UID " + string(owner.UID)},
+		{"the import of the original of this cluster", network(tagged(elsewhere.ImportTag())), true, false, "", "is imported by a Network of another cluster, with the UID " + string(owner.UID) + ": if that is gone, remove the tag " + elsewhere.ImportTag()},
+		{"its import, and a mark that was not confirmed", network(tagged(mine, elsewhere.ImportTag())), false, false, "ownership mark withdrawn", "another cluster"},
+		{"a mark of an older version", network(tagged(old)), true, false, "ownership mark replaced by one that names the cluster", ""},
+		{"a mark of an older version in upper case", network(tagged(strings.ToUpper(old))), true, false, "ownership mark replaced by one that names the cluster", ""},
+		{"a mark of an older version, from before a crash", network(tagged(old)), false, false, "network n imported", ""},
+		{"a mark of an older version and the one that replaces it", network(tagged(old, mine)), true, false, "ownership mark replaced by one that names the cluster", ""},
+		{"the original of this cluster has replaced it", network(tagged(old, elsewhere.ImportTag())), true, false, "", "another cluster"},
+		{"an older version's mark of another Network", network(tagged(ImportTagPrefix + string(otherUID))), true, false, "", "is imported by the Network with the UID " + string(otherUID)},
 		{"an external network", network(func(n *Network) { n.External = true }), false, false, "", "is an external network"},
 		{"a network of another project", network(func(n *Network) { n.IsForeign = true }), false, false, "", "belongs to another project"},
 		{"a mark proves nothing on a network of another project", network(tagged(mine), func(n *Network) { n.IsForeign = true }), true, false, "", "belongs to another project"},
@@ -123,6 +133,61 @@ func TestWhatIsDoneAboutAnImport(t *testing.T) {
 			if err := fmt.Sprint(CheckImport(desired, test.observed)); test.err == "" && err != "<nil>" || !strings.Contains(err, test.err) {
 				t.Errorf("got the error %s, want %s", err, test.err)
 			}
+		})
+	}
+}
+
+// A mark of an older version does not say which cluster has imported the network. A copy of a cluster that was given
+// an ID of its own must not take it for its own.
+func TestAMarkWithoutAClusterIsNotThatOfAClusterWithAnIDOfItsOwn(t *testing.T) {
+	copied := Owner{"copy", owner.UID}
+	const old = ImportTagPrefix + "22222222-0000-0000-0000-000000000000"
+	for _, test := range []struct {
+		name     string
+		tags     []string
+		imported bool
+		step     string
+	}{
+		{"the status of the original says that it is imported", []string{old}, true, ""},
+		{"the status does not", []string{old}, false, ""},
+		{"a mark of the copy that was not confirmed", []string{old, copied.ImportTag()}, false, "ownership mark withdrawn"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			observed := &Network{ID: "n", Tags: NewTags(test.tags...)}
+			desired := importing("n")
+			desired.Owner, desired.Imported = copied, test.imported
+			step, text := Next(desired, observed), ""
+			if step != nil {
+				text = step.String()
+			}
+			equal(t, test.step, text)
+			err := CheckImport(desired, observed)
+			equal(t, ImportRefused, ReasonOf(err))
+			equal(t, types.UID(""), HolderOf(err)) // it is not the Network of this cluster with that UID
+			equal(t, true, strings.Contains(err.Error(), "remove the tag "+old))
+			as := Identity{Owner: copied, Import: "n", Imported: test.imported}
+			equal(t, true, as.keeps(observed))
+			equal(t, false, IsImported(desired, observed) && test.imported)
+		})
+	}
+}
+
+func TestTheTagOfAnImport(t *testing.T) {
+	tag := Owner{strings.Repeat("c", 63), owner.UID}.ImportTag()
+	equal(t, 60, len(tag))
+	for _, test := range []struct {
+		name, tag string
+		want      []Importer
+	}{
+		{"of this version", tag, []Importer{{owner.UID, clusterDigest(strings.Repeat("c", 63))}}},
+		{"in upper case, as another client has written it", strings.ToUpper(tag), []Importer{{owner.UID, clusterDigest(strings.Repeat("c", 63))}}},
+		{"of an older version", ImportTagPrefix + string(owner.UID), []Importer{{UID: owner.UID}}},
+		{"with another end", tag + "0", []Importer{{UID: owner.UID + "-" + types.UID(clusterDigest(strings.Repeat("c", 63))) + "0"}}},
+		{"no mark", "x" + tag, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			equal(t, test.want, ImportersOf(NewTags("team-a", test.tag)))
+			equal(t, test.want == nil, NewTags(test.tag).withoutMarks() != "")
 		})
 	}
 }
@@ -160,7 +225,7 @@ func TestPlanOfAnImport(t *testing.T) {
 		{"a subnet that the controller created is deleted when it is no longer declared", importing("n"), []Subnet{ours}, "subnet 10.0.0.0/24 deleted"},
 		{"another owner's subnet is not taken over", importing("n", "10.0.0.0/24"), []Subnet{{ID: "s", CIDR: cidr("10.0.0.0/24"), Description: Owner{"c", otherUID}.Mark()}},
 			"subnet 10.0.0.0/24 created"},
-		{"tags keep the mark", with(importing("n"), func(d *Desired) { d.Network.Tags = new(NewTags("x")) }), nil, "tags set to samplecrd-owner-" + string(owner.UID) + ", x"},
+		{"tags keep the mark", with(importing("n"), func(d *Desired) { d.Network.Tags = new(NewTags("x")) }), nil, "tags set to " + owner.ImportTag() + ", x"},
 		{"shared is left as it is unless it is declared", with(importing("n"), func(d *Desired) { d.Network.Shared = true }), nil, "shared set to true"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -238,7 +303,7 @@ func TestTwoImportsAtTheSameMoment(t *testing.T) {
 	id := w.legacy(t, "10.0.0.0/24").ID
 	as, desired := importer(owner.UID, id), importing(id)
 	desired.Imported = false
-	theirs := Owner{UID: otherUID}.ImportTag()
+	theirs := Owner{owner.Cluster, otherUID}.ImportTag()
 	w.answer(func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, owner.ImportTag()) {
 			w.answer(nil)
@@ -262,6 +327,41 @@ func TestTwoImportsAtTheSameMoment(t *testing.T) {
 	_, steps, err = w.Converge(t.Context(), as, desired, observed, Guard{})
 	noError(t, err)
 	equal(t, 1, len(steps))
+}
+
+// Of two clusters with the same UIDs that find a mark of an older version at the same moment, one gets the network,
+// and the other one has not changed it.
+func TestTwoClustersReplaceAnOlderMarkAtTheSameMoment(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	id := w.legacy(t, "10.0.0.0/24").ID
+	old, theirs := ImportTagPrefix+string(owner.UID), Owner{"44444444-0000-0000-0000-000000000000", owner.UID}.ImportTag()
+	noError(t, w.others.addTag(t.Context(), id, old))
+	as, desired := importer(owner.UID, id), importing(id, "10.0.0.0/24")
+	as.Imported, desired.Subnets[0].Gateway = true, addr("10.0.0.254")
+	w.answer(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, owner.ImportTag()) {
+			w.answer(nil)
+			noError(t, w.others.addTag(t.Context(), id, theirs))
+		}
+		return false
+	})
+	observed, err := w.Observe(t.Context(), as, Cached)
+	noError(t, err)
+	_, steps, err := w.Converge(t.Context(), as, desired, observed, Guard{})
+	equal(t, ImportRefused, ReasonOf(err))
+	equal(t, true, RetryAfterOf(err) > 0) // the other one may have withdrawn too
+	equal(t, 0, len(steps))
+	equal(t, NewTags("team-a", old, theirs), w.inNeutron(t, id).Tags)
+
+	// The other one has withdrawn too.
+	noError(t, w.others.removeTag(t.Context(), id, theirs))
+	observed, err = w.Observe(t.Context(), as, Live)
+	noError(t, err)
+	observed, steps, err = w.Converge(t.Context(), as, desired, observed, Guard{})
+	noError(t, err)
+	equal(t, []string{"ownership mark replaced by one that names the cluster", "gateway set to 10.0.0.254"}, texts(steps))
+	equal(t, NewTags("team-a", owner.ImportTag()), w.inNeutron(t, id).Tags)
+	equal(t, w.inNeutron(t, id).Tags, observed.Tags)
 }
 
 func TestTheNextImporterIsWokenWhenTheNetworkIsFree(t *testing.T) {
@@ -338,7 +438,8 @@ func TestAnObserverGivesTheNetworkUp(t *testing.T) {
 }
 
 func TestRemoveAnImport(t *testing.T) {
-	theirs := Owner{UID: otherUID}.ImportTag()
+	theirs := Owner{owner.Cluster, otherUID}.ImportTag()
+	old, elsewhere := ImportTagPrefix+string(owner.UID), Owner{"another", owner.UID}.ImportTag()
 	for _, test := range []struct {
 		name            string
 		tags            []string
@@ -350,6 +451,10 @@ func TestRemoveAnImport(t *testing.T) {
 		{"retained: the mark is taken off", []string{owner.ImportTag()}, true, false, []string{"team-a"}, ""},
 		{"retained, with another's mark too", []string{owner.ImportTag(), theirs}, true, false, []string{"team-a", theirs}, ""},
 		{"deleted, as the spec says", []string{owner.ImportTag()}, false, false, nil, ""},
+		{"retained: the mark of an older version is taken off", []string{old, owner.ImportTag()}, true, false, []string{"team-a"}, ""},
+		{"retained: the mark of the original of this cluster stays", []string{elsewhere}, true, false, []string{"team-a", elsewhere}, ""},
+		{"not deleted with the mark of the original of this cluster", []string{elsewhere}, false, false, []string{"team-a", elsewhere}, ""},
+		{"not deleted with it and the mark of an older version, which is the original's too", []string{old, elsewhere}, false, false, []string{"team-a", old, elsewhere}, ""},
 		{"not deleted without the mark", nil, false, false, []string{"team-a"}, ""},
 		{"not deleted while another has it", []string{owner.ImportTag(), theirs}, false, false, []string{"team-a", owner.ImportTag(), theirs}, ImportRefused},
 		{"only observed: nothing is changed", []string{owner.ImportTag()}, false, true, []string{"team-a", owner.ImportTag()}, ""},

@@ -56,7 +56,7 @@ func TestInterfaceOfATakenOverSubnetStays(t *testing.T) {
 
 // A Network whose import was not confirmed gives up its mark, and does not wait for the Network that has it.
 func TestRemoveAnUnconfirmedImportThatAnotherHas(t *testing.T) {
-	theirs := Owner{UID: otherUID}.ImportTag()
+	theirs := Owner{owner.Cluster, otherUID}.ImportTag()
 	w := newWorld(t, embedded.Options{})
 	id := w.legacy(t).ID
 	_, err := w.others.SetTags(t.Context(), id, SetTags{NewTags("team-a", theirs, owner.ImportTag())})
@@ -71,7 +71,7 @@ func TestRemoveAnUnconfirmedImportThatAnotherHas(t *testing.T) {
 
 // A view that is out of date does not let a Network write to a network that another one has by now.
 func TestAnImportThatWasLostIsNotChanged(t *testing.T) {
-	theirs := Owner{UID: otherUID}.ImportTag()
+	theirs := Owner{owner.Cluster, otherUID}.ImportTag()
 	for _, what := range []string{"tags", "subnet"} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t, embedded.Options{})

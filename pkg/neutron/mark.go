@@ -21,6 +21,7 @@ import (
 	"encoding/hex"
 	"strings"
 
+	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -65,6 +66,23 @@ func (o Owner) marks(description string) bool {
 // withoutMark returns the description without the mark at its end.
 func withoutMark(description string) string {
 	return strings.TrimRight(description[:strings.LastIndexByte(description, ' ')+1], " ")
+}
+
+// clusterDigits is the number of digits that stand for a cluster in the tag of an imported network: as many as fit
+// beside the UID.
+const clusterDigits = 7
+
+// clusterDigest returns the hexadecimal digits that stand for the cluster. They need only tell apart the clusters that
+// have Networks with the same UIDs, the copies of one etcd.
+func clusterDigest(cluster string) string {
+	sum := sha256.Sum256([]byte(cluster))
+	return hex.EncodeToString(sum[:])[:clusterDigits]
+}
+
+// isUID reports whether the cluster's ID is a UID, as that of the namespace kube-system.
+func isUID(cluster string) bool {
+	_, err := uuid.Parse(cluster)
+	return err == nil && len(cluster) == len(uuid.Nil.String())
 }
 
 // maxName is the greatest length of a name in Neutron, in characters.

@@ -300,11 +300,7 @@ func (d *Desired) tags(observed *Network) *Tags {
 	if d.Network.Tags == nil || d.Import == "" {
 		return d.Network.Tags
 	}
-	all := d.Network.Tags.All()
-	for _, importer := range ImportersOf(observed.Tags) {
-		all = append(all, Owner{UID: importer}.ImportTag())
-	}
-	return new(NewTags(all...))
+	return new(NewTags(append(d.Network.Tags.All(), observed.Tags.importTags()...)...))
 }
 
 // Unmanaged returns the network's subnets that do not belong to the owner.

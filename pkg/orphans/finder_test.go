@@ -592,6 +592,36 @@ func (l *lab) neutronFails(method, collection string) {
 	})
 }
 
+// A Network with deletionPolicy Retain whose finalizer somebody removed leaves the mark, as any other. Nothing in Neutron
+// says what its policy was, so -delete-orphans deletes its network too, as its documentation says. Without the mark, which
+// the controller takes off and a user can, the network stays.
+func TestTheDeletionPolicyOfAnOrphanIsNotKnown(t *testing.T) {
+	l := newLab(t, RemoveFew)
+	l.fill(20)
+	l.inKubernetes("gone", "u-gone", false)
+	marked, unmarked := l.inNeutron("default/retained", "u-retained"), l.inNeutron("default/kept", "u-kept")
+	for name, uid := range map[string]types.UID{"retained": "u-retained", "kept": "u-kept"} {
+		retained := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: uid}}
+		retained.Spec.DeletionPolicy = samplecrdv1.DeletionRetain
+		l.must(l.kube.Tracker().Add(retained))
+		l.must(l.cached.Add(retained))
+	}
+	l.must(l.relist())
+	equal(t, 0, len(l.finder.List()))
+
+	l.restart(RemoveFew) // the controller was stopped when the Networks went
+	for _, name := range []string{"retained", "kept"} {
+		l.must(l.kube.Tracker().Delete(samplecrdv1.SchemeGroupVersion.WithResource("networks"), "default", name))
+		l.must(l.cached.Delete(&samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}))
+	}
+	l.must(l.relist())
+	equal(t, 2, len(l.finder.List()))
+	l.must(networks.Update(l.ctx, l.users, unmarked, networks.UpdateOpts{Description: new("")}).Err)
+	l.must(l.relist())
+	equal(t, false, l.exists(marked))
+	equal(t, true, l.exists(unmarked))
+}
+
 func TestAnOrphanIsLeftAloneFor(t *testing.T) {
 	type change func(l *lab, id string)
 	rename := func(l *lab, id string) {

@@ -462,7 +462,7 @@ default/b: error: spec.import.networkID: default/a imports network ID too, and o
 			f.network("b", imports(id))
 			return append(f.manifest("a", "import: {networkID: "+id+"}"), f.manifest("b", "import: {networkID: "+id+"}")...)
 		}, 1, `
-default/a: error: spec.import.networkID: network ID is imported by the Network default/b: if that is gone, remove the tag samplecrd-owner-ID
+default/a: error: spec.import.networkID: network ID is imported by the Network default/b: if that is gone, remove the tag samplecrd-owner-ID-8a10ff8
 default/b: nothing to do
 2 Networks: 1 with nothing to do, 1 with an error`},
 	} {

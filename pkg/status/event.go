@@ -35,6 +35,14 @@ type Event struct{ Type, Reason, Message string }
 // EventFor returns the event for the outcome of a sync; nil if there is nothing new. The next
 // status is the one that Compute returns for it.
 func EventFor(network *samplecrdv1.Network, o Outcome, next *samplecrdv1.NetworkStatus) *Event {
+	event := eventFor(network, o, next)
+	if event != nil {
+		event.Message = limited(event.Message, maxEvent)
+	}
+	return event
+}
+
+func eventFor(network *samplecrdv1.Network, o Outcome, next *samplecrdv1.NetworkStatus) *Event {
 	if o.Finalized != "" {
 		return &Event{corev1.EventTypeNormal, samplecrdv1.EventDeleted, o.Finalized}
 	}
@@ -62,7 +70,8 @@ func importedMessage(o Outcome) string {
 	if len(o.Differences) == 0 {
 		return text + "; it matches the spec"
 	}
-	return text + "; it differs from the spec, and is changed: " + strings.Join(o.Differences, "; ")
+	text += "; it differs from the spec, and is changed: "
+	return text + joined(o.Differences, "; ", max(0, maxEvent-len(text)))
 }
 
 // describeSubnets returns the CIDRs of the subnets.
@@ -196,7 +205,7 @@ func FinalizedMessage(network *samplecrdv1.Network, kept *neutron.Network) strin
 func observedLeftMessage(network *samplecrdv1.Network) string {
 	text := "Left the network in Neutron as it is: managementPolicy is Observe"
 	if network.Status.Imported {
-		text += "; it keeps the tag " + neutron.Owner{UID: network.UID}.ImportTag()
+		text += "; it keeps its ownership mark, the tag that begins with " + neutron.ImportTagPrefix + string(network.UID)
 	}
 	return text
 }

@@ -251,7 +251,7 @@ func TestFinalizedMessage(t *testing.T) {
 		{"an import was refused", imported(false, "", samplecrdv1.DeletionDelete), kept, "Left network n in Neutron: this Network has not taken it over"},
 		{"a network is only observed", imported(false, samplecrdv1.ManagementObserve, ""), nil, "Left the network in Neutron as it is: managementPolicy is Observe"},
 		{"a network is only observed since it was imported", imported(true, samplecrdv1.ManagementObserve, ""), nil,
-			"Left the network in Neutron as it is: managementPolicy is Observe; it keeps the tag samplecrd-owner-u"},
+			"Left the network in Neutron as it is: managementPolicy is Observe; it keeps its ownership mark, the tag that begins with samplecrd-owner-u"},
 		{"the mark was removed", newNetwork(), kept, "Left network n in Neutron: another client removed its ownership mark"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -102,7 +102,8 @@ func Observing(desired neutron.Desired, observed *neutron.Network) Outcome {
 		o.Router = &samplecrdv1.RouterStatus{ID: id}
 		for _, r := range observed.Routers {
 			if r.ID == id {
-				o.Router.ExternalIPs = r.Gateway.IPs.All()
+				ips := r.Gateway.IPs.All()
+				o.Router.ExternalIPs = ips[:min(len(ips), maxExternalIPs)]
 			}
 		}
 	}
@@ -168,11 +169,12 @@ func Compute(network *samplecrdv1.Network, o Outcome) samplecrdv1.NetworkStatus 
 
 // subnetStatuses returns status.subnets.
 func (o Outcome) subnetStatuses() []samplecrdv1.SubnetStatus {
-	if len(o.Subnets) == 0 {
+	shown := o.shownSubnets()
+	if len(shown) == 0 {
 		return nil
 	}
-	statuses := make([]samplecrdv1.SubnetStatus, len(o.Subnets))
-	for i, s := range o.Subnets {
+	statuses := make([]samplecrdv1.SubnetStatus, len(shown))
+	for i, s := range shown {
 		statuses[i] = samplecrdv1.SubnetStatus{
 			Name: s.Label, ID: s.ID, CIDR: s.CIDR.String(), Gateway: string(appendGateway(nil, s.Gateway)), RouterPortID: s.RouterPortID,
 		}
@@ -235,6 +237,7 @@ func setConditions(status *samplecrdv1.NetworkStatus, generation int64, o Outcom
 		condition.Reason, also = response.Reason, response.Condition
 		condition.Message = message(Ready(status), condition, o)
 	}
+	condition.Message = limited(condition.Message, maxMessage)
 	meta.SetStatusCondition(&status.Conditions, condition)
 	for _, other := range []string{samplecrdv1.ConditionReconciling, samplecrdv1.ConditionStalled} {
 		if other != also {
@@ -264,11 +267,12 @@ func availableReason(o Outcome) string {
 func availableMessage(o Outcome) string {
 	switch {
 	case o.IsObserved && len(o.Differences) > 0:
-		return "The network is only observed, and differs from the spec: " + strings.Join(o.Differences, "; ")
+		const differs, rest = "The network is only observed, and differs from the spec: ", 100
+		return differs + joined(o.Differences, "; ", maxMessage-len(differs)-rest) + omittedSubnets(o)
 	case o.IsObserved:
-		return "The network is only observed, and matches the spec"
+		return "The network is only observed, and matches the spec" + omittedSubnets(o)
 	}
-	return "Neutron matches the spec" + unmanagedSubnets(o) + unmanagedInterfaces(o)
+	return "Neutron matches the spec" + unmanagedSubnets(o) + unmanagedInterfaces(o) + omittedSubnets(o)
 }
 
 func unmanagedSubnets(o Outcome) string {

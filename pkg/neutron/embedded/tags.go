@@ -115,10 +115,11 @@ func tagChange(r *request, tag []string) (func([]string) ([]string, *failure), i
 		return func([]string) ([]string, *failure) { return []string{}, nil }, http.StatusNoContent, nil
 	case r.Method == http.MethodDelete:
 		return func(old []string) ([]string, *failure) {
-			if !slices.Contains(old, tag[0]) {
+			left := slices.DeleteFunc(slices.Clone(old), func(t string) bool { return strings.EqualFold(t, tag[0]) })
+			if len(left) == len(old) {
 				return nil, tagNotFound(tag[0])
 			}
-			return slices.DeleteFunc(slices.Clone(old), func(s string) bool { return s == tag[0] }), nil
+			return left, nil
 		}, http.StatusNoContent, nil
 	}
 	return nil, 0, methodNotAllowed(r.Method)

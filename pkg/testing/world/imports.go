@@ -65,12 +65,21 @@ func (w *World) createLegacy() {
 	w.name(legacy, id)
 }
 
+// LegacyID returns the ID of the legacy network.
+func (w *World) LegacyID() string { return w.ids[legacy] }
+
 // name gives an ID a name for specs.
 func (w *World) name(name, id string) {
 	if w.ids == nil {
 		w.ids = map[string]string{}
 	}
 	w.ids[name] = id
+}
+
+// replaceMark replaces the Network's mark on the legacy network by that of an older version.
+func replaceMark(w *World) {
+	old := neutron.ImportTagPrefix + string(w.Get().UID)
+	w.send(w.Client, http.MethodPut, "networks/"+w.ids[legacy]+"/tags", map[string]any{"tags": []string{"prod", old}}, &struct{}{})
 }
 
 // describeLegacy describes the legacy network with its tags and subnets, "gone" if there is none. The
@@ -83,7 +92,10 @@ func (w *World) describeLegacy() string {
 		return "gone"
 	}
 	for i, tag := range n.Tags {
-		if strings.HasPrefix(tag, "samplecrd-owner-") {
+		switch {
+		case len(tag) == len("samplecrd-owner-")+len(UID): // without the cluster
+			n.Tags[i] = "OLD MARK"
+		case strings.HasPrefix(tag, "samplecrd-owner-"):
 			n.Tags[i] = "MARK"
 		}
 	}
@@ -168,6 +180,12 @@ var importScenarios = []importScenario{
 	{Scenario{Name: "mark of an import removed in Neutron", Start: imported(), Act: once(func(w *World) {
 		w.send(w.Client, http.MethodPut, "networks/"+w.ids[legacy]+"/tags", map[string]any{"tags": []string{"prod"}}, &struct{}{})
 	})}, imports(imported(), "Available", marked+legacySubnet+legacyOther)},
+	{Scenario{Name: "mark of an older version", Start: imported(withV6), Act: once(replaceMark)}, imports(imported(withV6), "Available", marked+legacySubnet+legacyOther+v6Subnet+"marked")},
+	{Scenario{Name: "deletion of an import with the mark of an older version", Start: imported(withV6), Act: once(func(w *World) { replaceMark(w); kubectlDelete(w) })}, imports(nil, "", legacyNetwork+legacySubnet+legacyOther+v6Subnet+"unmarked")},
+	{Scenario{Name: "import of what the original of this cluster has imported", Act: once(func(w *World) {
+		w.Create(*imported(withV6))
+		tagOf(neutron.Owner{Cluster: "another", UID: w.Get().UID}.ImportTag())(w)
+	})}, imports(imported(withV6), "ImportRefused", marked+legacySubnet+legacyOther)},
 	{Scenario{Name: "imported network changed in Neutron", Start: imported(withCIDR("10.0.0.0/24", "10.0.0.77")), Act: once(func(w *World) {
 		w.SetGateway(w.Find().Status.SubnetID, "10.0.0.66")
 		w.RenameNetwork(w.ids[legacy], "renamed")
@@ -175,7 +193,7 @@ var importScenarios = []importScenario{
 	{Scenario{Name: "imported network vanished", Start: imported(), Act: once(vanished)}, imports(imported(), "NetworkNotFound", "gone")},
 	{Scenario{Name: vanishedAndDeleted, Start: imported(withV6, deleted), Act: once(func(w *World) { vanished(w); kubectlDelete(w) })}, imports(nil, "", "gone")},
 	{Scenario{Name: "import of what is not there", Act: after(vanished, imported())}, imports(imported(), "NetworkNotFound", "gone")},
-	{Scenario{Name: "import of another's import", Act: after(tagOf("samplecrd-owner-33333333-0000-0000-0000-000000000000"), imported(withV6))}, imports(imported(withV6), "ImportRefused", marked+legacySubnet+legacyOther)},
+	{Scenario{Name: "import of another's import", Act: after(tagOf("samplecrd-owner-33333333-0000-0000-0000-000000000000"), imported(withV6))}, imports(imported(withV6), "ImportRefused", "legacy, ask Ann, tags OLD MARK, prod"+legacySubnet+legacyOther)},
 	{Scenario{Name: anothersNetwork, Act: after(func(w *World) {
 		w.updateInNeutron("networks", "network", w.ids[legacy], map[string]any{"description": neutron.Owner{Cluster: "another", UID: "u"}.Mark()})
 	}, imported(withV6))}, imports(imported(withV6), "ImportRefused", "legacy, samplecrd.k8s.io/owner=another/u, tags prod"+legacySubnet+legacyOther)},

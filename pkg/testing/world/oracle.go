@@ -39,13 +39,13 @@ import (
 func (w *World) Protect(ids ...string) {
 	w.t.Helper()
 	for _, id := range ids {
-		w.protected[id] = w.describe(id)
+		w.protected[id] = w.Describe(id)
 	}
 	w.strangersBefore = w.strangers()
 }
 
-// describe returns everything that Neutron shows of the network, its revision too.
-func (w *World) describe(id string) string {
+// Describe returns everything that Neutron shows of the network, its revision too.
+func (w *World) Describe(id string) string {
 	w.t.Helper()
 	defer w.TakeJournal()
 	n, err := networks.Get(context.Background(), w.Client, id).Extract()
@@ -107,7 +107,7 @@ func (w *World) Check(want *samplecrdv1.NetworkSpec, left ...string) (violations
 func (w *World) checkProtected(violate func(format string, args ...any)) {
 	w.t.Helper()
 	for id, before := range w.protected {
-		if diff := gocmp.Diff(before, w.describe(id)); diff != "" {
+		if diff := gocmp.Diff(before, w.Describe(id)); diff != "" {
 			violate("a network of another owner was changed (-before +after):\n%s", diff)
 		}
 	}

@@ -144,7 +144,7 @@ type NetworkSpec struct {
 
 	// tags are the tags of the network in Neutron, in any order. If they are set, the network has
 	// exactly these; the empty list removes all. If they are not set, they are left alone. Tags
-	// that differ only in case are refused, because Neutron's database treats them as equal.
+	// that differ only in case or in accents are refused, because Neutron's database treats them as equal.
 	//
 	// +optional
 	// +listType=set
@@ -558,7 +558,8 @@ type NetworkStatus struct {
 
 	// subnets are the subnets of this Network in Neutron: the declared ones in the order of the
 	// spec, and then those that the spec no longer declares. subnetID, cidr and gateway above are
-	// those of the first one without a name.
+	// those of the first one without a name. For a Network that imports its network, the other subnets of that network
+	// follow. There are at most 200; the Ready condition says if some are left out.
 	// +optional
 	// +listType=atomic
 	Subnets []SubnetStatus `json:"subnets,omitempty"`
@@ -611,7 +612,7 @@ type RouterStatus struct {
 	// id is the ID of the router. It is empty until a router of the Network's own is created.
 	// +optional
 	ID string `json:"id,omitempty"`
-	// externalIPs are the addresses of the router in its external network.
+	// externalIPs are the addresses of the router in its external network, at most 50.
 	// +optional
 	// +listType=atomic
 	ExternalIPs []string `json:"externalIPs,omitempty"`

@@ -60,7 +60,7 @@ type NetworkSpecApplyConfiguration struct {
 	DNSDomain *string `json:"dnsDomain,omitempty"`
 	// tags are the tags of the network in Neutron, in any order. If they are set, the network has
 	// exactly these; the empty list removes all. If they are not set, they are left alone. Tags
-	// that differ only in case are refused, because Neutron's database treats them as equal.
+	// that differ only in case or in accents are refused, because Neutron's database treats them as equal.
 	Tags []samplecrdv1.Tag `json:"tags,omitempty"`
 	// shared makes the network usable in all projects. The default is false. Neutron's default
 	// policy allows only administrators to set it to true.

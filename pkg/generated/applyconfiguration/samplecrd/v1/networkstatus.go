@@ -56,7 +56,8 @@ type NetworkStatusApplyConfiguration struct {
 	MTU *int32 `json:"mtu,omitempty"`
 	// subnets are the subnets of this Network in Neutron: the declared ones in the order of the
 	// spec, and then those that the spec no longer declares. subnetID, cidr and gateway above are
-	// those of the first one without a name.
+	// those of the first one without a name. For a Network that imports its network, the other subnets of that network
+	// follow. There are at most 200; the Ready condition says if some are left out.
 	Subnets []SubnetStatusApplyConfiguration `json:"subnets,omitempty"`
 	// router is the router that the subnets are connected to, or will be. The controller writes it
 	// before it creates a router or connects a subnet, so that it finds both when the spec has

@@ -25,7 +25,7 @@ package v1
 type RouterStatusApplyConfiguration struct {
 	// id is the ID of the router. It is empty until a router of the Network's own is created.
 	ID *string `json:"id,omitempty"`
-	// externalIPs are the addresses of the router in its external network.
+	// externalIPs are the addresses of the router in its external network, at most 50.
 	ExternalIPs []string `json:"externalIPs,omitempty"`
 }
 
