@@ -304,8 +304,9 @@ func (c *Cloud) wakeImporters(owner Owner, id string) {
 	}
 }
 
-// ForgetImport forgets what a Network imports that no longer exists.
-func (c *Cloud) ForgetImport(uid types.UID) {
+// ForgetOwner forgets a Network that no longer exists: what it imports, and that it waits for the cloud.
+func (c *Cloud) ForgetOwner(uid types.UID) {
+	c.recovery.forget(uid)
 	if id := c.imports.forget(uid); id != "" {
 		c.wakeImporters(Owner{UID: uid}, id)
 	}
