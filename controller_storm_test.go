@@ -23,6 +23,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -79,7 +80,8 @@ type storm struct {
 // startStorm starts a controller with these Networks in a bubble of synctest.
 func startStorm(t *testing.T, fault func(*http.Request) *embedded.Fault, networks ...*samplecrdv1.Network) *storm {
 	t.Helper()
-	s := &storm{t: t, neutron: embedded.New(embedded.Options{}), events: record.NewFakeRecorder(100_000)}
+	public := embedded.ExternalNetwork{Name: "public", CIDR: netip.MustParsePrefix("198.18.0.0/16")}
+	s := &storm{t: t, neutron: embedded.New(embedded.Options{ExternalNetwork: public}), events: record.NewFakeRecorder(100_000)}
 	s.neutron.SetFault(fault)
 	s.neutron.Observe(s.count)
 	disconnect := overPipes(t, s.neutron)
@@ -428,3 +430,50 @@ func TestReadsThatFailForEverCostTheOthersLittle(t *testing.T) {
 }
 
 const enoughFailures = 5
+
+// TestAListThatFailsForEverCostsTheOthersNothing has one list of several that fails, of a Neutron that is slow already.
+func TestAListThatFailsForEverCostsTheOthersNothing(t *testing.T) {
+	const routed, periods, tolerance = 30, 12, 10
+	for _, test := range []struct {
+		list  string
+		fails func(*http.Request) bool
+		// most is the number of requests in that many periods. A relist without failures has five.
+		most int64
+	}{
+		{"none", func(*http.Request) bool { return false }, 5 * periods},
+		{"routers", func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/routers") }, 5 * periods},
+		{"ports", func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/ports") }, 5 * periods},
+		{"external networks", func(r *http.Request) bool { return r.URL.Query().Has("router:external") }, 5 * periods},
+		// The relist fails with these, and is tried again after 1 s, 2 s, 4 s, and so on up to the period.
+		{"subnets", func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/subnets") }, 5*periods + 2*8},
+	} {
+		for _, fault := range []embedded.Fault{internalError, {Hang: true}} {
+			t.Run(fmt.Sprintf("%s, status %d", test.list, fault.Status), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var networks []*samplecrdv1.Network
+					for i := range routed {
+						networks = append(networks, member(good(i), i, func(n *samplecrdv1.Network) {
+							n.Spec.Router = &samplecrdv1.RouterSpec{ExternalNetwork: &samplecrdv1.NeutronReference{Name: "public"}}
+						}))
+					}
+					s := startStorm(t, nil, networks...)
+					defer s.stop()
+					time.Sleep(2 * stormPeriod)
+					before, writes := s.requests(), s.writes(good(0))
+					s.neutron.SetFault(func(r *http.Request) *embedded.Fault {
+						if r.Method == http.MethodGet && test.fails(r) {
+							return &fault
+						}
+						return nil
+					})
+					time.Sleep(periods * stormPeriod)
+					s.atMost("requests", s.requests()-before, test.most+tolerance)
+					for i := range routed {
+						s.expectReason(good(i), samplecrdv1.ReasonAvailable)
+					}
+					s.atMost("writes of a status", s.writes(good(0)), writes)
+				})
+			})
+		}
+	}
+}

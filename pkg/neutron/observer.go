@@ -278,6 +278,19 @@ func (o *Observer) All() (networks map[types.UID][]*Network, lists int) {
 	return networks, o.lists
 }
 
+// known returns the cached networks of each owner whose networks are known.
+func (o *Observer) known() map[types.UID][]*Network {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	networks := make(map[types.UID][]*Network, len(o.records))
+	for uid, r := range o.records {
+		if !r.unknown {
+			networks[uid] = r.networks
+		}
+	}
+	return networks
+}
+
 // isCreatedFor reports whether the network was created for the Network with that UID, and not imported.
 func isCreatedFor(n *Network, uid types.UID) bool {
 	owner, _ := OwnerOf(n.Description)
