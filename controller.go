@@ -131,7 +131,6 @@ func (c *Controller) newQueue() {
 	c.clouds.AddHandlers(clouds.Handlers{
 		Drift:         func(owner types.UID) { c.enqueueIndexed(byUID, string(owner)) },
 		SecretChanged: func(secret cache.ObjectName) { c.enqueueIndexed(bySecret, secret.String()) },
-		Recovered:     c.enqueueAll,
 		Released:      limiter.Drop,
 	})
 }
@@ -152,7 +151,7 @@ func (c *Controller) handlers(logger klog.Logger) informers.NetworkHandlerFuncs 
 		AddFunc: func(n *samplecrdv1.Network) { enqueue(cache.MetaObjectToName(n), "added") },
 		UpdateFunc: func(before, now *samplecrdv1.Network) {
 			if before.UID != now.UID { // its deletion was missed
-				c.clouds.ForgetImport(before.UID)
+				c.clouds.ForgetOwner(before.UID)
 			}
 			if why := whyToSync(before, now); why != "" {
 				enqueue(cache.MetaObjectToName(now), why)
@@ -163,7 +162,7 @@ func (c *Controller) handlers(logger klog.Logger) informers.NetworkHandlerFuncs 
 		DeleteFunc: func(n informers.DeletedNetwork) {
 			if gone := n.OptionalObj; gone != nil {
 				c.live.Clear(gone.UID)
-				c.clouds.ForgetImport(gone.UID)
+				c.clouds.ForgetOwner(gone.UID)
 				// A list that lacks the Network proves nothing: it may come from an API server
 				// that was restored from a backup.
 				if n.FinalStateUnknown == nil && orphans.FinalizerBypassed(gone) {
@@ -219,16 +218,6 @@ func (c *Controller) nameOf(uid types.UID) string {
 		return ""
 	}
 	return cache.MetaObjectToName(networks[0]).String()
-}
-
-// enqueueAll enqueues all Networks, also those that wait for Neutron. A sync that finds nothing
-// to do costs no request.
-func (c *Controller) enqueueAll() {
-	for _, key := range c.indexer.ListKeys() {
-		if name, err := cache.ParseObjectName(key); err == nil {
-			c.queue.Add(name)
-		}
-	}
 }
 
 // Run waits for the informer's first list, and then syncs until ctx is cancelled. It returns when
@@ -421,6 +410,7 @@ func (c *Controller) guard(network *samplecrdv1.Network, isNew bool) neutron.Gua
 // updateStatus writes the status that follows from the outcome, if it differs, and records the
 // event. It is the only place that does either. It returns the outcome's error, for requeue.
 func (c *Controller) updateStatus(ctx context.Context, cloud *neutron.Cloud, network *samplecrdv1.Network, outcome status.Outcome) error {
+	cloud.SyncEnded(network.UID, outcome.Err)
 	outcome = c.changes.Add(network, outcome)
 	if outcome.Err != nil && (!status.IsReported(outcome.Err) || status.IsPremature(cloud, network, outcome.Err)) {
 		return outcome.Err

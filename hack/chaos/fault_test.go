@@ -56,6 +56,7 @@ var faults = []*fault{
 	{name: "409", spoil: says(409, neutronError("Conflict")), fits: (*call).isWrite},
 	{name: "409 in use", spoil: says(409, neutronError("NetworkInUse")), fits: (*call).isDelete},
 	{name: "409 over quota", slow: true, spoil: says(409, neutronError("OverQuota")), fits: (*call).isCreate},
+	{name: "503 no segment", slow: true, spoil: says(503, neutronError("NoNetworkAvailable")), fits: (*call).isCreate},
 	{name: "412", spoil: says(412, neutronError("RevisionNumberConstraintFailed")), fits: (*call).isConditional},
 	{name: "delay", spoil: delay},
 	{name: "delay after effect", effect: true, spoil: delay},

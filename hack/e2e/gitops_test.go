@@ -17,9 +17,12 @@ limitations under the License.
 package e2e
 
 import (
+	"bytes"
 	"cmp"
 	"flag"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -55,7 +58,15 @@ func newWorldOfStatuses(t *testing.T) *world {
 	})
 	w.must(err)
 	t.Cleanup(func() { _ = w.neutron.Close() })
-	w.neutron.SetFault(w.chooseFault)
+	w.neutron.SetFault(func(r *http.Request) *embedded.Fault {
+		if fault := w.chooseFault(r); fault != nil {
+			return fault
+		}
+		if body, _ := io.ReadAll(r.Body); r.Method == http.MethodPost && bytes.Contains(body, []byte("/no-segment-available\"")) {
+			return &embedded.Fault{Status: http.StatusServiceUnavailable, Type: "NoNetworkAvailable", Message: "Unable to create the network. No tenant network is available for allocation."}
+		}
+		return nil
+	})
 	for name, data := range map[string]map[string]string{
 		"full":        w.credentialsOf("full"),
 		"moving":      w.credentialsOf("team"),
@@ -96,6 +107,7 @@ func (w *world) recordedNetworks() []recordedNetwork {
 		{"no-credentials", credentials("missing"), metav1.ConditionFalse, samplecrdv1.ReasonNoCredentials},
 		{"neutron-unavailable", credentials("unreachable"), metav1.ConditionFalse, samplecrdv1.ReasonNeutronUnavailable},
 		{"quota-exceeded", credentials("full"), metav1.ConditionFalse, samplecrdv1.ReasonQuotaExceeded},
+		{"no-segment-available", plain, metav1.ConditionFalse, samplecrdv1.ReasonNoSegmentAvailable},
 		{"reference-not-found", plain + viaExisting("name", "later"), metav1.ConditionFalse, samplecrdv1.ReasonReferenceNotFound},
 		{"admin-state-down", plain + viaExisting("id", off.ID), metav1.ConditionFalse, samplecrdv1.ReasonAdminStateDown},
 		{"paused", plain, metav1.ConditionFalse, samplecrdv1.ReasonPaused},

@@ -88,10 +88,9 @@ type Options struct {
 
 // Handlers are called back by Clouds. They must not block. Each is required.
 type Handlers struct {
-	// Drift is called when the networks of an owner changed in Neutron.
+	// Drift is called when the networks of an owner changed in Neutron, and when a cloud answers again that
+	// the owner waits for.
 	Drift func(owner types.UID)
-	// Recovered is called when the controller's own cloud answers again after a failure.
-	Recovered func()
 	// SecretChanged is called when For has a new answer for the Networks that name the Secret; the
 	// zero name stands for the controller's own credentials.
 	SecretChanged func(secret cache.ObjectName)
@@ -159,7 +158,6 @@ func New(ctx context.Context, own *neutron.Cloud, options Options) *Clouds {
 func (c *Clouds) AddHandlers(handlers Handlers) {
 	c.handlers = handlers
 	c.own.Observer().AddHandler(handlers.Drift)
-	c.own.Observer().OnRecovery(handlers.Recovered)
 	if c.options.ClusterResourceNamespace != "" {
 		c.watchSpares()
 	}
@@ -242,10 +240,10 @@ func listed(cloud *neutron.Cloud) (*neutron.Cloud, error) {
 // Forget releases the credentials that the key uses.
 func (c *Clouds) Forget(key cache.ObjectName) { _, _, _ = c.acquire(key, Ref{}) }
 
-// ForgetImport forgets what the Network with that UID imports.
-func (c *Clouds) ForgetImport(uid types.UID) {
+// ForgetOwner forgets the Network with that UID, which no longer exists, in all clouds.
+func (c *Clouds) ForgetOwner(uid types.UID) {
 	for _, cloud := range c.List() {
-		cloud.ForgetImport(uid)
+		cloud.ForgetOwner(uid)
 	}
 }
 
@@ -352,8 +350,8 @@ func (c *Clouds) start(content content, config neutron.Config) *cloud {
 	shared := &cloud{Cloud: c.options.NewCloud(config), content: content, stop: stop}
 	observer := shared.Observer()
 	observer.AddHandler(c.handlers.Drift)
-	observer.OnRecovery(func() { c.notify(shared) })
-	c.running.Go(func() { run(ctx, shared.Cloud, func() { c.notify(shared) }) })
+	observer.OnRecovery(func() { c.eachSecret(shared, c.spareChanged) }) // the Networks were called by Drift
+	c.running.Go(func() { run(ctx, shared.Cloud, func() { c.eachSecret(shared, c.changed) }) })
 	return shared
 }
 
@@ -369,8 +367,8 @@ func run(ctx context.Context, cloud *neutron.Cloud, onList func()) {
 	}
 }
 
-// notify calls the handler for each Secret that leads to the cloud.
-func (c *Clouds) notify(shared *cloud) {
+// eachSecret calls do for each Secret that leads to the cloud.
+func (c *Clouds) eachSecret(shared *cloud, do func(cache.ObjectName)) {
 	c.mu.Lock()
 	secrets := map[cache.ObjectName]bool{}
 	for ref, used := range c.inUse {
@@ -380,7 +378,7 @@ func (c *Clouds) notify(shared *cloud) {
 	}
 	c.mu.Unlock()
 	for name := range secrets {
-		c.changed(name)
+		do(name)
 	}
 }
 

@@ -90,7 +90,6 @@ func newLab(t *testing.T, objects ...runtime.Object) *lab {
 	l.Clouds = New(ctx, newCloud(neutron.Config{Name: "own"}), Options{Client: l.kube, NewCloud: newCloud})
 	l.AddHandlers(Handlers{
 		Drift:         func(types.UID) {},
-		Recovered:     func() {},
 		SecretChanged: func(name cache.ObjectName) { l.told <- name },
 		Released:      func(Ref) {},
 	})

@@ -76,8 +76,7 @@ func newSpareLab(t *testing.T, namespace string, prepare func(*spareLab), object
 	options.ClusterResourceNamespace = namespace
 	l.Clouds = New(ctx, options.NewCloud(neutron.Config{Name: "own"}), options)
 	l.AddHandlers(Handlers{
-		Drift:     func(types.UID) { l.changed <- struct{}{} },
-		Recovered: func() {},
+		Drift: func(types.UID) { l.changed <- struct{}{} },
 		SecretChanged: func(name cache.ObjectName) {
 			l.told <- name
 			l.changed <- struct{}{}

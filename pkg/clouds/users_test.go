@@ -44,14 +44,13 @@ type cloudsLab struct {
 	*lab
 	*Clouds
 	// released are the credentials that no Network uses any more.
-	released  []Ref
-	drifted   chan types.UID
-	recovered chan struct{}
+	released []Ref
+	drifted  chan types.UID
 }
 
 func newCloudsLab(t *testing.T, objects ...runtime.Object) *cloudsLab {
 	t.Helper()
-	l := &cloudsLab{lab: newLab(t, objects...), drifted: make(chan types.UID, 100), recovered: make(chan struct{}, 100)}
+	l := &cloudsLab{lab: newLab(t, objects...), drifted: make(chan types.UID, 100)}
 	config, err := neutron.ParseConfig("own", l.neutron.CloudsYAML("own"))
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +60,6 @@ func newCloudsLab(t *testing.T, objects ...runtime.Object) *cloudsLab {
 	l.lab.Clouds = l.Clouds // the lab's helpers and its cleanup use it
 	l.AddHandlers(Handlers{
 		Drift:         func(owner types.UID) { l.drifted <- owner },
-		Recovered:     func() { l.recovered <- struct{}{} },
 		SecretChanged: func(secret cache.ObjectName) { l.told <- secret },
 		Released:      func(ref Ref) { l.released = append(l.released, ref) },
 	})
@@ -318,16 +316,32 @@ func TestHandlersAreCalled(t *testing.T) {
 			t.Errorf("the drift in cloud %s was not reported", cloud.Name())
 		}
 	}
+}
+
+func TestOnlyWhatWaitsForTheCloudIsWokenWhenItAnswersAgain(t *testing.T) {
+	l := newCloudsLab(t)
+	l.create(l.lab.secret("creds", "one"))
+	theirs := l.untilFor(key("a"), naming("creds"), ready)
+	away := &neutron.Error{Op: "authenticate", Reason: neutron.Unauthenticated}
+	l.Own().SyncEnded("waits", away)
+	l.Own().SyncEnded("in-use", &neutron.Error{Op: "delete subnet", Reason: neutron.InUse})
+	l.Own().SyncEnded("synced", away)
+	l.Own().SyncEnded("synced", nil)
+	theirs.SyncEnded("elsewhere", away)
 
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	recovered := make(chan struct{}, 1)
+	l.Own().Observer().OnRecovery(func() { recovered <- struct{}{} })
 	l.Own().Observer().RelistSoon()
 	l.running.Go(func() { l.Own().Observer().Run(ctx) })
-	defer cancel()
 	select {
-	case <-l.recovered:
+	case <-recovered:
 	case <-time.After(patience):
-		t.Error("the recovery was not reported")
+		t.Fatal("the recovery was not reported")
 	}
+	equal(t, 1, len(l.drifted))
+	equal(t, types.UID("waits"), <-l.drifted)
 }
 
 func TestExplain(t *testing.T) {

@@ -37,9 +37,11 @@ const (
 // circuit is an http.RoundTripper that protects an unavailable Neutron from many workers.
 // After enough failures in a row it answers with the last failure at once, and lets one
 // request per second through as a probe. One good answer to any request closes it. A 4xx
-// is a good answer: it is about the request, not about Neutron. It also bounds how many
-// requests are under way, and lets no request through that has waited for its turn until
-// the circuit was open.
+// is a good answer: it is about the request, not about Neutron. A 5xx to the change of an
+// object is no sign of either: it can be about that object only, for as long as the object
+// exists. A sync reads before it tries such a change again, and that read counts. The circuit
+// also bounds how many requests are under way, and lets no request through that has waited
+// for its turn until the circuit was open.
 //
 // sony/gobreaker would not make it shorter: it keeps neither the last failure nor the time of
 // the first one, and ignores the good answer to a request that was sent before it opened.
@@ -64,16 +66,35 @@ func (c *circuit) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	response, err := c.base.RoundTrip(request)
 	if err != nil {
-		c.ended(request, err)
+		c.ended(err, isCanceled(request))
 		return nil, err
 	}
-	if response.StatusCode >= http.StatusInternalServerError {
+	isFailure := response.StatusCode >= http.StatusInternalServerError
+	if isFailure {
 		err = fmt.Errorf("%d %s", response.StatusCode, http.StatusText(response.StatusCode))
 	}
+	isAboutObject := isFailure && isChange(request.Method, request.URL.Path)
 	// A body that is cut short is a failure too.
-	response.Body = &watchedBody{ReadCloser: response.Body, err: err, closed: func(err error) { c.ended(request, err) }}
+	response.Body = &watchedBody{ReadCloser: response.Body, err: err, closed: func(err error) {
+		c.ended(err, isAboutObject || isCanceled(request))
+	}}
 	return response, nil
 }
+
+// isCanceled reports whether the caller has cancelled the request, which is not a failure of Neutron.
+func isCanceled(request *http.Request) bool {
+	return errors.Is(request.Context().Err(), context.Canceled)
+}
+
+// isChange reports whether a request changes an object of Neutron.
+func isChange(method, path string) bool {
+	return method != http.MethodGet && operationOf(method, path) != authenticate
+}
+
+// unsentError is the last failure of others, for a request that was not sent.
+type unsentError struct{ error }
+
+func (e unsentError) Unwrap() error { return e.error }
 
 // admit waits for a turn. It returns the last failure if the circuit is open, and the
 // context's error if ctx is done first.
@@ -97,7 +118,7 @@ func (c *circuit) enter() error {
 	defer c.mu.Unlock()
 	if c.failures >= enough {
 		if c.underWay > 0 || time.Since(c.latest) < probing {
-			return c.last
+			return unsentError{c.last}
 		}
 		c.latest = time.Now() // so that a probe that is cancelled counts too
 	}
@@ -105,10 +126,10 @@ func (c *circuit) enter() error {
 	return nil
 }
 
-// ended counts the outcome of an admitted request, and then passes its turn on.
-func (c *circuit) ended(request *http.Request, err error) {
-	canceled := errors.Is(request.Context().Err(), context.Canceled)
-	if c.count(err, canceled) == enough && c.opened != nil {
+// ended counts the outcome of an admitted request, unless a failure tells nothing about Neutron, and then
+// passes its turn on.
+func (c *circuit) ended(err error, tellsNothing bool) {
+	if c.count(err, tellsNothing) == enough && c.opened != nil {
 		c.opened()
 	}
 	c.turns.Release(1)
@@ -116,7 +137,7 @@ func (c *circuit) ended(request *http.Request, err error) {
 
 // count returns the number of failures in a row, including this one, and 0 if this is not a
 // failure of Neutron.
-func (c *circuit) count(err error, canceled bool) int {
+func (c *circuit) count(err error, tellsNothing bool) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.underWay--
@@ -124,7 +145,7 @@ func (c *circuit) count(err error, canceled bool) int {
 	case err == nil:
 		c.answered, c.failures, c.since = true, 0, time.Time{}
 		return 0
-	case canceled: // by the caller, which is not a failure of Neutron
+	case tellsNothing:
 		return 0
 	}
 	c.latest, c.last = time.Now(), err

@@ -345,3 +345,56 @@ func TestServerErrorsOpenTheCircuit(t *testing.T) {
 		t.Errorf("got %v, want the status of the last answer", err)
 	}
 }
+
+// One object can fail for as long as it exists. See TestNetworksThatFailForEverCostTheOthersNothing.
+func TestOnlyReadsAndKeystonesAnswersTellThatNeutronFails(t *testing.T) {
+	for _, test := range []struct {
+		method, path string
+		want         bool
+	}{
+		{http.MethodPost, "/networking/v2.0/networks", false},
+		{http.MethodPut, "/networking/v2.0/networks/n", false},
+		{http.MethodPut, "/networking/v2.0/routers/r/add_router_interface", false},
+		{http.MethodDelete, "/networking/v2.0/subnets/s", false},
+		{http.MethodGet, "/networking/v2.0/networks", true},
+		{http.MethodGet, "/networking/v2.0/networks/n", true},
+		{http.MethodPost, "/identity/v3/auth/tokens", true},
+	} {
+		t.Run(test.method+" "+test.path, func(t *testing.T) {
+			c := newCircuit(unbounded, statusOnly(http.StatusServiceUnavailable))
+			for range 2 * enough {
+				request, err := http.NewRequestWithContext(t.Context(), test.method, "http://127.0.0.1"+test.path, nil)
+				noError(t, err)
+				if response, err := c.RoundTrip(request); err == nil {
+					_ = response.Body.Close()
+				}
+			}
+			_, isOutage := c.away()
+			equal(t, test.want, isOutage)
+			equal(t, 0, c.underWay)
+		})
+	}
+}
+
+func TestAFailedChangeDoesNotEndAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCircuit(unbounded, failing(errors.New("connection refused")))
+		for range enough {
+			_ = try(t, c)
+		}
+		c.base = statusOnly(http.StatusServiceUnavailable)
+		time.Sleep(probing)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, "http://127.0.0.1/networking/v2.0/networks/n", nil)
+		noError(t, err)
+		response, err := c.RoundTrip(request)
+		noError(t, err)
+		noError(t, response.Body.Close())
+		if _, isOutage := c.away(); !isOutage {
+			t.Error("the outage is over")
+		}
+		// It was the probe of this second.
+		if err := try(t, c); !errors.As(err, new(unsentError)) {
+			t.Errorf("got %v", err)
+		}
+	})
+}

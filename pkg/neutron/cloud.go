@@ -35,6 +35,7 @@ type Cloud struct {
 	waits    waits
 	routing  routing
 	imports  imports
+	recovery recovery
 }
 
 // NewCloud returns the Cloud of the networks that carry the cluster's mark. They are listed once
@@ -42,7 +43,8 @@ type Cloud struct {
 func NewCloud(name string, client *Client, cluster string, period time.Duration) *Cloud {
 	c := &Cloud{name: name, client: client}
 	c.observer = NewObserver(cluster, period, func(ctx context.Context) ([]*Network, error) { return c.list(ctx, cluster) })
-	c.observer.importers = c.imports.of
+	c.observer.importers, c.observer.wake = c.imports.of, c.wake
+	c.observer.isAway = func() bool { _, isOutage := client.Away(); return isOutage }
 	client.circuit.opened, client.onRefusal = c.observer.RelistSoon, c.observer.RelistSoon
 	return c
 }

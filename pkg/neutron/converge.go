@@ -472,7 +472,7 @@ func (c *Cloud) removeMarks(ctx context.Context, identity Identity, network *Net
 // nothing has changed in Neutron.
 func (c *Cloud) invalidateAfter(owner Owner, err error) {
 	switch ReasonOf(err) {
-	case Invalid, Forbidden, Unauthenticated, InUse, OverQuota:
+	case Invalid, Forbidden, Unauthenticated, InUse, OverQuota, NoSegment:
 	default:
 		c.observer.Invalidate(owner.UID)
 	}

@@ -50,6 +50,8 @@ const (
 	InUse ErrorReason = "InUse"
 	// OverQuota: the project's quota is used up (409).
 	OverQuota ErrorReason = "OverQuota"
+	// NoSegment: Neutron has no free VLAN, VNI or the like for another network (503).
+	NoSegment ErrorReason = "NoSegment"
 	// Stale: the resource has changed since it was read (412).
 	Stale ErrorReason = "Stale"
 	// OtherCloud: the network was created in another cloud, according to the status. No answer
@@ -94,12 +96,36 @@ type Error struct {
 	Holder types.UID
 
 	err error
+	// away means that the error is about the cloud, and not about the object of the request.
+	away bool
+	// unsent means that no request was sent: the error is that of another request.
+	unsent bool
 }
 
 func (e *Error) Error() string { return e.Op + ": " + e.Message }
 
 // Unwrap returns the cause if there was no answer, and nil if there was one.
 func (e *Error) Unwrap() error { return e.err }
+
+// ofAnother returns the error for those that cannot send a request of their own because of it.
+func ofAnother(err error) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return err
+	}
+	other := *e
+	other.unsent = true
+	return &other
+}
+
+// IsUnsent reports whether no request was sent: the error is that of another request.
+func IsUnsent(err error) bool { return errorIn(err).unsent }
+
+// isAway reports whether the error is about the cloud, and not about the object of the request.
+func isAway(err error) bool {
+	e := errorIn(err)
+	return e.away || e.unsent || e.err != nil || e.Reason == Unauthenticated || e.Op == authenticate || e.Op == findNeutron
+}
 
 // errorIn returns the Error in the chain of err, or the zero Error if there is none.
 func errorIn(err error) Error {
@@ -131,11 +157,13 @@ func wrap(op string, err error) error {
 	}
 	answer, ok := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
 	if !ok {
-		return &Error{Op: op, Reason: Unavailable, Message: Printable(transportMessage(err)), err: err}
+		_, unsent := errors.AsType[unsentError](err)
+		return &Error{Op: op, Reason: Unavailable, Message: Printable(transportMessage(err)), err: err, unsent: unsent}
 	}
 	reason, message := interpret(answer)
 	// gophercloud's error is not kept: it holds the whole answer.
 	e := &Error{Op: op, Reason: reason, Message: Printable(message), RequestID: requestIDOf(answer.ResponseHeader)}
+	e.away = answer.Actual >= http.StatusInternalServerError && answer.Method == http.MethodGet
 	if answer.Actual == http.StatusTooManyRequests || answer.Actual == http.StatusServiceUnavailable {
 		e.RetryAfter = min(retryAfter(answer.ResponseHeader), maxRetryAfter)
 	}
@@ -182,6 +210,10 @@ func interpret(answer gophercloud.ErrUnexpectedResponseCode) (ErrorReason, strin
 		if strings.Contains(errorType, "InUse") {
 			return InUse, message
 		}
+	case http.StatusServiceUnavailable:
+		if errorType == noNetworkAvailable {
+			return NoSegment, message + " " + allSegmentsUsed
+		}
 	}
 	return Unavailable, strings.TrimSpace(fmt.Sprintf("%d %s", answer.Actual, message))
 }
@@ -191,6 +223,13 @@ func interpret(answer gophercloud.ErrUnexpectedResponseCode) (ErrorReason, strin
 const (
 	alreadyAttached  = "already has a port on subnet"
 	alreadyAllocated = "already allocated in subnet"
+)
+
+// What Neutron answers if it has no free segment for another network (NoNetworkAvailable in neutron_lib), and
+// what its message leaves out.
+const (
+	noNetworkAvailable = "NoNetworkAvailable"
+	allSegmentsUsed    = "All VLANs, VNIs or other segments for networks of projects are in use: delete networks, or let an administrator of the cloud extend the ranges"
 )
 
 // conflicts are the reasons of answers with status 409, by their type.

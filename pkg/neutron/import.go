@@ -418,8 +418,9 @@ func (c *Cloud) wakeImporters(owner Owner, id string) {
 	}
 }
 
-// ForgetImport forgets what a Network imports that no longer exists.
-func (c *Cloud) ForgetImport(uid types.UID) {
+// ForgetOwner forgets a Network that no longer exists: what it imports, and that it waits for the cloud.
+func (c *Cloud) ForgetOwner(uid types.UID) {
+	c.recovery.forget(uid)
 	if id := c.imports.forget(uid); id != "" {
 		c.wakeImporters(Owner{UID: uid}, id)
 	}
@@ -511,14 +512,31 @@ func (i *imports) drop(id string, uid types.UID) {
 }
 
 // addImported adds the imported networks that the list of the project's networks lacks, because they
-// belong to other projects. It makes one request for networks and one for subnets for each 64 of them.
+// belong to other projects. It makes one request for networks and one for subnets for each 64 of them. If these
+// fail, it adds the networks that the cache knows.
 func (c *Cloud) addImported(ctx context.Context, networks []*Network) ([]*Network, error) {
 	missing := c.imports.all()
 	for _, n := range networks {
 		missing.Delete(n.ID)
 	}
 	others, err := c.client.networksByID(ctx, sets.List(missing))
-	return append(networks, others...), err
+	switch {
+	case err == nil:
+		return append(networks, others...), nil
+	case !mayStay(ctx, err, "imported networks of other projects"):
+		return nil, err
+	}
+	for id := range missing {
+		for _, importer := range c.imports.of(id) {
+			cached, _, _ := c.observer.Get(importer)
+			if i := slices.IndexFunc(cached, func(n *Network) bool { return n.ID == id }); i >= 0 {
+				known := *cached[i] // the routers are added to it
+				networks = append(networks, &known)
+				break
+			}
+		}
+	}
+	return networks, nil
 }
 
 // networksByID lists the networks with these IDs that the client can see, of any project, with the

@@ -383,7 +383,7 @@ func TestTheNextImporterIsWokenWhenTheNetworkIsFree(t *testing.T) {
 	equal(t, id, kept.ID)
 	equal(t, []types.UID{otherUID}, w.told)
 	equal(t, NewTags("team-a"), w.inNeutron(t, id).Tags)
-	w.ForgetImport(owner.UID)
+	w.ForgetOwner(owner.UID)
 	equal(t, []types.UID{otherUID}, w.Cloud.imports.of(id))
 }
 

@@ -39,6 +39,10 @@ type Observer struct {
 	list    func(context.Context) ([]*Network, error)
 	// importers returns the Networks that import the network with that ID.
 	importers func(id string) []types.UID
+	// wake calls the handlers for the owners that wait for the cloud.
+	wake func()
+	// isAway reports whether other requests fail too, and not only lists.
+	isAway func() bool
 
 	mu         sync.Mutex
 	handlers   []func(types.UID)
@@ -78,6 +82,8 @@ func NewObserver(cluster string, period time.Duration, list func(context.Context
 		period:     period,
 		list:       list,
 		importers:  func(string) []types.UID { return nil },
+		wake:       func() {},
+		isAway:     func() bool { return true },
 		onRecovery: func() {},
 		onRelist:   func() {},
 		records:    map[types.UID]record{},
@@ -87,7 +93,8 @@ func NewObserver(cluster string, period time.Duration, list func(context.Context
 }
 
 // AddHandler adds a handler. It is called after a list for each owner whose networks another
-// client has changed since they were last observed. It must not block.
+// client has changed since they were last observed, and for each that waits for the cloud if the
+// list before failed. It must not block.
 func (o *Observer) AddHandler(handler func(types.UID)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -95,7 +102,7 @@ func (o *Observer) AddHandler(handler func(types.UID)) {
 }
 
 // OnRecovery sets the function that is called when a list succeeds after one that failed, or
-// after RelistSoon. Work that waits for Neutron can then continue. It must not block.
+// after RelistSoon, and after the handlers. It must not block.
 func (o *Observer) OnRecovery(recovered func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -112,7 +119,8 @@ func (o *Observer) OnRelist(relisted func()) {
 
 // Run lists Neutron's networks once per period until ctx is cancelled. The period varies by up
 // to a tenth, so that many controllers do not list at the same moment. After a failure Run
-// retries sooner.
+// retries sooner: much may wait for the first list, and for the end of an outage. If only the
+// list fails, nothing waits for it, and the delay grows up to the period.
 func (o *Observer) Run(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	var failures int
@@ -128,11 +136,12 @@ func (o *Observer) Run(ctx context.Context) {
 			if failures == 0 {
 				logger.Error(err, "Failed to list Neutron's networks; the cache stays as it is, and the list is retried until it succeeds")
 			}
-			delay = min(delay, retryDelay(err, failures))
+			delay = min(delay, max(retryDelay(err, failures), o.patience(err, failures)))
 			failures++
 		case failures > 0 || asked:
 			logger.Info("Listed Neutron's networks again", "failures", failures)
 			failures, asked = 0, false
+			o.wake()
 			o.notify(&o.onRecovery)
 		}
 		logger.V(4).Info("Listed Neutron's networks", "duration", time.Since(started), "err", err)
@@ -163,6 +172,18 @@ func retryDelay(err error, failures int) time.Duration {
 		return wait.Jitter(shortHold, 0.5)
 	}
 	return max(wait.Jitter(time.Second<<min(failures, 3), 0.5), RetryAfterOf(err))
+}
+
+// patience returns the least delay after a list that failed with err, after that many earlier failures. It is 0 if
+// something waits for the list: all Networks wait for credentials that are refused.
+func (o *Observer) patience(err error, failures int) time.Duration {
+	o.mu.Lock()
+	isFirst := o.lists == 0
+	o.mu.Unlock()
+	if isFirst || o.isAway() || ReasonOf(err) != Unavailable {
+		return 0
+	}
+	return wait.Jitter(time.Second<<min(failures, 20), 0.5)
 }
 
 // notify calls a callback without the lock, so that it can call methods of the Observer.
@@ -257,6 +278,19 @@ func (o *Observer) All() (networks map[types.UID][]*Network, lists int) {
 	return networks, o.lists
 }
 
+// known returns the cached networks of each owner whose networks are known.
+func (o *Observer) known() map[types.UID][]*Network {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	networks := make(map[types.UID][]*Network, len(o.records))
+	for uid, r := range o.records {
+		if !r.unknown {
+			networks[uid] = r.networks
+		}
+	}
+	return networks
+}
+
 // isCreatedFor reports whether the network was created for the Network with that UID, and not imported.
 func isCreatedFor(n *Network, uid types.UID) bool {
 	owner, _ := OwnerOf(n.Description)
@@ -330,7 +364,7 @@ func (o *Observer) merge(began int64, networks []*Network, err error) (changed [
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closeFirst.Do(func() { close(o.firstList) })
-	o.err = err
+	o.err = ofAnother(err)
 	if err != nil {
 		return nil, nil
 	}

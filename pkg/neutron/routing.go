@@ -110,22 +110,28 @@ func (r *routing) isNeeded() bool {
 }
 
 // list lists the networks of the cluster, and the routers if some Network needs them. If only the
-// lists of the routers fail, as in a cloud without a router service, list returns the networks
-// without their routers: then only Networks that have a router are held up.
+// lists of the routers fail, list returns the networks with the routers that the cache knows. In a
+// cloud without a router service it knows none: then only Networks that have a router are held up.
 func (c *Cloud) list(ctx context.Context, cluster string) ([]*Network, error) {
 	networks, err := c.listOwned(ctx, cluster)
 	if err != nil || !c.routing.isNeeded() {
 		return networks, err
 	}
 	listed, err := c.listRouting(ctx, cluster, networks)
-	if ReasonOf(err) == Unauthenticated {
-		return nil, err
+	if err != nil && mayStay(ctx, err, "routers") {
+		return c.keepRouting(cluster, networks), nil
 	}
-	if err != nil {
-		klog.FromContext(ctx).V(2).Info("Failed to list Neutron's routers; Networks that have one read them from Neutron", "err", err)
-		return networks, ctx.Err()
+	return listed, err
+}
+
+// mayStay reports whether a list of one kind of objects that failed with err may be left out: what is cached of
+// them stays valid.
+func mayStay(ctx context.Context, err error, kind string) bool {
+	if ReasonOf(err) == Unauthenticated || ctx.Err() != nil {
+		return false
 	}
-	return listed, nil
+	klog.FromContext(ctx).V(2).Info("Failed to list a part of what Neutron has; the cache keeps what it knows of that", "kind", kind, "err", err)
+	return true
 }
 
 // listOwned lists the networks that carry the cluster's mark, and those that are imported.
@@ -163,10 +169,12 @@ func (c *Cloud) listRouting(ctx context.Context, cluster string, networks []*Net
 		return nil, err
 	}
 	externals, err := c.client.externalNetworks(ctx)
-	if err != nil {
+	switch {
+	case err == nil:
+		c.routing.storeExternals(externals)
+	case !mayStay(ctx, err, "external networks"):
 		return nil, err
 	}
-	c.routing.storeExternals(externals)
 	joined := joinRouting(networks, marked, routers, ports, func(n *Network) []Owner { return c.ownersOf(cluster, n) })
 	c.routing.prune(joined, c.imports.of)
 	return joined, nil
@@ -214,6 +222,51 @@ func joinRouting(networks []*Network, marked map[Owner][]Router, routers []Route
 		networks = append(networks, none)
 	}
 	return networks
+}
+
+// keepRouting adds to the networks the routers and the interfaces that the cache knows, and a network that does
+// not exist for each owner that has only routers.
+func (c *Cloud) keepRouting(cluster string, networks []*Network) []*Network {
+	withoutNetwork := c.observer.known()
+	cached := maps.Clone(withoutNetwork)
+	for _, n := range networks {
+		var before []*Network
+		owners := c.ownersOf(cluster, n)
+		for _, owner := range owners {
+			delete(withoutNetwork, owner.UID)
+			for _, known := range cached[owner.UID] {
+				if known.ID == n.ID && known.RoutersKnown {
+					before = append(before, known)
+				}
+			}
+		}
+		if len(before) == len(owners) {
+			n.addRouting(before)
+		}
+	}
+	for uid, before := range withoutNetwork {
+		owner := Owner{cluster, uid}
+		none := &Network{Description: owner.Mark()}
+		none.addRouting(before)
+		none.setRouters([]Owner{owner}, none.Routers, nil)
+		if len(none.Routers) > 0 {
+			networks = append(networks, none)
+		}
+	}
+	return networks
+}
+
+// addRouting adds the routers and the interfaces of others, each of them once.
+func (n *Network) addRouting(others []*Network) {
+	n.RoutersKnown = len(others) > 0
+	for _, other := range others {
+		n.Interfaces = append(n.Interfaces, other.Interfaces...)
+		n.Routers = append(n.Routers, other.Routers...)
+	}
+	slices.SortFunc(n.Interfaces, compareInterfaces)
+	n.Interfaces = slices.CompactFunc(n.Interfaces, sameInterface)
+	slices.SortFunc(n.Routers, compareRouters)
+	n.Routers = slices.CompactFunc(n.Routers, func(a, b Router) bool { return a.ID == b.ID })
 }
 
 // listed stores what a list of all routers shows.

@@ -612,6 +612,11 @@ func TestACloudWhoseRoutersCannotBeListed(t *testing.T) {
 			equal(t, "list routers", err.(*Error).Op)
 			noError(t, cloud.Observer().Relist(t.Context()))
 			equal(t, []string(nil), c.calls(func() { plain.synced(t) }))
+			// Another process has never known the routers.
+			cloud = NewCloud("test", l.client(t), owner.Cluster, time.Minute)
+			c.Cloud = cloud
+			noError(t, cloud.Observer().Relist(t.Context()))
+			equal(t, []string(nil), c.calls(func() { plain.synced(t) }))
 			networks, known, err := cloud.Observer().Get(owner.UID)
 			noError(t, err)
 			equal(t, true, known)
@@ -620,12 +625,14 @@ func TestACloudWhoseRoutersCannotBeListed(t *testing.T) {
 	}
 }
 
-// While only the lists for the routers fail, a routed Network is not taken for one without a router.
+// While only the lists for the routers fail from the first list on, a routed Network is not taken for one without
+// a router, and reads its own.
 func TestARoutedNetworkReadsLiveIfItsRoutersAreNotKnown(t *testing.T) {
 	c := newRoutedCloud(t)
 	r := c.declare(ownRouterOn(byIDOf(c.public)))
 	r.synced(t)
 	for _, path := range []string{routersPath, portsPath} {
+		c.Cloud = NewCloud("test", c.lab.client(t), owner.Cluster, time.Minute)
 		c.answer(replyTo("GET", path, 500, ""))
 		noError(t, c.Observer().Relist(t.Context()))
 		_, _, err := r.sync(t)
@@ -634,6 +641,161 @@ func TestARoutedNetworkReadsLiveIfItsRoutersAreNotKnown(t *testing.T) {
 		equal(t, []string{"GET networks", "GET subnets", "GET routers", "GET ports"}, c.calls(func() { r.synced(t) }))
 		equal(t, []string(nil), c.calls(func() { r.synced(t) }))
 		equal(t, 1, len(c.own()))
+
+		// What it has read stays known.
+		c.answer(replyTo("GET", path, 500, ""))
+		noError(t, c.Observer().Relist(t.Context()))
+		equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+		c.answer(nil)
+	}
+}
+
+// parts are the lists of a relist, by the requests that a tap can answer.
+var parts = []struct {
+	name string
+	is   func(*http.Request) bool
+	// isWhole means that the relist fails with it.
+	isWhole bool
+}{
+	{"networks", isList("networks", ""), true},
+	{"subnets", isList("subnets", ""), true},
+	{"routers", isList("routers", ""), false},
+	{"ports", isList("ports", "device_owner"), false},
+	{"external networks", isList("networks", "router:external"), false},
+	{"imported networks", isList("networks", "id"), false},
+	{"subnets of imported networks", isList("subnets", "network_id"), false},
+}
+
+// isList returns whether a request is a list of the collection with that filter, or without one.
+func isList(collection, filter string) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		query := r.URL.Query()
+		for _, name := range []string{"fields", "limit", "project_id", "marker"} {
+			query.Del(name)
+		}
+		isFiltered := len(query) == 1 && query.Has(filter)
+		return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/"+collection) && (isFiltered || filter == "" && len(query) == 0)
+	}
+}
+
+// What is cached stays valid when some of the lists fail, whichever they are: no Network reads its own, no handler
+// is called, and the next relist without a failure finds nothing new.
+func TestWhatIsCachedStaysValidIfSomeListsFail(t *testing.T) {
+	c := newRoutedCloud(t)
+	var all []*resource
+	for i, change := range []func(*samplecrdv1.NetworkSpec){
+		func(*samplecrdv1.NetworkSpec) {}, ownRouterOn(byName("public")), ownRouterOn(byIDOf(c.public)), existingRouter(byName("gate")),
+	} {
+		r := c.declare(change)
+		r.UID, r.Spec.CIDR = types.UID(fmt.Sprintf("44444444-0000-0000-0000-%012d", i)), fmt.Sprintf("10.%d.0.0/24", i)
+		r.synced(t)
+		all = append(all, r)
+	}
+	admin := newTestClient(t, c.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
+	shared := post(t, admin, "network", object{"name": "shared", "shared": true})
+	post(t, admin, "subnet", object{"network_id": shared, "cidr": "10.9.0.0/24", "ip_version": 4})
+	imports := importer("importer", shared)
+	imports.Observe = true
+	// An owner of which only the router is left.
+	onlyRouter := Owner{owner.Cluster, "only-a-router"}
+	c.makeRouter(t, "left", onlyRouter.Mark())
+	relist := func() error { return c.Observer().Relist(t.Context()) }
+	look := func() (read []string) {
+		for _, r := range all {
+			read = append(read, c.calls(func() { r.synced(t) })...)
+		}
+		return append(read, c.calls(func() {
+			foreign, err := c.Observe(t.Context(), imports, Cached)
+			noError(t, err)
+			equal(t, true, foreign.IsForeign)
+			equal(t, 1, len(foreign.Subnets))
+		})...)
+	}
+	look()
+	noError(t, relist())
+	before := c.Observer().known()
+	for failing := range 1 << len(parts) {
+		var names []string
+		whole := false
+		for i, part := range parts {
+			if failing&(1<<i) != 0 {
+				names, whole = append(names, part.name), whole || part.isWhole
+			}
+		}
+		t.Run(strings.Join(names, ", "), func(t *testing.T) {
+			c.answer(func(w http.ResponseWriter, r *http.Request) bool {
+				for i, part := range parts {
+					if failing&(1<<i) != 0 && part.is(r) {
+						return reply(w, http.StatusInternalServerError, "")
+					}
+				}
+				return false
+			})
+			c.told = nil
+			requests := len(c.calls(func() { equal(t, whole, relist() != nil) }))
+			if requests > len(parts) {
+				t.Errorf("%d requests", requests)
+			}
+			equal(t, []string(nil), look())
+			equal(t, []types.UID(nil), c.told)
+			equal(t, before, c.Observer().known())
+			c.answer(nil)
+			noError(t, relist())
+			equal(t, []types.UID(nil), c.told)
+		})
+	}
+}
+
+// Nothing is destroyed or made twice because of routers that are out of date.
+func TestChangesWhileTheRoutersCannotBeListed(t *testing.T) {
+	for _, failing := range []string{routersPath, portsPath} {
+		for _, test := range []struct {
+			name   string
+			change func(t *testing.T, c *routedCloud, r *resource, n *Network)
+			// routers is the number of routers with the mark in the end.
+			routers int
+		}{
+			{"another client detaches the subnet", func(t *testing.T, c *routedCloud, r *resource, n *Network) {
+				noError(t, c.others.DetachSubnet(t.Context(), r.Status.Router.ID, n.Subnets[0].ID))
+			}, 1},
+			{"another client deletes the subnet", func(t *testing.T, c *routedCloud, r *resource, n *Network) {
+				noError(t, c.others.DetachSubnet(t.Context(), r.Status.Router.ID, n.Subnets[0].ID))
+				noError(t, c.others.DeleteSubnet(t.Context(), n.Subnets[0].ID, nil))
+			}, 1},
+			{"another client deletes the network", func(t *testing.T, c *routedCloud, r *resource, n *Network) {
+				noError(t, c.others.DetachSubnet(t.Context(), r.Status.Router.ID, n.Subnets[0].ID))
+				noError(t, c.others.DeleteNetwork(t.Context(), n.ID, nil))
+			}, 1},
+			{"another client deletes the router", func(t *testing.T, c *routedCloud, r *resource, n *Network) {
+				noError(t, c.others.DetachSubnet(t.Context(), r.Status.Router.ID, n.Subnets[0].ID))
+				noError(t, c.others.DeleteRouter(t.Context(), r.Status.Router.ID))
+			}, 1},
+			{"the CIDR is changed", func(_ *testing.T, _ *routedCloud, r *resource, _ *Network) { r.Spec.CIDR = "10.7.0.0/24" }, 1},
+			{"the router is removed from the spec", func(_ *testing.T, _ *routedCloud, r *resource, _ *Network) { r.Spec.Router = nil }, 0},
+		} {
+			t.Run(test.name+", "+failing, func(t *testing.T) {
+				c := newRoutedCloud(t)
+				r := c.declare(ownRouterOn(byIDOf(c.public)))
+				n := r.synced(t)
+				noError(t, c.Observer().Relist(t.Context()))
+				c.answer(func(w http.ResponseWriter, r *http.Request) bool {
+					isLive := r.URL.Query().Has("description") || r.URL.Query().Has("network_id") || r.URL.Query().Has("id")
+					return r.Method == http.MethodGet && r.URL.Path == failing && !isLive && reply(w, http.StatusInternalServerError, "")
+				})
+				test.change(t, c, r, n)
+				for range 3 {
+					noError(t, c.Observer().Relist(t.Context()))
+					_, _, _ = r.sync(t)
+				}
+				c.answer(nil)
+				noError(t, c.Observer().Relist(t.Context()))
+				now := r.synced(t)
+				equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+				equal(t, test.routers, len(c.own()))
+				equal(t, test.routers, len(c.attached(t, now)))
+				equal(t, 1, len(now.Subnets))
+			})
+		}
 	}
 }
 

@@ -67,7 +67,7 @@ func newVanishedLab(t *testing.T, secrets ...runtime.Object) *vanishedLab {
 	}})
 	t.Cleanup(func() { cancel(); l.all.Wait() })
 	l.all.AddHandlers(clouds.Handlers{
-		Drift: func(types.UID) {}, Recovered: func() {}, Released: func(clouds.Ref) {},
+		Drift: func(types.UID) {}, Released: func(clouds.Ref) {},
 		SecretChanged: func(cache.ObjectName) { l.changed <- struct{}{} },
 	})
 	l.Vanished = NewVanished(live.NewNetworks(l.kube), l.all, testCluster)

@@ -42,7 +42,7 @@ type Response struct {
 const (
 	// inUseDelay is a fallback: the Cloud wakes a Network soon after the ports are gone.
 	inUseDelay = time.Minute
-	// byHandDelay is for what a person has to do, such as raising a quota.
+	// byHandDelay is for what a person has to do, such as raising a quota or extending a range of VLANs.
 	byHandDelay = time.Minute
 )
 
@@ -57,6 +57,7 @@ var responses = map[neutron.ErrorReason]Response{
 	neutron.NoCredentials:   {Reason: samplecrdv1.ReasonNoCredentials, Condition: samplecrdv1.ConditionReconciling, Final: true},
 	neutron.Unauthenticated: {Reason: samplecrdv1.ReasonAuthenticationFailed, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
 	neutron.OverQuota:       {Reason: samplecrdv1.ReasonQuotaExceeded, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
+	neutron.NoSegment:       {Reason: samplecrdv1.ReasonNoSegmentAvailable, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
 	neutron.InUse:           {Reason: samplecrdv1.ReasonInUse, Condition: samplecrdv1.ConditionReconciling, RetryAfter: inUseDelay},
 	neutron.Unresolved:      {Reason: samplecrdv1.ReasonReferenceNotFound, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
 	neutron.AdminStateDown:  {Reason: samplecrdv1.ReasonAdminStateDown, Condition: samplecrdv1.ConditionStalled, Final: true},

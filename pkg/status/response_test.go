@@ -32,7 +32,7 @@ import (
 )
 
 func TestEveryErrorReasonHasAResponse(t *testing.T) {
-	reasons := []neutron.ErrorReason{neutron.Invalid, neutron.Forbidden, neutron.Unauthenticated, neutron.NotFound, neutron.InUse, neutron.OverQuota,
+	reasons := []neutron.ErrorReason{neutron.Invalid, neutron.Forbidden, neutron.Unauthenticated, neutron.NotFound, neutron.InUse, neutron.OverQuota, neutron.NoSegment,
 		neutron.Stale, neutron.OtherCloud, neutron.ImportNotFound, neutron.ImportRefused, neutron.NoCredentials, neutron.Paused, neutron.Unresolved, neutron.AdminStateDown, neutron.Unrecorded, neutron.Unavailable}
 	for _, reason := range reasons {
 		if _, ok := responses[reason]; !ok {

@@ -228,6 +228,9 @@ func setConditions(status *samplecrdv1.NetworkStatus, generation int64, o Outcom
 		Message:            availableMessage(o),
 	}
 	also := ""
+	if isKnownBetter(Ready(status), generation, o.Err) {
+		return
+	}
 	if o.Err != nil {
 		condition.Status = metav1.ConditionFalse
 		response := responseTo(o.Err)
@@ -249,6 +252,22 @@ func setConditions(status *samplecrdv1.NetworkStatus, generation int64, o Outcom
 		condition.Type, condition.Status = other, metav1.ConditionTrue
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
+}
+
+// isKnownBetter reports whether the condition says what Neutron last answered about the Network, and the error only
+// that no request was sent since. A condition whose cause is in Kubernetes may be out of date.
+func isKnownBetter(before *metav1.Condition, generation int64, err error) bool {
+	if !neutron.IsUnsent(err) || neutron.ReasonOf(err) != neutron.Unavailable {
+		return false
+	}
+	if before == nil || before.Status != metav1.ConditionFalse || before.ObservedGeneration != generation {
+		return false
+	}
+	switch before.Reason {
+	case samplecrdv1.ReasonPaused, samplecrdv1.ReasonNoCredentials, samplecrdv1.ReasonAuthenticationFailed, samplecrdv1.ReasonProgressing:
+		return false
+	}
+	return true
 }
 
 // availableReason returns the reason of Ready=True.
@@ -311,7 +330,8 @@ func firstOf(names []string) string {
 
 // message returns the text for the error. While Neutron gives no good answer, it stays the text
 // that was written first since then: each attempt may fail in another way, and none of that is
-// worth a write. What an edit took away in vain stays in the text until the next edit.
+// worth a write. An error that the message has already stays too: it may be the Network's own.
+// What an edit took away in vain stays in the text until the next edit.
 func message(before *metav1.Condition, now metav1.Condition, o Outcome) string {
 	isSame := before != nil && before.Reason == now.Reason && before.ObservedGeneration == now.ObservedGeneration
 	if isSame && strings.HasPrefix(before.Message, o.Err.Error()+neutron.TakenBefore) {
@@ -324,7 +344,7 @@ func message(before *metav1.Condition, now metav1.Condition, o Outcome) string {
 	if isSame {
 		// The times of conditions have no fractions of a second.
 		isSince := !before.LastTransitionTime.Time.Before(o.Away.Truncate(time.Second))
-		if isSince || strings.HasPrefix(before.Message, outage) {
+		if isSince || strings.HasPrefix(before.Message, outage) || before.Message == o.Err.Error() {
 			return before.Message
 		}
 	}

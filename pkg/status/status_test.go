@@ -35,6 +35,7 @@ import (
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
 // longAgo is the transition time of the conditions in the tests' Networks.
@@ -105,6 +106,7 @@ func TestConditions(t *testing.T) {
 		{name: "the credentials are refused", err: neutronError(neutron.Unauthenticated), want: both("AuthenticationFailed", "Reconciling", words)},
 		{name: "a port uses the network", err: neutronError(neutron.InUse), want: both("InUse", "Reconciling", words)},
 		{name: "the quota is exhausted", err: neutronError(neutron.OverQuota), want: both("QuotaExceeded", "Reconciling", words)},
+		{name: "no VLAN is free", err: neutronError(neutron.NoSegment), want: both("NoSegmentAvailable", "Reconciling", words)},
 		{name: "what the spec names is not there, or not yet", err: neutronError(neutron.Unresolved), want: both("ReferenceNotFound", "Reconciling", words)},
 		{name: "the network or its router is switched off", err: neutronError(neutron.AdminStateDown), want: both("AdminStateDown", "Stalled", words)},
 		{name: "the next step waits for the status", err: neutronError(neutron.Unrecorded), want: both("Progressing", "Reconciling", words)},
@@ -240,6 +242,11 @@ func TestTheMessageOfAnUnavailableNeutron(t *testing.T) {
 			{1 * second, 1 * second, false, "500", "op: 500"},
 			{20 * second, 10 * second, true, "refused", since(10*second, "refused")},
 			{30 * second, good, false, "500", "op: 500"},
+		}},
+		{"one request fails for ever, also during outages", ready(), []sync{
+			{1 * second, good, false, "500", "op: 500"},
+			{20 * second, 10 * second, true, "500", ""},
+			{30 * second, good, false, "500", ""},
 		}},
 		{"another outage", ready(), []sync{
 			{9 * second, 1 * second, true, "refused", since(1*second, "refused")},
@@ -709,4 +716,65 @@ func TestTheConditionSaysWhatWasTakenAwayUntilTheNextEdit(t *testing.T) {
 	equal(t, network.Status, Compute(network, Outcome{Observed: haveNetwork(), Err: &again}))
 	network.Generation++
 	equal(t, "create subnet: no", Ready(new(Compute(network, Outcome{Observed: haveNetwork(), Err: &again}))).Message)
+}
+
+// unsent returns the error of a request that a client has not sent, because Neutron is away.
+func unsent(t *testing.T) error {
+	t.Helper()
+	server, err := embedded.Start("127.0.0.1:0", embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := neutron.ParseConfig("test", server.CloudsYAML("test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = server.Close()
+	client := neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second})
+	for range 10 {
+		if _, err = client.GetNetwork(t.Context(), "n"); neutron.IsUnsent(err) {
+			return err
+		}
+	}
+	t.Fatalf("the last request was sent: %v", err)
+	return nil
+}
+
+// What Neutron has last said about the Network is worth more than that it says nothing now.
+func TestWhatIsKnownStaysInTheStatusIfNoRequestWasSent(t *testing.T) {
+	const words = "Neutron's own words"
+	away := unsent(t)
+	edited := func(n *samplecrdv1.Network) { n.Generation++ }
+	for _, test := range []struct {
+		name   string
+		before metav1.Condition
+		err    error
+		change func(*samplecrdv1.Network)
+		stays  bool
+	}{
+		{"an error of its own", notReady("NoSegmentAvailable", words), away, nil, true},
+		{"an error of its own without a better reason", notReady("NeutronUnavailable", words), away, nil, true},
+		{"ports", notReady("InUse", words), away, nil, true},
+		{"a request was sent", notReady("InUse", words), neutronError(neutron.Unavailable), nil, false},
+		{"an error about an older spec", notReady("InvalidSpec", words), away, edited, false},
+		{"it was ready", ready(), away, nil, false},
+		{"the pause may be over", notReady("Paused", words), away, nil, false},
+		{"the Secret may be there", notReady("NoCredentials", words), away, nil, false},
+		{"the password may be right", notReady("AuthenticationFailed", words), away, nil, false},
+		{"it was at work", notReady("Progressing", words), away, nil, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			n := newNetwork(test.before)
+			if test.change != nil {
+				test.change(n)
+			}
+			got := Compute(n, Outcome{Err: test.err})
+			if test.stays {
+				equal(t, n.Status, got)
+				return
+			}
+			equal(t, "NeutronUnavailable", Ready(&got).Reason)
+			equal(t, test.err.Error(), Ready(&got).Message)
+		})
+	}
 }

@@ -77,6 +77,9 @@ const (
 	ReasonInUse = "InUse"
 	// ReasonQuotaExceeded is set when the quota of the project is used up (409).
 	ReasonQuotaExceeded = "QuotaExceeded"
+	// ReasonNoSegmentAvailable is set when Neutron has no free VLAN, VNI or the like for another
+	// network (503 NoNetworkAvailable).
+	ReasonNoSegmentAvailable = "NoSegmentAvailable"
 	// ReasonReferenceNotFound is set when the router or the external network that the spec names is
 	// not in Neutron, or when there are several of that name.
 	ReasonReferenceNotFound = "ReferenceNotFound"
