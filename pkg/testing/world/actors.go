@@ -220,7 +220,10 @@ func (w *World) ActAt(request int, actor Actor) *Act {
 		if !isNeutron || !strings.HasPrefix(r.UserAgent(), userAgent) {
 			return nil
 		}
-		return a.next(r.Method + " " + withoutID("v2.0/"+path))
+		if f := a.next(r.Method + " " + withoutID("v2.0/"+path)); f != nil {
+			return f
+		}
+		return w.refused(r)
 	})
 	return a
 }
@@ -235,7 +238,8 @@ type Act struct {
 	// that the controller sends the second one after the first one.
 	mu       sync.Mutex
 	seen     int
-	requests []string // after the act
+	before   []string // up to the request that the actor acts at
+	requests []string // after it
 	ended    bool
 }
 
@@ -255,6 +259,9 @@ func (a *Act) count(request string) (acts bool, first func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.seen++
+	if a.seen <= a.request {
+		a.before = append(a.before, request)
+	}
 	if a.seen > a.request && !a.ended {
 		a.requests = append(a.requests, request)
 	}
@@ -270,6 +277,14 @@ func (a *Act) Done() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.seen >= a.request
+}
+
+// Requests returns the requests before the act, and those since. The act was right before the first of these.
+func (a *Act) Requests() (before, since []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at := len(a.before) - 1
+	return a.before[:at], append([]string{a.before[at]}, a.requests...)
 }
 
 // stop returns the requests until now.
