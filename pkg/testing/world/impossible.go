@@ -170,6 +170,8 @@ var (
 	unforeseen = embedded.Fault{Status: http.StatusBadRequest, Type: "InvalidInput", Message: "Invalid input for operation: a plug-in does not like it."}
 )
 
+const usedByOthers = "the Network gets what the edit asks for, and only the old router stays, because others use it"
+
 const hiddenExternal = "a member cannot see the subnets of another project's external network"
 
 // Impossibles are the edits that cannot be completed.
@@ -217,8 +219,8 @@ var routersInTheWay = []Impossible{
 	{Name: "the next existing router has a subnet that overlaps with the second one", Start: with(existing(shared), dualStack, additional("b", "10.1.0.0/24")), Want: with(existing(other), dualStack, additional("b", "10.1.0.0/24")),
 		Obstruct: strangersAt(other, "10.1.0.0/24"), Names: []string{"10.1.0.0/24"}},
 	{Name: "CIDR grows over a stranger's subnet at the own router", Start: with(own(public)), Want: specWith("10.0.0.0/16", "", own(public)), Obstruct: strangersAt("", "10.0.5.0/24"), Names: []string{"10.0.5.0/24"}},
-	{Name: "another external network, and a stranger's subnet at the own router", Start: with(own(public)), Want: with(own(public2)), Obstruct: strangersAt("", "10.66.0.0/24"), Names: []string{"10.66.0.0/24", "network:router_interface"}},
-	{Name: "an existing router instead, and a stranger's subnet at the own one", Start: with(own(public)), Want: with(existing(shared)), Obstruct: strangersAt("", "10.66.0.0/24"), Names: []string{"10.66.0.0/24", "network:router_interface"}},
+	{Name: "another external network, and a stranger's subnet at the own router", Start: with(own(public)), Want: with(own(public2)), Obstruct: strangersAt("", "10.66.0.0/24"), Names: []string{"ports still attached"}, Costs: usedByOthers},
+	{Name: "an existing router instead, and a stranger's subnet at the own one", Start: with(own(public)), Want: with(existing(shared)), Obstruct: strangersAt("", "10.66.0.0/24"), Names: []string{"ports still attached"}, Costs: usedByOthers},
 	{Name: "the next external network overlaps", Start: with(own(public)), Want: with(own(wide)), Before: createWide, Corrected: with(own(public2)), Names: []string{"10.0.0.0/16"}},
 	{Name: "the next external network overlaps, and its subnets are hidden", Start: with(own(public)), Want: with(own(wide)), Before: createHiddenWide, Corrected: with(own(public2)), Names: []string{"10.0.0.0/16", "overlaps"},
 		Costs: hiddenExternal, Taken: "10.0.0.0/24"},
