@@ -330,3 +330,22 @@ var refusals = []Impossible{
 		Costs: "two routers cannot have the address of the gateway", Taken: "10.0.0.0/24"},
 	{Name: "Neutron refuses the next router", Start: with(own(public)), Want: with(own(public2)), Obstruct: refusing(http.MethodPost, "/routers", unforeseen), Names: []string{"does not like it"}},
 }
+
+// Edits are edits that can be completed, of each kind that takes something away.
+var Edits = []Scenario{
+	edit("CIDR grows", with(), spec("10.0.0.0/16", "")),
+	edit("CIDR grows, with an own router", with(own(public)), specWith("10.0.0.0/16", "", own(public))),
+	edit("CIDR grows, at an existing router", with(existing(shared)), specWith("10.0.0.0/16", "", existing(shared))),
+	edit("another CIDR", with(), spec("10.1.0.0/24", "")),
+	edit("another CIDR, with an own router", with(own(public)), specWith("10.1.0.0/24", "", own(public))),
+	edit("another CIDR, at an existing router", with(existing(shared)), specWith("10.1.0.0/24", "", existing(shared))),
+	edit("another existing router", with(existing(shared)), with(existing(other))),
+	edit("an existing router instead of an own one", with(own(public)), with(existing(shared))),
+	edit("another external network", with(own(public)), with(own(public2))),
+	edit("the router goes", with(own(public)), with()),
+	edit("gateway moves", with(), spec("10.0.0.0/24", "10.0.0.9")),
+	edit("gateway moves, with an own router", with(own(public)), specWith("10.0.0.0/24", "10.0.0.9", own(public))),
+	edit("gateway moves, at an existing router", with(existing(shared)), specWith("10.0.0.0/24", "10.0.0.9", existing(shared))),
+	edit("a subnet is added", with(existing(shared)), with(existing(shared), additional("a", "10.1.0.0/24"))),
+	edit("a subnet goes", with(existing(shared), additional("a", "10.1.0.0/24")), with(existing(shared))),
+}
