@@ -84,6 +84,25 @@ func (s Snapshot) Diff(before Snapshot) string {
 	return strings.Join(lines, "\n")
 }
 
+// Kept returns what was there before, without the fields that change when something else comes.
+func (s Snapshot) Kept(before Snapshot) Snapshot {
+	kept := Snapshot{}
+	for key, object := range s {
+		if before[key] != nil {
+			kept[key] = withoutRevision(object)
+		}
+	}
+	return kept
+}
+
+// withoutRevision returns the object without the fields that change when something is connected to it.
+func withoutRevision(object map[string]any) map[string]any {
+	object = maps.Clone(object)
+	delete(object, "revision_number")
+	delete(object, "updated_at")
+	return object
+}
+
 // Strangers returns what does not belong to the Network, without the fields that change when somebody
 // else connects something. specs are those that the Network has had.
 func (w *World) Strangers(s Snapshot, specs ...*samplecrdv1.NetworkSpec) Snapshot {
@@ -94,10 +113,7 @@ func (w *World) Strangers(s Snapshot, specs ...*samplecrdv1.NetworkSpec) Snapsho
 		if ours(key, object) {
 			continue
 		}
-		object = maps.Clone(object)
-		delete(object, "revision_number")
-		delete(object, "updated_at")
-		strangers[key] = object
+		strangers[key] = withoutRevision(object)
 	}
 	return strangers
 }
