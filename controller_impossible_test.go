@@ -254,7 +254,7 @@ func TestEveryCrashPointOfAnEditThatCannotBeCompleted(t *testing.T) {
 	var runs atomic.Int64
 	eachImpossible(t, func(t *testing.T, number int, i world.Impossible) {
 		for request := 1; !t.Failed(); request++ {
-			if sampledOut(number+request, 3) {
+			if sampledOut(number+request, 4) {
 				continue
 			}
 			runs.Add(1)
@@ -346,7 +346,7 @@ func TestAnObstacleAppearsAtEveryRequest(t *testing.T) {
 	var acts atomic.Int64
 	eachImpossible(t, func(t *testing.T, number int, i world.Impossible) {
 		for request := 1; !t.Failed() && i.Obstruct != nil; request++ {
-			if sampledOut(number+request, 2) {
+			if sampledOut(number+request, 3) {
 				continue
 			}
 			if !appear(t, i, request) {
