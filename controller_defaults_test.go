@@ -26,9 +26,9 @@ import (
 // A default that Neutron does not let the controller restore is told, and holds up nothing that the spec
 // declares. When Neutron accepts it, it is restored.
 func TestADefaultThatCannotBeRestoredHoldsUpNothing(t *testing.T) {
-	for _, field := range world.Defaults {
-		for _, declared := range world.Declarations {
-			if field.Label == declared.Name || field.IsHeld && (declared.Replaces() || declared.Want.Router != nil) {
+	for i, field := range world.Defaults {
+		for j, declared := range world.Declarations {
+			if sampledOut(i+j, 1) || field.Label == declared.Name || field.IsHeld && (declared.Replaces() || declared.Want.Router != nil) {
 				continue
 			}
 			t.Run(field.Name+", and "+declared.Name, func(t *testing.T) {

@@ -328,7 +328,10 @@ var refusals = []Impossible{
 		Obstruct: refusing(http.MethodPost, "/subnets", unforeseen), Names: []string{"does not like it"}, Costs: "the old subnet must go before Neutron looks at the new one", Taken: "10.0.0.0/24"},
 	{Name: "Neutron refuses the gateway that moves", Start: with(own(public)), Want: specWith("10.0.0.0/24", "10.0.0.9", own(public)), Obstruct: refusing(http.MethodPut, "/subnets/ID", unforeseen), Names: []string{"does not like it"},
 		Costs: "Neutron looks at the new gateway after the interface is gone", Taken: "10.0.0.0/24"},
-	{Name: "Neutron refuses the connection to the next router", Start: with(existing(shared)), Want: with(existing(other)), Obstruct: refusing(http.MethodPut, "/add_router_interface", unforeseen), Names: []string{"does not like it"}},
+	{Name: "Neutron refuses the connection to the next router", Start: with(existing(shared)), Want: with(existing(other)), Obstruct: refusing(http.MethodPut, "/add_router_interface", unforeseen), Names: []string{"does not like it"},
+		Costs: "two routers cannot have the address of the gateway", Taken: "10.0.0.0/24"},
+	{Name: "Neutron refuses the connection to the next own router", Start: with(existing(shared)), Want: with(own(public2)), Obstruct: refusing(http.MethodPut, "/add_router_interface", unforeseen), Names: []string{"does not like it"},
+		Adds: hiddenExternal},
 	{Name: "Neutron refuses the next router", Start: with(own(public)), Want: with(own(public2)), Obstruct: refusing(http.MethodPost, "/routers", unforeseen), Names: []string{"does not like it"}},
 }
 
