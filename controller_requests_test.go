@@ -74,11 +74,11 @@ var requestsOf = map[string]struct {
 	requests string
 }{
 	"CIDR grows":                               {1, "GET ports, GET quotas/ID/details.json, DELETE subnets/ID, POST subnets"},
-	"CIDR grows, with an own router":           {1, "GET ports, GET floatingips, GET quotas/ID/details.json, GET ports, GET subnets, PUT routers/ID/remove_router_interface, DELETE subnets/ID, POST subnets, PUT routers/ID/add_router_interface"},
-	"CIDR grows, at an existing router":        {1, "GET ports, GET floatingips, GET quotas/ID/details.json, GET routers/ID, GET ports, GET subnets, GET subnets, PUT routers/ID/remove_router_interface, DELETE subnets/ID, POST subnets, PUT routers/ID/add_router_interface"},
-	"another CIDR":                             {1, "GET ports, POST subnets, DELETE subnets/ID"},
-	"another CIDR, with an own router":         {1, "GET ports, GET ports, GET subnets, GET floatingips, POST subnets, PUT routers/ID/add_router_interface, GET ports, GET floatingips, PUT routers/ID/remove_router_interface, DELETE subnets/ID"},
-	"another CIDR, at an existing router":      {1, "GET ports, GET routers/ID, GET ports, GET subnets, GET subnets, GET floatingips, POST subnets, PUT routers/ID/add_router_interface, GET ports, GET floatingips, PUT routers/ID/remove_router_interface, DELETE subnets/ID"},
+	"CIDR grows, with an own router":           {1, "GET ports, GET floatingips, GET quotas/ID/details.json, GET ports, GET subnets, PUT routers/ID/remove_router_interface, GET ports, DELETE subnets/ID, POST subnets, PUT routers/ID/add_router_interface"},
+	"CIDR grows, at an existing router":        {1, "GET ports, GET floatingips, GET quotas/ID/details.json, GET routers/ID, GET ports, GET subnets, GET subnets, PUT routers/ID/remove_router_interface, GET ports, DELETE subnets/ID, POST subnets, PUT routers/ID/add_router_interface"},
+	"another CIDR":                             {1, "GET ports, POST subnets, GET ports, DELETE subnets/ID"},
+	"another CIDR, with an own router":         {1, "GET ports, GET ports, GET subnets, GET floatingips, POST subnets, PUT routers/ID/add_router_interface, GET ports, GET floatingips, PUT routers/ID/remove_router_interface, GET ports, DELETE subnets/ID"},
+	"another CIDR, at an existing router":      {1, "GET ports, GET routers/ID, GET ports, GET subnets, GET subnets, GET floatingips, POST subnets, PUT routers/ID/add_router_interface, GET ports, GET floatingips, PUT routers/ID/remove_router_interface, GET ports, DELETE subnets/ID"},
 	"another existing router":                  {2, "GET floatingips, GET routers/ID, GET ports, PUT routers/ID/remove_router_interface, PUT routers/ID/add_router_interface"},
 	"an existing router instead of an own one": {2, "GET floatingips, GET routers/ID, GET ports, GET subnets, GET subnets, PUT routers/ID/add_router_interface, PUT routers/ID/remove_router_interface, PUT routers/ID/add_router_interface, GET routers/ID, DELETE routers/ID"},
 	"another external network":                 {1, "GET floatingips, GET subnets, POST routers, GET floatingips, GET ports, GET subnets, PUT routers/ID/add_router_interface, PUT routers/ID/remove_router_interface, PUT routers/ID/add_router_interface, GET routers/ID, DELETE routers/ID"},
@@ -87,5 +87,5 @@ var requestsOf = map[string]struct {
 	"gateway moves, with an own router":        {1, "GET floatingips, GET ports, GET ports, GET subnets, PUT routers/ID/remove_router_interface, PUT subnets/ID, PUT routers/ID/add_router_interface"},
 	"gateway moves, at an existing router":     {1, "GET floatingips, GET ports, GET routers/ID, GET ports, GET subnets, GET subnets, PUT routers/ID/remove_router_interface, PUT subnets/ID, PUT routers/ID/add_router_interface"},
 	"a subnet is added":                        {1, "POST subnets, PUT routers/ID/add_router_interface"},
-	"a subnet goes":                            {1, "GET ports, GET floatingips, PUT routers/ID/remove_router_interface, DELETE subnets/ID"},
+	"a subnet goes":                            {1, "GET ports, GET floatingips, PUT routers/ID/remove_router_interface, GET ports, DELETE subnets/ID"},
 }
