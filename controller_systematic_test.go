@@ -350,7 +350,7 @@ func runActor(t *testing.T, s world.Scenario, actor world.Actor, request int, le
 	if !act.Done() {
 		return false
 	}
-	if requests := f.idle(); len(requests) > 0 && !leaderChanges && !s.Unmarks() && !s.IsMissing() {
+	if requests := f.idle(); len(requests) > 0 && !leaderChanges && !actor.Retried && !s.Unmarks() && !s.IsMissing() {
 		violate("requests of a sync that can do nothing: %q", requests)
 	}
 	if forbidden := act.End(); len(forbidden) > 0 {

@@ -98,6 +98,8 @@ type Request struct {
 	// Path is relative to the service, such as v2.0/networks or v3/auth/tokens.
 	Path  string
 	Query url.Values
+	// UserAgent is that of the client.
+	UserAgent string
 	// Status is the status of the answer; 0: the connection was closed without one.
 	Status int
 }
@@ -113,7 +115,7 @@ func (s *Server) report(r *http.Request, a *answer) {
 		return
 	}
 	prefix, path, _ := strings.Cut(strings.Trim(r.URL.Path, "/"), "/")
-	seen := Request{Service: "identity", Method: r.Method, Path: path, Query: r.URL.Query()}
+	seen := Request{Service: "identity", Method: r.Method, Path: path, Query: r.URL.Query(), UserAgent: r.UserAgent()}
 	if name, ok := neutronName(prefix); ok {
 		seen.Service, seen.Neutron = "network", name
 	}

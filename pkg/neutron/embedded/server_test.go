@@ -296,8 +296,8 @@ func TestObserveSeesARequestBeforeTheClientHasItsAnswer(t *testing.T) {
 	c.api("GET", "networks?name=a", "")
 	c.do("GET", "/identity/v3", "")
 	want := []Request{
-		{Service: "network", Method: "GET", Path: "v2.0/networks", Query: map[string][]string{"name": {"a"}}, Status: 200},
-		{Service: "identity", Method: "GET", Path: "v3", Query: map[string][]string{}, Status: 200},
+		{Service: "network", Method: "GET", Path: "v2.0/networks", Query: map[string][]string{"name": {"a"}}, UserAgent: "Go-http-client/1.1", Status: 200},
+		{Service: "identity", Method: "GET", Path: "v3", Query: map[string][]string{}, UserAgent: "Go-http-client/1.1", Status: 200},
 	}
 	mu.Lock()
 	defer mu.Unlock()

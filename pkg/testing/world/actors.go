@@ -46,6 +46,8 @@ type Actor struct {
 	SameEvents bool
 	// Stays is set if the act still matters after the next sync, and so to the next leader.
 	Stays bool
+	// Retried is set if each sync tries again what the act prevents, until End.
+	Retried bool
 	// Except are the names of the Scenarios in which the act means something else.
 	Except []string
 	// Want returns the spec that the Network has in the end, and nil if there is none. nil: the
@@ -93,6 +95,16 @@ func retain(w *World, _ string) *embedded.Fault {
 	}
 	w.Edit(func(n *samplecrdv1.Network) { n.Spec.DeletionPolicy = samplecrdv1.DeletionRetain })
 	return nil
+}
+
+// obstructing returns the act of another client that can be in the way, as far as Neutron lets it.
+func obstructing(act obstacle) func(*World, string) *embedded.Fault {
+	return func(w *World, _ string) *embedded.Fault {
+		if n := w.Find(); n != nil && slices.ContainsFunc(w.listNetworks(), func(in network) bool { return in.ID == n.Status.NetworkID }) {
+			_ = act(w)
+		}
+		return nil
+	}
 }
 
 // routing returns an act on the Network's first subnet, if that exists and there are routers.
@@ -196,6 +208,9 @@ var Actors = []Actor{
 		w.Turn(false)
 		return nil
 	}, End: func(w *World) { w.Turn(true) }},
+	{Name: "a stranger adds a subnet", SameEvents: true, Act: obstructing(strangersSubnet("10.66.0.0/24")), End: (*World).ClearObstacles},
+	{Name: "a stranger attaches a subnet to the router", SameEvents: true, Retried: true, Act: obstructing(strangersAt("", "10.66.0.0/24")), End: (*World).ClearObstacles},
+	{Name: "an administrator shares the network", SameEvents: true, Retried: true, Act: obstructing(byAdmin("shared")), End: (*World).ClearObstacles},
 	{Name: "a worker of Neutron dies in the middle of the request", Act: func(_ *World, request string) *embedded.Fault {
 		if method, path, _ := strings.Cut(request, " "); hasMiddle(method, "/"+path) {
 			return &embedded.Fault{Half: true}
@@ -220,7 +235,10 @@ func (w *World) ActAt(request int, actor Actor) *Act {
 		if !isNeutron || !strings.HasPrefix(r.UserAgent(), userAgent) {
 			return nil
 		}
-		return a.next(r.Method + " " + withoutID("v2.0/"+path))
+		if f := a.next(r.Method + " " + withoutID("v2.0/"+path)); f != nil {
+			return f
+		}
+		return w.refused(r)
 	})
 	return a
 }
@@ -235,7 +253,8 @@ type Act struct {
 	// that the controller sends the second one after the first one.
 	mu       sync.Mutex
 	seen     int
-	requests []string // after the act
+	before   []string // up to the request that the actor acts at
+	requests []string // after it
 	ended    bool
 }
 
@@ -255,6 +274,9 @@ func (a *Act) count(request string) (acts bool, first func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.seen++
+	if a.seen <= a.request {
+		a.before = append(a.before, request)
+	}
 	if a.seen > a.request && !a.ended {
 		a.requests = append(a.requests, request)
 	}
@@ -270,6 +292,14 @@ func (a *Act) Done() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.seen >= a.request
+}
+
+// Requests returns the requests before the act, and those since. The act was right before the first of these.
+func (a *Act) Requests() (before, since []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at := len(a.before) - 1
+	return a.before[:at], append([]string{a.before[at]}, a.requests...)
 }
 
 // stop returns the requests until now.

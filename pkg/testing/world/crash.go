@@ -91,9 +91,11 @@ func (w *World) CrashAt(c *Crash) {
 			return nil
 		}
 		effect, answer := w.nextRequest()
+		refusal := w.refused(r)
 		if effect && answer {
-			return nil
+			return refusal
 		}
+		effect = effect && refusal == nil
 		if effect {
 			w.mu.Lock()
 			c.HasMiddle = hasMiddle(r.Method, r.URL.Path)

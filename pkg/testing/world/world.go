@@ -20,6 +20,7 @@ limitations under the License.
 package world
 
 import (
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -85,13 +86,19 @@ type World struct {
 	acted     bool              // see once
 	// interfaceOwner is the device owner of the interfaces: see Distribute.
 	interfaceOwner string
+	undo           []func() // see ClearObstacles
+	admin          *gophercloud.ServiceClient
 
 	// beforeKubernetes is called before the controller's next request to Kubernetes: see retain.
 	beforeKubernetes func()
 
 	mu      sync.Mutex
 	journal []string
+	// changes are the controller's requests that changed something in Neutron: see TakeChanges.
+	changes []string
 	crash   *Crash
+	// refusal is what Neutron refuses: see Refuse.
+	refusal func(*http.Request) *embedded.Fault
 	// protected describes the networks that must not change, by their ID; protectedRouters the
 	// routers.
 	protected, protectedRouters map[string]string
@@ -125,6 +132,7 @@ func New(t testing.TB, networks ...*samplecrdv1.Network) *World {
 	server.Observe(func(r embedded.Request) {
 		if r.Service == "network" && strings.HasPrefix(r.Path, "v2.0/") {
 			w.note(r.Method + " " + withoutID(r.Path))
+			w.noteChange(r)
 		}
 	})
 	return w
@@ -266,6 +274,26 @@ func (w *World) note(line string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.journal = append(w.journal, line)
+}
+
+// noteChange remembers the request if it is the controller's and has changed something.
+func (w *World) noteChange(r embedded.Request) {
+	if r.Method == http.MethodGet || r.Status/100 != 2 || !strings.HasPrefix(r.UserAgent, userAgent) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.changes = append(w.changes, r.Method+" "+withoutID(r.Path))
+}
+
+// TakeChanges returns the controller's requests that Neutron has accepted and that are no reads, since it
+// was last called.
+func (w *World) TakeChanges() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	taken := w.changes
+	w.changes = nil
+	return taken
 }
 
 // withoutID turns v2.0/subnets/0b1c… into subnets/ID.
