@@ -100,6 +100,9 @@ func (l *lookahead) checkAll(ctx context.Context, steps []Step) (at int, err err
 		if more > 0 && i > 0 { // Neutron itself refuses the first step, which costs nothing
 			err = l.checkQuota(ctx, resource)
 		}
+		if err == nil && i > 0 {
+			err = l.checkLater(ctx, step)
+		}
 		if err == nil {
 			err = l.checkStep(ctx, step, expected)
 		}
@@ -109,6 +112,37 @@ func (l *lookahead) checkAll(ctx context.Context, steps []Step) (at int, err err
 		expected = step.expect(expected)
 	}
 	return 0, nil
+}
+
+// checkLater makes the checks of a step that is not the first. Neutron itself makes them for the first one, which
+// costs nothing.
+func (l *lookahead) checkLater(ctx context.Context, step Step) error {
+	switch s := step.(type) {
+	case DetachSubnet:
+		return s.checkRoutes(ctx, l.Cloud)
+	case CreateSubnet, UpdateSubnet, AttachSubnet:
+		return l.checkSubnets(ctx)
+	}
+	return nil
+}
+
+// checkSubnets fails with Stale if the network has other subnets than those that were observed: what was
+// observed can be as old as the last list.
+func (l *lookahead) checkSubnets(ctx context.Context) error {
+	if l.verify == nil { // a preview, after a list
+		return nil
+	}
+	now := *l.observed
+	subnets, err := l.client.subnetsOf(ctx, nil, now.ID)
+	if err != nil {
+		return err
+	}
+	now.Subnets = subnets
+	now.sortSubnets()
+	if !same(&now, l.observed) {
+		return &Error{Op: "look at network", Reason: Stale, Message: "its subnets have changed"}
+	}
+	return nil
 }
 
 // counted returns the resource that the step creates or deletes, by its name in quotas, and how many more there

@@ -112,7 +112,7 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 			return observed, nil, &Error{Op: "change network", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: " + step.String()}
 		}
 		if err := c.approveStep(identity, desired, observed, guard, step); err != nil {
-			return observed, done, err
+			return observed, done, withTaken(done, err)
 		}
 		plan := []Step{step}
 		if !isForeseen && !isUpdate(step) && observed.Exists() {
@@ -196,11 +196,11 @@ func isRefusal(err error) bool {
 	return false
 }
 
-// TakenBefore begins the part of a message that says what was taken away before Neutron refused a step for a
-// reason that only Neutron knows.
+// TakenBefore begins the part of a message that says what was taken away before a step that is not taken yet, or that
+// Neutron has refused for a reason that only Neutron knows.
 const TakenBefore = "; taken away before: "
 
-// withTaken adds to a refusal what was taken away in vain.
+// withTaken adds to the error what was taken away, in case it was in vain.
 func withTaken(done []Step, err error) error {
 	var taken []string
 	for _, step := range done {
@@ -208,7 +208,7 @@ func withTaken(done []Step, err error) error {
 			taken = append(taken, step.String())
 		}
 	}
-	if len(taken) == 0 || !isRefusal(err) && ReasonOf(err) != OverQuota {
+	if len(taken) == 0 || !isRefusal(err) && ReasonOf(err) != OverQuota && ReasonOf(err) != Unrecorded {
 		return err
 	}
 	refusal := errorIn(err)

@@ -28,11 +28,10 @@ func nextForRouter(desired Desired, observed *Network) Step {
 	if step != nil {
 		return step
 	}
-	subnets := Shown(desired, observed)
-	for _, s := range subnets {
+	for _, s := range Shown(desired, observed) {
 		for _, i := range observed.Interfaces {
 			if i.SubnetID == s.ID && i.RouterID != target && desired.manages(observed, i) {
-				return detach(observed, i, subnets...)
+				return detach(observed, i)
 			}
 		}
 	}
@@ -119,14 +118,9 @@ func (d *Desired) keepsInterface(declared *DesiredSubnet, subnet *Subnet) bool {
 	return d.Import != "" && !d.Owner.marks(subnet.Description) && !declared.Gateway.IsValid()
 }
 
-// detach returns the step that removes the interface. subnets are all that the plan is about to
-// detach: floating IPs in one of them prevent this step too, so that none is detached in vain.
-func detach(observed *Network, i Interface, subnets ...CurrentSubnet) DetachSubnet {
-	step := DetachSubnet{Router: i.RouterID, Subnet: i.SubnetID, CIDR: observed.subnet(i.SubnetID).CIDR}
-	for _, s := range subnets {
-		step.Others = append(step.Others, s.CIDR)
-	}
-	return step
+// detach returns the step that removes the interface.
+func detach(observed *Network, i Interface) DetachSubnet {
+	return DetachSubnet{Router: i.RouterID, Subnet: i.SubnetID, CIDR: observed.subnet(i.SubnetID).CIDR}
 }
 
 // manages reports whether the owner manages the interface: its subnet is the owner's, and its

@@ -217,9 +217,6 @@ func unresolved(err error) error {
 type DetachSubnet struct {
 	Router, Subnet string
 	CIDR           netip.Prefix
-	// Others are the CIDRs of the subnets that are detached afterwards. A floating IP in one of them
-	// prevents this step too.
-	Others []netip.Prefix
 	// Replaces are the IDs of the subnets that are deleted afterwards, including this one. Ports on
 	// them prevent the step.
 	Replaces []string
@@ -249,40 +246,28 @@ func (s DetachSubnet) check(ctx context.Context, c *Cloud, identity Identity, ob
 			return err
 		}
 	}
-	if err := s.checkFloatingIPs(ctx, c); err != nil {
-		return err
-	}
-	return s.checkRoutes(ctx, c)
+	return s.checkFloatingIPs(ctx, c)
 }
 
-// checkRoutes fails with InUse if routes of the router depend on the subnets. It makes no request for
-// one subnet, which Neutron itself refuses to detach.
+// checkRoutes fails with InUse if routes of the router depend on the subnet.
 func (s DetachSubnet) checkRoutes(ctx context.Context, c *Cloud) error {
-	if len(s.Others) < 2 {
-		return nil
-	}
 	router, err := c.client.getRouterDetails(ctx, s.Router)
 	if err != nil && ReasonOf(err) != NotFound {
 		return err
 	}
 	for _, route := range router.Routes {
-		if s.affects(route.NextHop) {
+		if s.CIDR.Contains(route.NextHop) {
 			return &Error{Op: "detach subnet " + s.CIDR.String(), Reason: InUse, Message: fmt.Sprintf("in use by a route of router %s via %s", s.Router, route.NextHop)}
 		}
 	}
 	return nil
 }
 
-// affects reports whether the address is in one of the subnets.
-func (s DetachSubnet) affects(address netip.Addr) bool {
-	return s.CIDR.Contains(address) || slices.ContainsFunc(s.Others, func(cidr netip.Prefix) bool { return cidr.Contains(address) })
-}
-
 func (s DetachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
 	return observed.withoutInterface(s.Router, s.Subnet), c.client.DetachSubnet(ctx, s.Router, s.Subnet)
 }
 
-// checkFloatingIPs fails with InUse if floating IPs depend on the subnets.
+// checkFloatingIPs fails with InUse if floating IPs depend on the subnet.
 func (s DetachSubnet) checkFloatingIPs(ctx context.Context, c *Cloud) error {
 	ips, err := c.client.FloatingIPs(ctx, s.Router)
 	if err != nil {
@@ -290,7 +275,7 @@ func (s DetachSubnet) checkFloatingIPs(ctx context.Context, c *Cloud) error {
 	}
 	var names []string
 	for _, ip := range ips {
-		if slices.ContainsFunc(ip.FixedIPs(), s.affects) {
+		if slices.ContainsFunc(ip.FixedIPs(), s.CIDR.Contains) {
 			names = append(names, ip.String())
 		}
 	}

@@ -333,25 +333,28 @@ func firstOf(names []string) string {
 // worth a write. An error that the message has already stays too: it may be the Network's own.
 // What an edit took away in vain stays in the text until the next edit.
 func message(before *metav1.Condition, now metav1.Condition, o Outcome) string {
-	isSame := before != nil && before.Reason == now.Reason && before.ObservedGeneration == now.ObservedGeneration
-	if isSame && strings.HasPrefix(before.Message, o.Err.Error()+neutron.TakenBefore) {
-		return before.Message
+	text := o.Err.Error()
+	isEdit := before == nil || before.ObservedGeneration != now.ObservedGeneration
+	if !isEdit && before.Status == metav1.ConditionFalse && !strings.Contains(text, neutron.TakenBefore) {
+		if _, taken, found := strings.Cut(before.Message, neutron.TakenBefore); found {
+			text += neutron.TakenBefore + taken
+		}
 	}
 	if now.Reason != samplecrdv1.ReasonNeutronUnavailable || o.Away.IsZero() {
-		return o.Err.Error()
+		return text
 	}
 	outage := "Neutron has not been available since " + o.Away.UTC().Format(time.RFC3339) + ": "
-	if isSame {
+	if !isEdit && before.Reason == now.Reason {
 		// The times of conditions have no fractions of a second.
 		isSince := !before.LastTransitionTime.Time.Before(o.Away.Truncate(time.Second))
-		if isSince || strings.HasPrefix(before.Message, outage) || before.Message == o.Err.Error() {
+		if isSince || strings.HasPrefix(before.Message, outage) || before.Message == text {
 			return before.Message
 		}
 	}
 	if !o.IsOutage {
-		return o.Err.Error()
+		return text
 	}
-	return outage + o.Err.Error()
+	return outage + text
 }
 
 // Equal reports whether two statuses are the same. Every sync ends with it, so it compares
