@@ -611,7 +611,7 @@ func TestTheDeletionPolicyOfAnOrphanIsNotKnown(t *testing.T) {
 
 	l.restart(RemoveFew) // the controller was stopped when the Networks went
 	for _, name := range []string{"retained", "kept"} {
-		l.must(l.kube.Tracker().Delete(samplecrdv1.SchemeGroupVersion.WithResource("networks"), "default", name))
+		l.must(l.kube.Tracker().Delete(samplecrdv1.Resource("networks").WithVersion("v1"), "default", name))
 		l.must(l.cached.Delete(&samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}))
 	}
 	l.must(l.relist())

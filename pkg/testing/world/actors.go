@@ -307,7 +307,7 @@ func (a *Act) stop() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ended = true
-	return a.requests
+	return slices.Clone(a.requests)
 }
 
 // End ends the act, and returns the forbidden requests that were sent.
