@@ -126,10 +126,13 @@ func TestAClusterCopiedAtAnyRequestDoesNotTouchImports(t *testing.T) {
 	var copies atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
 		for i, s := range world.Imports {
+			if testing.Short() && i%4 != 0 {
+				continue
+			}
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
 				for request := 1; !t.Failed(); request++ {
-					if testing.Short() && request%4 != i%4 {
+					if testing.Short() && request%4 != 1 {
 						continue
 					}
 					crashed := false

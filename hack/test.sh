@@ -56,7 +56,7 @@ tests() {
 # The race detector sees a tenth of the systematic tests' cases; the others run without it.
 unit() {
   tests -race -short -timeout 20m ./... &&
-    tests -run 'TestAClusterCopied|TestActorsAtEveryRequest|TestAnObstacle|TestAnyBackup|TestAnyStartingState|TestEveryCrashPoint|TestNothingIrreversible|TestPlanSays|TestStaleCache|TestTokenRefused' .
+    tests -run 'TestAClusterCopied|TestADefaultThat|TestActorsAtEveryRequest|TestAnEdit|TestAnObstacle|TestAnyBackup|TestAnyStartingState|TestEveryCrashPoint|TestNothingIrreversible|TestPlanSays|TestStaleCache|TestTokenRefused' .
 }
 
 # hack_tests runs tests of hack's module. Their results are never cached, because they build
