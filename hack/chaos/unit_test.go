@@ -133,6 +133,57 @@ var unitMutations = []unitMutation{
 	{mutation{name: "subnets-that-were-taken-over-are-deleted", file: "pkg/neutron/plan.go", edits: []string{
 		"isCreated(desired, s) && !declared[s.ID]", "isOurs(desired, s) && !declared[s.ID]",
 	}}, "./pkg/neutron", "^TestPlanOfAnImport$"},
+	{mutation{name: "only-the-next-step-is-checked", file: "pkg/neutron/ahead.go", edits: []string{
+		"if len(plan) < 2 || !slices.ContainsFunc(plan, takesAway) {", "if len(plan) > 0 {",
+	}}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
+	{mutation{name: "subnets-not-read-before-the-detach", file: "pkg/neutron/ahead.go", edits: []string{
+		"if l.verify == nil { // a preview, after a list", "if true {",
+	}}, ".", "^TestAnEditMeetsAnObstacleThatNoListHasShownYet$"},
+	{mutation{name: "subnets-of-the-external-network-ignored", file: "pkg/neutron/ahead.go", edits: []string{
+		"if other.CIDR.Overlaps(s.CIDR) {", "if !isExternal && other.CIDR.Overlaps(s.CIDR) {",
+	}}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
+	{mutation{name: "no-attachment-tried-before-the-detach", file: "pkg/neutron/ahead.go", edits: []string{
+		"return l.tryAttachment(ctx, s)", "return nil",
+	}}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
+	{mutation{name: "gateway-inside-a-pool-not-foreseen", file: "pkg/neutron/refusal.go", edits: []string{
+		`if pool := after.Pools.containing(after.Gateway); pool != "" {`, "if pool := after.Pools.containing(after.Gateway); false {",
+	}}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
+	{mutation{name: "quota-not-looked-at", file: "pkg/neutron/ahead.go", edits: []string{
+		"if !isKnown || quota.Limit < 0 ||", "if true || !isKnown || quota.Limit < 0 ||",
+	}}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
+	{mutation{name: "refused-default-holds-up-the-rest", file: "pkg/neutron/plan.go", edits: []string{
+		"		if len(defaults) > 0 {\n			return subnet, defaults\n", "		if false {\n			return subnet, defaults\n",
+	}}, ".", "^TestADefaultThatCannotBeRestoredHoldsUpNothing$"},
+	{mutation{name: "ports-for-snat-are-a-strangers", file: "pkg/neutron/ports.go", edits: []string{
+		"return p.ID == i.PortID || p.DeviceOwner == centralizedSNAT &&", "return p.ID == i.PortID || false &&",
+	}}, ".", "^TestEveryCrashPointWithDistributedRouters$"},
+	{mutation{name: "all-wait-for-the-own-cloud", file: "controller.go", edits: []string{
+		"	logger.Info(\"Starting workers\", \"count\", workers)\n", "	select {\n	case <-c.clouds.Own().Observer().FirstListDone():\n	case <-ctx.Done():\n		return ctx.Err()\n	}\n	logger.Info(\"Starting workers\", \"count\", workers)\n",
+	}}, ".", "^TestAnOwnCloudThatDoesNotAnswerTheFirstListHoldsUpNobodyElse$"},
+	{mutation{name: "one-object-is-an-outage", file: "pkg/neutron/circuit.go", edits: []string{
+		"isAboutObject := isFailure && isChange(request.Method, request.URL.Path)", "isAboutObject := false",
+	}}, ".", "^TestNetworksThatFailForEverCostTheOthersNothing$"},
+	{mutation{name: "cached-routers-forgotten", file: "pkg/neutron/routing.go", edits: []string{
+		"return c.keepRouting(cluster, networks), nil", "return networks, nil",
+	}}, ".", "^TestAListThatFailsForEverCostsTheOthersNothing$"},
+	{mutation{name: "addresses-taken-from-ports", file: "pkg/neutron/steps.go", edits: []string{
+		"func (s DeleteSubnet) check(ctx context.Context, c *Cloud, identity Identity, observed *Network) error {\n", "func (s DeleteSubnet) check(ctx context.Context, c *Cloud, identity Identity, observed *Network) error {\n	if true {\n		return nil\n	}\n",
+	}}, "./pkg/neutron", "^TestASubnetWithChosenAddressesIsNotTakenFromPorts$"},
+	{mutation{name: "names-lead-to-what-is-gone", file: "pkg/neutron/routing.go", edits: []string{
+		"if ReasonOf(err) != Unresolved || desired == nil {", "if true {",
+	}}, "./pkg/neutron", "^TestANameOfSomethingThatWasMadeAgain$"},
+	{mutation{name: "those-that-were-woken-are-woken-again", file: "pkg/neutron/recovery.go", edits: []string{
+		"if waits {", "if waits || !waits {",
+	}}, "./pkg/neutron", "^TestWhoIsWokenWhenTheCloudAnswersAgain$"},
+	{mutation{name: "turns-not-given-back", file: "pkg/retry/retry.go", edits: []string{
+		"if last, ok := l.turns[key]; ok && last.at.After(now) {", "if last, ok := l.turns[key]; false && ok {",
+	}}, "./pkg/retry", "^TestRetriesThatAreOvertakenLeaveNoDebt$"},
+	{mutation{name: "additional-subnets-are-free-ranges", file: "pkg/deployment/allocator.go", edits: []string{
+		"return additionalCIDRsOf(network).Insert(parseCIDRs(texts)...)", "return sets.New(parseCIDRs(texts)...)",
+	}}, "./pkg/deployment", "^TestAutoAvoidsEverySubnetOfEveryNetwork$"},
+	{mutation{name: "messages-have-no-limit", file: "pkg/status/limits.go", edits: []string{
+		"	if len(text) <= limit {\n", "	if len(text) >= 0 {\n",
+	}}, "./pkg/status", "^TestAStatusCanBeWrittenWhateverNeutronHas$"},
 }
 
 // TestUnitMutationsFitTheCode is quick, so that they do not fall behind.
