@@ -148,6 +148,9 @@ var unitMutations = []unitMutation{
 	{mutation{name: "gateway-inside-a-pool-not-foreseen", file: "pkg/neutron/refusal.go", edits: []string{
 		`if pool := after.Pools.containing(after.Gateway); pool != "" {`, "if pool := after.Pools.containing(after.Gateway); false {",
 	}}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
+	{mutation{name: "routes-not-looked-for", file: "pkg/neutron/ahead.go", edits: []string{
+		"return s.checkRoutes(ctx, l.Cloud)", "_ = s\n		return nil",
+	}}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
 	{mutation{name: "quota-not-looked-at", file: "pkg/neutron/ahead.go", edits: []string{
 		"if !isKnown || quota.Limit < 0 ||", "if true || !isKnown || quota.Limit < 0 ||",
 	}}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
@@ -172,6 +175,9 @@ var unitMutations = []unitMutation{
 	{mutation{name: "names-lead-to-what-is-gone", file: "pkg/neutron/routing.go", edits: []string{
 		"if ReasonOf(err) != Unresolved || desired == nil {", "if true {",
 	}}, "./pkg/neutron", "^TestANameOfSomethingThatWasMadeAgain$"},
+	{mutation{name: "refused-log-ins-not-counted", file: "pkg/neutron/client.go", edits: []string{
+		"c.refused.attempts++", "c.refused.attempts = 0",
+	}}, "./pkg/neutron", "^TestWrongCredentialsDoNotLockTheAccount$"},
 	{mutation{name: "those-that-were-woken-are-woken-again", file: "pkg/neutron/recovery.go", edits: []string{
 		"if waits {", "if waits || !waits {",
 	}}, "./pkg/neutron", "^TestWhoIsWokenWhenTheCloudAnswersAgain$"},
