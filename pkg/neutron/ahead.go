@@ -89,9 +89,25 @@ type lookahead struct {
 	more map[string]int
 }
 
-// checkAll returns the number of the first step that is known to fail, and why.
-func (l *lookahead) checkAll(ctx context.Context, steps []Step) (at int, err error) {
-	ctx = withMemory(ctx)
+// checkAll returns the number of the first step that is known to fail, and why. The first step is checked last, and
+// a deletion reads anew: so as little as possible happens between its check and the request.
+func (l *lookahead) checkAll(ctx context.Context, steps []Step) (failing int, err error) {
+	if len(steps) == 0 {
+		return 0, nil
+	}
+	remembering := withMemory(ctx)
+	failing, later := l.checkLater(remembering, steps)
+	if _, isDeletion := steps[0].(DeleteSubnet); !isDeletion {
+		ctx = remembering
+	}
+	if err := l.checkStep(ctx, steps[0], l.observed); err != nil {
+		return 0, err
+	}
+	return failing, later
+}
+
+// checkLater is checkAll for all steps but the first.
+func (l *lookahead) checkLater(ctx context.Context, steps []Step) (failing int, err error) {
 	l.more = map[string]int{}
 	expected := l.observed
 	for i, step := range steps {
@@ -101,9 +117,9 @@ func (l *lookahead) checkAll(ctx context.Context, steps []Step) (at int, err err
 			err = l.checkQuota(ctx, resource)
 		}
 		if err == nil && i > 0 {
-			err = l.checkLater(ctx, step)
+			err = l.checkIfLater(ctx, step)
 		}
-		if err == nil {
+		if err == nil && i > 0 {
 			err = l.checkStep(ctx, step, expected)
 		}
 		if err != nil {
@@ -114,9 +130,9 @@ func (l *lookahead) checkAll(ctx context.Context, steps []Step) (at int, err err
 	return 0, nil
 }
 
-// checkLater makes the checks of a step that is not the first. Neutron itself makes them for the first one, which
+// checkIfLater makes the checks of a step that is not the first. Neutron itself makes them for the first one, which
 // costs nothing.
-func (l *lookahead) checkLater(ctx context.Context, step Step) error {
+func (l *lookahead) checkIfLater(ctx context.Context, step Step) error {
 	switch s := step.(type) {
 	case DetachSubnet:
 		return s.checkRoutes(ctx, l.Cloud)

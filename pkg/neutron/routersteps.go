@@ -127,7 +127,7 @@ func (c *Cloud) checkRouter(ctx context.Context, id string) error {
 
 // apply attaches the subnet. Neutron refuses that if it is attached (400). It refuses it in another
 // way (409) if an earlier request failed in the middle: then there is a port that looks like an
-// interface, in every answer, and is none. It is removed, and the subnet is attached again.
+// interface, in every answer, and is none. It is removed, and the plan is made again.
 func (s AttachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
 	port, err := c.client.AttachSubnet(ctx, s.Router, s.Subnet)
 	message := errorIn(err).Message
@@ -137,10 +137,10 @@ func (s AttachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed 
 		port, err = s.Port, nil
 	case isAttached:
 		if err = s.checkHidden(ctx, c, observed); err == nil {
-			port, err = s.attachAgain(ctx, c)
+			err = s.removeHalf(ctx, c)
 		}
 	case isHalf && s.Port != "":
-		port, err = s.attachAgain(ctx, c)
+		err = s.removeHalf(ctx, c)
 	}
 	if ReasonOf(err) == InUse {
 		gateway := FixedIP{s.Subnet, observed.subnet(s.Subnet).Gateway}
@@ -176,13 +176,14 @@ func (s AttachSubnet) checkHidden(ctx context.Context, c *Cloud, observed *Netwo
 	return nil
 }
 
-// attachAgain removes what a request that failed in the middle has left, and attaches the subnet.
-func (s AttachSubnet) attachAgain(ctx context.Context, c *Cloud) (port string, err error) {
+// removeHalf removes what a request that failed in the middle has left. It fails with Stale, so that the plan is made
+// again: the next request to attach the subnet has a live read of the Network of its own.
+func (s AttachSubnet) removeHalf(ctx context.Context, c *Cloud) error {
 	klog.FromContext(ctx).Info("Attaching the subnet to the router again: an earlier request has failed in the middle", "router", s.Router, "port", s.Port)
 	if err := c.client.DetachSubnet(ctx, s.Router, s.Subnet); err != nil {
-		return "", err
+		return err
 	}
-	return c.client.AttachSubnet(ctx, s.Router, s.Subnet)
+	return &Error{Op: "attach subnet", Reason: Stale, Message: "what an earlier request has left was removed"}
 }
 
 // checkAddress fails with InUse, and names the ports, if ports have the address of a gateway. Ports that

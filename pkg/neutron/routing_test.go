@@ -958,9 +958,9 @@ func TestRemoveARoutedNetwork(t *testing.T) {
 		retain   bool
 		calls    []string
 	}{
-		{"an own router", false, false, []string{"GET ports", "GET floatingips", "GET routers", detachCall, "GET ports", "GET floatingips", detachCall, "GET routers", "DELETE routers", "GET networks", "DELETE networks",
+		{"an own router", false, false, []string{"GET routers", "GET ports", "GET floatingips", detachCall, "GET ports", "GET floatingips", detachCall, "GET routers", "DELETE routers", "GET networks", "DELETE networks",
 			"GET networks", "GET routers"}},
-		{"an existing router", true, false, []string{"GET ports", "GET floatingips", "GET routers", detachCall, "GET ports", "GET floatingips", detachCall, "GET networks", "DELETE networks", "GET networks", "GET routers"}},
+		{"an existing router", true, false, []string{"GET routers", "GET ports", "GET floatingips", detachCall, "GET ports", "GET floatingips", detachCall, "GET networks", "DELETE networks", "GET networks", "GET routers"}},
 		{"a retained own router", false, true, []string{"PUT subnets", "PUT subnets", "PUT routers", "GET networks", "PUT networks", "GET networks", "GET routers"}},
 		{"a retained network on an existing router", true, true, []string{"PUT subnets", "PUT subnets", "GET networks", "PUT networks", "GET networks", "GET routers"}},
 	} {
@@ -1235,13 +1235,13 @@ func TestAHalfInterfaceIsCured(t *testing.T) {
 	equal(t, true, c.Interfaces()[0].Half)
 	c.SetFault(nil)
 	var done []string
-	equal(t, []string{"GET networks", "GET subnets", "GET routers", "GET ports", "GET routers", attachCall, detachCall, attachCall}, c.calls(func() {
+	equal(t, []string{"GET networks", "GET subnets", "GET routers", "GET ports", "GET routers", attachCall, detachCall, "GET networks", "GET subnets", "GET routers", "GET ports", attachCall}, c.calls(func() {
 		var n *Network
 		n, done, err = r.sync(t)
 		noError(t, err)
 		equal(t, c.gate, c.attached(t, n)["10.0.0.0/24"])
 	}))
-	equal(t, []string{"connection of subnet 10.0.0.0/24 to router " + c.gate + " confirmed"}, done)
+	equal(t, []string{"subnet 10.0.0.0/24 attached to router " + c.gate}, done)
 	equal(t, c.Interfaces()[0].PortID, r.Status.Subnets[0].RouterPortID)
 	equal(t, []string(nil), c.calls(func() { r.synced(t) }))
 }
@@ -1255,7 +1255,7 @@ func TestASubnetThatIsAttachedAlready(t *testing.T) {
 		calls    []string
 	}{
 		{"by another client", false, []string{"GET routers", attachCall, "GET ports", "GET networks", "GET subnets", "GET routers", "GET ports", "GET routers", attachCall}},
-		{"by a port that has lost its device", true, []string{"GET routers", attachCall, "GET ports", detachCall, attachCall}},
+		{"by a port that has lost its device", true, []string{"GET routers", attachCall, "GET ports", detachCall, "GET networks", "GET subnets", "GET routers", "GET ports", attachCall}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newRoutedCloud(t)
@@ -1637,8 +1637,8 @@ func TestTheCIDROfAnAttachedSubnetChanges(t *testing.T) {
 		cidr  string
 		calls []string
 	}{
-		{"10.1.0.0/24", []string{"GET ports", "GET subnets", "GET ports", "GET subnets", "GET routers", "GET floatingips", "POST subnets", attachCall, "GET ports", "GET floatingips", detachCall, "GET ports", "DELETE subnets"}},
-		{"10.0.0.0/16", []string{"GET ports", "GET floatingips", "GET quotas/details.json", "GET subnets", "GET ports", "GET subnets", detachCall, "GET ports", "DELETE subnets", "POST subnets", attachCall}},
+		{"10.1.0.0/24", []string{"GET subnets", "GET ports", "GET subnets", "GET routers", "GET ports", "GET floatingips", "POST subnets", attachCall, "GET ports", "GET floatingips", detachCall, "GET ports", "DELETE subnets"}},
+		{"10.0.0.0/16", []string{"GET ports", "GET quotas/details.json", "GET subnets", "GET ports", "GET subnets", "GET floatingips", detachCall, "GET ports", "DELETE subnets", "POST subnets", attachCall}},
 	} {
 		t.Run(test.cidr, func(t *testing.T) {
 			c := newRoutedCloud(t)

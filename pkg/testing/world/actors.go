@@ -62,7 +62,7 @@ var Irreversible = []string{"POST networks", "DELETE networks/ID", "DELETE subne
 // deletions are the names of the Scenarios with a Network that is being deleted.
 var deletions = []string{"delete", retained, "delete before anything was created", recreated, recreatedAtOnce,
 	deletedWithRouter, deletedAtExisting, deletedDualStack, retainedWithRouter, retainedAtExisting, recreatedWithRouter,
-	importDeleted, importRetained, importLeft, vanishedAndDeleted}
+	importDeleted, importRetained, importLeft, oldMarkDeleted, vanishedAndDeleted}
 
 // user returns the act of a user who changes the Network; nothing happens if it is gone.
 func user(change func(*samplecrdv1.Network)) func(*World, string) *embedded.Fault {

@@ -39,6 +39,7 @@ const (
 	importLeft         = "managed, then observed, then deleted"
 	anothersNetwork    = "import of another's network"
 	vanishedAndDeleted = "imported network vanished, then a deletion"
+	oldMarkDeleted     = "deletion of an import with the mark of an older version"
 )
 
 // legacy is the name of a network that somebody created by hand. In a spec, it is its ID.
@@ -181,7 +182,7 @@ var importScenarios = []importScenario{
 		w.send(w.Client, http.MethodPut, "networks/"+w.ids[legacy]+"/tags", map[string]any{"tags": []string{"prod"}}, &struct{}{})
 	})}, imports(imported(), "Available", marked+legacySubnet+legacyOther)},
 	{Scenario{Name: "mark of an older version", Start: imported(withV6), Act: once(replaceMark)}, imports(imported(withV6), "Available", marked+legacySubnet+legacyOther+v6Subnet+"marked")},
-	{Scenario{Name: "deletion of an import with the mark of an older version", Start: imported(withV6), Act: once(func(w *World) { replaceMark(w); kubectlDelete(w) })}, imports(nil, "", legacyNetwork+legacySubnet+legacyOther+v6Subnet+"unmarked")},
+	{Scenario{Name: oldMarkDeleted, Start: imported(withV6), Act: once(func(w *World) { replaceMark(w); kubectlDelete(w) })}, imports(nil, "", legacyNetwork+legacySubnet+legacyOther+v6Subnet+"unmarked")},
 	{Scenario{Name: "import of what the original of this cluster has imported", Act: once(func(w *World) {
 		w.Create(*imported(withV6))
 		tagOf(neutron.Owner{Cluster: "another", UID: w.Get().UID}.ImportTag())(w)
