@@ -137,13 +137,13 @@ var unitMutations = []unitMutation{
 		"if len(plan) < 2 || !slices.ContainsFunc(plan, takesAway) {", "if len(plan) > 0 {",
 	}}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
 	{mutation{name: "subnets-not-read-before-the-detach", file: "pkg/neutron/ahead.go", edits: []string{
-		"if l.verify == nil { // a preview, after a list", "if true {",
+		"	if l.isListed {", "	if true {",
 	}}, ".", "^TestAnEditMeetsAnObstacleThatNoListHasShownYet$"},
 	{mutation{name: "subnets-of-the-external-network-ignored", file: "pkg/neutron/ahead.go", edits: []string{
 		"if other.CIDR.Overlaps(s.CIDR) {", "if !isExternal && other.CIDR.Overlaps(s.CIDR) {",
 	}}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
 	{mutation{name: "no-attachment-tried-before-the-detach", file: "pkg/neutron/ahead.go", edits: []string{
-		"return l.tryAttachment(ctx, s)", "return nil",
+		"err = l.tryAttachments(ctx, guard)", "err = nil",
 	}}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
 	{mutation{name: "gateway-inside-a-pool-not-foreseen", file: "pkg/neutron/refusal.go", edits: []string{
 		`if pool := after.Pools.containing(after.Gateway); pool != "" {`, "if pool := after.Pools.containing(after.Gateway); false {",

@@ -63,8 +63,11 @@ func (c *Cloud) checkPlan(ctx context.Context, identity Identity, observed *Netw
 	if len(plan) < 2 || !slices.ContainsFunc(plan, takesAway) {
 		return plan[0], c.check(ctx, identity, observed, plan[0])
 	}
-	l := lookahead{Cloud: c, identity: identity, observed: observed, verify: guard.verify}
+	l := lookahead{Cloud: c, identity: identity, observed: observed}
 	at, err := l.checkAll(ctx, plan)
+	if err == nil {
+		err = l.tryAttachments(ctx, guard)
+	}
 	return plan[at], err
 }
 
@@ -83,8 +86,10 @@ type lookahead struct {
 	identity Identity
 	// observed is the network as it is now.
 	observed *Network
-	// verify is called before tryAttachment. If it is nil, nothing is tried.
-	verify func(context.Context) error
+	// isListed means that observed is from a list that was just made.
+	isListed bool
+	// unclear are the attachments of which the client cannot see everything that can prevent them.
+	unclear []AttachSubnet
 	// more is how many subnets and routers there are more than now, after the steps that were checked.
 	more map[string]int
 }
@@ -145,7 +150,7 @@ func (l *lookahead) checkIfLater(ctx context.Context, step Step) error {
 // checkSubnets fails with Stale if the network has other subnets than those that were observed: what was
 // observed can be as old as the last list.
 func (l *lookahead) checkSubnets(ctx context.Context) error {
-	if l.verify == nil { // a preview, after a list
+	if l.isListed {
 		return nil
 	}
 	now := *l.observed
@@ -219,10 +224,10 @@ func (l *lookahead) checkAttachment(ctx context.Context, s AttachSubnet, expecte
 		}
 	}
 	isComplete, err := l.checkNeighbours(ctx, s, expected)
-	if err != nil || isComplete || l.verify == nil || !exists || !isReleased || s.Router == newRouter {
-		return err
+	if err == nil && !isComplete && exists && isReleased && s.Router != newRouter {
+		l.unclear = append(l.unclear, s)
 	}
-	return l.tryAttachment(ctx, s)
+	return err
 }
 
 // removed returns the interfaces that a step before removes.
@@ -298,22 +303,24 @@ func (s AttachSubnet) overlap(other, id string, isExternal bool) error {
 	return &Error{Op: "attach subnet", Reason: Invalid, Message: fmt.Sprintf("%s overlaps with %s (%s), %s", s.CIDR, other, id, of)}
 }
 
-// tryAttachment tries to attach a subnet before it is detached from another router, which has the address of
-// its gateway. Neutron refuses that: with 409 because of the address, if nothing else is in the way. So it tells
-// what the client cannot see, such as the subnets of an external network (measured: a member cannot list them).
-// If Neutron accepts it, the other router has just lost the subnet, and the plan is made again.
-func (l *lookahead) tryAttachment(ctx context.Context, s AttachSubnet) error {
-	if err := l.verify(ctx); err != nil {
-		return err
+// tryAttachments tries to attach the subnets before they are detached from another router, which has the addresses
+// of their gateways. Neutron refuses that: with 409 because of the address, if nothing else is in the way. So it
+// tells what the client cannot see, such as the subnets of an external network (measured: a member cannot list
+// them). If Neutron accepts it, the other router has just lost the subnet, and the plan is made again.
+func (l *lookahead) tryAttachments(ctx context.Context, guard Guard) error {
+	for _, s := range l.unclear {
+		if err := guard.verify(ctx); err != nil {
+			return err
+		}
+		_, err := l.client.AttachSubnet(ctx, s.Router, s.Subnet)
+		switch {
+		case err == nil:
+			return &Error{Op: "attach subnet", Reason: Stale, Message: "the other router has lost the subnet"}
+		case ReasonOf(err) != InUse:
+			return unresolved(err)
+		}
 	}
-	_, err := l.client.AttachSubnet(ctx, s.Router, s.Subnet)
-	switch {
-	case err == nil:
-		return &Error{Op: "attach subnet", Reason: Stale, Message: "the other router has lost the subnet"}
-	case ReasonOf(err) == InUse:
-		return nil
-	}
-	return unresolved(err)
+	return nil
 }
 
 // checkDetached fails with InUse if the router has interfaces that no step before removes.

@@ -147,7 +147,7 @@ func (c *Cloud) foretell(ctx context.Context, identity Identity, desired Desired
 // there is none.
 func (c *Cloud) checkPlanned(ctx context.Context, identity Identity, observed *Network, plan []Step) (steps []PlannedStep, failing int, err error) {
 	steps = describePlan(plan, observed)
-	l := lookahead{Cloud: c, identity: identity, observed: observed}
+	l := lookahead{Cloud: c, identity: identity, observed: observed, isListed: true}
 	failing, err = l.checkAll(ctx, plan)
 	if err == nil || !prevents(err) {
 		return steps, -1, err
