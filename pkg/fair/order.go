@@ -45,13 +45,14 @@ type Limits struct {
 // NewLimits returns the Limits for so many workers, and so many simultaneous requests to a cloud.
 // Any cloud can be so slow that all its workers wait, so each leaves some to the others: the
 // controller's own cloud gets half of the workers and one more, a cloud of a Secret three eighths,
-// and all those of Secrets three quarters. More than two workers for each connection would only wait
-// for one another.
+// and all those of Secrets three quarters. With few workers, each leaves one if it has another. More than
+// two workers for each connection would only wait for one another.
 func NewLimits(workers, connections int) Limits {
+	total := max(1, workers-max(1, workers/4))
 	return Limits{
-		PerCloud: min((workers*3+7)/8, 2*connections), // rounded up
-		Total:    max(1, workers-max(1, workers/4)),
-		Own:      workers/2 + 1,
+		PerCloud: min((workers*3+7)/8, max(1, total-1), 2*connections), // rounded up
+		Total:    total,
+		Own:      min(workers/2+1, max(1, workers-1)),
 	}
 }
 

@@ -210,10 +210,50 @@ func TestNewLimits(t *testing.T) {
 		{"few connections", 32, 2, Limits{PerCloud: 4, Total: 24, Own: 17}},
 		{"many connections", 32, 100, Limits{PerCloud: 12, Total: 24, Own: 17}},
 		{"four workers", 4, 8, Limits{PerCloud: 2, Total: 3, Own: 3}},
-		{"two workers", 2, 8, Limits{PerCloud: 1, Total: 1, Own: 2}},
+		{"three workers", 3, 8, Limits{PerCloud: 1, Total: 2, Own: 2}},
+		{"two workers", 2, 8, Limits{PerCloud: 1, Total: 1, Own: 1}},
 		{"one worker takes turns", 1, 1, Limits{PerCloud: 1, Total: 1, Own: 1}},
 	} {
 		t.Run(test.name, func(t *testing.T) { equal(t, test.want, NewLimits(test.workers, test.connections)) })
+	}
+}
+
+// A slow cloud leaves a worker to each other kind of cloud, as far as there are workers.
+func TestASlowCloudLeavesAWorkerOfFew(t *testing.T) {
+	for _, test := range []struct {
+		workers    int
+		slow, fast string // a cloud, and a key
+	}{
+		{2, "", "a/x/fast"},
+		{2, "a", "/x/fast"},
+		{3, "", "a/x/fast"},
+		{3, "a", "/x/fast"},
+		{3, "a", "b/x/fast"},
+		{4, "a", "b/x/fast"},
+	} {
+		t.Run(fmt.Sprintf("%d workers, %q is slow, %s", test.workers, test.slow, test.fast), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPool(t, NewLimits(test.workers, 8), test.workers, func(key string) {
+					if key != test.fast {
+						time.Sleep(time.Hour)
+					}
+				})
+				for i := range 10 {
+					p.add(fmt.Sprint(test.slow, "/x/", i))
+				}
+				synctest.Wait()
+				p.add(test.fast)
+				synctest.Wait()
+				p.mu.Lock()
+				if p.served[test.fast] != 1 {
+					t.Errorf("it is not processed while %d workers are busy", len(p.busy))
+				}
+				p.mu.Unlock()
+				time.Sleep(1000 * time.Hour)
+				p.stop()
+				expectEmpty(t, p.order)
+			})
+		})
 	}
 }
 
