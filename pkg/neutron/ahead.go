@@ -46,29 +46,55 @@ func isLeftover(step Step) bool {
 	return false
 }
 
-// heldBy returns the number of the first step of the plan that is not taken because the step with the number
-// failing is known to fail. It is that step, if the plan takes nothing away, or if nothing depends on it.
-func heldBy(plan []Step, failing int) int {
-	first := slices.IndexFunc(plan, func(step Step) bool { return !isUpdate(step) })
-	if isLeftover(plan[failing]) || first < 0 || !slices.ContainsFunc(plan, takesAway) {
-		return failing
+// isRelease reports whether the step takes away a subnet that the spec no longer declares, or is a leftover.
+func isRelease(step Step) bool {
+	switch s := step.(type) {
+	case DetachSubnet:
+		return len(s.Replaces) > 0
+	case DeleteSubnet:
+		return true
 	}
-	return min(first, failing)
+	return isLeftover(step)
 }
 
-// checkPlan makes the checks of the first step, and those of the whole plan if that takes something away. It
-// returns the step that is known to fail, and why.
-func (c *Cloud) checkPlan(ctx context.Context, identity Identity, observed *Network, plan []Step, guard Guard) (failing Step, err error) {
-	plan = append(plan[:1:1], slices.DeleteFunc(slices.Clone(plan[1:]), isLeftover)...)
-	if len(plan) < 2 || !slices.ContainsFunc(plan, takesAway) {
-		return plan[0], c.check(ctx, identity, observed, plan[0])
+// joint returns the steps of the plan that are checked before the first one is taken: all but the leftovers, or
+// only the first one, if nothing is taken away before what the spec declares is there. So a port in a subnet that is
+// no longer declared does not prevent a repair.
+func joint(plan []Step) []Step {
+	all := append(plan[:1:1], slices.DeleteFunc(slices.Clone(plan[1:]), isLeftover)...)
+	declared := len(all)
+	for declared > 0 && isRelease(all[declared-1]) {
+		declared--
+	}
+	if declared > 0 && !slices.ContainsFunc(all[:declared], takesAway) {
+		return all[:1]
+	}
+	return all
+}
+
+// heldBy returns the number of the first step of the plan that is not taken because the step with the number
+// failing is known to fail. It is that step, if nothing depends on it.
+func heldBy(plan []Step, failing int) (held int) {
+	if isLeftover(plan[failing]) {
+		return failing
+	}
+	for held < failing && (isUpdate(plan[held]) || len(joint(plan[held:])) == 1) {
+		held++
+	}
+	return held
+}
+
+// checkPlan makes the checks of the steps. It returns the one that is known to fail, and why.
+func (c *Cloud) checkPlan(ctx context.Context, identity Identity, observed *Network, steps []Step, guard Guard) (failing Step, err error) {
+	if steps = joint(steps); len(steps) == 1 {
+		return steps[0], c.check(ctx, identity, observed, steps[0])
 	}
 	l := lookahead{Cloud: c, identity: identity, observed: observed}
-	at, err := l.checkAll(ctx, plan)
+	at, err := l.checkAll(ctx, steps)
 	if err == nil {
 		err = l.tryAttachments(ctx, guard)
 	}
-	return plan[at], err
+	return steps[at], err
 }
 
 // check makes the step's own checks.

@@ -116,13 +116,14 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		}
 		plan := []Step{step}
 		if !isForeseen && !isUpdate(step) && observed.Exists() {
-			plan = append(plan, Plan(desired, step.expect(observed))...)
+			plan = joint(append(plan, Plan(desired, step.expect(observed))...))
 			_, isNewRouter := step.(CreateRouter) // only its answer tells what it is connected to
-			isForeseen = !isNewRouter
+			isForeseen = len(plan) > 1 && !isNewRouter
 		}
 		next, failing, err := c.take(ctx, identity, observed, plan, guard)
 		if subnet, defaults := restored(failing, step); isRefusal(err) && len(defaults) > 0 {
 			desired, unrestored = desired.without(subnet, defaults), cmp.Or(unrestored, notRestored(defaults, err))
+			isForeseen = false // the plan is another one now
 			continue
 		}
 		if isOutdated(failing, err) && !reread {

@@ -28,7 +28,7 @@ type recovery struct {
 	mu sync.Mutex
 	// owners has true for those that wait, and false for those that were woken and then failed again with a
 	// request of their own: they are retried like any other failure. So requests that fail for ever do not
-	// wake anybody for ever.
+	// wake anybody for ever. Those whose credentials are refused again always wait: their next retry can be far.
 	owners map[types.UID]bool
 }
 
@@ -40,7 +40,7 @@ func (r *recovery) ended(owner types.UID, err error) {
 		delete(r.owners, owner)
 		return
 	}
-	if _, wasWoken := r.owners[owner]; wasWoken && !IsUnsent(err) {
+	if _, wasWoken := r.owners[owner]; wasWoken && !IsUnsent(err) && ReasonOf(err) != Unauthenticated {
 		return
 	}
 	if r.owners == nil {

@@ -28,6 +28,7 @@ func TestWhoIsWokenWhenTheCloudAnswersAgain(t *testing.T) {
 	var (
 		noAnswer = &Error{Op: "update network", Reason: Unavailable, err: errAway}
 		refused  = &Error{Op: "update network", Reason: Unavailable, Message: "500"}
+		noAccess = &Error{Op: authenticate, Reason: Unauthenticated}
 		away     = &Error{Op: "list networks", Reason: Unavailable, away: true}
 		unsent   = ofAnother(away)
 	)
@@ -42,7 +43,8 @@ func TestWhoIsWokenWhenTheCloudAnswersAgain(t *testing.T) {
 		{"Neutron did not answer", []any{noAnswer}, true},
 		{"no request was sent", []any{unsent}, true},
 		{"a read failed", []any{away}, true},
-		{"the credentials are refused", []any{&Error{Reason: Unauthenticated}}, true},
+		{"the credentials are refused", []any{noAccess}, true},
+		{"the credentials are refused again after it was woken", []any{noAccess, woken, noAccess}, true},
 		{"Neutron refused the change", []any{refused}, false},
 		{"ports are in the way", []any{&Error{Reason: InUse}}, false},
 		{"an error of Kubernetes", []any{errAway}, false},
