@@ -18,6 +18,7 @@ package neutron
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -282,4 +283,28 @@ func TestARefusalThatNobodyCanForeseeIsToldOnce(t *testing.T) {
 	c.answer(nil)
 	r.Spec.CIDR = "10.0.0.0/24"
 	equal(t, map[string]string{"10.0.0.0/24": c.gate}, c.attached(t, r.synced(t)))
+}
+
+// Without a default that cannot be restored, the rest of the plan is gone through again.
+func TestADefaultThatCannotBeRestoredDoesNotHideAnEditThatCannotBeCompleted(t *testing.T) {
+	t.Parallel()
+	c := newRoutedCloud(t)
+	r := c.declare(withSubnet("moved", "10.1.0.0/24"), withSubnet("grows", "10.2.0.0/24"))
+	n := r.synced(t)
+	moved := n.Subnets[slices.IndexFunc(n.Subnets, func(s Subnet) bool { return s.CIDR == cidr("10.1.0.0/24") })].ID
+	put(t, c.others, "subnet", moved, object{"gateway_ip": "10.1.0.254", "allocation_pools": []object{{"start": "10.1.0.10", "end": "10.1.0.20"}}})
+	_, err := c.others.AttachSubnet(t.Context(), c.gate, moved)
+	noError(t, err)
+	post(t, c.others, "subnet", object{"network_id": n.ID, "cidr": "10.2.5.0/24", "ip_version": 4})
+	existingRouter(byIDOf(c.makeRouter(t, "other", "")))(&r.Spec)
+	noError(t, c.Observer().Relist(t.Context()))
+	before := c.inNeutron(t, n.ID)
+	r.Spec.CIDR, r.Spec.AdditionalSubnets[1].CIDR = "10.9.0.0/24", "10.2.0.0/16"
+	for range 3 {
+		err := r.err(t)
+		equal(t, Invalid, ReasonOf(err))
+		equal(t, "create subnet: 10.2.0.0/16 overlaps with subnet 10.2.5.0/24 (ID) of the network, which is left alone", anyID.ReplaceAllString(err.Error(), "ID"))
+		equal(t, before.Subnets, c.inNeutron(t, n.ID).Subnets)
+		noError(t, c.Observer().Relist(t.Context()))
+	}
 }

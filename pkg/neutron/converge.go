@@ -123,6 +123,7 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 		next, failing, err := c.take(ctx, identity, observed, plan, guard)
 		if subnet, defaults := restored(failing, step); isRefusal(err) && len(defaults) > 0 {
 			desired, unrestored = desired.without(subnet, defaults), cmp.Or(unrestored, notRestored(defaults, err))
+			isForeseen = false // what comes after the step was not checked
 			continue
 		}
 		if isOutdated(failing, err) && !reread {
