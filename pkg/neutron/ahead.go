@@ -223,8 +223,10 @@ func (l *lookahead) checkAttachment(ctx context.Context, s AttachSubnet, expecte
 			return err
 		}
 	}
+	// Neutron has accepted the subnet at this router before, if it is attached with another address now.
+	isAttached := slices.ContainsFunc(removed, func(i Interface) bool { return i.SubnetID == s.Subnet && i.RouterID == s.Router })
 	isComplete, err := l.checkNeighbours(ctx, s, expected)
-	if err == nil && !isComplete && exists && isReleased && s.Router != newRouter {
+	if err == nil && !isComplete && exists && isReleased && !isAttached && s.Router != newRouter {
 		l.unclear = append(l.unclear, s)
 	}
 	return err

@@ -308,3 +308,18 @@ func TestADefaultThatCannotBeRestoredDoesNotHideAnEditThatCannotBeCompleted(t *t
 		noError(t, c.Observer().Relist(t.Context()))
 	}
 }
+
+// Somebody has attached the subnet to the next router, with another address than that of the gateway.
+func TestTheNextRouterHasTheSubnetWithAnotherAddress(t *testing.T) {
+	t.Parallel()
+	c := newRoutedCloud(t)
+	next := c.makeRouter(t, "next", "")
+	r := c.declare(existingRouter(byIDOf(c.gate)))
+	n := r.synced(t)
+	port := post(t, c.others, "port", object{"network_id": n.ID, "fixed_ips": []object{{"subnet_id": n.Subnets[0].ID, "ip_address": "10.0.0.77"}}})
+	noError(t, c.others.send(t.Context(), http.MethodPut, object{"port_id": port}, &object{}, nil, "routers", next, "add_router_interface"))
+	noError(t, c.Observer().Relist(t.Context()))
+	existingRouter(byIDOf(next))(&r.Spec)
+	r.synced(t)
+	equal(t, map[string]string{"10.0.0.0/24": next}, c.attached(t, n))
+}
