@@ -323,3 +323,25 @@ func TestTheNextRouterHasTheSubnetWithAnotherAddress(t *testing.T) {
 	r.synced(t)
 	equal(t, map[string]string{"10.0.0.0/24": next}, c.attached(t, n))
 }
+
+// A subnet that was attached only to see whether Neutron refuses it is detached again: if the controller ends
+// before it writes the status, and the spec changes, nobody knows of the router.
+func TestATrialThatSucceedsLeavesNoConnection(t *testing.T) {
+	t.Parallel()
+	c := newRoutedCloud(t)
+	second, third := c.makeRouter(t, "second", ""), c.makeRouter(t, "third", "")
+	r := c.declare(existingRouter(byIDOf(c.gate)))
+	n := r.synced(t)
+	noError(t, c.Observer().Relist(t.Context()))
+	noError(t, c.others.DetachSubnet(t.Context(), c.gate, n.Subnets[0].ID))
+	existingRouter(byIDOf(second))(&r.Spec)
+	status := *r.Status.DeepCopy()
+	_, _, err := r.syncOnce(t, Guard{})
+	equal(t, Unrecorded, ReasonOf(err))
+	equal(t, map[string]string{}, c.attached(t, n))
+	r.Status = status // the controller ended before it wrote it
+	existingRouter(byIDOf(third))(&r.Spec)
+	noError(t, c.Observer().Relist(t.Context()))
+	r.synced(t)
+	equal(t, map[string]string{"10.0.0.0/24": third}, c.attached(t, n))
+}
