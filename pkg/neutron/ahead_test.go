@@ -345,3 +345,23 @@ func TestATrialThatSucceedsLeavesNoConnection(t *testing.T) {
 	r.synced(t)
 	equal(t, map[string]string{"10.0.0.0/24": third}, c.attached(t, n))
 }
+
+// A quota holds up the whole edit, not only a default that it would restore. A preview says so too.
+func TestAPreviewOfADefaultAndAQuota(t *testing.T) {
+	t.Parallel()
+	c := newRoutedCloud(t)
+	r := c.declare(existingRouter(byIDOf(c.gate)), withSubnet("more", "10.1.0.0/24"))
+	r.Spec.Gateway = "10.0.0.9"
+	r.synced(t)
+	admin := newTestClient(t, c.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
+	noError(t, admin.send(t.Context(), http.MethodPut, object{"quota": object{"subnet": 2}}, &object{}, nil, "quotas", "project-1"))
+	noError(t, c.Observer().Relist(t.Context()))
+	r.Spec.Gateway, r.Spec.AdditionalSubnets[0].CIDR = "", "10.2.0.0/24"
+	desired, err := NewDesired(r.Network, owner.Cluster)
+	noError(t, err)
+	preview, err := c.Preview(t.Context(), NewIdentity(r.Network, owner.Cluster), desired)
+	noError(t, err)
+	const message = "the project's quota is 2 subnets, and it has 2"
+	equal(t, message, preview.Steps[0].Blocked)
+	equal(t, "create subnet: "+message, r.err(t).Error())
+}
