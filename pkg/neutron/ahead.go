@@ -249,8 +249,10 @@ func (l *lookahead) checkAttachment(ctx context.Context, s AttachSubnet, expecte
 			return err
 		}
 	}
+	// Neutron has accepted the subnet at this router before, if it is attached with another address now.
+	isAttached := slices.ContainsFunc(removed, func(i Interface) bool { return i.SubnetID == s.Subnet && i.RouterID == s.Router })
 	isComplete, err := l.checkNeighbours(ctx, s, expected)
-	if err == nil && !isComplete && exists && isReleased && s.Router != newRouter {
+	if err == nil && !isComplete && exists && isReleased && !isAttached && s.Router != newRouter {
 		l.unclear = append(l.unclear, s)
 	}
 	return err
@@ -332,7 +334,8 @@ func (s AttachSubnet) overlap(other, id string, isExternal bool) error {
 // tryAttachments tries to attach the subnets before they are detached from another router, which has the addresses
 // of their gateways. Neutron refuses that: with 409 because of the address, if nothing else is in the way. So it
 // tells what the client cannot see, such as the subnets of an external network (measured: a member cannot list
-// them). If Neutron accepts it, the other router has just lost the subnet, and the plan is made again.
+// them). If Neutron accepts it, the other router has just lost the subnet: the subnet is detached again, because the
+// status does not have this router yet, and the plan is made again.
 func (l *lookahead) tryAttachments(ctx context.Context, guard Guard) error {
 	for _, s := range l.unclear {
 		if err := guard.verify(ctx); err != nil {
@@ -341,6 +344,9 @@ func (l *lookahead) tryAttachments(ctx context.Context, guard Guard) error {
 		_, err := l.client.AttachSubnet(ctx, s.Router, s.Subnet)
 		switch {
 		case err == nil:
+			if err := l.client.DetachSubnet(ctx, s.Router, s.Subnet); err != nil {
+				return err
+			}
 			return &Error{Op: "attach subnet", Reason: Stale, Message: "the other router has lost the subnet"}
 		case ReasonOf(err) != InUse:
 			return unresolved(err)

@@ -18,6 +18,7 @@ package neutron
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -282,4 +283,85 @@ func TestARefusalThatNobodyCanForeseeIsToldOnce(t *testing.T) {
 	c.answer(nil)
 	r.Spec.CIDR = "10.0.0.0/24"
 	equal(t, map[string]string{"10.0.0.0/24": c.gate}, c.attached(t, r.synced(t)))
+}
+
+// Without a default that cannot be restored, the rest of the plan is gone through again.
+func TestADefaultThatCannotBeRestoredDoesNotHideAnEditThatCannotBeCompleted(t *testing.T) {
+	t.Parallel()
+	c := newRoutedCloud(t)
+	r := c.declare(withSubnet("moved", "10.1.0.0/24"), withSubnet("grows", "10.2.0.0/24"))
+	n := r.synced(t)
+	moved := n.Subnets[slices.IndexFunc(n.Subnets, func(s Subnet) bool { return s.CIDR == cidr("10.1.0.0/24") })].ID
+	put(t, c.others, "subnet", moved, object{"gateway_ip": "10.1.0.254", "allocation_pools": []object{{"start": "10.1.0.10", "end": "10.1.0.20"}}})
+	_, err := c.others.AttachSubnet(t.Context(), c.gate, moved)
+	noError(t, err)
+	post(t, c.others, "subnet", object{"network_id": n.ID, "cidr": "10.2.5.0/24", "ip_version": 4})
+	existingRouter(byIDOf(c.makeRouter(t, "other", "")))(&r.Spec)
+	noError(t, c.Observer().Relist(t.Context()))
+	before := c.inNeutron(t, n.ID)
+	r.Spec.CIDR, r.Spec.AdditionalSubnets[1].CIDR = "10.9.0.0/24", "10.2.0.0/16"
+	for range 3 {
+		err := r.err(t)
+		equal(t, Invalid, ReasonOf(err))
+		equal(t, "create subnet: 10.2.0.0/16 overlaps with subnet 10.2.5.0/24 (ID) of the network, which is left alone", anyID.ReplaceAllString(err.Error(), "ID"))
+		equal(t, before.Subnets, c.inNeutron(t, n.ID).Subnets)
+		noError(t, c.Observer().Relist(t.Context()))
+	}
+}
+
+// Somebody has attached the subnet to the next router, with another address than that of the gateway.
+func TestTheNextRouterHasTheSubnetWithAnotherAddress(t *testing.T) {
+	t.Parallel()
+	c := newRoutedCloud(t)
+	next := c.makeRouter(t, "next", "")
+	r := c.declare(existingRouter(byIDOf(c.gate)))
+	n := r.synced(t)
+	port := post(t, c.others, "port", object{"network_id": n.ID, "fixed_ips": []object{{"subnet_id": n.Subnets[0].ID, "ip_address": "10.0.0.77"}}})
+	noError(t, c.others.send(t.Context(), http.MethodPut, object{"port_id": port}, &object{}, nil, "routers", next, "add_router_interface"))
+	noError(t, c.Observer().Relist(t.Context()))
+	existingRouter(byIDOf(next))(&r.Spec)
+	r.synced(t)
+	equal(t, map[string]string{"10.0.0.0/24": next}, c.attached(t, n))
+}
+
+// A subnet that was attached only to see whether Neutron refuses it is detached again: if the controller ends
+// before it writes the status, and the spec changes, nobody knows of the router.
+func TestATrialThatSucceedsLeavesNoConnection(t *testing.T) {
+	t.Parallel()
+	c := newRoutedCloud(t)
+	second, third := c.makeRouter(t, "second", ""), c.makeRouter(t, "third", "")
+	r := c.declare(existingRouter(byIDOf(c.gate)))
+	n := r.synced(t)
+	noError(t, c.Observer().Relist(t.Context()))
+	noError(t, c.others.DetachSubnet(t.Context(), c.gate, n.Subnets[0].ID))
+	existingRouter(byIDOf(second))(&r.Spec)
+	status := *r.Status.DeepCopy()
+	_, _, err := r.syncOnce(t, Guard{})
+	equal(t, Unrecorded, ReasonOf(err))
+	equal(t, map[string]string{}, c.attached(t, n))
+	r.Status = status // the controller ended before it wrote it
+	existingRouter(byIDOf(third))(&r.Spec)
+	noError(t, c.Observer().Relist(t.Context()))
+	r.synced(t)
+	equal(t, map[string]string{"10.0.0.0/24": third}, c.attached(t, n))
+}
+
+// A quota holds up the whole edit, not only a default that it would restore. A preview says so too.
+func TestAPreviewOfADefaultAndAQuota(t *testing.T) {
+	t.Parallel()
+	c := newRoutedCloud(t)
+	r := c.declare(existingRouter(byIDOf(c.gate)), withSubnet("more", "10.1.0.0/24"))
+	r.Spec.Gateway = "10.0.0.9"
+	r.synced(t)
+	admin := newTestClient(t, c.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
+	noError(t, admin.send(t.Context(), http.MethodPut, object{"quota": object{"subnet": 2}}, &object{}, nil, "quotas", "project-1"))
+	noError(t, c.Observer().Relist(t.Context()))
+	r.Spec.Gateway, r.Spec.AdditionalSubnets[0].CIDR = "", "10.2.0.0/24"
+	desired, err := NewDesired(r.Network, owner.Cluster)
+	noError(t, err)
+	preview, err := c.Preview(t.Context(), NewIdentity(r.Network, owner.Cluster), desired)
+	noError(t, err)
+	const message = "the project's quota is 2 subnets, and it has 2"
+	equal(t, message, preview.Steps[0].Blocked)
+	equal(t, "create subnet: "+message, r.err(t).Error())
 }

@@ -85,7 +85,7 @@ func (c *Cloud) PreviewRemoval(ctx context.Context, identity Identity, retain bo
 	}
 	identity = c.withDeclaredRouter(ctx, identity)
 	planned, end := planRemoval(identity, observed, retain)
-	steps, failing, err := c.checkPlanned(ctx, identity, observed, planned)
+	steps, failing, _, err := c.checkPlanned(ctx, identity, observed, planned)
 	if err != nil || end == "" {
 		return steps, err
 	}
@@ -123,8 +123,8 @@ func (c *Cloud) foretell(ctx context.Context, identity Identity, desired Desired
 	var left []PlannedStep
 	for {
 		plan := Plan(desired, observed, duplicates...)
-		steps, failing, err := c.checkPlanned(ctx, identity, observed, plan)
-		if err != nil || failing < 0 {
+		steps, failing, obstacle, err := c.checkPlanned(ctx, identity, observed, plan)
+		if err != nil || !isRefusal(obstacle) {
 			return append(steps, left...), err
 		}
 		held := heldBy(plan, failing)
@@ -143,17 +143,17 @@ func (c *Cloud) foretell(ctx context.Context, identity Identity, desired Desired
 }
 
 // checkPlanned returns the steps of the plan, with Blocked in the one that is not taken because something in
-// Neutron is known to prevent it or a later one. It returns the number of the step that is known to fail, -1 if
-// there is none.
-func (c *Cloud) checkPlanned(ctx context.Context, identity Identity, observed *Network, plan []Step) (steps []PlannedStep, failing int, err error) {
+// Neutron is known to prevent it or a later one. It returns the number of the step that is known to fail, and why;
+// -1 if there is none.
+func (c *Cloud) checkPlanned(ctx context.Context, identity Identity, observed *Network, plan []Step) (steps []PlannedStep, failing int, obstacle, err error) {
 	steps = describePlan(plan, observed)
 	l := lookahead{Cloud: c, identity: identity, observed: observed, isListed: true}
 	failing, err = l.checkAll(ctx, plan)
 	if err == nil || !prevents(err) {
-		return steps, -1, err
+		return steps, -1, nil, err
 	}
 	steps[heldBy(plan, failing)].Blocked = errorIn(err).Message
-	return steps, failing, nil
+	return steps, failing, err, nil
 }
 
 // prevents reports whether the error says what prevents a step.
