@@ -223,7 +223,7 @@ func (l *lookahead) checkStep(ctx context.Context, step Step, expected *Network)
 	case DeleteSubnet:
 		return s.checkRefusal(expected)
 	case DeleteNetwork:
-		return l.checkPorts(ctx, l.identity.Owner.UID, scopeOf(s, l.identity, l.observed))
+		return l.checkPorts(ctx, l.identity.Owner.UID, scopeOf(s, l.identity, s.Network)) // its interfaces go first
 	case DeleteRouter:
 		return l.checkDetached(ctx, s, expected)
 	}

@@ -1674,6 +1674,12 @@ func TestADuplicateNetworkThatIsAttachedIsDeleted(t *testing.T) {
 	}
 	equal(t, 2, len(c.Interfaces()))
 	noError(t, c.Observer().Relist(t.Context()))
+	desired, err := NewDesired(r.Network, owner.Cluster)
+	noError(t, err)
+	preview, err := c.Preview(t.Context(), NewIdentity(r.Network, owner.Cluster), desired)
+	noError(t, err)
+	equal(t, 2, len(preview.Steps))
+	equal(t, "", preview.Steps[0].Blocked+preview.Steps[1].Blocked)
 	n := r.synced(t)
 	equal(t, map[string]string{"10.0.0.0/24": c.own()[0].ID}, c.attached(t, n))
 	equal(t, 1, len(c.Interfaces()))
