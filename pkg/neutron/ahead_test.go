@@ -365,3 +365,52 @@ func TestAPreviewOfADefaultAndAQuota(t *testing.T) {
 	equal(t, message, preview.Steps[0].Blocked)
 	equal(t, "create subnet: "+message, r.err(t).Error())
 }
+
+// moveGateway moves the gateway of an attached subnet, as another client does.
+func (c *routedCloud) moveGateway(t *testing.T, router, subnet, gateway string) {
+	t.Helper()
+	noError(t, c.others.DetachSubnet(t.Context(), router, subnet))
+	put(t, c.others, "subnet", subnet, object{"gateway_ip": nil})
+	put(t, c.others, "subnet", subnet, object{"gateway_ip": gateway, "allocation_pools": []object{}})
+	_, err := c.others.AttachSubnet(t.Context(), router, subnet)
+	noError(t, err)
+	noError(t, c.Observer().Relist(t.Context()))
+}
+
+// subnetWith returns the subnet with that CIDR.
+func (n *Network) subnetWith(t *testing.T, c string) *Subnet {
+	t.Helper()
+	i := slices.IndexFunc(n.Subnets, func(s Subnet) bool { return s.CIDR == cidr(c) })
+	if i < 0 {
+		t.Fatalf("there is no subnet %s", c)
+	}
+	return &n.Subnets[i]
+}
+
+// What is no longer declared, and cannot go yet, does not hold up what is.
+func TestAPortInAnObsoleteSubnetDoesNotPreventARepair(t *testing.T) {
+	t.Parallel()
+	for name, start := range everyRouter() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newRoutedCloud(t)
+			r := c.declare(start, withSubnet("more", "10.5.0.0/24"))
+			n := r.synced(t)
+			router := r.Status.Router.ID
+			post(t, c.others, "port", object{"network_id": n.ID, "name": "web-0", "fixed_ips": []object{{"subnet_id": n.subnetWith(t, "10.5.0.0/24").ID}}})
+			r.Spec.AdditionalSubnets = nil
+			equal(t, InUse, ReasonOf(r.err(t)))
+			noError(t, c.others.DetachSubnet(t.Context(), router, n.subnetWith(t, "10.0.0.0/24").ID))
+			noError(t, c.Observer().Relist(t.Context()))
+			desired, err := NewDesired(r.Network, owner.Cluster)
+			noError(t, err)
+			preview, err := c.Preview(t.Context(), NewIdentity(r.Network, owner.Cluster), desired)
+			noError(t, err)
+			equal(t, "", preview.Steps[0].Blocked)
+			equal(t, "in use by port web-0 (no device)", preview.Steps[1].Blocked)
+			err = r.err(t)
+			equal(t, "replace subnet 10.5.0.0/24: in use by port web-0 (no device)", err.Error())
+			equal(t, map[string]string{"10.0.0.0/24": router, "10.5.0.0/24": router}, c.attached(t, n))
+		})
+	}
+}
