@@ -25,16 +25,28 @@ import (
 )
 
 // An edit that cannot be completed costs nothing: before the first step that creates or takes away
-// something, Converge goes through the rest of a plan that takes something away. If a step is known to fail,
-// none of them is taken.
+// something, or moves a gateway, Converge goes through the rest of a plan that takes something away or moves
+// a gateway before all that the spec declares is there. If a step is known to fail, none of them is taken.
 
-// isUpdate reports whether the step only changes fields of what exists.
+// isUpdate reports whether the step only changes fields of what exists, and prevents no later step.
 func isUpdate(step Step) bool {
-	switch step.(type) {
-	case UpdateNetwork, SetTags, UpdateSubnet, UpdateRouter, ImportNetwork, WithdrawImport:
+	switch s := step.(type) {
+	case UpdateNetwork, SetTags, UpdateRouter, ImportNetwork, WithdrawImport:
 		return true
+	case UpdateSubnet:
+		return !s.movesGateway()
 	}
 	return false
+}
+
+// movesGateway reports whether the subnet gets another gateway. A port can have its address, and then the subnet
+// cannot be attached any more.
+func (s UpdateSubnet) movesGateway() bool { return gatewayIn(s.Changes).IsValid() }
+
+// costs reports whether the step costs something if a later one fails.
+func costs(step Step) bool {
+	s, isUpdate := step.(UpdateSubnet)
+	return takesAway(step) || isUpdate && s.movesGateway()
 }
 
 // isLeftover reports whether the step deletes what is not connected to the network any more. Nothing depends on it.
@@ -58,7 +70,7 @@ func isRelease(step Step) bool {
 }
 
 // joint returns the steps of the plan that are checked before the first one is taken: all but the leftovers, or
-// only the first one, if nothing is taken away before what the spec declares is there. So a port in a subnet that is
+// only the first one, if nothing is in danger before what the spec declares is there. So a port in a subnet that is
 // no longer declared does not prevent a repair.
 func joint(plan []Step) []Step {
 	all := append(plan[:1:1], slices.DeleteFunc(slices.Clone(plan[1:]), isLeftover)...)
@@ -66,7 +78,7 @@ func joint(plan []Step) []Step {
 	for declared > 0 && isRelease(all[declared-1]) {
 		declared--
 	}
-	if declared > 0 && !slices.ContainsFunc(all[:declared], takesAway) {
+	if declared > 0 && !slices.ContainsFunc(all[:declared], costs) {
 		return all[:1]
 	}
 	return all
@@ -84,17 +96,18 @@ func heldBy(plan []Step, failing int) (held int) {
 	return held
 }
 
-// checkPlan makes the checks of the steps. It returns the one that is known to fail, and why.
-func (c *Cloud) checkPlan(ctx context.Context, identity Identity, observed *Network, steps []Step, guard Guard) (failing Step, err error) {
-	if steps = joint(steps); len(steps) == 1 {
-		return steps[0], c.check(ctx, identity, observed, steps[0])
+// checkPlan makes the checks of the steps of a joint plan. It returns the number of the one that is known to fail, and
+// why.
+func (c *Cloud) checkPlan(ctx context.Context, identity Identity, observed *Network, plan []Step, guard Guard) (failing int, err error) {
+	if len(plan) == 1 {
+		return 0, c.check(ctx, identity, observed, plan[0])
 	}
 	l := lookahead{Cloud: c, identity: identity, observed: observed}
-	at, err := l.checkAll(ctx, steps)
+	failing, err = l.checkAll(ctx, plan)
 	if err == nil {
 		err = l.tryAttachments(ctx, guard)
 	}
-	return steps[at], err
+	return failing, err
 }
 
 // check makes the step's own checks.

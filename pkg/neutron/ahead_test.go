@@ -387,6 +387,43 @@ func (n *Network) subnetWith(t *testing.T, c string) *Subnet {
 	return &n.Subnets[i]
 }
 
+// The default is restored in the middle of the plan.
+func TestADefaultThatCannotBeRestoredDoesNotHoldUpAnEditOfAnotherSubnet(t *testing.T) {
+	t.Parallel()
+	c := newRoutedCloud(t)
+	r := c.declare(existingRouter(byName("gate")), withSubnet("more", "10.5.0.0/24"))
+	more := r.synced(t).subnetWith(t, "10.5.0.0/24")
+	c.moveGateway(t, c.gate, more.ID, "10.5.0.9")
+	post(t, c.others, "port", object{"network_id": more.NetworkID, "name": "web-0", "fixed_ips": []object{{"subnet_id": more.ID, "ip_address": "10.5.0.1"}}})
+	r.Spec.CIDR = "10.1.0.0/24"
+	for range 2 {
+		err := r.err(t)
+		equal(t, "restore what the spec leaves out: gateway set to 10.5.0.1: the address of the gateway, 10.5.0.1, is in use by port web-0 (no device)", err.Error())
+		equal(t, map[string]string{"10.1.0.0/24": c.gate, "10.5.0.0/24": c.gate}, c.attached(t, c.inNeutron(t, more.NetworkID)))
+	}
+}
+
+// The status is written while the subnet is detached. Then its default gateway cannot be restored either.
+func TestASubnetMovesWithAGatewayThatCannotBeRestored(t *testing.T) {
+	t.Parallel()
+	c := newRoutedCloud(t)
+	second := c.makeRouter(t, "second", "")
+	r := c.declare(existingRouter(byIDOf(c.gate)))
+	n := r.synced(t)
+	c.moveGateway(t, c.gate, n.Subnets[0].ID, "10.0.0.9")
+	port := post(t, c.others, "port", object{"network_id": n.ID, "name": "web-0", "fixed_ips": []object{{"subnet_id": n.Subnets[0].ID, "ip_address": "10.0.0.1"}}})
+	existingRouter(byIDOf(second))(&r.Spec)
+	for range 2 {
+		err := r.err(t)
+		equal(t, InUse, ReasonOf(err))
+		equal(t, "restore what the spec leaves out: gateway set to 10.0.0.1: the address of the gateway, 10.0.0.1, is in use by port web-0 (no device)", err.Error())
+		equal(t, map[string]string{"10.0.0.0/24": second}, c.attached(t, n))
+	}
+	noError(t, c.others.delete(t.Context(), "delete", "ports", port, nil))
+	equal(t, "10.0.0.1", r.synced(t).Subnets[0].Gateway.String())
+	equal(t, map[string]string{"10.0.0.0/24": second}, c.attached(t, n))
+}
+
 // What is no longer declared, and cannot go yet, does not hold up what is.
 func TestAPortInAnObsoleteSubnetDoesNotPreventARepair(t *testing.T) {
 	t.Parallel()

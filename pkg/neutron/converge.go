@@ -121,12 +121,12 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 			isForeseen = len(plan) > 1 && !isNewRouter
 		}
 		next, failing, err := c.take(ctx, identity, observed, plan, guard)
-		if subnet, defaults := restored(failing, step); isRefusal(err) && len(defaults) > 0 {
+		if subnet, defaults := restored(plan, failing); isRefusal(err) && len(defaults) > 0 {
 			desired, unrestored = desired.without(subnet, defaults), cmp.Or(unrestored, notRestored(defaults, err))
 			isForeseen = false // the plan is another one now
 			continue
 		}
-		if isOutdated(failing, err) && !reread {
+		if isOutdated(plan[failing], err) && !reread {
 			// Read once more, and plan again if that shows something new.
 			reread, isForeseen = true, false
 			fresh, readErr := c.readNeutron(ctx, identity)
@@ -245,13 +245,13 @@ func (c *Cloud) pickSurvivor(ctx context.Context, identity Identity, observed *N
 }
 
 // take takes the first step of the plan, unless something prevents it, or another step of the plan. It returns
-// the network as it is afterwards, or the step that fails.
-func (c *Cloud) take(ctx context.Context, identity Identity, observed *Network, plan []Step, guard Guard) (_ *Network, failing Step, err error) {
+// the network as it is afterwards, or the number of the step that fails.
+func (c *Cloud) take(ctx context.Context, identity Identity, observed *Network, plan []Step, guard Guard) (next *Network, failing int, err error) {
 	step := plan[0]
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "step", step))
-	next := observed
-	if failing, err = c.checkPlan(ctx, identity, observed, plan, guard); err == nil {
-		failing = step
+	failing, err = c.checkPlan(ctx, identity, observed, plan, guard)
+	if err == nil {
+		failing = 0
 		next, err = c.apply(ctx, identity, observed, step, guard)
 	}
 	if err != nil {
@@ -261,7 +261,7 @@ func (c *Cloud) take(ctx context.Context, identity Identity, observed *Network, 
 	if next != observed { // a newer list may have replaced what was observed
 		c.observer.Update(identity.Owner.UID, next)
 	}
-	return next, nil, nil
+	return next, 0, nil
 }
 
 // apply applies the step, unless the guard prevents it. It returns the network as it is afterwards.
@@ -376,7 +376,7 @@ func (c *Cloud) RemoveRouters(ctx context.Context, identity Identity, observed *
 		ctx := klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID))
 		err := c.approve(identity, guard, "the deletion waits", scopeOf(plan[0], identity, observed))
 		if err == nil {
-			observed, _, err = c.take(ctx, identity, observed, plan, guard)
+			observed, _, err = c.take(ctx, identity, observed, joint(plan), guard)
 		}
 		if err != nil {
 			return nil, err

@@ -254,11 +254,11 @@ func (d *Desired) declared(changes []Change, subnet *Subnet) []Change {
 // subnetField names a field of a subnet in Neutron, or of the network if the ID is "".
 type subnetField struct{ subnet, name string }
 
-// restored returns the changes in the first of the steps that restores defaults: of fields that the spec does
-// not declare. subnet is the ID of the subnet, "" for the network. The default pools of a declared gateway are
-// not among them.
-func restored(steps ...Step) (subnet string, defaults []Change) {
-	for _, step := range steps {
+// restored returns the changes that restore defaults, of fields that the spec does not declare: in the step that
+// fails, or else in the first step before it that has some. subnet is the ID of the subnet, "" for the network. The
+// default pools of a declared gateway are not among them.
+func restored(plan []Step, failing int) (subnet string, defaults []Change) {
+	for _, step := range append([]Step{plan[failing]}, plan[:failing]...) {
 		var changes []Change
 		switch s := step.(type) {
 		case UpdateNetwork:

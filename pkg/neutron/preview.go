@@ -128,7 +128,7 @@ func (c *Cloud) foretell(ctx context.Context, identity Identity, desired Desired
 			return append(steps, left...), err
 		}
 		held := heldBy(plan, failing)
-		subnet, defaults := restored(plan[failing], plan[held])
+		subnet, defaults := restored(plan[held:], failing-held)
 		if len(defaults) == 0 {
 			return append(steps, left...), nil
 		}
