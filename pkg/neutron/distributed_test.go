@@ -19,9 +19,11 @@ package neutron
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -184,7 +186,7 @@ func TestASubnetWithChosenAddressesIsNotTakenFromPorts(t *testing.T) {
 			s.AdditionalSubnets[0].IPv6 = ipv6(next)
 		},
 		"larger, without modes": func(s *samplecrdv1.NetworkSpec) {
-			s.AdditionalSubnets[0].CIDR, s.AdditionalSubnets[0].IPv6 = "fd00::/32", nil
+			s.AdditionalSubnets[0].CIDR, s.AdditionalSubnets[0].IPv6 = "fd00::/16", nil
 		},
 	}
 	for _, mode := range modes {
@@ -270,6 +272,31 @@ func TestTheCheckOfASubnetsPortsComesBeforeTheGuard(t *testing.T) {
 	})
 	equal(t, []string{"GET ports", "DELETE subnets"}, after)
 	equal(t, 1, len(before))
+}
+
+// A port that comes while the rest of the plan is gone through keeps its address: the ports are looked at right before
+// the first subnet goes.
+func TestAPortThatComesDuringTheLookAheadKeepsItsAddress(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(withSubnet("a", "fd00:1::/64"), withSubnet("b", "fd00:2::/64"))
+	for i := range r.Spec.AdditionalSubnets {
+		r.Spec.AdditionalSubnets[i].IPv6 = &samplecrdv1.IPv6Spec{AddressMode: samplecrdv1.IPv6ModeSLAAC, RAMode: samplecrdv1.IPv6ModeSLAAC}
+	}
+	n := r.synced(t)
+	r.Spec.AdditionalSubnets = nil
+	withSubnet("all", "fd00::/16")(&r.Spec)
+	var came sync.Once
+	c.SetFault(func(r *http.Request) *embedded.Fault {
+		if strings.HasSuffix(r.URL.Path, "/details.json") { // of the quotas, after the ports
+			came.Do(func() { makePort(t, c.others, n.ID, "web-0", "compute:nova") })
+		}
+		return nil
+	})
+	_, done, err := r.sync(t)
+	equal(t, InUse, ReasonOf(err))
+	equal(t, "in use by port web-0 (compute:nova)", errorIn(err).Message)
+	equal(t, []string(nil), done)
+	equal(t, 3, len(c.portsOwned(t, n.ID, "compute:nova")[0].FixedIPs))
 }
 
 // A network goes only without ports, whatever addresses they have. Neutron itself refuses that.
