@@ -190,6 +190,46 @@ var unitMutations = []unitMutation{
 	{mutation{name: "messages-have-no-limit", file: "pkg/status/limits.go", edits: []string{
 		"	if len(text) <= limit {\n", "	if len(text) >= 0 {\n",
 	}}, "./pkg/status", "^TestAStatusCanBeWrittenWhateverNeutronHas$"},
+	{mutation{name: "certificates-not-read-again", file: "pkg/neutron/connections.go", edits: []string{
+		"if sameTLS(c.tls, tls) {", "if true {",
+	}}, ".", "^TestFilesThatRotateAtEveryRequest$"},
+	{mutation{name: "marks-of-imports-name-no-cluster", file: "pkg/neutron/mark.go", edits: []string{
+		"	sum := sha256.Sum256([]byte(cluster))\n	return hex.EncodeToString(sum[:])[:clusterDigits]\n", "	return strings.Repeat(\"0\", clusterDigits)\n",
+	}}, ".", "^TestAClusterCopiedAtAnyRequestDoesNotTouchImports$"},
+	{mutation{name: "older-marks-are-any-clusters", file: "pkg/neutron/import.go", edits: []string{
+		"i.isOld() && isUID(o.Cluster))", "i.isOld())",
+	}}, ".", "^TestACopiedClusterDoesNotTakeAnOlderMarkForItsOwn$"},
+	{mutation{name: "plan-foresees-the-next-step-only", file: "pkg/neutron/preview.go", edits: []string{
+		"failing, err = l.checkAll(ctx, plan)", "failing, err = l.checkAll(ctx, plan[:min(1, len(plan))])",
+	}}, "./pkg/neutron", "^TestPreviewForetellsWhatConvergeDoes$"},
+	{mutation{name: "no-free-segment-is-an-outage", file: "pkg/neutron/errors.go", edits: []string{
+		"if errorType == noNetworkAvailable {", "if false {",
+	}}, ".", "^TestNetworksThatFailForEverCostTheOthersNothing$"},
+	{mutation{name: "no-patience-with-a-list-that-fails", file: "pkg/neutron/observer.go", edits: []string{
+		"if isFirst || o.isAway() || ReasonOf(err) != Unavailable {", "if isFirst || !isFirst {",
+	}}, ".", "^TestAListThatFailsForEverCostsTheOthersNothing$"},
+	{mutation{name: "cached-imports-forgotten", file: "pkg/neutron/import.go", edits: []string{
+		`case !mayStay(ctx, err, "imported networks of other projects"):`, "default:",
+	}}, "./pkg/neutron", "^TestWhatIsCachedStaysValidIfSomeListsFail$"},
+	{mutation{name: "own-cloud-takes-all-workers", file: "pkg/fair/order.go", edits: []string{
+		"case o.limits.Own > 0:", "case false:",
+	}}, "./pkg/fair", "^TestASlowCloudLeavesWorkersToTheOthers$"},
+	{mutation{name: "forwardings-of-floating-ips-ignored", file: "pkg/neutron/routers.go", edits: []string{
+		"for _, w := range f.Forwardings {", "for _, w := range f.Forwardings[:0] {",
+	}}, "./pkg/neutron", "^TestFloatingIPsKeepEverythingAsItIs$"},
+	{mutation{name: "external-network-deleted-under-floating-ips", file: "pkg/neutron/ports.go", edits: []string{
+		"	if !network.External {\n", "	if true {\n",
+	}}, "./pkg/neutron", "^TestAnExternalNetworkIsNotDeletedUnderFloatingIPs$"},
+	{mutation{name: "ports-as-they-were-before-the-look-ahead", file: "pkg/neutron/ahead.go", edits: []string{
+		"if _, isDeletion := steps[0].(DeleteSubnet); !isDeletion {", "if true {",
+	}}, "./pkg/neutron", "^TestAPortThatComesDuringTheLookAheadKeepsItsAddress$"},
+	{mutation{name: "half-interface-cured-without-a-live-read", file: "pkg/neutron/routersteps.go", edits: []string{
+		`return &Error{Op: "attach subnet", Reason: Stale, Message: "what an earlier request has left was removed"}`,
+		"_, err := c.client.AttachSubnet(ctx, s.Router, s.Subnet)\n	return err",
+	}}, "./pkg/neutron", "^TestAHalfInterfaceIsCured$"},
+	{mutation{name: "status-has-all-subnets", file: "pkg/status/limits.go", edits: []string{
+		"	if len(o.Subnets) <= maxSubnets {\n		return o.Subnets\n", "	if true {\n		return o.Subnets\n",
+	}}, "./pkg/status", "^TestAStatusCanBeWrittenWhateverNeutronHas$"},
 }
 
 // TestUnitMutationsFitTheCode is quick, so that they do not fall behind.
