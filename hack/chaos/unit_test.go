@@ -149,7 +149,7 @@ var unitMutations = []unitMutation{
 		`if pool := after.Pools.containing(after.Gateway); pool != "" {`, "if pool := after.Pools.containing(after.Gateway); false {",
 	}}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
 	{mutation{name: "routes-not-looked-for", file: "pkg/neutron/ahead.go", edits: []string{
-		"return s.checkRoutes(ctx, l.Cloud)", "_ = s\n		return nil",
+		"err = s.checkRoutes(ctx, l.Cloud)", "_ = s",
 	}}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
 	{mutation{name: "quota-not-looked-at", file: "pkg/neutron/ahead.go", edits: []string{
 		"if !isKnown || quota.Limit < 0 ||", "if true || !isKnown || quota.Limit < 0 ||",

@@ -49,6 +49,17 @@ func costs(step Step) bool {
 	return takesAway(step) || isUpdate && s.movesGateway()
 }
 
+// planFrom returns the plan that begins with the step, as far as it must be checked before the step is taken. isWhole
+// means that the steps after it need no such check any more.
+func planFrom(desired Desired, observed *Network, step Step) (plan []Step, isWhole bool) {
+	if isUpdate(step) || !observed.Exists() {
+		return []Step{step}, false
+	}
+	_, isNewRouter := step.(CreateRouter) // only its answer tells what it is connected to
+	plan = joint(append([]Step{step}, Plan(desired, step.expect(observed))...))
+	return plan, len(plan) > 1 && !isNewRouter
+}
+
 // isLeftover reports whether the step deletes what is not connected to the network any more. Nothing depends on it.
 func isLeftover(step Step) bool {
 	switch step.(type) {
@@ -157,33 +168,35 @@ func (l *lookahead) checkLater(ctx context.Context, steps []Step) (failing int, 
 	for i, step := range steps {
 		resource, more := counted(step)
 		l.more[resource] += more
-		if more > 0 && i > 0 { // Neutron itself refuses the first step, which costs nothing
-			err = l.checkQuota(ctx, resource)
-		}
-		if err == nil && i > 0 {
-			err = l.checkIfLater(ctx, step)
-		}
-		if err == nil && i > 0 {
-			err = l.checkStep(ctx, step, expected)
-		}
-		if err != nil {
-			return i, err
+		if i > 0 {
+			if err := l.checkLaterStep(ctx, step, expected); err != nil {
+				return i, err
+			}
 		}
 		expected = step.expect(expected)
 	}
 	return 0, nil
 }
 
-// checkIfLater makes the checks of a step that is not the first. Neutron itself makes them for the first one, which
-// costs nothing.
-func (l *lookahead) checkIfLater(ctx context.Context, step Step) error {
+// checkLaterStep is checkStep for a step that is not the first. It also checks what Neutron itself checks: for the
+// first step, which costs nothing, that is enough.
+func (l *lookahead) checkLaterStep(ctx context.Context, step Step, expected *Network) (err error) {
+	if resource, more := counted(step); more > 0 {
+		err = l.checkQuota(ctx, resource)
+	}
+	if err != nil {
+		return err
+	}
 	switch s := step.(type) {
 	case DetachSubnet:
-		return s.checkRoutes(ctx, l.Cloud)
+		err = s.checkRoutes(ctx, l.Cloud)
 	case CreateSubnet, UpdateSubnet, AttachSubnet:
-		return l.checkSubnets(ctx)
+		err = l.checkSubnets(ctx)
 	}
-	return nil
+	if err != nil {
+		return err
+	}
+	return l.checkStep(ctx, step, expected)
 }
 
 // checkSubnets fails with Stale if the network has other subnets than those that were observed: what was

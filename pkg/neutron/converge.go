@@ -115,10 +115,8 @@ func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired
 			return observed, done, withTaken(done, err)
 		}
 		plan := []Step{step}
-		if !isForeseen && !isUpdate(step) && observed.Exists() {
-			plan = joint(append(plan, Plan(desired, step.expect(observed))...))
-			_, isNewRouter := step.(CreateRouter) // only its answer tells what it is connected to
-			isForeseen = len(plan) > 1 && !isNewRouter
+		if !isForeseen {
+			plan, isForeseen = planFrom(desired, observed, step)
 		}
 		next, failing, err := c.take(ctx, identity, observed, plan, guard)
 		if subnet, defaults := restored(plan, failing); isRefusal(err) && len(defaults) > 0 {
