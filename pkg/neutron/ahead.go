@@ -339,7 +339,7 @@ func (l *lookahead) neighbours(ctx context.Context, router *Router) (map[string]
 	if router.ID == newRouter {
 		return addresses, nil
 	}
-	ports, err := l.client.interfacesOf(ctx, router.ID)
+	ports, err := l.client.interfacePorts(ctx, router.ID)
 	for _, i := range interfacesOf(ports) {
 		if l.observed.subnet(i.SubnetID) == nil {
 			addresses[i.SubnetID] = i.Address
@@ -383,7 +383,7 @@ func (l *lookahead) tryAttachments(ctx context.Context, guard Guard) error {
 
 // checkDetached fails with InUse if the router has interfaces that no step before removes.
 func (l *lookahead) checkDetached(ctx context.Context, s DeleteRouter, expected *Network) error {
-	ports, err := l.client.interfacesOf(ctx, s.ID)
+	ports, err := l.client.interfacePorts(ctx, s.ID)
 	if err != nil {
 		return err
 	}

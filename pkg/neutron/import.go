@@ -47,9 +47,10 @@ type Importer struct {
 // ImportTag returns the tag that marks a network which the owner has imported. It names the cluster too, because a
 // copy of etcd has the same UIDs. It has 60 characters, as many as some Neutron releases allow. It is a mark, and no
 // proof: any project that sees a network can tag it. The proof is the ID in the spec.
-func (o Owner) ImportTag() string {
-	return ImportTagPrefix + string(o.UID) + "-" + clusterDigest(o.Cluster)
-}
+func (o Owner) ImportTag() string { return o.importer().tag() }
+
+// importer returns the owner as its tag names it.
+func (o Owner) importer() Importer { return Importer{o.UID, clusterDigest(o.Cluster)} }
 
 // isOld reports whether an older version wrote the tag.
 func (i Importer) isOld() bool { return i.Cluster == "" }
@@ -77,12 +78,6 @@ func importerIn(tag string) (importer Importer, isMark bool) {
 	return Importer{UID: types.UID(uid)}, true
 }
 
-// isImportTag reports whether the tag marks an imported network.
-func isImportTag(tag string) bool {
-	_, isMark := importerIn(tag)
-	return isMark
-}
-
 // ImportersOf returns the Networks whose marks are among the tags.
 func ImportersOf(tags Tags) (importers []Importer) {
 	for _, tag := range tags.importTags() {
@@ -97,7 +92,10 @@ func (t Tags) importTags() []string {
 	if !strings.Contains(strings.ToLower(string(t)), ImportTagPrefix) {
 		return nil
 	}
-	return slices.DeleteFunc(t.All(), func(tag string) bool { return !isImportTag(tag) })
+	return slices.DeleteFunc(t.All(), func(tag string) bool {
+		_, isMark := importerIn(tag)
+		return !isMark
+	})
 }
 
 // isImporter reports whether the owner is the importer.
@@ -106,7 +104,7 @@ func (t Tags) importTags() []string {
 // one is a copy. So only a cluster that has no ID of its own takes the tag for its own: its ID is a UID, that of the
 // namespace kube-system. In a copy that has an ID of its own, or if -cluster-id was always set, a user must decide.
 func (o Owner) isImporter(i Importer) bool {
-	return i.UID == o.UID && (i.Cluster == clusterDigest(o.Cluster) || i.isOld() && isUID(o.Cluster))
+	return i == o.importer() || i.UID == o.UID && i.isOld() && isUID(o.Cluster)
 }
 
 // importTagsOf returns the network's tags that mark the owner's import. There are several while a tag of an older
@@ -134,7 +132,7 @@ func (n *Network) obsoleteImportTags(owner Owner) []string {
 
 // namesCluster reports whether a tag of the network marks the owner's import and names the cluster.
 func (n *Network) namesCluster(owner Owner) bool {
-	return slices.Contains(ImportersOf(n.Tags), Importer{owner.UID, clusterDigest(owner.Cluster)})
+	return slices.Contains(ImportersOf(n.Tags), owner.importer())
 }
 
 // CheckImport returns an error if the network that the spec imports is not there (ImportNotFound), or

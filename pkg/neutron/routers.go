@@ -251,8 +251,8 @@ func (c *Client) FloatingIPs(ctx context.Context, router string) ([]FloatingIP, 
 	return list[FloatingIP](ctx, c, "floatingips", floatingIPFields, url.Values{"router_id": {router}})
 }
 
-// interfacesOf lists the interfaces of the router.
-func (c *Client) interfacesOf(ctx context.Context, router string) ([]Port, error) {
+// interfacePorts lists the ports that are interfaces of the router.
+func (c *Client) interfacePorts(ctx context.Context, router string) ([]Port, error) {
 	return list[Port](ctx, c, "ports", portFields, url.Values{"device_id": {router}, "device_owner": interfaceOwners})
 }
 
