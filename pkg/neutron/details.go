@@ -226,13 +226,9 @@ func (c *Client) attachAllRouters(ctx context.Context, networks []*Network, filt
 	if err != nil {
 		return err
 	}
-	var routers []Router
-	for ids := range slices.Chunk(routersOn(ports, nil), maxFilterIDs) {
-		some, err := list[Router](ctx, c, "routers", routerFields, url.Values{"id": ids})
-		if err != nil {
-			return err
-		}
-		routers = append(routers, some...)
+	routers, err := listByID[Router](ctx, c, "routers", routerFields, routersOn(ports, nil))
+	if err != nil {
+		return err
 	}
 	for _, n := range networks {
 		n.setRouters(nil, routers, ports)

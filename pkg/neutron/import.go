@@ -20,7 +20,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -540,14 +539,11 @@ func (c *Cloud) addImported(ctx context.Context, networks []*Network) ([]*Networ
 // networksByID lists the networks with these IDs that the client can see, of any project, with the
 // subnets that it can see.
 func (c *Client) networksByID(ctx context.Context, ids []string) ([]*Network, error) {
-	var networks []*Network
-	for chunk := range slices.Chunk(ids, maxFilterIDs) {
-		found, err := list[listedNetwork](ctx, c, "networks", append(slices.Clone(networkFields), "project_id"), url.Values{"id": chunk})
-		if err != nil {
-			return nil, err
-		}
-		networks = append(networks, pointers(found)...)
+	found, err := listByID[listedNetwork](ctx, c, "networks", append(slices.Clone(networkFields), "project_id"), ids)
+	if err != nil {
+		return nil, err
 	}
+	networks := pointers(found)
 	for _, n := range networks {
 		c.setForeign(n)
 	}

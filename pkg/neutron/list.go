@@ -99,6 +99,19 @@ func list[T item](ctx context.Context, c *Client, collection string, fields []st
 	return slices.Clone(items), err // callers may change it
 }
 
+// listByID returns the items with these IDs that the client can see.
+func listByID[T item](ctx context.Context, c *Client, collection string, fields, ids []string) ([]T, error) {
+	var items []T
+	for chunk := range slices.Chunk(ids, maxFilterIDs) {
+		some, err := list[T](ctx, c, collection, fields, url.Values{"id": chunk})
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, some...)
+	}
+	return items, nil
+}
+
 // memo is the key in a context of what was read. See withMemory.
 type memo struct{}
 

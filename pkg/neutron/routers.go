@@ -258,22 +258,12 @@ func (c *Client) interfacePorts(ctx context.Context, router string) ([]Port, err
 
 // subnetsOf lists the subnets with these IDs, and those of the network, as far as the client can see them.
 func (c *Client) subnetsOf(ctx context.Context, ids []string, network string) ([]Subnet, error) {
-	var filters []url.Values
-	for chunk := range slices.Chunk(ids, maxFilterIDs) {
-		filters = append(filters, url.Values{"id": chunk})
+	subnets, err := listByID[Subnet](ctx, c, "subnets", subnetFields, ids)
+	if err != nil || network == "" {
+		return subnets, err
 	}
-	if network != "" {
-		filters = append(filters, url.Values{"network_id": {network}})
-	}
-	var all []Subnet
-	for _, filter := range filters {
-		subnets, err := list[Subnet](ctx, c, "subnets", subnetFields, filter)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, subnets...)
-	}
-	return all, nil
+	more, err := list[Subnet](ctx, c, "subnets", subnetFields, url.Values{"network_id": {network}})
+	return append(subnets, more...), err
 }
 
 // quota is how many of a resource a project may have, and has.
