@@ -200,11 +200,15 @@ func inUseBy(ports []Port) string {
 	return Printable("in use by port " + shorten(names))
 }
 
-// shorten sorts the names, so that the text is the same each time, and returns the first of them and
-// how many more there are.
+// shorten is FirstOf in alphabetical order, so that the text is the same each time.
 func shorten(names []string) string {
-	const most = 5
 	slices.Sort(names)
+	return FirstOf(names)
+}
+
+// FirstOf returns the first of the names, and how many more there are.
+func FirstOf(names []string) string {
+	const most = 5
 	text := strings.Join(names[:min(most, len(names))], ", ")
 	if len(names) > most {
 		text += fmt.Sprintf(" and %d more", len(names)-most)

@@ -286,8 +286,9 @@ func availableReason(o Outcome) string {
 func availableMessage(o Outcome) string {
 	switch {
 	case o.IsObserved && len(o.Differences) > 0:
-		const differs, rest = "The network is only observed, and differs from the spec: ", 100
-		return differs + joined(o.Differences, "; ", maxMessage-len(differs)-rest) + omittedSubnets(o)
+		const differs = "The network is only observed, and differs from the spec: "
+		omitted := omittedSubnets(o)
+		return differs + joined(o.Differences, "; ", maxMessage-len(differs)-len(omitted)) + omitted
 	case o.IsObserved:
 		return "The network is only observed, and matches the spec" + omittedSubnets(o)
 	}
@@ -302,7 +303,7 @@ func unmanagedSubnets(o Outcome) string {
 	for i, s := range o.Unmanaged {
 		names[i] = fmt.Sprintf("%s (%s)", s.CIDR, s.ID)
 	}
-	return "; the network also has unmanaged subnets, which are left alone: " + firstOf(names)
+	return "; the network also has unmanaged subnets, which are left alone: " + neutron.FirstOf(names)
 }
 
 func unmanagedInterfaces(o Outcome) string {
@@ -315,17 +316,7 @@ func unmanagedInterfaces(o Outcome) string {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names) // one port can be in several IPv6 subnets
-	return "; the network also has interfaces of other routers, which are left alone: " + firstOf(names)
-}
-
-// firstOf returns the first of the names, and how many more there are.
-func firstOf(names []string) string {
-	const limit = 5
-	text := strings.Join(names[:min(limit, len(names))], ", ")
-	if more := len(names) - limit; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return "; the network also has interfaces of other routers, which are left alone: " + neutron.FirstOf(names)
 }
 
 // message returns the text for the error. While Neutron gives no good answer, it stays the text
