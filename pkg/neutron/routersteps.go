@@ -179,7 +179,7 @@ func (s AttachSubnet) checkHidden(ctx context.Context, c *Cloud, observed *Netwo
 // removeHalf removes what a request that failed in the middle has left. It fails with Stale, so that the plan is made
 // again: the next request to attach the subnet has a live read of the Network of its own.
 func (s AttachSubnet) removeHalf(ctx context.Context, c *Cloud) error {
-	klog.FromContext(ctx).Info("Attaching the subnet to the router again: an earlier request has failed in the middle", "router", s.Router, "port", s.Port)
+	klog.FromContext(ctx).Info("Removing what an earlier request to attach the subnet has left, which failed in the middle", "router", s.Router, "port", s.Port)
 	if err := c.client.DetachSubnet(ctx, s.Router, s.Subnet); err != nil {
 		return err
 	}

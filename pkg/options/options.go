@@ -301,7 +301,7 @@ func (o *Options) addDeployments(fs *flag.FlagSet) {
 }
 
 func (o *Options) addOrphans(fs *flag.FlagSet) {
-	fs.Var(&o.DeleteOrphans, "delete-orphans", "Delete orphans: networks in Neutron with this cluster's mark whose Network does not exist, whatever its deletionPolicy was: nothing in Neutron says that. Networks with ports are kept. None is deleted if more than a tenth of this cluster's networks (and more than one) are orphans, or if there is no Network at all; -delete-orphans=all deletes them nevertheless. No orphan of a cloud is deleted any more when another installation turns out to have the same -cluster-id there. Has no effect with -namespace. (default false: the log, the metrics and GET /orphans report them)")
+	fs.Var(&o.DeleteOrphans, "delete-orphans", "Delete orphans: networks in Neutron with this cluster's mark whose Network does not exist, whatever its deletionPolicy was, because nothing in Neutron records that. Networks with ports are kept. None is deleted if more than a tenth of this cluster's networks (and more than one) are orphans, or if there is no Network at all; -delete-orphans=all deletes them nevertheless. No orphan of a cloud is deleted any more when another installation turns out to have the same -cluster-id there. Has no effect with -namespace. (default false: the log, the metrics and GET /orphans report them)")
 }
 
 func (o *Options) addElection(fs *flag.FlagSet) {

@@ -23,7 +23,7 @@ limitations under the License.
 // when it was restored from a backup, and that another installation may have the same cluster
 // ID by mistake. Neither must delete a network that is in use.
 //
-// The deletion policy of a Network that is gone is not known: nothing in Neutron says it. So -delete-orphans also deletes
+// The deletion policy of a Network that is gone is not known: nothing in Neutron records it. So -delete-orphans also deletes
 // what a Network with the policy Retain has left, if somebody removed its finalizer before the controller removed the marks.
 package orphans
 
