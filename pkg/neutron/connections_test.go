@@ -21,6 +21,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -107,7 +108,7 @@ func TestTheServerHasANewAuthorityBeforeTheFile(t *testing.T) {
 
 func TestTheFileHasANewAuthorityBeforeTheServer(t *testing.T) {
 	before, after := tlsserver.NewAuthority(t), tlsserver.NewAuthority(t)
-	for name, content := range map[string][]byte{"both": append(before.PEM, after.PEM...), "only the new one": after.PEM} {
+	for name, content := range map[string][]byte{"both": slices.Concat(before.PEM, after.PEM), "only the new one": after.PEM} {
 		t.Run(name, func(t *testing.T) {
 			l := newSecureLab(t, before)
 			c := l.client(t)

@@ -167,26 +167,27 @@ func forEachKindOfCloud(t *testing.T, test func(t *testing.T, isSecret bool)) {
 // The process ends in the hour, and another one takes over.
 func TestWrongCredentialsDoNotLockTheAccount(t *testing.T) {
 	for _, takeover := range []time.Duration{time.Second, 10 * time.Minute, 40 * time.Minute, 59 * time.Minute} {
-		forEachKindOfCloud(t, func(t *testing.T, isSecret bool) {
-			g := newGuarded()
-			wrong := &file{content: entry("wrong")}
-			first := g.run(t, wrong, isSecret)
-			time.Sleep(takeover)
-			first.stop()
-			alone, _ := g.counts()
-			second := g.run(t, wrong, isSecret)
-			time.Sleep(time.Hour - takeover)
-			tried, _ := g.counts()
-			t.Logf("%d attempts in an hour, %d of them by the process that took over after %s", tried, tried-alone, takeover)
-			if alone > 3 || tried-alone > 3 || tried >= lockout {
-				t.Errorf("the first process tried them %d times, and both %d times in an hour", alone, tried)
-			}
-			time.Sleep(24 * time.Hour)
-			second.stop()
-			total, _ := g.counts()
-			if day := total - tried; day < 24 || day > 3*24 {
-				t.Errorf("%d attempts in a day, want a few in an hour", day)
-			}
+		t.Run("after "+takeover.String(), func(t *testing.T) {
+			forEachKindOfCloud(t, func(t *testing.T, isSecret bool) {
+				g := newGuarded()
+				wrong := &file{content: entry("wrong")}
+				first := g.run(t, wrong, isSecret)
+				time.Sleep(takeover)
+				first.stop()
+				alone, _ := g.counts()
+				second := g.run(t, wrong, isSecret)
+				time.Sleep(time.Hour - takeover)
+				tried, _ := g.counts()
+				if alone > 3 || tried-alone > 3 || tried >= lockout {
+					t.Errorf("the first process tried them %d times, and both %d times in an hour", alone, tried)
+				}
+				time.Sleep(24 * time.Hour)
+				second.stop()
+				total, _ := g.counts()
+				if day := total - tried; day < 24 || day > 3*24 {
+					t.Errorf("%d attempts in a day, want a few in an hour", day)
+				}
+			})
 		})
 	}
 }
