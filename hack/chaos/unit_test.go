@@ -197,7 +197,7 @@ var unitMutations = []unitMutation{
 		"	sum := sha256.Sum256([]byte(cluster))\n	return hex.EncodeToString(sum[:])[:clusterDigits]\n", "	return strings.Repeat(\"0\", clusterDigits)\n",
 	}}, ".", "^TestAClusterCopiedAtAnyRequestDoesNotTouchImports$"},
 	{mutation{name: "older-marks-are-any-clusters", file: "pkg/neutron/import.go", edits: []string{
-		"i.isOld() && isUID(o.Cluster))", "i.isOld())",
+		"i.isOld() && isUID(o.Cluster)\n", "i.isOld()\n",
 	}}, ".", "^TestACopiedClusterDoesNotTakeAnOlderMarkForItsOwn$"},
 	{mutation{name: "plan-foresees-the-next-step-only", file: "pkg/neutron/preview.go", edits: []string{
 		"failing, err = l.checkAll(ctx, plan)", "failing, err = l.checkAll(ctx, plan[:min(1, len(plan))])",
