@@ -73,9 +73,9 @@ var requestsOf = map[string]struct {
 	statuses int
 	requests string
 }{
-	"CIDR grows":                               {1, "GET quotas/ID/details.json, GET subnets, GET ports, DELETE subnets/ID, POST subnets"},
-	"CIDR grows, with an own router":           {1, "GET ports, GET quotas/ID/details.json, GET subnets, GET ports, GET subnets, GET floatingips, PUT routers/ID/remove_router_interface, GET ports, DELETE subnets/ID, POST subnets, PUT routers/ID/add_router_interface"},
-	"CIDR grows, at an existing router":        {1, "GET ports, GET quotas/ID/details.json, GET subnets, GET routers/ID, GET ports, GET subnets, GET subnets, GET floatingips, PUT routers/ID/remove_router_interface, GET ports, DELETE subnets/ID, POST subnets, PUT routers/ID/add_router_interface"},
+	"CIDR grows":                               {1, "GET quotas/ID/details.json, GET subnets, GET networks/ID, GET ports, DELETE subnets/ID, POST subnets"},
+	"CIDR grows, with an own router":           {1, "GET ports, GET quotas/ID/details.json, GET subnets, GET networks/ID, GET ports, GET subnets, GET floatingips, PUT routers/ID/remove_router_interface, GET ports, DELETE subnets/ID, POST subnets, PUT routers/ID/add_router_interface"},
+	"CIDR grows, at an existing router":        {1, "GET ports, GET quotas/ID/details.json, GET subnets, GET networks/ID, GET routers/ID, GET ports, GET subnets, GET subnets, GET floatingips, PUT routers/ID/remove_router_interface, GET ports, DELETE subnets/ID, POST subnets, PUT routers/ID/add_router_interface"},
 	"another CIDR":                             {1, "GET ports, POST subnets, GET ports, DELETE subnets/ID"},
 	"another CIDR, with an own router":         {1, "GET subnets, GET ports, GET subnets, GET routers/ID, GET ports, GET floatingips, POST subnets, PUT routers/ID/add_router_interface, GET ports, GET floatingips, PUT routers/ID/remove_router_interface, GET ports, DELETE subnets/ID"},
 	"another CIDR, at an existing router":      {1, "GET subnets, GET routers/ID, GET ports, GET subnets, GET subnets, GET ports, GET floatingips, POST subnets, PUT routers/ID/add_router_interface, GET ports, GET floatingips, PUT routers/ID/remove_router_interface, GET ports, DELETE subnets/ID"},

@@ -371,7 +371,7 @@ func TestSyncHandler(t *testing.T) {
 		{
 			name:         "a CIDR that overlaps: Neutron requires that the old subnet is deleted first",
 			given:        edit(respec("10.0.0.0/16", "")),
-			wantRequests: []string{"GET quotas/ID/details.json", "GET subnets", "GET ports", "get networks", "DELETE subnets/ID", "POST subnets", "patch networks/status"},
+			wantRequests: []string{"GET quotas/ID/details.json", "GET subnets", "GET networks/ID", "GET ports", "get networks", "DELETE subnets/ID", "POST subnets", "patch networks/status"},
 			wantEvents:   []string{samplecrdv1.EventUpdated}, wantReady: available, wantNeutron: []string{"default/net-a 10.0.0.0/16 10.0.0.1"},
 		},
 		{
@@ -399,7 +399,7 @@ func TestSyncHandler(t *testing.T) {
 		{
 			name:    "a CIDR that overlaps, but ports use the old subnet: it stays in force",
 			given:   inUse(respec("10.0.0.0/16", "")),
-			wantErr: string(neutron.InUse), wantRequests: []string{"GET quotas/ID/details.json", "GET subnets", "GET ports", "patch networks/status"},
+			wantErr: string(neutron.InUse), wantRequests: []string{"GET quotas/ID/details.json", "GET subnets", "GET networks/ID", "GET ports", "patch networks/status"},
 			wantEvents: []string{samplecrdv1.ReasonInUse}, wantReady: isInUse, wantMessage: "web-0", wantNeutron: []string{inOrder},
 			check: oldSubnetInForce, resolve: func(f *fixture) { f.DeletePorts() }, wantResolved: []string{"default/net-a 10.0.0.0/16 10.0.0.1"},
 		},
@@ -459,7 +459,7 @@ func TestSyncHandler(t *testing.T) {
 			name:       "the cache has a spec that requires a deletion, and the API server has not: nothing is deleted",
 			given:      edit(respec("10.0.0.0/16", ""), respec("10.0.0.0/24", "")),
 			cacheLacks: 1,
-			wantErr:    conflict, wantRequests: []string{"GET quotas/ID/details.json", "GET subnets", "GET ports", "get networks"},
+			wantErr:    conflict, wantRequests: []string{"GET quotas/ID/details.json", "GET subnets", "GET networks/ID", "GET ports", "get networks"},
 			wantReady: unchanged, wantNeutron: []string{inOrder},
 		},
 		{

@@ -151,6 +151,9 @@ var unitMutations = []unitMutation{
 	{mutation{name: "routes-not-looked-for", file: "pkg/neutron/ahead.go", edits: []string{
 		"err = s.checkRoutes(ctx, l.Cloud)", "_ = s",
 	}}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
+	{mutation{name: "hidden-subnets-ignored", file: "pkg/neutron/ahead.go", edits: []string{
+		"		if l.observed.subnet(id) == nil {", "		if false && id != \"\" {",
+	}}, "./pkg/neutron", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
 	{mutation{name: "quota-not-looked-at", file: "pkg/neutron/ahead.go", edits: []string{
 		"if !isKnown || quota.Limit < 0 ||", "if true || !isKnown || quota.Limit < 0 ||",
 	}}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},

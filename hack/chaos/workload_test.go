@@ -54,6 +54,8 @@ type user struct {
 	rand     *rand.Rand
 	networks []*wanted
 	world    *world
+	// tours means that the user makes each kind of edit at least once.
+	tours bool
 }
 
 // wanted is the state of one Network that its user wants. It changes only while its user, or a
@@ -109,6 +111,12 @@ func (u *user) work(ctx context.Context, enough func() bool) error {
 			return err
 		}
 	}
+	for again := u.tours; again; {
+		err := u.tour(ctx, u.networks[0])
+		if again = errors.Is(err, errRestored); err != nil && !again {
+			return err
+		}
+	}
 	for done := 0; done < u.world.edits*len(u.networks) || !enough(); done++ {
 		if err := u.act(ctx); err != nil && !errors.Is(err, errRestored) {
 			return err
@@ -128,6 +136,45 @@ func (u *user) work(ctx context.Context, enough func() bool) error {
 		if err := errors.Join(u.leave(ctx, n), u.resume(ctx, n)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// tour makes each kind of edit that a run must have, because chance alone does not in each run.
+func (u *user) tour(ctx context.Context, n *wanted) error {
+	if err := errors.Join(u.leave(ctx, n), u.resume(ctx, n)); err != nil {
+		return err
+	}
+	if n.spec == nil { // a restore of etcd has taken it away
+		if err := u.create(ctx, n); err != nil {
+			return err
+		}
+	}
+	router, err := u.world.addRouter(ctx, u.rand, n)
+	if err != nil {
+		return err
+	}
+	n.routers = append(n.routers, external{router.Name, router.ID})
+	none := (*samplecrdv1.RouterSpec)(nil)
+	own := &samplecrdv1.RouterSpec{ExternalNetwork: &samplecrdv1.NeutronReference{ID: u.world.externals[0].id}}
+	existing := &samplecrdv1.RouterSpec{Existing: &samplecrdv1.NeutronReference{ID: router.ID}}
+	for _, stop := range []struct {
+		cidr, gateway string
+		router        *samplecrdv1.RouterSpec
+	}{
+		{"10.0.0.0/24", "10.0.0.9", none},
+		{"10.0.0.0/24", "10.0.0.9", own},
+		{"10.0.0.0/24", "10.0.0.9", existing},
+		{"10.1.0.0/24", "10.1.0.9", existing},
+		{"10.1.0.0/24", "10.1.0.8", existing},
+		{"10.1.0.0/24", "", none},
+		{"fd00:1::/64", "fd00:1::8", none},
+		{"fd00:1::/64", "fd00:1::9", none},
+	} {
+		if err := u.edit(ctx, n, samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: stop.cidr, Gateway: stop.gateway}, Router: stop.router}); err != nil {
+			return err
+		}
+		u.waitAWhile(ctx, n)
 	}
 	return nil
 }

@@ -309,7 +309,7 @@ func (w *world) makeTrouble(ctx context.Context) error {
 		do(func() error { return c.makeTrouble(ctx, seeded(w.seed, "trouble", i)) })
 	}
 	for i := range clients {
-		u := &user{rand: seeded(w.seed, "user", i), world: w}
+		u := &user{rand: seeded(w.seed, "user", i), world: w, tours: i == 0 && len(w.externals) > 0}
 		for j, n := range w.wanted {
 			if n.pair != nil {
 				j = n.pair.index

@@ -241,7 +241,10 @@ func (l *lookahead) checkStep(ctx context.Context, step Step, expected *Network)
 	}
 	switch s := step.(type) {
 	case CreateSubnet:
-		return s.checkRefusal(expected)
+		if err := s.checkRefusal(expected); err != nil {
+			return err
+		}
+		return l.checkHidden(ctx, s)
 	case UpdateSubnet:
 		return s.checkRefusal(expected)
 	case AttachSubnet:
@@ -254,6 +257,29 @@ func (l *lookahead) checkStep(ctx context.Context, step Step, expected *Network)
 		return l.checkDetached(ctx, s, expected)
 	}
 	return nil
+}
+
+// checkHidden fails with Invalid if the network has a subnet that the client cannot see, and the new one can overlap
+// with it. An administrator can make one for another project. None overlaps if a subnet that goes before has all the
+// addresses, and Neutron itself is asked before anything goes if none has some of them.
+func (l *lookahead) checkHidden(ctx context.Context, s CreateSubnet) error {
+	cidr, replaced := s.Subnet.CIDR, false
+	for _, before := range l.observed.Subnets {
+		if before.CIDR.Contains(cidr.Addr()) && before.CIDR.Bits() <= cidr.Bits() {
+			return nil
+		}
+		replaced = replaced || before.CIDR.Overlaps(cidr)
+	}
+	if !replaced {
+		return nil
+	}
+	ids, err := l.client.subnetIDs(ctx, l.observed.ID)
+	for _, id := range ids {
+		if l.observed.subnet(id) == nil {
+			return &Error{Op: "create subnet", Reason: Invalid, Message: fmt.Sprintf("%s can overlap with subnet %s of the network, which belongs to another project and is not visible: an administrator has to delete it", cidr, id)}
+		}
+	}
+	return err
 }
 
 // checkAttachment fails with Invalid if the subnet has no gateway, or overlaps with another one of the

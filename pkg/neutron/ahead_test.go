@@ -41,6 +41,14 @@ func TestAnEditThatCannotBeCompletedCostsNothing(t *testing.T) {
 			return remove(t, c, "subnets", post(t, c.others, "subnet", object{"network_id": n.ID, "cidr": cidr, "ip_version": 4}))
 		}
 	}
+	// hidden is a subnet that an administrator has made for another project.
+	hidden := func(cidr string) func(*testing.T, *routedCloud, *resource, *Network) func() {
+		return func(t *testing.T, c *routedCloud, _ *resource, n *Network) func() {
+			admin := newTestClient(t, c.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
+			id := post(t, admin, "subnet", object{"network_id": n.ID, "cidr": cidr, "ip_version": 4, "project_id": "project-2"})
+			return func() { noError(t, admin.delete(t.Context(), "delete", "subnets", id, nil)) }
+		}
+	}
 	neighbour := func(cidr string) func(*testing.T, *routedCloud, *resource, *Network) func() {
 		return func(t *testing.T, c *routedCloud, r *resource, _ *Network) func() {
 			router, subnet := r.Status.Router.ID, legacyOf(t, c.others, "", cidr).Subnets[0].ID
@@ -74,6 +82,8 @@ func TestAnEditThatCannotBeCompletedCostsNothing(t *testing.T) {
 		{"a stranger's subnet is on the network, which has a router", []func(*samplecrdv1.NetworkSpec){existingRouter(byName("gate"))}, stranger("10.0.5.0/24"),
 			[]func(*samplecrdv1.NetworkSpec){toCIDR("10.0.0.0/16")},
 			Invalid, "create subnet: 10.0.0.0/16 overlaps with subnet 10.0.5.0/24 (ID) of the network, which is left alone"},
+		{"a subnet of another project is on the network", nil, hidden("10.0.5.0/24"), []func(*samplecrdv1.NetworkSpec){toCIDR("10.0.0.0/16")},
+			Invalid, "create subnet: 10.0.0.0/16 can overlap with subnet ID of the network, which belongs to another project and is not visible: an administrator has to delete it"},
 		{"one of two subnets can be replaced", []func(*samplecrdv1.NetworkSpec){withSubnet("more", "10.1.0.0/24")}, stranger("10.2.0.0/25"),
 			[]func(*samplecrdv1.NetworkSpec){toCIDR("10.0.0.0/16"), func(s *samplecrdv1.NetworkSpec) { s.AdditionalSubnets[0].CIDR = "10.2.0.0/24" }},
 			Invalid, "create subnet: 10.2.0.0/24 overlaps with subnet 10.2.0.0/25 (ID) of the network, which is left alone"},

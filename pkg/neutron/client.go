@@ -342,6 +342,20 @@ func (c *Client) getNetwork(ctx context.Context, id string) (*Network, error) {
 	return &answer.Network, wrapAnswer("get network", err, answer.Network.ID)
 }
 
+// subnetIDs returns the IDs of all subnets of a network, also of those that the client cannot see.
+func (c *Client) subnetIDs(ctx context.Context, network string) ([]string, error) {
+	return remembered(ctx, "IDs of the subnets of "+network, func() ([]string, error) {
+		var answer struct {
+			Network struct {
+				ID      string   `json:"id"`
+				Subnets []string `json:"subnets"`
+			} `json:"network"`
+		}
+		err := c.send(ctx, http.MethodGet, nil, &answer, nil, "networks", network)
+		return answer.Network.Subnets, wrapAnswer("get network", err, answer.Network.ID)
+	})
+}
+
 // DeleteNetwork deletes the network and its subnets. It fails with Stale if the network has
 // another revision (nil means any revision), and with InUse if there are ports on it. It returns
 // nil if the network does not exist.
