@@ -1638,7 +1638,7 @@ func TestTheCIDROfAnAttachedSubnetChanges(t *testing.T) {
 		calls []string
 	}{
 		{"10.1.0.0/24", []string{"GET subnets", "GET ports", "GET subnets", "GET routers", "GET ports", "GET floatingips", "POST subnets", attachCall, "GET ports", "GET floatingips", detachCall, "GET ports", "DELETE subnets"}},
-		{"10.0.0.0/16", []string{"GET ports", "GET quotas/details.json", "GET subnets", "GET ports", "GET subnets", "GET floatingips", detachCall, "GET ports", "DELETE subnets", "POST subnets", attachCall}},
+		{"10.0.0.0/16", []string{"GET ports", "GET quotas/details.json", "GET subnets", "GET networks", "GET ports", "GET subnets", "GET floatingips", detachCall, "GET ports", "DELETE subnets", "POST subnets", attachCall}},
 	} {
 		t.Run(test.cidr, func(t *testing.T) {
 			c := newRoutedCloud(t)

@@ -401,7 +401,7 @@ func TestASyncThatWaitsForPortsMakesNoRequest(t *testing.T) {
 		{"a replacement with overlap", func(t *testing.T, w *world, n *Network, guard Guard) error {
 			_, _, err := w.Converge(t.Context(), seen(n), wants("10.0.0.0/16", ""), n, guard)
 			return err
-		}, []string{"GET quotas", "GET subnets", "GET ports"}, 0, []string{"GET quotas", "GET subnets", "GET ports", "DELETE subnets", "POST subnets"}},
+		}, []string{"GET quotas", "GET subnets", "GET networks", "GET ports"}, 0, []string{"GET quotas", "GET subnets", "GET networks", "GET ports", "DELETE subnets", "POST subnets"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w, n, free := blockedWorld(t)
