@@ -237,7 +237,7 @@ func (c *Cloud) checkPorts(ctx context.Context, owner types.UID, s scope) error 
 
 // checkExternal fails with InUse if ports are on an external network that is about to be deleted. Neutron
 // itself refuses to delete a network with ports, but before that it deletes the floating IPs on it that lead
-// nowhere, whoever they belong to.
+// nowhere, those of all projects.
 func (c *Cloud) checkExternal(ctx context.Context, owner types.UID, network *Network) error {
 	if !network.External {
 		return nil
