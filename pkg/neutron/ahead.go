@@ -55,9 +55,12 @@ func planFrom(desired Desired, observed *Network, step Step) (plan []Step, isWho
 	if isUpdate(step) || !observed.Exists() {
 		return []Step{step}, false
 	}
-	_, isNewRouter := step.(CreateRouter) // only its answer tells what it is connected to
 	plan = joint(append([]Step{step}, Plan(desired, step.expect(observed))...))
-	return plan, len(plan) > 1 && !isNewRouter
+	switch step.(type) {
+	case CreateRouter, UpdateSubnet: // what can be attached is only known afterwards
+		return plan, false
+	}
+	return plan, len(plan) > 1
 }
 
 // isLeftover reports whether the step deletes what is not connected to the network any more. Nothing depends on it.
@@ -293,10 +296,10 @@ func (l *lookahead) checkAttachment(ctx context.Context, s AttachSubnet, expecte
 	if !gateway.IsValid() {
 		return &Error{Op: "attach subnet", Reason: Invalid, Message: fmt.Sprintf("subnet %s has no gateway, which an interface of a router needs", s.CIDR)}
 	}
-	exists := l.observed.subnet(s.Subnet) != nil
+	existing := l.observed.subnet(s.Subnet)
 	removed := l.removed(expected)
 	isReleased := slices.ContainsFunc(removed, func(i Interface) bool { return i.SubnetID == s.Subnet && i.Address == gateway })
-	if exists && !isReleased {
+	if existing != nil && !isReleased {
 		if err := l.checkAddress(ctx, "attach subnet", l.observed.ID, FixedIP{s.Subnet, gateway}, removed...); err != nil {
 			return err
 		}
@@ -304,7 +307,8 @@ func (l *lookahead) checkAttachment(ctx context.Context, s AttachSubnet, expecte
 	// Neutron has accepted the subnet at this router before, if it is attached with another address now.
 	isAttached := slices.ContainsFunc(removed, func(i Interface) bool { return i.SubnetID == s.Subnet && i.RouterID == s.Router })
 	isComplete, err := l.checkNeighbours(ctx, s, expected)
-	if err == nil && !isComplete && exists && isReleased && !isAttached && s.Router != newRouter {
+	canTry := existing != nil && existing.Gateway == gateway && isReleased && !isAttached && s.Router != newRouter
+	if err == nil && !isComplete && canTry {
 		l.unclear = append(l.unclear, s)
 	}
 	return err

@@ -17,6 +17,7 @@ limitations under the License.
 package neutron
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -457,5 +458,45 @@ func TestAPortInAnObsoleteSubnetDoesNotPreventARepair(t *testing.T) {
 			equal(t, "replace subnet 10.5.0.0/24: in use by port web-0 (no device)", err.Error())
 			equal(t, map[string]string{"10.0.0.0/24": router, "10.5.0.0/24": router}, c.attached(t, n))
 		})
+	}
+}
+
+// Somebody has taken the gateway away, and then the router changes: no attachment is tried before the subnet has its
+// gateway again, because Neutron attaches no subnet without one. What is tried then still costs nothing.
+func TestTheRouterChangesAfterTheGatewayWasTakenAway(t *testing.T) {
+	t.Parallel()
+	for name, move := range map[string][2]func(*samplecrdv1.NetworkSpec){
+		"to an existing router":         {ownRouterOn(byName("public")), existingRouter(byName("gate"))},
+		"from an existing router":       {existingRouter(byName("gate")), ownRouterOn(byName("public"))},
+		"to another existing router":    {existingRouter(byName("gate")), existingRouter(byName("other"))},
+		"to a network that overlaps":    {existingRouter(byName("gate")), ownRouterOn(byName("next"))},
+		"and the gateway is not needed": {existingRouter(byName("gate")), func(s *samplecrdv1.NetworkSpec) { s.Router = nil }},
+	} {
+		for _, isSeen := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, seen %t", name, isSeen), func(t *testing.T) {
+				t.Parallel()
+				c := newRoutedCloud(t)
+				admin := newTestClient(t, c.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
+				next := post(t, admin, "network", object{"name": "next", "router:external": true, "project_id": "project-2"})
+				post(t, admin, "subnet", object{"network_id": next, "cidr": "10.0.0.128/25", "ip_version": 4, "project_id": "project-2"})
+				post(t, c.others, "router", object{"name": "other", "external_gateway_info": object{"network_id": c.public}})
+				r := c.declare(move[0])
+				n := r.synced(t)
+				before := c.Interfaces()
+				put(t, c.others, "subnet", n.Subnets[0].ID, object{"gateway_ip": nil})
+				if isSeen {
+					noError(t, c.Observer().Relist(t.Context()))
+				}
+				move[1](&r.Spec)
+				if strings.Contains(name, "overlaps") {
+					err := r.err(t)
+					equal(t, Invalid, ReasonOf(err))
+					equal(t, before, c.Interfaces())
+					return
+				}
+				equal(t, "10.0.0.1", r.synced(t).Subnets[0].Gateway.String())
+				equal(t, r.Spec.Router != nil, len(c.Interfaces()) == 1)
+			})
+		}
 	}
 }
