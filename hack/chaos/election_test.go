@@ -76,6 +76,8 @@ type entry struct {
 	arrived, effect, answered time.Time
 	// tooLate reports whether it was sent in time, but arrived when another replica led.
 	tooLate bool
+	// unheard reports whether its client had given up when it took effect: Neutron was slower than the time-out.
+	unheard bool
 }
 
 // arrived records a request, and returns nil for one that is not recorded.
