@@ -26,6 +26,7 @@ import (
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/meaning"
 )
 
 // Default is a field that the spec leaves out, that another client has changed, and that Neutron does not let
@@ -133,7 +134,7 @@ func (d Declaration) Missing(w *World) string {
 	if d.Want.MTU != nil && fmt.Sprint(network["mtu"]) != fmt.Sprint(*d.Want.MTU) {
 		return "MTU"
 	}
-	for _, declared := range subnetsOf(d.Want) {
+	for _, declared := range meaning.SubnetsOf(d.Want) {
 		id := w.findSubnet(n.Status.NetworkID, declared.CIDR)
 		if strings.HasSuffix(id, " subnets") {
 			return "subnet " + declared.CIDR

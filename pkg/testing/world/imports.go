@@ -30,6 +30,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/live"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/status"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/meaning"
 )
 
 // Names of Imports that other code refers to.
@@ -104,7 +105,7 @@ func (w *World) describeLegacy() string {
 	var lines []string
 	for _, id := range n.Subnets {
 		s := w.getSubnet(id)
-		lines = append(lines, observedSubnet(s)+" "+w.describeMark(s)+w.routersOf(id))
+		lines = append(lines, meaning.ObservedSubnet(s)+" "+w.describeMark(s)+w.routersOf(id))
 	}
 	slices.Sort(lines)
 	return fmt.Sprintf("%s, %s, tags %s%s", n.Name, n.Description, strings.Join(n.Tags, ", "), strings.Join(lines, ""))

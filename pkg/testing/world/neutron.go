@@ -37,6 +37,7 @@ import (
 
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/meaning"
 )
 
 // userAgent is that of the controller's requests to Neutron.
@@ -125,10 +126,8 @@ func (w *World) UserClient(name string) *gophercloud.ServiceClient {
 // network is a network as Neutron shows it.
 type network struct {
 	ID, Name, Description string
-	Subnets, Tags         []string
-	MTU                   int
-	DNSDomain             string `json:"dns_domain"`
-	PortSecurity          bool   `json:"port_security_enabled"`
+	Subnets               []string
+	meaning.Network
 }
 
 // listNetworks returns all networks of the project.
@@ -153,7 +152,7 @@ func (w *World) getSubnet(id string) *subnets.Subnet {
 func (w *World) describeSubnets(n network) (texts []string) {
 	w.t.Helper()
 	for _, id := range n.Subnets {
-		texts = append(texts, observedSubnet(w.getSubnet(id))+w.routersOf(id))
+		texts = append(texts, meaning.ObservedSubnet(w.getSubnet(id))+w.routersOf(id))
 	}
 	return texts
 }
@@ -164,7 +163,7 @@ func (w *World) InNeutron() (lines []string) {
 	w.t.Helper()
 	defer w.TakeJournal()
 	for _, n := range w.listNetworks() {
-		lines = append(lines, n.Name+strings.Join(w.describeSubnets(n), "")+observedNetwork(n))
+		lines = append(lines, n.Name+strings.Join(w.describeSubnets(n), "")+meaning.ObservedNetwork(n.Network))
 	}
 	for _, r := range w.ownRouters() {
 		lines = append(lines, w.routerLine(r))

@@ -21,7 +21,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -33,6 +32,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/live"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/status"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/meaning"
 )
 
 // Protect makes Check fail if one of these networks in Neutron changes from now on.
@@ -93,7 +93,7 @@ func (w *World) Check(want *samplecrdv1.NetworkSpec, left ...string) (violations
 	if want == nil || n == nil {
 		return violations
 	}
-	cidr, gateway := subnet(&want.SubnetSpec)
+	cidr, gateway := meaning.CIDRAndGateway(&want.SubnetSpec)
 	if !status.IsAvailable(n) || n.Status.CIDR != cidr || n.Status.Gateway != gateway || n.Status.ObservedGeneration != n.Generation || !live.HasFinalizer(n) {
 		violate("the Network: %+v", n)
 	}
@@ -134,8 +134,8 @@ func (w *World) wantOwned(n *samplecrdv1.Network, want *samplecrdv1.NetworkSpec)
 		lines = append(lines, fmt.Sprintf("router %s of %s: %s", routerID(&n.Status), n.UID, external))
 	}
 	var subnets []string
-	for _, s := range subnetsOf(want) {
-		subnets = append(subnets, wantSubnet(&s.SubnetSpec)+via)
+	for _, s := range meaning.SubnetsOf(want) {
+		subnets = append(subnets, meaning.WantedSubnet(&s.SubnetSpec)+via)
 	}
 	slices.Sort(subnets)
 	var observed network
@@ -144,12 +144,7 @@ func (w *World) wantOwned(n *samplecrdv1.Network, want *samplecrdv1.NetworkSpec)
 			observed = o
 		}
 	}
-	return append(lines, fmt.Sprintf("%s of %s:%s%s", n.Status.NetworkID, n.UID, strings.Join(subnets, ""), wantNetwork(want, observed)))
-}
-
-// subnetsOf returns all subnets of the spec. The first one has no name.
-func subnetsOf(spec *samplecrdv1.NetworkSpec) []samplecrdv1.AdditionalSubnet {
-	return append([]samplecrdv1.AdditionalSubnet{{SubnetSpec: spec.SubnetSpec}}, spec.AdditionalSubnets...)
+	return append(lines, fmt.Sprintf("%s of %s:%s%s", n.Status.NetworkID, n.UID, strings.Join(subnets, ""), meaning.WantedNetwork(want, observed.Network)))
 }
 
 // wantStatus returns the status with the subnets and the router that Neutron has.
@@ -157,8 +152,8 @@ func (w *World) wantStatus(n *samplecrdv1.Network, want *samplecrdv1.NetworkSpec
 	w.t.Helper()
 	status := *n.Status.DeepCopy()
 	status.Subnets, status.Router = nil, nil
-	for _, s := range subnetsOf(want) {
-		cidr, gateway := subnet(&s.SubnetSpec)
+	for _, s := range meaning.SubnetsOf(want) {
+		cidr, gateway := meaning.CIDRAndGateway(&s.SubnetSpec)
 		id := w.findSubnet(n.Status.NetworkID, cidr)
 		status.Subnets = append(status.Subnets, samplecrdv1.SubnetStatus{Name: s.Name, ID: id, CIDR: cidr, Gateway: gateway})
 		if want.Router != nil {
@@ -248,17 +243,6 @@ func unmarkedLine(line string) string {
 	return "unmarked:" + rest
 }
 
-// subnet returns the CIDR and the gateway that the spec leads to. The embedded Neutron chooses the
-// first address of an IPv6 subnet as its gateway.
-func subnet(spec *samplecrdv1.SubnetSpec) (cidr, gateway string) {
-	prefix := netip.MustParsePrefix(spec.CIDR).Masked()
-	first := prefix.Addr()
-	if first.Is4() {
-		first = first.Next()
-	}
-	return prefix.String(), cmp.Or(spec.Gateway, first.String())
-}
-
 // Owned returns a line for each network and each router in Neutron that is not protected.
 func (w *World) Owned() (lines []string) {
 	w.t.Helper()
@@ -275,7 +259,7 @@ func (w *World) Owned() (lines []string) {
 		}
 		subnets := w.describeSubnets(n)
 		slices.Sort(subnets)
-		lines = append(lines, line+strings.Join(subnets, "")+observedNetwork(n))
+		lines = append(lines, line+strings.Join(subnets, "")+meaning.ObservedNetwork(n.Network))
 	}
 	for _, r := range w.ownRouters() {
 		lines = append(lines, w.routerLine(r))

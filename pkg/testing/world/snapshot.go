@@ -27,6 +27,7 @@ import (
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/status"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/meaning"
 )
 
 // Snapshot is all that Neutron has, with every field that an administrator sees, the revisions too. The
@@ -135,7 +136,7 @@ func (w *World) ours(s Snapshot, specs []*samplecrdv1.NetworkSpec) func(key stri
 		if spec.Router != nil && spec.Router.Existing != nil {
 			routers = append(routers, spec.Router.Existing.ID, w.ids[spec.Router.Existing.Name])
 		}
-		for _, declared := range subnetsOf(spec) {
+		for _, declared := range meaning.SubnetsOf(spec) {
 			if spec.Import != nil && declared.CIDR != "" {
 				cidrs = append(cidrs, declared.CIDR)
 			}

@@ -14,7 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package world
+// Package meaning says what the spec of a Network means in Neutron, and describes what Neutron has in the same form. It
+// is written without the code of the controller, so that tests can compare the two.
+package meaning
 
 import (
 	"cmp"
@@ -30,11 +32,32 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-// The functions below describe what Neutron has and what a spec leads to, without the code of the
-// controller. A field is left out if it has Neutron's default.
+// Network has the fields of a network in Neutron that specs declare.
+type Network struct {
+	Tags         []string
+	MTU          int
+	DNSDomain    string `json:"dns_domain"`
+	PortSecurity bool   `json:"port_security_enabled"`
+}
 
-// observedSubnet describes a subnet in Neutron.
-func observedSubnet(s *subnets.Subnet) string {
+// SubnetsOf returns all subnets of the spec. The first one has no name.
+func SubnetsOf(spec *samplecrdv1.NetworkSpec) []samplecrdv1.AdditionalSubnet {
+	return append([]samplecrdv1.AdditionalSubnet{{SubnetSpec: spec.SubnetSpec}}, spec.AdditionalSubnets...)
+}
+
+// CIDRAndGateway returns the CIDR and the gateway that the spec leads to, None if there is no gateway. The embedded
+// Neutron chooses the first address of an IPv6 subnet as its gateway.
+func CIDRAndGateway(spec *samplecrdv1.SubnetSpec) (cidr, gateway string) {
+	prefix := netip.MustParsePrefix(spec.CIDR).Masked()
+	first := prefix.Addr()
+	if first.Is4() {
+		first = first.Next()
+	}
+	return prefix.String(), cmp.Or(spec.Gateway, first.String())
+}
+
+// ObservedSubnet describes a subnet in Neutron. A field is left out if it has Neutron's default.
+func ObservedSubnet(s *subnets.Subnet) string {
 	var pools, routes []string
 	for _, p := range s.AllocationPools {
 		pools = append(pools, p.Start+"-"+p.End)
@@ -46,8 +69,8 @@ func observedSubnet(s *subnets.Subnet) string {
 	return describeSubnet(s.CIDR, gateway, s.DNSNameservers, pools, routes, s.EnableDHCP, s.IPv6AddressMode, s.IPv6RAMode)
 }
 
-// wantSubnet describes the subnet that a spec leads to.
-func wantSubnet(s *samplecrdv1.SubnetSpec) string {
+// WantedSubnet describes the subnet that a spec leads to.
+func WantedSubnet(s *samplecrdv1.SubnetSpec) string {
 	var dns, pools, routes []string
 	for _, d := range s.DNSNameservers {
 		dns = append(dns, string(d))
@@ -59,7 +82,7 @@ func wantSubnet(s *samplecrdv1.SubnetSpec) string {
 		routes = append(routes, r.Destination+" to "+string(r.NextHop))
 	}
 	ipv6 := ptr.Deref(s.IPv6, samplecrdv1.IPv6Spec{})
-	cidr, gateway := subnet(s)
+	cidr, gateway := CIDRAndGateway(s)
 	return describeSubnet(cidr, gateway, dns, pools, routes, ptr.Deref(s.EnableDHCP, true), string(ipv6.AddressMode), string(ipv6.RAMode))
 }
 
@@ -106,14 +129,14 @@ func defaultPools(cidr, gateway string) (pools []string) {
 	return pools
 }
 
-// observedNetwork describes the fields of a network in Neutron.
-func observedNetwork(n network) string {
+// ObservedNetwork describes the fields of a network in Neutron.
+func ObservedNetwork(n Network) string {
 	return describeFields(n.Tags, n.MTU, n.DNSDomain, n.PortSecurity)
 }
 
-// wantNetwork describes the fields of the network that a spec leads to. What it leaves to the cloud is
+// WantedNetwork describes the fields of the network that a spec leads to. What it leaves to the cloud is
 // as observed.
-func wantNetwork(s *samplecrdv1.NetworkSpec, observed network) string {
+func WantedNetwork(s *samplecrdv1.NetworkSpec, observed Network) string {
 	tags := observed.Tags
 	if s.Tags != nil {
 		tags = nil
