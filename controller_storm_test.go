@@ -21,7 +21,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -49,6 +48,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/retry"
 	"github.com/samplecrd/samplecrd-controller/pkg/status"
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/apiserver"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/simulation"
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/world"
 )
 
@@ -84,14 +84,14 @@ func startStorm(t *testing.T, fault func(*http.Request) *embedded.Fault, network
 	s := &storm{t: t, neutron: embedded.New(embedded.Options{ExternalNetwork: public}), events: record.NewFakeRecorder(100_000)}
 	s.neutron.SetFault(fault)
 	s.neutron.Observe(s.count)
-	disconnect := overPipes(t, s.neutron)
+	host, disconnect := simulation.Serve(s.neutron)
 	s.kube = fake.NewClientset()
 	s.api = apiserver.Install(s.kube)
 	s.watch()
 	for _, n := range networks {
 		s.api.Put(n)
 	}
-	yaml := bytes.ReplaceAll(s.neutron.CloudsYAML("test"), []byte(`"/identity`), []byte(`"http://127.0.0.1/identity`))
+	yaml := bytes.ReplaceAll(s.neutron.CloudsYAML("test"), []byte(`"/identity`), []byte(`"http://`+host+`/identity`))
 	config, err := neutron.ParseConfig("test", yaml)
 	if err != nil {
 		t.Fatal(err)
@@ -200,50 +200,6 @@ func (s *storm) atMost(what string, got, limit int64) {
 		s.t.Errorf("%d %s, want at most %d", got, what, limit)
 	}
 }
-
-// overPipes lets the handler answer all connections of the clients that are made until the end of the test. In a
-// bubble of synctest, time stands still while a goroutine waits for a socket, but not while it waits for a pipe.
-func overPipes(t *testing.T, handler http.Handler) (disconnect func()) {
-	t.Helper()
-	listener := &pipes{connections: make(chan net.Conn), closed: make(chan struct{})}
-	server := &http.Server{Handler: handler}
-	go func() { _ = server.Serve(listener) }()
-	before := http.DefaultTransport
-	http.DefaultTransport = &http.Transport{DialContext: listener.dial}
-	t.Cleanup(func() { http.DefaultTransport = before })
-	return func() { _ = server.Close() }
-}
-
-// pipes is a net.Listener.
-type pipes struct {
-	connections chan net.Conn
-	closed      chan struct{}
-	once        sync.Once
-}
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case p.connections <- server:
-		return client, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case connection := <-p.connections:
-		return connection, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { p.once.Do(func() { close(p.closed) }); return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
 
 // member returns a Network with a range of its own.
 func member(name string, i int, changes ...func(*samplecrdv1.Network)) *samplecrdv1.Network {

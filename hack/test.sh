@@ -4,7 +4,8 @@
 # The suites are:
 #   lint         formatting, go vet, staticcheck, links and names in the README files
 #   codegen      the generated code is up to date
-#   unit         go test -race -short ./..., and all of the systematic tests; without a cluster or a network
+#   unit         go test -race -short ./..., all of the systematic tests, and the simulation; without a
+#                cluster or a network
 #   contract     the embedded Neutron answers like the real one
 #   e2e          the controller on a real control plane, with the real kubectl
 #   faults       the controller under faults and kills, with the embedded and the real Neutron
@@ -53,10 +54,10 @@ tests() {
     "$BIN/gotestsum" --format standard-verbose --no-color -- "$@"
 }
 
-# The race detector sees a tenth of the systematic tests' cases; the others run without it.
+# The race detector sees a tenth of the systematic tests' cases, and few seeds of the simulation; the others run without it.
 unit() {
   tests -race -short -timeout 20m ./... &&
-    tests -run 'TestAClusterCopied|TestADefaultThat|TestActorsAtEveryRequest|TestAnEdit|TestAnObstacle|TestAnyBackup|TestAnyStartingState|TestEveryCrashPoint|TestNothingIrreversible|TestPlanSays|TestStaleCache|TestTokenRefused' .
+    tests -run 'TestAClusterCopied|TestADefaultThat|TestActorsAtEveryRequest|TestAnEdit|TestAnObstacle|TestAnyBackup|TestAnyStartingState|TestEveryCrashPoint|TestNothingIrreversible|TestPlanSays|TestSimulation|TestStaleCache|TestTokenRefused' .
 }
 
 # hack_tests runs tests of hack's module. Their results are never cached, because they build

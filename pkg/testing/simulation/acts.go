@@ -1,0 +1,281 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package simulation
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+// An Act is something that a user, a stranger or a fault does at a moment of the simulation. Each one stands alone, and
+// does nothing if what it is about does not exist: so acts can be taken out of a plan.
+type Act struct {
+	At   time.Duration
+	Name string
+	// Slot is the number of the Network that it is about.
+	Slot int
+	// Seed decides its details.
+	Seed uint64
+}
+
+func (a Act) String() string { return fmt.Sprintf("%s %s (%d, %d)", a.At, a.Name, a.Slot, a.Seed) }
+
+// kinds of acts, by their names. The weight is how often one is chosen.
+var kinds = map[string]struct {
+	weight int
+	do     func(*World, *slot, *rand.Rand)
+}{
+	"create":              {10, (*World).create},
+	"delete":              {6, (*World).delete},
+	"create again":        {3, (*World).recreate},
+	"change the subnet":   {8, edit(changeSubnet)},
+	"change the gateway":  {8, edit(changeGateway)},
+	"change fields":       {8, edit(changeFields)},
+	"change the router":   {12, edit(changeRouter)},
+	"change everything":   {3, edit(changeEverything)},
+	"change the policy":   {3, edit(changePolicy)},
+	"pause":               {3, annotate(samplecrdv1.AnnotationPaused, "true")},
+	"resume":              {4, annotate(samplecrdv1.AnnotationPaused, "")},
+	"request a reconcile": {2, (*World).requestReconcile},
+	"label": {2, edit(func(w *World, s *slot, r *rand.Rand, n *samplecrdv1.Network) {
+		n.Labels = map[string]string{"team": fmt.Sprint(r.IntN(9))}
+	})},
+
+	"a similar network":      {4, (*World).addSimilar},
+	"a port":                 {4, (*World).addPort},
+	"ports leave":            {3, (*World).removePorts},
+	"a subnet of a stranger": {2, (*World).addSubnet},
+	"another router":         {2, (*World).addInterface},
+	"drift":                  {10, (*World).drift},
+	"a detachment":           {3, (*World).detach},
+	"a deletion by hand":     {2, (*World).deleteByHand},
+	"switched off":           {2, (*World).switchOff},
+	"switched on":            {2, (*World).switchOn},
+
+	"Neutron is away":          {2, (*World).takeNeutronAway},
+	"Neutron is unreliable":    {4, (*World).spoilNeutron},
+	"Neutron is slow":          {2, (*World).slowNeutron},
+	"tokens are revoked":       {2, func(w *World, _ *slot, _ *rand.Rand) { w.cloud.RevokeTokens() }},
+	"Kubernetes is away":       {2, (*World).takeKubernetesAway},
+	"Kubernetes is unreliable": {4, (*World).spoilKubernetes},
+	"watches break":            {2, func(w *World, _ *slot, _ *rand.Rand) { w.api.BreakWatches() }},
+	"watches expire":           {2, func(w *World, _ *slot, _ *rand.Rand) { w.api.Expire(); w.api.BreakWatches() }},
+	"watches are late":         {3, (*World).delayWatches},
+	"the leader is killed":     {3, func(w *World, _ *slot, _ *rand.Rand) { w.killProcess(w.leader()) }},
+	"a replica is killed":      {2, func(w *World, _ *slot, r *rand.Rand) { w.killProcess(w.replicas[r.IntN(len(w.replicas))]) }},
+	"killed at a request":      {4, (*World).killLater},
+	"the leader is stopped":    {2, func(w *World, _ *slot, _ *rand.Rand) { w.stopProcess(w.leader()) }},
+}
+
+// names of the kinds, each as often as its weight.
+var names = func() (names []string) {
+	for name, kind := range kinds {
+		for range kind.weight {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}()
+
+const (
+	slots   = 30
+	trouble = 10 * time.Minute
+	// acts is how many acts a plan has, besides the first creations.
+	acts = 150
+)
+
+// NewPlan returns what happens in the simulation with that seed.
+func NewPlan(seed uint64) (plan []Act) {
+	r := seeded(seed, "plan", 0)
+	for i := range slots {
+		plan = append(plan, Act{At: time.Duration(r.Int64N(int64(trouble / 4))), Name: "create", Slot: i, Seed: r.Uint64()})
+	}
+	for range acts {
+		plan = append(plan, Act{At: time.Duration(r.Int64N(int64(trouble))), Name: names[r.IntN(len(names))], Slot: r.IntN(slots), Seed: r.Uint64()})
+	}
+	slices.SortFunc(plan, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
+	return plan
+}
+
+// slot is the name of a Network. Each has address ranges of its own, so that those at one router do not overlap.
+type slot struct {
+	index int
+	name  string
+}
+
+// get returns the Network of the slot; nil if there is none.
+func (w *World) get(s *slot) *samplecrdv1.Network {
+	n, err := w.networks.Get(w.ctx, s.name, metav1.GetOptions{})
+	if err != nil {
+		return nil // it is not found: nothing spoils the requests of users
+	}
+	return n
+}
+
+func (w *World) create(s *slot, r *rand.Rand) {
+	n := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Name: s.name}}
+	n.Spec = randomSpec(w, s, r)
+	_, _ = w.networks.Create(w.ctx, n, metav1.CreateOptions{}) // perhaps it exists
+}
+
+func (w *World) delete(s *slot, _ *rand.Rand) {
+	_ = w.networks.Delete(w.ctx, s.name, metav1.DeleteOptions{}) // perhaps it does not exist
+}
+
+func (w *World) recreate(s *slot, r *rand.Rand) {
+	w.delete(s, r)
+	w.after(time.Duration(r.IntN(20))*time.Second, func() { w.create(s, r) })
+}
+
+// edit returns the act of a user who changes the Network, if it exists.
+func edit(change func(*World, *slot, *rand.Rand, *samplecrdv1.Network)) func(*World, *slot, *rand.Rand) {
+	return func(w *World, s *slot, r *rand.Rand) {
+		if n := w.get(s); n != nil {
+			spec := n.Spec.DeepCopy()
+			change(w, s, r, n)
+			if n.DeletionTimestamp != nil && n.Spec.DeletionPolicy == spec.DeletionPolicy {
+				n.Spec = *spec // nobody changes anything else then
+			}
+			w.update(n)
+		}
+	}
+}
+
+// update stores what a user wants. Nobody was faster: the Network was read at the same moment.
+func (w *World) update(n *samplecrdv1.Network) {
+	if _, err := w.networks.Update(w.ctx, n, metav1.UpdateOptions{}); err != nil {
+		w.log("the edit of %s is refused: %v", n.Name, err)
+	}
+}
+
+func annotate(key, value string) func(*World, *slot, *rand.Rand) {
+	return edit(func(_ *World, _ *slot, _ *rand.Rand, n *samplecrdv1.Network) {
+		delete(n.Annotations, key)
+		if value != "" {
+			metav1.SetMetaDataAnnotation(&n.ObjectMeta, key, value)
+		}
+	})
+}
+
+func (w *World) requestReconcile(s *slot, r *rand.Rand) {
+	annotate(samplecrdv1.AnnotationReconcileRequestedAt, time.Now().Format(time.RFC3339Nano))(w, s, r)
+}
+
+func randomSpec(w *World, s *slot, r *rand.Rand) samplecrdv1.NetworkSpec {
+	n := &samplecrdv1.Network{}
+	changeSubnet(w, s, r, n)
+	if r.IntN(2) == 0 {
+		changeFields(w, s, r, n)
+	}
+	changeRouter(w, s, r, n)
+	if r.IntN(8) == 0 {
+		changePolicy(w, s, r, n)
+	}
+	return n.Spec
+}
+
+func changeEverything(w *World, s *slot, r *rand.Rand, n *samplecrdv1.Network) {
+	n.Spec = randomSpec(w, s, r)
+}
+
+// changeSubnet chooses one of few CIDRs, many of which overlap.
+func changeSubnet(w *World, s *slot, r *rand.Rand, n *samplecrdv1.Network) {
+	i := s.index
+	cidrs := []string{
+		fmt.Sprintf("10.%d.0.0/24", i), fmt.Sprintf("10.%d.0.0/20", i), fmt.Sprintf("10.%d.0.0/25", i), fmt.Sprintf("10.%d.16.0/24", i),
+		fmt.Sprintf("fd00:%d::/64", i),
+	}
+	n.Spec.CIDR, n.Spec.Gateway, n.Spec.AllocationPools, n.Spec.DNSNameservers = cidrs[r.IntN(len(cidrs))], "", nil, nil
+	changeGateway(w, s, r, n)
+}
+
+// at returns the address of the first subnet that ends with that byte.
+func at(n *samplecrdv1.Network, last int) string {
+	if n.Spec.CIDR[0] == 'f' {
+		return fmt.Sprintf("%s%x", n.Spec.CIDR[:len(n.Spec.CIDR)-len("/64")], last)
+	}
+	var a, b, c, d, bits int
+	_, _ = fmt.Sscanf(n.Spec.CIDR, "%d.%d.%d.%d/%d", &a, &b, &c, &d, &bits)
+	return fmt.Sprintf("%d.%d.%d.%d", a, b, c, last)
+}
+
+func changeGateway(_ *World, _ *slot, r *rand.Rand, n *samplecrdv1.Network) {
+	n.Spec.Gateway = []string{"", "", samplecrdv1.GatewayNone, at(n, 9), at(n, 8)}[r.IntN(5)]
+	makeConsistent(n)
+}
+
+// makeConsistent chooses a gateway if there is a router.
+func makeConsistent(n *samplecrdv1.Network) {
+	if n.Spec.Router != nil && n.Spec.Gateway == samplecrdv1.GatewayNone {
+		n.Spec.Gateway = ""
+	}
+}
+
+func changeFields(_ *World, s *slot, r *rand.Rand, n *samplecrdv1.Network) {
+	address := func(last int) samplecrdv1.IPAddress { return samplecrdv1.IPAddress(at(n, last)) }
+	switch r.IntN(6) {
+	case 0:
+		n.Spec.DNSNameservers = [][]samplecrdv1.IPAddress{nil, {address(100)}, {address(101), address(100)}}[r.IntN(3)]
+	case 1:
+		n.Spec.AllocationPools = [][]samplecrdv1.AllocationPool{nil, {{Start: address(20), End: address(30)}}, {{Start: address(40), End: address(50)}, {Start: address(20), End: address(25)}}}[r.IntN(3)]
+	case 2:
+		n.Spec.Tags = [][]samplecrdv1.Tag{nil, {}, {"team-a"}, {"team-b", "team-a"}}[r.IntN(4)]
+	case 3:
+		n.Spec.MTU = []*int32{nil, new(int32(1400)), new(int32(1300))}[r.IntN(3)]
+	case 4:
+		n.Spec.EnableDHCP = []*bool{nil, new(true), new(false)}[r.IntN(3)]
+	case 5:
+		n.Spec.AdditionalSubnets = nil
+		slaac := &samplecrdv1.IPv6Spec{AddressMode: samplecrdv1.IPv6ModeSLAAC, RAMode: samplecrdv1.IPv6ModeSLAAC}
+		more := []samplecrdv1.AdditionalSubnet{
+			{Name: "v6", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: fmt.Sprintf("fd01:%d::/64", s.index), Gateway: fmt.Sprintf("fd01:%d::1", s.index), IPv6: slaac}},
+			{Name: "b", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: fmt.Sprintf("10.%d.128.0/24", s.index)}},
+			{Name: "v6", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: fmt.Sprintf("fd02:%d::/64", s.index), Gateway: fmt.Sprintf("fd02:%d::1", s.index)}},
+		}
+		if i := r.IntN(5); i < len(more) {
+			n.Spec.AdditionalSubnets = more[i : i+1]
+		} else if i == len(more) {
+			n.Spec.AdditionalSubnets = more[:2]
+		}
+	}
+}
+
+func changeRouter(w *World, s *slot, r *rand.Rand, n *samplecrdv1.Network) {
+	external := func(name string) *samplecrdv1.RouterSpec {
+		return &samplecrdv1.RouterSpec{ExternalNetwork: &samplecrdv1.NeutronReference{Name: name}}
+	}
+	existing := func(ref samplecrdv1.NeutronReference) *samplecrdv1.RouterSpec {
+		return &samplecrdv1.RouterSpec{Existing: &ref}
+	}
+	n.Spec.Router = []*samplecrdv1.RouterSpec{
+		nil, nil, external("public"), external("public2"),
+		existing(samplecrdv1.NeutronReference{Name: "gate"}), existing(samplecrdv1.NeutronReference{ID: w.gates["gate2"]}),
+	}[r.IntN(6)]
+	makeConsistent(n)
+}
+
+func changePolicy(_ *World, _ *slot, r *rand.Rand, n *samplecrdv1.Network) {
+	n.Spec.DeletionPolicy = []samplecrdv1.DeletionPolicy{"", samplecrdv1.DeletionDelete, samplecrdv1.DeletionRetain}[r.IntN(3)]
+}

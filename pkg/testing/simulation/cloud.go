@@ -1,0 +1,200 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package simulation
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/meaning"
+)
+
+// cloud is the OpenStack of a simulation. Controllers reach it over connections in memory; users and strangers
+// call it.
+type cloud struct {
+	*embedded.Server
+	world    *World
+	host     string
+	password string
+	stop     func()
+}
+
+func newCloud(w *World) *cloud {
+	public := embedded.ExternalNetwork{Name: "public", CIDR: netip.MustParsePrefix("198.18.0.0/16")}
+	c := &cloud{world: w, password: "secret", Server: embedded.New(embedded.Options{
+		Projects:        []embedded.Project{{Name: "samplecrd", ID: "project-1", Password: "secret"}, {Name: "admin", Password: "secret", Admin: true}},
+		ExternalNetwork: public,
+	})}
+	c.SetFault(w.faultInNeutron)
+	c.host, c.stop = Serve(c)
+	return c
+}
+
+func (c *cloud) close() {
+	c.stop()
+	_ = c.Server.Close()
+}
+
+// yaml returns the clouds.yaml of the controllers.
+func (c *cloud) yaml() []byte {
+	return bytes.ReplaceAll(c.CloudsYAML("test"), []byte(`"/identity`), []byte(`"http://`+c.host+`/identity`))
+}
+
+// ServeHTTP answers a request of a controller. The oracle sees it before.
+func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler) // the client has ended
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	d := c.world.arrived(r, body)
+	defer func() { c.world.answered(d) }()
+	c.Server.ServeHTTP(w, r)
+}
+
+// do sends a request of a user to Neutron, and decodes the answer if answer is not nil.
+func (c *cloud) do(method, path string, body, answer any) error {
+	return c.send("samplecrd", method, path, body, answer)
+}
+
+// byAdmin is do for an administrator.
+func (c *cloud) byAdmin(method, path string, body, answer any) error {
+	return c.send("admin", method, path, body, answer)
+}
+
+func (c *cloud) send(user, method, path string, body, answer any) error {
+	token := c.call(http.MethodPost, "/identity/v3/auth/tokens", "", authentication(user, c.password)).Header().Get("X-Subject-Token")
+	response := c.call(method, "/networking/v2.0/"+path, token, body)
+	if response.Code >= http.StatusBadRequest {
+		return fmt.Errorf("%s %s: %d %s", method, path, response.Code, response.Body)
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.Unmarshal(response.Body.Bytes(), answer)
+}
+
+func (c *cloud) call(method, path, token string, body any) *httptest.ResponseRecorder {
+	data, err := json.Marshal(body)
+	if err != nil {
+		panic(err) // bodies are literals
+	}
+	r := httptest.NewRequest(method, "http://"+c.host+path, bytes.NewReader(data))
+	r.Header.Set("X-Auth-Token", token)
+	r.Header.Set("Content-Type", "application/json")
+	response := httptest.NewRecorder()
+	c.Server.ServeHTTP(response, r)
+	return response
+}
+
+type object map[string]any
+
+func authentication(user, password string) object {
+	domain := object{"name": "Default"}
+	return object{"auth": object{
+		"identity": object{"methods": []string{"password"}, "password": object{"user": object{"name": user, "domain": domain, "password": password}}},
+		"scope":    object{"project": object{"name": user, "domain": domain}},
+	}}
+}
+
+// create creates an object as a user, and returns its ID.
+func (c *cloud) create(kind string, fields object) (string, error) {
+	var answer map[string]struct{ ID string }
+	err := c.do(http.MethodPost, kind+"s", object{kind: fields}, &answer)
+	return answer[kind].ID, err
+}
+
+// change changes an object as a user.
+func (c *cloud) change(kind, id string, fields object) error {
+	return c.do(http.MethodPut, kind+"s/"+id, object{kind: fields}, nil)
+}
+
+// The objects of Neutron, as far as the oracle looks at them.
+type (
+	network struct {
+		ID, Name, Description string
+		External              bool `json:"router:external"`
+		Up                    bool `json:"admin_state_up"`
+		Revision              int  `json:"revision_number"`
+		meaning.Network
+	}
+	router struct {
+		ID, Name, Description string
+		Up                    bool `json:"admin_state_up"`
+		Gateway               struct {
+			NetworkID string `json:"network_id"`
+		} `json:"external_gateway_info"`
+	}
+	subnet = subnets.Subnet
+)
+
+// snapshot is all that Neutron has.
+type snapshot struct {
+	networks map[string]network
+	subnets  map[string]subnet
+	routers  map[string]router
+	// interfaces has the routers of each subnet.
+	interfaces map[string][]embedded.Interface
+}
+
+func (c *cloud) snapshot() *snapshot {
+	s := &snapshot{interfaces: map[string][]embedded.Interface{}}
+	s.networks = all(c, "networks", func(n network) string { return n.ID })
+	s.subnets = all(c, "subnets", func(s subnet) string { return s.ID })
+	s.routers = all(c, "routers", func(r router) string { return r.ID })
+	for _, i := range c.Interfaces() {
+		for _, id := range i.SubnetIDs {
+			s.interfaces[id] = append(s.interfaces[id], i)
+		}
+	}
+	return s
+}
+
+func all[T any](c *cloud, collection string, id func(T) string) map[string]T {
+	var answer map[string]json.RawMessage
+	var items []T
+	if err := c.byAdmin(http.MethodGet, collection, nil, &answer); err != nil {
+		panic(err) // nothing spoils the requests of users
+	}
+	if err := json.Unmarshal(answer[collection], &items); err != nil {
+		panic(err)
+	}
+	byID := map[string]T{}
+	for _, item := range items {
+		byID[id(item)] = item
+	}
+	return byID
+}
+
+// markOf returns the UID in the mark of this cluster; "" if the description is none.
+func markOf(description string) string {
+	uid, isMarked := strings.CutPrefix(description, "samplecrd.k8s.io/owner="+Cluster+"/")
+	if !isMarked || uuid.Validate(uid) != nil {
+		return ""
+	}
+	return uid
+}

@@ -1,0 +1,258 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	goruntime "runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/restapi"
+)
+
+// Process is what a controller's process is started with.
+type Process struct {
+	// Name is its user agent.
+	Name string
+	// Kubernetes leads to the API server.
+	Kubernetes *rest.Config
+	// CloudsYAML has the cloud test.
+	CloudsYAML []byte
+	// Lost ends the process, as os.Exit does. It does not return.
+	Lost func()
+}
+
+// Start runs a controller as main does, with all of its parts, until ctx is cancelled and its work has ended.
+type Start func(ctx context.Context, p Process) error
+
+// replica is one process after the other.
+type replica struct {
+	index int
+	// restart is when the next process is started.
+	restart time.Time
+	current *process
+}
+
+// process is one process of a replica. A process that was killed sends nothing any more.
+type process struct {
+	name   string
+	dead   chan struct{}
+	kill   func()
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+func (p *process) isDead() bool {
+	select {
+	case <-p.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *process) hasEnded() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// launch starts the next process of the replica.
+func (w *World) launch(r *replica) {
+	w.launched++
+	ctx, cancel := context.WithCancel(w.ctx)
+	p := &process{name: fmt.Sprintf("process-%d", w.launched), dead: make(chan struct{}), cancel: cancel, ended: make(chan struct{})}
+	p.kill = sync.OnceFunc(func() { close(p.dead); cancel() })
+	r.current = p
+	w.mu.Lock()
+	w.processes[p.name] = p
+	w.mu.Unlock()
+	w.log("%s starts as replica %d", p.name, r.index)
+	spec := Process{
+		Name: p.name, CloudsYAML: w.cloud.yaml(),
+		Kubernetes: w.clientConfig(w.connectionOf(p)),
+		Lost: func() {
+			w.log("%s has lost the lease", p.name)
+			p.kill()
+			goruntime.Goexit()
+		},
+	}
+	w.running.Go(func() {
+		defer close(p.ended)
+		w.log("%s has ended: %v", p.name, w.start(ctx, spec))
+	})
+}
+
+// clientConfig returns the configuration of a client of the API server.
+func (w *World) clientConfig(c restapi.Client) *rest.Config {
+	return &rest.Config{Host: "http://kubernetes", Transport: w.api.Transport(c), QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}
+}
+
+// connectionOf returns what is between the API server and the process.
+func (w *World) connectionOf(p *process) restapi.Client {
+	return restapi.Client{
+		Dead:     p.dead,
+		Before:   func(r *restapi.Request) restapi.Fault { return w.faultInKubernetes(p, r) },
+		After:    func(r *restapi.Request, err error) { w.oracle.kubernetes(p.name, r, err) },
+		Lateness: func() time.Duration { return time.Duration(w.lateness.Load()) },
+	}
+}
+
+// tend restarts what has ended, as a kubelet does.
+func (w *World) tend() {
+	for _, r := range w.replicas {
+		switch {
+		case r.current != nil && !r.current.hasEnded() && !r.current.isDead():
+		case r.restart.IsZero():
+			r.restart = time.Now().Add(time.Duration(1+w.rand.IntN(20)) * time.Second)
+		case !time.Now().Before(r.restart):
+			r.restart = time.Time{}
+			w.launch(r)
+		}
+	}
+}
+
+// leader returns the replica that has renewed the Lease last, or one of them if none has.
+func (w *World) leader() *replica {
+	name := w.oracle.leader()
+	for _, r := range w.replicas {
+		if r.current.name == name {
+			return r
+		}
+	}
+	return w.replicas[0]
+}
+
+// faultInKubernetes returns what happens to a request to the API server.
+func (w *World) faultInKubernetes(p *process, r *restapi.Request) (f restapi.Fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f.Delay = time.Duration(1+w.latency.IntN(9)) * time.Millisecond
+	isLease := r.Key.Resource == "leases"
+	switch {
+	case w.killAt(p, r.Writes() && !isLease):
+		f.Lost, f.After = true, w.latency.IntN(2) == 0
+	case time.Now().Before(w.kubernetesAway):
+		f.Status = http.StatusServiceUnavailable
+	case r.Verb != "watch" && w.latency.IntN(100) < w.kubernetesFaults:
+		f = kubernetesFaults[w.latency.IntN(len(kubernetesFaults))]
+		w.log("%s: %s %s %s is spoiled: %+v", p.name, r.Verb, r.Key.Resource, r.Key.Name, f)
+	}
+	return f
+}
+
+// kubernetesFaults are those of the API server and of what is before it.
+var kubernetesFaults = []restapi.Fault{
+	{Status: http.StatusInternalServerError},
+	{Status: http.StatusInternalServerError, After: true},
+	{Status: http.StatusServiceUnavailable},
+	{Status: http.StatusTooManyRequests, RetryAfter: time.Second},
+	{Status: http.StatusConflict},
+	{Lost: true},
+	{Lost: true, After: true},
+	{Delay: 4 * time.Second},
+}
+
+// killAt reports whether the process is to be killed at this request, and kills it.
+func (w *World) killAt(p *process, isWrite bool) bool {
+	if !isWrite || w.killAtWrite == 0 || p == nil || p.isDead() {
+		return false
+	}
+	w.killAtWrite--
+	if w.killAtWrite > 0 {
+		return false
+	}
+	w.log("%s is killed at a request", p.name)
+	p.kill()
+	return true
+}
+
+// faultInNeutron returns what happens to a request of a controller to Neutron or Keystone.
+func (w *World) faultInNeutron(r *http.Request) *embedded.Fault {
+	name := processOf(r)
+	if name == "" {
+		return nil // a user
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.processes[name]
+	if p.isDead() {
+		return &embedded.Fault{Drop: true}
+	}
+	isWrite := r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/identity")
+	usual := embedded.Fault{Delay: time.Duration(5+w.latency.IntN(45)) * time.Millisecond * time.Duration(max(1, w.slowness))}
+	switch {
+	case w.killAt(p, isWrite):
+		return &embedded.Fault{Drop: true, After: w.latency.IntN(2) == 0}
+	case time.Now().Before(w.neutronAway):
+		return &embedded.Fault{Status: http.StatusServiceUnavailable, Message: "no backend"}
+	case w.latency.IntN(100) < w.neutronFaults:
+		f := neutronFaults[w.latency.IntN(len(neutronFaults))]
+		if f.Half && !isWrite {
+			return &usual
+		}
+		w.log("%s: %s %s is spoiled: %+v", name, r.Method, r.URL.Path, f)
+		return &f
+	}
+	return &usual
+}
+
+// neutronFaults are those of Neutron, of Keystone and of the proxies before them.
+var neutronFaults = []embedded.Fault{
+	{Status: http.StatusInternalServerError, Type: "HTTPInternalServerError", Message: "oops"},
+	{Status: http.StatusInternalServerError, Type: "HTTPInternalServerError", Message: "oops", After: true},
+	{Status: http.StatusServiceUnavailable, Message: "busy", RetryAfter: 3 * time.Second},
+	{Status: http.StatusGatewayTimeout, Message: "<html>504 Gateway Time-out</html>", After: true},
+	{Status: http.StatusNotFound, Message: "<html>404 page of a proxy</html>"},
+	{Status: http.StatusUnauthorized, Type: "Unauthorized", Message: "no"},
+	{Drop: true},
+	{Drop: true, After: true},
+	{Hang: true},
+	{Hang: true, After: true},
+	{Delay: 10 * time.Second},
+	{Half: true},
+}
+
+// processOf returns the name of the process that has sent the request; "" if none has.
+func processOf(r *http.Request) string {
+	name, _, _ := strings.Cut(r.UserAgent(), " ")
+	if !strings.HasPrefix(name, "process-") {
+		return ""
+	}
+	return name
+}
+
+// seeded returns a source of random numbers that the seed and the purpose decide.
+func seeded(seed uint64, purpose string, index int) *rand.Rand {
+	hash := uint64(14695981039346656037)
+	for _, b := range []byte(fmt.Sprint(purpose, index)) {
+		hash = (hash ^ uint64(b)) * 1099511628211
+	}
+	return rand.New(rand.NewPCG(seed, hash))
+}

@@ -1,0 +1,237 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package simulation runs whole controllers, as main wires them, in virtual time: several replicas with their election, in
+// a world of users, strangers and faults that one seed decides. It judges what is wrong by what the documentation
+// promises, not by the controller's code:
+//
+//   - Safety, at each request to Neutron: nothing of strangers is changed, nothing is created before the finalizer is
+//     stored, no second network while the first one is there, and nothing that cannot be undone is done if no version of
+//     the Network asks for it that was stored since the process has read it last.
+//   - Agreement, when the troubles have ended: both sides have what the specs mean.
+//   - Silence, in the two hours after that: the controller lists Neutron, and writes nothing.
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
+	typed "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/typed/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/restapi"
+)
+
+const (
+	// Cluster is the ID of the simulated cluster.
+	Cluster = "c0ffee00-0000-4000-8000-000000000000"
+	// namespace is that of all Networks.
+	namespace = "default"
+	replicas  = 2
+
+	// patience is how long both sides may take to agree after the last trouble.
+	patience = 30 * time.Minute
+	quiet    = 2 * time.Hour
+)
+
+// World is the world of one simulation.
+type World struct {
+	ctx     context.Context
+	start   Start
+	api     *restapi.Server
+	cloud   *cloud
+	oracle  *oracle
+	running sync.WaitGroup
+
+	networks typed.NetworkInterface // as a user
+	slots    []*slot
+	replicas []*replica
+	launched int
+	rand     *rand.Rand
+	later    []delayed
+
+	// externals and gates are the IDs of the external networks, and of the routers that Networks may name.
+	externals, gates map[string]string
+	// strange has the IDs of all that the controller must not change.
+	strange            sync.Map
+	removed            map[string]bool // networks, by hand
+	ports, floatingIPs []string
+
+	began time.Time
+
+	lateness atomic.Int64 // of watches
+
+	mu               sync.Mutex
+	processes        map[string]*process
+	latency          *rand.Rand
+	neutronAway      time.Time
+	kubernetesAway   time.Time
+	neutronFaults    int // percent
+	kubernetesFaults int // percent
+	slowness         int
+	killAtWrite      int
+
+	logging sync.Mutex
+	lines   []string
+}
+
+// Run runs a simulation in a bubble of synctest, and returns what is wrong, and what happened.
+func Run(seed uint64, plan []Act, start Start) (violations, journal []string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &World{ctx: ctx, start: start, began: time.Now(), processes: map[string]*process{}, removed: map[string]bool{},
+		externals: map[string]string{}, gates: map[string]string{}, rand: seeded(seed, "world", 0), latency: seeded(seed, "latency", 0)}
+	w.api = restapi.New(map[string]restapi.Kind{
+		"networks": {Name: "Network", HasStatus: true, Default: setDefaults}, "deployments": {Name: "Deployment", HasStatus: true},
+		"secrets": {Name: "Secret"}, "events": {Name: "Event"}, "leases": {Name: "Lease"}, "namespaces": {Name: "Namespace"},
+	})
+	w.networks = clientset.NewForConfigOrDie(w.clientConfig(restapi.Client{})).SamplecrdV1().Networks(namespace)
+	w.cloud = newCloud(w)
+	w.oracle = newOracle(w)
+	w.furnish()
+	w.live(plan)
+	violations = w.judge()
+	w.oracle.end()
+	cancel()
+	w.running.Wait()
+	w.cloud.close()
+	time.Sleep(time.Hour) // connections and timers end
+	return violations, w.lines
+}
+
+// furnish creates what is there before.
+func (w *World) furnish() {
+	for i := range slots {
+		w.slots = append(w.slots, &slot{index: i + 1, name: fmt.Sprintf("net-%d", i)})
+	}
+	for range replicas {
+		w.replicas = append(w.replicas, &replica{index: len(w.replicas)})
+	}
+	var made struct{ Network struct{ ID string } }
+	_ = w.cloud.byAdmin("POST", "networks", object{"network": object{"name": "public2", "router:external": true}}, &made)
+	_ = w.cloud.byAdmin("POST", "subnets", object{"subnet": object{"network_id": made.Network.ID, "cidr": "198.19.0.0/16", "ip_version": 4, "enable_dhcp": false}}, nil)
+	for id, n := range w.cloud.snapshot().networks {
+		if n.External {
+			w.externals[n.Name] = id
+			w.strange.Store(id, true)
+		}
+	}
+	for _, name := range []string{"gate", "gate2"} {
+		w.gates[name] = w.own("router", object{"name": name, "external_gateway_info": object{"network_id": w.externals["public"]}})
+	}
+	for _, r := range w.replicas {
+		w.launch(r)
+	}
+}
+
+// live lets the plan happen, and then ends all troubles.
+func (w *World) live(plan []Act) {
+	for _, act := range plan {
+		w.pass(w.began.Add(act.At))
+		w.log("%s: net-%d", act.Name, act.Slot)
+		kinds[act.Name].do(w, w.slots[act.Slot], seeded(act.Seed, act.Name, 0))
+	}
+	w.pass(w.began.Add(trouble))
+	w.heal()
+	w.log("the troubles end")
+}
+
+// pass lets time pass until then.
+func (w *World) pass(until time.Time) {
+	for {
+		w.tend()
+		now := time.Now()
+		due := w.later
+		w.later = nil
+		for _, d := range due {
+			if d.at.After(now) {
+				w.later = append(w.later, d)
+			} else {
+				d.do()
+			}
+		}
+		if !now.Before(until) {
+			return
+		}
+		time.Sleep(min(time.Second, until.Sub(now)))
+	}
+}
+
+// judge waits for agreement, and then for the end of silence.
+func (w *World) judge() (violations []string) {
+	ended := time.Now()
+	for {
+		violations = w.oracle.disagreements()
+		if len(violations) == 0 || time.Since(ended) > patience {
+			break
+		}
+		w.pass(time.Now().Add(15 * time.Second))
+	}
+	w.log("agreement after %s: %d violations", time.Since(ended), len(violations))
+	if len(violations) > 0 {
+		return append(w.oracle.found(), violations...)
+	}
+	// The last lists, and what was still under way.
+	w.pass(time.Now().Add(10 * time.Minute))
+	w.oracle.beQuiet()
+	for range int(quiet / (10 * time.Minute)) {
+		time.Sleep(10 * time.Minute)
+	}
+	return append(w.oracle.found(), w.oracle.disagreements()...)
+}
+
+// log notes what happens, with its virtual time.
+func (w *World) log(format string, args ...any) {
+	w.logging.Lock()
+	defer w.logging.Unlock()
+	w.lines = append(w.lines, fmt.Sprintf("%-9s ", time.Since(w.began).Truncate(time.Millisecond))+fmt.Sprintf(format, args...))
+}
+
+// setDefaults sets the default of the CustomResourceDefinition: the status of a Network that has none.
+func setDefaults(o *unstructured.Unstructured) {
+	if _, has := o.Object["status"].(map[string]any); has {
+		return
+	}
+	o.Object["status"] = map[string]any{"conditions": []any{map[string]any{
+		"type": "Ready", "status": string(metav1.ConditionUnknown), "reason": "Pending", "message": "Waiting for the controller",
+		"lastTransitionTime": "1970-01-01T00:00:00Z",
+	}}}
+}
+
+// Shorten returns the shortest part of the plan that it finds for which fails reports true. It takes acts out, many at a
+// time at first, and tries at most that many plans.
+func Shorten(plan []Act, tries int, fails func([]Act) bool) []Act {
+	for size := len(plan) / 2; size > 0; size /= 2 {
+		for from := 0; from < len(plan); {
+			part := slices.Concat(plan[:from], plan[min(from+size, len(plan)):])
+			if tries--; tries < 0 {
+				return plan
+			}
+			if fails(part) {
+				plan = part
+			} else {
+				from += size
+			}
+		}
+	}
+	return plan
+}

@@ -1,0 +1,281 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+)
+
+// after does something later, unless the simulation heals before.
+func (w *World) after(delay time.Duration, do func()) {
+	w.later = append(w.later, delayed{time.Now().Add(delay), do})
+}
+
+type delayed struct {
+	at time.Time
+	do func()
+}
+
+// until returns when a trouble that begins now ends: it takes 1 s to that many seconds.
+func until(r *rand.Rand, seconds int) time.Time {
+	return time.Now().Add(time.Duration(1+r.IntN(seconds)) * time.Second)
+}
+
+func (w *World) takeNeutronAway(_ *slot, r *rand.Rand) {
+	w.set(func() { w.neutronAway = until(r, 90) })
+}
+
+func (w *World) takeKubernetesAway(_ *slot, r *rand.Rand) {
+	w.set(func() { w.kubernetesAway = until(r, 20) })
+}
+
+func (w *World) spoilNeutron(_ *slot, r *rand.Rand) {
+	w.set(func() { w.neutronFaults = 5 + r.IntN(40) })
+	w.after(time.Duration(r.IntN(90))*time.Second, func() { w.set(func() { w.neutronFaults = 0 }) })
+}
+
+func (w *World) slowNeutron(_ *slot, r *rand.Rand) {
+	w.set(func() { w.slowness = 2 + r.IntN(100) })
+	w.after(time.Duration(r.IntN(60))*time.Second, func() { w.set(func() { w.slowness = 0 }) })
+}
+
+func (w *World) spoilKubernetes(_ *slot, r *rand.Rand) {
+	w.set(func() { w.kubernetesFaults = 5 + r.IntN(30) })
+	w.after(time.Duration(r.IntN(60))*time.Second, func() { w.set(func() { w.kubernetesFaults = 0 }) })
+}
+
+func (w *World) delayWatches(_ *slot, r *rand.Rand) {
+	w.lateness.Store(int64(time.Duration(1+r.IntN(20)) * time.Second))
+	w.after(time.Duration(r.IntN(60))*time.Second, func() { w.lateness.Store(0) })
+}
+
+func (w *World) killLater(_ *slot, r *rand.Rand) { w.set(func() { w.killAtWrite = 1 + r.IntN(6) }) }
+
+func (w *World) killProcess(r *replica) {
+	w.log("%s is killed", r.current.name)
+	r.current.kill()
+}
+
+func (w *World) stopProcess(r *replica) {
+	w.log("%s is stopped", r.current.name)
+	r.current.cancel()
+}
+
+// set changes what is read for each request.
+func (w *World) set(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+}
+
+// heal ends all troubles, and takes away what prevents the controller from its work.
+func (w *World) heal() {
+	w.later = nil
+	w.set(func() {
+		w.neutronAway, w.kubernetesAway = time.Time{}, time.Time{}
+		w.neutronFaults, w.kubernetesFaults, w.slowness, w.killAtWrite = 0, 0, 0, 0
+	})
+	w.lateness.Store(0)
+	nobody := seeded(0, "heal", 0)
+	for _, s := range w.slots {
+		if n := w.get(s); n != nil && n.IsPaused() {
+			kinds["resume"].do(w, s, nobody)
+		}
+		w.switchOn(s, nobody)
+	}
+	w.removePorts(nil, nobody)
+	w.removeObstacles()
+}
+
+// removeObstacles removes what strangers, and Networks that were retained, have at routers and on networks.
+func (w *World) removeObstacles() {
+	now := w.cloud.snapshot()
+	for id, interfaces := range now.interfaces {
+		s := now.subnets[id]
+		for _, i := range interfaces {
+			if w.isStrange(i.RouterID) && !w.isGate(i.RouterID) || w.isStrange(id) || markOf(s.Description) == "" {
+				if err := w.cloud.do(http.MethodPut, "routers/"+i.RouterID+"/remove_router_interface", object{"port_id": i.PortID}, nil); err != nil {
+					w.log("an interface stays: %v", err)
+				}
+			}
+		}
+	}
+	for id, s := range now.subnets {
+		if w.isStrange(id) && !w.isStrange(s.NetworkID) {
+			_ = w.cloud.do(http.MethodDelete, "subnets/"+id, nil, nil)
+		}
+	}
+	for id := range now.routers {
+		if w.isStrange(id) && !w.isGate(id) {
+			_ = w.cloud.do(http.MethodDelete, "routers/"+id, nil, nil)
+		}
+	}
+}
+
+// networkOf returns the ID of the slot's network in Neutron, and of its first subnet; "" if there is none.
+func (w *World) networkOf(s *slot) (network, subnet string) {
+	n := w.get(s)
+	if n == nil || n.Status.NetworkID == "" {
+		return "", ""
+	}
+	if w.cloud.do(http.MethodGet, "networks/"+n.Status.NetworkID, nil, nil) != nil {
+		return "", ""
+	}
+	if w.cloud.do(http.MethodGet, "subnets/"+n.Status.SubnetID, nil, nil) == nil {
+		subnet = n.Status.SubnetID
+	}
+	return n.Status.NetworkID, subnet
+}
+
+// own records what a stranger has created.
+func (w *World) own(kind string, fields object) string {
+	id, err := w.cloud.create(kind, fields)
+	if err != nil {
+		return ""
+	}
+	w.strange.Store(id, true)
+	return id
+}
+
+// isGate reports whether it is a router that Networks may name.
+func (w *World) isGate(id string) bool { return id == w.gates["gate"] || id == w.gates["gate2"] }
+
+func (w *World) isStrange(id string) bool { _, is := w.strange.Load(id); return is }
+
+// isRemoved reports whether somebody has deleted the network by hand.
+func (w *World) isRemoved(id string) bool { return w.removed[id] }
+
+// addSimilar creates a network that looks like that of the slot.
+func (w *World) addSimilar(s *slot, r *rand.Rand) {
+	uid := "00000000-0000-4000-8000-000000000001"
+	if n := w.get(s); n != nil {
+		uid = string(n.UID)
+	}
+	const owner = "samplecrd.k8s.io/owner="
+	descriptions := []string{"", "made by hand", owner + "another/" + uid, owner + Cluster + "x/" + uid, owner + Cluster + "/" + uid + " (copied)", owner + Cluster, "SAMPLECRD.K8S.IO/OWNER=" + Cluster + "/" + uid}
+	description := descriptions[r.IntN(len(descriptions))]
+	if id := w.own("network", object{"name": "default/" + s.name, "description": description}); id != "" {
+		w.own("subnet", object{"network_id": id, "cidr": fmt.Sprintf("10.%d.0.0/24", s.index), "ip_version": 4, "description": description})
+	}
+}
+
+// addPort creates a port, and sometimes a floating IP that leads to it.
+func (w *World) addPort(s *slot, r *rand.Rand) {
+	network, _ := w.networkOf(s)
+	if network == "" {
+		return
+	}
+	port := w.own("port", object{"network_id": network, "name": "web-0", "device_owner": "compute:nova"})
+	if port == "" {
+		return
+	}
+	w.ports = append(w.ports, port)
+	if r.IntN(3) == 0 {
+		if ip := w.own("floatingip", object{"floating_network_id": w.externals["public"], "port_id": port}); ip != "" {
+			w.floatingIPs = append(w.floatingIPs, ip)
+		}
+	}
+}
+
+func (w *World) removePorts(_ *slot, _ *rand.Rand) {
+	for _, id := range w.floatingIPs {
+		_ = w.cloud.do(http.MethodDelete, "floatingips/"+id, nil, nil)
+	}
+	for _, id := range w.ports {
+		_ = w.cloud.do(http.MethodDelete, "ports/"+id, nil, nil)
+	}
+	w.floatingIPs, w.ports = nil, nil
+}
+
+func (w *World) addSubnet(s *slot, r *rand.Rand) {
+	if network, _ := w.networkOf(s); network != "" {
+		cidr := []string{fmt.Sprintf("172.16.%d.0/24", s.index), fmt.Sprintf("10.%d.5.0/24", s.index)}[r.IntN(2)]
+		w.own("subnet", object{"network_id": network, "cidr": cidr, "ip_version": 4})
+	}
+}
+
+// addInterface attaches the slot's network to a router of a stranger.
+func (w *World) addInterface(s *slot, _ *rand.Rand) {
+	network, subnet := w.networkOf(s)
+	if subnet == "" {
+		return
+	}
+	router := w.own("router", object{"name": "strange"})
+	if port := w.own("port", object{"network_id": network, "fixed_ips": []object{{"subnet_id": subnet}}}); port != "" {
+		_ = w.cloud.do(http.MethodPut, "routers/"+router+"/add_router_interface", object{"port_id": port}, nil)
+	}
+}
+
+// drift changes a field of what the controller has made.
+func (w *World) drift(s *slot, r *rand.Rand) {
+	network, subnet := w.networkOf(s)
+	if subnet == "" {
+		return
+	}
+	switch r.IntN(6) {
+	case 0:
+		_ = w.cloud.change("network", network, object{"name": "renamed"})
+	case 1:
+		_ = w.cloud.change("subnet", subnet, object{"name": "renamed"})
+	case 2:
+		_ = w.cloud.change("subnet", subnet, object{"dns_nameservers": []string{"192.0.2.53"}})
+	case 3:
+		_ = w.cloud.change("subnet", subnet, object{"enable_dhcp": false})
+	case 4:
+		_ = w.cloud.do(http.MethodPut, "networks/"+network+"/tags/drifted", nil, nil)
+	case 5:
+		_ = w.cloud.change("subnet", subnet, object{"gateway_ip": nil})
+	}
+}
+
+// detach takes the slot's first subnet off all routers.
+func (w *World) detach(s *slot, _ *rand.Rand) {
+	_, subnet := w.networkOf(s)
+	for _, i := range w.cloud.snapshot().interfaces[subnet] {
+		_ = w.cloud.do(http.MethodPut, "routers/"+i.RouterID+"/remove_router_interface", object{"subnet_id": subnet}, nil)
+	}
+}
+
+// deleteByHand deletes the slot's network, or only its first subnet.
+func (w *World) deleteByHand(s *slot, r *rand.Rand) {
+	network, subnet := w.networkOf(s)
+	if network == "" {
+		return
+	}
+	w.detach(s, r)
+	if r.IntN(2) == 0 {
+		_ = w.cloud.do(http.MethodDelete, "subnets/"+subnet, nil, nil)
+	} else {
+		_ = w.cloud.do(http.MethodDelete, "networks/"+network, nil, nil)
+		w.removed[network] = true
+	}
+}
+
+func (w *World) switchOff(s *slot, _ *rand.Rand) { w.turn(s, false) }
+func (w *World) switchOn(s *slot, _ *rand.Rand)  { w.turn(s, true) }
+
+func (w *World) turn(s *slot, up bool) {
+	if network, _ := w.networkOf(s); network != "" {
+		_ = w.cloud.change("network", network, object{"admin_state_up": up})
+	}
+	if n := w.get(s); n != nil && n.Status.Router != nil && !w.isGate(n.Status.Router.ID) {
+		_ = w.cloud.change("router", n.Status.Router.ID, object{"admin_state_up": up})
+	}
+}

@@ -1,0 +1,115 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/caches"
+	"github.com/samplecrd/samplecrd-controller/pkg/election"
+	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
+	"github.com/samplecrd/samplecrd-controller/pkg/kubeclient"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+	"github.com/samplecrd/samplecrd-controller/pkg/options"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/simulation"
+)
+
+var (
+	seedFlag  = flag.Uint64("seed", 0, "the first seed of TestSimulation; 0: 1")
+	seedsFlag = flag.Uint64("seeds", 0, "how many seeds TestSimulation has; 0: 200, 4 with -short, and 1 with -seed")
+)
+
+// TestSimulation runs whole controllers in virtual time. See pkg/testing/simulation. Of the first seed that fails it prints
+// the shortest part of what happened that still fails.
+func TestSimulation(t *testing.T) {
+	first, last := uint64(1), cmp.Or(*seedsFlag, 200)
+	if testing.Short() && *seedsFlag == 0 {
+		last = 4
+	}
+	if *seedFlag != 0 {
+		first, last = *seedFlag, *seedFlag+max(*seedsFlag, 1)-1
+	}
+	var isShortened atomic.Bool
+	for seed := first; seed <= last; seed++ {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			plan := simulation.NewPlan(seed)
+			violations, _ := simulate(t, seed, plan)
+			if len(violations) == 0 {
+				return
+			}
+			t.Errorf("go test -run TestSimulation -seed %d .\n%s", seed, strings.Join(violations, "\n"))
+			if isShortened.Swap(true) {
+				return
+			}
+			var last, journal []string
+			shortest := simulation.Shorten(plan, 60, func(plan []simulation.Act) bool {
+				found, lines := simulate(t, seed, plan)
+				if len(found) > 0 {
+					last, journal = found, lines
+				}
+				return len(found) > 0
+			})
+			t.Logf("%d of %d acts are enough for\n%s\n%s", len(shortest), len(plan), strings.Join(last, "\n"), strings.Join(journal, "\n"))
+		})
+	}
+}
+
+// simulate runs one simulation.
+func simulate(t *testing.T, seed uint64, plan []simulation.Act) (violations, journal []string) {
+	synctest.Test(t, func(*testing.T) { violations, journal = simulation.Run(seed, plan, startProcessOf) })
+	return violations, journal
+}
+
+// startProcessOf runs a process as run in main.go does, without what it serves.
+func startProcessOf(ctx context.Context, p simulation.Process) error {
+	o, _, err := options.Parse([]string{
+		"-leader-elect=true", "-leader-elect-lease-duration=40s", "-leader-elect-renew-deadline=26s", "-leader-elect-retry-period=6s",
+		"-leader-elect-resource-namespace=kube-system", "-deployment-workers=0",
+	}, io.Discard)
+	if err != nil {
+		return err
+	}
+	o.Neutron.UserAgent = p.Name
+	config, err := neutron.ParseConfig("test", p.CloudsYAML)
+	if err != nil {
+		return err
+	}
+	kube, networks := kubernetes.NewForConfigOrDie(p.Kubernetes), clientset.NewForConfigOrDie(p.Kubernetes)
+	clients := &kubeclient.Clients{ClusterID: simulation.Cluster, Kube: kube, WatchKube: kube, Leases: kube, Networks: networks, WatchNetworks: networks}
+	ctx = klog.NewContext(ctx, klog.Logger{})
+	recorder := clients.NewRecorder(ctx)
+	defer recorder.Stop()
+	informers := caches.New(clients, o.Namespace, o.DeploymentWorkers > 0)
+	replica, err := election.New(clients.Leases.CoordinationV1(), recorder, o.ForElection(), p.Lost)
+	if err != nil {
+		return err
+	}
+	c := newControllers(ctx, o, clients, informers, replica, recorder, config)
+	return informers.Run(ctx, func(ctx context.Context) error { return replica.Run(ctx, c.run) })
+}
