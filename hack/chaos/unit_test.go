@@ -154,6 +154,12 @@ var unitMutations = []unitMutation{
 	{mutation{name: "hidden-subnets-ignored", file: "pkg/neutron/ahead.go", edits: []string{
 		"		if l.observed.subnet(id) == nil {", "		if false && id != \"\" {",
 	}}, "./pkg/neutron", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
+	{mutation{name: "default-not-tried-before-the-detach", file: "pkg/neutron/ahead.go", edits: []string{
+		"err = l.tryDefault(ctx, plan[0])", "err = nil",
+	}}, "./pkg/neutron", "^TestASubnetIsNotDetachedForADefaultThatCannotBeRestored$"},
+	{mutation{name: "attachment-tried-without-a-gateway", file: "pkg/neutron/ahead.go", edits: []string{
+		"existing.Gateway == gateway && isReleased", "isReleased",
+	}}, "./pkg/neutron", "^TestTheRouterChangesAfterTheGatewayWasTakenAway$"},
 	{mutation{name: "quota-not-looked-at", file: "pkg/neutron/ahead.go", edits: []string{
 		"if !isKnown || quota.Limit < 0 ||", "if true || !isKnown || quota.Limit < 0 ||",
 	}}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},

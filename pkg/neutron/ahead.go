@@ -119,6 +119,9 @@ func (c *Cloud) checkPlan(ctx context.Context, identity Identity, observed *Netw
 	l := lookahead{Cloud: c, identity: identity, observed: observed}
 	failing, err = l.checkAll(ctx, plan)
 	if err == nil {
+		err = l.tryDefault(ctx, plan[0])
+	}
+	if err == nil {
 		err = l.tryAttachments(ctx, guard)
 	}
 	return failing, err
@@ -409,6 +412,24 @@ func (l *lookahead) tryAttachments(ctx context.Context, guard Guard) error {
 		}
 	}
 	return nil
+}
+
+// tryDefault tries to restore the default gateway before the subnet is detached for that. Neutron refuses it: with 409
+// because of the interface, if the client may change the gateway. Otherwise the subnet would be detached in vain, and
+// again at each resync.
+func (l *lookahead) tryDefault(ctx context.Context, step Step) error {
+	s, _ := step.(DetachSubnet)
+	if !slices.ContainsFunc(s.Changes, func(c Change) bool { return c.Label == fieldGateway && c.IsDefault }) {
+		return nil
+	}
+	_, err := l.client.updateSubnet(ctx, l.observed.subnet(s.Subnet), update(s.Changes))
+	switch {
+	case err == nil:
+		return &Error{Op: "update subnet", Reason: Stale, Message: "the router has lost the subnet"}
+	case ReasonOf(err) == InUse:
+		return nil
+	}
+	return err
 }
 
 // checkDetached fails with InUse if the router has interfaces that no step before removes.

@@ -461,6 +461,30 @@ func TestAPortInAnObsoleteSubnetDoesNotPreventARepair(t *testing.T) {
 	}
 }
 
+// The gateway of an attached subnet was moved by hand, and Neutron does not allow to restore the default: the subnet is not
+// detached for that, at no resync. What it allows is restored.
+func TestASubnetIsNotDetachedForADefaultThatCannotBeRestored(t *testing.T) {
+	t.Parallel()
+	for _, isAllowed := range []bool{false, true} {
+		c := newRoutedCloud(t)
+		r := c.declare(existingRouter(byName("gate")))
+		n := r.synced(t)
+		c.moveGateway(t, c.gate, n.Subnets[0].ID, "10.0.0.9")
+		if isAllowed {
+			equal(t, "10.0.0.1", r.synced(t).Subnets[0].Gateway.String())
+			continue
+		}
+		before := c.Interfaces()
+		c.answer(replyTo(http.MethodPut, subnetsPath+"/"+n.Subnets[0].ID, http.StatusForbidden, neutronBody("PolicyNotAuthorized", "no")))
+		for range 3 {
+			_, _, err := r.sync(t)
+			equal(t, Forbidden, ReasonOf(err))
+			equal(t, before, c.Interfaces())
+			noError(t, c.Observer().Relist(t.Context()))
+		}
+	}
+}
+
 // Somebody has taken the gateway away, and then the router changes: no attachment is tried before the subnet has its
 // gateway again, because Neutron attaches no subnet without one. What is tried then still costs nothing.
 func TestTheRouterChangesAfterTheGatewayWasTakenAway(t *testing.T) {
