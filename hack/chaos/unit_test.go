@@ -160,6 +160,9 @@ var unitMutations = []unitMutation{
 	{mutation{name: "attachment-tried-without-a-gateway", file: "pkg/neutron/ahead.go", edits: []string{
 		"existing.Gateway == gateway && isReleased", "isReleased",
 	}}, "./pkg/neutron", "^TestTheRouterChangesAfterTheGatewayWasTakenAway$"},
+	{mutation{name: "mark-of-an-import-looked-at-once", file: "pkg/neutron/converge.go", edits: []string{
+		"retain = retain || identity.keeps(observed) //", "retain = retain || done == 0 && identity.keeps(observed) //",
+	}}, "./pkg/neutron", "^TestAnImportThatLosesItsMarkDuringTheDeletionIsNotDeleted$"},
 	{mutation{name: "quota-not-looked-at", file: "pkg/neutron/ahead.go", edits: []string{
 		"if !isKnown || quota.Limit < 0 ||", "if true || !isKnown || quota.Limit < 0 ||",
 	}}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},

@@ -283,10 +283,10 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 	if identity.Observe {
 		return observed, nil
 	}
-	retain = retain || identity.keeps(observed)
 	identity.Routed = identity.isRouted(observed)
 	identity = c.withDeclaredRouter(ctx, identity)
 	for done := 0; (observed.Exists() || len(observed.Routers) > 0) && done < maxSteps; done++ {
+		retain = retain || identity.keeps(observed) // the network can have lost the mark since it was observed
 		isOurs := identity.Marks(observed) || !observed.Exists() || identity.marksPartOf(observed)
 		var s scope
 		if !retain && isOurs {

@@ -487,6 +487,26 @@ func TestRemoveAnImport(t *testing.T) {
 	}
 }
 
+// The mark can be taken off after the network was observed, and a subnet can still carry the owner's mark.
+func TestAnImportThatLosesItsMarkDuringTheDeletionIsNotDeleted(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	id := w.legacy(t, "10.0.0.0/24").ID
+	_, err := w.others.SetTags(t.Context(), id, SetTags{NewTags("team-a", owner.ImportTag())})
+	noError(t, err)
+	_, err = w.others.CreateSubnet(t.Context(), id, creates("10.1.0.0/24", "")) // with the owner's mark
+	noError(t, err)
+	as := importer(owner.UID, id)
+	as.Imported = true
+	observed, err := w.Observe(t.Context(), as, Live)
+	noError(t, err)
+	noError(t, w.others.removeTag(t.Context(), id, owner.ImportTag()))
+	_, err = w.Remove(t.Context(), as, observed, false, Guard{})
+	noError(t, err)
+	after := w.inNeutron(t, id)
+	equal(t, 2, len(after.Subnets))
+	equal(t, false, slices.ContainsFunc(after.Subnets, func(s Subnet) bool { return owner.marks(s.Description) }))
+}
+
 // A relist costs the same with and without imports. Those of other projects cost two lists for each 64.
 func TestRelistWithImports(t *testing.T) {
 	w := newWorld(t, embedded.Options{Projects: []embedded.Project{
