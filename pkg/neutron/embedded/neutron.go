@@ -28,6 +28,7 @@ import (
 func newNeutron(o Options) *neutron {
 	n := &neutron{
 		now:         o.Now,
+		newID:       o.NewID,
 		pageLimit:   o.PageLimit,
 		mtu:         o.MTU,
 		networks:    newCollection[*network](),

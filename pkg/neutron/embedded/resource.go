@@ -518,9 +518,9 @@ func (k *kind[T]) authorize(c caller, v values, action string, create bool) *fai
 
 // newStandard returns the standard attributes of a new object.
 func (t *tx) newStandard(v values, revision int) standard {
-	now := t.now()
+	now, name := t.now(), given(v, "name", "")
 	return standard{
-		id: newUUID(), project: given(v, "project_id", ""), name: given(v, "name", ""), description: given(v, "description", ""),
+		id: t.newID(name), project: given(v, "project_id", ""), name: name, description: given(v, "description", ""),
 		tags: []string{}, revision: revision, created: now, updated: now,
 	}
 }

@@ -73,6 +73,9 @@ type Options struct {
 	ExternalNetwork ExternalNetwork
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
+	// NewID returns the ID of a new object with that name, a UUID that no other object has; nil: they are random, as in
+	// Neutron. It is called under a lock, and must not call the Server.
+	NewID func(name string) string
 }
 
 // ExternalNetwork is a network of the project "admin" that routers can have their gateways on.
@@ -530,6 +533,9 @@ func (o Options) withDefaults() Options {
 	o.TokenTTL = cmp.Or(o.TokenTTL, defaultTokenTTL)
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.NewID == nil {
+		o.NewID = func(string) string { return newUUID() }
 	}
 	return o
 }

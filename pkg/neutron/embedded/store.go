@@ -104,6 +104,7 @@ func (c *collection[T]) in(network string) []T {
 // cannot be created in a network that is being deleted.
 type neutron struct {
 	now       func() time.Time
+	newID     func(name string) string
 	pageLimit int
 	mtu       int
 	resources map[string]resource

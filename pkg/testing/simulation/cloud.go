@@ -47,7 +47,7 @@ func newCloud(w *World) *cloud {
 	public := embedded.ExternalNetwork{Name: "public", CIDR: netip.MustParsePrefix("198.18.0.0/16")}
 	c := &cloud{world: w, password: "secret", Server: embedded.New(embedded.Options{
 		Projects:        []embedded.Project{{Name: "samplecrd", ID: "project-1", Password: "secret"}, {Name: "admin", Password: "secret", Admin: true}},
-		ExternalNetwork: public,
+		ExternalNetwork: public, NewID: w.newID,
 	})}
 	c.SetFault(w.faultInNeutron)
 	c.host, c.stop = Serve(c)

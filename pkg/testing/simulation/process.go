@@ -18,6 +18,7 @@ package simulation
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -26,6 +27,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
@@ -153,18 +155,44 @@ func (w *World) leader() *replica {
 func (w *World) faultInKubernetes(p *process, r *restapi.Request) (f restapi.Fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	f.Delay = time.Duration(1+w.latency.IntN(9)) * time.Millisecond
+	dice := w.dice(p.name, r.Verb, r.Key.Resource, r.Key.Name)
+	f.Delay = between(dice, time.Millisecond, 10*time.Millisecond)
 	isLease := r.Key.Resource == "leases"
 	switch {
 	case w.killAt(p, r.Writes() && !isLease):
-		f.Lost, f.After = true, w.latency.IntN(2) == 0
+		f.Lost, f.After = true, dice.IntN(2) == 0
 	case time.Now().Before(w.kubernetesAway):
 		f.Status = http.StatusServiceUnavailable
-	case r.Verb != "watch" && w.latency.IntN(100) < w.kubernetesFaults:
-		f = kubernetesFaults[w.latency.IntN(len(kubernetesFaults))]
+	case r.Verb != "watch" && dice.IntN(100) < w.kubernetesFaults:
+		f = kubernetesFaults[dice.IntN(len(kubernetesFaults))]
 		w.log("%s: %s %s %s is spoiled: %+v", p.name, r.Verb, r.Key.Resource, r.Key.Name, f)
 	}
 	return f
+}
+
+// dice returns the random numbers of one request. They do not depend on the order of requests that are sent at the same
+// time, which differs from run to run.
+func (w *World) dice(request ...string) *rand.Rand {
+	key := strings.Join(request, " ")
+	w.rolled[key]++
+	return seeded(w.seed, key, w.rolled[key])
+}
+
+// between returns a random duration. Two are never the same, so that what happens at one time seldom does.
+func between(dice *rand.Rand, least, most time.Duration) time.Duration {
+	return least + time.Duration(dice.Int64N(int64(most-least)))
+}
+
+// newID returns the ID of a new object in Neutron.
+func (w *World) newID(name string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	dice := w.dice("ID of", name)
+	id := uuid.UUID{}
+	binary.BigEndian.PutUint64(id[:8], dice.Uint64())
+	binary.BigEndian.PutUint64(id[8:], dice.Uint64())
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // version 4
+	return id.String()
 }
 
 // kubernetesFaults are those of the API server and of what is before it.
@@ -206,14 +234,15 @@ func (w *World) faultInNeutron(r *http.Request) *embedded.Fault {
 		return &embedded.Fault{Drop: true}
 	}
 	isWrite := r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/identity")
-	usual := embedded.Fault{Delay: time.Duration(5+w.latency.IntN(45)) * time.Millisecond * time.Duration(max(1, w.slowness))}
+	dice := w.dice(name, r.Method, r.URL.Path)
+	usual := embedded.Fault{Delay: between(dice, 5*time.Millisecond, 50*time.Millisecond) * time.Duration(max(1, w.slowness))}
 	switch {
 	case w.killAt(p, isWrite):
-		return &embedded.Fault{Drop: true, After: w.latency.IntN(2) == 0}
+		return &embedded.Fault{Drop: true, After: dice.IntN(2) == 0}
 	case time.Now().Before(w.neutronAway):
 		return &embedded.Fault{Status: http.StatusServiceUnavailable, Message: "no backend"}
-	case w.latency.IntN(100) < w.neutronFaults:
-		f := neutronFaults[w.latency.IntN(len(neutronFaults))]
+	case dice.IntN(100) < w.neutronFaults:
+		f := neutronFaults[dice.IntN(len(neutronFaults))]
 		if f.Half && !isWrite {
 			return &usual
 		}

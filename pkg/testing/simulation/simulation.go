@@ -83,7 +83,8 @@ type World struct {
 
 	mu               sync.Mutex
 	processes        map[string]*process
-	latency          *rand.Rand
+	seed             uint64
+	rolled           map[string]int // how often the dice of a request were
 	neutronAway      time.Time
 	kubernetesAway   time.Time
 	neutronFaults    int // percent
@@ -99,7 +100,7 @@ type World struct {
 func Run(seed uint64, plan []Act, start Start) (violations, journal []string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &World{ctx: ctx, start: start, began: time.Now(), processes: map[string]*process{}, removed: map[string]bool{},
-		externals: map[string]string{}, gates: map[string]string{}, rand: seeded(seed, "world", 0), latency: seeded(seed, "latency", 0)}
+		externals: map[string]string{}, gates: map[string]string{}, rand: seeded(seed, "world", 0), seed: seed, rolled: map[string]int{}}
 	w.api = restapi.New(map[string]restapi.Kind{
 		"networks": {Name: "Network", HasStatus: true, Default: setDefaults}, "deployments": {Name: "Deployment", HasStatus: true},
 		"secrets": {Name: "Secret"}, "events": {Name: "Event"}, "leases": {Name: "Lease"}, "namespaces": {Name: "Namespace"},
