@@ -30,6 +30,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/meaning"
@@ -134,7 +135,6 @@ type deed struct {
 	isOwn            bool
 	isDuplicate      bool
 	isHalf           bool
-	mark             string // of a new object
 }
 
 type kind string
@@ -185,27 +185,29 @@ func (w *World) hasDied(process string) bool {
 	return w.processes[process].isDead()
 }
 
+// body is that of a request to Neutron, as far as it matters.
+type body struct {
+	SubnetID string `json:"subnet_id"`
+	PortID   string `json:"port_id"`
+	Network  struct{ Description *string }
+	Subnet   struct {
+		NetworkID string `json:"network_id"`
+	}
+	Router struct {
+		Description string
+		Gateway     struct {
+			NetworkID string `json:"network_id"`
+		} `json:"external_gateway_info"`
+	}
+}
+
 // complete finds out what the request is about, and returns what is wrong about it whatever the specs say; "" if nothing
 // is.
-func (w *World) complete(d *deed, body []byte) string {
+func (w *World) complete(d *deed, content []byte) string {
 	collection, rest, _ := strings.Cut(d.path, "/")
 	id, action, _ := strings.Cut(rest, "/")
-	var b struct {
-		SubnetID string `json:"subnet_id"`
-		PortID   string `json:"port_id"`
-		Network  struct{ Description *string }
-		Subnet   struct {
-			NetworkID   string `json:"network_id"`
-			Description *string
-		}
-		Router struct {
-			Description *string
-			Gateway     struct {
-				NetworkID string `json:"network_id"`
-			} `json:"external_gateway_info"`
-		}
-	}
-	_ = json.Unmarshal(body, &b) // a deletion has none
+	var b body
+	_ = json.Unmarshal(content, &b) // a deletion has none
 	isInterface := strings.HasSuffix(action, "_router_interface")
 	if w.isStrange(id) && !isInterface {
 		return "it is a stranger's"
@@ -213,59 +215,70 @@ func (w *World) complete(d *deed, body []byte) string {
 	now := w.cloud.snapshot()
 	switch d.method + " " + collection {
 	case "POST networks":
-		d.kind, d.mark = creates, *cmp.Or(b.Network.Description, new(""))
-		d.uid = markOf(d.mark)
+		d.kind, d.uid = creates, markOf(ptr.Deref(b.Network.Description, ""))
+	case "PUT networks", "DELETE networks":
+		return d.completeNetwork(now, id, b.Network.Description)
 	case "POST subnets":
 		return w.strangersNetwork(now, b.Subnet.NetworkID)
-	case "PUT networks", "DELETE networks":
-		d.uid = markOf(now.networks[id].Description)
-		d.isDuplicate = now.count(d.uid) > 1
-		if d.method == http.MethodDelete {
-			d.kind = deletes
-		} else if text := b.Network.Description; text != nil && markOf(*text) == "" {
-			d.kind = unmarks
-		}
-		if now.networks[id].ID == "" {
-			d.kind = "" // it is gone already
-		} else if d.uid == "" {
-			return "the network has no mark"
-		}
+	case "PUT subnets":
+		return w.strangersNetwork(now, now.subnets[id].NetworkID)
 	case "DELETE subnets":
 		d.kind = deletesSubnet
 		return w.about(d, now, id)
-	case "PUT subnets":
-		return w.strangersNetwork(now, now.subnets[id].NetworkID)
 	case "POST routers":
-		d.kind, d.mark, d.external = createsRouter, *cmp.Or(b.Router.Description, new("")), b.Router.Gateway.NetworkID
-		d.uid = markOf(d.mark)
+		d.kind, d.uid, d.external = createsRouter, markOf(b.Router.Description), b.Router.Gateway.NetworkID
 	case "DELETE routers":
 		r := now.routers[id]
 		d.kind, d.router, d.uid, d.external, d.isOwn = deletesRouter, id, markOf(r.Description), r.Gateway.NetworkID, true
-		if r.ID == "" {
-			d.kind = "" // it is gone already
-		} else if d.uid == "" {
-			return "the router has no mark"
-		}
+		return d.mustHaveMark(r.ID != "")
 	case "PUT routers":
-		if !isInterface {
-			return ""
+		if isInterface {
+			return w.completeInterface(d, now, id, action, b)
 		}
-		d.kind, d.router = attaches, id
-		if action == "remove_router_interface" {
-			d.kind = detaches
-		}
-		r := now.routers[id]
-		d.external, d.isOwn = r.Gateway.NetworkID, markOf(r.Description) != ""
-		subnet := b.SubnetID
-		for _, i := range w.cloud.Interfaces() {
-			if i.PortID == b.PortID {
-				subnet = i.SubnetIDs[0]
-			}
-			d.isHalf = d.isHalf || i.Half && slices.Contains(i.SubnetIDs, subnet)
-		}
-		return w.about(d, now, subnet)
 	}
 	return ""
+}
+
+// completeNetwork completes a deed about a network that exists.
+func (d *deed) completeNetwork(now *snapshot, id string, description *string) string {
+	d.uid = markOf(now.networks[id].Description)
+	d.isDuplicate = now.count(d.uid) > 1
+	switch {
+	case d.method == http.MethodDelete:
+		d.kind = deletes
+	case description != nil && markOf(*description) == "":
+		d.kind = unmarks
+	}
+	return d.mustHaveMark(now.networks[id].ID != "")
+}
+
+// mustHaveMark returns what is wrong if the object exists and has no mark. If it is gone, nothing can be wrong.
+func (d *deed) mustHaveMark(exists bool) string {
+	switch {
+	case !exists:
+		d.kind = ""
+	case d.uid == "":
+		return "it has no mark"
+	}
+	return ""
+}
+
+// completeInterface completes a deed about the interface of a router.
+func (w *World) completeInterface(d *deed, now *snapshot, router, action string, b body) string {
+	d.kind, d.router = attaches, router
+	if action == "remove_router_interface" {
+		d.kind = detaches
+	}
+	r := now.routers[router]
+	d.external, d.isOwn = r.Gateway.NetworkID, markOf(r.Description) != ""
+	subnet := b.SubnetID
+	for _, i := range w.cloud.Interfaces() {
+		if i.PortID == b.PortID {
+			subnet = i.SubnetIDs[0]
+		}
+		d.isHalf = d.isHalf || i.Half && slices.Contains(i.SubnetIDs, subnet)
+	}
+	return w.about(d, now, subnet)
 }
 
 // about completes a deed about a subnet.
@@ -422,11 +435,11 @@ func (w *World) permits(n *samplecrdv1.Network, d *deed) bool {
 	case isDeleted:
 		return false
 	case d.kind == deletesSubnet:
-		return declared == nil || isReplaced(declared, d)
+		return declared == nil || d.canBeReplaced()
 	case d.kind == detaches:
 		// A trial that Neutron has accepted is taken back, if the status does not name the router.
 		isTrial := n.Status.Router == nil || n.Status.Router.ID != d.router
-		return declared == nil || d.isHalf || isTrial || !w.declaresRouter(n, d) || isMoved(declared, d) || isReplaced(declared, d)
+		return declared == nil || d.isHalf || isTrial || !w.declaresRouter(n, d) || isMoved(declared, d) || d.canBeReplaced()
 	case d.kind == deletesRouter:
 		return !w.declaresRouter(n, d)
 	}
@@ -448,11 +461,9 @@ func isMoved(declared *samplecrdv1.SubnetSpec, d *deed) bool {
 	return sameAddress(gateway) != sameAddress(d.gateway) || sameAddress(gateway) != sameAddress(d.address)
 }
 
-// isReplaced reports whether the subnet must be replaced, although it has the declared CIDR: Neutron cannot change the
-// modes of IPv6.
-func isReplaced(declared *samplecrdv1.SubnetSpec, d *deed) bool {
-	return strings.Contains(d.cidr, ":")
-}
+// canBeReplaced reports whether the subnet may have to be replaced although it has the declared CIDR: Neutron cannot change
+// the modes of an IPv6 subnet.
+func (d *deed) canBeReplaced() bool { return strings.Contains(d.cidr, ":") }
 
 func sameAddress(text string) string {
 	if address, err := netip.ParseAddr(text); err == nil {
