@@ -57,7 +57,7 @@ tests() {
 # The race detector sees a tenth of the systematic tests' cases, and few seeds of the simulation; the others run without it.
 unit() {
   tests -race -short -timeout 20m ./... &&
-    tests -run 'TestAClusterCopied|TestADefaultThat|TestActorsAtEveryRequest|TestAnEdit|TestAnObstacle|TestAnyBackup|TestAnyStartingState|TestEveryCrashPoint|TestNothingIrreversible|TestPlanSays|TestSimulation|TestStaleCache|TestTokenRefused' .
+    tests -timeout 20m -run 'TestAClusterCopied|TestADefaultThat|TestActorsAtEveryRequest|TestAnEdit|TestAnObstacle|TestAnyBackup|TestAnyStartingState|TestEveryCrashPoint|TestNothingIrreversible|TestPlanSays|TestSimulation|TestStaleCache|TestTokenRefused' .
 }
 
 # hack_tests runs tests of hack's module. Their results are never cached, because they build
