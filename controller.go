@@ -117,6 +117,7 @@ func NewController(ctx context.Context, client clientset.Interface, informer inf
 	c.newQueue() // its handlers use the indexes, and may be called at once
 	registration, err := informer.TypedInformer().AddTypedEventHandler(c.handlers(klog.FromContext(ctx)))
 	if err != nil {
+		c.queue.ShutDown() // it has goroutines
 		return nil, fmt.Errorf("add the event handler for Networks: %w", err)
 	}
 	c.networksSynced = registration.HasSyncedChecker()

@@ -228,6 +228,7 @@ func (w *World) complete(d *deed, content []byte) string {
 	case "DELETE routers":
 		r := now.routers[id]
 		d.kind, d.router, d.uid, d.external, d.isOwn = deletesRouter, id, markOf(r.Description), r.Gateway.NetworkID, true
+		d.isDuplicate = len(now.routersOf(d.uid)) > 1
 		return d.mustHaveMark(r.ID != "")
 	case "PUT routers":
 		if isInterface {
@@ -337,6 +338,16 @@ func (s *snapshot) count(uid string) (count int) {
 		}
 	}
 	return count
+}
+
+// routersOf returns the IDs of the routers that have the mark of that owner.
+func (s *snapshot) routersOf(uid string) (ids []string) {
+	for _, r := range s.routers {
+		if uid != "" && markOf(r.Description) == uid {
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids
 }
 
 // judge finds a deed that no version of the Network permits which the process may have read.
