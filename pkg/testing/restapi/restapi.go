@@ -28,6 +28,7 @@ package restapi
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -82,15 +83,23 @@ type Server struct {
 	objects map[Key]*unstructured.Unstructured
 	version int64
 	uids    int
-	changes []Change
+	// changes are those that watches show.
+	changes  []Change
+	onChange func(Change)
+	// restores is how often a backup was restored.
+	restores int
 	// expired is the resourceVersion from which no watch can begin any more.
 	expired int64
 	watches map[*stream]struct{}
 }
 
-// New returns a Server for these resources. A resource is its plural name without a group: no two may share one.
-func New(kinds map[string]Kind) *Server {
-	return &Server{kinds: kinds, objects: map[Key]*unstructured.Unstructured{}, watches: map[*stream]struct{}{}, version: 1}
+// New returns a Server for these resources. A resource is its plural name without a group: no two may share one. onChange is
+// called for each change, one after the other, and must not call the Server; it may be nil.
+func New(kinds map[string]Kind, onChange func(Change)) *Server {
+	if onChange == nil {
+		onChange = func(Change) {}
+	}
+	return &Server{kinds: kinds, objects: map[Key]*unstructured.Unstructured{}, watches: map[*stream]struct{}{}, version: 1, onChange: onChange}
 }
 
 // Request is one request of a client.
@@ -99,7 +108,6 @@ type Request struct {
 	Key         Key
 	Subresource string
 	Body        []byte
-
 	version     schema.GroupVersion
 	labels      labels.Selector
 	fields      fields.Selector
@@ -174,10 +182,13 @@ func verbOf(method string, r *Request) string {
 	return "get"
 }
 
-// do executes a request other than a watch.
-func (s *Server) do(r *Request) (runtime.Object, error) {
+// do executes a request other than a watch, and calls after.
+func (s *Server) do(r *Request, after func(*Request, error)) (o runtime.Object, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if after != nil {
+		defer func() { after(r, err) }()
+	}
 	if _, known := s.kinds[r.Key.Resource]; !known {
 		return nil, apierrors.NewNotFound(r.groupResource(), r.Key.Name)
 	}
@@ -348,6 +359,7 @@ func (s *Server) store(r *Request, event watch.EventType, o *unstructured.Unstru
 		s.objects[r.Key] = o
 	}
 	s.changes = append(s.changes, Change{s.version, time.Now(), event, r.Key, o})
+	s.onChange(s.changes[len(s.changes)-1])
 	for w := range s.watches {
 		w.wake()
 	}
@@ -364,11 +376,46 @@ func (s *Server) Get(key Key) *unstructured.Unstructured {
 	return nil
 }
 
-// Changes returns all changes so far, the oldest first. The caller must not change the objects.
-func (s *Server) Changes() []Change {
+// List returns copies of all objects of the resource, by namespace and name.
+func (s *Server) List(resource string) []unstructured.Unstructured {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clip(s.changes)
+	return s.sorted(&Request{Key: Key{Resource: resource}, labels: labels.Everything(), fields: fields.Everything()})
+}
+
+// Backup is all that a Server had at a moment.
+type Backup struct {
+	version int64
+	objects map[Key]*unstructured.Unstructured
+}
+
+// Backup returns all that the Server has.
+func (s *Server) Backup() Backup {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Backup{s.version, maps.Clone(s.objects)}
+}
+
+// Restore replaces all that the Server has. The resourceVersions go back to those of the backup, and all watches end. A watch
+// that would continue from before is expired, as etcd's documentation wants it.
+func (s *Server) Restore(b Backup) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.objects
+	s.objects, s.version = maps.Clone(b.objects), b.version
+	s.changes = slices.DeleteFunc(s.changes, func(c Change) bool { return c.Version > b.version })
+	s.restores++
+	for key, o := range before {
+		if b.objects[key] == nil || b.objects[key].GetUID() != o.GetUID() {
+			s.onChange(Change{b.version, time.Now(), watch.Deleted, key, o})
+		}
+	}
+	for key, o := range b.objects {
+		if before[key] != o {
+			s.onChange(Change{b.version, time.Now(), watch.Modified, key, o})
+		}
+	}
+	s.breakWatches()
 }
 
 // Expire lets no watch begin at a resourceVersion until now.
@@ -382,6 +429,10 @@ func (s *Server) Expire() {
 func (s *Server) BreakWatches() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.breakWatches()
+}
+
+func (s *Server) breakWatches() {
 	for w := range s.watches {
 		w.end()
 	}

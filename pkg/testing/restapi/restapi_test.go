@@ -39,7 +39,7 @@ import (
 var ctx = context.Background()
 
 func newServer(c Client) (*Server, kubernetes.Interface) {
-	s := New(map[string]Kind{"secrets": {Name: "Secret"}, "deployments": {Name: "Deployment", HasStatus: true}})
+	s := New(map[string]Kind{"secrets": {Name: "Secret"}, "deployments": {Name: "Deployment", HasStatus: true}}, nil)
 	return s, s.client(c)
 }
 

@@ -39,7 +39,7 @@ import (
 type Client struct {
 	// Before is called for each request. What it returns happens to the request.
 	Before func(*Request) Fault
-	// After is called when a request has taken effect, or was refused with err, before its answer is sent.
+	// After is called at the moment when a request takes effect, or is refused with err. It must not call the Server.
 	After func(r *Request, err error)
 	// Lateness returns how much later than the change the next event of a watch arrives.
 	Lateness func() time.Duration
@@ -60,11 +60,16 @@ type Fault struct {
 }
 
 // Transport returns what takes the place of a connection of the client.
-func (s *Server) Transport(c Client) http.RoundTripper { return &transport{s, c} }
+func (s *Server) Transport(c Client) http.RoundTripper {
+	return &transport{server: s, client: c, restores: map[Key]int{}}
+}
 
 type transport struct {
 	server *Server
 	client Client
+	// restores has how often the Server was restored before the client's last watch of these objects. The Server's lock
+	// guards it.
+	restores map[Key]int
 }
 
 var (
@@ -98,10 +103,7 @@ func (t *transport) RoundTrip(h *http.Request) (*http.Response, error) {
 	if r.Verb == "watch" {
 		return t.watch(h, r), nil
 	}
-	result, err := t.server.do(r)
-	if t.client.After != nil {
-		t.client.After(r, err)
-	}
+	result, err := t.server.do(r, t.client.After)
 	switch {
 	case fault.Lost:
 		return nil, errLost
@@ -200,10 +202,12 @@ func (t *transport) watch(h *http.Request, r *Request) *http.Response {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	isOld := t.restores[r.Key] < s.restores
+	t.restores[r.Key] = s.restores
 	version, _ := strconv.ParseInt(r.options.ResourceVersion, 10, 64) // it comes from this Server
 	if isList := r.options.SendInitialEvents; version == 0 || isList != nil && *isList {
 		w.begin()
-	} else if version < s.expired || version > s.version {
+	} else if version < s.expired || version > s.version || isOld {
 		return answer(h, failed(apierrors.NewResourceExpired("too old resource version")))
 	} else {
 		w.seek(version)

@@ -24,13 +24,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"strings"
-
-	"github.com/google/uuid"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+	"sync"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
-	"github.com/samplecrd/samplecrd-controller/pkg/testing/meaning"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/oracle"
 )
 
 // cloud is the OpenStack of a simulation. Controllers reach it over connections in memory; users and strangers
@@ -41,6 +38,7 @@ type cloud struct {
 	host     string
 	password string
 	stop     func()
+	tokens   sync.Map // by user
 }
 
 func newCloud(w *World) *cloud {
@@ -87,8 +85,10 @@ func (c *cloud) byAdmin(method, path string, body, answer any) error {
 }
 
 func (c *cloud) send(user, method, path string, body, answer any) error {
-	token := c.call(http.MethodPost, "/identity/v3/auth/tokens", "", authentication(user, c.password)).Header().Get("X-Subject-Token")
-	response := c.call(method, "/networking/v2.0/"+path, token, body)
+	response := c.call(method, "/networking/v2.0/"+path, c.token(user, false), body)
+	if response.Code == http.StatusUnauthorized { // it was revoked
+		response = c.call(method, "/networking/v2.0/"+path, c.token(user, true), body)
+	}
 	if response.Code >= http.StatusBadRequest {
 		return fmt.Errorf("%s %s: %d %s", method, path, response.Code, response.Body)
 	}
@@ -96,6 +96,16 @@ func (c *cloud) send(user, method, path string, body, answer any) error {
 		return nil
 	}
 	return json.Unmarshal(response.Body.Bytes(), answer)
+}
+
+// token returns a token of the user.
+func (c *cloud) token(user string, isNew bool) string {
+	if token, ok := c.tokens.Load(user); ok && !isNew {
+		return token.(string)
+	}
+	token := c.call(http.MethodPost, "/identity/v3/auth/tokens", "", authentication(user, c.password)).Header().Get("X-Subject-Token")
+	c.tokens.Store(user, token)
+	return token
 }
 
 func (c *cloud) call(method, path, token string, body any) *httptest.ResponseRecorder {
@@ -133,68 +143,15 @@ func (c *cloud) change(kind, id string, fields object) error {
 	return c.do(http.MethodPut, kind+"s/"+id, object{kind: fields}, nil)
 }
 
-// The objects of Neutron, as far as the oracle looks at them.
-type (
-	network struct {
-		ID, Name, Description string
-		External              bool `json:"router:external"`
-		Up                    bool `json:"admin_state_up"`
-		Revision              int  `json:"revision_number"`
-		meaning.Network
-	}
-	router struct {
-		ID, Name, Description string
-		Up                    bool `json:"admin_state_up"`
-		Gateway               struct {
-			NetworkID string `json:"network_id"`
-		} `json:"external_gateway_info"`
-	}
-	subnet = subnets.Subnet
-)
-
-// snapshot is all that Neutron has.
-type snapshot struct {
-	networks map[string]network
-	subnets  map[string]subnet
-	routers  map[string]router
-	// interfaces has the routers of each subnet.
-	interfaces map[string][]embedded.Interface
-}
-
-func (c *cloud) snapshot() *snapshot {
-	s := &snapshot{interfaces: map[string][]embedded.Interface{}}
-	s.networks = all(c, "networks", func(n network) string { return n.ID })
-	s.subnets = all(c, "subnets", func(s subnet) string { return s.ID })
-	s.routers = all(c, "routers", func(r router) string { return r.ID })
+// snapshot returns all that Neutron has.
+func (c *cloud) snapshot() *oracle.Snapshot {
+	halves := map[string]bool{}
 	for _, i := range c.Interfaces() {
-		for _, id := range i.SubnetIDs {
-			s.interfaces[id] = append(s.interfaces[id], i)
-		}
+		halves[i.PortID] = i.Half
 	}
-	return s
-}
-
-func all[T any](c *cloud, collection string, id func(T) string) map[string]T {
-	var answer map[string]json.RawMessage
-	var items []T
-	if err := c.byAdmin(http.MethodGet, collection, nil, &answer); err != nil {
+	s, err := oracle.Take(func(path string, answer any) error { return c.byAdmin(http.MethodGet, path, nil, answer) }, func(port string) bool { return halves[port] })
+	if err != nil {
 		panic(err) // nothing spoils the requests of users
 	}
-	if err := json.Unmarshal(answer[collection], &items); err != nil {
-		panic(err)
-	}
-	byID := map[string]T{}
-	for _, item := range items {
-		byID[id(item)] = item
-	}
-	return byID
-}
-
-// markOf returns the UID in the mark of this cluster; "" if the description is none.
-func markOf(description string) string {
-	uid, isMarked := strings.CutPrefix(description, "samplecrd.k8s.io/owner="+Cluster+"/")
-	if !isMarked || uuid.Validate(uid) != nil {
-		return ""
-	}
-	return uid
+	return s
 }

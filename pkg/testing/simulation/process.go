@@ -121,7 +121,7 @@ func (w *World) connectionOf(p *process) restapi.Client {
 	return restapi.Client{
 		Dead:     p.dead,
 		Before:   func(r *restapi.Request) restapi.Fault { return w.faultInKubernetes(p, r) },
-		After:    func(r *restapi.Request, err error) { w.oracle.kubernetes(p.name, r, err) },
+		After:    func(r *restapi.Request, err error) { w.judge.kubernetes(p.name, r, err) },
 		Lateness: func() time.Duration { return time.Duration(w.lateness.Load()) },
 	}
 }
@@ -142,7 +142,7 @@ func (w *World) tend() {
 
 // leader returns the replica that has renewed the Lease last, or one of them if none has.
 func (w *World) leader() *replica {
-	name := w.oracle.leader()
+	name := w.judge.leader()
 	for _, r := range w.replicas {
 		if r.current.name == name {
 			return r

@@ -60,7 +60,7 @@ type World struct {
 	start   Start
 	api     *restapi.Server
 	cloud   *cloud
-	oracle  *oracle
+	judge   *judge
 	running sync.WaitGroup
 
 	networks typed.NetworkInterface // as a user
@@ -101,17 +101,17 @@ func Run(seed uint64, plan []Act, start Start) (violations, journal []string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &World{ctx: ctx, start: start, began: time.Now(), processes: map[string]*process{}, removed: map[string]bool{},
 		externals: map[string]string{}, gates: map[string]string{}, rand: seeded(seed, "world", 0), seed: seed, rolled: map[string]int{}}
+	w.judge = newJudge(w)
 	w.api = restapi.New(map[string]restapi.Kind{
 		"networks": {Name: "Network", HasStatus: true, Default: setDefaults}, "deployments": {Name: "Deployment", HasStatus: true},
 		"secrets": {Name: "Secret"}, "events": {Name: "Event"}, "leases": {Name: "Lease"}, "namespaces": {Name: "Namespace"},
-	})
+	}, w.judge.changed)
 	w.networks = clientset.NewForConfigOrDie(w.clientConfig(restapi.Client{})).SamplecrdV1().Networks(namespace)
 	w.cloud = newCloud(w)
-	w.oracle = newOracle(w)
 	w.furnish()
 	w.live(plan)
-	violations = w.judge()
-	w.oracle.end()
+	violations = w.conclude()
+	w.judge.beQuiet(false)
 	cancel()
 	w.running.Wait()
 	w.cloud.close()
@@ -130,7 +130,7 @@ func (w *World) furnish() {
 	var made struct{ Network struct{ ID string } }
 	_ = w.cloud.byAdmin("POST", "networks", object{"network": object{"name": "public2", "router:external": true}}, &made)
 	_ = w.cloud.byAdmin("POST", "subnets", object{"subnet": object{"network_id": made.Network.ID, "cidr": "198.19.0.0/16", "ip_version": 4, "enable_dhcp": false}}, nil)
-	for id, n := range w.cloud.snapshot().networks {
+	for id, n := range w.cloud.snapshot().Networks {
 		if n.External {
 			w.externals[n.Name] = id
 			w.strange.Store(id, true)
@@ -177,11 +177,11 @@ func (w *World) pass(until time.Time) {
 	}
 }
 
-// judge waits for agreement, and then for the end of silence.
-func (w *World) judge() (violations []string) {
+// conclude waits for agreement, and then for the end of silence.
+func (w *World) conclude() (violations []string) {
 	ended := time.Now()
 	for {
-		violations = w.oracle.disagreements()
+		violations = w.judge.disagreements()
 		if len(violations) == 0 || time.Since(ended) > patience {
 			break
 		}
@@ -189,15 +189,15 @@ func (w *World) judge() (violations []string) {
 	}
 	w.log("agreement after %s: %d violations", time.Since(ended), len(violations))
 	if len(violations) > 0 {
-		return append(w.oracle.found(), violations...)
+		return append(w.judge.found(), violations...)
 	}
 	// The last lists, and what was still under way.
 	w.pass(time.Now().Add(10 * time.Minute))
-	w.oracle.beQuiet()
+	w.judge.beQuiet(true)
 	for range int(quiet / (10 * time.Minute)) {
 		time.Sleep(10 * time.Minute)
 	}
-	return append(w.oracle.found(), w.oracle.disagreements()...)
+	return append(w.judge.found(), w.judge.disagreements()...)
 }
 
 // log notes what happens, with its virtual time.

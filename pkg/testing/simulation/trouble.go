@@ -21,6 +21,9 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"time"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/oracle"
 )
 
 // after does something later, unless the simulation heals before.
@@ -107,22 +110,22 @@ func (w *World) heal() {
 // removeObstacles removes what strangers, and Networks that were retained, have at routers and on networks.
 func (w *World) removeObstacles() {
 	now := w.cloud.snapshot()
-	for id, interfaces := range now.interfaces {
-		s := now.subnets[id]
+	for id, interfaces := range now.Interfaces {
+		s := now.Subnets[id]
 		for _, i := range interfaces {
-			if w.isStrange(i.RouterID) && !w.isGate(i.RouterID) || w.isStrange(id) || markOf(s.Description) == "" {
+			if w.isStrange(i.RouterID) && !w.isGate(i.RouterID) || w.isStrange(id) || oracle.MarkOf(Cluster, s.Description) == "" {
 				if err := w.cloud.do(http.MethodPut, "routers/"+i.RouterID+"/remove_router_interface", object{"port_id": i.PortID}, nil); err != nil {
 					w.log("an interface stays: %v", err)
 				}
 			}
 		}
 	}
-	for id, s := range now.subnets {
+	for id, s := range now.Subnets {
 		if w.isStrange(id) && !w.isStrange(s.NetworkID) {
 			_ = w.cloud.do(http.MethodDelete, "subnets/"+id, nil, nil)
 		}
 	}
-	for id := range now.routers {
+	for id := range now.Routers {
 		if w.isStrange(id) && !w.isGate(id) {
 			_ = w.cloud.do(http.MethodDelete, "routers/"+id, nil, nil)
 		}
@@ -158,6 +161,15 @@ func (w *World) own(kind string, fields object) string {
 func (w *World) isGate(id string) bool { return id == w.gates["gate"] || id == w.gates["gate2"] }
 
 func (w *World) isStrange(id string) bool { _, is := w.strange.Load(id); return is }
+
+func (w *World) isLegacy(string) bool  { return false }
+func (w *World) mayBeLeft(string) bool { return false }
+func (w *World) all() (all []*samplecrdv1.Network) {
+	for _, o := range w.api.List("networks") {
+		all = append(all, typedNetwork(&o))
+	}
+	return all
+}
 
 // isRemoved reports whether somebody has deleted the network by hand.
 func (w *World) isRemoved(id string) bool { return w.removed[id] }
@@ -248,7 +260,7 @@ func (w *World) drift(s *slot, r *rand.Rand) {
 // detach takes the slot's first subnet off all routers.
 func (w *World) detach(s *slot, _ *rand.Rand) {
 	_, subnet := w.networkOf(s)
-	for _, i := range w.cloud.snapshot().interfaces[subnet] {
+	for _, i := range w.cloud.snapshot().Interfaces[subnet] {
 		_ = w.cloud.do(http.MethodPut, "routers/"+i.RouterID+"/remove_router_interface", object{"subnet_id": subnet}, nil)
 	}
 }

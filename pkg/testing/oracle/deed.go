@@ -1,0 +1,261 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package oracle
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"k8s.io/utils/ptr"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+// Deed is a request of a controller that changes something in Neutron.
+type Deed struct {
+	Method, Path string
+	// Kind is one of those below; "" if the request can be undone, or has nothing to change any more.
+	Kind Kind
+	// UID is that of the owner.
+	UID string
+	// CIDR and Gateway are those of the subnet, Router and External of the router.
+	CIDR, Gateway    string
+	Router, External string
+
+	network     string // that a user has created, and that the deed is about
+	address     string // of the interface that is removed
+	isOwn       bool   // the router
+	isDuplicate bool
+	isHalf      bool
+}
+
+// Kind is a kind of Deeds that cannot be undone.
+type Kind string
+
+// The kinds.
+const (
+	Creates       Kind = "creates a network"
+	Deletes       Kind = "deletes a network"
+	Unmarks       Kind = "removes a mark"
+	Imports       Kind = "marks an imported network"
+	Withdraws     Kind = "removes the mark of an imported network"
+	CreatesSubnet Kind = "creates a subnet on an imported network"
+	DeletesSubnet Kind = "deletes a subnet"
+	CreatesRouter Kind = "creates a router"
+	DeletesRouter Kind = "deletes a router"
+	Attaches      Kind = "attaches a subnet"
+	Detaches      Kind = "detaches a subnet"
+)
+
+// body is that of a request to Neutron, as far as it matters.
+type body struct {
+	SubnetID string `json:"subnet_id"`
+	PortID   string `json:"port_id"`
+	Network  struct{ Description *string }
+	Subnet   struct {
+		NetworkID string `json:"network_id"`
+		CIDR      string
+	}
+	Router struct {
+		Description string
+		Gateway     struct {
+			NetworkID string `json:"network_id"`
+		} `json:"external_gateway_info"`
+	}
+}
+
+// DeedOf returns what a request to Neutron does, and what is wrong about it whatever the specs say; "" if nothing is. now is
+// what Neutron has before the request. The path follows /v2.0/.
+func (r *Rules) DeedOf(now *Snapshot, method, path string, content []byte) (d *Deed, wrong string) {
+	d = &Deed{Method: method, Path: path}
+	collection, rest, _ := strings.Cut(path, "/")
+	id, action, _ := strings.Cut(rest, "/")
+	var b body
+	_ = json.Unmarshal(content, &b) // a deletion has none
+	isInterface := strings.HasSuffix(action, "_router_interface")
+	if r.IsStrange(id) && !isInterface {
+		return d, "it is a stranger's"
+	}
+	switch method + " " + collection {
+	case "POST networks":
+		d.Kind, d.UID = Creates, MarkOf(r.Cluster, ptr.Deref(b.Network.Description, ""))
+	case "PUT networks", "DELETE networks":
+		return d, r.completeNetwork(d, now, id, action, b.Network.Description)
+	case "POST subnets":
+		d.CIDR = b.Subnet.CIDR
+		if r.IsLegacy(b.Subnet.NetworkID) {
+			d.Kind = CreatesSubnet
+		}
+		return d, r.onNetwork(d, now, b.Subnet.NetworkID)
+	case "PUT subnets":
+		return d, r.onNetwork(d, now, now.Subnets[id].NetworkID)
+	case "DELETE subnets":
+		d.Kind = DeletesSubnet
+		return d, r.about(d, now, id)
+	case "POST routers":
+		d.Kind, d.UID, d.External = CreatesRouter, MarkOf(r.Cluster, b.Router.Description), b.Router.Gateway.NetworkID
+	case "DELETE routers":
+		router := now.Routers[id]
+		d.Kind, d.Router, d.UID, d.External, d.isOwn = DeletesRouter, id, MarkOf(r.Cluster, router.Description), router.Gateway.NetworkID, true
+		d.isDuplicate = r.countRouters(now, d.UID) > 1
+		return d, d.mustHaveMark(router.ID != "")
+	case "PUT routers":
+		if isInterface {
+			return d, r.completeInterface(d, now, id, action, b)
+		}
+	}
+	return d, ""
+}
+
+// completeNetwork completes a Deed about a network that exists.
+func (r *Rules) completeNetwork(d *Deed, now *Snapshot, id, action string, description *string) string {
+	n := now.Networks[id]
+	tag, isTag := strings.CutPrefix(action, "tags/")
+	isDeletion := d.Method == http.MethodDelete
+	switch uid := importerIn(tag); {
+	case isTag && uid != "" && n.ID != "":
+		d.UID, d.network, d.Kind = uid, id, Imports
+		if isDeletion {
+			d.Kind = Withdraws
+		}
+		return ""
+	case isDeletion && !isTag:
+		d.Kind = Deletes
+	case description != nil && MarkOf(r.Cluster, *description) == "":
+		d.Kind = Unmarks
+	}
+	if r.IsLegacy(id) {
+		return r.onLegacy(d, &n)
+	}
+	d.UID = MarkOf(r.Cluster, n.Description)
+	d.isDuplicate = r.count(now, d.UID) > 1
+	return d.mustHaveMark(n.ID != "")
+}
+
+// mustHaveMark returns what is wrong if the object exists and has no mark. If it is gone, nothing can be wrong.
+func (d *Deed) mustHaveMark(exists bool) string {
+	switch {
+	case !exists:
+		d.Kind = ""
+	case d.UID == "":
+		return "it has no mark"
+	}
+	return ""
+}
+
+// onNetwork completes a Deed about a subnet of that network.
+func (r *Rules) onNetwork(d *Deed, now *Snapshot, id string) string {
+	n := now.Networks[id]
+	if r.IsLegacy(id) {
+		return r.onLegacy(d, &n)
+	}
+	d.UID = MarkOf(r.Cluster, n.Description)
+	d.isDuplicate = r.count(now, d.UID) > 1
+	if n.ID != "" && (r.IsStrange(id) || d.UID == "") {
+		return "the network is not the controller's"
+	}
+	return ""
+}
+
+// onLegacy completes a Deed about a network that a user has created. It is for the one Network whose tag it has.
+func (r *Rules) onLegacy(d *Deed, n *Network) string {
+	if n.ID == "" {
+		d.Kind = ""
+		return ""
+	}
+	importers := n.Importers()
+	if d.Kind == Unmarks {
+		d.Kind = ""
+		return "it changes the description of an imported network"
+	}
+	if len(importers) == 0 {
+		return "no Network has marked the network"
+	}
+	d.network, d.UID = n.ID, importers[0]
+	if len(importers) > 1 && d.Kind == Deletes {
+		return "other Networks have marked the network too"
+	}
+	return ""
+}
+
+// completeInterface completes a Deed about the interface of a router.
+func (r *Rules) completeInterface(d *Deed, now *Snapshot, router, action string, b body) string {
+	d.Kind, d.Router = Attaches, router
+	if action == "remove_router_interface" {
+		d.Kind = Detaches
+	}
+	found := now.Routers[router]
+	d.External, d.isOwn = found.Gateway.NetworkID, MarkOf(r.Cluster, found.Description) != ""
+	subnet := cmp.Or(b.SubnetID, now.subnetOf(b.PortID))
+	for _, i := range now.Interfaces[subnet] {
+		d.isHalf = d.isHalf || i.Half
+	}
+	return r.about(d, now, subnet)
+}
+
+// subnetOf returns the ID of the subnet that the interface joins, the first one if there are several.
+func (s *Snapshot) subnetOf(port string) string {
+	for _, interfaces := range s.Interfaces {
+		for _, i := range interfaces {
+			if i.PortID == port {
+				return i.FixedIPs[0].SubnetID
+			}
+		}
+	}
+	return ""
+}
+
+// about completes a Deed about a subnet.
+func (r *Rules) about(d *Deed, now *Snapshot, subnet string) string {
+	s := now.Subnets[subnet]
+	d.CIDR, d.Gateway = s.CIDR, cmp.Or(s.GatewayIP, samplecrdv1.GatewayNone)
+	switch {
+	case s.ID == "":
+		d.Kind = "" // it is gone already
+		return ""
+	case r.IsStrange(subnet):
+		return "the subnet is a stranger's"
+	case d.Kind == DeletesSubnet && r.IsLegacy(s.NetworkID) && MarkOf(r.Cluster, s.Description) == "":
+		return "a user has created the subnet"
+	case d.Kind == Detaches:
+		d.address = addressOf(now, d.Router, subnet)
+	}
+	return r.onNetwork(d, now, s.NetworkID)
+}
+
+// addressOf returns the address of the router in the subnet.
+func addressOf(now *Snapshot, router, subnet string) string {
+	for _, i := range now.Interfaces[subnet] {
+		for _, ip := range i.FixedIPs {
+			if i.RouterID == router && ip.SubnetID == subnet {
+				return ip.Address
+			}
+		}
+	}
+	return ""
+}
+
+// IsSecond reports whether a Deed that creates a network has created a second one of the owner. now is what Neutron has after it.
+func (r *Rules) IsSecond(d *Deed, now *Snapshot) bool { return r.count(now, d.UID) > 1 }
+
+// isRemoval reports whether the Deed takes something away, and nothing else.
+func (d *Deed) isRemoval() bool {
+	return slices.Contains([]Kind{Deletes, DeletesSubnet, DeletesRouter, Detaches}, d.Kind)
+}

@@ -1,0 +1,157 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package oracle judges what controllers do by what the documentation promises. It is written without the code of the
+// controller. Tests in which whole controllers run use it: the simulation in virtual time, and those with real processes.
+//
+// It judges safety at each request to Neutron (see Rules.DeedOf and Rules.Permits), and agreement when a controller has had
+// its time (see Rules.Disagreements).
+package oracle
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/meaning"
+)
+
+// Rules are what the oracle knows of a world. Its methods may be called concurrently, if its functions may.
+type Rules struct {
+	// Cluster is the ID of the cluster.
+	Cluster string
+	// Externals and Gates are the IDs of the external networks, and of the routers, that specs may name.
+	Externals, Gates map[string]string
+	// IsStrange reports whether the object in Neutron with that ID is one that no controller may change.
+	IsStrange func(id string) bool
+	// IsLegacy reports whether a user has created the network with that ID for Networks that import it.
+	IsLegacy func(id string) bool
+}
+
+// Permits reports whether this version of the owner permits the Deed; nil stands for an owner that is gone.
+func (r *Rules) Permits(n *samplecrdv1.Network, d *Deed) bool {
+	switch {
+	case n == nil: // it is gone, in spite of its finalizer
+		return d.isRemoval() && d.network == "" || d.Kind == Unmarks
+	case n.IsPaused():
+		return false
+	case n.Spec.Import != nil:
+		return r.permitsOnImport(n, d)
+	}
+	isDeleted, isRetained := n.DeletionTimestamp != nil, n.Spec.DeletionPolicy == samplecrdv1.DeletionRetain
+	isRemoval := isDeleted && !isRetained || !isDeleted && d.isDuplicate
+	switch d.Kind {
+	case Unmarks:
+		return isDeleted && isRetained
+	case Deletes:
+		return isRemoval
+	case Creates:
+		return !isDeleted && hasFinalizer(n)
+	}
+	return r.permitsOnSubnet(n, d, isRemoval)
+}
+
+// permitsOnSubnet is Permits for Deeds about subnets and routers.
+func (r *Rules) permitsOnSubnet(n *samplecrdv1.Network, d *Deed, isRemoval bool) bool {
+	isDeleted, declared := n.DeletionTimestamp != nil, declaredSubnet(n, d.CIDR)
+	switch {
+	case d.Kind == CreatesRouter:
+		return !isDeleted && hasFinalizer(n) && r.declaresRouter(n, d)
+	case d.Kind == Attaches:
+		return !isDeleted && declared != nil && r.declaresRouter(n, d)
+	case isRemoval:
+		return true
+	case isDeleted:
+		return false
+	case d.Kind == DeletesSubnet:
+		return declared == nil || d.canBeReplaced()
+	case d.Kind == Detaches:
+		// A trial that Neutron has accepted is taken back, if the status does not name the router.
+		isTrial := n.Status.Router == nil || n.Status.Router.ID != d.Router
+		return declared == nil || d.isHalf || isTrial || !r.declaresRouter(n, d) || isMoved(declared, d) || d.canBeReplaced()
+	case d.Kind == DeletesRouter:
+		return !r.declaresRouter(n, d)
+	}
+	return false
+}
+
+// permitsOnImport is Permits for a Network that imports its network.
+func (r *Rules) permitsOnImport(n *samplecrdv1.Network, d *Deed) bool {
+	isDeleted, isRetained := n.DeletionTimestamp != nil, n.Spec.DeletionPolicy != samplecrdv1.DeletionDelete
+	isRemoval := isDeleted && !isRetained
+	switch {
+	case n.Spec.ManagementPolicy == samplecrdv1.ManagementObserve, d.network != "" && d.network != n.Spec.Import.NetworkID:
+		return false
+	case d.Kind == Imports:
+		return !isDeleted
+	case d.Kind == Withdraws:
+		return !isDeleted || isRetained
+	case d.Kind == Deletes:
+		return isRemoval
+	case d.Kind == CreatesSubnet:
+		return !isDeleted && declaredSubnet(n, d.CIDR) != nil
+	}
+	return r.permitsOnSubnet(n, d, isRemoval)
+}
+
+func hasFinalizer(n *samplecrdv1.Network) bool {
+	return slices.Contains(n.Finalizers, samplecrdv1.Finalizer)
+}
+
+func declaredSubnet(n *samplecrdv1.Network, cidr string) *samplecrdv1.SubnetSpec {
+	for _, s := range meaning.SubnetsOf(&n.Spec) {
+		if s.CIDR == "" {
+			continue // an import need not declare any
+		}
+		if declared, _ := meaning.CIDRAndGateway(&s.SubnetSpec); declared == cidr {
+			return &s.SubnetSpec
+		}
+	}
+	return nil
+}
+
+// isMoved reports whether the subnet, or its interface, has another gateway than declared.
+func isMoved(declared *samplecrdv1.SubnetSpec, d *Deed) bool {
+	_, gateway := meaning.CIDRAndGateway(declared)
+	return sameAddress(gateway) != sameAddress(d.Gateway) || sameAddress(gateway) != sameAddress(d.address)
+}
+
+// canBeReplaced reports whether the subnet may have to be replaced although it has the declared CIDR: Neutron cannot change
+// the modes of an IPv6 subnet.
+func (d *Deed) canBeReplaced() bool { return strings.Contains(d.CIDR, ":") }
+
+func sameAddress(text string) string {
+	if address, err := netip.ParseAddr(text); err == nil {
+		return address.String()
+	}
+	return text
+}
+
+// declaresRouter reports whether the spec declares the router of the Deed.
+func (r *Rules) declaresRouter(n *samplecrdv1.Network, d *Deed) bool {
+	switch spec := n.Spec.Router; {
+	case spec == nil:
+		return false
+	case spec.Existing != nil:
+		return !d.isOwn && d.Kind != CreatesRouter && d.Router == cmp.Or(spec.Existing.ID, r.Gates[spec.Existing.Name])
+	default:
+		external := cmp.Or(spec.ExternalNetwork.ID, r.Externals[spec.ExternalNetwork.Name])
+		// A router without a gateway gets the declared one.
+		return (d.isOwn || d.Kind == CreatesRouter) && (d.External == external || d.External == "")
+	}
+}

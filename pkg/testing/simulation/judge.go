@@ -1,0 +1,169 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package simulation
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/oracle"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/restapi"
+)
+
+// judge applies the rules of the oracle to what controllers do.
+type judge struct {
+	world *World
+	rules oracle.Rules
+
+	mu         sync.Mutex
+	violations []string
+	history    oracle.History
+	// holder is the process that has written the Lease last.
+	holder  string
+	isQuiet bool
+}
+
+func newJudge(w *World) *judge {
+	return &judge{world: w, rules: oracle.Rules{Cluster: Cluster, Externals: w.externals, Gates: w.gates, IsStrange: w.isStrange, IsLegacy: w.isLegacy}}
+}
+
+func (j *judge) violate(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	j.world.log("VIOLATION: %s", text)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.violations = append(j.violations, text)
+}
+
+func (j *judge) found() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.violations)
+}
+
+func (j *judge) leader() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.holder
+}
+
+// beQuiet begins or ends the time in which the controller has nothing to do.
+func (j *judge) beQuiet(isQuiet bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.isQuiet = isQuiet
+}
+
+func (j *judge) mustBeQuiet() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.isQuiet
+}
+
+// kubernetes notes a request of a process to the API server.
+func (j *judge) kubernetes(process string, r *restapi.Request, err error) {
+	if r.Key.Resource == "leases" {
+		if r.Writes() && err == nil {
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			j.holder = process
+		}
+		return
+	}
+	if r.Writes() {
+		j.world.log("%s: %s %s %s %s: %v", process, r.Verb, r.Key.Resource, r.Key.Name, r.Subresource, err)
+		if j.mustBeQuiet() {
+			j.violate("%s wrote when everything matched: %s %s %s", process, r.Verb, r.Key.Resource, r.Key.Name)
+		}
+	}
+	if r.Key.Resource == "networks" && r.Key.Name != "" && !isRefused(err) {
+		j.history.Read(process, r.Key.Namespace, r.Key.Name, j.history.Len())
+	}
+}
+
+// isRefused reports whether the answer says nothing about the object. That it is not there says something.
+func isRefused(err error) bool { return err != nil && !strings.Contains(err.Error(), "not found") }
+
+// changed notes a change in the API server.
+func (j *judge) changed(c restapi.Change) {
+	if c.Key.Resource != "networks" {
+		return
+	}
+	j.history.Add(typedNetwork(c.Object), c.Type == watch.Deleted)
+}
+
+func typedNetwork(o *unstructured.Unstructured) *samplecrdv1.Network {
+	n := &samplecrdv1.Network{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, n); err != nil {
+		panic(err) // typed clients have stored it
+	}
+	return n
+}
+
+// arrived judges a request of a process to Neutron, before it takes effect. It returns nil if the request changes nothing.
+func (w *World) arrived(r *http.Request, body []byte) *oracle.Deed {
+	_, path, isNeutron := strings.Cut(r.URL.Path, "/v2.0/")
+	process := processOf(r)
+	if !isNeutron || process == "" || w.hasDied(process) {
+		return nil
+	}
+	if r.Method == http.MethodGet {
+		if w.judge.mustBeQuiet() && strings.Contains(path, "/") {
+			w.judge.violate("%s looked at one object when everything matched: %s", process, path)
+		}
+		return nil
+	}
+	w.log("%s: %s %s %.200s", process, r.Method, path, body)
+	if w.judge.mustBeQuiet() {
+		w.judge.violate("%s wrote when everything matched: %s %s", process, r.Method, path)
+	}
+	deed, wrong := w.judge.rules.DeedOf(w.cloud.snapshot(), r.Method, path, body)
+	if wrong != "" {
+		w.judge.violate("%s: %s %s: %s", process, r.Method, path, wrong)
+	} else if wrong := w.judge.rules.Judge(&w.judge.history, process, deed); wrong != "" {
+		w.judge.violate("%s", wrong)
+	}
+	return deed
+}
+
+func (w *World) hasDied(process string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.processes[process].isDead()
+}
+
+// answered judges what a request has led to.
+func (w *World) answered(d *oracle.Deed) {
+	if d != nil && d.Kind == oracle.Creates && w.judge.rules.IsSecond(d, w.cloud.snapshot()) {
+		w.judge.violate("a second network of %s was created while the first one is there", d.UID)
+	}
+}
+
+// disagreements compares both sides.
+func (j *judge) disagreements() []string {
+	now := j.world.cloud.snapshot()
+	all := j.rules.Disagreements(j.world.all(), now, j.world.mayBeLeft)
+	return append(all, j.rules.Lost(&j.history, now, j.world.isRemoved)...)
+}
