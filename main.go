@@ -166,6 +166,15 @@ func (c *controllers) routes() serving.Routes {
 // as after a first list.
 func (c *controllers) run(ctx context.Context) error {
 	o := c.options
+	var running errgroup.Group
+	if o.DeploymentWorkers > 0 {
+		o.Deployments.Fence = c.replica.MustLead
+		deployments, err := deployment.NewController(c.clients.Kube, c.clients.Networks, c.caches.Deployments, c.caches.Networks, c.recorder, o.Deployments)
+		if err != nil {
+			return err
+		}
+		running.Go(func() error { deployments.Run(ctx, o.DeploymentWorkers); return nil })
+	}
 	networks, err := NewController(ctx, c.clients.Networks, c.caches.Networks, c.clouds, c.recorder, ControllerOptions{
 		Cluster:  c.clients.ClusterID,
 		Resync:   o.Resync,
@@ -175,15 +184,6 @@ func (c *controllers) run(ctx context.Context) error {
 	})
 	if err != nil {
 		return err
-	}
-	var running errgroup.Group
-	if o.DeploymentWorkers > 0 {
-		o.Deployments.Fence = c.replica.MustLead
-		deployments, err := deployment.NewController(c.clients.Kube, c.clients.Networks, c.caches.Deployments, c.caches.Networks, c.recorder, o.Deployments)
-		if err != nil {
-			return err
-		}
-		running.Go(func() error { deployments.Run(ctx, o.DeploymentWorkers); return nil })
 	}
 	if o.AllNamespaces() {
 		running.Go(func() error { c.orphans.Run(ctx); return nil })

@@ -22,6 +22,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -40,8 +41,9 @@ import (
 )
 
 var (
-	seedFlag  = flag.Uint64("seed", 0, "the first seed of TestSimulation; 0: 1")
-	seedsFlag = flag.Uint64("seeds", 0, "how many seeds TestSimulation has; 0: 200, 4 with -short, and 1 with -seed")
+	seedFlag    = flag.Uint64("seed", 0, "the first seed of TestSimulation; 0: 1")
+	seedsFlag   = flag.Uint64("seeds", 0, "how many seeds TestSimulation has; 0: 200, 4 with -short, and 1 with -seed")
+	journalFlag = flag.String("journal", "", "the file to which TestSimulation writes all that happens with the last seed")
 )
 
 // TestSimulation runs whole controllers in virtual time. See pkg/testing/simulation. Of the first seed that fails it prints
@@ -59,7 +61,12 @@ func TestSimulation(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			plan := simulation.NewPlan(seed)
-			violations, _ := simulate(t, seed, plan)
+			violations, all := simulate(t, seed, plan)
+			if *journalFlag != "" && seed == last {
+				if err := os.WriteFile(*journalFlag, []byte(strings.Join(all, "\n")+"\n"), 0o600); err != nil {
+					t.Error(err)
+				}
+			}
 			if len(violations) == 0 {
 				return
 			}
@@ -88,10 +95,10 @@ func simulate(t *testing.T, seed uint64, plan []simulation.Act) (violations, jou
 
 // startProcessOf runs a process as run in main.go does, without what it serves.
 func startProcessOf(ctx context.Context, p simulation.Process) error {
-	o, _, err := options.Parse([]string{
+	o, _, err := options.Parse(append([]string{
 		"-leader-elect=true", "-leader-elect-lease-duration=40s", "-leader-elect-renew-deadline=26s", "-leader-elect-retry-period=6s",
-		"-leader-elect-resource-namespace=kube-system", "-deployment-workers=0",
-	}, io.Discard)
+		"-leader-elect-resource-namespace=kube-system",
+	}, p.Arguments...), io.Discard)
 	if err != nil {
 		return err
 	}

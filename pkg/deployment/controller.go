@@ -133,7 +133,11 @@ func NewController(kube kubernetes.Interface, client clientset.Interface, deploy
 		lastEvents: map[cache.ObjectName]recordedEvent{},
 	}
 	c.sync = c.syncHandler
-	return c, c.addHandlers(deployments, networks)
+	if err := c.addHandlers(deployments, networks); err != nil {
+		c.queue.ShutDown() // it has goroutines
+		return nil, err
+	}
+	return c, nil
 }
 
 // byTemplate is the index of the Deployments by the Network that they take over from.

@@ -161,10 +161,11 @@ func (r *Rules) via(subnet string, now *Snapshot, uid string) (text string) {
 	return text
 }
 
-// Lost returns the networks that were to be retained, and are gone, unless somebody has removed them by hand.
+// Lost returns the networks that controllers have created, that were to be retained, and that are gone, unless somebody has removed
+// them by hand.
 func (r *Rules) Lost(h *History, now *Snapshot, isRemoved func(network string) bool) (all []string) {
 	for _, n := range h.Gone() {
-		isRetained := n.Spec.DeletionPolicy == samplecrdv1.DeletionRetain || n.Spec.Import != nil && n.Spec.DeletionPolicy != samplecrdv1.DeletionDelete
+		isRetained := n.Spec.DeletionPolicy == samplecrdv1.DeletionRetain && n.Spec.Import == nil
 		if _, exists := now.Networks[n.Status.NetworkID]; isRetained && !exists && n.Status.NetworkID != "" && !isRemoved(n.Status.NetworkID) {
 			all = append(all, fmt.Sprintf("%s/%s was to be retained, and its network %s is gone", n.Namespace, n.Name, n.Status.NetworkID))
 		}

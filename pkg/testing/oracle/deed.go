@@ -56,7 +56,6 @@ const (
 	Unmarks       Kind = "removes a mark"
 	Imports       Kind = "marks an imported network"
 	Withdraws     Kind = "removes the mark of an imported network"
-	CreatesSubnet Kind = "creates a subnet on an imported network"
 	DeletesSubnet Kind = "deletes a subnet"
 	CreatesRouter Kind = "creates a router"
 	DeletesRouter Kind = "deletes a router"
@@ -71,7 +70,6 @@ type body struct {
 	Network  struct{ Description *string }
 	Subnet   struct {
 		NetworkID string `json:"network_id"`
-		CIDR      string
 	}
 	Router struct {
 		Description string
@@ -99,10 +97,6 @@ func (r *Rules) DeedOf(now *Snapshot, method, path string, content []byte) (d *D
 	case "PUT networks", "DELETE networks":
 		return d, r.completeNetwork(d, now, id, action, b.Network.Description)
 	case "POST subnets":
-		d.CIDR = b.Subnet.CIDR
-		if r.IsLegacy(b.Subnet.NetworkID) {
-			d.Kind = CreatesSubnet
-		}
 		return d, r.onNetwork(d, now, b.Subnet.NetworkID)
 	case "PUT subnets":
 		return d, r.onNetwork(d, now, now.Subnets[id].NetworkID)
@@ -129,7 +123,7 @@ func (r *Rules) completeNetwork(d *Deed, now *Snapshot, id, action string, descr
 	n := now.Networks[id]
 	tag, isTag := strings.CutPrefix(action, "tags/")
 	isDeletion := d.Method == http.MethodDelete
-	switch uid := importerIn(tag); {
+	switch uid := ImporterIn(tag); {
 	case isTag && uid != "" && n.ID != "":
 		d.UID, d.network, d.Kind = uid, id, Imports
 		if isDeletion {
@@ -184,6 +178,9 @@ func (r *Rules) onLegacy(d *Deed, n *Network) string {
 	if d.Kind == Unmarks {
 		d.Kind = ""
 		return "it changes the description of an imported network"
+	}
+	if d.Kind == "" {
+		return "" // it can be undone: somebody may have removed the mark a moment ago
 	}
 	if len(importers) == 0 {
 		return "no Network has marked the network"

@@ -103,8 +103,6 @@ func (r *Rules) permitsOnImport(n *samplecrdv1.Network, d *Deed) bool {
 		return !isDeleted || isRetained
 	case d.Kind == Deletes:
 		return isRemoval
-	case d.Kind == CreatesSubnet:
-		return !isDeleted && declaredSubnet(n, d.CIDR) != nil
 	}
 	return r.permitsOnSubnet(n, d, isRemoval)
 }

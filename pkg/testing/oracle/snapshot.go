@@ -128,8 +128,8 @@ const (
 	importTag = "samplecrd-owner-"
 )
 
-// importerIn returns the UID in a tag that marks an imported network; "" if it marks none.
-func importerIn(tag string) string {
+// ImporterIn returns the UID in a tag that marks an imported network; "" if it marks none.
+func ImporterIn(tag string) string {
 	uid, isMark := strings.CutPrefix(tag, importTag)
 	if length := len(uuid.Nil.String()); isMark && len(uid) >= length {
 		return uid[:length]
@@ -140,7 +140,7 @@ func importerIn(tag string) string {
 // Importers returns the UIDs in the network's tags, the same ones in all clusters.
 func (n *Network) Importers() (uids []string) {
 	for _, tag := range n.Tags {
-		if uid := importerIn(tag); uid != "" {
+		if uid := ImporterIn(tag); uid != "" {
 			uids = append(uids, uid)
 		}
 	}

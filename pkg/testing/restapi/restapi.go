@@ -282,6 +282,7 @@ func (s *Server) update(r *Request, old, next *unstructured.Unstructured) (runti
 	case kind.HasStatus:
 		next.Object["status"] = runtime.DeepCopyJSONValue(old.Object["status"])
 	}
+	next.SetNamespace(old.GetNamespace())
 	next.SetUID(old.GetUID())
 	next.SetResourceVersion(old.GetResourceVersion())
 	next.SetCreationTimestamp(old.GetCreationTimestamp())

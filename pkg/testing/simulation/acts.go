@@ -26,6 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	typed "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/typed/samplecrd/v1"
 )
 
 // An Act is something that a user, a stranger or a fault does at a moment of the simulation. Each one stands alone, and
@@ -49,11 +50,11 @@ var kinds = map[string]struct {
 	"create":              {10, (*World).create},
 	"delete":              {6, (*World).delete},
 	"create again":        {3, (*World).recreate},
-	"change the subnet":   {8, edit(changeSubnet)},
-	"change the gateway":  {8, edit(changeGateway)},
-	"change fields":       {8, edit(changeFields)},
-	"change the router":   {12, edit(changeRouter)},
-	"change everything":   {3, edit(changeEverything)},
+	"change the subnet":   {8, editSpec(changeSubnet)},
+	"change the gateway":  {8, editSpec(changeGateway)},
+	"change fields":       {8, editSpec(changeFields)},
+	"change the router":   {12, editSpec(changeRouter)},
+	"change everything":   {3, editSpec(changeEverything)},
 	"change the policy":   {3, edit(changePolicy)},
 	"pause":               {3, annotate(samplecrdv1.AnnotationPaused, "true")},
 	"resume":              {4, annotate(samplecrdv1.AnnotationPaused, "")},
@@ -61,6 +62,18 @@ var kinds = map[string]struct {
 	"label": {2, edit(func(w *World, s *slot, r *rand.Rand, n *samplecrdv1.Network) {
 		n.Labels = map[string]string{"team": fmt.Sprint(r.IntN(9))}
 	})},
+
+	"create an import":         {6, onImport((*World).create)},
+	"change an import":         {10, onImport(edit(changeImport))},
+	"delete an import":         {3, onImport((*World).delete)},
+	"tags of others":           {3, onImport((*World).changeTags)},
+	"an import is gone":        {1, onImport((*World).deleteLegacy)},
+	"declare for a Deployment": {6, (*World).declare},
+	"delete a Deployment":      {2, (*World).deleteDeployment},
+	"change a Secret":          {3, (*World).changeSecret},
+	"delete a namespace":       {2, (*World).deleteNamespace},
+	"remove a finalizer":       {2, (*World).removeFinalizer},
+	"remove a status":          {3, (*World).removeStatus},
 
 	"a similar network":      {4, (*World).addSimilar},
 	"a port":                 {4, (*World).addPort},
@@ -85,6 +98,9 @@ var kinds = map[string]struct {
 	"the leader is killed":     {3, func(w *World, _ *slot, _ *rand.Rand) { w.killProcess(w.leader()) }},
 	"a replica is killed":      {2, func(w *World, _ *slot, r *rand.Rand) { w.killProcess(w.replicas[r.IntN(len(w.replicas))]) }},
 	"killed at a request":      {4, (*World).killLater},
+	"the leader is suspended":  {2, (*World).suspend},
+	"a backup is taken":        {3, (*World).backUp},
+	"a backup is restored":     {2, (*World).restore},
 	"the leader is stopped":    {2, func(w *World, _ *slot, _ *rand.Rand) { w.stopProcess(w.leader()) }},
 }
 
@@ -121,27 +137,61 @@ func NewPlan(seed uint64) (plan []Act) {
 
 // slot is the name of a Network. Each has address ranges of its own, so that those at one router do not overlap.
 type slot struct {
-	index int
-	name  string
+	index           int
+	namespace, name string
+	imports         bool
+}
+
+// home is the namespace of all Networks that use the controller's own credentials.
+const home = "default"
+
+// newSlot returns that slot: one of six is for imports, and another one of a tenant.
+func newSlot(i int) *slot {
+	s := &slot{index: i + 2, namespace: home, name: fmt.Sprintf("net-%d", i+2)} // 2 and 3 are a pair
+	switch i % 12 {
+	case 6, 7: // both of a pair
+		s.imports = true
+	case 10, 11:
+		s.namespace = tenants[i%len(tenants)]
+	}
+	return s
+}
+
+// onImport returns the act for one of the slots with an import.
+func onImport(act func(*World, *slot, *rand.Rand)) func(*World, *slot, *rand.Rand) {
+	return func(w *World, s *slot, r *rand.Rand) {
+		pair := w.slots[6:8]
+		if r.IntN(2) == 0 {
+			pair = w.slots[18:20]
+		}
+		act(w, pair[s.index%2], r)
+	}
 }
 
 // get returns the Network of the slot; nil if there is none.
 func (w *World) get(s *slot) *samplecrdv1.Network {
-	n, err := w.networks.Get(w.ctx, s.name, metav1.GetOptions{})
+	n, err := w.networks(s).Get(w.ctx, s.name, metav1.GetOptions{})
 	if err != nil {
 		return nil // it is not found: nothing spoils the requests of users
 	}
 	return n
 }
 
+func (w *World) networks(s *slot) typed.NetworkInterface {
+	return w.client.SamplecrdV1().Networks(s.namespace)
+}
+
 func (w *World) create(s *slot, r *rand.Rand) {
 	n := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Name: s.name}}
 	n.Spec = randomSpec(w, s, r)
-	_, _ = w.networks.Create(w.ctx, n, metav1.CreateOptions{}) // perhaps it exists
+	if s.imports {
+		n.Spec = importSpec(w, s, r)
+	}
+	_, _ = w.networks(s).Create(w.ctx, n, metav1.CreateOptions{}) // perhaps it exists
 }
 
 func (w *World) delete(s *slot, _ *rand.Rand) {
-	_ = w.networks.Delete(w.ctx, s.name, metav1.DeleteOptions{}) // perhaps it does not exist
+	_ = w.networks(s).Delete(w.ctx, s.name, metav1.DeleteOptions{}) // perhaps it does not exist
 }
 
 func (w *World) recreate(s *slot, r *rand.Rand) {
@@ -163,9 +213,20 @@ func edit(change func(*World, *slot, *rand.Rand, *samplecrdv1.Network)) func(*Wo
 	}
 }
 
+// editSpec is edit for a change of the spec. One that imports its network has changes of its own.
+func editSpec(change func(*World, *slot, *rand.Rand, *samplecrdv1.Network)) func(*World, *slot, *rand.Rand) {
+	return edit(func(w *World, s *slot, r *rand.Rand, n *samplecrdv1.Network) {
+		if s.imports {
+			changeImport(w, s, r, n)
+		} else {
+			change(w, s, r, n)
+		}
+	})
+}
+
 // update stores what a user wants. Nobody was faster: the Network was read at the same moment.
 func (w *World) update(n *samplecrdv1.Network) {
-	if _, err := w.networks.Update(w.ctx, n, metav1.UpdateOptions{}); err != nil {
+	if _, err := w.client.SamplecrdV1().Networks(n.Namespace).Update(w.ctx, n, metav1.UpdateOptions{}); err != nil {
 		w.log("the edit of %s is refused: %v", n.Name, err)
 	}
 }
@@ -179,12 +240,30 @@ func annotate(key, value string) func(*World, *slot, *rand.Rand) {
 	})
 }
 
+// removeFinalizer removes the finalizer by hand. What the Network had may be left from then on.
+func (w *World) removeFinalizer(s *slot, _ *rand.Rand) {
+	if n := w.get(s); n != nil && len(n.Finalizers) > 0 {
+		w.left[string(n.UID)] = true
+		n.Finalizers = nil
+		w.update(n)
+	}
+}
+
+// removeStatus removes all that the status says.
+func (w *World) removeStatus(s *slot, _ *rand.Rand) {
+	if n := w.get(s); n != nil {
+		n.Status = samplecrdv1.NetworkStatus{}
+		_, _ = w.networks(s).UpdateStatus(w.ctx, n, metav1.UpdateOptions{})
+	}
+}
+
 func (w *World) requestReconcile(s *slot, r *rand.Rand) {
 	annotate(samplecrdv1.AnnotationReconcileRequestedAt, time.Now().Format(time.RFC3339Nano))(w, s, r)
 }
 
 func randomSpec(w *World, s *slot, r *rand.Rand) samplecrdv1.NetworkSpec {
 	n := &samplecrdv1.Network{}
+	n.Spec.CloudCredentialsRef = credentialsOf(s.namespace)
 	changeSubnet(w, s, r, n)
 	if r.IntN(2) == 0 {
 		changeFields(w, s, r, n)
@@ -269,10 +348,14 @@ func changeRouter(w *World, s *slot, r *rand.Rand, n *samplecrdv1.Network) {
 	existing := func(ref samplecrdv1.NeutronReference) *samplecrdv1.RouterSpec {
 		return &samplecrdv1.RouterSpec{Existing: &ref}
 	}
-	n.Spec.Router = []*samplecrdv1.RouterSpec{
+	routers := []*samplecrdv1.RouterSpec{
 		nil, nil, external("public"), external("public2"),
 		existing(samplecrdv1.NeutronReference{Name: "gate"}), existing(samplecrdv1.NeutronReference{ID: w.gates["gate2"]}),
-	}[r.IntN(6)]
+	}
+	if s.namespace != home { // the gates are of another project
+		routers = routers[:4]
+	}
+	n.Spec.Router = routers[r.IntN(len(routers))]
 	makeConsistent(n)
 }
 

@@ -43,8 +43,12 @@ type cloud struct {
 
 func newCloud(w *World) *cloud {
 	public := embedded.ExternalNetwork{Name: "public", CIDR: netip.MustParsePrefix("198.18.0.0/16")}
+	projects := []embedded.Project{{Name: "samplecrd", ID: "project-1", Password: "secret"}, {Name: "admin", Password: "secret", Admin: true}}
+	for _, name := range tenants {
+		projects = append(projects, embedded.Project{Name: name, ID: "project-of-" + name, Password: "secret"})
+	}
 	c := &cloud{world: w, password: "secret", Server: embedded.New(embedded.Options{
-		Projects:        []embedded.Project{{Name: "samplecrd", ID: "project-1", Password: "secret"}, {Name: "admin", Password: "secret", Admin: true}},
+		Projects:        projects,
 		ExternalNetwork: public, NewID: w.newID,
 	})}
 	c.SetFault(w.faultInNeutron)
@@ -138,9 +142,9 @@ func (c *cloud) create(kind string, fields object) (string, error) {
 	return answer[kind].ID, err
 }
 
-// change changes an object as a user.
+// change changes an object of any project.
 func (c *cloud) change(kind, id string, fields object) error {
-	return c.do(http.MethodPut, kind+"s/"+id, object{kind: fields}, nil)
+	return c.byAdmin(http.MethodPut, kind+"s/"+id, object{kind: fields}, nil)
 }
 
 // snapshot returns all that Neutron has.

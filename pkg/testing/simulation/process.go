@@ -43,6 +43,8 @@ type Process struct {
 	Kubernetes *rest.Config
 	// CloudsYAML has the cloud test.
 	CloudsYAML []byte
+	// Arguments are flags of the simulation.
+	Arguments []string
 	// Lost ends the process, as os.Exit does. It does not return.
 	Lost func()
 }
@@ -65,6 +67,8 @@ type process struct {
 	kill   func()
 	cancel context.CancelFunc
 	ended  chan struct{}
+	// suspended is until when the process sends and receives nothing.
+	suspended time.Time
 }
 
 func (p *process) isDead() bool {
@@ -97,7 +101,7 @@ func (w *World) launch(r *replica) {
 	w.mu.Unlock()
 	w.log("%s starts as replica %d", p.name, r.index)
 	spec := Process{
-		Name: p.name, CloudsYAML: w.cloud.yaml(),
+		Name: p.name, CloudsYAML: w.cloud.yaml(), Arguments: w.arguments(),
 		Kubernetes: w.clientConfig(w.connectionOf(p)),
 		Lost: func() {
 			w.log("%s has lost the lease", p.name)
@@ -111,6 +115,15 @@ func (w *World) launch(r *replica) {
 	})
 }
 
+// arguments returns the flags of all processes.
+func (w *World) arguments() []string {
+	arguments := []string{"-cluster-resource-namespace=" + spareNamespace}
+	if w.seed%2 == 1 {
+		arguments = append(arguments, "-delete-orphans")
+	}
+	return arguments
+}
+
 // clientConfig returns the configuration of a client of the API server.
 func (w *World) clientConfig(c restapi.Client) *rest.Config {
 	return &rest.Config{Host: "http://kubernetes", Transport: w.api.Transport(c), QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}
@@ -122,8 +135,15 @@ func (w *World) connectionOf(p *process) restapi.Client {
 		Dead:     p.dead,
 		Before:   func(r *restapi.Request) restapi.Fault { return w.faultInKubernetes(p, r) },
 		After:    func(r *restapi.Request, err error) { w.judge.kubernetes(p.name, r, err) },
-		Lateness: func() time.Duration { return time.Duration(w.lateness.Load()) },
+		Lateness: func() time.Duration { return w.latenessOf(p) },
 	}
+}
+
+// latenessOf returns how late watches of the process are.
+func (w *World) latenessOf(p *process) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return max(w.lateness, time.Until(p.suspended))
 }
 
 // tend restarts what has ended, as a kubelet does.
@@ -159,6 +179,8 @@ func (w *World) faultInKubernetes(p *process, r *restapi.Request) (f restapi.Fau
 	f.Delay = between(dice, time.Millisecond, 10*time.Millisecond)
 	isLease := r.Key.Resource == "leases"
 	switch {
+	case time.Now().Before(p.suspended):
+		f.Delay = time.Until(p.suspended) + between(dice, 0, 10*time.Millisecond)
 	case w.killAt(p, r.Writes() && !isLease):
 		f.Lost, f.After = true, dice.IntN(2) == 0
 	case time.Now().Before(w.kubernetesAway):
@@ -237,6 +259,9 @@ func (w *World) faultInNeutron(r *http.Request) *embedded.Fault {
 	dice := w.dice(name, r.Method, r.URL.Path)
 	usual := embedded.Fault{Delay: between(dice, 5*time.Millisecond, 50*time.Millisecond) * time.Duration(max(1, w.slowness))}
 	switch {
+	case time.Now().Before(p.suspended):
+		usual.Delay += time.Until(p.suspended)
+		return &usual
 	case w.killAt(p, isWrite):
 		return &embedded.Fault{Drop: true, After: dice.IntN(2) == 0}
 	case time.Now().Before(w.neutronAway):

@@ -31,23 +31,21 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
 
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
-	typed "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/typed/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/restapi"
 )
 
 const (
 	// Cluster is the ID of the simulated cluster.
-	Cluster = "c0ffee00-0000-4000-8000-000000000000"
-	// namespace is that of all Networks.
-	namespace = "default"
-	replicas  = 2
+	Cluster  = "c0ffee00-0000-4000-8000-000000000000"
+	replicas = 2
 
 	// patience is how long both sides may take to agree after the last trouble.
 	patience = 30 * time.Minute
@@ -63,7 +61,8 @@ type World struct {
 	judge   *judge
 	running sync.WaitGroup
 
-	networks typed.NetworkInterface // as a user
+	client   clientset.Interface // as a user
+	kube     kubernetes.Interface
 	slots    []*slot
 	replicas []*replica
 	launched int
@@ -79,7 +78,15 @@ type World struct {
 
 	began time.Time
 
-	lateness atomic.Int64 // of watches
+	// legacies are the networks that were created by hand, by half the index of the slot.
+	legacies  map[int][]*legacy
+	legacyIDs sync.Map
+	// left has the UIDs of those Networks of which nobody has told the controllers that they are gone.
+	left map[string]bool
+	// restored has the UIDs of those that a restore has set back.
+	restored  map[string]bool
+	backup    *restapi.Backup
+	collected time.Time
 
 	mu               sync.Mutex
 	processes        map[string]*process
@@ -90,6 +97,7 @@ type World struct {
 	neutronFaults    int // percent
 	kubernetesFaults int // percent
 	slowness         int
+	lateness         time.Duration // of watches
 	killAtWrite      int
 
 	logging sync.Mutex
@@ -100,13 +108,14 @@ type World struct {
 func Run(seed uint64, plan []Act, start Start) (violations, journal []string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &World{ctx: ctx, start: start, began: time.Now(), processes: map[string]*process{}, removed: map[string]bool{},
+		legacies: map[int][]*legacy{}, left: map[string]bool{}, restored: map[string]bool{},
 		externals: map[string]string{}, gates: map[string]string{}, rand: seeded(seed, "world", 0), seed: seed, rolled: map[string]int{}}
 	w.judge = newJudge(w)
 	w.api = restapi.New(map[string]restapi.Kind{
 		"networks": {Name: "Network", HasStatus: true, Default: setDefaults}, "deployments": {Name: "Deployment", HasStatus: true},
 		"secrets": {Name: "Secret"}, "events": {Name: "Event"}, "leases": {Name: "Lease"}, "namespaces": {Name: "Namespace"},
 	}, w.judge.changed)
-	w.networks = clientset.NewForConfigOrDie(w.clientConfig(restapi.Client{})).SamplecrdV1().Networks(namespace)
+	w.client, w.kube = clientset.NewForConfigOrDie(w.clientConfig(restapi.Client{})), kubernetes.NewForConfigOrDie(w.clientConfig(restapi.Client{}))
 	w.cloud = newCloud(w)
 	w.furnish()
 	w.live(plan)
@@ -122,7 +131,7 @@ func Run(seed uint64, plan []Act, start Start) (violations, journal []string) {
 // furnish creates what is there before.
 func (w *World) furnish() {
 	for i := range slots {
-		w.slots = append(w.slots, &slot{index: i + 1, name: fmt.Sprintf("net-%d", i)})
+		w.slots = append(w.slots, newSlot(i))
 	}
 	for range replicas {
 		w.replicas = append(w.replicas, &replica{index: len(w.replicas)})
@@ -139,6 +148,10 @@ func (w *World) furnish() {
 	for _, name := range []string{"gate", "gate2"} {
 		w.gates[name] = w.own("router", object{"name": name, "external_gateway_info": object{"network_id": w.externals["public"]}})
 	}
+	for _, namespace := range tenants {
+		w.putSecret(namespace, "", nil)
+	}
+	w.putSecret(spareNamespace, "", map[string]string{samplecrdv1.LabelCloudCredentials: "true"})
 	for _, r := range w.replicas {
 		w.launch(r)
 	}
@@ -160,6 +173,7 @@ func (w *World) live(plan []Act) {
 func (w *World) pass(until time.Time) {
 	for {
 		w.tend()
+		w.collectGarbage()
 		now := time.Now()
 		due := w.later
 		w.later = nil
@@ -185,6 +199,8 @@ func (w *World) conclude() (violations []string) {
 		if len(violations) == 0 || time.Since(ended) > patience {
 			break
 		}
+		w.tidyTags()
+		w.detachForgotten()
 		w.pass(time.Now().Add(15 * time.Second))
 	}
 	w.log("agreement after %s: %d violations", time.Since(ended), len(violations))

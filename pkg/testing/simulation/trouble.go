@@ -17,6 +17,7 @@ limitations under the License.
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -65,11 +66,59 @@ func (w *World) spoilKubernetes(_ *slot, r *rand.Rand) {
 }
 
 func (w *World) delayWatches(_ *slot, r *rand.Rand) {
-	w.lateness.Store(int64(time.Duration(1+r.IntN(20)) * time.Second))
-	w.after(time.Duration(r.IntN(60))*time.Second, func() { w.lateness.Store(0) })
+	w.set(func() { w.lateness = time.Duration(1+r.IntN(20)) * time.Second })
+	w.after(time.Duration(r.IntN(60))*time.Second, func() { w.set(func() { w.lateness = 0 }) })
 }
 
 func (w *World) killLater(_ *slot, r *rand.Rand) { w.set(func() { w.killAtWrite = 1 + r.IntN(6) }) }
+
+// suspend stops all that the leader sends and receives, until another replica may lead.
+func (w *World) suspend(_ *slot, r *rand.Rand) {
+	p := w.leader().current
+	w.log("%s is suspended", p.name)
+	w.set(func() { p.suspended = until(r, 100) })
+}
+
+func (w *World) backUp(_ *slot, _ *rand.Rand) {
+	backup := w.api.Backup()
+	w.backup = &backup
+}
+
+// restore restores the last backup. Nobody tells the controllers which Networks are gone.
+func (w *World) restore(_ *slot, _ *rand.Rand) {
+	if w.backup == nil {
+		return
+	}
+	for _, n := range w.all() {
+		w.left[string(n.UID)] = true
+	}
+	w.api.Restore(*w.backup)
+	for _, n := range w.all() {
+		w.restored[string(n.UID)] = true
+		// A Network without the finalizer can be deleted at once, although it has something in Neutron.
+		w.left[string(n.UID)] = len(n.Finalizers) == 0
+	}
+}
+
+// detachForgotten removes what no Network names since a restore: an interface between a subnet of a Network and a router that
+// neither its spec nor its status has. Users are told to do that. See artifacts/deploy/README.md.
+func (w *World) detachForgotten() {
+	now := w.cloud.snapshot()
+	for _, n := range w.all() {
+		for _, s := range now.Subnets {
+			if !w.restored[string(n.UID)] || oracle.MarkOf(Cluster, s.Description) != string(n.UID) {
+				continue
+			}
+			for _, i := range now.Interfaces[s.ID] {
+				isNamed := n.Status.Router != nil && n.Status.Router.ID == i.RouterID || n.Spec.Router != nil && n.Spec.Router.Existing != nil &&
+					cmp.Or(n.Spec.Router.Existing.ID, w.gates[n.Spec.Router.Existing.Name]) == i.RouterID
+				if w.isGate(i.RouterID) && !isNamed {
+					_ = w.cloud.byAdmin(http.MethodPut, "routers/"+i.RouterID+"/remove_router_interface", object{"port_id": i.PortID}, nil)
+				}
+			}
+		}
+	}
+}
 
 func (w *World) killProcess(r *replica) {
 	w.log("%s is killed", r.current.name)
@@ -92,10 +141,12 @@ func (w *World) set(change func()) {
 func (w *World) heal() {
 	w.later = nil
 	w.set(func() {
-		w.neutronAway, w.kubernetesAway = time.Time{}, time.Time{}
+		w.neutronAway, w.kubernetesAway, w.lateness = time.Time{}, time.Time{}, 0
 		w.neutronFaults, w.kubernetesFaults, w.slowness, w.killAtWrite = 0, 0, 0, 0
+		for _, p := range w.processes {
+			p.suspended = time.Time{}
+		}
 	})
-	w.lateness.Store(0)
 	nobody := seeded(0, "heal", 0)
 	for _, s := range w.slots {
 		if n := w.get(s); n != nil && n.IsPaused() {
@@ -105,6 +156,9 @@ func (w *World) heal() {
 	}
 	w.removePorts(nil, nobody)
 	w.removeObstacles()
+	for _, namespace := range tenants {
+		w.putSecret(namespace, "", nil)
+	}
 }
 
 // removeObstacles removes what strangers, and Networks that were retained, have at routers and on networks.
@@ -114,7 +168,7 @@ func (w *World) removeObstacles() {
 		s := now.Subnets[id]
 		for _, i := range interfaces {
 			if w.isStrange(i.RouterID) && !w.isGate(i.RouterID) || w.isStrange(id) || oracle.MarkOf(Cluster, s.Description) == "" {
-				if err := w.cloud.do(http.MethodPut, "routers/"+i.RouterID+"/remove_router_interface", object{"port_id": i.PortID}, nil); err != nil {
+				if err := w.cloud.byAdmin(http.MethodPut, "routers/"+i.RouterID+"/remove_router_interface", object{"port_id": i.PortID}, nil); err != nil {
 					w.log("an interface stays: %v", err)
 				}
 			}
@@ -122,26 +176,26 @@ func (w *World) removeObstacles() {
 	}
 	for id, s := range now.Subnets {
 		if w.isStrange(id) && !w.isStrange(s.NetworkID) {
-			_ = w.cloud.do(http.MethodDelete, "subnets/"+id, nil, nil)
+			_ = w.cloud.byAdmin(http.MethodDelete, "subnets/"+id, nil, nil)
 		}
 	}
 	for id := range now.Routers {
 		if w.isStrange(id) && !w.isGate(id) {
-			_ = w.cloud.do(http.MethodDelete, "routers/"+id, nil, nil)
+			_ = w.cloud.byAdmin(http.MethodDelete, "routers/"+id, nil, nil)
 		}
 	}
 }
 
-// networkOf returns the ID of the slot's network in Neutron, and of its first subnet; "" if there is none.
+// networkOf returns the ID of the slot's network in Neutron, and of its first subnet; "" if there is none, or it is imported.
 func (w *World) networkOf(s *slot) (network, subnet string) {
 	n := w.get(s)
-	if n == nil || n.Status.NetworkID == "" {
+	if n == nil || n.Status.NetworkID == "" || s.imports {
 		return "", ""
 	}
-	if w.cloud.do(http.MethodGet, "networks/"+n.Status.NetworkID, nil, nil) != nil {
+	if w.cloud.byAdmin(http.MethodGet, "networks/"+n.Status.NetworkID, nil, nil) != nil {
 		return "", ""
 	}
-	if w.cloud.do(http.MethodGet, "subnets/"+n.Status.SubnetID, nil, nil) == nil {
+	if w.cloud.byAdmin(http.MethodGet, "subnets/"+n.Status.SubnetID, nil, nil) == nil {
 		subnet = n.Status.SubnetID
 	}
 	return n.Status.NetworkID, subnet
@@ -162,8 +216,10 @@ func (w *World) isGate(id string) bool { return id == w.gates["gate"] || id == w
 
 func (w *World) isStrange(id string) bool { _, is := w.strange.Load(id); return is }
 
-func (w *World) isLegacy(string) bool  { return false }
-func (w *World) mayBeLeft(string) bool { return false }
+// mayBeLeft reports whether nobody has told the controller that the Network with that UID is gone.
+func (w *World) mayBeLeft(uid string) bool { return w.left[uid] }
+
+// all returns all Networks.
 func (w *World) all() (all []*samplecrdv1.Network) {
 	for _, o := range w.api.List("networks") {
 		all = append(all, typedNetwork(&o))
@@ -231,7 +287,7 @@ func (w *World) addInterface(s *slot, _ *rand.Rand) {
 	}
 	router := w.own("router", object{"name": "strange"})
 	if port := w.own("port", object{"network_id": network, "fixed_ips": []object{{"subnet_id": subnet}}}); port != "" {
-		_ = w.cloud.do(http.MethodPut, "routers/"+router+"/add_router_interface", object{"port_id": port}, nil)
+		_ = w.cloud.byAdmin(http.MethodPut, "routers/"+router+"/add_router_interface", object{"port_id": port}, nil)
 	}
 }
 
@@ -251,7 +307,7 @@ func (w *World) drift(s *slot, r *rand.Rand) {
 	case 3:
 		_ = w.cloud.change("subnet", subnet, object{"enable_dhcp": false})
 	case 4:
-		_ = w.cloud.do(http.MethodPut, "networks/"+network+"/tags/drifted", nil, nil)
+		_ = w.cloud.byAdmin(http.MethodPut, "networks/"+network+"/tags/drifted", nil, nil)
 	case 5:
 		_ = w.cloud.change("subnet", subnet, object{"gateway_ip": nil})
 	}
@@ -261,7 +317,7 @@ func (w *World) drift(s *slot, r *rand.Rand) {
 func (w *World) detach(s *slot, _ *rand.Rand) {
 	_, subnet := w.networkOf(s)
 	for _, i := range w.cloud.snapshot().Interfaces[subnet] {
-		_ = w.cloud.do(http.MethodPut, "routers/"+i.RouterID+"/remove_router_interface", object{"subnet_id": subnet}, nil)
+		_ = w.cloud.byAdmin(http.MethodPut, "routers/"+i.RouterID+"/remove_router_interface", object{"subnet_id": subnet}, nil)
 	}
 }
 
@@ -273,9 +329,9 @@ func (w *World) deleteByHand(s *slot, r *rand.Rand) {
 	}
 	w.detach(s, r)
 	if r.IntN(2) == 0 {
-		_ = w.cloud.do(http.MethodDelete, "subnets/"+subnet, nil, nil)
+		_ = w.cloud.byAdmin(http.MethodDelete, "subnets/"+subnet, nil, nil)
 	} else {
-		_ = w.cloud.do(http.MethodDelete, "networks/"+network, nil, nil)
+		_ = w.cloud.byAdmin(http.MethodDelete, "networks/"+network, nil, nil)
 		w.removed[network] = true
 	}
 }

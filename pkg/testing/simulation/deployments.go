@@ -1,0 +1,117 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+// deployments is how many Deployments there are at most.
+const deployments = 3
+
+// nameOfDeployment returns the name of the Deployment that an act is about, and its CIDRs.
+func nameOfDeployment(s *slot, r *rand.Rand) (name, cidr string) {
+	i := s.index % deployments
+	return fmt.Sprintf("web-%d", i), fmt.Sprintf("10.%d.%d.0/24", 200+i, r.IntN(3))
+}
+
+// declare creates the Deployment, or changes what it declares.
+func (w *World) declare(s *slot, r *rand.Rand) {
+	name, cidr := nameOfDeployment(s, r)
+	all := w.kube.AppsV1().Deployments(home)
+	d, err := all.Get(w.ctx, name, metav1.GetOptions{})
+	if err != nil {
+		d = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		metav1.SetMetaDataAnnotation(&d.ObjectMeta, samplecrdv1.AnnotationNetworkCIDR, cidr)
+		_, _ = all.Create(w.ctx, d, metav1.CreateOptions{})
+		return
+	}
+	metav1.SetMetaDataAnnotation(&d.ObjectMeta, samplecrdv1.AnnotationNetworkCIDR, cidr)
+	_, _ = all.Update(w.ctx, d, metav1.UpdateOptions{})
+}
+
+// deleteDeployment deletes the Deployment, and some time later what it owns, as the garbage collector does.
+func (w *World) deleteDeployment(s *slot, r *rand.Rand) {
+	name, _ := nameOfDeployment(s, r)
+	_ = w.kube.AppsV1().Deployments(home).Delete(w.ctx, name, metav1.DeleteOptions{}) // perhaps it does not exist
+}
+
+// collectGarbage deletes the Networks whose Deployments are gone.
+func (w *World) collectGarbage() {
+	if time.Since(w.collected) < 5*time.Second {
+		return
+	}
+	w.collected = time.Now()
+	for _, n := range w.all() {
+		owner := metav1.GetControllerOf(n)
+		if owner == nil || n.DeletionTimestamp != nil || w.deploymentWith(owner.UID) != nil {
+			continue
+		}
+		uid := n.UID
+		_ = w.client.SamplecrdV1().Networks(n.Namespace).Delete(w.ctx, n.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	}
+}
+
+func (w *World) deploymentWith(uid types.UID) *appsv1.Deployment {
+	for _, d := range w.allDeployments() {
+		if d.UID == uid {
+			return d
+		}
+	}
+	return nil
+}
+
+func (w *World) allDeployments() (all []*appsv1.Deployment) {
+	for _, o := range w.api.List("deployments") {
+		d := &appsv1.Deployment{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, d); err != nil {
+			panic(err) // typed clients have stored it
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// wrongDeployments compares the Deployments with the Networks that they own.
+func (w *World) wrongDeployments() (all []string) {
+	owned := map[types.UID][]*samplecrdv1.Network{}
+	for _, n := range w.all() {
+		if owner := metav1.GetControllerOf(n); owner != nil {
+			owned[owner.UID] = append(owned[owner.UID], n)
+		}
+	}
+	for _, d := range w.allDeployments() {
+		networks, want := owned[d.UID], d.Annotations[samplecrdv1.AnnotationNetworkCIDR]
+		delete(owned, d.UID)
+		if len(networks) != 1 || networks[0].Name != d.Name || networks[0].Spec.CIDR != want {
+			all = append(all, fmt.Sprintf("Deployment %s declares %s and has the Networks %+v", d.Name, want, networks))
+		}
+	}
+	for uid, networks := range owned {
+		all = append(all, fmt.Sprintf("the Deployment %s is gone, and its Networks are not: %d", uid, len(networks)))
+	}
+	return all
+}
