@@ -64,7 +64,14 @@ func (c *circuit) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err := c.admit(request.Context()); err != nil {
 		return nil, err
 	}
+	isAnswered := false
+	defer func() {
+		if !isAnswered { // base has panicked, or its goroutine has exited
+			c.ended(errNotSent, true)
+		}
+	}()
 	response, err := c.base.RoundTrip(request)
+	isAnswered = true
 	if err != nil {
 		c.ended(err, isCanceled(request))
 		return nil, err
@@ -80,6 +87,8 @@ func (c *circuit) RoundTrip(request *http.Request) (*http.Response, error) {
 	}}
 	return response, nil
 }
+
+var errNotSent = errors.New("the request has ended without an answer")
 
 // isCanceled reports whether the caller has cancelled the request, which is not a failure of Neutron.
 func isCanceled(request *http.Request) bool {

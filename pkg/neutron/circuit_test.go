@@ -201,6 +201,32 @@ func TestTheWaitForATurnEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// A panic ends one sync: see Controller.recoverSync. Others must not wait for its turn.
+func TestARequestThatPanicsGivesItsTurnBack(t *testing.T) {
+	isFirst := true
+	c := newCircuit(1, roundTripper(func(r *http.Request) (*http.Response, error) {
+		if isFirst {
+			isFirst = false
+			panic("broken")
+		}
+		return statusOnly(http.StatusOK).RoundTrip(r)
+	}))
+	func() {
+		defer func() { _ = recover() }()
+		_ = try(t, c)
+	}()
+	if !c.turns.TryAcquire(1) {
+		t.Fatal("the turn is lost")
+	}
+	c.turns.Release(1)
+	if err := try(t, c); err != nil {
+		t.Errorf("the next request: %v", err)
+	}
+	if _, isOutage := c.away(); isOutage {
+		t.Error("a panic counts as an outage of Neutron")
+	}
+}
+
 func TestBodiesThatAreCutShortOpenTheCircuit(t *testing.T) {
 	c := newCircuit(unbounded, roundTripper(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(iotest.ErrReader(errTimeout))}, nil
