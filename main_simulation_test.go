@@ -27,10 +27,12 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/caches"
 	"github.com/samplecrd/samplecrd-controller/pkg/election"
 	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
@@ -89,7 +91,9 @@ func TestSimulation(t *testing.T) {
 
 // simulate runs one simulation.
 func simulate(t *testing.T, seed uint64, plan []simulation.Act) (violations, journal []string) {
-	synctest.Test(t, func(*testing.T) { violations, journal = simulation.Run(seed, plan, startProcessOf) })
+	synctest.Test(t, func(*testing.T) {
+		violations, journal = simulation.Run(seed, plan, simulation.Program{Start: startProcessOf, Preview: previewOf})
+	})
 	return violations, journal
 }
 
@@ -119,4 +123,27 @@ func startProcessOf(ctx context.Context, p simulation.Process) error {
 	}
 	c := newControllers(ctx, o, clients, informers, replica, recorder, config)
 	return informers.Run(ctx, func(ctx context.Context) error { return replica.Run(ctx, c.run) })
+}
+
+// previewOf returns what the subcommand plan would show for the Networks: what a controller would do now.
+func previewOf(ctx context.Context, cloudsYAML []byte, cloudName string, networks []*samplecrdv1.Network) (previews []simulation.Preview, err error) {
+	config, err := neutron.ParseConfig(cloudName, cloudsYAML)
+	if err != nil {
+		return nil, err
+	}
+	client := neutron.NewClient(config, neutron.ClientOptions{Timeout: time.Minute})
+	defer client.Close()
+	cloud := neutron.NewCloud(config.Name, client, simulation.Cluster, time.Hour)
+	if err := cloud.Observer().Relist(ctx); err != nil {
+		return nil, err
+	}
+	for _, n := range networks {
+		desired, err := neutron.NewDesired(n, simulation.Cluster)
+		if err != nil {
+			return nil, err
+		}
+		preview, err := cloud.Preview(ctx, neutron.NewIdentity(n, simulation.Cluster), desired)
+		previews = append(previews, simulation.Preview{Steps: len(preview.Steps), Text: fmt.Sprint(preview.Steps), Err: err})
+	}
+	return previews, nil
 }

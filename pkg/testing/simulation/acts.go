@@ -253,6 +253,7 @@ func (w *World) removeFinalizer(s *slot, _ *rand.Rand) {
 func (w *World) removeStatus(s *slot, _ *rand.Rand) {
 	if n := w.get(s); n != nil {
 		n.Status = samplecrdv1.NetworkStatus{}
+		w.forgot[string(n.UID)] = true
 		_, _ = w.networks(s).UpdateStatus(w.ctx, n, metav1.UpdateOptions{})
 	}
 }

@@ -31,6 +31,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/restapi"
 )
@@ -49,8 +50,22 @@ type Process struct {
 	Lost func()
 }
 
-// Start runs a controller as main does, with all of its parts, until ctx is cancelled and its work has ended.
-type Start func(ctx context.Context, p Process) error
+// Program is the program that a simulation runs.
+type Program struct {
+	// Start runs a controller as main does, with all of its parts, until ctx is cancelled and its work has ended.
+	Start func(ctx context.Context, p Process) error
+	// Preview returns what a controller would do for these Networks now. The credentials are the entry of that name in the YAML.
+	Preview func(ctx context.Context, cloudsYAML []byte, cloudName string, networks []*samplecrdv1.Network) ([]Preview, error)
+}
+
+// Preview is what a controller would do for one Network.
+type Preview struct {
+	// Steps is how many steps there are, and Text describes them.
+	Steps int
+	Text  string
+	// Err is why there is no preview.
+	Err error
+}
 
 // replica is one process after the other.
 type replica struct {
@@ -111,7 +126,7 @@ func (w *World) launch(r *replica) {
 	}
 	w.running.Go(func() {
 		defer close(p.ended)
-		w.log("%s has ended: %v", p.name, w.start(ctx, spec))
+		w.log("%s has ended: %v", p.name, w.program.Start(ctx, spec))
 	})
 }
 

@@ -33,6 +33,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
@@ -55,7 +56,7 @@ const (
 // World is the world of one simulation.
 type World struct {
 	ctx     context.Context
-	start   Start
+	program Program
 	api     *restapi.Server
 	cloud   *cloud
 	judge   *judge
@@ -83,8 +84,8 @@ type World struct {
 	legacyIDs sync.Map
 	// left has the UIDs of those Networks of which nobody has told the controllers that they are gone.
 	left map[string]bool
-	// restored has the UIDs of those that a restore has set back.
-	restored  map[string]bool
+	// forgot has the UIDs of those whose status was set back or removed.
+	forgot    map[string]bool
 	backup    *restapi.Backup
 	collected time.Time
 
@@ -105,10 +106,10 @@ type World struct {
 }
 
 // Run runs a simulation in a bubble of synctest, and returns what is wrong, and what happened.
-func Run(seed uint64, plan []Act, start Start) (violations, journal []string) {
+func Run(seed uint64, plan []Act, program Program) (violations, journal []string) {
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &World{ctx: ctx, start: start, began: time.Now(), processes: map[string]*process{}, removed: map[string]bool{},
-		legacies: map[int][]*legacy{}, left: map[string]bool{}, restored: map[string]bool{},
+	w := &World{ctx: ctx, program: program, began: time.Now(), processes: map[string]*process{}, removed: map[string]bool{},
+		legacies: map[int][]*legacy{}, left: map[string]bool{}, forgot: map[string]bool{},
 		externals: map[string]string{}, gates: map[string]string{}, rand: seeded(seed, "world", 0), seed: seed, rolled: map[string]int{}}
 	w.judge = newJudge(w)
 	w.api = restapi.New(map[string]restapi.Kind{
@@ -207,13 +208,40 @@ func (w *World) conclude() (violations []string) {
 	if len(violations) > 0 {
 		return append(w.judge.found(), violations...)
 	}
+	violations = w.planned()
 	// The last lists, and what was still under way.
 	w.pass(time.Now().Add(10 * time.Minute))
 	w.judge.beQuiet(true)
 	for range int(quiet / (10 * time.Minute)) {
 		time.Sleep(10 * time.Minute)
 	}
-	return append(w.judge.found(), w.judge.disagreements()...)
+	return slices.Concat(violations, w.judge.found(), w.judge.disagreements())
+}
+
+// planned returns what a controller would still do, according to its preview. It must be nothing.
+func (w *World) planned() (all []string) {
+	byCloud := map[string][]*samplecrdv1.Network{}
+	for _, n := range w.all() {
+		name := "test"
+		if ref := n.Spec.CloudCredentialsRef; ref != nil {
+			name = ref.CloudName
+		}
+		byCloud[name] = append(byCloud[name], n)
+	}
+	for name, networks := range byCloud {
+		previews, err := w.program.Preview(w.ctx, w.cloud.yaml(), name, networks)
+		if err != nil {
+			all = append(all, fmt.Sprintf("no preview of the cloud %s: %v", name, err))
+		}
+		for i, p := range previews {
+			n := networks[i]
+			isRefused := n.Spec.Import != nil && !meta.IsStatusConditionTrue(n.Status.Conditions, samplecrdv1.ConditionReady)
+			if p.Steps > 0 || (p.Err != nil) != isRefused {
+				all = append(all, fmt.Sprintf("the preview of %s/%s: %s, %v", n.Namespace, n.Name, p.Text, p.Err))
+			}
+		}
+	}
+	return all
 }
 
 // log notes what happens, with its virtual time.

@@ -94,19 +94,19 @@ func (w *World) restore(_ *slot, _ *rand.Rand) {
 	}
 	w.api.Restore(*w.backup)
 	for _, n := range w.all() {
-		w.restored[string(n.UID)] = true
+		w.forgot[string(n.UID)] = true
 		// A Network without the finalizer can be deleted at once, although it has something in Neutron.
 		w.left[string(n.UID)] = len(n.Finalizers) == 0
 	}
 }
 
-// detachForgotten removes what no Network names since a restore: an interface between a subnet of a Network and a router that
-// neither its spec nor its status has. Users are told to do that. See artifacts/deploy/README.md.
+// detachForgotten removes an interface between a subnet of a Network and a router that neither its spec nor its status names,
+// because somebody has set the status back. Users are told to do that. See artifacts/deploy/README.md.
 func (w *World) detachForgotten() {
 	now := w.cloud.snapshot()
 	for _, n := range w.all() {
 		for _, s := range now.Subnets {
-			if !w.restored[string(n.UID)] || oracle.MarkOf(Cluster, s.Description) != string(n.UID) {
+			if !w.forgot[string(n.UID)] || oracle.MarkOf(Cluster, s.Description) != string(n.UID) {
 				continue
 			}
 			for _, i := range now.Interfaces[s.ID] {
