@@ -56,12 +56,11 @@ limitations under the License.
 //	go -C hack test ./chaos -v -timeout 20m -run 'TestChaos$'     short, on the embedded Neutron
 //	go -C hack test ./chaos -v -timeout 20m -run 'Replicas$'      short, with replicas
 //	go -C hack test ./chaos -v -timeout 30m -run TestChaosReal    short, on the real one
-//	go -C hack test ./chaos -v -timeout 6h -long                  all, the long runs and the mutations too
+//	go -C hack test ./chaos -v -timeout 6h -long                  all, the long runs too
 //
 // Each run prints its seed, the counts of what it did, and the violations. Its logs and a
-// journal of all requests, faults, kills and edits are in hack/_output/chaos. The mutations
-// are controllers that are broken on purpose: they show that the oracle can fail. A run in which
-// one of the actors did nothing fails.
+// journal of all requests, faults, kills and edits are in hack/_output/chaos. A run in
+// which one of the actors did nothing fails.
 //
 // These flags come after the package, and change the plans: -seed=7, -seeds (how many, one
 // after the other), -networks, -edits (for each Network), -kills, -troubles (of replicas),

@@ -1,0 +1,306 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+// broken is a controller that is broken by hand, as somebody could write it by mistake.
+type broken struct {
+	name, file string
+	// edits are pairs of what is there, once, and what stands there instead.
+	edits []string
+	// run matches those tests of the package tests that notice; where they are "", the simulation does.
+	tests, run string
+}
+
+var brokenByHand = []broken{
+	{"look-up-by-mark-disabled", "pkg/neutron/cloud.go", []string{
+		"found, err = c.client.FindNetworks(ctx, identity.Owner.Mark())",
+		"found, err = nil, nil",
+	}, "", ""},
+	{"finalizer-put-on-late", "controller.go", []string{
+		"patched, added, err := c.live.AddFinalizerIfNeeded(ctx, network)",
+		"patched, added, err := network, !live.HasFinalizer(network), error(nil)",
+		"	outcome := status.Observing(desired, observed)\n",
+		"	if err == nil {\n\t\tlate, _, lateErr := c.live.AddFinalizerIfNeeded(ctx, network)\n\t\tif lateErr != nil {\n" +
+			"\t\t\treturn network, status.Outcome{Err: lateErr}\n\t\t}\n\t\tnetwork = late\n\t}\n" +
+			"	outcome := status.Observing(desired, observed)\n",
+	}, "", ""},
+	{"list-errors-dropped", "pkg/neutron/list.go", []string{
+		"return listError(op, err)\n\t\t}\n\t\tif l.read == before {",
+		"return nil\n\t\t}\n\t\tif l.read == before {",
+	}, "", ""},
+	{"live-read-ignored", "pkg/live/live.go", []string{
+		"if changed := changes(cached, live); len(changed) > 0 {",
+		"if changed := changes(cached, live); len(changed) > 100 {",
+	}, "", ""},
+	{"no-live-read", "controller.go", []string{
+		"return c.live.Verify(ctx, network)",
+		"return nil",
+	}, "", ""},
+	{"region-of-the-credentials-only", "pkg/neutron/place.go", []string{
+		"if len(regions) > 1 {",
+		"if false {",
+		"place.Region = regions[0]",
+		"place.Region = endpoint.Region",
+	}, "", ""},
+	{"place-of-the-first-session-only", "pkg/neutron/client.go", []string{
+		"if before, ok := c.Place(); ok && before != place {",
+		"if before, ok := c.Place(); ok {\n\t\tplace = before\n\t}\n\tif before, ok := c.Place(); ok && before != place {",
+	}, "", ""},
+	{"restored-network-not-synced", "controller.go", []string{
+		"case live.IsRestored(before, now):",
+		"case false:",
+	}, "", ""},
+	{"twins-delete-each-others-orphans", "pkg/orphans/finder.go", []string{
+		"f.neverOwned[place] = neverOwned",
+		"f.neverOwned[place] = nil",
+	}, "", ""},
+	{"lost-write-never-forgotten", "pkg/live/live.go", []string{
+		"if now.Sub(missing.reread) >= rereadDelay {",
+		"if now.IsZero() {",
+	}, "", ""},
+	{"lease-given-up-before-the-drain", "pkg/election/election.go", []string{
+		"context.WithCancel(context.WithoutCancel(ctx))",
+		"context.WithCancel(ctx)",
+		"case <-ended:\n\tcase",
+		"case <-ended:\n\t\te.release(context.WithoutCancel(ctx))\n\t\treturn <-result\n\tcase",
+	}, "", ""},
+	{"no-look-at-the-lease-before-a-request", "pkg/election/election.go", []string{
+		"if !e.Leads() {",
+		"if false {",
+	}, "", ""},
+	{"no-live-read-before-a-subnet-is-attached", "pkg/neutron/routersteps.go", []string{
+		"func (AttachSubnet) Irreversible() bool { return true }",
+		"func (AttachSubnet) Irreversible() bool { return false }",
+	}, "", ""},
+	{"imports-are-deleted-by-default", "pkg/apis/samplecrd/v1/types.go", []string{
+		`return n.Spec.DeletionPolicy == DeletionRetain || n.Spec.DeletionPolicy == "" && n.Spec.Import != nil`,
+		`return n.Spec.DeletionPolicy == DeletionRetain`,
+	}, "", ""},
+	{"no-live-read-before-an-import", "pkg/neutron/import.go", []string{
+		"func (ImportNetwork) Irreversible() bool { return true }",
+		"func (ImportNetwork) Irreversible() bool { return false }",
+	}, "", ""},
+	{"region-of-a-status-ignored", "pkg/neutron/cloud.go", []string{
+		`sameRegion := was.Region == now.Region || was.Region == "" && session.onlyRegion`, "sameRegion := true",
+	}, ".", "^TestRegionThatIsAddedLosesNoNetwork$"},
+	{"place-of-a-new-session-not-compared", "pkg/neutron/client.go", []string{
+		"if before, ok := c.Place(); ok && before != place {", "if before, ok := c.Place(); false && ok {",
+	}, ".", "^TestTokenRefusedAtEveryRequest$"},
+	{"pause-not-in-the-live-read", "pkg/live/live.go", []string{
+		`{"the annotation " + samplecrdv1.AnnotationPaused, cached.IsPaused() != live.IsPaused()},`, "",
+	}, ".", "^(TestActorsAtEveryRequest|TestNothingIrreversibleIsDoneWhenTheNetworkHasChangedPastTheCache)$"},
+	{"finalizer-not-in-the-live-read", "pkg/live/live.go", []string{
+		`{"the finalizer", HasFinalizer(cached) != HasFinalizer(live)},`, "",
+	}, ".", "^TestActorsAtEveryRequest$"},
+	{"one-failure-is-an-outage", "pkg/neutron/circuit.go", []string{
+		"return c.since, c.failures >= enough || c.failures > 0 && !c.answered", "return c.since, true",
+	}, ".", "^TestActorsAtEveryRequest$"},
+	{"clouds-have-no-turns", "pkg/fair/order.go", []string{
+		"	o.turns = slices.Delete(o.turns, i, i+1)\n	if w.count > 0 {\n		o.turns = append(o.turns, w)\n	}\n",
+		"	if w.count == 0 {\n		o.turns = slices.Delete(o.turns, i, i+1)\n	}\n",
+	}, "./pkg/fair", "^TestNoGroupWaitsForEver$"},
+	{"no-spare-credentials", "pkg/clouds/clouds.go", []string{
+		"spare, spareErr := c.spareFor(key, network)", "var spare *neutron.Cloud\n\tvar spareErr error",
+	}, "./pkg/clouds", "^TestSpareCredentialsGoBeforeThoseThatWereSeenLast$"},
+	{"waits-for-ports-ignored", "pkg/neutron/converge.go", []string{
+		"	return c.waits.check(identity.Owner.UID, s)\n", "	_ = c.waits.check(identity.Owner.UID, s)\n	return nil\n",
+	}, ".", "^TestActorsAtEveryRequest$"},
+	{"one-obsolete-subnet-only", "pkg/neutron/plan.go", []string{
+		"create.Replaces = append(create.Replaces, s.ID)", "create.Replaces = []string{s.ID}",
+	}, "./pkg/neutron", "ReplacementOfTwoSubnets|PortsOnAnyObsoleteSubnet"},
+	{"list-not-found-is-not-found", "pkg/neutron/list.go", []string{
+		"(e.Reason == Invalid || e.Reason == NotFound)", "e.Reason == Invalid",
+	}, ".", "^TestActorsAtEveryRequest$"},
+	{"changes-of-failed-syncs-forgotten", "pkg/status/unrecorded.go", []string{
+		"	u.changes[key] = c\n", "	delete(u.changes, key)\n",
+	}, ".", "^TestActorsAtEveryRequest$"},
+	{"vanished-on-the-word-of-a-restored-server", "controller.go", []string{
+		"return err // the next sync finds the outcome's error again",
+		"if errors.Is(err, live.ErrGone) {\n\t\t\t\tc.vanished.Add(network)\n\t\t\t}\n\t\t\treturn err",
+	}, ".", "^TestNetworkThatARestoredAPIServerHasLostStaysInNeutron$"},
+	{"subnets-of-other-projects-not-listed", "pkg/neutron/list.go", []string{
+		"return networks, c.attachMissing(ctx, networks, found)", "return networks, nil",
+	}, ".", "^TestUnmanagedSubnetOfAnotherProjectIsReportedOnce$"},
+	{"too-many-networks-are-an-error", "pkg/neutron/observer.go", []string{
+		"if errors.Is(err, errTooMany) {", "if false && errors.Is(err, errTooMany) {",
+	}, ".", "^TestTooManyNetworksInNeutronDoNotStopTheWork$"},
+	{"router-before-its-status", "pkg/neutron/routersteps.go", []string{
+		"func (CreateRouter) isRecorded(desired Desired) bool { return desired.RouterRecorded }",
+		"func (CreateRouter) isRecorded(desired Desired) bool { return true }",
+		"return desired.RouterRecorded && (s.IsOwn || desired.KnownRouter == s.Router)", "return true",
+	}, "./pkg/neutron", "^TestTheRouterIsRecordedFirst$"},
+	{"own-router-not-looked-for", "pkg/neutron/routers.go", []string{
+		"routers = slices.DeleteFunc(routers, func(r Router) bool { return r.Description != mark })", "routers = nil",
+	}, "./pkg/neutron", "^TestALostAnswerOfARoutedNetwork$"},
+	{"half-interface-is-attached", "pkg/neutron/routerplan.go", []string{
+		"return i.Confirmed || d.KnownPorts[i.SubnetID] == i.PortID", "return true",
+	}, "./pkg/neutron", "^TestAHalfInterfaceIsCured$"},
+	{"interfaces-on-strangers-subnets", "pkg/neutron/routerplan.go", []string{
+		"s == nil || !isOurs(*d, s)", "s == nil",
+	}, "./pkg/neutron", "^TestAnInterfaceOnAStrangersSubnetIsNotManaged$"},
+	{"interfaces-known-by-their-port-alone", "pkg/neutron/routerplan.go", []string{
+		`!(d.Import != "" && d.KnownPorts[s.ID] == i.PortID)`, `!(d.Import != "" && slices.Contains(slices.Collect(maps.Values(d.KnownPorts)), i.PortID))`,
+		`import "slices"`, "import (\n\t\"maps\"\n\t\"slices\"\n)",
+	}, "./pkg/neutron", "^TestTheOtherIPv6SubnetOfAnImportStaysConnected$"},
+	{"other-addresses-of-our-port-ignored", "pkg/neutron/ports.go", []string{
+		"return i.SubnetID == ip.SubnetID && p.GoesWith(i)", "return p.GoesWith(i)",
+	}, "./pkg/neutron", "^TestWhatPreventsTheRemovalOfARoutedNetwork$"},
+	{"what-is-switched-off-is-ready", "pkg/neutron/converge.go", []string{
+		", checkAdminState(desired, observed))", ")",
+	}, "./pkg/neutron", "^TestWhatIsSwitchedOffIsNotConnected$"},
+	{"floating-ips-ignored", "pkg/neutron/routersteps.go", []string{
+		"	return s.checkFloatingIPs(ctx, c)\n", "	return nil\n",
+	}, "./pkg/neutron", "^TestFloatingIPsKeepEverythingAsItIs$"},
+	{"obsolete-router-stays", "pkg/neutron/plan.go", []string{
+		"return obsoleteRouter(desired, observed)", "return nil",
+	}, "./pkg/neutron", "^TestThePlanOfRouters$"},
+	{"detached-before-the-next-is-attached", "pkg/neutron/plan.go", []string{
+		"	if step := nextForRouter(desired, observed); step != nil {\n		return step\n	}\n", "",
+		"	return obsoleteRouter(desired, observed)\n",
+		"	if step := nextForRouter(desired, observed); step != nil {\n		return step\n	}\n	return obsoleteRouter(desired, observed)\n",
+	}, "./pkg/neutron", "^TestTheCIDROfAnAttachedSubnetChanges$"},
+	{"ports-not-checked-before-the-detach", "pkg/neutron/routersteps.go", []string{
+		`if scope := scopeOf(s, identity, observed); scope.op != "" {`, "if scope := scopeOf(s, identity, observed); false {",
+	}, "./pkg/neutron", "^TestTheCIDROfAnAttachedSubnetChanges$"},
+	{"tags-of-other-imports-ignored", "pkg/neutron/import.go", []string{
+		"for _, other := range ImportersOf(network.Tags) {", `for _, other := range ImportersOf("") {`,
+	}, "./pkg/neutron", "^TestWhatIsDoneAboutAnImport$"},
+	{"import-not-confirmed", "pkg/neutron/import.go", []string{
+		"fresh, err = c.confirm(ctx, identity.Owner, fresh.ID)", "fresh, err = c.client.getNetwork(ctx, fresh.ID)",
+	}, "./pkg/neutron", "^TestTwoImportsAtTheSameMoment$"},
+	{"mark-that-was-not-confirmed-forgotten", "pkg/neutron/import.go", []string{
+		"		c.observer.Invalidate(identity.Owner.UID) // the network may have the tag, whatever the error says\n", "",
+	}, "./pkg/neutron", "^TestAnUnconfirmedImportIsRemoved$"},
+	{"observed-networks-are-changed", "pkg/neutron/plan.go", []string{
+		`if desired.Import != "" && (desired.Observe || !observed.Exists()) {`, `if desired.Import != "" && !observed.Exists() {`,
+	}, "./pkg/neutron", "^TestWhatIsDoneAboutAnImport$"},
+	{"observed-networks-are-removed", "pkg/neutron/converge.go", []string{
+		"	if identity.Observe {\n		return observed, nil\n	}\n", "",
+	}, "./pkg/neutron", "^TestRemoveAnImport$"},
+	{"subnets-that-were-taken-over-are-deleted", "pkg/neutron/plan.go", []string{
+		"isCreated(desired, s) && !declared[s.ID]", "isOurs(desired, s) && !declared[s.ID]",
+	}, "./pkg/neutron", "^TestPlanOfAnImport$"},
+	{"only-the-next-step-is-checked", "pkg/neutron/ahead.go", []string{
+		"	if len(plan) == 1 {\n		return 0,", "	if len(plan) > 0 {\n		return 0,",
+	}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
+	{"subnets-not-read-before-the-detach", "pkg/neutron/ahead.go", []string{
+		"	if l.isListed {", "	if true {",
+	}, ".", "^TestAnEditMeetsAnObstacleThatNoListHasShownYet$"},
+	{"subnets-of-the-external-network-ignored", "pkg/neutron/ahead.go", []string{
+		"if other.CIDR.Overlaps(s.CIDR) {", "if !isExternal && other.CIDR.Overlaps(s.CIDR) {",
+	}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
+	{"no-attachment-tried-before-the-detach", "pkg/neutron/ahead.go", []string{
+		"err = l.tryAttachments(ctx, guard)", "err = nil",
+	}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
+	{"gateway-inside-a-pool-not-foreseen", "pkg/neutron/refusal.go", []string{
+		`if pool := after.Pools.containing(after.Gateway); pool != "" {`, "if pool := after.Pools.containing(after.Gateway); false {",
+	}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
+	{"routes-not-looked-for", "pkg/neutron/ahead.go", []string{
+		"err = s.checkRoutes(ctx, l.Cloud)", "_ = s",
+	}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
+	{"hidden-subnets-ignored", "pkg/neutron/ahead.go", []string{
+		"		if l.observed.subnet(id) == nil {", "		if false && id != \"\" {",
+	}, "./pkg/neutron", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
+	{"default-not-tried-before-the-detach", "pkg/neutron/ahead.go", []string{
+		"err = l.tryDefault(ctx, plan[0])", "err = nil",
+	}, "./pkg/neutron", "^TestASubnetIsNotDetachedForADefaultThatCannotBeRestored$"},
+	{"attachment-tried-without-a-gateway", "pkg/neutron/ahead.go", []string{
+		"existing.Gateway == gateway && isReleased", "isReleased",
+	}, "./pkg/neutron", "^TestTheRouterChangesAfterTheGatewayWasTakenAway$"},
+	{"mark-of-an-import-looked-at-once", "pkg/neutron/converge.go", []string{
+		"retain = retain || identity.keeps(observed) //", "retain = retain || done == 0 && identity.keeps(observed) //",
+	}, "./pkg/neutron", "^TestAnImportThatLosesItsMarkDuringTheDeletionIsNotDeleted$"},
+	{"quota-not-looked-at", "pkg/neutron/ahead.go", []string{
+		"if !isKnown || quota.Limit < 0 ||", "if true || !isKnown || quota.Limit < 0 ||",
+	}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
+	{"refused-default-holds-up-the-rest", "pkg/neutron/plan.go", []string{
+		"		if len(defaults) > 0 {\n			return subnet, defaults\n", "		if false {\n			return subnet, defaults\n",
+	}, ".", "^TestADefaultThatCannotBeRestoredHoldsUpNothing$"},
+	{"ports-for-snat-are-a-strangers", "pkg/neutron/ports.go", []string{
+		"return p.ID == i.PortID || p.DeviceOwner == centralizedSNAT &&", "return p.ID == i.PortID || false &&",
+	}, ".", "^TestEveryCrashPointWithDistributedRouters$"},
+	{"all-wait-for-the-own-cloud", "controller.go", []string{
+		"	logger.Info(\"Starting workers\", \"count\", workers)\n", "	select {\n	case <-c.clouds.Own().Observer().FirstListDone():\n	case <-ctx.Done():\n		return ctx.Err()\n	}\n	logger.Info(\"Starting workers\", \"count\", workers)\n",
+	}, ".", "^TestAnOwnCloudThatDoesNotAnswerTheFirstListHoldsUpNobodyElse$"},
+	{"one-object-is-an-outage", "pkg/neutron/circuit.go", []string{
+		"isAboutObject := isFailure && isChange(request.Method, request.URL.Path)", "isAboutObject := false",
+	}, ".", "^TestNetworksThatFailForEverCostTheOthersNothing$"},
+	{"cached-routers-forgotten", "pkg/neutron/routing.go", []string{
+		"return c.keepRouting(cluster, networks), nil", "return networks, nil",
+	}, ".", "^TestAListThatFailsForEverCostsTheOthersNothing$"},
+	{"addresses-taken-from-ports", "pkg/neutron/steps.go", []string{
+		"func (s DeleteSubnet) check(ctx context.Context, c *Cloud, identity Identity, observed *Network) error {\n", "func (s DeleteSubnet) check(ctx context.Context, c *Cloud, identity Identity, observed *Network) error {\n	if true {\n		return nil\n	}\n",
+	}, "./pkg/neutron", "^TestASubnetWithChosenAddressesIsNotTakenFromPorts$"},
+	{"names-lead-to-what-is-gone", "pkg/neutron/routing.go", []string{
+		"if ReasonOf(err) != Unresolved || desired == nil {", "if true {",
+	}, "./pkg/neutron", "^TestANameOfSomethingThatWasMadeAgain$"},
+	{"refused-log-ins-not-counted", "pkg/neutron/client.go", []string{
+		"c.refused.attempts++", "c.refused.attempts = 0",
+	}, "./pkg/neutron", "^TestWrongCredentialsDoNotLockTheAccount$"},
+	{"those-that-were-woken-are-woken-again", "pkg/neutron/recovery.go", []string{
+		"if waits {", "if waits || !waits {",
+	}, "./pkg/neutron", "^TestWhoIsWokenWhenTheCloudAnswersAgain$"},
+	{"turns-not-given-back", "pkg/retry/retry.go", []string{
+		"if last, ok := l.turns[key]; ok && last.at.After(now) {", "if last, ok := l.turns[key]; false && ok {",
+	}, "./pkg/retry", "^TestRetriesThatAreOvertakenLeaveNoDebt$"},
+	{"additional-subnets-are-free-ranges", "pkg/deployment/allocator.go", []string{
+		"return additionalCIDRsOf(network).Insert(parseCIDRs(texts)...)", "return sets.New(parseCIDRs(texts)...)",
+	}, "./pkg/deployment", "^TestAutoAvoidsEverySubnetOfEveryNetwork$"},
+	{"messages-have-no-limit", "pkg/status/limits.go", []string{
+		"	if len(text) <= limit {\n", "	if len(text) >= 0 {\n",
+	}, "./pkg/status", "^TestAStatusCanBeWrittenWhateverNeutronHas$"},
+	{"certificates-not-read-again", "pkg/neutron/connections.go", []string{
+		"if sameTLS(c.tls, tls) {", "if true {",
+	}, ".", "^TestFilesThatRotateAtEveryRequest$"},
+	{"marks-of-imports-name-no-cluster", "pkg/neutron/mark.go", []string{
+		"	sum := sha256.Sum256([]byte(cluster))\n	return hex.EncodeToString(sum[:])[:clusterDigits]\n", "	return strings.Repeat(\"0\", clusterDigits)\n",
+	}, ".", "^TestAClusterCopiedAtAnyRequestDoesNotTouchImports$"},
+	{"older-marks-are-any-clusters", "pkg/neutron/import.go", []string{
+		"i.isOld() && isUID(o.Cluster)\n", "i.isOld()\n",
+	}, ".", "^TestACopiedClusterDoesNotTakeAnOlderMarkForItsOwn$"},
+	{"plan-foresees-the-next-step-only", "pkg/neutron/preview.go", []string{
+		"failing, err = l.checkAll(ctx, plan)", "failing, err = l.checkAll(ctx, plan[:min(1, len(plan))])",
+	}, "./pkg/neutron", "^TestPreviewForetellsWhatConvergeDoes$"},
+	{"no-free-segment-is-an-outage", "pkg/neutron/errors.go", []string{
+		"if errorType == noNetworkAvailable {", "if false {",
+	}, ".", "^TestNetworksThatFailForEverCostTheOthersNothing$"},
+	{"no-patience-with-a-list-that-fails", "pkg/neutron/observer.go", []string{
+		"if isFirst || o.isAway() || ReasonOf(err) != Unavailable {", "if isFirst || !isFirst {",
+	}, ".", "^TestAListThatFailsForEverCostsTheOthersNothing$"},
+	{"cached-imports-forgotten", "pkg/neutron/import.go", []string{
+		`case !mayStay(ctx, err, "imported networks of other projects"):`, "default:",
+	}, "./pkg/neutron", "^TestWhatIsCachedStaysValidIfSomeListsFail$"},
+	{"own-cloud-takes-all-workers", "pkg/fair/order.go", []string{
+		"case o.limits.Own > 0:", "case false:",
+	}, "./pkg/fair", "^TestASlowCloudLeavesWorkersToTheOthers$"},
+	{"forwardings-of-floating-ips-ignored", "pkg/neutron/routers.go", []string{
+		"for _, w := range f.Forwardings {", "for _, w := range f.Forwardings[:0] {",
+	}, "./pkg/neutron", "^TestFloatingIPsKeepEverythingAsItIs$"},
+	{"external-network-deleted-under-floating-ips", "pkg/neutron/ports.go", []string{
+		"	if !network.External {\n", "	if true {\n",
+	}, "./pkg/neutron", "^TestAnExternalNetworkIsNotDeletedUnderFloatingIPs$"},
+	{"ports-as-they-were-before-the-look-ahead", "pkg/neutron/ahead.go", []string{
+		"if _, isDeletion := steps[0].(DeleteSubnet); !isDeletion {", "if true {",
+	}, "./pkg/neutron", "^TestAPortThatComesDuringTheLookAheadKeepsItsAddress$"},
+	{"half-interface-cured-without-a-live-read", "pkg/neutron/routersteps.go", []string{
+		`return &Error{Op: "attach subnet", Reason: Stale, Message: "what an earlier request has left was removed"}`,
+		"_, err := c.client.AttachSubnet(ctx, s.Router, s.Subnet)\n	return err",
+	}, "./pkg/neutron", "^TestAHalfInterfaceIsCured$"},
+	{"status-has-all-subnets", "pkg/status/limits.go", []string{
+		"	if len(o.Subnets) <= maxSubnets {\n		return o.Subnets\n", "	if true {\n		return o.Subnets\n",
+	}, "./pkg/status", "^TestAStatusCanBeWrittenWhateverNeutronHas$"},
+}

@@ -1,0 +1,38 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Command mutants shows what the tests notice. It changes the controller in one place, runs the tests on the changed
+// code, and records which test fails. A mutant that no test kills is a missing test, or code that is not needed.
+//
+//	go -C hack run ./mutants                          320 mutants; a run continues where the last one ended
+//	go -C hack run ./mutants -summary                 prints what is known so far
+//	go -C hack run ./mutants -list                    prints the mutants
+//	go -C hack run ./mutants -match 'Cloud.Converge'  only the mutants whose IDs match
+//	go -C hack run ./mutants -all                     records every test that kills a mutant, not only the first
+//	go -C hack run ./mutants -tests REGEXP            again, those that only the tests with such names have killed
+//	go -C hack run ./mutants -broken                  the controllers of broken.go, which are broken by hand
+//
+// The results go to hack/_output/mutants. A mutant's ID consists of its function and its source text, not of its line,
+// so that it stays when lines move. The same tree has the same mutants: a hash chooses among the candidates, and each
+// function has its share. Survivors that nobody has to look at again are in survivors.txt, each with the reason.
+//
+// Why this is not one of the mutation testers that exist: gremlins 0.5 is well kept and runs on Go 1.26, but its
+// mutants are changed operators only. It cannot remove a statement, an operand of a condition, a case or a row of a
+// table, or return another error, and these are the mistakes that matter here. It runs either the tests of the mutant's
+// own package or all tests of the module, and does not tell which test has killed a mutant. Neither go-mutesting nor
+// ooze can be downloaded from Go's module proxy. All of this takes 500 lines of go/ast, and the flag -overlay of the
+// go command, which leaves the tree as it is.
+package main
