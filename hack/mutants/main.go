@@ -193,6 +193,14 @@ func (o options) judgeAll(ctx context.Context, r *runner, all []mutant, path str
 		return err
 	}
 	defer file.Close()
+	lock, err := os.Create(filepath.Join(r.dir, "lock"))
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("another run builds its mutants in %s: %w", r.dir, err)
+	}
 	var mu sync.Mutex
 	judge := func(ctx context.Context, m mutant) error {
 		if ctx.Err() != nil {

@@ -19,6 +19,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -220,6 +221,7 @@ func (r *runner) simulate(ctx context.Context, binary string) (outcome, error) {
 			return outcome{}, err
 		}
 		if len(failed) > 0 {
+			slices.SortFunc(failed, func(a, b string) int { return cmp.Or(len(a)-len(b), cmp.Compare(a, b)) }) // by number
 			return outcome{tests: []string{".:" + failed[0]}}, nil
 		}
 	}
