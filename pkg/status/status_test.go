@@ -758,6 +758,7 @@ func TestWhatIsKnownStaysInTheStatusIfNoRequestWasSent(t *testing.T) {
 		{"a request was sent", notReady("InUse", words), neutronError(neutron.Unavailable), nil, false},
 		{"an error about an older spec", notReady("InvalidSpec", words), away, edited, false},
 		{"it was ready", ready(), away, nil, false},
+		{"it is new", metav1.Condition{}, away, func(n *samplecrdv1.Network) { n.Status.Conditions = nil }, false},
 		{"the pause may be over", notReady("Paused", words), away, nil, false},
 		{"the Secret may be there", notReady("NoCredentials", words), away, nil, false},
 		{"the password may be right", notReady("AuthenticationFailed", words), away, nil, false},
