@@ -75,6 +75,9 @@ func isLog(s ast.Stmt) bool {
 	case *ast.DeferStmt:
 		calls = []ast.Expr{s.Call}
 	case *ast.IfStmt:
+		if s.Else == nil && len(s.Body.List) > 0 && !slices.ContainsFunc(s.Body.List, func(s ast.Stmt) bool { return !isLog(s) }) {
+			return true
+		}
 		calls = []ast.Expr{s.Cond}
 	}
 	return slices.ContainsFunc(calls, func(e ast.Expr) bool {
@@ -146,7 +149,11 @@ func (f *finder) returned(s *ast.ReturnStmt) {
 	if len(types) != len(s.Results) {
 		return
 	}
+	isFailure := len(types) > 1 && f.textOf(types[len(types)-1]) == "error" && f.textOf(s.Results[len(types)-1]) != "nil"
 	for i, e := range s.Results {
+		if isFailure && i < len(types)-1 { // callers look at the error only
+			continue
+		}
 		switch text := f.textOf(e); strings.TrimPrefix(f.textOf(types[i]), "*") {
 		case "bool":
 			if _, isBinary := e.(*ast.BinaryExpr); text == "true" || text == "false" {

@@ -138,6 +138,7 @@ func TestTextsAreCutBetweenCharacters(t *testing.T) {
 		{"the last one has no room", []string{"aaaa", "bbbb", strings.Repeat("c", 40)}, 30, "aaaa; bbbb; … and 1 more"},
 		{"the first one has no room", []string{strings.Repeat("é", 40), "b"}, 31, "ééééé …; … and 1 more"},
 		{"the first one has no room, and the others would", []string{strings.Repeat("é", 40), "", ""}, 32, "éééééé …; … and 2 more"},
+		{"the first one has no room, and the last would", []string{strings.Repeat("😀", 40), ""}, 34, "😀😀😀 …; … and 1 more"},
 		{"one that has no room", []string{strings.Repeat("é", 40)}, 15, "ééééé …"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
