@@ -779,3 +779,29 @@ func TestWhatIsKnownStaysInTheStatusIfNoRequestWasSent(t *testing.T) {
 		})
 	}
 }
+
+// The event of an import names what was taken over, and what is changed next. Later, only an observed Network differs.
+func TestWhatAnImportTakesOver(t *testing.T) {
+	cidr := netip.MustParsePrefix("10.0.0.0/24")
+	observed := &neutron.Network{ID: "n", Name: "theirs", Subnets: []neutron.Subnet{{ID: "s", CIDR: cidr, Routes: "10.1.0.0/16 via 10.0.0.2"}}}
+	for _, test := range []struct {
+		name              string
+		imported, observe bool
+		want              string
+	}{
+		{"it is being imported", false, false, `subnet 10.0.0.0/24; 1`},
+		{"it was imported before", true, false, `none; 0`},
+		{"it is observed", true, true, `subnet 10.0.0.0/24; 1`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			desired := neutron.Desired{Owner: neutron.Owner{Cluster: "c", UID: "u"}, Import: "n", Imported: test.imported, Observe: test.observe}
+			desired.Subnets = []neutron.DesiredSubnet{{CIDR: cidr, Routes: "10.2.0.0/16 via 10.0.0.2"}}
+			o := Observing(desired, observed)
+			taken := "none"
+			if len(o.TakenOver) > 0 {
+				taken = describeSubnets(o.TakenOver)
+			}
+			equal(t, test.want, fmt.Sprintf("%s; %d", taken, len(o.Differences)))
+		})
+	}
+}
