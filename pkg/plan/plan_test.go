@@ -504,8 +504,9 @@ default/web: 3 changes: the Network is being deleted
      interrupts: the addresses of the router are released
   3. network ID deleted
 1 Network: 1 with changes`},
-		{"the network is retained", func(f *fixture) []string {
-			f.network("web", with(cidr("10.0.0.0/24"), func(s *samplecrdv1.NetworkSpec) { s.DeletionPolicy = samplecrdv1.DeletionRetain }), beingDeleted)
+		{"the network is retained, with its ports", func(f *fixture) []string {
+			retained := with(cidr("10.0.0.0/24"), func(s *samplecrdv1.NetworkSpec) { s.DeletionPolicy = samplecrdv1.DeletionRetain })
+			f.port(f.network("web", retained, beingDeleted).Status.NetworkID)
 			return nil
 		}, 2, `
 default/web: 1 change: the Network is being deleted
