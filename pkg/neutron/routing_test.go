@@ -998,6 +998,28 @@ func TestRemoveARoutedNetwork(t *testing.T) {
 	}
 }
 
+// A router is all that is left when another client has deleted the network.
+func TestRemoveARouterWithoutItsNetwork(t *testing.T) {
+	for _, retain := range []bool{true, false} {
+		t.Run(fmt.Sprint("retain ", retain), func(t *testing.T) {
+			c := newRoutedCloud(t)
+			r := c.declare(ownRouterOn(byIDOf(c.public)))
+			n := r.synced(t)
+			noError(t, c.others.DetachSubnet(t.Context(), r.Status.Router.ID, n.Subnets[0].ID))
+			noError(t, c.others.DeleteNetwork(t.Context(), n.ID, nil))
+			noError(t, c.Observer().Relist(t.Context()))
+			_, err := r.remove(t, retain, Guard{})
+			noError(t, err)
+			equal(t, 0, len(c.own()))
+			left := 1 // gate
+			if retain {
+				left++
+			}
+			equal(t, left, len(c.Routers()))
+		})
+	}
+}
+
 func TestWhatPreventsTheRemovalOfARoutedNetwork(t *testing.T) {
 	for _, test := range []struct {
 		name    string
