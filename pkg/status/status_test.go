@@ -713,6 +713,7 @@ func TestTheConditionSaysWhatWasTakenAwayUntilTheNextEdit(t *testing.T) {
 	again := neutron.Error{Op: "create subnet", Reason: neutron.Invalid, Message: "no"}
 	network := newNetwork(ready())
 	network.Status = Compute(network, Outcome{Observed: haveNetwork(), Err: &refused})
+	equal(t, network.Status, Compute(network, Outcome{Observed: haveNetwork(), Err: &refused}))
 	equal(t, network.Status, Compute(network, Outcome{Observed: haveNetwork(), Err: &again}))
 	network.Generation++
 	equal(t, "create subnet: no", Ready(new(Compute(network, Outcome{Observed: haveNetwork(), Err: &again}))).Message)
