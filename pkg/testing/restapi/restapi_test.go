@@ -188,3 +188,43 @@ func TestFaults(t *testing.T) {
 		}
 	})
 }
+
+// After a restore, the objects and the resourceVersions are those of the backup, and a client whose watch was ahead lists again.
+func TestRestore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var changes []string
+		s := New(map[string]Kind{"secrets": {Name: "Secret"}}, func(c Change) {
+			changes = append(changes, string(c.Type)+" "+c.Key.Name)
+		})
+		client := s.client(Client{})
+		secrets := client.CoreV1().Secrets("default")
+		kept := must[*corev1.Secret](t)(secrets.Create(ctx, secret("kept"), metav1.CreateOptions{}))
+		must[*corev1.Secret](t)(secrets.Create(ctx, secret("deleted"), metav1.CreateOptions{}))
+		backup := s.Backup()
+		w := must[watch.Interface](t)(secrets.Watch(ctx, metav1.ListOptions{ResourceVersion: kept.ResourceVersion}))
+		must[*corev1.Secret](t)(secrets.Create(ctx, secret("late"), metav1.CreateOptions{}))
+		if err := secrets.Delete(ctx, "deleted", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		changes = nil
+		s.Restore(backup)
+		if slices.Sort(changes); !slices.Equal(changes, []string{"DELETED late", "MODIFIED deleted"}) {
+			t.Errorf("the changes of the restore: %v", changes)
+		}
+		for range w.ResultChan() { // what was on its way, and the end
+		}
+		list := must[*corev1.SecretList](t)(secrets.List(ctx, metav1.ListOptions{}))
+		if len(list.Items) != 2 || list.Items[0].Name != "deleted" || list.Items[1].ResourceVersion != kept.ResourceVersion {
+			t.Errorf("after the restore: %+v", list.Items)
+		}
+		if _, err := secrets.Watch(ctx, metav1.ListOptions{ResourceVersion: kept.ResourceVersion}); !apierrors.IsResourceExpired(err) {
+			t.Errorf("a watch from before the restore: %v", err)
+		}
+		w = must[watch.Interface](t)(secrets.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion}))
+		must[*corev1.Secret](t)(secrets.Create(ctx, secret("next"), metav1.CreateOptions{}))
+		if e := <-w.ResultChan(); e.Object.(*corev1.Secret).Name != "next" {
+			t.Errorf("a watch from after the restore: %+v", e)
+		}
+		w.Stop()
+	})
+}
