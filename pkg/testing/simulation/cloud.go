@@ -24,6 +24,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"regexp"
 	"sync"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
@@ -44,8 +45,8 @@ type cloud struct {
 func newCloud(w *World) *cloud {
 	public := embedded.ExternalNetwork{Name: "public", CIDR: netip.MustParsePrefix("198.18.0.0/16")}
 	projects := []embedded.Project{{Name: "samplecrd", ID: "project-1", Password: "secret"}, {Name: "admin", Password: "secret", Admin: true}}
-	for _, name := range tenants {
-		projects = append(projects, embedded.Project{Name: name, ID: "project-of-" + name, Password: "secret"})
+	for _, name := range append(tenants, elsewhere) {
+		projects = append(projects, embedded.Project{Name: name, ID: name, Password: "secret"})
 	}
 	c := &cloud{world: w, password: "secret", Server: embedded.New(embedded.Options{
 		Projects:        projects,
@@ -61,9 +62,13 @@ func (c *cloud) close() {
 	_ = c.Server.Close()
 }
 
-// yaml returns the clouds.yaml of the controllers.
+// placeless matches what a clouds.yaml says about the place.
+var placeless = regexp.MustCompile(`(?m)^ *(region_name|project_name|project_domain_name):.*\n`)
+
+// yaml returns the clouds.yaml of the controllers. It leaves the region and the project to Keystone.
 func (c *cloud) yaml() []byte {
-	return bytes.ReplaceAll(c.CloudsYAML("test"), []byte(`"/identity`), []byte(`"http://`+c.host+`/identity`))
+	content := bytes.ReplaceAll(c.CloudsYAML("test"), []byte(`"/identity`), []byte(`"http://`+c.host+`/identity`))
+	return placeless.ReplaceAll(content, nil)
 }
 
 // ServeHTTP answers a request of a controller. The oracle sees it before.

@@ -175,5 +175,5 @@ func (j *judge) disagreements() []string {
 	now := j.world.cloud.snapshot()
 	all := j.rules.Disagreements(j.world.all(), now, j.world.mayBeLeft)
 	all = append(all, j.rules.Lost(&j.history, now, j.world.isRemoved)...)
-	return slices.Concat(all, j.world.wrongImports(now), j.world.wrongDeployments())
+	return slices.Concat(all, j.world.wrongImports(now), j.world.wrongDeployments(), j.world.elsewhere())
 }

@@ -192,21 +192,13 @@ func (w *World) pass(until time.Time) {
 	}
 }
 
-// conclude waits for agreement, and then for the end of silence.
+// conclude waits for agreement, lets Keystone lead elsewhere, and waits for the end of silence.
 func (w *World) conclude() (violations []string) {
-	ended := time.Now()
-	for {
-		violations = w.judge.disagreements()
-		if len(violations) == 0 || time.Since(ended) > patience {
-			break
+	for _, next := range []func(){w.move, func() {}} {
+		if violations := w.agree(); len(violations) > 0 {
+			return append(w.judge.found(), violations...)
 		}
-		w.tidyTags()
-		w.detachForgotten()
-		w.pass(time.Now().Add(15 * time.Second))
-	}
-	w.log("agreement after %s: %d violations", time.Since(ended), len(violations))
-	if len(violations) > 0 {
-		return append(w.judge.found(), violations...)
+		next()
 	}
 	violations = w.planned()
 	// The last lists, and what was still under way.
@@ -216,6 +208,21 @@ func (w *World) conclude() (violations []string) {
 		time.Sleep(10 * time.Minute)
 	}
 	return slices.Concat(violations, w.judge.found(), w.judge.disagreements())
+}
+
+// agree waits until both sides agree, and returns what is wrong after that, or after a time.
+func (w *World) agree() (violations []string) {
+	ended := time.Now()
+	for {
+		violations = w.judge.disagreements()
+		if len(violations) == 0 || time.Since(ended) > patience {
+			w.log("agreement after %s: %d violations", time.Since(ended), len(violations))
+			return violations
+		}
+		w.tidyTags()
+		w.detachForgotten()
+		w.pass(time.Now().Add(15 * time.Second))
+	}
 }
 
 // planned returns what a controller would still do, according to its preview. It must be nothing.
