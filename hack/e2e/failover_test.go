@@ -19,8 +19,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -32,13 +30,6 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
-
-// released is the controller as users run it: without the race detector, which needs many
-// times the CPU time and memory.
-var released = sync.OnceValues(func() (string, error) {
-	executable := filepath.Join(dir, "samplecrd-controller-released")
-	return executable, stack.BuildControllerAs(context.Background(), executable)
-})
 
 // fast lets the controller sync many Networks at the same time.
 const fast = "-kube-api-qps=1000 -kube-api-burst=1000"
@@ -53,6 +44,14 @@ func nth(i int) string { return fmt.Sprintf("net-%04d", i) }
 func nthCIDR(i int) string             { return fmt.Sprintf("10.%d.%d.0/24", i/256, i%256) }
 func nthGateway(i, address int) string { return fmt.Sprintf("10.%d.%d.%d", i/256, i%256, address) }
 
+// nthNetwork returns the i-th of many Networks.
+func nthNetwork(i, address int) *samplecrdv1.Network {
+	return &samplecrdv1.Network{
+		ObjectMeta: metav1.ObjectMeta{Name: nth(i)},
+		Spec:       samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: nthCIDR(i), Gateway: nthGateway(i, address)}},
+	}
+}
+
 // createMany creates Networks with these changes, and waits until they are ready. It waits as long as
 // more of them become ready.
 func (w *world) createMany(n int, changes ...func(*samplecrdv1.Network)) {
@@ -62,7 +61,7 @@ func (w *world) createMany(n int, changes ...func(*samplecrdv1.Network)) {
 		for _, change := range changes {
 			change(network)
 		}
-		_, err := client.SamplecrdV1().Networks(w.namespace).Create(ctx, network, metav1.CreateOptions{})
+		_, err := w.client.SamplecrdV1().Networks(w.namespace).Create(ctx, network, metav1.CreateOptions{})
 		return err
 	})
 	for ready := 0; ready < n; {
@@ -79,7 +78,7 @@ func (w *world) createMany(n int, changes ...func(*samplecrdv1.Network)) {
 
 // countReady returns the number of Networks that are ready.
 func (w *world) countReady() (ready int, err error) {
-	list, err := client.SamplecrdV1().Networks(w.namespace).List(w.Context(), metav1.ListOptions{})
+	list, err := w.client.SamplecrdV1().Networks(w.namespace).List(w.Context(), metav1.ListOptions{})
 	if err != nil {
 		return 0, err
 	}
@@ -106,7 +105,7 @@ func (w *world) each(n int, do func(ctx context.Context, i int) error) {
 // may work on the Networks of all namespaces.
 func (w *world) removeMany(n int) {
 	w.Helper()
-	networks := client.SamplecrdV1().Networks(w.namespace)
+	networks := w.client.SamplecrdV1().Networks(w.namespace)
 	w.each(n, func(ctx context.Context, i int) error {
 		_, err := networks.Patch(ctx, nth(i), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		return err
@@ -128,10 +127,10 @@ func (w *world) waitForCount(c *stack.Controller, text string, n int) {
 // defaultLease is the default of -leader-elect-lease-duration.
 const defaultLease = 15 * time.Second
 
-// This test is not parallel, because it measures time.
 func TestNextLeaderWorksSoonAfterOneIsKilled(t *testing.T) {
+	t.Parallel()
 	const (
-		networks = 500
+		networks = 100
 		promised = defaultLease + 2*time.Second
 	)
 	w := newWorld(t)

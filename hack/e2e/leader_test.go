@@ -73,7 +73,7 @@ func (w *world) lead(flags ...string) *stack.Controller {
 // watchLease returns each change of the Lease from now on, with the time when it was seen.
 func (w *world) watchLease() <-chan leaseSeen {
 	w.Helper()
-	watch, err := kube.CoordinationV1().Leases(w.namespace).Watch(w.Context(), metav1.ListOptions{})
+	watch, err := w.kube.CoordinationV1().Leases(w.namespace).Watch(w.Context(), metav1.ListOptions{})
 	w.must(err)
 	w.Cleanup(watch.Stop)
 	seen := make(chan leaseSeen, 10_000)
@@ -118,7 +118,7 @@ func (w *world) becomes(what string, seen <-chan leaseSeen, is func(holder strin
 // holder returns the identity of the replica that holds the Lease.
 func (w *world) holder() string {
 	w.Helper()
-	lease, err := kube.CoordinationV1().Leases(w.namespace).Get(w.Context(), leaseName, metav1.GetOptions{})
+	lease, err := w.kube.CoordinationV1().Leases(w.namespace).Get(w.Context(), leaseName, metav1.GetOptions{})
 	w.must(err)
 	return (&leaseSeen{Lease: lease}).holder()
 }
@@ -192,8 +192,8 @@ func TestOneReplicaLeadsAndTheOtherStandsBy(t *testing.T) {
 	}
 }
 
-// This test is not parallel: a controller looks for orphans only if it sees all namespaces.
-func TestOrphansAreServedByTheLeaderOnly(t *testing.T) {
+// It is part of TestWholeCluster: a controller looks for orphans only if it sees all namespaces.
+func orphansAreServedByTheLeaderOnly(t *testing.T) {
 	w := newWorld(t)
 	reader := w.mayListAll("reader")
 	leader, follower := w.siteOf(w.lead(everywhere), "http"), w.siteOf(w.elect(everywhere), "http")
@@ -287,7 +287,7 @@ func TestSuspendedLeaderDoesNothingAfterAnotherLeads(t *testing.T) {
 // proxy that answers nothing while the returned value is true.
 func (w *world) throughWire() *atomic.Bool {
 	w.Helper()
-	through, err := url.Parse(newProxy(w.T, adminConfig).url)
+	through, err := url.Parse(newProxy(w.T, w.adminConfig).url)
 	w.must(err)
 	var cut atomic.Bool
 	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(through) }, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0)}
@@ -346,7 +346,7 @@ func TestAReplicaThatCanNeverLeadSaysWhatToDo(t *testing.T) {
 	if made := writes(p.take()); len(made) > 0 {
 		t.Errorf("the replica wrote to Kubernetes: %v", made)
 	}
-	p = newProxy(t, adminConfig)
+	p = newProxy(t, w.adminConfig)
 	fails("no-such-namespace", `namespaces "no-such-namespace" not found`)
 }
 
