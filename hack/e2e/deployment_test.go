@@ -113,7 +113,11 @@ func TestDeploymentsNetworkFollowsItsAnnotations(t *testing.T) {
 	root, err := stack.Root()
 	w.must(err)
 	const name = "example-deployment"
-	w.kubectl("apply", "-f", filepath.Join(root, "artifacts", "examples", "example-deployment.yaml"))
+	examples := filepath.Join(root, "artifacts", "examples")
+	for _, example := range []string{"template", "dual-stack", "existing-router", "retained", "routed-network"} { // no other test has these
+		w.kubectl("apply", "--dry-run=server", "-f", filepath.Join(examples, "example-"+example+".yaml"))
+	}
+	w.kubectl("apply", "-f", filepath.Join(examples, "example-deployment.yaml"))
 	first := w.waitInForce(name, "10.1.0.0/24", "10.1.0.1")
 	d, err := w.kube.AppsV1().Deployments(w.namespace).Get(t.Context(), name, metav1.GetOptions{})
 	w.must(err)

@@ -17,10 +17,7 @@ limitations under the License.
 package e2e
 
 import (
-	"fmt"
 	"slices"
-	"strings"
-	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
@@ -69,14 +66,6 @@ func (w *world) isUnchanged(before map[string]any, l legacy) {
 	}
 }
 
-// importing applies a Network that imports the network.
-func (w *world) importing(name string, l legacy, lines ...string) {
-	w.Helper()
-	_, err := w.tryKubectl(fmt.Sprintf("apiVersion: samplecrd.k8s.io/v1\nkind: Network\nmetadata:\n  name: %s\nspec:\n  import: {networkID: %s}\n", name, l.network)+
-		strings.Join(lines, ""), "apply", "-f", "-")
-	w.must(err)
-}
-
 // importTag returns the tag that marks the import of the Network.
 func (w *world) importTag(network *samplecrdv1.Network) string {
 	w.Helper()
@@ -88,34 +77,3 @@ const (
 	observe   = "  managementPolicy: Observe\n"
 	theSubnet = "  cidr: 10.7.0.0/24\n"
 )
-
-func TestImportedNetworkIsTakenOverAndGivenBack(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.start("-resync=1s", retryQuickly)
-	l := w.legacy()
-	before := w.look(l)
-
-	w.importing("net", l, theSubnet)
-	network := w.waitReady("net")
-	w.waitForEvent("net", samplecrdv1.EventImported, `Imported network `+l.network+`, named "team-net", with subnet 10.7.0.0/24; it matches the spec`)
-	w.isUnchanged(before, l)
-	w.equal(fmt.Sprint(w.tags(l)), fmt.Sprint([]string{"prod", w.importTag(network)}))
-	w.equal(network.Status.CIDR, "10.7.0.0/24")
-	w.equal(network.Status.SubnetID, l.subnet)
-
-	// What the spec declares is kept, and nothing else.
-	w.importing("net", l, theSubnet, "  gateway: 10.7.0.254\n")
-	w.waitForEvent("net", samplecrdv1.EventUpdated, "gateway set to 10.7.0.254")
-	w.put("networks", l.network, "network", map[string]any{"name": "renamed by Ann"})
-	w.put("subnets", l.subnet, "subnet", map[string]any{"gateway_ip": "10.7.0.253", "allocation_pools": []map[string]string{{"start": "10.7.0.10", "end": "10.7.0.20"}}})
-	w.waitForEvent("net", samplecrdv1.EventDriftRepaired, "gateway set to 10.7.0.254")
-	changed := w.look(l)
-	w.equal(changed["network"].(map[string]any)["name"].(string), "renamed by Ann")
-	w.equal(changed["network"].(map[string]any)["description"].(string), "do not touch, ask Ann")
-
-	w.delete("net")
-	w.isUnchanged(changed, l)
-	w.equal(fmt.Sprint(w.tags(l)), "[prod]")
-	w.waitForEvent("net", samplecrdv1.EventDeleted, "Left the imported network "+l.network+" in Neutron without its ownership mark")
-}

@@ -105,4 +105,11 @@ func TestFromAnExistingCloud(t *testing.T) {
 	// A marked network is not exported again.
 	_, errs, _ = w.command("", "export", "-n", w.namespace, l.network)
 	w.contains(errs, "has imported it")
+
+	// After the deletion it is as it was, except for the edit.
+	changed := w.look(l)
+	w.delete("team-net")
+	w.isUnchanged(changed, l)
+	w.equal(fmt.Sprint(w.tags(l)), "[prod]")
+	w.waitForEvent("team-net", samplecrdv1.EventDeleted, "Left the imported network "+l.network+" in Neutron without its ownership mark")
 }

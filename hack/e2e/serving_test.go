@@ -173,42 +173,6 @@ func TestServingLooksAtNeutronForThoseWhoMayUpdate(t *testing.T) {
 	}
 }
 
-func TestServingSaysWhatItDoesNotServe(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.apply("net", "10.1.0.0/16", "10.1.0.1")
-	right := w.mayUpdate("right", "net")
-	path := "/reconcile/" + w.namespace + "/net"
-	for _, test := range []struct {
-		name, flags string
-		code        int
-	}{
-		{"on a loopback address", serve, http.StatusAccepted},
-		{"on a loopback address, but they are off", serve + " -serve-authorized=false", http.StatusNotFound},
-		{"on all addresses", "-bind-address=:0", http.StatusNotFound},
-		{"on all addresses, and they are on", "-bind-address=:0 -serve-authorized=true", http.StatusAccepted},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			w := w.at(t)
-			c := w.start(test.flags)
-			s := w.siteOf(c, "http")
-			s.ask("POST", path, right, test.code)
-			// This controller sees one namespace only.
-			s.ask("GET", "/orphans", right, http.StatusNotFound)
-			metrics := s.ask("GET", "/metrics", "", http.StatusOK)
-			w.contains(metrics, "go_goroutines ")
-			if strings.Contains(metrics, "samplecrd_orphans") {
-				t.Error("orphans are counted")
-			}
-			w.waitForLog(c, "Not looking for orphans")
-			w.must(c.Stop()) // then the log is complete
-			if said := c.Log.Count("Not serving POST /reconcile") > 0; said != (test.code == http.StatusNotFound) {
-				t.Errorf("the log says that it does not serve this: %t", said)
-			}
-		})
-	}
-}
-
 func TestServingExampleGivesTheRights(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutNeutron(t)
