@@ -132,6 +132,7 @@ run() {
     p=$((p + 1 - failed)) f=$((f + failed))
   fi
   if [ $failed = 1 ]; then
+    echo "--- $suite failed:"
     if grep -q '^=== Failed$' "$log"; then repeated 'Failed|Errors' "$log"; else tail -n 30 "$log"; fi
     echo "--- full log: $log"
   else
