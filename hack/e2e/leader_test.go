@@ -24,8 +24,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,7 +36,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
-	"github.com/samplecrd/samplecrd-controller/hack/controlplane/cluster"
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
@@ -358,26 +355,15 @@ func (w *world) mayUseLeases(verb string) {
 	w.may("controller", verb, "leases.coordination.k8s.io")
 }
 
-// This test has a control plane of its own, which has no CRD at first.
-func TestReadinessWaitsForTheCRD(t *testing.T) {
-	t.Parallel()
+// It is the first part of TestWholeCluster, whose control plane has no CRD at first.
+func readinessWaitsForTheCRD(t *testing.T) {
 	w := newWorld(t)
-	executable, err := cluster.Build(t.Context(), os.Stderr)
-	w.must(err)
-	bare, err := cluster.Start(t.Context(), cluster.Options{Binary: executable, Dir: filepath.Join(w.dir, "cluster"), Fresh: true})
-	w.must(err)
-	t.Cleanup(func() { w.must(bare.Stop()) })
-	w.reach = "-kubeconfig=" + bare.Kubeconfig()
-	c := w.launch(serve, "-leader-elect=true", "-leader-elect-resource-namespace=default")
+	c := w.launch(serve, "-leader-elect=true", "-leader-elect-resource-namespace="+w.namespace)
 	s := w.siteOf(c, "http")
 	s.waitForAnswer("/readyz", http.StatusServiceUnavailable, "[-]networks: the CustomResourceDefinition does not exist; create it with kubectl apply -f artifacts/crd\n")
 	s.ask("GET", "/healthz", "", http.StatusOK)
 	s.ask("GET", "/metrics", "", http.StatusOK)
-	root, err := stack.Root()
-	w.must(err)
-	if out, err := bare.Kubectl("apply", "-f", filepath.Join(root, "artifacts", "crd")).CombinedOutput(); err != nil {
-		t.Fatalf("kubectl apply: %v: %s", err, out)
-	}
+	w.must(w.applyCRD(crdOfToday))
 	s.waitForAnswer("/readyz", http.StatusOK, "[+]networks ok")
 	w.waitUntilAtWork(c)
 }

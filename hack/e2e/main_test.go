@@ -107,18 +107,20 @@ func startSharing(ctx context.Context) error {
 	if err := stack.BuildControllerAs(ctx, binary, "-race"); err != nil {
 		return err
 	}
-	shared, err = startPlane(ctx, executable, "cluster")
-	return err
+	if shared, err = startPlane(ctx, executable, "cluster"); err != nil {
+		return err
+	}
+	return shared.applyCRD(crdOfToday)
 }
 
-// startPlane starts a control plane that has the CustomResourceDefinition. Its files are in that folder.
+// startPlane starts a control plane with its files in that folder.
 func startPlane(ctx context.Context, executable, folder string) (*plane, error) {
 	c, err := cluster.Start(ctx, cluster.Options{Binary: executable, Dir: filepath.Join(dir, folder), Fresh: true})
 	if err != nil {
 		return nil, err
 	}
 	p := &plane{controlPlane: c}
-	if err := errors.Join(p.connect(), p.applyCRD(crdOfToday)); err != nil {
+	if err := p.connect(); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
 	return p, nil

@@ -44,6 +44,10 @@ func TestWholeCluster(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("ReadinessWaitsForTheCRD", readinessWaitsForTheCRD)
+	if err := alone.applyCRD(crdOfToday); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T)
