@@ -22,9 +22,8 @@ limitations under the License.
 //	go -C hack test -timeout 30m ./contract/... -run Real -update   record again
 //
 // With -run 'Real/rows/some_name' only one row is recorded, and the others do not change.
-// The real Neutron, which hack/neutron starts, takes four minutes for all rows, because it takes a tenth of a second
-// of CPU time for a request. While its packages are those of the recording (testdata/verified.txt), it is therefore
-// asked only for one row of three. If the
-// packages are not available it is skipped; with CI=true in the environment it fails instead.
-// -short skips it too. Where the two differ, the embedded one is wrong.
+// Neutron takes a tenth of a second of CPU time for a request, and minutes for all rows. While
+// its packages are those of the recording (testdata/verified.txt), it is asked for one row of
+// three. If the packages are not available, its test is skipped; with CI=true in the environment
+// it fails instead. -short skips it too. Where the two differ, the embedded one is wrong.
 package contract
