@@ -11,7 +11,7 @@
 #   e2e          the controller on a real control plane, with the real kubectl
 #   faults       the controller under faults and kills, with the embedded and the real Neutron
 #   release      the release artifacts: binaries, images, install.yaml, SBOMs; the Helm chart; what
-#                Argo CD, Flux and Helm show
+#                Argo CD, Flux and Helm show; exported manifests, and the oldest Kubernetes
 #   monitoring   alerts, dashboard and metrics, with a real Prometheus
 #   node         the Deployment on a real node: kubelet, containerd, runc; needs Linux and root
 #   walkthrough  hack/local-up.sh -once, with the embedded and the real Neutron
@@ -64,13 +64,14 @@ unit() {
 # the controller and start programs that Go's test cache does not know.
 hack_tests() { (cd hack && tests -count=1 "$@"); }
 
-contract() { hack_tests -race -timeout 30m ./contract/...; }
+contract() { hack_tests -timeout 30m -parallel 4 ./contract/...; }
 
-e2e() { control_plane && hack_tests -race -timeout 20m "${CONTROL_PLANE_LIGHT[@]}" ./bench/... ./e2e/... ./export ./oldest; }
+# e2e begins with the package that takes longest.
+e2e() { control_plane && hack_tests -race -timeout 20m ./e2e/... "${CONTROL_PLANE_LIGHT[@]}" ./bench/...; }
 
 faults() { control_plane && hack_tests -timeout 40m -run 'TestChaos$|TestChaosReal|TestChaosReplicas$' ./chaos/...; }
 
-release() { control_plane && hack_tests -timeout 20m ./release/... ./gitops/... ./helm/...; }
+release() { control_plane && hack_tests -timeout 20m ./release/... ./gitops/... ./helm/... ./export ./oldest; }
 
 monitoring() { control_plane && hack_tests -timeout 20m ./monitoring/...; }
 
@@ -103,22 +104,68 @@ repeated() {
   awk -v parts="^=== ($1)\$" '/^=== (Skipped|Failed|Errors)$/ {on = $0 ~ parts} /^=== (FAIL|SKIP): / {n = 0} on && n++ < 200' "$2"
 }
 
+# usually prints how long the suite takes: what it took here last time, or else on two cores.
+usually() {
+  local seconds
+  seconds=$(cat "$LOGS/$1.seconds" 2>/dev/null) || case $1 in
+    lint) seconds=40 ;;
+    codegen) seconds=15 ;;
+    unit) seconds=180 ;;
+    contract) seconds=90 ;;
+    e2e) seconds=200 ;;
+    faults) seconds=240 ;;
+    release | monitoring) seconds=60 ;;
+    node | walkthrough) seconds=90 ;;
+    *) seconds=14400 ;;
+  esac
+  if [ "$seconds" -lt 120 ]; then echo "$seconds s"; else echo "$(((seconds + 30) / 60)) min"; fi
+}
+
+# run runs a suite, and writes what the summary says of it to LOGS/SUITE.result. It may run in the background.
 run() {
   local suite=$1 log=$LOGS/$1.log started=$SECONDS failed=0
-  echo "==> $suite"
+  echo "==> $suite (usually $(usually "$suite"))"
   "$suite" >"$log" 2>&1 </dev/null || failed=1
-  local p f s
+  local p f s took=$((SECONDS - started))
   p=$(count PASS "$log") f=$(count FAIL "$log") s=$(count SKIP "$log")
   if [ $((p + f + s)) = 0 ] || { [ $failed = 1 ] && [ "$f" = 0 ]; }; then
     p=$((p + 1 - failed)) f=$((f + failed))
   fi
   if [ $failed = 1 ]; then
+    echo "--- $suite failed:"
     if grep -q '^=== Failed$' "$log"; then repeated 'Failed|Errors' "$log"; else tail -n 30 "$log"; fi
     echo "--- full log: $log"
+  else
+    echo "$took" >"$LOGS/$suite.seconds"
   fi
-  SUMMARY+=("$(printf '%-12s %4d passed %4d failed %4d skipped %5ds' "$suite" "$p" "$f" "$s" $((SECONDS - started)))")
-  [ "$s" = 0 ] || SUMMARY+=("$(repeated Skipped "$log"; grep -E '^--- SKIP: hack/' "$log")")
-  PASSED=$((PASSED + p)) FAILED=$((FAILED + f)) SKIPPED=$((SKIPPED + s))
+  echo "$p $f $s $took" >"$LOGS/$suite.result"
+}
+
+# summarize prints the results of the suites. It fails if a test failed, or if a suite has no result.
+summarize() {
+  local suite p f s took passed=0 failed=0 skipped=0
+  echo
+  for suite; do
+    read -r p f s took <"$LOGS/$suite.result" || return 1
+    printf '%-12s %4d passed %4d failed %4d skipped %5ds\n' "$suite" "$p" "$f" "$s" "$took"
+    [ "$s" = 0 ] || { repeated Skipped "$LOGS/$suite.log"; grep -E '^--- SKIP: hack/' "$LOGS/$suite.log"; }
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+  done
+  echo "$passed passed, $failed failed, $skipped skipped"
+  [ $failed = 0 ]
+}
+
+# run_all runs the suites that compute one after another. Those that mostly wait run beside them.
+run_all() {
+  local suite
+  for suite in lint codegen unit contract; do run "$suite"; done
+  set -m # a process group of its own, which ends with this script
+  for suite in monitoring node walkthrough; do run "$suite"; done &
+  set +m
+  # shellcheck disable=SC2064 # the group that was just started
+  trap "kill -- -$! 2>/dev/null" EXIT
+  for suite in e2e faults release; do run "$suite"; done
+  wait
 }
 
 main() {
@@ -126,15 +173,17 @@ main() {
   mkdir -p "$LOGS"
   exec 4>&2
   local suite
-  SUMMARY=() PASSED=0 FAILED=0 SKIPPED=0
-  [ $# -gt 0 ] || set -- "${SUITES[@]}"
   for suite; do
     [[ " ${SUITES[*]} chaos " == *" $suite "* ]] || { echo "test.sh: unknown suite $suite; the suites are: ${SUITES[*]} chaos" >&2; exit 2; }
   done
-  for suite; do run "$suite"; done
-  echo
-  printf '%s\n' "${SUMMARY[@]}" "$PASSED passed, $FAILED failed, $SKIPPED skipped"
-  [ $FAILED = 0 ]
+  rm -f "$LOGS"/*.result
+  if [ $# = 0 ]; then
+    run_all
+    set -- "${SUITES[@]}"
+  else
+    for suite; do run "$suite"; done
+  fi
+  summarize "$@"
 }
 
 main "$@"

@@ -24,6 +24,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -49,12 +50,14 @@ type account struct {
 type cloud struct {
 	kind     string
 	accounts map[string]*account
+	// preparations are the ones of rows that share them, by their requests.
+	preparations sync.Map
 }
 
 // connect logs in all users of a clouds.yaml.
 func connect(t *testing.T, kind string, cloudsYAML []byte) *cloud {
 	t.Helper()
-	c := &cloud{kind, map[string]*account{}}
+	c := &cloud{kind: kind, accounts: map[string]*account{}}
 	for user, entry := range map[string]string{"": realneutron.Cloud, "other": realneutron.OtherCloud, "admin": realneutron.AdminCloud} {
 		auth, endpoint, tls, err := clouds.Parse(clouds.WithCloudName(entry), clouds.WithCloudsYAML(bytes.NewReader(cloudsYAML)))
 		if err != nil {

@@ -18,10 +18,12 @@ limitations under the License.
 // requests, and the real Neutron's answers, which are recorded in testdata/answers.txt.
 //
 //	go -C hack test -timeout 30m ./contract/...                     compare both with the recording
+//	go -C hack test -timeout 30m ./contract/... -run Real -all      compare each row with the real Neutron
 //	go -C hack test -timeout 30m ./contract/... -run Real -update   record again
 //
 // With -run 'Real/rows/some_name' only one row is recorded, and the others do not change.
-// The test of the real Neutron, which hack/neutron starts, takes four to six minutes. If the
-// packages are not available it is skipped; with CI=true in the environment it fails instead.
-// -short skips it too. Where the two differ, the embedded one is wrong.
+// Neutron takes a tenth of a second of CPU time for a request, and minutes for all rows. While
+// its packages are those of the recording (testdata/verified.txt), it is asked for one row of
+// three. If the packages are not available, its test is skipped; with CI=true in the environment
+// it fails instead. -short skips it too. Where the two differ, the embedded one is wrong.
 package contract

@@ -170,14 +170,20 @@ func TestLinksOfArtifactsLeadSomewhere(t *testing.T) {
 	}
 }
 
-// tests returns the names of all tests, fuzz tests and benchmarks.
+// tests returns the names of all tests, fuzz tests and benchmarks, and of the tests of TestWholeCluster.
 func tests(t *testing.T) map[string]bool {
 	t.Helper()
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w*)\(`)
+	part := regexp.MustCompile(`\{"([A-Z]\w+)", [a-z]\w+\},`)
 	found := map[string]bool{}
-	walk(t, "_test.go", func(_, text string) {
+	walk(t, "_test.go", func(path, text string) {
 		for _, match := range function.FindAllStringSubmatch(text, -1) {
 			found[match[1]] = true
+		}
+		if strings.HasSuffix(path, "hack/e2e/whole_test.go") {
+			for _, match := range part.FindAllStringSubmatch(text, -1) {
+				found["TestWholeCluster/"+match[1]] = true
+			}
 		}
 	})
 	return found
@@ -185,7 +191,7 @@ func tests(t *testing.T) map[string]bool {
 
 // Every name in a code span that looks like that of a test must be one.
 func TestNamedTestsExist(t *testing.T) {
-	known, name := tests(t), regexp.MustCompile(`^(Test|Fuzz|Benchmark)[A-Z]\w*$`)
+	known, name := tests(t), regexp.MustCompile(`^(Test|Fuzz|Benchmark)[A-Z][\w/]*$`)
 	for path, text := range pages(t) {
 		for _, match := range span.FindAllStringSubmatch(prose(text), -1) {
 			if name.MatchString(match[1]) && !known[match[1]] {

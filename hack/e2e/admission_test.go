@@ -75,7 +75,7 @@ func (w *world) installPolicies() {
 	w.kubectl("apply", "-f", w.kustomization("namespace.yaml"))
 	folder := w.kustomization("admission")
 	w.Cleanup(func() {
-		if _, err := controlPlaneKubectl("", "delete", "-k", folder, "--ignore-not-found"); err != nil {
+		if _, err := w.clusterKubectl("", "delete", "-k", folder, "--ignore-not-found"); err != nil {
 			w.Errorf("the tests after this one may fail too: %v", err)
 		}
 	})
@@ -87,7 +87,7 @@ func (w *world) installPolicies() {
 func (w *world) removePolicies() {
 	w.Helper()
 	w.setRules(noRules, "until the policies are gone")
-	_, err := controlPlaneKubectl("", "delete", "-k", w.kustomization("admission"), "--ignore-not-found")
+	_, err := w.clusterKubectl("", "delete", "-k", w.kustomization("admission"), "--ignore-not-found")
 	w.must(err)
 	w.eventually(func() error { return w.dryRun(manifest("probe", probe, "")) })
 }
@@ -115,13 +115,13 @@ func (w *world) writeRules(data rules) error {
 		"metadata": map[string]string{"name": "samplecrd-networks", "namespace": systemNamespace},
 	})
 	w.must(err)
-	_, err = controlPlaneKubectl(string(text), "apply", "-f", "-")
+	_, err = w.clusterKubectl(string(text), "apply", "-f", "-")
 	return err
 }
 
-// controlPlaneKubectl runs kubectl, and returns what it writes.
-func controlPlaneKubectl(stdin string, args ...string) (string, error) {
-	cmd := controlPlane.Kubectl(args...)
+// clusterKubectl runs kubectl without a namespace, and returns what it writes.
+func (p *plane) clusterKubectl(stdin string, args ...string) (string, error) {
+	cmd := p.controlPlane.Kubectl(args...)
 	cmd.Stdin = strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -168,7 +168,7 @@ func nineSubnets() string {
 	return `{cidr: 10.0.0.0/24, additionalSubnets: [` + strings.Join(more, ", ") + `]}`
 }
 
-// None of these tests is parallel: the policies are for the whole cluster, and the tests share the
+// These tests are part of TestWholeCluster: the policies are for the whole cluster, and the tests share the
 // namespace samplecrd-system.
 
 // everything is the name of a group of newNetworks.
@@ -206,7 +206,7 @@ var newNetworks = []struct{ rules, why, spec, message string }{
 	{"observe only", "Retain without an import", `{cidr: 10.0.0.0/24, deletionPolicy: Retain}`, noRetain},
 }
 
-func TestAdmissionPoliciesRefuseNewNetworks(t *testing.T) {
+func admissionPoliciesRefuseNewNetworks(t *testing.T) {
 	w := newWorldWithoutNeutron(t)
 	w.installPolicies()
 	for _, group := range []struct {
@@ -245,7 +245,7 @@ func TestAdmissionPoliciesRefuseNewNetworks(t *testing.T) {
 	})
 	t.Run("kubectl", func(t *testing.T) {
 		w := w.at(t)
-		_, err := controlPlaneKubectl(manifest("net", "10.96.3.0/24", ""), "create", "-n", w.namespace, "-f", "-")
+		_, err := w.clusterKubectl(manifest("net", "10.96.3.0/24", ""), "create", "-n", w.namespace, "-f", "-")
 		w.equal(fmt.Sprint(err), `Error from server (Forbidden): error when creating "STDIN": networks.samplecrd.k8s.io "net" is forbidden: `+
 			deniedCreate+"10.96.3.0/24 overlaps with the reserved range "+services+isReserved)
 	})
@@ -282,7 +282,7 @@ var networkEdits = []struct{ why, name, patch, message string }{
 	{"another field of an import that observes", "observed", `{"spec":{"tags":["a"]}}`, ""},
 }
 
-func TestAdmissionPoliciesLetOldNetworksBeEdited(t *testing.T) {
+func admissionPoliciesLetOldNetworksBeEdited(t *testing.T) {
 	w := newWorldWithoutNeutron(t)
 	for name, text := range oldNetworks {
 		_, err := w.tryKubectl(spec(name, text), "create", "-f", "-")
@@ -327,7 +327,7 @@ func TestAdmissionPoliciesLetOldNetworksBeEdited(t *testing.T) {
 // if the message is "".
 func (w *world) edit(name, patch, message string, subresources ...string) {
 	w.Helper()
-	_, err := client.SamplecrdV1().Networks(w.namespace).Patch(w.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, subresources...)
+	_, err := w.client.SamplecrdV1().Networks(w.namespace).Patch(w.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, subresources...)
 	if message != "" {
 		message = deniedUpdate + message
 	}
@@ -381,7 +381,7 @@ var mistakes = []struct {
 	{"two mistakes", rules{"reservedCIDRs": "all", "deletionPolicyRetain": "", "imports": "x"}, `imports must be Forbidden, ObserveOnly or empty, not "x"; reservedCIDRs: the line "all"` + aRange},
 }
 
-func TestAdmissionPoliciesFindMistakesInTheirRules(t *testing.T) {
+func admissionPoliciesFindMistakesInTheirRules(t *testing.T) {
 	w := newWorldWithoutNeutron(t)
 	w.apply("old", "10.0.0.0/24", "")
 	w.installPolicies()
@@ -427,13 +427,13 @@ func TestAdmissionPoliciesFindMistakesInTheirRules(t *testing.T) {
 }
 
 // The type checker of Kubernetes compares the expressions with the schemas.
-func TestAdmissionPoliciesFitTheSchemas(t *testing.T) {
+func admissionPoliciesFitTheSchemas(t *testing.T) {
 	w := newWorldWithoutNeutron(t)
 	w.installPolicies()
 	for _, name := range []string{"samplecrd-networks", "samplecrd-networks-rules"} {
 		var policy *admissionregistrationv1.ValidatingAdmissionPolicy
 		w.eventually(func() (err error) {
-			policy, err = kube.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), name, metav1.GetOptions{})
+			policy, err = w.kube.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), name, metav1.GetOptions{})
 			if err == nil && (policy.Status.ObservedGeneration != policy.Generation || policy.Status.TypeChecking == nil) {
 				err = fmt.Errorf("%s has not been checked", name)
 			}
@@ -447,7 +447,7 @@ func TestAdmissionPoliciesFitTheSchemas(t *testing.T) {
 }
 
 // A user of the annotation sees the refusal on the Deployment. When the rule goes, the Network comes.
-func TestAdmissionPoliciesHoldForDeployments(t *testing.T) {
+func admissionPoliciesHoldForDeployments(t *testing.T) {
 	w := newWorld(t)
 	w.expected = failedToSync
 	w.installPolicies()
@@ -468,7 +468,7 @@ func TestAdmissionPoliciesHoldForDeployments(t *testing.T) {
 }
 
 // The kustomization of the README excludes a namespace, and warns instead of refusing.
-func TestAdmissionPoliciesCanBeTriedFirst(t *testing.T) {
+func admissionPoliciesCanBeTriedFirst(t *testing.T) {
 	w, excluded := newWorldWithoutNeutron(t), newWorldWithoutNeutron(t)
 	w.installPolicies()
 	w.setRules(allRules, "all rules")
@@ -476,25 +476,25 @@ func TestAdmissionPoliciesCanBeTriedFirst(t *testing.T) {
 	w.must(err)
 	_, block, _ := strings.Cut(string(page), "```yaml\nresources: [path/to/artifacts/deploy/admission]\n")
 	block, _, _ = strings.Cut(block, "```")
-	out, err := controlPlaneKubectl("", "apply", "-k", w.overlay("admission", strings.ReplaceAll(block, "team-a", excluded.namespace)))
+	out, err := w.clusterKubectl("", "apply", "-k", w.overlay("admission", strings.ReplaceAll(block, "team-a", excluded.namespace)))
 	w.must(err)
 	w.contains(out, "configmap/samplecrd-networks configured", "validatingadmissionpolicybinding.admissionregistration.k8s.io/samplecrd-networks-create configured")
 
 	file := w.file("net.yaml", manifest("net", "10.96.3.0/24", ""))
 	w.eventually(func() error {
-		_, err := controlPlaneKubectl("", "create", "--dry-run=server", "-n", w.namespace, "-f", file)
+		_, err := w.clusterKubectl("", "create", "--dry-run=server", "-n", w.namespace, "-f", file)
 		return err
 	})
-	out, err = controlPlaneKubectl("", "create", "-n", w.namespace, "-f", file)
+	out, err = w.clusterKubectl("", "create", "-n", w.namespace, "-f", file)
 	w.must(err)
 	w.equal(out, "Warning: Validation failed for ValidatingAdmissionPolicy 'samplecrd-networks' with binding 'samplecrd-networks-create': "+
 		"10.96.3.0/24 overlaps with the reserved range "+services+isReserved+"\nnetwork.samplecrd.k8s.io/net created\n")
-	out, err = controlPlaneKubectl("", "create", "-n", excluded.namespace, "-f", file)
+	out, err = w.clusterKubectl("", "create", "-n", excluded.namespace, "-f", file)
 	w.must(err)
 	w.equal(out, "network.samplecrd.k8s.io/net created\n")
 
 	// kubectl apply shows a mistake in the rules.
-	_, err = controlPlaneKubectl("", "apply", "-k", w.overlay("admission", strings.ReplaceAll(block, "10.96.0.0/12  Services of the cluster", "10.100.0.0/12 pods")))
+	_, err = w.clusterKubectl("", "apply", "-k", w.overlay("admission", strings.ReplaceAll(block, "10.96.0.0/12  Services of the cluster", "10.100.0.0/12 pods")))
 	w.contains(fmt.Sprint(err), `The configmaps "samplecrd-networks" is invalid: : `+deniedRules+`reservedCIDRs: the line "10.100.0.0/12 pods" must begin with 10.96.0.0/12: bits after the prefix length must be 0`)
 	w.applyAll(w.kustomization("admission")) // the bindings refuse again
 	w.removePolicies()

@@ -55,5 +55,5 @@ func (w *world) openAPI(version schema.GroupVersion) ([]byte, error) {
 	if version.Group == "" {
 		path = "/openapi/v3/api/" + version.Version
 	}
-	return kube.CoreV1().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(w.Context())
+	return w.kube.CoreV1().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(w.Context())
 }

@@ -87,46 +87,6 @@ func TestEachChangeCostsNoMoreRequestsThanItNeeds(t *testing.T) {
 	}
 }
 
-// A queue with one worker is first come, first served. So when the Network that was added
-// last is ready, all Networks before it have been synced.
-func TestSyncThatFindsNothingToDoCostsNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	first := w.start()
-	for _, name := range []string{"a", "b", "c"} {
-		w.create(name, "10.1.0.0/16", "")
-	}
-	w.must(first.Stop())
-	w.calls.take()
-
-	kubernetes := w.throughProxy()
-	w.waitForLog(w.start("-workers=1"), deploymentWorkers)
-	w.create("last", "10.2.0.0/16", "")
-	w.waitForEventIn(kubernetes)
-	wantNeutron := counts{"GET networks": 1, "GET subnets": 1, "GET routers": 1, "POST networks": 1, "POST subnets": 1}
-	if diff := cmp.Diff(wantNeutron, w.calls.take()); diff != "" {
-		t.Errorf("one list of Neutron, and the creation of the last network (-want +got):\n%s", diff)
-	}
-	wantKubernetes := counts{
-		"get namespaces": 1, "list networks": 1, "watch networks": 1, "watch deployments": 1,
-		"patch networks": 1, "patch networks/status": 1, "create events": 1,
-	}
-	if diff := cmp.Diff(wantKubernetes, kubernetes.take()); diff != "" {
-		t.Errorf("what a start needs, and the creation of the last network (-want +got):\n%s", diff)
-	}
-
-	w.kubectl("annotate", "network", "a", "note=something that no spec speaks of")
-	w.kubectl("label", "network", "b", "team=one")
-	w.create("last", "10.2.0.0/16", "10.2.0.9")
-	w.waitForEventIn(kubernetes)
-	if diff := cmp.Diff(counts{"PUT subnets/*": 1}, w.calls.take()); diff != "" {
-		t.Errorf("only the edit of the last network (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(counts{"patch networks/status": 1, "create events": 1}, kubernetes.take()); diff != "" {
-		t.Errorf("only the edit of the last network (-want +got):\n%s", diff)
-	}
-}
-
 // waitForEventIn waits until an event has been recorded through the proxy: that is the
 // last thing that a sync does.
 func (w *world) waitForEventIn(p *proxy) {

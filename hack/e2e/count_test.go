@@ -80,8 +80,6 @@ type proxy struct {
 	refused tally
 	// slow is a kind of request that is delayed by slowness; "" delays none.
 	slow atomic.Value
-	// late holds up the events of the watches of Networks.
-	late lateWatch
 	url  string
 }
 
@@ -124,10 +122,6 @@ func newProxy(t *testing.T, config *rest.Config) *proxy {
 			case <-time.After(slowness):
 			case <-r.Context().Done():
 			}
-		}
-		if kubernetesRequest(r) == "watch networks" {
-			r.Header.Set("Accept-Encoding", "identity")
-			w = &lateWriter{ResponseWriter: w, ctx: r.Context(), late: &p.late}
 		}
 		forward.ServeHTTP(w, r)
 	}))

@@ -24,83 +24,62 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-func TestLostAnswerHasTheSameResultAsAnAnswer(t *testing.T) {
+// Each row kills the process in another kind of work. The systematic tests crash at every request.
+func TestNextControllerContinuesAfterACrash(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		what, request string
 		fault         embedded.Fault
-		// networks is the number of POST networks in all.
-		networks int
+		// deletes: the crash is during the deletion of the Network.
+		deletes bool
 	}{
-		{"network made, answer lost", "POST networks", embedded.Fault{After: true, Drop: true}, 1},
-		{"network made, answer is an error", "POST networks", embedded.Fault{After: true, Status: 500}, 1},
-		{"network not made, connection cut", "POST networks", embedded.Fault{Drop: true}, 2},
-		{"subnet made, answer lost", "POST subnets", embedded.Fault{After: true, Drop: true}, 1},
-		{"subnet not made, connection cut", "POST subnets", embedded.Fault{Drop: true}, 1},
-		{"gateway changed, answer lost", "PUT subnets/*", embedded.Fault{After: true, Drop: true}, 1},
-		{"gateway not changed, connection cut", "PUT subnets/*", embedded.Fault{Drop: true}, 1},
-		{"old subnet deleted, answer lost", "DELETE subnets/*", embedded.Fault{After: true, Drop: true}, 1},
-		{"old subnet not deleted, connection cut", "DELETE subnets/*", embedded.Fault{Drop: true}, 1},
-		{"network deleted, answer lost", "DELETE networks/*", embedded.Fault{After: true, Drop: true}, 1},
-		{"network not deleted, connection cut", "DELETE networks/*", embedded.Fault{Drop: true}, 1},
+		{"while the network is made", "POST networks", embedded.Fault{After: true}, false},
+		{"while the subnet is made", "POST subnets", embedded.Fault{After: true}, false},
+		{"between the router and its gateway", "POST routers", embedded.Fault{Half: true}, false},
+		{"between the port and its attachment", "PUT routers/*", embedded.Fault{Half: true}, false},
+		{"between the gateway and the router", "DELETE routers/*", embedded.Fault{Half: true}, true},
+		{"while the network is deleted", "DELETE networks/*", embedded.Fault{After: true}, true},
 	}
-	w := newWorld(t)
-	w.start(retryQuickly)
+	w := newWorldWith(t, public)
 	for i, tc := range tests {
 		t.Run(tc.what, func(t *testing.T) {
 			w := w.at(t)
 			name := fmt.Sprintf("net-%d", i)
-			w.calls.take()
-			came := w.harmOnce(tc.request, tc.fault)
-			w.create(name, "10.1.0.0/16", "10.1.0.1")
-			first := w.matches(name, "10.1.0.0/16", "10.1.0.1")
-			w.create(name, "10.1.0.0/16", "10.1.0.2")
-			w.matches(name, "10.1.0.0/16", "10.1.0.2")
-			w.create(name, "10.2.0.0/16", "10.2.0.1")
-			if last := w.matches(name, "10.2.0.0/16", "10.2.0.1"); last.ID != first.ID {
-				t.Errorf("network %s became %s", first.ID, last.ID)
-			}
-			w.delete(name)
-			w.nothing(name)
-			w.await("the fault", came)
-			if n := w.calls.take()["POST networks"]; n != tc.networks {
-				t.Errorf("%d attempts to create a network, want %d", n, tc.networks)
-			}
-		})
-	}
-}
-
-func TestNextControllerContinuesAfterACrash(t *testing.T) {
-	t.Parallel()
-	tests := []struct{ what, request, event string }{
-		{"while the network is made", "POST networks", samplecrdv1.EventAdopted},
-		{"while the subnet is made", "POST subnets", samplecrdv1.EventAdopted},
-	}
-	w := newWorld(t)
-	for i, tc := range tests {
-		t.Run(tc.what, func(t *testing.T) {
-			w := w.at(t)
-			name := fmt.Sprintf("net-%d", i)
-			came := w.harmOnce(tc.request, embedded.Fault{After: true, Hang: true})
 			first := w.start(retryQuickly)
-			w.apply(name, "10.1.0.0/16", "10.1.0.1")
+			if tc.deletes {
+				w.createSpec(name, "10.1.0.0/16", "10.1.0.1", viaPublic)
+			}
+			tc.fault.Hang = true
+			came := w.harmOnce(tc.request, tc.fault)
+			if tc.deletes {
+				w.kubectl("delete", "network", name, "--wait=false")
+			} else {
+				w.applySpec(name, "10.1.0.0/16", "10.1.0.1", viaPublic)
+			}
 			w.await("the request that hangs", came)
 			w.kill(first)
-			made := w.networks(name)
-			if len(made) != 1 {
-				t.Fatalf("want the network whose answer was lost, got %+v", made)
-			}
+			made, routers := w.networks(name), len(w.routers(w.namespace+"/"+name))
 			w.calls.take()
 			second := w.start(retryQuickly)
-			w.waitReady(name)
-			if n := w.matches(name, "10.1.0.0/16", "10.1.0.1"); n.ID != made[0].ID {
-				t.Errorf("network %s was not used, and %s was created", made[0].ID, n.ID)
+			if tc.deletes {
+				w.waitGone(name)
+			} else {
+				w.waitReady(name)
+				if n := w.matches(name, "10.1.0.0/16", "10.1.0.1"); len(made) != 1 || n.ID != made[0].ID {
+					t.Errorf("networks %+v were not used, and %s was created", made, n.ID)
+				}
+				w.routed(name)
+				calls := w.calls.take()
+				if calls["POST networks"] > 0 || calls["POST routers"] > 1-routers {
+					t.Errorf("more was created: %v", calls)
+				}
+				if tc.request == "POST networks" {
+					w.waitForEvent(name, samplecrdv1.EventAdopted, made[0].ID)
+				}
+				w.delete(name)
 			}
-			if n := w.calls.take()["POST networks"]; n != 0 {
-				t.Errorf("%d more networks were created", n)
-			}
-			w.waitForEvent(name, tc.event, made[0].ID)
 			w.must(second.Stop())
+			w.nothingAtAll()
 		})
 	}
 }

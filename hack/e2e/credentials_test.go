@@ -21,7 +21,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -39,7 +38,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -146,12 +144,6 @@ func (w *world) applyWith(name, cidr, gateway, secretName string) {
 	w.must(err)
 }
 
-// specWith returns the spec of a Network that references a Secret.
-func specWith(cidr, gateway, secretName string) samplecrdv1.NetworkSpec {
-	return samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: cidr, Gateway: gateway},
-		CloudCredentialsRef: &samplecrdv1.CloudCredentialsReference{SecretName: secretName, CloudName: "mycloud"}}
-}
-
 // waitSays waits until the Network is not ready for that reason, with a message that
 // contains the texts.
 func (w *world) waitSays(name, reason string, texts ...string) (network *samplecrdv1.Network) {
@@ -169,18 +161,6 @@ func (w *world) waitSays(name, reason string, texts ...string) (network *samplec
 		return nil
 	})
 	return network
-}
-
-// logins counts the controller's authentications from now on.
-func (w *world) logins() *tally {
-	counted := &tally{}
-	w.harm(func(r *http.Request) *embedded.Fault {
-		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/auth/tokens") {
-			counted.add("POST auth/tokens")
-		}
-		return nil
-	})
-	return counted
 }
 
 // nothingLeaked fails if something that only Secrets may contain is elsewhere.
@@ -282,118 +262,6 @@ func TestCredentialsThatAreLateOrChangeAreUsedAtOnce(t *testing.T) {
 	w.matches("net", "10.1.0.0/16", "10.1.0.2")
 }
 
-func TestCredentialsThatAreRotatedCostOneAuthentication(t *testing.T) {
-	t.Parallel()
-	const many = 500
-	w := newWorldOf(t, "team")
-	kubernetes, logins := w.throughProxy(), w.logins()
-	controller := w.start("-v=6", "-resync=1h", "-kube-api-qps=1000", "-kube-api-burst=1000")
-	w.applySecret("team-cloud", w.credentialsOf("team"))
-	for i := range many {
-		w.make(fmt.Sprintf("net-%d", i), specWith("10.1.0.0/16", "10.1.0.1", "team-cloud"))
-	}
-	w.waitAllReady(patience)
-	w.eventually(func() error {
-		if n := kubernetes.peek()["create events"]; n < many {
-			return fmt.Errorf("%d events of %d", n, many)
-		}
-		return nil
-	})
-	before, synced := w.list(), controller.Log.Count(`"Synced"`)
-	w.calls.take()
-	kubernetes.take()
-	logins.take()
-
-	began := time.Now()
-	w.must(w.neutron.SetPassword("team", passwordOf("team-rotated")))
-	w.applySecret("team-cloud", map[string]string{"clouds.yaml": cloudsYAML(w.neutron.URL(), "team", passwordOf("team-rotated"))})
-	w.eventually(func() error {
-		if n := controller.Log.Count(`"Synced"`) - synced; n < many {
-			return fmt.Errorf("%d syncs for %d Networks", n, many)
-		}
-		return nil
-	})
-	t.Logf("%d Networks were synced within %s with the new credentials", many, time.Since(began).Round(time.Millisecond))
-	// A Network that is queued now comes after all of those, and is synced.
-	w.patch("net-0", `{"spec": {"gateway": "10.1.0.2"}}`)
-	w.waitReady("net-0")
-	w.waitForEventIn(kubernetes)
-
-	asked, ofKeystone, written := w.calls.take(), logins.take(), kubernetes.take()
-	t.Logf("rotation for %d Networks, and the edit of one: Keystone %v, Neutron %v, Kubernetes %v", many, ofKeystone, asked, written)
-	if diff := cmp.Diff(counts{"POST auth/tokens": 1}, ofKeystone); diff != "" {
-		t.Errorf("authentications (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(counts{"GET networks": 1, "GET subnets": 1, "GET routers": 1, "PUT subnets/*": 1}, asked); diff != "" {
-		t.Errorf("one list, and one edit (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(counts{"patch networks/status": 1, "create events": 1}, written); diff != "" {
-		t.Errorf("requests to Kubernetes: one edit's (-want +got):\n%s", diff)
-	}
-	for name, now := range w.list() {
-		if name != "net-0" && now.ResourceVersion != before[name].ResourceVersion {
-			t.Errorf("%s was written: %+v", name, now)
-		}
-	}
-}
-
-func TestCredentialsThatAreGoneLoseNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorldOf(t, "team")
-	first := w.start("-v=6", "-resync=1h")
-	w.applySecret("team-cloud", w.credentialsOf("team"))
-	for _, name := range []string{"idle", "edited", "deleted"} {
-		w.applyWith(name, "10.1.0.0/16", "10.1.0.1", "team-cloud")
-		w.waitReady(name)
-	}
-	idle, edited, deleted := w.matches("idle", "10.1.0.0/16", "10.1.0.1"), w.matches("edited", "10.1.0.0/16", "10.1.0.1"), w.networks("deleted")
-	w.calls.take()
-
-	w.kubectl("delete", "secret", "team-cloud")
-	w.applyWith("edited", "10.1.0.0/16", "10.1.0.2", "team-cloud")
-	w.kubectl("delete", "network", "deleted", "--wait=false")
-	waiting := func() {
-		for _, name := range []string{"idle", "edited", "deleted"} {
-			network := w.waitSays(name, samplecrdv1.ReasonNoCredentials, "Secret team-cloud: it does not exist")
-			if network.Status.NetworkID == "" || network.Status.SubnetID == "" || network.Status.Gateway != "10.1.0.1" {
-				t.Errorf("the status of %s lost what was known: %+v", name, network.Status)
-			}
-		}
-		if w.get("deleted").DeletionTimestamp == nil {
-			t.Error("it is not being deleted")
-		}
-	}
-	waiting()
-	w.contains(w.kubectl("get", "networks"), samplecrdv1.ReasonNoCredentials)
-	w.waitForEvent("deleted", samplecrdv1.ReasonNoCredentials, "Secret team-cloud")
-	// A controller that has never seen the Secret does the same.
-	w.must(first.Stop())
-	w.start("-v=6", "-resync=1h")
-	waiting()
-	for request, n := range w.calls.take() {
-		if !strings.HasPrefix(request, "GET ") {
-			t.Errorf("%d times %s", n, request)
-		}
-	}
-
-	began := time.Now()
-	w.applySecret("team-cloud", w.credentialsOf("team"))
-	w.waitGone("deleted")
-	w.waitReady("idle")
-	w.waitReady("edited")
-	t.Logf("all went on %s after kubectl began", time.Since(began).Round(time.Millisecond))
-	w.nothing("deleted")
-	if n := w.matches("idle", "10.1.0.0/16", "10.1.0.1"); n.ID != idle.ID {
-		t.Error("the idle Network has another network")
-	}
-	if n := w.matches("edited", "10.1.0.0/16", "10.1.0.2"); n.ID != edited.ID {
-		t.Error("the edited Network has another network")
-	}
-	if len(deleted) != 1 || deleted[0].ProjectID != "id-of-team" {
-		t.Errorf("a network of another project was deleted: %+v", deleted)
-	}
-}
-
 func TestCredentialsDeletedWithTheirNamespaceDoNotBlockIt(t *testing.T) {
 	t.Parallel()
 	w := newWorldOf(t, "team")
@@ -462,108 +330,18 @@ func TestCredentialsDeletedWithTheirNamespaceBeforeARestartAreReplacedBySpareOne
 
 	began := time.Now()
 	w.giveSpare(home, "team-finish", "team")
-	w.eventually(func() error { return missing(w.namespace) })
+	w.eventually(func() error { return w.missing(w.namespace) })
 	t.Logf("the namespace was gone %s after kubectl began", time.Since(began).Round(time.Millisecond))
 	w.nothing("net")
 }
 
 // missing returns an error while the namespace exists.
-func missing(namespace string) error {
-	_, err := kube.CoreV1().Namespaces().Get(context.Background(), namespace, metav1.GetOptions{})
+func (p *plane) missing(namespace string) error {
+	_, err := p.kube.CoreV1().Namespaces().Get(context.Background(), namespace, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	return errors.Join(fmt.Errorf("namespace %s still exists", namespace), err)
-}
-
-// It is not parallel, as all tests that look for orphans.
-func TestCredentialsThatAreSpareShowTheOrphansOfACloudThatNoNetworkNames(t *testing.T) {
-	w, home := newWorldOf(t, "team"), newWorldWithoutNeutron(t)
-	reader, flags := w.mayListAll("reader"), everywhere+" -cluster-resource-namespace="+home.namespace
-	c := w.start(flags)
-	w.applySecret("team-cloud", w.credentialsOf("team"))
-	w.applyWith("net", "10.1.0.0/16", "10.1.0.1", "team-cloud")
-	id := w.waitReady("net").Status.NetworkID
-	w.must(c.Stop())
-	uid := w.abandon("net")[0]
-
-	c = w.start(flags)
-	s := w.siteOf(c, "http")
-	w.relists(3)
-	s.orphans(reader, 0)
-	w.giveSpare(home, "spare", "team")
-	got := s.orphans(reader, 1)[0]
-	w.equal(fmt.Sprint(got.Cloud, got.NetworkID, got.Name, got.OwnerUID), fmt.Sprint("mycloud", id, w.namespace+"/net", uid))
-	w.contains(s.ask("GET", "/metrics", "", http.StatusOK), `samplecrd_orphans{cloud="mycloud"} 1`)
-	home.kubectl("delete", "secret", "spare")
-	s.orphans(reader, 0)
-	w.must(c.Stop())
-
-	w.giveSpare(home, "spare", "team")
-	w.start(flags, "-delete-orphans=all")
-	w.eventually(func() error {
-		if len(w.networks("net")) > 0 {
-			return errors.New("the orphan is still there")
-		}
-		return nil
-	})
-}
-
-func TestCredentialsAfterARestartCostOneListAndNoWrite(t *testing.T) {
-	t.Parallel()
-	w := newWorldOf(t, "team", "other-team")
-	first := w.start("-v=6", "-resync=1h")
-	for _, name := range []string{"team", "other-team"} {
-		w.applySecret(name, w.credentialsOf(name))
-		for i := range 3 {
-			w.make(fmt.Sprintf("%s-%d", name, i), specWith("10.1.0.0/16", "10.1.0.1", name))
-		}
-	}
-	w.waitAllReady(patience)
-	w.must(first.Stop())
-	before := w.list()
-	w.calls.take()
-
-	kubernetes, logins := w.throughProxy(), w.logins()
-	second := w.start("-v=6", "-resync=1h")
-	for name := range before {
-		w.waitForLog(second, fmt.Sprintf(`"Synced" network="%s/%s"`, w.namespace, name))
-	}
-	w.must(second.Stop())
-	if diff := cmp.Diff(counts{"POST auth/tokens": 3}, logins.take()); diff != "" {
-		t.Errorf("authentications, the controller's own among them (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(counts{"GET networks": 3, "GET subnets": 2, "GET routers": 3}, w.calls.take()); diff != "" {
-		t.Errorf("one list of each project, with its routers; the controller's own has no network (-want +got):\n%s", diff)
-	}
-	for request, n := range kubernetes.take() {
-		if verb, _, _ := strings.Cut(request, " "); verb != "get" && verb != "list" && verb != "watch" {
-			t.Errorf("%d times %s", n, request)
-		}
-	}
-	if diff := cmp.Diff(before, w.list()); diff != "" {
-		t.Errorf("the Networks (-before +after):\n%s", diff)
-	}
-}
-
-func TestCredentialsOfAnotherProjectCreateNothingThere(t *testing.T) {
-	t.Parallel()
-	w := newWorldOf(t, "team", "other-team")
-	w.start("-v=6", "-resync=1h")
-	w.applySecret("team-cloud", w.credentialsOf("team"))
-	w.applyWith("net", "10.1.0.0/16", "10.1.0.1", "team-cloud")
-	before := w.waitReady("net")
-	w.matches("net", "10.1.0.0/16", "10.1.0.1")
-
-	w.applySecret("team-cloud", w.credentialsOf("other-team"))
-	stalled := w.waitSays("net", samplecrdv1.ReasonOtherCloud, before.Status.NetworkID, "id-of-team", "id-of-other-team")
-	w.equal(stalled.Status.ProjectID, "id-of-team")
-	w.equal(stalled.Status.NetworkID, before.Status.NetworkID)
-	w.applySecret("team-cloud", w.credentialsOf("team"))
-	w.waitReady("net")
-	n := w.matches("net", "10.1.0.0/16", "10.1.0.1") // the only one in all projects
-	w.equal(n.ProjectID, "id-of-team")
-	w.equal(n.ID, before.Status.NetworkID)
 }
 
 func TestCredentialsExampleIsUnderstood(t *testing.T) {
@@ -579,157 +357,6 @@ func TestCredentialsExampleIsUnderstood(t *testing.T) {
 	_, err = w.tryKubectl(strings.Replace(string(example), address, "http://127.0.0.1:1/v3", 1), "apply", "-f", "-")
 	w.must(err)
 	w.waitSays("team-network", samplecrdv1.ReasonNeutronUnavailable, "dial 127.0.0.1:1: connect: connection refused")
-}
-
-func TestCredentialsOfFiftyTeamsKeepTheirTokens(t *testing.T) {
-	t.Parallel()
-	const many = 50
-	var projects []string
-	for i := range many {
-		projects = append(projects, fmt.Sprintf("team-%d", i))
-	}
-	w := newWorldOf(t, projects...)
-	logins := w.logins()
-	w.start("-v=6", "-resync=1h", "-kube-api-qps=1000", "-kube-api-burst=1000")
-	for _, name := range projects {
-		_, err := kube.CoreV1().Secrets(w.namespace).Create(t.Context(), secret(name, w.credentialsOf(name)), metav1.CreateOptions{})
-		w.must(err)
-		w.make(name, specWith("10.1.0.0/16", "10.1.0.1", name))
-	}
-	w.waitAllReady(patience)
-	if diff := cmp.Diff(counts{"POST auth/tokens": many + 1}, logins.take()); diff != "" {
-		t.Errorf("authentications: one for each team, and the controller's own (-want +got):\n%s", diff)
-	}
-	w.calls.take()
-	for _, name := range projects {
-		w.patch(name, `{"spec": {"gateway": "10.1.0.2"}}`)
-	}
-	w.waitAllReady(patience)
-	if diff := cmp.Diff(counts(nil), logins.take()); diff != "" {
-		t.Errorf("authentications for an edit of each (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(counts{"PUT subnets/*": many}, w.calls.take()); diff != "" {
-		t.Errorf("an edit of each (-want +got):\n%s", diff)
-	}
-	all, err := w.neutron.Networks(t.Context())
-	w.must(err)
-	if len(all) != many {
-		t.Errorf("%d networks, want %d", len(all), many)
-	}
-	for _, n := range all {
-		w.equal(n.ProjectID, "id-of-"+strings.TrimPrefix(n.Name, w.namespace+"/"))
-		w.equal(n.Subnets[0].GatewayIP, "10.1.0.2")
-	}
-}
-
-// hanging is a cloud that can stop answering.
-type hanging struct {
-	*embedded.Server
-	came, givenUp atomic.Int32
-}
-
-// newHanging starts a cloud with the project team.
-func (w *world) newHanging() *hanging {
-	w.Helper()
-	server, err := embedded.Start("127.0.0.1:0", embedded.Options{Projects: projectsOf([]string{"team"})})
-	w.must(err)
-	w.Cleanup(func() { _ = server.Close() })
-	return &hanging{Server: server}
-}
-
-// hang makes all requests hang from now on.
-func (h *hanging) hang() {
-	h.SetFault(func(r *http.Request) *embedded.Fault {
-		h.came.Add(1)
-		context.AfterFunc(r.Context(), func() { h.givenUp.Add(1) })
-		return &embedded.Fault{Hang: true}
-	})
-}
-
-func TestCredentialsThatAreBadHoldUpNobodyElse(t *testing.T) {
-	t.Parallel()
-	const many, others = 30, 5
-	w := newWorldOf(t, "team")
-	hangs, silent := w.newHanging(), w.newHanging()
-	silent.hang()
-	for name, url := range map[string]string{"good": w.neutron.URL(), "hangs": hangs.URL(), "silent": silent.URL(), "refuses": "http://127.0.0.1:1"} {
-		w.applySecret(name, map[string]string{"clouds.yaml": cloudsYAML(url, "team", passwordOf("team"))})
-	}
-	w.start("-v=6", "-workers=4", "-neutron-timeout=20s", "-resync=1h")
-	for i := range many {
-		w.make(fmt.Sprintf("hangs-%d", i), specWith("10.1.0.0/16", "10.1.0.1", "hangs"))
-	}
-	for i := range others {
-		w.make(fmt.Sprintf("good-%d", i), specWith("10.1.0.0/16", "10.1.0.1", "good"))
-		w.make(fmt.Sprintf("own-%d", i), samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.1.0.0/16", Gateway: "10.1.0.1"}})
-	}
-	w.waitAllReady(patience)
-
-	for i := range many {
-		w.make(fmt.Sprintf("silent-%d", i), specWith("10.1.0.0/16", "10.1.0.1", "silent"))
-		w.make(fmt.Sprintf("refuses-%d", i), specWith("10.1.0.0/16", "10.1.0.1", "refuses"))
-	}
-	// From here on, nothing may take as long as -neutron-timeout.
-	hangs.hang()
-	for i := range many {
-		w.patch(fmt.Sprintf("hangs-%d", i), `{"spec": {"gateway": "10.1.0.2"}}`)
-	}
-	w.eventually(func() error {
-		if hangs.came.Load() < 2 || silent.came.Load() < 1 {
-			return errors.New("not enough requests hang yet")
-		}
-		return nil
-	})
-	began := time.Now()
-	for i := range others {
-		w.patch(fmt.Sprintf("good-%d", i), `{"spec": {"gateway": "10.1.0.2"}}`)
-		w.patch(fmt.Sprintf("own-%d", i), `{"spec": {"gateway": "10.1.0.2"}}`)
-	}
-	for i := range others {
-		w.waitReady(fmt.Sprintf("good-%d", i))
-		w.waitReady(fmt.Sprintf("own-%d", i))
-	}
-	t.Logf("%d edits were Ready within %s, while %d Networks of bad credentials waited", 2*others, time.Since(began).Round(time.Millisecond), 3*many)
-	if n := hangs.givenUp.Load(); n > 0 {
-		t.Errorf("the edits waited until %d hanging requests timed out", n)
-	}
-	w.waitSays("refuses-0", samplecrdv1.ReasonNeutronUnavailable, "connection refused")
-	w.waitSays("silent-0", samplecrdv1.ReasonNeutronUnavailable, "no answer in time")
-	w.waitSays("hangs-0", samplecrdv1.ReasonNeutronUnavailable, "no answer in time")
-	hangs.SetFault(nil)
-	silent.SetFault(nil)
-	began = time.Now()
-	for i := range many {
-		w.waitReady(fmt.Sprintf("hangs-%d", i))
-		w.waitReady(fmt.Sprintf("silent-%d", i))
-	}
-	t.Logf("the Networks of the hanging clouds were all Ready %s after these answered again", time.Since(began).Round(time.Millisecond))
-}
-
-func TestCredentialsThatAreBadDelayNobodyElsesRetries(t *testing.T) {
-	t.Parallel()
-	// At the default -retry-qps, it takes 50 s to retry so many.
-	const many, most = 500, 25 * time.Second
-	w := newWorldOf(t, "team")
-	w.applySecret("refuses", map[string]string{"clouds.yaml": cloudsYAML("http://127.0.0.1:1", "team", passwordOf("team"))})
-	w.start("-v=6", "-resync=1h", "-kube-api-qps=1000", "-kube-api-burst=1000")
-	w.create("own", "10.1.0.0/16", "10.1.0.1")
-	for i := range many {
-		w.make(fmt.Sprintf("refuses-%d", i), specWith("10.1.0.0/16", "10.1.0.1", "refuses"))
-	}
-	for i := range many {
-		w.waitNotReady(fmt.Sprintf("refuses-%d", i), samplecrdv1.ReasonNeutronUnavailable)
-	}
-	came := w.harmOnce("PUT subnets/*", embedded.Fault{Status: http.StatusServiceUnavailable})
-	w.patch("own", `{"spec": {"gateway": "10.1.0.2"}}`)
-	w.await("the failure", came)
-	began := time.Now()
-	w.waitReady("own")
-	after := time.Since(began)
-	t.Logf("a failure was corrected after %s, while %d Networks of bad credentials were retried", after.Round(time.Millisecond), many)
-	if after > most {
-		t.Errorf("its retry waited for the retries of the others")
-	}
 }
 
 // behindTLS puts the world's Neutron behind a TLS server whose certificate no public
@@ -759,44 +386,6 @@ func (w *world) behindTLS() *httptest.Server {
 	server.StartTLS()
 	w.Cleanup(server.Close)
 	return server
-}
-
-func TestCredentialsWithAnAuthorityOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	w := newWorldOf(t, "team")
-	server := w.behindTLS()
-	w.start("-v=6", "-resync=1h")
-	w.calls.take()
-	without := map[string]string{"clouds.yaml": cloudsYAML(server.URL, "team", passwordOf("team"))}
-	w.applySecret("team-cloud", without)
-	w.applyWith("net", "10.1.0.0/16", "10.1.0.1", "team-cloud")
-	w.waitSays("net", samplecrdv1.ReasonNeutronUnavailable, "certificate signed by unknown authority")
-	if asked := w.calls.take(); len(asked) > 0 {
-		t.Errorf("Neutron was asked: %v", asked)
-	}
-	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	with := map[string]string{"clouds.yaml": without["clouds.yaml"], "cacert": string(authority)}
-	var notTLS atomic.Int32
-	w.harm(func(r *http.Request) *embedded.Fault {
-		if "https://"+r.Host != server.URL {
-			notTLS.Add(1)
-		}
-		return nil
-	})
-	w.applySecret("team-cloud", with)
-	w.waitReady("net")
-	w.equal(w.matches("net", "10.1.0.0/16", "10.1.0.1").ProjectID, "id-of-team")
-	if n := notTLS.Load(); n > 0 {
-		t.Errorf("%d requests came without TLS", n)
-	}
-
-	// The authority is part of the credentials: without it, no request succeeds.
-	w.applySecret("team-cloud", without)
-	w.applyWith("net", "10.1.0.0/16", "10.1.0.2", "team-cloud")
-	w.waitSays("net", samplecrdv1.ReasonNeutronUnavailable, "certificate signed by unknown authority")
-	w.applySecret("team-cloud", with)
-	w.waitReady("net")
-	w.matches("net", "10.1.0.0/16", "10.1.0.2")
 }
 
 // secretReads counts the requests for Secrets on their way to the API server.
@@ -880,7 +469,7 @@ func TestCredentialsAreReadOnlyWhereTheyAreNamed(t *testing.T) {
 // grantSecret grants the service account the right to read this Secret only.
 func (w *world) grantSecret(name string) {
 	w.Helper()
-	meta, rbac := metav1.ObjectMeta{Name: "secrets"}, kube.RbacV1()
+	meta, rbac := metav1.ObjectMeta{Name: "secrets"}, w.kube.RbacV1()
 	_, err := rbac.Roles(w.namespace).Create(w.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{name}, Verbs: []string{"list", "watch"}},
 	}}, metav1.CreateOptions{})

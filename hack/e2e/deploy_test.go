@@ -108,7 +108,7 @@ func find[T any](w *world, objects []*unstructured.Unstructured, kind string) (f
 // fails if kubectl writes a warning, or anything else, to standard error.
 func (w *world) applyAll(folder string, flags ...string) []string {
 	w.Helper()
-	cmd := controlPlane.Kubectl(append([]string{"apply", "-k", folder, "--validate=strict"}, flags...)...)
+	cmd := w.controlPlane.Kubectl(append([]string{"apply", "-k", folder, "--validate=strict"}, flags...)...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil || stderr.Len() > 0 {
@@ -121,16 +121,16 @@ func (w *world) applyAll(folder string, flags ...string) []string {
 // then. The other objects do not disturb other tests.
 func (w *world) takeAway(namespace string) {
 	w.Cleanup(func() {
-		out, err := controlPlane.Kubectl("delete", "deployment", deployedName, "--namespace="+namespace, "--cascade=foreground", "--ignore-not-found").CombinedOutput()
+		out, err := w.controlPlane.Kubectl("delete", "deployment", deployedName, "--namespace="+namespace, "--cascade=foreground", "--ignore-not-found").CombinedOutput()
 		if err != nil {
 			w.Errorf("delete the Deployment: %v: %s", err, out)
 		}
 	})
 }
 
-// None of these tests is parallel: they share the namespace samplecrd-system.
+// The tests that use samplecrd-system are part of TestWholeCluster.
 
-func TestDeployIsOneCommandThatCanBeRepeated(t *testing.T) {
+func deployIsOneCommandThatCanBeRepeated(t *testing.T) {
 	w := newWorldWithoutNeutron(t)
 	folder := w.kustomization(clusterWide)
 	w.takeAway(systemNamespace)
@@ -142,7 +142,7 @@ func TestDeployIsOneCommandThatCanBeRepeated(t *testing.T) {
 	}
 	// The pods pass the admission of the namespace, which refuses unrestricted ones.
 	w.eventually(func() error {
-		pods, err := kube.CoreV1().Pods(systemNamespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + deployedName})
+		pods, err := w.kube.CoreV1().Pods(systemNamespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + deployedName})
 		w.must(err)
 		if len(pods.Items) != 2 {
 			return fmt.Errorf("%d pods", len(pods.Items))
@@ -165,7 +165,7 @@ func (w *world) versions(folder string) map[string]string {
 }
 
 // The other tests rely on strict validation: it refuses unknown fields.
-func TestDeployIsValidatedStrictly(t *testing.T) {
+func deployIsValidatedStrictly(t *testing.T) {
 	w := newWorldWithoutNeutron(t)
 	folder := w.overlay(clusterWide, `
 patches:
@@ -178,7 +178,7 @@ patches:
 	}
 }
 
-func TestDeployOverlaysOfAUser(t *testing.T) {
+func deployOverlaysOfAUser(t *testing.T) {
 	w := newWorldWithoutNeutron(t)
 	w.namespace += "-overlay"
 	const mine = `
@@ -244,7 +244,7 @@ func (w *world) ownsNothingOfTheCluster(objects []*unstructured.Unstructured) {
 	}
 }
 
-func TestDeployedPodsAreAsRestrictedAsCanBe(t *testing.T) {
+func deployedPodsAreAsRestrictedAsCanBe(t *testing.T) {
 	w := newWorldWithoutNeutron(t)
 	for _, components := range []string{"[]", "[HTTPS]"} {
 		folder := w.overlay(clusterWide, "components: "+components+"\n")
@@ -282,10 +282,10 @@ func (w *world) admit(template corev1.PodTemplateSpec, change func(*corev1.PodSp
 	pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
 	pod.GenerateName = deployedName + "-"
 	change(&pod.Spec)
-	return kube.CoreV1().Pods(systemNamespace).Create(w.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return w.kube.CoreV1().Pods(systemNamespace).Create(w.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
-func TestDeployGrantsNetworksToEditAndView(t *testing.T) {
+func deployGrantsNetworksToEditAndView(t *testing.T) {
 	w := newWorldWithoutNeutron(t)
 	w.takeAway(systemNamespace)
 	w.applyAll(w.kustomization(clusterWide))
@@ -317,7 +317,7 @@ func TestDeployGrantsNetworksToEditAndView(t *testing.T) {
 func (w *world) can(user, verb, resource string) bool {
 	w.Helper()
 	resource, subresource, _ := strings.Cut(resource, "/")
-	review, err := kube.AuthorizationV1().SubjectAccessReviews().Create(w.Context(), &authorizationv1.SubjectAccessReview{
+	review, err := w.kube.AuthorizationV1().SubjectAccessReviews().Create(w.Context(), &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Namespace: w.namespace, Verb: verb, Group: "samplecrd.k8s.io", Resource: resource, Subresource: subresource,
 		}},

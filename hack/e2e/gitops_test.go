@@ -180,7 +180,7 @@ func (w *world) declare(name, spec string) {
 // another one. It returns a function that waits for it.
 func (w *world) first(reason string) func() *samplecrdv1.Network {
 	w.Helper()
-	changes, err := client.SamplecrdV1().Networks(w.namespace).Watch(w.Context(), metav1.ListOptions{})
+	changes, err := w.client.SamplecrdV1().Networks(w.namespace).Watch(w.Context(), metav1.ListOptions{})
 	w.must(err)
 	w.Cleanup(changes.Stop)
 	return func() *samplecrdv1.Network {
@@ -340,7 +340,7 @@ func TestArgoCDGetsTheHealthCheck(t *testing.T) {
 	w.kubectl("patch", "configmap", "argocd-cm", "--patch-file", patch)
 	script, err := os.ReadFile(filepath.Join(root, "artifacts", "argocd", "health.lua"))
 	w.must(err)
-	config, err := kube.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), "argocd-cm", metav1.GetOptions{})
+	config, err := w.kube.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), "argocd-cm", metav1.GetOptions{})
 	w.must(err)
 	want := map[string]string{"admin.enabled": "false", "resource.customizations.health.samplecrd.k8s.io_Network": string(script)}
 	if diff := gocmp.Diff(want, config.Data); diff != "" {

@@ -17,7 +17,6 @@ limitations under the License.
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -104,19 +103,6 @@ func TestNetworkRecreatedAtOnceIsANewOne(t *testing.T) {
 	}
 }
 
-func TestReplaceInPlaceIsAnEdit(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.start()
-	before := w.create("net", "10.0.0.0/24", "10.0.0.1")
-	_, err := w.tryKubectl(manifest("net", "10.0.0.0/24", "None"), "replace", "-f", "-")
-	w.must(err)
-	after := w.waitReady("net")
-	w.matches("net", "10.0.0.0/24", "")
-	w.equal(after.Status.Gateway, samplecrdv1.GatewayNone)
-	w.equal(after.Status.SubnetID, before.Status.SubnetID)
-}
-
 func TestKubectlCreateMakesTheNetworkOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -172,38 +158,6 @@ func TestKubectlReplaceWithAnEditedFileOfKubectlGet(t *testing.T) {
 	w.equal(table(w.kubectl("get", "networks.samplecrd.k8s.io", "--no-headers", "-o", "custom-columns=:.status.cidr,:.status.gateway"))[0], "10.7.0.0/16 10.7.0.1")
 }
 
-func TestNamespaceGoesWithItsNetworks(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.start()
-	for _, name := range []string{"a", "b"} {
-		w.create(name, "10.0.0.0/24", "")
-	}
-	w.kubectl("delete", "namespace", w.namespace, "--timeout="+patience.String())
-	for _, name := range []string{"a", "b"} {
-		w.nothing(name)
-	}
-}
-
-func TestFinalizerRemovedByAUserIsAddedAgain(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.start()
-	before := w.create("net", "10.0.0.0/24", "")
-	w.kubectl("patch", "network", "net", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
-	w.eventually(func() error {
-		if len(w.get("net").Finalizers) == 0 {
-			return errors.New("it has none")
-		}
-		return nil
-	})
-	if n := w.matches("net", "10.0.0.0/24", "10.0.0.1"); n.ID != before.Status.NetworkID {
-		t.Error("it has another network")
-	}
-	w.delete("net")
-	w.nothing("net")
-}
-
 // otherNetworks is a resource with the names of ours in another group, which comes first
 // in the alphabet. OpenShift has such a one.
 const otherNetworks = `apiVersion: apiextensions.k8s.io/v1
@@ -227,10 +181,10 @@ metadata:
   name: other
 `
 
-// This test is not parallel: while the other resource exists, kubectl takes "network" for
+// It is part of TestWholeCluster: while the other resource exists, kubectl takes "network" for
 // that one in all tests. Its discovery cache is its own, so that the tests after it do not
 // find the other resource there.
-func TestFullNameReachesOurNetworksBesideOthers(t *testing.T) {
+func fullNameReachesOurNetworksBesideOthers(t *testing.T) {
 	w := newWorld(t)
 	w.start()
 	w.create("ours", "10.0.0.0/24", "")

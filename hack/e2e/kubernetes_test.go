@@ -17,22 +17,17 @@ limitations under the License.
 package e2e
 
 import (
-	"errors"
-	"maps"
 	"net/http"
 	"slices"
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
@@ -52,45 +47,6 @@ var (
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}},
 	}
 )
-
-func TestControllerNeedsNoMoreRightsThanThese(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	p := newProxy(t, w.serviceAccount())
-	w.reach = "-master=" + p.url
-	w.grant()
-	w.start("-resync=1s")
-	n := w.create("net", "10.1.0.0/16", "10.1.0.1")
-	// An event that repeats is recorded by a patch of the first one.
-	other := "10.1.0.77"
-	for range 2 {
-		before := w.timesRepaired("net")
-		pools := []subnets.AllocationPool{{Start: "10.1.0.100", End: "10.1.0.200"}}
-		w.must(subnets.Update(t.Context(), w.neutron.Client, n.Status.SubnetID, subnets.UpdateOpts{GatewayIP: &other, AllocationPools: pools}).Err)
-		w.eventually(func() error {
-			if w.timesRepaired("net") == before {
-				return errors.New("the drift is not repaired")
-			}
-			return nil
-		})
-	}
-	w.create("net", "10.2.0.0/16", "10.2.0.1")
-	w.delete("net")
-	w.nothing("net")
-	w.deploy("web", "10.3.0.0/16", "")
-	w.waitInForce("web", "10.3.0.0/16", "10.3.0.1")
-	w.annotateDeployment("web", cidrAnnotation+"-")
-	w.waitGone("web")
-	w.nothing("web")
-
-	used := slices.Sorted(maps.Keys(p.peek()))
-	if diff := cmp.Diff(granted(), used); diff != "" {
-		t.Errorf("the rights granted and the rights used differ (-granted +used):\n%s", diff)
-	}
-	if refused := p.refused.take(); len(refused) > 0 {
-		t.Errorf("refused: %v", refused)
-	}
-}
 
 func TestControllerThatMayNotReadTheClustersIDSaysWhatToDo(t *testing.T) {
 	t.Parallel()
@@ -112,12 +68,12 @@ func TestControllerThatMayNotReadTheClustersIDSaysWhatToDo(t *testing.T) {
 // its token.
 func (w *world) serviceAccount() *rest.Config {
 	w.Helper()
-	accounts := kube.CoreV1().ServiceAccounts(w.namespace)
+	accounts := w.kube.CoreV1().ServiceAccounts(w.namespace)
 	_, err := accounts.Create(w.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "controller"}}, metav1.CreateOptions{})
 	w.must(err)
 	token, err := accounts.CreateToken(w.Context(), "controller", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	w.must(err)
-	config := rest.AnonymousClientConfig(adminConfig)
+	config := rest.AnonymousClientConfig(w.adminConfig)
 	config.BearerToken = token.Status.Token
 	return config
 }
@@ -125,7 +81,7 @@ func (w *world) serviceAccount() *rest.Config {
 // grant grants the service account the rights that the controller needs.
 func (w *world) grant() {
 	w.Helper()
-	rbac, meta := kube.RbacV1(), metav1.ObjectMeta{Name: w.namespace}
+	rbac, meta := w.kube.RbacV1(), metav1.ObjectMeta{Name: w.namespace}
 	account := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: w.namespace, Name: "controller"}}
 	_, err := rbac.Roles(w.namespace).Create(w.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: append(slices.Clone(inNamespace), forAdmission)}, metav1.CreateOptions{})
 	w.must(err)
@@ -150,29 +106,8 @@ func (w *world) grant() {
 	})
 }
 
-// granted returns each right in the form in which the proxy counts requests.
-func granted() []string {
-	var all []string
-	for _, rule := range slices.Concat(inNamespace, inCluster) {
-		for _, verb := range rule.Verbs {
-			all = append(all, verb+" "+rule.Resources[0])
-		}
-	}
-	slices.Sort(all)
-	return all
-}
-
-// timesRepaired returns how often the event DriftRepaired was recorded.
-func (w *world) timesRepaired(name string) (n int32) {
-	w.Helper()
-	for _, e := range w.events(name, samplecrdv1.EventDriftRepaired) {
-		n += e.Count
-	}
-	return n
-}
-
-// This test is not parallel, because all tests need the API server.
-func TestControllerRecoversFromARestartOfTheAPIServer(t *testing.T) {
+// It is part of TestWholeCluster, because all tests need the API server.
+func controllerRecoversFromARestartOfTheAPIServer(t *testing.T) {
 	w := newWorld(t)
 	w.expected = failedToSync
 	controller := w.start(retryQuickly)
@@ -191,11 +126,11 @@ func TestControllerRecoversFromARestartOfTheAPIServer(t *testing.T) {
 	})
 	w.apply("new", "10.3.0.0/16", "10.3.0.1")
 	w.await("the request", came)
-	err := controlPlane.StopAPIServer()
+	err := w.controlPlane.StopAPIServer()
 	close(away)
 	w.must(err)
 	w.waitForLog(controller, failedToSync)
-	w.must(controlPlane.StartAPIServer())
+	w.must(w.controlPlane.StartAPIServer())
 
 	w.waitReady("new")
 	w.matches("new", "10.3.0.0/16", "10.3.0.1")

@@ -24,8 +24,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,7 +36,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
-	"github.com/samplecrd/samplecrd-controller/hack/controlplane/cluster"
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
@@ -73,7 +70,7 @@ func (w *world) lead(flags ...string) *stack.Controller {
 // watchLease returns each change of the Lease from now on, with the time when it was seen.
 func (w *world) watchLease() <-chan leaseSeen {
 	w.Helper()
-	watch, err := kube.CoordinationV1().Leases(w.namespace).Watch(w.Context(), metav1.ListOptions{})
+	watch, err := w.kube.CoordinationV1().Leases(w.namespace).Watch(w.Context(), metav1.ListOptions{})
 	w.must(err)
 	w.Cleanup(watch.Stop)
 	seen := make(chan leaseSeen, 10_000)
@@ -118,7 +115,7 @@ func (w *world) becomes(what string, seen <-chan leaseSeen, is func(holder strin
 // holder returns the identity of the replica that holds the Lease.
 func (w *world) holder() string {
 	w.Helper()
-	lease, err := kube.CoordinationV1().Leases(w.namespace).Get(w.Context(), leaseName, metav1.GetOptions{})
+	lease, err := w.kube.CoordinationV1().Leases(w.namespace).Get(w.Context(), leaseName, metav1.GetOptions{})
 	w.must(err)
 	return (&leaseSeen{Lease: lease}).holder()
 }
@@ -192,8 +189,8 @@ func TestOneReplicaLeadsAndTheOtherStandsBy(t *testing.T) {
 	}
 }
 
-// This test is not parallel: a controller looks for orphans only if it sees all namespaces.
-func TestOrphansAreServedByTheLeaderOnly(t *testing.T) {
+// It is part of TestWholeCluster: a controller looks for orphans only if it sees all namespaces.
+func orphansAreServedByTheLeaderOnly(t *testing.T) {
 	w := newWorld(t)
 	reader := w.mayListAll("reader")
 	leader, follower := w.siteOf(w.lead(everywhere), "http"), w.siteOf(w.elect(everywhere), "http")
@@ -287,7 +284,7 @@ func TestSuspendedLeaderDoesNothingAfterAnotherLeads(t *testing.T) {
 // proxy that answers nothing while the returned value is true.
 func (w *world) throughWire() *atomic.Bool {
 	w.Helper()
-	through, err := url.Parse(newProxy(w.T, adminConfig).url)
+	through, err := url.Parse(newProxy(w.T, w.adminConfig).url)
 	w.must(err)
 	var cut atomic.Bool
 	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(through) }, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0)}
@@ -346,7 +343,7 @@ func TestAReplicaThatCanNeverLeadSaysWhatToDo(t *testing.T) {
 	if made := writes(p.take()); len(made) > 0 {
 		t.Errorf("the replica wrote to Kubernetes: %v", made)
 	}
-	p = newProxy(t, adminConfig)
+	p = newProxy(t, w.adminConfig)
 	fails("no-such-namespace", `namespaces "no-such-namespace" not found`)
 }
 
@@ -358,26 +355,15 @@ func (w *world) mayUseLeases(verb string) {
 	w.may("controller", verb, "leases.coordination.k8s.io")
 }
 
-// This test has a control plane of its own, which has no CRD at first.
-func TestReadinessWaitsForTheCRD(t *testing.T) {
-	t.Parallel()
+// It is the first part of TestWholeCluster, whose control plane has no CRD at first.
+func readinessWaitsForTheCRD(t *testing.T) {
 	w := newWorld(t)
-	executable, err := cluster.Build(t.Context(), os.Stderr)
-	w.must(err)
-	bare, err := cluster.Start(t.Context(), cluster.Options{Binary: executable, Dir: filepath.Join(w.dir, "cluster"), Fresh: true})
-	w.must(err)
-	t.Cleanup(func() { w.must(bare.Stop()) })
-	w.reach = "-kubeconfig=" + bare.Kubeconfig()
-	c := w.launch(serve, "-leader-elect=true", "-leader-elect-resource-namespace=default")
+	c := w.launch(serve, "-leader-elect=true", "-leader-elect-resource-namespace="+w.namespace)
 	s := w.siteOf(c, "http")
 	s.waitForAnswer("/readyz", http.StatusServiceUnavailable, "[-]networks: the CustomResourceDefinition does not exist; create it with kubectl apply -f artifacts/crd\n")
 	s.ask("GET", "/healthz", "", http.StatusOK)
 	s.ask("GET", "/metrics", "", http.StatusOK)
-	root, err := stack.Root()
-	w.must(err)
-	if out, err := bare.Kubectl("apply", "-f", filepath.Join(root, "artifacts", "crd")).CombinedOutput(); err != nil {
-		t.Fatalf("kubectl apply: %v: %s", err, out)
-	}
+	w.must(w.applyCRD(crdOfToday))
 	s.waitForAnswer("/readyz", http.StatusOK, "[+]networks ok")
 	w.waitUntilAtWork(c)
 }

@@ -18,6 +18,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -35,19 +36,24 @@ import (
 	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
 )
 
-// What all tests share. Only tests that are not parallel change any of it: one restarts the
-// API server, one adds a resource.
+// What all tests share.
 var (
-	// dir holds the control plane's files, and each test's controller logs.
+	// dir holds the control planes' files, and each test's controller logs.
 	dir string
 	// binary is the controller, built with the race detector.
-	binary       string
-	controlPlane *cluster.Cluster
-	// adminConfig, kube and client are a cluster administrator's.
-	adminConfig *rest.Config
-	kube        kubernetes.Interface
-	client      clientset.Interface
+	binary string
+	// shared is the control plane of all tests, except those of TestWholeCluster.
+	shared      *plane
+	realNeutron realCloud
 )
+
+// plane is a control plane with clients of a cluster administrator.
+type plane struct {
+	controlPlane *cluster.Cluster
+	adminConfig  *rest.Config
+	kube         kubernetes.Interface
+	client       clientset.Interface
+}
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -63,7 +69,7 @@ func runTests(m *testing.M) int {
 	waitInParallel()
 	code := m.Run()
 	if code != 0 {
-		fmt.Fprintf(os.Stderr, "e2e: the logs are in %s and %s\n", filepath.Join(dir, "tests"), filepath.Join(controlPlane.Dir(), "logs"))
+		fmt.Fprintf(os.Stderr, "e2e: the logs are in %s and %s\n", filepath.Join(dir, "tests"), filepath.Join(dir, "*cluster", "logs"))
 	}
 	return code
 }
@@ -90,6 +96,9 @@ func startSharing(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Join(dir, "tests"), 0o700); err != nil {
 		return err
 	}
+	if flag.Lookup("test.run").Value.String() == "" {
+		realNeutron.start() // it takes as long as the first tests
+	}
 	executable, err := cluster.Build(ctx, os.Stderr)
 	if err != nil {
 		return err
@@ -98,34 +107,43 @@ func startSharing(ctx context.Context) error {
 	if err := stack.BuildControllerAs(ctx, binary, "-race"); err != nil {
 		return err
 	}
-	controlPlane, err = cluster.Start(ctx, cluster.Options{Binary: executable, Dir: filepath.Join(dir, "cluster"), Fresh: true})
-	if err != nil {
+	if shared, err = startPlane(ctx, executable, "cluster"); err != nil {
 		return err
 	}
-	if err := connect(); err != nil {
-		return err
-	}
-	return applyCRD(filepath.Join(root, "artifacts", "crd"))
+	return shared.applyCRD(crdOfToday)
 }
 
-func connect() (err error) {
-	if adminConfig, err = clientcmd.BuildConfigFromFlags("", controlPlane.Kubeconfig()); err != nil {
+// startPlane starts a control plane with its files in that folder.
+func startPlane(ctx context.Context, executable, folder string) (*plane, error) {
+	c, err := cluster.Start(ctx, cluster.Options{Binary: executable, Dir: filepath.Join(dir, folder), Fresh: true})
+	if err != nil {
+		return nil, err
+	}
+	p := &plane{controlPlane: c}
+	if err := p.connect(); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return p, nil
+}
+
+func (p *plane) connect() (err error) {
+	if p.adminConfig, err = clientcmd.BuildConfigFromFlags("", p.controlPlane.Kubeconfig()); err != nil {
 		return err
 	}
-	adminConfig.QPS = -1 // no limit
-	if kube, err = kubernetes.NewForConfig(adminConfig); err != nil {
+	p.adminConfig.QPS = -1 // no limit
+	if p.kube, err = kubernetes.NewForConfig(p.adminConfig); err != nil {
 		return err
 	}
-	client, err = clientset.NewForConfig(adminConfig)
+	p.client, err = clientset.NewForConfig(p.adminConfig)
 	return err
 }
 
-func applyCRD(folder string) error {
+func (p *plane) applyCRD(folder string) error {
 	for _, args := range [][]string{
 		{"apply", "-f", folder},
 		{"wait", "--for=condition=Established", "crd/networks.samplecrd.k8s.io", "--timeout=30s"},
 	} {
-		if out, err := controlPlane.Kubectl(args...).CombinedOutput(); err != nil {
+		if out, err := p.controlPlane.Kubectl(args...).CombinedOutput(); err != nil {
 			return fmt.Errorf("kubectl %s: %w: %s", args[0], err, out)
 		}
 	}
@@ -133,10 +151,13 @@ func applyCRD(folder string) error {
 }
 
 func stopSharing() {
-	if controlPlane == nil {
+	if err := realNeutron.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e: stop the real Neutron:", err)
+	}
+	if shared == nil {
 		return
 	}
-	if err := controlPlane.Stop(); err != nil {
+	if err := shared.controlPlane.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e: stop the control plane:", err)
 	}
 }

@@ -17,23 +17,17 @@ limitations under the License.
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
-	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
 // metrics are the metrics of one scrape, by name.
@@ -148,131 +142,4 @@ func TestMetricsHaveTheVersionTheProcessAndTheQueues(t *testing.T) {
 			t.Errorf("there is no depth of the queue %s", queue)
 		}
 	}
-}
-
-func TestMetricsShowAnOutage(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	before := time.Now()
-	s := w.siteOf(w.start(serve, retryQuickly, "-resync=1s"), "http")
-	cloud := "cloud=" + stack.Cloud
-	s.becomes(1, "samplecrd_neutron_up", cloud)
-	looked := s.scrape().sum("samplecrd_neutron_last_look_timestamp_seconds", cloud)
-	if at := time.UnixMilli(int64(looked * 1000)); at.Before(before) || at.After(time.Now()) {
-		t.Errorf("the last list was at %s", at)
-	}
-
-	w.harm(all(embedded.Fault{Status: http.StatusServiceUnavailable}))
-	s.becomes(0, "samplecrd_neutron_up", cloud)
-	m := s.scrape()
-	if m.sum("samplecrd_neutron_requests_total", "code=503") == 0 {
-		t.Error("no failed request was counted")
-	}
-	during := m.sum("samplecrd_neutron_last_look_timestamp_seconds", cloud)
-
-	w.heal()
-	s.becomes(1, "samplecrd_neutron_up", cloud)
-	s.eventually(func() error {
-		if s.scrape().sum("samplecrd_neutron_last_look_timestamp_seconds", cloud) > during {
-			return nil
-		}
-		return errors.New("no list has succeeded since")
-	})
-}
-
-func TestMetricsShowRequestsWithoutAnAnswer(t *testing.T) {
-	t.Parallel()
-	for code, fault := range map[string]embedded.Fault{"timeout": {Hang: true}, "error": {Drop: true}} {
-		t.Run(code, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			s := w.siteOf(w.start(serve, retryQuickly, "-neutron-timeout=1s -resync=1h"), "http")
-			came := w.harmOnce("POST networks", fault)
-			w.apply("net", "10.1.0.0/16", "10.1.0.1")
-			w.await("the request", came)
-			s.becomes(1, "samplecrd_neutron_requests_total", "operation=create network", "code="+code)
-			w.waitReady("net")
-			s.becomes(1, "samplecrd_neutron_requests_total", "operation=create network", "code=201")
-		})
-	}
-}
-
-func TestMetricsCountDriftByField(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := w.siteOf(w.start(serve, "-resync=1s"), "http")
-	network := w.create("net", "10.1.0.0/16", "10.1.0.1")
-	w.equal(fmt.Sprint(s.scrape().sum("samplecrd_drift_repaired_total")), "0")
-
-	other := "other"
-	w.must(networks.Update(t.Context(), w.neutron.Client, network.Status.NetworkID, networks.UpdateOpts{Name: &other}).Err)
-	s.becomes(1, "samplecrd_drift_repaired_total", "field=network name")
-	w.must(networks.Delete(t.Context(), w.neutron.Client, network.Status.NetworkID).Err)
-	s.becomes(1, "samplecrd_drift_repaired_total", "field=network")
-	// A user's edit of the spec is not drift.
-	w.create("net", "10.1.0.0/16", "10.1.0.2")
-	w.equal(fmt.Sprint(s.scrape().sum("samplecrd_drift_repaired_total", "field=gateway")), "0")
-}
-
-func TestMetricsCountRefusedCredentials(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := w.siteOf(w.start(serve, retryQuickly, "-resync=1h"), "http")
-	w.applySecret("team", map[string]string{"clouds.yaml": cloudsYAML(w.neutron.URL(), project, "wrong")})
-	w.applyWith("net", "10.1.0.0/16", "10.1.0.1", "team")
-	w.waitNotReady("net", samplecrdv1.ReasonAuthenticationFailed)
-	m := s.scrape()
-	if m.sum("samplecrd_neutron_authentication_failures_total", "credentials=secret") == 0 {
-		t.Error("a Secret's failure was not counted")
-	}
-	w.equal(fmt.Sprint(m.sum("samplecrd_neutron_authentication_failures_total", "credentials=controller")), "0")
-
-	w.must(w.neutron.SetPassword(project, "another"))
-	w.apply("own", "10.2.0.0/16", "10.2.0.1")
-	w.waitNotReady("own", samplecrdv1.ReasonAuthenticationFailed)
-	if s.scrape().sum("samplecrd_neutron_authentication_failures_total", "credentials=controller") == 0 {
-		t.Error("the controller's own failure was not counted")
-	}
-}
-
-// Only the leader exports the metrics that two replicas would count twice.
-func TestMetricsOfTheLeaderAndOfAFollower(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	elect := "-leader-elect=true -leader-elect-resource-namespace=" + w.namespace
-	first := w.start(serve, elect)
-	leader := w.siteOf(first, "http")
-	w.create("net", "10.1.0.0/16", "10.1.0.1")
-	second := w.launch(serve, elect)
-	follower := w.siteOf(second, "http")
-
-	const isLeader = "leader_election_master_status"
-	follower.eventually(func() error {
-		if follower.scrape()[isLeader] == nil {
-			return errors.New("it does not take part in the election yet")
-		}
-		return nil
-	})
-	follower.becomes(0, isLeader)
-	leader.becomes(1, isLeader, "name=samplecrd-controller")
-	leader.becomes(1, "samplecrd_networks", "ready=True")
-	of, ofFollower := leader.scrape(), follower.scrape()
-	for _, series := range [][]string{
-		{"samplecrd_networks"}, {"samplecrd_neutron_up"}, {"samplecrd_neutron_last_look_timestamp_seconds"},
-		{"workqueue_depth", "name=networks"}, {"workqueue_depth", "name=deployments"},
-	} {
-		leaderHas, followerHas := of.has(series[0], series[1:]...), ofFollower.has(series[0], series[1:]...)
-		if !leaderHas || followerHas {
-			t.Errorf("%s: the leader has it: %t, the follower: %t", series, leaderHas, followerHas)
-		}
-	}
-	if n := ofFollower.sum("samplecrd_neutron_requests_total"); n != 0 {
-		t.Errorf("the follower sent %v requests to Neutron", n)
-	}
-
-	w.must(first.Signal(os.Interrupt))
-	w.await("the leader's end", first.Done())
-	follower.becomes(1, isLeader, "name=samplecrd-controller")
-	follower.becomes(1, "samplecrd_networks", "ready=True")
-	follower.becomes(0, "workqueue_depth", "name=networks")
 }

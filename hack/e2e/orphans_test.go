@@ -29,8 +29,8 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 )
 
-// everywhere lets a controller see the Networks of all namespaces. The tests that use it are
-// not parallel: the controller would work on the Networks of all other tests.
+// everywhere lets a controller see the Networks of all namespaces. The tests that use it are part of
+// TestWholeCluster: the controller would work on the Networks of all other tests.
 const everywhere = "-namespace= -resync=1s " + serve
 
 // abandon removes the finalizers of Networks and deletes them while no controller runs, as
@@ -100,7 +100,7 @@ func (w *world) mayListAll(account string) (token string) {
 	return token
 }
 
-func TestOrphansAreReportedAndRemovedOnRequestOnly(t *testing.T) {
+func orphansAreReportedAndRemovedOnRequestOnly(t *testing.T) {
 	w := newWorld(t)
 	p := w.throughProxy()
 	reader, stranger := w.mayListAll("reader"), w.mayUpdate("stranger", "gone")
@@ -160,33 +160,4 @@ func TestOrphansAreReportedAndRemovedOnRequestOnly(t *testing.T) {
 		w.matches(name, "10.1.0.0/16", "10.1.0.1")
 		w.delete(name)
 	}
-}
-
-func TestOrphansAreLeftAloneWhenThereAreMany(t *testing.T) {
-	w := newWorld(t)
-	c := w.start(everywhere)
-	for _, name := range []string{"one", "two", "three"} {
-		w.create(name, "10.1.0.0/16", "10.1.0.1")
-	}
-	w.must(c.Stop())
-	w.abandon("one", "two")
-	c = w.start(everywhere, "-delete-orphans")
-	w.waitForLog(c, "Left all orphans in Neutron")
-	w.siteOf(c, "http").counts(2)
-	w.relists(4)
-	if len(w.networks("one")) != 1 || len(w.networks("two")) != 1 {
-		t.Error("the orphans are gone")
-	}
-	w.must(c.Stop())
-
-	c = w.start(everywhere, "-delete-orphans=all")
-	w.eventually(func() error {
-		if left := len(w.networks("one")) + len(w.networks("two")); left > 0 {
-			return fmt.Errorf("%d are still there", left)
-		}
-		return nil
-	})
-	w.siteOf(c, "http").counts(0)
-	w.matches("three", "10.1.0.0/16", "10.1.0.1")
-	w.delete("three")
 }

@@ -18,12 +18,9 @@ package e2e
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +28,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
-	"github.com/samplecrd/samplecrd-controller/pkg/plan"
 )
 
 // command runs a subcommand of the binary. It returns both outputs and the exit code.
@@ -100,84 +96,20 @@ func TestFromAnExistingCloud(t *testing.T) {
 	w.plans("", 0, "team-net: nothing to do", "1 Network: 1 with nothing to do")
 	w.equal(fmt.Sprint(w.tags(l)), fmt.Sprint([]string{"prod", w.importTag(network)}))
 
-	// A marked network is not exported again.
-	_, errs, _ = w.command("", "export", "-n", w.namespace, l.network)
-	w.contains(errs, "has imported it")
-}
-
-func TestPlanShowsWhatTheControllerThenDoes(t *testing.T) {
-	t.Parallel()
-	w := newWorldWith(t, public)
-	c := w.start("-resync=1s", retryQuickly)
-	w.plans(manifest("net", "10.1.0.0/24", "10.1.0.1"), 2, "net: 2 changes", "  1. network created", "  2. subnet 10.1.0.0/24 created", "1 Network: 1 with changes")
-	if _, err := w.tryKubectl("", "get", "networks.samplecrd.k8s.io", "net"); err == nil {
-		t.Fatal("plan has created the Network")
-	}
-	w.nothing("net")
-	network := w.create("net", "10.1.0.0/24", "10.1.0.1")
-	w.plans(manifest("net", "10.1.0.0/24", "10.1.0.1"), 0, "net: nothing to do", "1 Network: 1 with nothing to do")
-	port := w.port(network.Status.NetworkID, "web-0")
-	w.plans(manifest("net", "10.2.0.0/24", "10.2.0.1"), 2, "net: 2 changes, blocked",
-		"  1. subnet 10.1.0.0/24 replaced by 10.2.0.0/24", "     blocked: in use by port web-0 (no device)", "  2. subnet 10.1.0.0/24 deleted", "1 Network: 1 blocked")
-	w.removePort(port)
-	w.plans(manifest("net", "10.1.0.0/16", "10.1.0.1"), 2, "net: 2 changes",
-		"  1. subnet 10.1.0.0/24 replaced by 10.1.0.0/16, with which it overlaps", "     interrupts: the old subnet goes before the new one comes",
-		"  2. subnet 10.1.0.0/16 created", "1 Network: 1 with changes")
+	// What the API server refuses is an error.
 	out, errs, code := w.command(manifest("net", "10.1.0.0/24", "10.9.0.1"), "plan", "-n", w.namespace, "-f", "-")
 	if code != 1 {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	w.contains(out, "net: error: ", "spec.gateway: Invalid value: 10.9.0.1 is not an address inside cidr, 10.1.0.0/24")
+	// A marked network is not exported again.
+	_, errs, _ = w.command("", "export", "-n", w.namespace, l.network)
+	w.contains(errs, "has imported it")
 
-	// What it says of a Network that is being deleted, and of a paused one.
-	w.kill(c)
-	w.kubectl("delete", "networks.samplecrd.k8s.io", "net", "--wait=false")
-	w.plans("", 2, "net: 1 change: the Network is being deleted", "  1. network "+network.Status.NetworkID+" deleted", "1 Network: 1 with changes")
-	paused := strings.Replace(manifest("other", "10.3.0.0/24", "10.3.0.1"), "  name: other\n", "  name: other\n  annotations: {samplecrd.k8s.io/paused: \"true\"}\n", 1)
-	w.plans(paused, 2, "other: 2 changes, when the Network is no longer paused", "  1. network created", "  2. subnet 10.3.0.0/24 created", "1 Network: 1 paused")
-}
-
-func TestPlanReadsFilesAndPrintsJSON(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	l := w.legacy()
-	dir := t.TempDir()
-	imports := func(name string) string {
-		return fmt.Sprintf("apiVersion: samplecrd.k8s.io/v1\nkind: Network\nmetadata: {name: %s}\nspec: {import: {networkID: %s}}\n", name, l.network)
-	}
-	for name, text := range map[string]string{
-		"a.yaml":    manifest("net", "10.1.0.0/24", "") + "---\n# a comment\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n",
-		"b.json":    `{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "samplecrd.k8s.io/v1", "kind": "Network", "metadata": {"name": "late", "namespace": "not-there"}, "spec": {"cidr": "10.2.0.0/24"}}]}`,
-		"c.yaml":    imports("first") + "---\n" + imports("second"),
-		"notes.txt": "not a manifest",
-	} {
-		w.must(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
-	out, errs, code := w.command("", "plan", "-n", w.namespace, "-o", "json", "-f", dir)
-	if code != 1 { // because of second
-		t.Errorf("exit code %d: %s", code, errs)
-	}
-	w.contains(errs, "a.yaml: skipped ConfigMap other")
-	var plans []plan.NetworkPlan
-	w.must(json.Unmarshal([]byte(out), &plans))
-	var got []string
-	for _, p := range plans {
-		got = append(got, fmt.Sprintf("%s %s %d", p.Name, p.Action, len(p.Steps)))
-	}
-	w.equal(strings.Join(got, ", "), "net change 2, late change 2, first change 1, second error 0")
-	w.contains(plans[3].Message, w.namespace+"/first imports network "+l.network+" too")
-	w.equal(plans[0].Steps[1].Type, "CreateSubnet")
-
-	for _, test := range []struct{ manifest, message string }{
-		{"apiVersion: samplecrd.k8s.io/v1\nkind: Network\nmetadata: {}\nspec: {}\n", "a Network has no name"},
-		{"kind: [", "standard input: "},
-		{"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", "there is no Network in the manifests"},
-		{strings.Replace(manifest("net", "10.1.0.0/24", ""), "cidr", "cdir", 1), "cdir"},
-	} {
-		out, errs, code := w.command(test.manifest, "plan", "-f", "-")
-		if code != 1 {
-			t.Errorf("%q: exit code %d", test.manifest, code)
-		}
-		w.contains(out+errs, test.message)
-	}
+	// After the deletion it is as it was, except for the edit.
+	changed := w.look(l)
+	w.delete("team-net")
+	w.isUnchanged(changed, l)
+	w.equal(fmt.Sprint(w.tags(l)), "[prod]")
+	w.waitForEvent("team-net", samplecrdv1.EventDeleted, "Left the imported network "+l.network+" in Neutron without its ownership mark")
 }

@@ -17,16 +17,10 @@ limitations under the License.
 package e2e
 
 import (
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"maps"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,12 +29,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 )
@@ -58,35 +50,6 @@ type pod struct {
 	// root is the container's root folder, as seen from outside.
 	root    string
 	process *stack.Controller
-	// door is the proxy that the pod uses as the API server; nil means the API server itself.
-	door *door
-}
-
-// door is a proxy before the API server that counts the tokens of the requests.
-type door struct {
-	*httptest.Server
-	tokens tally
-}
-
-func (w *world) newDoor() *door {
-	w.Helper()
-	target, err := url.Parse(adminConfig.Host)
-	w.must(err)
-	transport, err := rest.TransportFor(rest.AnonymousClientConfig(adminConfig))
-	w.must(err)
-	d := &door{}
-	forward := &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport:     transport,
-		FlushInterval: -1,
-		ErrorLog:      log.New(io.Discard, "", 0),
-	}
-	d.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d.tokens.add(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
-		forward.ServeHTTP(w, r)
-	}))
-	w.Cleanup(d.Close)
-	return d
 }
 
 // podPrograms builds, once, the controller as the image has it, and the runner of containers.
@@ -128,7 +91,7 @@ func needsNamespaces(t *testing.T) {
 func (w *world) pods(namespace string, n int) (pods []*pod) {
 	w.Helper()
 	w.eventually(func() error {
-		list, err := kube.CoreV1().Pods(namespace).List(w.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + deployedName})
+		list, err := w.kube.CoreV1().Pods(namespace).List(w.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + deployedName})
 		w.must(err)
 		pods = nil
 		for _, object := range list.Items {
@@ -152,7 +115,7 @@ func (w *world) createSecrets(namespace string) {
 	w.kubectl("create", "secret", "generic", "clouds", "--from-file=clouds.yaml="+file, "--namespace="+namespace)
 	w.kubectl("create", "secret", "tls", "samplecrd-controller-tls", "--cert="+cert, "--key="+key, "--namespace="+namespace)
 	w.Cleanup(func() {
-		out, err := controlPlane.Kubectl("delete", "secret", "clouds", "samplecrd-controller-tls", "--namespace="+namespace).CombinedOutput()
+		out, err := w.controlPlane.Kubectl("delete", "secret", "clouds", "samplecrd-controller-tls", "--namespace="+namespace).CombinedOutput()
 		if err != nil {
 			w.Errorf("delete the Secrets: %v: %s", err, out)
 		}
@@ -200,17 +163,14 @@ func (p *pod) start() {
 // environment returns the variables of the container.
 func (p *pod) environment() map[string]string {
 	p.Helper()
-	server := adminConfig.Host
-	if p.door != nil {
-		server = p.door.URL
-	}
+	server := p.adminConfig.Host
 	host, port, _ := strings.Cut(strings.TrimPrefix(server, "https://"), ":")
 	env := map[string]string{
 		"HOME": "/", "HOSTNAME": p.object.Name, "PATH": "/bin",
 		"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port,
 	}
 	for _, from := range p.container.EnvFrom {
-		object, err := kube.CoreV1().ConfigMaps(p.object.Namespace).Get(p.Context(), from.ConfigMapRef.Name, metav1.GetOptions{})
+		object, err := p.kube.CoreV1().ConfigMaps(p.object.Namespace).Get(p.Context(), from.ConfigMapRef.Name, metav1.GetOptions{})
 		p.must(err)
 		for name, value := range object.Data {
 			env[name] = value
@@ -256,7 +216,7 @@ func (p *pod) mount(mount corev1.VolumeMount) {
 	case !mount.ReadOnly:
 		p.Fatalf("volume %s is writable", volume.Name)
 	case volume.Secret != nil:
-		secret, err := kube.CoreV1().Secrets(p.object.Namespace).Get(p.Context(), volume.Secret.SecretName, metav1.GetOptions{})
+		secret, err := p.kube.CoreV1().Secrets(p.object.Namespace).Get(p.Context(), volume.Secret.SecretName, metav1.GetOptions{})
 		p.must(err)
 		for name, content := range secret.Data {
 			p.write(filepath.Join(mount.MountPath, name), content, os.FileMode(*volume.Secret.DefaultMode))
@@ -277,13 +237,10 @@ func (p *pod) project(folder string, source corev1.VolumeProjection, mode os.Fil
 	case source.ServiceAccountToken != nil:
 		p.write(filepath.Join(folder, source.ServiceAccountToken.Path), []byte(p.token()), 0o600)
 	case source.ConfigMap != nil:
-		object, err := kube.CoreV1().ConfigMaps(p.object.Namespace).Get(p.Context(), source.ConfigMap.Name, metav1.GetOptions{})
+		object, err := p.kube.CoreV1().ConfigMaps(p.object.Namespace).Get(p.Context(), source.ConfigMap.Name, metav1.GetOptions{})
 		p.must(err)
 		for _, item := range source.ConfigMap.Items {
 			content := []byte(object.Data[item.Key])
-			if p.door != nil {
-				content = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.door.Certificate().Raw})
-			}
 			p.write(filepath.Join(folder, item.Path), content, mode)
 		}
 	case source.DownwardAPI != nil:
@@ -296,7 +253,7 @@ func (p *pod) project(folder string, source corev1.VolumeProjection, mode os.Fil
 // pod.
 func (p *pod) token() string {
 	p.Helper()
-	token, err := kube.CoreV1().ServiceAccounts(p.object.Namespace).CreateToken(p.Context(), p.object.Spec.ServiceAccountName, &authenticationv1.TokenRequest{
+	token, err := p.kube.CoreV1().ServiceAccounts(p.object.Namespace).CreateToken(p.Context(), p.object.Spec.ServiceAccountName, &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{
 			BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: p.object.Name, UID: p.object.UID},
 		},
@@ -347,32 +304,6 @@ func (p *pod) site() *site {
 	return p.siteOf(p.process, strings.ToLower(string(p.container.LivenessProbe.HTTPGet.Scheme)))
 }
 
-var runsAs = regexp.MustCompile(`(?m)^pod (\d+): `)
-
-// isConfined fails unless, according to the kernel, the process has no capabilities and no
-// writable file system.
-func (p *pod) isConfined() {
-	p.Helper()
-	p.waitForLog(p.process, "Starting")
-	proc := filepath.Join("/proc", runsAs.FindStringSubmatch(p.process.Log.String())[1])
-	status, err := os.ReadFile(filepath.Join(proc, "status"))
-	p.must(err)
-	user := "65532"
-	if id := os.Geteuid(); id != 0 {
-		user = fmt.Sprint(id) // the ID as seen from outside of the user namespace
-	}
-	fields := strings.Join(strings.Fields(string(status)), " ")
-	none := " 0000000000000000 "
-	p.contains(fields, " Uid: "+strings.Repeat(user+" ", 4), " CapPrm:"+none, " CapEff:"+none, " CapBnd:"+none, " CapAmb:"+none, " NoNewPrivs: 1 ")
-	mounts, err := os.ReadFile(filepath.Join(proc, "mountinfo"))
-	p.must(err)
-	for mount := range strings.Lines(string(mounts)) {
-		if at := strings.Fields(mount); !strings.HasPrefix(at[4], "/proc") && !strings.HasPrefix(at[5], "ro") {
-			p.Errorf("%s is writable: %s", at[4], at[5])
-		}
-	}
-}
-
 // leads waits until one of the pods leads, and returns it and the others.
 func (w *world) leads(pods ...*pod) (leader *pod, others []*pod) {
 	w.Helper()
@@ -393,45 +324,7 @@ func (w *world) leads(pods ...*pod) (leader *pod, others []*pod) {
 	return leader, others
 }
 
-func TestDeployedPodsWorkAsTheyAreDeployed(t *testing.T) {
-	needsNamespaces(t)
-	w := newWorld(t)
-	w.takeAway(systemNamespace)
-	w.applyAll(w.kustomization(clusterWide))
-	w.createSecrets(systemNamespace)
-	pods := w.pods(systemNamespace, 2)
-	for _, p := range pods {
-		p.start()
-		p.waitForLog(p.process, "Serving HTTP")
-		p.passes(p.container.LivenessProbe, true)
-		p.passes(p.container.ReadinessProbe, false)
-		p.isConfined()
-	}
-	leader, others := w.leads(pods...)
-	if len(others) != 1 {
-		t.Fatal("both lead")
-	}
-	w.walk(slices.Concat(walkthrough, withDeployment))
-	w.contains(leader.site().ask(http.MethodGet, "/metrics", "", http.StatusOK), "go_goroutines ", "process_resident_memory_bytes ")
-	standby := others[0]
-	if standby.process.Log.Count("Starting workers") > 0 {
-		t.Error("both pods were leading")
-	}
-	standby.passes(standby.container.ReadinessProbe, true)
-
-	stopped := time.Now()
-	w.must(leader.process.Stop())
-	w.waitUntilAtWork(standby.process)
-	t.Logf("the other pod leads %s after the leader was asked to stop", time.Since(stopped).Round(time.Millisecond))
-	w.create("net", "10.9.0.0/16", "10.9.0.1")
-
-	w.matches("net", "10.9.0.0/16", "10.9.0.1")
-	w.delete("net")
-	standby.passes(standby.container.LivenessProbe, true)
-	standby.passes(standby.container.ReadinessProbe, true)
-}
-
-func TestDeployedPodServesHTTPS(t *testing.T) {
+func deployedPodServesHTTPS(t *testing.T) {
 	needsNamespaces(t)
 	w := newWorld(t)
 	w.takeAway(systemNamespace)
@@ -452,43 +345,5 @@ func TestDeployedPodServesHTTPS(t *testing.T) {
 	at := strings.TrimSpace(s.ask(http.MethodPost, path, may, http.StatusAccepted))
 	w.kubectl("wait", "network/net", "--for=jsonpath={.status.lastHandledReconcileAt}="+at, "--timeout="+patience.String())
 	s.ask(http.MethodGet, "/orphans", reader, http.StatusOK)
-	w.delete("net")
-}
-
-func TestDeployedPodOfOneNamespace(t *testing.T) {
-	t.Parallel()
-	needsNamespaces(t)
-	w := newWorld(t)
-	w.createSecrets(w.namespace)
-	w.takeAway(w.namespace)
-	system, err := kube.CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
-	w.must(err)
-	w.applyAll(w.overlay(oneNamespace, fmt.Sprintf(`
-namespace: %s
-configMapGenerator:
-- {name: samplecrd-controller-environment, behavior: merge, literals: [CLUSTER_ID=%s]}
-`, w.namespace, system.UID)))
-	p := w.pods(w.namespace, 2)[0]
-	p.door = w.newDoor()
-	p.start()
-	p.waitForLog(p.process, "Serving HTTP")
-	p.passes(p.container.ReadinessProbe, false)
-	w.walk(slices.Concat(walkthrough, withDeployment))
-	out := w.kubectl("auth", "can-i", "--list", "--as=system:serviceaccount:"+w.namespace+":"+deployedName, "--namespace=default")
-	if strings.Contains(out, "networks") || strings.Contains(out, "namespaces") {
-		t.Errorf("the service account may do this in other namespaces:\n%s", out)
-	}
-
-	// A kubelet replaces the token long before it expires. client-go reads the file once a
-	// minute.
-	token := p.token()
-	p.write("/var/run/secrets/kubernetes.io/serviceaccount/token", []byte(token), 0o600)
-	w.eventually(func() error {
-		if p.door.tokens.peek()[token] == 0 {
-			return errors.New("the new token is not used")
-		}
-		return nil
-	})
-	w.create("net", "10.9.0.0/16", "10.9.0.1")
 	w.delete("net")
 }

@@ -285,13 +285,13 @@ func apply(name, cidr, gateway string) func(*world) error {
 }
 
 func (w *world) applyNetwork(name, manifest string) error {
-	_, err := client.SamplecrdV1().Networks(w.namespace).Patch(w.Context(), name, types.ApplyYAMLPatchType, []byte(manifest), metav1.PatchOptions{FieldManager: "e2e"})
+	_, err := w.client.SamplecrdV1().Networks(w.namespace).Patch(w.Context(), name, types.ApplyYAMLPatchType, []byte(manifest), metav1.PatchOptions{FieldManager: "e2e"})
 	return err
 }
 
 func remove(name string) func(*world) error {
 	return func(w *world) error {
-		return client.SamplecrdV1().Networks(w.namespace).Delete(w.Context(), name, metav1.DeleteOptions{})
+		return w.client.SamplecrdV1().Networks(w.namespace).Delete(w.Context(), name, metav1.DeleteOptions{})
 	}
 }
 
@@ -303,7 +303,7 @@ func deployed(name, cidr string) func(*world) error {
 func undeployed(name string) func(*world) error {
 	return func(w *world) error {
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, cidrAnnotation)
-		_, err := kube.AppsV1().Deployments(w.namespace).Patch(w.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
+		_, err := w.kube.AppsV1().Deployments(w.namespace).Patch(w.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
 	}
 }
@@ -313,7 +313,7 @@ func applyLabelled(name, cidr string) func(*world) error {
 	return func(w *world) error {
 		n := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{samplecrdv1.LabelDeployment: name}}}
 		n.Spec.CIDR = cidr
-		_, err := client.SamplecrdV1().Networks(w.namespace).Create(w.Context(), n, metav1.CreateOptions{})
+		_, err := w.client.SamplecrdV1().Networks(w.namespace).Create(w.Context(), n, metav1.CreateOptions{})
 		return err
 	}
 }
@@ -329,21 +329,21 @@ func adopted(name string) func(*world) error {
 
 func applyTeam(w *world) error {
 	content := map[string]string{"clouds.yaml": cloudsYAML(w.neutron.URL(), project, password)}
-	_, err := kube.CoreV1().Secrets(w.namespace).Create(w.Context(), secret("team-cloud", content), metav1.CreateOptions{})
+	_, err := w.kube.CoreV1().Secrets(w.namespace).Create(w.Context(), secret("team-cloud", content), metav1.CreateOptions{})
 	return errors.Join(err, w.applyNetwork("team", withSecret("team", "10.3.0.0/16", "10.3.0.1", "team-cloud")))
 }
 
 func removeSecret(w *world) error {
-	return kube.CoreV1().Secrets(w.namespace).Delete(w.Context(), "team-cloud", metav1.DeleteOptions{})
+	return w.kube.CoreV1().Secrets(w.namespace).Delete(w.Context(), "team-cloud", metav1.DeleteOptions{})
 }
 
 func removeNamespace(w *world) error {
-	return kube.CoreV1().Namespaces().Delete(w.Context(), w.namespace, metav1.DeleteOptions{})
+	return w.kube.CoreV1().Namespaces().Delete(w.Context(), w.namespace, metav1.DeleteOptions{})
 }
 
 func inForce(name, cidr, gateway string) func(*world) error {
 	return func(w *world) error {
-		n, err := client.SamplecrdV1().Networks(w.namespace).Get(w.Context(), name, metav1.GetOptions{})
+		n, err := w.client.SamplecrdV1().Networks(w.namespace).Get(w.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -401,7 +401,7 @@ func eventsCounted(name string) func(*world) error {
 
 func gone(name string) func(*world) error {
 	return func(w *world) error {
-		_, err := client.SamplecrdV1().Networks(w.namespace).Get(w.Context(), name, metav1.GetOptions{})
+		_, err := w.client.SamplecrdV1().Networks(w.namespace).Get(w.Context(), name, metav1.GetOptions{})
 		if err == nil {
 			err = fmt.Errorf("Network %s is still there", name)
 		}
@@ -416,7 +416,7 @@ func gone(name string) func(*world) error {
 }
 
 func namespaceGone(w *world) error {
-	_, err := kube.CoreV1().Namespaces().Get(w.Context(), w.namespace, metav1.GetOptions{})
+	_, err := w.kube.CoreV1().Namespaces().Get(w.Context(), w.namespace, metav1.GetOptions{})
 	if err == nil {
 		return errors.New("the namespace is still there")
 	}
@@ -435,7 +435,7 @@ func (w *world) walk(steps []step) {
 	}
 }
 
-func TestDeployedRightsAreAllUsedAndNoOthersAreTried(t *testing.T) {
+func deployedRightsAreAllUsedAndNoOthersAreTried(t *testing.T) {
 	w := newWorld(t)
 	w.takeAway(systemNamespace)
 	folder := w.overlay(clusterWide, "components: [HTTPS]\n")
@@ -445,7 +445,7 @@ func TestDeployedRightsAreAllUsedAndNoOthersAreTried(t *testing.T) {
 		"--serviceaccount="+systemNamespace+":"+deployedName)
 	w.kubectl("delete", "lease", deployedName, "--namespace="+systemNamespace, "--ignore-not-found")
 
-	config := rest.AnonymousClientConfig(adminConfig)
+	config := rest.AnonymousClientConfig(w.adminConfig)
 	config.BearerToken = strings.TrimSpace(w.kubectl("create", "token", deployedName, "--namespace="+systemNamespace))
 	asked := w.recorded(config)
 	flags := "-namespace= -leader-elect=true -leader-elect-resource-namespace=" + systemNamespace + " -cluster-resource-namespace=" + systemNamespace
@@ -544,7 +544,7 @@ func (w *world) grantRights(home *world, rights []right) {
 		rules[r.namespace] = append(rules[r.namespace], rule)
 	}
 	account := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: home.namespace, Name: "controller"}}
-	meta, rbac := metav1.ObjectMeta{Name: w.namespace}, kube.RbacV1()
+	meta, rbac := metav1.ObjectMeta{Name: w.namespace}, w.kube.RbacV1()
 	for namespace, rules := range rules {
 		if namespace == "" {
 			_, err := rbac.ClusterRoles().Create(w.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
@@ -570,7 +570,7 @@ func (w *world) grantRights(home *world, rights []right) {
 // has returns an error unless the service account has the right.
 func (w *world) has(r right) error {
 	resource, subresource, _ := strings.Cut(r.resource, "/")
-	review, err := kube.AuthorizationV1().SubjectAccessReviews().Create(w.Context(), &authorizationv1.SubjectAccessReview{
+	review, err := w.kube.AuthorizationV1().SubjectAccessReviews().Create(w.Context(), &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: "system:serviceaccount:" + w.namespace + ":controller",
 			ResourceAttributes: &authorizationv1.ResourceAttributes{

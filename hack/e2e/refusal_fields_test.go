@@ -200,7 +200,7 @@ func (w *world) dryEdit(name, spec string) error {
 	w.Helper()
 	value, err := yaml.YAMLToJSON([]byte(spec))
 	w.must(err)
-	_, err = client.SamplecrdV1().Networks(w.namespace).Patch(w.Context(), name, types.JSONPatchType,
+	_, err = w.client.SamplecrdV1().Networks(w.namespace).Patch(w.Context(), name, types.JSONPatchType,
 		fmt.Appendf(nil, `[{"op":"replace","path":"/spec","value":%s}]`, value), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 	return err
 }

@@ -25,8 +25,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
 // The API server's message for each mistake.
@@ -117,7 +115,7 @@ func TestAPIServerRefusesInvalidSpecsWithTheReason(t *testing.T) {
 
 // dryRun sends a manifest to the API server as kubectl does, and returns the error.
 func (w *world) dryRun(manifest string) error {
-	return client.SamplecrdV1().RESTClient().Post().
+	return w.client.SamplecrdV1().RESTClient().Post().
 		Namespace(w.namespace).Resource("networks").
 		Param("dryRun", metav1.DryRunAll).
 		SetHeader("Content-Type", "application/yaml").
@@ -168,7 +166,7 @@ func TestEditIsRefusedLikeACreate(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.why, func(t *testing.T) {
 			w := w.at(t)
-			_, err := client.SamplecrdV1().Networks(w.namespace).Patch(t.Context(), "net", types.MergePatchType,
+			_, err := w.client.SamplecrdV1().Networks(w.namespace).Patch(t.Context(), "net", types.MergePatchType,
 				[]byte(`{"spec":`+tc.patch+`}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 			w.refused(err, tc.field, tc.message)
 		})
@@ -188,63 +186,6 @@ func TestKubectlShowsWhatTheAPIServerRefuses(t *testing.T) {
 		t.Fatal("the manifest was accepted")
 	}
 	w.contains(err.Error(), `unknown field "spec.cdir"`)
-}
-
-func TestSpecThatNeutronRefusesIsStalledUntilItIsEdited(t *testing.T) {
-	t.Parallel()
-	tests := []struct{ why, cidr, says string }{
-		{"too small for DHCP", "10.32.0.0/31", "Subnet has a prefix length that is incompatible with DHCP service enabled"},
-		{"multicast", "224.0.0.0/24", "Multicast IP subnet is not supported if enable_dhcp is True"},
-		{"everything", "0.0.0.0/0", "First IP '0.0.0.0' of network is not supported if enable_dhcp is True"},
-	}
-	w := newWorld(t)
-	w.start(retryQuickly)
-	for i, tc := range tests {
-		t.Run(tc.why, func(t *testing.T) {
-			w := w.at(t)
-			name, other := fmt.Sprintf("bad-%d", i), fmt.Sprintf("good-%d", i)
-			w.calls.take()
-			w.apply(name, tc.cidr, "")
-			network := w.waitNotReady(name, samplecrdv1.ReasonInvalidSpec)
-			for _, kind := range []string{samplecrdv1.ConditionReady, samplecrdv1.ConditionStalled} {
-				w.contains(condition(network, kind).Message, "create subnet: ", tc.says)
-			}
-			if stalled := condition(network, samplecrdv1.ConditionStalled); stalled.Status != metav1.ConditionTrue {
-				t.Errorf("Stalled is %+v", stalled)
-			}
-			if reconciling := condition(network, samplecrdv1.ConditionReconciling); reconciling.Type != "" {
-				t.Errorf("Reconciling is %+v", reconciling)
-			}
-			// Meanwhile the edits of another Network take longer than several retries would.
-			for _, gateway := range []string{"10.7.0.1", "10.7.0.2", "10.7.0.3", "10.7.0.4"} {
-				w.create(other, "10.7.0.0/16", gateway)
-			}
-			if got := w.calls.take(); got["POST subnets"] != 2 || got["POST networks"] != 2 {
-				t.Errorf("want one creation for each of the two Networks, got %v", got)
-			}
-			if again := w.get(name); again.ResourceVersion != network.ResourceVersion {
-				t.Errorf("the Network was written again: %+v", again)
-			}
-			w.create(name, "10.8.0.0/16", "")
-			w.matches(name, "10.8.0.0/16", "10.8.0.1")
-			if stalled := condition(w.get(name), samplecrdv1.ConditionStalled); stalled.Type != "" {
-				t.Errorf("the Network is ready and Stalled: %+v", stalled)
-			}
-			if n := w.warnings(name); n != 1 {
-				t.Errorf("%d warnings, want 1", n)
-			}
-		})
-	}
-}
-
-func TestNetworkThatNeutronRefusesCanBeDeleted(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.start()
-	w.apply("net", "10.32.0.0/31", "")
-	w.waitNotReady("net", samplecrdv1.ReasonInvalidSpec)
-	w.delete("net")
-	w.nothing("net")
 }
 
 // warnings returns how many warning events the Network has, repeated ones included.

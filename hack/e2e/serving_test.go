@@ -23,7 +23,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -34,9 +33,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -177,42 +173,6 @@ func TestServingLooksAtNeutronForThoseWhoMayUpdate(t *testing.T) {
 	}
 }
 
-func TestServingSaysWhatItDoesNotServe(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.apply("net", "10.1.0.0/16", "10.1.0.1")
-	right := w.mayUpdate("right", "net")
-	path := "/reconcile/" + w.namespace + "/net"
-	for _, test := range []struct {
-		name, flags string
-		code        int
-	}{
-		{"on a loopback address", serve, http.StatusAccepted},
-		{"on a loopback address, but they are off", serve + " -serve-authorized=false", http.StatusNotFound},
-		{"on all addresses", "-bind-address=:0", http.StatusNotFound},
-		{"on all addresses, and they are on", "-bind-address=:0 -serve-authorized=true", http.StatusAccepted},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			w := w.at(t)
-			c := w.start(test.flags)
-			s := w.siteOf(c, "http")
-			s.ask("POST", path, right, test.code)
-			// This controller sees one namespace only.
-			s.ask("GET", "/orphans", right, http.StatusNotFound)
-			metrics := s.ask("GET", "/metrics", "", http.StatusOK)
-			w.contains(metrics, "go_goroutines ")
-			if strings.Contains(metrics, "samplecrd_orphans") {
-				t.Error("orphans are counted")
-			}
-			w.waitForLog(c, "Not looking for orphans")
-			w.must(c.Stop()) // then the log is complete
-			if said := c.Log.Count("Not serving POST /reconcile") > 0; said != (test.code == http.StatusNotFound) {
-				t.Errorf("the log says that it does not serve this: %t", said)
-			}
-		})
-	}
-}
-
 func TestServingExampleGivesTheRights(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutNeutron(t)
@@ -222,40 +182,6 @@ func TestServingExampleGivesTheRights(t *testing.T) {
 	w.kubectl("apply", "-f", filepath.Join(root, "artifacts", "examples", "example-callers.yaml"))
 	w.may("ops", "update", "networks.samplecrd.k8s.io/net")
 	w.may("ops", "list", "networks.samplecrd.k8s.io", "--all-namespaces")
-}
-
-func TestServingTLSTakesUpACertificateThatHasChanged(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	cert, key := filepath.Join(w.dir, "tls.crt"), filepath.Join(w.dir, "tls.key")
-	w.writeCertificate(cert, key, 1)
-	c := w.start("-bind-address=127.0.0.1:0", "-tls-cert-file="+cert, "-tls-private-key-file="+key)
-	s := w.siteOf(c, "https")
-	w.equal(s.serial(), "1")
-	w.writeCertificate(cert, key, 2)
-	w.eventually(func() error {
-		if s.serial() != "2" {
-			return errors.New("the server still uses the old certificate")
-		}
-		return nil
-	})
-	s.ask("POST", "/reconcile/"+w.namespace+"/net", "", http.StatusUnauthorized)
-	w.must(c.Stop())
-
-	said, code := w.run(w.neutron.Env(), w.reach, "-namespace="+w.namespace, "-bind-address=127.0.0.1:0", "-tls-cert-file="+cert, "-tls-private-key-file="+cert)
-	if code != 1 {
-		t.Errorf("exit code %d", code)
-	}
-	w.contains(said, "TLS certificate", cert)
-}
-
-// serial returns the serial number of the certificate on a new connection.
-func (s *site) serial() string {
-	s.Helper()
-	connection, err := tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"), &tls.Config{InsecureSkipVerify: true})
-	s.must(err)
-	defer connection.Close()
-	return connection.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
 
 // writeCertificate writes a certificate with that serial number.
@@ -270,50 +196,4 @@ func (w *world) writeCertificate(certFile, keyFile string, serial int64) {
 	w.must(err)
 	w.must(os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o600))
 	w.must(os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600))
-}
-
-// toServe are the further rights that the controller needs to serve callers with tokens.
-var toServe = []rbacv1.PolicyRule{
-	{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
-	{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
-}
-
-func TestServingNeedsNoMoreRightsThanThese(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	p := newProxy(t, w.serviceAccount())
-	w.reach = "-master=" + p.url
-	w.grant()
-	c := w.start(serve)
-	s := w.siteOf(c, "http")
-	w.create("net", "10.1.0.0/16", "10.1.0.1")
-	right := w.mayUpdate("right", "net")
-	path := "/reconcile/" + w.namespace + "/net"
-
-	s.ask("POST", path, right, http.StatusServiceUnavailable)
-	w.waitForLog(c, `cannot create resource \"tokenreviews\"`)
-	name := w.namespace + "-serving"
-	_, err := kube.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: toServe}, metav1.CreateOptions{})
-	w.must(err)
-	w.kubectl("create", "clusterrolebinding", name, "--clusterrole="+name, "--serviceaccount="+w.namespace+":controller")
-	w.may("controller", "create", "tokenreviews.authentication.k8s.io")
-	w.may("controller", "create", "subjectaccessreviews.authorization.k8s.io")
-	p.refused.take()
-	p.take()
-	at := strings.TrimSpace(s.ask("POST", path, right, http.StatusAccepted))
-	w.eventually(func() error {
-		if got := w.get("net").Status.LastHandledReconcileAt; got != at {
-			return fmt.Errorf("the handled request is %q", got)
-		}
-		return nil
-	})
-	used := p.take()
-	for _, request := range []string{"create tokenreviews", "create subjectaccessreviews", "patch networks", "patch networks/status"} {
-		if used[request] != 1 {
-			t.Errorf("%s: %d times", request, used[request])
-		}
-	}
-	if refused := p.refused.take(); len(refused) > 0 {
-		t.Errorf("refused: %v", refused)
-	}
 }

@@ -58,7 +58,7 @@ func TestSetupErrorsAreOneLine(t *testing.T) {
 	w := newWorld(t)
 	notKubernetes := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(notKubernetes.Close)
-	kubeconfig := "-kubeconfig=" + controlPlane.Kubeconfig()
+	kubeconfig := "-kubeconfig=" + w.controlPlane.Kubeconfig()
 	malformed := w.file("malformed.kubeconfig", "clusters: [}\n")
 	empty := w.file("empty.kubeconfig", "")
 	broken := w.file("broken.yaml", "clouds:\n  local:\n\tauth: {}\n")

@@ -18,6 +18,7 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"testing"
 
@@ -104,7 +105,7 @@ func TestStatusPatchIsForTheVersionThatWasRead(t *testing.T) {
 	w := newWorldWithoutNeutron(t)
 	write := func(read *samplecrdv1.Network, mtu int) (*samplecrdv1.Network, error) {
 		patch := fmt.Sprintf(`{"metadata": {"resourceVersion": %q}, "status": {"mtu": %d}}`, read.ResourceVersion, mtu)
-		return client.SamplecrdV1().Networks(w.namespace).Patch(w.Context(), read.Name, types.MergePatchType, []byte(patch),
+		return w.client.SamplecrdV1().Networks(w.namespace).Patch(w.Context(), read.Name, types.MergePatchType, []byte(patch),
 			metav1.PatchOptions{FieldManager: "samplecrd-controller"}, "status")
 	}
 	w.apply("net", "10.1.0.0/24", "")
@@ -141,7 +142,7 @@ func (w *world) applyStatus(name, _ string) {
 		apply.WithConditions(metav1ac.Condition().WithType(c.Type).WithStatus(c.Status).WithObservedGeneration(c.ObservedGeneration).
 			WithLastTransitionTime(c.LastTransitionTime).WithReason(c.Reason).WithMessage(c.Message))
 	}
-	_, err := client.SamplecrdV1().Networks(w.namespace).ApplyStatus(w.Context(),
+	_, err := w.client.SamplecrdV1().Networks(w.namespace).ApplyStatus(w.Context(),
 		samplecrdv1ac.Network(name, w.namespace).WithStatus(apply), metav1.ApplyOptions{FieldManager: "samplecrd-controller", Force: true})
 	w.must(err)
 }
@@ -159,7 +160,12 @@ func (w *world) applyCondition(name, kind, message string) {
 	w.Helper()
 	patch := fmt.Sprintf(`{"apiVersion": "samplecrd.k8s.io/v1", "kind": "Network", "metadata": {"name": %q},
 		"status": {"conditions": [{"type": %q, "message": %q}]}}`, name, kind, message)
-	_, err := client.SamplecrdV1().Networks(w.namespace).Patch(w.Context(), name, types.ApplyPatchType, []byte(patch),
+	_, err := w.client.SamplecrdV1().Networks(w.namespace).Patch(w.Context(), name, types.ApplyPatchType, []byte(patch),
 		metav1.PatchOptions{FieldManager: "another", Force: new(true)}, "status")
 	w.must(err)
+}
+
+// all makes every request of the controller fail with this fault.
+func all(fault embedded.Fault) chooser {
+	return func(*http.Request) *embedded.Fault { return &fault }
 }

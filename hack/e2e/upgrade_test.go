@@ -42,10 +42,10 @@ var (
 
 // useCRD applies a CustomResourceDefinition, and waits until the API server uses it: until
 // it refuses, or accepts, what only the present one refuses. All tests share the CRD, so a
-// test that calls useCRD is not parallel, and applies the present one before it ends.
+// test that calls useCRD is part of TestWholeCluster, and applies the present one before it ends.
 func (w *world) useCRD(folder string) {
 	w.Helper()
-	w.must(applyCRD(folder))
+	w.must(w.applyCRD(folder))
 	w.eventually(func() error {
 		err := w.dryRun(manifest("probe", "no CIDR", ""))
 		if refused := apierrors.IsInvalid(err); refused != (folder == crdOfToday) || err != nil && !refused {
@@ -90,7 +90,7 @@ var (
 	}
 )
 
-func TestNetworksOfTheFirstReleaseAreReconciled(t *testing.T) {
+func networksOfTheFirstReleaseAreReconciled(t *testing.T) {
 	w := newWorld(t)
 	defer w.useCRD(crdOfToday)
 	w.useCRD(crdOfFirstRelease)
@@ -141,7 +141,7 @@ func (w *world) isStalledButNotStuck(name, says string) {
 	w.nothing(name)
 }
 
-func TestNetworksThatAreRefusedTodayCanBeDeletedAsTheyAre(t *testing.T) {
+func networksThatAreRefusedTodayCanBeDeletedAsTheyAre(t *testing.T) {
 	w := newWorld(t)
 	defer w.useCRD(crdOfToday)
 	w.useCRD(crdOfFirstRelease)
@@ -157,7 +157,7 @@ func TestNetworksThatAreRefusedTodayCanBeDeletedAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestOlderCRDInBetweenLosesNoNetwork(t *testing.T) {
+func olderCRDInBetweenLosesNoNetwork(t *testing.T) {
 	for _, running := range []bool{true, false} {
 		t.Run(fmt.Sprintf("running=%t", running), func(t *testing.T) {
 			w := newWorld(t)
@@ -198,7 +198,7 @@ func TestOlderCRDInBetweenLosesNoNetwork(t *testing.T) {
 	}
 }
 
-func TestOlderCRDDoesNotLeadToWrongChanges(t *testing.T) {
+func olderCRDDoesNotLeadToWrongChanges(t *testing.T) {
 	for _, running := range []bool{true, false} {
 		t.Run(fmt.Sprintf("running=%t", running), func(t *testing.T) {
 			w := newWorldOf(t, "team")
@@ -308,7 +308,7 @@ func (w *world) buildOlder() string {
 	folder := w.TempDir()
 	w.shell(root, "git archive "+olderCommit+" | tar -x -C "+folder)
 	older := filepath.Join(w.dir, "older-controller")
-	w.shell(folder, "go build -race -buildvcs=false -o "+older+" .")
+	w.shell(folder, "go build -buildvcs=false -o "+older+" .")
 	return older
 }
 

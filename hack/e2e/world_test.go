@@ -34,11 +34,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/meaning"
 )
 
 // patience bounds each wait. It is long because the machine may be busy; a wait ends as
@@ -60,6 +64,7 @@ const failedToSync = "Failed to sync, will try again"
 // world is what each test has for itself.
 type world struct {
 	*testing.T
+	*plane
 	namespace string
 	dir       string
 	neutron   *stack.Neutron
@@ -104,14 +109,15 @@ func newWorldWithoutNeutron(t *testing.T) *world {
 	t.Helper()
 	w := &world{
 		T:       t,
+		plane:   planeOf(t),
 		dir:     filepath.Join(dir, "tests", t.Name()),
 		calls:   &tally{},
-		reach:   "-kubeconfig=" + controlPlane.Kubeconfig(),
+		reach:   "-kubeconfig=" + planeOf(t).controlPlane.Kubeconfig(),
 		fault:   &atomic.Pointer[chooser]{},
 		started: &atomic.Int32{},
 	}
 	w.must(os.MkdirAll(w.dir, 0o700))
-	namespace, err := kube.CoreV1().Namespaces().Create(t.Context(),
+	namespace, err := w.kube.CoreV1().Namespaces().Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}}, metav1.CreateOptions{})
 	w.must(err)
 	w.namespace = namespace.Name
@@ -137,7 +143,7 @@ func (w *world) must(err error) {
 // a proxy that counts their requests.
 func (w *world) throughProxy() *proxy {
 	w.Helper()
-	p := newProxy(w.T, adminConfig)
+	p := newProxy(w.T, w.adminConfig)
 	w.reach = "-master=" + p.url
 	return p
 }
@@ -270,7 +276,7 @@ func (w *world) kubectl(args ...string) string {
 
 // tryKubectl is kubectl with a standard input, and returns the error.
 func (w *world) tryKubectl(stdin string, args ...string) (string, error) {
-	cmd := controlPlane.Kubectl(append([]string{"--namespace=" + w.namespace}, args...)...)
+	cmd := w.controlPlane.Kubectl(append([]string{"--namespace=" + w.namespace}, args...)...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -324,7 +330,7 @@ func (w *world) eventually(try func() error) {
 
 func (w *world) get(name string) *samplecrdv1.Network {
 	w.Helper()
-	network, err := client.SamplecrdV1().Networks(w.namespace).Get(w.Context(), name, metav1.GetOptions{})
+	network, err := w.client.SamplecrdV1().Networks(w.namespace).Get(w.Context(), name, metav1.GetOptions{})
 	w.must(err)
 	return network
 }
@@ -368,7 +374,7 @@ func condition(network *samplecrdv1.Network, kind string) metav1.Condition {
 func (w *world) waitGone(name string) {
 	w.Helper()
 	w.eventually(func() error {
-		_, err := client.SamplecrdV1().Networks(w.namespace).Get(w.Context(), name, metav1.GetOptions{})
+		_, err := w.client.SamplecrdV1().Networks(w.namespace).Get(w.Context(), name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
@@ -405,7 +411,28 @@ func (w *world) matches(name, cidr, gateway string) stack.Network {
 	if fmt.Sprint(in) != fmt.Sprint(want) || fmt.Sprint(said) != fmt.Sprint(want) {
 		w.Fatalf("want %s, Neutron has %s, the status says %s", want, in, said)
 	}
+	w.agrees(name, n)
 	return n
+}
+
+// agrees fails unless the network and its subnets are what the spec of the Network means.
+func (w *world) agrees(name string, n stack.Network) {
+	w.Helper()
+	var observed meaning.Network
+	w.must(networks.Get(w.Context(), w.neutron.Client, n.ID).ExtractInto(&observed))
+	spec := w.get(name).Spec
+	want, got := []string{meaning.WantedNetwork(&spec, observed)}, []string{meaning.ObservedNetwork(observed)}
+	for _, s := range meaning.SubnetsOf(&spec) {
+		want = append(want, meaning.WantedSubnet(&s.SubnetSpec))
+	}
+	for i := range n.Subnets {
+		got = append(got, meaning.ObservedSubnet(&n.Subnets[i]))
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.Errorf("Neutron has not what the spec of Network %s means (-spec +Neutron):\n%s", name, diff)
+	}
 }
 
 // nothing fails if Neutron still has a network with the Network's name.
@@ -420,7 +447,7 @@ func (w *world) nothing(name string) {
 // and its subnet.
 func (w *world) mark(network *samplecrdv1.Network) string {
 	w.Helper()
-	system, err := kube.CoreV1().Namespaces().Get(w.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
+	system, err := w.kube.CoreV1().Namespaces().Get(w.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
 	w.must(err)
 	return "samplecrd.k8s.io/owner=" + string(system.UID) + "/" + string(network.UID)
 }
@@ -428,7 +455,7 @@ func (w *world) mark(network *samplecrdv1.Network) string {
 // events returns the Network's events of that reason, all of them if it is "".
 func (w *world) events(name, reason string) []corev1.Event {
 	w.Helper()
-	list, err := kube.CoreV1().Events(w.namespace).List(w.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
+	list, err := w.kube.CoreV1().Events(w.namespace).List(w.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
 	w.must(err)
 	var found []corev1.Event
 	for _, e := range list.Items {
@@ -479,4 +506,33 @@ func (w *world) showIfFailed() {
 		out, err := w.tryKubectl("", args...)
 		w.Logf("kubectl %s:\n%s%v", strings.Join(args, " "), out, err)
 	}
+}
+
+// annotate sets an annotation with kubectl, or removes it if value is "".
+func (w *world) annotate(name, key, value string) {
+	w.Helper()
+	change := key + "=" + value
+	if value == "" {
+		change = key + "-"
+	}
+	w.kubectl("annotate", "--overwrite", "network", name, change)
+}
+
+// patch changes a Network, as kubectl patch --type=merge does but faster.
+func (w *world) patch(name, patch string) {
+	w.Helper()
+	_, err := w.client.SamplecrdV1().Networks(w.namespace).Patch(w.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	w.must(err)
+}
+
+// list returns the world's Networks by their names.
+func (w *world) list() map[string]samplecrdv1.Network {
+	w.Helper()
+	list, err := w.client.SamplecrdV1().Networks(w.namespace).List(w.Context(), metav1.ListOptions{})
+	w.must(err)
+	byName := map[string]samplecrdv1.Network{}
+	for _, n := range list.Items {
+		byName[n.Name] = n
+	}
+	return byName
 }

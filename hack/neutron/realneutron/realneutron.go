@@ -19,7 +19,9 @@ limitations under the License.
 package realneutron
 
 import (
+	"bufio"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -96,11 +98,40 @@ func Purge(dir string) error {
 	return err
 }
 
+// Packages returns the versions of Debian's packages that Up has started, one in a line.
+func Packages() (string, error) {
+	var b strings.Builder
+	for _, name := range []string{"neutron-server", "keystone", "mariadb-server-core"} {
+		file := filepath.Join("usr", "share", "doc", name, "changelog.Debian.gz")
+		raw, err := os.ReadFile(filepath.Join(scripts(), "..", "_output", "neutron", "root", file))
+		if errors.Is(err, os.ErrNotExist) { // it was installed before
+			raw, err = os.ReadFile(filepath.Join("/", file))
+		}
+		if err != nil {
+			return "", err
+		}
+		unzip, err := gzip.NewReader(bytes.NewReader(raw))
+		if err != nil {
+			return "", err
+		}
+		first, err := bufio.NewReader(unzip).ReadString(')')
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintln(&b, first)
+	}
+	return b.String(), nil
+}
+
+// scripts returns the folder of the scripts, from the path of this source file.
+func scripts() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Dir(filepath.Dir(file))
+}
+
 // script runs one of the scripts and returns its output.
 func script(ctx context.Context, name string, args ...string) (string, error) {
-	// The folder of the scripts, from the path of this source file.
-	_, file, _, _ := runtime.Caller(0)
-	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(filepath.Dir(file)), name), args...)
+	cmd := exec.CommandContext(ctx, filepath.Join(scripts(), name), args...)
 	// On SIGTERM the script cleans up; SIGKILL would prevent that.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = time.Minute

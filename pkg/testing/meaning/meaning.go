@@ -53,7 +53,11 @@ func CIDRAndGateway(spec *samplecrdv1.SubnetSpec) (cidr, gateway string) {
 	if first.Is4() {
 		first = first.Next()
 	}
-	return prefix.String(), cmp.Or(spec.Gateway, first.String())
+	gateway = cmp.Or(spec.Gateway, first.String())
+	if address, err := netip.ParseAddr(gateway); err == nil {
+		gateway = address.String() // in lower case
+	}
+	return prefix.String(), gateway
 }
 
 // ObservedSubnet describes a subnet in Neutron. A field is left out if it has Neutron's default.

@@ -1,0 +1,87 @@
+/*
+Copyright The samplecrd-controller Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/samplecrd/samplecrd-controller/hack/controlplane/cluster"
+)
+
+// alone is the control plane of TestWholeCluster.
+var alone *plane
+
+// TestWholeCluster has the tests that need a cluster for themselves: they change what is for all namespaces, use
+// samplecrd-system, or have a controller that sees the Networks of all namespaces. They run one after another, on a
+// control plane of their own, beside all others.
+func TestWholeCluster(t *testing.T) {
+	t.Parallel()
+	executable, err := cluster.Build(t.Context(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if alone, err = startPlane(t.Context(), executable, "whole-cluster"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := alone.controlPlane.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("ReadinessWaitsForTheCRD", readinessWaitsForTheCRD)
+	if err := alone.applyCRD(crdOfToday); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"AdmissionPoliciesRefuseNewNetworks", admissionPoliciesRefuseNewNetworks},
+		{"AdmissionPoliciesLetOldNetworksBeEdited", admissionPoliciesLetOldNetworksBeEdited},
+		{"AdmissionPoliciesFindMistakesInTheirRules", admissionPoliciesFindMistakesInTheirRules},
+		{"AdmissionPoliciesFitTheSchemas", admissionPoliciesFitTheSchemas},
+		{"AdmissionPoliciesHoldForDeployments", admissionPoliciesHoldForDeployments},
+		{"AdmissionPoliciesCanBeTriedFirst", admissionPoliciesCanBeTriedFirst},
+		{"DeployIsOneCommandThatCanBeRepeated", deployIsOneCommandThatCanBeRepeated},
+		{"DeployIsValidatedStrictly", deployIsValidatedStrictly},
+		{"DeployOverlaysOfAUser", deployOverlaysOfAUser},
+		{"DeployedPodsAreAsRestrictedAsCanBe", deployedPodsAreAsRestrictedAsCanBe},
+		{"DeployGrantsNetworksToEditAndView", deployGrantsNetworksToEditAndView},
+		{"DeployedRightsAreAllUsedAndNoOthersAreTried", deployedRightsAreAllUsedAndNoOthersAreTried},
+		{"DeployedPodServesHTTPS", deployedPodServesHTTPS},
+		{"OrphansAreReportedAndRemovedOnRequestOnly", orphansAreReportedAndRemovedOnRequestOnly},
+		{"OrphansAreServedByTheLeaderOnly", orphansAreServedByTheLeaderOnly},
+		{"NetworksOfTheFirstReleaseAreReconciled", networksOfTheFirstReleaseAreReconciled},
+		{"NetworksThatAreRefusedTodayCanBeDeletedAsTheyAre", networksThatAreRefusedTodayCanBeDeletedAsTheyAre},
+		{"OlderCRDInBetweenLosesNoNetwork", olderCRDInBetweenLosesNoNetwork},
+		{"OlderCRDDoesNotLeadToWrongChanges", olderCRDDoesNotLeadToWrongChanges},
+		{"FullNameReachesOurNetworksBesideOthers", fullNameReachesOurNetworksBesideOthers},
+		{"ControllerRecoversFromARestartOfTheAPIServer", controllerRecoversFromARestartOfTheAPIServer},
+	} {
+		t.Run(test.name, test.run)
+	}
+}
+
+// planeOf returns the control plane for the test.
+func planeOf(t *testing.T) *plane {
+	if strings.HasPrefix(t.Name(), "TestWholeCluster/") {
+		return alone
+	}
+	return shared
+}
