@@ -127,25 +127,27 @@ func (w *World) deleteLegacy(s *slot, _ *rand.Rand) {
 	}
 }
 
-// tidyTags removes the tags that keep others from a network, as the documentation tells users to do: those of strangers, and
-// of Networks that were only observed when they were deleted.
-func (w *World) tidyTags() {
-	gone := map[string]*samplecrdv1.Network{}
+// tidyImports removes the marks that keep others from a network and its subnets, as the documentation tells users to do: those of
+// strangers, and of Networks that were only observed when they were deleted.
+func (w *World) tidyImports() {
+	gone := map[string]bool{}
 	for _, n := range w.judge.history.Gone() {
-		gone[string(n.UID)] = n
+		gone[string(n.UID)] = n.Spec.ManagementPolicy == samplecrdv1.ManagementObserve || w.mayBeLeft(string(n.UID))
 	}
-	networks := w.cloud.snapshot().Networks
+	now := w.cloud.snapshot()
 	for _, pair := range w.legacies {
 		for _, l := range pair {
-			network := networks[l.id]
+			network := now.Networks[l.id]
 			for _, tag := range network.Tags {
-				uid := oracle.ImporterIn(tag)
-				n := gone[uid]
-				isLeft := n != nil && (n.Spec.ManagementPolicy == samplecrdv1.ManagementObserve || w.mayBeLeft(uid))
-				if isLeft || slices.Contains(l.strangersTags, tag) {
+				if gone[oracle.ImporterIn(tag)] || slices.Contains(l.strangersTags, tag) {
 					_ = w.cloud.do(http.MethodDelete, "networks/"+l.id+"/tags/"+tag, nil, nil)
 				}
 			}
+		}
+	}
+	for id, s := range now.Subnets {
+		if w.isLegacy(s.NetworkID) && gone[oracle.MarkOf(Cluster, s.Description)] {
+			_ = w.cloud.change("subnet", id, object{"description": ""})
 		}
 	}
 }

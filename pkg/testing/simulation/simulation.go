@@ -219,7 +219,7 @@ func (w *World) agree() (violations []string) {
 			w.log("agreement after %s: %d violations", time.Since(ended), len(violations))
 			return violations
 		}
-		w.tidyTags()
+		w.tidyImports()
 		w.detachForgotten()
 		w.pass(time.Now().Add(15 * time.Second))
 	}
