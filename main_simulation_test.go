@@ -112,7 +112,7 @@ func startProcessOf(ctx context.Context, p simulation.Process) error {
 		return err
 	}
 	kube, networks := kubernetes.NewForConfigOrDie(p.Kubernetes), clientset.NewForConfigOrDie(p.Kubernetes)
-	clients := &kubeclient.Clients{ClusterID: simulation.Cluster, Kube: kube, WatchKube: kube, Leases: kube, Networks: networks, WatchNetworks: networks}
+	clients := &kubeclient.Clients{ClusterID: p.Cluster, Kube: kube, WatchKube: kube, Leases: kube, Networks: networks, WatchNetworks: networks}
 	ctx = klog.NewContext(ctx, klog.Logger{})
 	recorder := clients.NewRecorder(ctx)
 	defer recorder.Stop()
@@ -126,23 +126,23 @@ func startProcessOf(ctx context.Context, p simulation.Process) error {
 }
 
 // previewOf returns what the subcommand plan would show for the Networks: what a controller would do now.
-func previewOf(ctx context.Context, cloudsYAML []byte, cloudName string, networks []*samplecrdv1.Network) (previews []simulation.Preview, err error) {
+func previewOf(ctx context.Context, cluster string, cloudsYAML []byte, cloudName string, networks []*samplecrdv1.Network) (previews []simulation.Preview, err error) {
 	config, err := neutron.ParseConfig(cloudName, cloudsYAML)
 	if err != nil {
 		return nil, err
 	}
 	client := neutron.NewClient(config, neutron.ClientOptions{Timeout: time.Minute})
 	defer client.Close()
-	cloud := neutron.NewCloud(config.Name, client, simulation.Cluster, time.Hour)
+	cloud := neutron.NewCloud(config.Name, client, cluster, time.Hour)
 	if err := cloud.Observer().Relist(ctx); err != nil {
 		return nil, err
 	}
 	for _, n := range networks {
-		desired, err := neutron.NewDesired(n, simulation.Cluster)
+		desired, err := neutron.NewDesired(n, cluster)
 		if err != nil {
 			return nil, err
 		}
-		preview, err := cloud.Preview(ctx, neutron.NewIdentity(n, simulation.Cluster), desired)
+		preview, err := cloud.Preview(ctx, neutron.NewIdentity(n, cluster), desired)
 		previews = append(previews, simulation.Preview{Steps: len(preview.Steps), Text: fmt.Sprint(preview.Steps), Err: err})
 	}
 	return previews, nil

@@ -41,6 +41,9 @@ func (r *Rules) disagreementsOnImports(now *Snapshot, owners map[string]*samplec
 		all = append(all, r.disagreementsOnImport(id, importers, now)...)
 	}
 	for _, n := range now.Networks {
+		if !r.IsLegacy(n.ID) {
+			continue
+		}
 		for _, uid := range n.Importers() {
 			if isLeft(uid) || owners[uid] != nil && (owners[uid].Spec.Import == nil || owners[uid].Spec.Import.NetworkID != n.ID) {
 				all = append(all, fmt.Sprintf("left over: the tag of %s on network %s", uid, n.ID))

@@ -77,7 +77,8 @@ type Change struct {
 
 // Server is an API server. Its methods may be called concurrently.
 type Server struct {
-	kinds map[string]Kind
+	number int
+	kinds  map[string]Kind
 
 	mu      sync.Mutex
 	objects map[Key]*unstructured.Unstructured
@@ -93,13 +94,13 @@ type Server struct {
 	watches map[*stream]struct{}
 }
 
-// New returns a Server for these resources. A resource is its plural name without a group: no two may share one. onChange is
+// New returns a Server for these resources, whose UIDs begin with the number. A resource is its plural name without a group: no two may share one. onChange is
 // called for each change, one after the other, and must not call the Server; it may be nil.
-func New(kinds map[string]Kind, onChange func(Change)) *Server {
+func New(number int, kinds map[string]Kind, onChange func(Change)) *Server {
 	if onChange == nil {
 		onChange = func(Change) {}
 	}
-	return &Server{kinds: kinds, objects: map[Key]*unstructured.Unstructured{}, watches: map[*stream]struct{}{}, version: 1, onChange: onChange}
+	return &Server{number: number, kinds: kinds, objects: map[Key]*unstructured.Unstructured{}, watches: map[*stream]struct{}{}, version: 1, onChange: onChange}
 }
 
 // Request is one request of a client.
@@ -255,7 +256,7 @@ func (s *Server) create(r *Request) (runtime.Object, error) {
 		return nil, apierrors.NewAlreadyExists(r.groupResource(), r.Key.Name)
 	}
 	s.uids++
-	o.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.uids)))
+	o.SetUID(types.UID(fmt.Sprintf("%08d-0000-4000-8000-%012d", s.number, s.uids)))
 	o.SetNamespace(r.Key.Namespace)
 	o.SetCreationTimestamp(metav1.NewTime(time.Now().Truncate(time.Second)))
 	if s.kinds[r.Key.Resource].HasStatus {

@@ -39,7 +39,7 @@ import (
 var ctx = context.Background()
 
 func newServer(c Client) (*Server, kubernetes.Interface) {
-	s := New(map[string]Kind{"secrets": {Name: "Secret"}, "deployments": {Name: "Deployment", HasStatus: true}}, nil)
+	s := New(1, map[string]Kind{"secrets": {Name: "Secret"}, "deployments": {Name: "Deployment", HasStatus: true}}, nil)
 	return s, s.client(c)
 }
 
@@ -193,7 +193,7 @@ func TestFaults(t *testing.T) {
 func TestRestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var changes []string
-		s := New(map[string]Kind{"secrets": {Name: "Secret"}}, func(c Change) {
+		s := New(1, map[string]Kind{"secrets": {Name: "Secret"}}, func(c Change) {
 			changes = append(changes, string(c.Type)+" "+c.Key.Name)
 		})
 		client := s.client(Client{})

@@ -34,13 +34,15 @@ import (
 type Act struct {
 	At   time.Duration
 	Name string
-	// Slot is the number of the Network that it is about.
-	Slot int
+	// Cluster is the number of the cluster, and Slot that of the Network there.
+	Cluster, Slot int
 	// Seed decides its details.
 	Seed uint64
 }
 
-func (a Act) String() string { return fmt.Sprintf("%s %s (%d, %d)", a.At, a.Name, a.Slot, a.Seed) }
+func (a Act) String() string {
+	return fmt.Sprintf("%s %s (%d, %d, %d)", a.At, a.Name, a.Cluster, a.Slot, a.Seed)
+}
 
 // kinds of acts, by their names. The weight is how often one is chosen.
 var kinds = map[string]struct {
@@ -118,18 +120,39 @@ var names = func() (names []string) {
 const (
 	slots   = 30
 	trouble = 10 * time.Minute
-	// acts is how many acts a plan has, besides the first creations.
-	acts = 150
+	// acts is how many acts a plan has for the first cluster, besides the first creations, and few for its neighbour.
+	acts, few = 150, 20
 )
+
+// hasTwins reports whether both clusters have the same ID by mistake.
+func hasTwins(seed uint64) bool { return seed%5 == 0 }
+
+// anew lists what makes another process the leader, or lets it open a cloud again. To that, all networks of a twin look like its
+// own orphans, as the documentation says.
+var anew = []string{
+	"change a Secret", "delete a namespace",
+	"the leader is killed", "a replica is killed", "killed at a request", "the leader is stopped", "the leader is suspended",
+	"Kubernetes is away", "Kubernetes is unreliable", "a backup is restored",
+}
 
 // NewPlan returns what happens in the simulation with that seed.
 func NewPlan(seed uint64) (plan []Act) {
 	r := seeded(seed, "plan", 0)
+	add := func(name string, cluster, slot int, within time.Duration) {
+		if !hasTwins(seed) || !slices.Contains(anew, name) {
+			plan = append(plan, Act{At: time.Duration(r.Int64N(int64(within))), Name: name, Cluster: cluster, Slot: slot, Seed: r.Uint64()})
+		}
+	}
 	for i := range slots {
-		plan = append(plan, Act{At: time.Duration(r.Int64N(int64(trouble / 4))), Name: "create", Slot: i, Seed: r.Uint64()})
+		add("create", 0, i, trouble/4)
 	}
 	for range acts {
-		plan = append(plan, Act{At: time.Duration(r.Int64N(int64(trouble))), Name: names[r.IntN(len(names))], Slot: r.IntN(slots), Seed: r.Uint64()})
+		add(names[r.IntN(len(names))], 0, r.IntN(slots), trouble)
+	}
+	for range few {
+		slot := r.IntN(slots)
+		add("create", 1, slot, trouble/2)
+		add(names[r.IntN(len(names))], 1, slot, trouble)
 	}
 	slices.SortFunc(plan, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
 	return plan
@@ -145,9 +168,9 @@ type slot struct {
 // home is the namespace of all Networks that use the controller's own credentials.
 const home = "default"
 
-// newSlot returns that slot: one of six is for imports, and another one of a tenant.
-func newSlot(i int) *slot {
-	s := &slot{index: i + 2, namespace: home, name: fmt.Sprintf("net-%d", i+2)} // 2 and 3 are a pair
+// newSlot returns that slot of a cluster: one of six is for imports, and another one of a tenant.
+func newSlot(cluster, i int) *slot {
+	s := &slot{index: 2 + i + 64*cluster, namespace: home, name: fmt.Sprintf("net-%d", i+2)} // 2 and 3 are a pair
 	switch i % 12 {
 	case 6, 7: // both of a pair
 		s.imports = true

@@ -35,20 +35,20 @@ import (
 // call it.
 type cloud struct {
 	*embedded.Server
-	world    *World
+	shared   *shared
 	host     string
 	password string
 	stop     func()
 	tokens   sync.Map // by user
 }
 
-func newCloud(w *World) *cloud {
+func newCloud(w *shared) *cloud {
 	public := embedded.ExternalNetwork{Name: "public", CIDR: netip.MustParsePrefix("198.18.0.0/16")}
 	projects := []embedded.Project{{Name: "samplecrd", ID: "project-1", Password: "secret"}, {Name: "admin", Password: "secret", Admin: true}}
 	for _, name := range append(tenants, elsewhere) {
 		projects = append(projects, embedded.Project{Name: name, ID: name, Password: "secret"})
 	}
-	c := &cloud{world: w, password: "secret", Server: embedded.New(embedded.Options{
+	c := &cloud{shared: w, password: "secret", Server: embedded.New(embedded.Options{
 		Projects:        projects,
 		ExternalNetwork: public, NewID: w.newID,
 	})}
@@ -78,8 +78,9 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler) // the client has ended
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	d := c.world.arrived(r, body)
-	defer func() { c.world.answered(d) }()
+	if deed, judge := c.shared.arrived(r, body); deed != nil {
+		defer judge.answered(deed)
+	}
 	c.Server.ServeHTTP(w, r)
 }
 

@@ -146,7 +146,7 @@ func (w *World) tidyImports() {
 		}
 	}
 	for id, s := range now.Subnets {
-		if w.isLegacy(s.NetworkID) && gone[oracle.MarkOf(Cluster, s.Description)] {
+		if w.isLegacy(s.NetworkID) && gone[oracle.MarkOf(w.cluster, s.Description)] {
 			_ = w.cloud.change("subnet", id, object{"description": ""})
 		}
 	}

@@ -47,7 +47,7 @@ type judge struct {
 }
 
 func newJudge(w *World) *judge {
-	return &judge{world: w, rules: oracle.Rules{Cluster: Cluster, Externals: w.externals, Gates: w.gates, IsStrange: w.isStrange, IsLegacy: w.isLegacy}}
+	return &judge{world: w, rules: oracle.Rules{Cluster: w.cluster, Externals: w.externals, Gates: w.gates, IsStrange: w.isStrange, IsLegacy: w.isLegacy}}
 }
 
 func (j *judge) violate(format string, args ...any) {
@@ -123,26 +123,30 @@ func typedNetwork(o *unstructured.Unstructured) *samplecrdv1.Network {
 	return n
 }
 
-// arrived judges a request of a process to Neutron, before it takes effect. It returns nil if the request changes nothing.
-func (w *World) arrived(r *http.Request, body []byte) *oracle.Deed {
+// arrived judges a request of a process to Neutron, before it takes effect. The deed is nil if the request changes nothing.
+func (c *shared) arrived(r *http.Request, body []byte) (deed *oracle.Deed, judge *judge) {
 	_, path, isNeutron := strings.Cut(r.URL.Path, "/v2.0/")
-	process := processOf(r)
-	if !isNeutron || process == "" || w.hasDied(process) {
-		return nil
+	p := c.processOf(r)
+	if !isNeutron || p == nil || p.isDead() {
+		return nil, nil
 	}
-	if r.Method == http.MethodGet {
+	return p.world.arrived(p.name, r.Method, path, body), p.world.judge
+}
+
+func (w *World) arrived(process, method, path string, body []byte) *oracle.Deed {
+	if method == http.MethodGet {
 		if w.judge.mustBeQuiet() && strings.Contains(path, "/") && !w.isLookedFor(path) {
 			w.judge.violate("%s looked at one object when everything matched: %s", process, path)
 		}
 		return nil
 	}
-	w.log("%s: %s %s %.200s", process, r.Method, path, body)
+	w.log("%s: %s %s %.200s", process, method, path, body)
 	if w.judge.mustBeQuiet() {
-		w.judge.violate("%s wrote when everything matched: %s %s", process, r.Method, path)
+		w.judge.violate("%s wrote when everything matched: %s %s", process, method, path)
 	}
-	deed, wrong := w.judge.rules.DeedOf(w.cloud.snapshot(), r.Method, path, body)
+	deed, wrong := w.judge.rules.DeedOf(w.cloud.snapshot(), method, path, body)
 	if wrong != "" {
-		w.judge.violate("%s: %s %s: %s", process, r.Method, path, wrong)
+		w.judge.violate("%s: %s %s: %s", process, method, path, wrong)
 	} else if wrong := w.judge.rules.Judge(&w.judge.history, process, deed); wrong != "" {
 		w.judge.violate("%s", wrong)
 	}
@@ -157,16 +161,10 @@ func (w *World) isLookedFor(path string) bool {
 	})
 }
 
-func (w *World) hasDied(process string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.processes[process].isDead()
-}
-
 // answered judges what a request has led to.
-func (w *World) answered(d *oracle.Deed) {
-	if d != nil && d.Kind == oracle.Creates && w.judge.rules.IsSecond(d, w.cloud.snapshot()) {
-		w.judge.violate("a second network of %s was created while the first one is there", d.UID)
+func (j *judge) answered(d *oracle.Deed) {
+	if d.Kind == oracle.Creates && j.rules.IsSecond(d, j.world.cloud.snapshot()) {
+		j.violate("a second network of %s was created while the first one is there", d.UID)
 	}
 }
 

@@ -18,6 +18,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
@@ -44,6 +45,9 @@ func (w *World) elsewhere() (all []string) {
 // move lets Keystone lead to another place for a while, with some seeds. Users edit and delete Networks meanwhile, and one process
 // starts there. No process may change anything there.
 func (w *World) move() {
+	if w.twin != nil {
+		return // it would need another leader
+	}
 	home := embedded.Region{Name: "RegionOne"}
 	switch w.rand.IntN(4) {
 	case 0:
@@ -70,7 +74,7 @@ func (w *World) move() {
 		panic(err)
 	}
 	w.cloud.RevokeTokens()
-	for _, r := range w.replicas { // one that has begun elsewhere does not change its place by itself
+	for _, r := range append(slices.Clone(w.replicas), w.neighbour.replicas...) { // one that has begun elsewhere does not change its place by itself
 		w.killProcess(r)
 	}
 }

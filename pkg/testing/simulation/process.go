@@ -40,6 +40,8 @@ import (
 type Process struct {
 	// Name is its user agent.
 	Name string
+	// Cluster is the ID of its cluster.
+	Cluster string
 	// Kubernetes leads to the API server.
 	Kubernetes *rest.Config
 	// CloudsYAML has the cloud test.
@@ -55,7 +57,7 @@ type Program struct {
 	// Start runs a controller as main does, with all of its parts, until ctx is cancelled and its work has ended.
 	Start func(ctx context.Context, p Process) error
 	// Preview returns what a controller would do for these Networks now. The credentials are the entry of that name in the YAML.
-	Preview func(ctx context.Context, cloudsYAML []byte, cloudName string, networks []*samplecrdv1.Network) ([]Preview, error)
+	Preview func(ctx context.Context, cluster string, cloudsYAML []byte, cloudName string, networks []*samplecrdv1.Network) ([]Preview, error)
 }
 
 // Preview is what a controller would do for one Network.
@@ -77,6 +79,7 @@ type replica struct {
 
 // process is one process of a replica. A process that was killed sends nothing any more.
 type process struct {
+	world  *World
 	name   string
 	dead   chan struct{}
 	kill   func()
@@ -108,7 +111,7 @@ func (p *process) hasEnded() bool {
 func (w *World) launch(r *replica) {
 	w.launched++
 	ctx, cancel := context.WithCancel(w.ctx)
-	p := &process{name: fmt.Sprintf("process-%d", w.launched), dead: make(chan struct{}), cancel: cancel, ended: make(chan struct{})}
+	p := &process{world: w, name: fmt.Sprintf("process-%d", w.launched), dead: make(chan struct{}), cancel: cancel, ended: make(chan struct{})}
 	p.kill = sync.OnceFunc(func() { close(p.dead); cancel() })
 	r.current = p
 	w.mu.Lock()
@@ -116,7 +119,7 @@ func (w *World) launch(r *replica) {
 	w.mu.Unlock()
 	w.log("%s starts as replica %d", p.name, r.index)
 	spec := Process{
-		Name: p.name, CloudsYAML: w.cloud.yaml(), Arguments: w.arguments(),
+		Name: p.name, Cluster: w.cluster, CloudsYAML: w.cloud.yaml(), Arguments: w.arguments(),
 		Kubernetes: w.clientConfig(w.connectionOf(p)),
 		Lost: func() {
 			w.log("%s has lost the lease", p.name)
@@ -133,7 +136,7 @@ func (w *World) launch(r *replica) {
 // arguments returns the flags of all processes.
 func (w *World) arguments() []string {
 	arguments := []string{"-cluster-resource-namespace=" + spareNamespace}
-	if w.seed%2 == 1 {
+	if w.seed%2 == 1 || hasTwins(w.seed) {
 		arguments = append(arguments, "-delete-orphans")
 	}
 	return arguments
@@ -158,6 +161,9 @@ func (w *World) connectionOf(p *process) restapi.Client {
 func (w *World) latenessOf(p *process) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.neighbour == nil {
+		return 0
+	}
 	return max(w.lateness, time.Until(p.suspended))
 }
 
@@ -196,6 +202,8 @@ func (w *World) faultInKubernetes(p *process, r *restapi.Request) (f restapi.Fau
 	switch {
 	case time.Now().Before(p.suspended):
 		f.Delay = time.Until(p.suspended) + between(dice, 0, 10*time.Millisecond)
+	case w.neighbour == nil:
+		// Only its cloud fails.
 	case w.killAt(p, r.Writes() && !isLease):
 		f.Lost, f.After = true, dice.IntN(2) == 0
 	case time.Now().Before(w.kubernetesAway):
@@ -209,7 +217,7 @@ func (w *World) faultInKubernetes(p *process, r *restapi.Request) (f restapi.Fau
 
 // dice returns the random numbers of one request. They do not depend on the order of requests that are sent at the same
 // time, which differs from run to run.
-func (w *World) dice(request ...string) *rand.Rand {
+func (w *shared) dice(request ...string) *rand.Rand {
 	key := strings.Join(request, " ")
 	w.rolled[key]++
 	return seeded(w.seed, key, w.rolled[key])
@@ -221,7 +229,7 @@ func between(dice *rand.Rand, least, most time.Duration) time.Duration {
 }
 
 // newID returns the ID of a new object in Neutron.
-func (w *World) newID(name string) string {
+func (w *shared) newID(name string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	dice := w.dice("ID of", name)
@@ -245,8 +253,8 @@ var kubernetesFaults = []restapi.Fault{
 }
 
 // killAt reports whether the process is to be killed at this request, and kills it.
-func (w *World) killAt(p *process, isWrite bool) bool {
-	if !isWrite || w.killAtWrite == 0 || p == nil || p.isDead() {
+func (w *shared) killAt(p *process, isWrite bool) bool {
+	if !isWrite || w.killAtWrite == 0 || p == nil || p.isDead() || p.world.neighbour == nil {
 		return false
 	}
 	w.killAtWrite--
@@ -259,19 +267,18 @@ func (w *World) killAt(p *process, isWrite bool) bool {
 }
 
 // faultInNeutron returns what happens to a request of a controller to Neutron or Keystone.
-func (w *World) faultInNeutron(r *http.Request) *embedded.Fault {
-	name := processOf(r)
-	if name == "" {
+func (w *shared) faultInNeutron(r *http.Request) *embedded.Fault {
+	p := w.processOf(r)
+	if p == nil {
 		return nil // a user
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p := w.processes[name]
 	if p.isDead() {
 		return &embedded.Fault{Drop: true}
 	}
 	isWrite := r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/identity")
-	dice := w.dice(name, r.Method, r.URL.Path)
+	dice := w.dice(p.name, r.Method, r.URL.Path)
 	usual := embedded.Fault{Delay: between(dice, 5*time.Millisecond, 50*time.Millisecond) * time.Duration(max(1, w.slowness))}
 	switch {
 	case time.Now().Before(p.suspended):
@@ -286,7 +293,7 @@ func (w *World) faultInNeutron(r *http.Request) *embedded.Fault {
 		if f.Half && !isWrite {
 			return &usual
 		}
-		w.log("%s: %s %s is spoiled: %+v", name, r.Method, r.URL.Path, f)
+		w.log("%s: %s %s is spoiled: %+v", p.name, r.Method, r.URL.Path, f)
 		return &f
 	}
 	return &usual
@@ -308,13 +315,12 @@ var neutronFaults = []embedded.Fault{
 	{Half: true},
 }
 
-// processOf returns the name of the process that has sent the request; "" if none has.
-func processOf(r *http.Request) string {
+// processOf returns the process that has sent the request; nil if none has.
+func (w *shared) processOf(r *http.Request) *process {
 	name, _, _ := strings.Cut(r.UserAgent(), " ")
-	if !strings.HasPrefix(name, "process-") {
-		return ""
-	}
-	return name
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.processes[name]
 }
 
 // seeded returns a source of random numbers that the seed and the purpose decide.

@@ -45,39 +45,33 @@ import (
 
 const (
 	// Cluster is the ID of the simulated cluster.
-	Cluster  = "c0ffee00-0000-4000-8000-000000000000"
-	replicas = 2
+	Cluster   = "c0ffee00-0000-4000-8000-000000000000"
+	neighbour = "c0ffee00-0000-4000-8000-000000000001"
+	replicas  = 2
 
 	// patience is how long both sides may take to agree after the last trouble.
 	patience = 30 * time.Minute
 	quiet    = 2 * time.Hour
 )
 
-// World is the world of one simulation.
+// World is the world of one cluster. Two of them share a cloud.
 type World struct {
-	ctx     context.Context
-	program Program
-	api     *restapi.Server
-	cloud   *cloud
-	judge   *judge
-	running sync.WaitGroup
+	*shared
+	// cluster is the ID of the cluster.
+	cluster string
+	// neighbour is the other cluster; nil for the neighbour itself.
+	neighbour *World
+	// twin is the other cluster, if that has the same ID by mistake.
+	twin  *World
+	api   *restapi.Server
+	judge *judge
 
 	client   clientset.Interface // as a user
 	kube     kubernetes.Interface
 	slots    []*slot
 	replicas []*replica
-	launched int
 	rand     *rand.Rand
 	later    []delayed
-
-	// externals and gates are the IDs of the external networks, and of the routers that Networks may name.
-	externals, gates map[string]string
-	// strange has the IDs of all that the controller must not change.
-	strange            sync.Map
-	removed            map[string]bool // networks, by hand
-	ports, floatingIPs []string
-
-	began time.Time
 
 	// legacies are the networks that were created by hand, by half the index of the slot.
 	legacies  map[int][]*legacy
@@ -88,10 +82,27 @@ type World struct {
 	forgot    map[string]bool
 	backup    *restapi.Backup
 	collected time.Time
+}
+
+// shared is what the two clusters have in common.
+type shared struct {
+	ctx      context.Context
+	program  Program
+	cloud    *cloud
+	running  sync.WaitGroup
+	launched int
+	began    time.Time
+	seed     uint64
+
+	// externals and gates are the IDs of the external networks, and of the routers that Networks may name.
+	externals, gates map[string]string
+	// strange has the IDs of all that no controller may change.
+	strange            sync.Map
+	removed            map[string]bool // networks, by hand
+	ports, floatingIPs []string
 
 	mu               sync.Mutex
 	processes        map[string]*process
-	seed             uint64
 	rolled           map[string]int // how often the dice of a request were
 	neutronAway      time.Time
 	kubernetesAway   time.Time
@@ -108,20 +119,21 @@ type World struct {
 // Run runs a simulation in a bubble of synctest, and returns what is wrong, and what happened.
 func Run(seed uint64, plan []Act, program Program) (violations, journal []string) {
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &World{ctx: ctx, program: program, began: time.Now(), processes: map[string]*process{}, removed: map[string]bool{},
-		legacies: map[int][]*legacy{}, left: map[string]bool{}, forgot: map[string]bool{},
-		externals: map[string]string{}, gates: map[string]string{}, rand: seeded(seed, "world", 0), seed: seed, rolled: map[string]int{}}
-	w.judge = newJudge(w)
-	w.api = restapi.New(map[string]restapi.Kind{
-		"networks": {Name: "Network", HasStatus: true, Default: setDefaults}, "deployments": {Name: "Deployment", HasStatus: true},
-		"secrets": {Name: "Secret"}, "events": {Name: "Event"}, "leases": {Name: "Lease"}, "namespaces": {Name: "Namespace"},
-	}, w.judge.changed)
-	w.client, w.kube = clientset.NewForConfigOrDie(w.clientConfig(restapi.Client{})), kubernetes.NewForConfigOrDie(w.clientConfig(restapi.Client{}))
-	w.cloud = newCloud(w)
+	common := &shared{ctx: ctx, program: program, began: time.Now(), seed: seed, processes: map[string]*process{}, removed: map[string]bool{},
+		externals: map[string]string{}, gates: map[string]string{}, rolled: map[string]int{}}
+	common.cloud = newCloud(common)
+	w := newWorld(common, 1, Cluster)
+	if hasTwins(seed) {
+		w.neighbour = newWorld(common, 2, Cluster)
+		w.twin, w.neighbour.twin = w.neighbour, w
+	} else {
+		w.neighbour = newWorld(common, 2, neighbour)
+	}
 	w.furnish()
 	w.live(plan)
 	violations = w.conclude()
 	w.judge.beQuiet(false)
+	w.neighbour.judge.beQuiet(false)
 	cancel()
 	w.running.Wait()
 	w.cloud.close()
@@ -129,14 +141,23 @@ func Run(seed uint64, plan []Act, program Program) (violations, journal []string
 	return violations, w.lines
 }
 
+func newWorld(common *shared, number int, cluster string) *World {
+	w := &World{shared: common, cluster: cluster, rand: seeded(common.seed, "world", number),
+		legacies: map[int][]*legacy{}, left: map[string]bool{}, forgot: map[string]bool{}}
+	w.judge = newJudge(w)
+	w.api = restapi.New(number, map[string]restapi.Kind{
+		"networks": {Name: "Network", HasStatus: true, Default: setDefaults}, "deployments": {Name: "Deployment", HasStatus: true},
+		"secrets": {Name: "Secret"}, "events": {Name: "Event"}, "leases": {Name: "Lease"}, "namespaces": {Name: "Namespace"},
+	}, w.judge.changed)
+	w.client, w.kube = clientset.NewForConfigOrDie(w.clientConfig(restapi.Client{})), kubernetes.NewForConfigOrDie(w.clientConfig(restapi.Client{}))
+	return w
+}
+
+// clusters returns both worlds.
+func (w *World) clusters() []*World { return []*World{w, w.neighbour} }
+
 // furnish creates what is there before.
 func (w *World) furnish() {
-	for i := range slots {
-		w.slots = append(w.slots, newSlot(i))
-	}
-	for range replicas {
-		w.replicas = append(w.replicas, &replica{index: len(w.replicas)})
-	}
 	var made struct{ Network struct{ ID string } }
 	_ = w.cloud.byAdmin("POST", "networks", object{"network": object{"name": "public2", "router:external": true}}, &made)
 	_ = w.cloud.byAdmin("POST", "subnets", object{"subnet": object{"network_id": made.Network.ID, "cidr": "198.19.0.0/16", "ip_version": 4, "enable_dhcp": false}}, nil)
@@ -149,12 +170,18 @@ func (w *World) furnish() {
 	for _, name := range []string{"gate", "gate2"} {
 		w.gates[name] = w.own("router", object{"name": name, "external_gateway_info": object{"network_id": w.externals["public"]}})
 	}
-	for _, namespace := range tenants {
-		w.putSecret(namespace, "", nil)
-	}
-	w.putSecret(spareNamespace, "", map[string]string{samplecrdv1.LabelCloudCredentials: "true"})
-	for _, r := range w.replicas {
-		w.launch(r)
+	for number, c := range w.clusters() {
+		for _, namespace := range tenants {
+			c.putSecret(namespace, "", nil)
+		}
+		c.putSecret(spareNamespace, "", map[string]string{samplecrdv1.LabelCloudCredentials: "true"})
+		for i := range slots {
+			c.slots = append(c.slots, newSlot(number, i))
+		}
+		for i := range replicas {
+			c.replicas = append(c.replicas, &replica{index: i})
+			c.launch(c.replicas[i])
+		}
 	}
 }
 
@@ -162,33 +189,42 @@ func (w *World) furnish() {
 func (w *World) live(plan []Act) {
 	for _, act := range plan {
 		w.pass(w.began.Add(act.At))
-		w.log("%s: net-%d", act.Name, act.Slot)
-		kinds[act.Name].do(w, w.slots[act.Slot], seeded(act.Seed, act.Name, 0))
+		c := w.clusters()[act.Cluster]
+		w.log("%s: %s, cluster %d", act.Name, c.slots[act.Slot].name, act.Cluster)
+		kinds[act.Name].do(c, c.slots[act.Slot], seeded(act.Seed, act.Name, 0))
 	}
 	w.pass(w.began.Add(trouble))
-	w.heal()
+	for _, c := range w.clusters() {
+		c.heal()
+	}
 	w.log("the troubles end")
 }
 
 // pass lets time pass until then.
 func (w *World) pass(until time.Time) {
 	for {
-		w.tend()
-		w.collectGarbage()
-		now := time.Now()
-		due := w.later
-		w.later = nil
-		for _, d := range due {
-			if d.at.After(now) {
-				w.later = append(w.later, d)
-			} else {
-				d.do()
-			}
+		for _, c := range w.clusters() {
+			c.tend()
+			c.collectGarbage()
+			c.doLater()
 		}
-		if !now.Before(until) {
+		if !time.Now().Before(until) {
 			return
 		}
-		time.Sleep(min(time.Second, until.Sub(now)))
+		time.Sleep(min(time.Second, time.Until(until)))
+	}
+}
+
+// doLater does what is due.
+func (w *World) doLater() {
+	due := w.later
+	w.later = nil
+	for _, d := range due {
+		if d.at.After(time.Now()) {
+			w.later = append(w.later, d)
+		} else {
+			d.do()
+		}
 	}
 }
 
@@ -196,31 +232,38 @@ func (w *World) pass(until time.Time) {
 func (w *World) conclude() (violations []string) {
 	for _, next := range []func(){w.move, func() {}} {
 		if violations := w.agree(); len(violations) > 0 {
-			return append(w.judge.found(), violations...)
+			return slices.Concat(w.judge.found(), w.neighbour.judge.found(), violations)
 		}
 		next()
 	}
-	violations = w.planned()
 	// The last lists, and what was still under way.
 	w.pass(time.Now().Add(10 * time.Minute))
-	w.judge.beQuiet(true)
+	for _, c := range w.clusters() {
+		violations = append(violations, c.planned()...)
+		c.judge.beQuiet(true)
+	}
 	for range int(quiet / (10 * time.Minute)) {
 		time.Sleep(10 * time.Minute)
 	}
-	return slices.Concat(violations, w.judge.found(), w.judge.disagreements())
+	for _, c := range w.clusters() {
+		violations = slices.Concat(violations, c.judge.found(), c.judge.disagreements())
+	}
+	return violations
 }
 
 // agree waits until both sides agree, and returns what is wrong after that, or after a time.
 func (w *World) agree() (violations []string) {
 	ended := time.Now()
 	for {
-		violations = w.judge.disagreements()
+		violations = append(w.judge.disagreements(), w.neighbour.judge.disagreements()...)
 		if len(violations) == 0 || time.Since(ended) > patience {
 			w.log("agreement after %s: %d violations", time.Since(ended), len(violations))
 			return violations
 		}
-		w.tidyImports()
-		w.detachForgotten()
+		for _, c := range w.clusters() {
+			c.tidyImports()
+			c.detachForgotten()
+		}
 		w.pass(time.Now().Add(15 * time.Second))
 	}
 }
@@ -236,7 +279,7 @@ func (w *World) planned() (all []string) {
 		byCloud[name] = append(byCloud[name], n)
 	}
 	for name, networks := range byCloud {
-		previews, err := w.program.Preview(w.ctx, w.cloud.yaml(), name, networks)
+		previews, err := w.program.Preview(w.ctx, w.cluster, w.cloud.yaml(), name, networks)
 		if err != nil {
 			all = append(all, fmt.Sprintf("no preview of the cloud %s: %v", name, err))
 		}
@@ -252,7 +295,7 @@ func (w *World) planned() (all []string) {
 }
 
 // log notes what happens, with its virtual time.
-func (w *World) log(format string, args ...any) {
+func (w *shared) log(format string, args ...any) {
 	w.logging.Lock()
 	defer w.logging.Unlock()
 	w.lines = append(w.lines, fmt.Sprintf("%-9s ", time.Since(w.began).Truncate(time.Millisecond))+fmt.Sprintf(format, args...))

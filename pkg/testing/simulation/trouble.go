@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -106,7 +107,7 @@ func (w *World) detachForgotten() {
 	now := w.cloud.snapshot()
 	for _, n := range w.all() {
 		for _, s := range now.Subnets {
-			if !w.forgot[string(n.UID)] || oracle.MarkOf(Cluster, s.Description) != string(n.UID) {
+			if !w.forgot[string(n.UID)] || oracle.MarkOf(w.cluster, s.Description) != string(n.UID) {
 				continue
 			}
 			for _, i := range now.Interfaces[s.ID] {
@@ -167,7 +168,7 @@ func (w *World) removeObstacles() {
 	for id, interfaces := range now.Interfaces {
 		s := now.Subnets[id]
 		for _, i := range interfaces {
-			if w.isStrange(i.RouterID) && !w.isGate(i.RouterID) || w.isStrange(id) || oracle.MarkOf(Cluster, s.Description) == "" {
+			if w.isStrange(i.RouterID) && !w.isGate(i.RouterID) || w.isStrange(id) || !isMarked(s.Description) {
 				if err := w.cloud.byAdmin(http.MethodPut, "routers/"+i.RouterID+"/remove_router_interface", object{"port_id": i.PortID}, nil); err != nil {
 					w.log("an interface stays: %v", err)
 				}
@@ -184,6 +185,11 @@ func (w *World) removeObstacles() {
 			_ = w.cloud.byAdmin(http.MethodDelete, "routers/"+id, nil, nil)
 		}
 	}
+}
+
+// isMarked reports whether the description is a mark of either cluster.
+func isMarked(description string) bool {
+	return oracle.MarkOf(Cluster, description)+oracle.MarkOf(neighbour, description) != ""
 }
 
 // networkOf returns the ID of the slot's network in Neutron, and of its first subnet; "" if there is none, or it is imported.
@@ -216,8 +222,10 @@ func (w *World) isGate(id string) bool { return id == w.gates["gate"] || id == w
 
 func (w *World) isStrange(id string) bool { _, is := w.strange.Load(id); return is }
 
-// mayBeLeft reports whether nobody has told the controller that the Network with that UID is gone.
-func (w *World) mayBeLeft(uid string) bool { return w.left[uid] }
+// mayBeLeft reports whether nobody has told the controller that the Network with that UID is gone, or it is the twin's.
+func (w *World) mayBeLeft(uid string) bool {
+	return w.left[uid] || w.twin != nil && slices.ContainsFunc(w.twin.all(), func(n *samplecrdv1.Network) bool { return string(n.UID) == uid })
+}
 
 // all returns all Networks.
 func (w *World) all() (all []*samplecrdv1.Network) {
@@ -237,7 +245,7 @@ func (w *World) addSimilar(s *slot, r *rand.Rand) {
 		uid = string(n.UID)
 	}
 	const owner = "samplecrd.k8s.io/owner="
-	descriptions := []string{"", "made by hand", owner + "another/" + uid, owner + Cluster + "x/" + uid, owner + Cluster + "/" + uid + " (copied)", owner + Cluster, "SAMPLECRD.K8S.IO/OWNER=" + Cluster + "/" + uid}
+	descriptions := []string{"", "made by hand", owner + "another/" + uid, owner + w.cluster + "x/" + uid, owner + w.cluster + "/" + uid + " (copied)", owner + w.cluster, "SAMPLECRD.K8S.IO/OWNER=" + w.cluster + "/" + uid}
 	description := descriptions[r.IntN(len(descriptions))]
 	if id := w.own("network", object{"name": "default/" + s.name, "description": description}); id != "" {
 		w.own("subnet", object{"network_id": id, "cidr": fmt.Sprintf("10.%d.0.0/24", s.index), "ip_version": 4, "description": description})
