@@ -19,6 +19,7 @@ package oracle
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -165,4 +166,11 @@ func (r *Rules) countRouters(s *Snapshot, uid string) (count int) {
 		}
 	}
 	return count
+}
+
+// IsOutdated reports whether Neutron refuses the request because its network has another revision than the header If-Match says.
+func (s *Snapshot) IsOutdated(path, ifMatch string) bool {
+	n, exists := s.Networks[strings.TrimPrefix(path, "networks/")]
+	revision, isConditional := strings.CutPrefix(ifMatch, "revision_number=")
+	return exists && isConditional && revision != strconv.Itoa(n.Revision)
 }

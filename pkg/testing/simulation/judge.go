@@ -130,23 +130,27 @@ func (c *shared) arrived(r *http.Request, body []byte) (deed *oracle.Deed, judge
 	if !isNeutron || p == nil || p.isDead() {
 		return nil, nil
 	}
-	return p.world.arrived(p.name, r.Method, path, body), p.world.judge
+	return p.world.arrived(p.name, r, path, body), p.world.judge
 }
 
-func (w *World) arrived(process, method, path string, body []byte) *oracle.Deed {
-	if method == http.MethodGet {
+func (w *World) arrived(process string, r *http.Request, path string, body []byte) *oracle.Deed {
+	if r.Method == http.MethodGet {
 		if w.judge.mustBeQuiet() && strings.Contains(path, "/") && !w.isLookedFor(path) {
 			w.judge.violate("%s looked at one object when everything matched: %s", process, path)
 		}
 		return nil
 	}
-	w.log("%s: %s %s %.200s", process, method, path, body)
+	w.log("%s: %s %s %.200s", process, r.Method, path, body)
 	if w.judge.mustBeQuiet() {
-		w.judge.violate("%s wrote when everything matched: %s %s", process, method, path)
+		w.judge.violate("%s wrote when everything matched: %s %s", process, r.Method, path)
 	}
-	deed, wrong := w.judge.rules.DeedOf(w.cloud.snapshot(), method, path, body)
+	now := w.cloud.snapshot()
+	if now.IsOutdated(path, r.Header.Get("If-Match")) {
+		return nil
+	}
+	deed, wrong := w.judge.rules.DeedOf(now, r.Method, path, body)
 	if wrong != "" {
-		w.judge.violate("%s: %s %s: %s", process, method, path, wrong)
+		w.judge.violate("%s: %s %s: %s", process, r.Method, path, wrong)
 	} else if wrong := w.judge.rules.Judge(&w.judge.history, process, deed); wrong != "" {
 		w.judge.violate("%s", wrong)
 	}

@@ -153,12 +153,27 @@ func (w *World) heal() {
 		if n := w.get(s); n != nil && n.IsPaused() {
 			kinds["resume"].do(w, s, nobody)
 		}
-		w.switchOn(s, nobody)
 	}
+	w.switchAllOn()
 	w.removePorts(nil, nobody)
 	w.removeObstacles()
 	for _, namespace := range tenants {
 		w.putSecret(namespace, "", nil)
+	}
+}
+
+// switchAllOn switches all networks and routers on.
+func (w *World) switchAllOn() {
+	now := w.cloud.snapshot()
+	for id, n := range now.Networks {
+		if !n.Up {
+			_ = w.cloud.change("network", id, object{"admin_state_up": true})
+		}
+	}
+	for id, r := range now.Routers {
+		if !r.Up {
+			_ = w.cloud.change("router", id, object{"admin_state_up": true})
+		}
 	}
 }
 
