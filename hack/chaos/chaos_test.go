@@ -54,11 +54,8 @@ var (
 	seeds        = flag.Int("seeds", 1, "how many seeds, one after the other")
 	networksFlag = flag.Int("networks", 0, "how many Networks (default 30, with the real Neutron 12)")
 	kills        = flag.Int("kills", 3, "how often the leader is killed at one of its requests")
+	patience     = flag.Duration("patience", 10*time.Minute, "how long anything may take that is waited for: a loaded machine is no mistake of the controller's")
 )
-
-// patience limits how long anything may take that is waited for. It is long, because a loaded machine is no mistake of the
-// controller's.
-const patience = 10 * time.Minute
 
 // TestChaos and TestChaosReal run at the same time, because each waits a lot.
 func TestChaos(t *testing.T) {

@@ -197,15 +197,16 @@ func (w *world) names(n *samplecrdv1.Network, router string) bool {
 	return spec != nil && spec.Existing != nil && (spec.Existing.ID == router || w.rules.Gates[spec.Existing.Name] == router)
 }
 
-// waitForAgreement waits until both sides agree, and returns what they disagree about if that does not happen.
+// waitForAgreement waits until both sides agree, and returns what they disagree about if that does not happen, or if
+// something is wrong already.
 func (w *world) waitForAgreement(ctx context.Context) (last []string, err error) {
-	err = wait.PollUntilContextTimeout(ctx, w.resync/3, patience, true, func(context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, w.resync/3, *patience, true, func(context.Context) (bool, error) {
 		// Not with the poll's own context: when that ends, what was found would be lost.
 		found, err := w.disagreements(ctx)
 		if err == nil {
 			last = found
 		}
-		return err == nil && len(found) == 0, err
+		return err == nil && (len(found) == 0 || len(w.found()) > 0), err
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
 		err = nil

@@ -27,8 +27,6 @@ import (
 	"syscall"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 )
 
@@ -143,7 +141,6 @@ func (r *replica) keepRunning(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		r.waitUntilIdle()
 		if err := r.proxy.gate.wait(ctx); err != nil {
 			return nil
 		}
@@ -203,12 +200,4 @@ func (r *replica) look(l *life) {
 			r.world.violate("%q in the log of %s", trouble, l.name)
 		}
 	}
-}
-
-// waitUntilIdle waits for the requests that the process had sent. If Neutron created a network for
-// one of them later, nobody could tell whether a second network is a mistake of the next process.
-func (r *replica) waitUntilIdle() {
-	_ = wait.PollUntilContextTimeout(context.Background(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return r.proxy.inFlight.Load() == 0, nil
-	})
 }

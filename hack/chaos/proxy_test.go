@@ -46,8 +46,6 @@ type proxy struct {
 	// life is the running process.
 	life atomic.Pointer[life]
 	gate gate
-	// inFlight is the number of calls in progress.
-	inFlight atomic.Int32
 	// kubernetes sends requests to the API server, and stream passes on those whose answers are streams.
 	kubernetes http.RoundTripper
 	stream     http.Handler
@@ -139,8 +137,6 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.gate.stream(p.stream, w, r)
 		return
 	}
-	p.inFlight.Add(1)
-	defer p.inFlight.Add(-1)
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the process has ended

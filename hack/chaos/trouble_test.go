@@ -85,7 +85,7 @@ func (w *world) makeTrouble(ctx context.Context, r *rand.Rand) error {
 
 // await waits until is reports true.
 func await(ctx context.Context, what string, is func() bool) error {
-	err := wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, patience, true, func(context.Context) (bool, error) { return is(), nil })
+	err := wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, *patience, true, func(context.Context) (bool, error) { return is(), nil })
 	if err != nil {
 		return fmt.Errorf("wait for %s: %w", what, err)
 	}
