@@ -118,24 +118,28 @@ func (w *world) judge(c *call) *oracle.Deed {
 	return d
 }
 
-// judgeEffect finds a second network of one Network. Nobody can prevent it if Neutron has created the first one after
-// the process had given up its request, or had been suspended on the way to it.
+// judgeEffect finds a second network, or router, of one Network. Nobody can prevent it if Neutron has created the first one
+// after the process had given up its request, or had been suspended on the way to it.
 func (w *world) judgeEffect(c *call, d *oracle.Deed) {
-	if d.Kind != oracle.Creates {
+	if d.Kind != oracle.Creates && d.Kind != oracle.CreatesRouter {
 		return
 	}
 	if c.Context().Err() != nil || !w.election.leads(c.life) {
 		w.unheard.add(d.UID)
 	}
-	now, err := w.snapshot(context.WithoutCancel(c.Context()), "networks")
+	now, err := w.snapshot(context.WithoutCancel(c.Context()), "networks", "routers")
+	isSecond := w.rules.IsSecond
+	if d.Kind == oracle.CreatesRouter {
+		isSecond = w.rules.IsSecondRouter
+	}
 	switch {
 	case err != nil:
 		w.violate("the oracle cannot see: %v", err)
-	case !w.rules.IsSecond(d, now):
+	case !isSecond(d, now):
 	case w.unheard.has(d.UID):
-		w.count("second networks, for a time, by requests that ended too late")
+		w.count("duplicates, for a time, by requests that ended too late")
 	default:
-		w.violate("%s created a second network of %s while the first one is there", c.life.name, d.UID)
+		w.violate("%s %s of %s, and that has one already", c.life.name, d.Kind, d.UID)
 	}
 }
 
