@@ -207,8 +207,9 @@ func (w *world) waitForAgreement(ctx context.Context) (last []string, err error)
 	err = wait.PollUntilContextTimeout(ctx, w.resync/3, *patience, true, func(context.Context) (bool, error) {
 		// Not with the poll's own context: when that ends, what was found would be lost.
 		found, err := w.disagreements(ctx)
-		if err == nil {
+		if err == nil && !slices.Equal(last, found) {
 			last = found
+			w.log("both sides disagree about: %s", strings.Join(found, "\n"))
 		}
 		return err == nil && (len(found) == 0 || len(w.found()) > 0), err
 	})

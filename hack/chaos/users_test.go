@@ -69,7 +69,7 @@ var acts = []act{
 	{name: "adds a subnet", do: edit((*user).withSubnet)},
 	{name: "removes the other subnet", do: edit(func(_ *user, n *samplecrdv1.Network) { n.Spec.AdditionalSubnets = nil })},
 	{name: "wants a router", do: edit(func(_ *user, n *samplecrdv1.Network) { withExternal(n, "public") })},
-	{name: "wants a router in the other external network", do: edit(func(_ *user, n *samplecrdv1.Network) { withExternal(n, otherExternal) })},
+	{name: "wants a router in the other external network", do: edit(func(u *user, n *samplecrdv1.Network) { withExternal(n, u.world.internet) })},
 	{name: "attaches to a router", do: edit(func(u *user, n *samplecrdv1.Network) { u.withGate(n) })},
 	{name: "removes the router", do: edit(func(_ *user, n *samplecrdv1.Network) { n.Spec.Router = nil })},
 	{name: "pauses, edits and resumes", do: pauseAnd(edit(func(u *user, n *samplecrdv1.Network) { u.withCIDR(n, "10.%d.48.0/24", "10.%d.64.0/24") }))},

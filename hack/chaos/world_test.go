@@ -53,8 +53,6 @@ import (
 
 const (
 	namespace = "chaos"
-	// otherExternal is a second external network; the first one is called public.
-	otherExternal = "internet"
 	// users is how many users there are, replicas how many processes the controller has at a time, and legacies
 	// how many networks are imported, each by two Networks.
 	users    = 6
@@ -75,7 +73,9 @@ type world struct {
 	keystone, neutronURL, apiServer string
 	replicas                        []*replica
 	gates                           []*routers.Router
-	slots                           []*slot
+	// internet is the name of a second external network; the first one is called public.
+	internet string
+	slots    []*slot
 
 	rules    oracle.Rules
 	history  history
@@ -181,7 +181,9 @@ func (w *world) reachNeutron(ctx context.Context, cloudsYAML []byte) (err error)
 		return err
 	}
 	w.keystone, w.neutronURL = strings.TrimRight(w.cloud.IdentityBase, "/"), strings.TrimRight(w.cloud.Endpoint, "/")
-	external := externalnet.CreateOptsExt{CreateOptsBuilder: networks.CreateOpts{Name: otherExternal}, External: new(true)}
+	// An earlier run that was ended may have left one in the real Neutron.
+	w.internet = "internet-" + w.rules.Cluster
+	external := externalnet.CreateOptsExt{CreateOptsBuilder: networks.CreateOpts{Name: w.internet}, External: new(true)}
 	if _, err := makeNetwork(ctx, w.admin, external, "198.19.0.0/16"); err != nil {
 		return err
 	}
