@@ -20,6 +20,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -96,16 +97,16 @@ func (w *world) judge(c *call) *oracle.Deed {
 		return nil
 	}
 	ctx := context.WithoutCancel(c.Context())
-	path := strings.TrimPrefix(c.path, "v2.0/")
-	collection, _, _ := strings.Cut(path, "/")
+	target := strings.TrimPrefix(c.path, "v2.0/")
+	collection, _, _ := strings.Cut(target, "/")
 	now, err := w.snapshot(ctx, collections[collection]...)
 	if err != nil {
 		w.violate("the oracle cannot see: %v", err)
 		return nil
 	}
-	d, wrong := w.rules.DeedOf(now, c.Method, path, c.body)
+	d, wrong := w.rules.DeedOf(now, c.Method, target, c.body)
 	if wrong != "" {
-		w.violate("%s: %s %s: %s", c.life.name, c.Method, path, wrong)
+		w.violate("%s: %s %s: %s", c.life.name, c.Method, target, wrong)
 		return d
 	}
 	if w.rules.Judge(&w.history.History, c.life.name, d) == "" {
@@ -121,6 +122,9 @@ func (w *world) judge(c *call) *oracle.Deed {
 // judgeEffect finds a second network, or router, of one Network. Nobody can prevent it if Neutron has created the first one
 // after the process had given up its request, or had been suspended on the way to it.
 func (w *world) judgeEffect(c *call, d *oracle.Deed) {
+	if d.Kind == oracle.Deletes && (w.restores.Load() == 0 || w.isBackedUp.Load()) {
+		w.removed.add(path.Base(c.path))
+	}
 	if d.Kind != oracle.Creates && d.Kind != oracle.CreatesRouter {
 		return
 	}
@@ -159,7 +163,7 @@ func (w *world) disagreements(ctx context.Context) ([]string, error) {
 		networks = append(networks, &list.Items[i])
 	}
 	all := w.rules.Disagreements(networks, now, w.history.mayBeLeft)
-	all = append(all, w.rules.Lost(&w.history.History, now, func(string) bool { return false })...)
+	all = append(all, w.rules.Lost(&w.history.History, now, w.removed.has)...)
 	for id := range w.legacies.ids {
 		all = append(all, w.rules.Changed(&w.history.History, id, w.before, now)...)
 	}

@@ -82,9 +82,10 @@ type world struct {
 	election election
 	// before is what Neutron had at first.
 	before *oracle.Snapshot
-	// strange has what no controller may change, legacies the networks that Networks import, and unheard the owners
-	// of networks that were created after nobody waited for them any more.
-	strange, legacies, unheard set
+	// strange has what no controller may change, legacies the networks that Networks import, unheard the owners of what was
+	// created after nobody waited for it any more, and removed the networks that were deleted before a restore of etcd
+	// could bring back their Networks.
+	strange, legacies, unheard, removed set
 
 	// isHealed is set when no more connections are dropped.
 	isHealed atomic.Bool
