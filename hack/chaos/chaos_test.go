@@ -132,15 +132,12 @@ func (p plan) execute(t *testing.T, controlPlane *cluster.Cluster, binary, cloud
 
 // mustHappen returns what a run without it does not show.
 func (p plan) mustHappen() (all []string) {
-	all = append(all, restored, "leaders")
+	all = append(all, restored, "leaders", dropsBy("neutron"), dropsBy("kubernetes"))
 	for _, t := range troubles {
 		all = append(all, t.name)
 	}
 	for _, a := range append(append([]act(nil), acts...), importing...) {
 		all = append(all, "a user "+a.name)
-	}
-	for _, f := range []fate{cutBefore, cutAfter, cutWithin} {
-		all = append(all, "neutron: "+string(f), "kubernetes: "+string(f))
 	}
 	return all
 }

@@ -187,7 +187,7 @@ func (w *world) tidy(ctx context.Context, all []samplecrdv1.Network, now *oracle
 		}
 		for id, interfaces := range now.Interfaces {
 			for _, i := range interfaces {
-				if now.Subnets[id].NetworkID == n.Status.NetworkID && w.strange.has(i.RouterID) && !w.names(&n, i.RouterID) {
+				if oracle.MarkOf(w.rules.Cluster, now.Networks[now.Subnets[id].NetworkID].Description) == string(n.UID) && w.strange.has(i.RouterID) && !w.names(&n, i.RouterID) {
 					_, err := routers.RemoveInterface(ctx, w.cloud, i.RouterID, routers.RemoveInterfaceOpts{SubnetID: id}).Extract()
 					w.log("user: detaches subnet %s of %s from router %s: %v", id, n.Name, i.RouterID, err)
 				}

@@ -152,10 +152,14 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.answer(w, c, p.fateOf(c))
 }
 
+// dropsBy is what dropped connections to a service are counted under, of all kinds together.
+func dropsBy(service string) string { return "dropped connections to " + service }
+
 // answer leads the call to its fate.
 func (p *proxy) answer(w http.ResponseWriter, c *call, f fate) {
 	if f != answered {
 		p.world.count(c.service + ": " + string(f))
+		p.world.count(dropsBy(c.service))
 		p.world.log("%s %s %s: %s", c.life.name, c.Method, c.path, f)
 	}
 	var a *answer
