@@ -9,13 +9,13 @@
 #                cluster or a network
 #   contract     the embedded Neutron answers like the real one
 #   e2e          the controller on a real control plane, with the real kubectl
-#   faults       the controller under faults and kills, with the embedded and the real Neutron
+#   faults       processes of the controller that are killed, suspended and cut off, and a real API server that is
+#                killed and restored, with the embedded and the real Neutron
 #   release      the release artifacts: binaries, images, install.yaml, SBOMs; the Helm chart; what
 #                Argo CD, Flux and Helm show; exported manifests, and the oldest Kubernetes
 #   monitoring   alerts, dashboard and metrics, with a real Prometheus
 #   node         the Deployment on a real node: kubelet, containerd, runc; needs Linux and root
 #   walkthrough  hack/local-up.sh -once, with the embedded and the real Neutron
-#   chaos        faults with ten seeds. Takes hours; runs only when named
 # The suites from e2e on need the control plane. It is built first if it is not up to date,
 # which takes minutes. The real Neutron, Prometheus and containerd come from Debian 12's
 # packages. If they are not available, the tests that need them are skipped; with CI=true in
@@ -69,15 +69,13 @@ contract() { hack_tests -timeout 30m -parallel 4 ./contract/...; }
 # e2e begins with the package that takes longest.
 e2e() { control_plane && hack_tests -race -timeout 20m ./e2e/... "${CONTROL_PLANE_LIGHT[@]}" ./bench/...; }
 
-faults() { control_plane && hack_tests -timeout 40m -run 'TestChaos$|TestChaosReal|TestChaosReplicas$' ./chaos/...; }
+faults() { control_plane && hack_tests -timeout 30m ./chaos; }
 
 release() { control_plane && hack_tests -timeout 20m ./release/... ./gitops/... ./helm/... ./export ./oldest; }
 
 monitoring() { control_plane && hack_tests -timeout 20m ./monitoring/...; }
 
 node() { control_plane && hack_tests -timeout 20m ./node; }
-
-chaos() { control_plane && hack_tests -timeout 6h -run 'TestChaosLong|TestChaosReplicasLong' ./chaos/... -long; }
 
 walkthrough() { control_plane && hack/local-up.sh -once && on_real_neutron hack/local-up.sh -once -neutron=real; }
 
@@ -174,7 +172,7 @@ main() {
   exec 4>&2
   local suite
   for suite; do
-    [[ " ${SUITES[*]} chaos " == *" $suite "* ]] || { echo "test.sh: unknown suite $suite; the suites are: ${SUITES[*]} chaos" >&2; exit 2; }
+    [[ " ${SUITES[*]} " == *" $suite "* ]] || { echo "test.sh: unknown suite $suite; the suites are: ${SUITES[*]}" >&2; exit 2; }
   done
   rm -f "$LOGS"/*.result
   if [ $# = 0 ]; then

@@ -19,32 +19,29 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 )
 
-// replica is a process of a controller. It is started again when it has ended, as by a
+// replica is a process of the controller. It is started again when it has ended, as by a
 // Deployment.
 type replica struct {
-	name        string
-	proxy       *proxy
-	binary, dir string
-	env, flags  []string
-	tally       *tally
-	// kubernetesAway returns a count of the stops and starts of kube-apiserver.
-	kubernetesAway func() int64
+	name  string
+	world *world
+	proxy *proxy
+	// env and flags are those of the process.
+	env, flags []string
 
-	mu         sync.Mutex
-	life       *life
-	starts     int
-	violations []string
+	mu     sync.Mutex
+	life   *life
+	starts int
 }
 
 // life is one process of a replica, from its start to its end.
@@ -52,12 +49,11 @@ type life struct {
 	name    string
 	replica *replica
 	process *stack.Controller
-	// away is the value of kubernetesAway when the process was started.
+	// away is the value of the world's away when the process was started.
 	away int64
 
-	mu                 sync.Mutex
-	end                end
-	stopped, continued time.Time
+	mu  sync.Mutex
+	end end
 }
 
 // end is the way in which a process should end.
@@ -67,7 +63,7 @@ const (
 	notYet    end = iota
 	byAKill       // whatever it was doing
 	inOrder       // after a SIGTERM: with exit code 0
-	leaseLost     // at once, with exit code 1
+	leaseLost     // by itself, with exit code 1
 )
 
 // is sets the end that the process should have from now on.
@@ -83,52 +79,32 @@ func (l *life) isTo() end {
 	return l.end
 }
 
-// stop pauses the process, and resume continues it.
-func (l *life) stop() {
-	_ = l.process.Signal(syscall.SIGSTOP) // it may have ended
-	l.replica.tally.log("%s is paused", l.name)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stopped = time.Now()
-}
-
-func (l *life) resume() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.continued.IsZero() {
-		l.continued = time.Now()
-		l.replica.tally.log("%s is continued", l.name)
-		_ = l.process.Signal(syscall.SIGCONT) // it may have ended
-	}
-}
-
-// pause returns when the process was paused and continued; zero: never.
-func (l *life) pause() (stopped, continued time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.stopped, l.continued
-}
-
-// ended waits until the process has ended, for at most atMost, and reports whether it has.
-func (l *life) ended(ctx context.Context, atMost time.Duration) bool {
-	select {
-	case <-l.process.Done():
-		return true
-	case <-time.After(atMost):
-	case <-ctx.Done():
-	}
-	return false
+// send sends the process a signal, unless it has ended.
+func (l *life) send(signal syscall.Signal) {
+	l.replica.world.log("%s gets %s", l.name, signal)
+	_ = l.process.Signal(signal) // it may have ended
 }
 
 // kill ends the process as a crash would.
-func (r *replica) kill() {
-	l := r.now()
+func (l *life) kill() {
 	l.is(byAKill)
-	r.tally.log("%s is killed", l.name)
-	if l.process.Signal(os.Kill) == nil {
-		r.tally.add("kills")
-	}
+	l.send(syscall.SIGKILL)
+	l.replica.world.count("kills")
 	<-l.process.Done()
+}
+
+// configure sets the environment and the flags of the process.
+func (r *replica) configure(original []byte) error {
+	cloudsYAML := filepath.Join(r.world.dir, r.name+".yaml")
+	content := strings.ReplaceAll(string(original), r.world.keystone, r.proxy.url+"/keystone")
+	r.env = []string{"OS_CLIENT_CONFIG_FILE=" + cloudsYAML, "OS_CLOUD=" + stack.Cloud,
+		"KUBE_CACHE_MUTATION_DETECTOR=true", "GORACE=atexit_sleep_ms=0"}
+	r.flags = []string{"-v=4", "-master=" + r.proxy.url + "/kubernetes",
+		"-retry-base-delay=100ms", "-retry-max-delay=1s", "-neutron-timeout=" + r.world.neutronTimeout.String(),
+		"-resync=" + r.world.resync.String(), fmt.Sprintf("-workers=%d", r.world.workers),
+		"-leader-elect=true", "-leader-elect-resource-namespace=" + namespace,
+		"-leader-elect-lease-duration=3s", "-leader-elect-renew-deadline=2s", "-leader-elect-retry-period=100ms"}
+	return os.WriteFile(cloudsYAML, []byte(content), 0o600)
 }
 
 // now returns the running process, or the last one.
@@ -138,11 +114,8 @@ func (r *replica) now() *life {
 	return r.life
 }
 
-// afterOwnEnd is the delay before a process that ended by itself is started again.
-const afterOwnEnd = 200 * time.Millisecond
-
-// keepRunning starts the process again and again. It returns when ctx is done and the
-// process has been stopped.
+// keepRunning starts the process again and again. It returns when ctx is done and the process has
+// been stopped.
 func (r *replica) keepRunning(ctx context.Context) error {
 	for {
 		l, err := r.start()
@@ -151,22 +124,23 @@ func (r *replica) keepRunning(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			_ = l.process.Signal(syscall.SIGCONT) // it may have ended, and not be stopped
+			l.send(syscall.SIGCONT)
 			err := l.process.Stop()
 			r.look(l)
+			if l.process.Log.Count(lostMessage) > 0 {
+				return nil
+			}
 			return err
 		case <-l.process.Done():
 		}
 		r.look(l)
 		r.judge(l)
-		if l.isTo() != byAKill {
-			select {
-			case <-time.After(afterOwnEnd):
-			case <-ctx.Done():
-				return nil
-			}
+		// A Deployment also waits a moment.
+		select {
+		case <-time.After(time.Duration(rand.IntN(300)) * time.Millisecond):
+		case <-ctx.Done():
+			return nil
 		}
-		r.waitUntilIdle()
 		if err := r.proxy.gate.wait(ctx); err != nil {
 			return nil
 		}
@@ -177,14 +151,14 @@ func (r *replica) start() (*life, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.starts++
-	l := &life{name: fmt.Sprintf("%s-%03d", r.name, r.starts), replica: r, away: r.kubernetesAway()}
-	r.tally.log("%s is started", l.name)
-	file, err := os.Create(filepath.Join(r.dir, l.name+".log"))
+	l := &life{name: fmt.Sprintf("%s-%03d", r.name, r.starts), replica: r, away: r.world.away.Load()}
+	r.world.log("%s is started", l.name)
+	file, err := os.Create(filepath.Join(r.world.dir, l.name+".log"))
 	if err != nil {
 		return nil, err
 	}
 	r.proxy.life.Store(l)
-	l.process, err = stack.StartController(r.binary, r.env, file, r.flags...)
+	l.process, err = stack.StartController(r.world.binary, r.env, file, r.flags...)
 	if err != nil {
 		return nil, err
 	}
@@ -196,65 +170,34 @@ func (r *replica) start() (*life, error) {
 	return l, nil
 }
 
-// judge records a violation if a process ended in a way in which it should not.
+// lostMessage is in the last log line of a controller that has lost the Lease.
+const lostMessage = "the lease is lost"
+
+// judge finds a process that ended in a way in which it should not.
 func (r *replica) judge(l *life) {
 	code, lost := l.process.ExitCode(), l.process.Log.Count(lostMessage) > 0
-	r.tally.log("%s has ended, exit code %d", l.name, code)
-	// Without Kubernetes it can neither start nor lead, and may exit with an error.
-	undisturbed := l.away == r.kubernetesAway() && l.away%2 == 0
-	switch l.isTo() {
-	case byAKill:
-	case leaseLost:
-		if code != 1 || !lost {
-			r.violate("%s had lost the lease, and ended with exit code %d: see %s", l.name, code, r.dir)
-		}
-	case inOrder:
-		// Under load its answers can come too late for the lease in the same moment.
-		if code != 0 && undisturbed && !lost {
-			r.violate("%s was asked to stop, and ended with exit code %d: see %s", l.name, code, r.dir)
-		}
-	case notYet:
-		if lost && code == 1 {
-			// The answers to its renewals of the Lease came too late, or never.
-			r.tally.add("leaders that lost the lease by themselves")
-			return
-		}
-		r.tally.add("controller ended by itself")
-		if undisturbed {
-			r.violate("%s ended by itself, exit code %d: see %s", l.name, code, r.dir)
-		}
+	r.world.log("%s has ended, exit code %d", l.name, code)
+	switch to := l.isTo(); {
+	case to == byAKill:
+	case code == 1 && lost:
+		// If nobody has taken the Lease away, the answers to its renewals came too late.
+		r.world.count("processes that ended because they had lost the Lease")
+	case to == leaseLost:
+		r.world.violate("%s had lost the Lease, and ended with exit code %d: see its log", l.name, code)
+	case l.away != r.world.away.Load() || l.away%2 == 1:
+		// Without Kubernetes it can neither start nor lead, and may exit with an error.
+	case to == inOrder && code != 0:
+		r.world.violate("%s was asked to stop, and ended with exit code %d: see its log", l.name, code)
+	case to == notYet:
+		r.world.violate("%s ended by itself, exit code %d: see its log", l.name, code)
 	}
 }
-
-// lostMessage is the last log line of a controller that has lost the Lease.
-const lostMessage = "the lease is lost"
 
 // look searches the log of a process that has ended for races and panics.
 func (r *replica) look(l *life) {
 	for _, trouble := range []string{"DATA RACE", "panic: "} {
 		if l.process.Log.Count(trouble) > 0 {
-			r.violate("%q in the log of %s in %s", trouble, l.name, r.dir)
+			r.world.violate("%q in the log of %s", trouble, l.name)
 		}
 	}
-}
-
-func (r *replica) violate(format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.violations = append(r.violations, fmt.Sprintf(format, args...))
-}
-
-func (r *replica) found() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append([]string(nil), r.violations...)
-}
-
-// waitUntilIdle waits for the requests that the killed process had sent. If Neutron created
-// a network for one of them later, the ledger could not tell whether a second network is a
-// mistake of the next process.
-func (r *replica) waitUntilIdle() {
-	_ = wait.PollUntilContextTimeout(context.Background(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return r.proxy.inFlight.Load() == 0, nil
-	})
 }

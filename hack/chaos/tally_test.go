@@ -26,24 +26,23 @@ import (
 	"time"
 )
 
-// tally counts events, and writes them to a journal: to explain a violation one needs their
-// order.
+// tally counts what happens, and writes it to a journal: to explain a violation one needs the order.
 type tally struct {
-	mu      sync.Mutex
-	counts  map[string]int
-	samples map[string]sample
-	notes   []string
-	journal io.Writer
+	mu         sync.Mutex
+	counts     map[string]int
+	violations []string
+	journal    io.Writer
 }
 
-func (t *tally) add(what string) {
+// count counts something.
+func (t *tally) count(what string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.counts[what]++
 }
 
-// count returns how often something was counted.
-func (t *tally) count(what string) int {
+// counted returns how often something was counted.
+func (t *tally) counted(what string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.counts[what]
@@ -57,39 +56,26 @@ func (t *tally) log(format string, args ...any) {
 	_, _ = fmt.Fprintf(t.journal, time.Now().Format("15:04:05.000000 ")+format+"\n", args...)
 }
 
-func (t *tally) note(what string, duration time.Duration) {
+func (t *tally) violate(format string, args ...any) {
+	t.log("VIOLATION: "+format, args...)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.notes = append(t.notes, fmt.Sprintf("%8s %s", duration.Round(100*time.Millisecond), what))
+	t.violations = append(t.violations, fmt.Sprintf(format, args...))
 }
 
-// sample records a duration.
-func (t *tally) sample(what string, duration time.Duration) {
+func (t *tally) found() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.samples == nil {
-		t.samples = map[string]sample{}
-	}
-	t.samples[what] = append(t.samples[what], duration)
+	return slices.Clone(t.violations)
 }
 
-// String returns one line for each count, and the sums of the faults.
+// String returns one line for each count.
 func (t *tally) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	faults := map[string]int{}
 	var lines []string
 	for _, what := range slices.Sorted(maps.Keys(t.counts)) {
 		lines = append(lines, fmt.Sprintf("%8d %s", t.counts[what], what))
-		if realm, _, ok := strings.Cut(what, " fault: "); ok {
-			faults[realm] += t.counts[what]
-		}
 	}
-	for _, realm := range slices.Sorted(maps.Keys(faults)) {
-		lines = append(lines, fmt.Sprintf("%8d %s faults in all", faults[realm], realm))
-	}
-	for _, what := range slices.Sorted(maps.Keys(t.samples)) {
-		lines = append(lines, fmt.Sprintf("%8s %s: %s", "", what, t.samples[what]))
-	}
-	return strings.Join(append(lines, t.notes...), "\n")
+	return strings.Join(lines, "\n")
 }

@@ -20,278 +20,287 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
+	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/attributestags"
+	externalnet "github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/external"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/samplecrd/samplecrd-controller/hack/controlplane/cluster"
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
+	samplecrdclient "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/typed/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/oracle"
+)
+
+const (
+	namespace = "chaos"
+	// users is how many users there are, replicas how many processes the controller has at a time, and legacies
+	// how many networks are imported, each by two Networks.
+	users    = 6
+	replicas = 3
+	legacies = 3
 )
 
 // world has everything that takes part in one run.
 type world struct {
 	plan
-	dir          string
+	*tally
+	dir, binary  string
 	controlPlane *cluster.Cluster
-	client       clientset.Interface
-	kube         kubernetes.Interface
-	neutron      *stack.Neutron
-	elsewhere    *elsewhere    // nil: Keystone leads to one place only
-	controllers  []*controller // one for each cluster
-	wanted       []*wanted
-	doomed       []*doomed
-	strangers    strangers
-	externals    []external // the external networks; without them no Network has a router
-	others       others
-	legacies     legacies
-	saw          sightings
-	intents      intents
-	tally        *tally
-	journal      *os.File
+	networks     samplecrdclient.NetworkInterface
+	// cloud is a client in the controller's project, admin one of an administrator.
+	cloud, admin *gophercloud.ServiceClient
+	// keystone, neutronURL and apiServer are the URLs of the servers, without the API versions.
+	keystone, neutronURL, apiServer string
+	replicas                        []*replica
+	gates                           []*routers.Router
+	// internet is the name of a second external network; the first one is called public.
+	internet string
+	slots    []*slot
 
-	// restored is set when etcd has been restored from a backup.
-	restored atomic.Bool
+	rules    oracle.Rules
+	history  history
+	election election
+	// before is what Neutron had at first.
+	before *oracle.Snapshot
+	// strange has what no controller may change, legacies the networks that Networks import, unheard the owners of what was
+	// created after nobody waited for it any more, and removed the networks that were deleted before a restore of etcd
+	// could bring back their Networks.
+	strange, legacies, unheard, removed set
+
+	// isHealed is set when no more connections are dropped.
+	isHealed atomic.Bool
+	// isBackedUp is set between a backup of etcd and its restore.
+	isBackedUp atomic.Bool
+	// restores is the number of restores of etcd, and away counts the stops and starts of kube-apiserver: it is
+	// odd while that is stopped.
+	restores, away atomic.Int64
 	// users is held for reading by a request of a user, and locked while etcd is restored.
 	users sync.RWMutex
-	// away counts the stops and starts of kube-apiserver: it is odd while that is stopped.
-	away atomic.Int64
-	// ahead is the number of restarts, restores and failures of Keystone to come.
-	ahead atomic.Int32
-	// backup is the folder of the last backup of etcd.
-	backup string
-	// kubernetes is locked while parts of the control plane are stopped.
-	kubernetes sync.Mutex
+	// atNextChange decides the fate of the next request that changes something in Neutron.
+	atNextChange atomic.Pointer[func(*call) fate]
+	// blocks is the number of address ranges in use.
+	blocks atomic.Int32
 }
 
-// newWorld creates what a run needs. It starts Neutron and the proxies only.
-func newWorld(ctx context.Context, p plan, controlPlane *cluster.Cluster, binary, dir string) (*world, error) {
-	w := &world{plan: p, dir: dir, controlPlane: controlPlane}
-	w.ahead.Store(int32(p.restarts + p.restores + p.keystone))
-	w.strangers.before = map[string]stack.Network{}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+// newWorld creates what a run needs. It starts the proxies only.
+func newWorld(ctx context.Context, p plan, controlPlane *cluster.Cluster, binary, cloudsYAML, dir string) (*world, error) {
+	journal, err := os.Create(filepath.Join(dir, "journal.log"))
+	if err != nil {
 		return nil, err
 	}
-	var err error
-	if w.journal, err = os.Create(filepath.Join(dir, "journal.log")); err != nil {
+	w := &world{plan: p, dir: dir, binary: binary, controlPlane: controlPlane, tally: &tally{counts: map[string]int{}, journal: journal}}
+	w.election = election{hasLed: map[*life]bool{}, late: map[string]int{}, changes: map[*life]int{}}
+	w.history = history{world: w, last: map[types.UID]*samplecrdv1.Network{}, versions: map[string]int{}, isLost: map[types.UID]bool{}}
+	config, err := w.reachKubernetes(ctx)
+	if err != nil {
 		return nil, err
 	}
-	w.tally = &tally{counts: map[string]int{}, journal: w.journal}
-	config, err := clientcmd.BuildConfigFromFlags("", controlPlane.Kubeconfig())
+	content, err := os.ReadFile(cloudsYAML)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.reachNeutron(ctx, content); err != nil {
+		return nil, err
+	}
+	for i := range replicas {
+		r := &replica{world: w, name: string(rune('a' + i))}
+		if r.proxy, err = startProxy(w, config, seeded(p.seed, i)); err != nil {
+			return nil, err
+		}
+		if err := r.configure(content); err != nil {
+			return nil, err
+		}
+		w.replicas = append(w.replicas, r)
+	}
+	for i := range p.networks {
+		w.slots = append(w.slots, &slot{name: fmt.Sprintf("net-%d", i)})
+	}
+	return w, nil
+}
+
+// seeded returns random numbers that the seed decides, for one purpose.
+func seeded(seed uint64, purpose int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(purpose))) }
+
+// reachKubernetes creates the clients and the namespace.
+func (w *world) reachKubernetes(ctx context.Context) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", w.controlPlane.Kubeconfig())
 	if err != nil {
 		return nil, err
 	}
 	config.QPS = -1 // no limit
-	if w.client, err = clientset.NewForConfig(config); err != nil {
-		return nil, err
-	}
-	if w.kube, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, err
-	}
-	if err := w.reachNeutron(ctx); err != nil {
-		return nil, err
-	}
-	if err := w.reachOutside(ctx); err != nil {
-		return nil, errors.Join(err, w.close())
-	}
-	// The second, smaller cluster is another client of Neutron for the first one.
-	for i, share := range []int{1, 4} {
-		if err := w.addController(ctx, config, binary, uint64(i), share); err != nil {
-			return nil, errors.Join(err, w.close())
-		}
-	}
-	w.wantImports()
-	return w, nil
-}
-
-// reachNeutron starts an embedded Neutron, unless the plan names another.
-func (w *world) reachNeutron(ctx context.Context) (err error) {
-	if w.cloudsYAML == "" {
-		w.neutron, err = stack.StartNeutron(ctx, w.dir, embedded.Options{PageLimit: w.pageLimit, TokenTTL: w.tokenTTL, Projects: projects()})
-		if err == nil {
-			w.elsewhere, err = newElsewhere(w.neutron.CloudsYAML)
-		}
-		return err
-	}
-	content, err := os.ReadFile(w.cloudsYAML)
+	w.apiServer = strings.TrimRight(config.Host, "/")
+	client, err := clientset.NewForConfig(config)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	client, err := stack.Connect(ctx, stack.Cloud, content)
-	w.neutron = &stack.Neutron{Client: client, CloudsYAML: w.cloudsYAML}
-	return err
-}
-
-func (w *world) target() target {
-	keystone := strings.TrimRight(w.neutron.Client.IdentityBase, "/")
-	return target{keystone: keystone, neutron: strings.TrimRight(w.neutron.Client.Endpoint, "/")}
-}
-
-// addController adds the controller of another cluster, with a namespace and a part (1/share)
-// of the plan's Networks, kills and troubles.
-func (w *world) addController(ctx context.Context, config *rest.Config, binary string, i uint64, share int) error {
-	namespace, err := w.kube.CoreV1().Namespaces().Create(ctx,
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: namespacePrefix}}, metav1.CreateOptions{})
+	w.networks = client.SamplecrdV1().Networks(namespace)
+	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
+		return nil, err
+	}
+	system, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	w.rules.Cluster = string(system.UID)
+	_, err = kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	return config, err
+}
+
+// startNeutron starts an embedded Neutron.
+func startNeutron(ctx context.Context, dir string) (*stack.Neutron, error) {
+	public := embedded.ExternalNetwork{Name: "public", CIDR: netip.MustParsePrefix("198.18.0.0/16")}
+	return stack.StartNeutron(ctx, dir, embedded.Options{ExternalNetwork: public})
+}
+
+// reachNeutron creates what Networks refer to, and what they must not touch.
+func (w *world) reachNeutron(ctx context.Context, cloudsYAML []byte) (err error) {
+	if w.cloud, err = stack.Connect(ctx, stack.Cloud, cloudsYAML); err != nil {
 		return err
 	}
-	c := &controller{
-		// Neutron may still have networks of an earlier run.
-		cluster:   fmt.Sprintf("cluster-%d-of-%s", i+1, namespace.Name),
-		namespace: namespace.Name,
-		tally:     w.tally,
-		record:    &record{tally: w.tally},
-		strict:    w.faults == 0 && w.plan.restarts == 0 && w.plan.restores == 0,
-		// The first one also looks for orphans.
-		ofOneNamespace: i > 0 && !w.twins,
-		endNamespace:   w.endNamespace,
+	if w.admin, err = stack.Connect(ctx, stack.Cloud+"-admin", cloudsYAML); err != nil {
+		return err
 	}
-	if w.twins && i > 0 {
-		c.cluster = w.controllers[0].cluster
+	w.keystone, w.neutronURL = strings.TrimRight(w.cloud.IdentityBase, "/"), strings.TrimRight(w.cloud.Endpoint, "/")
+	// An earlier run that was ended may have left one in the real Neutron.
+	w.internet = "internet-" + w.rules.Cluster
+	external := externalnet.CreateOptsExt{CreateOptsBuilder: networks.CreateOpts{Name: w.internet}, External: new(true)}
+	if _, err := makeNetwork(ctx, w.admin, external, "198.19.0.0/16"); err != nil {
+		return err
 	}
-	c.troubles.Store(int32(w.troubles / share))
-	w.controllers = append(w.controllers, c)
-	for j := range max(1, w.replicas) {
-		r := &replica{name: fmt.Sprintf("%s-%d", c.namespace, i+1), binary: binary, dir: w.dir, tally: w.tally, kubernetesAway: w.away.Load}
-		if w.replicas > 1 {
-			r.name += "-" + string(rune('a'+j))
-		}
-		if err := w.addReplica(c, r, w.seed+i<<32+uint64(j)<<40, share, config); err != nil {
+	for i := range w.plan.networks / 8 {
+		description := []string{"", "made by hand", "samplecrd.k8s.io/owner=another/" + uuid.NewString(), "samplecrd.k8s.io/owner=" + w.rules.Cluster}[i%4]
+		ids, err := makeNetwork(ctx, w.cloud, networks.CreateOpts{Name: fmt.Sprintf("%s/net-%d", namespace, i), Description: description}, "10.0.0.0/24")
+		if err != nil {
 			return err
 		}
+		w.strange.add(ids...)
 	}
-	w.want(c, w.networks/share)
+	for i := range 2 {
+		opts := routers.CreateOpts{Name: fmt.Sprintf("gate-%d-%s", i, w.rules.Cluster)}
+		gate, err := routers.Create(ctx, w.cloud, opts).Extract()
+		if err != nil {
+			return fmt.Errorf("create a router by hand: %w", err)
+		}
+		w.gates = append(w.gates, gate)
+		w.strange.add(gate.ID) // its interfaces may be changed
+	}
+	if err := w.makeLegacies(ctx); err != nil {
+		return err
+	}
+	if w.before, err = w.snapshot(ctx); err != nil {
+		return err
+	}
+	w.rules.IsStrange, w.rules.IsLegacy = w.strange.has, w.legacies.has
+	w.rules.Externals, w.rules.Gates = map[string]string{}, map[string]string{}
+	for _, n := range w.before.Networks {
+		if n.External {
+			w.rules.Externals[n.Name] = n.ID
+		}
+	}
+	for _, g := range w.gates {
+		w.rules.Gates[g.Name] = g.ID
+	}
 	return nil
 }
 
-// addReplica adds one process of the controller, with a proxy.
-func (w *world) addReplica(c *controller, r *replica, seed uint64, share int, config *rest.Config) (err error) {
-	if r.proxy, err = startProxy(r.name, seed, w.faults, w.deaths(share), w.target(), w.tally); err != nil {
-		return err
-	}
-	c.replicas = append(c.replicas, r)
-	r.proxy.ledger, r.proxy.record, r.proxy.witness, r.proxy.changes, r.proxy.kill = &c.ledger, c.record, &c.witness, &c.changes, r.kill
-	r.proxy.cluster, r.proxy.elsewhere, r.proxy.world = c.namespace, w.elsewhere, w
-	if err := r.proxy.reachKubernetes(config); err != nil {
-		return err
-	}
-	return w.configure(c, r)
-}
-
-// deaths spreads the kills over most of the calls that the work takes.
-func (w *world) deaths(share int) deaths {
-	kills := w.kills / share
-	return deaths{left: kills, between: 1 + w.networks/share*(5+5*w.edits)/(1+kills)}
-}
-
-// configure sets the environment and the flags of the process.
-func (w *world) configure(c *controller, r *replica) error {
-	original, err := os.ReadFile(w.neutron.CloudsYAML)
+// makeNetwork creates a network and its subnet by hand, and returns their IDs.
+func makeNetwork(ctx context.Context, client *gophercloud.ServiceClient, opts networks.CreateOptsBuilder, cidr string) ([]string, error) {
+	network, err := networks.Create(ctx, client, opts).Extract()
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("create a network by hand: %w", err)
 	}
-	if w.moves > 0 {
-		original = placeless.ReplaceAll(original, nil)
+	pool := subnets.AllocationPool{Start: strings.Replace(cidr, ".0/", ".100/", 1), End: strings.Replace(cidr, ".0/", ".200/", 1)}
+	pool.Start, _, _ = strings.Cut(pool.Start, "/")
+	pool.End, _, _ = strings.Cut(pool.End, "/")
+	subnet, err := subnets.Create(ctx, client, subnets.CreateOpts{
+		NetworkID: network.ID, CIDR: cidr, IPVersion: gophercloud.IPv4, Name: "by hand", AllocationPools: []subnets.AllocationPool{pool},
+	}).Extract()
+	if err != nil {
+		return nil, fmt.Errorf("create a subnet by hand: %w", err)
 	}
-	cloudsYAML := filepath.Join(w.dir, r.name+".yaml")
-	if err := os.WriteFile(cloudsYAML, r.proxy.cloudsYAML(original), 0o600); err != nil {
-		return err
-	}
-	r.env = []string{"OS_CLIENT_CONFIG_FILE=" + cloudsYAML, "OS_CLOUD=" + stack.Cloud,
-		"KUBE_CACHE_MUTATION_DETECTOR=true", "GORACE=atexit_sleep_ms=0"}
-	r.flags = []string{"-v=4", "-master=" + r.proxy.url + "/kubernetes", "-cluster-id=" + c.cluster,
-		"-retry-base-delay=100ms", "-retry-max-delay=1s", "-neutron-timeout=" + w.neutronTimeout.String(), "-resync=3s"}
-	if c.ofOneNamespace {
-		r.flags = append(r.flags, "-namespace="+c.namespace)
-	}
-	if w.twins {
-		r.flags = append(r.flags, "-delete-orphans=all")
-	}
-	if w.replicas > 1 {
-		r.flags = append(r.flags, electionFlags...)
-		r.flags = append(r.flags, "-leader-elect-resource-namespace="+c.namespace)
+	return []string{network.ID, subnet.ID}, nil
+}
+
+// makeLegacies creates networks by hand, each with two Networks that import it.
+func (w *world) makeLegacies(ctx context.Context) error {
+	for i := range legacies {
+		cidr := fmt.Sprintf("10.%d.0.0/24", 210+i)
+		ids, err := makeNetwork(ctx, w.cloud, networks.CreateOpts{Name: fmt.Sprint("legacy-", i), Description: "made by hand"}, cidr)
+		if err != nil {
+			return err
+		}
+		if err := attributestags.Add(ctx, w.cloud, "networks", ids[0], "by-hand").ExtractErr(); err != nil {
+			return fmt.Errorf("tag a network: %w", err)
+		}
+		w.legacies.add(ids[0])
+		for j := range 2 {
+			w.slots = append(w.slots, &slot{name: fmt.Sprintf("import-%d-%d", i, j), legacy: ids[0], cidr: cidr})
+		}
 	}
 	return nil
 }
 
-// want adds Networks for the controller to w.wanted. It does not create them.
-func (w *world) want(c *controller, networks int) {
-	for i := range networks {
-		w.wanted = append(w.wanted, &wanted{
-			api:     w.client.SamplecrdV1().Networks(c.namespace),
-			cluster: c.cluster, namespace: c.namespace, name: fmt.Sprintf("net-%d", i),
-		})
+// run runs everything, and returns what both sides disagree about at the end.
+func (w *world) run(ctx context.Context) (disagreements []string, err error) {
+	running, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	var errs [replicas]error
+	group.Go(func() { w.history.follow(running) })
+	for i, r := range w.replicas {
+		group.Go(func() { errs[i] = r.keepRunning(running) })
 	}
-}
-
-// run runs everything, and returns the violations.
-func (w *world) run(ctx context.Context) (violations, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var running []func() error
-	for _, c := range w.controllers {
-		running = append(running, c.keepRunning(ctx))
-	}
-	running = append(running, w.startWatch(ctx))
-	found, err := w.happen(ctx)
+	disagreements, err = w.happen(ctx)
 	cancel()
-	errs := []error{err}
-	for _, wait := range running {
-		errs = append(errs, wait())
+	group.Wait()
+	for _, r := range w.replicas {
+		err = errors.Join(err, r.proxy.server.Close())
 	}
-	for _, c := range w.controllers {
-		found = append(found, c.found(&w.intents)...)
-	}
-	found = append(found, w.saw.found()...)
-	return found, errors.Join(errs...)
+	return disagreements, errors.Join(append(errs[:], err)...)
 }
 
-func (w *world) happen(ctx context.Context) (violations, error) {
-	if err := w.makeTrouble(ctx); err != nil {
+func (w *world) happen(ctx context.Context) ([]string, error) {
+	if err := w.live(ctx); err != nil {
 		return nil, err
 	}
-	for _, c := range w.controllers {
-		c.heal()
-	}
-	w.tally.log("the faults stop")
-	started := time.Now()
-	found, err := w.waitForOrder(ctx)
-	w.tally.note("order after", time.Since(started))
+	w.isHealed.Store(true)
+	w.log("no more connections are dropped")
+	found, err := w.waitForAgreement(ctx)
 	if len(found) > 0 || err != nil {
 		return found, err
 	}
-	if w.plan.restores > 0 {
-		if found, err = w.restoreAtRest(ctx); len(found) > 0 || err != nil {
-			return found, err
+	w.log("both sides agree: all Networks are deleted")
+	u := &user{world: w}
+	for _, s := range w.slots {
+		if err := deleteIt(ctx, u, s); err != nil {
+			return nil, err
 		}
 	}
-	if found, err = w.waitForQuiet(ctx); len(found) > 0 || err != nil {
-		return found, err
-	}
-	for i := range w.moves {
-		if found, err = w.moveAway(ctx, seeded(w.seed, "move", i), []place{otherRegion, otherProject}[i%2]); len(found) > 0 || err != nil {
-			return found, err
-		}
-	}
-	if err := w.countDoomed(ctx); err != nil {
-		return nil, err
-	}
-	return w.takeAway(ctx)
+	return w.waitForAgreement(ctx)
 }
 
-// makeTrouble runs the users until all kills and restarts are done.
-func (w *world) makeTrouble(ctx context.Context) error {
+// live lets users work until all of the troubles are over, and each has done all of the acts.
+func (w *world) live(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var group sync.WaitGroup
@@ -302,109 +311,20 @@ func (w *world) makeTrouble(ctx context.Context) error {
 			}
 		})
 	}
-	do(func() error { return w.restartKubernetes(ctx) })
-	do(func() error { return w.restoreEtcd(ctx, seeded(w.seed, "restore", 0)) })
-	do(func() error { return w.spoilKeystone(ctx, seeded(w.seed, "keystone", 0)) })
-	for i, c := range w.controllers {
-		do(func() error { return c.makeTrouble(ctx, seeded(w.seed, "trouble", i)) })
-	}
-	for i := range clients {
-		u := &user{rand: seeded(w.seed, "user", i), world: w, tours: i == 0 && len(w.externals) > 0}
-		for j, n := range w.wanted {
-			if n.pair != nil {
-				j = n.pair.index
-			}
-			if j%clients == i {
-				u.networks = append(u.networks, n)
+	var isOver atomic.Bool
+	do(func() error {
+		defer isOver.Store(true)
+		return w.makeTrouble(ctx, seeded(w.seed, replicas))
+	})
+	for i := range users {
+		u := &user{world: w, rand: seeded(w.seed, replicas+1+i)}
+		for j, s := range w.slots {
+			if j%users == i {
+				u.slots = append(u.slots, s)
 			}
 		}
-		if len(u.networks) > 0 {
-			do(func() error { return u.work(ctx, w.noMoreTrouble) })
-		}
+		do(func() error { return u.work(ctx, isOver.Load) })
 	}
 	group.Wait()
 	return context.Cause(ctx)
-}
-
-func (w *world) killsLeft() (left int) {
-	for _, c := range w.controllers {
-		left += c.killsLeft()
-	}
-	return left
-}
-
-func (w *world) noMoreTrouble() bool {
-	return w.killsLeft() == 0 && w.ahead.Load() == 0
-}
-
-// restartKubernetes kills kube-apiserver and starts it again, spread evenly over the kills
-// of the controllers.
-func (w *world) restartKubernetes(ctx context.Context) error {
-	all := w.killsLeft()
-	for i := range w.plan.restarts {
-		if err := w.waitForKills(ctx, all*(w.plan.restarts-i)/(w.plan.restarts+1)); err != nil {
-			return err
-		}
-		err := w.withoutKubernetes("kube-apiserver is killed, and started again", func() error {
-			return errors.Join(w.controlPlane.KillAPIServer(), w.controlPlane.StartAPIServer())
-		})
-		if err != nil {
-			return err
-		}
-		w.ahead.Add(-1)
-		w.tally.add("restarts of kube-apiserver")
-	}
-	return nil
-}
-
-// waitForQuiet returns the violations after each controller has listed Neutron twice more: it
-// must not write anything.
-func (w *world) waitForQuiet(ctx context.Context) (violations, error) {
-	var v violations
-	for _, c := range w.controllers {
-		looks, changes, syncs, shows := c.looks(), len(c.changes.list()), c.syncs(), w.showsOfImports()
-		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, w.patience, true, func(context.Context) (bool, error) {
-			return c.looks() >= looks+2, nil
-		})
-		if err != nil {
-			return nil, fmt.Errorf("wait for %s to list Neutron: %w", c.cluster, err)
-		}
-		if more := c.changes.list()[changes:]; len(more) > 0 {
-			v.add("%s: %d writes when everything matched:\n%s", c.cluster, len(more), strings.Join(more, "\n"))
-		}
-		if more := c.syncs() - syncs; more > 2*len(w.wanted) {
-			v.add("%s: %d "+inCircles, c.cluster, more)
-		}
-		if err := w.checkShows(ctx, shows, &v); err != nil {
-			return nil, err
-		}
-	}
-	found, err := w.consult(ctx)
-	return append(v, found...), err
-}
-
-// takeAway deletes all Networks: only the strangers' networks may be left.
-func (w *world) takeAway(ctx context.Context) (violations, error) {
-	u := &user{world: w}
-	for _, n := range w.wanted {
-		if n.spec == nil {
-			continue
-		}
-		if err := u.delete(ctx, n); err != nil {
-			return nil, err
-		}
-	}
-	return w.waitForOrder(ctx)
-}
-
-// close stops what newWorld has started.
-func (w *world) close() error {
-	errs := []error{w.journal.Close()}
-	for _, c := range w.controllers {
-		errs = append(errs, c.close())
-	}
-	if w.neutron.Server != nil {
-		errs = append(errs, w.neutron.Close())
-	}
-	return errors.Join(errs...)
 }

@@ -252,6 +252,17 @@ func addressOf(now *Snapshot, router, subnet string) string {
 // IsSecond reports whether a Deed that creates a network has created a second one of the owner. now is what Neutron has after it.
 func (r *Rules) IsSecond(d *Deed, now *Snapshot) bool { return r.count(now, d.UID) > 1 }
 
+// IsSecondRouter reports whether the owner of the Deed has more than one router in the same external network.
+func (r *Rules) IsSecondRouter(d *Deed, now *Snapshot) bool {
+	count := 0
+	for _, router := range now.Routers {
+		if MarkOf(r.Cluster, router.Description) == d.UID && router.Gateway.NetworkID == d.External {
+			count++
+		}
+	}
+	return count > 1
+}
+
 // isRemoval reports whether the Deed takes something away, and nothing else.
 func (d *Deed) isRemoval() bool {
 	return slices.Contains([]Kind{Deletes, DeletesSubnet, DeletesRouter, Detaches}, d.Kind)
