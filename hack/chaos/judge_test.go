@@ -163,7 +163,7 @@ func (w *world) disagreements(ctx context.Context) ([]string, error) {
 		networks = append(networks, &list.Items[i])
 	}
 	all := w.rules.Disagreements(networks, now, w.history.mayBeLeft)
-	all = append(all, w.rules.Lost(&w.history.History, now, w.removed.has)...)
+	all = append(all, w.rules.Lost(&w.history.History, now, w.removed.has, w.history.mayBeLeft)...)
 	for id := range w.legacies.ids {
 		all = append(all, w.rules.Changed(&w.history.History, id, w.before, now)...)
 	}

@@ -162,12 +162,15 @@ func (r *Rules) via(subnet string, now *Snapshot, uid string) (text string) {
 }
 
 // Lost returns the networks that controllers have created, that were to be retained, and that are gone, unless somebody has removed
-// them by hand.
-func (r *Rules) Lost(h *History, now *Snapshot, isRemoved func(network string) bool) (all []string) {
+// them by hand, or nobody has told the controllers that their Network was deleted.
+func (r *Rules) Lost(h *History, now *Snapshot, isRemoved, mayBeLeft func(id string) bool) (all []string) {
 	for _, n := range h.Gone() {
-		isRetained := n.Spec.DeletionPolicy == samplecrdv1.DeletionRetain && n.Spec.Import == nil
-		if _, exists := now.Networks[n.Status.NetworkID]; isRetained && !exists && n.Status.NetworkID != "" && !isRemoved(n.Status.NetworkID) {
-			all = append(all, fmt.Sprintf("%s/%s was to be retained, and its network %s is gone", n.Namespace, n.Name, n.Status.NetworkID))
+		id := n.Status.NetworkID
+		if n.Spec.Import != nil || id == "" || n.Spec.DeletionPolicy != samplecrdv1.DeletionRetain || !h.WasRetained(n.UID) {
+			continue
+		}
+		if _, exists := now.Networks[id]; !exists && !isRemoved(id) && !mayBeLeft(string(n.UID)) {
+			all = append(all, fmt.Sprintf("%s/%s was to be retained, and its network %s is gone", n.Namespace, n.Name, id))
 		}
 	}
 	return all

@@ -119,6 +119,16 @@ func (h *History) Gone() (gone []*samplecrdv1.Network) {
 	return gone
 }
 
+// WasRetained reports whether the Network with that UID was to be retained for as long as it was being deleted.
+func (h *History) WasRetained(uid types.UID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !slices.ContainsFunc(h.byUID[uid], func(i int) bool {
+		n := h.versions[i].network
+		return n.DeletionTimestamp != nil && n.Spec.DeletionPolicy != samplecrdv1.DeletionRetain
+	})
+}
+
 // Judge returns what is wrong about a Deed of the process; "" if some version of the owner permits it that was stored since the
 // process has read it last.
 func (r *Rules) Judge(h *History, process string, d *Deed) string {

@@ -176,6 +176,6 @@ func (j *judge) answered(d *oracle.Deed) {
 func (j *judge) disagreements() []string {
 	now := j.world.cloud.snapshot()
 	all := j.rules.Disagreements(j.world.all(), now, j.world.mayBeLeft)
-	all = append(all, j.rules.Lost(&j.history, now, j.world.isRemoved)...)
+	all = append(all, j.rules.Lost(&j.history, now, j.world.isRemoved, j.world.mayBeLeft)...)
 	return slices.Concat(all, j.world.wrongImports(now), j.world.wrongDeployments(), j.world.elsewhere())
 }
