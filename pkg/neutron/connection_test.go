@@ -183,21 +183,23 @@ func TestARouterWithoutANetworkIsNotCreatedAgain(t *testing.T) {
 	equal(t, id, c.own()[0].ID)
 }
 
-// The status of a backup does not have the router that the spec names.
+// The status of a backup does not have the router that the spec names, or it has one that is gone since.
 func TestTheRouterOfTheSpecIsDetachedBeforeADeletion(t *testing.T) {
 	t.Parallel()
 	for _, ref := range []samplecrdv1.NeutronReference{{Name: "gate"}, {}} {
-		c := newRoutedCloud(t)
-		if ref.Name == "" {
-			ref.ID = c.gate
+		for _, recorded := range []*samplecrdv1.RouterStatus{nil, {ID: "00000000-0000-4000-8000-000000000001"}} {
+			c := newRoutedCloud(t)
+			if ref.Name == "" {
+				ref.ID = c.gate
+			}
+			r := c.declare(existingRouter(ref))
+			r.synced(t)
+			r.Status.Router = recorded
+			_, err := r.remove(t, false, Guard{})
+			noError(t, err)
+			equal(t, 0, len(c.Interfaces()))
+			equal(t, 2, len(c.world.Networks()))
 		}
-		r := c.declare(existingRouter(ref))
-		r.synced(t)
-		r.Status.Router = nil
-		_, err := r.remove(t, false, Guard{})
-		noError(t, err)
-		equal(t, 0, len(c.Interfaces()))
-		equal(t, 2, len(c.world.Networks()))
 	}
 }
 

@@ -19,6 +19,7 @@ package neutron
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	"k8s.io/klog/v2"
@@ -284,7 +285,7 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 		return observed, nil
 	}
 	identity.Routed = identity.isRouted(observed)
-	identity = c.withDeclaredRouter(ctx, identity)
+	identity = c.withDeclaredRouter(ctx, identity, observed)
 	for done := 0; (observed.Exists() || len(observed.Routers) > 0) && done < maxSteps; done++ {
 		retain = retain || identity.keeps(observed) // the network can have lost the mark since it was observed
 		isOurs := identity.Marks(observed) || !observed.Exists() || identity.marksPartOf(observed)
@@ -327,10 +328,11 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 	return kept, nil
 }
 
-// withDeclaredRouter returns the identity with the ID of the router that the spec names, if the status has
-// none. If no router has the name, the interfaces on it prevent the deletion, which is an error by itself.
-func (c *Cloud) withDeclaredRouter(ctx context.Context, identity Identity) Identity {
-	if identity.Router == "" && identity.Existing != nil {
+// withDeclaredRouter returns the identity with the ID of the router that the spec names, if the subnets are on another one than
+// the status has. If no router has the name, the interfaces on it prevent the deletion, which is an error by itself.
+func (c *Cloud) withDeclaredRouter(ctx context.Context, identity Identity, observed *Network) Identity {
+	isOther := func(i Interface) bool { return i.RouterID != identity.Router }
+	if identity.Existing != nil && slices.ContainsFunc(observed.Interfaces, isOther) {
 		identity.Declared, _ = c.resolveName(ctx, "spec.router.existing", kindRouter, *identity.Existing)
 	}
 	return identity

@@ -83,7 +83,7 @@ func (c *Cloud) PreviewRemoval(ctx context.Context, identity Identity, retain bo
 			return nil, err
 		}
 	}
-	identity = c.withDeclaredRouter(ctx, identity)
+	identity = c.withDeclaredRouter(ctx, identity, observed)
 	planned, end := planRemoval(identity, observed, retain)
 	steps, failing, _, err := c.checkPlanned(ctx, identity, observed, planned)
 	if err != nil || end == "" {

@@ -262,7 +262,7 @@ func (w *World) agree() (violations []string) {
 		}
 		for _, c := range w.clusters() {
 			c.tidyImports()
-			c.detachForgotten()
+			c.tidyForgotten()
 		}
 		w.pass(time.Now().Add(15 * time.Second))
 	}

@@ -101,14 +101,22 @@ func (w *World) restore(_ *slot, _ *rand.Rand) {
 	}
 }
 
-// detachForgotten removes an interface between a subnet of a Network and a router that neither its spec nor its status names,
-// because somebody has set the status back. Users are told to do that. See artifacts/deploy/README.md.
-func (w *World) detachForgotten() {
+// tidyForgotten does what users are told to do after somebody has set a status back: see artifacts/deploy/README.md. It removes an
+// interface between a subnet of a Network and a router that neither its spec nor its status names, and puts back the mark of a
+// subnet that was about to be retained.
+func (w *World) tidyForgotten() {
 	now := w.cloud.snapshot()
 	for _, n := range w.all() {
+		if !w.forgot[string(n.UID)] {
+			continue
+		}
 		for _, s := range now.Subnets {
-			if !w.forgot[string(n.UID)] || oracle.MarkOf(w.cluster, s.Description) != string(n.UID) {
+			network := now.Networks[s.NetworkID].Description
+			if oracle.MarkOf(w.cluster, network) != string(n.UID) || w.isStrange(s.ID) {
 				continue
+			}
+			if s.Description == "" {
+				_ = w.cloud.change("subnet", s.ID, object{"description": network})
 			}
 			for _, i := range now.Interfaces[s.ID] {
 				isNamed := n.Status.Router != nil && n.Status.Router.ID == i.RouterID || n.Spec.Router != nil && n.Spec.Router.Existing != nil &&
