@@ -384,7 +384,7 @@ func TestNothingIrreversibleIsDoneWhenTheNetworkHasChangedPastTheCache(t *testin
 			})
 		}
 	})
-	if irreversibles.Load() == 0 {
+	if irreversibles.Load() == 0 && !testing.Short() {
 		t.Error("no scenario does anything irreversible")
 	}
 	t.Logf("%d runs of %d scenarios with %d changes; %d irreversible requests after a change that does not matter",

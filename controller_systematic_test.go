@@ -53,7 +53,7 @@ var allCases = flag.Bool("all-cases", false, "run the cases that the systematic 
 // shows the race detector little.
 func leftOut(number, nth int) bool {
 	if testing.Short() {
-		nth = 32*nth - 1
+		nth = 8*nth - 1
 	}
 	return !*allCases && number%nth != 0
 }
