@@ -335,9 +335,9 @@ func TestActorsAtEveryRequest(t *testing.T) {
 		for i, s := range slices.Concat(world.Scenarios, world.Imports) {
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
-				events, nth := eventsOf(t, s), 12
+				events, nth := eventsOf(t, s), 11
 				if s.IsRouted() {
-					nth = 60
+					nth = 59
 				}
 				requests := runActor(t, s, world.Actor{}, math.MaxInt, false, events)
 				for j, actor := range world.Actors {
@@ -349,7 +349,7 @@ func TestActorsAtEveryRequest(t *testing.T) {
 							continue
 						}
 						acts.Add(1)
-						runActor(t, s, actor, request, actor.Stays && (i+request)%2 == 0, events)
+						runActor(t, s, actor, request, actor.Stays && (7*i+j+request)/nth%2 == 0, events)
 						if t.Failed() {
 							t.Logf("the actor is: %s", actor.Name)
 						}
