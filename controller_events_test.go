@@ -275,7 +275,7 @@ func TestEachChangeIsRecordedOnce(t *testing.T) {
 				t.Parallel()
 				want, _ := run(t, s, 0, failure)
 				for number := 1; ; number++ {
-					if s.IsRouted() && leftOutOf(s, i+len(failure)+number, 8) {
+					if leftOut(i+len(failure)+number, 12) {
 						continue
 					}
 					got, reached := run(t, s, number, failure)

@@ -353,15 +353,12 @@ func TestNothingIrreversibleIsDoneWhenTheNetworkHasChangedPastTheCache(t *testin
 	t.Run("scenarios", func(t *testing.T) {
 		for i, s := range world.Scenarios {
 			for j, change := range edits {
-				if leftOut(i + j) {
+				if leftOut(i+j, 5) {
 					continue
 				}
 				t.Run(s.Name+", "+change.name, func(t *testing.T) {
 					t.Parallel()
 					for read := 0; ; read++ {
-						if s.IsRouted() && leftOutOf(s, i+j+read, 4) {
-							continue
-						}
 						sent, differs, done := editAtRead(t, s, false, read, change.do)
 						if !done {
 							break
@@ -375,7 +372,7 @@ func TestNothingIrreversibleIsDoneWhenTheNetworkHasChangedPastTheCache(t *testin
 					}
 				})
 			}
-			if s.IsRouted() && leftOut(i) {
+			if leftOut(i, 1) {
 				continue
 			}
 			t.Run(s.Name+", resumed", func(t *testing.T) {
@@ -387,7 +384,7 @@ func TestNothingIrreversibleIsDoneWhenTheNetworkHasChangedPastTheCache(t *testin
 			})
 		}
 	})
-	if irreversibles.Load() == 0 {
+	if irreversibles.Load() == 0 && !testing.Short() {
 		t.Error("no scenario does anything irreversible")
 	}
 	t.Logf("%d runs of %d scenarios with %d changes; %d irreversible requests after a change that does not matter",

@@ -147,13 +147,13 @@ func TestPlanSaysWhatTheControllerThenDoes(t *testing.T) {
 		for i, s := range slices.Concat(world.Scenarios, world.Imports) {
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
-				for request := 1; !t.Failed(); request++ {
-					if leftOutOf(s, i+request, 3) {
+				for write := 1; !t.Failed(); write++ {
+					if leftOut(i+write, 2) {
 						continue
 					}
 					f := prepare(t, s)
 					f.start()
-					f.CrashAt(&world.Crash{Request: request, After: true})
+					f.CrashAt(&world.Crash{Write: write})
 					_ = f.settle(s.Act)
 					crashed := f.Crashed()
 					f.CrashAt(nil)

@@ -25,6 +25,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -74,6 +75,7 @@ func TestMain(m *testing.M) {
 	}
 	// client-go then panics if a test changes an object in an informer's cache.
 	_ = os.Setenv("KUBE_CACHE_MUTATION_DETECTOR", "true")
+	debug.SetGCPercent(400) // many small worlds, one after another
 	os.Exit(m.Run())
 }
 

@@ -54,10 +54,10 @@ tests() {
     "$BIN/gotestsum" --format standard-verbose --no-color -- "$@"
 }
 
-# The race detector sees a tenth of the systematic tests' cases, and few seeds of the simulation; the others run without it.
+# The race detector sees few of the systematic tests' cases, and few seeds of the simulation; the others run without it.
 unit() {
   tests -race -short -timeout 20m ./... &&
-    tests -timeout 20m -run 'TestAClusterCopied|TestADefaultThat|TestActorsAtEveryRequest|TestAnEdit|TestAnObstacle|TestAnyBackup|TestAnyStartingState|TestEveryCrashPoint|TestNothingIrreversible|TestPlanSays|TestSimulation|TestStaleCache|TestTokenRefused' .
+    tests -timeout 20m -run 'TestAClusterCopied|TestADefaultThat|TestActorsAtEveryRequest|TestAnEdit|TestAnObstacle|TestAnyBackup|TestAnyStartingState|TestDeletionAfterARestore|TestEachChange|TestEveryCrashPoint|TestFilesThatRotate|TestNothingIrreversible|TestPlanSays|TestSimulation|TestStaleCache|TestTokenRefused' .
 }
 
 # hack_tests runs tests of hack's module. Their results are never cached, because they build

@@ -183,7 +183,8 @@ func (r *runner) test(ctx context.Context, m mutant, stage, pkg, overlay, binary
 	}
 	var failed []string
 	for range 10 { // a panic ends the process, and the tests after it are still to run
-		args := []string{"-test.short", "-test.timeout=" + (4*usual + time.Minute).String(), "-test.skip=" + skip}
+		// A known test is one of few, and -short leaves out most of its cases.
+		args := []string{fmt.Sprint("-test.short=", stage != "known"), "-test.timeout=" + (4*usual + time.Minute).String(), "-test.skip=" + skip}
 		if !r.all {
 			args = append(args, "-test.failfast")
 		}

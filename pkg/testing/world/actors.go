@@ -287,6 +287,13 @@ func (a *Act) count(request string) (acts bool, first func()) {
 	return a.seen == a.request, first
 }
 
+// Seen returns the number of requests so far.
+func (a *Act) Seen() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.seen
+}
+
 // Done reports whether the actor has acted.
 func (a *Act) Done() bool {
 	a.mu.Lock()

@@ -28,14 +28,12 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/apiserver"
 )
 
-// Crash is the point at which a controller crashes: at one of its requests, either before the
-// request leaves, or after it took effect and before its answer is read. A crashed controller
-// sends nothing more.
+// Crash is the point at which a controller crashes: at one of its writes, after it took effect and
+// before its answer is read. A crashed controller sends nothing more. A crash at a read, or before a
+// write, leaves what a crash at the write before it leaves, and so has no number of its own.
 type Crash struct {
-	// Request is the number of the request, from 1.
-	Request int
-	// After means that the request takes effect.
-	After bool
+	// Write is the number of the write, from 1.
+	Write int
 	// Half means that Neutron crashes too, in the middle of the request, if it has a middle: see
 	// embedded.Fault.
 	Half bool
@@ -47,7 +45,7 @@ type Crash struct {
 }
 
 func (c *Crash) String() string {
-	return fmt.Sprintf("request %d, after %v, half %v", c.Request, c.After, c.Half)
+	return fmt.Sprintf("write %d, half %v", c.Write, c.Half)
 }
 
 // hasMiddle reports whether a worker of Neutron can die in the middle of the request.
@@ -56,16 +54,15 @@ func hasMiddle(method, path string) bool {
 }
 
 // next returns whether the next request takes effect, and whether its answer arrives.
-func (c *Crash) next() (effect, answer bool) {
+func (c *Crash) next(isRead bool) (effect, answer bool) {
 	if c.crashed {
 		return false, false
 	}
-	c.seen++
-	if c.seen != c.Request {
-		return true, true
+	if !isRead {
+		c.seen++
 	}
-	c.crashed = true
-	return c.After, false
+	c.crashed = !isRead && c.seen == c.Write
+	return true, !c.crashed
 }
 
 // CrashAt makes the controller crash at that point; nil stops that. Requests of this package's
@@ -75,8 +72,8 @@ func (w *World) CrashAt(c *Crash) {
 	w.crash = c
 	w.mu.Unlock()
 	lost := errors.New("connection lost")
-	w.AroundKubernetes(func(_ apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error) {
-		effect, answer := w.nextRequest()
+	w.AroundKubernetes(func(r apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error) {
+		effect, answer := w.nextRequest(r.Verb == "get" || r.Verb == "list" || r.Verb == "watch")
 		if !effect {
 			return nil, lost
 		}
@@ -90,7 +87,7 @@ func (w *World) CrashAt(c *Crash) {
 		if strings.Contains(r.URL.Path, "/identity") || !strings.HasPrefix(r.UserAgent(), userAgent) {
 			return nil
 		}
-		effect, answer := w.nextRequest()
+		effect, answer := w.nextRequest(r.Method == http.MethodGet)
 		refusal := w.refused(r)
 		if effect && answer {
 			return refusal
@@ -105,13 +102,13 @@ func (w *World) CrashAt(c *Crash) {
 	})
 }
 
-func (w *World) nextRequest() (effect, answer bool) {
+func (w *World) nextRequest(isRead bool) (effect, answer bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.crash == nil {
 		return true, true
 	}
-	return w.crash.next()
+	return w.crash.next(isRead)
 }
 
 // Crashed reports whether the controller has reached the point of CrashAt.
