@@ -124,6 +124,9 @@ const (
 	acts, few = 150, 20
 )
 
+// hasNeighbour reports whether anything works in the second cluster.
+func hasNeighbour(seed uint64) bool { return seed%3 == 0 || hasTwins(seed) }
+
 // hasTwins reports whether both clusters have the same ID by mistake.
 func hasTwins(seed uint64) bool { return seed%5 == 0 }
 
@@ -150,6 +153,9 @@ func NewPlan(seed uint64) (plan []Act) {
 		add(names[r.IntN(len(names))], 0, r.IntN(slots), trouble)
 	}
 	for range few {
+		if !hasNeighbour(seed) {
+			break
+		}
 		slot := r.IntN(slots)
 		add("create", 1, slot, trouble/2)
 		add(names[r.IntN(len(names))], 1, slot, trouble)

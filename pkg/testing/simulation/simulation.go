@@ -171,13 +171,16 @@ func (w *World) furnish() {
 		w.gates[name] = w.own("router", object{"name": name, "external_gateway_info": object{"network_id": w.externals["public"]}})
 	}
 	for number, c := range w.clusters() {
+		for i := range slots {
+			c.slots = append(c.slots, newSlot(number, i))
+		}
+		if number == 1 && !hasNeighbour(w.seed) {
+			continue
+		}
 		for _, namespace := range tenants {
 			c.putSecret(namespace, "", nil)
 		}
 		c.putSecret(spareNamespace, "", map[string]string{samplecrdv1.LabelCloudCredentials: "true"})
-		for i := range slots {
-			c.slots = append(c.slots, newSlot(number, i))
-		}
 		for i := range replicas {
 			c.replicas = append(c.replicas, &replica{index: i})
 			c.launch(c.replicas[i])
