@@ -277,6 +277,10 @@ func (s *Server) Networks() []Network {
 	return all
 }
 
+// Changes returns how many requests have changed the objects of the Neutron at URL, or have tried to. As long as it
+// stays the same, so do the answers about them.
+func (s *Server) Changes() int64 { return s.neutron.changes.Load() }
+
 // Router is a router as Routers returns it.
 type Router struct {
 	// Neutron is the name of the Neutron that has it: see Region.

@@ -21,6 +21,7 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -118,6 +119,7 @@ type neutron struct {
 	quotas      map[string]map[string]int
 	segment     int
 	distributed bool // see SetDistributed
+	changes     atomic.Int64
 }
 
 // tx is one atomic change of the store. The write lock is held throughout.
@@ -133,6 +135,7 @@ type tx struct {
 func (n *neutron) write(r *request, change func(*tx) *failure) *failure {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.changes.Add(1)
 	t := &tx{neutron: n, request: r, bumped: map[string]bool{}}
 	if err := change(t); err != nil {
 		for i := len(t.undo) - 1; i >= 0; i-- {

@@ -17,7 +17,6 @@ limitations under the License.
 package oracle
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -77,10 +76,10 @@ type Snapshot struct {
 func Take(get func(path string, answer any) error, isHalf func(port string) bool) (*Snapshot, error) {
 	s := &Snapshot{Interfaces: map[string][]Interface{}}
 	var errs [4]error
-	s.Networks, errs[0] = all(get, "networks", func(n Network) string { return n.ID })
-	s.Subnets, errs[1] = all(get, "subnets", func(s Subnet) string { return s.ID })
-	s.Routers, errs[2] = all(get, "routers", func(r Router) string { return r.ID })
-	interfaces, err := all(get, "ports?fields=id&fields=device_id&fields=fixed_ips&device_owner=network:router_interface", func(i Interface) string { return i.PortID })
+	s.Networks, errs[0] = all(get, "networks", networkFields, func(n Network) string { return n.ID })
+	s.Subnets, errs[1] = all(get, "subnets", subnetFields, func(s Subnet) string { return s.ID })
+	s.Routers, errs[2] = all(get, "routers", "id name description admin_state_up external_gateway_info", func(r Router) string { return r.ID })
+	interfaces, err := all(get, "ports", "id device_id fixed_ips&device_owner=network:router_interface", func(i Interface) string { return i.PortID })
 	errs[3] = err
 	for _, i := range interfaces {
 		i.Half = isHalf != nil && isHalf(i.PortID)
@@ -96,19 +95,20 @@ func Take(get func(path string, answer any) error, isHalf func(port string) bool
 	return s, nil
 }
 
-// all returns the items of a collection.
-func all[T any](get func(string, any) error, path string, id func(T) string) (map[string]T, error) {
-	var answer map[string]json.RawMessage
-	if err := get(path, &answer); err != nil {
-		return nil, err
-	}
-	collection, _, _ := strings.Cut(path, "?")
-	var items []T
-	if err := json.Unmarshal(answer[collection], &items); err != nil {
+// Most of the time goes into the answers, so only these fields are asked for.
+const (
+	networkFields = "id name description project_id router:external admin_state_up revision_number tags mtu dns_domain port_security_enabled"
+	subnetFields  = "id name description network_id cidr gateway_ip dns_nameservers allocation_pools host_routes enable_dhcp ipv6_address_mode ipv6_ra_mode"
+)
+
+// all returns the items of a collection, with those fields.
+func all[T any](get func(string, any) error, collection, fields string, id func(T) string) (map[string]T, error) {
+	var answer map[string][]T
+	if err := get(collection+"?fields="+strings.ReplaceAll(fields, " ", "&fields="), &answer); err != nil {
 		return nil, err
 	}
 	byID := map[string]T{}
-	for _, item := range items {
+	for _, item := range answer[collection] {
 		byID[id(item)] = item
 	}
 	return byID, nil

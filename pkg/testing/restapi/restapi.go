@@ -183,7 +183,7 @@ func verbOf(method string, r *Request) string {
 	return "get"
 }
 
-// do executes a request other than a watch, and calls after.
+// do executes a request other than a watch, and calls after. What it returns is not to be changed.
 func (s *Server) do(r *Request, after func(*Request, error)) (o runtime.Object, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +199,7 @@ func (s *Server) do(r *Request, after func(*Request, error)) (o runtime.Object, 
 	}
 	switch r.Verb {
 	case "get":
-		return old.DeepCopy(), nil
+		return old, nil
 	case "list":
 		return s.list(r), nil
 	case "create":
@@ -225,21 +225,24 @@ func (r *Request) matches(key Key, o *unstructured.Unstructured) bool {
 		r.fields.Matches(fields.Set{"metadata.name": key.Name, "metadata.namespace": key.Namespace})
 }
 
-// sorted returns copies of the objects that the request is about, by namespace and name.
-func (s *Server) sorted(r *Request) (items []unstructured.Unstructured) {
+// sorted returns the objects that the request is about, by namespace and name.
+func (s *Server) sorted(r *Request) (items []*unstructured.Unstructured) {
 	for key, o := range s.objects {
 		if r.matches(key, o) {
-			items = append(items, *o.DeepCopy())
+			items = append(items, o)
 		}
 	}
-	slices.SortFunc(items, func(a, b unstructured.Unstructured) int {
+	slices.SortFunc(items, func(a, b *unstructured.Unstructured) int {
 		return strings.Compare(a.GetNamespace()+"/"+a.GetName(), b.GetNamespace()+"/"+b.GetName())
 	})
 	return items
 }
 
 func (s *Server) list(r *Request) runtime.Object {
-	list := &unstructured.UnstructuredList{Items: s.sorted(r)}
+	list := &unstructured.UnstructuredList{}
+	for _, o := range s.sorted(r) {
+		list.Items = append(list.Items, *o)
+	}
 	list.SetAPIVersion(r.version.String())
 	list.SetKind(s.kinds[r.Key.Resource].Name + "List")
 	list.SetResourceVersion(strconv.FormatInt(s.version, 10))
@@ -290,7 +293,7 @@ func (s *Server) update(r *Request, old, next *unstructured.Unstructured) (runti
 	next.SetDeletionTimestamp(old.GetDeletionTimestamp())
 	next.SetGeneration(old.GetGeneration())
 	if equality.Semantic.DeepEqual(old.Object, next.Object) {
-		return old.DeepCopy(), nil
+		return old, nil
 	}
 	if kind.HasStatus && !equality.Semantic.DeepEqual(old.Object["spec"], next.Object["spec"]) {
 		next.SetGeneration(old.GetGeneration() + 1)
@@ -332,7 +335,7 @@ func (s *Server) remove(r *Request, old *unstructured.Unstructured) (runtime.Obj
 		return nil, r.conflict("the resourceVersion in the precondition is different")
 	}
 	if old.GetDeletionTimestamp() != nil {
-		return old.DeepCopy(), nil
+		return old, nil
 	}
 	next := old.DeepCopy()
 	now := metav1.NewTime(time.Now().Truncate(time.Second))
@@ -343,7 +346,7 @@ func (s *Server) remove(r *Request, old *unstructured.Unstructured) (runtime.Obj
 	return s.store(r, watch.Modified, next), nil
 }
 
-// store stores the object with a new resourceVersion, and returns a copy. It removes an object that is being
+// store stores the object with a new resourceVersion, and returns it. It removes an object that is being
 // deleted and has no finalizer left.
 func (s *Server) store(r *Request, event watch.EventType, o *unstructured.Unstructured) *unstructured.Unstructured {
 	if kind := s.kinds[r.Key.Resource]; kind.Default != nil {
@@ -365,7 +368,7 @@ func (s *Server) store(r *Request, event watch.EventType, o *unstructured.Unstru
 	for w := range s.watches {
 		w.wake()
 	}
-	return o.DeepCopy()
+	return o
 }
 
 // Get returns a copy of the object as it is stored, or nil.
@@ -378,8 +381,8 @@ func (s *Server) Get(key Key) *unstructured.Unstructured {
 	return nil
 }
 
-// List returns copies of all objects of the resource, by namespace and name.
-func (s *Server) List(resource string) []unstructured.Unstructured {
+// List returns all objects of the resource, by namespace and name. They never change, and callers must not change them.
+func (s *Server) List(resource string) []*unstructured.Unstructured {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sorted(&Request{Key: Key{Resource: resource}, labels: labels.Everything(), fields: fields.Everything()})

@@ -220,7 +220,7 @@ func (t *transport) watch(h *http.Request, r *Request) *http.Response {
 func (w *stream) begin() {
 	s := w.transport.server
 	for _, o := range s.sorted(w.request) {
-		w.write(watch.Added, &o)
+		w.write(watch.Added, o)
 	}
 	w.next = len(s.changes)
 	if isList := w.request.options.SendInitialEvents; isList != nil && *isList {

@@ -40,6 +40,10 @@ type cloud struct {
 	password string
 	stop     func()
 	tokens   sync.Map // by user
+	// last is the last snapshot, after that many changes.
+	mu    sync.Mutex
+	last  *oracle.Snapshot
+	after int64
 }
 
 func newCloud(w *shared) *cloud {
@@ -153,8 +157,14 @@ func (c *cloud) change(kind, id string, fields object) error {
 	return c.byAdmin(http.MethodPut, kind+"s/"+id, object{kind: fields}, nil)
 }
 
-// snapshot returns all that Neutron has.
+// snapshot returns all that Neutron has. It is taken again only after a change, so callers must not change it.
 func (c *cloud) snapshot() *oracle.Snapshot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changes := c.Changes()
+	if c.last != nil && c.after == changes {
+		return c.last
+	}
 	halves := map[string]bool{}
 	for _, i := range c.Interfaces() {
 		halves[i.PortID] = i.Half
@@ -163,5 +173,6 @@ func (c *cloud) snapshot() *oracle.Snapshot {
 	if err != nil {
 		panic(err) // nothing spoils the requests of users
 	}
+	c.last, c.after = s, changes
 	return s
 }

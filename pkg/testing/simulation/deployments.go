@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
@@ -65,23 +66,18 @@ func (w *World) collectGarbage() {
 		return
 	}
 	w.collected = time.Now()
+	owners := sets.New[types.UID]()
+	for _, d := range w.api.List("deployments") {
+		owners.Insert(d.GetUID())
+	}
 	for _, n := range w.all() {
 		owner := metav1.GetControllerOf(n)
-		if owner == nil || n.DeletionTimestamp != nil || w.deploymentWith(owner.UID) != nil {
+		if owner == nil || n.DeletionTimestamp != nil || owners.Has(owner.UID) {
 			continue
 		}
 		uid := n.UID
 		_ = w.client.SamplecrdV1().Networks(n.Namespace).Delete(w.ctx, n.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	}
-}
-
-func (w *World) deploymentWith(uid types.UID) *appsv1.Deployment {
-	for _, d := range w.allDeployments() {
-		if d.UID == uid {
-			return d
-		}
-	}
-	return nil
 }
 
 func (w *World) allDeployments() (all []*appsv1.Deployment) {

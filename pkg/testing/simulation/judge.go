@@ -41,6 +41,7 @@ type judge struct {
 	mu         sync.Mutex
 	violations []string
 	history    oracle.History
+	typed      sync.Map // the Networks of the API server, typed
 	// holder is the process that has written the Lease last.
 	holder  string
 	isQuiet bool
@@ -112,14 +113,19 @@ func (j *judge) changed(c restapi.Change) {
 	if c.Key.Resource != "networks" {
 		return
 	}
-	j.history.Add(typedNetwork(c.Object), c.Type == watch.Deleted)
+	j.history.Add(j.typedNetwork(c.Object), c.Type == watch.Deleted)
 }
 
-func typedNetwork(o *unstructured.Unstructured) *samplecrdv1.Network {
+// typedNetwork converts an object that the API server has, which never changes.
+func (j *judge) typedNetwork(o *unstructured.Unstructured) *samplecrdv1.Network {
+	if n, ok := j.typed.Load(o); ok {
+		return n.(*samplecrdv1.Network)
+	}
 	n := &samplecrdv1.Network{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, n); err != nil {
 		panic(err) // typed clients have stored it
 	}
+	j.typed.Store(o, n)
 	return n
 }
 

@@ -250,10 +250,10 @@ func (w *World) mayBeLeft(uid string) bool {
 	return w.left[uid] || w.twin != nil && slices.ContainsFunc(w.twin.all(), func(n *samplecrdv1.Network) bool { return string(n.UID) == uid })
 }
 
-// all returns all Networks.
+// all returns all Networks. They are not to be changed.
 func (w *World) all() (all []*samplecrdv1.Network) {
 	for _, o := range w.api.List("networks") {
-		all = append(all, typedNetwork(&o))
+		all = append(all, w.judge.typedNetwork(o))
 	}
 	return all
 }
