@@ -204,7 +204,8 @@ func (u *user) newNetwork(s *slot) *samplecrdv1.Network {
 		}
 		return n
 	}
-	n.Spec.CIDR = fmt.Sprintf("10.%d.0.0/24", u.world.blocks.Add(1)%200)
+	// Not 0: with it, IPv6 addresses would be written otherwise.
+	n.Spec.CIDR = fmt.Sprintf("10.%d.0.0/24", 1+u.world.blocks.Add(1)%200)
 	if u.rand.IntN(4) == 0 {
 		u.withCIDR(n, "fd00:%d::/64", "fd00:0:%d::/64")
 	}

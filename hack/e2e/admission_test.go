@@ -18,6 +18,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -68,10 +69,15 @@ const (
 // probe is the CIDR of a Network that is refused as soon as the rules of setRules are in force.
 const probe = "192.0.2.0/24"
 
+// edited is a Network without a controller, from before the rules. It shows which rules are in force for updates.
+const edited = "edited"
+
 // installPolicies installs artifacts/deploy/admission as a user does, and removes it at the end
 // of the test.
 func (w *world) installPolicies() {
 	w.Helper()
+	_, err := w.tryKubectl(manifest(edited, "10.0.0.0/24", ""), "create", "-f", "-")
+	w.must(err)
 	w.kubectl("apply", "-f", w.kustomization("namespace.yaml"))
 	folder := w.kustomization("admission")
 	w.Cleanup(func() {
@@ -89,7 +95,14 @@ func (w *world) removePolicies() {
 	w.setRules(noRules, "until the policies are gone")
 	_, err := w.clusterKubectl("", "delete", "-k", w.kustomization("admission"), "--ignore-not-found")
 	w.must(err)
-	w.eventually(func() error { return w.dryRun(manifest("probe", probe, "")) })
+	w.eventually(func() error { return errors.Join(w.probe()...) })
+}
+
+// probe tries to create and to update a Network with the CIDR of that name. The API server does not learn of the bindings
+// for creations and for updates at the same moment.
+func (w *world) probe() []error {
+	w.Helper()
+	return []error{w.dryRun(manifest("probe", probe, "")), w.dryEdit(edited, `{"spec":{"cidr":"`+probe+`"}}`)}
 }
 
 // setRules writes the rules, and a reserved range of that name, and waits until they are in force.
@@ -99,9 +112,10 @@ func (w *world) setRules(r rules, name string) {
 	data["reservedCIDRs"] += "\n" + probe + " " + name + "\n"
 	w.must(w.writeRules(data))
 	w.eventually(func() error {
-		err := w.dryRun(manifest("probe", probe, ""))
-		if err == nil || !strings.Contains(err.Error(), probe+" ("+name+")") {
-			return fmt.Errorf("%s is not in force: %v", name, err)
+		for _, err := range w.probe() {
+			if err == nil || !strings.Contains(err.Error(), probe+" ("+name+")") {
+				return fmt.Errorf("%s is not in force: %v", name, err)
+			}
 		}
 		return nil
 	})
@@ -327,11 +341,17 @@ func admissionPoliciesLetOldNetworksBeEdited(t *testing.T) {
 // if the message is "".
 func (w *world) edit(name, patch, message string, subresources ...string) {
 	w.Helper()
-	_, err := w.client.SamplecrdV1().Networks(w.namespace).Patch(w.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, subresources...)
+	err := w.dryEdit(name, patch, subresources...)
 	if message != "" {
 		message = deniedUpdate + message
 	}
 	w.forbidden(err, name, message)
+}
+
+// dryEdit sends a merge patch as a dry run.
+func (w *world) dryEdit(name, patch string, subresources ...string) error {
+	_, err := w.client.SamplecrdV1().Networks(w.namespace).Patch(w.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, subresources...)
+	return err
 }
 
 // release removes the finalizer, as the controller does.
