@@ -123,6 +123,7 @@ var cloneEdits = []struct {
 // A copy of a cluster that has a cluster ID of its own has the same UIDs, specs and statuses. At whichever write of
 // the original it starts, it does not touch what the original has imported, and the original goes on.
 func TestAClusterCopiedAtAnyWriteDoesNotTouchImports(t *testing.T) {
+	t.Parallel()
 	var copies atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
 		for i, s := range world.Imports {

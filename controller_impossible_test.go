@@ -166,6 +166,7 @@ func (f *fixture) complete(i world.Impossible, violate tell) {
 }
 
 func TestAnEditThatCannotBeCompletedCostsNothing(t *testing.T) {
+	t.Parallel()
 	eachImpossible(t, 1, func(t *testing.T, _ int, i world.Impossible) {
 		f, before := obstructed(t, i)
 		i.Scenario().Act(f.World)
@@ -182,6 +183,7 @@ func TestAnEditThatCannotBeCompletedCostsNothing(t *testing.T) {
 
 // What cost something does not get it back under the same ID, but as it was.
 func TestAnEditThatCannotBeCompletedIsTakenBack(t *testing.T) {
+	t.Parallel()
 	eachImpossible(t, 9, func(t *testing.T, _ int, i world.Impossible) {
 		f, before := obstructed(t, i)
 		i.Scenario().Act(f.World)
@@ -208,6 +210,7 @@ func TestAnEditThatCannotBeCompletedIsTakenBack(t *testing.T) {
 
 // The last list is up to five minutes old.
 func TestAnEditMeetsAnObstacleThatNoListHasShownYet(t *testing.T) {
+	t.Parallel()
 	eachImpossible(t, 10, func(t *testing.T, _ int, i world.Impossible) {
 		if i.Obstruct == nil || i.NeedsList {
 			return // there is no obstacle, or it is one only after a list
@@ -252,6 +255,7 @@ func crashImpossible(t *testing.T, i world.Impossible, crash world.Crash) (survi
 }
 
 func TestEveryCrashPointOfAnEditThatCannotBeCompleted(t *testing.T) {
+	t.Parallel()
 	var runs atomic.Int64
 	eachImpossible(t, 8, func(t *testing.T, number int, i world.Impossible) {
 		for write := 1; !t.Failed(); write++ {
@@ -268,6 +272,7 @@ func TestEveryCrashPointOfAnEditThatCannotBeCompleted(t *testing.T) {
 }
 
 func TestStaleCacheDuringAnEditThatCannotBeCompleted(t *testing.T) {
+	t.Parallel()
 	var caches atomic.Int64
 	eachImpossible(t, 11, func(t *testing.T, number int, i world.Impossible) {
 		f, before := obstructed(t, i)
@@ -335,6 +340,7 @@ func isTooLate(before, since []string) bool {
 }
 
 func TestAnObstacleAppearsAtEveryRequest(t *testing.T) {
+	t.Parallel()
 	var acts atomic.Int64
 	eachImpossible(t, 7, func(t *testing.T, number int, i world.Impossible) {
 		for request := 1; !t.Failed() && i.Obstruct != nil; request++ {

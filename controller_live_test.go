@@ -349,6 +349,7 @@ func editAtRead(t *testing.T, s world.Scenario, paused bool, read int, do func(*
 // Whatever a decision rests on can change while the cache shows the Network as it was. Then nothing
 // irreversible is done in Neutron, neither at once nor in the middle of a sync.
 func TestNothingIrreversibleIsDoneWhenTheNetworkHasChangedPastTheCache(t *testing.T) {
+	t.Parallel()
 	var runs, irreversibles atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
 		for i, s := range world.Scenarios {

@@ -155,6 +155,7 @@ var interruptions = []struct {
 // TestTokenRefusedAtEveryRequest revokes the token at every request of every scenario, and what
 // the credentials lead to may change at the same time.
 func TestTokenRefusedAtEveryRequest(t *testing.T) {
+	t.Parallel()
 	var runs atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
 		for number, s := range world.Scenarios {

@@ -142,6 +142,7 @@ var unknownRouter = regexp.MustCompile(`router (new-router|[0-9a-f]{8}-[0-9a-f-]
 // What plan says is what the controller then does: in every state that the crashes of the scenarios
 // leave, the steps of the plan are compared with those that a new controller takes.
 func TestPlanSaysWhatTheControllerThenDoes(t *testing.T) {
+	t.Parallel()
 	var states, withSteps atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
 		for i, s := range slices.Concat(world.Scenarios, world.Imports) {

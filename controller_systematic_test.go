@@ -150,6 +150,7 @@ func crashIn(t *testing.T, f *fixture, s world.Scenario, crash *world.Crash) (su
 }
 
 func TestEveryCrashPointOfEveryScenario(t *testing.T) {
+	t.Parallel()
 	var points, halves atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
 		for i, s := range slices.Concat(world.Scenarios, world.Imports) {
@@ -177,6 +178,7 @@ func TestEveryCrashPointOfEveryScenario(t *testing.T) {
 
 // A distributed router has a port beside each of its interfaces, which no step names.
 func TestEveryCrashPointWithDistributedRouters(t *testing.T) {
+	t.Parallel()
 	var runs atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
 		for i, s := range world.Scenarios {
@@ -203,6 +205,7 @@ func TestEveryCrashPointWithDistributedRouters(t *testing.T) {
 }
 
 func TestStaleCacheDoesNoHarm(t *testing.T) {
+	t.Parallel()
 	var caches atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
 		for i, s := range slices.Concat(world.Scenarios, world.Imports) {
@@ -330,6 +333,7 @@ func eventsOf(t *testing.T, s world.Scenario) []string {
 }
 
 func TestActorsAtEveryRequest(t *testing.T) {
+	t.Parallel()
 	var acts atomic.Int64
 	t.Run("actors", func(t *testing.T) {
 		for i, s := range slices.Concat(world.Scenarios, world.Imports) {
@@ -408,6 +412,7 @@ func eachRestorable(t *testing.T, run func(*testing.T, int, world.Scenario)) {
 }
 
 func TestAnyBackupIsRestoredAtAnyWrite(t *testing.T) {
+	t.Parallel()
 	var restores atomic.Int64
 	eachRestorable(t, func(t *testing.T, number int, s world.Scenario) {
 		for write, changes := 1, 0; changes >= 0 && !t.Failed(); write++ {
@@ -429,6 +434,7 @@ func TestAnyBackupIsRestoredAtAnyWrite(t *testing.T) {
 // A restored spec may name a subnet or a gateway of before. Whatever it says, an imported network is not
 // harmed, and none is created in its place.
 func TestAnyBackupOfAnImportDoesNoHarm(t *testing.T) {
+	t.Parallel()
 	var restores atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
 		for i, s := range world.Imports {
@@ -547,6 +553,7 @@ func deleteAfterALostAnswer(t *testing.T, s world.Scenario, change, backup int) 
 }
 
 func TestDeletionAfterARestoreAndALostAnswer(t *testing.T) {
+	t.Parallel()
 	var deletions atomic.Int64
 	eachRestorable(t, func(t *testing.T, number int, s world.Scenario) {
 		for backup, backups := 0, true; backups && !t.Failed(); backup++ {
@@ -566,6 +573,7 @@ func TestDeletionAfterARestoreAndALostAnswer(t *testing.T) {
 // TestAnyStartingState combines what a Network can look like with what Neutron can have, and
 // starts a controller there. It must reach what the spec says, and then write nothing more.
 func TestAnyStartingState(t *testing.T) {
+	t.Parallel()
 	const right, other = "10.0.0.0/24", "10.1.0.0/24"
 	const unmarked, networkUnmarked = "marks of network and subnet removed", "mark of the network removed"
 	objects := []struct {
@@ -703,6 +711,7 @@ var routerStates = []struct {
 // TestAnyStartingStateOfRouters combines the kinds of routers that a Network can declare, what its
 // status can say of them, and what Neutron can have.
 func TestAnyStartingStateOfRouters(t *testing.T) {
+	t.Parallel()
 	statuses := []string{"no router", "a router without ID", "the own router", "the user's router", "a router that vanished", "a wrong port"}
 	var states atomic.Int64
 	t.Run("states", func(t *testing.T) {
