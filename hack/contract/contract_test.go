@@ -18,15 +18,12 @@ package contract
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,20 +37,13 @@ var (
 	all    = flag.Bool("all", false, "compare each row with the real Neutron")
 )
 
-const (
-	recording = "testdata/answers.txt"
-	// verified has the packages that all of the recording came from, and its hash.
-	verified = "testdata/verified.txt"
-	// sample is of how many rows one is compared with the real Neutron if it is from the packages of the
-	// recording. The same programs give the same answers.
-	sample = 3
-)
-
-// rows is the complete contract.
-var rows = slices.Concat(networkRows, subnetRows, addressRows, portRows, routerRows, interfaceRows, floatingIPRows, distributedRows, fieldRows, listRows, pageRows, revisionRows, tenancyRows, importRows, tokenRows)
+// sample is of how many rows one is compared with the real Neutron if it is from the packages of the
+// recording. The same programs give the same answers.
+const sample = 3
 
 func TestTheEmbeddedNeutronAnswersAsRecorded(t *testing.T) {
 	t.Parallel()
+	rows := append(load(t, recording), load(t, unrecorded)...)
 	for _, paged := range []bool{false, true} {
 		options := embedded.Options{Projects: []embedded.Project{{Name: "samplecrd"}, {Name: "other"}}}
 		if paged {
@@ -64,7 +54,7 @@ func TestTheEmbeddedNeutronAnswersAsRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = s.Close() }()
-		runAll(t, connect(t, "embedded", s.CloudsYAML(realneutron.Cloud)), 1, paged, compare)
+		runAll(t, connect(t, "embedded", s.CloudsYAML(realneutron.Cloud)), rows, 1, paged, compare)
 	}
 }
 
@@ -72,9 +62,9 @@ func TestTheRealNeutronAnswersAsRecorded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short")
 	}
-	use, r := compare, recorder{answers: map[string]string{}}
+	rows, use := load(t, recording), compare
 	if *update {
-		use = r.add
+		use = record
 	}
 	t.Parallel() // it starts while the embedded one answers
 	n := startReal(t)
@@ -84,28 +74,12 @@ func TestTheRealNeutronAnswersAsRecorded(t *testing.T) {
 		every = sample
 		t.Logf("one row of %d is compared, because the recording is from the same packages:\n%s", every, state)
 	}
-	runAll(t, n.connect(t), every, false, use)
+	runAll(t, n.connect(t), rows, every, false, use)
 	n.restart(t, "[DEFAULT]", fmt.Sprint("pagination_max_limit = ", pageLimit))
-	runAll(t, n.connect(t), 1, true, use)
+	runAll(t, n.connect(t), rows, 1, true, use)
 	if *update {
-		r.write(t)
+		write(t, rows)
 	}
-}
-
-// recordedState returns what verified must have.
-func recordedState(t *testing.T) []byte {
-	t.Helper()
-	packages, err := realneutron.Packages()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Appendf([]byte(packages), "%x %s\n", sha256.Sum256(contents(recording)), recording)
-}
-
-// contents returns the content of a file, nothing if there is none.
-func contents(file string) []byte {
-	raw, _ := os.ReadFile(file)
-	return raw
 }
 
 // realDir has the files of the real Neutron.
@@ -163,10 +137,10 @@ func (n *real) connect(t *testing.T) *cloud {
 
 // runAll runs one row of every for this kind of cloud, first those that must run alone, and
 // passes their answers to use.
-func runAll(t *testing.T, c *cloud, every int, paged bool, use func(t *testing.T, r *row, answers string)) {
+func runAll(t *testing.T, c *cloud, rows []*row, every int, paged bool, use func(t *testing.T, r *row, answers string)) {
 	one := func(t *testing.T, r *row) {
 		t.Run(r.name, func(t *testing.T) {
-			if !r.alone {
+			if r.flag != "alone" {
 				t.Parallel()
 			}
 			use(t, r, c.answersOf(t, r))
@@ -175,9 +149,9 @@ func runAll(t *testing.T, c *cloud, every int, paged bool, use func(t *testing.T
 	// In a subtest, so that all rows have ended when runAll returns.
 	t.Run("rows", func(t *testing.T) {
 		for _, alone := range []bool{true, false} {
-			for i := range rows {
-				if i%every == 0 && rows[i].alone == alone && rows[i].paged == paged {
-					one(t, &rows[i])
+			for i, r := range rows {
+				if i%every == 0 && (r.flag == "alone") == alone && (r.flag == "paged") == paged {
+					one(t, r)
 				}
 			}
 		}
@@ -187,72 +161,10 @@ func runAll(t *testing.T, c *cloud, every int, paged bool, use func(t *testing.T
 // compare compares the answers with the recording.
 func compare(t *testing.T, r *row, answers string) {
 	t.Helper()
-	want, ok := recorded()[r.name]
-	if !ok {
-		t.Fatal("there is no recording of this row; see doc.go")
-	}
-	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(answers, "\n")); diff != "" {
+	if diff := cmp.Diff(strings.Split(r.answers, "\n"), strings.Split(answers, "\n")); diff != "" {
 		t.Errorf("-recorded +answered:\n%s", diff)
 	}
 }
 
-// The recording has a line "# name" before the answers of each row.
-var recorded = sync.OnceValue(func() map[string]string {
-	raw := contents(recording) // without it no row is recorded
-	all := map[string]string{}
-	for _, part := range strings.Split("\n"+string(raw), "\n# ")[1:] {
-		name, answers, _ := strings.Cut(part, "\n")
-		all[name] = strings.TrimRight(answers, "\n") + "\n"
-	}
-	return all
-})
-
-// recorder collects the answers to write.
-type recorder struct {
-	mu      sync.Mutex
-	answers map[string]string
-}
-
-func (r *recorder) add(_ *testing.T, row *row, answers string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.answers[row.name] = answers
-}
-
-// write writes the recording in the order of the table. Rows that did not run stay
-// unchanged.
-func (r *recorder) write(t *testing.T) {
-	t.Helper()
-	var b strings.Builder
-	for _, row := range rows {
-		answers, ok := r.answers[row.name]
-		if !ok {
-			answers = recorded()[row.name]
-		}
-		fmt.Fprintf(&b, "# %s\n%s\n", row.name, answers)
-	}
-	if err := os.WriteFile(recording, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	// The rows that were not recorded now are from the packages that verified names.
-	if state := recordedState(t); len(r.answers) == len(rows) || samePackages(state, contents(verified)) {
-		if err := os.WriteFile(verified, state, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// samePackages reports whether two states differ only in the hash, which is the last line.
-func samePackages(a, b []byte) bool {
-	return bytes.Equal(a[:bytes.LastIndexByte(bytes.TrimSpace(a), '\n')+1], b[:bytes.LastIndexByte(bytes.TrimSpace(b), '\n')+1])
-}
-
-func TestRowNamesAreUnique(t *testing.T) {
-	seen := map[string]bool{}
-	for _, r := range rows {
-		if seen[r.name] {
-			t.Errorf("two rows have the name %q", r.name)
-		}
-		seen[r.name] = true
-	}
-}
+// record replaces the answers of the row.
+func record(_ *testing.T, r *row, answers string) { r.answers, r.answered = answers, true }

@@ -101,7 +101,7 @@ func (w *run) describeItem(kind string, v any) string {
 		m["href"] = inOrder(href)
 	}
 	for name := range m {
-		if fields := read[kind]; fields != nil && !w.row.whole && !slices.Contains(fields, name) {
+		if fields := read[kind]; fields != nil && w.row.flag != "whole" && !slices.Contains(fields, name) {
 			delete(m, name)
 		}
 	}
@@ -172,12 +172,12 @@ func (w *run) normalise(s *step, text string) string {
 	})
 }
 
-// unlessGiven replaces the values of fields, except values that are in the script. The form has
+// unlessGiven replaces the values of fields, except values that are in a request. The form has
 // two groups: the name and the value.
 func (w *run) unlessGiven(text string, form *regexp.Regexp, with string) string {
 	return form.ReplaceAllStringFunc(text, func(found string) string {
 		m := form.FindStringSubmatch(found)
-		if given, _ := regexp.MatchString(`: `+regexp.QuoteMeta(m[2])+`[,}]`, w.row.script); given {
+		if w.row.gives(m[2]) {
 			return found
 		}
 		return m[1] + with

@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package contract checks that the embedded Neutron answers like the real one: a table of
-// requests, and the real Neutron's answers, which are recorded in testdata/answers.txt.
+// Package contract checks that the embedded Neutron answers like the real one: requests, and the
+// real Neutron's answers, in testdata/answers.txt.
 //
 //	go -C hack test -timeout 30m ./contract/...                     compare both with the recording
 //	go -C hack test -timeout 30m ./contract/... -run Real -all      compare each row with the real Neutron
@@ -26,4 +26,29 @@ limitations under the License.
 // its packages are those of the recording (testdata/verified.txt), it is asked for one row of
 // three. If the packages are not available, its test is skipped; with CI=true in the environment
 // it fails instead. -short skips it too. Where the two differ, the embedded one is wrong.
+//
+// # Rows
+//
+// A row begins with a line "# name [flag]", and has a request on each line that is not indented:
+//
+//	label: @user METHOD path {body} | Header: value
+//
+// Only METHOD and path are required. The path is relative to /v2.0 or, if it begins with
+// "identity/", to Keystone's /v3. $label is the ID of the object that the request with that label
+// created, and $label0, $label1... are the IDs of a bulk create. The label of an
+// add_router_interface is the ID of the port. NAME is a name that no other row uses. $project,
+// $other and $admin are the users' projects. The METHOD WALK follows a list page by page to its end.
+//
+// Of the last answer, and of those to requests that begin with !, everything is compared; of all
+// other answers only the status. The flag is needed by few rows:
+//
+//	alone   it cannot run in parallel with others, because it affects the whole project
+//	paged   it runs on a Neutron whose lists are limited to 3 items
+//	whole   all fields of the answers are compared, not only those that clients read
+//
+// Lines with // before a row are a comment. A new row is written without answers, which -update adds.
+//
+// The rows in testdata/unrecorded.txt are compared with the embedded Neutron alone. Their answers
+// are what Neutron's source has; nobody has recorded them yet, or the real one cannot answer them.
+// To record one, move it to testdata/answers.txt.
 package contract

@@ -27,37 +27,12 @@ import (
 	"testing"
 )
 
-// row is one clause of the contract.
-type row struct {
-	name string
-	// script has one request per line, in the form
-	//
-	//	label: @user METHOD path {body} | Header: value
-	//
-	// Only METHOD and path are required. The path is relative to /v2.0 or, if it begins with
-	// "identity/", to Keystone's /v3. $label is the ID of the object that the request with
-	// that label created, and $label0, $label1... are the IDs of a bulk create. The label of an
-	// add_router_interface is the ID of the port. NAME is a name that no other row uses. $project, $other and $admin are the users' projects. The METHOD
-	// WALK follows a list page by page to its end.
-	//
-	// Of the last answer, and of lines that begin with !, everything is compared; of all other
-	// answers only the status.
-	script string
-	// whole: all fields of the answers are compared, not only those that clients read.
-	whole bool
-	// alone: the row cannot run in parallel with others, because it affects the whole
-	// project.
-	alone bool
-	// paged: the row runs on a Neutron whose lists are limited to pageLimit.
-	paged bool
-}
-
 // pageLimit is pagination_max_limit for the paged rows.
 const pageLimit = 3
 
-// step is one line of a script.
+// step is one request of a row.
 type step struct {
-	shown              string // as written in the script
+	shown              string // as written in the row
 	compared           bool
 	label, user        string
 	method, path, body string
@@ -66,15 +41,11 @@ type step struct {
 
 var stepForm = regexp.MustCompile(`^(!?)\s*(?:(\w+): )?(?:@(\w+) )?([A-Z]+) (\S+)(?: ([^|]*?))?(?: \| ([\w-]+): (.*))?$`)
 
-// parse parses the script.
+// parse parses the requests.
 func (r *row) parse(t *testing.T) []step {
 	t.Helper()
 	var steps []step
-	for line := range strings.Lines(r.script) {
-		line = strings.TrimSpace(line)
-		if line == "" {
-			continue
-		}
+	for _, line := range r.requests() {
 		m := stepForm.FindStringSubmatch(line)
 		if m == nil {
 			t.Fatalf("this line is not a request: %s", line)
@@ -106,7 +77,7 @@ func (c *cloud) answersOf(t *testing.T, r *row) string {
 		w.ids[map[string]string{"": "project", "other": "other", "admin": "admin"}[user]] = a.project
 	}
 	delete(w.ids, "")
-	if r.alone {
+	if r.flag == "alone" {
 		w.reset(t)
 		defer w.reset(t)
 	}
@@ -140,10 +111,10 @@ type preparation struct {
 // according to the recording. Rows that begin with the same ones can share what they created: the real Neutron
 // takes a tenth of a second of CPU time for each.
 func (r *row) shared(steps []step) int {
-	if r.alone {
+	if r.flag == "alone" {
 		return 0
 	}
-	statuses := statusLine.FindAllStringSubmatch(recorded()[r.name], -1)
+	statuses := statusLine.FindAllStringSubmatch(r.answers, -1)
 	if len(statuses) != len(steps) {
 		return 0 // a WALK has several; a new row has none
 	}
