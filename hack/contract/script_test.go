@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"path"
 	"regexp"
 	"strings"
 	"sync"
@@ -205,7 +206,7 @@ func (w *run) expand(s string) string {
 
 // remember stores the IDs of created objects.
 func (w *run) remember(s *step, body map[string]any) {
-	kind := strings.TrimSuffix(s.path, "s")
+	kind := strings.TrimSuffix(path.Base(s.path), "s")
 	if one, ok := body[kind].(map[string]any); ok {
 		w.keep(s.label, one["id"])
 	}

@@ -20,9 +20,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // endpoints returns a line for each public endpoint in the catalog of a new token.
@@ -62,29 +62,13 @@ func endpoints(t *testing.T, s *Server) (lines []string) {
 	return lines
 }
 
-// lacks fails the test unless r is a list without that text.
-func (r reply) lacks(t *testing.T, text string) {
-	t.Helper()
-	r.want(t, http.StatusOK)
-	if strings.Contains(r.raw, text) {
-		t.Errorf("it has %q: %s", text, r.raw)
-	}
-}
-
-func same[T comparable](t *testing.T, want, got []T) {
-	t.Helper()
-	if !slices.Equal(want, got) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
 // unscoped returns the ID of the project of a new token without a scope, and the token.
 func unscoped(t *testing.T, s *Server) (project, token string) {
 	t.Helper()
 	r := (&client{t: t, s: s}).do("POST", "/identity/v3/auth/tokens", `{"auth":{"identity":{"methods":["password"],
 		"password":{"user":{"name":"samplecrd","domain":{"name":"Default"},"password":"right"}}}}}`)
 	r.want(t, http.StatusCreated)
-	id, _ := r.json["token"].(map[string]any)["project"].(map[string]any)["id"].(string)
+	id, _ := r.json(t)["token"].(map[string]any)["project"].(map[string]any)["id"].(string)
 	return id, r.header.Get("X-Subject-Token")
 }
 
@@ -166,9 +150,48 @@ func TestOneTokenIsRevoked(t *testing.T) {
 	other.api("GET", "networks", "").want(t, 200)
 }
 
-func TestFaultsOfKeystoneHaveItsForm(t *testing.T) {
-	s := startWith(t)
-	s.SetFault(func(*http.Request) *Fault { return &Fault{Status: 500, Type: "Internal Server Error", Message: "no"} })
-	r := login(t, s, "samplecrd", "right")
-	same(t, []string{`{"error":{"code":500,"message":"no","title":"Internal Server Error"}}`}, []string{r.raw})
+func TestTokens(t *testing.T) {
+	now := time.Now()
+	s := start(t, Options{TokenTTL: time.Minute, Now: func() time.Time { return now }, Projects: []Project{{Name: "samplecrd", Password: "right"}}})
+	check := func(why string, c *client, status int) {
+		t.Helper()
+		if r := c.api("GET", "networks", ""); r.status != status {
+			t.Errorf("%s: %d %s, want %d", why, r.status, r.raw, status)
+		}
+	}
+	c := as(t, s, "samplecrd")
+	check("fresh token", c, 200)
+	now = now.Add(time.Minute)
+	check("expired token", c, 401)
+	c = as(t, s, "samplecrd")
+	s.RevokeTokens()
+	check("revoked token", c, 401)
+	c = as(t, s, "samplecrd")
+	if err := s.SetPassword("samplecrd", "new"); err != nil {
+		t.Fatal(err)
+	}
+	check("token of before the change of password", c, 401)
+	login(t, s, "samplecrd", "right").want(t, 401)
+	login(t, s, "samplecrd", "new").want(t, 201)
+	if s.SetPassword("nobody", "x") == nil {
+		t.Error("the password of an unknown user was set")
+	}
+}
+
+func TestKeystoneShowsAndDeletesTokens(t *testing.T) {
+	s := start(t, Options{})
+	c := as(t, s, "samplecrd")
+	const path = "/identity/v3/auth/tokens"
+	subject := "X-Subject-Token: " + c.token
+	c.do("GET", path, "", subject).want(t, 200)
+	c.do("HEAD", path, "", subject).want(t, 200)
+	c.do("GET", path, "", "X-Subject-Token: nonsense").want(t, 404)
+	byToken := `{"auth":{"identity":{"methods":["token"],"token":{"id":"` + c.token + `"}}%s}}`
+	again := c.do("POST", path, fmt.Sprintf(byToken, ""))
+	again.want(t, 201)
+	c.do("POST", path, fmt.Sprintf(byToken, `,"scope":{"project":{"name":"admin","domain":{"id":"default"}}}`)).want(t, 401)
+	c.do("DELETE", path, "", subject).want(t, 204)
+	c.do("GET", path, "", subject).want(t, 401)
+	c.token = again.header.Get("X-Subject-Token")
+	c.api("GET", "networks", "").want(t, 200)
 }

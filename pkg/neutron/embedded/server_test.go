@@ -23,104 +23,65 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/attributestags"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 )
 
-// cloud returns a gophercloud client for one entry of the server's own clouds.yaml.
-func cloud(t *testing.T, s *Server, name string) *gophercloud.ServiceClient {
-	t.Helper()
-	auth, endpoint, _, err := clouds.Parse(clouds.WithCloudsYAML(bytes.NewReader(s.CloudsYAML("dev"))), clouds.WithCloudName(name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	provider, err := openstack.AuthenticatedClient(t.Context(), auth)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := openstack.NewNetworkV2(provider, endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
+// What Neutron answers is compared in hack/contract with the answers of the real one. These tests
+// are about what only the embedded one has.
 
-func TestGophercloudCreatesUpdatesAndDeletesANetworkWithTheServersOwnCloudsYAML(t *testing.T) {
-	s, ctx := start(t, Options{}), t.Context()
-	c := cloud(t, s, "dev")
-	n, err := networks.Create(ctx, c, networks.CreateOpts{Name: "a", Description: "mark"}).Extract()
-	if err != nil {
-		t.Fatal(err)
-	}
-	gateway := "192.168.0.1"
-	sub, err := subnets.Create(ctx, c, subnets.CreateOpts{
-		NetworkID: n.ID, IPVersion: 4, CIDR: "192.168.0.0/16", GatewayIP: &gateway,
-	}).Extract()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]subnets.AllocationPool{{Start: "192.168.0.2", End: "192.168.255.254"}}, sub.AllocationPools); diff != "" {
+func TestOptions(t *testing.T) {
+	const id = "00000000-0000-0000-0000-00000000000"
+	s := start(t, Options{
+		Projects:        []Project{{Name: "samplecrd", ID: "p", Quota: map[string]int{"network": 1, "subnet": 0}}},
+		ExternalNetwork: ExternalNetwork{Name: "public", CIDR: netip.MustParsePrefix("198.18.0.0/24")},
+		MTU:             1400,
+		Now:             func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
+		NewID:           func(name string) string { return id + strconv.Itoa(len(name)) },
+	})
+	c := as(t, s, "samplecrd")
+	n := c.create("network", `"name":"a"`)
+	got := []any{n["project_id"], n["mtu"], n["created_at"], n["id"]}
+	if diff := cmp.Diff([]any{"p", 1400.0, "2026-01-02T03:04:05Z", id + "1"}, got); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := attributestags.ReplaceAll(ctx, c, "networks", n.ID, attributestags.ReplaceAllOpts{Tags: []string{"x"}}).Extract(); err != nil {
-		t.Error(err)
+	for kind, attrs := range map[string]string{"network": "", "subnet": `"network_id":"` + id + `1","ip_version":4,"cidr":"10.0.0.0/24"`} {
+		if r := c.api("POST", kind+"s", `{"`+kind+`":{`+attrs+`}}`); !strings.Contains(r.raw, "OverQuota") {
+			t.Errorf("beyond the quota: %d %s", r.status, r.raw)
+		}
 	}
-	p, err := ports.Create(ctx, c, ports.CreateOpts{NetworkID: n.ID}).Extract()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := networks.Delete(ctx, c, n.ID).ExtractErr(); !gophercloud.ResponseCodeIs(err, http.StatusConflict) {
-		t.Errorf("delete with a port: %v, want 409", err)
-	}
-	if err := ports.Delete(ctx, c, p.ID).ExtractErr(); err != nil {
-		t.Error(err)
-	}
-	// Neutron checks the revision only if there is something to change.
-	stale, name := 1, "x"
-	if _, err := networks.Update(ctx, c, n.ID, networks.UpdateOpts{RevisionNumber: &stale, Name: &name}).Extract(); !gophercloud.ResponseCodeIs(err, http.StatusPreconditionFailed) {
-		t.Errorf("update with a stale revision: %v, want 412", err)
-	}
-	if err := networks.Delete(ctx, c, n.ID).ExtractErr(); err != nil {
-		t.Error(err)
-	}
-	if _, err := subnets.Get(ctx, c, sub.ID).Extract(); !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
-		t.Errorf("the subnet still exists without its network: %v", err)
+	if got := c.api("GET", "networks?router:external=True&fields=name", "").raw; got != `{"networks": [{"name": "public"}]}` {
+		t.Errorf("external networks: %s", got)
 	}
 }
 
-func TestGophercloudFollowsPagesToTheEnd(t *testing.T) {
-	s := start(t, Options{PageLimit: 3})
-	c := cloud(t, s, "dev")
-	for range 7 {
-		if _, err := networks.Create(t.Context(), c, networks.CreateOpts{}).Extract(); err != nil {
-			t.Fatal(err)
+func TestAnExternalNetworkThatNeutronRefusesPanics(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
 		}
-	}
-	pages, err := networks.List(c, networks.ListOpts{}).AllPages(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if all, err := networks.ExtractNetworks(pages); err != nil || len(all) != 7 {
-		t.Errorf("got %d networks, %v; want 7", len(all), err)
-	}
+	}()
+	New(Options{ExternalNetwork: ExternalNetwork{Name: "public", CIDR: netip.MustParsePrefix("0.0.0.0/0")}})
 }
 
 func TestEveryUserOfCloudsYAMLCanLogIn(t *testing.T) {
 	s := start(t, Options{Projects: []Project{{Name: "one", Password: `p"w\: #`}, {Name: "two"}}})
 	for _, name := range []string{"dev", "dev-two", "dev-admin"} {
-		cloud(t, s, name)
+		auth, _, _, err := clouds.Parse(clouds.WithCloudsYAML(bytes.NewReader(s.CloudsYAML("dev"))), clouds.WithCloudName(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := openstack.AuthenticatedClient(t.Context(), auth); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -138,92 +99,27 @@ func TestVersionDocumentsNeedNoToken(t *testing.T) {
 	for path, status := range map[string]int{
 		"/": 300, "/identity": 300, "/identity/": 300, "/identity/v3": 200, "/identity/v3/": 200, "/networking/": 200, "/networking": 200,
 	} {
-		if r := c.do("GET", path, ""); r.status != status || r.json == nil {
-			t.Errorf("%s: %d %s, want %d", path, r.status, r.raw, status)
-		}
+		r := c.do("GET", path, "")
+		r.want(t, status)
+		r.json(t)
 	}
+	as(t, c.s, "samplecrd").api("GET", "", "").want(t, http.StatusOK)
 }
 
 func TestEveryAnswerHasARequestID(t *testing.T) {
 	c := newClient(t)
-	a, b := c.api("GET", "networks", ""), c.api("GET", "networks/x", "")
-	for _, r := range []reply{a, b} {
-		if id := r.header.Get("X-Openstack-Request-Id"); !strings.HasPrefix(id, "req-") || !isUUID(strings.TrimPrefix(id, "req-")) {
-			t.Errorf("request ID %q", id)
+	ids := map[string]bool{}
+	for _, path := range []string{"networks", "networks/x"} {
+		id := c.api("GET", path, "").header.Get("X-Openstack-Request-Id")
+		if !strings.HasPrefix(id, "req-") || !isUUID(strings.TrimPrefix(id, "req-")) || ids[id] {
+			t.Errorf("request ID %q after %v", id, ids)
 		}
-	}
-	if a.header.Get("X-Openstack-Request-Id") == b.header.Get("X-Openstack-Request-Id") {
-		t.Error("two answers have the same request ID")
+		ids[id] = true
 	}
 }
 
-func TestOversizedRequestsAreRefused(t *testing.T) {
-	c := newClient(t)
-	c.api("POST", "networks", strings.Repeat(" ", maxBody+1)).want(t, http.StatusRequestEntityTooLarge)
-	r := c.api("GET", "networks?"+strings.Repeat("id="+newUUID()+"&", 250), "")
-	r.want(t, http.StatusRequestURITooLong)
-	if r.raw != "" {
-		t.Errorf("414 has a body: %s", r.raw)
-	}
-	c.api("GET", "networks?"+strings.Repeat("id="+newUUID()+"&", 200), "").want(t, http.StatusOK)
-}
-
-func TestTokens(t *testing.T) {
-	const neutron401 = `{"error":{"code":401,"message":"The request you have made requires authentication.","title":"Unauthorized"}}`
-	clock := newFakeClock()
-	s := start(t, Options{TokenTTL: time.Minute, Now: clock.Now, Projects: []Project{{Name: "samplecrd", Password: "right"}}})
-	c := as(t, s, "samplecrd")
-	check := func(why string, status int) {
-		t.Helper()
-		r := c.api("GET", "networks", "")
-		if r.status != status || status == 401 && r.raw != neutron401 {
-			t.Errorf("%s: %d %s, want %d", why, r.status, r.raw, status)
-		}
-	}
-	check("fresh token", 200)
-	clock.advance(time.Minute)
-	check("expired token", 401)
-	c = as(t, s, "samplecrd")
-	s.RevokeTokens()
-	check("revoked token", 401)
-	c.token = ""
-	check("no token", 401)
-	c.token = "nonsense"
-	check("unknown token", 401)
-
-	if r := login(t, s, "samplecrd", "wrong"); r.status != 401 || r.raw != neutron401 {
-		t.Errorf("wrong password: %d %s", r.status, r.raw)
-	}
-	login(t, s, "nobody", "right").want(t, 401)
-	c = as(t, s, "samplecrd")
-	if err := s.SetPassword("samplecrd", "new"); err != nil {
-		t.Fatal(err)
-	}
-	check("token of before the change of password", 401)
-	login(t, s, "samplecrd", "right").want(t, 401)
-	login(t, s, "samplecrd", "new").want(t, 201)
-	if s.SetPassword("nobody", "x") == nil {
-		t.Error("the password of an unknown user was set")
-	}
-}
-
-func TestKeystoneShowsAndDeletesTokens(t *testing.T) {
-	s := start(t, Options{})
-	c := as(t, s, "samplecrd")
-	const path = "/identity/v3/auth/tokens"
-	subject := "X-Subject-Token: " + c.token
-	c.do("GET", path, "", subject).want(t, 200)
-	c.do("HEAD", path, "", subject).want(t, 200)
-	c.do("GET", path, "", "X-Subject-Token: nonsense").want(t, 404)
-	again := c.do("POST", path, `{"auth":{"identity":{"methods":["token"],"token":{"id":"`+c.token+`"}}}}`)
-	again.want(t, 201)
-	c.do("POST", path, `{"auth":{"identity":{"methods":["token"],"token":{"id":"`+c.token+`"}},
-		"scope":{"project":{"name":"admin","domain":{"id":"default"}}}}}`).want(t, 401)
-	c.do("POST", path, `{`).want(t, 400)
-	c.do("DELETE", path, "", subject).want(t, 204)
-	c.do("GET", path, "", subject).want(t, 401)
-	c.token = again.header.Get("X-Subject-Token")
-	c.api("GET", "networks", "").want(t, 200)
+func TestAnOversizedBodyIsRefused(t *testing.T) {
+	newClient(t).api("POST", "networks", strings.Repeat(" ", maxBody+1)).want(t, http.StatusRequestEntityTooLarge)
 }
 
 func TestFaults(t *testing.T) {
@@ -249,18 +145,25 @@ func TestFaults(t *testing.T) {
 				}
 				return nil
 			})
-			r, err := c.try("POST", "/networking/v2.0/networks", `{"network":{"name":"poison"}}`)
+			r, err := c.try("POST", neutronV2+"networks", `{"network":{"name":"poison"}}`)
 			if (err != nil) != (tc.status == 0) || r.status != tc.status {
 				t.Errorf("got %d, %v", r.status, err)
 			}
 			if tc.fault.RetryAfter > 0 && (r.header.Get("Retry-After") != "2" || r.raw != tc.fault.Message) {
 				t.Errorf("Retry-After %q, body %q", r.header.Get("Retry-After"), r.raw)
 			}
-			if made := len(c.names("name=poison")) == 1; made != tc.made {
+			if made := len(c.s.Networks()) == 1; made != tc.made {
 				t.Errorf("created: %v, want %v", made, tc.made)
 			}
 		})
 	}
+}
+
+func TestFaultsOfKeystoneHaveItsForm(t *testing.T) {
+	s := start(t, Options{})
+	s.SetFault(func(*http.Request) *Fault { return &Fault{Status: 500, Type: "Internal Server Error", Message: "no"} })
+	r := login(t, s, "samplecrd", "right")
+	same(t, []string{`{"error":{"code":500,"message":"no","title":"Internal Server Error"}}`}, []string{r.raw})
 }
 
 func TestAHangingRequestEndsWhenTheClientDisconnectsAndWhenTheServerCloses(t *testing.T) {
@@ -275,7 +178,7 @@ func TestAHangingRequestEndsWhenTheClientDisconnectsAndWhenTheServerCloses(t *te
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	for _, end := range []func(){cancel, func() { _ = s.Close() }} {
-		req, _ := http.NewRequestWithContext(ctx, "POST", s.URL()+"/networking/v2.0/networks", strings.NewReader("{}"))
+		req, _ := http.NewRequestWithContext(ctx, "POST", s.URL()+neutronV2+"networks", strings.NewReader("{}"))
 		failed := make(chan error, 1)
 		go func() { _, err := http.DefaultClient.Do(req); failed <- err }()
 		<-hung
@@ -290,19 +193,22 @@ func TestAHangingRequestEndsWhenTheClientDisconnectsAndWhenTheServerCloses(t *te
 
 func TestObserveSeesARequestBeforeTheClientHasItsAnswer(t *testing.T) {
 	c := newClient(t)
-	var mu sync.Mutex
-	var seen []Request
-	c.s.Observe(func(r Request) { mu.Lock(); defer mu.Unlock(); seen = append(seen, r) })
+	seen := make(chan Request, 2)
+	c.s.Observe(func(r Request) { seen <- r })
 	c.api("GET", "networks?name=a", "")
 	c.do("GET", "/identity/v3", "")
-	want := []Request{
+	for _, want := range []Request{
 		{Service: "network", Method: "GET", Path: "v2.0/networks", Query: map[string][]string{"name": {"a"}}, UserAgent: "Go-http-client/1.1", Status: 200},
 		{Service: "identity", Method: "GET", Path: "v3", Query: map[string][]string{}, UserAgent: "Go-http-client/1.1", Status: 200},
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if diff := cmp.Diff(want, seen); diff != "" {
-		t.Error(diff)
+	} {
+		select {
+		case got := <-seen:
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		default:
+			t.Fatal("the answer is here, and the request was not seen")
+		}
 	}
 }
 
@@ -311,7 +217,7 @@ func TestAServerThatDoesNotListenUsesTheHostHeaderInItsLinks(t *testing.T) {
 	proxy := start(t, Options{}) // only for its listener
 	proxy.http.Handler = s
 	r := (&client{t: t, s: proxy}).do("GET", "/networking/", "")
-	if !strings.Contains(r.raw, proxy.URL()+"/networking/v2.0/") {
+	if !strings.Contains(r.raw, proxy.URL()+neutronV2) {
 		t.Errorf("the links do not have the request's host: %s", r.raw)
 	}
 	if s.URL() != "" {

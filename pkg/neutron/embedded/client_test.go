@@ -17,15 +17,13 @@ limitations under the License.
 package embedded
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 )
 
 // client sends raw HTTP requests as one user, so that tests see status codes and bodies
@@ -36,14 +34,11 @@ type client struct {
 	token string
 }
 
-// reply is an answer: its status, its body and, if it is an error, Neutron's type and
-// message.
+// reply is an answer, and its body.
 type reply struct {
-	status        int
-	kind, message string
-	header        http.Header
-	raw           string
-	json          map[string]any
+	status int
+	header http.Header
+	raw    string
 }
 
 func start(t *testing.T, o Options) *Server {
@@ -62,9 +57,7 @@ func as(t *testing.T, s *Server, user string) *client {
 	for _, u := range s.keystone.credentials() {
 		if u.name == user {
 			r := login(t, s, user, u.password)
-			if r.status != http.StatusCreated {
-				t.Fatalf("login of %s: %d %s", user, r.status, r.raw)
-			}
+			r.want(t, http.StatusCreated)
 			return &client{t, s, r.header.Get("X-Subject-Token")}
 		}
 	}
@@ -112,38 +105,28 @@ func (c *client) try(method, path, body string, header ...string) (reply, error)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return reply{}, err
-	}
-	r := reply{status: resp.StatusCode, header: resp.Header, raw: string(raw)}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if d.Decode(&r.json) == nil {
-		if e, ok := r.json["NeutronError"].(map[string]any); ok {
-			r.kind, r.message = e["type"].(string), e["message"].(string)
-		}
-	}
-	return r, nil
+	return reply{resp.StatusCode, resp.Header, string(raw)}, err
 }
+
+const neutronV2 = "/networking/v2.0/"
 
 // api is do with a path relative to /networking/v2.0.
 func (c *client) api(method, path, body string, header ...string) reply {
 	c.t.Helper()
-	return c.do(method, "/networking/v2.0/"+path, body, header...)
+	return c.do(method, neutronV2+path, body, header...)
 }
 
-// create creates one resource and returns its attributes.
+// create creates one resource, and returns its attributes.
 func (c *client) create(kind, attrs string) map[string]any {
 	c.t.Helper()
 	r := c.api("POST", kind+"s", fmt.Sprintf(`{%q: {%s}}`, kind, attrs))
-	if r.status != http.StatusCreated {
-		c.t.Fatalf("create %s %s: %d %s", kind, attrs, r.status, r.raw)
-	}
-	return r.json[kind].(map[string]any)
+	r.want(c.t, http.StatusCreated)
+	return r.json(c.t)[kind].(map[string]any)
 }
 
-func (c *client) network(attrs string) string {
+func (c *client) network() string {
 	c.t.Helper()
-	return c.create("network", attrs)["id"].(string)
+	return c.create("network", "")["id"].(string)
 }
 
 func (c *client) subnet(network, cidr string) string {
@@ -151,41 +134,23 @@ func (c *client) subnet(network, cidr string) string {
 	return c.create("subnet", fmt.Sprintf(`"network_id":%q,"ip_version":4,"cidr":%q`, network, cidr))["id"].(string)
 }
 
-func (c *client) port(network, attrs string) map[string]any {
+func bySubnet(id string) string { return `{"subnet_id":"` + id + `"}` }
+
+// attach adds an interface in the subnet, and returns its port.
+func (c *client) attach(router, subnet string) string {
 	c.t.Helper()
-	return c.create("port", fmt.Sprintf(`"network_id":%q%s`, network, attrs))
+	r := c.api("PUT", "routers/"+router+"/add_router_interface", bySubnet(subnet))
+	r.want(c.t, http.StatusOK)
+	return r.json(c.t)["port_id"].(string)
 }
 
-func (c *client) get(kind, id string) map[string]any {
-	c.t.Helper()
-	r := c.api("GET", kind+"s/"+id, "")
-	if r.status != http.StatusOK {
-		c.t.Fatalf("get %s %s: %d %s", kind, id, r.status, r.raw)
-	}
-	return r.json[kind].(map[string]any)
-}
-
-// names returns the names of the networks that a query lists.
-func (c *client) names(query string) []string {
-	c.t.Helper()
-	r := c.api("GET", "networks?"+query, "")
-	if r.status != http.StatusOK {
-		c.t.Fatalf("list %s: %d %s", query, r.status, r.raw)
-	}
-	names := []string{}
-	for _, n := range r.json["networks"].([]any) {
-		names = append(names, n.(map[string]any)["name"].(string))
-	}
-	return names
-}
-
-// refused compares an answer with a status, a type and (part of) a message. An empty type
-// or message is not compared.
-func (r reply) refused(t *testing.T, status int, kind, message string) {
+func (r reply) json(t *testing.T) map[string]any {
 	t.Helper()
-	if r.status != status || kind != "" && r.kind != kind || !strings.Contains(r.message, message) {
-		t.Errorf("got %d %s %q, want %d %s %q", r.status, r.kind, r.message, status, kind, message)
+	body := map[string]any{}
+	if err := json.Unmarshal([]byte(r.raw), &body); err != nil {
+		t.Fatalf("%v: %s", err, r.raw)
 	}
+	return body
 }
 
 func (r reply) want(t *testing.T, status int) {
@@ -195,24 +160,18 @@ func (r reply) want(t *testing.T, status int) {
 	}
 }
 
-// fakeClock is a clock that advances only when a test advances it.
-type fakeClock struct {
-	mu sync.Mutex
-	at time.Time
+// lacks fails the test unless r is a list without that text.
+func (r reply) lacks(t *testing.T, text string) {
+	t.Helper()
+	r.want(t, http.StatusOK)
+	if strings.Contains(r.raw, text) {
+		t.Errorf("it has %q: %s", text, r.raw)
+	}
 }
 
-func newFakeClock() *fakeClock {
-	return &fakeClock{at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-}
-
-func (c *fakeClock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *fakeClock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
+func same[T comparable](t *testing.T, want, got []T) {
+	t.Helper()
+	if !slices.Equal(want, got) {
+		t.Errorf("got %v, want %v", got, want)
+	}
 }
