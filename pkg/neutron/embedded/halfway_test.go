@@ -74,7 +74,7 @@ func TestTheServerListsRoutersAndInterfacesOfAllNeutrons(t *testing.T) {
 func (c *client) half(method, path, body string) {
 	c.t.Helper()
 	var done atomic.Bool
-	c.s.SetFault(func(r *http.Request) *Fault {
+	c.s.SetFault(func(*http.Request) *Fault {
 		if done.Swap(true) {
 			return nil
 		}
