@@ -48,7 +48,7 @@ limitations under the License.
 //
 // Lines with // before a row are a comment. A new row is written without answers, which -update adds.
 //
-// The rows in testdata/unrecorded.txt are compared with the embedded Neutron alone. Their answers
-// are what Neutron's source has; nobody has recorded them yet, or the real one cannot answer them.
-// To record one, move it to testdata/answers.txt.
+// The rows in testdata/unrecorded.txt are compared with the embedded Neutron alone. What it answers
+// there was written after Neutron's source: nobody has asked the real one yet, or it has not that
+// plug-in. To record a row, move it to testdata/answers.txt.
 package contract
