@@ -18,7 +18,6 @@ package neutron
 import (
 	"encoding/json"
 	"fmt"
-	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -549,10 +548,4 @@ func TestAdditionalSubnetsHaveNamesOfTheirOwn(t *testing.T) {
 	}, desired.Subnets)
 	long := Name(strings.Repeat("n", 253), "x")
 	equal(t, maxName, len(Name(long, "v6")))
-}
-
-func TestNoAddressIsNull(t *testing.T) {
-	equal(t, nil, sent(netip.Addr{}))
-	equal(t, any(addr("10.0.0.1")), sent(addr("10.0.0.1")))
-	equal(t, any(false), sent(false))
 }

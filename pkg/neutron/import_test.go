@@ -137,41 +137,6 @@ func TestWhatIsDoneAboutAnImport(t *testing.T) {
 	}
 }
 
-// A mark of an older version does not say which cluster has imported the network. A copy of a cluster that was given
-// an ID of its own must not take it for its own.
-func TestAMarkWithoutAClusterIsNotThatOfAClusterWithAnIDOfItsOwn(t *testing.T) {
-	copied := Owner{"copy", owner.UID}
-	const old = ImportTagPrefix + "22222222-0000-0000-0000-000000000000"
-	for _, test := range []struct {
-		name     string
-		tags     []string
-		imported bool
-		step     string
-	}{
-		{"the status of the original says that it is imported", []string{old}, true, ""},
-		{"the status does not", []string{old}, false, ""},
-		{"a mark of the copy that was not confirmed", []string{old, copied.ImportTag()}, false, "ownership mark withdrawn"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			observed := &Network{ID: "n", Tags: NewTags(test.tags...)}
-			desired := importing("n")
-			desired.Owner, desired.Imported = copied, test.imported
-			step, text := Next(desired, observed), ""
-			if step != nil {
-				text = step.String()
-			}
-			equal(t, test.step, text)
-			err := CheckImport(desired, observed)
-			equal(t, ImportRefused, ReasonOf(err))
-			equal(t, types.UID(""), HolderOf(err)) // it is not the Network of this cluster with that UID
-			equal(t, true, strings.Contains(err.Error(), "remove the tag "+old))
-			as := Identity{Owner: copied, Import: "n", Imported: test.imported}
-			equal(t, true, as.keeps(observed))
-			equal(t, false, IsImported(desired, observed) && test.imported)
-		})
-	}
-}
-
 func TestTheTagOfAnImport(t *testing.T) {
 	tag := Owner{strings.Repeat("c", 63), owner.UID}.ImportTag()
 	equal(t, 60, len(tag))
@@ -242,34 +207,6 @@ func TestPlanOfAnImport(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestImportChangesNothingButTheTag(t *testing.T) {
-	w := newWorld(t, embedded.Options{})
-	before := w.legacy(t, "10.0.0.0/24", "10.1.0.0/24")
-	as, desired := importer(owner.UID, before.ID), importing(before.ID, "10.0.0.0/24")
-	desired.Imported = false
-	observed, err := w.Observe(t.Context(), as, Cached)
-	noError(t, err)
-	observed, steps, err := w.Converge(t.Context(), as, desired, observed, Guard{})
-	noError(t, err)
-	equal(t, 1, len(steps))
-	equal(t, true, IsImported(desired, observed))
-	after := w.inNeutron(t, before.ID)
-	equal(t, NewTags("team-a", owner.ImportTag()), after.Tags)
-	after.Tags, after.Revision = before.Tags, before.Revision
-	equal(t, before, after)
-
-	// A second sync does nothing, and asks nothing.
-	desired.Imported = true
-	requests := w.since(func() {
-		observed, err = w.Observe(t.Context(), as, Cached)
-		noError(t, err)
-		_, steps, err = w.Converge(t.Context(), as, desired, observed, Guard{})
-		noError(t, err)
-	})
-	equal(t, 0, len(steps))
-	equal(t, []string(nil), requests)
 }
 
 func TestAnImportIsRecordedBeforeAnythingElseIsChanged(t *testing.T) {

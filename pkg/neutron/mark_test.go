@@ -21,14 +21,6 @@ import (
 	"testing"
 )
 
-func TestTheMarkIsReadBackAsItWasWritten(t *testing.T) {
-	got, marked := OwnerOf(owner.Mark())
-	if !marked {
-		t.Fatalf("%q is not read as a mark", owner.Mark())
-	}
-	equal(t, owner, got)
-}
-
 func TestOwnerOf(t *testing.T) {
 	for _, test := range []struct {
 		name        string

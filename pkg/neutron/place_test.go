@@ -224,24 +224,6 @@ func TestATokenOfAnotherPlaceIsNotUsed(t *testing.T) {
 	}
 }
 
-// The catalog can get a second region at any time: a controller that runs is not moved there.
-func TestARegionThatIsAddedStopsCredentialsThatNameNone(t *testing.T) {
-	l, c := unscopedLab(t)
-	_, err := c.CreateNetwork(t.Context(), creating(testName))
-	noError(t, err)
-	l.SetRegions(regionTwo, regionOne)
-	_, err = c.ListNetworks(t.Context()) // with the token and the endpoint of before
-	noError(t, err)
-	l.RevokeTokens()
-	_, err = c.ListNetworks(t.Context())
-	wantError(t, Error{Op: findNeutron, Reason: Unauthenticated, Message: severalRegions + `"RegionOne", "RegionTwo"`}, err)
-
-	c.config.Endpoint.Region = "RegionOne" // as a change of the file does
-	found, err := c.ListNetworks(t.Context())
-	noError(t, err)
-	equal(t, 1, len(found))
-}
-
 func TestManyRequestsWithAnExpiredTokenAuthenticateOnce(t *testing.T) {
 	l, c, network := labWithNetwork(t)
 	// All requests are refused before the first one authenticates.

@@ -85,23 +85,6 @@ func TestWhichPortsGoWithAnInterface(t *testing.T) {
 	}
 }
 
-func TestPortsOfSeveralNetworksAreListedTogether(t *testing.T) {
-	_, c, network := labWithNetwork(t)
-	ids := append(makeNetworks(t, c, 3), network.ID)
-	var want []string
-	for _, id := range ids {
-		want = append(want, id+" "+makePort(t, c, id, "", "compute:nova"))
-	}
-	ports, err := c.PortsOnNetworks(t.Context(), ids[1:]...)
-	noError(t, err)
-	var got []string
-	for _, p := range ports {
-		got = append(got, p.NetworkID+" "+p.ID)
-	}
-	slices.Sort(got)
-	equal(t, slices.Sorted(slices.Values(want[1:])), got)
-}
-
 func TestWhichPortsPreventAStep(t *testing.T) {
 	on := func(network string, subnets ...string) Port {
 		p := Port{ID: "p", NetworkID: network}

@@ -252,17 +252,6 @@ func TestAnOwnerIsWokenSoonAfterItsLastPort(t *testing.T) {
 	}
 }
 
-func TestTheMessageFollowsThePorts(t *testing.T) {
-	runningCloud(t, func(t *testing.T, c *Cloud, api *portsAPI, woken func() []types.UID) {
-		c.waits.add("u", networkScope("n"), "in use by port web-0 (no device), web-1 (no device)")
-		api.set(0, portOn("n", "web-1"))
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		equal(t, []types.UID{"u"}, woken()) // once
-		wantError(t, Error{Op: "delete network", Reason: InUse, Message: "in use by port web-1 (no device)"}, c.waits.check("u", networkScope("n")))
-	})
-}
-
 func TestAllOwnersShareTheLists(t *testing.T) {
 	const owners = 500
 	runningCloud(t, func(t *testing.T, c *Cloud, api *portsAPI, woken func() []types.UID) {
@@ -529,52 +518,6 @@ func TestInUseWithoutPortsToSee(t *testing.T) {
 		})
 		equal(t, []string{"DELETE networks", "GET ports", "DELETE ports", "DELETE networks", "GET networks"}, requests)
 	})
-}
-
-// Two obsolete subnets: the CIDR was changed while a port kept the old subnet. Neither the create
-// nor a delete that makes room may go ahead while one of them has ports.
-func TestAReplacementOfTwoSubnetsWaitsForThePortsOfBoth(t *testing.T) {
-	t.Parallel()
-	for _, cidrs := range [][]string{{"10.0.0.0/24", "10.1.0.0/24"}, {"10.1.0.0/24", "10.0.0.0/24"}} {
-		for _, wanted := range []string{"10.2.0.0/24", "10.0.0.0/16", "10.0.0.0/8"} {
-			for used := range cidrs {
-				t.Run(fmt.Sprintf("%v to %s, ports in %s", cidrs, wanted, cidrs[used]), func(t *testing.T) {
-					w := newWorld(t, embedded.Options{})
-					n, _ := w.converge(t, wants(cidrs[0], ""), &Network{})
-					_, err := w.others.CreateSubnet(t.Context(), n.ID, creates(cidrs[1], ""))
-					noError(t, err)
-					n = w.inNeutron(t, n.ID)
-					subnet := n.Subnets[slices.IndexFunc(n.Subnets, func(s Subnet) bool { return s.CIDR == cidr(cidrs[used]) })]
-					service, err := w.others.connect(t.Context())
-					noError(t, err)
-					var created struct{ Port Port }
-					_, err = service.Post(t.Context(), service.ServiceURL("ports"), map[string]any{"port": map[string]any{
-						"network_id": n.ID, "name": "web-0", "fixed_ips": []map[string]string{{"subnet_id": subnet.ID}},
-					}}, &created, nil)
-					noError(t, err)
-
-					want := wants(wanted, "")
-					_, steps, err := w.Converge(t.Context(), seen(n), want, n, Guard{})
-					if ReasonOf(err) != InUse || !strings.Contains(err.Error(), "web-0") {
-						t.Errorf("got %v", err)
-					}
-					equal(t, 0, len(steps))
-					equal(t, true, same(n, w.inNeutron(t, n.ID)))
-					equal(t, []types.UID{owner.UID}, w.waits.waitingUIDs())
-
-					_, err = service.Delete(t.Context(), service.ServiceURL("ports", created.Port.ID), nil)
-					noError(t, err)
-					noError(t, w.RelistPorts(t.Context()))
-					_, _, err = w.Converge(t.Context(), seen(n), want, n, Guard{})
-					noError(t, err)
-					left := w.inNeutron(t, n.ID).Subnets
-					if len(left) != 1 || left[0].CIDR != cidr(wanted) {
-						t.Errorf("got %+v", left)
-					}
-				})
-			}
-		}
-	}
 }
 
 func TestWaitsMayBeUsedConcurrently(t *testing.T) {
