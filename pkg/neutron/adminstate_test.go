@@ -35,14 +35,10 @@ func TestWhatIsSwitchedOffIsNotConnected(t *testing.T) {
 		// observes means that the network must not be changed.
 		observes bool
 	}{
-		{"the network", func(_ *testing.T, c *routedCloud) *resource { return c.declare() }, "network", networkIn, false},
 		{"the network of a router", func(_ *testing.T, c *routedCloud) *resource { return c.declare(ownRouterOn(byName("public"))) }, "network", networkIn, false},
 		{"the own router", func(_ *testing.T, c *routedCloud) *resource { return c.declare(ownRouterOn(byName("public"))) }, "router",
 			func(c *routedCloud, _ *Network) string { return c.own()[0].ID }, false},
 		{"the existing router", func(_ *testing.T, c *routedCloud) *resource { return c.declare(existingRouter(byName("gate"))) }, "router", gateOf, false},
-		{"the network of an import", func(t *testing.T, c *routedCloud) *resource { r, _ := c.importOnGate(t); return r }, "network", networkIn, false},
-		{"the router of an import", func(t *testing.T, c *routedCloud) *resource { r, _ := c.importOnGate(t); return r }, "router", gateOf, false},
-		{"a network that is only observed", observedOnGate, "network", networkIn, true},
 		{"the router of a network that is only observed", observedOnGate, "router", gateOf, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

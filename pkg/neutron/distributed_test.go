@@ -20,7 +20,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -97,24 +96,6 @@ func TestARestoredBackupDoesNotTakeAddressesFromPorts(t *testing.T) {
 	}
 	equal(t, before, c.portsOwned(t, n.ID, "compute:nova"))
 	equal(t, 2, len(c.inNeutron(t, n.ID).Subnets))
-}
-
-// The check comes before the Network is read past the cache, which is the last thing before the request.
-func TestTheCheckOfASubnetsPortsComesBeforeTheGuard(t *testing.T) {
-	c := newRoutedCloud(t)
-	r := c.declare(withSubnet("v6", "fd00:1::/64"))
-	r.synced(t)
-	r.Spec.AdditionalSubnets = nil
-	var before, after []string
-	after = c.calls(func() {
-		_, _, err := r.syncOnce(t, Guard{Verify: func(ctx context.Context) error {
-			before = slices.Clone(c.requests())
-			return nil
-		}})
-		noError(t, err)
-	})
-	equal(t, []string{"GET ports", "DELETE subnets"}, after)
-	equal(t, 1, len(before))
 }
 
 // A port that comes while the rest of the plan is gone through keeps its address: the ports are looked at right before

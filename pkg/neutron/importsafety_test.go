@@ -17,8 +17,6 @@ limitations under the License.
 package neutron
 
 import (
-	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
@@ -54,51 +52,22 @@ func TestInterfaceOfATakenOverSubnetStays(t *testing.T) {
 	}
 }
 
-// A Network whose import was not confirmed gives up its mark, and does not wait for the Network that has it.
-func TestRemoveAnUnconfirmedImportThatAnotherHas(t *testing.T) {
-	theirs := Owner{owner.Cluster, otherUID}.ImportTag()
-	w := newWorld(t, embedded.Options{})
-	id := w.legacy(t).ID
-	_, err := w.others.SetTags(t.Context(), id, SetTags{NewTags("team-a", theirs, owner.ImportTag())})
-	noError(t, err)
-	as := importer(owner.UID, id)
-	observed, err := w.Observe(t.Context(), as, Live)
-	noError(t, err)
-	_, err = w.Remove(t.Context(), as, observed, false, Guard{})
-	noError(t, err)
-	equal(t, NewTags("team-a", theirs), w.inNeutron(t, id).Tags)
-}
-
 // A view that is out of date does not let a Network write to a network that another one has by now.
 func TestAnImportThatWasLostIsNotChanged(t *testing.T) {
-	theirs := Owner{owner.Cluster, otherUID}.ImportTag()
-	for _, what := range []string{"tags", "subnet"} {
-		t.Run(what, func(t *testing.T) {
-			w := newWorld(t, embedded.Options{})
-			id := w.legacy(t, "10.0.0.0/24").ID
-			_, err := w.others.SetTags(t.Context(), id, SetTags{NewTags("team-a", owner.ImportTag())})
-			noError(t, err)
-			as, desired := importer(owner.UID, id), importing(id, "10.0.0.0/24")
-			observed, err := w.Observe(t.Context(), as, Live)
-			noError(t, err)
-			_, err = w.others.SetTags(t.Context(), id, SetTags{NewTags("team-a", theirs)})
-			noError(t, err)
-			before := w.inNeutron(t, id)
-			if what == "tags" {
-				desired.Network.Tags = new(NewTags("x"))
-			} else {
-				desired.Subnets[0].Gateway = addr("10.0.0.254")
-			}
-			requests := w.since(func() { _, _, err = w.Converge(t.Context(), as, desired, observed, Guard{}) })
-			for _, r := range requests {
-				if !strings.HasPrefix(r, http.MethodGet) {
-					t.Error("request", r)
-				}
-			}
-			equal(t, ImportRefused, ReasonOf(err))
-			equal(t, before.Tags, w.inNeutron(t, id).Tags)
-		})
-	}
+	w := newWorld(t, embedded.Options{})
+	id := w.legacy(t, "10.0.0.0/24").ID
+	_, err := w.others.SetTags(t.Context(), id, SetTags{NewTags(owner.ImportTag())})
+	noError(t, err)
+	as, desired := importer(owner.UID, id), importing(id, "10.0.0.0/24")
+	desired.Subnets[0].Gateway = addr("10.0.0.254")
+	observed, err := w.Observe(t.Context(), as, Live)
+	noError(t, err)
+	_, err = w.others.SetTags(t.Context(), id, SetTags{NewTags(Owner{owner.Cluster, otherUID}.ImportTag())})
+	noError(t, err)
+	before := w.inNeutron(t, id)
+	_, _, err = w.Converge(t.Context(), as, desired, observed, Guard{})
+	equal(t, ImportRefused, ReasonOf(err))
+	equal(t, before, w.inNeutron(t, id))
 }
 
 // Networks of no project, such as those between highly available routers, are not ours.

@@ -148,6 +148,7 @@ func TestNext(t *testing.T) {
 	other := Owner{Cluster: owner.Cluster, UID: "33333333-0000-0000-0000-000000000000"}.Mark()
 	elsewhere := Owner{Cluster: "another cluster", UID: owner.UID}.Mark()
 	right := ours(id, "192.168.0.0/16", "192.168.0.1")
+	inPool := func(d *Desired) { d.Subnets[0].Pools = ranges("192.168.0.1-192.168.0.9") }
 	for _, test := range []struct {
 		name, reason string
 		want         Desired
@@ -196,6 +197,9 @@ func TestNext(t *testing.T) {
 		{"the CIDR was changed to one that is too small for DHCP", "Neutron always refuses it, so no subnet is deleted for it",
 			wants("192.168.0.0/31", ""), has(right),
 			creates("192.168.0.0/31", "", id)},
+		{"the CIDR was changed to one whose pools contain the default gateway", "Neutron always refuses it too",
+			wants("192.168.0.0/24", "", inPool), has(right),
+			CreateSubnet{Subnet: wants("192.168.0.0/24", "", inPool).Subnets[0], Replaces: []string{id}}},
 		{"the old subnet exists, and the gateway of the new one differs", "the new subnet is updated before the old one is deleted",
 			wants("10.0.0.0/24", "10.0.0.9"), has(right, ours("b", "10.0.0.0/24", "10.0.0.1")),
 			UpdateSubnet{ID: "b", Changes: toGateway("10.0.0.9", "10.0.0.1-10.0.0.8", "10.0.0.10-10.0.0.254")}},
@@ -267,8 +271,10 @@ func TestTheEmbeddedNeutronRefusesTheSameSubnets(t *testing.T) {
 						refused++
 						continue
 					}
-					if pools, _ := allocationPools(created.CIDR, created.Gateway).(Pools); pools != created.Pools {
-						t.Errorf("%+v: Neutron chooses the pools %q, and not %q", subnet, created.Pools, pools)
+					hasNoHosts := cidr.IsSingleIP() || cidr.Addr().Is4() && cidr.Bits() == 31
+					pools := allocationPools(created.CIDR, created.Gateway)
+					if hasNoHosts != (pools == nil) || !hasNoHosts && pools != created.Pools {
+						t.Errorf("%+v: Neutron chooses the pools %q, allocationPools returns %q", subnet, created.Pools, pools)
 					}
 					noError(t, client.DeleteSubnet(t.Context(), created.ID, nil))
 				}

@@ -21,7 +21,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -594,47 +593,6 @@ func (c *routedCloud) makeFloatingIP(t *testing.T, n *Network) (id, address stri
 }
 
 func TestFloatingIPsKeepEverythingAsItIs(t *testing.T) {
-	v6 := withSubnet("v6", "fd00:1::/64")
-	for _, test := range []struct {
-		name   string
-		change func(*samplecrdv1.NetworkSpec)
-	}{
-		{"another router", existingRouter(byName("gate"))},
-		{"another gateway", func(s *samplecrdv1.NetworkSpec) { s.Gateway = "10.0.0.9" }},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			c := newRoutedCloud(t)
-			r := c.declare(ownRouterOn(byName("public")), v6)
-			n := r.synced(t)
-			id, text := c.makeFloatingIP(t, n)
-			before := c.Interfaces()
-			status := *r.Status.DeepCopy()
-			test.change(&r.Spec)
-			for range 2 {
-				got, done, err := r.sync(t)
-				wantError(t, Error{Op: "detach subnet 10.0.0.0/24", Reason: InUse, Message: "in use by floating IP " + text}, err)
-				equal(t, []string(nil), done)
-				equal(t, true, same(n, got))
-			}
-			equal(t, before, c.Interfaces())
-			equal(t, status, r.Status)
-			equal(t, 1, len(c.own()))
-
-			noError(t, c.others.delete(t.Context(), "delete", "floatingips", id, nil))
-			n = r.synced(t)
-			router, own := "", 0
-			switch {
-			case r.Spec.Router == nil:
-			case r.Spec.Router.Existing != nil:
-				router = c.gate
-			default:
-				router, own = c.own()[0].ID, 1
-			}
-			equal(t, own, len(c.own()))
-			equal(t, router, c.attached(t, n)["10.0.0.0/24"])
-			equal(t, router, c.attached(t, n)["fd00:1::/64"])
-		})
-	}
 	// It has no address of a port. It prevents the detachment of the first subnet too.
 	t.Run("one that only forwards ports, on the second of two subnets", func(t *testing.T) {
 		c := newRoutedCloud(t)
@@ -811,109 +769,6 @@ func TestWhatPreventsTheRemovalOfARoutedNetwork(t *testing.T) {
 	})
 }
 
-// Whatever request of a routed Network loses its answer, with or without effect or half way, the next
-// syncs make one network, one router, and whole interfaces, and a removal leaves nothing.
-func TestALostAnswerOfARoutedNetwork(t *testing.T) {
-	t.Parallel()
-	faults := map[string]embedded.Fault{
-		"lost": {After: true, Drop: true}, "refused": {Drop: true}, "half": {Half: true}, "half, and a proxy answers": {Half: true, Status: 504},
-	}
-	scenarios := map[string]scenario{
-		"create with an own router":    {nil, []edit{ownRouterOn(byName("public")), withSubnet("v6", "fd00:1::/64")}},
-		"create on an existing router": {nil, []edit{existingRouter(byName("gate")), withSubnet("v6", "fd00:1::/64")}},
-		"another external network":     {[]edit{ownRouterOn(byName("public"))}, []edit{ownRouterOn(byName("public2"))}},
-		"from own to existing":         {[]edit{ownRouterOn(byName("public"))}, []edit{existingRouter(byName("gate"))}},
-		"from existing to own":         {[]edit{existingRouter(byName("gate"))}, []edit{ownRouterOn(byName("public"))}},
-		"no router any more":           {[]edit{ownRouterOn(byName("public"))}, []edit{func(s *samplecrdv1.NetworkSpec) { s.Router = nil }}},
-		"another CIDR":                 {[]edit{ownRouterOn(byName("public"))}, []edit{func(s *samplecrdv1.NetworkSpec) { s.CIDR = "10.1.0.0/24" }}},
-		"another gateway":              {[]edit{existingRouter(byName("gate"))}, []edit{func(s *samplecrdv1.NetworkSpec) { s.Gateway = "10.0.0.9" }}},
-		"removal":                      {[]edit{ownRouterOn(byName("public"))}, nil},
-	}
-	for name, scenario := range scenarios {
-		for faultName, fault := range faults {
-			t.Run(name+", "+faultName, func(t *testing.T) {
-				for at := 1; ; at++ {
-					if !loseAnswer(t, scenario, fault, at) {
-						if at < 2 {
-							t.Error("no request was made")
-						}
-						return
-					}
-					if t.Failed() {
-						t.Fatalf("at request %d", at)
-					}
-				}
-			})
-		}
-	}
-}
-
-// A scenario has the edits before the fault, nil if nothing was created yet, and those that meet it, nil for a removal.
-type scenario struct{ first, then []edit }
-
-// loseAnswer runs the scenario with a fault of its nth changing request. It returns false if there
-// were fewer requests.
-func loseAnswer(t *testing.T, s scenario, fault embedded.Fault, n int) bool {
-	t.Helper()
-	c := newRoutedCloud(t)
-	then := s.then
-	r := c.declare(s.first...)
-	if s.first != nil {
-		r.synced(t)
-	}
-	var requests atomic.Int32 // nothing else orders a lost answer and the next request
-	c.SetFault(func(request *http.Request) *embedded.Fault {
-		isChange := request.Method != http.MethodGet && strings.HasPrefix(request.URL.Path, "/networking/")
-		if isChange && int(requests.Add(1)) == n {
-			return &fault
-		}
-		return nil
-	})
-	for _, change := range then {
-		change(&r.Spec)
-	}
-	var observed *Network
-	for range 4 {
-		var err error
-		if then == nil {
-			_, err = r.remove(t, false, Guard{})
-		} else {
-			observed, _, err = r.sync(t)
-		}
-		if err == nil {
-			break
-		}
-		if ReasonOf(err) != Unavailable {
-			t.Errorf("got %v", err)
-		}
-	}
-	own := c.own()
-	if then == nil {
-		equal(t, 0, len(own)+len(c.Interfaces()))
-		equal(t, 2, len(c.world.Networks()))
-		return int(requests.Load()) >= n
-	}
-	wanted := map[string]string{}
-	if router := r.Spec.Router; router != nil {
-		id := c.gate
-		if router.Existing == nil {
-			equal(t, 1, len(own))
-			equal(t, map[string]string{"public": c.public, "public2": c.public2}[router.ExternalNetwork.Name], own[0].ExternalNetwork)
-			id = own[0].ID
-		}
-		for _, s := range observed.Subnets {
-			wanted[s.CIDR.String()] = id
-		}
-	}
-	if r.Spec.Router == nil || r.Spec.Router.Existing != nil {
-		equal(t, 0, len(own))
-	}
-	equal(t, wanted, c.attached(t, observed))
-	equal(t, 1+len(r.Spec.AdditionalSubnets), len(observed.Subnets))
-	equal(t, 3, len(c.world.Networks()))
-	return int(requests.Load()) >= n
-}
-
 // Half an interface is repaired before Converge reports success.
 func TestAHalfInterfaceIsCured(t *testing.T) {
 	c := newRoutedCloud(t)
@@ -990,12 +845,6 @@ func TestWhatOtherClientsDoToRouters(t *testing.T) {
 			noError(t, c.others.DetachSubnet(t.Context(), c.gate, n.Subnets[0].ID))
 			noError(t, c.others.DeleteRouter(t.Context(), c.gate))
 		}, nil, Unresolved},
-		{"the gateway is taken off the own router", false, func(t *testing.T, c *routedCloud, n *Network) {
-			put(t, c.others, "router", c.own()[0].ID, object{"external_gateway_info": nil})
-		}, []string{"router gateway set to external network PUBLIC"}, ""},
-		{"the own router is renamed", false, func(t *testing.T, c *routedCloud, n *Network) {
-			put(t, c.others, "router", c.own()[0].ID, object{"name": "x"})
-		}, []string{"router name set to default/web"}, ""},
 		{"the own router loses its mark, and the status names it: it is replaced", false, func(t *testing.T, c *routedCloud, n *Network) {
 			put(t, c.others, "router", c.own()[0].ID, object{"description": "mine now"})
 		}, []string{"router created", "subnet 10.0.0.0/24 detached from router OLD", "subnet 10.0.0.0/24 attached to router ROUTER"}, ""},

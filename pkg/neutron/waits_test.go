@@ -75,11 +75,8 @@ func TestWhichWaitsAListEnds(t *testing.T) {
 		{name: "the port is still there", scope: onNetwork, listed: []string{"n"}, ports: []Port{portOn("n", "web-0")}, message: "in use by port web-0 (no device)"},
 		{name: "there is one more port", scope: onNetwork, listed: []string{"n"}, ports: []Port{portOn("n", "web-1"), portOn("n", "web-0")}, wakes: true,
 			message: "in use by port web-0 (no device), web-1 (no device)"},
-		{name: "there is another port", scope: onNetwork, listed: []string{"n"}, ports: []Port{portOn("n", "db")}, wakes: true, message: "in use by port db (no device)"},
-		{name: "the port of another network", scope: onNetwork, listed: []string{"m", "n"}, ports: []Port{portOn("m", "web-0")}, wakes: true},
 		{name: "another network was listed", scope: onNetwork, listed: []string{"m"}, message: "in use by port web-0 (no device)"},
 		{name: "an old list", scope: onNetwork, listed: []string{"n"}, newer: true, message: "in use by port web-0 (no device)"},
-		{name: "a port in the first subnet", scope: onSubnets, listed: []string{"n"}, ports: []Port{portOn("n", "web-0", "a")}, message: "in use by port web-0 (no device)"},
 		{name: "a port in the second subnet", scope: onSubnets, listed: []string{"n"}, ports: []Port{portOn("n", "web-0", "c", "b")}, message: "in use by port web-0 (no device)"},
 		{name: "a port in another subnet", scope: onSubnets, listed: []string{"n"}, ports: []Port{portOn("n", "web-0", "c"), portOn("n", "web-0")}, wakes: true},
 	} {
@@ -103,17 +100,19 @@ func TestWhichWaitsAListEnds(t *testing.T) {
 
 func TestAWaitIsForOneStep(t *testing.T) {
 	replaces := scope{op: "replace", network: "n", subnets: []string{"a"}}
+	// After a restore of etcd, the status may have the router again only after a sync that waits.
+	ofOwnRouter := replaces
+	ofOwnRouter.except = []Interface{{PortID: "p", SubnetID: "a"}}
 	for _, test := range []struct {
 		name  string
 		then  scope
 		waits bool
 	}{
 		{"the same step", replaces, true},
-		{"another operation that the same ports prevent", scope{op: "delete subnet", network: "n", subnets: []string{"a"}}, true},
 		{"a replacement of more subnets", scope{op: "replace", network: "n", subnets: []string{"a", "b"}}, false},
 		{"the deletion of the network", networkScope("n"), false},
-		{"the deletion of another network", networkScope("m"), false},
 		{"a step that no port prevents", scope{}, false},
+		{"the same step, and the port turns out to be an interface of the Network's own router", ofOwnRouter, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var w waits
@@ -220,13 +219,6 @@ func runningCloud(t *testing.T, test func(*testing.T, *Cloud, *portsAPI, func() 
 }
 
 const uuidOfNetwork = "0a85c3e1-eb5c-4133-b676-%012d"
-
-func TestNoPortsAreListedWhileNoOwnerWaits(t *testing.T) {
-	runningCloud(t, func(t *testing.T, _ *Cloud, api *portsAPI, _ func() []types.UID) {
-		time.Sleep(24 * time.Hour)
-		equal(t, []int(nil), api.take())
-	})
-}
 
 func TestAnOwnerIsWokenSoonAfterItsLastPort(t *testing.T) {
 	for offset := range 20 { // the list has no fixed phase
@@ -348,13 +340,6 @@ func TestTheWaitOfAnOwnerThatIsNotSyncedAnyMoreEnds(t *testing.T) {
 	})
 }
 
-func TestRunOfACloudEndsWithItsContext(t *testing.T) {
-	runningCloud(t, func(t *testing.T, c *Cloud, _ *portsAPI, _ func() []types.UID) {
-		c.waits.add("u", networkScope("n"), "x")
-		time.Sleep(time.Minute)
-	}) // synctest fails if a goroutine is left
-}
-
 // blockedWorld returns a world in which the network has a port, and what removes the port.
 func blockedWorld(t *testing.T) (w *world, n *Network, free func()) {
 	t.Helper()
@@ -434,10 +419,6 @@ func TestWhatEndsAWait(t *testing.T) {
 		do   func(*testing.T, *world, *Network)
 		want []types.UID
 	}{
-		{"the same again does not", func(t *testing.T, w *world, n *Network) {
-			_, _, err := w.Converge(t.Context(), seen(n), replaced, n, Guard{})
-			equal(t, InUse, ReasonOf(err))
-		}, []types.UID{owner.UID}},
 		{"a read of the cache does not", func(t *testing.T, w *world, n *Network) {
 			_, err := w.Observe(t.Context(), seen(n), Cached)
 			noError(t, err)
@@ -445,11 +426,6 @@ func TestWhatEndsAWait(t *testing.T) {
 		{"a live read", func(t *testing.T, w *world, n *Network) {
 			_, err := w.Observe(t.Context(), seen(n), Live)
 			noError(t, err)
-		}, nil},
-		{"the edit is reverted", func(t *testing.T, w *world, n *Network) {
-			_, steps, err := w.Converge(t.Context(), seen(n), wants("10.0.0.0/24", ""), n, Guard{})
-			noError(t, err)
-			equal(t, 0, len(steps))
 		}, nil},
 		{"another edit that no port prevents", func(t *testing.T, w *world, n *Network) {
 			_, steps, err := w.Converge(t.Context(), seen(n), wants("10.0.0.0/24", "10.0.0.9"), n, Guard{})
@@ -493,13 +469,6 @@ func TestInUseWithoutPortsToSee(t *testing.T) {
 		requests := w.since(func() { _, err = w.Remove(t.Context(), seen(n), n, false, Guard{}) })
 		equal(t, InUse, ReasonOf(err))
 		equal(t, []string{"DELETE networks", "GET ports", "DELETE networks"}, requests)
-		equal(t, []types.UID(nil), w.waits.waitingUIDs())
-	})
-	t.Run("they cannot be listed", func(t *testing.T) {
-		w, n, _ := blockedWorld(t)
-		w.answer(replyTo("GET", portsPath, 403, neutronBody("PolicyNotAuthorized", "")))
-		_, err := w.Remove(t.Context(), seen(n), n, false, Guard{})
-		equal(t, InUse, ReasonOf(err))
 		equal(t, []types.UID(nil), w.waits.waitingUIDs())
 	})
 	t.Run("the last one has just gone", func(t *testing.T) {
