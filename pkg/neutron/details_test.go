@@ -44,7 +44,7 @@ func TestNetworkDetails(t *testing.T) {
 	// An admin's subnet on the network belongs to another project, so that a list of the project lacks it.
 	var other answer
 	noError(t, admin.send(t.Context(), http.MethodPost, object{"subnet": object{"network_id": web.ID, "ip_version": 4, "cidr": "10.0.1.0/24"}}, &other, nil, "subnets"))
-	router := createRouter(t, c, "edge")
+	router := post(t, c, "router", object{"name": "edge"})
 	_, err := c.AttachSubnet(t.Context(), router, made.Subnet.ID)
 	noError(t, err)
 
@@ -67,13 +67,6 @@ func TestNetworkDetails(t *testing.T) {
 	if none, err := c.GetNetworkDetails(t.Context(), "3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11"); none != nil || err != nil {
 		t.Errorf("got %+v, %v", none, err)
 	}
-}
-
-func createRouter(t *testing.T, c *Client, name string) string {
-	t.Helper()
-	var answer answer
-	noError(t, c.send(t.Context(), http.MethodPost, object{"router": object{"name": name}}, &answer, nil, "routers"))
-	return answer.Router.ID
 }
 
 func TestDetailsOfManyNetworksTakeFewRequests(t *testing.T) {

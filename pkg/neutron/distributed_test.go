@@ -29,22 +29,12 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-func newDistributedCloud(t *testing.T) *routedCloud {
-	t.Helper()
-	return newRoutedCloudWith(t, true)
-}
-
 // portsOwned lists the ports on the network with that device owner.
 func (c *routedCloud) portsOwned(t *testing.T, network, owner string) []Port {
 	t.Helper()
 	ports, err := list[Port](t.Context(), c.others, "ports", portFields, url.Values{"network_id": {network}, "device_owner": {owner}})
 	noError(t, err)
 	return ports
-}
-
-// everyRouter are the ways in which a Network gets a router.
-func everyRouter() map[string]func(*samplecrdv1.NetworkSpec) {
-	return map[string]func(*samplecrdv1.NetworkSpec){"an own router": ownRouterOn(byName("public")), "an existing router": existingRouter(byName("gate"))}
 }
 
 // gated gives the router gate its gateway, with which Neutron makes the ports beside its interfaces.
@@ -55,7 +45,7 @@ func (c *routedCloud) gated(t *testing.T) *routedCloud {
 
 // The address that a gateway moves to may be that of the port beside the interface: both go together.
 func TestTheGatewayOfADistributedRouterMovesToTheAddressOfItsPort(t *testing.T) {
-	c := newDistributedCloud(t)
+	c := newRoutedCloudWith(t, true)
 	r := c.declare(ownRouterOn(byName("public")))
 	r.Spec.AllocationPools = []samplecrdv1.AllocationPool{{Start: "10.0.0.9", End: "10.0.0.9"}}
 	n := r.synced(t)

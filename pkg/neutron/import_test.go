@@ -52,11 +52,7 @@ func importer(uid types.UID, id string) Identity {
 // legacy creates a network as another client: with a description, a tag, and a subnet for each CIDR.
 func (w *world) legacy(t *testing.T, cidrs ...string) *Network {
 	t.Helper()
-	return legacyOf(t, w.others, "team's network", cidrs...)
-}
-
-func legacyOf(t *testing.T, c *Client, description string, cidrs ...string) *Network {
-	t.Helper()
+	c, description := w.others, "team's network"
 	n, err := c.CreateNetwork(t.Context(), creating("legacy"))
 	noError(t, err)
 	service, err := c.connect(t.Context())
