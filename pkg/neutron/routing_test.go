@@ -745,6 +745,21 @@ func TestWhatPreventsTheRemovalOfARoutedNetwork(t *testing.T) {
 			equal(t, 0, len(c.own())+len(c.Interfaces()))
 		})
 	}
+	t.Run("a stranger's subnet on the own router", func(t *testing.T) {
+		c := newRoutedCloud(t)
+		r := c.declare(ownRouterOn(byIDOf(c.public)))
+		r.synced(t)
+		router, theirs := c.own()[0].ID, c.legacy(t, "10.9.0.0/24").Subnets[0].ID
+		_, err := c.others.AttachSubnet(t.Context(), router, theirs)
+		noError(t, err)
+		_, err = r.remove(t, false, Guard{})
+		equal(t, InUse, ReasonOf(err))
+		equal(t, []string{theirs}, c.Interfaces()[0].SubnetIDs)
+		noError(t, c.others.DetachSubnet(t.Context(), router, theirs))
+		_, err = r.remove(t, false, Guard{})
+		noError(t, err)
+		equal(t, 0, len(c.own()))
+	})
 	t.Run("a stranger's subnet of the network on the own router's IPv6 port", func(t *testing.T) {
 		c := newRoutedCloud(t)
 		r := c.declare(ownRouterOn(byIDOf(c.public)), withSubnet("v6", "fd00:1::/64"))
