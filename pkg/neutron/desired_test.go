@@ -97,6 +97,9 @@ func TestNewIdentity(t *testing.T) {
 	network.Status = samplecrdv1.NetworkStatus{NetworkID: "n", SubnetID: "s", Cloud: "mycloud", ProjectID: "p", Region: "r"}
 	want := Identity{Owner: owner, NetworkID: "n", CloudName: "mycloud", Place: Place{Project: "p", Region: "r"}}
 	equal(t, want, NewIdentity(network, owner.Cluster))
+	// A stranger's router on a plain network is no reason to list routers.
+	equal(t, false, want.isRouted(connected(has(), strangersRouter("x"))))
+	equal(t, true, want.isRouted(connected(has(), router("r", ""))))
 }
 
 func TestWhichNetworksBelongToAnIdentity(t *testing.T) {

@@ -19,6 +19,7 @@ package neutron
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -328,7 +329,16 @@ func TestWhatALookLists(t *testing.T) {
 	equal(t, plain, look()) // newWorld has made the first list
 	r := c.declare(ownRouterOn(byIDOf(c.public)))
 	r.synced(t)
+	var ports url.Values
+	c.answer(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == portsPath {
+			ports = r.URL.Query()
+		}
+		return false
+	})
 	equal(t, routed, look())
+	equal(t, url.Values{"fields": portFields, "limit": {"1000"}, "project_id": {"project-1"}, "device_owner": interfaceOwners}, ports)
+	c.answer(nil)
 	_, err := r.remove(t, false, Guard{})
 	noError(t, err)
 	equal(t, []string{"GET networks", "GET routers"}, look()) // the last list had routers with a mark
@@ -893,6 +903,19 @@ func TestWhatOtherClientsDoToRouters(t *testing.T) {
 			equal(t, []string(nil), c.calls(func() { r.synced(t) }))
 		})
 	}
+}
+
+// A router that was deleted after the cache saw it is read again at once.
+func TestAnOwnRouterThatIsGoneIsReplacedAtOnce(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(ownRouterOn(byName("public")))
+	n := r.synced(t)
+	noError(t, c.others.DetachSubnet(t.Context(), c.own()[0].ID, n.Subnets[0].ID))
+	noError(t, c.others.DeleteRouter(t.Context(), c.own()[0].ID))
+	withSubnet("more", "10.1.0.0/24")(&r.Spec)
+	n = r.synced(t)
+	router := c.own()[0].ID
+	equal(t, map[string]string{"10.0.0.0/24": router, "10.1.0.0/24": router}, c.attached(t, n))
 }
 
 // Nothing is created or attached before the status names the router.
