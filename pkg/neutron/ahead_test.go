@@ -19,6 +19,7 @@ package neutron
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,10 +77,7 @@ func TestASubnetIsNotDetachedForADefaultThatCannotBeRestored(t *testing.T) {
 	c := newRoutedCloud(t)
 	r := c.declare(existingRouter(byName("gate")))
 	subnet := r.synced(t).Subnets[0].ID
-	noError(t, c.others.DetachSubnet(t.Context(), c.gate, subnet))
-	put(t, c.others, "subnet", subnet, object{"gateway_ip": "10.0.0.9", "allocation_pools": []object{}})
-	_, err := c.others.AttachSubnet(t.Context(), c.gate, subnet)
-	noError(t, err)
+	c.moveGateway(t, c.gate, subnet, "10.0.0.9")
 	before := c.Interfaces()
 	c.answer(replyTo(http.MethodPut, subnetsPath+"/"+subnet, http.StatusForbidden, neutronBody("PolicyNotAuthorized", "no")))
 	for range 3 {
@@ -128,5 +126,117 @@ func TestTheRouterChangesAfterTheGatewayWasTakenAway(t *testing.T) {
 				equal(t, r.Spec.Router != nil, len(c.Interfaces()) == 1)
 			})
 		}
+	}
+}
+
+// putPort creates a port on the network as another client, with that address.
+func (c *routedCloud) putPort(t *testing.T, n *Network, subnet, address string) (id string) {
+	t.Helper()
+	return post(t, c.others, "port", object{"network_id": n.ID, "name": "web-0", "fixed_ips": []object{{"subnet_id": subnet, "ip_address": address}}})
+}
+
+// moveGateway moves the gateway of an attached subnet, as another client does.
+func (c *routedCloud) moveGateway(t *testing.T, router, subnet, gateway string) {
+	t.Helper()
+	noError(t, c.others.DetachSubnet(t.Context(), router, subnet))
+	put(t, c.others, "subnet", subnet, object{"gateway_ip": gateway, "allocation_pools": []object{}})
+	_, err := c.others.AttachSubnet(t.Context(), router, subnet)
+	noError(t, err)
+	noError(t, c.Observer().Relist(t.Context()))
+}
+
+// The status is written while the subnet is detached. Then its default gateway cannot be restored either.
+func TestASubnetMovesWithAGatewayThatCannotBeRestored(t *testing.T) {
+	t.Parallel()
+	c := newRoutedCloud(t)
+	second := c.makeRouter(t, "second", "")
+	r := c.declare(existingRouter(byIDOf(c.gate)))
+	n := r.synced(t)
+	c.moveGateway(t, c.gate, n.Subnets[0].ID, "10.0.0.9")
+	c.putPort(t, n, n.Subnets[0].ID, "10.0.0.1")
+	existingRouter(byIDOf(second))(&r.Spec)
+	for range 2 {
+		equal(t, "restore what the spec leaves out: gateway set to 10.0.0.1: the address of the gateway, 10.0.0.1, is in use by port web-0 (no device)", r.err(t).Error())
+		equal(t, map[string]string{"10.0.0.0/24": second}, c.attached(t, n))
+	}
+}
+
+// Without a default that cannot be restored, the rest of the plan is gone through again.
+func TestADefaultThatCannotBeRestoredDoesNotHideAnEditThatCannotBeCompleted(t *testing.T) {
+	t.Parallel()
+	c := newRoutedCloud(t)
+	r := c.declare(existingRouter(byIDOf(c.gate)), withSubnet("grows", "10.2.0.0/24"))
+	n := r.synced(t)
+	moved := r.Status.Subnets[0].ID
+	c.moveGateway(t, c.gate, moved, "10.0.0.9")
+	c.putPort(t, n, moved, "10.0.0.1")
+	post(t, c.others, "subnet", object{"network_id": n.ID, "cidr": "10.2.5.0/24", "ip_version": 4})
+	noError(t, c.Observer().Relist(t.Context()))
+	r.Spec.AdditionalSubnets[0].CIDR = "10.2.0.0/16"
+	before := c.inNeutron(t, n.ID).Subnets
+	for range 2 {
+		equal(t, "create subnet: 10.2.0.0/16 overlaps with subnet 10.2.5.0/24 (ID) of the network, which is left alone", anyID.ReplaceAllString(r.err(t).Error(), "ID"))
+		equal(t, before, c.inNeutron(t, n.ID).Subnets)
+	}
+}
+
+// Somebody has attached the subnet to the next router, with another address than that of the gateway.
+func TestTheNextRouterHasTheSubnetWithAnotherAddress(t *testing.T) {
+	t.Parallel()
+	c := newRoutedCloud(t)
+	next := c.makeRouter(t, "next", "")
+	r := c.declare(existingRouter(byIDOf(c.gate)))
+	n := r.synced(t)
+	port := c.putPort(t, n, n.Subnets[0].ID, "10.0.0.77")
+	noError(t, c.others.send(t.Context(), http.MethodPut, object{"port_id": port}, &object{}, nil, "routers", next, "add_router_interface"))
+	noError(t, c.Observer().Relist(t.Context()))
+	existingRouter(byIDOf(next))(&r.Spec)
+	r.synced(t)
+	equal(t, map[string]string{"10.0.0.0/24": next}, c.attached(t, n))
+}
+
+// What Converge would learn only when Neutron refuses a step, a preview tells before.
+func TestPreviewOfWhatNeutronRefuses(t *testing.T) {
+	t.Parallel()
+	gate := existingRouter(byName("gate"))
+	for _, test := range []struct {
+		name string
+		// before is what other clients do.
+		before func(t *testing.T, c *routedCloud, n *Network)
+		edit   edit
+		// step is the one that is prevented.
+		step, blocked string
+	}{
+		{"DHCP needs two addresses", func(*testing.T, *routedCloud, *Network) {}, withSubnet("more", "10.1.0.0/31"),
+			"subnet 10.1.0.0/31 created", "Neutron does not accept 10.1.0.0/31 with this gateway, these allocation pools and DHCP"},
+		{"another client's router has the gateway", func(t *testing.T, c *routedCloud, n *Network) {
+			_, err := c.others.AttachSubnet(t.Context(), c.makeRouter(t, "theirs", ""), n.Subnets[0].ID)
+			noError(t, err)
+		}, func(s *samplecrdv1.NetworkSpec) {
+			s.Gateway = "10.0.0.9"
+			gate(s)
+		},
+			"gateway 10.0.0.1 → 10.0.0.9", "the address of the gateway, 10.0.0.1, is in use by router ID (port ID)"},
+		{"the obsolete router is attached to another network", func(t *testing.T, c *routedCloud, _ *Network) {
+			_, err := c.others.AttachSubnet(t.Context(), c.makeRouter(t, "former", owner.Mark()), c.legacy(t, "10.7.0.0/24").Subnets[0].ID)
+			noError(t, err)
+		}, gate, "router ID deleted", "in use by port ID (network:router_interface)"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newRoutedCloud(t)
+			r := c.declare()
+			test.before(t, c, r.synced(t))
+			test.edit(&r.Spec)
+			noError(t, c.Observer().Relist(t.Context()))
+			desired, err := NewDesired(r.Network, owner.Cluster)
+			noError(t, err)
+			preview, err := c.Preview(t.Context(), NewIdentity(r.Network, owner.Cluster), desired)
+			noError(t, err)
+			at := slices.IndexFunc(preview.Steps, func(s PlannedStep) bool { return s.Blocked != "" })
+			equal(t, test.step+": "+test.blocked, anyID.ReplaceAllString(preview.Steps[at].Text+": "+preview.Steps[at].Blocked, "ID"))
+			if r.err(t) == nil {
+				t.Error("Neutron accepts all steps")
+			}
+		})
 	}
 }

@@ -127,6 +127,19 @@ func TestWhatIsDoneAboutAnImport(t *testing.T) {
 	}
 }
 
+// A mark of an older version does not say which cluster has imported the network. A copy of a cluster that was given
+// an ID of its own must not take it for its own.
+func TestAMarkWithoutAClusterIsNotThatOfAClusterWithAnIDOfItsOwn(t *testing.T) {
+	const old = ImportTagPrefix + "22222222-0000-0000-0000-000000000000"
+	desired, observed := importing("n"), &Network{ID: "n", Tags: NewTags(old)}
+	desired.Owner = Owner{"copy", owner.UID}
+	equal(t, Step(nil), Next(desired, observed))
+	err := CheckImport(desired, observed)
+	equal(t, ImportRefused, ReasonOf(err))
+	equal(t, types.UID(""), HolderOf(err)) // it is not the Network of this cluster with that UID
+	equal(t, true, strings.Contains(err.Error(), "remove the tag "+old))
+}
+
 func TestTheTagOfAnImport(t *testing.T) {
 	tag := Owner{strings.Repeat("c", 63), owner.UID}.ImportTag()
 	equal(t, 60, len(tag))

@@ -1063,6 +1063,15 @@ func TestTheCIDROfAnAttachedSubnetChanges(t *testing.T) {
 	}
 }
 
+// A status from a backup of etcd may not have the router that the spec names.
+func TestTheInterfaceOnADeclaredRouterDoesNotPreventAReplacement(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(existingRouter(byName("gate")))
+	r.synced(t)
+	r.Status.Router, r.Spec.CIDR = nil, "10.1.0.0/24"
+	equal(t, map[string]string{"10.1.0.0/24": c.gate}, c.attached(t, r.synced(t)))
+}
+
 // A duplicate network goes with its interfaces.
 func TestADuplicateNetworkThatIsAttachedIsDeleted(t *testing.T) {
 	c := newRoutedCloud(t)
