@@ -347,10 +347,7 @@ func blockedWorld(t *testing.T) (w *world, n *Network, free func()) {
 	id := makePort(t, w.others, n.ID, "web-0", "compute:nova")
 	return w, w.inNeutron(t, n.ID), func() {
 		t.Helper()
-		service, err := w.others.connect(t.Context())
-		noError(t, err)
-		_, err = service.Delete(t.Context(), service.ServiceURL("ports", id), nil)
-		noError(t, err)
+		noError(t, w.others.delete(t.Context(), "delete", "ports", id, nil))
 	}
 }
 
