@@ -484,18 +484,3 @@ func TestANetworkOfAnotherPlaceIsNotCreatedAgain(t *testing.T) {
 			"give the controller the credentials of the former, or clear status.cloud to abandon that network"}, err)
 	})
 }
-
-// Neutron's database treats tags as equal that differ only in case. It replaces one by the other nevertheless, if they
-// are not in one request: see the contract.
-func TestATagThatChangesOnlyInCase(t *testing.T) {
-	w := newWorld(t, embedded.Options{})
-	desired := creating("web").Desired
-	desired.Network.Tags = new(NewTags("Prod", "x", "café"))
-	have, _ := w.converge(t, desired, &Network{})
-	equal(t, NewTags("Prod", "x", "café"), w.inNeutron(t, have.ID).Tags)
-	desired.Network.Tags = new(NewTags("prod", "x", "cafe"))
-	have, _ = w.converge(t, desired, have)
-	equal(t, 1, w.writes())
-	equal(t, NewTags("prod", "x", "cafe"), have.Tags)
-	equal(t, have.Tags, w.inNeutron(t, have.ID).Tags)
-}

@@ -276,6 +276,7 @@ func TestTags(t *testing.T) {
 	}{
 		{"left out", nil, tagged("a"), nil, ""},
 		{"one more", []samplecrdv1.Tag{"b", "a"}, tagged("a"), SetTags{NewTags("a", "b")}, "tags set to a, b"},
+		{"another case, which is the same for Neutron's database", []samplecrdv1.Tag{"A"}, tagged("a"), SetTags{NewTags("A")}, "tags set to A"},
 		{"none, and there are some", []samplecrdv1.Tag{}, tagged("a"), SetTags{}, "tags removed"},
 		{"none, in a cloud without tags", []samplecrdv1.Tag{}, has(ours("s", "10.0.0.0/24", "10.0.0.1")), nil, ""},
 	} {

@@ -110,6 +110,7 @@ func TestWhatIsDoneAboutAnImport(t *testing.T) {
 		{"an external network", network(func(n *Network) { n.External = true }), false, false, "", "is an external network"},
 		{"a mark proves nothing on a network of another project", network(tagged(mine), func(n *Network) { n.IsForeign = true }), true, false, "", "belongs to another project"},
 		{"an observed network is not marked", network(), false, true, "", ""},
+		{"an observed network that another has imported", network(tagged(theirs)), false, true, "", ""},
 		{"an observed network that is not there", &Network{}, false, true, "", "there is no network n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -40,6 +40,8 @@ func TestTextsInJSON(t *testing.T) {
 		{"an IPv6 pool", pools, `[{"start": "FD00::0002", "end": "fd00::ffff"}]`, Pools("fd00::2-fd00::ffff")},
 		{"routes are a set", routes, `[{"destination": "10.99.0.0/16", "nexthop": "10.0.0.254"}, {"destination": "10.98.0.0/16", "nexthop": "10.0.0.254"}]`,
 			Routes("10.98.0.0/16 via 10.0.0.254, 10.99.0.0/16 via 10.0.0.254")},
+		{"a route twice", routes, `[{"destination": "10.98.0.0/16", "nexthop": "10.0.0.254"}, {"destination": "10.98.0.0/16", "nexthop": "10.0.0.254"}]`,
+			Routes("10.98.0.0/16 via 10.0.0.254")},
 		{"two routes to one destination", routes, `[{"destination": "10.98.0.0/16", "nexthop": "10.0.0.254"}, {"destination": "10.98.0.0/16", "nexthop": "10.0.0.253"}]`,
 			Routes("10.98.0.0/16 via 10.0.0.253, 10.98.0.0/16 via 10.0.0.254")},
 		{"tags are a set", tags, `["b", "a", "b"]`, Tags(`["a","b"]`)},
