@@ -169,6 +169,12 @@ func TestConvergeReadsOnceMoreIfItIsOutdated(t *testing.T) {
 			w.answer(stale)
 			return n
 		}, wants("10.0.0.0/24", "", renamed), 0, []string{"PUT networks", "GET networks", "GET subnets", "PUT networks"}, Stale},
+		{"Neutron cannot be read", func(_ *testing.T, w *world, n *Network) *Network {
+			w.answer(func(rw http.ResponseWriter, r *http.Request) bool {
+				return stale(rw, r) || replyTo("GET", networksPath, 500, "")(rw, r)
+			})
+			return n
+		}, wants("10.0.0.0/24", "", renamed), 0, []string{"PUT networks", "GET networks"}, Unavailable},
 		{"other errors are not about what was observed", func(_ *testing.T, w *world, n *Network) *Network {
 			w.answer(replyTo("PUT", networksPath, 400, neutronBody("InvalidInput", "")))
 			return n
@@ -266,6 +272,7 @@ func TestRemove(t *testing.T) {
 		{name: "a network", networks: 1, approvals: 1, kept: -1},
 		{name: "the second is not approved", networks: 3, refuse: 2, approvals: 2, left: []int{1, 2}, marked: []int{1, 2}, kept: -1},
 		{name: "the Network is paused", networks: 2, paused: true, left: []int{0, 1}, marked: []int{0, 1}, kept: -1, err: Paused},
+		{name: "the Network is paused, and its network is retained", networks: 1, retain: true, paused: true, left: []int{0}, marked: []int{0}, kept: -1, err: Paused},
 		{name: "a retained network", networks: 1, retain: true, approvals: 1, left: []int{0}, kept: 0},
 		{name: "retained duplicates", networks: 2, retain: true, approvals: 2, left: []int{0, 1}, kept: 1},
 		{name: "a network whose mark was removed is left alone", networks: 1, change: takeMark, approvals: 1, left: []int{0}, kept: 0},
@@ -274,6 +281,9 @@ func TestRemove(t *testing.T) {
 		}, approvals: 2, left: []int{1}, marked: []int{1}, kept: -1, err: InUse},
 		{name: "Neutron is away", networks: 1, change: func(_ *testing.T, w *world, _ []string) {
 			w.answer(replyTo("DELETE", networksPath, 500, ""))
+		}, approvals: 1, left: []int{0}, marked: []int{0}, kept: -1, err: Unavailable},
+		{name: "Neutron is away, and the network is retained", networks: 1, retain: true, change: func(_ *testing.T, w *world, _ []string) {
+			w.answer(replyTo("PUT", networksPath, 500, ""))
 		}, approvals: 1, left: []int{0}, marked: []int{0}, kept: -1, err: Unavailable},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -319,7 +329,7 @@ func TestRemove(t *testing.T) {
 				if identity.Marks(n) {
 					marked = append(marked, i)
 				}
-				if test.retain {
+				if test.kept == i && test.retain {
 					equal(t, "", n.Description+n.Subnets[0].Description)
 				}
 			}

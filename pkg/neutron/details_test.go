@@ -93,26 +93,6 @@ func TestAttributesThatTheCloudDoesNotHave(t *testing.T) {
 	}
 }
 
-func TestDefaultPools(t *testing.T) {
-	for _, tt := range []struct {
-		cidr, gateway string
-		pools         Pools
-		want          bool
-	}{
-		{"10.0.0.0/24", "10.0.0.9", "10.0.0.1-10.0.0.8, 10.0.0.10-10.0.0.254", true},
-		{"10.0.0.0/24", "10.0.0.9", "10.0.0.10-10.0.0.254", false},
-		{"10.0.0.0/32", "", "", false},
-	} {
-		s := Subnet{CIDR: cidr(tt.cidr), Gateway: addr(tt.gateway), Pools: tt.pools}
-		if got := s.HasDefaultPools(); got != tt.want {
-			t.Errorf("%+v: got %t", tt, got)
-		}
-	}
-	if (&Subnet{}).HasDefaultPools() {
-		t.Error("a subnet without a CIDR has default pools")
-	}
-}
-
 func TestTheElementsOfTexts(t *testing.T) {
 	equal(t, []string{"a", "b, c"}, NewTags("b, c", "a").All())
 	equal(t, []string{"192.0.2.2", "192.0.2.1"}, NewAddresses("192.0.2.2", "192.0.2.1").All())
