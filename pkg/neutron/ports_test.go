@@ -127,6 +127,8 @@ func TestInUseNamesThePorts(t *testing.T) {
 	}{
 		{"the order does not depend on Neutron", []Port{port("b"), port("c"), port("a")}, "in use by port a (compute:nova), b (compute:nova), c (compute:nova)"},
 		{"a port without a name is named by its ID", []Port{{ID: "i", DeviceOwner: "compute:nova"}}, "in use by port i (compute:nova)"},
+		{"five ports", []Port{port("a"), port("b"), port("c"), port("d"), port("e")},
+			"in use by port a (compute:nova), b (compute:nova), c (compute:nova), d (compute:nova), e (compute:nova)"},
 		{"of more ports, the first five and the number of the others", []Port{port("g"), port("f"), port("e"), port("d"), port("c"), port("b"), port("a")},
 			"in use by port a (compute:nova), b (compute:nova), c (compute:nova), d (compute:nova), e (compute:nova) and 2 more"},
 	} {

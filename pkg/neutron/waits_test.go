@@ -424,6 +424,11 @@ func TestWhatEndsAWait(t *testing.T) {
 			_, err := w.Observe(t.Context(), seen(n), Live)
 			noError(t, err)
 		}, nil},
+		{"the edit is reverted", func(t *testing.T, w *world, n *Network) {
+			_, steps, err := w.Converge(t.Context(), seen(n), wants("10.0.0.0/24", ""), n, Guard{})
+			noError(t, err)
+			equal(t, 0, len(steps))
+		}, nil},
 		{"another edit that no port prevents", func(t *testing.T, w *world, n *Network) {
 			_, steps, err := w.Converge(t.Context(), seen(n), wants("10.0.0.0/24", "10.0.0.9"), n, Guard{})
 			noError(t, err)
