@@ -44,7 +44,7 @@ func TestNetworkDetails(t *testing.T) {
 	// An admin's subnet on the network belongs to another project, so that a list of the project lacks it.
 	var other answer
 	noError(t, admin.send(t.Context(), http.MethodPost, object{"subnet": object{"network_id": web.ID, "ip_version": 4, "cidr": "10.0.1.0/24"}}, &other, nil, "subnets"))
-	router := createRouter(t, c, "edge")
+	router := post(t, c, "router", object{"name": "edge"})
 	_, err := c.AttachSubnet(t.Context(), router, made.Subnet.ID)
 	noError(t, err)
 
@@ -69,13 +69,6 @@ func TestNetworkDetails(t *testing.T) {
 	}
 }
 
-func createRouter(t *testing.T, c *Client, name string) string {
-	t.Helper()
-	var answer answer
-	noError(t, c.send(t.Context(), http.MethodPost, object{"router": object{"name": name}}, &answer, nil, "routers"))
-	return answer.Router.ID
-}
-
 func TestDetailsOfManyNetworksTakeFewRequests(t *testing.T) {
 	l := newLab(t, embedded.Options{})
 	c := l.client(t)
@@ -97,29 +90,6 @@ func TestAttributesThatTheCloudDoesNotHave(t *testing.T) {
 	n := got[0]
 	if n.PortSecurity != nil || bool(n.AdminDown) || n.VLANTransparent != nil || n.QoSPolicy != "" || n.Segments != 2 {
 		t.Errorf("got %+v", n)
-	}
-}
-
-func TestDefaultPools(t *testing.T) {
-	for _, tt := range []struct {
-		cidr, gateway string
-		pools         Pools
-		want          bool
-	}{
-		{"10.0.0.0/24", "10.0.0.1", "10.0.0.2-10.0.0.254", true},
-		{"10.0.0.0/24", "", "10.0.0.1-10.0.0.254", true},
-		{"10.0.0.0/24", "10.0.0.9", "10.0.0.1-10.0.0.8, 10.0.0.10-10.0.0.254", true},
-		{"10.0.0.0/24", "10.0.0.9", "10.0.0.10-10.0.0.254", false},
-		{"10.0.0.0/24", "10.0.0.1", "", false},
-		{"10.0.0.0/32", "", "", false},
-	} {
-		s := Subnet{CIDR: cidr(tt.cidr), Gateway: addr(tt.gateway), Pools: tt.pools}
-		if got := s.HasDefaultPools(); got != tt.want {
-			t.Errorf("%+v: got %t", tt, got)
-		}
-	}
-	if (&Subnet{}).HasDefaultPools() {
-		t.Error("a subnet without a CIDR has default pools")
 	}
 }
 

@@ -18,10 +18,8 @@ package neutron
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,11 +29,6 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-func newDistributedCloud(t *testing.T) *routedCloud {
-	t.Helper()
-	return newRoutedCloudWith(t, true)
-}
-
 // portsOwned lists the ports on the network with that device owner.
 func (c *routedCloud) portsOwned(t *testing.T, network, owner string) []Port {
 	t.Helper()
@@ -44,79 +37,15 @@ func (c *routedCloud) portsOwned(t *testing.T, network, owner string) []Port {
 	return ports
 }
 
-// everyRouter are the ways in which a Network gets a router.
-func everyRouter() map[string]func(*samplecrdv1.NetworkSpec) {
-	return map[string]func(*samplecrdv1.NetworkSpec){"an own router": ownRouterOn(byName("public")), "an existing router": existingRouter(byName("gate"))}
-}
-
 // gated gives the router gate its gateway, with which Neutron makes the ports beside its interfaces.
 func (c *routedCloud) gated(t *testing.T) *routedCloud {
 	put(t, c.others, "router", c.gate, object{"external_gateway_info": object{"network_id": c.public}})
 	return c
 }
 
-func TestTheNetworkOfADistributedRouterIsDeleted(t *testing.T) {
-	for name, router := range everyRouter() {
-		t.Run(name, func(t *testing.T) {
-			c := newDistributedCloud(t).gated(t)
-			r := c.declare(router, withSubnet("more", "10.9.0.0/24"), withSubnet("v6", "fd00:1::/64"), withSubnet("v6-more", "fd00:2::/64"))
-			r.Spec.AdditionalSubnets[1].IPv6 = &samplecrdv1.IPv6Spec{AddressMode: samplecrdv1.IPv6ModeSLAAC, RAMode: samplecrdv1.IPv6ModeSLAAC}
-			n := r.synced(t)
-			equal(t, 3, len(c.portsOwned(t, n.ID, "network:router_centralized_snat")))
-			equal(t, 3, len(c.portsOwned(t, n.ID, "network:router_interface_distributed")))
-			steps, err := c.PreviewRemoval(t.Context(), NewIdentity(r.Network, owner.Cluster), false)
-			noError(t, err)
-			for _, s := range steps {
-				equal(t, "", s.Blocked)
-			}
-			_, err = r.remove(t, false, Guard{})
-			noError(t, err)
-			equal(t, 0, len(c.own())+len(c.Interfaces())+len(c.portsOwned(t, n.ID, "network:router_centralized_snat")))
-			equal(t, false, slices.ContainsFunc(c.world.Networks(), func(other embedded.Network) bool { return other.ID == n.ID }))
-		})
-	}
-}
-
-func TestASubnetOfADistributedRouterIsReplaced(t *testing.T) {
-	slaac := &samplecrdv1.IPv6Spec{AddressMode: samplecrdv1.IPv6ModeSLAAC, RAMode: samplecrdv1.IPv6ModeSLAAC}
-	for name, router := range everyRouter() {
-		for change, edit := range map[string]func(*samplecrdv1.NetworkSpec){
-			"another CIDR":                  func(s *samplecrdv1.NetworkSpec) { s.CIDR = "10.1.0.0/24" },
-			"a CIDR that overlaps":          func(s *samplecrdv1.NetworkSpec) { s.CIDR = "10.0.0.0/23" },
-			"a subnet is no longer needed":  func(s *samplecrdv1.NetworkSpec) { s.AdditionalSubnets = s.AdditionalSubnets[1:] },
-			"another IPv6 mode":             func(s *samplecrdv1.NetworkSpec) { s.AdditionalSubnets[0].IPv6 = nil },
-			"another CIDR, and all of IPv6": func(s *samplecrdv1.NetworkSpec) { s.CIDR, s.AdditionalSubnets = "10.0.0.0/25", nil },
-			"another router":                existingRouter(byName("second")),
-			"no router":                     func(s *samplecrdv1.NetworkSpec) { s.Router = nil },
-		} {
-			t.Run(name+", "+change, func(t *testing.T) {
-				c := newDistributedCloud(t).gated(t)
-				c.makeRouter(t, "second", "")
-				r := c.declare(router, withSubnet("v6", "fd00:1::/64"), withSubnet("v6-more", "fd00:2::/64"))
-				r.Spec.AdditionalSubnets[0].IPv6 = slaac
-				r.synced(t)
-				edit(&r.Spec)
-				desired, err := NewDesired(r.Network, owner.Cluster)
-				noError(t, err)
-				c.ageNames()
-				preview, err := c.Preview(t.Context(), NewIdentity(r.Network, owner.Cluster), desired)
-				noError(t, err)
-				for _, s := range preview.Steps {
-					equal(t, "", s.Blocked)
-				}
-				n := r.synced(t)
-				equal(t, 1+len(r.Spec.AdditionalSubnets), len(n.Subnets))
-				if r.Spec.Router != nil {
-					equal(t, len(n.Subnets), len(c.attached(t, n)))
-				}
-			})
-		}
-	}
-}
-
 // The address that a gateway moves to may be that of the port beside the interface: both go together.
 func TestTheGatewayOfADistributedRouterMovesToTheAddressOfItsPort(t *testing.T) {
-	c := newDistributedCloud(t)
+	c := newRoutedCloudWith(t, true)
 	r := c.declare(ownRouterOn(byName("public")))
 	r.Spec.AllocationPools = []samplecrdv1.AllocationPool{{Start: "10.0.0.9", End: "10.0.0.9"}}
 	n := r.synced(t)
@@ -134,103 +63,6 @@ func TestTheGatewayOfADistributedRouterMovesToTheAddressOfItsPort(t *testing.T) 
 	n = r.synced(t)
 	equal(t, address, n.Subnets[0].Gateway)
 	equal(t, c.own()[0].ID, c.attached(t, n)["10.0.0.0/24"])
-}
-
-// The port beside the interface of another router is as much in the way as the interface.
-func TestTheDistributedRouterOfAStrangerPreventsADeletion(t *testing.T) {
-	c := newDistributedCloud(t).gated(t)
-	r := c.declare(ownRouterOn(byName("public")))
-	n := r.synced(t)
-	theirs := post(t, c.others, "port", object{"network_id": n.ID, "name": "theirs"})
-	var answer object
-	noError(t, c.others.send(t.Context(), "PUT", object{"port_id": theirs}, &answer, nil, "routers", c.gate, "add_router_interface"))
-	before := c.Interfaces()
-	snat := c.portsOwned(t, n.ID, "network:router_centralized_snat")
-	equal(t, 2, len(snat))
-	at := slices.IndexFunc(snat, func(p Port) bool { return p.DeviceID == c.gate })
-	names := []string{snat[at].String(), "theirs (network:router_interface_distributed)"}
-	slices.Sort(names)
-	message := "in use by port " + strings.Join(names, ", ")
-	noError(t, c.Observer().Relist(t.Context()))
-	for range 2 {
-		_, err := r.remove(t, false, Guard{})
-		wantError(t, Error{Op: "delete network", Reason: InUse, Message: message}, err)
-	}
-	equal(t, before, c.Interfaces())
-	noError(t, c.others.DetachSubnet(t.Context(), c.gate, n.Subnets[0].ID))
-	noError(t, c.RelistPorts(t.Context()))
-	noError(t, c.Observer().Relist(t.Context()))
-	_, err := r.remove(t, false, Guard{})
-	noError(t, err)
-	equal(t, 0, len(c.own())+len(c.Interfaces()))
-}
-
-// Whatever Neutron lets a client do with an address that a port has chosen itself, the subnet stays
-// while a port has one. An edit, a restored backup and a deletion are alike in that.
-func TestASubnetWithChosenAddressesIsNotTakenFromPorts(t *testing.T) {
-	ipv6 := func(mode samplecrdv1.IPv6Mode) *samplecrdv1.IPv6Spec {
-		if mode == "" {
-			return nil
-		}
-		return &samplecrdv1.IPv6Spec{AddressMode: mode, RAMode: mode}
-	}
-	modes := []samplecrdv1.IPv6Mode{"", samplecrdv1.IPv6ModeSLAAC, samplecrdv1.IPv6ModeDHCPv6Stateless, samplecrdv1.IPv6ModeDHCPv6Stateful}
-	edits := map[string]func(*samplecrdv1.NetworkSpec){
-		"no longer declared": func(s *samplecrdv1.NetworkSpec) { s.AdditionalSubnets = nil },
-		"another CIDR":       func(s *samplecrdv1.NetworkSpec) { s.AdditionalSubnets[0].CIDR = "fd00:9::/64" },
-		"another mode": func(s *samplecrdv1.NetworkSpec) {
-			next := samplecrdv1.IPv6ModeSLAAC
-			if i := s.AdditionalSubnets[0].IPv6; i != nil && i.AddressMode == next {
-				next = samplecrdv1.IPv6ModeDHCPv6Stateful
-			}
-			s.AdditionalSubnets[0].IPv6 = ipv6(next)
-		},
-		"larger, without modes": func(s *samplecrdv1.NetworkSpec) {
-			s.AdditionalSubnets[0].CIDR, s.AdditionalSubnets[0].IPv6 = "fd00::/16", nil
-		},
-	}
-	for _, mode := range modes {
-		for edit, change := range edits {
-			for name, router := range map[string]func(*samplecrdv1.NetworkSpec){"no router": func(*samplecrdv1.NetworkSpec) {}, "a router": ownRouterOn(byName("public"))} {
-				t.Run(fmt.Sprintf("%q, %s, %s", mode, edit, name), func(t *testing.T) {
-					c := newRoutedCloud(t)
-					r := c.declare(router, withSubnet("v6", "fd00:1::/64"))
-					r.Spec.AdditionalSubnets[0].IPv6 = ipv6(mode)
-					n := r.synced(t)
-					id := makePort(t, c.others, n.ID, "web-0", "compute:nova")
-					before, interfaces := c.portsOwned(t, n.ID, "compute:nova"), c.Interfaces()
-					equal(t, 2, len(before[0].FixedIPs))
-					noError(t, c.Observer().Relist(t.Context()))
-					n = c.inNeutron(t, n.ID)
-
-					change(&r.Spec)
-					desired, err := NewDesired(r.Network, owner.Cluster)
-					noError(t, err)
-					preview, err := c.Preview(t.Context(), NewIdentity(r.Network, owner.Cluster), desired)
-					noError(t, err)
-					equal(t, "in use by port web-0 (compute:nova)", preview.Steps[0].Blocked)
-					c.waits.drop(owner.UID)
-					writes := c.writes()
-					for range 2 {
-						_, done, err := r.sync(t)
-						equal(t, InUse, ReasonOf(err))
-						equal(t, "in use by port web-0 (compute:nova)", errorIn(err).Message)
-						equal(t, []string(nil), done)
-					}
-					equal(t, writes, c.writes())
-					equal(t, before, c.portsOwned(t, n.ID, "compute:nova"))
-					equal(t, interfaces, c.Interfaces())
-					equal(t, n.Subnets, c.inNeutron(t, n.ID).Subnets)
-					equal(t, []string(nil), c.calls(func() { _ = r.err(t) })) // it waits
-
-					noError(t, c.others.delete(t.Context(), "delete", "ports", id, nil))
-					noError(t, c.RelistPorts(t.Context()))
-					n = r.synced(t)
-					equal(t, 1+len(r.Spec.AdditionalSubnets), len(n.Subnets))
-				})
-			}
-		}
-	}
 }
 
 // A backup of etcd from before a subnet was added brings back a spec and a status without it.
@@ -256,24 +88,6 @@ func TestARestoredBackupDoesNotTakeAddressesFromPorts(t *testing.T) {
 	equal(t, 2, len(c.inNeutron(t, n.ID).Subnets))
 }
 
-// The check comes before the Network is read past the cache, which is the last thing before the request.
-func TestTheCheckOfASubnetsPortsComesBeforeTheGuard(t *testing.T) {
-	c := newRoutedCloud(t)
-	r := c.declare(withSubnet("v6", "fd00:1::/64"))
-	r.synced(t)
-	r.Spec.AdditionalSubnets = nil
-	var before, after []string
-	after = c.calls(func() {
-		_, _, err := r.syncOnce(t, Guard{Verify: func(ctx context.Context) error {
-			before = slices.Clone(c.requests())
-			return nil
-		}})
-		noError(t, err)
-	})
-	equal(t, []string{"GET ports", "DELETE subnets"}, after)
-	equal(t, 1, len(before))
-}
-
 // A port that comes while the rest of the plan is gone through keeps its address: the ports are looked at right before
 // the first subnet goes.
 func TestAPortThatComesDuringTheLookAheadKeepsItsAddress(t *testing.T) {
@@ -297,27 +111,6 @@ func TestAPortThatComesDuringTheLookAheadKeepsItsAddress(t *testing.T) {
 	equal(t, "in use by port web-0 (compute:nova)", errorIn(err).Message)
 	equal(t, []string(nil), done)
 	equal(t, 3, len(c.portsOwned(t, n.ID, "compute:nova")[0].FixedIPs))
-}
-
-// A network goes only without ports, whatever addresses they have. Neutron itself refuses that.
-func TestANetworkWithChosenAddressesIsNotDeleted(t *testing.T) {
-	for _, mode := range []samplecrdv1.IPv6Mode{samplecrdv1.IPv6ModeSLAAC, samplecrdv1.IPv6ModeDHCPv6Stateless} {
-		t.Run(string(mode), func(t *testing.T) {
-			c := newRoutedCloud(t)
-			r := c.declare()
-			r.Spec.CIDR, r.Spec.IPv6 = "fd00:1::/64", &samplecrdv1.IPv6Spec{AddressMode: mode, RAMode: mode}
-			n := r.synced(t)
-			makePort(t, c.others, n.ID, "web-0", "compute:nova")
-			before := c.portsOwned(t, n.ID, "compute:nova")
-			equal(t, 1, len(before[0].FixedIPs))
-			for range 2 {
-				_, err := r.remove(t, false, Guard{})
-				wantError(t, Error{Op: "delete network", Reason: InUse, Message: "in use by port web-0 (compute:nova)"}, err)
-			}
-			equal(t, before, c.portsOwned(t, n.ID, "compute:nova"))
-			equal(t, 1, len(c.inNeutron(t, n.ID).Subnets))
-		})
-	}
 }
 
 // Neutron deletes the floating IPs that lead nowhere with their network, also if it then refuses to delete

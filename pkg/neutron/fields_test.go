@@ -18,7 +18,6 @@ package neutron
 import (
 	"encoding/json"
 	"fmt"
-	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -222,37 +221,16 @@ func TestASubnetWithOtherIPv6ModesIsReplaced(t *testing.T) {
 		s.AddressMode, s.RAMode = address, ra
 		return has(s)
 	}
-	none := func(*samplecrdv1.NetworkSpec) {}
-	for _, test := range []struct {
-		name     string
-		declare  func(*samplecrdv1.NetworkSpec)
-		observed *Network
-		replaces bool
-	}{
-		{"the same modes", modes("slaac", "slaac"), observed("slaac", "slaac"), false},
-		{"no modes", none, observed("", ""), false},
-		{"empty modes", modes("", ""), observed("", ""), false},
-		{"another address mode", modes("slaac", "slaac"), observed("dhcpv6-stateful", "slaac"), true},
-		{"another RA mode", modes("slaac", "slaac"), observed("slaac", "dhcpv6-stateful"), true},
-		{"one mode is added", modes("slaac", ""), observed("", ""), true},
-		{"one mode is removed", modes("slaac", ""), observed("slaac", "slaac"), true},
-		{"both are removed, which is Neutron's default", none, observed("slaac", "slaac"), true},
+	equal(t, Step(nil), Next(declaring(t, prefix, modes("", "")), observed("", "")))
+	equal(t, Step(nil), Next(declaring(t, prefix, modes("slaac", "slaac")), observed("slaac", "slaac")))
+	for name, want := range map[string]Desired{
+		"another address mode":             declaring(t, prefix, modes("dhcpv6-stateful", "slaac")),
+		"another RA mode":                  declaring(t, prefix, modes("slaac", "dhcpv6-stateful")),
+		"none, which is Neutron's default": declaring(t, prefix),
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			want := declaring(t, prefix, test.declare)
-			step := Next(want, test.observed)
-			if !test.replaces {
-				equal(t, Step(nil), step)
-				return
-			}
-			equal(t, Step(DeleteSubnet{ID: "s", CIDR: cidr(prefix)}), step)
-			gone, _ := simulate(t, test.observed, step)
-			step = Next(want, gone)
-			equal(t, Step(CreateSubnet{Subnet: want.Subnets[0]}), step)
-			created, taken := simulate(t, gone, step)
-			equal(t, true, taken)
-			equal(t, want.Subnets[0].AddressMode+" "+want.Subnets[0].RAMode, created.Subnets[0].AddressMode+" "+created.Subnets[0].RAMode)
-			equal(t, Step(nil), Next(want, created))
+		t.Run(name, func(t *testing.T) {
+			equal(t, Step(DeleteSubnet{ID: "s", CIDR: cidr(prefix)}), Next(want, observed("slaac", "slaac")))
+			equal(t, Step(CreateSubnet{Subnet: want.Subnets[0]}), Next(want, has()))
 		})
 	}
 	want := declaring(t, prefix, modes("slaac", "dhcpv6-stateful"))
@@ -270,8 +248,6 @@ func TestTheFieldsOfARouter(t *testing.T) {
 		request, text string
 	}{
 		{"nothing", func(*Router) {}, "{}", ""},
-		{"the external address", func(r *Router) { r.Gateway.IPs = "198.18.0.8" }, "{}", ""},
-		{"the name", func(r *Router) { r.Name = "x" }, `{"name":"default/web"}`, "router name set to default/web"},
 		{"text before the mark", func(r *Router) { r.Description = "x " + owner.Mark() }, `{"description":"` + owner.Mark() + `"}`, "ownership mark of the router restored"},
 		{"the gateway", func(r *Router) { r.Gateway = ExternalGateway{} }, `{"external_gateway_info":{"network_id":"e"}}`, "router gateway set to external network e"},
 	} {
@@ -299,11 +275,9 @@ func TestTags(t *testing.T) {
 		text     string
 	}{
 		{"left out", nil, tagged("a"), nil, ""},
-		{"the same, in another order", []samplecrdv1.Tag{"b", "a"}, tagged("a", "b"), nil, ""},
 		{"one more", []samplecrdv1.Tag{"b", "a"}, tagged("a"), SetTags{NewTags("a", "b")}, "tags set to a, b"},
-		{"another client's", []samplecrdv1.Tag{"a"}, tagged("a", "b"), SetTags{NewTags("a")}, "tags set to a"},
+		{"another case, which is the same for Neutron's database", []samplecrdv1.Tag{"A"}, tagged("a"), SetTags{NewTags("A")}, "tags set to A"},
 		{"none, and there are some", []samplecrdv1.Tag{}, tagged("a"), SetTags{}, "tags removed"},
-		{"none, and there are none", []samplecrdv1.Tag{}, tagged(), nil, ""},
 		{"none, in a cloud without tags", []samplecrdv1.Tag{}, has(ours("s", "10.0.0.0/24", "10.0.0.1")), nil, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -321,50 +295,14 @@ func TestTags(t *testing.T) {
 }
 
 func TestGatewayAndPools(t *testing.T) {
-	pools := func(start, end samplecrdv1.IPAddress) func(*samplecrdv1.NetworkSpec) {
-		return func(s *samplecrdv1.NetworkSpec) {
-			s.AllocationPools = []samplecrdv1.AllocationPool{{Start: start, End: end}}
-		}
-	}
-	gateway := func(address string) func(*samplecrdv1.NetworkSpec) {
-		return func(s *samplecrdv1.NetworkSpec) { s.Gateway = address }
-	}
-	observed := func(gateway string, pools ...string) *Network {
-		s := ours("s", "10.0.0.0/24", gateway)
-		if len(pools) > 0 {
-			s.Pools = ranges(pools...)
-		}
-		return has(s)
-	}
-	for _, test := range []struct {
-		name     string
-		want     Desired
-		observed *Network
-		request  string
-		text     string
-	}{
-		{"another gateway, and the pools of the spec are there", declaring(t, "10.0.0.0/24", gateway("10.0.0.9"), pools("10.0.0.100", "10.0.0.200")),
-			observed("10.0.0.1", "10.0.0.100-10.0.0.200"), `{"gateway_ip":"10.0.0.9"}`, "gateway set to 10.0.0.9"},
-		{"another gateway, and other pools in the spec", declaring(t, "10.0.0.0/24", gateway("10.0.0.9"), pools("10.0.0.100", "10.0.0.200")),
-			observed("10.0.0.1"), `{"allocation_pools":[{"start":"10.0.0.100","end":"10.0.0.200"}],"gateway_ip":"10.0.0.9"}`,
-			"gateway set to 10.0.0.9, allocation pools set to 10.0.0.100-10.0.0.200"},
-		{"the pools are removed from the spec", declaring(t, "10.0.0.0/24"), observed("10.0.0.1", "10.0.0.100-10.0.0.200"),
-			`{"allocation_pools":[{"start":"10.0.0.2","end":"10.0.0.254"}]}`, "allocation pools set to 10.0.0.2-10.0.0.254"},
-		{"another client removed all pools", declaring(t, "10.0.0.0/24"), observed("10.0.0.1", []string{"10.0.0.7-10.0.0.7"}...),
-			`{"allocation_pools":[{"start":"10.0.0.2","end":"10.0.0.254"}]}`, "allocation pools set to 10.0.0.2-10.0.0.254"},
-		{"the pools are Neutron's, around a gateway in the middle", declaring(t, "10.0.0.0/24", gateway("10.0.0.9")),
-			observed("10.0.0.9", "10.0.0.10-10.0.0.254", "10.0.0.1-10.0.0.8"), "", ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			step := Next(test.want, test.observed)
-			if test.request == "" {
-				equal(t, Step(nil), step)
-				return
-			}
-			equal(t, test.request, asJSON(t, update(step.(UpdateSubnet).Changes)))
-			equal(t, test.text, step.String())
-		})
-	}
+	want := declaring(t, "10.0.0.0/24", func(s *samplecrdv1.NetworkSpec) {
+		s.Gateway, s.AllocationPools = "10.0.0.9", []samplecrdv1.AllocationPool{{Start: "10.0.0.100", End: "10.0.0.200"}}
+	})
+	right := ours("s", "10.0.0.0/24", "10.0.0.1")
+	step := Next(want, has(right))
+	equal(t, "gateway set to 10.0.0.9, allocation pools set to 10.0.0.100-10.0.0.200", step.String())
+	right.Pools = want.Subnets[0].Pools // they are there already
+	equal(t, `{"gateway_ip":"10.0.0.9"}`, asJSON(t, update(Next(want, has(right)).(UpdateSubnet).Changes)))
 }
 
 // notOfNeutron are the fields of the spec that say nothing of the network itself.
@@ -510,12 +448,7 @@ func TestInvalidSubnetFields(t *testing.T) {
 			s.AllocationPools = []samplecrdv1.AllocationPool{{Start: "x", End: "10.0.0.9"}}
 		},
 			"spec.allocationPools: x-10.0.0.9 is not a range of addresses: its end must not be before its start"},
-		{"a pool that ends before it begins", func(s *samplecrdv1.NetworkSpec) {
-			s.AllocationPools = []samplecrdv1.AllocationPool{{Start: "10.0.0.9", End: "10.0.0.8"}}
-		},
-			"spec.allocationPools: 10.0.0.9-10.0.0.8 is not a range of addresses: its end must not be before its start"},
 		{"a pool outside the CIDR", pools(samplecrdv1.AllocationPool{Start: "10.0.0.9", End: "10.0.1.9"}), "spec.allocationPools: 10.0.0.9-10.0.1.9 is not inside 10.0.0.0/24"},
-		{"a pool of the other family", pools(samplecrdv1.AllocationPool{Start: "fd00::1", End: "fd00::2"}), "spec.allocationPools: fd00::1-fd00::2 is not inside 10.0.0.0/24"},
 		{"a pool with the gateway", func(s *samplecrdv1.NetworkSpec) {
 			s.Gateway = "10.0.0.9"
 			pools(samplecrdv1.AllocationPool{Start: "10.0.0.9", End: "10.0.0.20"})(s)
@@ -525,9 +458,6 @@ func TestInvalidSubnetFields(t *testing.T) {
 		{"subnets that overlap", func(s *samplecrdv1.NetworkSpec) {
 			s.AdditionalSubnets = []samplecrdv1.AdditionalSubnet{{Name: "more", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.0.0.128/25"}}}
 		}, "spec.additionalSubnets[more].cidr: 10.0.0.128/25 overlaps with 10.0.0.0/24, another subnet of this Network"},
-		{"an additional subnet with a gateway outside", func(s *samplecrdv1.NetworkSpec) {
-			s.AdditionalSubnets = []samplecrdv1.AdditionalSubnet{{Name: "more", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.1.0.0/24", Gateway: "10.0.0.1"}}}
-		}, `spec.additionalSubnets[more].gateway: "10.0.0.1" is not an address inside 10.1.0.0/24, nor None`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			network := declares("10.0.0.0/24", "")
@@ -549,10 +479,4 @@ func TestAdditionalSubnetsHaveNamesOfTheirOwn(t *testing.T) {
 	}, desired.Subnets)
 	long := Name(strings.Repeat("n", 253), "x")
 	equal(t, maxName, len(Name(long, "v6")))
-}
-
-func TestNoAddressIsNull(t *testing.T) {
-	equal(t, nil, sent(netip.Addr{}))
-	equal(t, any(addr("10.0.0.1")), sent(addr("10.0.0.1")))
-	equal(t, any(false), sent(false))
 }

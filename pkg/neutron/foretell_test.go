@@ -19,12 +19,14 @@ package neutron
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
 // foretelling is a routed cloud in which each sync is compared with what Preview said before.
@@ -243,4 +245,98 @@ func TestPreviewForetellsWhatConvergeDoes(t *testing.T) {
 		t.Run(fmt.Sprintf("%d, removal", seed), f.compareRemoval)
 	}
 	t.Logf("compared %d syncs; a step was prevented in %d of them", compared, prevented)
+}
+
+func TestPreview(t *testing.T) {
+	from := func(cidr, gateway string) Desired { return wants(cidr, gateway) }
+	type line struct{ text, interrupts, blocked string }
+	for _, test := range []struct {
+		name        string
+		first, then Desired
+		port        bool
+		want        []line
+	}{
+		{"a new network", Desired{}, from("10.0.0.0/24", ""), false, []line{{text: "network created"}, {text: "subnet 10.0.0.0/24 created"}}},
+		{"another gateway", from("10.0.0.0/24", ""), from("10.0.0.0/24", "10.0.0.254"), true, []line{{text: "gateway 10.0.0.1 → 10.0.0.254"}}},
+		{"another CIDR, with a port", from("10.0.0.0/24", ""), from("10.1.0.0/24", ""), true,
+			[]line{{text: "subnet 10.0.0.0/24 replaced by 10.1.0.0/24", blocked: "in use by port web-0 (no device)"}, {text: "subnet 10.0.0.0/24 deleted"}}},
+		{"a CIDR that overlaps", from("10.0.0.0/24", ""), from("10.0.0.0/16", ""), false,
+			[]line{{"subnet 10.0.0.0/24 replaced by 10.0.0.0/16, with which it overlaps", "the old subnet goes before the new one comes", ""}, {text: "subnet 10.0.0.0/16 created"}}},
+		{"a CIDR that overlaps, with a port", from("10.0.0.0/24", ""), from("10.0.0.0/16", ""), true,
+			[]line{{"subnet 10.0.0.0/24 replaced by 10.0.0.0/16, with which it overlaps", "the old subnet goes before the new one comes", "in use by port web-0 (no device)"},
+				{text: "subnet 10.0.0.0/16 created"}}},
+		{"a subnet less, with a port", wants("10.0.0.0/24", "", with("more", "10.1.0.0/24")), from("10.0.0.0/24", ""), true, []line{{text: "subnet 10.1.0.0/24 deleted"}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, embedded.Options{})
+			as := Identity{Owner: owner}
+			if test.first.Name != "" {
+				n, _ := w.converge(t, test.first, &Network{})
+				as.NetworkID = n.ID
+				if test.port {
+					at := slices.IndexFunc(n.Subnets, func(s Subnet) bool { return s.CIDR == cidr("10.0.0.0/24") })
+					post(t, w.others, "port", object{"network_id": n.ID, "name": "web-0", "fixed_ips": []object{{"subnet_id": n.Subnets[at].ID}}})
+				}
+			}
+			before := w.writes()
+			noError(t, w.Observer().Relist(t.Context()))
+			preview, err := w.Preview(t.Context(), as, test.then)
+			noError(t, err)
+			equal(t, before, w.writes())
+			var got []line
+			for _, s := range preview.Steps {
+				got = append(got, line{s.Text, s.Interrupts, s.Blocked})
+			}
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(line{}), comparers); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// What Converge would learn only when Neutron refuses a step, a preview tells before.
+func TestPreviewOfWhatNeutronRefuses(t *testing.T) {
+	t.Parallel()
+	gate := existingRouter(byName("gate"))
+	for _, test := range []struct {
+		name string
+		// before is what other clients do.
+		before func(t *testing.T, c *routedCloud, n *Network)
+		edit   edit
+		// step is the one that is prevented.
+		step, blocked string
+	}{
+		{"DHCP needs two addresses", func(*testing.T, *routedCloud, *Network) {}, withSubnet("more", "10.1.0.0/31"),
+			"subnet 10.1.0.0/31 created", "Neutron does not accept 10.1.0.0/31 with this gateway, these allocation pools and DHCP"},
+		{"another client's router has the gateway", func(t *testing.T, c *routedCloud, n *Network) {
+			_, err := c.others.AttachSubnet(t.Context(), c.makeRouter(t, "theirs", ""), n.Subnets[0].ID)
+			noError(t, err)
+		}, func(s *samplecrdv1.NetworkSpec) {
+			s.Gateway = "10.0.0.9"
+			gate(s)
+		},
+			"gateway 10.0.0.1 → 10.0.0.9", "the address of the gateway, 10.0.0.1, is in use by router ID (port ID)"},
+		{"the obsolete router is attached to another network", func(t *testing.T, c *routedCloud, _ *Network) {
+			_, err := c.others.AttachSubnet(t.Context(), c.makeRouter(t, "former", owner.Mark()), c.legacy(t, "10.7.0.0/24").Subnets[0].ID)
+			noError(t, err)
+		}, gate, "router ID deleted", "in use by port ID (network:router_interface)"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newRoutedCloud(t)
+			r := c.declare()
+			test.before(t, c, r.synced(t))
+			test.edit(&r.Spec)
+			noError(t, c.Observer().Relist(t.Context()))
+			desired, err := NewDesired(r.Network, owner.Cluster)
+			noError(t, err)
+			preview, err := c.Preview(t.Context(), NewIdentity(r.Network, owner.Cluster), desired)
+			noError(t, err)
+			at := slices.IndexFunc(preview.Steps, func(s PlannedStep) bool { return s.Blocked != "" })
+			equal(t, test.step+": "+test.blocked, anyID.ReplaceAllString(preview.Steps[at].Text+": "+preview.Steps[at].Blocked, "ID"))
+			if r.err(t) == nil {
+				t.Error("Neutron accepts all steps")
+			}
+		})
+	}
 }

@@ -52,11 +52,7 @@ func importer(uid types.UID, id string) Identity {
 // legacy creates a network as another client: with a description, a tag, and a subnet for each CIDR.
 func (w *world) legacy(t *testing.T, cidrs ...string) *Network {
 	t.Helper()
-	return legacyOf(t, w.others, "team's network", cidrs...)
-}
-
-func legacyOf(t *testing.T, c *Client, description string, cidrs ...string) *Network {
-	t.Helper()
+	c, description := w.others, "team's network"
 	n, err := c.CreateNetwork(t.Context(), creating("legacy"))
 	noError(t, err)
 	service, err := c.connect(t.Context())
@@ -107,18 +103,13 @@ func TestWhatIsDoneAboutAnImport(t *testing.T) {
 		{"a network that was created for another Network", network(func(n *Network) { n.Description = Owner{owner.Cluster, otherUID}.Mark() }), false, false, "", "was created for the Network with the UID " + string(otherUID)},
 		{"a network that the original of this cluster created", network(func(n *Network) { n.Description = elsewhere.Mark() }), false, false, "", "was created for a Network of another cluster, with the UID " + string(owner.UID)},
 		{"the import of the original of this cluster", network(tagged(elsewhere.ImportTag())), true, false, "", "is imported by a Network of another cluster, with the UID " + string(owner.UID) + ": if that is gone, remove the tag " + elsewhere.ImportTag()},
-		{"its import, and a mark that was not confirmed", network(tagged(mine, elsewhere.ImportTag())), false, false, "ownership mark withdrawn", "another cluster"},
 		{"a mark of an older version", network(tagged(old)), true, false, "ownership mark replaced by one that names the cluster", ""},
 		{"a mark of an older version in upper case", network(tagged(strings.ToUpper(old))), true, false, "ownership mark replaced by one that names the cluster", ""},
-		{"a mark of an older version, from before a crash", network(tagged(old)), false, false, "network n imported", ""},
 		{"a mark of an older version and the one that replaces it", network(tagged(old, mine)), true, false, "ownership mark replaced by one that names the cluster", ""},
 		{"the original of this cluster has replaced it", network(tagged(old, elsewhere.ImportTag())), true, false, "", "another cluster"},
-		{"an older version's mark of another Network", network(tagged(ImportTagPrefix + string(otherUID))), true, false, "", "is imported by the Network with the UID " + string(otherUID)},
 		{"an external network", network(func(n *Network) { n.External = true }), false, false, "", "is an external network"},
-		{"a network of another project", network(func(n *Network) { n.IsForeign = true }), false, false, "", "belongs to another project"},
 		{"a mark proves nothing on a network of another project", network(tagged(mine), func(n *Network) { n.IsForeign = true }), true, false, "", "belongs to another project"},
 		{"an observed network is not marked", network(), false, true, "", ""},
-		{"an observed network of another project", network(func(n *Network) { n.IsForeign, n.External = true, true }), false, true, "", ""},
 		{"an observed network that another has imported", network(tagged(theirs)), false, true, "", ""},
 		{"an observed network that is not there", &Network{}, false, true, "", "there is no network n"},
 	} {
@@ -140,36 +131,14 @@ func TestWhatIsDoneAboutAnImport(t *testing.T) {
 // A mark of an older version does not say which cluster has imported the network. A copy of a cluster that was given
 // an ID of its own must not take it for its own.
 func TestAMarkWithoutAClusterIsNotThatOfAClusterWithAnIDOfItsOwn(t *testing.T) {
-	copied := Owner{"copy", owner.UID}
 	const old = ImportTagPrefix + "22222222-0000-0000-0000-000000000000"
-	for _, test := range []struct {
-		name     string
-		tags     []string
-		imported bool
-		step     string
-	}{
-		{"the status of the original says that it is imported", []string{old}, true, ""},
-		{"the status does not", []string{old}, false, ""},
-		{"a mark of the copy that was not confirmed", []string{old, copied.ImportTag()}, false, "ownership mark withdrawn"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			observed := &Network{ID: "n", Tags: NewTags(test.tags...)}
-			desired := importing("n")
-			desired.Owner, desired.Imported = copied, test.imported
-			step, text := Next(desired, observed), ""
-			if step != nil {
-				text = step.String()
-			}
-			equal(t, test.step, text)
-			err := CheckImport(desired, observed)
-			equal(t, ImportRefused, ReasonOf(err))
-			equal(t, types.UID(""), HolderOf(err)) // it is not the Network of this cluster with that UID
-			equal(t, true, strings.Contains(err.Error(), "remove the tag "+old))
-			as := Identity{Owner: copied, Import: "n", Imported: test.imported}
-			equal(t, true, as.keeps(observed))
-			equal(t, false, IsImported(desired, observed) && test.imported)
-		})
-	}
+	desired, observed := importing("n"), &Network{ID: "n", Tags: NewTags(old)}
+	desired.Owner = Owner{"copy", owner.UID}
+	equal(t, Step(nil), Next(desired, observed))
+	err := CheckImport(desired, observed)
+	equal(t, ImportRefused, ReasonOf(err))
+	equal(t, types.UID(""), HolderOf(err)) // it is not the Network of this cluster with that UID
+	equal(t, true, strings.Contains(err.Error(), "remove the tag "+old))
 }
 
 func TestTheTagOfAnImport(t *testing.T) {
@@ -244,34 +213,6 @@ func TestPlanOfAnImport(t *testing.T) {
 	}
 }
 
-func TestImportChangesNothingButTheTag(t *testing.T) {
-	w := newWorld(t, embedded.Options{})
-	before := w.legacy(t, "10.0.0.0/24", "10.1.0.0/24")
-	as, desired := importer(owner.UID, before.ID), importing(before.ID, "10.0.0.0/24")
-	desired.Imported = false
-	observed, err := w.Observe(t.Context(), as, Cached)
-	noError(t, err)
-	observed, steps, err := w.Converge(t.Context(), as, desired, observed, Guard{})
-	noError(t, err)
-	equal(t, 1, len(steps))
-	equal(t, true, IsImported(desired, observed))
-	after := w.inNeutron(t, before.ID)
-	equal(t, NewTags("team-a", owner.ImportTag()), after.Tags)
-	after.Tags, after.Revision = before.Tags, before.Revision
-	equal(t, before, after)
-
-	// A second sync does nothing, and asks nothing.
-	desired.Imported = true
-	requests := w.since(func() {
-		observed, err = w.Observe(t.Context(), as, Cached)
-		noError(t, err)
-		_, steps, err = w.Converge(t.Context(), as, desired, observed, Guard{})
-		noError(t, err)
-	})
-	equal(t, 0, len(steps))
-	equal(t, []string(nil), requests)
-}
-
 func TestAnImportIsRecordedBeforeAnythingElseIsChanged(t *testing.T) {
 	w := newWorld(t, embedded.Options{})
 	before := w.legacy(t, "10.0.0.0/24")
@@ -297,71 +238,55 @@ func texts(steps []Step) (all []string) {
 	return all
 }
 
-// Of two controllers that import the same network at the same moment, one withdraws.
+// Of two controllers that mark a network at the same moment, one withdraws, and has changed nothing else. They are of
+// one cluster, or of two with the same UIDs that find a mark of an older version.
 func TestTwoImportsAtTheSameMoment(t *testing.T) {
-	w := newWorld(t, embedded.Options{})
-	id := w.legacy(t, "10.0.0.0/24").ID
-	as, desired := importer(owner.UID, id), importing(id)
-	desired.Imported = false
-	theirs := Owner{owner.Cluster, otherUID}.ImportTag()
-	w.answer(func(_ http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, owner.ImportTag()) {
-			w.answer(nil)
-			noError(t, w.others.addTag(t.Context(), id, theirs))
-		}
-		return false
-	})
-	observed, err := w.Observe(t.Context(), as, Cached)
-	noError(t, err)
-	_, steps, err := w.Converge(t.Context(), as, desired, observed, Guard{})
-	equal(t, ImportRefused, ReasonOf(err))
-	equal(t, otherUID, HolderOf(err))
-	equal(t, true, RetryAfterOf(err) > 0) // the other one may have withdrawn too
-	equal(t, 0, len(steps))
-	equal(t, NewTags("team-a", theirs), w.inNeutron(t, id).Tags)
+	old := ImportTagPrefix + string(owner.UID)
+	for _, test := range []struct {
+		name  string
+		other Owner
+		// before are the tags from before, and steps those of the one that tries again.
+		before, steps []string
+	}{
+		{"in one cluster", Owner{owner.Cluster, otherUID}, []string{"team-a"}, []string{"network ID imported"}},
+		{"a mark of an older version", Owner{"44444444-0000-0000-0000-000000000000", owner.UID}, []string{"team-a", old},
+			[]string{"ownership mark replaced by one that names the cluster", "gateway set to 10.0.0.254"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, embedded.Options{})
+			id, isOld := w.legacy(t, "10.0.0.0/24").ID, slices.Contains(test.before, old)
+			_, err := w.others.SetTags(t.Context(), id, SetTags{NewTags(test.before...)})
+			noError(t, err)
+			as, desired, theirs := importer(owner.UID, id), importing(id, "10.0.0.0/24"), test.other.ImportTag()
+			as.Imported, desired.Imported = isOld, isOld
+			if isOld {
+				desired.Subnets[0].Gateway = addr("10.0.0.254")
+			}
+			w.answer(func(_ http.ResponseWriter, r *http.Request) bool {
+				if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, owner.ImportTag()) {
+					w.answer(nil)
+					noError(t, w.others.addTag(t.Context(), id, theirs))
+				}
+				return false
+			})
+			observed, err := w.Observe(t.Context(), as, Cached)
+			noError(t, err)
+			_, steps, err := w.Converge(t.Context(), as, desired, observed, Guard{})
+			equal(t, ImportRefused, ReasonOf(err))
+			equal(t, !isOld, HolderOf(err) == otherUID) // a Network of another cluster has no name here
+			equal(t, true, RetryAfterOf(err) > 0)       // the other one may have withdrawn too
+			equal(t, 0, len(steps))
+			equal(t, NewTags(append(test.before, theirs)...), w.inNeutron(t, id).Tags)
 
-	// The other one gives it back: a relist shows that.
-	noError(t, w.others.removeTag(t.Context(), id, theirs))
-	observed, err = w.Observe(t.Context(), as, Live)
-	noError(t, err)
-	_, steps, err = w.Converge(t.Context(), as, desired, observed, Guard{})
-	noError(t, err)
-	equal(t, 1, len(steps))
-}
-
-// Of two clusters with the same UIDs that find a mark of an older version at the same moment, one gets the network,
-// and the other one has not changed it.
-func TestTwoClustersReplaceAnOlderMarkAtTheSameMoment(t *testing.T) {
-	w := newWorld(t, embedded.Options{})
-	id := w.legacy(t, "10.0.0.0/24").ID
-	old, theirs := ImportTagPrefix+string(owner.UID), Owner{"44444444-0000-0000-0000-000000000000", owner.UID}.ImportTag()
-	noError(t, w.others.addTag(t.Context(), id, old))
-	as, desired := importer(owner.UID, id), importing(id, "10.0.0.0/24")
-	as.Imported, desired.Subnets[0].Gateway = true, addr("10.0.0.254")
-	w.answer(func(_ http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, owner.ImportTag()) {
-			w.answer(nil)
-			noError(t, w.others.addTag(t.Context(), id, theirs))
-		}
-		return false
-	})
-	observed, err := w.Observe(t.Context(), as, Cached)
-	noError(t, err)
-	_, steps, err := w.Converge(t.Context(), as, desired, observed, Guard{})
-	equal(t, ImportRefused, ReasonOf(err))
-	equal(t, true, RetryAfterOf(err) > 0) // the other one may have withdrawn too
-	equal(t, 0, len(steps))
-	equal(t, NewTags("team-a", old, theirs), w.inNeutron(t, id).Tags)
-
-	// The other one has withdrawn too.
-	noError(t, w.others.removeTag(t.Context(), id, theirs))
-	observed, err = w.Observe(t.Context(), as, Live)
-	noError(t, err)
-	observed, steps, err = w.Converge(t.Context(), as, desired, observed, Guard{})
-	noError(t, err)
-	equal(t, []string{"ownership mark replaced by one that names the cluster", "gateway set to 10.0.0.254"}, texts(steps))
-	equal(t, NewTags("team-a", owner.ImportTag()), w.inNeutron(t, id).Tags)
-	equal(t, w.inNeutron(t, id).Tags, observed.Tags)
+			noError(t, w.others.removeTag(t.Context(), id, theirs)) // it has
+			observed, err = w.Observe(t.Context(), as, Live)
+			noError(t, err)
+			_, steps, err = w.Converge(t.Context(), as, desired, observed, Guard{})
+			noError(t, err)
+			equal(t, strings.ReplaceAll(strings.Join(test.steps, ", "), "ID", id), strings.Join(texts(steps), ", "))
+			equal(t, NewTags("team-a", owner.ImportTag()), w.inNeutron(t, id).Tags)
+		})
+	}
 }
 
 func TestTheNextImporterIsWokenWhenTheNetworkIsFree(t *testing.T) {
@@ -456,6 +381,7 @@ func TestRemoveAnImport(t *testing.T) {
 		{"not deleted with the mark of the original of this cluster", []string{elsewhere}, false, false, []string{"team-a", elsewhere}, ""},
 		{"not deleted with it and the mark of an older version, which is the original's too", []string{old, elsewhere}, false, false, []string{"team-a", old, elsewhere}, ""},
 		{"not deleted without the mark", nil, false, false, []string{"team-a"}, ""},
+		{"not confirmed, and another has it: the mark is taken off", []string{owner.ImportTag(), theirs}, false, false, []string{"team-a", theirs}, ""},
 		{"not deleted while another has it", []string{owner.ImportTag(), theirs}, false, false, []string{"team-a", owner.ImportTag(), theirs}, ImportRefused},
 		{"only observed: nothing is changed", []string{owner.ImportTag()}, false, true, []string{"team-a", owner.ImportTag()}, ""},
 	} {
@@ -467,7 +393,7 @@ func TestRemoveAnImport(t *testing.T) {
 			_, err = w.others.CreateSubnet(t.Context(), before.ID, creates("10.1.0.0/24", "")) // with the owner's mark
 			noError(t, err)
 			as := importer(owner.UID, before.ID)
-			as.Observe, as.Imported = test.observe, true
+			as.Observe, as.Imported = test.observe, !strings.HasPrefix(test.name, "not confirmed")
 			observed, err := w.Observe(t.Context(), as, Live)
 			noError(t, err)
 			kept, err := w.Remove(t.Context(), as, observed, test.retain, Guard{})
@@ -574,8 +500,6 @@ func TestDifferences(t *testing.T) {
 			[]string{"gateway of subnet 10.0.0.0/24 is 10.0.0.1, and the spec has 10.0.0.254"}},
 		{"a gateway that must not be there", with(func(d *Desired) { d.Subnets[0].NoGateway = true }, "10.0.0.0/24"), nil,
 			[]string{"gateway of subnet 10.0.0.0/24 is 10.0.0.1, and the spec has none"}},
-		{"a list", with(func(d *Desired) { d.Subnets[0].DNSNameservers = "192.0.2.53, 192.0.2.54" }, "10.0.0.0/24"), nil,
-			[]string{"DNS servers of subnet 10.0.0.0/24 are 192.0.2.53, and the spec has 192.0.2.53, 192.0.2.54"}},
 		{"a subnet that is missing", importing("n", "10.0.0.0/24", "10.1.0.0/24"), nil, []string{"subnet 10.1.0.0/24 is missing"}},
 		{"a subnet whose modes Neutron cannot change", with(func(d *Desired) { d.Subnets[0].AddressMode = "slaac" }, "10.0.0.0/24"), nil,
 			[]string{"subnet 10.0.0.0/24 has other IPv6 modes than the spec, or belongs to another owner"}},
@@ -612,4 +536,69 @@ func TestRouterOfAnImportIsRemoved(t *testing.T) {
 		steps = append(steps, s.String())
 	}
 	equal(t, []string{"subnet 10.0.0.0/24 detached from router r", "router r deleted"}, steps)
+}
+
+// A router interface that was found stays where it is, unless the spec declares the gateway.
+func TestInterfaceOfATakenOverSubnetStays(t *testing.T) {
+	for _, test := range []struct {
+		name, gateway string
+		declared      bool
+		steps         []string
+	}{
+		{"at another address than the gateway", "10.0.0.254", false, []string{"connection of subnet 10.0.0.0/24 to router r confirmed"}},
+		{"without a gateway", "", false, nil},
+		{"the spec declares the gateway", "10.0.0.254", true, []string{"subnet 10.0.0.0/24 detached from router r", "subnet 10.0.0.0/24 attached to router r"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			desired := importing("n", "10.0.0.0/24")
+			desired.Router = &DesiredRouter{Existing: "r"}
+			desired.KnownRouter, desired.RouterRecorded = "r", true
+			s := Subnet{ID: "s", CIDR: cidr("10.0.0.0/24"), Description: "theirs"}
+			if test.gateway != "" {
+				s.Gateway = addr(test.gateway)
+			}
+			if test.declared {
+				desired.Subnets[0].Gateway = s.Gateway
+			}
+			observed := &Network{ID: "n", Tags: NewTags(owner.ImportTag()), RoutersKnown: true, Subnets: []Subnet{s},
+				Interfaces: []Interface{{PortID: "p", RouterID: "r", SubnetID: "s", Address: addr("10.0.0.1")}}, Routers: []Router{{ID: "r"}}}
+			equal(t, test.steps, texts(Plan(desired, observed)))
+			equal(t, test.declared, len(Differences(desired, observed)) > 0)
+		})
+	}
+}
+
+// A view that is out of date does not let a Network write to a network that another one has by now.
+func TestAnImportThatWasLostIsNotChanged(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	id := w.legacy(t, "10.0.0.0/24").ID
+	_, err := w.others.SetTags(t.Context(), id, SetTags{NewTags(owner.ImportTag())})
+	noError(t, err)
+	as, desired := importer(owner.UID, id), importing(id, "10.0.0.0/24")
+	desired.Subnets[0].Gateway = addr("10.0.0.254")
+	observed, err := w.Observe(t.Context(), as, Live)
+	noError(t, err)
+	_, err = w.others.SetTags(t.Context(), id, SetTags{NewTags(Owner{owner.Cluster, otherUID}.ImportTag())})
+	noError(t, err)
+	before := w.inNeutron(t, id)
+	_, _, err = w.Converge(t.Context(), as, desired, observed, Guard{})
+	equal(t, ImportRefused, ReasonOf(err))
+	equal(t, before, w.inNeutron(t, id))
+}
+
+// Networks of no project, such as those between highly available routers, are not ours.
+func TestANetworkOfNoProjectIsForeign(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	_, err := w.others.GetNetwork(t.Context(), w.legacy(t).ID) // there is a session
+	noError(t, err)
+	n := &Network{ID: "n"}
+	w.others.setForeign(n)
+	equal(t, true, n.IsForeign)
+}
+
+// The router that the controller has created goes with deletionPolicy Delete, if the network is gone.
+func TestRouterOfAVanishedImportIsDeleted(t *testing.T) {
+	as := importer(owner.UID, "n")
+	equal(t, false, as.keeps(&Network{Routers: []Router{{ID: "r", Description: owner.Mark()}}}))
+	equal(t, true, as.keeps(&Network{ID: "n"}))
 }

@@ -25,74 +25,36 @@ import (
 )
 
 func TestTextsInJSON(t *testing.T) {
-	pools := func(text string) (any, error) { var p Pools; return roundTrip(text, &p) }
-	addresses := func(text string) (any, error) { var a Addresses; return roundTrip(text, &a) }
-	routes := func(text string) (any, error) { var r Routes; return roundTrip(text, &r) }
-	tags := func(text string) (any, error) { var s Tags; return roundTrip(text, &s) }
-	ips := func(text string) (any, error) {
-		var e ExternalIPs
-		err := json.Unmarshal([]byte(text), &e)
-		return e, err
-	}
+	addresses, pools, routes, tags, ips := into[Addresses], into[Pools], into[Routes], into[Tags], into[ExternalIPs]
 	for _, test := range []struct {
 		name string
-		read func(string) (any, error)
+		read func([]byte) (any, error)
 		// json is what Neutron sends.
 		json string
 		want any
 	}{
-		{"no addresses: null", addresses, `null`, Addresses("")},
-		{"no addresses", addresses, `[]`, Addresses("")},
 		{"addresses keep their order", addresses, `["192.0.2.54", "192.0.2.53"]`, Addresses("192.0.2.54, 192.0.2.53")},
 		{"addresses in the form of RFC 5952", addresses, `["2001:DB8:0::1"]`, Addresses("2001:db8::1")},
-		{"an address twice", addresses, `["192.0.2.53", "192.0.2.53"]`, Addresses("192.0.2.53, 192.0.2.53")},
-		{"no pools: null", pools, `null`, Pools("")},
-		{"no pools", pools, `[]`, Pools("")},
-		{"a pool", pools, `[{"start": "10.0.0.2", "end": "10.0.0.254"}]`, Pools("10.0.0.2-10.0.0.254")},
-		{"a pool of one address", pools, `[{"start": "10.0.0.2", "end": "10.0.0.2"}]`, Pools("10.0.0.2-10.0.0.2")},
 		{"pools in the order of their addresses", pools, `[{"start": "10.0.0.100", "end": "10.0.0.254"}, {"start": "10.0.0.2", "end": "10.0.0.20"}]`,
 			Pools("10.0.0.2-10.0.0.20, 10.0.0.100-10.0.0.254")},
 		{"an IPv6 pool", pools, `[{"start": "FD00::0002", "end": "fd00::ffff"}]`, Pools("fd00::2-fd00::ffff")},
-		{"no routes: null", routes, `null`, Routes("")},
-		{"no routes", routes, `[]`, Routes("")},
 		{"routes are a set", routes, `[{"destination": "10.99.0.0/16", "nexthop": "10.0.0.254"}, {"destination": "10.98.0.0/16", "nexthop": "10.0.0.254"}]`,
 			Routes("10.98.0.0/16 via 10.0.0.254, 10.99.0.0/16 via 10.0.0.254")},
 		{"a route twice", routes, `[{"destination": "10.98.0.0/16", "nexthop": "10.0.0.254"}, {"destination": "10.98.0.0/16", "nexthop": "10.0.0.254"}]`,
 			Routes("10.98.0.0/16 via 10.0.0.254")},
 		{"two routes to one destination", routes, `[{"destination": "10.98.0.0/16", "nexthop": "10.0.0.254"}, {"destination": "10.98.0.0/16", "nexthop": "10.0.0.253"}]`,
 			Routes("10.98.0.0/16 via 10.0.0.253, 10.98.0.0/16 via 10.0.0.254")},
-		{"an IPv6 route", routes, `[{"destination": "FD00:2::/64", "nexthop": "fd00:0::9"}]`, Routes("fd00:2::/64 via fd00::9")},
-		{"no tags: null", tags, `null`, Tags("")},
-		{"no tags", tags, `[]`, Tags("")},
 		{"tags are a set", tags, `["b", "a", "b"]`, Tags(`["a","b"]`)},
 		{"any character may be in a tag", tags, `["a, b", "\"", "<>&", "\u00fc"]`, Tags(`["\"","\u003c\u003e\u0026","a, b","ü"]`)},
-		{"an empty tag", tags, `[""]`, Tags(`[""]`)},
-		{"no external addresses", ips, `null`, ExternalIPs("")},
 		{"external addresses are a set", ips, `[{"subnet_id": "s", "ip_address": "2001:DB8::7"}, {"subnet_id": "t", "ip_address": "198.18.0.7"}]`,
 			ExternalIPs("198.18.0.7, 2001:db8::7")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := test.read(test.json)
+			got, err := test.read([]byte(test.json))
 			noError(t, err)
 			equal(t, test.want, got)
 		})
 	}
-}
-
-// roundTrip reads the text into value. It fails if the text that value writes is read differently.
-func roundTrip[T comparable](text string, value *T) (any, error) {
-	if err := json.Unmarshal([]byte(text), value); err != nil {
-		return *value, err
-	}
-	written, err := json.Marshal(*value)
-	if err != nil {
-		return *value, err
-	}
-	var again T
-	if err := json.Unmarshal(written, &again); err != nil || again != *value {
-		return again, err
-	}
-	return *value, nil
 }
 
 func TestEmptyTextsAreEmptyLists(t *testing.T) {
@@ -112,20 +74,13 @@ func TestOddTexts(t *testing.T) {
 		ok         bool
 	}{
 		{"pools that are no addresses", `[{"start": "x", "end": "y"}]`, into[Pools], false},
-		{"pools that are numbers", `[1, 2]`, into[Pools], false},
 		{"pools that are a text", `"10.0.0.1-10.0.0.2"`, into[Pools], false},
 		{"a pool without an end", `[{"start": "10.0.0.1"}]`, into[Pools], true},
-		{"an empty pool", `[{}]`, into[Pools], true},
 		{"a pool that ends before it begins", `[{"start": "10.0.0.9", "end": "10.0.0.1"}]`, into[Pools], true},
-		{"a pool of two families", `[{"start": "10.0.0.9", "end": "fd00::1"}]`, into[Pools], true},
 		{"a pool with zones", `[{"start": "fe80::1%a, b", "end": "fe80::2%a, b"}]`, into[Pools], true},
 		{"addresses that are none", `["x, y", ""]`, into[Addresses], true},
-		{"addresses that are numbers", `[1]`, into[Addresses], false},
 		{"routes that are none", `[{"destination": " via ", "nexthop": ", "}, {}]`, into[Routes], true},
-		{"routes that are a text", `"x"`, into[Routes], false},
 		{"tags that are numbers", `[1]`, into[Tags], false},
-		{"tags that are an object", `{}`, into[Tags], false},
-		{"external addresses that are a text", `"x"`, into[ExternalIPs], false},
 		{"external addresses that are none", `[{"ip_address": "x, y"}, {}]`, into[ExternalIPs], true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
