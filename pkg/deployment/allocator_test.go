@@ -124,15 +124,10 @@ func TestAutoAvoidsEverySubnetOfEveryNetwork(t *testing.T) {
 		with func(*samplecrdv1.Network)
 		want string
 	}{
-		{"an additional subnet", "10.0.0.0/22", "192.168.0.0/24", declares("10.0.0.0/24"), "10.0.1.0/24"},
 		{"one of several additional subnets", "10.0.0.0/22", "192.168.0.0/24", declares("fd00::/64", "10.0.0.128/25", "10.0.1.0/28"), "10.0.2.0/24"},
-		{"an additional subnet that is larger than a block", "10.0.0.0/22", "192.168.0.0/24", declares("10.0.0.0/23"), "10.0.2.0/24"},
-		{"an additional subnet with host bits", "10.0.0.0/22", "192.168.0.0/24", declares("10.0.0.77/24"), "10.0.1.0/24"},
-		{"an additional subnet beside spec.cidr", "10.0.0.0/22", "10.0.0.0/24", declares("10.0.1.0/24"), "10.0.2.0/24"},
 		{"an additional subnet that the spec no longer declares", "10.0.0.0/22", "192.168.0.0/24", has("192.168.0.0/24", "10.0.0.0/24"), "10.0.1.0/24"},
 		{"the old subnet and the new one while spec.cidr is replaced", "10.0.0.0/22", "10.0.1.0/24", has("10.0.0.0/24", "10.0.1.0/24"), "10.0.2.0/24"},
 		{"the subnets of an import, which the spec does not name", "10.0.0.0/22", "", has("10.0.0.0/24", "10.0.2.0/24"), "10.0.1.0/24"},
-		{"subnets of the other IP family", "10.0.0.0/22", "fd00:1::/64", declares("::/0", "fd00::/64"), "10.0.0.0/24"},
 		{"an additional IPv6 subnet, with an IPv6 pool", "fd00::/62", "10.0.0.0/24", declares("fd00::/64", "0.0.0.0/0"), "fd00:0:0:1::/64"},
 		{"ranges that are none", "10.0.0.0/22", "10.0.0.0", declares("", "10.0.0.0/33", "10.0.0.0/24/24", "::ffff:10.0.0.0/120"), "10.0.0.0/24"},
 	} {
@@ -274,27 +269,6 @@ func TestTheBlockOfARefusedWriteIsFreeAgain(t *testing.T) {
 	f.expectCIDR("other", "10.0.0.0/24")
 }
 
-func TestBlocksDoNotOverlapWithAStaleCache(t *testing.T) {
-	f := newFixture(t, "10.0.0.0/16", 24)
-	f.deploy("fixed", "10.0.1.0/24", "-")
-	for i := range 20 {
-		f.deploy("web-"+strconv.Itoa(i), "auto", "-")
-	}
-	f.refreshDeployments()
-	// The cache of Networks stays empty.
-	f.must(f.sync("web-0"))
-	f.must(f.sync("fixed"))
-	for i := 1; i < 20; i++ {
-		f.must(f.sync("web-" + strconv.Itoa(i)))
-	}
-	f.expectApart()
-	f.expectCIDR("web-19", "10.0.20.0/24")
-	f.refresh()
-	if n := len(f.controller.allocator.reserved); n > 0 {
-		t.Errorf("%d are still reserved", n)
-	}
-}
-
 func TestABlockDoesNotOverlapWithAnEditThatTheCacheDoesNotHave(t *testing.T) {
 	f := newFixture(t, "10.0.0.0/16", 24)
 	f.deployedAs("192.168.0.0/24")
@@ -359,30 +333,20 @@ func TestNoBlockIsAllocatedBeforeTheLiveListHasSucceeded(t *testing.T) {
 
 func TestTheLiveListUsesPages(t *testing.T) {
 	var limits []int64
-	a := &allocator{
-		pool: netip.MustParsePrefix("10.0.0.0/16"), bits: 24,
-		networks:     newFixture(t, "", 0).controller.networks,
-		cacheVersion: func() string { return "1" },
-		reserved:     map[cache.ObjectName]netip.Prefix{},
-		waiting:      map[cache.ObjectName]bool{},
-		list: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			limits = append(limits, o.Limit)
-			page := len(limits)
-			list := &samplecrdv1.NetworkList{ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: []samplecrdv1.Network{{
-				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(page)}, Spec: samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: fmt.Sprintf("10.0.%d.0/24", page-1)}},
-			}}}
-			if page < 3 {
-				list.Continue = fmt.Sprint(page)
-			}
-			return list, nil
-		},
+	f := newFixture(t, "10.0.0.0/16", 24)
+	f.controller.allocator.list = func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		limits = append(limits, o.Limit)
+		n := samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(len(limits))}}
+		n.Spec.CIDR = fmt.Sprintf("10.0.%d.0/24", len(limits)-1)
+		list := &samplecrdv1.NetworkList{ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: []samplecrdv1.Network{n}}
+		if len(limits) < 3 {
+			list.Continue = "more"
+		}
+		return list, nil
 	}
-	block, err := a.allocate(t.Context(), testKey, netip.Prefix{})
-	if err != nil || block.String() != "10.0.3.0/24" {
-		t.Errorf("got %v, %v", block, err)
-	}
-	if len(limits) != 3 || limits[0] == 0 {
-		t.Errorf("got pages of %v", limits)
+	block, err := f.controller.allocator.allocate(t.Context(), testKey, netip.Prefix{})
+	if err != nil || block.String() != "10.0.3.0/24" || len(limits) != 3 || limits[0] == 0 {
+		t.Errorf("got %v, %v, after pages of %v", block, err, limits)
 	}
 }
 
@@ -506,11 +470,11 @@ func (f *fixture) breakOff(at int, after, dies bool) (came bool) {
 // no two blocks overlap.
 func TestBlocksNeverOverlapInARandomWalk(t *testing.T) {
 	seed := rand.Uint64()
-	for walk := range 15 {
+	for walk := range 5 {
 		random := rand.New(rand.NewPCG(seed, uint64(walk)))
 		f := newFixture(t, "10.0.0.0/24", 28) // 16 blocks
 		f.stray("stray", "192.168.0.0/24", declares("10.0.0.0/28", "fd00::/64", "10.0.0.64/28", "10.0.0.99/30"))
-		for range 300 {
+		for range 200 {
 			f.step(random)
 			f.expectApart()
 			if t.Failed() {
