@@ -95,6 +95,7 @@ func TestEventFor(t *testing.T) {
 		// Transitions of the Ready condition.
 		{"ready as before", new(ready()), unchanged, Outcome{}, nil},
 		{"ready for the first time", nil, unchanged, Outcome{}, nil},
+		{"ready for the first time, after the default", new(pending()), unchanged, Outcome{}, nil},
 		{"ready again", new(notReady("InUse", "x")), unchanged, Outcome{}, &Event{"Normal", "Available", "Neutron matches the spec"}},
 		{"an edit that changes nothing in Neutron", new(ready()), edited, Outcome{}, nil},
 		{"not ready", new(ready()), unchanged, Outcome{Err: neutronError(neutron.InUse)},
