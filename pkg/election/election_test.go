@@ -311,20 +311,6 @@ func TestALostLeaseEndsRunAtOnce(t *testing.T) {
 	}
 }
 
-func TestAShortOutageDoesNotLoseTheLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := newKubernetes()
-		first, second := leader(t, k), run(t, k.another())
-		k.harm(refuses, nil)
-		<-time.After(options.RenewDeadline - time.Second)
-		k.harm(nil, nil)
-		never(t, long, "two leaders", second.leads)
-		if !first.Leads() {
-			t.Error("it no longer leads")
-		}
-	})
-}
-
 func TestACandidateThatStopsBeforeItLeadsLeavesNoLeaseBehind(t *testing.T) {
 	t.Run("another one leads", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -382,22 +368,6 @@ func TestACandidateThatStopsBeforeItLeadsLeavesNoLeaseBehind(t *testing.T) {
 	})
 }
 
-func TestRunReturnsTheErrorOfLeadAndReleasesTheLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := newKubernetes()
-		c := leader(t, k)
-		failed := errors.New("no luck")
-		c.finish <- failed
-		c.stop()
-		if err, _ := within(t, soon, "Run to return", c.ended); !errors.Is(err, failed) {
-			t.Errorf("Run returned %v", err)
-		}
-		if holder := k.holder(t); holder != "" {
-			t.Errorf("%q still holds the Lease", holder)
-		}
-	})
-}
-
 func TestReleasingTheLeaseIsBoundedByRenewDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKubernetes()
@@ -411,7 +381,7 @@ func TestReleasingTheLeaseIsBoundedByRenewDeadline(t *testing.T) {
 	})
 }
 
-func TestReleasingTheLeaseIsRetried(t *testing.T) {
+func TestRunReleasesTheLeaseWithRetriesAndReturnsTheErrorOfLead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKubernetes()
 		c := leader(t, k)
@@ -422,9 +392,10 @@ func TestReleasingTheLeaseIsRetried(t *testing.T) {
 			}
 			return nil
 		}, nil)
-		c.finish <- nil
+		failed := errors.New("no luck")
+		c.finish <- failed
 		c.stop()
-		if err, _ := within(t, options.RenewDeadline, "Run to return", c.ended); err != nil {
+		if err, _ := within(t, options.RenewDeadline, "Run to return", c.ended); !errors.Is(err, failed) {
 			t.Errorf("Run returned %v", err)
 		}
 		if holder := k.holder(t); holder != "" || requests.Load() <= 3 {
