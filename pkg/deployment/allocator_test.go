@@ -28,7 +28,6 @@ import (
 	"sync"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -375,54 +374,6 @@ func TestBlocksAllocatedConcurrentlyDoNotOverlap(t *testing.T) {
 	}
 }
 
-// At every request the process can die or the connection can break: before the request takes
-// effect, or after.
-func TestEachDeploymentGetsOneBlockWhereverASyncBreaksOff(t *testing.T) {
-	scenarios := map[string]func(*fixture){
-		"create":   func(*fixture) {},
-		"adopt":    func(f *fixture) { f.stray("web", "192.168.0.0/24", labelled) },
-		"allocate": func(f *fixture) { f.deployedAs("192.168.0.0/24") },
-	}
-	points := 0
-	for name, begin := range scenarios {
-		for _, after := range []bool{false, true} {
-			for _, dies := range []bool{false, true} {
-				for at := 1; ; at++ {
-					f := newFixture(t, "10.0.0.0/16", 24)
-					f.stray("stray", "10.0.0.0/24")
-					begin(f)
-					f.deploy("other", "auto", "-")
-					if f.find("web") == nil || name == "adopt" {
-						f.deploy("web", "auto", "-")
-					} else {
-						f.annotate("auto", "-")
-					}
-					if !f.breakOff(at, after, dies) {
-						break
-					}
-					points++
-					for range 3 {
-						f.refresh()
-						f.must(f.sync("web"))
-						f.must(f.sync("other"))
-					}
-					f.expectApart()
-					if diff := gocmp.Diff(2, len(f.controllersOwn())); diff != "" {
-						t.Errorf("%s, request %d, after %v, dies %v: owned Networks (-want +got):\n%s", name, at, after, dies, diff)
-					}
-					if n := len(f.controller.allocator.reserved); n > 0 {
-						t.Errorf("%s, request %d, after %v, dies %v: %d are still reserved", name, at, after, dies, n)
-					}
-				}
-			}
-		}
-	}
-	t.Logf("%d points", points)
-	if points < 20 {
-		t.Errorf("there are only %d", points)
-	}
-}
-
 // deployedAs creates a Deployment and syncs it.
 func (f *fixture) deployedAs(cidr string) {
 	f.t.Helper()
@@ -435,42 +386,11 @@ func (f *fixture) controllersOwn() []*samplecrdv1.Network {
 	return slices.DeleteFunc(f.api.After(f.api.Changes()), func(n *samplecrdv1.Network) bool { return metav1.GetControllerOf(n) == nil })
 }
 
-// breakOff syncs web and breaks off the request with the given number. Then it syncs the other
-// Deployment with the same caches, in the same process or in a new one. It reports whether
-// there was such a request.
-func (f *fixture) breakOff(at int, after, dies bool) (came bool) {
-	f.t.Helper()
-	f.refresh()
-	requests := 0
-	f.around = func(_ string, do func() (runtime.Object, error)) (runtime.Object, error) {
-		if requests++; requests != at {
-			return do()
-		}
-		came = true
-		if after {
-			_, _ = do()
-		}
-		return nil, errLost
-	}
-	if err := f.sync("web"); came && !errors.Is(err, errLost) {
-		f.t.Errorf("got %v", err)
-	}
-	f.around = nil
-	seen := len(f.networkCache.List())
-	if dies {
-		f.start()
-	}
-	if err := f.sync("other"); err != nil {
-		f.t.Errorf("with %d Networks in the cache: %v", seen, err)
-	}
-	return came
-}
-
-// Random steps of Deployments, users, caches, the connection and the process. After each step
-// no two blocks overlap.
+// Random steps of Deployments, users, caches, the connection and the process: a write is refused, its answer is
+// lost, and the process dies at any time. After each step no two blocks overlap.
 func TestBlocksNeverOverlapInARandomWalk(t *testing.T) {
 	seed := rand.Uint64()
-	for walk := range 5 {
+	for walk := range 8 {
 		random := rand.New(rand.NewPCG(seed, uint64(walk)))
 		f := newFixture(t, "10.0.0.0/24", 28) // 16 blocks
 		f.stray("stray", "192.168.0.0/24", declares("10.0.0.0/28", "fd00::/64", "10.0.0.64/28", "10.0.0.99/30"))
@@ -526,8 +446,10 @@ func (f *fixture) step(random *rand.Rand) {
 		f.refreshNetworks(random.IntN(f.api.Changes() + 1))
 	case 6:
 		f.around = nil
-		if random.IntN(2) == 0 {
-			f.lose("create networks")
+		if write := []string{"create networks", "patch networks", "delete networks"}[random.IntN(3)]; random.IntN(2) == 0 {
+			f.lose(write)
+		} else if random.IntN(2) == 0 {
+			f.fail(write, errLost)
 		}
 	case 7:
 		f.refresh()
