@@ -59,25 +59,20 @@ type lab struct {
 	// told receives the name of each Secret for which the handler was called.
 	told    chan cache.ObjectName
 	drifted chan types.UID
-	// watched receives a value when a watch is established; watches counts the received values.
-	watched chan struct{}
-	watches int
 
 	mu     sync.Mutex
 	logins int
 	lists  int
 	// released are the credentials that no Network uses any more.
 	released []Ref
+	// deleted are the Secrets that were deleted.
+	deleted []*corev1.Secret
 }
 
 func newLab(t *testing.T, objects ...runtime.Object) *lab {
 	t.Helper()
-	l := &lab{T: t, kube: fake.NewClientset(objects...), told: make(chan cache.ObjectName, 1000), drifted: make(chan types.UID, 100), watched: make(chan struct{}, 1000)}
-	l.kube.PrependWatchReactor("secrets", func(action clienttesting.Action) (bool, watch.Interface, error) {
-		w, err := l.kube.Tracker().Watch(action.GetResource(), action.GetNamespace(), action.(clienttesting.WatchActionImpl).ListOptions)
-		l.watched <- struct{}{}
-		return true, w, err
-	})
+	l := &lab{T: t, kube: fake.NewClientset(objects...), told: make(chan cache.ObjectName, 1000), drifted: make(chan types.UID, 100)}
+	l.replay()
 	var err error
 	l.neutron, err = embedded.Start("127.0.0.1:0", embedded.Options{Projects: []embedded.Project{
 		{Name: "one", ID: "id-of-one", Password: "password-of-one"}, {Name: "two", ID: "id-of-two", Password: "password-of-two"},
@@ -145,36 +140,78 @@ func (l *lab) secret(name, project string, change ...func(*corev1.Secret)) *core
 	return secret
 }
 
-// awaitWatches waits until all referenced Secrets are watched. The fake clientset does not
-// deliver a change that is made between an informer's list and its watch.
-func (l *lab) awaitWatches() {
+// put creates or updates a Secret.
+func (l *lab) put(secret *corev1.Secret) {
 	l.Helper()
-	l.Clouds.mu.Lock()
-	want := len(l.secrets)
-	l.Clouds.mu.Unlock()
-	for ; l.watches < want; l.watches++ {
-		select {
-		case <-l.watched:
-		case <-time.After(patience):
-			l.Fatal("no watch was established for a Secret")
+	gvr := corev1.SchemeGroupVersion.WithResource("secrets")
+	err := l.kube.Tracker().Update(gvr, secret, secret.Namespace)
+	if apierrors.IsNotFound(err) {
+		err = l.kube.Tracker().Create(gvr, secret, secret.Namespace)
+	}
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+func (l *lab) remove(secret *corev1.Secret) {
+	l.Helper()
+	l.mu.Lock()
+	l.deleted = append(l.deleted, secret)
+	l.mu.Unlock()
+	if err := l.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("secrets"), secret.Namespace, secret.Name); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// replay makes each watch of Secrets begin with their present state. Otherwise the fake clientset
+// loses what changes between a list and its watch.
+func (l *lab) replay() {
+	l.kube.PrependWatchReactor("secrets", func(a clienttesting.Action) (bool, watch.Interface, error) {
+		live, err := l.kube.Tracker().Watch(a.GetResource(), a.GetNamespace())
+		if err != nil {
+			return true, nil, err
 		}
-	}
+		list, err := l.kube.Tracker().List(a.GetResource(), corev1.SchemeGroupVersion.WithKind("Secret"), a.GetNamespace())
+		if err != nil {
+			return true, nil, err
+		}
+		var events []watch.Event
+		l.mu.Lock()
+		for _, gone := range l.deleted {
+			events = append(events, watch.Event{Type: watch.Deleted, Object: gone.DeepCopy()})
+		}
+		l.mu.Unlock()
+		for _, s := range list.(*corev1.SecretList).Items {
+			events = append(events, watch.Event{Type: watch.Added, Object: &s})
+		}
+		return true, after(events, live), nil
+	})
 }
 
-func (l *lab) create(secret *corev1.Secret) {
-	l.Helper()
-	l.awaitWatches()
-	if _, err := l.kube.CoreV1().Secrets(secret.Namespace).Create(l.Context(), secret, metav1.CreateOptions{}); err != nil {
-		l.Fatal(err)
-	}
-}
-
-func (l *lab) update(secret *corev1.Secret) {
-	l.Helper()
-	l.awaitWatches()
-	if _, err := l.kube.CoreV1().Secrets(secret.Namespace).Update(l.Context(), secret, metav1.UpdateOptions{}); err != nil {
-		l.Fatal(err)
-	}
+// after returns a watch that delivers the events before those of the live watch.
+func after(events []watch.Event, live watch.Interface) watch.Interface {
+	all := make(chan watch.Event)
+	proxy := watch.NewProxyWatcher(all)
+	go func() {
+		defer live.Stop()
+		for {
+			if len(events) == 0 {
+				select {
+				case event := <-live.ResultChan():
+					events = append(events, event)
+				case <-proxy.StopChan():
+					return
+				}
+			}
+			select {
+			case all <- events[0]:
+				events = events[1:]
+			case <-proxy.StopChan():
+				return
+			}
+		}
+	}()
+	return proxy
 }
 
 // networkWith returns a Network that references the credentials, and its key.
@@ -234,7 +271,7 @@ func says(text string) func(*neutron.Cloud, error) bool {
 
 func TestACloudIsReadyAfterTheFirstList(t *testing.T) {
 	l := newLab(t)
-	l.create(l.secret("creds", "one"))
+	l.put(l.secret("creds", "one"))
 	if _, err := l.get(ref); !errors.Is(err, ErrNotReady) {
 		t.Fatalf("got %v, want ErrNotReady", err)
 	}
@@ -253,9 +290,9 @@ func TestACloudIsReadyAfterTheFirstList(t *testing.T) {
 func TestASecretIsCreatedLateThenCorrectedThenDeleted(t *testing.T) {
 	l := newLab(t)
 	l.until(ref, says("Secret creds: it does not exist"))
-	l.create(l.secret("creds", "one", func(s *corev1.Secret) { s.Data = map[string][]byte{"cloud.yaml": nil} }))
+	l.put(l.secret("creds", "one", func(s *corev1.Secret) { s.Data = map[string][]byte{"cloud.yaml": nil} }))
 	l.until(ref, says("Secret creds: key clouds.yaml: it does not exist"))
-	l.update(l.secret("creds", "one", func(s *corev1.Secret) {
+	l.put(l.secret("creds", "one", func(s *corev1.Secret) {
 		s.Data[keyCloudsYAML] = []byte(strings.ReplaceAll(string(s.Data[keyCloudsYAML]), "password-of-one", "wrong"))
 	}))
 	l.until(ref, func(cloud *neutron.Cloud, err error) bool {
@@ -265,15 +302,12 @@ func TestASecretIsCreatedLateThenCorrectedThenDeleted(t *testing.T) {
 		_, _, err = cloud.Observer().Get("any")
 		return neutron.ReasonOf(err) == neutron.Unauthenticated
 	})
-	l.update(l.secret("creds", "one"))
+	l.put(l.secret("creds", "one"))
 	before := l.until(ref, ready)
 
-	l.awaitWatches()
-	if err := l.kube.CoreV1().Secrets("team").Delete(t.Context(), "creds", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	l.remove(l.secret("creds", "one"))
 	l.until(ref, says("it does not exist"))
-	l.create(l.secret("creds", "one"))
+	l.put(l.secret("creds", "one"))
 	if after := l.until(ref, ready); after != before {
 		t.Error("the same credentials have another cloud after the Secret was deleted and created again")
 	}
@@ -282,10 +316,10 @@ func TestASecretIsCreatedLateThenCorrectedThenDeleted(t *testing.T) {
 func TestSecretsWithTheSameContentShareACloud(t *testing.T) {
 	l := newLab(t)
 	other := func(name string) Ref { return Ref{cache.NewObjectName("team", name), "mycloud"} }
-	l.create(l.secret("a", "one"))
-	l.create(l.secret("b", "one"))
-	l.create(l.secret("c", "two"))
-	l.create(l.secret("d", "one", func(s *corev1.Secret) { s.Data[keyCACert] = certificate(t) }))
+	l.put(l.secret("a", "one"))
+	l.put(l.secret("b", "one"))
+	l.put(l.secret("c", "two"))
+	l.put(l.secret("d", "one", func(s *corev1.Secret) { s.Data[keyCACert] = certificate(t) }))
 	a, b, c, d := l.until(other("a"), ready), l.until(other("b"), ready), l.until(other("c"), ready), l.until(other("d"), ready)
 	if a != b || a == c || a == d || c == d {
 		t.Errorf("got a %p, b %p, c %p, d %p; want that only a and b are the same cloud", a, b, c, d)
@@ -300,9 +334,9 @@ func TestSecretsWithTheSameContentShareACloud(t *testing.T) {
 
 func TestRotationCostsOneLogInAndClosesTheUnusedCloud(t *testing.T) {
 	l := newLab(t)
-	l.create(l.secret("creds", "one"))
+	l.put(l.secret("creds", "one"))
 	before := l.until(ref, ready)
-	l.update(l.secret("creds", "one", func(s *corev1.Secret) {
+	l.put(l.secret("creds", "one", func(s *corev1.Secret) {
 		s.Data[keyCloudsYAML] = append(s.Data[keyCloudsYAML], "# rotated\n"...)
 	}))
 	l.until(ref, func(cloud *neutron.Cloud, err error) bool { return cloud != before && ready(cloud, err) })
@@ -316,43 +350,30 @@ func TestRotationCostsOneLogInAndClosesTheUnusedCloud(t *testing.T) {
 
 // Another content is another cloud, whose connections are new.
 func TestTheAuthorityOfASecretIsRotated(t *testing.T) {
-	for name, isServerFirst := range map[string]bool{"the server first": true, "the Secret first": false} {
-		t.Run(name, func(t *testing.T) {
-			l := newLab(t)
-			before, after := tlsserver.NewAuthority(t), tlsserver.NewAuthority(t)
-			server := tlsserver.New(t, before, l.neutron)
-			with := func(authorities ...[]byte) func(*corev1.Secret) {
-				return func(s *corev1.Secret) {
-					s.Data[keyCloudsYAML] = bytes.ReplaceAll(s.Data[keyCloudsYAML], []byte(l.neutron.URL()), []byte(server.URL))
-					s.Data[keyCACert] = bytes.Join(authorities, nil)
-				}
-			}
-			l.create(l.secret("creds", "one", with(before.PEM)))
-			first := l.until(ref, ready)
-			if isServerFirst {
-				server.Use(t, after, nil)
-				first.Client().Close() // the idle connections end
-				if err := first.Observer().Relist(t.Context()); neutron.ReasonOf(err) != neutron.Unavailable {
-					t.Errorf("got %v", err)
-				}
-			}
-			l.update(l.secret("creds", "one", with(before.PEM, after.PEM)))
-			second := l.until(ref, func(cloud *neutron.Cloud, err error) bool { return cloud != first && ready(cloud, err) })
-			server.Use(t, after, nil)
-			second.Client().Close()
-			if err := second.Observer().Relist(t.Context()); err != nil {
-				t.Error(err)
-			}
-			if n := len(l.list()); n != 1 {
-				t.Errorf("%d clouds are open, want 1", n)
-			}
-		})
+	l := newLab(t)
+	before, after := tlsserver.NewAuthority(t), tlsserver.NewAuthority(t)
+	server := tlsserver.New(t, before, l.neutron)
+	with := func(authorities ...[]byte) func(*corev1.Secret) {
+		return func(s *corev1.Secret) {
+			s.Data[keyCloudsYAML] = bytes.ReplaceAll(s.Data[keyCloudsYAML], []byte(l.neutron.URL()), []byte(server.URL))
+			s.Data[keyCACert] = bytes.Join(authorities, nil)
+		}
 	}
+	l.put(l.secret("creds", "one", with(before.PEM)))
+	first := l.until(ref, ready)
+	l.put(l.secret("creds", "one", with(before.PEM, after.PEM)))
+	second := l.until(ref, func(cloud *neutron.Cloud, err error) bool { return cloud != first && ready(cloud, err) })
+	server.Use(t, after, nil)
+	second.Client().Close() // the idle connections end
+	if err := second.Observer().Relist(t.Context()); err != nil {
+		t.Error(err)
+	}
+	equal(t, 1, len(l.list()))
 }
 
 func TestOnlyReferencedSecretsAreRead(t *testing.T) {
 	l := newLab(t)
-	l.create(l.secret("creds", "one"))
+	l.put(l.secret("creds", "one"))
 	l.until(ref, ready)
 	for _, action := range l.kube.Actions() {
 		var restrictions clienttesting.ListRestrictions
@@ -421,7 +442,7 @@ func TestASecretIsForbiddenAtFirst(t *testing.T) {
 	l := newLab(t)
 	right := &right{denied: true}
 	right.guard(l.kube)
-	l.create(l.secret("creds", "one"))
+	l.put(l.secret("creds", "one"))
 	l.until(ref, says("it cannot be read: "))
 	right.set(true)
 	l.until(ref, ready)
@@ -432,7 +453,7 @@ func TestThePermissionToReadASecretIsRestored(t *testing.T) {
 	l := newLab(t)
 	right := &right{}
 	right.guard(l.kube)
-	l.create(l.secret("creds", "one"))
+	l.put(l.secret("creds", "one"))
 	before := l.until(ref, ready)
 	right.set(false)
 	l.until(ref, says("it cannot be read: "))
@@ -480,7 +501,7 @@ func TestEnvironmentVariablesDoNotChangeTheCredentialsOfASecret(t *testing.T) {
 		t.Setenv(variable, value)
 	}
 	l := newLab(t)
-	l.create(l.secret("creds", "one"))
+	l.put(l.secret("creds", "one"))
 	l.until(ref, ready)
 }
 

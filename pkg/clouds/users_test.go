@@ -87,9 +87,7 @@ func TestTheControllersOwnCloudIsReadyAfterItsFirstList(t *testing.T) {
 
 func TestCredentialsAreReleasedWithTheLastNetworkThatUsesThem(t *testing.T) {
 	l := newLab(t)
-	if _, err := l.kube.CoreV1().Secrets("team").Create(t.Context(), l.secret("creds", "one"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	l.put(l.secret("creds", "one"))
 	l.untilFor(key("a"), naming("creds"), ready)
 	l.untilFor(key("b"), naming("creds"), ready)
 	l.untilFor(key("b"), naming("creds"), ready) // counts once
@@ -126,9 +124,7 @@ func TestCredentialsAreReleasedWithTheLastNetworkThatUsesThem(t *testing.T) {
 func TestTwoCloudsOfOneSecretAreReleasedSeparately(t *testing.T) {
 	l := newLab(t)
 	second := naming("creds", func(n *samplecrdv1.Network) { n.Spec.CloudCredentialsRef.CloudName = "mycloud-two" })
-	if _, err := l.kube.CoreV1().Secrets("team").Create(t.Context(), l.secret("creds", "one"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	l.put(l.secret("creds", "one"))
 	l.untilFor(key("a"), naming("creds"), ready)
 	l.untilFor(key("b"), second, ready)
 	l.Forget(key("a"))
@@ -169,11 +165,9 @@ func TestADeletedNetworkKeepsTheCloudIfItsNamespaceIsBeingDeleted(t *testing.T) 
 			var before *neutron.Cloud
 			l.untilFor(key("a"), naming("creds"), says("it does not exist"))
 			if test.seen {
-				l.create(l.secret("creds", "one"))
+				l.put(l.secret("creds", "one"))
 				before = l.untilFor(key("a"), naming("creds"), ready)
-				if err := l.kube.CoreV1().Secrets("team").Delete(t.Context(), "creds", metav1.DeleteOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				l.remove(l.secret("creds", "one"))
 				l.untilFor(key("a"), naming("creds"), says("it does not exist"))
 			}
 			cloud, err := l.For(t.Context(), key("a"), test.network)
@@ -200,7 +194,7 @@ var errAway = errors.New("connection refused")
 func TestHandlersAreCalled(t *testing.T) {
 	l := newLab(t)
 	l.untilFor(key("a"), naming("creds"), says("it does not exist"))
-	l.create(l.secret("creds", "one"))
+	l.put(l.secret("creds", "one"))
 	theirs := l.untilFor(key("a"), naming("creds"), ready)
 	for i, cloud := range []*neutron.Cloud{l.Own(), theirs} {
 		owner := neutron.Owner{Cluster: "cluster", UID: types.UID(fmt.Sprint("uid-", i))}
@@ -227,7 +221,7 @@ func TestHandlersAreCalled(t *testing.T) {
 
 func TestOnlyWhatWaitsForTheCloudIsWokenWhenItAnswersAgain(t *testing.T) {
 	l := newLab(t)
-	l.create(l.secret("creds", "one"))
+	l.put(l.secret("creds", "one"))
 	theirs := l.untilFor(key("a"), naming("creds"), ready)
 	away := &neutron.Error{Op: "authenticate", Reason: neutron.Unauthenticated}
 	l.Own().SyncEnded("waits", away)
@@ -287,11 +281,8 @@ func TestGroupOf(t *testing.T) {
 	if l.GroupOf(key("a"), naming("creds")) == l.GroupOf(key("b"), same) {
 		t.Error("Secrets that have not been read are in one group")
 	}
-	secrets := l.kube.CoreV1().Secrets("team")
 	for _, name := range []string{"creds", "same"} {
-		if _, err := secrets.Create(t.Context(), l.secret(name, "one"), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		l.put(l.secret(name, "one"))
 	}
 	l.untilFor(key("a"), naming("creds"), ready)
 	l.untilFor(key("b"), same, ready)
@@ -302,10 +293,7 @@ func TestGroupOf(t *testing.T) {
 	equal(t, false, before == Group{})
 
 	// The content changes: the requests with the old one must not hold up the new one.
-	l.awaitWatches()
-	if _, err := secrets.Update(t.Context(), l.secret("creds", "two"), metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	l.put(l.secret("creds", "two"))
 	for l.GroupOf(key("a"), naming("creds")) == before {
 		<-l.told
 	}
