@@ -352,10 +352,6 @@ func TestAFailedDeletionIsRetried(t *testing.T) {
 	f.mustSync()
 	f.annotate("-", "-")
 	f.refresh()
-	f.fail("delete networks", errLost)
-	if err := f.sync("web"); !errors.Is(err, errLost) {
-		t.Errorf("got %v", err)
-	}
 	f.lose("delete networks")
 	if err := f.sync("web"); !errors.Is(err, errLost) {
 		t.Errorf("got %v", err)

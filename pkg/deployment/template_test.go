@@ -477,8 +477,6 @@ func TestHandlersOfNetworksEnqueueTheDeploymentsThatTakeOver(t *testing.T) {
 	now.Generation++
 	h.UpdateFunc(before, now)
 	f.expectQueued("api", "web")
-	h.DeleteFunc(informers.DeletedNetwork{OptionalObj: now})
-	f.expectQueued("api", "web")
 	h.DeleteFunc(informers.DeletedNetwork{FinalStateUnknown: &cache.DeletedFinalStateUnknown{Key: "default/shared"}})
 	f.expectQueued("api", "web")
 	elsewhere := before.DeepCopy()

@@ -266,20 +266,6 @@ func TestTheLeaseIsHeldUntilTheWorkIsDoneAndThenTakenAtOnce(t *testing.T) {
 	})
 }
 
-func TestAnotherReplicaLeadsWhenTheLeaseHasExpired(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := newKubernetes()
-		first, second := leader(t, k), run(t, k.another())
-		never(t, long, "two leaders", second.leads)
-		k.harm(hangs, nil)
-		_, took := within(t, options.LeaseDuration+2*time.Second, "the next leader", second.leads)
-		if took < options.RenewDeadline || first.Leads() {
-			t.Errorf("the next one leads after %s; the first one still leads: %t", took, first.Leads())
-		}
-		within(t, soon, "the first Run to return", first.ended)
-	})
-}
-
 func TestALostLeaseEndsRunAtOnce(t *testing.T) {
 	for name, harm := range map[string]func(context.Context, string) error{"no answer": hangs, "no connection": refuses} {
 		t.Run(name, func(t *testing.T) {
@@ -312,21 +298,6 @@ func TestALostLeaseEndsRunAtOnce(t *testing.T) {
 }
 
 func TestACandidateThatStopsBeforeItLeadsLeavesNoLeaseBehind(t *testing.T) {
-	t.Run("another one leads", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			k := newKubernetes()
-			first := leader(t, k)
-			second := run(t, k.another())
-			never(t, long, "two leaders", second.leads)
-			second.stop()
-			if err, _ := within(t, soon, "Run to return", second.ended); err != nil {
-				t.Errorf("Run returned %v", err)
-			}
-			if k.holder(t) != first.identity || !first.Leads() {
-				t.Errorf("%q holds the Lease", k.holder(t))
-			}
-		})
-	})
 	t.Run("Kubernetes does not answer", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			k := newKubernetes()

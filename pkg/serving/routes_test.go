@@ -180,6 +180,7 @@ func TestAnswers(t *testing.T) {
 		{name: "no token", method: "POST", path: reconcile, code: 401, says: "token is required"},
 		{name: "an empty token", method: "POST", path: reconcile, headers: []string{"Bearer "}, code: 401},
 		{name: "another scheme", method: "POST", path: reconcile, headers: []string{"Basic " + right}, code: 401},
+		{name: "two words", method: "POST", path: reconcile, headers: []string{bearer(right + " " + right)}, code: 401},
 		{name: "two tokens", method: "POST", path: reconcile, headers: []string{bearer(right), bearer(right)}, code: 401},
 		{name: "a token in the address", method: "POST", path: reconcile + "?access_token=" + right, code: 401},
 		{name: "an invalid token", method: "POST", path: reconcile, headers: []string{bearer(nobody)}, code: 401, says: "not valid", asked: []string{"who"}},

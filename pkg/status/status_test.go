@@ -22,7 +22,6 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,18 +86,6 @@ func equal(t *testing.T, want, got any, opts ...cmp.Option) {
 }
 
 var whenever = cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")
-
-func TestTheConditionNamesOnlyTheFirstUnmanagedSubnets(t *testing.T) {
-	var unmanaged []neutron.Subnet
-	for i := range 2000 {
-		unmanaged = append(unmanaged, neutron.Subnet{ID: fmt.Sprint("f-", i), CIDR: netip.MustParsePrefix("10.1.0.0/24")})
-	}
-	got := Ready(new(Compute(newNetwork(ready()), Outcome{Observed: haveNetwork(), Subnets: haveSubnets(""), Unmanaged: unmanaged}))).Message
-	// A condition's message has room for 32,768 bytes.
-	if !strings.HasSuffix(got, "10.1.0.0/24 (f-4) and 1995 more") || len(got) > 1024 {
-		t.Errorf("got %q", got)
-	}
-}
 
 func TestTheConditionsHaveTheGenerationThatWasSynced(t *testing.T) {
 	for _, err := range []error{nil, neutronError(neutron.Invalid), neutronError(neutron.Unavailable)} {
