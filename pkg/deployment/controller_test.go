@@ -96,32 +96,9 @@ func TestTheNetworkFollowsTheAnnotations(t *testing.T) {
 	}
 }
 
-func TestEditsOfTheSpecAreRevertedAndOtherEditsAreKept(t *testing.T) {
-	f := newFixture(t, "", 0)
-	f.deploy("web", "10.1.0.0/24", "-")
-	f.mustSync()
-	f.edit(func(n *samplecrdv1.Network) {
-		n.Spec = samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.9.0.0/24", Gateway: "10.9.0.1"}}
-		n.Labels = map[string]string{"team": "a"}
-		n.Annotations = map[string]string{"note": "b"}
-		n.Finalizers = []string{samplecrdv1.Finalizer}
-	})
-	f.mustSync()
-	f.expectSpec("10.1.0.0/24", "")
-	n := f.get("web")
-	if diff := gocmp.Diff(map[string]string{"team": "a", samplecrdv1.LabelDeployment: "web"}, n.Labels); diff != "" {
-		t.Errorf("labels (-want +got):\n%s", diff)
-	}
-	if n.Annotations["note"] != "b" || len(n.Finalizers) != 1 {
-		t.Errorf("got %+v", n.ObjectMeta)
-	}
-}
-
 func TestADeploymentBeingDeletedIsLeftToTheGarbageCollector(t *testing.T) {
 	for _, cidr := range []string{"10.2.0.0/24", "-"} {
-		f := newFixture(t, "", 0)
-		f.deploy("web", "10.1.0.0/24", "-")
-		f.mustSync()
+		f := newDeployed(t)
 		f.takeJournal()
 		f.editDeployment("web", func(d *appsv1.Deployment) {
 			d.Annotations, d.DeletionTimestamp = annotations(cidr, "-"), &metav1.Time{Time: time.Unix(1, 0)}
@@ -148,9 +125,7 @@ func TestAStaleCacheOfDeploymentsChangesNothing(t *testing.T) {
 	for name, change := range changes {
 		for _, cached := range []string{"10.2.0.0/24", "-"} {
 			t.Run(name+", the cache says "+cached, func(t *testing.T) {
-				f := newFixture(t, "", 0)
-				f.deploy("web", "10.1.0.0/24", "-")
-				f.mustSync()
+				f := newDeployed(t)
 				f.annotate(cached, "-")
 				f.refresh()
 				change(f, cached)
@@ -167,9 +142,7 @@ func TestAStaleCacheOfDeploymentsChangesNothing(t *testing.T) {
 
 func TestAStaleCacheOfNetworksChangesNothing(t *testing.T) {
 	for _, cidr := range []string{"10.2.0.0/24", "-"} {
-		f := newFixture(t, "", 0)
-		f.deploy("web", "10.1.0.0/24", "-")
-		f.mustSync()
+		f := newDeployed(t)
 		f.annotate(cidr, "-")
 		f.refresh()
 		f.edit(func(n *samplecrdv1.Network) { n.OwnerReferences = nil })
@@ -275,9 +248,7 @@ func TestARecreatedDeploymentWaitsUntilTheOldNetworkIsGone(t *testing.T) {
 }
 
 func TestAnInvalidAnnotationIsReportedAndChangesNothing(t *testing.T) {
-	f := newFixture(t, "", 0)
-	f.deploy("web", "10.1.0.0/24", "-")
-	f.mustSync()
+	f := newDeployed(t)
 	f.takeEvents()
 	f.takeJournal()
 	for range 2 {
@@ -347,9 +318,7 @@ func TestErrorsOfTheAPIServerAfterAWrite(t *testing.T) {
 }
 
 func TestAFailedDeletionIsRetried(t *testing.T) {
-	f := newFixture(t, "", 0)
-	f.deploy("web", "10.1.0.0/24", "-")
-	f.mustSync()
+	f := newDeployed(t)
 	f.annotate("-", "-")
 	f.refresh()
 	f.lose("delete networks")
