@@ -225,7 +225,7 @@ func TestASlowCloudLeavesWorkersToTheOthers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newPool(t, NewLimits(test.workers, 8), test.workers, func(key string) {
 					if key != test.fast {
-						time.Sleep(time.Hour)
+						time.Sleep(time.Second)
 					}
 				})
 				for _, cloud := range test.slow {
@@ -241,8 +241,9 @@ func TestASlowCloudLeavesWorkersToTheOthers(t *testing.T) {
 					t.Errorf("it is not processed while %d workers are busy", len(p.busy))
 				}
 				p.mu.Unlock()
-				time.Sleep(1000 * time.Hour)
+				time.Sleep(time.Minute)
 				p.stop()
+				expectEmpty(t, p.order)
 			})
 		})
 	}
@@ -579,7 +580,7 @@ func tumult(t *testing.T, seed uint64) {
 		}
 		p.mu.Unlock()
 	}
-	time.Sleep(time.Hour) // of the bubble
+	time.Sleep(time.Minute) // of the bubble
 	synctest.Wait()
 	equal(t, 0, len(p.busy))
 	equal(t, p.asked, p.served)
