@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -139,21 +140,21 @@ func TestTwoCloudsOfOneSecretAreReleasedSeparately(t *testing.T) {
 
 func TestADeletedNetworkKeepsTheCloudIfItsNamespaceIsBeingDeleted(t *testing.T) {
 	terminating := func(n *corev1.Namespace) { n.DeletionTimestamp = new(metav1.Unix(1, 0)) }
+	const cloud, missing = "mycloud", "it does not exist"
 	for _, test := range []struct {
 		name      string
 		namespace func(*corev1.Namespace)
 		network   *samplecrdv1.Network
-		seen      bool  // whether the Secret was seen before it was deleted
-		readErr   error // of the namespace
-		want      bool  // the cloud; otherwise an error
-		err       error // nil: that the Secret does not exist
+		seen      bool   // whether the Secret was seen before it was deleted
+		readErr   error  // of the namespace
+		want      string // the name of the cloud that the Secret named, or part of the error
 	}{
-		{"both are being deleted", terminating, naming("creds", beingDeleted), true, nil, true, nil},
-		{"the Network is not being deleted", terminating, naming("creds"), true, nil, false, nil},
-		{"the namespace is not being deleted", func(*corev1.Namespace) {}, naming("creds", beingDeleted), true, nil, false, nil},
-		{"this process has not seen the Secret", terminating, naming("creds", beingDeleted), false, nil, false, nil},
-		{"the controller may not read namespaces", terminating, naming("creds", beingDeleted), true, apierrors.NewForbidden(corev1.Resource("namespaces"), "team", errors.New("no permission")), false, nil},
-		{"the namespace cannot be read", terminating, naming("creds", beingDeleted), true, errAway, false, errAway},
+		{"both are being deleted", terminating, naming("creds", beingDeleted), true, nil, cloud},
+		{"the Network is not being deleted", terminating, naming("creds"), true, nil, missing},
+		{"the namespace is not being deleted", func(*corev1.Namespace) {}, naming("creds", beingDeleted), true, nil, missing},
+		{"this process has not seen the Secret", terminating, naming("creds", beingDeleted), false, nil, missing},
+		{"the controller may not read namespaces", terminating, naming("creds", beingDeleted), true, apierrors.NewForbidden(corev1.Resource("namespaces"), "team", errors.New("no permission")), missing},
+		{"the namespace cannot be read", terminating, naming("creds", beingDeleted), true, errAway, errAway.Error()},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}
@@ -162,29 +163,21 @@ func TestADeletedNetworkKeepsTheCloudIfItsNamespaceIsBeingDeleted(t *testing.T) 
 			l.kube.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return test.readErr != nil, nil, test.readErr
 			})
-			var before *neutron.Cloud
-			l.untilFor(key("a"), naming("creds"), says("it does not exist"))
+			l.until(ref, says(missing))
 			if test.seen {
 				l.put(l.secret("creds", "one"))
-				before = l.untilFor(key("a"), naming("creds"), ready)
+				l.until(ref, ready)
 				l.remove(l.secret("creds", "one"))
-				l.untilFor(key("a"), naming("creds"), says("it does not exist"))
+				l.until(ref, says(missing))
 			}
-			cloud, err := l.For(t.Context(), key("a"), test.network)
-			switch {
-			case test.want:
-				if cloud != before || err != nil {
-					t.Errorf("got %v, %v, want the cloud that the Secret named", cloud, err)
-				}
-			case test.err != nil:
-				if cloud != nil || !errors.Is(err, test.err) {
-					t.Errorf("got %v, %v", cloud, err)
-				}
-			default:
-				if cloud != nil || !says("it does not exist")(nil, err) {
-					t.Errorf("got %v, %v", cloud, err)
-				}
+			key, _ := networkWith(ref)
+			got, err := l.For(t.Context(), key, test.network)
+			if err != nil {
+				equal(t, test.want == missing, neutron.ReasonOf(err) == neutron.NoCredentials)
+				equal(t, true, strings.Contains(err.Error(), test.want))
+				return
 			}
+			equal(t, test.want, got.Name())
 		})
 	}
 }

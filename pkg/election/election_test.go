@@ -481,3 +481,80 @@ func TestAReplicaThatLosesTheLeaseIsStopped(t *testing.T) {
 		}
 	})
 }
+
+// A process that is suspended while Kubernetes answers may read the answer when another leads.
+func TestAnAnswerThatIsReadLateDoesNotCountAsFresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKubernetes()
+		c := leader(t, k)
+		var once sync.Once
+		read := make(chan struct{})
+		k.harm(nil, func(_ context.Context, verb string) error {
+			if verb == "update" {
+				once.Do(func() {
+					<-time.After(options.LeaseDuration + time.Second)
+					close(read)
+				})
+			}
+			return nil
+		})
+		within(t, long, "the answer", read)
+		synctest.Wait()
+		if c.Leads() {
+			t.Error("it still leads, long after its last renewal")
+		}
+	})
+}
+
+func TestALeaseThatAnotherReplicaTookEndsRunAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKubernetes()
+		c := leader(t, k)
+		other := "another"
+		k.harm(func(ctx context.Context, verb string) error {
+			if verb != "update" {
+				return nil
+			}
+			held, err := k.LeasesGetter.Leases(options.Namespace).Get(ctx, options.Name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			held.Spec.HolderIdentity = &other
+			_, err = k.LeasesGetter.Leases(options.Namespace).Update(ctx, held, metav1.UpdateOptions{})
+			return errors.Join(err, errors.New("conflict"))
+		}, nil)
+		if err, _ := within(t, soon, "Run to return", c.ended); !errors.Is(err, ErrLost) {
+			t.Errorf("Run returned %v", err)
+		}
+		if c.Leads() {
+			t.Error("it still leads")
+		}
+		synctest.Wait()
+		if c.Leader() != other || k.holder(t) != other {
+			t.Errorf("%q leads", c.Leader())
+		}
+	})
+}
+
+// A process can be suspended between its last request to OpenStack and the release. client-go's own
+// release would take the Lease away from the next leader here.
+func TestTheLeaseOfASuccessorIsNotReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKubernetes()
+		c := leader(t, k)
+		synctest.Wait() // the first renewal would overwrite the successor: the fake knows no conflicts
+		lease, err := k.LeasesGetter.Leases(options.Namespace).Get(t.Context(), options.Name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		successor := "successor"
+		lease.Spec.HolderIdentity = &successor
+		if _, err := k.LeasesGetter.Leases(options.Namespace).Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		c.end(t)
+		if holder := k.holder(t); holder != successor {
+			t.Errorf("%q holds the Lease", holder)
+		}
+	})
+}
