@@ -21,7 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,37 +39,10 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-// cloudsLab is a lab whose Clouds have handlers that record their calls.
-type cloudsLab struct {
-	*lab
-	*Clouds
-	// released are the credentials that no Network uses any more.
-	released []Ref
-	drifted  chan types.UID
-}
-
-func newCloudsLab(t *testing.T, objects ...runtime.Object) *cloudsLab {
-	t.Helper()
-	l := &cloudsLab{lab: newLab(t, objects...), drifted: make(chan types.UID, 100)}
-	config, err := neutron.ParseConfig("own", l.neutron.CloudsYAML("own"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	options := l.lab.Clouds.options
-	l.Clouds = New(l.lab.Clouds.ctx, options.NewCloud(config), options)
-	l.lab.Clouds = l.Clouds // the lab's helpers and its cleanup use it
-	l.AddHandlers(Handlers{
-		Drift:         func(owner types.UID) { l.drifted <- owner },
-		SecretChanged: func(secret cache.ObjectName) { l.told <- secret },
-		Released:      func(ref Ref) { l.released = append(l.released, ref) },
-	})
-	return l
-}
-
 // listOwn lists the controller's own cloud.
-func (l *cloudsLab) listOwn() {
+func (l *lab) listOwn() {
 	l.Helper()
-	if err := l.Own().Observer().Relist(l.T.Context()); err != nil {
+	if err := l.Own().Observer().Relist(l.Context()); err != nil {
 		l.Fatal(err)
 	}
 }
@@ -90,23 +63,6 @@ func naming(secret string, changes ...func(*samplecrdv1.Network)) *samplecrdv1.N
 
 func beingDeleted(n *samplecrdv1.Network) { n.DeletionTimestamp = new(metav1.Unix(1, 0)) }
 
-// untilFor calls For each time that the handler was called, until wanted returns true.
-func (l *cloudsLab) untilFor(key cache.ObjectName, network *samplecrdv1.Network, wanted func(*neutron.Cloud, error) bool) *neutron.Cloud {
-	l.Helper()
-	timeout := time.After(patience)
-	for {
-		cloud, err := l.For(l.T.Context(), key, network)
-		if wanted(cloud, err) {
-			return cloud
-		}
-		select {
-		case <-l.told:
-		case <-timeout:
-			l.Fatalf("no handler was called; the last result is %v, %v", cloud, err)
-		}
-	}
-}
-
 func equal(t *testing.T, want, got any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -114,44 +70,10 @@ func equal(t *testing.T, want, got any) {
 	}
 }
 
-func TestRefOf(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		network *samplecrdv1.Network
-		want    Ref
-		secrets []string
-	}{
-		{"the controller's own credentials", naming(""), Ref{}, []string{""}},
-		{"a Secret of its namespace", naming("creds"), ref, []string{"team/creds"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			equal(t, test.want, RefOf(test.network))
-			equal(t, test.secrets, SecretsOf(test.network))
-		})
-	}
-}
-
-func TestANetworkWithoutCredentialsUsesTheControllersOwnCloud(t *testing.T) {
-	l := newCloudsLab(t)
-	l.listOwn()
-	cloud, err := l.For(t.Context(), key("a"), naming(""))
-	if cloud != l.Own() || err != nil {
-		t.Errorf("got %v, %v", cloud, err)
-	}
-	equal(t, "own", cloud.Name())
-	equal(t, Ref{}, l.RefOfKey(key("a")))
-	if len(l.groups.refs)+len(l.inUse)+len(l.secrets)+len(l.released) > 0 {
-		t.Errorf("refs %v, in use %v, secrets %v, released %v", l.groups.refs, l.inUse, l.secrets, l.released)
-	}
-	if actions := l.kube.Actions(); len(actions) > 0 {
-		t.Errorf("got requests: %v", actions)
-	}
-}
-
 // The zero name stands for the controller's own credentials. A list that fails ends the wait too.
 func TestTheControllersOwnCloudIsReadyAfterItsFirstList(t *testing.T) {
 	for _, failure := range []int{0, http.StatusServiceUnavailable} {
-		l := newCloudsLab(t)
+		l := newLab(t)
 		l.neutron.SetFault(func(r *http.Request) *embedded.Fault { return &embedded.Fault{Status: failure} })
 		if cloud, err := l.For(t.Context(), key("a"), naming("")); cloud != nil || !errors.Is(err, ErrNotReady) {
 			t.Errorf("got %v, %v, want ErrNotReady", cloud, err)
@@ -164,27 +86,9 @@ func TestTheControllersOwnCloudIsReadyAfterItsFirstList(t *testing.T) {
 	}
 }
 
-func TestANetworkWithCredentialsUsesTheCloudOfItsSecret(t *testing.T) {
-	l := newCloudsLab(t)
-	if _, err := l.kube.CoreV1().Secrets("team").Create(t.Context(), l.lab.secret("creds", "two"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.For(t.Context(), key("a"), naming("creds")); !errors.Is(err, ErrNotReady) {
-		t.Fatalf("got %v, want ErrNotReady", err)
-	}
-	equal(t, ref, l.RefOfKey(key("a")))
-	cloud := l.untilFor(key("a"), naming("creds"), ready)
-	equal(t, "mycloud", cloud.Name())
-	if all := l.List(); !slices.Equal(all, []*neutron.Cloud{l.Own(), cloud}) {
-		t.Errorf("the list has %v", all)
-	}
-}
-
 func TestCredentialsAreReleasedWithTheLastNetworkThatUsesThem(t *testing.T) {
-	l := newCloudsLab(t)
-	if _, err := l.kube.CoreV1().Secrets("team").Create(t.Context(), l.lab.secret("creds", "one"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	l := newLab(t)
+	l.put(l.secret("creds", "one"))
 	l.untilFor(key("a"), naming("creds"), ready)
 	l.untilFor(key("b"), naming("creds"), ready)
 	l.untilFor(key("b"), naming("creds"), ready) // counts once
@@ -219,71 +123,61 @@ func TestCredentialsAreReleasedWithTheLastNetworkThatUsesThem(t *testing.T) {
 }
 
 func TestTwoCloudsOfOneSecretAreReleasedSeparately(t *testing.T) {
-	l := newCloudsLab(t)
+	l := newLab(t)
 	second := naming("creds", func(n *samplecrdv1.Network) { n.Spec.CloudCredentialsRef.CloudName = "mycloud-two" })
-	if _, err := l.kube.CoreV1().Secrets("team").Create(t.Context(), l.lab.secret("creds", "one"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	l.put(l.secret("creds", "one"))
 	l.untilFor(key("a"), naming("creds"), ready)
 	l.untilFor(key("b"), second, ready)
 	l.Forget(key("a"))
 	equal(t, []Ref{ref}, l.released)
 	equal(t, 2, len(l.List()))
+	equal(t, 1, len(l.secrets)) // the other Network still needs it
 	l.Forget(key("b"))
 	equal(t, []Ref{ref, RefOf(second)}, l.released)
 	equal(t, 1, len(l.List()))
+	equal(t, 0, len(l.secrets))
 }
 
 func TestADeletedNetworkKeepsTheCloudIfItsNamespaceIsBeingDeleted(t *testing.T) {
 	terminating := func(n *corev1.Namespace) { n.DeletionTimestamp = new(metav1.Unix(1, 0)) }
+	const cloud, missing = "mycloud", "it does not exist"
 	for _, test := range []struct {
 		name      string
 		namespace func(*corev1.Namespace)
 		network   *samplecrdv1.Network
-		seen      bool  // whether the Secret was seen before it was deleted
-		readErr   error // of the namespace
-		want      bool  // the cloud; otherwise an error
-		err       error // nil: that the Secret does not exist
+		seen      bool   // whether the Secret was seen before it was deleted
+		readErr   error  // of the namespace
+		want      string // the name of the cloud that the Secret named, or part of the error
 	}{
-		{"both are being deleted", terminating, naming("creds", beingDeleted), true, nil, true, nil},
-		{"the Network is not being deleted", terminating, naming("creds"), true, nil, false, nil},
-		{"the namespace is not being deleted", func(*corev1.Namespace) {}, naming("creds", beingDeleted), true, nil, false, nil},
-		{"this process has not seen the Secret", terminating, naming("creds", beingDeleted), false, nil, false, nil},
-		{"the controller may not read namespaces", terminating, naming("creds", beingDeleted), true, apierrors.NewForbidden(corev1.Resource("namespaces"), "team", errors.New("no permission")), false, nil},
-		{"the namespace cannot be read", terminating, naming("creds", beingDeleted), true, errAway, false, errAway},
+		{"both are being deleted", terminating, naming("creds", beingDeleted), true, nil, cloud},
+		{"the Network is not being deleted", terminating, naming("creds"), true, nil, missing},
+		{"the namespace is not being deleted", func(*corev1.Namespace) {}, naming("creds", beingDeleted), true, nil, missing},
+		{"this process has not seen the Secret", terminating, naming("creds", beingDeleted), false, nil, missing},
+		{"the controller may not read namespaces", terminating, naming("creds", beingDeleted), true, apierrors.NewForbidden(corev1.Resource("namespaces"), "team", errors.New("no permission")), missing},
+		{"the namespace cannot be read", terminating, naming("creds", beingDeleted), true, errAway, errAway.Error()},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}
 			test.namespace(namespace)
-			l := newCloudsLab(t, namespace)
+			l := newLab(t, namespace)
 			l.kube.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return test.readErr != nil, nil, test.readErr
 			})
-			var before *neutron.Cloud
-			l.untilFor(key("a"), naming("creds"), says("it does not exist"))
+			l.until(ref, says(missing))
 			if test.seen {
-				l.create(l.lab.secret("creds", "one"))
-				before = l.untilFor(key("a"), naming("creds"), ready)
-				if err := l.kube.CoreV1().Secrets("team").Delete(t.Context(), "creds", metav1.DeleteOptions{}); err != nil {
-					t.Fatal(err)
-				}
-				l.untilFor(key("a"), naming("creds"), says("it does not exist"))
+				l.put(l.secret("creds", "one"))
+				l.until(ref, ready)
+				l.remove(l.secret("creds", "one"))
+				l.until(ref, says(missing))
 			}
-			cloud, err := l.For(t.Context(), key("a"), test.network)
-			switch {
-			case test.want:
-				if cloud != before || err != nil {
-					t.Errorf("got %v, %v, want the cloud that the Secret named", cloud, err)
-				}
-			case test.err != nil:
-				if cloud != nil || !errors.Is(err, test.err) {
-					t.Errorf("got %v, %v", cloud, err)
-				}
-			default:
-				if cloud != nil || !says("it does not exist")(nil, err) {
-					t.Errorf("got %v, %v", cloud, err)
-				}
+			key, _ := networkWith(ref)
+			got, err := l.For(t.Context(), key, test.network)
+			if err != nil {
+				equal(t, test.want == missing, neutron.ReasonOf(err) == neutron.NoCredentials)
+				equal(t, true, strings.Contains(err.Error(), test.want))
+				return
 			}
+			equal(t, test.want, got.Name())
 		})
 	}
 }
@@ -291,9 +185,9 @@ func TestADeletedNetworkKeepsTheCloudIfItsNamespaceIsBeingDeleted(t *testing.T) 
 var errAway = errors.New("connection refused")
 
 func TestHandlersAreCalled(t *testing.T) {
-	l := newCloudsLab(t)
+	l := newLab(t)
 	l.untilFor(key("a"), naming("creds"), says("it does not exist"))
-	l.create(l.lab.secret("creds", "one"))
+	l.put(l.secret("creds", "one"))
 	theirs := l.untilFor(key("a"), naming("creds"), ready)
 	for i, cloud := range []*neutron.Cloud{l.Own(), theirs} {
 		owner := neutron.Owner{Cluster: "cluster", UID: types.UID(fmt.Sprint("uid-", i))}
@@ -319,8 +213,8 @@ func TestHandlersAreCalled(t *testing.T) {
 }
 
 func TestOnlyWhatWaitsForTheCloudIsWokenWhenItAnswersAgain(t *testing.T) {
-	l := newCloudsLab(t)
-	l.create(l.lab.secret("creds", "one"))
+	l := newLab(t)
+	l.put(l.secret("creds", "one"))
 	theirs := l.untilFor(key("a"), naming("creds"), ready)
 	away := &neutron.Error{Op: "authenticate", Reason: neutron.Unauthenticated}
 	l.Own().SyncEnded("waits", away)
@@ -345,7 +239,7 @@ func TestOnlyWhatWaitsForTheCloudIsWokenWhenItAnswersAgain(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
-	l := newCloudsLab(t)
+	l := newLab(t)
 	refused := fmt.Errorf("sync: %w", &neutron.Error{Op: "authenticate", Reason: neutron.Unauthenticated, Message: "wrong password"})
 	away := &neutron.Error{Op: "list networks", Reason: neutron.Unavailable, Message: "no answer in time"}
 	for _, test := range []struct {
@@ -373,18 +267,15 @@ func TestExplain(t *testing.T) {
 }
 
 func TestGroupOf(t *testing.T) {
-	l := newCloudsLab(t)
+	l := newLab(t)
 	same := naming("same")
 	other := naming("creds", func(n *samplecrdv1.Network) { n.Spec.CloudCredentialsRef.CloudName = "other" })
 	equal(t, true, l.GroupOf(key("a"), naming("")) == Group{})
 	if l.GroupOf(key("a"), naming("creds")) == l.GroupOf(key("b"), same) {
 		t.Error("Secrets that have not been read are in one group")
 	}
-	secrets := l.kube.CoreV1().Secrets("team")
 	for _, name := range []string{"creds", "same"} {
-		if _, err := secrets.Create(t.Context(), l.lab.secret(name, "one"), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		l.put(l.secret(name, "one"))
 	}
 	l.untilFor(key("a"), naming("creds"), ready)
 	l.untilFor(key("b"), same, ready)
@@ -395,10 +286,7 @@ func TestGroupOf(t *testing.T) {
 	equal(t, false, before == Group{})
 
 	// The content changes: the requests with the old one must not hold up the new one.
-	l.awaitWatches()
-	if _, err := secrets.Update(t.Context(), l.lab.secret("creds", "two"), metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	l.put(l.secret("creds", "two"))
 	for l.GroupOf(key("a"), naming("creds")) == before {
 		<-l.told
 	}

@@ -28,7 +28,6 @@ import (
 	"sync"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -124,15 +123,10 @@ func TestAutoAvoidsEverySubnetOfEveryNetwork(t *testing.T) {
 		with func(*samplecrdv1.Network)
 		want string
 	}{
-		{"an additional subnet", "10.0.0.0/22", "192.168.0.0/24", declares("10.0.0.0/24"), "10.0.1.0/24"},
 		{"one of several additional subnets", "10.0.0.0/22", "192.168.0.0/24", declares("fd00::/64", "10.0.0.128/25", "10.0.1.0/28"), "10.0.2.0/24"},
-		{"an additional subnet that is larger than a block", "10.0.0.0/22", "192.168.0.0/24", declares("10.0.0.0/23"), "10.0.2.0/24"},
-		{"an additional subnet with host bits", "10.0.0.0/22", "192.168.0.0/24", declares("10.0.0.77/24"), "10.0.1.0/24"},
-		{"an additional subnet beside spec.cidr", "10.0.0.0/22", "10.0.0.0/24", declares("10.0.1.0/24"), "10.0.2.0/24"},
 		{"an additional subnet that the spec no longer declares", "10.0.0.0/22", "192.168.0.0/24", has("192.168.0.0/24", "10.0.0.0/24"), "10.0.1.0/24"},
 		{"the old subnet and the new one while spec.cidr is replaced", "10.0.0.0/22", "10.0.1.0/24", has("10.0.0.0/24", "10.0.1.0/24"), "10.0.2.0/24"},
 		{"the subnets of an import, which the spec does not name", "10.0.0.0/22", "", has("10.0.0.0/24", "10.0.2.0/24"), "10.0.1.0/24"},
-		{"subnets of the other IP family", "10.0.0.0/22", "fd00:1::/64", declares("::/0", "fd00::/64"), "10.0.0.0/24"},
 		{"an additional IPv6 subnet, with an IPv6 pool", "fd00::/62", "10.0.0.0/24", declares("fd00::/64", "0.0.0.0/0"), "fd00:0:0:1::/64"},
 		{"ranges that are none", "10.0.0.0/22", "10.0.0.0", declares("", "10.0.0.0/33", "10.0.0.0/24/24", "::ffff:10.0.0.0/120"), "10.0.0.0/24"},
 	} {
@@ -274,27 +268,6 @@ func TestTheBlockOfARefusedWriteIsFreeAgain(t *testing.T) {
 	f.expectCIDR("other", "10.0.0.0/24")
 }
 
-func TestBlocksDoNotOverlapWithAStaleCache(t *testing.T) {
-	f := newFixture(t, "10.0.0.0/16", 24)
-	f.deploy("fixed", "10.0.1.0/24", "-")
-	for i := range 20 {
-		f.deploy("web-"+strconv.Itoa(i), "auto", "-")
-	}
-	f.refreshDeployments()
-	// The cache of Networks stays empty.
-	f.must(f.sync("web-0"))
-	f.must(f.sync("fixed"))
-	for i := 1; i < 20; i++ {
-		f.must(f.sync("web-" + strconv.Itoa(i)))
-	}
-	f.expectApart()
-	f.expectCIDR("web-19", "10.0.20.0/24")
-	f.refresh()
-	if n := len(f.controller.allocator.reserved); n > 0 {
-		t.Errorf("%d are still reserved", n)
-	}
-}
-
 func TestABlockDoesNotOverlapWithAnEditThatTheCacheDoesNotHave(t *testing.T) {
 	f := newFixture(t, "10.0.0.0/16", 24)
 	f.deployedAs("192.168.0.0/24")
@@ -359,30 +332,20 @@ func TestNoBlockIsAllocatedBeforeTheLiveListHasSucceeded(t *testing.T) {
 
 func TestTheLiveListUsesPages(t *testing.T) {
 	var limits []int64
-	a := &allocator{
-		pool: netip.MustParsePrefix("10.0.0.0/16"), bits: 24,
-		networks:     newFixture(t, "", 0).controller.networks,
-		cacheVersion: func() string { return "1" },
-		reserved:     map[cache.ObjectName]netip.Prefix{},
-		waiting:      map[cache.ObjectName]bool{},
-		list: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			limits = append(limits, o.Limit)
-			page := len(limits)
-			list := &samplecrdv1.NetworkList{ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: []samplecrdv1.Network{{
-				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(page)}, Spec: samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: fmt.Sprintf("10.0.%d.0/24", page-1)}},
-			}}}
-			if page < 3 {
-				list.Continue = fmt.Sprint(page)
-			}
-			return list, nil
-		},
+	f := newFixture(t, "10.0.0.0/16", 24)
+	f.controller.allocator.list = func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		limits = append(limits, o.Limit)
+		n := samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(len(limits))}}
+		n.Spec.CIDR = fmt.Sprintf("10.0.%d.0/24", len(limits)-1)
+		list := &samplecrdv1.NetworkList{ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: []samplecrdv1.Network{n}}
+		if len(limits) < 3 {
+			list.Continue = "more"
+		}
+		return list, nil
 	}
-	block, err := a.allocate(t.Context(), testKey, netip.Prefix{})
-	if err != nil || block.String() != "10.0.3.0/24" {
-		t.Errorf("got %v, %v", block, err)
-	}
-	if len(limits) != 3 || limits[0] == 0 {
-		t.Errorf("got pages of %v", limits)
+	block, err := f.controller.allocator.allocate(t.Context(), testKey, netip.Prefix{})
+	if err != nil || block.String() != "10.0.3.0/24" || len(limits) != 3 || limits[0] == 0 {
+		t.Errorf("got %v, %v, after pages of %v", block, err, limits)
 	}
 }
 
@@ -411,54 +374,6 @@ func TestBlocksAllocatedConcurrentlyDoNotOverlap(t *testing.T) {
 	}
 }
 
-// At every request the process can die or the connection can break: before the request takes
-// effect, or after.
-func TestEachDeploymentGetsOneBlockWhereverASyncBreaksOff(t *testing.T) {
-	scenarios := map[string]func(*fixture){
-		"create":   func(*fixture) {},
-		"adopt":    func(f *fixture) { f.stray("web", "192.168.0.0/24", labelled) },
-		"allocate": func(f *fixture) { f.deployedAs("192.168.0.0/24") },
-	}
-	points := 0
-	for name, begin := range scenarios {
-		for _, after := range []bool{false, true} {
-			for _, dies := range []bool{false, true} {
-				for at := 1; ; at++ {
-					f := newFixture(t, "10.0.0.0/16", 24)
-					f.stray("stray", "10.0.0.0/24")
-					begin(f)
-					f.deploy("other", "auto", "-")
-					if f.find("web") == nil || name == "adopt" {
-						f.deploy("web", "auto", "-")
-					} else {
-						f.annotate("auto", "-")
-					}
-					if !f.breakOff(at, after, dies) {
-						break
-					}
-					points++
-					for range 3 {
-						f.refresh()
-						f.must(f.sync("web"))
-						f.must(f.sync("other"))
-					}
-					f.expectApart()
-					if diff := gocmp.Diff(2, len(f.controllersOwn())); diff != "" {
-						t.Errorf("%s, request %d, after %v, dies %v: owned Networks (-want +got):\n%s", name, at, after, dies, diff)
-					}
-					if n := len(f.controller.allocator.reserved); n > 0 {
-						t.Errorf("%s, request %d, after %v, dies %v: %d are still reserved", name, at, after, dies, n)
-					}
-				}
-			}
-		}
-	}
-	t.Logf("%d points", points)
-	if points < 20 {
-		t.Errorf("there are only %d", points)
-	}
-}
-
 // deployedAs creates a Deployment and syncs it.
 func (f *fixture) deployedAs(cidr string) {
 	f.t.Helper()
@@ -471,46 +386,15 @@ func (f *fixture) controllersOwn() []*samplecrdv1.Network {
 	return slices.DeleteFunc(f.api.After(f.api.Changes()), func(n *samplecrdv1.Network) bool { return metav1.GetControllerOf(n) == nil })
 }
 
-// breakOff syncs web and breaks off the request with the given number. Then it syncs the other
-// Deployment with the same caches, in the same process or in a new one. It reports whether
-// there was such a request.
-func (f *fixture) breakOff(at int, after, dies bool) (came bool) {
-	f.t.Helper()
-	f.refresh()
-	requests := 0
-	f.around = func(_ string, do func() (runtime.Object, error)) (runtime.Object, error) {
-		if requests++; requests != at {
-			return do()
-		}
-		came = true
-		if after {
-			_, _ = do()
-		}
-		return nil, errLost
-	}
-	if err := f.sync("web"); came && !errors.Is(err, errLost) {
-		f.t.Errorf("got %v", err)
-	}
-	f.around = nil
-	seen := len(f.networkCache.List())
-	if dies {
-		f.start()
-	}
-	if err := f.sync("other"); err != nil {
-		f.t.Errorf("with %d Networks in the cache: %v", seen, err)
-	}
-	return came
-}
-
-// Random steps of Deployments, users, caches, the connection and the process. After each step
-// no two blocks overlap.
+// Random steps of Deployments, users, caches, the connection and the process: a write is refused, its answer is
+// lost, and the process dies at any time. After each step no two blocks overlap.
 func TestBlocksNeverOverlapInARandomWalk(t *testing.T) {
 	seed := rand.Uint64()
-	for walk := range 15 {
+	for walk := range 8 {
 		random := rand.New(rand.NewPCG(seed, uint64(walk)))
 		f := newFixture(t, "10.0.0.0/24", 28) // 16 blocks
 		f.stray("stray", "192.168.0.0/24", declares("10.0.0.0/28", "fd00::/64", "10.0.0.64/28", "10.0.0.99/30"))
-		for range 300 {
+		for range 200 {
 			f.step(random)
 			f.expectApart()
 			if t.Failed() {
@@ -562,8 +446,10 @@ func (f *fixture) step(random *rand.Rand) {
 		f.refreshNetworks(random.IntN(f.api.Changes() + 1))
 	case 6:
 		f.around = nil
-		if random.IntN(2) == 0 {
-			f.lose("create networks")
+		if write := []string{"create networks", "patch networks", "delete networks"}[random.IntN(3)]; random.IntN(2) == 0 {
+			f.lose(write)
+		} else if random.IntN(2) == 0 {
+			f.fail(write, errLost)
 		}
 	case 7:
 		f.refresh()

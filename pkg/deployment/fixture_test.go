@@ -95,6 +95,14 @@ func newFixture(t *testing.T, pool string, bits int) *fixture {
 	return f
 }
 
+// newDeployed returns a fixture in which the Deployment of testKey has the Network 10.1.0.0/24.
+func newDeployed(t *testing.T) *fixture {
+	t.Helper()
+	f := newFixture(t, "", 0)
+	f.deployedAs("10.1.0.0/24")
+	return f
+}
+
 // start creates a controller without state, as a new process has it.
 func (f *fixture) start() {
 	f.t.Helper()

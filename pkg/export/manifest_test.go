@@ -205,31 +205,11 @@ func TestASubnetTooMany(t *testing.T) {
 	}
 }
 
-func TestNetworksThatCanOnlyBeObserved(t *testing.T) {
-	n := network(func(n *neutron.NetworkDetails, _ *neutron.Subnet) { n.Project, n.External = "theirs", true })
-	text, err := Manifests([]*neutron.NetworkDetails{n}, Options{Namespace: "team", Project: "mine"})[0].YAML()
-	want := "# In Neutron: network web (" + id + `)
-# It is an external network: it can be observed, but managementPolicy Managed is refused
-# It belongs to another project, theirs: it can be observed, but managementPolicy Managed is refused
-` + head
-	if !strings.HasPrefix(string(text), want) || err != nil {
-		t.Errorf("got %s, %v", text, err)
-	}
-}
-
 func TestANetworkThatCannotBeImportedIsAComment(t *testing.T) {
 	n := network(func(n *neutron.NetworkDetails, _ *neutron.Subnet) { n.ID = "public" })
 	text, err := Manifests([]*neutron.NetworkDetails{n}, Options{})[0].YAML()
 	if want := "# In Neutron: network web (public)\n# No Network can import it: its ID is not a UUID in lower case\n"; string(text) != want || err != nil {
 		t.Errorf("got %q, %v", text, err)
-	}
-}
-
-func TestCredentialsAreInTheManifest(t *testing.T) {
-	m := Manifests([]*neutron.NetworkDetails{network(nil)}, Options{Namespace: "team", Credentials: &samplecrdv1.CloudCredentialsReference{SecretName: "openstack", CloudName: "mycloud"}})[0]
-	text, err := m.YAML()
-	if want := "  deletionPolicy: Retain\n  cloudCredentialsRef:\n    secretName: openstack\n    cloudName: mycloud\n  cidr:"; !strings.Contains(string(text), want) || err != nil {
-		t.Errorf("got %s, %v", text, err)
 	}
 }
 

@@ -18,7 +18,6 @@ package fair
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -86,9 +85,7 @@ func TestTheOrderIsRoundRobinAmongCloudsAndAmongTheirNamespaces(t *testing.T) {
 		want string
 	}{
 		{"first come, first served within a namespace", "/x/3 /x/1 /x/2", "/x/3 /x/1 /x/2"},
-		{"the same in the cloud of a Secret", "a/x/3 a/x/1 a/x/2", "a/x/3 a/x/1 a/x/2"},
 		{"namespaces take turns", "/x/1 /x/2 /x/3 /y/1 /y/2 /z/1", "/x/1 /y/1 /z/1 /x/2 /y/2 /x/3"},
-		{"the same in the cloud of a Secret", "a/x/1 a/x/2 a/x/3 a/y/1 a/y/2 a/z/1", "a/x/1 a/y/1 a/z/1 a/x/2 a/y/2 a/x/3"},
 		{"clouds take turns", "a/x/1 a/x/2 a/x/3 b/x/1 b/x/2 c/x/1", "a/x/1 b/x/1 c/x/1 a/x/2 b/x/2 a/x/3"},
 		{"the zero cloud takes turns too", "/x/1 /x/2 /x/3 b/x/1 b/x/2", "/x/1 b/x/1 /x/2 b/x/2 /x/3"},
 		{"many namespaces do not give a cloud more turns", "a/x/1 a/y/1 a/z/1 b/x/1 b/x/2", "a/x/1 b/x/1 a/y/1 b/x/2 a/z/1"},
@@ -150,16 +147,8 @@ func TestLimits(t *testing.T) {
 		{"all clouds together have at most the total", Limits{PerCloud: 2, Total: 3}, []string{
 			"push a/x/1 a/x/2 b/x/1 b/x/2 c/x/1", "pop a/x/1 b/x/1 c/x/1", "pop",
 			"release b/x/1", "pop a/x/2", "release a/x/1", "pop b/x/2", "push d/x/1", "pop", "release a/x/2", "pop d/x/1"}},
-		{"a cloud at its limit does not take the turn of another", Limits{PerCloud: 1, Total: 2}, []string{
-			"push a/x/1 a/x/2 b/x/1 b/x/2 c/x/1", "pop a/x/1 b/x/1", "release b/x/1", "pop c/x/1", "release c/x/1", "pop b/x/2", "release a/x/1", "pop a/x/2"}},
-		{"the release of one cloud makes room for another", Limits{PerCloud: 2, Total: 2}, []string{
-			"push a/x/1 a/x/2 b/x/1", "pop a/x/1 b/x/1", "release b/x/1", "pop a/x/2"}},
-		{"a limit counts all namespaces of a cloud", Limits{PerCloud: 2, Total: 10}, []string{
-			"push a/x/1 a/y/1 a/z/1", "pop a/x/1 a/y/1", "release a/y/1", "pop a/z/1"}},
 		{"the zero cloud has no limit unless it is set", Limits{PerCloud: 1, Total: 1}, []string{
 			"push /x/1 /x/2 /x/3 a/x/1 a/x/2", "pop /x/1 a/x/1 /x/2 /x/3", "push /x/4", "pop /x/4"}},
-		{"the zero cloud takes no room from the others", Limits{PerCloud: 1, Total: 1}, []string{
-			"push /x/1 /x/2 /x/3", "pop /x/1 /x/2 /x/3", "push a/x/1", "pop a/x/1"}},
 		{"the release of a key of the zero cloud makes no room for others", Limits{PerCloud: 1, Total: 1}, []string{
 			"push /x/1 a/x/1 a/x/2", "pop /x/1 a/x/1", "release /x/1", "pop"}},
 		{"the zero cloud has at most its limit, and another cloud is not held up", Limits{PerCloud: 2, Total: 2, Own: 2}, []string{
@@ -167,8 +156,6 @@ func TestLimits(t *testing.T) {
 			"release /x/1", "pop /x/2", "release a/x/1", "pop b/x/1", "release /y/1 /x/2", "pop /x/3"}},
 		{"the limit of the zero cloud is not part of the total", Limits{PerCloud: 1, Total: 1, Own: 2}, []string{
 			"push /x/1 /x/2 /x/3 a/x/1 b/x/1", "pop /x/1 a/x/1 /x/2", "release a/x/1", "pop b/x/1", "release /x/2", "pop /x/3"}},
-		{"a key that is pushed beyond the limit is not counted", Limits{PerCloud: 1, Total: 10}, []string{
-			"push a/x/1", "pop a/x/1", "push a/x/2", "pop", "push b/x/1", "pop b/x/1"}},
 		{"a key makes room once, however often it is released", Limits{PerCloud: 1, Total: 2}, []string{
 			"push a/x/1 a/x/2 a/x/3", "pop a/x/1", "release a/x/1", "pop a/x/2", "release a/x/1", "pop"}},
 		{"a key that was never handed out makes no room", Limits{PerCloud: 1, Total: 1}, []string{
@@ -208,7 +195,6 @@ func TestNewLimits(t *testing.T) {
 	}{
 		{"the defaults", 32, 8, Limits{PerCloud: 12, Total: 24, Own: 17}},
 		{"few connections", 32, 2, Limits{PerCloud: 4, Total: 24, Own: 17}},
-		{"many connections", 32, 100, Limits{PerCloud: 12, Total: 24, Own: 17}},
 		{"four workers", 4, 8, Limits{PerCloud: 2, Total: 3, Own: 3}},
 		{"three workers", 3, 8, Limits{PerCloud: 1, Total: 2, Own: 2}},
 		{"two workers", 2, 8, Limits{PerCloud: 1, Total: 1, Own: 1}},
@@ -218,66 +204,32 @@ func TestNewLimits(t *testing.T) {
 	}
 }
 
-// A slow cloud leaves a worker to each other kind of cloud, as far as there are workers.
-func TestASlowCloudLeavesAWorkerOfFew(t *testing.T) {
-	for _, test := range []struct {
-		workers    int
-		slow, fast string // a cloud, and a key
-	}{
-		{2, "", "a/x/fast"},
-		{2, "a", "/x/fast"},
-		{3, "", "a/x/fast"},
-		{3, "a", "/x/fast"},
-		{3, "a", "b/x/fast"},
-		{4, "a", "b/x/fast"},
-	} {
-		t.Run(fmt.Sprintf("%d workers, %q is slow, %s", test.workers, test.slow, test.fast), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := newPool(t, NewLimits(test.workers, 8), test.workers, func(key string) {
-					if key != test.fast {
-						time.Sleep(time.Hour)
-					}
-				})
-				for i := range 10 {
-					p.add(fmt.Sprint(test.slow, "/x/", i))
-				}
-				synctest.Wait()
-				p.add(test.fast)
-				synctest.Wait()
-				p.mu.Lock()
-				if p.served[test.fast] != 1 {
-					t.Errorf("it is not processed while %d workers are busy", len(p.busy))
-				}
-				p.mu.Unlock()
-				time.Sleep(1000 * time.Hour)
-				p.stop()
-				expectEmpty(t, p.order)
-			})
-		})
-	}
-}
-
-// A cloud that is slow takes all the workers that it may have, and the Networks of the others go on.
+// A cloud that is slow takes all the workers that it may have, and the Networks of the others go on. With few workers,
+// it leaves one to each other kind of cloud, as far as there are any.
 func TestASlowCloudLeavesWorkersToTheOthers(t *testing.T) {
 	for _, test := range []struct {
-		name string
-		slow []string // clouds
-		fast string   // a key
+		name    string
+		workers int
+		slow    []string // clouds
+		fast    string   // a key
 	}{
-		{"the own cloud, and a cloud of a Secret", []string{""}, "a/x/fast"},
-		{"one cloud of a Secret, and another one", []string{"a"}, "b/x/fast"},
-		{"all clouds of Secrets, and the own cloud", []string{"a", "b", "c", "d"}, "/x/fast"},
-		{"the own cloud and a cloud of a Secret, and another one", []string{"", "a"}, "b/x/fast"},
+		{"the own cloud, and a cloud of a Secret", 32, []string{""}, "a/x/fast"},
+		{"one cloud of a Secret, and another one", 32, []string{"a"}, "b/x/fast"},
+		{"all clouds of Secrets, and the own cloud", 32, []string{"a", "b", "c", "d"}, "/x/fast"},
+		{"the own cloud and a cloud of a Secret, and another one", 32, []string{"", "a"}, "b/x/fast"},
+		{"two workers, and the own cloud is slow", 2, []string{""}, "a/x/fast"},
+		{"two workers, and a cloud of a Secret is slow", 2, []string{"a"}, "/x/fast"},
+		{"three workers, and a cloud of a Secret is slow", 3, []string{"a"}, "b/x/fast"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := newPool(t, NewLimits(32, 8), 32, func(key string) {
+				p := newPool(t, NewLimits(test.workers, 8), test.workers, func(key string) {
 					if key != test.fast {
-						time.Sleep(time.Hour)
+						time.Sleep(time.Second)
 					}
 				})
 				for _, cloud := range test.slow {
-					for i := range 100 {
+					for i := range 2 * test.workers {
 						p.add(fmt.Sprint(cloud, "/x/", i))
 					}
 				}
@@ -289,7 +241,7 @@ func TestASlowCloudLeavesWorkersToTheOthers(t *testing.T) {
 					t.Errorf("it is not processed while %d workers are busy", len(p.busy))
 				}
 				p.mu.Unlock()
-				time.Sleep(1000 * time.Hour)
+				time.Sleep(time.Minute)
 				p.stop()
 				expectEmpty(t, p.order)
 			})
@@ -320,80 +272,6 @@ func TestAKeyCountsForTheCloudThatItHadWhenItWasPushed(t *testing.T) {
 	drain(t, o, []string{"a/x/1", "moves"})
 }
 
-// Secrets lead to other clouds while keys wait and while they are handed out: no key is lost or handed
-// out twice, each counts for one cloud until it is released, and none waits while its cloud has room.
-func TestKeysWhoseCloudsChangeAreHandedOutOnce(t *testing.T) {
-	for seed := range uint64(20) {
-		random := rand.New(rand.NewPCG(seed, 0))
-		cloudOf := map[string]string{} // now
-		limits := Limits{PerCloud: 2, Total: 3, Own: 2}
-		o := NewOrder(func(key string) Group[string] { return Group[string]{Cloud: cloudOf[key], Namespace: key[:1]} }, limits)
-		waiting, out := map[string]string{}, map[string]string{} // the clouds for which keys count
-		busy := func(cloud string) (n int) {
-			for _, c := range out {
-				if c == cloud || cloud == "total" && c != "" {
-					n++
-				}
-			}
-			return n
-		}
-		hasRoom := func(cloud string) bool {
-			if cloud == "" {
-				return busy("") < limits.Own
-			}
-			return busy(cloud) < limits.PerCloud && busy("total") < limits.Total
-		}
-		pop := func() {
-			key := o.Pop()
-			cloud, waits := waiting[key]
-			if !waits || !hasRoom(cloud) {
-				t.Fatalf("seed %d: %s was handed out for %q: it waited: %t", seed, key, cloud, waits)
-			}
-			delete(waiting, key)
-			out[key] = cloud
-		}
-		for range 1000 {
-			key := fmt.Sprint(random.IntN(3), "/", random.IntN(5))
-			_, waits := waiting[key]
-			_, isOut := out[key]
-			switch random.IntN(4) {
-			case 0:
-				if !waits && !isOut { // the work queue keeps a key that is being processed
-					waiting[key] = cloudOf[key]
-					o.Push(key)
-				}
-			case 1:
-				cloudOf[key] = []string{"", "a", "b", "c"}[random.IntN(4)]
-				if waits {
-					o.Touch(key) // the change of the Secret adds it again
-				}
-			case 2:
-				if o.Len() > 0 {
-					pop()
-				}
-			case 3:
-				o.Release(key)
-				delete(out, key)
-			}
-			for key, cloud := range waiting {
-				if o.Len() == 0 && hasRoom(cloud) {
-					t.Fatalf("seed %d: %s waits, though %q has room", seed, key, cloud)
-				}
-			}
-		}
-		for len(waiting) > 0 {
-			for key := range out {
-				o.Release(key)
-				delete(out, key)
-			}
-			for o.Len() > 0 {
-				pop()
-			}
-		}
-		drain(t, o, slices.Collect(maps.Keys(out)))
-	}
-}
-
 func TestNoGroupWaitsForEver(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -405,16 +283,14 @@ func TestNoGroupWaitsForEver(t *testing.T) {
 		{"clouds, without limits", "a/x b/x", "c/x", Limits{PerCloud: 100, Total: 100}, 5},
 		{"clouds at their limits", "a/x b/x", "c/x", Limits{PerCloud: 2, Total: 100}, 10},
 		{"clouds that reach the total", "a/x b/x", "c/x", Limits{PerCloud: 2, Total: 3}, 10},
-		{"clouds, one at a time", "a/x b/x", "c/x", Limits{PerCloud: 1, Total: 1}, 10},
 		{"clouds that reach the total beside a busy zero cloud", "a/x b/x /x", "c/x", Limits{PerCloud: 2, Total: 3}, 6},
 		{"the zero cloud", "a/x b/x", "/x", Limits{PerCloud: 2, Total: 3}, 5},
 		{"one worker", "a/x b/x /x", "c/x", Limits{PerCloud: 2, Total: 3}, 1},
-		{"namespaces of a cloud", "a/x a/y", "a/z", Limits{PerCloud: 2, Total: 3}, 10},
 		{"namespaces of the zero cloud", "/x /y", "/z", Limits{PerCloud: 2, Total: 3}, 5},
 		{"namespaces of a cloud beside other clouds", "a/x a/y b/x b/y", "a/z", Limits{PerCloud: 2, Total: 3}, 10},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			for seed := range uint64(100) {
+			for seed := range uint64(20) {
 				starve(t, seed, strings.Fields(test.endless), test.late, test.limits, test.workers)
 			}
 		})
@@ -492,7 +368,6 @@ type pool struct {
 	// processing began.
 	asked, served map[string]int
 	running       sync.WaitGroup
-	returned      int
 }
 
 func newPool(t *testing.T, limits Limits, workers int, process func(string)) *pool {
@@ -510,16 +385,13 @@ func (p *pool) work() {
 	for {
 		key, shutdown := p.queue.Get()
 		if shutdown {
-			break
+			return
 		}
 		p.begin(key)
 		p.process(key)
 		p.end(key)
 		p.queue.Done(key)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.returned++
 }
 
 func (p *pool) begin(key string) {
@@ -565,121 +437,48 @@ func (p *pool) add(keys ...string) {
 	}
 }
 
-// expect waits until nothing moves, and checks which keys are being processed, and which have
-// been, in order.
-func (p *pool) expect(busy int, journal ...string) {
-	p.t.Helper()
-	synctest.Wait()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	equal(p.t, busy, len(p.busy))
-	equal(p.t, journal, p.journal)
-}
-
 // stop shuts the queue down, and waits for the workers.
 func (p *pool) stop() {
 	p.queue.ShutDown()
 	p.running.Wait() // a worker that hangs is a deadlock of the bubble
 }
 
-// gates is a function for a pool in which each processing waits until the test lets one key
-// pass.
-type gates struct {
-	mu    sync.Mutex
-	gates map[string]chan struct{}
-}
-
-func (g *gates) of(key string) chan struct{} {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.gates == nil {
-		g.gates = map[string]chan struct{}{}
-	}
-	if g.gates[key] == nil {
-		g.gates[key] = make(chan struct{})
-	}
-	return g.gates[key]
-}
-
-func (g *gates) wait(key string) { <-g.of(key) }
-func (g *gates) pass(key string) { g.of(key) <- struct{}{} }
-
 func TestARoomIsUsedWithoutAnotherAdd(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		limits Limits
 		add    string
-		busy   int    // workers, after the first keys were added
-		first  string // the journal then
-		done   string // the key whose processing ends
+		before string // the keys that are processed before the end of the first one
 		next   string // the key that is processed then
 	}{
-		{"in the cloud", Limits{PerCloud: 1, Total: 10}, "a/x/1 a/x/2", 1, "a/x/1", "a/x/1", "a/x/2"},
-		{"in the total", Limits{PerCloud: 1, Total: 1}, "a/x/1 b/x/1", 1, "a/x/1", "a/x/1", "b/x/1"},
-		{"beside a busy cloud", Limits{PerCloud: 1, Total: 2}, "a/x/1 a/x/2 b/x/1 b/x/2", 2, "a/x/1 b/x/1", "b/x/1", "b/x/2"},
-		{"beside the zero cloud", Limits{PerCloud: 1, Total: 1}, "a/x/1 /x/1 a/x/2", 2, "a/x/1 /x/1", "a/x/1", "a/x/2"},
+		{"in the cloud", Limits{PerCloud: 1, Total: 10}, "a/x/1 a/x/2", "a/x/1", "a/x/2"},
+		{"in the total", Limits{PerCloud: 1, Total: 1}, "a/x/1 b/x/1", "a/x/1", "b/x/1"},
+		{"beside the zero cloud", Limits{PerCloud: 1, Total: 1}, "a/x/1 /x/1 a/x/2", "a/x/1 /x/1", "a/x/2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var g gates
-				p := newPool(t, test.limits, 5, g.wait)
-				for key := range strings.FieldsSeq(test.add) {
+				keys := strings.Fields(test.add)
+				done := map[string]chan struct{}{}
+				for _, key := range keys {
+					done[key] = make(chan struct{})
+				}
+				p := newPool(t, test.limits, 5, func(key string) { <-done[key] })
+				for _, key := range keys {
 					p.add(key)
 					synctest.Wait()
 				}
-				p.expect(test.busy, strings.Fields(test.first)...)
-				g.pass(test.done)
-				p.expect(test.busy, append(strings.Fields(test.first), test.next)...)
-				for key := range strings.FieldsSeq(test.add) {
-					if key != test.done {
-						g.pass(key)
-					}
+				equal(t, strings.Fields(test.before), p.journal)
+				close(done[keys[0]])
+				synctest.Wait()
+				equal(t, append(strings.Fields(test.before), test.next), p.journal)
+				for _, key := range keys[1:] {
+					close(done[key])
 				}
 				p.stop()
 				expectEmpty(t, p.order)
 			})
 		})
 	}
-}
-
-func TestAKeyThatIsAddedWhileItIsProcessedIsProcessedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var g gates
-		p := newPool(t, Limits{PerCloud: 1, Total: 10}, 5, g.wait)
-		p.add("a/x/1")
-		p.expect(1, "a/x/1")
-		p.add("a/x/2", "a/x/1", "a/x/1")
-		p.expect(1, "a/x/1")
-		g.pass("a/x/1")
-		p.expect(1, "a/x/1", "a/x/2")
-		g.pass("a/x/2")
-		p.expect(1, "a/x/1", "a/x/2", "a/x/1")
-		g.pass("a/x/1")
-		p.expect(0, "a/x/1", "a/x/2", "a/x/1")
-		p.stop()
-		expectEmpty(t, p.order)
-	})
-}
-
-func TestAKeyThatIsAddedAgainAndAgainWaitsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var g gates
-		p := newPool(t, Limits{PerCloud: 1, Total: 1}, 5, g.wait)
-		p.add("a/x/1")
-		p.expect(1, "a/x/1")
-		for range 1000 {
-			p.add("a/x/2")
-		}
-		p.add("a/x/3", "a/x/2")
-		g.pass("a/x/1")
-		p.expect(1, "a/x/1", "a/x/2")
-		g.pass("a/x/2")
-		p.expect(1, "a/x/1", "a/x/2", "a/x/3")
-		g.pass("a/x/3")
-		p.expect(0, "a/x/1", "a/x/2", "a/x/3")
-		p.stop()
-		expectEmpty(t, p.order)
-	})
 }
 
 // whenDone calls a function at the end of Done.
@@ -715,33 +514,10 @@ func TestAKeyThatIsHandedOutAgainDuringDoneCounts(t *testing.T) {
 	})
 }
 
-func TestShutDownEndsTheWorkersWhileKeysWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var g gates
-		p := newPool(t, Limits{PerCloud: 1, Total: 2}, 6, g.wait)
-		p.add("a/x/1", "b/x/1", "a/x/2", "a/x/3", "b/x/2", "c/x/1")
-		synctest.Wait()
-		equal(t, 2, len(p.busy))
-		p.queue.ShutDown()
-		synctest.Wait()
-		equal(t, 4, p.returned) // those that had nothing to do
-		go func() {
-			for _, key := range []string{"a/x/1", "a/x/2", "a/x/3", "b/x/1", "b/x/2", "c/x/1"} {
-				go g.pass(key)
-			}
-		}()
-		p.running.Wait()
-		// The queue still hands out what it holds.
-		slices.Sort(p.journal)
-		equal(t, []string{"a/x/1", "a/x/2", "a/x/3", "b/x/1", "b/x/2", "c/x/1"}, p.journal)
-		expectEmpty(t, p.order)
-	})
-}
-
 // Whatever happens at the same time: no key is handed out twice, the limits are kept, no
 // worker is idle while a key could be handed out, and no request is lost.
 func TestNothingIsLost(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(5) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { tumult(t, seed) })
 		})
@@ -804,7 +580,7 @@ func tumult(t *testing.T, seed uint64) {
 		}
 		p.mu.Unlock()
 	}
-	time.Sleep(time.Hour) // of the bubble
+	time.Sleep(time.Minute) // of the bubble
 	synctest.Wait()
 	equal(t, 0, len(p.busy))
 	equal(t, p.asked, p.served)
@@ -817,44 +593,3 @@ func tumult(t *testing.T, seed uint64) {
 	p.stop()
 	expectEmpty(t, p.order)
 }
-
-// Each key is handed out, released and pushed again, while all others wait.
-func BenchmarkOrder(b *testing.B) {
-	const keys = 50_000
-	for _, bench := range []struct {
-		name               string
-		clouds, namespaces int
-	}{
-		{"one namespace", 1, 1},
-		{"50,000 namespaces", 1, keys},
-		{"1,000 clouds", 1000, 1},
-	} {
-		b.Run(bench.name, func(b *testing.B) {
-			type key struct{ cloud, namespace, name int }
-			o := NewOrder(func(k key) Group[int] {
-				// The zero cloud is not limited.
-				return Group[int]{Cloud: 1 + k.cloud, Namespace: namespaceNames[k.namespace]}
-			}, Limits{PerCloud: 4, Total: 16})
-			for i := range keys {
-				o.Push(key{i % bench.clouds, i % bench.namespaces, i})
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				if o.Len() == 0 {
-					b.Fatal("a limit is reached")
-				}
-				k := o.Pop()
-				o.Release(k)
-				o.Push(k)
-			}
-		})
-	}
-}
-
-var namespaceNames = func() []string {
-	names := make([]string, 50_000)
-	for i := range names {
-		names[i] = fmt.Sprint("namespace-", i)
-	}
-	return names
-}()

@@ -80,8 +80,6 @@ func TestALineInJSON(t *testing.T) {
 		{"a duration", func(l klog.Logger) { l.Info("", "after", 1500*time.Millisecond) }, map[string]any{"after": "1.5s"}},
 		{"a time", func(l klog.Logger) { l.Info("", "at", time.Unix(0, 0).UTC()) }, map[string]any{"at": "1970-01-01T00:00:00Z"}},
 		{"a nil pointer", func(l klog.Logger) { l.Info("", "url", (*url.URL)(nil)) }, map[string]any{"url": "<nil>"}},
-		{"a number", func(l klog.Logger) { l.Info("", "count", 8) }, map[string]any{"count": 8.0}},
-		{"several lines", func(l klog.Logger) { l.Info("", "err", errors.New("one\ntwo")) }, map[string]any{"err": "one\ntwo"}},
 		{"a value of the logger", func(l klog.Logger) { klog.LoggerWithValues(l, "network", network).Info("") }, map[string]any{"network": name}},
 	}
 	for _, tt := range tests {

@@ -33,7 +33,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -351,7 +350,6 @@ func TestCloudsHaveFewLabels(t *testing.T) {
 		want  []string // the first labels
 		count int
 	}{
-		{"none", nil, nil, 0},
 		{"the controller's own", []string{"own"}, []string{"own"}, 1},
 		{"two with one name", []string{"own", "a", "a"}, []string{"own", "a", "a"}, 2},
 		{"a user's cloud with the name of the controller's own", []string{"own", "own", "a"}, []string{"own", "(others)", "a"}, 3},
@@ -359,7 +357,6 @@ func TestCloudsHaveFewLabels(t *testing.T) {
 		{"a name that is too long", []string{"own", strings.Repeat("x", 1<<20)}, []string{"own", strings.Repeat("x", 64)}, 2},
 		{"a name that is cut within a letter", []string{"own", strings.Repeat("x", 63) + "ü"}, []string{"own", strings.Repeat("x", 63)}, 2},
 		{"a name that is not UTF-8", []string{"own", "a\xff\xfe"}, []string{"own", "a"}, 2},
-		{"a name that looks like a sample", []string{"own", "a\"} 1\nsamplecrd_neutron_up{cloud=\"own"}, []string{"own", "a\"} 1\nsamplecrd_neutron_up{cloud=\"own"}, 2},
 		{"more names than labels", many, []string{"zzz, the controller's own", "000"}, 101},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -393,39 +390,4 @@ func TestRepairedDriftIsCountedByField(t *testing.T) {
 		`samplecrd_drift_repaired_total{field="network mark"} 1`,
 		`samplecrd_drift_repaired_total{field="network name"} 1`,
 	}, repaired)
-}
-
-func TestMetricsCanBeCountedAndServedConcurrently(t *testing.T) {
-	m := New("", "")
-	m.MustRegister(Networks(listerOf(t, network(1, "True", "Available")), yes))
-	var running sync.WaitGroup
-	for range 4 {
-		running.Go(func() {
-			for range 100 {
-				m.Meter(Controller).CountRequest(neutron.Request{Operation: "create network", Code: "201"})
-				m.Meter(Secret).CountAuthenticationFailure()
-				m.DriftRepaired([]neutron.Step{neutron.CreateSubnet{}})
-			}
-		})
-		running.Go(func() { _, _ = m.Gatherer().Gather() })
-	}
-	running.Wait()
-	equal(t, []string{`samplecrd_neutron_requests_total{code="201",credentials="controller",operation="create network"} 400`},
-		of(scrape(t, m), "samplecrd_neutron_requests_total"))
-}
-
-func BenchmarkNetworks(b *testing.B) {
-	all := make([]*samplecrdv1.Network, 10_000)
-	for i := range all {
-		all[i] = network(i, "True", "Available")
-	}
-	collector := Networks(listerOf(b, all...), yes)
-	metrics := make(chan prometheus.Metric, 100)
-	b.ReportAllocs()
-	for b.Loop() {
-		collector.Collect(metrics)
-		for len(metrics) > 0 {
-			<-metrics
-		}
-	}
 }

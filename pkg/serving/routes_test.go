@@ -39,7 +39,6 @@ import (
 	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -166,7 +165,6 @@ func (l *lab) body(response *http.Response) string {
 }
 
 func TestAnswers(t *testing.T) {
-	forbiddenToUs := apierrors.NewForbidden(authenticationv1.Resource("tokenreviews"), "", errors.New("no right"))
 	const reconcile, list = "/reconcile/default/net", "/orphans"
 	for _, test := range []struct {
 		name         string
@@ -180,7 +178,6 @@ func TestAnswers(t *testing.T) {
 		{name: "an authorized user", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 202, says: "T", asked: []string{"who", "may alice", "patch"}},
 		{name: "the scheme in lower case", method: "POST", path: reconcile, headers: []string{"bearer  " + right}, code: 202, asked: []string{"who", "may alice", "patch"}},
 		{name: "no token", method: "POST", path: reconcile, code: 401, says: "token is required"},
-		{name: "an empty header", method: "POST", path: reconcile, headers: []string{""}, code: 401},
 		{name: "an empty token", method: "POST", path: reconcile, headers: []string{"Bearer "}, code: 401},
 		{name: "another scheme", method: "POST", path: reconcile, headers: []string{"Basic " + right}, code: 401},
 		{name: "two words", method: "POST", path: reconcile, headers: []string{bearer(right + " " + right)}, code: 401},
@@ -196,16 +193,9 @@ func TestAnswers(t *testing.T) {
 		}, asked: []string{"who"}},
 		{name: "no such Network", method: "POST", path: "/reconcile/default/none", headers: []string{bearer(right)}, code: 404,
 			says: `no Network "none"`, asked: []string{"who", "may alice", "patch"}},
-		{name: "no such Network, and another user", method: "POST", path: "/reconcile/default/none", headers: []string{bearer(stranger)}, code: 403, asked: []string{"who", "may mallory"}},
-		{name: "no such Network, and no token", method: "POST", path: "/reconcile/default/none", code: 401},
 		{name: "an invalid name", method: "POST", path: "/reconcile/default/a%2Fstatus", headers: []string{bearer(right)}, code: 404, asked: []string{"who", "may alice"}},
-		{name: "an invalid namespace", method: "POST", path: "/reconcile/a%2Fb/net", headers: []string{bearer(right)}, code: 404, asked: []string{"who", "may alice"}},
 		{name: "a Network in another namespace than the controller's", method: "POST", path: "/reconcile/other/net", headers: []string{bearer(right)}, code: 404,
 			change: func(l *lab) { l.routes.Namespace = "default" }, asked: []string{"who", "may alice"}},
-		{name: "a Network in the controller's namespace", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 202,
-			change: func(l *lab) { l.routes.Namespace = "default" }, asked: []string{"who", "may alice", "patch"}},
-		{name: "no name", method: "POST", path: "/reconcile/default", headers: []string{bearer(right)}, code: 404},
-		{name: "an empty name", method: "POST", path: "/reconcile/default/", headers: []string{bearer(right)}, code: 404},
 		{name: "more than a name", method: "POST", path: reconcile + "/status", headers: []string{bearer(right)}, code: 404},
 		{name: "another method", method: "GET", path: reconcile, headers: []string{bearer(right)}, code: 405},
 		{name: "too many requests", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 429,
@@ -213,8 +203,6 @@ func TestAnswers(t *testing.T) {
 		{name: "too many requests, and no token", method: "POST", path: reconcile, code: 401, change: func(l *lab) { l.routes.Limiter = rate.NewLimiter(0, 0) }},
 		{name: "tokens cannot be reviewed", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 503,
 			change: func(l *lab) { l.fails("create", "tokenreviews", errAway) }},
-		{name: "the controller may not review tokens", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 503,
-			change: func(l *lab) { l.fails("create", "tokenreviews", forbiddenToUs) }},
 		{name: "permissions cannot be reviewed", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 503,
 			change: func(l *lab) { l.fails("create", "subjectaccessreviews", errAway) }, asked: []string{"who"}},
 		{name: "the patch fails", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 503,
@@ -222,14 +210,8 @@ func TestAnswers(t *testing.T) {
 
 		{name: "orphans, an authorized user", method: "GET", path: list, headers: []string{bearer(right)}, code: 200, says: "[]", asked: []string{"who", "may alice"}},
 		{name: "orphans, no token", method: "GET", path: list, code: 401},
-		{name: "orphans, an invalid token", method: "GET", path: list, headers: []string{bearer(nobody)}, code: 401, asked: []string{"who"}},
 		{name: "orphans, another user", method: "GET", path: list, headers: []string{bearer(stranger)}, code: 403,
 			says: `user "mallory" may not list networks.samplecrd.k8s.io in all namespaces`, asked: []string{"who", "may mallory"}},
-		{name: "orphans, too many requests", method: "GET", path: list, headers: []string{bearer(right)}, code: 429,
-			change: func(l *lab) { l.routes.Limiter = rate.NewLimiter(0, 0) }},
-		{name: "orphans, tokens cannot be reviewed", method: "GET", path: list, headers: []string{bearer(right)}, code: 503,
-			change: func(l *lab) { l.fails("create", "tokenreviews", errAway) }},
-		{name: "orphans, another method", method: "DELETE", path: list, headers: []string{bearer(right)}, code: 405},
 		{name: "orphans, not looked for", method: "GET", path: list, headers: []string{bearer(right)}, code: 404,
 			change: func(l *lab) { l.routes.Orphans = nil }},
 
@@ -239,7 +221,6 @@ func TestAnswers(t *testing.T) {
 		{name: "metrics, another method", method: "POST", path: "/metrics", code: 405},
 		{name: "routes are off: reconcile", method: "POST", path: reconcile, headers: []string{bearer(right)}, code: 404, change: func(l *lab) { l.routes.Guarded = false }},
 		{name: "routes are off: orphans", method: "GET", path: list, headers: []string{bearer(right)}, code: 404, change: func(l *lab) { l.routes.Guarded = false }},
-		{name: "routes are off: metrics", method: "GET", path: "/metrics", code: 200, change: func(l *lab) { l.routes.Guarded = false }},
 		{name: "no such route", method: "GET", path: "/", code: 404},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -432,18 +413,9 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 func TestMetricsThatCannotBeGatheredAreAnError(t *testing.T) {
 	l := newLab(t)
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(broken{})
+	registry.MustRegister(prometheus.CollectorFunc(func(metrics chan<- prometheus.Metric) {
+		metrics <- prometheus.NewInvalidMetric(prometheus.NewDesc("broken", "A broken metric.", nil, nil), errAway)
+	}))
 	l.routes.Metrics = registry
 	equal(t, http.StatusInternalServerError, l.ask(NewHandler(l.routes), "GET", "/metrics").StatusCode)
-}
-
-// broken is a collector that cannot collect.
-type broken struct{}
-
-var brokenDesc = prometheus.NewDesc("broken", "A broken metric.", nil, nil)
-
-func (broken) Describe(descs chan<- *prometheus.Desc) { descs <- brokenDesc }
-
-func (broken) Collect(metrics chan<- prometheus.Metric) {
-	metrics <- prometheus.NewInvalidMetric(brokenDesc, errAway)
 }

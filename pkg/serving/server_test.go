@@ -19,17 +19,10 @@ package serving
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
-	"fmt"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"net/netip"
@@ -42,41 +35,22 @@ import (
 
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
-)
 
-// pair returns a certificate with that name and its key, both in PEM.
-func pair(t *testing.T, name string) (cert, key []byte) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
-}
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/tlsserver"
+)
 
 // files are the files of a certificate.
 type files struct {
 	*testing.T
 	cert, key string
+	// content is the certificate.
+	content string
 }
 
-func newFiles(t *testing.T, name string) files {
+func newFiles(t *testing.T) files {
 	t.Helper()
-	f := files{T: t, cert: filepath.Join(t.TempDir(), "tls.crt"), key: filepath.Join(t.TempDir(), "tls.key")}
-	cert, key := pair(t, name)
+	cert, key := tlsserver.NewAuthority(t).Issue(t)
+	f := files{T: t, cert: filepath.Join(t.TempDir(), "tls.crt"), key: filepath.Join(t.TempDir(), "tls.key"), content: string(cert)}
 	f.write(f.cert, cert)
 	f.write(f.key, key)
 	return f
@@ -141,13 +115,6 @@ func get(t *testing.T, client *http.Client, url string) string {
 		t.Fatal(err)
 	}
 	return string(body)
-}
-
-func TestServe(t *testing.T) {
-	server, _ := serve(t, Options{Address: "127.0.0.1:0"}, hello)
-	equal(t, "hello", get(t, http.DefaultClient, "http://"+server.Address()))
-	equal(t, false, server.TLS())
-	equal(t, true, server.Confidential())
 }
 
 // at is a listener that does not listen at its address.
@@ -216,7 +183,7 @@ func TestListenReturnsTheError(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.listener.Close()
-	f, other := newFiles(t, "one"), newFiles(t, "other")
+	f, other := newFiles(t), newFiles(t)
 	for _, test := range []struct {
 		options Options
 		want    string
@@ -234,28 +201,28 @@ func TestListenReturnsTheError(t *testing.T) {
 	}
 }
 
-// certificateOf returns the name of the server's certificate on a new connection with that version
-// of TLS.
+// certificateOf returns the server's certificate, in PEM, on a new connection with that version of TLS.
 func certificateOf(server *Server, version uint16) (string, error) {
 	connection, err := tls.Dial("tcp", server.Address(), &tls.Config{InsecureSkipVerify: true, MinVersion: version, MaxVersion: version})
 	if err != nil {
 		return "", err
 	}
 	defer connection.Close()
-	return connection.ConnectionState().PeerCertificates[0].Subject.CommonName, nil
+	certificate := &pem.Block{Type: "CERTIFICATE", Bytes: connection.ConnectionState().PeerCertificates[0].Raw}
+	return string(pem.EncodeToMemory(certificate)), nil
 }
 
 func TestOldVersionsOfTLSAreRefused(t *testing.T) {
-	f := newFiles(t, "one")
+	f := newFiles(t)
 	server, _ := serve(t, Options{Address: "127.0.0.1:0", CertFile: f.cert, KeyFile: f.key}, hello)
 	for version, want := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
-		name, err := certificateOf(server, version)
-		equal(t, want, err == nil && name == "one")
+		certificate, err := certificateOf(server, version)
+		equal(t, want, err == nil && certificate == f.content)
 	}
 }
 
 func TestAChangedCertificateIsReloaded(t *testing.T) {
-	f := newFiles(t, "one")
+	f := newFiles(t)
 	server, err := Listen(Options{Address: "127.0.0.1:0", CertFile: f.cert, KeyFile: f.key})
 	if err != nil {
 		t.Fatal(err)
@@ -276,27 +243,23 @@ func TestAChangedCertificateIsReloaded(t *testing.T) {
 	shows := func(want string, lines int) {
 		t.Helper()
 		for range 2 {
-			name, err := certificateOf(server, tls.VersionTLS13)
-			equal(t, want, fmt.Sprint(name, err)[:len(want)])
+			certificate, err := certificateOf(server, tls.VersionTLS13)
+			equal(t, true, err == nil && certificate == want)
 		}
 		equal(t, lines, strings.Count(logged.String(), "\n"))
 	}
-	shows("one", 0)
-	cert, key := pair(t, "two")
+	shows(f.content, 0)
+	cert, key := tlsserver.NewAuthority(t).Issue(t)
 	f.write(f.cert, cert) // before the key
-	shows("one", 1)
+	shows(f.content, 1)
 	f.write(f.key, key)
-	shows("two", 2)
+	shows(string(cert), 2)
 	if err := os.Remove(f.cert); err != nil {
 		t.Fatal(err)
 	}
-	shows("two", 3)
+	shows(string(cert), 3)
 	f.write(f.cert, cert)
-	shows("two", 4)
-	cert, key = pair(t, "three")
-	f.write(f.key, key)
-	f.write(f.cert, cert)
-	shows("three", 5)
+	shows(string(cert), 4)
 	if strings.Contains(logged.String(), "PRIVATE KEY") {
 		t.Error("the log contains the key")
 	}
@@ -309,14 +272,14 @@ func TestAChangedCertificateIsReloaded(t *testing.T) {
 }
 
 func TestFilesAreNotReadForEachConnection(t *testing.T) {
-	f := newFiles(t, "one")
+	f := newFiles(t)
 	c, err := loadCertificate(f.cert, f.key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.recheck = time.Hour
 	first := c.current
-	cert, key := pair(t, "two")
+	cert, key := tlsserver.NewAuthority(t).Issue(t)
 	f.write(f.cert, cert)
 	f.write(f.key, key)
 	for _, test := range []struct {

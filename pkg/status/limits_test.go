@@ -97,6 +97,9 @@ func TestAStatusCanBeWrittenWhateverNeutronHas(t *testing.T) {
 			network.Annotations = map[string]string{samplecrdv1.AnnotationReconcileRequestedAt: strings.Repeat("x", 250<<10)}
 			next := Compute(network, o)
 			expectValid(t, next)
+			if len(o.Unmanaged) > 0 && !strings.Contains(Ready(&next).Message, " and 4995 more") {
+				t.Errorf("not only the first subnets are named: %s", Ready(&next).Message)
+			}
 			for i, s := range desired.Subnets {
 				if next.Subnets[i].Name != s.Label {
 					t.Errorf("the subnet %d is %+v, want %s", i, next.Subnets[i], s.Label)

@@ -19,11 +19,10 @@ package status
 import (
 	"errors"
 	"fmt"
-	"net/http"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -31,61 +30,85 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
-func TestEveryErrorReasonHasAResponse(t *testing.T) {
-	reasons := []neutron.ErrorReason{neutron.Invalid, neutron.Forbidden, neutron.Unauthenticated, neutron.NotFound, neutron.InUse, neutron.OverQuota, neutron.NoSegment,
-		neutron.Stale, neutron.OtherCloud, neutron.ImportNotFound, neutron.ImportRefused, neutron.NoCredentials, neutron.Paused, neutron.Unresolved, neutron.AdminStateDown, neutron.Unrecorded, neutron.Unavailable}
-	for _, reason := range reasons {
-		if _, ok := responses[reason]; !ok {
-			t.Errorf("%s has no row in the table", reason)
-		}
+// Each reason of an error of Neutron is a row of the table, and each has a row here.
+func TestConditions(t *testing.T) {
+	const resync, backOff = 5 * time.Minute, 0
+	const words = "sync: create subnet: Neutron's own words"
+	rows := []struct {
+		reason    neutron.ErrorReason
+		ready     string        // the reason of Ready=False; "" if the status does not say it
+		also      string        // the other condition that is True
+		after     time.Duration // when it is tried again
+		retriedOn string        // what is waited for
+	}{
+		{neutron.Invalid, "InvalidSpec", "Stalled", resync, "an edit"},
+		{neutron.Forbidden, "Forbidden", "Stalled", resync, "a right"},
+		{neutron.OtherCloud, "OtherCloud", "Stalled", resync, "credentials of the cloud that the status names"},
+		{neutron.ImportNotFound, "NetworkNotFound", "Stalled", resync, "the network to import"},
+		{neutron.ImportRefused, "ImportRefused", "Stalled", resync, "an edit, or the network's mark"},
+		{neutron.AdminStateDown, "AdminStateDown", "Stalled", resync, "a list that shows it switched on"},
+		{neutron.Paused, "Paused", "", resync, "the annotation"},
+		{neutron.NoCredentials, "NoCredentials", "Reconciling", resync, "the Secret"},
+		{neutron.Unauthenticated, "AuthenticationFailed", "Reconciling", time.Minute, "a person who corrects the password"},
+		{neutron.OverQuota, "QuotaExceeded", "Reconciling", time.Minute, "a person who raises the quota"},
+		{neutron.NoSegment, "NoSegmentAvailable", "Reconciling", time.Minute, "a person who adds segments"},
+		{neutron.Unresolved, "ReferenceNotFound", "Reconciling", time.Minute, "a person who creates what the spec names"},
+		{neutron.InUse, "InUse", "Reconciling", time.Minute, "the end of the ports, in case nothing enqueues the Network then"},
+		{neutron.Unrecorded, "Progressing", "Reconciling", time.Millisecond, "its own status"},
+		{neutron.Unavailable, "NeutronUnavailable", "Reconciling", backOff, "an answer"},
+		{neutron.Stale, "", "", backOff, "the next read: two writers must not overwrite each other endlessly"},
+		{neutron.NotFound, "", "", backOff, "the next read"},
 	}
-	if len(responses) != len(reasons) {
-		t.Errorf("the table has %d rows, want %d", len(responses), len(reasons))
+	equal(t, len(rows), len(responses))
+	for _, row := range rows {
+		t.Run(fmt.Sprintf("%s waits for %s", row.reason, row.retriedOn), func(t *testing.T) {
+			err := fmt.Errorf("sync: %w", neutronError(row.reason))
+			delay, known := RetryAfter(err, resync)
+			equal(t, row.after, delay)
+			equal(t, row.after != backOff, known)
+			equal(t, row.ready != "", IsReported(err))
+			if row.ready != "" {
+				expectConditions(t, Outcome{Err: err}, row.ready, row.also, words)
+			}
+		})
+	}
+	t.Run("success", func(t *testing.T) { expectConditions(t, Outcome{}, "Available", "", "Neutron matches the spec") })
+	t.Run("an error of Kubernetes is not reported, and not final", func(t *testing.T) {
+		err := errors.New("oops")
+		_, known := RetryAfter(err, resync)
+		equal(t, false, known || IsReported(err) || IsReported(nil))
+		expectConditions(t, Outcome{Err: err}, "NeutronUnavailable", "Reconciling", "oops")
+	})
+	t.Run("an outage since a known time", func(t *testing.T) {
+		expectConditions(t, Outcome{Err: neutronError(neutron.Unavailable), Away: longAgo.Time, IsOutage: true}, "NeutronUnavailable", "Reconciling",
+			"Neutron has not been available since 2026-01-01T00:00:00Z: create subnet: Neutron's own words")
+	})
+}
+
+// expectConditions checks the conditions that follow from the outcome, whatever they were before.
+func expectConditions(t *testing.T, o Outcome, reason, also, message string) {
+	t.Helper()
+	conditions := func(reason, also, message string) []metav1.Condition {
+		if reason == "Available" {
+			return []metav1.Condition{condition("Ready", "True", reason, message)}
+		}
+		all := []metav1.Condition{condition("Ready", "False", reason, message)}
+		if also != "" {
+			all = append(all, condition(also, "True", reason, message))
+		}
+		return all
+	}
+	o.Observed, o.Subnets = haveNetwork(), haveSubnets("")
+	for _, before := range [][]metav1.Condition{nil, {ready()}, conditions("InvalidSpec", "Stalled", "x"), conditions("InUse", "Reconciling", "x")} {
+		byType := cmpopts.SortSlices(func(a, b metav1.Condition) bool { return a.Type < b.Type })
+		equal(t, conditions(reason, also, message), Compute(newNetwork(before...), o).Conditions, whenever, byType)
 	}
 }
 
-func TestRetryAfter(t *testing.T) {
-	const final = 5 * time.Minute
-	of := func(reason neutron.ErrorReason) error {
-		return fmt.Errorf("sync: %w", &neutron.Error{Reason: reason})
-	}
-	requesting := func(reason neutron.ErrorReason) error {
-		return &neutron.Error{Reason: reason, RetryAfter: 7 * time.Second}
-	}
-	for _, test := range []struct {
-		name  string
-		err   error
-		want  time.Duration
-		known bool
-	}{
-		{"an invalid spec is retried at the resync", of(neutron.Invalid), final, true},
-		{"a missing right is retried at the resync", of(neutron.Forbidden), final, true},
-		{"another cloud than the status names is looked at again at the resync", of(neutron.OtherCloud), final, true},
-		{"a network to import is looked for again at the resync", of(neutron.ImportNotFound), final, true},
-		{"a refused import is tried again at the resync", of(neutron.ImportRefused), final, true},
-		{"a pause is over when the Network changes", of(neutron.Paused), final, true},
-		{"missing credentials are there when the Secret changes", of(neutron.NoCredentials), final, true},
-		{"refused credentials are retried after a minute, since a person corrects them", of(neutron.Unauthenticated), time.Minute, true},
-		{"an exhausted quota is retried after a minute, since a person raises it", of(neutron.OverQuota), time.Minute, true},
-		{"a missing segment is retried after a minute, since a person adds some", of(neutron.NoSegment), time.Minute, true},
-		{"a network in use is retried after a minute, in case nothing enqueues it when the ports are gone", of(neutron.InUse), time.Minute, true},
-		{"what is not there is looked for after a minute, since a person creates it", of(neutron.Unresolved), time.Minute, true},
-		{"what is switched off is looked at again at the resync, and when a list shows it switched on", of(neutron.AdminStateDown), final, true},
-		{"a sync that waits for its status goes on at once", of(neutron.Unrecorded), time.Millisecond, true},
-		{"an outage backs off", of(neutron.Unavailable), 0, false},
-		{"a stale revision backs off, so that two writers do not overwrite each other endlessly", of(neutron.Stale), 0, false},
-		{"a network that does not exist backs off", of(neutron.NotFound), 0, false},
-		{"an error of Kubernetes backs off", errors.New("conflict"), 0, false},
-		{"the Retry-After of Neutron is the delay", requesting(neutron.Unavailable), 7 * time.Second, true},
-		{"Retry-After takes precedence over the delay of a final error", requesting(neutron.Invalid), 7 * time.Second, true},
-		{"joined errors are retried with the delay of Neutron's error", errors.Join(errors.New("write the status"), of(neutron.InUse)), time.Minute, true},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			delay, known := RetryAfter(test.err, final)
-			if delay != test.want || known != test.known {
-				t.Errorf("got %s, %v; want %s, %v", delay, known, test.want, test.known)
-			}
-		})
+func TestNeutronsOwnRetryAfterComesFirst(t *testing.T) {
+	for _, reason := range []neutron.ErrorReason{neutron.Unavailable, neutron.Invalid} {
+		delay, known := RetryAfter(errors.Join(errors.New("write the status"), &neutron.Error{Reason: reason, RetryAfter: 7 * time.Second}), time.Minute)
+		equal(t, true, known && delay == 7*time.Second)
 	}
 }
 
@@ -94,29 +117,23 @@ func TestIsPremature(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = server.Close() })
 	config, err := neutron.ParseConfig("test", server.CloudsYAML("test"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	newCloud := func(answers ...int) *neutron.Cloud {
+	newCloud := func() *neutron.Cloud {
 		client := neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second})
 		t.Cleanup(client.Close)
-		cloud := neutron.NewCloud("test", client, "cluster", time.Hour)
-		for _, status := range answers {
-			server.SetFault(func(r *http.Request) *embedded.Fault {
-				if status == http.StatusOK || !strings.HasSuffix(r.URL.Path, "/networks") {
-					return nil
-				}
-				return &embedded.Fault{Status: status, Type: "X", Message: "x"}
-			})
-			if err := cloud.Observer().Relist(t.Context()); (err == nil) != (status == http.StatusOK) {
-				t.Fatalf("the list returned the error %v, want status %d", err, status)
-			}
-		}
-		return cloud
+		return neutron.NewCloud("test", client, "cluster", time.Hour)
 	}
-	failing, listed, listedBefore := newCloud(http.StatusForbidden), newCloud(http.StatusOK), newCloud(http.StatusOK, http.StatusForbidden)
+	failing, listed := newCloud(), newCloud()
+	if err := listed.Observer().Relist(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_ = server.Close()
+	if err := failing.Observer().Relist(t.Context()); err == nil {
+		t.Fatal("the list did not fail")
+	}
 	away := neutronError(neutron.Unavailable)
 	edited := newNetwork(ready())
 	edited.Generation++
@@ -133,10 +150,8 @@ func TestIsPremature(t *testing.T) {
 		{"refused credentials are reported", failing, newNetwork(ready()), neutronError(neutron.Unauthenticated), false},
 		{"the next step waits for the status", failing, newNetwork(ready()), neutronError(neutron.Unrecorded), false},
 		{"Neutron was listed", listed, newNetwork(ready()), away, false},
-		{"Neutron was listed once, but the last list failed", listedBefore, newNetwork(ready()), away, false},
 		{"the cloud is not known", nil, newNetwork(ready()), away, false},
 		{"the Network was not ready", failing, newNetwork(condition("Ready", "False", "InUse", "x")), away, false},
-		{"the Network is new", failing, newNetwork(), away, false},
 		{"the Network was edited", failing, edited, away, false},
 		{"the Network is being deleted", failing, deleted, away, false},
 	} {

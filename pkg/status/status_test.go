@@ -18,12 +18,10 @@ package status
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/netip"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,73 +87,6 @@ func equal(t *testing.T, want, got any, opts ...cmp.Option) {
 
 var whenever = cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")
 
-func TestConditions(t *testing.T) {
-	const words = "create subnet: Neutron's own words"
-	both := func(reason, also, message string) []metav1.Condition {
-		return []metav1.Condition{condition("Ready", "False", reason, message), condition(also, "True", reason, message)}
-	}
-	for _, test := range []struct {
-		name string
-		err  error
-		away time.Time // of an outage
-		want []metav1.Condition
-	}{
-		{name: "Neutron matches the spec", want: []metav1.Condition{ready()}},
-		{name: "the spec is refused, which is final", err: neutronError(neutron.Invalid), want: both("InvalidSpec", "Stalled", words)},
-		{name: "the permission is missing, which is final", err: neutronError(neutron.Forbidden), want: both("Forbidden", "Stalled", words)},
-		{name: "the credentials are refused", err: neutronError(neutron.Unauthenticated), want: both("AuthenticationFailed", "Reconciling", words)},
-		{name: "a port uses the network", err: neutronError(neutron.InUse), want: both("InUse", "Reconciling", words)},
-		{name: "the quota is exhausted", err: neutronError(neutron.OverQuota), want: both("QuotaExceeded", "Reconciling", words)},
-		{name: "no VLAN is free", err: neutronError(neutron.NoSegment), want: both("NoSegmentAvailable", "Reconciling", words)},
-		{name: "what the spec names is not there, or not yet", err: neutronError(neutron.Unresolved), want: both("ReferenceNotFound", "Reconciling", words)},
-		{name: "the network or its router is switched off", err: neutronError(neutron.AdminStateDown), want: both("AdminStateDown", "Stalled", words)},
-		{name: "the next step waits for the status", err: neutronError(neutron.Unrecorded), want: both("Progressing", "Reconciling", words)},
-		{name: "Neutron is unavailable", err: neutronError(neutron.Unavailable),
-			want: both("NeutronUnavailable", "Reconciling", words)},
-		{name: "Neutron is unavailable since a known time", err: neutronError(neutron.Unavailable), away: longAgo.Time,
-			want: both("NeutronUnavailable", "Reconciling", "Neutron has not been available since 2026-01-01T00:00:00Z: "+words)},
-		{name: "the error is wrapped", err: fmt.Errorf("sync: %w", neutronError(neutron.InUse)), want: both("InUse", "Reconciling", "sync: "+words)},
-		{name: "an error without a reason is not final", err: errors.New("oops"),
-			want: both("NeutronUnavailable", "Reconciling", "oops")},
-	} {
-		for name, before := range map[string][]metav1.Condition{
-			"for the first time": nil,
-			"after success":      {ready()},
-			"after a stall":      both("InvalidSpec", "Stalled", "x"),
-			"after a port":       both("InUse", "Reconciling", "x"),
-		} {
-			t.Run(test.name+", "+name, func(t *testing.T) {
-				got := Compute(newNetwork(before...), Outcome{Observed: haveNetwork(), Subnets: haveSubnets(""), Err: test.err, Away: test.away, IsOutage: !test.away.IsZero()}).Conditions
-				byType := cmpopts.SortSlices(func(a, b metav1.Condition) bool { return a.Type < b.Type })
-				equal(t, test.want, got, whenever, byType)
-			})
-		}
-	}
-}
-
-func TestTheConditionNamesUnmanagedSubnets(t *testing.T) {
-	unmanaged := []neutron.Subnet{
-		{ID: "f-1", CIDR: netip.MustParsePrefix("10.1.0.0/24")},
-		{ID: "f-2", CIDR: netip.MustParsePrefix("fd00::/64")},
-	}
-	got := Compute(newNetwork(ready()), Outcome{Observed: haveNetwork(), Subnets: haveSubnets(""), Unmanaged: unmanaged}).Conditions
-	want := ready()
-	want.Message = "Neutron matches the spec; the network also has unmanaged subnets, which are left alone: 10.1.0.0/24 (f-1), fd00::/64 (f-2)"
-	equal(t, []metav1.Condition{want}, got, whenever)
-}
-
-func TestTheConditionNamesOnlyTheFirstUnmanagedSubnets(t *testing.T) {
-	var unmanaged []neutron.Subnet
-	for i := range 2000 {
-		unmanaged = append(unmanaged, neutron.Subnet{ID: fmt.Sprint("f-", i), CIDR: netip.MustParsePrefix("10.1.0.0/24")})
-	}
-	got := Ready(new(Compute(newNetwork(ready()), Outcome{Observed: haveNetwork(), Subnets: haveSubnets(""), Unmanaged: unmanaged}))).Message
-	// A condition's message has room for 32,768 bytes.
-	if !strings.HasSuffix(got, "10.1.0.0/24 (f-4) and 1995 more") || len(got) > 1024 {
-		t.Errorf("got %q", got)
-	}
-}
-
 func TestTheConditionsHaveTheGenerationThatWasSynced(t *testing.T) {
 	for _, err := range []error{nil, neutronError(neutron.Invalid), neutronError(neutron.Unavailable)} {
 		network := newNetwork(ready())
@@ -165,22 +96,6 @@ func TestTheConditionsHaveTheGenerationThatWasSynced(t *testing.T) {
 		for _, c := range got.Conditions {
 			equal(t, int64(3), c.ObservedGeneration)
 		}
-	}
-}
-
-func TestTheStatusDoesNotChangeDuringAnOutage(t *testing.T) {
-	began := neutron.Error{Op: "list networks", Reason: neutron.Unavailable, Message: "connection refused"}
-	goesOn := neutron.Error{Op: "create subnet", Reason: neutron.Unavailable, Message: "no answer in time"}
-	away := longAgo.Time
-	network := newNetwork(ready())
-	network.Status = Compute(network, Outcome{Err: &began, Away: away, IsOutage: true})
-	equal(t, network.Status, Compute(network, Outcome{Cloud: "test", Err: &goesOn, Away: away, IsOutage: true}), cmpopts.IgnoreFields(samplecrdv1.NetworkStatus{}, "Cloud"))
-
-	// A new generation changes it.
-	network.Generation++
-	got := Ready(new(Compute(network, Outcome{Err: &goesOn, Away: away, IsOutage: true})))
-	if !strings.Contains(got.Message, "no answer in time") {
-		t.Errorf("got %q", got.Message)
 	}
 }
 
@@ -229,20 +144,6 @@ func TestTheMessageOfAnUnavailableNeutron(t *testing.T) {
 			{10 * second, 1 * second, true, "no answer", ""},
 			{99 * second, 1 * second, true, "503", ""},
 		}},
-		{"not ready before the outage", notReady("InUse", "x"), []sync{
-			{9 * second, 1 * second, true, "refused", since(1*second, "refused")},
-			{10 * second, 1 * second, true, "no answer", ""},
-		}},
-		{"the outage ends, and one request fails", ready(), []sync{
-			{9 * second, 1 * second, true, "refused", since(1*second, "refused")},
-			{20 * second, good, false, "500", "op: 500"},
-			{21 * second, 21 * second, false, "500", ""},
-		}},
-		{"one request fails, and an outage begins and ends", ready(), []sync{
-			{1 * second, 1 * second, false, "500", "op: 500"},
-			{20 * second, 10 * second, true, "refused", since(10*second, "refused")},
-			{30 * second, good, false, "500", "op: 500"},
-		}},
 		{"one request fails for ever, also during outages", ready(), []sync{
 			{1 * second, good, false, "500", "op: 500"},
 			{20 * second, 10 * second, true, "500", ""},
@@ -251,11 +152,6 @@ func TestTheMessageOfAnUnavailableNeutron(t *testing.T) {
 		{"another outage", ready(), []sync{
 			{9 * second, 1 * second, true, "refused", since(1*second, "refused")},
 			{60 * second, 50 * second, true, "refused", since(50*second, "refused")},
-			{61 * second, 50 * second, true, "no answer", ""},
-		}},
-		{"the controller restarts during the outage: one more write", ready(), []sync{
-			{9 * second, 1 * second, true, "refused", since(1*second, "refused")},
-			{60 * second, 50 * second, true, "refused", since(50*second, "refused")}, // it has never answered
 			{61 * second, 50 * second, true, "no answer", ""},
 		}},
 	} {
@@ -343,7 +239,7 @@ func TestSubnetsAndRouterOfTheStatus(t *testing.T) {
 	router := func(id, description, external string, ips neutron.ExternalIPs) neutron.Router {
 		return neutron.Router{ID: id, Description: description, Gateway: neutron.ExternalGateway{NetworkID: external, IPs: ips}}
 	}
-	own, noGateway, other := router("r", owner.Mark(), "x", "198.18.0.7, 2001:db8::7"), router("r", owner.Mark(), "", ""), router("q", "", "x", "198.18.0.8")
+	own, other := router("r", owner.Mark(), "x", "198.18.0.7, 2001:db8::7"), router("q", "", "x", "198.18.0.8")
 	on := func(s neutron.Subnet, router, port string) neutron.Interface {
 		return neutron.Interface{PortID: port, RouterID: router, SubnetID: s.ID, Address: s.Gateway, Confirmed: true}
 	}
@@ -378,8 +274,6 @@ func TestSubnetsAndRouterOfTheStatus(t *testing.T) {
 		{"nothing exists: a router is recorded", nil, &neutron.Network{}, nil, &samplecrdv1.RouterStatus{}, available},
 		{"the router of its own is not created yet", nil, has(subnets(v4, v6), nil), both, &samplecrdv1.RouterStatus{}, available},
 		{"an existing router is recorded before a subnet is attached", []func(*samplecrdv1.Network){existing}, has(subnets(v4, v6), nil), both, &samplecrdv1.RouterStatus{ID: "e"}, available},
-		{"the router has no gateway yet", nil, has(subnets(v4, v6), routers(noGateway)), both, &samplecrdv1.RouterStatus{ID: "r"}, available},
-		{"nothing is attached yet", nil, has(subnets(v4, v6), routers(own)), both, &samplecrdv1.RouterStatus{ID: "r", ExternalIPs: []string{"198.18.0.7", "2001:db8::7"}}, available},
 		{"both are attached", nil, has(subnets(v4, v6), routers(own), on(v4, "r", "p4"), on(v6, "r", "p6")), attached,
 			&samplecrdv1.RouterStatus{ID: "r", ExternalIPs: []string{"198.18.0.7", "2001:db8::7"}}, available},
 		{"one connection is not confirmed", nil, has(subnets(v4, v6), routers(own), unconfirmed, on(v6, "r", "p6")),
@@ -396,8 +290,6 @@ func TestSubnetsAndRouterOfTheStatus(t *testing.T) {
 		{"nothing of the router is left", []func(*samplecrdv1.Network){none, known("r")}, has(subnets(v4, v6), nil), both, nil, available},
 		{"a subnet that is not declared any more comes last", []func(*samplecrdv1.Network){none}, has(subnets(old, v4, v6), nil), append(slices.Clone(both), statusOf("", old, "")), nil, available},
 		{"only the subnet before exists", []func(*samplecrdv1.Network){none}, has(subnets(old), nil), []samplecrdv1.SubnetStatus{statusOf("", old, "")}, nil, available},
-		{"a connection to another router", []func(*samplecrdv1.Network){none}, has(subnets(v4, v6), routers(other), on(v4, "q", "p4")), both, nil,
-			available + "; the network also has interfaces of other routers, which are left alone: q (port p4)"},
 		{"an unmanaged subnet, and its connection", nil, has(subnets(v4, v6, theirs), routers(own, other), on(theirs, "r", "p9")), both,
 			&samplecrdv1.RouterStatus{ID: "r", ExternalIPs: []string{"198.18.0.7", "2001:db8::7"}},
 			available + "; the network also has unmanaged subnets, which are left alone: 10.8.0.0/24 (s9); the network also has interfaces of other routers, which are left alone: r (port p9)"},
@@ -438,51 +330,6 @@ func TestSubnetsAndRouterOfTheStatus(t *testing.T) {
 	}
 }
 
-func TestTheStatusKeepsSubnetsAndRouterWhileNeutronIsUnavailable(t *testing.T) {
-	network := newNetwork(ready())
-	network.Status.Router = &samplecrdv1.RouterStatus{ID: "r", ExternalIPs: []string{"198.18.0.7"}}
-	got := Compute(network, Outcome{Err: neutronError(neutron.Unavailable)})
-	equal(t, network.Status.Subnets, got.Subnets)
-	equal(t, network.Status.Router, got.Router)
-}
-
-func TestOnlyATransitionChangesLastTransitionTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // the clock does not advance
-		now := metav1.Now()
-		inUse := []metav1.Condition{condition("Ready", "False", "InUse", "x"), condition("Reconciling", "True", "InUse", "x")}
-		for _, test := range []struct {
-			name   string
-			before []metav1.Condition
-			err    error
-			want   map[string]metav1.Time
-		}{
-			{"for the first time", nil, nil, map[string]metav1.Time{"Ready": now}},
-			{"ready as before", []metav1.Condition{ready()}, nil, map[string]metav1.Time{"Ready": longAgo}},
-			{"no longer ready", []metav1.Condition{ready()}, neutronError(neutron.InUse), map[string]metav1.Time{"Ready": now, "Reconciling": now}},
-			{"not ready for another reason", inUse, neutronError(neutron.OverQuota), map[string]metav1.Time{"Ready": longAgo, "Reconciling": longAgo}},
-			{"stalled", inUse, neutronError(neutron.Invalid), map[string]metav1.Time{"Ready": longAgo, "Stalled": now}},
-			{"ready again", inUse, nil, map[string]metav1.Time{"Ready": now}},
-		} {
-			got := map[string]metav1.Time{}
-			for _, c := range Compute(newNetwork(test.before...), Outcome{Observed: haveNetwork(), Err: test.err}).Conditions {
-				got[c.Type] = c.LastTransitionTime
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("%s (-want +got)\n%s", test.name, diff)
-			}
-		}
-	})
-}
-
-func TestTheSameOutcomeGivesTheSameStatus(t *testing.T) {
-	for _, err := range []error{nil, neutronError(neutron.Invalid), neutronError(neutron.InUse), neutronError(neutron.Unavailable)} {
-		outcome := Outcome{Cloud: "test", Observed: haveNetwork(), Subnets: haveSubnets("10.0.0.1"), Err: err}
-		network := newNetwork()
-		network.Status = Compute(network, outcome)
-		equal(t, network.Status, Compute(network, outcome))
-	}
-}
-
 func TestComputeDoesNotChangeItsArguments(t *testing.T) {
 	network := newNetwork(ready(), condition("Foreign", "True", "X", "of another client"))
 	have, subnets := haveNetwork(), haveSubnets("")
@@ -497,41 +344,6 @@ func TestComputeDoesNotChangeItsArguments(t *testing.T) {
 	equal(t, before, network)
 	if !slices.ContainsFunc(got.Conditions, func(c metav1.Condition) bool { return c.Type == "Foreign" }) {
 		t.Error("the condition of another client is missing")
-	}
-}
-
-func TestIsReported(t *testing.T) {
-	for kind, want := range map[neutron.ErrorReason]bool{
-		neutron.Invalid: true, neutron.Forbidden: true, neutron.Unauthenticated: true, neutron.InUse: true,
-		neutron.OverQuota: true, neutron.Unresolved: true, neutron.Unrecorded: true, neutron.Unavailable: true, neutron.OtherCloud: true, neutron.NoCredentials: true, neutron.Paused: true,
-		neutron.NotFound: false, neutron.Stale: false,
-	} {
-		if got := IsReported(neutronError(kind)); got != want {
-			t.Errorf("%s: %v, want %v", kind, got, want)
-		}
-	}
-	if IsReported(errors.New("of Kubernetes")) || IsReported(nil) {
-		t.Error("an error that is not Neutron's is reported")
-	}
-}
-
-func TestIsAvailable(t *testing.T) {
-	older := ready()
-	older.ObservedGeneration = 1
-	for _, test := range []struct {
-		name       string
-		conditions []metav1.Condition
-		want       bool
-	}{
-		{"ready at the current generation", []metav1.Condition{ready()}, true},
-		{"ready at an older generation", []metav1.Condition{older}, false},
-		{"not ready", []metav1.Condition{condition("Ready", "False", "InUse", "")}, false},
-		{"there is no condition", nil, false},
-		{"another condition is true", []metav1.Condition{condition("Stalled", "True", "InvalidSpec", "")}, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			equal(t, test.want, IsAvailable(newNetwork(test.conditions...)))
-		})
 	}
 }
 
@@ -582,7 +394,6 @@ func TestPatch(t *testing.T) {
 	}{
 		{"nothing differs", full, *full.DeepCopy(), ""},
 		{"one field differs", full, with(func(s *samplecrdv1.NetworkStatus) { s.NetworkID = "y" }), `{"networkID":"y"}`},
-		{"a field goes", full, with(func(s *samplecrdv1.NetworkStatus) { s.Gateway, s.MTU = "", 0 }), `{"gateway":null,"mtu":null}`},
 		{"one field of a condition differs: all conditions are in the patch",
 			with(func(s *samplecrdv1.NetworkStatus) {
 				s.Conditions = append(s.Conditions, edited)
@@ -592,13 +403,6 @@ func TestPatch(t *testing.T) {
 			`{"conditions":[` + condition + `,` + other + `]}`},
 		{"a router is recorded that has no ID yet", with(func(s *samplecrdv1.NetworkStatus) { s.Router = nil }), with(func(s *samplecrdv1.NetworkStatus) { s.Router = &samplecrdv1.RouterStatus{} }),
 			`{"router":{}}`},
-		{"the ID of a router goes", full, with(func(s *samplecrdv1.NetworkStatus) { s.Router = &samplecrdv1.RouterStatus{} }), `{"router":{"externalIPs":null,"id":null}}`},
-		{"a router goes", full, with(func(s *samplecrdv1.NetworkStatus) { s.Router = nil }), `{"router":null}`},
-		{"the port of a subnet goes: all subnets are in the patch", full, with(func(s *samplecrdv1.NetworkStatus) { s.Subnets[0].RouterPortID = "" }),
-			`{"subnets":[{"cidr":"x","gateway":"x","id":"x","name":"x"}]}`},
-		{"a condition goes", with(func(s *samplecrdv1.NetworkStatus) { s.Conditions = append(s.Conditions, edited) }), full,
-			`{"conditions":[` + condition + `]}`},
-		{"all conditions go", full, with(func(s *samplecrdv1.NetworkStatus) { s.Conditions = nil }), `{"conditions":null}`},
 		{"the default of the CustomResourceDefinition is replaced", samplecrdv1.NetworkStatus{Conditions: []metav1.Condition{pending()}},
 			samplecrdv1.NetworkStatus{ObservedGeneration: 2, Conditions: full.Conditions}, `{"conditions":[` + condition + `],"observedGeneration":2}`},
 	} {
@@ -649,29 +453,6 @@ func TestPatchCarriesEachFieldOfTheStatus(t *testing.T) {
 			}
 		}
 	}
-}
-
-// The patch changes nothing that the controller does not know: fields of a later version.
-func TestPatchKeepsUnknownFields(t *testing.T) {
-	network := newNetwork(ready())
-	next := Compute(network, Outcome{Observed: haveNetwork(), Err: neutronError(neutron.InUse)})
-	patch, err := Patch(network, &next)
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, err := jsonpatch.MergePatch([]byte(`{"spec":{"cidr":"10.0.0.0/24"},"status":{"later":{"a":["b"]},"networkID":"n"}}`), patch)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got struct {
-		Spec   map[string]any
-		Status map[string]any
-	}
-	if err := json.Unmarshal(after, &got); err != nil {
-		t.Fatal(err)
-	}
-	equal(t, map[string]any{"a": []any{"b"}}, got.Status["later"].(map[string]any))
-	equal(t, map[string]any{"cidr": "10.0.0.0/24"}, got.Spec)
 }
 
 func TestEqualComparesEachField(t *testing.T) {
@@ -754,8 +535,6 @@ func TestWhatIsKnownStaysInTheStatusIfNoRequestWasSent(t *testing.T) {
 		stays  bool
 	}{
 		{"an error of its own", notReady("NoSegmentAvailable", words), away, nil, true},
-		{"an error of its own without a better reason", notReady("NeutronUnavailable", words), away, nil, true},
-		{"ports", notReady("InUse", words), away, nil, true},
 		{"a request was sent", notReady("InUse", words), neutronError(neutron.Unavailable), nil, false},
 		{"an error about an older spec", notReady("InvalidSpec", words), away, edited, false},
 		{"it was ready", ready(), away, nil, false},

@@ -63,12 +63,6 @@ func TestUnrecorded(t *testing.T) {
 			{fresh, Outcome{Adopted: true}, "Created network n with subnet 10.0.0.0/24"},
 			{isReady, Outcome{}, nothing},
 		}, nil},
-		{"created, and not written twice", []sync{
-			{fresh, Outcome{Steps: steps(create, subnet)}, notWritten},
-			{fresh, Outcome{Adopted: true}, notWritten},
-			{fresh, Outcome{Adopted: true}, "Created network n with subnet 10.0.0.0/24"},
-			{isReady, Outcome{}, nothing},
-		}, nil},
 		{"created, and the answer to the write is lost", []sync{
 			{fresh, Outcome{Steps: steps(create, subnet)}, notWritten},
 			{isReady, Outcome{}, "Created network n with subnet 10.0.0.0/24"},
@@ -88,20 +82,6 @@ func TestUnrecorded(t *testing.T) {
 			{fresh, Outcome{Steps: steps(create, subnet), Router: &samplecrdv1.RouterStatus{}, Err: unrecorded}, nothing},
 			{progressing, Outcome{Steps: steps(neutron.CreateRouter{}), Router: router}, "Created network n with subnet 10.0.0.0/24 and router r"},
 			{isReady, Outcome{Router: router}, nothing},
-		}, nil},
-		{"created in two syncs, and the record is not written at first", []sync{
-			{fresh, Outcome{Steps: steps(create, subnet), Router: &samplecrdv1.RouterStatus{}, Err: unrecorded}, notWritten},
-			{fresh, Outcome{Adopted: true, Router: &samplecrdv1.RouterStatus{}, Err: unrecorded}, nothing},
-			{progressing, Outcome{Steps: steps(neutron.CreateRouter{}), Router: router}, "Created network n with subnet 10.0.0.0/24 and router r"},
-		}, nil},
-		{"created in two syncs, and the router fails", []sync{
-			{fresh, Outcome{Steps: steps(create, subnet), Router: &samplecrdv1.RouterStatus{}, Err: unrecorded}, nothing},
-			{progressing, Outcome{Router: &samplecrdv1.RouterStatus{}, Err: overQuota}, overQuota.Error()},
-			{failed, Outcome{Steps: steps(neutron.CreateRouter{}), Router: router}, "Created network n with subnet 10.0.0.0/24 and router r"},
-		}, nil},
-		{"adopted, and the router is recorded and created", []sync{
-			{fresh, Outcome{Adopted: true, Router: &samplecrdv1.RouterStatus{}, Err: unrecorded}, nothing},
-			{progressing, Outcome{Steps: steps(neutron.CreateRouter{}), Router: router}, "Adopted network n, which carries this Network's mark"},
 		}, nil},
 		{"edited, and the router is recorded between the steps", []sync{
 			{edited, Outcome{Steps: steps(rename), Router: &samplecrdv1.RouterStatus{}, Err: unrecorded}, nothing},
@@ -129,11 +109,6 @@ func TestUnrecorded(t *testing.T) {
 			{fresh, Outcome{Err: unavailable}, unavailable.Error()},
 			{fresh, Outcome{Adopted: true, Steps: steps(subnet)}, "Adopted network n, which carries this Network's mark"},
 		}, nil},
-		{"adopted, and not written", []sync{
-			{fresh, Outcome{Adopted: true}, notWritten},
-			{fresh, Outcome{Adopted: true}, "Adopted network n, which carries this Network's mark"},
-			{isReady, Outcome{}, nothing},
-		}, nil},
 		{"adopted, and completed later", []sync{
 			{fresh, Outcome{Adopted: true, Err: overQuota}, overQuota.Error()},
 			{failed, Outcome{Steps: steps(subnet)}, "Adopted network n, which carries this Network's mark"},
@@ -148,14 +123,6 @@ func TestUnrecorded(t *testing.T) {
 			{failed, Outcome{Steps: steps(subnet)}, "Repaired drift in Neutron: name set to web, subnet 10.0.0.0/24 created"},
 			{isReady, Outcome{}, nothing},
 		}, steps(rename, subnet)},
-		{"repaired in two syncs, and the first is not reported", []sync{
-			{isReady, Outcome{Steps: steps(rename), Err: neutronError(neutron.Stale)}, notWritten},
-			{isReady, Outcome{Steps: steps(subnet)}, "Repaired drift in Neutron: name set to web, subnet 10.0.0.0/24 created"},
-		}, steps(rename, subnet)},
-		{"repaired in the second sync, after the first failed", []sync{
-			{isReady, Outcome{Err: unavailable}, unavailable.Error()},
-			{failed, Outcome{Steps: steps(subnet)}, "Repaired drift in Neutron: subnet 10.0.0.0/24 created"},
-		}, steps(subnet)},
 		{"a sync fails, and later ones have nothing to do", []sync{
 			{isReady, Outcome{Err: unavailable}, unavailable.Error()},
 			{failed, Outcome{}, "Neutron matches the spec"},
@@ -163,10 +130,6 @@ func TestUnrecorded(t *testing.T) {
 		}, nil},
 		{"a sync fails, and the Network is edited", []sync{
 			{isReady, Outcome{Err: unavailable}, unavailable.Error()},
-			{failedAndEdited, Outcome{Steps: steps(subnet)}, "Updated network n: subnet 10.0.0.0/24 created"},
-		}, nil},
-		{"edited, and the first sync fails", []sync{
-			{edited, Outcome{Err: unavailable}, unavailable.Error()},
 			{failedAndEdited, Outcome{Steps: steps(subnet)}, "Updated network n: subnet 10.0.0.0/24 created"},
 		}, nil},
 		{"another Network has the name", []sync{

@@ -102,14 +102,3 @@ func TestTheSchemeEncodesAndDecodesANetwork(t *testing.T) {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
 }
-
-// A kind that is not registered has no Go type.
-func TestTheSchemeDoesNotKnowOtherKinds(t *testing.T) {
-	unknown := networkKind.GroupVersion().WithKind("Router")
-	if _, err := scheme.Scheme.New(unknown); !runtime.IsNotRegisteredError(err) {
-		t.Errorf("got %v for %s, want a not-registered error", err, unknown)
-	}
-	if _, _, err := scheme.Scheme.ObjectKinds(&metav1.PartialObjectMetadata{}); !runtime.IsNotRegisteredError(err) {
-		t.Errorf("got %v for an unregistered Go type, want a not-registered error", err)
-	}
-}
