@@ -17,7 +17,6 @@ limitations under the License.
 package main
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -61,85 +60,6 @@ func (f *fixture) expectQuiet() {
 	}
 	if events := f.TakeEvents(); len(events) > 0 {
 		f.t.Errorf("got the events %q", events)
-	}
-}
-
-func gatewayOf(gateway string) func(*samplecrdv1.Network) {
-	return func(n *samplecrdv1.Network) { n.Spec.Gateway = gateway }
-}
-
-// By mistake both have the same cluster ID. The UIDs differ, so each Network has its own network,
-// even if the names are equal.
-func TestTwoInstallationsWithOneClusterIDKeepTheirOwnNetworks(t *testing.T) {
-	const first, theirs = "default/net-a 10.0.0.0/24 10.0.0.1", "default/net-a 10.0.0.0/24 10.0.0.9"
-	f := ready(t, "10.0.0.0/24", "")
-	s := f.second(world.Cluster, world.NewNetwork("10.0.0.0/24", "", func(n *samplecrdv1.Network) { n.UID = "33333333-0000-0000-0000-000000000000" }))
-	s.mustSync()
-	f.ExpectNeutron(first, first)
-	f.expectQuiet()
-	s.Edit(gatewayOf("10.0.0.9"))
-	s.mustSync()
-	f.ExpectNeutron(first, theirs)
-	f.expectQuiet()
-	s.Edit(world.BeingDeleted)
-	s.mustSync()
-	f.ExpectNeutron(first)
-	f.expectQuiet()
-	f.ExpectReady(samplecrdv1.ReasonAvailable)
-}
-
-// A clone has the same UIDs and, by default, the same cluster ID: both manage one network.
-func TestCloneOfAClusterManagesTheSameNetworks(t *testing.T) {
-	f := ready(t, "10.0.0.0/24", "")
-	id := f.Get().Status.NetworkID
-	s := f.clone(world.Cluster)
-	s.expectQuiet()
-	f.expectQuiet()
-
-	// With specs that differ, each one changes what the other one has set.
-	s.Edit(gatewayOf("10.0.0.9"))
-	s.mustSync()
-	for range 2 {
-		for _, now := range []*fixture{f, s} {
-			now.TakeEvents()
-			now.relist()
-			now.mustSync()
-			if events := fmt.Sprint(now.TakeEvents()); !strings.Contains(events, samplecrdv1.EventDriftRepaired) {
-				t.Errorf("got the events %s", events)
-			}
-		}
-	}
-
-	// Neutron keeps a network that is in use. Another one goes, and is created again.
-	f.CreatePort(id)
-	s.Edit(world.BeingDeleted)
-	s.mustFail(neutron.InUse)
-	f.DeletePorts()
-	s.relistPorts()
-	s.mustSync()
-	f.ExpectNeutron()
-	f.relist()
-	f.mustSync()
-	f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
-	if f.Get().Status.NetworkID == id {
-		t.Error("the network has the same ID")
-	}
-}
-
-func TestCloneWithAClusterIDOfItsOwnCreatesItsOwnNetworks(t *testing.T) {
-	const line = "default/net-a 10.0.0.0/24 10.0.0.1"
-	f := ready(t, "10.0.0.0/24", "")
-	s := f.clone("clone")
-	s.mustSync()
-	s.ExpectReady(samplecrdv1.ReasonAvailable)
-	f.ExpectNeutron(line, line)
-	f.expectQuiet()
-	s.Edit(world.BeingDeleted)
-	s.mustSync()
-	f.ExpectNeutron(line)
-	f.expectQuiet()
-	for _, violation := range f.Check(&f.Get().Spec) {
-		t.Error(violation)
 	}
 }
 
