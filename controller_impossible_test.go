@@ -181,33 +181,6 @@ func TestAnEditThatCannotBeCompletedCostsNothing(t *testing.T) {
 	})
 }
 
-// What cost something does not get it back under the same ID, but as it was.
-func TestAnEditThatCannotBeCompletedIsTakenBack(t *testing.T) {
-	t.Parallel()
-	eachImpossible(t, 9, func(t *testing.T, _ int, i world.Impossible) {
-		f, before := obstructed(t, i)
-		i.Scenario().Act(f.World)
-		_, _ = f.rest()
-		mayChange := i.Costs != "" || i.Adds != ""
-		if mayChange {
-			f.ClearObstacles()
-		}
-		i.TakeBack(f.World)
-		f.relistPorts()
-		changes, isQuiet := f.rest()
-		isReady, reason, message := f.IsReady()
-		if !isQuiet || !isReady {
-			t.Errorf("at rest: %v, and the Network: %s, %s", isQuiet, reason, message)
-		}
-		if mayChange {
-			return
-		}
-		if diff := f.Snapshot().Diff(before); diff != "" || len(changes) > 0 {
-			t.Errorf("changes: %q, and Neutron (-before +after):\n%s", changes, diff)
-		}
-	})
-}
-
 // The last list is up to five minutes old.
 func TestAnEditMeetsAnObstacleThatNoListHasShownYet(t *testing.T) {
 	t.Parallel()
@@ -269,31 +242,6 @@ func TestEveryCrashPointOfAnEditThatCannotBeCompleted(t *testing.T) {
 		}
 	})
 	t.Logf("%d runs with a crash of %d edits", runs.Load(), len(world.Impossibles))
-}
-
-func TestStaleCacheDuringAnEditThatCannotBeCompleted(t *testing.T) {
-	t.Parallel()
-	var caches atomic.Int64
-	eachImpossible(t, 11, func(t *testing.T, number int, i world.Impossible) {
-		f, before := obstructed(t, i)
-		i.Scenario().Act(f.World)
-		_, _ = f.rest()
-		for behind := 1; behind <= f.API.Changes() && !t.Failed(); behind++ {
-			if leftOut(number+behind, 2) {
-				continue
-			}
-			caches.Add(1)
-			f.start()
-			f.see(f.API.After(f.API.Changes() - behind))
-			_ = f.quietSync() // it may fail
-			f.start()
-			_, _ = f.rest()
-			f.checkBlocked(i, before, func(format string, args ...any) {
-				t.Errorf("stale by %d changes: %s", behind, fmt.Sprintf(format, args...))
-			})
-		}
-	})
-	t.Logf("%d stale caches", caches.Load())
 }
 
 // appear lets the obstacle appear at that request of the edit, which may be too late to be one. Then the edit

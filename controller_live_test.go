@@ -101,26 +101,6 @@ func TestNetworkThatARestoredAPIServerHasLostStaysInNeutron(t *testing.T) {
 	}
 }
 
-// A deletion with the policy Retain that a restore interrupts has removed the mark of the subnet. A
-// status from before the subnet does not prove that the Network made it. A user can put the mark back.
-func TestSubnetThatGetsItsMarkBackAfterARestoreIsManagedAgain(t *testing.T) {
-	f := ready(t, "10.0.0.0/24", "")
-	subnet := f.Get().Status.SubnetID
-	f.UnmarkSubnet(subnet)
-	f.API.Restore(1)
-	f.start()
-	f.mustFail(neutron.Invalid)
-	f.ExpectReady(samplecrdv1.ReasonInvalidSpec, samplecrdv1.ConditionStalled)
-
-	f.MarkSubnet(subnet, f.Get().UID)
-	f.relist()
-	f.mustSync()
-	f.ExpectReady(samplecrdv1.ReasonAvailable)
-	if got := f.Get().Status.SubnetID; got != subnet {
-		t.Errorf("subnet %s, want %s", got, subnet)
-	}
-}
-
 // edits are what users and other clients do to a Network while the cache does not show it yet.
 var edits = []struct {
 	name string

@@ -431,62 +431,6 @@ func TestAnyBackupIsRestoredAtAnyWrite(t *testing.T) {
 	t.Logf("%d restored backups", restores.Load())
 }
 
-// A restored spec may name a subnet or a gateway of before. Whatever it says, an imported network is not
-// harmed, and none is created in its place.
-func TestAnyBackupOfAnImportDoesNoHarm(t *testing.T) {
-	t.Parallel()
-	var restores atomic.Int64
-	t.Run("scenarios", func(t *testing.T) {
-		for i, s := range world.Imports {
-			if s.MayHarm() {
-				continue
-			}
-			t.Run(s.Name, func(t *testing.T) {
-				t.Parallel()
-				for write := 1; !t.Failed(); write++ {
-					if leftOut(i+write, 1) {
-						continue
-					}
-					crashed, backups := true, 0
-					for backup := 0; backup <= backups && crashed; backup++ {
-						if backup > 0 && leftOut(i+write+backup, 2) {
-							continue
-						}
-						crashed, backups = restoreImport(t, s, write, backup)
-						restores.Add(1)
-					}
-					if !crashed {
-						break
-					}
-				}
-			})
-		}
-	})
-	t.Logf("%d restored backups", restores.Load())
-}
-
-// restoreImport restores the backup that was made after that many changes, while a controller is at this
-// write, and lets another one continue. It returns the number of changes.
-func restoreImport(t *testing.T, s world.Scenario, write, backup int) (crashed bool, changes int) {
-	t.Helper()
-	f := prepare(t, s)
-	f.CrashAt(&world.Crash{Write: write})
-	if err := f.settle(s.Act); err != nil {
-		t.Error(err)
-	}
-	crashed, changes = f.Crashed(), f.API.Changes()
-	f.CrashAt(nil)
-	f.API.Restore(backup)
-	f.start()
-	if err := f.settle(nothing); err != nil {
-		t.Errorf("at write %d, from the backup after change %d: %v", write, backup, err)
-	}
-	for _, violation := range f.CheckUnharmed() {
-		t.Errorf("at write %d, from the backup after change %d: %s", write, backup, violation)
-	}
-	return crashed, changes
-}
-
 // loseOneAnswer makes Neutron carry out the controller's nth change, as far as it gets if its worker dies
 // in the middle, and lose the answer. It returns a function that reports whether it has.
 func (f *fixture) loseOneAnswer(nth int) (lost func() bool) {

@@ -536,36 +536,6 @@ func (l *lab) neutronFails(method, collection string) {
 	})
 }
 
-// A Network with deletionPolicy Retain whose finalizer somebody removed leaves the mark, as any other. Nothing in Neutron
-// says what its policy was, so -delete-orphans deletes its network too, as its documentation says. Without the mark, which
-// the controller takes off and a user can, the network stays.
-func TestTheDeletionPolicyOfAnOrphanIsNotKnown(t *testing.T) {
-	l := newLab(t, RemoveFew)
-	l.fill(20)
-	l.inKubernetes("gone", "u-gone", false)
-	marked, unmarked := l.inNeutron("default/retained", "u-retained"), l.inNeutron("default/kept", "u-kept")
-	for name, uid := range map[string]types.UID{"retained": "u-retained", "kept": "u-kept"} {
-		retained := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: uid}}
-		retained.Spec.DeletionPolicy = samplecrdv1.DeletionRetain
-		l.must(l.kube.Tracker().Add(retained))
-		l.must(l.cached.Add(retained))
-	}
-	l.must(l.relist())
-	equal(t, 0, len(l.finder.List()))
-
-	l.restart(RemoveFew) // the controller was stopped when the Networks went
-	for _, name := range []string{"retained", "kept"} {
-		l.must(l.kube.Tracker().Delete(samplecrdv1.Resource("networks").WithVersion("v1"), "default", name))
-		l.must(l.cached.Delete(&samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}))
-	}
-	l.must(l.relist())
-	equal(t, 2, len(l.finder.List()))
-	l.must(networks.Update(l.ctx, l.users, unmarked, networks.UpdateOpts{Description: new("")}).Err)
-	l.must(l.relist())
-	equal(t, false, l.exists(marked))
-	equal(t, true, l.exists(unmarked))
-}
-
 func TestAnOrphanIsLeftAloneFor(t *testing.T) {
 	type change func(l *lab, id string)
 	rename := func(l *lab, id string) {
@@ -856,27 +826,17 @@ func TestAnotherInstallationWithTheSameClusterIDIsReported(t *testing.T) {
 // A cloud is opened again when its Secret changes, and spare credentials can lead to the same
 // project as others.
 func TestAnotherInstallationIsRememberedForAllCloudsOfThePlace(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		clouds func(l *lab) []*neutron.Cloud
-	}{
-		{"the cloud is opened again", func(l *lab) []*neutron.Cloud { return []*neutron.Cloud{l.newCloud("cloud")} }},
-		{"a second cloud is opened", func(l *lab) []*neutron.Cloud { return append(l.clouds, l.newCloud("second")) }},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			l := newLab(t, RemoveAll)
-			l.create("net", "u-net")
-			l.must(l.relist())
-			theirs := newLabOn(t, l.server, RemoveNone).create("theirs", "u-theirs")
-			l.must(l.relist())
-			l.clouds = test.clouds(l)
-			for range 3 {
-				l.must(l.relist())
-			}
-			equal(t, true, l.exists(theirs))
-			equal(t, 1, strings.Count(l.log.String(), "another installation probably has the same cluster ID. No orphan"))
-		})
+	l := newLab(t, RemoveAll)
+	l.create("net", "u-net")
+	l.must(l.relist())
+	theirs := newLabOn(t, l.server, RemoveNone).create("theirs", "u-theirs")
+	l.must(l.relist())
+	l.clouds = []*neutron.Cloud{l.newCloud("cloud"), l.newCloud("second")}
+	for range 3 {
+		l.must(l.relist())
 	}
+	equal(t, true, l.exists(theirs))
+	equal(t, 1, strings.Count(l.log.String(), "another installation probably has the same cluster ID. No orphan"))
 }
 
 // Two installations with one cluster ID act in every order. A network that one of them creates

@@ -326,6 +326,15 @@ default/web: 2 changes, blocked
      blocked: in use by port web-0 (no device)
   2. subnet 10.0.0.0/24 deleted
 1 Network: 1 blocked`},
+		{"a subnet goes before its successor comes", func(f *fixture) []string {
+			f.network("web", cidr("10.0.0.0/24"))
+			return f.manifest("web", "cidr: 10.0.0.0/16")
+		}, 2, `
+default/web: 2 changes
+  1. subnet 10.0.0.0/24 replaced by 10.0.0.0/16, with which it overlaps
+     interrupts: the old subnet goes before the new one comes
+  2. subnet 10.0.0.0/16 created
+1 Network: 1 with changes`},
 		{"a router that does not exist: the rest is done", func(f *fixture) []string {
 			return f.manifest("web", "cidr: 10.0.0.0/24, router: {existing: {name: nowhere}}")
 		}, 1, `
@@ -351,6 +360,14 @@ default/web: error: Network.samplecrd.k8s.io "web" is invalid: spec.gateway: Inv
 1 Network: 1 with an error`},
 		{"a mistyped field", func(f *fixture) []string { return f.manifest("web", "cdir: 10.0.0.0/24") }, 1, `
 default/web: error: strict decoding error: unknown field "spec.cdir"
+1 Network: 1 with an error`},
+		{"a spec that was stored under an older CustomResourceDefinition", func(f *fixture) []string {
+			n := f.network("web", cidr("10.0.0.0/24"))
+			n.Spec.Gateway = "10.9.0.1"
+			f.update(n)
+			return []string{"web"}
+		}, 1, `
+default/web: error: spec.gateway: "10.9.0.1" is not an address inside 10.0.0.0/24, nor None
 1 Network: 1 with an error`},
 		{"characters that mislead a terminal", func(f *fixture) []string {
 			f.refusal = apierrors.NewBadRequest("invalid: \x1b[2J")
