@@ -204,39 +204,6 @@ func TestEveryCrashPointWithDistributedRouters(t *testing.T) {
 	t.Logf("%d runs", runs.Load())
 }
 
-func TestStaleCacheDoesNoHarm(t *testing.T) {
-	t.Parallel()
-	var caches atomic.Int64
-	t.Run("scenarios", func(t *testing.T) {
-		for i, s := range slices.Concat(world.Scenarios, world.Imports) {
-			t.Run(s.Name, func(t *testing.T) {
-				t.Parallel()
-				for behind := 1; ; behind++ {
-					if leftOut(i+behind, 2) {
-						continue
-					}
-					f := prepare(t, s)
-					if err := f.settle(s.Act); err != nil {
-						t.Fatal(err)
-					}
-					if behind > f.API.Changes() {
-						break
-					}
-					caches.Add(1)
-					f.start()
-					f.see(f.API.After(f.API.Changes() - behind))
-					// It may fail.
-					_ = f.quietSync()
-					for _, violation := range f.finish(s) {
-						t.Errorf("stale by %d changes: %s", behind, violation)
-					}
-				}
-			})
-		}
-	})
-	t.Logf("%d stale caches of %d scenarios", caches.Load(), len(world.Scenarios))
-}
-
 // changes are the reasons of the events that say what was done in Neutron.
 var changes = []string{samplecrdv1.EventCreated, samplecrdv1.EventAdopted, samplecrdv1.EventUpdated, samplecrdv1.EventDriftRepaired, samplecrdv1.EventDeleted}
 
