@@ -525,6 +525,7 @@ func TestSyncHandler(t *testing.T) {
 			name: "being deleted, in use, and the network lost its mark: the ports are not waited for",
 			given: func(f *fixture) {
 				inUse(world.BeingDeleted)(f)
+				f.mustFail(neutron.InUse)
 				f.UnmarkNetwork(f.Get().Status.NetworkID)
 				f.relist()
 			},
