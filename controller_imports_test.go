@@ -76,26 +76,21 @@ func TestImportOfANetworkWhoseDeletionWasMissed(t *testing.T) {
 	f.ExpectReady(samplecrdv1.ReasonAvailable)
 }
 
-// Two clusters import one network: one gets it, and the other one when the first gives it back.
-func TestTwoClustersImportOneNetwork(t *testing.T) {
-	f := newFixture(t)
-	id := f.CreateInNeutron("legacy", "", "10.0.0.0/24")
-	f.API.Put(world.NewNetwork("", "", importing(id)))
-	f.refresh()
-	f.mustSync()
-	s := f.second("another-cluster", world.NewNetwork("", "", importing(id), func(n *samplecrdv1.Network) { n.UID = "another" }))
-	if err := s.sync(); neutron.ReasonOf(err) != neutron.ImportRefused {
-		t.Fatalf("got %v", err)
-	}
-	s.ExpectReady(samplecrdv1.ReasonImportRefused, samplecrdv1.ConditionStalled)
-	f.ExpectReady(samplecrdv1.ReasonAvailable)
+// second returns the fixture of another cluster with the same project in Neutron. Its controller
+// has this cluster ID.
+func (f *fixture) second(cluster string, networks ...*samplecrdv1.Network) *fixture {
+	f.t.Helper()
+	s := &fixture{World: world.New(f.t, networks...), t: f.t}
+	_ = s.Neutron.Close()
+	s.Neutron, s.Client = f.Neutron, f.Client
+	s.startAs(cluster)
+	return s
+}
 
-	f.Edit(world.BeingDeleted)
-	f.refresh()
-	f.mustSync()
-	s.relist()
-	s.mustSync()
-	s.ExpectReady(samplecrdv1.ReasonAvailable)
+// clone returns a second cluster with a copy of the Network and its status.
+func (f *fixture) clone(cluster string) *fixture {
+	f.t.Helper()
+	return f.second(cluster, f.Get().DeepCopy())
 }
 
 // Edits of a copy of a Network that imports its network.

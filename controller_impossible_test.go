@@ -181,33 +181,6 @@ func TestAnEditThatCannotBeCompletedCostsNothing(t *testing.T) {
 	})
 }
 
-// What cost something does not get it back under the same ID, but as it was.
-func TestAnEditThatCannotBeCompletedIsTakenBack(t *testing.T) {
-	t.Parallel()
-	eachImpossible(t, 9, func(t *testing.T, _ int, i world.Impossible) {
-		f, before := obstructed(t, i)
-		i.Scenario().Act(f.World)
-		_, _ = f.rest()
-		mayChange := i.Costs != "" || i.Adds != ""
-		if mayChange {
-			f.ClearObstacles()
-		}
-		i.TakeBack(f.World)
-		f.relistPorts()
-		changes, isQuiet := f.rest()
-		isReady, reason, message := f.IsReady()
-		if !isQuiet || !isReady {
-			t.Errorf("at rest: %v, and the Network: %s, %s", isQuiet, reason, message)
-		}
-		if mayChange {
-			return
-		}
-		if diff := f.Snapshot().Diff(before); diff != "" || len(changes) > 0 {
-			t.Errorf("changes: %q, and Neutron (-before +after):\n%s", changes, diff)
-		}
-	})
-}
-
 // The last list is up to five minutes old.
 func TestAnEditMeetsAnObstacleThatNoListHasShownYet(t *testing.T) {
 	t.Parallel()
@@ -271,31 +244,6 @@ func TestEveryCrashPointOfAnEditThatCannotBeCompleted(t *testing.T) {
 	t.Logf("%d runs with a crash of %d edits", runs.Load(), len(world.Impossibles))
 }
 
-func TestStaleCacheDuringAnEditThatCannotBeCompleted(t *testing.T) {
-	t.Parallel()
-	var caches atomic.Int64
-	eachImpossible(t, 11, func(t *testing.T, number int, i world.Impossible) {
-		f, before := obstructed(t, i)
-		i.Scenario().Act(f.World)
-		_, _ = f.rest()
-		for behind := 1; behind <= f.API.Changes() && !t.Failed(); behind++ {
-			if leftOut(number+behind, 2) {
-				continue
-			}
-			caches.Add(1)
-			f.start()
-			f.see(f.API.After(f.API.Changes() - behind))
-			_ = f.quietSync() // it may fail
-			f.start()
-			_, _ = f.rest()
-			f.checkBlocked(i, before, func(format string, args ...any) {
-				t.Errorf("stale by %d changes: %s", behind, fmt.Sprintf(format, args...))
-			})
-		}
-	})
-	t.Logf("%d stale caches", caches.Load())
-}
-
 // appear lets the obstacle appear at that request of the edit, which may be too late to be one. Then the edit
 // may cost something. But others lose nothing, nothing goes back and forth, and the Network heals. It returns
 // false if there are fewer requests.
@@ -354,4 +302,54 @@ func TestAnObstacleAppearsAtEveryRequest(t *testing.T) {
 		}
 	})
 	t.Logf("%d obstacles that appear", acts.Load())
+}
+
+// A default that Neutron does not let the controller restore is told, and holds up nothing that the spec
+// declares. When Neutron accepts it, it is restored.
+func TestADefaultThatCannotBeRestoredHoldsUpNothing(t *testing.T) {
+	for i, field := range world.Defaults {
+		for j, declared := range world.Declarations {
+			if leftOut(i+j, 1) || field.Label == declared.Name || field.IsHeld && (declared.Replaces() || declared.Want.Router != nil) {
+				continue
+			}
+			t.Run(field.Name+", and "+declared.Name, func(t *testing.T) {
+				t.Parallel()
+				f := newFixture(t)
+				f.CreateProtected()
+				f.CreateRouting()
+				f.Create(*declared.Start())
+				if err := f.settle(nothing); err != nil {
+					t.Fatal(err)
+				}
+				if err := field.Change(f.World); err != nil {
+					t.Fatal(err)
+				}
+				_, _ = f.rest()
+				f.expectUnrestored(field.Label)
+				declared.Act(f.World)
+				if changes, isQuiet := f.rest(); !isQuiet {
+					t.Errorf("the controller does not come to rest: %q, %s", changes, f.message())
+				}
+				if missing := declared.Missing(f.World); missing != "" {
+					t.Errorf("not made: %s, and the message is %q", missing, f.message())
+				}
+				if !field.IsOfSubnet || !declared.Replaces() {
+					f.expectUnrestored(field.Label)
+				}
+				f.ClearObstacles()
+				_, _ = f.rest()
+				for _, violation := range f.Check(declared.Want) {
+					t.Errorf("after Neutron accepts the default: %s", violation)
+				}
+			})
+		}
+	}
+}
+
+// expectUnrestored expects a Network that is not ready, with a message that names the field.
+func (f *fixture) expectUnrestored(label string) {
+	f.t.Helper()
+	if isReady, reason, message := f.IsReady(); isReady || !strings.Contains(message, label) {
+		f.t.Errorf("ready: %v, %s: %q does not name %s", isReady, reason, message, label)
+	}
 }

@@ -17,46 +17,27 @@ limitations under the License.
 package main
 
 import (
-	"context"
 	"errors"
-	"net/http"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
-	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/fake"
 	networkinformers "github.com/samplecrd/samplecrd-controller/pkg/generated/informers/externalversions/samplecrd/v1"
-	"github.com/samplecrd/samplecrd-controller/pkg/live"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
-	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 	"github.com/samplecrd/samplecrd-controller/pkg/orphans"
-	"github.com/samplecrd/samplecrd-controller/pkg/status"
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/apiserver"
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/world"
 )
 
 // What a vanished Network left, the Network as it is past the cache, and a restored API server.
-
-// vanish removes the Network from the API server in spite of its finalizer. The informer notices.
-func (f *fixture) vanish() {
-	f.t.Helper()
-	gone := f.Get()
-	f.API.Remove(world.Key.Namespace, world.Key.Name)
-	f.refresh()
-	f.controller.handlers(klog.Logger{}).DeleteFunc(networkinformers.DeletedNetwork{OptionalObj: gone})
-}
 
 // syncVanished syncs the keys of the vanished Networks that have been started. It returns their
 // errors.
@@ -81,79 +62,6 @@ func (f *fixture) mustSyncVanished() {
 	if err := f.syncVanished(); err != nil {
 		f.t.Fatalf("sync of what vanished Networks left: %v", err)
 	}
-}
-
-// The cloud of a Secret hangs in which three Networks vanished. Their names belong to Networks in
-// the controller's own cloud now, and there are as many workers.
-func TestVanishedNetworksInAHangingCloudHoldUpNoOtherCloud(t *testing.T) {
-	f := newFixture(t, world.NewNetwork("10.9.0.0/24", "", world.WithCredentials))
-	f.CreateSecret()
-	f.syncUntil(samplecrdv1.ReasonAvailable) // the cloud is ready
-	for f.controller.queue.Len() > 0 {
-		key, _ := f.controller.queue.Get()
-		f.controller.queue.Done(key)
-	}
-	handlers := f.controller.handlers(klog.Logger{})
-	names := []string{"a", "b", "c"}
-	named := func(name string, uid types.UID) func(*samplecrdv1.Network) {
-		return func(n *samplecrdv1.Network) { n.Name, n.UID = name, uid }
-	}
-	for _, name := range names {
-		uid := types.UID("vanished-" + name)
-		f.CreateOwned(uid, "10.0.0.0/24")
-		gone := world.NewNetwork("10.0.0.0/24", "", world.WithFinalizer, world.WithCredentials, named(name, uid))
-		handlers.DeleteFunc(networkinformers.DeletedNetwork{OptionalObj: gone})
-		f.API.Put(world.NewNetwork("10.1.0.0/24", "", named(name, types.UID("new-"+name))))
-	}
-	f.refresh()
-
-	release, written := make(chan struct{}), make(chan struct{}, 100)
-	f.Neutron.SetFault(func(r *http.Request) *embedded.Fault {
-		if !strings.HasPrefix(r.UserAgent(), "controller") { // that of the own cloud
-			<-release
-		}
-		return nil
-	})
-	f.AroundKubernetes(func(r apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error) {
-		object, err := do()
-		if r.Subresource == "status" {
-			written <- struct{}{}
-		}
-		return object, err
-	})
-	stop := work(quiet(t), f.controller, len(names))
-	defer stop()
-	defer close(release)
-	for range names {
-		select {
-		case <-written:
-		case <-time.After(cloudTimeout / 2):
-			t.Fatal("the Networks of the own cloud are held up")
-		}
-	}
-	for _, n := range f.API.After(f.API.Changes()) {
-		if !status.IsAvailable(n) {
-			t.Errorf("%s: %+v", n.Name, n.Status)
-		}
-	}
-}
-
-func TestFinalErrorDoesNotDelayTheRemovalOfAVanishedNetwork(t *testing.T) {
-	f := ready(t, "10.0.0.0/24", "")
-	f.CreatePort(f.Get().Status.NetworkID)
-	f.vanish()
-	f.Create(samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.1.0.0/31"}}) // Neutron refuses it
-	f.refresh()
-	f.controller.options.Resync = time.Hour // the delay of a final error
-	queue := &recordingQueue{TypedRateLimitingInterface: f.controller.queue}
-	f.controller.queue = queue
-	for range 2 {
-		f.controller.processNextWorkItem(quiet(t))
-	}
-	if diff := gocmp.Diff([]string{"Forget", "AddAfter 1h0m0s", "Forget", "AddAfter 1m0s"}, queue.calls); diff != "" {
-		t.Errorf("requeued (-want +got):\n%s", diff)
-	}
-	f.ExpectReady(samplecrdv1.ReasonInvalidSpec, samplecrdv1.ConditionStalled)
 }
 
 // An API server that was restored from a backup from before the Network does not have it. That
@@ -191,61 +99,6 @@ func TestNetworkThatARestoredAPIServerHasLostStaysInNeutron(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A deletion with the policy Retain that a restore interrupts has removed the mark of the subnet. A
-// status from before the subnet does not prove that the Network made it. A user can put the mark back.
-func TestSubnetThatGetsItsMarkBackAfterARestoreIsManagedAgain(t *testing.T) {
-	f := ready(t, "10.0.0.0/24", "")
-	subnet := f.Get().Status.SubnetID
-	f.UnmarkSubnet(subnet)
-	f.API.Restore(1)
-	f.start()
-	f.mustFail(neutron.Invalid)
-	f.ExpectReady(samplecrdv1.ReasonInvalidSpec, samplecrdv1.ConditionStalled)
-
-	f.MarkSubnet(subnet, f.Get().UID)
-	f.relist()
-	f.mustSync()
-	f.ExpectReady(samplecrdv1.ReasonAvailable)
-	if got := f.Get().Status.SubnetID; got != subnet {
-		t.Errorf("subnet %s, want %s", got, subnet)
-	}
-}
-
-// A cache that stays behind must not keep a worker busy.
-func TestKeyWhoseCacheIsBehindIsSyncedLessAndLessOften(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		kube := fake.NewClientset()
-		api := apiserver.Install(kube)
-		cached := api.Put(world.NewNetwork("10.0.0.0/24", ""))
-		backup := api.Changes()
-		networks := live.NewNetworks(kube)
-		if err := networks.UpdateStatusIfNeeded(t.Context(), cached, samplecrdv1.NetworkStatus{MTU: 1}); err != nil {
-			t.Fatal(err)
-		}
-		var syncs, fresh atomic.Int32
-		c := queueOnly(func(ctx context.Context, _ cache.ObjectName) error {
-			syncs.Add(1)
-			err := networks.CheckFresh(ctx, cached)
-			if err == nil {
-				fresh.Add(1)
-			}
-			return err
-		})
-		c.queue.Add(world.Key)
-		stop := work(quiet(t), c, 1)
-		time.Sleep(time.Minute) // of virtual time
-		if n := syncs.Load(); n < 10 || n > 70 || fresh.Load() > 0 {
-			t.Errorf("%d syncs in a minute, %d of them with a fresh cache", n, fresh.Load())
-		}
-		api.Restore(backup)
-		time.Sleep(10 * time.Second)
-		stop()
-		if n := fresh.Load(); n != 1 {
-			t.Errorf("%d syncs went on after the API server was restored, want 1", n)
-		}
-	})
 }
 
 // edits are what users and other clients do to a Network while the cache does not show it yet.

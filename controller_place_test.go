@@ -116,21 +116,6 @@ func TestRegionThatIsAddedLosesNoNetwork(t *testing.T) {
 	}
 }
 
-// A status from before the region was recorded gets it when the network is seen.
-func TestStatusWithoutRegionGetsTheRegionOfItsNetwork(t *testing.T) {
-	f := ready(t, "10.0.0.0/24", "")
-	f.Edit(func(n *samplecrdv1.Network) { n.Status.Region = "" })
-	f.Neutron.SetRegions(embedded.Region{Name: "RegionTwo", Neutron: "two"}, embedded.Region{Name: "RegionOne"})
-	f.restartWith(f.withRegion("RegionOne"))
-	f.relist()
-	f.TakeJournal()
-	f.mustSync()
-	f.ExpectJournal("patch networks/status")
-	if got := f.Get().Status.Region; got != "RegionOne" {
-		t.Errorf("the region is %q", got)
-	}
-}
-
 // interruptions are what happens to the credentials at the moment when the token is refused.
 // After back, they lead to the same place again.
 var interruptions = []struct {

@@ -17,17 +17,13 @@ limitations under the License.
 package main
 
 import (
-	"errors"
-	"strings"
 	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
-	"github.com/samplecrd/samplecrd-controller/pkg/clouds"
 	"github.com/samplecrd/samplecrd-controller/pkg/live"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
@@ -78,58 +74,6 @@ func (f *fixture) endNamespace() {
 	}
 }
 
-// A new leader has not seen the Secret that was deleted with the namespace.
-func TestNetworkThatLostItsSecretWithItsNamespaceIsFinishedWithSpareCredentials(t *testing.T) {
-	f := newFixture(t, world.NewNetwork("10.0.0.0/24", "", world.WithCredentials))
-	f.CreateSecret()
-	f.syncUntil(samplecrdv1.ReasonAvailable)
-	f.AwaitSecretWatch()
-	created := f.Get().Status
-	f.CreatePort(created.NetworkID)
-	f.DeleteSecret()
-	f.endNamespace()
-	f.Edit(world.BeingDeleted)
-	f.TakeEvents()
-
-	f.restartWithSpares()
-	f.syncUntil(samplecrdv1.ReasonNoCredentials)
-	f.ExpectReady(samplecrdv1.ReasonNoCredentials, samplecrdv1.ConditionReconciling)
-	place := neutron.Place{Project: created.ProjectID, Region: created.Region}
-	for _, part := range []string{"nothing can be created because the namespace is being deleted", "credentials for " + place.String(), "in namespace " + systemNamespace} {
-		if !strings.Contains(f.message(), part) {
-			t.Errorf("the message is %q, without %q", f.message(), part)
-		}
-	}
-	if diff := gocmp.Diff([]string{samplecrdv1.ReasonNoCredentials}, f.TakeEvents()); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
-	f.AwaitSecretWatch() // of the one that the Network names
-	f.AwaitSecretWatch() // of all with spare credentials
-
-	// Those of another project find nothing. That does not mean that the network is gone.
-	f.createSpare("wrong", elsewhere(t))
-	for len(f.controller.clouds.List()) < 2 || errors.Is(f.sync(), clouds.ErrNotReady) {
-	}
-	f.mustFail(neutron.NoCredentials)
-	if n := f.Get(); n.Status.NetworkID != created.NetworkID || !live.HasFinalizer(n) {
-		t.Errorf("the finalizer or the status is lost: %+v", n)
-	}
-	f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
-
-	f.createSpare("right", f.Secret().Data["clouds.yaml"])
-	f.syncUntil(samplecrdv1.ReasonInUse)
-	f.DeletePorts()
-	f.mustSync()
-	f.ExpectNeutron()
-	if f.Find() != nil {
-		t.Error("the Network is still there")
-	}
-	f.mustSync() // it is gone
-	if n := len(f.controller.clouds.List()); n != 1+2*2 {
-		t.Errorf("%d clouds are open, want the controller's own and those of the spare credentials", n)
-	}
-}
-
 // The Secret of a namespace that is being deleted led to another project before it was deleted.
 func TestNetworkIsNotFinishedInAnotherProject(t *testing.T) {
 	f := newFixture(t, world.NewNetwork("10.0.0.0/24", "", world.WithCredentials))
@@ -166,4 +110,8 @@ func TestNetworkIsNotFinishedInAnotherProject(t *testing.T) {
 		}
 	}
 	f.ExpectNeutron()
+	f.mustSync() // the Network is gone
+	if n := len(f.controller.clouds.List()); n != 1+2 {
+		t.Errorf("%d clouds are open, want the controller's own and those of the spare credentials", n)
+	}
 }

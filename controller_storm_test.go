@@ -351,42 +351,6 @@ func TestAnOutageCostsOneRequestPerSecond(t *testing.T) {
 	}
 }
 
-// TestReadsThatFailForEverCostTheOthersLittle is for Neutrons that cannot answer for some of the networks.
-func TestReadsThatFailForEverCostTheOthersLittle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := startStorm(t, func(r *http.Request) *embedded.Fault {
-			if mark := r.URL.Query().Get("description"); mark != "" {
-				return &internalError
-			}
-			return ofTheBad(internalError)(r)
-		}, members()...)
-		defer s.stop()
-		const minutes = 30
-		time.Sleep(minutes * time.Minute)
-		// Five failures in a row open the circuit, and then a list closes it.
-		const tries = stormFailing * (minutes + 7 + minutes/5)
-		s.atMost("lists of all networks", s.relists.Load(), minutes/5+tries/enoughFailures)
-		s.atMost("look-ups", s.lookups.Load(), tries*3/2)
-		for i := stormFailing; i < stormMembers; i++ {
-			s.expectReason(good(i), samplecrdv1.ReasonAvailable)
-		}
-		var writes int64
-		for i := range stormFailing {
-			writes += s.writes(bad(i))
-		}
-		s.atMost("writes of the status of those that fail", writes, 5*stormFailing)
-		// Another Network is held up for a few seconds.
-		s.edit(good(100), func(n *samplecrdv1.Network) { n.Spec.Gateway = samplecrdv1.GatewayNone })
-		time.Sleep(5 * time.Second)
-		s.expectReason(good(100), samplecrdv1.ReasonAvailable)
-		if n := s.get(good(100)); n.Status.Gateway != samplecrdv1.GatewayNone {
-			t.Errorf("its gateway is %s", n.Status.Gateway)
-		}
-	})
-}
-
-const enoughFailures = 5
-
 // TestAListThatFailsForEverCostsTheOthersNothing has one list of several that fails, of a Neutron that is slow already.
 func TestAListThatFailsForEverCostsTheOthersNothing(t *testing.T) {
 	const routed, periods, tolerance = 30, 12, 10

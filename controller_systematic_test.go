@@ -204,39 +204,6 @@ func TestEveryCrashPointWithDistributedRouters(t *testing.T) {
 	t.Logf("%d runs", runs.Load())
 }
 
-func TestStaleCacheDoesNoHarm(t *testing.T) {
-	t.Parallel()
-	var caches atomic.Int64
-	t.Run("scenarios", func(t *testing.T) {
-		for i, s := range slices.Concat(world.Scenarios, world.Imports) {
-			t.Run(s.Name, func(t *testing.T) {
-				t.Parallel()
-				for behind := 1; ; behind++ {
-					if leftOut(i+behind, 2) {
-						continue
-					}
-					f := prepare(t, s)
-					if err := f.settle(s.Act); err != nil {
-						t.Fatal(err)
-					}
-					if behind > f.API.Changes() {
-						break
-					}
-					caches.Add(1)
-					f.start()
-					f.see(f.API.After(f.API.Changes() - behind))
-					// It may fail.
-					_ = f.quietSync()
-					for _, violation := range f.finish(s) {
-						t.Errorf("stale by %d changes: %s", behind, violation)
-					}
-				}
-			})
-		}
-	})
-	t.Logf("%d stale caches of %d scenarios", caches.Load(), len(world.Scenarios))
-}
-
 // changes are the reasons of the events that say what was done in Neutron.
 var changes = []string{samplecrdv1.EventCreated, samplecrdv1.EventAdopted, samplecrdv1.EventUpdated, samplecrdv1.EventDriftRepaired, samplecrdv1.EventDeleted}
 
@@ -394,97 +361,32 @@ func restore(t *testing.T, s world.Scenario, write, backup int) (changes int) {
 	return changes
 }
 
-// eachRestorable runs a subtest for each scenario, except those in which a backup without the status does
-// not know the network, or the interface.
-func eachRestorable(t *testing.T, run func(*testing.T, int, world.Scenario)) {
-	t.Helper()
-	t.Run("scenarios", func(t *testing.T) {
-		for i, s := range world.Scenarios {
-			if s.Unmarks() || s.Forgets() {
-				continue
-			}
-			t.Run(s.Name, func(t *testing.T) {
-				t.Parallel()
-				run(t, i, s)
-			})
-		}
-	})
-}
-
 func TestAnyBackupIsRestoredAtAnyWrite(t *testing.T) {
 	t.Parallel()
 	var restores atomic.Int64
-	eachRestorable(t, func(t *testing.T, number int, s world.Scenario) {
-		for write, changes := 1, 0; changes >= 0 && !t.Failed(); write++ {
-			if leftOut(number+write, 1) {
-				continue
-			}
-			for backup := 0; backup <= changes && !t.Failed(); backup++ {
-				if backup > 0 && leftOut(number+write+backup, 6) {
-					continue
-				}
-				changes = restore(t, s, write, backup)
-				restores.Add(1)
-			}
-		}
-	})
-	t.Logf("%d restored backups", restores.Load())
-}
-
-// A restored spec may name a subnet or a gateway of before. Whatever it says, an imported network is not
-// harmed, and none is created in its place.
-func TestAnyBackupOfAnImportDoesNoHarm(t *testing.T) {
-	t.Parallel()
-	var restores atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
-		for i, s := range world.Imports {
-			if s.MayHarm() {
-				continue
+		for number, s := range world.Scenarios {
+			if s.Unmarks() || s.Forgets() {
+				continue // a backup without the status does not know the network, or the interface
 			}
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
-				for write := 1; !t.Failed(); write++ {
-					if leftOut(i+write, 1) {
+				for write, changes := 1, 0; changes >= 0 && !t.Failed(); write++ {
+					if leftOut(number+write, 1) {
 						continue
 					}
-					crashed, backups := true, 0
-					for backup := 0; backup <= backups && crashed; backup++ {
-						if backup > 0 && leftOut(i+write+backup, 2) {
+					for backup := 0; backup <= changes && !t.Failed(); backup++ {
+						if backup > 0 && leftOut(number+write+backup, 6) {
 							continue
 						}
-						crashed, backups = restoreImport(t, s, write, backup)
+						changes = restore(t, s, write, backup)
 						restores.Add(1)
-					}
-					if !crashed {
-						break
 					}
 				}
 			})
 		}
 	})
 	t.Logf("%d restored backups", restores.Load())
-}
-
-// restoreImport restores the backup that was made after that many changes, while a controller is at this
-// write, and lets another one continue. It returns the number of changes.
-func restoreImport(t *testing.T, s world.Scenario, write, backup int) (crashed bool, changes int) {
-	t.Helper()
-	f := prepare(t, s)
-	f.CrashAt(&world.Crash{Write: write})
-	if err := f.settle(s.Act); err != nil {
-		t.Error(err)
-	}
-	crashed, changes = f.Crashed(), f.API.Changes()
-	f.CrashAt(nil)
-	f.API.Restore(backup)
-	f.start()
-	if err := f.settle(nothing); err != nil {
-		t.Errorf("at write %d, from the backup after change %d: %v", write, backup, err)
-	}
-	for _, violation := range f.CheckUnharmed() {
-		t.Errorf("at write %d, from the backup after change %d: %s", write, backup, violation)
-	}
-	return crashed, changes
 }
 
 // loseOneAnswer makes Neutron carry out the controller's nth change, as far as it gets if its worker dies
@@ -552,22 +454,16 @@ func deleteAfterALostAnswer(t *testing.T, s world.Scenario, change, backup int) 
 	return lost(), true
 }
 
+// A backup from before the router does not know it, and neither does the controller if the answer to its creation was
+// lost. The deletion finds it all the same.
 func TestDeletionAfterARestoreAndALostAnswer(t *testing.T) {
 	t.Parallel()
-	var deletions atomic.Int64
-	eachRestorable(t, func(t *testing.T, number int, s world.Scenario) {
-		for backup, backups := 0, true; backups && !t.Failed(); backup++ {
-			for change, changes := 1, true; changes && backups && !t.Failed(); change++ {
-				if leftOut(number+backup+change, 7) {
-					continue
-				}
-				if changes, backups = deleteAfterALostAnswer(t, s, change, backup); backups {
-					deletions.Add(1)
-				}
-			}
+	i := slices.IndexFunc(world.Scenarios, func(s world.Scenario) bool { return s.Name == "router added" })
+	for backup, backups := 0, true; backups && !t.Failed(); backup++ {
+		for change, changes := 1, true; changes && backups && !t.Failed(); change++ {
+			changes, backups = deleteAfterALostAnswer(t, world.Scenarios[i], change, backup)
 		}
-	})
-	t.Logf("%d deletions", deletions.Load())
+	}
 }
 
 // TestAnyStartingState combines what a Network can look like with what Neutron can have, and

@@ -21,7 +21,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"regexp"
@@ -35,11 +34,10 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -60,7 +58,6 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 	"github.com/samplecrd/samplecrd-controller/pkg/retry"
 	"github.com/samplecrd/samplecrd-controller/pkg/status"
-	"github.com/samplecrd/samplecrd-controller/pkg/testing/apiserver"
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/world"
 )
 
@@ -290,21 +287,6 @@ func TestSyncHandler(t *testing.T) {
 	inUse := func(change func(*samplecrdv1.Network)) func(*fixture) {
 		return func(f *fixture) { f.CreatePort(f.Get().Status.NetworkID); f.Edit(change) }
 	}
-	invalid := func(cidr, gateway, field string) row {
-		return row{
-			name:         fmt.Sprintf("a spec that an older CRD accepted: CIDR %q, gateway %q", cidr, gateway),
-			network:      world.NewNetwork(cidr, gateway),
-			wantErr:      string(neutron.Invalid),
-			wantRequests: []string{"patch networks/status"},
-			wantEvents:   []string{samplecrdv1.ReasonInvalidSpec},
-			wantReady:    []string{samplecrdv1.ReasonInvalidSpec, samplecrdv1.ConditionStalled},
-			check: func(t *testing.T, f *fixture) {
-				if got := f.message(); !strings.HasPrefix(got, field+": ") {
-					t.Errorf("message %q does not begin with %s", got, field)
-				}
-			},
-		}
-	}
 	oldSubnetInForce := func(t *testing.T, f *fixture) {
 		if got := f.Get().Status.CIDR; got != "10.0.0.0/24" {
 			t.Errorf("status.cidr is %s, want the one that is in force", got)
@@ -339,11 +321,6 @@ func TestSyncHandler(t *testing.T) {
 			name:      "in order: no request",
 			wantReady: available, wantNeutron: []string{inOrder},
 		},
-		{
-			name:      "in order, after a restart: no request",
-			given:     (*fixture).restart,
-			wantReady: available, wantNeutron: []string{inOrder},
-		},
 
 		// Edits.
 		{
@@ -351,12 +328,6 @@ func TestSyncHandler(t *testing.T) {
 			given:        edit(respec("10.0.0.0/24", "10.0.0.9")),
 			wantRequests: []string{"PUT subnets/ID", "patch networks/status"},
 			wantEvents:   []string{samplecrdv1.EventUpdated}, wantReady: available, wantNeutron: []string{"default/net-a 10.0.0.0/24 10.0.0.9"},
-		},
-		{
-			name:         "no gateway: in place",
-			given:        edit(respec("10.0.0.0/24", "None")),
-			wantRequests: []string{"PUT subnets/ID", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.EventUpdated}, wantReady: available, wantNeutron: []string{"default/net-a 10.0.0.0/24 None"},
 		},
 		{
 			name:         "only host bits: nothing but the generation in the status",
@@ -377,12 +348,6 @@ func TestSyncHandler(t *testing.T) {
 			wantEvents:   []string{samplecrdv1.EventUpdated}, wantReady: available, wantNeutron: []string{"default/net-a 10.0.0.0/16 10.0.0.1"},
 		},
 		{
-			name:         "IPv6 instead of IPv4",
-			given:        edit(respec("fd00:1::/64", "")),
-			wantRequests: []string{"GET ports", "POST subnets", "GET ports", "get networks", "DELETE subnets/ID", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.EventUpdated}, wantReady: available, wantNeutron: []string{"default/net-a fd00:1::/64 fd00:1::"},
-		},
-		{
 			name: "changed by another client since the last list: read and planned again at once",
 			given: func(f *fixture) {
 				f.RenameSubnet(f.Get().Status.SubnetID, "by hand")
@@ -399,37 +364,18 @@ func TestSyncHandler(t *testing.T) {
 			check: oldSubnetInForce, resolve: func(f *fixture) { f.DeletePorts() }, wantResolved: []string{"default/net-a 10.1.0.0/24 10.1.0.1"},
 		},
 		{
-			name:    "a CIDR that overlaps, but ports use the old subnet: it stays in force",
-			given:   inUse(respec("10.0.0.0/16", "")),
-			wantErr: string(neutron.InUse), wantRequests: []string{"GET quotas/ID/details.json", "GET subnets", "GET networks/ID", "GET ports", "patch networks/status"},
-			wantEvents: []string{samplecrdv1.ReasonInUse}, wantReady: isInUse, wantMessage: "web-0", wantNeutron: []string{inOrder},
-			check: oldSubnetInForce, resolve: func(f *fixture) { f.DeletePorts() }, wantResolved: []string{"default/net-a 10.0.0.0/16 10.0.0.1"},
+			name:         "a spec that an older CRD accepted",
+			network:      world.NewNetwork("10.0.0.0/24", "10.0.1.1"), // Neutron accepts it
+			wantErr:      string(neutron.Invalid),
+			wantRequests: []string{"patch networks/status"},
+			wantEvents:   []string{samplecrdv1.ReasonInvalidSpec},
+			wantReady:    []string{samplecrdv1.ReasonInvalidSpec, samplecrdv1.ConditionStalled}, wantMessage: "spec.gateway: ",
 		},
-		invalid("", "", "spec.cidr"),
-		invalid("10.0.0.0", "", "spec.cidr"),
-		invalid("10.0.0.0/24", "router", "spec.gateway"),
-		invalid("10.0.0.0/24", "10.0.1.1", "spec.gateway"), // Neutron accepts it
-		invalid("10.0.0.0/24", "fd00::1", "spec.gateway"),
 
 		// Drift.
 		{
 			name:         "the network was deleted in Neutron",
 			given:        drift(func(f *fixture) { f.DeleteInNeutron("networks", f.Get().Status.NetworkID) }),
-			wantRequests: []string{"GET networks", "GET networks/ID", "get networks", "POST networks", "POST subnets", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.EventDriftRepaired}, wantReady: available, wantNeutron: []string{inOrder},
-		},
-		{
-			name:         "the subnet was deleted in Neutron",
-			given:        drift(func(f *fixture) { f.DeleteInNeutron("subnets", f.Get().Status.SubnetID) }),
-			wantRequests: []string{"POST subnets", "patch networks/status"},
-			wantEvents:   []string{samplecrdv1.EventDriftRepaired}, wantReady: available, wantNeutron: []string{inOrder},
-		},
-		{
-			name: "the network was deleted in Neutron, and the cloud has another name now: the project counts",
-			given: drift(func(f *fixture) {
-				f.DeleteInNeutron("networks", f.Get().Status.NetworkID)
-				f.Edit(func(n *samplecrdv1.Network) { n.Status.Cloud = "another name for it" })
-			}),
 			wantRequests: []string{"GET networks", "GET networks/ID", "get networks", "POST networks", "POST subnets", "patch networks/status"},
 			wantEvents:   []string{samplecrdv1.EventDriftRepaired}, wantReady: available, wantNeutron: []string{inOrder},
 		},
@@ -444,6 +390,30 @@ func TestSyncHandler(t *testing.T) {
 			check: func(t *testing.T, f *fixture) {
 				if got := f.Get().Status.LastHandledReconcileAt; got != "now" {
 					t.Errorf("status.lastHandledReconcileAt is %q", got)
+				}
+			},
+		},
+		{
+			name:         "a reconcile is requested, and Neutron is away: the request stays pending",
+			given:        edit(world.ReconcileRequested),
+			fault:        fails(http.MethodGet, "/networks", busy),
+			wantErr:      string(neutron.Unavailable),
+			wantRequests: []string{"GET networks", "patch networks/status"},
+			wantEvents:   []string{samplecrdv1.ReasonNeutronUnavailable}, wantReady: unavailable, wantNeutron: []string{inOrder},
+			check: func(t *testing.T, f *fixture) {
+				if got := f.Get().Status.LastHandledReconcileAt; got != "" {
+					t.Errorf("status.lastHandledReconcileAt is %q", got)
+				}
+			},
+			wantResolved: []string{inOrder},
+		},
+		{
+			name:         "a status of an older version, without the region: it gets that of its network",
+			given:        edit(func(n *samplecrdv1.Network) { n.Status.Region = "" }),
+			wantRequests: []string{"patch networks/status"}, wantReady: available, wantNeutron: []string{inOrder},
+			check: func(t *testing.T, f *fixture) {
+				if got := f.Get().Status.Region; got != "RegionOne" {
+					t.Errorf("the region is %q", got)
 				}
 			},
 		},
@@ -470,14 +440,6 @@ func TestSyncHandler(t *testing.T) {
 			fault:   fails(http.MethodPost, "/networks", lostAnswer),
 			wantErr: string(neutron.Unavailable), wantRequests: []string{"patch networks", "POST networks", "patch networks/status"},
 			wantEvents: []string{samplecrdv1.ReasonNeutronUnavailable}, wantReady: unavailable, wantNeutron: []string{"default/net-a"},
-			resolve: (*fixture).restart, wantResolved: []string{inOrder},
-		},
-		{
-			name:    "the answer to the creation of the subnet was lost: it is adopted",
-			network: world.NewNetwork("10.0.0.0/24", ""),
-			fault:   fails(http.MethodPost, "/subnets", lostAnswer),
-			wantErr: string(neutron.Unavailable), wantRequests: []string{"patch networks", "POST networks", "POST subnets", "patch networks/status"},
-			wantEvents: []string{samplecrdv1.ReasonNeutronUnavailable}, wantReady: unavailable, wantNeutron: []string{inOrder},
 			resolve: (*fixture).restart, wantResolved: []string{inOrder},
 		},
 		{
@@ -524,15 +486,6 @@ func TestSyncHandler(t *testing.T) {
 			check: keepsFinalizer, wantResolved: []string{},
 		},
 		{
-			// A list that fails must not pass for an empty one.
-			name:    "being deleted, and Neutron cannot be listed: the finalizer stays",
-			given:   func(f *fixture) { f.Edit(world.BeingDeleted); f.cloud.Observer().Invalidate(world.UID) },
-			fault:   fails(http.MethodGet, "", busy),
-			wantErr: string(neutron.Unavailable), wantRequests: []string{"GET networks", "patch networks/status"},
-			wantEvents: []string{samplecrdv1.ReasonNeutronUnavailable}, wantReady: unavailable, wantNeutron: []string{inOrder},
-			check: keepsFinalizer, wantResolved: []string{},
-		},
-		{
 			name:         "being deleted, but in use: the finalizer stays, and the message names the port",
 			given:        inUse(world.BeingDeleted),
 			wantErr:      string(neutron.InUse),
@@ -555,6 +508,30 @@ func TestSyncHandler(t *testing.T) {
 				}
 			},
 		},
+		{
+			name:         "being deleted, but in use, and a reconcile is requested: it is handled",
+			given:        func(f *fixture) { inUse(world.BeingDeleted)(f); f.Edit(world.ReconcileRequested) },
+			wantErr:      string(neutron.InUse),
+			wantRequests: []string{"GET networks", "GET subnets", "get networks", "DELETE networks/ID", "GET ports", "patch networks/status"},
+			wantEvents:   []string{samplecrdv1.ReasonInUse}, wantReady: isInUse, wantNeutron: []string{inOrder},
+			check: func(t *testing.T, f *fixture) {
+				if got := f.Get().Status; got.LastHandledReconcileAt != "now" || got.SubnetID == "" {
+					t.Errorf("status: %+v", got)
+				}
+			},
+		},
+		{
+			// A user who wants to keep a network that is in use removes its mark.
+			name: "being deleted, in use, and the network lost its mark: the ports are not waited for",
+			given: func(f *fixture) {
+				inUse(world.BeingDeleted)(f)
+				f.mustFail(neutron.InUse)
+				f.UnmarkNetwork(f.Get().Status.NetworkID)
+				f.relist()
+			},
+			wantRequests: []string{"GET networks", "GET networks/ID", "GET subnets", "get networks", "patch networks"},
+			wantEvents:   []string{samplecrdv1.EventDeleted}, wantNeutron: []string{inOrder},
+		},
 
 		// Paused Networks.
 		{
@@ -567,6 +544,15 @@ func TestSyncHandler(t *testing.T) {
 					t.Error("it has a finalizer, though there is nothing to finalize")
 				}
 			},
+		},
+		{
+			name:         "paused, with an edit: nothing is changed, and the message names the next step",
+			given:        edit(world.Paused, respec("10.0.0.0/24", "10.0.0.9")),
+			wantErr:      string(neutron.Paused),
+			wantRequests: []string{"patch networks/status"},
+			wantEvents:   []string{samplecrdv1.ReasonPaused}, wantReady: []string{samplecrdv1.ReasonPaused}, wantNeutron: []string{inOrder},
+			wantMessage: "paused by the annotation samplecrd.k8s.io/paused: next step: gateway set to 10.0.0.9",
+			resolve:     edit(world.Resumed), wantResolved: []string{"default/net-a 10.0.0.0/24 10.0.0.9"},
 		},
 		{
 			// Without the finalizer, a deletion would leave an orphan.
@@ -674,86 +660,13 @@ func (tt row) run(t *testing.T) {
 	}
 }
 
-func TestOtherFinalizersStay(t *testing.T) {
-	const another = "example.com/another"
-	f := newFixture(t, world.NewNetwork("10.0.0.0/24", "", func(n *samplecrdv1.Network) { n.Finalizers = []string{another} }))
-	f.mustSync()
-	if diff := gocmp.Diff([]string{another, samplecrdv1.Finalizer}, f.Get().Finalizers); diff != "" {
-		t.Error(diff)
-	}
-	f.Edit(world.BeingDeleted)
-	f.mustSync()
-	if diff := gocmp.Diff([]string{another}, f.Get().Finalizers); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestUnmanagedSubnetIsReportedOnceAndLeftAlone(t *testing.T) {
-	f := ready(t, "10.0.0.0/24", "")
-	unmanaged, err := subnets.Create(t.Context(), f.Client, subnets.CreateOpts{
-		NetworkID: f.Get().Status.NetworkID, CIDR: "10.9.0.0/24", IPVersion: gophercloud.IPv4,
-	}).Extract()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.TakeJournal()
-	relistAndSync := func() {
-		t.Helper()
-		f.relist()
-		f.mustSync()
-	}
-	relistAndSync()
-	f.ExpectEvents(samplecrdv1.EventUnmanagedSubnet)
-	f.ExpectReady(samplecrdv1.ReasonAvailable)
-	if message := f.message(); !strings.Contains(message, unmanaged.ID) {
-		t.Errorf("got %q, want it to name %s", message, unmanaged.ID)
-	}
-	before := f.Get().ResourceVersion
-	relistAndSync()
-	f.ExpectEvents()
-	if after := f.Get().ResourceVersion; after != before {
-		t.Error("the Network was written though nothing had changed")
-	}
-
-	f.DeleteInNeutron("subnets", unmanaged.ID)
-	relistAndSync()
-	f.ExpectEvents()
-	if message := f.message(); strings.Contains(message, unmanaged.ID) {
-		t.Errorf("got %q, though it is gone", message)
-	}
-}
-
-func TestDriftInNeutronEnqueuesTheNetwork(t *testing.T) {
-	f := ready(t, "10.0.0.0/24", "")
-	f.DeleteInNeutron("networks", f.Get().Status.NetworkID)
-	f.relist()
-	if f.controller.queue.Len() != 1 {
-		t.Fatalf("%d keys in the queue, want 1", f.controller.queue.Len())
-	}
-	if key, _ := f.controller.queue.Get(); key != world.Key {
-		t.Errorf("got %v, want %v", key, world.Key)
-	}
-}
-
 func TestRelistMakesFewRequestsAndEnqueuesOnlyWhatChanged(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		router  *samplecrdv1.RouterSpec
-		allowed int
-	}{
-		{"without routers", nil, 5},
-		{"with a router each", &samplecrdv1.RouterSpec{ExternalNetwork: &samplecrdv1.NeutronReference{Name: "public"}}, 10},
-	} {
-		t.Run(test.name, func(t *testing.T) { relistMany(t, 1000, test.router, test.allowed) })
-	}
-}
-
-func relistMany(t *testing.T, many int, router *samplecrdv1.RouterSpec, allowed int) {
+	const many, allowed = 500, 10
 	networks := make([]*samplecrdv1.Network, many)
 	for i := range networks {
 		networks[i] = world.NewNetwork("10.0.0.0/24", "", func(n *samplecrdv1.Network) {
 			n.Name, n.UID = fmt.Sprintf("net-%d", i), types.UID(fmt.Sprintf("22222222-0000-0000-0000-%012d", i))
-			n.Spec.Router = router
+			n.Spec.Router = &samplecrdv1.RouterSpec{ExternalNetwork: &samplecrdv1.NeutronReference{Name: "public"}}
 		})
 	}
 	f := newFixture(t, networks...)
@@ -773,14 +686,11 @@ func relistMany(t *testing.T, many int, router *samplecrdv1.RouterSpec, allowed 
 	if err != nil || len(all) != many {
 		t.Fatalf("%d networks in Neutron, error %v", len(all), err)
 	}
-	if want := len(f.Neutron.Routers()); router != nil && want != many {
-		t.Errorf("%d routers in Neutron, want %d", want, many)
+	if n := len(f.Neutron.Routers()); n != many {
+		t.Errorf("%d routers in Neutron, want %d", n, many)
 	}
 	f.relist() // its interfaces have been seen
-	for f.controller.queue.Len() > 0 {
-		key, _ := f.controller.queue.Get()
-		f.controller.queue.Done(key)
-	}
+	f.takeKeys()
 	syncAll()
 	f.TakeJournal()
 	f.TakeEvents()
@@ -808,6 +718,90 @@ func relistMany(t *testing.T, many int, router *samplecrdv1.RouterSpec, allowed 
 	}
 }
 
+// takeKeys removes all keys from the queue.
+func (f *fixture) takeKeys() {
+	for f.controller.queue.Len() > 0 {
+		key, _ := f.controller.queue.Get()
+		f.controller.queue.Done(key)
+	}
+}
+
+// A subnet of another project on our network is visible to credentials with the role admin. It is
+// reported once, whatever the network is read with.
+func TestUnmanagedSubnetOfAnotherProjectIsReportedOnce(t *testing.T) {
+	f := newFixture(t, world.NewNetwork("10.0.0.0/24", ""))
+	config, err := neutron.ParseConfig("test-admin", f.Neutron.CloudsYAML("test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second})
+	f.cloud = neutron.NewCloud("test", client, world.Cluster, time.Hour)
+	f.controller.clouds = f.newClouds()
+	f.relist()
+	f.mustSync()
+	f.ExpectEvents(samplecrdv1.EventCreated)
+	member, err := networks.Create(t.Context(), f.Client, networks.CreateOpts{Name: "the other project"}).Extract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unmanaged, err := subnets.Create(t.Context(), f.UserClient("test-admin"), subnets.CreateOpts{
+		NetworkID: f.Get().Status.NetworkID, CIDR: "10.9.0.0/24", IPVersion: gophercloud.IPv4, ProjectID: member.ProjectID,
+	}).Extract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	relisted := func() { f.relist(); f.mustSync() }
+	live := func() {
+		f.Edit(func(n *samplecrdv1.Network) {
+			n.Annotations = map[string]string{samplecrdv1.AnnotationReconcileRequestedAt: n.ResourceVersion}
+		})
+		f.mustSync()
+	}
+	events := []string{samplecrdv1.EventUnmanagedSubnet}
+	for i, read := range []func(){relisted, live, relisted, live, relisted, relisted} {
+		read()
+		f.ExpectEvents(events...)
+		events = nil
+		if message := f.message(); !strings.Contains(message, unmanaged.ID) {
+			t.Errorf("after read %d: message %q", i, message)
+		}
+	}
+	if err := subnets.Delete(t.Context(), f.UserClient("test-admin"), unmanaged.ID).ExtractErr(); err != nil {
+		t.Fatal(err)
+	}
+	relisted()
+	if message := f.message(); strings.Contains(message, unmanaged.ID) {
+		t.Errorf("message %q, though it is gone", message)
+	}
+}
+
+// This is what artifacts/deploy/README.md recommends for a cluster that gets another cluster ID.
+func TestNetworksWhoseMarksAreRewrittenBelongToTheNewClusterID(t *testing.T) {
+	f := ready(t, "10.0.0.0/24", "")
+	n := f.Get()
+	description := strings.Replace(neutron.Owner{Cluster: world.Cluster, UID: n.UID}.Mark(), world.Cluster, "new", 1)
+	if err := networks.Update(t.Context(), f.Client, n.Status.NetworkID, networks.UpdateOpts{Description: &description}).Err; err != nil {
+		t.Fatal(err)
+	}
+	if err := subnets.Update(t.Context(), f.Client, n.Status.SubnetID, subnets.UpdateOpts{Description: &description}).Err; err != nil {
+		t.Fatal(err)
+	}
+	f.startAs("new")
+	f.TakeWrites()
+	f.relist()
+	f.mustSync()
+	f.ExpectEvents()
+	if writes := f.TakeWrites(); len(writes) > 0 {
+		t.Errorf("got the requests %q", writes)
+	}
+	if f.Get().Status.NetworkID != n.Status.NetworkID {
+		t.Error("the network is another one")
+	}
+	f.Edit(world.BeingDeleted)
+	f.mustSync()
+	f.ExpectNeutron()
+}
+
 func TestSpecThatNeutronRefusesStallsTheNetworkUntilTheNextEdit(t *testing.T) {
 	f := newFixture(t, world.NewNetwork("10.0.0.0/31", ""))
 	f.mustFail(neutron.Invalid)
@@ -826,65 +820,6 @@ func TestSpecThatNeutronRefusesStallsTheNetworkUntilTheNextEdit(t *testing.T) {
 	f.Edit(func(n *samplecrdv1.Network) { n.Spec.CIDR = "10.0.0.0/24" })
 	f.mustSync()
 	f.ExpectReady(samplecrdv1.ReasonAvailable)
-}
-
-// Ready means connected. The list of Neutron shows both changes, and nothing is done in between.
-func TestWhatIsSwitchedOffIsNotReadyUntilItIsSwitchedOn(t *testing.T) {
-	f := ready(t, "10.0.0.0/24", "")
-	turn := func(up bool) {
-		t.Helper()
-		f.Turn(up)
-		f.relist()
-		if f.controller.queue.Len() != 1 {
-			t.Fatalf("%d keys in the queue, want 1", f.controller.queue.Len())
-		}
-		key, _ := f.controller.queue.Get()
-		f.controller.queue.Done(key)
-	}
-	turn(false)
-	f.mustFail(neutron.AdminStateDown)
-	f.ExpectReady(samplecrdv1.ReasonAdminStateDown, samplecrdv1.ConditionStalled)
-	f.ExpectEvents(samplecrdv1.ReasonAdminStateDown)
-	if id := f.Get().Status.NetworkID; !strings.Contains(f.message(), "openstack network set --enable "+id) {
-		t.Errorf("the message %q does not say how to switch it on", f.message())
-	}
-	f.TakeJournal()
-	f.mustFail(neutron.AdminStateDown)
-	f.ExpectJournal()
-	f.ExpectEvents()
-
-	turn(true)
-	f.mustSync()
-	f.ExpectReady(samplecrdv1.ReasonAvailable)
-	f.ExpectEvents(samplecrdv1.ReasonAvailable)
-}
-
-func TestOutageKeepsTheObservedStatus(t *testing.T) {
-	f := ready(t, "10.0.0.0/24", "")
-	before := f.Get().Status
-	f.Edit(func(n *samplecrdv1.Network) { n.Spec.Gateway = "10.0.0.9" })
-	f.Neutron.SetFault(noAnswer)
-	for range 3 {
-		f.mustFail(neutron.Unavailable)
-	}
-	f.ExpectReady(samplecrdv1.ReasonNeutronUnavailable, samplecrdv1.ConditionReconciling)
-	f.ExpectEvents(samplecrdv1.ReasonNeutronUnavailable)
-	if after := f.Get().Status; after.NetworkID != before.NetworkID || after.SubnetID != before.SubnetID || after.Gateway != before.Gateway {
-		t.Errorf("status was %+v, is %+v", before, after)
-	}
-	writes := 0
-	for _, line := range f.TakeJournal() {
-		if strings.HasPrefix(line, "patch") {
-			writes++
-		}
-	}
-	if writes != 1 {
-		t.Errorf("%d writes to Kubernetes, want 1: there was nothing new after the first", writes)
-	}
-	f.Neutron.SetFault(nil)
-	f.mustSync()
-	f.ExpectEvents(samplecrdv1.EventUpdated)
-	f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.9")
 }
 
 func TestAvailableStatusIsKeptUntilTheFirstList(t *testing.T) {
@@ -984,157 +919,25 @@ func TestSyncWaitsUntilTheCacheHasOurLastWrite(t *testing.T) {
 	f.ExpectReady(samplecrdv1.ReasonAvailable)
 }
 
-// The API server stores the status, but its answer is lost. Then the cache is behind, and the next sync
-// compares with the status before.
-func TestStatusWriteWithoutAnAnswerIsSyncedAgainWhenTheCacheHasIt(t *testing.T) {
+// Another client, or a request of our own whose answer was lost, has written a status that the syncs since may not have seen.
+func TestAStatusThatIsNotOurOwnWriteIsSynced(t *testing.T) {
 	f := ready(t, "10.0.0.0/24", "")
-	f.mustSync() // the cache has our last write
 	queue := &recordingQueue{TypedRateLimitingInterface: f.controller.queue}
 	f.controller.queue = queue
-	before := f.API.After(f.API.Changes())
-	f.cloud.Observer().Invalidate(before[0].UID)
-	f.Neutron.SetFault(noAnswer)
-	f.AroundKubernetes(func(r apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error) {
-		if _, err := do(); err != nil || r.Subresource != "status" {
-			t.Errorf("%s %s: %v", r.Verb, r.Subresource, err)
-		}
-		return nil, io.ErrUnexpectedEOF
-	})
-	if err := f.sync(); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Fatalf("got %v, want that the answer is lost", err)
-	}
-	f.AroundKubernetes(func(_ apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error) { return do() })
-	f.Neutron.SetFault(nil)
-
-	f.see(before)
-	if err := f.syncHandler(); err != nil {
-		t.Fatal(err)
-	}
-	f.ExpectReady(samplecrdv1.ReasonNeutronUnavailable, samplecrdv1.ConditionReconciling)
-	f.controller.handlers(klog.Logger{}).OnUpdate(before[0], f.Get())
-	if diff := gocmp.Diff([]string{"AddAfter 1s"}, queue.calls); diff != "" {
-		t.Errorf("the queue (-want +got):\n%s", diff)
-	}
-	queue.calls = nil
-	old := f.Get()
+	handlers := f.controller.handlers(klog.Logger{})
+	f.Edit(func(n *samplecrdv1.Network) { n.Spec.Gateway = "10.0.0.9" })
+	edited := f.Get()
 	f.mustSync()
-	f.ExpectReady(samplecrdv1.ReasonAvailable)
-	f.controller.handlers(klog.Logger{}).OnUpdate(old, f.Get())
+	written := f.Get()
+	handlers.OnUpdate(edited, written)
 	if len(queue.calls) > 0 {
 		t.Errorf("our own write: %q", queue.calls)
 	}
-}
-
-func TestNetworkOfAnotherCloudIsNeitherCreatedAgainNorDeleted(t *testing.T) {
-	here := ready(t, "10.0.0.0/24", "").Get().Status
-	for _, test := range []struct{ name, cloud, project, region string }{
-		{"of another name", "another", "", ""},
-		{"of the same name, but another project", "test", "another", here.Region},
-		{"of the same name, but another region", "test", here.ProjectID, "another"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			staysElsewhere(t, samplecrdv1.NetworkStatus{Cloud: test.cloud, ProjectID: test.project, Region: test.region})
-		})
+	f.Edit(func(n *samplecrdv1.Network) { n.Status.Gateway = "10.0.0.8" })
+	handlers.OnUpdate(written, f.Get())
+	if diff := gocmp.Diff([]string{"AddAfter 1s"}, queue.calls); diff != "" {
+		t.Errorf("another client's write (-want +got):\n%s", diff)
 	}
-}
-
-// staysElsewhere shows that a Network with this status causes no change in Neutron, until a user
-// clears status.cloud.
-func staysElsewhere(t *testing.T, was samplecrdv1.NetworkStatus) {
-	was.NetworkID = "99999999-9999-4999-8999-999999999999"
-	f := newFixture(t, world.NewNetwork("10.0.0.0/24", "", world.WithFinalizer, func(n *samplecrdv1.Network) { n.Status = was }))
-	for _, change := range []func(*samplecrdv1.Network){func(*samplecrdv1.Network) {}, world.Paused, world.Resumed, world.BeingDeleted} {
-		f.Edit(change)
-		f.mustFail(neutron.OtherCloud)
-		f.ExpectReady(samplecrdv1.ReasonOtherCloud, samplecrdv1.ConditionStalled)
-		if n := f.Get(); n.Status.Cloud != was.Cloud || n.Status.ProjectID != was.ProjectID || n.Status.Region != was.Region || n.Status.NetworkID != was.NetworkID || !live.HasFinalizer(n) {
-			t.Errorf("got %+v", n)
-		}
-		f.ExpectNeutron()
-	}
-	f.Edit(func(n *samplecrdv1.Network) { n.Status.Cloud = "" })
-	f.mustSync()
-	if f.Find() != nil {
-		t.Error("the Network is still there though its network was abandoned")
-	}
-}
-
-// A proxy that answers from a cache must not cause requests without end.
-func TestAnswersThatDoNotShowTheChangeAreAnError(t *testing.T) {
-	f := ready(t, "10.0.0.0/24", "")
-	subnet := f.Get().Status.SubnetID
-	f.Edit(func(n *samplecrdv1.Network) { n.Spec.Gateway = "10.0.0.9" })
-	f.Neutron.SetFault(func(r *http.Request) *embedded.Fault {
-		if r.Method != http.MethodPut {
-			return nil
-		}
-		return &embedded.Fault{Status: http.StatusOK, Message: `{"subnet":{"id":"` + subnet + `","cidr":"10.0.0.0/24","gateway_ip":"10.0.0.1"}}`}
-	})
-	f.mustFail(neutron.Unavailable)
-	if n := len(f.TakeJournal()); n > 10+3 {
-		t.Errorf("%d requests", n)
-	}
-}
-
-func TestFailedStatusWriteIsRetriedWithBackOff(t *testing.T) {
-	f := newFixture(t, world.NewNetwork("10.0.0.0/31", ""))
-	f.AroundKubernetes(func(r apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error) {
-		if r.Subresource == "status" {
-			return nil, apierrors.NewInternalError(errors.New("etcd is not available"))
-		}
-		return do()
-	})
-	err := f.sync()
-	if delay, known := status.RetryAfter(err, time.Hour); err == nil || known {
-		t.Errorf("got %v, retried after %s; want an error that is retried with back-off", err, delay)
-	}
-	f.ExpectEvents()
-}
-
-func TestFailedStatusWriteCreatesNothingTwice(t *testing.T) {
-	f := newFixture(t, world.NewNetwork("10.0.0.0/24", ""))
-	fail := true
-	f.AroundKubernetes(func(r apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error) {
-		if fail && r.Subresource == "status" {
-			return nil, apierrors.NewInternalError(errors.New("etcd is not available"))
-		}
-		return do()
-	})
-	if err := f.sync(); err == nil {
-		t.Fatal("the sync succeeded")
-	}
-	fail = false
-	f.TakeJournal()
-	f.mustSync()
-	f.ExpectJournal("patch networks/status")
-	f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
-}
-
-// The API server ignores a finalizer that is stored while a deletion is in progress: the patch
-// succeeds, and the Network is deleted all the same.
-func TestNetworkDeletedDespiteItsFinalizerDuringASyncLeavesNoOrphan(t *testing.T) {
-	f := newFixture(t, world.NewNetwork("10.0.0.0/24", ""))
-	f.Neutron.SetFault(func(r *http.Request) *embedded.Fault {
-		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/subnets") {
-			gone := f.Get()
-			f.API.Remove(world.Key.Namespace, world.Key.Name)
-			f.controller.handlers(klog.Logger{}).DeleteFunc(networkinformers.DeletedNetwork{OptionalObj: gone})
-		}
-		if r.Method == http.MethodDelete {
-			return &embedded.Fault{Drop: true}
-		}
-		return nil
-	})
-	if err := f.sync(); !errors.Is(err, live.ErrGone) {
-		t.Errorf("got %v, want that the Network is gone", err)
-	}
-	f.mustSync()
-	if err := f.syncVanished(); err == nil {
-		t.Error("the sync succeeded though it could not delete the network")
-	}
-	f.Neutron.SetFault(nil)
-	f.mustSyncVanished()
-	f.ExpectNeutron()
 }
 
 func TestDeleteEventOfANetworkWithItsFinalizerLeavesNoOrphan(t *testing.T) {
@@ -1174,53 +977,6 @@ func TestDeleteEventOfANetworkWithItsFinalizerLeavesNoOrphan(t *testing.T) {
 	}
 }
 
-func TestVanishedNetworkDoesNotDelayTheNextOne(t *testing.T) {
-	f := ready(t, "10.0.0.0/24", "")
-	f.CreatePort(f.Get().Status.NetworkID)
-	gone := f.Get()
-	f.API.Remove(world.Key.Namespace, world.Key.Name)
-	f.controller.handlers(klog.Logger{}).DeleteFunc(networkinformers.DeletedNetwork{OptionalObj: gone})
-	f.Create(samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.1.0.0/24"}})
-	f.mustSync()
-	f.ExpectReady(samplecrdv1.ReasonAvailable)
-	f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.1", "default/net-a 10.1.0.0/24 10.1.0.1")
-	if err := f.syncVanished(); neutron.ReasonOf(err) != neutron.InUse {
-		t.Errorf("got %v, want that the old one is in use", err)
-	}
-	f.DeletePorts()
-	f.mustSyncVanished()
-	f.ExpectNeutron("default/net-a 10.1.0.0/24 10.1.0.1")
-}
-
-func TestVanishedNetworkIsRemovedFromTheCloudOfItsSecret(t *testing.T) {
-	f := newFixture(t, world.NewNetwork("10.0.0.0/24", "", world.WithCredentials))
-	f.CreateSecret()
-	f.syncUntil(samplecrdv1.ReasonAvailable)
-	f.CreatePort(f.Get().Status.NetworkID)
-	gone := f.Get()
-	f.API.Remove(world.Key.Namespace, world.Key.Name)
-	f.controller.handlers(klog.Logger{}).DeleteFunc(networkinformers.DeletedNetwork{OptionalObj: gone})
-	f.Create(samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.1.0.0/24"}})
-	f.mustSync()
-	if err := f.syncVanished(); neutron.ReasonOf(err) != neutron.InUse {
-		t.Errorf("got %v, want that the old one is in use", err)
-	}
-	f.DeletePorts()
-	f.mustSyncVanished() // the cloud of the old one is still open
-	f.ExpectNeutron("default/net-a 10.1.0.0/24 10.1.0.1")
-	if n := len(f.controller.clouds.List()); n != 1 {
-		t.Errorf("%d clouds are open, but no Network uses more than one", n)
-	}
-}
-
-func TestVanishedNetworkThatIsBackIsNotRemoved(t *testing.T) {
-	f := ready(t, "10.0.0.0/24", "")
-	f.controller.vanished.Add(f.Get())
-	f.mustSync()
-	f.mustSyncVanished()
-	f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
-}
-
 // syncUntil syncs each time the key is in the queue, until Ready has this reason.
 func (f *fixture) syncUntil(reason string) {
 	f.t.Helper()
@@ -1236,96 +992,6 @@ func (f *fixture) syncUntil(reason string) {
 		}
 		f.controller.queue.Done(key)
 	}
-}
-
-func TestNetworkWaitsForItsCredentials(t *testing.T) {
-	f := newFixture(t, world.NewNetwork("10.0.0.0/24", "", world.WithCredentials))
-	f.syncUntil(samplecrdv1.ReasonNoCredentials)
-	f.ExpectReady(samplecrdv1.ReasonNoCredentials, samplecrdv1.ConditionReconciling)
-	if live.HasFinalizer(f.Get()) {
-		t.Error("it has a finalizer, though nothing can have been created")
-	}
-	f.AwaitSecretWatch()
-	f.CreateSecret()
-	f.syncUntil(samplecrdv1.ReasonAvailable)
-	f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
-	if got := f.Get().Status; got.Cloud != "theirs" || got.ProjectID == "" {
-		t.Errorf("the status has cloud %q, project %q", got.Cloud, got.ProjectID)
-	}
-
-	// Without its credentials, a Network that is being deleted waits, and its status says so.
-	id := f.Get().Status.NetworkID
-	f.DeleteSecret()
-	f.syncUntil(samplecrdv1.ReasonNoCredentials)
-	f.Edit(world.BeingDeleted)
-	f.mustFail(neutron.NoCredentials)
-	if got := f.Get(); got.Status.NetworkID != id || !live.HasFinalizer(got) {
-		t.Errorf("the status or the finalizer is lost: %+v", got)
-	}
-	f.CreateSecret()
-	for f.Find() != nil {
-		if err := f.sync(); err != nil && !errors.Is(err, clouds.ErrNotReady) && neutron.ReasonOf(err) != neutron.NoCredentials {
-			t.Fatal(err)
-		}
-	}
-	f.ExpectNeutron()
-	f.mustSync() // the Network is gone
-	if n := len(f.controller.clouds.List()); n != 1 {
-		t.Errorf("%d clouds are open after the Network is gone", n)
-	}
-}
-
-func TestNetworkIsDeletedAfterItsSecretInANamespaceBeingDeleted(t *testing.T) {
-	f := newFixture(t, world.NewNetwork("10.0.0.0/24", "", world.WithCredentials))
-	f.CreateSecret()
-	f.syncUntil(samplecrdv1.ReasonAvailable)
-	f.AwaitSecretWatch()
-	f.DeleteSecret()
-	f.syncUntil(samplecrdv1.ReasonNoCredentials)
-	err := f.Secrets.Tracker().Add(&corev1.Namespace{
-		ObjectMeta: metav1.ObjectMeta{Name: world.Key.Namespace, DeletionTimestamp: &metav1.Time{Time: time.Now()}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.Edit(world.BeingDeleted)
-	f.mustSync()
-	f.ExpectNeutron()
-	if f.Find() != nil {
-		t.Error("the Network is still there")
-	}
-}
-
-// The worker does not requeue such a key: a handler enqueues it when the cloud is ready. If it
-// did not, processNextWorkItem would wait for ever.
-func TestNetworkOfACloudThatIsNotReadyIsEnqueuedByAHandler(t *testing.T) {
-	f := newFixture(t, world.NewNetwork("10.0.0.0/24", "", world.WithCredentials))
-	f.CreateSecret()
-	queue := &recordingQueue{TypedRateLimitingInterface: f.controller.queue}
-	f.controller.queue = queue
-	var errs []error
-	f.controller.sync = func(ctx context.Context, key cache.ObjectName) error {
-		f.refresh()
-		err := f.controller.syncHandler(ctx, key)
-		errs = append(errs, err)
-		return err
-	}
-	f.controller.queue.Add(world.Key)
-	for len(errs) == 0 || errs[len(errs)-1] != nil {
-		f.controller.processNextWorkItem(quiet(t))
-	}
-	for _, err := range errs[:len(errs)-1] {
-		if !errors.Is(err, clouds.ErrNotReady) {
-			t.Errorf("got %v, want that the cloud is not ready", err)
-		}
-	}
-	if len(errs) < 2 {
-		t.Error("the cloud was ready at once")
-	}
-	if diff := gocmp.Diff([]string{"Forget"}, queue.calls); diff != "" {
-		t.Errorf("requeued (-want +got):\n%s", diff)
-	}
-	f.ExpectReady(samplecrdv1.ReasonAvailable)
-	f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
 }
 
 // ids matches the IDs of Neutron's objects.
@@ -1358,55 +1024,6 @@ func (f *fixture) pausedSync() string {
 	return ids.ReplaceAllString(f.message(), "ID")
 }
 
-// For each kind of step that is pending.
-func TestPausedNetworkIsNotChangedInNeutron(t *testing.T) {
-	const inOrder = "default/net-a 10.0.0.0/24 10.0.0.1"
-	respec := func(cidr, gateway string) func(*fixture) {
-		return func(f *fixture) {
-			f.Edit(func(n *samplecrdv1.Network) { n.Spec.CIDR, n.Spec.Gateway = cidr, gateway })
-		}
-	}
-	for _, test := range []struct {
-		name   string
-		change func(*fixture)
-		// want is the step in the message.
-		want string
-		// resumed is what Neutron has after the Network is resumed.
-		resumed string
-	}{
-		{"create the network", func(f *fixture) { f.DeleteInNeutron("networks", f.Get().Status.NetworkID) }, "network created", inOrder},
-		{"rename the network", func(f *fixture) { f.RenameNetwork(f.Get().Status.NetworkID, "another") }, "name set to default/net-a", inOrder},
-		{"mark the network", func(f *fixture) { f.UnmarkNetwork(f.Get().Status.NetworkID) }, "ownership mark restored", inOrder},
-		{"create the subnet", func(f *fixture) { f.DeleteInNeutron("subnets", f.Get().Status.SubnetID) }, "subnet 10.0.0.0/24 created", inOrder},
-		{"rename the subnet", func(f *fixture) { f.RenameSubnet(f.Get().Status.SubnetID, "another") }, "subnet name set to default/net-a", inOrder},
-		{"mark the subnet", func(f *fixture) { f.UnmarkSubnet(f.Get().Status.SubnetID) }, "ownership mark of the subnet restored", inOrder},
-		{"repair the gateway", func(f *fixture) { f.SetGateway(f.Get().Status.SubnetID, "10.0.0.77") }, "gateway set to 10.0.0.1", inOrder},
-		{"another gateway", respec("10.0.0.0/24", "10.0.0.9"), "gateway set to 10.0.0.9", "default/net-a 10.0.0.0/24 10.0.0.9"},
-		{"no gateway", respec("10.0.0.0/24", "None"), "gateway removed", "default/net-a 10.0.0.0/24 None"},
-		{"replace the subnet", respec("10.1.0.0/24", ""), "subnet 10.1.0.0/24 created", "default/net-a 10.1.0.0/24 10.1.0.1"},
-		{"delete the subnet", respec("10.0.0.0/16", ""), "subnet 10.0.0.0/24 deleted", "default/net-a 10.0.0.0/16 10.0.0.1"},
-		{"delete a duplicate network", func(f *fixture) { f.CreateOwned(world.UID, "10.0.0.0/24") }, "duplicate network ID deleted", inOrder},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			f := ready(t, "10.0.0.0/24", "")
-			f.Edit(world.Paused)
-			f.mustSync()
-			f.ExpectReady(samplecrdv1.ReasonAvailable)
-			test.change(f)
-			f.relist()
-			before := f.InNeutron()
-			if got, want := f.pausedSync(), "paused by the annotation samplecrd.k8s.io/paused: next step: "+test.want; got != want {
-				t.Errorf("got message %q, want %q", got, want)
-			}
-			f.ExpectNeutron(before...)
-			f.Edit(world.Resumed)
-			f.mustSync()
-			f.ExpectNeutron(test.resumed)
-			f.ExpectReady(samplecrdv1.ReasonAvailable)
-		})
-	}
-}
-
 // A deletion of a paused Network waits, unless Neutron has nothing of it: another client removed
 // the marks, and so has taken the network over.
 func TestPausedDeletion(t *testing.T) {
@@ -1424,19 +1041,8 @@ func TestPausedDeletion(t *testing.T) {
 		resumed []string
 	}{
 		{"marked", func(*fixture) {}, waits, nil},
-		{"marked, and retained", func(f *fixture) {
-			f.Edit(func(n *samplecrdv1.Network) { n.Spec.DeletionPolicy = samplecrdv1.DeletionRetain })
-		}, waits, []string{inOrder}},
 		{"another client removed the marks", func(f *fixture) { unmark(f); f.relist() }, "", []string{inOrder}},
-		{"another client removed the network's mark, but not the subnet's", func(f *fixture) {
-			f.UnmarkNetwork(f.Get().Status.NetworkID)
-			f.relist()
-		}, waits, []string{inOrder}},
 		{"another client removed the marks since the last list", unmark, waits, []string{inOrder}},
-		{"another client deleted the network", func(f *fixture) {
-			f.DeleteInNeutron("networks", f.Get().Status.NetworkID)
-			f.relist()
-		}, "", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := ready(t, "10.0.0.0/24", "")
@@ -1463,108 +1069,6 @@ func TestPausedDeletion(t *testing.T) {
 	}
 }
 
-func TestFailedReconcileRequestStaysPending(t *testing.T) {
-	f := ready(t, "10.0.0.0/24", "")
-	f.Edit(world.ReconcileRequested)
-	f.Neutron.SetFault(func(*http.Request) *embedded.Fault { return &busy })
-	if err := f.sync(); err == nil {
-		t.Error("the sync succeeded")
-	}
-	if got := f.Get().Status.LastHandledReconcileAt; got != "" {
-		t.Errorf("status.lastHandledReconcileAt is %q", got)
-	}
-	f.Neutron.SetFault(nil)
-	f.mustSync()
-	if got := f.Get().Status.LastHandledReconcileAt; got != "now" {
-		t.Errorf("status.lastHandledReconcileAt is %q", got)
-	}
-}
-
-func TestReconcileRequestOfANetworkBeingDeletedIsHandled(t *testing.T) {
-	f := ready(t, "10.0.0.0/24", "")
-	f.CreatePort(f.Get().Status.NetworkID)
-	f.Edit(func(n *samplecrdv1.Network) {
-		world.ReconcileRequested(n)
-		world.BeingDeleted(n)
-	})
-	f.mustFail(neutron.InUse)
-	if got := f.Get().Status; got.LastHandledReconcileAt != "now" || got.SubnetID == "" {
-		t.Errorf("got %+v", got)
-	}
-	f.DeletePorts()
-	f.mustSync()
-	f.ExpectNeutron()
-}
-
-func TestNetworkThatWaitsForPortsCostsNothing(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		changes []func(*samplecrdv1.Network)
-	}{
-		{"in the controller's own cloud", nil},
-		{"in the cloud of a Secret", []func(*samplecrdv1.Network){world.WithCredentials}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			f := newFixture(t, world.NewNetwork("10.0.0.0/24", "", test.changes...))
-			f.CreateSecret()
-			f.syncUntil(samplecrdv1.ReasonAvailable)
-			port := f.CreatePort(f.Get().Status.NetworkID)
-			f.Edit(world.BeingDeleted)
-			f.mustFail(neutron.InUse)
-			f.TakeEvents()
-			f.TakeJournal()
-			for range 3 {
-				f.mustFail(neutron.InUse)
-			}
-			f.ExpectJournal()
-			f.ExpectEvents()
-
-			// A user who does not want to wait requests a reconcile.
-			f.Edit(world.ReconcileRequested)
-			f.mustFail(neutron.InUse)
-			f.ExpectJournal("GET networks", "GET subnets", "get networks", "DELETE networks/ID", "GET ports", "patch networks/status")
-
-			// The message follows the ports.
-			before := f.message()
-			f.CreatePort(f.Get().Status.NetworkID)
-			f.takeKeys()
-			f.relistPorts()
-			f.ExpectJournal("GET ports")
-			if got := f.takeKeys(); got != 1 {
-				t.Errorf("%d keys in the queue after a change of the ports, want 1", got)
-			}
-			f.mustFail(neutron.InUse)
-			f.ExpectJournal("patch networks/status")
-			if got := f.message(); got == before || !strings.Contains(got, "web-0 (no device), web-0 (no device)") {
-				t.Errorf("the message is %q", got)
-			}
-			f.relistPorts()
-			if got := f.takeKeys(); got != 0 {
-				t.Errorf("%d keys in the queue, but no port has changed", got)
-			}
-
-			f.DeleteInNeutron("ports", port)
-			f.DeleteInNeutron("ports", f.Ports()[1])
-			f.relistPorts()
-			if got := f.takeKeys(); got != 1 {
-				t.Errorf("%d keys in the queue after the last port was deleted, want 1", got)
-			}
-			f.mustSync()
-			f.ExpectNeutron()
-		})
-	}
-}
-
-// takeKeys removes all keys from the queue, and returns their number.
-func (f *fixture) takeKeys() int {
-	n := f.controller.queue.Len()
-	for range n {
-		key, _ := f.controller.queue.Get()
-		f.controller.queue.Done(key)
-	}
-	return n
-}
-
 func TestWhyToSync(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -1577,9 +1081,7 @@ func TestWhyToSync(t *testing.T) {
 		{"our own finalizer", nil, func(n *samplecrdv1.Network) { n.ResourceVersion = "2"; world.WithFinalizer(n) }, ""},
 		{"a label", nil, func(n *samplecrdv1.Network) { n.ResourceVersion = "2"; n.Labels = map[string]string{"a": "b"} }, ""},
 		{"paused", nil, world.Paused, "paused or resumed"},
-		{"resumed", world.Paused, nil, "paused or resumed"},
 		{"a reconcile is requested", nil, world.ReconcileRequested, "reconcile requested"},
-		{"an edit of the spec", nil, func(n *samplecrdv1.Network) { n.Generation = 2 }, "spec changed"},
 		{"a deletion, which changes the generation too", nil, world.BeingDeleted, "being deleted"},
 		{"a deletion, by an API server that does not change the generation", nil, func(n *samplecrdv1.Network) { world.BeingDeleted(n); n.Generation = 1 }, "being deleted"},
 		{"another client removed our finalizer", world.WithFinalizer, nil, "finalizer removed"},
@@ -1601,48 +1103,6 @@ func TestWhyToSync(t *testing.T) {
 			}
 			if got := whyToSync(before, now); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
-			}
-		})
-	}
-}
-
-// logged returns what was logged, in short: the message, and the values.
-func logged(logger klog.Logger) (lines []string) {
-	for _, entry := range logger.GetSink().(ktesting.Underlier).GetBuffer().Data() {
-		lines = append(lines, fmt.Sprint(entry.Message, " ", entry.ParameterKVList))
-	}
-	return lines
-}
-
-func TestHandlersLogWhyAKeyIsEnqueued(t *testing.T) {
-	old := world.NewNetwork("10.0.0.0/24", "", world.WithFinalizer)
-	edited := world.NewNetwork("10.0.0.0/25", "", world.WithFinalizer, func(n *samplecrdv1.Network) { n.Generation = 2 })
-	written := world.NewNetwork("10.0.0.0/24", "", world.WithFinalizer, func(n *samplecrdv1.Network) { n.Status.NetworkID = "id" })
-	tests := []struct {
-		name      string
-		verbosity int
-		event     func(networkinformers.NetworkHandlerFuncs)
-		want      []string
-	}{
-		{"added", 4, func(h networkinformers.NetworkHandlerFuncs) { h.OnAdd(old, true) }, []string{"Enqueuing [network default/net-a reason added]"}},
-		{"edited", 4, func(h networkinformers.NetworkHandlerFuncs) { h.OnUpdate(old, edited) }, []string{"Enqueuing [network default/net-a reason spec changed]"}},
-		{"a write of the status", 4, func(h networkinformers.NetworkHandlerFuncs) { h.OnUpdate(old, written) }, nil},
-		{"deleted", 4, func(h networkinformers.NetworkHandlerFuncs) {
-			h.OnDelete(networkinformers.DeletedNetwork{FinalStateUnknown: &cache.DeletedFinalStateUnknown{Key: world.Key.String()}})
-		}, []string{"Enqueuing [network default/net-a reason deleted]"}},
-		{"edited, at a lower verbosity", 3, func(h networkinformers.NetworkHandlerFuncs) { h.OnUpdate(old, edited) }, nil},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			c := queueOnly(nil)
-			defer c.queue.ShutDown()
-			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.Verbosity(tt.verbosity), ktesting.BufferLogs(true)))
-			tt.event(c.handlers(logger))
-			if diff := gocmp.Diff(tt.want, logged(logger)); diff != "" {
-				t.Errorf("log (-want +got):\n%s", diff)
-			}
-			if tt.verbosity == 4 && c.queue.Len() != len(tt.want) {
-				t.Errorf("%d keys in the queue, want %d", c.queue.Len(), len(tt.want))
 			}
 		})
 	}
@@ -1788,31 +1248,20 @@ func TestRequeue(t *testing.T) {
 	}{
 		{"no error", nil, []string{"Forget"}, false},
 		// The cache is rarely that far behind; it is no failure that counts for the back-off.
-		{"the cache is stale", stale, []string{"AddAfter 20ms"}, false},
-		{"the cache is stale, wrapped", wrapped(stale), []string{"AddAfter 20ms"}, false},
+		{"the cache is stale", wrapped(stale), []string{"AddAfter 20ms"}, false},
 		// A handler enqueues the key.
 		{"the Network is gone", live.ErrGone, nil, false},
-		{"the cloud of a Secret is not ready", clouds.ErrNotReady, nil, false},
-		{"the cloud of a Secret is not ready, wrapped", wrapped(clouds.ErrNotReady), nil, false},
-		{"a conflict", conflict, backOff, false},
-		{"a conflict, wrapped", wrapped(conflict), backOff, false},
+		{"the cloud of a Secret is not ready", wrapped(clouds.ErrNotReady), nil, false},
+		{"a conflict", wrapped(conflict), backOff, false},
 		{"another error of Kubernetes", apierrors.NewInternalError(errors.New("etcd is not available")), backOff, true},
 		{"any other error", errors.New("unknown"), backOff, true},
 
 		{"Invalid", reason(neutron.Invalid), perResync, false},
-		{"Forbidden", reason(neutron.Forbidden), perResync, false},
-		{"OtherCloud", reason(neutron.OtherCloud), perResync, false},
-		{"Paused", reason(neutron.Paused), perResync, false},
-		{"NoCredentials", reason(neutron.NoCredentials), perResync, false},
 		{"Unauthenticated", reason(neutron.Unauthenticated), byHand, false},
-		{"OverQuota", reason(neutron.OverQuota), byHand, false},
 		{"InUse", reason(neutron.InUse), []string{"Forget", "AddAfter 1m0s"}, false},
-		{"InUse, wrapped", wrapped(reason(neutron.InUse)), []string{"Forget", "AddAfter 1m0s"}, false},
 		{"Unavailable", reason(neutron.Unavailable), backOff, false},
 		{"NotFound", reason(neutron.NotFound), backOff, false},
-		{"Stale", reason(neutron.Stale), backOff, false},
 		{"Unavailable, and Neutron asks for a delay", &neutron.Error{Reason: neutron.Unavailable, RetryAfter: 7 * time.Second}, []string{"Forget", "AddAfter 7s"}, false},
-		{"Invalid, and Neutron asks for a delay", &neutron.Error{Reason: neutron.Invalid, RetryAfter: 7 * time.Second}, []string{"Forget", "AddAfter 7s"}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -1833,26 +1282,6 @@ func TestRequeue(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestFirstComeFirstServed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var got []string
-		c := queueOnly(func(_ context.Context, key cache.ObjectName) error {
-			got = append(got, key.Name)
-			return nil
-		})
-		want := []string{"c", "a", "b"}
-		for _, name := range want {
-			c.queue.Add(key(name))
-		}
-		stop := work(quiet(t), c, 1)
-		synctest.Wait()
-		stop()
-		if diff := gocmp.Diff(want, got); diff != "" {
-			t.Error(diff)
-		}
-	})
 }
 
 func TestKeyAddedManyTimesIsSyncedOnce(t *testing.T) {
@@ -1939,49 +1368,6 @@ func TestShutdownFinishesTheSyncsInFlightAndStartsNoOthers(t *testing.T) {
 	})
 }
 
-func TestFailedSyncIsRetried(t *testing.T) {
-	tests := []struct {
-		name string
-		err  error
-		// The second sync begins at most that long after the first, the third after the second.
-		first, second time.Duration
-	}{
-		{"an error of Kubernetes: back-off", errors.New("etcd is not available"), 1200 * time.Millisecond, 2400 * time.Millisecond},
-		{"Neutron is not available: back-off", &neutron.Error{Reason: neutron.Unavailable}, 1200 * time.Millisecond, 2400 * time.Millisecond},
-		{"Neutron asked for a delay", &neutron.Error{Reason: neutron.Unavailable, RetryAfter: 7 * time.Second}, 7 * time.Second, 7 * time.Second},
-		{"final: once per resync", &neutron.Error{Reason: neutron.Invalid}, 10 * time.Minute, 10 * time.Minute},
-		{"in use: a constant delay", &neutron.Error{Reason: neutron.InUse}, time.Minute, time.Minute},
-		{"changed meanwhile, twice: back-off", &neutron.Error{Reason: neutron.Stale}, 1200 * time.Millisecond, 2400 * time.Millisecond},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var began []time.Time
-				c := queueOnly(func(context.Context, cache.ObjectName) error {
-					began = append(began, time.Now())
-					if len(began) < 3 {
-						return tt.err
-					}
-					return nil
-				})
-				stop := work(quiet(t), c, 2)
-				c.queue.Add(key("a"))
-				time.Sleep(time.Hour)
-				stop()
-				if len(began) != 3 {
-					t.Fatalf("synced %d times, want 3", len(began))
-				}
-				for i, longest := range []time.Duration{tt.first, tt.second} {
-					// The back-off has a jitter of up to a fifth.
-					if got := began[i+1].Sub(began[i]); got > longest || got < longest*5/6 {
-						t.Errorf("sync %d began %s after the one before, want %s", i+2, got, longest)
-					}
-				}
-			})
-		})
-	}
-}
-
 func TestPanicIsAnErrorOfOneKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		synced := map[string]int{}
@@ -2014,9 +1400,6 @@ func TestFakeClientsetAcceptsEveryKindOfWrite(t *testing.T) {
 	if _, err := client.Update(ctx, world.NewNetwork("10.0.0.0/25", ""), metav1.UpdateOptions{}); err != nil {
 		t.Fatalf("update: %v", err)
 	}
-	if _, err := client.Patch(ctx, world.Key.Name, types.MergePatchType, []byte(`{"spec":{"gateway":"10.0.0.2"}}`), metav1.PatchOptions{}); err != nil {
-		t.Fatalf("patch: %v", err)
-	}
 	computed := status.Compute(world.NewNetwork("10.0.0.0/25", ""), status.Outcome{Cloud: "test"})
 	patch, err := status.Patch(world.NewNetwork("", ""), &computed)
 	if err != nil {
@@ -2033,7 +1416,7 @@ func TestFakeClientsetAcceptsEveryKindOfWrite(t *testing.T) {
 	if err != nil {
 		t.Fatalf("get: %v", err)
 	}
-	if got.Spec.CIDR != "10.0.0.0/25" || got.Spec.Gateway != "10.0.0.2" || got.Status.Cloud != "test" || got.Status.Region != "applied" || len(got.Status.Conditions) != 1 {
+	if got.Spec.CIDR != "10.0.0.0/25" || got.Status.Cloud != "test" || got.Status.Region != "applied" || len(got.Status.Conditions) != 1 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -2054,59 +1437,6 @@ func BenchmarkSyncInOrder(b *testing.B) {
 	if requests := f.TakeJournal(); len(requests) > 0 {
 		b.Errorf("it was not in order, and made the requests: %q", requests)
 	}
-}
-
-// BenchmarkUpdateHandler measures what an update event costs: the decision whether it is a reason
-// to sync, and if it is, the key's way through the queue to a worker.
-func BenchmarkUpdateHandler(b *testing.B) {
-	before := world.NewNetwork("10.0.0.0/24", "", world.WithFinalizer)
-	written := world.NewNetwork("10.0.0.0/24", "", world.WithFinalizer, func(n *samplecrdv1.Network) { n.ResourceVersion = "2"; n.Status.NetworkID = "id" })
-	edited := world.NewNetwork("10.0.0.0/25", "", world.WithFinalizer, func(n *samplecrdv1.Network) { n.ResourceVersion = "2"; n.Generation = 2 })
-	for _, bench := range []struct {
-		name string
-		now  *samplecrdv1.Network
-		keys int
-	}{
-		{"a resync", before, 0},
-		{"a status write", written, 0},
-		{"an edit of the spec", edited, 1},
-	} {
-		b.Run(bench.name, func(b *testing.B) {
-			c := queueOnly(nil)
-			defer c.queue.ShutDown()
-			handlers := c.handlers(klog.Logger{})
-			b.ReportAllocs()
-			for b.Loop() {
-				handlers.OnUpdate(before, bench.now)
-				if got := c.queue.Len(); got != bench.keys {
-					b.Fatalf("%d keys in the queue, want %d", got, bench.keys)
-				}
-				for range bench.keys {
-					key, _ := c.queue.Get()
-					c.queue.Done(key)
-				}
-			}
-		})
-	}
-}
-
-// A user who wants to keep a network that is in use removes its mark. The deletion of the Network
-// must not wait for ports on a network that it would leave alone.
-func TestDeletionDoesNotWaitForThePortsOfANetworkThatLostItsMark(t *testing.T) {
-	f := ready(t, "10.0.0.0/24", "")
-	id := f.Get().Status.NetworkID
-	f.CreatePort(id)
-	f.Edit(world.BeingDeleted)
-	f.refresh()
-	f.mustFail(neutron.InUse)
-	f.TakeEvents()
-	f.UnmarkNetwork(id)
-	f.relist()
-	f.mustSync()
-	if f.Find() != nil {
-		t.Error("the Network still has the finalizer")
-	}
-	f.ExpectEvents(samplecrdv1.EventDeleted)
 }
 
 // earlyInformer calls a function before it adds indexers.

@@ -232,20 +232,13 @@ func TestAnEventThatCannotBeWritten(t *testing.T) {
 		lost  bool
 		log   bool
 	}{
-		"no answer":              {err: errAway, times: 1, tries: 2},
 		"no answer, for long":    {err: errAway, times: 8, tries: 9},
 		"no answer, for longer":  {err: errAway, times: 9, tries: 9, lost: true, log: true},
-		"internal error":         {err: apierrors.NewInternalError(errors.New("failed calling webhook")), times: 1, tries: 1, lost: true, log: true},
 		"unavailable":            {err: apierrors.NewServiceUnavailable("starting"), times: 2, tries: 3},
 		"too many requests":      {err: apierrors.NewTooManyRequestsError("too many events"), times: 1, tries: 1, lost: true, log: true},
-		"not understood":         {err: &apierrors.UnexpectedObjectError{}, times: 2, tries: 3},
-		"wrapped":                {err: fmt.Errorf("write: %w", apierrors.NewBadRequest("no")), times: 1, tries: 1, lost: true, log: true},
 		"invalid":                {err: apierrors.NewInvalid(schema.GroupKind{Kind: "Event"}, "event", nil), times: 1, tries: 1, lost: true, log: true},
-		"forbidden":              {err: apierrors.NewForbidden(resource, "event", errors.New("no")), times: 1, tries: 1, lost: true, log: true},
-		"namespace gone":         {err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "here"), times: 1, tries: 1, lost: true, log: true},
 		"namespace going":        {err: errTerminating, times: 1, tries: 1, lost: true},
 		"there already":          {err: apierrors.NewAlreadyExists(resource, "event"), times: 1, tries: 1, lost: true},
-		"conflict":               {err: apierrors.NewConflict(resource, "event", errors.New("later")), times: 1, tries: 1, lost: true, log: true},
 		"request cannot be made": {err: errConstruction, times: 1, tries: 1, lost: true, log: true},
 		"a proxy's own error":    {err: apierrors.NewGenericServerResponse(http.StatusBadGateway, "post", resource, "", "", 0, true), times: 1, tries: 2},
 		"nothing":                {tries: 1},

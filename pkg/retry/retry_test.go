@@ -23,8 +23,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // unhurried are Options whose token bucket never delays a key.
@@ -62,17 +60,6 @@ func TestDelaysHaveJitter(t *testing.T) {
 	}
 	if len(distinct) < 900 {
 		t.Errorf("1000 keys have only %d different delays", len(distinct))
-	}
-}
-
-func TestEachKeyHasItsOwnDelay(t *testing.T) {
-	limiter := NewLimiter(unhurried, oneGroup[string])
-	for range 10 {
-		limiter.When("a")
-	}
-	between(t, time.Second, 1200*time.Millisecond, limiter.When("b"))
-	if diff := cmp.Diff([]int{10, 1, 0}, []int{limiter.NumRequeues("a"), limiter.NumRequeues("b"), limiter.NumRequeues("c")}); diff != "" {
-		t.Errorf("requeues (-want +got)\n%s", diff)
 	}
 }
 
@@ -157,11 +144,7 @@ func TestRetriesThatAreOvertakenLeaveNoDebt(t *testing.T) {
 		most time.Duration
 	}{
 		{"each sync fails", 200, time.Second, func(l *Limiter[int, string], key int) { l.When(key) }, 20 * time.Second},
-		{"each sync fails, and the recoveries are so rare that the back-off is at its longest", 200, 20 * time.Second,
-			func(l *Limiter[int, string], key int) { l.When(key) }, 20 * time.Second},
 		{"each sync fails and succeeds then", 200, time.Second, func(l *Limiter[int, string], key int) { l.When(key); l.Forget(key) }, 2 * time.Second},
-		{"each sync succeeds and fails then", 200, time.Second, func(l *Limiter[int, string], key int) { l.Forget(key); l.When(key) }, 20 * time.Second},
-		{"an outage of very many", 2000, time.Second, func(l *Limiter[int, string], key int) { l.When(key); l.Forget(key) }, 2 * time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -176,27 +159,6 @@ func TestRetriesThatAreOvertakenLeaveNoDebt(t *testing.T) {
 			})
 		})
 	}
-}
-
-// All keys fail in the outage, and their retries are far away. The first keys to succeed then
-// give their turns to others.
-func TestAKeyThatSucceedsGivesItsTurnBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		limiter := NewLimiter(production, oneGroup[int])
-		for key := range 10_000 {
-			limiter.When(key)
-		}
-		between(t, 990*time.Second, 990200*time.Millisecond, limiter.When(10_000))
-		for key := range 10_000 {
-			limiter.Forget(key)
-		}
-		between(t, time.Second, 1200*time.Millisecond, limiter.When(10_001))
-		// The one that still waits keeps its turn, and nobody else has it.
-		for key := range 9899 {
-			limiter.When(-key)
-		}
-		between(t, 990200*time.Millisecond, 990300*time.Millisecond, limiter.When(10_002))
-	})
 }
 
 // Whatever happens to the keys: of the retries that nothing overtakes, there are never more than
