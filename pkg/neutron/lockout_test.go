@@ -166,7 +166,7 @@ func forEachKindOfCloud(t *testing.T, test func(t *testing.T, isSecret bool)) {
 
 // The process ends in the hour, and another one takes over.
 func TestWrongCredentialsDoNotLockTheAccount(t *testing.T) {
-	for _, takeover := range []time.Duration{time.Second, 10 * time.Minute, 40 * time.Minute, 59 * time.Minute} {
+	for _, takeover := range []time.Duration{time.Second, 10 * time.Minute, 59 * time.Minute} {
 		t.Run("after "+takeover.String(), func(t *testing.T) {
 			forEachKindOfCloud(t, func(t *testing.T, isSecret bool) {
 				g := newGuarded()
@@ -181,11 +181,11 @@ func TestWrongCredentialsDoNotLockTheAccount(t *testing.T) {
 				if alone > 3 || tried-alone > 3 || tried >= lockout {
 					t.Errorf("the first process tried them %d times, and both %d times in an hour", alone, tried)
 				}
-				time.Sleep(24 * time.Hour)
+				time.Sleep(4 * time.Hour)
 				second.stop()
 				total, _ := g.counts()
-				if day := total - tried; day < 24 || day > 3*24 {
-					t.Errorf("%d attempts in a day, want a few in an hour", day)
+				if later := total - tried; later < 4 || later > 3*4 {
+					t.Errorf("%d attempts in the next 4 hours, want a few in an hour", later)
 				}
 			})
 		})
