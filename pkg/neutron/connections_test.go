@@ -18,18 +18,13 @@ package neutron
 
 import (
 	"context"
-	"crypto/tls"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/tlsserver"
@@ -209,28 +204,4 @@ func TestRequestsAreUnderWayWhileTheAuthorityIsRotated(t *testing.T) {
 	running.Wait()
 	_, _ = c.getNetwork(t.Context(), network.ID) // it may be the one that reads the file again
 	works(t, c)
-}
-
-func TestAnOutageReadsTheFilesOncePerSecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var reads atomic.Int64
-		config := Config{TLS: new(tls.Config)}
-		config.reload = func() (Config, error) { reads.Add(1); return config, nil }
-		c := NewClient(config, ClientOptions{Timeout: time.Minute})
-		c.session.Store(&session{service: &gophercloud.ServiceClient{ProviderClient: &gophercloud.ProviderClient{HTTPClient: c.http}, Endpoint: "https://127.0.0.1:1/"}})
-		var workers sync.WaitGroup
-		for range 8 {
-			workers.Go(func() {
-				for range 600 {
-					_, err := c.getNetwork(t.Context(), "1")
-					equal(t, Unavailable, ReasonOf(err))
-					time.Sleep(100 * time.Millisecond)
-				}
-			})
-		}
-		workers.Wait()
-		if n := reads.Load(); n < 55 || n > 60+enough+8 {
-			t.Errorf("the files were read %d times in a minute", n)
-		}
-	})
 }

@@ -23,7 +23,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -31,7 +30,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
@@ -242,64 +240,6 @@ func TestAnOverflowIsListedAgainOncePerPeriod(t *testing.T) {
 	})
 }
 
-// adminLab returns a client with the role admin, a network of its project with a subnet, and a
-// function that creates a subnet of another project on it.
-func adminLab(t *testing.T) (l *lab, admin *Client, network *Network, addForeign func(cidr string) Subnet) {
-	t.Helper()
-	l = newLab(t, embedded.Options{Projects: []embedded.Project{
-		{Name: "samplecrd", ID: "project-1", Password: password},
-		{Name: "admin", ID: "project-2", Password: password},
-	}})
-	admin = newTestClient(t, l.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
-	id := makeNetworks(t, admin, 1)[0]
-	network, err := admin.GetNetwork(t.Context(), id)
-	noError(t, err)
-	return l, admin, network, func(cidr string) Subnet {
-		t.Helper()
-		service, err := admin.connect(t.Context())
-		noError(t, err)
-		s, err := subnets.Create(t.Context(), service, subnets.CreateOpts{NetworkID: id, CIDR: cidr, IPVersion: 4, ProjectID: "project-1"}).Extract()
-		noError(t, err)
-		revision := s.RevisionNumber
-		return Subnet{ID: s.ID, NetworkID: id, CIDR: netip.MustParsePrefix(s.CIDR), Gateway: addr(s.GatewayIP), DHCP: true,
-			Pools: ranges(s.AllocationPools[0].Start + "-" + s.AllocationPools[0].End), Revision: &revision}
-	}
-}
-
-func TestSubnetsOfOtherProjectsAreListed(t *testing.T) {
-	l, admin, network, addForeign := adminLab(t)
-	other := makeNetworks(t, admin, 1)[0]
-	check := func(lists int, want ...Subnet) {
-		t.Helper()
-		before := l.count("GET " + subnetsPath)
-		got, err := admin.ListNetworks(t.Context(), owner.Cluster)
-		noError(t, err)
-		equal(t, lists, l.count("GET "+subnetsPath)-before)
-		found, err := admin.FindNetworks(t.Context(), owner.Mark())
-		noError(t, err)
-		equal(t, idsOf(found), idsOf(got))
-		slices.SortFunc(want, func(a, b Subnet) int { return strings.Compare(a.ID, b.ID) })
-		for _, networks := range [][]*Network{got, found} {
-			for _, n := range networks {
-				switch n.ID {
-				case network.ID:
-					equal(t, want, n.Subnets)
-				case other:
-					equal(t, 1, len(n.Subnets))
-				}
-			}
-		}
-	}
-	own := network.Subnets[0]
-	check(1, own)
-	foreign := addForeign("10.9.0.0/24")
-	check(2, own, foreign)
-	noError(t, admin.DeleteSubnet(t.Context(), own.ID, nil))
-	check(2, foreign)
-	noError(t, admin.DeleteSubnet(t.Context(), foreign.ID, nil))
-	check(1)
-}
-
 // Between the lists, other clients create and delete subnets.
 func TestChangesBetweenTheListsOfNetworksAndSubnets(t *testing.T) {
 	for subnets, change := range map[int]func(*testing.T, *Client, *Network){
@@ -311,20 +251,20 @@ func TestChangesBetweenTheListsOfNetworksAndSubnets(t *testing.T) {
 			noError(t, err)
 		},
 	} {
-		l, admin, network, _ := adminLab(t)
+		w, n := made(t, wants("10.0.0.0/24", ""))
 		changed := false
-		l.answer(func(_ http.ResponseWriter, r *http.Request) bool {
+		w.answer(func(_ http.ResponseWriter, r *http.Request) bool {
 			if r.URL.Path == subnetsPath && r.Method == http.MethodGet && !changed {
 				changed = true
-				change(t, admin, network)
+				change(t, w.others, n)
 			}
 			return false
 		})
-		before := l.count("GET " + subnetsPath)
-		got, err := admin.ListNetworks(t.Context(), owner.Cluster)
+		before := w.count("GET " + subnetsPath)
+		got, err := w.others.ListNetworks(t.Context(), owner.Cluster)
 		noError(t, err)
 		equal(t, subnets, len(got[0].Subnets))
-		if n := l.count("GET "+subnetsPath) - before; n > 2 {
+		if n := w.count("GET "+subnetsPath) - before; n > 2 {
 			t.Errorf("%d lists of subnets", n)
 		}
 	}

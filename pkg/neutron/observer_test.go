@@ -432,34 +432,6 @@ func TestRelistSoonListsAtOnceAndNotifiesOfTheRecovery(t *testing.T) {
 	}
 }
 
-func TestRunEndsWithItsContext(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		after time.Duration
-	}{
-		{"while it waits", 10 * time.Second},
-		{"while it lists", time.Second},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				o := NewObserver(owner.Cluster, time.Hour, func(ctx context.Context) ([]*Network, error) {
-					select {
-					case <-ctx.Done():
-						return nil, ctx.Err()
-					case <-time.After(5 * time.Second):
-						return nil, nil
-					}
-				})
-				ctx, cancel := context.WithTimeout(t.Context(), test.after)
-				defer cancel()
-				began := time.Now()
-				o.Run(ctx)
-				equal(t, test.after, time.Since(began))
-			})
-		})
-	}
-}
-
 // With -race.
 func TestAnObserverMayBeUsedConcurrently(t *testing.T) {
 	s := sky{networks: []*Network{netOf("u", "a"), netOf("u", "b"), netOf("v", "c")}}
