@@ -141,57 +141,47 @@ func TestThePasswordMayBeInSecureYAML(t *testing.T) {
 
 func TestTheVariablesAloneAreEnough(t *testing.T) {
 	const url = "https://env.example.com/v3"
-	public := gophercloud.EndpointOpts{Availability: gophercloud.AvailabilityPublic}
 	for _, test := range []struct {
-		name string
-		env  map[string]string
-		want Config
+		name     string
+		env      map[string]string
+		auth     gophercloud.AuthOptions
+		endpoint gophercloud.EndpointOpts
 	}{
 		{
 			"a user and a project by name, as openrc files have them",
-			map[string]string{
-				"OS_USERNAME": "u", "OS_PASSWORD": password, "OS_PROJECT_NAME": "p", "OS_USER_DOMAIN_NAME": "ud", "OS_PROJECT_DOMAIN_NAME": "pd",
-				"OS_REGION_NAME": "r", "OS_INTERFACE": "admin", "OS_IDENTITY_API_VERSION": "3",
-			},
-			Config{
-				Auth: gophercloud.AuthOptions{Username: "u", Password: password, DomainName: "ud", TenantName: "p",
-					Scope: &gophercloud.AuthScope{ProjectName: "p", DomainName: "pd"}},
-				Endpoint: gophercloud.EndpointOpts{Region: "r", Availability: gophercloud.AvailabilityAdmin},
-			},
+			map[string]string{"OS_USERNAME": "u", "OS_PROJECT_NAME": "p", "OS_USER_DOMAIN_NAME": "ud", "OS_PROJECT_DOMAIN_NAME": "pd",
+				"OS_REGION_NAME": "r", "OS_INTERFACE": "admin", "OS_IDENTITY_API_VERSION": "3"},
+			gophercloud.AuthOptions{Username: "u", DomainName: "ud", TenantName: "p", Scope: &gophercloud.AuthScope{ProjectName: "p", DomainName: "pd"}},
+			gophercloud.EndpointOpts{Region: "r", Availability: gophercloud.AvailabilityAdmin},
 		},
 		{
 			"everything by ID",
-			map[string]string{"OS_USER_ID": "u", "OS_PASSWORD": password, "OS_PROJECT_ID": "p", "OS_USER_DOMAIN_ID": "ud", "OS_PROJECT_DOMAIN_ID": "pd"},
-			Config{Auth: gophercloud.AuthOptions{UserID: "u", Password: password, DomainID: "ud", TenantID: "p",
-				Scope: &gophercloud.AuthScope{ProjectID: "p"}}, Endpoint: public},
+			map[string]string{"OS_USER_ID": "u", "OS_PROJECT_ID": "p", "OS_USER_DOMAIN_ID": "ud", "OS_PROJECT_DOMAIN_ID": "pd"},
+			gophercloud.AuthOptions{UserID: "u", DomainID: "ud", TenantID: "p", Scope: &gophercloud.AuthScope{ProjectID: "p"}},
+			gophercloud.EndpointOpts{Availability: gophercloud.AvailabilityPublic},
 		},
 		{
 			"the old names, with tenants",
-			map[string]string{"OS_USERNAME": "u", "OS_PASSWORD": password, "OS_TENANT_NAME": "p", "OS_DOMAIN_NAME": "d", "OS_ENDPOINT_TYPE": "internalURL"},
-			Config{Auth: gophercloud.AuthOptions{Username: "u", Password: password, DomainName: "d", TenantName: "p",
-				Scope: &gophercloud.AuthScope{ProjectName: "p", DomainName: "d"}},
-				Endpoint: gophercloud.EndpointOpts{Availability: gophercloud.AvailabilityInternal}},
-		},
-		{
-			"an application credential",
-			map[string]string{"OS_APPLICATION_CREDENTIAL_ID": "a", "OS_APPLICATION_CREDENTIAL_SECRET": password},
-			Config{Auth: gophercloud.AuthOptions{ApplicationCredentialID: "a", ApplicationCredentialSecret: password}, Endpoint: public},
+			map[string]string{"OS_USERNAME": "u", "OS_TENANT_NAME": "p", "OS_DOMAIN_NAME": "d", "OS_ENDPOINT_TYPE": "internalURL"},
+			gophercloud.AuthOptions{Username: "u", DomainName: "d", TenantName: "p", Scope: &gophercloud.AuthScope{ProjectName: "p", DomainName: "d"}},
+			gophercloud.EndpointOpts{Availability: gophercloud.AvailabilityInternal},
 		},
 		{
 			"what YAML would not read as a string",
-			map[string]string{"OS_USERNAME": "yes", "OS_PASSWORD": "*a: {b} # \"c'\n%", "OS_USER_DOMAIN_NAME": "0123"},
-			Config{Auth: gophercloud.AuthOptions{Username: "yes", Password: "*a: {b} # \"c'\n%", DomainName: "0123"}, Endpoint: public},
+			map[string]string{"OS_USERNAME": "yes", "OS_USER_DOMAIN_NAME": "0123"},
+			gophercloud.AuthOptions{Username: "yes", DomainName: "0123"},
+			gophercloud.EndpointOpts{Availability: gophercloud.AvailabilityPublic},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bare(t)
 			setenv(t, test.env)
-			t.Setenv("OS_AUTH_URL", url)
+			setenv(t, map[string]string{"OS_AUTH_URL": url, "OS_PASSWORD": "*a: {b} # \"c'\n%"})
 			// A file that is not requested is ignored.
 			write(t, "clouds.yaml", twoClouds)
-			test.want.Name, test.want.Auth.IdentityEndpoint = url, url
+			test.auth.IdentityEndpoint, test.auth.Password = url, "*a: {b} # \"c'\n%"
 			got, err := LoadConfig("")
-			wantConfig(t, test.want, got, err)
+			wantConfig(t, Config{Name: url, Auth: test.auth, Endpoint: test.endpoint}, got, err)
 		})
 	}
 }

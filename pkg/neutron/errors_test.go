@@ -28,11 +28,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -232,90 +229,23 @@ func TestAFreshTokenThatIsRefused(t *testing.T) {
 
 func TestAFileThatIsDamagedLater(t *testing.T) {
 	l := newLab(t, embedded.Options{})
-	c, write := l.clientOfFile(t)
-	_, err := c.ListNetworks(t.Context())
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+	write(t, file, string(l.cloudsYAML("samplecrd", password)))
+	config, err := LoadConfig("lab")
 	noError(t, err)
+	c := newTestClient(t, config, ClientOptions{Timeout: 10 * time.Second})
+	works(t, c)
 	// The file is not read while the token is valid.
-	write(nil)
-	_, err = c.ListNetworks(t.Context())
-	noError(t, err)
+	write(t, file, "")
+	works(t, c)
 	noError(t, l.SetPassword("samplecrd", "another"))
 	_, err = c.ListNetworks(t.Context())
 	if ReasonOf(err) != Unauthenticated || !strings.Contains(err.Error(), "clouds.yaml") {
 		t.Errorf("got %v, want the name of the file in it", err)
 	}
-	write(l.cloudsYAML("samplecrd", "another"))
-	_, err = c.ListNetworks(t.Context())
-	noError(t, err)
-}
-
-func TestCredentialsForAnotherProjectAreNotUsed(t *testing.T) {
-	l := newLab(t, embedded.Options{Projects: []embedded.Project{
-		{Name: "samplecrd", ID: "project-1", Password: password}, {Name: "other", ID: "project-2", Password: password},
-	}})
-	c, write := l.clientOfFile(t)
-	_, err := c.ListNetworks(t.Context())
-	noError(t, err)
-	noError(t, l.SetPassword("samplecrd", "another"))
-	write(l.cloudsYAML("other", password))
-	_, err = c.ListNetworks(t.Context())
-	wantError(t, Error{Op: "authenticate", Reason: Unauthenticated, Message: `the credentials are now for project "project-2" in region "RegionOne", ` +
-		`and were for project "project-1" in region "RegionOne": to create networks there, restart the controller`}, err)
-	write(l.cloudsYAML("samplecrd", "another"))
-	_, err = c.ListNetworks(t.Context())
-	noError(t, err)
-}
-
-// clientOfFile returns a client that is configured by a file, and a function that writes the file.
-func (l *lab) clientOfFile(t *testing.T) (*Client, func(content []byte)) {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "clouds.yaml")
-	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
-	write := func(content []byte) { noError(t, os.WriteFile(file, content, 0o600)) }
-	write(l.cloudsYAML("samplecrd", password))
-	config, err := LoadConfig("lab")
-	noError(t, err)
-	return newTestClient(t, config, ClientOptions{Timeout: 10 * time.Second}), write
-}
-
-func TestAKeystoneThatHangsDelaysAllCallersByOneTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const timeout = 30 * time.Second
-		var asked atomic.Int32
-		c := NewClient(Config{Auth: gophercloud.AuthOptions{IdentityEndpoint: "http://keystone.test/v3", Username: "u", Password: "p", DomainName: "d"}}, ClientOptions{})
-		c.circuit.base = roundTripper(func(*http.Request) (*http.Response, error) {
-			asked.Add(1)
-			time.Sleep(timeout)
-			return nil, errTimeout
-		})
-		began := time.Now()
-		var running sync.WaitGroup
-		for range 4 {
-			running.Go(func() {
-				_, err := c.ListNetworks(t.Context())
-				wantError(t, Error{Op: "authenticate", Reason: Unavailable, Message: "no answer in time"}, err)
-			})
-		}
-		running.Wait()
-		equal(t, timeout, time.Since(began))
-		equal(t, int32(1), asked.Load())
-	})
-}
-
-func TestKeystoneIsDownWhenTheTokenExpires(t *testing.T) {
-	l, c, network := labWithNetwork(t)
-	l.RevokeTokens()
-	l.answer(func(_ http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path == tokensPath {
-			panic(http.ErrAbortHandler) // cuts the connection
-		}
-		return false
-	})
-	_, err := c.GetNetwork(t.Context(), network.ID)
-	wantError(t, Error{Op: "authenticate", Reason: Unavailable, Message: "EOF"}, err)
-	l.answer(nil)
-	_, err = c.GetNetwork(t.Context(), network.ID)
-	noError(t, err)
+	write(t, file, string(l.cloudsYAML("samplecrd", "another")))
+	works(t, c)
 }
 
 // hang returns when the client has closed the connection. net/http notices that only after the
@@ -362,22 +292,6 @@ func TestThereIsNoAnswer(t *testing.T) {
 			_, err = c.ListNetworks(t.Context())
 			wantError(t, Error{Op: "list networks", Reason: Unavailable, Message: test.want}, err)
 		})
-	}
-}
-
-func TestTheCallerCancels(t *testing.T) {
-	l := newLab(t, embedded.Options{})
-	c := l.client(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	l.answer(func(_ http.ResponseWriter, r *http.Request) bool {
-		cancel()
-		hang(r)
-		return true
-	})
-	_, err := c.ListNetworks(ctx)
-	wantError(t, Error{Op: "authenticate", Reason: Unavailable, Message: "context canceled"}, err)
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("%v does not unwrap", err)
 	}
 }
 

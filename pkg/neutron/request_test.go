@@ -193,42 +193,11 @@ func TestWaitsAreCounted(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotSentIsNotCounted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &meter{}
-		tr := &transport{meter: m, base: answering(0, 0, 0), limiter: rate.NewLimiter(rate.Every(time.Hour), 1), timeout: time.Second}
-		noError(t, ask(t.Context(), tr))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if err := ask(ctx, tr); err == nil {
-			t.Error("the request did not wait for the rate")
-		}
-		equal(t, []string{"other 200"}, m.counted())
-		equal(t, []string{"rate 0s", "rate 0s"}, m.waits) // the limiter knows the deadline, and fails at once
-	})
-}
-
 // metered returns a client of the lab, and its meter.
 func (l *lab) metered(t *testing.T) (*Client, *meter) {
 	t.Helper()
 	m := &meter{}
 	return newTestClient(t, l.config(t), ClientOptions{Timeout: 10 * time.Second, Meter: m}), m
-}
-
-func TestWhatTheCircuitRefusesIsNotCounted(t *testing.T) {
-	l := newLab(t, embedded.Options{})
-	c, m := l.metered(t)
-	_, err := c.ListNetworks(t.Context())
-	noError(t, err)
-	m.counted()
-	l.answer(replyTo("GET", networksPath, 503, ""))
-	for range 3 * enough {
-		_, _ = c.ListNetworks(t.Context())
-	}
-	// One more request may have passed as a probe.
-	if counted := m.counted(); len(counted) < enough || len(counted) > enough+1 || counted[0] != "list networks 503" {
-		t.Error(counted)
-	}
 }
 
 func TestRefusedCredentialsAreCounted(t *testing.T) {

@@ -122,7 +122,8 @@ func TestRequestsWaitForTheRate(t *testing.T) {
 		began := time.Now()
 		var order []string
 		note := func(what string) { order = append(order, what+" after "+time.Since(began).String()) }
-		tr := &transport{meter: unmetered{}, limiter: rate.NewLimiter(0.5, 1), timeout: time.Second,
+		m := &meter{}
+		tr := &transport{meter: m, limiter: rate.NewLimiter(0.5, 1), timeout: time.Second,
 			fence: func() { note("fence") },
 			base: roundTripper(func(r *http.Request) (*http.Response, error) {
 				note("request")
@@ -140,7 +141,10 @@ func TestRequestsWaitForTheRate(t *testing.T) {
 		if err := ask(ctx, tr); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
+		// What is not sent is not counted.
 		equal(t, 6, len(order))
+		equal(t, 3, len(m.counted()))
+		equal(t, []string{"rate 0s", "rate 2s", "rate 2s", "rate 1s"}, m.waits)
 	})
 }
 
