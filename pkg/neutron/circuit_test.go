@@ -287,10 +287,13 @@ func TestSeveralFailuresInARowAreAnOutage(t *testing.T) {
 }
 
 func TestACancelledRequestIsNotAFailure(t *testing.T) {
-	c := newCircuit(unbounded, roundTripper(func(r *http.Request) (*http.Response, error) { return nil, r.Context().Err() }))
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	c := newCircuit(unbounded, nil)
 	for range 2 * enough {
+		ctx, cancel := context.WithCancel(t.Context())
+		c.base = roundTripper(func(*http.Request) (*http.Response, error) {
+			cancel()
+			return nil, ctx.Err()
+		})
 		if err := tryAs(ctx, c, http.MethodGet, "/"); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}

@@ -182,6 +182,10 @@ func TestThePlanWorksInNeutron(t *testing.T) {
 	}
 }
 
+func TestACloudHasAName(t *testing.T) {
+	equal(t, "test", newWorld(t, embedded.Options{}).Name())
+}
+
 func TestFind(t *testing.T) {
 	t.Parallel()
 	other := Owner{Cluster: owner.Cluster, UID: "33333333-0000-0000-0000-000000000000"}.Mark()

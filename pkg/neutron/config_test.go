@@ -283,6 +283,7 @@ func TestTheContentOfACloudsYAMLNamesNoFiles(t *testing.T) {
 		{"the certificate of a client", "mine", "clouds: {mine: {cert: " + file + ", " + auth + "}}", "cert"},
 		{"the key of a client", "mine", "clouds: {mine: {key: " + file + ", " + auth + "}}", "key"},
 		{"clouds-public.yaml", "mine", "clouds: {mine: {profile: it, " + auth + "}}", "profile"},
+		{"clouds-public.yaml, by the old key", "mine", "clouds: {mine: {cloud: it, " + auth + "}}", "cloud"},
 		{"hidden by a second list of clouds", "mine", "clouds: {mine: {cacert: " + file + ", " + auth + "}}\nclouds: {other: {}}", "cacert"},
 		{"in an entry whose name YAML reads as a boolean", "yes", "clouds: {yes: {cacert: " + file + ", " + auth + "}}", "cacert"},
 		{"merged from somewhere else", "mine", "x: &x {cacert: " + file + "}\nclouds: {mine: {<<: *x, " + auth + "}}", "cacert"},

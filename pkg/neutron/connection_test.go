@@ -70,6 +70,42 @@ func TestARefusedFieldDoesNotDetachASubnet(t *testing.T) {
 	equal(t, c.own()[0].ID, c.attached(t, n)["10.0.0.0/24"])
 }
 
+// The interfaces belong to the project of the router, so a list of the network's project does not have
+// them.
+func TestARouterOfAnotherProject(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, embedded.Options{
+		Projects: []embedded.Project{
+			{Name: "samplecrd", ID: "project-1", Password: password, Admin: true},
+			{Name: "other", ID: "project-2", Password: password},
+		},
+		ExternalNetwork: embedded.ExternalNetwork{Name: "public", CIDR: cidr("198.18.0.0/24")},
+	})
+	c := &routedCloud{world: w}
+	gate := post(t, newTestClient(t, w.configAs(t, "other", password), ClientOptions{Timeout: c.others.options.Timeout}), "router", object{"name": "gate"})
+	r := c.declare(existingRouter(byIDOf(gate)))
+	for range 2 {
+		wantError(t, Error{Op: "attach subnet", Reason: Unresolved, Message: "router " + gate + " belongs to another project"}, r.err(t))
+		equal(t, 0, len(c.Interfaces()))
+		noError(t, c.Observer().Relist(t.Context()))
+	}
+	_, err := r.remove(t, false, Guard{})
+	noError(t, err)
+}
+
+// Nothing of the network is in the status of a backup.
+func TestARouterWithoutANetworkIsNotCreatedAgain(t *testing.T) {
+	t.Parallel()
+	c := newRoutedCloud(t)
+	id := c.makeRouter(t, "default/web", owner.Mark())
+	c.routing.need(Identity{Owner: owner, Routed: true}, &Network{})
+	noError(t, c.Observer().Relist(t.Context()))
+	r := c.declare(ownRouterOn(byName("public")))
+	r.synced(t)
+	equal(t, 1, len(c.own()))
+	equal(t, id, c.own()[0].ID)
+}
+
 // The status of a backup does not have the router that the spec names, or it has one that is gone since.
 func TestTheRouterOfTheSpecIsDetachedBeforeADeletion(t *testing.T) {
 	t.Parallel()

@@ -89,15 +89,17 @@ func TestTheServerHasANewAuthorityBeforeTheFile(t *testing.T) {
 	l := newSecureLab(t, before)
 	c := l.client(t)
 	works(t, c)
-	l.write(t, "ca.pem", []byte("not a certificate")) // which changes nothing
-	c.Close()
-	works(t, c)
 	l.server.Use(t, after, nil)
 	works(t, c) // with the idle connection
 	c.Close()
+	l.write(t, "ca.pem", []byte("not a certificate")) // which changes nothing
 	for range 3 {
 		fails(t, c)
 	}
+	l.server.Use(t, before, nil)
+	works(t, c)
+	l.server.Use(t, after, nil)
+	c.Close()
 	l.write(t, "ca.pem", after.PEM)
 	fails(t, c) // the request that reads the file again
 	works(t, c)

@@ -31,6 +31,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
 // crowd is a Neutron with many networks of strangers, each with a subnet. Each one in every is the
@@ -78,6 +80,9 @@ func (c *crowd) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestManyNetworksOfStrangersDoNotStopTheList(t *testing.T) {
+	if maxPages*smallPage < 1_000_000 {
+		t.Errorf("%d pages of %d are too few", maxPages, smallPage)
+	}
 	for _, test := range []struct {
 		crowd
 		want, pages int
@@ -226,6 +231,22 @@ func TestAnOverflowIsListedAgainOncePerPeriod(t *testing.T) {
 		equal(t, int64(0), relists.Load())
 		equal(t, time.Time{}, o.LastList())
 	})
+}
+
+// Only an administrator can create such a subnet, and see it.
+func TestSubnetsOfOtherProjectsAreListed(t *testing.T) {
+	l := newLab(t, embedded.Options{Projects: []embedded.Project{
+		{Name: "samplecrd", ID: "project-1", Password: password}, {Name: "admin", ID: "project-2", Password: password},
+	}})
+	admin := newTestClient(t, l.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
+	id := makeNetworks(t, admin, 1)[0]
+	post(t, admin, "subnet", object{"network_id": id, "cidr": "10.9.0.0/24", "ip_version": 4, "project_id": "project-1"})
+	listed, err := admin.ListNetworks(t.Context(), owner.Cluster)
+	noError(t, err)
+	found, err := admin.FindNetworks(t.Context(), owner.Mark())
+	noError(t, err)
+	equal(t, 2, len(listed[0].Subnets))
+	equal(t, listed, found)
 }
 
 // Between the lists, other clients create and delete subnets.

@@ -411,10 +411,23 @@ func TestRelistSoonListsAtOnceAndNotifiesOfTheRecovery(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			equal(t, int64(1), recoveries.Load())
 			equal(t, time.Minute, lists()[1])
-			time.Sleep(30 * time.Minute)
-			equal(t, 2+failures, len(lists())) // it does not continue without a reason
+			time.Sleep(90 * time.Minute)
+			equal(t, 3+failures, len(lists())) // as before, once per period
+			equal(t, int64(1), recoveries.Load())
 		})
 	}
+}
+
+func TestRunEndsWhileItLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := NewObserver(owner.Cluster, time.Hour, func(ctx context.Context) ([]*Network, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		o.Run(ctx)
+	})
 }
 
 // With -race.

@@ -91,6 +91,7 @@ func TestOperationsAreNamedByMethodAndPath(t *testing.T) {
 		{"PUT", "/v2.0/networks/1", "update network"},
 		{"DELETE", "/v2.0/networks/1", "delete network"},
 		{"GET", "/v2.0/ports", "list ports"},
+		{"GET", "/v2.0/subnets", "list subnets"},
 		{"DELETE", "/v2.0/networks", "other"},
 		{"POST", "/v2.0/networks/1", "other"},
 		{"PUT", "/v2.0/networks/1/tags", "set tags"},

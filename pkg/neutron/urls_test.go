@@ -44,6 +44,7 @@ func TestURLsAllow(t *testing.T) {
 		{"another scheme at the same port", "https://a.example", "http://a.example:443", false},
 		{"another port", "https://a.example", "https://a.example:8443", false},
 		{"another path", "https://a.example/identity", "https://a.example/image", false},
+		{"a path above it", "https://a.example/identity", "https://a.example/", false},
 		{"a path that begins with it", "https://a.example/identity", "https://a.example/identity2", false},
 		{"a path in another case", "https://a.example/identity", "https://a.example/Identity", false},
 		{"two dots", "https://a.example/identity", "https://a.example/identity/../admin", false},
