@@ -39,6 +39,15 @@ func newCircuit(turns int64, base http.RoundTripper) *circuit {
 	return &circuit{base: base, turns: semaphore.NewWeighted(turns), meter: unmetered{}}
 }
 
+// together calls f that many times at the same time, and waits for all calls.
+func together(times int, f func()) {
+	var running sync.WaitGroup
+	for range times {
+		running.Go(f)
+	}
+	running.Wait()
+}
+
 func statusOnly(status int) roundTripper {
 	return func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: status, Body: http.NoBody}, nil
@@ -52,6 +61,15 @@ func failing(err error) roundTripper {
 func try(t *testing.T, c *circuit) error {
 	t.Helper()
 	return tryAs(t.Context(), c, http.MethodGet, "/")
+}
+
+// hangs counts the requests, and answers none of them.
+func hangs(timeout time.Duration, asked *atomic.Int64) roundTripper {
+	return func(*http.Request) (*http.Response, error) {
+		asked.Add(1)
+		time.Sleep(timeout)
+		return nil, errTimeout
+	}
 }
 
 // tryAs makes a request, and reads and closes the answer. It closes the body twice, which counts once.
@@ -84,18 +102,14 @@ func TestAnUnavailableNeutronGetsOneRequestPerSecond(t *testing.T) {
 			asked.Add(1)
 			return nil, errAway
 		}))
-		var workers sync.WaitGroup
-		for range 8 {
-			workers.Go(func() {
-				for range 600 {
-					if err := try(t, c); !errors.Is(err, errAway) {
-						t.Errorf("got %v, want the last failure", err)
-					}
-					time.Sleep(100 * time.Millisecond)
+		together(8, func() {
+			for range 600 {
+				if err := try(t, c); !errors.Is(err, errAway) {
+					t.Errorf("got %v, want the last failure", err)
 				}
-			})
-		}
-		workers.Wait()
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
 		// The requests that were under way at the fifth failure had passed too.
 		if got := asked.Load(); got < 55 || got > 60+enough+8 {
 			t.Errorf("asked %d times in a minute, want about once a second", got)
@@ -106,58 +120,22 @@ func TestAnUnavailableNeutronGetsOneRequestPerSecond(t *testing.T) {
 func TestANeutronThatHangsHoldsUpOnlyOneCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 30 * time.Second
-		c := newCircuit(unbounded, roundTripper(func(*http.Request) (*http.Response, error) {
-			time.Sleep(timeout)
-			return nil, errTimeout
-		}))
+		c := newCircuit(unbounded, hangs(timeout, new(atomic.Int64)))
 		var held atomic.Int64 // calls that took time after the circuit opened
-		var workers sync.WaitGroup
 		began := time.Now()
-		for range 8 {
-			workers.Go(func() {
-				for time.Since(began) < 10*time.Minute {
-					asked := time.Now()
-					_ = try(t, c)
-					if asked.Sub(began) > timeout && time.Since(asked) > 0 {
-						held.Add(1)
-					}
-					time.Sleep(100 * time.Millisecond)
+		together(8, func() {
+			for time.Since(began) < 10*time.Minute {
+				asked := time.Now()
+				_ = try(t, c)
+				if asked.Sub(began) > timeout && time.Since(asked) > 0 {
+					held.Add(1)
 				}
-			})
-		}
-		workers.Wait()
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
 		// One after the other, each for the whole timeout.
 		if got := held.Load(); got < 15 || got > 20 {
 			t.Errorf("callers were held up %d times in nine and a half minutes, want once in %s", got, timeout)
-		}
-	})
-}
-
-func TestRequestsTakeTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const turns, each = 3, time.Second
-		var underWay, most atomic.Int64
-		c := newCircuit(turns, roundTripper(func(r *http.Request) (*http.Response, error) {
-			most.Store(max(most.Load(), underWay.Add(1)))
-			time.Sleep(each)
-			underWay.Add(-1)
-			return statusOnly(http.StatusOK).RoundTrip(r)
-		}))
-		began := time.Now()
-		var workers sync.WaitGroup
-		for range 4 * turns {
-			workers.Go(func() {
-				if err := try(t, c); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		workers.Wait()
-		if got := most.Load(); got != turns {
-			t.Errorf("%d requests were under way at the same time, want %d", got, turns)
-		}
-		if got := time.Since(began); got != 4*each {
-			t.Errorf("it took %s, want %s", got, 4*each)
 		}
 	})
 }
@@ -166,21 +144,13 @@ func TestACallerThatHasWaitedMakesNoRequestIfTheCircuitIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 30 * time.Second
 		var asked atomic.Int64
-		c := newCircuit(enough, roundTripper(func(*http.Request) (*http.Response, error) {
-			asked.Add(1)
-			time.Sleep(timeout)
-			return nil, errTimeout
-		}))
+		c := newCircuit(enough, hangs(timeout, &asked))
 		began := time.Now()
-		var workers sync.WaitGroup
-		for range 100 {
-			workers.Go(func() {
-				if err := try(t, c); !errors.Is(err, errTimeout) {
-					t.Error(err)
-				}
-			})
-		}
-		workers.Wait()
+		together(100, func() {
+			if err := try(t, c); !errors.Is(err, errTimeout) {
+				t.Error(err)
+			}
+		})
 		// Between the first and the last of those failures, others got their turns.
 		if got := asked.Load(); got < enough || got >= 2*enough {
 			t.Errorf("%d requests, want at least %d, and fewer than twice as many", got, enough)
@@ -189,20 +159,6 @@ func TestACallerThatHasWaitedMakesNoRequestIfTheCircuitIsOpen(t *testing.T) {
 			t.Errorf("it took %s, want at most %s", got, 2*timeout)
 		}
 	})
-}
-
-func TestTheWaitForATurnEndsWithItsContext(t *testing.T) {
-	c := newCircuit(1, statusOnly(http.StatusOK))
-	noError(t, c.turns.Acquire(t.Context(), 1))
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := tryAs(ctx, c, http.MethodGet, "/"); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want the error of the context", err)
-	}
-	wantAway(t, c, time.Time{}, false)
-	// The request did not keep its turn.
-	c.turns.Release(1)
-	noError(t, try(t, c))
 }
 
 // A panic ends one sync: see Controller.recoverSync. Others must not wait for its turn.

@@ -22,7 +22,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
@@ -121,13 +120,11 @@ func (w *world) remembered(t *testing.T) (*Network, bool) {
 // theirs changes the network's description as another client, and its name unless that is "".
 func (w *world) theirs(t *testing.T, id, name, description string) {
 	t.Helper()
-	service, err := w.others.connect(t.Context())
-	noError(t, err)
-	opts := networks.UpdateOpts{Description: &description}
+	fields := object{"description": description}
 	if name != "" {
-		opts.Name = &name
+		fields["name"] = name
 	}
-	noError(t, networks.Update(t.Context(), service, id, opts).Err)
+	put(t, w.others, "network", id, fields)
 }
 
 func TestThePlanWorksInNeutron(t *testing.T) {

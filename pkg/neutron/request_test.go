@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 	"k8s.io/klog/v2"
@@ -190,6 +191,7 @@ func TestWaitsAreCounted(t *testing.T) {
 			t.Errorf("the request did not wait for its turn: %v", err)
 		}
 		both.Wait()
+		equal(t, true, c.turns.TryAcquire(1)) // it did not keep its turn
 		equal(t, []string{"connection 0s", "rate 0s", "connection 1s", "connection 2s", "rate 8s"}, m.waits)
 	})
 }
@@ -248,15 +250,10 @@ func TestWhatIsAnAuthenticationFailure(t *testing.T) {
 
 func TestTheRequestIDIsNotInTheTextOfAnError(t *testing.T) {
 	const id = "req-11111111-2222-3333-4444-555555555555"
-	l := newLab(t, embedded.Options{})
-	l.answer(func(w http.ResponseWriter, r *http.Request) bool {
-		w.Header().Set("X-Openstack-Request-Id", id)
-		return replyTo("GET", networksPath, 404, `{"NeutronError":{"type":"NetworkNotFound","message":"no"}}`)(w, r)
-	})
-	_, err := l.client(t).GetNetwork(t.Context(), "1")
+	err := wrap("get network", gophercloud.ErrUnexpectedResponseCode{Actual: 404, Body: []byte(neutronBody("NetworkNotFound", "no")),
+		ResponseHeader: http.Header{"X-Openstack-Request-Id": {id}}})
 	equal(t, id, RequestIDOf(err))
 	equal(t, "get network: no", err.Error())
-	equal(t, "", RequestIDOf(errAway))
 }
 
 // logged returns a context whose logger writes to the buffer, with that verbosity.
