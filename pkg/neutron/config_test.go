@@ -167,6 +167,12 @@ func TestTheVariablesAloneAreEnough(t *testing.T) {
 			gophercloud.EndpointOpts{Availability: gophercloud.AvailabilityInternal},
 		},
 		{
+			"an application credential",
+			map[string]string{"OS_APPLICATION_CREDENTIAL_ID": "a", "OS_APPLICATION_CREDENTIAL_SECRET": "s"},
+			gophercloud.AuthOptions{ApplicationCredentialID: "a", ApplicationCredentialSecret: "s"},
+			gophercloud.EndpointOpts{Availability: gophercloud.AvailabilityPublic},
+		},
+		{
 			"what YAML would not read as a string",
 			map[string]string{"OS_USERNAME": "yes", "OS_USER_DOMAIN_NAME": "0123"},
 			gophercloud.AuthOptions{Username: "yes", DomainName: "0123"},

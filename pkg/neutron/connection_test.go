@@ -160,22 +160,6 @@ func TestAPortThatLooksLikeAnInterfaceDoesNotDetachTheSubnet(t *testing.T) {
 	}
 }
 
-// The interface has another address than the gateway after the gateway was removed and set again.
-func TestASubnetIsNotDetachedForAGatewayThatIsInUse(t *testing.T) {
-	t.Parallel()
-	c := newRoutedCloud(t)
-	r := c.declare(ownRouterOn(byName("public")))
-	n := r.synced(t)
-	post(t, c.others, "port", object{"network_id": n.ID, "name": "web-0", "fixed_ips": []object{{"subnet_id": n.Subnets[0].ID, "ip_address": "10.0.0.9"}}})
-	put(t, c.others, "subnet", n.Subnets[0].ID, object{"gateway_ip": nil})
-	put(t, c.others, "subnet", n.Subnets[0].ID, object{"gateway_ip": "10.0.0.9", "allocation_pools": allocationPools(cidr("10.0.0.0/24"), addr("10.0.0.9"))})
-	noError(t, c.Observer().Relist(t.Context()))
-	before := c.Interfaces()
-	r.Spec.Gateway = "10.0.0.9"
-	equal(t, InUse, ReasonOf(r.err(t)))
-	equal(t, before, c.Interfaces())
-}
-
 // Such an interface is another client's, as in UnmanagedInterfaces.
 func TestTheInterfaceOfAnUnmanagedSubnetPreventsADeletion(t *testing.T) {
 	t.Parallel()

@@ -137,6 +137,7 @@ func TestRequestIDsAreWhatOpenStackMakes(t *testing.T) {
 	}
 }
 
+// The timeout of ten seconds includes the whole answer.
 func TestEachRequestIsCountedOnceWithTheTimeThatItTook(t *testing.T) {
 	status := func(status int) roundTripper {
 		return func(r *http.Request) (*http.Response, error) {
@@ -145,31 +146,42 @@ func TestEachRequestIsCountedOnceWithTheTimeThatItTook(t *testing.T) {
 			return response, err
 		}
 	}
-	const hour = time.Hour
 	for _, test := range []struct {
 		name    string
 		base    roundTripper
-		timeout time.Duration // the caller cancels the request after 11 seconds
+		cancels time.Duration // after that time, the caller cancels the request
 		want    Request
+		err     error
 	}{
-		{"an answer", answering(2*time.Second, 3, time.Second), hour, Request{Code: "200", Duration: 5 * time.Second}},
-		{"a refusal", status(409), hour, Request{Code: "409", Duration: 2 * time.Second}},
-		{"no answer", answering(hour, 0, 0), 10 * time.Second, Request{Code: "timeout", Duration: 10 * time.Second}},
-		{"an answer that stops halfway", answering(time.Second, 1, hour), 10 * time.Second, Request{Code: "timeout", Duration: 10 * time.Second}},
-		{"no answer until it is cancelled", answering(hour, 0, 0), hour, Request{Code: "canceled", Duration: 11 * time.Second}},
-		{"cancelled while it is read", answering(0, 1, hour), hour, Request{Code: "canceled", Duration: 11 * time.Second}},
-		{"no connection", failing(errAway), hour, Request{Code: "error"}},
+		{"an answer", answering(2*time.Second, 3, time.Second), time.Hour, Request{Code: "200", Duration: 5 * time.Second}, nil},
+		{"a refusal", status(409), time.Hour, Request{Code: "409", Duration: 2 * time.Second}, nil},
+		{"no answer", answering(time.Hour, 0, 0), time.Hour, Request{Code: "timeout", Duration: 10 * time.Second}, errTimeout},
+		{"an answer that stops halfway", answering(time.Second, 1, time.Hour), time.Hour, Request{Code: "timeout", Duration: 10 * time.Second}, errTimeout},
+		{"an answer that arrives very slowly", answering(time.Second, 1000, time.Second), time.Hour, Request{Code: "timeout", Duration: 10 * time.Second}, errTimeout},
+		{"no answer until it is cancelled", answering(time.Hour, 0, 0), time.Second, Request{Code: "canceled", Duration: time.Second}, context.Canceled},
+		{"cancelled while it is read", answering(0, 1, time.Hour), time.Second, Request{Code: "canceled", Duration: time.Second}, context.Canceled},
+		{"no connection", failing(errAway), time.Hour, Request{Code: "error"}, errAway},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &meter{}
-				tr := &transport{meter: m, base: test.base, limiter: rate.NewLimiter(rate.Every(time.Second), 1), timeout: test.timeout}
-				tr.limiter.Allow() // the wait of a second does not count
+				var sent context.Context
+				tr := &transport{meter: m, limiter: rate.NewLimiter(rate.Every(time.Hour), 1), timeout: 10 * time.Second}
+				tr.base = roundTripper(func(r *http.Request) (*http.Response, error) {
+					sent = r.Context()
+					return test.base(r)
+				})
 				ctx, cancel := context.WithCancel(t.Context())
-				time.AfterFunc(12*time.Second, cancel)
-				_ = ask(ctx, tr)
+				defer cancel()
+				time.AfterFunc(test.cancels, cancel)
+				if err := ask(ctx, tr); !errors.Is(err, test.err) {
+					t.Errorf("got %v, want %v", err, test.err)
+				}
 				test.want.Operation = "other"
 				equal(t, []Request{test.want}, m.requests)
+				if sent.Err() == nil {
+					t.Error("the request's timer still runs")
+				}
 			})
 		})
 	}

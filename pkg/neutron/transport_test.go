@@ -84,39 +84,6 @@ func ask(ctx context.Context, t http.RoundTripper) error {
 	return errors.Join(err, response.Body.Close())
 }
 
-func TestTheTimeoutIncludesTheWholeAnswer(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		base roundTripper
-		took time.Duration
-		want error
-	}{
-		{"an answer in time", answering(5*time.Second, 4, time.Second), 9 * time.Second, nil},
-		{"no answer", answering(time.Hour, 0, 0), 10 * time.Second, errTimeout},
-		{"an answer that stops halfway", answering(time.Second, 1, time.Hour), 10 * time.Second, errTimeout},
-		{"an answer that arrives very slowly", answering(time.Second, 1000, time.Second), 10 * time.Second, errTimeout},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var sent context.Context
-				base := roundTripper(func(r *http.Request) (*http.Response, error) {
-					sent = r.Context()
-					return test.base(r)
-				})
-				began := time.Now()
-				err := ask(t.Context(), &transport{meter: unmetered{}, base: base, limiter: rate.NewLimiter(rate.Inf, 1), timeout: 10 * time.Second})
-				if !errors.Is(err, test.want) {
-					t.Errorf("got %v, want %v", err, test.want)
-				}
-				equal(t, test.took, time.Since(began))
-				if sent.Err() == nil {
-					t.Error("the request's timer still runs")
-				}
-			})
-		})
-	}
-}
-
 func TestRequestsWaitForTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
