@@ -115,7 +115,6 @@ func TestTheCloudIsFoundAsOpenStacksClientsDo(t *testing.T) {
 		want  Config
 	}{
 		{"OS_CLOUD names the entry", "clouds.yaml", map[string]string{"OS_CLOUD": "one"}, "", cloudOne},
-		{"-cloud names the entry", "clouds.yaml", nil, "two", cloudTwo},
 		{"-cloud wins over OS_CLOUD", "clouds.yaml", map[string]string{"OS_CLOUD": "one"}, "two", cloudTwo},
 		{"OS_CLIENT_CONFIG_FILE names the file", "elsewhere/my.yaml", map[string]string{"OS_CLOUD": "one", "OS_CLIENT_CONFIG_FILE": "elsewhere/my.yaml"}, "", cloudOne},
 		{"the file is in ~/.config", "config/openstack/clouds.yaml", map[string]string{"OS_CLOUD": "one", "XDG_CONFIG_HOME": "config"}, "", cloudOne},
@@ -267,16 +266,6 @@ func TestAConfigurationThatIsWrong(t *testing.T) {
 		_, err := LoadConfig("")
 		check(t, err, "the OS_* variables", "/nowhere/ca.pem")
 	})
-}
-
-func TestParseConfigIgnoresTheEnvironment(t *testing.T) {
-	bare(t)
-	// These are for the process's own cloud.
-	setenv(t, map[string]string{
-		"OS_CLOUD": "two", "OS_REGION_NAME": "elsewhere", "OS_INTERFACE": "admin", "OS_USERNAME": "env", "OS_CLIENT_CONFIG_FILE": "/nowhere",
-	})
-	got, err := ParseConfig("one", []byte(twoClouds))
-	wantConfig(t, cloudOne, got, err)
 }
 
 func TestTheContentOfACloudsYAMLNamesNoFiles(t *testing.T) {

@@ -18,6 +18,7 @@ package neutron
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"testing"
@@ -106,22 +107,33 @@ func TestARouterWithoutANetworkIsNotCreatedAgain(t *testing.T) {
 	equal(t, id, c.own()[0].ID)
 }
 
-// The status of a backup does not have the router that the spec names, or it has one that is gone since.
 func TestTheRouterOfTheSpecIsDetachedBeforeADeletion(t *testing.T) {
 	t.Parallel()
-	for _, ref := range []samplecrdv1.NeutronReference{{Name: "gate"}, {}} {
-		for _, recorded := range []*samplecrdv1.RouterStatus{nil, {ID: "00000000-0000-4000-8000-000000000001"}} {
-			c := newRoutedCloud(t)
-			if ref.Name == "" {
-				ref.ID = c.gate
-			}
-			r := c.declare(existingRouter(ref))
-			r.synced(t)
-			r.Status.Router = recorded
-			_, err := r.remove(t, false, Guard{})
-			noError(t, err)
-			equal(t, 0, len(c.Interfaces()))
-			equal(t, 2, len(c.world.Networks()))
+	for name, lose := range map[string]func(*routedCloud, *resource){
+		"the status of a backup does not have the router": func(_ *routedCloud, r *resource) { r.Status.Router = nil },
+		"it has one that is gone since": func(_ *routedCloud, r *resource) {
+			r.Status.Router = &samplecrdv1.RouterStatus{ID: "00000000-0000-4000-8000-000000000001"}
+		},
+		"the subnet has lost its mark": func(c *routedCloud, r *resource) {
+			put(t, c.others, "subnet", r.Status.Subnets[0].ID, object{"description": ""})
+			noError(t, c.Observer().Relist(t.Context()))
+		},
+	} {
+		for _, isByName := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, by name: %v", name, isByName), func(t *testing.T) {
+				c := newRoutedCloud(t)
+				ref := byIDOf(c.gate)
+				if isByName {
+					ref = byName("gate")
+				}
+				r := c.declare(existingRouter(ref))
+				r.synced(t)
+				lose(c, r)
+				_, err := r.remove(t, false, Guard{})
+				noError(t, err)
+				equal(t, 0, len(c.Interfaces()))
+				equal(t, 2, len(c.world.Networks()))
+			})
 		}
 	}
 }
@@ -129,23 +141,10 @@ func TestTheRouterOfTheSpecIsDetachedBeforeADeletion(t *testing.T) {
 // Neutron has no such interface: "IPv6 subnet configured to receive RAs from an external router cannot
 // be added to Neutron Router."
 func TestARouterNeedsTheIPv6RAMode(t *testing.T) {
-	t.Parallel()
-	c := newRoutedCloud(t)
-	r := c.declare(ownRouterOn(byName("public")), withSubnet("v6", "fd00:1::/64"))
-	ipv6 := &samplecrdv1.IPv6Spec{AddressMode: samplecrdv1.IPv6ModeSLAAC}
-	r.Spec.AdditionalSubnets[0].IPv6 = ipv6
+	r := (&routedCloud{}).declare(ownRouterOn(byName("public")), withSubnet("v6", "fd00:1::/64"))
+	r.Spec.AdditionalSubnets[0].IPv6 = &samplecrdv1.IPv6Spec{AddressMode: samplecrdv1.IPv6ModeSLAAC}
 	_, err := NewDesired(r.Network, owner.Cluster)
 	wantError(t, Error{Op: "spec.additionalSubnets[v6].ipv6", Reason: Invalid, Message: "needs raMode if the Network has a router"}, err)
-	ipv6.RAMode = ipv6.AddressMode
-	r.synced(t)
-	r.Spec.Router, ipv6.RAMode = nil, ""
-	n := r.synced(t)
-	for _, s := range n.Subnets {
-		if s.CIDR.Addr().Is6() {
-			_, err := c.others.AttachSubnet(t.Context(), c.gate, s.ID)
-			equal(t, Invalid, ReasonOf(err))
-		}
-	}
 }
 
 // A member can create a port that looks like an interface of the router. Neutron removes the real
@@ -187,19 +186,6 @@ func TestTheInterfaceOfAnUnmanagedSubnetPreventsADeletion(t *testing.T) {
 		noError(t, err)
 		equal(t, 0, len(c.Interfaces())+len(c.own()))
 	}
-}
-
-// The mark of a subnet can be lost. The status knows the subnet.
-func TestASubnetWithoutItsMarkIsDetachedBeforeADeletion(t *testing.T) {
-	t.Parallel()
-	c := newRoutedCloud(t)
-	r := c.declare(existingRouter(byIDOf(c.gate)))
-	n := r.synced(t)
-	put(t, c.others, "subnet", n.Subnets[0].ID, object{"description": ""})
-	noError(t, c.Observer().Relist(t.Context()))
-	_, err := r.remove(t, false, Guard{})
-	noError(t, err)
-	equal(t, 0, len(c.Interfaces()))
 }
 
 func TestARouterWithoutAnExternalAddressIsNotReady(t *testing.T) {

@@ -185,12 +185,10 @@ func TestRequestsAreUnderWayWhileTheAuthorityIsRotated(t *testing.T) {
 	}
 	cancel()
 	running.Wait()
+	_, _ = c.ListNetworks(t.Context()) // it may be the one that reads the file again
 	_, err := c.ListNetworks(t.Context())
-	for range 3 { // it may be the one that reads the file again, and the circuit may be open
-		if err != nil {
-			time.Sleep(probing)
-			_, err = c.ListNetworks(t.Context())
-		}
+	if err != nil { // the circuit is open
+		time.Sleep(probing)
+		works(t, c)
 	}
-	noError(t, err)
 }

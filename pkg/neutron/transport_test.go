@@ -160,16 +160,13 @@ func TestTheClientAppliesItsOptions(t *testing.T) {
 // A request that has a turn must not need a second one, neither to authenticate again nor for
 // the next page.
 func TestOneConnectionIsEnough(t *testing.T) {
-	l := newLab(t, embedded.Options{})
+	l := newLab(t, embedded.Options{PageLimit: 1})
 	c := newTestClient(t, l.config(t), ClientOptions{Timeout: 10 * time.Second, Connections: 1})
-	for range pageSize + 1 {
-		_, err := c.CreateNetwork(t.Context(), creating(testName))
-		noError(t, err)
-	}
+	ids := makeNetworks(t, c, 2)
 	l.RevokeTokens()
 	networks, err := c.ListNetworks(t.Context())
 	noError(t, err)
-	equal(t, pageSize+1, len(networks))
+	equal(t, ids, idsOf(networks))
 	l.RevokeTokens()
-	noError(t, c.DeleteNetwork(t.Context(), networks[0].ID, nil))
+	noError(t, c.DeleteNetwork(t.Context(), ids[0], nil))
 }
