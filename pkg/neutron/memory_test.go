@@ -181,32 +181,32 @@ func TestKeepingOneNetworkDoesNotRetainTheWholeList(t *testing.T) {
 }
 
 func TestAListWithTooMuchTextIsAnError(t *testing.T) {
-	got, err := clientOf(project(maxItems, 255)).ListNetworks(t.Context())
+	got, err := clientOf(project(maxListText/maxText, maxText)).ListNetworks(t.Context())
 	if len(got) != 0 || ReasonOf(err) != Unavailable || !errors.Is(err, errTooMany) {
 		t.Errorf("got %d networks and the error %v", len(got), err)
 	}
 }
 
-func TestAPageWithTheLongestTextsIsRead(t *testing.T) {
+func TestThePageWithTheLongestTextsIsRead(t *testing.T) {
 	// Neutron escapes all characters that are not ASCII.
-	text := strings.Repeat(`\ud83d\ude00`, 255)
+	escaped, text := strings.Repeat(`\ud83d\ude00`, 253), strings.Repeat("\U0001f600", 253)
+	var tags, want []string
+	for i := range 50 {
+		tags = append(tags, fmt.Sprintf(`"%02d%s"`, i, escaped))
+		want = append(want, fmt.Sprintf("%02d%s", i, text))
+	}
 	p := pages{"subnets ": `{"subnets": []}`}
-	p.add("networks", pageSize, func(string) string { return `"name": "` + text + `", "description": "` + text + `"` })
+	p.add("networks", pageSize, func(id string) string {
+		members := `"name": "` + escaped + `", "description": "` + escaped + `"`
+		if strings.HasPrefix(id, "00000000-") {
+			members += `, "tags": [` + strings.Join(tags, ", ") + `]`
+		}
+		return members
+	})
 	got, err := clientOf(p).ListNetworks(t.Context())
 	noError(t, err)
 	equal(t, pageSize, len(got))
-	equal(t, strings.Repeat("\U0001f600", 255), got[0].Name)
-}
-
-func TestANetworkWithTheLongestTagsIsRead(t *testing.T) {
-	var tags, want []string
-	for i := range 50 {
-		tags = append(tags, fmt.Sprintf(`"%02d%s"`, i, strings.Repeat(`\ud83d\ude00`, 253)))
-		want = append(want, fmt.Sprintf("%02d%s", i, strings.Repeat("\U0001f600", 253)))
-	}
-	p := pages{"networks ": `{"networks": [{"id": "a", "tags": [` + strings.Join(tags, ", ") + `]}]}`, "subnets ": `{"subnets": []}`}
-	got, err := clientOf(p).ListNetworks(t.Context())
-	noError(t, err)
+	equal(t, text+text, got[0].Name+got[0].Description)
 	equal(t, NewTags(want...), got[0].Tags)
 }
 
@@ -225,8 +225,8 @@ func keystone(t *testing.T, answer string) *Client {
 }
 
 func TestAnAnswerOfKeystoneTakesABoundedAmountOfMemory(t *testing.T) {
-	for _, unit := range []string{`{}`, `{"":0}`, `0`, `[]`, `{"":{"":{"":0}}}`} {
-		signs := strings.Count(unit, "{") + strings.Count(unit, "[") + 1
+	for _, unit := range []string{`{}`, `{"":0}`, `0`, `{"":{"":{"":0}}}`} {
+		signs := strings.Count(unit, "{") + 1
 		for name, n := range map[string]int{"as many as allowed": (maxValues - 10) / signs, "more": (maxAnswer - 100) / (len(unit) + 1)} {
 			t.Run(name+" "+unit, func(t *testing.T) {
 				c := keystone(t, `{"token": {"catalog": [`+strings.Repeat(unit+",", n-1)+unit+`]}}`)
@@ -257,18 +257,4 @@ func TestTheCatalogOfALargeCloudIsRead(t *testing.T) {
 	_, err := keystone(t, `{"token": {"catalog": [`+strings.Join(services, ",")+`]}}`).connect(t.Context())
 	// The catalog was read, and has no Neutron.
 	wantError(t, Error{Op: "find Neutron in Keystone's catalog", Reason: Unavailable, Message: "No suitable endpoint could be found in the service catalog."}, err)
-}
-
-func BenchmarkListNetworks(b *testing.B) {
-	for _, n := range []int{1_000, 10_000} {
-		c := clientOf(project(n, 20))
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if got, err := c.ListNetworks(b.Context()); err != nil || len(got) != n {
-					b.Fatalf("%d networks and the error %v", len(got), err)
-				}
-			}
-		})
-	}
 }

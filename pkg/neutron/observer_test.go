@@ -19,7 +19,6 @@ package neutron
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -106,19 +105,12 @@ func TestHandlersAreCalledOnceForEachOwnerThatChanged(t *testing.T) {
 	}{
 		{"nothing", with(gateway("10.0.0.1")), with(gateway("10.0.0.1")), nil},
 		{"a network is created", []*Network{netOf("v", "b")}, with(gateway("")), []types.UID{"u"}},
-		{"a network is deleted", with(gateway("")), []*Network{netOf("v", "b")}, []types.UID{"u"}},
-		{"all networks are deleted", with(gateway("")), nil, []types.UID{"u", "v"}},
 		{"a network is created again", with(gateway("")), with(func(n *Network) { n.ID = "c" }), []types.UID{"u"}},
 		{"a second network appears", with(gateway("")), append(with(gateway("")), netOf("u", "c")), []types.UID{"u"}},
-		{"a network is renamed", with(gateway("")), with(func(n *Network) { gateway("")(n); n.Name = "x" }), []types.UID{"u"}},
 		{"text is inserted before a mark", with(gateway("")), with(func(n *Network) { gateway("")(n); n.Description = "x " + n.Description }), []types.UID{"u"}},
 		{"a mark is removed", with(gateway("")), with(func(n *Network) { n.Description = "" }), []types.UID{"u"}},
 		{"a network is given to another owner", with(gateway("")), with(func(n *Network) { n.Description = Owner{owner.Cluster, "w"}.Mark() }), []types.UID{"u", "w"}},
-		{"the MTU is changed", with(gateway("")), with(func(n *Network) { gateway("")(n); n.MTU = 1400 }), []types.UID{"u"}},
 		{"a gateway is changed", with(gateway("10.0.0.1")), with(gateway("10.0.0.2")), []types.UID{"u"}},
-		{"a subnet is deleted", with(gateway("")), with(func(*Network) {}), []types.UID{"u"}},
-		{"a subnet is created again", with(gateway("")), with(func(n *Network) { gateway("")(n); n.Subnets[0].ID = "t" }), []types.UID{"u"}},
-		{"the mark of a subnet is removed", with(gateway("")), with(func(n *Network) { gateway("")(n); n.Subnets[0].Description = "" }), []types.UID{"u"}},
 		{"only revisions are incremented, by tags and other fields that no spec has",
 			with(gateway("")), with(func(n *Network) { gateway("")(n); n.Revision, n.Subnets[0].Revision = &revision, &revision }), nil},
 		{"a network of another cluster appears", with(gateway("")), append(with(gateway("")), &Network{ID: "x", Description: Owner{"other", "u"}.Mark()}), nil},
@@ -135,17 +127,9 @@ func TestHandlersAreCalledOnceForEachOwnerThatChanged(t *testing.T) {
 	}
 }
 
-func TestTheFirstListCallsTheHandlersForAllOwners(t *testing.T) {
-	w := watch(netOf("u", "a"), netOf("v", "b"), &Network{ID: "x"})
-	equal(t, []types.UID{"u", "v"}, w.relist(t))
-	w.owned(t, "u", netOf("u", "a"))
-	w.owned(t, "v", netOf("v", "b"))
-	w.owned(t, "nobody")
-}
-
-func TestOwnChangesDoNotCallTheHandlers(t *testing.T) {
+func TestAListAndAnOwnChange(t *testing.T) {
 	a, b := netOf("u", "a"), netOf("u", "b")
-	renamed := netOf("u", "a", func(n *Network) { n.Name = "x" })
+	renamed := netOf("u", "a", func(n *Network) { n.Name = "ours" })
 	for _, test := range []struct {
 		name   string
 		before []*Network
@@ -157,11 +141,10 @@ func TestOwnChangesDoNotCallTheHandlers(t *testing.T) {
 		{"a network was deleted", []*Network{a}, func(o *Observer) { o.Delete("u", "a") }, nil},
 		{"one of two was deleted", []*Network{a, b}, func(o *Observer) { o.Delete("u", "a") }, []*Network{b}},
 		{"a second network was created", []*Network{b}, func(o *Observer) { o.Update("u", a) }, []*Network{a, b}},
-		{"a network was found", nil, func(o *Observer) { o.Replace("u", a) }, []*Network{a}},
 		{"two were found, in another order", nil, func(o *Observer) { o.Replace("u", b, a) }, []*Network{a, b}},
 		{"none was found", []*Network{a}, func(o *Observer) { o.Replace("u") }, nil},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(test.name+", before the list", func(t *testing.T) {
 			w := watch(test.before...)
 			w.relist(t)
 			test.change(w.Observer)
@@ -170,44 +153,14 @@ func TestOwnChangesDoNotCallTheHandlers(t *testing.T) {
 			equal(t, []types.UID(nil), w.relist(t))
 			w.owned(t, "u", test.after...)
 		})
-	}
-}
-
-func TestAnOwnChangeThatIsUndoneCallsTheHandlers(t *testing.T) {
-	w := watch(netOf("u", "a"))
-	w.relist(t)
-	w.Update("u", netOf("u", "a", func(n *Network) { n.Name = "ours" }))
-	equal(t, []types.UID{"u"}, w.relist(t))
-	w.owned(t, "u", netOf("u", "a"))
-}
-
-func TestAListThatBeganBeforeAChangeDoesNotUndoIt(t *testing.T) {
-	a := netOf("u", "a")
-	renamed := netOf("u", "a", func(n *Network) { n.Name = "ours" })
-	for _, test := range []struct {
-		name   string
-		before []*Network // and in the list
-		change func(*Observer)
-		after  []*Network
-		known  bool
-	}{
-		{"a network was created", nil, func(o *Observer) { o.Update("u", a) }, []*Network{a}, true},
-		{"a network was changed", []*Network{a}, func(o *Observer) { o.Update("u", renamed) }, []*Network{renamed}, true},
-		{"a network was deleted", []*Network{a}, func(o *Observer) { o.Delete("u", "a") }, nil, true},
-		{"the outcome of a change is not known", []*Network{a}, func(o *Observer) { o.Invalidate("u") }, nil, false},
-		{"a network was found", nil, func(o *Observer) { o.Replace("u", a) }, []*Network{a}, true},
-	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(test.name+", after the list began, which does not undo it", func(t *testing.T) {
 			w := watch(append(test.before, netOf("v", "b"))...)
 			w.relist(t)
 			w.sky.meanwhile = func() { test.change(w.Observer) }
 			w.sky.networks = append(slices.Clone(test.before), netOf("v", "b", func(n *Network) { n.Name = "x" }))
 			// The handlers are called for the other owners all the same.
 			equal(t, []types.UID{"v"}, w.relist(t))
-			got, known, err := w.Get("u")
-			noError(t, err)
-			equal(t, test.after, got)
-			equal(t, test.known, known)
+			w.owned(t, "u", test.after...)
 
 			// The next list begins after the change, and is taken over.
 			w.sky.meanwhile = nil
@@ -219,16 +172,21 @@ func TestAListThatBeganBeforeAChangeDoesNotUndoIt(t *testing.T) {
 }
 
 func TestTheListAfterAnUnknownOutcomeCallsTheHandlersInAnyCase(t *testing.T) {
+	unknown := func(w *watcher) {
+		t.Helper()
+		got, known, err := w.Get("u")
+		noError(t, err)
+		equal(t, false, known)
+		equal(t, 0, len(got))
+	}
 	for name, networks := range map[string][]*Network{"it took effect": {netOf("u", "a")}, "it did not": nil} {
 		t.Run(name, func(t *testing.T) {
 			w := watch()
 			w.relist(t)
-			w.Invalidate("u")
-			got, known, err := w.Get("u")
-			noError(t, err)
-			equal(t, false, known)
-			equal(t, 0, len(got))
-			w.sky.networks = networks
+			w.sky.meanwhile = func() { w.Invalidate("u") }
+			equal(t, []types.UID(nil), w.relist(t)) // this list began before it
+			unknown(w)
+			w.sky.meanwhile, w.sky.networks = nil, networks
 			equal(t, []types.UID{"u"}, w.relist(t))
 			w.owned(t, "u", networks...)
 			equal(t, []types.UID(nil), w.relist(t))
@@ -236,52 +194,33 @@ func TestTheListAfterAnUnknownOutcomeCallsTheHandlersInAnyCase(t *testing.T) {
 	}
 }
 
-func TestAListThatFailsChangesNothing(t *testing.T) {
-	a := netOf("u", "a")
-	w := watch(a)
-	w.relist(t)
-	// Even if it returns networks, such as a part of a list.
-	w.sky.networks, w.sky.err = []*Network{netOf("u", "z")}, errAway
-	equal(t, []types.UID(nil), w.relist(t))
-	w.owned(t, "u", a)
-	w.sky.networks, w.sky.err = []*Network{a}, nil
-	equal(t, []types.UID(nil), w.relist(t))
-}
-
 func TestBeforeTheFirstListNothingIsKnown(t *testing.T) {
-	w := watch(netOf("u", "a"))
-	ask := func() (known bool, err error) {
-		_, known, err = w.Get("u")
-		return known, err
-	}
-	known, err := ask()
-	equal(t, false, known)
-	noError(t, err)
-	equal(t, false, closed(w.FirstListDone()) || succeeded(w.Observer))
-
-	w.sky.err = errAway
-	w.relist(t)
-	known, err = ask()
-	equal(t, false, known)
-	if !errors.Is(err, errAway) {
-		t.Errorf("got %v", err)
-	}
-	equal(t, true, closed(w.FirstListDone()))
-	equal(t, false, succeeded(w.Observer))
-
-	w.sky.err = nil
-	w.relist(t)
-	known, err = ask()
-	equal(t, true, known)
-	noError(t, err)
-	equal(t, true, succeeded(w.Observer))
-
-	// After that, an outage does not clear the cache.
-	w.sky.err = errAway
-	w.relist(t)
-	known, err = ask()
-	equal(t, true, known)
-	noError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		w := watch(netOf("u", "a"))
+		w.sky.meanwhile = func() { time.Sleep(time.Second) }
+		var succeeded time.Time // the end of the last list that succeeded
+		check := func(isFirstDone, wantKnown bool, wantErr error) {
+			t.Helper()
+			_, known, err := w.Get("u")
+			if known != wantKnown || !errors.Is(err, wantErr) || closed(w.FirstListDone()) != isFirstDone {
+				t.Errorf("known: %v, %v; the first list is done: %v", known, err, closed(w.FirstListDone()))
+			}
+			equal(t, succeeded, w.LastList())
+		}
+		check(false, false, nil)
+		w.sky.err = errAway
+		w.relist(t)
+		check(true, false, errAway)
+		w.sky.err = nil
+		w.relist(t)
+		succeeded = time.Now()
+		check(true, true, nil)
+		// After that, an outage changes nothing, even if there is a part of a list.
+		w.sky.networks, w.sky.err = []*Network{netOf("u", "z")}, errAway
+		equal(t, []types.UID(nil), w.relist(t))
+		check(true, true, nil)
+		w.owned(t, "u", netOf("u", "a"))
+	})
 }
 
 func TestNetworksThatWereReadDoNotChange(t *testing.T) {
@@ -294,44 +233,37 @@ func TestNetworksThatWereReadDoNotChange(t *testing.T) {
 }
 
 func TestOnRelistIsCalledAfterEachListAndAllReturnsIt(t *testing.T) {
-	w := watch(netOf("u", "a"), netOf("u", "b"), netOf("v", "c"), &Network{ID: "x"})
+	a, b, c := netOf("u", "a"), netOf("u", "b"), netOf("v", "c")
+	w := watch(a, b, c, &Network{ID: "x"})
 	var inHandlers []int
 	calls := 0
 	w.AddHandler(func(types.UID) { inHandlers = append(inHandlers, calls) })
-	w.OnRelist(func() { t.Error("the previous callback is called") })
 	w.OnRelist(func() { calls++ })
 	all := func(wantLists int, want map[types.UID][]*Network) {
 		t.Helper()
 		got, lists := w.All()
 		equal(t, want, got)
-		equal(t, wantLists, lists)
-		equal(t, wantLists, calls)
+		equal(t, []int{wantLists, wantLists}, []int{lists, calls})
 	}
 	// An own change is not a list.
-	w.Replace("u", netOf("u", "a"))
-	all(0, map[types.UID][]*Network{})
+	w.Replace("u", a)
+	all(0, nil)
 	w.relist(t)
-	all(1, map[types.UID][]*Network{"u": {netOf("u", "a"), netOf("u", "b")}, "v": {netOf("v", "c")}})
+	all(1, map[types.UID][]*Network{"u": {a, b}, "v": {c}})
 	equal(t, []int{0, 0}, inHandlers)
 
 	w.Delete("u", "a")
 	w.Delete("v", "c")
-	all(1, map[types.UID][]*Network{"u": {netOf("u", "b")}})
+	all(1, map[types.UID][]*Network{"u": {b}})
 	w.Invalidate("u")
-	all(1, map[types.UID][]*Network{})
+	all(1, nil)
 
 	w.sky.err = errAway
 	w.relist(t)
-	all(1, map[types.UID][]*Network{})
-	w.sky.networks, w.sky.err = []*Network{netOf("u", "b")}, nil
+	all(1, nil)
+	w.sky.networks, w.sky.err = []*Network{b}, nil
 	w.relist(t)
-	all(2, map[types.UID][]*Network{"u": {netOf("u", "b")}})
-}
-
-// succeeded reports whether a list has succeeded.
-func succeeded(o *Observer) bool {
-	_, known, _ := o.Get("nobody")
-	return known
+	all(2, map[types.UID][]*Network{"u": {b}})
 }
 
 func closed(c <-chan struct{}) bool {
@@ -386,15 +318,13 @@ func between(t *testing.T, low, high, got time.Duration) {
 
 func TestRunListsAtOnceAndThenOncePerPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o, lists := running(t, time.Minute, func(int) error { return nil })
-		synctest.Wait()
-		equal(t, []time.Duration{0}, lists())
-		equal(t, true, closed(o.FirstListDone()) && succeeded(o))
+		_, lists := running(t, time.Minute, func(int) error { return nil })
 		time.Sleep(10 * time.Hour)
 		synctest.Wait()
+		equal(t, time.Duration(0), lists()[0])
 		distinct := map[time.Duration]bool{}
 		for _, gap := range gaps(lists()) {
-			between(t, 54*time.Second, 66*time.Second, gap)
+			between(t, time.Minute, 66*time.Second, gap)
 			distinct[gap] = true
 		}
 		if len(distinct) < 100 {
@@ -403,137 +333,93 @@ func TestRunListsAtOnceAndThenOncePerPeriod(t *testing.T) {
 	})
 }
 
-func TestRunListsSoonerAfterAFailureUntilItSucceeds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const failures = 10
-		o, lists := running(t, 5*time.Minute, func(n int) error {
-			if n <= failures {
-				return errAway
-			}
-			return nil
-		})
-		var recoveries atomic.Int64
-		o.OnRecovery(func() { recoveries.Add(1) })
-		synctest.Wait()
-		equal(t, true, closed(o.FirstListDone()))
-		equal(t, false, succeeded(o))
-		time.Sleep(20 * time.Minute)
-		synctest.Wait()
-		equal(t, true, succeeded(o))
-		equal(t, int64(1), recoveries.Load())
-		for i, gap := range gaps(lists()) {
-			if i >= failures {
-				between(t, 5*time.Minute, 330*time.Second, gap)
-				continue
-			}
-			least := time.Second << min(i, 3)
-			between(t, least, least*3/2, gap)
-		}
-	})
-}
-
-func TestRunBacksOffAgainAfterARecovery(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, lists := running(t, time.Minute, func(n int) error {
-			if n == 3 || n == 5 || n == 6 {
-				return nil
-			}
-			return errAway
-		})
-		time.Sleep(3 * time.Minute)
-		synctest.Wait()
-		got := gaps(lists())
-		// Failures 1 and 2, success, failure 4, successes.
-		between(t, time.Second, 3*time.Second/2, got[0])
-		between(t, 2*time.Second, 3*time.Second, got[1])
-		between(t, 54*time.Second, 66*time.Second, got[2])
-		between(t, time.Second, 3*time.Second/2, got[3])
-		between(t, 54*time.Second, 66*time.Second, got[4])
-	})
-}
-
-func TestRelistSoonListsAtOnceAndNotifiesOfTheRecovery(t *testing.T) {
+func TestRunListsSoonerAfterAFailure(t *testing.T) {
+	const s, period = time.Second, time.Minute
 	for _, test := range []struct {
-		name     string
-		failures int // of the lists after RelistSoon
-	}{{"Neutron is back already", 0}, {"Neutron is away for a while", 3}} {
+		name   string
+		period time.Duration
+		failed []bool
+		// waits are the least waits after each of these lists. Jitter makes them longer by up to a half, or to a tenth
+		// if they are the period.
+		waits      []time.Duration
+		recoveries int
+	}{
+		{"until it succeeds", period, []bool{true, true, true, true, true, true, false, false}, []time.Duration{s, 2 * s, 4 * s, 8 * s, 8 * s, 8 * s, period, period}, 1},
+		{"and again after a recovery", period, []bool{true, true, false, true, false}, []time.Duration{s, 2 * s, period, s, period}, 2},
+		{"but no later than after a period", 2 * s, []bool{true, true, true, true}, []time.Duration{s, 2 * s, 2 * s, 2 * s}, 1},
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o, lists := running(t, time.Hour, func(n int) error {
-					if n > 1 && n <= 1+test.failures {
+				o, lists := running(t, test.period, func(n int) error {
+					if n <= len(test.failed) && test.failed[n-1] {
 						return errAway
 					}
 					return nil
 				})
 				var recoveries atomic.Int64
 				o.OnRecovery(func() { recoveries.Add(1) })
-				time.Sleep(time.Minute)
-				equal(t, int64(0), recoveries.Load())
-				o.RelistSoon()
-				time.Sleep(20 * time.Second)
-				equal(t, int64(1), recoveries.Load())
-				equal(t, time.Minute, lists()[1])
-				time.Sleep(30 * time.Minute)
-				if got := len(lists()); got > 3+test.failures {
-					t.Errorf("%d lists: it continues without a reason", got)
-				}
-			})
-		})
-	}
-}
-
-func TestRunDoesNotWaitLongerThanAPeriodAfterAFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, lists := running(t, time.Second, func(int) error { return errAway })
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		for _, gap := range gaps(lists()) {
-			between(t, time.Second, 1100*time.Millisecond, gap)
-		}
-	})
-}
-
-func TestRunEndsWithItsContext(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		after time.Duration
-	}{
-		{"while it waits", 10 * time.Second},
-		{"while it lists", time.Second},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				o := NewObserver(owner.Cluster, time.Hour, func(ctx context.Context) ([]*Network, error) {
-					select {
-					case <-ctx.Done():
-						return nil, ctx.Err()
-					case <-time.After(5 * time.Second):
-						return nil, nil
+				time.Sleep(10 * time.Minute)
+				synctest.Wait()
+				got := gaps(lists())
+				for i, least := range test.waits {
+					most := least * 3 / 2
+					if least == test.period {
+						most = least * 11 / 10
 					}
-				})
-				ctx, cancel := context.WithTimeout(t.Context(), test.after)
-				defer cancel()
-				began := time.Now()
-				o.Run(ctx)
-				equal(t, test.after, time.Since(began))
+					between(t, least, most, got[i])
+				}
+				equal(t, test.recoveries, int(recoveries.Load()))
 			})
 		})
 	}
+}
+
+func TestRelistSoonListsAtOnceAndNotifiesOfTheRecovery(t *testing.T) {
+	for _, failures := range []int{0, 3} { // of the lists after RelistSoon
+		synctest.Test(t, func(t *testing.T) {
+			o, lists := running(t, time.Hour, func(n int) error {
+				if n > 1 && n <= 1+failures {
+					return errAway
+				}
+				return nil
+			})
+			var recoveries atomic.Int64
+			o.OnRecovery(func() { recoveries.Add(1) })
+			time.Sleep(time.Minute)
+			equal(t, int64(0), recoveries.Load())
+			o.RelistSoon()
+			time.Sleep(20 * time.Second)
+			equal(t, int64(1), recoveries.Load())
+			equal(t, time.Minute, lists()[1])
+			time.Sleep(90 * time.Minute)
+			equal(t, 3+failures, len(lists())) // as before, once per period
+			equal(t, int64(1), recoveries.Load())
+		})
+	}
+}
+
+func TestRunEndsWhileItLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := NewObserver(owner.Cluster, time.Hour, func(ctx context.Context) ([]*Network, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		o.Run(ctx)
+	})
 }
 
 // With -race.
 func TestAnObserverMayBeUsedConcurrently(t *testing.T) {
-	o := NewObserver(owner.Cluster, time.Minute, func(context.Context) ([]*Network, error) {
-		return []*Network{netOf("u", "a"), netOf("u", "b"), netOf("v", "c")}, nil
-	})
+	s := sky{networks: []*Network{netOf("u", "a"), netOf("u", "b"), netOf("v", "c")}}
+	o := NewObserver(owner.Cluster, time.Minute, s.list)
 	var users sync.WaitGroup
 	for range 4 {
 		users.Go(func() {
 			for range 50 {
 				o.AddHandler(func(uid types.UID) { _, _, _ = o.Get(uid) })
-				if err := o.Relist(t.Context()); err != nil {
-					t.Error(err)
-				}
+				_ = o.Relist(t.Context())
 			}
 		})
 		users.Go(func() {
@@ -543,84 +429,12 @@ func TestAnObserverMayBeUsedConcurrently(t *testing.T) {
 				o.Delete("u", "a")
 				o.Invalidate("v")
 				networks, _, _ := o.Get("u")
-				for _, n := range networks {
-					_ = n.Name
-				}
+				_ = idsOf(networks)
 			}
 		})
 	}
 	users.Wait()
 	noError(t, o.Relist(t.Context()))
-	networks, known, err := o.Get("u")
-	noError(t, err)
-	equal(t, true, known)
-	equal(t, 2, len(networks))
-}
-
-func TestLastListIsTheLastListThatSucceeded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := watch()
-		equal(t, time.Time{}, w.LastList())
-		w.sky.err = errAway
-		w.relist(t)
-		equal(t, time.Time{}, w.LastList())
-		w.sky.err = nil
-		w.sky.meanwhile = func() { time.Sleep(time.Second) }
-		w.relist(t)
-		ended := time.Now()
-		equal(t, ended, w.LastList())
-		w.sky.err = errAway
-		w.relist(t)
-		equal(t, ended, w.LastList())
-	})
-}
-
-// netsOf returns n networks with a subnet each. Each network has another owner, whose UID is the
-// network's ID.
-func netsOf(n int) []*Network {
-	networks := make([]*Network, n)
-	for i := range networks {
-		id := fmt.Sprintf("%08d-0000-0000-0000-000000000000", i)
-		networks[i] = netOf(types.UID(id), id, func(n *Network) { n.Subnets = []Subnet{ours(id, "10.0.0.0/24", "10.0.0.1")} })
-	}
-	return networks
-}
-
-// BenchmarkRelist measures how the Observer takes over a list: the first one, and one without
-// changes. BenchmarkListNetworks measures how a list is read.
-func BenchmarkRelist(b *testing.B) {
-	for _, n := range []int{1_000, 10_000} {
-		s := sky{networks: netsOf(n)}
-		next := netsOf(n) // equal, but in other memory, like a list that was read again
-		o := NewObserver(owner.Cluster, time.Minute, s.list)
-		relist := func(b *testing.B) {
-			if err := o.Relist(b.Context()); err != nil {
-				b.Fatal(err)
-			}
-		}
-		expectAll := func(b *testing.B) {
-			for _, want := range s.networks {
-				if got, _, err := o.Get(types.UID(want.ID)); err != nil || len(got) != 1 || got[0] != want {
-					b.Fatalf("network %s is not found by its mark: %v", want.ID, err)
-				}
-			}
-		}
-		b.Run(fmt.Sprintf("first/%d", n), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				o = NewObserver(owner.Cluster, time.Minute, s.list)
-				relist(b)
-			}
-			expectAll(b)
-		})
-		b.Run(fmt.Sprintf("again/%d", n), func(b *testing.B) {
-			relist(b)
-			b.ReportAllocs()
-			for b.Loop() {
-				s.networks, next = next, s.networks
-				relist(b)
-			}
-			expectAll(b)
-		})
-	}
+	networks, _, _ := o.Get("u")
+	equal(t, []string{"a", "b"}, idsOf(networks))
 }

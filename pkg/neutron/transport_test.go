@@ -21,8 +21,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -43,7 +41,6 @@ type slowBody struct {
 	ctx    context.Context
 	chunks int
 	wait   time.Duration
-	closed bool
 }
 
 func (b *slowBody) Read(p []byte) (int, error) {
@@ -59,7 +56,7 @@ func (b *slowBody) Read(p []byte) (int, error) {
 	return copy(p, "x"), nil
 }
 
-func (b *slowBody) Close() error { b.closed = true; return nil }
+func (b *slowBody) Close() error { return nil }
 
 // answering returns a RoundTripper that waits before its answer, and before each chunk of the body.
 func answering(header time.Duration, chunks int, chunk time.Duration) roundTripper {
@@ -87,94 +84,35 @@ func ask(ctx context.Context, t http.RoundTripper) error {
 	return errors.Join(err, response.Body.Close())
 }
 
-func TestTheTimeoutIncludesTheWholeAnswer(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		base roundTripper
-		took time.Duration
-		want error
-	}{
-		{"an answer in time", answering(5*time.Second, 4, time.Second), 9 * time.Second, nil},
-		{"no answer", answering(time.Hour, 0, 0), 10 * time.Second, errTimeout},
-		{"an answer that stops halfway", answering(time.Second, 1, time.Hour), 10 * time.Second, errTimeout},
-		{"an answer that arrives very slowly", answering(time.Second, 1000, time.Second), 10 * time.Second, errTimeout},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				began := time.Now()
-				err := ask(t.Context(), &transport{meter: unmetered{}, base: test.base, limiter: rate.NewLimiter(rate.Inf, 1), timeout: 10 * time.Second})
-				if !errors.Is(err, test.want) {
-					t.Errorf("got %v, want %v", err, test.want)
-				}
-				equal(t, test.took, time.Since(began))
-			})
-		})
-	}
-}
-
 func TestRequestsWaitForTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		var turns []time.Duration
-		tr := &transport{meter: unmetered{}, limiter: rate.NewLimiter(0.5, 2), timeout: time.Second, base: roundTripper(func(r *http.Request) (*http.Response, error) {
-			turns = append(turns, time.Since(began))
-			return answering(0, 0, 0)(r)
-		})}
-		for range 4 {
+		var order []string
+		note := func(what string) { order = append(order, what+" after "+time.Since(began).String()) }
+		m := &meter{}
+		tr := &transport{meter: m, limiter: rate.NewLimiter(0.5, 1), timeout: time.Second,
+			fence: func() { note("fence") },
+			base: roundTripper(func(r *http.Request) (*http.Response, error) {
+				note("request")
+				return answering(0, 0, 0)(r)
+			})}
+		for range 3 {
 			// The timeout of one second does not include the wait of two seconds.
 			noError(t, ask(t.Context(), tr))
 		}
-		equal(t, []time.Duration{0, 0, 2 * time.Second, 4 * time.Second}, turns)
-	})
-}
+		// The fence is called right before the request, after the wait.
+		equal(t, []string{"fence after 0s", "request after 0s", "fence after 2s", "request after 2s", "fence after 4s", "request after 4s"}, order)
 
-func TestTheWaitForTheRateEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tr := &transport{meter: unmetered{}, base: answering(0, 0, 0), limiter: rate.NewLimiter(rate.Every(time.Hour), 1), timeout: time.Second}
-		noError(t, ask(t.Context(), tr))
 		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Minute, cancel)
+		time.AfterFunc(time.Second, cancel)
 		if err := ask(ctx, tr); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
+		// What is not sent is not counted.
+		equal(t, 6, len(order))
+		equal(t, 3, len(m.counted()))
+		equal(t, []string{"rate 0s", "rate 2s", "rate 2s", "rate 1s"}, m.waits)
 	})
-}
-
-func TestClosingTheBodyReleasesTheTimer(t *testing.T) {
-	var request *http.Request
-	body := &slowBody{}
-	tr := &transport{meter: unmetered{}, limiter: rate.NewLimiter(rate.Inf, 1), timeout: time.Hour, base: roundTripper(func(r *http.Request) (*http.Response, error) {
-		request = r
-		return &http.Response{StatusCode: 200, Body: body}, nil
-	})}
-	response, err := tr.RoundTrip(httptest.NewRequest("GET", "/", nil))
-	noError(t, err)
-	noError(t, request.Context().Err())
-	noError(t, response.Body.Close())
-	equal(t, true, body.closed)
-	if request.Context().Err() == nil {
-		t.Error("the request's timer still runs")
-	}
-}
-
-func TestTheSizeOfAnAnswerIsBounded(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		size int64
-		want error
-	}{
-		{"as large as allowed", 1000, nil},
-		{"a byte more", 1001, errTooLarge},
-		{"endless", 1 << 60, errTooLarge},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			endless := io.NopCloser(io.LimitReader(zeros{}, test.size))
-			_, err := io.Copy(io.Discard, &boundedBody{ReadCloser: endless, left: 1000})
-			if !errors.Is(err, test.want) {
-				t.Errorf("got %v, want %v", err, test.want)
-			}
-		})
-	}
 }
 
 type zeros struct{}
@@ -184,12 +122,15 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestAnAnswerWithoutAnEndIsAnError(t *testing.T) {
-	err := ask(t.Context(), &transport{meter: unmetered{}, limiter: rate.NewLimiter(rate.Inf, 1), timeout: time.Minute, base: roundTripper(func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: 200, Body: io.NopCloser(zeros{})}, nil
-	})})
-	if !errors.Is(err, errTooLarge) {
-		t.Errorf("got %v", err)
+func TestTheSizeOfAnAnswerIsBounded(t *testing.T) {
+	for size, want := range map[int64]error{maxAnswer: nil, maxAnswer + 1: errTooLarge} {
+		body := io.NopCloser(io.LimitReader(zeros{}, size))
+		err := ask(t.Context(), &transport{meter: unmetered{}, limiter: rate.NewLimiter(rate.Inf, 1), timeout: time.Minute, base: roundTripper(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Body: body}, nil
+		})})
+		if !errors.Is(err, want) {
+			t.Errorf("%d bytes: got %v, want %v", size, err, want)
+		}
 	}
 }
 
@@ -219,39 +160,13 @@ func TestTheClientAppliesItsOptions(t *testing.T) {
 // A request that has a turn must not need a second one, neither to authenticate again nor for
 // the next page.
 func TestOneConnectionIsEnough(t *testing.T) {
-	l := newLab(t, embedded.Options{})
+	l := newLab(t, embedded.Options{PageLimit: 1})
 	c := newTestClient(t, l.config(t), ClientOptions{Timeout: 10 * time.Second, Connections: 1})
-	for range pageSize + 1 {
-		_, err := c.CreateNetwork(t.Context(), creating(testName))
-		noError(t, err)
-	}
+	ids := makeNetworks(t, c, 2)
 	l.RevokeTokens()
 	networks, err := c.ListNetworks(t.Context())
 	noError(t, err)
-	equal(t, pageSize+1, len(networks))
+	equal(t, ids, idsOf(networks))
 	l.RevokeTokens()
-	noError(t, c.DeleteNetwork(t.Context(), networks[0].ID, nil))
-}
-
-func TestTheFenceIsCalledRightBeforeEachRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var order []string
-		began := time.Now()
-		tr := &transport{meter: unmetered{}, limiter: rate.NewLimiter(rate.Every(time.Minute), 1), timeout: time.Second,
-			fence: func() { order = append(order, "fence after "+time.Since(began).String()) },
-			base: roundTripper(func(r *http.Request) (*http.Response, error) {
-				order = append(order, "request")
-				return answering(0, 0, 0).RoundTrip(r)
-			})}
-		for range 2 {
-			if err := ask(t.Context(), tr); err != nil {
-				t.Fatal(err)
-			}
-		}
-		// The fence is called after the wait, not before it.
-		want := []string{"fence after 0s", "request", "fence after 1m0s", "request"}
-		if !slices.Equal(order, want) {
-			t.Errorf("got %q, want %q", order, want)
-		}
-	})
+	noError(t, c.DeleteNetwork(t.Context(), ids[0], nil))
 }

@@ -58,17 +58,13 @@ func TestTheEmbeddedNeutronIsUsedIfNoCloudIsConfigured(t *testing.T) {
 	}
 }
 
-func TestTheEmbeddedNeutronIsNotUsedIfItIsNotAllowed(t *testing.T) {
+func TestTheEmbeddedNeutronIsUsedInNoOtherCase(t *testing.T) {
 	withoutCloud(t)
 	if _, err := LoadConfig("", false); !errors.Is(err, neutron.ErrNoCloud) {
-		t.Errorf("got %v", err)
+		t.Errorf("not allowed: %v", err)
 	}
-}
-
-func TestAWrongConfigurationIsAnError(t *testing.T) {
-	withoutCloud(t)
 	if _, err := LoadConfig("mine", true); err == nil || errors.Is(err, neutron.ErrNoCloud) {
-		t.Errorf("got %v", err)
+		t.Errorf("a wrong configuration: %v", err)
 	}
 }
 
