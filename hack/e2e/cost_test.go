@@ -65,7 +65,7 @@ func TestEachChangeCostsNoMoreRequestsThanItNeeds(t *testing.T) {
 		}, {
 			"a router: the external networks are listed by name, Kubernetes is asked and the status written before it exists",
 			create("10.0.0.0/16", "10.0.0.1", viaPublic),
-			counts{"GET networks": 1, "GET routers": 1, "POST routers": 1, "PUT routers/*": 1},
+			counts{"GET networks": 1, "POST routers": 1, "PUT routers/*": 1},
 			counts{"get networks": 2, "patch networks/status": 2, "create events": 1},
 		}, {
 			"a deletion",

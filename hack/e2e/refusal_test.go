@@ -180,7 +180,6 @@ var networkCases = []fieldCase{
 	{"a tag with a line break", `{cidr: 10.0.0.0/24, tags: ["a\nb"]}`, "tags[0]", fmt.Sprintf(badTag, "a\nb")},
 	{"a tag that is a mark", `{cidr: 10.0.0.0/24, tags: [Samplecrd-owner-1]}`, "tags[0]", `"Samplecrd-owner-1": must not begin with samplecrd-owner-, which is the ownership mark of imported networks`},
 	{"an MTU that is too small", `{cidr: 10.0.0.0/24, mtu: 67}`, "mtu", "67: PATH in body should be greater than or equal to 68"},
-	{"an empty physical network", `{cidr: 10.0.0.0/24, provider: {networkType: flat, physicalNetwork: ""}}`, "provider.physicalNetwork", `"": PATH in body should be at least 1 chars long`},
 	{"an empty provider", `{cidr: 10.0.0.0/24, provider: {}}`, "provider.networkType", "Required value"},
 }
 
@@ -374,7 +373,7 @@ func TestKubectlShowsWhatTheAPIServerRefuses(t *testing.T) {
 	}
 }
 
-// The rules for Networks that import a network, except those about edits.
+// The rules for new Networks that import a network, and others that an edit breaks together with another one.
 func TestAPIServerRefusesInvalidImportsWithTheReason(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -382,6 +381,7 @@ func TestAPIServerRefusesInvalidImportsWithTheReason(t *testing.T) {
 	const noID = `%q: must be the ID of a network in Neutron, a UUID in lower case, such as 3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11`
 	const imported = "{import: {networkID: " + id + "}"
 	for _, tc := range []fieldCase{
+		{"an empty physical network", `{cidr: 10.0.0.0/24, provider: {networkType: flat, physicalNetwork: ""}}`, "provider.physicalNetwork", `"": PATH in body should be at least 1 chars long`},
 		{"nothing else", imported + "}", "", ""},
 		{"observed", imported + ", managementPolicy: Observe}", "", ""},
 		{"a subnet that is there", imported + ", cidr: 10.0.0.0/24, gateway: 10.0.0.9}", "", ""},

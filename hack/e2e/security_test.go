@@ -70,7 +70,7 @@ func TestSecurityRogueNeutronLeadsNowhereElse(t *testing.T) {
 		"links": {func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header().Set("Content-Type", "application/json")
 			fmt.Fprintf(rw, `{"networks": [{"id": "n1"}], "networks_links": [{"rel": "next", "href": "%s/v2.0/networks"}]}`, elsewhere.URL)
-		}, "the list has no end"},
+		}, "every page is the same"},
 	} {
 		cloud := embedded.New(embedded.Options{Projects: projectsOf([]string{"team"})})
 		server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
