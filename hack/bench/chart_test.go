@@ -20,10 +20,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
-	"fmt"
 	"io"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 

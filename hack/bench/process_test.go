@@ -19,8 +19,6 @@ package main
 import (
 	"os"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // TestOwnProcess compares the values from /proc with what this process knows about itself.
