@@ -20,10 +20,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
-	"fmt"
 	"io"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -69,15 +66,6 @@ func TestChartsOfResults(t *testing.T) {
 	}
 }
 
-func TestFiguresOverNLeaveOutZeros(t *testing.T) {
-	results := slices.Clone(measured()[3:])
-	results[0].Median.CPU = nil
-	l := byN(results, 0, restartName, "CPU", func(s Sample) float64 { return s.CPU[controllerProcess] })
-	if diff := cmp.Diff([]Point{{11000, 1.1}}, l.points); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
 func TestAxes(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -86,13 +74,9 @@ func TestAxes(t *testing.T) {
 		want   []float64
 	}{
 		{"the next round number", linearAxis, []float64{3, 370}, []float64{0, 50, 100, 150, 200, 250, 300, 350, 400}},
-		{"a round number is high enough", linearAxis, []float64{0, 500}, []float64{0, 100, 200, 300, 400, 500}},
 		{"steps that are not whole", linearAxis, []float64{0.6}, []float64{0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6}},
-		{"steps of ten", linearAxis, []float64{75}, []float64{0, 10, 20, 30, 40, 50, 60, 70, 80}},
-		{"nothing", linearAxis, []float64{0, 0}, []float64{0, 1}},
 		{"whole powers", powersAxis, []float64{150, 40000}, []float64{100, 1000, 10000, 100000}},
 		{"one power is too short", powersAxis, []float64{1000}, []float64{1000, 10000}},
-		{"powers below 1", powersAxis, []float64{0.02, 0.3}, []float64{0.01, 0.1, 1}},
 		{"each value once", measuredAxis, []float64{8, 2, 32, 8, 2}, []float64{2, 8, 32}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -114,25 +98,14 @@ func TestAxes(t *testing.T) {
 	}
 }
 
-func TestShort(t *testing.T) {
-	for value, want := range map[float64]string{0: "0", 0.001: "0.001", 0.30000000000000004: "0.3", 500: "500", 1400: "1.4k", 65536: "65.5k"} {
-		if got := short(value); got != want {
-			t.Errorf("%v is %q, want %q", value, got, want)
-		}
-	}
-}
-
 func TestSpread(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		at, room []float64
 		want     []float64
 	}{
-		{"there is room", []float64{20, 80}, []float64{10, 10}, []float64{20, 80}},
 		{"too close together", []float64{50, 52}, []float64{10, 20}, []float64{50, 65}},
 		{"the order is kept", []float64{52, 50}, []float64{10, 10}, []float64{60, 50}},
-		{"the same position", []float64{50, 50}, []float64{10, 10}, []float64{50, 60}},
-		{"at the low end", []float64{0, 3}, []float64{10, 10}, []float64{5, 15}},
 		{"at the high end", []float64{90, 95, 100}, []float64{10, 10, 10}, []float64{75, 85, 95}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -197,67 +170,4 @@ func TestSVGHoldsEachLine(t *testing.T) {
 	if diff := cmp.Diff([]string{"a < b & c", "powers"}, titles); diff != "" {
 		t.Errorf("titles (-want +got):\n%s", diff)
 	}
-}
-
-// extent returns the area of a text that is not rotated.
-func (e element) extent(t *testing.T) box {
-	t.Helper()
-	x, err := strconv.ParseFloat(e.attributes["x"], 64)
-	y, errY := strconv.ParseFloat(e.attributes["y"], 64)
-	if err := errors.Join(err, errY); err != nil {
-		t.Fatal(err)
-	}
-	width := float64(len(e.text)) * letterWidth
-	part := map[string]float64{"start": 0, "middle": 0.5, "end": 1}[e.attributes["text-anchor"]]
-	return box{x - part*width, y - 10, width, 12}
-}
-
-func (b box) overlaps(c box) bool {
-	return b.x < c.x+c.w && c.x < b.x+b.w && b.y < c.y+c.h && c.y < b.y+b.h
-}
-
-func TestTextDoesNotOverlap(t *testing.T) {
-	for _, seconds := range []float64{0.1234, 2, 1234} {
-		t.Run(fmt.Sprint(seconds), func(t *testing.T) {
-			var before []element
-			picture := box{0, 0, pictureWidth, 3 * rowHeight}
-			for _, e := range elements(t, svg(charts(crowd(seconds)))) {
-				if e.name != "text" || e.attributes["transform"] != "" {
-					continue
-				}
-				b := e.extent(t)
-				for _, other := range before {
-					if b.overlaps(other.extent(t)) {
-						t.Errorf("%q overlaps %q", e.text, other.text)
-					}
-				}
-				if b.x < picture.x || b.x+b.w > picture.w || b.y < picture.y || b.y+b.h > picture.h {
-					t.Errorf("%q is at %v, outside the picture", e.text, b)
-				}
-				before = append(before, e)
-			}
-			if len(before) < 40 {
-				t.Errorf("there are only %d texts", len(before))
-			}
-		})
-	}
-}
-
-// crowd returns results that are close together. Each took about seconds.
-func crowd(seconds float64) (results []Result) {
-	for _, connections := range []int{1, 2, 3, 4, 8, 16, 32, 33, 64, 128} {
-		for i, name := range compared {
-			took := seconds * (1 + float64(i)/100)
-			results = append(results, Result{Scenario: name, N: 500, Connections: connections,
-				Median: Sample{Seconds: took, Curve: []Point{{0, 0}, {took, 500}}}})
-		}
-	}
-	for _, n := range []int{100, 110, 1000, 10000, 50000, 65536} {
-		for i, name := range []string{restartName, steadyName} {
-			took := seconds * float64(n) * (1 + float64(i)/100)
-			results = append(results, Result{Scenario: name, N: n, Connections: 1,
-				Median: Sample{Seconds: took, CPU: map[string]float64{controllerProcess: took}, Resident: int64(n) << 20, Peak: int64(n) << 20}})
-		}
-	}
-	return results
 }

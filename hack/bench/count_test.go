@@ -107,16 +107,3 @@ samplecrd_neutron_last_look_timestamp_seconds{cloud="one",credentials="controlle
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 }
-
-func TestNeutronRequest(t *testing.T) {
-	for path, want := range map[string]string{
-		"/networking/v2.0/networks":    "GET networks",
-		"/networking/v2.0/subnets/123": "GET subnets/*",
-		"/identity/v3/auth/tokens":     "",
-		"/networking":                  "",
-	} {
-		if got := neutronRequest("GET", path); got != want {
-			t.Errorf("%s is %q, want %q", path, got, want)
-		}
-	}
-}

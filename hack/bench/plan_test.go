@@ -121,21 +121,3 @@ func TestRunsAlternate(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
-
-func TestNamesAndAddressesByNumber(t *testing.T) {
-	for i, want := range map[int]string{
-		0:     "network-00000 10.0.0.0/24 10.0.0.1",
-		258:   "network-00258 10.1.2.0/24 10.1.2.1",
-		65535: "network-65535 10.255.255.0/24 10.255.255.1",
-	} {
-		if got := name(i) + " " + cidr(i) + " " + gateway(i, 1); got != want {
-			t.Errorf("%d has %s, want %s", i, got, want)
-		}
-		if number, err := numberOf(name(i)); err != nil || number != i {
-			t.Errorf("the number of %s is %d, error %v", name(i), number, err)
-		}
-	}
-	if _, err := numberOf("other"); err == nil {
-		t.Error("no error for a name without a number")
-	}
-}

@@ -18,6 +18,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 
@@ -55,57 +56,36 @@ func TestTable(t *testing.T) {
 	}
 }
 
-func TestRatiosCompareEqualSizesAndConnections(t *testing.T) {
-	var out bytes.Buffer
-	writeRatios(&out, measured())
-	const want = "converge/raw, N = 500, 32 connections: 0.75 (since the first request that changes Neutron: 0.75)\n"
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-func TestEditsAreReportedByNamespace(t *testing.T) {
-	var out bytes.Buffer
-	writeEdits(&out, append(measured(), Result{Scenario: "fair", N: 5000, Connections: 8, Median: Sample{Edits: map[string]Percentiles{
+func TestReports(t *testing.T) {
+	fair := Result{Scenario: "fair", N: 5000, Connections: 8, Median: Sample{Edits: map[string]Percentiles{
 		anotherNamespace: {P50: 0.1, P95: 0.2, P99: 0.3, Max: 0.4, Count: 190}, anotherCloud: {P50: 1, P95: 2, P99: 3, Max: 4, Count: 50},
-	}}}))
-	const want = `fair, N = 5000, 8 connections, edits in another-cloud: 50, p50 1 s, p95 2 s, p99 3 s, max 4 s
-fair, N = 5000, 8 connections, edits in another-namespace: 190, p50 100 ms, p95 200 ms, p99 300 ms, max 400 ms
-`
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-func TestBlockedDeletionsAreReportedByKindOfRequest(t *testing.T) {
-	var out bytes.Buffer
-	writeBlocked(&out, append(measured(), Result{Scenario: blockedName, N: 500, Median: Sample{
+	}}}
+	blocked := Result{Scenario: blockedName, N: 500, Median: Sample{
 		Seconds: 200, Calls: map[string]int{"GET ports": 100, "GET networks": 10}, Reads: map[string]int{"get networks": 20}, Wait: Percentiles{P50: 10, Max: 19, Count: 20},
-	}}))
-	const want = `blocked, N = 500, requests per second: 0.65
+	}}
+	for _, tt := range []struct {
+		what  string
+		write func(io.Writer, []Result)
+		want  string
+	}{
+		{"ratios of equal sizes and connections", writeRatios, `converge/raw, N = 500, 32 connections: 0.75 (since the first request that changes Neutron: 0.75)
+`},
+		{"edits, by namespace", writeEdits, `fair, N = 5000, 8 connections, edits in another-cloud: 50, p50 1 s, p95 2 s, p99 3 s, max 4 s
+fair, N = 5000, 8 connections, edits in another-namespace: 190, p50 100 ms, p95 200 ms, p99 300 ms, max 400 ms
+`},
+		{"blocked deletions, by kind of request", writeBlocked, `blocked, N = 500, requests per second: 0.65
   Neutron, GET networks: 0.05
   Neutron, GET ports: 0.50
   Kubernetes, get networks: 0.10
 blocked, N = 500, from the deletion of the last port until the Network is gone: 20, p50 10 s, max 19 s
-`
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-func TestGrowthIsPerNetwork(t *testing.T) {
-	var out bytes.Buffer
-	writeGrowth(&out, measured())
-	const want = "restart, N = 1000 to 11000, per Network: 100.0 µs of CPU, 10.24 KiB resident at the end, 10.24 KiB at the peak\n"
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-func TestSeconds(t *testing.T) {
-	for s, want := range map[float64]string{0: "-", 0.0123: "12.3 ms", 0.9994: "999 ms", 1: "1 s", 12.345: "12.3 s"} {
-		if got := seconds(s); got != want {
-			t.Errorf("%v is %q, want %q", s, got, want)
+`},
+		{"growth, for each Network", writeGrowth, `restart, N = 1000 to 11000, per Network: 100.0 µs of CPU, 10.24 KiB resident at the end, 10.24 KiB at the peak
+`},
+	} {
+		var out bytes.Buffer
+		tt.write(&out, append(measured(), fair, blocked))
+		if diff := cmp.Diff(tt.want, out.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.what, diff)
 		}
 	}
 }

@@ -25,63 +25,67 @@ import (
 
 func TestEachChangeCostsNoMoreRequestsThanItNeeds(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	kubernetes := w.throughProxy()
+	w := newWorldWith(t, public)
+	proxy := w.throughProxy()
 	controller := w.start()
 	w.waitForLog(controller, deploymentWorkers)
-	steps := []struct {
-		what string
-		do   func()
-		// event reports whether the step records one.
-		event               bool
+	create := func(cidr, gateway string, lines ...string) func() {
+		return func() { w.createSpec("net", cidr, gateway, lines...) }
+	}
+	for _, step := range []struct {
+		what                string
+		do                  func()
 		neutron, kubernetes counts
 	}{
 		{
 			"the start, besides the watch: the first list of a process shows whether there are routers",
-			func() {}, false,
+			func() {},
 			counts{"GET networks": 1, "GET routers": 1},
 			counts{"get namespaces": 1, "list networks": 1, "watch networks": 1, "watch deployments": 1},
 		}, {
 			"a create: the finalizer, then both in Neutron, then the status",
-			func() { w.create("net", "192.168.0.0/16", "192.168.0.1") }, true,
+			create("192.168.0.0/16", "192.168.0.1"),
 			counts{"POST networks": 1, "POST subnets": 1},
 			counts{"patch networks": 1, "patch networks/status": 1, "create events": 1},
 		}, {
 			"another gateway",
-			func() { w.create("net", "192.168.0.0/16", "192.168.1.1") }, true,
+			create("192.168.0.0/16", "192.168.1.1"),
 			counts{"PUT subnets/*": 1},
 			counts{"patch networks/status": 1, "create events": 1},
 		}, {
 			"other host bits only",
-			func() { w.create("net", "192.168.7.0/16", "192.168.1.1") }, false,
+			create("192.168.7.0/16", "192.168.1.1"),
 			nil,
 			counts{"patch networks/status": 1},
 		}, {
 			"another CIDR: ports are looked for before each change, and Kubernetes is asked before the old subnet goes",
-			func() { w.create("net", "10.0.0.0/16", "10.0.0.1") }, true,
+			create("10.0.0.0/16", "10.0.0.1"),
 			counts{"GET ports": 2, "POST subnets": 1, "DELETE subnets/*": 1},
 			counts{"get networks": 1, "patch networks/status": 1, "create events": 1},
 		}, {
-			// After the changes of the subnets the controller does not know the network's revision.
-			"a deletion: the revision is read, and Kubernetes is asked before the network goes",
-			func() { w.delete("net") }, true,
-			counts{"GET networks": 1, "GET networks/*": 1, "DELETE networks/*": 1},
-			counts{"get networks": 1, "patch networks": 1, "create events": 1},
+			"a router: the external networks are listed by name, Kubernetes is asked and the status written before it exists",
+			create("10.0.0.0/16", "10.0.0.1", viaPublic),
+			counts{"GET networks": 1, "POST routers": 1, "PUT routers/*": 1},
+			counts{"get networks": 2, "patch networks/status": 2, "create events": 1},
+		}, {
+			"a deletion",
+			func() { w.delete("net") },
+			counts{"GET floatingips": 1, "GET ports": 1, "PUT routers/*": 1, "GET routers/*": 1, "DELETE routers/*": 1, "GET networks": 1, "GET networks/*": 1, "DELETE networks/*": 1, "GET routers": 1},
+			counts{"get networks": 3, "patch networks": 1, "create events": 1},
 		}, {
 			"the end",
-			func() { w.must(controller.Stop()) }, false,
+			func() { w.must(controller.Stop()) },
 			nil,
 			nil,
 		},
-	}
-	for _, step := range steps {
-		if step.do(); step.event {
-			w.waitForEventIn(kubernetes)
+	} {
+		if step.do(); step.kubernetes["create events"] > 0 {
+			w.waitForEventIn(proxy)
 		}
 		if diff := cmp.Diff(step.neutron, w.calls.take()); diff != "" {
 			t.Errorf("%s: requests to Neutron (-want +got):\n%s", step.what, diff)
 		}
-		if diff := cmp.Diff(step.kubernetes, kubernetes.take()); diff != "" {
+		if diff := cmp.Diff(step.kubernetes, proxy.take()); diff != "" {
 			t.Errorf("%s: requests to Kubernetes (-want +got):\n%s", step.what, diff)
 		}
 	}

@@ -20,7 +20,7 @@ limitations under the License.
 // Neutron.
 //
 // The tests show what needs these: the API server's rules, rights and admission, kubectl's words,
-// signals, kills, election, upgrades, TLS. What the controller does about each state of both sides
+// signals, kills, upgrades, TLS. What the controller does about each state of both sides
 // is shown by the systematic tests and by the simulation.
 //
 // Each test has a namespace, a Neutron and a controller of its own. Those of TestWholeCluster have

@@ -326,24 +326,3 @@ func TestKubectlWaits(t *testing.T) {
 	}
 	w.nothing("net")
 }
-
-// The command in artifacts/argocd/README.md leaves the other keys of the ConfigMap alone.
-func TestArgoCDGetsTheHealthCheck(t *testing.T) {
-	t.Parallel()
-	w := newWorldWithoutNeutron(t)
-	root, err := stack.Root()
-	w.must(err)
-	w.kubectl("create", "configmap", "argocd-cm", "--from-literal=admin.enabled=false")
-	text, err := os.ReadFile(filepath.Join(root, "artifacts", "argocd", "argocd-cm.yaml"))
-	w.must(err)
-	patch := w.file("argocd-cm.yaml", strings.Replace(string(text), "namespace: argocd", "namespace: "+w.namespace, 1))
-	w.kubectl("patch", "configmap", "argocd-cm", "--patch-file", patch)
-	script, err := os.ReadFile(filepath.Join(root, "artifacts", "argocd", "health.lua"))
-	w.must(err)
-	config, err := w.kube.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), "argocd-cm", metav1.GetOptions{})
-	w.must(err)
-	want := map[string]string{"admin.enabled": "false", "resource.customizations.health.samplecrd.k8s.io_Network": string(script)}
-	if diff := gocmp.Diff(want, config.Data); diff != "" {
-		t.Errorf("the ConfigMap (-want +got):\n%s", diff)
-	}
-}

@@ -113,3 +113,33 @@ func TestFromAnExistingCloud(t *testing.T) {
 	w.equal(fmt.Sprint(w.tags(l)), "[prod]")
 	w.waitForEvent("team-net", samplecrdv1.EventDeleted, "Left the imported network "+l.network+" in Neutron without its ownership mark")
 }
+
+// plan shows what kubectl apply would do, in the way in which the Network was applied before.
+func TestPlanAppliesAsKubectlDoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start("-resync=1s", retryQuickly)
+	without := manifest("net", "10.1.0.0/24", "10.1.0.1")
+	declared := without + "  dnsNameservers: [192.0.2.53]\n"
+	removed := []string{"net: 1 change", "  1. DNS servers 192.0.2.53 → none", "1 Network: 1 with changes"}
+	nothing := []string{"net: nothing to do", "1 Network: 1 with nothing to do"}
+	for _, test := range []struct {
+		command string
+		code    int
+		lines   []string
+	}{
+		{"create -f -", 0, nothing}, // kubectl apply does not know what was there before
+		{"apply -f -", 2, removed},
+		{"apply --server-side -f -", 2, removed},
+	} {
+		t.Run(test.command, func(t *testing.T) {
+			w := w.at(t)
+			_, err := w.tryKubectl(declared, strings.Fields(test.command)...)
+			w.must(err)
+			w.waitReady("net")
+			w.plans(without, test.code, test.lines...)
+			w.plans(declared, 0, nothing...)
+			w.delete("net")
+		})
+	}
+}

@@ -17,6 +17,7 @@ limitations under the License.
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,92 +26,186 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-// The API server's message for each mistake.
+// fieldCase is a spec, in YAML. The field, relative to what is declared, is refused with that
+// message. If both are empty, the API server accepts it.
+type fieldCase struct{ why, spec, field, message string }
+
 const (
-	noCIDR    = "must be an IPv4 or IPv6 address and a prefix length, such as 192.168.0.0/16 or fd00:1::/64"
-	noAddress = "must be an IP address inside cidr, such as 192.168.0.1, or None"
-	family    = " is not of the same IP family as cidr, "
-	outside   = " is not an address inside cidr, "
-	notAHost  = " must not be the first or the last address of cidr, "
-	tooLong   = "Too long"
+	noDNS       = `%q: must be an IPv4 or IPv6 address, such as 192.168.0.53 or fd00:1::53`
+	written     = `%q: must be written as %s`
+	noRange     = `%q: must be an IPv4 or IPv6 address and a prefix length, such as 10.99.0.0/16 or fd00:9::/64`
+	noDomain    = `%q: must be a domain name in lower case with a dot at its end, such as team.example.org.`
+	badTag      = `%q: must not be empty, and must not have a comma, a control character, or a blank at its start or end`
+	ends        = "must not have the first or the last address of cidr, %s, in them: they are the network address and the broadcast address"
+	defaultGate = "must not have the gateway in them: it is not set, so it is the first usable address of cidr, %s"
+	recreate    = ": delete the Network and create another one"
+	fixed       = "cannot be added, changed or removed" + recreate
+	noCIDR      = `%q: must be an IPv4 or IPv6 address and a prefix length, such as 192.168.0.0/16 or fd00:1::/64`
+	noGateway   = `%q: must be an IP address inside cidr, such as 192.168.0.1, or None`
+	notAHost    = "%s must not be the first or the last address of cidr, %s: they are the network address and the broadcast address"
 )
 
-func TestAPIServerRefusesInvalidSpecsWithTheReason(t *testing.T) {
+// subnetCases are tried as the first subnet and as an additional one.
+var subnetCases = []fieldCase{
+	{"all fields", `{cidr: 10.0.0.0/24, gateway: 10.0.0.1, dnsNameservers: [10.0.0.53, 192.0.2.53], allocationPools: [{start: 10.0.0.100, end: 10.0.0.200}], hostRoutes: [{destination: 10.99.0.0/16, nextHop: 10.0.0.254}], enableDHCP: true}`, "", ""},
+	{"all fields of IPv6", `{cidr: "fd00:1::/64", gateway: "fd00:1::1", dnsNameservers: ["fd00:1::53"], allocationPools: [{start: "fd00:1::100", end: "fd00:1::200"}], hostRoutes: [{destination: "fd00:9::/64", nextHop: "fd00:1::fe"}], enableDHCP: true, ipv6: {addressMode: slaac, raMode: slaac}}`, "", ""},
+	{"empty lists", `{cidr: 10.0.0.0/24, dnsNameservers: [], allocationPools: [], hostRoutes: []}`, "", ""},
+
+	{"host bits are masked", `{cidr: 192.168.1.0/16, gateway: 192.168.0.1}`, "", ""},
+	{"no gateway wanted", `{cidr: 10.0.0.0/8, gateway: None}`, "", ""},
+	{"all hosts of a /30", `{cidr: 10.0.0.0/30, gateway: 10.0.0.2}`, "", ""},
+	{"a /31 has neither network nor broadcast address", `{cidr: 10.0.0.0/31, gateway: 10.0.0.0}`, "", ""},
+	{"a /32 neither", `{cidr: 10.0.0.1/32, gateway: 10.0.0.1}`, "", ""},
+	{"ends in 0 and 255 but is a host", `{cidr: 10.0.0.0/8, gateway: 10.0.255.0}`, "", ""},
+	{"the first address of IPv6 is Neutron's own default", `{cidr: "fd00:1::/64", gateway: "fd00:1::"}`, "", ""},
+	{"the last address of IPv6 is not for broadcasts", `{cidr: "fd00:1::/64", gateway: "fd00:1::ffff:ffff:ffff:ffff"}`, "", ""},
+	{"an empty CIDR", `{cidr: ""}`, "cidr", fmt.Sprintf(noCIDR, "")},
+	{"an address without a length", `{cidr: 192.168.0.0}`, "cidr", fmt.Sprintf(noCIDR, "192.168.0.0")},
+	{"a length too large", `{cidr: 10.0.0.0/33}`, "cidr", fmt.Sprintf(noCIDR, "10.0.0.0/33")},
+	{"a leading zero, which some read as octal", `{cidr: 010.0.0.0/8}`, "cidr", fmt.Sprintf(noCIDR, "010.0.0.0/8")},
+	{"IPv4 dressed up as IPv6", `{cidr: "::ffff:10.0.0.0/104"}`, "cidr", fmt.Sprintf(noCIDR, "::ffff:10.0.0.0/104")},
+	{"a zone", `{cidr: "fe80::%eth0/64"}`, "cidr", fmt.Sprintf(noCIDR, "fe80::%eth0/64")},
+	{"a CIDR longer than any", `{cidr: "` + strings.Repeat("1", 44) + `"}`, "cidr", "Too long: may not be more than 43 bytes"},
+	{"None is a word of its own", `{cidr: 10.0.0.0/8, gateway: none}`, "gateway", fmt.Sprintf(noGateway, "none")},
+	{"a gateway with a leading zero", `{cidr: 10.0.0.0/8, gateway: 10.0.0.01}`, "gateway", fmt.Sprintf(noGateway, "10.0.0.01")},
+	{"a gateway longer than any", `{cidr: 10.0.0.0/8, gateway: "` + strings.Repeat("1", 40) + `"}`, "gateway", "Too long: may not be more than 39 bytes"},
+	{"a gateway just outside", `{cidr: 10.0.0.0/30, gateway: 10.0.0.4}`, "gateway", "10.0.0.4 is not an address inside cidr, 10.0.0.0/30"},
+	{"a gateway outside, in IPv6", `{cidr: "fd00:1::/64", gateway: "fd00:2::1"}`, "gateway", "fd00:2::1 is not an address inside cidr, fd00:1::/64"},
+	{"an IPv6 gateway for IPv4", `{cidr: 192.168.0.0/16, gateway: "fd00::1"}`, "gateway", "fd00::1 is not of the same IP family as cidr, 192.168.0.0/16"},
+	{"network address of a /30", `{cidr: 10.0.0.4/30, gateway: 10.0.0.4}`, "gateway", fmt.Sprintf(notAHost, "10.0.0.4", "10.0.0.4/30")},
+	{"of a /8", `{cidr: 10.0.0.0/8, gateway: 10.0.0.0}`, "gateway", fmt.Sprintf(notAHost, "10.0.0.0", "10.0.0.0/8")},
+	{"of what host bits hide", `{cidr: 192.168.1.0/16, gateway: 192.168.0.0}`, "gateway", fmt.Sprintf(notAHost, "192.168.0.0", "192.168.1.0/16")},
+	{"broadcast address of a /30", `{cidr: 10.0.0.4/30, gateway: 10.0.0.7}`, "gateway", fmt.Sprintf(notAHost, "10.0.0.7", "10.0.0.4/30")},
+	{"of a /23", `{cidr: 10.0.0.0/23, gateway: 10.0.1.255}`, "gateway", fmt.Sprintf(notAHost, "10.0.1.255", "10.0.0.0/23")},
+	{"of a /8", `{cidr: 10.0.0.0/8, gateway: 10.255.255.255}`, "gateway", fmt.Sprintf(notAHost, "10.255.255.255", "10.0.0.0/8")},
+
+	{"five DNS servers", `{cidr: 10.0.0.0/24, dnsNameservers: [10.0.0.1, 10.0.0.2, 10.0.0.3, 10.0.0.4, 10.0.0.5]}`, "", ""},
+	{"a DNS server that is a word", `{cidr: 10.0.0.0/24, dnsNameservers: [10.0.0.53, dns]}`, "dnsNameservers[1]", fmt.Sprintf(noDNS, "dns")},
+	{"a DNS server that is not as short as possible", `{cidr: "fd00:1::/64", dnsNameservers: ["FD00:1:0::53"]}`, "dnsNameservers[0]", fmt.Sprintf(written, "FD00:1:0::53", "fd00:1::53")},
+	{"an IPv6 DNS server for IPv4", `{cidr: 10.0.0.0/24, dnsNameservers: [10.0.0.53, "fd00:1::53"]}`, "dnsNameservers", "fd00:1::53 is not of the same IP family as cidr, 10.0.0.0/24"},
+	{"a double DNS server", `{cidr: 10.0.0.0/24, dnsNameservers: [10.0.0.53, 10.0.0.54, 10.0.0.53]}`, "dnsNameservers", "10.0.0.53 must not be in the list twice"},
+	{"six DNS servers", `{cidr: 10.0.0.0/24, dnsNameservers: [10.0.0.1, 10.0.0.2, 10.0.0.3, 10.0.0.4, 10.0.0.5, 10.0.0.6]}`, "dnsNameservers", "6: must have at most 5 items"},
+
+	{"two pools that touch", `{cidr: 10.0.0.0/24, allocationPools: [{start: 10.0.0.10, end: 10.0.0.19}, {start: 10.0.0.2, end: 10.0.0.9}]}`, "", ""},
+	{"a pool of one address", `{cidr: 10.0.0.0/24, allocationPools: [{start: 10.0.0.9, end: 10.0.0.9}]}`, "", ""},
+	{"a pool beside the gateway", `{cidr: 10.0.0.0/24, gateway: 10.0.0.9, allocationPools: [{start: 10.0.0.1, end: 10.0.0.8}, {start: 10.0.0.10, end: 10.0.0.254}]}`, "", ""},
+	{"all hosts of a subnet without a gateway", `{cidr: 10.0.0.0/24, gateway: None, allocationPools: [{start: 10.0.0.1, end: 10.0.0.254}]}`, "", ""},
+	{"9 is less than 10", `{cidr: 10.0.0.0/8, allocationPools: [{start: 10.9.0.0, end: 10.10.0.0}]}`, "", ""},
+	{"an IPv6 gateway at the first address", `{cidr: "fd00:1::/64", allocationPools: [{start: "fd00:1::1", end: "fd00:1::ffff"}]}`, "", ""},
+	{"both addresses of a /31", `{cidr: 10.0.0.0/31, gateway: None, allocationPools: [{start: 10.0.0.0, end: 10.0.0.1}]}`, "", ""},
+	{"a start that is a word", `{cidr: 10.0.0.0/24, allocationPools: [{start: first, end: 10.0.0.9}]}`, "allocationPools[0].start", fmt.Sprintf(noDNS, "first")},
+	{"an empty pool", `{cidr: 10.0.0.0/24, allocationPools: [{start: 10.0.0.2}]}`, "allocationPools[0].end", "Required value"},
+	{"a pool that ends outside", `{cidr: 10.0.0.0/24, allocationPools: [{start: 10.0.0.2, end: 10.0.0.9}, {start: 10.0.0.20, end: 10.0.1.9}]}`, "allocationPools", "10.0.0.20-10.0.1.9 is not inside cidr, 10.0.0.0/24"},
+	{"a pool of two families", `{cidr: "fd00:1::/64", allocationPools: [{start: "fd00:1::2", end: 10.0.0.9}]}`, "allocationPools", "fd00:1::2-10.0.0.9 is not inside cidr, fd00:1::/64"},
+	{"a start after the end", `{cidr: 10.0.0.0/24, allocationPools: [{start: 10.0.0.10, end: 10.0.0.9}]}`, "allocationPools[0].start", "10.0.0.10 must not be after end, 10.0.0.9"},
+	{"the network address", `{cidr: 10.0.0.0/24, allocationPools: [{start: 10.0.0.0, end: 10.0.0.9}]}`, "allocationPools", fmt.Sprintf(ends, "10.0.0.0/24")},
+	{"the broadcast address", `{cidr: 10.0.0.0/23, allocationPools: [{start: 10.0.0.100, end: 10.0.1.255}]}`, "allocationPools", fmt.Sprintf(ends, "10.0.0.0/23")},
+	{"the gateway in a pool", `{cidr: 10.0.0.0/24, gateway: 10.0.0.9, allocationPools: [{start: 10.0.0.2, end: 10.0.0.200}]}`, "allocationPools", "must not have the gateway, 10.0.0.9, in them"},
+	{"the gateway at the start", `{cidr: 10.0.0.0/24, gateway: 10.0.0.9, allocationPools: [{start: 10.0.0.9, end: 10.0.0.200}]}`, "allocationPools", "must not have the gateway, 10.0.0.9, in them"},
+	{"the gateway at the end", `{cidr: 10.0.0.0/24, gateway: 10.0.0.200, allocationPools: [{start: 10.0.0.9, end: 10.0.0.200}]}`, "allocationPools", "must not have the gateway, 10.0.0.200, in them"},
+	{"the gateway at the start, in IPv6", `{cidr: "fd00:1::/64", gateway: "FD00:1::0:1", allocationPools: [{start: "fd00:1::1", end: "fd00:1::9"}]}`, "allocationPools", "must not have the gateway, FD00:1::0:1, in them"},
+	{"the default gateway in a pool", `{cidr: 10.0.0.0/24, allocationPools: [{start: 10.0.0.1, end: 10.0.0.9}]}`, "allocationPools", fmt.Sprintf(defaultGate, "10.0.0.0/24")},
+	{"the default gateway if the CIDR has host bits", `{cidr: 10.0.0.77/24, gateway: "", allocationPools: [{start: 10.0.0.1, end: 10.0.0.9}]}`, "allocationPools", fmt.Sprintf(defaultGate, "10.0.0.77/24")},
+	{"the default gateway in a pool, in IPv6", `{cidr: "fd00:1::/64", allocationPools: [{start: "fd00:1::", end: "fd00:1::9"}]}`, "allocationPools", fmt.Sprintf(defaultGate, "fd00:1::/64")},
+	{"pools that overlap", `{cidr: 10.0.0.0/24, allocationPools: [{start: 10.0.0.2, end: 10.0.0.4}, {start: 10.0.0.10, end: 10.0.0.20}, {start: 10.0.0.20, end: 10.0.0.30}]}`, "allocationPools", "10.0.0.10-10.0.0.20 overlaps with another range"},
+	{"a pool in another", `{cidr: 10.0.0.0/24, allocationPools: [{start: 10.0.0.11, end: 10.0.0.12}, {start: 10.0.0.10, end: 10.0.0.20}]}`, "allocationPools", "10.0.0.11-10.0.0.12 overlaps with another range"},
+	{"pools with the same start, in IPv6", `{cidr: "fd00:1::/64", allocationPools: [{start: "fd00:1::1", end: "fd00:1::9"}, {start: "fd00:1::1", end: "fd00:1::99"}]}`, "allocationPools", "fd00:1::1-fd00:1::9 overlaps with another range"},
+	{"the order of IPv6 addresses is left to the controller", `{cidr: "fd00:1::/64", gateway: "fd00:1::5", allocationPools: [{start: "fd00:1::9", end: "fd00:1::1"}, {start: "fd00:1::2", end: "fd00:1::20"}]}`, "", ""},
+
+	{"the default route, and a next hop outside", `{cidr: 10.0.0.0/24, hostRoutes: [{destination: 0.0.0.0/0, nextHop: 192.0.2.1}]}`, "", ""},
+	{"two next hops for a destination", `{cidr: 10.0.0.0/24, hostRoutes: [{destination: 10.99.0.0/16, nextHop: 10.0.0.2}, {destination: 10.99.0.0/16, nextHop: 10.0.0.3}]}`, "", ""},
+	{"a destination without a length", `{cidr: 10.0.0.0/24, hostRoutes: [{destination: 10.9.1.1, nextHop: 10.0.0.2}]}`, "hostRoutes[0].destination", fmt.Sprintf(noRange, "10.9.1.1")},
+	{"a destination with host bits", `{cidr: 10.0.0.0/24, hostRoutes: [{destination: 10.9.1.1/16, nextHop: 10.0.0.2}]}`, "hostRoutes[0].destination", fmt.Sprintf(written, "10.9.1.1/16", "10.9.0.0/16")},
+	{"no next hop", `{cidr: 10.0.0.0/24, hostRoutes: [{destination: 10.9.0.0/16}]}`, "hostRoutes[0].nextHop", "Required value"},
+	{"a next hop of the other family", `{cidr: "fd00:1::/64", hostRoutes: [{destination: "fd00:9::/64", nextHop: 10.0.0.2}]}`, "hostRoutes", "fd00:9::/64 via 10.0.0.2 is not of the same IP family as cidr, fd00:1::/64"},
+	{"a double route", `{cidr: 10.0.0.0/24, hostRoutes: [{destination: 10.9.0.0/16, nextHop: 10.0.0.2}, {destination: 10.9.0.0/16, nextHop: 10.0.0.2}]}`, "hostRoutes", "10.9.0.0/16 via 10.0.0.2 must not be in the list twice"},
+
+	{"the other mode alone", `{cidr: "fd00:1::/64", ipv6: {raMode: dhcpv6-stateless}}`, "", ""},
+	{"DHCP off without modes", `{cidr: "fd00:1::/64", enableDHCP: false}`, "", ""},
+	{"a mode that does not exist", `{cidr: "fd00:1::/64", ipv6: {addressMode: dhcp}}`, "ipv6.addressMode", `"dhcp": supported values: "slaac", "dhcpv6-stateful", "dhcpv6-stateless"`},
+	{"modes for IPv4", `{cidr: 10.0.0.0/24, ipv6: {addressMode: slaac}}`, "ipv6", "must not be set for an IPv4 cidr, 10.0.0.0/24"},
+	{"no mode", `{cidr: "fd00:1::/64", ipv6: {}}`, "ipv6", "must have addressMode, raMode or both"},
+	{"two modes", `{cidr: "fd00:1::/64", ipv6: {addressMode: slaac, raMode: dhcpv6-stateful}}`, "ipv6.raMode", "dhcpv6-stateful must be the same as addressMode, slaac"},
+	{"modes need a /64", `{cidr: "fd00:1::/80", ipv6: {addressMode: slaac}}`, "ipv6", "needs a cidr with the prefix length 64, not fd00:1::/80"},
+	{"modes need DHCP", `{cidr: "fd00:1::/64", enableDHCP: false, ipv6: {addressMode: slaac}}`, "ipv6", "must not be set if enableDHCP is false"},
+
+	{"one mistake in cidr says nothing of the other fields", `{cidr: abc, dnsNameservers: ["fd00::53"], allocationPools: [{start: 10.0.0.2, end: 10.0.0.9}], hostRoutes: [{destination: "fd00:9::/64", nextHop: 10.0.0.2}], ipv6: {addressMode: slaac}}`, "cidr", fmt.Sprintf(noCIDR, "abc")},
+}
+
+// networkCases are specs of a Network.
+var networkCases = []fieldCase{
+	{"all of IPv4", `{cidr: 0.0.0.0/0, gateway: 10.0.0.1}`, "", ""},
+	{"its network address", `{cidr: 0.0.0.0/0, gateway: 0.0.0.0}`, "gateway", fmt.Sprintf(notAHost, "0.0.0.0", "0.0.0.0/0")},
+	{"its broadcast address", `{cidr: 0.0.0.0/0, gateway: 255.255.255.255}`, "gateway", fmt.Sprintf(notAHost, "255.255.255.255", "0.0.0.0/0")},
+	{"no CIDR at all", `{gateway: None}`, "cidr", "Required value: is required unless import is set"},
+
+	{"dual stack, and more room", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: v6, cidr: "fd00:1::/64"}, {name: more, cidr: 10.0.1.0/24}]}`, "", ""},
+	{"an additional subnet in the first", `{cidr: 10.0.0.0/16, additionalSubnets: [{name: v6, cidr: "fd00:1::/64"}, {name: more, cidr: 10.0.1.0/24}]}`, "additionalSubnets", "more, 10.0.1.0/24, overlaps with cidr, 10.0.0.0/16"},
+	{"the first in an additional subnet", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: more, cidr: 10.0.0.77/8}]}`, "additionalSubnets", "more, 10.0.0.77/8, overlaps with cidr, 10.0.0.0/24"},
+	{"the same CIDR", `{cidr: "fd00:1::/64", additionalSubnets: [{name: more, cidr: "FD00:1:0::/64"}]}`, "additionalSubnets", "more, FD00:1:0::/64, overlaps with cidr, fd00:1::/64"},
+	{"additional subnets that overlap", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: a, cidr: 10.1.0.0/16}, {name: b, cidr: 10.2.0.0/24}, {name: c, cidr: 10.2.0.128/25}]}`, "additionalSubnets", "b, 10.2.0.0/24, overlaps with c, 10.2.0.128/25"},
+	{"a double name", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: a, cidr: 10.1.0.0/16}, {name: a, cidr: 10.2.0.0/24}]}`, "additionalSubnets[1]", `Duplicate value: {"name":"a"}`},
+	{"no name", `{cidr: 10.0.0.0/24, additionalSubnets: [{cidr: 10.1.0.0/16}]}`, "additionalSubnets[0].name", "Required value"},
+	{"a name in upper case", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: V6, cidr: 10.1.0.0/16}]}`, "additionalSubnets[0].name", "\"V6\": PATH in body should match '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'"},
+	{"no CIDR", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: v6}]}`, "additionalSubnets[0].cidr", "Required value: is required"},
+	{"nine additional subnets", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: a, cidr: 10.1.0.0/24}, {name: b, cidr: 10.2.0.0/24}, {name: c, cidr: 10.3.0.0/24}, {name: d, cidr: 10.4.0.0/24}, {name: e, cidr: 10.5.0.0/24}, {name: f, cidr: 10.6.0.0/24}, {name: g, cidr: 10.7.0.0/24}, {name: h, cidr: 10.8.0.0/24}, {name: i, cidr: 10.9.0.0/24}]}`, "additionalSubnets", "9: must have at most 8 items"},
+
+	{"a router of its own", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}}}`, "", ""},
+	{"an empty router", `{cidr: 10.0.0.0/24, router: {}}`, "router", "must have exactly one of externalNetwork and existing, and has neither"},
+	{"two routers", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, existing: {name: main}}}`, "router", "must have exactly one of externalNetwork and existing, and has both"},
+	{"an external network without a name", `{cidr: 10.0.0.0/24, router: {externalNetwork: {}}}`, "router.externalNetwork", "must have exactly one of name and id, and has neither"},
+	{"an existing router by name and ID", `{cidr: 10.0.0.0/24, router: {existing: {name: main, id: 5a}}}`, "router.existing", "must have exactly one of name and id, and has both, main and 5a"},
+	{"an ID with a slash", `{cidr: 10.0.0.0/24, router: {existing: {id: a/b}}}`, "router.existing.id", "\"a/b\": PATH in body should match '^[A-Za-z0-9][A-Za-z0-9._-]*$'"},
+	{"a router for a subnet without a gateway", `{cidr: 10.0.0.0/24, gateway: None, router: {existing: {name: main}}}`, "router", "needs a gateway in each subnet, and 10.0.0.0/24 has the gateway None"},
+	{"a router for an additional subnet without a gateway", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: a, cidr: 10.1.0.0/24}, {name: b, cidr: 10.2.0.0/24, gateway: None}], router: {existing: {name: main}}}`, "router", "needs a gateway in each subnet, and 10.2.0.0/24 has the gateway None"},
+	{"a router for a subnet whose addresses it does not announce", `{cidr: "fd00:1::/64", ipv6: {addressMode: slaac}, router: {existing: {name: main}}}`, "router", "needs raMode in each subnet that has addressMode, and fd00:1::/64 has none"},
+	{"a router for an additional subnet whose addresses it does not announce", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: v6, cidr: "fd00:1::/64", ipv6: {addressMode: slaac}}], router: {existing: {name: main}}}`, "router", "needs raMode in each subnet that has addressMode, and fd00:1::/64 has none"},
+
+	{"the fields of the network", `{cidr: 10.0.0.0/24, mtu: 1400, portSecurityEnabled: false, dnsDomain: team-1.example.org., tags: [team a, "Ä:1/2"], shared: true, external: true}`, "", ""},
+	{"a label of 63 characters", `{cidr: 10.0.0.0/24, dnsDomain: ` + strings.Repeat("a", 63) + `.org.}`, "", ""},
+	{"a domain without the dot", `{cidr: 10.0.0.0/24, dnsDomain: team.example.org}`, "dnsDomain", fmt.Sprintf(noDomain, "team.example.org")},
+	{"a domain in upper case", `{cidr: 10.0.0.0/24, dnsDomain: Team.example.org.}`, "dnsDomain", fmt.Sprintf(noDomain, "Team.example.org.")},
+	{"a hyphen at the end of a label", `{cidr: 10.0.0.0/24, dnsDomain: team-.org.}`, "dnsDomain", fmt.Sprintf(noDomain, "team-.org.")},
+	{"a label of 64 characters", `{cidr: 10.0.0.0/24, dnsDomain: ` + strings.Repeat("a", 64) + `.org.}`, "dnsDomain", fmt.Sprintf(noDomain, strings.Repeat("a", 64)+".org.")},
+	{"digits at the end", `{cidr: 10.0.0.0/24, dnsDomain: team.10.}`, "dnsDomain", fmt.Sprintf(noDomain, "team.10.")},
+	{"an empty tag", `{cidr: 10.0.0.0/24, tags: [""]}`, "tags[0]", fmt.Sprintf(badTag, "")},
+	{"a double tag", `{cidr: 10.0.0.0/24, tags: [a, b, a]}`, "tags[2]", `Duplicate value: "a"`},
+	{"tags that differ in case", `{cidr: 10.0.0.0/24, tags: [a, Team, team]}`, "tags", "Team and team must not differ only in upper and lower case"},
+	{"a tag with a blank at its end", `{cidr: 10.0.0.0/24, tags: ["a "]}`, "tags[0]", fmt.Sprintf(badTag, "a ")},
+	{"a tag with a line break", `{cidr: 10.0.0.0/24, tags: ["a\nb"]}`, "tags[0]", fmt.Sprintf(badTag, "a\nb")},
+	{"a tag that is a mark", `{cidr: 10.0.0.0/24, tags: [Samplecrd-owner-1]}`, "tags[0]", `"Samplecrd-owner-1": must not begin with samplecrd-owner-, which is the ownership mark of imported networks`},
+	{"an MTU that is too small", `{cidr: 10.0.0.0/24, mtu: 67}`, "mtu", "67: PATH in body should be greater than or equal to 68"},
+	{"an empty provider", `{cidr: 10.0.0.0/24, provider: {}}`, "provider.networkType", "Required value"},
+}
+
+// The same spec is refused as a new Network, and as an edit of one.
+func TestAPIServerRefusesInvalidFieldsWithTheReason(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	tests := []struct {
-		why, cidr, gateway string
-		// field is refused with message; if both are empty, the manifest is accepted.
-		field, message string
-	}{
-		{"the example", "192.168.0.0/16", "192.168.0.1", "", ""},
-		{"host bits are masked", "192.168.1.0/16", "192.168.0.1", "", ""},
-		{"no gateway given", "10.0.0.0/8", "", "", ""},
-		{"no gateway wanted", "10.0.0.0/8", "None", "", ""},
-		{"the largest", "0.0.0.0/0", "10.0.0.1", "", ""},
-		{"all hosts of a /30", "10.0.0.0/30", "10.0.0.2", "", ""},
-		{"a /31 has neither network nor broadcast address", "10.0.0.0/31", "10.0.0.0", "", ""},
-		{"a /32 neither", "10.0.0.1/32", "10.0.0.1", "", ""},
-		{"last but one of a /8", "10.0.0.0/8", "10.255.255.254", "", ""},
-		{"ends in 0 and 255 but is a host", "10.0.0.0/8", "10.0.255.0", "", ""},
-		{"IPv6", "fd00:1::/64", "fd00:1::1", "", ""},
-		{"the first address of IPv6 is Neutron's own default", "fd00:1::/64", "fd00:1::", "", ""},
-		{"the last address of IPv6 is not for broadcasts", "fd00:1::/64", "fd00:1::ffff:ffff:ffff:ffff", "", ""},
-
-		{"a word", "abc", "", "spec.cidr", noCIDR},
-		{"empty", "", "", "spec.cidr", noCIDR},
-		{"an address without a length", "192.168.0.0", "", "spec.cidr", noCIDR},
-		{"a length without an address", "/16", "", "spec.cidr", noCIDR},
-		{"an octet too large", "300.1.1.0/24", "", "spec.cidr", noCIDR},
-		{"a length too large", "10.0.0.0/33", "", "spec.cidr", noCIDR},
-		{"a leading zero, which some read as octal", "010.0.0.0/8", "", "spec.cidr", noCIDR},
-		{"a mask", "10.0.0.0/255.0.0.0", "", "spec.cidr", noCIDR},
-		{"IPv4 dressed up as IPv6", "::ffff:10.0.0.0/104", "", "spec.cidr", noCIDR},
-		{"a zone", "fe80::%eth0/64", "", "spec.cidr", noCIDR},
-		{"a blank", " 10.0.0.0/8", "", "spec.cidr", noCIDR},
-		{"longer than any", strings.Repeat("1", 44), "", "spec.cidr", tooLong},
-
-		{"a word", "10.0.0.0/8", "abc", "spec.gateway", noAddress},
-		{"None is a word of its own", "10.0.0.0/8", "none", "spec.gateway", noAddress},
-		{"a CIDR", "10.0.0.0/8", "10.0.0.1/8", "spec.gateway", noAddress},
-		{"a leading zero", "10.0.0.0/8", "10.0.0.01", "spec.gateway", noAddress},
-		{"longer than any", "10.0.0.0/8", strings.Repeat("1", 40), "spec.gateway", tooLong},
-		{"outside", "192.168.0.0/16", "10.1.0.1", "spec.gateway", outside + "192.168.0.0/16"},
-		{"just outside", "10.0.0.0/30", "10.0.0.4", "spec.gateway", outside + "10.0.0.0/30"},
-		{"outside, in IPv6", "fd00:1::/64", "fd00:2::1", "spec.gateway", outside + "fd00:1::/64"},
-		{"IPv6 for IPv4", "192.168.0.0/16", "fd00::1", "spec.gateway", family},
-		{"IPv4 for IPv6", "fd00:1::/64", "192.168.0.1", "spec.gateway", family},
-		{"network address of a /16", "192.168.0.0/16", "192.168.0.0", "spec.gateway", notAHost},
-		{"of a /30", "10.0.0.4/30", "10.0.0.4", "spec.gateway", notAHost},
-		{"of a /8", "10.0.0.0/8", "10.0.0.0", "spec.gateway", notAHost},
-		{"of a /0", "0.0.0.0/0", "0.0.0.0", "spec.gateway", notAHost},
-		{"of what host bits hide", "192.168.1.0/16", "192.168.0.0", "spec.gateway", notAHost},
-		{"broadcast address of a /16", "192.168.0.0/16", "192.168.255.255", "spec.gateway", notAHost},
-		{"of a /23", "10.0.0.0/23", "10.0.1.255", "spec.gateway", notAHost},
-		{"of a /30", "10.0.0.4/30", "10.0.0.7", "spec.gateway", notAHost},
-		{"of a /8", "10.0.0.0/8", "10.255.255.255", "spec.gateway", notAHost},
-		{"of a /0", "0.0.0.0/0", "255.255.255.255", "spec.gateway", notAHost},
-
-		{"one mistake in cidr says nothing of gateway", "abc", "10.0.0.1", "spec.cidr", noCIDR},
-	}
-	for _, tc := range tests {
-		t.Run(fmt.Sprintf("%s %s %s", tc.why, tc.cidr, tc.gateway), func(t *testing.T) {
+	w.apply("net", "198.51.100.0/24", "") // the test needs no controller
+	for _, tc := range subnetCases {
+		t.Run(tc.why, func(t *testing.T) {
 			w := w.at(t)
-			w.refused(w.dryRun(manifest("net", tc.cidr, tc.gateway)), tc.field, tc.message)
+			w.tryFields(tc.spec, "spec."+tc.field, tc.message)
+			additional := "{cidr: 203.0.113.0/24, additionalSubnets: [{name: more, " + strings.TrimPrefix(tc.spec, "{") + "]}"
+			w.tryFields(additional, "spec.additionalSubnets[0]."+tc.field, tc.message)
 		})
 	}
-	t.Run("no cidr at all", func(t *testing.T) {
-		w := w.at(t)
-		without := strings.Replace(manifest("net", "x", ""), `  cidr: "x"`, "  gateway: None", 1)
-		w.refused(w.dryRun(without), "spec.cidr", "Required value")
-	})
-	t.Run("no spec at all", func(t *testing.T) {
-		w := w.at(t)
-		without, _, _ := strings.Cut(manifest("net", "x", ""), "spec:")
-		w.refused(w.dryRun(without), "spec", "Required value")
-	})
+	for _, tc := range networkCases {
+		t.Run(tc.why, func(t *testing.T) { w.at(t).tryFields(tc.spec, "spec."+tc.field, tc.message) })
+	}
+}
+
+// tryFields sends the spec as a new Network, and as an edit of the Network net.
+func (w *world) tryFields(text, field, message string) {
+	w.Helper()
+	w.refused(w.dryRun(spec("new", text)), field, message)
+	w.refused(w.dryReplace("net", text), field, message)
 }
 
 // dryRun sends a manifest to the API server as kubectl does, and returns the error.
@@ -131,44 +226,137 @@ func causesOf(err error) []metav1.StatusCause {
 	})
 }
 
-// refused fails unless the error is for that field only, with that message. For the field
-// "" it fails unless there is no error.
+// dryReplace replaces the spec of a Network, which stays as it is, and returns the error.
+func (w *world) dryReplace(name, spec string) error {
+	w.Helper()
+	value, err := yaml.YAMLToJSON([]byte(spec))
+	w.must(err)
+	_, err = w.client.SamplecrdV1().Networks(w.namespace).Patch(w.Context(), name, types.JSONPatchType,
+		fmt.Appendf(nil, `[{"op":"replace","path":"/spec","value":%s}]`, value), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+	return err
+}
+
+// refused fails unless the error has one cause, with that field and that message. In
+// the message, PATH is the field. Without a message it fails unless there is no error.
 func (w *world) refused(err error, field, message string) {
 	w.Helper()
-	if field == "" {
+	if message == "" {
 		if err != nil {
 			w.Errorf("refused: %v", err)
 		}
 		return
 	}
 	if !apierrors.IsInvalid(err) {
-		w.Fatalf("want it refused as invalid, got %v", err)
+		w.Errorf("want it refused as invalid, got %v", err)
+		return
 	}
 	causes := causesOf(err)
-	if len(causes) != 1 || causes[0].Field != field || !strings.Contains(causes[0].Message, message) {
+	message = strings.ReplaceAll(message, "PATH", field)
+	if len(causes) != 1 || causes[0].Field != field || trimKind(causes[0].Message) != message {
 		w.Errorf("want one cause, %s: %s; got %+v", field, message, causes)
 	}
 }
 
-func TestEditIsRefusedLikeACreate(t *testing.T) {
+// trimKind returns the message without the kind of the mistake.
+func trimKind(message string) string {
+	for _, kind := range []string{"Invalid value: ", "Unsupported value: ", "Forbidden: ", "Too many: "} {
+		message = strings.TrimPrefix(message, kind)
+	}
+	return message
+}
+
+// What cannot be changed, and what can. Each row makes a Network, and edits it.
+func TestAPIServerRefusesEditsWithTheReason(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.apply("net", "192.168.0.0/16", "192.168.0.1") // the test needs no controller
-	tests := []struct{ why, patch, field, message string }{
-		{"the gateway moves out", `{"gateway":"10.0.0.1"}`, "spec.gateway", outside + "192.168.0.0/16"},
-		{"the CIDR moves away from the gateway", `{"cidr":"10.0.0.0/8"}`, "spec.gateway", outside + "10.0.0.0/8"},
-		{"the CIDR shrinks so that the gateway is its last address", `{"cidr":"192.168.0.0/30","gateway":"192.168.0.3"}`, "spec.gateway", notAHost},
-		{"the CIDR is taken away", `{"cidr":null}`, "spec.cidr", "Required value"},
-		{"the CIDR is no CIDR any more", `{"cidr":"192.168.0.0"}`, "spec.cidr", noCIDR},
-		{"both move", `{"cidr":"10.0.0.0/8","gateway":"10.0.0.1"}`, "", ""},
-		{"the gateway is taken away", `{"gateway":null}`, "", ""},
-	}
-	for _, tc := range tests {
+	const (
+		segment     = "cannot be removed, and only that of networkType vlan can be added or changed" + recreate
+		imported    = "import: {networkID: 3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11}"
+		other       = "import: {networkID: 3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c12}"
+		credentials = "cloudCredentialsRef: {secretName: team-cloud, cloudName: mycloud}"
+	)
+	for i, tc := range []struct{ why, before, after, field, message string }{
+		{"a VLAN changes", `provider: {networkType: vlan, physicalNetwork: p, segmentationID: 1}`, `provider: {networkType: vlan, physicalNetwork: p, segmentationID: 2}`, "", ""},
+		{"a VLAN is added", `provider: {networkType: vlan, physicalNetwork: p}`, `provider: {networkType: vlan, physicalNetwork: p, segmentationID: 2}`, "", ""},
+		{"a VLAN is removed", `provider: {networkType: vlan, physicalNetwork: p, segmentationID: 1}`, `provider: {networkType: vlan, physicalNetwork: p}`, "provider.segmentationID", segment},
+		{"a tunnel changes", `provider: {networkType: vxlan, segmentationID: 1}`, `provider: {networkType: vxlan, segmentationID: 2}`, "provider.segmentationID", segment},
+		{"a tunnel is added", `provider: {networkType: vxlan}`, `provider: {networkType: vxlan, segmentationID: 2}`, "provider.segmentationID", segment},
+		{"the type changes", `provider: {networkType: vxlan, segmentationID: 1}`, `provider: {networkType: vlan, segmentationID: 2}`, "provider.networkType", "cannot change from vxlan to vlan" + recreate},
+		{"the physical network changes", `provider: {networkType: vlan, physicalNetwork: p}`, `provider: {networkType: vlan, physicalNetwork: q}`, "provider.physicalNetwork", fixed},
+		{"the physical network is added", `provider: {networkType: vlan}`, `provider: {networkType: vlan, physicalNetwork: p}`, "provider.physicalNetwork", fixed},
+		{"the physical network is removed", `provider: {networkType: vlan, physicalNetwork: p}`, `provider: {networkType: vlan}`, "provider.physicalNetwork", fixed},
+		{"provider is removed", `provider: {networkType: vlan}`, ``, "provider", "cannot be added or removed" + recreate},
+		{"provider is added", ``, `provider: {networkType: vlan}`, "provider", "cannot be added or removed" + recreate},
+		{"the ID of an import changes", imported, other, "import", fixed},
+		{"import is removed", imported, ``, "import", fixed},
+		{"import is added", ``, imported, "import", fixed},
+		{"the policy of an import changes", imported, imported + ", managementPolicy: Observe", "", ""},
+		{"credentials are added", ``, credentials, "cloudCredentialsRef", fixed},
+		{"another Secret", credentials, "cloudCredentialsRef: {secretName: other-cloud, cloudName: mycloud}", "cloudCredentialsRef", fixed},
+		{"another entry", credentials, "cloudCredentialsRef: {secretName: team-cloud, cloudName: yourcloud}", "cloudCredentialsRef", fixed},
+		{"credentials are removed", credentials, ``, "cloudCredentialsRef", fixed},
+		{"another field of a Network with credentials", credentials, credentials + ", mtu: 1400", "", ""},
+	} {
 		t.Run(tc.why, func(t *testing.T) {
 			w := w.at(t)
-			_, err := w.client.SamplecrdV1().Networks(w.namespace).Patch(t.Context(), "net", types.MergePatchType,
-				[]byte(`{"spec":`+tc.patch+`}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
-			w.refused(err, tc.field, tc.message)
+			name := fmt.Sprintf("net-%d", i)
+			w.applyText(spec(name, "{cidr: 10.0.0.0/24, "+tc.before+"}"))
+			w.refused(w.dryReplace(name, "{cidr: 10.0.0.0/24, "+tc.after+"}"), "spec."+tc.field, tc.message)
+		})
+	}
+}
+
+// The largest Network that the schema allows stays within the cost limits of the API server
+// when its rules are evaluated.
+func TestTheLargestSpecIsAccepted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, tc := range []struct {
+		family string
+		// subnet is the number of the subnet, and number that of an address in it.
+		cidr    func(subnet int) string
+		address func(subnet, number int) string
+		route   func(number int) string
+	}{
+		{"IPv4", func(i int) string { return fmt.Sprintf("100.100.%d.0/24", 100+i) },
+			func(i, n int) string { return fmt.Sprintf("100.100.%d.%d", 100+i, 100+n) },
+			func(n int) string { return fmt.Sprintf("200.200.%d.0/24", 200+n) }},
+		{"IPv6", func(i int) string { return fmt.Sprintf("fd00:1111:2222:333%d:ffff:ffff:ffff:ffff/64", i) },
+			func(i, n int) string { return fmt.Sprintf("fd00:1111:2222:333%d:4444:5555:6666:70%02d", i, n) },
+			func(n int) string { return fmt.Sprintf("fd00:1111:2222:3333:4444:5555:6666:70%02d/128", n) }},
+	} {
+		t.Run(tc.family, func(t *testing.T) {
+			subnet := func(i int) samplecrdv1.SubnetSpec {
+				s := samplecrdv1.SubnetSpec{CIDR: tc.cidr(i), Gateway: tc.address(i, 99)}
+				for n := range 5 {
+					s.DNSNameservers = append(s.DNSNameservers, samplecrdv1.IPAddress(tc.address(i, n)))
+				}
+				for n := range 10 {
+					s.AllocationPools = append(s.AllocationPools, samplecrdv1.AllocationPool{
+						Start: samplecrdv1.IPAddress(tc.address(i, 10+2*n)), End: samplecrdv1.IPAddress(tc.address(i, 11+2*n))})
+				}
+				for n := range 20 {
+					s.HostRoutes = append(s.HostRoutes, samplecrdv1.HostRoute{Destination: tc.route(n), NextHop: samplecrdv1.IPAddress(tc.address(i, n))})
+				}
+				return s
+			}
+			spec := samplecrdv1.NetworkSpec{
+				SubnetSpec: subnet(0),
+				Router:     &samplecrdv1.RouterSpec{ExternalNetwork: &samplecrdv1.NeutronReference{Name: strings.Repeat("n", 255)}},
+				DNSDomain:  strings.Repeat("a.", 127),
+			}
+			for i := range 8 {
+				spec.AdditionalSubnets = append(spec.AdditionalSubnets, samplecrdv1.AdditionalSubnet{
+					Name: fmt.Sprintf("%s-%d", strings.Repeat("s", 61), i), SubnetSpec: subnet(1 + i)})
+			}
+			for n := range 50 {
+				spec.Tags = append(spec.Tags, samplecrdv1.Tag(fmt.Sprintf("%s%02d", strings.Repeat("T", 58), n)))
+			}
+			w := w.at(t)
+			text, err := json.Marshal(spec)
+			w.must(err)
+			w.apply(strings.ToLower(tc.family), "192.0.2.0/24", "")
+			w.refused(w.dryReplace(strings.ToLower(tc.family), string(text)), "", "")
 		})
 	}
 }
@@ -176,26 +364,39 @@ func TestEditIsRefusedLikeACreate(t *testing.T) {
 func TestKubectlShowsWhatTheAPIServerRefuses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	_, err := w.tryKubectl(manifest("net", "192.168.0.0/16", "10.0.0.1"), "apply", "--dry-run=server", "-f", "-")
-	if err == nil {
-		t.Fatal("the manifest was accepted")
+	for text, says := range map[string]string{
+		`{cidr: 10.0.0.0/24, additionalSubnets: [{name: v6, cidr: "fd00:1::/64", dnsNameservers: [10.0.0.53]}]}`: `The Network "net" is invalid: spec.additionalSubnets[0].dnsNameservers: Invalid value: 10.0.0.53 is not of the same IP family as cidr, fd00:1::/64`,
+		`{cdir: 10.0.0.0/24}`: `unknown field "spec.cdir"`,
+	} {
+		_, err := w.tryKubectl(spec("net", text), "apply", "--dry-run=server", "-f", "-")
+		w.contains(fmt.Sprint(err), says)
 	}
-	w.contains(err.Error(), `The Network "net" is invalid: spec.gateway: Invalid value: 10.0.0.1 is not an address inside cidr, 192.168.0.0/16`)
-	_, err = w.tryKubectl(strings.Replace(manifest("net", "10.0.0.0/8", ""), "cidr", "cdir", 1), "apply", "--dry-run=server", "-f", "-")
-	if err == nil {
-		t.Fatal("the manifest was accepted")
-	}
-	w.contains(err.Error(), `unknown field "spec.cdir"`)
 }
 
-// warnings returns how many warning events the Network has, repeated ones included.
-func (w *world) warnings(name string) int {
-	w.Helper()
-	n := 0
-	for _, e := range w.events(name, "") {
-		if e.Type == "Warning" {
-			n += int(max(1, e.Count))
-		}
+// The rules for new Networks that import a network, and others that an edit breaks together with another one.
+func TestAPIServerRefusesInvalidImportsWithTheReason(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const id = "3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11"
+	const noID = `%q: must be the ID of a network in Neutron, a UUID in lower case, such as 3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11`
+	const imported = "{import: {networkID: " + id + "}"
+	for _, tc := range []fieldCase{
+		{"an empty physical network", `{cidr: 10.0.0.0/24, provider: {networkType: flat, physicalNetwork: ""}}`, "provider.physicalNetwork", `"": PATH in body should be at least 1 chars long`},
+		{"nothing else", imported + "}", "", ""},
+		{"observed", imported + ", managementPolicy: Observe}", "", ""},
+		{"a subnet that is there", imported + ", cidr: 10.0.0.0/24, gateway: 10.0.0.9}", "", ""},
+		{"only an additional subnet", imported + ", additionalSubnets: [{name: v6, cidr: \"fd00:1::/64\"}], router: {externalNetwork: {name: public}}}", "", ""},
+		{"no ID", "{import: {}}", "import.networkID", "Required value"},
+		{"a name instead of an ID", "{import: {networkID: team-net}}", "import.networkID", fmt.Sprintf(noID, "team-net")},
+		{"an ID in upper case", "{import: {networkID: " + strings.ToUpper(id) + "}}", "import.networkID", fmt.Sprintf(noID, strings.ToUpper(id))},
+		{"nothing to observe", "{cidr: 10.0.0.0/24, managementPolicy: Observe}", "managementPolicy", `Observe needs import, which says what to observe`},
+		{"a policy that does not exist", imported + ", managementPolicy: Look}", "managementPolicy", `"Look": supported values: "Managed", "Observe"`},
+		{"a gateway of no subnet", imported + ", gateway: 10.0.0.9}", "cidr", "Required value: is required if another field of the subnet is set: it says which subnet of the imported network is meant"},
+		{"a router for no subnet", imported + ", router: {externalNetwork: {name: public}}}", "router", "needs a subnet: cidr or additionalSubnets"},
+	} {
+		t.Run(tc.why, func(t *testing.T) {
+			w := w.at(t)
+			w.refused(w.dryRun(spec("new", tc.spec)), "spec."+tc.field, tc.message)
+		})
 	}
-	return n
 }

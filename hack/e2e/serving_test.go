@@ -17,22 +17,13 @@ limitations under the License.
 package e2e
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -47,17 +38,14 @@ var servingAt = regexp.MustCompile(`"Serving HTTP" address="\S+:(\d+)"`)
 // site is a controller's HTTP server.
 type site struct {
 	*world
-	client *http.Client
-	url    string
+	url string
 }
 
 // siteOf waits until the controller serves.
-func (w *world) siteOf(c *stack.Controller, scheme string) *site {
+func (w *world) siteOf(c *stack.Controller) *site {
 	w.Helper()
 	w.waitForLog(c, "Serving HTTP")
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	w.Cleanup(client.CloseIdleConnections)
-	return &site{world: w, client: client, url: scheme + "://127.0.0.1:" + servingAt.FindStringSubmatch(c.Log.String())[1]}
+	return &site{w, "http://127.0.0.1:" + servingAt.FindStringSubmatch(c.Log.String())[1]}
 }
 
 // try sends a request, with a token unless that is "", and returns the answer's code and body.
@@ -69,7 +57,7 @@ func (s *site) try(method, path, token string) (int, string, error) {
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	response, err := s.client.Do(request)
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return 0, "", err
 	}
@@ -124,7 +112,7 @@ func TestServingLooksAtNeutronForThoseWhoMayUpdate(t *testing.T) {
 	w := newWorld(t)
 	// At this verbosity, client-go logs all that it sends and receives.
 	c := w.start(serve, "-resync=1h", "-v=10")
-	s := w.siteOf(c, "http")
+	s := w.siteOf(c)
 	for _, name := range []string{"net", "other"} {
 		w.create(name, "10.1.0.0/16", "10.1.0.1")
 	}
@@ -182,18 +170,4 @@ func TestServingExampleGivesTheRights(t *testing.T) {
 	w.kubectl("apply", "-f", filepath.Join(root, "artifacts", "examples", "example-callers.yaml"))
 	w.may("ops", "update", "networks.samplecrd.k8s.io/net")
 	w.may("ops", "list", "networks.samplecrd.k8s.io", "--all-namespaces")
-}
-
-// writeCertificate writes a certificate with that serial number.
-func (w *world) writeCertificate(certFile, keyFile string, serial int64) {
-	w.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	w.must(err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(serial), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	w.must(err)
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	w.must(err)
-	w.must(os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o600))
-	w.must(os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600))
 }

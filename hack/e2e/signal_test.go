@@ -19,7 +19,6 @@ package e2e
 import (
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -28,8 +27,6 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
-
-var signals = []os.Signal{syscall.SIGTERM, syscall.SIGINT}
 
 // atOnce is much shorter than any timeout that the controller could be waiting for.
 const atOnce = 10 * time.Second
@@ -47,111 +44,61 @@ func (w *world) exitsAtOnce(c *stack.Controller, code int) {
 	}
 }
 
+// The events of the last sync are recorded too, although each takes a while.
 func TestSignalLetsRequestsInFlightFinish(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, signal := range signals {
-		t.Run(signal.String(), func(t *testing.T) {
-			w := w.at(t)
-			name := signal.String()
-			came := w.harmOnce("POST networks", embedded.Fault{Delay: time.Second})
-			controller := w.start()
-			w.apply(name, "10.1.0.0/16", "10.1.0.1")
-			w.await("the request", came)
-			w.must(controller.Signal(signal))
-			w.exitsAtOnce(controller, 0)
-			w.waitReady(name)
-			w.matches(name, "10.1.0.0/16", "10.1.0.1")
-			w.waitForEvent(name, samplecrdv1.EventCreated, "")
-		})
-	}
-}
-
-func TestEventsDuringTheDrainAreRecorded(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	kubernetes := w.throughProxy()
-	kubernetes.slow.Store("create events")
-	came := w.harmOnce("POST networks", embedded.Fault{Delay: time.Second})
-	controller := w.start()
-	w.apply("net", "10.1.0.0/16", "10.1.0.1")
-	w.await("the request", came)
-	w.must(controller.Signal(syscall.SIGTERM))
-	w.exitsAtOnce(controller, 0)
-	w.waitReady("net")
-	if len(w.events("net", samplecrdv1.EventCreated)) != 1 {
-		t.Error("the event was lost")
+	w.throughProxy().slow.Store("create events")
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		name := signal.String()
+		came := w.harmOnce("POST networks", embedded.Fault{Delay: time.Second})
+		controller := w.start()
+		w.apply(name, "10.1.0.0/16", "10.1.0.1")
+		w.await("the request", came)
+		w.must(controller.Signal(signal))
+		w.exitsAtOnce(controller, 0)
+		w.contains(controller.Log.String(), "Stopped")
+		w.waitReady(name)
+		w.matches(name, "10.1.0.0/16", "10.1.0.1")
+		if n := len(w.events(name, samplecrdv1.EventCreated)); n != 1 {
+			t.Errorf("%s: %d events", name, n)
+		}
 	}
 }
 
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, signal := range signals {
-		t.Run(signal.String(), func(t *testing.T) {
-			w := w.at(t)
-			name := signal.String()
-			came := w.harmOnce("POST networks", embedded.Fault{After: true, Hang: true})
-			controller := w.start()
-			w.apply(name, "10.1.0.0/16", "10.1.0.1")
-			w.await("the request that hangs", came)
-			w.must(controller.Signal(signal))
-			w.waitForLog(controller, "a second signal stops at once")
-			w.must(controller.Signal(signal))
-			w.exitsAtOnce(controller, 1)
-			if len(w.networks(name)) != 1 {
-				t.Error("want the network whose answer was lost")
-			}
-			next := w.start()
-			w.waitReady(name)
-			w.matches(name, "10.1.0.0/16", "10.1.0.1")
-			w.must(next.Stop())
-		})
-	}
+	came := w.harmOnce("POST networks", embedded.Fault{After: true, Hang: true})
+	controller := w.start()
+	w.apply("net", "10.1.0.0/16", "10.1.0.1")
+	w.await("the request that hangs", came)
+	w.must(controller.Signal(syscall.SIGTERM))
+	w.waitForLog(controller, "a second signal stops at once")
+	w.must(controller.Signal(syscall.SIGTERM))
+	w.exitsAtOnce(controller, 1)
 }
 
-func TestSignalEndsAnIdleController(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for _, signal := range signals {
-		controller := w.start()
-		w.must(controller.Signal(signal))
-		w.exitsAtOnce(controller, 0)
-		w.contains(controller.Log.String(), "Stopped")
-	}
-}
-
-func TestSignalEndsAControllerThatWaitsForNeutron(t *testing.T) {
+func TestSignalEndsAControllerThatWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	came := w.harmOnce("GET networks", embedded.Fault{Hang: true})
-	controller := w.launch()
-	w.await("the look that hangs", came)
-	w.must(controller.Signal(syscall.SIGTERM))
-	w.exitsAtOnce(controller, 0)
-}
+	forNeutron := w.launch()
+	w.await("the list that hangs", came)
+	w.must(forNeutron.Signal(syscall.SIGTERM))
+	w.exitsAtOnce(forNeutron, 0)
 
-func TestSignalEndsAControllerThatWaitsForKubernetes(t *testing.T) {
-	t.Parallel()
+	silent := make(chan struct{}, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		silent <- struct{}{}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(server.Close)
+	w.reach = "-master=" + server.URL
 	for _, flag := range []string{"", "-cluster-id=me"} {
-		t.Run(flag, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			came := make(chan struct{}, 10)
-			silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-				came <- struct{}{}
-				<-r.Context().Done()
-			}))
-			t.Cleanup(silent.Close)
-			w.reach = "-master=" + silent.URL
-			controller := w.launch(flag)
-			select {
-			case <-came:
-			case <-time.After(patience):
-				t.Fatal("the controller sent no request to Kubernetes")
-			}
-			w.must(controller.Signal(syscall.SIGTERM))
-			w.exitsAtOnce(controller, 0)
-		})
+		forKubernetes := w.launch(flag)
+		w.await("the request to Kubernetes", silent)
+		w.must(forKubernetes.Signal(syscall.SIGTERM))
+		w.exitsAtOnce(forKubernetes, 0)
 	}
 }

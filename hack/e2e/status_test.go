@@ -18,7 +18,6 @@ package e2e
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"testing"
 
@@ -29,7 +28,6 @@ import (
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	samplecrdv1ac "github.com/samplecrd/samplecrd-controller/pkg/generated/applyconfiguration/samplecrd/v1"
-	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
 // The API server gives each field of a condition an owner. A condition of which another client
@@ -37,64 +35,23 @@ import (
 // API server would refuse it (422).
 func TestConditionOfWhichAnotherClientEditedOneFieldGoesAway(t *testing.T) {
 	t.Parallel()
-	edits := []struct {
-		name string
-		edit func(w *world, name, kind string)
-	}{
-		{"patched-same", func(w *world, name, kind string) {
-			w.patchCondition(name, kind, condition(w.get(name), kind).Message)
-		}},
-		{"patched-other", func(w *world, name, kind string) { w.patchCondition(name, kind, "edited") }},
-		{"applied-same", func(w *world, name, kind string) {
-			w.applyCondition(name, kind, condition(w.get(name), kind).Message)
-		}},
-		{"applied-other", func(w *world, name, kind string) { w.applyCondition(name, kind, "edited") }},
-		{"patched-back", func(w *world, name, kind string) {
-			before := condition(w.get(name), kind).Message
-			w.patchCondition(name, kind, "edited")
-			w.patchCondition(name, kind, before)
-		}},
-		{"written-by-an-earlier-release", (*world).applyStatus},
+	w := newWorld(t)
+	w.start(retryQuickly)
+	const kind = samplecrdv1.ConditionStalled
+	edits := map[string]func(name string){
+		"patched-same":                  func(name string) { w.patchCondition(name, condition(w.get(name), kind).Message) },
+		"patched-other":                 func(name string) { w.patchCondition(name, "edited") },
+		"applied-same":                  func(name string) { w.applyCondition(name, condition(w.get(name), kind).Message) },
+		"applied-other":                 func(name string) { w.applyCondition(name, "edited") },
+		"written-by-an-earlier-release": w.applyStatus,
 	}
-	for _, test := range []struct {
-		kind, reason  string
-		begin, finish func(w *world, name string)
-	}{
-		{
-			samplecrdv1.ConditionStalled, samplecrdv1.ReasonInvalidSpec,
-			func(w *world, name string) { w.apply(name, "10.1.0.0/31", "") }, // Neutron refuses it
-			func(w *world, name string) { w.apply(name, "10.1.0.0/24", "") },
-		},
-		{
-			samplecrdv1.ConditionReconciling, samplecrdv1.ReasonNeutronUnavailable,
-			func(w *world, name string) {
-				w.harm(all(embedded.Fault{Status: 500}))
-				w.apply(name, "10.1.0.0/24", "")
-			},
-			func(w *world, _ string) { w.heal() },
-		},
-	} {
-		t.Run(test.kind, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			w.start(retryQuickly)
-			for _, e := range edits {
-				test.begin(w, e.name)
-			}
-			for _, e := range edits {
-				w.waitNotReady(e.name, test.reason)
-				e.edit(w, e.name, test.kind)
-			}
-			for _, e := range edits {
-				test.finish(w, e.name)
-			}
-			for _, e := range edits {
-				if got := w.waitReady(e.name).Status.Conditions; len(got) != 1 {
-					t.Errorf("%s: got %+v, want only Ready", e.name, got)
-				}
-				w.matches(e.name, "10.1.0.0/24", "10.1.0.1")
-			}
-		})
+	for name, edit := range edits {
+		w.apply(name, "10.1.0.0/31", "") // Neutron refuses it
+		w.waitNotReady(name, samplecrdv1.ReasonInvalidSpec)
+		edit(name)
+		if got := w.create(name, "10.1.0.0/24", "").Status.Conditions; len(got) != 1 {
+			t.Errorf("%s: got %+v, want only Ready", name, got)
+		}
 	}
 }
 
@@ -134,7 +91,7 @@ func TestStatusPatchIsForTheVersionThatWasRead(t *testing.T) {
 
 // applyStatus writes the status again as releases did that used a server-side apply: it owns all
 // fields, and the controller has its name.
-func (w *world) applyStatus(name, _ string) {
+func (w *world) applyStatus(name string) {
 	w.Helper()
 	read := w.get(name)
 	apply := samplecrdv1ac.NetworkStatus().WithObservedGeneration(read.Status.ObservedGeneration).WithCloud(read.Status.Cloud)
@@ -147,25 +104,20 @@ func (w *world) applyStatus(name, _ string) {
 	w.must(err)
 }
 
-// patchCondition sets the message of a condition, as kubectl patch does.
-func (w *world) patchCondition(name, kind, message string) {
+// patchCondition sets the message of the condition Stalled, as kubectl patch does.
+func (w *world) patchCondition(name, message string) {
 	w.Helper()
-	i := slices.IndexFunc(w.get(name).Status.Conditions, func(c metav1.Condition) bool { return c.Type == kind })
+	i := slices.IndexFunc(w.get(name).Status.Conditions, func(c metav1.Condition) bool { return c.Type == samplecrdv1.ConditionStalled })
 	w.kubectl("patch", "network", name, "--subresource=status", "--type=json", "-p",
 		fmt.Sprintf(`[{"op": "replace", "path": "/status/conditions/%d/message", "value": %q}]`, i, message))
 }
 
-// applyCondition sets the message of a condition by a server-side apply.
-func (w *world) applyCondition(name, kind, message string) {
+// applyCondition sets the message of the condition Stalled by a server-side apply.
+func (w *world) applyCondition(name, message string) {
 	w.Helper()
 	patch := fmt.Sprintf(`{"apiVersion": "samplecrd.k8s.io/v1", "kind": "Network", "metadata": {"name": %q},
-		"status": {"conditions": [{"type": %q, "message": %q}]}}`, name, kind, message)
+		"status": {"conditions": [{"type": %q, "message": %q}]}}`, name, samplecrdv1.ConditionStalled, message)
 	_, err := w.client.SamplecrdV1().Networks(w.namespace).Patch(w.Context(), name, types.ApplyPatchType, []byte(patch),
 		metav1.PatchOptions{FieldManager: "another", Force: new(true)}, "status")
 	w.must(err)
-}
-
-// all makes every request of the controller fail with this fault.
-func all(fault embedded.Fault) chooser {
-	return func(*http.Request) *embedded.Fault { return &fault }
 }

@@ -36,45 +36,47 @@ import (
 )
 
 // authority issues certificates.
-type authority struct {
-	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
+type authority tls.Certificate
+
+// sign returns a certificate that is signed by the authority, or by itself if that is nil.
+func (w *world) sign(template *x509.Certificate, by *authority) *authority {
+	w.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	w.must(err)
+	template.SerialNumber, template.NotBefore = big.NewInt(1), time.Now().Add(-time.Hour)
+	if template.NotAfter.IsZero() {
+		template.NotAfter = time.Now().Add(time.Hour)
+	}
+	if by == nil {
+		by = &authority{Leaf: template, PrivateKey: key}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, by.Leaf, &key.PublicKey, by.PrivateKey)
+	w.must(err)
+	leaf, err := x509.ParseCertificate(der)
+	w.must(err)
+	return &authority{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
 func (w *world) newAuthority() *authority {
 	w.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	w.must(err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "the test's authority"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	w.must(err)
-	certificate, err := x509.ParseCertificate(der)
-	w.must(err)
-	return &authority{certificate, key}
+	return w.sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "the test's authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}, nil)
 }
 
 func (a *authority) pem() string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw}))
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.Leaf.Raw}))
 }
 
 // issue returns a certificate for 127.0.0.1, after the call of change.
 func (w *world) issue(a *authority, change func(*x509.Certificate)) tls.Certificate {
 	w.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	w.must(err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "the test's cloud"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		Subject: pkix.Name{CommonName: "the test's cloud"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	change(template)
-	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &key.PublicKey, a.key)
-	w.must(err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	return tls.Certificate(*w.sign(template, a))
 }
 
 // behind serves the world's cloud with this TLS configuration, and returns the address.
@@ -123,52 +125,38 @@ func (w *world) tlsCases() []tlsCase {
 	}
 }
 
-func TestTLSOfTheCloudsOfSecretsIsVerified(t *testing.T) {
+// Each case is tried with credentials in a Secret, and with the controller's own.
+func TestTLSIsVerified(t *testing.T) {
 	t.Parallel()
 	w := newWorldOf(t, "team")
 	w.start("-resync=1h", retryQuickly)
 	for _, tc := range w.tlsCases() {
 		t.Run(tc.name, func(t *testing.T) {
-			w := w.at(t)
+			w, own := w.at(t), newWorldWithoutNeutron(t)
 			data := map[string]string{"clouds.yaml": cloudsYAML(tc.url, "team", passwordOf("team")) + tc.entry}
+			entry := tc.entry
 			if tc.authority != "" {
 				data["cacert"] = tc.authority
+				entry += "    cacert: " + own.file("ca.pem", tc.authority) + "\n"
 			}
 			w.applySecret(tc.name, data)
 			w.applyWith(tc.name, "10.1.0.0/16", "10.1.0.1", tc.name)
-			w.verified(tc)
+			w.verified(tc.name, tc.says)
+
+			file := own.file("clouds.yaml", cloudsYAML(tc.url, project, password)+entry)
+			own.waitUntilAtWork(own.launchIn([]string{"OS_CLIENT_CONFIG_FILE=" + file, "OS_CLOUD=mycloud"}, "-resync=1h", retryQuickly))
+			own.apply(tc.name, "10.1.0.0/16", "10.1.0.1")
+			own.verified(tc.name, tc.says)
 		})
 	}
 }
 
-func TestTLSOfTheControllersOwnCloudIsVerified(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for _, tc := range w.tlsCases() {
-		t.Run(tc.name, func(t *testing.T) {
-			w := w.at(t)
-			entry := tc.entry
-			if tc.authority != "" {
-				entry += "    cacert: " + w.file(tc.name+".pem", tc.authority) + "\n"
-			}
-			file := w.file(tc.name+".yaml", cloudsYAML(tc.url, project, password)+entry)
-			controller := w.launchIn([]string{"OS_CLIENT_CONFIG_FILE=" + file, "OS_CLOUD=mycloud"}, "-resync=1h", retryQuickly)
-			w.waitUntilAtWork(controller)
-			w.apply(tc.name, "10.1.0.0/16", "10.1.0.1")
-			w.verified(tc)
-			w.must(controller.Stop())
-		})
-	}
-}
-
-// verified waits until the case's Network has the expected result.
-func (w *world) verified(tc tlsCase) {
+// verified waits until the Network is ready, or has that error.
+func (w *world) verified(name, says string) {
 	w.Helper()
-	if tc.says == "" {
-		w.waitReady(tc.name)
-		w.matches(tc.name, "10.1.0.0/16", "10.1.0.1")
+	if says == "" {
+		w.waitReady(name)
 		return
 	}
-	w.waitSays(tc.name, samplecrdv1.ReasonNeutronUnavailable, tc.says)
-	w.nothing(tc.name)
+	w.waitSays(name, samplecrdv1.ReasonNeutronUnavailable, says)
 }

@@ -19,7 +19,11 @@ limitations under the License.
 package node
 
 import (
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -44,7 +48,7 @@ func TestDeployment(t *testing.T) {
 	)
 }
 
-// TestNamespacedDeployment does the same with a controller for one namespace.
+// TestNamespacedDeployment does the same with a controller for one namespace, which serves HTTPS.
 func TestNamespacedDeployment(t *testing.T) {
 	w := world{T: t, system: "team", namespace: "team"}
 	w.run(
@@ -259,17 +263,32 @@ func (w world) installNamespaced() {
 	w.kubectl("label", "namespace", w.system, "pod-security.kubernetes.io/enforce=restricted")
 	w.must(os.MkdirAll(overlay(), 0o755))
 	w.must(os.WriteFile(filepath.Join(overlay(), "kustomization.yaml"), fmt.Appendf(nil, `
-resources: [%s]
+resources: [%[1]s/namespaced]
+components: [%[1]s/https]
 namespace: %s
 images: [{name: samplecrd-controller, newTag: %s}]
 configMapGenerator:
 - name: samplecrd-controller-environment
   behavior: merge
   literals: [CLUSTER_ID=node]
-`, "../../../../artifacts/deploy/namespaced", w.system, w.releasedTag()), 0o600))
+`, "../../../../artifacts/deploy", w.system, w.releasedTag()), 0o600))
 	w.kubectl("apply", "--kustomize="+overlay())
 	w.createSecret()
-	w.waitAvailable()
+	w.createCertificate()
+	w.waitAvailable() // the kubelet's probes use HTTPS
+}
+
+// createCertificate creates the Secret of the component https, with any certificate.
+func (w world) createCertificate() {
+	w.Helper()
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	pair := server.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	w.must(err)
+	w.inSystem("create", "secret", "generic", "samplecrd-controller-tls",
+		"--from-literal=tls.crt="+string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})),
+		"--from-literal=tls.key="+string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})))
 }
 
 func artifacts() string { return filepath.Join(dir, "..", "..", "..", "artifacts") }

@@ -24,26 +24,6 @@ import (
 	"time"
 )
 
-func TestLinkerFlagsCarryTheVersion(t *testing.T) {
-	got, err := linkerFlags("v1.2.3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		"-X k8s.io/component-base/version.gitVersion=v1.2.3",
-		"-X k8s.io/component-base/version.gitMajor=1",
-		"-X k8s.io/component-base/version.gitMinor=2",
-		"-X k8s.io/client-go/pkg/version.gitVersion=v1.2.3",
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q is missing in %q", want, got)
-		}
-	}
-	if _, err := linkerFlags("latest"); err == nil {
-		t.Error("an invalid version was accepted")
-	}
-}
-
 func TestHackIsFoundFromAnyFolderOfTheRepository(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

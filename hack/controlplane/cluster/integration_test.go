@@ -66,8 +66,6 @@ func TestControlPlane(t *testing.T) {
 	c := start(t, cluster.Options{Dir: t.TempDir()})
 	// Run in this order. Each leaves the control plane as it found it, except the last.
 	t.Run("reports the version in go.mod", func(t *testing.T) { reportsVersion(t, c) })
-	t.Run("runs the controllers", func(t *testing.T) { runsControllers(t, c) })
-	t.Run("enforces RBAC", func(t *testing.T) { enforcesRBAC(t, c) })
 	t.Run("writes a kubeconfig for its owner only", func(t *testing.T) { protectsKubeconfig(t, c) })
 	t.Run("survives a restart of the API server", func(t *testing.T) { survivesRestart(t, c) })
 	t.Run("restores a backup of etcd", func(t *testing.T) { restoresBackup(t, c) })
@@ -85,31 +83,6 @@ func reportsVersion(t *testing.T, c *cluster.Cluster) {
 			t.Errorf("want %q in:\n%s", line, got)
 		}
 	}
-}
-
-func runsControllers(t *testing.T, c *cluster.Cluster) {
-	kubectl(t, c, "create", "namespace", "work")
-	kubectl(t, c, "create", "deployment", "web", "--namespace=work", "--image=web.invalid/web")
-	eventually(t, "the Deployment has its Pod", func() bool {
-		return strings.Contains(kubectl(t, c, "get", "replicasets,pods", "--namespace=work", "--output=name"), "pod/web-")
-	})
-	kubectl(t, c, "delete", "deployment", "web", "--namespace=work")
-	eventually(t, "the ReplicaSet is collected", func() bool {
-		return kubectl(t, c, "get", "replicasets,pods", "--namespace=work", "--output=name") == ""
-	})
-	kubectl(t, c, "delete", "namespace", "work", "--timeout="+timeout.String())
-}
-
-func enforcesRBAC(t *testing.T, c *cluster.Cluster) {
-	out, err := c.Kubectl("get", "secrets", "--all-namespaces", "--as=nobody").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "Forbidden") {
-		t.Errorf("want it to be forbidden, got %v:\n%s", err, out)
-	}
-	kubectl(t, c, "create", "clusterrolebinding", "nobody-views", "--clusterrole=view", "--user=nobody")
-	eventually(t, "the binding is in force", func() bool {
-		return c.Kubectl("get", "configmaps", "--all-namespaces", "--as=nobody").Run() == nil
-	})
-	kubectl(t, c, "delete", "clusterrolebinding", "nobody-views")
 }
 
 func protectsKubeconfig(t *testing.T, c *cluster.Cluster) {

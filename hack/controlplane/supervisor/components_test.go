@@ -43,19 +43,6 @@ func TestComponentsListenOnLoopbackOnly(t *testing.T) {
 	}
 }
 
-func TestNoFlagIsGivenTwice(t *testing.T) {
-	for name, args := range testArguments() {
-		seen := map[string]bool{}
-		for _, arg := range args {
-			flag, _, _ := strings.Cut(arg, "=")
-			if seen[flag] {
-				t.Errorf("%s: %s is given twice", name, flag)
-			}
-			seen[flag] = true
-		}
-	}
-}
-
 func testArguments() map[string][]string {
 	return arguments(layout{dir: "/dir"}, ports{APIServer: 1, EtcdClient: 2, EtcdPeer: 3})
 }

@@ -24,76 +24,54 @@ import (
 	"testing"
 )
 
-func TestServerCertificateIsValidForTheNamesClientsUse(t *testing.T) {
-	dir := newPKI(t)
-	certificate := load(t, dir, "apiserver")
+func TestPKI(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "pki")
+	if err := ensurePKI(dir); err != nil {
+		t.Fatal(err)
+	}
+	verifies := func(name, authority string, options x509.VerifyOptions) error {
+		options.Roots = x509.NewCertPool()
+		options.Roots.AddCert(load(t, dir, authority))
+		_, err := load(t, dir, name).Verify(options)
+		return err
+	}
 	for _, name := range []string{"127.0.0.1", "localhost", "10.0.0.1", "kubernetes.default.svc"} {
-		options := x509.VerifyOptions{DNSName: name, Roots: roots(t, dir, "ca")}
-		if _, err := certificate.Verify(options); err != nil {
-			t.Errorf("for %s: %v", name, err)
+		if err := verifies("apiserver", "ca", x509.VerifyOptions{DNSName: name}); err != nil {
+			t.Errorf("the API server's for %s: %v", name, err)
 		}
 	}
-}
-
-func TestClientCertificatesHaveTheirSubjects(t *testing.T) {
-	dir := newPKI(t)
 	for file, want := range map[string]string{
 		"admin":              "CN=admin,O=system:masters",
 		"controller-manager": "CN=system:kube-controller-manager",
 	} {
-		certificate := load(t, dir, file)
-		if got := certificate.Subject.String(); got != want {
+		if got := load(t, dir, file).Subject.String(); got != want {
 			t.Errorf("%s: want subject %s, got %s", file, want, got)
 		}
-		options := x509.VerifyOptions{Roots: roots(t, dir, "ca"), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
-		if _, err := certificate.Verify(options); err != nil {
+		if err := verifies(file, "ca", x509.VerifyOptions{KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
-}
-
-func TestEtcdTrustsNoCertificateOfTheAPI(t *testing.T) {
-	dir := newPKI(t)
-	options := x509.VerifyOptions{Roots: roots(t, dir, "etcd-ca"), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}
-	if _, err := load(t, dir, "etcd").Verify(options); err != nil {
-		t.Errorf("its own: %v", err)
+	any := x509.VerifyOptions{KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}
+	if err := verifies("etcd", "etcd-ca", any); err != nil {
+		t.Errorf("etcd does not trust its own certificate: %v", err)
 	}
-	if _, err := load(t, dir, "admin").Verify(options); err == nil {
-		t.Error("the admin's is trusted")
+	if err := verifies("admin", "etcd-ca", any); err == nil {
+		t.Error("etcd trusts the certificate of the API's administrator")
 	}
-}
 
-func TestPKIIsCreatedOnceAndOnlyItsOwnerCanReadIt(t *testing.T) {
-	dir := newPKI(t)
 	before := load(t, dir, "ca")
-	if err := ensurePKI(dir); err != nil {
-		t.Fatal(err)
-	}
-	if !load(t, dir, "ca").Equal(before) {
-		t.Error("the authority was created again")
+	if err := ensurePKI(dir); err != nil || !load(t, dir, "ca").Equal(before) {
+		t.Errorf("the authority was created again, or %v", err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, entry := range entries {
-		info, err := entry.Info()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info.Mode().Perm() != 0o600 {
-			t.Errorf("%s has mode %v", entry.Name(), info.Mode())
+		if info, err := entry.Info(); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("others can read %s, or %v", entry.Name(), err)
 		}
 	}
-}
-
-func newPKI(t *testing.T) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "pki")
-	if err := ensurePKI(dir); err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }
 
 func load(t *testing.T, dir, name string) *x509.Certificate {
@@ -108,11 +86,4 @@ func load(t *testing.T, dir, name string) *x509.Certificate {
 		t.Fatal(err)
 	}
 	return certificate
-}
-
-func roots(t *testing.T, dir, authority string) *x509.CertPool {
-	t.Helper()
-	pool := x509.NewCertPool()
-	pool.AddCert(load(t, dir, authority))
-	return pool
 }

@@ -26,6 +26,9 @@ import (
 
 func TestPortsAreKeptWhileTheyAreFree(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ports.json")
+	if err := os.WriteFile(file, []byte(`{"apiserver":`), 0o600); err != nil { // damaged
+		t.Fatal(err)
+	}
 	first := mustChoose(t, file)
 	if first.APIServer == first.EtcdClient || first.EtcdClient == first.EtcdPeer || first.APIServer == first.EtcdPeer {
 		t.Fatalf("ports are not distinct: %+v", first)
@@ -38,32 +41,13 @@ func TestPortsAreKeptWhileTheyAreFree(t *testing.T) {
 	if again := mustChoose(t, file); again != first {
 		t.Errorf("want %+v again, got %+v", first, again)
 	}
-}
-
-func TestPortInUseIsReplaced(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "ports.json")
-	first := mustChoose(t, file)
 	l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", loopback, first.APIServer))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	second := mustChoose(t, file)
-	if second.APIServer == first.APIServer {
-		t.Errorf("port %d was chosen although it is in use", first.APIServer)
-	}
-	if second.EtcdClient != first.EtcdClient {
-		t.Errorf("etcd's port changed from %d to %d", first.EtcdClient, second.EtcdClient)
-	}
-}
-
-func TestPortsFileThatIsDamagedIsReplaced(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "ports.json")
-	if err := os.WriteFile(file, []byte(`{"apiserver":`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if p := mustChoose(t, file); p.APIServer == 0 {
-		t.Errorf("no port was chosen: %+v", p)
+	if second := mustChoose(t, file); second.APIServer == first.APIServer || second.EtcdClient != first.EtcdClient {
+		t.Errorf("port %d is in use, and the others are not: %+v became %+v", first.APIServer, first, second)
 	}
 }
 

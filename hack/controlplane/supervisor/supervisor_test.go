@@ -63,43 +63,6 @@ func TestProcessThatEndsEarlyIsReportedWithTheEndOfItsLog(t *testing.T) {
 	}
 }
 
-func TestProcessEndsWhenTheOtherEndOfItsLifelineIsClosed(t *testing.T) {
-	p, end := startHelper(t, "wait")
-	end.Close()
-	<-p.done
-	if p.cmd.ProcessState.ExitCode() != 1 {
-		t.Errorf("want exit status 1, got %v", p.err)
-	}
-}
-
-func TestProcessCanBeStopped(t *testing.T) {
-	p, end := startHelper(t, "wait")
-	defer end.Close()
-	p.stop(syscall.SIGTERM)
-	if p.err == nil {
-		t.Error("the process ended by itself")
-	}
-}
-
-func TestFolderIsLockedForOneSupervisor(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "lock")
-	first, err := takeLock(t.Context(), file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*pollInterval)
-	defer cancel()
-	if _, err := takeLock(ctx, file); err == nil {
-		t.Fatal("a second supervisor got the lock")
-	}
-	first.Close()
-	second, err := takeLock(t.Context(), file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second.Close()
-}
-
 func TestClearLeavesOtherFiles(t *testing.T) {
 	l := layout{dir: t.TempDir()}
 	other := filepath.Join(l.dir, "other")
@@ -117,19 +80,6 @@ func TestClearLeavesOtherFiles(t *testing.T) {
 	}
 	if len(left) != 2 || left[0] != l.lock() || left[1] != other {
 		t.Errorf("want the lock and the other files to be left, got %v", left)
-	}
-}
-
-func TestEndOfStandardInputCancels(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	c := readControl(strings.NewReader("stop it\n"), io.Discard, cancel)
-	if got := <-c.lines; got != "stop it" {
-		t.Errorf("want the command, got %q", got)
-	}
-	<-ctx.Done()
-	if !errors.Is(ctx.Err(), context.Canceled) {
-		t.Errorf("want the context to be cancelled, got %v", ctx.Err())
 	}
 }
 
