@@ -181,8 +181,10 @@ func TestKeepingOneNetworkDoesNotRetainTheWholeList(t *testing.T) {
 }
 
 func TestAListWithTooMuchTextIsAnError(t *testing.T) {
-	got, err := clientOf(project(maxListText/maxText, maxText)).ListNetworks(t.Context())
-	if len(got) != 0 || ReasonOf(err) != Unavailable || !errors.Is(err, errTooMany) {
+	p := pages{}
+	p.add("networks", maxListText/maxText, func(string) string { return `"name": "` + strings.Repeat("x", maxText) + `"` })
+	got, err := clientOf(p).ListNetworks(t.Context())
+	if len(got) != 0 || !errors.Is(err, errTooMany) || ReasonOf(err) != Unavailable {
 		t.Errorf("got %d networks and the error %v", len(got), err)
 	}
 }
