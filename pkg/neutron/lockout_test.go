@@ -77,18 +77,23 @@ func (g *guarded) counts() (tried, refused int) {
 }
 
 // file is a clouds.yaml whose password can change.
-type file struct{ password atomic.Value }
+type file struct{ config atomic.Pointer[Config] }
 
-func withPassword(password string) *file {
+func withPassword(t *testing.T, password string) *file {
+	t.Helper()
 	f := &file{}
-	f.password.Store(password)
+	f.write(t, password)
 	return f
 }
 
-func (f *file) read() (Config, error) {
+func (f *file) write(t *testing.T, password string) {
+	t.Helper()
 	l := lab{http: &httptest.Server{URL: "http://openstack.test"}}
-	return ParseConfig("lab", l.cloudsYAML("samplecrd", f.password.Load().(string)))
+	config := l.configAs(t, "samplecrd", password)
+	f.config.Store(&config)
 }
+
+func (f *file) read() (Config, error) { return *f.config.Load(), nil }
 
 // replica is a controller that works in a cloud: its Observer runs, and so do the syncs of many
 // Networks that fail.
@@ -152,7 +157,7 @@ func TestWrongCredentialsDoNotLockTheAccount(t *testing.T) {
 		t.Run("after "+takeover.String(), func(t *testing.T) {
 			forEachKindOfCloud(t, func(t *testing.T, isSecret bool) {
 				g := newGuarded()
-				wrong := withPassword("wrong")
+				wrong := withPassword(t, "wrong")
 				first := g.run(t, wrong, isSecret)
 				time.Sleep(takeover)
 				first.stop()
@@ -177,17 +182,17 @@ func TestWrongCredentialsDoNotLockTheAccount(t *testing.T) {
 func TestChangedCredentialsAreTriedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuarded()
-		file := withPassword("wrong")
+		file := withPassword(t, "wrong")
 		r := g.run(t, file, false)
 		time.Sleep(time.Hour)
 		before, _ := g.counts()
-		file.password.Store("wrong too")
+		file.write(t, "wrong too")
 		time.Sleep(time.Minute / 2)
 		if _, refused := g.counts(); refused == before {
 			t.Error("other wrong credentials were not tried")
 		}
 		equal(t, int64(0), r.recoveries.Load())
-		file.password.Store(password)
+		file.write(t, password)
 		time.Sleep(time.Minute / 2)
 		equal(t, int64(1), r.recoveries.Load()) // all Networks are enqueued
 		if _, err := r.Client().ListNetworks(t.Context()); err != nil {
@@ -201,7 +206,7 @@ func TestChangedCredentialsAreTriedAtOnce(t *testing.T) {
 func TestTheNetworksAreEnqueuedWhenCredentialsAreAccepted(t *testing.T) {
 	forEachKindOfCloud(t, func(t *testing.T, isSecret bool) {
 		g := newGuarded()
-		right := withPassword(password)
+		right := withPassword(t, password)
 		r := g.run(t, right, isSecret)
 		time.Sleep(time.Minute)
 		g.status.Store(401)
@@ -222,7 +227,7 @@ func TestATemporaryRefusalEndsWithinAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuarded()
 		g.status.Store(401)
-		r := g.run(t, withPassword(password), false)
+		r := g.run(t, withPassword(t, password), false)
 		time.Sleep(10 * time.Second)
 		g.status.Store(0)
 		time.Sleep(50 * time.Second)
@@ -235,7 +240,7 @@ func TestATemporaryRefusalEndsWithinAMinute(t *testing.T) {
 func TestAnOutageOfKeystoneDoesNotResetTheCountOfRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuarded()
-		r := g.run(t, withPassword("wrong"), false)
+		r := g.run(t, withPassword(t, "wrong"), false)
 		time.Sleep(5 * time.Minute)
 		_, before := g.counts()
 		g.status.Store(503)

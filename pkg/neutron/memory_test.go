@@ -181,8 +181,10 @@ func TestKeepingOneNetworkDoesNotRetainTheWholeList(t *testing.T) {
 }
 
 func TestAListWithTooMuchTextIsAnError(t *testing.T) {
-	got, err := clientOf(project(maxListText/maxText, maxText)).ListNetworks(t.Context())
-	if len(got) != 0 || ReasonOf(err) != Unavailable || !errors.Is(err, errTooMany) {
+	p := pages{}
+	p.add("networks", maxListText/maxText, func(string) string { return `"name": "` + strings.Repeat("x", maxText) + `"` })
+	got, err := clientOf(p).ListNetworks(t.Context())
+	if len(got) != 0 || !errors.Is(err, errTooMany) || ReasonOf(err) != Unavailable {
 		t.Errorf("got %d networks and the error %v", len(got), err)
 	}
 }
@@ -243,18 +245,12 @@ func TestAnAnswerOfKeystoneTakesABoundedAmountOfMemory(t *testing.T) {
 }
 
 func TestTheCatalogOfALargeCloudIsRead(t *testing.T) {
-	var services []string
-	for i := range 60 {
-		var endpoints []string
-		for region := range 10 {
-			for _, availability := range []string{"public", "internal", "admin"} {
-				endpoints = append(endpoints, fmt.Sprintf(`{"id": "0123456789abcdef0123456789abcdef", "interface": %q, "region_id": "region-%d", "region": "region-%[2]d",
-					"url": "https://service-%d.region-%[2]d.cloud.example:8774/v2.1/0123456789abcdef0123456789abcdef"}`, availability, region, i))
-			}
-		}
-		services = append(services, fmt.Sprintf(`{"id": "0123456789abcdef0123456789abcdef", "type": "type-%d", "name": "name-%[1]d", "endpoints": [%s]}`, i, strings.Join(endpoints, ",")))
-	}
-	_, err := keystone(t, `{"token": {"catalog": [`+strings.Join(services, ",")+`]}}`).connect(t.Context())
+	const id = "0123456789abcdef0123456789abcdef"
+	repeat := func(text string, times int) string { return strings.TrimSuffix(strings.Repeat(text+",", times), ",") }
+	endpoint := `{"id": "` + id + `", "interface": "public", "region_id": "region-1", "region": "region-1", "url": "https://service-1.region-1.cloud.example:8774/v2.1/` + id + `"}`
+	// In ten regions, a service has a public, an internal and an admin endpoint.
+	service := `{"id": "` + id + `", "type": "type-1", "name": "name-1", "endpoints": [` + repeat(endpoint, 30) + `]}`
+	_, err := keystone(t, `{"token": {"catalog": [`+repeat(service, 60)+`]}}`).connect(t.Context())
 	// The catalog was read, and has no Neutron.
 	wantError(t, Error{Op: "find Neutron in Keystone's catalog", Reason: Unavailable, Message: "No suitable endpoint could be found in the service catalog."}, err)
 }
