@@ -18,6 +18,7 @@ package neutron
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -164,12 +165,29 @@ func TestTheCertificateOfTheClientIsReadAgain(t *testing.T) {
 	works(t, c)
 }
 
-// With -race.
+// A request that is under way keeps its connection, and all others go on.
 func TestRequestsAreUnderWayWhileTheAuthorityIsRotated(t *testing.T) {
 	l := newSecureLab(t, tlsserver.NewAuthority(t))
 	c := l.client(t)
+	network, err := c.CreateNetwork(t.Context(), creating(testName))
+	noError(t, err)
+	held, release := make(chan struct{}), make(chan struct{})
+	l.answer(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPut {
+			return false
+		}
+		close(held)
+		<-release
+		return reply(w, http.StatusOK, `{"network": {"id": "`+network.ID+`"}}`)
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
+	running.Go(func() {
+		if _, err := c.UpdateNetwork(t.Context(), &network, renaming("renamed")); err != nil {
+			t.Error(err)
+		}
+	})
+	<-held
 	for range 8 {
 		running.Go(func() {
 			for ctx.Err() == nil {
@@ -183,12 +201,10 @@ func TestRequestsAreUnderWayWhileTheAuthorityIsRotated(t *testing.T) {
 		l.RevokeTokens() // the next request makes a new session
 		l.server.Use(t, authority, nil)
 	}
+	close(release)
 	cancel()
 	running.Wait()
-	_, _ = c.ListNetworks(t.Context()) // it may be the one that reads the file again
-	_, err := c.ListNetworks(t.Context())
-	if err != nil { // the circuit is open
-		time.Sleep(probing)
-		works(t, c)
+	for _, err = c.ListNetworks(t.Context()); err != nil; _, err = c.ListNetworks(t.Context()) { // the circuit may be open
+		time.Sleep(probing / 10)
 	}
 }
