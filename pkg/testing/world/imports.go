@@ -231,30 +231,6 @@ func (s Scenario) IsMissing() bool {
 	return s.IsImport() && (strings.Contains(s.Name, "vanished") || strings.Contains(s.Name, "not there"))
 }
 
-// MayHarm reports whether the legacy network may go in the Scenario, or its description change.
-func (s Scenario) MayHarm() bool {
-	return s.IsMissing() || slices.Contains([]string{importDeleted, vanishedAndDeleted, anothersNetwork}, s.Name)
-}
-
-// CheckUnharmed returns what was done to the legacy network that no spec may ask for, without
-// deletionPolicy Delete.
-func (w *World) CheckUnharmed() (violations []string) {
-	w.t.Helper()
-	w.checkProtected(func(format string, args ...any) { violations = append(violations, fmt.Sprintf(format, args...)) })
-	got := w.describeLegacy()
-	for _, want := range []string{", ask Ann, ", legacyPools, legacyOther} {
-		if !strings.Contains(got, want) {
-			violations = append(violations, fmt.Sprintf("the imported network is %s, and has not %q", got, want))
-		}
-	}
-	for _, n := range w.listNetworks() {
-		if w.protected[n.ID] == "" && n.ID != w.ids[legacy] {
-			violations = append(violations, fmt.Sprintf("there is another network: %+v", n))
-		}
-	}
-	return violations
-}
-
 // Verify compares both sides after a Scenario of Imports, as Check does after another one.
 func (w *World) Verify(s Scenario) []string {
 	at := slices.IndexFunc(importScenarios, func(i importScenario) bool { return i.Name == s.Name })

@@ -95,9 +95,6 @@ func (i Impossible) Finish(w *World) {
 	}
 }
 
-// TakeBack makes the user take the edit back.
-func (i Impossible) TakeBack(w *World) { edited(i.Start)(w) }
-
 // Check compares both sides after Finish.
 func (i Impossible) Check(w *World) []string {
 	if i.Verify != nil {

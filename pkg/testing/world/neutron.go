@@ -308,12 +308,6 @@ func (w *World) UnmarkSubnet(id string) {
 	w.updateInNeutron("subnets", "subnet", id, map[string]any{"description": ""})
 }
 
-// MarkSubnet gives a subnet the mark of the owner.
-func (w *World) MarkSubnet(id string, owner types.UID) {
-	w.t.Helper()
-	w.updateInNeutron("subnets", "subnet", id, map[string]any{"description": neutron.Owner{Cluster: Cluster, UID: owner}.Mark()})
-}
-
 func (w *World) updateInNeutron(collection, key, id string, change map[string]any) {
 	w.t.Helper()
 	defer w.TakeJournal()
