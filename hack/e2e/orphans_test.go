@@ -23,7 +23,6 @@ import (
 	"strings"
 	"testing"
 
-
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 )
 

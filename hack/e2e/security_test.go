@@ -49,6 +49,26 @@ func TestSecuritySecretOfAnotherNamespaceIsNotRead(t *testing.T) {
 	}
 }
 
+func TestSecurityForeignAnswersAreNotShown(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t) // it fails if the canary is found anywhere
+	var asked atomic.Int32
+	foreign := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		http.Error(rw, canary, http.StatusForbidden)
+	}))
+	t.Cleanup(foreign.Close)
+	w.start("-resync=1h", retryQuickly)
+	for name, path := range map[string]string{"versions": "/", "token": "/v3"} {
+		w.applySecret(name, map[string]string{"clouds.yaml": strings.Replace(cloudsYAML(foreign.URL, "team", passwordOf("team")), "/identity/v3", path, 1)})
+		w.applyWith(name, "10.1.0.0/16", "10.1.0.1", name)
+		w.waitSays(name, samplecrdv1.ReasonNeutronUnavailable, "403 Forbidden")
+	}
+	if asked.Load() == 0 {
+		t.Error("the server got no request, so the test shows nothing")
+	}
+}
+
 // A tenant's own cloud cannot lead the controller to another server: neither by a redirect nor by the link of a page.
 func TestSecurityRogueNeutronLeadsNowhereElse(t *testing.T) {
 	t.Parallel()

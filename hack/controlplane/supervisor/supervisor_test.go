@@ -18,15 +18,11 @@ package supervisor
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 )
 
 // helperFlag makes the test binary act as a component. See TestMain.
