@@ -297,7 +297,7 @@ func TestErrorsOfTheAPIServerAfterAWrite(t *testing.T) {
 				f.fail(request, tt.err)
 				for range 2 { // each error is reported once
 					f.refresh()
-					if err := f.sync("web"); (err != nil) != tt.retry {
+					if err := f.sync("web"); (err != nil) != tt.retry || tt.remain && !errors.Is(err, tt.err) {
 						t.Errorf("got %v", err)
 					}
 				}

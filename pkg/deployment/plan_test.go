@@ -221,6 +221,7 @@ func TestObstacle(t *testing.T) {
 		{"no owner, with the label: it can be adopted", []func(*samplecrdv1.Network){none}, "", ""},
 		{"no owner, without the label", []func(*samplecrdv1.Network){none, unlabelled}, samplecrdv1.EventNetworkNotOwned, "label it samplecrd.k8s.io/deployment=web"},
 		{"owned by another object", []func(*samplecrdv1.Network){owner("StatefulSet", "db", "2")}, samplecrdv1.EventNetworkNotOwned, "belongs to StatefulSet db"},
+		{"owned by another Deployment", []func(*samplecrdv1.Network){owner("Deployment", "db", "2")}, samplecrdv1.EventNetworkNotOwned, "belongs to Deployment db"},
 		{"owned by an object of another kind with its name", []func(*samplecrdv1.Network){owner("StatefulSet", "web", "2")}, samplecrdv1.EventNetworkNotOwned, "belongs to StatefulSet web"},
 		{"owned by an earlier Deployment of its name", []func(*samplecrdv1.Network){owner("Deployment", "web", "0")}, samplecrdv1.EventNetworkBeingDeleted, "earlier Deployment"},
 		{"its own, being deleted", []func(*samplecrdv1.Network){deleted}, samplecrdv1.EventNetworkBeingDeleted, "is being deleted"},
