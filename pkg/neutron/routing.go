@@ -127,7 +127,7 @@ func (c *Cloud) list(ctx context.Context, cluster string) ([]*Network, error) {
 // mayStay reports whether a list of one kind of objects that failed with err may be left out: what is cached of
 // them stays valid.
 func mayStay(ctx context.Context, err error, kind string) bool {
-	if ReasonOf(err) == Unauthenticated || ctx.Err() != nil {
+	if ReasonOf(err) == Unauthenticated {
 		return false
 	}
 	klog.FromContext(ctx).V(2).Info("Failed to list a part of what Neutron has; the cache keeps what it knows of that", "kind", kind, "err", err)
@@ -390,9 +390,9 @@ func (r *routing) storeRouter(router Router) {
 
 // forgetNamed forgets the router and the external network that the names of the spec lead to, if the error
 // says that one of them is not in Neutron: it may have been made again, with another ID. The next sync lists
-// the names again.
+// the names again. Without a router in the spec, no step fails with such an error.
 func (r *routing) forgetNamed(desired *DesiredRouter, err error) {
-	if ReasonOf(err) != Unresolved || desired == nil {
+	if ReasonOf(err) != Unresolved {
 		return
 	}
 	r.mu.Lock()
