@@ -390,9 +390,9 @@ func (r *routing) storeRouter(router Router) {
 
 // forgetNamed forgets the router and the external network that the names of the spec lead to, if the error
 // says that one of them is not in Neutron: it may have been made again, with another ID. The next sync lists
-// the names again. Without a router in the spec, no step fails with such an error.
+// the names again.
 func (r *routing) forgetNamed(desired *DesiredRouter, err error) {
-	if ReasonOf(err) != Unresolved {
+	if ReasonOf(err) != Unresolved || desired == nil {
 		return
 	}
 	r.mu.Lock()
