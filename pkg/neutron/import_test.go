@@ -98,6 +98,7 @@ func TestWhatIsDoneAboutAnImport(t *testing.T) {
 		{"nothing to do", network(tagged(mine)), true, false, "", ""},
 		{"a network that is not there is not created", &Network{}, true, false, "", "there is no network n that the credentials can see"},
 		{"another's import", network(tagged(theirs)), false, false, "", "is imported by the Network with the UID " + string(otherUID)},
+		{"another's import of an older version", network(tagged(ImportTagPrefix + string(otherUID))), false, false, "", "is imported by the Network with the UID " + string(otherUID)},
 		{"another's import, and a mark that was not confirmed", network(tagged(mine, theirs)), false, false, "ownership mark withdrawn", "is imported by"},
 		{"another's mark appears later: ours stays", network(tagged(mine, theirs)), true, false, "", "is imported by"},
 		{"a network that was created for another Network", network(func(n *Network) { n.Description = Owner{owner.Cluster, otherUID}.Mark() }), false, false, "", "was created for the Network with the UID " + string(otherUID)},
@@ -121,9 +122,11 @@ func TestWhatIsDoneAboutAnImport(t *testing.T) {
 				text = step.String()
 			}
 			equal(t, test.step, text)
-			if err := fmt.Sprint(CheckImport(desired, test.observed)); test.err == "" && err != "<nil>" || !strings.Contains(err, test.err) {
-				t.Errorf("got the error %s, want %s", err, test.err)
+			err := CheckImport(desired, test.observed)
+			if text = fmt.Sprint(err); test.err == "" && err != nil || !strings.Contains(text, test.err) {
+				t.Errorf("got the error %s, want %s", text, test.err)
 			}
+			equal(t, strings.Contains(text, holderText(otherUID)), HolderOf(err) != "")
 		})
 	}
 }
@@ -152,6 +155,7 @@ func TestTheTagOfAnImport(t *testing.T) {
 		{"in upper case, as another client has written it", strings.ToUpper(tag), []Importer{{owner.UID, clusterDigest(strings.Repeat("c", 63))}}},
 		{"of an older version", ImportTagPrefix + string(owner.UID), []Importer{{UID: owner.UID}}},
 		{"with another end", tag + "0", []Importer{{UID: owner.UID + "-" + types.UID(clusterDigest(strings.Repeat("c", 63))) + "0"}}},
+		{"without a UID", ImportTagPrefix + "-0123456", []Importer{{UID: "-0123456"}}},
 		{"no mark", "x" + tag, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -337,6 +341,10 @@ func TestAnUnconfirmedImportIsRemoved(t *testing.T) {
 
 	observed, err = w.Observe(t.Context(), as, Cached)
 	noError(t, err)
+	w.answer(replyTo(http.MethodDelete, networksPath, 500, ""))
+	_, err = w.Remove(t.Context(), as, observed, true, Guard{})
+	wantError(t, Error{Op: "remove tag", Reason: Unavailable, Message: "500 Internal Server Error"}, err)
+	w.answer(nil)
 	_, err = w.Remove(t.Context(), as, observed, true, Guard{})
 	noError(t, err)
 	equal(t, NewTags("team-a"), w.inNeutron(t, id).Tags)
@@ -570,20 +578,30 @@ func TestInterfaceOfATakenOverSubnetStays(t *testing.T) {
 
 // A view that is out of date does not let a Network write to a network that another one has by now.
 func TestAnImportThatWasLostIsNotChanged(t *testing.T) {
-	w := newWorld(t, embedded.Options{})
-	id := w.legacy(t, "10.0.0.0/24").ID
-	_, err := w.others.SetTags(t.Context(), id, SetTags{NewTags(owner.ImportTag())})
-	noError(t, err)
-	as, desired := importer(owner.UID, id), importing(id, "10.0.0.0/24")
-	desired.Subnets[0].Gateway = addr("10.0.0.254")
-	observed, err := w.Observe(t.Context(), as, Live)
-	noError(t, err)
-	_, err = w.others.SetTags(t.Context(), id, SetTags{NewTags(Owner{owner.Cluster, otherUID}.ImportTag())})
-	noError(t, err)
-	before := w.inNeutron(t, id)
-	_, _, err = w.Converge(t.Context(), as, desired, observed, Guard{})
-	equal(t, ImportRefused, ReasonOf(err))
-	equal(t, before, w.inNeutron(t, id))
+	ours, theirs := owner.ImportTag(), Owner{owner.Cluster, otherUID}.ImportTag()
+	for name, tags := range map[string]struct{ seen, now []string }{
+		"another one has it":     {[]string{ours}, []string{theirs}},
+		"another one has it too": {[]string{ours}, []string{ours, theirs}},
+		"another one was first":  {nil, []string{theirs}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, embedded.Options{})
+			id := w.legacy(t, "10.0.0.0/24").ID
+			_, err := w.others.SetTags(t.Context(), id, SetTags{NewTags(tags.seen...)})
+			noError(t, err)
+			as, desired := importer(owner.UID, id), importing(id, "10.0.0.0/24")
+			desired.Subnets[0].Gateway, desired.Imported = addr("10.0.0.254"), tags.seen != nil
+			observed, err := w.Observe(t.Context(), as, Live)
+			noError(t, err)
+			_, err = w.others.SetTags(t.Context(), id, SetTags{NewTags(tags.now...)})
+			noError(t, err)
+			before := w.inNeutron(t, id)
+			_, _, err = w.Converge(t.Context(), as, desired, observed, Guard{})
+			equal(t, ImportRefused, ReasonOf(err))
+			equal(t, before, w.inNeutron(t, id))
+			equal(t, otherUID, w.Cloud.imports.hold(id, otherUID)) // it is not kept from the other one
+		})
+	}
 }
 
 // Networks of no project, such as those between highly available routers, are not ours.
