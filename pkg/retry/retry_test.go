@@ -226,6 +226,8 @@ func TestTheLimiterKeepsNothingOfForgottenKeys(t *testing.T) {
 		limiter := NewLimiter(production, oneGroup[int])
 		for key := range 1000 {
 			limiter.When(key)
+		}
+		for key := range 1000 {
 			limiter.Forget(key)
 		}
 		time.Sleep(time.Hour)
