@@ -347,14 +347,16 @@ func TestRemove(t *testing.T) {
 }
 
 func TestANetworkThatLosesItsMarkDuringTheRemovalStays(t *testing.T) {
-	w, n := made(t, wants("10.0.0.0/24", ""))
-	n = w.inNeutron(t, n.ID)
-	_, err := w.Remove(t.Context(), seen(n), n, false, Guard{Verify: func(context.Context) error {
-		w.theirs(t, n.ID, "", "somebody's own")
-		return nil
-	}})
-	noError(t, err)
-	equal(t, "somebody's own", w.inNeutron(t, n.ID).Description)
+	for _, retain := range []bool{false, true} {
+		w, n := made(t, wants("10.0.0.0/24", ""))
+		n = w.inNeutron(t, n.ID)
+		_, err := w.Remove(t.Context(), seen(n), n, retain, Guard{Verify: func(context.Context) error {
+			w.theirs(t, n.ID, "", "somebody's own")
+			return nil
+		}})
+		noError(t, err)
+		equal(t, "somebody's own", w.inNeutron(t, n.ID).Description)
+	}
 }
 
 func TestWhereObserveReads(t *testing.T) {

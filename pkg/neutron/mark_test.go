@@ -56,6 +56,7 @@ func TestName(t *testing.T) {
 	namespace := strings.Repeat("n", 63) // the greatest length in Kubernetes
 	fits := strings.Repeat("a", maxName-len(namespace)-1)
 	equal(t, namespace+"/"+fits, Name(namespace, fits))
+	equal(t, "a-cea5a268", Name(namespace, fits+"a")[maxName-10:]) // another version must not rename networks
 	seen := map[string]bool{}
 	for _, name := range []string{fits + "a", fits + "b", strings.Repeat("a", 253)} {
 		got := Name(namespace, name)

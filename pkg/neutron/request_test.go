@@ -251,6 +251,9 @@ func TestWhatIsAnAuthenticationFailure(t *testing.T) {
 				_, err := c.ListNetworks(t.Context())
 				noError(t, err)
 				l.RevokeTokens()
+				_, err = c.GetNetwork(t.Context(), "1")
+				equal(t, NotFound, ReasonOf(err)) // Neutron has accepted the token all the same
+				l.RevokeTokens()
 			}
 			l.answer(test.tap)
 			_, err := c.ListNetworks(t.Context())
