@@ -45,11 +45,7 @@ func TestOwnerOf(t *testing.T) {
 }
 
 func TestTheMarkFitsIntoADescription(t *testing.T) {
-	const most = 255 // characters in Neutron
-	longest := Owner{Cluster: strings.Repeat("c", 63), UID: owner.UID}.Mark()
-	if len(longest) > most {
-		t.Errorf("the mark of the longest cluster ID has %d characters", len(longest))
-	}
+	equal(t, true, len(Owner{Cluster: strings.Repeat("c", 63), UID: owner.UID}.Mark()) <= 255) // characters in Neutron
 }
 
 func TestName(t *testing.T) {
@@ -64,6 +60,5 @@ func TestName(t *testing.T) {
 			t.Errorf("got %q of length %d", got, len(got))
 		}
 		seen[got] = true
-		equal(t, got, Name(namespace, name))
 	}
 }
