@@ -248,6 +248,11 @@ func TestAnImportIsRecordedBeforeAnythingElseIsChanged(t *testing.T) {
 	noError(t, err)
 	equal(t, []string{"gateway set to 10.0.0.254"}, steps)
 	equal(t, "team's subnet", w.inNeutron(t, before.ID).Subnets[0].Description)
+	noError(t, w.others.removeTag(t.Context(), before.ID, owner.ImportTag())) // the cache has it
+	desired.Subnets[0].Gateway = addr("10.0.0.253")
+	steps, err = w.sync(t, as, desired, Cached)
+	noError(t, err)
+	equal(t, []string{"ownership mark restored", "gateway set to 10.0.0.253"}, steps)
 }
 
 func texts(steps []Step) (all []string) {
