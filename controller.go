@@ -315,7 +315,7 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) erro
 		c.queue.Add(vanished)
 	}
 	network, err := c.networks.Networks(key.Namespace).Get(key.Name)
-	if err != nil && apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) {
 		c.clouds.Forget(key)
 		c.changes.Forget(key)
 		return nil

@@ -135,7 +135,7 @@ func TestEachChangeIsRecordedOnce(t *testing.T) {
 				t.Parallel()
 				want, _ := run(t, s, 0, failure)
 				for number := 1; ; number++ {
-					if leftOut(i+len(failure)+number, 12) {
+					if leftOut(i+len(failure)+number, 23) {
 						continue
 					}
 					got, reached := run(t, s, number, failure)

@@ -292,7 +292,7 @@ func TestAnObstacleAppearsAtEveryRequest(t *testing.T) {
 	var acts atomic.Int64
 	eachImpossible(t, 7, func(t *testing.T, number int, i world.Impossible) {
 		for request := 1; !t.Failed() && i.Obstruct != nil; request++ {
-			if leftOut(number+request, 6) {
+			if leftOut(number+request, 11) {
 				continue
 			}
 			if !appear(t, i, request) {

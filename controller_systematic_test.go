@@ -306,9 +306,9 @@ func TestActorsAtEveryRequest(t *testing.T) {
 		for i, s := range slices.Concat(world.Scenarios, world.Imports) {
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
-				events, nth := eventsOf(t, s), 11
+				events, nth := eventsOf(t, s), 23
 				if s.IsRouted() {
-					nth = 59
+					nth = 127
 				}
 				requests := runActor(t, s, world.Actor{}, math.MaxInt, false, events)
 				for j, actor := range world.Actors {

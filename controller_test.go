@@ -455,6 +455,14 @@ func TestSyncHandler(t *testing.T) {
 			wantEvents: []string{samplecrdv1.ReasonNeutronUnavailable}, wantReady: unavailable, wantNeutron: []string{inOrder},
 			wantResolved: []string{inOrder},
 		},
+		{
+			// Neutron has nothing only of a new Network. This one has had a router.
+			name:         "another process created the network after the last list, and a user removed the finalizer: it is adopted",
+			network:      world.NewNetwork("10.0.0.0/24", "", func(n *samplecrdv1.Network) { n.Status.Router = &samplecrdv1.RouterStatus{ID: "gone"} }),
+			given:        func(f *fixture) { f.CreateOwned(world.UID, "10.0.0.0/24") },
+			wantRequests: []string{"patch networks", "GET networks", "GET subnets", "GET routers", "GET ports", "patch networks/status"},
+			wantEvents:   []string{samplecrdv1.EventAdopted}, wantReady: available, wantNeutron: []string{inOrder},
+		},
 
 		// Deletions.
 		{

@@ -455,6 +455,10 @@ func TestThePermissionToReadASecretIsRestored(t *testing.T) {
 	right.guard(l.kube)
 	l.put(l.secret("creds", "one"))
 	before := l.until(ref, ready)
+	l.failed(ref.Secret, l.secrets[ref.Secret], errAway) // as when a watch ends
+	if _, err := l.get(ref); err != nil {
+		t.Errorf("the API server does not answer, and the Secret that was read is forgotten: %v", err)
+	}
 	right.set(false)
 	l.until(ref, says("it cannot be read: "))
 	right.set(true)

@@ -164,13 +164,16 @@ func TestADeletedNetworkKeepsTheCloudIfItsNamespaceIsBeingDeleted(t *testing.T) 
 				return test.readErr != nil, nil, test.readErr
 			})
 			l.until(ref, says(missing))
+			key, _ := networkWith(ref)
 			if test.seen {
 				l.put(l.secret("creds", "one"))
 				l.until(ref, ready)
+				if _, err := l.For(t.Context(), key, test.network); err != nil {
+					t.Errorf("the Secret is there, and is not used: %v", err) // the namespace does not matter
+				}
 				l.remove(l.secret("creds", "one"))
 				l.until(ref, says(missing))
 			}
-			key, _ := networkWith(ref)
 			got, err := l.For(t.Context(), key, test.network)
 			if err != nil {
 				equal(t, test.want == missing, neutron.ReasonOf(err) == neutron.NoCredentials)

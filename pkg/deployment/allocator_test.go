@@ -466,7 +466,7 @@ func (f *fixture) collectGarbage() {
 	for _, n := range f.controllersOwn() {
 		object, err := f.kube.Tracker().Get(appsv1.SchemeGroupVersion.WithResource("deployments"), testKey.Namespace, n.Name)
 		if err != nil || !metav1.IsControlledBy(n, object.(*appsv1.Deployment)) {
-			f.remove(n)
+			f.api.Delete(n)
 		}
 	}
 }

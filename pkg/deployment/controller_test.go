@@ -141,15 +141,27 @@ func TestAStaleCacheOfDeploymentsChangesNothing(t *testing.T) {
 }
 
 func TestAStaleCacheOfNetworksChangesNothing(t *testing.T) {
+	disown := func(n *samplecrdv1.Network) { n.OwnerReferences = nil }
 	for _, cidr := range []string{"10.2.0.0/24", "-"} {
-		f := newDeployed(t)
-		f.annotate(cidr, "-")
-		f.refresh()
-		f.edit(func(n *samplecrdv1.Network) { n.OwnerReferences = nil })
-		if err := f.sync("web"); !apierrors.IsConflict(err) {
-			t.Errorf("%s: got %v", cidr, err)
+		for name, change := range map[string]func(*fixture){
+			"it was changed": func(f *fixture) { f.edit(disown) },
+			"a restored API server has another one with the same resourceVersion": func(f *fixture) {
+				other := f.get("web")
+				disown(other)
+				other.UID = "another"
+				f.api.Restore(0)
+				f.api.Put(other)
+			},
+		} {
+			f := newDeployed(t)
+			f.annotate(cidr, "-")
+			f.refresh()
+			change(f)
+			if err := f.sync("web"); !apierrors.IsConflict(err) {
+				t.Errorf("%s, %s: got %v", name, cidr, err)
+			}
+			f.expectSpec("10.1.0.0/24", "")
 		}
-		f.expectSpec("10.1.0.0/24", "")
 	}
 }
 
@@ -234,7 +246,7 @@ func TestARecreatedDeploymentWaitsUntilTheOldNetworkIsGone(t *testing.T) {
 	f.undeploy("web")
 	d := f.deploy("web", "auto", "-")
 	f.mustSync()
-	f.remove(f.get("web"))
+	f.api.Delete(f.get("web"))
 	f.mustSync()
 	f.mustSync()
 	f.expectJournal()

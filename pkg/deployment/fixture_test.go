@@ -17,7 +17,6 @@ limitations under the License.
 package deployment
 
 import (
-	"encoding/json"
 	"errors"
 	"net/netip"
 	"os"
@@ -28,10 +27,8 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -86,7 +83,7 @@ func newFixture(t *testing.T, pool string, bits int) *fixture {
 		f.options.CIDRPool = netip.MustParsePrefix(pool)
 	}
 	f.api = apiserver.Install(f.client)
-	f.client.PrependReactor("*", "networks", f.react)
+	f.api.Around(f.react)
 	f.kube.PrependReactor("get", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {
 		f.journal = append(f.journal, "get deployments")
 		return false, nil, nil
@@ -117,100 +114,15 @@ func (f *fixture) start() {
 	f.refresh()
 }
 
-// react does what the fake client does not: owner references in patches, preconditions of
-// deletions, and the resourceVersion of lists.
-func (f *fixture) react(action clienttesting.Action) (bool, runtime.Object, error) {
-	request := action.GetVerb() + " networks"
+// react records a request for Networks, and lets around decide what becomes of it.
+func (f *fixture) react(r apiserver.Request, do func() (runtime.Object, error)) (runtime.Object, error) {
+	request := r.Verb + " networks"
 	f.journal = append(f.journal, request)
-	do := func() (runtime.Object, error) { return f.do(action) }
 	if f.around != nil {
-		object, err := f.around(request, do)
-		return true, object, err
+		return f.around(request, do)
 	}
-	object, err := do()
-	return true, object, err
+	return do()
 }
-
-func (f *fixture) do(action clienttesting.Action) (runtime.Object, error) {
-	networks := f.api.After(f.api.Changes())
-	find := func(name string) (*samplecrdv1.Network, error) {
-		for _, n := range networks {
-			if n.Namespace == action.GetNamespace() && n.Name == name {
-				return n, nil
-			}
-		}
-		return nil, apierrors.NewNotFound(samplecrdv1.Resource("networks"), name)
-	}
-	switch a := action.(type) {
-	case clienttesting.GetActionImpl:
-		return find(a.Name)
-	case clienttesting.ListActionImpl:
-		list := &samplecrdv1.NetworkList{ListMeta: metav1.ListMeta{ResourceVersion: f.version()}}
-		for _, n := range networks {
-			list.Items = append(list.Items, *n)
-		}
-		return list, nil
-	case clienttesting.CreateActionImpl:
-		n := a.Object.(*samplecrdv1.Network)
-		if _, err := find(n.Name); err == nil {
-			return nil, apierrors.NewAlreadyExists(samplecrdv1.Resource("networks"), n.Name)
-		}
-		return f.api.Put(n), nil
-	case clienttesting.PatchActionImpl:
-		old, err := find(a.Name)
-		if err != nil {
-			return nil, err
-		}
-		return f.patch(old, a.Patch)
-	case clienttesting.DeleteActionImpl:
-		old, err := find(a.Name)
-		if err != nil {
-			return nil, err
-		}
-		if p := a.DeleteOptions.Preconditions; p == nil || *p.UID != old.UID || *p.ResourceVersion != old.ResourceVersion {
-			return nil, apierrors.NewConflict(samplecrdv1.Resource("networks"), a.Name, errors.New("preconditions"))
-		}
-		f.remove(old)
-		return nil, nil
-	}
-	return nil, errors.New("unknown action")
-}
-
-func (f *fixture) patch(old *samplecrdv1.Network, patch []byte) (runtime.Object, error) {
-	before, err := json.Marshal(old)
-	if err != nil {
-		return nil, err
-	}
-	after, err := jsonpatch.MergePatch(before, patch)
-	if err != nil {
-		return nil, err
-	}
-	n := &samplecrdv1.Network{}
-	if err := json.Unmarshal(after, n); err != nil {
-		return nil, err
-	}
-	if n.UID != old.UID || n.ResourceVersion != old.ResourceVersion {
-		return nil, apierrors.NewConflict(samplecrdv1.Resource("networks"), n.Name, errors.New("it has changed"))
-	}
-	if !equality.Semantic.DeepEqual(n.Spec, old.Spec) {
-		n.Generation++
-	}
-	return f.api.Put(n), nil
-}
-
-// remove deletes a Network. A Network with a finalizer only gets a deletionTimestamp.
-func (f *fixture) remove(n *samplecrdv1.Network) {
-	if len(n.Finalizers) == 0 {
-		f.api.Remove(n.Namespace, n.Name)
-		return
-	}
-	n.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
-	n.Generation++
-	f.api.Put(n)
-}
-
-// version returns the latest resourceVersion.
-func (f *fixture) version() string { return strconv.Itoa(f.api.Changes()) }
 
 // deploy creates a Deployment. It leaves out an annotation with the value "-".
 func (f *fixture) deploy(name, cidr, gateway string) *appsv1.Deployment {

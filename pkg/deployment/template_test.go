@@ -371,7 +371,7 @@ func TestATemplateThatCannotBeUsedIsReportedOnceAndChangesNothing(t *testing.T) 
 
 	template := f.get("shared")
 	template.Finalizers = []string{samplecrdv1.Finalizer}
-	f.remove(f.api.Put(template))
+	f.api.Delete(f.api.Put(template))
 	f.mustSync()
 	f.annotate("10.7.0.0/24", "-")
 	f.template("shared")
@@ -405,7 +405,7 @@ func TestCredentialsAreTakenOverWhenTheNetworkIsCreatedOnly(t *testing.T) {
 	f.expectEvents(samplecrdv1.EventNetworkCreated, samplecrdv1.EventNetworkTemplateUnusable)
 	f.expectSpec("10.1.0.0/24", "")
 
-	f.remove(f.get("web")) // by a user, as the event says
+	f.api.Delete(f.get("web")) // by a user, as the event says
 	f.mustSync()
 	f.expectEvents(samplecrdv1.EventNetworkCreated)
 	if n := f.get("web"); cmp.Diff(team, n.Spec.CloudCredentialsRef) != "" || n.Spec.MTU == nil {
@@ -425,7 +425,7 @@ func TestAStaleTemplateIsNotTakenOver(t *testing.T) {
 		"being deleted": func(f *fixture) {
 			n := f.get("shared")
 			n.Finalizers = []string{samplecrdv1.Finalizer}
-			f.remove(n)
+			f.api.Delete(n)
 		},
 	}
 	for name, change := range tests {

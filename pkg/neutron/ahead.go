@@ -255,8 +255,6 @@ func (l *lookahead) checkStep(ctx context.Context, step Step, expected *Network)
 		return s.checkRefusal(expected)
 	case AttachSubnet:
 		return l.checkAttachment(ctx, s, expected)
-	case DeleteSubnet:
-		return s.checkRefusal(expected)
 	case DeleteNetwork:
 		return l.checkPorts(ctx, l.identity.Owner.UID, scopeOf(s, l.identity, s.Network)) // its interfaces go first
 	case DeleteRouter:

@@ -81,7 +81,8 @@ func TestASubnetIsNotDetachedForADefaultThatCannotBeRestored(t *testing.T) {
 	c.answer(replyTo(http.MethodPut, subnetsPath+"/"+subnet, http.StatusForbidden, neutronBody("PolicyNotAuthorized", "no")))
 	for range 3 {
 		noError(t, c.Observer().Relist(t.Context()))
-		equal(t, Forbidden, ReasonOf(r.err(t)))
+		err := r.err(t)
+		equal(t, []any{Forbidden, "restore what the spec leaves out"}, []any{ReasonOf(err), errorIn(err).Op})
 		equal(t, before, c.Interfaces())
 	}
 	c.answer(nil)
@@ -172,6 +173,8 @@ func TestADefaultThatCannotBeRestoredDoesNotHideAnEditThatCannotBeCompleted(t *t
 	post(t, c.others, "subnet", object{"network_id": n.ID, "cidr": "10.2.5.0/24", "ip_version": 4})
 	noError(t, c.Observer().Relist(t.Context()))
 	r.Spec.AdditionalSubnets[0].CIDR = "10.2.0.0/16"
+	steps := r.preview(t)
+	equal(t, "subnet 10.0.0.0/24: gateway 10.0.0.9 → 10.0.0.1", steps[len(steps)-1].Text)
 	before := c.inNeutron(t, n.ID).Subnets
 	for range 2 {
 		equal(t, "create subnet: 10.2.0.0/16 overlaps with subnet 10.2.5.0/24 (ID) of the network, which is left alone", anyID.ReplaceAllString(r.err(t).Error(), "ID"))
@@ -192,4 +195,26 @@ func TestTheNextRouterHasTheSubnetWithAnotherAddress(t *testing.T) {
 	existingRouter(byIDOf(next))(&r.Spec)
 	r.synced(t)
 	equal(t, map[string]string{"10.0.0.0/24": next}, c.attached(t, n))
+}
+
+// What the client can see of the next router is read, and not tried.
+func TestTheNeighboursOfTheNextRouterAreRead(t *testing.T) {
+	t.Parallel()
+	c := newRoutedCloud(t)
+	admin := newTestClient(t, c.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
+	external := post(t, admin, "network", object{"name": "external", "router:external": true, "project_id": "project-1"})
+	post(t, c.others, "subnet", object{"network_id": external, "cidr": "198.18.9.0/24", "ip_version": 4})
+	next := post(t, c.others, "router", object{"name": "next", "external_gateway_info": object{"network_id": external}})
+	_, err := c.others.AttachSubnet(t.Context(), next, c.legacy(t, "10.9.0.0/24").Subnets[0].ID)
+	noError(t, err)
+	r := c.declare(existingRouter(byIDOf(c.gate)))
+	r.synced(t)
+	existingRouter(byIDOf(next))(&r.Spec)
+	c.answer(func(w http.ResponseWriter, r *http.Request) bool {
+		return isList("subnets", "id")(r) && reply(w, 500, "")
+	})
+	equal(t, Unavailable, ReasonOf(r.err(t)))
+	c.answer(nil)
+	calls := c.calls(func() { r.synced(t) })
+	equal(t, 1, strings.Count(strings.Join(calls, ", "), attachCall))
 }

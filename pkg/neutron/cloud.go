@@ -142,10 +142,10 @@ func (c *Cloud) findNetworks(ctx context.Context, identity Identity) (found []*N
 	id := identity.Import
 	if id == "" {
 		found, err = c.client.FindNetworks(ctx, identity.Owner.Mark())
-		if err != nil || len(found) > 0 || identity.NetworkID == "" {
+		if err != nil || len(found) > 0 {
 			return found, err
 		}
-		id = identity.NetworkID
+		id = identity.NetworkID // without one, there is no request
 	}
 	network, err := c.client.GetNetwork(ctx, id)
 	if ReasonOf(err) == NotFound {

@@ -176,15 +176,19 @@ func (c *Cloud) duplicate(identity Identity, keep *Network) Step {
 // another client was faster, or a create request that had timed out took effect after all and
 // its subnet now overlaps with itself.
 func isOutdated(step Step, err error) bool {
+	reason := ReasonOf(err)
+	if reason == Stale {
+		return true
+	}
 	switch step.(type) {
 	case CreateSubnet:
-		return ReasonOf(err) == Stale || ReasonOf(err) == Invalid
+		return reason == Invalid
 	case AttachSubnet:
-		return ReasonOf(err) == Stale || ReasonOf(err) == InUse || ReasonOf(err) == NotFound
+		return reason == InUse || reason == NotFound
 	case UpdateRouter: // either the router is not there, or its external network
-		return ReasonOf(err) == Stale || ReasonOf(err) == Unresolved
+		return reason == Unresolved
 	}
-	return ReasonOf(err) == Stale
+	return false
 }
 
 // isRefusal reports whether the same step fails again as long as nothing else changes.
@@ -396,9 +400,10 @@ func (c *Cloud) unmark(ctx context.Context, identity Identity, network *Network)
 	return c.removed(identity.Owner, network, c.removeMarks(ctx, identity, network))
 }
 
-// removed updates the cache after a network was deleted or unmarked, or that failed with err.
+// removed updates the cache after a network was deleted or unmarked, or that failed with err. What is not there any
+// more needs neither.
 func (c *Cloud) removed(owner Owner, network *Network, err error) error {
-	if err != nil {
+	if err != nil && ReasonOf(err) != NotFound {
 		c.invalidateAfter(owner, err)
 		return err
 	}
@@ -414,9 +419,6 @@ func (c *Cloud) deleteIfMarked(ctx context.Context, identity Identity, network *
 	}
 	// The cache is out of date: the network may belong to someone else by now.
 	fresh, err := c.client.getNetwork(ctx, network.ID)
-	if ReasonOf(err) == NotFound {
-		return nil
-	}
 	if err == nil {
 		err = identity.checkDeletion(fresh)
 	}
@@ -460,9 +462,6 @@ func (c *Cloud) removeMarks(ctx context.Context, identity Identity, network *Net
 	}
 	// The updates of the subnets changed the network's revision.
 	fresh, err := c.client.getNetwork(ctx, network.ID)
-	if ReasonOf(err) == NotFound {
-		return nil
-	}
 	if err != nil || !identity.Marks(fresh) {
 		return err
 	}

@@ -273,6 +273,14 @@ func TestRemove(t *testing.T) {
 		{name: "the Network is paused", networks: 2, paused: true, left: []int{0, 1}, marked: []int{0, 1}, kept: -1, err: Paused},
 		{name: "the Network is paused, and its network is retained", networks: 1, retain: true, paused: true, left: []int{0}, marked: []int{0}, kept: -1, err: Paused},
 		{name: "a retained network", networks: 1, retain: true, approvals: 1, left: []int{0}, kept: 0},
+		{name: "a network that goes before it is retained", networks: 1, retain: true, change: func(t *testing.T, w *world, ids []string) {
+			w.answer(func(_ http.ResponseWriter, r *http.Request) bool {
+				if r.Method == "GET" && r.URL.Path == networksPath+"/"+ids[0] {
+					noError(t, w.others.DeleteNetwork(t.Context(), ids[0], nil))
+				}
+				return false
+			})
+		}, approvals: 1, kept: 0},
 		{name: "retained duplicates", networks: 2, retain: true, approvals: 2, left: []int{0, 1}, kept: 1},
 		{name: "a network whose mark was removed is left alone", networks: 1, change: takeMark, approvals: 1, left: []int{0}, kept: 0},
 		{name: "a network that is in use", networks: 2, change: func(t *testing.T, w *world, ids []string) {
@@ -281,6 +289,9 @@ func TestRemove(t *testing.T) {
 		{name: "Neutron is away", networks: 1, change: func(_ *testing.T, w *world, _ []string) {
 			w.answer(replyTo("DELETE", networksPath, 500, ""))
 		}, approvals: 1, left: []int{0}, marked: []int{0}, kept: -1, err: Unavailable},
+		{name: "Neutron does not delete the network", networks: 1, change: func(_ *testing.T, w *world, _ []string) {
+			w.answer(replyTo("DELETE", networksPath, 204, ""))
+		}, approvals: maxSteps, left: []int{0}, marked: []int{0}, kept: -1, err: Unavailable},
 		{name: "Neutron is away, and the network is retained", networks: 1, retain: true, change: func(_ *testing.T, w *world, _ []string) {
 			w.answer(replyTo("PUT", networksPath, 500, ""))
 		}, approvals: 1, left: []int{0}, marked: []int{0}, kept: -1, err: Unavailable},
@@ -310,6 +321,7 @@ func TestRemove(t *testing.T) {
 			equal(t, test.approvals, approvals)
 			equal(t, test.refuse > 0, errors.Is(err, errRefused))
 			equal(t, test.err, ReasonOf(err))
+			equal(t, test.err != "", errorIn(err).Message != "")
 			keptIndex := -1
 			if kept != nil {
 				keptIndex = slices.Index(ids, kept.ID)

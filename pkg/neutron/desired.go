@@ -257,9 +257,8 @@ func newDesiredSubnet(field string, spec *samplecrdv1.SubnetSpec) (DesiredSubnet
 	case samplecrdv1.GatewayNone:
 		subnet.NoGateway = true
 	default:
-		// Neutron accepts a gateway outside the CIDR.
-		subnet.Gateway, err = netip.ParseAddr(spec.Gateway)
-		if err != nil || !subnet.CIDR.Contains(subnet.Gateway) {
+		// Neutron accepts a gateway outside the CIDR. What is not an address is the zero Addr, which is in none.
+		if subnet.Gateway, _ = netip.ParseAddr(spec.Gateway); !subnet.CIDR.Contains(subnet.Gateway) {
 			return invalid("gateway", "%q is not an address inside %s, nor %s", spec.Gateway, subnet.CIDR, samplecrdv1.GatewayNone)
 		}
 	}

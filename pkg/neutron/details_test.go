@@ -61,6 +61,10 @@ func TestNetworkDetails(t *testing.T) {
 		t.Errorf("got the routers %+v, and the interfaces %+v", n.Routers, n.Interfaces)
 	}
 
+	l.answer(func(_ http.ResponseWriter, r *http.Request) bool {
+		equal(t, r.URL.Path != networksPath, r.URL.Query().Get("network_id") == shared.ID) // it lists nothing of other networks
+		return false
+	})
 	one, err := c.GetNetworkDetails(t.Context(), shared.ID)
 	noError(t, err)
 	equal(t, []any{shared.ID, "project-2", ptr.To(true)}, []any{one.ID, one.Project, one.PortSecurity})

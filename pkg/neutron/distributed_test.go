@@ -52,12 +52,9 @@ func TestTheGatewayOfADistributedRouterMovesToTheAddressOfItsPort(t *testing.T) 
 	address := c.portsOwned(t, n.ID, "network:router_centralized_snat")[0].FixedIPs[0].Address
 	equal(t, addr("10.0.0.9"), address)
 	r.Spec.Gateway, r.Spec.AllocationPools = address.String(), nil
-	desired, err := NewDesired(r.Network, owner.Cluster)
-	noError(t, err)
-	preview, err := c.Preview(t.Context(), NewIdentity(r.Network, owner.Cluster), desired)
-	noError(t, err)
-	equal(t, 3, len(preview.Steps))
-	for _, s := range preview.Steps {
+	steps := r.preview(t)
+	equal(t, 3, len(steps))
+	for _, s := range steps {
 		equal(t, "", s.Blocked)
 	}
 	n = r.synced(t)

@@ -208,7 +208,7 @@ func (o *Observer) callHandlers(uid types.UID) {
 // cache stays as it is. It does not fail if there are more networks than a list keeps: the limit
 // protects memory, and must not stop the work. See Overflow.
 func (o *Observer) Relist(ctx context.Context) error {
-	began := o.nextTick()
+	began := o.lastTick()
 	networks, err := o.list(ctx)
 	if errors.Is(err, errTooMany) {
 		if o.drop(began) {
@@ -336,11 +336,10 @@ func (o *Observer) modify(uid types.UID, change func(*record)) {
 	o.records[uid] = r
 }
 
-// nextTick returns a tick that is later than all changes so far.
-func (o *Observer) nextTick() int64 {
+// lastTick returns the tick of the last own change.
+func (o *Observer) lastTick() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.tick++
 	return o.tick
 }
 

@@ -103,11 +103,10 @@ func (c *Cloud) PreviewRemoval(ctx context.Context, identity Identity, retain bo
 // planRemoval returns the steps of Remove before its end, and describes the end; "" if there is none. A network
 // without the owner's mark stays as it is.
 func planRemoval(identity Identity, observed *Network, retain bool) (steps []Step, end string) {
-	isMarked := identity.Marks(observed) || !observed.Exists()
 	switch {
-	case !observed.Exists() && len(observed.Routers) == 0, !isMarked && !identity.marksPartOf(observed):
+	case !observed.Exists() && len(observed.Routers) == 0, observed.Exists() && !identity.Marks(observed) && !identity.marksPartOf(observed):
 		return nil, ""
-	case (retain || !isMarked) && observed.Exists():
+	case retain && observed.Exists():
 		return nil, "network " + observed.ID + " stays, without its ownership mark"
 	case retain:
 		return nil, "the router stays, without its ownership mark"

@@ -55,16 +55,6 @@ func (s UpdateSubnet) checkRefusal(expected *Network) error {
 	return nil
 }
 
-// checkRefusal fails with InUse if a router is attached to the subnet.
-func (s DeleteSubnet) checkRefusal(expected *Network) error {
-	for _, i := range expected.Interfaces {
-		if i.SubnetID == s.ID {
-			return &Error{Op: "delete subnet " + s.CIDR.String(), Reason: InUse, Message: fmt.Sprintf("in use by router %s (port %s)", i.RouterID, i.PortID)}
-		}
-	}
-	return nil
-}
-
 // containing returns the pool that contains the address, "" if none does.
 func (p Pools) containing(address netip.Addr) string {
 	for _, text := range elements(p) {

@@ -127,7 +127,7 @@ func (c *Cloud) list(ctx context.Context, cluster string) ([]*Network, error) {
 // mayStay reports whether a list of one kind of objects that failed with err may be left out: what is cached of
 // them stays valid.
 func mayStay(ctx context.Context, err error, kind string) bool {
-	if ReasonOf(err) == Unauthenticated || ctx.Err() != nil {
+	if ReasonOf(err) == Unauthenticated {
 		return false
 	}
 	klog.FromContext(ctx).V(2).Info("Failed to list a part of what Neutron has; the cache keeps what it knows of that", "kind", kind, "err", err)

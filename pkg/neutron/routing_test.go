@@ -229,6 +229,16 @@ func (r *resource) synced(t *testing.T) *Network {
 	return observed
 }
 
+// preview returns the steps that a sync would take.
+func (r *resource) preview(t *testing.T) []PlannedStep {
+	t.Helper()
+	desired, err := NewDesired(r.Network, owner.Cluster)
+	noError(t, err)
+	preview, err := r.c.Preview(t.Context(), NewIdentity(r.Network, owner.Cluster), desired)
+	noError(t, err)
+	return preview.Steps
+}
+
 // remove removes what Neutron has.
 func (r *resource) remove(t *testing.T, retain bool, guard Guard) (*Network, error) {
 	t.Helper()
@@ -338,10 +348,16 @@ func TestWhatALookLists(t *testing.T) {
 	})
 	equal(t, routed, look())
 	equal(t, url.Values{"fields": portFields, "limit": {"1000"}, "project_id": {"project-1"}, "device_owner": interfaceOwners}, ports)
+	_, err := c.Observe(t.Context(), NewIdentity(r.Network, owner.Cluster), Live)
+	noError(t, err)
+	equal(t, url.Values{"fields": portFields, "limit": {"1000"}, "network_id": {r.Status.NetworkID}, "device_owner": interfaceOwners}, ports)
 	c.answer(nil)
-	_, err := r.remove(t, false, Guard{})
+	_, err = r.remove(t, false, Guard{})
 	noError(t, err)
 	equal(t, []string{"GET networks", "GET routers"}, look()) // the last list had routers with a mark
+	equal(t, plain, look())
+	c.routing.need(Identity{Owner: Owner{UID: "in another cloud by now"}, Routed: true}, &Network{})
+	look() // without what it needs
 	equal(t, plain, look())
 
 	// The first list of a process finds the routers of an earlier one.
@@ -556,6 +572,17 @@ func TestWhatIsCachedStaysValidIfSomeListsFail(t *testing.T) {
 			equal(t, 1, len(foreign.Subnets))
 		})...)
 	}
+	for range 2 { // of another owner, so that none goes
+		post(t, c.others, "network", object{"description": Owner{owner.Cluster, "two"}.Mark()})
+	}
+	look()
+	// A new importer can have routers that its network's other Network does not have.
+	_, err := c.Observe(t.Context(), importer("new", all[3].Status.NetworkID), Cached)
+	noError(t, err)
+	c.answer(replyTo("GET", routersPath, http.StatusInternalServerError, ""))
+	noError(t, relist())
+	equal(t, false, c.Observer().known()["new"][0].RoutersKnown)
+	c.answer(nil)
 	look()
 	noError(t, relist())
 	before := c.Observer().known()
@@ -906,17 +933,53 @@ func TestWhatOtherClientsDoToRouters(t *testing.T) {
 	}
 }
 
-// A router that was deleted after the cache saw it is read again at once.
-func TestAnOwnRouterThatIsGoneIsReplacedAtOnce(t *testing.T) {
-	c := newRoutedCloud(t)
-	r := c.declare(ownRouterOn(byName("public")))
-	n := r.synced(t)
-	noError(t, c.others.DetachSubnet(t.Context(), c.own()[0].ID, n.Subnets[0].ID))
-	noError(t, c.others.DeleteRouter(t.Context(), c.own()[0].ID))
-	withSubnet("more", "10.1.0.0/24")(&r.Spec)
-	n = r.synced(t)
-	router := c.own()[0].ID
-	equal(t, map[string]string{"10.0.0.0/24": router, "10.1.0.0/24": router}, c.attached(t, n))
+// A router that another client has changed after the cache saw it is read again at once.
+func TestAnOwnRouterThatHasChangedSinceTheList(t *testing.T) {
+	type change = func(*testing.T, *routedCloud, *Network)
+	rewrite := func(fields object) change {
+		return func(t *testing.T, c *routedCloud, _ *Network) { put(t, c.others, "router", c.own()[0].ID, fields) }
+	}
+	detach := func(t *testing.T, c *routedCloud, n *Network) {
+		noError(t, c.others.DetachSubnet(t.Context(), c.own()[0].ID, n.Subnets[0].ID))
+	}
+	deleteRouter := func(t *testing.T, c *routedCloud, n *Network) {
+		detach(t, c, n)
+		noError(t, c.others.DeleteRouter(t.Context(), c.own()[0].ID))
+	}
+	none := func(*testing.T, *routedCloud, *Network) {}
+	for _, test := range []struct {
+		name          string
+		before, after change // the list
+		edit          edit
+		routers       int
+	}{
+		{"it is gone, and one more subnet needs it", none, deleteRouter, withSubnet("more", "10.1.0.0/24"), 2},
+		{"it is gone, and had another name, which is restored first", rewrite(object{"name": "x"}), deleteRouter, withSubnet("more", "10.1.0.0/24"), 2},
+		{"it is attached again, and another one is desired", detach, func(t *testing.T, c *routedCloud, n *Network) {
+			_, err := c.others.AttachSubnet(t.Context(), c.own()[0].ID, n.Subnets[0].ID)
+			noError(t, err)
+		}, existingRouter(byName("gate")), 1},
+		{"it is no longer ours, and none is desired", none, rewrite(object{"description": "mine now"}), func(s *samplecrdv1.NetworkSpec) { s.Router = nil }, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newRoutedCloud(t)
+			r := c.declare(ownRouterOn(byName("public")))
+			n := r.synced(t)
+			test.before(t, c, n)
+			noError(t, c.Observer().Relist(t.Context()))
+			test.after(t, c, n)
+			test.edit(&r.Spec)
+			n = r.synced(t)
+			want := map[string]string{}
+			for _, s := range n.Subnets {
+				if r.Status.Router != nil {
+					want[s.CIDR.String()] = r.Status.Router.ID
+				}
+			}
+			equal(t, want, c.attached(t, n))
+			equal(t, test.routers, len(c.Routers()))
+		})
+	}
 }
 
 // Nothing is created or attached before the status names the router.
@@ -1055,6 +1118,7 @@ func TestTheCIDROfAnAttachedSubnetChanges(t *testing.T) {
 			equal(t, 0, len(done))
 			equal(t, true, same(n, got))
 			equal(t, before, c.Interfaces())
+			equal(t, before[0].PortID, r.Status.Subnets[0].RouterPortID)
 
 			noError(t, c.others.delete(t.Context(), "delete", "ports", port, nil))
 			c.waits.drop(owner.UID)
@@ -1070,6 +1134,7 @@ func TestTheInterfaceOnADeclaredRouterDoesNotPreventAReplacement(t *testing.T) {
 	r := c.declare(existingRouter(byName("gate")))
 	r.synced(t)
 	r.Status.Router, r.Spec.CIDR = nil, "10.1.0.0/24"
+	equal(t, false, slices.ContainsFunc(r.preview(t), func(s PlannedStep) bool { return s.Blocked != "" }))
 	equal(t, map[string]string{"10.1.0.0/24": c.gate}, c.attached(t, r.synced(t)))
 }
 
@@ -1085,13 +1150,12 @@ func TestADuplicateNetworkThatIsAttachedIsDeleted(t *testing.T) {
 		}
 	}
 	equal(t, 2, len(c.Interfaces()))
+	put(t, c.others, "router", c.own()[0].ID, object{"name": "x"})
 	noError(t, c.Observer().Relist(t.Context()))
-	desired, err := NewDesired(r.Network, owner.Cluster)
-	noError(t, err)
-	preview, err := c.Preview(t.Context(), NewIdentity(r.Network, owner.Cluster), desired)
-	noError(t, err)
-	equal(t, 2, len(preview.Steps))
-	equal(t, "", preview.Steps[0].Blocked+preview.Steps[1].Blocked)
+	steps := r.preview(t)
+	equal(t, 3, len(steps))
+	equal(t, "router name x → default/web", steps[0].Text)
+	equal(t, "", steps[0].Blocked+steps[1].Blocked+steps[2].Blocked)
 	n := r.synced(t)
 	equal(t, map[string]string{"10.0.0.0/24": c.own()[0].ID}, c.attached(t, n))
 	equal(t, 1, len(c.Interfaces()))

@@ -424,6 +424,7 @@ func TestARoutedOrphanIsLeftAloneFor(t *testing.T) {
 		}},
 		{name: "a network that has appeared beside the router", alone: true, then: func(l *lab, _, _, _ string) { l.inNeutron("default/routed", "u-routed") }},
 		{name: "a list of routers that fails", then: func(l *lab, _, _, _ string) { l.neutronFails("GET", "routers") }, fails: true},
+		{name: "a router that cannot be detached", then: func(l *lab, _, _, _ string) { l.neutronFails("PUT", "routers") }, fails: true},
 		{name: "a Network of a router that cannot be read", alone: true, first: verb("get"), fails: true},
 		{name: "a Network of a router that the list leaves out", alone: true, first: func(l *lab, _, _, _ string) {
 			l.inKubernetes("routed", "u-routed", true)

@@ -119,7 +119,7 @@ func (s *Server) do(action clienttesting.Action) (runtime.Object, error) {
 		return s.patch(key, a)
 	case clienttesting.DeleteActionImpl:
 		key.Name = a.Name
-		return s.remove(key)
+		return s.remove(key, a.DeleteOptions.Preconditions)
 	}
 	return nil, fmt.Errorf("unknown action: %T", action)
 }
@@ -140,7 +140,7 @@ func (s *Server) get(key types.NamespacedName) (*samplecrdv1.Network, error) {
 }
 
 func (s *Server) list(namespace string) *samplecrdv1.NetworkList {
-	list := &samplecrdv1.NetworkList{}
+	list := &samplecrdv1.NetworkList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(s.version)}}
 	for key, n := range s.objects {
 		if namespace == "" || key.Namespace == namespace {
 			list.Items = append(list.Items, *n.DeepCopy())
@@ -216,7 +216,7 @@ func (s *Server) update(n *samplecrdv1.Network, subresource string) (*samplecrdv
 	if subresource == "status" {
 		next.Status = *n.Status.DeepCopy()
 	} else {
-		next.Labels, next.Annotations, next.Finalizers = n.Labels, n.Annotations, n.Finalizers
+		next.Labels, next.Annotations, next.Finalizers, next.OwnerReferences = n.Labels, n.Annotations, n.Finalizers, n.OwnerReferences
 		next.Spec = n.Spec
 		if !equality.Semantic.DeepEqual(next.Spec, old.Spec) {
 			next.Generation++
@@ -251,10 +251,13 @@ func (s *Server) patch(key types.NamespacedName, a clienttesting.PatchActionImpl
 	return s.update(n, a.Subresource)
 }
 
-func (s *Server) remove(key types.NamespacedName) (*samplecrdv1.Network, error) {
+func (s *Server) remove(key types.NamespacedName, p *metav1.Preconditions) (*samplecrdv1.Network, error) {
 	old, ok := s.objects[key]
 	if !ok {
 		return nil, notFound(key)
+	}
+	if p != nil && (p.UID != nil && *p.UID != old.UID || p.ResourceVersion != nil && *p.ResourceVersion != old.ResourceVersion) {
+		return nil, conflict(key, "the preconditions of the deletion are not met")
 	}
 	if old.DeletionTimestamp != nil {
 		return old.DeepCopy(), nil
@@ -284,6 +287,13 @@ func (s *Server) After(changes int) []*samplecrdv1.Network {
 		}
 	}
 	return networks
+}
+
+// Delete deletes the Network as a client does: one with a finalizer only gets a deletionTimestamp.
+func (s *Server) Delete(n *samplecrdv1.Network) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _ = s.remove(types.NamespacedName{Namespace: n.Namespace, Name: n.Name}, nil)
 }
 
 // Remove removes the Network at once, whatever finalizers it has.
