@@ -18,6 +18,7 @@ package neutron
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -206,45 +207,26 @@ const environment = "environment"
 // reader does for both. gophercloud's own reader of the variables ignores OS_USER_DOMAIN_NAME,
 // OS_PROJECT_DOMAIN_NAME and OS_CACERT.
 func environmentAsCloud() ([]byte, error) {
-	auth := map[string]any{}
-	for key, variables := range map[string][]string{
-		"auth_url":                      {"OS_AUTH_URL"},
-		"username":                      {"OS_USERNAME"},
-		"user_id":                       {"OS_USER_ID"},
-		"password":                      {"OS_PASSWORD"},
-		"token":                         {"OS_TOKEN"},
-		"project_name":                  {"OS_PROJECT_NAME", "OS_TENANT_NAME"},
-		"project_id":                    {"OS_PROJECT_ID", "OS_TENANT_ID"},
-		"user_domain_name":              {"OS_USER_DOMAIN_NAME"},
-		"user_domain_id":                {"OS_USER_DOMAIN_ID"},
-		"project_domain_name":           {"OS_PROJECT_DOMAIN_NAME"},
-		"project_domain_id":             {"OS_PROJECT_DOMAIN_ID"},
-		"domain_name":                   {"OS_DOMAIN_NAME"},
-		"domain_id":                     {"OS_DOMAIN_ID"},
-		"application_credential_id":     {"OS_APPLICATION_CREDENTIAL_ID"},
-		"application_credential_name":   {"OS_APPLICATION_CREDENTIAL_NAME"},
-		"application_credential_secret": {"OS_APPLICATION_CREDENTIAL_SECRET"},
-	} {
-		setFromEnvironment(auth, key, variables...)
-	}
-	entry := map[string]any{"auth": auth}
-	setFromEnvironment(entry, "region_name", "OS_REGION_NAME")
-	setFromEnvironment(entry, "interface", "OS_INTERFACE", "OS_ENDPOINT_TYPE")
-	setFromEnvironment(entry, "cacert", "OS_CACERT")
-	setFromEnvironment(entry, "cert", "OS_CERT")
-	setFromEnvironment(entry, "key", "OS_KEY")
+	entry := fromEnvironment("region_name", "interface", "cacert", "cert", "key")
+	entry["auth"] = fromEnvironment("auth_url", "username", "user_id", "password", "token", "project_name", "project_id",
+		"user_domain_name", "user_domain_id", "project_domain_name", "project_domain_id", "domain_name", "domain_id",
+		"application_credential_id", "application_credential_name", "application_credential_secret")
 	if insecure := os.Getenv("OS_INSECURE"); insecure == "true" || insecure == "1" {
 		entry["verify"] = false
 	}
 	return yaml.Marshal(map[string]any{"clouds": map[string]any{environment: entry}})
 }
 
-// setFromEnvironment sets the key to the value of the first variable that is not empty.
-func setFromEnvironment(values map[string]any, key string, variables ...string) {
-	for _, variable := range variables {
-		if value := os.Getenv(variable); value != "" {
+// formerVariables are those that are read if the variable of the key is empty.
+var formerVariables = map[string]string{"project_name": "OS_TENANT_NAME", "project_id": "OS_TENANT_ID", "interface": "OS_ENDPOINT_TYPE"}
+
+// fromEnvironment returns the keys whose variables are not empty. That of a key has its name: OS_AUTH_URL is for auth_url.
+func fromEnvironment(keys ...string) map[string]any {
+	values := map[string]any{}
+	for _, key := range keys {
+		if value := cmp.Or(os.Getenv("OS_"+strings.ToUpper(key)), os.Getenv(formerVariables[key])); value != "" {
 			values[key] = value
-			return
 		}
 	}
+	return values
 }

@@ -17,11 +17,13 @@ limitations under the License.
 package neutron
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 )
@@ -128,7 +130,7 @@ func TestThePasswordMayBeInSecureYAML(t *testing.T) {
 }
 
 func TestTheVariablesAloneAreEnough(t *testing.T) {
-	const url = "https://env.example.com/v3"
+	const url = "https://me:secret@env.example.com/v3"
 	for _, test := range []struct {
 		name     string
 		env      map[string]string
@@ -141,18 +143,6 @@ func TestTheVariablesAloneAreEnough(t *testing.T) {
 				"OS_REGION_NAME": "r", "OS_INTERFACE": "admin", "OS_IDENTITY_API_VERSION": "3"},
 			gophercloud.AuthOptions{Username: "u", DomainName: "ud", TenantName: "p", Scope: &gophercloud.AuthScope{ProjectName: "p", DomainName: "pd"}},
 			gophercloud.EndpointOpts{Region: "r", Availability: gophercloud.AvailabilityAdmin},
-		},
-		{
-			"everything by ID",
-			map[string]string{"OS_USER_ID": "u", "OS_PROJECT_ID": "p", "OS_USER_DOMAIN_ID": "ud", "OS_PROJECT_DOMAIN_ID": "pd"},
-			gophercloud.AuthOptions{UserID: "u", DomainID: "ud", TenantID: "p", Scope: &gophercloud.AuthScope{ProjectID: "p"}},
-			gophercloud.EndpointOpts{Availability: gophercloud.AvailabilityPublic},
-		},
-		{
-			"the old names, with tenants",
-			map[string]string{"OS_USERNAME": "u", "OS_TENANT_NAME": "p", "OS_DOMAIN_NAME": "d", "OS_ENDPOINT_TYPE": "internalURL"},
-			gophercloud.AuthOptions{Username: "u", DomainName: "d", TenantName: "p", Scope: &gophercloud.AuthScope{ProjectName: "p", DomainName: "d"}},
-			gophercloud.EndpointOpts{Availability: gophercloud.AvailabilityInternal},
 		},
 		{
 			"an application credential",
@@ -175,8 +165,28 @@ func TestTheVariablesAloneAreEnough(t *testing.T) {
 			write(t, "clouds.yaml", twoClouds)
 			test.auth.IdentityEndpoint, test.auth.Password = url, "*a: {b} # \"c'\n%"
 			got, err := LoadConfig("")
-			wantConfig(t, Config{Name: url, Auth: test.auth, Endpoint: test.endpoint}, got, err)
+			wantConfig(t, Config{Name: "https://env.example.com/v3", Auth: test.auth, Endpoint: test.endpoint}, got, err)
 		})
+	}
+}
+
+func TestEachVariableIsRead(t *testing.T) {
+	bare(t)
+	for indent, variables := range map[string]string{
+		"\n    ": "REGION_NAME INTERFACE=ENDPOINT_TYPE INTERFACE CACERT CERT KEY",
+		"\n      ": `AUTH_URL USERNAME USER_ID PASSWORD TOKEN PROJECT_NAME=TENANT_NAME PROJECT_NAME PROJECT_ID=TENANT_ID PROJECT_ID
+			USER_DOMAIN_NAME USER_DOMAIN_ID PROJECT_DOMAIN_NAME PROJECT_DOMAIN_ID DOMAIN_NAME DOMAIN_ID
+			APPLICATION_CREDENTIAL_ID APPLICATION_CREDENTIAL_NAME APPLICATION_CREDENTIAL_SECRET`,
+	} {
+		for _, name := range strings.Fields(variables) {
+			key, former, _ := strings.Cut(name, "=") // which counts until the other one is set
+			t.Setenv("OS_"+cmp.Or(former, key), "of "+name)
+			got, err := environmentAsCloud()
+			noError(t, err)
+			if want := indent + strings.ToLower(key) + ": of " + name + "\n"; !strings.Contains(string(got), want) {
+				t.Errorf("%q is not in %s", want, got)
+			}
+		}
 	}
 }
 
@@ -254,6 +264,12 @@ func TestAConfigurationThatIsWrong(t *testing.T) {
 		setenv(t, map[string]string{"OS_AUTH_URL": "https://env.example.com/v3", "OS_PASSWORD": password, "OS_CACERT": "/nowhere/ca.pem"})
 		_, err := LoadConfig("")
 		check(t, err, "the OS_* variables", "/nowhere/ca.pem")
+		setenv(t, map[string]string{"OS_AUTH_URL": "https://me:" + password + "@[::1/v3", "OS_CACERT": ""})
+		config, err := LoadConfig("")
+		noError(t, err)
+		equal(t, "OS_AUTH_URL", config.Name)
+		_, err = newTestClient(t, config, ClientOptions{Timeout: time.Second}).ListNetworks(t.Context())
+		check(t, err, "authenticate: ")
 	})
 }
 

@@ -161,8 +161,7 @@ func TestConvergeReadsOnceMoreIfItIsOutdated(t *testing.T) {
 			return n.withoutSubnet(n.Subnets[0].ID)
 		}, wants("10.0.0.0/24", ""), 0, []string{"POST subnets", "GET networks", "GET subnets"}, ""},
 		{"a subnet that overlaps with an unmanaged one is refused again without a request", func(t *testing.T, w *world, n *Network) *Network {
-			_, err := w.others.CreateSubnet(t.Context(), n.ID, markedSubnet("10.1.0.0/24", ""))
-			noError(t, err)
+			w.subnet(t, n.ID, "10.1.0.0/24", "")
 			return w.inNeutron(t, n.ID)
 		}, wants("10.1.0.0/16", ""), 0, []string{"GET ports", "GET networks", "GET subnets"}, Invalid},
 		{"the revision is outdated again", func(_ *testing.T, w *world, n *Network) *Network {
@@ -307,8 +306,7 @@ func TestRemove(t *testing.T) {
 			if test.change != nil {
 				test.change(t, w, ids)
 			}
-			observed, err := w.Observe(t.Context(), as, Live)
-			noError(t, err)
+			observed := w.observe(t, as, Live)
 			before, approvals := w.writes(), 0
 			kept, err := w.Remove(t.Context(), as, observed, test.retain, Guard{Paused: test.paused, Verify: func(context.Context) error {
 				if approvals++; approvals == 1 {
@@ -359,14 +357,16 @@ func TestRemove(t *testing.T) {
 }
 
 func TestANetworkThatLosesItsMarkDuringTheRemovalStays(t *testing.T) {
-	w, n := made(t, wants("10.0.0.0/24", ""))
-	n = w.inNeutron(t, n.ID)
-	_, err := w.Remove(t.Context(), seen(n), n, false, Guard{Verify: func(context.Context) error {
-		w.theirs(t, n.ID, "", "somebody's own")
-		return nil
-	}})
-	noError(t, err)
-	equal(t, "somebody's own", w.inNeutron(t, n.ID).Description)
+	for _, retain := range []bool{false, true} {
+		w, n := made(t, wants("10.0.0.0/24", ""))
+		n = w.inNeutron(t, n.ID)
+		_, err := w.Remove(t.Context(), seen(n), n, retain, Guard{Verify: func(context.Context) error {
+			w.theirs(t, n.ID, "", "somebody's own")
+			return nil
+		}})
+		noError(t, err)
+		equal(t, "somebody's own", w.inNeutron(t, n.ID).Description)
+	}
 }
 
 func TestWhereObserveReads(t *testing.T) {

@@ -239,5 +239,5 @@ func (c *Client) attachAllRouters(ctx context.Context, networks []*Network, filt
 // HasDefaultPools reports whether the subnet has the allocation pools that Neutron chooses for its
 // gateway.
 func (s *Subnet) HasDefaultPools() bool {
-	return s.CIDR.IsValid() && s.Pools == allocationPools(s.CIDR, s.Gateway)
+	return s.Pools == allocationPools(s.CIDR, s.Gateway)
 }

@@ -435,7 +435,7 @@ func TestEveryFieldOfTheSpecIsRead(t *testing.T) {
 	t.Logf("%d fields", len(paths))
 }
 
-func TestInvalidSubnetFields(t *testing.T) {
+func TestInvalidFields(t *testing.T) {
 	pools := func(pools ...samplecrdv1.AllocationPool) func(*samplecrdv1.NetworkSpec) {
 		return func(s *samplecrdv1.NetworkSpec) { s.AllocationPools = pools }
 	}
@@ -458,6 +458,7 @@ func TestInvalidSubnetFields(t *testing.T) {
 		{"subnets that overlap", func(s *samplecrdv1.NetworkSpec) {
 			s.AdditionalSubnets = []samplecrdv1.AdditionalSubnet{{Name: "more", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.0.0.128/25"}}}
 		}, "spec.additionalSubnets[more].cidr: 10.0.0.128/25 overlaps with 10.0.0.0/24, another subnet of this Network"},
+		{"Observe without an import", func(s *samplecrdv1.NetworkSpec) { s.ManagementPolicy = samplecrdv1.ManagementObserve }, "spec.managementPolicy: Observe needs import"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			network := declares("10.0.0.0/24", "")

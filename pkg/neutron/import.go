@@ -17,6 +17,7 @@ limitations under the License.
 package neutron
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -279,10 +280,7 @@ func (c *Cloud) confirm(ctx context.Context, owner Owner, id string) (*Network, 
 	if refused == nil {
 		return fresh, nil
 	}
-	if err := c.client.removeTag(ctx, id, owner.ImportTag()); err != nil {
-		return nil, err
-	}
-	return nil, raced(refused)
+	return nil, cmp.Or(c.client.removeTag(ctx, id, owner.ImportTag()), raced(refused))
 }
 
 // raced returns the error with a delay: of two Networks that mark a network at the same time, both may have
@@ -362,7 +360,7 @@ func (i Identity) marksPartOf(n *Network) bool {
 
 // checkDeletion returns an error if the network is imported and must not be deleted.
 func (i Identity) checkDeletion(n *Network) error {
-	if i.Import == "" || !n.Exists() {
+	if i.Import == "" {
 		return nil
 	}
 	return importRefusal(i.Owner, n)

@@ -24,7 +24,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
@@ -52,23 +51,41 @@ func importer(uid types.UID, id string) Identity {
 // legacy creates a network as another client: with a description, a tag, and a subnet for each CIDR.
 func (w *world) legacy(t *testing.T, cidrs ...string) *Network {
 	t.Helper()
-	c, description := w.others, "team's network"
-	n, err := c.CreateNetwork(t.Context(), creating("legacy"))
-	noError(t, err)
-	service, err := c.connect(t.Context())
-	noError(t, err)
-	noError(t, networks.Update(t.Context(), service, n.ID, networks.UpdateOpts{Description: &description}).Err)
-	_, err = c.SetTags(t.Context(), n.ID, SetTags{NewTags("team-a")})
-	noError(t, err)
+	n := makeNetwork(t, w.others, "legacy", "team's network")
+	w.tag(t, n.ID, "team-a")
 	for _, text := range cidrs {
-		step := creates(text, "")
-		step.Subnet.Mark = "team's subnet"
-		_, err = c.CreateSubnet(t.Context(), n.ID, step)
-		noError(t, err)
+		w.subnet(t, n.ID, text, "team's subnet")
 	}
-	all, err := c.GetNetwork(t.Context(), n.ID)
+	return w.inNeutron(t, n.ID)
+}
+
+// tag replaces the tags of a network as another client.
+func (w *world) tag(t *testing.T, id string, tags ...string) {
+	t.Helper()
+	_, err := w.others.SetTags(t.Context(), id, SetTags{NewTags(tags...)})
 	noError(t, err)
-	return all
+}
+
+// subnet creates a subnet as another client.
+func (w *world) subnet(t *testing.T, id, cidr, description string) {
+	t.Helper()
+	_, err := w.others.CreateSubnet(t.Context(), id, markedSubnet(cidr, description))
+	noError(t, err)
+}
+
+// observe observes a network, which must not fail.
+func (w *world) observe(t *testing.T, as Identity, read Read) *Network {
+	t.Helper()
+	observed, err := w.Observe(t.Context(), as, read)
+	noError(t, err)
+	return observed
+}
+
+// sync observes the network and converges.
+func (w *world) sync(t *testing.T, as Identity, desired Desired, read Read) (steps []string, err error) {
+	t.Helper()
+	_, taken, err := w.Converge(t.Context(), as, desired, w.observe(t, as, read), Guard{})
+	return texts(taken), err
 }
 
 func TestWhatIsDoneAboutAnImport(t *testing.T) {
@@ -98,6 +115,7 @@ func TestWhatIsDoneAboutAnImport(t *testing.T) {
 		{"nothing to do", network(tagged(mine)), true, false, "", ""},
 		{"a network that is not there is not created", &Network{}, true, false, "", "there is no network n that the credentials can see"},
 		{"another's import", network(tagged(theirs)), false, false, "", "is imported by the Network with the UID " + string(otherUID)},
+		{"another's import of an older version", network(tagged(ImportTagPrefix + string(otherUID))), false, false, "", "is imported by the Network with the UID " + string(otherUID)},
 		{"another's import, and a mark that was not confirmed", network(tagged(mine, theirs)), false, false, "ownership mark withdrawn", "is imported by"},
 		{"another's mark appears later: ours stays", network(tagged(mine, theirs)), true, false, "", "is imported by"},
 		{"a network that was created for another Network", network(func(n *Network) { n.Description = Owner{owner.Cluster, otherUID}.Mark() }), false, false, "", "was created for the Network with the UID " + string(otherUID)},
@@ -121,9 +139,11 @@ func TestWhatIsDoneAboutAnImport(t *testing.T) {
 				text = step.String()
 			}
 			equal(t, test.step, text)
-			if err := fmt.Sprint(CheckImport(desired, test.observed)); test.err == "" && err != "<nil>" || !strings.Contains(err, test.err) {
-				t.Errorf("got the error %s, want %s", err, test.err)
+			err := CheckImport(desired, test.observed)
+			if text = fmt.Sprint(err); test.err == "" && err != nil || !strings.Contains(text, test.err) {
+				t.Errorf("got the error %s, want %s", text, test.err)
 			}
+			equal(t, strings.Contains(text, holderText(otherUID)), HolderOf(err) != "")
 		})
 	}
 }
@@ -152,6 +172,7 @@ func TestTheTagOfAnImport(t *testing.T) {
 		{"in upper case, as another client has written it", strings.ToUpper(tag), []Importer{{owner.UID, clusterDigest(strings.Repeat("c", 63))}}},
 		{"of an older version", ImportTagPrefix + string(owner.UID), []Importer{{UID: owner.UID}}},
 		{"with another end", tag + "0", []Importer{{UID: owner.UID + "-" + types.UID(clusterDigest(strings.Repeat("c", 63))) + "0"}}},
+		{"without a UID", ImportTagPrefix + "-0123456", []Importer{{UID: "-0123456"}}},
 		{"no mark", "x" + tag, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -219,16 +240,19 @@ func TestAnImportIsRecordedBeforeAnythingElseIsChanged(t *testing.T) {
 	as, desired := importer(owner.UID, before.ID), importing(before.ID, "10.0.0.0/24")
 	desired.Subnets[0].Gateway = addr("10.0.0.254")
 	desired.Imported = false
-	observed, err := w.Observe(t.Context(), as, Cached)
-	noError(t, err)
-	observed, steps, err := w.Converge(t.Context(), as, desired, observed, Guard{})
+	steps, err := w.sync(t, as, desired, Cached)
 	wantError(t, Error{Op: "in progress", Reason: Unrecorded, Message: "next step: gateway set to 10.0.0.254"}, err)
-	equal(t, []string{"network " + before.ID + " imported"}, texts(steps))
+	equal(t, []string{"network " + before.ID + " imported"}, steps)
 	desired.Imported = true
-	observed, steps, err = w.Converge(t.Context(), as, desired, observed, Guard{})
+	steps, err = w.sync(t, as, desired, Cached)
 	noError(t, err)
-	equal(t, []string{"gateway set to 10.0.0.254"}, texts(steps))
-	equal(t, "team's subnet", observed.Subnets[0].Description)
+	equal(t, []string{"gateway set to 10.0.0.254"}, steps)
+	equal(t, "team's subnet", w.inNeutron(t, before.ID).Subnets[0].Description)
+	noError(t, w.others.removeTag(t.Context(), before.ID, owner.ImportTag())) // the cache has it
+	desired.Subnets[0].Gateway = addr("10.0.0.253")
+	steps, err = w.sync(t, as, desired, Cached)
+	noError(t, err)
+	equal(t, []string{"ownership mark restored", "gateway set to 10.0.0.253"}, steps)
 }
 
 func texts(steps []Step) (all []string) {
@@ -255,8 +279,7 @@ func TestTwoImportsAtTheSameMoment(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, embedded.Options{})
 			id, isOld := w.legacy(t, "10.0.0.0/24").ID, slices.Contains(test.before, old)
-			_, err := w.others.SetTags(t.Context(), id, SetTags{NewTags(test.before...)})
-			noError(t, err)
+			w.tag(t, id, test.before...)
 			as, desired, theirs := importer(owner.UID, id), importing(id, "10.0.0.0/24"), test.other.ImportTag()
 			as.Imported, desired.Imported = isOld, isOld
 			if isOld {
@@ -269,9 +292,7 @@ func TestTwoImportsAtTheSameMoment(t *testing.T) {
 				}
 				return false
 			})
-			observed, err := w.Observe(t.Context(), as, Cached)
-			noError(t, err)
-			_, steps, err := w.Converge(t.Context(), as, desired, observed, Guard{})
+			steps, err := w.sync(t, as, desired, Cached)
 			equal(t, ImportRefused, ReasonOf(err))
 			equal(t, !isOld, HolderOf(err) == otherUID) // a Network of another cluster has no name here
 			equal(t, true, RetryAfterOf(err) > 0)       // the other one may have withdrawn too
@@ -279,11 +300,9 @@ func TestTwoImportsAtTheSameMoment(t *testing.T) {
 			equal(t, NewTags(append(test.before, theirs)...), w.inNeutron(t, id).Tags)
 
 			noError(t, w.others.removeTag(t.Context(), id, theirs)) // it has
-			observed, err = w.Observe(t.Context(), as, Live)
+			steps, err = w.sync(t, as, desired, Live)
 			noError(t, err)
-			_, steps, err = w.Converge(t.Context(), as, desired, observed, Guard{})
-			noError(t, err)
-			equal(t, strings.ReplaceAll(strings.Join(test.steps, ", "), "ID", id), strings.Join(texts(steps), ", "))
+			equal(t, strings.ReplaceAll(strings.Join(test.steps, ", "), "ID", id), strings.Join(steps, ", "))
 			equal(t, NewTags("team-a", owner.ImportTag()), w.inNeutron(t, id).Tags)
 		})
 	}
@@ -296,14 +315,10 @@ func TestTheNextImporterIsWokenWhenTheNetworkIsFree(t *testing.T) {
 	for _, as := range []Identity{first, second} {
 		desired := importing(id)
 		desired.Owner, desired.Imported = as.Owner, false
-		observed, err := w.Observe(t.Context(), as, Live)
-		noError(t, err)
-		_, _, err = w.Converge(t.Context(), as, desired, observed, Guard{})
+		_, err := w.sync(t, as, desired, Live)
 		equal(t, as.Owner.UID == otherUID, ReasonOf(err) == ImportRefused)
 	}
-	observed, err := w.Observe(t.Context(), first, Cached)
-	noError(t, err)
-	kept, err := w.Remove(t.Context(), first, observed, true, Guard{})
+	kept, err := w.Remove(t.Context(), first, w.observe(t, first, Cached), true, Guard{})
 	noError(t, err)
 	equal(t, id, kept.ID)
 	equal(t, []types.UID{otherUID}, w.told)
@@ -321,22 +336,21 @@ func TestAnUnconfirmedImportIsRemoved(t *testing.T) {
 	isMarked := false
 	w.answer(func(answer http.ResponseWriter, r *http.Request) bool {
 		if isMarked {
-			answer.WriteHeader(http.StatusForbidden)
-			_, _ = answer.Write([]byte(`{"NeutronError": {"type": "PolicyNotAuthorized", "message": "no", "detail": ""}}`))
-			return true
+			return reply(answer, http.StatusForbidden, neutronBody("PolicyNotAuthorized", "no"))
 		}
 		isMarked = r.Method == http.MethodPut
 		return false
 	})
-	observed, err := w.Observe(t.Context(), as, Cached)
-	noError(t, err)
-	_, _, err = w.Converge(t.Context(), as, desired, observed, Guard{})
+	_, err := w.sync(t, as, desired, Cached)
 	equal(t, Forbidden, ReasonOf(err))
 	w.answer(nil)
 	equal(t, NewTags("team-a", owner.ImportTag()), w.inNeutron(t, id).Tags)
 
-	observed, err = w.Observe(t.Context(), as, Cached)
-	noError(t, err)
+	observed := w.observe(t, as, Cached)
+	w.answer(replyTo(http.MethodDelete, networksPath, 500, ""))
+	_, err = w.Remove(t.Context(), as, observed, true, Guard{})
+	wantError(t, Error{Op: "remove tag", Reason: Unavailable, Message: "500 Internal Server Error"}, err)
+	w.answer(nil)
 	_, err = w.Remove(t.Context(), as, observed, true, Guard{})
 	noError(t, err)
 	equal(t, NewTags("team-a"), w.inNeutron(t, id).Tags)
@@ -349,9 +363,7 @@ func TestAnObserverGivesTheNetworkUp(t *testing.T) {
 	sync := func(uid types.UID, observe bool) error {
 		as, desired := importer(uid, id), importing(id)
 		desired.Owner, desired.Imported, as.Observe, desired.Observe = as.Owner, false, observe, observe
-		observed, err := w.Observe(t.Context(), as, Live)
-		noError(t, err)
-		_, _, err = w.Converge(t.Context(), as, desired, observed, Guard{})
+		_, err := w.sync(t, as, desired, Live)
 		return err
 	}
 	noError(t, sync(owner.UID, false))
@@ -388,15 +400,11 @@ func TestRemoveAnImport(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, embedded.Options{})
 			before := w.legacy(t, "10.0.0.0/24")
-			_, err := w.others.SetTags(t.Context(), before.ID, SetTags{NewTags(append(test.tags, "team-a")...)})
-			noError(t, err)
-			_, err = w.others.CreateSubnet(t.Context(), before.ID, creates("10.1.0.0/24", "")) // with the owner's mark
-			noError(t, err)
+			w.tag(t, before.ID, append(test.tags, "team-a")...)
+			w.subnet(t, before.ID, "10.1.0.0/24", owner.Mark())
 			as := importer(owner.UID, before.ID)
 			as.Observe, as.Imported = test.observe, !strings.HasPrefix(test.name, "not confirmed")
-			observed, err := w.Observe(t.Context(), as, Live)
-			noError(t, err)
-			kept, err := w.Remove(t.Context(), as, observed, test.retain, Guard{})
+			kept, err := w.Remove(t.Context(), as, w.observe(t, as, Live), test.retain, Guard{})
 			equal(t, test.reason, ReasonOf(err))
 			after, err := w.others.GetNetwork(t.Context(), before.ID)
 			if test.want == nil {
@@ -417,16 +425,13 @@ func TestRemoveAnImport(t *testing.T) {
 func TestAnImportThatLosesItsMarkDuringTheDeletionIsNotDeleted(t *testing.T) {
 	w := newWorld(t, embedded.Options{})
 	id := w.legacy(t, "10.0.0.0/24").ID
-	_, err := w.others.SetTags(t.Context(), id, SetTags{NewTags("team-a", owner.ImportTag())})
-	noError(t, err)
-	_, err = w.others.CreateSubnet(t.Context(), id, creates("10.1.0.0/24", "")) // with the owner's mark
-	noError(t, err)
+	w.tag(t, id, "team-a", owner.ImportTag())
+	w.subnet(t, id, "10.1.0.0/24", owner.Mark())
 	as := importer(owner.UID, id)
 	as.Imported = true
-	observed, err := w.Observe(t.Context(), as, Live)
-	noError(t, err)
+	observed := w.observe(t, as, Live)
 	noError(t, w.others.removeTag(t.Context(), id, owner.ImportTag()))
-	_, err = w.Remove(t.Context(), as, observed, false, Guard{})
+	_, err := w.Remove(t.Context(), as, observed, false, Guard{})
 	noError(t, err)
 	after := w.inNeutron(t, id)
 	equal(t, 2, len(after.Subnets))
@@ -444,9 +449,7 @@ func TestRelistWithImports(t *testing.T) {
 	}
 	without := 0
 	for i := range 999 { // one page
-		as := importer(types.UID(fmt.Sprint("own-", i)), w.legacy(t, "10.0.0.0/24").ID)
-		_, err := w.Observe(t.Context(), as, Cached)
-		noError(t, err)
+		w.observe(t, importer(types.UID(fmt.Sprint("own-", i)), w.legacy(t, "10.0.0.0/24").ID), Cached)
 		if i == 0 {
 			without = relist()
 		}
@@ -462,17 +465,13 @@ func TestRelistWithImports(t *testing.T) {
 		noError(t, err)
 		as := importer(types.UID(fmt.Sprint("foreign-", i)), n.ID)
 		as.Observe = true
-		observed, err := w.Observe(t.Context(), as, Cached)
-		noError(t, err)
-		equal(t, true, observed.IsForeign)
+		equal(t, true, w.observe(t, as, Cached).IsForeign)
 	}
 	equal(t, without+4, relist())
 	w.told = nil
 	equal(t, without+4, relist())
 	equal(t, []types.UID(nil), w.told)
-	observed, err := w.Observe(t.Context(), importer("foreign-3", w.Cloud.imports.networks["foreign-3"]), Cached)
-	noError(t, err)
-	equal(t, true, observed.IsForeign)
+	equal(t, true, w.observe(t, importer("foreign-3", w.Cloud.imports.networks["foreign-3"]), Cached).IsForeign)
 	all, _ := w.Observer().All()
 	equal(t, 0, len(all)) // none of these was created for a Network: none can be an orphan
 }
@@ -566,27 +565,33 @@ func TestInterfaceOfATakenOverSubnetStays(t *testing.T) {
 
 // A view that is out of date does not let a Network write to a network that another one has by now.
 func TestAnImportThatWasLostIsNotChanged(t *testing.T) {
-	w := newWorld(t, embedded.Options{})
-	id := w.legacy(t, "10.0.0.0/24").ID
-	_, err := w.others.SetTags(t.Context(), id, SetTags{NewTags(owner.ImportTag())})
-	noError(t, err)
-	as, desired := importer(owner.UID, id), importing(id, "10.0.0.0/24")
-	desired.Subnets[0].Gateway = addr("10.0.0.254")
-	observed, err := w.Observe(t.Context(), as, Live)
-	noError(t, err)
-	_, err = w.others.SetTags(t.Context(), id, SetTags{NewTags(Owner{owner.Cluster, otherUID}.ImportTag())})
-	noError(t, err)
-	before := w.inNeutron(t, id)
-	_, _, err = w.Converge(t.Context(), as, desired, observed, Guard{})
-	equal(t, ImportRefused, ReasonOf(err))
-	equal(t, before, w.inNeutron(t, id))
+	ours, theirs := owner.ImportTag(), Owner{owner.Cluster, otherUID}.ImportTag()
+	for name, tags := range map[string]struct{ seen, now []string }{
+		"another one has it":     {[]string{ours}, []string{theirs}},
+		"another one has it too": {[]string{ours}, []string{ours, theirs}},
+		"another one was first":  {nil, []string{theirs}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, embedded.Options{})
+			id := w.legacy(t, "10.0.0.0/24").ID
+			w.tag(t, id, tags.seen...)
+			as, desired := importer(owner.UID, id), importing(id, "10.0.0.0/24")
+			desired.Subnets[0].Gateway, desired.Imported = addr("10.0.0.254"), tags.seen != nil
+			observed := w.observe(t, as, Live)
+			w.tag(t, id, tags.now...)
+			before := w.inNeutron(t, id)
+			_, _, err := w.Converge(t.Context(), as, desired, observed, Guard{})
+			equal(t, ImportRefused, ReasonOf(err))
+			equal(t, before, w.inNeutron(t, id))
+			equal(t, otherUID, w.Cloud.imports.hold(id, otherUID)) // it is not kept from the other one
+		})
+	}
 }
 
 // Networks of no project, such as those between highly available routers, are not ours.
 func TestANetworkOfNoProjectIsForeign(t *testing.T) {
 	w := newWorld(t, embedded.Options{})
-	_, err := w.others.GetNetwork(t.Context(), w.legacy(t).ID) // there is a session
-	noError(t, err)
+	w.legacy(t) // there is a session
 	n := &Network{ID: "n"}
 	w.others.setForeign(n)
 	equal(t, true, n.IsForeign)

@@ -372,6 +372,9 @@ func TestRunListsSoonerAfterAFailure(t *testing.T) {
 			})
 		})
 	}
+	for _, reason := range []ErrorReason{Unauthenticated, Forbidden} { // others can be there at any time
+		between(t, shortHold, shortHold*3/2, retryDelay(&Error{Reason: reason, RetryAfter: longHold}, 0))
+	}
 }
 
 func TestRelistSoonListsAtOnceAndNotifiesOfTheRecovery(t *testing.T) {

@@ -75,7 +75,7 @@ func placeOf(provider *gophercloud.ProviderClient, endpoint gophercloud.Endpoint
 	if len(regions) == 1 {
 		place.Region = regions[0]
 	}
-	if place.Project != "" && !validID(place.Project) || len(place.Region) > maxText || place.Region != Printable(place.Region) {
+	if place.Project != "" && !validID(place.Project) || place.Region != Printable(place.Region) {
 		return Place{}, false, notKeystone()
 	}
 	endpoint.Region = ""

@@ -17,20 +17,24 @@ limitations under the License.
 package neutron
 
 import (
+	"net/http"
 	"testing"
 
+	"github.com/gophercloud/gophercloud/v2"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
 func TestWhoIsWokenWhenTheCloudAnswersAgain(t *testing.T) {
+	answered := func(op, method string, status int) error {
+		return wrap(op, gophercloud.ErrUnexpectedResponseCode{Method: method, Actual: status})
+	}
 	var (
 		noAnswer = &Error{Op: "update network", Reason: Unavailable, err: errAway}
-		refused  = &Error{Op: "update network", Reason: Unavailable, Message: "500"}
-		noAccess = &Error{Op: authenticate, Reason: Unauthenticated}
-		away     = &Error{Op: "list networks", Reason: Unavailable, away: true}
-		unsent   = ofAnother(away)
+		refused  = answered("update network", http.MethodPut, 500)
+		noAccess = &Error{Op: "list networks", Reason: Unauthenticated}
+		unsent   = ofAnother(refused)
 	)
 	const woken = "woken"
 	for _, test := range []struct {
@@ -42,7 +46,10 @@ func TestWhoIsWokenWhenTheCloudAnswersAgain(t *testing.T) {
 		{"no sync failed", []any{nil}, false},
 		{"Neutron did not answer", []any{noAnswer}, true},
 		{"no request was sent", []any{unsent}, true},
-		{"a read failed", []any{away}, true},
+		{"a read failed", []any{answered("list networks", http.MethodGet, 500)}, true},
+		{"a read is refused", []any{answered("get network", http.MethodGet, 404)}, false},
+		{"Keystone failed", []any{answered(authenticate, http.MethodPost, 500)}, true},
+		{"Neutron is not in the catalog", []any{&Error{Op: findNeutron, Reason: Unavailable}}, true},
 		{"the credentials are refused", []any{noAccess}, true},
 		{"the credentials are refused again after it was woken", []any{noAccess, woken, noAccess}, true},
 		{"Neutron refused the change", []any{refused}, false},

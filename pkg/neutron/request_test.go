@@ -223,6 +223,7 @@ func TestRefusedCredentialsAreCounted(t *testing.T) {
 	for i := range 3 {
 		_, err := c.ListNetworks(t.Context())
 		equal(t, Unauthenticated, ReasonOf(err))
+		equal(t, "authenticate: "+unauthorized, err.Error())
 		equal(t, i > 0, RetryAfterOf(err) > 0)
 		equal(t, i+1, m.failed())
 	}
@@ -248,8 +249,10 @@ func TestWhatIsAnAuthenticationFailure(t *testing.T) {
 			l := newLab(t, embedded.Options{})
 			c, m := l.metered(t)
 			if test.hasToken {
-				_, err := c.ListNetworks(t.Context())
-				noError(t, err)
+				works(t, c)
+				l.RevokeTokens()
+				_, err := c.GetNetwork(t.Context(), "1")
+				equal(t, NotFound, ReasonOf(err)) // Neutron has accepted the token all the same
 				l.RevokeTokens()
 			}
 			l.answer(test.tap)

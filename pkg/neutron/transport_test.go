@@ -136,16 +136,17 @@ func TestTheSizeOfAnAnswerIsBounded(t *testing.T) {
 
 func TestTheClientAppliesItsOptions(t *testing.T) {
 	l := newLab(t, embedded.Options{})
-	agents := map[string]bool{}
+	agents, fenced := map[string]bool{}, 0
 	l.answer(func(_ http.ResponseWriter, r *http.Request) bool {
 		agent, _, _ := strings.Cut(r.UserAgent(), " ")
 		agents[agent] = true
 		return false
 	})
-	c := newTestClient(t, l.config(t), ClientOptions{Timeout: 10 * time.Second, QPS: 1000, Burst: 7, Connections: 9, UserAgent: "samplecrd-controller/test"})
-	_, err := c.ListNetworks(t.Context())
-	noError(t, err)
+	c := newTestClient(t, l.config(t), ClientOptions{Timeout: 10 * time.Second, QPS: 1000, Burst: 7, Connections: 9, UserAgent: "samplecrd-controller/test",
+		Fence: func() { fenced++ }})
+	works(t, c)
 	equal(t, map[string]bool{"samplecrd-controller/test": true}, agents)
+	equal(t, len(l.requests()), fenced)
 
 	tr := c.circuit.base.(*transport)
 	equal(t, 10*time.Second, tr.timeout)
