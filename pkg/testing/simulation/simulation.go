@@ -49,6 +49,8 @@ const (
 	neighbour = "c0ffee00-0000-4000-8000-000000000001"
 	replicas  = 2
 
+	// resync is how often all of Neutron is listed.
+	resync = 10 * time.Minute
 	// patience is how long both sides may take to agree after the last trouble.
 	patience = 30 * time.Minute
 	quiet    = 2 * time.Hour
@@ -240,14 +242,12 @@ func (w *World) conclude() (violations []string) {
 		next()
 	}
 	// The last lists, and what was still under way.
-	w.pass(time.Now().Add(10 * time.Minute))
+	w.pass(time.Now().Add(resync + 5*time.Minute))
 	for _, c := range w.clusters() {
 		violations = append(violations, c.planned()...)
 		c.judge.beQuiet(true)
 	}
-	for range int(quiet / (10 * time.Minute)) {
-		time.Sleep(10 * time.Minute)
-	}
+	time.Sleep(quiet)
 	for _, c := range w.clusters() {
 		violations = slices.Concat(violations, c.judge.found(), c.judge.disagreements())
 	}
