@@ -40,18 +40,15 @@ func (f *fixture) untag(id string, uid types.UID) {
 	f.t.Helper()
 	defer f.TakeJournal()
 	_, err := f.Client.Delete(f.t.Context(), f.Client.ServiceURL("networks", id, "tags", neutron.Owner{Cluster: world.Cluster, UID: uid}.ImportTag()), nil)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 }
 
 // tag adds a tag to a network, as another client.
 func (f *fixture) tag(id, tag string) {
 	f.t.Helper()
 	defer f.TakeJournal()
-	if _, err := f.Client.Put(f.t.Context(), f.Client.ServiceURL("networks", id, "tags", tag), nil, nil, nil); err != nil {
-		f.t.Fatal(err)
-	}
+	_, err := f.Client.Put(f.t.Context(), f.Client.ServiceURL("networks", id, "tags", tag), nil, nil, nil)
+	must(f.t, err)
 }
 
 // A Network that was created again has another UID. If the informer has missed the deletion, nothing but

@@ -318,12 +318,8 @@ func TestADefaultThatCannotBeRestoredHoldsUpNothing(t *testing.T) {
 				f.CreateProtected()
 				f.CreateRouting()
 				f.Create(*declared.Start())
-				if err := f.settle(nothing); err != nil {
-					t.Fatal(err)
-				}
-				if err := field.Change(f.World); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.settle(nothing))
+				must(t, field.Change(f.World))
 				_, _ = f.rest()
 				f.expectUnrestored(field.Label)
 				declared.Act(f.World)

@@ -70,9 +70,8 @@ func TestRegionThatIsAddedLosesNoNetwork(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFixture(t, world.NewNetwork("10.0.0.0/24", ""))
 			f.restartWith(f.CloudsYAMLWithout("region_name"))
-			if _, err := f.syncAnyway(); err != nil {
-				t.Fatal(err)
-			}
+			_, err := f.syncAnyway()
+			must(t, err)
 			was := f.Get().Status
 			if was.Region != "RegionOne" {
 				t.Errorf("the region in the status is %q", was.Region)
@@ -195,9 +194,7 @@ func refuseToken(t *testing.T, s world.Scenario, request, interruption int) (hap
 			t.Errorf("request %d: made elsewhere: %+v", request, n)
 		}
 	}
-	if err := during.back(f.World); err != nil {
-		t.Fatal(err)
-	}
+	must(t, during.back(f.World))
 	f.Configure(f.CloudsYAMLWithout("project_name", "project_domain_name", "region_name"))
 	for _, violation := range f.finish(s) {
 		t.Errorf("request %d: %s", request, violation)

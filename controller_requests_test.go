@@ -36,9 +36,7 @@ func TestTheRequestsOfAnEdit(t *testing.T) {
 			f.CreateProtected()
 			f.CreateRouting()
 			f.Create(*edit.Start)
-			if err := f.settle(nothing); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.settle(nothing))
 			f.relist()
 			f.TakeJournal()
 			edit.Act(f.World)

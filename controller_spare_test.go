@@ -48,18 +48,15 @@ func (f *fixture) createSpare(name string, cloudsYAML []byte) {
 	secret.Namespace, secret.Name = systemNamespace, name
 	secret.Labels = map[string]string{samplecrdv1.LabelCloudCredentials: "true"}
 	secret.Data["clouds.yaml"] = cloudsYAML
-	if _, err := f.Secrets.CoreV1().Secrets(systemNamespace).Create(f.t.Context(), secret, metav1.CreateOptions{}); err != nil {
-		f.t.Fatal(err)
-	}
+	_, err := f.Secrets.CoreV1().Secrets(systemNamespace).Create(f.t.Context(), secret, metav1.CreateOptions{})
+	must(f.t, err)
 }
 
 // elsewhere returns credentials for another Neutron, whose entry has the name of the World's.
 func elsewhere(t *testing.T) (cloudsYAML []byte) {
 	t.Helper()
 	server, err := embedded.Start("127.0.0.1:0", embedded.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	return server.CloudsYAML("theirs")
 }
@@ -69,9 +66,7 @@ func (f *fixture) endNamespace() {
 	f.t.Helper()
 	err := f.Secrets.Tracker().Add(&corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{Name: world.Key.Namespace, DeletionTimestamp: &metav1.Time{Time: time.Now()}}})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 }
 
 // The Secret of a namespace that is being deleted led to another project before it was deleted.
@@ -84,9 +79,8 @@ func TestNetworkIsNotFinishedInAnotherProject(t *testing.T) {
 	f.restartWithSpares()
 	other := f.Secret()
 	other.Data["clouds.yaml"] = elsewhere(t)
-	if _, err := f.Secrets.CoreV1().Secrets(world.Key.Namespace).Update(t.Context(), other, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.Secrets.CoreV1().Secrets(world.Key.Namespace).Update(t.Context(), other, metav1.UpdateOptions{})
+	must(t, err)
 	f.syncUntil(samplecrdv1.ReasonOtherCloud)
 	for range 3 {
 		f.AwaitSecretWatch()

@@ -62,9 +62,7 @@ func startProcess(t *testing.T, kubernetes, own *world.World) *process {
 		waited: map[cache.ObjectName]bool{}, synced: map[cache.ObjectName]bool{}}
 	p.ended.L = &p.mu
 	config, err := neutron.ParseConfig("test", own.Neutron.CloudsYAML("test"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	own.Neutron.SetFault(func(*http.Request) *embedded.Fault { <-answered; return nil })
 	cloud := neutron.NewCloud("test", neutron.NewClient(config, neutron.ClientOptions{Timeout: time.Hour}), world.Cluster, time.Hour)
 
@@ -72,9 +70,7 @@ func startProcess(t *testing.T, kubernetes, own *world.World) *process {
 	factory := informers.NewSharedInformerFactory(p.Kube, 0)
 	controller, err := NewController(ctx, p.Kube, factory.Samplecrd().V1().Networks(), newClouds(t, cloud, clouds.Options{Client: p.Secrets}), p.Events,
 		ControllerOptions{Cluster: world.Cluster, Resync: time.Minute, Retry: testRetry, Limits: fair.Limits{PerCloud: 1, Total: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	controller.sync = func(ctx context.Context, key cache.ObjectName) error {
 		err := controller.syncHandler(ctx, key)
 		p.mu.Lock()

@@ -93,9 +93,7 @@ func startStorm(t *testing.T, fault func(*http.Request) *embedded.Fault, network
 	}
 	yaml := bytes.ReplaceAll(s.neutron.CloudsYAML("test"), []byte(`"/identity`), []byte(`"http://`+host+`/identity`))
 	config, err := neutron.ParseConfig("test", yaml)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// The defaults of the flags.
 	client := neutron.NewClient(config, neutron.ClientOptions{Timeout: 30 * time.Second, Connections: 8})
 	s.cloud = neutron.NewCloud("test", client, world.Cluster, stormPeriod)
@@ -106,9 +104,7 @@ func startStorm(t *testing.T, fault func(*http.Request) *embedded.Fault, network
 		Cluster: world.Cluster, Resync: stormPeriod, Limits: fair.Limits{PerCloud: 16, Total: 24},
 		Retry: retry.Options{BaseDelay: time.Second, MaxDelay: time.Minute, QPS: 10, Burst: 100},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	factory.StartWithContext(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { _ = controller.Run(ctx, 32) })
@@ -157,9 +153,8 @@ func (s *storm) edit(name string, change func(*samplecrdv1.Network)) {
 	s.t.Helper()
 	n := s.get(name)
 	change(n)
-	if _, err := s.kube.SamplecrdV1().Networks(n.Namespace).Update(context.Background(), n, metav1.UpdateOptions{}); err != nil {
-		s.t.Fatal(err)
-	}
+	_, err := s.kube.SamplecrdV1().Networks(n.Namespace).Update(context.Background(), n, metav1.UpdateOptions{})
+	must(s.t, err)
 }
 
 // requests returns the number of requests to Neutron.

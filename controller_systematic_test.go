@@ -293,9 +293,7 @@ func eventsOf(t *testing.T, s world.Scenario) []string {
 	t.Helper()
 	f := prepare(t, s)
 	f.takeChanges()
-	if err := f.settle(s.Act); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.settle(s.Act))
 	return f.takeChanges()
 }
 
@@ -419,9 +417,7 @@ func (f *fixture) refuseStatuses(isAway func() bool) {
 func deleteAfterALostAnswer(t *testing.T, s world.Scenario, change, backup int) (changes, backups bool) {
 	t.Helper()
 	f := prepare(t, s)
-	if err := f.settle(s.Act); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.settle(s.Act))
 	if backup > f.API.Changes() {
 		return true, false
 	}
@@ -677,9 +673,7 @@ func (f *fixture) converge(n *samplecrdv1.Network, blocking string) {
 		}
 		f.DeletePorts()
 	}
-	if err := f.settle(nothing); err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, f.settle(nothing))
 	want := &n.Spec
 	if deleted {
 		want = nil

@@ -127,9 +127,7 @@ func (f *fixture) startWithoutList(cluster string) {
 	informer := informers.NewSharedInformerFactory(f.Kube, 0).Samplecrd().V1().Networks()
 	controller, err := NewController(f.t.Context(), f.Kube, informer, f.newClouds(), f.Events,
 		ControllerOptions{Cluster: cluster, Resync: time.Minute, Retry: testRetry, Limits: fair.Limits{PerCloud: 2, Total: 3}})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 	f.t.Cleanup(controller.queue.ShutDown)
 	f.controller, f.indexer = controller, informer.Informer().GetIndexer()
 	f.refresh()
@@ -161,12 +159,17 @@ func (f *fixture) newClouds() *clouds.Clouds {
 	return newClouds(f.t, f.cloud, clouds.Options{Client: f.Secrets, ClusterResourceNamespace: f.spareNamespace})
 }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // relist makes the Observer list Neutron once.
 func (f *fixture) relist() {
 	f.t.Helper()
-	if err := f.cloud.Observer().Relist(f.t.Context()); err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, f.cloud.Observer().Relist(f.t.Context()))
 }
 
 // DeletePorts deletes the ports that CreatePort created, and lets all clouds notice it.
@@ -181,9 +184,7 @@ func (f *fixture) DeletePorts() {
 func (f *fixture) relistPorts() {
 	f.t.Helper()
 	for _, cloud := range f.controller.clouds.List() {
-		if err := cloud.RelistPorts(f.t.Context()); err != nil {
-			f.t.Fatal(err)
-		}
+		must(f.t, cloud.RelistPorts(f.t.Context()))
 	}
 }
 
@@ -200,9 +201,7 @@ func (f *fixture) see(networks []*samplecrdv1.Network) {
 	for i, n := range networks {
 		items[i] = n
 	}
-	if err := f.indexer.Replace(items, ""); err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, f.indexer.Replace(items, ""))
 }
 
 // syncHandler syncs the Network with the cache as it is.
@@ -739,9 +738,7 @@ func (f *fixture) takeKeys() {
 func TestUnmanagedSubnetOfAnotherProjectIsReportedOnce(t *testing.T) {
 	f := newFixture(t, world.NewNetwork("10.0.0.0/24", ""))
 	config, err := neutron.ParseConfig("test-admin", f.Neutron.CloudsYAML("test"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	client := neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second})
 	f.cloud = neutron.NewCloud("test", client, world.Cluster, time.Hour)
 	f.controller.clouds = f.newClouds()
@@ -749,15 +746,11 @@ func TestUnmanagedSubnetOfAnotherProjectIsReportedOnce(t *testing.T) {
 	f.mustSync()
 	f.ExpectEvents(samplecrdv1.EventCreated)
 	member, err := networks.Create(t.Context(), f.Client, networks.CreateOpts{Name: "the other project"}).Extract()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	unmanaged, err := subnets.Create(t.Context(), f.UserClient("test-admin"), subnets.CreateOpts{
 		NetworkID: f.Get().Status.NetworkID, CIDR: "10.9.0.0/24", IPVersion: gophercloud.IPv4, ProjectID: member.ProjectID,
 	}).Extract()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	relisted := func() { f.relist(); f.mustSync() }
 	live := func() {
 		f.Edit(func(n *samplecrdv1.Network) {
@@ -774,9 +767,7 @@ func TestUnmanagedSubnetOfAnotherProjectIsReportedOnce(t *testing.T) {
 			t.Errorf("after read %d: message %q", i, message)
 		}
 	}
-	if err := subnets.Delete(t.Context(), f.UserClient("test-admin"), unmanaged.ID).ExtractErr(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, subnets.Delete(t.Context(), f.UserClient("test-admin"), unmanaged.ID).ExtractErr())
 	relisted()
 	if message := f.message(); strings.Contains(message, unmanaged.ID) {
 		t.Errorf("message %q, though it is gone", message)
@@ -788,12 +779,8 @@ func TestNetworksWhoseMarksAreRewrittenBelongToTheNewClusterID(t *testing.T) {
 	f := ready(t, "10.0.0.0/24", "")
 	n := f.Get()
 	description := strings.Replace(neutron.Owner{Cluster: world.Cluster, UID: n.UID}.Mark(), world.Cluster, "new", 1)
-	if err := networks.Update(t.Context(), f.Client, n.Status.NetworkID, networks.UpdateOpts{Description: &description}).Err; err != nil {
-		t.Fatal(err)
-	}
-	if err := subnets.Update(t.Context(), f.Client, n.Status.SubnetID, subnets.UpdateOpts{Description: &description}).Err; err != nil {
-		t.Fatal(err)
-	}
+	must(t, networks.Update(t.Context(), f.Client, n.Status.NetworkID, networks.UpdateOpts{Description: &description}).Err)
+	must(t, subnets.Update(t.Context(), f.Client, n.Status.SubnetID, subnets.UpdateOpts{Description: &description}).Err)
 	f.startAs("new")
 	f.TakeWrites()
 	f.relist()
@@ -884,9 +871,7 @@ func TestPausedNetworkIsNotAdopted(t *testing.T) {
 func TestDriftThatIsListedDuringTheDeletionOfADuplicateIsRepaired(t *testing.T) {
 	f := ready(t, "10.0.0.0/24", "")
 	config, err := neutron.ParseConfig("test", f.Neutron.CloudsYAML("test"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.cloud = neutron.NewCloud("test", neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second}), world.Cluster, time.Hour)
 	f.controller.clouds = f.newClouds()
 	f.CreateOwned(f.Get().UID)
@@ -1125,9 +1110,7 @@ func TestHandlersEnqueueTheChangesOfTheInformer(t *testing.T) {
 		cloud := neutron.NewCloud("none", neutron.NewClient(neutron.Config{}, neutron.ClientOptions{}), world.Cluster, time.Hour)
 		controller, err := NewController(ctx, kube, factory.Samplecrd().V1().Networks(), newClouds(t, cloud, clouds.Options{}), record.NewFakeRecorder(10),
 			ControllerOptions{Cluster: world.Cluster, Resync: time.Minute, Retry: testRetry})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		factory.StartWithContext(ctx)
 		defer factory.Shutdown()
 		defer cancel()
@@ -1152,23 +1135,19 @@ func TestHandlersEnqueueTheChangesOfTheInformer(t *testing.T) {
 		networks := kube.SamplecrdV1().Networks(world.Key.Namespace)
 		edited := world.NewNetwork("10.0.0.0/25", "")
 		edited.Generation = 2
-		if _, err := networks.Update(ctx, edited, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = networks.Update(ctx, edited, metav1.UpdateOptions{})
+		must(t, err)
 		expect("an edit", 1)
 
 		written := edited.DeepCopy()
 		written.Status.NetworkID = "id"
-		if _, err := networks.UpdateStatus(ctx, written, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = networks.UpdateStatus(ctx, written, metav1.UpdateOptions{})
+		must(t, err)
 		expect("a write of the status by another client", 0)
 		time.Sleep(live.UnknownWriteDelay)
 		expect("a write of the status by another client, a second ago", 1)
 
-		if err := networks.Delete(ctx, world.Key.Name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, networks.Delete(ctx, world.Key.Name, metav1.DeleteOptions{}))
 		expect("a deletion", 1)
 	})
 }
@@ -1410,9 +1389,7 @@ func TestFakeClientsetAcceptsEveryKindOfWrite(t *testing.T) {
 	}
 	computed := status.Compute(world.NewNetwork("10.0.0.0/25", ""), status.Outcome{Cloud: "test"})
 	patch, err := status.Patch(world.NewNetwork("", ""), &computed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := client.Patch(ctx, world.Key.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "test"}, "status"); err != nil {
 		t.Fatalf("patch the status: %v", err)
 	}
@@ -1480,8 +1457,6 @@ func TestNoHandlerIsCalledBeforeTheIndexesExist(t *testing.T) {
 		}
 	}}
 	controller, err := NewController(t.Context(), f.Kube, early, newClouds(t, cloud, clouds.Options{Client: f.Secrets}), f.Events, ControllerOptions{Cluster: world.Cluster})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	controller.queue.ShutDown()
 }

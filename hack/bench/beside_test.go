@@ -46,20 +46,14 @@ func TestAControllerIsMeasuredByItsDescription(t *testing.T) {
 		t.Skip(err)
 	}
 	o, batches, err := parse([]string{"-n", "8", "-runs", "1", "-latency", "0", "-with", ownDescription, besideName})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l, err := newLab(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l.dir, l.calmDown = t.TempDir(), 0
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	results, err := l.measureAll(ctx, batches)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	created := results[0].Median
 	if diff := cmp.Diff(map[string]int{"POST networks": 8, "POST subnets": 8}, changes(created.Calls)); diff != "" {
 		t.Errorf("requests to Neutron for creations (-want +got):\n%s", diff)
@@ -91,9 +85,7 @@ func changes(calls map[string]int) map[string]int {
 
 func TestInvalidDescriptionsAreRefused(t *testing.T) {
 	valid, err := os.ReadFile(ownDescription)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, tt := range []struct{ name, old, new, want string }{
 		{"a mistyped field", "condition: Ready", "conditions: Ready", `unknown field "conditions"`},
 		{"no name", "name: samplecrd-controller\n", "\n", "name: must be set"},
@@ -109,9 +101,7 @@ func TestInvalidDescriptionsAreRefused(t *testing.T) {
 			}
 			text = strings.Replace(text, "../../artifacts", filepath.Join(mustAbs(t, "../.."), "artifacts"), 1)
 			file := filepath.Join(t.TempDir(), "controller.yaml")
-			if err := os.WriteFile(file, []byte(strings.Replace(text, tt.old, tt.new, 1)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(file, []byte(strings.Replace(text, tt.old, tt.new, 1)), 0o600))
 			_, err := readPeers(file)
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), file+": ") {
 				t.Errorf("got error %v, want one with %q", err, tt.want)
@@ -126,11 +116,16 @@ func TestInvalidDescriptionsAreRefused(t *testing.T) {
 	}
 }
 
-func mustAbs(t *testing.T, path string) string {
-	absolute, err := filepath.Abs(path)
+func must(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func mustAbs(t *testing.T, path string) string {
+	absolute, err := filepath.Abs(path)
+	must(t, err)
 	return absolute
 }
 
@@ -147,9 +142,7 @@ func TestOnlyTheObjectsOfTheDescriptionCount(t *testing.T) {
 		of("default", "child"), of("other", "net"), own)
 	o := &objectsOf{client: client, all: []object{{own, client.Resource(networks).Namespace("default"), networks.GroupResource()}}, seen: &tracker[*unstructured.Unstructured]{}}
 	o.seen.expect(len(o.all)+1, func(*unstructured.Unstructured) bool { return true })
-	if err := o.watch(t.Context(), map[schema.GroupVersionResource]bool{networks: true}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.watch(t.Context(), map[schema.GroupVersionResource]bool{networks: true}))
 	o.seen.mu.Lock()
 	defer o.seen.mu.Unlock()
 	if got := slices.Collect(maps.Keys(o.seen.at)); !slices.Equal(got, []string{"Network.a.example default/net"}) {
@@ -173,9 +166,7 @@ func TestIsReady(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			u := &unstructured.Unstructured{}
 			text := `{"kind": "A", "metadata": {"generation": 3}, "status": {"conditions": [` + tt.conditions + `]}}`
-			if err := u.UnmarshalJSON([]byte(text)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, u.UnmarshalJSON([]byte(text)))
 			if got := p.isReady(u); got != tt.want {
 				t.Errorf("got %v", got)
 			}

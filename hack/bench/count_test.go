@@ -60,9 +60,7 @@ apiserver_request_duration_seconds_count{resource="networks",verb="PATCH"} 70
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := parseKubernetesCounts([]byte(text), tt.of)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(kubernetesCounts{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -90,9 +88,7 @@ samplecrd_neutron_requests_total{code="200",credentials="secret",operation="list
 # TYPE samplecrd_neutron_last_look_timestamp_seconds gauge
 samplecrd_neutron_last_look_timestamp_seconds{cloud="one",credentials="controller"} 1.7e+09
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got, want := backlogOf(families, "networks"), (backlog{done: 70, waiting: 3, unfinished: 0.5}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -70,9 +70,7 @@ func TestPlan(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, batches, err := parse(strings.Fields(tt.args))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(tt.want, show(batches)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -96,9 +94,7 @@ func TestInvalidArgumentsAreRefused(t *testing.T) {
 // hideStderr keeps the output of the package flag out of the test's log.
 func hideStderr(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stderr := os.Stderr
 	os.Stderr = w
 	go io.Copy(io.Discard, r)

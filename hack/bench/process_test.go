@@ -24,23 +24,17 @@ import (
 // TestOwnProcess compares the values from /proc with what this process knows about itself.
 func TestOwnProcess(t *testing.T) {
 	p, err := readProcess(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if p.pid != os.Getpid() || p.parent != os.Getppid() {
 		t.Errorf("got %+v, want pid %d and parent %d", p, os.Getpid(), os.Getppid())
 	}
 	peak, resident, err := memory(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if resident < 1<<20 || peak < resident {
 		t.Errorf("%d bytes resident, %d at the peak", resident, peak)
 	}
 	processes, err := family("/no such controller")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(processes) != 1 || processes[benchmarkProcess].pid != os.Getpid() {
 		t.Errorf("the processes are %+v, want this one as %s", processes, benchmarkProcess)
 	}

@@ -63,9 +63,7 @@ func TestChaos(t *testing.T) {
 	plan{networks: 30, dropped: 10, hangs: true, neutronTimeout: 2 * time.Second, resync: 3 * time.Second, workers: 32}.test(t, func(t *testing.T, dir string) string {
 		t.Helper()
 		neutron, err := startNeutron(t.Context(), dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = neutron.Close() })
 		return neutron.CloudsYAML
 	})
@@ -85,9 +83,7 @@ func (p plan) test(t *testing.T, startNeutron func(t *testing.T, dir string) str
 		p.networks = *networksFlag
 	}
 	binary, err := buildController()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range *seeds {
 		p.seed = *seed + uint64(i)
 		t.Run(fmt.Sprint("seed ", p.seed), func(t *testing.T) {
@@ -103,9 +99,7 @@ func (p plan) execute(t *testing.T, controlPlane *cluster.Cluster, binary, cloud
 	t.Helper()
 	started := time.Now()
 	w, err := newWorld(t.Context(), p, controlPlane, binary, cloudsYAML, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	disagreements, err := w.run(t.Context())
 	violations := w.found()
 	t.Logf("seed %d: %d Networks, %d replicas; logs in %s\n%s\n%8s in all\n%8d violations",
@@ -142,20 +136,21 @@ func (p plan) mustHappen() (all []string) {
 	return all
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // makeDir creates the test's folder, empty, and returns it.
 func makeDir(t *testing.T, name string) string {
 	t.Helper()
 	dir, err := outputDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir = filepath.Join(dir, name)
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(dir))
+	must(t, os.MkdirAll(dir, 0o700))
 	return dir
 }
 
@@ -177,22 +172,16 @@ var buildController = sync.OnceValues(func() (string, error) {
 func startControlPlane(t *testing.T, dir string) *cluster.Cluster {
 	t.Helper()
 	executable, err := cluster.Build(t.Context(), os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	controlPlane, err := cluster.Start(t.Context(), cluster.Options{Binary: executable, Dir: filepath.Join(dir, "cluster"), Fresh: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := controlPlane.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
 	root, err := stack.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, args := range [][]string{
 		{"apply", "-f", filepath.Join(root, "artifacts", "crd")},
 		{"wait", "--for=condition=Established", "crd/networks.samplecrd.k8s.io", "--timeout=30s"},
@@ -208,16 +197,12 @@ func startControlPlane(t *testing.T, dir string) *cluster.Cluster {
 func startRealNeutron(t *testing.T, _ string) string {
 	t.Helper()
 	dir, err := outputDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n, err := realneutron.Up(t.Context(), filepath.Join(dir, "..", "neutron", "chaos"))
 	if errors.Is(err, realneutron.ErrUnavailable) && os.Getenv("CI") != "true" {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := n.Purge(); err != nil {
 			t.Error(err)

@@ -54,23 +54,26 @@ type cloud struct {
 	preparations sync.Map
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // connect logs in all users of a clouds.yaml.
 func connect(t *testing.T, kind string, cloudsYAML []byte) *cloud {
 	t.Helper()
 	c := &cloud{kind: kind, accounts: map[string]*account{}}
 	for user, entry := range map[string]string{"": realneutron.Cloud, "other": realneutron.OtherCloud, "admin": realneutron.AdminCloud} {
 		auth, endpoint, tls, err := clouds.Parse(clouds.WithCloudName(entry), clouds.WithCloudsYAML(bytes.NewReader(cloudsYAML)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		provider, err := config.NewProviderClient(t.Context(), auth, config.WithTLSConfig(tls))
 		if err != nil {
 			t.Fatalf("log in to the %s Neutron as %s: %v", kind, entry, err)
 		}
 		client, err := openstack.NewNetworkV2(provider, endpoint)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c.accounts[user] = &account{auth.Username, auth.Password, provider.Token(), projectOf(t, provider),
 			client.ServiceURL(), strings.TrimSuffix(auth.IdentityEndpoint, "/") + "/"}
 	}
@@ -81,9 +84,7 @@ func connect(t *testing.T, kind string, cloudsYAML []byte) *cloud {
 func projectOf(t *testing.T, provider *gophercloud.ProviderClient) string {
 	t.Helper()
 	project, err := provider.GetAuthResult().(tokens.CreateResult).ExtractProject()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return project.ID
 }
 
@@ -111,9 +112,7 @@ var client = &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{D
 func send(t *testing.T, method, url, body string, header http.Header) (*http.Response, []byte) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, values := range header {
 		req.Header[name] = values
 	}
@@ -129,14 +128,10 @@ func send(t *testing.T, method, url, body string, header http.Header) (*http.Res
 		}
 		resp, err = client.Do(req)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return resp, raw
 }
 

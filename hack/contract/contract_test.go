@@ -50,9 +50,7 @@ func TestTheEmbeddedNeutronAnswersAsRecorded(t *testing.T) {
 			options.PageLimit = pageLimit
 		}
 		s, err := embedded.Start("127.0.0.1:0", options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer func() { _ = s.Close() }()
 		runAll(t, connect(t, "embedded", s.CloudsYAML(realneutron.Cloud)), rows, 1, paged, compare)
 	}
@@ -93,9 +91,7 @@ type real struct{ *realneutron.Neutron }
 // left one.
 func startReal(t *testing.T) *real {
 	t.Helper()
-	if err := realneutron.Purge(realDir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, realneutron.Purge(realDir))
 	n := &real{}
 	n.up(t)
 	t.Cleanup(func() {
@@ -108,9 +104,7 @@ func startReal(t *testing.T) *real {
 
 func (n *real) restart(t *testing.T, config ...string) {
 	t.Helper()
-	if err := n.Down(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.Down())
 	n.up(t, config...)
 }
 
@@ -121,17 +115,13 @@ func (n *real) up(t *testing.T, config ...string) {
 	if errors.Is(err, realneutron.ErrUnavailable) && os.Getenv("CI") != "true" {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func (n *real) connect(t *testing.T) *cloud {
 	t.Helper()
 	cloudsYAML, err := os.ReadFile(n.CloudsYAML)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return connect(t, "real", cloudsYAML)
 }
 

@@ -55,9 +55,7 @@ var titleForm = regexp.MustCompile(`^# (.+?)(?: \[(alone|paged|whole)\])?\n$`)
 func load(t *testing.T, file string) []*row {
 	t.Helper()
 	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all []*row
 	comment, names := "", map[string]bool{}
 	for line := range strings.Lines(string(raw)) {
@@ -110,14 +108,10 @@ func write(t *testing.T, rows []*row) {
 		}
 		fmt.Fprintf(&b, "%s# %s%s\n%s\n", r.comment, r.name, flag, r.answers)
 	}
-	if err := os.WriteFile(recording, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(recording, []byte(b.String()), 0o644))
 	// The rows that were not recorded now are from the packages that verified names.
 	if state := recordedState(t); all || samePackages(state, contents(verified)) {
-		if err := os.WriteFile(verified, state, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(verified, state, 0o644))
 	}
 }
 
@@ -125,9 +119,7 @@ func write(t *testing.T, rows []*row) {
 func recordedState(t *testing.T) []byte {
 	t.Helper()
 	packages, err := realneutron.Packages()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return fmt.Appendf([]byte(packages), "%x %s\n", sha256.Sum256(contents(recording)), recording)
 }
 

@@ -47,20 +47,21 @@ type validator struct {
 	rules      *cel.Validator
 }
 
-func newValidator(t *testing.T) *validator {
+func must(t *testing.T, err error) {
 	t.Helper()
-	text, err := os.ReadFile("../../artifacts/crd/samplecrd.k8s.io_networks.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func newValidator(t *testing.T) *validator {
+	t.Helper()
+	text, err := os.ReadFile("../../artifacts/crd/samplecrd.k8s.io_networks.yaml")
+	must(t, err)
 	var crd apiextensionsv1.CustomResourceDefinition
-	if err := yaml.Unmarshal(text, &crd); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(text, &crd))
 	var props apiextensions.JSONSchemaProps
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, &props, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, &props, nil))
 	v := &validator{}
 	if v.structural, err = schema.NewStructural(&props); err != nil {
 		t.Fatal(err)
@@ -75,9 +76,7 @@ func newValidator(t *testing.T) *validator {
 func (v *validator) validate(t *testing.T, object map[string]any) field.ErrorList {
 	t.Helper()
 	before, err := yaml.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if pruning.Prune(object, v.structural, true); !equalYAML(t, before, object) {
 		t.Errorf("the schema lacks fields of\n%s", before)
 	}
@@ -90,9 +89,7 @@ func (v *validator) validate(t *testing.T, object map[string]any) field.ErrorLis
 func equalYAML(t *testing.T, before []byte, object map[string]any) bool {
 	t.Helper()
 	var old map[string]any
-	if err := yaml.Unmarshal(before, &old); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(before, &old))
 	return equality.Semantic.DeepEqual(old, object)
 }
 
@@ -104,9 +101,7 @@ func TestEveryManifestIsValid(t *testing.T) {
 			Namespace: "team", Project: "project-1", Credentials: &samplecrdv1.CloudCredentialsReference{SecretName: "openstack", CloudName: "mycloud"},
 		}) {
 			text, err := m.YAML()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if m.Network == nil {
 				continue
 			}
@@ -134,9 +129,7 @@ func TestTheValidatorFindsWhatTheAPIServerRefuses(t *testing.T) {
 		{"a set", `{cidr: 10.0.0.0/24, tags: [a, a]}`},
 	} {
 		object := map[string]any{}
-		if err := yaml.Unmarshal([]byte("{apiVersion: samplecrd.k8s.io/v1, kind: Network, metadata: {name: a, namespace: b}, spec: "+tt.spec+"}"), &object); err != nil {
-			t.Fatal(err)
-		}
+		must(t, yaml.Unmarshal([]byte("{apiVersion: samplecrd.k8s.io/v1, kind: Network, metadata: {name: a, namespace: b}, spec: "+tt.spec+"}"), &object))
 		if len(v.validate(t, object)) == 0 {
 			t.Errorf("%s: %s is accepted", tt.why, tt.spec)
 		}

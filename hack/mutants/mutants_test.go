@@ -29,13 +29,18 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 )
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // idsOf returns the mutants of a function's body.
 func idsOf(t *testing.T, signature, body string) []string {
 	t.Helper()
 	found, err := mutate("pkg/p/p.go", "package p\n\nfunc (x *T) f"+signature+" {\n"+body+"\n}\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var ids []string
 	for _, m := range found {
 		id, _ := strings.CutPrefix(m.id, "pkg/p T.f: ")
@@ -119,9 +124,7 @@ func TestEachBeginningOfTheListHasTheSameShareOfEachFunction(t *testing.T) {
 // TestBrokenControllersFitTheCode is quick, so that they do not fall behind.
 func TestBrokenControllersFitTheCode(t *testing.T) {
 	root, err := stack.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all, err := readBroken(root)
 	if err != nil {
 		t.Error(err)
@@ -137,13 +140,9 @@ func TestBrokenControllersFitTheCode(t *testing.T) {
 
 func TestSurvivorsFitTheCode(t *testing.T) {
 	root, err := stack.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all, err := candidates(root, "1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(all) < 1000 {
 		t.Errorf("%d candidates", len(all))
 	}
@@ -155,9 +154,7 @@ func TestSurvivorsFitTheCode(t *testing.T) {
 		ids[m.id] = true
 	}
 	reasons, err := accepted(survivors)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for id := range reasons {
 		if !ids[id] {
 			t.Errorf("survivors.txt has a mutant that is none any more: %s", id)
@@ -187,13 +184,9 @@ func TestResultsAreReadAsTheyWereWritten(t *testing.T) {
 	for _, r := range want {
 		text += r.line()
 	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 	got, err := readResults(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(result{}), cmp.Transformer("nil", func(s []string) string { return strings.Join(s, " ") })); diff != "" {
 		t.Error(diff)
 	}

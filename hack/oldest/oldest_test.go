@@ -81,25 +81,24 @@ func TestKubernetesBeforeTheOldestDoesNotCompileThem(t *testing.T) {
 	}
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // compileCRD compiles the rules of the CRD, and returns their number.
 func compileCRD(t *testing.T, allowed *version.Version) (n int, errs []error) {
 	t.Helper()
 	text, err := os.ReadFile("../../artifacts/crd/samplecrd.k8s.io_networks.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var crd apiextensionsv1.CustomResourceDefinition
-	if err := yaml.Unmarshal(text, &crd); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(text, &crd))
 	var props apiextensions.JSONSchemaProps
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, &props, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, &props, nil))
 	root, err := schema.NewStructural(&props)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	isRoot := true
 	visitor := schema.Visitor{Structural: func(s *schema.Structural) bool {
 		results, err := cel.Compile(s, model.SchemaDeclType(s, isRoot), celconfig.PerCallLimit, environment.MustBaseEnvSet(allowed), cel.NewExpressionsEnvLoader())
@@ -135,9 +134,7 @@ func compilePolicies(t *testing.T, allowed *version.Version) (n int, errs []erro
 	t.Helper()
 	for _, policy := range policies(t) {
 		compiler, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(allowed))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		hasParams := plugincel.OptionalVariableDeclarations{HasParams: policy.Spec.ParamKind != nil}
 		check := func(result plugincel.CompilationResult) {
 			n++
@@ -169,14 +166,10 @@ func compilePolicies(t *testing.T, allowed *version.Version) (n int, errs []erro
 func policies(t *testing.T) (found []*admissionregistrationv1.ValidatingAdmissionPolicy) {
 	t.Helper()
 	files, err := filepath.Glob("../../artifacts/deploy/admission/*-policy.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
 		for {
 			policy := &admissionregistrationv1.ValidatingAdmissionPolicy{}

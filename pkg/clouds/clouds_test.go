@@ -77,18 +77,14 @@ func newLab(t *testing.T, objects ...runtime.Object) *lab {
 	l.neutron, err = embedded.Start("127.0.0.1:0", embedded.Options{Projects: []embedded.Project{
 		{Name: "one", ID: "id-of-one", Password: "password-of-one"}, {Name: "two", ID: "id-of-two", Password: "password-of-two"},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l.neutron.Observe(l.count)
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	newCloud := func(config neutron.Config) *neutron.Cloud {
 		return neutron.NewCloud(config.Name, neutron.NewClient(config, neutron.ClientOptions{Timeout: patience}), "cluster", time.Hour)
 	}
 	own, err := neutron.ParseConfig("own", l.neutron.CloudsYAML("own"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l.Clouds = New(ctx, newCloud(own), Options{Client: l.kube, NewCloud: newCloud})
 	l.AddHandlers(Handlers{
 		Drift:         func(owner types.UID) { l.drifted <- owner },
@@ -148,9 +144,7 @@ func (l *lab) put(secret *corev1.Secret) {
 	if apierrors.IsNotFound(err) {
 		err = l.kube.Tracker().Create(gvr, secret, secret.Namespace)
 	}
-	if err != nil {
-		l.Fatal(err)
-	}
+	must(l, err)
 }
 
 func (l *lab) remove(secret *corev1.Secret) {
@@ -158,9 +152,7 @@ func (l *lab) remove(secret *corev1.Secret) {
 	l.mu.Lock()
 	l.deleted = append(l.deleted, secret)
 	l.mu.Unlock()
-	if err := l.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("secrets"), secret.Namespace, secret.Name); err != nil {
-		l.Fatal(err)
-	}
+	must(l, l.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("secrets"), secret.Namespace, secret.Name))
 }
 
 // replay makes each watch of Secrets begin with their present state. Otherwise the fake clientset
@@ -527,9 +519,7 @@ func TestErrorsHaveNoControlCharacters(t *testing.T) {
 
 func TestOnlyAllowedAuthURLsAreUsed(t *testing.T) {
 	allowed, err := neutron.ParseURLs("https://keystone.example.com/identity, http://127.0.0.1:5000")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for address, want := range map[string]bool{
 		"https://keystone.example.com/identity/v3":         true,
 		"http://127.0.0.1:5000/v3":                         true,

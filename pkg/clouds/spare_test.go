@@ -88,9 +88,7 @@ func newSpareLab(t *testing.T, namespace string, prepare func(*spareLab), object
 
 func (l *spareLab) add(object runtime.Object) {
 	l.Helper()
-	if err := l.kube.Tracker().Add(object); err != nil {
-		l.Fatal(err)
-	}
+	must(l, l.kube.Tracker().Add(object))
 }
 
 // spare returns a labelled Secret with the clouds mycloud, of project one, and mycloud-two.
@@ -136,13 +134,10 @@ func (l *spareLab) open(want ...Ref) {
 func (l *spareLab) createNetwork(cloudName string, owner types.UID) {
 	l.Helper()
 	config, err := neutron.ParseConfig(cloudName, l.neutron.CloudsYAML("mycloud"))
-	if err != nil {
-		l.Fatal(err)
-	}
+	must(l, err)
 	desired := neutron.Desired{Name: "web", Owner: neutron.Owner{Cluster: "cluster", UID: owner}}
-	if _, err := l.options.NewCloud(config).Client().CreateNetwork(klog.NewContext(l.Context(), klog.Logger{}), neutron.CreateNetwork{Desired: desired}); err != nil {
-		l.Fatal(err)
-	}
+	_, err = l.options.NewCloud(config).Client().CreateNetwork(klog.NewContext(l.Context(), klog.Logger{}), neutron.CreateNetwork{Desired: desired})
+	must(l, err)
 }
 
 // settled calls For until it returns something else than ErrNotReady. It returns the name of the

@@ -42,9 +42,7 @@ import (
 // listOwn lists the controller's own cloud.
 func (l *lab) listOwn() {
 	l.Helper()
-	if err := l.Own().Observer().Relist(l.Context()); err != nil {
-		l.Fatal(err)
-	}
+	must(l, l.Own().Observer().Relist(l.Context()))
 }
 
 func key(name string) cache.ObjectName { return cache.NewObjectName("team", name) }
@@ -67,6 +65,13 @@ func equal(t *testing.T, want, got any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -113,9 +118,8 @@ func TestCredentialsAreReleasedWithTheLastNetworkThatUsesThem(t *testing.T) {
 
 	// The Network no longer references credentials.
 	l.listOwn()
-	if _, err := l.For(t.Context(), key("b"), naming("")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := l.For(t.Context(), key("b"), naming(""))
+	must(t, err)
 	expect(0, ref, other)
 	if len(l.groups.refs)+len(l.inUse)+len(l.secrets) > 0 {
 		t.Errorf("refs %v, in use %v, secrets %v", l.groups.refs, l.inUse, l.secrets)
@@ -194,18 +198,13 @@ func TestHandlersAreCalled(t *testing.T) {
 	theirs := l.untilFor(key("a"), naming("creds"), ready)
 	for i, cloud := range []*neutron.Cloud{l.Own(), theirs} {
 		owner := neutron.Owner{Cluster: "cluster", UID: types.UID(fmt.Sprint("uid-", i))}
-		if err := cloud.Observer().Relist(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := cloud.Client().CreateNetwork(t.Context(), neutron.CreateNetwork{Desired: neutron.Desired{Name: "web", Owner: owner}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cloud.Observer().Relist(t.Context()))
+		_, err := cloud.Client().CreateNetwork(t.Context(), neutron.CreateNetwork{Desired: neutron.Desired{Name: "web", Owner: owner}})
+		must(t, err)
 		for len(l.drifted) > 0 {
 			<-l.drifted
 		}
-		if err := cloud.Observer().Relist(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cloud.Observer().Relist(t.Context()))
 		select {
 		case got := <-l.drifted:
 			equal(t, owner.UID, got)

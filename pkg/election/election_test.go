@@ -63,6 +63,13 @@ type kubernetes struct {
 	asked map[string]int
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func newKubernetes() *kubernetes {
 	return &kubernetes{LeasesGetter: fake.NewClientset().CoordinationV1(), asked: map[string]int{}}
 }
@@ -147,9 +154,7 @@ func (k *kubernetes) holder(t *testing.T) string {
 	if apierrors.IsNotFound(err) {
 		return ""
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if lease.Spec.HolderIdentity == nil {
 		return ""
 	}
@@ -172,9 +177,7 @@ type candidate struct {
 func run(t *testing.T, k coordinationv1.LeasesGetter) *candidate {
 	t.Helper()
 	e, err := New(k, nil, &options, func() {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	c := &candidate{e, cancel, make(chan struct{}), make(chan struct{}), make(chan error, 1), make(chan error, 1)}
 	var running sync.WaitGroup
@@ -414,15 +417,11 @@ func TestTheElectionIsRecordedInEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		recorder := record.NewFakeRecorder(10)
 		e, err := New(newKubernetes(), recorder, &options, func() {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if e.Leads() || e.Leader() != "" {
 			t.Errorf("before the start, %q leads", e.Leader())
 		}
-		if err := e.Run(t.Context(), func(context.Context) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.Run(t.Context(), func(context.Context) error { return nil }))
 		for _, want := range []string{"became leader", "stopped leading"} {
 			if event, _ := within(t, soon, want, recorder.Events); !strings.Contains(event, "LeaderElection "+e.identity+" "+want) {
 				t.Errorf("want %q, got %q", want, event)
@@ -441,9 +440,7 @@ func TestInvalidOptionsAreAnError(t *testing.T) {
 
 func TestTheOnlyReplicaLeads(t *testing.T) {
 	e, err := New(nil, nil, nil, func() { t.Error("the lease is lost") })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e.MustLead()
 	if e.Leader() != "" || !e.Leads() {
 		t.Errorf("the leader is %q, here: %t", e.Leader(), e.Leads())
@@ -458,9 +455,7 @@ func TestAReplicaThatLosesTheLeaseIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, lost := newKubernetes(), 0
 		e, err := New(k, nil, &options, func() { lost++ })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if e.MustLead(); lost != 1 {
 			t.Errorf("before it leads: lost was called %d times", lost)
 		}
@@ -544,14 +539,11 @@ func TestTheLeaseOfASuccessorIsNotReleased(t *testing.T) {
 		c := leader(t, k)
 		synctest.Wait() // the first renewal would overwrite the successor: the fake knows no conflicts
 		lease, err := k.LeasesGetter.Leases(options.Namespace).Get(t.Context(), options.Name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		successor := "successor"
 		lease.Spec.HolderIdentity = &successor
-		if _, err := k.LeasesGetter.Leases(options.Namespace).Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = k.LeasesGetter.Leases(options.Namespace).Update(t.Context(), lease, metav1.UpdateOptions{})
+		must(t, err)
 		c.end(t)
 		if holder := k.holder(t); holder != successor {
 			t.Errorf("%q holds the Lease", holder)

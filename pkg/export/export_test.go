@@ -42,18 +42,21 @@ type cloud struct {
 	mine, admin *gophercloud.ServiceClient
 }
 
-func newCloud(t *testing.T) *cloud {
+func must(t *testing.T, err error) {
 	t.Helper()
-	server, err := embedded.Start("127.0.0.1:0", embedded.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func newCloud(t *testing.T) *cloud {
+	t.Helper()
+	server, err := embedded.Start("127.0.0.1:0", embedded.Options{})
+	must(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	yaml := server.CloudsYAML("mine")
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
-	if err := os.WriteFile(file, yaml, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, yaml, 0o600))
 	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
 	t.Setenv("OS_CLOUD", "mine")
 	return &cloud{t: t, mine: service(t, "mine", yaml), admin: service(t, "mine-admin", yaml)}
@@ -62,17 +65,11 @@ func newCloud(t *testing.T) *cloud {
 func service(t *testing.T, name string, yaml []byte) *gophercloud.ServiceClient {
 	t.Helper()
 	config, err := neutron.ParseConfig(name, yaml)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	provider, err := openstack.AuthenticatedClient(t.Context(), config.Auth)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c, err := openstack.NewNetworkV2(provider, config.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -80,9 +77,8 @@ func service(t *testing.T, name string, yaml []byte) *gophercloud.ServiceClient 
 func (c *cloud) create(as *gophercloud.ServiceClient, kind, body string) string {
 	c.t.Helper()
 	answer := map[string]map[string]any{}
-	if _, err := as.Post(c.t.Context(), as.ServiceURL(kind+"s"), json.RawMessage(`{"`+kind+`":`+body+`}`), &answer, nil); err != nil {
-		c.t.Fatal(err)
-	}
+	_, err := as.Post(c.t.Context(), as.ServiceURL(kind+"s"), json.RawMessage(`{"`+kind+`":`+body+`}`), &answer, nil)
+	must(c.t, err)
 	id, _ := answer[kind]["id"].(string)
 	return id
 }
@@ -90,9 +86,8 @@ func (c *cloud) create(as *gophercloud.ServiceClient, kind, body string) string 
 func (c *cloud) put(path, body string) {
 	c.t.Helper()
 	var answer any
-	if _, err := c.mine.Put(c.t.Context(), c.mine.ServiceURL(strings.Split(path, "/")...), json.RawMessage(body), &answer, &gophercloud.RequestOpts{OkCodes: []int{200}}); err != nil {
-		c.t.Fatal(err)
-	}
+	_, err := c.mine.Put(c.t.Context(), c.mine.ServiceURL(strings.Split(path, "/")...), json.RawMessage(body), &answer, &gophercloud.RequestOpts{OkCodes: []int{200}})
+	must(c.t, err)
 }
 
 func export(t *testing.T, arguments ...string) (stdout, stderr string, code int) {

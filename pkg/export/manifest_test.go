@@ -272,9 +272,7 @@ func FuzzManifests(f *testing.F) {
 func checkManifest(t *testing.T, m Manifest) {
 	t.Helper()
 	text, err := m.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if m.Network == nil {
 		for line := range strings.Lines(string(text)) {
 			if !strings.HasPrefix(line, "#") {

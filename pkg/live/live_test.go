@@ -210,9 +210,7 @@ func TestIsOwnWrite(t *testing.T) {
 	}
 	next := l.cached.Status
 	next.NetworkID = "n2"
-	if err := l.UpdateStatusIfNeeded(t.Context(), l.cached, next); err != nil {
-		t.Fatal(err)
-	}
+	expectError(t, nil, l.UpdateStatusIfNeeded(t.Context(), l.cached, next))
 	written := l.stored()
 	if !isOwn || !l.IsOwnWrite(written) || !l.IsOwnWrite(l.cached) {
 		t.Errorf("during our own write: %v, its version: %v, the version before: %v, want all", isOwn, l.IsOwnWrite(written), l.IsOwnWrite(l.cached))
@@ -647,9 +645,7 @@ func TestTheStatusIsWrittenAsAMergePatch(t *testing.T) {
 	l := newLab(t)
 	next := *l.cached.Status.DeepCopy()
 	next.MTU = 1450
-	if err := l.UpdateStatusIfNeeded(t.Context(), l.cached, next); err != nil {
-		t.Fatal(err)
-	}
+	expectError(t, nil, l.UpdateStatusIfNeeded(t.Context(), l.cached, next))
 	actions := l.kube.Actions()
 	patch, ok := actions[len(actions)-1].(clienttesting.PatchActionImpl)
 	if !ok || patch.PatchType != types.MergePatchType || patch.Subresource != "status" || patch.PatchOptions.FieldManager != fieldManager {

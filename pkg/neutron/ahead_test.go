@@ -21,7 +21,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
@@ -33,8 +32,7 @@ func TestAHiddenSubnetPreventsAReplacement(t *testing.T) {
 	c := newRoutedCloud(t)
 	r := c.declare()
 	n := r.synced(t)
-	admin := newTestClient(t, c.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
-	hidden := post(t, admin, "subnet", object{"network_id": n.ID, "cidr": "10.0.5.0/24", "ip_version": 4, "project_id": "project-2"})
+	hidden := post(t, c.admin, "subnet", object{"network_id": n.ID, "cidr": "10.0.5.0/24", "ip_version": 4, "project_id": "project-2"})
 	r.Spec.CIDR = "10.0.0.0/16"
 	for range 2 {
 		writes := c.writes()
@@ -43,7 +41,7 @@ func TestAHiddenSubnetPreventsAReplacement(t *testing.T) {
 		equal(t, writes, c.writes())
 		noError(t, c.Observer().Relist(t.Context()))
 	}
-	noError(t, admin.DeleteSubnet(t.Context(), hidden, nil))
+	noError(t, c.admin.DeleteSubnet(t.Context(), hidden, nil))
 	equal(t, cidr("10.0.0.0/16"), r.synced(t).Subnets[0].CIDR)
 }
 
@@ -104,9 +102,8 @@ func TestTheRouterChangesAfterTheGatewayWasTakenAway(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, seen %t", name, isSeen), func(t *testing.T) {
 				t.Parallel()
 				c := newRoutedCloud(t)
-				admin := newTestClient(t, c.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
-				next := post(t, admin, "network", object{"name": "next", "router:external": true, "project_id": "project-2"})
-				post(t, admin, "subnet", object{"network_id": next, "cidr": "10.0.0.128/25", "ip_version": 4, "project_id": "project-2"})
+				next := post(t, c.admin, "network", object{"name": "next", "router:external": true, "project_id": "project-2"})
+				post(t, c.admin, "subnet", object{"network_id": next, "cidr": "10.0.0.128/25", "ip_version": 4, "project_id": "project-2"})
 				post(t, c.others, "router", object{"name": "other", "external_gateway_info": object{"network_id": c.public}})
 				r := c.declare(move[0])
 				n := r.synced(t)
@@ -201,8 +198,7 @@ func TestTheNextRouterHasTheSubnetWithAnotherAddress(t *testing.T) {
 func TestTheNeighboursOfTheNextRouterAreRead(t *testing.T) {
 	t.Parallel()
 	c := newRoutedCloud(t)
-	admin := newTestClient(t, c.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
-	external := post(t, admin, "network", object{"name": "external", "router:external": true, "project_id": "project-1"})
+	external := post(t, c.admin, "network", object{"name": "external", "router:external": true, "project_id": "project-1"})
 	post(t, c.others, "subnet", object{"network_id": external, "cidr": "198.18.9.0/24", "ip_version": 4})
 	next := post(t, c.others, "router", object{"name": "next", "external_gateway_info": object{"network_id": external}})
 	_, err := c.others.AttachSubnet(t.Context(), next, c.legacy(t, "10.9.0.0/24").Subnets[0].ID)

@@ -34,7 +34,7 @@ func TestAnExternalNetworkThatIsGoneIsReported(t *testing.T) {
 	r := c.declare(ownRouterOn(byIDOf(c.public2)))
 	r.synced(t)
 	put(t, c.others, "router", c.own()[0].ID, object{"external_gateway_info": nil})
-	noError(t, newTestClient(t, c.configAs(t, "admin", password), ClientOptions{Timeout: c.others.options.Timeout}).DeleteNetwork(t.Context(), c.public2, nil))
+	noError(t, c.admin.DeleteNetwork(t.Context(), c.public2, nil))
 	noError(t, c.Observer().Relist(t.Context()))
 	for range 2 {
 		equal(t, Unresolved, ReasonOf(r.err(t)))
@@ -191,15 +191,14 @@ func TestTheInterfaceOfAnUnmanagedSubnetPreventsADeletion(t *testing.T) {
 func TestARouterWithoutAnExternalAddressIsNotReady(t *testing.T) {
 	t.Parallel()
 	c := newRoutedCloud(t)
-	admin := newTestClient(t, c.configAs(t, "admin", password), ClientOptions{Timeout: c.others.options.Timeout})
-	external := post(t, admin, "network", object{"name": "empty", "router:external": true})
+	external := post(t, c.admin, "network", object{"name": "empty", "router:external": true})
 	r := c.declare(ownRouterOn(byIDOf(external)))
 	for range 2 {
 		err := r.err(t)
 		wantError(t, Error{Op: "spec.router.externalNetwork", Reason: Unresolved,
 			Message: "router " + c.own()[0].ID + " has no address in external network " + external + ", which has no subnet"}, err)
 	}
-	post(t, admin, "subnet", object{"network_id": external, "cidr": "198.20.0.0/24", "ip_version": 4})
+	post(t, c.admin, "subnet", object{"network_id": external, "cidr": "198.20.0.0/24", "ip_version": 4})
 	noError(t, c.Observer().Relist(t.Context()))
 	r.synced(t)
 	equal(t, 1, len(c.own()))

@@ -23,7 +23,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
@@ -116,9 +115,8 @@ func TestAnExternalNetworkIsNotDeletedUnderFloatingIPs(t *testing.T) {
 	c := newRoutedCloud(t)
 	r := c.declare()
 	n := r.synced(t)
-	admin := newTestClient(t, c.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
-	put(t, admin, "network", n.ID, object{"router:external": true})
-	id := post(t, admin, "floatingip", object{"floating_network_id": n.ID})
+	put(t, c.admin, "network", n.ID, object{"router:external": true})
+	id := post(t, c.admin, "floatingip", object{"floating_network_id": n.ID})
 	floating := c.portsOwned(t, n.ID, "network:floatingip")
 	equal(t, 1, len(floating))
 	noError(t, c.Observer().Relist(t.Context()))
@@ -136,7 +134,7 @@ func TestAnExternalNetworkIsNotDeletedUnderFloatingIPs(t *testing.T) {
 	equal(t, 0, verified)
 	equal(t, floating, c.portsOwned(t, n.ID, "network:floatingip"))
 
-	noError(t, admin.delete(t.Context(), "delete", "floatingips", id, nil))
+	noError(t, c.admin.delete(t.Context(), "delete", "floatingips", id, nil))
 	noError(t, c.RelistPorts(t.Context()))
 	_, err = r.remove(t, false, guard)
 	noError(t, err)

@@ -42,6 +42,8 @@ const (
 type routedCloud struct {
 	*world
 	public, public2, gate string
+	// admin is a client of an administrator.
+	admin *Client
 }
 
 func newRoutedCloud(t *testing.T) *routedCloud {
@@ -64,9 +66,9 @@ func newRoutedCloudWith(t *testing.T, distributed bool) *routedCloud {
 	externals, err := w.others.externalNetworks(t.Context())
 	noError(t, err)
 	c.public = externals[0].ID
-	admin := newTestClient(t, w.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
-	c.public2 = post(t, admin, "network", object{"name": "public2", "router:external": true})
-	post(t, admin, "subnet", object{"network_id": c.public2, "cidr": "198.19.0.0/24", "ip_version": 4})
+	c.admin = newTestClient(t, w.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
+	c.public2 = post(t, c.admin, "network", object{"name": "public2", "router:external": true})
+	post(t, c.admin, "subnet", object{"network_id": c.public2, "cidr": "198.19.0.0/24", "ip_version": 4})
 	c.gate = c.makeRouter(t, "gate", "")
 	c.ageNames()
 	return c
@@ -441,7 +443,6 @@ func TestANameOfSomethingThatWasMadeAgain(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newRoutedCloud(t)
-			admin := newTestClient(t, c.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
 			r := c.declare()
 			test.before(&r.Spec)
 			r.synced(t)
@@ -455,9 +456,9 @@ func TestANameOfSomethingThatWasMadeAgain(t *testing.T) {
 			}
 			noError(t, c.others.DeleteRouter(t.Context(), c.gate))
 			gate := c.makeRouter(t, "gate", "")
-			noError(t, admin.DeleteNetwork(t.Context(), c.public2, nil))
-			public2 := post(t, admin, "network", object{"name": "public2", "router:external": true})
-			post(t, admin, "subnet", object{"network_id": public2, "cidr": "198.19.0.0/24", "ip_version": 4})
+			noError(t, c.admin.DeleteNetwork(t.Context(), c.public2, nil))
+			public2 := post(t, c.admin, "network", object{"name": "public2", "router:external": true})
+			post(t, c.admin, "subnet", object{"network_id": public2, "cidr": "198.19.0.0/24", "ip_version": 4})
 
 			test.after(&r.Spec)
 			interfaces := c.Interfaces()
@@ -552,9 +553,8 @@ func TestWhatIsCachedStaysValidIfSomeListsFail(t *testing.T) {
 		r.synced(t)
 		all = append(all, r)
 	}
-	admin := newTestClient(t, c.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
-	shared := post(t, admin, "network", object{"name": "shared", "shared": true})
-	post(t, admin, "subnet", object{"network_id": shared, "cidr": "10.9.0.0/24", "ip_version": 4})
+	shared := post(t, c.admin, "network", object{"name": "shared", "shared": true})
+	post(t, c.admin, "subnet", object{"network_id": shared, "cidr": "10.9.0.0/24", "ip_version": 4})
 	imports := importer("importer", shared)
 	imports.Observe = true
 	// An owner of which only the router is left.

@@ -386,12 +386,12 @@ func TestARouterWithoutANetworkIsAnOrphan(t *testing.T) {
 func TestARoutedOrphanIsLeftAloneFor(t *testing.T) {
 	type change func(l *lab, network, subnet, router string)
 	verb := func(verb string) change { return func(l *lab, _, _, _ string) { l.kubernetesFails(verb) } }
-	other := func(l *lab) (network, subnet string) {
+	use := func(l *lab, _, _, router string) {
 		n, err := networks.Create(l.ctx, l.users, networks.CreateOpts{Name: "a user's"}).Extract()
 		l.must(err)
 		s, err := subnets.Create(l.ctx, l.users, subnets.CreateOpts{NetworkID: n.ID, IPVersion: 4, CIDR: "10.1.0.0/24"}).Extract()
 		l.must(err)
-		return n.ID, s.ID
+		l.attach(router, s.ID)
 	}
 	for _, test := range []struct {
 		name string
@@ -408,14 +408,8 @@ func TestARoutedOrphanIsLeftAloneFor(t *testing.T) {
 			l.must(err)
 			l.attach(l.inNeutronRouter("a user's", ""), s.ID)
 		}, log: "ports=1"},
-		{name: "an interface of its router on a user's network", first: func(l *lab, _, _, router string) {
-			_, subnet := other(l)
-			l.attach(router, subnet)
-		}, log: "whose router is in use"},
-		{name: "an interface of a router without a network", alone: true, first: func(l *lab, _, _, router string) {
-			_, subnet := other(l)
-			l.attach(router, subnet)
-		}, log: "whose router is in use"},
+		{name: "an interface of its router on a user's network", first: use, log: "whose router is in use"},
+		{name: "an interface of a router without a network", alone: true, first: use, log: "whose router is in use"},
 		{name: "a change of a router without a network since the relist", alone: true, then: func(l *lab, _, _, router string) {
 			l.must(routers.Update(l.ctx, l.users, router, routers.UpdateOpts{Name: "other"}).Err)
 		}},
@@ -543,6 +537,20 @@ func TestAnOrphanIsLeftAloneFor(t *testing.T) {
 		name := "default/other"
 		l.must(networks.Update(l.ctx, l.users, id, networks.UpdateOpts{Name: &name}).Err)
 	}
+	addPort := func(l *lab, id string) {
+		l.must(ports.Create(l.ctx, l.users, ports.CreateOpts{NetworkID: id, DeviceOwner: "compute:nova"}).Err)
+	}
+	beforeDeletion := func(do change) change {
+		return func(l *lab, id string) {
+			var once sync.Once
+			l.server.SetFault(func(r *http.Request) *embedded.Fault {
+				if r.Method == http.MethodDelete {
+					once.Do(func() { do(l, id) })
+				}
+				return nil
+			})
+		}
+	}
 	for _, test := range []struct {
 		name string
 		// first is called before the first relist, then after the second relist and before the
@@ -556,9 +564,7 @@ func TestAnOrphanIsLeftAloneFor(t *testing.T) {
 			l.kubernetesForgets("u-gone")
 		}, fails: true, stays: true},
 		{name: "a Network that cannot be read", first: func(l *lab, _ string) { l.kubernetesFails("get") }, fails: true, stays: true},
-		{name: "a port", first: func(l *lab, id string) {
-			l.must(ports.Create(l.ctx, l.users, ports.CreateOpts{NetworkID: id, DeviceOwner: "compute:nova"}).Err)
-		}, stays: true},
+		{name: "a port", first: addPort, stays: true},
 		{name: "a list of ports that fails", then: func(l *lab, _ string) { l.neutronFails("GET", "ports") }, fails: true, stays: true},
 		{name: "a network that cannot be read", then: func(l *lab, _ string) { l.neutronFails("GET", "networks") }, fails: true, stays: true},
 		{name: "a change since the relist", then: rename, stays: true},
@@ -566,23 +572,8 @@ func TestAnOrphanIsLeftAloneFor(t *testing.T) {
 			nothing := ""
 			l.must(networks.Update(l.ctx, l.users, id, networks.UpdateOpts{Description: &nothing}).Err)
 		}, stays: true},
-		{name: "a change directly before the deletion", then: func(l *lab, id string) {
-			var once sync.Once
-			l.server.SetFault(func(r *http.Request) *embedded.Fault {
-				if r.Method == http.MethodDelete {
-					once.Do(func() { rename(l, id) })
-				}
-				return nil
-			})
-		}, stays: true},
-		{name: "a port directly before the deletion", then: func(l *lab, id string) {
-			l.server.SetFault(func(r *http.Request) *embedded.Fault {
-				if r.Method == http.MethodDelete {
-					l.must(ports.Create(l.ctx, l.users, ports.CreateOpts{NetworkID: id, DeviceOwner: "compute:nova"}).Err)
-				}
-				return nil
-			})
-		}, stays: true},
+		{name: "a change directly before the deletion", then: beforeDeletion(rename), stays: true},
+		{name: "a port directly before the deletion", then: beforeDeletion(addPort), stays: true},
 		{name: "nothing: a name without a namespace", first: func(l *lab, id string) {
 			name := "no namespace"
 			l.must(networks.Update(l.ctx, l.users, id, networks.UpdateOpts{Name: &name}).Err)

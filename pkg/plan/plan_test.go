@@ -263,15 +263,19 @@ func applied(manifest string) func(*samplecrdv1.Network) {
 	return func(n *samplecrdv1.Network) { n.Annotations = map[string]string{lastApplied: manifest} }
 }
 
+// comparison is a plan with what it must print.
+type comparison struct {
+	name string
+	// prepare makes what is there, and returns the arguments.
+	prepare func(f *fixture) []string
+	code    int
+	want    string
+}
+
 func TestPlan(t *testing.T) {
 	const router = ", router: {externalNetwork: {name: public}}"
-	for _, test := range []struct {
-		name string
-		// prepare makes what is there, and returns the arguments.
-		prepare func(f *fixture) []string
-		code    int
-		want    string
-	}{
+	withDNS := with(cidr("10.0.0.0/24"), func(s *samplecrdv1.NetworkSpec) { s.DNSNameservers = []samplecrdv1.IPAddress{"192.0.2.53"} })
+	for _, test := range []comparison{
 		{"a new Network with a router: the plan goes past the write of the status", func(f *fixture) []string { return f.manifest("web", "cidr: 10.0.0.0/24"+router) }, 2, `
 default/web: 4 changes
   1. network created
@@ -293,23 +297,20 @@ default/web: 1 change
   1. gateway 10.0.0.1 → 10.0.0.254
 1 Network: 1 with changes`},
 		{"a field that the manifest no longer has, after kubectl apply", func(f *fixture) []string {
-			spec := with(cidr("10.0.0.0/24"), func(s *samplecrdv1.NetworkSpec) { s.DNSNameservers = []samplecrdv1.IPAddress{"192.0.2.53"} })
-			f.network("web", spec, applied(`{"spec": {"cidr": "10.0.0.0/24", "dnsNameservers": ["192.0.2.53"]}}`))
+			f.network("web", withDNS, applied(`{"spec": {"cidr": "10.0.0.0/24", "dnsNameservers": ["192.0.2.53"]}}`))
 			return f.manifest("web", "cidr: 10.0.0.0/24")
 		}, 2, `
 default/web: 1 change
   1. DNS servers 192.0.2.53 → none
 1 Network: 1 with changes`},
 		{"a field that the manifest never had stays, as with kubectl apply", func(f *fixture) []string {
-			spec := with(cidr("10.0.0.0/24"), func(s *samplecrdv1.NetworkSpec) { s.DNSNameservers = []samplecrdv1.IPAddress{"192.0.2.53"} })
-			f.network("web", spec, applied(`{"spec": {"cidr": "10.0.0.0/24"}}`))
+			f.network("web", withDNS, applied(`{"spec": {"cidr": "10.0.0.0/24"}}`))
 			return f.manifest("web", "cidr: 10.0.0.0/24")
 		}, 0, `
 default/web: nothing to do
 1 Network: 1 with nothing to do`},
 		{"a field that the manifest no longer has, after a server-side apply", func(f *fixture) []string {
-			spec := with(cidr("10.0.0.0/24"), func(s *samplecrdv1.NetworkSpec) { s.DNSNameservers = []samplecrdv1.IPAddress{"192.0.2.53"} })
-			f.network("web", spec, func(n *samplecrdv1.Network) {
+			f.network("web", withDNS, func(n *samplecrdv1.Network) {
 				n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "gitops", Operation: metav1.ManagedFieldsOperationApply}}
 			})
 			return f.manifest("web", "cidr: 10.0.0.0/24")
@@ -390,12 +391,7 @@ func (f *fixture) compare(prepare func(*fixture) []string, code int, want string
 }
 
 func TestPlanOfImports(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		prepare func(f *fixture) []string
-		code    int
-		want    string
-	}{
+	for _, test := range []comparison{
 		{"only observed, and different", func(f *fixture) []string {
 			return f.manifest("web", "cidr: 10.8.0.0/24, mtu: 1400, managementPolicy: Observe, import: {networkID: "+f.legacy("10.7.0.0/24")+"}")
 		}, 0, `
@@ -426,12 +422,7 @@ default/b: nothing to do
 
 func TestPlanOfADeletion(t *testing.T) {
 	withoutFinalizer := func(n *samplecrdv1.Network) { n.Finalizers = []string{"example.org/other"} }
-	for _, test := range []struct {
-		name    string
-		prepare func(f *fixture) []string
-		code    int
-		want    string
-	}{
+	for _, test := range []comparison{
 		{"the network is deleted", func(f *fixture) []string {
 			f.network("web", cidr("10.0.0.0/24"), beingDeleted)
 			return nil

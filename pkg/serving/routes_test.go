@@ -72,6 +72,13 @@ func equal(t *testing.T, want, got any) {
 	}
 }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // lab has the routes of a handler, with fake clients of Kubernetes.
 type lab struct {
 	*testing.T
@@ -158,9 +165,7 @@ func bearer(token string) string { return "Bearer " + token }
 func (l *lab) body(response *http.Response) string {
 	l.Helper()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		l.Fatal(err)
-	}
+	must(l, err)
 	return string(body)
 }
 
@@ -256,9 +261,7 @@ func TestAnswers(t *testing.T) {
 
 func (l *lab) annotation() string {
 	n, err := l.networks.Tracker().Get(samplecrdv1.Resource("networks").WithVersion("v1"), "default", "net")
-	if err != nil {
-		l.Fatal(err)
-	}
+	must(l, err)
 	network := n.(*samplecrdv1.Network)
 	equal(l.T, "stays", network.Annotations["other"])
 	equal(l.T, "10.0.0.0/24", network.Spec.CIDR)
@@ -314,9 +317,7 @@ func TestOrphansAreListedAsJSON(t *testing.T) {
 		}
 	}
 	var got []map[string]any
-	if err := json.NewDecoder(l.ask(NewHandler(l.routes), "GET", "/orphans", bearer(right)).Body).Decode(&got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.NewDecoder(l.ask(NewHandler(l.routes), "GET", "/orphans", bearer(right)).Body).Decode(&got))
 	equal(t, []map[string]any{
 		{"cloud": "mine", "networkID": "a", "name": "default/a", "ownerUID": "u", "since": "2026-11-16T12:00:00Z", "ports": 2.0},
 		{"cloud": "mine", "networkID": "b", "name": "default/b", "ownerUID": "v", "since": "2026-11-16T12:00:00Z"},
@@ -369,9 +370,7 @@ func TestNoTokenIsLoggedAtWhateverVerbosity(t *testing.T) {
 	defer api.Close()
 	logAll(t, &log)
 	kube, err := kubernetes.NewForConfig(&rest.Config{Host: api.URL, BearerToken: "our-own", ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l := newLab(t)
 	l.routes.Kube = kube
 	request := httptest.NewRequestWithContext(t.Context(), "POST", "/reconcile/default/net", nil)
@@ -394,9 +393,7 @@ func logAll(t *testing.T, w io.Writer) {
 	flags := flag.NewFlagSet("", flag.ContinueOnError)
 	klog.InitFlags(flags)
 	for name, value := range map[string]string{"v": "10", "logtostderr": "false", "alsologtostderr": "false"} {
-		if err := flags.Set(name, value); err != nil {
-			t.Fatal(err)
-		}
+		must(t, flags.Set(name, value))
 	}
 	var mu sync.Mutex
 	klog.SetOutput(writerFunc(func(p []byte) (int, error) {

@@ -58,31 +58,34 @@ func newFiles(t *testing.T) files {
 
 func (f files) write(path string, content []byte) {
 	f.Helper()
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		f.Fatal(err)
-	}
+	must(f, os.WriteFile(path, content, 0o600))
 }
 
 // hello is a handler that answers hello.
 var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) })
 
-// serve serves until the test ends. It returns the server and its log.
-func serve(t *testing.T, options Options, handler http.Handler) (*Server, *safeBuffer) {
+// listen returns a server on a free port.
+func listen(t *testing.T, options Options) *Server {
 	t.Helper()
+	options.Address = "127.0.0.1:0"
 	server, err := Listen(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	return server
+}
+
+// serve serves hello until the test ends. It returns the log.
+func serve(t *testing.T, server *Server) *safeBuffer {
+	t.Helper()
 	logged := &safeBuffer{}
-	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(logged), textlogger.Verbosity(2)))))
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(logged)))))
 	var serving sync.WaitGroup
 	serving.Go(func() {
-		if err := server.Serve(ctx, handler); err != nil {
+		if err := server.Serve(ctx, hello); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Cleanup(func() { cancel(); serving.Wait() })
-	return server, logged
+	return logged
 }
 
 // safeBuffer is a buffer for concurrent use.
@@ -103,17 +106,13 @@ func (b *safeBuffer) String() string {
 	return b.buffer.String()
 }
 
-func get(t *testing.T, client *http.Client, url string) string {
+func get(t *testing.T, url string) string {
 	t.Helper()
-	response, err := client.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response, err := http.Get(url)
+	must(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(body)
 }
 
@@ -147,17 +146,12 @@ func TestStart(t *testing.T) {
 		{"auto", http.StatusUnauthorized}, // on a loopback address
 		{"false", http.StatusNotFound},
 	} {
-		server, err := Listen(Options{Address: "127.0.0.1:0", Authorized: tt.authorized})
-		if err != nil {
-			t.Fatal(err)
-		}
+		server := listen(t, Options{Authorized: tt.authorized})
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 		stop := server.Start(ctx, newLab(t).routes)
 		cancel() // it does not stop with ctx
 		response, err := http.Post("http://"+server.Address()+"/reconcile/default/net", "", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = response.Body.Close()
 		if response.StatusCode != tt.want {
 			t.Errorf("-serve-authorized=%s: got %s", tt.authorized, response.Status)
@@ -178,10 +172,7 @@ func TestNothingIsServedWithoutAnAddress(t *testing.T) {
 }
 
 func TestListenReturnsTheError(t *testing.T) {
-	taken, err := Listen(Options{Address: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := listen(t, Options{})
 	defer taken.listener.Close()
 	f, other := newFiles(t), newFiles(t)
 	for _, test := range []struct {
@@ -214,7 +205,8 @@ func certificateOf(server *Server, version uint16) (string, error) {
 
 func TestOldVersionsOfTLSAreRefused(t *testing.T) {
 	f := newFiles(t)
-	server, _ := serve(t, Options{Address: "127.0.0.1:0", CertFile: f.cert, KeyFile: f.key}, hello)
+	server := listen(t, Options{CertFile: f.cert, KeyFile: f.key})
+	serve(t, server)
 	for version, want := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
 		certificate, err := certificateOf(server, version)
 		equal(t, want, err == nil && certificate == f.content)
@@ -223,23 +215,12 @@ func TestOldVersionsOfTLSAreRefused(t *testing.T) {
 
 func TestAChangedCertificateIsReloaded(t *testing.T) {
 	f := newFiles(t)
-	server, err := Listen(Options{Address: "127.0.0.1:0", CertFile: f.cert, KeyFile: f.key})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.listener.Close()
+	server := listen(t, Options{CertFile: f.cert, KeyFile: f.key})
 	reader, err := loadCertificate(f.cert, f.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	reader.recheck = 0
 	server.tls.GetCertificate = reader.forConnection
-	logged := &safeBuffer{}
-	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(logged)))))
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = server.Serve(ctx, hello) })
-	defer func() { cancel(); serving.Wait() }()
-
+	logged := serve(t, server)
 	shows := func(want string, lines int) {
 		t.Helper()
 		for range 2 {
@@ -254,9 +235,7 @@ func TestAChangedCertificateIsReloaded(t *testing.T) {
 	shows(f.content, 1)
 	f.write(f.key, key)
 	shows(string(cert), 2)
-	if err := os.Remove(f.cert); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(f.cert))
 	shows(string(cert), 3)
 	f.write(f.cert, cert)
 	shows(string(cert), 4)
@@ -264,9 +243,7 @@ func TestAChangedCertificateIsReloaded(t *testing.T) {
 		t.Error("the log contains the key")
 	}
 	response, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}).Get("https://" + server.Address())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	response.Body.Close()
 	equal(t, 2, response.ProtoMajor)
 }
@@ -274,9 +251,7 @@ func TestAChangedCertificateIsReloaded(t *testing.T) {
 func TestFilesAreNotReadForEachConnection(t *testing.T) {
 	f := newFiles(t)
 	c, err := loadCertificate(f.cert, f.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.recheck = time.Hour
 	first := c.current
 	cert, key := tlsserver.NewAuthority(t).Issue(t)
@@ -292,10 +267,7 @@ func TestFilesAreNotReadForEachConnection(t *testing.T) {
 }
 
 func TestServeWaitsForRequestsAtTheEnd(t *testing.T) {
-	server, err := Listen(Options{Address: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := listen(t, Options{})
 	came, finish := make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 	served := make(chan error)
@@ -310,7 +282,7 @@ func TestServeWaitsForRequestsAtTheEnd(t *testing.T) {
 		}))
 	}()
 	answers := make(chan string)
-	go func() { answers <- get(t, http.DefaultClient, "http://"+server.Address()) }()
+	go func() { answers <- get(t, "http://"+server.Address()) }()
 	<-came
 	cancel()
 	// It refuses new connections soon after.
@@ -329,10 +301,7 @@ func TestServeWaitsForRequestsAtTheEnd(t *testing.T) {
 }
 
 func TestServeReturnsTheErrorOfItsListener(t *testing.T) {
-	server, err := Listen(Options{Address: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := listen(t, Options{})
 	server.listener.Close()
 	if err := server.Serve(klog.NewContext(t.Context(), klog.Logger{}), hello); err == nil {
 		t.Error("no error")

@@ -158,29 +158,21 @@ func TestTextsAreCutBetweenCharacters(t *testing.T) {
 func expectValid(t *testing.T, status samplecrdv1.NetworkStatus) {
 	t.Helper()
 	text, err := os.ReadFile("../../artifacts/crd/samplecrd.k8s.io_networks.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var crd map[string]any
-	if err := yaml.Unmarshal(text, &crd); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(text, &crd))
 	versions, _, _ := unstructured.NestedSlice(crd, "spec", "versions")
 	schema, found, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "status")
 	if err != nil || !found {
 		t.Fatal("there is no schema of the status:", err)
 	}
 	raw, err := json.Marshal(status)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(raw) > 512<<10 {
 		t.Errorf("the status has %d bytes", len(raw))
 	}
 	var value any
-	if err := json.Unmarshal(raw, &value); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(raw, &value))
 	limits := 0
 	checkLimits(t, "status", schema, value, &limits)
 	if limits == 0 {

@@ -114,22 +114,16 @@ func TestNeutronsOwnRetryAfterComesFirst(t *testing.T) {
 
 func TestIsPremature(t *testing.T) {
 	server, err := embedded.Start("127.0.0.1:0", embedded.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	config, err := neutron.ParseConfig("test", server.CloudsYAML("test"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	newCloud := func() *neutron.Cloud {
 		client := neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second})
 		t.Cleanup(client.Close)
 		return neutron.NewCloud("test", client, "cluster", time.Hour)
 	}
 	failing, listed := newCloud(), newCloud()
-	if err := listed.Observer().Relist(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, listed.Observer().Relist(t.Context()))
 	_ = server.Close()
 	if err := failing.Observer().Relist(t.Context()); err == nil {
 		t.Fatal("the list did not fail")

@@ -85,6 +85,13 @@ func equal(t *testing.T, want, got any, opts ...cmp.Option) {
 	}
 }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 var whenever = cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")
 
 func TestTheConditionsHaveTheGenerationThatWasSynced(t *testing.T) {
@@ -304,9 +311,7 @@ func TestSubnetsAndRouterOfTheStatus(t *testing.T) {
 				change(network)
 			}
 			desired, err := neutron.NewDesired(network, owner.Cluster)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if desired.Router != nil { // as Converge does
 				if ref := network.Spec.Router.Existing; ref != nil {
 					desired.Router.Existing = ref.ID
@@ -410,9 +415,7 @@ func TestPatch(t *testing.T) {
 			network := newNetwork()
 			network.Status = test.before
 			patch, err := Patch(network, &test.next)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			want := `{"metadata":{"resourceVersion":"41"}}`
 			if test.want != "" {
 				want = `{"metadata":{"resourceVersion":"41"},"status":` + test.want + `}`
@@ -433,21 +436,13 @@ func TestPatchCarriesEachFieldOfTheStatus(t *testing.T) {
 			network := newNetwork()
 			network.Status = test[0]
 			patch, err := Patch(network, &test[1])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			before, err := json.Marshal(network)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			after, err := jsonpatch.MergePatch(before, patch)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got := &samplecrdv1.Network{}
-			if err := json.Unmarshal(after, got); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(after, got))
 			if !Equal(&test[1], &got.Status) {
 				t.Errorf("%s: got %+v, want %+v", reflect.TypeFor[samplecrdv1.NetworkStatus]().Field(i).Name, got.Status, test[1])
 			}
@@ -504,13 +499,9 @@ func TestTheConditionSaysWhatWasTakenAwayUntilTheNextEdit(t *testing.T) {
 func unsent(t *testing.T) error {
 	t.Helper()
 	server, err := embedded.Start("127.0.0.1:0", embedded.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	config, err := neutron.ParseConfig("test", server.CloudsYAML("test"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = server.Close()
 	client := neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second})
 	for range 10 {

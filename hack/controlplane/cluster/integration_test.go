@@ -74,9 +74,7 @@ func TestControlPlane(t *testing.T) {
 
 func reportsVersion(t *testing.T, c *cluster.Cluster) {
 	want, err := exec.Command("go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := kubectl(t, c, "version")
 	for _, side := range []string{"Client", "Server"} {
 		if line := side + " Version: " + strings.TrimSpace(string(want)); !strings.Contains(got, line) {
@@ -87,9 +85,7 @@ func reportsVersion(t *testing.T, c *cluster.Cluster) {
 
 func protectsKubeconfig(t *testing.T, c *cluster.Cluster) {
 	info, err := os.Stat(c.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("its mode is %v", info.Mode())
 	}
@@ -97,19 +93,13 @@ func protectsKubeconfig(t *testing.T, c *cluster.Cluster) {
 
 func survivesRestart(t *testing.T, c *cluster.Cluster) {
 	kubectl(t, c, "create", "namespace", "kept")
-	if err := c.RestartAPIServer(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.RestartAPIServer())
 	kubectl(t, c, "get", "namespace", "kept")
-	if err := c.KillAPIServer(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.KillAPIServer())
 	if err := c.Kubectl("get", "namespace", "kept").Run(); err == nil {
 		t.Error("a killed API server answers")
 	}
-	if err := c.StartAPIServer(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.StartAPIServer())
 	if err := c.StartAPIServer(); err == nil {
 		t.Error("a running API server was started again")
 	}
@@ -120,16 +110,12 @@ func survivesRestart(t *testing.T, c *cluster.Cluster) {
 func restoresBackup(t *testing.T, c *cluster.Cluster) {
 	backup := filepath.Join(t.TempDir(), "backup")
 	kubectl(t, c, "create", "namespace", "before")
-	if err := c.Backup(backup); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Backup(backup))
 	eventually(t, "the API server writes again", func() bool {
 		return c.Kubectl("create", "namespace", "after").Run() == nil
 	})
 	kubectl(t, c, "delete", "namespace", "before", "--timeout="+timeout.String())
-	if err := c.Restore(backup, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Restore(backup, nil))
 	kubectl(t, c, "get", "namespace", "before")
 	if out, err := c.Kubectl("get", "namespace", "after").CombinedOutput(); !strings.Contains(string(out), "NotFound") {
 		t.Errorf("want the namespace to be gone, got %v:\n%s", err, out)
@@ -181,9 +167,7 @@ func TestNothingOutlivesASupervisorThatIsKilled(t *testing.T) {
 	if len(components) != 3 {
 		t.Fatalf("want three components, got %v", components)
 	}
-	if err := syscall.Kill(c.PID(), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(c.PID(), syscall.SIGKILL))
 	<-c.Done()
 	// The new supervisor waits until the last child of the dead one has ended.
 	again := start(t, cluster.Options{Dir: dir})
@@ -200,12 +184,8 @@ func TestNothingOutlivesAStarterThatIsKilled(t *testing.T) {
 	starter.Env = append(os.Environ(), starterEnv+"="+t.TempDir())
 	starter.Stderr = os.Stderr
 	stdout, err := starter.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := starter.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, starter.Start())
 	var supervisor int
 	if _, err := fmt.Fscan(stdout, &supervisor); err != nil {
 		t.Fatalf("read the supervisor's process ID: %v", err)
@@ -218,9 +198,7 @@ func TestNothingOutlivesAStarterThatIsKilled(t *testing.T) {
 
 func TestComponentThatFailsIsNamedWithItsLog(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "etcd"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "etcd"), nil, 0o600))
 	_, err := cluster.Start(t.Context(), cluster.Options{Binary: built(t), Dir: dir})
 	if err == nil {
 		t.Fatal("the control plane started with a file in place of a data folder")
@@ -254,9 +232,7 @@ func built(t *testing.T) string {
 	if errors.Is(err, cluster.ErrNotBuilt) && os.Getenv("CI") != "true" {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return binary
 }
 
@@ -264,9 +240,7 @@ func start(t *testing.T, opts cluster.Options) *cluster.Cluster {
 	t.Helper()
 	opts.Binary = built(t)
 	c, err := cluster.Start(t.Context(), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = c.Stop() })
 	return c
 }
@@ -300,12 +274,17 @@ func eventually(t *testing.T, what string, done func() bool) {
 	}
 }
 
-func mustRead(t *testing.T, file string) string {
+func must(t *testing.T, err error) {
 	t.Helper()
-	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func mustRead(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	must(t, err)
 	return string(data)
 }
 

@@ -26,9 +26,7 @@ import (
 
 func TestPKI(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
-	if err := ensurePKI(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ensurePKI(dir))
 	verifies := func(name, authority string, options x509.VerifyOptions) error {
 		options.Roots = x509.NewCertPool()
 		options.Roots.AddCert(load(t, dir, authority))
@@ -64,9 +62,7 @@ func TestPKI(t *testing.T) {
 		t.Errorf("the authority was created again, or %v", err)
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, entry := range entries {
 		if info, err := entry.Info(); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("others can read %s, or %v", entry.Name(), err)
@@ -77,13 +73,9 @@ func TestPKI(t *testing.T) {
 func load(t *testing.T, dir, name string) *x509.Certificate {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, name+".crt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	block, _ := pem.Decode(data)
 	certificate, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return certificate
 }

@@ -42,9 +42,7 @@ func TestPortsAreKeptWhileTheyAreFree(t *testing.T) {
 		t.Errorf("want %+v again, got %+v", first, again)
 	}
 	l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", loopback, first.APIServer))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	if second := mustChoose(t, file); second.APIServer == first.APIServer || second.EtcdClient != first.EtcdClient {
 		t.Errorf("port %d is in use, and the others are not: %+v became %+v", first.APIServer, first, second)
@@ -54,8 +52,6 @@ func TestPortsAreKeptWhileTheyAreFree(t *testing.T) {
 func mustChoose(t *testing.T, file string) ports {
 	t.Helper()
 	p, err := choosePorts(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }

@@ -36,6 +36,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func helper(what string) {
 	if what == "fail" {
 		os.Stderr.WriteString(strings.Repeat("noise\n", 100) + "the reason\n")
@@ -63,17 +70,11 @@ func TestClearLeavesOtherFiles(t *testing.T) {
 	l := layout{dir: t.TempDir()}
 	other := filepath.Join(l.dir, "other")
 	for _, file := range []string{l.kubeconfig(), l.ports(), l.lock(), other} {
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, nil, 0o600))
 	}
-	if err := errors.Join(ensurePKI(l.pki("")), l.clear()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(ensurePKI(l.pki("")), l.clear()))
 	left, err := filepath.Glob(filepath.Join(l.dir, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(left) != 2 || left[0] != l.lock() || left[1] != other {
 		t.Errorf("want the lock and the other files to be left, got %v", left)
 	}
@@ -105,17 +106,11 @@ func TestAnswersAreOneLineEach(t *testing.T) {
 func startHelper(t *testing.T, what string) (*process, *os.File) {
 	t.Helper()
 	lifeline, end, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer lifeline.Close()
 	binary, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p, err := startProcess(what, filepath.Join(t.TempDir(), "log"), []string{binary, helperFlag + what}, lifeline)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p, end
 }
