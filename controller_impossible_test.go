@@ -29,8 +29,8 @@ import (
 )
 
 // Edits that cannot be completed: world.Impossibles. Until the obstacle is gone, such a Network keeps exactly
-// the subnets, IDs and connections that it had. Each is tried as it is, with a crash at every request, with
-// stale caches, and with an obstacle that appears at every request.
+// the subnets, IDs and connections that it had. Each is tried as it is, with a crash at every write, and with an obstacle
+// that appears at every request.
 
 // reasonsOfObstacles are those of a Network whose edit waits.
 var reasonsOfObstacles = []string{samplecrdv1.ReasonInUse, samplecrdv1.ReasonInvalidSpec, samplecrdv1.ReasonReferenceNotFound, samplecrdv1.ReasonQuotaExceeded}

@@ -39,8 +39,9 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/world"
 )
 
-// The systematic tests: each scenario of package world with a crash at every request, with a stale
-// cache, with an actor at every request, and with a restored API server; and every starting state.
+// The systematic tests: each scenario of package world with a crash at every write, with an actor at every request, and
+// with a restored API server; and every starting state. Stale caches are in TestSyncHandler and, as late watches, in the
+// simulation.
 // Each run ends with an oracle that compares both sides: world.Check. Those about one subject are in
 // its file: a refused token (place), an event for each change (events), a Network that has changed
 // past the cache (live).

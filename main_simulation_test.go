@@ -76,15 +76,15 @@ func TestSimulation(t *testing.T) {
 			if isShortened.Swap(true) {
 				return
 			}
-			var last, journal []string
+			wrong, journal := violations, all
 			shortest := simulation.Shorten(plan, 60, func(plan []simulation.Act) bool {
 				found, lines := simulate(t, seed, plan)
 				if len(found) > 0 {
-					last, journal = found, lines
+					wrong, journal = found, lines
 				}
 				return len(found) > 0
 			})
-			t.Logf("%d of %d acts are enough for\n%s\n%s", len(shortest), len(plan), strings.Join(last, "\n"), strings.Join(journal, "\n"))
+			t.Logf("%d of %d acts are enough for\n%s\n%s", len(shortest), len(plan), strings.Join(wrong, "\n"), strings.Join(journal, "\n"))
 		})
 	}
 }

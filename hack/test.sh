@@ -5,7 +5,7 @@
 #   lint         formatting, go vet, staticcheck, links and names in the README files, the
 #                mutants that are written by hand fit the code
 #   codegen      the generated code is up to date
-#   unit         go test -race -short ./..., all of the systematic tests, and the simulation; without a
+#   unit         go test -race -short ./..., the systematic tests, and the simulation; without a
 #                cluster or a network
 #   contract     the embedded Neutron answers like the real one
 #   e2e          the controller on a real control plane, with the real kubectl
@@ -54,11 +54,11 @@ tests() {
     "$BIN/gotestsum" --format standard-verbose --no-color -- -vet=off "$@"
 }
 
-# Tests that try very many cases one after another, or that measure memory. They need minutes under the race detector, which
-# finds nothing in them that it does not find in the others.
-SYSTEMATIC='TestAClusterCopied|TestADefaultThat|TestAListThatFails|TestAListWithTooMuch|TestActorsAtEveryRequest|TestAfterAnOverflow|TestAnEdit|TestAnObstacle|TestAnOutage|TestAnyBackup|TestAnyStartingState|TestDeletionAfterARestore|TestEachChange|TestEveryCrashPoint|TestManyNetworksOf|TestNetworksThatFail|TestNothingIrreversible|TestRelist|TestTheEmbeddedNeutronRefuses|TestTheLongestList|TestTokenRefused|TestTooManyOwnNetworks|FuzzThePlan'
+# Tests that try very many cases one after another, or that read or keep very much. They need minutes under the race detector,
+# which finds nothing in them that it does not find in the others.
+SYSTEMATIC='TestAClusterCopied|TestADefaultThatCannotBeRestoredHolds|TestAListThatFailsForEver|TestAListWithTooMuch|TestActorsAtEveryRequest|TestAfterAnOverflow|TestAnEdit|TestAnObstacle|TestAnOutageCosts|TestAnyBackup|TestAnyStartingState|TestDeletionAfterARestore|TestEachChange|TestEveryCrashPoint|TestManyNetworksOf|TestNetworksThatFail|TestNothingIrreversible|TestRelistMakesFew|TestTheEmbeddedNeutronRefuses|TestTheLongestList|TestTokenRefused|TestTooManyOwnNetworks|FuzzThePlan'
 
-# The simulation runs in both: some seeds with the race detector and the detector of mutations, all of them without.
+# The simulation runs in both: two seeds with the race detector and the detector of mutations, all of them without.
 unit() {
   tests -race -short -timeout 20m -skip "$SYSTEMATIC" ./... &&
     KUBE_CACHE_MUTATION_DETECTOR=false tests -timeout 20m -run "$SYSTEMATIC|TestSimulation" . ./pkg/neutron

@@ -31,8 +31,8 @@ limitations under the License.
 // process that holds the Lease may send requests. When the troubles are over, both sides must agree, and again after all
 // Networks are deleted. Nothing is judged by the time that it takes.
 //
-// The seed decides all random choices, but not the scheduling of the threads and processes: the same seed leads to the same
-// troubles and edits, in another order.
+// The seed decides the order of the troubles, and what each user does. The order of requests differs from run to run, and so
+// do the connections that are dropped and the pauses before a restart.
 //
 //	go -C hack test ./chaos -v -timeout 30m                                  both Neutrons at the same time, with one seed
 //	go -C hack test ./chaos -v -timeout 30m -run 'TestChaos$'                the embedded Neutron

@@ -36,8 +36,13 @@ limitations under the License.
 // Only METHOD and path are required. The path is relative to /v2.0 or, if it begins with
 // "identity/", to Keystone's /v3. $label is the ID of the object that the request with that label
 // created, and $label0, $label1... are the IDs of a bulk create. The label of an
-// add_router_interface is the ID of the port. NAME is a name that no other row uses. $project,
-// $other and $admin are the users' projects. The METHOD WALK follows a list page by page to its end.
+// add_router_interface is the ID of the port. NAME is a name that no other row uses. Rows that
+// begin with the same creations, and do not change what was created, share it, with its NAME and labels. The METHOD WALK
+// follows a list page by page to its end.
+//
+// The users are other (of another project), admin, nobody (without a token), forged and revoked (with tokens that are
+// refused); without @user, a member of $project. $project, $other and $admin are the projects, $user and $password the
+// member's.
 //
 // Of the last answer, and of those to requests that begin with !, everything is compared; of all
 // other answers only the status. The flag is needed by few rows:
@@ -49,6 +54,6 @@ limitations under the License.
 // Lines with // before a row are a comment. A new row is written without answers, which -update adds.
 //
 // The rows in testdata/unrecorded.txt are compared with the embedded Neutron alone. What it answers
-// there was written after Neutron's source: nobody has asked the real one yet, or it has not that
-// plug-in. To record a row, move it to testdata/answers.txt.
+// there was written after Neutron's source: nobody has asked the real one yet, or it does not have
+// that plug-in. To record a row, move it to testdata/answers.txt.
 package contract

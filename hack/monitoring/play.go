@@ -286,17 +286,31 @@ func (s *Scene) failover(ctx context.Context, _ time.Duration) error {
 	if _, err := s.leader(ctx, leader); err != nil {
 		return err
 	}
-	if err := s.restart(leader); err != nil {
+	if err := s.restart(ctx, leader); err != nil {
 		return err
 	}
 	return s.inOrder(ctx)
 }
 
+// restartKubernetes restarts kube-apiserver. On a slow machine that takes longer than the leader may go without a renewal
+// of its Lease. Then the leader ends, and is started again, as a kubelet does.
 func (s *Scene) restartKubernetes(ctx context.Context, _ time.Duration) error {
 	if err := s.controlPlane.RestartAPIServer(); err != nil {
 		return err
 	}
-	return s.inOrder(ctx)
+	if err := s.inOrder(ctx); err != nil {
+		return err
+	}
+	for i, c := range s.replicas {
+		select {
+		case <-c.Done():
+			if err := s.restart(ctx, i); err != nil {
+				return err
+			}
+		default:
+		}
+	}
+	return nil
 }
 
 // leader waits until Prometheus has seen a leader other than but, and returns its number.

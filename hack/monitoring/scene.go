@@ -175,10 +175,14 @@ func (s *Scene) crash(replica int) error {
 	return err
 }
 
-// restart starts a replica that has ended, on its earlier address.
-func (s *Scene) restart(replica int) (err error) {
-	s.replicas[replica], err = s.startReplica(s.Addresses[replica])
-	return err
+// restart starts a replica that has ended, on its earlier address, and waits until it serves there.
+func (s *Scene) restart(ctx context.Context, replica int) error {
+	c, err := s.startReplica(s.Addresses[replica])
+	if err != nil {
+		return err
+	}
+	s.replicas[replica] = c
+	return c.Log.WaitFor(ctx, "Serving HTTP")
 }
 
 // Logs returns the replicas' output.

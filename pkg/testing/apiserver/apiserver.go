@@ -14,7 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package apiserver replaces the API server in tests that run through thousands of cases.
+// Package apiserver replaces the API server under the fake clientset, in tests that run through thousands of cases, each of
+// which syncs one Network after another. Package restapi is the API server for whole controllers.
 // Used under the generated fake clientset, it adds for Networks what the fake lacks: UIDs,
 // resourceVersions and their conflicts, generations, deletion that waits for finalizers,
 // and a status that only its subresource changes.

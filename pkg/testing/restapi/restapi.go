@@ -89,7 +89,7 @@ type Server struct {
 	onChange func(Change)
 	// restores is how often a backup was restored.
 	restores int
-	// expired is the resourceVersion from which no watch can begin any more.
+	// expired is the oldest resourceVersion from which a watch can begin.
 	expired int64
 	watches map[*stream]struct{}
 }

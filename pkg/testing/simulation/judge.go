@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -45,6 +46,8 @@ type judge struct {
 	// holder is the process that has written the Lease last.
 	holder  string
 	isQuiet bool
+	// lists is how often all networks were listed while it was quiet.
+	lists int
 }
 
 func newJudge(w *World) *judge {
@@ -82,6 +85,31 @@ func (j *judge) mustBeQuiet() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.isQuiet
+}
+
+// stopped returns which processes have ended, and whether Neutron was listed too rarely, in that time in which nobody
+// disturbed them.
+func (j *judge) stopped(quiet time.Duration) (violations []string) {
+	for _, r := range j.world.replicas {
+		if r.current.isDead() || r.current.hasEnded() {
+			violations = append(violations, r.current.name+" ended when everything matched")
+		}
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if least := int(quiet/resync) - 1; len(j.world.replicas) > 0 && j.lists < least {
+		violations = append(violations, fmt.Sprintf("cluster %s: Neutron was listed %d times in %s, less than %d", j.world.cluster, j.lists, quiet, least))
+	}
+	return violations
+}
+
+// listed notes a list of networks.
+func (j *judge) listed() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.isQuiet {
+		j.lists++
+	}
 }
 
 // kubernetes notes a request of a process to the API server.
@@ -141,6 +169,9 @@ func (c *shared) arrived(r *http.Request, body []byte) (deed *oracle.Deed, judge
 
 func (w *World) arrived(process string, r *http.Request, path string, body []byte) *oracle.Deed {
 	if r.Method == http.MethodGet {
+		if path == "networks" {
+			w.judge.listed()
+		}
 		if w.judge.mustBeQuiet() && strings.Contains(path, "/") && !w.isLookedFor(path) {
 			w.judge.violate("%s looked at one object when everything matched: %s", process, path)
 		}

@@ -161,8 +161,8 @@ func (w *World) connectionOf(p *process) restapi.Client {
 func (w *World) latenessOf(p *process) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.neighbour == nil {
-		return 0
+	if w.isNeighbour() {
+		return time.Until(p.suspended)
 	}
 	return max(w.lateness, time.Until(p.suspended))
 }
@@ -202,8 +202,8 @@ func (w *World) faultInKubernetes(p *process, r *restapi.Request) (f restapi.Fau
 	switch {
 	case time.Now().Before(p.suspended):
 		f.Delay = time.Until(p.suspended) + between(dice, 0, 10*time.Millisecond)
-	case w.neighbour == nil:
-		// Only its cloud fails.
+	case w.isNeighbour():
+		// Of what the second cluster needs, only the cloud fails, which both share.
 	case w.killAt(p, r.Writes() && !isLease):
 		f.Lost, f.After = true, dice.IntN(2) == 0
 	case time.Now().Before(w.kubernetesAway):
@@ -254,7 +254,7 @@ var kubernetesFaults = []restapi.Fault{
 
 // killAt reports whether the process is to be killed at this request, and kills it.
 func (w *shared) killAt(p *process, isWrite bool) bool {
-	if !isWrite || w.killAtWrite == 0 || p == nil || p.isDead() || p.world.neighbour == nil {
+	if !isWrite || w.killAtWrite == 0 || p == nil || p.isDead() || p.world.isNeighbour() {
 		return false
 	}
 	w.killAtWrite--

@@ -23,6 +23,11 @@ limitations under the License.
 //     the Network asks for it that was stored since the process has read it last.
 //   - Agreement, when the troubles have ended: both sides have what the specs mean.
 //   - Silence, in the two hours after that: the controller lists Neutron, and writes nothing.
+//
+// simulation.go has the run: its worlds, its time and its end. What happens is in acts.go (the plan, and users), imports.go,
+// deployments.go, tenants.go, trouble.go (strangers and faults) and moves.go (Keystone leads elsewhere). process.go has the
+// controllers' processes and what becomes of their requests, judge.go passes these to the oracle, cloud.go is the OpenStack,
+// and pipes.go has its connections in memory. The API server is package restapi.
 package simulation
 
 import (
@@ -158,6 +163,9 @@ func newWorld(common *shared, number int, cluster string) *World {
 // clusters returns both worlds.
 func (w *World) clusters() []*World { return []*World{w, w.neighbour} }
 
+// isNeighbour reports whether this is the second cluster.
+func (w *World) isNeighbour() bool { return w.neighbour == nil }
+
 // furnish creates what is there before.
 func (w *World) furnish() {
 	var made struct{ Network struct{ ID string } }
@@ -249,7 +257,7 @@ func (w *World) conclude() (violations []string) {
 	}
 	time.Sleep(quiet)
 	for _, c := range w.clusters() {
-		violations = slices.Concat(violations, c.judge.found(), c.judge.disagreements())
+		violations = slices.Concat(violations, c.judge.found(), c.judge.disagreements(), c.judge.stopped(quiet))
 	}
 	return violations
 }
