@@ -14,6 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
+// The jitter of delays comes from math/rand. This makes it the same in each run of one seed.
+//go:debug randautoseed=0
+
 package main
 
 import (
