@@ -29,7 +29,7 @@ var brokenByHand = []broken{
 	{"look-up-by-mark-disabled", "pkg/neutron/cloud.go", []string{
 		"found, err = c.client.FindNetworks(ctx, identity.Owner.Mark())",
 		"found, err = nil, nil",
-	}, "", ""},
+	}, "./pkg/neutron", "^TestFindPrefersTheNetworkInTheStatus$"},
 	{"finalizer-put-on-late", "controller.go", []string{
 		"patched, added, err := c.live.AddFinalizerIfNeeded(ctx, network)",
 		"patched, added, err := network, !live.HasFinalizer(network), error(nil)",
@@ -37,29 +37,29 @@ var brokenByHand = []broken{
 		"	if err == nil {\n\t\tlate, _, lateErr := c.live.AddFinalizerIfNeeded(ctx, network)\n\t\tif lateErr != nil {\n" +
 			"\t\t\treturn network, status.Outcome{Err: lateErr}\n\t\t}\n\t\tnetwork = late\n\t}\n" +
 			"	outcome := status.Observing(desired, observed)\n",
-	}, "", ""},
+	}, ".", "^TestSyncHandler$"},
 	{"list-errors-dropped", "pkg/neutron/list.go", []string{
 		"return listError(op, err)\n\t\t}\n\t\tif l.read == before {",
 		"return nil\n\t\t}\n\t\tif l.read == before {",
-	}, "", ""},
+	}, "./pkg/neutron", "^TestAFindThatFailsDoesNotChangeTheCache$"},
 	{"live-read-ignored", "pkg/live/live.go", []string{
 		"if changed := changes(cached, live); len(changed) > 0 {",
 		"if changed := changes(cached, live); len(changed) > 100 {",
-	}, "", ""},
+	}, "./pkg/live", "^TestVerify$"},
 	{"no-live-read", "controller.go", []string{
 		"return c.live.Verify(ctx, network)",
 		"return nil",
-	}, "", ""},
+	}, ".", "^TestNetworkThatARestoredAPIServerHasLostStaysInNeutron$"},
 	{"region-of-the-credentials-only", "pkg/neutron/place.go", []string{
 		"if len(regions) > 1 {",
 		"if false {",
 		"place.Region = regions[0]",
 		"place.Region = endpoint.Region",
-	}, "", ""},
+	}, "./pkg/neutron", "^TestANetworkOfAnotherPlaceIsNotCreatedAgain$"},
 	{"place-of-the-first-session-only", "pkg/neutron/client.go", []string{
 		"if before, ok := c.Place(); ok && before != place {",
 		"if before, ok := c.Place(); ok {\n\t\tplace = before\n\t}\n\tif before, ok := c.Place(); ok && before != place {",
-	}, "", ""},
+	}, "./pkg/neutron", "^TestATokenOfAnotherPlaceIsNotUsed$"},
 	{"restored-network-not-synced", "controller.go", []string{
 		"case live.IsRestored(before, now):",
 		"case false:",
@@ -67,21 +67,21 @@ var brokenByHand = []broken{
 	{"twins-delete-each-others-orphans", "pkg/orphans/finder.go", []string{
 		"f.neverOwned[place] = neverOwned",
 		"f.neverOwned[place] = nil",
-	}, "", ""},
+	}, "./pkg/orphans", "^TestAnotherInstallationWithTheSameClusterIDIsReported$"},
 	{"lost-write-never-forgotten", "pkg/live/live.go", []string{
 		"if now.Sub(missing.reread) >= rereadDelay {",
 		"if now.IsZero() {",
-	}, "", ""},
+	}, "./pkg/live", "^TestACacheThatStaysBehindIsCheckedLessAndLessOften$"},
 	{"lease-given-up-before-the-drain", "pkg/election/election.go", []string{
 		"context.WithCancel(context.WithoutCancel(ctx))",
 		"context.WithCancel(ctx)",
 		"case <-ended:\n\tcase",
 		"case <-ended:\n\t\te.release(context.WithoutCancel(ctx))\n\t\treturn <-result\n\tcase",
-	}, "", ""},
+	}, "./pkg/election", "^TestTheLeaseIsHeldUntilTheWorkIsDoneAndThenTakenAtOnce$"},
 	{"no-look-at-the-lease-before-a-request", "pkg/election/election.go", []string{
 		"if !e.Leads() {",
 		"if false {",
-	}, "", ""},
+	}, "./pkg/election", "^TestAReplicaThatLosesTheLeaseIsStopped$"},
 	{"no-live-read-before-a-subnet-is-attached", "pkg/neutron/routersteps.go", []string{
 		"func (AttachSubnet) Irreversible() bool { return true }",
 		"func (AttachSubnet) Irreversible() bool { return false }",
@@ -89,7 +89,7 @@ var brokenByHand = []broken{
 	{"imports-are-deleted-by-default", "pkg/apis/samplecrd/v1/types.go", []string{
 		`return n.Spec.DeletionPolicy == DeletionRetain || n.Spec.DeletionPolicy == "" && n.Spec.Import != nil`,
 		`return n.Spec.DeletionPolicy == DeletionRetain`,
-	}, "", ""},
+	}, ".", "^TestEveryCrashPointOfEveryScenario$"},
 	{"no-live-read-before-an-import", "pkg/neutron/import.go", []string{
 		"func (ImportNetwork) Irreversible() bool { return true }",
 		"func (ImportNetwork) Irreversible() bool { return false }",
