@@ -58,7 +58,8 @@ var kinds = map[string]struct {
 	"change the router":   {12, editSpec(changeRouter)},
 	"change everything":   {3, editSpec(changeEverything)},
 	"change the policy":   {3, edit(changePolicy)},
-	"pause":               {3, annotate(samplecrdv1.AnnotationPaused, "true")},
+	"pause":               {2, annotate(samplecrdv1.AnnotationPaused, "true")},
+	"pause after an edit": {3, (*World).pauseAfterEdit},
 	"resume":              {4, annotate(samplecrdv1.AnnotationPaused, "")},
 	"request a reconcile": {2, (*World).requestReconcile},
 	"label": {2, edit(func(w *World, s *slot, r *rand.Rand, n *samplecrdv1.Network) {
@@ -267,6 +268,14 @@ func annotate(key, value string) func(*World, *slot, *rand.Rand) {
 			metav1.SetMetaDataAnnotation(&n.ObjectMeta, key, value)
 		}
 	})
+}
+
+// pauseAfterEdit changes a Network, and pauses it while a controller acts on the change.
+func (w *World) pauseAfterEdit(s *slot, r *rand.Rand) {
+	change := []func(*World, *slot, *rand.Rand, *samplecrdv1.Network){changeSubnet, changeRouter}[r.IntN(2)]
+	editSpec(change)(w, s, r)
+	time.Sleep(between(r, 0, 200*time.Millisecond))
+	annotate(samplecrdv1.AnnotationPaused, "true")(w, s, r)
 }
 
 // removeFinalizer removes the finalizer by hand. What the Network had may be left from then on.
