@@ -238,6 +238,10 @@ func (r *Rules) completeInterface(d *Deed, now *Snapshot, router, action string,
 		d.Kind = Detaches
 	}
 	found := now.Routers[router]
+	if found.ID == "" {
+		d.Kind = "" // Neutron refuses it: the router is gone, which the process need not know yet
+		return ""
+	}
 	d.External, d.isOwn = found.Gateway.NetworkID, MarkOf(r.Cluster, found.Description) != ""
 	subnet := cmp.Or(b.SubnetID, now.subnetOf(b.PortID))
 	for _, i := range now.Interfaces[subnet] {
