@@ -295,8 +295,11 @@ func raced(err error) error {
 // taken over.
 type WithdrawImport struct{ Tags []string }
 
-func (s WithdrawImport) String() string   { return "ownership mark withdrawn" }
-func (WithdrawImport) Irreversible() bool { return false }
+func (s WithdrawImport) String() string { return "ownership mark withdrawn" }
+
+// Irreversible returns true: the cache can lack what another replica has confirmed, and without the mark the network
+// becomes another Network's.
+func (WithdrawImport) Irreversible() bool { return true }
 func (WithdrawImport) Fields() []string   { return []string{fieldNetworkMark} }
 
 func (s WithdrawImport) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {

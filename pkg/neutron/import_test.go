@@ -308,6 +308,20 @@ func TestTwoImportsAtTheSameMoment(t *testing.T) {
 	}
 }
 
+// Another replica can have confirmed the import, which the cache does not say yet.
+func TestAMarkIsWithdrawnOnlyAfterALiveRead(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	id, tags := w.legacy(t).ID, []string{owner.ImportTag(), Owner{owner.Cluster, otherUID}.ImportTag()}
+	as := importer(owner.UID, id)
+	w.tag(t, id, tags...)
+	desired := importing(id)
+	desired.Imported = false
+	_, steps, err := w.Converge(t.Context(), as, desired, w.observe(t, as, Cached), w.verifying(new([]int), 0))
+	equal(t, true, err == errRefused)
+	equal(t, 0, len(steps))
+	equal(t, NewTags(tags...), w.inNeutron(t, id).Tags)
+}
+
 func TestTheNextImporterIsWokenWhenTheNetworkIsFree(t *testing.T) {
 	w := newWorld(t, embedded.Options{})
 	id := w.legacy(t).ID

@@ -285,7 +285,7 @@ func TestTheEmbeddedNeutronRefusesTheSameSubnets(t *testing.T) {
 }
 
 func TestOnlyDeletesAndTheFirstCreateAreIrreversible(t *testing.T) {
-	for _, step := range []Step{CreateNetwork{}, DeleteSubnet{}, DeleteNetwork{}, CreateRouter{}, AttachSubnet{}, DetachSubnet{}, DeleteRouter{}} {
+	for _, step := range []Step{CreateNetwork{}, DeleteSubnet{}, DeleteNetwork{}, CreateRouter{}, AttachSubnet{}, DetachSubnet{}, DeleteRouter{}, ImportNetwork{}, WithdrawImport{}} {
 		equal(t, true, step.Irreversible())
 	}
 	for _, step := range []Step{UpdateNetwork{}, CreateSubnet{}, UpdateSubnet{}, SetTags{}, UpdateRouter{}} {

@@ -41,9 +41,12 @@ type Deed struct {
 
 	network     string // that a user has created, and that the deed is about
 	address     string // of the interface that is removed
-	isOwn       bool   // the router
+	addressMode string // of an IPv6 subnet
+	raMode      string
+	isOwn       bool // the router
 	isDuplicate bool
 	isHalf      bool
+	isHolder    bool // an imported network has the mark of the owner, and of nobody else
 }
 
 // Kind is a kind of Deeds that cannot be undone.
@@ -67,12 +70,14 @@ const (
 type body struct {
 	SubnetID string `json:"subnet_id"`
 	PortID   string `json:"port_id"`
+	Tags     []string
 	Network  struct{ Description *string }
 	Subnet   struct {
-		NetworkID string `json:"network_id"`
+		NetworkID   string `json:"network_id"`
+		Description *string
 	}
 	Router struct {
-		Description string
+		Description *string
 		Gateway     struct {
 			NetworkID string `json:"network_id"`
 		} `json:"external_gateway_info"`
@@ -95,16 +100,16 @@ func (r *Rules) DeedOf(now *Snapshot, method, path string, content []byte) (d *D
 	case "POST networks":
 		d.Kind, d.UID = Creates, MarkOf(r.Cluster, ptr.Deref(b.Network.Description, ""))
 	case "PUT networks", "DELETE networks":
-		return d, r.completeNetwork(d, now, id, action, b.Network.Description)
+		return d, r.completeNetwork(d, now, id, action, b)
 	case "POST subnets":
 		return d, r.onNetwork(d, now, b.Subnet.NetworkID)
 	case "PUT subnets":
-		return d, r.onNetwork(d, now, now.Subnets[id].NetworkID)
+		return d, r.completeSubnet(d, now, id, b.Subnet.Description)
 	case "DELETE subnets":
 		d.Kind = DeletesSubnet
 		return d, r.about(d, now, id)
 	case "POST routers":
-		d.Kind, d.UID, d.External = CreatesRouter, MarkOf(r.Cluster, b.Router.Description), b.Router.Gateway.NetworkID
+		d.Kind, d.UID, d.External = CreatesRouter, MarkOf(r.Cluster, ptr.Deref(b.Router.Description, "")), b.Router.Gateway.NetworkID
 	case "DELETE routers":
 		router := now.Routers[id]
 		d.Kind, d.Router, d.UID, d.External, d.isOwn = DeletesRouter, id, MarkOf(r.Cluster, router.Description), router.Gateway.NetworkID, true
@@ -114,15 +119,26 @@ func (r *Rules) DeedOf(now *Snapshot, method, path string, content []byte) (d *D
 		if isInterface {
 			return d, r.completeInterface(d, now, id, action, b)
 		}
+		router := now.Routers[id]
+		d.Router, d.UID = id, MarkOf(r.Cluster, router.Description)
+		r.unmarks(d, now, router.Description, b.Router.Description)
+		return d, d.mustHaveMark(router.ID != "")
 	}
 	return d, ""
 }
 
 // completeNetwork completes a Deed about a network that exists.
-func (r *Rules) completeNetwork(d *Deed, now *Snapshot, id, action string, description *string) string {
-	n := now.Networks[id]
+func (r *Rules) completeNetwork(d *Deed, now *Snapshot, id, action string, b body) string {
+	n, description := now.Networks[id], b.Network.Description
 	tag, isTag := strings.CutPrefix(action, "tags/")
 	isDeletion := d.Method == http.MethodDelete
+	if action == "tags" {
+		for _, tag := range n.Tags {
+			if uid := ImporterIn(tag); uid != "" && !slices.Contains(b.Tags, tag) {
+				return "it removes the mark of " + uid
+			}
+		}
+	}
 	switch uid := ImporterIn(tag); {
 	case isTag && uid != "" && n.ID != "":
 		d.UID, d.network, d.Kind = uid, id, Imports
@@ -130,7 +146,7 @@ func (r *Rules) completeNetwork(d *Deed, now *Snapshot, id, action string, descr
 			d.Kind = Withdraws
 		}
 		return ""
-	case isDeletion && !isTag:
+	case isDeletion && action == "":
 		d.Kind = Deletes
 	case description != nil && MarkOf(r.Cluster, *description) == "":
 		d.Kind = Unmarks
@@ -141,6 +157,29 @@ func (r *Rules) completeNetwork(d *Deed, now *Snapshot, id, action string, descr
 	d.UID = MarkOf(r.Cluster, n.Description)
 	d.isDuplicate = r.count(now, d.UID) > 1
 	return d.mustHaveMark(n.ID != "")
+}
+
+// completeSubnet completes a Deed that changes a subnet. On a network that a user has created, the subnet has a mark of its own.
+func (r *Rules) completeSubnet(d *Deed, now *Snapshot, id string, description *string) string {
+	s := now.Subnets[id]
+	wrong := r.onNetwork(d, now, s.NetworkID)
+	if r.unmarks(d, now, s.Description, description); d.Kind == Unmarks && r.IsLegacy(s.NetworkID) {
+		d.network = s.NetworkID
+	}
+	return wrong
+}
+
+// unmarks completes a Deed that changes a subnet or a router, if the next description lacks the mark that the present one has.
+func (r *Rules) unmarks(d *Deed, now *Snapshot, description string, next *string) {
+	uid := MarkOf(r.Cluster, description)
+	if uid == "" || next == nil || MarkOf(r.Cluster, *next) == uid {
+		return
+	}
+	d.Kind, d.UID = Unmarks, uid
+	for _, n := range now.Networks {
+		importers := n.Importers()
+		d.isHolder = d.isHolder || len(importers) > 0 && !slices.ContainsFunc(importers, func(other string) bool { return other != uid })
+	}
 }
 
 // mustHaveMark returns what is wrong if the object exists and has no mark. If it is gone, nothing can be wrong.
@@ -199,6 +238,10 @@ func (r *Rules) completeInterface(d *Deed, now *Snapshot, router, action string,
 		d.Kind = Detaches
 	}
 	found := now.Routers[router]
+	if found.ID == "" {
+		d.Kind = "" // Neutron refuses it: the router is gone, which the process need not know yet
+		return ""
+	}
 	d.External, d.isOwn = found.Gateway.NetworkID, MarkOf(r.Cluster, found.Description) != ""
 	subnet := cmp.Or(b.SubnetID, now.subnetOf(b.PortID))
 	for _, i := range now.Interfaces[subnet] {
@@ -222,7 +265,7 @@ func (s *Snapshot) subnetOf(port string) string {
 // about completes a Deed about a subnet.
 func (r *Rules) about(d *Deed, now *Snapshot, subnet string) string {
 	s := now.Subnets[subnet]
-	d.CIDR, d.Gateway = s.CIDR, cmp.Or(s.GatewayIP, samplecrdv1.GatewayNone)
+	d.CIDR, d.Gateway, d.addressMode, d.raMode = s.CIDR, cmp.Or(s.GatewayIP, samplecrdv1.GatewayNone), s.IPv6AddressMode, s.IPv6RAMode
 	switch {
 	case s.ID == "":
 		d.Kind = "" // it is gone already

@@ -25,7 +25,8 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
-	"strings"
+
+	"k8s.io/utils/ptr"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/meaning"
@@ -79,11 +80,11 @@ func (r *Rules) permitsOnSubnet(n *samplecrdv1.Network, d *Deed, isRemoval bool)
 	case isDeleted:
 		return false
 	case d.Kind == DeletesSubnet:
-		return declared == nil || d.canBeReplaced()
+		return declared == nil || mustBeReplaced(n, declared, d)
 	case d.Kind == Detaches:
 		// A trial that Neutron has accepted is taken back, if the status does not name the router.
 		isTrial := n.Status.Router == nil || n.Status.Router.ID != d.Router
-		return declared == nil || d.isHalf || isTrial || !r.declaresRouter(n, d) || isMoved(declared, d) || d.canBeReplaced()
+		return declared == nil || d.isHalf || isTrial || !r.declaresRouter(n, d) || isMoved(declared, d) || mustBeReplaced(n, declared, d)
 	case d.Kind == DeletesRouter:
 		return !r.declaresRouter(n, d)
 	}
@@ -101,6 +102,8 @@ func (r *Rules) permitsOnImport(n *samplecrdv1.Network, d *Deed) bool {
 		return !isDeleted
 	case d.Kind == Withdraws:
 		return !isDeleted || isRetained
+	case d.Kind == Unmarks: // a network that lacks the mark, or has another one too, may be anybody's: it is never deleted
+		return isDeleted && (isRetained || !d.isHolder)
 	case d.Kind == Deletes:
 		return isRemoval
 	}
@@ -129,9 +132,15 @@ func isMoved(declared *samplecrdv1.SubnetSpec, d *Deed) bool {
 	return sameAddress(gateway) != sameAddress(d.Gateway) || sameAddress(gateway) != sameAddress(d.address)
 }
 
-// canBeReplaced reports whether the subnet may have to be replaced although it has the declared CIDR: Neutron cannot change
-// the modes of an IPv6 subnet.
-func (d *Deed) canBeReplaced() bool { return strings.Contains(d.CIDR, ":") }
+// mustBeReplaced reports whether the subnet has the declared CIDR, and other modes than declared: Neutron cannot change those of
+// an IPv6 subnet. On an imported network, a mode that the spec leaves out may be any.
+func mustBeReplaced(n *samplecrdv1.Network, declared *samplecrdv1.SubnetSpec, d *Deed) bool {
+	modes := ptr.Deref(declared.IPv6, samplecrdv1.IPv6Spec{})
+	differs := func(declared samplecrdv1.IPv6Mode, mode string) bool {
+		return string(declared) != mode && (declared != "" || n.Spec.Import == nil)
+	}
+	return differs(modes.AddressMode, d.addressMode) || differs(modes.RAMode, d.raMode)
+}
 
 func sameAddress(text string) string {
 	if address, err := netip.ParseAddr(text); err == nil {

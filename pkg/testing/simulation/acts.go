@@ -370,9 +370,10 @@ func changeFields(_ *World, s *slot, r *rand.Rand, n *samplecrdv1.Network) {
 		more := []samplecrdv1.AdditionalSubnet{
 			{Name: "v6", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: fmt.Sprintf("fd01:%d::/64", s.index), Gateway: fmt.Sprintf("fd01:%d::1", s.index), IPv6: slaac}},
 			{Name: "b", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: fmt.Sprintf("10.%d.128.0/24", s.index)}},
+			{Name: "v6", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: fmt.Sprintf("fd01:%d::/64", s.index), Gateway: fmt.Sprintf("fd01:%d::1", s.index)}},
 			{Name: "v6", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: fmt.Sprintf("fd02:%d::/64", s.index), Gateway: fmt.Sprintf("fd02:%d::1", s.index)}},
 		}
-		if i := r.IntN(5); i < len(more) {
+		if i := r.IntN(6); i < len(more) {
 			n.Spec.AdditionalSubnets = more[i : i+1]
 		} else if i == len(more) {
 			n.Spec.AdditionalSubnets = more[:2]

@@ -328,7 +328,7 @@ func (w *World) drift(s *slot, r *rand.Rand) {
 	if subnet == "" {
 		return
 	}
-	switch r.IntN(6) {
+	switch r.IntN(7) {
 	case 0:
 		_ = w.cloud.change("network", network, object{"name": "renamed"})
 	case 1:
@@ -341,6 +341,10 @@ func (w *World) drift(s *slot, r *rand.Rand) {
 		_ = w.cloud.byAdmin(http.MethodPut, "networks/"+network+"/tags/drifted", nil, nil)
 	case 5:
 		_ = w.cloud.change("subnet", subnet, object{"gateway_ip": nil})
+	case 6:
+		if router := w.get(s).Status.Router; router != nil && !w.isGate(router.ID) {
+			_ = w.cloud.change("router", router.ID, object{"name": "renamed"})
+		}
 	}
 }
 
