@@ -34,10 +34,10 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 )
 
-// patience bounds each wait of the walkthrough. Nothing takes as long.
+// patience bounds each wait of the walkthrough. On a busy machine the real Neutron needs 20 seconds for a request.
 const (
-	patience = time.Minute
-	timeout  = "--timeout=60s"
+	patience = 3 * time.Minute
+	timeout  = "--timeout=3m"
 )
 
 // resync is how often the controller of the walkthrough lists what Neutron has.

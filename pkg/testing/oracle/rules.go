@@ -19,6 +19,9 @@ limitations under the License.
 //
 // It judges safety at each request to Neutron (see Rules.DeedOf and Rules.Permits), and agreement when a controller has had
 // its time (see Rules.Disagreements).
+//
+// deed.go reads a request to Neutron, rules.go and history.go say whether a version of its Network permits it, agreement.go
+// and imports.go compare both sides, and snapshot.go has what Neutron has.
 package oracle
 
 import (

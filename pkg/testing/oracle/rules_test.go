@@ -25,19 +25,32 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-// What a Network wants, and Neutron has, in words that text replaces. Another Network, with the UID UID2, imports the network "legacy".
-const wanted = `{"metadata":{"namespace":"a","name":"b","uid":"UID1","finalizers":["samplecrd.k8s.io/neutron"]},"spec":{"cidr":"fd00::/64","gateway":"fd00::1","ipv6":{"raMode":"slaac"},"router":{"externalNetwork":{"id":"ext"}}},
-	"status":{"networkID":"net","router":{"id":"own"},"conditions":[{"type":"Ready","status":"True","reason":"Available"}],"subnets":[{"id":"sub","cidr":"fd00::/64","gateway":"fd00::1"}]}}`
-const inNeutron = `{"Networks":{"net":{"id":"net","name":"a/b","description":"MARK","mtu":1450,"port_security_enabled":true},"legacy":{"id":"legacy","tags":["TAG2"]}},
-	"Subnets":{"sub":{"id":"sub","name":"a/b","description":"MARK","network_id":"net","cidr":"fd00::/64","gateway_ip":"fd00::1","enable_dhcp":true,"ipv6_ra_mode":"slaac"},"made":{"description":"MARK","network_id":"legacy"}},
-	"Interfaces":{"sub":[{"device_id":"own","fixed_ips":[{"subnet_id":"sub","ip_address":"fd00::1"}]}]},"Routers":{"own":{"id":"own","description":"MARK","external_gateway_info":{"network_id":"ext"}},"theirs":{"id":"theirs"}}}`
+// What a Network wants, and what Neutron has. text replaces the words in capitals. Another Network, with the UID UID2, imports
+// the network legacy.
+const (
+	wanted = `{
+		"metadata": {"namespace": "a", "name": "b", "uid": "UID1", "finalizers": ["samplecrd.k8s.io/neutron"]},
+		"spec": {"cidr": "fd00::/64", "gateway": "fd00::1", "ipv6": {"raMode": "slaac"}, "router": {"externalNetwork": {"id": "ext"}}},
+		"status": {"networkID": "net", "router": {"id": "own"}, "conditions": [{"type": "Ready", "status": "True", "reason": "Available"}],
+			"subnets": [{"id": "sub", "cidr": "fd00::/64", "gateway": "fd00::1"}]}}`
+	inNeutron = `{
+		"Networks": {"net": {"id": "net", "name": "a/b", "description": "MARK", "mtu": 1450, "port_security_enabled": true},
+			"legacy": {"id": "legacy", "tags": ["TAG2"]}},
+		"Subnets": {"sub": {"id": "sub", "name": "a/b", "description": "MARK", "network_id": "net", "cidr": "fd00::/64",
+			"gateway_ip": "fd00::1", "enable_dhcp": true, "ipv6_ra_mode": "slaac"}, "made": {"description": "MARK", "network_id": "legacy"}},
+		"Interfaces": {"sub": [{"device_id": "own", "fixed_ips": [{"subnet_id": "sub", "ip_address": "fd00::1"}]}]},
+		"Routers": {"own": {"id": "own", "description": "MARK", "external_gateway_info": {"network_id": "ext"}}, "theirs": {"id": "theirs"}}}`
+	uid = "00000000-0000-4000-8000-00000000000"
+)
 
-var text = strings.NewReplacer("MARK", ownerMark+"c/00000000-0000-4000-8000-000000000001", "TAG", importTag+"00000000-0000-4000-8000-00000000000", "UID", "00000000-0000-4000-8000-00000000000",
-	"GONE", `"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"}`, "RETAINED", `"deletionPolicy":"Retain"`, "IMPORTED", `"cidr":"","router":null,"import":{"networkID":"legacy"}`)
+var text = strings.NewReplacer("MARK", ownerMark+"c/"+uid+"1", "TAG", importTag+uid, "UID", uid,
+	"GONE", `"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}`, "RETAINED", `"deletionPolicy": "Retain"`,
+	"IMPORTED", `"cidr": "", "router": null, "import": {"networkID": "legacy"}`)
 
 func parse[T any](of, changes string) *T {
 	value := new(T)
-	if err := errors.Join(json.Unmarshal([]byte(text.Replace(of)), value), json.Unmarshal([]byte(text.Replace(changes)), value)); err != nil {
+	err := errors.Join(json.Unmarshal([]byte(text.Replace(of)), value), json.Unmarshal([]byte(text.Replace(changes)), value))
+	if err != nil {
 		panic(err)
 	}
 	return value
@@ -45,31 +58,54 @@ func parse[T any](of, changes string) *T {
 
 func TestRules(t *testing.T) {
 	r := &Rules{Cluster: "c", IsStrange: func(string) bool { return false }, IsLegacy: func(id string) bool { return id == "legacy" }}
+	const unmarked, external = `{"description": ""}`, `"description": "MARK", "external_gateway_info": {"network_id": "ext"}`
+	// permits and forbids are changes of the Network with which the request is permitted, and is not.
 	for _, test := range []struct{ request, body, want, permits, forbids string }{
-		{"POST networks", `{"network":{"description":"MARK"}}`, "creates a network", `{}`, `{GONE}`}, {"DELETE networks/net", `{}`, "deletes a network", `{GONE}`, `{GONE,"spec":{RETAINED}}`},
-		{"PUT networks/net", `{"network":{"description":""}}`, "removes a mark", `{GONE,"spec":{RETAINED}}`, `{GONE}`}, {"PUT subnets/made", `{"subnet":{"description":""}}`, "removes a mark", `{GONE,"spec":{IMPORTED}}`, `{"spec":{IMPORTED}}`},
-		{"PUT routers/own", `{"router":{"description":""}}`, "removes a mark", `{GONE,"spec":{RETAINED}}`, `{}`}, {"PUT routers/theirs", `{}`, "it has no mark", `{}`, `{}`},
-		{"PUT networks/legacy/tags/TAG1", ``, "marks an imported network", `{"spec":{IMPORTED}}`, `{"spec":{IMPORTED,"managementPolicy":"Observe"}}`},
-		{"DELETE networks/legacy/tags/TAG1", ``, "removes the mark of an imported network", `{GONE,"spec":{IMPORTED}}`, `{GONE,"spec":{IMPORTED,"deletionPolicy":"Delete"}}`},
-		{"PUT networks/legacy/tags", `{"tags":["a"]}`, "it removes the mark of UID2", `{}`, `{}`}, {"DELETE subnets/sub", ``, "deletes a subnet", `{"spec":{"ipv6":null}}`, `{}`},
-		{"POST routers", `{"router":{"description":"MARK","external_gateway_info":{"network_id":"ext"}}}`, "creates a router", `{}`, `{"spec":{"router":null}}`}, {"DELETE routers/own", ``, "deletes a router", `{"spec":{"router":null}}`, `{}`},
-		{"PUT routers/own/remove_router_interface", `{"subnet_id":"sub"}`, "detaches a subnet", `{"spec":{"ipv6":null}}`, `{}`}, {"PUT routers/own/add_router_interface", `{"subnet_id":"sub"}`, "attaches a subnet", `{}`, `{"spec":{"router":null}}`},
+		{"POST networks", `{"network": {"description": "MARK"}}`, "creates a network", `{}`, `{GONE}`},
+		{"DELETE networks/net", ``, "deletes a network", `{GONE}`, `{GONE, "spec": {RETAINED}}`},
+		{"PUT networks/net", `{"network": ` + unmarked + `}`, "removes a mark", `{GONE, "spec": {RETAINED}}`, `{GONE}`},
+		{"PUT subnets/made", `{"subnet": ` + unmarked + `}`, "removes a mark", `{GONE, "spec": {IMPORTED}}`, `{"spec": {IMPORTED}}`},
+		{"PUT routers/own", `{"router": ` + unmarked + `}`, "removes a mark", `{GONE, "spec": {RETAINED}}`, `{}`},
+		{"PUT routers/theirs", `{}`, "it has no mark", `{}`, `{}`},
+		{"PUT networks/legacy/tags/TAG1", ``, "marks an imported network", `{"spec": {IMPORTED}}`, `{"spec": {IMPORTED, "managementPolicy": "Observe"}}`},
+		{"DELETE networks/legacy/tags/TAG1", ``, "removes the mark of an imported network", `{GONE, "spec": {IMPORTED}}`, `{GONE, "spec": {IMPORTED, "deletionPolicy": "Delete"}}`},
+		{"PUT networks/legacy/tags", `{"tags": ["a"]}`, "it removes the mark of UID2", `{}`, `{}`},
+		{"DELETE subnets/sub", ``, "deletes a subnet", `{"spec": {"ipv6": null}}`, `{}`},
+		{"POST routers", `{"router": {` + external + `}}`, "creates a router", `{}`, `{"spec": {"router": null}}`},
+		{"DELETE routers/own", ``, "deletes a router", `{"spec": {"router": null}}`, `{}`},
+		{"PUT routers/own/remove_router_interface", `{"subnet_id": "sub"}`, "detaches a subnet", `{"spec": {"ipv6": null}}`, `{}`},
+		{"PUT routers/own/add_router_interface", `{"subnet_id": "sub"}`, "attaches a subnet", `{}`, `{"spec": {"router": null}}`},
 	} {
 		method, path, _ := strings.Cut(text.Replace(test.request), " ")
 		d, wrong := r.DeedOf(parse[Snapshot](inNeutron, `{}`), method, path, []byte(text.Replace(test.body)))
+		if got := string(d.Kind) + wrong; got != text.Replace(test.want) {
+			t.Errorf("%s %s: %s, want %s", test.request, test.body, got, test.want)
+		}
 		permits, forbids := parse[samplecrdv1.Network](wanted, test.permits), parse[samplecrdv1.Network](wanted, test.forbids)
-		if got := string(d.Kind) + wrong; got != text.Replace(test.want) || wrong == "" && (!r.Permits(permits, d) || r.Permits(forbids, d)) {
-			t.Errorf("%s %s: %s, permitted %t and %t", test.request, test.body, got, r.Permits(permits, d), r.Permits(forbids, d))
+		if wrong == "" && (!r.Permits(permits, d) || r.Permits(forbids, d)) {
+			t.Errorf("%s %s: permitted %t and %t", test.request, test.body, r.Permits(permits, d), r.Permits(forbids, d))
 		}
 	}
+}
+
+func TestDisagreements(t *testing.T) {
+	r := &Rules{Cluster: "c", IsStrange: func(string) bool { return false }, IsLegacy: func(id string) bool { return id == "legacy" }}
 	for _, test := range []struct{ network, neutron, want string }{
-		{`{}`, `{}`, ""}, {`{GONE}`, `{}`, "a/b was deleted, and is still there"}, {`{}`, `{"Networks":{"net":{}}}`, "has no mark"},
-		{`{"spec":{"gateway":"fd00::2"}}`, `{}`, "want 1 network"}, {`{"spec":{"router":null}}`, `{}`, "left over: router own of UID1"}, {`{"metadata":{"uid":"UID3"}}`, `{}`, "left over: network net of UID1"},
-		{`{}`, `{"Networks":{"legacy":{"id":"legacy","tags":["TAG1"]}}}`, "the tag of UID1"}, {`{"spec":{IMPORTED}}`, `{}`, "want one of the reasons"}, {`{"spec":{IMPORTED}}`, `{"Networks":{"legacy":{"id":"legacy"}}}`, "0 of 1 Networks"},
+		{`{}`, `{}`, ""},
+		{`{GONE}`, `{}`, "a/b was deleted, and is still there"},
+		{`{}`, `{"Networks": {"net": {}}}`, "has no mark"},
+		{`{"spec": {"gateway": "fd00::2"}}`, `{}`, "want 1 network"},
+		{`{"spec": {"router": null}}`, `{}`, "left over: router own of UID1"},
+		{`{"metadata": {"uid": "UID3"}}`, `{}`, "left over: network net of UID1"},
+		{`{}`, `{"Networks": {"legacy": {"id": "legacy", "tags": ["TAG1"]}}}`, "the tag of UID1"},
+		{`{"spec": {IMPORTED}}`, `{}`, "want one of the reasons"},
+		{`{"spec": {IMPORTED}}`, `{"Networks": {"legacy": {"id": "legacy"}}}`, "0 of 1 Networks"},
 	} {
-		networks, isLeft := []*samplecrdv1.Network{parse[samplecrdv1.Network](wanted, test.network)}, func(uid string) bool { return uid == text.Replace("UID2") }
-		if got := strings.Join(r.Disagreements(networks, parse[Snapshot](inNeutron, test.neutron), isLeft), "\n"); !strings.Contains(got, text.Replace(test.want)) || test.want == "" && got != "" {
-			t.Errorf("%s %s:\n%s", test.network, test.neutron, got)
+		networks := []*samplecrdv1.Network{parse[samplecrdv1.Network](wanted, test.network)}
+		found := r.Disagreements(networks, parse[Snapshot](inNeutron, test.neutron), func(owner string) bool { return owner == uid+"2" })
+		got := strings.Join(found, "\n")
+		if want := text.Replace(test.want); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%s %s: want %q, got:\n%s", test.network, test.neutron, want, got)
 		}
 	}
 }
