@@ -249,8 +249,8 @@ func (w *World) conclude() (violations []string) {
 		}
 		next()
 	}
-	// The last lists, and what was still under way.
-	w.pass(time.Now().Add(resync + 5*time.Minute))
+	// What was still under way: an orphan is deleted after the second list that shows it.
+	w.pass(time.Now().Add(resync * 5 / 2))
 	for _, c := range w.clusters() {
 		violations = append(violations, c.planned()...)
 		c.judge.beQuiet(true)

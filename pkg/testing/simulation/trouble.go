@@ -245,9 +245,10 @@ func (w *World) isGate(id string) bool { return id == w.gates["gate"] || id == w
 
 func (w *World) isStrange(id string) bool { _, is := w.strange.Load(id); return is }
 
-// mayBeLeft reports whether nobody has told the controller that the Network with that UID is gone, or it is the twin's.
+// mayBeLeft reports whether nobody has told the controller that the Network with that UID is gone, or it is or was the twin's.
 func (w *World) mayBeLeft(uid string) bool {
-	return w.left[uid] || w.twin != nil && slices.ContainsFunc(w.twin.all(), func(n *samplecrdv1.Network) bool { return string(n.UID) == uid })
+	isOf := func(n *samplecrdv1.Network) bool { return string(n.UID) == uid }
+	return w.left[uid] || w.twin != nil && (w.twin.left[uid] || slices.ContainsFunc(w.twin.all(), isOf))
 }
 
 // all returns all Networks. They are not to be changed.
