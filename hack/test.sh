@@ -110,14 +110,15 @@ repeated() {
 usually() {
   local seconds
   seconds=$(cat "$LOGS/$1.seconds" 2>/dev/null) || case $1 in
-    lint) seconds=40 ;;
+    lint) seconds=60 ;;
     codegen) seconds=15 ;;
-    unit) seconds=180 ;;
+    unit) seconds=240 ;;
     contract) seconds=90 ;;
-    e2e) seconds=200 ;;
-    faults) seconds=240 ;;
-    release | monitoring) seconds=60 ;;
-    node | walkthrough) seconds=90 ;;
+    e2e) seconds=220 ;;
+    faults) seconds=150 ;;
+    release) seconds=60 ;;
+    monitoring) seconds=120 ;;
+    node | walkthrough) seconds=120 ;;
     *) seconds=14400 ;;
   esac
   if [ "$seconds" -lt 120 ]; then echo "$seconds s"; else echo "$(((seconds + 30) / 60)) min"; fi
