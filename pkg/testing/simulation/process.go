@@ -161,10 +161,11 @@ func (w *World) connectionOf(p *process) restapi.Client {
 func (w *World) latenessOf(p *process) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	lateness := w.lateness
 	if w.isNeighbour() {
-		return time.Until(p.suspended)
+		lateness = 0
 	}
-	return max(w.lateness, time.Until(p.suspended))
+	return max(lateness, time.Until(p.suspended))
 }
 
 // tend restarts what has ended, as a kubelet does.
