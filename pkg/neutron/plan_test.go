@@ -284,7 +284,7 @@ func TestTheEmbeddedNeutronRefusesTheSameSubnets(t *testing.T) {
 	t.Logf("%d subnets, %d refused", tried, refused)
 }
 
-func TestOnlyDeletesAndTheFirstCreateAreIrreversible(t *testing.T) {
+func TestWhatIsIrreversible(t *testing.T) {
 	for _, step := range []Step{CreateNetwork{}, DeleteSubnet{}, DeleteNetwork{}, CreateRouter{}, AttachSubnet{}, DetachSubnet{}, DeleteRouter{}, ImportNetwork{}, WithdrawImport{}} {
 		equal(t, true, step.Irreversible())
 	}
