@@ -22,7 +22,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -87,9 +86,8 @@ func (j *judge) mustBeQuiet() bool {
 	return j.isQuiet
 }
 
-// stopped returns which processes have ended, and whether Neutron was listed too rarely, in that time in which nobody
-// disturbed them.
-func (j *judge) stopped(quiet time.Duration) (violations []string) {
+// stopped returns which processes have ended, and whether Neutron was listed too rarely, while it was quiet.
+func (j *judge) stopped() (violations []string) {
 	for _, r := range j.world.replicas {
 		if r.current.isDead() || r.current.hasEnded() {
 			violations = append(violations, r.current.name+" ended when everything matched")

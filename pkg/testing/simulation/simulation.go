@@ -257,7 +257,7 @@ func (w *World) conclude() (violations []string) {
 	}
 	time.Sleep(quiet)
 	for _, c := range w.clusters() {
-		violations = slices.Concat(violations, c.judge.found(), c.judge.disagreements(), c.judge.stopped(quiet))
+		violations = slices.Concat(violations, c.judge.found(), c.judge.disagreements(), c.judge.stopped())
 	}
 	return violations
 }
