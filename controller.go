@@ -370,8 +370,9 @@ func (c *Controller) reconcile(ctx context.Context, cloud *neutron.Cloud, networ
 		return network, status.Outcome{Err: err}
 	}
 	adopted := observed.Exists() && network.Status.NetworkID == "" && !network.IsPaused() && network.Spec.Import == nil
-	observed, steps, err := cloud.Converge(ctx, identity, desired, observed, c.guard(network, isNew))
-	outcome := status.Observing(desired, observed)
+	view := neutron.View{Identity: identity, Desired: desired, Observed: observed}
+	view, steps, err := cloud.Converge(ctx, view, c.guard(network, isNew))
+	outcome := status.Observing(view)
 	outcome.Adopted, outcome.Steps, outcome.Err = adopted, steps, err
 	return network, outcome
 }

@@ -33,10 +33,10 @@ var brokenByHand = []broken{
 	{"finalizer-put-on-late", "controller.go", []string{
 		"patched, added, err := c.live.AddFinalizerIfNeeded(ctx, network)",
 		"patched, added, err := network, !live.HasFinalizer(network), error(nil)",
-		"	outcome := status.Observing(desired, observed)\n",
+		"	outcome := status.Observing(view)\n",
 		"	if err == nil {\n\t\tlate, _, lateErr := c.live.AddFinalizerIfNeeded(ctx, network)\n\t\tif lateErr != nil {\n" +
 			"\t\t\treturn network, status.Outcome{Err: lateErr}\n\t\t}\n\t\tnetwork = late\n\t}\n" +
-			"	outcome := status.Observing(desired, observed)\n",
+			"	outcome := status.Observing(view)\n",
 	}, ".", "^TestSyncHandler$"},
 	{"list-errors-dropped", "pkg/neutron/list.go", []string{
 		"return listError(op, err)\n\t\t}\n\t\tif l.read == before {",
@@ -139,39 +139,39 @@ var brokenByHand = []broken{
 		"if errors.Is(err, errTooMany) {", "if false && errors.Is(err, errTooMany) {",
 	}, "./pkg/neutron", "^TestAfterAnOverflowNothingIsKnownAndNothingFails$"},
 	{"router-before-its-status", "pkg/neutron/routersteps.go", []string{
-		"func (CreateRouter) isRecorded(desired Desired) bool { return desired.RouterRecorded }",
-		"func (CreateRouter) isRecorded(desired Desired) bool { return true }",
-		"return desired.RouterRecorded && (s.IsOwn || desired.KnownRouter == s.Router)", "return true",
+		"func (CreateRouter) isRecorded(identity Identity) bool { return identity.RouterRecorded }",
+		"func (CreateRouter) isRecorded(Identity) bool { return true }",
+		"return identity.RouterRecorded && (s.IsOwn || identity.RouterID == s.Router)", "return true",
 	}, "./pkg/neutron", "^TestTheRouterIsRecordedFirst$"},
 	{"own-router-not-looked-for", "pkg/neutron/routers.go", []string{
 		"routers = slices.DeleteFunc(routers, func(r Router) bool { return r.Description != mark })", "routers = nil",
 	}, "./pkg/neutron", "^TestARoutedNetworkReadsLiveIfItsRoutersAreNotKnown$"},
 	{"half-interface-is-attached", "pkg/neutron/routerplan.go", []string{
-		"return i.Confirmed || d.KnownPorts[i.SubnetID] == i.PortID", "return true",
+		"return i.Confirmed || v.PortIDs[i.SubnetID] == i.PortID", "return true",
 	}, "./pkg/neutron", "^TestAHalfInterfaceIsCured$"},
 	{"interfaces-on-strangers-subnets", "pkg/neutron/routerplan.go", []string{
-		"s == nil || !isOurs(*d, s)", "s == nil",
+		"s == nil || !v.isOurs(s)", "s == nil",
 	}, "./pkg/neutron", "^TestWhatPreventsTheRemovalOfARoutedNetwork$"},
 	{"interfaces-known-by-their-port-alone", "pkg/neutron/routerplan.go", []string{
-		`!(d.Import != "" && d.KnownPorts[s.ID] == i.PortID)`, `!(d.Import != "" && slices.Contains(slices.Collect(maps.Values(d.KnownPorts)), i.PortID))`,
+		`!(v.Import != "" && v.PortIDs[s.ID] == i.PortID)`, `!(d.Import != "" && slices.Contains(slices.Collect(maps.Values(d.KnownPorts)), i.PortID))`,
 		`import "slices"`, "import (\n\t\"maps\"\n\t\"slices\"\n)",
 	}, "./pkg/neutron", "^TestTheOtherIPv6SubnetOfAnImportStaysConnected$"},
 	{"other-addresses-of-our-port-ignored", "pkg/neutron/ports.go", []string{
 		"return i.SubnetID == ip.SubnetID && p.GoesWith(i)", "return p.GoesWith(i)",
 	}, "./pkg/neutron", "^TestWhatPreventsTheRemovalOfARoutedNetwork$"},
 	{"what-is-switched-off-is-ready", "pkg/neutron/converge.go", []string{
-		", checkAdminState(desired, observed))", ")",
+		", v.checkAdminState())", ")",
 	}, "./pkg/neutron", "^TestWhatIsSwitchedOffIsNotConnected$"},
 	{"floating-ips-ignored", "pkg/neutron/routersteps.go", []string{
 		"	return s.checkFloatingIPs(ctx, c)\n", "	return nil\n",
 	}, "./pkg/neutron", "^TestFloatingIPsKeepEverythingAsItIs$"},
 	{"obsolete-router-stays", "pkg/neutron/plan.go", []string{
-		"return obsoleteRouter(desired, observed)", "return nil",
+		"return v.obsoleteRouter()", "return nil",
 	}, "./pkg/neutron", "^TestThePlanOfRouters$"},
 	{"detached-before-the-next-is-attached", "pkg/neutron/plan.go", []string{
-		"	if step := nextForRouter(desired, observed); step != nil {\n		return step\n	}\n", "",
-		"	return obsoleteRouter(desired, observed)\n",
-		"	if step := nextForRouter(desired, observed); step != nil {\n		return step\n	}\n	return obsoleteRouter(desired, observed)\n",
+		"	if step := v.nextForRouter(); step != nil {\n		return step\n	}\n", "",
+		"	return v.obsoleteRouter()\n",
+		"	if step := v.nextForRouter(); step != nil {\n		return step\n	}\n	return v.obsoleteRouter()\n",
 	}, "./pkg/neutron", "^TestTheCIDROfAnAttachedSubnetChanges$"},
 	{"ports-not-checked-before-the-detach", "pkg/neutron/routersteps.go", []string{
 		`if scope := scopeOf(s, identity, observed); scope.op != "" {`, "if scope := scopeOf(s, identity, observed); false {",
@@ -186,13 +186,13 @@ var brokenByHand = []broken{
 		"		c.observer.Invalidate(identity.Owner.UID) // the network may have the tag, whatever the error says\n", "",
 	}, "./pkg/neutron", "^TestAnUnconfirmedImportIsRemoved$"},
 	{"observed-networks-are-changed", "pkg/neutron/plan.go", []string{
-		`if desired.Import != "" && (desired.Observe || !observed.Exists()) {`, `if desired.Import != "" && !observed.Exists() {`,
+		`if v.Import != "" && (v.Observe || !v.Observed.Exists()) {`, `if v.Import != "" && !v.Observed.Exists() {`,
 	}, "./pkg/neutron", "^TestWhatIsDoneAboutAnImport$"},
 	{"observed-networks-are-removed", "pkg/neutron/converge.go", []string{
 		"	if identity.Observe {\n		return observed, nil\n	}\n", "",
 	}, "./pkg/neutron", "^TestRemoveAnImport$"},
 	{"subnets-that-were-taken-over-are-deleted", "pkg/neutron/plan.go", []string{
-		"isCreated(desired, s) && !declared[s.ID]", "isOurs(desired, s) && !declared[s.ID]",
+		"v.isCreated(s) && !declared[s.ID]", "v.isOurs(s) && !declared[s.ID]",
 	}, "./pkg/neutron", "^TestPlanOfAnImport$"},
 	{"only-the-next-step-is-checked", "pkg/neutron/ahead.go", []string{
 		"	if len(plan) == 1 {\n		return 0,", "	if len(plan) > 0 {\n		return 0,",

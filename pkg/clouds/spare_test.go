@@ -135,8 +135,8 @@ func (l *spareLab) createNetwork(cloudName string, owner types.UID) {
 	l.Helper()
 	config, err := neutron.ParseConfig(cloudName, l.neutron.CloudsYAML("mycloud"))
 	must(l, err)
-	desired := neutron.Desired{Name: "web", Owner: neutron.Owner{Cluster: "cluster", UID: owner}}
-	_, err = l.options.NewCloud(config).Client().CreateNetwork(klog.NewContext(l.Context(), klog.Logger{}), neutron.CreateNetwork{Desired: desired})
+	desired := neutron.DesiredNetwork{Name: "web", Mark: neutron.Owner{Cluster: "cluster", UID: owner}.Mark()}
+	_, err = l.options.NewCloud(config).Client().CreateNetwork(klog.NewContext(l.Context(), klog.Logger{}), neutron.CreateNetwork{Network: desired})
 	must(l, err)
 }
 

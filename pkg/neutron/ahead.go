@@ -51,11 +51,12 @@ func costs(step Step) bool {
 
 // planFrom returns the plan that begins with the step, as far as it must be checked before the step is taken. isWhole
 // means that the steps after it need no such check any more.
-func planFrom(desired Desired, observed *Network, step Step) (plan []Step, isWhole bool) {
-	if isUpdate(step) || !observed.Exists() {
+func (v View) planFrom(step Step) (plan []Step, isWhole bool) {
+	if isUpdate(step) || !v.Observed.Exists() {
 		return []Step{step}, false
 	}
-	plan = joint(append([]Step{step}, Plan(desired, step.expect(observed))...))
+	v.Observed = step.expect(v.Observed)
+	plan = joint(append([]Step{step}, v.Plan()...))
 	switch step.(type) {
 	case CreateRouter, UpdateSubnet: // what can be attached is only known afterwards
 		return plan, false

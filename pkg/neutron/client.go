@@ -308,7 +308,7 @@ func (c *Client) send(ctx context.Context, method string, body, answer any, revi
 // CreateNetwork creates a network without subnets.
 func (c *Client) CreateNetwork(ctx context.Context, step CreateNetwork) (Network, error) {
 	var answer answer
-	body := object{"network": creation(networkTable, &step.Desired)}
+	body := object{"network": creation(networkTable, &step.Network)}
 	err := c.send(ctx, http.MethodPost, body, &answer, nil, "networks")
 	return answer.Network, wrapAnswer("create network", err, answer.Network.ID)
 }

@@ -94,19 +94,19 @@ func (c *Cloud) Observe(ctx context.Context, identity Identity, read Read) (*Net
 func (c *Cloud) read(ctx context.Context, identity Identity, read Read) (*Network, error) {
 	c.imports.add(identity)
 	cached, known, err := c.readCache(identity)
-	identity.Routed = c.routing.need(identity, cached)
+	isRouted := c.routing.need(identity, cached)
 	if read == Live {
 		c.waits.drop(identity.Owner.UID)
-		return c.readNeutron(ctx, identity)
+		return c.readNeutron(ctx, identity, isRouted)
 	}
-	isComplete := cached.RoutersKnown || !identity.Routed // a relist may have lacked the routers
+	isComplete := cached.RoutersKnown || !isRouted // a relist may have lacked the routers
 	if err != nil || cached.Exists() && isComplete {
 		return cached, err
 	}
 	if known && read == CacheOnly && identity.Import == "" && !cached.Exists() && len(cached.Routers) == 0 {
 		return &Network{RoutersKnown: true}, nil // nothing can exist
 	}
-	return c.readNeutron(ctx, identity)
+	return c.readNeutron(ctx, identity, isRouted)
 }
 
 // readCache returns the network from the Observer's cache. It is not known after a change
@@ -119,12 +119,12 @@ func (c *Cloud) readCache(identity Identity) (network *Network, known bool, err 
 // readNeutron finds networks by their mark. It finds the network that was seen last also by
 // its ID, if another client removed its mark and a subnet of it still has the mark. Names, and
 // IDs in a status, prove nothing.
-func (c *Cloud) readNeutron(ctx context.Context, identity Identity) (*Network, error) {
+func (c *Cloud) readNeutron(ctx context.Context, identity Identity, isRouted bool) (*Network, error) {
 	found, err := c.findNetworks(ctx, identity)
 	if err != nil {
 		return nil, err
 	}
-	if identity.Routed {
+	if isRouted {
 		if found, err = c.client.attachRouters(ctx, identity.Owner.Mark(), found); err != nil {
 			return nil, err
 		}
@@ -132,7 +132,7 @@ func (c *Cloud) readNeutron(ctx context.Context, identity Identity) (*Network, e
 	c.observer.Replace(identity.Owner.UID, found...)
 	network := choose(found, identity)
 	if !network.Exists() && len(network.Routers) == 0 {
-		network.RoutersKnown = identity.Routed
+		network.RoutersKnown = isRouted
 	}
 	return network, nil
 }

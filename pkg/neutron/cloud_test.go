@@ -53,13 +53,13 @@ func newWorld(t *testing.T, options embedded.Options) *world {
 
 // converge applies steps until Neutron has the desired state. It returns the network and
 // the requests to Neutron.
-func (w *world) converge(t *testing.T, want Desired, have *Network) (*Network, []string) {
+func (w *world) converge(t *testing.T, want View, have *Network) (*Network, []string) {
 	t.Helper()
 	w.mu.Lock()
 	w.served = nil
 	w.mu.Unlock()
 	for range 10 {
-		step := Next(want, have)
+		step := at(want, have).Next()
 		if step == nil {
 			return have, w.changes(have)
 		}
@@ -67,8 +67,16 @@ func (w *world) converge(t *testing.T, want Desired, have *Network) (*Network, [
 		have, err = w.takeOne(t, identity, have, step)
 		noError(t, err)
 	}
-	t.Fatalf("Neutron does not have the desired state after 10 steps; the next step is %+v", Next(want, have))
+	t.Fatalf("Neutron does not have the desired state after 10 steps; the next step is %+v", at(want, have).Next())
 	return nil, nil
+}
+
+// convergeFrom is Converge for a Network that knows this.
+func (w *world) convergeFrom(t *testing.T, as Identity, want View, have *Network, guard Guard) (*Network, []Step, error) {
+	t.Helper()
+	want.Owner, want.NetworkID, want.Observed = as.Owner, as.NetworkID, have
+	v, steps, err := w.Converge(t.Context(), want, guard)
+	return v.Observed, steps, err
 }
 
 // takeOne takes one step, as Converge does.
@@ -94,7 +102,7 @@ func (w *world) changes(n *Network) []string {
 }
 
 // made returns a world in which Neutron has the desired state, and the network.
-func made(t *testing.T, want Desired) (*world, *Network) {
+func made(t *testing.T, want View) (*world, *Network) {
 	t.Helper()
 	w := newWorld(t, embedded.Options{})
 	have, _ := w.converge(t, want, &Network{})
@@ -131,21 +139,21 @@ func TestThePlanWorksInNeutron(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name        string
-		first, then Desired
+		first, then View
 		gateway     string
 		requests    []string
 	}{
-		{"a network is created, with a gateway", Desired{}, wants("192.168.0.0/16", "192.168.0.1"), "192.168.0.1", []string{"POST networks", "POST subnets"}},
-		{"an IPv6 network is created, with Neutron's default gateway", Desired{}, wants("fd00:1::/64", ""), "fd00:1::", []string{"POST networks", "POST subnets"}},
+		{"a network is created, with a gateway", View{}, wants("192.168.0.0/16", "192.168.0.1"), "192.168.0.1", []string{"POST networks", "POST subnets"}},
+		{"an IPv6 network is created, with Neutron's default gateway", View{}, wants("fd00:1::/64", ""), "fd00:1::", []string{"POST networks", "POST subnets"}},
 		{"the gateway changes to an address in the allocation pool", wants("192.168.0.0/16", "192.168.0.1"), wants("192.168.0.0/16", "192.168.1.1"), "192.168.1.1", []string{"PUT subnets"}},
 		{"the CIDR changes to one that does not overlap", wants("192.168.0.0/16", ""), wants("10.0.0.0/24", ""), "10.0.0.1", []string{"GET ports", "POST subnets", "GET ports", "DELETE subnets"}},
 		{"the CIDR grows", wants("10.0.0.0/24", ""), wants("10.0.0.0/16", ""), "10.0.0.1", []string{"GET ports", "DELETE subnets", "POST subnets"}},
-		{"the name changes", wants("10.0.0.0/24", "", func(d *Desired) { d.Name = "x" }), wants("10.0.0.0/24", ""), "10.0.0.1", []string{"PUT networks", "PUT subnets"}},
+		{"the name changes", wants("10.0.0.0/24", "", func(d *View) { d.Network.Name = "x" }), wants("10.0.0.0/24", ""), "10.0.0.1", []string{"PUT networks", "PUT subnets"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, embedded.Options{})
 			have := &Network{}
-			if test.first.Name != "" {
+			if test.first.Network.Name != "" {
 				have, _ = w.converge(t, test.first, have)
 			}
 			w.told = nil
@@ -166,7 +174,7 @@ func TestThePlanWorksInNeutron(t *testing.T) {
 			equal(t, true, same(now, remembered))
 			noError(t, w.Observer().Relist(t.Context()))
 			equal(t, []types.UID(nil), w.told)
-			if found, err := w.readNeutron(t.Context(), identity); err != nil || !same(now, found) {
+			if found, err := w.readNeutron(t.Context(), identity, false); err != nil || !same(now, found) {
 				t.Errorf("found %+v, %v", found, err)
 			}
 		})
@@ -207,7 +215,7 @@ func TestFind(t *testing.T) {
 			if test.lastSeen {
 				as = seen(&made)
 			}
-			got, err := w.readNeutron(t.Context(), as)
+			got, err := w.readNeutron(t.Context(), as, false)
 			noError(t, err)
 			equal(t, test.want, got.ID == made.ID)
 			equal(t, test.want, got.Exists())
@@ -223,7 +231,7 @@ func TestFindPrefersTheNetworkInTheStatus(t *testing.T) {
 	ids := makeNetworks(t, w.others, 3)
 	for known, want := range map[string]string{ids[0]: ids[0], ids[2]: ids[2], "gone": ids[0]} {
 		as := Identity{Owner: owner, NetworkID: known}
-		got, err := w.readNeutron(t.Context(), as)
+		got, err := w.readNeutron(t.Context(), as, false)
 		noError(t, err)
 		remembered, _, err := w.readCache(as)
 		noError(t, err)
@@ -236,7 +244,7 @@ func TestTheNetworkInTheStatusIsKeptAlthoughTheOtherIsInUse(t *testing.T) {
 	ids := makeNetworks(t, w.others, 2)
 	makePort(t, w.others, ids[0], "web-0", "compute:nova")
 	as := Identity{Owner: owner, NetworkID: ids[1]}
-	have, err := w.readNeutron(t.Context(), as)
+	have, err := w.readNeutron(t.Context(), as, false)
 	noError(t, err)
 	have, err = w.pickSurvivor(t.Context(), as, have)
 	noError(t, err)
@@ -261,7 +269,7 @@ func TestAFindThatFailsDoesNotChangeTheCache(t *testing.T) {
 	for _, path := range []string{networksPath, subnetsPath} {
 		w, have := made(t, wants("10.0.0.0/24", ""))
 		w.answer(replyTo("GET", path, 500, ""))
-		_, err := w.readNeutron(t.Context(), seen(have))
+		_, err := w.readNeutron(t.Context(), seen(have), false)
 		equal(t, Unavailable, ReasonOf(err))
 		remembered, known := w.remembered(t)
 		equal(t, true, known)
@@ -325,7 +333,7 @@ func TestChangesFailIfThePortsCannotBeListed(t *testing.T) {
 	makePort(t, w.others, have.ID, "web-0", "compute:nova")
 	w.answer(replyTo("GET", portsPath, 500, ""))
 	// Before a replacement, the ports are not known, so nothing is changed.
-	_, err := w.takeOne(t, identity, have, Next(wants("10.1.0.0/24", ""), have))
+	_, err := w.takeOne(t, identity, have, at(wants("10.1.0.0/24", ""), have).Next())
 	wantError(t, Error{Op: "list ports", Reason: Unavailable, Message: "500 Internal Server Error"}, err)
 	equal(t, 1, len(w.inNeutron(t, have.ID).Subnets))
 	// After a refused delete, the error has Neutron's own message.

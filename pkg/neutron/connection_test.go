@@ -154,7 +154,7 @@ func TestAPortThatLooksLikeAnInterfaceDoesNotDetachTheSubnet(t *testing.T) {
 	want := wants("10.0.0.0/24", "", ownOn("public"), recorded("own"))
 	n := connected(has(ours("s1", "10.0.0.0/24", "10.0.0.1")), router("own", "public"), joins("own", "s1", "10.0.0.1"),
 		Interface{PortID: "a", RouterID: "own", SubnetID: "s1", Address: addr("10.0.0.77")})
-	if step := Next(want, n); step != nil {
+	if step := at(want, n).Next(); step != nil {
 		t.Errorf("got %+v", step)
 	}
 }

@@ -52,12 +52,12 @@ func (c *Cloud) approve(identity Identity, guard Guard, next string, s scope) er
 
 // approveStep is approve for a step of Converge. A step that needs the router in the status waits for
 // the write of the status.
-func (c *Cloud) approveStep(identity Identity, desired Desired, observed *Network, guard Guard, step Step) error {
+func (c *Cloud) approveStep(v View, guard Guard, step Step) error {
 	next := "next step: " + step.String()
-	if err := c.approve(identity, guard, next, scopeOf(step, identity, observed)); err != nil {
+	if err := c.approve(v.Identity, guard, next, scopeOf(step, v.Identity, v.Observed)); err != nil {
 		return err
 	}
-	if isUnrecorded(desired, step) {
+	if v.isUnrecorded(step) {
 		return &Error{Op: "in progress", Reason: Unrecorded, Message: next}
 	}
 	return nil
@@ -65,16 +65,16 @@ func (c *Cloud) approveStep(identity Identity, desired Desired, observed *Networ
 
 // isUnrecorded reports whether the step must wait for a write of the status: of the router, or of an
 // import, so that its event tells what differed before anything was changed.
-func isUnrecorded(desired Desired, step Step) bool {
+func (i Identity) isUnrecorded(step Step) bool {
 	switch s := step.(type) {
 	case ImportNetwork, WithdrawImport:
 		return false
-	case recorder:
-		if !s.isRecorded(desired) {
+	case needsStatus:
+		if !s.isRecorded(i) {
 			return true
 		}
 	}
-	return desired.Import != "" && !desired.Imported
+	return i.Import != "" && !i.Imported
 }
 
 // verify reads the Network past the cache.
@@ -86,62 +86,62 @@ func (g Guard) verify(ctx context.Context) error {
 }
 
 // Converge applies one step after the other until Neutron matches the desired network, a step
-// fails, or the guard prevents one. It returns the network as it is then, and the steps that
-// were applied. The network is nil if Neutron cannot tell which of several networks to keep.
-func (c *Cloud) Converge(ctx context.Context, identity Identity, desired Desired, observed *Network, guard Guard) (_ *Network, done []Step, err error) {
-	observed, err = c.pickSurvivor(ctx, identity, observed)
-	if err != nil {
-		return nil, nil, err
+// fails, or the guard prevents one. It returns the view as it is then, with the network in Neutron and what the names of
+// the spec lead to, and the steps that were applied. Observed is nil if Neutron cannot tell which of several networks to keep.
+func (c *Cloud) Converge(ctx context.Context, v View, guard Guard) (_ View, done []Step, err error) {
+	if v.Observed, err = c.pickSurvivor(ctx, v.Identity, v.Observed); err != nil {
+		v.Observed = nil
+		return v, nil, err
 	}
-	identity.Routed = identity.isRouted(observed)
+	isRouted := v.isRouted(v.Observed)
 	// A name that is not found holds up only the steps for the router. The first step of a new Network
 	// must follow the write of its finalizer at once, so names are resolved after it.
 	// A default that cannot be restored holds up nothing that the spec declares.
 	var unresolved, unrestored error
 	isResolved, reread, isForeseen := false, false, false
 	for {
-		if !isResolved && observed.Exists() {
-			unresolved, isResolved = c.resolve(ctx, desired.Router), true
-			identity.Declared = desired.Router.existing()
+		if !isResolved && v.Observed.Exists() {
+			v, unresolved = c.resolve(ctx, v)
+			isResolved = true
 		}
-		step := c.next(identity, desired, observed)
+		step := c.next(v)
 		if step == nil {
-			c.waits.drop(identity.Owner.UID)
-			return observed, done, cmp.Or(CheckImport(desired, observed), unresolved, unrestored, checkAddresses(desired, observed), checkAdminState(desired, observed))
+			c.waits.drop(v.Owner.UID)
+			return v, done, cmp.Or(v.CheckImport(), unresolved, unrestored, v.checkAddresses(), v.checkAdminState())
 		}
 		if makesNoProgress(done, step) {
-			return observed, nil, &Error{Op: "change network", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: " + step.String()}
+			return v, nil, &Error{Op: "change network", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: " + step.String()}
 		}
-		if err := c.approveStep(identity, desired, observed, guard, step); err != nil {
-			return observed, done, withTaken(done, err)
+		if err := c.approveStep(v, guard, step); err != nil {
+			return v, done, withTaken(done, err)
 		}
 		plan := []Step{step}
 		if !isForeseen {
-			plan, isForeseen = planFrom(desired, observed, step)
+			plan, isForeseen = v.planFrom(step)
 		}
-		next, failing, err := c.take(ctx, identity, observed, plan, guard)
+		next, failing, err := c.take(ctx, v.Identity, v.Observed, plan, guard)
 		if subnet, defaults := restored(plan, failing); isRefusal(err) && len(defaults) > 0 {
-			desired, unrestored = desired.without(subnet, defaults), cmp.Or(unrestored, notRestored(defaults, err))
+			v.Refused, unrestored = v.refusing(subnet, defaults), cmp.Or(unrestored, notRestored(defaults, err))
 			isForeseen = false // the plan is another one now
 			continue
 		}
 		if isOutdated(plan[failing], err) && !reread {
 			// Read once more, and plan again if that shows something new.
 			reread, isForeseen = true, false
-			fresh, readErr := c.readNeutron(ctx, identity)
+			fresh, readErr := c.readNeutron(ctx, v.Identity, isRouted)
 			if readErr != nil {
-				return observed, done, readErr
+				return v, done, readErr
 			}
-			if ReasonOf(err) == Stale || !same(fresh, observed) {
-				observed = fresh
+			if ReasonOf(err) == Stale || !same(fresh, v.Observed) {
+				v.Observed = fresh
 				continue
 			}
 		}
 		if err != nil {
-			c.routing.forgetNamed(desired.Router, err)
-			return observed, done, withTaken(done, err)
+			c.routing.forgetNamed(v.Router, err)
+			return v, done, withTaken(done, err)
 		}
-		observed, done = next, append(done, step)
+		v.Observed, done = next, append(done, step)
 	}
 }
 
@@ -152,11 +152,11 @@ func makesNoProgress(done []Step, next Step) bool {
 }
 
 // next returns the next step, duplicates included.
-func (c *Cloud) next(identity Identity, desired Desired, observed *Network) Step {
-	if step := Next(desired, observed); step != nil {
+func (c *Cloud) next(v View) Step {
+	if step := v.Next(); step != nil {
 		return step
 	}
-	return c.duplicate(identity, observed)
+	return c.duplicate(v.Identity, v.Observed)
 }
 
 // duplicate returns the step that deletes another network of the owner, as far as the cache
@@ -288,7 +288,7 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 	if identity.Observe {
 		return observed, nil
 	}
-	identity.Routed = identity.isRouted(observed)
+	isRouted := identity.isRouted(observed)
 	identity = c.withDeclaredRouter(ctx, identity, observed)
 	for done := 0; (observed.Exists() || len(observed.Routers) > 0) && done < maxSteps; done++ {
 		retain = retain || identity.keeps(observed) // the network can have lost the mark since it was observed
@@ -321,7 +321,7 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 			kept = observed
 		}
 		identity.NetworkID = "" // others can only be found by their mark
-		if observed, err = c.readNeutron(ctx, identity); err != nil {
+		if observed, err = c.readNeutron(ctx, identity, isRouted); err != nil {
 			return nil, err
 		}
 	}
@@ -335,7 +335,7 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 // withDeclaredRouter returns the identity with the ID of the router that the spec names, if the subnets are on another one than
 // the status has. If no router has the name, the interfaces on it prevent the deletion, which is an error by itself.
 func (c *Cloud) withDeclaredRouter(ctx context.Context, identity Identity, observed *Network) Identity {
-	isOther := func(i Interface) bool { return i.RouterID != identity.Router }
+	isOther := func(i Interface) bool { return i.RouterID != identity.RouterID }
 	if identity.Existing != nil && slices.ContainsFunc(observed.Interfaces, isOther) {
 		identity.Declared, _ = c.resolveName(ctx, "spec.router.existing", kindRouter, *identity.Existing)
 	}

@@ -68,7 +68,7 @@ func TestConvergeAsksBeforeEachStepThatCannotBeUndone(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name        string
-		first, then Desired
+		first, then View
 		// duplicates is the number of further networks with the mark.
 		duplicates int
 		steps      []string
@@ -76,9 +76,9 @@ func TestConvergeAsksBeforeEachStepThatCannotBeUndone(t *testing.T) {
 		irreversible []int
 	}{
 		{"nothing to do", wants("10.0.0.0/24", ""), wants("10.0.0.0/24", ""), 0, nil, nil},
-		{"a new network", Desired{}, wants("10.0.0.0/24", ""), 0, []string{"network created", "subnet 10.0.0.0/24 created"}, []int{0}},
+		{"a new network", View{}, wants("10.0.0.0/24", ""), 0, []string{"network created", "subnet 10.0.0.0/24 created"}, []int{0}},
 		{"a CIDR that overlaps", wants("10.0.0.0/24", ""), wants("10.0.0.0/16", ""), 0, []string{"subnet 10.0.0.0/24 deleted", "subnet 10.0.0.0/16 created"}, []int{0}},
-		{"another name", wants("10.0.0.0/24", "", func(d *Desired) { d.Name = "x" }), wants("10.0.0.0/24", ""), 0,
+		{"another name", wants("10.0.0.0/24", "", func(d *View) { d.Network.Name = "x" }), wants("10.0.0.0/24", ""), 0,
 			[]string{"name set to default/web", "subnet name set to default/web"}, nil},
 		{"duplicates, after the rest", wants("10.0.0.0/24", ""), wants("10.0.0.0/24", "none"), 2,
 			[]string{"gateway removed", "duplicate network ID deleted", "duplicate network ID deleted"}, []int{1, 2}},
@@ -88,19 +88,19 @@ func TestConvergeAsksBeforeEachStepThatCannotBeUndone(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d steps approved", test.name, approved), func(t *testing.T) {
 				w := newWorld(t, embedded.Options{})
 				observed := &Network{}
-				if test.first.Name != "" {
+				if test.first.Network.Name != "" {
 					observed, _ = w.converge(t, test.first, observed)
 				}
 				as := seen(observed)
 				if test.duplicates > 0 {
 					makeNetworks(t, w.others, test.duplicates)
-					_, err := w.readNeutron(t.Context(), as)
+					_, err := w.readNeutron(t.Context(), as, false)
 					noError(t, err)
 				}
 				var asked []int
 				guard := w.verifying(&asked, approved)
 				guard.Paused = approved > len(test.irreversible)
-				got, steps, err := w.Converge(t.Context(), as, test.then, observed, guard)
+				got, steps, err := w.convergeFrom(t, as, test.then, observed, guard)
 				var done []string
 				for _, text := range texts(steps) {
 					done = append(done, anyID.ReplaceAllString(text, "ID"))
@@ -142,13 +142,13 @@ func TestConvergeReadsOnceMoreIfItIsOutdated(t *testing.T) {
 	stale := func(rw http.ResponseWriter, r *http.Request) bool {
 		return r.Method == "PUT" && strings.HasPrefix(r.URL.Path, networksPath) && reply(rw, 412, neutronBody("RevisionNumberConstraintFailed", ""))
 	}
-	renamed := func(d *Desired) { d.Name = "renamed" }
+	renamed := func(d *View) { d.Network.Name = "renamed" }
 	for _, test := range []struct {
 		name string
 		// change is made by another client after the network was observed. It returns the network
 		// that the controller takes for observed.
 		change   func(t *testing.T, w *world, n *Network) *Network
-		desired  Desired
+		desired  View
 		steps    int
 		requests []string
 		err      ErrorReason
@@ -186,14 +186,14 @@ func TestConvergeReadsOnceMoreIfItIsOutdated(t *testing.T) {
 			var steps []Step
 			var err error
 			requests := w.since(func() {
-				got, steps, err = w.Converge(t.Context(), seen(n), test.desired, observed, Guard{})
+				got, steps, err = w.convergeFrom(t, seen(n), test.desired, observed, Guard{})
 			})
 			w.answer(nil)
 			equal(t, test.err, ReasonOf(err))
 			equal(t, test.steps, len(steps))
 			equal(t, test.requests, requests)
 			if err == nil {
-				equal(t, Step(nil), Next(test.desired, w.inNeutron(t, n.ID)))
+				equal(t, Step(nil), at(test.desired, w.inNeutron(t, n.ID)).Next())
 				equal(t, true, same(got, w.inNeutron(t, n.ID)))
 			}
 		})
@@ -208,7 +208,7 @@ func TestAnswersThatDoNotShowTheChangeEndConverge(t *testing.T) {
 	var steps []Step
 	var err error
 	requests := w.since(func() {
-		_, steps, err = w.Converge(t.Context(), seen(n), wants("10.0.0.0/24", "", func(d *Desired) { d.Name = "renamed" }), n, Guard{})
+		_, steps, err = w.convergeFrom(t, seen(n), wants("10.0.0.0/24", "", func(d *View) { d.Network.Name = "renamed" }), n, Guard{})
 	})
 	wantError(t, Error{Op: "change network", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: name set to renamed"}, err)
 	equal(t, 0, len(steps)) // nothing that was done can be reported
@@ -218,11 +218,11 @@ func TestAnswersThatDoNotShowTheChangeEndConverge(t *testing.T) {
 func TestConvergeEndsIfNeutronCannotTellWhichNetworkToKeep(t *testing.T) {
 	w := newWorld(t, embedded.Options{})
 	makeNetworks(t, w.others, 2)
-	observed, err := w.readNeutron(t.Context(), identity)
+	observed, err := w.readNeutron(t.Context(), identity, false)
 	noError(t, err)
 	w.answer(replyTo("GET", portsPath, 500, ""))
 	before := w.writes()
-	got, steps, err := w.Converge(t.Context(), identity, wants("10.0.0.0/24", ""), observed, Guard{Verify: func(context.Context) error {
+	got, steps, err := w.convergeFrom(t, identity, wants("10.0.0.0/24", ""), observed, Guard{Verify: func(context.Context) error {
 		t.Error("a step was chosen")
 		return nil
 	}})
@@ -236,10 +236,10 @@ func TestConvergeKeepsTheNetworkThatIsInUse(t *testing.T) {
 	w := newWorld(t, embedded.Options{})
 	ids := makeNetworks(t, w.others, 3)
 	makePort(t, w.others, ids[1], "web-0", "compute:nova")
-	observed, err := w.readNeutron(t.Context(), identity)
+	observed, err := w.readNeutron(t.Context(), identity, false)
 	noError(t, err)
 	kept := w.inNeutron(t, ids[1])
-	got, _, err := w.Converge(t.Context(), identity, wants(kept.Subnets[0].CIDR.String(), ""), observed, Guard{})
+	got, _, err := w.convergeFrom(t, identity, wants(kept.Subnets[0].CIDR.String(), ""), observed, Guard{})
 	noError(t, err)
 	equal(t, ids[1], got.ID)
 	left, err := w.others.ListNetworks(t.Context())

@@ -31,33 +31,14 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Desired is what a Network declares, in Neutron's terms: a network and its subnets.
+// Desired is what the spec of a Network declares, in Neutron's terms. Who the owner is, and what is known of its objects, is
+// in its Identity.
 type Desired struct {
-	Owner   Owner
-	Name    string
 	Network DesiredNetwork
-	// Import is the ID of the network that the Network imports, "" if it creates its own. What the
-	// Network does not declare stays as it was found, then.
-	Import string
-	// Imported means that the status says so.
-	Imported bool
-	// Observe means that nothing may be changed in Neutron.
-	Observe bool
 	// Subnets are in the order of the spec.
 	Subnets []DesiredSubnet
 	// Router is nil if the Network declares none.
 	Router *DesiredRouter
-	// RouterRecorded means that the status has a router. No router is created, and no subnet is
-	// attached, before that.
-	RouterRecorded bool
-	// KnownRouter is the ID of the router in the status. It is "" if the router is not created yet.
-	KnownRouter string
-	// KnownPorts has, by the ID of a subnet, the ID of the port in the status: of an interface that Neutron
-	// has confirmed. IPv6 subnets share a port, so the port alone does not tell whose an interface is.
-	KnownPorts map[string]string
-	// Known are the IDs of the subnets in the status. A subnet that has lost its mark still
-	// belongs to the owner if its ID is one of them.
-	Known []string
 	// Refused are fields that the Network does not declare, and whose default Neutron refuses to restore.
 	Refused map[subnetField]bool
 }
@@ -65,6 +46,9 @@ type Desired struct {
 // DesiredNetwork has the fields of the network of a Desired. The zero value of a field means that
 // the Network does not declare it.
 type DesiredNetwork struct {
+	// Name and Mark are the name and the description in Neutron. They are "" for an imported network, which keeps its own.
+	Name, Mark string
+
 	MTU                 int
 	PortSecurityEnabled *bool
 	DNSDomain           string
@@ -129,32 +113,19 @@ type DesiredRouter struct {
 // CustomResourceDefinition.
 func NewDesired(network *samplecrdv1.Network, cluster string) (Desired, error) {
 	spec := &network.Spec
-	desired := Desired{
-		Owner:   Owner{Cluster: cluster, UID: network.UID},
-		Name:    Name(network.Namespace, network.Name),
-		Network: newDesiredNetwork(spec),
-
-		Imported: network.Status.Imported,
-		Observe:  network.IsObserved(),
-	}
-	if spec.Import != nil {
-		desired.Import = spec.Import.NetworkID
-	} else if desired.Observe {
-		return Desired{}, &Error{Op: "spec.managementPolicy", Reason: Invalid, Message: "Observe needs import"}
+	name, mark := Name(network.Namespace, network.Name), Owner{Cluster: cluster, UID: network.UID}.Mark()
+	desired := Desired{Network: newDesiredNetwork(spec)}
+	if spec.Import == nil {
+		desired.Network.Name, desired.Network.Mark = name, mark
+		if network.IsObserved() {
+			return Desired{}, &Error{Op: "spec.managementPolicy", Reason: Invalid, Message: "Observe needs import"}
+		}
 	}
 	if reason := equalTags(spec.Tags); reason != "" {
 		return Desired{}, &Error{Op: "spec.tags", Reason: Invalid, Message: reason}
 	}
-	desired.Known, desired.KnownPorts = []string{network.Status.SubnetID}, map[string]string{} // an older version wrote no status.subnets
-	for _, s := range network.Status.Subnets {
-		desired.Known = append(desired.Known, s.ID)
-		desired.KnownPorts[s.ID] = s.RouterPortID
-	}
-	if r := network.Status.Router; r != nil {
-		desired.RouterRecorded, desired.KnownRouter = true, r.ID
-	}
 	if spec.Router != nil {
-		desired.Router = &DesiredRouter{Name: desired.Name, Mark: desired.Owner.Mark(), Spec: *spec.Router}
+		desired.Router = &DesiredRouter{Name: name, Mark: mark, Spec: *spec.Router}
 	}
 	if spec.CIDR != "" || spec.Import == nil {
 		if err := desired.add("spec", "", &spec.SubnetSpec); err != nil {
@@ -165,6 +136,13 @@ func NewDesired(network *samplecrdv1.Network, cluster string) (Desired, error) {
 		s := &spec.AdditionalSubnets[i]
 		if err := desired.add("spec.additionalSubnets["+s.Name+"]", s.Name, &s.SubnetSpec); err != nil {
 			return Desired{}, err
+		}
+	}
+	for i := range desired.Subnets {
+		s := &desired.Subnets[i]
+		s.Name, s.Mark = name, mark
+		if s.Label != "" {
+			s.Name = Name(name, s.Label)
 		}
 	}
 	return desired, nil
@@ -227,10 +205,7 @@ func (d *Desired) add(field, label string, spec *samplecrdv1.SubnetSpec) error {
 	if d.Router != nil && subnet.AddressMode != "" && subnet.RAMode == "" {
 		return &Error{Op: field + ".ipv6", Reason: Invalid, Message: "needs raMode if the Network has a router"}
 	}
-	subnet.Name, subnet.Mark, subnet.Label = d.Name, d.Owner.Mark(), label
-	if label != "" {
-		subnet.Name = Name(d.Name, label)
-	}
+	subnet.Label = label
 	d.Subnets = append(d.Subnets, subnet)
 	return nil
 }
@@ -311,11 +286,12 @@ func newHostRoutes(routes []samplecrdv1.HostRoute) Routes {
 	return newRoutes(all)
 }
 
-// Identity is what a Network knows of its network in Neutron. The mark of the Owner is the
+// Identity is what a Network knows of its objects in Neutron. The mark of the Owner is the
 // proof; everything else comes from the spec and the status, which users can write.
 type Identity struct {
 	Owner Owner
-	// Import is the ID of the network that the spec imports, "" if it imports none.
+	// Import is the ID of the network that the spec imports, "" if the Network creates its own. What the
+	// Network does not declare stays as it was found, then.
 	Import string
 	// Imported means that the status says that the network was taken over.
 	Imported bool
@@ -326,14 +302,21 @@ type Identity struct {
 	// CloudName and Place are where that network was created; zero if that is not known.
 	CloudName string
 	Place     Place
-	// Routed means that the spec or the status has a router. Router is the ID of the one in the
-	// status.
+	// SubnetIDs are those of the subnets in the status. A subnet that has lost its mark still belongs to the owner if its
+	// ID is one of them.
+	SubnetIDs []string
+	// PortIDs has, by the ID of a subnet, the ID of the port in the status: of an interface that Neutron
+	// has confirmed. IPv6 subnets share a port, so the port alone does not tell whose an interface is.
+	PortIDs map[string]string
+	// Routed means that the spec or the status has a router.
 	Routed bool
-	Router string
-	// Subnets are the IDs of the subnets in the status.
-	Subnets []string
+	// RouterRecorded means that the status has a router. No router is created, and no subnet is
+	// attached, before that.
+	RouterRecorded bool
+	// RouterID is the ID of the router in the status. It is "" if the router is not created yet.
+	RouterID string
 	// Existing is the existing router that the spec names; nil if there is none. Declared is its ID,
-	// once it is resolved. A status from a backup may not have it.
+	// once the name is resolved. A status from a backup may not have it.
 	Existing *samplecrdv1.NeutronReference
 	Declared string
 }
@@ -352,14 +335,21 @@ func NewIdentity(network *samplecrdv1.Network, cluster string) Identity {
 	if network.Spec.Import != nil {
 		identity.Import = network.Spec.Import.NetworkID
 	}
-	if network.Status.Router != nil {
-		identity.Router = network.Status.Router.ID
+	if r := network.Status.Router; r != nil {
+		identity.RouterRecorded, identity.RouterID = true, r.ID
 	}
 	if network.Spec.Router != nil {
 		identity.Existing = network.Spec.Router.Existing
 	}
+	if id := network.Status.SubnetID; id != "" { // an older version wrote no status.subnets
+		identity.SubnetIDs = append(identity.SubnetIDs, id)
+	}
 	for _, s := range network.Status.Subnets {
-		identity.Subnets = append(identity.Subnets, s.ID)
+		if identity.PortIDs == nil {
+			identity.PortIDs = map[string]string{}
+		}
+		identity.SubnetIDs = append(identity.SubnetIDs, s.ID)
+		identity.PortIDs[s.ID] = s.RouterPortID
 	}
 	return identity
 }
@@ -378,6 +368,14 @@ func (i Identity) Marks(n *Network) bool {
 		return n.ID == i.Import && n.hasImportTag(i.Owner)
 	}
 	return i.Owner.marks(n.Description)
+}
+
+// owns reports whether the subnet is the owner's: by its mark, or without one by its ID.
+func (i Identity) owns(s *Subnet) bool {
+	if owner, marked := OwnerOf(s.Description); marked {
+		return owner == i.Owner
+	}
+	return slices.Contains(i.SubnetIDs, s.ID)
 }
 
 // covers reports whether the network belongs to the owner although it may have lost its mark:

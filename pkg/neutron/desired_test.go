@@ -61,7 +61,7 @@ func TestNewDesired(t *testing.T) {
 			}
 			noError(t, err)
 			test.want.Name, test.want.Mark = testName, owner.Mark()
-			equal(t, Desired{Owner: owner, Name: testName, Subnets: []DesiredSubnet{test.want}, Known: []string{"s"}}, got)
+			equal(t, declaredAs(owner, test.want).Desired, got)
 		})
 	}
 }
@@ -95,7 +95,7 @@ func TestNewIdentity(t *testing.T) {
 	network := declares("10.0.0.0/24", "")
 	equal(t, Identity{Owner: owner}, NewIdentity(network, owner.Cluster))
 	network.Status = samplecrdv1.NetworkStatus{NetworkID: "n", SubnetID: "s", Cloud: "mycloud", ProjectID: "p", Region: "r"}
-	want := Identity{Owner: owner, NetworkID: "n", CloudName: "mycloud", Place: Place{Project: "p", Region: "r"}}
+	want := Identity{Owner: owner, NetworkID: "n", SubnetIDs: []string{"s"}, CloudName: "mycloud", Place: Place{Project: "p", Region: "r"}}
 	equal(t, want, NewIdentity(network, owner.Cluster))
 	// A stranger's router on a plain network is no reason to list routers.
 	equal(t, false, want.isRouted(connected(has(), strangersRouter("x"))))
@@ -174,10 +174,10 @@ func FuzzDesired(f *testing.F) {
 				t.Errorf("%q in %s became %+v", gateway, subnet.CIDR, subnet)
 			}
 		}
-		if owner, marked := OwnerOf(desired.Owner.Mark()); !marked || owner.UID != network.UID {
+		if owner, marked := OwnerOf(desired.Network.Mark); !marked || owner.UID != network.UID {
 			t.Errorf("the mark is of %+v", owner)
 		}
-		if _, creates := Next(desired, &Network{}).(CreateNetwork); !creates {
+		if _, creates := at(View{Desired: desired}, &Network{}).Next().(CreateNetwork); !creates {
 			t.Error("the plan does not begin with the network")
 		}
 	})

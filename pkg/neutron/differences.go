@@ -25,25 +25,25 @@ import (
 
 // Differences describes to users how an imported network differs from the spec. Fields that the spec does not
 // declare, and ownership marks, are not compared.
-func Differences(desired Desired, observed *Network) (texts []string) {
-	if !observed.Exists() {
+func (v *View) Differences() (texts []string) {
+	if !v.Observed.Exists() {
 		return nil
 	}
-	texts = describeDifferences("", desired.declared(changes(networkTable, &desired, observed), nil))
-	if tags := desired.tags(observed); tags != nil && *tags != observed.Tags {
-		texts = append(texts, difference(fieldTags, observed.Tags.withoutMarks(), desired.Network.Tags))
+	texts = describeDifferences("", v.declared(changes(networkTable, &v.Network, v.Observed), nil))
+	if tags := v.tags(); tags != nil && *tags != v.Observed.Tags {
+		texts = append(texts, difference(fieldTags, v.Observed.Tags.withoutMarks(), v.Network.Tags))
 	}
-	for i := range desired.Subnets {
-		subnet := &desired.Subnets[i]
-		existing := findSubnet(desired, observed, subnet)
+	for i := range v.Subnets {
+		subnet := &v.Subnets[i]
+		existing := v.findSubnet(subnet)
 		if existing == nil {
-			texts = append(texts, describeMissing(observed, subnet.CIDR))
+			texts = append(texts, describeMissing(v.Observed, subnet.CIDR))
 			continue
 		}
-		differing := desired.declared(changes(subnetTable, desired.forExisting(subnet, existing), existing), existing)
+		differing := v.declared(changes(subnetTable, v.forExisting(subnet, existing), existing), existing)
 		texts = append(texts, describeDifferences(" of subnet "+subnet.CIDR.String(), differing)...)
 	}
-	return append(texts, routerDifferences(desired, observed)...)
+	return append(texts, v.routerDifferences()...)
 }
 
 // describeMissing says why the network has no subnet with that CIDR for the owner.
@@ -85,28 +85,28 @@ func shown(value any) string {
 func (t Tags) withoutMarks() Tags { return t.without(t.importTags()...) }
 
 // routerDifferences says which declared subnets are not attached to the declared router.
-func routerDifferences(desired Desired, observed *Network) (texts []string) {
-	if desired.Router == nil || !desired.Router.isResolved() || !observed.RoutersKnown {
+func (v *View) routerDifferences() (texts []string) {
+	if v.Router == nil || !v.Router.isResolved() || !v.Observed.RoutersKnown {
 		return nil
 	}
-	router := desired.Router.Existing
-	if own := ownRouter(desired, observed); own != nil {
+	router := v.Router.Existing
+	if own := v.ownRouter(); own != nil {
 		router = own.ID
 	}
 	if router == "" {
 		return []string{"there is no router of the Network's own"}
 	}
-	for i := range desired.Subnets {
-		s := findSubnet(desired, observed, &desired.Subnets[i])
+	for i := range v.Subnets {
+		s := v.findSubnet(&v.Subnets[i])
 		if s == nil {
 			continue
 		}
 		isOn := func(in Interface) bool { return in.SubnetID == s.ID && in.RouterID == router }
 		isAtGateway := func(in Interface) bool { return isOn(in) && in.Address == s.Gateway }
 		switch {
-		case slices.ContainsFunc(observed.Interfaces, isAtGateway):
-		case slices.ContainsFunc(observed.Interfaces, isOn):
-			if !desired.keepsInterface(&desired.Subnets[i], s) {
+		case slices.ContainsFunc(v.Observed.Interfaces, isAtGateway):
+		case slices.ContainsFunc(v.Observed.Interfaces, isOn):
+			if !v.keepsInterface(&v.Subnets[i], s) {
 				texts = append(texts, fmt.Sprintf("subnet %s is not attached to router %s at its gateway", s.CIDR, router))
 			}
 		default:

@@ -24,13 +24,13 @@ import (
 // Plan returns all steps from the observed network to the desired one, in order, as far as they can be
 // known before they are taken: Neutron may refuse one of them. It makes no request. duplicates are other
 // networks with the owner's mark. IDs of what the steps create begin with "new-".
-func Plan(desired Desired, observed *Network, duplicates ...*Network) (steps []Step) {
-	for step := Next(desired, observed); step != nil && len(steps) < maxSteps; step = Next(desired, observed) {
+func (v View) Plan(duplicates ...*Network) (steps []Step) {
+	for step := v.Next(); step != nil && len(steps) < maxSteps; step = v.Next() {
 		steps = append(steps, step)
-		observed = step.expect(observed)
+		v.Observed = step.expect(v.Observed)
 	}
 	for _, n := range duplicates {
-		if desired.Import == "" && n.Exists() && n.ID != observed.ID && observed.Exists() {
+		if v.Import == "" && n.Exists() && n.ID != v.Observed.ID && v.Observed.Exists() {
 			steps = append(steps, DeleteNetwork{n})
 		}
 	}
@@ -68,7 +68,7 @@ func (s *Subnet) change(changes []Change) {
 
 func (s CreateNetwork) expect(observed *Network) *Network {
 	next := *observed
-	overlay(&next, creation(networkTable, &s.Desired))
+	overlay(&next, creation(networkTable, &s.Network))
 	next.ID = newNetwork
 	return &next
 }
@@ -132,7 +132,7 @@ func (s DetachSubnet) expect(observed *Network) *Network {
 func (s ImportNetwork) expect(observed *Network) *Network {
 	next := *observed
 	next.Imported = true
-	next.Tags = NewTags(append(observed.Tags.without(s.Obsolete...).All(), s.Desired.Owner.ImportTag())...)
+	next.Tags = NewTags(append(observed.Tags.without(s.Obsolete...).All(), s.Owner.ImportTag())...)
 	return &next
 }
 

@@ -63,39 +63,39 @@ func pointed[T any](p *T) any {
 
 // networkTable has a row for each field of a network that a Network can declare, except its tags,
 // which Neutron changes by a request of their own.
-var networkTable = []field[Desired, Network]{
+var networkTable = []field[DesiredNetwork, Network]{
 	{name: "name", label: fieldNetworkName,
-		spec:     func(d *Desired) any { return given(d.created(d.Name)) },
+		spec:     func(d *DesiredNetwork) any { return given(d.Name) },
 		observed: func(n *Network) any { return n.Name }},
 	{name: "description", label: fieldNetworkMark,
-		spec:     func(d *Desired) any { return given(d.created(d.Owner.Mark())) },
+		spec:     func(d *DesiredNetwork) any { return given(d.Mark) },
 		observed: func(n *Network) any { return n.Description }},
 	{name: "mtu", label: "MTU",
-		spec:     func(d *Desired) any { return given(d.Network.MTU) },
+		spec:     func(d *DesiredNetwork) any { return given(d.MTU) },
 		observed: func(n *Network) any { return n.MTU }},
 	{name: "port_security_enabled", label: "port security",
-		spec:     func(d *Desired) any { return pointed(d.Network.PortSecurityEnabled) },
+		spec:     func(d *DesiredNetwork) any { return pointed(d.PortSecurityEnabled) },
 		observed: func(n *Network) any { return n.PortSecurityEnabled }},
 	{name: "dns_domain", label: "DNS domain",
-		spec:      func(d *Desired) any { return given(d.Network.DNSDomain) },
-		otherwise: always[Desired, Network](""),
+		spec:      func(d *DesiredNetwork) any { return given(d.DNSDomain) },
+		otherwise: always[DesiredNetwork, Network](""),
 		observed:  func(n *Network) any { return n.DNSDomain }},
 	{name: "shared", label: "shared",
-		spec:      func(d *Desired) any { return given(d.Network.Shared) },
-		otherwise: always[Desired, Network](false),
+		spec:      func(d *DesiredNetwork) any { return given(d.Shared) },
+		otherwise: always[DesiredNetwork, Network](false),
 		observed:  func(n *Network) any { return n.Shared }},
 	{name: "router:external", label: "external",
-		spec:      func(d *Desired) any { return given(d.Network.External) },
-		otherwise: always[Desired, Network](false),
+		spec:      func(d *DesiredNetwork) any { return given(d.External) },
+		otherwise: always[DesiredNetwork, Network](false),
 		observed:  func(n *Network) any { return n.External }},
 	{name: "provider:network_type", label: "network type",
-		spec:     func(d *Desired) any { return given(d.Network.NetworkType) },
+		spec:     func(d *DesiredNetwork) any { return given(d.NetworkType) },
 		observed: func(n *Network) any { return n.NetworkType }},
 	{name: "provider:physical_network", label: "physical network",
-		spec:     func(d *Desired) any { return given(d.Network.PhysicalNetwork) },
+		spec:     func(d *DesiredNetwork) any { return given(d.PhysicalNetwork) },
 		observed: func(n *Network) any { return n.PhysicalNetwork }},
 	{name: "provider:segmentation_id", label: "segmentation ID",
-		spec:     func(d *Desired) any { return given(d.Network.SegmentationID) },
+		spec:     func(d *DesiredNetwork) any { return given(d.SegmentationID) },
 		observed: func(n *Network) any { return n.SegmentationID }},
 }
 
@@ -136,14 +136,6 @@ var subnetTable = []field[DesiredSubnet, Subnet]{
 		spec:      func(d *DesiredSubnet) any { return given(d.RAMode) },
 		otherwise: always[DesiredSubnet, Subnet](""),
 		observed:  func(s *Subnet) any { return s.RAMode }},
-}
-
-// created returns the text for a network that the controller creates, and "" for an imported one.
-func (d *Desired) created(text string) string {
-	if d.Import != "" {
-		return ""
-	}
-	return text
 }
 
 func specGateway(d *DesiredSubnet) any {

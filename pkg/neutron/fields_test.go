@@ -29,15 +29,13 @@ import (
 )
 
 // declaring returns what the owner's Network declares, with that CIDR and the changes.
-func declaring(t *testing.T, cidr string, changes ...func(*samplecrdv1.NetworkSpec)) Desired {
+func declaring(t *testing.T, cidr string, changes ...func(*samplecrdv1.NetworkSpec)) View {
 	t.Helper()
 	network := declares(cidr, "")
 	for _, change := range changes {
 		change(&network.Spec)
 	}
-	desired, err := NewDesired(network, owner.Cluster)
-	noError(t, err)
-	return desired
+	return viewOf(t, network)
 }
 
 // asJSON returns the JSON text of a value.
@@ -143,7 +141,7 @@ func gated(gateway string) func(*Subnet) {
 
 // testFields tests each row of a table. of returns the part of a Desired that the table is for, and
 // observed returns a network with a change of that part.
-func testFields[D, O any](t *testing.T, table []field[D, O], tests []fieldTest[O], of func(*Desired) *D, observed func(func(*O)) *Network) {
+func testFields[D, O any](t *testing.T, table []field[D, O], tests []fieldTest[O], of func(*View) *D, observed func(func(*O)) *Network) {
 	request := func(step Step) string {
 		switch step := step.(type) {
 		case nil:
@@ -168,13 +166,13 @@ func testFields[D, O any](t *testing.T, table []field[D, O], tests []fieldTest[O
 			if equal(t, test.created != "", sent); sent {
 				equal(t, test.created, asJSON(t, created))
 			}
-			equal(t, Step(nil), Next(want, observed(test.observed)))
-			step := Next(want, observed(test.drift))
+			equal(t, Step(nil), at(want, observed(test.observed)).Next())
+			step := at(want, observed(test.drift)).Next()
 			equal(t, test.updated, request(step))
 			equal(t, test.text, step.String())
 
 			leftOut := declaring(t, "10.0.0.0/24")
-			step = Next(leftOut, observed(test.observed))
+			step = at(leftOut, observed(test.observed)).Next()
 			equal(t, test.restored, request(step))
 			if step != nil {
 				equal(t, test.restoredText, step.String())
@@ -193,7 +191,7 @@ func testFields[D, O any](t *testing.T, table []field[D, O], tests []fieldTest[O
 }
 
 func TestTheFieldsOfANetwork(t *testing.T) {
-	itself := func(d *Desired) *Desired { return d }
+	itself := func(d *View) *DesiredNetwork { return &d.Network }
 	testFields(t, networkTable, networkTests, itself, func(change func(*Network)) *Network {
 		n := has(ours("s", "10.0.0.0/24", "10.0.0.1"))
 		change(n)
@@ -202,7 +200,7 @@ func TestTheFieldsOfANetwork(t *testing.T) {
 }
 
 func TestTheFieldsOfASubnet(t *testing.T) {
-	first := func(d *Desired) *DesiredSubnet { return &d.Subnets[0] }
+	first := func(d *View) *DesiredSubnet { return &d.Subnets[0] }
 	testFields(t, subnetTable, subnetTests, first, func(change func(*Subnet)) *Network {
 		s := ours("s", "10.0.0.0/24", "10.0.0.1")
 		change(&s)
@@ -221,16 +219,16 @@ func TestASubnetWithOtherIPv6ModesIsReplaced(t *testing.T) {
 		s.AddressMode, s.RAMode = address, ra
 		return has(s)
 	}
-	equal(t, Step(nil), Next(declaring(t, prefix, modes("", "")), observed("", "")))
-	equal(t, Step(nil), Next(declaring(t, prefix, modes("slaac", "slaac")), observed("slaac", "slaac")))
-	for name, want := range map[string]Desired{
+	equal(t, Step(nil), at(declaring(t, prefix, modes("", "")), observed("", "")).Next())
+	equal(t, Step(nil), at(declaring(t, prefix, modes("slaac", "slaac")), observed("slaac", "slaac")).Next())
+	for name, want := range map[string]View{
 		"another address mode":             declaring(t, prefix, modes("dhcpv6-stateful", "slaac")),
 		"another RA mode":                  declaring(t, prefix, modes("slaac", "dhcpv6-stateful")),
 		"none, which is Neutron's default": declaring(t, prefix),
 	} {
 		t.Run(name, func(t *testing.T) {
-			equal(t, Step(DeleteSubnet{ID: "s", CIDR: cidr(prefix)}), Next(want, observed("slaac", "slaac")))
-			equal(t, Step(CreateSubnet{Subnet: want.Subnets[0]}), Next(want, has()))
+			equal(t, Step(DeleteSubnet{ID: "s", CIDR: cidr(prefix)}), at(want, observed("slaac", "slaac")).Next())
+			equal(t, Step(CreateSubnet{Subnet: want.Subnets[0]}), at(want, has()).Next())
 		})
 	}
 	want := declaring(t, prefix, modes("slaac", "dhcpv6-stateful"))
@@ -282,12 +280,12 @@ func TestTags(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			want := declaring(t, "10.0.0.0/24", func(s *samplecrdv1.NetworkSpec) { s.Tags = test.declared })
-			step := Next(want, test.observed)
+			step := at(want, test.observed).Next()
 			equal(t, test.want, step)
 			if step != nil {
 				equal(t, test.text, step.String())
 			}
-			if creation(networkTable, &want)["tags"] != nil {
+			if creation(networkTable, &want.Network)["tags"] != nil {
 				t.Error("Neutron refuses tags in the request that creates the network")
 			}
 		})
@@ -299,10 +297,10 @@ func TestGatewayAndPools(t *testing.T) {
 		s.Gateway, s.AllocationPools = "10.0.0.9", []samplecrdv1.AllocationPool{{Start: "10.0.0.100", End: "10.0.0.200"}}
 	})
 	right := ours("s", "10.0.0.0/24", "10.0.0.1")
-	step := Next(want, has(right))
+	step := at(want, has(right)).Next()
 	equal(t, "gateway set to 10.0.0.9, allocation pools set to 10.0.0.100-10.0.0.200", step.String())
 	right.Pools = want.Subnets[0].Pools // they are there already
-	equal(t, `{"gateway_ip":"10.0.0.9"}`, asJSON(t, update(Next(want, has(right)).(UpdateSubnet).Changes)))
+	equal(t, `{"gateway_ip":"10.0.0.9"}`, asJSON(t, update(at(want, has(right)).Next().(UpdateSubnet).Changes)))
 }
 
 // notOfNeutron are the fields of the spec that say nothing of the network itself.
@@ -398,9 +396,8 @@ func inNeutronsTerms(t *testing.T, spec samplecrdv1.NetworkSpec) string {
 	t.Helper()
 	network := declares("", "")
 	network.Spec = spec
-	desired, err := NewDesired(network, owner.Cluster)
-	noError(t, err)
-	all := []any{creation(networkTable, &desired), desired.Network.Tags, desired.Router.Spec, desired.Import, desired.Observe}
+	desired := viewOf(t, network)
+	all := []any{creation(networkTable, &desired.Network), desired.Network.Tags, desired.Router.Spec, desired.Import, desired.Observe}
 	for i := range desired.Subnets {
 		all = append(all, desired.Subnets[i].CIDR, creation(subnetTable, &desired.Subnets[i]))
 	}

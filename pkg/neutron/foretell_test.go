@@ -148,8 +148,7 @@ func (f *foretelling) act(t *testing.T) (texts []string, err error) {
 		var observed *Network
 		observed, steps, err = f.syncOnce(t, Guard{})
 		if observed != nil {
-			desired, _ := NewDesired(f.Network, owner.Cluster)
-			f.Status.Imported = f.Status.Imported || IsImported(desired, observed)
+			f.Status.Imported = f.Status.Imported || at(viewOf(t, f.Network), observed).IsImported()
 		}
 		for _, s := range steps {
 			texts = append(texts, s.String())
@@ -248,15 +247,15 @@ func TestPreviewForetellsWhatConvergeDoes(t *testing.T) {
 }
 
 func TestPreview(t *testing.T) {
-	from := func(cidr, gateway string) Desired { return wants(cidr, gateway) }
+	from := func(cidr, gateway string) View { return wants(cidr, gateway) }
 	type line struct{ text, interrupts, blocked string }
 	for _, test := range []struct {
 		name        string
-		first, then Desired
+		first, then View
 		port        bool
 		want        []line
 	}{
-		{"a new network", Desired{}, from("10.0.0.0/24", ""), false, []line{{text: "network created"}, {text: "subnet 10.0.0.0/24 created"}}},
+		{"a new network", View{}, from("10.0.0.0/24", ""), false, []line{{text: "network created"}, {text: "subnet 10.0.0.0/24 created"}}},
 		{"another gateway", from("10.0.0.0/24", ""), from("10.0.0.0/24", "10.0.0.254"), true, []line{{text: "gateway 10.0.0.1 → 10.0.0.254"}}},
 		{"another CIDR, with a port", from("10.0.0.0/24", ""), from("10.1.0.0/24", ""), true,
 			[]line{{text: "subnet 10.0.0.0/24 replaced by 10.1.0.0/24", blocked: "in use by port web-0 (no device)"}, {text: "subnet 10.0.0.0/24 deleted"}}},
@@ -271,7 +270,7 @@ func TestPreview(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, embedded.Options{})
 			as := Identity{Owner: owner}
-			if test.first.Name != "" {
+			if test.first.Network.Name != "" {
 				n, _ := w.converge(t, test.first, &Network{})
 				as.NetworkID = n.ID
 				if test.port {
@@ -281,7 +280,7 @@ func TestPreview(t *testing.T) {
 			}
 			before := w.writes()
 			noError(t, w.Observer().Relist(t.Context()))
-			preview, err := w.Preview(t.Context(), as, test.then)
+			preview, err := w.Preview(t.Context(), as, test.then.Desired)
 			noError(t, err)
 			equal(t, before, w.writes())
 			var got []line

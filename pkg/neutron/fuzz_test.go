@@ -137,12 +137,14 @@ func (s *source) network() *Network {
 	return n
 }
 
-func (s *source) desired() Desired {
+func (s *source) desired() View {
 	subnet := DesiredSubnet{Name: testName, Mark: owner.Mark(), CIDR: s.cidr(), NoGateway: s.below(4) == 0}
 	if !subnet.NoGateway {
 		subnet.Gateway = s.addressIn(subnet.CIDR)
 	}
-	return Desired{Owner: owner, Name: testName, Subnets: []DesiredSubnet{subnet}, Known: []string{[]string{"", "s0", "s1", "s2"}[s.below(4)]}}
+	want := declaredAs(owner, subnet)
+	want.SubnetIDs = []string{[]string{"", "s0", "s1", "s2"}[s.below(4)]}
+	return want
 }
 
 // From every observed state, the plan ends after a bounded number of steps, and does not change
@@ -165,16 +167,16 @@ func FuzzThePlan(f *testing.F) {
 		want, have := s.desired(), s.network()
 		began, strangers := have, strangersSubnets(want, have)
 		for range 5 + len(have.Subnets) {
-			step := Next(want, have)
+			step := at(want, have).Next()
 			if step == nil {
 				checkGoal(t, want, have)
-				if again := Next(want, have); again != nil {
+				if again := at(want, have).Next(); again != nil {
 					t.Errorf("at the goal, the plan continues with %+v", again)
 				}
 				return
 			}
 			checkStep(t, want, have, step)
-			if _, deletes := step.(DeleteSubnet); deletes && neutronRefuses(want.Subnets[0]) && findSubnet(want, have, &want.Subnets[0]) == nil {
+			if _, deletes := step.(DeleteSubnet); deletes && neutronRefuses(want.Subnets[0]) && at(want, have).findSubnet(&want.Subnets[0]) == nil {
 				t.Errorf("%+v deletes a subnet for %+v, which Neutron refuses", step, want.Subnets[0])
 			}
 			next, taken := simulate(t, have, step)
@@ -414,7 +416,7 @@ func FuzzAnswers(f *testing.F) {
 		routed, err := c.attachRouters(ctx, owner.Mark(), found)
 		check(err)
 		for _, n := range routed {
-			Next(wants("10.0.0.0/24", "", ownOn("e"), recorded("r")), n)
+			at(wants("10.0.0.0/24", "", ownOn("e"), recorded("r")), n).Next()
 			_ = nextRemoval(identity, n)
 		}
 		created, err := c.CreateRouter(ctx, CreateRouter{DesiredRouter{ExternalNetwork: "e"}})

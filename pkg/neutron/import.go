@@ -137,16 +137,16 @@ func (n *Network) namesCluster(owner Owner) bool {
 
 // CheckImport returns an error if the network that the spec imports is not there (ImportNotFound), or
 // must not be taken over (ImportRefused). It returns nil if the spec imports none.
-func CheckImport(desired Desired, observed *Network) error {
+func (v *View) CheckImport() error {
 	switch {
-	case desired.Import == "":
+	case v.Import == "":
 		return nil
-	case !observed.Exists():
-		return &Error{Op: opImport, Reason: ImportNotFound, Message: fmt.Sprintf("there is no network %s that the credentials can see", desired.Import)}
-	case desired.Observe:
+	case !v.Observed.Exists():
+		return &Error{Op: opImport, Reason: ImportNotFound, Message: fmt.Sprintf("there is no network %s that the credentials can see", v.Import)}
+	case v.Observe:
 		return nil
 	}
-	return importRefusal(desired.Owner, observed)
+	return importRefusal(v.Owner, v.Observed)
 }
 
 const opImport = "spec.import.networkID"
@@ -203,14 +203,14 @@ func NameHolder(err error, name string) error {
 // nextImport returns the step that takes the network over, or that withdraws the mark from one which
 // must not be taken over; nil if neither is needed. A mark of an older version is replaced by one that names the
 // cluster, in the way in which a network is taken over: so of two clusters with the same UIDs, one gets it.
-func nextImport(desired Desired, observed *Network) Step {
-	isMarked := observed.hasImportTag(desired.Owner)
-	isConfirmed := desired.Imported || observed.Imported
-	switch isRefused := importRefusal(desired.Owner, observed) != nil; {
+func (v *View) nextImport() Step {
+	isMarked := v.Observed.hasImportTag(v.Owner)
+	isConfirmed := v.Imported || v.Observed.Imported
+	switch isRefused := importRefusal(v.Owner, v.Observed) != nil; {
 	case isRefused && isMarked && !isConfirmed:
-		return WithdrawImport{Tags: observed.importTagsOf(desired.Owner)}
-	case !isRefused && !(isMarked && isConfirmed && len(observed.obsoleteImportTags(desired.Owner)) == 0):
-		return ImportNetwork{Desired: desired, Obsolete: observed.obsoleteImportTags(desired.Owner)}
+		return WithdrawImport{Tags: v.Observed.importTagsOf(v.Owner)}
+	case !isRefused && !(isMarked && isConfirmed && len(v.Observed.obsoleteImportTags(v.Owner)) == 0):
+		return ImportNetwork{ID: v.Import, Owner: v.Owner, IsAgain: v.Imported, Obsolete: v.Observed.obsoleteImportTags(v.Owner)}
 	}
 	return nil
 }
@@ -218,19 +218,23 @@ func nextImport(desired Desired, observed *Network) Step {
 // ImportNetwork takes a network over: it adds the tag that marks it, and nothing else. It fails with
 // ImportRefused if another Network has marked the network.
 type ImportNetwork struct {
-	Desired Desired
+	// ID is that of the network, and Owner gives the tag.
+	ID    string
+	Owner Owner
+	// IsAgain means that the status says that the network was taken over: it has lost its mark, or has an old one.
+	IsAgain bool
 	// Obsolete are the tags of an older version, which are removed when the network has the new one.
 	Obsolete []string
 }
 
 func (s ImportNetwork) String() string {
-	if s.Desired.Imported && len(s.Obsolete) > 0 {
+	if s.IsAgain && len(s.Obsolete) > 0 {
 		return "ownership mark replaced by one that names the cluster"
 	}
-	if s.Desired.Imported {
+	if s.IsAgain {
 		return Change{Label: fieldNetworkMark}.String()
 	}
-	return "network " + s.Desired.Import + " imported"
+	return "network " + s.ID + " imported"
 }
 
 // Irreversible returns true: the mark of a deleted Network would keep others from the network.
@@ -325,20 +329,20 @@ func (c *Cloud) removeTags(ctx context.Context, network *Network, tags []string)
 
 // IsImported reports whether the network that the spec imports carries the owner's mark, and a sync has
 // confirmed that.
-func IsImported(desired Desired, observed *Network) bool {
-	return desired.Import != "" && observed.hasImportTag(desired.Owner) && (desired.Imported || observed.Imported)
+func (v *View) IsImported() bool {
+	return v.Import != "" && v.Observed.hasImportTag(v.Owner) && (v.Imported || v.Observed.Imported)
 }
 
 // Shown returns the subnets for the status: Current, and for an import all others too.
-func Shown(desired Desired, observed *Network) []CurrentSubnet {
-	shown := Current(desired, observed)
-	if desired.Import == "" {
+func (v *View) Shown() []CurrentSubnet {
+	shown := v.Current()
+	if v.Import == "" {
 		return shown
 	}
-	for i := range observed.Subnets {
-		s := &observed.Subnets[i]
+	for i := range v.Observed.Subnets {
+		s := &v.Observed.Subnets[i]
 		if !slices.ContainsFunc(shown, func(c CurrentSubnet) bool { return c.ID == s.ID }) {
-			shown = append(shown, CurrentSubnet{"", s, routerPort(desired, observed, s.ID)})
+			shown = append(shown, CurrentSubnet{"", s, v.routerPort(s.ID)})
 		}
 	}
 	return shown

@@ -35,8 +35,8 @@ const (
 )
 
 // imports returns a Desired that imports the network, and the subnets with these CIDRs.
-func importing(id string, cidrs ...string) Desired {
-	desired := Desired{Owner: owner, Name: testName, Import: id, Imported: true}
+func importing(id string, cidrs ...string) View {
+	desired := View{Identity: Identity{Owner: owner, Import: id, Imported: true}}
 	for _, text := range cidrs {
 		desired.Subnets = append(desired.Subnets, DesiredSubnet{CIDR: cidr(text), Name: testName, Mark: owner.Mark()})
 	}
@@ -82,9 +82,9 @@ func (w *world) observe(t *testing.T, as Identity, read Read) *Network {
 }
 
 // sync observes the network and converges.
-func (w *world) sync(t *testing.T, as Identity, desired Desired, read Read) (steps []string, err error) {
+func (w *world) sync(t *testing.T, as Identity, desired View, read Read) (steps []string, err error) {
 	t.Helper()
-	_, taken, err := w.Converge(t.Context(), as, desired, w.observe(t, as, read), Guard{})
+	_, taken, err := w.convergeFrom(t, as, desired, w.observe(t, as, read), Guard{})
 	return texts(taken), err
 }
 
@@ -134,12 +134,12 @@ func TestWhatIsDoneAboutAnImport(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			desired := importing(id)
 			desired.Imported, desired.Observe = test.imported, test.observe
-			step, text := Next(desired, test.observed), ""
+			step, text := at(desired, test.observed).Next(), ""
 			if step != nil {
 				text = step.String()
 			}
 			equal(t, test.step, text)
-			err := CheckImport(desired, test.observed)
+			err := at(desired, test.observed).CheckImport()
 			if text = fmt.Sprint(err); test.err == "" && err != nil || !strings.Contains(text, test.err) {
 				t.Errorf("got the error %s, want %s", text, test.err)
 			}
@@ -154,8 +154,8 @@ func TestAMarkWithoutAClusterIsNotThatOfAClusterWithAnIDOfItsOwn(t *testing.T) {
 	const old = ImportTagPrefix + "22222222-0000-0000-0000-000000000000"
 	desired, observed := importing("n"), &Network{ID: "n", Tags: NewTags(old)}
 	desired.Owner = Owner{"copy", owner.UID}
-	equal(t, Step(nil), Next(desired, observed))
-	err := CheckImport(desired, observed)
+	equal(t, Step(nil), at(desired, observed).Next())
+	err := at(desired, observed).CheckImport()
 	equal(t, ImportRefused, ReasonOf(err))
 	equal(t, types.UID(""), HolderOf(err)) // it is not the Network of this cluster with that UID
 	equal(t, true, strings.Contains(err.Error(), "remove the tag "+old))
@@ -192,36 +192,36 @@ func TestPlanOfAnImport(t *testing.T) {
 	byDefault := subnet("10.0.0.1", "10.0.0.2-10.0.0.254")
 	ours := subnet("10.0.0.1", "10.0.0.2-10.0.0.254")
 	ours.Description = owner.Mark()
-	with := func(d Desired, change func(*Desired)) Desired { change(&d); return d }
+	with := func(d View, change func(*View)) View { change(&d); return d }
 	for _, test := range []struct {
 		name    string
-		desired Desired
+		desired View
 		subnets []Subnet
 		step    string
 	}{
 		{"nothing is declared", importing("n"), []Subnet{custom}, ""},
 		{"only a CIDR that is there", importing("n", "10.0.0.0/24"), []Subnet{custom}, ""},
 		{"a CIDR that is not there is created", importing("n", "10.1.0.0/24"), []Subnet{custom}, "subnet 10.1.0.0/24 created"},
-		{"a declared field is changed alone", with(importing("n", "10.0.0.0/24"), func(d *Desired) { d.Subnets[0].DNSNameservers = "192.0.2.99" }), []Subnet{custom},
+		{"a declared field is changed alone", with(importing("n", "10.0.0.0/24"), func(d *View) { d.Subnets[0].DNSNameservers = "192.0.2.99" }), []Subnet{custom},
 			"DNS servers set to 192.0.2.99"},
-		{"the pools that Neutron chose follow the gateway", with(importing("n", "10.0.0.0/24"), func(d *Desired) { d.Subnets[0].Gateway = addr("10.0.0.254") }), []Subnet{byDefault},
+		{"the pools that Neutron chose follow the gateway", with(importing("n", "10.0.0.0/24"), func(d *View) { d.Subnets[0].Gateway = addr("10.0.0.254") }), []Subnet{byDefault},
 			"gateway set to 10.0.0.254"},
-		{"pools that somebody chose stay", with(importing("n", "10.0.0.0/24"), func(d *Desired) { d.Subnets[0].Gateway = addr("10.0.0.254") }), []Subnet{custom},
+		{"pools that somebody chose stay", with(importing("n", "10.0.0.0/24"), func(d *View) { d.Subnets[0].Gateway = addr("10.0.0.254") }), []Subnet{custom},
 			"gateway set to 10.0.0.254"},
 		{"another gateway than Neutron's default stays, with its pools", importing("n", "10.0.0.0/24"), []Subnet{subnet("10.0.0.9", "10.0.0.1-10.0.0.8, 10.0.0.10-10.0.0.254")}, ""},
 		{"a taken-over subnet that is no longer declared stays", importing("n", "10.1.0.0/24"), []Subnet{custom, {ID: "t", CIDR: cidr("10.1.0.0/24"), Gateway: addr("10.1.0.1")}}, ""},
-		{"a taken-over subnet is not replaced: Neutron refuses the other one", with(importing("n", "fd00::/64"), func(d *Desired) { d.Subnets[0].AddressMode = "slaac" }),
+		{"a taken-over subnet is not replaced: Neutron refuses the other one", with(importing("n", "fd00::/64"), func(d *View) { d.Subnets[0].AddressMode = "slaac" }),
 			[]Subnet{{ID: "s", CIDR: cidr("fd00::/64"), Gateway: addr("fd00::1")}}, "subnet fd00::/64 created"},
 		{"a subnet that the controller created is deleted when it is no longer declared", importing("n"), []Subnet{ours}, "subnet 10.0.0.0/24 deleted"},
 		{"another owner's subnet is not taken over", importing("n", "10.0.0.0/24"), []Subnet{{ID: "s", CIDR: cidr("10.0.0.0/24"), Description: Owner{"c", otherUID}.Mark()}},
 			"subnet 10.0.0.0/24 created"},
-		{"tags keep the mark", with(importing("n"), func(d *Desired) { d.Network.Tags = new(NewTags("x")) }), nil, "tags set to " + owner.ImportTag() + ", x"},
-		{"shared is left as it is unless it is declared", with(importing("n"), func(d *Desired) { d.Network.Shared = true }), nil, "shared set to true"},
+		{"tags keep the mark", with(importing("n"), func(d *View) { d.Network.Tags = new(NewTags("x")) }), nil, "tags set to " + owner.ImportTag() + ", x"},
+		{"shared is left as it is unless it is declared", with(importing("n"), func(d *View) { d.Network.Shared = true }), nil, "shared set to true"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			observed := &Network{ID: "n", Name: "legacy", Description: "theirs", Tags: NewTags(owner.ImportTag(), "team-a"), DNSDomain: "example.org.", Subnets: test.subnets}
 			text := ""
-			step := Next(test.desired, observed)
+			step := at(test.desired, observed).Next()
 			if step != nil {
 				text = step.String()
 			}
@@ -316,7 +316,7 @@ func TestAMarkIsWithdrawnOnlyAfterALiveRead(t *testing.T) {
 	w.tag(t, id, tags...)
 	desired := importing(id)
 	desired.Imported = false
-	_, steps, err := w.Converge(t.Context(), as, desired, w.observe(t, as, Cached), w.verifying(new([]int), 0))
+	_, steps, err := w.convergeFrom(t, as, desired, w.observe(t, as, Cached), w.verifying(new([]int), 0))
 	equal(t, true, err == errRefused)
 	equal(t, 0, len(steps))
 	equal(t, NewTags(tags...), w.inNeutron(t, id).Tags)
@@ -474,7 +474,7 @@ func TestRelistWithImports(t *testing.T) {
 	const shared = 70
 	for i := range shared {
 		desired := creating("shared")
-		desired.Desired.Network.Shared = true
+		desired.Network.Shared = true
 		n, err := others.CreateNetwork(t.Context(), desired)
 		noError(t, err)
 		as := importer(types.UID(fmt.Sprint("foreign-", i)), n.ID)
@@ -492,36 +492,36 @@ func TestRelistWithImports(t *testing.T) {
 
 func TestDifferences(t *testing.T) {
 	subnet := Subnet{ID: "s", CIDR: cidr("10.0.0.0/24"), Gateway: addr("10.0.0.1"), Pools: "10.0.0.2-10.0.0.254", DHCP: true, DNSNameservers: "192.0.2.53"}
-	with := func(change func(*Desired), cidrs ...string) Desired {
+	with := func(change func(*View), cidrs ...string) View {
 		d := importing("n", cidrs...)
 		change(&d)
 		return d
 	}
 	for _, test := range []struct {
 		name    string
-		desired Desired
+		desired View
 		change  func(*Network)
 		want    []string
 	}{
 		{"nothing is declared", importing("n"), nil, nil},
 		{"the mark is no difference", importing("n"), func(n *Network) { n.Tags = NewTags("team-a", owner.ImportTag()) }, nil},
-		{"only what is declared differs", with(func(d *Desired) { d.Network.MTU, d.Network.Shared = 1400, true }), nil,
+		{"only what is declared differs", with(func(d *View) { d.Network.MTU, d.Network.Shared = 1400, true }), nil,
 			[]string{"MTU is 1450, and the spec has 1400", "shared is false, and the spec has true"}},
-		{"tags, without the marks", with(func(d *Desired) { d.Network.Tags = new(NewTags("b", "a")) }), func(n *Network) { n.Tags = NewTags("team-a", owner.ImportTag()) },
+		{"tags, without the marks", with(func(d *View) { d.Network.Tags = new(NewTags("b", "a")) }), func(n *Network) { n.Tags = NewTags("team-a", owner.ImportTag()) },
 			[]string{"tags are team-a, and the spec has a, b"}},
-		{"a gateway, without the pools that follow it", with(func(d *Desired) { d.Subnets[0].Gateway = addr("10.0.0.254") }, "10.0.0.0/24"), nil,
+		{"a gateway, without the pools that follow it", with(func(d *View) { d.Subnets[0].Gateway = addr("10.0.0.254") }, "10.0.0.0/24"), nil,
 			[]string{"gateway of subnet 10.0.0.0/24 is 10.0.0.1, and the spec has 10.0.0.254"}},
-		{"a gateway that must not be there", with(func(d *Desired) { d.Subnets[0].NoGateway = true }, "10.0.0.0/24"), nil,
+		{"a gateway that must not be there", with(func(d *View) { d.Subnets[0].NoGateway = true }, "10.0.0.0/24"), nil,
 			[]string{"gateway of subnet 10.0.0.0/24 is 10.0.0.1, and the spec has none"}},
 		{"a subnet that is missing", importing("n", "10.0.0.0/24", "10.1.0.0/24"), nil, []string{"subnet 10.1.0.0/24 is missing"}},
-		{"a subnet whose modes Neutron cannot change", with(func(d *Desired) { d.Subnets[0].AddressMode = "slaac" }, "10.0.0.0/24"), nil,
+		{"a subnet whose modes Neutron cannot change", with(func(d *View) { d.Subnets[0].AddressMode = "slaac" }, "10.0.0.0/24"), nil,
 			[]string{"subnet 10.0.0.0/24 has other IPv6 modes than the spec, or belongs to another owner"}},
-		{"a router that is not attached", with(func(d *Desired) { d.Router = &DesiredRouter{Existing: "r"} }, "10.0.0.0/24"), func(n *Network) { n.RoutersKnown = true },
+		{"a router that is not attached", with(func(d *View) { d.Router = &DesiredRouter{Existing: "r"} }, "10.0.0.0/24"), func(n *Network) { n.RoutersKnown = true },
 			[]string{"subnet 10.0.0.0/24 is not attached to router r"}},
-		{"a router that is attached", with(func(d *Desired) { d.Router = &DesiredRouter{Existing: "r"} }, "10.0.0.0/24"), func(n *Network) {
+		{"a router that is attached", with(func(d *View) { d.Router = &DesiredRouter{Existing: "r"} }, "10.0.0.0/24"), func(n *Network) {
 			n.RoutersKnown, n.Interfaces = true, []Interface{{RouterID: "r", SubnetID: "s", Address: addr("10.0.0.1")}}
 		}, nil},
-		{"no router of its own", with(func(d *Desired) { d.Router = &DesiredRouter{ExternalNetwork: "e"} }, "10.0.0.0/24"), func(n *Network) { n.RoutersKnown = true },
+		{"no router of its own", with(func(d *View) { d.Router = &DesiredRouter{ExternalNetwork: "e"} }, "10.0.0.0/24"), func(n *Network) { n.RoutersKnown = true },
 			[]string{"there is no router of the Network's own"}},
 		{"a network that is not there has no differences", importing("n", "10.0.0.0/24"), func(n *Network) { *n = Network{} }, nil},
 	} {
@@ -530,7 +530,7 @@ func TestDifferences(t *testing.T) {
 			if test.change != nil {
 				test.change(observed)
 			}
-			equal(t, test.want, Differences(test.desired, observed))
+			equal(t, test.want, at(test.desired, observed).Differences())
 		})
 	}
 }
@@ -538,13 +538,13 @@ func TestDifferences(t *testing.T) {
 // A subnet that was taken over and attached is detached when the spec names neither it nor the router.
 func TestRouterOfAnImportIsRemoved(t *testing.T) {
 	desired := importing("n")
-	desired.KnownRouter, desired.KnownPorts = "r", map[string]string{"s": "p"}
+	desired.RouterID, desired.PortIDs = "r", map[string]string{"s": "p"}
 	observed := &Network{ID: "n", Tags: NewTags(owner.ImportTag()), RoutersKnown: true,
 		Subnets:    []Subnet{{ID: "s", CIDR: cidr("10.0.0.0/24"), Gateway: addr("10.0.0.1")}},
 		Interfaces: []Interface{{PortID: "p", RouterID: "r", SubnetID: "s", Address: addr("10.0.0.1")}, {PortID: "q", RouterID: "theirs", SubnetID: "s", Address: addr("10.0.0.2")}},
 		Routers:    []Router{{ID: "r", Description: owner.Mark()}, {ID: "theirs"}}}
-	equal(t, "p", Shown(desired, observed)[0].RouterPortID)
-	equal(t, []string{"subnet 10.0.0.0/24 detached from router r", "router r deleted"}, texts(Plan(desired, observed)))
+	equal(t, "p", at(desired, observed).Shown()[0].RouterPortID)
+	equal(t, []string{"subnet 10.0.0.0/24 detached from router r", "router r deleted"}, texts(at(desired, observed).Plan()))
 }
 
 // A router interface that was found stays where it is, unless the spec declares the gateway.
@@ -561,7 +561,7 @@ func TestInterfaceOfATakenOverSubnetStays(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			desired := importing("n", "10.0.0.0/24")
 			desired.Router = &DesiredRouter{Existing: "r"}
-			desired.KnownRouter, desired.RouterRecorded = "r", true
+			desired.RouterID, desired.RouterRecorded = "r", true
 			s := Subnet{ID: "s", CIDR: cidr("10.0.0.0/24"), Description: "theirs"}
 			if test.gateway != "" {
 				s.Gateway = addr(test.gateway)
@@ -571,8 +571,8 @@ func TestInterfaceOfATakenOverSubnetStays(t *testing.T) {
 			}
 			observed := &Network{ID: "n", Tags: NewTags(owner.ImportTag()), RoutersKnown: true, Subnets: []Subnet{s},
 				Interfaces: []Interface{{PortID: "p", RouterID: "r", SubnetID: "s", Address: addr("10.0.0.1")}}, Routers: []Router{{ID: "r"}}}
-			equal(t, test.steps, texts(Plan(desired, observed, &Network{ID: "created"}))) // it is no duplicate of an import
-			equal(t, test.declared, len(Differences(desired, observed)) > 0)
+			equal(t, test.steps, texts(at(desired, observed).Plan(&Network{ID: "created"}))) // it is no duplicate of an import
+			equal(t, test.declared, len(at(desired, observed).Differences()) > 0)
 		})
 	}
 }
@@ -594,7 +594,7 @@ func TestAnImportThatWasLostIsNotChanged(t *testing.T) {
 			observed := w.observe(t, as, Live)
 			w.tag(t, id, tags.now...)
 			before := w.inNeutron(t, id)
-			_, _, err := w.Converge(t.Context(), as, desired, observed, Guard{})
+			_, _, err := w.convergeFrom(t, as, desired, observed, Guard{})
 			equal(t, ImportRefused, ReasonOf(err))
 			equal(t, before, w.inNeutron(t, id))
 			equal(t, otherUID, w.Cloud.imports.hold(id, otherUID)) // it is not kept from the other one

@@ -101,17 +101,17 @@ func (a *adminDown) UnmarshalJSON(text []byte) error {
 
 // checkAdminState fails with AdminStateDown if the network is switched off, or the router that its subnets
 // must be attached to. Somebody may want that, so the controller leaves it as it is.
-func checkAdminState(desired Desired, observed *Network) error {
+func (v *View) checkAdminState() error {
 	var off []string
 	add := func(kind, id string, isDown adminDown) {
 		if isDown {
 			off = append(off, fmt.Sprintf("%s %s is switched off: openstack %[1]s set --enable %[2]s switches it on", kind, id))
 		}
 	}
-	add("network", observed.ID, observed.AdminDown)
-	router := ownRouter(desired, observed)
+	add("network", v.Observed.ID, v.Observed.AdminDown)
+	router := v.ownRouter()
 	if router == nil {
-		router = observed.router(desired.Router.existing())
+		router = v.Observed.router(v.Router.existing())
 	}
 	if router != nil {
 		add("router", router.ID, router.AdminDown)

@@ -25,6 +25,14 @@ import (
 	"go4.org/netipx"
 )
 
+// View is what the plan looks at: whose network it is, what its Network declares, and what Neutron has.
+type View struct {
+	Identity
+	Desired
+	// Observed is nil if Neutron could not be read.
+	Observed *Network
+}
+
 // duplicate returns the step that deletes one of the owner's networks other than the one to
 // keep, and nil if there is no other. There is one if two writers raced, or if Neutron
 // finished a create request after the client had timed out. Neutron does not delete a network
@@ -45,9 +53,9 @@ func duplicate(owned []*Network, keep *Network) Step {
 //
 // It does not touch unmanaged subnets. It takes nothing away while it is not known which router the
 // subnets must be attached to.
-func Next(desired Desired, observed *Network) Step {
-	step := next(desired, observed)
-	if takesAway(step) && !desired.Router.isResolved() {
+func (v *View) Next() Step {
+	step := v.next()
+	if takesAway(step) && !v.Router.isResolved() {
 		return nil
 	}
 	return step
@@ -65,62 +73,62 @@ func takesAway(step Step) bool {
 	return false
 }
 
-func next(desired Desired, observed *Network) Step {
-	if desired.Import != "" && (desired.Observe || !observed.Exists()) {
+func (v *View) next() Step {
+	if v.Import != "" && (v.Observe || !v.Observed.Exists()) {
 		return nil
 	}
-	if desired.Import != "" {
-		if step := nextImport(desired, observed); step != nil || CheckImport(desired, observed) != nil {
+	if v.Import != "" {
+		if step := v.nextImport(); step != nil || v.CheckImport() != nil {
 			return step
 		}
 	}
-	if !observed.Exists() {
-		return CreateNetwork{desired}
+	if !v.Observed.Exists() {
+		return CreateNetwork{v.Network}
 	}
-	if changes := desired.declared(changes(networkTable, &desired, observed), nil); len(changes) > 0 {
+	if changes := v.declared(changes(networkTable, &v.Network, v.Observed), nil); len(changes) > 0 {
 		return UpdateNetwork{changes}
 	}
-	if tags := desired.tags(observed); tags != nil && *tags != observed.Tags {
+	if tags := v.tags(); tags != nil && *tags != v.Observed.Tags {
 		return SetTags{*tags}
 	}
-	obsolete := obsoleteSubnets(desired, observed)
-	for i := range desired.Subnets {
-		subnet := &desired.Subnets[i]
-		existing := findSubnet(desired, observed, subnet)
+	obsolete := v.obsoleteSubnets()
+	for i := range v.Subnets {
+		subnet := &v.Subnets[i]
+		existing := v.findSubnet(subnet)
 		if existing == nil {
-			return createOrMakeRoom(desired, observed, subnet, obsolete)
+			return v.createOrMakeRoom(subnet, obsolete)
 		}
-		if step := updateSubnet(desired, observed, subnet, existing); step != nil {
+		if step := v.updateSubnet(subnet, existing); step != nil {
 			return step
 		}
 	}
-	if !desired.Router.isResolved() {
+	if !v.Router.isResolved() {
 		return nil
 	}
-	if step := nextForRouter(desired, observed); step != nil {
+	if step := v.nextForRouter(); step != nil {
 		return step
 	}
 	if len(obsolete) > 0 {
-		return release(desired, observed, obsolete[0], nil)
+		return v.release(obsolete[0], nil)
 	}
-	return obsoleteRouter(desired, observed)
+	return v.obsoleteRouter()
 }
 
 // updateSubnet returns the step that makes the existing subnet match, or nil. Neutron refuses another
 // gateway while an interface has the address of the present one, so the subnet is detached before.
 // The other fields change before that, because Neutron can refuse them.
-func updateSubnet(desired Desired, observed *Network, subnet *DesiredSubnet, existing *Subnet) Step {
-	changes := desired.declared(changes(subnetTable, desired.forExisting(subnet, existing), existing), existing)
+func (v *View) updateSubnet(subnet *DesiredSubnet, existing *Subnet) Step {
+	changes := v.declared(changes(subnetTable, v.forExisting(subnet, existing), existing), existing)
 	if len(changes) == 0 {
 		return nil
 	}
 	if slices.Contains(labels(changes), fieldGateway) {
-		for _, i := range observed.Interfaces {
-			if i.SubnetID == existing.ID && i.Address == existing.Gateway && desired.manages(observed, i) {
+		for _, i := range v.Observed.Interfaces {
+			if i.SubnetID == existing.ID && i.Address == existing.Gateway && v.manages(i) {
 				if others := slices.DeleteFunc(slices.Clone(changes), Change.isAddressing); len(others) > 0 {
 					return UpdateSubnet{ID: existing.ID, Label: subnet.Label, Changes: others}
 				}
-				step := detach(observed, i)
+				step := detach(v.Observed, i)
 				step.Changes = changes
 				return step
 			}
@@ -134,14 +142,14 @@ func updateSubnet(desired Desired, observed *Network, subnet *DesiredSubnet, exi
 // last, so that the network is never without a subnet. It is also not deleted first for a
 // subnet that Neutron is certain to refuse. Nothing changes before all old subnets are free of
 // ports.
-func createOrMakeRoom(desired Desired, observed *Network, subnet *DesiredSubnet, obsolete []Subnet) Step {
+func (v *View) createOrMakeRoom(subnet *DesiredSubnet, obsolete []Subnet) Step {
 	create := CreateSubnet{Subnet: *subnet}
 	for _, s := range obsolete {
 		create.Replaces = append(create.Replaces, s.ID)
 	}
 	for i, s := range obsolete {
 		if s.CIDR.Overlaps(subnet.CIDR) && !isRefused(subnet) {
-			return release(desired, observed, s, slices.Delete(create.Replaces, i, i+1))
+			return v.release(s, slices.Delete(create.Replaces, i, i+1))
 		}
 	}
 	return create
@@ -203,26 +211,23 @@ func allocationPools(cidr netip.Prefix, gateway netip.Addr) any {
 
 // isOurs reports whether the subnet belongs to the owner. Without a mark, a subnet of an imported
 // network belongs to the owner as long as the spec has its CIDR.
-func isOurs(desired Desired, s *Subnet) bool {
-	if owner, marked := OwnerOf(s.Description); marked {
-		return owner == desired.Owner
+func (v *View) isOurs(s *Subnet) bool {
+	if _, marked := OwnerOf(s.Description); !marked && v.Import != "" {
+		return slices.ContainsFunc(v.Subnets, func(d DesiredSubnet) bool { return d.CIDR == s.CIDR })
 	}
-	if desired.Import != "" {
-		return slices.ContainsFunc(desired.Subnets, func(d DesiredSubnet) bool { return d.CIDR == s.CIDR })
-	}
-	return slices.Contains(desired.Known, s.ID)
+	return v.owns(s)
 }
 
 // isCreated reports whether the controller created the subnet for the owner. It deletes no other subnet of an
 // imported network.
-func isCreated(desired Desired, s *Subnet) bool {
-	return isOurs(desired, s) && (desired.Import == "" || desired.Owner.marks(s.Description))
+func (v *View) isCreated(s *Subnet) bool {
+	return v.isOurs(s) && (v.Import == "" || v.Owner.marks(s.Description))
 }
 
 // forExisting returns what the existing subnet must match: the desired subnet, but without its name and its
 // mark if the existing one was taken over.
-func (d *Desired) forExisting(subnet *DesiredSubnet, existing *Subnet) *DesiredSubnet {
-	if d.Import == "" || d.Owner.marks(existing.Description) {
+func (v *View) forExisting(subnet *DesiredSubnet, existing *Subnet) *DesiredSubnet {
+	if v.Import == "" || v.Owner.marks(existing.Description) {
 		return subnet
 	}
 	unnamed := *subnet
@@ -233,15 +238,15 @@ func (d *Desired) forExisting(subnet *DesiredSubnet, existing *Subnet) *DesiredS
 // declared returns the changes without those that Neutron refuses. If the network is imported, it returns
 // only those of fields that the spec declares: all others stay as they were found, with one exception: pools
 // that Neutron chose for the gateway change with it, because Neutron refuses a gateway that is inside a pool.
-func (d *Desired) declared(changes []Change, subnet *Subnet) []Change {
-	if len(d.Refused) > 0 {
+func (v *View) declared(changes []Change, subnet *Subnet) []Change {
+	if len(v.Refused) > 0 {
 		id := ""
 		if subnet != nil {
 			id = subnet.ID
 		}
-		changes = slices.DeleteFunc(changes, func(c Change) bool { return c.IsDefault && d.Refused[subnetField{id, c.Name}] })
+		changes = slices.DeleteFunc(changes, func(c Change) bool { return c.IsDefault && v.Refused[subnetField{id, c.Name}] })
 	}
-	if d.Import == "" {
+	if v.Import == "" {
 		return changes
 	}
 	declared := slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return c.IsDefault })
@@ -281,43 +286,40 @@ func restored(plan []Step, failing int) (subnet string, defaults []Change) {
 	return "", nil
 }
 
-// without returns the desired state without the changes.
-func (d *Desired) without(subnet string, changes []Change) Desired {
-	next := *d
-	next.Refused = maps.Clone(d.Refused)
-	if next.Refused == nil {
-		next.Refused = map[subnetField]bool{}
-	}
+// refusing returns Refused, with the fields of these changes too.
+func (d *Desired) refusing(subnet string, changes []Change) map[subnetField]bool {
+	refused := map[subnetField]bool{}
+	maps.Copy(refused, d.Refused)
 	for _, c := range changes {
-		next.Refused[subnetField{subnet, c.Name}] = true
+		refused[subnetField{subnet, c.Name}] = true
 	}
-	return next
+	return refused
 }
 
 // tags returns the tags that the network must have, nil if it may have any. They include the marks of imports
 // that it has.
-func (d *Desired) tags(observed *Network) *Tags {
-	if d.Network.Tags == nil || d.Import == "" {
-		return d.Network.Tags
+func (v *View) tags() *Tags {
+	if v.Network.Tags == nil || v.Import == "" {
+		return v.Network.Tags
 	}
-	return new(NewTags(append(d.Network.Tags.All(), observed.Tags.importTags()...)...))
+	return new(NewTags(append(v.Network.Tags.All(), v.Observed.Tags.importTags()...)...))
 }
 
 // Unmanaged returns the network's subnets that do not belong to the owner.
-func Unmanaged(desired Desired, observed *Network) []Subnet {
+func (v *View) Unmanaged() []Subnet {
 	var unmanaged []Subnet
-	for i := range observed.Subnets {
-		if !isOurs(desired, &observed.Subnets[i]) {
-			unmanaged = append(unmanaged, observed.Subnets[i])
+	for i := range v.Observed.Subnets {
+		if !v.isOurs(&v.Observed.Subnets[i]) {
+			unmanaged = append(unmanaged, v.Observed.Subnets[i])
 		}
 	}
 	return unmanaged
 }
 
 // findSubnet returns the owner's subnet that is the desired one, or can be changed to it.
-func findSubnet(desired Desired, observed *Network, subnet *DesiredSubnet) *Subnet {
-	for i := range observed.Subnets {
-		if s := &observed.Subnets[i]; s.CIDR == subnet.CIDR && matchesFixed(subnetTable, subnet, s, desired.Import != "") && isOurs(desired, s) {
+func (v *View) findSubnet(subnet *DesiredSubnet) *Subnet {
+	for i := range v.Observed.Subnets {
+		if s := &v.Observed.Subnets[i]; s.CIDR == subnet.CIDR && matchesFixed(subnetTable, subnet, s, v.Import != "") && v.isOurs(s) {
 			return s
 		}
 	}
@@ -325,16 +327,16 @@ func findSubnet(desired Desired, observed *Network, subnet *DesiredSubnet) *Subn
 }
 
 // obsoleteSubnets returns the owner's subnets that are no longer declared.
-func obsoleteSubnets(desired Desired, observed *Network) []Subnet {
+func (v *View) obsoleteSubnets() []Subnet {
 	declared := map[string]bool{}
-	for i := range desired.Subnets {
-		if s := findSubnet(desired, observed, &desired.Subnets[i]); s != nil {
+	for i := range v.Subnets {
+		if s := v.findSubnet(&v.Subnets[i]); s != nil {
 			declared[s.ID] = true
 		}
 	}
 	var obsolete []Subnet
-	for i := range observed.Subnets {
-		if s := &observed.Subnets[i]; isCreated(desired, s) && !declared[s.ID] {
+	for i := range v.Observed.Subnets {
+		if s := &v.Observed.Subnets[i]; v.isCreated(s) && !declared[s.ID] {
 			obsolete = append(obsolete, *s)
 		}
 	}
@@ -343,16 +345,16 @@ func obsoleteSubnets(desired Desired, observed *Network) []Subnet {
 
 // Current returns the owner's subnets: the declared ones in the order of the spec, and then those
 // that are no longer declared. The label of the latter is "".
-func Current(desired Desired, observed *Network) []CurrentSubnet {
+func (v *View) Current() []CurrentSubnet {
 	var current []CurrentSubnet
-	for i := range desired.Subnets {
-		subnet := &desired.Subnets[i]
-		if s := findSubnet(desired, observed, subnet); s != nil {
-			current = append(current, CurrentSubnet{subnet.Label, s, routerPort(desired, observed, s.ID)})
+	for i := range v.Subnets {
+		subnet := &v.Subnets[i]
+		if s := v.findSubnet(subnet); s != nil {
+			current = append(current, CurrentSubnet{subnet.Label, s, v.routerPort(s.ID)})
 		}
 	}
-	for _, s := range obsoleteSubnets(desired, observed) {
-		current = append(current, CurrentSubnet{"", &s, routerPort(desired, observed, s.ID)})
+	for _, s := range v.obsoleteSubnets() {
+		current = append(current, CurrentSubnet{"", &s, v.routerPort(s.ID)})
 	}
 	return current
 }

@@ -25,39 +25,59 @@ import (
 
 	"go4.org/netipx"
 
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
 const testName = "default/web"
 
+// declaredAs returns the view of a Network of that owner, with these subnets.
+func declaredAs(owner Owner, subnets ...DesiredSubnet) View {
+	return View{Identity: Identity{Owner: owner}, Desired: Desired{Network: DesiredNetwork{Name: testName, Mark: owner.Mark()}, Subnets: subnets}}
+}
+
+// viewOf returns the view of a Network.
+func viewOf(t *testing.T, network *samplecrdv1.Network) View {
+	t.Helper()
+	desired, err := NewDesired(network, owner.Cluster)
+	noError(t, err)
+	return View{Identity: NewIdentity(network, owner.Cluster), Desired: desired}
+}
+
+// at returns the view when Neutron has this network.
+func at(v View, observed *Network) *View {
+	v.Observed = observed
+	return &v
+}
+
 // wants returns the desired state of a Network with that CIDR. The gateway is an address,
 // "none", or "" for Neutron's default.
-func wants(cidrText, gateway string, changes ...func(*Desired)) Desired {
+func wants(cidrText, gateway string, changes ...func(*View)) View {
 	subnet := DesiredSubnet{CIDR: cidr(cidrText)}
 	if gateway == "none" {
 		subnet.NoGateway = true
 	} else {
 		subnet.Gateway = addr(gateway)
 	}
-	want := Desired{Owner: owner, Name: testName, Subnets: []DesiredSubnet{subnet}}
+	want := declaredAs(owner, subnet)
 	for _, change := range changes {
 		change(&want)
 	}
 	for i := range want.Subnets {
 		s := &want.Subnets[i]
-		s.Mark, s.Name = want.Owner.Mark(), want.Name
+		s.Mark, s.Name = want.Owner.Mark(), want.Network.Name
 		if s.Label != "" {
-			s.Name = want.Name + "/" + s.Label
+			s.Name = want.Network.Name + "/" + s.Label
 		}
 	}
 	return want
 }
 
-func knowing(ids ...string) func(*Desired) { return func(d *Desired) { d.Known = ids } }
+func knowing(ids ...string) func(*View) { return func(d *View) { d.SubnetIDs = ids } }
 
 // with adds another subnet to a desired state.
-func with(label, cidrText string, changes ...func(*DesiredSubnet)) func(*Desired) {
-	return func(d *Desired) {
+func with(label, cidrText string, changes ...func(*DesiredSubnet)) func(*View) {
+	return func(d *View) {
 		s := DesiredSubnet{Label: label, CIDR: cidr(cidrText)}
 		for _, change := range changes {
 			change(&s)
@@ -99,7 +119,9 @@ func markedSubnet(cidrText, description string) CreateSubnet {
 }
 
 // creating creates a network of that name.
-func creating(name string) CreateNetwork { return CreateNetwork{Desired{Owner: owner, Name: name}} }
+func creating(name string) CreateNetwork {
+	return CreateNetwork{DesiredNetwork{Name: name, Mark: owner.Mark()}}
+}
 
 // These are the changes of a network and of a subnet.
 
@@ -148,16 +170,16 @@ func TestNext(t *testing.T) {
 	other := Owner{Cluster: owner.Cluster, UID: "33333333-0000-0000-0000-000000000000"}.Mark()
 	elsewhere := Owner{Cluster: "another cluster", UID: owner.UID}.Mark()
 	right := ours(id, "192.168.0.0/16", "192.168.0.1")
-	inPool := func(d *Desired) { d.Subnets[0].Pools = ranges("192.168.0.1-192.168.0.9") }
+	inPool := func(d *View) { d.Subnets[0].Pools = ranges("192.168.0.1-192.168.0.9") }
 	for _, test := range []struct {
 		name, reason string
-		want         Desired
+		want         View
 		have         *Network
 		step         Step
 	}{
 		{"there is no network", "the network is created first, with its mark",
 			wants("192.168.0.0/16", "192.168.0.1"), &Network{},
-			CreateNetwork{wants("192.168.0.0/16", "192.168.0.1")}},
+			CreateNetwork{wants("192.168.0.0/16", "192.168.0.1").Network}},
 		{"there is a network without a subnet", "a crash between the two creates leaves this state",
 			wants("192.168.0.0/16", "192.168.0.1"), has(),
 			creates("192.168.0.0/16", "192.168.0.1")},
@@ -234,7 +256,7 @@ func TestNext(t *testing.T) {
 			UpdateNetwork{[]Change{toMark(fieldNetworkMark)}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			equal(t, test.step, Next(test.want, test.have))
+			equal(t, test.step, at(test.want, test.have).Next())
 			if t.Failed() {
 				t.Log("the reason for this row: " + test.reason)
 			}
@@ -301,7 +323,7 @@ func simulate(t *testing.T, have *Network, step Step) (*Network, bool) {
 	next.Subnets = slices.Clone(have.Subnets)
 	switch step := step.(type) {
 	case CreateNetwork:
-		next = changed(Network{ID: "n"}, creation(networkTable, &step.Desired))
+		next = changed(Network{ID: "n"}, creation(networkTable, &step.Network))
 	case UpdateNetwork:
 		next = changed(next, update(step.Changes))
 		next.Subnets, next.Interfaces, next.Routers = have.Subnets, have.Interfaces, have.Routers
@@ -343,7 +365,7 @@ func simulate(t *testing.T, have *Network, step Step) (*Network, bool) {
 	case SetTags:
 		next.Tags = step.Tags
 	case ImportNetwork:
-		next.Tags, next.Imported = NewTags(append(have.Tags.All(), step.Desired.Owner.ImportTag())...), true
+		next.Tags, next.Imported = NewTags(append(have.Tags.All(), step.Owner.ImportTag())...), true
 	default:
 		return simulateRouter(t, have, step)
 	}
@@ -399,10 +421,10 @@ func poolsIn(t *testing.T, pools Pools) (all []netipx.IPRange) {
 }
 
 // strangersSubnets returns the unmanaged subnets, which the plan must not change.
-func strangersSubnets(want Desired, n *Network) []Subnet {
+func strangersSubnets(want View, n *Network) []Subnet {
 	return slices.DeleteFunc(slices.Clone(n.Subnets), func(s Subnet) bool {
 		owner, marked := OwnerOf(s.Description)
-		return marked && owner == want.Owner || !marked && slices.Contains(want.Known, s.ID)
+		return marked && owner == want.Owner || !marked && slices.Contains(want.SubnetIDs, s.ID)
 	})
 }
 
@@ -430,7 +452,7 @@ func startingStates(subnets []Subnet) []*Network {
 	return states
 }
 
-func checkStep(t *testing.T, want Desired, have *Network, step Step) {
+func checkStep(t *testing.T, want View, have *Network, step Step) {
 	t.Helper()
 	untouchable := strangersSubnets(want, have)
 	touches := func(id string) {
@@ -444,12 +466,12 @@ func checkStep(t *testing.T, want Desired, have *Network, step Step) {
 	case DeleteSubnet:
 		touches(step.ID)
 		inTheWay := step.CIDR.Overlaps(want.Subnets[0].CIDR)
-		if !inTheWay && findSubnet(want, have, &want.Subnets[0]) == nil {
+		if !inTheWay && at(want, have).findSubnet(&want.Subnets[0]) == nil {
 			t.Errorf("%+v comes before the create of the new subnet, which it does not overlap", step)
 		}
 	case CreateSubnet:
 		var obsolete []string
-		for _, s := range obsoleteSubnets(want, have) {
+		for _, s := range at(want, have).obsoleteSubnets() {
 			touches(s.ID)
 			obsolete = append(obsolete, s.ID)
 		}
@@ -474,7 +496,7 @@ func TestPortsOnAnyObsoleteSubnetPreventTheReplacement(t *testing.T) {
 	want := wants(wanted, "")
 	refusals := 0
 	for _, start := range states {
-		obsolete := obsoleteSubnets(want, start)
+		obsolete := at(want, start).obsoleteSubnets()
 		for ports := range 1 << len(obsolete) {
 			var used []string
 			for i, s := range obsolete {
@@ -483,7 +505,7 @@ func TestPortsOnAnyObsoleteSubnetPreventTheReplacement(t *testing.T) {
 				}
 			}
 			have := start
-			for step := Next(want, have); step != nil; step = Next(want, have) {
+			for step := at(want, have).Next(); step != nil; step = at(want, have).Next() {
 				s := scopeOf(step, identity, have)
 				if slices.ContainsFunc(s.subnets, func(id string) bool { return slices.Contains(used, id) }) {
 					refusals++
@@ -500,8 +522,8 @@ func TestPortsOnAnyObsoleteSubnetPreventTheReplacement(t *testing.T) {
 					t.Errorf("%+v, ports on %q: the subnet %s is gone", start, used, id)
 				}
 			}
-			isCreated := findSubnet(want, have, &want.Subnets[0]) != nil
-			wasCreated := findSubnet(want, start, &want.Subnets[0]) != nil
+			isCreated := at(want, have).findSubnet(&want.Subnets[0]) != nil
+			wasCreated := at(want, start).findSubnet(&want.Subnets[0]) != nil
 			if len(used) > 0 && !wasCreated && (isCreated || len(have.Subnets) != len(start.Subnets)) {
 				t.Errorf("%+v, ports on %q: the subnets became %+v", start, used, have.Subnets)
 			}
@@ -513,9 +535,9 @@ func TestPortsOnAnyObsoleteSubnetPreventTheReplacement(t *testing.T) {
 	t.Logf("%d states, %d refusals", len(states), refusals)
 }
 
-func checkGoal(t *testing.T, want Desired, have *Network) {
+func checkGoal(t *testing.T, want View, have *Network) {
 	t.Helper()
-	equal(t, want.Name+" "+want.Owner.Mark(), have.Name+" "+have.Description)
+	equal(t, want.Network.Name+" "+want.Owner.Mark(), have.Name+" "+have.Description)
 	own := has(have.Subnets...)
 	own.Subnets = slices.DeleteFunc(slices.Clone(have.Subnets), func(s Subnet) bool { return s.Description != want.Owner.Mark() })
 	if len(own.Subnets) != 1 {
@@ -523,7 +545,7 @@ func checkGoal(t *testing.T, want Desired, have *Network) {
 		return
 	}
 	subnet, goal := own.Subnets[0], want.Subnets[0]
-	equal(t, fmt.Sprint(goal.CIDR, want.Name), fmt.Sprint(subnet.CIDR, subnet.Name))
+	equal(t, fmt.Sprint(goal.CIDR, want.Network.Name), fmt.Sprint(subnet.CIDR, subnet.Name))
 	switch first := goal.CIDR.Addr(); {
 	case goal.NoGateway:
 		equal(t, addr(""), subnet.Gateway)

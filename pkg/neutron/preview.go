@@ -47,25 +47,25 @@ type Preview struct {
 // name. Neutron can still refuse a step, for example because of a quota.
 func (c *Cloud) Preview(ctx context.Context, identity Identity, desired Desired) (Preview, error) {
 	observed, err := c.Observe(ctx, identity, Cached)
+	v := View{identity, desired, observed}
 	if err == nil {
-		err = CheckImport(desired, observed)
+		err = v.CheckImport()
 	}
 	if err == nil {
-		observed, err = c.pickSurvivor(ctx, identity, observed)
+		v.Observed, err = c.pickSurvivor(ctx, identity, observed)
 	}
 	if err != nil {
 		return Preview{}, err
 	}
-	unresolved := c.resolve(ctx, desired.Router)
-	if desired.Observe {
-		return Preview{Differences: Differences(desired, observed)}, unresolved
+	v, unresolved := c.resolve(ctx, v)
+	if v.Observe {
+		return Preview{Differences: v.Differences()}, unresolved
 	}
-	identity.Declared = desired.Router.existing()
 	duplicates, _, err := c.observer.Get(identity.Owner.UID)
 	if err != nil {
 		return Preview{}, err
 	}
-	steps, err := c.foretell(ctx, identity, desired, observed, duplicates)
+	steps, err := c.foretell(ctx, v, duplicates)
 	if err != nil {
 		return Preview{}, err
 	}
@@ -118,11 +118,11 @@ func planRemoval(identity Identity, observed *Network, retain bool) (steps []Ste
 
 // foretell returns the steps that Converge would take, and then those that it would leave out because they
 // restore what the spec does not declare and are known to fail.
-func (c *Cloud) foretell(ctx context.Context, identity Identity, desired Desired, observed *Network, duplicates []*Network) ([]PlannedStep, error) {
+func (c *Cloud) foretell(ctx context.Context, v View, duplicates []*Network) ([]PlannedStep, error) {
 	var left []PlannedStep
 	for {
-		plan := Plan(desired, observed, duplicates...)
-		steps, failing, obstacle, err := c.checkPlanned(ctx, identity, observed, plan)
+		plan := v.Plan(duplicates...)
+		steps, failing, obstacle, err := c.checkPlanned(ctx, v.Identity, v.Observed, plan)
 		if err != nil || !isRefusal(obstacle) {
 			return append(steps, left...), err
 		}
@@ -135,9 +135,9 @@ func (c *Cloud) foretell(ctx context.Context, identity Identity, desired Desired
 		if subnet != "" {
 			step = UpdateSubnet{ID: subnet, Changes: defaults}
 		}
-		refused := describePlan([]Step{step}, observed)[0]
+		refused := describePlan([]Step{step}, v.Observed)[0]
 		refused.Blocked = steps[held].Blocked
-		left, desired = append(left, refused), desired.without(subnet, defaults)
+		left, v.Refused = append(left, refused), v.refusing(subnet, defaults)
 	}
 }
 

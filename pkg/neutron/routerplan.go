@@ -23,23 +23,23 @@ import "slices"
 //
 // Only one interface on a subnet can have the address of its gateway. So all subnets are detached
 // from other routers before the first one is attached to the desired router.
-func nextForRouter(desired Desired, observed *Network) Step {
-	target, step := targetRouter(desired, observed)
+func (v *View) nextForRouter() Step {
+	target, step := v.targetRouter()
 	if step != nil {
 		return step
 	}
-	for _, s := range Shown(desired, observed) {
-		for _, i := range observed.Interfaces {
-			if i.SubnetID == s.ID && i.RouterID != target && desired.manages(observed, i) {
-				return detach(observed, i)
+	for _, s := range v.Shown() {
+		for _, i := range v.Observed.Interfaces {
+			if i.SubnetID == s.ID && i.RouterID != target && v.manages(i) {
+				return detach(v.Observed, i)
 			}
 		}
 	}
 	if target == "" {
 		return nil
 	}
-	for i := range desired.Subnets {
-		if step := attach(desired, observed, target, &desired.Subnets[i]); step != nil {
+	for i := range v.Subnets {
+		if step := v.attach(target, &v.Subnets[i]); step != nil {
 			return step
 		}
 	}
@@ -48,18 +48,18 @@ func nextForRouter(desired Desired, observed *Network) Step {
 
 // targetRouter returns the ID of the router that the subnets must be attached to, "" if there is
 // none, or the step that makes it ready.
-func targetRouter(desired Desired, observed *Network) (id string, step Step) {
-	if desired.Router == nil {
+func (v *View) targetRouter() (id string, step Step) {
+	if v.Router == nil {
 		return "", nil
 	}
-	if desired.Router.Existing != "" {
-		return desired.Router.Existing, nil
+	if v.Router.Existing != "" {
+		return v.Router.Existing, nil
 	}
-	own := ownRouter(desired, observed)
+	own := v.ownRouter()
 	if own == nil {
-		return "", CreateRouter{*desired.Router}
+		return "", CreateRouter{*v.Router}
 	}
-	if changes := changes(routerTable, desired.Router, own); len(changes) > 0 {
+	if changes := changes(routerTable, v.Router, own); len(changes) > 0 {
 		return own.ID, UpdateRouter{own.ID, changes}
 	}
 	return own.ID, nil
@@ -69,16 +69,16 @@ func targetRouter(desired Desired, observed *Network) (id string, step Step) {
 // one without a gateway, which can get it. Of several it is the one in the status. A router with a
 // gateway in another external network is replaced and not changed: a change that fails, because
 // the new network is full, takes the old gateway away.
-func ownRouter(desired Desired, observed *Network) *Router {
-	if desired.Router == nil || desired.Router.Existing != "" {
+func (v *View) ownRouter() *Router {
+	if v.Router == nil || v.Router.Existing != "" {
 		return nil
 	}
 	var own *Router
-	for _, gateway := range []string{desired.Router.ExternalNetwork, ""} {
-		for i := range observed.Routers {
-			r := &observed.Routers[i]
-			isBetter := own == nil || own.Gateway.NetworkID == gateway && r.ID == desired.KnownRouter
-			if r.isOwnedBy(desired.Owner) && r.Gateway.NetworkID == gateway && isBetter {
+	for _, gateway := range []string{v.Router.ExternalNetwork, ""} {
+		for i := range v.Observed.Routers {
+			r := &v.Observed.Routers[i]
+			isBetter := own == nil || own.Gateway.NetworkID == gateway && r.ID == v.RouterID
+			if r.isOwnedBy(v.Owner) && r.Gateway.NetworkID == gateway && isBetter {
 				own = r
 			}
 		}
@@ -89,23 +89,23 @@ func ownRouter(desired Desired, observed *Network) *Router {
 // attach returns the step that attaches the subnet to the router, or confirms that it is attached;
 // nil if that is known. An interface with another address than the subnet's gateway is removed
 // first, unless there is one with that address too: any client can create a port that looks like one.
-func attach(desired Desired, observed *Network, router string, declared *DesiredSubnet) Step {
-	subnet := findSubnet(desired, observed, declared)
+func (v *View) attach(router string, declared *DesiredSubnet) Step {
+	subnet := v.findSubnet(declared)
 	isOn := func(i Interface) bool { return i.RouterID == router && i.SubnetID == subnet.ID }
-	at := slices.IndexFunc(observed.Interfaces, func(i Interface) bool { return isOn(i) && i.Address == subnet.Gateway })
+	at := slices.IndexFunc(v.Observed.Interfaces, func(i Interface) bool { return isOn(i) && i.Address == subnet.Gateway })
 	if at < 0 {
-		at = slices.IndexFunc(observed.Interfaces, isOn)
+		at = slices.IndexFunc(v.Observed.Interfaces, isOn)
 	}
-	r := observed.router(router)
-	step := AttachSubnet{Router: router, Subnet: subnet.ID, CIDR: subnet.CIDR, IsOwn: r != nil && r.isOwnedBy(desired.Owner)}
+	r := v.Observed.router(router)
+	step := AttachSubnet{Router: router, Subnet: subnet.ID, CIDR: subnet.CIDR, IsOwn: r != nil && r.isOwnedBy(v.Owner)}
 	if at < 0 {
 		return step
 	}
-	existing := observed.Interfaces[at]
-	if existing.Address != subnet.Gateway && !desired.keepsInterface(declared, subnet) {
-		return detach(observed, existing)
+	existing := v.Observed.Interfaces[at]
+	if existing.Address != subnet.Gateway && !v.keepsInterface(declared, subnet) {
+		return detach(v.Observed, existing)
 	}
-	if desired.isConfirmed(existing) || !subnet.Gateway.IsValid() { // Neutron attaches no subnet without a gateway
+	if v.isConfirmed(existing) || !subnet.Gateway.IsValid() { // Neutron attaches no subnet without a gateway
 		return nil
 	}
 	step.Port = existing.PortID
@@ -114,8 +114,8 @@ func attach(desired Desired, observed *Network, router string, declared *Desired
 
 // keepsInterface reports whether an interface may have another address than the gateway: the subnet was
 // taken over, and the spec leaves its gateway out.
-func (d *Desired) keepsInterface(declared *DesiredSubnet, subnet *Subnet) bool {
-	return d.Import != "" && !d.Owner.marks(subnet.Description) && !declared.Gateway.IsValid()
+func (v *View) keepsInterface(declared *DesiredSubnet, subnet *Subnet) bool {
+	return v.Import != "" && !v.Owner.marks(subnet.Description) && !declared.Gateway.IsValid()
 }
 
 // detach returns the step that removes the interface.
@@ -126,34 +126,34 @@ func detach(observed *Network, i Interface) DetachSubnet {
 // manages reports whether the owner manages the interface: its subnet is the owner's, and its
 // router carries the owner's mark, or is named by the spec or the status. A subnet that was taken over is
 // no longer the owner's when the spec does not name it; then the status names the interface.
-func (d *Desired) manages(observed *Network, i Interface) bool {
-	s := observed.subnet(i.SubnetID)
-	if s == nil || !isOurs(*d, s) && !(d.Import != "" && d.KnownPorts[s.ID] == i.PortID) {
+func (v *View) manages(i Interface) bool {
+	s := v.Observed.subnet(i.SubnetID)
+	if s == nil || !v.isOurs(s) && !(v.Import != "" && v.PortIDs[s.ID] == i.PortID) {
 		return false
 	}
-	return d.hasRouter(observed, i.RouterID)
+	return v.hasRouter(v.Observed, i.RouterID) || i.RouterID != "" && i.RouterID == v.Router.existing()
 }
 
 // hasRouter reports whether the router carries the owner's mark, or is named by the spec or the
 // status.
-func (d *Desired) hasRouter(observed *Network, id string) bool {
+func (i Identity) hasRouter(observed *Network, id string) bool {
 	if id == "" { // anybody can create such a port
 		return false
 	}
 	r := observed.router(id)
-	return r != nil && r.isOwnedBy(d.Owner) || id == d.KnownRouter || d.Router != nil && id == d.Router.Existing
+	return r != nil && r.isOwnedBy(i.Owner) || id == i.RouterID || id == i.Declared
 }
 
 // isConfirmed reports whether Neutron has answered that the interface exists.
-func (d *Desired) isConfirmed(i Interface) bool {
-	return i.Confirmed || d.KnownPorts[i.SubnetID] == i.PortID
+func (v *View) isConfirmed(i Interface) bool {
+	return i.Confirmed || v.PortIDs[i.SubnetID] == i.PortID
 }
 
 // routerPort returns the ID of the port that attaches the subnet to a router of the owner's, if that
 // is confirmed.
-func routerPort(desired Desired, observed *Network, subnet string) string {
-	for _, i := range observed.Interfaces {
-		if i.SubnetID == subnet && desired.manages(observed, i) && desired.isConfirmed(i) {
+func (v *View) routerPort(subnet string) string {
+	for _, i := range v.Observed.Interfaces {
+		if i.SubnetID == subnet && v.manages(i) && v.isConfirmed(i) {
 			return i.PortID
 		}
 	}
@@ -162,10 +162,10 @@ func routerPort(desired Desired, observed *Network, subnet string) string {
 
 // release returns the step that removes an obsolete subnet, or its interface first. others are the
 // subnets that are replaced with it.
-func release(desired Desired, observed *Network, s Subnet, others []string) Step {
-	for _, i := range observed.Interfaces {
-		if i.SubnetID == s.ID && desired.manages(observed, i) {
-			step := detach(observed, i)
+func (v *View) release(s Subnet, others []string) Step {
+	for _, i := range v.Observed.Interfaces {
+		if i.SubnetID == s.ID && v.manages(i) {
+			step := detach(v.Observed, i)
 			step.Replaces = append([]string{s.ID}, others...)
 			return step
 		}
@@ -175,11 +175,11 @@ func release(desired Desired, observed *Network, s Subnet, others []string) Step
 
 // obsoleteRouter returns the step that deletes a router of the owner that is not the desired one;
 // nil if there is none. A user can name a router of the owner as the existing one.
-func obsoleteRouter(desired Desired, observed *Network) Step {
-	keep := ownRouter(desired, observed)
-	for _, r := range observed.Routers {
-		isDesired := keep != nil && r.ID == keep.ID || desired.Router != nil && r.ID == desired.Router.Existing
-		if r.isOwnedBy(desired.Owner) && !isDesired {
+func (v *View) obsoleteRouter() Step {
+	keep := v.ownRouter()
+	for _, r := range v.Observed.Routers {
+		isDesired := keep != nil && r.ID == keep.ID || v.Router != nil && r.ID == v.Router.Existing
+		if r.isOwnedBy(v.Owner) && !isDesired {
 			return DeleteRouter{r.ID}
 		}
 	}
@@ -190,31 +190,31 @@ func obsoleteRouter(desired Desired, observed *Network) Step {
 // router in the status while subnets are attached to it or the desired one is not resolved, otherwise
 // the desired one, otherwise one that is still to be deleted. The ID is "" for a router that is not
 // created yet.
-func CurrentRouter(desired Desired, observed *Network) (id string, exists bool) {
-	isKept := desired.Router != nil && !desired.Router.isResolved()
-	isKept = isKept || slices.ContainsFunc(observed.Interfaces, func(i Interface) bool {
-		return i.RouterID == desired.KnownRouter && desired.manages(observed, i)
+func (v *View) CurrentRouter() (id string, exists bool) {
+	isKept := v.Router != nil && !v.Router.isResolved()
+	isKept = isKept || slices.ContainsFunc(v.Observed.Interfaces, func(i Interface) bool {
+		return i.RouterID == v.RouterID && v.manages(i)
 	})
-	if isKept && desired.KnownRouter != "" {
-		return desired.KnownRouter, true
+	if isKept && v.RouterID != "" {
+		return v.RouterID, true
 	}
-	if desired.Router != nil && desired.Router.Existing != "" {
-		return desired.Router.Existing, true
+	if v.Router != nil && v.Router.Existing != "" {
+		return v.Router.Existing, true
 	}
-	if own := ownRouter(desired, observed); own != nil {
+	if own := v.ownRouter(); own != nil {
 		return own.ID, true
 	}
-	for _, r := range observed.Routers {
-		if r.isOwnedBy(desired.Owner) {
+	for _, r := range v.Observed.Routers {
+		if r.isOwnedBy(v.Owner) {
 			return r.ID, true
 		}
 	}
-	return "", desired.Router != nil
+	return "", v.Router != nil
 }
 
 // UnmanagedInterfaces returns the interfaces on the owner's subnets that the owner does not manage.
-func UnmanagedInterfaces(desired Desired, observed *Network) []Interface {
-	return slices.DeleteFunc(slices.Clone(observed.Interfaces), func(i Interface) bool { return desired.manages(observed, i) })
+func (v *View) UnmanagedInterfaces() []Interface {
+	return slices.DeleteFunc(slices.Clone(v.Observed.Interfaces), func(i Interface) bool { return v.manages(i) })
 }
 
 // nextRemoval returns the next step that frees a network for its deletion: its interfaces are
@@ -227,7 +227,12 @@ func nextRemoval(identity Identity, observed *Network) Step {
 			return step
 		}
 	}
-	return obsoleteRouter(Desired{Owner: identity.Owner}, observed)
+	for _, r := range observed.Routers {
+		if r.isOwnedBy(identity.Owner) {
+			return DeleteRouter{r.ID}
+		}
+	}
+	return nil
 }
 
 // removalSteps returns all steps of nextRemoval.
@@ -241,6 +246,6 @@ func removalSteps(identity Identity, observed *Network) (steps []Step) {
 
 // manages is Desired.manages.
 func (i Identity) manages(observed *Network, on Interface) bool {
-	desired := Desired{Owner: i.Owner, KnownRouter: i.Router, Known: i.Subnets, Router: &DesiredRouter{Existing: i.Declared}}
-	return desired.manages(observed, on)
+	s := observed.subnet(on.SubnetID)
+	return s != nil && i.owns(s) && i.hasRouter(observed, on.RouterID)
 }

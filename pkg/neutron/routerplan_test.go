@@ -83,36 +83,36 @@ func simulateRouter(t *testing.T, have *Network, step Step) (*Network, bool) {
 }
 
 // writeStatus takes over into the desired state what the controller writes into the status.
-func writeStatus(want *Desired, have *Network) {
+func writeStatus(want *View, have *Network) {
 	ports := map[string]string{}
-	for _, s := range Current(*want, have) {
+	for _, s := range at(*want, have).Current() {
 		ports[s.ID] = s.RouterPortID
 	}
-	want.KnownRouter, want.RouterRecorded = CurrentRouter(*want, have)
-	want.KnownPorts = ports
+	want.RouterID, want.RouterRecorded = at(*want, have).CurrentRouter()
+	want.PortIDs = ports
 }
 
 // These are routers of the desired state: none, one of the Network's own, and one that exists.
 
-func noRouter(d *Desired) { d.Router = nil }
+func noRouter(d *View) { d.Router = nil }
 
-func ownOn(external string) func(*Desired) {
-	return func(d *Desired) {
+func ownOn(external string) func(*View) {
+	return func(d *View) {
 		d.Router = &DesiredRouter{Name: testName, Mark: owner.Mark(), ExternalNetwork: external}
 	}
 }
 
-func on(router string) func(*Desired) {
-	return func(d *Desired) { d.Router = &DesiredRouter{Name: testName, Mark: owner.Mark(), Existing: router} }
+func on(router string) func(*View) {
+	return func(d *View) { d.Router = &DesiredRouter{Name: testName, Mark: owner.Mark(), Existing: router} }
 }
 
 // recorded sets the router in the status, and the ports that joins returns.
-func recorded(router string, ports ...string) func(*Desired) {
-	return func(d *Desired) {
-		d.RouterRecorded, d.KnownRouter, d.KnownPorts = true, router, map[string]string{}
+func recorded(router string, ports ...string) func(*View) {
+	return func(d *View) {
+		d.RouterRecorded, d.RouterID, d.PortIDs = true, router, map[string]string{}
 		for _, port := range ports {
 			_, subnet, _ := strings.Cut(port, "-")
-			d.KnownPorts[subnet] = port
+			d.PortIDs[subnet] = port
 		}
 	}
 }
@@ -153,18 +153,18 @@ func unconfirmed(i Interface) Interface {
 
 // follow takes the steps of the plan until there are no more, or Neutron refuses one, and returns what
 // was done, the status that was written before a step included.
-func follow(t *testing.T, want *Desired, have *Network) (done []string, now *Network, refused Step) {
+func follow(t *testing.T, want *View, have *Network) (done []string, now *Network, refused Step) {
 	t.Helper()
 	for range 20 + 8*len(have.Subnets) + 2*len(have.Routers) {
-		step := Next(*want, have)
+		step := at(*want, have).Next()
 		if step == nil {
 			return done, have, nil
 		}
 		checkRouterStep(t, *want, have, step)
-		if s, ok := step.(recorder); ok && !s.isRecorded(*want) {
+		if s, ok := step.(needsStatus); ok && !s.isRecorded(want.Identity) {
 			writeStatus(want, have)
-			done = append(done, "status: router "+want.KnownRouter)
-			if !s.isRecorded(*want) {
+			done = append(done, "status: router "+want.RouterID)
+			if !s.isRecorded(want.Identity) {
 				t.Fatalf("the status does not allow the step %+v: %+v", step, want)
 			}
 			continue
@@ -185,16 +185,16 @@ func follow(t *testing.T, want *Desired, have *Network) (done []string, now *Net
 }
 
 // checkRouterStep fails the test if the step touches what is not the owner's.
-func checkRouterStep(t *testing.T, want Desired, have *Network, step Step) {
+func checkRouterStep(t *testing.T, want View, have *Network, step Step) {
 	t.Helper()
 	isOwn := func(id string) bool { r := have.router(id); return r != nil && r.isOwnedBy(owner) }
 	switch step := step.(type) {
 	case DetachSubnet:
-		if !want.manages(have, Interface{RouterID: step.Router, SubnetID: step.Subnet}) {
+		if !at(want, have).manages(Interface{RouterID: step.Router, SubnetID: step.Subnet}) {
 			t.Errorf("%+v removes an interface of another client", step)
 		}
 	case AttachSubnet:
-		if !isOurs(want, have.subnet(step.Subnet)) || !isOwn(step.Router) && step.Router != want.Router.Existing {
+		if !at(want, have).isOurs(have.subnet(step.Subnet)) || !isOwn(step.Router) && step.Router != want.Router.Existing {
 			t.Errorf("%+v attaches another client's subnet, or to a router that is not named", step)
 		}
 	case UpdateRouter:
@@ -210,7 +210,7 @@ func checkRouterStep(t *testing.T, want Desired, have *Network, step Step) {
 
 // checkOthers fails the test if the step has changed other clients' routers or interfaces, or has made
 // an interface that is not found again.
-func checkOthers(t *testing.T, want Desired, have, next *Network, step Step) {
+func checkOthers(t *testing.T, want View, have, next *Network, step Step) {
 	t.Helper()
 	others := func(n *Network) (all []any) {
 		for _, r := range n.Routers {
@@ -219,7 +219,7 @@ func checkOthers(t *testing.T, want Desired, have, next *Network, step Step) {
 			}
 		}
 		for _, i := range n.Interfaces {
-			if !want.manages(have, i) && n.subnet(i.SubnetID) != nil {
+			if !at(want, have).manages(i) && n.subnet(i.SubnetID) != nil {
 				all = append(all, i)
 			}
 		}
@@ -228,26 +228,26 @@ func checkOthers(t *testing.T, want Desired, have, next *Network, step Step) {
 	if before, after := others(have), others(next); !slices.Equal(before, after) {
 		t.Errorf("%+v changes what other clients have from %+v to %+v", step, before, after)
 	}
-	if s, ok := step.(AttachSubnet); ok && !want.manages(next, Interface{RouterID: s.Router, SubnetID: s.Subnet}) {
+	if s, ok := step.(AttachSubnet); ok && !at(want, next).manages(Interface{RouterID: s.Router, SubnetID: s.Subnet}) {
 		t.Errorf("%+v makes an interface that is not ours", step)
 	}
 }
 
 // checkRouterIsKept fails the test if a status that is written now would lose an interface.
-func checkRouterIsKept(t *testing.T, want Desired, have *Network) {
+func checkRouterIsKept(t *testing.T, want View, have *Network) {
 	t.Helper()
 	before := want
 	writeStatus(&want, have)
 	want.Router = nil // a user may remove it from the spec at the same time
 	for _, i := range have.Interfaces {
-		if before.manages(have, i) && !want.manages(have, i) && i.RouterID == before.KnownRouter {
-			t.Errorf("the status names router %q, and %+v is lost", want.KnownRouter, i)
+		if at(before, have).manages(i) && !at(want, have).manages(i) && i.RouterID == before.RouterID {
+			t.Errorf("the status names router %q, and %+v is lost", want.RouterID, i)
 		}
 	}
 }
 
 // checkRouterGoal fails the test unless the network matches the desired one.
-func checkRouterGoal(t *testing.T, want Desired, have *Network) {
+func checkRouterGoal(t *testing.T, want View, have *Network) {
 	t.Helper()
 	target, own := "", 0
 	for _, r := range have.Routers {
@@ -268,7 +268,7 @@ func checkRouterGoal(t *testing.T, want Desired, have *Network) {
 	}
 	var attached []string
 	for _, i := range have.Interfaces {
-		if !want.manages(have, i) {
+		if !at(want, have).manages(i) {
 			continue
 		}
 		equal(t, target, i.RouterID)
@@ -277,7 +277,7 @@ func checkRouterGoal(t *testing.T, want Desired, have *Network) {
 		attached = append(attached, i.SubnetID)
 	}
 	var subnets []string
-	for _, s := range Current(want, have) {
+	for _, s := range at(want, have).Current() {
 		subnets = append(subnets, s.ID)
 		equal(t, target != "", s.RouterPortID != "")
 	}
@@ -286,7 +286,7 @@ func checkRouterGoal(t *testing.T, want Desired, have *Network) {
 		subnets = nil
 	}
 	equal(t, sets.New(subnets...), sets.New(attached...))
-	id, exists := CurrentRouter(want, have)
+	id, exists := at(want, have).CurrentRouter()
 	equal(t, []any{target, target != ""}, []any{id, exists})
 }
 
@@ -296,7 +296,7 @@ func TestTheStatusNamesTheFormerRouterUntilTheNameIsResolved(t *testing.T) {
 		recorded, resolved, want string
 	}{{"x", "", "x"}, {"", "", ""}, {"x", "y", "y"}} {
 		want := wants("10.0.0.0/24", "", on(test.resolved), recorded(test.recorded))
-		id, exists := CurrentRouter(want, has(ours("a", "10.0.0.0/24", "10.0.0.1")))
+		id, exists := at(want, has(ours("a", "10.0.0.0/24", "10.0.0.1"))).CurrentRouter()
 		equal(t, []any{test.want, true}, []any{id, exists})
 	}
 }
@@ -305,10 +305,10 @@ func TestThePlanOfRouters(t *testing.T) {
 	a := ours("a", "10.0.0.0/24", "10.0.0.1")
 	v6 := withName(testName+"/v6", ours("b", "fd00:1::/64", "fd00:1::"))
 	withV6, withSLAAC := with("v6", "fd00:1::/64"), with("v6", "fd00:1::/64", func(s *DesiredSubnet) { s.AddressMode, s.RAMode = "slaac", "slaac" })
-	wanting := func(changes ...func(*Desired)) Desired { return wants("10.0.0.0/24", "", changes...) }
+	wanting := func(changes ...func(*View)) View { return wants("10.0.0.0/24", "", changes...) }
 	for _, test := range []struct {
 		name string
-		want Desired
+		want View
 		have *Network
 		done []string
 		// refused is the step that Neutron refuses, because of other clients.
@@ -368,7 +368,7 @@ func TestThePlanOfRouters(t *testing.T) {
 		{name: "the gateway was moved to that of the spec, and the interface has the old one", want: wants("10.0.0.0/24", "10.0.0.9", ownOn("public"), recorded("r", "r-a")),
 			have: connected(has(ours("a", "10.0.0.0/24", "10.0.0.9")), router("r", "public"), joins("r", "a", "10.0.0.1")), done: []string{
 				"subnet 10.0.0.0/24 detached from router r", "subnet 10.0.0.0/24 attached to router r"}},
-		{name: "another field of a subnet changes in place", want: wanting(withV6, ownOn("public"), recorded("r", "r-a", "r-b"), func(d *Desired) { d.Subnets[1].NoDHCP = true }),
+		{name: "another field of a subnet changes in place", want: wanting(withV6, ownOn("public"), recorded("r", "r-a", "r-b"), func(d *View) { d.Subnets[1].NoDHCP = true }),
 			have: connected(has(a, v6), router("r", "public"), joins("r", "a", "10.0.0.1"), joins("r", "b", "fd00:1::")), done: []string{"subnet v6: DHCP set to false"}},
 		{name: "IPv6 modes are added, and the IPv4 subnet stays attached", want: wanting(withSLAAC, ownOn("public"), recorded("r", "r-a", "r-b")),
 			have: connected(has(a, v6), router("r", "public"), joins("r", "a", "10.0.0.1"), joins("r", "b", "fd00:1::")), done: []string{
@@ -403,7 +403,7 @@ func TestThePlanOfRouters(t *testing.T) {
 			}
 			writeStatus(&test.want, now)
 			checkRouterGoal(t, test.want, now)
-			equal(t, Step(nil), Next(test.want, now))
+			equal(t, Step(nil), at(test.want, now).Next())
 		})
 	}
 }
@@ -448,11 +448,11 @@ func (s *source) routed() *Network {
 	return n
 }
 
-func (s *source) spec() func(*Desired) {
-	return []func(*Desired){noRouter, ownOn("public"), ownOn("public2"), on("x"), on("y")}[s.below(5)]
+func (s *source) spec() func(*View) {
+	return []func(*View){noRouter, ownOn("public"), ownOn("public2"), on("x"), on("y")}[s.below(5)]
 }
 
-func (s *source) desiredRouted() Desired {
+func (s *source) desiredRouted() View {
 	want := wants([]string{"10.0.0.0/24", "10.2.0.0/24", "10.0.0.0/16"}[s.below(3)], []string{"", "10.0.0.9"}[s.below(2)], s.spec())
 	if !want.Subnets[0].CIDR.Contains(want.Subnets[0].Gateway) {
 		want.Subnets[0].Gateway = netip.Addr{}
@@ -496,25 +496,25 @@ func FuzzThePlanOfRouters(f *testing.F) {
 				s.spec()(&want)
 				log = append(log, fmt.Sprintf("spec: %+v", want.Router))
 			}
-			step := Next(want, have)
+			step := at(want, have).Next()
 			if step == nil && changesLeft > 0 && len(s) > 0 {
 				changesLeft--
 				s.spec()(&want)
 				log = append(log, fmt.Sprintf("spec: %+v", want.Router))
-				step = Next(want, have)
+				step = at(want, have).Next()
 			}
 			if step == nil {
 				writeStatus(&want, have)
 				checkRouterGoal(t, want, have)
-				equal(t, Step(nil), Next(want, have))
+				equal(t, Step(nil), at(want, have).Next())
 				break
 			}
 			checkRouterStep(t, want, have, step)
-			recorder, records := step.(recorder)
-			if isNeeded := records && !recorder.isRecorded(want); isNeeded || s.below(3) == 0 {
+			waiting, records := step.(needsStatus)
+			if isNeeded := records && !waiting.isRecorded(want.Identity); isNeeded || s.below(3) == 0 {
 				writeStatus(&want, have)
-				log = append(log, fmt.Sprintf("status: %q", want.KnownRouter))
-				if isNeeded && !recorder.isRecorded(want) {
+				log = append(log, fmt.Sprintf("status: %q", want.RouterID))
+				if isNeeded && !waiting.isRecorded(want.Identity) {
 					t.Fatalf("the status %+v does not allow %+v", want, step)
 				}
 				continue
@@ -535,12 +535,12 @@ func FuzzThePlanOfRouters(f *testing.F) {
 			spec := want
 			spec.Router = nil
 			for _, i := range have.Interfaces {
-				if made[i.RouterID+" "+i.SubnetID] && !spec.manages(have, i) {
+				if made[i.RouterID+" "+i.SubnetID] && !at(spec, have).manages(i) {
 					t.Errorf("%+v is forgotten", i)
 				}
 			}
 		}
-		if step := Next(want, have); step != nil && !hasStrangers(want, have) {
+		if step := at(want, have).Next(); step != nil && !hasStrangers(want, have) {
 			t.Errorf("the plan does not end: the next step is %+v", step)
 		}
 		if t.Failed() {
@@ -550,6 +550,6 @@ func FuzzThePlanOfRouters(f *testing.F) {
 }
 
 // hasStrangers reports whether other clients' subnets or interfaces can prevent a step.
-func hasStrangers(want Desired, have *Network) bool {
-	return len(Unmanaged(want, have)) > 0 || len(UnmanagedInterfaces(want, have)) > 0
+func hasStrangers(want View, have *Network) bool {
+	return len(at(want, have).Unmanaged()) > 0 || len(at(want, have).UnmanagedInterfaces()) > 0
 }

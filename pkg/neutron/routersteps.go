@@ -34,9 +34,9 @@ const (
 	fieldInterface      = "router interface"
 )
 
-// recorder is a step that must not be taken before the status has the router: if the spec changed
+// needsStatus is a step that must not be taken before the status has the router: if the spec changed
 // right afterwards, what the step creates could not be found.
-type recorder interface{ isRecorded(Desired) bool }
+type needsStatus interface{ isRecorded(Identity) bool }
 
 // CreateRouter creates a router of the Network's own, with its gateway. Its description carries the
 // mark from the start.
@@ -45,9 +45,9 @@ type CreateRouter struct{ Router DesiredRouter }
 func (CreateRouter) String() string { return "router created" }
 
 // Irreversible returns true: a router created for a deleted Network would be an orphan.
-func (CreateRouter) Irreversible() bool              { return true }
-func (CreateRouter) Fields() []string                { return []string{fieldRouter} }
-func (CreateRouter) isRecorded(desired Desired) bool { return desired.RouterRecorded }
+func (CreateRouter) Irreversible() bool                { return true }
+func (CreateRouter) Fields() []string                  { return []string{fieldRouter} }
+func (CreateRouter) isRecorded(identity Identity) bool { return identity.RouterRecorded }
 
 func (s CreateRouter) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
 	router, err := c.client.CreateRouter(ctx, s)
@@ -97,8 +97,8 @@ func (s AttachSubnet) Fields() []string {
 	return []string{fieldInterface}
 }
 
-func (s AttachSubnet) isRecorded(desired Desired) bool {
-	return desired.RouterRecorded && (s.IsOwn || desired.KnownRouter == s.Router)
+func (s AttachSubnet) isRecorded(identity Identity) bool {
+	return identity.RouterRecorded && (s.IsOwn || identity.RouterID == s.Router)
 }
 
 // check reads the router if the last list does not have it.

@@ -289,32 +289,34 @@ func (r *routing) storeExternals(externals []named) {
 	r.externals, r.externalsListed = externals, time.Now()
 }
 
-// resolve sets the ID of the router or of the external network that the spec names. It fails with
-// Unresolved if there is none, or if there are several. It makes no request if the lists have the name.
-func (c *Cloud) resolve(ctx context.Context, desired *DesiredRouter) (err error) {
-	if desired == nil {
-		return nil
+// resolve returns the view with the ID of the router or of the external network that the spec names. It fails with
+// Unresolved if there is none, or if there are several; then the ID is "". It makes no request if the lists have the name.
+func (c *Cloud) resolve(ctx context.Context, v View) (_ View, err error) {
+	if v.Router == nil {
+		return v, nil
 	}
-	if ref := desired.Spec.Existing; ref != nil {
-		desired.Existing, err = c.resolveName(ctx, "spec.router.existing", kindRouter, *ref)
-		return err
+	router := *v.Router
+	switch ref := router.Spec; {
+	case ref.Existing != nil:
+		router.Existing, err = c.resolveName(ctx, "spec.router.existing", kindRouter, *ref.Existing)
+	case ref.ExternalNetwork != nil:
+		router.ExternalNetwork, err = c.resolveName(ctx, "spec.router.externalNetwork", kindExternal, *ref.ExternalNetwork)
+	default:
+		err = &Error{Op: "spec.router", Reason: Invalid, Message: "either externalNetwork or existing must be set"}
 	}
-	if ref := desired.Spec.ExternalNetwork; ref != nil {
-		desired.ExternalNetwork, err = c.resolveName(ctx, "spec.router.externalNetwork", kindExternal, *ref)
-		return err
-	}
-	return &Error{Op: "spec.router", Reason: Invalid, Message: "either externalNetwork or existing must be set"}
+	v.Router, v.Declared = &router, router.Existing
+	return v, err
 }
 
 // checkAddresses fails if the router of the Network's own has no address in the external network, as
 // in one without a subnet. Neutron adds the address when there is one.
-func checkAddresses(desired Desired, observed *Network) error {
-	own := ownRouter(desired, observed)
+func (v *View) checkAddresses() error {
+	own := v.ownRouter()
 	if own == nil || own.Gateway.IPs != "" {
 		return nil
 	}
 	return &Error{Op: "spec.router.externalNetwork", Reason: Unresolved,
-		Message: fmt.Sprintf("router %s has no address in external network %s, which has no subnet", own.ID, desired.Router.ExternalNetwork)}
+		Message: fmt.Sprintf("router %s has no address in external network %s, which has no subnet", own.ID, v.Router.ExternalNetwork)}
 }
 
 // resolveName returns the ID of the object that the reference names. It lists the names again if the

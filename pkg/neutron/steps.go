@@ -67,7 +67,7 @@ const (
 )
 
 // CreateNetwork creates the network. Its description carries the mark from the start.
-type CreateNetwork struct{ Desired Desired }
+type CreateNetwork struct{ Network DesiredNetwork }
 
 func (CreateNetwork) String() string { return "network created" }
 

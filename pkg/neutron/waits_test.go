@@ -366,11 +366,11 @@ func TestASyncThatWaitsForPortsMakesNoRequest(t *testing.T) {
 			return err
 		}, []string{"DELETE networks", "GET ports"}, 1, []string{"DELETE networks", "GET networks"}},
 		{"a replacement", func(t *testing.T, w *world, n *Network, guard Guard) error {
-			_, _, err := w.Converge(t.Context(), seen(n), wants("10.1.0.0/24", ""), n, guard)
+			_, _, err := w.convergeFrom(t, seen(n), wants("10.1.0.0/24", ""), n, guard)
 			return err
 		}, []string{"GET ports"}, 0, []string{"GET ports", "POST subnets", "GET ports", "DELETE subnets"}},
 		{"a replacement with overlap", func(t *testing.T, w *world, n *Network, guard Guard) error {
-			_, _, err := w.Converge(t.Context(), seen(n), wants("10.0.0.0/16", ""), n, guard)
+			_, _, err := w.convergeFrom(t, seen(n), wants("10.0.0.0/16", ""), n, guard)
 			return err
 		}, []string{"GET quotas", "GET subnets", "GET networks", "GET ports"}, 0, []string{"GET quotas", "GET subnets", "GET networks", "GET ports", "DELETE subnets", "POST subnets"}},
 	} {
@@ -419,17 +419,17 @@ func TestWhatEndsAWait(t *testing.T) {
 		{"a read of the cache does not", func(t *testing.T, w *world, n *Network) { w.observe(t, seen(n), Cached) }, []types.UID{owner.UID}},
 		{"a live read", func(t *testing.T, w *world, n *Network) { w.observe(t, seen(n), Live) }, nil},
 		{"the edit is reverted", func(t *testing.T, w *world, n *Network) {
-			_, steps, err := w.Converge(t.Context(), seen(n), wants("10.0.0.0/24", ""), n, Guard{})
+			_, steps, err := w.convergeFrom(t, seen(n), wants("10.0.0.0/24", ""), n, Guard{})
 			noError(t, err)
 			equal(t, 0, len(steps))
 		}, nil},
 		{"another edit that no port prevents", func(t *testing.T, w *world, n *Network) {
-			_, steps, err := w.Converge(t.Context(), seen(n), wants("10.0.0.0/24", "10.0.0.9"), n, Guard{})
+			_, steps, err := w.convergeFrom(t, seen(n), wants("10.0.0.0/24", "10.0.0.9"), n, Guard{})
 			noError(t, err)
 			equal(t, 1, len(steps))
 		}, nil},
 		{"the Network is paused", func(t *testing.T, w *world, n *Network) {
-			_, _, err := w.Converge(t.Context(), seen(n), replaced, n, Guard{Paused: true})
+			_, _, err := w.convergeFrom(t, seen(n), replaced, n, Guard{Paused: true})
 			equal(t, Paused, ReasonOf(err))
 		}, nil},
 		{"the network is retained", func(t *testing.T, w *world, n *Network) {
@@ -447,7 +447,7 @@ func TestWhatEndsAWait(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w, n, _ := blockedWorld(t)
-			_, _, err := w.Converge(t.Context(), seen(n), replaced, n, Guard{})
+			_, _, err := w.convergeFrom(t, seen(n), replaced, n, Guard{})
 			equal(t, InUse, ReasonOf(err))
 			test.do(t, w, n)
 			equal(t, test.want, w.waits.waitingUIDs())

@@ -157,7 +157,7 @@ func (l *lab) takeJournal() []string {
 func (l *lab) inNeutron(name string, uid types.UID) string {
 	l.Helper()
 	n, err := l.cloud.Client().CreateNetwork(l.Context(), neutron.CreateNetwork{
-		Desired: neutron.Desired{Name: name, Owner: neutron.Owner{Cluster: testCluster, UID: uid}},
+		Network: neutron.DesiredNetwork{Name: name, Mark: neutron.Owner{Cluster: testCluster, UID: uid}.Mark()},
 	})
 	l.must(err)
 	return n.ID

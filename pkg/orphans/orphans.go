@@ -306,7 +306,8 @@ func unchanged(listed, now *neutron.Network) bool {
 // blocking returns the ports that prevent the deletion of the owner's network: all except those that
 // go with the interfaces that are removed before it.
 func blocking(owner neutron.Owner, network *neutron.Network, ports []neutron.Port) []neutron.Port {
-	unmanaged := neutron.UnmanagedInterfaces(neutron.Desired{Owner: owner}, network)
+	view := neutron.View{Identity: neutron.Identity{Owner: owner}, Observed: network}
+	unmanaged := view.UnmanagedInterfaces()
 	return slices.DeleteFunc(ports, func(p neutron.Port) bool {
 		return slices.ContainsFunc(network.Interfaces, p.GoesWith) && !slices.ContainsFunc(unmanaged, p.GoesWith)
 	})

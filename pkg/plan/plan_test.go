@@ -149,8 +149,8 @@ func (f *fixture) network(name string, spec samplecrdv1.NetworkSpec, changes ...
 		as := neutron.NewIdentity(n, cluster)
 		observed, err := f.cloud.Observe(f.Context(), as, neutron.Live)
 		f.must(err)
-		observed, _, err = f.cloud.Converge(f.Context(), as, desired, observed, neutron.Guard{})
-		f.record(n, desired, observed)
+		view, _, err := f.cloud.Converge(f.Context(), neutron.View{Identity: as, Desired: desired, Observed: observed}, neutron.Guard{})
+		f.record(n, view)
 		if neutron.ReasonOf(err) != neutron.Unrecorded {
 			f.must(err)
 			break
@@ -170,12 +170,12 @@ func (f *fixture) update(n *samplecrdv1.Network) {
 }
 
 // record writes the status.
-func (f *fixture) record(n *samplecrdv1.Network, desired neutron.Desired, observed *neutron.Network) {
-	n.Status.NetworkID, n.Status.Subnets, n.Status.Imported = observed.ID, nil, neutron.IsImported(desired, observed)
-	for _, s := range neutron.Current(desired, observed) {
+func (f *fixture) record(n *samplecrdv1.Network, view neutron.View) {
+	n.Status.NetworkID, n.Status.Subnets, n.Status.Imported = view.Observed.ID, nil, view.IsImported()
+	for _, s := range view.Current() {
 		n.Status.Subnets = append(n.Status.Subnets, samplecrdv1.SubnetStatus{ID: s.ID, CIDR: s.CIDR.String(), RouterPortID: s.RouterPortID})
 	}
-	if id, exists := neutron.CurrentRouter(desired, observed); exists {
+	if id, exists := view.CurrentRouter(); exists {
 		n.Status.Router = &samplecrdv1.RouterStatus{ID: id}
 	}
 }

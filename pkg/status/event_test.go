@@ -55,7 +55,7 @@ func TestEventFor(t *testing.T) {
 		neutron.DeleteSubnet{CIDR: netip.MustParsePrefix("10.2.0.0/24")},
 	}
 	const done = "subnet 10.0.0.0/24 created, subnet 10.2.0.0/24 deleted"
-	imported := neutron.ImportNetwork{Desired: neutron.Desired{Import: "n"}}
+	imported := neutron.ImportNetwork{ID: "n"}
 	importedBefore := func(n *samplecrdv1.Network) { n.Status.Imported = true }
 	const observedMessage = "The network is only observed, and matches the spec"
 	const differsMessage = "The network is only observed, and differs from the spec: MTU: 1 → 2"
@@ -121,7 +121,7 @@ func TestEventFor(t *testing.T) {
 		{"a network is imported with subnets", new(pending()), withoutNetwork,
 			Outcome{Imported: true, Steps: []neutron.Step{imported}, TakenOver: append(haveSubnets(""), haveSubnet("v6", "s6", "fd00::/64", "", ""))},
 			&Event{"Normal", "Imported", `Imported network n, named "", with subnets 10.0.0.0/24, fd00::/64; it matches the spec`}},
-		{"the mark of an import is put on again", new(ready()), importedBefore, Outcome{Imported: true, Steps: []neutron.Step{neutron.ImportNetwork{Desired: neutron.Desired{Imported: true}}}},
+		{"the mark of an import is put on again", new(ready()), importedBefore, Outcome{Imported: true, Steps: []neutron.Step{neutron.ImportNetwork{IsAgain: true}}},
 			&Event{"Normal", "DriftRepaired", "Repaired drift in Neutron: ownership mark restored"}},
 		{"an import is refused", new(pending()), withoutNetwork, Outcome{Err: neutronError(neutron.ImportRefused)},
 			&Event{"Warning", "ImportRefused", "create subnet: Neutron's own words"}},

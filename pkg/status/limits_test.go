@@ -35,17 +35,18 @@ import (
 
 // monster is more of each than Neutron has, for an import of a network with thousands of subnets: the declared ones
 // differ in long lists, and another one is attached to the router in the status.
-func monster(observe bool) (neutron.Desired, *neutron.Network) {
+func monster(observe bool) neutron.View {
 	var routes []string
 	for i := range 20 {
 		routes = append(routes, fmt.Sprintf("2001:db8:ffff:%04x::/64 via 2001:db8:eeee:eeee:eeee:eeee:eeee:%04x", i, i))
 	}
-	desired := neutron.Desired{
+	identity := neutron.Identity{
 		Owner: neutron.Owner{Cluster: "c", UID: "u"}, Import: "n", Imported: true, Observe: observe,
-		RouterRecorded: true, KnownRouter: "r", KnownPorts: map[string]string{"00004998-0000-0000-0000-000000000000": "p"},
+		RouterRecorded: true, RouterID: "r", PortIDs: map[string]string{"00004998-0000-0000-0000-000000000000": "p"},
 	}
+	var desired neutron.Desired
 	observed := &neutron.Network{ID: "n", Name: strings.Repeat("é", 255), RoutersKnown: true}
-	observed.Tags = neutron.NewTags(desired.Owner.ImportTag())
+	observed.Tags = neutron.NewTags(identity.Owner.ImportTag())
 	for i := range 5000 {
 		cidr := netip.MustParsePrefix(fmt.Sprintf("2001:db8:%x::/64", i))
 		s := neutron.Subnet{ID: fmt.Sprintf("%08d-0000-0000-0000-000000000000", i), CIDR: cidr, Gateway: cidr.Addr().Next(),
@@ -57,10 +58,10 @@ func monster(observe bool) (neutron.Desired, *neutron.Network) {
 	}
 	last := observed.Subnets[4998]
 	observed.Interfaces = []neutron.Interface{{PortID: "p", RouterID: "r", SubnetID: last.ID, Address: last.Gateway}}
-	router := neutron.Router{ID: "r", Description: desired.Owner.Mark()}
+	router := neutron.Router{ID: "r", Description: identity.Owner.Mark()}
 	router.Gateway.IPs = neutron.ExternalIPs(strings.Repeat("198.51.100.1, ", 4999) + "198.51.100.1")
 	observed.Routers = []neutron.Router{router}
-	return desired, observed
+	return neutron.View{Identity: identity, Desired: desired, Observed: observed}
 }
 
 // A status that the API server refuses would hold up all that waits for it, and tell nothing.
@@ -82,16 +83,16 @@ func TestAStatusCanBeWrittenWhateverNeutronHas(t *testing.T) {
 			}
 		}},
 		{"an import that differs", false, func(o *Outcome) {
-			d, n := monster(false)
-			o.TakenOver, o.Differences, o.Steps = neutron.Current(d, n), neutron.Differences(d, n), []neutron.Step{neutron.ImportNetwork{}}
+			v := monster(false)
+			o.TakenOver, o.Differences, o.Steps = v.Current(), v.Differences(), []neutron.Step{neutron.ImportNetwork{}}
 		}},
 		{"many steps", false, func(o *Outcome) {
 			o.Steps = slices.Repeat([]neutron.Step{neutron.SetTags{Tags: neutron.NewTags(strings.Repeat("é", 255))}}, 100)
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			desired, observed := monster(test.observe)
-			o := Observing(desired, observed)
+			view := monster(test.observe)
+			o := Observing(view)
 			test.change(&o)
 			network := newNetwork()
 			network.Annotations = map[string]string{samplecrdv1.AnnotationReconcileRequestedAt: strings.Repeat("x", 250<<10)}
@@ -100,7 +101,7 @@ func TestAStatusCanBeWrittenWhateverNeutronHas(t *testing.T) {
 			if len(o.Unmanaged) > 0 && !strings.Contains(Ready(&next).Message, " and 4995 more") {
 				t.Errorf("not only the first subnets are named: %s", Ready(&next).Message)
 			}
-			for i, s := range desired.Subnets {
+			for i, s := range view.Subnets {
 				if next.Subnets[i].Name != s.Label {
 					t.Errorf("the subnet %d is %+v, want %s", i, next.Subnets[i], s.Label)
 				}
@@ -120,9 +121,9 @@ func TestAStatusCanBeWrittenWhateverNeutronHas(t *testing.T) {
 }
 
 func TestAMessageSaysHowMuchMoreThereIs(t *testing.T) {
-	desired, observed := monster(true)
-	message := Ready(new(Compute(newNetwork(), Observing(desired, observed)))).Message
-	differences := neutron.Differences(desired, observed)
+	view := monster(true)
+	message := Ready(new(Compute(newNetwork(), Observing(view)))).Message
+	differences := view.Differences()
 	for _, want := range []string{"host routes of subnet 2001:db8:1f3::/64", fmt.Sprintf(" … and %d more", len(differences)-strings.Count(message, "the spec has")), "status.subnets has 200 of 5000 subnets"} {
 		if !strings.Contains(message, want) {
 			t.Errorf("%q is not in\n%s", want, message)

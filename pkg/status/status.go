@@ -84,23 +84,20 @@ type Outcome struct {
 	Err error
 }
 
-// Observing returns the outcome of a sync that observed this network.
-func Observing(desired neutron.Desired, observed *neutron.Network) Outcome {
-	if observed == nil {
+// Observing returns the outcome of a sync that ended with this view.
+func Observing(v neutron.View) Outcome {
+	if v.Observed == nil {
 		return Outcome{}
 	}
-	o := Outcome{
-		Observed: observed, Subnets: neutron.Shown(desired, observed),
-		Imported: neutron.IsImported(desired, observed), IsObserved: desired.Observe,
+	o := Outcome{Observed: v.Observed, Subnets: v.Shown(), Imported: v.IsImported(), IsObserved: v.Observe}
+	if v.Import == "" {
+		o.Unmanaged, o.UnmanagedInterfaces = v.Unmanaged(), v.UnmanagedInterfaces()
+	} else if !v.Imported || v.Observe {
+		o.TakenOver, o.Differences = v.Current(), v.Differences()
 	}
-	if desired.Import == "" {
-		o.Unmanaged, o.UnmanagedInterfaces = neutron.Unmanaged(desired, observed), neutron.UnmanagedInterfaces(desired, observed)
-	} else if !desired.Imported || desired.Observe {
-		o.TakenOver, o.Differences = neutron.Current(desired, observed), neutron.Differences(desired, observed)
-	}
-	if id, exists := neutron.CurrentRouter(desired, observed); exists {
+	if id, exists := v.CurrentRouter(); exists {
 		o.Router = &samplecrdv1.RouterStatus{ID: id}
-		for _, r := range observed.Routers {
+		for _, r := range v.Observed.Routers {
 			if r.ID == id {
 				ips := r.Gateway.IPs.All()
 				o.Router.ExternalIPs = ips[:min(len(ips), maxExternalIPs)]

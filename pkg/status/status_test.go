@@ -319,7 +319,7 @@ func TestSubnetsAndRouterOfTheStatus(t *testing.T) {
 					desired.Router.ExternalNetwork = network.Spec.Router.ExternalNetwork.ID
 				}
 			}
-			got := Compute(network, Observing(desired, test.observed))
+			got := Compute(network, Observing(neutron.View{Identity: neutron.NewIdentity(network, owner.Cluster), Desired: desired, Observed: test.observed}))
 			equal(t, test.subnets, got.Subnets)
 			equal(t, test.router, got.Router, cmpopts.EquateEmpty())
 			equal(t, test.message, Ready(&got).Message)
@@ -329,7 +329,7 @@ func TestSubnetsAndRouterOfTheStatus(t *testing.T) {
 			}
 			// The same again is no write.
 			network.Status = got
-			again := Compute(network, Observing(desired, test.observed))
+			again := Compute(network, Observing(neutron.View{Identity: neutron.NewIdentity(network, owner.Cluster), Desired: desired, Observed: test.observed}))
 			equal(t, true, Equal(&got, &again))
 		})
 	}
@@ -565,9 +565,10 @@ func TestWhatAnImportTakesOver(t *testing.T) {
 		{"it is observed", true, true, `subnet 10.0.0.0/24; 1`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			desired := neutron.Desired{Owner: neutron.Owner{Cluster: "c", UID: "u"}, Import: "n", Imported: test.imported, Observe: test.observe}
-			desired.Subnets = []neutron.DesiredSubnet{{CIDR: cidr, Routes: "10.2.0.0/16 via 10.0.0.2"}}
-			o := Observing(desired, observed)
+			view := neutron.View{Observed: observed}
+			view.Identity = neutron.Identity{Owner: neutron.Owner{Cluster: "c", UID: "u"}, Import: "n", Imported: test.imported, Observe: test.observe}
+			view.Subnets = []neutron.DesiredSubnet{{CIDR: cidr, Routes: "10.2.0.0/16 via 10.0.0.2"}}
+			o := Observing(view)
 			taken := "none"
 			if len(o.TakenOver) > 0 {
 				taken = describeSubnets(o.TakenOver)
