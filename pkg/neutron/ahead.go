@@ -405,7 +405,7 @@ func (l *lookahead) tryAttachments(ctx context.Context, guard Guard) error {
 // again at each resync.
 func (l *lookahead) tryDefault(ctx context.Context, step Step) error {
 	s, _ := step.(DetachSubnet)
-	if !slices.ContainsFunc(s.Changes, func(c Change) bool { return c.Label == fieldGateway && c.IsDefault }) {
+	if c := gatewayChange(s.Changes); c == nil || !c.IsDefault {
 		return nil
 	}
 	_, err := l.client.updateSubnet(ctx, l.observed.subnet(s.Subnet), update(s.Changes))

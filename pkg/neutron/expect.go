@@ -46,10 +46,8 @@ func overlay[O any](observed *O, fields map[string]any) {
 // change makes the changes in a subnet. JSON cannot take a gateway away.
 func (s *Subnet) change(changes []Change) {
 	overlay(s, update(changes))
-	for _, c := range changes {
-		if address, ok := c.Value.(netip.Addr); ok && c.Label == fieldGateway {
-			s.Gateway = address
-		}
+	if gatewayChange(changes) != nil {
+		s.Gateway = gatewayIn(changes)
 	}
 }
 

@@ -4,6 +4,7 @@
 package neutron
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -15,8 +16,10 @@ import (
 type field[D, O any] struct {
 	// name is that of Neutron's API.
 	name string
-	// label is the field's name in events and in the metric of repaired drift.
-	label string
+	// label is the field's name in events and in the metric of repaired drift. noun is its name in events, if that is another.
+	label, noun string
+	// role is what the field is for, if the plan treats it in a way of its own.
+	role Role
 	// spec returns the value that the Network declares, nil if it declares none. The request that
 	// creates the object has only such values.
 	spec func(*D) any
@@ -28,6 +31,17 @@ type field[D, O any] struct {
 	// isFixed means that Neutron cannot change the field: a subnet with another value is replaced.
 	isFixed bool
 }
+
+// Role is what a field is for, if the plan treats it in a way of its own.
+type Role int
+
+const (
+	// roleMark is that of a description, which has the ownership mark.
+	roleMark Role = iota + 1
+	roleGateway
+	// rolePools is that of the allocation pools. They depend on the gateway: Neutron refuses a gateway inside a pool.
+	rolePools
+)
 
 // always returns a default that does not depend on anything.
 func always[D, O any](value any) func(*D, *O) any { return func(*D, *O) any { return value } }
@@ -51,10 +65,10 @@ func pointed[T any](p *T) any {
 // networkTable has a row for each field of a network that a Network can declare, except its tags,
 // which Neutron changes by a request of their own.
 var networkTable = []field[DesiredNetwork, Network]{
-	{name: "name", label: fieldNetworkName,
+	{name: "name", label: "network name", noun: "name",
 		spec:     func(d *DesiredNetwork) any { return given(d.Name) },
 		observed: func(n *Network) any { return n.Name }},
-	{name: "description", label: fieldNetworkMark,
+	{name: "description", label: fieldNetworkMark, noun: "ownership mark", role: roleMark,
 		spec:     func(d *DesiredNetwork) any { return given(d.Mark) },
 		observed: func(n *Network) any { return n.Description }},
 	{name: "mtu", label: "MTU",
@@ -89,17 +103,17 @@ var networkTable = []field[DesiredNetwork, Network]{
 // subnetTable has a row for each field of a subnet that a Network can declare, except its CIDR, by
 // which the plan finds the subnet.
 var subnetTable = []field[DesiredSubnet, Subnet]{
-	{name: "name", label: fieldSubnetName,
+	{name: "name", label: "subnet name",
 		spec:     func(d *DesiredSubnet) any { return given(d.Name) },
 		observed: func(s *Subnet) any { return s.Name }},
-	{name: "description", label: fieldSubnetMark,
+	{name: "description", label: "subnet mark", noun: "ownership mark of the subnet", role: roleMark,
 		spec:     func(d *DesiredSubnet) any { return given(d.Mark) },
 		observed: func(s *Subnet) any { return s.Description }},
-	{name: "gateway_ip", label: fieldGateway,
+	{name: "gateway_ip", label: "gateway", role: roleGateway,
 		spec:      specGateway,
 		otherwise: func(d *DesiredSubnet, s *Subnet) any { return defaultGateway(d.CIDR, s.Gateway) },
 		observed:  func(s *Subnet) any { return s.Gateway }},
-	{name: "allocation_pools", label: fieldPools,
+	{name: "allocation_pools", label: "allocation pools", role: rolePools,
 		spec:      func(d *DesiredSubnet) any { return given(d.Pools) },
 		otherwise: defaultPools,
 		observed:  func(s *Subnet) any { return s.Pools }},
@@ -163,8 +177,10 @@ func defaultPools(d *DesiredSubnet, observed *Subnet) any {
 type Change struct {
 	// Name is the field's name in Neutron's API.
 	Name string
-	// Label is the field's name for users: one of Fields.
-	Label string
+	// Label is the field's name for users: one of Fields. Noun is its name in events, "" if that is the label.
+	Label, Noun string
+	// Role is that of the field.
+	Role Role
 	// Value is what the field is set to.
 	Value any
 	// IsDefault means that the Network does not declare the field.
@@ -181,7 +197,7 @@ func changes[D, O any](table []field[D, O], desired *D, observed *O) (changes []
 			continue
 		}
 		if before := f.observed(observed); value != before {
-			changes = append(changes, Change{f.name, f.label, value, isDefault, before})
+			changes = append(changes, Change{f.name, f.label, f.noun, f.role, value, isDefault, before})
 		}
 	}
 	return changes
@@ -262,14 +278,20 @@ func labelsIn[D, O any](table []field[D, O]) []string {
 }
 
 // isAddressing reports whether the change is of the gateway, or of the pools, which depend on it.
-func (c Change) isAddressing() bool { return c.Label == fieldGateway || c.Label == fieldPools }
+func (c Change) isAddressing() bool { return c.Role == roleGateway || c.Role == rolePools }
+
+// gatewayChange returns the change of the gateway; nil if there is none.
+func gatewayChange(changes []Change) *Change {
+	if at := slices.IndexFunc(changes, func(c Change) bool { return c.Role == roleGateway }); at >= 0 {
+		return &changes[at]
+	}
+	return nil
+}
 
 // gatewayIn returns the gateway that the changes set, the zero Addr if they set none.
 func gatewayIn(changes []Change) (gateway netip.Addr) {
-	for _, c := range changes {
-		if c.Label == fieldGateway {
-			gateway, _ = c.Value.(netip.Addr)
-		}
+	if c := gatewayChange(changes); c != nil {
+		gateway, _ = c.Value.(netip.Addr)
 	}
 	return gateway
 }
@@ -284,10 +306,9 @@ func labels(changes []Change) []string {
 
 // describe describes the changes to users. It leaves out the default pools of a new gateway.
 func describe(changes []Change) string {
-	setsGateway := slices.ContainsFunc(changes, func(c Change) bool { return c.Label == fieldGateway })
 	var texts []string
 	for _, c := range changes {
-		if !(setsGateway && c.IsDefault && c.Label == fieldPools) {
+		if !(c.Role == rolePools && c.IsDefault && gatewayChange(changes) != nil) {
 			texts = append(texts, c.String())
 		}
 	}
@@ -295,17 +316,12 @@ func describe(changes []Change) string {
 }
 
 func (c Change) String() string {
+	noun := cmp.Or(c.Noun, c.Label)
 	switch {
-	case c.Label == fieldNetworkMark:
-		return "ownership mark restored"
-	case c.Label == fieldSubnetMark:
-		return "ownership mark of the subnet restored"
-	case c.Label == fieldRouterMark:
-		return "ownership mark of the router restored"
-	case c.Label == fieldNetworkName:
-		return fmt.Sprintf("name set to %v", c.Value)
+	case c.Role == roleMark:
+		return noun + " restored"
 	case sent(c.Value) == nil, fmt.Sprint(c.Value) == "":
-		return c.Label + " removed"
+		return noun + " removed"
 	}
-	return fmt.Sprintf("%s set to %v", c.Label, c.Value)
+	return fmt.Sprintf("%s set to %v", noun, c.Value)
 }

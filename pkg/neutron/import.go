@@ -219,7 +219,7 @@ func (s ImportNetwork) String() string {
 		return "ownership mark replaced by one that names the cluster"
 	}
 	if s.IsAgain {
-		return Change{Label: fieldNetworkMark}.String()
+		return "ownership mark restored"
 	}
 	return "network " + s.ID + " imported"
 }

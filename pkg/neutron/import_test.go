@@ -214,8 +214,8 @@ func TestPlanOfAnImport(t *testing.T) {
 			}
 			equal(t, test.step, text)
 			if update, ok := step.(UpdateSubnet); ok {
-				isDefault := test.subnets[0].Pools == byDefault.Pools && slices.Contains(labels(update.Changes), fieldGateway)
-				equal(t, isDefault, slices.Contains(labels(update.Changes), fieldPools))
+				isDefault := test.subnets[0].Pools == byDefault.Pools && slices.Contains(labels(update.Changes), "gateway")
+				equal(t, isDefault, slices.Contains(labels(update.Changes), "allocation pools"))
 			}
 		})
 	}

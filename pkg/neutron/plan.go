@@ -109,7 +109,7 @@ func (v *View) updateSubnet(subnet *DesiredSubnet, existing *Subnet) Step {
 	if len(changes) == 0 {
 		return nil
 	}
-	if slices.Contains(labels(changes), fieldGateway) {
+	if gatewayChange(changes) != nil {
 		for _, i := range v.Observed.Interfaces {
 			if i.SubnetID == existing.ID && i.Address == existing.Gateway && v.manages(i) {
 				if others := slices.DeleteFunc(slices.Clone(changes), Change.isAddressing); len(others) > 0 {
@@ -240,7 +240,7 @@ func (v *View) declared(changes []Change, subnet *Subnet) []Change {
 	if subnet == nil || !gatewayIn(declared).IsValid() || !subnet.HasDefaultPools() {
 		return declared
 	}
-	return slices.DeleteFunc(changes, func(c Change) bool { return c.IsDefault && c.Label != fieldPools })
+	return slices.DeleteFunc(changes, func(c Change) bool { return c.IsDefault && c.Role != rolePools })
 }
 
 // subnetField names a field of a subnet in Neutron, or of the network if the ID is "".
@@ -260,7 +260,8 @@ func restored(plan []Step, failing int) (subnet string, defaults []Change) {
 		case DetachSubnet:
 			subnet, changes = s.Subnet, s.Changes
 		}
-		followsGateway := slices.ContainsFunc(changes, func(c Change) bool { return c.Label == fieldGateway && !c.IsDefault })
+		gateway := gatewayChange(changes)
+		followsGateway := gateway != nil && !gateway.IsDefault
 		for _, c := range changes {
 			if c.IsDefault && !(followsGateway && c.isAddressing()) {
 				defaults = append(defaults, c)

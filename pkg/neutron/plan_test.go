@@ -114,23 +114,23 @@ func creating(name string) CreateNetwork {
 
 func toName(label, name string) Change { return Change{Name: "name", Label: label, Value: name} }
 func toMark(label string) Change {
-	return Change{Name: "description", Label: label, Value: owner.Mark()}
+	return Change{Name: "description", Label: label, Role: roleMark, Value: owner.Mark()}
 }
 
 func renaming(name string) UpdateNetwork {
-	return UpdateNetwork{[]Change{toName(fieldNetworkName, name)}}
+	return UpdateNetwork{[]Change{toName("network name", name)}}
 }
 
 func renamingSubnet(id, name string) UpdateSubnet {
-	return UpdateSubnet{ID: id, Changes: []Change{toName(fieldSubnetName, name)}}
+	return UpdateSubnet{ID: id, Changes: []Change{toName("subnet name", name)}}
 }
 
 // toGateway changes the gateway to an address of the spec, or to none for "", and the pools to the
 // default ones.
 func toGateway(address string, pools ...string) []Change {
 	return []Change{
-		{Name: "gateway_ip", Label: fieldGateway, Value: addr(address)},
-		{Name: "allocation_pools", Label: fieldPools, Value: ranges(pools...), IsDefault: true},
+		{Name: "gateway_ip", Label: "gateway", Role: roleGateway, Value: addr(address)},
+		{Name: "allocation_pools", Label: "allocation pools", Role: rolePools, Value: ranges(pools...), IsDefault: true},
 	}
 }
 
@@ -229,7 +229,7 @@ func TestNext(t *testing.T) {
 			creates("10.0.0.0/16", "")},
 		{"the known subnet has no mark", "the subnet in the status is still owned, so its mark is restored",
 			wants("192.168.0.0/16", "", knowing(id)), has(described("", right)),
-			UpdateSubnet{ID: id, Changes: []Change{toMark(fieldSubnetMark)}}},
+			UpdateSubnet{ID: id, Changes: []Change{toMark("subnet mark")}}},
 		{"the known subnet carries another Network's mark", "a mark takes precedence over the ID in the status",
 			wants("192.168.0.0/16", "", knowing(id)), has(described(other, right)),
 			creates("192.168.0.0/16", "")},
@@ -237,7 +237,7 @@ func TestNext(t *testing.T) {
 			wants("10.0.0.0/24", ""), has(ours(id, "10.0.0.0/24", "10.0.0.1"), described(elsewhere, ours("b", "10.1.0.0/24", "10.1.0.1"))), nil},
 		{"all fields of the subnet were changed", "one request repairs all of them",
 			wants("10.0.0.0/30", "10.0.0.1", knowing(id)), has(withName("", described("", ours(id, "10.0.0.0/30", "10.0.0.2")))),
-			UpdateSubnet{ID: id, Changes: slices.Concat([]Change{toName(fieldSubnetName, testName), toMark(fieldSubnetMark)}, toGateway("10.0.0.1", "10.0.0.2-10.0.0.2"))}},
+			UpdateSubnet{ID: id, Changes: slices.Concat([]Change{toName("subnet name", testName), toMark("subnet mark")}, toGateway("10.0.0.1", "10.0.0.2-10.0.0.2"))}},
 		{"the mark of the network was overwritten", "it is restored before the subnets are changed",
 			wants("10.0.0.0/24", ""), &Network{ID: "n", Name: testName, Description: "hello", Subnets: []Subnet{right}},
 			UpdateNetwork{[]Change{toMark(fieldNetworkMark)}}},

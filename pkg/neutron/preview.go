@@ -201,9 +201,9 @@ func describeTransitions(changes []Change) string {
 	var texts []string
 	for _, c := range changes {
 		switch {
-		case c.Label == fieldNetworkMark, c.Label == fieldSubnetMark, c.Label == fieldRouterMark:
+		case c.Role == roleMark:
 			texts = append(texts, c.String())
-		case !(setsGateway && c.IsDefault && c.Label == fieldPools): // they follow the gateway
+		case !(setsGateway && c.IsDefault && c.Role == rolePools): // they follow the gateway
 			texts = append(texts, fmt.Sprintf("%s %s → %s", c.Label, shown(c.Before), shown(c.Value)))
 		}
 	}

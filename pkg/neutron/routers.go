@@ -111,7 +111,7 @@ var routerTable = []field[DesiredRouter, Router]{
 	{name: "name", label: "router name",
 		spec:     func(d *DesiredRouter) any { return d.Name },
 		observed: func(r *Router) any { return r.Name }},
-	{name: "description", label: fieldRouterMark,
+	{name: "description", label: "router mark", noun: "ownership mark of the router", role: roleMark,
 		spec:     func(d *DesiredRouter) any { return d.Mark },
 		observed: func(r *Router) any { return r.Description }},
 	{name: "external_gateway_info", label: "router gateway",

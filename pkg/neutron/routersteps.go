@@ -16,7 +16,6 @@ import (
 
 const (
 	fieldRouter         = "router"
-	fieldRouterMark     = "router mark"
 	fieldObsoleteRouter = "obsolete router"
 	fieldInterface      = "router interface"
 )

@@ -41,15 +41,10 @@ var Fields = slices.Concat(
 
 const (
 	fieldNetwork          = "network"
-	fieldNetworkName      = "network name"
 	fieldNetworkMark      = "network mark"
 	fieldDuplicateNetwork = "duplicate network"
 	fieldTags             = "tags"
 	fieldSubnet           = "subnet"
-	fieldSubnetName       = "subnet name"
-	fieldSubnetMark       = "subnet mark"
-	fieldGateway          = "gateway"
-	fieldPools            = "allocation pools"
 	fieldObsoleteSubnet   = "obsolete subnet"
 )
 

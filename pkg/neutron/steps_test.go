@@ -25,7 +25,7 @@ func TestEveryFieldIsChangedByAStep(t *testing.T) {
 		want []string
 	}{
 		{creating("a"), []string{"network"}},
-		{UpdateNetwork{[]Change{toName(fieldNetworkName, "a"), toMark(fieldNetworkMark)}}, []string{"network mark", "network name"}},
+		{UpdateNetwork{[]Change{toName("network name", "a"), toMark(fieldNetworkMark)}}, []string{"network mark", "network name"}},
 		{DeleteNetwork{}, []string{"duplicate network"}},
 		{CreateSubnet{}, []string{"subnet"}},
 		{DeleteSubnet{}, []string{"obsolete subnet"}},

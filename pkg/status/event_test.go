@@ -25,7 +25,7 @@ func notReady(reason, message string) metav1.Condition {
 
 // renamed is the step that renames the network.
 func renamed(name string) neutron.Step {
-	return neutron.UpdateNetwork{Changes: []neutron.Change{{Label: "network name", Value: name}}}
+	return neutron.UpdateNetwork{Changes: []neutron.Change{{Label: "network name", Noun: "name", Value: name}}}
 }
 
 func TestEventFor(t *testing.T) {
