@@ -87,6 +87,8 @@ type Error struct {
 	away bool
 	// unsent means that no request was sent: the error is that of another request.
 	unsent bool
+	// conflict says more than the reason about an answer to add_router_interface.
+	conflict conflict
 }
 
 func (e *Error) Error() string { return e.Op + ": " + e.Message }
@@ -147,9 +149,9 @@ func wrap(op string, err error) error {
 		_, unsent := errors.AsType[unsentError](err)
 		return &Error{Op: op, Reason: Unavailable, Message: Printable(transportMessage(err)), err: err, unsent: unsent}
 	}
-	reason, message := interpret(answer)
+	reason, message, conflict := interpret(answer)
 	// gophercloud's error is not kept: it holds the whole answer.
-	e := &Error{Op: op, Reason: reason, Message: Printable(message), RequestID: requestIDOf(answer.ResponseHeader)}
+	e := &Error{Op: op, Reason: reason, Message: Printable(message), RequestID: requestIDOf(answer.ResponseHeader), conflict: conflict}
 	e.away = answer.Actual >= http.StatusInternalServerError && answer.Method == http.MethodGet
 	if answer.Actual == http.StatusTooManyRequests || answer.Actual == http.StatusServiceUnavailable {
 		e.RetryAfter = min(retryAfter(answer.ResponseHeader), maxRetryAfter)
@@ -164,13 +166,25 @@ const (
 	maxRetryAfter = 10 * time.Minute
 )
 
-// interpret returns the reason and the message of an answer with an unexpected status code.
-func interpret(answer gophercloud.ErrUnexpectedResponseCode) (ErrorReason, string) {
+// interpret returns what an answer with an unexpected status code means, and its message.
+func interpret(answer gophercloud.ErrUnexpectedResponseCode) (reason ErrorReason, message string, _ conflict) {
 	errorType, message := neutronError(answer.Body)
 	if message == "" {
 		message = http.StatusText(answer.Actual)
 	}
-	switch answer.Actual {
+	reason, message = interpretStatus(answer.Actual, errorType, message)
+	switch {
+	case errorType == addressAllocated:
+		return reason, message, addressTaken
+	case strings.Contains(message, alreadyAttached):
+		return reason, message, attachedAlready
+	}
+	return reason, message, none
+}
+
+// interpretStatus returns the reason and the message for that status code and type of an error.
+func interpretStatus(status int, errorType, message string) (ErrorReason, string) {
+	switch status {
 	case http.StatusBadRequest:
 		if errorType != "" {
 			return Invalid, message
@@ -202,14 +216,25 @@ func interpret(answer gophercloud.ErrUnexpectedResponseCode) (ErrorReason, strin
 			return NoSegment, message + " " + allSegmentsUsed
 		}
 	}
-	return Unavailable, strings.TrimSpace(fmt.Sprintf("%d %s", answer.Actual, message))
+	return Unavailable, strings.TrimSpace(fmt.Sprintf("%d %s", status, message))
 }
 
-// What Neutron answers if a subnet cannot be attached because it is attached already, or because a port
-// has the address of its gateway (_check_for_dup_router_subnets and IpAddressAlreadyAllocated in Neutron).
+// conflict is why a subnet cannot be attached to a router.
+type conflict int
+
+const (
+	none conflict = iota
+	// attachedAlready: the router has a port on the subnet.
+	attachedAlready
+	// addressTaken: a port has the address of the subnet's gateway.
+	addressTaken
+)
+
+// What Neutron answers for these (_check_for_dup_router_subnets and IpAddressAlreadyAllocated). The former has no type of
+// its own.
 const (
 	alreadyAttached  = "already has a port on subnet"
-	alreadyAllocated = "already allocated in subnet"
+	addressAllocated = "IpAddressAlreadyAllocated"
 )
 
 // What Neutron answers if it has no free segment for another network (NoNetworkAvailable in neutron_lib), and
@@ -222,7 +247,7 @@ const (
 // conflicts are the reasons of answers with status 409, by their type.
 var conflicts = map[string]ErrorReason{
 	"OverQuota":                          OverQuota,
-	"IpAddressAlreadyAllocated":          InUse,
+	addressAllocated:                     InUse,
 	"IpAddressGenerationFailure":         InUse,
 	"InvalidSharedSetting":               InUse,
 	"OverlappingAllocationPools":         Invalid,

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"strings"
 
 	"k8s.io/klog/v2"
 )
@@ -116,16 +115,14 @@ func (c *Cloud) checkRouter(ctx context.Context, id string) error {
 // interface, in every answer, and is none. It is removed, and the plan is made again.
 func (s AttachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
 	port, err := c.client.AttachSubnet(ctx, s.Router, s.Subnet)
-	message := errorIn(err).Message
-	isAttached, isHalf := strings.Contains(message, alreadyAttached), strings.Contains(message, alreadyAllocated)
-	switch {
-	case isAttached && s.Port != "":
+	switch conflict := errorIn(err).conflict; {
+	case conflict == attachedAlready && s.Port != "":
 		port, err = s.Port, nil
-	case isAttached:
+	case conflict == attachedAlready:
 		if err = s.checkHidden(ctx, c, observed); err == nil {
 			err = s.removeHalf(ctx, c)
 		}
-	case isHalf && s.Port != "":
+	case conflict == addressTaken && s.Port != "":
 		err = s.removeHalf(ctx, c)
 	}
 	if ReasonOf(err) == InUse {
