@@ -494,7 +494,7 @@ func TestSyncHandler(t *testing.T) {
 				f.mustSync()
 				f.Edit(world.BeingDeleted)
 			},
-			wantRequests: []string{"get networks", "PUT subnets/ID", "GET networks/ID", "PUT networks/ID", "GET networks", "patch networks"},
+			wantRequests: []string{"get networks", "PUT subnets/ID", "get networks", "GET networks/ID", "PUT networks/ID", "GET networks", "patch networks"},
 			wantEvents:   []string{samplecrdv1.EventDeleted}, wantNeutron: []string{inOrder},
 			check: func(t *testing.T, f *fixture) {
 				if marks := f.Descriptions(); !slices.Equal(marks, []string{"", ""}) {

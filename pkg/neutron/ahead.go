@@ -244,7 +244,11 @@ func (l *lookahead) checkStep(ctx context.Context, step Step, expected *Network)
 	case AttachSubnet:
 		return l.checkAttachment(ctx, s, expected)
 	case DeleteNetwork:
-		return l.checkPorts(ctx, l.identity.Owner.UID, scopeOf(s, l.identity, s.Network)) // its interfaces go first
+		network := s.Network
+		if !s.IsDuplicate {
+			network = l.observed // its interfaces go first
+		}
+		return l.checkPorts(ctx, l.identity.Owner.UID, scopeOf(s, l.identity, network))
 	case DeleteRouter:
 		return l.checkDetached(ctx, s, expected)
 	}

@@ -4,6 +4,7 @@
 package neutron
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -64,6 +65,12 @@ func (w *world) convergeFrom(t *testing.T, as Identity, want View, have *Network
 	want.Owner, want.NetworkID, want.Observed = as.Owner, as.NetworkID, have
 	v, steps, err := w.Converge(t.Context(), want, guard)
 	return v.Observed, steps, err
+}
+
+// delete deletes the network, as a step does.
+func (w *world) delete(ctx context.Context, as Identity, have *Network) error {
+	_, err := DeleteNetwork{Network: have}.apply(ctx, w.Cloud, as, have)
+	return err
 }
 
 // takeOne takes one step, as Converge does.

@@ -259,6 +259,13 @@ func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network,
 	if err := c.checkImported(ctx, identity, observed, step); err != nil {
 		return nil, err
 	}
+	if s, isDeletion := step.(DeleteNetwork); isDeletion && s.IsDuplicate {
+		network, err := c.follow(ctx, identity, s.Network, func(n *Network) Step { return nextDetachment(identity, n) }, guard)
+		if err != nil {
+			return nil, err
+		}
+		step = DeleteNetwork{Network: network, IsDuplicate: true}
+	}
 	if step.Irreversible() {
 		if err := guard.verify(ctx); err != nil {
 			return nil, err
@@ -279,29 +286,17 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 	identity = c.withDeclaredRouter(ctx, identity, observed)
 	for done := 0; (observed.Exists() || len(observed.Routers) > 0) && done < maxSteps; done++ {
 		retain = retain || identity.keeps(observed) // the network can have lost the mark since it was observed
-		isOurs := identity.Marks(observed) || !observed.Exists() || identity.marksPartOf(observed)
-		var s scope
-		if !retain && isOurs {
-			if observed, s, err = c.prepareDeletion(ctx, identity, observed, guard); err != nil {
+		if observed.Exists() && !identity.Marks(observed) && !identity.marksPartOf(observed) {
+			if err := c.approveRemoval(ctx, identity, observed, guard); err != nil {
 				return nil, err
 			}
-		}
-		if err := c.approve(identity, guard, "the deletion waits", s); err != nil {
-			return nil, err
-		}
-		if s.op != "" {
-			if err := c.checkExternal(ctx, identity.Owner.UID, observed); err != nil {
-				return nil, err
-			}
-		}
-		logger := klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID)
-		if err := guard.verify(klog.NewContext(ctx, logger)); err != nil {
-			return nil, err
-		}
-		if !isOurs {
 			return observed, nil
 		}
-		if err := c.deleteOrUnmark(ctx, identity, observed, retain); err != nil {
+		if err := identity.checkDeletion(observed); err != nil && !retain {
+			return nil, err
+		}
+		next := func(observed *Network) Step { return NextRemoval(identity, observed, retain) }
+		if _, err := c.follow(ctx, identity, observed, next, guard); err != nil {
 			return nil, err
 		}
 		if retain && observed.Exists() {
@@ -319,6 +314,14 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 	return kept, nil
 }
 
+// approveRemoval fails if the Network is paused, or no longer deleted. It is for a network that stays as it is.
+func (c *Cloud) approveRemoval(ctx context.Context, identity Identity, observed *Network, guard Guard) error {
+	if err := c.approve(identity, guard, deletionWaits, scope{}); err != nil {
+		return err
+	}
+	return guard.verify(withNetwork(ctx, observed))
+}
+
 // withDeclaredRouter returns the identity with the ID of the router that the spec names, if the subnets are on another one than
 // the status has. If no router has the name, the interfaces on it prevent the deletion, which is an error by itself.
 func (c *Cloud) withDeclaredRouter(ctx context.Context, identity Identity, observed *Network) Identity {
@@ -329,43 +332,28 @@ func (c *Cloud) withDeclaredRouter(ctx context.Context, identity Identity, obser
 	return identity
 }
 
-// prepareDeletion fails if the network must not be deleted, and otherwise removes its routers. It returns
-// the network as it is then, and the scope of its deletion; the zero scope if there is no network.
-func (c *Cloud) prepareDeletion(ctx context.Context, identity Identity, observed *Network, guard Guard) (*Network, scope, error) {
-	if err := identity.checkDeletion(observed); err != nil {
-		return nil, scope{}, err
-	}
-	observed, err := c.RemoveRouters(ctx, identity, observed, guard)
-	if err != nil || !observed.Exists() {
-		return observed, scope{}, err
-	}
-	return observed, networkScope(observed.ID), nil
-}
-
-// deleteOrUnmark deletes the network, if there is one, or removes the marks from it and from the routers.
-func (c *Cloud) deleteOrUnmark(ctx context.Context, identity Identity, network *Network, retain bool) error {
-	switch {
-	case retain:
-		return c.unmark(ctx, identity, network)
-	case network.Exists():
-		return c.delete(ctx, identity, network)
-	}
-	return nil
-}
-
 // RemoveRouters detaches the network from the identity's routers, and deletes those that carry the
 // owner's mark. It returns the network as it is then.
 func (c *Cloud) RemoveRouters(ctx context.Context, identity Identity, observed *Network, guard Guard) (*Network, error) {
+	return c.follow(ctx, identity, observed, func(observed *Network) Step { return nextRelease(identity, observed) }, guard)
+}
+
+// deletionWaits is what the message of a paused Network says that is being deleted.
+const deletionWaits = "the deletion waits"
+
+// follow takes the steps of a removal until next returns none, one fails, or the guard prevents one. It returns the network
+// as it is then.
+func (c *Cloud) follow(ctx context.Context, identity Identity, observed *Network, next func(*Network) Step, guard Guard) (*Network, error) {
+	ctx = withNetwork(ctx, observed)
 	for done := range maxSteps {
-		plan := removalSteps(identity, observed)
+		plan := stepsOf(next, observed)
 		if len(plan) == 0 {
 			return observed, nil
 		}
 		if done > 0 {
 			plan = plan[:1] // the rest was checked
 		}
-		ctx := klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID))
-		err := c.approve(identity, guard, "the deletion waits", scopeOf(plan[0], identity, observed))
+		err := c.approve(identity, guard, deletionWaits, scopeOf(plan[0], identity, observed))
 		if err == nil {
 			observed, _, err = c.take(ctx, identity, observed, joint(plan), guard)
 		}
@@ -373,18 +361,12 @@ func (c *Cloud) RemoveRouters(ctx context.Context, identity Identity, observed *
 			return nil, err
 		}
 	}
-	return nil, &Error{Op: "delete router", Reason: Unavailable, Message: "Neutron's answers do not show that the routers are gone"}
+	return nil, &Error{Op: "delete network", Reason: Unavailable, Message: "Neutron's answers do not show the requested changes"}
 }
 
-// delete deletes the network and its subnets, unless it no longer carries the mark. It fails
-// with InUse, and names the ports, if there are ports on it.
-func (c *Cloud) delete(ctx context.Context, identity Identity, network *Network) error {
-	return c.removed(identity.Owner, network, c.deleteIfMarked(ctx, identity, network))
-}
-
-// unmark removes the mark from the network and its subnets.
-func (c *Cloud) unmark(ctx context.Context, identity Identity, network *Network) error {
-	return c.removed(identity.Owner, network, c.removeMarks(ctx, identity, network))
+// withNetwork adds the network to what is logged.
+func withNetwork(ctx context.Context, observed *Network) context.Context {
+	return klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID))
 }
 
 // removed updates the cache after a network was deleted or unmarked, or that failed with err. What is not there any
@@ -423,36 +405,6 @@ func (c *Cloud) deleteRevision(ctx context.Context, identity Identity, network *
 	return c.tryDelete(ctx, identity.Owner.UID, networkScope(network.ID), func() error {
 		return c.client.DeleteNetwork(ctx, network.ID, network.Revision)
 	})
-}
-
-func (c *Cloud) removeMarks(ctx context.Context, identity Identity, network *Network) error {
-	for _, s := range network.Subnets {
-		if identity.Owner.marks(s.Description) {
-			if err := c.client.UnmarkSubnet(ctx, &s); err != nil {
-				return err
-			}
-		}
-	}
-	for _, r := range network.Routers {
-		if r.isOwnedBy(identity.Owner) {
-			unmarked := Change{Name: "description", Value: withoutMark(r.Description)}
-			if _, err := c.client.UpdateRouter(ctx, r.ID, []Change{unmarked}); err != nil && ReasonOf(err) != NotFound {
-				return err
-			}
-		}
-	}
-	if identity.Import != "" {
-		return c.unmarkImport(ctx, identity, network)
-	}
-	if !network.Exists() {
-		return nil
-	}
-	// The updates of the subnets changed the network's revision.
-	fresh, err := c.client.getNetwork(ctx, network.ID)
-	if err != nil || !identity.Marks(fresh) {
-		return err
-	}
-	return c.client.UnmarkNetwork(ctx, fresh)
 }
 
 // invalidateAfter invalidates what the cache has of the owner, unless the error shows that

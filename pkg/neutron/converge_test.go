@@ -259,7 +259,7 @@ func TestRemove(t *testing.T) {
 		{name: "the second is not approved", networks: 3, refuse: 2, approvals: 2, left: []int{1, 2}, marked: []int{1, 2}, kept: -1},
 		{name: "the Network is paused", networks: 2, paused: true, left: []int{0, 1}, marked: []int{0, 1}, kept: -1, err: Paused},
 		{name: "the Network is paused, and its network is retained", networks: 1, retain: true, paused: true, left: []int{0}, marked: []int{0}, kept: -1, err: Paused},
-		{name: "a retained network", networks: 1, retain: true, approvals: 1, left: []int{0}, kept: 0},
+		{name: "a retained network", networks: 1, retain: true, approvals: 2, left: []int{0}, kept: 0},
 		{name: "a network that goes before it is retained", networks: 1, retain: true, change: func(t *testing.T, w *world, ids []string) {
 			w.answer(func(_ http.ResponseWriter, r *http.Request) bool {
 				if r.Method == "GET" && r.URL.Path == networksPath+"/"+ids[0] {
@@ -267,8 +267,8 @@ func TestRemove(t *testing.T) {
 				}
 				return false
 			})
-		}, approvals: 1, kept: 0},
-		{name: "retained duplicates", networks: 2, retain: true, approvals: 2, left: []int{0, 1}, kept: 1},
+		}, approvals: 2, kept: 0},
+		{name: "retained duplicates", networks: 2, retain: true, approvals: 4, left: []int{0, 1}, kept: 1},
 		{name: "a network whose mark was removed is left alone", networks: 1, change: takeMark, approvals: 1, left: []int{0}, kept: 0},
 		{name: "a network that is in use", networks: 2, change: func(t *testing.T, w *world, ids []string) {
 			makePort(t, w.others, ids[1], "web-0", "compute:nova")
@@ -281,7 +281,7 @@ func TestRemove(t *testing.T) {
 		}, approvals: maxSteps, left: []int{0}, marked: []int{0}, kept: -1, err: Unavailable},
 		{name: "Neutron is away, and the network is retained", networks: 1, retain: true, change: func(_ *testing.T, w *world, _ []string) {
 			w.answer(replyTo("PUT", networksPath, 500, ""))
-		}, approvals: 1, left: []int{0}, marked: []int{0}, kept: -1, err: Unavailable},
+		}, approvals: 2, left: []int{0}, marked: []int{0}, kept: -1, err: Unavailable},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, embedded.Options{})

@@ -18,7 +18,7 @@ func (v View) Plan(duplicates ...*Network) (steps []Step) {
 	}
 	for _, n := range duplicates {
 		if v.Import == "" && n.Exists() && n.ID != v.Observed.ID && v.Observed.Exists() {
-			steps = append(steps, DeleteNetwork{n})
+			steps = append(steps, DeleteNetwork{Network: n, IsDuplicate: true})
 		}
 	}
 	return steps
@@ -86,7 +86,25 @@ func (s UpdateSubnet) expect(observed *Network) *Network {
 
 func (s DeleteSubnet) expect(observed *Network) *Network { return observed.withoutSubnet(s.ID) }
 
-func (DeleteNetwork) expect(observed *Network) *Network { return observed }
+func (s DeleteNetwork) expect(observed *Network) *Network {
+	if s.Network.ID == observed.ID {
+		return &Network{}
+	}
+	return observed
+}
+
+func (s UnmarkSubnet) expect(observed *Network) *Network {
+	s.Subnet.Description = withoutMark(s.Subnet.Description)
+	return observed.withSubnet(s.Subnet)
+}
+
+func (s UnmarkRouter) expect(observed *Network) *Network {
+	s.Router.Description = withoutMark(s.Router.Description)
+	return observed.withRouter(s.Router)
+}
+
+func (UnmarkNetwork) expect(*Network) *Network { return &Network{} }
+func (ReleaseImport) expect(*Network) *Network { return &Network{} }
 
 func (s CreateRouter) expect(observed *Network) *Network {
 	created := Router{ID: newRouter}

@@ -404,7 +404,7 @@ func FuzzAnswers(f *testing.F) {
 		check(err)
 		for _, n := range routed {
 			at(wants("10.0.0.0/24", "", ownOn("e"), recorded("r")), n).Next()
-			_ = nextRemoval(identity, n)
+			_ = NextRemoval(identity, n, false)
 		}
 		created, err := c.CreateRouter(ctx, CreateRouter{DesiredRouter{ExternalNetwork: "e"}})
 		check(err)

@@ -373,8 +373,8 @@ func (i Identity) keeps(n *Network) bool {
 // observed may be as old as the last list. An own network has the mark in what Neutron changes or deletes.
 func (c *Cloud) checkImported(ctx context.Context, identity Identity, observed *Network, step Step) error {
 	switch step.(type) {
-	case ImportNetwork, WithdrawImport:
-		return nil
+	case ImportNetwork, WithdrawImport, UnmarkSubnet, UnmarkRouter, ReleaseImport, DeleteNetwork:
+		return nil // they look themselves, or need not
 	}
 	if identity.Import == "" || !observed.Exists() {
 		return nil
@@ -382,16 +382,6 @@ func (c *Cloud) checkImported(ctx context.Context, identity Identity, observed *
 	fresh, err := c.client.getNetwork(ctx, observed.ID)
 	if ReasonOf(err) == NotFound || err == nil && (!identity.Marks(fresh) || importRefusal(identity.Owner, fresh) != nil) {
 		return &Error{Op: opImport, Reason: Stale, Message: "network " + observed.ID + " has changed"}
-	}
-	return err
-}
-
-// unmarkImport removes the mark from an imported network. Other tags stay.
-func (c *Cloud) unmarkImport(ctx context.Context, identity Identity, network *Network) error {
-	tags := network.importTagsOf(identity.Owner)
-	_, err := c.removeTags(ctx, network, tags)
-	if err == nil && len(tags) > 0 {
-		c.wakeImporters(identity.Owner, network.ID)
 	}
 	return err
 }

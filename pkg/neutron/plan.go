@@ -27,7 +27,7 @@ type View struct {
 func duplicate(owned []*Network, keep *Network) Step {
 	for _, n := range owned {
 		if n.ID != keep.ID {
-			return DeleteNetwork{n}
+			return DeleteNetwork{Network: n, IsDuplicate: true}
 		}
 	}
 	return nil

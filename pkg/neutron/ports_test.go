@@ -88,7 +88,7 @@ func TestWhichPortsPreventAStep(t *testing.T) {
 		port Port
 		want bool
 	}{
-		{"a deletion of a network: any port on it", DeleteNetwork{&Network{ID: "n"}}, "delete network", on("n"), true},
+		{"a deletion of a network: any port on it", DeleteNetwork{Network: &Network{ID: "n"}}, "delete network", on("n"), true},
 		{"a deletion of a subnet: a port in it", DeleteSubnet{ID: "a", CIDR: cidr("10.0.0.0/24")}, "delete subnet 10.0.0.0/24", on("n", "b", "a"), true},
 		{"a deletion of a subnet: not a port in another", DeleteSubnet{ID: "a", CIDR: cidr("10.0.0.0/24")}, "delete subnet 10.0.0.0/24", on("n", "b"), false},
 		{"a deletion that makes room: a port in any replaced subnet", DeleteSubnet{ID: "a", CIDR: cidr("10.0.0.0/24"), Others: []string{"b"}},

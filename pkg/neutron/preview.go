@@ -71,25 +71,21 @@ func (c *Cloud) PreviewRemoval(ctx context.Context, identity Identity, retain bo
 		}
 	}
 	identity = c.withDeclaredRouter(ctx, identity, observed)
-	planned, end := planRemoval(identity, observed, retain)
-	steps, failing, _, err := c.checkPlanned(ctx, identity, observed, planned)
-	if err != nil || end == "" {
-		return steps, err
+	planned, stays := planRemoval(identity, observed, retain)
+	if stays != "" {
+		return []PlannedStep{{Text: stays}}, nil
 	}
-	last := PlannedStep{Text: end}
-	if observed.Exists() && !retain && failing < 0 {
-		err = c.checkPorts(ctx, identity.Owner.UID, networkScope(observed.ID).withoutInterfaces(identity, observed))
-		if err != nil && !prevents(err) {
-			return nil, err
+	steps, _, _, err := c.checkPlanned(ctx, identity, observed, planned)
+	for i, s := range steps {
+		if _, isEnd := s.Step.(DeleteNetwork); isEnd {
+			steps[i].Step = nil
 		}
-		last.Blocked = errorIn(err).Message
 	}
-	return append(steps, last), nil
+	return steps, err
 }
 
-// planRemoval returns the steps of Remove before its end, and describes the end; "" if there is none. A network
-// without the owner's mark stays as it is.
-func planRemoval(identity Identity, observed *Network, retain bool) (steps []Step, end string) {
+// planRemoval returns the steps of Remove, or says what stays. A network without the owner's mark stays as it is.
+func planRemoval(identity Identity, observed *Network, retain bool) (steps []Step, stays string) {
 	switch {
 	case !observed.Exists() && len(observed.Routers) == 0, observed.Exists() && !identity.Marks(observed) && !identity.marksPartOf(observed):
 		return nil, ""
@@ -97,10 +93,8 @@ func planRemoval(identity Identity, observed *Network, retain bool) (steps []Ste
 		return nil, "network " + observed.ID + " stays, without its ownership mark"
 	case retain:
 		return nil, "the router stays, without its ownership mark"
-	case observed.Exists():
-		end = "network " + observed.ID + " deleted"
 	}
-	return removalSteps(identity, observed), end
+	return stepsOf(func(n *Network) Step { return NextRemoval(identity, n, false) }, observed), ""
 }
 
 // foretell returns the steps that Converge would take, and then those that it would leave out because they

@@ -204,34 +204,7 @@ func (v *View) UnmanagedInterfaces() []Interface {
 	return slices.DeleteFunc(slices.Clone(v.Observed.Interfaces), func(i Interface) bool { return v.manages(i) })
 }
 
-// nextRemoval returns the next step that frees a network for its deletion: its interfaces are
-// removed, and then the owner's routers. It returns nil if the network can be deleted.
-func nextRemoval(identity Identity, observed *Network) Step {
-	for _, i := range observed.Interfaces {
-		if identity.manages(observed, i) {
-			step := detach(observed, i)
-			step.IsRemoval = true
-			return step
-		}
-	}
-	for _, r := range observed.Routers {
-		if r.isOwnedBy(identity.Owner) {
-			return DeleteRouter{r.ID}
-		}
-	}
-	return nil
-}
-
-// removalSteps returns all steps of nextRemoval.
-func removalSteps(identity Identity, observed *Network) (steps []Step) {
-	for step := nextRemoval(identity, observed); step != nil && len(steps) < maxSteps; step = nextRemoval(identity, observed) {
-		steps = append(steps, step)
-		observed = step.expect(observed)
-	}
-	return steps
-}
-
-// manages is Desired.manages.
+// manages is View.manages for a removal, which goes by what the status knows.
 func (i Identity) manages(observed *Network, on Interface) bool {
 	s := observed.subnet(on.SubnetID)
 	return s != nil && i.owns(s) && i.hasRouter(observed, on.RouterID)

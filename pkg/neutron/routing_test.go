@@ -1142,20 +1142,28 @@ func TestADuplicateNetworkThatIsAttachedIsDeleted(t *testing.T) {
 	c := newRoutedCloud(t)
 	r := c.declare(ownRouterOn(byName("public")))
 	r.synced(t)
+	attached := ""
 	for _, id := range makeNetworks(t, c.others, 2) {
 		if s := c.inNeutron(t, id).Subnets[0]; s.CIDR == cidr("10.1.0.0/16") {
+			attached = id
 			_, err := c.others.AttachSubnet(t.Context(), c.own()[0].ID, s.ID)
 			noError(t, err)
 		}
 	}
-	equal(t, 2, len(c.Interfaces()))
+	second := post(t, c.others, "subnet", object{"network_id": attached, "cidr": "10.2.0.0/16", "ip_version": 4, "description": owner.Mark()})
+	_, err := c.others.AttachSubnet(t.Context(), c.own()[0].ID, second)
+	noError(t, err)
+	equal(t, 3, len(c.Interfaces()))
 	put(t, c.others, "router", c.own()[0].ID, object{"name": "x"})
 	noError(t, c.Observer().Relist(t.Context()))
 	steps := r.preview(t)
 	equal(t, 3, len(steps))
 	equal(t, "router name x → default/web", steps[0].Text)
 	equal(t, "", steps[0].Blocked+steps[1].Blocked+steps[2].Blocked)
-	n := r.synced(t)
+	var writes []int
+	n, _, err := r.syncOnce(t, c.verifying(&writes, 100))
+	noError(t, err)
+	equal(t, []int{1, 2, 3, 4}, writes) // one live read before each: the router's name is a write before them
 	equal(t, map[string]string{"10.0.0.0/24": c.own()[0].ID}, c.attached(t, n))
 	equal(t, 1, len(c.Interfaces()))
 	equal(t, 3, len(c.world.Networks()))

@@ -177,10 +177,21 @@ func (s DeleteSubnet) apply(ctx context.Context, c *Cloud, identity Identity, ob
 	})
 }
 
-// DeleteNetwork deletes a duplicate: another network that carries the owner's mark.
-type DeleteNetwork struct{ Network *Network }
+// DeleteNetwork deletes the owner's network with its subnets, unless it no longer carries the mark.
+type DeleteNetwork struct {
+	Network *Network
+	// IsDuplicate means that the owner has another network, which stays.
+	IsDuplicate bool
+}
 
-func (s DeleteNetwork) String() string   { return "duplicate network " + s.Network.ID + " deleted" }
+func (s DeleteNetwork) String() string {
+	text := "network " + s.Network.ID + " deleted"
+	if s.IsDuplicate {
+		return "duplicate " + text
+	}
+	return text
+}
+
 func (DeleteNetwork) Irreversible() bool { return true }
 func (DeleteNetwork) Fields() []string   { return []string{fieldDuplicateNetwork} }
 
@@ -190,20 +201,75 @@ func (s DeleteNetwork) check(ctx context.Context, c *Cloud, identity Identity, _
 	return c.checkExternal(ctx, identity.Owner.UID, s.Network)
 }
 
-// apply removes the interfaces on the network first, unless ports prevent its deletion.
 func (s DeleteNetwork) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
-	for {
-		step, ok := nextRemoval(identity, s.Network).(DetachSubnet)
-		if !ok {
-			return observed, c.delete(ctx, identity, s.Network)
-		}
-		if err := step.check(ctx, c, identity, s.Network); err != nil {
-			return nil, err
-		}
-		next, err := step.apply(ctx, c, identity, s.Network)
-		if err != nil {
-			return nil, err
-		}
-		s.Network = next
+	return s.expect(observed), c.removed(identity.Owner, s.Network, c.deleteIfMarked(ctx, identity, s.Network))
+}
+
+// UnmarkSubnet removes the mark from a subnet that is to be retained.
+type UnmarkSubnet struct{ Subnet Subnet }
+
+func (s UnmarkSubnet) String() string {
+	return "ownership mark of subnet " + s.Subnet.CIDR.String() + " removed"
+}
+func (UnmarkSubnet) Irreversible() bool { return true }
+func (UnmarkSubnet) Fields() []string   { return nil }
+
+func (s UnmarkSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
+	return s.expect(observed), unlessGone(c.client.UnmarkSubnet(ctx, &s.Subnet))
+}
+
+// UnmarkRouter removes the mark from a router that is to be retained.
+type UnmarkRouter struct{ Router Router }
+
+func (s UnmarkRouter) String() string   { return "ownership mark of router " + s.Router.ID + " removed" }
+func (UnmarkRouter) Irreversible() bool { return true }
+func (UnmarkRouter) Fields() []string   { return nil }
+
+func (s UnmarkRouter) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
+	unmarked := Change{Name: "description", Value: withoutMark(s.Router.Description)}
+	_, err := c.client.UpdateRouter(ctx, s.Router.ID, []Change{unmarked})
+	return s.expect(observed), unlessGone(err)
+}
+
+// UnmarkNetwork removes the mark from a network that is to be retained. The network is no longer the owner's then.
+type UnmarkNetwork struct{ ID string }
+
+func (s UnmarkNetwork) String() string   { return "ownership mark of network " + s.ID + " removed" }
+func (UnmarkNetwork) Irreversible() bool { return true }
+func (UnmarkNetwork) Fields() []string   { return nil }
+
+func (s UnmarkNetwork) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
+	// The steps before have changed the network's revision.
+	fresh, err := c.client.getNetwork(ctx, s.ID)
+	if err == nil && identity.Marks(fresh) {
+		err = c.client.UnmarkNetwork(ctx, fresh)
 	}
+	return s.expect(observed), c.removed(identity.Owner, observed, err)
+}
+
+// ReleaseImport removes the owner's tags from an imported network that is to be retained, and nothing else. The network is no
+// longer the owner's then.
+type ReleaseImport struct {
+	ID   string
+	Tags []string
+}
+
+func (s ReleaseImport) String() string   { return "ownership mark of network " + s.ID + " removed" }
+func (ReleaseImport) Irreversible() bool { return true }
+func (ReleaseImport) Fields() []string   { return nil }
+
+func (s ReleaseImport) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
+	_, err := c.removeTags(ctx, observed, s.Tags)
+	if err == nil {
+		c.wakeImporters(identity.Owner, s.ID)
+	}
+	return s.expect(observed), c.removed(identity.Owner, observed, err)
+}
+
+// unlessGone returns the error, unless it says that the object does not exist.
+func unlessGone(err error) error {
+	if ReasonOf(err) == NotFound {
+		return nil
+	}
+	return err
 }

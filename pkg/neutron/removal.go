@@ -1,0 +1,74 @@
+// Copyright The samplecrd-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package neutron
+
+import "slices"
+
+// NextRemoval returns the next step of a removal, and nil if nothing of the owner is left: the network is freed and deleted,
+// or its mark and those of its subnets and routers are removed if all that is to be retained. Like View.Next it continues
+// from any state that a crash leaves behind.
+func NextRemoval(identity Identity, observed *Network, retain bool) Step {
+	if retain {
+		return nextRetention(identity, observed)
+	}
+	if step := nextRelease(identity, observed); step != nil || !observed.Exists() {
+		return step
+	}
+	return DeleteNetwork{Network: observed}
+}
+
+// nextRetention returns the next step that removes a mark.
+func nextRetention(identity Identity, observed *Network) Step {
+	for _, s := range observed.Subnets {
+		if identity.Owner.marks(s.Description) {
+			return UnmarkSubnet{s}
+		}
+	}
+	for _, r := range observed.Routers {
+		if r.isOwnedBy(identity.Owner) {
+			return UnmarkRouter{r}
+		}
+	}
+	if tags := observed.importTagsOf(identity.Owner); identity.Import != "" && len(tags) > 0 {
+		return ReleaseImport{observed.ID, tags}
+	}
+	if identity.Import == "" && observed.Exists() {
+		return UnmarkNetwork{observed.ID}
+	}
+	return nil
+}
+
+// nextRelease returns the next step that frees a network for its deletion: its interfaces are
+// removed, and then the owner's routers. It returns nil if the network can be deleted.
+func nextRelease(identity Identity, observed *Network) Step {
+	if step := nextDetachment(identity, observed); step != nil {
+		return step
+	}
+	for _, r := range observed.Routers {
+		if r.isOwnedBy(identity.Owner) {
+			return DeleteRouter{r.ID}
+		}
+	}
+	return nil
+}
+
+// nextDetachment returns the step that removes an interface of the owner; nil if there is none.
+func nextDetachment(identity Identity, observed *Network) Step {
+	at := slices.IndexFunc(observed.Interfaces, func(i Interface) bool { return identity.manages(observed, i) })
+	if at < 0 {
+		return nil
+	}
+	step := detach(observed, observed.Interfaces[at])
+	step.IsRemoval = true
+	return step
+}
+
+// stepsOf returns all steps of a plan, as far as they can be known before they are taken.
+func stepsOf(next func(*Network) Step, observed *Network) (steps []Step) {
+	for step := next(observed); step != nil && len(steps) < maxSteps; step = next(observed) {
+		steps = append(steps, step)
+		observed = step.expect(observed)
+	}
+	return steps
+}
