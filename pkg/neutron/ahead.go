@@ -101,10 +101,10 @@ func heldBy(plan []Step, failing int) (held int) {
 // checkPlan makes the checks of the steps of a joint plan. It returns the number of the one that is known to fail, and
 // why.
 func (c *Cloud) checkPlan(ctx context.Context, identity Identity, observed *Network, plan []Step, guard Guard) (failing int, err error) {
-	if len(plan) == 1 {
-		return 0, c.check(ctx, identity, observed, plan[0])
-	}
 	l := lookahead{Cloud: c, identity: identity, observed: observed}
+	if len(plan) == 1 {
+		return 0, l.check(ctx, anyStep, plan[0], observed)
+	}
 	failing, err = l.checkAll(ctx, plan)
 	if err == nil {
 		err = l.tryDefault(ctx, plan[0])
@@ -115,16 +115,7 @@ func (c *Cloud) checkPlan(ctx context.Context, identity Identity, observed *Netw
 	return failing, err
 }
 
-// check makes the step's own checks.
-func (c *Cloud) check(ctx context.Context, identity Identity, observed *Network, step Step) error {
-	if s, ok := step.(checker); ok {
-		return s.check(ctx, c, identity, observed)
-	}
-	return nil
-}
-
-// lookahead checks steps that are not taken yet: what Converge checks before each of them, and what Neutron
-// would refuse. It reads everything once.
+// lookahead checks the preconditions of steps that are not taken yet. For the steps of one plan it reads everything once.
 type lookahead struct {
 	*Cloud
 	identity Identity
@@ -149,7 +140,7 @@ func (l *lookahead) checkAll(ctx context.Context, steps []Step) (failing int, er
 	if _, isDeletion := steps[0].(DeleteSubnet); !isDeletion {
 		ctx = remembering
 	}
-	if err := l.checkStep(ctx, steps[0], l.observed); err != nil {
+	if err := l.check(ctx, plannedStep, steps[0], l.observed); err != nil {
 		return 0, err
 	}
 	return failing, later
@@ -163,53 +154,13 @@ func (l *lookahead) checkLater(ctx context.Context, steps []Step) (failing int, 
 		resource, more := counted(step)
 		l.more[resource] += more
 		if i > 0 {
-			if err := l.checkLaterStep(ctx, step, expected); err != nil {
+			if err := l.check(ctx, laterStep, step, expected); err != nil {
 				return i, err
 			}
 		}
 		expected = step.expect(expected)
 	}
 	return 0, nil
-}
-
-// checkLaterStep is checkStep for a step that is not the first. It also checks what Neutron itself checks: for the
-// first step, which costs nothing, that is enough.
-func (l *lookahead) checkLaterStep(ctx context.Context, step Step, expected *Network) (err error) {
-	if resource, more := counted(step); more > 0 {
-		err = l.checkQuota(ctx, resource)
-	}
-	if err != nil {
-		return err
-	}
-	switch s := step.(type) {
-	case DetachSubnet:
-		err = s.checkRoutes(ctx, l.Cloud)
-	case CreateSubnet, UpdateSubnet, AttachSubnet:
-		err = l.checkSubnets(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	return l.checkStep(ctx, step, expected)
-}
-
-// checkSubnets fails with Stale if the network has other subnets than those that were observed: what was
-// observed can be as old as the last list.
-func (l *lookahead) checkSubnets(ctx context.Context) error {
-	if l.isListed {
-		return nil
-	}
-	now := *l.observed
-	subnets, err := l.client.subnetsOf(ctx, nil, now.ID)
-	if err != nil {
-		return err
-	}
-	now.Subnets = subnets
-	now.sortSubnets()
-	if !same(&now, l.observed) {
-		return &Error{Op: "look at network", Reason: Stale, Message: "its subnets have changed"}
-	}
-	return nil
 }
 
 // counted returns the resource that the step creates or deletes, by its name in quotas, and how many more there
@@ -226,56 +177,6 @@ func counted(step Step) (resource string, more int) {
 		return "router", -1
 	}
 	return "", 0
-}
-
-// checkStep checks one step. expected is the network as it is right before the step.
-func (l *lookahead) checkStep(ctx context.Context, step Step, expected *Network) error {
-	if err := l.check(ctx, l.identity, l.observed, step); err != nil {
-		return err
-	}
-	switch s := step.(type) {
-	case CreateSubnet:
-		if err := s.checkRefusal(expected); err != nil {
-			return err
-		}
-		return l.checkHidden(ctx, s)
-	case UpdateSubnet:
-		return s.checkRefusal(expected)
-	case AttachSubnet:
-		return l.checkAttachment(ctx, s, expected)
-	case DeleteNetwork:
-		network := s.Network
-		if !s.IsDuplicate {
-			network = l.observed // its interfaces go first
-		}
-		return l.checkPorts(ctx, l.identity.Owner.UID, scopeOf(s, l.identity, network))
-	case DeleteRouter:
-		return l.checkDetached(ctx, s, expected)
-	}
-	return nil
-}
-
-// checkHidden fails with Invalid if the network has a subnet that the client cannot see, and the new one can overlap
-// with it. An administrator can make one for another project. None overlaps if a subnet that goes before has all the
-// addresses, and Neutron itself is asked before anything goes if none has some of them.
-func (l *lookahead) checkHidden(ctx context.Context, s CreateSubnet) error {
-	cidr, replaced := s.Subnet.CIDR, false
-	for _, before := range l.observed.Subnets {
-		if before.CIDR.Contains(cidr.Addr()) && before.CIDR.Bits() <= cidr.Bits() {
-			return nil
-		}
-		replaced = replaced || before.CIDR.Overlaps(cidr)
-	}
-	if !replaced {
-		return nil
-	}
-	ids, err := l.client.subnetIDs(ctx, l.observed.ID)
-	for _, id := range ids {
-		if l.observed.subnet(id) == nil {
-			return &Error{Op: "create subnet", Reason: Invalid, Message: fmt.Sprintf("%s can overlap with subnet %s of the network, which belongs to another project and is not visible: an administrator has to delete it", cidr, id)}
-		}
-	}
-	return err
 }
 
 // checkAttachment fails with Invalid if the subnet has no gateway, or overlaps with another one of the
@@ -420,30 +321,4 @@ func (l *lookahead) tryDefault(ctx context.Context, step Step) error {
 		return nil
 	}
 	return err
-}
-
-// checkDetached fails with InUse if the router has interfaces that no step before removes.
-func (l *lookahead) checkDetached(ctx context.Context, s DeleteRouter, expected *Network) error {
-	ports, err := l.client.interfacePorts(ctx, s.ID)
-	if err != nil {
-		return err
-	}
-	ports = slices.DeleteFunc(ports, func(p Port) bool {
-		isOn := func(i Interface) bool { return i.PortID == p.ID }
-		return slices.ContainsFunc(l.observed.Interfaces, isOn) && !slices.ContainsFunc(expected.Interfaces, isOn)
-	})
-	if message := inUseBy(ports); message != "" {
-		return &Error{Op: "delete router " + s.ID, Reason: InUse, Message: message}
-	}
-	return nil
-}
-
-// checkQuota fails with OverQuota if the project's quota does not allow one more resource, such as "subnet". A
-// quota that cannot be read prevents nothing: Neutron itself checks it.
-func (l *lookahead) checkQuota(ctx context.Context, resource string) error {
-	quota, isKnown := l.client.quotas(ctx)[resource]
-	if !isKnown || quota.Limit < 0 || quota.Used+quota.Reserved+l.more[resource] <= quota.Limit {
-		return nil
-	}
-	return &Error{Op: "create " + resource, Reason: OverQuota, Message: fmt.Sprintf("the project's quota is %d %ss, and it has %d", quota.Limit, resource, quota.Used)}
 }

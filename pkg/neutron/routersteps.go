@@ -86,30 +86,6 @@ func (s AttachSubnet) isRecorded(identity Identity) bool {
 	return identity.RouterRecorded && (s.IsOwn || identity.RouterID == s.Router)
 }
 
-// check reads the router if the last list does not have it.
-func (s AttachSubnet) check(ctx context.Context, c *Cloud, _ Identity, observed *Network) error {
-	_, isKnown := c.routing.router(s.Router)
-	if s.IsOwn || isKnown || observed.router(s.Router) != nil {
-		return nil
-	}
-	return c.checkRouter(ctx, s.Router)
-}
-
-// checkRouter fails with Unresolved if there is no such router, or if it belongs to another project, as
-// far as an admin can see it: the list of the project's ports would not have the interfaces, and the
-// subnets would be attached again and again.
-func (c *Cloud) checkRouter(ctx context.Context, id string) error {
-	router, err := c.client.getRouterDetails(ctx, id)
-	if err != nil {
-		return unresolved(err)
-	}
-	if place, _ := c.client.Place(); place.Project != "" && router.ProjectID != place.Project {
-		return &Error{Op: "attach subnet", Reason: Unresolved, Message: fmt.Sprintf("router %s belongs to another project", id)}
-	}
-	c.routing.storeRouter(router.Router)
-	return nil
-}
-
 // apply attaches the subnet. Neutron refuses that if it is attached (400). It refuses it in another
 // way (409) if an earlier request failed in the middle: then there is a port that looks like an
 // interface, in every answer, and is none. It is removed, and the plan is made again.
@@ -223,50 +199,8 @@ func (s DetachSubnet) scope(observed *Network) scope {
 	return replacedScope(observed, s.Replaces)
 }
 
-// check fails if something depends on the interface, or prevents the deletion that comes after it.
-func (s DetachSubnet) check(ctx context.Context, c *Cloud, identity Identity, observed *Network) error {
-	if scope := scopeOf(s, identity, observed); scope.op != "" {
-		if err := c.checkPorts(ctx, identity.Owner.UID, scope); err != nil {
-			return err
-		}
-	}
-	return s.checkFloatingIPs(ctx, c)
-}
-
-// checkRoutes fails with InUse if routes of the router depend on the subnet.
-func (s DetachSubnet) checkRoutes(ctx context.Context, c *Cloud) error {
-	router, err := c.client.getRouterDetails(ctx, s.Router)
-	if err != nil && ReasonOf(err) != NotFound {
-		return err
-	}
-	for _, route := range router.Routes {
-		if s.CIDR.Contains(route.NextHop) {
-			return &Error{Op: "detach subnet " + s.CIDR.String(), Reason: InUse, Message: fmt.Sprintf("in use by a route of router %s via %s", s.Router, route.NextHop)}
-		}
-	}
-	return nil
-}
-
 func (s DetachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
 	return observed.withoutInterface(s.Router, s.Subnet), c.client.DetachSubnet(ctx, s.Router, s.Subnet)
-}
-
-// checkFloatingIPs fails with InUse if floating IPs depend on the subnet.
-func (s DetachSubnet) checkFloatingIPs(ctx context.Context, c *Cloud) error {
-	ips, err := c.client.FloatingIPs(ctx, s.Router)
-	if err != nil {
-		return err
-	}
-	var names []string
-	for _, ip := range ips {
-		if slices.ContainsFunc(ip.FixedIPs(), s.CIDR.Contains) {
-			names = append(names, ip.String())
-		}
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	return &Error{Op: "detach subnet " + s.CIDR.String(), Reason: InUse, Message: Printable("in use by floating IP " + shorten(names))}
 }
 
 // DeleteRouter deletes a router that carries the owner's mark.
@@ -275,16 +209,6 @@ type DeleteRouter struct{ ID string }
 func (s DeleteRouter) String() string   { return "router " + s.ID + " deleted" }
 func (DeleteRouter) Irreversible() bool { return true }
 func (DeleteRouter) Fields() []string   { return []string{fieldObsoleteRouter} }
-
-// check reads the router. The request to delete it cannot have a revision, and another client may have
-// removed the mark.
-func (s DeleteRouter) check(ctx context.Context, c *Cloud, identity Identity, _ *Network) error {
-	router, err := c.client.GetRouter(ctx, s.ID)
-	if ReasonOf(err) == NotFound || err == nil && !router.isOwnedBy(identity.Owner) {
-		return &Error{Op: "delete router " + s.ID, Reason: Stale, Message: "it is gone, or no longer carries our mark"}
-	}
-	return err
-}
 
 func (s DeleteRouter) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
 	return observed.withoutRouter(s.ID), c.client.DeleteRouter(ctx, s.ID)

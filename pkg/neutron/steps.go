@@ -27,12 +27,6 @@ type Step interface {
 	apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error)
 }
 
-// checker is a step that something in Neutron can prevent, such as a port. The check makes requests, so
-// it comes before the Network is read past the cache, which is the last thing before the step.
-type checker interface {
-	check(ctx context.Context, c *Cloud, identity Identity, observed *Network) error
-}
-
 // Fields are all names that Step.Fields returns. They are label values of a metric.
 var Fields = slices.Concat(
 	[]string{fieldNetwork, fieldDuplicateNetwork, fieldTags, fieldSubnet, fieldObsoleteSubnet, fieldRouter, fieldObsoleteRouter, fieldInterface},
@@ -107,13 +101,6 @@ func (CreateSubnet) Fields() []string   { return []string{fieldSubnet} }
 
 func (s CreateSubnet) scope(observed *Network) scope { return replacedScope(observed, s.Replaces) }
 
-func (s CreateSubnet) check(ctx context.Context, c *Cloud, identity Identity, observed *Network) error {
-	if len(s.Replaces) == 0 {
-		return nil
-	}
-	return c.checkPorts(ctx, identity.Owner.UID, scopeOf(s, identity, observed))
-}
-
 func (s CreateSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
 	subnet, err := c.client.CreateSubnet(ctx, observed.ID, s)
 	return observed.withSubnet(subnet), err
@@ -164,13 +151,6 @@ func (s DeleteSubnet) scope(observed *Network) scope {
 	return scope{op: "delete subnet " + s.CIDR.String(), network: observed.ID, subnets: []string{s.ID}}
 }
 
-// check looks for the ports itself: Neutron takes an IPv6 subnet away under ports that have chosen their
-// addresses in it (SLAAC). A port that gets an address between the check and the request can still lose
-// it, because no request of Neutron's depends on the ports.
-func (s DeleteSubnet) check(ctx context.Context, c *Cloud, identity Identity, observed *Network) error {
-	return c.checkPorts(ctx, identity.Owner.UID, scopeOf(s, identity, observed))
-}
-
 func (s DeleteSubnet) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
 	return observed.withoutSubnet(s.ID), c.tryDelete(ctx, identity.Owner.UID, scopeOf(s, identity, observed), func() error {
 		return c.client.DeleteSubnet(ctx, s.ID, observed.subnet(s.ID).Revision)
@@ -196,10 +176,6 @@ func (DeleteNetwork) Irreversible() bool { return true }
 func (DeleteNetwork) Fields() []string   { return []string{fieldDuplicateNetwork} }
 
 func (s DeleteNetwork) scope(*Network) scope { return networkScope(s.Network.ID) }
-
-func (s DeleteNetwork) check(ctx context.Context, c *Cloud, identity Identity, _ *Network) error {
-	return c.checkExternal(ctx, identity.Owner.UID, s.Network)
-}
 
 func (s DeleteNetwork) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
 	return s.expect(observed), c.removed(identity.Owner, s.Network, c.deleteIfMarked(ctx, identity, s.Network))

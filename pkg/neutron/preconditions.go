@@ -1,0 +1,284 @@
+// Copyright The samplecrd-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package neutron
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"go4.org/netipx"
+	"k8s.io/klog/v2"
+)
+
+// precondition is what must be true for a step.
+type precondition struct {
+	// name says what must be true, to readers of the list.
+	name string
+	from moment
+	// check fails if it is not true. expected is the network as it is right before the step.
+	check func(l *lookahead, ctx context.Context, step Step, expected *Network) error
+}
+
+// moment is when a precondition is checked.
+type moment int
+
+const (
+	// anyStep: before each step.
+	anyStep moment = iota
+	// plannedStep: only before the first step of a joint plan, which costs something if a later one fails, and for the steps
+	// after it.
+	plannedStep
+	// laterStep: only for the steps after the first. Neutron itself checks it for the first one, which costs nothing.
+	laterStep
+)
+
+// preconditions are all that can prevent a step in Neutron, in the order in which they are checked.
+var preconditions = []precondition{
+	before(laterStep, "the quota has room", (*lookahead).checkQuota),
+	before(laterStep, "no route of the router depends on the interface", (*lookahead).checkRoutes),
+	before(laterStep, "the network has the subnets that were observed", (*lookahead).checkSubnets),
+	before(anyStep, "no ports are on the subnets that go", (*lookahead).checkPortsOnSubnets),
+	before(anyStep, "no floating IPs are on an external network that goes", (*lookahead).checkPortsOnExternal),
+	before(anyStep, "no floating IPs depend on the interface", (*lookahead).checkFloatingIPs),
+	before(anyStep, "the router is there, and of this project", (*lookahead).checkRouter),
+	before(anyStep, "the router still has the owner's mark", (*lookahead).checkOwnRouter),
+	before(plannedStep, "Neutron accepts the new subnet", (*lookahead).checkCreation),
+	before(plannedStep, "no hidden subnet overlaps with the new one", (*lookahead).checkHidden),
+	before(plannedStep, "Neutron accepts the changed subnet", (*lookahead).checkUpdate),
+	before(plannedStep, "the router accepts the subnet", (*lookahead).checkAttachment),
+	before(plannedStep, "no ports are on the network that goes", (*lookahead).checkPortsOnNetwork),
+	before(plannedStep, "no other interfaces are on the router that goes", (*lookahead).checkDetached),
+}
+
+// before returns the precondition of the steps of type S.
+func before[S Step](from moment, name string, check func(*lookahead, context.Context, S, *Network) error) precondition {
+	return precondition{name, from, func(l *lookahead, ctx context.Context, step Step, expected *Network) error {
+		if s, ok := step.(S); ok {
+			return check(l, ctx, s, expected)
+		}
+		return nil
+	}}
+}
+
+// check checks the preconditions of the step at that moment.
+func (l *lookahead) check(ctx context.Context, at moment, step Step, expected *Network) error {
+	for _, p := range preconditions {
+		if p.from > at {
+			continue
+		}
+		if err := p.check(l, ctx, step, expected); err != nil {
+			klog.FromContext(ctx).V(4).Info("A step cannot be taken yet", "step", step, "precondition", p.name, "err", err)
+			return err
+		}
+	}
+	return nil
+}
+
+// checkQuota fails with OverQuota if the project's quota does not allow what the step creates. A
+// quota that cannot be read prevents nothing: Neutron itself checks it.
+func (l *lookahead) checkQuota(ctx context.Context, step Step, _ *Network) error {
+	resource, more := counted(step)
+	if more <= 0 {
+		return nil
+	}
+	quota, isKnown := l.client.quotas(ctx)[resource]
+	if !isKnown || quota.Limit < 0 || quota.Used+quota.Reserved+l.more[resource] <= quota.Limit {
+		return nil
+	}
+	return &Error{Op: "create " + resource, Reason: OverQuota, Message: fmt.Sprintf("the project's quota is %d %ss, and it has %d", quota.Limit, resource, quota.Used)}
+}
+
+// checkRoutes fails with InUse if routes of the router depend on the subnet.
+func (l *lookahead) checkRoutes(ctx context.Context, s DetachSubnet, _ *Network) error {
+	router, err := l.client.getRouterDetails(ctx, s.Router)
+	if err != nil && ReasonOf(err) != NotFound {
+		return err
+	}
+	for _, route := range router.Routes {
+		if s.CIDR.Contains(route.NextHop) {
+			return &Error{Op: "detach subnet " + s.CIDR.String(), Reason: InUse, Message: fmt.Sprintf("in use by a route of router %s via %s", s.Router, route.NextHop)}
+		}
+	}
+	return nil
+}
+
+// checkSubnets fails with Stale if the network has other subnets than those that were observed: what was
+// observed can be as old as the last list.
+func (l *lookahead) checkSubnets(ctx context.Context, step Step, _ *Network) error {
+	switch step.(type) {
+	case CreateSubnet, UpdateSubnet, AttachSubnet:
+	default:
+		return nil
+	}
+	if l.isListed {
+		return nil
+	}
+	now := *l.observed
+	subnets, err := l.client.subnetsOf(ctx, nil, now.ID)
+	if err != nil {
+		return err
+	}
+	now.Subnets = subnets
+	now.sortSubnets()
+	if !same(&now, l.observed) {
+		return &Error{Op: "look at network", Reason: Stale, Message: "its subnets have changed"}
+	}
+	return nil
+}
+
+// checkPortsOnSubnets fails with InUse if ports are on the subnets that go, or on the network that is deleted after them. For
+// the deletion of the network itself Neutron's answer is enough. For that of a subnet it is not: Neutron takes an IPv6 subnet away under ports that have chosen their
+// addresses in it (SLAAC). A port that gets an address between the check and the request can still lose
+// it, because no request of Neutron's depends on the ports.
+func (l *lookahead) checkPortsOnSubnets(ctx context.Context, step Step, _ *Network) error {
+	scope := scopeOf(step, l.identity, l.observed)
+	if _, isWhole := step.(DeleteNetwork); isWhole || scope.op == "" {
+		return nil
+	}
+	return l.checkPorts(ctx, l.identity.Owner.UID, scope)
+}
+
+// checkPortsOnExternal is checkExternal.
+func (l *lookahead) checkPortsOnExternal(ctx context.Context, s DeleteNetwork, _ *Network) error {
+	return l.checkExternal(ctx, l.identity.Owner.UID, s.Network)
+}
+
+// checkFloatingIPs fails with InUse if floating IPs depend on the subnet.
+func (l *lookahead) checkFloatingIPs(ctx context.Context, s DetachSubnet, _ *Network) error {
+	ips, err := l.client.FloatingIPs(ctx, s.Router)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, ip := range ips {
+		if slices.ContainsFunc(ip.FixedIPs(), s.CIDR.Contains) {
+			names = append(names, ip.String())
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return &Error{Op: "detach subnet " + s.CIDR.String(), Reason: InUse, Message: Printable("in use by floating IP " + shorten(names))}
+}
+
+// checkRouter reads the router if the last list does not have it. It fails with Unresolved if there is no such router, or if it belongs to another project, as
+// far as an admin can see it: the list of the project's ports would not have the interfaces, and the
+// subnets would be attached again and again.
+func (l *lookahead) checkRouter(ctx context.Context, s AttachSubnet, _ *Network) error {
+	_, isKnown := l.routing.router(s.Router)
+	if s.IsOwn || isKnown || l.observed.router(s.Router) != nil {
+		return nil
+	}
+	router, err := l.client.getRouterDetails(ctx, s.Router)
+	if err != nil {
+		return unresolved(err)
+	}
+	if place, _ := l.client.Place(); place.Project != "" && router.ProjectID != place.Project {
+		return &Error{Op: "attach subnet", Reason: Unresolved, Message: fmt.Sprintf("router %s belongs to another project", s.Router)}
+	}
+	l.routing.storeRouter(router.Router)
+	return nil
+}
+
+// checkOwnRouter reads the router. The request to delete it cannot have a revision, and another client may have
+// removed the mark.
+func (l *lookahead) checkOwnRouter(ctx context.Context, s DeleteRouter, _ *Network) error {
+	router, err := l.client.GetRouter(ctx, s.ID)
+	if ReasonOf(err) == NotFound || err == nil && !router.isOwnedBy(l.identity.Owner) {
+		return &Error{Op: "delete router " + s.ID, Reason: Stale, Message: "it is gone, or no longer carries our mark"}
+	}
+	return err
+}
+
+// checkCreation fails with Invalid if the subnet overlaps with another one of the network, or if Neutron
+// accepts it on no network.
+func (l *lookahead) checkCreation(_ context.Context, s CreateSubnet, expected *Network) error {
+	if isRefused(&s.Subnet) {
+		return &Error{Op: "create subnet", Reason: Invalid, Message: fmt.Sprintf("Neutron does not accept %s with this gateway, these allocation pools and DHCP", s.Subnet.CIDR)}
+	}
+	for _, other := range expected.Subnets {
+		if other.CIDR.Overlaps(s.Subnet.CIDR) {
+			return &Error{Op: "create subnet", Reason: Invalid, Message: fmt.Sprintf("%s overlaps with subnet %s (%s) of the network, which is left alone", s.Subnet.CIDR, other.CIDR, other.ID)}
+		}
+	}
+	return nil
+}
+
+// checkUpdate fails with Invalid if the gateway is then in a pool, and with InUse if the gateway moves while
+// a router of another client has its address.
+func (l *lookahead) checkUpdate(_ context.Context, s UpdateSubnet, expected *Network) error {
+	subnet, after := expected.subnet(s.ID), s.expect(expected).subnet(s.ID)
+	if pool := after.Pools.containing(after.Gateway); pool != "" {
+		return &Error{Op: "update subnet", Reason: Invalid, Message: fmt.Sprintf("gateway %s is in the allocation pool %s of subnet %s", after.Gateway, pool, subnet.CIDR)}
+	}
+	if !gatewayIn(s.Changes).IsValid() {
+		return nil
+	}
+	for _, i := range expected.Interfaces {
+		if i.SubnetID == s.ID && i.Address == subnet.Gateway {
+			return &Error{Op: "update subnet", Reason: InUse, Message: fmt.Sprintf("the address of the gateway, %s, is in use by router %s (port %s)", subnet.Gateway, i.RouterID, i.PortID)}
+		}
+	}
+	return nil
+}
+
+// containing returns the pool that contains the address, "" if none does.
+func (p Pools) containing(address netip.Addr) string {
+	for _, text := range elements(p) {
+		if pool, err := netipx.ParseIPRange(text); err == nil && pool.Contains(address) {
+			return text
+		}
+	}
+	return ""
+}
+
+// checkHidden fails with Invalid if the network has a subnet that the client cannot see, and the new one can overlap
+// with it. An administrator can make one for another project. None overlaps if a subnet that goes before has all the
+// addresses, and Neutron itself is asked before anything goes if none has some of them.
+func (l *lookahead) checkHidden(ctx context.Context, s CreateSubnet, _ *Network) error {
+	cidr, replaced := s.Subnet.CIDR, false
+	for _, before := range l.observed.Subnets {
+		if before.CIDR.Contains(cidr.Addr()) && before.CIDR.Bits() <= cidr.Bits() {
+			return nil
+		}
+		replaced = replaced || before.CIDR.Overlaps(cidr)
+	}
+	if !replaced {
+		return nil
+	}
+	ids, err := l.client.subnetIDs(ctx, l.observed.ID)
+	for _, id := range ids {
+		if l.observed.subnet(id) == nil {
+			return &Error{Op: "create subnet", Reason: Invalid, Message: fmt.Sprintf("%s can overlap with subnet %s of the network, which belongs to another project and is not visible: an administrator has to delete it", cidr, id)}
+		}
+	}
+	return err
+}
+
+// checkPortsOnNetwork fails with InUse if ports are on the network, except for those that go with its interfaces.
+func (l *lookahead) checkPortsOnNetwork(ctx context.Context, s DeleteNetwork, _ *Network) error {
+	network := s.Network
+	if !s.IsDuplicate {
+		network = l.observed // its interfaces go first
+	}
+	return l.checkPorts(ctx, l.identity.Owner.UID, scopeOf(s, l.identity, network))
+}
+
+// checkDetached fails with InUse if the router has interfaces that no step before removes.
+func (l *lookahead) checkDetached(ctx context.Context, s DeleteRouter, expected *Network) error {
+	ports, err := l.client.interfacePorts(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	ports = slices.DeleteFunc(ports, func(p Port) bool {
+		isOn := func(i Interface) bool { return i.PortID == p.ID }
+		return slices.ContainsFunc(l.observed.Interfaces, isOn) && !slices.ContainsFunc(expected.Interfaces, isOn)
+	})
+	if message := inUseBy(ports); message != "" {
+		return &Error{Op: "delete router " + s.ID, Reason: InUse, Message: message}
+	}
+	return nil
+}
