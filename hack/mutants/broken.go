@@ -111,7 +111,7 @@ var brokenByHand = []broken{
 	}, "./pkg/neutron", "^TestPortsOnAnyObsoleteSubnetPreventTheReplacement$"},
 	{"list-not-found-is-not-found", "pkg/neutron/list.go", []string{
 		"(e.Reason == Invalid || e.Reason == NotFound)", "e.Reason == Invalid",
-	}, ".", "^TestActorsAtEveryRequest$"},
+	}, "./pkg/neutron", "^TestAListThatIsNotFoundProvesNothing$"},
 	{"changes-of-failed-syncs-forgotten", "pkg/status/unrecorded.go", []string{
 		"	u.changes[key] = c\n", "	delete(u.changes, key)\n",
 	}, ".", "^TestActorsAtEveryRequest$"},
