@@ -69,7 +69,7 @@ func (w *world) convergeFrom(t *testing.T, as Identity, want View, have *Network
 
 // delete deletes the network, as a step does.
 func (w *world) delete(ctx context.Context, as Identity, have *Network) error {
-	_, err := DeleteNetwork{Network: have}.apply(ctx, w.Cloud, as, have)
+	_, err := w.request(ctx, as, have, DeleteNetwork{Network: have})
 	return err
 }
 

@@ -234,46 +234,6 @@ func (c *Cloud) pickSurvivor(ctx context.Context, identity Identity, observed *N
 	return observed, nil
 }
 
-// take takes the first step of the plan, unless something prevents it, or another step of the plan. It returns
-// the network as it is afterwards, or the number of the step that fails.
-func (c *Cloud) take(ctx context.Context, identity Identity, observed *Network, plan []Step, guard Guard) (next *Network, failing int, err error) {
-	step := plan[0]
-	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "step", step))
-	failing, err = c.checkPlan(ctx, identity, observed, plan, guard)
-	if err == nil {
-		failing = 0
-		next, err = c.apply(ctx, identity, observed, step, guard)
-	}
-	if err != nil {
-		c.invalidateAfter(identity.Owner, err)
-		return observed, failing, err
-	}
-	if next != observed { // a newer list may have replaced what was observed
-		c.observer.Update(identity.Owner.UID, next)
-	}
-	return next, 0, nil
-}
-
-// apply applies the step, unless the guard prevents it. It returns the network as it is afterwards.
-func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network, step Step, guard Guard) (*Network, error) {
-	if err := c.checkImported(ctx, identity, observed, step); err != nil {
-		return nil, err
-	}
-	if s, isDeletion := step.(DeleteNetwork); isDeletion && s.IsDuplicate {
-		network, err := c.follow(ctx, identity, s.Network, func(n *Network) Step { return nextDetachment(identity, n) }, guard)
-		if err != nil {
-			return nil, err
-		}
-		step = DeleteNetwork{Network: network, IsDuplicate: true}
-	}
-	if step.Irreversible() {
-		if err := guard.verify(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return step.apply(ctx, c, identity, observed)
-}
-
 // Remove deletes the identity's networks and routers, or removes the mark from them if they are to
 // be retained, until Neutron has none or the guard prevents it. There can be several, if two
 // writers raced. It returns a network that stays: a retained one, or one that another client
@@ -367,52 +327,4 @@ func (c *Cloud) follow(ctx context.Context, identity Identity, observed *Network
 // withNetwork adds the network to what is logged.
 func withNetwork(ctx context.Context, observed *Network) context.Context {
 	return klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID))
-}
-
-// removed updates the cache after a network was deleted or unmarked, or that failed with err. What is not there any
-// more needs neither.
-func (c *Cloud) removed(owner Owner, network *Network, err error) error {
-	if err != nil && ReasonOf(err) != NotFound {
-		c.invalidateAfter(owner, err)
-		return err
-	}
-	c.observer.Delete(owner.UID, network.ID)
-	return nil
-}
-
-func (c *Cloud) deleteIfMarked(ctx context.Context, identity Identity, network *Network) error {
-	if network.Revision != nil {
-		if err := c.deleteRevision(ctx, identity, network); ReasonOf(err) != Stale {
-			return err
-		}
-	}
-	// The cache is out of date: the network may belong to someone else by now.
-	fresh, err := c.client.getNetwork(ctx, network.ID)
-	if err == nil {
-		err = identity.checkDeletion(fresh)
-	}
-	if err != nil {
-		return err
-	}
-	if !identity.Marks(fresh) {
-		klog.FromContext(ctx).Info("Left a network in Neutron that no longer carries our mark", "networkID", fresh.ID, "description", Printable(fresh.Description))
-		return nil
-	}
-	return c.deleteRevision(ctx, identity, fresh)
-}
-
-func (c *Cloud) deleteRevision(ctx context.Context, identity Identity, network *Network) error {
-	return c.tryDelete(ctx, identity.Owner.UID, networkScope(network.ID), func() error {
-		return c.client.DeleteNetwork(ctx, network.ID, network.Revision)
-	})
-}
-
-// invalidateAfter invalidates what the cache has of the owner, unless the error shows that
-// nothing has changed in Neutron.
-func (c *Cloud) invalidateAfter(owner Owner, err error) {
-	switch ReasonOf(err) {
-	case Invalid, Forbidden, Unauthenticated, InUse, OverQuota, NoSegment:
-	default:
-		c.observer.Invalidate(owner.UID)
-	}
 }

@@ -231,7 +231,7 @@ func (ImportNetwork) Fields() []string   { return []string{fieldNetworkMark} }
 // apply adds the tag and reads the network again. Of two controllers that do so at the same time, the
 // one that adds its tag later sees both. It withdraws its own, and so may the other one; both try again
 // after different delays.
-func (s ImportNetwork) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
+func (c *Cloud) importNetwork(ctx context.Context, identity Identity, observed *Network) (*Network, error) {
 	if holder := c.imports.hold(observed.ID, identity.Owner.UID); holder != identity.Owner.UID {
 		return nil, raced(importRefusal(identity.Owner, &Network{ID: observed.ID, Tags: NewTags(Owner{identity.Owner.Cluster, holder}.ImportTag())}))
 	}
@@ -292,14 +292,6 @@ func (s WithdrawImport) String() string { return "ownership mark withdrawn" }
 // becomes another Network's.
 func (WithdrawImport) Irreversible() bool { return true }
 func (WithdrawImport) Fields() []string   { return []string{fieldNetworkMark} }
-
-func (s WithdrawImport) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
-	next, err := c.removeTags(ctx, observed, s.Tags)
-	if err == nil {
-		c.imports.drop(observed.ID, identity.Owner.UID)
-	}
-	return next, err
-}
 
 // removeTags removes the tags from the network, and returns it as it is then.
 func (c *Cloud) removeTags(ctx context.Context, network *Network, tags []string) (*Network, error) {

@@ -34,11 +34,6 @@ func (CreateRouter) Irreversible() bool                { return true }
 func (CreateRouter) Fields() []string                  { return []string{fieldRouter} }
 func (CreateRouter) isRecorded(identity Identity) bool { return identity.RouterRecorded }
 
-func (s CreateRouter) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
-	router, err := c.client.CreateRouter(ctx, s)
-	return observed.withRouter(router), unresolved(err)
-}
-
 // UpdateRouter changes fields of a router of the Network's own.
 type UpdateRouter struct {
 	ID      string
@@ -48,11 +43,6 @@ type UpdateRouter struct {
 func (s UpdateRouter) String() string   { return describe(s.Changes) }
 func (UpdateRouter) Irreversible() bool { return false }
 func (s UpdateRouter) Fields() []string { return labels(s.Changes) }
-
-func (s UpdateRouter) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
-	router, err := c.client.UpdateRouter(ctx, s.ID, s.Changes)
-	return observed.withRouter(router), unresolved(err)
-}
 
 // AttachSubnet attaches a subnet to a router, or confirms that it is attached.
 type AttachSubnet struct {
@@ -86,20 +76,20 @@ func (s AttachSubnet) isRecorded(identity Identity) bool {
 	return identity.RouterRecorded && (s.IsOwn || identity.RouterID == s.Router)
 }
 
-// apply attaches the subnet. Neutron refuses that if it is attached (400). It refuses it in another
+// attach attaches the subnet. Neutron refuses that if it is attached (400). It refuses it in another
 // way (409) if an earlier request failed in the middle: then there is a port that looks like an
 // interface, in every answer, and is none. It is removed, and the plan is made again.
-func (s AttachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
+func (c *Cloud) attach(ctx context.Context, s AttachSubnet, observed *Network) (*Network, error) {
 	port, err := c.client.AttachSubnet(ctx, s.Router, s.Subnet)
 	switch conflict := errorIn(err).conflict; {
 	case conflict == attachedAlready && s.Port != "":
 		port, err = s.Port, nil
 	case conflict == attachedAlready:
-		if err = s.checkHidden(ctx, c, observed); err == nil {
-			err = s.removeHalf(ctx, c)
+		if err = c.checkAttached(ctx, s, observed); err == nil {
+			err = c.removeHalf(ctx, s)
 		}
 	case conflict == addressTaken && s.Port != "":
-		err = s.removeHalf(ctx, c)
+		err = c.removeHalf(ctx, s)
 	}
 	if ReasonOf(err) == InUse {
 		gateway := FixedIP{s.Subnet, observed.subnet(s.Subnet).Gateway}
@@ -122,9 +112,9 @@ func (s AttachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed 
 	}), nil
 }
 
-// checkHidden fails with Stale if the subnet is attached, which was not observed: another request was
+// checkAttached fails with Stale if the subnet is attached, which was not observed: another request was
 // faster. Otherwise the port of the interface has lost its device owner, and is hidden from lists.
-func (s AttachSubnet) checkHidden(ctx context.Context, c *Cloud, observed *Network) error {
+func (c *Cloud) checkAttached(ctx context.Context, s AttachSubnet, observed *Network) error {
 	ports, err := c.client.PortsOnNetworks(ctx, observed.ID)
 	if err != nil {
 		return err
@@ -137,7 +127,7 @@ func (s AttachSubnet) checkHidden(ctx context.Context, c *Cloud, observed *Netwo
 
 // removeHalf removes what a request that failed in the middle has left. It fails with Stale, so that the plan is made
 // again: the next request to attach the subnet has a live read of the Network of its own.
-func (s AttachSubnet) removeHalf(ctx context.Context, c *Cloud) error {
+func (c *Cloud) removeHalf(ctx context.Context, s AttachSubnet) error {
 	klog.FromContext(ctx).Info("Removing what an earlier request to attach the subnet has left, which failed in the middle", "router", s.Router, "port", s.Port)
 	if err := c.client.DetachSubnet(ctx, s.Router, s.Subnet); err != nil {
 		return err
@@ -199,17 +189,9 @@ func (s DetachSubnet) scope(observed *Network) scope {
 	return replacedScope(observed, s.Replaces)
 }
 
-func (s DetachSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
-	return observed.withoutInterface(s.Router, s.Subnet), c.client.DetachSubnet(ctx, s.Router, s.Subnet)
-}
-
 // DeleteRouter deletes a router that carries the owner's mark.
 type DeleteRouter struct{ ID string }
 
 func (s DeleteRouter) String() string   { return "router " + s.ID + " deleted" }
 func (DeleteRouter) Irreversible() bool { return true }
 func (DeleteRouter) Fields() []string   { return []string{fieldObsoleteRouter} }
-
-func (s DeleteRouter) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
-	return observed.withoutRouter(s.ID), c.client.DeleteRouter(ctx, s.ID)
-}

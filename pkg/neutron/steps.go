@@ -4,14 +4,13 @@
 package neutron
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"slices"
 )
 
-// A Step is one change in Neutron. Converge applies the step that Next returns. A new kind
-// of change is one more type here.
+// A Step is one change in Neutron, as data. A new kind of change is one more type here, and a case in Cloud.request or
+// Cloud.requestForRouter.
 type Step interface {
 	// String describes the step to users, in events and in the message of a paused Network.
 	fmt.Stringer
@@ -23,8 +22,6 @@ type Step interface {
 	Fields() []string
 	// expect returns the network as it will be afterwards, if Neutron accepts the step.
 	expect(observed *Network) *Network
-	// apply makes the request, and returns the network as it is afterwards.
-	apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error)
 }
 
 // Fields are all names that Step.Fields returns. They are label values of a metric.
@@ -51,24 +48,12 @@ func (CreateNetwork) String() string { return "network created" }
 func (CreateNetwork) Irreversible() bool { return true }
 func (CreateNetwork) Fields() []string   { return []string{fieldNetwork} }
 
-func (s CreateNetwork) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
-	network, err := c.client.CreateNetwork(ctx, s)
-	network.Routers, network.RoutersKnown = observed.Routers, observed.RoutersKnown
-	return &network, err
-}
-
 // UpdateNetwork changes fields of the network.
 type UpdateNetwork struct{ Changes []Change }
 
 func (s UpdateNetwork) String() string   { return describe(s.Changes) }
 func (UpdateNetwork) Irreversible() bool { return false }
 func (s UpdateNetwork) Fields() []string { return labels(s.Changes) }
-
-func (s UpdateNetwork) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
-	network, err := c.client.UpdateNetwork(ctx, observed, s)
-	network.copyRead(observed)
-	return &network, err
-}
 
 // SetTags replaces the tags of the network. Neutron does not accept tags in the request that
 // creates it.
@@ -77,13 +62,6 @@ type SetTags struct{ Tags Tags }
 func (s SetTags) String() string   { return Change{Label: fieldTags, Value: s.Tags}.String() }
 func (SetTags) Irreversible() bool { return false }
 func (SetTags) Fields() []string   { return []string{fieldTags} }
-
-func (s SetTags) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
-	tags, err := c.client.SetTags(ctx, observed.ID, s)
-	next := *observed
-	next.Tags, next.Revision = tags, nil // the revision has changed
-	return &next, err
-}
 
 // CreateSubnet creates a subnet. Its description carries the mark from the start. If a subnet
 // that it replaces has ports, it fails with InUse and changes nothing.
@@ -100,11 +78,6 @@ func (CreateSubnet) Irreversible() bool { return false }
 func (CreateSubnet) Fields() []string   { return []string{fieldSubnet} }
 
 func (s CreateSubnet) scope(observed *Network) scope { return replacedScope(observed, s.Replaces) }
-
-func (s CreateSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
-	subnet, err := c.client.CreateSubnet(ctx, observed.ID, s)
-	return observed.withSubnet(subnet), err
-}
 
 // UpdateSubnet changes fields of a subnet.
 type UpdateSubnet struct {
@@ -123,11 +96,6 @@ func (s UpdateSubnet) String() string {
 
 func (UpdateSubnet) Irreversible() bool { return false }
 func (s UpdateSubnet) Fields() []string { return labels(s.Changes) }
-
-func (s UpdateSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
-	subnet, err := c.client.UpdateSubnet(ctx, observed.subnet(s.ID), s)
-	return observed.withSubnet(subnet), err
-}
 
 // DeleteSubnet deletes a subnet that the spec no longer declares. It fails with InUse if ports have
 // addresses in it.
@@ -151,12 +119,6 @@ func (s DeleteSubnet) scope(observed *Network) scope {
 	return scope{op: "delete subnet " + s.CIDR.String(), network: observed.ID, subnets: []string{s.ID}}
 }
 
-func (s DeleteSubnet) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
-	return observed.withoutSubnet(s.ID), c.tryDelete(ctx, identity.Owner.UID, scopeOf(s, identity, observed), func() error {
-		return c.client.DeleteSubnet(ctx, s.ID, observed.subnet(s.ID).Revision)
-	})
-}
-
 // DeleteNetwork deletes the owner's network with its subnets, unless it no longer carries the mark.
 type DeleteNetwork struct {
 	Network *Network
@@ -177,10 +139,6 @@ func (DeleteNetwork) Fields() []string   { return []string{fieldDuplicateNetwork
 
 func (s DeleteNetwork) scope(*Network) scope { return networkScope(s.Network.ID) }
 
-func (s DeleteNetwork) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
-	return s.expect(observed), c.removed(identity.Owner, s.Network, c.deleteIfMarked(ctx, identity, s.Network))
-}
-
 // UnmarkSubnet removes the mark from a subnet that is to be retained.
 type UnmarkSubnet struct{ Subnet Subnet }
 
@@ -190,10 +148,6 @@ func (s UnmarkSubnet) String() string {
 func (UnmarkSubnet) Irreversible() bool { return true }
 func (UnmarkSubnet) Fields() []string   { return nil }
 
-func (s UnmarkSubnet) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
-	return s.expect(observed), unlessGone(c.client.UnmarkSubnet(ctx, &s.Subnet))
-}
-
 // UnmarkRouter removes the mark from a router that is to be retained.
 type UnmarkRouter struct{ Router Router }
 
@@ -201,27 +155,12 @@ func (s UnmarkRouter) String() string   { return "ownership mark of router " + s
 func (UnmarkRouter) Irreversible() bool { return true }
 func (UnmarkRouter) Fields() []string   { return nil }
 
-func (s UnmarkRouter) apply(ctx context.Context, c *Cloud, _ Identity, observed *Network) (*Network, error) {
-	unmarked := Change{Name: "description", Value: withoutMark(s.Router.Description)}
-	_, err := c.client.UpdateRouter(ctx, s.Router.ID, []Change{unmarked})
-	return s.expect(observed), unlessGone(err)
-}
-
 // UnmarkNetwork removes the mark from a network that is to be retained. The network is no longer the owner's then.
 type UnmarkNetwork struct{ ID string }
 
 func (s UnmarkNetwork) String() string   { return "ownership mark of network " + s.ID + " removed" }
 func (UnmarkNetwork) Irreversible() bool { return true }
 func (UnmarkNetwork) Fields() []string   { return nil }
-
-func (s UnmarkNetwork) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
-	// The steps before have changed the network's revision.
-	fresh, err := c.client.getNetwork(ctx, s.ID)
-	if err == nil && identity.Marks(fresh) {
-		err = c.client.UnmarkNetwork(ctx, fresh)
-	}
-	return s.expect(observed), c.removed(identity.Owner, observed, err)
-}
 
 // ReleaseImport removes the owner's tags from an imported network that is to be retained, and nothing else. The network is no
 // longer the owner's then.
@@ -233,19 +172,3 @@ type ReleaseImport struct {
 func (s ReleaseImport) String() string   { return "ownership mark of network " + s.ID + " removed" }
 func (ReleaseImport) Irreversible() bool { return true }
 func (ReleaseImport) Fields() []string   { return nil }
-
-func (s ReleaseImport) apply(ctx context.Context, c *Cloud, identity Identity, observed *Network) (*Network, error) {
-	_, err := c.removeTags(ctx, observed, s.Tags)
-	if err == nil {
-		c.wakeImporters(identity.Owner, s.ID)
-	}
-	return s.expect(observed), c.removed(identity.Owner, observed, err)
-}
-
-// unlessGone returns the error, unless it says that the object does not exist.
-func unlessGone(err error) error {
-	if ReasonOf(err) == NotFound {
-		return nil
-	}
-	return err
-}

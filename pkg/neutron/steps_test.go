@@ -4,6 +4,9 @@
 package neutron
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"slices"
 	"testing"
 )
@@ -52,4 +55,35 @@ func TestEveryFieldIsChangedByAStep(t *testing.T) {
 		}
 	}
 	equal(t, len(Fields), len(named))
+}
+
+// A step without a request would be an error of each sync that needs it.
+func TestEveryStepHasARequest(t *testing.T) {
+	files := token.NewFileSet()
+	expect, err := parser.ParseFile(files, "expect.go", nil, 0)
+	noError(t, err)
+	var steps, requests []string
+	for _, decl := range expect.Decls {
+		if f, ok := decl.(*ast.FuncDecl); ok && f.Name.Name == "expect" {
+			steps = append(steps, f.Recv.List[0].Type.(*ast.Ident).Name)
+		}
+	}
+	take, err := parser.ParseFile(files, "take.go", nil, 0)
+	noError(t, err)
+	ast.Inspect(take, func(n ast.Node) bool {
+		if clause, ok := n.(*ast.CaseClause); ok {
+			for _, step := range clause.List {
+				if name, ok := step.(*ast.Ident); ok && slices.Contains(steps, name.Name) {
+					requests = append(requests, name.Name)
+				}
+			}
+		}
+		return true
+	})
+	slices.Sort(steps)
+	slices.Sort(requests)
+	equal(t, steps, slices.Compact(requests))
+	if len(steps) < 18 {
+		t.Errorf("found only the steps %q", steps)
+	}
 }

@@ -1,0 +1,189 @@
+// Copyright The samplecrd-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package neutron
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/klog/v2"
+)
+
+// take takes the first step of the plan, unless something prevents it, or another step of the plan. It returns
+// the network as it is afterwards, or the number of the step that fails.
+func (c *Cloud) take(ctx context.Context, identity Identity, observed *Network, plan []Step, guard Guard) (next *Network, failing int, err error) {
+	step := plan[0]
+	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "step", step))
+	failing, err = c.checkPlan(ctx, identity, observed, plan, guard)
+	if err == nil {
+		failing = 0
+		next, err = c.apply(ctx, identity, observed, step, guard)
+	}
+	if err != nil {
+		c.invalidateAfter(identity.Owner, err)
+		return observed, failing, err
+	}
+	if next != observed { // a newer list may have replaced what was observed
+		c.observer.Update(identity.Owner.UID, next)
+	}
+	return next, 0, nil
+}
+
+// apply applies the step, unless the guard prevents it. It returns the network as it is afterwards.
+func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network, step Step, guard Guard) (*Network, error) {
+	if err := c.checkImported(ctx, identity, observed, step); err != nil {
+		return nil, err
+	}
+	if s, isDeletion := step.(DeleteNetwork); isDeletion && s.IsDuplicate {
+		network, err := c.follow(ctx, identity, s.Network, func(n *Network) Step { return nextDetachment(identity, n) }, guard)
+		if err != nil {
+			return nil, err
+		}
+		step = DeleteNetwork{Network: network, IsDuplicate: true}
+	}
+	if step.Irreversible() {
+		if err := guard.verify(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return c.request(ctx, identity, observed, step)
+}
+
+// request makes the request of the step, and returns the network as it is afterwards.
+func (c *Cloud) request(ctx context.Context, identity Identity, observed *Network, step Step) (*Network, error) {
+	switch s := step.(type) {
+	case CreateNetwork:
+		network, err := c.client.CreateNetwork(ctx, s)
+		network.Routers, network.RoutersKnown = observed.Routers, observed.RoutersKnown
+		return &network, err
+	case UpdateNetwork:
+		network, err := c.client.UpdateNetwork(ctx, observed, s)
+		network.copyRead(observed)
+		return &network, err
+	case SetTags:
+		tags, err := c.client.SetTags(ctx, observed.ID, s)
+		next := *observed
+		next.Tags, next.Revision = tags, nil // the revision has changed
+		return &next, err
+	case DeleteNetwork:
+		return s.expect(observed), c.removed(identity.Owner, s.Network, c.deleteIfMarked(ctx, identity, s.Network))
+	case UnmarkNetwork:
+		return s.expect(observed), c.removed(identity.Owner, observed, c.unmarkNetwork(ctx, identity, s.ID))
+	case CreateSubnet:
+		subnet, err := c.client.CreateSubnet(ctx, observed.ID, s)
+		return observed.withSubnet(subnet), err
+	case UpdateSubnet:
+		subnet, err := c.client.UpdateSubnet(ctx, observed.subnet(s.ID), s)
+		return observed.withSubnet(subnet), err
+	case UnmarkSubnet:
+		return s.expect(observed), unlessGone(c.client.UnmarkSubnet(ctx, &s.Subnet))
+	case DeleteSubnet:
+		return s.expect(observed), c.tryDelete(ctx, identity.Owner.UID, scopeOf(s, identity, observed), func() error {
+			return c.client.DeleteSubnet(ctx, s.ID, observed.subnet(s.ID).Revision)
+		})
+	case ImportNetwork:
+		return c.importNetwork(ctx, identity, observed)
+	case WithdrawImport:
+		next, err := c.removeTags(ctx, observed, s.Tags)
+		if err == nil {
+			c.imports.drop(observed.ID, identity.Owner.UID)
+		}
+		return next, err
+	case ReleaseImport:
+		_, err := c.removeTags(ctx, observed, s.Tags)
+		if err == nil {
+			c.wakeImporters(identity.Owner, s.ID)
+		}
+		return s.expect(observed), c.removed(identity.Owner, observed, err)
+	}
+	return c.requestForRouter(ctx, observed, step)
+}
+
+// requestForRouter is request for the steps that are about routers.
+func (c *Cloud) requestForRouter(ctx context.Context, observed *Network, step Step) (*Network, error) {
+	switch s := step.(type) {
+	case CreateRouter:
+		router, err := c.client.CreateRouter(ctx, s)
+		return observed.withRouter(router), unresolved(err)
+	case UpdateRouter:
+		router, err := c.client.UpdateRouter(ctx, s.ID, s.Changes)
+		return observed.withRouter(router), unresolved(err)
+	case UnmarkRouter:
+		unmarked := Change{Name: "description", Value: withoutMark(s.Router.Description)}
+		_, err := c.client.UpdateRouter(ctx, s.Router.ID, []Change{unmarked})
+		return s.expect(observed), unlessGone(err)
+	case DeleteRouter:
+		return s.expect(observed), c.client.DeleteRouter(ctx, s.ID)
+	case AttachSubnet:
+		return c.attach(ctx, s, observed)
+	case DetachSubnet:
+		return s.expect(observed), c.client.DetachSubnet(ctx, s.Router, s.Subnet)
+	}
+	panic(fmt.Sprintf("no request for the step %T", step)) // TestEveryStepHasARequest
+}
+
+// removed updates the cache after a network was deleted or unmarked, or that failed with err. What is not there any
+// more needs neither.
+func (c *Cloud) removed(owner Owner, network *Network, err error) error {
+	if err != nil && ReasonOf(err) != NotFound {
+		c.invalidateAfter(owner, err)
+		return err
+	}
+	c.observer.Delete(owner.UID, network.ID)
+	return nil
+}
+
+func (c *Cloud) deleteIfMarked(ctx context.Context, identity Identity, network *Network) error {
+	if network.Revision != nil {
+		if err := c.deleteRevision(ctx, identity, network); ReasonOf(err) != Stale {
+			return err
+		}
+	}
+	// The cache is out of date: the network may belong to someone else by now.
+	fresh, err := c.client.getNetwork(ctx, network.ID)
+	if err == nil {
+		err = identity.checkDeletion(fresh)
+	}
+	if err != nil {
+		return err
+	}
+	if !identity.Marks(fresh) {
+		klog.FromContext(ctx).Info("Left a network in Neutron that no longer carries our mark", "networkID", fresh.ID, "description", Printable(fresh.Description))
+		return nil
+	}
+	return c.deleteRevision(ctx, identity, fresh)
+}
+
+func (c *Cloud) deleteRevision(ctx context.Context, identity Identity, network *Network) error {
+	return c.tryDelete(ctx, identity.Owner.UID, networkScope(network.ID), func() error {
+		return c.client.DeleteNetwork(ctx, network.ID, network.Revision)
+	})
+}
+
+// unmarkNetwork removes the mark. The steps before have changed the network's revision.
+func (c *Cloud) unmarkNetwork(ctx context.Context, identity Identity, id string) error {
+	fresh, err := c.client.getNetwork(ctx, id)
+	if err != nil || !identity.Marks(fresh) {
+		return err
+	}
+	return c.client.UnmarkNetwork(ctx, fresh)
+}
+
+// unlessGone returns the error, unless it says that the object does not exist.
+func unlessGone(err error) error {
+	if ReasonOf(err) == NotFound {
+		return nil
+	}
+	return err
+}
+
+// invalidateAfter invalidates what the cache has of the owner, unless the error shows that
+// nothing has changed in Neutron.
+func (c *Cloud) invalidateAfter(owner Owner, err error) {
+	switch ReasonOf(err) {
+	case Invalid, Forbidden, Unauthenticated, InUse, OverQuota, NoSegment:
+	default:
+		c.observer.Invalidate(owner.UID)
+	}
+}
