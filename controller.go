@@ -324,7 +324,7 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) erro
 	cloud, err := c.clouds.For(ctx, key, network)
 	switch {
 	case isDeleted && network.IsObserved():
-		outcome = c.release(ctx, network, nil)
+		outcome = c.finish(ctx, network, nil)
 	case err != nil:
 		outcome.Err = err
 	case isDeleted:
@@ -376,11 +376,11 @@ func (c *Controller) finalize(ctx context.Context, cloud *neutron.Cloud, network
 	if err != nil {
 		return status.Outcome{Err: err, Read: true}
 	}
-	return c.release(ctx, network, kept)
+	return c.finish(ctx, network, kept)
 }
 
-// release removes the finalizer. Kept is the network that stays in Neutron.
-func (c *Controller) release(ctx context.Context, network *samplecrdv1.Network, kept *neutron.Network) status.Outcome {
+// finish removes the finalizer. Kept is the network that stays in Neutron.
+func (c *Controller) finish(ctx context.Context, network *samplecrdv1.Network, kept *neutron.Network) status.Outcome {
 	if err := c.live.RemoveFinalizer(ctx, network); err != nil {
 		return status.Outcome{Err: err}
 	}

@@ -104,7 +104,7 @@ var brokenByHand = []broken{
 		"spare, spareErr := c.spareFor(key, network)", "var spare *neutron.Cloud\n\tvar spareErr error",
 	}, "./pkg/clouds", "^TestSpareCredentialsGoBeforeThoseThatWereSeenLast$"},
 	{"waits-for-ports-ignored", "pkg/neutron/converge.go", []string{
-		"	return c.waits.check(identity.Owner.UID, s)\n", "	_ = c.waits.check(identity.Owner.UID, s)\n	return nil\n",
+		"	return c.waits.check(identity.Owner.UID, ports)\n", "	_ = c.waits.check(identity.Owner.UID, ports)\n	return nil\n",
 	}, ".", "^TestActorsAtEveryRequest$"},
 	{"one-obsolete-subnet-only", "pkg/neutron/plan.go", []string{
 		"create.Replaces = append(create.Replaces, s.ID)", "create.Replaces = []string{s.ID}",

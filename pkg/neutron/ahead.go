@@ -223,7 +223,7 @@ func (l *lookahead) checkNeighbours(ctx context.Context, s AttachSubnet, expecte
 	if router == nil || !s.IsOwn {
 		details, err := l.client.getRouterDetails(ctx, s.Router)
 		if err != nil {
-			return false, unresolved(err)
+			return false, asUnresolved(err)
 		}
 		router = &details.Router
 	}
@@ -299,7 +299,7 @@ func (l *lookahead) tryAttachments(ctx context.Context, guard Guard) error {
 			}
 			return &Error{Op: "attach subnet", Reason: Stale, Message: "the other router has lost the subnet"}
 		case ReasonOf(err) != InUse:
-			return unresolved(err)
+			return asUnresolved(err)
 		}
 	}
 	return nil

@@ -27,21 +27,21 @@ type Guard struct {
 	Verify func(context.Context) error
 }
 
-// approve returns an error if the step must not be taken now. next describes the step, s has the
-// ports that prevent it. It makes no request.
-func (c *Cloud) approve(identity Identity, guard Guard, next string, s scope) error {
+// approve returns an error if the step must not be taken now. next describes the step, and ports are
+// those that prevent it. It makes no request.
+func (c *Cloud) approve(identity Identity, guard Guard, next string, ports blockers) error {
 	if guard.Paused {
 		c.waits.drop(identity.Owner.UID)
 		return &Error{Op: "paused by the annotation " + samplecrdv1.AnnotationPaused, Reason: Paused, Message: next}
 	}
-	return c.waits.check(identity.Owner.UID, s)
+	return c.waits.check(identity.Owner.UID, ports)
 }
 
 // approveStep is approve for a step of Converge. A step that needs the router in the status waits for
 // the write of the status.
 func (c *Cloud) approveStep(v View, guard Guard, step Step) error {
 	next := "next step: " + step.String()
-	if err := c.approve(v.Identity, guard, next, scopeOf(step, v.Identity, v.Observed)); err != nil {
+	if err := c.approve(v.Identity, guard, next, blockersOf(step, v.Identity, v.Observed)); err != nil {
 		return err
 	}
 	if v.isUnrecorded(step) {
@@ -276,7 +276,7 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 
 // approveRemoval fails if the Network is paused, or no longer deleted. It is for a network that stays as it is.
 func (c *Cloud) approveRemoval(ctx context.Context, identity Identity, observed *Network, guard Guard) error {
-	if err := c.approve(identity, guard, deletionWaits, scope{}); err != nil {
+	if err := c.approve(identity, guard, deletionWaits, blockers{}); err != nil {
 		return err
 	}
 	return guard.verify(withNetwork(ctx, observed))
@@ -295,7 +295,7 @@ func (c *Cloud) withDeclaredRouter(ctx context.Context, identity Identity, obser
 // RemoveRouters detaches the network from the identity's routers, and deletes those that carry the
 // owner's mark. It returns the network as it is then.
 func (c *Cloud) RemoveRouters(ctx context.Context, identity Identity, observed *Network, guard Guard) (*Network, error) {
-	return c.follow(ctx, identity, observed, func(observed *Network) Step { return nextRelease(identity, observed) }, guard)
+	return c.follow(ctx, identity, observed, func(observed *Network) Step { return nextRouterRemoval(identity, observed) }, guard)
 }
 
 // deletionWaits is what the message of a paused Network says that is being deleted.
@@ -313,7 +313,7 @@ func (c *Cloud) follow(ctx context.Context, identity Identity, observed *Network
 		if done > 0 {
 			plan = plan[:1] // the rest was checked
 		}
-		err := c.approve(identity, guard, deletionWaits, scopeOf(plan[0], identity, observed))
+		err := c.approve(identity, guard, deletionWaits, blockersOf(plan[0], identity, observed))
 		if err == nil {
 			observed, _, err = c.take(ctx, identity, observed, joint(plan), guard)
 		}

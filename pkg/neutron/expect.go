@@ -104,7 +104,7 @@ func (s UnmarkRouter) expect(observed *Network) *Network {
 }
 
 func (UnmarkNetwork) expect(*Network) *Network { return &Network{} }
-func (ReleaseImport) expect(*Network) *Network { return &Network{} }
+func (UnmarkImport) expect(*Network) *Network  { return &Network{} }
 
 func (s CreateRouter) expect(observed *Network) *Network {
 	created := Router{ID: newRouter}

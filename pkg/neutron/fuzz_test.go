@@ -399,7 +399,7 @@ func FuzzAnswers(f *testing.F) {
 		}
 		ports, err := c.PortsOnNetworks(ctx, "n")
 		check(err)
-		check(networkScope("n").inUse(inUseBy(ports)))
+		check(blockersOfNetwork("n").inUse(inUseBy(ports)))
 		routed, err := c.attachRouters(ctx, owner.Mark(), found)
 		check(err)
 		for _, n := range routed {

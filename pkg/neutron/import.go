@@ -365,7 +365,7 @@ func (i Identity) keeps(n *Network) bool {
 // observed may be as old as the last list. An own network has the mark in what Neutron changes or deletes.
 func (c *Cloud) checkImported(ctx context.Context, identity Identity, observed *Network, step Step) error {
 	switch step.(type) {
-	case ImportNetwork, WithdrawImport, UnmarkSubnet, UnmarkRouter, ReleaseImport, DeleteNetwork:
+	case ImportNetwork, WithdrawImport, UnmarkSubnet, UnmarkRouter, UnmarkImport, DeleteNetwork:
 		return nil // they look themselves, or need not
 	}
 	if identity.Import == "" || !observed.Exists() {

@@ -96,7 +96,7 @@ func (v *View) next() Step {
 		return step
 	}
 	if len(obsolete) > 0 {
-		return v.release(obsolete[0], nil)
+		return v.removeSubnet(obsolete[0], nil)
 	}
 	return v.obsoleteRouter()
 }
@@ -136,7 +136,7 @@ func (v *View) createOrMakeRoom(subnet *DesiredSubnet, obsolete []Subnet) Step {
 	}
 	for i, s := range obsolete {
 		if s.CIDR.Overlaps(subnet.CIDR) && !isRefused(subnet) {
-			return v.release(s, slices.Delete(create.Replaces, i, i+1))
+			return v.removeSubnet(s, slices.Delete(create.Replaces, i, i+1))
 		}
 	}
 	return create

@@ -493,7 +493,7 @@ func TestPortsOnAnyObsoleteSubnetPreventTheReplacement(t *testing.T) {
 			}
 			have := start
 			for step := at(want, have).Next(); step != nil; step = at(want, have).Next() {
-				s := scopeOf(step, identity, have)
+				s := blockersOf(step, identity, have)
 				if slices.ContainsFunc(s.subnets, func(id string) bool { return slices.Contains(used, id) }) {
 					refusals++
 					break

@@ -108,8 +108,8 @@ func (p Port) GoesWith(i Interface) bool {
 		slices.ContainsFunc(p.FixedIPs, func(ip FixedIP) bool { return ip.SubnetID == i.SubnetID })
 }
 
-// scope says which ports prevent a step. The zero scope has none.
-type scope struct {
+// blockers says which ports prevent a step. The zero value has none.
+type blockers struct {
 	// op is the operation that they prevent.
 	op string
 	// network is the ID of the network that they are on.
@@ -122,57 +122,72 @@ type scope struct {
 	except []Interface
 }
 
-// networkScope is the scope of the deletion of a network.
-func networkScope(id string) scope { return scope{op: "delete network", network: id} }
+// blockersOfNetwork are those of the deletion of a network.
+func blockersOfNetwork(id string) blockers { return blockers{op: "delete network", network: id} }
 
-// withoutInterfaces returns the scope without the interfaces that the owner manages.
-func (s scope) withoutInterfaces(identity Identity, observed *Network) scope {
+// withoutInterfaces returns them without the interfaces that the owner manages.
+func (b blockers) withoutInterfaces(identity Identity, observed *Network) blockers {
 	for _, i := range observed.Interfaces {
 		if identity.manages(observed, i) {
-			s.except = append(s.except, i)
+			b.except = append(b.except, i)
 		}
 	}
-	return s
+	return b
 }
 
-// replacedScope is the scope of the replacement of these subnets of the network. Without subnets
-// it is the zero scope.
-func replacedScope(observed *Network, ids []string) scope {
+// blockersOfReplaced are those of the replacement of these subnets of the network. Without subnets
+// there are none.
+func blockersOfReplaced(observed *Network, ids []string) blockers {
 	if len(ids) == 0 {
-		return scope{}
+		return blockers{}
 	}
 	var cidrs []string
 	for _, id := range ids {
 		cidrs = append(cidrs, observed.subnet(id).CIDR.String())
 	}
-	return scope{op: "replace subnet " + strings.Join(cidrs, ", "), network: observed.ID, subnets: ids}
+	return blockers{op: "replace subnet " + strings.Join(cidrs, ", "), network: observed.ID, subnets: ids}
 }
 
-// scopeOf returns the scope of a step.
-func scopeOf(step Step, identity Identity, observed *Network) scope {
-	if s, ok := step.(interface{ scope(*Network) scope }); ok {
-		return s.scope(observed).withoutInterfaces(identity, observed)
+// blockersOf returns which ports prevent the step, except for those that go with the interfaces that the owner manages.
+func blockersOf(step Step, identity Identity, observed *Network) (b blockers) {
+	switch s := step.(type) {
+	case CreateSubnet:
+		b = blockersOfReplaced(observed, s.Replaces)
+	case DeleteSubnet:
+		b = blockers{op: "delete subnet " + s.CIDR.String(), network: observed.ID, subnets: []string{s.ID}}
+		if len(s.Others) > 0 {
+			b = blockersOfReplaced(observed, append([]string{s.ID}, s.Others...))
+		}
+	case DetachSubnet:
+		b = blockersOfReplaced(observed, s.Replaces)
+		if s.IsRemoval {
+			b = blockersOfNetwork(observed.ID)
+		}
+	case DeleteNetwork:
+		b = blockersOfNetwork(s.Network.ID)
+	default:
+		return blockers{}
 	}
-	return scope{}
+	return b.withoutInterfaces(identity, observed)
 }
 
-func (s scope) equal(other scope) bool {
-	return s.network == other.network && slices.Equal(s.subnets, other.subnets) && slices.EqualFunc(s.except, other.except, sameInterface)
+func (b blockers) equal(other blockers) bool {
+	return b.network == other.network && slices.Equal(b.subnets, other.subnets) && slices.EqualFunc(b.except, other.except, sameInterface)
 }
 
 // has reports whether the port prevents the step. The IPv6 subnets of a network share the port of a router:
 // it prevents the step too while it has the address of one that stays.
-func (s scope) has(p Port) bool {
-	return p.NetworkID == s.network && (s.subnets == nil && len(p.FixedIPs) == 0 || slices.ContainsFunc(p.FixedIPs, func(ip FixedIP) bool {
-		isIn := s.subnets == nil || slices.Contains(s.subnets, ip.SubnetID)
+func (b blockers) has(p Port) bool {
+	return p.NetworkID == b.network && (b.subnets == nil && len(p.FixedIPs) == 0 || slices.ContainsFunc(p.FixedIPs, func(ip FixedIP) bool {
+		isIn := b.subnets == nil || slices.Contains(b.subnets, ip.SubnetID)
 		isRemoved := func(i Interface) bool { return i.SubnetID == ip.SubnetID && p.GoesWith(i) }
-		return isIn && !slices.ContainsFunc(s.except, isRemoved)
+		return isIn && !slices.ContainsFunc(b.except, isRemoved)
 	}))
 }
 
 // blocking names those of the ports that prevent the step; "" if none does.
-func (s scope) blocking(ports []Port) string {
-	return inUseBy(slices.DeleteFunc(slices.Clone(ports), func(p Port) bool { return !s.has(p) }))
+func (b blockers) blocking(ports []Port) string {
+	return inUseBy(slices.DeleteFunc(slices.Clone(ports), func(p Port) bool { return !b.has(p) }))
 }
 
 // inUseBy returns a message that names the ports; "" if there are none.
@@ -203,23 +218,23 @@ func FirstOf(names []string) string {
 	return text
 }
 
-func (s scope) inUse(message string) error {
-	return &Error{Op: s.op, Reason: InUse, Message: message}
+func (b blockers) inUse(message string) error {
+	return &Error{Op: b.op, Reason: InUse, Message: message}
 }
 
 // checkPorts lists the ports. If one prevents the step, it returns an InUse error that names
 // them, and the owner waits.
-func (c *Cloud) checkPorts(ctx context.Context, owner types.UID, s scope) error {
-	ports, err := c.client.PortsOnNetworks(ctx, s.network)
+func (c *Cloud) checkPorts(ctx context.Context, owner types.UID, b blockers) error {
+	ports, err := c.client.PortsOnNetworks(ctx, b.network)
 	if err != nil {
 		return err
 	}
-	message := s.blocking(ports)
+	message := b.blocking(ports)
 	if message == "" {
 		return nil
 	}
-	c.waits.add(owner, s, message)
-	return s.inUse(message)
+	c.waits.add(owner, b, message)
+	return b.inUse(message)
 }
 
 // checkExternal fails with InUse if ports are on an external network that is about to be deleted. Neutron
@@ -229,18 +244,18 @@ func (c *Cloud) checkExternal(ctx context.Context, owner types.UID, network *Net
 	if !network.External {
 		return nil
 	}
-	return c.checkPorts(ctx, owner, networkScope(network.ID))
+	return c.checkPorts(ctx, owner, blockersOfNetwork(network.ID))
 }
 
 // tryDelete calls del. If that fails with InUse, it returns an error that names the ports, and
 // the owner waits. If no ports are found, the last one has just gone, or the credentials cannot
 // see it: it calls del once more.
-func (c *Cloud) tryDelete(ctx context.Context, owner types.UID, s scope, del func() error) error {
+func (c *Cloud) tryDelete(ctx context.Context, owner types.UID, b blockers, del func() error) error {
 	err := del()
 	if ReasonOf(err) != InUse {
 		return err
 	}
-	switch named := c.checkPorts(ctx, owner, s); {
+	switch named := c.checkPorts(ctx, owner, b); {
 	case named == nil:
 		return del()
 	case ReasonOf(named) == InUse:

@@ -97,7 +97,7 @@ func TestWhichPortsPreventAStep(t *testing.T) {
 		{"a new subnet: no port", creates("10.2.0.0/24", ""), "", on("n", "a"), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := scopeOf(test.step, identity, both)
+			s := blockersOf(test.step, identity, both)
 			equal(t, test.op, s.op)
 			equal(t, test.want, s.has(test.port))
 			equal(t, test.want, s.blocking([]Port{test.port}) != "")
@@ -120,7 +120,7 @@ func TestInUseNamesThePorts(t *testing.T) {
 			"in use by port a (compute:nova), b (compute:nova), c (compute:nova), d (compute:nova), e (compute:nova) and 2 more"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			wantError(t, Error{Op: "delete subnet", Reason: InUse, Message: test.want}, scope{op: "delete subnet"}.inUse(inUseBy(test.ports)))
+			wantError(t, Error{Op: "delete subnet", Reason: InUse, Message: test.want}, blockers{op: "delete subnet"}.inUse(inUseBy(test.ports)))
 		})
 	}
 	equal(t, "", inUseBy(nil))

@@ -134,11 +134,11 @@ func (l *lookahead) checkSubnets(ctx context.Context, step Step, _ *Network) err
 // addresses in it (SLAAC). A port that gets an address between the check and the request can still lose
 // it, because no request of Neutron's depends on the ports.
 func (l *lookahead) checkPortsOnSubnets(ctx context.Context, step Step, _ *Network) error {
-	scope := scopeOf(step, l.identity, l.observed)
-	if _, isWhole := step.(DeleteNetwork); isWhole || scope.op == "" {
+	blockers := blockersOf(step, l.identity, l.observed)
+	if _, isWhole := step.(DeleteNetwork); isWhole || blockers.op == "" {
 		return nil
 	}
-	return l.checkPorts(ctx, l.identity.Owner.UID, scope)
+	return l.checkPorts(ctx, l.identity.Owner.UID, blockers)
 }
 
 // checkPortsOnExternal is checkExternal.
@@ -174,7 +174,7 @@ func (l *lookahead) checkRouter(ctx context.Context, s AttachSubnet, _ *Network)
 	}
 	router, err := l.client.getRouterDetails(ctx, s.Router)
 	if err != nil {
-		return unresolved(err)
+		return asUnresolved(err)
 	}
 	if place, _ := l.client.Place(); place.Project != "" && router.ProjectID != place.Project {
 		return &Error{Op: "attach subnet", Reason: Unresolved, Message: fmt.Sprintf("router %s belongs to another project", s.Router)}
@@ -264,7 +264,7 @@ func (l *lookahead) checkPortsOnNetwork(ctx context.Context, s DeleteNetwork, _ 
 	if !s.IsDuplicate {
 		network = l.observed // its interfaces go first
 	}
-	return l.checkPorts(ctx, l.identity.Owner.UID, scopeOf(s, l.identity, network))
+	return l.checkPorts(ctx, l.identity.Owner.UID, blockersOf(s, l.identity, network))
 }
 
 // checkDetached fails with InUse if the router has interfaces that no step before removes.

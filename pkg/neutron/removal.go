@@ -12,7 +12,7 @@ func NextRemoval(identity Identity, observed *Network, retain bool) Step {
 	if retain {
 		return nextRetention(identity, observed)
 	}
-	if step := nextRelease(identity, observed); step != nil || !observed.Exists() {
+	if step := nextRouterRemoval(identity, observed); step != nil || !observed.Exists() {
 		return step
 	}
 	return DeleteNetwork{Network: observed}
@@ -31,7 +31,7 @@ func nextRetention(identity Identity, observed *Network) Step {
 		}
 	}
 	if tags := observed.importTagsOf(identity.Owner); identity.Import != "" && len(tags) > 0 {
-		return ReleaseImport{observed.ID, tags}
+		return UnmarkImport{observed.ID, tags}
 	}
 	if identity.Import == "" && observed.Exists() {
 		return UnmarkNetwork{observed.ID}
@@ -39,9 +39,9 @@ func nextRetention(identity Identity, observed *Network) Step {
 	return nil
 }
 
-// nextRelease returns the next step that frees a network for its deletion: its interfaces are
+// nextRouterRemoval returns the next step that frees a network for its deletion: its interfaces are
 // removed, and then the owner's routers. It returns nil if the network can be deleted.
-func nextRelease(identity Identity, observed *Network) Step {
+func nextRouterRemoval(identity Identity, observed *Network) Step {
 	if step := nextDetachment(identity, observed); step != nil {
 		return step
 	}

@@ -147,9 +147,9 @@ func (v *View) routerPort(subnet string) string {
 	return ""
 }
 
-// release returns the step that removes an obsolete subnet, or its interface first. others are the
+// removeSubnet returns the step that removes an obsolete subnet, or its interface first. others are the
 // subnets that are replaced with it.
-func (v *View) release(s Subnet, others []string) Step {
+func (v *View) removeSubnet(s Subnet, others []string) Step {
 	for _, i := range v.Observed.Interfaces {
 		if i.SubnetID == s.ID && v.manages(i) {
 			step := detach(v.Observed, i)

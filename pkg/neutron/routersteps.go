@@ -102,7 +102,7 @@ func (c *Cloud) attach(ctx context.Context, s AttachSubnet, observed *Network) (
 		return nil, err // if the router does not exist, what was observed is out of date
 	}
 	if err != nil {
-		return nil, unresolved(err)
+		return nil, asUnresolved(err)
 	}
 	if router, isKnown := c.routing.router(s.Router); isKnown && observed.router(s.Router) == nil {
 		observed = observed.withRouter(router)
@@ -152,9 +152,9 @@ func (c *Cloud) checkAddress(ctx context.Context, op, network string, gateway Fi
 	return &Error{Op: op, Reason: InUse, Message: fmt.Sprintf("the address of the gateway, %s, is %s", gateway.Address, inUseBy(holders))}
 }
 
-// unresolved returns the error of a request that names a router or an external network. NotFound
+// asUnresolved returns the error of a request that names a router or an external network. NotFound
 // becomes Unresolved: the spec names something that does not exist.
-func unresolved(err error) error {
+func asUnresolved(err error) error {
 	if e := errorIn(err); e.Reason == NotFound {
 		e.Reason = Unresolved
 		return &e
@@ -181,13 +181,6 @@ func (s DetachSubnet) String() string {
 }
 func (DetachSubnet) Irreversible() bool { return true }
 func (DetachSubnet) Fields() []string   { return []string{fieldInterface} }
-
-func (s DetachSubnet) scope(observed *Network) scope {
-	if s.IsRemoval {
-		return networkScope(observed.ID)
-	}
-	return replacedScope(observed, s.Replaces)
-}
 
 // DeleteRouter deletes a router that carries the owner's mark.
 type DeleteRouter struct{ ID string }

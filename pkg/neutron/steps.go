@@ -77,8 +77,6 @@ func (s CreateSubnet) String() string { return "subnet " + s.Subnet.CIDR.String(
 func (CreateSubnet) Irreversible() bool { return false }
 func (CreateSubnet) Fields() []string   { return []string{fieldSubnet} }
 
-func (s CreateSubnet) scope(observed *Network) scope { return replacedScope(observed, s.Replaces) }
-
 // UpdateSubnet changes fields of a subnet.
 type UpdateSubnet struct {
 	ID string
@@ -112,13 +110,6 @@ func (s DeleteSubnet) String() string   { return "subnet " + s.CIDR.String() + "
 func (DeleteSubnet) Irreversible() bool { return true }
 func (DeleteSubnet) Fields() []string   { return []string{fieldObsoleteSubnet} }
 
-func (s DeleteSubnet) scope(observed *Network) scope {
-	if len(s.Others) > 0 {
-		return replacedScope(observed, append([]string{s.ID}, s.Others...))
-	}
-	return scope{op: "delete subnet " + s.CIDR.String(), network: observed.ID, subnets: []string{s.ID}}
-}
-
 // DeleteNetwork deletes the owner's network with its subnets, unless it no longer carries the mark.
 type DeleteNetwork struct {
 	Network *Network
@@ -136,8 +127,6 @@ func (s DeleteNetwork) String() string {
 
 func (DeleteNetwork) Irreversible() bool { return true }
 func (DeleteNetwork) Fields() []string   { return []string{fieldDuplicateNetwork} }
-
-func (s DeleteNetwork) scope(*Network) scope { return networkScope(s.Network.ID) }
 
 // UnmarkSubnet removes the mark from a subnet that is to be retained.
 type UnmarkSubnet struct{ Subnet Subnet }
@@ -162,13 +151,13 @@ func (s UnmarkNetwork) String() string   { return "ownership mark of network " +
 func (UnmarkNetwork) Irreversible() bool { return true }
 func (UnmarkNetwork) Fields() []string   { return nil }
 
-// ReleaseImport removes the owner's tags from an imported network that is to be retained, and nothing else. The network is no
+// UnmarkImport removes the owner's tags from an imported network that is to be retained, and nothing else. The network is no
 // longer the owner's then.
-type ReleaseImport struct {
+type UnmarkImport struct {
 	ID   string
 	Tags []string
 }
 
-func (s ReleaseImport) String() string   { return "ownership mark of network " + s.ID + " removed" }
-func (ReleaseImport) Irreversible() bool { return true }
-func (ReleaseImport) Fields() []string   { return nil }
+func (s UnmarkImport) String() string   { return "ownership mark of network " + s.ID + " removed" }
+func (UnmarkImport) Irreversible() bool { return true }
+func (UnmarkImport) Fields() []string   { return nil }

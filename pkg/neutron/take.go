@@ -79,7 +79,7 @@ func (c *Cloud) request(ctx context.Context, identity Identity, observed *Networ
 	case UnmarkSubnet:
 		return s.expect(observed), unlessGone(c.client.UnmarkSubnet(ctx, &s.Subnet))
 	case DeleteSubnet:
-		return s.expect(observed), c.tryDelete(ctx, identity.Owner.UID, scopeOf(s, identity, observed), func() error {
+		return s.expect(observed), c.tryDelete(ctx, identity.Owner.UID, blockersOf(s, identity, observed), func() error {
 			return c.client.DeleteSubnet(ctx, s.ID, observed.subnet(s.ID).Revision)
 		})
 	case ImportNetwork:
@@ -90,7 +90,7 @@ func (c *Cloud) request(ctx context.Context, identity Identity, observed *Networ
 			c.imports.drop(observed.ID, identity.Owner.UID)
 		}
 		return next, err
-	case ReleaseImport:
+	case UnmarkImport:
 		_, err := c.removeTags(ctx, observed, s.Tags)
 		if err == nil {
 			c.wakeImporters(identity.Owner, s.ID)
@@ -105,10 +105,10 @@ func (c *Cloud) requestForRouter(ctx context.Context, observed *Network, step St
 	switch s := step.(type) {
 	case CreateRouter:
 		router, err := c.client.CreateRouter(ctx, s)
-		return observed.withRouter(router), unresolved(err)
+		return observed.withRouter(router), asUnresolved(err)
 	case UpdateRouter:
 		router, err := c.client.UpdateRouter(ctx, s.ID, s.Changes)
-		return observed.withRouter(router), unresolved(err)
+		return observed.withRouter(router), asUnresolved(err)
 	case UnmarkRouter:
 		unmarked := Change{Name: "description", Value: withoutMark(s.Router.Description)}
 		_, err := c.client.UpdateRouter(ctx, s.Router.ID, []Change{unmarked})
@@ -156,7 +156,7 @@ func (c *Cloud) deleteIfMarked(ctx context.Context, identity Identity, network *
 }
 
 func (c *Cloud) deleteRevision(ctx context.Context, identity Identity, network *Network) error {
-	return c.tryDelete(ctx, identity.Owner.UID, networkScope(network.ID), func() error {
+	return c.tryDelete(ctx, identity.Owner.UID, blockersOfNetwork(network.ID), func() error {
 		return c.client.DeleteNetwork(ctx, network.ID, network.Revision)
 	})
 }

@@ -34,7 +34,7 @@ type waits struct {
 
 // portWait is what one owner waits for.
 type portWait struct {
-	scope
+	blockers
 	// message names the ports.
 	message string
 	// listed is when the ports were listed last, synced when the owner was.
@@ -42,13 +42,13 @@ type portWait struct {
 }
 
 // add makes the owner wait. The message names the ports.
-func (w *waits) add(owner types.UID, s scope, message string) {
+func (w *waits) add(owner types.UID, b blockers, message string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.byOwner == nil {
 		w.byOwner = map[types.UID]*portWait{}
 	}
-	w.byOwner[owner] = &portWait{scope: s, message: message, listed: time.Now(), synced: time.Now()}
+	w.byOwner[owner] = &portWait{blockers: b, message: message, listed: time.Now(), synced: time.Now()}
 }
 
 // drop ends the wait of the owner.
@@ -58,21 +58,21 @@ func (w *waits) drop(owner types.UID) {
 	delete(w.byOwner, owner)
 }
 
-// check returns an InUse error if the owner waits before a step of this scope. A wait before
+// check returns an InUse error if the owner waits before a step that the same ports prevent. A wait before
 // another step is dropped: the Network now wants something else.
-func (w *waits) check(owner types.UID, s scope) error {
+func (w *waits) check(owner types.UID, b blockers) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	waiting := w.byOwner[owner]
 	if waiting == nil {
 		return nil
 	}
-	if !waiting.equal(s) || time.Since(waiting.listed) > maxWaitAge {
+	if !waiting.equal(b) || time.Since(waiting.listed) > maxWaitAge {
 		delete(w.byOwner, owner)
 		return nil
 	}
 	waiting.synced = time.Now()
-	return s.inUse(waiting.message)
+	return b.inUse(waiting.message)
 }
 
 // networks drops the waits of owners that are not synced any more, and returns the IDs of the

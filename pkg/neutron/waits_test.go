@@ -44,11 +44,11 @@ func portOn(network, name string, subnets ...string) Port {
 
 func TestWhichWaitsAListEnds(t *testing.T) {
 	const owner = types.UID("u")
-	onNetwork := networkScope("n")
-	onSubnets := scope{op: "replace", network: "n", subnets: []string{"a", "b"}}
+	onNetwork := blockersOfNetwork("n")
+	onSubnets := blockers{op: "replace", network: "n", subnets: []string{"a", "b"}}
 	for _, test := range []struct {
-		name  string
-		scope scope
+		name     string
+		blockers blockers
 		// listed are the networks whose ports were listed.
 		listed []string
 		ports  []Port
@@ -58,14 +58,14 @@ func TestWhichWaitsAListEnds(t *testing.T) {
 		// message is what the owner then waits for; "": it does not wait any more.
 		message string
 	}{
-		{name: "the ports are gone", scope: onNetwork, listed: []string{"n"}, wakes: true},
-		{name: "the port is still there", scope: onNetwork, listed: []string{"n"}, ports: []Port{portOn("n", "web-0")}, message: "in use by port web-0 (no device)"},
-		{name: "there is one more port", scope: onNetwork, listed: []string{"n"}, ports: []Port{portOn("n", "web-1"), portOn("n", "web-0")}, wakes: true,
+		{name: "the ports are gone", blockers: onNetwork, listed: []string{"n"}, wakes: true},
+		{name: "the port is still there", blockers: onNetwork, listed: []string{"n"}, ports: []Port{portOn("n", "web-0")}, message: "in use by port web-0 (no device)"},
+		{name: "there is one more port", blockers: onNetwork, listed: []string{"n"}, ports: []Port{portOn("n", "web-1"), portOn("n", "web-0")}, wakes: true,
 			message: "in use by port web-0 (no device), web-1 (no device)"},
-		{name: "another network was listed", scope: onNetwork, listed: []string{"m"}, message: "in use by port web-0 (no device)"},
-		{name: "an old list", scope: onNetwork, listed: []string{"n"}, newer: true, message: "in use by port web-0 (no device)"},
-		{name: "a port in the second subnet", scope: onSubnets, listed: []string{"n"}, ports: []Port{portOn("n", "web-0", "c", "b")}, message: "in use by port web-0 (no device)"},
-		{name: "a port in another subnet", scope: onSubnets, listed: []string{"n"}, ports: []Port{portOn("n", "web-0", "c"), portOn("n", "web-0")}, wakes: true},
+		{name: "another network was listed", blockers: onNetwork, listed: []string{"m"}, message: "in use by port web-0 (no device)"},
+		{name: "an old list", blockers: onNetwork, listed: []string{"n"}, newer: true, message: "in use by port web-0 (no device)"},
+		{name: "a port in the second subnet", blockers: onSubnets, listed: []string{"n"}, ports: []Port{portOn("n", "web-0", "c", "b")}, message: "in use by port web-0 (no device)"},
+		{name: "a port in another subnet", blockers: onSubnets, listed: []string{"n"}, ports: []Port{portOn("n", "web-0", "c"), portOn("n", "web-0")}, wakes: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var w waits
@@ -73,32 +73,32 @@ func TestWhichWaitsAListEnds(t *testing.T) {
 			if test.newer {
 				began = time.Now().Add(-time.Second)
 			}
-			w.add(owner, test.scope, "in use by port web-0 (no device)")
+			w.add(owner, test.blockers, "in use by port web-0 (no device)")
 			equal(t, test.wakes, len(w.update(began, test.listed, test.ports)) == 1)
-			err := w.check(owner, test.scope)
+			err := w.check(owner, test.blockers)
 			if test.message == "" {
 				noError(t, err)
 				return
 			}
-			wantError(t, Error{Op: test.scope.op, Reason: InUse, Message: test.message}, err)
+			wantError(t, Error{Op: test.blockers.op, Reason: InUse, Message: test.message}, err)
 		})
 	}
 }
 
 func TestAWaitIsForOneStep(t *testing.T) {
-	replaces := scope{op: "replace", network: "n", subnets: []string{"a"}}
+	replaces := blockers{op: "replace", network: "n", subnets: []string{"a"}}
 	// After a restore of etcd, the status may have the router again only after a sync that waits.
 	ofOwnRouter := replaces
 	ofOwnRouter.except = []Interface{{PortID: "p", SubnetID: "a"}}
 	for _, test := range []struct {
 		name  string
-		then  scope
+		then  blockers
 		waits bool
 	}{
 		{"the same step", replaces, true},
-		{"a replacement of more subnets", scope{op: "replace", network: "n", subnets: []string{"a", "b"}}, false},
-		{"the deletion of the network", networkScope("n"), false},
-		{"a step that no port prevents", scope{}, false},
+		{"a replacement of more subnets", blockers{op: "replace", network: "n", subnets: []string{"a", "b"}}, false},
+		{"the deletion of the network", blockersOfNetwork("n"), false},
+		{"a step that no port prevents", blockers{}, false},
 		{"the same step, and the port turns out to be an interface of the Network's own router", ofOwnRouter, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -210,7 +210,7 @@ const uuidOfNetwork = "0a85c3e1-eb5c-4133-b676-%012d"
 func TestAnOwnerIsWokenSoonAfterItsLastPort(t *testing.T) {
 	for offset := range 20 { // the list has no fixed phase
 		runningCloud(t, func(t *testing.T, c *Cloud, api *portsAPI, woken func() []types.UID) {
-			c.waits.add("u", networkScope("n"), "in use by port web-0 (no device)")
+			c.waits.add("u", blockersOfNetwork("n"), "in use by port web-0 (no device)")
 			api.set(0, portOn("n", "web-0"))
 			time.Sleep(40*time.Second + time.Duration(offset)*time.Second)
 			synctest.Wait()
@@ -222,7 +222,7 @@ func TestAnOwnerIsWokenSoonAfterItsLastPort(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			synctest.Wait()
 			equal(t, []types.UID{"u"}, woken())
-			noError(t, c.waits.check("u", networkScope("n")))
+			noError(t, c.waits.check("u", blockersOfNetwork("n")))
 			api.take()
 			time.Sleep(time.Hour)
 			equal(t, []int(nil), api.take())
@@ -237,12 +237,12 @@ func TestAllOwnersShareTheLists(t *testing.T) {
 		var ports []Port
 		sync := func() {
 			for i := range owners {
-				_ = c.waits.check(types.UID(fmt.Sprint(i)), networkScope(fmt.Sprintf(uuidOfNetwork, i)))
+				_ = c.waits.check(types.UID(fmt.Sprint(i)), blockersOfNetwork(fmt.Sprintf(uuidOfNetwork, i)))
 			}
 		}
 		for i := range owners {
 			id := fmt.Sprintf(uuidOfNetwork, i)
-			c.waits.add(types.UID(fmt.Sprint(i)), networkScope(id), "in use by port web-0 (no device)")
+			c.waits.add(types.UID(fmt.Sprint(i)), blockersOfNetwork(id), "in use by port web-0 (no device)")
 			ports = append(ports, portOn(id, "web-0"))
 		}
 		api.set(0, ports...)
@@ -277,19 +277,19 @@ func TestAllOwnersShareTheLists(t *testing.T) {
 func TestAListThatFailsEndsNoWaitButAnOldWaitIsNotTrusted(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusInternalServerError, http.StatusNotFound, http.StatusTooManyRequests} {
 		runningCloud(t, func(t *testing.T, c *Cloud, api *portsAPI, woken func() []types.UID) {
-			c.waits.add("u", networkScope("n"), "x")
+			c.waits.add("u", blockersOfNetwork("n"), "x")
 			api.set(status)
 			time.Sleep(2 * time.Minute)
 			synctest.Wait()
 			equal(t, []types.UID(nil), woken())
-			equal(t, InUse, ReasonOf(c.waits.check("u", networkScope("n"))))
+			equal(t, InUse, ReasonOf(c.waits.check("u", blockersOfNetwork("n"))))
 			if status == http.StatusTooManyRequests && len(api.take()) > 2 {
 				t.Error("Retry-After is ignored")
 			}
 			time.Sleep(2 * time.Minute)
 			synctest.Wait()
 			equal(t, []types.UID(nil), woken())
-			noError(t, c.waits.check("u", networkScope("n")))
+			noError(t, c.waits.check("u", blockersOfNetwork("n")))
 		})
 	}
 }
@@ -297,7 +297,7 @@ func TestAListThatFailsEndsNoWaitButAnOldWaitIsNotTrusted(t *testing.T) {
 func TestOneListThatFailsDoesNotDelayTheOthers(t *testing.T) {
 	runningCloud(t, func(t *testing.T, c *Cloud, api *portsAPI, woken func() []types.UID) {
 		for i := range 2 * maxFilterIDs {
-			c.waits.add(types.UID(fmt.Sprintf("%03d", i)), networkScope(fmt.Sprintf(uuidOfNetwork, i)), "x")
+			c.waits.add(types.UID(fmt.Sprintf("%03d", i)), blockersOfNetwork(fmt.Sprintf(uuidOfNetwork, i)), "x")
 		}
 		api.breakNetwork(fmt.Sprintf(uuidOfNetwork, 0))
 		err := c.RelistPorts(t.Context())
@@ -310,12 +310,12 @@ func TestOneListThatFailsDoesNotDelayTheOthers(t *testing.T) {
 // The Network may be gone, or have another cloud: nobody ends its wait then.
 func TestTheWaitOfAnOwnerThatIsNotSyncedAnyMoreEnds(t *testing.T) {
 	runningCloud(t, func(t *testing.T, c *Cloud, api *portsAPI, woken func() []types.UID) {
-		c.waits.add("synced", networkScope("n"), "in use by port web-0 (no device)")
-		c.waits.add("not synced", networkScope("m"), "in use by port web-0 (no device)")
+		c.waits.add("synced", blockersOfNetwork("n"), "in use by port web-0 (no device)")
+		c.waits.add("not synced", blockersOfNetwork("m"), "in use by port web-0 (no device)")
 		api.set(0, portOn("n", "web-0"), portOn("m", "web-0"))
 		for range 10 {
 			time.Sleep(time.Minute)
-			equal(t, InUse, ReasonOf(c.waits.check("synced", networkScope("n"))))
+			equal(t, InUse, ReasonOf(c.waits.check("synced", blockersOfNetwork("n"))))
 		}
 		equal(t, []types.UID{"synced"}, c.waits.waitingUIDs())
 		equal(t, []types.UID(nil), woken())
@@ -477,7 +477,7 @@ func TestWaitsMayBeUsedConcurrently(t *testing.T) {
 	cloud := NewCloud("test", l.client(t), owner.Cluster, time.Minute)
 	var running sync.WaitGroup
 	for i := range 8 {
-		uid, s := types.UID(fmt.Sprint(i)), networkScope(fmt.Sprint("n", i%4))
+		uid, s := types.UID(fmt.Sprint(i)), blockersOfNetwork(fmt.Sprint("n", i%4))
 		running.Go(func() {
 			for range 50 {
 				cloud.waits.add(uid, s, "x")
