@@ -122,8 +122,8 @@ func (l *spareLab) createNetwork(cloudName string, owner types.UID) {
 	l.Helper()
 	config, err := neutron.ParseConfig(cloudName, l.neutron.CloudsYAML("mycloud"))
 	must(l, err)
-	desired := neutron.DesiredNetwork{Name: "web", Mark: neutron.Owner{Cluster: "cluster", UID: owner}.Mark()}
-	_, err = l.options.NewCloud(config).Client().CreateNetwork(klog.NewContext(l.Context(), klog.Logger{}), neutron.CreateNetwork{Network: desired})
+	fields := map[string]any{"name": "web", "description": neutron.Owner{Cluster: "cluster", UID: owner}.Mark()}
+	_, err = l.options.NewCloud(config).Client().CreateNetwork(klog.NewContext(l.Context(), klog.Logger{}), fields)
 	must(l, err)
 }
 

@@ -186,7 +186,7 @@ func TestHandlersAreCalled(t *testing.T) {
 	for i, cloud := range []*neutron.Cloud{l.Own(), theirs} {
 		owner := neutron.Owner{Cluster: "cluster", UID: types.UID(fmt.Sprint("uid-", i))}
 		must(t, cloud.Observer().Relist(t.Context()))
-		_, err := cloud.Client().CreateNetwork(t.Context(), neutron.CreateNetwork{Network: neutron.DesiredNetwork{Name: "web", Mark: owner.Mark()}})
+		_, err := cloud.Client().CreateNetwork(t.Context(), map[string]any{"name": "web", "description": owner.Mark()})
 		must(t, err)
 		for len(l.drifted) > 0 {
 			<-l.drifted

@@ -313,7 +313,7 @@ func (l *lookahead) tryDefault(ctx context.Context, step Step) error {
 	if c := gatewayChange(s.Changes); c == nil || !c.IsDefault {
 		return nil
 	}
-	_, err := l.client.updateSubnet(ctx, l.observed.subnet(s.Subnet), update(s.Changes))
+	_, err := l.client.UpdateSubnet(ctx, l.observed.subnet(s.Subnet), update(s.Changes))
 	switch {
 	case err == nil:
 		return &Error{Op: "update subnet", Reason: Stale, Message: "the router has lost the subnet"}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -293,31 +292,26 @@ func (c *Client) send(ctx context.Context, method string, body, answer any, revi
 }
 
 // CreateNetwork creates a network without subnets.
-func (c *Client) CreateNetwork(ctx context.Context, step CreateNetwork) (Network, error) {
+func (c *Client) CreateNetwork(ctx context.Context, fields map[string]any) (Network, error) {
 	var answer answer
-	body := object{"network": creation(networkTable, &step.Network)}
-	err := c.send(ctx, http.MethodPost, body, &answer, nil, "networks")
+	err := c.send(ctx, http.MethodPost, object{"network": fields}, &answer, nil, "networks")
 	return answer.Network, wrapAnswer("create network", err, answer.Network.ID)
 }
 
 // UpdateNetwork changes fields of the network. It fails with Stale if the network no longer has
 // the observed revision.
-func (c *Client) UpdateNetwork(ctx context.Context, observed *Network, step UpdateNetwork) (Network, error) {
-	return c.updateNetwork(ctx, observed, update(step.Changes))
-}
-
-func (c *Client) updateNetwork(ctx context.Context, observed *Network, fields object) (Network, error) {
+func (c *Client) UpdateNetwork(ctx context.Context, observed *Network, fields map[string]any) (Network, error) {
 	var answer answer
 	err := c.send(ctx, http.MethodPut, object{"network": fields}, &answer, observed.Revision, "networks", observed.ID)
 	return answer.Network, wrapAnswer("update network", err, answer.Network.ID)
 }
 
 // SetTags replaces the tags of the network with that ID, and returns them.
-func (c *Client) SetTags(ctx context.Context, id string, step SetTags) (Tags, error) {
+func (c *Client) SetTags(ctx context.Context, id string, tags Tags) (Tags, error) {
 	var answer struct {
 		Tags Tags `json:"tags"`
 	}
-	err := c.send(ctx, http.MethodPut, object{"tags": step.Tags}, &answer, nil, "networks", id, "tags")
+	err := c.send(ctx, http.MethodPut, object{"tags": tags}, &answer, nil, "networks", id, "tags")
 	return answer.Tags, wrap("set tags", err)
 }
 
@@ -363,10 +357,9 @@ func (c *Client) delete(ctx context.Context, op, collection, id string, revision
 	return err
 }
 
-// CreateSubnet creates a subnet of the network.
-func (c *Client) CreateSubnet(ctx context.Context, networkID string, step CreateSubnet) (Subnet, error) {
-	fields := creation(subnetTable, &step.Subnet)
-	fields["network_id"], fields["cidr"], fields["ip_version"] = networkID, step.Subnet.CIDR, ipVersion(step.Subnet.CIDR)
+// CreateSubnet creates a subnet of the network, which the fields need not name.
+func (c *Client) CreateSubnet(ctx context.Context, networkID string, fields map[string]any) (Subnet, error) {
+	fields["network_id"] = networkID
 	var answer answer
 	err := c.send(ctx, http.MethodPost, object{"subnet": fields}, &answer, nil, "subnets")
 	return answer.Subnet, wrapAnswer("create subnet", err, answer.Subnet.ID)
@@ -374,34 +367,10 @@ func (c *Client) CreateSubnet(ctx context.Context, networkID string, step Create
 
 // UpdateSubnet changes fields of the subnet. It fails with Stale if the subnet no longer has the
 // observed revision.
-func (c *Client) UpdateSubnet(ctx context.Context, observed *Subnet, step UpdateSubnet) (Subnet, error) {
-	return c.updateSubnet(ctx, observed, update(step.Changes))
-}
-
-func (c *Client) updateSubnet(ctx context.Context, observed *Subnet, fields object) (Subnet, error) {
+func (c *Client) UpdateSubnet(ctx context.Context, observed *Subnet, fields map[string]any) (Subnet, error) {
 	var answer answer
 	err := c.send(ctx, http.MethodPut, object{"subnet": fields}, &answer, observed.Revision, "subnets", observed.ID)
 	return answer.Subnet, wrapAnswer("update subnet", err, answer.Subnet.ID)
-}
-
-// UnmarkNetwork removes the mark from the network's description. It fails with Stale if the
-// network no longer has the observed revision.
-func (c *Client) UnmarkNetwork(ctx context.Context, observed *Network) error {
-	_, err := c.updateNetwork(ctx, observed, object{"description": withoutMark(observed.Description)})
-	return err
-}
-
-// UnmarkSubnet removes the mark from the subnet's description as UnmarkNetwork does.
-func (c *Client) UnmarkSubnet(ctx context.Context, observed *Subnet) error {
-	_, err := c.updateSubnet(ctx, observed, object{"description": withoutMark(observed.Description)})
-	return err
-}
-
-func ipVersion(cidr netip.Prefix) int {
-	if cidr.Addr().Is4() {
-		return 4
-	}
-	return 6
 }
 
 // wrapAnswer is wrap, and also fails if the answer has no ID. Such an answer may come from a

@@ -201,7 +201,7 @@ func TestFind(t *testing.T) {
 			w := newWorld(t, embedded.Options{})
 			made := makeNetwork(t, w.others, testName, test.mark)
 			if test.subnet != "-" {
-				s, err := w.others.CreateSubnet(t.Context(), made.ID, markedSubnet("10.0.0.0/24", test.subnet))
+				s, err := w.others.CreateSubnet(t.Context(), made.ID, markedSubnet("10.0.0.0/24", test.subnet).fields())
 				noError(t, err)
 				made.Subnets = []Subnet{s}
 			}

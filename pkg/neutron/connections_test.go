@@ -156,7 +156,7 @@ func TestTheCertificateOfTheClientIsReadAgain(t *testing.T) {
 func TestRequestsAreUnderWayWhileTheAuthorityIsRotated(t *testing.T) {
 	l := newSecureLab(t, tlsserver.NewAuthority(t))
 	c := l.client(t)
-	network, err := c.CreateNetwork(t.Context(), creating(testName))
+	network, err := c.CreateNetwork(t.Context(), creating(testName).fields())
 	noError(t, err)
 	held, release := make(chan struct{}), make(chan struct{})
 	l.answer(func(w http.ResponseWriter, r *http.Request) bool {
@@ -170,7 +170,7 @@ func TestRequestsAreUnderWayWhileTheAuthorityIsRotated(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if _, err := c.UpdateNetwork(t.Context(), &network, renaming("renamed")); err != nil {
+		if _, err := c.UpdateNetwork(t.Context(), &network, update(renaming("renamed").Changes)); err != nil {
 			t.Error(err)
 		}
 	})

@@ -226,7 +226,7 @@ func TestChangesBetweenTheListsOfNetworksAndSubnets(t *testing.T) {
 			noError(t, c.DeleteSubnet(t.Context(), n.Subnets[0].ID, nil))
 		},
 		2: func(t *testing.T, c *Client, n *Network) {
-			_, err := c.CreateSubnet(t.Context(), n.ID, creates("10.8.0.0/24", "", ""))
+			_, err := c.CreateSubnet(t.Context(), n.ID, creates("10.8.0.0/24", "", "").fields())
 			noError(t, err)
 		},
 	} {

@@ -89,7 +89,7 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 			}
 			l := newLab(t, embedded.Options{})
 			l.answer(replyTo("POST", networksPath, test.status, body))
-			_, err := l.client(t).CreateNetwork(t.Context(), creating(testName))
+			_, err := l.client(t).CreateNetwork(t.Context(), creating(testName).fields())
 			wantError(t, Error{Op: "create network", Reason: test.reason, Message: test.message}, err)
 		})
 	}
@@ -174,7 +174,7 @@ func labWithNetwork(t *testing.T) (*lab, *Client, Network) {
 	t.Helper()
 	l := newLab(t, embedded.Options{})
 	c := l.client(t)
-	network, err := c.CreateNetwork(t.Context(), creating(testName))
+	network, err := c.CreateNetwork(t.Context(), creating(testName).fields())
 	noError(t, err)
 	return l, c, network
 }

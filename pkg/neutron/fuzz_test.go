@@ -381,19 +381,19 @@ func FuzzAnswers(f *testing.F) {
 		}
 		one, err := c.GetNetwork(ctx, "n")
 		check(err, one)
-		made, err := c.CreateNetwork(ctx, creating(testName))
+		made, err := c.CreateNetwork(ctx, creating(testName).fields())
 		check(err, &made)
 		if err == nil {
-			changed, err := c.UpdateNetwork(ctx, &made, renaming(testName))
+			changed, err := c.UpdateNetwork(ctx, &made, update(renaming(testName).Changes))
 			check(err, &changed)
 		}
-		subnet, err := c.CreateSubnet(ctx, "n", creates("10.0.0.0/24", ""))
+		subnet, err := c.CreateSubnet(ctx, "n", creates("10.0.0.0/24", "").fields())
 		check(err)
 		if err == nil {
 			if !validID(subnet.ID) {
 				t.Errorf("a subnet without an ID: %+v", subnet)
 			}
-			_, err = c.UpdateSubnet(ctx, &subnet, renamingSubnet("", "x"))
+			_, err = c.UpdateSubnet(ctx, &subnet, update(renamingSubnet("", "x").Changes))
 			check(err)
 			check(c.DeleteSubnet(ctx, subnet.ID, subnet.Revision))
 		}
@@ -406,7 +406,7 @@ func FuzzAnswers(f *testing.F) {
 			at(wants("10.0.0.0/24", "", ownOn("e"), recorded("r")), n).Next()
 			_ = NextRemoval(identity, n, false)
 		}
-		created, err := c.CreateRouter(ctx, CreateRouter{DesiredRouter{ExternalNetwork: "e"}})
+		created, err := c.CreateRouter(ctx, CreateRouter{DesiredRouter{ExternalNetwork: "e"}}.fields())
 		check(err)
 		if err == nil {
 			if !validID(created.ID) {
@@ -431,7 +431,7 @@ func FuzzAnswers(f *testing.F) {
 				t.Errorf("got %q", text)
 			}
 		}
-		_, err = c.SetTags(ctx, "n", SetTags{NewTags("a")})
+		_, err = c.SetTags(ctx, "n", NewTags("a"))
 		check(err)
 		if s.asked > 5*maxPages {
 			t.Errorf("%d requests", s.asked)

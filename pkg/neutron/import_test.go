@@ -49,14 +49,14 @@ func (w *world) legacy(t *testing.T, cidrs ...string) *Network {
 // tag replaces the tags of a network as another client.
 func (w *world) tag(t *testing.T, id string, tags ...string) {
 	t.Helper()
-	_, err := w.others.SetTags(t.Context(), id, SetTags{NewTags(tags...)})
+	_, err := w.others.SetTags(t.Context(), id, NewTags(tags...))
 	noError(t, err)
 }
 
 // subnet creates a subnet as another client.
 func (w *world) subnet(t *testing.T, id, cidr, description string) {
 	t.Helper()
-	_, err := w.others.CreateSubnet(t.Context(), id, markedSubnet(cidr, description))
+	_, err := w.others.CreateSubnet(t.Context(), id, markedSubnet(cidr, description).fields())
 	noError(t, err)
 }
 
@@ -462,7 +462,7 @@ func TestRelistWithImports(t *testing.T) {
 	for i := range shared {
 		desired := creating("shared")
 		desired.Network.Shared = true
-		n, err := others.CreateNetwork(t.Context(), desired)
+		n, err := others.CreateNetwork(t.Context(), desired.fields())
 		noError(t, err)
 		as := importer(types.UID(fmt.Sprint("foreign-", i)), n.ID)
 		as.Observe = true

@@ -24,9 +24,9 @@ func makeNetworks(t *testing.T, c *Client, n int) []string {
 	t.Helper()
 	var ids []string
 	for i := range n {
-		network, err := c.CreateNetwork(t.Context(), creating(fmt.Sprint("net-", i)))
+		network, err := c.CreateNetwork(t.Context(), creating(fmt.Sprint("net-", i)).fields())
 		noError(t, err)
-		_, err = c.CreateSubnet(t.Context(), network.ID, creates(fmt.Sprintf("10.%d.0.0/16", i), ""))
+		_, err = c.CreateSubnet(t.Context(), network.ID, creates(fmt.Sprintf("10.%d.0.0/16", i), "").fields())
 		noError(t, err)
 		ids = append(ids, network.ID)
 	}

@@ -53,7 +53,7 @@ func TestThePlaceIsThatOfTheEndpointInUse(t *testing.T) {
 			l := newLab(t, embedded.Options{})
 			l.SetRegions(test.regions...)
 			c := l.clientIn(t, test.named)
-			_, err := c.CreateNetwork(t.Context(), creating(testName))
+			_, err := c.CreateNetwork(t.Context(), creating(testName).fields())
 			place, known := c.Place()
 			equal(t, test.err.Reason == "", known)
 			if !known {
@@ -160,7 +160,7 @@ func TestATokenOfAnotherPlaceIsNotUsed(t *testing.T) {
 	operations := map[string]func(context.Context, *Client, Network) error{
 		"list": func(ctx context.Context, c *Client, _ Network) error { _, err := c.ListNetworks(ctx); return err },
 		"create subnet": func(ctx context.Context, c *Client, n Network) error {
-			_, err := c.CreateSubnet(ctx, n.ID, creates("10.0.0.0/24", "", ""))
+			_, err := c.CreateSubnet(ctx, n.ID, creates("10.0.0.0/24", "", "").fields())
 			return err
 		},
 		"delete": func(ctx context.Context, c *Client, n Network) error { return c.DeleteNetwork(ctx, n.ID, nil) },
@@ -169,7 +169,7 @@ func TestATokenOfAnotherPlaceIsNotUsed(t *testing.T) {
 		for name, operation := range operations {
 			t.Run(move.name+", "+name, func(t *testing.T) {
 				l, c := unscopedLab(t)
-				network, err := c.CreateNetwork(t.Context(), creating(testName))
+				network, err := c.CreateNetwork(t.Context(), creating(testName).fields())
 				noError(t, err)
 				before := l.Networks()
 				move.away(t, l)

@@ -256,7 +256,7 @@ func TestNext(t *testing.T) {
 func TestTheEmbeddedNeutronRefusesTheSameSubnets(t *testing.T) {
 	w := newWorld(t, embedded.Options{})
 	client, tried, refused := w.Client(), 0, 0
-	network, err := client.CreateNetwork(t.Context(), creating("x"))
+	network, err := client.CreateNetwork(t.Context(), creating("x").fields())
 	noError(t, err)
 	for _, first := range []string{"0.0.0.0", "0.1.0.0", "10.0.0.0", "126.0.0.0", "127.1.0.0", "224.0.0.0", "239.255.255.0", "240.0.0.0", "255.255.255.255",
 		"::", "::1", "::ffff:127.0.0.0", "::ffff:224.0.0.0", "fd00::", "fe80::", "ff00::", "ff02::1"} {
@@ -272,7 +272,7 @@ func TestTheEmbeddedNeutronRefusesTheSameSubnets(t *testing.T) {
 					if subnet.NoDHCP && cidr.Addr() == addr("255.255.255.255") && !subnet.NoGateway {
 						continue // Neutron answers 500: there is no next address
 					}
-					created, err := client.CreateSubnet(t.Context(), network.ID, CreateSubnet{Subnet: subnet})
+					created, err := client.CreateSubnet(t.Context(), network.ID, CreateSubnet{Subnet: subnet}.fields())
 					if err != nil && ReasonOf(err) != Invalid || (err != nil) != isRefused(&subnet) {
 						t.Errorf("%+v: Neutron answers %v; isRefused returns %v", subnet, err, isRefused(&subnet))
 					}

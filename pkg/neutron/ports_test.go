@@ -10,7 +10,7 @@ import (
 
 func TestPortsThatNeutronDeletesByItselfDoNotBlock(t *testing.T) {
 	_, c, network := labWithNetwork(t)
-	subnet, err := c.CreateSubnet(t.Context(), network.ID, creates("10.0.0.0/24", ""))
+	subnet, err := c.CreateSubnet(t.Context(), network.ID, creates("10.0.0.0/24", "").fields())
 	noError(t, err)
 	other := makeNetworks(t, c, 1)[0]
 	makePort(t, c, other, "elsewhere", "compute:nova")

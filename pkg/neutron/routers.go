@@ -120,17 +120,17 @@ var routerTable = []field[DesiredRouter, Router]{
 }
 
 // CreateRouter creates a router with a gateway.
-func (c *Client) CreateRouter(ctx context.Context, step CreateRouter) (Router, error) {
+func (c *Client) CreateRouter(ctx context.Context, fields map[string]any) (Router, error) {
 	var answer answer
-	err := c.send(ctx, http.MethodPost, object{"router": creation(routerTable, &step.Router)}, &answer, nil, "routers")
+	err := c.send(ctx, http.MethodPost, object{"router": fields}, &answer, nil, "routers")
 	return answer.Router, wrapAnswer("create router", err, answer.Router.ID)
 }
 
 // UpdateRouter changes fields of the router with that ID. The request has no revision: Neutron
 // refuses each revision together with a gateway.
-func (c *Client) UpdateRouter(ctx context.Context, id string, changes []Change) (Router, error) {
+func (c *Client) UpdateRouter(ctx context.Context, id string, fields map[string]any) (Router, error) {
 	var answer answer
-	err := c.send(ctx, http.MethodPut, object{"router": update(changes)}, &answer, nil, "routers", id)
+	err := c.send(ctx, http.MethodPut, object{"router": fields}, &answer, nil, "routers", id)
 	return answer.Router, wrapAnswer("update router", err, answer.Router.ID)
 }
 

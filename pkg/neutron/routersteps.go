@@ -29,6 +29,8 @@ type CreateRouter struct{ Router DesiredRouter }
 
 func (CreateRouter) String() string { return "router created" }
 
+func (s CreateRouter) fields() map[string]any { return creation(routerTable, &s.Router) }
+
 // Irreversible returns true: a router created for a deleted Network would be an orphan.
 func (CreateRouter) Irreversible() bool                { return true }
 func (CreateRouter) Fields() []string                  { return []string{fieldRouter} }

@@ -646,7 +646,7 @@ func TestFloatingIPsKeepEverythingAsItIs(t *testing.T) {
 		c := newRoutedCloud(t)
 		other := makeNetworks(t, c.others, 1)[0]
 		put(t, c.others, "network", other, object{"description": ""})
-		noError(t, c.others.UnmarkSubnet(t.Context(), &c.inNeutron(t, other).Subnets[0]))
+		put(t, c.others, "subnet", c.inNeutron(t, other).Subnets[0].ID, object{"description": ""})
 		r := c.declare(existingRouter(byIDOf(c.gate)))
 		r.Spec.CIDR = "10.9.0.0/24"
 		r.synced(t)
@@ -801,7 +801,7 @@ func TestWhatPreventsTheRemovalOfARoutedNetwork(t *testing.T) {
 		c := newRoutedCloud(t)
 		r := c.declare(ownRouterOn(byIDOf(c.public)), withSubnet("v6", "fd00:1::/64"))
 		n := r.synced(t)
-		s, err := c.others.CreateSubnet(t.Context(), n.ID, CreateSubnet{Subnet: DesiredSubnet{Name: "theirs", CIDR: cidr("fd00:9::/64")}})
+		s, err := c.others.CreateSubnet(t.Context(), n.ID, CreateSubnet{Subnet: DesiredSubnet{Name: "theirs", CIDR: cidr("fd00:9::/64")}}.fields())
 		noError(t, err)
 		port, err := c.others.AttachSubnet(t.Context(), c.own()[0].ID, s.ID)
 		noError(t, err)
@@ -1058,7 +1058,7 @@ func TestTheOtherIPv6SubnetsKeepTheirConnection(t *testing.T) {
 						}
 					}
 					n := r.synced(t)
-					theirs, err := c.others.CreateSubnet(t.Context(), n.ID, CreateSubnet{Subnet: DesiredSubnet{Name: "theirs", CIDR: cidr("fd00:9::/64")}})
+					theirs, err := c.others.CreateSubnet(t.Context(), n.ID, CreateSubnet{Subnet: DesiredSubnet{Name: "theirs", CIDR: cidr("fd00:9::/64")}}.fields())
 					noError(t, err)
 					port, err := c.others.AttachSubnet(t.Context(), c.own()[0].ID, theirs.ID)
 					noError(t, err)

@@ -44,6 +44,8 @@ type CreateNetwork struct{ Network DesiredNetwork }
 
 func (CreateNetwork) String() string { return "network created" }
 
+func (s CreateNetwork) fields() map[string]any { return creation(networkTable, &s.Network) }
+
 // Irreversible returns true: a network created for a deleted Network would be an orphan.
 func (CreateNetwork) Irreversible() bool { return true }
 func (CreateNetwork) Fields() []string   { return []string{fieldNetwork} }
@@ -72,6 +74,15 @@ type CreateSubnet struct {
 }
 
 func (s CreateSubnet) String() string { return "subnet " + s.Subnet.CIDR.String() + " created" }
+
+func (s CreateSubnet) fields() map[string]any {
+	fields := creation(subnetTable, &s.Subnet)
+	fields["cidr"], fields["ip_version"] = s.Subnet.CIDR, 6
+	if s.Subnet.CIDR.Addr().Is4() {
+		fields["ip_version"] = 4
+	}
+	return fields
+}
 
 // Irreversible returns false: the subnet is on a network that is already ours.
 func (CreateSubnet) Irreversible() bool { return false }

@@ -54,15 +54,15 @@ func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network,
 func (c *Cloud) request(ctx context.Context, identity Identity, observed *Network, step Step) (*Network, error) {
 	switch s := step.(type) {
 	case CreateNetwork:
-		network, err := c.client.CreateNetwork(ctx, s)
+		network, err := c.client.CreateNetwork(ctx, s.fields())
 		network.Routers, network.RoutersKnown = observed.Routers, observed.RoutersKnown
 		return &network, err
 	case UpdateNetwork:
-		network, err := c.client.UpdateNetwork(ctx, observed, s)
+		network, err := c.client.UpdateNetwork(ctx, observed, update(s.Changes))
 		network.copyRead(observed)
 		return &network, err
 	case SetTags:
-		tags, err := c.client.SetTags(ctx, observed.ID, s)
+		tags, err := c.client.SetTags(ctx, observed.ID, s.Tags)
 		next := *observed
 		next.Tags, next.Revision = tags, nil // the revision has changed
 		return &next, err
@@ -71,13 +71,14 @@ func (c *Cloud) request(ctx context.Context, identity Identity, observed *Networ
 	case UnmarkNetwork:
 		return s.expect(observed), c.removed(identity.Owner, observed, c.unmarkNetwork(ctx, identity, s.ID))
 	case CreateSubnet:
-		subnet, err := c.client.CreateSubnet(ctx, observed.ID, s)
+		subnet, err := c.client.CreateSubnet(ctx, observed.ID, s.fields())
 		return observed.withSubnet(subnet), err
 	case UpdateSubnet:
-		subnet, err := c.client.UpdateSubnet(ctx, observed.subnet(s.ID), s)
+		subnet, err := c.client.UpdateSubnet(ctx, observed.subnet(s.ID), update(s.Changes))
 		return observed.withSubnet(subnet), err
 	case UnmarkSubnet:
-		return s.expect(observed), unlessGone(c.client.UnmarkSubnet(ctx, &s.Subnet))
+		_, err := c.client.UpdateSubnet(ctx, &s.Subnet, unmarked(s.Subnet.Description))
+		return s.expect(observed), unlessGone(err)
 	case DeleteSubnet:
 		return s.expect(observed), c.tryDelete(ctx, identity.Owner.UID, blockersOf(s, identity, observed), func() error {
 			return c.client.DeleteSubnet(ctx, s.ID, observed.subnet(s.ID).Revision)
@@ -104,14 +105,13 @@ func (c *Cloud) request(ctx context.Context, identity Identity, observed *Networ
 func (c *Cloud) requestForRouter(ctx context.Context, observed *Network, step Step) (*Network, error) {
 	switch s := step.(type) {
 	case CreateRouter:
-		router, err := c.client.CreateRouter(ctx, s)
+		router, err := c.client.CreateRouter(ctx, s.fields())
 		return observed.withRouter(router), asUnresolved(err)
 	case UpdateRouter:
-		router, err := c.client.UpdateRouter(ctx, s.ID, s.Changes)
+		router, err := c.client.UpdateRouter(ctx, s.ID, update(s.Changes))
 		return observed.withRouter(router), asUnresolved(err)
 	case UnmarkRouter:
-		unmarked := Change{Name: "description", Value: withoutMark(s.Router.Description)}
-		_, err := c.client.UpdateRouter(ctx, s.Router.ID, []Change{unmarked})
+		_, err := c.client.UpdateRouter(ctx, s.Router.ID, unmarked(s.Router.Description))
 		return s.expect(observed), unlessGone(err)
 	case DeleteRouter:
 		return s.expect(observed), c.client.DeleteRouter(ctx, s.ID)
@@ -167,7 +167,13 @@ func (c *Cloud) unmarkNetwork(ctx context.Context, identity Identity, id string)
 	if err != nil || !identity.Marks(fresh) {
 		return err
 	}
-	return c.client.UnmarkNetwork(ctx, fresh)
+	_, err = c.client.UpdateNetwork(ctx, fresh, unmarked(fresh.Description))
+	return err
+}
+
+// unmarked returns the fields of a request that removes the mark from this description.
+func unmarked(description string) map[string]any {
+	return map[string]any{"description": withoutMark(description)}
 }
 
 // unlessGone returns the error, unless it says that the object does not exist.

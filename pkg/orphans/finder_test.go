@@ -143,9 +143,7 @@ func (l *lab) takeJournal() []string {
 // inNeutron creates a network for the owner of that UID and returns its ID.
 func (l *lab) inNeutron(name string, uid types.UID) string {
 	l.Helper()
-	n, err := l.cloud.Client().CreateNetwork(l.Context(), neutron.CreateNetwork{
-		Network: neutron.DesiredNetwork{Name: name, Mark: neutron.Owner{Cluster: testCluster, UID: uid}.Mark()},
-	})
+	n, err := l.cloud.Client().CreateNetwork(l.Context(), map[string]any{"name": name, "description": neutron.Owner{Cluster: testCluster, UID: uid}.Mark()})
 	l.must(err)
 	return n.ID
 }
