@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode"
 
-	yamlv2 "gopkg.in/yaml.v2"
+	yamlv2 "go.yaml.in/yaml/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
