@@ -140,7 +140,7 @@ var brokenByHand = []broken{
 		"s == nil || !v.isOurs(s)", "s == nil",
 	}, "./pkg/neutron", "^TestWhatPreventsTheRemovalOfARoutedNetwork$"},
 	{"interfaces-known-by-their-port-alone", "pkg/neutron/routerplan.go", []string{
-		`!(v.Import != "" && v.PortIDs[s.ID] == i.PortID)`, `!(d.Import != "" && slices.Contains(slices.Collect(maps.Values(d.KnownPorts)), i.PortID))`,
+		`!(v.Import != "" && v.PortIDs[s.ID] == i.PortID)`, `!(v.Import != "" && slices.Contains(slices.Collect(maps.Values(v.PortIDs)), i.PortID))`,
 		`import "slices"`, "import (\n\t\"maps\"\n\t\"slices\"\n)",
 	}, "./pkg/neutron", "^TestTheOtherIPv6SubnetOfAnImportStaysConnected$"},
 	{"other-addresses-of-our-port-ignored", "pkg/neutron/ports.go", []string{
@@ -277,8 +277,8 @@ var brokenByHand = []broken{
 	{"forwardings-of-floating-ips-ignored", "pkg/neutron/routers.go", []string{
 		"for _, w := range f.Forwardings {", "for _, w := range f.Forwardings[:0] {",
 	}, "./pkg/neutron", "^TestFloatingIPsKeepEverythingAsItIs$"},
-	{"external-network-deleted-under-floating-ips", "pkg/neutron/ports.go", []string{
-		"	if !network.External {\n", "	if true {\n",
+	{"external-network-deleted-under-floating-ips", "pkg/neutron/preconditions.go", []string{
+		"	if !s.Network.External {\n", "	if true {\n",
 	}, "./pkg/neutron", "^TestAnExternalNetworkIsNotDeletedUnderFloatingIPs$"},
 	{"ports-as-they-were-before-the-look-ahead", "pkg/neutron/ahead.go", []string{
 		"if _, isDeletion := steps[0].(DeleteSubnet); !isDeletion {", "if true {",

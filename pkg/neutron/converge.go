@@ -298,7 +298,7 @@ func (c *Cloud) RemoveRouters(ctx context.Context, identity Identity, observed *
 	return c.follow(ctx, identity, observed, func(observed *Network) Step { return nextRouterRemoval(identity, observed) }, guard)
 }
 
-// deletionWaits is what the message of a paused Network says that is being deleted.
+// deletionWaits is the message of a paused Network that is being deleted.
 const deletionWaits = "the deletion waits"
 
 // follow takes the steps of a removal until next returns none, one fails, or the guard prevents one. It returns the network

@@ -343,6 +343,18 @@ func TestRemove(t *testing.T) {
 	}
 }
 
+// Without a request to Neutron, what is known of it stays: an API server that is away costs Neutron nothing.
+func TestALiveReadThatFailsDoesNotDropTheCache(t *testing.T) {
+	for _, retain := range []bool{false, true} {
+		w, n := made(t, wants("10.0.0.0/24", ""))
+		_, err := w.Remove(t.Context(), seen(n), n, retain, w.verifying(new([]int), 0))
+		equal(t, true, errors.Is(err, errRefused))
+		var again *Network
+		equal(t, 0, len(w.since(func() { again = w.observe(t, seen(n), Cached) })))
+		equal(t, n.ID, again.ID)
+	}
+}
+
 func TestANetworkThatLosesItsMarkDuringTheRemovalStays(t *testing.T) {
 	for _, retain := range []bool{false, true} {
 		w, n := made(t, wants("10.0.0.0/24", ""))

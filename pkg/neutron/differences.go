@@ -16,7 +16,7 @@ func (v *View) Differences() (texts []string) {
 	if !v.Observed.Exists() {
 		return nil
 	}
-	texts = describeDifferences("", v.declared(changes(networkTable, &v.Network, v.Observed), nil))
+	texts = describeDifferences("", v.networkChanges())
 	if tags := v.tags(); tags != nil && *tags != v.Observed.Tags {
 		texts = append(texts, difference(fieldTags, v.Observed.Tags.withoutMarks(), v.Network.Tags))
 	}

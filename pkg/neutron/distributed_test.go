@@ -127,3 +127,17 @@ func TestAnExternalNetworkIsNotDeletedUnderFloatingIPs(t *testing.T) {
 	noError(t, err)
 	equal(t, 1, verified)
 }
+
+// The interface of the own router goes before the network does.
+func TestThePlanOfADeletionOfAnExternalNetworkIsNotBlockedByItsOwnRouter(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(ownRouterOn(byName("public")))
+	put(t, c.admin, "network", r.synced(t).ID, object{"router:external": true})
+	noError(t, c.Observer().Relist(t.Context()))
+	steps, err := c.PreviewRemoval(t.Context(), NewIdentity(r.Network, owner.Cluster), false)
+	noError(t, err)
+	for _, s := range steps {
+		equal(t, "", s.Blocked)
+	}
+	equal(t, 3, len(steps))
+}

@@ -228,7 +228,7 @@ func (s ImportNetwork) String() string {
 func (ImportNetwork) Irreversible() bool { return true }
 func (ImportNetwork) Fields() []string   { return []string{fieldNetworkMark} }
 
-// apply adds the tag and reads the network again. Of two controllers that do so at the same time, the
+// importNetwork adds the tag and reads the network again. Of two controllers that do so at the same time, the
 // one that adds its tag later sees both. It withdraws its own, and so may the other one; both try again
 // after different delays.
 func (c *Cloud) importNetwork(ctx context.Context, identity Identity, observed *Network) (*Network, error) {
@@ -366,7 +366,7 @@ func (i Identity) keeps(n *Network) bool {
 func (c *Cloud) checkImported(ctx context.Context, identity Identity, observed *Network, step Step) error {
 	switch step.(type) {
 	case ImportNetwork, WithdrawImport, UnmarkSubnet, UnmarkRouter, UnmarkImport, DeleteNetwork:
-		return nil // they look themselves, or need not
+		return nil // the first two and a deletion look themselves; to remove marks, nothing more must be true
 	}
 	if identity.Import == "" || !observed.Exists() {
 		return nil

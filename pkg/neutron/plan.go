@@ -16,7 +16,7 @@ import (
 type View struct {
 	Identity
 	Desired
-	// Observed is nil if Neutron could not be read.
+	// Observed is nil if Neutron could not be read, or cannot tell which of several networks to keep.
 	Observed *Network
 }
 
@@ -72,7 +72,7 @@ func (v *View) next() Step {
 	if !v.Observed.Exists() {
 		return CreateNetwork{v.Network}
 	}
-	if changes := v.declared(changes(networkTable, &v.Network, v.Observed), nil); len(changes) > 0 {
+	if changes := v.networkChanges(); len(changes) > 0 {
 		return UpdateNetwork{changes}
 	}
 	if tags := v.tags(); tags != nil && *tags != v.Observed.Tags {
@@ -99,6 +99,12 @@ func (v *View) next() Step {
 		return v.removeSubnet(obsolete[0], nil)
 	}
 	return v.obsoleteRouter()
+}
+
+// networkChanges returns what must change in the network itself.
+func (v *View) networkChanges() []Change {
+	network := v.Network // a copy: the functions of the table would move the whole View to the heap
+	return v.declared(changes(networkTable, &network, v.Observed), nil)
 }
 
 // updateSubnet returns the step that makes the existing subnet match, or nil. Neutron refuses another

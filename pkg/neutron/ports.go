@@ -237,16 +237,6 @@ func (c *Cloud) checkPorts(ctx context.Context, owner types.UID, b blockers) err
 	return b.inUse(message)
 }
 
-// checkExternal fails with InUse if ports are on an external network that is about to be deleted. Neutron
-// itself refuses to delete a network with ports, but before that it deletes the floating IPs on it that lead
-// nowhere, those of all projects.
-func (c *Cloud) checkExternal(ctx context.Context, owner types.UID, network *Network) error {
-	if !network.External {
-		return nil
-	}
-	return c.checkPorts(ctx, owner, blockersOfNetwork(network.ID))
-}
-
 // tryDelete calls del. If that fails with InUse, it returns an error that names the ports, and
 // the owner waits. If no ports are found, the last one has just gone, or the credentials cannot
 // see it: it calls del once more.

@@ -35,12 +35,14 @@ const (
 	laterStep
 )
 
-// preconditions are all that can prevent a step in Neutron, in the order in which they are checked.
+// preconditions are what can prevent a step in Neutron, in the order in which they are checked. Three more checks are made only
+// for the step that is taken, right before it: tryDefault and tryAttachments, which ask Neutron by a request that changes
+// nothing if it is refused, and checkImported.
 var preconditions = []precondition{
 	before(laterStep, "the quota has room", (*lookahead).checkQuota),
 	before(laterStep, "no route of the router depends on the interface", (*lookahead).checkRoutes),
 	before(laterStep, "the network has the subnets that were observed", (*lookahead).checkSubnets),
-	before(anyStep, "no ports are on the subnets that go", (*lookahead).checkPortsOnSubnets),
+	before(anyStep, "no ports are on what goes", (*lookahead).checkPortsOnSubnets),
 	before(anyStep, "no floating IPs are on an external network that goes", (*lookahead).checkPortsOnExternal),
 	before(anyStep, "no floating IPs depend on the interface", (*lookahead).checkFloatingIPs),
 	before(anyStep, "the router is there, and of this project", (*lookahead).checkRouter),
@@ -129,21 +131,25 @@ func (l *lookahead) checkSubnets(ctx context.Context, step Step, _ *Network) err
 	return nil
 }
 
-// checkPortsOnSubnets fails with InUse if ports are on the subnets that go, or on the network that is deleted after them. For
-// the deletion of the network itself Neutron's answer is enough. For that of a subnet it is not: Neutron takes an IPv6 subnet away under ports that have chosen their
-// addresses in it (SLAAC). A port that gets an address between the check and the request can still lose
-// it, because no request of Neutron's depends on the ports.
+// checkPortsOnSubnets fails with InUse if ports are on the subnets that go, or on the network that is deleted after them.
+// For the deletion of the network itself Neutron's answer is enough. For that of a subnet it is not: Neutron takes an IPv6
+// subnet away under ports that have chosen their addresses in it (SLAAC). A port that gets an address between the check and
+// the request can still lose it, because no request of Neutron's depends on the ports.
 func (l *lookahead) checkPortsOnSubnets(ctx context.Context, step Step, _ *Network) error {
-	blockers := blockersOf(step, l.identity, l.observed)
-	if _, isWhole := step.(DeleteNetwork); isWhole || blockers.op == "" {
+	ports := blockersOf(step, l.identity, l.observed)
+	if _, isWhole := step.(DeleteNetwork); isWhole || ports.op == "" {
 		return nil
 	}
-	return l.checkPorts(ctx, l.identity.Owner.UID, blockers)
+	return l.checkPorts(ctx, l.identity.Owner.UID, ports)
 }
 
-// checkPortsOnExternal is checkExternal.
-func (l *lookahead) checkPortsOnExternal(ctx context.Context, s DeleteNetwork, _ *Network) error {
-	return l.checkExternal(ctx, l.identity.Owner.UID, s.Network)
+// checkPortsOnExternal is checkPortsOnNetwork for an external network. Neutron itself refuses to delete a network with ports,
+// but before that it deletes the floating IPs on it that lead nowhere, those of all projects.
+func (l *lookahead) checkPortsOnExternal(ctx context.Context, s DeleteNetwork, expected *Network) error {
+	if !s.Network.External {
+		return nil
+	}
+	return l.checkPortsOnNetwork(ctx, s, expected)
 }
 
 // checkFloatingIPs fails with InUse if floating IPs depend on the subnet.
@@ -164,9 +170,9 @@ func (l *lookahead) checkFloatingIPs(ctx context.Context, s DetachSubnet, _ *Net
 	return &Error{Op: "detach subnet " + s.CIDR.String(), Reason: InUse, Message: Printable("in use by floating IP " + shorten(names))}
 }
 
-// checkRouter reads the router if the last list does not have it. It fails with Unresolved if there is no such router, or if it belongs to another project, as
-// far as an admin can see it: the list of the project's ports would not have the interfaces, and the
-// subnets would be attached again and again.
+// checkRouter reads the router if the last list does not have it. It fails with Unresolved if there is no such router, or if
+// it belongs to another project, as far as an admin can see it: the list of the project's ports would not have the
+// interfaces, and the subnets would be attached again and again.
 func (l *lookahead) checkRouter(ctx context.Context, s AttachSubnet, _ *Network) error {
 	_, isKnown := l.routing.router(s.Router)
 	if s.IsOwn || isKnown || l.observed.router(s.Router) != nil {

@@ -7,7 +7,7 @@ import "slices"
 
 // NextRemoval returns the next step of a removal, and nil if nothing of the owner is left: the network is freed and deleted,
 // or its mark and those of its subnets and routers are removed if all that is to be retained. Like View.Next it continues
-// from any state that a crash leaves behind.
+// from any state that a crash leaves behind. The caller must know that the network is the owner's.
 func NextRemoval(identity Identity, observed *Network, retain bool) Step {
 	if retain {
 		return nextRetention(identity, observed)

@@ -121,7 +121,8 @@ func (s DeleteSubnet) String() string   { return "subnet " + s.CIDR.String() + "
 func (DeleteSubnet) Irreversible() bool { return true }
 func (DeleteSubnet) Fields() []string   { return []string{fieldObsoleteSubnet} }
 
-// DeleteNetwork deletes the owner's network with its subnets, unless it no longer carries the mark.
+// DeleteNetwork deletes a network with its subnets. The network must have had the owner's mark. If Neutron has another revision
+// of it by now, it is deleted only if it still has the mark.
 type DeleteNetwork struct {
 	Network *Network
 	// IsDuplicate means that the owner has another network, which stays.
@@ -137,7 +138,13 @@ func (s DeleteNetwork) String() string {
 }
 
 func (DeleteNetwork) Irreversible() bool { return true }
-func (DeleteNetwork) Fields() []string   { return []string{fieldDuplicateNetwork} }
+
+func (s DeleteNetwork) Fields() []string {
+	if !s.IsDuplicate {
+		return nil // it is a removal, which repairs nothing
+	}
+	return []string{fieldDuplicateNetwork}
+}
 
 // UnmarkSubnet removes the mark from a subnet that is to be retained.
 type UnmarkSubnet struct{ Subnet Subnet }

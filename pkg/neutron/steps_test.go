@@ -29,7 +29,7 @@ func TestEveryFieldIsChangedByAStep(t *testing.T) {
 	}{
 		{creating("a"), []string{"network"}},
 		{UpdateNetwork{[]Change{toName("network name", "a"), toMark(fieldNetworkMark)}}, []string{"network mark", "network name"}},
-		{DeleteNetwork{}, []string{"duplicate network"}},
+		{DeleteNetwork{IsDuplicate: true}, []string{"duplicate network"}},
 		{CreateSubnet{}, []string{"subnet"}},
 		{DeleteSubnet{}, []string{"obsolete subnet"}},
 		{SetTags{}, []string{"tags"}},

@@ -188,6 +188,7 @@ func unlessGone(err error) error {
 // nothing has changed in Neutron.
 func (c *Cloud) invalidateAfter(owner Owner, err error) {
 	switch ReasonOf(err) {
+	case "": // it is an error of the guard, so no request was sent
 	case Invalid, Forbidden, Unauthenticated, InUse, OverQuota, NoSegment:
 	default:
 		c.observer.Invalidate(owner.UID)

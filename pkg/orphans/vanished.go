@@ -138,13 +138,15 @@ func (v *Vanished) removeFrom(ctx context.Context, cloud *neutron.Cloud, network
 	if err != nil {
 		return err
 	}
+	isLogged := false
 	_, err = cloud.Remove(ctx, identity, observed, network.IsRetained(), neutron.Guard{Verify: func(ctx context.Context) error {
 		gone, err := v.networks.IsGone(ctx, network)
 		if err == nil && !gone {
 			err = errExists
 		}
-		if err == nil {
+		if err == nil && !isLogged {
 			klog.FromContext(ctx).Info("Removing the network of a vanished Network")
+			isLogged = true
 		}
 		return err
 	}})
