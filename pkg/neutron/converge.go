@@ -246,7 +246,7 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 	identity = c.withDeclaredRouter(ctx, identity, observed)
 	for done := 0; (observed.Exists() || len(observed.Routers) > 0) && done < maxSteps; done++ {
 		retain = retain || identity.keeps(observed) // the network can have lost the mark since it was observed
-		if observed.Exists() && !identity.Marks(observed) && !identity.marksPartOf(observed) {
+		if identity.hasLost(observed) {
 			if err := c.approveRemoval(ctx, identity, observed, guard); err != nil {
 				return nil, err
 			}

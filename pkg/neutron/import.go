@@ -338,6 +338,11 @@ func (n *Network) copyRead(from *Network) {
 	n.Imported = from.Imported
 }
 
+// hasLost reports whether the network has none of the owner's marks any more. A removal leaves it alone.
+func (i Identity) hasLost(n *Network) bool {
+	return n.Exists() && !i.Marks(n) && !i.marksPartOf(n)
+}
+
 // marksPartOf reports whether a subnet or a router of an imported network carries the owner's mark.
 func (i Identity) marksPartOf(n *Network) bool {
 	return i.Import != "" && (slices.ContainsFunc(n.Subnets, func(s Subnet) bool { return i.Owner.marks(s.Description) }) ||

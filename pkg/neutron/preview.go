@@ -87,7 +87,7 @@ func (c *Cloud) PreviewRemoval(ctx context.Context, identity Identity, retain bo
 // planRemoval returns the steps of Remove, or says what stays. A network without the owner's mark stays as it is.
 func planRemoval(identity Identity, observed *Network, retain bool) (steps []Step, stays string) {
 	switch {
-	case !observed.Exists() && len(observed.Routers) == 0, observed.Exists() && !identity.Marks(observed) && !identity.marksPartOf(observed):
+	case !observed.Exists() && len(observed.Routers) == 0, identity.hasLost(observed):
 		return nil, ""
 	case retain && observed.Exists():
 		return nil, "network " + observed.ID + " stays, without its ownership mark"
