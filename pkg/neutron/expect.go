@@ -12,10 +12,7 @@ import (
 // known before they are taken: Neutron may refuse one of them. It makes no request. duplicates are other
 // networks with the owner's mark. IDs of what the steps create begin with "new-".
 func (v View) Plan(duplicates ...*Network) (steps []Step) {
-	for step := v.Next(); step != nil && len(steps) < maxSteps; step = v.Next() {
-		steps = append(steps, step)
-		v.Observed = step.expect(v.Observed)
-	}
+	steps = stepsOf(func(observed *Network) Step { v.Observed = observed; return v.Next() }, v.Observed)
 	for _, n := range duplicates {
 		if v.Import == "" && n.Exists() && n.ID != v.Observed.ID && v.Observed.Exists() {
 			steps = append(steps, DeleteNetwork{Network: n, IsDuplicate: true})
