@@ -236,7 +236,7 @@ func (s *cloud) has(network *samplecrdv1.Network) bool {
 		return true
 	}
 	marked, _, _ := s.Observer().Get(network.UID)
-	return len(marked) > 0 && (was.Project == "" || was.Project == s.place.Project && was.Region == "")
+	return !marked.IsEmpty() && (was.Project == "" || was.Project == s.place.Project && was.Region == "")
 }
 
 // deadEnd returns the error for a Network that needs spare credentials, because of err.

@@ -14,18 +14,18 @@ import (
 // controller does not switch it on, and does everything else as always.
 func TestWhatIsSwitchedOffIsNotConnected(t *testing.T) {
 	own, existing := ownRouterOn(byName("public")), existingRouter(byName("gate"))
-	ownID := func(c *routedCloud, _ *Network) string { return c.own()[0].ID }
-	gateID := func(c *routedCloud, _ *Network) string { return c.gate }
+	ownID := func(c *routedCloud, _ *Observed) string { return c.own()[0].ID }
+	gateID := func(c *routedCloud, _ *Observed) string { return c.gate }
 	for _, test := range []struct {
 		name   string
 		router edit
 		// kind is what is switched off, and id returns its ID.
 		kind string
-		id   func(c *routedCloud, n *Network) string
+		id   func(c *routedCloud, n *Observed) string
 		// observes means that the network is only observed.
 		observes bool
 	}{
-		{"the network", own, "network", func(_ *routedCloud, n *Network) string { return n.ID }, false},
+		{"the network", own, "network", func(_ *routedCloud, n *Observed) string { return n.ID }, false},
 		{"the own router", own, "router", ownID, false},
 		{"the existing router", existing, "router", gateID, false},
 		{"the router of a network that is only observed", existing, "router", gateID, true},

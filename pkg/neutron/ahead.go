@@ -100,7 +100,7 @@ func heldBy(plan []Step, failing int) (held int) {
 
 // checkPlan makes the checks of the steps of a joint plan. It returns the number of the one that is known to fail, and
 // why.
-func (c *Cloud) checkPlan(ctx context.Context, identity Identity, observed *Network, plan []Step, guard Guard) (failing int, err error) {
+func (c *Cloud) checkPlan(ctx context.Context, identity Identity, observed *Observed, plan []Step, guard Guard) (failing int, err error) {
 	l := lookahead{Cloud: c, identity: identity, observed: observed}
 	if len(plan) == 1 {
 		return 0, l.check(ctx, anyStep, plan[0], observed)
@@ -119,8 +119,8 @@ func (c *Cloud) checkPlan(ctx context.Context, identity Identity, observed *Netw
 type lookahead struct {
 	*Cloud
 	identity Identity
-	// observed is the network as it is now.
-	observed *Network
+	// observed is what is observed now.
+	observed *Observed
 	// isListed means that observed is from a list that was just made.
 	isListed bool
 	// unclear are the attachments of which the client cannot see everything that can prevent them.
@@ -182,7 +182,7 @@ func counted(step Step) (resource string, more int) {
 // checkAttachment fails with Invalid if the subnet has no gateway, or overlaps with another one of the
 // router, and with InUse if a port has the address of its gateway. An interface that exists needs no
 // check: the step only confirms it.
-func (l *lookahead) checkAttachment(ctx context.Context, s AttachSubnet, expected *Network) error {
+func (l *lookahead) checkAttachment(ctx context.Context, s AttachSubnet, expected *Observed) error {
 	if s.Port != "" {
 		return nil
 	}
@@ -209,7 +209,7 @@ func (l *lookahead) checkAttachment(ctx context.Context, s AttachSubnet, expecte
 }
 
 // removed returns the interfaces that a step before removes.
-func (l *lookahead) removed(expected *Network) []Interface {
+func (l *lookahead) removed(expected *Observed) []Interface {
 	return slices.DeleteFunc(slices.Clone(l.observed.Interfaces), func(i Interface) bool {
 		return slices.ContainsFunc(expected.Interfaces, func(left Interface) bool { return sameInterface(i, left) })
 	})
@@ -218,7 +218,7 @@ func (l *lookahead) removed(expected *Network) []Interface {
 // checkNeighbours fails with Invalid if the subnet overlaps with another one of the router, or of its external
 // network. It is complete if the client can see all of them. Of a subnet that it cannot see, it knows the
 // address of the router.
-func (l *lookahead) checkNeighbours(ctx context.Context, s AttachSubnet, expected *Network) (isComplete bool, err error) {
+func (l *lookahead) checkNeighbours(ctx context.Context, s AttachSubnet, expected *Observed) (isComplete bool, err error) {
 	router := expected.router(s.Router)
 	if router == nil || !s.IsOwn {
 		details, err := l.client.getRouterDetails(ctx, s.Router)

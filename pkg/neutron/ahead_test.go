@@ -114,7 +114,7 @@ func TestTheRouterChangesAfterTheGatewayWasTakenAway(t *testing.T) {
 }
 
 // putPort creates a port on the network as another client, with that address.
-func (c *routedCloud) putPort(t *testing.T, n *Network, subnet, address string) (id string) {
+func (c *routedCloud) putPort(t *testing.T, n *Observed, subnet, address string) (id string) {
 	t.Helper()
 	return post(t, c.others, "port", object{"network_id": n.ID, "name": "web-0", "fixed_ips": []object{{"subnet_id": subnet, "ip_address": address}}})
 }

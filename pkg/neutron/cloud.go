@@ -4,11 +4,12 @@
 package neutron
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Cloud reads and changes the networks of one project in one Neutron. It reads from the cache of
@@ -29,8 +30,8 @@ type Cloud struct {
 // per period.
 func NewCloud(name string, client *Client, cluster string, period time.Duration) *Cloud {
 	c := &Cloud{name: name, client: client}
-	c.observer = NewObserver(cluster, period, func(ctx context.Context) ([]*Network, error) { return c.list(ctx, cluster) })
-	c.observer.importers, c.observer.wake = c.imports.of, c.wake
+	c.observer = NewObserver(period, func(ctx context.Context) (map[types.UID]*Observed, error) { return c.list(ctx, cluster) })
+	c.observer.wake = c.wake
 	c.observer.isAway = func() bool { _, isOutage := client.Away(); return isOutage }
 	client.circuit.opened, client.onRefusal = c.observer.RelistSoon, c.observer.RelistSoon
 	return c
@@ -67,20 +68,20 @@ const (
 	Live
 )
 
-// Observe returns the network that belongs to the identity, or the zero Network if there is
-// none. It fails with OtherCloud if there is none here because the network was created in
-// another place.
-func (c *Cloud) Observe(ctx context.Context, identity Identity, read Read) (*Network, error) {
-	network, err := c.read(ctx, identity, read)
-	if err == nil && !network.Exists() {
+// Observe returns what Neutron has of the identity. It fails with OtherCloud if there is no network here because it
+// was created in another place.
+func (c *Cloud) Observe(ctx context.Context, identity Identity, read Read) (*Observed, error) {
+	observed, err := c.read(ctx, identity, read)
+	if err == nil && !observed.Exists() {
 		err = c.checkPlace(identity)
 	}
-	return network, err
+	return observed, err
 }
 
-func (c *Cloud) read(ctx context.Context, identity Identity, read Read) (*Network, error) {
+func (c *Cloud) read(ctx context.Context, identity Identity, read Read) (*Observed, error) {
 	c.imports.add(identity)
-	cached, known, err := c.readCache(identity)
+	all, known, err := c.observer.Get(identity.Owner.UID) // not known after a change whose outcome is not known
+	cached := all.of(identity)
 	isRouted := c.routing.need(identity, cached)
 	if read == Live {
 		c.waits.drop(identity.Owner.UID)
@@ -90,38 +91,29 @@ func (c *Cloud) read(ctx context.Context, identity Identity, read Read) (*Networ
 	if err != nil || cached.Exists() && isComplete {
 		return cached, err
 	}
-	if known && read == CacheOnly && identity.Import == "" && !cached.Exists() && len(cached.Routers) == 0 {
-		return &Network{RoutersKnown: true}, nil // nothing can exist
+	if known && read == CacheOnly && identity.Import == "" && cached.IsEmpty() {
+		return &Observed{RoutersKnown: true}, nil // nothing can exist
 	}
 	return c.readNeutron(ctx, identity, isRouted)
-}
-
-// readCache returns the network from the Observer's cache. It is not known after a change
-// whose outcome is not known.
-func (c *Cloud) readCache(identity Identity) (network *Network, known bool, err error) {
-	networks, known, err := c.observer.Get(identity.Owner.UID)
-	return choose(networks, identity), known, err
 }
 
 // readNeutron finds networks by their mark. It finds the network that was seen last also by
 // its ID, if another client removed its mark and a subnet of it still has the mark. Names, and
 // IDs in a status, prove nothing.
-func (c *Cloud) readNeutron(ctx context.Context, identity Identity, isRouted bool) (*Network, error) {
-	found, err := c.findNetworks(ctx, identity)
+func (c *Cloud) readNeutron(ctx context.Context, identity Identity, isRouted bool) (*Observed, error) {
+	networks, err := c.findNetworks(ctx, identity)
 	if err != nil {
 		return nil, err
 	}
+	var routers []Router
 	if isRouted {
-		if found, err = c.client.attachRouters(ctx, identity.Owner.Mark(), found); err != nil {
+		if routers, err = c.client.attachRouters(ctx, identity.Owner.Mark(), networks); err != nil {
 			return nil, err
 		}
 	}
-	c.observer.Replace(identity.Owner.UID, found...)
-	network := choose(found, identity)
-	if !network.Exists() && len(network.Routers) == 0 {
-		network.RoutersKnown = isRouted
-	}
-	return network, nil
+	observed := newObserved(identity.Owner.UID, networks, routers, isRouted)
+	c.observer.replace(identity.Owner.UID, observed)
+	return observed.of(identity), nil
 }
 
 // findNetworks reads the identity's networks without their routers. An imported one is read by its ID.
@@ -142,20 +134,6 @@ func (c *Cloud) findNetworks(ctx context.Context, identity Identity) (found []*N
 		return nil, err
 	}
 	return []*Network{network}, nil
-}
-
-// choose returns the network that is imported, or that was seen last, if it is among them, otherwise
-// the first, or the zero Network. For an import, the first can only stand for routers without a network.
-func choose(networks []*Network, identity Identity) *Network {
-	for _, n := range networks {
-		if n.ID == cmp.Or(identity.Import, identity.NetworkID) {
-			return n
-		}
-	}
-	if len(networks) > 0 && (identity.Import == "" || !networks[0].Exists()) {
-		return networks[0]
-	}
-	return &Network{}
 }
 
 // checkPlace returns an error if the network was created in another project or region than

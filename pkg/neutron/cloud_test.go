@@ -18,7 +18,7 @@ import (
 var identity = Identity{Owner: owner}
 
 // seen returns the identity of a Network whose status has the ID of that network.
-func seen(n *Network) Identity {
+func seen(n *Observed) Identity {
 	return Identity{Owner: owner, NetworkID: n.ID}
 }
 
@@ -41,7 +41,7 @@ func newWorld(t *testing.T, options embedded.Options) *world {
 
 // converge applies steps until Neutron has the desired state. It returns the network and
 // the requests to Neutron.
-func (w *world) converge(t *testing.T, want View, have *Network) (*Network, []string) {
+func (w *world) converge(t *testing.T, want View, have *Observed) (*Observed, []string) {
 	t.Helper()
 	w.mu.Lock()
 	w.served = nil
@@ -60,7 +60,7 @@ func (w *world) converge(t *testing.T, want View, have *Network) (*Network, []st
 }
 
 // convergeFrom is Converge for a Network that knows this.
-func (w *world) convergeFrom(t *testing.T, as Identity, want View, have *Network, guard Guard) (*Network, []Step, error) {
+func (w *world) convergeFrom(t *testing.T, as Identity, want View, have *Observed, guard Guard) (*Observed, []Step, error) {
 	t.Helper()
 	want.Owner, want.NetworkID, want.Observed = as.Owner, as.NetworkID, have
 	v, steps, err := w.Converge(t.Context(), want, guard)
@@ -68,20 +68,20 @@ func (w *world) convergeFrom(t *testing.T, as Identity, want View, have *Network
 }
 
 // delete deletes the network, as a step does.
-func (w *world) delete(ctx context.Context, as Identity, have *Network) error {
-	_, err := w.request(ctx, as, have, DeleteNetwork{Network: have})
+func (w *world) delete(ctx context.Context, as Identity, have *Observed) error {
+	_, _, err := w.take(ctx, as, have, []Step{DeleteNetwork{Network: &have.Network}}, Guard{})
 	return err
 }
 
 // takeOne takes one step, as Converge does.
-func (w *world) takeOne(t *testing.T, as Identity, have *Network, step Step) (*Network, error) {
+func (w *world) takeOne(t *testing.T, as Identity, have *Observed, step Step) (*Observed, error) {
 	t.Helper()
 	next, _, err := w.take(t.Context(), as, have, []Step{step}, Guard{})
 	return next, err
 }
 
 // changes returns the requests to Neutron, without IDs.
-func (w *world) changes(n *Network) []string {
+func (w *world) changes(n *Observed) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var all []string
@@ -96,27 +96,27 @@ func (w *world) changes(n *Network) []string {
 }
 
 // made returns a world in which Neutron has the desired state, and the network.
-func made(t *testing.T, want View) (*world, *Network) {
+func made(t *testing.T, want View) (*world, *Observed) {
 	t.Helper()
 	w := newWorld(t, embedded.Options{})
-	have, _ := w.converge(t, want, &Network{})
+	have, _ := w.converge(t, want, &Observed{})
 	return w, have
 }
 
 // inNeutron reads the network from Neutron.
-func (w *world) inNeutron(t *testing.T, id string) *Network {
+func (w *world) inNeutron(t *testing.T, id string) *Observed {
 	t.Helper()
 	n, err := w.others.GetNetwork(t.Context(), id)
 	noError(t, err)
-	return n
+	return having(n)
 }
 
 // remembered reads the network from the cache.
-func (w *world) remembered(t *testing.T) (*Network, bool) {
+func (w *world) remembered(t *testing.T) (*Observed, bool) {
 	t.Helper()
-	n, known, err := w.readCache(identity)
+	observed, known, err := w.observer.Get(identity.Owner.UID)
 	noError(t, err)
-	return n, known
+	return observed.of(identity), known
 }
 
 // theirs changes the network's description as another client, and its name unless that is "".
@@ -146,7 +146,7 @@ func TestThePlanWorksInNeutron(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, embedded.Options{})
-			have := &Network{}
+			have := &Observed{}
 			if test.first.Network.Name != "" {
 				have, _ = w.converge(t, test.first, have)
 			}
@@ -165,10 +165,10 @@ func TestThePlanWorksInNeutron(t *testing.T) {
 			// The cache is the same as Neutron, so a relist notifies of nothing.
 			remembered, known := w.remembered(t)
 			equal(t, true, known)
-			equal(t, true, same(now, remembered))
+			equal(t, true, sameObserved(now, remembered))
 			noError(t, w.Observer().Relist(t.Context()))
 			equal(t, []types.UID(nil), w.told)
-			if found, err := w.readNeutron(t.Context(), identity, false); err != nil || !same(now, found) {
+			if found, err := w.readNeutron(t.Context(), identity, false); err != nil || !sameObserved(now, found) {
 				t.Errorf("found %+v, %v", found, err)
 			}
 		})
@@ -207,7 +207,7 @@ func TestFind(t *testing.T) {
 			}
 			as := identity
 			if test.lastSeen {
-				as = seen(&made)
+				as = seen(having(&made))
 			}
 			got, err := w.readNeutron(t.Context(), as, false)
 			noError(t, err)
@@ -227,7 +227,7 @@ func TestFindPrefersTheNetworkInTheStatus(t *testing.T) {
 		as := Identity{Owner: owner, NetworkID: known}
 		got, err := w.readNeutron(t.Context(), as, false)
 		noError(t, err)
-		remembered, _, err := w.readCache(as)
+		remembered, err := w.read(t.Context(), as, Cached)
 		noError(t, err)
 		equal(t, []string{want, want}, []string{got.ID, remembered.ID})
 	}
@@ -243,7 +243,7 @@ func TestTheNetworkInTheStatusIsKeptAlthoughTheOtherIsInUse(t *testing.T) {
 	have, err = w.pickSurvivor(t.Context(), as, have)
 	noError(t, err)
 	equal(t, ids[1], have.ID)
-	step, _ := w.duplicate(as, have).(DeleteNetwork)
+	step := DeleteNetwork{Network: have.Duplicates[0], IsDuplicate: true}
 	equal(t, ids[0], step.Network.ID)
 	kept, err := w.takeOne(t, as, have, step)
 	equal(t, have, kept)
@@ -256,7 +256,6 @@ func TestTheOnlyNetworkIsKeptWithoutARequest(t *testing.T) {
 	got, err := w.pickSurvivor(t.Context(), identity, have)
 	noError(t, err)
 	equal(t, have, got)
-	equal(t, Step(nil), w.duplicate(identity, have))
 }
 
 func TestAFindThatFailsDoesNotChangeTheCache(t *testing.T) {
@@ -297,7 +296,7 @@ func TestTheCacheAfterAFailure(t *testing.T) {
 			_, known := w.remembered(t)
 			equal(t, test.known, known)
 
-			w.Observer().Replace(owner.UID, have)
+			w.Observer().Update(owner.UID, have)
 			deleteErr := w.delete(t.Context(), identity, have)
 			_, known = w.remembered(t)
 			equal(t, test.known, known)

@@ -86,7 +86,7 @@ func TestARouterWithoutANetworkIsNotCreatedAgain(t *testing.T) {
 	t.Parallel()
 	c := newRoutedCloud(t)
 	id := c.makeRouter(t, "default/web", owner.Mark())
-	c.routing.need(Identity{Owner: owner, Routed: true}, &Network{})
+	c.routing.need(Identity{Owner: owner, Routed: true}, &Observed{})
 	noError(t, c.Observer().Relist(t.Context()))
 	r := c.declare(ownRouterOn(byName("public")))
 	r.synced(t)

@@ -91,7 +91,7 @@ func (c *Cloud) Converge(ctx context.Context, v View, guard Guard) (_ View, done
 			v, unresolved = c.resolve(ctx, v)
 			isResolved = true
 		}
-		step := c.next(v)
+		step := v.Next()
 		if step == nil {
 			c.waits.drop(v.Owner.UID)
 			return v, done, cmp.Or(v.CheckImport(), unresolved, unrestored, v.checkAddresses(), v.checkAdminState())
@@ -119,7 +119,7 @@ func (c *Cloud) Converge(ctx context.Context, v View, guard Guard) (_ View, done
 			if readErr != nil {
 				return v, done, readErr
 			}
-			if ReasonOf(err) == Stale || !same(fresh, v.Observed) {
+			if ReasonOf(err) == Stale || !sameObserved(fresh, v.Observed) {
 				v.Observed = fresh
 				continue
 			}
@@ -136,27 +136,6 @@ func (c *Cloud) Converge(ctx context.Context, v View, guard Guard) (_ View, done
 // the same step again, or never ends.
 func makesNoProgress(done []Step, next Step) bool {
 	return len(done) > 0 && done[len(done)-1].String() == next.String() || len(done) == maxSteps
-}
-
-// next returns the next step, duplicates included.
-func (c *Cloud) next(v View) Step {
-	if step := v.Next(); step != nil {
-		return step
-	}
-	return c.duplicate(v.Identity, v.Observed)
-}
-
-// duplicate returns the step that deletes another network of the owner, as far as the cache
-// knows of one. There is none of an imported network.
-func (c *Cloud) duplicate(identity Identity, keep *Network) Step {
-	if identity.Import != "" {
-		return nil
-	}
-	networks, _, err := c.observer.Get(identity.Owner.UID)
-	if err != nil {
-		return nil
-	}
-	return duplicate(networks, keep)
 }
 
 // isOutdated reports whether an error may come from what was observed and not from the step:
@@ -215,59 +194,58 @@ func notRestored(defaults []Change, err error) error {
 	return &refusal
 }
 
-// pickSurvivor returns the network to keep. If the status names none of several, it is one
+// pickSurvivor chooses the network to keep. If the status names none of several, it is one
 // that has ports.
-func (c *Cloud) pickSurvivor(ctx context.Context, identity Identity, observed *Network) (*Network, error) {
-	networks, _, err := c.observer.Get(identity.Owner.UID)
-	if err != nil || len(networks) < 2 || observed.ID == identity.NetworkID || identity.Import != "" {
-		return observed, err
+func (c *Cloud) pickSurvivor(ctx context.Context, identity Identity, observed *Observed) (*Observed, error) {
+	if len(observed.Duplicates) == 0 || observed.ID == identity.NetworkID {
+		return observed, nil
 	}
-	for _, n := range networks {
+	for _, n := range observed.Networks() {
 		ports, err := c.client.PortsOnNetworks(ctx, n.ID)
 		if err != nil {
 			return nil, err
 		}
 		if len(ports) > 0 {
-			return n, nil
+			return observed.Keeping(n.ID), nil
 		}
 	}
 	return observed, nil
 }
 
 // Remove deletes the identity's networks and routers, or removes the mark from them if they are to
-// be retained, until Neutron has none or the guard prevents it. There can be several, if two
-// writers raced. It returns a network that stays: a retained one, or one that another client
-// removed the mark from, which is left alone. It changes nothing if the network is only observed.
-func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network, retain bool, guard Guard) (kept *Network, err error) {
+// be retained, until Neutron has none or the guard prevents it. It returns the network that stays: a
+// retained one, or one that another client removed the mark from, which is left alone. It changes
+// nothing if the network is only observed.
+func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Observed, retain bool, guard Guard) (kept *Network, err error) {
 	if identity.Observe {
-		return observed, nil
+		return &observed.Network, nil
 	}
 	isRouted := identity.isRouted(observed)
 	identity = c.withDeclaredRouter(ctx, identity, observed)
-	for done := 0; (observed.Exists() || len(observed.Routers) > 0) && done < maxSteps; done++ {
-		retain = retain || identity.keeps(observed) // the network can have lost the mark since it was observed
+	for done := 0; !observed.IsEmpty() && done < maxSteps; done++ {
+		retain = retain || identity.keeps(&observed.Network) // the network can have lost the mark since it was observed
 		if identity.hasLost(observed) {
 			if err := c.approveRemoval(ctx, identity, observed, guard); err != nil {
 				return nil, err
 			}
-			return observed, nil
+			return &observed.Network, nil
 		}
-		if err := identity.checkDeletion(observed); err != nil && !retain {
+		if err := identity.checkDeletion(&observed.Network); err != nil && !retain {
 			return nil, err
 		}
-		next := func(observed *Network) Step { return NextRemoval(identity, observed, retain) }
+		next := func(observed *Observed) Step { return NextRemoval(identity, observed, retain) }
 		if _, err := c.follow(ctx, identity, observed, next, guard); err != nil {
 			return nil, err
 		}
 		if retain && observed.Exists() {
-			kept = observed
+			kept = &observed.Network
 		}
 		identity.NetworkID = "" // others can only be found by their mark
 		if observed, err = c.readNeutron(ctx, identity, isRouted); err != nil {
 			return nil, err
 		}
 	}
-	if observed.Exists() || len(observed.Routers) > 0 {
+	if !observed.IsEmpty() {
 		return nil, &Error{Op: "delete network", Reason: Unavailable, Message: "Neutron's answers do not show that the network is gone: " + observed.ID}
 	}
 	c.routing.forget(identity.Owner.UID)
@@ -275,7 +253,7 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Network
 }
 
 // approveRemoval fails if the Network is paused, or no longer deleted. It is for a network that stays as it is.
-func (c *Cloud) approveRemoval(ctx context.Context, identity Identity, observed *Network, guard Guard) error {
+func (c *Cloud) approveRemoval(ctx context.Context, identity Identity, observed *Observed, guard Guard) error {
 	if err := c.approve(identity, guard, deletionWaits, blockers{}); err != nil {
 		return err
 	}
@@ -284,7 +262,7 @@ func (c *Cloud) approveRemoval(ctx context.Context, identity Identity, observed 
 
 // withDeclaredRouter returns the identity with the ID of the router that the spec names, if the subnets are on another one than
 // the status has. If no router has the name, the interfaces on it prevent the deletion, which is an error by itself.
-func (c *Cloud) withDeclaredRouter(ctx context.Context, identity Identity, observed *Network) Identity {
+func (c *Cloud) withDeclaredRouter(ctx context.Context, identity Identity, observed *Observed) Identity {
 	isOther := func(i Interface) bool { return i.RouterID != identity.RouterID }
 	if identity.Existing != nil && slices.ContainsFunc(observed.Interfaces, isOther) {
 		identity.Declared, _ = c.resolveName(ctx, "spec.router.existing", kindRouter, *identity.Existing)
@@ -293,17 +271,17 @@ func (c *Cloud) withDeclaredRouter(ctx context.Context, identity Identity, obser
 }
 
 // RemoveRouters detaches the network from the identity's routers, and deletes those that carry the
-// owner's mark. It returns the network as it is then.
-func (c *Cloud) RemoveRouters(ctx context.Context, identity Identity, observed *Network, guard Guard) (*Network, error) {
-	return c.follow(ctx, identity, observed, func(observed *Network) Step { return nextRouterRemoval(identity, observed) }, guard)
+// owner's mark, unless a duplicate needs them. It returns what is observed then.
+func (c *Cloud) RemoveRouters(ctx context.Context, identity Identity, observed *Observed, guard Guard) (*Observed, error) {
+	return c.follow(ctx, identity, observed, func(observed *Observed) Step { return nextRouterRemoval(identity, observed) }, guard)
 }
 
 // deletionWaits is the message of a paused Network that is being deleted.
 const deletionWaits = "the deletion waits"
 
-// follow takes the steps of a removal until next returns none, one fails, or the guard prevents one. It returns the network
-// as it is then.
-func (c *Cloud) follow(ctx context.Context, identity Identity, observed *Network, next func(*Network) Step, guard Guard) (*Network, error) {
+// follow takes the steps of a removal until next returns none, one fails, or the guard prevents one. It returns what is observed
+// then.
+func (c *Cloud) follow(ctx context.Context, identity Identity, observed *Observed, next func(*Observed) Step, guard Guard) (*Observed, error) {
 	ctx = withNetwork(ctx, observed)
 	for done := range maxSteps {
 		plan := stepsOf(next, observed)
@@ -325,6 +303,6 @@ func (c *Cloud) follow(ctx context.Context, identity Identity, observed *Network
 }
 
 // withNetwork adds the network to what is logged.
-func withNetwork(ctx context.Context, observed *Network) context.Context {
+func withNetwork(ctx context.Context, observed *Observed) context.Context {
 	return klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "networkID", observed.ID))
 }

@@ -142,7 +142,7 @@ func TestAfterAnOverflowNothingIsKnownAndNothingFails(t *testing.T) {
 		t.Helper()
 		got, known, err := w.Get(uid)
 		noError(t, err)
-		equal(t, want, got)
+		equal(t, want, got.Networks())
 		equal(t, wantKnown, known)
 		equal(t, !wantKnown, w.Overflow())
 	}
@@ -159,15 +159,15 @@ func TestAfterAnOverflowNothingIsKnownAndNothingFails(t *testing.T) {
 			equal(t, true, closed(w.FirstListDone()))
 			check("u", false)
 			// A sync reads its own network, and changes it.
-			w.Replace("u", a)
-			w.Update("v", b)
+			w.replace("u", having(a))
+			w.Update("v", having(b))
 			check("u", false, a)
 			// An outage changes nothing.
 			w.sky.err = errAway
 			w.relist(t)
 			check("u", false, a)
 			// What was read is dropped after a period, unless it is newer than the list.
-			w.sky.err, w.sky.meanwhile = overflow, func() { w.Update("v", b) }
+			w.sky.err, w.sky.meanwhile = overflow, func() { w.Update("v", having(b)) }
 			noError(t, w.Relist(t.Context()))
 			w.sky.meanwhile = nil
 			check("u", false)
@@ -221,11 +221,11 @@ func TestSubnetsOfOtherProjectsAreListed(t *testing.T) {
 
 // Between the lists, other clients create and delete subnets.
 func TestChangesBetweenTheListsOfNetworksAndSubnets(t *testing.T) {
-	for subnets, change := range map[int]func(*testing.T, *Client, *Network){
-		0: func(t *testing.T, c *Client, n *Network) {
+	for subnets, change := range map[int]func(*testing.T, *Client, *Observed){
+		0: func(t *testing.T, c *Client, n *Observed) {
 			noError(t, c.DeleteSubnet(t.Context(), n.Subnets[0].ID, nil))
 		},
-		2: func(t *testing.T, c *Client, n *Network) {
+		2: func(t *testing.T, c *Client, n *Observed) {
 			_, err := c.CreateSubnet(t.Context(), n.ID, creates("10.8.0.0/24", "", "").fields())
 			noError(t, err)
 		},

@@ -341,10 +341,10 @@ func NewIdentity(network *samplecrdv1.Network, cluster string) Identity {
 	return identity
 }
 
-// isRouted reports whether the owner needs routers: its spec or status has one, or the network has
-// one with the owner's mark.
-func (i Identity) isRouted(n *Network) bool {
-	return i.Routed || slices.ContainsFunc(n.Routers, func(r Router) bool { return r.isOwnedBy(i.Owner) })
+// isRouted reports whether the owner needs routers: its spec or status has one, or Neutron has one with the
+// owner's mark.
+func (i Identity) isRouted(observed *Observed) bool {
+	return i.Routed || slices.ContainsFunc(observed.Routers, func(r Router) bool { return r.isOwnedBy(i.Owner) })
 }
 
 // Marks reports whether the network carries the owner's mark. Without the mark it is never

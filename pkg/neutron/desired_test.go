@@ -164,7 +164,7 @@ func FuzzDesired(f *testing.F) {
 		if owner, marked := OwnerOf(desired.Network.Mark); !marked || owner.UID != network.UID {
 			t.Errorf("the mark is of %+v", owner)
 		}
-		if _, creates := at(View{Desired: desired}, &Network{}).Next().(CreateNetwork); !creates {
+		if _, creates := at(View{Desired: desired}, &Observed{}).Next().(CreateNetwork); !creates {
 			t.Error("the plan does not begin with the network")
 		}
 	})

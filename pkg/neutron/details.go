@@ -29,6 +29,8 @@ type NetworkDetails struct {
 	SubnetCount int
 	// SubnetDetails are the details of the network's subnets by ID.
 	SubnetDetails map[string]SubnetDetails
+	// Routers are those that have an interface on the network, as far as the client can see them.
+	Routers []Router
 }
 
 // SubnetDetails are attributes of a subnet that the controller does not use.
@@ -158,7 +160,7 @@ func (c *Client) attachDetails(ctx context.Context, networks []*NetworkDetails, 
 	if err := c.attachSubnetDetails(ctx, networks, subnets); err != nil {
 		return err
 	}
-	return c.attachAllRouters(ctx, networksOf(networks), ports)
+	return c.attachAllRouters(ctx, networks, ports)
 }
 
 func (l *listedDetails) details() *NetworkDetails {
@@ -202,7 +204,7 @@ func (c *Client) attachSubnetDetails(ctx context.Context, networks []*NetworkDet
 
 // attachAllRouters adds the interfaces on the networks, and their routers, as far as the client can
 // see them. The filter is for a list of the ports.
-func (c *Client) attachAllRouters(ctx context.Context, networks []*Network, filter url.Values) error {
+func (c *Client) attachAllRouters(ctx context.Context, networks []*NetworkDetails, filter url.Values) error {
 	filter = maps.Clone(filter)
 	filter["device_owner"] = interfaceOwners
 	ids := sets.New[string]()
@@ -217,8 +219,10 @@ func (c *Client) attachAllRouters(ctx context.Context, networks []*Network, filt
 	if err != nil {
 		return err
 	}
+	setInterfaces(networksOf(networks), ports)
 	for _, n := range networks {
-		n.setRouters(nil, routers, ports)
+		n.Routers = slices.DeleteFunc(slices.Clone(routers), func(r Router) bool { return !n.hasInterfaceOf(r.ID) })
+		slices.SortFunc(n.Routers, compareRouters)
 	}
 	return nil
 }

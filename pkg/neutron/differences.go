@@ -34,7 +34,7 @@ func (v *View) Differences() (texts []string) {
 }
 
 // describeMissing says why the network has no subnet with that CIDR for the owner.
-func describeMissing(observed *Network, cidr netip.Prefix) string {
+func describeMissing(observed *Observed, cidr netip.Prefix) string {
 	if slices.ContainsFunc(observed.Subnets, func(s Subnet) bool { return s.CIDR == cidr }) {
 		return fmt.Sprintf("subnet %s has other IPv6 modes than the spec, or belongs to another owner", cidr)
 	}

@@ -9,16 +9,10 @@ import (
 )
 
 // Plan returns all steps from the observed network to the desired one, in order, as far as they can be
-// known before they are taken: Neutron may refuse one of them. It makes no request. duplicates are other
-// networks with the owner's mark. IDs of what the steps create begin with "new-".
-func (v View) Plan(duplicates ...*Network) (steps []Step) {
-	steps = stepsOf(func(observed *Network) Step { v.Observed = observed; return v.Next() }, v.Observed)
-	for _, n := range duplicates {
-		if v.Import == "" && n.Exists() && n.ID != v.Observed.ID && v.Observed.Exists() {
-			steps = append(steps, DeleteNetwork{Network: n, IsDuplicate: true})
-		}
-	}
-	return steps
+// known before they are taken: Neutron may refuse one of them. It makes no request. IDs of what the steps
+// create begin with "new-".
+func (v View) Plan() (steps []Step) {
+	return stepsOf(func(observed *Observed) Step { v.Observed = observed; return v.Next() }, v.Observed)
 }
 
 // The IDs of what a plan creates.
@@ -48,26 +42,26 @@ func (s *Subnet) change(changes []Change) {
 	}
 }
 
-func (s CreateNetwork) expect(observed *Network) *Network {
+func (s CreateNetwork) expect(observed *Observed) *Observed {
 	next := *observed
-	overlay(&next, creation(networkTable, &s.Network))
+	overlay(&next.Network, creation(networkTable, &s.Network))
 	next.ID = newNetwork
 	return &next
 }
 
-func (s UpdateNetwork) expect(observed *Network) *Network {
+func (s UpdateNetwork) expect(observed *Observed) *Observed {
 	next := *observed
-	overlay(&next, update(s.Changes))
+	overlay(&next.Network, update(s.Changes))
 	return &next
 }
 
-func (s SetTags) expect(observed *Network) *Network {
+func (s SetTags) expect(observed *Observed) *Observed {
 	next := *observed
 	next.Tags = s.Tags
 	return &next
 }
 
-func (s CreateSubnet) expect(observed *Network) *Network {
+func (s CreateSubnet) expect(observed *Observed) *Observed {
 	created := Subnet{ID: newSubnet + s.Subnet.CIDR.String(), NetworkID: observed.ID, CIDR: s.Subnet.CIDR, DHCP: true}
 	created.Gateway = defaultGateway(created.CIDR, netip.Addr{})
 	overlay(&created, creation(subnetTable, &s.Subnet))
@@ -75,49 +69,46 @@ func (s CreateSubnet) expect(observed *Network) *Network {
 	return observed.withSubnet(created)
 }
 
-func (s UpdateSubnet) expect(observed *Network) *Network {
+func (s UpdateSubnet) expect(observed *Observed) *Observed {
 	changed := *observed.subnet(s.ID)
 	changed.change(s.Changes)
 	return observed.withSubnet(changed)
 }
 
-func (s DeleteSubnet) expect(observed *Network) *Network { return observed.withoutSubnet(s.ID) }
+func (s DeleteSubnet) expect(observed *Observed) *Observed { return observed.withoutSubnet(s.ID) }
 
-func (s DeleteNetwork) expect(observed *Network) *Network {
-	if s.Network.ID == observed.ID {
-		return &Network{}
-	}
-	return observed
+func (s DeleteNetwork) expect(observed *Observed) *Observed {
+	return observed.withoutNetwork(s.Network.ID)
 }
 
-func (s UnmarkSubnet) expect(observed *Network) *Network {
+func (s UnmarkSubnet) expect(observed *Observed) *Observed {
 	s.Subnet.Description = withoutMark(s.Subnet.Description)
 	return observed.withSubnet(s.Subnet)
 }
 
-func (s UnmarkRouter) expect(observed *Network) *Network {
+func (s UnmarkRouter) expect(observed *Observed) *Observed {
 	s.Router.Description = withoutMark(s.Router.Description)
 	return observed.withRouter(s.Router)
 }
 
-func (UnmarkNetwork) expect(*Network) *Network { return &Network{} }
-func (UnmarkImport) expect(*Network) *Network  { return &Network{} }
+func (s UnmarkNetwork) expect(observed *Observed) *Observed { return observed.withoutNetwork(s.ID) }
+func (s UnmarkImport) expect(observed *Observed) *Observed  { return observed.withoutNetwork(s.ID) }
 
-func (s CreateRouter) expect(observed *Network) *Network {
+func (s CreateRouter) expect(observed *Observed) *Observed {
 	created := Router{ID: newRouter}
 	overlay(&created, creation(routerTable, &s.Router))
 	return observed.withRouter(created)
 }
 
-func (s UpdateRouter) expect(observed *Network) *Network {
+func (s UpdateRouter) expect(observed *Observed) *Observed {
 	changed := *observed.router(s.ID)
 	overlay(&changed, update(s.Changes))
 	return observed.withRouter(changed)
 }
 
-func (s DeleteRouter) expect(observed *Network) *Network { return observed.withoutRouter(s.ID) }
+func (s DeleteRouter) expect(observed *Observed) *Observed { return observed.withoutRouter(s.ID) }
 
-func (s AttachSubnet) expect(observed *Network) *Network {
+func (s AttachSubnet) expect(observed *Observed) *Observed {
 	i := Interface{PortID: s.Port, RouterID: s.Router, SubnetID: s.Subnet, Address: observed.subnet(s.Subnet).Gateway, Confirmed: true}
 	if i.PortID == "" {
 		i.PortID = newPort + s.Subnet
@@ -125,18 +116,18 @@ func (s AttachSubnet) expect(observed *Network) *Network {
 	return observed.withInterface(i)
 }
 
-func (s DetachSubnet) expect(observed *Network) *Network {
+func (s DetachSubnet) expect(observed *Observed) *Observed {
 	return observed.withoutInterface(s.Router, s.Subnet)
 }
 
-func (s ImportNetwork) expect(observed *Network) *Network {
+func (s ImportNetwork) expect(observed *Observed) *Observed {
 	next := *observed
 	next.Imported = true
 	next.Tags = NewTags(append(observed.Tags.without(s.Obsolete...).All(), s.Owner.ImportTag())...)
 	return &next
 }
 
-func (s WithdrawImport) expect(observed *Network) *Network {
+func (s WithdrawImport) expect(observed *Observed) *Observed {
 	next := *observed
 	next.Tags = observed.Tags.without(s.Tags...)
 	return &next

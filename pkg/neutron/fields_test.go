@@ -129,7 +129,7 @@ func gated(gateway string) func(*Subnet) {
 
 // testFields tests each row of a table. of returns the part of a Desired that the table is for, and
 // observed returns a network with a change of that part.
-func testFields[D, O any](t *testing.T, table []field[D, O], tests []fieldTest[O], of func(*View) *D, observed func(func(*O)) *Network) {
+func testFields[D, O any](t *testing.T, table []field[D, O], tests []fieldTest[O], of func(*View) *D, observed func(func(*O)) *Observed) {
 	request := func(step Step) string {
 		switch step := step.(type) {
 		case nil:
@@ -180,16 +180,16 @@ func testFields[D, O any](t *testing.T, table []field[D, O], tests []fieldTest[O
 
 func TestTheFieldsOfANetwork(t *testing.T) {
 	itself := func(d *View) *DesiredNetwork { return &d.Network }
-	testFields(t, networkTable, networkTests, itself, func(change func(*Network)) *Network {
+	testFields(t, networkTable, networkTests, itself, func(change func(*Network)) *Observed {
 		n := has(ours("s", "10.0.0.0/24", "10.0.0.1"))
-		change(n)
+		change(&n.Network)
 		return n
 	})
 }
 
 func TestTheFieldsOfASubnet(t *testing.T) {
 	first := func(d *View) *DesiredSubnet { return &d.Subnets[0] }
-	testFields(t, subnetTable, subnetTests, first, func(change func(*Subnet)) *Network {
+	testFields(t, subnetTable, subnetTests, first, func(change func(*Subnet)) *Observed {
 		s := ours("s", "10.0.0.0/24", "10.0.0.1")
 		change(&s)
 		return has(s)
@@ -202,7 +202,7 @@ func TestASubnetWithOtherIPv6ModesIsReplaced(t *testing.T) {
 	modes := func(address, ra samplecrdv1.IPv6Mode) func(*samplecrdv1.NetworkSpec) {
 		return func(s *samplecrdv1.NetworkSpec) { s.IPv6 = &samplecrdv1.IPv6Spec{AddressMode: address, RAMode: ra} }
 	}
-	observed := func(address, ra string) *Network {
+	observed := func(address, ra string) *Observed {
 		s := ours("s", prefix, "fd00:1::")
 		s.AddressMode, s.RAMode = address, ra
 		return has(s)
@@ -248,7 +248,7 @@ func TestTheFieldsOfARouter(t *testing.T) {
 }
 
 func TestTags(t *testing.T) {
-	tagged := func(tags ...string) *Network {
+	tagged := func(tags ...string) *Observed {
 		n := has(ours("s", "10.0.0.0/24", "10.0.0.1"))
 		n.Tags = NewTags(tags...)
 		return n
@@ -256,7 +256,7 @@ func TestTags(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		declared []samplecrdv1.Tag // nil: they are left out
-		observed *Network
+		observed *Observed
 		want     Step
 		text     string
 	}{

@@ -77,7 +77,11 @@ func (f *foretelling) disturb(t *testing.T) {
 	case 2:
 		f.tryPost(t, "subnet", object{"network_id": n.ID, "cidr": one(f.Rand, "10.7.0.0/24", "10.1.0.0/25"), "ip_version": 4, "description": one(f.Rand, "", owner.Mark())})
 	case 3:
-		post(t, f.others, "network", object{"description": owner.Mark()}) // a duplicate
+		duplicate := post(t, f.others, "network", object{"description": owner.Mark()})
+		id := post(t, f.others, "subnet", object{"network_id": duplicate, "cidr": "10.3.0.0/24", "ip_version": 4, "description": owner.Mark()})
+		for _, r := range f.own() {
+			_, _ = f.others.AttachSubnet(t.Context(), r.ID, id)
+		}
 	case 4:
 		put(t, f.others, "network", n.ID, object{"description": ""})
 	case 5:
@@ -132,7 +136,7 @@ func (f *foretelling) act(t *testing.T) (texts []string, err error) {
 	}
 	for range 8 {
 		var steps []Step
-		var observed *Network
+		var observed *Observed
 		observed, steps, err = f.syncOnce(t, Guard{})
 		if observed != nil {
 			f.Status.Imported = f.Status.Imported || at(viewOf(t, f.Network), observed).IsImported()
@@ -258,7 +262,7 @@ func TestPreview(t *testing.T) {
 			w := newWorld(t, embedded.Options{})
 			as := Identity{Owner: owner}
 			if test.first.Network.Name != "" {
-				n, _ := w.converge(t, test.first, &Network{})
+				n, _ := w.converge(t, test.first, &Observed{})
 				as.NetworkID = n.ID
 				if test.port {
 					at := slices.IndexFunc(n.Subnets, func(s Subnet) bool { return s.CIDR == cidr("10.0.0.0/24") })
@@ -288,14 +292,14 @@ func TestPreviewOfWhatNeutronRefuses(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		// before is what other clients do.
-		before func(t *testing.T, c *routedCloud, n *Network)
+		before func(t *testing.T, c *routedCloud, n *Observed)
 		edit   edit
 		// step is the one that is prevented, op the operation that fails.
 		step, blocked, op string
 	}{
-		{"DHCP needs two addresses", func(*testing.T, *routedCloud, *Network) {}, withSubnet("more", "10.1.0.0/31"),
+		{"DHCP needs two addresses", func(*testing.T, *routedCloud, *Observed) {}, withSubnet("more", "10.1.0.0/31"),
 			"subnet 10.1.0.0/31 created", "Neutron does not accept 10.1.0.0/31 with this gateway, these allocation pools and DHCP", "create subnet"},
-		{"another client's router has the gateway", func(t *testing.T, c *routedCloud, n *Network) {
+		{"another client's router has the gateway", func(t *testing.T, c *routedCloud, n *Observed) {
 			_, err := c.others.AttachSubnet(t.Context(), c.makeRouter(t, "theirs", ""), n.Subnets[0].ID)
 			noError(t, err)
 		}, func(s *samplecrdv1.NetworkSpec) {
@@ -303,7 +307,7 @@ func TestPreviewOfWhatNeutronRefuses(t *testing.T) {
 			gate(s)
 		},
 			"gateway 10.0.0.1 → 10.0.0.9", "the address of the gateway, 10.0.0.1, is in use by router ID (port ID)", "update subnet"},
-		{"the obsolete router is attached to another network", func(t *testing.T, c *routedCloud, _ *Network) {
+		{"the obsolete router is attached to another network", func(t *testing.T, c *routedCloud, _ *Observed) {
 			_, err := c.others.AttachSubnet(t.Context(), c.makeRouter(t, "former", owner.Mark()), c.legacy(t, "10.7.0.0/24").Subnets[0].ID)
 			noError(t, err)
 		}, gate, "router ID deleted", "in use by port ID (network:router_interface)", "delete router"},

@@ -108,12 +108,12 @@ func (s *source) description() string {
 
 func (s *source) name() string { return []string{testName, "x", ""}[s.below(3)] }
 
-// network returns a network with subnets that do not overlap, or the zero Network.
-func (s *source) network() *Network {
+// network returns a network with subnets that do not overlap, or none.
+func (s *source) network() *Observed {
 	if s.below(8) == 0 {
-		return &Network{}
+		return &Observed{}
 	}
-	n := &Network{ID: "n", Name: s.name(), Description: s.description()}
+	n := Network{ID: "n", Name: s.name(), Description: s.description()}
 	for i := range s.below(6) {
 		subnet := Subnet{ID: fmt.Sprint("s", i), NetworkID: n.ID, Name: s.name(), Description: s.description(), CIDR: s.cidr()}
 		subnet.Gateway = s.addressIn(subnet.CIDR)
@@ -121,7 +121,7 @@ func (s *source) network() *Network {
 			n.Subnets = append(n.Subnets, subnet)
 		}
 	}
-	return n
+	return &Observed{Network: n}
 }
 
 func (s *source) desired() View {
@@ -400,12 +400,11 @@ func FuzzAnswers(f *testing.F) {
 		ports, err := c.PortsOnNetworks(ctx, "n")
 		check(err)
 		check(blockersOfNetwork("n").inUse(inUseBy(ports)))
-		routed, err := c.attachRouters(ctx, owner.Mark(), found)
+		routers, err := c.attachRouters(ctx, owner.Mark(), found)
 		check(err)
-		for _, n := range routed {
-			at(wants("10.0.0.0/24", "", ownOn("e"), recorded("r")), n).Next()
-			_ = NextRemoval(identity, n, false)
-		}
+		observed := newObserved(owner.UID, found, routers, true)
+		at(wants("10.0.0.0/24", "", ownOn("e"), recorded("r")), observed).Next()
+		_ = NextRemoval(identity, observed, false)
 		created, err := c.CreateRouter(ctx, CreateRouter{DesiredRouter{ExternalNetwork: "e"}}.fields())
 		check(err)
 		if err == nil {

@@ -133,7 +133,7 @@ func (v *View) CheckImport() error {
 	case v.Observe:
 		return nil
 	}
-	return importRefusal(v.Owner, v.Observed)
+	return importRefusal(v.Owner, &v.Observed.Network)
 }
 
 const opImport = "spec.import.networkID"
@@ -193,7 +193,7 @@ func NameHolder(err error, name string) error {
 func (v *View) nextImport() Step {
 	isMarked := v.Observed.hasImportTag(v.Owner)
 	isConfirmed := v.Imported || v.Observed.Imported
-	switch isRefused := importRefusal(v.Owner, v.Observed) != nil; {
+	switch isRefused := importRefusal(v.Owner, &v.Observed.Network) != nil; {
 	case isRefused && isMarked && !isConfirmed:
 		return WithdrawImport{Tags: v.Observed.importTagsOf(v.Owner)}
 	case !isRefused && !(isMarked && isConfirmed && len(v.Observed.obsoleteImportTags(v.Owner)) == 0):
@@ -231,7 +231,7 @@ func (ImportNetwork) Fields() []string   { return []string{fieldNetworkMark} }
 // importNetwork adds the tag and reads the network again. Of two controllers that do so at the same time, the
 // one that adds its tag later sees both. It withdraws its own, and so may the other one; both try again
 // after different delays.
-func (c *Cloud) importNetwork(ctx context.Context, identity Identity, observed *Network) (*Network, error) {
+func (c *Cloud) importNetwork(ctx context.Context, identity Identity, observed *Observed) (*Observed, error) {
 	if holder := c.imports.hold(observed.ID, identity.Owner.UID); holder != identity.Owner.UID {
 		return nil, raced(importRefusal(identity.Owner, &Network{ID: observed.ID, Tags: NewTags(Owner{identity.Owner.Cluster, holder}.ImportTag())}))
 	}
@@ -252,9 +252,10 @@ func (c *Cloud) importNetwork(ctx context.Context, identity Identity, observed *
 		c.observer.Invalidate(identity.Owner.UID) // the network may have the tag, whatever the error says
 		return nil, err
 	}
-	fresh.copyRead(observed)
-	fresh.Imported = true
-	return fresh, nil
+	fresh.copyRead(&observed.Network)
+	next := observed.with(*fresh)
+	next.Imported = true
+	return next, nil
 }
 
 // maxRaceDelay is the longest delay after two Networks have marked a network at the same time.
@@ -332,21 +333,15 @@ func (t Tags) without(tags ...string) Tags {
 	return NewTags(slices.DeleteFunc(t.All(), func(other string) bool { return slices.Contains(tags, other) })...)
 }
 
-// copyRead copies what Neutron's answer to a change of the network does not contain.
-func (n *Network) copyRead(from *Network) {
-	n.Subnets, n.Interfaces, n.Routers, n.RoutersKnown = from.Subnets, from.Interfaces, from.Routers, from.RoutersKnown
-	n.Imported = from.Imported
-}
-
 // hasLost reports whether the network has none of the owner's marks any more. A removal leaves it alone.
-func (i Identity) hasLost(n *Network) bool {
-	return n.Exists() && !i.Marks(n) && !i.marksPartOf(n)
+func (i Identity) hasLost(observed *Observed) bool {
+	return observed.Exists() && !i.Marks(&observed.Network) && !i.marksPartOf(observed)
 }
 
 // marksPartOf reports whether a subnet or a router of an imported network carries the owner's mark.
-func (i Identity) marksPartOf(n *Network) bool {
-	return i.Import != "" && (slices.ContainsFunc(n.Subnets, func(s Subnet) bool { return i.Owner.marks(s.Description) }) ||
-		slices.ContainsFunc(n.Routers, func(r Router) bool { return r.isOwnedBy(i.Owner) }))
+func (i Identity) marksPartOf(observed *Observed) bool {
+	return i.Import != "" && (slices.ContainsFunc(observed.Subnets, func(s Subnet) bool { return i.Owner.marks(s.Description) }) ||
+		slices.ContainsFunc(observed.Routers, func(r Router) bool { return r.isOwnedBy(i.Owner) }))
 }
 
 // checkDeletion returns an error if the network is imported and must not be deleted.
@@ -368,7 +363,7 @@ func (i Identity) keeps(n *Network) bool {
 
 // checkImported fails with Stale if the network is imported and is not the owner's any more: what was
 // observed may be as old as the last list. An own network has the mark in what Neutron changes or deletes.
-func (c *Cloud) checkImported(ctx context.Context, identity Identity, observed *Network, step Step) error {
+func (c *Cloud) checkImported(ctx context.Context, identity Identity, observed *Observed, step Step) error {
 	switch step.(type) {
 	case ImportNetwork, WithdrawImport, UnmarkSubnet, UnmarkRouter, UnmarkImport, DeleteNetwork:
 		return nil // the first two and a deletion look themselves; to remove marks, nothing more must be true
@@ -505,9 +500,9 @@ func (c *Cloud) addImported(ctx context.Context, networks []*Network) ([]*Networ
 	for id := range missing {
 		for _, importer := range c.imports.of(id) {
 			cached, _, _ := c.observer.Get(importer)
-			if i := slices.IndexFunc(cached, func(n *Network) bool { return n.ID == id }); i >= 0 {
-				known := *cached[i] // the routers are added to it
-				networks = append(networks, &known)
+			if known := cached.network(id); known != nil {
+				shared := *known // the interfaces are added to it
+				networks = append(networks, &shared)
 				break
 			}
 		}

@@ -36,7 +36,7 @@ func importer(uid types.UID, id string) Identity {
 }
 
 // legacy creates a network as another client: with a description, a tag, and a subnet for each CIDR.
-func (w *world) legacy(t *testing.T, cidrs ...string) *Network {
+func (w *world) legacy(t *testing.T, cidrs ...string) *Observed {
 	t.Helper()
 	n := makeNetwork(t, w.others, "legacy", "team's network")
 	w.tag(t, n.ID, "team-a")
@@ -61,7 +61,7 @@ func (w *world) subnet(t *testing.T, id, cidr, description string) {
 }
 
 // observe observes a network, which must not fail.
-func (w *world) observe(t *testing.T, as Identity, read Read) *Network {
+func (w *world) observe(t *testing.T, as Identity, read Read) *Observed {
 	t.Helper()
 	observed, err := w.Observe(t.Context(), as, read)
 	noError(t, err)
@@ -79,19 +79,19 @@ func TestWhatIsDoneAboutAnImport(t *testing.T) {
 	const id = "n"
 	mine, theirs := owner.ImportTag(), Owner{owner.Cluster, otherUID}.ImportTag()
 	old, elsewhere := ImportTagPrefix+string(owner.UID), Owner{"another", owner.UID}
-	network := func(changes ...func(*Network)) *Network {
+	network := func(changes ...func(*Network)) *Observed {
 		n := &Network{ID: id, Name: "legacy", Description: "team's network", Tags: NewTags("team-a")}
 		for _, change := range changes {
 			change(n)
 		}
-		return n
+		return having(n)
 	}
 	tagged := func(tags ...string) func(*Network) {
 		return func(n *Network) { n.Tags = NewTags(append(tags, "team-a")...) }
 	}
 	for _, test := range []struct {
 		name     string
-		observed *Network
+		observed *Observed
 		// imported is what the status says.
 		imported, observe bool
 		step, err         string
@@ -100,7 +100,7 @@ func TestWhatIsDoneAboutAnImport(t *testing.T) {
 		{"a mark from before a crash is confirmed", network(tagged(mine)), false, false, "network n imported", ""},
 		{"a mark that was removed is put on again", network(), true, false, "ownership mark restored", ""},
 		{"nothing to do", network(tagged(mine)), true, false, "", ""},
-		{"a network that is not there is not created", &Network{}, true, false, "", "there is no network n that the credentials can see"},
+		{"a network that is not there is not created", &Observed{}, true, false, "", "there is no network n that the credentials can see"},
 		{"another's import", network(tagged(theirs)), false, false, "", "is imported by the Network with the UID " + string(otherUID)},
 		{"another's import of an older version", network(tagged(ImportTagPrefix + string(otherUID))), false, false, "", "is imported by the Network with the UID " + string(otherUID)},
 		{"another's import, and a mark that was not confirmed", network(tagged(mine, theirs)), false, false, "ownership mark withdrawn", "is imported by"},
@@ -116,7 +116,7 @@ func TestWhatIsDoneAboutAnImport(t *testing.T) {
 		{"a mark proves nothing on a network of another project", network(tagged(mine), func(n *Network) { n.IsForeign = true }), true, false, "", "belongs to another project"},
 		{"an observed network is not marked", network(), false, true, "", ""},
 		{"an observed network that another has imported", network(tagged(theirs)), false, true, "", ""},
-		{"an observed network that is not there", &Network{}, false, true, "", "there is no network n"},
+		{"an observed network that is not there", &Observed{}, false, true, "", "there is no network n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			desired := importing(id)
@@ -139,7 +139,7 @@ func TestWhatIsDoneAboutAnImport(t *testing.T) {
 // an ID of its own must not take it for its own.
 func TestAMarkWithoutAClusterIsNotThatOfAClusterWithAnIDOfItsOwn(t *testing.T) {
 	const old = ImportTagPrefix + "22222222-0000-0000-0000-000000000000"
-	desired, observed := importing("n"), &Network{ID: "n", Tags: NewTags(old)}
+	desired, observed := importing("n"), having(&Network{ID: "n", Tags: NewTags(old)})
 	desired.Owner = Owner{"copy", owner.UID}
 	equal(t, Step(nil), at(desired, observed).Next())
 	err := at(desired, observed).CheckImport()
@@ -206,7 +206,7 @@ func TestPlanOfAnImport(t *testing.T) {
 		{"shared is left as it is unless it is declared", with(importing("n"), func(d *View) { d.Network.Shared = true }), nil, "shared set to true"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			observed := &Network{ID: "n", Name: "legacy", Description: "theirs", Tags: NewTags(owner.ImportTag(), "team-a"), DNSDomain: "example.org.", Subnets: test.subnets}
+			observed := having(&Network{ID: "n", Name: "legacy", Description: "theirs", Tags: NewTags(owner.ImportTag(), "team-a"), DNSDomain: "example.org.", Subnets: test.subnets})
 			text := ""
 			step := at(test.desired, observed).Next()
 			if step != nil {
@@ -487,14 +487,14 @@ func TestDifferences(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		desired View
-		change  func(*Network)
+		change  func(*Observed)
 		want    []string
 	}{
 		{"nothing is declared", importing("n"), nil, nil},
-		{"the mark is no difference", importing("n"), func(n *Network) { n.Tags = NewTags("team-a", owner.ImportTag()) }, nil},
+		{"the mark is no difference", importing("n"), func(n *Observed) { n.Tags = NewTags("team-a", owner.ImportTag()) }, nil},
 		{"only what is declared differs", with(func(d *View) { d.Network.MTU, d.Network.Shared = 1400, true }), nil,
 			[]string{"MTU is 1450, and the spec has 1400", "shared is false, and the spec has true"}},
-		{"tags, without the marks", with(func(d *View) { d.Network.Tags = new(NewTags("b", "a")) }), func(n *Network) { n.Tags = NewTags("team-a", owner.ImportTag()) },
+		{"tags, without the marks", with(func(d *View) { d.Network.Tags = new(NewTags("b", "a")) }), func(n *Observed) { n.Tags = NewTags("team-a", owner.ImportTag()) },
 			[]string{"tags are team-a, and the spec has a, b"}},
 		{"a gateway, without the pools that follow it", with(func(d *View) { d.Subnets[0].Gateway = addr("10.0.0.254") }, "10.0.0.0/24"), nil,
 			[]string{"gateway of subnet 10.0.0.0/24 is 10.0.0.1, and the spec has 10.0.0.254"}},
@@ -503,17 +503,17 @@ func TestDifferences(t *testing.T) {
 		{"a subnet that is missing", importing("n", "10.0.0.0/24", "10.1.0.0/24"), nil, []string{"subnet 10.1.0.0/24 is missing"}},
 		{"a subnet whose modes Neutron cannot change", with(func(d *View) { d.Subnets[0].AddressMode = "slaac" }, "10.0.0.0/24"), nil,
 			[]string{"subnet 10.0.0.0/24 has other IPv6 modes than the spec, or belongs to another owner"}},
-		{"a router that is not attached", with(func(d *View) { d.Router = &DesiredRouter{Existing: "r"} }, "10.0.0.0/24"), func(n *Network) { n.RoutersKnown = true },
+		{"a router that is not attached", with(func(d *View) { d.Router = &DesiredRouter{Existing: "r"} }, "10.0.0.0/24"), func(n *Observed) { n.RoutersKnown = true },
 			[]string{"subnet 10.0.0.0/24 is not attached to router r"}},
-		{"a router that is attached", with(func(d *View) { d.Router = &DesiredRouter{Existing: "r"} }, "10.0.0.0/24"), func(n *Network) {
+		{"a router that is attached", with(func(d *View) { d.Router = &DesiredRouter{Existing: "r"} }, "10.0.0.0/24"), func(n *Observed) {
 			n.RoutersKnown, n.Interfaces = true, []Interface{{RouterID: "r", SubnetID: "s", Address: addr("10.0.0.1")}}
 		}, nil},
-		{"no router of its own", with(func(d *View) { d.Router = &DesiredRouter{ExternalNetwork: "e"} }, "10.0.0.0/24"), func(n *Network) { n.RoutersKnown = true },
+		{"no router of its own", with(func(d *View) { d.Router = &DesiredRouter{ExternalNetwork: "e"} }, "10.0.0.0/24"), func(n *Observed) { n.RoutersKnown = true },
 			[]string{"there is no router of the Network's own"}},
-		{"a network that is not there has no differences", importing("n", "10.0.0.0/24"), func(n *Network) { *n = Network{} }, nil},
+		{"a network that is not there has no differences", importing("n", "10.0.0.0/24"), func(n *Observed) { *n = Observed{} }, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			observed := &Network{ID: "n", Name: "legacy", MTU: 1450, Subnets: []Subnet{subnet}}
+			observed := having(&Network{ID: "n", Name: "legacy", MTU: 1450, Subnets: []Subnet{subnet}})
 			if test.change != nil {
 				test.change(observed)
 			}
@@ -526,10 +526,10 @@ func TestDifferences(t *testing.T) {
 func TestRouterOfAnImportIsRemoved(t *testing.T) {
 	desired := importing("n")
 	desired.RouterID, desired.PortIDs = "r", map[string]string{"s": "p"}
-	observed := &Network{ID: "n", Tags: NewTags(owner.ImportTag()), RoutersKnown: true,
+	observed := newObserved(owner.UID, []*Network{{ID: "n", Tags: NewTags(owner.ImportTag()),
 		Subnets:    []Subnet{{ID: "s", CIDR: cidr("10.0.0.0/24"), Gateway: addr("10.0.0.1")}},
 		Interfaces: []Interface{{PortID: "p", RouterID: "r", SubnetID: "s", Address: addr("10.0.0.1")}, {PortID: "q", RouterID: "theirs", SubnetID: "s", Address: addr("10.0.0.2")}},
-		Routers:    []Router{{ID: "r", Description: owner.Mark()}, {ID: "theirs"}}}
+	}}, []Router{{ID: "r", Description: owner.Mark()}, {ID: "theirs"}}, true)
 	equal(t, "p", at(desired, observed).Shown()[0].RouterPortID)
 	equal(t, []string{"subnet 10.0.0.0/24 detached from router r", "router r deleted"}, texts(at(desired, observed).Plan()))
 }
@@ -556,9 +556,11 @@ func TestInterfaceOfATakenOverSubnetStays(t *testing.T) {
 			if test.declared {
 				desired.Subnets[0].Gateway = s.Gateway
 			}
-			observed := &Network{ID: "n", Tags: NewTags(owner.ImportTag()), RoutersKnown: true, Subnets: []Subnet{s},
-				Interfaces: []Interface{{PortID: "p", RouterID: "r", SubnetID: "s", Address: addr("10.0.0.1")}}, Routers: []Router{{ID: "r"}}}
-			equal(t, test.steps, texts(at(desired, observed).Plan(&Network{ID: "created"}))) // it is no duplicate of an import
+			imported := &Network{ID: "n", Tags: NewTags(owner.ImportTag()), Subnets: []Subnet{s},
+				Interfaces: []Interface{{PortID: "p", RouterID: "r", SubnetID: "s", Address: addr("10.0.0.1")}}}
+			// Another network is no duplicate of an import.
+			observed := newObserved(owner.UID, []*Network{{ID: "created"}, imported}, []Router{{ID: "r"}}, true).of(desired.Identity)
+			equal(t, test.steps, texts(at(desired, observed).Plan()))
 			equal(t, test.declared, len(at(desired, observed).Differences()) > 0)
 		})
 	}
@@ -601,6 +603,6 @@ func TestANetworkOfNoProjectIsForeign(t *testing.T) {
 // The router that the controller has created goes with deletionPolicy Delete, if the network is gone.
 func TestRouterOfAVanishedImportIsDeleted(t *testing.T) {
 	as := importer(owner.UID, "n")
-	equal(t, false, as.keeps(&Network{Routers: []Router{{ID: "r", Description: owner.Mark()}}}))
+	equal(t, false, as.keeps(&Network{}))
 	equal(t, true, as.keeps(&Network{ID: "n"}))
 }

@@ -337,8 +337,8 @@ func TestSubnetsAreInTheOrderOfTheirIDs(t *testing.T) {
 		return ids
 	}
 	// The order stays the same after own changes, which do not change what others have.
-	changed := got[0].withoutSubnet("b").withSubnet(Subnet{ID: "aa"})
-	equal(t, []string{" a b c", " a aa c"}, []string{ids(got[0]), ids(changed)})
+	changed := having(got[0]).withoutSubnet("b").withSubnet(Subnet{ID: "aa"})
+	equal(t, []string{" a b c", " a aa c"}, []string{ids(got[0]), ids(&changed.Network)})
 }
 
 const (

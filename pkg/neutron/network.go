@@ -40,21 +40,13 @@ type Network struct {
 
 	// IsForeign means that the network belongs to another project than the client's.
 	IsForeign bool `json:"-"`
-	// Imported means that a sync has just confirmed the mark of an import. See ImportNetwork.
-	Imported bool `json:"-"`
 
 	// Subnets are all subnets of the network, including unmanaged ones, ordered by ID.
 	Subnets []Subnet `json:"-"`
 
 	// Interfaces are all connections of the subnets to routers, including those that the owner
-	// does not manage.
+	// does not manage. See Observed.RoutersKnown.
 	Interfaces []Interface `json:"-"`
-	// Routers are the routers that carry the owner's mark, and the others that have an interface on
-	// the network, as far as the client can see them, ordered by ID.
-	Routers []Router `json:"-"`
-	// RoutersKnown means that Interfaces and Routers were read. A relist reads them only if some
-	// Network has a router.
-	RoutersKnown bool `json:"-"`
 }
 
 // Subnet is the observed state of a subnet in Neutron.
@@ -121,24 +113,6 @@ func (n *Network) sortSubnets() {
 	n.Subnets = slices.CompactFunc(n.Subnets, func(a, b Subnet) bool { return a.ID == b.ID })
 }
 
-// withSubnet returns a copy of the network in which s replaces the subnet with the same ID, or
-// is added.
-func (n *Network) withSubnet(s Subnet) *Network {
-	next := n.withoutSubnet(s.ID)
-	next.Subnets = append(next.Subnets, s)
-	next.sortSubnets()
-	return next
-}
-
-// withoutSubnet returns a copy of the network without the subnet with that ID. The revision of
-// the copy is not known, since Neutron increments it with each change of a subnet.
-func (n *Network) withoutSubnet(id string) *Network {
-	next := *n
-	next.Revision = nil
-	next.Subnets = slices.DeleteFunc(slices.Clone(n.Subnets), func(s Subnet) bool { return s.ID == id })
-	return &next
-}
-
 // subnet returns the subnet with that ID, or nil if there is none.
 func (n *Network) subnet(id string) *Subnet {
 	for i := range n.Subnets {
@@ -149,11 +123,19 @@ func (n *Network) subnet(id string) *Subnet {
 	return nil
 }
 
+// hasInterfaceOf reports whether a subnet of the network is attached to the router with that ID.
+func (n *Network) hasInterfaceOf(router string) bool {
+	return slices.ContainsFunc(n.Interfaces, func(i Interface) bool { return i.RouterID == router })
+}
+
+// copyRead copies what Neutron's answer to a change of the network does not contain.
+func (n *Network) copyRead(from *Network) { n.Subnets, n.Interfaces = from.Subnets, from.Interfaces }
+
 // same reports whether a and b are equal for the plan. It ignores revisions, which also count
 // changes of fields that no spec has.
 func same(a, b *Network) bool {
 	if a.ID != b.ID || !equalFields(networkTable, a, b) || a.Tags != b.Tags || a.AdminDown != b.AdminDown ||
-		!slices.EqualFunc(a.Interfaces, b.Interfaces, sameInterface) || !slices.Equal(a.Routers, b.Routers) || len(a.Subnets) != len(b.Subnets) {
+		!slices.EqualFunc(a.Interfaces, b.Interfaces, sameInterface) || len(a.Subnets) != len(b.Subnets) {
 		return false
 	}
 	for i, s := range a.Subnets {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -16,16 +15,13 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Observer is a cache of the networks that Neutron has for each owner of one cluster, as an
-// informer is for Kubernetes. It lists all of them once per period, takes over the
-// controller's own changes in between, and calls its handlers for each owner whose networks
-// another client has changed. Its methods may be called concurrently.
+// Observer is a cache of what Neutron has of each owner of one cluster, as an informer is for
+// Kubernetes. It lists all once per period, takes over the controller's own changes in between,
+// and calls its handlers for each owner whose networks or routers another client has changed. Its methods may be called concurrently.
 type Observer struct {
-	cluster string
-	period  time.Duration
-	list    func(context.Context) ([]*Network, error)
-	// importers returns the Networks that import the network with that ID.
-	importers func(id string) []types.UID
+	period time.Duration
+	// list returns what Neutron has of each owner that has something.
+	list func(context.Context) (map[types.UID]*Observed, error)
 	// wake calls the handlers for the owners that wait for the cloud.
 	wake func()
 	// isAway reports whether other requests fail too, and not only lists.
@@ -54,21 +50,19 @@ type Observer struct {
 
 // record is the cached state of one owner.
 type record struct {
-	networks []*Network
+	// observed is nil if nothing is known.
+	observed *Observed
 	// tick is the tick of the last own change.
 	tick int64
 	// unknown is set after a change whose outcome is not known.
 	unknown bool
 }
 
-// NewObserver returns an Observer of the networks that list returns and that have a mark of the
-// cluster.
-func NewObserver(cluster string, period time.Duration, list func(context.Context) ([]*Network, error)) *Observer {
+// NewObserver returns an Observer of what list returns for each owner that has something.
+func NewObserver(period time.Duration, list func(context.Context) (map[types.UID]*Observed, error)) *Observer {
 	return &Observer{
-		cluster:    cluster,
 		period:     period,
 		list:       list,
-		importers:  func(string) []types.UID { return nil },
 		wake:       func() {},
 		isAway:     func() bool { return true },
 		onRecovery: func() {},
@@ -196,14 +190,14 @@ func (o *Observer) callHandlers(uid types.UID) {
 // protects memory, and must not stop the work. See Overflow.
 func (o *Observer) Relist(ctx context.Context) error {
 	began := o.lastTick()
-	networks, err := o.list(ctx)
+	found, err := o.list(ctx)
 	if errors.Is(err, errTooMany) {
 		if o.drop(began) {
 			klog.FromContext(ctx).Error(err, "The cache is too small for this cluster's networks in Neutron: each sync reads its network from Neutron, and the changes of other clients are not noticed")
 		}
 		return nil
 	}
-	changed, handlers := o.merge(began, networks, err)
+	changed, handlers := o.merge(began, found, err)
 	for _, uid := range changed {
 		for _, handler := range handlers {
 			handler(uid)
@@ -234,83 +228,82 @@ func (o *Observer) Overflow() bool {
 	return o.overflow
 }
 
-// Get returns the owner's networks from the cache. known is false after a change whose outcome
+// Get returns what the cache has of the owner. known is false after a change whose outcome
 // is not known, and after an overflow: the caller must ask Neutron. It is false too, with the
-// error of the last list, if no list has succeeded yet. The networks are shared and must not be
-// changed.
-func (o *Observer) Get(uid types.UID) (networks []*Network, known bool, err error) {
+// error of the last list, if no list has succeeded yet.
+func (o *Observer) Get(uid types.UID) (observed *Observed, known bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.lists == 0 && !o.overflow {
-		return nil, false, o.err
+		return &Observed{}, false, o.err
 	}
 	r := o.records[uid]
-	return r.networks, !r.unknown && !o.overflow, nil
+	return r.get(), !r.unknown && !o.overflow, nil
 }
 
-// All returns the cached networks that were created for each owner, and how many lists have succeeded.
-// It leaves out owners without networks, those whose networks are not known, and imported networks.
-func (o *Observer) All() (networks map[types.UID][]*Network, lists int) {
+// get returns what was observed, which is empty if nothing is known.
+func (r record) get() *Observed {
+	if r.observed == nil {
+		return &Observed{}
+	}
+	return r.observed
+}
+
+// All returns what the cache has of each owner that has networks or routers of its own, and how many lists have
+// succeeded. It leaves out owners of which nothing is known, and those that import their network.
+func (o *Observer) All() (all map[types.UID]*Observed, lists int) {
+	all = o.known()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	networks = make(map[types.UID][]*Network, len(o.records))
 	if o.lists == 0 {
-		return networks, 0
+		return map[types.UID]*Observed{}, 0
 	}
-	for uid, r := range o.records {
-		if len(r.networks) > 0 && isCreatedFor(r.networks[0], uid) {
-			networks[uid] = r.networks
-		}
-	}
-	return networks, o.lists
+	maps.DeleteFunc(all, func(uid types.UID, observed *Observed) bool { return observed.IsEmpty() || observed.isImportedBy(uid) })
+	return all, o.lists
 }
 
-// known returns the cached networks of each owner whose networks are known.
-func (o *Observer) known() map[types.UID][]*Network {
+// known returns what the cache has of each owner of which something is known.
+func (o *Observer) known() map[types.UID]*Observed {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	networks := make(map[types.UID][]*Network, len(o.records))
+	known := make(map[types.UID]*Observed, len(o.records))
 	for uid, r := range o.records {
-		if !r.unknown {
-			networks[uid] = r.networks
+		if !r.unknown && r.observed != nil {
+			known[uid] = r.observed
 		}
 	}
-	return networks
+	return known
 }
 
-// isCreatedFor reports whether the network was created for the Network with that UID, and not imported.
-func isCreatedFor(n *Network, uid types.UID) bool {
-	owner, _ := OwnerOf(n.Description)
-	return owner.UID == uid
+// replace puts what was read of the owner into the cache.
+func (o *Observer) replace(uid types.UID, observed *Observed) {
+	o.modify(uid, func(r *record) { r.observed, r.unknown = observed, false })
 }
 
-// Replace puts these networks into the cache as all networks of the owner.
-func (o *Observer) Replace(uid types.UID, networks ...*Network) {
-	networks = slices.SortedFunc(slices.Values(networks), byID)
-	o.modify(uid, func(r *record) { r.networks, r.unknown = networks, false })
-}
-
-// Update puts the answer to a change of one of the owner's networks into the cache.
-func (o *Observer) Update(uid types.UID, network *Network) {
+// Update puts the answer to a change of the owner's network or routers into the cache. The duplicates stay as a
+// newer list may have shown them.
+func (o *Observer) Update(uid types.UID, observed *Observed) {
 	o.modify(uid, func(r *record) {
-		// A network that does not exist only stands for the owner's routers.
-		r.networks = without(without(r.networks, network.ID), "")
-		if network.Exists() || len(network.Routers) > 0 {
-			r.networks = append(r.networks, network)
+		networks := r.get().withoutNetwork(observed.ID).Networks()
+		if observed.Exists() {
+			networks = append(networks, &observed.Network)
 		}
-		slices.SortFunc(r.networks, byID)
+		r.observed = newObserved(uid, networks, observed.Routers, observed.RoutersKnown)
+		r.observed.Imported = observed.Imported
 	})
 }
 
-// Delete removes a network that does not exist any more, or no longer belongs to the owner, from
-// the cache.
+// Delete removes a network that does not exist any more, or no longer belongs to the owner, from the cache.
 func (o *Observer) Delete(uid types.UID, id string) {
-	o.modify(uid, func(r *record) { r.networks = without(r.networks, id) })
+	o.modify(uid, func(r *record) {
+		left := r.get().withoutNetwork(id)
+		r.observed = newObserved(uid, left.Networks(), left.Routers, left.RoutersKnown)
+	})
 }
 
 // Invalidate drops what is known about the owner, after a change whose outcome is not known.
 func (o *Observer) Invalidate(uid types.UID) {
-	o.modify(uid, func(r *record) { r.networks, r.unknown = nil, true })
+	o.modify(uid, func(r *record) { r.observed, r.unknown = nil, true })
 }
 
 func (o *Observer) modify(uid types.UID, change func(*record)) {
@@ -343,10 +336,10 @@ func (o *Observer) drop(began int64) (first bool) {
 	return first
 }
 
-// merge takes over the result of a list that began at that tick, and returns the owners whose
-// networks have changed, and the handlers to call. It keeps the records that were changed since
+// merge takes over the result of a list that began at that tick, and returns the owners of which
+// something has changed, and the handlers to call. It keeps the records that were changed since
 // the list began: Neutron may have answered before that change or after it.
-func (o *Observer) merge(began int64, networks []*Network, err error) (changed []types.UID, handlers []func(types.UID)) {
+func (o *Observer) merge(began int64, found map[types.UID]*Observed, err error) (changed []types.UID, handlers []func(types.UID)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closeFirst.Do(func() { close(o.firstList) })
@@ -358,22 +351,16 @@ func (o *Observer) merge(began int64, networks []*Network, err error) (changed [
 	o.lists++
 	o.lastList = time.Now()
 
-	found := make(map[types.UID][]*Network, len(networks))
-	for _, n := range networks {
-		for _, uid := range o.owners(n) {
-			found[uid] = append(found[uid], n)
-		}
-	}
-	for _, observed := range found {
-		slices.SortFunc(observed, byID)
-	}
 	for uid, r := range o.records {
 		observed, exists := found[uid]
 		if r.tick > began {
 			delete(found, uid)
 			continue
 		}
-		if r.unknown || !slices.EqualFunc(r.networks, observed, same) {
+		if !exists {
+			observed = &Observed{}
+		}
+		if r.unknown || !sameObserved(r.get(), observed) {
 			changed = append(changed, uid)
 		}
 		if !exists {
@@ -384,21 +371,7 @@ func (o *Observer) merge(began int64, networks []*Network, err error) (changed [
 		if _, known := o.records[uid]; !known {
 			changed = append(changed, uid)
 		}
-		o.records[uid] = record{networks: observed}
+		o.records[uid] = record{observed: observed}
 	}
 	return changed, o.handlers
-}
-
-// owners returns the UIDs of the Networks that need to know the network: the one that it was created
-// for, and those that import it. None was created in another project, whatever its description says.
-func (o *Observer) owners(n *Network) []types.UID {
-	importers := o.importers(n.ID)
-	if owner, marked := OwnerOf(n.Description); marked && owner.Cluster == o.cluster && !n.IsForeign {
-		return append(slices.Clone(importers), owner.UID)
-	}
-	return importers
-}
-
-func without(networks []*Network, id string) []*Network {
-	return slices.DeleteFunc(slices.Clone(networks), func(n *Network) bool { return n.ID == id })
 }

@@ -27,13 +27,16 @@ type sky struct {
 	meanwhile func()
 }
 
-func (s *sky) list(context.Context) ([]*Network, error) {
-	networks, err := slices.Clone(s.networks), s.err
+func (s *sky) list(context.Context) (map[types.UID]*Observed, error) {
+	found, err := withoutRouters(new(Cloud).byOwner(owner.Cluster, s.networks)), s.err
 	if s.meanwhile != nil {
 		s.meanwhile()
 	}
-	return networks, err
+	return found, err
 }
+
+// having returns what is observed of an owner with these networks.
+func having(networks ...*Network) *Observed { return newObserved("", networks, nil, false) }
 
 // watcher is an Observer that records the owners for which its handler was called.
 type watcher struct {
@@ -44,7 +47,7 @@ type watcher struct {
 
 func watch(networks ...*Network) *watcher {
 	w := &watcher{sky: sky{networks: networks}}
-	w.Observer = NewObserver(owner.Cluster, time.Minute, w.sky.list)
+	w.Observer = NewObserver(time.Minute, w.sky.list)
 	w.AddHandler(func(uid types.UID) { w.called = append(w.called, uid) })
 	return w
 }
@@ -66,7 +69,7 @@ func (w *watcher) owned(t *testing.T, uid types.UID, want ...*Network) {
 	got, known, err := w.Get(uid)
 	noError(t, err)
 	equal(t, true, known)
-	equal(t, want, got)
+	equal(t, want, got.Networks())
 }
 
 // netOf returns a network of the owner with that UID.
@@ -123,13 +126,13 @@ func TestAListAndAnOwnChange(t *testing.T) {
 		change func(*Observer)
 		after  []*Network
 	}{
-		{"a network was created", nil, func(o *Observer) { o.Update("u", a) }, []*Network{a}},
-		{"a network was changed", []*Network{a}, func(o *Observer) { o.Update("u", renamed) }, []*Network{renamed}},
+		{"a network was created", nil, func(o *Observer) { o.Update("u", having(a)) }, []*Network{a}},
+		{"a network was changed", []*Network{a}, func(o *Observer) { o.Update("u", having(renamed)) }, []*Network{renamed}},
 		{"a network was deleted", []*Network{a}, func(o *Observer) { o.Delete("u", "a") }, nil},
 		{"one of two was deleted", []*Network{a, b}, func(o *Observer) { o.Delete("u", "a") }, []*Network{b}},
-		{"a second network was created", []*Network{b}, func(o *Observer) { o.Update("u", a) }, []*Network{a, b}},
-		{"two were found, in another order", nil, func(o *Observer) { o.Replace("u", b, a) }, []*Network{a, b}},
-		{"none was found", []*Network{a}, func(o *Observer) { o.Replace("u") }, nil},
+		{"a second network was created", []*Network{b}, func(o *Observer) { o.Update("u", having(a)) }, []*Network{a, b}},
+		{"two were found, in another order", nil, func(o *Observer) { o.replace("u", having(b, a)) }, []*Network{a, b}},
+		{"none was found", []*Network{a}, func(o *Observer) { o.replace("u", having()) }, nil},
 	} {
 		t.Run(test.name+", before the list", func(t *testing.T) {
 			w := watch(test.before...)
@@ -164,7 +167,7 @@ func TestTheListAfterAnUnknownOutcomeCallsTheHandlersInAnyCase(t *testing.T) {
 		got, known, err := w.Get("u")
 		noError(t, err)
 		equal(t, false, known)
-		equal(t, 0, len(got))
+		equal(t, true, got.IsEmpty())
 	}
 	for name, networks := range map[string][]*Network{"it took effect": {netOf("u", "a")}, "it did not": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -214,9 +217,9 @@ func TestNetworksThatWereReadDoNotChange(t *testing.T) {
 	w := watch(netOf("u", "a"), netOf("u", "b"))
 	w.relist(t)
 	got, _, _ := w.Get("u")
-	w.Update("u", netOf("u", "a", func(n *Network) { n.Name = "x" }))
+	w.Update("u", having(netOf("u", "a", func(n *Network) { n.Name = "x" })))
 	w.Delete("u", "b")
-	equal(t, []*Network{netOf("u", "a"), netOf("u", "b")}, got)
+	equal(t, []*Network{netOf("u", "a"), netOf("u", "b")}, got.Networks())
 }
 
 func TestOnRelistIsCalledAfterEachListAndAllReturnsIt(t *testing.T) {
@@ -226,22 +229,22 @@ func TestOnRelistIsCalledAfterEachListAndAllReturnsIt(t *testing.T) {
 	calls := 0
 	w.AddHandler(func(types.UID) { inHandlers = append(inHandlers, calls) })
 	w.OnRelist(func() { calls++ })
-	all := func(wantLists int, want map[types.UID][]*Network) {
+	all := func(wantLists int, want map[types.UID]*Observed) {
 		t.Helper()
 		got, lists := w.All()
 		equal(t, want, got)
 		equal(t, []int{wantLists, wantLists}, []int{lists, calls})
 	}
 	// An own change is not a list.
-	w.Replace("u", a)
+	w.replace("u", having(a))
 	all(0, nil)
 	w.relist(t)
-	all(1, map[types.UID][]*Network{"u": {a, b}, "v": {c}})
+	all(1, map[types.UID]*Observed{"u": having(a, b), "v": having(c)})
 	equal(t, []int{0, 0}, inHandlers)
 
 	w.Delete("u", "a")
 	w.Delete("v", "c")
-	all(1, map[types.UID][]*Network{"u": {b}})
+	all(1, map[types.UID]*Observed{"u": having(b)})
 	w.Invalidate("u")
 	all(1, nil)
 
@@ -250,7 +253,7 @@ func TestOnRelistIsCalledAfterEachListAndAllReturnsIt(t *testing.T) {
 	all(1, nil)
 	w.sky.networks, w.sky.err = []*Network{b}, nil
 	w.relist(t)
-	all(2, map[types.UID][]*Network{"u": {b}})
+	all(2, map[types.UID]*Observed{"u": having(b)})
 }
 
 func closed(c <-chan struct{}) bool {
@@ -269,7 +272,7 @@ func running(t *testing.T, period time.Duration, list func(n int) error) (*Obser
 	var mu sync.Mutex
 	var lists []time.Duration
 	began := time.Now()
-	o := NewObserver(owner.Cluster, period, func(context.Context) ([]*Network, error) {
+	o := NewObserver(period, func(context.Context) (map[types.UID]*Observed, error) {
 		mu.Lock()
 		lists = append(lists, time.Since(began))
 		n := len(lists)
@@ -390,7 +393,7 @@ func TestRelistSoonListsAtOnceAndNotifiesOfTheRecovery(t *testing.T) {
 
 func TestRunEndsWhileItLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := NewObserver(owner.Cluster, time.Hour, func(ctx context.Context) ([]*Network, error) {
+		o := NewObserver(time.Hour, func(ctx context.Context) (map[types.UID]*Observed, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
@@ -403,7 +406,7 @@ func TestRunEndsWhileItLists(t *testing.T) {
 // With -race.
 func TestAnObserverMayBeUsedConcurrently(t *testing.T) {
 	s := sky{networks: []*Network{netOf("u", "a"), netOf("u", "b"), netOf("v", "c")}}
-	o := NewObserver(owner.Cluster, time.Minute, s.list)
+	o := NewObserver(time.Minute, s.list)
 	var users sync.WaitGroup
 	for range 4 {
 		users.Go(func() {
@@ -414,17 +417,17 @@ func TestAnObserverMayBeUsedConcurrently(t *testing.T) {
 		})
 		users.Go(func() {
 			for range 200 {
-				o.Update("u", netOf("u", "a"))
-				o.Replace("u", netOf("u", "b"), netOf("u", "a"))
+				o.Update("u", having(netOf("u", "a")))
+				o.replace("u", having(netOf("u", "b"), netOf("u", "a")))
 				o.Delete("u", "a")
 				o.Invalidate("v")
-				networks, _, _ := o.Get("u")
-				_ = idsOf(networks)
+				observed, _, _ := o.Get("u")
+				_ = idsOf(observed.Networks())
 			}
 		})
 	}
 	users.Wait()
 	noError(t, o.Relist(t.Context()))
-	networks, _, _ := o.Get("u")
-	equal(t, []string{"a", "b"}, idsOf(networks))
+	observed, _, _ := o.Get("u")
+	equal(t, []string{"a", "b"}, idsOf(observed.Networks()))
 }

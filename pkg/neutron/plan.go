@@ -17,24 +17,11 @@ type View struct {
 	Identity
 	Desired
 	// Observed is nil if Neutron could not be read, or cannot tell which of several networks to keep.
-	Observed *Network
+	Observed *Observed
 }
 
-// duplicate returns the step that deletes one of the owner's networks other than the one to
-// keep, and nil if there is no other. There is one if two writers raced, or if Neutron
-// finished a create request after the client had timed out. Neutron does not delete a network
-// that has ports.
-func duplicate(owned []*Network, keep *Network) Step {
-	for _, n := range owned {
-		if n.ID != keep.ID {
-			return DeleteNetwork{Network: n, IsDuplicate: true}
-		}
-	}
-	return nil
-}
-
-// Next is the plan: it returns the next step from the observed network to the desired one,
-// and nil if they match. Each step's effect is observed before the next step is chosen, so
+// Next is the plan: it returns the next step from what is observed to what is desired, and nil if
+// they match. Each step's effect is observed before the next step is chosen, so
 // there is no half-finished plan to remember: Next continues from any state that a crash
 // leaves behind.
 //
@@ -42,10 +29,13 @@ func duplicate(owned []*Network, keep *Network) Step {
 // subnets must be attached to.
 func (v *View) Next() Step {
 	step := v.next()
-	if takesAway(step) && !v.Router.isResolved() {
-		return nil
+	if step != nil && !(takesAway(step) && !v.Router.isResolved()) {
+		return step
 	}
-	return step
+	if len(v.Observed.Duplicates) > 0 { // Neutron does not delete one that has ports
+		return DeleteNetwork{Network: v.Observed.Duplicates[0], IsDuplicate: true}
+	}
+	return nil
 }
 
 // takesAway reports whether the step takes away a subnet of the Network or its connection, or begins to replace
@@ -104,7 +94,7 @@ func (v *View) next() Step {
 // networkChanges returns what must change in the network itself.
 func (v *View) networkChanges() []Change {
 	network := v.Network // a copy: the functions of the table would move the whole View to the heap
-	return v.declared(changes(networkTable, &network, v.Observed), nil)
+	return v.declared(changes(networkTable, &network, &v.Observed.Network), nil)
 }
 
 // updateSubnet returns the step that makes the existing subnet match, or nil. Neutron refuses another

@@ -32,7 +32,7 @@ func viewOf(t *testing.T, network *samplecrdv1.Network) View {
 }
 
 // at returns the view when Neutron has this network.
-func at(v View, observed *Network) *View {
+func at(v View, observed *Observed) *View {
 	v.Observed = observed
 	return &v
 }
@@ -74,8 +74,8 @@ func with(label, cidrText string, changes ...func(*DesiredSubnet)) func(*View) {
 }
 
 // has returns the owner's network with those subnets.
-func has(subnets ...Subnet) *Network {
-	return &Network{ID: "n", Name: testName, Description: owner.Mark(), Subnets: subnets}
+func has(subnets ...Subnet) *Observed {
+	return &Observed{Network: Network{ID: "n", Name: testName, Description: owner.Mark(), Subnets: subnets}}
 }
 
 // ours returns a subnet as the controller creates it.
@@ -161,11 +161,11 @@ func TestNext(t *testing.T) {
 	for _, test := range []struct {
 		name, reason string
 		want         View
-		have         *Network
+		have         *Observed
 		step         Step
 	}{
 		{"there is no network", "the network is created first, with its mark",
-			wants("192.168.0.0/16", "192.168.0.1"), &Network{},
+			wants("192.168.0.0/16", "192.168.0.1"), &Observed{},
 			CreateNetwork{wants("192.168.0.0/16", "192.168.0.1").Network}},
 		{"there is a network without a subnet", "a crash between the two creates leaves this state",
 			wants("192.168.0.0/16", "192.168.0.1"), has(),
@@ -239,7 +239,7 @@ func TestNext(t *testing.T) {
 			wants("10.0.0.0/30", "10.0.0.1", knowing(id)), has(withName("", described("", ours(id, "10.0.0.0/30", "10.0.0.2")))),
 			UpdateSubnet{ID: id, Changes: slices.Concat([]Change{toName("subnet name", testName), toMark("subnet mark")}, toGateway("10.0.0.1", "10.0.0.2-10.0.0.2"))}},
 		{"the mark of the network was overwritten", "it is restored before the subnets are changed",
-			wants("10.0.0.0/24", ""), &Network{ID: "n", Name: testName, Description: "hello", Subnets: []Subnet{right}},
+			wants("10.0.0.0/24", ""), &Observed{Network: Network{ID: "n", Name: testName, Description: "hello", Subnets: []Subnet{right}}},
 			UpdateNetwork{[]Change{toMark(fieldNetworkMark)}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -304,16 +304,16 @@ func TestWhatIsIrreversible(t *testing.T) {
 
 // simulate applies the step to a copy of the network, with the rules of Neutron that the
 // plan must follow. It returns false if Neutron would refuse the step.
-func simulate(t *testing.T, have *Network, step Step) (*Network, bool) {
+func simulate(t *testing.T, have *Observed, step Step) (*Observed, bool) {
 	t.Helper()
 	next := *have
 	next.Subnets = slices.Clone(have.Subnets)
 	switch step := step.(type) {
 	case CreateNetwork:
-		next = changed(Network{ID: "n"}, creation(networkTable, &step.Network))
+		next.Network = changed(Network{ID: "n"}, creation(networkTable, &step.Network))
 	case UpdateNetwork:
-		next = changed(next, update(step.Changes))
-		next.Subnets, next.Interfaces, next.Routers = have.Subnets, have.Interfaces, have.Routers
+		next.Network = changed(next.Network, update(step.Changes))
+		next.copyRead(&have.Network)
 	case CreateSubnet:
 		if !step.Subnet.NoDHCP && neutronRefuses(step.Subnet) || slices.ContainsFunc(have.Subnets, func(s Subnet) bool { return s.CIDR.Overlaps(step.Subnet.CIDR) }) {
 			return have, false
@@ -408,7 +408,7 @@ func poolsIn(t *testing.T, pools Pools) (all []netipx.IPRange) {
 }
 
 // strangersSubnets returns the unmanaged subnets, which the plan must not change.
-func strangersSubnets(want View, n *Network) []Subnet {
+func strangersSubnets(want View, n *Observed) []Subnet {
 	return slices.DeleteFunc(slices.Clone(n.Subnets), func(s Subnet) bool {
 		owner, marked := OwnerOf(s.Description)
 		return marked && owner == want.Owner || !marked && slices.Contains(want.SubnetIDs, s.ID)
@@ -417,8 +417,8 @@ func strangersSubnets(want View, n *Network) []Subnet {
 
 // startingStates returns networks with each set of up to three of the subnets, and with each
 // state of the network itself. The subnets do not overlap, since Neutron refuses that.
-func startingStates(subnets []Subnet) []*Network {
-	states := []*Network{{}}
+func startingStates(subnets []Subnet) []*Observed {
+	states := []*Observed{{}}
 	var grow func(chosen []Subnet, rest []Subnet)
 	grow = func(chosen, rest []Subnet) {
 		for _, network := range []Network{
@@ -427,7 +427,7 @@ func startingStates(subnets []Subnet) []*Network {
 			{ID: "n", Name: testName},
 		} {
 			network.Subnets = chosen
-			states = append(states, &network)
+			states = append(states, &Observed{Network: network})
 		}
 		for i, s := range rest {
 			if len(chosen) < 3 && !slices.ContainsFunc(chosen, func(c Subnet) bool { return c.CIDR.Overlaps(s.CIDR) }) {
@@ -439,7 +439,7 @@ func startingStates(subnets []Subnet) []*Network {
 	return states
 }
 
-func checkStep(t *testing.T, want View, have *Network, step Step) {
+func checkStep(t *testing.T, want View, have *Observed, step Step) {
 	t.Helper()
 	untouchable := strangersSubnets(want, have)
 	touches := func(id string) {
@@ -522,7 +522,7 @@ func TestPortsOnAnyObsoleteSubnetPreventTheReplacement(t *testing.T) {
 	t.Logf("%d states, %d refusals", len(states), refusals)
 }
 
-func checkGoal(t *testing.T, want View, have *Network) {
+func checkGoal(t *testing.T, want View, have *Observed) {
 	t.Helper()
 	equal(t, want.Network.Name+" "+want.Owner.Mark(), have.Name+" "+have.Description)
 	own := has(have.Subnets...)

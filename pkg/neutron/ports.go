@@ -126,7 +126,7 @@ type blockers struct {
 func blockersOfNetwork(id string) blockers { return blockers{op: "delete network", network: id} }
 
 // withoutInterfaces returns them without the interfaces that the owner manages.
-func (b blockers) withoutInterfaces(identity Identity, observed *Network) blockers {
+func (b blockers) withoutInterfaces(identity Identity, observed *Observed) blockers {
 	for _, i := range observed.Interfaces {
 		if identity.manages(observed, i) {
 			b.except = append(b.except, i)
@@ -137,7 +137,7 @@ func (b blockers) withoutInterfaces(identity Identity, observed *Network) blocke
 
 // blockersOfReplaced are those of the replacement of these subnets of the network. Without subnets
 // there are none.
-func blockersOfReplaced(observed *Network, ids []string) blockers {
+func blockersOfReplaced(observed *Observed, ids []string) blockers {
 	if len(ids) == 0 {
 		return blockers{}
 	}
@@ -149,7 +149,7 @@ func blockersOfReplaced(observed *Network, ids []string) blockers {
 }
 
 // blockersOf returns which ports prevent the step, except for those that go with the interfaces that the owner manages.
-func blockersOf(step Step, identity Identity, observed *Network) (b blockers) {
+func blockersOf(step Step, identity Identity, observed *Observed) (b blockers) {
 	switch s := step.(type) {
 	case CreateSubnet:
 		b = blockersOfReplaced(observed, s.Replaces)
@@ -164,6 +164,7 @@ func blockersOf(step Step, identity Identity, observed *Network) (b blockers) {
 			b = blockersOfNetwork(observed.ID)
 		}
 	case DeleteNetwork:
+		observed = observed.Keeping(s.Network.ID) // its interfaces go first
 		b = blockersOfNetwork(s.Network.ID)
 	default:
 		return blockers{}

@@ -18,8 +18,8 @@ type precondition struct {
 	// name says what must be true, to readers of the list.
 	name string
 	from moment
-	// check fails if it is not true. expected is the network as it is right before the step.
-	check func(l *lookahead, ctx context.Context, step Step, expected *Network) error
+	// check fails if it is not true. expected is what is observed right before the step.
+	check func(l *lookahead, ctx context.Context, step Step, expected *Observed) error
 }
 
 // moment is when a precondition is checked.
@@ -56,8 +56,8 @@ var preconditions = []precondition{
 }
 
 // before returns the precondition of the steps of type S.
-func before[S Step](from moment, name string, check func(*lookahead, context.Context, S, *Network) error) precondition {
-	return precondition{name, from, func(l *lookahead, ctx context.Context, step Step, expected *Network) error {
+func before[S Step](from moment, name string, check func(*lookahead, context.Context, S, *Observed) error) precondition {
+	return precondition{name, from, func(l *lookahead, ctx context.Context, step Step, expected *Observed) error {
 		if s, ok := step.(S); ok {
 			return check(l, ctx, s, expected)
 		}
@@ -66,7 +66,7 @@ func before[S Step](from moment, name string, check func(*lookahead, context.Con
 }
 
 // check checks the preconditions of the step at that moment.
-func (l *lookahead) check(ctx context.Context, at moment, step Step, expected *Network) error {
+func (l *lookahead) check(ctx context.Context, at moment, step Step, expected *Observed) error {
 	for _, p := range preconditions {
 		if p.from > at {
 			continue
@@ -81,7 +81,7 @@ func (l *lookahead) check(ctx context.Context, at moment, step Step, expected *N
 
 // checkQuota fails with OverQuota if the project's quota does not allow what the step creates. A
 // quota that cannot be read prevents nothing: Neutron itself checks it.
-func (l *lookahead) checkQuota(ctx context.Context, step Step, _ *Network) error {
+func (l *lookahead) checkQuota(ctx context.Context, step Step, _ *Observed) error {
 	resource, more := counted(step)
 	if more <= 0 {
 		return nil
@@ -94,7 +94,7 @@ func (l *lookahead) checkQuota(ctx context.Context, step Step, _ *Network) error
 }
 
 // checkRoutes fails with InUse if routes of the router depend on the subnet.
-func (l *lookahead) checkRoutes(ctx context.Context, s DetachSubnet, _ *Network) error {
+func (l *lookahead) checkRoutes(ctx context.Context, s DetachSubnet, _ *Observed) error {
 	router, err := l.client.getRouterDetails(ctx, s.Router)
 	if err != nil && ReasonOf(err) != NotFound {
 		return err
@@ -109,7 +109,7 @@ func (l *lookahead) checkRoutes(ctx context.Context, s DetachSubnet, _ *Network)
 
 // checkSubnets fails with Stale if the network has other subnets than those that were observed: what was
 // observed can be as old as the last list.
-func (l *lookahead) checkSubnets(ctx context.Context, step Step, _ *Network) error {
+func (l *lookahead) checkSubnets(ctx context.Context, step Step, _ *Observed) error {
 	switch step.(type) {
 	case CreateSubnet, UpdateSubnet, AttachSubnet:
 	default:
@@ -118,14 +118,14 @@ func (l *lookahead) checkSubnets(ctx context.Context, step Step, _ *Network) err
 	if l.isListed {
 		return nil
 	}
-	now := *l.observed
+	now := l.observed.Network
 	subnets, err := l.client.subnetsOf(ctx, nil, now.ID)
 	if err != nil {
 		return err
 	}
 	now.Subnets = subnets
 	now.sortSubnets()
-	if !same(&now, l.observed) {
+	if !same(&now, &l.observed.Network) {
 		return &Error{Op: "look at network", Reason: Stale, Message: "its subnets have changed"}
 	}
 	return nil
@@ -135,7 +135,7 @@ func (l *lookahead) checkSubnets(ctx context.Context, step Step, _ *Network) err
 // For the deletion of the network itself Neutron's answer is enough. For that of a subnet it is not: Neutron takes an IPv6
 // subnet away under ports that have chosen their addresses in it (SLAAC). A port that gets an address between the check and
 // the request can still lose it, because no request of Neutron's depends on the ports.
-func (l *lookahead) checkPortsOnSubnets(ctx context.Context, step Step, _ *Network) error {
+func (l *lookahead) checkPortsOnSubnets(ctx context.Context, step Step, _ *Observed) error {
 	ports := blockersOf(step, l.identity, l.observed)
 	if _, isWhole := step.(DeleteNetwork); isWhole || ports.op == "" {
 		return nil
@@ -145,7 +145,7 @@ func (l *lookahead) checkPortsOnSubnets(ctx context.Context, step Step, _ *Netwo
 
 // checkPortsOnExternal is checkPortsOnNetwork for an external network. Neutron itself refuses to delete a network with ports,
 // but before that it deletes the floating IPs on it that lead nowhere, those of all projects.
-func (l *lookahead) checkPortsOnExternal(ctx context.Context, s DeleteNetwork, expected *Network) error {
+func (l *lookahead) checkPortsOnExternal(ctx context.Context, s DeleteNetwork, expected *Observed) error {
 	if !s.Network.External {
 		return nil
 	}
@@ -153,7 +153,7 @@ func (l *lookahead) checkPortsOnExternal(ctx context.Context, s DeleteNetwork, e
 }
 
 // checkFloatingIPs fails with InUse if floating IPs depend on the subnet.
-func (l *lookahead) checkFloatingIPs(ctx context.Context, s DetachSubnet, _ *Network) error {
+func (l *lookahead) checkFloatingIPs(ctx context.Context, s DetachSubnet, _ *Observed) error {
 	ips, err := l.client.FloatingIPs(ctx, s.Router)
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (l *lookahead) checkFloatingIPs(ctx context.Context, s DetachSubnet, _ *Net
 // checkRouter reads the router if the last list does not have it. It fails with Unresolved if there is no such router, or if
 // it belongs to another project, as far as an admin can see it: the list of the project's ports would not have the
 // interfaces, and the subnets would be attached again and again.
-func (l *lookahead) checkRouter(ctx context.Context, s AttachSubnet, _ *Network) error {
+func (l *lookahead) checkRouter(ctx context.Context, s AttachSubnet, _ *Observed) error {
 	_, isKnown := l.routing.router(s.Router)
 	if s.IsOwn || isKnown || l.observed.router(s.Router) != nil {
 		return nil
@@ -191,7 +191,7 @@ func (l *lookahead) checkRouter(ctx context.Context, s AttachSubnet, _ *Network)
 
 // checkOwnRouter reads the router. The request to delete it cannot have a revision, and another client may have
 // removed the mark.
-func (l *lookahead) checkOwnRouter(ctx context.Context, s DeleteRouter, _ *Network) error {
+func (l *lookahead) checkOwnRouter(ctx context.Context, s DeleteRouter, _ *Observed) error {
 	router, err := l.client.GetRouter(ctx, s.ID)
 	if ReasonOf(err) == NotFound || err == nil && !router.isOwnedBy(l.identity.Owner) {
 		return &Error{Op: "delete router " + s.ID, Reason: Stale, Message: "it is gone, or no longer carries our mark"}
@@ -201,7 +201,7 @@ func (l *lookahead) checkOwnRouter(ctx context.Context, s DeleteRouter, _ *Netwo
 
 // checkCreation fails with Invalid if the subnet overlaps with another one of the network, or if Neutron
 // accepts it on no network.
-func (l *lookahead) checkCreation(_ context.Context, s CreateSubnet, expected *Network) error {
+func (l *lookahead) checkCreation(_ context.Context, s CreateSubnet, expected *Observed) error {
 	if isRefused(&s.Subnet) {
 		return &Error{Op: "create subnet", Reason: Invalid, Message: fmt.Sprintf("Neutron does not accept %s with this gateway, these allocation pools and DHCP", s.Subnet.CIDR)}
 	}
@@ -215,7 +215,7 @@ func (l *lookahead) checkCreation(_ context.Context, s CreateSubnet, expected *N
 
 // checkUpdate fails with Invalid if the gateway is then in a pool, and with InUse if the gateway moves while
 // a router of another client has its address.
-func (l *lookahead) checkUpdate(_ context.Context, s UpdateSubnet, expected *Network) error {
+func (l *lookahead) checkUpdate(_ context.Context, s UpdateSubnet, expected *Observed) error {
 	subnet, after := expected.subnet(s.ID), s.expect(expected).subnet(s.ID)
 	if pool := after.Pools.containing(after.Gateway); pool != "" {
 		return &Error{Op: "update subnet", Reason: Invalid, Message: fmt.Sprintf("gateway %s is in the allocation pool %s of subnet %s", after.Gateway, pool, subnet.CIDR)}
@@ -244,7 +244,7 @@ func (p Pools) containing(address netip.Addr) string {
 // checkHidden fails with Invalid if the network has a subnet that the client cannot see, and the new one can overlap
 // with it. An administrator can make one for another project. None overlaps if a subnet that goes before has all the
 // addresses, and Neutron itself is asked before anything goes if none has some of them.
-func (l *lookahead) checkHidden(ctx context.Context, s CreateSubnet, _ *Network) error {
+func (l *lookahead) checkHidden(ctx context.Context, s CreateSubnet, _ *Observed) error {
 	cidr, replaced := s.Subnet.CIDR, false
 	for _, before := range l.observed.Subnets {
 		if before.CIDR.Contains(cidr.Addr()) && before.CIDR.Bits() <= cidr.Bits() {
@@ -265,23 +265,19 @@ func (l *lookahead) checkHidden(ctx context.Context, s CreateSubnet, _ *Network)
 }
 
 // checkPortsOnNetwork fails with InUse if ports are on the network, except for those that go with its interfaces.
-func (l *lookahead) checkPortsOnNetwork(ctx context.Context, s DeleteNetwork, _ *Network) error {
-	network := s.Network
-	if !s.IsDuplicate {
-		network = l.observed // its interfaces go first
-	}
-	return l.checkPorts(ctx, l.identity.Owner.UID, blockersOf(s, l.identity, network))
+func (l *lookahead) checkPortsOnNetwork(ctx context.Context, s DeleteNetwork, _ *Observed) error {
+	return l.checkPorts(ctx, l.identity.Owner.UID, blockersOf(s, l.identity, l.observed))
 }
 
 // checkDetached fails with InUse if the router has interfaces that no step before removes.
-func (l *lookahead) checkDetached(ctx context.Context, s DeleteRouter, expected *Network) error {
+func (l *lookahead) checkDetached(ctx context.Context, s DeleteRouter, expected *Observed) error {
 	ports, err := l.client.interfacePorts(ctx, s.ID)
 	if err != nil {
 		return err
 	}
 	ports = slices.DeleteFunc(ports, func(p Port) bool {
 		isOn := func(i Interface) bool { return i.PortID == p.ID }
-		return slices.ContainsFunc(l.observed.Interfaces, isOn) && !slices.ContainsFunc(expected.Interfaces, isOn)
+		return slices.ContainsFunc(l.observed.allInterfaces(), isOn) && !slices.ContainsFunc(expected.allInterfaces(), isOn)
 	})
 	if message := inUseBy(ports); message != "" {
 		return &Error{Op: "delete router " + s.ID, Reason: InUse, Message: message}

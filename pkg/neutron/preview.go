@@ -48,11 +48,7 @@ func (c *Cloud) Preview(ctx context.Context, identity Identity, desired Desired)
 	if v.Observe {
 		return Preview{Differences: v.Differences()}, unresolved
 	}
-	duplicates, _, err := c.observer.Get(identity.Owner.UID)
-	if err != nil {
-		return Preview{}, err
-	}
-	steps, err := c.foretell(ctx, v, duplicates)
+	steps, err := c.foretell(ctx, v)
 	if err != nil {
 		return Preview{}, err
 	}
@@ -65,8 +61,8 @@ func (c *Cloud) PreviewRemoval(ctx context.Context, identity Identity, retain bo
 	if err != nil || identity.Observe {
 		return nil, err
 	}
-	if retain = retain || identity.keeps(observed); !retain {
-		if err := identity.checkDeletion(observed); err != nil {
+	if retain = retain || identity.keeps(&observed.Network); !retain {
+		if err := identity.checkDeletion(&observed.Network); err != nil {
 			return nil, err
 		}
 	}
@@ -85,24 +81,24 @@ func (c *Cloud) PreviewRemoval(ctx context.Context, identity Identity, retain bo
 }
 
 // planRemoval returns the steps of Remove, or says what stays. A network without the owner's mark stays as it is.
-func planRemoval(identity Identity, observed *Network, retain bool) (steps []Step, stays string) {
+func planRemoval(identity Identity, observed *Observed, retain bool) (steps []Step, stays string) {
 	switch {
-	case !observed.Exists() && len(observed.Routers) == 0, identity.hasLost(observed):
+	case observed.IsEmpty(), identity.hasLost(observed):
 		return nil, ""
 	case retain && observed.Exists():
 		return nil, "network " + observed.ID + " stays, without its ownership mark"
 	case retain:
 		return nil, "the router stays, without its ownership mark"
 	}
-	return stepsOf(func(n *Network) Step { return NextRemoval(identity, n, false) }, observed), ""
+	return stepsOf(func(o *Observed) Step { return NextRemoval(identity, o, false) }, observed), ""
 }
 
 // foretell returns the steps that Converge would take, and then those that it would leave out because they
 // restore what the spec does not declare and are known to fail.
-func (c *Cloud) foretell(ctx context.Context, v View, duplicates []*Network) ([]PlannedStep, error) {
+func (c *Cloud) foretell(ctx context.Context, v View) ([]PlannedStep, error) {
 	var left []PlannedStep
 	for {
-		plan := v.Plan(duplicates...)
+		plan := v.Plan()
 		steps, failing, obstacle, err := c.checkPlanned(ctx, v.Identity, v.Observed, plan)
 		if err != nil || !isRefusal(obstacle) {
 			return append(steps, left...), err
@@ -125,7 +121,7 @@ func (c *Cloud) foretell(ctx context.Context, v View, duplicates []*Network) ([]
 // checkPlanned returns the steps of the plan, with Blocked in the one that is not taken because something in
 // Neutron is known to prevent it or a later one. It returns the number of the step that is known to fail, and why;
 // -1 if there is none.
-func (c *Cloud) checkPlanned(ctx context.Context, identity Identity, observed *Network, plan []Step) (steps []PlannedStep, failing int, obstacle, err error) {
+func (c *Cloud) checkPlanned(ctx context.Context, identity Identity, observed *Observed, plan []Step) (steps []PlannedStep, failing int, obstacle, err error) {
 	steps = describePlan(plan, observed)
 	l := lookahead{Cloud: c, identity: identity, observed: observed, isListed: true}
 	failing, err = l.checkAll(ctx, plan)
@@ -145,8 +141,8 @@ func prevents(err error) bool {
 	return false
 }
 
-// describePlan adds the texts. observed is the network before the first step.
-func describePlan(steps []Step, observed *Network) []PlannedStep {
+// describePlan adds the texts. observed is from before the first step.
+func describePlan(steps []Step, observed *Observed) []PlannedStep {
 	planned := make([]PlannedStep, len(steps))
 	for i, step := range steps {
 		planned[i] = PlannedStep{Step: step, Text: plannedText(step, steps[i+1:], observed), Interrupts: interruption(step, steps[i+1:])}
@@ -155,7 +151,7 @@ func describePlan(steps []Step, observed *Network) []PlannedStep {
 }
 
 // plannedText describes a step. then are those after it.
-func plannedText(step Step, then []Step, observed *Network) string {
+func plannedText(step Step, then []Step, observed *Observed) string {
 	switch s := step.(type) {
 	case UpdateNetwork:
 		return describeTransitions(s.Changes)
@@ -181,7 +177,7 @@ func plannedText(step Step, then []Step, observed *Network) string {
 }
 
 // cidrsOf names subnets.
-func cidrsOf(observed *Network, ids []string) string {
+func cidrsOf(observed *Observed, ids []string) string {
 	cidrs := make([]string, len(ids))
 	for i, id := range ids {
 		cidrs[i] = observed.subnet(id).CIDR.String()

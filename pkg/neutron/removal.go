@@ -8,18 +8,18 @@ import "slices"
 // NextRemoval returns the next step of a removal, and nil if nothing of the owner is left: the network is freed and deleted,
 // or its mark and those of its subnets and routers are removed if all that is to be retained. Like View.Next it continues
 // from any state that a crash leaves behind. The caller must know that the network is the owner's.
-func NextRemoval(identity Identity, observed *Network, retain bool) Step {
+func NextRemoval(identity Identity, observed *Observed, retain bool) Step {
 	if retain {
 		return nextRetention(identity, observed)
 	}
 	if step := nextRouterRemoval(identity, observed); step != nil || !observed.Exists() {
 		return step
 	}
-	return DeleteNetwork{Network: observed}
+	return DeleteNetwork{Network: &observed.Network}
 }
 
 // nextRetention returns the next step that removes a mark.
-func nextRetention(identity Identity, observed *Network) Step {
+func nextRetention(identity Identity, observed *Observed) Step {
 	for _, s := range observed.Subnets {
 		if identity.Owner.marks(s.Description) {
 			return UnmarkSubnet{s}
@@ -41,9 +41,9 @@ func nextRetention(identity Identity, observed *Network) Step {
 
 // nextRouterRemoval returns the next step that frees a network for its deletion: its interfaces are
 // removed, and then the owner's routers. It returns nil if the network can be deleted.
-func nextRouterRemoval(identity Identity, observed *Network) Step {
-	if step := nextDetachment(identity, observed); step != nil {
-		return step
+func nextRouterRemoval(identity Identity, observed *Observed) Step {
+	if step := nextDetachment(identity, observed); step != nil || len(observed.Duplicates) > 0 {
+		return step // a duplicate can be attached to the routers
 	}
 	for _, r := range observed.Routers {
 		if r.isOwnedBy(identity.Owner) {
@@ -54,7 +54,7 @@ func nextRouterRemoval(identity Identity, observed *Network) Step {
 }
 
 // nextDetachment returns the step that removes an interface of the owner; nil if there is none.
-func nextDetachment(identity Identity, observed *Network) Step {
+func nextDetachment(identity Identity, observed *Observed) Step {
 	at := slices.IndexFunc(observed.Interfaces, func(i Interface) bool { return identity.manages(observed, i) })
 	if at < 0 {
 		return nil
@@ -65,7 +65,7 @@ func nextDetachment(identity Identity, observed *Network) Step {
 }
 
 // stepsOf returns all steps of a plan, as far as they can be known before they are taken.
-func stepsOf(next func(*Network) Step, observed *Network) (steps []Step) {
+func stepsOf(next func(*Observed) Step, observed *Observed) (steps []Step) {
 	for step := next(observed); step != nil && len(steps) < maxSteps; step = next(observed) {
 		steps = append(steps, step)
 		observed = step.expect(observed)

@@ -106,7 +106,7 @@ func (v *View) keepsInterface(declared *DesiredSubnet, subnet *Subnet) bool {
 }
 
 // detach returns the step that removes the interface.
-func detach(observed *Network, i Interface) DetachSubnet {
+func detach(observed *Observed, i Interface) DetachSubnet {
 	return DetachSubnet{Router: i.RouterID, Subnet: i.SubnetID, CIDR: observed.subnet(i.SubnetID).CIDR}
 }
 
@@ -123,7 +123,7 @@ func (v *View) manages(i Interface) bool {
 
 // hasRouter reports whether the router carries the owner's mark, or is named by the spec or the
 // status.
-func (i Identity) hasRouter(observed *Network, id string) bool {
+func (i Identity) hasRouter(observed *Observed, id string) bool {
 	if id == "" { // anybody can create such a port
 		return false
 	}
@@ -205,7 +205,7 @@ func (v *View) UnmanagedInterfaces() []Interface {
 }
 
 // manages is View.manages for a removal, which goes by what the status knows.
-func (i Identity) manages(observed *Network, on Interface) bool {
+func (i Identity) manages(observed *Observed, on Interface) bool {
 	s := observed.subnet(on.SubnetID)
 	return s != nil && i.owns(s) && i.hasRouter(observed, on.RouterID)
 }

@@ -15,13 +15,13 @@ import (
 )
 
 // holdsAddress reports whether an interface on the subnet has the address.
-func holdsAddress(n *Network, subnet string, address netip.Addr) bool {
+func holdsAddress(n *Observed, subnet string, address netip.Addr) bool {
 	return slices.ContainsFunc(n.Interfaces, func(i Interface) bool { return i.SubnetID == subnet && i.Address == address })
 }
 
 // simulateRouter is simulate for the steps of routers and interfaces. A port whose ID begins with
 // "half" only looks like an interface.
-func simulateRouter(t *testing.T, have *Network, step Step) (*Network, bool) {
+func simulateRouter(t *testing.T, have *Observed, step Step) (*Observed, bool) {
 	t.Helper()
 	switch step := step.(type) {
 	case CreateRouter:
@@ -70,7 +70,7 @@ func simulateRouter(t *testing.T, have *Network, step Step) (*Network, bool) {
 }
 
 // writeStatus takes over into the desired state what the controller writes into the status.
-func writeStatus(want *View, have *Network) {
+func writeStatus(want *View, have *Observed) {
 	ports := map[string]string{}
 	for _, s := range at(*want, have).Current() {
 		ports[s.ID] = s.RouterPortID
@@ -105,7 +105,7 @@ func recorded(router string, ports ...string) func(*View) {
 }
 
 // connected returns the network with these routers and interfaces.
-func connected(n *Network, all ...any) *Network {
+func connected(n *Observed, all ...any) *Observed {
 	n.RoutersKnown = true
 	for _, one := range all {
 		switch one := one.(type) {
@@ -140,7 +140,7 @@ func unconfirmed(i Interface) Interface {
 
 // follow takes the steps of the plan until there are no more, or Neutron refuses one, and returns what
 // was done, the status that was written before a step included.
-func follow(t *testing.T, want *View, have *Network) (done []string, now *Network, refused Step) {
+func follow(t *testing.T, want *View, have *Observed) (done []string, now *Observed, refused Step) {
 	t.Helper()
 	for range 20 + 8*len(have.Subnets) + 2*len(have.Routers) {
 		step := at(*want, have).Next()
@@ -172,7 +172,7 @@ func follow(t *testing.T, want *View, have *Network) (done []string, now *Networ
 }
 
 // checkRouterStep fails the test if the step touches what is not the owner's.
-func checkRouterStep(t *testing.T, want View, have *Network, step Step) {
+func checkRouterStep(t *testing.T, want View, have *Observed, step Step) {
 	t.Helper()
 	isOwn := func(id string) bool { r := have.router(id); return r != nil && r.isOwnedBy(owner) }
 	switch step := step.(type) {
@@ -197,9 +197,9 @@ func checkRouterStep(t *testing.T, want View, have *Network, step Step) {
 
 // checkOthers fails the test if the step has changed other clients' routers or interfaces, or has made
 // an interface that is not found again.
-func checkOthers(t *testing.T, want View, have, next *Network, step Step) {
+func checkOthers(t *testing.T, want View, have, next *Observed, step Step) {
 	t.Helper()
-	others := func(n *Network) (all []any) {
+	others := func(n *Observed) (all []any) {
 		for _, r := range n.Routers {
 			if !r.isOwnedBy(owner) {
 				all = append(all, r)
@@ -221,7 +221,7 @@ func checkOthers(t *testing.T, want View, have, next *Network, step Step) {
 }
 
 // checkRouterIsKept fails the test if a status that is written now would lose an interface.
-func checkRouterIsKept(t *testing.T, want View, have *Network) {
+func checkRouterIsKept(t *testing.T, want View, have *Observed) {
 	t.Helper()
 	before := want
 	writeStatus(&want, have)
@@ -234,7 +234,7 @@ func checkRouterIsKept(t *testing.T, want View, have *Network) {
 }
 
 // checkRouterGoal fails the test unless the network matches the desired one.
-func checkRouterGoal(t *testing.T, want View, have *Network) {
+func checkRouterGoal(t *testing.T, want View, have *Observed) {
 	t.Helper()
 	target, own := "", 0
 	for _, r := range have.Routers {
@@ -296,13 +296,13 @@ func TestThePlanOfRouters(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		want View
-		have *Network
+		have *Observed
 		done []string
 		// refused is the step that Neutron refuses, because of other clients.
 		refused string
 	}{
 		{name: "nothing to do without a router", want: wanting(), have: has(a)},
-		{name: "everything is created, with a router of its own", want: wanting(ownOn("public"), withV6), have: &Network{}, done: []string{
+		{name: "everything is created, with a router of its own", want: wanting(ownOn("public"), withV6), have: &Observed{}, done: []string{
 			"network created", "subnet 10.0.0.0/24 created", "subnet fd00:1::/64 created", "status: router ", "router created",
 			"subnet 10.0.0.0/24 attached to router new", "subnet fd00:1::/64 attached to router new"}},
 		{name: "an own router matches", want: wanting(ownOn("public"), recorded("r", "r-a")), have: connected(has(a), router("r", "public"), unconfirmed(joins("r", "a", "10.0.0.1")))},
@@ -397,7 +397,7 @@ func TestThePlanOfRouters(t *testing.T) {
 
 // routed returns a network that can be found in any cloud: subnets, routers and interfaces of the
 // owner's and of others. Per subnet, one interface can have the address of the gateway.
-func (s *source) routed() *Network {
+func (s *source) routed() *Observed {
 	n := has()
 	for _, subnet := range []Subnet{
 		ours("a", "10.0.0.0/24", []string{"10.0.0.1", "10.0.0.9", ""}[s.below(3)]),
@@ -537,6 +537,6 @@ func FuzzThePlanOfRouters(f *testing.F) {
 }
 
 // hasStrangers reports whether other clients' subnets or interfaces can prevent a step.
-func hasStrangers(want View, have *Network) bool {
+func hasStrangers(want View, have *Observed) bool {
 	return len(at(want, have).Unmanaged()) > 0 || len(at(want, have).UnmanagedInterfaces()) > 0
 }

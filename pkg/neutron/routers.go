@@ -318,24 +318,24 @@ func (c *Client) interfacesOn(ctx context.Context, networks []*Network) ([]Port,
 	return listOnly(ctx, c, "ports", portFields, filter, func(p *Port) bool { return ids.Has(p.NetworkID) })
 }
 
-// attachRouters adds to the networks of one owner its routers, and the interfaces that are on
-// them. If there is no network, it returns one that does not exist and has the routers, if there
-// are any.
-func (c *Client) attachRouters(ctx context.Context, mark string, networks []*Network) ([]*Network, error) {
+// attachRouters adds to the networks of one owner the interfaces that are on them. It returns the owner's routers, and the
+// others that have an interface on one of the networks.
+func (c *Client) attachRouters(ctx context.Context, mark string, networks []*Network) ([]Router, error) {
 	routers, err := c.routers(ctx, url.Values{"description": {mark}})
 	if err != nil {
 		return nil, err
 	}
 	routers = slices.DeleteFunc(routers, func(r Router) bool { return r.Description != mark })
-	var ports []Port
-	if len(networks) > 0 {
-		filter := url.Values{"device_owner": interfaceOwners}
-		for _, n := range networks {
-			filter.Add("network_id", n.ID)
-		}
-		if ports, err = list[Port](ctx, c, "ports", portFields, filter); err != nil {
-			return nil, err
-		}
+	if len(networks) == 0 {
+		return routers, nil
+	}
+	filter := url.Values{"device_owner": interfaceOwners}
+	for _, n := range networks {
+		filter.Add("network_id", n.ID)
+	}
+	ports, err := list[Port](ctx, c, "ports", portFields, filter)
+	if err != nil {
+		return nil, err
 	}
 	for ids := range slices.Chunk(routersOn(ports, routers), maxFilterIDs) {
 		others, err := c.routers(ctx, url.Values{"id": ids})
@@ -344,14 +344,8 @@ func (c *Client) attachRouters(ctx context.Context, mark string, networks []*Net
 		}
 		routers = append(routers, others...)
 	}
-	if len(networks) == 0 && len(routers) > 0 {
-		networks = []*Network{{Description: mark}}
-	}
-	owner, _ := OwnerOf(mark)
-	for _, n := range networks {
-		n.setRouters([]Owner{owner}, routers, ports)
-	}
-	return networks, nil
+	setInterfaces(networks, ports)
+	return routers, nil
 }
 
 // routersOn returns the IDs of the routers that the ports belong to, without the known ones.
@@ -365,62 +359,18 @@ func routersOn(ports []Port, known []Router) (ids []string) {
 	return ids
 }
 
-// setRouters sets the interfaces on the network, its owners' routers, and the other routers that
-// have interfaces on it.
-func (n *Network) setRouters(owners []Owner, routers []Router, ports []Port) {
-	n.RoutersKnown = true
-	n.Interfaces = interfacesOf(slices.DeleteFunc(slices.Clone(ports), func(p Port) bool { return p.NetworkID != n.ID }))
-	n.Routers = nil
-	for _, r := range routers {
-		isOn := slices.ContainsFunc(n.Interfaces, func(i Interface) bool { return i.RouterID == r.ID })
-		if isOn || slices.ContainsFunc(owners, r.isOwnedBy) {
-			n.Routers = append(n.Routers, r)
-		}
+// setInterfaces sets the interfaces on the networks.
+func setInterfaces(networks []*Network, ports []Port) {
+	onNetwork := map[string][]Port{}
+	for _, p := range ports {
+		onNetwork[p.NetworkID] = append(onNetwork[p.NetworkID], p)
 	}
-	slices.SortFunc(n.Routers, compareRouters)
+	for _, n := range networks {
+		n.Interfaces = interfacesOf(onNetwork[n.ID])
+	}
 }
 
 func compareRouters(a, b Router) int { return cmp.Compare(a.ID, b.ID) }
-
-// router returns the router with that ID, or nil.
-func (n *Network) router(id string) *Router {
-	for i := range n.Routers {
-		if n.Routers[i].ID == id {
-			return &n.Routers[i]
-		}
-	}
-	return nil
-}
-
-// withRouter returns a copy of the network in which r replaces the router with the same ID, or is
-// added.
-func (n *Network) withRouter(r Router) *Network {
-	next := n.withoutRouter(r.ID)
-	next.Routers = append(next.Routers, r)
-	slices.SortFunc(next.Routers, compareRouters)
-	return next
-}
-
-func (n *Network) withoutRouter(id string) *Network {
-	next := *n
-	next.Routers = slices.DeleteFunc(slices.Clone(n.Routers), func(r Router) bool { return r.ID == id })
-	return &next
-}
-
-// withInterface returns a copy of the network in which i replaces the interface of the same router
-// on the same subnet, or is added.
-func (n *Network) withInterface(i Interface) *Network {
-	next := n.withoutInterface(i.RouterID, i.SubnetID)
-	next.Interfaces = append(next.Interfaces, i)
-	slices.SortFunc(next.Interfaces, compareInterfaces)
-	return next
-}
-
-func (n *Network) withoutInterface(router, subnet string) *Network {
-	next := *n
-	next.Interfaces = slices.DeleteFunc(slices.Clone(n.Interfaces), func(i Interface) bool { return i.RouterID == router && i.SubnetID == subnet })
-	return &next
-}
 
 // sameInterface reports whether a and b are equal for the plan. A list never shows that an interface
 // is confirmed.

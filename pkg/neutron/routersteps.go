@@ -81,7 +81,7 @@ func (s AttachSubnet) isRecorded(identity Identity) bool {
 // attach attaches the subnet. Neutron refuses that if it is attached (400). It refuses it in another
 // way (409) if an earlier request failed in the middle: then there is a port that looks like an
 // interface, in every answer, and is none. It is removed, and the plan is made again.
-func (c *Cloud) attach(ctx context.Context, s AttachSubnet, observed *Network) (*Network, error) {
+func (c *Cloud) attach(ctx context.Context, s AttachSubnet, observed *Observed) (*Observed, error) {
 	port, err := c.client.AttachSubnet(ctx, s.Router, s.Subnet)
 	switch conflict := errorIn(err).conflict; {
 	case conflict == attachedAlready && s.Port != "":
@@ -116,7 +116,7 @@ func (c *Cloud) attach(ctx context.Context, s AttachSubnet, observed *Network) (
 
 // checkAttached fails with Stale if the subnet is attached, which was not observed: another request was
 // faster. Otherwise the port of the interface has lost its device owner, and is hidden from lists.
-func (c *Cloud) checkAttached(ctx context.Context, s AttachSubnet, observed *Network) error {
+func (c *Cloud) checkAttached(ctx context.Context, s AttachSubnet, observed *Observed) error {
 	ports, err := c.client.PortsOnNetworks(ctx, observed.ID)
 	if err != nil {
 		return err

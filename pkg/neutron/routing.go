@@ -4,9 +4,9 @@
 package neutron
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -48,10 +48,10 @@ const (
 // younger list is not, so that a name that does not exist costs few requests.
 const maxNamesAge = 2 * time.Second
 
-// need remembers and reports whether the owner needs routers. observed is what is known of its network.
+// need remembers and reports whether the owner needs routers. observed is what is known of it.
 // An owner that needed them before still does if the routers are not known: its spec and its status may
 // be from a backup without the router that Neutron has.
-func (r *routing) need(identity Identity, observed *Network) bool {
+func (r *routing) need(identity Identity, observed *Observed) bool {
 	owner, isRouted := identity.Owner.UID, identity.isRouted(observed)
 	if !isRouted && observed.RoutersKnown {
 		r.forget(owner)
@@ -77,15 +77,10 @@ func (r *routing) forget(owner types.UID) {
 
 // prune forgets the owners that have neither a network nor a router in the cloud. Their Networks may
 // be gone, or in another cloud. A sync of such a Network remembers its owner again.
-func (r *routing) prune(networks []*Network, importers func(string) []types.UID) {
+func (r *routing) prune(found map[types.UID]*Observed) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	listed := sets.New[types.UID]()
-	for _, n := range networks {
-		owner, _ := OwnerOf(n.Description)
-		listed.Insert(owner.UID).Insert(importers(n.ID)...)
-	}
-	r.owners = r.owners.Intersection(listed)
+	r.owners = r.owners.Intersection(sets.KeySet(found))
 }
 
 // isNeeded reports whether the next list must contain the routers: some Network has one, or the last
@@ -96,19 +91,47 @@ func (r *routing) isNeeded() bool {
 	return !r.isListed || r.owners.Len() > 0 || r.isMarked
 }
 
-// list lists the networks of the cluster, and the routers if some Network needs them. If only the
+// list returns what Neutron has of each owner of the cluster, with the routers if some Network needs them. If only the
 // lists of the routers fail, list returns the networks with the routers that the cache knows. In a
 // cloud without a router service it knows none: then only Networks that have a router are held up.
-func (c *Cloud) list(ctx context.Context, cluster string) ([]*Network, error) {
+func (c *Cloud) list(ctx context.Context, cluster string) (map[types.UID]*Observed, error) {
 	networks, err := c.listOwned(ctx, cluster)
-	if err != nil || !c.routing.isNeeded() {
-		return networks, err
+	if err != nil {
+		return nil, err
 	}
-	listed, err := c.listRouting(ctx, cluster, networks)
+	owned := c.byOwner(cluster, networks)
+	if !c.routing.isNeeded() {
+		return withoutRouters(owned), nil
+	}
+	found, err := c.listRouting(ctx, cluster, networks, owned)
 	if err != nil && mayStay(ctx, err, "routers") {
-		return c.keepRouting(cluster, networks), nil
+		return c.keepRouting(owned), nil
 	}
-	return listed, err
+	return found, err
+}
+
+// byOwner returns the networks of each owner: those that were created for it, and the one that it imports. None was
+// created in another project, whatever its description says.
+func (c *Cloud) byOwner(cluster string, networks []*Network) map[types.UID][]*Network {
+	owned := make(map[types.UID][]*Network, len(networks))
+	for _, n := range networks {
+		if owner, marked := OwnerOf(n.Description); marked && owner.Cluster == cluster && !n.IsForeign {
+			owned[owner.UID] = append(owned[owner.UID], n)
+		}
+		for _, importer := range c.imports.of(n.ID) {
+			owned[importer] = append(owned[importer], n)
+		}
+	}
+	return owned
+}
+
+// withoutRouters returns what is observed of each owner if no routers were read.
+func withoutRouters(owned map[types.UID][]*Network) map[types.UID]*Observed {
+	found := make(map[types.UID]*Observed, len(owned))
+	for uid, networks := range owned {
+		found[uid] = newObserved(uid, networks, nil, false)
+	}
+	return found
 }
 
 // mayStay reports whether a list of one kind of objects that failed with err may be left out: what is cached of
@@ -134,22 +157,22 @@ func (c *Cloud) listOwned(ctx context.Context, cluster string) ([]*Network, erro
 	return c.addImported(ctx, networks)
 }
 
-// listRouting adds the routers and the interfaces to the networks. It lists the ports and the
-// external networks only if they are needed.
-func (c *Cloud) listRouting(ctx context.Context, cluster string, networks []*Network) ([]*Network, error) {
+// listRouting returns what is observed of each owner, with the routers and the interfaces on the networks. It lists the
+// ports and the external networks only if they are needed.
+func (c *Cloud) listRouting(ctx context.Context, cluster string, networks []*Network, owned map[types.UID][]*Network) (map[types.UID]*Observed, error) {
 	routers, err := c.client.routers(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	marked := map[Owner][]Router{}
+	marked := map[types.UID][]Router{}
 	for _, r := range routers {
 		if owner, ok := OwnerOf(r.Description); ok && owner.Cluster == cluster {
-			marked[owner] = append(marked[owner], r)
+			marked[owner.UID] = append(marked[owner.UID], r)
 		}
 	}
 	c.routing.listed(routers, len(marked) > 0)
 	if !c.routing.isNeeded() {
-		return networks, nil
+		return withoutRouters(owned), nil
 	}
 	ports, err := c.client.interfacesOn(ctx, networks)
 	if err != nil {
@@ -162,98 +185,63 @@ func (c *Cloud) listRouting(ctx context.Context, cluster string, networks []*Net
 	case !mayStay(ctx, err, "external networks"):
 		return nil, err
 	}
-	joined := joinRouting(networks, marked, routers, ports, func(n *Network) []Owner { return c.ownersOf(cluster, n) })
-	c.routing.prune(joined, c.imports.of)
-	return joined, nil
+	setInterfaces(networks, ports)
+	found := joinRouting(owned, marked, routers)
+	c.routing.prune(found)
+	return found, nil
 }
 
-// ownersOf returns the owner that the network was created for, and those that import it.
-func (c *Cloud) ownersOf(cluster string, n *Network) (owners []Owner) {
-	if owner, marked := OwnerOf(n.Description); marked && !n.IsForeign {
-		owners = append(owners, owner)
-	}
-	for _, uid := range c.imports.of(n.ID) {
-		owners = append(owners, Owner{cluster, uid})
-	}
-	return owners
-}
-
-// joinRouting adds the routers and the ports to the networks, and a network that does not exist for
-// each owner that has only routers.
-func joinRouting(networks []*Network, marked map[Owner][]Router, routers []Router, ports []Port, ownersOf func(*Network) []Owner) []*Network {
-	onNetwork, byID := map[string][]Port{}, map[string]Router{}
-	for _, p := range ports {
-		onNetwork[p.NetworkID] = append(onNetwork[p.NetworkID], p)
-	}
+// joinRouting returns what is observed of each owner that has networks, or routers that are marked for it.
+func joinRouting(owned map[types.UID][]*Network, marked map[types.UID][]Router, routers []Router) map[types.UID]*Observed {
+	byID := make(map[string]Router, len(routers))
 	for _, r := range routers {
 		byID[r.ID] = r
 	}
-	withoutNetwork := maps.Clone(marked)
-	for _, n := range networks {
-		owners := ownersOf(n)
-		var relevant []Router
-		for _, owner := range owners {
-			relevant = append(relevant, marked[owner]...)
-			delete(withoutNetwork, owner)
-		}
-		for _, p := range onNetwork[n.ID] {
-			if r, known := byID[p.DeviceID]; known && !slices.Contains(relevant, r) {
-				relevant = append(relevant, r)
-			}
-		}
-		n.setRouters(owners, relevant, onNetwork[n.ID])
-	}
-	for owner, routers := range withoutNetwork {
-		none := &Network{Description: owner.Mark()}
-		none.setRouters([]Owner{owner}, routers, nil)
-		networks = append(networks, none)
-	}
-	return networks
-}
-
-// keepRouting adds to the networks the routers and the interfaces that the cache knows, and a network that does
-// not exist for each owner that has only routers.
-func (c *Cloud) keepRouting(cluster string, networks []*Network) []*Network {
-	withoutNetwork := c.observer.known()
-	cached := maps.Clone(withoutNetwork)
-	for _, n := range networks {
-		var before []*Network
-		owners := c.ownersOf(cluster, n)
-		for _, owner := range owners {
-			delete(withoutNetwork, owner.UID)
-			for _, known := range cached[owner.UID] {
-				if known.ID == n.ID && known.RoutersKnown {
-					before = append(before, known)
+	found := make(map[types.UID]*Observed, len(owned))
+	for uid, networks := range owned {
+		relevant := slices.Clone(marked[uid])
+		for _, n := range networks {
+			for _, i := range n.Interfaces {
+				if r, isVisible := byID[i.RouterID]; isVisible {
+					relevant = append(relevant, r)
 				}
 			}
 		}
-		if len(before) == len(owners) {
-			n.addRouting(before)
+		found[uid] = newObserved(uid, networks, relevant, true)
+	}
+	for uid, routers := range marked {
+		if found[uid] == nil {
+			found[uid] = newObserved(uid, nil, routers, true)
 		}
 	}
-	for uid, before := range withoutNetwork {
-		owner := Owner{cluster, uid}
-		none := &Network{Description: owner.Mark()}
-		none.addRouting(before)
-		none.setRouters([]Owner{owner}, none.Routers, nil)
-		if len(none.Routers) > 0 {
-			networks = append(networks, none)
-		}
-	}
-	return networks
+	return found
 }
 
-// addRouting adds the routers and the interfaces of others, each of them once.
-func (n *Network) addRouting(others []*Network) {
-	n.RoutersKnown = len(others) > 0
-	for _, other := range others {
-		n.Interfaces = append(n.Interfaces, other.Interfaces...)
-		n.Routers = append(n.Routers, other.Routers...)
+// keepRouting returns what is observed of each owner, with the routers and the interfaces that the cache knows. They are
+// not all known of an owner that has a network which the cache does not know.
+func (c *Cloud) keepRouting(owned map[types.UID][]*Network) map[types.UID]*Observed {
+	cached := c.observer.known()
+	found := make(map[types.UID]*Observed, len(owned))
+	for uid, networks := range owned {
+		before := cmp.Or(cached[uid], &Observed{})
+		isKnown := before.RoutersKnown
+		for i, n := range networks {
+			if known := before.network(n.ID); known != nil {
+				withInterfaces := *n // others can import the network
+				withInterfaces.Interfaces = known.Interfaces
+				networks[i] = &withInterfaces
+			} else {
+				isKnown = false
+			}
+		}
+		found[uid] = newObserved(uid, networks, before.Routers, isKnown)
 	}
-	slices.SortFunc(n.Interfaces, compareInterfaces)
-	n.Interfaces = slices.CompactFunc(n.Interfaces, sameInterface)
-	slices.SortFunc(n.Routers, compareRouters)
-	n.Routers = slices.CompactFunc(n.Routers, func(a, b Router) bool { return a.ID == b.ID })
+	for uid, before := range cached {
+		if left := newObserved(uid, nil, before.Routers, before.RoutersKnown); found[uid] == nil && !left.IsEmpty() {
+			found[uid] = left
+		}
+	}
+	return found
 }
 
 // listed stores what a list of all routers shows.

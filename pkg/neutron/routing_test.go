@@ -93,7 +93,7 @@ func (c *routedCloud) makeRouter(t *testing.T, name, description string) string 
 
 // attached returns the routers of each subnet that is attached, by CIDR. It fails the test if an
 // interface is half.
-func (c *routedCloud) attached(t *testing.T, n *Network) map[string]string {
+func (c *routedCloud) attached(t *testing.T, n *Observed) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for _, i := range c.Interfaces() {
@@ -158,7 +158,7 @@ func withSubnet(name, cidr string) edit {
 }
 
 // sync observes and converges, and writes the status, until there is nothing more to record.
-func (r *resource) sync(t *testing.T) (observed *Network, done []string, err error) {
+func (r *resource) sync(t *testing.T) (observed *Observed, done []string, err error) {
 	t.Helper()
 	for range 4 {
 		var steps []Step
@@ -181,7 +181,7 @@ func (r *resource) err(t *testing.T) error {
 	return err
 }
 
-func (r *resource) syncOnce(t *testing.T, guard Guard) (*Network, []Step, error) {
+func (r *resource) syncOnce(t *testing.T, guard Guard) (*Observed, []Step, error) {
 	t.Helper()
 	v := viewOf(t, r.Network)
 	read := Cached
@@ -209,7 +209,7 @@ func (r *resource) syncOnce(t *testing.T, guard Guard) (*Network, []Step, error)
 }
 
 // synced syncs without an error until nothing is left to do.
-func (r *resource) synced(t *testing.T) *Network {
+func (r *resource) synced(t *testing.T) *Observed {
 	t.Helper()
 	observed, _, err := r.sync(t)
 	noError(t, err)
@@ -281,10 +281,10 @@ func TestTheRequestsOfARoutedNetwork(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newRoutedCloud(t)
-			c.routing.need(Identity{Owner: Owner{UID: "another owner"}, Routed: true}, &Network{}) // so the lists have the names
+			c.routing.need(Identity{Owner: Owner{UID: "another owner"}, Routed: true}, &Observed{}) // so the lists have the names
 			noError(t, c.Observer().Relist(t.Context()))
 			r := c.declare(test.spec...)
-			var n *Network
+			var n *Observed
 			equal(t, test.first, c.calls(func() { n = r.synced(t) }))
 			equal(t, test.own, len(c.own()))
 			if r.Spec.Router != nil {
@@ -340,7 +340,7 @@ func TestWhatALookLists(t *testing.T) {
 	noError(t, err)
 	equal(t, []string{"GET networks", "GET routers"}, look()) // the last list had routers with a mark
 	equal(t, plain, look())
-	c.routing.need(Identity{Owner: Owner{UID: "in another cloud by now"}, Routed: true}, &Network{})
+	c.routing.need(Identity{Owner: Owner{UID: "in another cloud by now"}, Routed: true}, &Observed{})
 	look() // without what it needs
 	equal(t, plain, look())
 
@@ -350,11 +350,10 @@ func TestWhatALookLists(t *testing.T) {
 	c.makeRouter(t, "r", owner.Mark())
 	again := NewCloud("test", c.lab.client(t), owner.Cluster, time.Minute)
 	equal(t, []string{"GET networks", "GET routers", "GET ports", "GET networks"}, c.calls(func() { noError(t, again.Observer().Relist(t.Context())) }))
-	networks, _, err := again.Observer().Get(owner.UID)
+	observed, _, err := again.Observer().Get(owner.UID)
 	noError(t, err)
-	equal(t, 1, len(networks))
-	equal(t, false, networks[0].Exists())
-	equal(t, 1, len(networks[0].Routers))
+	equal(t, false, observed.Exists())
+	equal(t, 1, len(observed.Routers))
 }
 
 func TestReferencesThatAreNotThereOrDouble(t *testing.T) {
@@ -373,7 +372,7 @@ func TestReferencesThatAreNotThereOrDouble(t *testing.T) {
 			r := c.declare(test.router)
 			check := func(want ...string) {
 				t.Helper()
-				var n *Network
+				var n *Observed
 				var err error
 				got := c.calls(func() { n, _, err = r.sync(t) })
 				equal(t, want, got)
@@ -428,7 +427,7 @@ func TestANameOfSomethingThatWasMadeAgain(t *testing.T) {
 			r := c.declare()
 			test.before(&r.Spec)
 			r.synced(t)
-			c.routing.need(Identity{Owner: Owner{UID: "another owner"}, Routed: true}, &Network{}) // so the lists have the names
+			c.routing.need(Identity{Owner: Owner{UID: "another owner"}, Routed: true}, &Observed{}) // so the lists have the names
 			noError(t, c.Observer().Relist(t.Context()))
 
 			for _, i := range c.Interfaces() {
@@ -452,7 +451,7 @@ func TestANameOfSomethingThatWasMadeAgain(t *testing.T) {
 				t.Errorf("the next list is in %s", retry)
 			}
 			c.ageNames() // a minute later
-			var n *Network
+			var n *Observed
 			calls := c.calls(func() { n = r.synced(t) })
 			equal(t, true, slices.Contains(calls, test.list))
 			router := gate
@@ -563,7 +562,7 @@ func TestWhatIsCachedStaysValidIfSomeListsFail(t *testing.T) {
 	noError(t, err)
 	c.answer(replyTo("GET", routersPath, http.StatusInternalServerError, ""))
 	noError(t, relist())
-	equal(t, false, c.Observer().known()["new"][0].RoutersKnown)
+	equal(t, false, c.Observer().known()["new"].RoutersKnown)
 	c.answer(nil)
 	look()
 	noError(t, relist())
@@ -601,7 +600,7 @@ func TestWhatIsCachedStaysValidIfSomeListsFail(t *testing.T) {
 }
 
 // makeFloatingIP gives a new port on the network a floating IP, and returns its ID and address.
-func (c *routedCloud) makeFloatingIP(t *testing.T, n *Network) (id, address string) {
+func (c *routedCloud) makeFloatingIP(t *testing.T, n *Observed) (id, address string) {
 	t.Helper()
 	port := makePort(t, c.others, n.ID, "web-0", "compute:nova")
 	id = post(t, c.others, "floatingip", object{"floating_network_id": c.public, "port_id": port})
@@ -699,9 +698,9 @@ func TestRemoveARoutedNetwork(t *testing.T) {
 			equal(t, routers, len(c.Routers()))
 			_, err = c.others.GetNetwork(t.Context(), n.ID)
 			equal(t, !test.retain, ReasonOf(err) == NotFound)
-			networks, known, err := c.Observer().Get(owner.UID)
+			observed, known, err := c.Observer().Get(owner.UID)
 			noError(t, err)
-			equal(t, []any{0, true}, []any{len(networks), known})
+			equal(t, []any{true, true}, []any{observed.IsEmpty(), known})
 		})
 	}
 }
@@ -748,13 +747,13 @@ func TestRemoveARouterWithoutItsNetwork(t *testing.T) {
 func TestWhatPreventsTheRemovalOfARoutedNetwork(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		prevent func(t *testing.T, c *routedCloud, n *Network) (undo func(), message string)
+		prevent func(t *testing.T, c *routedCloud, n *Observed) (undo func(), message string)
 	}{
-		{"a port of a server", func(t *testing.T, c *routedCloud, n *Network) (func(), string) {
+		{"a port of a server", func(t *testing.T, c *routedCloud, n *Observed) (func(), string) {
 			id := makePort(t, c.others, n.ID, "web-0", "compute:nova")
 			return func() { noError(t, c.others.delete(t.Context(), "delete", "ports", id, nil)) }, "in use by port web-0 (compute:nova)"
 		}},
-		{"a stranger's router", func(t *testing.T, c *routedCloud, n *Network) (func(), string) {
+		{"a stranger's router", func(t *testing.T, c *routedCloud, n *Observed) (func(), string) {
 			port := post(t, c.others, "port", object{"network_id": n.ID, "name": "theirs"})
 			var answer object
 			noError(t, c.others.send(t.Context(), http.MethodPut, object{"port_id": port}, &answer, nil, "routers", c.gate, "add_router_interface"))
@@ -837,7 +836,7 @@ func TestAHalfInterfaceIsCured(t *testing.T) {
 	c.SetFault(nil)
 	var done []string
 	equal(t, []string{"GET networks", "GET subnets", "GET routers", "GET ports", "GET routers", attachCall, detachCall, "GET networks", "GET subnets", "GET routers", "GET ports", attachCall}, c.calls(func() {
-		var n *Network
+		var n *Observed
 		n, done, err = r.sync(t)
 		noError(t, err)
 		equal(t, c.gate, c.attached(t, n)["10.0.0.0/24"])
@@ -934,18 +933,18 @@ func TestWhatOtherClientsDoToRouters(t *testing.T) {
 
 // A router that another client has changed after the cache saw it is read again at once.
 func TestAnOwnRouterThatHasChangedSinceTheList(t *testing.T) {
-	type change = func(*testing.T, *routedCloud, *Network)
+	type change = func(*testing.T, *routedCloud, *Observed)
 	rewrite := func(fields object) change {
-		return func(t *testing.T, c *routedCloud, _ *Network) { put(t, c.others, "router", c.own()[0].ID, fields) }
+		return func(t *testing.T, c *routedCloud, _ *Observed) { put(t, c.others, "router", c.own()[0].ID, fields) }
 	}
-	detach := func(t *testing.T, c *routedCloud, n *Network) {
+	detach := func(t *testing.T, c *routedCloud, n *Observed) {
 		noError(t, c.others.DetachSubnet(t.Context(), c.own()[0].ID, n.Subnets[0].ID))
 	}
-	deleteRouter := func(t *testing.T, c *routedCloud, n *Network) {
+	deleteRouter := func(t *testing.T, c *routedCloud, n *Observed) {
 		detach(t, c, n)
 		noError(t, c.others.DeleteRouter(t.Context(), c.own()[0].ID))
 	}
-	none := func(*testing.T, *routedCloud, *Network) {}
+	none := func(*testing.T, *routedCloud, *Observed) {}
 	for _, test := range []struct {
 		name          string
 		before, after change // the list
@@ -954,7 +953,7 @@ func TestAnOwnRouterThatHasChangedSinceTheList(t *testing.T) {
 	}{
 		{"it is gone, and one more subnet needs it", none, deleteRouter, withSubnet("more", "10.1.0.0/24"), 2},
 		{"it is gone, and had another name, which is restored first", rewrite(object{"name": "x"}), deleteRouter, withSubnet("more", "10.1.0.0/24"), 2},
-		{"it is attached again, and another one is desired", detach, func(t *testing.T, c *routedCloud, n *Network) {
+		{"it is attached again, and another one is desired", detach, func(t *testing.T, c *routedCloud, n *Observed) {
 			_, err := c.others.AttachSubnet(t.Context(), c.own()[0].ID, n.Subnets[0].ID)
 			noError(t, err)
 		}, existingRouter(byName("gate")), 1},
@@ -1115,7 +1114,7 @@ func TestTheCIDROfAnAttachedSubnetChanges(t *testing.T) {
 			got, done, err := r.sync(t)
 			wantError(t, Error{Op: "replace subnet 10.0.0.0/24", Reason: InUse, Message: "in use by port web-0 (compute:nova)"}, err)
 			equal(t, 0, len(done))
-			equal(t, true, same(n, got))
+			equal(t, true, sameObserved(n, got))
 			equal(t, before, c.Interfaces())
 			equal(t, before[0].PortID, r.Status.Subnets[0].RouterPortID)
 
@@ -1167,4 +1166,21 @@ func TestADuplicateNetworkThatIsAttachedIsDeleted(t *testing.T) {
 	equal(t, map[string]string{"10.0.0.0/24": c.own()[0].ID}, c.attached(t, n))
 	equal(t, 1, len(c.Interfaces()))
 	equal(t, 3, len(c.world.Networks()))
+}
+
+// A router goes after all networks that are attached to it.
+func TestADuplicateOnTheRouterDoesNotPreventTheDeletion(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(ownRouterOn(byName("public")))
+	r.synced(t)
+	duplicate := post(t, c.others, "network", object{"description": owner.Mark()})
+	subnet := post(t, c.others, "subnet", object{"network_id": duplicate, "cidr": "10.1.0.0/24", "ip_version": 4, "description": owner.Mark()})
+	_, err := c.others.AttachSubnet(t.Context(), c.own()[0].ID, subnet)
+	noError(t, err)
+	noError(t, c.Observer().Relist(t.Context()))
+	_, err = r.remove(t, false, Guard{})
+	noError(t, err)
+	equal(t, 0, len(c.own())+len(c.Interfaces()))
+	_, err = c.others.GetNetwork(t.Context(), duplicate)
+	equal(t, NotFound, ReasonOf(err))
 }

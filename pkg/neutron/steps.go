@@ -20,8 +20,8 @@ type Step interface {
 	// Fields names what the step repairs: what was missing, different or superfluous. Each
 	// name is one of Fields.
 	Fields() []string
-	// expect returns the network as it will be afterwards, if Neutron accepts the step.
-	expect(observed *Network) *Network
+	// expect returns what will be observed afterwards, if Neutron accepts the step.
+	expect(observed *Observed) *Observed
 }
 
 // Fields are all names that Step.Fields returns. They are label values of a metric.

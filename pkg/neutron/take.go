@@ -6,13 +6,15 @@ package neutron
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 )
 
 // take takes the first step of the plan, unless something prevents it, or another step of the plan. It returns
-// the network as it is afterwards, or the number of the step that fails.
-func (c *Cloud) take(ctx context.Context, identity Identity, observed *Network, plan []Step, guard Guard) (next *Network, failing int, err error) {
+// what is observed afterwards, or the number of the step that fails.
+func (c *Cloud) take(ctx context.Context, identity Identity, observed *Observed, plan []Step, guard Guard) (next *Observed, failing int, err error) {
 	step := plan[0]
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "step", step))
 	failing, err = c.checkPlan(ctx, identity, observed, plan, guard)
@@ -24,23 +26,32 @@ func (c *Cloud) take(ctx context.Context, identity Identity, observed *Network, 
 		c.invalidateAfter(identity.Owner, err)
 		return observed, failing, err
 	}
-	if next != observed { // a newer list may have replaced what was observed
-		c.observer.Update(identity.Owner.UID, next)
-	}
+	c.store(identity.Owner.UID, observed, next)
 	return next, 0, nil
 }
 
-// apply applies the step, unless the guard prevents it. It returns the network as it is afterwards.
-func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network, step Step, guard Guard) (*Network, error) {
+// store puts what a step has changed into the cache. A newer list may have replaced the rest of what was observed.
+func (c *Cloud) store(owner types.UID, observed, next *Observed) {
+	gone := slices.DeleteFunc(observed.Networks(), func(n *Network) bool { return next.network(n.ID) != nil })
+	for _, n := range gone {
+		c.observer.Delete(owner, n.ID)
+	}
+	if len(gone) == 0 {
+		c.observer.Update(owner, next)
+	}
+}
+
+// apply applies the step, unless the guard prevents it. It returns what is observed afterwards.
+func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Observed, step Step, guard Guard) (*Observed, error) {
 	if err := c.checkImported(ctx, identity, observed, step); err != nil {
 		return nil, err
 	}
 	if s, isDeletion := step.(DeleteNetwork); isDeletion && s.IsDuplicate {
-		network, err := c.follow(ctx, identity, s.Network, func(n *Network) Step { return nextDetachment(identity, n) }, guard)
+		detached, err := c.follow(ctx, identity, observed.Keeping(s.Network.ID), func(o *Observed) Step { return nextDetachment(identity, o) }, guard)
 		if err != nil {
 			return nil, err
 		}
-		step = DeleteNetwork{Network: network, IsDuplicate: true}
+		step = DeleteNetwork{Network: &detached.Network, IsDuplicate: true}
 	}
 	if step.Irreversible() {
 		if err := guard.verify(ctx); err != nil {
@@ -50,26 +61,25 @@ func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Network,
 	return c.request(ctx, identity, observed, step)
 }
 
-// request makes the request of the step, and returns the network as it is afterwards.
-func (c *Cloud) request(ctx context.Context, identity Identity, observed *Network, step Step) (*Network, error) {
+// request makes the request of the step, and returns what is observed afterwards.
+func (c *Cloud) request(ctx context.Context, identity Identity, observed *Observed, step Step) (*Observed, error) {
 	switch s := step.(type) {
 	case CreateNetwork:
 		network, err := c.client.CreateNetwork(ctx, s.fields())
-		network.Routers, network.RoutersKnown = observed.Routers, observed.RoutersKnown
-		return &network, err
+		return observed.with(network), err
 	case UpdateNetwork:
-		network, err := c.client.UpdateNetwork(ctx, observed, update(s.Changes))
-		network.copyRead(observed)
-		return &network, err
+		network, err := c.client.UpdateNetwork(ctx, &observed.Network, update(s.Changes))
+		network.copyRead(&observed.Network)
+		return observed.with(network), err
 	case SetTags:
 		tags, err := c.client.SetTags(ctx, observed.ID, s.Tags)
 		next := *observed
 		next.Tags, next.Revision = tags, nil // the revision has changed
 		return &next, err
 	case DeleteNetwork:
-		return s.expect(observed), c.removed(identity.Owner, s.Network, c.deleteIfMarked(ctx, identity, s.Network))
+		return s.expect(observed), unlessGone(c.deleteIfMarked(ctx, identity, s.Network))
 	case UnmarkNetwork:
-		return s.expect(observed), c.removed(identity.Owner, observed, c.unmarkNetwork(ctx, identity, s.ID))
+		return s.expect(observed), unlessGone(c.unmarkNetwork(ctx, identity, s.ID))
 	case CreateSubnet:
 		subnet, err := c.client.CreateSubnet(ctx, observed.ID, s.fields())
 		return observed.withSubnet(subnet), err
@@ -86,23 +96,24 @@ func (c *Cloud) request(ctx context.Context, identity Identity, observed *Networ
 	case ImportNetwork:
 		return c.importNetwork(ctx, identity, observed)
 	case WithdrawImport:
-		next, err := c.removeTags(ctx, observed, s.Tags)
-		if err == nil {
-			c.imports.drop(observed.ID, identity.Owner.UID)
+		network, err := c.removeTags(ctx, &observed.Network, s.Tags)
+		if err != nil {
+			return nil, err
 		}
-		return next, err
+		c.imports.drop(observed.ID, identity.Owner.UID)
+		return observed.with(*network), nil
 	case UnmarkImport:
-		_, err := c.removeTags(ctx, observed, s.Tags)
+		_, err := c.removeTags(ctx, &observed.Network, s.Tags)
 		if err == nil {
 			c.wakeImporters(identity.Owner, s.ID)
 		}
-		return s.expect(observed), c.removed(identity.Owner, observed, err)
+		return s.expect(observed), err
 	}
 	return c.requestForRouter(ctx, observed, step)
 }
 
 // requestForRouter is request for the steps that are about routers.
-func (c *Cloud) requestForRouter(ctx context.Context, observed *Network, step Step) (*Network, error) {
+func (c *Cloud) requestForRouter(ctx context.Context, observed *Observed, step Step) (*Observed, error) {
 	switch s := step.(type) {
 	case CreateRouter:
 		router, err := c.client.CreateRouter(ctx, s.fields())
@@ -123,17 +134,7 @@ func (c *Cloud) requestForRouter(ctx context.Context, observed *Network, step St
 	panic(fmt.Sprintf("no request for the step %T", step)) // TestEveryStepHasARequest
 }
 
-// removed updates the cache after a network was deleted or unmarked, or that failed with err. What is not there any
-// more needs neither.
-func (c *Cloud) removed(owner Owner, network *Network, err error) error {
-	if err != nil && ReasonOf(err) != NotFound {
-		c.invalidateAfter(owner, err)
-		return err
-	}
-	c.observer.Delete(owner.UID, network.ID)
-	return nil
-}
-
+// deleteIfMarked deletes the network unless it has lost the owner's mark.
 func (c *Cloud) deleteIfMarked(ctx context.Context, identity Identity, network *Network) error {
 	if network.Revision != nil {
 		if err := c.deleteRevision(ctx, identity, network); ReasonOf(err) != Stale {

@@ -328,7 +328,7 @@ func TestTheWaitOfAnOwnerThatIsNotSyncedAnyMoreEnds(t *testing.T) {
 }
 
 // blockedWorld returns a world in which the network has a port, and what removes the port.
-func blockedWorld(t *testing.T) (w *world, n *Network, free func()) {
+func blockedWorld(t *testing.T) (w *world, n *Observed, free func()) {
 	t.Helper()
 	w, n = made(t, wants("10.0.0.0/24", ""))
 	id := makePort(t, w.others, n.ID, "web-0", "compute:nova")
@@ -343,20 +343,20 @@ func TestASyncThatWaitsForPortsMakesNoRequest(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name     string
-		try      func(*testing.T, *world, *Network, Guard) error
+		try      func(*testing.T, *world, *Observed, Guard) error
 		requests []string
 		verified int
 		then     []string
 	}{
-		{"a deletion", func(t *testing.T, w *world, n *Network, guard Guard) error {
+		{"a deletion", func(t *testing.T, w *world, n *Observed, guard Guard) error {
 			_, err := w.Remove(t.Context(), seen(n), n, false, guard)
 			return err
 		}, []string{"DELETE networks", "GET ports"}, 1, []string{"DELETE networks", "GET networks"}},
-		{"a replacement", func(t *testing.T, w *world, n *Network, guard Guard) error {
+		{"a replacement", func(t *testing.T, w *world, n *Observed, guard Guard) error {
 			_, _, err := w.convergeFrom(t, seen(n), wants("10.1.0.0/24", ""), n, guard)
 			return err
 		}, []string{"GET ports"}, 0, []string{"GET ports", "POST subnets", "GET ports", "DELETE subnets"}},
-		{"a replacement with overlap", func(t *testing.T, w *world, n *Network, guard Guard) error {
+		{"a replacement with overlap", func(t *testing.T, w *world, n *Observed, guard Guard) error {
 			_, _, err := w.convergeFrom(t, seen(n), wants("10.0.0.0/16", ""), n, guard)
 			return err
 		}, []string{"GET quotas", "GET subnets", "GET networks", "GET ports"}, 0, []string{"GET quotas", "GET subnets", "GET networks", "GET ports", "DELETE subnets", "POST subnets"}},
@@ -400,31 +400,31 @@ func TestWhatEndsAWait(t *testing.T) {
 	replaced := wants("10.1.0.0/24", "")
 	for _, test := range []struct {
 		name string
-		do   func(*testing.T, *world, *Network)
+		do   func(*testing.T, *world, *Observed)
 		want []types.UID
 	}{
-		{"a read of the cache does not", func(t *testing.T, w *world, n *Network) { w.observe(t, seen(n), Cached) }, []types.UID{owner.UID}},
-		{"a live read", func(t *testing.T, w *world, n *Network) { w.observe(t, seen(n), Live) }, nil},
-		{"the edit is reverted", func(t *testing.T, w *world, n *Network) {
+		{"a read of the cache does not", func(t *testing.T, w *world, n *Observed) { w.observe(t, seen(n), Cached) }, []types.UID{owner.UID}},
+		{"a live read", func(t *testing.T, w *world, n *Observed) { w.observe(t, seen(n), Live) }, nil},
+		{"the edit is reverted", func(t *testing.T, w *world, n *Observed) {
 			_, steps, err := w.convergeFrom(t, seen(n), wants("10.0.0.0/24", ""), n, Guard{})
 			noError(t, err)
 			equal(t, 0, len(steps))
 		}, nil},
-		{"another edit that no port prevents", func(t *testing.T, w *world, n *Network) {
+		{"another edit that no port prevents", func(t *testing.T, w *world, n *Observed) {
 			_, steps, err := w.convergeFrom(t, seen(n), wants("10.0.0.0/24", "10.0.0.9"), n, Guard{})
 			noError(t, err)
 			equal(t, 1, len(steps))
 		}, nil},
-		{"the Network is paused", func(t *testing.T, w *world, n *Network) {
+		{"the Network is paused", func(t *testing.T, w *world, n *Observed) {
 			_, _, err := w.convergeFrom(t, seen(n), replaced, n, Guard{Paused: true})
 			equal(t, Paused, ReasonOf(err))
 		}, nil},
-		{"the network is retained", func(t *testing.T, w *world, n *Network) {
+		{"the network is retained", func(t *testing.T, w *world, n *Observed) {
 			kept, err := w.Remove(t.Context(), seen(n), n, true, Guard{})
 			noError(t, err)
 			equal(t, n.ID, kept.ID)
 		}, nil},
-		{"the Network is deleted: it waits for all ports of the network", func(t *testing.T, w *world, n *Network) {
+		{"the Network is deleted: it waits for all ports of the network", func(t *testing.T, w *world, n *Observed) {
 			requests := w.since(func() {
 				_, err := w.Remove(t.Context(), seen(n), n, false, Guard{})
 				wantError(t, Error{Op: "delete network", Reason: InUse, Message: "in use by port web-0 (compute:nova)"}, err)

@@ -163,8 +163,8 @@ func (f *Finder) fresh() map[*neutron.Cloud]snapshot {
 }
 
 func takeSnapshot(cloud *neutron.Cloud) snapshot {
-	networks, relists := cloud.Observer().All()
-	return snapshot{networks: networks, relists: relists}
+	owned, relists := cloud.Observer().All()
+	return snapshot{owned: owned, relists: relists}
 }
 
 // owners returns the UIDs of all Networks, and those in the cache. It reads the cache, and
@@ -225,9 +225,8 @@ func (f *Finder) compareCloud(ctx context.Context, cloud *neutron.Cloud, before 
 		}
 	}
 	if neverOwned != nil {
-		owner, _ := neutron.OwnerOf(neverOwned.network.Description)
 		neverOwned.log(ctx).Info("A network has appeared in Neutron with the mark of this cluster, but without a Network: another installation probably has the same cluster ID. No orphan of this cloud is deleted any more. Give each installation its own -cluster-id, as artifacts/deploy/README.md describes",
-			"clusterID", owner.Cluster)
+			"clusterID", neverOwned.owner().Cluster)
 	}
 	if more := logged - maxLogged; more > 0 {
 		klog.FromContext(ctx).Info("Found more orphans in Neutron", "cloud", cloud.Name(), "count", more)
@@ -330,8 +329,7 @@ var errOwnerExists = errors.New("its Network exists, but the list of all Network
 // removeOne deletes an orphan if it has no ports, and if no client has changed it since the
 // relist. It returns whether the orphan is gone from Neutron.
 func (f *Finder) removeOne(ctx context.Context, cloud *neutron.Cloud, orphan *Orphan) (gone bool, err error) {
-	owner, _ := neutron.OwnerOf(orphan.network.Description)
-	identity := neutron.Identity{Owner: owner, NetworkID: orphan.NetworkID, Routed: len(orphan.network.Routers) > 0}
+	identity := neutron.Identity{Owner: orphan.owner(), NetworkID: orphan.NetworkID, Routed: len(orphan.observed.Routers) > 0}
 	now, err := cloud.Observe(ctx, identity, neutron.Live)
 	if err != nil {
 		return false, err
@@ -339,7 +337,7 @@ func (f *Finder) removeOne(ctx context.Context, cloud *neutron.Cloud, orphan *Or
 	if !slices.Contains(idsOf(now), orphan.id()) {
 		return true, nil
 	}
-	if !unchanged(orphan.network, now) {
+	if !unchanged(orphan.observed, now) {
 		orphan.log(ctx).V(2).Info("Left an orphan in Neutron that has changed since the last relist")
 		return false, nil
 	}
@@ -368,7 +366,7 @@ func (f *Finder) removeOne(ctx context.Context, cloud *neutron.Cloud, orphan *Or
 }
 
 // hasPorts reports whether ports prevent the deletion of the orphan, and stores their number in it.
-func (f *Finder) hasPorts(ctx context.Context, cloud *neutron.Cloud, orphan *Orphan, now *neutron.Network) (bool, error) {
+func (f *Finder) hasPorts(ctx context.Context, cloud *neutron.Cloud, orphan *Orphan, now *neutron.Observed) (bool, error) {
 	if !now.Exists() {
 		return false, nil
 	}
@@ -376,8 +374,7 @@ func (f *Finder) hasPorts(ctx context.Context, cloud *neutron.Cloud, orphan *Orp
 	if err != nil {
 		return false, err
 	}
-	owner, _ := neutron.OwnerOf(now.Description)
-	count := len(blocking(owner, now, ports))
+	count := len(blocking(orphan.owner(), now, ports))
 	if orphan.Ports == nil || *orphan.Ports != count {
 		orphan.Ports = &count
 		if count > 0 {
@@ -407,7 +404,7 @@ func (f *Finder) verify(ctx context.Context, orphan *Orphan) error {
 }
 
 // delete deletes the network if it has not changed since it was read.
-func (f *Finder) delete(ctx context.Context, cloud *neutron.Cloud, orphan *Orphan, network *neutron.Network) (gone bool, err error) {
+func (f *Finder) delete(ctx context.Context, cloud *neutron.Cloud, orphan *Orphan, network *neutron.Observed) (gone bool, err error) {
 	err = cloud.Client().DeleteNetwork(ctx, network.ID, network.Revision)
 	switch neutron.ReasonOf(err) {
 	case neutron.Stale, neutron.InUse:

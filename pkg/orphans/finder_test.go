@@ -629,7 +629,7 @@ func TestAChangeDuringTheListOfNetworksMakesNoOrphan(t *testing.T) {
 		}
 		// A worker deletes one network and creates another one.
 		l.cloud.Observer().Delete("u-gone", id)
-		l.cloud.Observer().Update("u-new", &neutron.Network{ID: "new"})
+		l.cloud.Observer().Update("u-new", &neutron.Observed{Network: neutron.Network{ID: "new"}})
 		return false, nil, nil
 	})
 	l.must(l.finder.find(l.ctx))

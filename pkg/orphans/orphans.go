@@ -55,9 +55,8 @@ type Orphan struct {
 	// listed.
 	Ports *int `json:"ports,omitempty"`
 
-	// network is the network as the last comparison found it. For a router without a network it is a
-	// network that does not exist, with the routers of the owner.
-	network *neutron.Network
+	// observed is what the last comparison found of the owner, with the orphan as the network to keep.
+	observed *neutron.Observed
 	// sightings is the number of consecutive relists that have found the orphan.
 	sightings int
 	// inUse is the error of the last deletion that Neutron prevented, or "".
@@ -67,22 +66,39 @@ type Orphan struct {
 // id returns the ID of the network or the router.
 func (o *Orphan) id() string { return cmp.Or(o.NetworkID, o.RouterID) }
 
-// idsOf returns the IDs of the orphans that are left of a network when its Network is gone: its own
-// ID, or those of its routers if the network does not exist.
-func idsOf(n *neutron.Network) (ids []string) {
-	if n.Exists() {
-		return []string{n.ID}
+// owner returns the owner according to the mark of the network or the router.
+func (o *Orphan) owner() neutron.Owner { return ownerOf(o.observed) }
+
+// ownerOf returns the owner according to the mark of the network, or of the routers if there is none.
+func ownerOf(observed *neutron.Observed) neutron.Owner {
+	description := observed.Description
+	if !observed.Exists() && len(observed.Routers) > 0 {
+		description = observed.Routers[0].Description
 	}
-	for _, r := range n.Routers {
+	owner, _ := neutron.OwnerOf(description)
+	return owner
+}
+
+// idsOf returns the IDs of the orphans that an owner leaves when its Network is gone: those of its networks,
+// or those of its routers if there is none.
+func idsOf(observed *neutron.Observed) (ids []string) {
+	for _, n := range observed.Networks() {
+		ids = append(ids, n.ID)
+	}
+	if len(ids) > 0 {
+		return ids
+	}
+	for _, r := range observed.Routers {
 		ids = append(ids, r.ID)
 	}
 	return ids
 }
 
 // newOrphan returns the orphan with that ID.
-func newOrphan(cloud string, owner types.UID, n *neutron.Network, id string, now time.Time) Orphan {
-	orphan := Orphan{Cloud: cloud, NetworkID: n.ID, Name: n.Name, OwnerUID: owner, Since: now, network: n}
-	for _, r := range n.Routers {
+func newOrphan(cloud string, owner types.UID, observed *neutron.Observed, id string, now time.Time) Orphan {
+	observed = observed.Keeping(id)
+	orphan := Orphan{Cloud: cloud, NetworkID: observed.ID, Name: observed.Name, OwnerUID: owner, Since: now, observed: observed}
+	for _, r := range observed.Routers {
 		if r.ID == id {
 			orphan.RouterID, orphan.Name = id, r.Name
 		}
@@ -135,29 +151,28 @@ func (r *Removal) IsBoolFlag() bool { return true }
 
 // snapshot is the content of an Observer, and the number of its relists so far.
 type snapshot struct {
-	networks map[types.UID][]*neutron.Network
-	relists  int
+	owned   map[types.UID]*neutron.Observed
+	relists int
 }
 
 // total returns the number of networks, and of routers without a network.
 func (s snapshot) total() int {
 	total := 0
-	for _, networks := range s.networks {
-		for _, n := range networks {
-			total += len(idsOf(n))
-		}
+	for _, observed := range s.owned {
+		total += len(idsOf(observed))
 	}
 	return total
 }
 
 // has reports whether the snapshot has the network of the owner, or the router without a network.
 func (s snapshot) has(uid types.UID, id string) bool {
-	return slices.ContainsFunc(s.networks[uid], func(n *neutron.Network) bool { return slices.Contains(idsOf(n), id) })
+	observed := s.owned[uid]
+	return observed != nil && slices.Contains(idsOf(observed), id)
 }
 
 // unowned reports whether the snapshot has a network whose owner is not in owners.
 func (s snapshot) unowned(owners sets.Set[types.UID]) bool {
-	return !owners.HasAll(slices.Collect(maps.Keys(s.networks))...)
+	return !owners.HasAll(slices.Collect(maps.Keys(s.owned))...)
 }
 
 // compare returns the orphans by their IDs. before was taken before the list
@@ -166,23 +181,21 @@ func (s snapshot) unowned(owners sets.Set[types.UID]) bool {
 // the list is gone with its owner. known has the orphans of the previous comparison.
 func compare(cloud string, before, after snapshot, owners sets.Set[types.UID], known map[string]Orphan, now time.Time) map[string]Orphan {
 	orphans := map[string]Orphan{}
-	for uid, networks := range before.networks {
+	for uid, observed := range before.owned {
 		if owners.Has(uid) {
 			continue
 		}
-		for _, n := range networks {
-			for _, id := range idsOf(n) {
-				if !after.has(uid, id) {
-					continue
-				}
-				orphan := newOrphan(cloud, uid, n, id, now)
-				if was, ok := known[id]; ok && was.OwnerUID == uid {
-					orphan.Since, orphan.NeverOwned, orphan.Ports = was.Since, was.NeverOwned, was.Ports
-					orphan.sightings, orphan.inUse = was.sightings, was.inUse
-				}
-				orphan.sightings++
-				orphans[id] = orphan
+		for _, id := range idsOf(observed) {
+			if !after.has(uid, id) {
+				continue
 			}
+			orphan := newOrphan(cloud, uid, observed, id, now)
+			if was, ok := known[id]; ok && was.OwnerUID == uid {
+				orphan.Since, orphan.NeverOwned, orphan.Ports = was.Since, was.NeverOwned, was.Ports
+				orphan.sightings, orphan.inUse = was.sightings, was.inUse
+			}
+			orphan.sightings++
+			orphans[id] = orphan
 		}
 	}
 	return orphans
@@ -284,19 +297,17 @@ func ownerName(name string) (cache.ObjectName, bool) {
 
 // unchanged reports whether a network still has the owner, the revision and the routers that the
 // relist listed.
-func unchanged(listed, now *neutron.Network) bool {
-	was, _ := neutron.OwnerOf(listed.Description)
-	is, marked := neutron.OwnerOf(now.Description)
-	return marked && is == was && sameRevision(listed.Revision, now.Revision) && slices.Equal(listed.Routers, now.Routers)
+func unchanged(listed, now *neutron.Observed) bool {
+	return ownerOf(now) == ownerOf(listed) && sameRevision(listed.Revision, now.Revision) && slices.Equal(listed.Routers, now.Routers)
 }
 
 // blocking returns the ports that prevent the deletion of the owner's network: all except those that
 // go with the interfaces that are removed before it.
-func blocking(owner neutron.Owner, network *neutron.Network, ports []neutron.Port) []neutron.Port {
-	view := neutron.View{Identity: neutron.Identity{Owner: owner}, Observed: network}
+func blocking(owner neutron.Owner, observed *neutron.Observed, ports []neutron.Port) []neutron.Port {
+	view := neutron.View{Identity: neutron.Identity{Owner: owner}, Observed: observed}
 	unmanaged := view.UnmanagedInterfaces()
 	return slices.DeleteFunc(ports, func(p neutron.Port) bool {
-		return slices.ContainsFunc(network.Interfaces, p.GoesWith) && !slices.ContainsFunc(unmanaged, p.GoesWith)
+		return slices.ContainsFunc(observed.Interfaces, p.GoesWith) && !slices.ContainsFunc(unmanaged, p.GoesWith)
 	})
 }
 

@@ -36,19 +36,24 @@ func equal(t *testing.T, want, got any) {
 // of returns a snapshot from texts such as "u:a,b": the UID of an owner, and network IDs. "u:/r,a/s"
 // are a router without a network, and a network with a router.
 func of(texts ...string) snapshot {
-	s := snapshot{networks: map[types.UID][]*neutron.Network{}}
+	s := snapshot{owned: map[types.UID]*neutron.Observed{}}
 	for _, text := range texts {
 		uid, ids, _ := strings.Cut(text, ":")
+		observed := &neutron.Observed{}
 		for id := range strings.SplitSeq(ids, ",") {
 			id, router, _ := strings.Cut(id, "/")
-			n := &neutron.Network{ID: id}
+			if observed.Exists() {
+				observed.Duplicates = append(observed.Duplicates, &neutron.Network{ID: id})
+			} else {
+				observed.ID = id
+			}
 			for r := range strings.SplitSeq(router, "+") {
 				if r != "" {
-					n.Routers = append(n.Routers, neutron.Router{ID: r})
+					observed.Routers = append(observed.Routers, neutron.Router{ID: r})
 				}
 			}
-			s.networks[types.UID(uid)] = append(s.networks[types.UID(uid)], n)
 		}
+		s.owned[types.UID(uid)] = observed
 	}
 	return s
 }
@@ -261,18 +266,21 @@ func TestOwnerName(t *testing.T) {
 func TestUnchanged(t *testing.T) {
 	revision := func(n int) *int { return &n }
 	ours := neutron.Owner{Cluster: testCluster, UID: "u"}.Mark()
+	observed := func(description string, revision *int, routers ...neutron.Router) neutron.Observed {
+		return neutron.Observed{Network: neutron.Network{ID: "n", Description: description, Revision: revision}, Routers: routers}
+	}
 	for _, test := range []struct {
 		name      string
-		seen, now neutron.Network
+		seen, now neutron.Observed
 		want      bool
 	}{
-		{"the same", neutron.Network{Description: ours, Revision: revision(3)}, neutron.Network{Description: ours, Revision: revision(3)}, true},
-		{"the relist had no revision", neutron.Network{Description: ours}, neutron.Network{Description: ours, Revision: revision(4)}, false},
-		{"the mark was removed", neutron.Network{Description: ours, Revision: revision(3)}, neutron.Network{Revision: revision(3)}, false},
-		{"another cluster's mark", neutron.Network{Description: ours, Revision: revision(3)},
-			neutron.Network{Description: neutron.Owner{Cluster: "other", UID: "u"}.Mark(), Revision: revision(3)}, false},
-		{"another name of the router", neutron.Network{Description: ours, Routers: []neutron.Router{{ID: "r"}}}, neutron.Network{Description: ours, Routers: []neutron.Router{{ID: "r", Name: "x"}}}, false},
-		{"Neutron has no revisions", neutron.Network{Description: ours}, neutron.Network{Description: ours}, true},
+		{"the same", observed(ours, revision(3)), observed(ours, revision(3)), true},
+		{"the relist had no revision", observed(ours, nil), observed(ours, revision(4)), false},
+		{"the mark was removed", observed(ours, revision(3)), observed("", revision(3)), false},
+		{"another cluster's mark", observed(ours, revision(3)),
+			observed(neutron.Owner{Cluster: "other", UID: "u"}.Mark(), revision(3)), false},
+		{"another name of the router", observed(ours, nil, neutron.Router{ID: "r"}), observed(ours, nil, neutron.Router{ID: "r", Name: "x"}), false},
+		{"Neutron has no revisions", observed(ours, nil), observed(ours, nil), true},
 	} {
 		t.Run(test.name, func(t *testing.T) { equal(t, test.want, unchanged(&test.seen, &test.now)) })
 	}

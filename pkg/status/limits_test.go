@@ -32,7 +32,7 @@ func monster(observe bool) neutron.View {
 		RouterRecorded: true, RouterID: "r", PortIDs: map[string]string{"00004998-0000-0000-0000-000000000000": "p"},
 	}
 	var desired neutron.Desired
-	observed := &neutron.Network{ID: "n", Name: strings.Repeat("é", 255), RoutersKnown: true}
+	observed := &neutron.Observed{Network: neutron.Network{ID: "n", Name: strings.Repeat("é", 255)}, RoutersKnown: true}
 	observed.Tags = neutron.NewTags(identity.Owner.ImportTag())
 	for i := range 5000 {
 		cidr := netip.MustParsePrefix(fmt.Sprintf("2001:db8:%x::/64", i))

@@ -36,9 +36,8 @@ type Outcome struct {
 
 	// Read reports that Neutron was read, even if Observed is nil.
 	Read bool
-	// Observed is the network in Neutron, the zero Network if there is none; nil if Neutron
-	// could not be read: then the status keeps what was known.
-	Observed *neutron.Network
+	// Observed is what Neutron has; nil if Neutron could not be read: then the status keeps what was known.
+	Observed *neutron.Observed
 	// Subnets are the owner's subnets, the declared ones first.
 	Subnets []neutron.CurrentSubnet
 	// Router is the router that the status names; nil if there is none.

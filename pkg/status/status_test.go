@@ -46,7 +46,9 @@ func newNetwork(conditions ...metav1.Condition) *samplecrdv1.Network {
 	}
 }
 
-func haveNetwork() *neutron.Network { return &neutron.Network{ID: "n", MTU: 1450} }
+func haveNetwork() *neutron.Observed {
+	return &neutron.Observed{Network: neutron.Network{ID: "n", MTU: 1450}}
+}
 
 // haveSubnets returns the subnet of spec.cidr.
 func haveSubnets(gateway string) []neutron.CurrentSubnet {
@@ -199,9 +201,9 @@ func TestObservedFields(t *testing.T) {
 		{"Neutron could not be read: the fields stay", Outcome{Err: neutronError(neutron.Unavailable)}, known},
 		{"there is no subnet", Outcome{Observed: haveNetwork(), Err: neutronError(neutron.Invalid)},
 			with(func(s *samplecrdv1.NetworkStatus) { s.SubnetID, s.CIDR, s.Gateway, s.Subnets = "", "", "", nil })},
-		{"there is no network", Outcome{Observed: &neutron.Network{}, Err: neutronError(neutron.OverQuota)},
+		{"there is no network", Outcome{Observed: &neutron.Observed{}, Err: neutronError(neutron.OverQuota)},
 			samplecrdv1.NetworkStatus{ObservedGeneration: 2, Cloud: "test"}},
-		{"there is another network", Outcome{Observed: &neutron.Network{ID: "n2", MTU: 9000}, Subnets: []neutron.CurrentSubnet{{Subnet: &neutron.Subnet{ID: "s2", CIDR: netip.MustParsePrefix("fd00:1::/64"), Gateway: netip.MustParseAddr("fd00:1::1")}}}},
+		{"there is another network", Outcome{Observed: &neutron.Observed{Network: neutron.Network{ID: "n2", MTU: 9000}}, Subnets: []neutron.CurrentSubnet{{Subnet: &neutron.Subnet{ID: "s2", CIDR: netip.MustParsePrefix("fd00:1::/64"), Gateway: netip.MustParseAddr("fd00:1::1")}}}},
 			with(func(s *samplecrdv1.NetworkStatus) {
 				s.NetworkID, s.MTU, s.SubnetID, s.CIDR, s.Gateway = "n2", 9000, "s2", "fd00:1::/64", "fd00:1::1"
 				s.Subnets = []samplecrdv1.SubnetStatus{{ID: "s2", CIDR: "fd00:1::/64", Gateway: "fd00:1::1"}}
@@ -240,8 +242,9 @@ func TestSubnetsAndRouterOfTheStatus(t *testing.T) {
 	unconfirmed := on(v4, "r", "p4")
 	unconfirmed.Confirmed = false
 	subnets := func(all ...neutron.Subnet) []neutron.Subnet { return all }
-	has := func(all []neutron.Subnet, routers []neutron.Router, interfaces ...neutron.Interface) *neutron.Network {
-		return &neutron.Network{ID: "n", Description: owner.Mark(), Subnets: all, Routers: routers, Interfaces: interfaces, RoutersKnown: true}
+	has := func(all []neutron.Subnet, routers []neutron.Router, interfaces ...neutron.Interface) *neutron.Observed {
+		network := neutron.Network{ID: "n", Description: owner.Mark(), Subnets: all, Interfaces: interfaces}
+		return &neutron.Observed{Network: network, Routers: routers, RoutersKnown: true}
 	}
 	routers := func(all ...neutron.Router) []neutron.Router { return all }
 	statusOf := func(name string, s neutron.Subnet, port string) samplecrdv1.SubnetStatus {
@@ -260,12 +263,12 @@ func TestSubnetsAndRouterOfTheStatus(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		changes  []func(*samplecrdv1.Network)
-		observed *neutron.Network
+		observed *neutron.Observed
 		subnets  []samplecrdv1.SubnetStatus
 		router   *samplecrdv1.RouterStatus
 		message  string // of a Network that is ready
 	}{
-		{"nothing exists: a router is recorded", nil, &neutron.Network{}, nil, &samplecrdv1.RouterStatus{}, available},
+		{"nothing exists: a router is recorded", nil, &neutron.Observed{}, nil, &samplecrdv1.RouterStatus{}, available},
 		{"the router of its own is not created yet", nil, has(subnets(v4, v6), nil), both, &samplecrdv1.RouterStatus{}, available},
 		{"an existing router is recorded before a subnet is attached", []func(*samplecrdv1.Network){existing}, has(subnets(v4, v6), nil), both, &samplecrdv1.RouterStatus{ID: "e"}, available},
 		{"both are attached", nil, has(subnets(v4, v6), routers(own), on(v4, "r", "p4"), on(v6, "r", "p6")), attached,
@@ -541,7 +544,7 @@ func TestWhatIsKnownStaysInTheStatusIfNoRequestWasSent(t *testing.T) {
 // The event of an import names what was taken over, and what is changed next. Later, only an observed Network differs.
 func TestWhatAnImportTakesOver(t *testing.T) {
 	cidr := netip.MustParsePrefix("10.0.0.0/24")
-	observed := &neutron.Network{ID: "n", Name: "theirs", Subnets: []neutron.Subnet{{ID: "s", CIDR: cidr, Routes: "10.1.0.0/16 via 10.0.0.2"}}}
+	observed := &neutron.Observed{Network: neutron.Network{ID: "n", Name: "theirs", Subnets: []neutron.Subnet{{ID: "s", CIDR: cidr, Routes: "10.1.0.0/16 via 10.0.0.2"}}}}
 	for _, test := range []struct {
 		name              string
 		imported, observe bool
