@@ -136,10 +136,10 @@ var brokenByHand = []broken{
 	{"half-interface-is-attached", "pkg/neutron/routerplan.go", []string{
 		"return i.Confirmed || v.PortIDs[i.SubnetID] == i.PortID", "return true",
 	}, "./pkg/neutron", "^TestAHalfInterfaceIsCured$"},
-	{"interfaces-on-strangers-subnets", "pkg/neutron/routerplan.go", []string{
+	{"interfaces-on-strangers-subnets", "pkg/neutron/ownership.go", []string{
 		"s != nil && i.owns(s) &&", "s != nil &&",
 	}, "./pkg/neutron", "^TestWhatPreventsTheRemovalOfARoutedNetwork$"},
-	{"interfaces-known-by-their-port-alone", "pkg/neutron/routerplan.go", []string{
+	{"interfaces-known-by-their-port-alone", "pkg/neutron/ownership.go", []string{
 		`!(v.Import != "" && v.PortIDs[s.ID] == i.PortID)`, `!(v.Import != "" && slices.Contains(slices.Collect(maps.Values(v.PortIDs)), i.PortID))`,
 		`import "slices"`, "import (\n\t\"maps\"\n\t\"slices\"\n)",
 	}, "./pkg/neutron", "^TestTheOtherIPv6SubnetOfAnImportStaysConnected$"},

@@ -15,31 +15,10 @@ import (
 // something, or moves a gateway, Converge goes through the rest of a plan that takes something away or moves
 // a gateway before all that the spec declares is there. If a step is known to fail, none of them is taken.
 
-// isUpdate reports whether the step only changes fields of what exists, and prevents no later step.
-func isUpdate(step Step) bool {
-	switch s := step.(type) {
-	case UpdateNetwork, SetTags, UpdateRouter, ImportNetwork, WithdrawImport:
-		return true
-	case UpdateSubnet:
-		return !s.movesGateway()
-	}
-	return false
-}
-
-// movesGateway reports whether the subnet gets another gateway. A port can have its address, and then the subnet
-// cannot be attached any more.
-func (s UpdateSubnet) movesGateway() bool { return gatewayIn(s.Changes).IsValid() }
-
-// costs reports whether the step costs something if a later one fails.
-func costs(step Step) bool {
-	s, isUpdate := step.(UpdateSubnet)
-	return takesAway(step) || isUpdate && s.movesGateway()
-}
-
 // planFrom returns the plan that begins with the step, as far as it must be checked before the step is taken. isWhole
 // means that the steps after it need no such check any more.
 func (v View) planFrom(step Step) (plan []Step, isWhole bool) {
-	if isUpdate(step) || !v.Observed.Exists() {
+	if effectOf(step).onlyUpdates || !v.Observed.Exists() {
 		return []Step{step}, false
 	}
 	v.Observed = step.expect(v.Observed)
@@ -51,36 +30,16 @@ func (v View) planFrom(step Step) (plan []Step, isWhole bool) {
 	return plan, len(plan) > 1
 }
 
-// isLeftover reports whether the step deletes what is not connected to the network any more. Nothing depends on it.
-func isLeftover(step Step) bool {
-	switch step.(type) {
-	case DeleteRouter, DeleteNetwork:
-		return true
-	}
-	return false
-}
-
-// isRelease reports whether the step takes away a subnet that the spec no longer declares, or is a leftover.
-func isRelease(step Step) bool {
-	switch s := step.(type) {
-	case DetachSubnet:
-		return len(s.Replaces) > 0
-	case DeleteSubnet:
-		return true
-	}
-	return isLeftover(step)
-}
-
 // joint returns the steps of the plan that are checked before the first one is taken: all but the leftovers, or
 // only the first one, if nothing is in danger before what the spec declares is there. So a port in a subnet that is
 // no longer declared does not prevent a repair.
 func joint(plan []Step) []Step {
-	all := append(plan[:1:1], slices.DeleteFunc(slices.Clone(plan[1:]), isLeftover)...)
+	all := append(plan[:1:1], slices.DeleteFunc(slices.Clone(plan[1:]), func(s Step) bool { return effectOf(s).isLeftover })...)
 	declared := len(all)
-	for declared > 0 && isRelease(all[declared-1]) {
+	for declared > 0 && effectOf(all[declared-1]).isRelease {
 		declared--
 	}
-	if declared > 0 && !slices.ContainsFunc(all[:declared], costs) {
+	if declared > 0 && !slices.ContainsFunc(all[:declared], func(s Step) bool { return effectOf(s).costs() }) {
 		return all[:1]
 	}
 	return all
@@ -89,10 +48,10 @@ func joint(plan []Step) []Step {
 // heldBy returns the number of the first step of the plan that is not taken because the step with the number
 // failing is known to fail. It is that step, if nothing depends on it.
 func heldBy(plan []Step, failing int) (held int) {
-	if isLeftover(plan[failing]) {
+	if effectOf(plan[failing]).isLeftover {
 		return failing
 	}
-	for held < failing && (isUpdate(plan[held]) || len(joint(plan[held:])) == 1) {
+	for held < failing && (effectOf(plan[held]).onlyUpdates || len(joint(plan[held:])) == 1) {
 		held++
 	}
 	return held
@@ -151,8 +110,8 @@ func (l *lookahead) checkLater(ctx context.Context, steps []Step) (failing int, 
 	l.more = map[string]int{}
 	expected := l.observed
 	for i, step := range steps {
-		resource, more := counted(step)
-		l.more[resource] += more
+		effect := effectOf(step)
+		l.more[effect.resource] += effect.more
 		if i > 0 {
 			if err := l.check(ctx, laterStep, step, expected); err != nil {
 				return i, err
@@ -161,22 +120,6 @@ func (l *lookahead) checkLater(ctx context.Context, steps []Step) (failing int, 
 		expected = step.expect(expected)
 	}
 	return 0, nil
-}
-
-// counted returns the resource that the step creates or deletes, by its name in quotas, and how many more there
-// are afterwards.
-func counted(step Step) (resource string, more int) {
-	switch step.(type) {
-	case CreateSubnet:
-		return "subnet", 1
-	case DeleteSubnet:
-		return "subnet", -1
-	case CreateRouter:
-		return "router", 1
-	case DeleteRouter:
-		return "router", -1
-	}
-	return "", 0
 }
 
 // checkAttachment fails with Invalid if the subnet has no gateway, or overlaps with another one of the

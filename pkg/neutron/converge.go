@@ -6,6 +6,7 @@ package neutron
 import (
 	"cmp"
 	"context"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -135,7 +136,31 @@ func (c *Cloud) Converge(ctx context.Context, v View, guard Guard) (_ View, done
 // makesNoProgress reports whether Neutron's answers do not show what was requested: the plan asks for
 // the same step again, or never ends.
 func makesNoProgress(done []Step, next Step) bool {
-	return len(done) > 0 && done[len(done)-1].String() == next.String() || len(done) == maxSteps
+	return len(done) > 0 && reflect.DeepEqual(asked(done[len(done)-1]), asked(next)) || len(done) == maxSteps
+}
+
+// asked returns the step without the values that it replaces: each answer can show other ones.
+func asked(step Step) Step {
+	values := func(changes []Change) []Change {
+		changes = slices.Clone(changes)
+		for i := range changes {
+			changes[i].Before = nil
+		}
+		return changes
+	}
+	switch s := step.(type) {
+	case UpdateNetwork:
+		return UpdateNetwork{values(s.Changes)}
+	case UpdateRouter:
+		return UpdateRouter{s.ID, values(s.Changes)}
+	case UpdateSubnet:
+		s.Changes = values(s.Changes)
+		return s
+	case DetachSubnet:
+		s.Changes = values(s.Changes)
+		return s
+	}
+	return step
 }
 
 // isOutdated reports whether an error may come from what was observed and not from the step:
@@ -174,7 +199,7 @@ const TakenBefore = "; taken away before: "
 func withTaken(done []Step, err error) error {
 	var taken []string
 	for _, step := range done {
-		if _, isNew := step.(CreateSubnet); takesAway(step) && !isNew {
+		if _, isNew := step.(CreateSubnet); effectOf(step).takesAway && !isNew {
 			taken = append(taken, step.String())
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -503,4 +504,40 @@ func TestANetworkOfAnotherPlaceIsNotCreatedAgain(t *testing.T) {
 		wantError(t, Error{Op: "find network n", Reason: OtherCloud, Message: `it was created in cloud "other", project "p" in region "r"; cloud "test", project "project-1" in region "RegionOne", does not have it: ` +
 			"give the controller the credentials of the former, or clear status.cloud to abandon that network"}, err)
 	})
+}
+
+// A user may take back the deletion between the two requests.
+func TestADeletionThatIsRepeatedIsVerifiedAgain(t *testing.T) {
+	first := func(status int, kind string) func(*world, *Observed) {
+		return func(w *world, _ *Observed) {
+			var asked atomic.Int32
+			w.answer(func(rw http.ResponseWriter, r *http.Request) bool {
+				return r.Method == "DELETE" && asked.Add(1) == 1 && reply(rw, status, neutronBody(kind, ""))
+			})
+		}
+	}
+	for _, test := range []struct {
+		name    string
+		prevent func(*world, *Observed)
+		asked   int
+	}{
+		{"nothing prevents it", func(*world, *Observed) {}, 1},
+		{"the revision is not known", func(_ *world, n *Observed) { n.Revision = nil }, 1},
+		{"the revision is outdated", first(412, "RevisionNumberConstraintFailed"), 2},
+		{"ports that cannot be seen have just gone", first(409, "NetworkInUse"), 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, approved := range []int{test.asked - 1, test.asked} {
+				w, n := made(t, wants("10.0.0.0/24", ""))
+				n = w.inNeutron(t, n.ID)
+				test.prevent(w, n)
+				var asked []int
+				_, err := w.Remove(t.Context(), seen(n), n, false, w.verifying(&asked, approved))
+				equal(t, test.asked, len(asked))
+				equal(t, approved < test.asked, errors.Is(err, errRefused))
+				_, err = w.others.GetNetwork(t.Context(), n.ID)
+				equal(t, approved < test.asked, err == nil)
+			}
+		})
+	}
 }

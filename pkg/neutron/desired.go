@@ -346,30 +346,3 @@ func NewIdentity(network *samplecrdv1.Network, cluster string) Identity {
 func (i Identity) isRouted(observed *Observed) bool {
 	return i.Routed || slices.ContainsFunc(observed.Routers, func(r Router) bool { return r.isOwnedBy(i.Owner) })
 }
-
-// Marks reports whether the network carries the owner's mark. Without the mark it is never
-// deleted. The mark of an imported network is a tag, which proves something only together with the
-// ID in the spec.
-func (i Identity) Marks(n *Network) bool {
-	if i.Import != "" {
-		return n.ID == i.Import && n.hasImportTag(i.Owner)
-	}
-	return i.Owner.marks(n.Description)
-}
-
-// owns reports whether the subnet is the owner's: by its mark, or without one by its ID.
-func (i Identity) owns(s *Subnet) bool {
-	if owner, marked := OwnerOf(s.Description); marked {
-		return owner == i.Owner
-	}
-	return slices.Contains(i.SubnetIDs, s.ID)
-}
-
-// covers reports whether the network belongs to the owner although it may have lost its mark:
-// it has the known ID, and a subnet with the mark.
-func (i Identity) covers(n *Network) bool {
-	if _, marked := OwnerOf(n.Description); marked {
-		return i.Marks(n)
-	}
-	return n.ID == i.NetworkID && slices.ContainsFunc(n.Subnets, func(s Subnet) bool { return i.Owner.marks(s.Description) })
-}

@@ -333,34 +333,6 @@ func (t Tags) without(tags ...string) Tags {
 	return NewTags(slices.DeleteFunc(t.All(), func(other string) bool { return slices.Contains(tags, other) })...)
 }
 
-// hasLost reports whether the network has none of the owner's marks any more. A removal leaves it alone.
-func (i Identity) hasLost(observed *Observed) bool {
-	return observed.Exists() && !i.Marks(&observed.Network) && !i.marksPartOf(observed)
-}
-
-// marksPartOf reports whether a subnet or a router of an imported network carries the owner's mark.
-func (i Identity) marksPartOf(observed *Observed) bool {
-	return i.Import != "" && (slices.ContainsFunc(observed.Subnets, func(s Subnet) bool { return i.Owner.marks(s.Description) }) ||
-		slices.ContainsFunc(observed.Routers, func(r Router) bool { return r.isOwnedBy(i.Owner) }))
-}
-
-// checkDeletion returns an error if the network is imported and must not be deleted.
-func (i Identity) checkDeletion(n *Network) error {
-	if i.Import == "" {
-		return nil
-	}
-	return importRefusal(i.Owner, n)
-}
-
-// keeps reports whether the network must stay although the spec says that it is deleted: an imported
-// network without the mark may be anybody's, and so may one that was not taken over and now must not be.
-func (i Identity) keeps(n *Network) bool {
-	if i.Import == "" || !n.Exists() {
-		return false
-	}
-	return !i.Marks(n) || !i.Imported && importRefusal(i.Owner, n) != nil
-}
-
 // checkImported fails with Stale if the network is imported and is not the owner's any more: what was
 // observed may be as old as the last list. An own network has the mark in what Neutron changes or deletes.
 func (c *Cloud) checkImported(ctx context.Context, identity Identity, observed *Observed, step Step) error {

@@ -29,25 +29,13 @@ type View struct {
 // subnets must be attached to.
 func (v *View) Next() Step {
 	step := v.next()
-	if step != nil && !(takesAway(step) && !v.Router.isResolved()) {
+	if step != nil && !(effectOf(step).takesAway && !v.Router.isResolved()) {
 		return step
 	}
 	if len(v.Observed.Duplicates) > 0 { // Neutron does not delete one that has ports
 		return DeleteNetwork{Network: v.Observed.Duplicates[0], IsDuplicate: true}
 	}
 	return nil
-}
-
-// takesAway reports whether the step takes away a subnet of the Network or its connection, or begins to replace
-// the subnet.
-func takesAway(step Step) bool {
-	switch s := step.(type) {
-	case DetachSubnet, DeleteSubnet:
-		return true
-	case CreateSubnet:
-		return len(s.Replaces) > 0
-	}
-	return false
 }
 
 func (v *View) next() Step {
@@ -192,53 +180,6 @@ func allocationPools(cidr netip.Prefix, gateway netip.Addr) any {
 	return NewPools(pools...)
 }
 
-// isOurs reports whether the subnet belongs to the owner. Without a mark, a subnet of an imported
-// network belongs to the owner as long as the spec has its CIDR.
-func (v *View) isOurs(s *Subnet) bool {
-	if _, marked := OwnerOf(s.Description); !marked && v.Import != "" {
-		return slices.ContainsFunc(v.Subnets, func(d DesiredSubnet) bool { return d.CIDR == s.CIDR })
-	}
-	return v.owns(s)
-}
-
-// isCreated reports whether the controller created the subnet for the owner. It deletes no other subnet of an
-// imported network.
-func (v *View) isCreated(s *Subnet) bool {
-	return v.isOurs(s) && (v.Import == "" || v.Owner.marks(s.Description))
-}
-
-// forExisting returns what the existing subnet must match: the desired subnet, but without its name and its
-// mark if the existing one was taken over.
-func (v *View) forExisting(subnet *DesiredSubnet, existing *Subnet) *DesiredSubnet {
-	if v.Import == "" || v.Owner.marks(existing.Description) {
-		return subnet
-	}
-	unnamed := *subnet
-	unnamed.Name, unnamed.Mark = "", ""
-	return &unnamed
-}
-
-// declared returns the changes without those that Neutron refuses. If the network is imported, it returns
-// only those of fields that the spec declares: all others stay as they were found, with one exception: pools
-// that Neutron chose for the gateway change with it, because Neutron refuses a gateway that is inside a pool.
-func (v *View) declared(changes []Change, subnet *Subnet) []Change {
-	if len(v.Refused) > 0 {
-		id := ""
-		if subnet != nil {
-			id = subnet.ID
-		}
-		changes = slices.DeleteFunc(changes, func(c Change) bool { return c.IsDefault && v.Refused[subnetField{id, c.Name}] })
-	}
-	if v.Import == "" {
-		return changes
-	}
-	declared := slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return c.IsDefault })
-	if subnet == nil || !gatewayIn(declared).IsValid() || !subnet.HasDefaultPools() {
-		return declared
-	}
-	return slices.DeleteFunc(changes, func(c Change) bool { return c.IsDefault && c.Role != rolePools })
-}
-
 // subnetField names a field of a subnet in Neutron, or of the network if the ID is "".
 type subnetField struct{ subnet, name string }
 
@@ -278,26 +219,6 @@ func (d *Desired) refusing(subnet string, changes []Change) map[subnetField]bool
 		refused[subnetField{subnet, c.Name}] = true
 	}
 	return refused
-}
-
-// tags returns the tags that the network must have, nil if it may have any. They include the marks of imports
-// that it has.
-func (v *View) tags() *Tags {
-	if v.Network.Tags == nil || v.Import == "" {
-		return v.Network.Tags
-	}
-	return new(NewTags(append(v.Network.Tags.All(), v.Observed.Tags.importTags()...)...))
-}
-
-// Unmanaged returns the network's subnets that do not belong to the owner.
-func (v *View) Unmanaged() []Subnet {
-	var unmanaged []Subnet
-	for i := range v.Observed.Subnets {
-		if !v.isOurs(&v.Observed.Subnets[i]) {
-			unmanaged = append(unmanaged, v.Observed.Subnets[i])
-		}
-	}
-	return unmanaged
 }
 
 // findSubnet returns the owner's subnet that is the desired one, or can be changed to it.

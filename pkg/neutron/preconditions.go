@@ -82,10 +82,11 @@ func (l *lookahead) check(ctx context.Context, at moment, step Step, expected *O
 // checkQuota fails with OverQuota if the project's quota does not allow what the step creates. A
 // quota that cannot be read prevents nothing: Neutron itself checks it.
 func (l *lookahead) checkQuota(ctx context.Context, step Step, _ *Observed) error {
-	resource, more := counted(step)
-	if more <= 0 {
+	effect := effectOf(step)
+	if effect.more <= 0 {
 		return nil
 	}
+	resource := effect.resource
 	quota, isKnown := l.client.quotas(ctx)[resource]
 	if !isKnown || quota.Limit < 0 || quota.Used+quota.Reserved+l.more[resource] <= quota.Limit {
 		return nil

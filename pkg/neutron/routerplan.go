@@ -99,36 +99,9 @@ func (v *View) attach(router string, declared *DesiredSubnet) Step {
 	return step
 }
 
-// keepsInterface reports whether an interface may have another address than the gateway: the subnet was
-// taken over, and the spec leaves its gateway out.
-func (v *View) keepsInterface(declared *DesiredSubnet, subnet *Subnet) bool {
-	return v.Import != "" && !v.Owner.marks(subnet.Description) && !declared.Gateway.IsValid()
-}
-
 // detach returns the step that removes the interface.
 func detach(observed *Observed, i Interface) DetachSubnet {
 	return DetachSubnet{Router: i.RouterID, Subnet: i.SubnetID, CIDR: observed.subnet(i.SubnetID).CIDR}
-}
-
-// manages reports whether the owner manages the interface: its subnet is the owner's, and its
-// router carries the owner's mark, or is named by the spec or the status. A subnet that was taken over is
-// no longer the owner's when the spec does not name it; then the status names the interface.
-func (v *View) manages(i Interface) bool {
-	s := v.Observed.subnet(i.SubnetID)
-	if s == nil || !v.isOurs(s) && !(v.Import != "" && v.PortIDs[s.ID] == i.PortID) {
-		return false
-	}
-	return v.hasRouter(v.Observed, i.RouterID) || i.RouterID != "" && i.RouterID == v.Router.existing()
-}
-
-// hasRouter reports whether the router carries the owner's mark, or is named by the spec or the
-// status.
-func (i Identity) hasRouter(observed *Observed, id string) bool {
-	if id == "" { // anybody can create such a port
-		return false
-	}
-	r := observed.router(id)
-	return r != nil && r.isOwnedBy(i.Owner) || id == i.RouterID || id == i.Declared
 }
 
 // isConfirmed reports whether Neutron has answered that the interface exists.
@@ -197,15 +170,4 @@ func (v *View) CurrentRouter() (id string, exists bool) {
 		}
 	}
 	return "", v.Router != nil
-}
-
-// UnmanagedInterfaces returns the interfaces on the owner's subnets that the owner does not manage.
-func (v *View) UnmanagedInterfaces() []Interface {
-	return slices.DeleteFunc(slices.Clone(v.Observed.Interfaces), func(i Interface) bool { return v.manages(i) })
-}
-
-// manages is View.manages for a removal, which goes by what the status knows.
-func (i Identity) manages(observed *Observed, on Interface) bool {
-	s := observed.subnet(on.SubnetID)
-	return s != nil && i.owns(s) && i.hasRouter(observed, on.RouterID)
 }

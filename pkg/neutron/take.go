@@ -58,11 +58,12 @@ func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Observed
 			return nil, err
 		}
 	}
-	return c.request(ctx, identity, observed, step)
+	return c.request(ctx, identity, observed, step, guard)
 }
 
-// request makes the request of the step, and returns what is observed afterwards.
-func (c *Cloud) request(ctx context.Context, identity Identity, observed *Observed, step Step) (*Observed, error) {
+// request makes the request of the step, and returns what is observed afterwards. If it must be repeated, the guard is asked
+// again.
+func (c *Cloud) request(ctx context.Context, identity Identity, observed *Observed, step Step, guard Guard) (*Observed, error) {
 	switch s := step.(type) {
 	case CreateNetwork:
 		network, err := c.client.CreateNetwork(ctx, s.fields())
@@ -77,7 +78,7 @@ func (c *Cloud) request(ctx context.Context, identity Identity, observed *Observ
 		next.Tags, next.Revision = tags, nil // the revision has changed
 		return &next, err
 	case DeleteNetwork:
-		return s.expect(observed), unlessGone(c.deleteIfMarked(ctx, identity, s.Network))
+		return s.expect(observed), unlessGone(c.deleteIfMarked(ctx, identity, s.Network, guard))
 	case UnmarkNetwork:
 		return s.expect(observed), unlessGone(c.unmarkNetwork(ctx, identity, s.ID))
 	case CreateSubnet:
@@ -90,7 +91,7 @@ func (c *Cloud) request(ctx context.Context, identity Identity, observed *Observ
 		_, err := c.client.UpdateSubnet(ctx, &s.Subnet, unmarked(s.Subnet.Description))
 		return s.expect(observed), unlessGone(err)
 	case DeleteSubnet:
-		return s.expect(observed), c.tryDelete(ctx, identity.Owner.UID, blockersOf(s, identity, observed), func() error {
+		return s.expect(observed), c.tryDelete(ctx, identity.Owner.UID, blockersOf(s, identity, observed), guard, func() error {
 			return c.client.DeleteSubnet(ctx, s.ID, observed.subnet(s.ID).Revision)
 		})
 	case ImportNetwork:
@@ -135,9 +136,10 @@ func (c *Cloud) requestForRouter(ctx context.Context, observed *Observed, step S
 }
 
 // deleteIfMarked deletes the network unless it has lost the owner's mark.
-func (c *Cloud) deleteIfMarked(ctx context.Context, identity Identity, network *Network) error {
-	if network.Revision != nil {
-		if err := c.deleteRevision(ctx, identity, network); ReasonOf(err) != Stale {
+func (c *Cloud) deleteIfMarked(ctx context.Context, identity Identity, network *Network, guard Guard) error {
+	isAgain := network.Revision != nil
+	if isAgain {
+		if err := c.deleteRevision(ctx, identity, network, guard); ReasonOf(err) != Stale {
 			return err
 		}
 	}
@@ -153,11 +155,16 @@ func (c *Cloud) deleteIfMarked(ctx context.Context, identity Identity, network *
 		klog.FromContext(ctx).Info("Left a network in Neutron that no longer carries our mark", "networkID", fresh.ID, "description", Printable(fresh.Description))
 		return nil
 	}
-	return c.deleteRevision(ctx, identity, fresh)
+	if isAgain {
+		if err := guard.verify(ctx); err != nil {
+			return err
+		}
+	}
+	return c.deleteRevision(ctx, identity, fresh, guard)
 }
 
-func (c *Cloud) deleteRevision(ctx context.Context, identity Identity, network *Network) error {
-	return c.tryDelete(ctx, identity.Owner.UID, blockersOfNetwork(network.ID), func() error {
+func (c *Cloud) deleteRevision(ctx context.Context, identity Identity, network *Network, guard Guard) error {
+	return c.tryDelete(ctx, identity.Owner.UID, blockersOfNetwork(network.ID), guard, func() error {
 		return c.client.DeleteNetwork(ctx, network.ID, network.Revision)
 	})
 }

@@ -1,0 +1,174 @@
+// Copyright The samplecrd-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package neutron
+
+import "slices"
+
+// This file says whose the objects in Neutron are, and what may be done with them. A network is created, imported, or only
+// observed: Identity.Import and Identity.Observe. A created network has its mark in the description, as all subnets and
+// routers have that were created. The mark of an imported network is a tag, and its subnets and fields are the owner's as far as
+// the spec declares them.
+
+// Marks reports whether the network carries the owner's mark. Without the mark it is never
+// deleted. The mark of an imported network is a tag, which proves something only together with the
+// ID in the spec.
+func (i Identity) Marks(n *Network) bool {
+	if i.Import != "" {
+		return n.ID == i.Import && n.hasImportTag(i.Owner)
+	}
+	return i.Owner.marks(n.Description)
+}
+
+// owns reports whether the subnet is the owner's: by its mark, or without one by its ID.
+func (i Identity) owns(s *Subnet) bool {
+	if owner, marked := OwnerOf(s.Description); marked {
+		return owner == i.Owner
+	}
+	return slices.Contains(i.SubnetIDs, s.ID)
+}
+
+// covers reports whether the network belongs to the owner although it may have lost its mark:
+// it has the known ID, and a subnet with the mark.
+func (i Identity) covers(n *Network) bool {
+	if _, marked := OwnerOf(n.Description); marked {
+		return i.Marks(n)
+	}
+	return n.ID == i.NetworkID && slices.ContainsFunc(n.Subnets, func(s Subnet) bool { return i.Owner.marks(s.Description) })
+}
+
+// hasLost reports whether the network has none of the owner's marks any more. A removal leaves it alone.
+func (i Identity) hasLost(observed *Observed) bool {
+	return observed.Exists() && !i.Marks(&observed.Network) && !i.marksPartOf(observed)
+}
+
+// marksPartOf reports whether a subnet or a router of an imported network carries the owner's mark.
+func (i Identity) marksPartOf(observed *Observed) bool {
+	return i.Import != "" && (slices.ContainsFunc(observed.Subnets, func(s Subnet) bool { return i.Owner.marks(s.Description) }) ||
+		slices.ContainsFunc(observed.Routers, func(r Router) bool { return r.isOwnedBy(i.Owner) }))
+}
+
+// checkDeletion returns an error if the network is imported and must not be deleted.
+func (i Identity) checkDeletion(n *Network) error {
+	if i.Import == "" {
+		return nil
+	}
+	return importRefusal(i.Owner, n)
+}
+
+// keeps reports whether the network must stay although the spec says that it is deleted: an imported
+// network without the mark may be anybody's, and so may one that was not taken over and now must not be.
+func (i Identity) keeps(n *Network) bool {
+	if i.Import == "" || !n.Exists() {
+		return false
+	}
+	return !i.Marks(n) || !i.Imported && importRefusal(i.Owner, n) != nil
+}
+
+// isOurs reports whether the subnet belongs to the owner. Without a mark, a subnet of an imported
+// network belongs to the owner as long as the spec has its CIDR.
+func (v *View) isOurs(s *Subnet) bool {
+	if _, marked := OwnerOf(s.Description); !marked && v.Import != "" {
+		return slices.ContainsFunc(v.Subnets, func(d DesiredSubnet) bool { return d.CIDR == s.CIDR })
+	}
+	return v.owns(s)
+}
+
+// isCreated reports whether the controller created the subnet for the owner. It deletes no other subnet of an
+// imported network.
+func (v *View) isCreated(s *Subnet) bool {
+	return v.isOurs(s) && !v.tookOver(s)
+}
+
+// tookOver reports whether a subnet of the owner was found on an imported network, and not created.
+func (i Identity) tookOver(s *Subnet) bool { return i.Import != "" && !i.Owner.marks(s.Description) }
+
+// forExisting returns what the existing subnet must match: the desired subnet, but without its name and its
+// mark if the existing one was taken over.
+func (v *View) forExisting(subnet *DesiredSubnet, existing *Subnet) *DesiredSubnet {
+	if !v.tookOver(existing) {
+		return subnet
+	}
+	unnamed := *subnet
+	unnamed.Name, unnamed.Mark = "", ""
+	return &unnamed
+}
+
+// declared returns the changes without those that Neutron refuses. If the network is imported, it returns
+// only those of fields that the spec declares: all others stay as they were found, with one exception: pools
+// that Neutron chose for the gateway change with it, because Neutron refuses a gateway that is inside a pool.
+func (v *View) declared(changes []Change, subnet *Subnet) []Change {
+	if len(v.Refused) > 0 {
+		id := ""
+		if subnet != nil {
+			id = subnet.ID
+		}
+		changes = slices.DeleteFunc(changes, func(c Change) bool { return c.IsDefault && v.Refused[subnetField{id, c.Name}] })
+	}
+	if v.Import == "" {
+		return changes
+	}
+	declared := slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return c.IsDefault })
+	if subnet == nil || !gatewayIn(declared).IsValid() || !subnet.HasDefaultPools() {
+		return declared
+	}
+	return slices.DeleteFunc(changes, func(c Change) bool { return c.IsDefault && c.Role != rolePools })
+}
+
+// tags returns the tags that the network must have, nil if it may have any. They include the marks of imports
+// that it has.
+func (v *View) tags() *Tags {
+	if v.Network.Tags == nil || v.Import == "" {
+		return v.Network.Tags
+	}
+	return new(NewTags(append(v.Network.Tags.All(), v.Observed.Tags.importTags()...)...))
+}
+
+// Unmanaged returns the network's subnets that do not belong to the owner.
+func (v *View) Unmanaged() []Subnet {
+	var unmanaged []Subnet
+	for i := range v.Observed.Subnets {
+		if !v.isOurs(&v.Observed.Subnets[i]) {
+			unmanaged = append(unmanaged, v.Observed.Subnets[i])
+		}
+	}
+	return unmanaged
+}
+
+// keepsInterface reports whether an interface may have another address than the gateway: the subnet was
+// taken over, and the spec leaves its gateway out.
+func (v *View) keepsInterface(declared *DesiredSubnet, subnet *Subnet) bool {
+	return v.tookOver(subnet) && !declared.Gateway.IsValid()
+}
+
+// manages reports whether the owner manages the interface: its subnet is the owner's, and its
+// router carries the owner's mark, or is named by the spec or the status. A subnet that was taken over is
+// no longer the owner's when the spec does not name it; then the status names the interface.
+func (v *View) manages(i Interface) bool {
+	s := v.Observed.subnet(i.SubnetID)
+	if s == nil || !v.isOurs(s) && !(v.Import != "" && v.PortIDs[s.ID] == i.PortID) {
+		return false
+	}
+	return v.hasRouter(v.Observed, i.RouterID) || i.RouterID != "" && i.RouterID == v.Router.existing()
+}
+
+// manages is View.manages for a removal, which goes by what the status knows.
+func (i Identity) manages(observed *Observed, on Interface) bool {
+	s := observed.subnet(on.SubnetID)
+	return s != nil && i.owns(s) && i.hasRouter(observed, on.RouterID)
+}
+
+// hasRouter reports whether the router carries the owner's mark, or is named by the spec or the
+// status.
+func (i Identity) hasRouter(observed *Observed, id string) bool {
+	if id == "" { // anybody can create such a port
+		return false
+	}
+	r := observed.router(id)
+	return r != nil && r.isOwnedBy(i.Owner) || id == i.RouterID || id == i.Declared
+}
+
+// UnmanagedInterfaces returns the interfaces on the owner's subnets that the owner does not manage.
+func (v *View) UnmanagedInterfaces() []Interface {
+	return slices.DeleteFunc(slices.Clone(v.Observed.Interfaces), func(i Interface) bool { return v.manages(i) })
+}
