@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
-	"github.com/samplecrd/samplecrd-controller/pkg/export"
+	"github.com/samplecrd/samplecrd-controller/pkg/command/export"
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/existing"
 )
 

@@ -66,7 +66,7 @@ type Options struct {
 	NewCloud func(neutron.Config) *neutron.Cloud
 	// AllowedAuthURLs are the Keystones that Secrets may name. Without it, a user who may write
 	// Secrets and Networks can make the controller connect to anything that it can reach.
-	AllowedAuthURLs neutron.URLs
+	AllowedAuthURLs URLs
 	// ClusterResourceNamespace is the namespace of the Secrets with spare credentials: see
 	// spares. Without it, there are none. Client needs the right to list and watch all Secrets
 	// there.

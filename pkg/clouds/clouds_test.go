@@ -505,7 +505,7 @@ func TestErrorsHaveNoControlCharacters(t *testing.T) {
 }
 
 func TestOnlyAllowedAuthURLsAreUsed(t *testing.T) {
-	allowed, err := neutron.ParseURLs("https://keystone.example.com/identity, http://127.0.0.1:5000")
+	allowed, err := ParseURLs("https://keystone.example.com/identity, http://127.0.0.1:5000")
 	must(t, err)
 	for address, want := range map[string]bool{
 		"https://keystone.example.com/identity/v3":         true,

@@ -138,7 +138,7 @@ func contentOf(secret *corev1.Secret, cloudName string) content {
 
 // ConfigOf returns the configuration of a cloud that a Secret has, if its Keystone is allowed. Its error
 // says which key is wrong, and contains nothing of the Secret's content.
-func ConfigOf(secret *corev1.Secret, cloudName string, allowed neutron.URLs) (neutron.Config, error) {
+func ConfigOf(secret *corev1.Secret, cloudName string, allowed URLs) (neutron.Config, error) {
 	return Options{AllowedAuthURLs: allowed}.parse(secret, cloudName)
 }
 

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/samplecrd/samplecrd-controller/pkg/export"
+	"github.com/samplecrd/samplecrd-controller/pkg/command/export"
+	"github.com/samplecrd/samplecrd-controller/pkg/command/plan"
 	"github.com/samplecrd/samplecrd-controller/pkg/options"
-	"github.com/samplecrd/samplecrd-controller/pkg/plan"
 )
 
 // command is a subcommand: one row of the table.

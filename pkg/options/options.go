@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
 
+	"github.com/samplecrd/samplecrd-controller/pkg/clouds"
 	"github.com/samplecrd/samplecrd-controller/pkg/deployment"
 	"github.com/samplecrd/samplecrd-controller/pkg/election"
 	"github.com/samplecrd/samplecrd-controller/pkg/kubeclient"
@@ -47,7 +48,7 @@ type Options struct {
 	// Neutron are the options of the client of each cloud.
 	Neutron neutron.ClientOptions
 	// AllowedAuthURLs are the URLs of Keystone that Secrets may name.
-	AllowedAuthURLs neutron.URLs
+	AllowedAuthURLs clouds.URLs
 
 	Workers int
 	Retry   retry.Options

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/samplecrd/samplecrd-controller/pkg/clouds"
 	"github.com/samplecrd/samplecrd-controller/pkg/deployment"
 	"github.com/samplecrd/samplecrd-controller/pkg/election"
 	"github.com/samplecrd/samplecrd-controller/pkg/kubeclient"
@@ -44,7 +45,7 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	allowed, err := neutron.ParseURLs("https://j")
+	allowed, err := clouds.ParseURLs("https://j")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +60,7 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 		LeaderElect:   "true", Profiling: true, LoggingFormat: "json",
 		Election: election.Options{Namespace: "i", Name: "h", LeaseDuration: 15 * time.Minute, RenewDeadline: 16 * time.Second, RetryPeriod: 17 * time.Second},
 	}
-	if diff := cmp.Diff(want, o, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b neutron.URLs) bool { return a.String() == b.String() })); diff != "" {
+	if diff := cmp.Diff(want, o, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b clouds.URLs) bool { return a.String() == b.String() })); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

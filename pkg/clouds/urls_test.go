@@ -1,11 +1,16 @@
 // Copyright The samplecrd-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package neutron
+package clouds
 
 import (
+	"net/http"
+	"net/netip"
+	"path"
 	"strings"
 	"testing"
+
+	"github.com/gophercloud/gophercloud/v2"
 )
 
 func TestURLsAllow(t *testing.T) {
@@ -49,7 +54,7 @@ func TestURLsAllow(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			urls, err := ParseURLs(test.allowed)
-			noError(t, err)
+			must(t, err)
 			equal(t, test.want, urls.Allows(test.address))
 		})
 	}
@@ -69,7 +74,7 @@ func TestURLsThatCannotBeRead(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var urls URLs
 			equal(t, true, urls.Allows("anything")) // without a list
-			noError(t, urls.Set("https://before.example"))
+			must(t, urls.Set("https://before.example"))
 			err := urls.Set(test.text)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q in it", err, test.want)
@@ -78,4 +83,49 @@ func TestURLsThatCannotBeRead(t *testing.T) {
 			equal(t, false, urls.Allows("https://a.example"))
 		})
 	}
+}
+
+// Go connects to the host and the port that are allowed, and the path begins with the allowed one,
+// also after a server has normalized it.
+func FuzzURLs(f *testing.F) {
+	for _, address := range []string{
+		"https://a.example/identity/v3", "https://a.example:443/identity", "https://A.example./identity/", "https://a.example/identity/../x",
+		"https://a.example@evil.example/identity", "https://a.example:8443/identity", "https://a.example/identity2/x", "https://a.example/identity%2f..%2fx", "https://[::1]/identity", "https://a.example:0443/identity",
+		"https://a.example\\identity", "https://a.example/identity//x", "https://a.example/identity?x#y", "https://a。example/identity", "",
+	} {
+		f.Add(address)
+	}
+	allowed, err := ParseURLs("https://a.example/identity,http://192.0.2.1:5000")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, address string) {
+		if urls, err := ParseURLs(address); err == nil && !strings.Contains(address, ",") && !urls.Allows(strings.TrimSpace(address)) {
+			t.Errorf("%q does not allow itself", address)
+		}
+		if !allowed.Allows(address) {
+			return
+		}
+		// This is how gophercloud and net/http read it.
+		request, err := http.NewRequest(http.MethodPost, gophercloud.NormalizeURL(address)+"auth/tokens", nil)
+		if err != nil {
+			t.Fatalf("%q is allowed, but is not a URL: %v", address, err)
+		}
+		u := request.URL
+		at := u.Scheme + " " + strings.TrimSuffix(strings.ToLower(u.Hostname()), ".") + " " + strings.TrimLeft(u.Port(), "0")
+		switch at {
+		case "https a.example ", "https a.example 443":
+			if clean := path.Clean(u.Path); clean != strings.TrimSuffix(u.Path, "/") || !strings.HasPrefix(clean, "/identity/") {
+				t.Errorf("%q is allowed, and leads to %s", address, u)
+			}
+		case "http 192.0.2.1 5000", "http ::ffff:192.0.2.1 5000", "http ::ffff:c000:201 5000":
+		default:
+			if ip, err := netip.ParseAddr(u.Hostname()); err != nil || ip.Unmap().String() != "192.0.2.1" || strings.TrimLeft(u.Port(), "0") != "5000" {
+				t.Errorf("%q is allowed, and leads to %s", address, u)
+			}
+		}
+		if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			t.Errorf("%q is allowed, and is %+v", address, u)
+		}
+	})
 }

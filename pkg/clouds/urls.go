@@ -1,7 +1,7 @@
 // Copyright The samplecrd-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package neutron
+package clouds
 
 import (
 	"errors"
