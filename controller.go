@@ -352,7 +352,7 @@ func (c *Controller) reconcile(ctx context.Context, cloud *neutron.Cloud, networ
 		network, isNew = patched, added && network.Status.NetworkID == "" && network.Status.Router == nil
 	}
 	identity := neutron.NewIdentity(network, c.options.Cluster)
-	observed, err := cloud.Observe(ctx, identity, status.ReadFor(network, isNew))
+	observed, err := cloud.Observe(ctx, identity, readOf(network, isNew))
 	if err != nil {
 		return network, status.Outcome{Err: err}
 	}
@@ -368,7 +368,7 @@ func (c *Controller) reconcile(ctx context.Context, cloud *neutron.Cloud, networ
 // retained, and then the finalizer from the Network.
 func (c *Controller) finalize(ctx context.Context, cloud *neutron.Cloud, network *samplecrdv1.Network) status.Outcome {
 	identity := neutron.NewIdentity(network, c.options.Cluster)
-	observed, err := cloud.Observe(ctx, identity, status.ReadFor(network, false))
+	observed, err := cloud.Observe(ctx, identity, readOf(network, false))
 	if err != nil {
 		return status.Outcome{Err: err}
 	}
@@ -385,6 +385,18 @@ func (c *Controller) finish(ctx context.Context, network *samplecrdv1.Network, k
 		return status.Outcome{Err: err}
 	}
 	return status.Outcome{Finalized: status.FinalizedMessage(network, kept)}
+}
+
+// readOf returns where to read what Neutron has of the Network. Nothing can exist for a new Network, because nothing
+// is created before the finalizer is stored.
+func readOf(network *samplecrdv1.Network, isNew bool) neutron.Read {
+	switch {
+	case status.RequestedReconcile(network) != "":
+		return neutron.Live
+	case isNew:
+		return neutron.CacheOnly
+	}
+	return neutron.Cached
 }
 
 // guard keeps Converge and Remove from touching Neutron for a paused Network, and lets them
@@ -404,7 +416,7 @@ func (c *Controller) updateStatus(ctx context.Context, cloud *neutron.Cloud, net
 	if outcome.Err != nil && (!status.IsReported(outcome.Err) || status.IsPremature(cloud, network, outcome.Err)) {
 		return outcome.Err
 	}
-	outcome.Err = status.NameHolder(c.clouds.Explain(network, outcome.Err), c.nameOf)
+	outcome.Err = neutron.NameHolder(c.clouds.Explain(network, outcome.Err), c.nameOf)
 	next := network.Status
 	if outcome.Finalized == "" {
 		next = status.Compute(network, outcome.In(cloud))

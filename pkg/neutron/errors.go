@@ -130,9 +130,6 @@ func ReasonOf(err error) ErrorReason { return errorIn(err).Reason }
 // RetryAfterOf returns the RetryAfter of err, or 0 if err has no Error in its chain.
 func RetryAfterOf(err error) time.Duration { return errorIn(err).RetryAfter }
 
-// HolderOf returns the Holder of err, or "" if err has no Error in its chain.
-func HolderOf(err error) types.UID { return errorIn(err).Holder }
-
 // RequestIDOf returns the RequestID of err, or "" if err has no Error in its chain.
 func RequestIDOf(err error) string { return errorIn(err).RequestID }
 

@@ -180,9 +180,17 @@ func strangerText(uid types.UID) string {
 	return "a Network of another cluster, with the UID " + string(uid)
 }
 
-// NameHolder returns the error with the name of its Holder, <namespace>/<name>, instead of the UID.
-func NameHolder(err error, name string) error {
+// NameHolder returns the error with the name of its Holder, <namespace>/<name>, in place of the UID. nameOf returns "" for a
+// UID that it does not know; then the error stays as it is.
+func NameHolder(err error, nameOf func(types.UID) string) error {
 	named := errorIn(err)
+	if named.Holder == "" {
+		return err
+	}
+	name := nameOf(named.Holder)
+	if name == "" {
+		return err
+	}
 	named.Message = strings.Replace(named.Message, holderText(named.Holder), "the Network "+name, 1)
 	return &named
 }

@@ -130,7 +130,7 @@ func TestWhatIsDoneAboutAnImport(t *testing.T) {
 			if text = fmt.Sprint(err); test.err == "" && err != nil || !strings.Contains(text, test.err) {
 				t.Errorf("got the error %s, want %s", text, test.err)
 			}
-			equal(t, strings.Contains(text, holderText(otherUID)), HolderOf(err) != "")
+			equal(t, strings.Contains(text, holderText(otherUID)), errorIn(err).Holder != "")
 		})
 	}
 }
@@ -144,7 +144,7 @@ func TestAMarkWithoutAClusterIsNotThatOfAClusterWithAnIDOfItsOwn(t *testing.T) {
 	equal(t, Step(nil), at(desired, observed).Next())
 	err := at(desired, observed).CheckImport()
 	equal(t, ImportRefused, ReasonOf(err))
-	equal(t, types.UID(""), HolderOf(err)) // it is not the Network of this cluster with that UID
+	equal(t, types.UID(""), errorIn(err).Holder) // it is not the Network of this cluster with that UID
 	equal(t, true, strings.Contains(err.Error(), "remove the tag "+old))
 }
 
@@ -281,8 +281,8 @@ func TestTwoImportsAtTheSameMoment(t *testing.T) {
 			})
 			steps, err := w.sync(t, as, desired, Cached)
 			equal(t, ImportRefused, ReasonOf(err))
-			equal(t, !isOld, HolderOf(err) == otherUID) // a Network of another cluster has no name here
-			equal(t, true, RetryAfterOf(err) > 0)       // the other one may have withdrawn too
+			equal(t, !isOld, errorIn(err).Holder == otherUID) // a Network of another cluster has no name here
+			equal(t, true, RetryAfterOf(err) > 0)             // the other one may have withdrawn too
 			equal(t, 0, len(steps))
 			equal(t, NewTags(append(test.before, theirs)...), w.inNeutron(t, id).Tags)
 

@@ -6,8 +6,6 @@ package status
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 )
@@ -57,20 +55,6 @@ var responses = map[neutron.ErrorReason]Response{
 
 // responseTo returns the row of the table. Errors of Kubernetes have none: the zero Response.
 func responseTo(err error) Response { return responses[neutron.ReasonOf(err)] }
-
-// NameHolder replaces the UID of a Network in the error, see neutron.Error.Holder, by its name. nameOf returns
-// "" for a UID that it does not know; then the error stays as it is.
-func NameHolder(err error, nameOf func(types.UID) string) error {
-	holder := neutron.HolderOf(err)
-	if holder == "" {
-		return err
-	}
-	name := nameOf(holder)
-	if name == "" {
-		return err
-	}
-	return neutron.NameHolder(err, name)
-}
 
 // IsReported reports whether the status says what the error means.
 func IsReported(err error) bool { return responseTo(err).Reason != "" }

@@ -175,18 +175,6 @@ func RequestedReconcile(network *samplecrdv1.Network) string {
 	return requested
 }
 
-// ReadFor returns where to read the Network's network from. Nothing can exist in Neutron for a new
-// Network, because nothing is created before the finalizer is stored.
-func ReadFor(network *samplecrdv1.Network, isNew bool) neutron.Read {
-	switch {
-	case RequestedReconcile(network) != "":
-		return neutron.Live
-	case isNew:
-		return neutron.CacheOnly
-	}
-	return neutron.Cached
-}
-
 // keep returns before if now is the same text, to save an allocation in most syncs.
 func keep(before string, now []byte) string {
 	if before == string(now) {

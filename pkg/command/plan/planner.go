@@ -17,7 +17,6 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/kubeclient"
 	"github.com/samplecrd/samplecrd-controller/pkg/live"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
-	"github.com/samplecrd/samplecrd-controller/pkg/status"
 )
 
 // planner plans for Networks. It keeps the clouds that they use.
@@ -56,7 +55,7 @@ func (p *planner) plan(ctx context.Context, targets []target) []NetworkPlan {
 	for i, t := range targets {
 		steps, message, err := p.planOne(ctx, t)
 		if err != nil {
-			err = status.NameHolder(err, func(uid types.UID) string { return p.nameOf(ctx, uid) })
+			err = neutron.NameHolder(err, func(uid types.UID) string { return p.nameOf(ctx, uid) })
 		}
 		isPaused := err == nil && t.network.IsPaused()
 		plans[i] = newNetworkPlan(t, steps, message, isPaused, err)
