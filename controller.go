@@ -359,9 +359,7 @@ func (c *Controller) reconcile(ctx context.Context, cloud *neutron.Cloud, networ
 	adopted := observed.Exists() && network.Status.NetworkID == "" && !network.IsPaused() && network.Spec.Import == nil
 	view := neutron.View{Identity: identity, Desired: desired, Observed: observed}
 	view, steps, err := cloud.Converge(ctx, view, c.guard(network, isNew))
-	outcome := status.Observing(view)
-	outcome.Adopted, outcome.Steps, outcome.Err = adopted, steps, err
-	return network, outcome
+	return network, status.Outcome{Observation: status.Observing(view), Adopted: adopted, Steps: steps, Err: err}
 }
 
 // finalize removes the network and its router from Neutron, or their marks if they are to be

@@ -1374,7 +1374,7 @@ func TestFakeClientsetAcceptsEveryKindOfWrite(t *testing.T) {
 	if _, err := client.Update(ctx, world.NewNetwork("10.0.0.0/25", ""), metav1.UpdateOptions{}); err != nil {
 		t.Fatalf("update: %v", err)
 	}
-	computed := status.Compute(world.NewNetwork("10.0.0.0/25", ""), status.Outcome{Cloud: "test"})
+	computed := status.Compute(world.NewNetwork("10.0.0.0/25", ""), status.Outcome{CloudState: status.CloudState{Cloud: "test"}})
 	patch, err := status.Patch(world.NewNetwork("", ""), &computed)
 	must(t, err)
 	if _, err := client.Patch(ctx, world.Key.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "test"}, "status"); err != nil {

@@ -20,10 +20,10 @@ var brokenByHand = []broken{
 	{"finalizer-put-on-late", "controller.go", []string{
 		"patched, added, err := c.live.AddFinalizerIfNeeded(ctx, network)",
 		"patched, added, err := network, !live.HasFinalizer(network), error(nil)",
-		"	outcome := status.Observing(view)\n",
+		"	return network, status.Outcome{Observation: status.Observing(view), ",
 		"	if err == nil {\n\t\tlate, _, lateErr := c.live.AddFinalizerIfNeeded(ctx, network)\n\t\tif lateErr != nil {\n" +
 			"\t\t\treturn network, status.Outcome{Err: lateErr}\n\t\t}\n\t\tnetwork = late\n\t}\n" +
-			"	outcome := status.Observing(view)\n",
+			"	return network, status.Outcome{Observation: status.Observing(view), ",
 	}, ".", "^TestSyncHandler$"},
 	{"list-errors-dropped", "pkg/neutron/list.go", []string{
 		"return listError(op, err)\n\t\t}\n\t\tif l.read == before {",

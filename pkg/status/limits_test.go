@@ -79,7 +79,7 @@ func TestAStatusCanBeWrittenWhateverNeutronHas(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			view := monster(test.observe)
-			o := Observing(view)
+			o := Outcome{Observation: Observing(view)}
 			test.change(&o)
 			network := newNetwork()
 			network.Annotations = map[string]string{samplecrdv1.AnnotationReconcileRequestedAt: strings.Repeat("x", 250<<10)}
@@ -109,7 +109,7 @@ func TestAStatusCanBeWrittenWhateverNeutronHas(t *testing.T) {
 
 func TestAMessageSaysHowMuchMoreThereIs(t *testing.T) {
 	view := monster(true)
-	message := Ready(new(Compute(newNetwork(), Observing(view)))).Message
+	message := Ready(new(Compute(newNetwork(), Outcome{Observation: Observing(view)}))).Message
 	differences := view.Differences()
 	for _, want := range []string{"host routes of subnet 2001:db8:1f3::/64", fmt.Sprintf(" … and %d more", len(differences)-strings.Count(message, "the spec has")), "status.subnets has 200 of 5000 subnets"} {
 		if !strings.Contains(message, want) {

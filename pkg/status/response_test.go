@@ -67,7 +67,7 @@ func TestConditions(t *testing.T) {
 		expectConditions(t, Outcome{Err: err}, "NeutronUnavailable", "Reconciling", "oops")
 	})
 	t.Run("an outage since a known time", func(t *testing.T) {
-		expectConditions(t, Outcome{Err: neutronError(neutron.Unavailable), Away: longAgo.Time, IsOutage: true}, "NeutronUnavailable", "Reconciling",
+		expectConditions(t, Outcome{CloudState: CloudState{Away: longAgo.Time, IsOutage: true}, Err: neutronError(neutron.Unavailable)}, "NeutronUnavailable", "Reconciling",
 			"Neutron has not been available since 2026-01-01T00:00:00Z: create subnet: Neutron's own words")
 	})
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 )
 
-// Outcome is the result of a sync.
-type Outcome struct {
+// CloudState is what is known of the Network's cloud, whatever the sync has found.
+type CloudState struct {
 	// Cloud is the name of the Network's cloud; "" if it is not known.
 	Cloud string
 	// Place is where in the cloud the Network works; nil if it is not known.
@@ -33,9 +33,10 @@ type Outcome struct {
 	Away time.Time
 	// IsOutage reports whether that is an outage, and not a failure of single requests.
 	IsOutage bool
+}
 
-	// Read reports that Neutron was read, even if Observed is nil.
-	Read bool
+// Observation is what a sync has seen in Neutron.
+type Observation struct {
 	// Observed is what Neutron has; nil if Neutron could not be read: then the status keeps what was known.
 	Observed *neutron.Observed
 	// Subnets are the owner's subnets, the declared ones first.
@@ -54,7 +55,15 @@ type Outcome struct {
 	Unmanaged []neutron.Subnet
 	// UnmanagedInterfaces are the interfaces on the subnets that another client created.
 	UnmanagedInterfaces []neutron.Interface
+}
 
+// Outcome is the result of a sync.
+type Outcome struct {
+	CloudState
+	Observation
+
+	// Read reports that Neutron was read, even if Observed is nil.
+	Read bool
 	// Adopted reports that the network was found by its mark, and was not in the status yet.
 	Adopted bool
 	// Steps were applied in Neutron.
@@ -70,12 +79,12 @@ type Outcome struct {
 	Err error
 }
 
-// Observing returns the outcome of a sync that ended with this view.
-func Observing(v neutron.View) Outcome {
+// Observing returns what is seen in this view.
+func Observing(v neutron.View) Observation {
 	if v.Observed == nil {
-		return Outcome{}
+		return Observation{}
 	}
-	o := Outcome{Observed: v.Observed, Subnets: v.Shown(), Imported: v.IsImported(), IsObserved: v.Observe}
+	o := Observation{Observed: v.Observed, Subnets: v.Shown(), Imported: v.IsImported(), IsObserved: v.Observe}
 	if v.Import == "" {
 		o.Unmanaged, o.UnmanagedInterfaces = v.Unmanaged(), v.UnmanagedInterfaces()
 	} else if !v.Imported || v.Observe {

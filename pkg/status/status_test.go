@@ -87,7 +87,7 @@ func TestTheConditionsHaveTheGenerationThatWasSynced(t *testing.T) {
 	for _, err := range []error{nil, neutronError(neutron.Invalid), neutronError(neutron.Unavailable)} {
 		network := newNetwork(ready())
 		network.Generation = 3
-		got := Compute(network, Outcome{Observed: haveNetwork(), Err: err})
+		got := Compute(network, Outcome{Observation: Observation{Observed: haveNetwork()}, Err: err})
 		equal(t, int64(3), got.ObservedGeneration)
 		for _, c := range got.Conditions {
 			equal(t, int64(3), c.ObservedGeneration)
@@ -158,7 +158,7 @@ func TestTheMessageOfAnUnavailableNeutron(t *testing.T) {
 				message := test.before.Message
 				for i, s := range test.syncs {
 					time.Sleep(time.Until(longAgo.Add(s.at)))
-					o := Outcome{Err: &neutron.Error{Op: "op", Reason: neutron.Unavailable, Message: s.err}, IsOutage: s.outage}
+					o := Outcome{CloudState: CloudState{IsOutage: s.outage}, Err: &neutron.Error{Op: "op", Reason: neutron.Unavailable, Message: s.err}}
 					if s.away >= 0 {
 						o.Away = longAgo.Add(s.away)
 					}
@@ -193,25 +193,25 @@ func TestObservedFields(t *testing.T) {
 		outcome Outcome
 		want    samplecrdv1.NetworkStatus
 	}{
-		{"nothing changed", Outcome{Observed: haveNetwork(), Subnets: haveSubnets("10.0.0.1")}, known},
-		{"there is no gateway", Outcome{Observed: haveNetwork(), Subnets: haveSubnets("")},
+		{"nothing changed", Outcome{Observation: Observation{Observed: haveNetwork(), Subnets: haveSubnets("10.0.0.1")}}, known},
+		{"there is no gateway", Outcome{Observation: Observation{Observed: haveNetwork(), Subnets: haveSubnets("")}},
 			with(func(s *samplecrdv1.NetworkStatus) {
 				s.Gateway, s.Subnets = "None", []samplecrdv1.SubnetStatus{{ID: "s", CIDR: "10.0.0.0/24", Gateway: "None"}}
 			})},
 		{"Neutron could not be read: the fields stay", Outcome{Err: neutronError(neutron.Unavailable)}, known},
-		{"there is no subnet", Outcome{Observed: haveNetwork(), Err: neutronError(neutron.Invalid)},
+		{"there is no subnet", Outcome{Observation: Observation{Observed: haveNetwork()}, Err: neutronError(neutron.Invalid)},
 			with(func(s *samplecrdv1.NetworkStatus) { s.SubnetID, s.CIDR, s.Gateway, s.Subnets = "", "", "", nil })},
-		{"there is no network", Outcome{Observed: &neutron.Observed{}, Err: neutronError(neutron.OverQuota)},
+		{"there is no network", Outcome{Observation: Observation{Observed: &neutron.Observed{}}, Err: neutronError(neutron.OverQuota)},
 			samplecrdv1.NetworkStatus{ObservedGeneration: 2, Cloud: "test"}},
-		{"there is another network", Outcome{Observed: &neutron.Observed{Network: neutron.Network{ID: "n2", MTU: 9000}}, Subnets: []neutron.CurrentSubnet{{Subnet: &neutron.Subnet{ID: "s2", CIDR: netip.MustParsePrefix("fd00:1::/64"), Gateway: netip.MustParseAddr("fd00:1::1")}}}},
+		{"there is another network", Outcome{Observation: Observation{Observed: &neutron.Observed{Network: neutron.Network{ID: "n2", MTU: 9000}}, Subnets: []neutron.CurrentSubnet{{Subnet: &neutron.Subnet{ID: "s2", CIDR: netip.MustParsePrefix("fd00:1::/64"), Gateway: netip.MustParseAddr("fd00:1::1")}}}}},
 			with(func(s *samplecrdv1.NetworkStatus) {
 				s.NetworkID, s.MTU, s.SubnetID, s.CIDR, s.Gateway = "n2", 9000, "s2", "fd00:1::/64", "fd00:1::1"
 				s.Subnets = []samplecrdv1.SubnetStatus{{ID: "s2", CIDR: "fd00:1::/64", Gateway: "fd00:1::1"}}
 			})},
-		{"the cloud has another name", Outcome{Cloud: "other", Observed: haveNetwork(), Subnets: haveSubnets("10.0.0.1")},
+		{"the cloud has another name", Outcome{CloudState: CloudState{Cloud: "other"}, Observation: Observation{Observed: haveNetwork(), Subnets: haveSubnets("10.0.0.1")}},
 			with(func(s *samplecrdv1.NetworkStatus) { s.Cloud = "other" })},
 		{"another cloud, in which the network was not observed: the place where it was created stays",
-			Outcome{Cloud: "other", Place: &neutron.Place{Project: "other"}, Err: neutronError(neutron.Unavailable)}, known},
+			Outcome{CloudState: CloudState{Cloud: "other", Place: &neutron.Place{Project: "other"}}, Err: neutronError(neutron.Unavailable)}, known},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.outcome.Cloud == "" {
@@ -309,7 +309,7 @@ func TestSubnetsAndRouterOfTheStatus(t *testing.T) {
 					desired.Router.ExternalNetwork = network.Spec.Router.ExternalNetwork.ID
 				}
 			}
-			got := Compute(network, Observing(neutron.View{Identity: neutron.NewIdentity(network, owner.Cluster), Desired: desired, Observed: test.observed}))
+			got := Compute(network, Outcome{Observation: Observing(neutron.View{Identity: neutron.NewIdentity(network, owner.Cluster), Desired: desired, Observed: test.observed})})
 			equal(t, test.subnets, got.Subnets)
 			equal(t, test.router, got.Router, cmpopts.EquateEmpty())
 			equal(t, test.message, Ready(&got).Message)
@@ -319,7 +319,7 @@ func TestSubnetsAndRouterOfTheStatus(t *testing.T) {
 			}
 			// The same again is no write.
 			network.Status = got
-			again := Compute(network, Observing(neutron.View{Identity: neutron.NewIdentity(network, owner.Cluster), Desired: desired, Observed: test.observed}))
+			again := Compute(network, Outcome{Observation: Observing(neutron.View{Identity: neutron.NewIdentity(network, owner.Cluster), Desired: desired, Observed: test.observed})})
 			equal(t, true, Equal(&got, &again))
 		})
 	}
@@ -329,7 +329,7 @@ func TestComputeDoesNotChangeItsArguments(t *testing.T) {
 	network := newNetwork(ready(), condition("Foreign", "True", "X", "of another client"))
 	have, subnets := haveNetwork(), haveSubnets("")
 	before := network.DeepCopy()
-	got := Compute(network, Outcome{Cloud: "other", Observed: have, Subnets: subnets, Err: neutronError(neutron.Invalid)})
+	got := Compute(network, Outcome{CloudState: CloudState{Cloud: "other"}, Observation: Observation{Observed: have, Subnets: subnets}, Err: neutronError(neutron.Invalid)})
 	equal(t, before, network)
 	equal(t, haveNetwork(), have)
 	equal(t, haveSubnets(""), subnets, cmpopts.EquateComparable(netip.Prefix{}, netip.Addr{}))
@@ -478,11 +478,11 @@ func TestTheConditionSaysWhatWasTakenAwayUntilTheNextEdit(t *testing.T) {
 	refused := neutron.Error{Op: "create subnet", Reason: neutron.Invalid, Message: "no" + neutron.TakenBefore + "subnet 10.0.0.0/24 deleted"}
 	again := neutron.Error{Op: "create subnet", Reason: neutron.Invalid, Message: "no"}
 	network := newNetwork(ready())
-	network.Status = Compute(network, Outcome{Observed: haveNetwork(), Err: &refused})
-	equal(t, network.Status, Compute(network, Outcome{Observed: haveNetwork(), Err: &refused}))
-	equal(t, network.Status, Compute(network, Outcome{Observed: haveNetwork(), Err: &again}))
+	network.Status = Compute(network, Outcome{Observation: Observation{Observed: haveNetwork()}, Err: &refused})
+	equal(t, network.Status, Compute(network, Outcome{Observation: Observation{Observed: haveNetwork()}, Err: &refused}))
+	equal(t, network.Status, Compute(network, Outcome{Observation: Observation{Observed: haveNetwork()}, Err: &again}))
 	network.Generation++
-	equal(t, "create subnet: no", Ready(new(Compute(network, Outcome{Observed: haveNetwork(), Err: &again}))).Message)
+	equal(t, "create subnet: no", Ready(new(Compute(network, Outcome{Observation: Observation{Observed: haveNetwork()}, Err: &again}))).Message)
 }
 
 // unsent returns the error of a request that a client has not sent, because Neutron is away.
@@ -558,7 +558,7 @@ func TestWhatAnImportTakesOver(t *testing.T) {
 			view := neutron.View{Observed: observed}
 			view.Identity = neutron.Identity{Owner: neutron.Owner{Cluster: "c", UID: "u"}, Import: "n", Imported: test.imported, Observe: test.observe}
 			view.Subnets = []neutron.DesiredSubnet{{CIDR: cidr, Routes: "10.2.0.0/16 via 10.0.0.2"}}
-			o := Observing(view)
+			o := Outcome{Observation: Observing(view)}
 			taken := "none"
 			if len(o.TakenOver) > 0 {
 				taken = describeSubnets(o.TakenOver)

@@ -66,18 +66,18 @@ func TestUnrecorded(t *testing.T) {
 			{failedAndEdited, Outcome{Steps: steps(subnet)}, "Created network n with subnet 10.0.0.0/24"},
 		}, nil},
 		{"created in two syncs, since the router is recorded between them", []sync{
-			{fresh, Outcome{Steps: steps(create, subnet), Router: &samplecrdv1.RouterStatus{}, Err: unrecorded}, nothing},
-			{progressing, Outcome{Steps: steps(neutron.CreateRouter{}), Router: router}, "Created network n with subnet 10.0.0.0/24 and router r"},
-			{isReady, Outcome{Router: router}, nothing},
+			{fresh, Outcome{Observation: Observation{Router: &samplecrdv1.RouterStatus{}}, Steps: steps(create, subnet), Err: unrecorded}, nothing},
+			{progressing, Outcome{Observation: Observation{Router: router}, Steps: steps(neutron.CreateRouter{})}, "Created network n with subnet 10.0.0.0/24 and router r"},
+			{isReady, Outcome{Observation: Observation{Router: router}}, nothing},
 		}, nil},
 		{"edited, and the router is recorded between the steps", []sync{
-			{edited, Outcome{Steps: steps(rename), Router: &samplecrdv1.RouterStatus{}, Err: unrecorded}, nothing},
-			{progressingAndEdited, Outcome{Steps: steps(neutron.CreateRouter{}), Router: router}, "Updated network n: name set to web, router created"},
-			{isReady, Outcome{Router: router}, nothing},
+			{edited, Outcome{Observation: Observation{Router: &samplecrdv1.RouterStatus{}}, Steps: steps(rename), Err: unrecorded}, nothing},
+			{progressingAndEdited, Outcome{Observation: Observation{Router: router}, Steps: steps(neutron.CreateRouter{})}, "Updated network n: name set to web, router created"},
+			{isReady, Outcome{Observation: Observation{Router: router}}, nothing},
 		}, nil},
 		{"the record of the router was lost, and nothing else", []sync{
-			{isReady, Outcome{Router: &samplecrdv1.RouterStatus{}, Err: unrecorded}, nothing},
-			{progressing, Outcome{Steps: steps(neutron.CreateRouter{}), Router: router}, "Repaired drift in Neutron: router created"},
+			{isReady, Outcome{Observation: Observation{Router: &samplecrdv1.RouterStatus{}}, Err: unrecorded}, nothing},
+			{progressing, Outcome{Observation: Observation{Router: router}, Steps: steps(neutron.CreateRouter{})}, "Repaired drift in Neutron: router created"},
 		}, steps(neutron.CreateRouter{})},
 		{"attached, not written, and confirmed", []sync{
 			{isReady, Outcome{Steps: steps(attach("r", ""))}, notWritten},
@@ -172,7 +172,7 @@ func TestUnrecordedIsBounded(t *testing.T) {
 	// A sync that has nothing to do keeps nothing.
 	inOrder := newNetwork(ready())
 	inOrder.Name = "other"
-	u.Add(inOrder, Outcome{Observed: haveNetwork()})
+	u.Add(inOrder, Outcome{Observation: Observation{Observed: haveNetwork()}})
 	u.Forget(cache.MetaObjectToName(network))
 	equal(t, 0, len(u.changes))
 }
@@ -196,7 +196,7 @@ func TestUnrecordedOfSeveralNetworksAtTheSameTime(t *testing.T) {
 			network.Name = fmt.Sprint("web-", i)
 			for range 100 {
 				u.Add(network, Outcome{Steps: []neutron.Step{renamed("web")}, Err: errors.New("failed")})
-				o := u.Add(network, Outcome{Observed: haveNetwork()})
+				o := u.Add(network, Outcome{Observation: Observation{Observed: haveNetwork()}})
 				if event := u.EventFor(network, o, &network.Status); event == nil || event.Reason != samplecrdv1.EventDriftRepaired {
 					t.Errorf("got %+v", event)
 				}
