@@ -183,15 +183,16 @@ func strangerText(uid types.UID) string {
 // NameHolder returns the error with the name of its Holder, <namespace>/<name>, in place of the UID. nameOf returns "" for a
 // UID that it does not know; then the error stays as it is.
 func NameHolder(err error, nameOf func(types.UID) string) error {
-	named := errorIn(err)
-	if named.Holder == "" {
+	holder := errorIn(err).Holder
+	if holder == "" {
 		return err
 	}
-	name := nameOf(named.Holder)
+	name := nameOf(holder)
 	if name == "" {
 		return err
 	}
-	named.Message = strings.Replace(named.Message, holderText(named.Holder), "the Network "+name, 1)
+	named := errorIn(err)
+	named.Message = strings.Replace(named.Message, holderText(holder), "the Network "+name, 1)
 	return &named
 }
 
