@@ -119,7 +119,7 @@ var brokenByHand = []broken{
 		"return err // the next sync finds the outcome's error again",
 		"if errors.Is(err, live.ErrGone) {\n\t\t\t\tc.vanished.Add(network)\n\t\t\t}\n\t\t\treturn err",
 	}, ".", "^TestNetworkThatARestoredAPIServerHasLostStaysInNeutron$"},
-	{"subnets-of-other-projects-not-listed", "pkg/neutron/list.go", []string{
+	{"subnets-of-other-projects-not-listed", "pkg/neutron/listnetworks.go", []string{
 		"return networks, c.attachMissing(ctx, networks, found)", "return networks, nil",
 	}, ".", "^TestUnmanagedSubnetOfAnotherProjectIsReportedOnce$"},
 	{"too-many-networks-are-an-error", "pkg/neutron/observer.go", []string{
@@ -256,7 +256,7 @@ var brokenByHand = []broken{
 	{"marks-of-imports-name-no-cluster", "pkg/neutron/mark.go", []string{
 		"	sum := sha256.Sum256([]byte(cluster))\n	return hex.EncodeToString(sum[:])[:clusterDigits]\n", "	return strings.Repeat(\"0\", clusterDigits)\n",
 	}, ".", "^TestAClusterCopiedAtAnyWriteDoesNotTouchImports$"},
-	{"older-marks-are-any-clusters", "pkg/neutron/import.go", []string{
+	{"older-marks-are-any-clusters", "pkg/neutron/importtag.go", []string{
 		"i.isOld() && isUID(o.Cluster)\n", "i.isOld()\n",
 	}, ".", "^TestACopiedClusterDoesNotTakeAnOlderMarkForItsOwn$"},
 	{"plan-foresees-the-next-step-only", "pkg/neutron/preview.go", []string{
@@ -268,7 +268,7 @@ var brokenByHand = []broken{
 	{"no-patience-with-a-list-that-fails", "pkg/neutron/observer.go", []string{
 		"if isFirst || o.isAway() || ReasonOf(err) != Unavailable {", "if isFirst || !isFirst {",
 	}, ".", "^TestAListThatFailsForEverCostsTheOthersNothing$"},
-	{"cached-imports-forgotten", "pkg/neutron/import.go", []string{
+	{"cached-imports-forgotten", "pkg/neutron/imports.go", []string{
 		`case !mayStay(ctx, err, "imported networks of other projects"):`, "default:",
 	}, "./pkg/neutron", "^TestWhatIsCachedStaysValidIfSomeListsFail$"},
 	{"own-cloud-takes-all-workers", "pkg/fair/order.go", []string{

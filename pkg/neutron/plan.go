@@ -264,6 +264,21 @@ func (v *View) Current() []CurrentSubnet {
 	return current
 }
 
+// Shown returns the subnets for the status: Current, and for an import all others too.
+func (v *View) Shown() []CurrentSubnet {
+	shown := v.Current()
+	if v.Import == "" {
+		return shown
+	}
+	for i := range v.Observed.Subnets {
+		s := &v.Observed.Subnets[i]
+		if !slices.ContainsFunc(shown, func(c CurrentSubnet) bool { return c.ID == s.ID }) {
+			shown = append(shown, CurrentSubnet{"", s, v.routerPort(s.ID)})
+		}
+	}
+	return shown
+}
+
 // CurrentSubnet is a subnet that exists.
 type CurrentSubnet struct {
 	// Label is its name in spec.additionalSubnets.

@@ -1,0 +1,199 @@
+// Copyright The samplecrd-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package neutron
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"slices"
+)
+
+// ListNetworks lists the networks of the client's project that carry a mark of one of the
+// clusters, or all if no cluster is given, with their subnets.
+//
+// An admin sees the networks of all projects, and everyone sees shared networks. Networks of
+// other projects are left out, since the client cannot have created them. Their subnets on
+// networks of this project are not left out.
+func (c *Client) ListNetworks(ctx context.Context, clusters ...string) ([]*Network, error) {
+	return c.listNetworks(ctx, func(n *Network) bool {
+		owner, _ := OwnerOf(n.Description)
+		return len(clusters) == 0 || slices.Contains(clusters, owner.Cluster)
+	})
+}
+
+// listNetworks is ListNetworks for the networks for which keep returns true.
+func (c *Client) listNetworks(ctx context.Context, keep func(*Network) bool) ([]*Network, error) {
+	filter, err := c.projectFilter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Networks first: a subnet that is created in between then has its network in the list.
+	found, err := listOnly(ctx, c, "networks", append(slices.Clone(networkFields), "subnets"), filter, func(n *listedNetwork) bool { return keep(&n.Network) })
+	if err != nil {
+		return nil, err
+	}
+	networks := pointers(found)
+	if err := c.attachSubnets(ctx, networks, filter); err != nil {
+		return nil, err
+	}
+	return networks, c.attachMissing(ctx, networks, found)
+}
+
+// FindNetworks lists the networks of the client's project that have exactly this description,
+// with their subnets.
+func (c *Client) FindNetworks(ctx context.Context, description string) ([]*Network, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxLookup)
+	defer cancel()
+	filter, err := c.projectFilter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	filter.Set("description", description)
+	found, err := listOnly(ctx, c, "networks", networkFields, filter, func(n *listedNetwork) bool {
+		// Some databases ignore case, accents and trailing blanks when they compare.
+		return n.Description == description
+	})
+	if err != nil {
+		return nil, err
+	}
+	networks := pointers(found)
+	return networks, c.attachAllSubnets(ctx, networks)
+}
+
+// GetNetwork reads one network with its subnets.
+func (c *Client) GetNetwork(ctx context.Context, id string) (*Network, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxLookup)
+	defer cancel()
+	network, err := c.getNetwork(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return network, c.attachAllSubnets(ctx, []*Network{network})
+}
+
+// projectFilter returns the filter for the client's project. It is empty if the token is not
+// for a project.
+func (c *Client) projectFilter(ctx context.Context) (url.Values, error) {
+	s, err := c.connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s.place.Project == "" {
+		return url.Values{}, nil
+	}
+	return url.Values{"project_id": {s.place.Project}}, nil
+}
+
+// The fields that a list requests.
+var (
+	networkFields    = append(namesIn(networkTable), "id", "tags", "admin_state_up", "revision_number")
+	subnetFields     = append(namesIn(subnetTable), "id", "network_id", "cidr", "revision_number")
+	routerFields     = append(namesIn(routerTable), "id", "admin_state_up")
+	portFields       = []string{"id", "name", "device_owner", "device_id", "network_id", "fixed_ips"}
+	floatingIPFields = []string{"id", "floating_ip_address", "fixed_ip_address", "router_id", "port_forwardings"}
+	namedFields      = []string{"id", "name"}
+)
+
+// listedNetwork is a network in a list.
+type listedNetwork struct {
+	Network
+	// SubnetCount is 0 if the list was not asked for it.
+	SubnetCount length `json:"subnets"`
+}
+
+// length is the number of strings in a JSON array. They are not kept.
+type length int
+
+func (l *length) UnmarshalJSON(array []byte) error {
+	var elements []string
+	err := json.Unmarshal(array, &elements)
+	*l = length(len(elements))
+	return err
+}
+
+// pointers copies the networks, so that keeping one does not retain the whole slice.
+func pointers(found []listedNetwork) []*Network {
+	networks := make([]*Network, len(found))
+	for i, n := range found {
+		network := n.Network
+		networks[i] = &network
+	}
+	return networks
+}
+
+// attachMissing attaches all subnets again to the networks that have more than a list of the
+// project's subnets contained. These are rare: only an admin can create a subnet of another
+// project on a network of this one. If one was deleted meanwhile, or if the client cannot see
+// it, the second list lacks it too.
+func (c *Client) attachMissing(ctx context.Context, networks []*Network, found []listedNetwork) error {
+	var incomplete []*Network
+	for i, n := range networks {
+		if len(n.Subnets) < int(found[i].SubnetCount) {
+			n.Subnets = nil
+			incomplete = append(incomplete, n)
+		}
+	}
+	return c.attachAllSubnets(ctx, incomplete)
+}
+
+// attachAllSubnets attaches the subnets of all projects that the client can see.
+func (c *Client) attachAllSubnets(ctx context.Context, networks []*Network) error {
+	var filters []url.Values
+	for chunk := range slices.Chunk(networks, maxFilterIDs) {
+		filter := url.Values{}
+		for _, n := range chunk {
+			filter.Add("network_id", n.ID)
+		}
+		filters = append(filters, filter)
+	}
+	return c.attachSubnets(ctx, networks, filters...)
+}
+
+// attachSubnets lists the subnets that match one of the filters, and adds each of them to its
+// network.
+func (c *Client) attachSubnets(ctx context.Context, networks []*Network, filters ...url.Values) error {
+	if len(networks) == 0 {
+		return nil
+	}
+	byID := make(map[string]*Network, len(networks))
+	for _, n := range networks {
+		byID[n.ID] = n
+	}
+	subnets := listing[Subnet]{keep: func(s *Subnet) bool { return byID[s.NetworkID] != nil }}
+	for _, filter := range filters {
+		if err := subnets.list(ctx, c, "subnets", subnetFields, filter); err != nil {
+			return err
+		}
+	}
+	for _, s := range subnets.items {
+		n := byID[s.NetworkID]
+		s.NetworkID = n.ID // one string for all subnets of the network
+		n.Subnets = append(n.Subnets, s)
+	}
+	for _, n := range networks {
+		n.sortSubnets()
+	}
+	return nil
+}
+
+// networksByID lists the networks with these IDs that the client can see, of any project, with the
+// subnets that it can see.
+func (c *Client) networksByID(ctx context.Context, ids []string) ([]*Network, error) {
+	found, err := listByID[listedNetwork](ctx, c, "networks", append(slices.Clone(networkFields), "project_id"), ids)
+	if err != nil {
+		return nil, err
+	}
+	networks := pointers(found)
+	for _, n := range networks {
+		c.setForeign(n)
+	}
+	return networks, c.attachAllSubnets(ctx, networks)
+}
+
+// setForeign sets IsForeign. If the client's project is not known, no network is foreign.
+func (c *Client) setForeign(n *Network) {
+	place, ok := c.Place()
+	n.IsForeign = ok && place.Project != "" && n.ProjectID != place.Project
+}
