@@ -69,14 +69,6 @@ type DesiredSubnet struct {
 	AddressMode, RAMode string
 }
 
-// existing returns Existing, "" if the Network declares no router.
-func (r *DesiredRouter) existing() string {
-	if r == nil {
-		return ""
-	}
-	return r.Existing
-}
-
 // isResolved reports whether the names that the spec has are resolved.
 func (r *DesiredRouter) isResolved() bool {
 	return r == nil || r.ExternalNetwork != "" || r.Existing != ""

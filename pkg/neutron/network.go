@@ -90,7 +90,7 @@ func (v *View) checkAdminState() error {
 	add("network", v.Observed.ID, v.Observed.AdminDown)
 	router := v.ownRouter()
 	if router == nil {
-		router = v.Observed.router(v.Router.existing())
+		router = v.Observed.router(v.Declared)
 	}
 	if router != nil {
 		add("router", router.ID, router.AdminDown)

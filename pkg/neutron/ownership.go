@@ -149,7 +149,7 @@ func (v *View) manages(i Interface) bool {
 	if s == nil || !v.isOurs(s) && !(v.Import != "" && v.PortIDs[s.ID] == i.PortID) {
 		return false
 	}
-	return v.hasRouter(v.Observed, i.RouterID) || i.RouterID != "" && i.RouterID == v.Router.existing()
+	return v.hasRouter(v.Observed, i.RouterID)
 }
 
 // manages is View.manages for a removal, which goes by what the status knows.

@@ -90,7 +90,10 @@ func ownOn(external string) func(*View) {
 }
 
 func on(router string) func(*View) {
-	return func(d *View) { d.Router = &DesiredRouter{Name: testName, Mark: owner.Mark(), Existing: router} }
+	return func(d *View) {
+		d.Router = &DesiredRouter{Name: testName, Mark: owner.Mark(), Existing: router}
+		d.Declared = router
+	}
 }
 
 // recorded sets the router in the status, and the ports that joins returns.
