@@ -147,14 +147,7 @@ func networksOf(details []*NetworkDetails) []*Network {
 // attachDetails adds the subnets that the networks lack, the details of all subnets, and the
 // routers. The filters are for lists of the subnets and of the ports.
 func (c *Client) attachDetails(ctx context.Context, networks []*NetworkDetails, subnets, ports url.Values) error {
-	var incomplete []*Network
-	for _, n := range networks {
-		if len(n.Subnets) < n.SubnetCount {
-			n.Subnets = nil
-			incomplete = append(incomplete, n.Network)
-		}
-	}
-	if err := c.attachAllSubnets(ctx, incomplete); err != nil {
+	if err := c.attachMissing(ctx, networksOf(networks), func(i int) int { return networks[i].SubnetCount }); err != nil {
 		return err
 	}
 	if err := c.attachSubnetDetails(ctx, networks, subnets); err != nil {

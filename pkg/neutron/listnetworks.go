@@ -38,7 +38,7 @@ func (c *Client) listNetworks(ctx context.Context, keep func(*Network) bool) ([]
 	if err := c.attachSubnets(ctx, networks, filter); err != nil {
 		return nil, err
 	}
-	return networks, c.attachMissing(ctx, networks, found)
+	return networks, c.attachMissing(ctx, networks, func(i int) int { return int(found[i].SubnetCount) })
 }
 
 // FindNetworks lists the networks of the client's project that have exactly this description,
@@ -124,13 +124,13 @@ func pointers(found []listedNetwork) []*Network {
 }
 
 // attachMissing attaches all subnets again to the networks that have more than a list of the
-// project's subnets contained. These are rare: only an admin can create a subnet of another
+// project's subnets contained. count returns how many a network has. These are rare: only an admin can create a subnet of another
 // project on a network of this one. If one was deleted meanwhile, or if the client cannot see
 // it, the second list lacks it too.
-func (c *Client) attachMissing(ctx context.Context, networks []*Network, found []listedNetwork) error {
+func (c *Client) attachMissing(ctx context.Context, networks []*Network, count func(i int) int) error {
 	var incomplete []*Network
 	for i, n := range networks {
-		if len(n.Subnets) < int(found[i].SubnetCount) {
+		if len(n.Subnets) < count(i) {
 			n.Subnets = nil
 			incomplete = append(incomplete, n)
 		}
