@@ -252,12 +252,12 @@ func (r record) get() *Observed {
 // All returns what the cache has of each owner that has networks or routers of its own, and how many lists have
 // succeeded. It leaves out owners of which nothing is known, and those that import their network.
 func (o *Observer) All() (all map[types.UID]*Observed, lists int) {
-	all = o.known()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.lists == 0 {
 		return map[types.UID]*Observed{}, 0
 	}
+	all = o.knownLocked()
 	maps.DeleteFunc(all, func(uid types.UID, observed *Observed) bool { return observed.IsEmpty() || observed.isImportedBy(uid) })
 	return all, o.lists
 }
@@ -266,6 +266,10 @@ func (o *Observer) All() (all map[types.UID]*Observed, lists int) {
 func (o *Observer) known() map[types.UID]*Observed {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	return o.knownLocked()
+}
+
+func (o *Observer) knownLocked() map[types.UID]*Observed {
 	known := make(map[types.UID]*Observed, len(o.records))
 	for uid, r := range o.records {
 		if !r.unknown && r.observed != nil {
