@@ -5,6 +5,7 @@ package neutron
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -248,6 +249,38 @@ func TestTheNetworkInTheStatusIsKeptAlthoughTheOtherIsInUse(t *testing.T) {
 	kept, err := w.takeOne(t, as, have, step)
 	equal(t, have, kept)
 	equal(t, InUse, ReasonOf(err))
+}
+
+// A list that begins again can show a network twice. It is no duplicate of itself.
+func TestANetworkThatIsListedTwiceIsKept(t *testing.T) {
+	w, have := made(t, wants("10.0.0.0/24", ""))
+	var all struct {
+		Networks []object `json:"networks"`
+	}
+	noError(t, w.others.send(t.Context(), http.MethodGet, nil, &all, nil, "networks"))
+	body, err := json.Marshal(object{"networks": append(all.Networks, all.Networks...)})
+	noError(t, err)
+	w.answer(replyTo("GET", networksPath, 200, string(body)))
+	noError(t, w.Observer().Relist(t.Context()))
+	w.answer(nil)
+	_, steps, err := w.convergeFrom(t, seen(have), wants("10.0.0.0/24", ""), w.observe(t, seen(have), Cached), Guard{})
+	noError(t, err)
+	equal(t, []string(nil), texts(steps))
+}
+
+func TestTheNetworkWithPortsIsKeptAfterASecondRead(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	ids := makeNetworks(t, w.others, 2)
+	makePort(t, w.others, ids[1], "web-0", "compute:nova")
+	noError(t, w.Observer().Relist(t.Context()))
+	observed := w.observe(t, identity, Cached)
+	w.theirs(t, ids[1], "theirs", owner.Mark()) // the revision is outdated
+	cidr := w.inNeutron(t, ids[1]).Subnets[0].CIDR.String()
+	kept, _, err := w.convergeFrom(t, identity, wants(cidr, ""), observed, Guard{})
+	noError(t, err)
+	equal(t, ids[1], kept.ID)
+	_, err = w.others.GetNetwork(t.Context(), ids[0])
+	equal(t, NotFound, ReasonOf(err))
 }
 
 func TestTheOnlyNetworkIsKeptWithoutARequest(t *testing.T) {

@@ -120,6 +120,7 @@ func (c *Cloud) Converge(ctx context.Context, v View, guard Guard) (_ View, done
 			if readErr != nil {
 				return v, done, readErr
 			}
+			fresh = fresh.Keeping(v.Observed.ID)
 			if ReasonOf(err) == Stale || !sameObserved(fresh, v.Observed) {
 				v.Observed = fresh
 				continue
@@ -289,7 +290,7 @@ func (c *Cloud) approveRemoval(ctx context.Context, identity Identity, observed 
 // the status has. If no router has the name, the interfaces on it prevent the deletion, which is an error by itself.
 func (c *Cloud) withDeclaredRouter(ctx context.Context, identity Identity, observed *Observed) Identity {
 	isOther := func(i Interface) bool { return i.RouterID != identity.RouterID }
-	if identity.Existing != nil && slices.ContainsFunc(observed.Interfaces, isOther) {
+	if identity.Existing != nil && slices.ContainsFunc(observed.allInterfaces(), isOther) {
 		identity.Declared, _ = c.resolveName(ctx, "spec.router.existing", kindRouter, *identity.Existing)
 	}
 	return identity

@@ -13,10 +13,11 @@ import (
 // Observed is what Neutron has of one owner: its network, or none, its duplicates, and its routers. It is shared: copy it to
 // change it.
 type Observed struct {
-	// Network is the zero Network if the owner has none. If it has several, Network is the one to keep.
+	// Network is the zero Network if the owner has none. If it has several, Network is the one to keep; in the cache, the
+	// one with the lowest ID.
 	Network
 	// Duplicates are the owner's other networks. There are some if two writers raced, or if Neutron finished a create
-	// request after the client had timed out. An imported network has none.
+	// request after the client had timed out.
 	Duplicates []*Network
 	// Routers are the routers that carry the owner's mark, and the others that have an interface on one of the networks, as
 	// far as the client can see them, ordered by ID.
@@ -29,12 +30,14 @@ type Observed struct {
 }
 
 // newObserved returns what the owner has: the networks, and those of the routers that are the owner's or have an interface on
-// one of the networks.
+// one of the networks. A network that is there twice is one: a list can begin again, without an error, if its marker was
+// deleted meanwhile.
 func newObserved(owner types.UID, networks []*Network, routers []Router, routersKnown bool) *Observed {
 	o := &Observed{RoutersKnown: routersKnown}
 	if len(networks) > 0 {
 		networks = slices.SortedFunc(slices.Values(networks), byID)
-		o.Network, o.Duplicates = *networks[0], slices.Clone(networks[1:])
+		networks = slices.CompactFunc(networks, func(a, b *Network) bool { return a.ID == b.ID })
+		o.Network, o.Duplicates = *networks[0], networks[1:]
 	}
 	for _, r := range routers {
 		marked, _ := OwnerOf(r.Description)

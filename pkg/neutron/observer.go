@@ -272,7 +272,7 @@ func (o *Observer) known() map[types.UID]*Observed {
 func (o *Observer) knownLocked() map[types.UID]*Observed {
 	known := make(map[types.UID]*Observed, len(o.records))
 	for uid, r := range o.records {
-		if !r.unknown && r.observed != nil {
+		if !r.unknown {
 			known[uid] = r.observed
 		}
 	}

@@ -26,13 +26,15 @@ type View struct {
 // leaves behind.
 //
 // It does not touch unmanaged subnets. It takes nothing away while it is not known which router the
-// subnets must be attached to.
+// subnets must be attached to. Duplicates go before the routers that they can be attached to.
 func (v *View) Next() Step {
-	step := v.next()
-	if step != nil && !(effectOf(step).takesAway && !v.Router.isResolved()) {
+	step, hasDuplicates := v.next(), len(v.Observed.Duplicates) > 0
+	effect := effectOf(step)
+	waits := effect.takesAway && !v.Router.isResolved() || effect.isLeftover && hasDuplicates
+	if step != nil && !waits {
 		return step
 	}
-	if len(v.Observed.Duplicates) > 0 { // Neutron does not delete one that has ports
+	if hasDuplicates { // Neutron does not delete one that has ports
 		return DeleteNetwork{Network: v.Observed.Duplicates[0], IsDuplicate: true}
 	}
 	return nil

@@ -218,23 +218,22 @@ func joinRouting(owned map[types.UID][]*Network, marked map[types.UID][]Router, 
 }
 
 // keepRouting returns what is observed of each owner, with the routers and the interfaces that the cache knows. They are
-// not all known of an owner that has a network which the cache does not know.
+// not known of an owner of whose networks the cache knows none. A duplicate may lack its interfaces: Neutron refuses to delete
+// it then.
 func (c *Cloud) keepRouting(owned map[types.UID][]*Network) map[types.UID]*Observed {
 	cached := c.observer.known()
 	found := make(map[types.UID]*Observed, len(owned))
 	for uid, networks := range owned {
 		before := cmp.Or(cached[uid], &Observed{})
-		isKnown := before.RoutersKnown
+		isCached := false
 		for i, n := range networks {
 			if known := before.network(n.ID); known != nil {
 				withInterfaces := *n // others can import the network
 				withInterfaces.Interfaces = known.Interfaces
-				networks[i] = &withInterfaces
-			} else {
-				isKnown = false
+				networks[i], isCached = &withInterfaces, true
 			}
 		}
-		found[uid] = newObserved(uid, networks, before.Routers, isKnown)
+		found[uid] = newObserved(uid, networks, before.Routers, isCached && before.RoutersKnown)
 	}
 	for uid, before := range cached {
 		if left := newObserved(uid, nil, before.Routers, before.RoutersKnown); found[uid] == nil && !left.IsEmpty() {

@@ -1184,3 +1184,35 @@ func TestADuplicateOnTheRouterDoesNotPreventTheDeletion(t *testing.T) {
 	_, err = c.others.GetNetwork(t.Context(), duplicate)
 	equal(t, NotFound, ReasonOf(err))
 }
+
+// A router that the spec no longer names goes after the duplicate that is attached to it.
+func TestADuplicateOnAnObsoleteRouterGoesFirst(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(ownRouterOn(byName("public")))
+	r.synced(t)
+	duplicate := post(t, c.others, "network", object{"description": owner.Mark()})
+	subnet := post(t, c.others, "subnet", object{"network_id": duplicate, "cidr": "10.1.0.0/24", "ip_version": 4, "description": owner.Mark()})
+	_, err := c.others.AttachSubnet(t.Context(), c.own()[0].ID, subnet)
+	noError(t, err)
+	noError(t, c.Observer().Relist(t.Context()))
+	r.Spec.Router = nil
+	equal(t, false, slices.ContainsFunc(r.preview(t), func(s PlannedStep) bool { return s.Blocked != "" }))
+	r.synced(t)
+	equal(t, 0, len(c.own())+len(c.Interfaces()))
+	_, err = c.others.GetNetwork(t.Context(), duplicate)
+	equal(t, NotFound, ReasonOf(err))
+}
+
+// A list of routers that fails holds up no Network of whose routers the cache knows.
+func TestADuplicateIsDeletedWhileRoutersCannotBeListed(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(ownRouterOn(byName("public")))
+	r.synced(t)
+	noError(t, c.Observer().Relist(t.Context()))
+	duplicate := post(t, c.others, "network", object{"description": owner.Mark()})
+	c.answer(replyTo("GET", routersPath, http.StatusInternalServerError, ""))
+	noError(t, c.Observer().Relist(t.Context()))
+	r.synced(t)
+	_, err := c.others.GetNetwork(t.Context(), duplicate)
+	equal(t, NotFound, ReasonOf(err))
+}

@@ -298,7 +298,8 @@ func ownerName(name string) (cache.ObjectName, bool) {
 // unchanged reports whether a network still has the owner, the revision and the routers that the
 // relist listed.
 func unchanged(listed, now *neutron.Observed) bool {
-	return ownerOf(now) == ownerOf(listed) && sameRevision(listed.Revision, now.Revision) && slices.Equal(listed.Routers, now.Routers)
+	owner := ownerOf(now)
+	return owner != (neutron.Owner{}) && owner == ownerOf(listed) && sameRevision(listed.Revision, now.Revision) && slices.Equal(listed.Routers, now.Routers)
 }
 
 // blocking returns the ports that prevent the deletion of the owner's network: all except those that

@@ -77,7 +77,7 @@ func newNetworkPlan(t target, steps []neutron.PlannedStep, message string, isPau
 	return plan
 }
 
-// typeOf returns the name of the type of a step. The end of a removal has none.
+// typeOf returns the name of the type of a step. The deletion of a network in a removal has none.
 func typeOf(step neutron.Step) string {
 	if step == nil {
 		return "RemoveNetwork"
