@@ -1168,17 +1168,24 @@ func TestADuplicateNetworkThatIsAttachedIsDeleted(t *testing.T) {
 	equal(t, 3, len(c.world.Networks()))
 }
 
+// attachDuplicate attaches a duplicate to the own router, and lists it.
+func (c *routedCloud) attachDuplicate(t *testing.T) (id string) {
+	t.Helper()
+	id = post(t, c.others, "network", object{"description": owner.Mark()})
+	subnet := post(t, c.others, "subnet", object{"network_id": id, "cidr": "10.1.0.0/24", "ip_version": 4, "description": owner.Mark()})
+	_, err := c.others.AttachSubnet(t.Context(), c.own()[0].ID, subnet)
+	noError(t, err)
+	noError(t, c.Observer().Relist(t.Context()))
+	return id
+}
+
 // A router goes after all networks that are attached to it.
 func TestADuplicateOnTheRouterDoesNotPreventTheDeletion(t *testing.T) {
 	c := newRoutedCloud(t)
 	r := c.declare(ownRouterOn(byName("public")))
 	r.synced(t)
-	duplicate := post(t, c.others, "network", object{"description": owner.Mark()})
-	subnet := post(t, c.others, "subnet", object{"network_id": duplicate, "cidr": "10.1.0.0/24", "ip_version": 4, "description": owner.Mark()})
-	_, err := c.others.AttachSubnet(t.Context(), c.own()[0].ID, subnet)
-	noError(t, err)
-	noError(t, c.Observer().Relist(t.Context()))
-	_, err = r.remove(t, false, Guard{})
+	duplicate := c.attachDuplicate(t)
+	_, err := r.remove(t, false, Guard{})
 	noError(t, err)
 	equal(t, 0, len(c.own())+len(c.Interfaces()))
 	_, err = c.others.GetNetwork(t.Context(), duplicate)
@@ -1190,16 +1197,12 @@ func TestADuplicateOnAnObsoleteRouterGoesFirst(t *testing.T) {
 	c := newRoutedCloud(t)
 	r := c.declare(ownRouterOn(byName("public")))
 	r.synced(t)
-	duplicate := post(t, c.others, "network", object{"description": owner.Mark()})
-	subnet := post(t, c.others, "subnet", object{"network_id": duplicate, "cidr": "10.1.0.0/24", "ip_version": 4, "description": owner.Mark()})
-	_, err := c.others.AttachSubnet(t.Context(), c.own()[0].ID, subnet)
-	noError(t, err)
-	noError(t, c.Observer().Relist(t.Context()))
+	duplicate := c.attachDuplicate(t)
 	r.Spec.Router = nil
 	equal(t, false, slices.ContainsFunc(r.preview(t), func(s PlannedStep) bool { return s.Blocked != "" }))
 	r.synced(t)
 	equal(t, 0, len(c.own())+len(c.Interfaces()))
-	_, err = c.others.GetNetwork(t.Context(), duplicate)
+	_, err := c.others.GetNetwork(t.Context(), duplicate)
 	equal(t, NotFound, ReasonOf(err))
 }
 
