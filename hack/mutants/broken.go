@@ -77,7 +77,7 @@ var brokenByHand = []broken{
 		`return n.Spec.DeletionPolicy == DeletionRetain || n.Spec.DeletionPolicy == "" && n.Spec.Import != nil`,
 		`return n.Spec.DeletionPolicy == DeletionRetain`,
 	}, ".", "^TestEveryCrashPointOfEveryScenario$"},
-	{"no-live-read-before-an-import", "pkg/neutron/import.go", []string{
+	{"no-live-read-before-an-import", "pkg/neutron/importplan.go", []string{
 		"func (ImportNetwork) Irreversible() bool { return true }",
 		"func (ImportNetwork) Irreversible() bool { return false }",
 	}, "", ""},
@@ -143,7 +143,7 @@ var brokenByHand = []broken{
 		`!(v.Import != "" && v.PortIDs[s.ID] == i.PortID)`, `!(v.Import != "" && slices.Contains(slices.Collect(maps.Values(v.PortIDs)), i.PortID))`,
 		`import "slices"`, "import (\n\t\"maps\"\n\t\"slices\"\n)",
 	}, "./pkg/neutron", "^TestTheOtherIPv6SubnetOfAnImportStaysConnected$"},
-	{"other-addresses-of-our-port-ignored", "pkg/neutron/ports.go", []string{
+	{"other-addresses-of-our-port-ignored", "pkg/neutron/blockers.go", []string{
 		"return i.SubnetID == ip.SubnetID && p.GoesWith(i)", "return p.GoesWith(i)",
 	}, "./pkg/neutron", "^TestWhatPreventsTheRemovalOfARoutedNetwork$"},
 	{"what-is-switched-off-is-ready", "pkg/neutron/converge.go", []string{
@@ -163,7 +163,7 @@ var brokenByHand = []broken{
 	{"ports-not-checked-before-the-detach", "pkg/neutron/preconditions.go", []string{
 		"if _, isWhole := step.(DeleteNetwork); isWhole ||", "if _, isWhole := step.(DetachSubnet); isWhole ||",
 	}, "./pkg/neutron", "^TestTheCIDROfAnAttachedSubnetChanges$"},
-	{"tags-of-other-imports-ignored", "pkg/neutron/import.go", []string{
+	{"tags-of-other-imports-ignored", "pkg/neutron/importplan.go", []string{
 		"for _, other := range ImportersOf(network.Tags) {", `for _, other := range ImportersOf("") {`,
 	}, "./pkg/neutron", "^TestWhatIsDoneAboutAnImport$"},
 	{"import-not-confirmed", "pkg/neutron/import.go", []string{
@@ -283,7 +283,7 @@ var brokenByHand = []broken{
 	{"ports-as-they-were-before-the-look-ahead", "pkg/neutron/ahead.go", []string{
 		"if _, isDeletion := steps[0].(DeleteSubnet); !isDeletion {", "if true {",
 	}, "./pkg/neutron", "^TestAPortThatComesDuringTheLookAheadKeepsItsAddress$"},
-	{"half-interface-cured-without-a-live-read", "pkg/neutron/routersteps.go", []string{
+	{"half-interface-cured-without-a-live-read", "pkg/neutron/attach.go", []string{
 		`return &Error{Op: "attach subnet", Reason: Stale, Message: "what an earlier request has left was removed"}`,
 		"_, err := c.client.AttachSubnet(ctx, s.Router, s.Subnet)\n	return err",
 	}, "./pkg/neutron", "^TestAHalfInterfaceIsCured$"},

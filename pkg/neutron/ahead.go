@@ -15,48 +15,6 @@ import (
 // something, or moves a gateway, Converge goes through the rest of a plan that takes something away or moves
 // a gateway before all that the spec declares is there. If a step is known to fail, none of them is taken.
 
-// planFrom returns the plan that begins with the step, as far as it must be checked before the step is taken. isWhole
-// means that the steps after it need no such check any more.
-func (v View) planFrom(step Step) (plan []Step, isWhole bool) {
-	if effectOf(step).onlyUpdates || !v.Observed.Exists() {
-		return []Step{step}, false
-	}
-	v.Observed = step.expect(v.Observed)
-	plan = joint(append([]Step{step}, v.Plan()...))
-	switch step.(type) {
-	case CreateRouter, UpdateSubnet: // what can be attached is only known afterwards
-		return plan, false
-	}
-	return plan, len(plan) > 1
-}
-
-// joint returns the steps of the plan that are checked before the first one is taken: all but the leftovers, or
-// only the first one, if nothing is in danger before what the spec declares is there. So a port in a subnet that is
-// no longer declared does not prevent a repair.
-func joint(plan []Step) []Step {
-	all := append(plan[:1:1], slices.DeleteFunc(slices.Clone(plan[1:]), func(s Step) bool { return effectOf(s).isLeftover })...)
-	declared := len(all)
-	for declared > 0 && effectOf(all[declared-1]).isRelease {
-		declared--
-	}
-	if declared > 0 && !slices.ContainsFunc(all[:declared], func(s Step) bool { return effectOf(s).costs() }) {
-		return all[:1]
-	}
-	return all
-}
-
-// heldBy returns the number of the first step of the plan that is not taken because the step with the number
-// failing is known to fail. It is that step, if nothing depends on it.
-func heldBy(plan []Step, failing int) (held int) {
-	if effectOf(plan[failing]).isLeftover {
-		return failing
-	}
-	for held < failing && (effectOf(plan[held]).onlyUpdates || len(joint(plan[held:])) == 1) {
-		held++
-	}
-	return held
-}
-
 // checkPlan makes the checks of the steps of a joint plan. It returns the number of the one that is known to fail, and
 // why.
 func (c *Cloud) checkPlan(ctx context.Context, identity Identity, observed *Observed, plan []Step, guard Guard) (failing int, err error) {
@@ -184,17 +142,17 @@ func (l *lookahead) checkNeighbours(ctx context.Context, s AttachSubnet, expecte
 		isExternal := other.NetworkID == router.Gateway.NetworkID
 		hasExternal = hasExternal || isExternal
 		if other.CIDR.Overlaps(s.CIDR) {
-			return false, s.overlap(other.CIDR.String(), other.ID, isExternal)
+			return false, overlap(s, other.CIDR.String(), other.ID, isExternal)
 		}
 	}
 	for id, address := range addresses {
 		if s.CIDR.Contains(address) {
-			return false, s.overlap("the subnet of "+address.String(), id, false)
+			return false, overlap(s, "the subnet of "+address.String(), id, false)
 		}
 	}
 	for _, address := range router.Gateway.IPs.All() {
 		if ip, err := netip.ParseAddr(address); err == nil && !hasExternal && s.CIDR.Contains(ip) {
-			return false, s.overlap("the subnet of "+address, router.Gateway.NetworkID, true)
+			return false, overlap(s, "the subnet of "+address, router.Gateway.NetworkID, true)
 		}
 	}
 	return hasExternal && len(addresses) == 0, nil
@@ -215,8 +173,8 @@ func (l *lookahead) neighbours(ctx context.Context, router *Router) (map[string]
 	return addresses, err
 }
 
-// overlap is the error for another subnet of the router that overlaps.
-func (s AttachSubnet) overlap(other, id string, isExternal bool) error {
+// overlap is the error for another subnet of the router that overlaps with the one to attach.
+func overlap(s AttachSubnet, other, id string, isExternal bool) error {
 	of := fmt.Sprintf("which is attached to router %s", s.Router)
 	if isExternal {
 		of = "a subnet of the router's external network"

@@ -306,15 +306,6 @@ func (c *Client) UpdateNetwork(ctx context.Context, observed *Network, fields ma
 	return answer.Network, wrapAnswer("update network", err, answer.Network.ID)
 }
 
-// SetTags replaces the tags of the network with that ID, and returns them.
-func (c *Client) SetTags(ctx context.Context, id string, tags Tags) (Tags, error) {
-	var answer struct {
-		Tags Tags `json:"tags"`
-	}
-	err := c.send(ctx, http.MethodPut, object{"tags": tags}, &answer, nil, "networks", id, "tags")
-	return answer.Tags, wrap("set tags", err)
-}
-
 // getNetwork reads the network without its subnets.
 func (c *Client) getNetwork(ctx context.Context, id string) (*Network, error) {
 	var answer answer

@@ -15,10 +15,6 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-// maxSteps is more than any Network needs. More steps mean that Neutron's answers do not show
-// what was requested.
-const maxSteps = 100
-
 // Guard says when a step must not be taken.
 type Guard struct {
 	// Paused means that a user has paused the Network: no step is taken.
@@ -49,20 +45,6 @@ func (c *Cloud) approveStep(v View, guard Guard, step Step) error {
 		return &Error{Op: "in progress", Reason: Unrecorded, Message: next}
 	}
 	return nil
-}
-
-// isUnrecorded reports whether the step must wait for a write of the status: of the router, or of an
-// import, so that its event tells what differed before anything was changed.
-func (i Identity) isUnrecorded(step Step) bool {
-	switch s := step.(type) {
-	case ImportNetwork, WithdrawImport:
-		return false
-	case needsStatus:
-		if !s.isRecorded(i) {
-			return true
-		}
-	}
-	return i.Import != "" && !i.Imported
 }
 
 // verify reads the Network past the cache.

@@ -68,9 +68,6 @@ func shown(value any) string {
 	return text
 }
 
-// withoutMarks returns the tags that are not ownership marks.
-func (t Tags) withoutMarks() Tags { return t.without(t.importTags()...) }
-
 // routerDifferences says which declared subnets are not attached to the declared router.
 func (v *View) routerDifferences() (texts []string) {
 	if v.Router == nil || !v.Router.isResolved() || !v.Observed.RoutersKnown {

@@ -311,3 +311,13 @@ func retryAfter(header http.Header) time.Duration {
 	}
 	return max(0, date.Sub(now))
 }
+
+// asUnresolved returns the error of a request that names a router or an external network. NotFound
+// becomes Unresolved: the spec names something that does not exist.
+func asUnresolved(err error) error {
+	if e := errorIn(err); e.Reason == NotFound {
+		e.Reason = Unresolved
+		return &e
+	}
+	return err
+}

@@ -34,8 +34,8 @@ func overlay[O any](observed *O, fields map[string]any) {
 	}
 }
 
-// change makes the changes in a subnet. JSON cannot take a gateway away.
-func (s *Subnet) change(changes []Change) {
+// overlayChanges makes the changes in a subnet. JSON cannot take a gateway away.
+func overlayChanges(s *Subnet, changes []Change) {
 	overlay(s, update(changes))
 	if gatewayChange(changes) != nil {
 		s.Gateway = gatewayIn(changes)
@@ -65,13 +65,13 @@ func (s CreateSubnet) expect(observed *Observed) *Observed {
 	created := Subnet{ID: newSubnet + s.Subnet.CIDR.String(), NetworkID: observed.ID, CIDR: s.Subnet.CIDR, DHCP: true}
 	created.Gateway = defaultGateway(created.CIDR, netip.Addr{})
 	overlay(&created, creation(subnetTable, &s.Subnet))
-	created.change(changes(subnetTable, &s.Subnet, &created)) // Neutron's defaults
+	overlayChanges(&created, changes(subnetTable, &s.Subnet, &created)) // Neutron's defaults
 	return observed.withSubnet(created)
 }
 
 func (s UpdateSubnet) expect(observed *Observed) *Observed {
 	changed := *observed.subnet(s.ID)
-	changed.change(s.Changes)
+	overlayChanges(&changed, s.Changes)
 	return observed.withSubnet(changed)
 }
 

@@ -5,6 +5,7 @@ package neutron
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -257,15 +258,6 @@ func equalFields[D, O any](table []field[D, O], a, b *O) bool {
 	return !slices.ContainsFunc(table, func(f field[D, O]) bool { return f.observed(a) != f.observed(b) })
 }
 
-// namesIn returns the names of the fields in Neutron's API.
-func namesIn[D, O any](table []field[D, O]) []string {
-	names := make([]string, len(table))
-	for i, f := range table {
-		names[i] = f.name
-	}
-	return names
-}
-
 // labelsIn returns the names of the fields for users, except of those that Neutron cannot change.
 func labelsIn[D, O any](table []field[D, O]) []string {
 	var labels []string
@@ -324,4 +316,27 @@ func (c Change) String() string {
 		return noun + " removed"
 	}
 	return fmt.Sprintf("%s set to %v", noun, c.Value)
+}
+
+// gatewayOn is the external network of a router's gateway, in the form of a request.
+type gatewayOn string
+
+// MarshalJSON writes Neutron's external_gateway_info.
+func (g gatewayOn) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]string{"network_id": string(g)})
+}
+
+func (g gatewayOn) String() string { return "external network " + string(g) }
+
+// routerTable has a row for each field of a router of a Network's own.
+var routerTable = []field[DesiredRouter, Router]{
+	{name: "name", label: "router name",
+		spec:     func(d *DesiredRouter) any { return d.Name },
+		observed: func(r *Router) any { return r.Name }},
+	{name: "description", label: "router mark", noun: "ownership mark of the router", role: roleMark,
+		spec:     func(d *DesiredRouter) any { return d.Mark },
+		observed: func(r *Router) any { return r.Description }},
+	{name: "external_gateway_info", label: "router gateway",
+		spec:     func(d *DesiredRouter) any { return gatewayOn(d.ExternalNetwork) },
+		observed: func(r *Router) any { return gatewayOn(r.Gateway.NetworkID) }},
 }

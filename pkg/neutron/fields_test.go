@@ -466,3 +466,27 @@ func TestAdditionalSubnetsHaveNamesOfTheirOwn(t *testing.T) {
 	long := Name(strings.Repeat("n", 253), "x")
 	equal(t, maxName, len(Name(long, "v6")))
 }
+
+// namesIn returns the names of the fields in Neutron's API.
+func namesIn[D, O any](table []field[D, O]) []string {
+	names := make([]string, len(table))
+	for i, f := range table {
+		names[i] = f.name
+	}
+	return names
+}
+
+// TestListsRequestWhatTheTablesHave: the API does not know the tables, so a field that is only in a table is never read.
+func TestListsRequestWhatTheTablesHave(t *testing.T) {
+	for _, tc := range []struct{ requested, read []string }{
+		{networkFields, namesIn(networkTable)},
+		{subnetFields, namesIn(subnetTable)},
+		{routerFields, namesIn(routerTable)},
+	} {
+		for _, name := range tc.read {
+			if !slices.Contains(tc.requested, name) {
+				t.Errorf("a list does not request %s: add it in listnetworks.go", name)
+			}
+		}
+	}
+}

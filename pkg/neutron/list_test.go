@@ -109,8 +109,8 @@ func TestAListRequestsOnlyTheFieldsItNeeds(t *testing.T) {
 	_, err := l.client(t).ListNetworks(t.Context())
 	noError(t, err)
 	equal(t, []url.Values{{
-		"fields": {"name", "description", "mtu", "port_security_enabled", "dns_domain", "shared", "router:external",
-			"provider:network_type", "provider:physical_network", "provider:segmentation_id", "id", "tags", "admin_state_up", "revision_number", "subnets"},
+		"fields": {"id", "name", "description", "mtu", "port_security_enabled", "dns_domain", "shared", "router:external",
+			"provider:network_type", "provider:physical_network", "provider:segmentation_id", "tags", "admin_state_up", "revision_number", "subnets"},
 		"limit":      {"1000"},
 		"project_id": {"project-1"},
 	}}, networkQueries())

@@ -86,11 +86,14 @@ func (c *Client) projectFilter(ctx context.Context) (url.Values, error) {
 	return url.Values{"project_id": {s.place.Project}}, nil
 }
 
-// The fields that a list requests.
+// The fields that a list requests: those of the tables in fields.go (TestListsRequestWhatTheTablesHave), and some that only the
+// plan reads.
 var (
-	networkFields    = append(namesIn(networkTable), "id", "tags", "admin_state_up", "revision_number")
-	subnetFields     = append(namesIn(subnetTable), "id", "network_id", "cidr", "revision_number")
-	routerFields     = append(namesIn(routerTable), "id", "admin_state_up")
+	networkFields = []string{"id", "name", "description", "mtu", "port_security_enabled", "dns_domain", "shared", "router:external",
+		"provider:network_type", "provider:physical_network", "provider:segmentation_id", "tags", "admin_state_up", "revision_number"}
+	subnetFields = []string{"id", "network_id", "name", "description", "cidr", "gateway_ip", "allocation_pools", "dns_nameservers",
+		"host_routes", "enable_dhcp", "ipv6_address_mode", "ipv6_ra_mode", "revision_number"}
+	routerFields     = []string{"id", "name", "description", "external_gateway_info", "admin_state_up"}
 	portFields       = []string{"id", "name", "device_owner", "device_id", "network_id", "fixed_ips"}
 	floatingIPFields = []string{"id", "floating_ip_address", "fixed_ip_address", "router_id", "port_forwardings"}
 	namedFields      = []string{"id", "name"}

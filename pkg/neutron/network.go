@@ -6,10 +6,8 @@ package neutron
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 )
 
 // Network is the observed state of a network in Neutron, with the fields that the controller
@@ -78,29 +76,6 @@ func (a *adminDown) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// checkAdminState fails with AdminStateDown if the network is switched off, or the router that its subnets
-// must be attached to. Somebody may want that, so the controller leaves it as it is.
-func (v *View) checkAdminState() error {
-	var off []string
-	add := func(kind, id string, isDown adminDown) {
-		if isDown {
-			off = append(off, fmt.Sprintf("%s %s is switched off: openstack %[1]s set --enable %[2]s switches it on", kind, id))
-		}
-	}
-	add("network", v.Observed.ID, v.Observed.AdminDown)
-	router := v.ownRouter()
-	if router == nil {
-		router = v.Observed.router(v.Declared)
-	}
-	if router != nil {
-		add("router", router.ID, router.AdminDown)
-	}
-	if len(off) == 0 {
-		return nil
-	}
-	return &Error{Op: "admin_state_up", Reason: AdminStateDown, Message: strings.Join(off, "; ")}
-}
-
 // Exists reports whether there is a network.
 func (n *Network) Exists() bool { return n.ID != "" }
 
@@ -130,20 +105,3 @@ func (n *Network) hasInterfaceOf(router string) bool {
 
 // copyRead copies what Neutron's answer to a change of the network does not contain.
 func (n *Network) copyRead(from *Network) { n.Subnets, n.Interfaces = from.Subnets, from.Interfaces }
-
-// same reports whether a and b are equal for the plan. It ignores revisions, which also count
-// changes of fields that no spec has.
-func same(a, b *Network) bool {
-	if a.ID != b.ID || !equalFields(networkTable, a, b) || a.Tags != b.Tags || a.AdminDown != b.AdminDown ||
-		!slices.EqualFunc(a.Interfaces, b.Interfaces, sameInterface) || len(a.Subnets) != len(b.Subnets) {
-		return false
-	}
-	for i, s := range a.Subnets {
-		t := b.Subnets[i]
-		s.Revision, t.Revision = nil, nil
-		if s != t {
-			return false
-		}
-	}
-	return true
-}

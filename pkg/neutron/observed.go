@@ -196,3 +196,20 @@ func (o *Observed) withoutInterface(router, subnet string) *Observed {
 func sameObserved(a, b *Observed) bool {
 	return same(&a.Network, &b.Network) && slices.EqualFunc(a.Duplicates, b.Duplicates, same) && slices.Equal(a.Routers, b.Routers)
 }
+
+// same reports whether a and b are equal for the plan. It ignores revisions, which also count
+// changes of fields that no spec has.
+func same(a, b *Network) bool {
+	if a.ID != b.ID || !equalFields(networkTable, a, b) || a.Tags != b.Tags || a.AdminDown != b.AdminDown ||
+		!slices.EqualFunc(a.Interfaces, b.Interfaces, sameInterface) || len(a.Subnets) != len(b.Subnets) {
+		return false
+	}
+	for i, s := range a.Subnets {
+		t := b.Subnets[i]
+		s.Revision, t.Revision = nil, nil
+		if s != t {
+			return false
+		}
+	}
+	return true
+}

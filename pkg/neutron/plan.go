@@ -157,31 +157,6 @@ func isRefused(subnet *DesiredSubnet) bool {
 	return gateway == first || gateway == netipx.PrefixLastIP(cidr) || subnet.Pools.containing(gateway) != ""
 }
 
-// allocationPools returns the pools that Neutron itself creates for a subnet with this gateway
-// (generate_pools in neutron.ipam.utils); nil for a subnet without hosts.
-func allocationPools(cidr netip.Prefix, gateway netip.Addr) any {
-	whole := netipx.RangeOfPrefix(cidr)
-	first, last := whole.From().Next(), whole.To()
-	if cidr.Addr().Is4() {
-		last = last.Prev()
-	}
-	pool := netipx.IPRangeFrom(first, last)
-	switch {
-	case !pool.IsValid():
-		return nil
-	case !pool.Contains(gateway):
-		return NewPools(pool)
-	}
-	var pools []netipx.IPRange
-	if gateway != first {
-		pools = append(pools, netipx.IPRangeFrom(first, gateway.Prev()))
-	}
-	if gateway != last {
-		pools = append(pools, netipx.IPRangeFrom(gateway.Next(), last))
-	}
-	return NewPools(pools...)
-}
-
 // subnetField names a field of a subnet in Neutron, or of the network if the ID is "".
 type subnetField struct{ subnet, name string }
 

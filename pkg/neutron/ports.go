@@ -11,8 +11,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // Port is a port that prevents a deletion.
@@ -108,89 +106,6 @@ func (p Port) GoesWith(i Interface) bool {
 		slices.ContainsFunc(p.FixedIPs, func(ip FixedIP) bool { return ip.SubnetID == i.SubnetID })
 }
 
-// blockers says which ports prevent a step. The zero value has none.
-type blockers struct {
-	// op is the operation that they prevent.
-	op string
-	// network is the ID of the network that they are on.
-	network string
-	// subnets are the IDs of the subnets that they have addresses in; nil: any port of the network
-	// prevents the step.
-	subnets []string
-	// except are the interfaces that the controller removes itself. They do not prevent it, nor do the
-	// ports that go with them.
-	except []Interface
-}
-
-// blockersOfNetwork are those of the deletion of a network.
-func blockersOfNetwork(id string) blockers { return blockers{op: "delete network", network: id} }
-
-// withoutInterfaces returns them without the interfaces that the owner manages.
-func (b blockers) withoutInterfaces(identity Identity, observed *Observed) blockers {
-	for _, i := range observed.Interfaces {
-		if identity.manages(observed, i) {
-			b.except = append(b.except, i)
-		}
-	}
-	return b
-}
-
-// blockersOfReplaced are those of the replacement of these subnets of the network. Without subnets
-// there are none.
-func blockersOfReplaced(observed *Observed, ids []string) blockers {
-	if len(ids) == 0 {
-		return blockers{}
-	}
-	var cidrs []string
-	for _, id := range ids {
-		cidrs = append(cidrs, observed.subnet(id).CIDR.String())
-	}
-	return blockers{op: "replace subnet " + strings.Join(cidrs, ", "), network: observed.ID, subnets: ids}
-}
-
-// blockersOf returns which ports prevent the step, except for those that go with the interfaces that the owner manages.
-func blockersOf(step Step, identity Identity, observed *Observed) (b blockers) {
-	switch s := step.(type) {
-	case CreateSubnet:
-		b = blockersOfReplaced(observed, s.Replaces)
-	case DeleteSubnet:
-		b = blockers{op: "delete subnet " + s.CIDR.String(), network: observed.ID, subnets: []string{s.ID}}
-		if len(s.Others) > 0 {
-			b = blockersOfReplaced(observed, append([]string{s.ID}, s.Others...))
-		}
-	case DetachSubnet:
-		b = blockersOfReplaced(observed, s.Replaces)
-		if s.IsRemoval {
-			b = blockersOfNetwork(observed.ID)
-		}
-	case DeleteNetwork:
-		observed = observed.Keeping(s.Network.ID) // its interfaces go first
-		b = blockersOfNetwork(s.Network.ID)
-	default:
-		return blockers{}
-	}
-	return b.withoutInterfaces(identity, observed)
-}
-
-func (b blockers) equal(other blockers) bool {
-	return b.network == other.network && slices.Equal(b.subnets, other.subnets) && slices.EqualFunc(b.except, other.except, sameInterface)
-}
-
-// has reports whether the port prevents the step. The IPv6 subnets of a network share the port of a router:
-// it prevents the step too while it has the address of one that stays.
-func (b blockers) has(p Port) bool {
-	return p.NetworkID == b.network && (b.subnets == nil && len(p.FixedIPs) == 0 || slices.ContainsFunc(p.FixedIPs, func(ip FixedIP) bool {
-		isIn := b.subnets == nil || slices.Contains(b.subnets, ip.SubnetID)
-		isRemoved := func(i Interface) bool { return i.SubnetID == ip.SubnetID && p.GoesWith(i) }
-		return isIn && !slices.ContainsFunc(b.except, isRemoved)
-	}))
-}
-
-// blocking names those of the ports that prevent the step; "" if none does.
-func (b blockers) blocking(ports []Port) string {
-	return inUseBy(slices.DeleteFunc(slices.Clone(ports), func(p Port) bool { return !b.has(p) }))
-}
-
 // inUseBy returns a message that names the ports; "" if there are none.
 func inUseBy(ports []Port) string {
 	if len(ports) == 0 {
@@ -217,43 +132,4 @@ func FirstOf(names []string) string {
 		text += fmt.Sprintf(" and %d more", len(names)-most)
 	}
 	return text
-}
-
-func (b blockers) inUse(message string) error {
-	return &Error{Op: b.op, Reason: InUse, Message: message}
-}
-
-// checkPorts lists the ports. If one prevents the step, it returns an InUse error that names
-// them, and the owner waits.
-func (c *Cloud) checkPorts(ctx context.Context, owner types.UID, b blockers) error {
-	ports, err := c.client.PortsOnNetworks(ctx, b.network)
-	if err != nil {
-		return err
-	}
-	message := b.blocking(ports)
-	if message == "" {
-		return nil
-	}
-	c.waits.add(owner, b, message)
-	return b.inUse(message)
-}
-
-// tryDelete calls del. If that fails with InUse, it returns an error that names the ports, and
-// the owner waits. If no ports are found, the last one has just gone, or the credentials cannot
-// see it: it calls del once more, after the guard.
-func (c *Cloud) tryDelete(ctx context.Context, owner types.UID, b blockers, guard Guard, del func() error) error {
-	err := del()
-	if ReasonOf(err) != InUse {
-		return err
-	}
-	switch named := c.checkPorts(ctx, owner, b); {
-	case named == nil:
-		if err := guard.verify(ctx); err != nil {
-			return err
-		}
-		return del()
-	case ReasonOf(named) == InUse:
-		return named
-	}
-	return err
 }

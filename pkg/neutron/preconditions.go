@@ -6,10 +6,8 @@ package neutron
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 
-	"go4.org/netipx"
 	"k8s.io/klog/v2"
 )
 
@@ -230,16 +228,6 @@ func (l *lookahead) checkUpdate(_ context.Context, s UpdateSubnet, expected *Obs
 		}
 	}
 	return nil
-}
-
-// containing returns the pool that contains the address, "" if none does.
-func (p Pools) containing(address netip.Addr) string {
-	for _, text := range elements(p) {
-		if pool, err := netipx.ParseIPRange(text); err == nil && pool.Contains(address) {
-			return text
-		}
-	}
-	return ""
 }
 
 // checkHidden fails with Invalid if the network has a subnet that the client cannot see, and the new one can overlap

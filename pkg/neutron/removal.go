@@ -64,6 +64,10 @@ func nextDetachment(identity Identity, observed *Observed) Step {
 	return step
 }
 
+// maxSteps is more than any Network needs. More steps mean that Neutron's answers do not show
+// what was requested.
+const maxSteps = 100
+
 // stepsOf returns all steps of a plan, as far as they can be known before they are taken.
 func stepsOf(next func(*Observed) Step, observed *Observed) (steps []Step) {
 	for step := next(observed); step != nil && len(steps) < maxSteps; step = next(observed) {

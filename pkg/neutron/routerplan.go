@@ -3,7 +3,11 @@
 
 package neutron
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // nextForRouter returns the next step from the observed routers and interfaces to the desired ones,
 // nil if they match. All desired subnets exist, with their gateways.
@@ -170,4 +174,38 @@ func (v *View) CurrentRouter() (id string, exists bool) {
 		}
 	}
 	return "", v.Router != nil
+}
+
+// checkAddresses fails if the router of the Network's own has no address in the external network, as
+// in one without a subnet. Neutron adds the address when there is one.
+func (v *View) checkAddresses() error {
+	own := v.ownRouter()
+	if own == nil || own.Gateway.IPs != "" {
+		return nil
+	}
+	return &Error{Op: "spec.router.externalNetwork", Reason: Unresolved,
+		Message: fmt.Sprintf("router %s has no address in external network %s, which has no subnet", own.ID, v.Router.ExternalNetwork)}
+}
+
+// checkAdminState fails with AdminStateDown if the network is switched off, or the router that its subnets
+// must be attached to. Somebody may want that, so the controller leaves it as it is.
+func (v *View) checkAdminState() error {
+	var off []string
+	add := func(kind, id string, isDown adminDown) {
+		if isDown {
+			off = append(off, fmt.Sprintf("%s %s is switched off: openstack %[1]s set --enable %[2]s switches it on", kind, id))
+		}
+	}
+	add("network", v.Observed.ID, v.Observed.AdminDown)
+	router := v.ownRouter()
+	if router == nil {
+		router = v.Observed.router(v.Declared)
+	}
+	if router != nil {
+		add("router", router.ID, router.AdminDown)
+	}
+	if len(off) == 0 {
+		return nil
+	}
+	return &Error{Op: "admin_state_up", Reason: AdminStateDown, Message: strings.Join(off, "; ")}
 }

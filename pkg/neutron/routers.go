@@ -96,29 +96,6 @@ func compareInterfaces(a, b Interface) int {
 	return cmp.Or(cmp.Compare(a.SubnetID, b.SubnetID), cmp.Compare(a.RouterID, b.RouterID), cmp.Compare(a.PortID, b.PortID))
 }
 
-// gatewayOn is the external network of a router's gateway, in the form of a request.
-type gatewayOn string
-
-// MarshalJSON writes Neutron's external_gateway_info.
-func (g gatewayOn) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]string{"network_id": string(g)})
-}
-
-func (g gatewayOn) String() string { return "external network " + string(g) }
-
-// routerTable has a row for each field of a router of a Network's own.
-var routerTable = []field[DesiredRouter, Router]{
-	{name: "name", label: "router name",
-		spec:     func(d *DesiredRouter) any { return d.Name },
-		observed: func(r *Router) any { return r.Name }},
-	{name: "description", label: "router mark", noun: "ownership mark of the router", role: roleMark,
-		spec:     func(d *DesiredRouter) any { return d.Mark },
-		observed: func(r *Router) any { return r.Description }},
-	{name: "external_gateway_info", label: "router gateway",
-		spec:     func(d *DesiredRouter) any { return gatewayOn(d.ExternalNetwork) },
-		observed: func(r *Router) any { return gatewayOn(r.Gateway.NetworkID) }},
-}
-
 // CreateRouter creates a router with a gateway.
 func (c *Client) CreateRouter(ctx context.Context, fields map[string]any) (Router, error) {
 	var answer answer

@@ -282,17 +282,6 @@ func (c *Cloud) resolve(ctx context.Context, v View) (_ View, err error) {
 	return v, err
 }
 
-// checkAddresses fails if the router of the Network's own has no address in the external network, as
-// in one without a subnet. Neutron adds the address when there is one.
-func (v *View) checkAddresses() error {
-	own := v.ownRouter()
-	if own == nil || own.Gateway.IPs != "" {
-		return nil
-	}
-	return &Error{Op: "spec.router.externalNetwork", Reason: Unresolved,
-		Message: fmt.Sprintf("router %s has no address in external network %s, which has no subnet", own.ID, v.Router.ExternalNetwork)}
-}
-
 // resolveName returns the ID of the object that the reference names. It lists the names again if the
 // last list does not have exactly one object of that name.
 func (c *Cloud) resolveName(ctx context.Context, field string, k kind, ref samplecrdv1.NeutronReference) (id string, err error) {

@@ -179,3 +179,21 @@ type UnmarkImport struct {
 func (s UnmarkImport) String() string   { return "ownership mark of network " + s.ID + " removed" }
 func (UnmarkImport) Irreversible() bool { return true }
 func (UnmarkImport) Fields() []string   { return nil }
+
+// needsStatus is a step that must not be taken before the status has the router: if the spec changed
+// right afterwards, what the step creates could not be found.
+type needsStatus interface{ isRecorded(Identity) bool }
+
+// isUnrecorded reports whether the step must wait for a write of the status: of the router, or of an
+// import, so that its event tells what differed before anything was changed.
+func (i Identity) isUnrecorded(step Step) bool {
+	switch s := step.(type) {
+	case ImportNetwork, WithdrawImport:
+		return false
+	case needsStatus:
+		if !s.isRecorded(i) {
+			return true
+		}
+	}
+	return i.Import != "" && !i.Imported
+}

@@ -206,3 +206,38 @@ func (r Routes) All() (routes [][2]string) {
 	}
 	return routes
 }
+
+// containing returns the pool that contains the address, "" if none does.
+func (p Pools) containing(address netip.Addr) string {
+	for _, text := range elements(p) {
+		if pool, err := netipx.ParseIPRange(text); err == nil && pool.Contains(address) {
+			return text
+		}
+	}
+	return ""
+}
+
+// allocationPools returns the pools that Neutron itself creates for a subnet with this gateway
+// (generate_pools in neutron.ipam.utils); nil for a subnet without hosts.
+func allocationPools(cidr netip.Prefix, gateway netip.Addr) any {
+	whole := netipx.RangeOfPrefix(cidr)
+	first, last := whole.From().Next(), whole.To()
+	if cidr.Addr().Is4() {
+		last = last.Prev()
+	}
+	pool := netipx.IPRangeFrom(first, last)
+	switch {
+	case !pool.IsValid():
+		return nil
+	case !pool.Contains(gateway):
+		return NewPools(pool)
+	}
+	var pools []netipx.IPRange
+	if gateway != first {
+		pools = append(pools, netipx.IPRangeFrom(first, gateway.Prev()))
+	}
+	if gateway != last {
+		pools = append(pools, netipx.IPRangeFrom(gateway.Next(), last))
+	}
+	return NewPools(pools...)
+}

@@ -1,0 +1,124 @@
+// Copyright The samplecrd-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package neutron
+
+import (
+	"fmt"
+	"strings"
+)
+
+// PlannedStep is a step that was not taken yet.
+type PlannedStep struct {
+	// Step is nil for the deletion of a network in a removal, which Text describes.
+	Step Step
+	// Text describes the step to users, with the values before and after it.
+	Text string
+	// Interrupts says which traffic or addresses the step interrupts; "" for none.
+	Interrupts string
+	// Blocked says what prevents the step now; "" if nothing is known to prevent it. The steps after it
+	// wait for it.
+	Blocked string
+}
+
+// planRemoval returns the steps of Remove, or says what stays. A network without the owner's mark stays as it is.
+func planRemoval(identity Identity, observed *Observed, retain bool) (steps []Step, stays string) {
+	switch {
+	case observed.IsEmpty(), identity.hasLost(observed):
+		return nil, ""
+	case retain && observed.Exists():
+		return nil, "network " + observed.ID + " stays, without its ownership mark"
+	case retain:
+		return nil, "the router stays, without its ownership mark"
+	}
+	return stepsOf(func(o *Observed) Step { return NextRemoval(identity, o, false) }, observed), ""
+}
+
+// describePlan adds the texts. observed is from before the first step.
+func describePlan(steps []Step, observed *Observed) []PlannedStep {
+	planned := make([]PlannedStep, len(steps))
+	for i, step := range steps {
+		planned[i] = PlannedStep{Step: step, Text: plannedText(step, steps[i+1:], observed), Interrupts: interruption(step, steps[i+1:])}
+	}
+	return planned
+}
+
+// plannedText describes a step. then are those after it.
+func plannedText(step Step, then []Step, observed *Observed) string {
+	switch s := step.(type) {
+	case UpdateNetwork:
+		return describeTransitions(s.Changes)
+	case UpdateRouter:
+		return describeTransitions(s.Changes)
+	case UpdateSubnet:
+		if subnet := observed.subnet(s.ID); subnet != nil && len(observed.Subnets) > 1 {
+			return "subnet " + subnet.CIDR.String() + ": " + describeTransitions(s.Changes)
+		}
+		return describeTransitions(s.Changes)
+	case SetTags:
+		return fmt.Sprintf("tags %s → %s", shown(observed.Tags.withoutMarks()), shown(s.Tags.withoutMarks()))
+	case CreateSubnet:
+		if len(s.Replaces) > 0 {
+			return fmt.Sprintf("subnet %s replaced by %s", cidrsOf(observed, s.Replaces), s.Subnet.CIDR)
+		}
+	case DeleteSubnet:
+		if next := successor(s, then); next != nil {
+			return fmt.Sprintf("subnet %s replaced by %s, with which it overlaps", s.CIDR, next.Subnet.CIDR)
+		}
+	}
+	return step.String()
+}
+
+// cidrsOf names subnets.
+func cidrsOf(observed *Observed, ids []string) string {
+	cidrs := make([]string, len(ids))
+	for i, id := range ids {
+		cidrs[i] = observed.subnet(id).CIDR.String()
+	}
+	return strings.Join(cidrs, ", ")
+}
+
+// describeTransitions describes changes with the values before and after them.
+func describeTransitions(changes []Change) string {
+	setsGateway := gatewayIn(changes).IsValid()
+	var texts []string
+	for _, c := range changes {
+		switch {
+		case c.Role == roleMark:
+			texts = append(texts, c.String())
+		case !(setsGateway && c.IsDefault && c.Role == rolePools): // they follow the gateway
+			texts = append(texts, fmt.Sprintf("%s %s → %s", c.Label, shown(c.Before), shown(c.Value)))
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// successor returns the step that creates a subnet for which this one makes room; nil if none does.
+func successor(s DeleteSubnet, then []Step) *CreateSubnet {
+	for _, step := range then {
+		if create, ok := step.(CreateSubnet); ok && create.Subnet.CIDR.Overlaps(s.CIDR) {
+			return &create
+		}
+	}
+	return nil
+}
+
+// interruption returns PlannedStep.Interrupts. then are the steps after it.
+func interruption(step Step, then []Step) string {
+	switch s := step.(type) {
+	case DeleteSubnet:
+		if successor(s, then) != nil {
+			return "the old subnet goes before the new one comes"
+		}
+	case DetachSubnet:
+		for _, next := range then {
+			if attach, ok := next.(AttachSubnet); ok && attach.Subnet == s.Subnet {
+				return "no traffic through a router until the subnet is attached again"
+			}
+		}
+		return "no traffic from this subnet through the router any more"
+	case DeleteRouter:
+		return "the addresses of the router are released"
+	}
+	return ""
+}
