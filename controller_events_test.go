@@ -30,7 +30,7 @@ func (f *fixture) countRepairs() *[]string {
 	fields := &[]string{}
 	f.controller.changes = status.NewUnrecorded(func(steps []neutron.Step) {
 		for _, step := range steps {
-			*fields = append(*fields, step.Fields()...)
+			*fields = append(*fields, neutron.FieldsOf(step)...)
 		}
 	})
 	return fields

@@ -69,17 +69,17 @@ var brokenByHand = []broken{
 		"if !e.Leads() {",
 		"if false {",
 	}, "./pkg/election", "^TestAReplicaThatLosesTheLeaseIsStopped$"},
-	{"no-live-read-before-a-subnet-is-attached", "pkg/neutron/routersteps.go", []string{
-		"func (AttachSubnet) Irreversible() bool { return true }",
-		"func (AttachSubnet) Irreversible() bool { return false }",
+	{"no-live-read-before-a-subnet-is-attached", "pkg/neutron/effects.go", []string{
+		"return effect{repairs: []string{fieldInterface}}",
+		"return effect{isReversible: true, repairs: []string{fieldInterface}}",
 	}, "", ""},
 	{"imports-are-deleted-by-default", "pkg/apis/samplecrd/v1/types.go", []string{
 		`return n.Spec.DeletionPolicy == DeletionRetain || n.Spec.DeletionPolicy == "" && n.Spec.Import != nil`,
 		`return n.Spec.DeletionPolicy == DeletionRetain`,
 	}, ".", "^TestEveryCrashPointOfEveryScenario$"},
-	{"no-live-read-before-an-import", "pkg/neutron/importplan.go", []string{
-		"func (ImportNetwork) Irreversible() bool { return true }",
-		"func (ImportNetwork) Irreversible() bool { return false }",
+	{"no-live-read-before-an-import", "pkg/neutron/effects.go", []string{
+		"return effect{onlyUpdates: true, repairs: []string{fieldNetworkMark}}",
+		"return effect{isReversible: true, onlyUpdates: true, repairs: []string{fieldNetworkMark}}",
 	}, "", ""},
 	{"region-of-a-status-ignored", "pkg/neutron/cloud.go", []string{
 		`sameRegion := was.Region == now.Region || was.Region == "" && session.onlyRegion`, "sameRegion := true",

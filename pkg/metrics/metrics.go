@@ -104,7 +104,7 @@ func (m *Metrics) Gatherer() prometheus.Gatherer {
 // DriftRepaired counts the fields that the steps repaired.
 func (m *Metrics) DriftRepaired(steps []neutron.Step) {
 	for _, step := range steps {
-		for _, field := range step.Fields() {
+		for _, field := range neutron.FieldsOf(step) {
 			m.repaired.WithLabelValues(field).Inc()
 		}
 	}

@@ -3,9 +3,38 @@
 
 package neutron
 
-// effect is what a step does to what exists, and so to the steps after it. The zero effect is that of a step that adds
-// something, or removes a mark.
+import "slices"
+
+// Fields are all names that FieldsOf returns. They are label values of a metric.
+var Fields = slices.Concat(
+	[]string{fieldNetwork, fieldDuplicateNetwork, fieldTags, fieldSubnet, fieldObsoleteSubnet, fieldRouter, fieldObsoleteRouter, fieldInterface},
+	labelsIn(networkTable), labelsIn(subnetTable), labelsIn(routerTable),
+)
+
+const (
+	fieldNetwork          = "network"
+	fieldNetworkMark      = "network mark"
+	fieldDuplicateNetwork = "duplicate network"
+	fieldTags             = "tags"
+	fieldSubnet           = "subnet"
+	fieldObsoleteSubnet   = "obsolete subnet"
+	fieldRouter           = "router"
+	fieldObsoleteRouter   = "obsolete router"
+	fieldInterface        = "router interface"
+)
+
+// FieldsOf returns what the step repairs: what was missing, different or superfluous. Each name is one of Fields. A removal
+// repairs nothing.
+func FieldsOf(step Step) []string { return effectOf(step).repairs }
+
+// effect is what a step does to what exists, and so to the steps after it. The zero effect is that of a step that
+// cannot be undone, and that adds something or removes a mark.
 type effect struct {
+	// isReversible means that a later sync can repair what the step does. The Network is read past the cache right before any
+	// other step.
+	isReversible bool
+	// repairs is what FieldsOf returns.
+	repairs []string
 	// onlyUpdates means that the step only changes fields, and prevents no later step.
 	onlyUpdates bool
 	// movesGateway means that a subnet gets another gateway. A port can have its address, and then the subnet cannot be
@@ -28,23 +57,41 @@ func (e effect) costs() bool { return e.takesAway || e.movesGateway }
 // effectOf returns the effect of the step. step may be nil.
 func effectOf(step Step) effect {
 	switch s := step.(type) {
-	case UpdateNetwork, SetTags, UpdateRouter, ImportNetwork, WithdrawImport:
-		return effect{onlyUpdates: true}
+	case CreateNetwork: // for a deleted Network, it would be an orphan
+		return effect{repairs: []string{fieldNetwork}}
+	case UpdateNetwork:
+		return effect{isReversible: true, onlyUpdates: true, repairs: labels(s.Changes)}
+	case SetTags:
+		return effect{isReversible: true, onlyUpdates: true, repairs: []string{fieldTags}}
+	case ImportNetwork, WithdrawImport:
+		// The mark of a deleted Network would keep others from the network. The cache can lack what another replica has
+		// confirmed, and without the mark the network becomes another Network's.
+		return effect{onlyUpdates: true, repairs: []string{fieldNetworkMark}}
+	case CreateSubnet: // on a network that is already ours
+		return effect{isReversible: true, takesAway: len(s.Replaces) > 0, resource: "subnet", more: 1, repairs: []string{fieldSubnet}}
 	case UpdateSubnet:
 		moves := gatewayIn(s.Changes).IsValid()
-		return effect{onlyUpdates: !moves, movesGateway: moves}
-	case CreateSubnet:
-		return effect{takesAway: len(s.Replaces) > 0, resource: "subnet", more: 1}
+		return effect{isReversible: true, onlyUpdates: !moves, movesGateway: moves, repairs: labels(s.Changes)}
 	case DeleteSubnet:
-		return effect{takesAway: true, isRelease: true, resource: "subnet", more: -1}
-	case DetachSubnet:
-		return effect{takesAway: true, isRelease: len(s.Replaces) > 0}
-	case CreateRouter:
-		return effect{resource: "router", more: 1}
-	case DeleteRouter:
-		return effect{isRelease: true, isLeftover: true, resource: "router", more: -1}
+		return effect{takesAway: true, isRelease: true, resource: "subnet", more: -1, repairs: []string{fieldObsoleteSubnet}}
 	case DeleteNetwork:
+		if s.IsDuplicate {
+			return effect{isRelease: true, isLeftover: true, repairs: []string{fieldDuplicateNetwork}}
+		}
 		return effect{isRelease: true, isLeftover: true}
+	case CreateRouter: // for a deleted Network, it would be an orphan
+		return effect{resource: "router", more: 1, repairs: []string{fieldRouter}}
+	case UpdateRouter:
+		return effect{isReversible: true, onlyUpdates: true, repairs: labels(s.Changes)}
+	case AttachSubnet: // to a router that the Network no longer names, it would stay attached
+		if s.Port != "" {
+			return effect{} // it is only confirmed: the interface exists, as a rule
+		}
+		return effect{repairs: []string{fieldInterface}}
+	case DetachSubnet:
+		return effect{takesAway: true, isRelease: len(s.Replaces) > 0, repairs: []string{fieldInterface}}
+	case DeleteRouter:
+		return effect{isRelease: true, isLeftover: true, resource: "router", more: -1, repairs: []string{fieldObsoleteRouter}}
 	}
 	return effect{}
 }

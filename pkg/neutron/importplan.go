@@ -128,19 +128,8 @@ func (s ImportNetwork) String() string {
 	return "network " + s.ID + " imported"
 }
 
-// Irreversible returns true: the mark of a deleted Network would keep others from the network.
-func (ImportNetwork) Irreversible() bool { return true }
-
-func (ImportNetwork) Fields() []string { return []string{fieldNetworkMark} }
-
 // WithdrawImport removes the mark of an import that was not confirmed, from a network that must not be
 // taken over.
 type WithdrawImport struct{ Tags []string }
 
 func (s WithdrawImport) String() string { return "ownership mark withdrawn" }
-
-// Irreversible returns true: the cache can lack what another replica has confirmed, and without the mark the network
-// becomes another Network's.
-func (WithdrawImport) Irreversible() bool { return true }
-
-func (WithdrawImport) Fields() []string { return []string{fieldNetworkMark} }

@@ -294,11 +294,12 @@ func TestTheEmbeddedNeutronRefusesTheSameSubnets(t *testing.T) {
 }
 
 func TestWhatIsIrreversible(t *testing.T) {
-	for _, step := range []Step{CreateNetwork{}, DeleteSubnet{}, DeleteNetwork{}, CreateRouter{}, AttachSubnet{}, DetachSubnet{}, DeleteRouter{}, ImportNetwork{}, WithdrawImport{}} {
-		equal(t, true, step.Irreversible())
+	for _, step := range []Step{CreateNetwork{}, DeleteSubnet{}, DeleteNetwork{}, CreateRouter{}, AttachSubnet{}, DetachSubnet{}, DeleteRouter{}, ImportNetwork{}, WithdrawImport{},
+		UnmarkNetwork{}, UnmarkImport{}, UnmarkSubnet{}, UnmarkRouter{}} {
+		equal(t, false, effectOf(step).isReversible)
 	}
 	for _, step := range []Step{UpdateNetwork{}, CreateSubnet{}, UpdateSubnet{}, SetTags{}, UpdateRouter{}} {
-		equal(t, false, step.Irreversible())
+		equal(t, true, effectOf(step).isReversible)
 	}
 }
 

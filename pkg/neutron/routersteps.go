@@ -8,12 +8,6 @@ import (
 	"net/netip"
 )
 
-const (
-	fieldRouter         = "router"
-	fieldObsoleteRouter = "obsolete router"
-	fieldInterface      = "router interface"
-)
-
 // CreateRouter creates a router of the Network's own, with its gateway. Its description carries the
 // mark from the start.
 type CreateRouter struct{ Router DesiredRouter }
@@ -22,9 +16,6 @@ func (CreateRouter) String() string { return "router created" }
 
 func (s CreateRouter) fields() map[string]any { return creation(routerTable, &s.Router) }
 
-// Irreversible returns true: a router created for a deleted Network would be an orphan.
-func (CreateRouter) Irreversible() bool                { return true }
-func (CreateRouter) Fields() []string                  { return []string{fieldRouter} }
 func (CreateRouter) isRecorded(identity Identity) bool { return identity.RouterRecorded }
 
 // UpdateRouter changes fields of a router of the Network's own.
@@ -33,9 +24,7 @@ type UpdateRouter struct {
 	Changes []Change
 }
 
-func (s UpdateRouter) String() string   { return describe(s.Changes) }
-func (UpdateRouter) Irreversible() bool { return false }
-func (s UpdateRouter) Fields() []string { return labels(s.Changes) }
+func (s UpdateRouter) String() string { return describe(s.Changes) }
 
 // AttachSubnet attaches a subnet to a router, or confirms that it is attached.
 type AttachSubnet struct {
@@ -52,17 +41,6 @@ func (s AttachSubnet) String() string {
 		return fmt.Sprintf("connection of subnet %s to router %s confirmed", s.CIDR, s.Router)
 	}
 	return fmt.Sprintf("subnet %s attached to router %s", s.CIDR, s.Router)
-}
-
-// Irreversible returns true: an interface on a router that the Network no longer names would stay.
-func (AttachSubnet) Irreversible() bool { return true }
-
-// Fields returns nothing for a confirmation: the interface exists, as a rule.
-func (s AttachSubnet) Fields() []string {
-	if s.Port != "" {
-		return nil
-	}
-	return []string{fieldInterface}
 }
 
 func (s AttachSubnet) isRecorded(identity Identity) bool {
@@ -86,12 +64,8 @@ type DetachSubnet struct {
 func (s DetachSubnet) String() string {
 	return fmt.Sprintf("subnet %s detached from router %s", s.CIDR, s.Router)
 }
-func (DetachSubnet) Irreversible() bool { return true }
-func (DetachSubnet) Fields() []string   { return []string{fieldInterface} }
 
 // DeleteRouter deletes a router that carries the owner's mark.
 type DeleteRouter struct{ ID string }
 
-func (s DeleteRouter) String() string   { return "router " + s.ID + " deleted" }
-func (DeleteRouter) Irreversible() bool { return true }
-func (DeleteRouter) Fields() []string   { return []string{fieldObsoleteRouter} }
+func (s DeleteRouter) String() string { return "router " + s.ID + " deleted" }

@@ -6,38 +6,16 @@ package neutron
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 )
 
-// A Step is one change in Neutron, as data. A new kind of change is one more type here, and a case in Cloud.request or
-// Cloud.requestForRouter.
+// A Step is one change in Neutron, as data. A new kind of change is one more type here, a case in effectOf, and one in
+// Cloud.request or Cloud.requestForRouter.
 type Step interface {
 	// String describes the step to users, in events and in the message of a paused Network.
 	fmt.Stringer
-	// Irreversible reports whether a later sync cannot repair what the step does. The
-	// caller reads the Network past the cache before such a step.
-	Irreversible() bool
-	// Fields names what the step repairs: what was missing, different or superfluous. Each
-	// name is one of Fields.
-	Fields() []string
 	// expect returns what will be observed afterwards, if Neutron accepts the step.
 	expect(observed *Observed) *Observed
 }
-
-// Fields are all names that Step.Fields returns. They are label values of a metric.
-var Fields = slices.Concat(
-	[]string{fieldNetwork, fieldDuplicateNetwork, fieldTags, fieldSubnet, fieldObsoleteSubnet, fieldRouter, fieldObsoleteRouter, fieldInterface},
-	labelsIn(networkTable), labelsIn(subnetTable), labelsIn(routerTable),
-)
-
-const (
-	fieldNetwork          = "network"
-	fieldNetworkMark      = "network mark"
-	fieldDuplicateNetwork = "duplicate network"
-	fieldTags             = "tags"
-	fieldSubnet           = "subnet"
-	fieldObsoleteSubnet   = "obsolete subnet"
-)
 
 // CreateNetwork creates the network. Its description carries the mark from the start.
 type CreateNetwork struct{ Network DesiredNetwork }
@@ -46,24 +24,16 @@ func (CreateNetwork) String() string { return "network created" }
 
 func (s CreateNetwork) fields() map[string]any { return creation(networkTable, &s.Network) }
 
-// Irreversible returns true: a network created for a deleted Network would be an orphan.
-func (CreateNetwork) Irreversible() bool { return true }
-func (CreateNetwork) Fields() []string   { return []string{fieldNetwork} }
-
 // UpdateNetwork changes fields of the network.
 type UpdateNetwork struct{ Changes []Change }
 
-func (s UpdateNetwork) String() string   { return describe(s.Changes) }
-func (UpdateNetwork) Irreversible() bool { return false }
-func (s UpdateNetwork) Fields() []string { return labels(s.Changes) }
+func (s UpdateNetwork) String() string { return describe(s.Changes) }
 
 // SetTags replaces the tags of the network. Neutron does not accept tags in the request that
 // creates it.
 type SetTags struct{ Tags Tags }
 
-func (s SetTags) String() string   { return Change{Label: fieldTags, Value: s.Tags}.String() }
-func (SetTags) Irreversible() bool { return false }
-func (SetTags) Fields() []string   { return []string{fieldTags} }
+func (s SetTags) String() string { return Change{Label: fieldTags, Value: s.Tags}.String() }
 
 // CreateSubnet creates a subnet. Its description carries the mark from the start. If a subnet
 // that it replaces has ports, it fails with InUse and changes nothing.
@@ -84,10 +54,6 @@ func (s CreateSubnet) fields() map[string]any {
 	return fields
 }
 
-// Irreversible returns false: the subnet is on a network that is already ours.
-func (CreateSubnet) Irreversible() bool { return false }
-func (CreateSubnet) Fields() []string   { return []string{fieldSubnet} }
-
 // UpdateSubnet changes fields of a subnet.
 type UpdateSubnet struct {
 	ID string
@@ -103,9 +69,6 @@ func (s UpdateSubnet) String() string {
 	return "subnet " + s.Label + ": " + describe(s.Changes)
 }
 
-func (UpdateSubnet) Irreversible() bool { return false }
-func (s UpdateSubnet) Fields() []string { return labels(s.Changes) }
-
 // DeleteSubnet deletes a subnet that the spec no longer declares. It fails with InUse if ports have
 // addresses in it.
 type DeleteSubnet struct {
@@ -117,9 +80,7 @@ type DeleteSubnet struct {
 	Others []string
 }
 
-func (s DeleteSubnet) String() string   { return "subnet " + s.CIDR.String() + " deleted" }
-func (DeleteSubnet) Irreversible() bool { return true }
-func (DeleteSubnet) Fields() []string   { return []string{fieldObsoleteSubnet} }
+func (s DeleteSubnet) String() string { return "subnet " + s.CIDR.String() + " deleted" }
 
 // DeleteNetwork deletes a network with its subnets. The network must have had the owner's mark. If Neutron has another revision
 // of it by now, it is deleted only if it still has the mark.
@@ -137,37 +98,22 @@ func (s DeleteNetwork) String() string {
 	return text
 }
 
-func (DeleteNetwork) Irreversible() bool { return true }
-
-func (s DeleteNetwork) Fields() []string {
-	if !s.IsDuplicate {
-		return nil // it is a removal, which repairs nothing
-	}
-	return []string{fieldDuplicateNetwork}
-}
-
 // UnmarkSubnet removes the mark from a subnet that is to be retained.
 type UnmarkSubnet struct{ Subnet Subnet }
 
 func (s UnmarkSubnet) String() string {
 	return "ownership mark of subnet " + s.Subnet.CIDR.String() + " removed"
 }
-func (UnmarkSubnet) Irreversible() bool { return true }
-func (UnmarkSubnet) Fields() []string   { return nil }
 
 // UnmarkRouter removes the mark from a router that is to be retained.
 type UnmarkRouter struct{ Router Router }
 
-func (s UnmarkRouter) String() string   { return "ownership mark of router " + s.Router.ID + " removed" }
-func (UnmarkRouter) Irreversible() bool { return true }
-func (UnmarkRouter) Fields() []string   { return nil }
+func (s UnmarkRouter) String() string { return "ownership mark of router " + s.Router.ID + " removed" }
 
 // UnmarkNetwork removes the mark from a network that is to be retained. The network is no longer the owner's then.
 type UnmarkNetwork struct{ ID string }
 
-func (s UnmarkNetwork) String() string   { return "ownership mark of network " + s.ID + " removed" }
-func (UnmarkNetwork) Irreversible() bool { return true }
-func (UnmarkNetwork) Fields() []string   { return nil }
+func (s UnmarkNetwork) String() string { return "ownership mark of network " + s.ID + " removed" }
 
 // UnmarkImport removes the owner's tags from an imported network that is to be retained, and nothing else. The network is no
 // longer the owner's then.
@@ -176,9 +122,7 @@ type UnmarkImport struct {
 	Tags []string
 }
 
-func (s UnmarkImport) String() string   { return "ownership mark of network " + s.ID + " removed" }
-func (UnmarkImport) Irreversible() bool { return true }
-func (UnmarkImport) Fields() []string   { return nil }
+func (s UnmarkImport) String() string { return "ownership mark of network " + s.ID + " removed" }
 
 // needsStatus is a step that must not be taken before the status has the router: if the spec changed
 // right afterwards, what the step creates could not be found.

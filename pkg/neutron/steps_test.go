@@ -42,7 +42,7 @@ func TestEveryFieldIsChangedByAStep(t *testing.T) {
 		{UpdateSubnet{Changes: allChanges(subnetTable)}, []string{"DHCP", "DNS servers", "allocation pools", "gateway", "host routes", "subnet mark", "subnet name"}},
 		{UpdateRouter{"r", allChanges(routerTable)}, []string{"router gateway", "router mark", "router name"}},
 	} {
-		got := test.step.Fields()
+		got := FieldsOf(test.step)
 		slices.Sort(got)
 		equal(t, test.want, got)
 		for _, field := range got {

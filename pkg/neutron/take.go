@@ -53,7 +53,7 @@ func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Observed
 		}
 		step = DeleteNetwork{Network: &detached.Network, IsDuplicate: true}
 	}
-	if step.Irreversible() {
+	if !effectOf(step).isReversible {
 		if err := guard.verify(ctx); err != nil {
 			return nil, err
 		}
