@@ -228,6 +228,9 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Observe
 	if identity.Observe {
 		return &observed.Network, nil
 	}
+	if observed, err = c.withRouters(ctx, identity, observed); err != nil {
+		return nil, err
+	}
 	isRouted := identity.isRouted(observed)
 	identity = c.withDeclaredRouter(ctx, identity, observed)
 	for done := 0; !observed.IsEmpty() && done < maxSteps; done++ {

@@ -87,6 +87,9 @@ type Error struct {
 	away bool
 	// unsent means that no request was sent: the error is that of another request.
 	unsent bool
+	// isUnserved means that the answer was 404, whoever sent it. For a list, it means that Neutron has no service of that kind,
+	// if its other lists work.
+	isUnserved bool
 	// conflict says more than the reason about an answer to add_router_interface.
 	conflict conflict
 }
@@ -149,6 +152,7 @@ func wrap(op string, err error) error {
 	reason, message, conflict := interpret(answer)
 	// gophercloud's error is not kept: it holds the whole answer.
 	e := &Error{Op: op, Reason: reason, Message: Printable(message), RequestID: requestIDOf(answer.ResponseHeader), conflict: conflict}
+	e.isUnserved = answer.Actual == http.StatusNotFound
 	e.away = answer.Actual >= http.StatusInternalServerError && answer.Method == http.MethodGet
 	if answer.Actual == http.StatusTooManyRequests || answer.Actual == http.StatusServiceUnavailable {
 		e.RetryAfter = min(retryAfter(answer.ResponseHeader), maxRetryAfter)

@@ -46,6 +46,9 @@ func (c *Cloud) PreviewRemoval(ctx context.Context, identity Identity, retain bo
 	if err != nil || identity.Observe {
 		return nil, err
 	}
+	if observed, err = c.withRouters(ctx, identity, observed); err != nil {
+		return nil, err
+	}
 	if retain = retain || identity.keeps(&observed.Network); !retain {
 		if err := identity.checkDeletion(&observed.Network); err != nil {
 			return nil, err

@@ -68,6 +68,26 @@ func (r *routing) need(identity Identity, observed *Observed) bool {
 	return r.owners.Has(owner)
 }
 
+// withRouters reads Neutron before a removal if no list has shown yet which owners have routers. The spec and the status do not
+// tell if they are from a backup, and a router with a mark of the owner must not stay.
+func (c *Cloud) withRouters(ctx context.Context, identity Identity, observed *Observed) (*Observed, error) {
+	if observed.RoutersKnown || c.routing.hasList() {
+		return observed, nil
+	}
+	fresh, err := c.readNeutron(ctx, identity, true)
+	if errorIn(err).isUnserved || ReasonOf(err) == Forbidden {
+		return observed, nil // there are none, or none that the client can see
+	}
+	return fresh, err
+}
+
+// hasList reports whether routers were listed at least once.
+func (r *routing) hasList() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.isListed
+}
+
 // forget forgets that the owner needs routers.
 func (r *routing) forget(owner types.UID) {
 	r.mu.Lock()
@@ -170,7 +190,7 @@ func (c *Cloud) listRouting(ctx context.Context, cluster string, networks []*Net
 			marked[owner.UID] = append(marked[owner.UID], r)
 		}
 	}
-	c.routing.listed(routers, len(marked) > 0)
+	c.routing.listed(routers, marked)
 	if !c.routing.isNeeded() {
 		return withoutRouters(owned), nil
 	}
@@ -243,12 +263,14 @@ func (c *Cloud) keepRouting(owned map[types.UID][]*Network) map[types.UID]*Obser
 	return found
 }
 
-// listed stores what a list of all routers shows.
-func (r *routing) listed(routers []Router, isMarked bool) {
+// listed stores what a list of all routers shows, and remembers the owners for whom routers are marked: the lists after it
+// can fail, and then what the cache has of these owners lacks their routers.
+func (r *routing) listed(routers []Router, marked map[types.UID][]Router) {
 	r.storeRouters(routers)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.isListed, r.isMarked = true, isMarked
+	r.isListed, r.isMarked = true, len(marked) > 0
+	r.owners = r.owners.Union(sets.KeySet(marked))
 }
 
 func (r *routing) storeRouters(routers []Router) {

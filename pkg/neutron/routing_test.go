@@ -722,6 +722,61 @@ func TestASubnetOfAnOlderStatusIsDetachedBeforeADeletion(t *testing.T) {
 	equal(t, NotFound, ReasonOf(err))
 }
 
+// A Network from a backup can lack the router that Neutron has. A new process must not end the deletion before it knows the
+// router, whichever list fails.
+func TestARouterThatABackupLacksIsRemovedAlsoIfItCannotBeListed(t *testing.T) {
+	for name, path := range map[string]string{"routers": routersPath, "ports": portsPath} {
+		for _, retain := range []bool{true, false} {
+			for _, isAgain := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s, retain %t, again %t", name, retain, isAgain), func(t *testing.T) {
+					t.Parallel()
+					c := newRoutedCloud(t)
+					r := c.declare(ownRouterOn(byIDOf(c.public)))
+					r.synced(t)
+					r.Spec.Router, r.Status.Router, r.Status.Subnets[0].RouterPortID = nil, nil, "" // the backup
+
+					c.Cloud = NewCloud("test", c.lab.client(t), owner.Cluster, time.Minute)
+					c.answer(replyTo("GET", path, http.StatusInternalServerError, ""))
+					noError(t, c.Observer().Relist(t.Context()))
+					remove := func() error {
+						as := NewIdentity(r.Network, owner.Cluster)
+						observed, err := c.Observe(t.Context(), as, Cached)
+						if err == nil {
+							_, err = c.Remove(t.Context(), as, observed, retain, Guard{})
+						}
+						return err
+					}
+					if isAgain {
+						equal(t, Unavailable, ReasonOf(remove()))
+					}
+					c.answer(nil)
+					noError(t, remove())
+					equal(t, 0, len(c.own()))
+				})
+			}
+		}
+	}
+}
+
+// In a cloud that has no routers, or does not show them, a deletion does not wait for them.
+func TestADeletionDoesNotWaitForRoutersThatTheCloudDoesNotServe(t *testing.T) {
+	for code, body := range map[int]string{
+		http.StatusNotFound:  `{"message": "The resource could not be found.", "code": "404 Not Found", "title": "Not Found"}`,
+		http.StatusForbidden: `{"NeutronError": {"type": "PolicyNotAuthorized", "message": "get_router is disallowed by policy", "detail": ""}}`,
+	} {
+		c := newRoutedCloud(t)
+		r := c.declare()
+		r.synced(t)
+		c.Cloud = NewCloud("test", c.lab.client(t), owner.Cluster, time.Minute)
+		c.answer(replyTo("GET", routersPath, code, body))
+		noError(t, c.Observer().Relist(t.Context()))
+		_, err := r.remove(t, false, Guard{})
+		noError(t, err)
+		_, err = c.others.GetNetwork(t.Context(), r.Status.NetworkID)
+		equal(t, NotFound, ReasonOf(err))
+	}
+}
+
 // A router is all that is left when another client has deleted the network.
 func TestRemoveARouterWithoutItsNetwork(t *testing.T) {
 	for _, retain := range []bool{true, false} {
