@@ -290,4 +290,10 @@ var brokenByHand = []broken{
 	{"status-has-all-subnets", "pkg/status/limits.go", []string{
 		"	if len(o.Subnets) <= maxSubnets {\n		return o.Subnets\n", "	if true {\n		return o.Subnets\n",
 	}, "./pkg/status", "^TestAStatusCanBeWrittenWhateverNeutronHas$"},
+	{"removal-ends-before-routers-were-listed", "pkg/neutron/routing.go", []string{
+		"if observed.RoutersKnown || c.routing.hasList() {", "if true {",
+	}, "./pkg/neutron", "^TestARouterThatABackupLacksIsRemovedAlsoIfItCannotBeListed$"},
+	{"owners-of-listed-routers-forgotten", "pkg/neutron/routing.go", []string{
+		"r.owners = r.owners.Union(sets.KeySet(marked))", "r.owners = r.owners.Union(nil)",
+	}, "./pkg/neutron", "^TestARouterThatABackupLacksIsRemovedAlsoIfItCannotBeListed$"},
 }
