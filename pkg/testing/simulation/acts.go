@@ -79,6 +79,7 @@ var kinds = map[string]struct {
 	"Neutron is away":          {2, (*World).takeNeutronAway},
 	"Neutron is unreliable":    {4, (*World).spoilNeutron},
 	"Neutron is slow":          {2, (*World).slowNeutron},
+	"Neutron lacks a list":     {2, (*World).lackList},
 	"tokens are revoked":       {2, func(w *World, _ *slot, _ *rand.Rand) { w.cloud.RevokeTokens() }},
 	"Kubernetes is away":       {2, (*World).takeKubernetesAway},
 	"Kubernetes is unreliable": {4, (*World).spoilKubernetes},

@@ -276,6 +276,8 @@ func (w *shared) faultInNeutron(r *http.Request) *embedded.Fault {
 		return &embedded.Fault{Drop: true, After: dice.IntN(2) == 0}
 	case time.Now().Before(w.neutronAway):
 		return &embedded.Fault{Status: http.StatusServiceUnavailable, Message: "no backend"}
+	case time.Now().Before(w.lackingUntil) && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/"+w.lacking):
+		return &embedded.Fault{Status: http.StatusServiceUnavailable, Message: "no backend"}
 	case dice.IntN(100) < w.neutronFaults:
 		f := neutronFaults[dice.IntN(len(neutronFaults))]
 		if f.Half && !isWrite {
@@ -314,7 +316,7 @@ func (w *shared) processOf(r *http.Request) *process {
 // seeded returns a source of random numbers that the seed and the purpose decide.
 func seeded(seed uint64, purpose string, index int) *rand.Rand {
 	hash := uint64(14695981039346656037)
-	for _, b := range []byte(fmt.Sprint(purpose, index)) {
+	for _, b := range []byte(fmt.Sprintf("%s %d", purpose, index)) {
 		hash = (hash ^ uint64(b)) * 1099511628211
 	}
 	return rand.New(rand.NewPCG(seed, hash))

@@ -99,6 +99,8 @@ type shared struct {
 	processes        map[string]*process
 	rolled           map[string]int // how often the dice of a request were
 	neutronAway      time.Time
+	lackingUntil     time.Time
+	lacking          string // the collection that Neutron does not list until then
 	kubernetesAway   time.Time
 	neutronFaults    int // percent
 	kubernetesFaults int // percent

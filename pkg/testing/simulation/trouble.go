@@ -34,6 +34,14 @@ func (w *World) takeNeutronAway(_ *slot, r *rand.Rand) {
 	w.set(func() { w.neutronAway = until(r, 90) })
 }
 
+// lackList makes Neutron refuse the lists of one collection.
+func (w *World) lackList(_ *slot, r *rand.Rand) {
+	w.set(func() {
+		w.lacking, w.lackingUntil = []string{"routers", "ports", "subnets"}[r.IntN(3)], until(r, 90)
+		w.log("Neutron does not list %s", w.lacking)
+	})
+}
+
 func (w *World) takeKubernetesAway(_ *slot, r *rand.Rand) {
 	w.set(func() { w.kubernetesAway = until(r, 20) })
 }
@@ -72,8 +80,9 @@ func (w *World) backUp(_ *slot, _ *rand.Rand) {
 	w.backup = &backup
 }
 
-// restore restores the last backup. Nobody tells the controllers which Networks are gone.
-func (w *World) restore(_ *slot, _ *rand.Rand) {
+// restore restores the last backup. Nobody tells the controllers which Networks are gone. Sometimes all of the control plane is
+// restored, so that new processes begin, and users tidy up what they find.
+func (w *World) restore(_ *slot, r *rand.Rand) {
 	if w.backup == nil {
 		return
 	}
@@ -85,6 +94,17 @@ func (w *World) restore(_ *slot, _ *rand.Rand) {
 		w.forgot[string(n.UID)] = true
 		// A Network without the finalizer can be deleted at once, although it has something in Neutron.
 		w.left[string(n.UID)] = len(n.Finalizers) == 0
+	}
+	if r.IntN(2) == 0 {
+		return
+	}
+	for _, replica := range w.replicas {
+		w.killProcess(replica)
+	}
+	w.lackList(nil, r)
+	for range 4 {
+		s, wait := w.slots[r.IntN(slots)], time.Duration(r.IntN(90))*time.Second
+		w.after(wait, func() { edit(changePolicy)(w, s, r); w.delete(s, r) })
 	}
 }
 
@@ -137,7 +157,7 @@ func (w *World) set(change func()) {
 func (w *World) heal() {
 	w.later = nil
 	w.set(func() {
-		w.neutronAway, w.kubernetesAway, w.lateness = time.Time{}, time.Time{}, 0
+		w.neutronAway, w.lackingUntil, w.kubernetesAway, w.lateness = time.Time{}, time.Time{}, time.Time{}, 0
 		w.neutronFaults, w.kubernetesFaults, w.slowness, w.killAtWrite = 0, 0, 0, 0
 		for _, p := range w.processes {
 			p.suspended = time.Time{}
@@ -172,13 +192,13 @@ func (w *World) switchAllOn() {
 	}
 }
 
-// removeObstacles removes what strangers, and Networks that were retained, have at routers and on networks.
+// removeObstacles removes what strangers, and Networks that were retained or lost, have at routers and on networks.
 func (w *World) removeObstacles() {
 	now := w.cloud.snapshot()
 	for id, interfaces := range now.Interfaces {
 		s := now.Subnets[id]
 		for _, i := range interfaces {
-			if w.isStrange(i.RouterID) && !w.isGate(i.RouterID) || w.isStrange(id) || !isMarked(s.Description) {
+			if w.isStrange(i.RouterID) && !w.isGate(i.RouterID) || w.isStrange(id) || !isMarked(s.Description) || w.isOrphan(s.Description) {
 				if err := w.cloud.byAdmin(http.MethodPut, "routers/"+i.RouterID+"/remove_router_interface", object{"port_id": i.PortID}, nil); err != nil {
 					w.log("an interface stays: %v", err)
 				}
@@ -195,6 +215,14 @@ func (w *World) removeObstacles() {
 			_ = w.cloud.byAdmin(http.MethodDelete, "routers/"+id, nil, nil)
 		}
 	}
+}
+
+// isOrphan reports whether the description is the mark of a Network that a restore has lost. Its subnets stay in Neutron, and can
+// overlap with those of another Network at the same router.
+func (w *World) isOrphan(description string) bool {
+	uid := oracle.MarkOf(w.cluster, description)
+	isOf := func(n *samplecrdv1.Network) bool { return string(n.UID) == uid }
+	return uid != "" && !slices.ContainsFunc(w.all(), isOf) && (w.twin == nil || !slices.ContainsFunc(w.twin.all(), isOf))
 }
 
 // isMarked reports whether the description is a mark of either cluster.
