@@ -3,10 +3,7 @@
 
 package neutron
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // blockers says which ports prevent a step. The zero value has none.
 type blockers struct {
@@ -55,11 +52,7 @@ func blockersOfReplaced(observed *Observed, ids []string) blockers {
 	if len(ids) == 0 {
 		return blockers{}
 	}
-	var cidrs []string
-	for _, id := range ids {
-		cidrs = append(cidrs, observed.subnet(id).CIDR.String())
-	}
-	return blockers{op: "replace subnet " + strings.Join(cidrs, ", "), network: observed.ID, subnets: ids}
+	return blockers{op: "replace subnet " + cidrsOf(observed, ids), network: observed.ID, subnets: ids}
 }
 
 // withoutInterfaces returns them without the interfaces that the owner manages.

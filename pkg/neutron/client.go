@@ -185,7 +185,8 @@ func (c *Client) newSession(ctx context.Context, config Config) (*session, error
 	provider.HTTPClient = c.http
 	provider.UserAgent.Prepend(c.options.UserAgent)
 	if err := openstack.Authenticate(ctx, provider, config.Auth); err != nil {
-		err = authenticationError(err)
+		// If Keystone refuses the content of the request, it refuses the credentials.
+		err = withReason(wrap(authenticate, err), Unauthenticated, Invalid, Forbidden, NotFound)
 		if ReasonOf(err) == Unauthenticated {
 			c.refused.attempts++
 		}
@@ -205,16 +206,6 @@ func (c *Client) newSession(ctx context.Context, config Config) (*session, error
 			"the credentials are now for %s, and were for %s: to create networks there, restart the controller", place, before)}
 	}
 	return &session{service: service, place: place, onlyRegion: onlyRegion}, nil
-}
-
-// authenticationError is wrap for answers of Keystone: if Keystone refuses the content of the
-// request, it refuses the credentials.
-func authenticationError(err error) error {
-	err = wrap(authenticate, err)
-	if e, ok := err.(*Error); ok && (e.Reason == Invalid || e.Reason == Forbidden || e.Reason == NotFound) {
-		e.Reason = Unauthenticated
-	}
-	return err
 }
 
 // endpointError is wrap for the discovery of Neutron. A 404 to the request for its versions, for
@@ -262,13 +253,21 @@ func (c *Client) end(s *session) {
 // object is a JSON object in a request.
 type object = map[string]any
 
-// answer is an answer with one network, one subnet or one router, which is decoded directly into it.
-// gophercloud's own Create and Update decode it into a tree of values, encode that as JSON, and
-// decode it again.
-type answer struct {
-	Network Network `json:"network"`
-	Subnet  Subnet  `json:"subnet"`
-	Router  Router  `json:"router"`
+// verbs are the words of messages for the requests of one object.
+var verbs = map[string]string{http.MethodPost: "create ", http.MethodPut: "update ", http.MethodGet: "get "}
+
+// request makes a request whose answer is one object of the collection that begins the path. It is decoded directly: gophercloud's
+// own Create and Update decode it into a tree of values, encode that as JSON, and decode it again. revision is for send.
+func request[T item](ctx context.Context, c *Client, method string, fields object, revision *int, path ...string) (T, error) {
+	kind := strings.TrimSuffix(path[0], "s")
+	var body any
+	if fields != nil {
+		body = object{kind: fields}
+	}
+	var answer map[string]T
+	err := c.send(ctx, method, body, &answer, revision, path...)
+	id, _, _ := answer[kind].listed()
+	return answer[kind], wrapAnswer(verbs[method]+kind, err, id)
 }
 
 // send makes a request and decodes the answer. If revision is not nil, Neutron refuses the
@@ -293,25 +292,20 @@ func (c *Client) send(ctx context.Context, method string, body, answer any, revi
 
 // CreateNetwork creates a network without subnets.
 func (c *Client) CreateNetwork(ctx context.Context, fields map[string]any) (Network, error) {
-	var answer answer
-	err := c.send(ctx, http.MethodPost, object{"network": fields}, &answer, nil, "networks")
-	return answer.Network, wrapAnswer("create network", err, answer.Network.ID)
+	return request[Network](ctx, c, http.MethodPost, fields, nil, "networks")
 }
 
 // UpdateNetwork changes fields of the network. It fails with Stale if the network no longer has
 // the observed revision.
 func (c *Client) UpdateNetwork(ctx context.Context, observed *Network, fields map[string]any) (Network, error) {
-	var answer answer
-	err := c.send(ctx, http.MethodPut, object{"network": fields}, &answer, observed.Revision, "networks", observed.ID)
-	return answer.Network, wrapAnswer("update network", err, answer.Network.ID)
+	return request[Network](ctx, c, http.MethodPut, fields, observed.Revision, "networks", observed.ID)
 }
 
 // getNetwork reads the network without its subnets.
 func (c *Client) getNetwork(ctx context.Context, id string) (*Network, error) {
-	var answer answer
-	err := c.send(ctx, http.MethodGet, nil, &answer, nil, "networks", id)
-	c.setForeign(&answer.Network)
-	return &answer.Network, wrapAnswer("get network", err, answer.Network.ID)
+	network, err := request[Network](ctx, c, http.MethodGet, nil, nil, "networks", id)
+	c.setForeign(&network)
+	return &network, err
 }
 
 // subnetIDs returns the IDs of all subnets of a network, also of those that the client cannot see.
@@ -341,27 +335,19 @@ func (c *Client) DeleteSubnet(ctx context.Context, id string, revision *int) err
 }
 
 func (c *Client) delete(ctx context.Context, op, collection, id string, revision *int) error {
-	err := wrap(op, c.send(ctx, http.MethodDelete, nil, nil, revision, collection, id))
-	if ReasonOf(err) == NotFound {
-		return nil
-	}
-	return err
+	return unlessGone(wrap(op, c.send(ctx, http.MethodDelete, nil, nil, revision, collection, id)))
 }
 
 // CreateSubnet creates a subnet of the network, which the fields need not name.
 func (c *Client) CreateSubnet(ctx context.Context, networkID string, fields map[string]any) (Subnet, error) {
 	fields["network_id"] = networkID
-	var answer answer
-	err := c.send(ctx, http.MethodPost, object{"subnet": fields}, &answer, nil, "subnets")
-	return answer.Subnet, wrapAnswer("create subnet", err, answer.Subnet.ID)
+	return request[Subnet](ctx, c, http.MethodPost, fields, nil, "subnets")
 }
 
 // UpdateSubnet changes fields of the subnet. It fails with Stale if the subnet no longer has the
 // observed revision.
 func (c *Client) UpdateSubnet(ctx context.Context, observed *Subnet, fields map[string]any) (Subnet, error) {
-	var answer answer
-	err := c.send(ctx, http.MethodPut, object{"subnet": fields}, &answer, observed.Revision, "subnets", observed.ID)
-	return answer.Subnet, wrapAnswer("update subnet", err, answer.Subnet.ID)
+	return request[Subnet](ctx, c, http.MethodPut, fields, observed.Revision, "subnets", observed.ID)
 }
 
 // wrapAnswer is wrap, and also fails if the answer has no ID. Such an answer may come from a
@@ -371,4 +357,24 @@ func wrapAnswer(op string, err error, id string) error {
 		return &Error{Op: op, Reason: Unavailable, Message: "the answer is not from Neutron"}
 	}
 	return wrap(op, err)
+}
+
+// SetTags replaces the tags of the network with that ID, and returns them.
+func (c *Client) SetTags(ctx context.Context, id string, tags Tags) (Tags, error) {
+	var answer struct {
+		Tags Tags `json:"tags"`
+	}
+	err := c.send(ctx, http.MethodPut, object{"tags": tags}, &answer, nil, "networks", id, "tags")
+	return answer.Tags, wrap("set tags", err)
+}
+
+// addTag adds a tag to the network. It succeeds if the network has the tag.
+func (c *Client) addTag(ctx context.Context, id, tag string) error {
+	return wrap("add tag", c.send(ctx, http.MethodPut, nil, nil, nil, "networks", id, "tags", tag))
+}
+
+// removeTag removes a tag from the network. It succeeds if the network does not have the tag, or does
+// not exist.
+func (c *Client) removeTag(ctx context.Context, id, tag string) error {
+	return unlessGone(wrap("remove tag", c.send(ctx, http.MethodDelete, nil, nil, nil, "networks", id, "tags", tag)))
 }

@@ -167,11 +167,7 @@ func isOutdated(step Step, err error) bool {
 
 // isRefusal reports whether the same step fails again as long as nothing else changes.
 func isRefusal(err error) bool {
-	switch ReasonOf(err) {
-	case Invalid, Forbidden, InUse:
-		return true
-	}
-	return false
+	return slices.Contains([]ErrorReason{Invalid, Forbidden, InUse}, ReasonOf(err))
 }
 
 // TakenBefore begins the part of a message that says what was taken away before a step that is not taken yet, or that

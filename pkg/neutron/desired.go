@@ -200,7 +200,7 @@ func newDesiredSubnet(field string, spec *samplecrdv1.SubnetSpec) (DesiredSubnet
 	subnet := DesiredSubnet{
 		CIDR:           cidr.Masked(),
 		NoDHCP:         !ptr.Deref(spec.EnableDHCP, true),
-		DNSNameservers: newAddresses(spec.DNSNameservers),
+		DNSNameservers: NewAddresses(spec.DNSNameservers...),
 		Routes:         newHostRoutes(spec.HostRoutes),
 	}
 	if spec.IPv6 != nil {
@@ -247,14 +247,6 @@ func newPools(subnet *DesiredSubnet, pools []samplecrdv1.AllocationPool) (set Po
 		ranges = append(ranges, r)
 	}
 	return NewPools(ranges...), ""
-}
-
-func newAddresses(addresses []samplecrdv1.IPAddress) Addresses {
-	texts := make([]string, len(addresses))
-	for i, a := range addresses {
-		texts[i] = string(a)
-	}
-	return NewAddresses(texts...)
 }
 
 func newHostRoutes(routes []samplecrdv1.HostRoute) Routes {

@@ -9,8 +9,6 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-
-	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // NetworkDetails are a network with attributes that the controller does not use. The zero value of
@@ -55,7 +53,7 @@ type listedDetails struct {
 	VLANTransparent *bool    `json:"vlan_transparent"`
 	QoSPolicy       string   `json:"qos_policy_id"`
 	ZoneHints       []string `json:"availability_zone_hints"`
-	Segments        elided   `json:"segments"`
+	Segments        length   `json:"segments"`
 	// portSecurity is the Network's field with the difference between false and not there.
 	portSecurity *bool
 }
@@ -71,16 +69,6 @@ func (l *listedDetails) UnmarshalJSON(text []byte) error {
 	}
 	err := json.Unmarshal(text, (*plain)(l))
 	l.portSecurity = security.PortSecurity
-	return err
-}
-
-// elided is the number of elements of a JSON array. They are not kept.
-type elided int
-
-func (e *elided) UnmarshalJSON(array []byte) error {
-	var elements []json.RawMessage
-	err := json.Unmarshal(array, &elements)
-	*e = elided(len(elements))
 	return err
 }
 
@@ -198,13 +186,7 @@ func (c *Client) attachSubnetDetails(ctx context.Context, networks []*NetworkDet
 // attachAllRouters adds the interfaces on the networks, and their routers, as far as the client can
 // see them. The filter is for a list of the ports.
 func (c *Client) attachAllRouters(ctx context.Context, networks []*NetworkDetails, filter url.Values) error {
-	filter = maps.Clone(filter)
-	filter["device_owner"] = interfaceOwners
-	ids := sets.New[string]()
-	for _, n := range networks {
-		ids.Insert(n.ID)
-	}
-	ports, err := listOnly(ctx, c, "ports", portFields, filter, func(p *Port) bool { return ids.Has(p.NetworkID) })
+	ports, err := c.interfacesOn(ctx, networksOf(networks), filter)
 	if err != nil {
 		return err
 	}

@@ -20,19 +20,19 @@ func TestNetworkDetails(t *testing.T) {
 	c := l.client(t)
 	admin := newTestClient(t, l.configAs(t, "admin", password), ClientOptions{Timeout: 10 * time.Second})
 	create := func(c *Client, body object) Network {
-		var answer answer
-		noError(t, c.send(t.Context(), http.MethodPost, object{"network": body}, &answer, nil, "networks"))
-		return answer.Network
+		n, err := c.CreateNetwork(t.Context(), body)
+		noError(t, err)
+		return n
 	}
 	web := create(c, object{"name": "web", "admin_state_up": false, "port_security_enabled": false, "availability_zone_hints": []string{"nova"}})
 	shared := create(admin, object{"name": "shared", "shared": true})
-	var made answer
-	noError(t, c.send(t.Context(), http.MethodPost, object{"subnet": object{"network_id": web.ID, "ip_version": 4, "cidr": "10.0.0.0/24", "service_types": []string{"compute:nova"}}}, &made, nil, "subnets"))
+	made, err := c.CreateSubnet(t.Context(), web.ID, object{"ip_version": 4, "cidr": "10.0.0.0/24", "service_types": []string{"compute:nova"}})
+	noError(t, err)
 	// An admin's subnet on the network belongs to another project, so that a list of the project lacks it.
-	var other answer
-	noError(t, admin.send(t.Context(), http.MethodPost, object{"subnet": object{"network_id": web.ID, "ip_version": 4, "cidr": "10.0.1.0/24"}}, &other, nil, "subnets"))
+	_, err = admin.CreateSubnet(t.Context(), web.ID, object{"ip_version": 4, "cidr": "10.0.1.0/24"})
+	noError(t, err)
 	router := post(t, c, "router", object{"name": "edge"})
-	_, err := c.AttachSubnet(t.Context(), router, made.Subnet.ID)
+	_, err = c.AttachSubnet(t.Context(), router, made.ID)
 	noError(t, err)
 
 	count := 0
@@ -43,8 +43,8 @@ func TestNetworkDetails(t *testing.T) {
 	}
 	n := got[0]
 	equal(t, []any{web.ID, "project-1", adminDown(true), ptr.To(false), []string{"nova"}, 2}, []any{n.ID, n.Project, n.AdminDown, n.PortSecurity, n.ZoneHints, n.SubnetCount})
-	equal(t, []string{"compute:nova"}, n.SubnetDetails[made.Subnet.ID].ServiceTypes)
-	if len(n.Routers) != 1 || n.Routers[0].Name != "edge" || len(n.Interfaces) != 1 || n.Interfaces[0].SubnetID != made.Subnet.ID {
+	equal(t, []string{"compute:nova"}, n.SubnetDetails[made.ID].ServiceTypes)
+	if len(n.Routers) != 1 || n.Routers[0].Name != "edge" || len(n.Interfaces) != 1 || n.Interfaces[0].SubnetID != made.ID {
 		t.Errorf("got the routers %+v, and the interfaces %+v", n.Routers, n.Interfaces)
 	}
 

@@ -13,7 +13,7 @@
 //   - API: the requests of Neutron and Keystone, the answers and the errors, and the ownership marks in them. It knows no
 //     Network of Kubernetes. Begin with client.go.
 //     circuit.go client.go config.go connections.go credentials.go details.go errors.go importtag.go list.go listnetworks.go
-//     mark.go network.go place.go ports.go request.go routers.go tags.go texts.go transport.go
+//     mark.go network.go place.go ports.go request.go routers.go texts.go transport.go
 //   - Plan: what is desired, what is observed, and the steps between them. It makes no request, and knows no time and no
 //     context. Begin with plan.go.
 //     blockers.go describe.go desired.go differences.go effects.go expect.go fields.go importplan.go joint.go observed.go

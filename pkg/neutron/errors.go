@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -318,10 +319,21 @@ func retryAfter(header http.Header) time.Duration {
 
 // asUnresolved returns the error of a request that names a router or an external network. NotFound
 // becomes Unresolved: the spec names something that does not exist.
-func asUnresolved(err error) error {
-	if e := errorIn(err); e.Reason == NotFound {
-		e.Reason = Unresolved
+func asUnresolved(err error) error { return withReason(err, Unresolved, NotFound) }
+
+// withReason returns the error with the reason in place of one of those.
+func withReason(err error, reason ErrorReason, insteadOf ...ErrorReason) error {
+	if e := errorIn(err); slices.Contains(insteadOf, e.Reason) {
+		e.Reason = reason
 		return &e
+	}
+	return err
+}
+
+// unlessGone returns the error, unless it says that the object does not exist.
+func unlessGone(err error) error {
+	if ReasonOf(err) == NotFound {
+		return nil
 	}
 	return err
 }

@@ -367,7 +367,7 @@ func FuzzAnswers(f *testing.F) {
 			}
 			_, err = c.UpdateRouter(ctx, created.ID, nil)
 			check(err)
-			_, err = c.GetRouter(ctx, created.ID)
+			_, err = c.getRouterDetails(ctx, created.ID)
 			check(err)
 			port, err := c.AttachSubnet(ctx, created.ID, "s")
 			check(err)

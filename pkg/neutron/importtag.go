@@ -117,3 +117,6 @@ func (n *Network) namesCluster(owner Owner) bool {
 func (t Tags) without(tags ...string) Tags {
 	return NewTags(slices.DeleteFunc(t.All(), func(other string) bool { return slices.Contains(tags, other) })...)
 }
+
+// withoutMarks returns the tags that are not ownership marks.
+func (t Tags) withoutMarks() Tags { return t.without(t.importTags()...) }

@@ -238,11 +238,7 @@ func Printable(text string) string {
 // listError is wrap for a list. A list that Neutron refuses does not make the spec invalid, and a
 // list that Neutron does not find does not prove that something is gone.
 func listError(op string, err error) error {
-	err = wrap(op, err)
-	if e, ok := err.(*Error); ok && (e.Reason == Invalid || e.Reason == NotFound) {
-		e.Reason = Unavailable
-	}
-	return err
+	return withReason(wrap(op, err), Unavailable, Invalid, NotFound)
 }
 
 // page reads one page of the collection and reports whether there is another one. It decodes

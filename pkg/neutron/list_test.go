@@ -37,9 +37,9 @@ func makeNetworks(t *testing.T, c *Client, n int) []string {
 // makeNetwork creates a network with that description, which the plan could not create.
 func makeNetwork(t *testing.T, c *Client, name, description string) Network {
 	t.Helper()
-	var answer answer
-	noError(t, c.send(t.Context(), http.MethodPost, object{"network": object{"name": name, "description": description}}, &answer, nil, "networks"))
-	return answer.Network
+	n, err := c.CreateNetwork(t.Context(), object{"name": name, "description": description})
+	noError(t, err)
+	return n
 }
 
 // makePort creates a port on the network and returns its ID.

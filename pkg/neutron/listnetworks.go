@@ -106,11 +106,11 @@ type listedNetwork struct {
 	SubnetCount length `json:"subnets"`
 }
 
-// length is the number of strings in a JSON array. They are not kept.
+// length is the number of elements of a JSON array. They are not kept.
 type length int
 
 func (l *length) UnmarshalJSON(array []byte) error {
-	var elements []string
+	var elements []json.RawMessage
 	err := json.Unmarshal(array, &elements)
 	*l = length(len(elements))
 	return err

@@ -28,7 +28,7 @@ type sky struct {
 }
 
 func (s *sky) list(context.Context) (map[types.UID]*Observed, error) {
-	found, err := withoutRouters(new(Cloud).byOwner(owner.Cluster, s.networks)), s.err
+	found, err := joinRouting(new(Cloud).byOwner(owner.Cluster, s.networks), nil, nil, false), s.err
 	if s.meanwhile != nil {
 		s.meanwhile()
 	}

@@ -46,57 +46,18 @@ func (p Port) String() string {
 // other projects.
 func (c *Client) PortsOnNetworks(ctx context.Context, ids ...string) ([]Port, error) {
 	ports, err := list[Port](ctx, c, "ports", portFields, url.Values{"network_id": ids})
-	return slices.DeleteFunc(ports, func(p Port) bool { return ownersOfPorts[p.DeviceOwner] == ignored }), err
+	return slices.DeleteFunc(ports, func(p Port) bool { return slices.Contains(ignoredOwners, p.DeviceOwner) }), err
 }
 
-// ownersOfPorts has the device owners of the ports that Neutron and its services make by themselves
-// (DEVICE_OWNER_* in neutron_lib.constants), and what such a port means for a deletion. Every other
-// owner blocks: compute:nova, baremetal:none, trunk:subport, Octavia, none at all, and those that are
-// not invented yet.
-var ownersOfPorts = map[string]meaning{
-	// A DHCP server. One that is only reserved has the same owner.
-	"network:dhcp": ignored,
-	// OVN: the metadata service, a localport, which each network has.
-	"network:distributed": ignored,
-	// DVR: the way of a host's floating IPs to an external network.
-	"network:floatingip_agent_gateway": ignored,
-
-	// The interface of a router: of an ordinary one and each one with OVN, of a distributed one (DVR), and of
-	// one that is highly available.
-	"network:router_interface":               goesWithInterface,
-	"network:router_interface_distributed":   goesWithInterface,
-	"network:ha_router_replicated_interface": goesWithInterface,
-	// DVR: the port for the traffic that the gateway translates, beside each interface of a router with a
-	// gateway. It goes with either of them, and by no request for itself.
-	centralizedSNAT: goesWithInterface,
-
-	// On external networks only: the gateway of a router, and a floating IP. Neutron deletes floating IPs
-	// that lead nowhere with their network: see checkExternal.
-	"network:router_gateway": blocks,
-	"network:floatingip":     blocks,
-	// Between the hosts of a highly available router. They are on a network that belongs to no project.
-	"network:router_ha_interface": blocks,
-	// A local IP, which a user has requested.
-	"network:local_ip": blocks,
-	// The address of a load balancer, by the retired neutron-lbaas.
-	"neutron:LOADBALANCER":   blocks,
-	"neutron:LOADBALANCERV2": blocks,
+// ignoredOwners are the device owners of the ports that Neutron deletes with their network, and whose addresses it takes away with
+// a subnet (AUTO_DELETE_PORT_OWNERS in neutron.common._constants). Every other port prevents a deletion, known or not.
+var ignoredOwners = []string{
+	"network:dhcp",                     // a DHCP server, also one that is only reserved
+	"network:distributed",              // OVN: the metadata service, which each network has
+	"network:floatingip_agent_gateway", // DVR: the way of a host's floating IPs to an external network
 }
 
-// meaning is what a port means for the deletion of its network and subnets.
-type meaning int
-
-const (
-	// blocks: the port prevents the deletion, as a user's port does.
-	blocks meaning = iota
-	// ignored: Neutron deletes the port with its network, and takes its addresses away with a subnet
-	// (AUTO_DELETE_PORT_OWNERS in neutron.common._constants).
-	ignored
-	// goesWithInterface: the port is the interface of a router, or goes with it. It prevents the deletion,
-	// unless the controller itself removes the interface before.
-	goesWithInterface
-)
-
+// centralizedSNAT is the owner of the port, beside each interface of a distributed router, for what the gateway translates.
 const centralizedSNAT = "network:router_centralized_snat"
 
 // GoesWith reports whether Neutron deletes the port when it removes the interface: it is the port of the

@@ -191,7 +191,7 @@ func (l *lookahead) checkRouter(ctx context.Context, s AttachSubnet, _ *Observed
 // checkOwnRouter reads the router. The request to delete it cannot have a revision, and another client may have
 // removed the mark.
 func (l *lookahead) checkOwnRouter(ctx context.Context, s DeleteRouter, _ *Observed) error {
-	router, err := l.client.GetRouter(ctx, s.ID)
+	router, err := l.client.getRouterDetails(ctx, s.ID)
 	if ReasonOf(err) == NotFound || err == nil && !router.isOwnedBy(l.identity.Owner) {
 		return &Error{Op: "delete router " + s.ID, Reason: Stale, Message: "it is gone, or no longer carries our mark"}
 	}

@@ -5,6 +5,7 @@ package neutron
 
 import (
 	"context"
+	"slices"
 )
 
 // Preview is what Converge would do, or how a network that is only observed differs from the spec.
@@ -109,9 +110,5 @@ func (c *Cloud) checkPlanned(ctx context.Context, identity Identity, observed *O
 
 // prevents reports whether the error says what prevents a step.
 func prevents(err error) bool {
-	switch ReasonOf(err) {
-	case InUse, Unresolved, Invalid, OverQuota:
-		return true
-	}
-	return false
+	return slices.Contains([]ErrorReason{InUse, Unresolved, Invalid, OverQuota}, ReasonOf(err))
 }

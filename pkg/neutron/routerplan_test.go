@@ -151,10 +151,10 @@ func follow(t *testing.T, want *View, have *Observed) (done []string, now *Obser
 			return done, have, nil
 		}
 		checkRouterStep(t, *want, have, step)
-		if s, ok := step.(needsStatus); ok && !s.isRecorded(want.Identity) {
+		if want.Identity.isUnrecorded(step) {
 			writeStatus(want, have)
 			done = append(done, "status: router "+want.RouterID)
-			if !s.isRecorded(want.Identity) {
+			if want.Identity.isUnrecorded(step) {
 				t.Fatalf("the status does not allow the step %+v: %+v", step, want)
 			}
 			continue
@@ -500,11 +500,10 @@ func FuzzThePlanOfRouters(f *testing.F) {
 				break
 			}
 			checkRouterStep(t, want, have, step)
-			waiting, records := step.(needsStatus)
-			if isNeeded := records && !waiting.isRecorded(want.Identity); isNeeded || s.below(3) == 0 {
+			if isNeeded := want.Identity.isUnrecorded(step); isNeeded || s.below(3) == 0 {
 				writeStatus(&want, have)
 				log = append(log, fmt.Sprintf("status: %q", want.RouterID))
-				if isNeeded && !waiting.isRecorded(want.Identity) {
+				if isNeeded && want.Identity.isUnrecorded(step) {
 					t.Fatalf("the status %+v does not allow %+v", want, step)
 				}
 				continue

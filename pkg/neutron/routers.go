@@ -74,7 +74,7 @@ type Interface struct {
 }
 
 // interfaceOwners are the device owners of the ports that are interfaces of routers
-// (ROUTER_INTERFACE_OWNERS in neutron_lib.constants): see ownersOfPorts.
+// (ROUTER_INTERFACE_OWNERS in neutron_lib.constants): see ignoredOwners.
 var interfaceOwners = []string{"network:router_interface", "network:router_interface_distributed", "network:ha_router_replicated_interface"}
 
 // interfacesOf returns the interfaces that the ports show, ordered by subnet. A port can have
@@ -98,23 +98,13 @@ func compareInterfaces(a, b Interface) int {
 
 // CreateRouter creates a router with a gateway.
 func (c *Client) CreateRouter(ctx context.Context, fields map[string]any) (Router, error) {
-	var answer answer
-	err := c.send(ctx, http.MethodPost, object{"router": fields}, &answer, nil, "routers")
-	return answer.Router, wrapAnswer("create router", err, answer.Router.ID)
+	return request[Router](ctx, c, http.MethodPost, fields, nil, "routers")
 }
 
 // UpdateRouter changes fields of the router with that ID. The request has no revision: Neutron
 // refuses each revision together with a gateway.
 func (c *Client) UpdateRouter(ctx context.Context, id string, fields map[string]any) (Router, error) {
-	var answer answer
-	err := c.send(ctx, http.MethodPut, object{"router": fields}, &answer, nil, "routers", id)
-	return answer.Router, wrapAnswer("update router", err, answer.Router.ID)
-}
-
-// GetRouter reads one router.
-func (c *Client) GetRouter(ctx context.Context, id string) (Router, error) {
-	details, err := c.getRouterDetails(ctx, id)
-	return details.Router, err
+	return request[Router](ctx, c, http.MethodPut, fields, nil, "routers", id)
 }
 
 // routerDetails are a router with fields that no list asks for.
@@ -129,11 +119,7 @@ type routerDetails struct {
 // getRouterDetails reads the details of one router.
 func (c *Client) getRouterDetails(ctx context.Context, id string) (routerDetails, error) {
 	return remembered(ctx, "routers/"+id, func() (routerDetails, error) {
-		var answer struct {
-			Router routerDetails `json:"router"`
-		}
-		err := c.send(ctx, http.MethodGet, nil, &answer, nil, "routers", id)
-		return answer.Router, wrapAnswer("get router", err, answer.Router.ID)
+		return request[routerDetails](ctx, c, http.MethodGet, nil, nil, "routers", id)
 	})
 }
 
@@ -158,11 +144,7 @@ func (c *Client) AttachSubnet(ctx context.Context, router, subnet string) (port 
 // if there is none.
 func (c *Client) DetachSubnet(ctx context.Context, router, subnet string) error {
 	var answer object
-	err := wrap("detach subnet", c.send(ctx, http.MethodPut, object{"subnet_id": subnet}, &answer, nil, "routers", router, "remove_router_interface"))
-	if ReasonOf(err) == NotFound {
-		return nil
-	}
-	return err
+	return unlessGone(wrap("detach subnet", c.send(ctx, http.MethodPut, object{"subnet_id": subnet}, &answer, nil, "routers", router, "remove_router_interface")))
 }
 
 // FloatingIP is a public address that a router translates.
@@ -280,13 +262,9 @@ func (c *Client) routers(ctx context.Context, filter url.Values) ([]Router, erro
 	return list[Router](ctx, c, "routers", routerFields, project)
 }
 
-// interfacesOn lists the interfaces on the networks, as far as their routers are in the client's
-// project.
-func (c *Client) interfacesOn(ctx context.Context, networks []*Network) ([]Port, error) {
-	filter, err := c.projectFilter(ctx)
-	if err != nil {
-		return nil, err
-	}
+// interfacesOn lists the ports that match the filter and are interfaces on one of the networks.
+func (c *Client) interfacesOn(ctx context.Context, networks []*Network, filter url.Values) ([]Port, error) {
+	filter = maps.Clone(filter)
 	filter["device_owner"] = interfaceOwners
 	ids := sets.New[string]()
 	for _, n := range networks {

@@ -16,8 +16,6 @@ func (CreateRouter) String() string { return "router created" }
 
 func (s CreateRouter) fields() map[string]any { return creation(routerTable, &s.Router) }
 
-func (CreateRouter) isRecorded(identity Identity) bool { return identity.RouterRecorded }
-
 // UpdateRouter changes fields of a router of the Network's own.
 type UpdateRouter struct {
 	ID      string
@@ -41,10 +39,6 @@ func (s AttachSubnet) String() string {
 		return fmt.Sprintf("connection of subnet %s to router %s confirmed", s.CIDR, s.Router)
 	}
 	return fmt.Sprintf("subnet %s attached to router %s", s.CIDR, s.Router)
-}
-
-func (s AttachSubnet) isRecorded(identity Identity) bool {
-	return identity.RouterRecorded && (s.IsOwn || identity.RouterID == s.Router)
 }
 
 // DetachSubnet detaches a subnet from a router. It fails with InUse, and changes nothing, if

@@ -121,7 +121,7 @@ func (c *Cloud) list(ctx context.Context, cluster string) (map[types.UID]*Observ
 	}
 	owned := c.byOwner(cluster, networks)
 	if !c.routing.isNeeded() {
-		return withoutRouters(owned), nil
+		return joinRouting(owned, nil, nil, false), nil
 	}
 	found, err := c.listRouting(ctx, cluster, networks, owned)
 	if err != nil && mayStay(ctx, err, "routers") {
@@ -143,15 +143,6 @@ func (c *Cloud) byOwner(cluster string, networks []*Network) map[types.UID][]*Ne
 		}
 	}
 	return owned
-}
-
-// withoutRouters returns what is observed of each owner if no routers were read.
-func withoutRouters(owned map[types.UID][]*Network) map[types.UID]*Observed {
-	found := make(map[types.UID]*Observed, len(owned))
-	for uid, networks := range owned {
-		found[uid] = newObserved(uid, networks, nil, false)
-	}
-	return found
 }
 
 // mayStay reports whether a list of one kind of objects that failed with err may be left out: what is cached of
@@ -192,9 +183,13 @@ func (c *Cloud) listRouting(ctx context.Context, cluster string, networks []*Net
 	}
 	c.routing.listed(routers, marked)
 	if !c.routing.isNeeded() {
-		return withoutRouters(owned), nil
+		return joinRouting(owned, nil, nil, false), nil
 	}
-	ports, err := c.client.interfacesOn(ctx, networks)
+	project, err := c.client.projectFilter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ports, err := c.client.interfacesOn(ctx, networks, project)
 	if err != nil {
 		return nil, err
 	}
@@ -206,13 +201,14 @@ func (c *Cloud) listRouting(ctx context.Context, cluster string, networks []*Net
 		return nil, err
 	}
 	setInterfaces(networks, ports)
-	found := joinRouting(owned, marked, routers)
+	found := joinRouting(owned, marked, routers, true)
 	c.routing.prune(found)
 	return found, nil
 }
 
-// joinRouting returns what is observed of each owner that has networks, or routers that are marked for it.
-func joinRouting(owned map[types.UID][]*Network, marked map[types.UID][]Router, routers []Router) map[types.UID]*Observed {
+// joinRouting returns what is observed of each owner that has networks, or routers that are marked for it. routersKnown is
+// whether the routers were read.
+func joinRouting(owned map[types.UID][]*Network, marked map[types.UID][]Router, routers []Router, routersKnown bool) map[types.UID]*Observed {
 	byID := make(map[string]Router, len(routers))
 	for _, r := range routers {
 		byID[r.ID] = r
@@ -227,11 +223,11 @@ func joinRouting(owned map[types.UID][]*Network, marked map[types.UID][]Router, 
 				}
 			}
 		}
-		found[uid] = newObserved(uid, networks, relevant, true)
+		found[uid] = newObserved(uid, networks, relevant, routersKnown)
 	}
 	for uid, routers := range marked {
 		if found[uid] == nil {
-			found[uid] = newObserved(uid, nil, routers, true)
+			found[uid] = newObserved(uid, nil, routers, routersKnown)
 		}
 	}
 	return found

@@ -124,18 +124,19 @@ type UnmarkImport struct {
 
 func (s UnmarkImport) String() string { return "ownership mark of network " + s.ID + " removed" }
 
-// needsStatus is a step that must not be taken before the status has the router: if the spec changed
-// right afterwards, what the step creates could not be found.
-type needsStatus interface{ isRecorded(Identity) bool }
-
-// isUnrecorded reports whether the step must wait for a write of the status: of the router, or of an
-// import, so that its event tells what differed before anything was changed.
+// isUnrecorded reports whether the step must wait for a write of the status: of the router, because what the step creates
+// could not be found if the spec changed right afterwards, or of an import, so that its event tells what differed before
+// anything was changed.
 func (i Identity) isUnrecorded(step Step) bool {
 	switch s := step.(type) {
 	case ImportNetwork, WithdrawImport:
 		return false
-	case needsStatus:
-		if !s.isRecorded(i) {
+	case CreateRouter:
+		if !i.RouterRecorded {
+			return true
+		}
+	case AttachSubnet:
+		if !i.RouterRecorded || !s.IsOwn && i.RouterID != s.Router {
 			return true
 		}
 	}

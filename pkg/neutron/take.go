@@ -184,14 +184,6 @@ func unmarked(description string) map[string]any {
 	return map[string]any{"description": withoutMark(description)}
 }
 
-// unlessGone returns the error, unless it says that the object does not exist.
-func unlessGone(err error) error {
-	if ReasonOf(err) == NotFound {
-		return nil
-	}
-	return err
-}
-
 // invalidateAfter invalidates what the cache has of the owner, unless the error shows that
 // nothing has changed in Neutron.
 func (c *Cloud) invalidateAfter(owner Owner, err error) {

@@ -56,10 +56,10 @@ func canonical(address string) string {
 }
 
 // NewAddresses returns a list of addresses.
-func NewAddresses(addresses ...string) Addresses {
+func NewAddresses[T ~string](addresses ...T) Addresses {
 	texts := make([]string, len(addresses))
 	for i, a := range addresses {
-		texts[i] = canonical(a)
+		texts[i] = canonical(string(a))
 	}
 	return Addresses(strings.Join(texts, separator))
 }
