@@ -110,7 +110,7 @@ var brokenByHand = []broken{
 		"create.Replaces = append(create.Replaces, s.ID)", "create.Replaces = []string{s.ID}",
 	}, "./pkg/neutron", "^TestPortsOnAnyObsoleteSubnetPreventTheReplacement$"},
 	{"list-not-found-is-not-found", "pkg/neutron/list.go", []string{
-		"(e.Reason == Invalid || e.Reason == NotFound)", "e.Reason == Invalid",
+		"Unavailable, Invalid, NotFound)", "Unavailable, Invalid)",
 	}, "./pkg/neutron", "^TestAListThatIsNotFoundProvesNothing$"},
 	{"changes-of-failed-syncs-forgotten", "pkg/status/unrecorded.go", []string{
 		"	u.changes[key] = c\n", "	delete(u.changes, key)\n",
@@ -225,7 +225,7 @@ var brokenByHand = []broken{
 	{"one-object-is-an-outage", "pkg/neutron/circuit.go", []string{
 		"isAboutObject := isFailure && isChange(request.Method, request.URL.Path)", "isAboutObject := false",
 	}, ".", "^TestNetworksThatFailForEverCostTheOthersNothing$"},
-	{"cached-routers-forgotten", "pkg/neutron/routing.go", []string{
+	{"cached-routers-forgotten", "pkg/neutron/relist.go", []string{
 		"return c.keepRouting(owned), nil", "return joinRouting(owned, nil, nil, false), nil",
 	}, ".", "^TestAListThatFailsForEverCostsTheOthersNothing$"},
 	{"addresses-taken-from-ports", "pkg/neutron/preconditions.go", []string{

@@ -11,10 +11,6 @@ import (
 	"slices"
 )
 
-// An edit that cannot be completed costs nothing: before the first step that creates or takes away
-// something, or moves a gateway, Converge goes through the rest of a plan that takes something away or moves
-// a gateway before all that the spec declares is there. If a step is known to fail, none of them is taken.
-
 // checkPlan makes the checks of the steps of a joint plan. It returns the number of the one that is known to fail, and
 // why.
 func (c *Cloud) checkPlan(ctx context.Context, identity Identity, observed *Observed, plan []Step, guard Guard) (failing int, err error) {

@@ -6,7 +6,6 @@ package neutron
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"slices"
 
 	"k8s.io/klog/v2"
@@ -74,8 +73,7 @@ func (c *Cloud) removeHalf(ctx context.Context, s AttachSubnet) error {
 // checkAddress fails with InUse, and names the ports, if ports have the address of a gateway. Ports that
 // go with one of the removed interfaces do not count.
 func (c *Cloud) checkAddress(ctx context.Context, op, network string, gateway FixedIP, removed ...Interface) error {
-	// The ports of DHCP servers have addresses too.
-	ports, err := list[Port](ctx, c.client, "ports", portFields, url.Values{"network_id": {network}})
+	ports, err := c.client.allPortsOn(ctx, network) // those of DHCP servers have addresses too
 	if err != nil {
 		return err
 	}

@@ -201,9 +201,3 @@ func (c *Client) attachAllRouters(ctx context.Context, networks []*NetworkDetail
 	}
 	return nil
 }
-
-// HasDefaultPools reports whether the subnet has the allocation pools that Neutron chooses for its
-// gateway.
-func (s *Subnet) HasDefaultPools() bool {
-	return s.Pools == allocationPools(s.CIDR, s.Gateway)
-}

@@ -21,8 +21,8 @@
 //   - Observer: the cache that lists Neutron once per period. It knows owners by their UIDs, and no spec.
 //     observer.go
 //   - Cloud: it reads, checks what can prevent a step, takes it, and remembers who waits for what. Begin with converge.go.
-//     ahead.go attach.go cloud.go converge.go import.go imports.go preconditions.go preview.go recovery.go routing.go take.go
-//     waits.go
+//     ahead.go attach.go cloud.go converge.go import.go imports.go preconditions.go preview.go recovery.go relist.go
+//     routing.go take.go waits.go
 //
 // They are no packages of their own: the Cloud goes through the plan, and through Neutron's answers, by about 130 names that are
 // nobody else's business and would have to be exported.

@@ -140,6 +140,29 @@ var subnetTable = []field[DesiredSubnet, Subnet]{
 		observed:  func(s *Subnet) any { return s.RAMode }},
 }
 
+// gatewayOn is the external network of a router's gateway, in the form of a request.
+type gatewayOn string
+
+// MarshalJSON writes Neutron's external_gateway_info.
+func (g gatewayOn) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]string{"network_id": string(g)})
+}
+
+func (g gatewayOn) String() string { return "external network " + string(g) }
+
+// routerTable has a row for each field of a router of a Network's own.
+var routerTable = []field[DesiredRouter, Router]{
+	{name: "name", label: "router name",
+		spec:     func(d *DesiredRouter) any { return d.Name },
+		observed: func(r *Router) any { return r.Name }},
+	{name: "description", label: "router mark", noun: "ownership mark of the router", role: roleMark,
+		spec:     func(d *DesiredRouter) any { return d.Mark },
+		observed: func(r *Router) any { return r.Description }},
+	{name: "external_gateway_info", label: "router gateway",
+		spec:     func(d *DesiredRouter) any { return gatewayOn(d.ExternalNetwork) },
+		observed: func(r *Router) any { return gatewayOn(r.Gateway.NetworkID) }},
+}
+
 func specGateway(d *DesiredSubnet) any {
 	if d.NoGateway {
 		return netip.Addr{}
@@ -316,27 +339,4 @@ func (c Change) String() string {
 		return noun + " removed"
 	}
 	return fmt.Sprintf("%s set to %v", noun, c.Value)
-}
-
-// gatewayOn is the external network of a router's gateway, in the form of a request.
-type gatewayOn string
-
-// MarshalJSON writes Neutron's external_gateway_info.
-func (g gatewayOn) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]string{"network_id": string(g)})
-}
-
-func (g gatewayOn) String() string { return "external network " + string(g) }
-
-// routerTable has a row for each field of a router of a Network's own.
-var routerTable = []field[DesiredRouter, Router]{
-	{name: "name", label: "router name",
-		spec:     func(d *DesiredRouter) any { return d.Name },
-		observed: func(r *Router) any { return r.Name }},
-	{name: "description", label: "router mark", noun: "ownership mark of the router", role: roleMark,
-		spec:     func(d *DesiredRouter) any { return d.Mark },
-		observed: func(r *Router) any { return r.Description }},
-	{name: "external_gateway_info", label: "router gateway",
-		spec:     func(d *DesiredRouter) any { return gatewayOn(d.ExternalNetwork) },
-		observed: func(r *Router) any { return gatewayOn(r.Gateway.NetworkID) }},
 }

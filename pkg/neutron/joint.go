@@ -7,6 +7,10 @@ import (
 	"slices"
 )
 
+// An edit that cannot be completed costs nothing: before the first step that creates or takes away
+// something, or moves a gateway, Converge goes through the rest of a plan that takes something away or moves
+// a gateway before all that the spec declares is there. If a step is known to fail, none of them is taken.
+
 // planFrom returns the plan that begins with the step, as far as it must be checked before the step is taken. isWhole
 // means that the steps after it need no such check any more.
 func (v View) planFrom(step Step) (plan []Step, isWhole bool) {

@@ -213,3 +213,10 @@ func same(a, b *Network) bool {
 	}
 	return true
 }
+
+// sameInterface reports whether a and b are equal for the plan. A list never shows that an interface
+// is confirmed.
+func sameInterface(a, b Interface) bool {
+	a.Confirmed, b.Confirmed = false, false
+	return a == b
+}

@@ -45,8 +45,13 @@ func (p Port) String() string {
 // PortsOnNetworks lists the ports that prevent the deletion of the networks, including those of
 // other projects.
 func (c *Client) PortsOnNetworks(ctx context.Context, ids ...string) ([]Port, error) {
-	ports, err := list[Port](ctx, c, "ports", portFields, url.Values{"network_id": ids})
+	ports, err := c.allPortsOn(ctx, ids...)
 	return slices.DeleteFunc(ports, func(p Port) bool { return slices.Contains(ignoredOwners, p.DeviceOwner) }), err
+}
+
+// allPortsOn is PortsOnNetworks with the ports that Neutron deletes by itself.
+func (c *Client) allPortsOn(ctx context.Context, ids ...string) ([]Port, error) {
+	return list[Port](ctx, c, "ports", portFields, url.Values{"network_id": ids})
 }
 
 // ignoredOwners are the device owners of the ports that Neutron deletes with their network, and whose addresses it takes away with

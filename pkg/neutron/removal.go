@@ -76,3 +76,16 @@ func stepsOf(next func(*Observed) Step, observed *Observed) (steps []Step) {
 	}
 	return steps
 }
+
+// planRemoval returns the steps of Remove, or says what stays. A network without the owner's mark stays as it is.
+func planRemoval(identity Identity, observed *Observed, retain bool) (steps []Step, stays string) {
+	switch {
+	case observed.IsEmpty(), identity.hasLost(observed):
+		return nil, ""
+	case retain && observed.Exists():
+		return nil, "network " + observed.ID + " stays, without its ownership mark"
+	case retain:
+		return nil, "the router stays, without its ownership mark"
+	}
+	return stepsOf(func(o *Observed) Step { return NextRemoval(identity, o, false) }, observed), ""
+}

@@ -326,10 +326,3 @@ func setInterfaces(networks []*Network, ports []Port) {
 }
 
 func compareRouters(a, b Router) int { return cmp.Compare(a.ID, b.ID) }
-
-// sameInterface reports whether a and b are equal for the plan. A list never shows that an interface
-// is confirmed.
-func sameInterface(a, b Interface) bool {
-	a.Confirmed, b.Confirmed = false, false
-	return a == b
-}

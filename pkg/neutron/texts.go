@@ -241,3 +241,9 @@ func allocationPools(cidr netip.Prefix, gateway netip.Addr) any {
 	}
 	return NewPools(pools...)
 }
+
+// HasDefaultPools reports whether the subnet has the allocation pools that Neutron chooses for its
+// gateway.
+func (s *Subnet) HasDefaultPools() bool {
+	return s.Pools == allocationPools(s.CIDR, s.Gateway)
+}

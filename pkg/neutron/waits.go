@@ -166,23 +166,3 @@ func (c *Cloud) checkPorts(ctx context.Context, owner types.UID, b blockers) err
 	c.waits.add(owner, b, message)
 	return b.inUse(message)
 }
-
-// tryDelete calls del. If that fails with InUse, it returns an error that names the ports, and
-// the owner waits. If no ports are found, the last one has just gone, or the credentials cannot
-// see it: it calls del once more, after the guard.
-func (c *Cloud) tryDelete(ctx context.Context, owner types.UID, b blockers, guard Guard, del func() error) error {
-	err := del()
-	if ReasonOf(err) != InUse {
-		return err
-	}
-	switch named := c.checkPorts(ctx, owner, b); {
-	case named == nil:
-		if err := guard.verify(ctx); err != nil {
-			return err
-		}
-		return del()
-	case ReasonOf(named) == InUse:
-		return named
-	}
-	return err
-}
