@@ -86,12 +86,15 @@ func (w *World) restore(_ *slot, r *rand.Rand) {
 	if w.backup == nil {
 		return
 	}
+	routed := map[string]bool{}
 	for _, n := range w.all() {
 		w.left[string(n.UID)] = true
+		routed[n.Name] = n.Status.Router != nil
 	}
 	w.api.Restore(*w.backup)
 	for _, n := range w.all() {
 		w.forgot[string(n.UID)] = true
+		routed[n.Name] = routed[n.Name] && n.Spec.Router == nil && n.Status.Router == nil
 		// A Network without the finalizer can be deleted at once, although it has something in Neutron.
 		w.left[string(n.UID)] = len(n.Finalizers) == 0
 	}
@@ -102,9 +105,11 @@ func (w *World) restore(_ *slot, r *rand.Rand) {
 		w.killProcess(replica)
 	}
 	w.lackList(nil, r)
-	for range 4 {
-		s, wait := w.slots[r.IntN(slots)], time.Duration(r.IntN(90))*time.Second
-		w.after(wait, func() { edit(changePolicy)(w, s, r); w.delete(s, r) })
+	for _, s := range w.slots {
+		// Users delete some Networks, and most of those whose router the backup lacks.
+		if wait := time.Duration(r.IntN(120)) * time.Second; r.IntN(10) == 0 || routed[s.name] && r.IntN(4) > 0 {
+			w.after(wait, func() { edit(changePolicy)(w, s, r); w.delete(s, r) })
+		}
 	}
 }
 
