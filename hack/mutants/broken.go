@@ -120,7 +120,7 @@ var brokenByHand = []broken{
 		"if errors.Is(err, live.ErrGone) {\n\t\t\t\tc.vanished.Add(network)\n\t\t\t}\n\t\t\treturn err",
 	}, ".", "^TestNetworkThatARestoredAPIServerHasLostStaysInNeutron$"},
 	{"subnets-of-other-projects-not-listed", "pkg/neutron/listnetworks.go", []string{
-		"return networks, c.attachMissing(ctx, networks, func(i int) int { return int(found[i].SubnetCount) })", "return networks, nil",
+		"return networks, c.readMissing(ctx, networks, func(i int) int { return int(found[i].SubnetCount) })", "return networks, nil",
 	}, ".", "^TestUnmanagedSubnetOfAnotherProjectIsReportedOnce$"},
 	{"too-many-networks-are-an-error", "pkg/neutron/observer.go", []string{
 		"if errors.Is(err, errTooMany) {", "if false && errors.Is(err, errTooMany) {",
@@ -186,7 +186,7 @@ var brokenByHand = []broken{
 	{"subnets-not-read-before-the-detach", "pkg/neutron/preconditions.go", []string{
 		"	if l.isListed {", "	if true {",
 	}, ".", "^TestAnEditMeetsAnObstacleThatNoListHasShownYet$"},
-	{"subnets-of-the-external-network-ignored", "pkg/neutron/ahead.go", []string{
+	{"subnets-of-the-external-network-ignored", "pkg/neutron/preconditions.go", []string{
 		"if other.CIDR.Overlaps(s.CIDR) {", "if !isExternal && other.CIDR.Overlaps(s.CIDR) {",
 	}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
 	{"no-attachment-tried-before-the-detach", "pkg/neutron/ahead.go", []string{
@@ -204,7 +204,7 @@ var brokenByHand = []broken{
 	{"default-not-tried-before-the-detach", "pkg/neutron/ahead.go", []string{
 		"err = l.tryDefault(ctx, plan[0])", "err = nil",
 	}, "./pkg/neutron", "^TestASubnetIsNotDetachedForADefaultThatCannotBeRestored$"},
-	{"attachment-tried-without-a-gateway", "pkg/neutron/ahead.go", []string{
+	{"attachment-tried-without-a-gateway", "pkg/neutron/preconditions.go", []string{
 		"existing.Gateway == gateway && isReleased", "isReleased",
 	}, "./pkg/neutron", "^TestTheRouterChangesAfterTheGatewayWasTakenAway$"},
 	{"mark-of-an-import-looked-at-once", "pkg/neutron/converge.go", []string{
@@ -267,7 +267,7 @@ var brokenByHand = []broken{
 	{"no-patience-with-a-list-that-fails", "pkg/neutron/observer.go", []string{
 		"if isFirst || o.isAway() || ReasonOf(err) != Unavailable {", "if isFirst || !isFirst {",
 	}, ".", "^TestAListThatFailsForEverCostsTheOthersNothing$"},
-	{"cached-imports-forgotten", "pkg/neutron/imports.go", []string{
+	{"cached-imports-forgotten", "pkg/neutron/import.go", []string{
 		`case !mayStay(ctx, err, "imported networks of other projects"):`, "default:",
 	}, "./pkg/neutron", "^TestWhatIsCachedStaysValidIfSomeListsFail$"},
 	{"own-cloud-takes-all-workers", "pkg/fair/order.go", []string{

@@ -5,10 +5,6 @@ package neutron
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"net/netip"
-	"slices"
 )
 
 // checkPlan makes the checks of the steps of a joint plan. It returns the number of the one that is known to fail, and
@@ -74,108 +70,6 @@ func (l *lookahead) checkLater(ctx context.Context, steps []Step) (failing int, 
 		expected = step.expect(expected)
 	}
 	return 0, nil
-}
-
-// checkAttachment fails with Invalid if the subnet has no gateway, or overlaps with another one of the
-// router, and with InUse if a port has the address of its gateway. An interface that exists needs no
-// check: the step only confirms it.
-func (l *lookahead) checkAttachment(ctx context.Context, s AttachSubnet, expected *Observed) error {
-	if s.Port != "" {
-		return nil
-	}
-	gateway := expected.subnet(s.Subnet).Gateway
-	if !gateway.IsValid() {
-		return &Error{Op: "attach subnet", Reason: Invalid, Message: fmt.Sprintf("subnet %s has no gateway, which an interface of a router needs", s.CIDR)}
-	}
-	existing := l.observed.subnet(s.Subnet)
-	removed := l.removed(expected)
-	isReleased := slices.ContainsFunc(removed, func(i Interface) bool { return i.SubnetID == s.Subnet && i.Address == gateway })
-	if existing != nil && !isReleased {
-		if err := l.checkAddress(ctx, "attach subnet", l.observed.ID, FixedIP{s.Subnet, gateway}, removed...); err != nil {
-			return err
-		}
-	}
-	// Neutron has accepted the subnet at this router before, if it is attached with another address now.
-	isAttached := slices.ContainsFunc(removed, func(i Interface) bool { return i.SubnetID == s.Subnet && i.RouterID == s.Router })
-	isComplete, err := l.checkNeighbours(ctx, s, expected)
-	canTry := existing != nil && existing.Gateway == gateway && isReleased && !isAttached && s.Router != newRouter
-	if err == nil && !isComplete && canTry {
-		l.unclear = append(l.unclear, s)
-	}
-	return err
-}
-
-// removed returns the interfaces that a step before removes.
-func (l *lookahead) removed(expected *Observed) []Interface {
-	return slices.DeleteFunc(slices.Clone(l.observed.Interfaces), func(i Interface) bool {
-		return slices.ContainsFunc(expected.Interfaces, func(left Interface) bool { return sameInterface(i, left) })
-	})
-}
-
-// checkNeighbours fails with Invalid if the subnet overlaps with another one of the router, or of its external
-// network. It is complete if the client can see all of them. Of a subnet that it cannot see, it knows the
-// address of the router.
-func (l *lookahead) checkNeighbours(ctx context.Context, s AttachSubnet, expected *Observed) (isComplete bool, err error) {
-	router := expected.router(s.Router)
-	if router == nil || !s.IsOwn {
-		details, err := l.client.getRouterDetails(ctx, s.Router)
-		if err != nil {
-			return false, asUnresolved(err)
-		}
-		router = &details.Router
-	}
-	addresses, err := l.neighbours(ctx, router)
-	if err != nil {
-		return false, err
-	}
-	visible, err := l.client.subnetsOf(ctx, slices.Sorted(maps.Keys(addresses)), router.Gateway.NetworkID)
-	if err != nil {
-		return false, err
-	}
-	hasExternal := router.Gateway.NetworkID == ""
-	for _, other := range visible {
-		delete(addresses, other.ID)
-		isExternal := other.NetworkID == router.Gateway.NetworkID
-		hasExternal = hasExternal || isExternal
-		if other.CIDR.Overlaps(s.CIDR) {
-			return false, overlap(s, other.CIDR.String(), other.ID, isExternal)
-		}
-	}
-	for id, address := range addresses {
-		if s.CIDR.Contains(address) {
-			return false, overlap(s, "the subnet of "+address.String(), id, false)
-		}
-	}
-	for _, address := range router.Gateway.IPs.All() {
-		if ip, err := netip.ParseAddr(address); err == nil && !hasExternal && s.CIDR.Contains(ip) {
-			return false, overlap(s, "the subnet of "+address, router.Gateway.NetworkID, true)
-		}
-	}
-	return hasExternal && len(addresses) == 0, nil
-}
-
-// neighbours returns the router's address in each subnet of other networks that is attached to it.
-func (l *lookahead) neighbours(ctx context.Context, router *Router) (map[string]netip.Addr, error) {
-	addresses := map[string]netip.Addr{}
-	if router.ID == newRouter {
-		return addresses, nil
-	}
-	ports, err := l.client.interfacePorts(ctx, router.ID)
-	for _, i := range interfacesOf(ports) {
-		if l.observed.subnet(i.SubnetID) == nil {
-			addresses[i.SubnetID] = i.Address
-		}
-	}
-	return addresses, err
-}
-
-// overlap is the error for another subnet of the router that overlaps with the one to attach.
-func overlap(s AttachSubnet, other, id string, isExternal bool) error {
-	of := fmt.Sprintf("which is attached to router %s", s.Router)
-	if isExternal {
-		of = "a subnet of the router's external network"
-	}
-	return &Error{Op: "attach subnet", Reason: Invalid, Message: fmt.Sprintf("%s overlaps with %s (%s), %s", s.CIDR, other, id, of)}
 }
 
 // tryAttachments tries to attach the subnets before they are detached from another router, which has the addresses

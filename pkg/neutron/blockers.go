@@ -30,9 +30,9 @@ func blockersOf(step Step, identity Identity, observed *Observed) (b blockers) {
 			b = blockersOfReplaced(observed, append([]string{s.ID}, s.Others...))
 		}
 	case DetachSubnet:
-		b = blockersOfReplaced(observed, s.Replaces)
-		if s.IsRemoval {
-			b = blockersOfNetwork(observed.ID)
+		b = blockersOfNetwork(observed.ID)
+		if !s.IsRemoval {
+			b = blockersOfReplaced(observed, s.Replaces)
 		}
 	case DeleteNetwork:
 		observed = observed.Keeping(s.Network.ID) // its interfaces go first
@@ -55,10 +55,11 @@ func blockersOfReplaced(observed *Observed, ids []string) blockers {
 	return blockers{op: "replace subnet " + cidrsOf(observed, ids), network: observed.ID, subnets: ids}
 }
 
-// withoutInterfaces returns them without the interfaces that the owner manages.
+// withoutInterfaces returns them without the interfaces that the owner manages. That goes by the status, because the spec does
+// not declare what goes.
 func (b blockers) withoutInterfaces(identity Identity, observed *Observed) blockers {
 	for _, i := range observed.Interfaces {
-		if identity.manages(observed, i) {
+		if identity.managesByStatus(observed, i) {
 			b.except = append(b.except, i)
 		}
 	}

@@ -256,9 +256,9 @@ type object = map[string]any
 // verbs are the words of messages for the requests of one object.
 var verbs = map[string]string{http.MethodPost: "create ", http.MethodPut: "update ", http.MethodGet: "get "}
 
-// request makes a request whose answer is one object of the collection that begins the path. It is decoded directly: gophercloud's
+// exchange makes a request whose answer is one object of the collection that begins the path. It is decoded directly: gophercloud's
 // own Create and Update decode it into a tree of values, encode that as JSON, and decode it again. revision is for send.
-func request[T item](ctx context.Context, c *Client, method string, fields object, revision *int, path ...string) (T, error) {
+func exchange[T item](ctx context.Context, c *Client, method string, fields object, revision *int, path ...string) (T, error) {
 	kind := strings.TrimSuffix(path[0], "s")
 	var body any
 	if fields != nil {
@@ -292,18 +292,18 @@ func (c *Client) send(ctx context.Context, method string, body, answer any, revi
 
 // CreateNetwork creates a network without subnets.
 func (c *Client) CreateNetwork(ctx context.Context, fields map[string]any) (Network, error) {
-	return request[Network](ctx, c, http.MethodPost, fields, nil, "networks")
+	return exchange[Network](ctx, c, http.MethodPost, fields, nil, "networks")
 }
 
 // UpdateNetwork changes fields of the network. It fails with Stale if the network no longer has
 // the observed revision.
 func (c *Client) UpdateNetwork(ctx context.Context, observed *Network, fields map[string]any) (Network, error) {
-	return request[Network](ctx, c, http.MethodPut, fields, observed.Revision, "networks", observed.ID)
+	return exchange[Network](ctx, c, http.MethodPut, fields, observed.Revision, "networks", observed.ID)
 }
 
 // getNetwork reads the network without its subnets.
 func (c *Client) getNetwork(ctx context.Context, id string) (*Network, error) {
-	network, err := request[Network](ctx, c, http.MethodGet, nil, nil, "networks", id)
+	network, err := exchange[Network](ctx, c, http.MethodGet, nil, nil, "networks", id)
 	c.setForeign(&network)
 	return &network, err
 }
@@ -341,13 +341,13 @@ func (c *Client) delete(ctx context.Context, op, collection, id string, revision
 // CreateSubnet creates a subnet of the network, which the fields need not name.
 func (c *Client) CreateSubnet(ctx context.Context, networkID string, fields map[string]any) (Subnet, error) {
 	fields["network_id"] = networkID
-	return request[Subnet](ctx, c, http.MethodPost, fields, nil, "subnets")
+	return exchange[Subnet](ctx, c, http.MethodPost, fields, nil, "subnets")
 }
 
 // UpdateSubnet changes fields of the subnet. It fails with Stale if the subnet no longer has the
 // observed revision.
 func (c *Client) UpdateSubnet(ctx context.Context, observed *Subnet, fields map[string]any) (Subnet, error) {
-	return request[Subnet](ctx, c, http.MethodPut, fields, observed.Revision, "subnets", observed.ID)
+	return exchange[Subnet](ctx, c, http.MethodPut, fields, observed.Revision, "subnets", observed.ID)
 }
 
 // wrapAnswer is wrap, and also fails if the answer has no ID. Such an answer may come from a

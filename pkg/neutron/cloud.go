@@ -107,7 +107,7 @@ func (c *Cloud) readNeutron(ctx context.Context, identity Identity, isRouted boo
 	}
 	var routers []Router
 	if isRouted {
-		if routers, err = c.client.attachRouters(ctx, identity.Owner.Mark(), networks); err != nil {
+		if routers, err = c.client.readRouting(ctx, identity.Owner.Mark(), networks); err != nil {
 			return nil, err
 		}
 	}

@@ -90,6 +90,10 @@ func (c *Cloud) Converge(ctx context.Context, v View, guard Guard) (_ View, done
 			plan, isForeseen = v.planFrom(step)
 		}
 		next, failing, err := c.take(ctx, v.Identity, v.Observed, plan, guard)
+		if err == nil {
+			v.Observed, done = next, append(done, step)
+			continue
+		}
 		if subnet, defaults := restored(plan, failing); isRefusal(err) && len(defaults) > 0 {
 			v.Refused, unrestored = v.refusing(subnet, defaults), cmp.Or(unrestored, notRestored(defaults, err))
 			isForeseen = false // the plan is another one now
@@ -108,11 +112,8 @@ func (c *Cloud) Converge(ctx context.Context, v View, guard Guard) (_ View, done
 				continue
 			}
 		}
-		if err != nil {
-			c.routing.forgetNamed(v.Router, err)
-			return v, done, withTaken(done, err)
-		}
-		v.Observed, done = next, append(done, step)
+		c.routing.forgetNamed(v.Router, err)
+		return v, done, withTaken(done, err)
 	}
 }
 

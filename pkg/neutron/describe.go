@@ -10,7 +10,7 @@ import (
 
 // PlannedStep is a step that was not taken yet.
 type PlannedStep struct {
-	// Step is nil for the deletion of a network in a removal, which Text describes.
+	// Step is nil if a removal deletes or keeps the network, which Text describes.
 	Step Step
 	// Text describes the step to users, with the values before and after it.
 	Text string

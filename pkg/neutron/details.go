@@ -93,10 +93,10 @@ func (c *Client) ListNetworkDetails(ctx context.Context, count func(read int)) (
 		return nil, err
 	}
 	// Lists of the project take few requests, however many networks there are.
-	if err := c.attachSubnets(ctx, networksOf(found), filter); err != nil {
+	if err := c.readSubnets(ctx, networksOf(found), filter); err != nil {
 		return nil, err
 	}
-	return found, c.attachDetails(ctx, found, filter, url.Values{})
+	return found, c.readDetails(ctx, found, filter, url.Values{})
 }
 
 // GetNetworkDetails is ListNetworkDetails for one network, which can be in any project. It returns
@@ -107,7 +107,7 @@ func (c *Client) GetNetworkDetails(ctx context.Context, id string) (*NetworkDeta
 		return nil, err
 	}
 	filter := url.Values{"network_id": {id}}
-	return found[0], c.attachDetails(ctx, found, filter, filter)
+	return found[0], c.readDetails(ctx, found, filter, filter)
 }
 
 func (c *Client) listDetails(ctx context.Context, filter url.Values, count func(read int)) ([]*NetworkDetails, error) {
@@ -132,16 +132,16 @@ func networksOf(details []*NetworkDetails) []*Network {
 	return networks
 }
 
-// attachDetails adds the subnets that the networks lack, the details of all subnets, and the
+// readDetails adds the subnets that the networks lack, the details of all subnets, and the
 // routers. The filters are for lists of the subnets and of the ports.
-func (c *Client) attachDetails(ctx context.Context, networks []*NetworkDetails, subnets, ports url.Values) error {
-	if err := c.attachMissing(ctx, networksOf(networks), func(i int) int { return networks[i].SubnetCount }); err != nil {
+func (c *Client) readDetails(ctx context.Context, networks []*NetworkDetails, subnets, ports url.Values) error {
+	if err := c.readMissing(ctx, networksOf(networks), func(i int) int { return networks[i].SubnetCount }); err != nil {
 		return err
 	}
-	if err := c.attachSubnetDetails(ctx, networks, subnets); err != nil {
+	if err := c.readSubnetDetails(ctx, networks, subnets); err != nil {
 		return err
 	}
-	return c.attachAllRouters(ctx, networks, ports)
+	return c.readAllRouting(ctx, networks, ports)
 }
 
 func (l *listedDetails) details() *NetworkDetails {
@@ -153,9 +153,9 @@ func (l *listedDetails) details() *NetworkDetails {
 	}
 }
 
-// attachSubnetDetails adds the details of the subnets: those that match the filter with one list,
+// readSubnetDetails adds the details of the subnets: those that match the filter with one list,
 // the others by their IDs.
-func (c *Client) attachSubnetDetails(ctx context.Context, networks []*NetworkDetails, filter url.Values) error {
+func (c *Client) readSubnetDetails(ctx context.Context, networks []*NetworkDetails, filter url.Values) error {
 	missing := map[string]*NetworkDetails{}
 	for _, n := range networks {
 		for _, s := range n.Subnets {
@@ -183,9 +183,9 @@ func (c *Client) attachSubnetDetails(ctx context.Context, networks []*NetworkDet
 	return nil
 }
 
-// attachAllRouters adds the interfaces on the networks, and their routers, as far as the client can
+// readAllRouting adds the interfaces on the networks, and their routers, as far as the client can
 // see them. The filter is for a list of the ports.
-func (c *Client) attachAllRouters(ctx context.Context, networks []*NetworkDetails, filter url.Values) error {
+func (c *Client) readAllRouting(ctx context.Context, networks []*NetworkDetails, filter url.Values) error {
 	ports, err := c.interfacesOn(ctx, networksOf(networks), filter)
 	if err != nil {
 		return err

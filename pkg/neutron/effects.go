@@ -92,6 +92,8 @@ func effectOf(step Step) effect {
 		return effect{takesAway: true, isRelease: len(s.Replaces) > 0, repairs: []string{fieldInterface}}
 	case DeleteRouter:
 		return effect{isRelease: true, isLeftover: true, resource: "router", more: -1, repairs: []string{fieldObsoleteRouter}}
+	case UnmarkSubnet, UnmarkRouter, UnmarkNetwork, UnmarkImport: // without the mark, nobody knows whose it was
+		return effect{}
 	}
 	return effect{}
 }

@@ -24,7 +24,8 @@ import (
 // ErrorReason is what an Error means for the caller.
 type ErrorReason string
 
-// The reasons. What follows from each is in the table of package status.
+// The reasons. What follows from each is in the table of package status. What the Cloud does with one is decided in isRefusal,
+// isOutdated and withTaken (converge.go), prevents (preview.go) and invalidateAfter (take.go).
 const (
 	// Invalid: Neutron refused the content of the request (400).
 	Invalid ErrorReason = "Invalid"
@@ -92,7 +93,7 @@ type Error struct {
 	// if its other lists work.
 	isUnserved bool
 	// conflict says more than the reason about an answer to add_router_interface.
-	conflict conflict
+	conflict attachConflict
 }
 
 func (e *Error) Error() string { return e.Op + ": " + e.Message }
@@ -169,7 +170,7 @@ const (
 )
 
 // interpret returns what an answer with an unexpected status code means, and its message.
-func interpret(answer gophercloud.ErrUnexpectedResponseCode) (reason ErrorReason, message string, _ conflict) {
+func interpret(answer gophercloud.ErrUnexpectedResponseCode) (reason ErrorReason, message string, _ attachConflict) {
 	errorType, message := neutronError(answer.Body)
 	if message == "" {
 		message = http.StatusText(answer.Actual)
@@ -221,11 +222,11 @@ func interpretStatus(status int, errorType, message string) (ErrorReason, string
 	return Unavailable, strings.TrimSpace(fmt.Sprintf("%d %s", status, message))
 }
 
-// conflict is why a subnet cannot be attached to a router.
-type conflict int
+// attachConflict is why a subnet cannot be attached to a router.
+type attachConflict int
 
 const (
-	none conflict = iota
+	none attachConflict = iota
 	// attachedAlready: the router has a port on the subnet.
 	attachedAlready
 	// addressTaken: a port has the address of the subnet's gateway.

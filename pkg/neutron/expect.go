@@ -8,13 +8,6 @@ import (
 	"net/netip"
 )
 
-// Plan returns all steps from the observed network to the desired one, in order, as far as they can be
-// known before they are taken: Neutron may refuse one of them. It makes no request. IDs of what the steps
-// create begin with "new-".
-func (v View) Plan() (steps []Step) {
-	return stepsOf(func(observed *Observed) Step { v.Observed = observed; return v.Next() }, v.Observed)
-}
-
 // The IDs of what a plan creates.
 const (
 	newNetwork = "new-network"

@@ -485,7 +485,7 @@ func TestListsRequestWhatTheTablesHave(t *testing.T) {
 	} {
 		for _, name := range tc.read {
 			if !slices.Contains(tc.requested, name) {
-				t.Errorf("a list does not request %s: add it in listnetworks.go", name)
+				t.Errorf("a list does not request %s: add it to the fields in listnetworks.go or routers.go", name)
 			}
 		}
 	}

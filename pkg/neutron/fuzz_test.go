@@ -354,7 +354,7 @@ func FuzzAnswers(f *testing.F) {
 		ports, err := c.PortsOnNetworks(ctx, "n")
 		check(err)
 		check(blockersOfNetwork("n").inUse(inUseBy(ports)))
-		routers, err := c.attachRouters(ctx, owner.Mark(), found)
+		routers, err := c.readRouting(ctx, owner.Mark(), found)
 		check(err)
 		observed := newObserved(owner.UID, found, routers, true)
 		at(wants("10.0.0.0/24", "", ownOn("e"), recorded("r")), observed).Next()

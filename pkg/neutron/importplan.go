@@ -105,31 +105,3 @@ func (v *View) nextImport() Step {
 func (v *View) IsImported() bool {
 	return v.Import != "" && v.Observed.hasImportTag(v.Owner) && (v.Imported || v.Observed.Imported)
 }
-
-// ImportNetwork takes a network over: it adds the tag that marks it, and nothing else. It fails with
-// ImportRefused if another Network has marked the network.
-type ImportNetwork struct {
-	// ID is that of the network, and Owner gives the tag.
-	ID    string
-	Owner Owner
-	// IsAgain means that the status says that the network was taken over: it has lost its mark, or has an old one.
-	IsAgain bool
-	// Obsolete are the tags of an older version, which are removed when the network has the new one.
-	Obsolete []string
-}
-
-func (s ImportNetwork) String() string {
-	if s.IsAgain && len(s.Obsolete) > 0 {
-		return "ownership mark replaced by one that names the cluster"
-	}
-	if s.IsAgain {
-		return "ownership mark restored"
-	}
-	return "network " + s.ID + " imported"
-}
-
-// WithdrawImport removes the mark of an import that was not confirmed, from a network that must not be
-// taken over.
-type WithdrawImport struct{ Tags []string }
-
-func (s WithdrawImport) String() string { return "ownership mark withdrawn" }

@@ -35,10 +35,10 @@ func (c *Client) listNetworks(ctx context.Context, keep func(*Network) bool) ([]
 		return nil, err
 	}
 	networks := pointers(found)
-	if err := c.attachSubnets(ctx, networks, filter); err != nil {
+	if err := c.readSubnets(ctx, networks, filter); err != nil {
 		return nil, err
 	}
-	return networks, c.attachMissing(ctx, networks, func(i int) int { return int(found[i].SubnetCount) })
+	return networks, c.readMissing(ctx, networks, func(i int) int { return int(found[i].SubnetCount) })
 }
 
 // FindNetworks lists the networks of the client's project that have exactly this description,
@@ -59,7 +59,7 @@ func (c *Client) FindNetworks(ctx context.Context, description string) ([]*Netwo
 		return nil, err
 	}
 	networks := pointers(found)
-	return networks, c.attachAllSubnets(ctx, networks)
+	return networks, c.readAllSubnets(ctx, networks)
 }
 
 // GetNetwork reads one network with its subnets.
@@ -70,7 +70,7 @@ func (c *Client) GetNetwork(ctx context.Context, id string) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	return network, c.attachAllSubnets(ctx, []*Network{network})
+	return network, c.readAllSubnets(ctx, []*Network{network})
 }
 
 // projectFilter returns the filter for the client's project. It is empty if the token is not
@@ -87,16 +87,12 @@ func (c *Client) projectFilter(ctx context.Context) (url.Values, error) {
 }
 
 // The fields that a list requests: those of the tables in fields.go (TestListsRequestWhatTheTablesHave), and some that only the
-// plan reads.
+// plan reads. routerFields, portFields and others are beside their types.
 var (
 	networkFields = []string{"id", "name", "description", "mtu", "port_security_enabled", "dns_domain", "shared", "router:external",
 		"provider:network_type", "provider:physical_network", "provider:segmentation_id", "tags", "admin_state_up", "revision_number"}
 	subnetFields = []string{"id", "network_id", "name", "description", "cidr", "gateway_ip", "allocation_pools", "dns_nameservers",
 		"host_routes", "enable_dhcp", "ipv6_address_mode", "ipv6_ra_mode", "revision_number"}
-	routerFields     = []string{"id", "name", "description", "external_gateway_info", "admin_state_up"}
-	portFields       = []string{"id", "name", "device_owner", "device_id", "network_id", "fixed_ips"}
-	floatingIPFields = []string{"id", "floating_ip_address", "fixed_ip_address", "router_id", "port_forwardings"}
-	namedFields      = []string{"id", "name"}
 )
 
 // listedNetwork is a network in a list.
@@ -126,11 +122,11 @@ func pointers(found []listedNetwork) []*Network {
 	return networks
 }
 
-// attachMissing attaches all subnets again to the networks that have more than a list of the
+// readMissing attaches all subnets again to the networks that have more than a list of the
 // project's subnets contained. count returns how many a network has. These are rare: only an admin can create a subnet of another
 // project on a network of this one. If one was deleted meanwhile, or if the client cannot see
 // it, the second list lacks it too.
-func (c *Client) attachMissing(ctx context.Context, networks []*Network, count func(i int) int) error {
+func (c *Client) readMissing(ctx context.Context, networks []*Network, count func(i int) int) error {
 	var incomplete []*Network
 	for i, n := range networks {
 		if len(n.Subnets) < count(i) {
@@ -138,11 +134,11 @@ func (c *Client) attachMissing(ctx context.Context, networks []*Network, count f
 			incomplete = append(incomplete, n)
 		}
 	}
-	return c.attachAllSubnets(ctx, incomplete)
+	return c.readAllSubnets(ctx, incomplete)
 }
 
-// attachAllSubnets attaches the subnets of all projects that the client can see.
-func (c *Client) attachAllSubnets(ctx context.Context, networks []*Network) error {
+// readAllSubnets attaches the subnets of all projects that the client can see.
+func (c *Client) readAllSubnets(ctx context.Context, networks []*Network) error {
 	var filters []url.Values
 	for chunk := range slices.Chunk(networks, maxFilterIDs) {
 		filter := url.Values{}
@@ -151,12 +147,12 @@ func (c *Client) attachAllSubnets(ctx context.Context, networks []*Network) erro
 		}
 		filters = append(filters, filter)
 	}
-	return c.attachSubnets(ctx, networks, filters...)
+	return c.readSubnets(ctx, networks, filters...)
 }
 
-// attachSubnets lists the subnets that match one of the filters, and adds each of them to its
+// readSubnets lists the subnets that match one of the filters, and adds each of them to its
 // network.
-func (c *Client) attachSubnets(ctx context.Context, networks []*Network, filters ...url.Values) error {
+func (c *Client) readSubnets(ctx context.Context, networks []*Network, filters ...url.Values) error {
 	if len(networks) == 0 {
 		return nil
 	}
@@ -192,7 +188,7 @@ func (c *Client) networksByID(ctx context.Context, ids []string) ([]*Network, er
 	for _, n := range networks {
 		c.setForeign(n)
 	}
-	return networks, c.attachAllSubnets(ctx, networks)
+	return networks, c.readAllSubnets(ctx, networks)
 }
 
 // setForeign sets IsForeign. If the client's project is not known, no network is foreign.

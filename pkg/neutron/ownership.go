@@ -94,36 +94,6 @@ func (v *View) forExisting(subnet *DesiredSubnet, existing *Subnet) *DesiredSubn
 	return &unnamed
 }
 
-// declared returns the changes without those that Neutron refuses. If the network is imported, it returns
-// only those of fields that the spec declares: all others stay as they were found, with one exception: pools
-// that Neutron chose for the gateway change with it, because Neutron refuses a gateway that is inside a pool.
-func (v *View) declared(changes []Change, subnet *Subnet) []Change {
-	if len(v.Refused) > 0 {
-		id := ""
-		if subnet != nil {
-			id = subnet.ID
-		}
-		changes = slices.DeleteFunc(changes, func(c Change) bool { return c.IsDefault && v.Refused[subnetField{id, c.Name}] })
-	}
-	if v.Import == "" {
-		return changes
-	}
-	declared := slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return c.IsDefault })
-	if subnet == nil || !gatewayIn(declared).IsValid() || !subnet.HasDefaultPools() {
-		return declared
-	}
-	return slices.DeleteFunc(changes, func(c Change) bool { return c.IsDefault && c.Role != rolePools })
-}
-
-// tags returns the tags that the network must have, nil if it may have any. They include the marks of imports
-// that it has.
-func (v *View) tags() *Tags {
-	if v.Network.Tags == nil || v.Import == "" {
-		return v.Network.Tags
-	}
-	return new(NewTags(append(v.Network.Tags.All(), v.Observed.Tags.importTags()...)...))
-}
-
 // Unmanaged returns the network's subnets that do not belong to the owner.
 func (v *View) Unmanaged() []Subnet {
 	var unmanaged []Subnet
@@ -152,8 +122,8 @@ func (v *View) manages(i Interface) bool {
 	return v.hasRouter(v.Observed, i.RouterID)
 }
 
-// manages is View.manages for a removal, which goes by what the status knows.
-func (i Identity) manages(observed *Observed, on Interface) bool {
+// managesByStatus is View.manages without the spec, for a removal: it goes by what the status knows.
+func (i Identity) managesByStatus(observed *Observed, on Interface) bool {
 	s := observed.subnet(on.SubnetID)
 	return s != nil && i.owns(s) && i.hasRouter(observed, on.RouterID)
 }

@@ -40,6 +40,26 @@ func (v *View) Next() Step {
 	return nil
 }
 
+// Plan returns all steps from the observed network to the desired one, in order, as far as they can be
+// known before they are taken: Neutron may refuse one of them. It makes no request. IDs of what the steps
+// create begin with "new-".
+func (v View) Plan() (steps []Step) {
+	return stepsOf(func(observed *Observed) Step { v.Observed = observed; return v.Next() }, v.Observed)
+}
+
+// maxSteps is more than any Network needs. More steps mean that Neutron's answers do not show
+// what was requested.
+const maxSteps = 100
+
+// stepsOf returns all steps of a plan, as far as they can be known before they are taken.
+func stepsOf(next func(*Observed) Step, observed *Observed) (steps []Step) {
+	for step := next(observed); step != nil && len(steps) < maxSteps; step = next(observed) {
+		steps = append(steps, step)
+		observed = step.expect(observed)
+	}
+	return steps
+}
+
 func (v *View) next() Step {
 	if v.Import != "" && (v.Observe || !v.Observed.Exists()) {
 		return nil
@@ -263,4 +283,34 @@ type CurrentSubnet struct {
 	*Subnet
 	// RouterPortID is the ID of the port of its interface, "" if Neutron has not confirmed it.
 	RouterPortID string
+}
+
+// declared returns the changes without those that Neutron refuses. If the network is imported, it returns
+// only those of fields that the spec declares: all others stay as they were found, with one exception: pools
+// that Neutron chose for the gateway change with it, because Neutron refuses a gateway that is inside a pool.
+func (v *View) declared(changes []Change, subnet *Subnet) []Change {
+	if len(v.Refused) > 0 {
+		id := ""
+		if subnet != nil {
+			id = subnet.ID
+		}
+		changes = slices.DeleteFunc(changes, func(c Change) bool { return c.IsDefault && v.Refused[subnetField{id, c.Name}] })
+	}
+	if v.Import == "" {
+		return changes
+	}
+	declared := slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return c.IsDefault })
+	if subnet == nil || !gatewayIn(declared).IsValid() || !subnet.HasDefaultPools() {
+		return declared
+	}
+	return slices.DeleteFunc(changes, func(c Change) bool { return c.IsDefault && c.Role != rolePools })
+}
+
+// tags returns the tags that the network must have, nil if it may have any. They include the marks of imports
+// that it has.
+func (v *View) tags() *Tags {
+	if v.Network.Tags == nil || v.Import == "" {
+		return v.Network.Tags
+	}
+	return new(NewTags(append(v.Network.Tags.All(), v.Observed.Tags.importTags()...)...))
 }

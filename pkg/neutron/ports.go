@@ -13,6 +13,8 @@ import (
 	"strings"
 )
 
+var portFields = []string{"id", "name", "device_owner", "device_id", "network_id", "fixed_ips"}
+
 // Port is a port that prevents a deletion.
 type Port struct {
 	ID          string    `json:"id"`

@@ -6,6 +6,8 @@ package neutron
 import (
 	"context"
 	"fmt"
+	"maps"
+	"net/netip"
 	"slices"
 
 	"k8s.io/klog/v2"
@@ -33,14 +35,19 @@ const (
 	laterStep
 )
 
-// preconditions are what can prevent a step in Neutron, in the order in which they are checked. Three more checks are made only
-// for the step that is taken, right before it: tryDefault and tryAttachments, which ask Neutron by a request that changes
-// nothing if it is refused, and checkImported.
+// preconditions are what can prevent a step in Neutron, in the order in which they are checked.
+//
+// What prevents the deletion of a subnet must be a row for DetachSubnet too, and for DetachSubnet with IsRemoval: the deletion of
+// a Network has no DeleteSubnet, and its DeleteNetwork is checked when it is the next step, after the subnets were detached.
+//
+// Some checks are made only for the step that is taken, right before it: waits.check, which knows the ports of the last list,
+// tryDefault and tryAttachments, which ask Neutron by a request that changes nothing if it is refused, checkStillImported, and
+// deleteIfMarked. The Finder of package orphans deletes by itself.
 var preconditions = []precondition{
 	before(laterStep, "the quota has room", (*lookahead).checkQuota),
 	before(laterStep, "no route of the router depends on the interface", (*lookahead).checkRoutes),
 	before(laterStep, "the network has the subnets that were observed", (*lookahead).checkSubnets),
-	before(anyStep, "no ports are on what goes", (*lookahead).checkPortsOnSubnets),
+	before(anyStep, "no ports are on what goes", (*lookahead).checkBlockers),
 	before(anyStep, "no floating IPs are on an external network that goes", (*lookahead).checkPortsOnExternal),
 	before(anyStep, "no floating IPs depend on the interface", (*lookahead).checkFloatingIPs),
 	before(anyStep, "the router is there, and of this project", (*lookahead).checkRouter),
@@ -49,6 +56,7 @@ var preconditions = []precondition{
 	before(plannedStep, "no hidden subnet overlaps with the new one", (*lookahead).checkHidden),
 	before(plannedStep, "Neutron accepts the changed subnet", (*lookahead).checkUpdate),
 	before(plannedStep, "the router accepts the subnet", (*lookahead).checkAttachment),
+	// No joint plan has these two steps after another one, so these rows are for previews: Neutron itself checks them.
 	before(plannedStep, "no ports are on the network that goes", (*lookahead).checkPortsOnNetwork),
 	before(plannedStep, "no other interfaces are on the router that goes", (*lookahead).checkDetached),
 }
@@ -130,11 +138,11 @@ func (l *lookahead) checkSubnets(ctx context.Context, step Step, _ *Observed) er
 	return nil
 }
 
-// checkPortsOnSubnets fails with InUse if ports are on the subnets that go, or on the network that is deleted after them.
+// checkBlockers fails with InUse if ports are on the subnets that go, or on the network that is deleted after them.
 // For the deletion of the network itself Neutron's answer is enough. For that of a subnet it is not: Neutron takes an IPv6
 // subnet away under ports that have chosen their addresses in it (SLAAC). A port that gets an address between the check and
 // the request can still lose it, because no request of Neutron's depends on the ports.
-func (l *lookahead) checkPortsOnSubnets(ctx context.Context, step Step, _ *Observed) error {
+func (l *lookahead) checkBlockers(ctx context.Context, step Step, _ *Observed) error {
 	ports := blockersOf(step, l.identity, l.observed)
 	if _, isWhole := step.(DeleteNetwork); isWhole || ports.op == "" {
 		return nil
@@ -235,11 +243,11 @@ func (l *lookahead) checkUpdate(_ context.Context, s UpdateSubnet, expected *Obs
 // addresses, and Neutron itself is asked before anything goes if none has some of them.
 func (l *lookahead) checkHidden(ctx context.Context, s CreateSubnet, _ *Observed) error {
 	cidr, replaced := s.Subnet.CIDR, false
-	for _, before := range l.observed.Subnets {
-		if before.CIDR.Contains(cidr.Addr()) && before.CIDR.Bits() <= cidr.Bits() {
+	for _, old := range l.observed.Subnets {
+		if old.CIDR.Contains(cidr.Addr()) && old.CIDR.Bits() <= cidr.Bits() {
 			return nil
 		}
-		replaced = replaced || before.CIDR.Overlaps(cidr)
+		replaced = replaced || old.CIDR.Overlaps(cidr)
 	}
 	if !replaced {
 		return nil
@@ -272,4 +280,106 @@ func (l *lookahead) checkDetached(ctx context.Context, s DeleteRouter, expected 
 		return &Error{Op: "delete router " + s.ID, Reason: InUse, Message: message}
 	}
 	return nil
+}
+
+// checkAttachment fails with Invalid if the subnet has no gateway, or overlaps with another one of the
+// router, and with InUse if a port has the address of its gateway. An interface that exists needs no
+// check: the step only confirms it.
+func (l *lookahead) checkAttachment(ctx context.Context, s AttachSubnet, expected *Observed) error {
+	if s.Port != "" {
+		return nil
+	}
+	gateway := expected.subnet(s.Subnet).Gateway
+	if !gateway.IsValid() {
+		return &Error{Op: "attach subnet", Reason: Invalid, Message: fmt.Sprintf("subnet %s has no gateway, which an interface of a router needs", s.CIDR)}
+	}
+	existing := l.observed.subnet(s.Subnet)
+	removed := l.removed(expected)
+	isReleased := slices.ContainsFunc(removed, func(i Interface) bool { return i.SubnetID == s.Subnet && i.Address == gateway })
+	if existing != nil && !isReleased {
+		if err := l.checkAddress(ctx, "attach subnet", l.observed.ID, FixedIP{s.Subnet, gateway}, removed...); err != nil {
+			return err
+		}
+	}
+	// Neutron has accepted the subnet at this router before, if it is attached with another address now.
+	isAttached := slices.ContainsFunc(removed, func(i Interface) bool { return i.SubnetID == s.Subnet && i.RouterID == s.Router })
+	isComplete, err := l.checkNeighbours(ctx, s, expected)
+	canTry := existing != nil && existing.Gateway == gateway && isReleased && !isAttached && s.Router != newRouter
+	if err == nil && !isComplete && canTry {
+		l.unclear = append(l.unclear, s)
+	}
+	return err
+}
+
+// removed returns the interfaces that a step before removes.
+func (l *lookahead) removed(expected *Observed) []Interface {
+	return slices.DeleteFunc(slices.Clone(l.observed.Interfaces), func(i Interface) bool {
+		return slices.ContainsFunc(expected.Interfaces, func(left Interface) bool { return sameInterface(i, left) })
+	})
+}
+
+// checkNeighbours fails with Invalid if the subnet overlaps with another one of the router, or of its external
+// network. It is complete if the client can see all of them. Of a subnet that it cannot see, it knows the
+// address of the router.
+func (l *lookahead) checkNeighbours(ctx context.Context, s AttachSubnet, expected *Observed) (isComplete bool, err error) {
+	router := expected.router(s.Router)
+	if router == nil || !s.IsOwn {
+		details, err := l.client.getRouterDetails(ctx, s.Router)
+		if err != nil {
+			return false, asUnresolved(err)
+		}
+		router = &details.Router
+	}
+	addresses, err := l.neighbours(ctx, router)
+	if err != nil {
+		return false, err
+	}
+	visible, err := l.client.subnetsOf(ctx, slices.Sorted(maps.Keys(addresses)), router.Gateway.NetworkID)
+	if err != nil {
+		return false, err
+	}
+	hasExternal := router.Gateway.NetworkID == ""
+	for _, other := range visible {
+		delete(addresses, other.ID)
+		isExternal := other.NetworkID == router.Gateway.NetworkID
+		hasExternal = hasExternal || isExternal
+		if other.CIDR.Overlaps(s.CIDR) {
+			return false, overlap(s, other.CIDR.String(), other.ID, isExternal)
+		}
+	}
+	for id, address := range addresses {
+		if s.CIDR.Contains(address) {
+			return false, overlap(s, "the subnet of "+address.String(), id, false)
+		}
+	}
+	for _, address := range router.Gateway.IPs.All() {
+		if ip, err := netip.ParseAddr(address); err == nil && !hasExternal && s.CIDR.Contains(ip) {
+			return false, overlap(s, "the subnet of "+address, router.Gateway.NetworkID, true)
+		}
+	}
+	return hasExternal && len(addresses) == 0, nil
+}
+
+// neighbours returns the router's address in each subnet of other networks that is attached to it.
+func (l *lookahead) neighbours(ctx context.Context, router *Router) (map[string]netip.Addr, error) {
+	addresses := map[string]netip.Addr{}
+	if router.ID == newRouter {
+		return addresses, nil
+	}
+	ports, err := l.client.interfacePorts(ctx, router.ID)
+	for _, i := range interfacesOf(ports) {
+		if l.observed.subnet(i.SubnetID) == nil {
+			addresses[i.SubnetID] = i.Address
+		}
+	}
+	return addresses, err
+}
+
+// overlap is the error for another subnet of the router that overlaps with the one to attach.
+func overlap(s AttachSubnet, other, id string, isExternal bool) error {
+	of := fmt.Sprintf("which is attached to router %s", s.Router)
+	if isExternal {
+		of = "a subnet of the router's external network"
+	}
+	return &Error{Op: "attach subnet", Reason: Invalid, Message: fmt.Sprintf("%s overlaps with %s (%s), %s", s.CIDR, other, id, of)}
 }

@@ -55,26 +55,13 @@ func nextRouterRemoval(identity Identity, observed *Observed) Step {
 
 // nextDetachment returns the step that removes an interface of the owner; nil if there is none.
 func nextDetachment(identity Identity, observed *Observed) Step {
-	at := slices.IndexFunc(observed.Interfaces, func(i Interface) bool { return identity.manages(observed, i) })
+	at := slices.IndexFunc(observed.Interfaces, func(i Interface) bool { return identity.managesByStatus(observed, i) })
 	if at < 0 {
 		return nil
 	}
 	step := detach(observed, observed.Interfaces[at])
 	step.IsRemoval = true
 	return step
-}
-
-// maxSteps is more than any Network needs. More steps mean that Neutron's answers do not show
-// what was requested.
-const maxSteps = 100
-
-// stepsOf returns all steps of a plan, as far as they can be known before they are taken.
-func stepsOf(next func(*Observed) Step, observed *Observed) (steps []Step) {
-	for step := next(observed); step != nil && len(steps) < maxSteps; step = next(observed) {
-		steps = append(steps, step)
-		observed = step.expect(observed)
-	}
-	return steps
 }
 
 // planRemoval returns the steps of Remove, or says what stays. A network without the owner's mark stays as it is.

@@ -105,9 +105,8 @@ func roomsIn(t *testing.T, files []*ast.File) map[string]int {
 	roomOf, last := map[string]int{}, -1
 	at := slices.IndexFunc(files, func(f *ast.File) bool { return f.Doc != nil && strings.HasPrefix(f.Doc.Text(), "Package ") })
 	for line := range strings.Lines(files[at].Doc.Text()) {
-		if item, isItem := strings.CutPrefix(strings.TrimSpace(line), "- "); isItem {
-			last = min(last+1, len(rooms)-1)
-			name, _, _ := strings.Cut(item, ":")
+		if name, isHeading := strings.CutPrefix(strings.TrimSpace(line), "# "); isHeading && last+1 < len(rooms) {
+			last++
 			equal(t, rooms[last].name, name)
 			continue
 		}

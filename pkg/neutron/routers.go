@@ -17,6 +17,13 @@ import (
 	"k8s.io/klog/v2"
 )
 
+// The fields that a list requests (see networkFields).
+var (
+	routerFields     = []string{"id", "name", "description", "external_gateway_info", "admin_state_up"}
+	floatingIPFields = []string{"id", "floating_ip_address", "fixed_ip_address", "router_id", "port_forwardings"}
+	namedFields      = []string{"id", "name"}
+)
+
 // Router is the observed state of a router in Neutron.
 type Router struct {
 	ID          string          `json:"id"`
@@ -98,13 +105,13 @@ func compareInterfaces(a, b Interface) int {
 
 // CreateRouter creates a router with a gateway.
 func (c *Client) CreateRouter(ctx context.Context, fields map[string]any) (Router, error) {
-	return request[Router](ctx, c, http.MethodPost, fields, nil, "routers")
+	return exchange[Router](ctx, c, http.MethodPost, fields, nil, "routers")
 }
 
 // UpdateRouter changes fields of the router with that ID. The request has no revision: Neutron
 // refuses each revision together with a gateway.
 func (c *Client) UpdateRouter(ctx context.Context, id string, fields map[string]any) (Router, error) {
-	return request[Router](ctx, c, http.MethodPut, fields, nil, "routers", id)
+	return exchange[Router](ctx, c, http.MethodPut, fields, nil, "routers", id)
 }
 
 // routerDetails are a router with fields that no list asks for.
@@ -119,7 +126,7 @@ type routerDetails struct {
 // getRouterDetails reads the details of one router.
 func (c *Client) getRouterDetails(ctx context.Context, id string) (routerDetails, error) {
 	return remembered(ctx, "routers/"+id, func() (routerDetails, error) {
-		return request[routerDetails](ctx, c, http.MethodGet, nil, nil, "routers", id)
+		return exchange[routerDetails](ctx, c, http.MethodGet, nil, nil, "routers", id)
 	})
 }
 
@@ -273,9 +280,9 @@ func (c *Client) interfacesOn(ctx context.Context, networks []*Network, filter u
 	return listOnly(ctx, c, "ports", portFields, filter, func(p *Port) bool { return ids.Has(p.NetworkID) })
 }
 
-// attachRouters adds to the networks of one owner the interfaces that are on them. It returns the owner's routers, and the
+// readRouting adds to the networks of one owner the interfaces that are on them. It returns the owner's routers, and the
 // others that have an interface on one of the networks.
-func (c *Client) attachRouters(ctx context.Context, mark string, networks []*Network) ([]Router, error) {
+func (c *Client) readRouting(ctx context.Context, mark string, networks []*Network) ([]Router, error) {
 	routers, err := c.routers(ctx, url.Values{"description": {mark}})
 	if err != nil {
 		return nil, err

@@ -8,8 +8,14 @@ import (
 	"net/netip"
 )
 
-// A Step is one change in Neutron, as data. A new kind of change is one more type here, a case in effectOf, and one in
-// Cloud.request or Cloud.requestForRouter.
+// A Step is one change in Neutron, as data. A new kind of change is one more type here, and:
+//
+//   - its method expect (expect.go), and its place in the plan (plan.go, routerplan.go, importplan.go or removal.go);
+//   - a case in effectOf (effects.go): what it does to what exists, and to the steps after it;
+//   - a case in Cloud.perform or Cloud.performOnRouter (take.go): its request;
+//   - if ports can prevent it, a case in blockersOf (blockers.go); what else can, is a row of preconditions.go;
+//   - a case in each of these, if it needs one: plannedText and interruption (describe.go), planFrom (joint.go),
+//     isUnrecorded (below), asked and isOutdated (converge.go), checkStillImported (import.go).
 type Step interface {
 	// String describes the step to users, in events and in the message of a paused Network.
 	fmt.Stringer
@@ -142,3 +148,87 @@ func (i Identity) isUnrecorded(step Step) bool {
 	}
 	return i.Import != "" && !i.Imported
 }
+
+// CreateRouter creates a router of the Network's own, with its gateway. Its description carries the
+// mark from the start.
+type CreateRouter struct{ Router DesiredRouter }
+
+func (CreateRouter) String() string { return "router created" }
+
+func (s CreateRouter) fields() map[string]any { return creation(routerTable, &s.Router) }
+
+// UpdateRouter changes fields of a router of the Network's own.
+type UpdateRouter struct {
+	ID      string
+	Changes []Change
+}
+
+func (s UpdateRouter) String() string { return describe(s.Changes) }
+
+// AttachSubnet attaches a subnet to a router, or confirms that it is attached.
+type AttachSubnet struct {
+	Router, Subnet string
+	CIDR           netip.Prefix
+	// IsOwn means that the router carries the owner's mark.
+	IsOwn bool
+	// Port is the ID of the port of an interface that Neutron has not confirmed yet.
+	Port string
+}
+
+func (s AttachSubnet) String() string {
+	if s.Port != "" {
+		return fmt.Sprintf("connection of subnet %s to router %s confirmed", s.CIDR, s.Router)
+	}
+	return fmt.Sprintf("subnet %s attached to router %s", s.CIDR, s.Router)
+}
+
+// DetachSubnet detaches a subnet from a router. It fails with InUse, and changes nothing, if
+// floating IPs depend on the interface.
+type DetachSubnet struct {
+	Router, Subnet string
+	CIDR           netip.Prefix
+	// Replaces are the IDs of the subnets that are deleted afterwards, including this one. Ports on
+	// them prevent the step.
+	Replaces []string
+	// IsRemoval means that the network is deleted afterwards. Ports on it prevent the step.
+	IsRemoval bool
+	// Changes are those of the subnet that Neutron accepts only while it is detached.
+	Changes []Change
+}
+
+func (s DetachSubnet) String() string {
+	return fmt.Sprintf("subnet %s detached from router %s", s.CIDR, s.Router)
+}
+
+// DeleteRouter deletes a router that carries the owner's mark.
+type DeleteRouter struct{ ID string }
+
+func (s DeleteRouter) String() string { return "router " + s.ID + " deleted" }
+
+// ImportNetwork takes a network over: it adds the tag that marks it, and nothing else. It fails with
+// ImportRefused if another Network has marked the network.
+type ImportNetwork struct {
+	// ID is that of the network, and Owner gives the tag.
+	ID    string
+	Owner Owner
+	// IsAgain means that the status says that the network was taken over: it has lost its mark, or has an old one.
+	IsAgain bool
+	// Obsolete are the tags of an older version, which are removed when the network has the new one.
+	Obsolete []string
+}
+
+func (s ImportNetwork) String() string {
+	if s.IsAgain && len(s.Obsolete) > 0 {
+		return "ownership mark replaced by one that names the cluster"
+	}
+	if s.IsAgain {
+		return "ownership mark restored"
+	}
+	return "network " + s.ID + " imported"
+}
+
+// WithdrawImport removes the mark of an import that was not confirmed, from a network that must not be
+// taken over.
+type WithdrawImport struct{ Tags []string }
+
+func (s WithdrawImport) String() string { return "ownership mark withdrawn" }

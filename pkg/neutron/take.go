@@ -43,7 +43,7 @@ func (c *Cloud) store(owner types.UID, observed, next *Observed) {
 
 // apply applies the step, unless the guard prevents it. It returns what is observed afterwards.
 func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Observed, step Step, guard Guard) (*Observed, error) {
-	if err := c.checkImported(ctx, identity, observed, step); err != nil {
+	if err := c.checkStillImported(ctx, identity, observed, step); err != nil {
 		return nil, err
 	}
 	if s, isDeletion := step.(DeleteNetwork); isDeletion && s.IsDuplicate {
@@ -58,12 +58,12 @@ func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Observed
 			return nil, err
 		}
 	}
-	return c.request(ctx, identity, observed, step, guard)
+	return c.perform(ctx, identity, observed, step, guard)
 }
 
-// request makes the request of the step, and returns what is observed afterwards. If it must be repeated, the guard is asked
+// perform makes the request of the step, and returns what is observed afterwards. If it must be repeated, the guard is asked
 // again.
-func (c *Cloud) request(ctx context.Context, identity Identity, observed *Observed, step Step, guard Guard) (*Observed, error) {
+func (c *Cloud) perform(ctx context.Context, identity Identity, observed *Observed, step Step, guard Guard) (*Observed, error) {
 	switch s := step.(type) {
 	case CreateNetwork:
 		network, err := c.client.CreateNetwork(ctx, s.fields())
@@ -110,11 +110,11 @@ func (c *Cloud) request(ctx context.Context, identity Identity, observed *Observ
 		}
 		return s.expect(observed), err
 	}
-	return c.requestForRouter(ctx, observed, step)
+	return c.performOnRouter(ctx, observed, step)
 }
 
-// requestForRouter is request for the steps that are about routers.
-func (c *Cloud) requestForRouter(ctx context.Context, observed *Observed, step Step) (*Observed, error) {
+// performOnRouter is perform for the steps that are about routers.
+func (c *Cloud) performOnRouter(ctx context.Context, observed *Observed, step Step) (*Observed, error) {
 	switch s := step.(type) {
 	case CreateRouter:
 		router, err := c.client.CreateRouter(ctx, s.fields())

@@ -6,6 +6,10 @@ package status
 import (
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
 	"testing"
 	"time"
 
@@ -16,6 +20,30 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
+
+// A reason without a row would have no condition, and no delay of its own.
+func TestEachReasonHasAResponse(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "../neutron/errors.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := 0
+	ast.Inspect(file, func(node ast.Node) bool {
+		spec, isValue := node.(*ast.ValueSpec)
+		if !isValue {
+			return true
+		}
+		if kind, isNamed := spec.Type.(*ast.Ident); isNamed && kind.Name == "ErrorReason" {
+			declared++
+			reason, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+			if _, hasRow := responses[neutron.ErrorReason(reason)]; !hasRow {
+				t.Errorf("%s has no row in response.go: %v", reason, err)
+			}
+		}
+		return true
+	})
+	equal(t, len(responses), declared)
+}
 
 // Each reason of an error of Neutron is a row of the table, and each has a row here.
 func TestConditions(t *testing.T) {
