@@ -172,10 +172,10 @@ var brokenByHand = []broken{
 		"		c.observer.Invalidate(identity.Owner.UID) // the network may have the tag, whatever the error says\n", "",
 	}, "./pkg/neutron", "^TestAnUnconfirmedImportIsRemoved$"},
 	{"observed-networks-are-changed", "pkg/neutron/plan.go", []string{
-		`if v.Import != "" && (v.Observe || !v.Observed.Exists()) {`, `if v.Import != "" && !v.Observed.Exists() {`,
+		`if v.Import != "" && (v.ReadOnly || !v.Observed.Exists()) {`, `if v.Import != "" && !v.Observed.Exists() {`,
 	}, "./pkg/neutron", "^TestWhatIsDoneAboutAnImport$"},
 	{"observed-networks-are-removed", "pkg/neutron/converge.go", []string{
-		"	if identity.Observe {\n		return &observed.Network, nil\n	}\n", "",
+		"	if identity.ReadOnly {\n		return &observed.Network, nil\n	}\n", "",
 	}, "./pkg/neutron", "^TestRemoveAnImport$"},
 	{"subnets-that-were-taken-over-are-deleted", "pkg/neutron/plan.go", []string{
 		"v.isCreated(s) && !declared[s.ID]", "v.isOurs(s) && !declared[s.ID]",

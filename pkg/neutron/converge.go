@@ -222,7 +222,7 @@ func (c *Cloud) pickSurvivor(ctx context.Context, identity Identity, observed *O
 // retained one, or one that another client removed the mark from, which is left alone. It changes
 // nothing if the network is only observed.
 func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Observed, retain bool, guard Guard) (kept *Network, err error) {
-	if identity.Observe {
+	if identity.ReadOnly {
 		return &observed.Network, nil
 	}
 	if observed, err = c.withRouters(ctx, identity, observed); err != nil {

@@ -266,8 +266,8 @@ type Identity struct {
 	Import string
 	// Imported means that the status says that the network was taken over.
 	Imported bool
-	// Observe means that nothing may be changed in Neutron.
-	Observe bool
+	// ReadOnly means that nothing may be changed in Neutron: spec.managementPolicy is Observe.
+	ReadOnly bool
 	// NetworkID is the ID of the network that was seen last; "" if none was.
 	NetworkID string
 	// CloudName and Place are where that network was created; zero if that is not known.
@@ -300,7 +300,7 @@ func NewIdentity(network *samplecrdv1.Network, cluster string) Identity {
 		CloudName: network.Status.Cloud,
 		Place:     Place{Project: network.Status.ProjectID, Region: network.Status.Region},
 		Routed:    network.Spec.Router != nil || network.Status.Router != nil,
-		Observe:   network.IsObserved(),
+		ReadOnly:  network.IsObserved(),
 		Imported:  network.Status.Imported,
 	}
 	if network.Spec.Import != nil {

@@ -385,7 +385,7 @@ func inNeutronsTerms(t *testing.T, spec samplecrdv1.NetworkSpec) string {
 	network := declares("", "")
 	network.Spec = spec
 	desired := viewOf(t, network)
-	all := []any{creation(networkTable, &desired.Network), desired.Network.Tags, desired.Router.Spec, desired.Import, desired.Observe}
+	all := []any{creation(networkTable, &desired.Network), desired.Network.Tags, desired.Router.Spec, desired.Import, desired.ReadOnly}
 	for i := range desired.Subnets {
 		all = append(all, desired.Subnets[i].CIDR, creation(subnetTable, &desired.Subnets[i]))
 	}

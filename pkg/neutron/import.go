@@ -124,7 +124,7 @@ func (i *imports) add(identity Identity) {
 		i.networks, i.importers = map[types.UID]string{}, map[string][]types.UID{}
 	}
 	uid, id := identity.Owner.UID, identity.Import
-	if identity.Observe && i.holders[id] == uid { // it marks nothing any more
+	if identity.ReadOnly && i.holders[id] == uid { // it marks nothing any more
 		delete(i.holders, id)
 	}
 	if _, known := i.networks[uid]; !known { // the ID never changes

@@ -120,7 +120,7 @@ func TestWhatIsDoneAboutAnImport(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			desired := importing(id)
-			desired.Imported, desired.Observe = test.imported, test.observe
+			desired.Imported, desired.ReadOnly = test.imported, test.observe
 			step, text := at(desired, test.observed).Next(), ""
 			if step != nil {
 				text = step.String()
@@ -363,7 +363,7 @@ func TestAnObserverGivesTheNetworkUp(t *testing.T) {
 	id := w.legacy(t).ID
 	sync := func(uid types.UID, observe bool) error {
 		as, desired := importer(uid, id), importing(id)
-		desired.Owner, desired.Imported, as.Observe, desired.Observe = as.Owner, false, observe, observe
+		desired.Owner, desired.Imported, as.ReadOnly, desired.ReadOnly = as.Owner, false, observe, observe
 		_, err := w.sync(t, as, desired, Live)
 		return err
 	}
@@ -404,7 +404,7 @@ func TestRemoveAnImport(t *testing.T) {
 			w.tag(t, before.ID, append(test.tags, "team-a")...)
 			w.subnet(t, before.ID, "10.1.0.0/24", owner.Mark())
 			as := importer(owner.UID, before.ID)
-			as.Observe, as.Imported = test.observe, !strings.HasPrefix(test.name, "not confirmed")
+			as.ReadOnly, as.Imported = test.observe, !strings.HasPrefix(test.name, "not confirmed")
 			kept, err := w.Remove(t.Context(), as, w.observe(t, as, Live), test.retain, Guard{})
 			equal(t, test.reason, ReasonOf(err))
 			after, err := w.others.GetNetwork(t.Context(), before.ID)
@@ -465,7 +465,7 @@ func TestRelistWithImports(t *testing.T) {
 		n, err := others.CreateNetwork(t.Context(), desired.fields())
 		noError(t, err)
 		as := importer(types.UID(fmt.Sprint("foreign-", i)), n.ID)
-		as.Observe = true
+		as.ReadOnly = true
 		equal(t, true, w.observe(t, as, Cached).IsForeign)
 	}
 	equal(t, without+4, relist())

@@ -21,7 +21,7 @@ func (v *View) CheckImport() error {
 		return nil
 	case !v.Observed.Exists():
 		return &Error{Op: opImport, Reason: ImportNotFound, Message: fmt.Sprintf("there is no network %s that the credentials can see", v.Import)}
-	case v.Observe:
+	case v.ReadOnly:
 		return nil
 	}
 	return importRefusal(v.Owner, &v.Observed.Network)

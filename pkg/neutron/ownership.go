@@ -6,7 +6,7 @@ package neutron
 import "slices"
 
 // This file says whose the objects in Neutron are, and what may be done with them. A network is created, imported, or only
-// observed: Identity.Import and Identity.Observe. A created network has its mark in the description, as all subnets and
+// observed: Identity.Import and Identity.ReadOnly. A created network has its mark in the description, as all subnets and
 // routers have that were created. The mark of an imported network is a tag, and its subnets and fields are the owner's as far as
 // the spec declares them.
 

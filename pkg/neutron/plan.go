@@ -61,7 +61,7 @@ func stepsOf(next func(*Observed) Step, observed *Observed) (steps []Step) {
 }
 
 func (v *View) next() Step {
-	if v.Import != "" && (v.Observe || !v.Observed.Exists()) {
+	if v.Import != "" && (v.ReadOnly || !v.Observed.Exists()) {
 		return nil
 	}
 	if v.Import != "" {

@@ -31,7 +31,7 @@ func (c *Cloud) Preview(ctx context.Context, identity Identity, desired Desired)
 		return Preview{}, err
 	}
 	v, unresolved := c.resolve(ctx, v)
-	if v.Observe {
+	if v.ReadOnly {
 		return Preview{Differences: v.Differences()}, unresolved
 	}
 	steps, err := c.foretell(ctx, v)
@@ -44,7 +44,7 @@ func (c *Cloud) Preview(ctx context.Context, identity Identity, desired Desired)
 // PreviewRemoval is Preview for Remove.
 func (c *Cloud) PreviewRemoval(ctx context.Context, identity Identity, retain bool) ([]PlannedStep, error) {
 	observed, err := c.Observe(ctx, identity, Cached)
-	if err != nil || identity.Observe {
+	if err != nil || identity.ReadOnly {
 		return nil, err
 	}
 	if observed, err = c.withRouters(ctx, identity, observed); err != nil {

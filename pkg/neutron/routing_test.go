@@ -537,7 +537,7 @@ func TestWhatIsCachedStaysValidIfSomeListsFail(t *testing.T) {
 	shared := post(t, c.admin, "network", object{"name": "shared", "shared": true})
 	post(t, c.admin, "subnet", object{"network_id": shared, "cidr": "10.9.0.0/24", "ip_version": 4})
 	imports := importer("importer", shared)
-	imports.Observe = true
+	imports.ReadOnly = true
 	// An owner of which only the router is left.
 	onlyRouter := Owner{owner.Cluster, "only-a-router"}
 	c.makeRouter(t, "left", onlyRouter.Mark())

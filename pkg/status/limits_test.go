@@ -28,7 +28,7 @@ func monster(observe bool) neutron.View {
 		routes = append(routes, fmt.Sprintf("2001:db8:ffff:%04x::/64 via 2001:db8:eeee:eeee:eeee:eeee:eeee:%04x", i, i))
 	}
 	identity := neutron.Identity{
-		Owner: neutron.Owner{Cluster: "c", UID: "u"}, Import: "n", Imported: true, Observe: observe,
+		Owner: neutron.Owner{Cluster: "c", UID: "u"}, Import: "n", Imported: true, ReadOnly: observe,
 		RouterRecorded: true, RouterID: "r", PortIDs: map[string]string{"00004998-0000-0000-0000-000000000000": "p"},
 	}
 	var desired neutron.Desired

@@ -84,10 +84,10 @@ func Observing(v neutron.View) Observation {
 	if v.Observed == nil {
 		return Observation{}
 	}
-	o := Observation{Observed: v.Observed, Subnets: v.Shown(), Imported: v.IsImported(), IsObserved: v.Observe}
+	o := Observation{Observed: v.Observed, Subnets: v.Shown(), Imported: v.IsImported(), IsObserved: v.ReadOnly}
 	if v.Import == "" {
 		o.Unmanaged, o.UnmanagedInterfaces = v.Unmanaged(), v.UnmanagedInterfaces()
-	} else if !v.Imported || v.Observe {
+	} else if !v.Imported || v.ReadOnly {
 		o.TakenOver, o.Differences = v.Current(), v.Differences()
 	}
 	if id, exists := v.CurrentRouter(); exists {

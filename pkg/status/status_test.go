@@ -556,7 +556,7 @@ func TestWhatAnImportTakesOver(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			view := neutron.View{Observed: observed}
-			view.Identity = neutron.Identity{Owner: neutron.Owner{Cluster: "c", UID: "u"}, Import: "n", Imported: test.imported, Observe: test.observe}
+			view.Identity = neutron.Identity{Owner: neutron.Owner{Cluster: "c", UID: "u"}, Import: "n", Imported: test.imported, ReadOnly: test.observe}
 			view.Subnets = []neutron.DesiredSubnet{{CIDR: cidr, Routes: "10.2.0.0/16 via 10.0.0.2"}}
 			o := Outcome{Observation: Observing(view)}
 			taken := "none"
