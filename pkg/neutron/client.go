@@ -6,6 +6,7 @@ package neutron
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -20,6 +21,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
+	"k8s.io/klog/v2"
 )
 
 // ClientOptions limit the load that a Client puts on Neutron.
@@ -264,10 +266,14 @@ func exchange[T item](ctx context.Context, c *Client, method string, fields obje
 	if fields != nil {
 		body = object{kind: fields}
 	}
-	var answer map[string]T
+	var answer map[string]json.RawMessage
 	err := c.send(ctx, method, body, &answer, revision, path...)
-	id, _, _ := answer[kind].listed()
-	return answer[kind], wrapAnswer(verbs[method]+kind, err, id)
+	var found T
+	if text, has := answer[kind]; err == nil && has {
+		err = json.Unmarshal(text, &found)
+	}
+	id, _, _ := found.listed()
+	return found, wrapAnswer(verbs[method]+kind, err, id)
 }
 
 // send makes a request and decodes the answer. If revision is not nil, Neutron refuses the
@@ -376,5 +382,9 @@ func (c *Client) addTag(ctx context.Context, id, tag string) error {
 // removeTag removes a tag from the network. It succeeds if the network does not have the tag, or does
 // not exist.
 func (c *Client) removeTag(ctx context.Context, id, tag string) error {
-	return unlessGone(wrap("remove tag", c.send(ctx, http.MethodDelete, nil, nil, nil, "networks", id, "tags", tag)))
+	err := wrap("remove tag", c.send(ctx, http.MethodDelete, nil, nil, nil, "networks", id, "tags", tag))
+	if ReasonOf(err) == NotFound {
+		klog.FromContext(ctx).V(4).Info("The tag was gone already", "networkID", id, "tag", tag)
+	}
+	return unlessGone(err)
 }

@@ -123,7 +123,7 @@ func makesNoProgress(done []Step, next Step) bool {
 	return len(done) > 0 && reflect.DeepEqual(asked(done[len(done)-1]), asked(next)) || len(done) == maxSteps
 }
 
-// asked returns the step without the values that it replaces: each answer can show other ones.
+// asked returns the step without what it replaces: each answer can show something else.
 func asked(step Step) Step {
 	values := func(changes []Change) []Change {
 		changes = slices.Clone(changes)
@@ -142,6 +142,9 @@ func asked(step Step) Step {
 		return s
 	case DetachSubnet:
 		s.Changes = values(s.Changes)
+		return s
+	case CreateSubnet:
+		s.Replaces = nil
 		return s
 	}
 	return step

@@ -541,3 +541,20 @@ func TestADeletionThatIsRepeatedIsVerifiedAgain(t *testing.T) {
 		})
 	}
 }
+
+// Each answer makes one more subnet that the next step would replace. It is the same step.
+func TestASubnetThatIsAnsweredWithAnotherCIDRIsCreatedOnce(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	posts := 0
+	w.answer(func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPost || r.URL.Path != subnetsPath {
+			return false
+		}
+		posts++
+		return reply(rw, http.StatusCreated, fmt.Sprintf(`{"subnet": {"id": "s-%d", "network_id": "x", "cidr": "10.%d.0.0/24", "description": %q}}`, posts, 100+posts, owner.Mark()))
+	})
+	v := wants("10.0.0.0/24", "")
+	v.Observed = &Observed{}
+	_, _, err := w.Converge(t.Context(), v, Guard{})
+	equal(t, []any{Unavailable, 1}, []any{ReasonOf(err), posts})
+}

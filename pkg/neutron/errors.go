@@ -89,8 +89,9 @@ type Error struct {
 	away bool
 	// unsent means that no request was sent: the error is that of another request.
 	unsent bool
-	// isUnserved means that the answer was 404, whoever sent it. For a list, it means that Neutron has no service of that kind,
-	// if its other lists work.
+	// status is the status code of the answer; 0 if there was none.
+	status int
+	// isUnserved means that the cloud has no routers, or none that the client may list.
 	isUnserved bool
 	// conflict says more than the reason about an answer to add_router_interface.
 	conflict attachConflict
@@ -154,7 +155,7 @@ func wrap(op string, err error) error {
 	reason, message, conflict := interpret(answer)
 	// gophercloud's error is not kept: it holds the whole answer.
 	e := &Error{Op: op, Reason: reason, Message: Printable(message), RequestID: requestIDOf(answer.ResponseHeader), conflict: conflict}
-	e.isUnserved = answer.Actual == http.StatusNotFound
+	e.status = answer.Actual
 	e.away = answer.Actual >= http.StatusInternalServerError && answer.Method == http.MethodGet
 	if answer.Actual == http.StatusTooManyRequests || answer.Actual == http.StatusServiceUnavailable {
 		e.RetryAfter = min(retryAfter(answer.ResponseHeader), maxRetryAfter)
@@ -329,6 +330,17 @@ func withReason(err error, reason ErrorReason, insteadOf ...ErrorReason) error {
 		return &e
 	}
 	return err
+}
+
+// asUnserved returns the error of a list of routers, which follows one of networks that Neutron has answered. A 404 means that
+// Neutron has no routers, and Forbidden that the client may not list them.
+func asUnserved(err error) error {
+	e := errorIn(err)
+	if isAway(err) || e.status != http.StatusNotFound && e.Reason != Forbidden {
+		return err
+	}
+	e.isUnserved = true
+	return &e
 }
 
 // unlessGone returns the error, unless it says that the object does not exist.

@@ -34,6 +34,21 @@ func makeNetworks(t *testing.T, c *Client, n int) []string {
 	return ids
 }
 
+// A later Neutron may answer with more than the object. What has no object at all is not from Neutron.
+func TestAnAnswerMayHaveMoreThanTheObject(t *testing.T) {
+	for body, want := range map[string]ErrorReason{
+		`{"network": {"id": "n"}, "took": 12, "request_ids": ["r"]}`: "",
+		`{"status": "ok"}`: Unavailable,
+		`{"network": []}`:  Unavailable,
+		`[]`:               Unavailable,
+	} {
+		l, c, network := labWithNetwork(t)
+		l.answer(replyTo(http.MethodGet, networksPath, http.StatusOK, body))
+		_, err := c.getNetwork(t.Context(), network.ID)
+		equal(t, want, ReasonOf(err))
+	}
+}
+
 // makeNetwork creates a network with that description, which the plan could not create.
 func makeNetwork(t *testing.T, c *Client, name, description string) Network {
 	t.Helper()

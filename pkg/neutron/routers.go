@@ -285,7 +285,7 @@ func (c *Client) interfacesOn(ctx context.Context, networks []*Network, filter u
 func (c *Client) readRouting(ctx context.Context, mark string, networks []*Network) ([]Router, error) {
 	routers, err := c.routers(ctx, url.Values{"description": {mark}})
 	if err != nil {
-		return nil, err
+		return nil, asUnserved(err)
 	}
 	routers = slices.DeleteFunc(routers, func(r Router) bool { return r.Description != mark })
 	if len(networks) == 0 {

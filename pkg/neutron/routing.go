@@ -73,7 +73,7 @@ func (c *Cloud) withRouters(ctx context.Context, identity Identity, observed *Ob
 		return observed, nil
 	}
 	fresh, err := c.readNeutron(ctx, identity, true)
-	if errorIn(err).isUnserved || ReasonOf(err) == Forbidden {
+	if errorIn(err).isUnserved {
 		return observed, nil // there are none, or none that the client can see
 	}
 	return fresh, err

@@ -758,6 +758,51 @@ func TestARouterThatABackupLacksIsRemovedAlsoIfItCannotBeListed(t *testing.T) {
 	}
 }
 
+// Only an answer about routers tells that a cloud has none. A proxy can answer for any list.
+func TestAProxysAnswerDoesNotLeaveARouterBehind(t *testing.T) {
+	for _, path := range []string{networksPath, subnetsPath, portsPath} {
+		c := newRoutedCloud(t)
+		r := c.declare(ownRouterOn(byIDOf(c.public)))
+		r.synced(t)
+		r.Spec.Router, r.Status.Router, r.Status.Subnets[0].RouterPortID = nil, nil, "" // the backup
+		c.Cloud = NewCloud("test", c.lab.client(t), owner.Cluster, time.Minute)
+		c.answer(replyTo("GET", routersPath, http.StatusInternalServerError, ""))
+		noError(t, c.Observer().Relist(t.Context()))
+		as := NewIdentity(r.Network, owner.Cluster)
+		observed, err := c.Observe(t.Context(), as, Cached)
+		noError(t, err)
+		c.answer(replyTo("GET", path, http.StatusNotFound, "<html>no backend</html>"))
+		_, err = c.Remove(t.Context(), as, observed, true, Guard{})
+		equal(t, Unavailable, ReasonOf(err))
+		c.answer(nil)
+		_, err = c.Remove(t.Context(), as, observed, true, Guard{})
+		noError(t, err)
+		equal(t, 0, len(c.own()))
+	}
+}
+
+// A mark stays until Neutron has confirmed that it is removed, or that the subnet or the router is gone.
+func TestAMarkThatIsNotFoundIsReadAgain(t *testing.T) {
+	for path, body := range map[string]string{subnetsPath: neutronBody("SubnetNotFound", "not here"), routersPath: neutronBody("RouterNotFound", "not here")} {
+		c := newRoutedCloud(t)
+		r := c.declare(ownRouterOn(byIDOf(c.public)))
+		r.synced(t)
+		isFirst := true
+		c.answer(func(w http.ResponseWriter, q *http.Request) bool {
+			isNow := isFirst && q.Method == http.MethodPut && strings.HasPrefix(q.URL.Path, path)
+			isFirst = isFirst && !isNow
+			return isNow && reply(w, http.StatusNotFound, body)
+		})
+		_, err := r.remove(t, true, Guard{})
+		equal(t, NotFound, ReasonOf(err))
+		_, err = r.remove(t, true, Guard{})
+		noError(t, err)
+		n, err := c.others.GetNetwork(t.Context(), r.Status.NetworkID)
+		noError(t, err)
+		equal(t, []any{"", "", 0}, []any{n.Description, n.Subnets[0].Description, len(c.own())})
+	}
+}
+
 // In a cloud that has no routers, or does not show them, a deletion does not wait for them.
 func TestADeletionDoesNotWaitForRoutersThatTheCloudDoesNotServe(t *testing.T) {
 	for code, body := range map[int]string{

@@ -89,7 +89,7 @@ func (c *Cloud) perform(ctx context.Context, identity Identity, observed *Observ
 		return observed.withSubnet(subnet), err
 	case UnmarkSubnet:
 		_, err := c.client.UpdateSubnet(ctx, &s.Subnet, unmarked(s.Subnet.Description))
-		return s.expect(observed), unlessGone(err)
+		return s.expect(observed), err // if it is gone, the next read says so
 	case DeleteSubnet:
 		return s.expect(observed), c.tryDelete(ctx, identity.Owner.UID, blockersOf(s, identity, observed), guard, func() error {
 			return c.client.DeleteSubnet(ctx, s.ID, observed.subnet(s.ID).Revision)
@@ -124,7 +124,7 @@ func (c *Cloud) performOnRouter(ctx context.Context, observed *Observed, step St
 		return observed.withRouter(router), asUnresolved(err)
 	case UnmarkRouter:
 		_, err := c.client.UpdateRouter(ctx, s.Router.ID, unmarked(s.Router.Description))
-		return s.expect(observed), unlessGone(err)
+		return s.expect(observed), err
 	case DeleteRouter:
 		return s.expect(observed), c.client.DeleteRouter(ctx, s.ID)
 	case AttachSubnet:
