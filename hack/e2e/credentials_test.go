@@ -26,6 +26,7 @@ import (
 
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/command"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
@@ -193,7 +194,7 @@ func TestCredentialsThatAreLateOrChangeAreUsedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorldOf(t, "team")
 	good := w.credentialsOf("team")["clouds.yaml"]
-	w.start("-v=6", "-resync=1h")
+	w.start("-v=10", "-resync=1h")
 	w.applyWith("net", "10.1.0.0/16", "10.1.0.1", "team-cloud")
 	w.waitSays("net", samplecrdv1.ReasonNoCredentials, "Secret team-cloud: it does not exist", "clouds.yaml")
 	for _, step := range []struct {
@@ -220,6 +221,28 @@ func TestCredentialsThatAreLateOrChangeAreUsedAtOnce(t *testing.T) {
 	w.applySecret("team-cloud", map[string]string{"clouds.yaml": good})
 	w.waitReady("net")
 	w.equal(w.matches("net", "10.1.0.0/16", "10.1.0.1").ProjectID, "id-of-team")
+}
+
+// Each subcommand reads what it can: plan a Secret, and export the controller's own credentials.
+func TestNoSubcommandLogsASecretAtWhateverVerbosity(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t, "team")
+	w.applySecret("team-cloud", w.credentialsOf("team"))
+	w.applyWith("net", "10.1.0.0/16", "10.1.0.1", "team-cloud")
+	for _, summary := range command.Summaries() {
+		name := strings.Fields(summary)[0]
+		for _, verbosity := range []string{"0", "6", "8", "9", "10"} {
+			arguments := []string{name, "-n", w.namespace, "-v", verbosity}
+			if name == "help" {
+				arguments = []string{name}
+			}
+			out, errs, code := w.command("", arguments...)
+			if name == "plan" && (code != 2 || verbosity == "10" && !strings.Contains(errs, "/secrets/team-cloud")) {
+				w.Errorf("exit code %d, want 2, and the request in the log: %s", code, errs)
+			}
+			w.hides(strings.Join(arguments, " "), out+errs+password)
+		}
+	}
 }
 
 // All of it is gone while the controller runs: it has seen the Secret.

@@ -100,27 +100,23 @@ type Clouds struct {
 	mu      sync.Mutex
 	inUse   map[Ref]*credentials
 	secrets map[cache.ObjectName]*secret
-	clouds  map[content]*cloud
+	clouds  map[Group]*cloud
 	spares  spares
 }
 
 // credentials are in use by at least one Network, or spare.
 type credentials struct {
 	networks int // that use them; spare credentials count as one
-	// refused is the content that could not be used, refusal why: reading it takes long if it is
-	// large.
-	refused content
-	refusal error
-	secret  *secret
-	cloud   *cloud // nil until the Secret could be used
+	secret   *secret
+	cloud    *cloud // nil until the Secret could be used
 }
 
 // cloud is shared by all credentials with the same content.
 type cloud struct {
 	*neutron.Cloud
-	content content
-	users   int // credentials
-	stop    context.CancelFunc
+	group Group
+	users int // credentials
+	stop  context.CancelFunc
 	// place is where the cloud's networks are; nil before the first session.
 	place *neutron.Place
 }
@@ -135,7 +131,7 @@ func New(ctx context.Context, own *neutron.Cloud, options Options) *Clouds {
 		groups:  groups{refs: map[cache.ObjectName]Ref{}, spares: map[cache.ObjectName]Ref{}, contents: map[cache.ObjectName]content{}},
 		inUse:   map[Ref]*credentials{},
 		secrets: map[cache.ObjectName]*secret{},
-		clouds:  map[content]*cloud{},
+		clouds:  map[Group]*cloud{},
 		spares:  spares{states: map[Ref]string{}, waiting: map[cache.ObjectName]bool{}},
 	}
 }
@@ -290,27 +286,23 @@ func (c *Clouds) release(ref Ref) {
 
 // open assigns the cloud of the Secret's content to the credentials.
 func (c *Clouds) open(ref Ref, used *credentials) error {
-	object, err := used.secret.read(ref.Secret)
+	file, err := used.secret.read(ref.Secret)
 	if err != nil {
 		return err
 	}
-	content := contentOf(object, ref.CloudName)
-	if used.cloud != nil && used.cloud.content == content {
+	group := Group{content: file.content, cloudName: ref.CloudName}
+	if used.cloud != nil && used.cloud.group == group {
 		return nil
 	}
-	if used.refusal != nil && used.refused == content {
-		return used.refusal
-	}
-	config, err := c.options.parse(object, ref.CloudName)
+	config, err := file.config(ref.CloudName, c.options.AllowedAuthURLs)
 	if err != nil {
-		used.refused, used.refusal = content, err
 		return err
 	}
 	c.detach(used)
-	shared := c.clouds[content]
+	shared := c.clouds[group]
 	if shared == nil {
-		shared = c.start(content, config)
-		c.clouds[content] = shared
+		shared = c.start(group, config)
+		c.clouds[group] = shared
 	}
 	shared.users++
 	used.cloud = shared
@@ -327,14 +319,14 @@ func (c *Clouds) detach(used *credentials) {
 	if shared.users--; shared.users == 0 {
 		shared.stop()
 		shared.Client().Close()
-		delete(c.clouds, shared.content)
+		delete(c.clouds, shared.group)
 	}
 }
 
-func (c *Clouds) start(content content, config neutron.Config) *cloud {
+func (c *Clouds) start(group Group, config neutron.Config) *cloud {
 	logger := klog.LoggerWithValues(klog.FromContext(c.ctx), "cloud", config.Name)
 	ctx, stop := context.WithCancel(klog.NewContext(c.ctx, logger))
-	shared := &cloud{Cloud: c.options.NewCloud(config), content: content, stop: stop}
+	shared := &cloud{Cloud: c.options.NewCloud(config), group: group, stop: stop}
 	observer := shared.Observer()
 	observer.AddHandler(c.handlers.Drift)
 	observer.OnRecovery(func() { c.eachSecret(shared, c.spareChanged) }) // the Networks were called by Drift

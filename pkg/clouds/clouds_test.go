@@ -452,6 +452,7 @@ func TestErrorsDoNotContainTheSecretsContent(t *testing.T) {
 		name, cloudsYAML, cacert string
 		want                     string
 	}{
+		{"too large", good + "}}\n#" + strings.Repeat("x", neutron.MaxCloudsYAML), "", "key clouds.yaml: it has more than 64 KiB"},
 		{"not YAML", "password: *hunter2hunter2", "", "key clouds.yaml: it is not YAML of the form that clouds.yaml has"},
 		{"a key that differs only in a Unicode letter does not hide the key clouds", good + ", cacert: /hunter2hunter2}}\n\"cloud\u017f\": {mycloud: {}}", "", "cacert in cloud mycloud names a file"},
 		{"a list instead of a map", "clouds: [hunter2hunter2]", "", "key clouds.yaml: it is not YAML"},
@@ -468,7 +469,7 @@ func TestErrorsDoNotContainTheSecretsContent(t *testing.T) {
 			if test.cacert != "" {
 				secret.Data[keyCACert] = []byte(test.cacert)
 			}
-			_, err := Options{}.parse(secret, "mycloud")
+			_, err := load(secret, nil).config("mycloud", URLs{})
 			if neutron.ReasonOf(err) != neutron.NoCredentials || !strings.HasPrefix(err.Error(), "Secret creds: ") || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want an error that contains %q", err, test.want)
 			}
@@ -498,7 +499,7 @@ func certificate(t *testing.T) []byte {
 
 func TestErrorsHaveNoControlCharacters(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "a\x1b[2J\nb"}, Data: map[string][]byte{keyCloudsYAML: []byte("clouds: {}")}}
-	_, err := Options{}.parse(secret, "c\x1b[2J\nd")
+	_, err := load(secret, nil).config("c\x1b[2J\nd", URLs{})
 	if err == nil || strings.ContainsAny(err.Error(), "\x1b\n") {
 		t.Errorf("got %q", err)
 	}
@@ -517,10 +518,10 @@ func TestOnlyAllowedAuthURLsAreUsed(t *testing.T) {
 		t.Run(address, func(t *testing.T) {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "creds"}, Data: map[string][]byte{
 				keyCloudsYAML: []byte("clouds: {mycloud: {auth: {auth_url: '" + address + "', username: u, password: hunter2}}}")}}
-			if _, err := (Options{}).parse(secret, "mycloud"); err != nil {
+			if _, err := load(secret, nil).config("mycloud", URLs{}); err != nil {
 				t.Errorf("refused without a list of allowed URLs: %v", err)
 			}
-			_, err := Options{AllowedAuthURLs: allowed}.parse(secret, "mycloud")
+			_, err := load(secret, nil).config("mycloud", allowed)
 			if want {
 				if err != nil {
 					t.Error(err)

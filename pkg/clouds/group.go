@@ -6,7 +6,6 @@ package clouds
 import (
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -29,7 +28,7 @@ type groups struct {
 	refs map[cache.ObjectName]Ref
 	// spares are the spare credentials that some of them use instead.
 	spares map[cache.ObjectName]Ref
-	// contents are those of the watched Secrets, without the name of an entry.
+	// contents are those of the watched Secrets.
 	contents map[cache.ObjectName]content
 }
 
@@ -79,8 +78,7 @@ func (g *groups) usedByLocked(key cache.ObjectName, network *samplecrdv1.Network
 	return g.refs[key]
 }
 
-func (g *groups) setSecret(name cache.ObjectName, secret *corev1.Secret) {
-	content := contentOf(secret, "") // before the lock: a Secret can have 1 MiB
+func (g *groups) setContent(name cache.ObjectName, content content) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.contents[name] = content

@@ -4,6 +4,7 @@
 package clouds
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
@@ -14,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	coreinformers "k8s.io/client-go/informers/core/v1"
-	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -29,11 +30,13 @@ const (
 
 // secret is a Secret that Networks name.
 type secret struct {
-	informer coreinformers.SecretIndexInformer
-	stop     context.CancelFunc
-	users    int // credentials
+	synced cache.DoneChecker // done when the first list was handled
+	stop   context.CancelFunc
+	users  int // credentials
 	// err is why it cannot be read.
 	err error
+	// file is what it has; nil if it does not exist.
+	file *file
 }
 
 // secret counts a user of the Secret, and starts to watch it for the first.
@@ -51,42 +54,74 @@ func (c *Clouds) watch(name cache.ObjectName) *secret {
 	informer := coreinformers.NewTypedFilteredSecretInformer(c.options.Client, name.Namespace, 0, nil, func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String()
 	})
-	watched := &secret{informer: informer, stop: stop}
-	changed := func() { c.changed(name) }
+	watched := &secret{stop: stop}
 	// These fail only for an informer that is already running.
 	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { c.failed(name, watched, err) })
 	// A list without changes calls no handler, but the transform.
-	// It comes before the cache has the Secret, so GroupOf is never behind the cache. The content
-	// stays when the Secret is deleted.
 	_ = informer.SetTransform(func(object any) (any, error) {
-		if s, ok := object.(*corev1.Secret); ok && cache.MetaObjectToName(s) == name && ctx.Err() == nil {
-			c.groups.setSecret(name, s)
-		}
 		c.succeeded(name, watched)
-		return object, nil
+		return trim(object), nil
 	})
-	_, _ = informer.AddTypedEventHandler(coreinformers.SecretHandlerFuncs{
-		AddFunc:    func(*corev1.Secret) { changed() },
-		UpdateFunc: func(_, _ *corev1.Secret) { changed() },
-		DeleteFunc: func(coreinformers.DeletedSecret) {
+	set := func(of cache.ObjectName, s *corev1.Secret) {
+		if of == name {
+			c.setFile(name, watched, s)
+		}
+	}
+	registration, _ := informer.AddTypedEventHandler(coreinformers.SecretHandlerFuncs{
+		AddFunc:    func(s *corev1.Secret) { set(cache.MetaObjectToName(s), s) },
+		UpdateFunc: func(_, now *corev1.Secret) { set(cache.MetaObjectToName(now), now) },
+		DeleteFunc: func(gone coreinformers.DeletedSecret) {
 			c.succeeded(name, watched) // the Secret could be read: it is gone
-			changed()
+			set(gone.GetObjectName(), nil)
 		},
 	})
+	watched.synced = registration.HasSyncedChecker()
 	c.running.Go(func() { informer.RunWithContext(klog.NewContext(ctx, withoutBodies(klog.FromContext(ctx)))) })
 	c.running.Go(func() {
 		// There is no event for a Secret that does not exist.
-		if cache.WaitFor(klog.NewContext(ctx, klog.Logger{}), "", informer.HasSyncedChecker()) {
+		if cache.WaitFor(klog.NewContext(ctx, klog.Logger{}), "", watched.synced) {
 			c.failed(name, watched, nil)
 		}
 	})
 	return watched
 }
 
+// trim returns a Secret with only what load needs, and any other object as it is.
+func trim(object any) any {
+	s, ok := object.(*corev1.Secret)
+	if !ok {
+		return object
+	}
+	kept := &corev1.Secret{Data: map[string][]byte{}}
+	kept.Namespace, kept.Name, kept.UID, kept.ResourceVersion, kept.Labels = s.Namespace, s.Name, s.UID, s.ResourceVersion, s.Labels
+	if value, ok := s.Data[keyCloudsYAML]; ok { // one byte too many is too many
+		kept.Data[keyCloudsYAML] = bytes.Clone(value[:min(len(value), neutron.MaxCloudsYAML+1)])
+	}
+	if value, ok := s.Data[keyCACert]; ok {
+		kept.Data[keyCACert] = value
+	}
+	return kept
+}
+
+// setFile records what the Secret has; nil if it is gone. The group stays then.
+func (c *Clouds) setFile(name cache.ObjectName, watched *secret, s *corev1.Secret) {
+	var now *file
+	if s != nil {
+		now = load(s, watched.file) // without the lock, as it takes long; nothing else sets the file
+	}
+	c.mu.Lock()
+	if c.secrets[name] == watched && now != nil {
+		c.groups.setContent(name, now.content) // first, so that GroupOf is never behind For
+	}
+	watched.file = now
+	c.mu.Unlock()
+	c.changed(name)
+}
+
 // failed records why the Secret cannot be read; nil if it can.
 func (c *Clouds) failed(name cache.ObjectName, watched *secret, err error) {
 	// A watch ends now and then and is started again. The cached Secret stays valid.
-	if err != nil && !apierrors.IsForbidden(err) && watched.informer.HasSynced() {
+	if err != nil && !apierrors.IsForbidden(err) && isDone(watched.synced) {
 		return
 	}
 	c.mu.Lock()
@@ -109,67 +144,101 @@ func (c *Clouds) succeeded(name cache.ObjectName, watched *secret) {
 // createIt is the advice for a Secret that does not exist.
 const createIt = "; its key " + keyCloudsYAML + " must contain the credentials"
 
-// read returns the Secret from the cache.
-func (s *secret) read(name cache.ObjectName) (*corev1.Secret, error) {
+// read returns what the Secret has.
+func (s *secret) read(name cache.ObjectName) (*file, error) {
 	if s.err != nil {
 		return nil, unusable(name.Name, "it cannot be read: "+s.err.Error())
 	}
-	if !s.informer.HasSynced() {
+	if !isDone(s.synced) {
 		return nil, ErrNotReady
 	}
-	object, err := corelisters.NewSecretLister(s.informer.GetIndexer()).Secrets(name.Namespace).Get(name.Name)
-	if apierrors.IsNotFound(err) {
+	if s.file == nil {
 		return nil, unusable(name.Name, "it does not exist"+createIt)
 	}
-	return object, err
+	return s.file, nil
 }
 
-// content identifies credentials: a hash of everything that matters for a connection.
+// content identifies what a Secret has: a hash of everything that matters for a connection.
 type content [sha256.Size]byte
 
-func contentOf(secret *corev1.Secret, cloudName string) content {
+func contentOf(secret *corev1.Secret) content {
 	hash := sha256.New()
-	for _, part := range [][]byte{[]byte(cloudName), secret.Data[keyCloudsYAML], secret.Data[keyCACert]} {
-		sum := sha256.Sum256(part)
-		hash.Write(sum[:])
+	for _, key := range []string{keyCloudsYAML, keyCACert} {
+		value, exists := secret.Data[key]
+		sum := sha256.Sum256(value)
+		fmt.Fprintf(hash, "%v %x", exists, sum)
 	}
 	return content(hash.Sum(nil))
 }
 
-// ConfigOf returns the configuration of a cloud that a Secret has, if its Keystone is allowed. Its error
-// says which key is wrong, and contains nothing of the Secret's content.
-func ConfigOf(secret *corev1.Secret, cloudName string, allowed URLs) (neutron.Config, error) {
-	return Options{AllowedAuthURLs: allowed}.parse(secret, cloudName)
+// file is what a Secret has. Its errors name the invalid key, and contain nothing of its content.
+type file struct {
+	name    string // of the Secret
+	content content
+	clouds  neutron.CloudsYAML
+	// authorities are those of cacert; nil without it.
+	authorities *x509.CertPool
+	// err is why no cloud of it can be used.
+	err error
 }
 
-// parse reads an entry of the clouds.yaml in a Secret. The errors name the invalid key, and
-// contain nothing of its content.
-func (o Options) parse(secret *corev1.Secret, cloudName string) (neutron.Config, error) {
+// load returns what the Secret has: before, if that has the same content.
+func load(secret *corev1.Secret, before *file) *file {
+	f := &file{name: secret.Name, content: contentOf(secret)}
+	if before != nil && before.content == f.content {
+		return before
+	}
 	cloudsYAML, ok := secret.Data[keyCloudsYAML]
 	if !ok {
-		return neutron.Config{}, invalid(secret, keyCloudsYAML, "it does not exist")
+		f.err = f.invalid(keyCloudsYAML, "it does not exist")
+		return f
 	}
-	config, err := neutron.ParseConfig(cloudName, cloudsYAML)
-	if err != nil {
-		return neutron.Config{}, invalid(secret, keyCloudsYAML, err.Error())
-	}
-	if !o.AllowedAuthURLs.Allows(config.Auth.IdentityEndpoint) {
-		// The message does not list the allowed ones: they may be confidential.
-		return neutron.Config{}, invalid(secret, keyCloudsYAML, fmt.Sprintf(
-			"the controller is not allowed to connect to the auth_url of cloud %s; its administrator can allow it with -allowed-auth-urls", cloudName))
+	var err error
+	if f.clouds, err = neutron.ParseCloudsYAML(cloudsYAML); err != nil {
+		f.err = f.invalid(keyCloudsYAML, err.Error())
+		return f
 	}
 	if pem, ok := secret.Data[keyCACert]; ok {
-		config.TLS.RootCAs = x509.NewCertPool()
-		if !config.TLS.RootCAs.AppendCertsFromPEM(pem) {
-			return neutron.Config{}, invalid(secret, keyCACert, "it contains no certificate in PEM format")
+		f.authorities = x509.NewCertPool()
+		if !f.authorities.AppendCertsFromPEM(pem) {
+			f.err = f.invalid(keyCACert, "it contains no certificate in PEM format")
 		}
 	}
+	return f
+}
+
+// config returns the configuration of a cloud, if its Keystone is allowed.
+func (f *file) config(cloudName string, allowed URLs) (neutron.Config, error) {
+	if f.err != nil {
+		return neutron.Config{}, f.err
+	}
+	config, err := f.clouds.Config(cloudName)
+	if err != nil {
+		return neutron.Config{}, f.invalid(keyCloudsYAML, err.Error())
+	}
+	if !allowed.Allows(config.Auth.IdentityEndpoint) {
+		// The message does not list the allowed ones: they may be confidential.
+		return neutron.Config{}, f.invalid(keyCloudsYAML, fmt.Sprintf(
+			"the controller is not allowed to connect to the auth_url of cloud %s; its administrator can allow it with -allowed-auth-urls", cloudName))
+	}
+	config.TLS.RootCAs = f.authorities
 	return config, nil
 }
 
-// invalid returns the error for a key of a Secret.
-func invalid(secret *corev1.Secret, key, what string) error {
-	return unusable(secret.Name, fmt.Sprintf("key %s: %s", key, what))
+// ReadConfig reads the configuration of a cloud from Kubernetes, if its Keystone is allowed. An error is the one of Kubernetes,
+// or says which key of the Secret is wrong. Neither an error nor a log contains anything of the Secret's content.
+func ReadConfig(ctx context.Context, client kubernetes.Interface, ref Ref, allowed URLs) (neutron.Config, error) {
+	ctx = klog.NewContext(ctx, withoutBodies(klog.FromContext(ctx)))
+	secret, err := client.CoreV1().Secrets(ref.Secret.Namespace).Get(ctx, ref.Secret.Name, metav1.GetOptions{})
+	if err != nil {
+		return neutron.Config{}, err
+	}
+	return load(secret, nil).config(ref.CloudName, allowed)
+}
+
+// invalid returns the error for a key of the Secret.
+func (f *file) invalid(key, what string) error {
+	return unusable(f.name, fmt.Sprintf("key %s: %s", key, what))
 }
 
 // unusable returns the error for a Secret.

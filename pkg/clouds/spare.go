@@ -18,7 +18,6 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-	"sigs.k8s.io/yaml"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
@@ -67,7 +66,7 @@ func (c *Clouds) watchSpares() {
 	})
 	_ = informer.SetTransform(func(object any) (any, error) {
 		c.sparesRead(nil)
-		return object, nil
+		return trim(object), nil
 	})
 	set := func(s *corev1.Secret) { c.setSpares(cache.MetaObjectToName(s), c.spareEntries(s)) }
 	registration, _ := informer.AddTypedEventHandler(coreinformers.SecretHandlerFuncs{
@@ -108,14 +107,11 @@ func (c *Clouds) spareEntries(secret *corev1.Secret) []string {
 		return nil
 	}
 	logger := klog.LoggerWithValues(klog.FromContext(c.ctx), "secret", klog.KObj(secret))
-	var file struct {
-		Clouds map[string]any `json:"clouds"`
+	file, err := neutron.ParseCloudsYAML(secret.Data[keyCloudsYAML])
+	entries := file.Names()
+	if len(entries) == 0 {
+		logger.Info("The key of a Secret with spare credentials contains no clouds", "key", keyCloudsYAML, "err", err)
 	}
-	// The parser's error may quote a password.
-	if err := yaml.Unmarshal(secret.Data[keyCloudsYAML], &file); err != nil || len(file.Clouds) == 0 {
-		logger.Info("The key of a Secret with spare credentials contains no clouds", "key", keyCloudsYAML)
-	}
-	entries := slices.Sorted(maps.Keys(file.Clouds))
 	if len(entries) > maxSpares {
 		logger.Info("A Secret with spare credentials has too many clouds, using the first ones", "clouds", len(entries), "used", maxSpares)
 	}

@@ -399,7 +399,7 @@ func TestTheGroupOfANetworkThatUsesSpareCredentials(t *testing.T) {
 	if name, err := l.settled(gone); name != "mycloud-two" || err != nil {
 		t.Fatalf("got %s, %v", name, err)
 	}
-	spare := Group{content: contentOf(l.spare("all"), ""), cloudName: "mycloud-two"}
+	spare := Group{content: load(l.spare("all"), nil).content, cloudName: "mycloud-two"}
 	equal(t, true, l.GroupOf(key("web"), gone) == spare)
 	equal(t, true, l.GroupOf(key("web"), nil) == spare)
 	refused := &neutron.Error{Op: "authenticate", Reason: neutron.Unauthenticated, Message: "wrong password"}

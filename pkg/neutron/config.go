@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"reflect"
@@ -111,15 +112,42 @@ func withoutUser(address string) string {
 	return parsed.String()
 }
 
-// ParseConfig reads one entry from the content of a clouds.yaml. Its author may not be allowed to
-// read the process's files, so an entry that names a file is refused. The OS_* variables are
-// ignored, since they are for the process's own cloud.
-func ParseConfig(cloud string, cloudsYAML []byte) (Config, error) {
-	entry, err := readEntry(cloud, cloudsYAML)
-	if err != nil {
-		return Config{}, err
+// MaxCloudsYAML is how many bytes a CloudsYAML can have. For each, the parser allocates up to 350 bytes, and takes up
+// to a microsecond.
+const MaxCloudsYAML = 64 << 10
+
+// CloudsYAML is the content of a clouds.yaml whose author may not be allowed to read the process's files, or to
+// take its memory.
+type CloudsYAML struct{ entries map[string]clouds.Cloud }
+
+// ParseCloudsYAML reads the content of a clouds.yaml. Its errors quote nothing of it.
+func ParseCloudsYAML(content []byte) (CloudsYAML, error) {
+	if len(content) > MaxCloudsYAML {
+		return CloudsYAML{}, fmt.Errorf("it has more than %d KiB", MaxCloudsYAML>>10)
 	}
-	config, err := parseCloud(cloud, "cloud "+cloud, clouds.WithCloudName(cloud), clouds.WithCloudsYAML(bytes.NewReader(cloudsYAML)),
+	var file clouds.Clouds
+	if err := yamlv2.NewDecoder(bytes.NewReader(content)).Decode(&file); err != nil {
+		// The rest of the parser's message may quote a password.
+		return CloudsYAML{}, fmt.Errorf("it is not YAML of the form that clouds.yaml has %s", lineOf(err))
+	}
+	for name, entry := range file.Clouds {
+		entry.Regions = nil // they are not used, and can be large
+		file.Clouds[name] = entry
+	}
+	return CloudsYAML{file.Clouds}, nil
+}
+
+// Names returns the names of the entries, in order.
+func (c CloudsYAML) Names() []string { return slices.Sorted(maps.Keys(c.entries)) }
+
+// Config returns the configuration of an entry. It refuses one that names a file, and ignores the OS_* variables, which are for
+// the process's own cloud. It takes no longer for a large file than for a small one.
+func (c CloudsYAML) Config(cloud string) (Config, error) {
+	entry := c.entries[cloud]
+	if key := namesFile(entry); key != "" {
+		return Config{}, fmt.Errorf("%s in cloud %s names a file, which the controller does not have; put CA certificates into the key cacert of the Secret", key, cloud)
+	}
+	config, err := parseCloud(cloud, "cloud "+cloud, clouds.WithCloudName(cloud), clouds.WithCloudsYAML(bytes.NewReader(c.only(cloud))),
 		clouds.WithRegion(""), clouds.WithEndpointType(""))
 	if err != nil {
 		return Config{}, err
@@ -129,25 +157,40 @@ func ParseConfig(cloud string, cloudsYAML []byte) (Config, error) {
 	return config, nil
 }
 
-// readEntry returns an entry, and fails if it names a file. It uses the same parser and type as
-// clouds.Parse: two parsers may read the same text differently (a key that occurs twice, or that
-// is not a string), and that could hide the name of a file from this check.
-func readEntry(cloud string, cloudsYAML []byte) (clouds.Cloud, error) {
-	var file clouds.Clouds
-	if err := yamlv2.NewDecoder(bytes.NewReader(cloudsYAML)).Decode(&file); err != nil {
-		// The rest of the parser's message may quote a password.
-		return clouds.Cloud{}, fmt.Errorf("it is not YAML of the form that clouds.yaml has %s", lineOf(err))
+// only returns the content of a clouds.yaml with only that entry, or without any. It has no more than namesFile was asked
+// about, whatever gophercloud's parser would have read in the original.
+func (c CloudsYAML) only(cloud string) []byte {
+	file := clouds.Clouds{Clouds: map[string]clouds.Cloud{}}
+	if entry, ok := c.entries[cloud]; ok {
+		file.Clouds[cloud] = entry
 	}
-	entry := file.Clouds[cloud]
+	content, err := yamlv2.Marshal(file)
+	if err != nil {
+		panic(err) // it was read from YAML
+	}
+	return content
+}
+
+// namesFile returns the key of the entry that names a file; "" if none does.
+func namesFile(entry clouds.Cloud) string {
 	for _, named := range []struct{ key, file string }{
 		{"cacert", entry.CACertFile}, {"cert", entry.ClientCertFile}, {"key", entry.ClientKeyFile},
 		{"profile", entry.Profile}, {"cloud", entry.Cloud},
 	} {
 		if named.file != "" {
-			return clouds.Cloud{}, fmt.Errorf("%s in cloud %s names a file, which the controller does not have; put CA certificates into the key cacert of the Secret", named.key, cloud)
+			return named.key
 		}
 	}
-	return entry, nil
+	return ""
+}
+
+// ParseConfig returns the configuration of one entry of a CloudsYAML.
+func ParseConfig(cloud string, cloudsYAML []byte) (Config, error) {
+	file, err := ParseCloudsYAML(cloudsYAML)
+	if err != nil {
+		return Config{}, err
+	}
+	return file.Config(cloud)
 }
 
 // lineNumber matches the position in a message of the YAML parser.

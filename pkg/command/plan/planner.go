@@ -156,14 +156,14 @@ func (p *planner) configOf(ctx context.Context, ref clouds.Ref) (neutron.Config,
 	if ref == (clouds.Ref{}) {
 		return neutron.LoadConfig(p.settings.Cloud)
 	}
-	secret, err := p.clients.Kube.CoreV1().Secrets(ref.Secret.Namespace).Get(ctx, ref.Secret.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return neutron.Config{}, fmt.Errorf("spec.cloudCredentialsRef: there is no Secret %s", ref.Secret)
+	config, err := clouds.ReadConfig(ctx, p.clients.Kube, ref, p.settings.AllowedAuthURLs)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = fmt.Errorf("spec.cloudCredentialsRef: there is no Secret %s", ref.Secret)
+	case err != nil && neutron.ReasonOf(err) != neutron.NoCredentials:
+		err = fmt.Errorf("spec.cloudCredentialsRef: %w", err)
 	}
-	if err != nil {
-		return neutron.Config{}, fmt.Errorf("spec.cloudCredentialsRef: %w", err)
-	}
-	return clouds.ConfigOf(secret, ref.CloudName, p.settings.AllowedAuthURLs)
+	return config, err
 }
 
 // nameOf returns the name of the Network with that UID; "" if it is not known, as without the right to list
