@@ -480,6 +480,7 @@ type CloudCredentialsReference struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must be a valid name of a Secret: letters in lower case, digits, dashes and dots",rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')"
 	SecretName string `json:"secretName"`
 
 	// cloudName is the name of the entry in clouds.yaml.
@@ -487,6 +488,7 @@ type CloudCredentialsReference struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must not have a control character, or a blank at its start or end",rule="self.matches('^[^ [:cntrl:]]([^[:cntrl:]]*[^ [:cntrl:]])?$')"
 	CloudName string `json:"cloudName"`
 }
 
