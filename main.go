@@ -42,7 +42,7 @@ func main() {
 	} else if done {
 		exit(0, nil)
 	}
-	logging.Setup(o.LoggingFormat, o.Verbosity)
+	o.Logging.Setup()
 	ctx := signals.SetupSignalHandler()
 	if err := run(ctx, o); err != nil && ctx.Err() == nil {
 		exit(1, err)

@@ -6,12 +6,14 @@ package logging
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -36,11 +38,24 @@ func stderrOf(t *testing.T, log func()) string {
 	return string(content)
 }
 
+// setup sets the log up as these flags say, until the test ends.
+func setup(t *testing.T, flags ...string) *Options {
+	t.Helper()
+	t.Cleanup(klog.CaptureState().Restore)
+	fs, o := flag.NewFlagSet("", flag.ContinueOnError), &Options{}
+	o.AddFlags(fs)
+	if err := fs.Parse(flags); err != nil {
+		t.Fatal(err)
+	}
+	o.Setup()
+	return o
+}
+
 // loggedAsJSON returns the lines that are logged with -v=4.
 func loggedAsJSON(t *testing.T, log func()) (lines []map[string]any) {
 	t.Helper()
-	defer func() { klog.ClearLogger(); inJSON = false }()
-	content := stderrOf(t, func() { Setup("json", 4); log() })
+	defer func() { inJSON = false }()
+	content := stderrOf(t, func() { setup(t, "-logging-format=json", "-v=4"); log() })
 	for line := range strings.Lines(content) {
 		var fields map[string]any
 		if err := json.Unmarshal([]byte(line), &fields); err != nil {
@@ -99,7 +114,7 @@ func TestALineInJSON(t *testing.T) {
 
 func TestTheErrorThatEndsTheProcess(t *testing.T) {
 	failed := errors.New("no luck")
-	if got := stderrOf(t, func() { Setup("text", 0); PrintError(failed) }); got != "samplecrd-controller: no luck\n" {
+	if got := stderrOf(t, func() { setup(t); PrintError(failed) }); got != "samplecrd-controller: no luck\n" {
 		t.Errorf("as text: %q", got)
 	}
 	lines := loggedAsJSON(t, func() { PrintError(failed) })
@@ -108,5 +123,77 @@ func TestTheErrorThatEndsTheProcess(t *testing.T) {
 	}
 	if source, _ := lines[0]["source"].(string); !strings.HasPrefix(source, "logging_test.go:") {
 		t.Errorf("the source is %v", source)
+	}
+}
+
+// What others write: into a spec, into the path of a request, into an answer of Neutron.
+var foreign = []string{
+	"a\nI0101 00:00:00.000000       1 controller.go:1] \"Deleted\" network=\"default/net\"",
+	"a\r\nb", "\n", "a\n >\nI0101 forged", "\x1b[2J\x1b]0;title\x07", "a\nb\x1b[2Jc", "\u009b2J", "\x7f\x00", "\u202egnp.exe", "a\u2028b", "\xff\xfe", "\U000e0001", "\t",
+}
+
+func TestForeignTextIsPrintable(t *testing.T) {
+	for _, format := range []string{"text", "json"} {
+		for _, text := range foreign {
+			log := stderrOf(t, func() {
+				setup(t, "-logging-format="+format)
+				defer func() { inJSON = false }()
+				klog.Background().Info("A value", "value", text)
+				klog.Background().Info(text)
+				klog.Background().WithName("x").Error(errors.New(text), "An error", "list", []string{text}, "fields", map[string]string{text: text})
+				klog.Infof("Without structure: %s", text)
+				PrintError(errors.New(text))
+			})
+			if strings.Count(log, "A value") != 1 || strings.Count(log, "Without structure") != 1 {
+				t.Fatalf("%s: entries are missing: %q", format, log)
+			}
+			for line := range strings.Lines(log) {
+				isOurs := strings.HasPrefix(line, "{") || strings.Contains(line, " logging_test.go:") || strings.HasPrefix(line, "samplecrd-controller: ")
+				isContinued := format == "text" && (strings.HasPrefix(line, "\t") || strings.HasPrefix(line, " "))
+				if !isOurs && !isContinued || strings.HasPrefix(line, "I0101") {
+					t.Errorf("%s: a line that is not ours: %q", format, line)
+				}
+				if at := strings.IndexFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return r != '\t' && !unicode.IsPrint(r) || r == unicode.ReplacementChar }); at >= 0 {
+					t.Errorf("%s: a character that cannot be seen, at %d: %q", format, at, line)
+				}
+				if format == "text" || !isOurs || strings.HasPrefix(line, "sample") {
+					continue
+				}
+				fields := map[string]any{"value": "", "msg": ""}
+				if err := json.Unmarshal([]byte(line), &fields); err != nil {
+					t.Errorf("not JSON: %q", line)
+				}
+				if want := strings.ToValidUTF8(text, "\ufffd\ufffd"); fields["msg"] == "A value" && fields["value"] != want {
+					t.Errorf("got %q, want %q", fields["value"], want)
+				}
+			}
+		}
+	}
+}
+
+func TestPrintableTextStaysAsItIs(t *testing.T) {
+	for _, entry := range []string{"", "\n", "plain\n", "Überprüfung 网络 \u00a0? ", "key=<\n\tfirst\n\tsecond\n >\n", "\\u001b"} {
+		var out strings.Builder
+		if n, err := (printable{&out}).Write([]byte(entry)); n != len(entry) || err != nil {
+			t.Errorf("%q: got %d, %v", entry, n, err)
+		}
+		if want := strings.ReplaceAll(entry, "\u00a0", `\u00a0`); out.String() != want {
+			t.Errorf("got %q, want %q", out.String(), want)
+		}
+	}
+}
+
+func TestTheVerbosityOfOneFile(t *testing.T) {
+	for _, flags := range []string{"-vmodule=logging_test=4", "-v=4"} {
+		log := stderrOf(t, func() {
+			o := setup(t, strings.Fields(flags)...)
+			klog.Background().V(4).Info("By the process")
+			klog.V(4).Info("By klog")
+			o.Text(os.Stderr).V(4).Info("By a subcommand")
+			klog.Background().V(5).Info("Not logged")
+		})
+		if strings.Count(log, "By ") != 3 || strings.Contains(log, "Not logged") {
+			t.Errorf("%s: %s", flags, log)
+		}
 	}
 }

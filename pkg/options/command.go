@@ -62,7 +62,7 @@ func (c Command) Parse(arguments []string, out io.Writer) (o *Options, others []
 	if err != nil {
 		return nil, nil, false, fmt.Errorf("%w (%s -h lists the flags)", err, c.Name)
 	}
-	o.setCommon(flags)
+	o.setCommon()
 	o.Kubernetes.LoadingRules = true
 	return o, others, false, nil
 }

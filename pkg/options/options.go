@@ -14,7 +14,6 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -26,6 +25,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/deployment"
 	"github.com/samplecrd/samplecrd-controller/pkg/election"
 	"github.com/samplecrd/samplecrd-controller/pkg/kubeclient"
+	"github.com/samplecrd/samplecrd-controller/pkg/logging"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/orphans"
 	"github.com/samplecrd/samplecrd-controller/pkg/retry"
@@ -65,10 +65,7 @@ type Options struct {
 	Serving   serving.Options
 	Profiling bool
 
-	// LoggingFormat is text or json.
-	LoggingFormat string
-	// Verbosity is the value of -v. Parse sets it.
-	Verbosity int
+	Logging logging.Options
 }
 
 // AllNamespaces reports whether the controller sees the Networks of all namespaces. If not,
@@ -107,14 +104,13 @@ func Parse(arguments []string, out io.Writer, commands ...string) (o *Options, d
 		return nil, false, fmt.Errorf("%w (-h lists the flags)", err)
 	}
 	o.setDefaults(flags)
-	o.setCommon(flags)
+	o.setCommon()
 	o.Deployments.Namespace, o.Deployments.Retry = o.Namespace, o.Retry
 	return o, false, nil
 }
 
 // setCommon sets what follows from flags that the controller and its subcommands have.
-func (o *Options) setCommon(flags *Flags) {
-	o.Verbosity, _ = strconv.Atoi(flags.Lookup("v").Value.String()) // klog's flag accepts only numbers
+func (o *Options) setCommon() {
 	o.Kubernetes.RenewDeadline = o.Election.RenewDeadline
 	o.Neutron.UserAgent = version.UserAgent()
 }
@@ -174,7 +170,7 @@ func New() (*Options, *Flags) {
 		{"Orphans", o.addOrphans},
 		{"Leader election", o.addElection},
 		{"Serving", o.addServing},
-		{"Logging", o.addLogging},
+		{"Logging", o.Logging.AddFlags},
 	} {
 		flags.add(g.title, g.add)
 	}
@@ -311,12 +307,6 @@ func (o *Options) addServing(fs *flag.FlagSet) {
 	fs.BoolVar(&o.Profiling, "profiling", false, "Serve /debug/pprof/ too, to everyone who can reach -bind-address: it needs no token.")
 }
 
-func (o *Options) addLogging(fs *flag.FlagSet) {
-	klog.InitFlags(fs)
-	fs.Lookup("v").Usage = "The `verbosity` of the log. 0: what was changed, and errors. 2: also retries and HTTP requests that were served. 4: also each sync. 6 and more: also requests to Kubernetes."
-	fs.StringVar(&o.LoggingFormat, "logging-format", "text", "The `format` of the log: text or json. json writes one object per line to standard error, and of the other flags here only -v has an effect.")
-}
-
 // clusterID matches the IDs that can be part of the mark in a description in Neutron.
 var clusterID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 
@@ -330,7 +320,7 @@ func (o *Options) Validate(arguments []string) error {
 		return fmt.Errorf("%q is not a flag: the command takes no arguments", arguments[0])
 	}
 	return cmp.Or(o.validateClients(), o.validateWork(), o.validateDeployments(), o.validateElection(), o.validateServing(),
-		oneOf("-logging-format", o.LoggingFormat, "text", "json"))
+		oneOf("-logging-format", o.Logging.Format, "text", "json"))
 }
 
 func (o *Options) validateClients() error {

@@ -15,12 +15,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/clouds"
 	"github.com/samplecrd/samplecrd-controller/pkg/deployment"
 	"github.com/samplecrd/samplecrd-controller/pkg/election"
 	"github.com/samplecrd/samplecrd-controller/pkg/kubeclient"
+	"github.com/samplecrd/samplecrd-controller/pkg/logging"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/orphans"
 	"github.com/samplecrd/samplecrd-controller/pkg/retry"
@@ -57,10 +59,10 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 		Deployments:   deployment.Options{CIDRPool: netip.MustParsePrefix("10.0.0.0/8"), CIDRPrefixLength: 13},
 		DeleteOrphans: orphans.RemoveFew,
 		Serving:       serving.Options{Address: ":14", CertFile: "f", KeyFile: "g", Authorized: "false"},
-		LeaderElect:   "true", Profiling: true, LoggingFormat: "json",
+		LeaderElect:   "true", Profiling: true, Logging: logging.Options{Format: "json"},
 		Election: election.Options{Namespace: "i", Name: "h", LeaseDuration: 15 * time.Minute, RenewDeadline: 16 * time.Second, RetryPeriod: 17 * time.Second},
 	}
-	if diff := cmp.Diff(want, o, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b clouds.URLs) bool { return a.String() == b.String() })); diff != "" {
+	if diff := cmp.Diff(want, o, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmpopts.IgnoreUnexported(logging.Options{}), cmp.Comparer(func(a, b clouds.URLs) bool { return a.String() == b.String() })); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
@@ -267,13 +269,6 @@ func TestParse(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
-	}
-}
-
-func TestParseSetsTheVerbosity(t *testing.T) {
-	t.Cleanup(func() { _, _, _ = Parse([]string{"-v=0"}, nil) }) // klog's flag is the process's
-	if o, _, err := Parse([]string{"-v=4"}, nil); err != nil || o.Verbosity != 4 {
-		t.Errorf("got %+v, %v", o, err)
 	}
 }
 

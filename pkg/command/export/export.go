@@ -21,6 +21,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/klog/v2"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/kubeclient"
@@ -94,6 +95,7 @@ func (s *settings) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err := s.complete(); err != nil {
 		return err
 	}
+	ctx = klog.NewContext(ctx, s.Logging.Text(stderr))
 	config, err := neutron.LoadConfig(s.Cloud)
 	if err != nil {
 		return err

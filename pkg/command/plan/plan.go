@@ -17,6 +17,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/klog/v2"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/kubeclient"
 	"github.com/samplecrd/samplecrd-controller/pkg/options"
@@ -119,6 +120,7 @@ func (s *settings) run(ctx context.Context, stderr io.Writer) ([]NetworkPlan, er
 	if err := s.complete(); err != nil {
 		return nil, err
 	}
+	ctx = klog.NewContext(ctx, s.Logging.Text(stderr))
 	clients, err := kubeclient.Connect(ctx, s.Kubernetes)
 	if err != nil {
 		return nil, err
