@@ -31,21 +31,25 @@ type Limits struct {
 
 // NewLimits returns the Limits for so many workers, and so many simultaneous requests to a cloud.
 // Any cloud can be so slow that all its workers wait, so each leaves some to the others: the
-// controller's own cloud gets half of the workers and one more, a cloud of a Secret three eighths,
-// and all those of Secrets three quarters. With few workers, each leaves one if it has another. More than
-// two workers for each connection would only wait for one another.
+// controller's own cloud gets half of the workers and one more, and all clouds of Secrets get three quarters,
+// which they share as Order says. More than two workers for each connection would only wait for one another.
 func NewLimits(workers, connections int) Limits {
-	total := max(1, workers-max(1, workers/4))
 	return Limits{
-		PerCloud: min((workers*3+7)/8, max(1, total-1), 2*connections), // rounded up
-		Total:    total,
+		PerCloud: 2 * connections,
+		Total:    max(1, workers-max(1, workers/4)),
 		Own:      min(workers/2+1, max(1, workers-1)),
 	}
 }
 
 // Order is the order of a work queue: round robin among clouds, within a cloud round robin
-// among namespaces, and within a namespace first come, first served. A key that exceeds the
-// limits of its cloud stays in the queue, and the next cloud has its turn.
+// among namespaces, and within a namespace first come, first served. A key that exceeds a limit
+// stays in the queue, and the next namespace or cloud has its turn.
+//
+// The clouds of Secrets share the Total of their Limits so that some of it is left, however slow some of them are: a cloud
+// never has more keys handed out than are left, and a namespace, whose users write its Secrets, never more than twice as many
+// in all these clouds. So one cloud alone gets half of the Total, two of two namespaces get a third each, and so on.
+// See Choudhury and Hahne, Dynamic queue length thresholds for shared-memory packet switches, IEEE/ACM Transactions on
+// Networking 6 (1998).
 //
 // It implements workqueue.Queue. The queue calls its methods under a lock, and never pushes a
 // key that is already waiting or being processed.
@@ -58,10 +62,13 @@ type Order[K, C comparable] struct {
 	waiting map[C]*waiting[K, C]
 	// turns are the clouds that have keys that wait, in the order of their turns.
 	turns []*waiting[K, C]
-	// processing holds the clouds of the keys that are handed out.
-	processing map[K]C
-	// busy is the number of those keys for each cloud.
-	busy map[C]int
+	// processing holds the groups of the keys that are handed out.
+	processing map[K]Group[C]
+	// busy is the number of those keys for each cloud, and tenants that of each namespace in all clouds but the zero cloud.
+	busy    map[C]int
+	tenants map[string]int
+	// hasZero reports whether the zero key waits. It is before all others, and in no group.
+	hasZero bool
 }
 
 // waiting are the keys of one cloud that wait.
@@ -74,7 +81,7 @@ type waiting[K, C comparable] struct {
 }
 
 // NewQueue returns a work queue with the order of the groups and the limits. groupOf is called
-// for each key that is pushed, under the queue's lock: it must not use the queue.
+// for each key that is pushed, under the queue's lock: it must not use the queue. No key is the zero value.
 func NewQueue[K, C comparable](name string, groupOf func(K) Group[C], limits Limits, limiter workqueue.TypedRateLimiter[K]) workqueue.TypedRateLimitingInterface[K] {
 	order := NewOrder(groupOf, limits)
 	typed := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[K]{Name: name, Queue: order})
@@ -90,20 +97,44 @@ type queue[K, C comparable] struct {
 }
 
 // Done releases the key first, because the work queue then pushes a key that was added
-// meanwhile. A release makes room for one key at most. Every worker that calls Done calls Get
-// next, or the queue is shutting down, so no other worker has to be woken.
+// meanwhile. Every worker that calls Done calls Get next, or the queue is shutting down, so no other worker has to be woken for
+// the key that a release makes room for. But a release can make room for a second one: then Done wakes a worker by adding the
+// zero key.
 func (q *queue[K, C]) Done(key K) {
-	q.order.Release(key)
+	mayWake := q.order.Release(key)
 	q.TypedRateLimitingInterface.Done(key)
+	if mayWake {
+		var zero K
+		q.Add(zero)
+	}
+}
+
+// Get returns no zero key.
+func (q *queue[K, C]) Get() (key K, shutdown bool) {
+	var zero K
+	for {
+		key, shutdown = q.TypedRateLimitingInterface.Get()
+		if shutdown || key != zero {
+			return key, shutdown
+		}
+		q.TypedRateLimitingInterface.Done(zero)
+	}
 }
 
 // NewOrder returns an empty Order.
 func NewOrder[K, C comparable](groupOf func(K) Group[C], limits Limits) *Order[K, C] {
-	return &Order[K, C]{groupOf: groupOf, limits: limits, waiting: map[C]*waiting[K, C]{}, processing: map[K]C{}, busy: map[C]int{}}
+	return &Order[K, C]{groupOf: groupOf, limits: limits, waiting: map[C]*waiting[K, C]{}, processing: map[K]Group[C]{}, busy: map[C]int{}, tenants: map[string]int{}}
 }
 
 // Push adds a key.
 func (o *Order[K, C]) Push(key K) {
+	var zero K
+	if key == zero {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.hasZero = true
+		return
+	}
 	group := o.groupOf(key)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -121,52 +152,73 @@ func (o *Order[K, C]) Push(key K) {
 // Touch does nothing: a key that is added again keeps its place.
 func (o *Order[K, C]) Touch(K) {}
 
-// Len returns how many keys Pop can return now. Keys that exceed a limit do not count, so the
-// queue's workers wait. The queue's depth metric does include them.
-func (o *Order[K, C]) Len() int {
+// Len returns how many keys Pop can return now, but counts only one of each cloud of a Secret. Keys that exceed a limit do not
+// count, so the queue's workers wait. The queue's depth metric does include them.
+func (o *Order[K, C]) Len() (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	own, others := 0, 0
+	if o.hasZero {
+		n = 1
+	}
 	for _, w := range o.turns {
-		if n := min(w.count, o.room(w.cloud)); isOwn(w.cloud) {
-			own = n
-		} else {
-			others += n
+		switch {
+		case isOwn(w.cloud):
+			n += min(w.count, o.roomOfOwn())
+		case o.next(w) >= 0:
+			n++
 		}
 	}
-	return own + min(others, o.roomInTotal())
+	return n
 }
 
 // Pop returns the next key, and removes it. Len must not be 0.
 func (o *Order[K, C]) Pop() K {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	i := slices.IndexFunc(o.turns, func(w *waiting[K, C]) bool { return o.room(w.cloud) > 0 })
+	if o.hasZero {
+		o.hasZero = false
+		var zero K
+		return zero
+	}
+	i := slices.IndexFunc(o.turns, func(w *waiting[K, C]) bool { return o.next(w) >= 0 })
 	w := o.turns[i]
-	key := w.pop()
+	namespace, key := w.pop(o.next(w))
 	o.turns = slices.Delete(o.turns, i, i+1)
 	if w.count > 0 {
 		o.turns = append(o.turns, w)
 	}
-	o.processing[key] = w.cloud
+	o.processing[key] = Group[C]{w.cloud, namespace}
 	o.busy[w.cloud]++
-	if w.count == 0 && !isOwn(w.cloud) {
-		delete(o.waiting, w.cloud)
+	if !isOwn(w.cloud) {
+		o.tenants[namespace]++
+		if w.count == 0 {
+			delete(o.waiting, w.cloud)
+		}
 	}
 	return key
 }
 
-// Release makes room for another key. Releasing a key that is not handed out does nothing.
-func (o *Order[K, C]) Release(key K) {
+// Release makes room for another key, and reports whether that may be two: one of the same cloud, and one of the same namespace
+// or of any. Releasing a key that is not handed out does nothing.
+func (o *Order[K, C]) Release(key K) (maybeTwo bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	cloud, ok := o.processing[key]
+	group, ok := o.processing[key]
 	if !ok {
-		return
+		return false
 	}
 	delete(o.processing, key)
-	if o.busy[cloud]--; o.busy[cloud] == 0 {
-		delete(o.busy, cloud)
+	decrement(o.busy, group.Cloud)
+	if isOwn(group.Cloud) {
+		return false
+	}
+	decrement(o.tenants, group.Namespace)
+	return slices.ContainsFunc(o.turns, func(w *waiting[K, C]) bool { return !isOwn(w.cloud) && o.next(w) >= 0 })
+}
+
+func decrement[K comparable](counts map[K]int, of K) {
+	if counts[of]--; counts[of] == 0 {
+		delete(counts, of)
 	}
 }
 
@@ -175,21 +227,26 @@ func isOwn[C comparable](cloud C) bool {
 	return cloud == own
 }
 
-// room returns how many more keys of the cloud can be handed out now.
-func (o *Order[K, C]) room(cloud C) int {
-	switch {
-	case !isOwn(cloud):
-		return min(o.limits.PerCloud-o.busy[cloud], o.roomInTotal())
-	case o.limits.Own > 0:
-		return o.limits.Own - o.busy[cloud]
+// next returns the number of the namespace whose key can be handed out next; -1 if a limit holds up all of them.
+func (o *Order[K, C]) next(w *waiting[K, C]) int {
+	if isOwn(w.cloud) {
+		return min(0, o.roomOfOwn()-1)
 	}
-	return math.MaxInt
+	var own C
+	left := o.limits.Total - (len(o.processing) - o.busy[own])
+	if o.busy[w.cloud] >= min(left, o.limits.PerCloud) {
+		return -1
+	}
+	return slices.IndexFunc(w.namespaces, func(namespace string) bool { return o.tenants[namespace] < 2*left })
 }
 
-// roomInTotal returns how many more keys of all clouds but the zero cloud can be handed out now.
-func (o *Order[K, C]) roomInTotal() int {
+// roomOfOwn returns how many more keys of the zero cloud can be handed out now.
+func (o *Order[K, C]) roomOfOwn() int {
+	if o.limits.Own == 0 {
+		return math.MaxInt
+	}
 	var own C
-	return o.limits.Total - (len(o.processing) - o.busy[own])
+	return o.limits.Own - o.busy[own]
 }
 
 func (w *waiting[K, C]) push(namespace string, key K) {
@@ -200,10 +257,11 @@ func (w *waiting[K, C]) push(namespace string, key K) {
 	w.keys[namespace] = append(w.keys[namespace], key)
 }
 
-func (w *waiting[K, C]) pop() K {
+// pop removes the first key of the namespace with that number.
+func (w *waiting[K, C]) pop(number int) (namespace string, key K) {
 	w.count--
-	namespace := w.namespaces[0]
-	w.namespaces = w.namespaces[1:]
+	namespace = w.namespaces[number]
+	w.namespaces = slices.Delete(w.namespaces, number, number+1)
 	keys := w.keys[namespace]
 	if len(keys) > 1 {
 		w.keys[namespace] = keys[1:]
@@ -211,5 +269,5 @@ func (w *waiting[K, C]) pop() K {
 	} else {
 		delete(w.keys, namespace)
 	}
-	return keys[0]
+	return namespace, keys[0]
 }
