@@ -249,7 +249,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	logger.V(4).Info("Syncing")
 	// A request to Neutron that is cut off may or may not have taken effect. So a shutdown
 	// does not cancel it; it has a time-out of its own.
-	ctx = klog.NewContext(neutron.WithReconcileID(context.WithoutCancel(ctx), id), logger)
+	ctx = klog.NewContext(neutron.ForSync(context.WithoutCancel(ctx), id), logger)
 	c.requeue(ctx, key, c.recoverSync(ctx, key))
 	return true
 }

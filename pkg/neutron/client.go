@@ -220,9 +220,12 @@ func endpointError(err error) error {
 	return err
 }
 
-// request makes a request of Neutron. If Neutron refuses the token, which it does before anything
-// else, request authenticates again and repeats the request once.
+// request makes a request of Neutron, unless the sync of the context has taken too long. If Neutron refuses the token, which it
+// does before anything else, request authenticates again and repeats the request once.
 func (c *Client) request(ctx context.Context, method, path string, opts *gophercloud.RequestOpts) (*http.Response, error) {
+	if err := checkTurn(ctx); err != nil {
+		return nil, err
+	}
 	for isRepeated := false; ; isRepeated = true {
 		s, err := c.connected(ctx)
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
@@ -125,6 +126,29 @@ func TestALookupEnds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whatever a sync does: a server that answers each request just in time does not keep it for ever.
+func TestASyncBeginsNoRequestAfterTwoMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		requests := 0
+		c := clientOf(roundTripper(func(r *http.Request) (*http.Response, error) {
+			requests++
+			time.Sleep(29 * time.Second)
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"network": {"id": "n"}}`)), Request: r}, nil
+		}))
+		ctx, began := ForSync(t.Context(), uuid.New()), time.Now()
+		var err error
+		for err == nil && requests < 100 {
+			_, err = c.UpdateNetwork(ctx, &Network{ID: "n"}, nil)
+		}
+		equal(t, 5, requests)
+		equal(t, 5*29*time.Second, time.Since(began))
+		equal(t, "update network: OpenStack is slow: this sync has taken more than 2m0s", err.Error())
+		equal(t, true, IsUnsent(err))
+		_, err = c.UpdateNetwork(ForSync(t.Context(), uuid.New()), &Network{ID: "n"}, nil)
+		noError(t, err)
+	})
 }
 
 func TestTooManyOwnNetworksAreAnErrorOfTheList(t *testing.T) {

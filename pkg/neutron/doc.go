@@ -33,6 +33,7 @@
 //	routers.go       Router, its interfaces, floating IPs and quotas
 //	texts.go         the lists of a subnet in one canonical form each
 //	transport.go     how many requests at the same time, and for how long
+//	turn.go          a sync: its ID, and how long its requests may begin
 //
 // # Plan
 //

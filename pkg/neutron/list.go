@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -36,7 +35,7 @@ const (
 	// maxRestarts is how often a list starts again because its marker was deleted meanwhile.
 	maxRestarts = 5
 	// maxLookup limits the lists that a worker waits for. They are short: Neutron filters them.
-	maxLookup = 10 * time.Minute
+	maxLookup = maxSync
 	// maxFilterIDs is the number of IDs in the filter of one list. The request line then has about
 	// 3,200 bytes; some servers accept no more than 4,096.
 	maxFilterIDs = 64

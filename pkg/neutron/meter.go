@@ -157,24 +157,6 @@ func requestIDOf(header http.Header) string {
 	return id
 }
 
-// reconcileID is the key of the ID in a context.
-type reconcileID struct{}
-
-// WithReconcileID returns a context whose requests carry the ID to OpenStack, which logs it
-// beside its own request ID: req-<id>, the "global request ID". Debian 12's Neutron, with
-// neutron-lib 3.1.0 and oslo.messaging 14.0.3, loses it in the middle of a change.
-func WithReconcileID(ctx context.Context, id uuid.UUID) context.Context {
-	return context.WithValue(ctx, reconcileID{}, id)
-}
-
-// withReconcileID sets the request's header to the ID of its context, if it has one.
-func withReconcileID(request *http.Request) *http.Request {
-	if id, ok := request.Context().Value(reconcileID{}).(uuid.UUID); ok {
-		request.Header.Set(requestIDHeader, "req-"+id.String())
-	}
-	return request
-}
-
 // log logs a request that has ended: a change at every verbosity.
 func (r *Request) log(ctx context.Context, method string) {
 	isRead := method == http.MethodGet || r.Operation == authenticate

@@ -271,7 +271,7 @@ func TestTheReconcileIDIsSentWithEachRequest(t *testing.T) {
 		sent = append(sent, r.Header.Get("X-Openstack-Request-Id"))
 		return nil, errAway
 	})
-	_, _ = c.ListNetworks(WithReconcileID(t.Context(), uuid.MustParse("AAAAAAAA-2222-3333-4444-555555555555")))
+	_, _ = c.ListNetworks(ForSync(t.Context(), uuid.MustParse("AAAAAAAA-2222-3333-4444-555555555555")))
 	_, _ = c.ListNetworks(t.Context())
 	equal(t, []string{"req-aaaaaaaa-2222-3333-4444-555555555555", ""}, sent) // oslo.middleware requires lower case
 }
