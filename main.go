@@ -109,7 +109,7 @@ func newControllers(ctx context.Context, o *options.Options, clients *kubeclient
 	c := &controllers{options: o, clients: clients, caches: caches, replica: replica, recorder: recorder, metrics: metrics.New(version.Version, version.Commit)}
 	c.clouds = clouds.New(ctx, c.newCloud(config, metrics.Controller), clouds.Options{
 		Client:                   clients.WatchKube,
-		AllowedAuthURLs:          o.AllowedAuthURLs,
+		Servers:                  o.Servers,
 		ClusterResourceNamespace: o.ClusterResourceNamespace,
 		NewCloud:                 func(config neutron.Config) *neutron.Cloud { return c.newCloud(config, metrics.Secret) },
 	})

@@ -208,7 +208,7 @@ func TestCredentialsThatAreLateOrChangeAreUsedAtOnce(t *testing.T) {
 		{"with an authority that is none", map[string]string{"clouds.yaml": good, "cacert": canary},
 			samplecrdv1.ReasonNoCredentials, "Secret team-cloud: key cacert: it contains no certificate in PEM format"},
 		{"with a wrong password", map[string]string{"clouds.yaml": strings.Replace(good, passwordOf("team"), passwordOf("nobody"), 1)},
-			samplecrdv1.ReasonAuthenticationFailed, "Secret team-cloud, key clouds.yaml, cloud mycloud: authenticate: The request you have made requires authentication."},
+			samplecrdv1.ReasonAuthenticationFailed, "Secret team-cloud, key clouds.yaml, cloud mycloud: authenticate: Unauthorized"},
 	} {
 		began := time.Now()
 		w.applySecret("team-cloud", step.data)

@@ -64,9 +64,8 @@ type Options struct {
 	Client kubernetes.Interface
 	// NewCloud returns a new cloud. Clouds runs it.
 	NewCloud func(neutron.Config) *neutron.Cloud
-	// AllowedAuthURLs are the Keystones that Secrets may name. Without it, a user who may write
-	// Secrets and Networks can make the controller connect to anything that it can reach.
-	AllowedAuthURLs URLs
+	// Servers are those that Secrets may lead to.
+	Servers Servers
 	// ClusterResourceNamespace is the namespace of the Secrets with spare credentials: see
 	// spares. Without it, there are none. Client needs the right to list and watch all Secrets
 	// there.
@@ -294,7 +293,7 @@ func (c *Clouds) open(ref Ref, used *credentials) error {
 	if used.cloud != nil && used.cloud.group == group {
 		return nil
 	}
-	config, err := file.config(ref.CloudName, c.options.AllowedAuthURLs)
+	config, err := file.config(ref.CloudName, c.options.Servers)
 	if err != nil {
 		return err
 	}

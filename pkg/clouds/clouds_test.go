@@ -469,7 +469,7 @@ func TestErrorsDoNotContainTheSecretsContent(t *testing.T) {
 			if test.cacert != "" {
 				secret.Data[keyCACert] = []byte(test.cacert)
 			}
-			_, err := load(secret, nil).config("mycloud", URLs{})
+			_, err := load(secret, nil).config("mycloud", Servers{})
 			if neutron.ReasonOf(err) != neutron.NoCredentials || !strings.HasPrefix(err.Error(), "Secret creds: ") || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want an error that contains %q", err, test.want)
 			}
@@ -499,7 +499,7 @@ func certificate(t *testing.T) []byte {
 
 func TestErrorsHaveNoControlCharacters(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "a\x1b[2J\nb"}, Data: map[string][]byte{keyCloudsYAML: []byte("clouds: {}")}}
-	_, err := load(secret, nil).config("c\x1b[2J\nd", URLs{})
+	_, err := load(secret, nil).config("c\x1b[2J\nd", Servers{})
 	if err == nil || strings.ContainsAny(err.Error(), "\x1b\n") {
 		t.Errorf("got %q", err)
 	}
@@ -518,10 +518,10 @@ func TestOnlyAllowedAuthURLsAreUsed(t *testing.T) {
 		t.Run(address, func(t *testing.T) {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "creds"}, Data: map[string][]byte{
 				keyCloudsYAML: []byte("clouds: {mycloud: {auth: {auth_url: '" + address + "', username: u, password: hunter2}}}")}}
-			if _, err := load(secret, nil).config("mycloud", URLs{}); err != nil {
+			if _, err := load(secret, nil).config("mycloud", Servers{}); err != nil {
 				t.Errorf("refused without a list of allowed URLs: %v", err)
 			}
-			_, err := load(secret, nil).config("mycloud", allowed)
+			_, err := load(secret, nil).config("mycloud", Servers{Allowed: allowed})
 			if want {
 				if err != nil {
 					t.Error(err)

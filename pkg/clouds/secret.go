@@ -208,7 +208,7 @@ func load(secret *corev1.Secret, before *file) *file {
 }
 
 // config returns the configuration of a cloud, if its Keystone is allowed.
-func (f *file) config(cloudName string, allowed URLs) (neutron.Config, error) {
+func (f *file) config(cloudName string, servers Servers) (neutron.Config, error) {
 	if f.err != nil {
 		return neutron.Config{}, f.err
 	}
@@ -216,24 +216,28 @@ func (f *file) config(cloudName string, allowed URLs) (neutron.Config, error) {
 	if err != nil {
 		return neutron.Config{}, f.invalid(keyCloudsYAML, err.Error())
 	}
-	if !allowed.Allows(config.Auth.IdentityEndpoint) {
+	if !servers.Allowed.Allows(config.Auth.IdentityEndpoint) {
 		// The message does not list the allowed ones: they may be confidential.
 		return neutron.Config{}, f.invalid(keyCloudsYAML, fmt.Sprintf(
 			"the controller is not allowed to connect to the auth_url of cloud %s; its administrator can allow it with -allowed-auth-urls", cloudName))
 	}
 	config.TLS.RootCAs = f.authorities
+	config.Untrusted = true
+	if servers.Allowed.allowed == nil { // an allowed Keystone says where its Neutron is
+		config.Denied = servers.Denied
+	}
 	return config, nil
 }
 
 // ReadConfig reads the configuration of a cloud from Kubernetes, if its Keystone is allowed. An error is the one of Kubernetes,
 // or says which key of the Secret is wrong. Neither an error nor a log contains anything of the Secret's content.
-func ReadConfig(ctx context.Context, client kubernetes.Interface, ref Ref, allowed URLs) (neutron.Config, error) {
+func ReadConfig(ctx context.Context, client kubernetes.Interface, ref Ref, servers Servers) (neutron.Config, error) {
 	ctx = klog.NewContext(ctx, withoutBodies(klog.FromContext(ctx)))
 	secret, err := client.CoreV1().Secrets(ref.Secret.Namespace).Get(ctx, ref.Secret.Name, metav1.GetOptions{})
 	if err != nil {
 		return neutron.Config{}, err
 	}
-	return load(secret, nil).config(ref.CloudName, allowed)
+	return load(secret, nil).config(ref.CloudName, servers)
 }
 
 // invalid returns the error for a key of the Secret.

@@ -15,6 +15,53 @@ import (
 	"strings"
 )
 
+// Servers says to which servers Secrets may lead the controller. The zero Servers allow all: a user who may write Secrets and
+// Networks can then make the controller connect to anything that it can reach.
+type Servers struct {
+	// Allowed are the Keystones that Secrets may name. An allowed Keystone says where its Neutron is.
+	Allowed URLs
+	// Denied are the networks that no connection is made to, whatever the server's name is, if Allowed is zero.
+	Denied CIDRs
+}
+
+// CIDRs is a list of networks of addresses. *CIDRs is a flag.Value.
+type CIDRs []netip.Prefix
+
+// AroundPod returns the networks that a server outside the pod never has, and the address of the API server, if it is one.
+func AroundPod(apiServer string) CIDRs {
+	around := CIDRs{
+		netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"),
+		netip.MustParsePrefix("::/127"), netip.MustParsePrefix("fe80::/10"),
+	}
+	if address, err := netip.ParseAddr(apiServer); err == nil {
+		around = append(around, netip.PrefixFrom(address, address.BitLen()))
+	}
+	return around
+}
+
+// String returns the networks, separated by commas.
+func (c *CIDRs) String() string {
+	var texts []string
+	for _, p := range *c {
+		texts = append(texts, p.String())
+	}
+	return strings.Join(texts, ",")
+}
+
+// Set replaces the networks by those in the text.
+func (c *CIDRs) Set(text string) error {
+	var networks CIDRs
+	for entry := range strings.SplitSeq(text, ",") {
+		p, err := netip.ParsePrefix(strings.TrimSpace(entry))
+		if err != nil {
+			return fmt.Errorf("%q is not a network such as 10.96.0.0/12", strings.TrimSpace(entry))
+		}
+		networks = append(networks, p.Masked())
+	}
+	*c = networks
+	return nil
+}
+
 // URLs is a list of the Keystones that the controller may connect to. The zero URLs allow all.
 // *URLs is a flag.Value.
 type URLs struct {

@@ -187,7 +187,10 @@ func (c *Clients) clusterID(ctx context.Context, given string) (string, error) {
 }
 
 // InPod reports whether this process runs in a pod, in whichever cluster.
-func InPod() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
+func InPod() bool { return PodAPIServer() != "" }
+
+// PodAPIServer returns the host of the API server, as a pod knows it; "" outside a pod.
+func PodAPIServer() string { return os.Getenv("KUBERNETES_SERVICE_HOST") }
 
 // PodNamespace returns the namespace of the pod that this process runs in, or kube-system
 // outside a pod.

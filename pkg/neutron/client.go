@@ -93,6 +93,9 @@ func NewClient(config Config, options ClientOptions) *Client {
 		fence:   options.Fence,
 		meter:   options.Meter,
 	}
+	if config.Untrusted {
+		transport.base = untrusted{connections}
+	}
 	turns := semaphore.NewWeighted(cmp.Or(max(0, int64(options.Connections)), math.MaxInt64))
 	circuit := &circuit{base: transport, turns: turns, meter: options.Meter}
 	return &Client{config: config, options: options, circuit: circuit, transport: transport, connections: connections, http: http.Client{
@@ -158,7 +161,7 @@ func (c *Client) authenticate(ctx context.Context) (*session, error) {
 		c.options.Meter.CountAuthenticationFailure()
 		return nil, &Error{Op: authenticate, Reason: Unauthenticated, Message: err.Error()}
 	}
-	c.connections.use(ctx, config.TLS)
+	c.connections.use(ctx, config)
 	if err := c.refused.check(config); err != nil {
 		c.options.Meter.CountAuthenticationFailure()
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"net/url"
 	"os"
 	"reflect"
@@ -34,6 +35,10 @@ type Config struct {
 	Endpoint gophercloud.EndpointOpts
 	// TLS is nil for the defaults.
 	TLS *tls.Config
+	// Untrusted means that somebody else has named the servers, who must not learn what they answer unless they are OpenStack's.
+	Untrusted bool
+	// Denied are the networks of addresses that no connection is made to.
+	Denied []netip.Prefix
 
 	// reload reads the configuration again; nil if it cannot change.
 	reload func() (Config, error)

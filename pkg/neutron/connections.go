@@ -29,12 +29,15 @@ type connections struct {
 }
 
 func newConnections(config Config, idle int) *connections {
-	return &connections{config: config, idle: idle, current: newTransport(config.TLS, idle), tls: config.TLS}
+	return &connections{config: config, idle: idle, current: newTransport(config, idle), tls: config.TLS}
 }
 
-func newTransport(tls *tls.Config, idle int) *http.Transport {
+func newTransport(config Config, idle int) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.TLSClientConfig = tls
+	t.TLSClientConfig = config.TLS
+	if len(config.Denied) > 0 {
+		t.DialContext = dialExcept(config.Denied)
+	}
 	t.MaxIdleConns = 0 // no limit except the next one
 	t.MaxIdleConnsPerHost = idle
 	return t
@@ -61,18 +64,18 @@ func (c *connections) reload(ctx context.Context) {
 		klog.FromContext(ctx).V(2).Info("Failed to read the cloud's certificates again; the previous ones stay in use", "err", err)
 		return
 	}
-	c.use(ctx, config.TLS)
+	c.use(ctx, config)
 }
 
 // use makes new connections with these settings from now on. Requests that are under way keep
 // their connections.
-func (c *connections) use(ctx context.Context, tls *tls.Config) {
+func (c *connections) use(ctx context.Context, config Config) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if sameTLS(c.tls, tls) {
+	if sameTLS(c.tls, config.TLS) {
 		return
 	}
 	c.current.CloseIdleConnections()
-	c.current, c.tls = newTransport(tls, c.idle), tls
+	c.current, c.tls = newTransport(config, c.idle), config.TLS
 	klog.FromContext(ctx).Info("The certificates for the cloud have changed; new connections use them")
 }

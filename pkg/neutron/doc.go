@@ -34,6 +34,7 @@
 //	texts.go         the lists of a subnet in one canonical form each
 //	transport.go     how many requests at the same time, and for how long
 //	turn.go          a sync: its ID, and how long its requests may begin
+//	untrusted.go     servers that a Secret names: where they may be, and what is quoted of them
 //
 // # Plan
 //

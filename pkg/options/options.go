@@ -47,8 +47,8 @@ type Options struct {
 	Resync time.Duration
 	// Neutron are the options of the client of each cloud.
 	Neutron neutron.ClientOptions
-	// AllowedAuthURLs are the URLs of Keystone that Secrets may name.
-	AllowedAuthURLs clouds.URLs
+	// Servers are those that Secrets may lead to.
+	Servers clouds.Servers
 
 	Workers int
 	Retry   retry.Options
@@ -123,6 +123,9 @@ func (o *Options) setDefaults(flags *Flags) {
 	flags.Visit(func(f *flag.Flag) { given = given || f.Name == clusterResourceNamespace })
 	if !given && o.AllNamespaces() && kubeclient.InPod() {
 		o.ClusterResourceNamespace = kubeclient.PodNamespace()
+	}
+	if kubeclient.InPod() {
+		o.Servers.Denied = append(o.Servers.Denied, clouds.AroundPod(kubeclient.PodAPIServer())...)
 	}
 }
 
@@ -265,7 +268,8 @@ func (o *Options) addOpenStack(fs *flag.FlagSet) {
 	fs.IntVar(&o.Neutron.Connections, "neutron-connections", 8, "The `number` of simultaneous requests to one cloud with one set of credentials: 1 to 1000.")
 	fs.Float64Var(&o.Neutron.QPS, "neutron-qps", 0, "The average `number` of requests per second to one cloud with one set of credentials. 0 means no limit. (default 0)")
 	fs.IntVar(&o.Neutron.Burst, "neutron-burst", 10, "The `number` of requests to Neutron that may be sent at once, above the average of -neutron-qps.")
-	fs.Var(&o.AllowedAuthURLs, "allowed-auth-urls", "The `URLs` of Keystone that Secrets may name, separated by commas. Each also allows the paths below it. (default all)")
+	fs.Var(&o.Servers.Allowed, "allowed-auth-urls", "The `URLs` of Keystone that Secrets may name, separated by commas. Each also allows the paths below it. (default all)")
+	fs.Var(&o.Servers.Denied, "denied-cidrs", "The `CIDRs` of networks to which no Secret may lead the controller unless -allowed-auth-urls is set, such as those of the cluster's Services and pods, separated by commas. In a pod, they always include loopback and link-local addresses, and the API server. (default none)")
 	fs.StringVar(&o.ClusterResourceNamespace, clusterResourceNamespace, "", "The `namespace` where an administrator can create Secrets with the label samplecrd.k8s.io/cloud-credentials: \"true\", for clouds that no Network names any more: to find orphans there, and to finish Networks that were deleted with their namespace and their Secret. An empty value turns this off. (default in a pod without -namespace: the pod's namespace)")
 }
 

@@ -42,7 +42,7 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 		-deployment-workers=12 -deployment-cidr-pool=10.0.0.0/8 -deployment-cidr-prefix-length 13
 		-delete-orphans -bind-address=:14 -tls-cert-file=f -tls-private-key-file=g -serve-authorized=false
 		-leader-elect=true -leader-elect-lease-duration=15m -leader-elect-renew-deadline 16s -leader-elect-retry-period=17s
-		-leader-elect-resource-name=h -leader-elect-resource-namespace=i -profiling -logging-format=json -allowed-auth-urls=https://j
+		-leader-elect-resource-name=h -leader-elect-resource-namespace=i -profiling -logging-format=json -allowed-auth-urls=https://j -denied-cidrs=10.96.0.0/12,fd00::/64
 		-cluster-resource-namespace=k`)
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Options{
-		Version: true, Namespace: "c", ClusterResourceNamespace: "k", Cloud: "e", Resync: 3 * time.Second, AllowedAuthURLs: allowed, Workers: 7, DeploymentWorkers: 12,
+		Version: true, Namespace: "c", ClusterResourceNamespace: "k", Cloud: "e", Resync: 3 * time.Second, Servers: clouds.Servers{Allowed: allowed, Denied: clouds.CIDRs{netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("fd00::/64")}}, Workers: 7, DeploymentWorkers: 12,
 		Kubernetes:    kubeclient.Options{Kubeconfig: "a", Master: "b", ClusterID: "d", QPS: 1.5, Burst: 2},
 		Neutron:       neutron.ClientOptions{Timeout: 4 * time.Second, Connections: 18, QPS: 5.5, Burst: 6},
 		Retry:         retry.Options{BaseDelay: 8 * time.Second, MaxDelay: 9 * time.Second, QPS: 10.5, Burst: 11},
@@ -239,6 +239,27 @@ func TestTheNamespaceForSpareCredentials(t *testing.T) {
 		if err != nil || o.ClusterResourceNamespace != tt.want {
 			t.Errorf("%s, in a pod: %t: got %+v, %v, want %q", tt.arguments, tt.pod != "", o, err, tt.want)
 		}
+	}
+}
+
+func TestWhereSecretsMustNotLead(t *testing.T) {
+	const around = "0.0.0.0/8,127.0.0.0/8,169.254.0.0/16,::/127,fe80::/10,"
+	for _, tt := range []struct{ arguments, pod, want string }{
+		{"", "", ""},
+		{"-denied-cidrs=10.96.0.0/12", "", "10.96.0.0/12"},
+		{"", "10.96.0.1", around + "10.96.0.1/32"},
+		{"", "fd00::1", around + "fd00::1/128"},
+		{"", "kubernetes.default", strings.TrimSuffix(around, ",")},
+		{"-denied-cidrs=10.96.0.1/12,10.0.0.0/16", "10.96.0.1", "10.96.0.0/12,10.0.0.0/16," + around + "10.96.0.1/32"},
+	} {
+		t.Setenv("KUBERNETES_SERVICE_HOST", tt.pod)
+		o, _, err := Parse(strings.Fields(tt.arguments), nil)
+		if err != nil || o.Servers.Denied.String() != tt.want {
+			t.Errorf("%s, in a pod: %t: got %+v, %v, want %q", tt.arguments, tt.pod != "", o, err, tt.want)
+		}
+	}
+	if _, _, err := Parse([]string{"-denied-cidrs=10.96.0.0"}, nil); err == nil || !strings.Contains(err.Error(), `"10.96.0.0" is not a network such as 10.96.0.0/12`) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -156,7 +156,7 @@ func (p *planner) configOf(ctx context.Context, ref clouds.Ref) (neutron.Config,
 	if ref == (clouds.Ref{}) {
 		return neutron.LoadConfig(p.settings.Cloud)
 	}
-	config, err := clouds.ReadConfig(ctx, p.clients.Kube, ref, p.settings.AllowedAuthURLs)
+	config, err := clouds.ReadConfig(ctx, p.clients.Kube, ref, p.settings.Servers)
 	switch {
 	case apierrors.IsNotFound(err):
 		err = fmt.Errorf("spec.cloudCredentialsRef: there is no Secret %s", ref.Secret)
