@@ -199,13 +199,16 @@ func (c *Controller) enqueueIndexed(index, value string) {
 	}
 }
 
-// nameOf returns the name of the Network with that UID; "" if the cache has none.
-func (c *Controller) nameOf(uid types.UID) string {
-	networks, err := c.indexer.ByTypedIndex(byUID, string(uid))
-	if err != nil || len(networks) == 0 {
-		return ""
+// namesIn returns a function that returns the name of the Network with that UID; "" if the namespace has none. Who reads a Network
+// may not be allowed to see those of other namespaces.
+func (c *Controller) namesIn(namespace string) func(types.UID) string {
+	return func(uid types.UID) string {
+		networks, err := c.indexer.ByTypedIndex(byUID, string(uid))
+		if err != nil || len(networks) == 0 || networks[0].Namespace != namespace {
+			return ""
+		}
+		return cache.MetaObjectToName(networks[0]).String()
 	}
-	return cache.MetaObjectToName(networks[0]).String()
 }
 
 // Run waits for the informer's first list, and then syncs until ctx is cancelled. It returns when
@@ -414,7 +417,7 @@ func (c *Controller) updateStatus(ctx context.Context, cloud *neutron.Cloud, net
 	if outcome.Err != nil && (!status.IsReported(outcome.Err) || status.IsPremature(cloud, network, outcome.Err)) {
 		return outcome.Err
 	}
-	outcome.Err = neutron.NameHolder(c.clouds.Explain(network, outcome.Err), c.nameOf)
+	outcome.Err = neutron.NameHolder(c.clouds.Explain(network, outcome.Err), c.namesIn(network.Namespace))
 	next := network.Status
 	if outcome.Finalized == "" {
 		next = status.Compute(network, outcome.In(cloud))

@@ -222,3 +222,19 @@ func TestAPausedImportThatHasNothingIsDeletedAtOnce(t *testing.T) {
 		t.Errorf("it has the finalizers %q, and the status %+v", n.Finalizers, n.Status)
 	}
 }
+
+// Who reads a Network may not be allowed to see those of other namespaces.
+func TestARefusalNamesNoNetworkOfAnotherNamespace(t *testing.T) {
+	f := newFixture(t)
+	holder := world.NewNetwork("10.0.0.0/24", "")
+	for namespace, want := range map[string]string{
+		holder.Namespace: "import: in use by the Network " + holder.Namespace + "/" + holder.Name,
+		"elsewhere":      "import: in use by the Network with the UID " + string(holder.UID),
+	} {
+		f.see([]*samplecrdv1.Network{holder})
+		refusal := &neutron.Error{Op: "import", Reason: neutron.ImportRefused, Holder: holder.UID, Message: "in use by the Network with the UID " + string(holder.UID)}
+		if got := neutron.NameHolder(refusal, f.controller.namesIn(namespace)).Error(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
