@@ -28,6 +28,8 @@ type guard struct {
 	kube kubernetes.Interface
 	// limiter bounds the reviews, with valid and invalid tokens, to protect Kubernetes.
 	limiter *rate.Limiter
+	// junk keeps the reviews for those who have valid tokens.
+	junk junk
 }
 
 // refusal is the answer to a caller that is not admitted.
@@ -61,7 +63,7 @@ func (g *guard) check(r *http.Request, attributes *authorizationv1.ResourceAttri
 	if !ok {
 		return "", unauthorized("a bearer token is required", "")
 	}
-	if !g.limiter.Allow() {
+	if g.junk.exceeds(r.RemoteAddr) || !g.limiter.Allow() {
 		return "", &refusal{code: http.StatusTooManyRequests, message: "too many requests", header: http.Header{"Retry-After": {"1"}}}
 	}
 	caller, err := g.authenticate(r.Context(), token)
@@ -69,6 +71,7 @@ func (g *guard) check(r *http.Request, attributes *authorizationv1.ResourceAttri
 		return "", unavailable(r.Context(), err)
 	}
 	if caller == nil {
+		g.junk.add(r.RemoteAddr)
 		return "", unauthorized("the token is not valid", `, error="invalid_token"`)
 	}
 	allowed, err := g.authorize(r.Context(), caller, attributes)

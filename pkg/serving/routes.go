@@ -81,7 +81,7 @@ func NewHandler(routes Routes) http.Handler {
 	if routes.Limiter == nil {
 		routes.Limiter = rate.NewLimiter(requestsPerSecond, requestsAtOnce)
 	}
-	guard := &guard{kube: routes.Kube, limiter: routes.Limiter}
+	guard := &guard{kube: routes.Kube, limiter: routes.Limiter, junk: newJunk()}
 	mux.HandleFunc("POST /reconcile/{namespace}/{name}", guard.protect(mayUpdate, routes.reconcile))
 	if routes.Orphans != nil {
 		mux.HandleFunc("GET /orphans", guard.protect(mayListAll, routes.listOrphans))

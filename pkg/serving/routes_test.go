@@ -76,6 +76,7 @@ type lab struct {
 	// asked holds the requests to Kubernetes, and reviews the access reviews in full.
 	asked   []string
 	reviews []authorizationv1.SubjectAccessReviewSpec
+	from    string // the address of the caller; "" for any
 }
 
 var errAway = errors.New("connection refused")
@@ -142,6 +143,9 @@ func (l *lab) ask(handler http.Handler, method, path string, headers ...string) 
 	ctx := klog.NewContext(l.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&l.log), textlogger.Verbosity(10))))
 	request := httptest.NewRequestWithContext(ctx, method, path, nil)
 	request.Header["Authorization"] = headers
+	if l.from != "" {
+		request.RemoteAddr = l.from
+	}
 	recorder := httptest.NewRecorder()
 	handler.ServeHTTP(recorder, request)
 	return recorder.Result()
@@ -324,11 +328,39 @@ func TestTheUsualLimitIsForRequestsWithTokens(t *testing.T) {
 			return counts
 		}
 		equal(t, map[string]int{"401": 100}, codes(100))
-		equal(t, map[string]int{"401": 20, "429": 5}, codes(25, bearer(nobody)))
-		equal(t, 20, len(l.asked))
+		equal(t, map[string]int{"202": 20, "429": 5}, codes(25, bearer(right)))
 		time.Sleep(time.Second)
 		equal(t, map[string]int{"202": 10, "429": 5}, codes(15, bearer(right)))
 		equal(t, map[string]int{"200": 1}, map[string]int{strconv.Itoa(l.ask(handler, "GET", "/metrics").StatusCode): 1})
+	})
+}
+
+// Tokens that are not valid use up the reviews of their own address only.
+func TestJunkShutsOutOnlyItsOwnAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		l.routes.Limiter = nil
+		handler := NewHandler(l.routes)
+		count := func(from, token string, n int) map[int]int {
+			l.from = from
+			counts := map[int]int{}
+			for range n {
+				counts[l.ask(handler, "POST", "/reconcile/default/net", bearer(token)).StatusCode]++
+			}
+			return counts
+		}
+		equal(t, map[int]int{401: 5, 429: 95}, count("192.0.2.1:1", nobody, 100))
+		equal(t, map[int]int{429: 1}, count("192.0.2.1:2", right, 1)) // from the same address
+		equal(t, map[int]int{202: 10}, count("192.0.2.2:1", right, 10))
+		equal(t, map[int]int{202: 1}, count("[::ffff:192.0.2.3]:1", right, 1))
+		time.Sleep(2 * time.Second)
+		equal(t, map[int]int{401: 2, 429: 8}, count("192.0.2.1:3", nobody, 10))
+		// A host can have all addresses of its IPv6 network.
+		equal(t, map[int]int{401: 5}, count("[2001:db8::1]:1", nobody, 5))
+		equal(t, map[int]int{429: 5}, count("[2001:db8::2]:1", nobody, 5))
+		equal(t, map[int]int{202: 5}, count("[2001:db8:0:1::1]:1", right, 5))
+		time.Sleep(10 * time.Second)
+		equal(t, map[int]int{202: 1}, count("192.0.2.1:4", right, 1))
 	})
 }
 

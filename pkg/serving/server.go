@@ -51,10 +51,11 @@ func Listen(options Options) (*Server, error) {
 		}
 		s.tls = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate.forConnection}
 	}
-	var err error
-	if s.listener, err = net.Listen("tcp", options.Address); err != nil {
+	listener, err := net.Listen("tcp", options.Address)
+	if err != nil {
 		return nil, fmt.Errorf("serve HTTP: %w", err)
 	}
+	s.listener = newBoundedListener(listener)
 	return s, nil
 }
 
@@ -79,7 +80,7 @@ const (
 	// shutdownTimeout bounds how long Serve waits at the end for requests that are under way.
 	shutdownTimeout = 5 * time.Second
 	// maxHeader has room for long tokens.
-	maxHeader = 64 << 10
+	maxHeader = 16 << 10
 )
 
 // Start serves the routes until the caller calls stop, which waits for the requests under

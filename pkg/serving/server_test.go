@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -301,5 +302,56 @@ func TestMessagesOfNetHTTPAreLoggedAtVerbosity2(t *testing.T) {
 		logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&logged), textlogger.Verbosity(verbosity)))
 		log.New(errorLog{logger}, "", 0).Print("TLS handshake error")
 		equal(t, want, strings.Count(logged.String(), `message="TLS handshake error"`+"\n"))
+	}
+}
+
+// Connections whose requests never end must not take the memory of the controller, or the place of other callers.
+func TestConnectionsAreBounded(t *testing.T) {
+	server := listen(t, Options{Address: "127.0.0.1:0"})
+	serve(t, server)
+	dial := func(from string) net.Conn {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		connection, err := dialer.DialContext(t.Context(), "tcp", server.Address())
+		must(t, err)
+		t.Cleanup(func() { _ = connection.Close() })
+		return connection
+	}
+	// isOpen reports whether the server reads from the connection: it answers a request.
+	isOpen := func(connection net.Conn) bool {
+		_, _ = connection.Write([]byte("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"))
+		answer := make([]byte, 12)
+		_, err := io.ReadFull(connection, answer)
+		return err == nil && string(answer) == "HTTP/1.1 200"
+	}
+	var held []net.Conn
+	for range connectionsPerAddress {
+		held = append(held, dial("127.0.0.1"))
+	}
+	equal(t, true, isOpen(held[connectionsPerAddress-1]))
+	equal(t, false, isOpen(dial("127.0.0.1")))
+	equal(t, true, isOpen(dial("127.0.0.2")))
+	must(t, held[0].Close())
+	for deadline := time.Now().Add(10 * time.Second); !isOpen(dial("127.0.0.1")); {
+		if time.Now().After(deadline) {
+			t.Fatal("a connection that was closed still counts")
+		}
+	}
+	for i := range connectionsAtOnce - connectionsPerAddress {
+		held = append(held, dial(fmt.Sprintf("127.0.1.%d", i/connectionsPerAddress)))
+	}
+	equal(t, false, isOpen(dial("127.0.0.3")))
+}
+
+func TestAHeaderThatIsTooLargeIsRefused(t *testing.T) {
+	server := listen(t, Options{Address: "127.0.0.1:0"})
+	serve(t, server)
+	for length, want := range map[int]int{maxHeader - 1000: http.StatusOK, maxHeader + 10_000: http.StatusRequestHeaderFieldsTooLarge} {
+		request, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+server.Address()+"/healthz", nil)
+		must(t, err)
+		request.Header.Set("Authorization", "Bearer "+strings.Repeat("x", length))
+		response, err := http.DefaultClient.Do(request)
+		must(t, err)
+		_ = response.Body.Close()
+		equal(t, want, response.StatusCode)
 	}
 }
