@@ -194,7 +194,7 @@ func TestCredentialsThatAreLateOrChangeAreUsedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorldOf(t, "team")
 	good := w.credentialsOf("team")["clouds.yaml"]
-	w.start("-v=10", "-resync=1h")
+	w.start("-v=6", "-resync=1h")
 	w.applyWith("net", "10.1.0.0/16", "10.1.0.1", "team-cloud")
 	w.waitSays("net", samplecrdv1.ReasonNoCredentials, "Secret team-cloud: it does not exist", "clouds.yaml")
 	for _, step := range []struct {

@@ -30,7 +30,7 @@ func (u untrusted) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, inFixedWords(err)
 	}
-	if response.StatusCode < http.StatusBadRequest {
+	if response.StatusCode < http.StatusMultipleChoices {
 		return response, nil
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
@@ -43,7 +43,7 @@ func (u untrusted) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // withoutWords returns the body of an error with the type and the message of a Neutron, or with only the title of another service
-// of OpenStack.
+// of OpenStack. A body that is no such error stays, because nothing is quoted of it: with status 300, it is a list of versions.
 func withoutWords(status int, body []byte) []byte {
 	var parsed struct {
 		NeutronError *struct {
@@ -55,8 +55,8 @@ func withoutWords(status int, body []byte) []byte {
 			Message string `json:"message"`
 		} `json:"error,omitempty"`
 	}
-	if json.Unmarshal(body, &parsed) != nil {
-		return nil
+	if json.Unmarshal(body, &parsed) != nil || parsed.Error == nil && parsed.NeutronError == nil {
+		return body
 	}
 	if parsed.Error != nil {
 		parsed.Error.Message = http.StatusText(status)

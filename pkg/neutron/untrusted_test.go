@@ -92,6 +92,8 @@ func TestNothingCanBeReadThroughTheCloudOfASecret(t *testing.T) {
 		{"an error of another service", answer(403, `{"error": {"title": "Forbidden", "message": "`+hidden+`"}}`), "authenticate: Forbidden"},
 		{"an error of another service, without a title", answer(400, `{"error": {"message": "`+hidden+`"}}`), "authenticate: 400 Bad Request"},
 		{"an error that is a text", answer(500, `{"error": "`+hidden+`"}`), "authenticate: 500 Internal Server Error"},
+		{"a redirect", answer(307, `{"error": {"message": "`+hidden+`"}}`), "authenticate: 307 Temporary Redirect"},
+		{"versions that are an error", answer(300, `{"error": {"message": "`+hidden+`"}}`), ""},
 		{"a page", answer(401, hidden), "authenticate: Unauthorized"},
 		{"an unknown status", answer(599, hidden), "authenticate: 599"},
 		{"JSON that is no token", answer(201, `{"`+hidden+`": 1}`), ""},
