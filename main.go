@@ -110,6 +110,7 @@ func newControllers(ctx context.Context, o *options.Options, clients *kubeclient
 	c.clouds = clouds.New(ctx, c.newCloud(config, metrics.Controller), clouds.Options{
 		Client:                   clients.WatchKube,
 		Servers:                  o.Servers,
+		Limits:                   o.CloudLimits,
 		ClusterResourceNamespace: o.ClusterResourceNamespace,
 		NewCloud:                 func(config neutron.Config) *neutron.Cloud { return c.newCloud(config, metrics.Secret) },
 	})

@@ -66,6 +66,8 @@ type Options struct {
 	NewCloud func(neutron.Config) *neutron.Cloud
 	// Servers are those that Secrets may lead to.
 	Servers Servers
+	// Limits bound how many credentials are in use.
+	Limits Limits
 	// ClusterResourceNamespace is the namespace of the Secrets with spare credentials: see
 	// spares. Without it, there are none. Client needs the right to list and watch all Secrets
 	// there.
@@ -101,6 +103,8 @@ type Clouds struct {
 	secrets map[cache.ObjectName]*secret
 	clouds  map[Group]*cloud
 	spares  spares
+	// crowded are the Networks for whose credentials there was no room, with their Secrets.
+	crowded map[cache.ObjectName]cache.ObjectName
 }
 
 // credentials are in use by at least one Network, or spare.
@@ -131,6 +135,7 @@ func New(ctx context.Context, own *neutron.Cloud, options Options) *Clouds {
 		inUse:   map[Ref]*credentials{},
 		secrets: map[cache.ObjectName]*secret{},
 		clouds:  map[Group]*cloud{},
+		crowded: map[cache.ObjectName]cache.ObjectName{},
 		spares:  spares{states: map[Ref]string{}, waiting: map[cache.ObjectName]bool{}},
 	}
 }
@@ -184,7 +189,7 @@ func (c *Clouds) For(ctx context.Context, key cache.ObjectName, network *samplec
 	if ref == (Ref{}) && c.groups.ref(key) == ref {
 		return listed(c.own) // without the lock that those of Secrets take
 	}
-	cloud, last, err := c.acquire(key, ref)
+	cloud, last, err := c.acquire(key, ref, network.Status.NetworkID != "")
 	isLost := neutron.ReasonOf(err) == neutron.NoCredentials && !network.DeletionTimestamp.IsZero()
 	if isLost {
 		var readErr error
@@ -220,7 +225,7 @@ func listed(cloud *neutron.Cloud) (*neutron.Cloud, error) {
 }
 
 // Forget releases the credentials that the key uses.
-func (c *Clouds) Forget(key cache.ObjectName) { _, _, _ = c.acquire(key, Ref{}) }
+func (c *Clouds) Forget(key cache.ObjectName) { _, _, _ = c.acquire(key, Ref{}, true) }
 
 // ForgetOwner forgets the Network with that UID, which no longer exists, in all clouds.
 func (c *Clouds) ForgetOwner(uid types.UID) {
@@ -231,10 +236,18 @@ func (c *Clouds) ForgetOwner(uid types.UID) {
 
 // acquire counts that the key uses the credentials from now on, and no others, and returns their
 // cloud. The zero Ref is not counted. last is the cloud that the credentials led to before, if
-// this process has seen their Secret.
-func (c *Clouds) acquire(key cache.ObjectName, ref Ref) (_ *neutron.Cloud, last *cloud, err error) {
+// this process has seen their Secret. The limits do not hold up credentials that must be used.
+func (c *Clouds) acquire(key cache.ObjectName, ref Ref, must bool) (_ *neutron.Cloud, last *cloud, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	delete(c.crowded, key)
+	if c.inUse[ref] == nil && ref != (Ref{}) && !must {
+		if err := c.checkRoom(ref); err != nil {
+			_, _, _ = c.acquireLocked(key, Ref{})
+			c.crowded[key] = ref.Secret
+			return nil, nil, err
+		}
+	}
 	return c.acquireLocked(key, ref)
 }
 
@@ -281,6 +294,9 @@ func (c *Clouds) release(ref Ref) {
 		c.groups.forgetSecret(ref.Secret)
 	}
 	c.handlers.Released(ref)
+	for _, secret := range c.crowded {
+		c.handlers.SecretChanged(secret) // there may be room now
+	}
 }
 
 // open assigns the cloud of the Secret's content to the credentials.

@@ -426,7 +426,7 @@ func TestSpareCredentialsGoBeforeThoseThatWereSeenLast(t *testing.T) {
 	}
 	l.remove(l.secret("creds", "one"))
 	l.await("the Secret is gone", func() bool {
-		_, last, err := l.acquire(key("web"), ref)
+		_, last, err := l.acquire(key("web"), ref, true)
 		return last != nil && neutron.ReasonOf(err) == neutron.NoCredentials
 	})
 	if name, err := l.settled(gone); name != "mycloud" || err != nil {

@@ -286,3 +286,55 @@ func TestGroupOf(t *testing.T) {
 	equal(t, true, l.GroupOf(key("a"), nil) == Group{})
 	equal(t, 0, len(l.groups.refs)+len(l.groups.contents))
 }
+
+// Networks that name many Secrets, which need not exist, do not take the memory of the controller.
+func TestHowManyCloudsMayBeUsed(t *testing.T) {
+	l := newLab(t)
+	l.options.Limits = Limits{PerNamespace: 2, Total: 3}
+	in := func(namespace, secret string, changes ...func(*samplecrdv1.Network)) (cache.ObjectName, *samplecrdv1.Network) {
+		n := naming(secret, changes...)
+		n.Namespace, n.Name = namespace, "net-"+secret
+		return cache.MetaObjectToName(n), n
+	}
+	expect := func(key cache.ObjectName, network *samplecrdv1.Network, says string) {
+		t.Helper()
+		_, err := l.For(t.Context(), key, network)
+		if says == "" && errors.Is(err, ErrNotReady) || says == "" && neutron.ReasonOf(err) == neutron.NoCredentials && strings.Contains(err.Error(), "does not exist") {
+			return
+		}
+		if says == "" || neutron.ReasonOf(err) != neutron.NoCredentials || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: got %v, want %q", key, err, says)
+		}
+	}
+	const here, all = "may use 2 clouds of Secrets", "may use 3 clouds of Secrets"
+	a, first := in("team", "a")
+	b, second := in("team", "b")
+	c, third := in("team", "c")
+	expect(a, first, "")
+	expect(b, second, "")
+	expect(c, third, here)
+	expect(a, first, "") // it has its place
+	d, other := in("others", "d")
+	expect(d, other, "")
+	e, more := in("others", "e")
+	expect(e, more, all)
+	equal(t, 3, len(l.secrets))
+	equal(t, 3, len(l.inUse))
+	equal(t, Ref{}, l.RefOfKey(c))
+
+	// A Network that is in Neutron already must be kept, and be deleted.
+	f, known := in("team", "f", func(n *samplecrdv1.Network) { n.Status.NetworkID = "id" })
+	expect(f, known, "")
+	l.Forget(f)
+
+	// Those for which there was no room are told when there is.
+	l.Forget(a)
+	told := map[cache.ObjectName]bool{}
+	for !told[RefOf(third).Secret] || !told[RefOf(more).Secret] {
+		told[<-l.told] = true
+	}
+	expect(c, third, "")
+	expect(e, more, all)
+	l.Forget(e)
+	equal(t, 0, len(l.crowded))
+}

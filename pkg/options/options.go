@@ -47,8 +47,9 @@ type Options struct {
 	Resync time.Duration
 	// Neutron are the options of the client of each cloud.
 	Neutron neutron.ClientOptions
-	// Servers are those that Secrets may lead to.
-	Servers clouds.Servers
+	// Servers are those that Secrets may lead to, and CloudLimits how many clouds they may have.
+	Servers     clouds.Servers
+	CloudLimits clouds.Limits
 
 	Workers int
 	Retry   retry.Options
@@ -269,6 +270,8 @@ func (o *Options) addOpenStack(fs *flag.FlagSet) {
 	fs.Float64Var(&o.Neutron.QPS, "neutron-qps", 0, "The average `number` of requests per second to one cloud with one set of credentials. 0 means no limit. (default 0)")
 	fs.IntVar(&o.Neutron.Burst, "neutron-burst", 10, "The `number` of requests to Neutron that may be sent at once, above the average of -neutron-qps.")
 	fs.Var(&o.Servers.Allowed, "allowed-auth-urls", "The `URLs` of Keystone that Secrets may name, separated by commas. Each also allows the paths below it. (default all)")
+	fs.IntVar(&o.CloudLimits.PerNamespace, "clouds-per-namespace", 20, "How many clouds of Secrets the Networks of one namespace may use. 0 means no limit.")
+	fs.IntVar(&o.CloudLimits.Total, "clouds-total", 500, "How many clouds of Secrets all Networks together may use. Each takes about 0.2 MB. 0 means no limit.")
 	fs.Var(&o.Servers.Denied, "denied-cidrs", "The `CIDRs` of networks to which no Secret may lead the controller unless -allowed-auth-urls is set, such as those of the cluster's Services and pods, separated by commas. In a pod, they always include loopback and link-local addresses, and the API server. (default none)")
 	fs.StringVar(&o.ClusterResourceNamespace, clusterResourceNamespace, "", "The `namespace` where an administrator can create Secrets with the label samplecrd.k8s.io/cloud-credentials: \"true\", for clouds that no Network names any more: to find orphans there, and to finish Networks that were deleted with their namespace and their Secret. An empty value turns this off. (default in a pod without -namespace: the pod's namespace)")
 }
@@ -332,6 +335,7 @@ func (o *Options) validateClients() error {
 		check(o.Kubernetes.ClusterID == "" || clusterID.MatchString(o.Kubernetes.ClusterID), "-cluster-id=%q: must be at most 63 letters, digits, dots, dashes and underscores, with a letter or digit first and last", o.Kubernetes.ClusterID),
 		check(o.Kubernetes.QPS > 0 && o.Kubernetes.Burst >= 1, "-kube-api-qps must be more than 0, and -kube-api-burst at least 1"),
 		check(o.ClusterResourceNamespace == "" || len(validation.IsDNS1123Label(o.ClusterResourceNamespace)) == 0, "-%s=%q: must be a valid name of a namespace", clusterResourceNamespace, o.ClusterResourceNamespace),
+		check(o.CloudLimits.PerNamespace >= 0 && o.CloudLimits.Total >= 0, "-clouds-per-namespace and -clouds-total must be at least 0"),
 		check(o.Neutron.Timeout > 0, "-neutron-timeout=%s: must be more than 0", o.Neutron.Timeout),
 		between("-neutron-connections", o.Neutron.Connections, 1),
 		check(o.Neutron.QPS >= 0 && o.Neutron.Burst >= 1, "-neutron-qps must be at least 0, and -neutron-burst at least 1"),

@@ -43,6 +43,7 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 		-delete-orphans -bind-address=:14 -tls-cert-file=f -tls-private-key-file=g -serve-authorized=false
 		-leader-elect=true -leader-elect-lease-duration=15m -leader-elect-renew-deadline 16s -leader-elect-retry-period=17s
 		-leader-elect-resource-name=h -leader-elect-resource-namespace=i -profiling -logging-format=json -allowed-auth-urls=https://j -denied-cidrs=10.96.0.0/12,fd00::/64
+		-clouds-per-namespace=19 -clouds-total=20
 		-cluster-resource-namespace=k`)
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
@@ -52,7 +53,7 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Options{
-		Version: true, Namespace: "c", ClusterResourceNamespace: "k", Cloud: "e", Resync: 3 * time.Second, Servers: clouds.Servers{Allowed: allowed, Denied: clouds.CIDRs{netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("fd00::/64")}}, Workers: 7, DeploymentWorkers: 12,
+		Version: true, Namespace: "c", ClusterResourceNamespace: "k", Cloud: "e", Resync: 3 * time.Second, Servers: clouds.Servers{Allowed: allowed, Denied: clouds.CIDRs{netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("fd00::/64")}}, CloudLimits: clouds.Limits{PerNamespace: 19, Total: 20}, Workers: 7, DeploymentWorkers: 12,
 		Kubernetes:    kubeclient.Options{Kubeconfig: "a", Master: "b", ClusterID: "d", QPS: 1.5, Burst: 2},
 		Neutron:       neutron.ClientOptions{Timeout: 4 * time.Second, Connections: 18, QPS: 5.5, Burst: 6},
 		Retry:         retry.Options{BaseDelay: 8 * time.Second, MaxDelay: 9 * time.Second, QPS: 10.5, Burst: 11},

@@ -1,0 +1,35 @@
+// Copyright The samplecrd-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clouds
+
+import "fmt"
+
+// Limits bound the credentials that are in use: each has a watch of its Secret, and a cloud with its cache. Spare credentials do
+// not count, and neither limit holds up a Network that is in Neutron already. 0 means no limit.
+type Limits struct {
+	// PerNamespace is for those of the Networks in one namespace, Total for those of all together.
+	PerNamespace, Total int
+}
+
+// checkRoom fails if there is no room for these credentials.
+func (c *Clouds) checkRoom(ref Ref) error {
+	all, here := 0, 0
+	for used := range c.inUse {
+		if _, isSpare := c.spares.states[used]; isSpare {
+			continue
+		}
+		all++
+		if used.Secret.Namespace == ref.Secret.Namespace {
+			here++
+		}
+	}
+	limits := c.options.Limits
+	switch {
+	case limits.PerNamespace > 0 && here >= limits.PerNamespace:
+		return unusable(ref.Secret.Name, fmt.Sprintf("the Networks of a namespace may use %d clouds of Secrets, and those of this one do; the administrator of the controller can allow more with -clouds-per-namespace", limits.PerNamespace))
+	case limits.Total > 0 && all >= limits.Total:
+		return unusable(ref.Secret.Name, fmt.Sprintf("all Networks together may use %d clouds of Secrets, and they do; the administrator of the controller can allow more with -clouds-total", limits.Total))
+	}
+	return nil
+}
