@@ -323,7 +323,7 @@ func TestEveryMetricIsDescribed(t *testing.T) {
 // The pages about running the controller name only flags that it has.
 func TestNamedFlagsExist(t *testing.T) {
 	var flags []string
-	for _, folder := range []string{"pkg/options", "pkg/command/export", "pkg/command/plan"} {
+	for _, folder := range []string{"pkg/options", "pkg/logging", "pkg/command/export", "pkg/command/plan"} {
 		flags = append(flags, matches(t, folder, `"([a-z][a-z-]*)"`)...)
 	}
 	flag := regexp.MustCompile("^-([a-z][a-z-]+)(=|$)")
