@@ -234,8 +234,8 @@ func TestASlowCloudLeavesWorkersToTheOthers(t *testing.T) {
 					for i := range 2 * test.workers {
 						p.add(fmt.Sprint(group, "/", i))
 					}
+					synctest.Wait() // the first take more than the later ones
 				}
-				synctest.Wait()
 				p.add(test.fast)
 				synctest.Wait()
 				p.mu.Lock()
