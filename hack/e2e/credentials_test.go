@@ -317,7 +317,7 @@ func TestCredentialsExampleIsUnderstood(t *testing.T) {
 	w.contains(string(example), address)
 	_, err = w.tryKubectl(strings.Replace(string(example), address, "http://127.0.0.1:1/v3", 1), "apply", "-f", "-")
 	w.must(err)
-	w.waitSays("team-network", samplecrdv1.ReasonNeutronUnavailable, "dial 127.0.0.1:1: connect: connection refused")
+	w.waitSays("team-network", samplecrdv1.ReasonNeutronUnavailable, "authenticate: connection refused")
 }
 
 // behindTLS puts the world's Neutron behind a TLS server whose certificate no public

@@ -166,8 +166,6 @@ var networkCases = []fieldCase{
 	{"a tag with a blank at its end", `{cidr: 10.0.0.0/24, tags: ["a "]}`, "tags[0]", fmt.Sprintf(badTag, "a ")},
 	{"a tag with a line break", `{cidr: 10.0.0.0/24, tags: ["a\nb"]}`, "tags[0]", fmt.Sprintf(badTag, "a\nb")},
 	{"a tag that is a mark", `{cidr: 10.0.0.0/24, tags: [Samplecrd-owner-1]}`, "tags[0]", `"Samplecrd-owner-1": must not begin with samplecrd-owner-, which is the ownership mark of imported networks`},
-	{"a Secret with an invalid name", `{cidr: 10.0.0.0/24, cloudCredentialsRef: {secretName: Team_Cloud, cloudName: mycloud}}`, "cloudCredentialsRef.secretName", `"Team_Cloud": must be a valid name of a Secret: letters in lower case, digits, dashes and dots`},
-	{"a cloud with a line break in its name", `{cidr: 10.0.0.0/24, cloudCredentialsRef: {secretName: team-cloud, cloudName: "a\nb"}}`, "cloudCredentialsRef.cloudName", `"a\nb": must not have a control character, or a blank at its start or end`},
 	{"an MTU that is too small", `{cidr: 10.0.0.0/24, mtu: 67}`, "mtu", "67: PATH in body should be greater than or equal to 68"},
 	{"an empty provider", `{cidr: 10.0.0.0/24, provider: {}}`, "provider.networkType", "Required value"},
 }
@@ -187,6 +185,23 @@ func TestAPIServerRefusesInvalidFieldsWithTheReason(t *testing.T) {
 	}
 	for _, tc := range networkCases {
 		t.Run(tc.why, func(t *testing.T) { w.at(t).tryFields(tc.spec, "spec."+tc.field, tc.message) })
+	}
+}
+
+// They cannot be added to a Network.
+func TestAPIServerRefusesInvalidNamesOfCredentials(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const names = "{cidr: 10.0.0.0/24, cloudCredentialsRef: {secretName: %s, cloudName: %s}}"
+	for _, tc := range []struct{ secret, cloud, field, message string }{
+		{"team.cloud-1", "My cloud (2), Zürich", "", ""},
+		{"Team_Cloud", "mycloud", "secretName", `"Team_Cloud": must be a valid name of a Secret: letters in lower case, digits, dashes and dots`},
+		{"../other/creds", "mycloud", "secretName", `"../other/creds": must be a valid name of a Secret: letters in lower case, digits, dashes and dots`},
+		{"team-cloud", `"a\nb"`, "cloudName", "\"a\\nb\": must not have a control character, or a blank at its start or end"},
+		{"team-cloud", `"a\e[2J"`, "cloudName", "\"a\\x1b[2J\": must not have a control character, or a blank at its start or end"},
+		{"team-cloud", `" a"`, "cloudName", `" a": must not have a control character, or a blank at its start or end`},
+	} {
+		w.refused(w.dryRun(spec("new", fmt.Sprintf(names, tc.secret, tc.cloud))), "spec.cloudCredentialsRef."+tc.field, tc.message)
 	}
 }
 

@@ -86,6 +86,7 @@ type tlsCase struct {
 	// authority is the file of the trusted authorities; "" for the system's.
 	authority string
 	says      string // the error; "" if it works
+	inSecret  string // the error for credentials in a Secret, which quotes nothing of the server
 }
 
 func (w *world) tlsCases() []tlsCase {
@@ -99,16 +100,16 @@ func (w *world) tlsCases() []tlsCase {
 	elsewhere := server(func(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, []string{"keystone.example"} })
 	client := server(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} })
 	old := w.behind(&tls.Config{Certificates: []tls.Certificate{w.issue(ours, func(*x509.Certificate) {})}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11})
-	const unknown = "certificate signed by unknown authority"
+	const unknown, notSigned = "certificate signed by unknown authority", "the server's certificate is not signed by a known authority"
 	return []tlsCase{
-		{"known", good, "", ours.pem(), ""},
-		{"unknown", good, "", "", unknown},
-		{"others", good, "", others.pem(), unknown},
-		{"unverified", good, "    verify: false\n", "", ""},
-		{"expired", expired, "", ours.pem(), "the server's certificate has expired"},
-		{"elsewhere", elsewhere, "", ours.pem(), "cannot validate certificate for 127.0.0.1"},
-		{"client", client, "", ours.pem(), "certificate specifies an incompatible key usage"},
-		{"old", old, "", ours.pem(), "protocol version"},
+		{"known", good, "", ours.pem(), "", ""},
+		{"unknown", good, "", "", unknown, notSigned},
+		{"others", good, "", others.pem(), unknown, notSigned},
+		{"unverified", good, "    verify: false\n", "", "", ""},
+		{"expired", expired, "", ours.pem(), "the server's certificate has expired", "the server's certificate has expired"},
+		{"elsewhere", elsewhere, "", ours.pem(), "cannot validate certificate for 127.0.0.1", "the server's certificate is for another name"},
+		{"client", client, "", ours.pem(), "certificate specifies an incompatible key usage", "the server's certificate is not valid"},
+		{"old", old, "", ours.pem(), "protocol version", "the server does not speak the protocol of the URL"},
 	}
 }
 
@@ -128,7 +129,7 @@ func TestTLSIsVerified(t *testing.T) {
 			}
 			w.applySecret(tc.name, data)
 			w.applyWith(tc.name, "10.1.0.0/16", "10.1.0.1", tc.name)
-			w.verified(tc.name, tc.says)
+			w.verified(tc.name, tc.inSecret)
 
 			file := own.file("clouds.yaml", cloudsYAML(tc.url, project, password)+entry)
 			own.waitUntilAtWork(own.launchIn([]string{"OS_CLIENT_CONFIG_FILE=" + file, "OS_CLOUD=mycloud"}, "-resync=1h", retryQuickly))
