@@ -156,6 +156,15 @@ func TestTooManyOwnNetworksAreAnErrorOfTheList(t *testing.T) {
 	if len(got) != 0 || ReasonOf(err) != Unavailable || !errors.Is(err, errTooMany) {
 		t.Errorf("got %d networks and the error %v", len(got), err)
 	}
+	// The clouds of Secrets share the memory.
+	const share = maxItems / untrustedShare
+	for n, want := range map[int]error{share: nil, share + 1: errTooMany} {
+		c := clientOf(&crowd{networks: n, every: 1, pageLimit: pageSize})
+		c.config.Untrusted = true
+		if got, err := c.ListNetworks(t.Context(), owner.Cluster); !errors.Is(err, want) || (len(got) == n) != (want == nil) {
+			t.Errorf("%d networks: got %d and the error %v", n, len(got), err)
+		}
+	}
 }
 
 func TestAfterAnOverflowNothingIsKnownAndNothingFails(t *testing.T) {

@@ -46,6 +46,9 @@ const (
 	// maxListText is the length of all texts that are kept in bytes: 250 for each of 50,000
 	// items. A network of the controller has about 170, its subnet about 210.
 	maxListText = 12 << 20
+	// untrustedShare is the part of maxItems and maxListText that a list of a Secret's cloud may keep: many of these clouds share
+	// the memory, and their servers may be anything.
+	untrustedShare = 10
 	// maxValue is how many bytes of one JSON value a decoder may hold. The longest item is a network
 	// with 50 tags of 255 characters, all of them escaped: 150 KiB. Without this limit the links of
 	// one page could take 300 MiB.
@@ -54,7 +57,7 @@ const (
 
 var (
 	errNoEnd     = fmt.Errorf("the list has no end, or more than %d pages, or %d of fewer than %d items", maxPages, maxSmallPages, smallPage)
-	errTooMany   = fmt.Errorf("the list has too much to keep: more than %d items or %d MiB of text", maxItems, maxListText>>20)
+	errTooMany   = errors.New("the list has too much to keep")
 	errLongValue = errors.New("the answer has a value that is longer than any of Neutron's")
 )
 
@@ -123,7 +126,7 @@ func remembered[T any](ctx context.Context, key string, read func() (T, error)) 
 
 // listOnly is list for lists of any length. It returns only the items for which keep returns true.
 func listOnly[T item](ctx context.Context, c *Client, collection string, fields []string, filter url.Values, keep func(*T) bool) ([]T, error) {
-	l := listing[T]{keep: keep}
+	l := newListing(c, keep)
 	if err := l.list(ctx, c, collection, fields, filter); err != nil {
 		return nil, err
 	}
@@ -132,11 +135,21 @@ func listOnly[T item](ctx context.Context, c *Client, collection string, fields 
 
 // listing is what was read so far. Items that are not kept take no memory, however many there are.
 type listing[T item] struct {
-	keep  func(*T) bool
+	keep func(*T) bool
+	// maxItems and maxText bound items and text.
+	maxItems, maxText int
+
 	items []T    // that were kept
 	text  int    // the length of all texts in items in bytes
 	read  int    // the number of items that were read
 	last  string // the ID of the last of them
+}
+
+func newListing[T item](c *Client, keep func(*T) bool) listing[T] {
+	if c.config.Untrusted {
+		return listing[T]{keep: keep, maxItems: maxItems / untrustedShare, maxText: maxListText / untrustedShare}
+	}
+	return listing[T]{keep: keep, maxItems: maxItems, maxText: maxListText}
 }
 
 // list reads all pages of a collection, and adds their items. If a page fails, list fails: a list
@@ -203,8 +216,8 @@ func (l *listing[T]) add(item *T) error {
 		return nil
 	}
 	l.text += length
-	if len(l.items) == maxItems || l.text > maxListText {
-		return errTooMany
+	if len(l.items) == l.maxItems || l.text > l.maxText {
+		return fmt.Errorf("%w: more than %d items or %d KiB of text", errTooMany, l.maxItems, l.maxText>>10)
 	}
 	l.items = append(l.items, *item)
 	return nil

@@ -160,7 +160,7 @@ func (c *Client) readSubnets(ctx context.Context, networks []*Network, filters .
 	for _, n := range networks {
 		byID[n.ID] = n
 	}
-	subnets := listing[Subnet]{keep: func(s *Subnet) bool { return byID[s.NetworkID] != nil }}
+	subnets := newListing(c, func(s *Subnet) bool { return byID[s.NetworkID] != nil })
 	for _, filter := range filters {
 		if err := subnets.list(ctx, c, "subnets", subnetFields, filter); err != nil {
 			return err
