@@ -148,6 +148,17 @@ func TestServingLooksAtNeutronForThoseWhoMayUpdate(t *testing.T) {
 	}
 }
 
+func TestServingTokensForAnotherAudienceAreRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.siteOf(w.start(serve, "-resync=1h", "-token-audience=samplecrd-controller"))
+	w.create("net", "10.1.0.0/16", "10.1.0.1")
+	usual := w.mayUpdate("right", "net")
+	own := strings.TrimSpace(w.kubectl("create", "token", "right", "--audience=samplecrd-controller"))
+	s.ask("POST", "/reconcile/"+w.namespace+"/net", usual, http.StatusUnauthorized)
+	s.ask("POST", "/reconcile/"+w.namespace+"/net", own, http.StatusAccepted)
+}
+
 func TestServingExampleGivesTheRights(t *testing.T) {
 	t.Parallel()
 	w := newWorldWithoutNeutron(t)

@@ -311,6 +311,7 @@ func (o *Options) addServing(fs *flag.FlagSet) {
 	fs.StringVar(&o.Serving.CertFile, "tls-cert-file", "", "The `file` with the certificate for HTTPS, in PEM. It is read again when it changes. (default none: plain HTTP)")
 	fs.StringVar(&o.Serving.KeyFile, "tls-private-key-file", "", "The `file` with the key of -tls-cert-file, in PEM.")
 	fs.StringVar(&o.Serving.Authorized, "serve-authorized", "auto", "The `mode` of serving POST /reconcile/NAMESPACE/NAME and GET /orphans, for which callers need a token. true: always. false: never. auto: over HTTPS or on a loopback address only.")
+	fs.StringVar(&o.Serving.Audience, "token-audience", "", "The `audience` that the tokens of callers must be for, such as samplecrd-controller. (default that of the API server)")
 	fs.BoolVar(&o.Profiling, "profiling", false, "Serve /debug/pprof/ too, to everyone who can reach -bind-address: it needs no token.")
 }
 

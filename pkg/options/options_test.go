@@ -40,7 +40,7 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 		-cloud=e -resync=3s -neutron-timeout=4s -neutron-qps=5.5 -neutron-burst=6
 		-workers=7 -neutron-connections=18 -retry-base-delay=8s -retry-max-delay=9s -retry-qps=10.5 -retry-burst=11 --version -v=4
 		-deployment-workers=12 -deployment-cidr-pool=10.0.0.0/8 -deployment-cidr-prefix-length 13
-		-delete-orphans -bind-address=:14 -tls-cert-file=f -tls-private-key-file=g -serve-authorized=false
+		-delete-orphans -bind-address=:14 -tls-cert-file=f -tls-private-key-file=g -serve-authorized=false -token-audience=l
 		-leader-elect=true -leader-elect-lease-duration=15m -leader-elect-renew-deadline 16s -leader-elect-retry-period=17s
 		-leader-elect-resource-name=h -leader-elect-resource-namespace=i -profiling -logging-format=json -allowed-auth-urls=https://j -denied-cidrs=10.96.0.0/12,fd00::/64
 		-clouds-per-namespace=19 -clouds-total=20
@@ -59,7 +59,7 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 		Retry:         retry.Options{BaseDelay: 8 * time.Second, MaxDelay: 9 * time.Second, QPS: 10.5, Burst: 11},
 		Deployments:   deployment.Options{CIDRPool: netip.MustParsePrefix("10.0.0.0/8"), CIDRPrefixLength: 13},
 		DeleteOrphans: orphans.RemoveFew,
-		Serving:       serving.Options{Address: ":14", CertFile: "f", KeyFile: "g", Authorized: "false"},
+		Serving:       serving.Options{Address: ":14", CertFile: "f", KeyFile: "g", Authorized: "false", Audience: "l"},
 		LeaderElect:   "true", Profiling: true, Logging: logging.Options{Format: "json"},
 		Election: election.Options{Namespace: "i", Name: "h", LeaseDuration: 15 * time.Minute, RenewDeadline: 16 * time.Second, RetryPeriod: 17 * time.Second},
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,8 @@ type guard struct {
 	limiter *rate.Limiter
 	// junk keeps the reviews for those who have valid tokens.
 	junk junk
+	// audience is the one that a token must be for; "" for that of the API server.
+	audience string
 }
 
 // refusal is the answer to a caller that is not admitted.
@@ -100,12 +103,16 @@ func (g *guard) authenticate(ctx context.Context, token string) (*authentication
 	// At its highest verbosity, client-go logs the bodies of requests and answers. They contain
 	// the token.
 	silent := klog.NewContext(ctx, klog.Logger{})
-	review, err := g.kube.AuthenticationV1().TokenReviews().Create(silent,
-		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+	spec := authenticationv1.TokenReviewSpec{Token: token}
+	if g.audience != "" {
+		spec.Audiences = []string{g.audience}
+	}
+	review, err := g.kube.AuthenticationV1().TokenReviews().Create(silent, &authenticationv1.TokenReview{Spec: spec}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("review a token: %w", err)
 	}
-	if !review.Status.Authenticated {
+	// An authenticator that knows no audiences returns none: see the documentation of TokenReviewStatus.
+	if !review.Status.Authenticated || g.audience != "" && !slices.Contains(review.Status.Audiences, g.audience) {
 		return nil, nil
 	}
 	return &review.Status.User, nil

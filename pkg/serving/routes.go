@@ -51,6 +51,8 @@ type Routes struct {
 	Guarded bool
 	// Kube reviews the callers' tokens and permissions.
 	Kube kubernetes.Interface
+	// Audience is the one that a caller's token must be for; "" for that of the API server. Start sets it.
+	Audience string
 	// Networks writes the callers' requests to Networks.
 	Networks clientset.Interface
 	// Namespace is the namespace that the controller is limited to; "" for all.
@@ -81,7 +83,7 @@ func NewHandler(routes Routes) http.Handler {
 	if routes.Limiter == nil {
 		routes.Limiter = rate.NewLimiter(requestsPerSecond, requestsAtOnce)
 	}
-	guard := &guard{kube: routes.Kube, limiter: routes.Limiter, junk: newJunk()}
+	guard := &guard{kube: routes.Kube, limiter: routes.Limiter, junk: newJunk(), audience: routes.Audience}
 	mux.HandleFunc("POST /reconcile/{namespace}/{name}", guard.protect(mayUpdate, routes.reconcile))
 	if routes.Orphans != nil {
 		mux.HandleFunc("GET /orphans", guard.protect(mayListAll, routes.listOrphans))

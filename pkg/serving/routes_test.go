@@ -335,6 +335,31 @@ func TestTheUsualLimitIsForRequestsWithTokens(t *testing.T) {
 	})
 }
 
+func TestATokenMustBeForTheAudience(t *testing.T) {
+	for _, test := range []struct {
+		name, audience string
+		returned       []string // by the API server
+		want           int
+	}{
+		{"none is set", "", []string{"https://kubernetes.default.svc"}, http.StatusAccepted},
+		{"the right one", "us", []string{"us"}, http.StatusAccepted},
+		{"an authenticator that knows no audiences", "us", nil, http.StatusUnauthorized},
+		{"another one", "us", []string{"them"}, http.StatusUnauthorized},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLab(t)
+			l.routes.Audience = test.audience
+			l.kube.PrependReactor("create", "tokenreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				review := action.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
+				equal(t, strings.Fields(test.audience), append([]string{}, review.Spec.Audiences...))
+				review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: alice, Audiences: test.returned}
+				return true, review, nil
+			})
+			equal(t, test.want, l.ask(NewHandler(l.routes), "POST", "/reconcile/default/net", bearer(right)).StatusCode)
+		})
+	}
+}
+
 // Tokens that are not valid use up the reviews of their own address only.
 func TestJunkShutsOutOnlyItsOwnAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

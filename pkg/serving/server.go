@@ -28,6 +28,9 @@ type Options struct {
 	// Authorized is "true" if the routes for callers with tokens are served, or "auto" if they
 	// are served only where nobody on the way can read the tokens.
 	Authorized string
+	// Audience is the one that a caller's token must be for; "" for that of the API server. A token for another audience is of no
+	// use to whoever steals it from this process.
+	Audience string
 }
 
 // Server listens from the start, and serves HTTP when Serve is called.
@@ -92,6 +95,7 @@ func (s *Server) Start(ctx context.Context, routes Routes) (stop func()) {
 	}
 	logger := klog.FromContext(ctx)
 	logger.Info("Serving HTTP", "address", s.Address(), "tls", s.TLS())
+	routes.Audience = s.options.Audience
 	routes.Guarded = s.options.Authorized == "true" || s.options.Authorized == "auto" && s.Confidential()
 	if !routes.Guarded {
 		logger.Info("Not serving POST /reconcile and GET /orphans: callers send tokens, which others could read on the way without TLS, except on a loopback address",
