@@ -189,7 +189,7 @@ func (c *Clouds) For(ctx context.Context, key cache.ObjectName, network *samplec
 	if ref == (Ref{}) && c.groups.ref(key) == ref {
 		return listed(c.own) // without the lock that those of Secrets take
 	}
-	cloud, last, err := c.acquire(key, ref, network.Status.NetworkID != "")
+	cloud, last, err := c.acquire(key, ref, hasSomething(network))
 	isLost := neutron.ReasonOf(err) == neutron.NoCredentials && !network.DeletionTimestamp.IsZero()
 	if isLost {
 		var readErr error
@@ -294,9 +294,7 @@ func (c *Clouds) release(ref Ref) {
 		c.groups.forgetSecret(ref.Secret)
 	}
 	c.handlers.Released(ref)
-	for _, secret := range c.crowded {
-		c.handlers.SecretChanged(secret) // there may be room now
-	}
+	c.wakeCrowded()
 }
 
 // open assigns the cloud of the Secret's content to the credentials.
@@ -312,6 +310,9 @@ func (c *Clouds) open(ref Ref, used *credentials) error {
 	config, err := file.config(ref.CloudName, c.options.Servers)
 	if err != nil {
 		return err
+	}
+	if _, isSpare := c.spares.states[ref]; isSpare { // an administrator has written it
+		config.Untrusted, config.Denied = false, nil
 	}
 	c.detach(used)
 	shared := c.clouds[group]

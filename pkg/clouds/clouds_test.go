@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -446,6 +447,14 @@ func TestThePermissionToReadASecretIsRestored(t *testing.T) {
 	}
 }
 
+// manyClouds returns that many entries of a clouds.yaml.
+func manyClouds(n int) (entries string) {
+	for i := range n {
+		entries += fmt.Sprintf("cloud-%d: {auth: {password: hunter2}},", i)
+	}
+	return entries
+}
+
 func TestErrorsDoNotContainTheSecretsContent(t *testing.T) {
 	const good = "clouds: {mycloud: {auth: {auth_url: 'http://127.0.0.1/v3', username: u, password: hunter2hunter2, project_name: p, user_domain_name: d, project_domain_name: d}"
 	for _, test := range []struct {
@@ -453,6 +462,9 @@ func TestErrorsDoNotContainTheSecretsContent(t *testing.T) {
 		want                     string
 	}{
 		{"too large", good + "}}\n#" + strings.Repeat("x", neutron.MaxCloudsYAML), "", "key clouds.yaml: it has more than 64 KiB"},
+		{"too many clouds", "clouds: {" + manyClouds(257) + "}", "", "key clouds.yaml: it has more than 256 clouds"},
+		{"an entry that aliases make large", "x: &x " + strings.Repeat("hunter2", 1000) + "\nclouds: {mycloud: {auth: {auth_url: *x, username: *x, password: *x}}}", "", "key clouds.yaml: cloud mycloud has more than 16 KiB"},
+		{"too many authorities", good + "}}", strings.Repeat("hunter2", 40_000), "key cacert: it has more than 256 KiB"},
 		{"not YAML", "password: *hunter2hunter2", "", "key clouds.yaml: it is not YAML of the form that clouds.yaml has"},
 		{"a key that differs only in a Unicode letter does not hide the key clouds", good + ", cacert: /hunter2hunter2}}\n\"cloud\u017f\": {mycloud: {}}", "", "cacert in cloud mycloud names a file"},
 		{"a list instead of a map", "clouds: [hunter2hunter2]", "", "key clouds.yaml: it is not YAML"},

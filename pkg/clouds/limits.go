@@ -3,7 +3,13 @@
 
 package clouds
 
-import "fmt"
+import (
+	"fmt"
+
+	"k8s.io/client-go/tools/cache"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
 
 // Limits bound the credentials that are in use: each has a watch of its Secret, and a cloud with its cache. Spare credentials do
 // not count, and neither limit holds up a Network that is in Neutron already. 0 means no limit.
@@ -32,4 +38,24 @@ func (c *Clouds) checkRoom(ref Ref) error {
 		return unusable(ref.Secret.Name, fmt.Sprintf("all Networks together may use %d clouds of Secrets, and they do; the administrator of the controller can allow more with -clouds-total", limits.Total))
 	}
 	return nil
+}
+
+// wakeCrowded calls the handler for each Secret for which there may be room now.
+func (c *Clouds) wakeCrowded() {
+	secrets := map[cache.ObjectName]bool{}
+	for _, secret := range c.crowded {
+		if _, known := secrets[secret]; !known {
+			secrets[secret] = c.checkRoom(Ref{Secret: secret}) == nil
+		}
+	}
+	for secret, hasRoom := range secrets {
+		if hasRoom {
+			c.handlers.SecretChanged(secret)
+		}
+	}
+}
+
+// hasSomething reports whether the limits must not hold up the Network: it may have something in Neutron.
+func hasSomething(network *samplecrdv1.Network) bool {
+	return network.Status.NetworkID != "" || network.Status.Router != nil || !network.DeletionTimestamp.IsZero()
 }

@@ -5,6 +5,7 @@ package clouds
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
@@ -27,6 +28,9 @@ const (
 	keyCloudsYAML = "clouds.yaml"
 	keyCACert     = "cacert"
 )
+
+// maxCACert is how many bytes the authorities can have. Those of a Linux distribution have about 220 KB.
+const maxCACert = 256 << 10
 
 // secret is a Secret that Networks name.
 type secret struct {
@@ -94,11 +98,10 @@ func trim(object any) any {
 	}
 	kept := &corev1.Secret{Data: map[string][]byte{}}
 	kept.Namespace, kept.Name, kept.UID, kept.ResourceVersion, kept.Labels = s.Namespace, s.Name, s.UID, s.ResourceVersion, s.Labels
-	if value, ok := s.Data[keyCloudsYAML]; ok { // one byte too many is too many
-		kept.Data[keyCloudsYAML] = bytes.Clone(value[:min(len(value), neutron.MaxCloudsYAML+1)])
-	}
-	if value, ok := s.Data[keyCACert]; ok {
-		kept.Data[keyCACert] = value
+	for key, limit := range map[string]int{keyCloudsYAML: neutron.MaxCloudsYAML, keyCACert: maxCACert} {
+		if value, ok := s.Data[key]; ok {
+			kept.Data[key] = bytes.Clone(value[:min(len(value), limit+1)]) // one byte too many is too many
+		}
 	}
 	return kept
 }
@@ -178,13 +181,14 @@ type file struct {
 	clouds  neutron.CloudsYAML
 	// authorities are those of cacert; nil without it.
 	authorities *x509.CertPool
-	// err is why no cloud of it can be used.
-	err error
+	// err is why no cloud of it can be used, and refusals are why single ones cannot: each sync asks again.
+	err      error
+	refusals map[string]error
 }
 
 // load returns what the Secret has: before, if that has the same content.
 func load(secret *corev1.Secret, before *file) *file {
-	f := &file{name: secret.Name, content: contentOf(secret)}
+	f := &file{name: secret.Name, content: contentOf(secret), refusals: map[string]error{}}
 	if before != nil && before.content == f.content {
 		return before
 	}
@@ -198,7 +202,10 @@ func load(secret *corev1.Secret, before *file) *file {
 		f.err = f.invalid(keyCloudsYAML, err.Error())
 		return f
 	}
-	if pem, ok := secret.Data[keyCACert]; ok {
+	pem, ok := secret.Data[keyCACert]
+	if len(pem) > maxCACert {
+		f.err = f.invalid(keyCACert, fmt.Sprintf("it has more than %d KiB", maxCACert>>10))
+	} else if ok {
 		f.authorities = x509.NewCertPool()
 		if !f.authorities.AppendCertsFromPEM(pem) {
 			f.err = f.invalid(keyCACert, "it contains no certificate in PEM format")
@@ -209,9 +216,18 @@ func load(secret *corev1.Secret, before *file) *file {
 
 // config returns the configuration of a cloud, if its Keystone is allowed.
 func (f *file) config(cloudName string, servers Servers) (neutron.Config, error) {
-	if f.err != nil {
-		return neutron.Config{}, f.err
+	if err := cmp.Or(f.err, f.refusals[cloudName]); err != nil {
+		return neutron.Config{}, err
 	}
+	config, err := f.read(cloudName, servers)
+	if err != nil {
+		f.refusals[cloudName] = err
+	}
+	return config, err
+}
+
+// read is config without its memory.
+func (f *file) read(cloudName string, servers Servers) (neutron.Config, error) {
 	config, err := f.clouds.Config(cloudName)
 	if err != nil {
 		return neutron.Config{}, f.invalid(keyCloudsYAML, err.Error())
@@ -222,9 +238,8 @@ func (f *file) config(cloudName string, servers Servers) (neutron.Config, error)
 			"the controller is not allowed to connect to the auth_url of cloud %s; its administrator can allow it with -allowed-auth-urls", cloudName))
 	}
 	config.TLS.RootCAs = f.authorities
-	config.Untrusted = true
-	if servers.Allowed.allowed == nil { // an allowed Keystone says where its Neutron is
-		config.Denied = servers.Denied
+	if servers.Allowed.allowed == nil { // an allowed Keystone says where its Neutron is, and is what it says
+		config.Untrusted, config.Denied = true, servers.Denied
 	}
 	return config, nil
 }

@@ -53,7 +53,7 @@ func (c *CIDRs) Set(text string) error {
 	var networks CIDRs
 	for entry := range strings.SplitSeq(text, ",") {
 		p, err := netip.ParsePrefix(strings.TrimSpace(entry))
-		if err != nil {
+		if err != nil || p.Addr().Is4In6() { // which no address is compared with
 			return fmt.Errorf("%q is not a network such as 10.96.0.0/12", strings.TrimSpace(entry))
 		}
 		networks = append(networks, p.Masked())

@@ -326,6 +326,12 @@ func TestHowManyCloudsMayBeUsed(t *testing.T) {
 	f, known := in("team", "f", func(n *samplecrdv1.Network) { n.Status.NetworkID = "id" })
 	expect(f, known, "")
 	l.Forget(f)
+	g, deleted := in("team", "g", beingDeleted)
+	_, err := l.For(t.Context(), g, deleted)
+	if err != nil && strings.Contains(err.Error(), "may use") {
+		t.Errorf("a deletion is held up: %v", err)
+	}
+	l.Forget(g)
 
 	// Those for which there was no room are told when there is.
 	l.Forget(a)

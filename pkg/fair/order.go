@@ -98,24 +98,26 @@ type queue[K, C comparable] struct {
 
 // Done releases the key first, because the work queue then pushes a key that was added
 // meanwhile. Every worker that calls Done calls Get next, or the queue is shutting down, so no other worker has to be woken for
-// the key that a release makes room for. But a release can make room for a second one: then Done wakes a worker by adding the
-// zero key.
+// the key that a release makes room for.
 func (q *queue[K, C]) Done(key K) {
-	mayWake := q.order.Release(key)
+	q.order.Release(key)
 	q.TypedRateLimitingInterface.Done(key)
-	if mayWake {
-		var zero K
-		q.Add(zero)
-	}
 }
 
-// Get returns no zero key.
+// Get returns no zero key. A release can make room for several keys, and only one worker comes for them: it wakes another one by
+// adding the zero key.
 func (q *queue[K, C]) Get() (key K, shutdown bool) {
 	var zero K
 	for {
 		key, shutdown = q.TypedRateLimitingInterface.Get()
-		if shutdown || key != zero {
+		if shutdown {
 			return key, shutdown
+		}
+		if key != zero {
+			if q.order.hasRoom() {
+				q.Add(zero)
+			}
+			return key, false
 		}
 		q.TypedRateLimitingInterface.Done(zero)
 	}
@@ -198,21 +200,25 @@ func (o *Order[K, C]) Pop() K {
 	return key
 }
 
-// Release makes room for another key, and reports whether that may be two: one of the same cloud, and one of the same namespace
-// or of any. Releasing a key that is not handed out does nothing.
-func (o *Order[K, C]) Release(key K) (maybeTwo bool) {
+// Release makes room for other keys. Releasing a key that is not handed out does nothing.
+func (o *Order[K, C]) Release(key K) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	group, ok := o.processing[key]
 	if !ok {
-		return false
+		return
 	}
 	delete(o.processing, key)
 	decrement(o.busy, group.Cloud)
-	if isOwn(group.Cloud) {
-		return false
+	if !isOwn(group.Cloud) {
+		decrement(o.tenants, group.Namespace)
 	}
-	decrement(o.tenants, group.Namespace)
+}
+
+// hasRoom reports whether a key of a cloud of a Secret can be handed out.
+func (o *Order[K, C]) hasRoom() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	return slices.ContainsFunc(o.turns, func(w *waiting[K, C]) bool { return !isOwn(w.cloud) && o.next(w) >= 0 })
 }
 

@@ -189,7 +189,10 @@ func (c *Client) newSession(ctx context.Context, config Config) (*session, error
 	}
 	provider.HTTPClient = c.http
 	provider.UserAgent.Prepend(c.options.UserAgent)
-	if err := openstack.Authenticate(ctx, provider, config.Auth); err != nil {
+	if err := checkCredentials(config.Auth); err != nil {
+		return nil, wrap(authenticate, err)
+	}
+	if err := c.unquoted(openstack.Authenticate(ctx, provider, config.Auth)); err != nil {
 		// If Keystone refuses the content of the request, it refuses the credentials.
 		err = withReason(wrap(authenticate, err), Unauthenticated, Invalid, Forbidden, NotFound)
 		if ReasonOf(err) == Unauthenticated {
@@ -204,7 +207,7 @@ func (c *Client) newSession(ctx context.Context, config Config) (*session, error
 	}
 	service, err := openstack.NewNetworkV2(provider, config.Endpoint)
 	if err != nil {
-		return nil, endpointError(err)
+		return nil, endpointError(c.unquoted(err))
 	}
 	if before, ok := c.Place(); ok && before != place {
 		return nil, &Error{Op: authenticate, Reason: Unauthenticated, Message: fmt.Sprintf(
@@ -226,10 +229,10 @@ func endpointError(err error) error {
 // request makes a request of Neutron, unless the sync of the context has taken too long. If Neutron refuses the token, which it
 // does before anything else, request authenticates again and repeats the request once.
 func (c *Client) request(ctx context.Context, method, path string, opts *gophercloud.RequestOpts) (*http.Response, error) {
-	if err := checkTurn(ctx); err != nil {
-		return nil, err
-	}
 	for isRepeated := false; ; isRepeated = true {
+		if err := checkTurn(ctx); err != nil {
+			return nil, err
+		}
 		s, err := c.connected(ctx)
 		if err != nil {
 			return nil, err
@@ -246,7 +249,7 @@ func (c *Client) request(ctx context.Context, method, path string, opts *gopherc
 		if err == nil || isRefused && refusal.Actual < http.StatusInternalServerError {
 			s.accepted.Store(true)
 		}
-		return response, err
+		return response, c.unquoted(err)
 	}
 }
 
@@ -276,7 +279,7 @@ func exchange[T item](ctx context.Context, c *Client, method string, fields obje
 	err := c.send(ctx, method, body, &answer, revision, path...)
 	var found T
 	if text, has := answer[kind]; err == nil && has {
-		err = json.Unmarshal(text, &found)
+		err = c.unquoted(json.Unmarshal(text, &found))
 	}
 	id, _, _ := found.listed()
 	return found, wrapAnswer(verbs[method]+kind, err, id)

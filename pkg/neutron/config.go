@@ -121,6 +121,13 @@ func withoutUser(address string) string {
 // to a microsecond.
 const MaxCloudsYAML = 64 << 10
 
+// maxEntries and maxEntry bound what is kept of a CloudsYAML, and what is parsed again for one entry: by an alias, a text can
+// stand in it many times.
+const (
+	maxEntries = 256
+	maxEntry   = 16 << 10
+)
+
 // CloudsYAML is the content of a clouds.yaml whose author may not be allowed to read the process's files, or to
 // take its memory.
 type CloudsYAML struct{ entries map[string]clouds.Cloud }
@@ -135,6 +142,9 @@ func ParseCloudsYAML(content []byte) (CloudsYAML, error) {
 		// The rest of the parser's message may quote a password.
 		return CloudsYAML{}, fmt.Errorf("it is not YAML of the form that clouds.yaml has %s", lineOf(err))
 	}
+	if len(file.Clouds) > maxEntries {
+		return CloudsYAML{}, fmt.Errorf("it has more than %d clouds", maxEntries)
+	}
 	for name, entry := range file.Clouds {
 		entry.Regions = nil // they are not used, and can be large
 		file.Clouds[name] = entry
@@ -146,13 +156,17 @@ func ParseCloudsYAML(content []byte) (CloudsYAML, error) {
 func (c CloudsYAML) Names() []string { return slices.Sorted(maps.Keys(c.entries)) }
 
 // Config returns the configuration of an entry. It refuses one that names a file, and ignores the OS_* variables, which are for
-// the process's own cloud. It takes no longer for a large file than for a small one.
+// the process's own cloud.
 func (c CloudsYAML) Config(cloud string) (Config, error) {
 	entry := c.entries[cloud]
 	if key := namesFile(entry); key != "" {
 		return Config{}, fmt.Errorf("%s in cloud %s names a file, which the controller does not have; put CA certificates into the key cacert of the Secret", key, cloud)
 	}
-	config, err := parseCloud(cloud, "cloud "+cloud, clouds.WithCloudName(cloud), clouds.WithCloudsYAML(bytes.NewReader(c.only(cloud))),
+	only := c.only(cloud)
+	if len(only) > maxEntry {
+		return Config{}, fmt.Errorf("cloud %s has more than %d KiB", cloud, maxEntry>>10)
+	}
+	config, err := parseCloud(cloud, "cloud "+cloud, clouds.WithCloudName(cloud), clouds.WithCloudsYAML(bytes.NewReader(only)),
 		clouds.WithRegion(""), clouds.WithEndpointType(""))
 	if err != nil {
 		return Config{}, err

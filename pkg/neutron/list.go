@@ -58,6 +58,7 @@ const (
 var (
 	errNoEnd     = fmt.Errorf("the list has no end, or more than %d pages, or %d of fewer than %d items", maxPages, maxSmallPages, smallPage)
 	errTooMany   = errors.New("the list has too much to keep")
+	errSamePage  = errors.New("every page is the same")
 	errLongValue = errors.New("the answer has a value that is longer than any of Neutron's")
 )
 
@@ -183,7 +184,7 @@ func (l *listing[T]) list(ctx context.Context, c *Client, collection string, fie
 		}
 		// A server that ignores the marker sends the same page again and again.
 		if l.last == query.Get("marker") {
-			return listError(op, errors.New("every page is the same"))
+			return listError(op, errSamePage)
 		}
 		if !more {
 			return nil
@@ -272,7 +273,7 @@ func (l *listing[T]) page(ctx context.Context, c *Client, collection string, que
 		return false, err
 	case err != nil:
 		// Only the text of err: the error itself may hold a whole value of the answer.
-		return false, fmt.Errorf("invalid list of %s: %s", collection, Printable(err.Error()))
+		return false, fmt.Errorf("invalid list of %s: %s", collection, Printable(c.unquoted(err).Error()))
 	}
 	return more, nil
 }

@@ -16,8 +16,8 @@ import (
 // worker for as long as it likes.
 const maxSync = 2 * time.Minute
 
-// errSlow is not about the request, which the next sync may make.
-var errSlow = unsentError{fmt.Errorf("OpenStack is slow: this sync has taken more than %s", maxSync)}
+// errSlow is no unsentError: the sync has made requests, and is tried again with a back-off.
+var errSlow = fmt.Errorf("OpenStack is slow: this sync has taken more than %s", maxSync)
 
 // turn is the key of a sync in a context.
 type turn struct{}
@@ -27,8 +27,8 @@ type turnOf struct {
 	ends time.Time
 }
 
-// ForSync returns a context for one sync that begins now. No request begins later than two minutes from now; it fails with
-// Unavailable. Each request carries the ID to OpenStack, which logs it beside its own request ID: req-<id>, the "global request
+// ForSync returns a context for one sync that begins now. A request later than two minutes from now fails with Unavailable. One that
+// was made before can still wait for its turn, and for an authentication. Each request carries the ID to OpenStack, which logs it beside its own request ID: req-<id>, the "global request
 // ID". Debian 12's Neutron, with neutron-lib 3.1.0 and oslo.messaging 14.0.3, loses it in the middle of a change.
 func ForSync(ctx context.Context, id uuid.UUID) context.Context {
 	return context.WithValue(ctx, turn{}, turnOf{id, time.Now().Add(maxSync)})

@@ -14,8 +14,12 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"syscall"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
 )
 
 // untrusted is an http.RoundTripper for servers that somebody else names, who reads the status, and may not be allowed to reach
@@ -33,6 +37,7 @@ func (u untrusted) RoundTrip(request *http.Request) (*http.Response, error) {
 	if response.StatusCode < http.StatusMultipleChoices {
 		return response, nil
 	}
+	response.Header.Del("Location") // net/http quotes one that is no URL
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	response.Body.Close()
 	if err != nil {
@@ -99,6 +104,38 @@ func inFixedWords(err error) error {
 	return errors.New("no connection, or the server does not speak the protocol of the URL")
 }
 
+// unquoted returns the error in fixed words if it may quote what a server of somebody else has answered. An answer with an
+// unexpected status, and an error of a request, have gone through RoundTrip.
+func (c *Client) unquoted(err error) error {
+	if err == nil || !c.config.Untrusted || ReasonOf(err) != "" {
+		return err
+	}
+	if _, isStatus := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err); isStatus {
+		return err
+	}
+	if request, ok := errors.AsType[*url.Error](err); ok && request.Op != "parse" {
+		return err
+	}
+	for _, ours := range []error{errTooMany, errTooLarge, errLongValue, errNoEnd, errSamePage, errSlow} {
+		if errors.Is(err, ours) {
+			return err
+		}
+	}
+	if _, isMissing := errors.AsType[*gophercloud.ErrEndpointNotFound](err); isMissing {
+		return err
+	}
+	return errors.New("the answer is not OpenStack's")
+}
+
+// checkCredentials returns the error of credentials that no request can be made of.
+func checkCredentials(auth gophercloud.AuthOptions) error {
+	scope, err := auth.ToTokenV3ScopeMap()
+	if err == nil {
+		_, err = auth.ToTokenV3CreateMap(scope)
+	}
+	return err
+}
+
 var errDenied = errors.New("the controller must not connect to this address; its administrator can allow the auth_url with -allowed-auth-urls")
 
 // proxied is the key in a context of a request that goes to a proxy.
@@ -108,7 +145,7 @@ type proxied struct{}
 // name is. A proxy of the environment may be in them: it decides for itself where it leads.
 func dialExcept(denied []netip.Prefix) func(ctx context.Context, network, address string) (net.Conn, error) {
 	defaults := http.DefaultTransport.(*http.Transport).DialContext
-	guarded := &net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
+	guarded := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
 		isIn := func(p netip.Prefix) bool { return p.Contains(to.Addr().Unmap().WithZone("")) }
 		if err != nil || slices.ContainsFunc(denied, isIn) {

@@ -272,7 +272,7 @@ func (o *Options) addOpenStack(fs *flag.FlagSet) {
 	fs.Var(&o.Servers.Allowed, "allowed-auth-urls", "The `URLs` of Keystone that Secrets may name, separated by commas. Each also allows the paths below it. (default all)")
 	fs.IntVar(&o.CloudLimits.PerNamespace, "clouds-per-namespace", 20, "How many clouds of Secrets the Networks of one namespace may use. 0 means no limit.")
 	fs.IntVar(&o.CloudLimits.Total, "clouds-total", 500, "How many clouds of Secrets all Networks together may use. Each takes about 0.2 MB. 0 means no limit.")
-	fs.Var(&o.Servers.Denied, "denied-cidrs", "The `CIDRs` of networks to which no Secret may lead the controller unless -allowed-auth-urls is set, such as those of the cluster's Services and pods, separated by commas. In a pod, they always include loopback and link-local addresses, and the API server. (default none)")
+	fs.Var(&o.Servers.Denied, "denied-cidrs", "The `CIDRs` of networks to which no Secret may lead the controller unless -allowed-auth-urls is set, such as those of the cluster's Services and pods, separated by commas. In a pod, they always include loopback and link-local addresses, and $KUBERNETES_SERVICE_HOST if it is an address. (default none)")
 	fs.StringVar(&o.ClusterResourceNamespace, clusterResourceNamespace, "", "The `namespace` where an administrator can create Secrets with the label samplecrd.k8s.io/cloud-credentials: \"true\", for clouds that no Network names any more: to find orphans there, and to finish Networks that were deleted with their namespace and their Secret. An empty value turns this off. (default in a pod without -namespace: the pod's namespace)")
 }
 

@@ -6,6 +6,7 @@ package options
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"net/netip"
 	"os"
@@ -259,8 +260,10 @@ func TestWhereSecretsMustNotLead(t *testing.T) {
 			t.Errorf("%s, in a pod: %t: got %+v, %v, want %q", tt.arguments, tt.pod != "", o, err, tt.want)
 		}
 	}
-	if _, _, err := Parse([]string{"-denied-cidrs=10.96.0.0"}, nil); err == nil || !strings.Contains(err.Error(), `"10.96.0.0" is not a network such as 10.96.0.0/12`) {
-		t.Errorf("got %v", err)
+	for _, wrong := range []string{"10.96.0.0", "::ffff:10.96.0.0/112", ""} {
+		if _, _, err := Parse([]string{"-denied-cidrs=" + wrong}, nil); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q is not a network such as 10.96.0.0/12", wrong)) {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 

@@ -14,18 +14,19 @@ import (
 
 // What one address can take from the others. Callers behind one proxy share an address.
 const (
-	// connectionsAtOnce and connectionsPerAddress bound the connections, each of which takes up to 100 KB. The latter leaves some
-	// to the kubelet and to Prometheus.
+	// connectionsAtOnce and connectionsPerAddress bound the connections, each of which takes up to 100 KB. As many again as the
+	// former are for addresses that have none, such as those of the kubelet, whose probes must not fail, and of Prometheus.
 	connectionsAtOnce     = 512
 	connectionsPerAddress = 64
-	// junkPerSecond and junkAtOnce bound the tokens that are not valid.
+	// junkPerSecond and junkAtOnce bound the tokens that are not valid, or whose users may not do what they ask. Those that are sent
+	// at the same time are counted only afterwards.
 	junkPerSecond = 1
 	junkAtOnce    = 5
 	// knownAddresses is how many addresses with such tokens are remembered.
 	knownAddresses = 1024
 )
 
-// junk bounds the tokens of each address that are not valid, so that they leave the reviews of requestsPerSecond to others.
+// junk bounds the tokens of each address that are refused, so that they leave the reviews of requestsPerSecond to others.
 type junk struct{ limiters *lru.Cache }
 
 func newJunk() junk { return junk{lru.New(knownAddresses)} }
@@ -90,7 +91,11 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 func (l *boundedListener) admit(peer netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open >= connectionsAtOnce || l.peers[peer] >= connectionsPerAddress {
+	limit := connectionsAtOnce
+	if l.peers[peer] == 0 {
+		limit *= 2
+	}
+	if l.open >= limit || l.peers[peer] >= connectionsPerAddress {
 		return false
 	}
 	l.open++

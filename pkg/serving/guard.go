@@ -82,6 +82,7 @@ func (g *guard) check(r *http.Request, attributes *authorizationv1.ResourceAttri
 		return caller.Username, unavailable(r.Context(), err)
 	}
 	if !allowed {
+		g.junk.add(r.RemoteAddr)
 		return caller.Username, forbidden(caller.Username, attributes)
 	}
 	return caller.Username, nil

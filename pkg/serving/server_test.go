@@ -8,7 +8,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/pem"
-	"fmt"
 	"io"
 	"log"
 	"net"
@@ -336,10 +335,23 @@ func TestConnectionsAreBounded(t *testing.T) {
 			t.Fatal("a connection that was closed still counts")
 		}
 	}
-	for i := range connectionsAtOnce - connectionsPerAddress {
-		held = append(held, dial(fmt.Sprintf("127.0.1.%d", i/connectionsPerAddress)))
+}
+
+func TestAnAddressWithoutAConnectionIsAdmitted(t *testing.T) {
+	l := newBoundedListener(nil)
+	address := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(i / 256), byte(i % 256)}) }
+	for i := range connectionsAtOnce {
+		equal(t, true, l.admit(address(i/connectionsPerAddress)))
 	}
-	equal(t, false, isOpen(dial("127.0.0.3")))
+	equal(t, false, l.admit(address(0)))
+	equal(t, true, l.admit(address(100))) // the kubelet
+	equal(t, false, l.admit(address(100)))
+	for i := range connectionsAtOnce - 1 {
+		equal(t, true, l.admit(address(1000+i)))
+	}
+	equal(t, false, l.admit(address(10_000)))
+	l.release(address(100))
+	equal(t, true, l.admit(address(100)))
 }
 
 func TestAHeaderThatIsTooLargeIsRefused(t *testing.T) {
