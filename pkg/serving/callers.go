@@ -21,7 +21,7 @@ const (
 	// junkPerSecond and junkAtOnce bound the tokens that are not valid, or whose users may not do what they ask. Those that are sent
 	// at the same time are counted only afterwards.
 	junkPerSecond = 1
-	junkAtOnce    = 5
+	junkAtOnce    = 10
 	// knownAddresses is how many addresses with such tokens are remembered.
 	knownAddresses = 1024
 )

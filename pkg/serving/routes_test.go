@@ -374,18 +374,19 @@ func TestJunkShutsOutOnlyItsOwnAddress(t *testing.T) {
 			}
 			return counts
 		}
-		equal(t, map[int]int{401: 5, 429: 95}, count("192.0.2.1:1", nobody, 100))
+		equal(t, map[int]int{401: 10, 429: 90}, count("192.0.2.1:1", nobody, 100))
 		equal(t, map[int]int{429: 1}, count("192.0.2.1:2", right, 1)) // from the same address
-		equal(t, map[int]int{202: 10}, count("192.0.2.2:1", right, 10))
+		equal(t, map[int]int{202: 5}, count("192.0.2.2:1", right, 5))
 		equal(t, map[int]int{202: 1}, count("[::ffff:192.0.2.3]:1", right, 1))
 		time.Sleep(2 * time.Second)
 		equal(t, map[int]int{401: 2, 429: 8}, count("192.0.2.1:3", nobody, 10))
 		// A host can have all addresses of its IPv6 network.
-		equal(t, map[int]int{401: 5}, count("[2001:db8::1]:1", nobody, 5))
+		equal(t, map[int]int{401: 10}, count("[2001:db8::1]:1", nobody, 10))
 		equal(t, map[int]int{429: 5}, count("[2001:db8::2]:1", nobody, 5))
 		equal(t, map[int]int{202: 5}, count("[2001:db8:0:1::1]:1", right, 5))
 		time.Sleep(10 * time.Second)
 		equal(t, map[int]int{202: 1}, count("192.0.2.1:4", right, 1))
+		equal(t, map[int]int{403: 10, 429: 5}, count("192.0.2.4:1", stranger, 15)) // a valid token, for what it does not allow
 	})
 }
 
