@@ -28,8 +28,8 @@ type Options struct {
 	// Authorized is "true" if the routes for callers with tokens are served, or "auto" if they
 	// are served only where nobody on the way can read the tokens.
 	Authorized string
-	// Audience is the one that a caller's token must be for; "" for that of the API server. A token for another audience is of no
-	// use to whoever steals it from this process.
+	// Audience is the one that a caller's token must be for; "" for that of the API server. The API server does not accept a token
+	// for another audience, so it is of no use to a thief.
 	Audience string
 }
 
