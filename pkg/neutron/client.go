@@ -189,10 +189,7 @@ func (c *Client) newSession(ctx context.Context, config Config) (*session, error
 	}
 	provider.HTTPClient = c.http
 	provider.UserAgent.Prepend(c.options.UserAgent)
-	if err := checkCredentials(config.Auth); err != nil {
-		return nil, wrap(authenticate, err)
-	}
-	if err := c.unquoted(openstack.Authenticate(ctx, provider, config.Auth)); err != nil {
+	if err := c.unquotedLogIn(config.Auth, openstack.Authenticate(ctx, provider, config.Auth)); err != nil {
 		// If Keystone refuses the content of the request, it refuses the credentials.
 		err = withReason(wrap(authenticate, err), Unauthenticated, Invalid, Forbidden, NotFound)
 		if ReasonOf(err) == Unauthenticated {

@@ -127,13 +127,19 @@ func (c *Client) unquoted(err error) error {
 	return errors.New("the answer is not OpenStack's")
 }
 
-// checkCredentials returns the error of credentials that no request can be made of.
-func checkCredentials(auth gophercloud.AuthOptions) error {
-	scope, err := auth.ToTokenV3ScopeMap()
-	if err == nil {
-		_, err = auth.ToTokenV3CreateMap(scope)
+// unquotedLogIn is unquoted for a log-in. If no request can be made of the credentials, it returns what is missing in them.
+func (c *Client) unquotedLogIn(auth gophercloud.AuthOptions, err error) error {
+	if err == nil || !c.config.Untrusted {
+		return err
 	}
-	return err
+	scope, missing := auth.ToTokenV3ScopeMap()
+	if missing == nil {
+		_, missing = auth.ToTokenV3CreateMap(scope)
+	}
+	if missing != nil {
+		return missing
+	}
+	return c.unquoted(err)
 }
 
 var errDenied = errors.New("the controller must not connect to this address; its administrator can allow the auth_url with -allowed-auth-urls")

@@ -105,11 +105,16 @@ func TestNothingCanBeReadThroughTheCloudOfASecret(t *testing.T) {
 		{"a text in place of a list", catalog(t, "127.0.0.1", strings.TrimSuffix(answer(200, `"`+hidden+`"`), "3")+"2/foo?x="), "list networks: invalid list of networks: the answer is not OpenStack's"},
 		{"a text in place of items", catalog(t, "127.0.0.1", strings.TrimSuffix(answer(200, `{"networks": "`+hidden+`"}`), "3")+"2/foo?x="), "list networks: invalid list of networks: the answer is not OpenStack's"},
 		{"a redirect to what is no URL", greeter(t, "HTTP/1.1 307 No\r\nLocation: /%zz"+hidden+"\r\nContent-Length: 0\r\n\r\n"), ""},
+		{"credentials without a domain", answer(200, `{"`+hidden+`": 1}`), "authenticate: You must provide exactly one of DomainID or DomainName to authenticate by Username"},
 		{"an unknown authority", secure.URL + "/v3", "authenticate: the server's certificate is not signed by a known authority"},
 		{"nothing listens", closed.URL + "/v3", "authenticate: connection refused"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := untrustedBy(t, test.authURL)
+			got := untrustedBy(t, test.authURL, func(c *Config) {
+				if strings.Contains(test.name, "without a domain") {
+					c.Auth.DomainName = ""
+				}
+			})
 			if strings.Contains(got, hidden) || test.want != "" && got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
