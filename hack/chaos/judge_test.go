@@ -96,11 +96,11 @@ func (w *world) judge(c *call) *oracle.Deed {
 		w.violate("%s: %s %s: %s", c.life.name, c.Method, target, wrong)
 		return d
 	}
-	if w.rules.Judge(&w.history.History, c.life.name, d) == "" {
+	if w.rules.Judge(&w.history.History, c.life.name, c.reads, d) == "" {
 		return d
 	}
 	w.history.catchUp(ctx, types.UID(d.UID)) // its watch may be late
-	if wrong = w.rules.Judge(&w.history.History, c.life.name, d); wrong != "" {
+	if wrong = w.rules.Judge(&w.history.History, c.life.name, c.reads, d); wrong != "" {
 		w.violate("%s", wrong)
 	}
 	return d

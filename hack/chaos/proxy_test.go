@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/oracle"
 )
 
 // proxy passes on the requests of one process after the other to Keystone, Neutron and the API server.
@@ -80,6 +81,8 @@ type call struct {
 	// service is keystone, neutron or kubernetes, and path is the rest of the path.
 	service, path string
 	body          []byte
+	// reads is what the process had read when it sent the call.
+	reads oracle.Reads
 }
 
 func (c *call) isKubernetes() bool { return c.service == "kubernetes" }
@@ -130,6 +133,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	service, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	c := &call{Request: r, proxy: p, life: p.life.Load(), service: service, path: path, body: body}
+	c.reads = p.world.history.ReadBy(c.life.name)
 	if c.isKubernetes() {
 		p.gate.pass(r.Context())
 	}

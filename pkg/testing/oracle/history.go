@@ -5,6 +5,7 @@ package oracle
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -20,7 +21,7 @@ type History struct {
 	mu       sync.Mutex
 	versions []version
 	byUID    map[types.UID][]int
-	reads    map[readBy]int
+	reads    map[string]Reads
 }
 
 type version struct {
@@ -28,14 +29,15 @@ type version struct {
 	isGone  bool
 }
 
-type readBy struct{ process, namespace, name string }
+// Reads is what one process has read until a moment: how many versions there were when it read each Network last.
+type Reads map[types.NamespacedName]int
 
 // Add adds a version of a Network, which must not change any more. isGone means that this is what it was before it went.
 func (h *History) Add(n *samplecrdv1.Network, isGone bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.byUID == nil {
-		h.byUID, h.reads = map[types.UID][]int{}, map[readBy]int{}
+		h.byUID = map[types.UID][]int{}
 	}
 	h.byUID[n.UID] = append(h.byUID[n.UID], len(h.versions))
 	h.versions = append(h.versions, version{n, isGone})
@@ -52,14 +54,26 @@ func (h *History) Len() int {
 func (h *History) Read(process, namespace, name string, versions int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.reads != nil {
-		h.reads[readBy{process, namespace, name}] = versions
+	if h.reads == nil {
+		h.reads = map[string]Reads{}
 	}
+	if h.reads[process] == nil {
+		h.reads[process] = Reads{}
+	}
+	h.reads[process][types.NamespacedName{Namespace: namespace, Name: name}] = versions
 }
 
-// Since returns the owner as it was when the process read it last, and all later versions of it; nil stands for one that is
-// gone. It returns none if the process has never read it.
-func (h *History) Since(process string, uid types.UID) (versions []*samplecrdv1.Network) {
+// ReadBy returns what the process has read until now. A request is judged by what its process had read when it sent it: it may
+// give the request up, send it again, and read the result, all before the first one is judged.
+func (h *History) ReadBy(process string) Reads {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.reads[process])
+}
+
+// Since returns the owner as it was at the last one of the reads, and all later versions of it; nil stands for one that is gone.
+// It returns none if none of the reads was of it.
+func (h *History) Since(reads Reads, uid types.UID) (versions []*samplecrdv1.Network) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all := h.byUID[uid]
@@ -67,7 +81,7 @@ func (h *History) Since(process string, uid types.UID) (versions []*samplecrdv1.
 		return nil
 	}
 	first := h.versions[all[0]].network
-	since, isRead := h.reads[readBy{process, first.Namespace, first.Name}]
+	since, isRead := reads[types.NamespacedName{Namespace: first.Namespace, Name: first.Name}]
 	if !isRead {
 		return nil
 	}
@@ -116,9 +130,9 @@ func (h *History) WasRetained(uid types.UID) bool {
 	})
 }
 
-// Judge returns what is wrong about a Deed of the process; "" if some version of the owner permits it that was stored since the
-// process has read it last.
-func (r *Rules) Judge(h *History, process string, d *Deed) string {
+// Judge returns what is wrong about a Deed of the process, which had read so much when it sent the request; "" if some version of
+// the owner permits it that was stored since the last of these reads.
+func (r *Rules) Judge(h *History, process string, reads Reads, d *Deed) string {
 	what := fmt.Sprintf("%s %s (%s %s, subnet %s %s, external network %s)", process, d.Kind, d.Method, d.Path, d.CIDR, d.Gateway, d.External)
 	if d.Kind == "" {
 		return ""
@@ -126,7 +140,7 @@ func (r *Rules) Judge(h *History, process string, d *Deed) string {
 	if d.UID == "" {
 		return what + " without an owner"
 	}
-	versions := h.Since(process, types.UID(d.UID))
+	versions := h.Since(reads, types.UID(d.UID))
 	if len(versions) == 0 {
 		return what + " of " + d.UID + " without a read of it before"
 	}

@@ -96,3 +96,34 @@ func TestDisagreements(t *testing.T) {
 		}
 	}
 }
+
+// A request that a process has given up may be judged after the process has sent it again, and has read the result.
+func TestJudgeLooksAtWhatWasReadBeforeTheRequest(t *testing.T) {
+	r := &Rules{Cluster: "c", IsStrange: func(string) bool { return false }, IsLegacy: func(string) bool { return false }}
+	h, deleted := &History{}, parse[samplecrdv1.Network](wanted, `{GONE}`)
+	read := func() Reads {
+		h.Read("p", deleted.Namespace, deleted.Name, h.Len())
+		return h.ReadBy("p")
+	}
+	h.Add(deleted, false)
+	before := read()
+	h.Add(deleted, true)
+	after := read()
+	creation := &Deed{Kind: Creates, UID: string(deleted.UID)}
+	removal := &Deed{Kind: Withdraws, UID: string(deleted.UID), network: "legacy"}
+	deleted.Spec = parse[samplecrdv1.Network](wanted, `{"spec": {IMPORTED}}`).Spec
+	if wrong := r.Judge(h, "p", before, removal); wrong != "" {
+		t.Errorf("judged late: %s", wrong)
+	}
+	for _, d := range []*Deed{removal, creation} {
+		if wrong := r.Judge(h, "p", after, d); !strings.Contains(wrong, "is gone") {
+			t.Errorf("%s after it was read that its owner is gone: %q", d.Kind, wrong)
+		}
+	}
+	if wrong := r.Judge(h, "p", before, creation); wrong == "" {
+		t.Error("a network is created for a Network that is being deleted")
+	}
+	if wrong := r.Judge(h, "q", h.ReadBy("q"), removal); !strings.Contains(wrong, "without a read") {
+		t.Errorf("by a process that has read nothing: %q", wrong)
+	}
+}

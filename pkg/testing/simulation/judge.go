@@ -173,7 +173,7 @@ func (w *World) arrived(process string, r *http.Request, path string, body []byt
 	deed, wrong := w.judge.rules.DeedOf(now, r.Method, path, body)
 	if wrong != "" {
 		w.judge.violate("%s: %s %s: %s", process, r.Method, path, wrong)
-	} else if wrong := w.judge.rules.Judge(&w.judge.history, process, deed); wrong != "" {
+	} else if wrong := w.judge.rules.Judge(&w.judge.history, process, w.judge.history.ReadBy(process), deed); wrong != "" {
 		w.judge.violate("%s", wrong)
 	}
 	return deed
