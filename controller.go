@@ -32,11 +32,12 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/status"
 )
 
-// The indexes of the informer's cache: from the UID in a mark to its Network, and from a Secret
-// to the Networks that name it.
+// The indexes of the informer's cache: from the UID in a mark to its Network, from the Secret or
+// the ClusterCloud to the Networks that name it, and from a namespace to its Networks.
 const (
-	byUID    = "uid"
-	bySecret = "secret"
+	byUID         = "uid"
+	byCredentials = "credentials"
+	byNamespace   = cache.NamespaceIndex
 )
 
 // ControllerOptions are the settings of a Controller.
@@ -95,8 +96,8 @@ func NewController(ctx context.Context, client clientset.Interface, informer inf
 	}
 	c.sync = c.syncHandler
 	err := informer.TypedInformer().AddTypedIndexers(informers.NetworkIndexers{
-		byUID:    func(n *samplecrdv1.Network) ([]string, error) { return []string{string(n.UID)}, nil },
-		bySecret: func(n *samplecrdv1.Network) ([]string, error) { return clouds.SecretsOf(n), nil },
+		byUID:         func(n *samplecrdv1.Network) ([]string, error) { return []string{string(n.UID)}, nil },
+		byCredentials: func(n *samplecrdv1.Network) ([]string, error) { return clouds.SourcesOf(n), nil },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("add indexers for Networks: %w", err)
@@ -112,14 +113,15 @@ func NewController(ctx context.Context, client clientset.Interface, informer inf
 }
 
 // newQueue makes the queue with its order and its back-off, and adds the handlers that enqueue
-// the keys of what changes in Neutron and in Secrets.
+// the keys of what changes in Neutron and in credentials.
 func (c *Controller) newQueue() {
 	limiter := retry.NewLimiter(c.options.Retry, c.clouds.RefOfKey)
 	c.queue = fair.NewQueue("networks", c.groupOf, c.options.Limits, limiter)
 	c.clouds.AddHandlers(clouds.Handlers{
-		Drift:         func(owner types.UID) { c.enqueueIndexed(byUID, string(owner)) },
-		SecretChanged: func(secret cache.ObjectName) { c.enqueueIndexed(bySecret, secret.String()) },
-		Released:      limiter.Drop,
+		Drift:              func(owner types.UID) { c.enqueueIndexed(byUID, string(owner)) },
+		CredentialsChanged: func(source cache.ObjectName) { c.enqueueIndexed(byCredentials, source.String()) },
+		LabelsChanged:      func(namespace string) { c.enqueueIndexed(byNamespace, namespace) },
+		Released:           limiter.Drop,
 	})
 }
 

@@ -72,8 +72,8 @@ type fixture struct {
 	controller *Controller
 	indexer    cache.Indexer
 	vanished   []cache.ObjectName // keys: see syncVanished
-	// spareNamespace is the namespace of the Secrets with spare credentials; "" for none.
-	spareNamespace string
+	// clouds are the settings of the clouds after the next restart.
+	clouds clouds.Options
 }
 
 func newFixture(t testing.TB, networks ...*samplecrdv1.Network) *fixture {
@@ -143,7 +143,8 @@ func newClouds(t testing.TB, own *neutron.Cloud, options clouds.Options) *clouds
 }
 
 func (f *fixture) newClouds() *clouds.Clouds {
-	return newClouds(f.t, f.cloud, clouds.Options{Client: f.Secrets, ClusterResourceNamespace: f.spareNamespace})
+	f.clouds.Client, f.clouds.Networks = f.Secrets, f.Kube
+	return newClouds(f.t, f.cloud, f.clouds)
 }
 
 func must(t testing.TB, err error) {

@@ -109,9 +109,11 @@ func newControllers(ctx context.Context, o *options.Options, clients *kubeclient
 	c := &controllers{options: o, clients: clients, caches: caches, replica: replica, recorder: recorder, metrics: metrics.New(version.Version, version.Commit)}
 	c.clouds = clouds.New(ctx, c.newCloud(config, metrics.Controller), clouds.Options{
 		Client:                   clients.WatchKube,
+		Networks:                 clients.WatchNetworks,
 		Servers:                  o.Servers,
 		Limits:                   o.CloudLimits,
 		ClusterResourceNamespace: o.ClusterResourceNamespace,
+		OwnCloudNamespaces:       o.OwnCloudNamespaces,
 		NewCloud:                 func(config neutron.Config) *neutron.Cloud { return c.newCloud(config, metrics.Secret) },
 	})
 	c.orphans = orphans.NewFinder(clients.Networks, caches.Networks, orphans.Options{Clouds: c.clouds.List, Removal: o.DeleteOrphans})

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Generates the deep copies and the registration of the API types, the clientset, the
-# listers, the informers, the apply configurations and the CRD from pkg/apis, and copies files
+# listers, the informers, the apply configurations and the CRDs from pkg/apis, and copies files
 # into the Helm chart.
 # The root go.mod has the version of k8s.io/code-generator, hack/go.mod that of
 # controller-gen. The generators are built in hack/_output.
@@ -41,20 +41,21 @@ go -C hack build -o "$GOBIN/" sigs.k8s.io/controller-tools/cmd/controller-gen
 # controller-gen keeps the line breaks of the Go comments, and kubectl explain shows them within
 # sentences. Join the lines of each paragraph; an empty line, an item of a list and an indented
 # line stay lines of their own.
-CRD=artifacts/crd/samplecrd.k8s.io_networks.yaml
-awk '
-  function flush() { if (text != "") print text; text = "" }
-  { match($0, /^ */); indent = RLENGTH }
-  inside && NF && indent < within { flush(); inside = 0 }
-  !inside { print; if (/^ *description: \|-$/) { inside = 1; within = indent + 2 } next }
-  !NF { flush(); print; next }
-  text == "" || indent > within || substr($0, indent + 1) ~ /^([-*]|[0-9]+[.)]) / { flush(); text = $0; next }
-  { text = text " " substr($0, indent + 1) }
-  END { flush() }
-' "$CRD" >"$CRD.joined"
-mv "$CRD.joined" "$CRD"
+for CRD in artifacts/crd/*_*.yaml; do
+  awk '
+    function flush() { if (text != "") print text; text = "" }
+    { match($0, /^ */); indent = RLENGTH }
+    inside && NF && indent < within { flush(); inside = 0 }
+    !inside { print; if (/^ *description: \|-$/) { inside = 1; within = indent + 2 } next }
+    !NF { flush(); print; next }
+    text == "" || indent > within || substr($0, indent + 1) ~ /^([-*]|[0-9]+[.)]) / { flush(); text = $0; next }
+    { text = text " " substr($0, indent + 1) }
+    END { flush() }
+  ' "$CRD" >"$CRD.joined"
+  mv "$CRD.joined" "$CRD"
+done
 
 # Helm reads no files outside the folder of a chart.
 FILES=artifacts/helm/samplecrd-controller/files
 mkdir -p "$FILES"
-cp artifacts/crd/samplecrd.k8s.io_networks.yaml artifacts/monitoring/alerts.yaml artifacts/monitoring/dashboard.json "$FILES/"
+cp artifacts/crd/*_*.yaml artifacts/monitoring/alerts.yaml artifacts/monitoring/dashboard.json "$FILES/"

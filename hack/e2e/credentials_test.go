@@ -257,15 +257,16 @@ func TestCredentialsDeletedWithTheirNamespaceDoNotBlockIt(t *testing.T) {
 	w.nothing("net")
 }
 
-// giveSpare creates a Secret with spare credentials, with the commands of artifacts/deploy/README.md.
-func (w *world) giveSpare(home *world, name, project string) {
+// offer creates a ClusterCloud and its Secret. The selector is in YAML; "" is for nobody.
+func (w *world) offer(home *world, name, project, selector string) {
 	w.Helper()
 	file := home.file(name+".yaml", w.credentialsOf(project)["clouds.yaml"])
 	home.kubectl("create", "secret", "generic", name, "--from-file=clouds.yaml="+file)
-	home.kubectl("label", "secret", name, "samplecrd.k8s.io/cloud-credentials=true")
+	w.Cleanup(func() { w.kubectl("delete", "clustercloud", name, "--ignore-not-found") })
+	w.applyText("apiVersion: samplecrd.k8s.io/v1\nkind: ClusterCloud\nmetadata: {name: " + name + "}\nspec: {secretName: " + name + ", cloudName: mycloud" + selector + "}\n")
 }
 
-func TestCredentialsDeletedWithTheirNamespaceBeforeARestartAreReplacedBySpareOnes(t *testing.T) {
+func TestCredentialsDeletedWithTheirNamespaceBeforeARestartAreReplacedByAClusterCloud(t *testing.T) {
 	t.Parallel()
 	w, home := newWorldOf(t, "team", "other-team"), newWorldWithoutNeutron(t)
 	flags := "-v=6 -resync=1h -cluster-resource-namespace=" + home.namespace
@@ -284,7 +285,7 @@ func TestCredentialsDeletedWithTheirNamespaceBeforeARestartAreReplacedBySpareOne
 	stuck := func() {
 		t.Helper()
 		network := w.waitSays("net", samplecrdv1.ReasonNoCredentials, "Secret team-cloud: it does not exist, and nothing can be created because the namespace is being deleted",
-			`credentials for project "id-of-team" in region "RegionOne", in a Secret in namespace `+home.namespace+": see artifacts/deploy/README.md#deleted-namespaces")
+			`with a ClusterCloud for project "id-of-team" in region "RegionOne": see artifacts/deploy/README.md#deleted-namespaces`)
 		w.equal(network.Status.NetworkID, before.Status.NetworkID)
 		if found := w.networks("net"); len(found) != 1 || found[0].ID != before.Status.NetworkID {
 			t.Errorf("Neutron has %+v", found)
@@ -296,13 +297,59 @@ func TestCredentialsDeletedWithTheirNamespaceBeforeARestartAreReplacedBySpareOne
 		t.Errorf("a Secret can be created in the namespace: %v", err)
 	}
 	w.removePort(port)
-	w.giveSpare(home, "wrong", "other-team")
-	w.waitForLog(second, `"Spare credentials" secret="`+home.namespace+`/wrong" cloud="mycloud" state="in use for project \"id-of-other-team\"`)
+	w.offer(home, "wrong-"+w.namespace, "other-team", "")
+	w.waitForLog(second, `"ClusterCloud" name="wrong-`+w.namespace+`" state="in use for project \"id-of-other-team\"`)
 	stuck()
 
-	w.giveSpare(home, "team-finish", "team")
+	w.offer(home, "finish-"+w.namespace, "team", "")
 	w.kubectl("wait", "--for=delete", "namespace/"+w.namespace, "--timeout="+patience.String())
 	w.nothing("net")
+}
+
+func TestClusterClouds(t *testing.T) {
+	t.Parallel()
+	w, home := newWorldOf(t, "team"), newWorldWithoutNeutron(t)
+	w.start("-v=6", "-resync=1h", "-cluster-resource-namespace="+home.namespace)
+	name := "for-" + w.namespace
+	network := func(gateway string) string {
+		return strings.TrimRight(manifest("net", "10.1.0.0/16", gateway), "\n") + "\n  cloudCredentialsRef: {clusterCloudName: " + name + "}\n"
+	}
+	w.applyText(network("10.1.0.1"))
+	w.waitSays("net", samplecrdv1.ReasonNoCredentials, "ClusterCloud "+name+": it does not exist")
+	w.offer(home, name, "team", ", namespaceSelector: {matchLabels: {cloud: "+name+"}}")
+	const notPermitted = "may not use it: an administrator can select the namespace with its namespaceSelector"
+	w.waitSays("net", samplecrdv1.ReasonCloudNotPermitted, "ClusterCloud "+name+": namespace "+w.namespace+" "+notPermitted)
+	w.nothing("net")
+	if finalizers := w.get("net").Finalizers; len(finalizers) > 0 {
+		t.Errorf("it has the finalizers %v, and nothing in Neutron", finalizers)
+	}
+	w.kubectl("label", "namespace", w.namespace, "cloud="+name)
+	before := w.waitReady("net")
+	w.equal(before.Status.ProjectID, "id-of-team")
+
+	// What exists stays as it is, and can be deleted.
+	w.kubectl("label", "namespace", w.namespace, "cloud-")
+	w.waitSays("net", samplecrdv1.ReasonCloudNotPermitted, notPermitted)
+	w.applyText(network("10.1.0.2"))
+	w.eventually(func() error {
+		if n := w.get("net"); n.Status.ObservedGeneration != n.Generation || n.Status.Gateway != "10.1.0.1" || n.Status.NetworkID != before.Status.NetworkID {
+			return fmt.Errorf("the status is %+v", n.Status)
+		}
+		return nil
+	})
+	w.delete("net")
+	w.nothing("net")
+
+	w.contains(w.kubectl("get", "clusterclouds", name), "NAME", "SECRET", "CLOUD", "AGE", name, "mycloud")
+	for refused, message := range map[string]string{
+		"{clusterCloudName: a, secretName: b, cloudName: c}": "must have secretName and cloudName, or clusterCloudName alone",
+		"{secretName: b}":          "must have secretName and cloudName, or clusterCloudName alone",
+		"{clusterCloudName: A_b}":  "must be a valid name of a ClusterCloud",
+		"{clusterCloudName: null}": "must have secretName and cloudName, or clusterCloudName alone",
+	} {
+		_, err := w.tryKubectl(manifest("refused", "10.2.0.0/16", "")+"  cloudCredentialsRef: "+refused+"\n", "apply", "-f", "-")
+		w.contains(fmt.Sprint(err), message)
+	}
 }
 
 func TestCredentialsExampleIsUnderstood(t *testing.T) {

@@ -175,6 +175,11 @@ func (o objects) set(t *testing.T, key string, value any, path ...string) {
 // hashOf is where the pods have the hash of their environment.
 var hashOf = []string{"spec", "template", "metadata", "annotations", "samplecrd.k8s.io/environment-hash"}
 
+// keep makes Helm keep the object.
+func keep(t *testing.T, key string, built, _ objects) {
+	built.set(t, key, "keep", "metadata", "annotations", "helm.sh/resource-policy")
+}
+
 // differences are all differences between the objects of a kustomization and those of the chart.
 // Each changes the object of the kustomization whose key begins like that, if there is one.
 var differences = []struct {
@@ -185,12 +190,8 @@ var differences = []struct {
 		"Namespace ", "Helm stores the release in its namespace, so the namespace must exist before: --create-namespace",
 		func(_ *testing.T, key string, built, _ objects) { delete(built, key) },
 	},
-	{
-		"CustomResourceDefinition ", "Helm must not delete the CRD, and with it everybody's Networks",
-		func(t *testing.T, key string, built, _ objects) {
-			built.set(t, key, "keep", "metadata", "annotations", "helm.sh/resource-policy")
-		},
-	},
+	{"CustomResourceDefinition networks", "Helm must not delete the CRD, and with it everybody's Networks", keep},
+	{"CustomResourceDefinition clusterclouds", "nor the clouds of some of them", keep},
 	{
 		"ConfigMap samplecrd-controller-environment-", "Helm deletes what a release does not have any more before the old pods are gone, so the name stays the same, and the pods have the hash",
 		func(t *testing.T, key string, built, chart objects) {

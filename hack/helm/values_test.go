@@ -62,12 +62,13 @@ subjects: [{kind: ServiceAccount, name: samplecrd-controller, namespace: samplec
 		{"without workers for Deployments, there is no right for them", "flags: {deployment-workers: 0}", "patches:\n" +
 			`- {target: {kind: Deployment}, patch: '[{op: add, path: ` + container + `/args/-, value: -deployment-workers=0}]'}` + "\n" +
 			`- {target: {kind: ClusterRole, name: samplecrd-controller$}, patch: '[{op: remove, path: /rules/5}, {op: remove, path: /rules/4}, {op: remove, path: /rules/2}]'}`, ""},
-		{"without spare credentials, there is no right to read Secrets", "flags: {cluster-resource-namespace: ''}", "patches:\n" +
+		{"without ClusterClouds, there is no right to read Secrets, nor the labels of namespaces", "flags: {cluster-resource-namespace: ''}", "patches:\n" +
 			`- {target: {kind: Deployment}, patch: '[{op: add, path: ` + container + `/args/-, value: -cluster-resource-namespace=}]'}` + "\n" +
-			`- {target: {name: samplecrd-controller-spare-credentials}, patch: '{$patch: delete, kind: x, metadata: {name: x}}'}`, ""},
-		{"spare credentials in another namespace", "flags: {cluster-resource-namespace: spare}", "patches:\n" +
+			`- {target: {name: samplecrd-controller-cluster-clouds}, patch: '{$patch: delete, kind: x, metadata: {name: x}}'}` + "\n" +
+			`- {target: {kind: ClusterRole, name: samplecrd-controller$}, patch: '[{op: remove, path: /rules/9}, {op: remove, path: /rules/8}]'}`, ""},
+		{"the Secrets of ClusterClouds are in another namespace", "flags: {cluster-resource-namespace: spare}", "patches:\n" +
 			`- {target: {kind: Deployment}, patch: '[{op: add, path: ` + container + `/args/-, value: -cluster-resource-namespace=spare}]'}` + "\n" +
-			`- {target: {name: samplecrd-controller-spare-credentials}, patch: '[{op: replace, path: /metadata/namespace, value: spare}]'}`, ""},
+			`- {target: {name: samplecrd-controller-cluster-clouds}, patch: '[{op: replace, path: /metadata/namespace, value: spare}]'}`, ""},
 		{"HTTPS", "https: {enabled: true}", https, ""},
 		{"HTTPS with the certificate of another Secret", "https: {enabled: true, secretName: our-tls}",
 			https + patch("Deployment", `[{op: replace, path: `+pod+`/volumes/1/secret/secretName, value: our-tls}]`), ""},
@@ -183,7 +184,7 @@ func TestNamespacedRendersArtifactsDeployNamespaced(t *testing.T) {
 		values      = "namespaced: {enabled: true}\nclusterID: this-cluster\n"
 		environment = "namespace: default\nconfigMapGenerator: [{name: samplecrd-controller-environment, behavior: merge, namespace: default, literals: [CLUSTER_ID=this-cluster]}]\n"
 	)
-	crd := string(read(t, artifacts+"/crd/samplecrd.k8s.io_networks.yaml"))
+	crd := string(read(t, artifacts+"/crd/samplecrd.k8s.io_clusterclouds.yaml")) + string(read(t, artifacts+"/crd/samplecrd.k8s.io_networks.yaml"))
 	users := string(read(t, artifacts+"/deploy/users.yaml"))
 	checker := newConformer(t)
 	for _, row := range []struct{ reason, values, kustomization, more string }{

@@ -102,7 +102,7 @@ var brokenByHand = []broken{
 	}, "./pkg/fair", "^TestNoGroupWaitsForEver$"},
 	{"no-spare-credentials", "pkg/clouds/clouds.go", []string{
 		"spare, spareErr := c.spareFor(key, network)", "var spare *neutron.Cloud\n\tvar spareErr error",
-	}, "./pkg/clouds", "^TestSpareCredentialsGoBeforeThoseThatWereSeenLast$"},
+	}, "./pkg/clouds", "^TestAClusterCloudGoesBeforeTheCredentialsThatWereSeenLast$"},
 	{"waits-for-ports-ignored", "pkg/neutron/converge.go", []string{
 		"	return c.waits.check(identity.Owner.UID, ports)\n", "	_ = c.waits.check(identity.Owner.UID, ports)\n	return nil\n",
 	}, ".", "^TestActorsAtEveryRequest$"},

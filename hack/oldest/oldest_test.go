@@ -38,10 +38,10 @@ var (
 	allowedBefore      = version.MajorMinor(1, 29)
 )
 
-func TestTheOldestKubernetesCompilesTheRulesOfTheCRD(t *testing.T) {
-	n, errs := compileCRD(t, allowedByTheOldest)
+func TestTheOldestKubernetesCompilesTheRulesOfTheCRDs(t *testing.T) {
+	n, errs := compileCRDs(t, allowedByTheOldest)
 	if n < 30 {
-		t.Errorf("the CRD has only %d rules", n)
+		t.Errorf("the CRDs have only %d rules", n)
 	}
 	for _, err := range errs {
 		t.Error(err)
@@ -60,7 +60,7 @@ func TestTheOldestKubernetesCompilesThePolicies(t *testing.T) {
 
 // If this fails, an older Kubernetes may do, and pkg/README.md names the wrong one.
 func TestKubernetesBeforeTheOldestDoesNotCompileThem(t *testing.T) {
-	for what, compile := range map[string]func(*testing.T, *version.Version) (int, []error){"CRD": compileCRD, "policies": compilePolicies} {
+	for what, compile := range map[string]func(*testing.T, *version.Version) (int, []error){"CRDs": compileCRDs, "policies": compilePolicies} {
 		_, errs := compile(t, allowedBefore)
 		if err := errors.Join(errs...); err == nil || !strings.Contains(err.Error(), "undeclared reference to 'cidr'") {
 			t.Errorf("%s: want an error for cidr, got %v", what, err)
@@ -75,10 +75,19 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// compileCRD compiles the rules of the CRD, and returns their number.
-func compileCRD(t *testing.T, allowed *version.Version) (n int, errs []error) {
+// compileCRDs compiles the rules of both CRDs, and returns their number.
+func compileCRDs(t *testing.T, allowed *version.Version) (n int, errs []error) {
 	t.Helper()
-	text, err := os.ReadFile("../../artifacts/crd/samplecrd.k8s.io_networks.yaml")
+	for _, name := range []string{"clusterclouds", "networks"} {
+		more, moreErrs := compileCRD(t, "../../artifacts/crd/samplecrd.k8s.io_"+name+".yaml", allowed)
+		n, errs = n+more, append(errs, moreErrs...)
+	}
+	return n, errs
+}
+
+func compileCRD(t *testing.T, file string, allowed *version.Version) (n int, errs []error) {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	must(t, err)
 	var crd apiextensionsv1.CustomResourceDefinition
 	must(t, yaml.Unmarshal(text, &crd))

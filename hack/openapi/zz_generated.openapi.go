@@ -22,6 +22,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AdditionalSubnet":          schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool":            schema_pkg_apis_samplecrd_v1_AllocationPool(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.CloudCredentialsReference": schema_pkg_apis_samplecrd_v1_CloudCredentialsReference(ref),
+		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ClusterCloud":              schema_pkg_apis_samplecrd_v1_ClusterCloud(ref),
+		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ClusterCloudList":          schema_pkg_apis_samplecrd_v1_ClusterCloudList(ref),
+		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ClusterCloudSpec":          schema_pkg_apis_samplecrd_v1_ClusterCloudSpec(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute":                 schema_pkg_apis_samplecrd_v1_HostRoute(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec":                  schema_pkg_apis_samplecrd_v1_IPv6Spec(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ImportSpec":                schema_pkg_apis_samplecrd_v1_ImportSpec(ref),
@@ -233,12 +236,140 @@ func schema_pkg_apis_samplecrd_v1_CloudCredentialsReference(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "CloudCredentialsReference names an entry of the clouds.yaml in a Secret.",
+				Description: "CloudCredentialsReference names an entry of the clouds.yaml in a Secret, or a ClusterCloud.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"secretName": {
 						SchemaProps: spec.SchemaProps{
 							Description: "secretName is the name of a Secret in the namespace of the Network. Its key clouds.yaml has the clouds.yaml file of the OpenStack clients. Its optional key cacert has the PEM certificates of the authorities that sign the cloud's certificate.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"cloudName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "cloudName is the name of the entry in clouds.yaml.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"clusterCloudName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "clusterCloudName is the name of a ClusterCloud, by which an administrator offers a cloud to chosen namespaces. It takes the place of secretName and cloudName.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_samplecrd_v1_ClusterCloud(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClusterCloud offers a cloud to the Networks of the namespaces that an administrator chooses. A Network uses it by its name, in spec.cloudCredentialsRef.clusterCloudName.\n\nThe credentials are in a Secret of the controller's own namespace, so they stay there when the namespace of a Network is deleted. While the ClusterCloud exists, the controller also looks for orphans in its cloud, and finishes there what was deleted together with its own Secret.\n\nOnly administrators should have the right to create or change a ClusterCloud.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec says where the credentials are, and who may use them.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ClusterCloudSpec"),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ClusterCloudSpec", v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_samplecrd_v1_ClusterCloudList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClusterCloudList is a list of ClusterClouds.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the ClusterClouds.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ClusterCloud"),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ClusterCloud", v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_samplecrd_v1_ClusterCloudSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClusterCloudSpec says where the credentials of a cloud are, and who may use them.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"secretName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "secretName is the name of a Secret in the controller's own namespace, the one of its flag -cluster-resource-namespace. The Secret has the same keys as that of spec.cloudCredentialsRef of a Network. The flag -allowed-auth-urls does not bind it.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -252,10 +383,18 @@ func schema_pkg_apis_samplecrd_v1_CloudCredentialsReference(ref common.Reference
 							Format:      "",
 						},
 					},
+					"namespaceSelector": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespaceSelector says by their labels which namespaces may use the cloud. An empty selector is for all namespaces. Without one, no Network may use it.\n\nWhen a namespace is no longer selected, its Networks stay as they are: they can be deleted, and nothing else is changed in Neutron.",
+							Ref:         ref(v1.LabelSelector{}.OpenAPIModelName()),
+						},
+					},
 				},
 				Required: []string{"secretName", "cloudName"},
 			},
 		},
+		Dependencies: []string{
+			v1.LabelSelector{}.OpenAPIModelName()},
 	}
 }
 
@@ -628,7 +767,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 					},
 					"cloudCredentialsRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cloudCredentialsRef names a Secret in the namespace of the Network. The Secret has the cloud, the project and the credentials for the network. If it is not set, the controller uses its own cloud.\n\nIt is immutable: it cannot be added, changed or removed later, because the network stays in the cloud in which it was created.",
+							Description: "cloudCredentialsRef names a Secret in the namespace of the Network, or a ClusterCloud. It has the cloud, the project and the credentials for the network. If it is not set, the controller uses its own cloud, which an administrator can reserve for chosen namespaces.\n\nIt is immutable: it cannot be added, changed or removed later, because the network stays in the cloud in which it was created.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.CloudCredentialsReference"),
 						},
 					},

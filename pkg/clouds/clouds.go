@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package clouds finds the cloud that a Network works in: the controller's own, or the one of
-// the credentials that the Network names.
+// the credentials that the Network names, if an administrator permits it.
 //
-// It watches the Secrets that Networks name, each by itself; reads each into a neutron.Config;
-// and keeps one neutron.Cloud, which is one session and one Observer, for each distinct content,
-// however many Networks use it. It also watches the Secrets with spare credentials, in the
-// controller's own namespace. It reads no other Secrets.
+// It watches the Secrets that Networks and ClusterClouds name, each by itself; reads each into a
+// neutron.Config; and keeps one neutron.Cloud, which is one session and one Observer, for each
+// distinct content, however many Networks use it. It reads no other Secrets.
+//
+// clouds.go counts which Networks use which credentials, and secret.go reads them.
+// clustercloud.go watches the ClusterClouds, and permission.go says who may use them. spare.go
+// finds the one that finishes a Network which has lost its own Secret.
 package clouds
 
 import (
@@ -25,53 +28,70 @@ import (
 	"k8s.io/klog/v2"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 )
 
-// Ref names credentials: an entry of the clouds.yaml in a Secret.
+// Ref names credentials: an entry of the clouds.yaml in a Secret, or a ClusterCloud. The zero Ref
+// is for the controller's own.
 type Ref struct {
-	Secret    cache.ObjectName
+	// Source is the Secret; without a namespace, it is the ClusterCloud.
+	Source cache.ObjectName
+	// CloudName is the entry; "" for a ClusterCloud, which names it.
 	CloudName string
 }
 
 // RefOf returns the credentials that the Network names; the zero Ref for the controller's own.
 func RefOf(network *samplecrdv1.Network) Ref {
 	named := network.Spec.CloudCredentialsRef
-	if named == nil {
+	switch {
+	case named == nil:
 		return Ref{}
+	case named.ClusterCloudName != "":
+		return refOfClusterCloud(named.ClusterCloudName)
 	}
-	return Ref{Secret: cache.NewObjectName(network.Namespace, named.SecretName), CloudName: named.CloudName}
+	return Ref{Source: cache.NewObjectName(network.Namespace, named.SecretName), CloudName: named.CloudName}
 }
 
-// SecretsOf returns the Secret that the Network names; the zero name for the controller's own
-// credentials. It is for an index.
-func SecretsOf(network *samplecrdv1.Network) []string {
-	return []string{RefOf(network).Secret.String()}
+// SourcesOf returns the Source of the Network's credentials. It is for an index.
+func SourcesOf(network *samplecrdv1.Network) []string {
+	return []string{RefOf(network).Source.String()}
 }
 
 // String returns a name for logs.
-func (r Ref) String() string { return fmt.Sprintf("%s of Secret %s", r.CloudName, r.Secret) }
+func (r Ref) String() string {
+	if isClusterCloud(r.Source) {
+		return "ClusterCloud " + r.Source.Name
+	}
+	return fmt.Sprintf("%s of Secret %s", r.CloudName, r.Source)
+}
 
-// ErrNotReady is returned while the Secret, or the cloud's networks, are being read for the
-// first time: without them, each Network would be looked up by itself. Handlers.SecretChanged is
-// called after that.
+// ErrNotReady is returned while the credentials, who may use them, or the cloud's networks are being
+// read for the first time: without the latter, each Network would be looked up by itself. One of the
+// Handlers is called after that.
 var ErrNotReady = errors.New("the cloud of these credentials has not been listed yet")
 
-// Options are the settings of Clouds. Client and NewCloud are required.
+// Options are the settings of Clouds. Client and NewCloud are required, and Networks with a
+// ClusterResourceNamespace.
 type Options struct {
-	// Client reads the Secrets. It needs the rights to list and watch them, and to get their
-	// namespaces, so that Networks are not stuck in a namespace that is being deleted.
+	// Client reads the Secrets, and the labels of namespaces. It needs the rights to list and watch
+	// the Secrets, and to get their namespaces, so that Networks are not stuck in a namespace that is
+	// being deleted.
 	Client kubernetes.Interface
+	// Networks reads the ClusterClouds. It needs the rights to list and watch them.
+	Networks clientset.Interface
 	// NewCloud returns a new cloud. Clouds runs it.
 	NewCloud func(neutron.Config) *neutron.Cloud
 	// Servers are those that Secrets may lead to.
 	Servers Servers
 	// Limits bound how many credentials are in use.
 	Limits Limits
-	// ClusterResourceNamespace is the namespace of the Secrets with spare credentials: see
-	// spares. Without it, there are none. Client needs the right to list and watch all Secrets
-	// there.
+	// ClusterResourceNamespace is the namespace of the Secrets of ClusterClouds. Without it, there are
+	// no ClusterClouds. With it, Client needs the rights to list and watch these Secrets, and namespaces.
 	ClusterResourceNamespace string
+	// OwnCloudNamespaces says which namespaces may use the controller's own cloud. If it selects all,
+	// the zero value does, Client needs no right for it.
+	OwnCloudNamespaces Selector
 }
 
 // Handlers are called back by Clouds. They must not block. Each is required.
@@ -79,9 +99,11 @@ type Handlers struct {
 	// Drift is called when the networks of an owner changed in Neutron, and when a cloud answers again that
 	// the owner waits for.
 	Drift func(owner types.UID)
-	// SecretChanged is called when For has a new answer for the Networks that name the Secret; the
-	// zero name stands for the controller's own credentials.
-	SecretChanged func(secret cache.ObjectName)
+	// CredentialsChanged is called when For has a new answer for the Networks whose credentials have that
+	// Source; the zero name stands for the controller's own.
+	CredentialsChanged func(source cache.ObjectName)
+	// LabelsChanged is called when For may have a new answer for the Networks of the namespace.
+	LabelsChanged func(namespace string)
 	// Released is called when no Network uses the credentials any more.
 	Released func(Ref)
 }
@@ -100,18 +122,21 @@ type Clouds struct {
 
 	mu      sync.Mutex
 	inUse   map[Ref]*credentials
-	secrets map[cache.ObjectName]*secret
+	secrets map[cache.ObjectName]*secret // by the Source that leads to each
 	clouds  map[Group]*cloud
-	spares  spares
+	offers  offers
+	// namespaces are nil if all may use all.
+	namespaces *namespaces
+	// lost has the Secrets of the Networks that need the credentials of a ClusterCloud in place of their own.
+	lost map[cache.ObjectName]bool
 	// crowded are the Networks for whose credentials there was no room, with their Secrets.
 	crowded map[cache.ObjectName]cache.ObjectName
 }
 
-// credentials are in use by at least one Network, or spare.
+// credentials are in use by at least one Network, or by a ClusterCloud.
 type credentials struct {
-	networks int // that use them; spare credentials count as one
-	secret   *secret
-	cloud    *cloud // nil until the Secret could be used
+	users int    // Networks; a ClusterCloud counts as one
+	cloud *cloud // nil until the Secret could be used
 }
 
 // cloud is shared by all credentials with the same content.
@@ -131,22 +156,26 @@ func New(ctx context.Context, own *neutron.Cloud, options Options) *Clouds {
 		ctx:     ctx,
 		own:     own,
 		options: options,
-		groups:  groups{refs: map[cache.ObjectName]Ref{}, spares: map[cache.ObjectName]Ref{}, contents: map[cache.ObjectName]content{}},
+		groups:  groups{refs: map[cache.ObjectName]Ref{}, spares: map[cache.ObjectName]Ref{}, known: map[cache.ObjectName]Group{}},
 		inUse:   map[Ref]*credentials{},
 		secrets: map[cache.ObjectName]*secret{},
 		clouds:  map[Group]*cloud{},
+		offers:  offers{all: map[string]*offer{}},
+		lost:    map[cache.ObjectName]bool{},
 		crowded: map[cache.ObjectName]cache.ObjectName{},
-		spares:  spares{states: map[Ref]string{}, waiting: map[cache.ObjectName]bool{}},
 	}
 }
 
-// AddHandlers registers the handlers, and starts to watch the spare credentials. It is called
-// once, before For.
+// AddHandlers registers the handlers, and starts to watch the ClusterClouds and the labels of namespaces.
+// It is called once, before For.
 func (c *Clouds) AddHandlers(handlers Handlers) {
 	c.handlers = handlers
 	c.own.Observer().AddHandler(handlers.Drift)
+	if c.options.ClusterResourceNamespace != "" || !c.options.OwnCloudNamespaces.all() {
+		c.watchNamespaces()
+	}
 	if c.options.ClusterResourceNamespace != "" {
-		c.watchSpares()
+		c.watchClusterClouds()
 	}
 }
 
@@ -157,7 +186,7 @@ func (c *Clouds) Own() *neutron.Cloud { return c.own }
 func (c *Clouds) RunOwn(ctx context.Context) {
 	run(ctx, c.own, func() {
 		klog.FromContext(ctx).Info("The first list of Neutron has ended")
-		c.handlers.SecretChanged(cache.ObjectName{})
+		c.handlers.CredentialsChanged(cache.ObjectName{})
 	})
 }
 
@@ -178,18 +207,23 @@ func (c *Clouds) Wait() { c.running.Wait() }
 // For returns the Network's cloud, and keeps its credentials in use for the key until the key
 // names others or Forget is called. It returns ErrNotReady until the Secret and the cloud were
 // read once; a handler is called then. An unusable Secret is an *neutron.Error of reason
-// NoCredentials, which says what is wrong and contains nothing of the Secret's content.
+// NoCredentials, which says what is wrong and contains nothing of the Secret's content. If the
+// Network may not use the credentials, the reason is NotPermitted; see checkPermission.
 //
 // Until the Secret is corrected, or the credentials are released, the cloud of its previous
 // content stays open. Nobody can create the Secret again in a namespace that is being deleted: a
-// Network that is being deleted there gets the cloud of the spare credentials that lead to its
+// Network that is being deleted there gets the cloud of the ClusterCloud that leads to its
 // network, or else the cloud of the Secret's previous content.
 func (c *Clouds) For(ctx context.Context, key cache.ObjectName, network *samplecrdv1.Network) (*neutron.Cloud, error) {
 	ref := RefOf(network)
+	if err := c.checkPermission(key, network); err != nil {
+		c.Forget(key)
+		return nil, err
+	}
 	if ref == (Ref{}) && c.groups.ref(key) == ref {
 		return listed(c.own) // without the lock that those of Secrets take
 	}
-	cloud, last, err := c.acquire(key, ref, hasSomething(network))
+	cloud, last, err := c.acquire(key, ref, isClusterCloud(ref.Source) || hasSomething(network))
 	isLost := neutron.ReasonOf(err) == neutron.NoCredentials && !network.DeletionTimestamp.IsZero()
 	if isLost {
 		var readErr error
@@ -244,7 +278,7 @@ func (c *Clouds) acquire(key cache.ObjectName, ref Ref, must bool) (_ *neutron.C
 	if c.inUse[ref] == nil && ref != (Ref{}) && !must {
 		if err := c.checkRoom(ref); err != nil {
 			_, _, _ = c.acquireLocked(key, Ref{})
-			c.crowded[key] = ref.Secret
+			c.crowded[key] = ref.Source
 			return nil, nil, err
 		}
 	}
@@ -257,9 +291,10 @@ func (c *Clouds) acquireLocked(key cache.ObjectName, ref Ref) (_ *neutron.Cloud,
 		c.groups.setRef(key, ref)
 		if ref != (Ref{}) {
 			if c.inUse[ref] == nil {
-				c.inUse[ref] = &credentials{secret: c.secret(ref.Secret)}
+				c.inUse[ref] = &credentials{}
+				c.watch(ref.Source)
 			}
-			c.inUse[ref].networks++
+			c.inUse[ref].users++
 		}
 		c.release(before)
 	}
@@ -282,16 +317,18 @@ func (c *Clouds) release(ref Ref) {
 	if used == nil {
 		return
 	}
-	if used.networks--; used.networks > 0 {
+	if used.users--; used.users > 0 {
 		return
 	}
 	delete(c.inUse, ref)
 	c.detach(used)
-	if used.secret.users--; used.secret.users == 0 {
-		used.secret.stop()
-		delete(c.secrets, ref.Secret)
-		delete(c.spares.waiting, ref.Secret)
-		c.groups.forgetSecret(ref.Secret)
+	if watched := c.secrets[ref.Source]; watched.users == 1 {
+		watched.stop()
+		delete(c.secrets, ref.Source)
+		delete(c.lost, ref.Source)
+		c.groups.forget(ref.Source)
+	} else {
+		watched.users--
 	}
 	c.handlers.Released(ref)
 	c.wakeCrowded()
@@ -299,20 +336,21 @@ func (c *Clouds) release(ref Ref) {
 
 // open assigns the cloud of the Secret's content to the credentials.
 func (c *Clouds) open(ref Ref, used *credentials) error {
-	file, err := used.secret.read(ref.Secret)
+	file, err := c.read(ref.Source)
 	if err != nil {
 		return err
 	}
-	group := Group{content: file.content, cloudName: ref.CloudName}
+	group := c.secrets[ref.Source].groupOf(file).of(ref)
 	if used.cloud != nil && used.cloud.group == group {
 		return nil
 	}
-	config, err := file.config(ref.CloudName, c.options.Servers)
+	servers := &c.options.Servers
+	if group.isOffered {
+		servers = nil
+	}
+	config, err := file.config(group.cloudName, servers)
 	if err != nil {
 		return err
-	}
-	if _, isSpare := c.spares.states[ref]; isSpare { // an administrator has written it
-		config.Untrusted, config.Denied = false, nil
 	}
 	c.detach(used)
 	shared := c.clouds[group]
@@ -345,8 +383,8 @@ func (c *Clouds) start(group Group, config neutron.Config) *cloud {
 	shared := &cloud{Cloud: c.options.NewCloud(config), group: group, stop: stop}
 	observer := shared.Observer()
 	observer.AddHandler(c.handlers.Drift)
-	observer.OnRecovery(func() { c.eachSecret(shared, c.spareChanged) }) // the Networks were called by Drift
-	c.running.Go(func() { run(ctx, shared.Cloud, func() { c.eachSecret(shared, c.changed) }) })
+	observer.OnRecovery(func() { c.eachSource(shared, c.offerChanged) }) // the Networks were called by Drift
+	c.running.Go(func() { run(ctx, shared.Cloud, func() { c.eachSource(shared, c.changed) }) })
 	return shared
 }
 
@@ -362,25 +400,25 @@ func run(ctx context.Context, cloud *neutron.Cloud, onList func()) {
 	}
 }
 
-// eachSecret calls do for each Secret that leads to the cloud.
-func (c *Clouds) eachSecret(shared *cloud, do func(cache.ObjectName)) {
+// eachSource calls do for the Source of all credentials that lead to the cloud.
+func (c *Clouds) eachSource(shared *cloud, do func(cache.ObjectName)) {
 	c.mu.Lock()
-	secrets := map[cache.ObjectName]bool{}
+	sources := map[cache.ObjectName]bool{}
 	for ref, used := range c.inUse {
 		if used.cloud == shared {
-			secrets[ref.Secret] = true
+			sources[ref.Source] = true
 		}
 	}
 	c.mu.Unlock()
-	for name := range secrets {
-		do(name)
+	for source := range sources {
+		do(source)
 	}
 }
 
-// changed is called when the Secret, or a cloud that it leads to, has changed.
-func (c *Clouds) changed(name cache.ObjectName) {
-	c.handlers.SecretChanged(name)
-	c.spareChanged(name)
+// changed is called when the Source of credentials, or a cloud that it leads to, has changed.
+func (c *Clouds) changed(source cache.ObjectName) {
+	c.handlers.CredentialsChanged(source)
+	c.offerChanged(source)
 }
 
 // namespaceTimeout bounds the request for the namespace.
@@ -398,17 +436,17 @@ func (c *Clouds) isBeingDeleted(ctx context.Context, name string) (bool, error) 
 	return err == nil && !namespace.DeletionTimestamp.IsZero(), err
 }
 
-// Explain adds to an error of refused credentials which Secret they are from. The namespace is
-// named only if it is not the Network's.
+// Explain adds to an error of refused credentials where they are from.
 func (c *Clouds) Explain(network *samplecrdv1.Network, err error) error {
-	if RefOf(network) == (Ref{}) || neutron.ReasonOf(err) != neutron.Unauthenticated {
+	if neutron.ReasonOf(err) != neutron.Unauthenticated {
 		return err
 	}
-	ref := c.groups.usedBy(cache.MetaObjectToName(network), network)
-	name := ref.Secret.Name
-	if ref.Secret.Namespace != network.Namespace {
-		name = ref.Secret.String()
+	switch ref := c.groups.usedBy(cache.MetaObjectToName(network), network); {
+	case ref == (Ref{}):
+		return err
+	case isClusterCloud(ref.Source):
+		return fmt.Errorf("%s: %w", ref, err)
+	default:
+		return fmt.Errorf("Secret %s, key %s, cloud %s: %w", ref.Source.Name, keyCloudsYAML, ref.CloudName, err)
 	}
-	whose := fmt.Sprintf("Secret %s, key %s, cloud %s", name, keyCloudsYAML, ref.CloudName)
-	return fmt.Errorf("%s: %w", whose, err)
 }

@@ -18,6 +18,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,7 +37,7 @@ import (
 // patience is how long a test waits before it fails.
 const patience = 10 * time.Second
 
-var ref = Ref{Secret: cache.NewObjectName("team", "creds"), CloudName: "mycloud"}
+var ref = Ref{Source: cache.NewObjectName("team", "creds"), CloudName: "mycloud"}
 
 // lab is a Clouds with a fake clientset and an embedded OpenStack.
 type lab struct {
@@ -75,9 +76,10 @@ func newLab(t *testing.T, objects ...runtime.Object) *lab {
 	must(t, err)
 	l.Clouds = New(ctx, newCloud(own), Options{Client: l.kube, NewCloud: newCloud})
 	l.AddHandlers(Handlers{
-		Drift:         func(owner types.UID) { l.drifted <- owner },
-		SecretChanged: func(name cache.ObjectName) { l.told <- name },
-		Released:      l.release,
+		Drift:              func(owner types.UID) { l.drifted <- owner },
+		CredentialsChanged: func(name cache.ObjectName) { l.told <- name },
+		LabelsChanged:      func(string) {},
+		Released:           l.release,
 	})
 	t.Cleanup(func() {
 		cancel()
@@ -143,29 +145,34 @@ func (l *lab) remove(secret *corev1.Secret) {
 	must(l, l.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("secrets"), secret.Namespace, secret.Name))
 }
 
-// replay makes each watch of Secrets begin with their present state. Otherwise the fake clientset
-// loses what changes between a list and its watch.
+// replay makes each watch of Secrets and namespaces begin with their present state. Otherwise the fake clientset loses what
+// changes between a list and its watch.
 func (l *lab) replay() {
-	l.kube.PrependWatchReactor("secrets", func(a clienttesting.Action) (bool, watch.Interface, error) {
-		live, err := l.kube.Tracker().Watch(a.GetResource(), a.GetNamespace())
-		if err != nil {
-			return true, nil, err
-		}
-		list, err := l.kube.Tracker().List(a.GetResource(), corev1.SchemeGroupVersion.WithKind("Secret"), a.GetNamespace())
-		if err != nil {
-			return true, nil, err
-		}
-		var events []watch.Event
-		l.mu.Lock()
-		for _, gone := range l.deleted {
-			events = append(events, watch.Event{Type: watch.Deleted, Object: gone.DeepCopy()})
-		}
-		l.mu.Unlock()
-		for _, s := range list.(*corev1.SecretList).Items {
-			events = append(events, watch.Event{Type: watch.Added, Object: &s})
-		}
-		return true, after(events, live), nil
-	})
+	for resource, kind := range map[string]string{"secrets": "Secret", "namespaces": "Namespace"} {
+		l.kube.PrependWatchReactor(resource, func(a clienttesting.Action) (bool, watch.Interface, error) {
+			live, err := l.kube.Tracker().Watch(a.GetResource(), a.GetNamespace())
+			if err != nil {
+				return true, nil, err
+			}
+			list, err := l.kube.Tracker().List(a.GetResource(), corev1.SchemeGroupVersion.WithKind(kind), a.GetNamespace())
+			if err != nil {
+				return true, nil, err
+			}
+			var events []watch.Event
+			l.mu.Lock()
+			for _, gone := range l.deleted {
+				if resource == "secrets" {
+					events = append(events, watch.Event{Type: watch.Deleted, Object: gone.DeepCopy()})
+				}
+			}
+			l.mu.Unlock()
+			err = meta.EachListItem(list, func(o runtime.Object) error {
+				events = append(events, watch.Event{Type: watch.Added, Object: o})
+				return nil
+			})
+			return true, after(events, live), err
+		})
+	}
 }
 
 // after returns a watch that delivers the events before those of the live watch.
@@ -196,8 +203,8 @@ func after(events []watch.Event, live watch.Interface) watch.Interface {
 
 // networkWith returns a Network that references the credentials, and its key.
 func networkWith(ref Ref) (cache.ObjectName, *samplecrdv1.Network) {
-	network := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Secret.Namespace, Name: ref.Secret.Name + "-" + ref.CloudName}}
-	network.Spec.CloudCredentialsRef = &samplecrdv1.CloudCredentialsReference{SecretName: ref.Secret.Name, CloudName: ref.CloudName}
+	network := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Source.Namespace, Name: ref.Source.Name + "-" + ref.CloudName}}
+	network.Spec.CloudCredentialsRef = &samplecrdv1.CloudCredentialsReference{SecretName: ref.Source.Name, CloudName: ref.CloudName}
 	return cache.MetaObjectToName(network), network
 }
 
@@ -435,7 +442,7 @@ func TestThePermissionToReadASecretIsRestored(t *testing.T) {
 	right.guard(l.kube)
 	l.put(l.secret("creds", "one"))
 	before := l.until(ref, ready)
-	l.failed(ref.Secret, l.secrets[ref.Secret], errAway) // as when a watch ends
+	l.failed(ref.Source, l.secrets[ref.Source], errAway) // as when a watch ends
 	if _, err := l.get(ref); err != nil {
 		t.Errorf("the API server does not answer, and the Secret that was read is forgotten: %v", err)
 	}
@@ -481,7 +488,7 @@ func TestErrorsDoNotContainTheSecretsContent(t *testing.T) {
 			if test.cacert != "" {
 				secret.Data[keyCACert] = []byte(test.cacert)
 			}
-			_, err := load(secret, nil).config("mycloud", Servers{})
+			_, err := load(secret, "Secret creds", nil).config("mycloud", &Servers{})
 			if neutron.ReasonOf(err) != neutron.NoCredentials || !strings.HasPrefix(err.Error(), "Secret creds: ") || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want an error that contains %q", err, test.want)
 			}
@@ -510,8 +517,8 @@ func certificate(t *testing.T) []byte {
 }
 
 func TestErrorsHaveNoControlCharacters(t *testing.T) {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "a\x1b[2J\nb"}, Data: map[string][]byte{keyCloudsYAML: []byte("clouds: {}")}}
-	_, err := load(secret, nil).config("c\x1b[2J\nd", Servers{})
+	secret := &corev1.Secret{Data: map[string][]byte{keyCloudsYAML: []byte("clouds: {}")}}
+	_, err := load(secret, "Secret a\x1b[2J\nb", nil).config("c\x1b[2J\nd", &Servers{})
 	if err == nil || strings.ContainsAny(err.Error(), "\x1b\n") {
 		t.Errorf("got %q", err)
 	}
@@ -530,10 +537,10 @@ func TestOnlyAllowedAuthURLsAreUsed(t *testing.T) {
 		t.Run(address, func(t *testing.T) {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "creds"}, Data: map[string][]byte{
 				keyCloudsYAML: []byte("clouds: {mycloud: {auth: {auth_url: '" + address + "', username: u, password: hunter2}}}")}}
-			if _, err := load(secret, nil).config("mycloud", Servers{}); err != nil {
+			if _, err := load(secret, "Secret creds", nil).config("mycloud", &Servers{}); err != nil {
 				t.Errorf("refused without a list of allowed URLs: %v", err)
 			}
-			_, err := load(secret, nil).config("mycloud", Servers{Allowed: allowed})
+			_, err := load(secret, "Secret creds", nil).config("mycloud", &Servers{Allowed: allowed})
 			if want {
 				if err != nil {
 					t.Error(err)

@@ -12,12 +12,22 @@ import (
 )
 
 // Group identifies the cloud that credentials lead to. All Secrets with the same content are in
-// one Group; a Secret whose content changes gets another Group. The zero Group is the
-// controller's own cloud.
+// one Group, and those of ClusterClouds in another; a Secret whose content changes gets another
+// Group. The zero Group is the controller's own cloud.
 type Group struct {
 	ref       Ref // zero if the Secret's content is known
 	content   content
 	cloudName string
+	// isOffered means that an administrator vouches for the credentials, by a ClusterCloud.
+	isOffered bool
+}
+
+// of returns the Group of the credentials, which have the content of this one.
+func (g Group) of(ref Ref) Group {
+	if !g.isOffered {
+		g.cloudName = ref.CloudName
+	}
+	return g
 }
 
 // groups has a lock of its own, under which nothing slow is done: the work queue calls GroupOf
@@ -26,10 +36,10 @@ type groups struct {
 	mu sync.Mutex
 	// refs are the credentials that each Network uses.
 	refs map[cache.ObjectName]Ref
-	// spares are the spare credentials that some of them use instead.
+	// spares are the credentials of a ClusterCloud that some of them use instead.
 	spares map[cache.ObjectName]Ref
-	// contents are those of the watched Secrets.
-	contents map[cache.ObjectName]content
+	// known has the Group of each Source whose content is known.
+	known map[cache.ObjectName]Group
 }
 
 func (g *groups) ref(key cache.ObjectName) Ref {
@@ -49,7 +59,7 @@ func (g *groups) setRef(key cache.ObjectName, ref Ref) {
 	}
 }
 
-// setSpare records that the key uses spare credentials; the zero Ref for none.
+// setSpare records that the key uses these credentials instead of its own; the zero Ref for none.
 func (g *groups) setSpare(key cache.ObjectName, ref Ref) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -78,16 +88,16 @@ func (g *groups) usedByLocked(key cache.ObjectName, network *samplecrdv1.Network
 	return g.refs[key]
 }
 
-func (g *groups) setContent(name cache.ObjectName, content content) {
+func (g *groups) set(source cache.ObjectName, group Group) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.contents[name] = content
+	g.known[source] = group
 }
 
-func (g *groups) forgetSecret(name cache.ObjectName) {
+func (g *groups) forget(source cache.ObjectName) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.contents, name)
+	delete(g.known, source)
 }
 
 // RefOfKey returns the credentials that the Network of that name used in its last sync; the zero
@@ -101,8 +111,8 @@ func (c *Clouds) GroupOf(key cache.ObjectName, network *samplecrdv1.Network) Gro
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	ref := g.usedByLocked(key, network)
-	if content, ok := g.contents[ref.Secret]; ok {
-		return Group{content: content, cloudName: ref.CloudName}
+	if known, ok := g.known[ref.Source]; ok {
+		return known.of(ref)
 	}
 	return Group{ref: ref}
 }

@@ -11,8 +11,8 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-// Limits bound the credentials that are in use: each has a watch of its Secret, and a cloud with its cache. Spare credentials do
-// not count, and neither limit holds up a Network that is in Neutron already. 0 means no limit.
+// Limits bound the credentials that are in use: each has a watch of its Secret, and a cloud with its cache. Those of
+// ClusterClouds do not count, and neither limit holds up a Network that is in Neutron already. 0 means no limit.
 type Limits struct {
 	// PerNamespace is for those of the Networks in one namespace, Total for those of all together.
 	PerNamespace, Total int
@@ -22,20 +22,20 @@ type Limits struct {
 func (c *Clouds) checkRoom(ref Ref) error {
 	all, here := 0, 0
 	for used := range c.inUse {
-		if _, isSpare := c.spares.states[used]; isSpare {
+		switch used.Source.Namespace {
+		case "": // a ClusterCloud
 			continue
-		}
-		all++
-		if used.Secret.Namespace == ref.Secret.Namespace {
+		case ref.Source.Namespace:
 			here++
 		}
+		all++
 	}
 	limits := c.options.Limits
 	switch {
 	case limits.PerNamespace > 0 && here >= limits.PerNamespace:
-		return unusable(ref.Secret.Name, fmt.Sprintf("the Networks of a namespace may use %d clouds of Secrets, and those of this one do; the administrator of the controller can allow more with -clouds-per-namespace", limits.PerNamespace))
+		return unusable(titleOf(ref.Source), fmt.Sprintf("the Networks of a namespace may use %d clouds of Secrets, and those of this one do; the administrator of the controller can allow more with -clouds-per-namespace", limits.PerNamespace))
 	case limits.Total > 0 && all >= limits.Total:
-		return unusable(ref.Secret.Name, fmt.Sprintf("all Networks together may use %d clouds of Secrets, and they do; the administrator of the controller can allow more with -clouds-total", limits.Total))
+		return unusable(titleOf(ref.Source), fmt.Sprintf("all Networks together may use %d clouds of Secrets, and they do; the administrator of the controller can allow more with -clouds-total", limits.Total))
 	}
 	return nil
 }
@@ -45,12 +45,12 @@ func (c *Clouds) wakeCrowded() {
 	secrets := map[cache.ObjectName]bool{}
 	for _, secret := range c.crowded {
 		if _, known := secrets[secret]; !known {
-			secrets[secret] = c.checkRoom(Ref{Secret: secret}) == nil
+			secrets[secret] = c.checkRoom(Ref{Source: secret}) == nil
 		}
 	}
 	for secret, hasRoom := range secrets {
 		if hasRoom {
-			c.handlers.SecretChanged(secret)
+			c.handlers.CredentialsChanged(secret)
 		}
 	}
 }

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	coreinformers "k8s.io/client-go/informers/core/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -32,50 +31,60 @@ const (
 // maxCACert is how many bytes the authorities can have. Those of a Linux distribution have about 220 KB.
 const maxCACert = 256 << 10
 
-// secret is a Secret that Networks name.
+// secret is a Secret that Networks or a ClusterCloud name.
 type secret struct {
-	synced cache.DoneChecker // done when the first list was handled
-	stop   context.CancelFunc
-	users  int // credentials
+	name cache.ObjectName
+	// cloudName is the entry that a ClusterCloud names; "" for a Secret that Networks name.
+	cloudName string
+	synced    cache.DoneChecker // done when the first list was handled
+	stop      context.CancelFunc
+	users     int // credentials
 	// err is why it cannot be read.
 	err error
 	// file is what it has; nil if it does not exist.
 	file *file
 }
 
-// secret counts a user of the Secret, and starts to watch it for the first.
-func (c *Clouds) secret(name cache.ObjectName) *secret {
-	if c.secrets[name] == nil {
-		c.secrets[name] = c.watch(name)
+// watch counts a user of the Source, and starts to watch its Secret for the first.
+func (c *Clouds) watch(source cache.ObjectName) {
+	watched := c.secrets[source]
+	if watched == nil {
+		watched = &secret{name: source}
+		if isClusterCloud(source) {
+			watched = c.watchOffered(source)
+		} else {
+			c.watchSecret(source, watched)
+		}
+		c.secrets[source] = watched
 	}
-	c.secrets[name].users++
-	return c.secrets[name]
+	watched.users++
 }
 
-// watch starts to watch one Secret.
-func (c *Clouds) watch(name cache.ObjectName) *secret {
+// watchSecret starts to watch one Secret.
+func (c *Clouds) watchSecret(source cache.ObjectName, watched *secret) {
 	ctx, stop := context.WithCancel(c.ctx)
+	name := watched.name
 	informer := coreinformers.NewTypedFilteredSecretInformer(c.options.Client, name.Namespace, 0, nil, func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String()
 	})
-	watched := &secret{stop: stop}
+	watched.stop = stop
 	// These fail only for an informer that is already running.
-	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { c.failed(name, watched, err) })
+	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { c.failed(source, watched, err) })
 	// A list without changes calls no handler, but the transform.
 	_ = informer.SetTransform(func(object any) (any, error) {
-		c.succeeded(name, watched)
+		c.succeeded(source, watched)
 		return trim(object), nil
 	})
 	set := func(of cache.ObjectName, s *corev1.Secret) {
 		if of == name {
-			c.setFile(name, watched, s)
+			c.setFile(source, watched, s)
 		}
 	}
 	registration, _ := informer.AddTypedEventHandler(coreinformers.SecretHandlerFuncs{
 		AddFunc:    func(s *corev1.Secret) { set(cache.MetaObjectToName(s), s) },
 		UpdateFunc: func(_, now *corev1.Secret) { set(cache.MetaObjectToName(now), now) },
 		DeleteFunc: func(gone coreinformers.DeletedSecret) {
-			c.succeeded(name, watched) // the Secret could be read: it is gone
+			c.succeeded(source, watched) // the Secret could be read: it is gone
 			set(gone.GetObjectName(), nil)
 		},
 	})
@@ -84,10 +93,9 @@ func (c *Clouds) watch(name cache.ObjectName) *secret {
 	c.running.Go(func() {
 		// There is no event for a Secret that does not exist.
 		if cache.WaitFor(klog.NewContext(ctx, klog.Logger{}), "", watched.synced) {
-			c.failed(name, watched, nil)
+			c.failed(source, watched, nil)
 		}
 	})
-	return watched
 }
 
 // trim returns a Secret with only what load needs, and any other object as it is.
@@ -97,7 +105,7 @@ func trim(object any) any {
 		return object
 	}
 	kept := &corev1.Secret{Data: map[string][]byte{}}
-	kept.Namespace, kept.Name, kept.UID, kept.ResourceVersion, kept.Labels = s.Namespace, s.Name, s.UID, s.ResourceVersion, s.Labels
+	kept.Namespace, kept.Name, kept.UID, kept.ResourceVersion = s.Namespace, s.Name, s.UID, s.ResourceVersion
 	for key, limit := range map[string]int{keyCloudsYAML: neutron.MaxCloudsYAML, keyCACert: maxCACert} {
 		if value, ok := s.Data[key]; ok {
 			kept.Data[key] = bytes.Clone(value[:min(len(value), limit+1)]) // one byte too many is too many
@@ -107,22 +115,27 @@ func trim(object any) any {
 }
 
 // setFile records what the Secret has; nil if it is gone. The group stays then.
-func (c *Clouds) setFile(name cache.ObjectName, watched *secret, s *corev1.Secret) {
+func (c *Clouds) setFile(source cache.ObjectName, watched *secret, s *corev1.Secret) {
 	var now *file
 	if s != nil {
-		now = load(s, watched.file) // without the lock, as it takes long; nothing else sets the file
+		now = load(s, titleOf(source), watched.file) // without the lock, as it takes long; nothing else sets the file
 	}
 	c.mu.Lock()
-	if c.secrets[name] == watched && now != nil {
-		c.groups.setContent(name, now.content) // first, so that GroupOf is never behind For
+	if c.secrets[source] == watched && now != nil {
+		c.groups.set(source, watched.groupOf(now)) // first, so that GroupOf is never behind For
 	}
 	watched.file = now
 	c.mu.Unlock()
-	c.changed(name)
+	c.changed(source)
+}
+
+// groupOf returns the Group of all credentials that lead to the file.
+func (s *secret) groupOf(f *file) Group {
+	return Group{content: f.content, cloudName: s.cloudName, isOffered: s.cloudName != ""}
 }
 
 // failed records why the Secret cannot be read; nil if it can.
-func (c *Clouds) failed(name cache.ObjectName, watched *secret, err error) {
+func (c *Clouds) failed(source cache.ObjectName, watched *secret, err error) {
 	// A watch ends now and then and is started again. The cached Secret stays valid.
 	if err != nil && !apierrors.IsForbidden(err) && isDone(watched.synced) {
 		return
@@ -130,35 +143,49 @@ func (c *Clouds) failed(name cache.ObjectName, watched *secret, err error) {
 	c.mu.Lock()
 	watched.err = err
 	c.mu.Unlock()
-	c.changed(name)
+	c.changed(source)
 }
 
 // succeeded records that the Secret was read again, after the right to read it was missing.
-func (c *Clouds) succeeded(name cache.ObjectName, watched *secret) {
+func (c *Clouds) succeeded(source cache.ObjectName, watched *secret) {
 	c.mu.Lock()
 	failed := watched.err != nil
 	watched.err = nil
 	c.mu.Unlock()
 	if failed {
-		c.changed(name)
+		c.changed(source)
 	}
 }
 
 // createIt is the advice for a Secret that does not exist.
 const createIt = "; its key " + keyCloudsYAML + " must contain the credentials"
 
-// read returns what the Secret has.
-func (s *secret) read(name cache.ObjectName) (*file, error) {
-	if s.err != nil {
-		return nil, unusable(name.Name, "it cannot be read: "+s.err.Error())
+// read returns what the Secret has to which the Source leads.
+func (c *Clouds) read(source cache.ObjectName) (*file, error) {
+	s, title := c.secrets[source], titleOf(source)
+	if isClusterCloud(source) {
+		if err := c.offers.check(source.Name, c.options.ClusterResourceNamespace); err != nil {
+			return nil, err
+		}
+		title += ", Secret " + s.name.String()
 	}
-	if !isDone(s.synced) {
+	switch {
+	case s.err != nil:
+		return nil, unusable(title, "it cannot be read: "+s.err.Error())
+	case !isDone(s.synced):
 		return nil, ErrNotReady
-	}
-	if s.file == nil {
-		return nil, unusable(name.Name, "it does not exist"+createIt)
+	case s.file == nil:
+		return nil, unusable(title, "it does not exist"+createIt)
 	}
 	return s.file, nil
+}
+
+// titleOf returns what messages call the Source.
+func titleOf(source cache.ObjectName) string {
+	if isClusterCloud(source) {
+		return "ClusterCloud " + source.Name
+	}
+	return "Secret " + source.Name
 }
 
 // content identifies what a Secret has: a hash of everything that matters for a connection.
@@ -176,7 +203,7 @@ func contentOf(secret *corev1.Secret) content {
 
 // file is what a Secret has. Its errors name the invalid key, and contain nothing of its content.
 type file struct {
-	name    string // of the Secret
+	title   string // that messages begin with
 	content content
 	clouds  neutron.CloudsYAML
 	// authorities are those of cacert; nil without it.
@@ -187,8 +214,8 @@ type file struct {
 }
 
 // load returns what the Secret has: before, if that has the same content.
-func load(secret *corev1.Secret, before *file) *file {
-	f := &file{name: secret.Name, content: contentOf(secret), refusals: map[string]error{}}
+func load(secret *corev1.Secret, title string, before *file) *file {
+	f := &file{title: title, content: contentOf(secret), refusals: map[string]error{}}
 	if before != nil && before.content == f.content {
 		return before
 	}
@@ -214,8 +241,8 @@ func load(secret *corev1.Secret, before *file) *file {
 	return f
 }
 
-// config returns the configuration of a cloud, if its Keystone is allowed.
-func (f *file) config(cloudName string, servers Servers) (neutron.Config, error) {
+// config returns the configuration of a cloud, if its Keystone is allowed. nil allows all: an administrator has written the file.
+func (f *file) config(cloudName string, servers *Servers) (neutron.Config, error) {
 	if err := cmp.Or(f.err, f.refusals[cloudName]); err != nil {
 		return neutron.Config{}, err
 	}
@@ -227,43 +254,32 @@ func (f *file) config(cloudName string, servers Servers) (neutron.Config, error)
 }
 
 // read is config without its memory.
-func (f *file) read(cloudName string, servers Servers) (neutron.Config, error) {
+func (f *file) read(cloudName string, servers *Servers) (neutron.Config, error) {
 	config, err := f.clouds.Config(cloudName)
 	if err != nil {
 		return neutron.Config{}, f.invalid(keyCloudsYAML, err.Error())
 	}
-	if !servers.Allowed.Allows(config.Auth.IdentityEndpoint) {
+	if servers != nil && !servers.Allowed.Allows(config.Auth.IdentityEndpoint) {
 		// The message does not list the allowed ones: they may be confidential.
 		return neutron.Config{}, f.invalid(keyCloudsYAML, fmt.Sprintf(
 			"the controller is not allowed to connect to the auth_url of cloud %s; its administrator can allow it with -allowed-auth-urls", cloudName))
 	}
 	config.TLS.RootCAs = f.authorities
-	if servers.Allowed.allowed == nil { // an allowed Keystone says where its Neutron is, and is what it says
+	if servers != nil && servers.Allowed.allowed == nil { // an allowed Keystone says where its Neutron is, and is what it says
 		config.Untrusted, config.Denied = true, servers.Denied
 	}
 	return config, nil
 }
 
-// ReadConfig reads the configuration of a cloud from Kubernetes, if its Keystone is allowed. An error is the one of Kubernetes,
-// or says which key of the Secret is wrong. Neither an error nor a log contains anything of the Secret's content.
-func ReadConfig(ctx context.Context, client kubernetes.Interface, ref Ref, servers Servers) (neutron.Config, error) {
-	ctx = klog.NewContext(ctx, withoutBodies(klog.FromContext(ctx)))
-	secret, err := client.CoreV1().Secrets(ref.Secret.Namespace).Get(ctx, ref.Secret.Name, metav1.GetOptions{})
-	if err != nil {
-		return neutron.Config{}, err
-	}
-	return load(secret, nil).config(ref.CloudName, servers)
-}
-
 // invalid returns the error for a key of the Secret.
 func (f *file) invalid(key, what string) error {
-	return unusable(f.name, fmt.Sprintf("key %s: %s", key, what))
+	return unusable(f.title, fmt.Sprintf("key %s: %s", key, what))
 }
 
-// unusable returns the error for a Secret.
-func unusable(name, what string) error {
+// unusable returns the error for credentials of that title.
+func unusable(title, what string) error {
 	// The names of entries, and of Secrets that cannot exist, can have any characters.
-	return &neutron.Error{Op: "Secret " + neutron.Printable(name), Reason: neutron.NoCredentials, Message: neutron.Printable(what)}
+	return &neutron.Error{Op: neutron.Printable(title), Reason: neutron.NoCredentials, Message: neutron.Printable(what)}
 }
 
 // bodies is the verbosity from which client-go logs response bodies.

@@ -6,45 +6,52 @@ package clouds
 import (
 	"context"
 	"errors"
-	"fmt"
+	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	"sigs.k8s.io/yaml"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
+	samplecrdclient "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/typed/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/restapi"
 )
 
 const system = "samplecrd-system"
 
-// spareLab is a lab of a process that has just started, with spare credentials.
+// spareLab is a lab of a process that has just started, with ClusterClouds.
 type spareLab struct {
 	*lab
 	log ktesting.Buffer
+	// admin creates ClusterClouds, and right is that of the controller to read them.
+	admin samplecrdclient.ClusterCloudInterface
+	right right
 	// changed receives a value when a handler is called.
 	changed chan struct{}
 }
 
 // newSpareLab starts Clouds in a Kubernetes that has these objects and a namespace that is being
 // deleted.
-func newSpareLab(t *testing.T, namespace string, prepare func(*spareLab), objects ...runtime.Object) *spareLab {
+func newSpareLab(t *testing.T, namespace string, prepare func(*spareLab), changes ...func(*Options)) *spareLab {
 	t.Helper()
-	l := &spareLab{lab: newLab(t, objects...), changed: make(chan struct{}, 1000)}
+	l := &spareLab{lab: newLab(t), changed: make(chan struct{}, 1000)}
+	api := restapi.New(0, map[string]restapi.Kind{"clusterclouds": {Name: "ClusterCloud"}}, nil)
+	networks := clientset.NewForConfigOrDie(&rest.Config{Host: "http://kubernetes", Transport: api.Transport(restapi.Client{Before: l.right.fault})})
+	l.admin = clientset.NewForConfigOrDie(&rest.Config{Host: "http://kubernetes", Transport: api.Transport(restapi.Client{})}).SamplecrdV1().ClusterClouds()
 	l.add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team", DeletionTimestamp: new(metav1.Unix(1, 0))}})
 	if prepare != nil {
 		prepare(l)
@@ -53,14 +60,18 @@ func newSpareLab(t *testing.T, namespace string, prepare func(*spareLab), object
 	l.log = logger.GetSink().(ktesting.Underlier).GetBuffer()
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logger))
 	options := l.Clouds.options
-	options.ClusterResourceNamespace = namespace
+	options.ClusterResourceNamespace, options.Networks = namespace, networks
+	for _, change := range changes {
+		change(&options)
+	}
 	l.Clouds = New(ctx, options.NewCloud(neutron.Config{Name: "own"}), options)
 	l.AddHandlers(Handlers{
 		Drift: func(types.UID) { l.changed <- struct{}{} },
-		SecretChanged: func(name cache.ObjectName) {
+		CredentialsChanged: func(name cache.ObjectName) {
 			l.told <- name
 			l.changed <- struct{}{}
 		},
+		LabelsChanged: func(string) { l.changed <- struct{}{} },
 		Released: func(ref Ref) {
 			l.release(ref)
 			l.changed <- struct{}{}
@@ -78,12 +89,36 @@ func (l *spareLab) add(object runtime.Object) {
 	must(l, l.kube.Tracker().Add(object))
 }
 
-// spare returns a labelled Secret with the clouds mycloud, of project one, and mycloud-two.
+// spare returns a Secret of the administrator's with the clouds mycloud, of project one, and mycloud-two.
 func (l *spareLab) spare(name string, changes ...func(*corev1.Secret)) *corev1.Secret {
-	return l.secret(name, "one", append([]func(*corev1.Secret){func(s *corev1.Secret) {
-		s.Namespace, s.Labels = system, map[string]string{samplecrdv1.LabelCloudCredentials: "true"}
-		without("mycloud-admin")(s)
-	}}, changes...)...)
+	return l.secret(name, "one", append([]func(*corev1.Secret){func(s *corev1.Secret) { s.Namespace = system }, without("mycloud-admin")}, changes...)...)
+}
+
+// offer creates or updates a ClusterCloud for that cloud of the Secret, which nobody may use.
+func (l *spareLab) offer(name, secret, cloudName string, changes ...func(*samplecrdv1.ClusterCloud)) {
+	l.Helper()
+	offer := &samplecrdv1.ClusterCloud{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	offer.Spec = samplecrdv1.ClusterCloudSpec{SecretName: secret, CloudName: cloudName}
+	for _, change := range changes {
+		change(offer)
+	}
+	_, err := l.admin.Update(l.Context(), offer, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = l.admin.Create(l.Context(), offer, metav1.CreateOptions{})
+	}
+	must(l, err)
+}
+
+// offerAll creates a ClusterCloud for each cloud of the Secret, of the same name.
+func (l *spareLab) offerAll(secret string) {
+	l.add(l.spare(secret))
+	l.offer("mycloud", secret, "mycloud")
+	l.offer("mycloud-two", secret, "mycloud-two")
+}
+
+func (l *spareLab) withdraw(name string) {
+	l.Helper()
+	must(l, l.admin.Delete(l.Context(), name, metav1.DeleteOptions{}))
 }
 
 // await waits until the condition is true. It is checked each time that a handler was called.
@@ -99,18 +134,18 @@ func (l *spareLab) await(what string, condition func() bool) {
 	}
 }
 
-// open waits until the clouds of these spare credentials have been listed, and no others are open.
-func (l *spareLab) open(want ...Ref) {
+// open waits until the clouds of these ClusterClouds have been listed, and there are no others.
+func (l *spareLab) open(want ...string) {
 	l.Helper()
 	err := wait.PollUntilContextTimeout(l.Context(), time.Millisecond, patience, true, func(context.Context) (bool, error) {
 		l.Clouds.mu.Lock()
 		defer l.Clouds.mu.Unlock()
-		for _, ref := range want {
-			if !strings.HasPrefix(l.spares.states[ref], "in use for project ") {
+		for _, name := range want {
+			if o := l.offers.all[name]; o == nil || !strings.HasPrefix(o.state, "in use for project ") {
 				return false, nil
 			}
 		}
-		return len(l.spares.states) == len(want), nil
+		return len(l.offers.all) == len(want), nil
 	})
 	if err != nil {
 		l.Fatalf("these are not open: %v; the log is:\n%s", want, l.log.String())
@@ -147,10 +182,6 @@ var (
 	two = neutron.Place{Project: "id-of-two", Region: "RegionOne"}
 )
 
-func spareRef(secret, cloudName string) Ref {
-	return Ref{Secret: cache.NewObjectName(system, secret), CloudName: cloudName}
-}
-
 // lost is a Network that is being deleted, in a namespace that is being deleted, whose Secret
 // this process has never seen. It was created in that place.
 func lost(place neutron.Place, changes ...func(*samplecrdv1.Network)) *samplecrdv1.Network {
@@ -165,8 +196,8 @@ func lost(place neutron.Place, changes ...func(*samplecrdv1.Network)) *samplecrd
 	return n
 }
 
-func TestSpareCredentialsLeadToTheNetworkThatWasLost(t *testing.T) {
-	const needs = "an administrator can finish the deletion with credentials for "
+func TestAClusterCloudLeadsToTheNetworkThatWasLost(t *testing.T) {
+	const needs = "an administrator can finish the deletion with a ClusterCloud for "
 	for _, test := range []struct {
 		name   string
 		place  neutron.Place
@@ -189,8 +220,7 @@ func TestSpareCredentialsLeadToTheNetworkThatWasLost(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			l := newSpareLab(t, system, func(l *spareLab) {
-				l.add(l.spare("all"))
-				l.add(l.spare("unlabelled", func(s *corev1.Secret) { s.Labels = map[string]string{samplecrdv1.LabelCloudCredentials: "false"} }))
+				l.offerAll("all")
 				l.add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
 				l.add(l.secret("unusable", "one", func(s *corev1.Secret) { s.Data = nil }))
 				l.add(l.secret("usable", "one", func(s *corev1.Secret) {
@@ -219,9 +249,8 @@ func TestSpareCredentialsLeadToTheNetworkThatWasLost(t *testing.T) {
 	}
 }
 
-func TestSpareCredentialsChangeWhileANetworkWaits(t *testing.T) {
-	unlabelled := func(s *corev1.Secret) { s.Labels = map[string]string{} }
-	l := newSpareLab(t, system, func(l *spareLab) { l.add(l.spare("late", unlabelled)) })
+func TestAClusterCloudChangesWhileANetworkWaits(t *testing.T) {
+	l := newSpareLab(t, system, func(l *spareLab) { l.add(l.spare("late")) })
 	network := lost(one)
 	is := func(want string) func() bool {
 		return func() bool {
@@ -231,31 +260,39 @@ func TestSpareCredentialsChangeWhileANetworkWaits(t *testing.T) {
 	}
 	l.await("the Network has no credentials", is(""))
 
+	secret := func(changes ...func(*corev1.Secret)) func() {
+		return func() { l.put(l.spare("late", changes...)) }
+	}
+	offer := func(secret, cloudName string) func() { return func() { l.offer("late", secret, cloudName) } }
 	// Each step tells the Networks that wait: otherwise await would not call For again.
 	for _, step := range []struct {
-		name   string
-		change func(*corev1.Secret)
-		want   string
+		name string
+		do   func()
+		want string
 	}{
-		{"the label is added", func(*corev1.Secret) {}, "mycloud"},
-		{"the entry is removed", without("mycloud"), ""},
-		{"the entry is added", func(*corev1.Secret) {}, "mycloud"},
-		{"the label is removed", unlabelled, ""},
-		{"the label is added, but the password is wrong", func(s *corev1.Secret) {
+		{"it is created", offer("late", "mycloud"), "mycloud"},
+		{"the entry is removed", secret(without("mycloud")), ""},
+		{"the entry is added", secret(), "mycloud"},
+		{"it names the entry of another project", offer("late", "mycloud-two"), ""},
+		{"it names the entry again", offer("late", "mycloud"), "mycloud"},
+		{"it names a Secret that does not exist", offer("none", "mycloud"), ""},
+		{"it names the Secret again", offer("late", "mycloud"), "mycloud"},
+		{"the password is wrong", secret(func(s *corev1.Secret) {
 			s.Data[keyCloudsYAML] = []byte(strings.ReplaceAll(string(s.Data[keyCloudsYAML]), "password-of-one", "wrong"))
-		}, ""},
-		{"the password is corrected", func(*corev1.Secret) {}, "mycloud"},
-		{"the Secret is not YAML", func(s *corev1.Secret) { s.Data[keyCloudsYAML] = []byte("password: *hunter2") }, ""},
-		{"the Secret is corrected", func(*corev1.Secret) {}, "mycloud"},
+		}), ""},
+		{"the password is corrected", secret(), "mycloud"},
+		{"the Secret is not YAML", secret(func(s *corev1.Secret) { s.Data[keyCloudsYAML] = []byte("password: *hunter2") }), ""},
+		{"the Secret is corrected", secret(), "mycloud"},
+		{"the Secret is deleted", func() { l.remove(l.spare("late")) }, ""},
+		{"the Secret is created again", secret(), "mycloud"},
+		{"it is deleted", func() { l.withdraw("late") }, ""},
 	} {
-		l.put(l.spare("late", step.change))
+		step.do()
 		l.await(step.name, is(step.want))
 	}
-	l.remove(l.spare("late"))
-	l.await("the Secret is deleted", is(""))
 	l.open()
 	l.Forget(key("web"))
-	if n := len(l.List()); n != 1 || len(l.secrets)+len(l.inUse)+len(l.spares.waiting)+len(l.groups.refs)+len(l.groups.spares)+len(l.groups.contents) > 0 {
+	if n := len(l.List()); n != 1 || len(l.secrets)+len(l.inUse)+len(l.lost)+len(l.groups.refs)+len(l.groups.spares)+len(l.groups.known) > 0 {
 		t.Errorf("%d clouds are open; %+v", n, l.Clouds)
 	}
 	if strings.Contains(l.log.String(), "hunter2") || strings.Contains(l.log.String(), "password-of") {
@@ -275,56 +312,56 @@ func without(entry string) func(*corev1.Secret) {
 	}
 }
 
-func TestSpareCredentialsOfTheSameContentShareACloud(t *testing.T) {
+// What an administrator vouches for is not shared with the Secret of a namespace.
+func TestClusterCloudsOfTheSameContentShareACloud(t *testing.T) {
 	l := newSpareLab(t, system, func(l *spareLab) {
-		l.add(l.spare("a", without("mycloud-two")))
-		l.add(l.spare("b", without("mycloud-two")))
-		l.add(l.secret("creds", "one", without("mycloud-admin"), without("mycloud-two"))) // of a Network
+		l.add(l.spare("a"))
+		l.add(l.spare("b"))
+		l.add(l.secret("creds", "one", without("mycloud-admin"))) // of a Network
+		l.offer("a", "a", "mycloud")
+		l.offer("b", "b", "mycloud")
 	})
-	l.open(spareRef("a", "mycloud"), spareRef("b", "mycloud"))
+	l.open("a", "b")
+	equal(t, 1, len(l.list()))
 	if name, err := l.settled(naming("creds")); name != "mycloud" || err != nil {
 		t.Errorf("got %s, %v", name, err)
 	}
-	if n, logins := len(l.list()), first(l.calls()); n != 1 || logins != 1 {
-		t.Errorf("%d clouds and %d log-ins, want one each", n, logins)
+	if n, logins := len(l.list()), first(l.calls()); n != 2 || logins != 2 {
+		t.Errorf("%d clouds and %d log-ins, want two each", n, logins)
 	}
-	l.remove(l.spare("a"))
-	l.open(spareRef("b", "mycloud"))
 	l.Forget(key("web"))
-	if n := len(l.list()); n != 1 {
-		t.Errorf("%d clouds are open, but a Secret is left", n)
-	}
-	l.remove(l.spare("b"))
+	l.withdraw("a")
+	l.open("b")
+	equal(t, 1, len(l.list()))
+	l.withdraw("b")
 	l.open()
-	if n := len(l.list()); n != 0 {
-		t.Errorf("%d clouds are open", n)
-	}
+	equal(t, 0, len(l.list()))
 }
 
 func first(a, _ int) int { return a }
 
-func TestSpareCredentialsCannotBeRead(t *testing.T) {
+func TestClusterCloudsCannotBeRead(t *testing.T) {
 	t.Parallel() // it waits for an informer that tries again
-	right := &right{denied: true}
 	l := newSpareLab(t, system, func(l *spareLab) {
-		l.add(l.spare("all"))
+		l.right.set(false)
+		l.offerAll("all")
 		l.add(l.secret("creds", "one"))
-		guardIn(system, right, l.kube)
 	})
 	// The Secrets of Networks are read nevertheless.
 	if name, err := l.settled(naming("creds")); name != "mycloud" || err != nil {
 		t.Errorf("got %s, %v", name, err)
 	}
 	gone := lost(one, func(n *samplecrdv1.Network) { n.Spec.CloudCredentialsRef.SecretName = "gone" })
-	if _, err := l.settled(gone); neutron.ReasonOf(err) != neutron.NoCredentials || !strings.Contains(err.Error(), "in a Secret in namespace samplecrd-system, whose Secrets the controller may not read now: see artifacts/") {
-		t.Errorf("got %v", err)
-	}
-	// It is logged after For knows it, and before the handler is called.
-	logged := func() int {
-		return strings.Count(l.log.String(), "Cannot read the Secrets with spare credentials, will try again")
-	}
-	l.await("it is logged", func() bool { return logged() > 0 })
-	right.set(true)
+	l.await("it cannot be finished", func() bool {
+		_, err := l.For(t.Context(), key("web"), gone)
+		return neutron.ReasonOf(err) == neutron.NoCredentials && strings.Contains(err.Error(), "; the controller cannot read those now: see artifacts/")
+	})
+	l.await("one that names a ClusterCloud says so too", func() bool {
+		_, err := l.For(t.Context(), key("other"), using("mycloud"))
+		return says("ClusterCloud mycloud: it cannot be read: ")(nil, err)
+	})
+	logged := func() int { return strings.Count(l.log.String(), "Cannot read the ClusterClouds, will try again") }
+	l.right.set(true)
 	l.await("the right was granted", func() bool {
 		cloud, err := l.For(t.Context(), key("web"), gone)
 		return err == nil && cloud.Name() == "mycloud"
@@ -334,33 +371,37 @@ func TestSpareCredentialsCannotBeRead(t *testing.T) {
 	}
 }
 
-// guardIn makes the fake clientset check the permission in one namespace.
-func guardIn(namespace string, r *right, kube *fake.Clientset) {
-	refuse := func(a clienttesting.Action) bool { return a.GetNamespace() == namespace && r.refuse() }
-	kube.PrependReactor("list", "secrets", func(a clienttesting.Action) (bool, runtime.Object, error) { return refuse(a), nil, noRight })
-	kube.PrependWatchReactor("secrets", func(a clienttesting.Action) (bool, watch.Interface, error) { return refuse(a), nil, noRight })
+// fault refuses requests while the right is missing.
+func (r *right) fault(*restapi.Request) restapi.Fault {
+	if r.refuse() {
+		return restapi.Fault{Status: http.StatusForbidden}
+	}
+	return restapi.Fault{}
 }
 
-func TestWithoutANamespaceForThemThereAreNoSpareCredentials(t *testing.T) {
-	l := newSpareLab(t, "", func(l *spareLab) { l.add(l.spare("all")) })
+func TestWithoutANamespaceForTheirSecretsThereAreNoClusterClouds(t *testing.T) {
+	l := newSpareLab(t, "", func(l *spareLab) { l.offerAll("all") })
 	_, err := l.settled(lost(one))
 	const want = "Secret creds: it does not exist, and nothing can be created because the namespace is being deleted; " +
-		"the controller has no namespace for credentials of an administrator (-cluster-resource-namespace): see artifacts/deploy/README.md#deleted-namespaces"
+		"the controller has no namespace for the Secrets of ClusterClouds (-cluster-resource-namespace): see artifacts/deploy/README.md#deleted-namespaces"
 	if neutron.ReasonOf(err) != neutron.NoCredentials || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
+	if _, err := l.settled(using("mycloud")); !says("ClusterCloud mycloud: the controller has no namespace for the Secrets of ClusterClouds; ")(nil, err) {
+		t.Errorf("got %v", err)
+	}
 	for _, action := range l.kube.Actions() {
-		if action.GetNamespace() == system {
+		if action.GetNamespace() == system || action.Matches("list", "namespaces") {
 			t.Errorf("got a request: %v", action)
 		}
 	}
 }
 
-func TestTheMessageForANetworkThatNeedsSpareCredentials(t *testing.T) {
+func TestTheMessageForANetworkThatNeedsAClusterCloud(t *testing.T) {
 	l := newSpareLab(t, system, nil)
 	_, err := l.settled(lost(one))
 	const want = "Secret creds: it does not exist, and nothing can be created because the namespace is being deleted; an administrator can finish the deletion " +
-		`with credentials for project "id-of-one" in region "RegionOne", in a Secret in namespace samplecrd-system: see artifacts/deploy/README.md#deleted-namespaces`
+		`with a ClusterCloud for project "id-of-one" in region "RegionOne": see artifacts/deploy/README.md#deleted-namespaces`
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
@@ -371,41 +412,20 @@ func TestTheMessageForANetworkThatNeedsSpareCredentials(t *testing.T) {
 	}
 }
 
-func TestANetworkMayNameASecretWithSpareCredentials(t *testing.T) {
-	l := newSpareLab(t, system, func(l *spareLab) { l.add(l.spare("all", without("mycloud-two"))) })
-	l.open(spareRef("all", "mycloud"))
-	network := naming("all", func(n *samplecrdv1.Network) { n.Namespace = system })
-	if name, err := l.settled(network); name != "mycloud" || err != nil {
-		t.Errorf("got %s, %v", name, err)
-	}
-	l.put(l.spare("all", without("mycloud-two"), func(s *corev1.Secret) { s.Labels = nil }))
-	l.open()
-	if name, err := l.settled(network); name != "mycloud" || err != nil || len(l.list()) != 1 {
-		t.Errorf("without the label: got %s, %v, %d clouds", name, err, len(l.list()))
-	}
-	l.Forget(key("web"))
-	if n := len(l.list()); n != 0 {
-		t.Errorf("%d clouds are open", n)
-	}
-	if want := []Ref{spareRef("all", "mycloud")}; !slices.Equal(l.released, want) {
-		t.Errorf("released %v, want %v", l.released, want)
-	}
-}
-
 // A key takes turns with those of the cloud that it works in.
-func TestTheGroupOfANetworkThatUsesSpareCredentials(t *testing.T) {
-	l := newSpareLab(t, system, func(l *spareLab) { l.add(l.spare("all")) })
+func TestTheGroupOfANetworkThatAClusterCloudFinishes(t *testing.T) {
+	l := newSpareLab(t, system, func(l *spareLab) { l.offerAll("all") })
 	gone := lost(two)
 	if name, err := l.settled(gone); name != "mycloud-two" || err != nil {
 		t.Fatalf("got %s, %v", name, err)
 	}
-	spare := Group{content: load(l.spare("all"), nil).content, cloudName: "mycloud-two"}
+	spare := Group{content: contentOf(l.spare("all")), cloudName: "mycloud-two", isOffered: true}
 	equal(t, true, l.GroupOf(key("web"), gone) == spare)
 	equal(t, true, l.GroupOf(key("web"), nil) == spare)
 	refused := &neutron.Error{Op: "authenticate", Reason: neutron.Unauthenticated, Message: "wrong password"}
-	equal(t, "Secret samplecrd-system/all, key clouds.yaml, cloud mycloud-two: authenticate: wrong password", l.Explain(gone, refused).Error())
+	equal(t, "ClusterCloud mycloud-two: authenticate: wrong password", l.Explain(gone, refused).Error())
 
-	l.remove(l.spare("all"))
+	l.withdraw("mycloud-two")
 	l.await("the Network has no credentials", func() bool {
 		_, err := l.For(t.Context(), key("web"), gone)
 		return neutron.ReasonOf(err) == neutron.NoCredentials
@@ -417,7 +437,7 @@ func TestTheGroupOfANetworkThatUsesSpareCredentials(t *testing.T) {
 }
 
 // The credentials that the process has seen may be of no use any more.
-func TestSpareCredentialsGoBeforeThoseThatWereSeenLast(t *testing.T) {
+func TestAClusterCloudGoesBeforeTheCredentialsThatWereSeenLast(t *testing.T) {
 	l := newSpareLab(t, system, func(l *spareLab) { l.add(l.secret("creds", "one")) })
 	gone := lost(two)
 	before, err := l.settled(gone)
@@ -432,21 +452,9 @@ func TestSpareCredentialsGoBeforeThoseThatWereSeenLast(t *testing.T) {
 	if name, err := l.settled(gone); name != "mycloud" || err != nil {
 		t.Errorf("got %s, %v", name, err)
 	}
-	l.put(l.spare("all"))
-	l.await("the spare credentials are used", func() bool {
+	l.offerAll("all")
+	l.await("the ClusterCloud is used", func() bool {
 		cloud, err := l.For(t.Context(), key("web"), gone)
 		return err == nil && cloud.Name() == "mycloud-two"
 	})
-}
-
-func TestSpareEntriesAreBounded(t *testing.T) {
-	l := newSpareLab(t, system, nil)
-	text := "clouds:\n"
-	for i := range maxSpares + 1 {
-		text += fmt.Sprintf("  cloud-%02d: {}\n", i)
-	}
-	entries := l.spareEntries(l.spare("many", func(s *corev1.Secret) { s.Data[keyCloudsYAML] = []byte(text) }))
-	if len(entries) != maxSpares || entries[maxSpares-1] != "cloud-31" || !strings.Contains(l.log.String(), "has too many clouds") {
-		t.Errorf("got %d: %v", len(entries), entries)
-	}
 }

@@ -95,13 +95,13 @@ func TestCredentialsAreReleasedWithTheLastNetworkThatUsesThem(t *testing.T) {
 	l.Forget(key("c")) // never referenced any credentials
 	equal(t, Ref{}, l.RefOfKey(key("a")))
 	expect(1)
-	other := Ref{Secret: key("other"), CloudName: "mycloud"}
+	other := Ref{Source: key("other"), CloudName: "mycloud"}
 	l.untilFor(key("b"), naming("other"), says("it does not exist"))
 	equal(t, other, l.RefOfKey(key("b")))
 	expect(0, ref)
 	equal(t, map[cache.ObjectName]Ref{key("b"): other}, l.groups.refs)
 	equal(t, 1, len(l.inUse))
-	equal(t, 1, l.inUse[other].networks)
+	equal(t, 1, l.inUse[other].users)
 
 	// The Network no longer references credentials.
 	l.listOwn()
@@ -284,7 +284,7 @@ func TestGroupOf(t *testing.T) {
 	l.Forget(key("a"))
 	l.Forget(key("b"))
 	equal(t, true, l.GroupOf(key("a"), nil) == Group{})
-	equal(t, 0, len(l.groups.refs)+len(l.groups.contents))
+	equal(t, 0, len(l.groups.refs)+len(l.groups.known))
 }
 
 // Networks that name many Secrets, which need not exist, do not take the memory of the controller.
@@ -336,7 +336,7 @@ func TestHowManyCloudsMayBeUsed(t *testing.T) {
 	// Those for which there was no room are told when there is.
 	l.Forget(a)
 	told := map[cache.ObjectName]bool{}
-	for !told[RefOf(third).Secret] || !told[RefOf(more).Secret] {
+	for !told[RefOf(third).Source] || !told[RefOf(more).Source] {
 		told[<-l.told] = true
 	}
 	expect(c, third, "")

@@ -26,6 +26,7 @@ var reasons = map[string]bool{
 	samplecrdv1.ReasonAuthenticationFailed: true,
 	samplecrdv1.ReasonOtherCloud:           true,
 	samplecrdv1.ReasonNoCredentials:        true,
+	samplecrdv1.ReasonCloudNotPermitted:    true,
 	samplecrdv1.ReasonPaused:               true,
 	samplecrdv1.ReasonInUse:                true,
 	samplecrdv1.ReasonQuotaExceeded:        true,

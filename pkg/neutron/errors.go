@@ -48,6 +48,8 @@ const (
 	OtherCloud ErrorReason = "OtherCloud"
 	// NoCredentials: there are no credentials to authenticate with. No answer has this reason.
 	NoCredentials ErrorReason = "NoCredentials"
+	// NotPermitted: an administrator has not allowed the owner to use the cloud. No answer has this reason.
+	NotPermitted ErrorReason = "NotPermitted"
 	// ImportNotFound: the network that the spec imports is not there, or the credentials cannot see it.
 	ImportNotFound ErrorReason = "ImportNotFound"
 	// ImportRefused: the network that the spec imports must not be taken over.

@@ -292,7 +292,7 @@ func TestGatewayAndPools(t *testing.T) {
 }
 
 // notOfNeutron are the fields of the spec that say nothing of the network itself.
-var notOfNeutron = []string{"cloudCredentialsRef.secretName", "cloudCredentialsRef.cloudName", "deletionPolicy"}
+var notOfNeutron = []string{"cloudCredentialsRef.secretName", "cloudCredentialsRef.cloudName", "cloudCredentialsRef.clusterCloudName", "deletionPolicy"}
 
 // others are other values of the fields in everyField that NewDesired checks.
 var others = map[string]string{
@@ -320,7 +320,7 @@ func everyField() samplecrdv1.NetworkSpec {
 			Existing: &samplecrdv1.NeutronReference{Name: "router", ID: "r"}},
 		MTU: ptr.To[int32](1400), PortSecurityEnabled: ptr.To(false), DNSDomain: "example.org.", Tags: []samplecrdv1.Tag{"a"}, Shared: true, External: true,
 		Provider:            &samplecrdv1.ProviderSpec{NetworkType: "vlan", PhysicalNetwork: "physnet1", SegmentationID: ptr.To[int32](42)},
-		CloudCredentialsRef: &samplecrdv1.CloudCredentialsReference{SecretName: "s", CloudName: "c"},
+		CloudCredentialsRef: &samplecrdv1.CloudCredentialsReference{SecretName: "s", CloudName: "c", ClusterCloudName: "a"},
 		DeletionPolicy:      samplecrdv1.DeletionRetain,
 		Import:              &samplecrdv1.ImportSpec{NetworkID: "n"},
 		ManagementPolicy:    samplecrdv1.ManagementObserve,

@@ -191,8 +191,8 @@ func (c *Client) networksByID(ctx context.Context, ids []string) ([]*Network, er
 	return networks, c.readAllSubnets(ctx, networks)
 }
 
-// setForeign sets IsForeign. If the client's project is not known, no network is foreign.
+// setForeign sets IsForeign. Without a session, which no request has, no network is foreign.
 func (c *Client) setForeign(n *Network) {
 	place, ok := c.Place()
-	n.IsForeign = ok && place.Project != "" && n.ProjectID != place.Project
+	n.IsForeign = ok && n.ProjectID != place.Project
 }

@@ -237,7 +237,7 @@ func TestTheCatalogOfALargeCloudIsRead(t *testing.T) {
 	endpoint := `{"id": "` + id + `", "interface": "public", "region_id": "region-1", "region": "region-1", "url": "https://service-1.region-1.cloud.example:8774/v2.1/` + id + `"}`
 	// In ten regions, a service has a public, an internal and an admin endpoint.
 	service := `{"id": "` + id + `", "type": "type-1", "name": "name-1", "endpoints": [` + repeat(endpoint, 30) + `]}`
-	_, err := keystone(t, `{"token": {"catalog": [`+repeat(service, 60)+`]}}`).connect(t.Context())
+	_, err := keystone(t, `{"token": {"project": {"id": "p"}, "catalog": [`+repeat(service, 60)+`]}}`).connect(t.Context())
 	// The catalog was read, and has no Neutron.
 	wantError(t, Error{Op: "find Neutron in Keystone's catalog", Reason: Unavailable, Message: "No suitable endpoint could be found in the service catalog."}, err)
 }

@@ -19,7 +19,7 @@ const findNeutron = "find Neutron in Keystone's catalog"
 
 // Place is where the networks of a Client are.
 type Place struct {
-	// Project is the ID of the project; "" if the token is not for a project.
+	// Project is the ID of the project. Credentials without one are refused: they see the networks of all projects.
 	Project string
 	// Region is the region of the endpoint in use, whether the credentials name it or not; "" if
 	// Keystone's catalog has no region for it.
@@ -51,9 +51,10 @@ func placeOf(provider *gophercloud.ProviderClient, endpoint gophercloud.Endpoint
 	if projectErr != nil || catalogErr != nil {
 		return Place{}, false, notKeystone()
 	}
-	if project != nil {
-		place.Project = project.ID
+	if project == nil || project.ID == "" {
+		return Place{}, false, &Error{Op: authenticate, Reason: Unauthenticated, Message: "the credentials are for no project: set project_id or project_name in clouds.yaml, or OS_PROJECT_ID"}
 	}
+	place.Project = project.ID
 	regions := regionsOf(catalog, endpoint)
 	if len(regions) > 1 {
 		return Place{}, false, &Error{Op: findNeutron, Reason: Unauthenticated, Message: Printable(fmt.Sprintf(
@@ -62,7 +63,7 @@ func placeOf(provider *gophercloud.ProviderClient, endpoint gophercloud.Endpoint
 	if len(regions) == 1 {
 		place.Region = regions[0]
 	}
-	if place.Project != "" && !validID(place.Project) || place.Region != Printable(place.Region) {
+	if !validID(place.Project) || place.Region != Printable(place.Region) {
 		return Place{}, false, notKeystone()
 	}
 	endpoint.Region = ""

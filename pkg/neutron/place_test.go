@@ -81,6 +81,14 @@ func TestOldVersionsOfKeystoneAreRefused(t *testing.T) {
 	wantError(t, Error{Op: "authenticate", Reason: Unauthenticated, Message: "auth_url leads to version 2.0 of Keystone's API; only version 3 is supported"}, err)
 }
 
+// Such a token sees the networks of all projects, and none would be another project's.
+func TestCredentialsForNoProjectAreRefused(t *testing.T) {
+	for _, project := range []string{``, `"project": {},`, `"system": {"all": true},`} {
+		_, err := keystone(t, `{"token": {`+project+` "catalog": []}}`).connect(t.Context())
+		wantError(t, Error{Op: "authenticate", Reason: Unauthenticated, Message: "the credentials are for no project: set project_id or project_name in clouds.yaml, or OS_PROJECT_ID"}, err)
+	}
+}
+
 // All catalogs of up to three endpoints: if there is one region, gophercloud's endpoint is in it.
 func TestTheRegionIsThatOfGophercloudsEndpoint(t *testing.T) {
 	var kinds []tokens.Endpoint

@@ -39,12 +39,14 @@ type Options struct {
 	Version bool
 
 	Namespace string
-	// ClusterResourceNamespace is the namespace of the Secrets with spare credentials; "" for none.
+	// ClusterResourceNamespace is the namespace of the Secrets of ClusterClouds; "" for none.
 	ClusterResourceNamespace string
 	Kubernetes               kubeclient.Options
 
-	Cloud  string
-	Resync time.Duration
+	Cloud string
+	// OwnCloudNamespaces says which namespaces may use Cloud.
+	OwnCloudNamespaces clouds.Selector
+	Resync             time.Duration
 	// Neutron are the options of the client of each cloud.
 	Neutron neutron.ClientOptions
 	// Servers are those that Secrets may lead to, and CloudLimits how many clouds they may have.
@@ -263,7 +265,7 @@ func (o *Options) addKubernetes(fs *flag.FlagSet) {
 }
 
 func (o *Options) addOpenStack(fs *flag.FlagSet) {
-	fs.StringVar(&o.Cloud, "cloud", "", "The `name` of the entry in clouds.yaml for all Networks that name no Secret with credentials. (default $OS_CLOUD, or the other OS_* variables; if none is set, outside a pod: an embedded Neutron in memory)")
+	fs.StringVar(&o.Cloud, "cloud", "", "The `name` of the entry in clouds.yaml for all Networks without cloudCredentialsRef. (default $OS_CLOUD, or the other OS_* variables; if none is set, outside a pod: an embedded Neutron in memory)")
 	fs.DurationVar(&o.Resync, "resync", 5*time.Minute, "How often all of Neutron is listed to find and repair drift, and how often terminal errors are retried. At least 1s.")
 	fs.DurationVar(&o.Neutron.Timeout, "neutron-timeout", 30*time.Second, "How long one request to Neutron or Keystone may take.")
 	fs.IntVar(&o.Neutron.Connections, "neutron-connections", 8, "The `number` of simultaneous requests to one cloud with one set of credentials: 1 to 1000.")
@@ -273,7 +275,8 @@ func (o *Options) addOpenStack(fs *flag.FlagSet) {
 	fs.IntVar(&o.CloudLimits.PerNamespace, "clouds-per-namespace", 20, "How many clouds of Secrets the Networks of one namespace may use. 0 means no limit.")
 	fs.IntVar(&o.CloudLimits.Total, "clouds-total", 500, "How many clouds of Secrets all Networks together may use. Each takes about 0.2 MB. 0 means no limit.")
 	fs.Var(&o.Servers.Denied, "denied-cidrs", "The `CIDRs` of networks to which no Secret may lead the controller unless -allowed-auth-urls is set, such as those of the cluster's Services and pods, separated by commas. In a pod, they always include loopback and link-local addresses, and $KUBERNETES_SERVICE_HOST if it is an address. (default none)")
-	fs.StringVar(&o.ClusterResourceNamespace, clusterResourceNamespace, "", "The `namespace` where an administrator can create Secrets with the label samplecrd.k8s.io/cloud-credentials: \"true\", for clouds that no Network names any more: to find orphans there, and to finish Networks that were deleted with their namespace and their Secret. An empty value turns this off. (default in a pod without -namespace: the pod's namespace)")
+	fs.StringVar(&o.ClusterResourceNamespace, clusterResourceNamespace, "", "The `namespace` of the Secrets that ClusterClouds name. An empty value turns ClusterClouds off. (default in a pod without -namespace: the pod's namespace)")
+	fs.Var(&o.OwnCloudNamespaces, "cloud-namespace-selector", "The label `selector` of the namespaces whose Networks may use the controller's own cloud (-cloud), such as team=platform. '!kubernetes.io/metadata.name' selects none. (default all namespaces)")
 }
 
 func (o *Options) addWork(fs *flag.FlagSet) {
@@ -328,6 +331,7 @@ func (o *Options) Validate(arguments []string) error {
 		return fmt.Errorf("%q is not a flag: the command takes no arguments", arguments[0])
 	}
 	return cmp.Or(o.validateClients(), o.validateWork(), o.validateDeployments(), o.validateElection(), o.validateServing(),
+		check(o.AllNamespaces() || o.OwnCloudNamespaces.String() == "", "-cloud-namespace-selector cannot be set with -namespace: that one namespace may use the cloud"),
 		oneOf("-logging-format", o.Logging.Format, "text", "json"))
 }
 

@@ -45,7 +45,7 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 		-leader-elect=true -leader-elect-lease-duration=15m -leader-elect-renew-deadline 16s -leader-elect-retry-period=17s
 		-leader-elect-resource-name=h -leader-elect-resource-namespace=i -profiling -logging-format=json -allowed-auth-urls=https://j -denied-cidrs=10.96.0.0/12,fd00::/64
 		-clouds-per-namespace=19 -clouds-total=20
-		-cluster-resource-namespace=k`)
+		-cluster-resource-namespace=k -cloud-namespace-selector m=n`)
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -53,8 +53,12 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var selector clouds.Selector
+	if err := selector.Set("m=n"); err != nil {
+		t.Fatal(err)
+	}
 	want := &Options{
-		Version: true, Namespace: "c", ClusterResourceNamespace: "k", Cloud: "e", Resync: 3 * time.Second, Servers: clouds.Servers{Allowed: allowed, Denied: clouds.CIDRs{netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("fd00::/64")}}, CloudLimits: clouds.Limits{PerNamespace: 19, Total: 20}, Workers: 7, DeploymentWorkers: 12,
+		Version: true, OwnCloudNamespaces: selector, Namespace: "c", ClusterResourceNamespace: "k", Cloud: "e", Resync: 3 * time.Second, Servers: clouds.Servers{Allowed: allowed, Denied: clouds.CIDRs{netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("fd00::/64")}}, CloudLimits: clouds.Limits{PerNamespace: 19, Total: 20}, Workers: 7, DeploymentWorkers: 12,
 		Kubernetes:    kubeclient.Options{Kubeconfig: "a", Master: "b", ClusterID: "d", QPS: 1.5, Burst: 2},
 		Neutron:       neutron.ClientOptions{Timeout: 4 * time.Second, Connections: 18, QPS: 5.5, Burst: 6},
 		Retry:         retry.Options{BaseDelay: 8 * time.Second, MaxDelay: 9 * time.Second, QPS: 10.5, Burst: 11},
@@ -64,7 +68,7 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 		LeaderElect:   "true", Profiling: true, Logging: logging.Options{Format: "json"},
 		Election: election.Options{Namespace: "i", Name: "h", LeaseDuration: 15 * time.Minute, RenewDeadline: 16 * time.Second, RetryPeriod: 17 * time.Second},
 	}
-	if diff := cmp.Diff(want, o, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmpopts.IgnoreUnexported(logging.Options{}), cmp.Comparer(func(a, b clouds.URLs) bool { return a.String() == b.String() })); diff != "" {
+	if diff := cmp.Diff(want, o, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmpopts.IgnoreUnexported(logging.Options{}), cmp.Comparer(func(a, b clouds.URLs) bool { return a.String() == b.String() }), cmp.Comparer(func(a, b clouds.Selector) bool { return a.String() == b.String() })); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
@@ -124,7 +128,8 @@ func TestValidate(t *testing.T) {
 		{"a key without its certificate", []string{"-tls-private-key-file=b"}, "-tls-cert-file"},
 		{"no authorized routes", []string{"-serve-authorized=false"}, ""},
 		{"an unknown mode of authorized routes", []string{"-serve-authorized=sometimes"}, "-serve-authorized=sometimes"},
-		{"no namespace for spare credentials", []string{"-cluster-resource-namespace="}, ""},
+		{"a selector and one namespace", []string{"-cloud-namespace-selector=a=b", "-namespace=c"}, "-cloud-namespace-selector cannot be set with -namespace"},
+		{"no namespace for the Secrets of ClusterClouds", []string{"-cluster-resource-namespace="}, ""},
 		{"a namespace that cannot exist", []string{"-cluster-resource-namespace=a/b"}, `-cluster-resource-namespace="a/b"`},
 		{"all orphans", []string{"-delete-orphans=all"}, ""},
 		{"an argument", []string{"-workers=1", "up"}, "\"up\""},
@@ -155,6 +160,7 @@ func TestFlagsThatCannotBeParsed(t *testing.T) {
 		{"an unknown flag", []string{"-wrokers=1"}, "-wrokers"},
 		{"a word instead of a number", []string{"-workers=many"}, "-workers"},
 		{"a pool that is not a CIDR", []string{"-deployment-cidr-pool=10.0.0.0"}, "-deployment-cidr-pool"},
+		{"an invalid selector", []string{"-cloud-namespace-selector=a b"}, "it must be a label selector such as team=platform"},
 		{"an unknown number of orphans", []string{"-delete-orphans=some"}, "-delete-orphans"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -224,7 +230,7 @@ func TestTheLeaseIsInTheGivenNamespaceOrThatOfThePod(t *testing.T) {
 	}
 }
 
-func TestTheNamespaceForSpareCredentials(t *testing.T) {
+func TestTheNamespaceForTheSecretsOfClusterClouds(t *testing.T) {
 	own := kubeclient.PodNamespace()
 	for _, tt := range []struct{ arguments, pod, want string }{
 		{"", "", ""},

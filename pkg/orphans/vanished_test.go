@@ -54,7 +54,8 @@ func newVanishedLab(t *testing.T, secrets ...runtime.Object) *vanishedLab {
 	t.Cleanup(func() { cancel(); l.all.Wait() })
 	l.all.AddHandlers(clouds.Handlers{
 		Drift: func(types.UID) {}, Released: func(clouds.Ref) {},
-		SecretChanged: func(cache.ObjectName) { l.changed <- struct{}{} },
+		CredentialsChanged: func(cache.ObjectName) { l.changed <- struct{}{} },
+		LabelsChanged:      func(string) {},
 	})
 	l.Vanished = NewVanished(live.NewNetworks(l.kube), l.all, testCluster)
 	l.must(l.cloud.Observer().Relist(l.ctx))

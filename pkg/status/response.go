@@ -40,6 +40,7 @@ var responses = map[neutron.ErrorReason]Response{
 	neutron.ImportRefused:   {Reason: samplecrdv1.ReasonImportRefused, Condition: samplecrdv1.ConditionStalled, Final: true},
 	neutron.Paused:          {Reason: samplecrdv1.ReasonPaused, Final: true},
 	neutron.NoCredentials:   {Reason: samplecrdv1.ReasonNoCredentials, Condition: samplecrdv1.ConditionReconciling, Final: true},
+	neutron.NotPermitted:    {Reason: samplecrdv1.ReasonCloudNotPermitted, Condition: samplecrdv1.ConditionStalled, Final: true},
 	neutron.Unauthenticated: {Reason: samplecrdv1.ReasonAuthenticationFailed, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
 	neutron.OverQuota:       {Reason: samplecrdv1.ReasonQuotaExceeded, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
 	neutron.NoSegment:       {Reason: samplecrdv1.ReasonNoSegmentAvailable, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},

@@ -64,6 +64,7 @@ func TestConditions(t *testing.T) {
 		{neutron.AdminStateDown, "AdminStateDown", "Stalled", resync, "a list that shows it switched on"},
 		{neutron.Paused, "Paused", "", resync, "the annotation"},
 		{neutron.NoCredentials, "NoCredentials", "Reconciling", resync, "the Secret"},
+		{neutron.NotPermitted, "CloudNotPermitted", "Stalled", resync, "the label of the namespace, or the ClusterCloud"},
 		{neutron.Unauthenticated, "AuthenticationFailed", "Reconciling", time.Minute, "a person who corrects the password"},
 		{neutron.OverQuota, "QuotaExceeded", "Reconciling", time.Minute, "a person who raises the quota"},
 		{neutron.NoSegment, "NoSegmentAvailable", "Reconciling", time.Minute, "a person who adds segments"},

@@ -244,7 +244,7 @@ func isKnownBetter(before *metav1.Condition, generation int64, err error) bool {
 		return false
 	}
 	switch before.Reason {
-	case samplecrdv1.ReasonPaused, samplecrdv1.ReasonNoCredentials, samplecrdv1.ReasonAuthenticationFailed, samplecrdv1.ReasonProgressing:
+	case samplecrdv1.ReasonPaused, samplecrdv1.ReasonNoCredentials, samplecrdv1.ReasonCloudNotPermitted, samplecrdv1.ReasonAuthenticationFailed, samplecrdv1.ReasonProgressing:
 		return false
 	}
 	return true

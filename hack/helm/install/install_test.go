@@ -111,7 +111,7 @@ func (t tools) clean() {
 	t.Cleanup(func() {
 		t.helm("uninstall", release, "-n", system, "--ignore-not-found", "--wait")
 		t.kubectl("", "delete", "networks", "--all", "--all-namespaces", "--ignore-not-found")
-		t.kubectl("", "delete", "crd", crd, "--ignore-not-found")
+		t.kubectl("", "delete", "crd", crd, "clusterclouds.samplecrd.k8s.io", "--ignore-not-found")
 	})
 }
 

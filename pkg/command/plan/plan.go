@@ -60,7 +60,7 @@ func command(s *settings) options.Command {
 	return options.Command{
 		Name: "plan", Arguments: "(-f FILE... | [NAME...] [-A]) [flags]", Description: description, Examples: examples,
 		Usage:  map[string]string{"namespace": "The `namespace` of the Networks, and of manifests that name none. (default that of the kubeconfig's context, or default)"},
-		Shared: slices.Concat(options.KubernetesFlags, options.NeutronFlags, []string{"cluster-id", "allowed-auth-urls"}),
+		Shared: slices.Concat(options.KubernetesFlags, options.NeutronFlags, []string{"cluster-id", "allowed-auth-urls", "cluster-resource-namespace", "cloud-namespace-selector"}),
 		Add: func(fs *flag.FlagSet) {
 			fs.Func("f", "A `file` or a directory with manifests, or - for standard input. Further arguments are files too.", func(file string) error {
 				s.files = append(s.files, file)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -23,6 +22,7 @@ import (
 type planner struct {
 	clients  *kubeclient.Clients
 	settings *settings
+	lookup   clouds.Lookup
 	opened   map[clouds.Ref]opened
 	// importers are the Networks of this run that import a network to manage it, by its ID.
 	importers map[string]string
@@ -38,7 +38,11 @@ type opened struct {
 }
 
 func newPlanner(clients *kubeclient.Clients, s *settings) *planner {
-	return &planner{clients: clients, settings: s, opened: map[clouds.Ref]opened{}, importers: map[string]string{}}
+	lookup := clouds.Lookup{Options: clouds.Options{
+		Client: clients.Kube, Networks: clients.Networks, Servers: s.Servers,
+		ClusterResourceNamespace: s.ClusterResourceNamespace, OwnCloudNamespaces: s.OwnCloudNamespaces,
+	}}
+	return &planner{clients: clients, settings: s, lookup: lookup, opened: map[clouds.Ref]opened{}, importers: map[string]string{}}
 }
 
 func (p *planner) close() {
@@ -133,6 +137,9 @@ func (p *planner) checkOthers(t target) error {
 
 // cloudOf returns the cloud that the Network works in, with what Neutron has now.
 func (p *planner) cloudOf(ctx context.Context, network *samplecrdv1.Network) (*neutron.Cloud, error) {
+	if err := p.lookup.CheckPermission(ctx, network); err != nil {
+		return nil, aboutCredentials(err)
+	}
 	ref := clouds.RefOf(network)
 	if _, ok := p.opened[ref]; !ok {
 		p.opened[ref] = p.open(ctx, ref)
@@ -150,20 +157,21 @@ func (p *planner) open(ctx context.Context, ref clouds.Ref) opened {
 	return opened{cloud, client, cloud.Observer().Relist(ctx)}
 }
 
-// configOf returns the configuration of the cloud in the Secret, or of the controller's own for the
-// zero Ref.
+// configOf returns the configuration of the cloud of these credentials, or of the controller's own for the zero Ref.
 func (p *planner) configOf(ctx context.Context, ref clouds.Ref) (neutron.Config, error) {
 	if ref == (clouds.Ref{}) {
 		return neutron.LoadConfig(p.settings.Cloud)
 	}
-	config, err := clouds.ReadConfig(ctx, p.clients.Kube, ref, p.settings.Servers)
-	switch {
-	case apierrors.IsNotFound(err):
-		err = fmt.Errorf("spec.cloudCredentialsRef: there is no Secret %s", ref.Secret)
-	case err != nil && neutron.ReasonOf(err) != neutron.NoCredentials:
-		err = fmt.Errorf("spec.cloudCredentialsRef: %w", err)
+	config, err := p.lookup.Config(ctx, ref)
+	return config, aboutCredentials(err)
+}
+
+// aboutCredentials says which field an error of Kubernetes is about. Others say it.
+func aboutCredentials(err error) error {
+	if err == nil || neutron.ReasonOf(err) != "" {
+		return err
 	}
-	return config, err
+	return fmt.Errorf("spec.cloudCredentialsRef: %w", err)
 }
 
 // nameOf returns the name of the Network with that UID; "" if it is not known, as without the right to list

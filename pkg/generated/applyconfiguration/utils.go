@@ -25,6 +25,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &samplecrdv1.AllocationPoolApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("CloudCredentialsReference"):
 		return &samplecrdv1.CloudCredentialsReferenceApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ClusterCloud"):
+		return &samplecrdv1.ClusterCloudApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ClusterCloudSpec"):
+		return &samplecrdv1.ClusterCloudSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("HostRoute"):
 		return &samplecrdv1.HostRouteApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ImportSpec"):

@@ -61,6 +61,7 @@ var kinds = map[string]struct {
 	"declare for a Deployment": {6, (*World).declare},
 	"delete a Deployment":      {2, (*World).deleteDeployment},
 	"change a Secret":          {3, (*World).changeSecret},
+	"a cloud is forbidden":     {2, (*World).forbidCloud},
 	"delete a namespace":       {2, (*World).deleteNamespace},
 	"remove a finalizer":       {2, (*World).removeFinalizer},
 	"remove a status":          {3, (*World).removeStatus},

@@ -122,7 +122,7 @@ func (w *World) launch(r *replica) {
 
 // arguments returns the flags of all processes.
 func (w *World) arguments() []string {
-	arguments := []string{"-cluster-resource-namespace=" + spareNamespace, "-resync=" + resync.String()}
+	arguments := []string{"-cluster-resource-namespace=" + systemNamespace, "-resync=" + resync.String()}
 	if w.seed%2 == 1 || hasTwins(w.seed) {
 		arguments = append(arguments, "-delete-orphans")
 	}

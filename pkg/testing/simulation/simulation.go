@@ -143,7 +143,7 @@ func newWorld(common *shared, number int, cluster string) *World {
 	w.judge = newJudge(w)
 	w.api = restapi.New(number, map[string]restapi.Kind{
 		"networks": {Name: "Network", HasStatus: true, Default: setDefaults}, "deployments": {Name: "Deployment", HasStatus: true},
-		"secrets": {Name: "Secret"}, "events": {Name: "Event"}, "leases": {Name: "Lease"}, "namespaces": {Name: "Namespace"},
+		"secrets": {Name: "Secret"}, "events": {Name: "Event"}, "leases": {Name: "Lease"}, "namespaces": {Name: "Namespace"}, "clusterclouds": {Name: "ClusterCloud"},
 	}, w.judge.changed)
 	w.client, w.kube = clientset.NewForConfigOrDie(w.clientConfig(restapi.Client{})), kubernetes.NewForConfigOrDie(w.clientConfig(restapi.Client{}))
 	return w
@@ -176,10 +176,8 @@ func (w *World) furnish() {
 		if number == 1 && !hasNeighbour(w.seed) {
 			continue
 		}
-		for _, namespace := range tenants {
-			c.putSecret(namespace, "", nil)
-		}
-		c.putSecret(spareNamespace, "", map[string]string{samplecrdv1.LabelCloudCredentials: "true"})
+		c.putSecret(tenants[0], "")
+		c.offerClouds()
 		for i := range replicas {
 			c.replicas = append(c.replicas, &replica{index: i})
 			c.launch(c.replicas[i])
@@ -272,10 +270,7 @@ func (w *World) agree() (violations []string) {
 func (w *World) planned() (all []string) {
 	byCloud := map[string][]*samplecrdv1.Network{}
 	for _, n := range w.all() {
-		name := "test"
-		if ref := n.Spec.CloudCredentialsRef; ref != nil {
-			name = ref.CloudName
-		}
+		name := cloudOf(n.Namespace)
 		byCloud[name] = append(byCloud[name], n)
 	}
 	for name, networks := range byCloud {

@@ -177,9 +177,9 @@ func (w *World) heal() {
 	w.switchAllOn()
 	w.removePorts(nil, nobody)
 	w.removeObstacles()
-	for _, namespace := range tenants {
-		w.putSecret(namespace, "", nil)
-	}
+	w.putSecret(tenants[0], "")
+	w.putSecret(systemNamespace, "")
+	w.labelNamespace(tenants[1], tenants[1])
 }
 
 // switchAllOn switches all networks and routers on.

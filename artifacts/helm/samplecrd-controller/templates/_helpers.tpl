@@ -38,8 +38,8 @@ one for each namespace, and Helm refuses to install a second one: its objects be
 {{- if kindIs "string" $value }}{{ $value }}{{ else if not (kindIs "invalid" $value) }}{{ toJson $value }}{{ end }}
 {{- end }}
 
-{{- /* The namespace with spare credentials; empty if the controller looks for none. */}}
-{{- define "samplecrd.spareNamespace" -}}
+{{- /* The namespace of the Secrets of ClusterClouds; empty if there are none. */}}
+{{- define "samplecrd.clusterCloudNamespace" -}}
 {{- if hasKey .Values.flags "cluster-resource-namespace" }}
 {{- get .Values.flags "cluster-resource-namespace" }}
 {{- else if not .Values.namespaced.enabled }}

@@ -56,12 +56,6 @@ const (
 	AnnotationAppliedTemplate = "samplecrd.k8s.io/applied-template"
 )
 
-// LabelCloudCredentials set to "true" on a Secret in the controller's -cluster-resource-namespace
-// means that the controller may use its clouds.yaml and cacert for clouds that no Network names
-// any more: to find orphans there, and to finish a Network that is being deleted with its
-// namespace and has lost its own Secret. An administrator sets it.
-const LabelCloudCredentials = "samplecrd.k8s.io/cloud-credentials"
-
 // The reasons of the events that the controller records on a Deployment. It records a
 // Warning once for each cause.
 const (

@@ -54,9 +54,13 @@ const (
 	// ReasonOtherCloud is set when the network was created in another cloud than the one
 	// that the controller works in now. The controller changes nothing in either cloud.
 	ReasonOtherCloud = "OtherCloud"
-	// ReasonNoCredentials is set when the Secret of spec.cloudCredentialsRef does not exist,
-	// cannot be read, or has no valid cloud configuration. The message names the wrong key.
+	// ReasonNoCredentials is set when the Secret or the ClusterCloud of spec.cloudCredentialsRef does
+	// not exist, cannot be read, or has no valid cloud configuration. The message names the wrong key.
 	ReasonNoCredentials = "NoCredentials"
+	// ReasonCloudNotPermitted is set when an administrator has not allowed the namespace to use the cloud:
+	// that of the ClusterCloud, or the controller's own. The controller sends nothing for the Network until
+	// that changes, or until the Network is deleted.
+	ReasonCloudNotPermitted = "CloudNotPermitted"
 	// ReasonPaused is set when Neutron needs a change, but the annotation
 	// samplecrd.k8s.io/paused forbids it.
 	ReasonPaused = "Paused"

@@ -1,7 +1,7 @@
 // Copyright The samplecrd-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1 is version v1 of the samplecrd.k8s.io API: the Network kind, the types and
+// Package v1 is version v1 of the samplecrd.k8s.io API: the kinds Network and ClusterCloud, the types and
 // reasons of its conditions, the reasons of its events, and its annotations.
 //
 // +k8s:deepcopy-gen=package

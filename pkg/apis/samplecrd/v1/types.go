@@ -158,9 +158,9 @@ type NetworkSpec struct {
 	// +optional
 	Provider *ProviderSpec `json:"provider,omitempty"`
 
-	// cloudCredentialsRef names a Secret in the namespace of the Network. The Secret has
+	// cloudCredentialsRef names a Secret in the namespace of the Network, or a ClusterCloud. It has
 	// the cloud, the project and the credentials for the network. If it is not set, the
-	// controller uses its own cloud.
+	// controller uses its own cloud, which an administrator can reserve for chosen namespaces.
 	//
 	// It is immutable: it cannot be added, changed or removed later, because the network
 	// stays in the cloud in which it was created.
@@ -470,26 +470,37 @@ const (
 	DeletionRetain DeletionPolicy = "Retain"
 )
 
-// CloudCredentialsReference names an entry of the clouds.yaml in a Secret.
+// CloudCredentialsReference names an entry of the clouds.yaml in a Secret, or a ClusterCloud.
+//
+// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must have secretName and cloudName, or clusterCloudName alone",rule="has(self.clusterCloudName) ? !has(self.secretName) && !has(self.cloudName) : has(self.secretName) && has(self.cloudName)"
 type CloudCredentialsReference struct {
 	// secretName is the name of a Secret in the namespace of the Network. Its key
 	// clouds.yaml has the clouds.yaml file of the OpenStack clients. Its optional key
 	// cacert has the PEM certificates of the authorities that sign the cloud's
 	// certificate.
 	//
-	// +required
+	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must be a valid name of a Secret: letters in lower case, digits, dashes and dots",rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')"
-	SecretName string `json:"secretName"`
+	SecretName string `json:"secretName,omitempty"`
 
 	// cloudName is the name of the entry in clouds.yaml.
 	//
-	// +required
+	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must not have a control character, or a blank at its start or end",rule="self.matches('^[^ [:cntrl:]]([^[:cntrl:]]*[^ [:cntrl:]])?$')"
-	CloudName string `json:"cloudName"`
+	CloudName string `json:"cloudName,omitempty"`
+
+	// clusterCloudName is the name of a ClusterCloud, by which an administrator offers a cloud to
+	// chosen namespaces. It takes the place of secretName and cloudName.
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must be a valid name of a ClusterCloud: letters in lower case, digits, dashes and dots",rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')"
+	ClusterCloudName string `json:"clusterCloudName,omitempty"`
 }
 
 // GatewayNone as spec.gateway means a subnet without a gateway. The spelling is that of

@@ -26,6 +26,16 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
+- name: com.github.samplecrd.samplecrd-controller.pkg.apis.samplecrd.v1.ClusterCloud
+  scalar: untyped
+  list:
+    elementType:
+      namedType: __untyped_atomic_
+    elementRelationship: atomic
+  map:
+    elementType:
+      namedType: __untyped_deduced_
+    elementRelationship: separable
 - name: com.github.samplecrd.samplecrd-controller.pkg.apis.samplecrd.v1.Network
   scalar: untyped
   list:

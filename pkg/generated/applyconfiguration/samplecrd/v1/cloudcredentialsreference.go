@@ -8,7 +8,7 @@ package v1
 // CloudCredentialsReferenceApplyConfiguration represents a declarative configuration of the CloudCredentialsReference type for use
 // with apply.
 //
-// CloudCredentialsReference names an entry of the clouds.yaml in a Secret.
+// CloudCredentialsReference names an entry of the clouds.yaml in a Secret, or a ClusterCloud.
 type CloudCredentialsReferenceApplyConfiguration struct {
 	// secretName is the name of a Secret in the namespace of the Network. Its key
 	// clouds.yaml has the clouds.yaml file of the OpenStack clients. Its optional key
@@ -17,6 +17,9 @@ type CloudCredentialsReferenceApplyConfiguration struct {
 	SecretName *string `json:"secretName,omitempty"`
 	// cloudName is the name of the entry in clouds.yaml.
 	CloudName *string `json:"cloudName,omitempty"`
+	// clusterCloudName is the name of a ClusterCloud, by which an administrator offers a cloud to
+	// chosen namespaces. It takes the place of secretName and cloudName.
+	ClusterCloudName *string `json:"clusterCloudName,omitempty"`
 }
 
 // CloudCredentialsReferenceApplyConfiguration constructs a declarative configuration of the CloudCredentialsReference type for use with
@@ -38,5 +41,13 @@ func (b *CloudCredentialsReferenceApplyConfiguration) WithSecretName(value strin
 // If called multiple times, the CloudName field is set to the value of the last call.
 func (b *CloudCredentialsReferenceApplyConfiguration) WithCloudName(value string) *CloudCredentialsReferenceApplyConfiguration {
 	b.CloudName = &value
+	return b
+}
+
+// WithClusterCloudName sets the ClusterCloudName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ClusterCloudName field is set to the value of the last call.
+func (b *CloudCredentialsReferenceApplyConfiguration) WithClusterCloudName(value string) *CloudCredentialsReferenceApplyConfiguration {
+	b.ClusterCloudName = &value
 	return b
 }

@@ -59,9 +59,9 @@ type NetworkSpecApplyConfiguration struct {
 	// administrators to set it. If it is not set, the cloud chooses. It cannot be added or removed
 	// later, and only the segmentation ID of a VLAN can change.
 	Provider *ProviderSpecApplyConfiguration `json:"provider,omitempty"`
-	// cloudCredentialsRef names a Secret in the namespace of the Network. The Secret has
+	// cloudCredentialsRef names a Secret in the namespace of the Network, or a ClusterCloud. It has
 	// the cloud, the project and the credentials for the network. If it is not set, the
-	// controller uses its own cloud.
+	// controller uses its own cloud, which an administrator can reserve for chosen namespaces.
 	//
 	// It is immutable: it cannot be added, changed or removed later, because the network
 	// stays in the cloud in which it was created.

@@ -5,6 +5,10 @@
 
 package v1
 
+// ClusterCloudListerExpansion allows custom methods to be added to
+// ClusterCloudLister.
+type ClusterCloudListerExpansion interface{}
+
 // NetworkListerExpansion allows custom methods to be added to
 // NetworkLister.
 type NetworkListerExpansion interface{}

@@ -11,6 +11,8 @@ import (
 
 // Interface provides access to all the informers in this group version.
 type Interface interface {
+	// ClusterClouds returns a ClusterCloudInformer.
+	ClusterClouds() TypedClusterCloudInformer
 	// Networks returns a NetworkInformer.
 	Networks() TypedNetworkInformer
 }
@@ -24,6 +26,11 @@ type version struct {
 // New returns a new Interface.
 func New(f internalinterfaces.SharedInformerFactory, namespace string, tweakListOptions internalinterfaces.TweakListOptionsFunc) Interface {
 	return &version{factory: f, namespace: namespace, tweakListOptions: tweakListOptions}
+}
+
+// ClusterClouds returns a TypedClusterCloudInformer.
+func (v *version) ClusterClouds() TypedClusterCloudInformer {
+	return &clusterCloudInformer{factory: v.factory, tweakListOptions: v.tweakListOptions}
 }
 
 // Networks returns a TypedNetworkInformer.

@@ -5,4 +5,6 @@
 
 package v1
 
+type ClusterCloudExpansion interface{}
+
 type NetworkExpansion interface{}

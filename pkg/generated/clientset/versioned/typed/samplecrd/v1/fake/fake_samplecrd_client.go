@@ -15,6 +15,10 @@ type FakeSamplecrdV1 struct {
 	*testing.Fake
 }
 
+func (c *FakeSamplecrdV1) ClusterClouds() v1.ClusterCloudInterface {
+	return newFakeClusterClouds(c)
+}
+
 func (c *FakeSamplecrdV1) Networks(namespace string) v1.NetworkInterface {
 	return newFakeNetworks(c, namespace)
 }

@@ -4,11 +4,14 @@
 package main
 
 import (
+	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/live"
@@ -17,25 +20,20 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/world"
 )
 
-// Networks whose Secret was deleted with their namespace, and the spare credentials that finish them.
+// Networks that need what an administrator gives: a ClusterCloud that finishes them, or the permission to use a cloud.
 
 const systemNamespace = "samplecrd-system"
 
-// restartWithSpares is restart, for a controller that may use spare credentials.
-func (f *fixture) restartWithSpares() {
-	f.t.Helper()
-	f.spareNamespace = systemNamespace
-	f.restart()
-}
-
-// createSpare creates a Secret with spare credentials.
-func (f *fixture) createSpare(name string, cloudsYAML []byte) {
+// offer creates a ClusterCloud of that name, and its Secret.
+func (f *fixture) offer(name string, cloudsYAML []byte) {
 	f.t.Helper()
 	secret := f.Secret()
 	secret.Namespace, secret.Name = systemNamespace, name
-	secret.Labels = map[string]string{samplecrdv1.LabelCloudCredentials: "true"}
 	secret.Data["clouds.yaml"] = cloudsYAML
 	_, err := f.Secrets.CoreV1().Secrets(systemNamespace).Create(f.t.Context(), secret, metav1.CreateOptions{})
+	must(f.t, err)
+	offer := &samplecrdv1.ClusterCloud{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: samplecrdv1.ClusterCloudSpec{SecretName: name, CloudName: "theirs"}}
+	_, err = f.Kube.SamplecrdV1().ClusterClouds().Create(f.t.Context(), offer, metav1.CreateOptions{})
 	must(f.t, err)
 }
 
@@ -63,13 +61,14 @@ func TestNetworkIsNotFinishedInAnotherProject(t *testing.T) {
 	f.syncUntil(samplecrdv1.ReasonAvailable)
 	created := f.Get().Status
 
-	f.restartWithSpares()
+	f.clouds.ClusterResourceNamespace = systemNamespace
+	f.restart()
 	other := f.Secret()
 	other.Data["clouds.yaml"] = elsewhere(t)
 	_, err := f.Secrets.CoreV1().Secrets(world.Key.Namespace).Update(t.Context(), other, metav1.UpdateOptions{})
 	must(t, err)
 	f.syncUntil(samplecrdv1.ReasonOtherCloud)
-	for range 3 {
+	for range 2 {
 		f.AwaitSecretWatch()
 	}
 	f.DeleteSecret()
@@ -84,7 +83,7 @@ func TestNetworkIsNotFinishedInAnotherProject(t *testing.T) {
 	}
 	f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
 
-	f.createSpare("right", f.Secret().Data["clouds.yaml"])
+	f.offer("right", f.Secret().Data["clouds.yaml"])
 	for f.Find() != nil {
 		if err := f.sync(); err != nil && neutron.ReasonOf(err) != neutron.OtherCloud {
 			t.Fatal(err)
@@ -92,7 +91,48 @@ func TestNetworkIsNotFinishedInAnotherProject(t *testing.T) {
 	}
 	f.ExpectNeutron()
 	f.mustSync() // the Network is gone
-	if n := len(f.controller.clouds.List()); n != 1+2 {
-		t.Errorf("%d clouds are open, want the controller's own and those of the spare credentials", n)
+	if n := len(f.controller.clouds.List()); n != 1+1 {
+		t.Errorf("%d clouds are open, want the controller's own and that of the ClusterCloud", n)
 	}
+}
+
+// A namespace loses the permission to use the controller's own cloud: its Networks stay as they are, and can be deleted.
+func TestANetworkThatMayNotUseTheCloudAnyMore(t *testing.T) {
+	f := newFixture(t, world.NewNetwork("10.0.0.0/24", ""))
+	namespaces := f.Secrets.CoreV1().Namespaces()
+	label := func(team string) {
+		t.Helper()
+		patch := fmt.Appendf(nil, `{"metadata": {"labels": {"team": %q}}}`, team)
+		_, err := namespaces.Patch(t.Context(), world.Key.Namespace, types.MergePatchType, patch, metav1.PatchOptions{})
+		must(t, err)
+	}
+	_, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: world.Key.Namespace}}, metav1.CreateOptions{})
+	must(t, err)
+	must(t, f.clouds.OwnCloudNamespaces.Set("team=a"))
+	f.restart()
+	f.syncUntil(samplecrdv1.ReasonCloudNotPermitted)
+	f.ExpectNeutron()
+	if n := f.Get(); live.HasFinalizer(n) {
+		t.Error("the finalizer is added although nothing may be created")
+	}
+
+	label("a")
+	f.syncUntil(samplecrdv1.ReasonAvailable)
+	created := f.Get().Status
+	label("b")
+	f.syncUntil(samplecrdv1.ReasonCloudNotPermitted)
+	f.Edit(func(n *samplecrdv1.Network) { n.Spec.Gateway = "10.0.0.9" })
+	f.BeforeRequest(1, func(r *http.Request) { t.Errorf("a request for what is not permitted: %s %s", r.Method, r.URL) })
+	f.mustFail(neutron.NotPermitted)
+	f.Neutron.SetFault(nil)
+	if n := f.Get(); n.Status.NetworkID != created.NetworkID || n.Status.Gateway != created.Gateway {
+		t.Errorf("the status is lost: %+v", n.Status)
+	}
+	f.ExpectNeutron("default/net-a 10.0.0.0/24 10.0.0.1")
+
+	f.Edit(world.BeingDeleted)
+	for f.Find() != nil {
+		f.mustSync()
+	}
+	f.ExpectNeutron()
 }

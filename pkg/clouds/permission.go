@@ -1,0 +1,189 @@
+// Copyright The samplecrd-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clouds
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+)
+
+// The flags that messages name.
+const (
+	flagClusterResourceNamespace = "cluster-resource-namespace"
+	flagOwnCloudNamespaces       = "cloud-namespace-selector"
+)
+
+// Selector says by their labels which namespaces may use a cloud. The zero Selector selects all. *Selector
+// is a flag.Value.
+type Selector struct {
+	labels labels.Selector
+	err    error // why it selects none
+}
+
+// selectorOf returns the Selector of a ClusterCloud.
+func selectorOf(selector *metav1.LabelSelector) Selector {
+	parsed, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		parsed = labels.Nothing()
+	}
+	return Selector{parsed, err}
+}
+
+func (s Selector) all() bool { return s.labels == nil || s.labels.Empty() }
+
+// String returns the selector as kubectl's flag --selector takes it.
+func (s *Selector) String() string {
+	if s == nil || s.labels == nil {
+		return ""
+	}
+	return s.labels.String()
+}
+
+// Set replaces the selector by the one in the text.
+func (s *Selector) Set(text string) error {
+	parsed, err := labels.Parse(text)
+	if err != nil {
+		return fmt.Errorf("it must be a label selector such as team=platform: %w", err)
+	}
+	*s = Selector{labels: parsed}
+	return nil
+}
+
+// checkPermission fails if an administrator has not allowed the namespace of the Network to use its cloud. Whoever may write
+// Secrets there has credentials of their own, and needs no permission. Neither does a deletion: the label of a namespace that
+// is taken away must leave nothing behind. The key of a Network that is gone is not its name.
+func (c *Clouds) checkPermission(key cache.ObjectName, network *samplecrdv1.Network) error {
+	if !network.DeletionTimestamp.IsZero() || key != cache.MetaObjectToName(network) {
+		return nil
+	}
+	source := RefOf(network).Source
+	selector := c.options.OwnCloudNamespaces
+	if isClusterCloud(source) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		offer := c.offers.all[source.Name]
+		if offer == nil {
+			return nil // acquire says why
+		}
+		selector = offer.selector
+	}
+	return selector.check(source, network.Namespace, c.namespaces.labelsOf)
+}
+
+// check fails if the Selector is the one for the Source, and does not select the namespace.
+func (s Selector) check(source cache.ObjectName, namespace string, labelsOf func(string) (labels.Set, error)) error {
+	if s.all() || source.Namespace != "" {
+		return nil
+	}
+	has, err := labelsOf(namespace)
+	title, advice := "the controller's own cloud", "name other credentials in spec.cloudCredentialsRef, or ask an administrator for the label that -"+flagOwnCloudNamespaces+" wants"
+	if isClusterCloud(source) {
+		title, advice = titleOf(source), "an administrator can select the namespace with its namespaceSelector"
+	}
+	refuse := func(format string, args ...any) error {
+		return &neutron.Error{Op: neutron.Printable(title), Reason: neutron.NotPermitted, Message: neutron.Printable(fmt.Sprintf(format, args...))}
+	}
+	switch {
+	case errors.Is(err, ErrNotReady):
+		return err
+	case s.err != nil:
+		return refuse("its namespaceSelector is invalid: %v", s.err)
+	case err != nil:
+		return refuse("the labels of namespaces cannot be read: %v", err)
+	case s.labels.Matches(has):
+		return nil
+	}
+	return refuse("namespace %s may not use it: %s", namespace, advice)
+}
+
+// namespaces have the labels of the namespaces.
+type namespaces struct {
+	lister corelisters.NamespaceLister
+
+	mu  sync.Mutex
+	err error // why they cannot be read
+}
+
+// labelsOf returns ErrNotReady until the namespace was read: it exists, because the Network does.
+func (n *namespaces) labelsOf(name string) (labels.Set, error) {
+	namespace, err := n.lister.Get(name)
+	if err == nil {
+		return namespace.Labels, nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return nil, cmp.Or(n.err, ErrNotReady)
+}
+
+// setErr records why the namespaces cannot be read, and reports whether they could be until now.
+func (n *namespaces) setErr(err error) (isNew bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	isNew = n.err == nil
+	n.err = err
+	return isNew
+}
+
+// watchNamespaces starts to watch the labels of namespaces.
+func (c *Clouds) watchNamespaces() {
+	informer := coreinformers.NewTypedNamespaceInformer(c.options.Client, 0, coreinformers.NamespaceIndexers{})
+	c.namespaces = &namespaces{lister: corelisters.NewNamespaceLister(informer.GetIndexer())}
+	// These fail only for an informer that is already running.
+	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+		if !informer.HasSynced() && c.namespaces.setErr(err) {
+			klog.FromContext(c.ctx).Info("Cannot read the labels of namespaces, will try again; nobody may use a cloud that is reserved by labels", "err", err)
+			c.wakeReserved()
+		}
+	})
+	_ = informer.SetTransform(func(object any) (any, error) { return onlyLabels(object), nil })
+	changed := func(name string) { c.handlers.LabelsChanged(name) }
+	_, _ = informer.AddTypedEventHandler(coreinformers.NamespaceHandlerFuncs{
+		AddFunc: func(n *corev1.Namespace) { changed(n.Name) },
+		UpdateFunc: func(before, now *corev1.Namespace) {
+			if !maps.Equal(before.Labels, now.Labels) {
+				changed(now.Name)
+			}
+		},
+	})
+	c.running.Go(func() { informer.RunWithContext(c.ctx) })
+}
+
+// onlyLabels returns a namespace with only its labels, and any other object as it is.
+func onlyLabels(object any) any {
+	n, ok := object.(*corev1.Namespace)
+	if !ok {
+		return object
+	}
+	kept := &corev1.Namespace{}
+	kept.Name, kept.UID, kept.ResourceVersion, kept.Labels = n.Name, n.UID, n.ResourceVersion, n.Labels
+	return kept
+}
+
+// wakeReserved calls the handler for the Networks of all clouds that labels reserve.
+func (c *Clouds) wakeReserved() {
+	c.mu.Lock()
+	sources := []cache.ObjectName{{}}
+	for name := range c.offers.all {
+		sources = append(sources, refOfClusterCloud(name).Source)
+	}
+	c.mu.Unlock()
+	for _, source := range sources {
+		c.handlers.CredentialsChanged(source)
+	}
+}
