@@ -65,6 +65,9 @@ func newWorldOfStatuses(t *testing.T) *world {
 	return w
 }
 
+// forNobody is a ClusterCloud that no Network may use.
+const forNobody = "for-nobody"
+
 // recordedNetwork is a Network, and what its Ready condition says in the end.
 type recordedNetwork struct {
 	name   string
@@ -91,6 +94,7 @@ func (w *world) recordedNetworks() []recordedNetwork {
 		{"invalid-spec", "  cidr: 10.1.0.0/31\n", metav1.ConditionFalse, samplecrdv1.ReasonInvalidSpec},
 		{"forbidden", plain + "  shared: true\n", metav1.ConditionFalse, samplecrdv1.ReasonForbidden},
 		{"authentication-failed", credentials("refused"), metav1.ConditionFalse, samplecrdv1.ReasonAuthenticationFailed},
+		{"cloud-not-permitted", "  cidr: 10.1.0.0/16\n  cloudCredentialsRef: {clusterCloudName: " + forNobody + "}\n", metav1.ConditionFalse, samplecrdv1.ReasonCloudNotPermitted},
 		{"no-credentials", credentials("missing"), metav1.ConditionFalse, samplecrdv1.ReasonNoCredentials},
 		{"neutron-unavailable", credentials("unreachable"), metav1.ConditionFalse, samplecrdv1.ReasonNeutronUnavailable},
 		{"quota-exceeded", credentials("full"), metav1.ConditionFalse, samplecrdv1.ReasonQuotaExceeded},
@@ -110,7 +114,8 @@ func TestStatusOfEachReason(t *testing.T) {
 	w.matchesRecording("pending", w.get("pending"))
 
 	first := w.first(samplecrdv1.ReasonProgressing)
-	c := w.start("-resync=1h", retryQuickly)
+	w.offer(w, forNobody, "team", "")
+	c := w.start("-resync=1h", retryQuickly, "-cluster-resource-namespace="+w.namespace)
 	w.declare("progressing", "  cidr: 10.1.0.0/16\n"+viaPublic)
 	all := w.recordedNetworks()
 	for _, n := range all {
@@ -287,7 +292,8 @@ func TestKubectlWaits(t *testing.T) {
 	w.apply("net", "10.1.0.0/16", "10.1.0.1")
 	w.timesOut(ready, "net") // no controller runs
 	done := w.waiting(ready, "net")
-	c := w.start("-resync=1h", retryQuickly)
+	w.offer(w, forNobody, "team", "")
+	c := w.start("-resync=1h", retryQuickly, "-cluster-resource-namespace="+w.namespace)
 	w.equal(done(), "network.samplecrd.k8s.io/net condition met\n")
 
 	w.declare("stalled", "  cidr: 10.1.0.0/31\n")

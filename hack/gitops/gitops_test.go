@@ -168,6 +168,7 @@ var states = []struct {
 	{"no-credentials", samplecrdv1.ReasonNoCredentials, progressing, status.InProgressStatus, ""},
 	{"authentication-failed", samplecrdv1.ReasonAuthenticationFailed, progressing, status.InProgressStatus, ""},
 	{"neutron-unavailable", samplecrdv1.ReasonNeutronUnavailable, progressing, status.InProgressStatus, ""},
+	{"cloud-not-permitted", samplecrdv1.ReasonCloudNotPermitted, degraded, status.FailedStatus, ""},
 	{"invalid-spec", samplecrdv1.ReasonInvalidSpec, degraded, status.FailedStatus, ""},
 	{"forbidden", samplecrdv1.ReasonForbidden, degraded, status.FailedStatus, ""},
 	{"other-cloud", samplecrdv1.ReasonOtherCloud, degraded, status.FailedStatus, ""},
