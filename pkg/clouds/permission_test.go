@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -195,23 +196,36 @@ func TestNamespacesCannotBeRead(t *testing.T) {
 func TestAClusterCloudIsTrusted(t *testing.T) {
 	allowed, err := ParseURLs("https://keystone.example.com")
 	must(t, err)
-	var configs []neutron.Config
-	for _, servers := range []Servers{{Allowed: allowed}, {Denied: CIDRs{netip.MustParsePrefix("127.0.0.0/8")}}} {
-		l := newPermissionLab(t, func(o *Options) {
-			o.Servers, o.Limits = servers, Limits{PerNamespace: 1, Total: 1}
-			newCloud := o.NewCloud
-			o.NewCloud = func(c neutron.Config) *neutron.Cloud {
-				configs = append(configs, c)
-				return newCloud(c)
+	for name, servers := range map[string]Servers{"allowed Keystones": {Allowed: allowed}, "denied addresses": {Denied: CIDRs{netip.MustParsePrefix("127.0.0.0/8")}}} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			var trusted []bool
+			l := newPermissionLab(t, func(o *Options) {
+				o.Servers, o.Limits = servers, Limits{PerNamespace: 1, Total: 1}
+				newCloud := o.NewCloud
+				o.NewCloud = func(c neutron.Config) *neutron.Cloud {
+					mu.Lock()
+					defer mu.Unlock()
+					if c.Name == "mycloud" {
+						trusted = append(trusted, !c.Untrusted && c.Denied == nil)
+					}
+					c.Untrusted, c.Denied = false, nil
+					return newCloud(c)
+				}
+			})
+			equal(t, "mycloud", l.result(using("for-a")))
+			equal(t, "mycloud", l.result(using("for-all", in("bad"))))
+			want := []bool{true}
+			if servers.Denied != nil {
+				equal(t, "mycloud", l.result(naming("creds")))
+				want = []bool{true, false}
+			} else if result := l.result(naming("creds")); !strings.Contains(result, "-allowed-auth-urls") {
+				t.Errorf("the Secret of a Network: %s", result)
 			}
+			mu.Lock()
+			defer mu.Unlock()
+			equal(t, want, trusted)
 		})
-		equal(t, "mycloud", l.result(using("for-a")))
-		equal(t, "mycloud", l.result(using("for-all", in("bad"))))
-	}
-	for _, config := range configs {
-		if config.Untrusted || config.Denied != nil {
-			t.Errorf("got %+v", config)
-		}
 	}
 }
 

@@ -480,6 +480,56 @@ default/web: error: Secret openstack: key clouds.yaml: the controller is not all
 	}
 }
 
+// What a namespace may use is decided as the controller decides it.
+func TestPlanWithACloudThatAnAdministratorReserves(t *testing.T) {
+	const own, offered = "cidr: 10.0.0.0/24", "cidr: 10.0.0.0/24, cloudCredentialsRef: {clusterCloudName: production}"
+	const system = "-cluster-resource-namespace=system"
+	for _, test := range []struct {
+		name, manifest, team string // team is the label that the ClusterCloud wants; "": there is none
+		arguments            []string
+		want                 string
+	}{
+		{"its own cloud is for this team", own, "", []string{"-cloud-namespace-selector=team=a"}, `2 changes
+  1. network created
+  2. subnet 10.0.0.0/24 created
+1 Network: 1 with changes`},
+		{"its own cloud is for another team", own, "", []string{"-cloud-namespace-selector=team=b"},
+			`error: the controller's own cloud: namespace default may not use it: name other credentials in spec.cloudCredentialsRef, or ask an administrator for the label that -cloud-namespace-selector wants
+1 Network: 1 with an error`},
+		{"a ClusterCloud for this team", offered, "a", []string{system}, `2 changes
+  1. network created
+  2. subnet 10.0.0.0/24 created
+1 Network: 1 with changes`},
+		{"a ClusterCloud for another team", offered, "b", []string{system},
+			`error: ClusterCloud production: namespace default may not use it: an administrator can select the namespace with its namespaceSelector
+1 Network: 1 with an error`},
+		{"where its Secret is, is not known", offered, "a", nil,
+			`error: ClusterCloud production: the namespace of its Secret is not known: set -cluster-resource-namespace as the controller has it
+1 Network: 1 with an error`},
+		{"its Secret does not exist", offered, "a", []string{"-cluster-resource-namespace=empty"},
+			`error: spec.cloudCredentialsRef: there is no Secret empty/all
+1 Network: 1 with an error`},
+		{"there is none", offered, "", []string{system}, `error: spec.cloudCredentialsRef: there is no ClusterCloud production
+1 Network: 1 with an error`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			code := 1
+			if strings.HasPrefix(test.want, "2 changes") {
+				code = 2
+			}
+			newFixture(t).compare(func(f *fixture) []string {
+				f.must(f.kube.Tracker().Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{"team": "a"}}}))
+				f.must(f.kube.Tracker().Add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "all"}, Data: map[string][]byte{"clouds.yaml": f.yaml}}))
+				if test.team != "" {
+					f.must(f.client.Tracker().Add(&samplecrdv1.ClusterCloud{ObjectMeta: metav1.ObjectMeta{Name: "production"}, Spec: samplecrdv1.ClusterCloudSpec{
+						SecretName: "all", CloudName: cloudName, NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": test.team}}}}))
+				}
+				return append(f.manifest("web", test.manifest), test.arguments...)
+			}, code, "\ndefault/web: "+test.want)
+		})
+	}
+}
+
 func TestWhichNetworksArePlanned(t *testing.T) {
 	f := newFixture(t)
 	for _, name := range []string{"a", "b"} {
