@@ -32,6 +32,12 @@ var (
 		"imports":              "Forbidden",
 	}
 	observeOnly = rules{"reservedCIDRs": "", "deletionPolicyRetain": "Forbidden", "imports": "ObserveOnly"}
+	// newRules are those that a ConfigMap may leave out, as those above do.
+	newRules = rules{
+		"reservedCIDRs": "", "deletionPolicyRetain": "", "imports": "",
+		"deletionPolicyDeleteOfImports": "Forbidden", "cloudCredentialsRef": "Required", "routerExisting": "Forbidden",
+		"shared": "Forbidden", "external": "Forbidden", "provider": "Forbidden",
+	}
 )
 
 // What the API server writes before and after the messages of the policies.
@@ -46,10 +52,20 @@ const (
 	noImport     = "import is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Leave it out: then the controller creates a network"
 	noManaging   = "managementPolicy Managed of an imported network is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Leave managementPolicy at Observe"
 	onlyObserve  = "import is allowed only with managementPolicy Observe, by ConfigMap samplecrd-system/samplecrd-networks. Set managementPolicy to Observe"
+	noDelete     = "deletionPolicy Delete of an imported network is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Set deletionPolicy to Retain, or leave it out"
+	noRef        = "cloudCredentialsRef is required by ConfigMap samplecrd-system/samplecrd-networks. Set cloudCredentialsRef: then the network is created with credentials of its own"
+	noExisting   = "router.existing is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Set router.externalNetwork instead: then the controller creates a router. Or leave router out"
+	noShared     = "shared is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Set shared to false, or leave it out"
+	noExternal   = "external is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Set external to false, or leave it out"
+	noProvider   = "provider is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Leave provider out: then the cloud chooses it"
+	sameProvider = "a change of provider is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Leave provider as it is"
+	stayObserver = "provider is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Leave managementPolicy at Observe"
 	askToCorrect = "the rules for Networks have mistakes, so that no spec of a Network can be written. Ask your administrator to correct ConfigMap samplecrd-system/samplecrd-networks: "
 	noConfigMap  = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
 
 	theImport = `import: {networkID: 3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11}`
+	theRef    = `cloudCredentialsRef: {secretName: team-cloud, cloudName: team}`
+	theVLAN   = `provider: {networkType: vlan, physicalNetwork: physnet1, segmentationID: 7}`
 )
 
 // probe is the CIDR of a Network that is refused as soon as the rules of setRules are in force.
@@ -192,6 +208,22 @@ var newNetworks = []struct{ rules, why, spec, message string }{
 	{everything, "Retain", `{cidr: 10.0.0.0/24, deletionPolicy: Retain}`, noRetain},
 	{everything, "an import", `{` + theImport + `}`, noImport},
 
+	{"the new rules", "credentials", `{cidr: 10.0.0.0/24, ` + theRef + `}`, ""},
+	{"the new rules", "no credentials", `{cidr: 10.0.0.0/24}`, noRef},
+	{"the new rules", "an import without credentials", `{` + theImport + `}`, noRef},
+	{"the new rules", "an import that is deleted", `{` + theImport + `, deletionPolicy: Delete, ` + theRef + `}`, noDelete},
+	{"the new rules", "an import that observes, and is deleted when it does not", `{` + theImport + `, managementPolicy: Observe, deletionPolicy: Delete, ` + theRef + `}`, noDelete},
+	{"the new rules", "an import that is retained", `{` + theImport + `, deletionPolicy: Retain, ` + theRef + `}`, ""},
+	{"the new rules", "an import that is retained by default", `{` + theImport + `, ` + theRef + `}`, ""},
+	{"the new rules", "Delete without an import", `{cidr: 10.0.0.0/24, deletionPolicy: Delete, ` + theRef + `}`, ""},
+	{"the new rules", "a router that exists", `{cidr: 10.0.0.0/24, router: {existing: {name: main}}, ` + theRef + `}`, noExisting},
+	{"the new rules", "a router of its own", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}}, ` + theRef + `}`, ""},
+	{"the new rules", "shared", `{cidr: 10.0.0.0/24, shared: true, ` + theRef + `}`, noShared},
+	{"the new rules", "external", `{cidr: 10.0.0.0/24, external: true, ` + theRef + `}`, noExternal},
+	{"the new rules", "neither", `{cidr: 10.0.0.0/24, shared: false, external: false, ` + theRef + `}`, ""},
+	{"the new rules", "provider", `{cidr: 10.0.0.0/24, ` + theVLAN + `, ` + theRef + `}`, noProvider},
+	{"none", "what the new rules refuse", `{` + theImport + `, deletionPolicy: Delete, cidr: 10.0.0.0/24, router: {existing: {name: main}}, shared: true, external: true, ` + theVLAN + `}`, ""},
+
 	{"observe only", "an import that manages", `{` + theImport + `, managementPolicy: Managed}`, onlyObserve},
 	{"observe only", "an import that observes", `{` + theImport + `, managementPolicy: Observe}`, ""},
 	{"observe only", "an import is retained by default, and may say so", `{` + theImport + `, managementPolicy: Observe, deletionPolicy: Retain}`, ""},
@@ -200,7 +232,7 @@ var newNetworks = []struct{ rules, why, spec, message string }{
 func admissionPoliciesRefuseNewNetworks(t *testing.T) {
 	w := newWorldWithoutNeutron(t)
 	w.installPolicies()
-	for group, r := range map[string]rules{"none": noRules, everything: allRules, "observe only": observeOnly} {
+	for group, r := range map[string]rules{"none": noRules, everything: allRules, "observe only": observeOnly, "the new rules": newRules} {
 		w.setRules(r, group)
 		for _, tc := range newNetworks {
 			if tc.rules != group {
@@ -233,6 +265,10 @@ var oldNetworks = map[string]string{
 	"retained": `{cidr: 10.0.0.0/24, deletionPolicy: Retain}`,
 	"import":   `{` + theImport + `}`,
 	"observed": `{` + theImport + `, managementPolicy: Observe}`,
+	"admin":    `{cidr: 10.1.0.0/24, router: {existing: {name: main}}, shared: true, external: true, ` + theVLAN + `}`,
+	"deleted":  `{` + theImport + `, deletionPolicy: Delete}`,
+	"watched":  `{` + theImport + `, managementPolicy: Observe, cidr: 10.1.0.0/24, deletionPolicy: Delete, router: {existing: {name: main}}, shared: true, external: true}`,
+	"vlan":     `{` + theImport + `, managementPolicy: Observe, ` + theVLAN + `}`,
 }
 
 // networkEdits are merge patches of the Networks that oldNetworks has, and the refusal, "" for none.
@@ -253,6 +289,32 @@ var networkEdits = []struct{ why, name, patch, message string }{
 	{"an import that observes stops to", "observed", `{"spec":{"managementPolicy":null}}`, noManaging},
 }
 
+// newRulesEdits are the same under newRules.
+var newRulesEdits = []struct{ why, name, patch, message string }{
+	{"the finalizer", "admin", `{"metadata":{"finalizers":null}}`, ""},
+	{"another field, without credentials", "admin", `{"spec":{"gateway":"10.1.0.9"}}`, ""},
+	{"nothing of it any more", "admin", `{"spec":{"router":null,"shared":null,"external":false}}`, ""},
+	{"another router that exists", "admin", `{"spec":{"router":{"existing":{"name":"other"}}}}`, noExisting},
+	{"a router of its own", "admin", `{"spec":{"router":{"existing":null,"externalNetwork":{"name":"public"}}}}`, ""},
+	{"another segmentation ID", "admin", `{"spec":{"provider":{"segmentationID":8}}}`, sameProvider},
+	{"a router that exists", "range", `{"spec":{"router":{"existing":{"name":"main"}}}}`, noExisting},
+	{"shared", "range", `{"spec":{"shared":true}}`, noShared},
+	{"external", "range", `{"spec":{"external":true}}`, noExternal},
+
+	{"another field of an import that is deleted", "deleted", `{"spec":{"tags":["a"]}}`, ""},
+	{"an import that is deleted begins to observe", "deleted", `{"spec":{"managementPolicy":"Observe"}}`, ""},
+	{"an import is no longer deleted", "deleted", `{"spec":{"deletionPolicy":null}}`, ""},
+	{"an import is to be deleted", "import", `{"spec":{"deletionPolicy":"Delete"}}`, noDelete},
+
+	{"another field of an import that observes", "watched", `{"spec":{"tags":["a"]}}`, ""},
+	{"it begins to manage", "watched", `{"spec":{"managementPolicy":"Managed"}}`, noDelete},
+	{"it begins to manage, and is retained", "watched", `{"spec":{"managementPolicy":"Managed","deletionPolicy":null}}`, noExisting},
+	{"and has no router", "watched", `{"spec":{"managementPolicy":"Managed","deletionPolicy":null,"router":null}}`, noShared},
+	{"and is not shared", "watched", `{"spec":{"managementPolicy":"Managed","deletionPolicy":null,"router":null,"shared":false}}`, noExternal},
+	{"and is not external", "watched", `{"spec":{"managementPolicy":"Managed","deletionPolicy":null,"router":null,"shared":false,"external":false}}`, ""},
+	{"it begins to manage, and has provider", "vlan", `{"spec":{"managementPolicy":null}}`, stayObserver},
+}
+
 func admissionPoliciesLetOldNetworksBeEdited(t *testing.T) {
 	w := newWorldWithoutNeutron(t)
 	for name, text := range oldNetworks {
@@ -266,6 +328,17 @@ func admissionPoliciesLetOldNetworksBeEdited(t *testing.T) {
 		t.Run(tc.why, func(t *testing.T) { w.at(t).edit(tc.name, tc.patch, tc.message) })
 	}
 	w.edit("range", `{"status":{"cidr":"10.96.5.0/24"}}`, "", "status")
+	w.setRules(newRules, "the new rules")
+	for _, tc := range newRulesEdits {
+		t.Run("the new rules: "+tc.why, func(t *testing.T) { w.at(t).edit(tc.name, tc.patch, tc.message) })
+	}
+	w.edit("admin", `{"status":{"cidr":"10.1.0.0/24"}}`, "", "status")
+	for _, name := range []string{"admin", "deleted", "watched", "vlan"} {
+		w.kubectl("delete", "network", name, "--wait=false")
+		w.release(name)
+		w.waitGone(name)
+	}
+	w.setRules(allRules, everything)
 	w.kubectl("delete", "network", "range", "--wait=false")
 	w.edit("range", `{"spec":{"deletionPolicy":"Retain"}}`, noRetain)
 	w.release("range")
@@ -337,9 +410,16 @@ var mistakes = []struct {
 }{
 	{"a comment only", with("reservedCIDRs", "# none yet"), ""},
 	{"no data", nil, `reservedCIDRs is missing: add it, with the value "" if there is no such rule; deletionPolicyRetain is missing: add it, with the value "" if there is no such rule; imports is missing: add it, with the value "" if there is no such rule`},
-	{"a key that does not exist", with("reservedCidrs", "10.0.0.0/8"), "reservedCidrs is not one of reservedCIDRs, deletionPolicyRetain, imports"},
+	{"a key that does not exist", with("reservedCidrs", "10.0.0.0/8"), "reservedCidrs is not one of reservedCIDRs, deletionPolicyRetain, imports, deletionPolicyDeleteOfImports, cloudCredentialsRef, routerExisting, shared, external, provider"},
 	{"another word", with("deletionPolicyRetain", "forbidden"), `deletionPolicyRetain must be Forbidden or empty, not "forbidden"`},
 	{"another word", with("imports", "None"), `imports must be Forbidden, ObserveOnly or empty, not "None"`},
+	{"another word", with("deletionPolicyDeleteOfImports", "true"), `deletionPolicyDeleteOfImports must be Forbidden or empty, not "true"`},
+	{"another word", with("cloudCredentialsRef", "Forbidden"), `cloudCredentialsRef must be Required or empty, not "Forbidden"`},
+	{"another word", with("routerExisting", "no"), `routerExisting must be Forbidden or empty, not "no"`},
+	{"another word", with("shared", "false"), `shared must be Forbidden or empty, not "false"`},
+	{"another word", with("external", "false"), `external must be Forbidden or empty, not "false"`},
+	{"another word", with("provider", "Required"), `provider must be Forbidden or empty, not "Required"`},
+	{"all other keys are empty", rules{"reservedCIDRs": "", "deletionPolicyRetain": "", "imports": "", "deletionPolicyDeleteOfImports": "", "cloudCredentialsRef": "", "routerExisting": "", "shared": "", "external": "", "provider": ""}, ""},
 	{"no range", with("reservedCIDRs", "10.96.0.0/12\nServices 10.0.0.0/8\n"), `reservedCIDRs: the line "Services 10.0.0.0/8"` + aRange},
 	{"two ranges in a line", with("reservedCIDRs", "10.96.0.0/12,10.0.0.0/16"), `reservedCIDRs: the line "10.96.0.0/12,10.0.0.0/16"` + aRange},
 	{"bits after the prefix length", with("reservedCIDRs", "10.100.0.0/12 pods"), `reservedCIDRs: the line "10.100.0.0/12 pods" must begin with 10.96.0.0/12: bits after the prefix length must be 0`},

@@ -18,6 +18,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 	"sigs.k8s.io/yaml"
 )
@@ -127,6 +128,31 @@ func TestEachValueHasAComment(t *testing.T) {
 	check("", node.YNode())
 }
 
+// block returns the block of YAML in a README that has that text.
+func block(t *testing.T, path, text string) string {
+	t.Helper()
+	for part := range strings.SplitSeq(string(read(t, path)), "```yaml\n") {
+		if part, _, _ := strings.Cut(part, "```"); strings.Contains(part, text) {
+			return part
+		}
+	}
+	t.Fatalf("%s has no block with %s", path, text)
+	return ""
+}
+
+// Both READMEs narrow the NetworkPolicy to the same.
+func TestReadmesNarrowTheNetworkPolicy(t *testing.T) {
+	narrow := rendered(t, systemNamespace, block(t, chart+"/README.md", "networkPolicy:"))
+	compare(t, kustomized(t, ".", block(t, artifacts+"/deploy/README.md", "kind: NetworkPolicy"), ""), narrow)
+	rules, _, err := unstructured.NestedSlice(narrow["NetworkPolicy "+program].Object, "spec", "egress")
+	must(t, err)
+	for _, rule := range rules[1:] { // after DNS
+		if rule.(map[string]any)["to"] == nil {
+			t.Errorf("it is not narrow: %v", rule)
+		}
+	}
+}
+
 func TestNotesSayWhatToDoNext(t *testing.T) {
 	for _, row := range []struct {
 		values      string
@@ -138,8 +164,11 @@ func TestNotesSayWhatToDoNext(t *testing.T) {
 			"kubectl -n samplecrd-system rollout status deployment/samplecrd-controller",
 			"kubectl apply -f - <<END", "helm uninstall keeps it",
 			"kubectl label namespace samplecrd-system pod-security.kubernetes.io/enforce=restricted",
+			"set networkPolicy.ingress.from.",
 		}, []string{"create secret tls", "DELETES", "--take-ownership", "{{", "<no value>"}},
 		{"https: {enabled: true, secretName: our-tls}", []string{"kubectl -n samplecrd-system create secret tls our-tls --cert=tls.crt --key=tls.key"}, nil},
+		{"networkPolicy: {ingress: {from: [{podSelector: {}}]}}", nil, []string{"networkPolicy"}},
+		{"networkPolicy: {enabled: false}", nil, []string{"networkPolicy"}},
 		{"crds: {keep: false}", []string{"helm uninstall DELETES it"}, []string{"keeps it"}},
 		{"crds: {install: false}", []string{"--set crds.install=true --take-ownership --force-conflicts"}, []string{"The CRD belongs"}},
 		{"{namespaced: {enabled: true}, clusterID: a}", []string{

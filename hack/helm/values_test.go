@@ -92,28 +92,22 @@ subjects: [{kind: ServiceAccount, name: samplecrd-controller, namespace: samplec
   options: {disableNameSuffixHash: true, labels: {grafana_dashboard: "1"}, annotations: {grafana_folder: Networks}}`, ""},
 		{"no PodDisruptionBudget", "podDisruptionBudget: {enabled: false}", "patches: [{target: {kind: PodDisruptionBudget}, patch: '{$patch: delete, kind: x, metadata: {name: x}}'}]", ""},
 		{"another PodDisruptionBudget", "podDisruptionBudget: {maxUnavailable: 50%}", patch("PodDisruptionBudget", `[{op: replace, path: /spec/maxUnavailable, value: 50%}]`), ""},
-		{"a NetworkPolicy that knows no addresses", "networkPolicy: {enabled: true}", "", networkPolicy + `
-  ingress: [{ports: [{port: 8080, protocol: TCP}]}]
-  egress:
-  - ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}]
-  - ports: [{port: 443, protocol: TCP}, {port: 6443, protocol: TCP}]
-  - ports: [{port: 443, protocol: TCP}, {port: 5000, protocol: TCP}, {port: 9696, protocol: TCP}]`},
-		{"a NetworkPolicy that knows them all, with HTTPS", `
+		{"no NetworkPolicy", "networkPolicy: {enabled: false}", "patches: [{target: {kind: NetworkPolicy}, patch: '{$patch: delete, kind: x, metadata: {name: x}}'}]", ""},
+		{"a NetworkPolicy that knows all addresses, with HTTPS", `
 https: {enabled: true}
 networkPolicy:
-  enabled: true
   ingress: {from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]}
   egress:
-    dns: {to: [{ipBlock: {cidr: 192.0.2.53/32}}]}
+    dns: {to: [{ipBlock: {cidr: 192.0.2.53/32}}], ports: [53]}
     kubernetes: {to: [{ipBlock: {cidr: 192.0.2.1/32}}], ports: [6443]}
     openstack: {to: [{ipBlock: {cidr: 198.51.100.0/24}}], ports: [13000, 13696]}
-    extra: [{to: [{ipBlock: {cidr: 203.0.113.1/32}}], ports: [{port: 3128, protocol: TCP}]}]`, https, networkPolicy + `
-  ingress: [{ports: [{port: 8443, protocol: TCP}], from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]}]
-  egress:
-  - {ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}], to: [{ipBlock: {cidr: 192.0.2.53/32}}]}
-  - {ports: [{port: 6443, protocol: TCP}], to: [{ipBlock: {cidr: 192.0.2.1/32}}]}
-  - {ports: [{port: 13000, protocol: TCP}, {port: 13696, protocol: TCP}], to: [{ipBlock: {cidr: 198.51.100.0/24}}]}
-  - {ports: [{port: 3128, protocol: TCP}], to: [{ipBlock: {cidr: 203.0.113.1/32}}]}`},
+    extra: [{to: [{ipBlock: {cidr: 203.0.113.1/32}}], ports: [{port: 3128, protocol: TCP}]}]`, https + patch("NetworkPolicy", `[
+			{op: add, path: /spec/ingress/0/from, value: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]},
+			{op: replace, path: /spec/egress, value: [
+			{ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}], to: [{ipBlock: {cidr: 192.0.2.53/32}}]},
+			{ports: [{port: 6443, protocol: TCP}], to: [{ipBlock: {cidr: 192.0.2.1/32}}]},
+			{ports: [{port: 13000, protocol: TCP}, {port: 13696, protocol: TCP}], to: [{ipBlock: {cidr: 198.51.100.0/24}}]},
+			{ports: [{port: 3128, protocol: TCP}], to: [{ipBlock: {cidr: 203.0.113.1/32}}]}]}]`), ""},
 		{"where the pods run", `
 priorityClassName: system-cluster-critical
 nodeSelector: {node-role.kubernetes.io/control-plane: ""}
@@ -143,16 +137,7 @@ podLabels: {team: network}`,
 	}
 }
 
-const (
-	digest        = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-	networkPolicy = `
-apiVersion: networking.k8s.io/v1
-kind: NetworkPolicy
-metadata: {name: samplecrd-controller, namespace: samplecrd-system}
-spec:
-  podSelector: {matchLabels: {app.kubernetes.io/name: samplecrd-controller}}
-  policyTypes: [Ingress, Egress]`
-)
+const digest = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 // prometheusRule returns artifacts/monitoring/alerts.yaml as a PrometheusRule, without some alerts.
 func prometheusRule(t *testing.T, without ...string) string {
@@ -213,7 +198,7 @@ func TestNamesDoNotDependOnTheRelease(t *testing.T) {
 }
 
 func TestNamespaceIsAlwaysText(t *testing.T) {
-	for key, object := range rendered(t, "123", "credentials: {namespaces: ['456']}\nmonitoring: {serviceMonitor: {enabled: true}, rules: {enabled: true}, dashboard: {enabled: true}}\nnetworkPolicy: {enabled: true}") {
+	for key, object := range rendered(t, "123", "credentials: {namespaces: ['456']}\nmonitoring: {serviceMonitor: {enabled: true}, rules: {enabled: true}, dashboard: {enabled: true}}") {
 		namespace, ok, err := unstructured.NestedString(object.Object, "metadata", "namespace")
 		if err != nil || ok && namespace != "123" && namespace != "456" {
 			t.Errorf("%s: %q, %v", key, namespace, err)

@@ -390,6 +390,9 @@ func TestInstallBeginsWithTheNamespaceAndHasThisImage(t *testing.T) {
 	if want := []string{"Namespace", "CustomResourceDefinition"}; !slices.Equal(kinds[:2], want) {
 		t.Errorf("the order is %v", kinds)
 	}
+	if !slices.Contains(kinds, "NetworkPolicy") {
+		t.Errorf("there is no NetworkPolicy: %v", kinds)
+	}
 	if want := "example.com/team/samplecrd-controller:v9.8.7-rc.1"; image != want {
 		t.Errorf("the image is %q, want %q", image, want)
 	}

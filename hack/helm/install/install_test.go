@@ -296,7 +296,7 @@ func TestInstallationByKubectlIsTakenOver(t *testing.T) {
 func TestInstallWithOptions(t *testing.T) {
 	u := tools{t}
 	u.clean()
-	out := u.install("--set=https.enabled=true,monitoring.dashboard.enabled=true,networkPolicy.enabled=true,flags.workers=64,flags.resync=10m",
+	out := u.install("--set=https.enabled=true,monitoring.dashboard.enabled=true,flags.workers=64,flags.resync=10m",
 		"--set=priorityClassName=system-cluster-critical,replicas=3")
 	u.wants(out, "STATUS: deployed", "kubectl")
 	u.kubectl("", "label", "namespace", system, "pod-security.kubernetes.io/enforce=restricted", "--overwrite")
