@@ -81,8 +81,9 @@ type call struct {
 	// service is keystone, neutron or kubernetes, and path is the rest of the path.
 	service, path string
 	body          []byte
-	// reads is what the process had read when it sent the call.
-	reads oracle.Reads
+	// arrived is when the process sent the call, and reads what it had read then.
+	arrived time.Time
+	reads   oracle.Reads
 }
 
 func (c *call) isKubernetes() bool { return c.service == "kubernetes" }
@@ -133,7 +134,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	service, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	c := &call{Request: r, proxy: p, life: p.life.Load(), service: service, path: path, body: body}
-	c.reads = p.world.history.ReadBy(c.life.name)
+	c.arrived, c.reads = time.Now(), p.world.history.ReadBy(c.life.name)
 	if c.isKubernetes() {
 		p.gate.pass(r.Context())
 	}
