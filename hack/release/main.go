@@ -54,15 +54,31 @@ func main() {
 		flags.PrintDefaults()
 	}
 	_ = flags.Parse(os.Args[1:]) // ExitOnError
-	if flags.NArg() > 1 || o.keyless && (o.key != "" || o.verify != "") || o.verify != "" && (o.key == "" || flags.NArg() > 0) {
+	o.version = flags.Arg(0)
+	if wrong := o.check(flags.NArg()); wrong != "" {
+		fmt.Fprintln(os.Stderr, "release.sh:", wrong)
 		flags.Usage()
 		os.Exit(2)
 	}
-	o.version = flags.Arg(0)
 	if err := run(context.Background(), os.Stdout, o); err != nil {
 		fmt.Fprintln(os.Stderr, "release.sh:", err)
 		os.Exit(1)
 	}
+}
+
+// check returns what is wrong with the options and the number of arguments, "" if nothing is.
+func (o options) check(args int) string {
+	switch {
+	case args > 1:
+		return "there is more than one version"
+	case o.keyless && (o.key != "" || o.verify != ""):
+		return "-keyless excludes -key and -verify"
+	case o.verify != "" && o.key == "":
+		return "-verify needs the public key: add -key FILE"
+	case o.verify != "" && args > 0:
+		return "-verify needs no version"
+	}
+	return ""
 }
 
 func run(ctx context.Context, progress io.Writer, o options) error {
@@ -81,7 +97,7 @@ func run(ctx context.Context, progress io.Writer, o options) error {
 		return fmt.Errorf("sign the release: %w", err)
 	}
 	if r.signer != nil && strings.HasSuffix(r.version, dirty) {
-		return fmt.Errorf("a signed release cannot have uncommitted changes: commit them")
+		return errors.New("a signed release cannot have uncommitted changes: commit them")
 	}
 	r.image, r.out, r.progress = o.image, o.out, progress
 	if o.out == "" {

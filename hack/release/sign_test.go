@@ -136,79 +136,92 @@ func writeEnvelope(t *testing.T, folder string, envelope dsse.Envelope) {
 	replace(t, filepath.Join(folder, envelopeFile), text)
 }
 
+// removeSignatures removes the links, through which signing would change the release that all tests read.
+func removeSignatures(t *testing.T, folder string) {
+	t.Helper()
+	for _, name := range []string{"SHA256SUMS.sig", envelopeFile} {
+		must(t, os.Remove(filepath.Join(folder, name)))
+	}
+}
+
+// changes are changes of a release, and whether each command of the page succeeds after it.
+var changes = []struct {
+	name   string
+	change func(t *testing.T, folder, keys string)
+	want   [3]bool
+}{
+	{"as it was made", func(*testing.T, string, string) {}, [3]bool{true, true, true}},
+	{"an artifact", func(t *testing.T, folder, _ string) {
+		replace(t, filepath.Join(folder, "install.yaml"), []byte("changed"))
+	}, [3]bool{true, false, true}},
+	{"an artifact that is missing", func(t *testing.T, folder, _ string) {
+		must(t, os.Remove(filepath.Join(folder, "install.yaml")))
+	}, [3]bool{true, false, true}},
+	{"an artifact and its checksum", func(t *testing.T, folder, _ string) { replaceSum(t, folder) }, [3]bool{false, true, false}},
+	{"the signature of the checksums", func(t *testing.T, folder, _ string) {
+		replace(t, filepath.Join(folder, "SHA256SUMS.sig"), []byte("changed"))
+	}, [3]bool{false, true, true}},
+	{"the provenance", func(t *testing.T, folder, _ string) {
+		envelope, statement := readEnvelope(t, folder)
+		changed := bytes.ReplaceAll(statement, []byte(made.commit), []byte(strings.Repeat("f", 40)))
+		envelope.Payload = base64.StdEncoding.EncodeToString(changed)
+		writeEnvelope(t, folder, envelope)
+	}, [3]bool{true, true, false}},
+	{"the type of the provenance", func(t *testing.T, folder, _ string) {
+		envelope, _ := readEnvelope(t, folder)
+		envelope.PayloadType = "text/plain"
+		writeEnvelope(t, folder, envelope)
+	}, [3]bool{true, true, false}},
+	{"the signature of the provenance is missing", func(t *testing.T, folder, _ string) {
+		envelope, _ := readEnvelope(t, folder)
+		envelope.Signatures = nil
+		writeEnvelope(t, folder, envelope)
+	}, [3]bool{true, true, false}},
+	{"the provenance is missing", func(t *testing.T, folder, _ string) {
+		must(t, os.Remove(filepath.Join(folder, envelopeFile)))
+	}, [3]bool{true, true, false}},
+	{"another key", func(t *testing.T, _, keys string) {
+		_, err := useNewKey(keys)
+		must(t, err)
+	}, [3]bool{false, true, false}},
+	{"signed with another key", func(t *testing.T, folder, _ string) {
+		r := *made
+		r.out = folder
+		var err error
+		r.signer, err = useNewKey(t.TempDir())
+		must(t, err)
+		removeSignatures(t, folder)
+		must(t, r.sign(t.Context()))
+	}, [3]bool{false, true, false}},
+	{"the provenance of another release with the same key", func(t *testing.T, folder, _ string) {
+		r := *made
+		r.out = copyRelease(t)
+		replaceSum(t, r.out)
+		removeSignatures(t, r.out)
+		must(t, r.sign(t.Context()))
+		replace(t, filepath.Join(folder, envelopeFile), read(t, filepath.Join(r.out, envelopeFile)))
+	}, [3]bool{true, true, false}},
+	{"the provenance as another type with the same key", func(t *testing.T, folder, _ string) {
+		signer, err := dsse.NewEnvelopeSigner(made.signer.(keySigner))
+		must(t, err)
+		envelope, err := signer.SignPayload(t.Context(), "text/plain", readStatement(t, folder))
+		must(t, err)
+		writeEnvelope(t, folder, *envelope)
+	}, [3]bool{true, true, false}},
+	{"another statement with the same key", func(t *testing.T, folder, _ string) {
+		statement := bytes.ReplaceAll(readStatement(t, folder), []byte(predicateType), []byte("https://example.com/v1"))
+		removeSignatures(t, folder)
+		must(t, made.signer.sign(t.Context(), folder, statement))
+	}, [3]bool{true, true, false}},
+}
+
 // The commands are those of the page.
 func TestChangedReleaseFailsVerification(t *testing.T) {
 	commands := pageBlock(t, "Verifying a release")
 	if len(commands) != 3 {
 		t.Fatalf("hack/README.md has the commands %q, want three", commands)
 	}
-	const ok, bad = true, false
-	for _, tc := range []struct {
-		name   string
-		change func(t *testing.T, folder, keys string)
-		want   []bool
-	}{
-		{"as it was made", func(*testing.T, string, string) {}, []bool{ok, ok, ok}},
-		{"an artifact", func(t *testing.T, folder, _ string) {
-			replace(t, filepath.Join(folder, "install.yaml"), []byte("changed"))
-		}, []bool{ok, bad, ok}},
-		{"an artifact that is missing", func(t *testing.T, folder, _ string) {
-			must(t, os.Remove(filepath.Join(folder, "install.yaml")))
-		}, []bool{ok, bad, ok}},
-		{"an artifact and its checksum", func(t *testing.T, folder, _ string) { replaceSum(t, folder) }, []bool{bad, ok, bad}},
-		{"the signature of the checksums", func(t *testing.T, folder, _ string) {
-			replace(t, filepath.Join(folder, "SHA256SUMS.sig"), []byte("changed"))
-		}, []bool{bad, ok, ok}},
-		{"the provenance", func(t *testing.T, folder, _ string) {
-			envelope, statement := readEnvelope(t, folder)
-			changed := bytes.ReplaceAll(statement, []byte(made.commit), []byte(strings.Repeat("f", 40)))
-			envelope.Payload = base64.StdEncoding.EncodeToString(changed)
-			writeEnvelope(t, folder, envelope)
-		}, []bool{ok, ok, bad}},
-		{"the type of the provenance", func(t *testing.T, folder, _ string) {
-			envelope, _ := readEnvelope(t, folder)
-			envelope.PayloadType = "text/plain"
-			writeEnvelope(t, folder, envelope)
-		}, []bool{ok, ok, bad}},
-		{"the signature of the provenance is missing", func(t *testing.T, folder, _ string) {
-			envelope, _ := readEnvelope(t, folder)
-			envelope.Signatures = nil
-			writeEnvelope(t, folder, envelope)
-		}, []bool{ok, ok, bad}},
-		{"the provenance is missing", func(t *testing.T, folder, _ string) {
-			must(t, os.Remove(filepath.Join(folder, envelopeFile)))
-		}, []bool{ok, ok, bad}},
-		{"another key", func(t *testing.T, _, keys string) {
-			_, err := useNewKey(keys)
-			must(t, err)
-		}, []bool{bad, ok, bad}},
-		{"signed with another key", func(t *testing.T, folder, _ string) {
-			r := *made
-			r.out = folder
-			var err error
-			r.signer, err = useNewKey(t.TempDir())
-			must(t, err)
-			for _, name := range []string{"SHA256SUMS.sig", envelopeFile} {
-				must(t, os.Remove(filepath.Join(folder, name)))
-			}
-			must(t, r.sign(t.Context()))
-		}, []bool{bad, ok, bad}},
-		{"the provenance of another release with the same key", func(t *testing.T, folder, _ string) {
-			r := *made
-			r.out = copyRelease(t)
-			replaceSum(t, r.out)
-			must(t, os.Remove(filepath.Join(r.out, envelopeFile)))
-			must(t, os.Remove(filepath.Join(r.out, "SHA256SUMS.sig")))
-			must(t, r.sign(t.Context()))
-			replace(t, filepath.Join(folder, envelopeFile), read(t, filepath.Join(r.out, envelopeFile)))
-		}, []bool{ok, ok, bad}},
-		{"another statement with the same key", func(t *testing.T, folder, _ string) {
-			statement := bytes.ReplaceAll(readStatement(t, folder), []byte(predicateType), []byte("https://example.com/v1"))
-			must(t, os.Remove(filepath.Join(folder, "SHA256SUMS.sig")))
-			must(t, os.Remove(filepath.Join(folder, envelopeFile)))
-			must(t, made.signer.sign(t.Context(), folder, statement))
-		}, []bool{ok, ok, bad}},
-	} {
+	for _, tc := range changes {
 		t.Run(tc.name, func(t *testing.T) {
 			folder, public := copyRelease(t), t.TempDir()
 			must(t, os.CopyFS(public, os.DirFS(keys)))
@@ -298,14 +311,14 @@ func TestKeyThatCannotSignIsRefusedBeforeTheBuild(t *testing.T) {
 	must(t, err)
 	_, ed, err := ed25519.GenerateKey(rand.Reader)
 	must(t, err)
-	p384, ed25519 := t.TempDir(), t.TempDir()
-	must(t, writeKeys(p384, ec))
-	must(t, writeKeys(ed25519, ed))
+	otherCurve, otherKind := t.TempDir(), t.TempDir()
+	must(t, writeKeys(otherCurve, ec))
+	must(t, writeKeys(otherKind, ed))
 	const unsuitable = "has no ECDSA key with P-256"
 	for file, want := range map[string]string{
 		filepath.Join(keys, "release.pub"):        "is a public key: use the private one",
-		filepath.Join(p384, "release.key"):        unsuitable,
-		filepath.Join(ed25519, "release.key"):     unsuitable,
+		filepath.Join(otherCurve, "release.key"):  unsuitable,
+		filepath.Join(otherKind, "release.key"):   unsuitable,
 		filepath.Join(made.out, "SHA256SUMS"):     unsuitable,
 		filepath.Join(t.TempDir(), "release.key"): "no such file",
 	} {
@@ -313,6 +326,17 @@ func TestKeyThatCannotSignIsRefusedBeforeTheBuild(t *testing.T) {
 		err := run(t.Context(), io.Discard, options{key: file, out: filepath.Join(t.TempDir(), "out")})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", file, err, want)
+		}
+	}
+}
+
+func TestFlagsThatExcludeEachOtherAreRefused(t *testing.T) {
+	for want, o := range map[string]options{
+		"": {key: "k", verify: "f"}, "-keyless excludes -key and -verify": {key: "k", keyless: true},
+		"-verify needs the public key: add -key FILE": {verify: "f"},
+	} {
+		if got := o.check(0); got != want {
+			t.Errorf("%+v: got %q, want %q", o, got, want)
 		}
 	}
 }
