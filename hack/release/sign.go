@@ -130,7 +130,6 @@ func loadKey(file string) (key dsse.SignerVerifier, private bool, err error) {
 	if err != nil || loaded.KeyType != signerverifier.ECDSAKeyType {
 		return nil, false, errors.Join(unsuitable, err)
 	}
-	loaded.KeyID = "" // cosign skips signatures by keys with other names than its own
 	ecdsaKey, err := signerverifier.NewECDSASignerVerifierFromSSLibKey(loaded)
 	if err != nil || ecdsaKey.Public().(*ecdsa.PublicKey).Curve != elliptic.P256() {
 		return nil, false, errors.Join(unsuitable, err)
