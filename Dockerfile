@@ -2,7 +2,9 @@
 # trusts are inside the binary. hack/release.sh makes the same image without Docker, for
 # more than one architecture. Build from the top folder of the repository:
 #   docker build --build-arg VERSION=v0.1.0 --build-arg COMMIT=$(git rev-parse HEAD) .
-FROM golang:1.26 AS build
+# The digest is that of the image for all architectures. Renew it together with the tag:
+#   docker buildx imagetools inspect golang:1.26
+FROM golang:1.26.8@sha256:0f063af2d465d8dcae54cce04278ada488b96f77b42449c8d071e47d016cc65a AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download

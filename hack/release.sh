@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Makes the artifacts of a release: binaries, images, install.yaml, SBOMs and checksums.
-#   hack/release.sh [-o FOLDER] [-image NAME] [VERSION]
+# Makes the artifacts of a release: binaries, images, install.yaml, SBOMs and checksums; and
+# with a key, signatures and provenance.
+#   hack/release.sh [-o FOLDER] [-image NAME] [-key FILE | -keyless] [VERSION]
+#   hack/release.sh -verify FOLDER -key FILE
 # -h lists the flags. It needs Go and Git, but not Docker.
 set -o errexit -o nounset -o pipefail
 

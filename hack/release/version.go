@@ -18,6 +18,9 @@ import (
 // validVersion matches valid versions. A version is also an image's tag.
 var validVersion = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
 
+// dirty ends the version of a work tree with uncommitted changes.
+const dirty = "-dirty"
+
 // describe returns the release of that work tree, according to Git.
 func describe(ctx context.Context, root, version string) (*release, error) {
 	commit, err := git(ctx, root, "rev-parse", "HEAD")
@@ -47,7 +50,7 @@ func describe(ctx context.Context, root, version string) (*release, error) {
 }
 
 // describedVersion returns the version from Git: from the last tag, or v0.0.0.
-func describedVersion(ctx context.Context, root, commit string, dirty bool) (string, error) {
+func describedVersion(ctx context.Context, root, commit string, changed bool) (string, error) {
 	version, err := git(ctx, root, "describe", "--tags", "--always", "--abbrev=12")
 	if err != nil {
 		return "", fmt.Errorf("find the version: %w: pass one like v1.2.3", err)
@@ -55,8 +58,8 @@ func describedVersion(ctx context.Context, root, commit string, dirty bool) (str
 	if strings.HasPrefix(commit, version) {
 		version = "v0.0.0-" + version // there is no tag
 	}
-	if dirty {
-		version += "-dirty"
+	if changed {
+		version += dirty
 	}
 	return version, nil
 }
