@@ -447,6 +447,6 @@ func (c *Clouds) Explain(network *samplecrdv1.Network, err error) error {
 	case isClusterCloud(ref.Source):
 		return fmt.Errorf("%s: %w", ref, err)
 	default:
-		return fmt.Errorf("Secret %s, key %s, cloud %s: %w", ref.Source.Name, keyCloudsYAML, ref.CloudName, err)
+		return fmt.Errorf("%s, key %s, cloud %s: %w", titleOf(ref.Source), keyCloudsYAML, ref.CloudName, err)
 	}
 }
