@@ -317,7 +317,7 @@ func TestClusterClouds(t *testing.T) {
 	w.applyText(network("10.1.0.1"))
 	w.waitSays("net", samplecrdv1.ReasonNoCredentials, "ClusterCloud "+name+": it does not exist")
 	w.offer(home, name, "team", ", namespaceSelector: {matchLabels: {cloud: "+name+"}}")
-	const notPermitted = "may not use it: an administrator can select the namespace with its namespaceSelector"
+	const notPermitted = "may not use it: an administrator can label the namespace as its namespaceSelector wants"
 	w.waitSays("net", samplecrdv1.ReasonCloudNotPermitted, "ClusterCloud "+name+": namespace "+w.namespace+" "+notPermitted)
 	w.nothing("net")
 	if finalizers := w.get("net").Finalizers; len(finalizers) > 0 {

@@ -92,9 +92,9 @@ func (s Selector) check(source cache.ObjectName, namespace string, labelsOf func
 		return nil
 	}
 	has, err := labelsOf(namespace)
-	title, advice := "the controller's own cloud", "name other credentials in spec.cloudCredentialsRef, or ask an administrator for the label that -"+flagOwnCloudNamespaces+" wants"
+	title, advice := "the controller's own cloud", "name other credentials in spec.cloudCredentialsRef, or ask an administrator to label the namespace as -"+flagOwnCloudNamespaces+" wants"
 	if isClusterCloud(source) {
-		title, advice = titleOf(source), "an administrator can select the namespace with its namespaceSelector"
+		title, advice = titleOf(source), "an administrator can label the namespace as its namespaceSelector wants"
 	}
 	refuse := func(format string, args ...any) error {
 		return &neutron.Error{Op: neutron.Printable(title), Reason: neutron.NotPermitted, Message: neutron.Printable(fmt.Sprintf(format, args...))}

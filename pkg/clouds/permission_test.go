@@ -88,9 +88,9 @@ func (l *spareLab) result(network *samplecrdv1.Network) (result string) {
 }
 
 func TestWhoMayUseACloud(t *testing.T) {
-	const may, notOwn = "own", "reason NotPermitted: the controller's own cloud: namespace bad may not use it: name other credentials in spec.cloudCredentialsRef, or ask an administrator for the label that -cloud-namespace-selector wants"
+	const may, notOwn = "own", "reason NotPermitted: the controller's own cloud: namespace bad may not use it: name other credentials in spec.cloudCredentialsRef, or ask an administrator to label the namespace as -cloud-namespace-selector wants"
 	notOffered := func(name, namespace string) string {
-		return "reason NotPermitted: ClusterCloud " + name + ": namespace " + namespace + " may not use it: an administrator can select the namespace with its namespaceSelector"
+		return "reason NotPermitted: ClusterCloud " + name + ": namespace " + namespace + " may not use it: an administrator can label the namespace as its namespaceSelector wants"
 	}
 	for _, test := range []struct {
 		name, own string

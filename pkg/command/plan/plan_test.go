@@ -494,14 +494,14 @@ func TestPlanWithACloudThatAnAdministratorReserves(t *testing.T) {
   2. subnet 10.0.0.0/24 created
 1 Network: 1 with changes`},
 		{"its own cloud is for another team", own, "", []string{"-cloud-namespace-selector=team=b"},
-			`error: the controller's own cloud: namespace default may not use it: name other credentials in spec.cloudCredentialsRef, or ask an administrator for the label that -cloud-namespace-selector wants
+			`error: the controller's own cloud: namespace default may not use it: name other credentials in spec.cloudCredentialsRef, or ask an administrator to label the namespace as -cloud-namespace-selector wants
 1 Network: 1 with an error`},
 		{"a ClusterCloud for this team", offered, "a", []string{system}, `2 changes
   1. network created
   2. subnet 10.0.0.0/24 created
 1 Network: 1 with changes`},
 		{"a ClusterCloud for another team", offered, "b", []string{system},
-			`error: ClusterCloud production: namespace default may not use it: an administrator can select the namespace with its namespaceSelector
+			`error: ClusterCloud production: namespace default may not use it: an administrator can label the namespace as its namespaceSelector wants
 1 Network: 1 with an error`},
 		{"where its Secret is, is not known", offered, "a", nil,
 			`error: ClusterCloud production: the namespace of its Secret is not known: set -cluster-resource-namespace as the controller has it
