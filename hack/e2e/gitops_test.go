@@ -292,8 +292,7 @@ func TestKubectlWaits(t *testing.T) {
 	w.apply("net", "10.1.0.0/16", "10.1.0.1")
 	w.timesOut(ready, "net") // no controller runs
 	done := w.waiting(ready, "net")
-	w.offer(w, forNobody, "team", "")
-	c := w.start("-resync=1h", retryQuickly, "-cluster-resource-namespace="+w.namespace)
+	c := w.start("-resync=1h", retryQuickly)
 	w.equal(done(), "network.samplecrd.k8s.io/net condition met\n")
 
 	w.declare("stalled", "  cidr: 10.1.0.0/31\n")
