@@ -224,7 +224,7 @@ func (c *Clouds) For(ctx context.Context, key cache.ObjectName, network *samplec
 		return listed(c.own) // without the lock that those of Secrets take
 	}
 	cloud, last, err := c.acquire(key, ref, isClusterCloud(ref.Source) || hasSomething(network))
-	isLost := neutron.ReasonOf(err) == neutron.NoCredentials && !network.DeletionTimestamp.IsZero()
+	isLost := neutron.ReasonOf(err) == neutron.NoCredentials && !network.DeletionTimestamp.IsZero() && !isClusterCloud(ref.Source)
 	if isLost {
 		var readErr error
 		if isLost, readErr = c.isBeingDeleted(ctx, network.Namespace); readErr != nil {

@@ -52,6 +52,7 @@ type settings struct {
 	selection
 	output              string
 	secret, secretCloud string
+	clusterCloud        string
 }
 
 // command returns the subcommand, whose own flags set s.
@@ -70,6 +71,7 @@ func command(s *settings) options.Command {
 			})
 			fs.StringVar(&s.output, "o", "", "The `path` to write to: a file, or a directory, with one file per network, if it ends with / or exists. Files are overwritten. (default standard output)")
 			fs.StringVar(&s.secret, "secret", "", "The `name` of the Secret for spec.cloudCredentialsRef. (default none: the controller's own cloud)")
+			fs.StringVar(&s.clusterCloud, "cluster-cloud", "", "The `name` of the ClusterCloud for spec.cloudCredentialsRef, instead of -secret. (default none)")
 			fs.StringVar(&s.secretCloud, "secret-cloud", "", "The `name` of the entry in the Secret's clouds.yaml. (default that of -cloud or $OS_CLOUD)")
 		},
 	}
@@ -133,6 +135,10 @@ func (s *settings) complete() error {
 		return fmt.Errorf("-namespace=%q: must be a valid name of a namespace", s.Namespace)
 	case s.secret != "" && len(validation.IsDNS1123Subdomain(s.secret)) > 0:
 		return fmt.Errorf("-secret=%q: must be a valid name of a Secret", s.secret)
+	case s.clusterCloud != "" && len(validation.IsDNS1123Subdomain(s.clusterCloud)) > 0:
+		return fmt.Errorf("-cluster-cloud=%q: must be a valid name of a ClusterCloud", s.clusterCloud)
+	case s.clusterCloud != "" && s.secret != "":
+		return errors.New("-cluster-cloud cannot be combined with -secret")
 	case s.secret == "" && s.secretCloud != "":
 		return errors.New("-secret-cloud needs -secret")
 	case s.secret != "" && s.secretCloud == "":
@@ -144,10 +150,13 @@ func (s *settings) complete() error {
 }
 
 func (s *settings) credentials() *samplecrdv1.CloudCredentialsReference {
-	if s.secret == "" {
-		return nil
+	switch {
+	case s.clusterCloud != "":
+		return &samplecrdv1.CloudCredentialsReference{ClusterCloudName: s.clusterCloud}
+	case s.secret != "":
+		return &samplecrdv1.CloudCredentialsReference{SecretName: s.secret, CloudName: s.secretCloud}
 	}
-	return &samplecrdv1.CloudCredentialsReference{SecretName: s.secret, CloudName: s.secretCloud}
+	return nil
 }
 
 // read lists the networks of the project, and reads those of other projects that an argument names.
