@@ -160,7 +160,7 @@ func New(ctx context.Context, own *neutron.Cloud, options Options) *Clouds {
 		inUse:   map[Ref]*credentials{},
 		secrets: map[cache.ObjectName]*secret{},
 		clouds:  map[Group]*cloud{},
-		offers:  offers{all: map[string]*offer{}},
+		offers:  offers{all: map[string]*offer{}, asked: map[cache.ObjectName]bool{}},
 		lost:    map[cache.ObjectName]bool{},
 		crowded: map[cache.ObjectName]cache.ObjectName{},
 	}

@@ -23,6 +23,8 @@ type offers struct {
 	synced cache.DoneChecker // done when the first list was handled
 	err    error             // why they cannot be read
 	all    map[string]*offer // by name
+	// asked are those that Networks named while nobody knew whether they exist.
+	asked map[cache.ObjectName]bool
 }
 
 // offer is a ClusterCloud.
@@ -47,10 +49,15 @@ func keyOf(name string) cache.ObjectName { return cache.ObjectName{Name: name} }
 func (c *Clouds) watchClusterClouds() {
 	informer := informers.NewTypedClusterCloudInformer(c.options.Networks, 0, nil)
 	// These fail only for an informer that is already running.
-	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		if !isDone(c.offers.synced) {
+	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+		cache.DefaultWatchErrorHandler(ctx, r, err)
+		if isRefused(err) {
 			c.offersRead(err)
 		}
+	})
+	_ = informer.SetTransform(func(object any) (any, error) {
+		c.offersRead(nil)
+		return object, nil
 	})
 	set := func(of *samplecrdv1.ClusterCloud) { c.setOffer(of.Name, &of.Spec) }
 	registration, _ := informer.AddTypedEventHandler(informers.ClusterCloudHandlerFuncs{
@@ -62,7 +69,7 @@ func (c *Clouds) watchClusterClouds() {
 	c.running.Go(func() { informer.RunWithContext(c.ctx) })
 	c.running.Go(func() {
 		if cache.WaitFor(klog.NewContext(c.ctx, klog.Logger{}), "", c.offers.synced) {
-			c.offersRead(nil)
+			c.wakeAsked()
 		}
 	})
 }
@@ -70,22 +77,30 @@ func (c *Clouds) watchClusterClouds() {
 // offersRead records why the ClusterClouds cannot be read, or that they were: err is nil then.
 func (c *Clouds) offersRead(err error) {
 	c.mu.Lock()
-	before := c.offers.err
+	isNew := (c.offers.err == nil) != (err == nil)
 	c.offers.err = err
-	var waiting []cache.ObjectName
-	for source := range c.secrets {
-		if isClusterCloud(source) {
-			waiting = append(waiting, source)
-		}
-	}
 	c.mu.Unlock()
-	if err != nil && before != nil {
-		return // it is told already
+	if !isNew {
+		return
 	}
 	if err != nil {
 		klog.FromContext(c.ctx).Info("Cannot read the ClusterClouds, will try again; Networks that name none work", "err", err)
 	}
-	for _, source := range waiting {
+	c.wakeAsked()
+}
+
+// wakeAsked calls the handler for the Networks whose ClusterCloud may be known now, or not be known any more.
+func (c *Clouds) wakeAsked() {
+	c.mu.Lock()
+	sources := c.offers.asked
+	c.offers.asked = map[cache.ObjectName]bool{}
+	for source := range c.secrets {
+		if isClusterCloud(source) {
+			sources[source] = true
+		}
+	}
+	c.mu.Unlock()
+	for source := range sources {
 		c.handlers.CredentialsChanged(source)
 	}
 	c.wakeLost()
@@ -123,22 +138,25 @@ func (c *Clouds) watchOffered(source cache.ObjectName) *secret {
 	if offer == nil {
 		return &secret{stop: func() {}}
 	}
-	watched := &secret{name: cache.NewObjectName(c.options.ClusterResourceNamespace, offer.spec.SecretName), cloudName: offer.spec.CloudName}
+	watched := &secret{name: cache.NewObjectName(c.options.ClusterResourceNamespace, offer.spec.SecretName), cloudName: offer.spec.CloudName, isOffered: true}
 	c.watchSecret(source, watched)
 	return watched
 }
 
 // check fails if there is no ClusterCloud of that name.
 func (o *offers) check(name, namespace string) error {
-	title := titleOf(refOfClusterCloud(name).Source)
+	source := refOfClusterCloud(name).Source
+	title := titleOf(source)
 	switch {
-	case o.all[name] != nil:
-		return nil
 	case namespace == "":
 		return unusable(title, "the controller has no namespace for the Secrets of ClusterClouds; its administrator can set -"+flagClusterResourceNamespace)
 	case o.err != nil:
+		o.asked[source] = true
 		return unusable(title, "it cannot be read: "+o.err.Error())
+	case o.all[name] != nil:
+		return nil
 	case !isDone(o.synced):
+		o.asked[source] = true
 		return ErrNotReady
 	}
 	return unusable(title, "it does not exist")

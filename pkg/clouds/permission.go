@@ -4,7 +4,6 @@
 package clouds
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -77,11 +77,10 @@ func (c *Clouds) checkPermission(key cache.ObjectName, network *samplecrdv1.Netw
 	if isClusterCloud(source) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		offer := c.offers.all[source.Name]
-		if offer == nil {
-			return nil // acquire says why
+		if err := c.offers.check(source.Name, c.options.ClusterResourceNamespace); err != nil {
+			return err
 		}
-		selector = offer.selector
+		selector = c.offers.all[source.Name].selector
 	}
 	return selector.check(source, network.Namespace, c.namespaces.labelsOf)
 }
@@ -91,7 +90,6 @@ func (s Selector) check(source cache.ObjectName, namespace string, labelsOf func
 	if s.all() || source.Namespace != "" {
 		return nil
 	}
-	has, err := labelsOf(namespace)
 	title, advice := "the controller's own cloud", "name other credentials in spec.cloudCredentialsRef, or ask an administrator to label the namespace as -"+flagOwnCloudNamespaces+" wants"
 	if isClusterCloud(source) {
 		title, advice = titleOf(source), "an administrator can label the namespace as its namespaceSelector wants"
@@ -99,13 +97,15 @@ func (s Selector) check(source cache.ObjectName, namespace string, labelsOf func
 	refuse := func(format string, args ...any) error {
 		return &neutron.Error{Op: neutron.Printable(title), Reason: neutron.NotPermitted, Message: neutron.Printable(fmt.Sprintf(format, args...))}
 	}
+	if s.err != nil {
+		return refuse("its namespaceSelector is invalid: %v", s.err)
+	}
+	has, err := labelsOf(namespace)
 	switch {
 	case errors.Is(err, ErrNotReady):
 		return err
-	case s.err != nil:
-		return refuse("its namespaceSelector is invalid: %v", s.err)
-	case err != nil:
-		return refuse("the labels of namespaces cannot be read: %v", err)
+	case err != nil: // which is no decision of an administrator's
+		return unusable(title, "the labels of namespaces cannot be read: "+err.Error())
 	case s.labels.Matches(has):
 		return nil
 	}
@@ -122,20 +122,23 @@ type namespaces struct {
 
 // labelsOf returns ErrNotReady until the namespace was read: it exists, because the Network does.
 func (n *namespaces) labelsOf(name string) (labels.Set, error) {
-	namespace, err := n.lister.Get(name)
-	if err == nil {
-		return namespace.Labels, nil
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return nil, cmp.Or(n.err, ErrNotReady)
+	if n.err != nil {
+		return nil, n.err
+	}
+	namespace, err := n.lister.Get(name)
+	if err != nil {
+		return nil, ErrNotReady
+	}
+	return namespace.Labels, nil
 }
 
-// setErr records why the namespaces cannot be read, and reports whether they could be until now.
+// setErr records why the namespaces cannot be read, or that they can, and reports whether that is new.
 func (n *namespaces) setErr(err error) (isNew bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	isNew = n.err == nil
+	isNew = (n.err == nil) != (err == nil)
 	n.err = err
 	return isNew
 }
@@ -145,13 +148,16 @@ func (c *Clouds) watchNamespaces() {
 	informer := coreinformers.NewTypedNamespaceInformer(c.options.Client, 0, coreinformers.NamespaceIndexers{})
 	c.namespaces = &namespaces{lister: corelisters.NewNamespaceLister(informer.GetIndexer())}
 	// These fail only for an informer that is already running.
-	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		if !informer.HasSynced() && c.namespaces.setErr(err) {
-			klog.FromContext(c.ctx).Info("Cannot read the labels of namespaces, will try again; nobody may use a cloud that is reserved by labels", "err", err)
-			c.wakeReserved()
+	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+		cache.DefaultWatchErrorHandler(ctx, r, err)
+		if isRefused(err) {
+			c.namespacesRead(err)
 		}
 	})
-	_ = informer.SetTransform(func(object any) (any, error) { return onlyLabels(object), nil })
+	_ = informer.SetTransform(func(object any) (any, error) {
+		c.namespacesRead(nil)
+		return onlyLabels(object), nil
+	})
 	changed := func(name string) { c.handlers.LabelsChanged(name) }
 	_, _ = informer.AddTypedEventHandler(coreinformers.NamespaceHandlerFuncs{
 		AddFunc: func(n *corev1.Namespace) { changed(n.Name) },
@@ -164,19 +170,20 @@ func (c *Clouds) watchNamespaces() {
 	c.running.Go(func() { informer.RunWithContext(c.ctx) })
 }
 
-// onlyLabels returns a namespace with only its labels, and any other object as it is.
-func onlyLabels(object any) any {
-	n, ok := object.(*corev1.Namespace)
-	if !ok {
-		return object
-	}
-	kept := &corev1.Namespace{}
-	kept.Name, kept.UID, kept.ResourceVersion, kept.Labels = n.Name, n.UID, n.ResourceVersion, n.Labels
-	return kept
+// isRefused reports whether a list or a watch will fail until somebody acts. What has been read may then be out of date for long,
+// and is not used any more. After all other errors it is, as caches usually are.
+func isRefused(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err)
 }
 
-// wakeReserved calls the handler for the Networks of all clouds that labels reserve.
-func (c *Clouds) wakeReserved() {
+// namespacesRead records why the labels of namespaces cannot be read, or that they were: err is nil then.
+func (c *Clouds) namespacesRead(err error) {
+	if !c.namespaces.setErr(err) {
+		return
+	}
+	if err != nil {
+		klog.FromContext(c.ctx).Info("Cannot read the labels of namespaces, will try again; nobody may use a cloud that is reserved by labels", "err", err)
+	}
 	c.mu.Lock()
 	sources := []cache.ObjectName{{}}
 	for name := range c.offers.all {
@@ -186,4 +193,15 @@ func (c *Clouds) wakeReserved() {
 	for _, source := range sources {
 		c.handlers.CredentialsChanged(source)
 	}
+}
+
+// onlyLabels returns a namespace with only its labels, and any other object as it is.
+func onlyLabels(object any) any {
+	n, ok := object.(*corev1.Namespace)
+	if !ok {
+		return object
+	}
+	kept := &corev1.Namespace{}
+	kept.Name, kept.UID, kept.ResourceVersion, kept.Labels = n.Name, n.UID, n.ResourceVersion, n.Labels
+	return kept
 }

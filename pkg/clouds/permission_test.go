@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
@@ -171,25 +173,114 @@ func TestANamespaceIsNotKnownYet(t *testing.T) {
 	equal(t, "mycloud", l.result(late))
 }
 
+// Without the right, nobody knows who may use the cloud: neither at first nor later.
 func TestNamespacesCannotBeRead(t *testing.T) {
 	t.Parallel() // it waits for an informer that tries again
 	namespaces := &right{denied: true}
+	var watches watchGuard
 	l := newSpareLab(t, system, func(l *spareLab) {
 		l.add(labelled("good", "a"))
 		l.add(l.spare("all"))
 		l.offer("for-a", "all", "mycloud", forTeam("a"))
 		denied := apierrors.NewForbidden(corev1.Resource("namespaces"), "", errors.New("no permission"))
 		l.kube.PrependReactor("list", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) { return namespaces.refuse(), nil, denied })
+		watches.of(l.kube, "namespaces", func() error {
+			if namespaces.refuse() {
+				return denied
+			}
+			return nil
+		})
 	}, ownFor(t, "team=a"))
 	l.running.Go(func() { l.RunOwn(l.Clouds.ctx) })
-	for title, network := range map[string]*samplecrdv1.Network{"the controller's own cloud": using(""), "ClusterCloud for-a": using("for-a")} {
-		want := "reason NotPermitted: " + title + ": the labels of namespaces cannot be read: failed to list *v1.Namespace: namespaces is forbidden: no permission"
-		equal(t, want, l.result(network))
+	expect := func(refused bool) {
+		t.Helper()
+		for title, network := range map[string]*samplecrdv1.Network{"the controller's own cloud": using(""), "ClusterCloud for-a": using("for-a")} {
+			l.await(title, func() bool {
+				_, err := l.For(t.Context(), cache.MetaObjectToName(network), network)
+				return refused == says(title+": the labels of namespaces cannot be read: ")(nil, err) && refused == (err != nil)
+			})
+		}
+	}
+	expect(true)
+	namespaces.set(true)
+	expect(false)
+	late := using("", in("late")) // an old error says nothing of a namespace that is new
+	if _, err := l.For(t.Context(), cache.MetaObjectToName(late), late); !errors.Is(err, ErrNotReady) {
+		t.Errorf("got %v, want ErrNotReady", err)
+	}
+	namespaces.set(false)
+	watches.end()
+	expect(true)
+	if n := strings.Count(l.log.String(), "Cannot read the labels of namespaces"); n != 2 {
+		t.Errorf("it is logged %d times:\n%s", n, l.log.String())
+	}
+}
+
+// Another error says nothing of what an administrator has decided.
+func TestAnErrorOfTheFirstListOfNamespacesIsWaitedFor(t *testing.T) {
+	t.Parallel() // it waits for an informer that tries again
+	namespaces, asked := &right{denied: true}, make(chan struct{}, 100)
+	l := newSpareLab(t, system, func(l *spareLab) {
+		l.add(labelled("good", "a"))
+		busy := apierrors.NewServiceUnavailable("etcd has no leader")
+		l.kube.PrependReactor("list", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+			asked <- struct{}{}
+			return namespaces.refuse(), nil, busy
+		})
+	}, ownFor(t, "team=a"))
+	l.running.Go(func() { l.RunOwn(l.Clouds.ctx) })
+	for range 2 { // the error of the first has been handled then
+		<-asked
+	}
+	if _, err := l.For(t.Context(), cache.MetaObjectToName(using("")), using("")); !errors.Is(err, ErrNotReady) {
+		t.Errorf("got %v, want ErrNotReady", err)
 	}
 	namespaces.set(true)
-	for _, network := range []*samplecrdv1.Network{using(""), using("for-a")} {
-		l.await("the right is granted", func() bool { return !strings.HasPrefix(l.result(network), "reason") })
+	equal(t, "own", l.result(using("")))
+}
+
+// watchGuard can end watches, and refuse new ones.
+type watchGuard struct {
+	mu   sync.Mutex
+	open []watch.Interface
+}
+
+func (g *watchGuard) of(kube *fake.Clientset, resource string, refuse func() error) {
+	kube.PrependWatchReactor(resource, func(a clienttesting.Action) (bool, watch.Interface, error) {
+		if err := refuse(); err != nil {
+			return true, nil, err
+		}
+		w, err := kube.Tracker().Watch(a.GetResource(), a.GetNamespace())
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.open = append(g.open, w)
+		return true, w, err
+	})
+}
+
+func (g *watchGuard) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, w := range g.open {
+		w.Stop()
 	}
+}
+
+// A ClusterCloud that is gone is for nobody: its cloud closes with the last Network that used it.
+func TestNobodyHoldsTheCloudOfAClusterCloudThatIsGone(t *testing.T) {
+	l := newPermissionLab(t)
+	l.open("for-a", "for-all", "for-nobody", "invalid")
+	for _, name := range []string{"for-all", "for-nobody", "invalid"} {
+		l.withdraw(name)
+	}
+	good, bad := using("for-a"), using("for-a", in("bad"))
+	equal(t, "mycloud", l.result(good))
+	l.withdraw("for-a")
+	l.open()
+	for _, n := range []*samplecrdv1.Network{bad, good} {
+		equal(t, "reason NoCredentials: ClusterCloud for-a: it does not exist", l.result(n))
+	}
+	equal(t, 0, len(l.list()))
 }
 
 // The limits, the allowed Keystones and the denied addresses are for what users write. An administrator has written this.

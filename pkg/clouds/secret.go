@@ -36,6 +36,7 @@ type secret struct {
 	name cache.ObjectName
 	// cloudName is the entry that a ClusterCloud names; "" for a Secret that Networks name.
 	cloudName string
+	isOffered bool
 	synced    cache.DoneChecker // done when the first list was handled
 	stop      context.CancelFunc
 	users     int // credentials
@@ -131,7 +132,7 @@ func (c *Clouds) setFile(source cache.ObjectName, watched *secret, s *corev1.Sec
 
 // groupOf returns the Group of all credentials that lead to the file.
 func (s *secret) groupOf(f *file) Group {
-	return Group{content: f.content, cloudName: s.cloudName, isOffered: s.cloudName != ""}
+	return Group{content: f.content, cloudName: s.cloudName, isOffered: s.isOffered}
 }
 
 // failed records why the Secret cannot be read; nil if it can.
