@@ -128,7 +128,8 @@ func (c *Controller) newQueue() {
 // groupOf returns the cloud and the namespace of a key, which decide when it has its turn.
 func (c *Controller) groupOf(key cache.ObjectName) fair.Group[clouds.Group] {
 	network, _ := c.networks.Networks(key.Namespace).Get(key.Name) // nil if it is gone
-	return fair.Group[clouds.Group]{Cloud: c.clouds.GroupOf(key, network), Namespace: key.Namespace}
+	group := c.clouds.GroupOf(key, network)
+	return fair.Group[clouds.Group]{Cloud: group, Namespace: key.Namespace, IsOffered: group.IsOffered()}
 }
 
 // handlers enqueue the keys of what changes in Kubernetes.

@@ -15,12 +15,15 @@ import (
 // one Group, and those of ClusterClouds in another; a Secret whose content changes gets another
 // Group. The zero Group is the controller's own cloud.
 type Group struct {
-	ref       Ref // zero if the Secret's content is known
+	ref       Ref // only the namespace, while the Secret's content is not known
 	content   content
 	cloudName string
 	// isOffered means that an administrator vouches for the credentials, by a ClusterCloud.
 	isOffered bool
 }
+
+// IsOffered reports whether an administrator has chosen the cloud, by a ClusterCloud.
+func (g Group) IsOffered() bool { return g.isOffered }
 
 // of returns the Group of the credentials, which have the content of this one.
 func (g Group) of(ref Ref) Group {
@@ -113,6 +116,9 @@ func (c *Clouds) GroupOf(key cache.ObjectName, network *samplecrdv1.Network) Gro
 	ref := g.usedByLocked(key, network)
 	if known, ok := g.known[ref.Source]; ok {
 		return known.of(ref)
+	}
+	if ref.Source.Name != "" { // all that name what is not known take turns with one another
+		ref = Ref{Source: cache.ObjectName{Namespace: key.Namespace}}
 	}
 	return Group{ref: ref}
 }

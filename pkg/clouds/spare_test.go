@@ -430,7 +430,7 @@ func TestTheGroupOfANetworkThatAClusterCloudFinishes(t *testing.T) {
 		_, err := l.For(t.Context(), key("web"), gone)
 		return neutron.ReasonOf(err) == neutron.NoCredentials
 	})
-	equal(t, true, l.GroupOf(key("web"), gone) == Group{ref: ref})
+	equal(t, true, l.GroupOf(key("web"), gone) == Group{ref: Ref{Source: cache.ObjectName{Namespace: "team"}}})
 	equal(t, "Secret creds, key clouds.yaml, cloud mycloud: authenticate: wrong password", l.Explain(gone, refused).Error())
 	l.Forget(key("web"))
 	equal(t, true, l.GroupOf(key("web"), nil) == Group{})

@@ -260,9 +260,14 @@ func TestGroupOf(t *testing.T) {
 	same := naming("same")
 	other := naming("creds", func(n *samplecrdv1.Network) { n.Spec.CloudCredentialsRef.CloudName = "other" })
 	equal(t, true, l.GroupOf(key("a"), naming("")) == Group{})
-	if l.GroupOf(key("a"), naming("creds")) == l.GroupOf(key("b"), same) {
-		t.Error("Secrets that have not been read are in one group")
-	}
+	// Any number of names that lead nowhere has one turn.
+	unread := l.GroupOf(key("a"), naming("creds"))
+	equal(t, true, unread == l.GroupOf(key("b"), same))
+	equal(t, true, unread == l.GroupOf(key("b"), naming("", func(n *samplecrdv1.Network) {
+		n.Spec.CloudCredentialsRef = &samplecrdv1.CloudCredentialsReference{ClusterCloudName: "none"}
+	})))
+	equal(t, false, unread == l.GroupOf(cache.NewObjectName("other", "a"), naming("creds", in("other"))))
+	equal(t, false, unread == Group{})
 	for _, name := range []string{"creds", "same"} {
 		l.put(l.secret(name, "one"))
 	}

@@ -18,6 +18,8 @@ type Group[C comparable] struct {
 	// Cloud is the cloud that the key works in. The zero value is the controller's own cloud.
 	Cloud     C
 	Namespace string
+	// IsOffered means that an administrator has chosen the cloud: users cannot lead it to a slow server.
+	IsOffered bool
 }
 
 // Limits bound how many keys are handed out and not yet released.
@@ -25,19 +27,23 @@ type Limits struct {
 	// PerCloud is for the keys of one cloud, Total for those of all clouds together. The keys of
 	// the zero cloud do not count.
 	PerCloud, Total int
+	// Untrusted is for the keys of all clouds that no administrator has chosen; 0 for no limit but Total.
+	Untrusted int
 	// Own is for the keys of the zero cloud; 0 for no limit.
 	Own int
 }
 
 // NewLimits returns the Limits for so many workers, and so many simultaneous requests to a cloud.
 // Any cloud can be so slow that all its workers wait, so each leaves some to the others: the
-// controller's own cloud gets half of the workers and one more, and all clouds of Secrets get three quarters,
-// which they share as Order says. More than two workers for each connection would only wait for one another.
+// controller's own cloud gets half of the workers and one more, and all other clouds get three quarters,
+// which they share as Order says. Those of users' Secrets leave a quarter of that to those of ClusterClouds. More than two workers for each connection would only wait for one another.
 func NewLimits(workers, connections int) Limits {
+	total := max(1, workers-max(1, workers/4))
 	return Limits{
-		PerCloud: 2 * connections,
-		Total:    max(1, workers-max(1, workers/4)),
-		Own:      min(workers/2+1, max(1, workers-1)),
+		PerCloud:  2 * connections,
+		Total:     total,
+		Untrusted: total - total/4,
+		Own:       min(workers/2+1, max(1, workers-1)),
 	}
 }
 
@@ -45,9 +51,10 @@ func NewLimits(workers, connections int) Limits {
 // among namespaces, and within a namespace first come, first served. A key that exceeds a limit
 // stays in the queue, and the next namespace or cloud has its turn.
 //
-// The clouds of Secrets share the Total of their Limits so that some of it is left, however slow some of them are: a cloud
-// never has more keys handed out than are left, and a namespace, whose users write its Secrets, never more than twice as many
-// in all these clouds. So one cloud alone gets half of the Total, two of two namespaces get a third each, and so on.
+// All clouds but the zero one share the Total of their Limits so that some of it is left, however slow some of them are: a
+// cloud never has more keys handed out than are left, and a namespace, whose users write its Secrets, never more than twice as
+// many in all these clouds. So one cloud alone gets half of the Total, two of two namespaces get a third each, and so on.
+// Clouds that no administrator has chosen share Untrusted in the same way.
 // See Choudhury and Hahne, Dynamic queue length thresholds for shared-memory packet switches, IEEE/ACM Transactions on
 // Networking 6 (1998).
 //
@@ -67,14 +74,17 @@ type Order[K, C comparable] struct {
 	// busy is the number of those keys for each cloud, and tenants that of each namespace in all clouds but the zero cloud.
 	busy    map[C]int
 	tenants map[string]int
+	// untrusted is the number of those keys for clouds that no administrator has chosen.
+	untrusted int
 	// hasZero reports whether the zero key waits. It is before all others, and in no group.
 	hasZero bool
 }
 
 // waiting are the keys of one cloud that wait.
 type waiting[K, C comparable] struct {
-	cloud C
-	count int
+	cloud     C
+	isOffered bool
+	count     int
 	// namespaces have keys that wait, in the order of their turns.
 	namespaces []string
 	keys       map[string][]K
@@ -142,7 +152,7 @@ func (o *Order[K, C]) Push(key K) {
 	defer o.mu.Unlock()
 	w := o.waiting[group.Cloud]
 	if w == nil {
-		w = &waiting[K, C]{cloud: group.Cloud, keys: map[string][]K{}}
+		w = &waiting[K, C]{cloud: group.Cloud, isOffered: group.IsOffered, keys: map[string][]K{}}
 		o.waiting[group.Cloud] = w
 	}
 	if w.count == 0 {
@@ -154,7 +164,7 @@ func (o *Order[K, C]) Push(key K) {
 // Touch does nothing: a key that is added again keeps its place.
 func (o *Order[K, C]) Touch(K) {}
 
-// Len returns how many keys Pop can return now, but counts only one of each cloud of a Secret. Keys that exceed a limit do not
+// Len returns how many keys Pop can return now, but counts only one of each cloud but the zero one. Keys that exceed a limit do not
 // count, so the queue's workers wait. The queue's depth metric does include them.
 func (o *Order[K, C]) Len() (n int) {
 	o.mu.Lock()
@@ -189,10 +199,13 @@ func (o *Order[K, C]) Pop() K {
 	if w.count > 0 {
 		o.turns = append(o.turns, w)
 	}
-	o.processing[key] = Group[C]{w.cloud, namespace}
+	o.processing[key] = Group[C]{w.cloud, namespace, w.isOffered}
 	o.busy[w.cloud]++
 	if !isOwn(w.cloud) {
 		o.tenants[namespace]++
+		if !w.isOffered {
+			o.untrusted++
+		}
 		if w.count == 0 {
 			delete(o.waiting, w.cloud)
 		}
@@ -212,10 +225,13 @@ func (o *Order[K, C]) Release(key K) {
 	decrement(o.busy, group.Cloud)
 	if !isOwn(group.Cloud) {
 		decrement(o.tenants, group.Namespace)
+		if !group.IsOffered {
+			o.untrusted--
+		}
 	}
 }
 
-// hasRoom reports whether a key of a cloud of a Secret can be handed out.
+// hasRoom reports whether a key of another cloud than the zero one can be handed out.
 func (o *Order[K, C]) hasRoom() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -240,6 +256,9 @@ func (o *Order[K, C]) next(w *waiting[K, C]) int {
 	}
 	var own C
 	left := o.limits.Total - (len(o.processing) - o.busy[own])
+	if o.limits.Untrusted > 0 && !w.isOffered {
+		left = min(left, o.limits.Untrusted-o.untrusted)
+	}
 	if o.busy[w.cloud] >= min(left, o.limits.PerCloud) {
 		return -1
 	}

@@ -18,10 +18,10 @@ import (
 )
 
 // groupOf returns the group of a key such as "cloud/namespace/name". "/namespace/name" is in
-// the zero cloud.
+// the zero cloud. An administrator has chosen those in capitals.
 func groupOf(key string) Group[string] {
 	parts := strings.Split(key, "/")
-	return Group[string]{Cloud: parts[0], Namespace: parts[1]}
+	return Group[string]{Cloud: parts[0], Namespace: parts[1], IsOffered: parts[0] != strings.ToLower(parts[0])}
 }
 
 func equal(t *testing.T, want, got any) {
@@ -143,6 +143,9 @@ func TestLimits(t *testing.T) {
 			"push a/y/1 a/y/2 g/y/1", "pop a/y/1 g/y/1", "release a/x/1 b/x/1 c/x/1", "pop e/x/1 f/x/1"}},
 		{"one release makes room in the cloud, and in the namespace", Limits{PerCloud: 1, Total: 6}, []string{
 			"push a/x/1 b/x/1 c/x/1 d/x/1 e/x/1", "pop a/x/1 b/x/1 c/x/1 d/x/1", "push a/y/1", "pop", "release a/x/1", "pop e/x/1 a/y/1"}},
+		{"what users choose leaves some to what an administrator has chosen", Limits{PerCloud: 10, Total: 8, Untrusted: 4}, []string{
+			"push a/x/1 a/x/2 a/x/3 b/y/1 b/y/2 c/z/1 c/z/2 d/w/1", "pop a/x/1 b/y/1 c/z/1 d/w/1", "pop",
+			"push A/q/1 A/q/2 A/q/3", "pop A/q/1 A/q/2", "pop", "release a/x/1", "pop a/x/2", "release A/q/1", "pop A/q/3"}},
 		{"the zero cloud has no limit unless it is set", Limits{PerCloud: 1, Total: 1}, []string{
 			"push /x/1 /x/2 /x/3 a/x/1 a/x/2", "pop /x/1 a/x/1 /x/2 /x/3", "push /x/4", "pop /x/4"}},
 		{"the release of a key of the zero cloud makes no room for others", Limits{PerCloud: 1, Total: 1}, []string{
@@ -191,12 +194,12 @@ func TestNewLimits(t *testing.T) {
 		workers, connections int
 		want                 Limits
 	}{
-		{"the defaults", 32, 8, Limits{PerCloud: 16, Total: 24, Own: 17}},
-		{"few connections", 32, 2, Limits{PerCloud: 4, Total: 24, Own: 17}},
-		{"four workers", 4, 8, Limits{PerCloud: 16, Total: 3, Own: 3}},
-		{"three workers", 3, 8, Limits{PerCloud: 16, Total: 2, Own: 2}},
-		{"two workers", 2, 8, Limits{PerCloud: 16, Total: 1, Own: 1}},
-		{"one worker takes turns", 1, 1, Limits{PerCloud: 2, Total: 1, Own: 1}},
+		{"the defaults", 32, 8, Limits{PerCloud: 16, Total: 24, Untrusted: 18, Own: 17}},
+		{"few connections", 32, 2, Limits{PerCloud: 4, Total: 24, Untrusted: 18, Own: 17}},
+		{"four workers", 4, 8, Limits{PerCloud: 16, Total: 3, Untrusted: 3, Own: 3}},
+		{"three workers", 3, 8, Limits{PerCloud: 16, Total: 2, Untrusted: 2, Own: 2}},
+		{"two workers", 2, 8, Limits{PerCloud: 16, Total: 1, Untrusted: 1, Own: 1}},
+		{"one worker takes turns", 1, 1, Limits{PerCloud: 2, Total: 1, Untrusted: 1, Own: 1}},
 	} {
 		t.Run(test.name, func(t *testing.T) { equal(t, test.want, NewLimits(test.workers, test.connections)) })
 	}
@@ -219,6 +222,9 @@ func TestASlowCloudLeavesWorkersToTheOthers(t *testing.T) {
 		{"many clouds of one namespace, and that of another", 32, strings.Fields("a/x b/x c/x d/x e/x f/x g/x h/x"), "i/y/fast"},
 		{"a cloud of many namespaces, and that of another", 32, strings.Fields("a/p a/q a/r a/s a/t a/u a/v a/w"), "b/y/fast"},
 		{"two clouds of each of two namespaces, and that of another", 32, strings.Fields("a/p b/p c/q d/q"), "e/y/fast"},
+		{"the Secrets of many namespaces, and a ClusterCloud", 32, strings.Fields("a/p b/q c/r d/s e/t f/u g/v h/w i/x j/y"), "A/z/fast"},
+		{"the Secrets of many namespaces and a ClusterCloud, and another one", 32, strings.Fields("a/p b/q c/r d/s e/t f/u g/v h/w A/x"), "B/z/fast"},
+		{"the Secrets of many namespaces and two ClusterClouds, and the own cloud", 32, strings.Fields("a/p b/q c/r d/s e/t f/u g/v h/w A/x B/y"), "/z/fast"},
 		{"two workers, and the own cloud is slow", 2, []string{"/x"}, "a/x/fast"},
 		{"two workers, and a cloud of a Secret is slow", 2, []string{"a/x"}, "/x/fast"},
 		{"three workers, and a cloud of a Secret is slow", 3, []string{"a/x"}, "b/x/fast"},
@@ -509,7 +515,7 @@ func TestAKeyThatIsHandedOutAgainDuringDoneCounts(t *testing.T) {
 		hooked.Add(key) // while it is being processed
 		hooked.Done(key)
 		equal(t, map[string]int{"a": 1}, p.order.busy)
-		equal(t, map[string]Group[string]{"a/x/1": {"a", "x"}}, p.order.processing)
+		equal(t, map[string]Group[string]{"a/x/1": {Cloud: "a", Namespace: "x"}}, p.order.processing)
 		p.queue.Done(key)
 		expectEmpty(t, p.order)
 		p.stop()

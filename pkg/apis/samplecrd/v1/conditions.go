@@ -59,7 +59,7 @@ const (
 	ReasonNoCredentials = "NoCredentials"
 	// ReasonCloudNotPermitted is set when an administrator has not allowed the namespace to use the cloud:
 	// that of the ClusterCloud, or the controller's own. The controller sends nothing for the Network until
-	// that changes, or until the Network is deleted.
+	// that changes, or until the Network is deleted: then it looks for what is there of it.
 	ReasonCloudNotPermitted = "CloudNotPermitted"
 	// ReasonPaused is set when Neutron needs a change, but the annotation
 	// samplecrd.k8s.io/paused forbids it.
