@@ -6,6 +6,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -135,4 +136,34 @@ func TestANetworkThatMayNotUseTheCloudAnyMore(t *testing.T) {
 		f.mustSync()
 	}
 	f.ExpectNeutron()
+}
+
+// Users can put the finalizer on a Network that was never permitted. Its deletion looks for what is there of it, and changes
+// nothing: the network that it names carries no mark of it.
+func TestADeletionWithoutPermissionChangesNothing(t *testing.T) {
+	f := newFixture(t)
+	victim := f.CreateInNeutron("theirs", "", "10.0.0.0/24")
+	f.Protect(victim)
+	_, err := f.Secrets.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: world.Key.Namespace}}, metav1.CreateOptions{})
+	must(t, err)
+	must(t, f.clouds.OwnCloudNamespaces.Set("team=none"))
+	n := world.NewNetwork("", "", world.BeingDeleted)
+	n.Finalizers = []string{samplecrdv1.Finalizer, "example.com/other"}
+	n.Spec.Import, n.Spec.DeletionPolicy = &samplecrdv1.ImportSpec{NetworkID: victim}, samplecrdv1.DeletionDelete
+	_, err = f.Kube.SamplecrdV1().Networks(world.Key.Namespace).Create(t.Context(), n, metav1.CreateOptions{})
+	must(t, err)
+	f.restart()
+	before := f.InNeutron()
+	for range 10 {
+		f.refresh()
+		if err := f.quietSync(); err == nil && !live.HasFinalizer(f.Get()) {
+			break
+		}
+	}
+	if live.HasFinalizer(f.Get()) {
+		t.Error("the finalizer is left")
+	}
+	if after := f.InNeutron(); !slices.Equal(before, after) {
+		t.Errorf("Neutron has %v, want %v", after, before)
+	}
 }

@@ -1432,7 +1432,7 @@ func (i earlyIndexInformer) AddTypedIndexers(indexers networkinformers.NetworkIn
 	return i.NetworkIndexInformer.AddTypedIndexers(indexers)
 }
 
-// The clouds of spare credentials, and their Secrets, are read as soon as their handlers are
+// The clouds of ClusterClouds, and their Secrets, are read as soon as their handlers are
 // registered.
 func TestNoHandlerIsCalledBeforeTheIndexesExist(t *testing.T) {
 	f := newFixture(t, world.NewNetwork("10.0.0.0/24", ""))

@@ -53,7 +53,7 @@ const (
 	noManaging   = "managementPolicy Managed of an imported network is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Leave managementPolicy at Observe"
 	onlyObserve  = "import is allowed only with managementPolicy Observe, by ConfigMap samplecrd-system/samplecrd-networks. Set managementPolicy to Observe"
 	noDelete     = "deletionPolicy Delete of an imported network is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Set deletionPolicy to Retain, or leave it out"
-	noRef        = "cloudCredentialsRef is required by ConfigMap samplecrd-system/samplecrd-networks. Set cloudCredentialsRef: then the network is created with credentials of its own"
+	noRef        = "cloudCredentialsRef is required by ConfigMap samplecrd-system/samplecrd-networks. Set cloudCredentialsRef to a Secret of this namespace, or to a ClusterCloud"
 	noExisting   = "router.existing is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Set router.externalNetwork instead: then the controller creates a router. Or leave router out"
 	noShared     = "shared is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Set shared to false, or leave it out"
 	noExternal   = "external is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Set external to false, or leave it out"

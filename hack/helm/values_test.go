@@ -66,9 +66,13 @@ subjects: [{kind: ServiceAccount, name: samplecrd-controller, namespace: samplec
 			`- {target: {kind: Deployment}, patch: '[{op: add, path: ` + container + `/args/-, value: -cluster-resource-namespace=}]'}` + "\n" +
 			`- {target: {name: samplecrd-controller-cluster-clouds}, patch: '{$patch: delete, kind: x, metadata: {name: x}}'}` + "\n" +
 			`- {target: {kind: ClusterRole, name: samplecrd-controller$}, patch: '[{op: remove, path: /rules/9}, {op: remove, path: /rules/8}]'}`, ""},
-		{"the Secrets of ClusterClouds are in another namespace", "flags: {cluster-resource-namespace: spare}", "patches:\n" +
-			`- {target: {kind: Deployment}, patch: '[{op: add, path: ` + container + `/args/-, value: -cluster-resource-namespace=spare}]'}` + "\n" +
-			`- {target: {name: samplecrd-controller-cluster-clouds}, patch: '[{op: replace, path: /metadata/namespace, value: spare}]'}`, ""},
+		{"without ClusterClouds, labels decide about the controller's own cloud", "flags: {cluster-resource-namespace: '', cloud-namespace-selector: team=a}", "patches:\n" +
+			`- {target: {kind: Deployment}, patch: '[{op: add, path: ` + container + `/args/-, value: -cloud-namespace-selector=team=a}, {op: add, path: ` + container + `/args/-, value: -cluster-resource-namespace=}]'}` + "\n" +
+			`- {target: {name: samplecrd-controller-cluster-clouds}, patch: '{$patch: delete, kind: x, metadata: {name: x}}'}` + "\n" +
+			`- {target: {kind: ClusterRole, name: samplecrd-controller$}, patch: '[{op: remove, path: /rules/8}]'}`, ""},
+		{"the Secrets of ClusterClouds are in another namespace", "flags: {cluster-resource-namespace: clouds}", "patches:\n" +
+			`- {target: {kind: Deployment}, patch: '[{op: add, path: ` + container + `/args/-, value: -cluster-resource-namespace=clouds}]'}` + "\n" +
+			`- {target: {name: samplecrd-controller-cluster-clouds}, patch: '[{op: replace, path: /metadata/namespace, value: clouds}]'}`, ""},
 		{"HTTPS", "https: {enabled: true}", https, ""},
 		{"HTTPS with the certificate of another Secret", "https: {enabled: true, secretName: our-tls}",
 			https + patch("Deployment", `[{op: replace, path: `+pod+`/volumes/1/secret/secretName, value: our-tls}]`), ""},

@@ -100,7 +100,7 @@ var brokenByHand = []broken{
 		"	o.turns = slices.Delete(o.turns, i, i+1)\n	if w.count > 0 {\n		o.turns = append(o.turns, w)\n	}\n",
 		"	if w.count == 0 {\n		o.turns = slices.Delete(o.turns, i, i+1)\n	}\n",
 	}, "./pkg/fair", "^TestNoGroupWaitsForEver$"},
-	{"no-spare-credentials", "pkg/clouds/clouds.go", []string{
+	{"no-cluster-cloud-for-the-lost", "pkg/clouds/clouds.go", []string{
 		"spare, spareErr := c.spareFor(key, network)", "var spare *neutron.Cloud\n\tvar spareErr error",
 	}, "./pkg/clouds", "^TestAClusterCloudGoesBeforeTheCredentialsThatWereSeenLast$"},
 	{"permission-not-asked", "pkg/clouds/clouds.go", []string{

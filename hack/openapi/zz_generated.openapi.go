@@ -248,7 +248,7 @@ func schema_pkg_apis_samplecrd_v1_CloudCredentialsReference(ref common.Reference
 					},
 					"cloudName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cloudName is the name of the entry in clouds.yaml.",
+							Description: "cloudName is the name of the entry in the Secret's clouds.yaml, not that of a ClusterCloud.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -270,7 +270,7 @@ func schema_pkg_apis_samplecrd_v1_ClusterCloud(ref common.ReferenceCallback) com
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ClusterCloud offers a cloud to the Networks of the namespaces that an administrator chooses. A Network uses it by its name, in spec.cloudCredentialsRef.clusterCloudName.\n\nThe credentials are in a Secret of the controller's own namespace, so they stay there when the namespace of a Network is deleted. While the ClusterCloud exists, the controller also looks for orphans in its cloud, and finishes there what was deleted together with its own Secret.\n\nOnly administrators should have the right to create or change a ClusterCloud.",
+				Description: "ClusterCloud offers a cloud to the Networks of the namespaces that an administrator chooses. A Network uses it by its name, in spec.cloudCredentialsRef.clusterCloudName. There is no kind of clouds for one namespace: a Network names a Secret there.\n\nThe credentials are in a Secret of the controller's own namespace, so they stay there when the namespace of a Network is deleted. While the ClusterCloud exists, the controller also looks for orphans in its cloud, and finishes there what was deleted together with its own Secret.\n\nOnly administrators should have the right to create or change a ClusterCloud.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -296,7 +296,7 @@ func schema_pkg_apis_samplecrd_v1_ClusterCloud(ref common.ReferenceCallback) com
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec says where the credentials are, and who may use them.",
+							Description: "spec says where the credentials are, and who may use them. All fields can change. If they lead to another project or region then, the Networks that exist become OtherCloud.",
 							Default:     map[string]interface{}{},
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ClusterCloudSpec"),
 						},
@@ -369,7 +369,7 @@ func schema_pkg_apis_samplecrd_v1_ClusterCloudSpec(ref common.ReferenceCallback)
 				Properties: map[string]spec.Schema{
 					"secretName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "secretName is the name of a Secret in the controller's own namespace, the one of its flag -cluster-resource-namespace. The Secret has the same keys as that of spec.cloudCredentialsRef of a Network. The flag -allowed-auth-urls does not bind it.",
+							Description: "secretName is the name of a Secret in the controller's own namespace, the one of its flag -cluster-resource-namespace. The Secret has the same keys as that of spec.cloudCredentialsRef of a Network. Neither -allowed-auth-urls nor -denied-cidrs applies to it.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -385,7 +385,7 @@ func schema_pkg_apis_samplecrd_v1_ClusterCloudSpec(ref common.ReferenceCallback)
 					},
 					"namespaceSelector": {
 						SchemaProps: spec.SchemaProps{
-							Description: "namespaceSelector says by their labels which namespaces may use the cloud. An empty selector is for all namespaces. Without one, no Network may use it.\n\nWhen a namespace is no longer selected, its Networks stay as they are: they can be deleted, and nothing else is changed in Neutron.",
+							Description: "namespaceSelector says by their labels which namespaces may use the cloud. An empty selector selects all namespaces. If it is not set, none is selected.\n\nWhen a namespace is no longer selected, its Networks stay as they are: they can be deleted, and nothing else is changed in Neutron.",
 							Ref:         ref(v1.LabelSelector{}.OpenAPIModelName()),
 						},
 					},

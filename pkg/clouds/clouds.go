@@ -67,8 +67,8 @@ func (r Ref) String() string {
 }
 
 // ErrNotReady is returned while the credentials, who may use them, or the cloud's networks are being
-// read for the first time: without the latter, each Network would be looked up by itself. One of the
-// Handlers is called after that.
+// read for the first time. Without the list of networks, each Network would need a request of its own.
+// One of the Handlers is called after that.
 var ErrNotReady = errors.New("the cloud of these credentials has not been listed yet")
 
 // Options are the settings of Clouds. Client and NewCloud are required, and Networks with a
@@ -89,8 +89,8 @@ type Options struct {
 	// ClusterResourceNamespace is the namespace of the Secrets of ClusterClouds. Without it, there are
 	// no ClusterClouds. With it, Client needs the rights to list and watch these Secrets, and namespaces.
 	ClusterResourceNamespace string
-	// OwnCloudNamespaces says which namespaces may use the controller's own cloud. If it selects all,
-	// the zero value does, Client needs no right for it.
+	// OwnCloudNamespaces says which namespaces may use the controller's own cloud. The zero value selects
+	// all; Client needs no right for it then.
 	OwnCloudNamespaces Selector
 }
 

@@ -171,6 +171,9 @@ func (c *Clouds) offerChanged(source cache.ObjectName) {
 	if offer := c.offers.all[source.Name]; offer != nil {
 		ref := refOfClusterCloud(source.Name)
 		state := stateOf(c.acquireLocked(keyOf(source.Name), ref))
+		if offer.selector.err != nil {
+			state = "for nobody, because its namespaceSelector is invalid: " + offer.selector.err.Error()
+		}
 		if state != "" && state != offer.state {
 			offer.state = state
 			klog.FromContext(c.ctx).Info("ClusterCloud", "name", source.Name, "state", state)

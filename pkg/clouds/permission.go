@@ -65,9 +65,9 @@ func (s *Selector) Set(text string) error {
 	return nil
 }
 
-// checkPermission fails if an administrator has not allowed the namespace of the Network to use its cloud. Whoever may write
-// Secrets there has credentials of their own, and needs no permission. Neither does a deletion: the label of a namespace that
-// is taken away must leave nothing behind. The key of a Network that is gone is not its name.
+// checkPermission fails if an administrator has not allowed the namespace of the Network to use its cloud. A Network with a Secret
+// needs no permission: whoever may write Secrets has the credentials. A deletion needs none, so that a namespace which loses its
+// label leaves nothing behind. Neither does a Network that is gone, whose key is not its name.
 func (c *Clouds) checkPermission(key cache.ObjectName, network *samplecrdv1.Network) error {
 	if !network.DeletionTimestamp.IsZero() || key != cache.MetaObjectToName(network) {
 		return nil
@@ -85,7 +85,7 @@ func (c *Clouds) checkPermission(key cache.ObjectName, network *samplecrdv1.Netw
 	return selector.check(source, network.Namespace, c.namespaces.labelsOf)
 }
 
-// check fails if the Selector is the one for the Source, and does not select the namespace.
+// check fails if the Selector, which is the one of the Source, does not select the namespace. A Secret has none.
 func (s Selector) check(source cache.ObjectName, namespace string, labelsOf func(string) (labels.Set, error)) error {
 	if s.all() || source.Namespace != "" {
 		return nil

@@ -800,7 +800,7 @@ func TestAnotherInstallationWithTheSameClusterIDIsReported(t *testing.T) {
 	}
 }
 
-// A cloud is opened again when its Secret changes, and spare credentials can lead to the same
+// A cloud is opened again when its Secret changes, and a ClusterCloud can lead to the same
 // project as others.
 func TestAnotherInstallationIsRememberedForAllCloudsOfThePlace(t *testing.T) {
 	l := newLab(t, RemoveAll)

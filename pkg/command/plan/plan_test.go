@@ -500,6 +500,10 @@ func TestPlanWithACloudThatAnAdministratorReserves(t *testing.T) {
   1. network created
   2. subnet 10.0.0.0/24 created
 1 Network: 1 with changes`},
+		{"the allowed Keystones are for the Secrets of Networks", offered, "a", []string{system, "-allowed-auth-urls=https://keystone.example"}, `2 changes
+  1. network created
+  2. subnet 10.0.0.0/24 created
+1 Network: 1 with changes`},
 		{"a ClusterCloud for another team", offered, "b", []string{system},
 			`error: ClusterCloud production: namespace default may not use it: an administrator can label the namespace as its namespaceSelector wants
 1 Network: 1 with an error`},

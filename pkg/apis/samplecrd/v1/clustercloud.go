@@ -6,7 +6,8 @@ package v1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // ClusterCloud offers a cloud to the Networks of the namespaces that an administrator chooses. A
-// Network uses it by its name, in spec.cloudCredentialsRef.clusterCloudName.
+// Network uses it by its name, in spec.cloudCredentialsRef.clusterCloudName. There is no kind of clouds
+// for one namespace: a Network names a Secret there.
 //
 // The credentials are in a Secret of the controller's own namespace, so they stay there when the
 // namespace of a Network is deleted. While the ClusterCloud exists, the controller also looks for
@@ -29,7 +30,8 @@ type ClusterCloud struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says where the credentials are, and who may use them.
+	// spec says where the credentials are, and who may use them. All fields can change. If they lead to
+	// another project or region then, the Networks that exist become OtherCloud.
 	//
 	// +required
 	Spec ClusterCloudSpec `json:"spec"`
@@ -39,7 +41,8 @@ type ClusterCloud struct {
 type ClusterCloudSpec struct {
 	// secretName is the name of a Secret in the controller's own namespace, the one of its flag
 	// -cluster-resource-namespace. The Secret has the same keys as that of
-	// spec.cloudCredentialsRef of a Network. The flag -allowed-auth-urls does not bind it.
+	// spec.cloudCredentialsRef of a Network. Neither -allowed-auth-urls nor -denied-cidrs
+	// applies to it.
 	//
 	// +required
 	// +kubebuilder:validation:MinLength=1
@@ -56,7 +59,7 @@ type ClusterCloudSpec struct {
 	CloudName string `json:"cloudName"`
 
 	// namespaceSelector says by their labels which namespaces may use the cloud. An empty selector
-	// is for all namespaces. Without one, no Network may use it.
+	// selects all namespaces. If it is not set, none is selected.
 	//
 	// When a namespace is no longer selected, its Networks stay as they are: they can be deleted, and
 	// nothing else is changed in Neutron.

@@ -485,7 +485,7 @@ type CloudCredentialsReference struct {
 	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must be a valid name of a Secret: letters in lower case, digits, dashes and dots",rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')"
 	SecretName string `json:"secretName,omitempty"`
 
-	// cloudName is the name of the entry in clouds.yaml.
+	// cloudName is the name of the entry in the Secret's clouds.yaml, not that of a ClusterCloud.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1

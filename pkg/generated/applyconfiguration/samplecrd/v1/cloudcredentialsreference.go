@@ -15,7 +15,7 @@ type CloudCredentialsReferenceApplyConfiguration struct {
 	// cacert has the PEM certificates of the authorities that sign the cloud's
 	// certificate.
 	SecretName *string `json:"secretName,omitempty"`
-	// cloudName is the name of the entry in clouds.yaml.
+	// cloudName is the name of the entry in the Secret's clouds.yaml, not that of a ClusterCloud.
 	CloudName *string `json:"cloudName,omitempty"`
 	// clusterCloudName is the name of a ClusterCloud, by which an administrator offers a cloud to
 	// chosen namespaces. It takes the place of secretName and cloudName.

@@ -18,7 +18,8 @@ import (
 // with apply.
 //
 // ClusterCloud offers a cloud to the Networks of the namespaces that an administrator chooses. A
-// Network uses it by its name, in spec.cloudCredentialsRef.clusterCloudName.
+// Network uses it by its name, in spec.cloudCredentialsRef.clusterCloudName. There is no kind of clouds
+// for one namespace: a Network names a Secret there.
 //
 // The credentials are in a Secret of the controller's own namespace, so they stay there when the
 // namespace of a Network is deleted. While the ClusterCloud exists, the controller also looks for
@@ -29,7 +30,8 @@ type ClusterCloudApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec says where the credentials are, and who may use them.
+	// spec says where the credentials are, and who may use them. All fields can change. If they lead to
+	// another project or region then, the Networks that exist become OtherCloud.
 	Spec *ClusterCloudSpecApplyConfiguration `json:"spec,omitempty"`
 }
 

@@ -16,12 +16,13 @@ import (
 type ClusterCloudSpecApplyConfiguration struct {
 	// secretName is the name of a Secret in the controller's own namespace, the one of its flag
 	// -cluster-resource-namespace. The Secret has the same keys as that of
-	// spec.cloudCredentialsRef of a Network. The flag -allowed-auth-urls does not bind it.
+	// spec.cloudCredentialsRef of a Network. Neither -allowed-auth-urls nor -denied-cidrs
+	// applies to it.
 	SecretName *string `json:"secretName,omitempty"`
 	// cloudName is the name of the entry in clouds.yaml.
 	CloudName *string `json:"cloudName,omitempty"`
 	// namespaceSelector says by their labels which namespaces may use the cloud. An empty selector
-	// is for all namespaces. Without one, no Network may use it.
+	// selects all namespaces. If it is not set, none is selected.
 	//
 	// When a namespace is no longer selected, its Networks stay as they are: they can be deleted, and
 	// nothing else is changed in Neutron.
