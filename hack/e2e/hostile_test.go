@@ -24,7 +24,7 @@ import (
 // hostile is the control plane of TestHostileTenants.
 var hostile *plane
 
-// TestHostileTenants shows that tenants cannot take the workers of the controller from others. Its controllers see the
+// TestHostileTenants shows that tenants cannot take the workers or the memory of the controller from others. Its controllers see the
 // Networks of all namespaces.
 func TestHostileTenants(t *testing.T) {
 	t.Parallel()
@@ -33,6 +33,9 @@ func TestHostileTenants(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("SlowCloudsLeaveWorkers", slowCloudsLeaveWorkers)
+	t.Run("EndlessLists", endlessListsStayWithinTheMemory)
+	t.Run("MissingSecrets", missingSecretsStayWithinTheMemory)
+	t.Run("UnfinishedHeaders", unfinishedHeadersStayWithinTheMemory)
 }
 
 // cloudsPerNamespace is the default of -clouds-per-namespace.
