@@ -212,7 +212,7 @@ func unfinishedHeadersStayWithinTheMemory(t *testing.T) {
 // sendHeadersWithoutEnd keeps n connections from that address open until the test ends.
 func (s *site) sendHeadersWithoutEnd(from net.IP, n int) {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: from}}
-	header := []byte("GET /healthz HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 8<<10))
+	header := []byte("GET /healthz HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 15<<10))
 	var open []net.Conn
 	closeUnless := func(keep func(net.Conn) bool) {
 		open = slices.DeleteFunc(open, func(c net.Conn) bool { return !keep(c) && c.Close() == nil })
