@@ -10,6 +10,6 @@
 // signals, kills, upgrades, TLS. What the controller does about each state of both sides
 // is shown by the systematic tests and by the simulation.
 //
-// Each test has a namespace, a Neutron and a controller of its own. Those of TestWholeCluster have
-// a control plane of their own.
+// Each test has a namespace, a Neutron and a controller of its own. Those of TestWholeCluster, and of
+// TestHostileTenants, have a control plane of their own.
 package e2e

@@ -29,7 +29,7 @@ var (
 	dir string
 	// binary is the controller, built with the race detector.
 	binary string
-	// shared is the control plane of all tests, except those of TestWholeCluster.
+	// shared is the control plane of all tests, except those of TestWholeCluster and TestHostileTenants.
 	shared      *plane
 	realNeutron realCloud
 )

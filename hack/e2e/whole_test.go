@@ -19,18 +19,7 @@ var alone *plane
 // control plane of their own, beside all others.
 func TestWholeCluster(t *testing.T) {
 	t.Parallel()
-	executable, err := cluster.Build(t.Context(), os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if alone, err = startPlane(t.Context(), executable, "whole-cluster"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := alone.controlPlane.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	alone = startAlone(t, "whole-cluster")
 	t.Run("ReadinessWaitsForTheCRD", readinessWaitsForTheCRD)
 	if err := alone.applyCRD(crdOfToday); err != nil {
 		t.Fatal(err)
@@ -58,10 +47,32 @@ func TestWholeCluster(t *testing.T) {
 	}
 }
 
+// startAlone starts a control plane for one test.
+func startAlone(t *testing.T, folder string) *plane {
+	t.Helper()
+	executable, err := cluster.Build(t.Context(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := startPlane(t.Context(), executable, folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.controlPlane.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
 // planeOf returns the control plane for the test.
 func planeOf(t *testing.T) *plane {
-	if strings.HasPrefix(t.Name(), "TestWholeCluster/") {
+	switch test, _, _ := strings.Cut(t.Name(), "/"); test {
+	case "TestWholeCluster":
 		return alone
+	case "TestHostileTenants":
+		return hostile
 	}
 	return shared
 }

@@ -61,6 +61,8 @@ type world struct {
 	expected string
 	// reach are the controller's flags for its connection to Kubernetes.
 	reach string
+	// binary is the controller's executable.
+	binary string
 
 	fault   *atomic.Pointer[chooser]
 	started *atomic.Int32
@@ -100,6 +102,7 @@ func newWorldWithoutNeutron(t *testing.T) *world {
 		dir:     filepath.Join(dir, "tests", t.Name()),
 		calls:   &tally{},
 		reach:   "-kubeconfig=" + planeOf(t).controlPlane.Kubeconfig(),
+		binary:  binary,
 		fault:   &atomic.Pointer[chooser]{},
 		started: &atomic.Int32{},
 	}
@@ -211,14 +214,14 @@ func (w *world) launchIn(env []string, flags ...string) *stack.Controller {
 	w.must(err)
 	args := []string{"-v=4", "-namespace=" + w.namespace}
 	args = append(args, strings.Fields(w.reach+" "+strings.Join(flags, " "))...)
-	env = append(slices.Clone(env),
+	env = append([]string{
 		// The controller panics if its code has changed an object of a cache.
 		"KUBE_CACHE_MUTATION_DETECTOR=true",
 		// The race detector delays the exit of a process by a second, in which its
 		// goroutines would still run.
 		"GORACE=atexit_sleep_ms=0",
-	)
-	c, err := stack.StartController(binary, env, file, args...)
+	}, env...)
+	c, err := stack.StartController(w.binary, env, file, args...)
 	w.must(err)
 	w.Cleanup(func() {
 		defer file.Close()

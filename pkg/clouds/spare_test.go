@@ -141,7 +141,7 @@ func (l *spareLab) open(want ...string) {
 		l.Clouds.mu.Lock()
 		defer l.Clouds.mu.Unlock()
 		for _, name := range want {
-			if o := l.offers.all[name]; o == nil || !strings.HasPrefix(o.state, "in use for project ") {
+			if o := l.offers.all[name]; o == nil || !strings.HasPrefix(o.state, "in use for project ") && !strings.HasPrefix(o.state, "for nobody, because ") {
 				return false, nil
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/gophercloud/gophercloud/v2"
 )
@@ -165,6 +166,19 @@ func TestKeepingOneNetworkDoesNotRetainTheWholeList(t *testing.T) {
 		noError(t, err)
 		return got[len(got)/2]
 	})
+}
+
+// The cache of a large cloud consists of such networks.
+func TestWhatIsObservedHasItsNetworkOnce(t *testing.T) {
+	listed := netOf("u", "a")
+	kept := weak.Make(listed)
+	observed := newObserved("u", []*Network{listed}, nil, false)
+	listed = nil
+	runtime.GC()
+	if kept.Value() != nil {
+		t.Error("the listed network is kept beside its copy")
+	}
+	runtime.KeepAlive(observed)
 }
 
 func TestAListWithTooMuchTextIsAnError(t *testing.T) {

@@ -37,7 +37,10 @@ func newObserved(owner types.UID, networks []*Network, routers []Router, routers
 	if len(networks) > 0 {
 		networks = slices.SortedFunc(slices.Values(networks), byID)
 		networks = slices.CompactFunc(networks, func(a, b *Network) bool { return a.ID == b.ID })
-		o.Network, o.Duplicates = *networks[0], networks[1:]
+		o.Network = *networks[0]
+	}
+	if len(networks) > 1 { // even an empty rest of the slice would keep the copied network in memory
+		o.Duplicates = networks[1:]
 	}
 	for _, r := range routers {
 		marked, _ := OwnerOf(r.Description)

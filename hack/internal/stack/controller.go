@@ -62,6 +62,9 @@ func withoutOpenStack(env []string) []string {
 // Signal sends the signal to the process.
 func (c *Controller) Signal(signal os.Signal) error { return c.cmd.Process.Signal(signal) }
 
+// Pid returns the ID of the process.
+func (c *Controller) Pid() int { return c.cmd.Process.Pid }
+
 // Done returns a channel that is closed when the process has ended.
 func (c *Controller) Done() <-chan struct{} { return c.done }
 
