@@ -239,12 +239,15 @@ func (f *Finder) store(cloud *neutron.Cloud, before snapshot, owners, cached set
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	last, compared := f.last[cloud]
+	place, _ := cloud.Client().Place()
+	if !compared {
+		last.snapshot, compared = f.snapshotOf(place)
+	}
 	orphans := compare(cloud.Name(), before, takeSnapshot(cloud), owners, last.orphans, time.Now().UTC().Truncate(time.Second))
 	if compared {
 		// The cache may be behind the live list, and the handler behind the cache.
 		setNeverOwned(orphans, last.snapshot, func(uid types.UID) bool { return cached.Has(uid) || f.deleted.has(uid) })
 	}
-	place, _ := cloud.Client().Place()
 	if f.neverOwned[place] == nil {
 		neverOwned = firstNeverOwned(orphans)
 		f.neverOwned[place] = neverOwned
@@ -253,6 +256,17 @@ func (f *Finder) store(cloud *neutron.Cloud, before snapshot, owners, cached set
 	f.last[cloud] = now
 	now.orphans = maps.Clone(orphans)
 	return now, neverOwned
+}
+
+// snapshotOf returns what another cloud had when it was compared last, if both lead to the same place: what has appeared since is
+// new for a cloud that was opened later, too.
+func (f *Finder) snapshotOf(place neutron.Place) (last snapshot, compared bool) {
+	for cloud, result := range f.last {
+		if other, ok := cloud.Client().Place(); ok && other == place {
+			return result.snapshot, true
+		}
+	}
+	return snapshot{}, false
 }
 
 // log returns a logger with the values that identify the orphan.

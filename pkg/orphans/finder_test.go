@@ -816,6 +816,20 @@ func TestAnotherInstallationIsRememberedForAllCloudsOfThePlace(t *testing.T) {
 	equal(t, 1, strings.Count(l.log.String(), "another installation probably has the same cluster ID. No orphan"))
 }
 
+// What appears between the first list of one cloud and that of another one is new for the other one too.
+func TestAnotherInstallationIsFoundByACloudThatIsOpenedLater(t *testing.T) {
+	l := newLab(t, RemoveAll)
+	l.create("net", "u-net")
+	l.must(l.relist())
+	theirs := newLabOn(t, l.server, RemoveNone).create("theirs", "u-theirs")
+	l.clouds = append(l.clouds, l.newCloud("second"))
+	for range 3 {
+		l.must(l.clouds[1].Observer().Relist(l.ctx)) // the first one is not listed again
+		l.must(l.finder.find(l.ctx))
+	}
+	equal(t, true, l.exists(theirs))
+}
+
 // Two installations with one cluster ID act in every order. A network that one of them creates
 // after the first comparison of the other one is never deleted. An older one can be taken for
 // an orphan: RemoveFew then deletes at most a tenth of the networks.

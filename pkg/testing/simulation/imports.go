@@ -115,7 +115,7 @@ func (w *World) deleteLegacy(s *slot, _ *rand.Rand) {
 }
 
 // tidyImports removes the marks that keep others from a network and its subnets, as the documentation tells users to do: those of
-// strangers, and of Networks that were only observed when they were deleted.
+// strangers, of Networks that were only observed when they were deleted, and of Networks from which somebody has taken the network.
 func (w *World) tidyImports() {
 	gone := map[string]bool{}
 	for _, n := range w.judge.history.Gone() {
@@ -133,7 +133,10 @@ func (w *World) tidyImports() {
 		}
 	}
 	for id, s := range now.Subnets {
-		if w.isLegacy(s.NetworkID) && gone[oracle.MarkOf(w.cluster, s.Description)] {
+		owner, network := oracle.MarkOf(w.cluster, s.Description), now.Networks[s.NetworkID]
+		holders := network.Importers()
+		hasLostIt := owner != "" && len(holders) > 0 && !slices.Contains(holders, owner)
+		if w.isLegacy(s.NetworkID) && (gone[owner] || hasLostIt) {
 			_ = w.cloud.change("subnet", id, object{"description": ""})
 		}
 	}
