@@ -134,7 +134,7 @@ const cloudTimeout = time.Minute
 // end of the test.
 func newClouds(t testing.TB, own *neutron.Cloud, options clouds.Options) *clouds.Clouds {
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
-	options.NewCloud = func(config neutron.Config) *neutron.Cloud {
+	options.NewCloud = func(config neutron.Config, _ bool) *neutron.Cloud {
 		return neutron.NewCloud(config.Name, neutron.NewClient(config, neutron.ClientOptions{Timeout: cloudTimeout}), world.Cluster, time.Hour)
 	}
 	all := clouds.New(ctx, own, options)

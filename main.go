@@ -114,10 +114,15 @@ func newControllers(ctx context.Context, o *options.Options, clients *kubeclient
 		Limits:                   o.CloudLimits,
 		ClusterResourceNamespace: o.ClusterResourceNamespace,
 		OwnCloudNamespaces:       o.OwnCloudNamespaces,
-		NewCloud:                 func(config neutron.Config) *neutron.Cloud { return c.newCloud(config, metrics.Secret) },
+		NewCloud: func(config neutron.Config, isOffered bool) *neutron.Cloud {
+			if isOffered {
+				return c.newCloud(config, metrics.ClusterCloud)
+			}
+			return c.newCloud(config, metrics.Secret)
+		},
 	})
 	c.orphans = orphans.NewFinder(clients.Networks, caches.Networks, orphans.Options{Clouds: c.clouds.List, Removal: o.DeleteOrphans})
-	c.metrics.MustRegister(metrics.Networks(caches.Networks.Lister(), replica.Leads), metrics.Clouds(c.clouds.List, replica.Leads))
+	c.metrics.MustRegister(metrics.Networks(caches.Networks.Lister(), replica.Leads), metrics.Clouds(c.clouds.List, c.clouds.Offered, replica.Leads))
 	if o.AllNamespaces() {
 		c.metrics.MustRegister(c.orphans)
 	}

@@ -80,8 +80,8 @@ type Options struct {
 	Client kubernetes.Interface
 	// Networks reads the ClusterClouds. It needs the rights to list and watch them.
 	Networks clientset.Interface
-	// NewCloud returns a new cloud. Clouds runs it.
-	NewCloud func(neutron.Config) *neutron.Cloud
+	// NewCloud returns a new cloud, of a ClusterCloud if isOffered is true. Clouds runs it.
+	NewCloud func(config neutron.Config, isOffered bool) *neutron.Cloud
 	// Servers are those that Secrets may lead to.
 	Servers Servers
 	// Limits bound how many credentials are in use.
@@ -199,6 +199,19 @@ func (c *Clouds) List() []*neutron.Cloud {
 		clouds = append(clouds, shared.Cloud)
 	}
 	return clouds
+}
+
+// Offered returns the clouds of ClusterClouds.
+func (c *Clouds) Offered() map[*neutron.Cloud]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	offered := map[*neutron.Cloud]bool{}
+	for group, shared := range c.clouds {
+		if group.isOffered {
+			offered[shared.Cloud] = true
+		}
+	}
+	return offered
 }
 
 // Wait waits for all that was started to end, after the context of New was cancelled.
@@ -380,7 +393,7 @@ func (c *Clouds) detach(used *credentials) {
 func (c *Clouds) start(group Group, config neutron.Config) *cloud {
 	logger := klog.LoggerWithValues(klog.FromContext(c.ctx), "cloud", config.Name)
 	ctx, stop := context.WithCancel(klog.NewContext(c.ctx, logger))
-	shared := &cloud{Cloud: c.options.NewCloud(config), group: group, stop: stop}
+	shared := &cloud{Cloud: c.options.NewCloud(config, group.isOffered), group: group, stop: stop}
 	observer := shared.Observer()
 	observer.AddHandler(c.handlers.Drift)
 	observer.OnRecovery(func() { c.eachSource(shared, c.offerChanged) }) // the Networks were called by Drift

@@ -74,7 +74,7 @@ func newLab(t *testing.T, objects ...runtime.Object) *lab {
 	}
 	own, err := neutron.ParseConfig("own", l.neutron.CloudsYAML("own"))
 	must(t, err)
-	l.Clouds = New(ctx, newCloud(own), Options{Client: l.kube, NewCloud: newCloud})
+	l.Clouds = New(ctx, newCloud(own), Options{Client: l.kube, NewCloud: func(config neutron.Config, _ bool) *neutron.Cloud { return newCloud(config) }})
 	l.AddHandlers(Handlers{
 		Drift:              func(owner types.UID) { l.drifted <- owner },
 		CredentialsChanged: func(name cache.ObjectName) { l.told <- name },

@@ -294,14 +294,15 @@ func TestAClusterCloudIsTrusted(t *testing.T) {
 			l := newPermissionLab(t, func(o *Options) {
 				o.Servers, o.Limits = servers, Limits{PerNamespace: 1, Total: 1}
 				newCloud := o.NewCloud
-				o.NewCloud = func(c neutron.Config) *neutron.Cloud {
+				o.NewCloud = func(c neutron.Config, isOffered bool) *neutron.Cloud {
 					mu.Lock()
 					defer mu.Unlock()
 					if c.Name == "mycloud" {
 						trusted = append(trusted, !c.Untrusted && c.Denied == nil)
+						equal(t, isOffered, trusted[len(trusted)-1])
 					}
 					c.Untrusted, c.Denied = false, nil
-					return newCloud(c)
+					return newCloud(c, isOffered)
 				}
 			})
 			equal(t, "mycloud", l.result(using("for-a")))

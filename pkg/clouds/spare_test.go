@@ -64,7 +64,7 @@ func newSpareLab(t *testing.T, namespace string, prepare func(*spareLab), change
 	for _, change := range changes {
 		change(&options)
 	}
-	l.Clouds = New(ctx, options.NewCloud(neutron.Config{Name: "own"}), options)
+	l.Clouds = New(ctx, options.NewCloud(neutron.Config{Name: "own"}, false), options)
 	l.AddHandlers(Handlers{
 		Drift: func(types.UID) { l.changed <- struct{}{} },
 		CredentialsChanged: func(name cache.ObjectName) {
@@ -158,7 +158,7 @@ func (l *spareLab) createNetwork(cloudName string, owner types.UID) {
 	config, err := neutron.ParseConfig(cloudName, l.neutron.CloudsYAML("mycloud"))
 	must(l, err)
 	fields := map[string]any{"name": "web", "description": neutron.Owner{Cluster: "cluster", UID: owner}.Mark()}
-	_, err = l.options.NewCloud(config).Client().CreateNetwork(klog.NewContext(l.Context(), klog.Logger{}), fields)
+	_, err = l.options.NewCloud(config, false).Client().CreateNetwork(klog.NewContext(l.Context(), klog.Logger{}), fields)
 	must(l, err)
 }
 

@@ -27,17 +27,20 @@ var (
 
 // Clouds returns a collector of the clouds' health, by cloud and credentials. It collects nothing
 // while leading returns false, because then this replica sends no requests to them. list returns
-// the clouds in the order that CloudLabels expects.
-func Clouds(list func() []*neutron.Cloud, leading func() bool) prometheus.Collector {
-	return &collector{[]*prometheus.Desc{lastListDesc, upDesc, overflowDesc}, leading, func(metrics chan<- prometheus.Metric) { collectClouds(list(), metrics) }}
+// the clouds in the order that CloudLabels expects, and offered those of ClusterClouds.
+func Clouds(list func() []*neutron.Cloud, offered func() map[*neutron.Cloud]bool, leading func() bool) prometheus.Collector {
+	return &collector{[]*prometheus.Desc{lastListDesc, upDesc, overflowDesc}, leading, func(metrics chan<- prometheus.Metric) { collectClouds(list(), offered(), metrics) }}
 }
 
-func collectClouds(list []*neutron.Cloud, metrics chan<- prometheus.Metric) {
+func collectClouds(list []*neutron.Cloud, offered map[*neutron.Cloud]bool, metrics chan<- prometheus.Metric) {
 	worst := map[series]health{}
 	for i, label := range CloudLabels(list) {
 		key := series{label, Secret}
-		if i == 0 {
+		switch {
+		case i == 0:
 			key.credentials = Controller
+		case offered[list[i]]: // an administrator has chosen the name, and there are few
+			key = series{cloudLabel(list[i].Name()), ClusterCloud}
 		}
 		now := healthOf(list[i])
 		if known, ok := worst[key]; ok {

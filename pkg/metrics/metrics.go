@@ -20,8 +20,9 @@ import (
 const (
 	// Controller stands for the controller's own credentials.
 	Controller = "controller"
-	// Secret stands for the credentials in all Secrets together.
-	Secret = "secret"
+	// ClusterCloud stands for those of all ClusterClouds together, and Secret for those in all Secrets that Networks name.
+	ClusterCloud = "clustercloud"
+	Secret       = "secret"
 )
 
 // Metrics are the controller's own metrics. Their methods may be called concurrently.
@@ -53,7 +54,7 @@ func New(version, commit string) *Metrics {
 	}
 	m.MustRegister(m.requests, m.durations, m.waits, m.authenticationFailures, m.repaired, buildInfo(version, commit))
 	// rate() does not see the first count of a counter that did not exist before.
-	for _, credentials := range []string{Controller, Secret} {
+	for _, credentials := range []string{Controller, ClusterCloud, Secret} {
 		m.authenticationFailures.WithLabelValues(credentials)
 		for _, wait := range neutron.Waits {
 			m.waits.WithLabelValues(credentials, string(wait))
@@ -110,7 +111,7 @@ func (m *Metrics) DriftRepaired(steps []neutron.Step) {
 	}
 }
 
-// Meter returns the meter of requests that are made with these credentials: Controller or Secret.
+// Meter returns the meter of requests that are made with these credentials: Controller, ClusterCloud or Secret.
 func (m *Metrics) Meter(credentials string) neutron.Meter {
 	labels := prometheus.Labels{"credentials": credentials}
 	return &meter{

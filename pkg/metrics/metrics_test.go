@@ -117,7 +117,7 @@ func named(t *testing.T, names ...string) (clouds []*neutron.Cloud) {
 func TestTheMetricsPassTheLinterOfPrometheus(t *testing.T) {
 	m := New("v1.2.3", "abc")
 	m.Meter(Controller).CountRequest(neutron.Request{Operation: "create network", Code: "201", Duration: time.Second})
-	m.MustRegister(Networks(listerOf(t, network(1, "False", "InUse")), yes), Clouds(func() []*neutron.Cloud { return named(t, "cloud") }, yes))
+	m.MustRegister(Networks(listerOf(t, network(1, "False", "InUse")), yes), Clouds(func() []*neutron.Cloud { return named(t, "cloud") }, none, yes))
 	problems, err := testutil.GatherAndLint(m.registry)
 	noError(t, err)
 	if len(problems) > 0 {
@@ -156,6 +156,7 @@ func TestRequestsAreCountedByCredentials(t *testing.T) {
 	m.Meter(Secret).CountRequest(neutron.Request{Operation: "create network", Code: "timeout", Duration: time.Minute})
 	m.Meter(Secret).CountAuthenticationFailure()
 	equal(t, []string{
+		`samplecrd_neutron_authentication_failures_total{credentials="clustercloud"} 0`,
 		`samplecrd_neutron_authentication_failures_total{credentials="controller"} 0`,
 		`samplecrd_neutron_authentication_failures_total{credentials="secret"} 1`,
 		`samplecrd_neutron_request_duration_seconds_count{credentials="controller",operation="create network"} 1`,
@@ -172,6 +173,8 @@ func TestWaitsAreCountedByReason(t *testing.T) {
 	m.Meter(Controller).CountWait(neutron.ForConnection, time.Second)
 	m.Meter(Secret).CountWait(neutron.ForRate, time.Minute)
 	equal(t, []string{
+		`samplecrd_neutron_request_wait_duration_seconds_sum{credentials="clustercloud",for="connection"} 0`,
+		`samplecrd_neutron_request_wait_duration_seconds_sum{credentials="clustercloud",for="rate"} 0`,
 		`samplecrd_neutron_request_wait_duration_seconds_sum{credentials="controller",for="connection"} 3`,
 		`samplecrd_neutron_request_wait_duration_seconds_sum{credentials="controller",for="rate"} 0`,
 		`samplecrd_neutron_request_wait_duration_seconds_sum{credentials="secret",for="connection"} 0`,
@@ -249,7 +252,7 @@ func TestNoNetworksAreCountedAsZero(t *testing.T) {
 
 func TestOnlyTheLeaderHasMetricsOfNetworksAndClouds(t *testing.T) {
 	m := New("", "")
-	m.MustRegister(Networks(listerOf(t, network(1, "True", "Available")), no), Clouds(func() []*neutron.Cloud { return named(t, "cloud") }, no))
+	m.MustRegister(Networks(listerOf(t, network(1, "True", "Available")), no), Clouds(func() []*neutron.Cloud { return named(t, "cloud") }, none, no))
 	equal(t, []string{}, of(scrape(t, m), "samplecrd_networks", "samplecrd_neutron_up", "samplecrd_neutron_last_look_timestamp_seconds", "samplecrd_neutron_cache_overflow"))
 }
 
@@ -265,7 +268,7 @@ func TestTheWorstOfCloudsWithOneNameCounts(t *testing.T) {
 		_ = cloud.Observer().Relist(t.Context())
 	}
 	m := New("", "")
-	m.MustRegister(Clouds(func() []*neutron.Cloud { return clouds }, yes))
+	m.MustRegister(Clouds(func() []*neutron.Cloud { return clouds }, none, yes))
 	samples := scrape(t, m)
 	equal(t, []string{
 		`samplecrd_neutron_up{cloud="(others)",credentials="secret"} 0`,
@@ -297,7 +300,7 @@ func TestMoreNetworksThanTheCacheMayHoldAreReported(t *testing.T) {
 	at := func(name string) *neutron.Cloud { return cloudAt(t, name, server.URL(), "right") }
 	clouds := []*neutron.Cloud{at("own"), at("a"), at("a"), at("b")}
 	m := New("", "")
-	m.MustRegister(Clouds(func() []*neutron.Cloud { return clouds }, yes))
+	m.MustRegister(Clouds(func() []*neutron.Cloud { return clouds }, none, yes))
 	check := func(own, a, b int) {
 		t.Helper()
 		equal(t, []string{
@@ -324,6 +327,30 @@ func TestMoreNetworksThanTheCacheMayHoldAreReported(t *testing.T) {
 	server.SetFault(nil)
 	noError(t, clouds[0].Observer().Relist(t.Context()))
 	check(0, 1, 0)
+}
+
+func none() map[*neutron.Cloud]bool { return nil }
+
+// Users' Secrets share no series with the cloud of a ClusterCloud, whatever they call theirs.
+func TestTheCloudOfAClusterCloudHasASeriesOfItsOwn(t *testing.T) {
+	m := New("", "")
+	clouds := named(t, "own", "same", "same")
+	m.MustRegister(Clouds(func() []*neutron.Cloud { return clouds }, func() map[*neutron.Cloud]bool { return map[*neutron.Cloud]bool{clouds[2]: true} }, yes))
+	families, err := m.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, family := range families {
+		if family.GetName() == "samplecrd_neutron_up" {
+			for _, metric := range family.GetMetric() {
+				got = append(got, metric.GetLabel()[0].GetValue()+" "+metric.GetLabel()[1].GetValue())
+			}
+		}
+	}
+	if want := []string{"own controller", "same clustercloud", "same secret"}; !slices.Equal(want, got) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 func TestCloudsHaveFewLabels(t *testing.T) {
@@ -357,7 +384,7 @@ func TestCloudsHaveFewLabels(t *testing.T) {
 				}
 			}
 			m := New("", "")
-			m.MustRegister(Clouds(func() []*neutron.Cloud { return clouds }, yes))
+			m.MustRegister(Clouds(func() []*neutron.Cloud { return clouds }, none, yes))
 			equal(t, test.count, len(of(scrape(t, m), "samplecrd_neutron_up")))
 		})
 	}

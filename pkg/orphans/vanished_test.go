@@ -48,7 +48,7 @@ func newVanishedLab(t *testing.T, secrets ...runtime.Object) *vanishedLab {
 	t.Helper()
 	l := &vanishedLab{lab: newLab(t, RemoveNone), secrets: kubefake.NewClientset(secrets...), changed: make(chan struct{}, 100), ids: map[types.UID]string{}}
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
-	l.all = clouds.New(ctx, l.cloud, clouds.Options{Client: l.secrets, NewCloud: func(config neutron.Config) *neutron.Cloud {
+	l.all = clouds.New(ctx, l.cloud, clouds.Options{Client: l.secrets, NewCloud: func(config neutron.Config, _ bool) *neutron.Cloud {
 		return neutron.NewCloud(config.Name, neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second}), testCluster, time.Hour)
 	}})
 	t.Cleanup(func() { cancel(); l.all.Wait() })
