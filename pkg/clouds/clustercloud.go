@@ -50,9 +50,10 @@ func (c *Clouds) watchClusterClouds() {
 	informer := informers.NewTypedClusterCloudInformer(c.options.Networks, 0, nil)
 	// These fail only for an informer that is already running.
 	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-		cache.DefaultWatchErrorHandler(ctx, r, err)
 		if isRefused(err) {
 			c.offersRead(err)
+		} else {
+			cache.DefaultWatchErrorHandler(ctx, r, err)
 		}
 	})
 	_ = informer.SetTransform(func(object any) (any, error) {
@@ -69,6 +70,7 @@ func (c *Clouds) watchClusterClouds() {
 	c.running.Go(func() { informer.RunWithContext(c.ctx) })
 	c.running.Go(func() {
 		if cache.WaitFor(klog.NewContext(c.ctx, klog.Logger{}), "", c.offers.synced) {
+			c.offersRead(nil) // there may be none, for which no transform is called
 			c.wakeAsked()
 		}
 	})

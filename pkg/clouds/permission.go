@@ -149,9 +149,10 @@ func (c *Clouds) watchNamespaces() {
 	c.namespaces = &namespaces{lister: corelisters.NewNamespaceLister(informer.GetIndexer())}
 	// These fail only for an informer that is already running.
 	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-		cache.DefaultWatchErrorHandler(ctx, r, err)
 		if isRefused(err) {
 			c.namespacesRead(err)
+		} else {
+			cache.DefaultWatchErrorHandler(ctx, r, err)
 		}
 	})
 	_ = informer.SetTransform(func(object any) (any, error) {

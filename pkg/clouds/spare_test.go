@@ -371,6 +371,22 @@ func TestClusterCloudsCannotBeRead(t *testing.T) {
 	}
 }
 
+// The CRD was installed late, and there is no ClusterCloud yet.
+func TestClusterCloudsCanBeReadAndThereAreNone(t *testing.T) {
+	t.Parallel() // it waits for an informer that tries again
+	l := newSpareLab(t, system, func(l *spareLab) { l.right.set(false) })
+	expect := func(what string) {
+		t.Helper()
+		l.await(what, func() bool {
+			_, err := l.For(t.Context(), key("web"), using("none"))
+			return says("ClusterCloud none: " + what)(nil, err)
+		})
+	}
+	expect("it cannot be read: ")
+	l.right.set(true)
+	expect("it does not exist")
+}
+
 // fault refuses requests while the right is missing.
 func (r *right) fault(*restapi.Request) restapi.Fault {
 	if r.refuse() {
