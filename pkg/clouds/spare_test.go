@@ -379,7 +379,7 @@ func TestClusterCloudsCanBeReadAndThereAreNone(t *testing.T) {
 		t.Helper()
 		l.await(what, func() bool {
 			_, err := l.For(t.Context(), key("web"), using("none"))
-			return says("ClusterCloud none: " + what)(nil, err)
+			return says("ClusterCloud none: "+what)(nil, err)
 		})
 	}
 	expect("it cannot be read: ")
