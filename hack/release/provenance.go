@@ -23,7 +23,7 @@ import (
 const (
 	predicateType = "https://slsa.dev/provenance/v1"
 	repository    = "https://github.com/samplecrd/samplecrd-controller"
-	// buildType is the page that explains the parameters. builder stands for whoever has
+	// buildType is the page that explains the parameters. builder stands for the person who has
 	// the key, and runs this program on a machine of their own.
 	buildType = repository + "/blob/main/hack/README.md#releases"
 	builder   = repository + "/blob/main/hack/release.sh"

@@ -66,7 +66,7 @@ func (s *Selector) Set(text string) error {
 }
 
 // checkPermission fails if an administrator has not allowed the namespace of the Network to use its cloud. A Network with a Secret
-// needs no permission: whoever may write Secrets has the credentials. A deletion needs none, so that a namespace which loses its
+// needs no permission: those who may write Secrets have the credentials. A deletion needs none, so that a namespace which loses its
 // label leaves nothing behind. Neither does a Network that is gone, whose key is not its name.
 func (c *Clouds) checkPermission(key cache.ObjectName, network *samplecrdv1.Network) error {
 	if !network.DeletionTimestamp.IsZero() || key != cache.MetaObjectToName(network) {

@@ -132,7 +132,7 @@ func TestWhatAVanishedNetworkLeftNeedsNoPermission(t *testing.T) {
 	})
 }
 
-// Whoever waits is told of each change.
+// All that wait are told of each change.
 func TestPermissionsChange(t *testing.T) {
 	l := newPermissionLab(t, ownFor(t, "team=b"))
 	namespaces := corev1.SchemeGroupVersion.WithResource("namespaces")
