@@ -61,7 +61,7 @@ func SourcesOf(network *samplecrdv1.Network) []string {
 // String returns a name for logs.
 func (r Ref) String() string {
 	if isClusterCloud(r.Source) {
-		return "ClusterCloud " + r.Source.Name
+		return titleOf(r.Source)
 	}
 	return fmt.Sprintf("%s of Secret %s", r.CloudName, r.Source)
 }
@@ -335,13 +335,12 @@ func (c *Clouds) release(ref Ref) {
 	}
 	delete(c.inUse, ref)
 	c.detach(used)
-	if watched := c.secrets[ref.Source]; watched.users == 1 {
+	watched := c.secrets[ref.Source]
+	if watched.users--; watched.users == 0 {
 		watched.stop()
 		delete(c.secrets, ref.Source)
 		delete(c.lost, ref.Source)
 		c.groups.forget(ref.Source)
-	} else {
-		watched.users--
 	}
 	c.handlers.Released(ref)
 	c.wakeCrowded()

@@ -208,8 +208,7 @@ func TestNamespacesCannotBeRead(t *testing.T) {
 	if _, err := l.For(t.Context(), cache.MetaObjectToName(late), late); !errors.Is(err, ErrNotReady) {
 		t.Errorf("got %v, want ErrNotReady", err)
 	}
-	namespaces.set(false)
-	watches.end()
+	watches.end(func() { namespaces.set(false) })
 	expect(true)
 	if n := strings.Count(l.log.String(), "Cannot read the labels of namespaces"); n != 2 {
 		t.Errorf("it is logged %d times:\n%s", n, l.log.String())
@@ -247,20 +246,22 @@ type watchGuard struct {
 
 func (g *watchGuard) of(kube *fake.Clientset, resource string, refuse func() error) {
 	kube.PrependWatchReactor(resource, func(a clienttesting.Action) (bool, watch.Interface, error) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
 		if err := refuse(); err != nil {
 			return true, nil, err
 		}
 		w, err := kube.Tracker().Watch(a.GetResource(), a.GetNamespace())
-		g.mu.Lock()
-		defer g.mu.Unlock()
 		g.open = append(g.open, w)
 		return true, w, err
 	})
 }
 
-func (g *watchGuard) end() {
+// end takes the right away, and ends the watches that it has allowed. None begins in between.
+func (g *watchGuard) end(takeAway func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	takeAway()
 	for _, w := range g.open {
 		w.Stop()
 	}
