@@ -46,7 +46,7 @@ lint() {
 # The packages of hack's module that do not import Kubernetes itself.
 CONTROL_PLANE_LIGHT=(./controlplane/build/... ./controlplane/cluster/... ./controlplane/internal/... ./controlplane/supervisor/...)
 HACK_LIGHT=(./bench/... ./chaos/... ./contract/... ./docs ./e2e/... ./export ./gitops/... ./helm/... ./internal/... ./localup/... ./monitoring/... ./mutants ./neutron/... ./node ./node/pause ./oldest
-  ./openapi/models-schema/... ./release/... "${CONTROL_PLANE_LIGHT[@]}")
+  ./openapi/models-schema/... ./release/... ./rules "${CONTROL_PLANE_LIGHT[@]}")
 
 codegen() { hack/verify-codegen.sh; }
 
@@ -78,7 +78,7 @@ e2e() { control_plane && hack_tests -race -timeout 20m ./e2e/... "${CONTROL_PLAN
 
 faults() { control_plane && hack_tests -timeout 30m ./chaos; }
 
-release() { control_plane && hack_tests -timeout 20m ./release/... ./gitops/... ./helm/... ./export ./oldest; }
+release() { control_plane && hack_tests -timeout 20m ./release/... ./gitops/... ./helm/... ./export ./oldest ./rules; }
 
 monitoring() { control_plane && hack_tests -timeout 20m ./monitoring/...; }
 

@@ -229,7 +229,7 @@ func (w *watcher) apply(ctx context.Context, i int) error {
 
 func (w *watcher) create(ctx context.Context, namespace, name string, spec samplecrdv1.NetworkSpec) error {
 	network := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
-	_, err := w.client.SamplecrdV1().Networks(namespace).Create(ctx, network, metav1.CreateOptions{})
+	_, err := w.client.SamplecrdV1().Networks(namespace).Create(ctx, network, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
 	return err
 }
 

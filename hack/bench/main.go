@@ -37,6 +37,8 @@ type options struct {
 	latency, resync    time.Duration
 	neutron            string
 	controller, flags  string
+	crd                string
+	noRules            bool
 	draw               string
 	with               string
 	cpuProfile         bool
@@ -101,6 +103,8 @@ func parse(args []string) (o options, batches []batch, err error) {
 	flags.StringVar(&o.neutron, "neutron", embeddedNeutron, "the `Neutron` to use: embedded or real")
 	flags.StringVar(&o.controller, "controller", "", "the `executable` of the controller to measure (default: built from this repository)")
 	flags.StringVar(&o.flags, "flags", "", "more `flags` for the controller, separated by spaces")
+	flags.StringVar(&o.crd, "crd", "", "the `file or directory` of the CustomResourceDefinitions (default: artifacts/crd)")
+	flags.BoolVar(&o.noRules, "without-rules", false, "remove the x-kubernetes-validations from the CustomResourceDefinitions: what they cost")
 	flags.BoolVar(&o.cpuProfile, "cpuprofile", false, "make one more run of each scenario, with a CPU profile of the controller")
 	flags.BoolVar(&o.memoryProfile, "memprofile", false, "make one more run of each scenario, with a memory profile of the controller at the end")
 	flags.StringVar(&o.with, "with", "", "for the scenario beside: the `files` that describe the controllers, separated by commas")

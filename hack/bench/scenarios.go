@@ -17,6 +17,7 @@ const (
 	convergeName = "converge"
 	applyName    = "apply"
 	rawName      = "raw"
+	createName   = "create"
 	writesName   = "writes"
 	steadyName   = "steady"
 	restartName  = "restart"
@@ -57,6 +58,7 @@ var scenarios = []*scenario{
 	{name: convergeName, what: "N Networks exist and the controller starts: until all are Ready", n: 500, fresh: true, run: converge},
 	{name: applyName, what: "the controller runs and 8 clients create N Networks: until all are Ready", n: 500, fresh: true, run: applyAll},
 	{name: rawName, what: "a plain loop creates the same networks with as many connections, without Kubernetes: the limit of Neutron", n: 500, fresh: true, with: justNeutron, run: raw},
+	{name: createName, what: "8 clients create N Networks as kubectl create does, without the controller: the limit of Kubernetes", n: 1000, fresh: true, named: true, run: createAll},
 	{name: writesName, what: "a plain loop makes the same writes to Kubernetes except events, without Neutron: the limit of Kubernetes", n: 500, fresh: true, run: writes},
 	{name: "react", what: "the controller is idle and N Networks are created, one after another: from the answer of Kubernetes to the first request to Neutron", n: 50, fresh: true, observes: true, run: react},
 	{name: "fair", what: "converge, and meanwhile single Networks of another namespace and of another cloud are edited: until all N are Ready, and the times of the edits", n: 5000, connections: 8, fresh: true, observes: true, run: fair},
@@ -194,6 +196,17 @@ func raw(ctx context.Context, s *stand, n, connections int) (sample Sample, err 
 	sample, err = m.end(ctx, nil, ended)
 	sample.Curve = points
 	return sample, err
+}
+
+func createAll(ctx context.Context, s *stand, n, _ int) (sample Sample, err error) {
+	m, err := s.begin(ctx, nil)
+	if err != nil {
+		return sample, err
+	}
+	if err := s.applyAll(ctx, 0, n, newMoments()); err != nil {
+		return sample, err
+	}
+	return m.end(ctx, nil, time.Now())
 }
 
 func writes(ctx context.Context, s *stand, n, connections int) (sample Sample, err error) {

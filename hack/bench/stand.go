@@ -28,8 +28,6 @@ type lab struct {
 	options
 	// dir is the directory of all files that the benchmark writes.
 	dir string
-	// crd is the directory of the CustomResourceDefinition.
-	crd string
 	// calmDown is the longest wait for an idle machine before a measurement.
 	calmDown time.Duration
 	// controlPlane and controller are the executables.
@@ -43,7 +41,8 @@ func newLab(ctx context.Context, o options) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lab{options: o, calmDown: maxCalmDown, dir: filepath.Join(root, "hack", "_output", "bench"), crd: filepath.Join(root, "artifacts", "crd")}
+	l := &lab{options: o, calmDown: maxCalmDown, dir: filepath.Join(root, "hack", "_output", "bench")}
+	l.crd = cmp.Or(o.crd, filepath.Join(root, "artifacts", "crd"))
 	if err := os.MkdirAll(l.dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -112,7 +111,15 @@ func (l *lab) open(ctx context.Context, with equipment) (s *stand, err error) {
 }
 
 func (s *stand) applyCRD() error {
-	if err := s.kubectl("", "apply", "-f", s.crd); err != nil {
+	if s.noRules {
+		text, err := withoutRules(s.crd)
+		if err != nil {
+			return err
+		}
+		if err := s.kubectl(text, "apply", "-f", "-"); err != nil {
+			return err
+		}
+	} else if err := s.kubectl("", "apply", "-f", s.crd); err != nil {
 		return err
 	}
 	return s.kubectl("", "wait", "--for=condition=Established", "crd/networks.samplecrd.k8s.io", "--timeout=30s")

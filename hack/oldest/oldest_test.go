@@ -18,8 +18,6 @@ import (
 
 	celgo "github.com/google/cel-go/cel"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
@@ -28,7 +26,8 @@ import (
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
-	"sigs.k8s.io/yaml"
+
+	"github.com/samplecrd/samplecrd-controller/hack/internal/crd"
 )
 
 // A new expression may use only what the version before the API server's has too, so that the
@@ -79,21 +78,15 @@ func must(t *testing.T, err error) {
 func compileCRDs(t *testing.T, allowed *version.Version) (n int, errs []error) {
 	t.Helper()
 	for _, name := range []string{"clusterclouds", "networks"} {
-		more, moreErrs := compileCRD(t, "../../artifacts/crd/samplecrd.k8s.io_"+name+".yaml", allowed)
+		more, moreErrs := compileCRD(t, name, allowed)
 		n, errs = n+more, append(errs, moreErrs...)
 	}
 	return n, errs
 }
 
-func compileCRD(t *testing.T, file string, allowed *version.Version) (n int, errs []error) {
+func compileCRD(t *testing.T, name string, allowed *version.Version) (n int, errs []error) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	must(t, err)
-	var crd apiextensionsv1.CustomResourceDefinition
-	must(t, yaml.Unmarshal(text, &crd))
-	var props apiextensions.JSONSchemaProps
-	must(t, apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, &props, nil))
-	root, err := schema.NewStructural(&props)
+	crd, err := crd.Ours(name)
 	must(t, err)
 	isRoot := true
 	visitor := schema.Visitor{Structural: func(s *schema.Structural) bool {
@@ -111,7 +104,7 @@ func compileCRD(t *testing.T, file string, allowed *version.Version) (n int, err
 		}
 		return false
 	}}
-	visitor.Visit(root)
+	visitor.Visit(crd.Structural)
 	return n, slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 

@@ -14,7 +14,15 @@ import (
 //
 // SubnetSpec is the desired state of a subnet.
 //
-// Each rule below passes what another rule refuses, so that one mistake gives one message.
+// Each rule below passes what another rule refuses, so that one mistake gives one message. Mistakes
+// that exclude each other share a rule, whose messageExpression says which one it is.
+//
+// The API server evaluates all rules at each write of the object, also of its status. What costs
+// there is a read of a field of an object: it copies the schemas of all fields that the object can
+// have. So a rule begins with a field that is mostly not set, a list of one element binds a value
+// that is read once, and what concerns only a list is a rule of the list. A rule that compares the
+// elements of a list with each other passes the list if it was so before.
+//
 // The rules about the first and the last address take an IPv4 address as a number n: if the
 // CIDR has s addresses, (n + 1) mod s is 1 for the first address and 0 for the last one. CEL
 // has no function that returns the last address, and none that compares two addresses.

@@ -1,0 +1,136 @@
+// Copyright The samplecrd-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules_test
+
+import (
+	"math/rand/v2"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// The values of the generated specs. Some are wrong alone, most are wrong beside others. The names
+// of additional subnets differ: without that the API server does not come to the rules.
+var (
+	cidrs = []any{"10.0.0.0/24", "10.0.0.77/24", "10.0.1.0/24", "10.0.0.0/8", "10.0.0.0/30", "10.0.0.0/31", "10.0.0.9/32", "0.0.0.0/0",
+		"fd00:1::/64", "FD00:1:0::/64", "fd00:1::/80", "fd00:2::/64", "abc", "", "10.0.0.0", "010.0.0.0/8", "::ffff:10.0.0.0/104"}
+	addresses = []any{"10.0.0.0", "10.0.0.1", "10.0.0.2", "10.0.0.9", "10.0.0.20", "10.0.0.200", "10.0.0.255", "10.0.1.9", "10.255.255.255",
+		"fd00:1::", "fd00:1::1", "fd00:1::2", "fd00:1::9", "FD00:1::9", "fd00:2::1", "x", "", "10.0.0.01"}
+	gateways     = append([]any{"None", "none", "FD00:1::0:1", "0.0.0.0", "255.255.255.255"}, addresses...)
+	destinations = []any{"0.0.0.0/0", "10.99.0.0/16", "10.99.0.1/16", "fd00:9::/64", "FD00:9::/64", "::/0", "x"}
+	modes        = []any{"slaac", "dhcpv6-stateful"}
+	names        = []string{"a", "b", "c"}
+	tags         = []any{"blue", "Blue", "BLUE", "red", "a,b", " x", "", "samplecrd-owner-x", "Samplecrd-Owner-,"}
+	domains      = []any{"", "example.org.", "example.org", "Example.org.", "10.20.", "a..b."}
+	ids          = []any{"3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11", "4d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11", "x"}
+	words        = []any{"a", "b", "A", "a.b", ".a", " a"}
+)
+
+// generator makes specs at random. It is not safe for concurrent use.
+type generator struct{ *rand.Rand }
+
+func (g generator) one(of []any) any { return of[g.IntN(len(of))] }
+
+// in reports true once in n times.
+func (g generator) in(n int) bool { return g.IntN(n) == 0 }
+
+// list makes a list of at most n elements.
+func (g generator) list(n int, element func() any) []any {
+	l := []any{}
+	for range g.IntN(n + 1) {
+		l = append(l, element())
+	}
+	return l
+}
+
+// field is a field of an object, and how to make it.
+type field struct {
+	name string
+	// rare fields are in one object of n.
+	rare int
+	make func() any
+}
+
+func (g generator) object(fields []field) map[string]any {
+	o := map[string]any{}
+	for _, f := range fields {
+		if g.in(f.rare) {
+			o[f.name] = f.make()
+		}
+	}
+	return o
+}
+
+func (g generator) reference() any {
+	return g.object([]field{{"name", 2, func() any { return g.one(words) }}, {"id", 2, func() any { return g.one(words) }}})
+}
+
+func (g generator) subnet() []field {
+	return []field{
+		{"gateway", 2, func() any { return g.one(gateways) }},
+		{"dnsNameservers", 4, func() any { return g.list(3, func() any { return g.one(addresses) }) }},
+		{"allocationPools", 3, func() any {
+			return g.list(3, func() any { return map[string]any{"start": g.one(addresses), "end": g.one(addresses)} })
+		}},
+		{"hostRoutes", 4, func() any {
+			return g.list(3, func() any { return map[string]any{"destination": g.one(destinations), "nextHop": g.one(addresses)} })
+		}},
+		{"enableDHCP", 4, func() any { return g.in(2) }},
+		{"ipv6", 4, func() any {
+			return g.object([]field{{"addressMode", 2, func() any { return g.one(modes) }}, {"raMode", 2, func() any { return g.one(modes) }}})
+		}},
+	}
+}
+
+func (g generator) spec() map[string]any {
+	fields := append(g.subnet(), []field{
+		{"additionalSubnets", 3, func() any {
+			i := -1
+			return g.list(3, func() any {
+				i++
+				s := g.object(g.subnet())
+				s["name"] = names[i]
+				if !g.in(5) {
+					s["cidr"] = g.one(cidrs)
+				}
+				return s
+			})
+		}},
+		{"router", 4, func() any {
+			return g.object([]field{{"externalNetwork", 2, g.reference}, {"existing", 2, g.reference}})
+		}},
+		{"provider", 4, func() any {
+			p := g.object([]field{{"physicalNetwork", 2, func() any { return g.one(words) }}, {"segmentationID", 2, func() any { return int64(g.IntN(3)) }}})
+			p["networkType"] = g.one([]any{"vlan", "vxlan"})
+			return p
+		}},
+		{"import", 4, func() any { return map[string]any{"networkID": g.one(ids)} }},
+		{"managementPolicy", 4, func() any { return g.one([]any{"Managed", "Observe"}) }},
+		{"cloudCredentialsRef", 4, func() any {
+			return g.object([]field{{"secretName", 2, func() any { return g.one(words) }}, {"cloudName", 2, func() any { return g.one(words) }}, {"clusterCloudName", 3, func() any { return g.one(words) }}})
+		}},
+		{"tags", 4, func() any { return g.list(4, func() any { return g.one(tags) }) }},
+		{"dnsDomain", 6, func() any { return g.one(domains) }},
+	}...)
+	spec := g.object(fields)
+	if !g.in(8) {
+		spec["cidr"] = g.one(cidrs)
+	}
+	return spec
+}
+
+// edited returns a copy of a spec with some fields of another one, or without them.
+func (g generator) edited(spec map[string]any) map[string]any {
+	after, other := runtime.DeepCopyJSON(spec), g.spec()
+	for name := range other {
+		if g.in(3) {
+			after[name] = other[name]
+		}
+	}
+	for name := range spec {
+		if g.in(6) {
+			delete(after, name)
+		}
+	}
+	return after
+}
