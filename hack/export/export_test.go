@@ -43,9 +43,7 @@ func validate(t *testing.T, s *crd.Schema, object map[string]any) field.ErrorLis
 	if pruning.Prune(object, s.Structural, true); !equalYAML(t, before, object) {
 		t.Errorf("the schema lacks fields of\n%s", before)
 	}
-	openAPI, _, err := validation.NewSchemaValidator(s.Props)
-	must(t, err)
-	errs := validation.ValidateCustomResource(nil, object, openAPI)
+	errs := validation.ValidateCustomResource(nil, object, s.OpenAPI)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, s.Structural, object)...)
 	broken, _ := s.Broken(t.Context(), object, nil)
 	return append(errs, broken...)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/common"
@@ -26,7 +27,8 @@ import (
 
 // Schema is the schema of a CustomResourceDefinition's only version.
 type Schema struct {
-	Props      *apiextensions.JSONSchemaProps
+	// OpenAPI validates all but the CEL rules, and lists that are sets or maps.
+	OpenAPI    validation.SchemaValidator
 	Structural *schema.Structural
 	rules      *cel.Validator
 }
@@ -50,11 +52,15 @@ func Read(file string) (*Schema, error) {
 	if err := yaml.UnmarshalStrict(text, &crd); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	s := &Schema{Props: &apiextensions.JSONSchemaProps{}}
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, s.Props, nil); err != nil {
+	var props apiextensions.JSONSchemaProps
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, &props, nil); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	if s.Structural, err = schema.NewStructural(s.Props); err != nil {
+	s := &Schema{}
+	if s.OpenAPI, _, err = validation.NewSchemaValidator(&props); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if s.Structural, err = schema.NewStructural(&props); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	s.Compile()
