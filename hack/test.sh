@@ -59,11 +59,12 @@ tests() {
 
 # Tests that try very many cases one after another, or that read or keep very much. They need minutes under the race detector,
 # which finds nothing in them that it does not find in the others.
-SYSTEMATIC='TestAClusterCopied|TestADefaultThatCannotBeRestoredHolds|TestAListThatFailsForEver|TestAListWithTooMuch|TestActorsAtEveryRequest|TestAfterAnOverflow|TestAnEdit|TestAnObstacle|TestAnOutageCosts|TestAnyBackup|TestAnyStartingState|TestDeletionAfterARestore|TestEachChange|TestEveryCrashPoint|TestManyNetworksOf|TestNetworksThatFail|TestNothingIrreversible|TestRelistMakesFew|TestTheEmbeddedNeutronRefuses|TestTheLongestList|TestTokenRefused|TestTooManyOwnNetworks|FuzzThePlan'
+SYSTEMATIC='TestAClusterCopied|TestADefaultThatCannotBeRestoredHolds|TestAListThatFailsForEver|TestAListWithTooMuch|TestActorsAtEveryRequest|TestAfterAnOverflow|TestAnEdit|TestAnObstacle|TestAnOutageCosts|TestAnyBackup|TestAnyStartingState|TestDeletionAfterARestore|TestEachChange|TestEveryCrashPoint|TestManyNetworksOf|TestNetworksThatFail|TestNothingIrreversible|TestRelistMakesFew|TestRelistWithImports|TestTheEmbeddedNeutronRefuses|TestTheLongestList|TestTokenRefused|TestTooManyOwnNetworks|FuzzThePlan'
 
-# The simulation runs in both: two seeds with the race detector and the detector of mutations, all of them without.
+# The simulation runs in both: two seeds with the race detector and the detector of mutations, all of them without. The tests of
+# one package more than there are CPUs run at a time, because those of some packages mostly wait.
 unit() {
-  tests -race -short -timeout 20m -skip "$SYSTEMATIC" ./... &&
+  tests -race -short -p $(($(getconf _NPROCESSORS_ONLN) + 1)) -timeout 20m -skip "$SYSTEMATIC" ./... &&
     KUBE_CACHE_MUTATION_DETECTOR=false tests -timeout 20m -run "$SYSTEMATIC|TestSimulation" . ./pkg/neutron
 }
 

@@ -264,9 +264,17 @@ func (s *Server) Networks() []Network {
 	return all
 }
 
-// Changes returns how many requests have changed the objects of the Neutron at URL, or have tried to. As long as it
-// stays the same, so do the answers about them.
-func (s *Server) Changes() int64 { return s.neutron.changes.Load() }
+// Versions returns for each collection of the Neutron at URL, such as networks, how often its objects have changed. As long
+// as that stays the same, so do the answers about them.
+func (s *Server) Versions() map[string]int64 {
+	n := s.neutron
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return map[string]int64{
+		"networks": n.networks.version, "subnets": n.subnets.version, "ports": n.ports.version,
+		"routers": n.routers.version, "floatingips": n.floatingIPs.version,
+	}
+}
 
 // Router is a router as Routers returns it.
 type Router struct {

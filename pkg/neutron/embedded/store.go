@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sort"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -38,6 +37,8 @@ type collection[T object] struct {
 	sorted   []T
 	byParent map[string]map[string]T
 	count    map[string]int
+	// version is how often it was changed.
+	version int64
 }
 
 func newCollection[T object]() *collection[T] {
@@ -52,6 +53,7 @@ func (c *collection[T]) position(id string) int {
 // put inserts into the sorted list in place. This moves only pointers: at 50,000 objects it
 // takes about ten microseconds.
 func (c *collection[T]) put(o T) {
+	c.version++
 	id := o.std().id
 	at := c.position(id)
 	if _, known := c.byID[id]; known {
@@ -71,6 +73,7 @@ func (c *collection[T]) put(o T) {
 
 // remove removes an object that exists.
 func (c *collection[T]) remove(id string) {
+	c.version++
 	o, at := c.byID[id], c.position(id)
 	c.sorted = slices.Delete(c.sorted, at, at+1)
 	delete(c.byID, id)
@@ -106,7 +109,6 @@ type neutron struct {
 	quotas      map[string]map[string]int
 	segment     int
 	distributed bool // see SetDistributed
-	changes     atomic.Int64
 }
 
 // tx is one atomic change of the store. The write lock is held throughout.
@@ -122,7 +124,6 @@ type tx struct {
 func (n *neutron) write(r *request, change func(*tx) *failure) *failure {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.changes.Add(1)
 	t := &tx{neutron: n, request: r, bumped: map[string]bool{}}
 	if err := change(t); err != nil {
 		for i := len(t.undo) - 1; i >= 0; i-- {

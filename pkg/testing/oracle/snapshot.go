@@ -5,6 +5,8 @@ package oracle
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,7 +55,7 @@ type Snapshot struct {
 	Networks map[string]Network
 	Subnets  map[string]Subnet
 	Routers  map[string]Router
-	// Interfaces are those of each subnet.
+	// Interfaces are those of each subnet, by their IDs.
 	Interfaces map[string][]Interface
 }
 
@@ -61,38 +63,59 @@ type Snapshot struct {
 // an administrator's, if there is more than one project. isHalf reports whether the port with that ID is half an interface;
 // nil: none is.
 func Take(get func(path string, answer any) error, isHalf func(port string) bool) (*Snapshot, error) {
-	s := &Snapshot{Interfaces: map[string][]Interface{}}
-	var errs [4]error
-	s.Networks, errs[0] = all(get, "networks", networkFields, func(n Network) string { return n.ID })
-	s.Subnets, errs[1] = all(get, "subnets", subnetFields, func(s Subnet) string { return s.ID })
-	s.Routers, errs[2] = all(get, "routers", "id name description admin_state_up external_gateway_info", func(r Router) string { return r.ID })
-	interfaces, err := all(get, "ports", "id device_id fixed_ips&device_owner=network:router_interface", func(i Interface) string { return i.PortID })
-	errs[3] = err
-	for _, i := range interfaces {
-		i.Half = isHalf != nil && isHalf(i.PortID)
-		for _, ip := range i.FixedIPs {
-			s.Interfaces[ip.SubnetID] = append(s.Interfaces[ip.SubnetID], i)
+	return (&Snapshot{}).Update(get, isHalf, func(string) bool { return true })
+}
+
+// Update returns a later snapshot. It is Take, but a collection for which hasChanged reports false is that of s.
+func (s *Snapshot) Update(get func(path string, answer any) error, isHalf func(port string) bool, hasChanged func(collection string) bool) (*Snapshot, error) {
+	next := *s
+	var err error
+	if hasChanged("networks") {
+		if next.Networks, err = all(get, "networks", networkFields, func(n Network) string { return n.ID }); err != nil {
+			return nil, err
 		}
 	}
-	for _, err := range errs {
+	if hasChanged("subnets") {
+		if next.Subnets, err = all(get, "subnets", subnetFields, func(s Subnet) string { return s.ID }); err != nil {
+			return nil, err
+		}
+	}
+	if hasChanged("routers") {
+		if next.Routers, err = all(get, "routers", routerFields, func(r Router) string { return r.ID }); err != nil {
+			return nil, err
+		}
+	}
+	if hasChanged("ports") {
+		interfaces, err := all(get, "ports", interfaceFields, func(i Interface) string { return i.PortID })
 		if err != nil {
-			return nil, fmt.Errorf("look at Neutron: %w", err)
+			return nil, err
+		}
+		next.Interfaces = map[string][]Interface{}
+		for _, id := range slices.Sorted(maps.Keys(interfaces)) {
+			i := interfaces[id]
+			i.Half = isHalf != nil && isHalf(i.PortID)
+			for _, ip := range i.FixedIPs {
+				next.Interfaces[ip.SubnetID] = append(next.Interfaces[ip.SubnetID], i)
+			}
 		}
 	}
-	return s, nil
+	return &next, nil
 }
 
 // Most of the time goes into the answers, so only these fields are asked for.
 const (
 	networkFields = "id name description project_id router:external admin_state_up revision_number tags mtu dns_domain port_security_enabled"
 	subnetFields  = "id name description network_id cidr gateway_ip dns_nameservers allocation_pools host_routes enable_dhcp ipv6_address_mode ipv6_ra_mode"
+	routerFields  = "id name description admin_state_up external_gateway_info"
+	// of the ports that are a router's interfaces
+	interfaceFields = "id device_id fixed_ips&device_owner=network:router_interface"
 )
 
 // all returns the items of a collection, with those fields.
 func all[T any](get func(string, any) error, collection, fields string, id func(T) string) (map[string]T, error) {
 	var answer map[string][]T
 	if err := get(collection+"?fields="+strings.ReplaceAll(fields, " ", "&fields="), &answer); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("look at Neutron: %w", err)
 	}
 	byID := map[string]T{}
 	for _, item := range answer[collection] {

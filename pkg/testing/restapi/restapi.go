@@ -13,6 +13,7 @@
 package restapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -214,14 +215,18 @@ func (r *Request) matches(key Key, o *unstructured.Unstructured) bool {
 
 // sorted returns the objects that the request is about, by namespace and name.
 func (s *Server) sorted(r *Request) (items []*unstructured.Unstructured) {
+	var keys []Key
 	for key, o := range s.objects {
 		if r.matches(key, o) {
-			items = append(items, o)
+			keys = append(keys, key)
 		}
 	}
-	slices.SortFunc(items, func(a, b *unstructured.Unstructured) int {
-		return strings.Compare(a.GetNamespace()+"/"+a.GetName(), b.GetNamespace()+"/"+b.GetName())
+	slices.SortFunc(keys, func(a, b Key) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
+	for _, key := range keys {
+		items = append(items, s.objects[key])
+	}
 	return items
 }
 
@@ -353,7 +358,9 @@ func (s *Server) store(r *Request, event watch.EventType, o *unstructured.Unstru
 	s.changes = append(s.changes, Change{s.version, time.Now(), event, r.Key, o})
 	s.onChange(s.changes[len(s.changes)-1])
 	for w := range s.watches {
-		w.wake()
+		if w.request.matches(r.Key, o) {
+			w.wake()
+		}
 	}
 	return o
 }

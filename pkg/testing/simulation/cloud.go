@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -27,10 +28,10 @@ type cloud struct {
 	password string
 	stop     func()
 	tokens   sync.Map // by user
-	// last is the last snapshot, after that many changes.
-	mu    sync.Mutex
-	last  *oracle.Snapshot
-	after int64
+	// last is the last snapshot, of these versions.
+	mu       sync.Mutex
+	last     *oracle.Snapshot
+	versions map[string]int64
 }
 
 func newCloud(w *shared) *cloud {
@@ -144,22 +145,26 @@ func (c *cloud) change(kind, id string, fields object) error {
 	return c.byAdmin(http.MethodPut, kind+"s/"+id, object{kind: fields}, nil)
 }
 
-// snapshot returns all that Neutron has. It is taken again only after a change, so callers must not change it.
+// snapshot returns all that Neutron has. Callers must not change it: only what has changed since the last one is read again.
 func (c *cloud) snapshot() *oracle.Snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	changes := c.Changes()
-	if c.last != nil && c.after == changes {
+	versions := c.Versions()
+	if c.last == nil {
+		c.last = &oracle.Snapshot{}
+	} else if maps.Equal(versions, c.versions) {
 		return c.last
 	}
 	halves := map[string]bool{}
 	for _, i := range c.Interfaces() {
 		halves[i.PortID] = i.Half
 	}
-	s, err := oracle.Take(func(path string, answer any) error { return c.byAdmin(http.MethodGet, path, nil, answer) }, func(port string) bool { return halves[port] })
+	get := func(path string, answer any) error { return c.byAdmin(http.MethodGet, path, nil, answer) }
+	hasChanged := func(collection string) bool { return versions[collection] != c.versions[collection] }
+	s, err := c.last.Update(get, func(port string) bool { return halves[port] }, hasChanged)
 	if err != nil {
 		panic(err) // nothing spoils the requests of users
 	}
-	c.last, c.after = s, changes
+	c.last, c.versions = s, versions
 	return s
 }
