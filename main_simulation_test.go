@@ -90,7 +90,7 @@ func simulate(t *testing.T, seed uint64, plan []simulation.Act) (violations, jou
 // startProcessOf runs a process as run in main.go does, without what it serves.
 func startProcessOf(ctx context.Context, p simulation.Process) error {
 	o, _, err := options.Parse(append([]string{
-		"-leader-elect=true", "-leader-elect-lease-duration=40s", "-leader-elect-renew-deadline=26s", "-leader-elect-retry-period=12s",
+		"-leader-elect=true", "-leader-elect-lease-duration=46s", "-leader-elect-renew-deadline=32s", "-leader-elect-retry-period=16s",
 		"-leader-elect-resource-namespace=kube-system",
 	}, p.Arguments...), io.Discard)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -150,15 +151,24 @@ func answer(h *http.Request, r reply) *http.Response {
 	if s, ok := r.object.(*metav1.Status); ok {
 		s.Kind, s.APIVersion = "Status", "v1"
 	}
-	body, err := json.Marshal(r.object)
-	if err != nil {
-		panic(err) // objects come from JSON
-	}
-	response := response(h, r.status, io.NopCloser(bytes.NewReader(body)))
+	response := response(h, r.status, io.NopCloser(bytes.NewReader(encode(r.object))))
 	if r.retryAfter > 0 {
 		response.Header.Set("Retry-After", strconv.Itoa(int(r.retryAfter/time.Second)))
 	}
 	return response
+}
+
+// encode returns the object as JSON.
+func encode(o runtime.Object) []byte {
+	marshal := func() ([]byte, error) { return json.Marshal(o) }
+	if m, ok := o.(json.Marshaler); ok {
+		marshal = m.MarshalJSON // json.Marshal would read the result once more
+	}
+	data, err := marshal()
+	if err != nil {
+		panic(err) // objects come from JSON
+	}
+	return data
 }
 
 func response(h *http.Request, status int, body io.ReadCloser) *http.Response {
@@ -230,11 +240,7 @@ func (w *stream) seek(version int64) {
 }
 
 func (w *stream) write(event watch.EventType, o *unstructured.Unstructured) {
-	data, err := json.Marshal(map[string]any{"type": event, "object": o})
-	if err != nil {
-		panic(err) // objects come from JSON
-	}
-	w.buffer = append(append(w.buffer, data...), '\n')
+	w.buffer = fmt.Appendf(w.buffer, `{"type":%q,"object":%s}`+"\n", event, encode(o))
 }
 
 func (w *stream) wake() {
