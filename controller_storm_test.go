@@ -35,7 +35,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/retry"
 	"github.com/samplecrd/samplecrd-controller/pkg/status"
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/apiserver"
-	"github.com/samplecrd/samplecrd-controller/pkg/testing/simulation"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/pipes"
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/world"
 )
 
@@ -68,18 +68,16 @@ type storm struct {
 func startStorm(t *testing.T, fault func(*http.Request) *embedded.Fault, networks ...*samplecrdv1.Network) *storm {
 	t.Helper()
 	public := embedded.ExternalNetwork{Name: "public", CIDR: netip.MustParsePrefix("198.18.0.0/16")}
-	s := &storm{t: t, neutron: embedded.New(embedded.Options{ExternalNetwork: public}), events: record.NewFakeRecorder(100_000)}
+	s := &storm{t: t, neutron: embedded.StartOn(pipes.Listen(), embedded.Options{ExternalNetwork: public}), events: record.NewFakeRecorder(100_000)}
 	s.neutron.SetFault(fault)
 	s.neutron.Observe(s.count)
-	host, disconnect := simulation.Serve(s.neutron)
 	s.kube = fake.NewClientset()
 	s.api = apiserver.Install(s.kube)
 	s.watch()
 	for _, n := range networks {
 		s.api.Put(n)
 	}
-	yaml := bytes.ReplaceAll(s.neutron.CloudsYAML("test"), []byte(`"/identity`), []byte(`"http://`+host+`/identity`))
-	config, err := neutron.ParseConfig("test", yaml)
+	config, err := neutron.ParseConfig("test", s.neutron.CloudsYAML("test"))
 	must(t, err)
 	// The defaults of the flags.
 	client := neutron.NewClient(config, neutron.ClientOptions{Timeout: 30 * time.Second, Connections: 8})
@@ -100,7 +98,7 @@ func startStorm(t *testing.T, fault func(*http.Request) *embedded.Fault, network
 		running.Wait()
 		factory.Shutdown()
 		client.Close()
-		disconnect()
+		_ = s.neutron.Close()
 	}
 	return s
 }

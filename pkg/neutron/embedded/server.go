@@ -135,6 +135,11 @@ func Start(addr string, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the embedded Neutron: %w", err)
 	}
+	return StartOn(listener, o), nil
+}
+
+// StartOn is Start for a listener, which Close closes. Clients must be able to connect to its address.
+func StartOn(listener net.Listener, o Options) *Server {
 	s := New(o)
 	s.listener = listener
 	s.http = &http.Server{
@@ -145,7 +150,7 @@ func Start(addr string, o Options) (*Server, error) {
 		IdleTimeout:       2 * time.Minute,
 	}
 	go func() { _ = s.http.Serve(listener) }()
-	return s, nil
+	return s
 }
 
 // URL returns the address of a started server, such as http://127.0.0.1:4711: Keystone is

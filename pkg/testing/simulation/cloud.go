@@ -17,6 +17,7 @@ import (
 
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/oracle"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/pipes"
 )
 
 // cloud is the OpenStack of a simulation. Controllers reach it over connections in memory; users and strangers
@@ -26,7 +27,7 @@ type cloud struct {
 	shared   *shared
 	host     string
 	password string
-	stop     func()
+	http     *http.Server
 	tokens   sync.Map // by user
 	// last is the last snapshot, of these versions.
 	mu       sync.Mutex
@@ -45,12 +46,14 @@ func newCloud(w *shared) *cloud {
 		ExternalNetwork: public, NewID: w.newID,
 	})}
 	c.SetFault(w.faultInNeutron)
-	c.host, c.stop = Serve(c)
+	listener := pipes.Listen()
+	c.host, c.http = listener.Addr().String(), &http.Server{Handler: c}
+	go func() { _ = c.http.Serve(listener) }()
 	return c
 }
 
 func (c *cloud) close() {
-	c.stop()
+	_ = c.http.Close()
 	_ = c.Server.Close()
 }
 

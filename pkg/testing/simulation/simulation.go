@@ -13,8 +13,8 @@
 //
 // simulation.go has the run: its worlds, its time and its end. What happens is in acts.go (the plan, and users), imports.go,
 // deployments.go, tenants.go, trouble.go (strangers and faults) and moves.go (Keystone leads elsewhere). process.go has the
-// controllers' processes and what becomes of their requests, judge.go passes these to the oracle, cloud.go is the OpenStack,
-// and pipes.go has its connections in memory. The API server is package restapi.
+// controllers' processes and what becomes of their requests, judge.go passes these to the oracle, cloud.go is the OpenStack.
+// The API server is package restapi, and package pipes has the connections in memory.
 package simulation
 
 import (

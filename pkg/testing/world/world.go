@@ -35,6 +35,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/apiserver"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/pipes"
 )
 
 const (
@@ -97,12 +98,9 @@ type World struct {
 // and nothing else.
 func New(t testing.TB, networks ...*samplecrdv1.Network) *World {
 	t.Helper()
-	server, err := embedded.Start("127.0.0.1:0", embedded.Options{
+	server := embedded.StartOn(pipes.Listen(), embedded.Options{
 		ExternalNetwork: embedded.ExternalNetwork{Name: public, CIDR: netip.MustParsePrefix("198.18.0.0/16")},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() { _ = server.Close() })
 	w := &World{
 		Kube: fake.NewClientset(), Secrets: kubefake.NewClientset(), Events: record.NewFakeRecorder(1000), Neutron: server,
