@@ -2,7 +2,7 @@
 # Runs all test suites, or the named ones, and prints a summary:
 #   hack/test.sh [SUITE...]
 # The suites are:
-#   lint         formatting, go vet, staticcheck, links and names in the README files, the
+#   lint         formatting, go vet, staticcheck, links and names in the pages, the workflows, the
 #                mutants that are written by hand fit the code; known vulnerabilities, if VULNDB
 #                in the environment names a database: see hack/vulncheck.sh
 #   codegen      the generated code is up to date

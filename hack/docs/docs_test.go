@@ -1,7 +1,7 @@
 // Copyright The samplecrd-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package docs checks the README files: their links, and the names of code and tests in them.
+// Package docs checks the pages: their links, and the names of code and tests in them. It also checks the workflows.
 package docs
 
 import (
@@ -55,13 +55,12 @@ func walk(t *testing.T, suffix string, visit func(path, text string)) {
 	}
 }
 
-// pages returns the README files by their paths.
+// pages returns all pages by their paths.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
-	walk(t, "README.md", func(path, text string) { found[path] = text })
-	walk(t, chinese, func(path, text string) { found[path] = text })
-	for _, path := range []string{"README.md", chinese, "pkg/README.md", "hack/README.md", "artifacts/argocd/README.md", "artifacts/deploy/README.md", "artifacts/deploy/admission/README.md", "artifacts/examples/README.md", "artifacts/helm/samplecrd-controller/README.md", "artifacts/import/README.md", "artifacts/monitoring/README.md", "artifacts/walkthrough/README.md"} {
+	walk(t, ".md", func(path, text string) { found[path] = text })
+	for _, path := range []string{"README.md", chinese, "pkg/README.md", "hack/README.md", "artifacts/argocd/README.md", "artifacts/deploy/README.md", "artifacts/deploy/admission/README.md", "artifacts/examples/README.md", "artifacts/helm/samplecrd-controller/README.md", "artifacts/import/README.md", "artifacts/monitoring/README.md", "artifacts/walkthrough/README.md", "pkg/DECISIONS.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md", "CHANGELOG.md"} {
 		if found[path] == "" {
 			t.Errorf("there is no %s", path)
 		}
@@ -329,7 +328,7 @@ func TestNamedFlagsExist(t *testing.T) {
 	}
 	flag := regexp.MustCompile("^-([a-z][a-z-]+)(=|$)")
 	for path, text := range pages(t) {
-		if path == "README.md" || path == "hack/README.md" || path == "artifacts/walkthrough/README.md" {
+		if slices.Contains([]string{"README.md", "CHANGELOG.md", "hack/README.md", "artifacts/walkthrough/README.md"}, path) {
 			continue // they name flags of scripts too
 		}
 		for _, match := range span.FindAllStringSubmatch(prose(text), -1) {
