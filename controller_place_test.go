@@ -52,7 +52,7 @@ func TestRegionThatIsAddedLosesNoNetwork(t *testing.T) {
 		before func(*samplecrdv1.NetworkStatus)
 	}{
 		{"status with the region", func(*samplecrdv1.NetworkStatus) {}},
-		{"status of an older version, without the region", func(s *samplecrdv1.NetworkStatus) { s.Region = "" }},
+		{"status without the region", func(s *samplecrdv1.NetworkStatus) { s.Region = "" }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFixture(t, world.NewNetwork("10.0.0.0/24", ""))

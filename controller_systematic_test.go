@@ -519,7 +519,7 @@ func TestAnyStartingState(t *testing.T) {
 						n := world.NewNetwork(right, "", object.change)
 						switch id {
 						case "right":
-							n.Status.NetworkID, n.Status.SubnetID = own, f.SubnetOf(own)
+							n.Status.NetworkID, n.Status.Subnets = own, []samplecrdv1.SubnetStatus{{ID: f.SubnetOf(own)}}
 						case "vanished":
 							n.Status.NetworkID = "99999999-9999-4999-8999-999999999999"
 						case "another owner's":
@@ -615,8 +615,9 @@ func TestAnyStartingStateOfRouters(t *testing.T) {
 							n := world.NewNetwork("", "", world.WithFinalizer)
 							n.Spec = *f.RoutedSpecs()[router]
 							n.Status.NetworkID = f.CreateOwned(world.UID, n.Spec.CIDR)
-							n.Status.SubnetID = f.SubnetOf(n.Status.NetworkID)
-							f.recordRouter(n, recorded, start.make(f, n, n.Status.SubnetID))
+							subnet := f.SubnetOf(n.Status.NetworkID)
+							n.Status.Subnets = []samplecrdv1.SubnetStatus{{ID: subnet, CIDR: n.Spec.CIDR}}
+							f.recordRouter(n, recorded, start.make(f, n, subnet))
 							if deleted {
 								world.BeingDeleted(n)
 							}
@@ -646,7 +647,7 @@ func (f *fixture) recordRouter(n *samplecrdv1.Network, name, own string) {
 		n.Status.Router = &samplecrdv1.RouterStatus{ID: "99999999-9999-4999-8999-999999999999"}
 	case "a wrong port":
 		n.Status.Router = &samplecrdv1.RouterStatus{ID: own}
-		n.Status.Subnets = []samplecrdv1.SubnetStatus{{ID: n.Status.SubnetID, CIDR: n.Spec.CIDR, RouterPortID: "99999999-9999-4999-8999-999999999999"}}
+		n.Status.Subnets[0].RouterPortID = "99999999-9999-4999-8999-999999999999"
 	}
 }
 

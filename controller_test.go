@@ -395,7 +395,7 @@ func TestSyncHandler(t *testing.T) {
 			wantResolved: []string{inOrder},
 		},
 		{
-			name:         "a status of an older version, without the region: it gets that of its network",
+			name:         "a status without the region: it gets that of its network",
 			given:        edit(func(n *samplecrdv1.Network) { n.Status.Region = "" }),
 			wantRequests: []string{"patch networks/status"}, wantReady: available, wantNeutron: []string{inOrder},
 			check: func(t *testing.T, f *fixture) {

@@ -312,9 +312,6 @@ func NewIdentity(network *samplecrdv1.Network, cluster string) Identity {
 	if network.Spec.Router != nil {
 		identity.Existing = network.Spec.Router.Existing
 	}
-	if id := network.Status.SubnetID; id != "" { // an older version wrote no status.subnets
-		identity.SubnetIDs = append(identity.SubnetIDs, id)
-	}
 	for _, s := range network.Status.Subnets {
 		if identity.PortIDs == nil {
 			identity.PortIDs = map[string]string{}

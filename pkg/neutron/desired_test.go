@@ -37,7 +37,6 @@ func TestNewDesired(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			network := declares(test.cidr, test.gateway)
-			network.Status.SubnetID = "s"
 			got, err := NewDesired(network, owner.Cluster)
 			if test.err != "" {
 				if ReasonOf(err) != Invalid || !strings.Contains(err.Error(), test.err) {
@@ -81,8 +80,8 @@ func TestTagsThatAreEqualForNeutronsDatabase(t *testing.T) {
 func TestNewIdentity(t *testing.T) {
 	network := declares("10.0.0.0/24", "")
 	equal(t, Identity{Owner: owner}, NewIdentity(network, owner.Cluster))
-	network.Status = samplecrdv1.NetworkStatus{NetworkID: "n", SubnetID: "s", Cloud: "mycloud", ProjectID: "p", Region: "r"}
-	want := Identity{Owner: owner, NetworkID: "n", SubnetIDs: []string{"s"}, CloudName: "mycloud", Place: Place{Project: "p", Region: "r"}}
+	network.Status = samplecrdv1.NetworkStatus{NetworkID: "n", Subnets: []samplecrdv1.SubnetStatus{{ID: "s", RouterPortID: "port"}}, Cloud: "mycloud", ProjectID: "p", Region: "r"}
+	want := Identity{Owner: owner, NetworkID: "n", SubnetIDs: []string{"s"}, PortIDs: map[string]string{"s": "port"}, CloudName: "mycloud", Place: Place{Project: "p", Region: "r"}}
 	equal(t, want, NewIdentity(network, owner.Cluster))
 	// A stranger's router on a plain network is no reason to list routers.
 	equal(t, false, want.isRouted(connected(has(), strangersRouter("x"))))
@@ -134,11 +133,10 @@ func FuzzDesired(f *testing.F) {
 		{"fd00::/64", "fd00::1%eth0"}, {"fd00::%eth0/64", "fd00::1"}, {"0.0.0.0/0", "0.0.0.0"}, {"::/0", "::"}, {"10.0.0.0/32", "10.0.0.0"},
 		{"10.0.0.0/33", ""}, {"10.0.0.0/-1", ""}, {"10.0.0.0/08", ""}, {"010.0.0.0/8", ""}, {"10.0.0.0", ""}, {" 10.0.0.0/8", ""}, {"10.0.0.0/8\n", ""}, {"", ""},
 	} {
-		f.Add(seed[0], seed[1], "s")
+		f.Add(seed[0], seed[1])
 	}
-	f.Fuzz(func(t *testing.T, cidr, gateway, subnetID string) {
+	f.Fuzz(func(t *testing.T, cidr, gateway string) {
 		network := declares(cidr, gateway)
-		network.Status.SubnetID = subnetID
 		desired, err := NewDesired(network, "cluster")
 		if err != nil {
 			if ReasonOf(err) != Invalid || !strings.HasPrefix(err.Error(), "spec.") || strings.ContainsAny(err.Error(), "\n\r\x1b") {

@@ -705,23 +705,6 @@ func TestRemoveARoutedNetwork(t *testing.T) {
 	}
 }
 
-// A status of an older version has status.subnetID only. By that a subnet belongs to its owner although it has lost its mark,
-// in a deletion as in a sync.
-func TestASubnetOfAnOlderStatusIsDetachedBeforeADeletion(t *testing.T) {
-	t.Parallel()
-	c := newRoutedCloud(t)
-	r := c.declare(existingRouter(byIDOf(c.gate)))
-	subnet := r.synced(t).Subnets[0].ID
-	r.Status.SubnetID, r.Status.Subnets = subnet, nil
-	put(t, c.others, "subnet", subnet, object{"description": "somebody's"})
-	noError(t, c.observer.Relist(t.Context()))
-	_, err := r.remove(t, false, Guard{})
-	noError(t, err)
-	equal(t, 0, len(c.Interfaces()))
-	_, err = c.others.GetNetwork(t.Context(), r.Status.NetworkID)
-	equal(t, NotFound, ReasonOf(err))
-}
-
 // A Network from a backup can lack the router that Neutron has. A new process must not end the deletion before it knows the
 // router, whichever list fails.
 func TestARouterThatABackupLacksIsRemovedAlsoIfItCannotBeListed(t *testing.T) {
